@@ -1,0 +1,288 @@
+/**
+ * IPv4 and IPv6 addresses as immutable values.
+ *
+ * @module
+ */
+
+/** Names the two families by their IP version number. */
+export type IpFamily = 4 | 6;
+
+/**
+ * Reports text, bytes or a number that is no address, or arithmetic that
+ * leaves the address space.
+ *
+ * Parse failures start with Go's words, because other programs compare them:
+ * `invalid IP address: …`, `invalid CIDR address: …`, `invalid MAC address: …`.
+ */
+export class AddressError extends Error {
+  /** Names the class in texts. */
+  override readonly name = "AddressError";
+}
+
+const OCTET = /^(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$/;
+const GROUP = /^[\da-f]{1,4}$/i;
+
+/** The upper 96 bits of `::ffff:0:0/96`, where IPv6 carries IPv4 addresses. */
+const MAPPED_PREFIX = 0xffffn;
+
+/**
+ * Holds one IPv4 or IPv6 address.
+ *
+ * Both fields are public, so structural comparison of two values (as test
+ * assertions do) agrees with {@linkcode Ip.equals}.
+ */
+export class Ip {
+  /** The IP version. */
+  readonly family: IpFamily;
+  /** The address as an unsigned integer in network byte order. */
+  readonly value: bigint;
+
+  /**
+   * Builds an address from its number; prefer the named constructors.
+   *
+   * @throws {AddressError} When `value` is outside the family's space.
+   */
+  constructor(family: IpFamily, value: bigint) {
+    this.family = family;
+    this.value = value;
+    if (value !== BigInt.asUintN(this.bitLength, value)) {
+      throw new AddressError(
+        `invalid IP address: ${value} is outside the IPv${family} space`,
+      );
+    }
+  }
+
+  /**
+   * Reads the textual form of an address.
+   *
+   * Accepts what Go accepts: no leading zeros in IPv4 octets, no zones,
+   * brackets or blanks. An IPv4-mapped address (`::ffff:1.2.3.4`) becomes the
+   * IPv4 address it stands for.
+   *
+   * Source: Go `net.ParseIP` (1.17 and later) followed by `net.IP.To4`.
+   *
+   * @throws {AddressError} When `text` is no address.
+   */
+  static parse(text: string): Ip {
+    const isIpv6 = text.includes(":");
+    const value = isIpv6 ? parseIpv6(text) : parseIpv4(text);
+    if (value === undefined) {
+      throw new AddressError(`invalid IP address: ${text}`);
+    }
+    return unmap(new Ip(isIpv6 ? 6 : 4, value));
+  }
+
+  /**
+   * Decodes an address in network byte order; the length decides the family.
+   *
+   * Unlike {@linkcode Ip.parse} it keeps an IPv4-mapped address in family 6:
+   * the kernel lists IPv6 routes such as `::ffff:0.0.0.0/96`, and their prefix
+   * length counts 128 bits.
+   *
+   * @param bytes 4 or 16 bytes.
+   * @throws {AddressError} When there are more or fewer bytes.
+   */
+  static fromBytes(bytes: Uint8Array): Ip {
+    if (bytes.length !== 4 && bytes.length !== 16) {
+      throw new AddressError(
+        `invalid IP address: want 4 or 16 bytes, got ${bytes.length}`,
+      );
+    }
+    return new Ip(bytes.length === 4 ? 4 : 6, BigInt(`0x${bytes.toHex()}`));
+  }
+
+  /**
+   * Builds an address from its number. Family 6 stays family 6, also for
+   * IPv4-mapped values.
+   *
+   * @throws {AddressError} When `value` is outside the family's space.
+   */
+  static fromValue(family: IpFamily, value: bigint): Ip {
+    return new Ip(family, value);
+  }
+
+  /** Tells how many bits an address of this family has. */
+  get bitLength(): 32 | 128 {
+    return this.family === 4 ? 32 : 128;
+  }
+
+  /** Encodes the address in network byte order, as 4 or 16 new bytes. */
+  toBytes(): Uint8Array<ArrayBuffer> {
+    return Uint8Array.fromHex(
+      this.value.toString(16).padStart(this.bitLength / 4, "0"),
+    );
+  }
+
+  /**
+   * Formats the address canonically.
+   *
+   * Source: RFC 5952, section 4; section 5 for IPv4-mapped addresses.
+   */
+  toString(): string {
+    if (this.family === 4) return formatIpv4(this.value);
+    const ipv4 = unmap(this);
+    return ipv4 === this ? formatIpv6(this) : `::ffff:${ipv4}`;
+  }
+
+  /** Gives JSON the canonical text. */
+  toJSON(): string {
+    return this.toString();
+  }
+
+  /** Tells whether both are the same address of the same family. */
+  equals(other: Ip): boolean {
+    return this.family === other.family && this.value === other.value;
+  }
+
+  /**
+   * Orders addresses, every IPv4 address before every IPv6 address.
+   *
+   * @returns -1, 0 or 1, as `Array.prototype.sort` wants it.
+   */
+  compare(other: Ip): number {
+    if (this.family !== other.family) {
+      return this.family < other.family ? -1 : 1;
+    }
+    if (this.value === other.value) return 0;
+    return this.value < other.value ? -1 : 1;
+  }
+
+  /**
+   * Moves by `offset` addresses, backwards when it is negative.
+   *
+   * @throws {AddressError} When the result leaves the family's space.
+   */
+  add(offset: bigint): Ip {
+    return new Ip(this.family, this.value + offset);
+  }
+
+  /**
+   * Returns the address that follows.
+   *
+   * @throws {AddressError} When this is the last of its family.
+   */
+  next(): Ip {
+    return this.add(1n);
+  }
+
+  /**
+   * Returns the address that precedes.
+   *
+   * @throws {AddressError} When this is the first of its family.
+   */
+  previous(): Ip {
+    return this.add(-1n);
+  }
+
+  // The predicates look through an IPv4-mapped address, as their models do.
+
+  /** Detects `0.0.0.0` and `::`. Source: Go `net.IP.IsUnspecified`. */
+  get isUnspecified(): boolean {
+    return unmap(this).value === 0n;
+  }
+
+  /** Detects 127.0.0.0/8 and `::1`. Source: Go `net.IP.IsLoopback`. */
+  get isLoopback(): boolean {
+    const { family, value } = unmap(this);
+    return family === 4 ? value >> 24n === 127n : value === 1n;
+  }
+
+  /** Detects 224.0.0.0/4 and ff00::/8. Source: Go `net.IP.IsMulticast`. */
+  get isMulticast(): boolean {
+    const { family, value } = unmap(this);
+    return family === 4 ? value >> 28n === 0xen : value >> 120n === 0xffn;
+  }
+
+  /**
+   * Detects link-local unicast, 169.254.0.0/16 and fe80::/10.
+   *
+   * Source: Go `net.IP.IsLinkLocalUnicast`.
+   */
+  get isLinkLocal(): boolean {
+    const { family, value } = unmap(this);
+    return family === 4 ? value >> 16n === 0xa9fen : value >> 118n === 0x3fan;
+  }
+
+  /**
+   * Detects addresses of none of the kinds above, nor the IPv4 limited
+   * broadcast. Private ranges count as global.
+   *
+   * Source: Go `net.IP.IsGlobalUnicast`.
+   */
+  get isGlobalUnicast(): boolean {
+    const { family, value } = unmap(this);
+    const isLimitedBroadcast = family === 4 && value === 0xffff_ffffn;
+    return !(isLimitedBroadcast || this.isUnspecified || this.isLoopback ||
+      this.isMulticast || this.isLinkLocal);
+  }
+}
+
+/** Turns an IPv4-mapped address into IPv4; any other is returned as it is. */
+function unmap(ip: Ip): Ip {
+  const isMapped = ip.family === 6 && ip.value >> 32n === MAPPED_PREFIX;
+  return isMapped ? new Ip(4, BigInt.asUintN(32, ip.value)) : ip;
+}
+
+function parseIpv4(text: string): bigint | undefined {
+  const octets = text.split(".");
+  if (octets.length !== 4 || !octets.every((o) => OCTET.test(o))) {
+    return undefined;
+  }
+  return octets.reduce((value, octet) => value << 8n | BigInt(octet), 0n);
+}
+
+function parseIpv6(text: string): bigint | undefined {
+  const [head = "", tail, ...excess] = withHexTail(text).split("::");
+  if (excess.length > 0) return undefined;
+  const left = splitGroups(head);
+  const right = splitGroups(tail ?? "");
+  const missing = 8 - left.length - right.length;
+  // "::" stands for at least one group; without it nothing may be missing.
+  if (tail === undefined ? missing !== 0 : missing < 1) return undefined;
+  const groups = [...left, ...new Array<string>(missing).fill("0"), ...right];
+  if (!groups.every((group) => GROUP.test(group))) return undefined;
+  return BigInt(`0x${groups.map((g) => g.padStart(4, "0")).join("")}`);
+}
+
+/** Rewrites a dotted tail (`::1.2.3.4`) to two groups (`::102:304`). */
+function withHexTail(text: string): string {
+  const tailStart = text.lastIndexOf(":") + 1;
+  const ipv4 = parseIpv4(text.slice(tailStart));
+  if (ipv4 === undefined) return text;
+  const groups = [ipv4 >> 16n, ipv4 & 0xffffn].map((g) => g.toString(16));
+  return text.slice(0, tailStart) + groups.join(":");
+}
+
+/** Splits at colons, where no text means no groups rather than an empty one. */
+function splitGroups(text: string): string[] {
+  return text === "" ? [] : text.split(":");
+}
+
+function formatIpv4(value: bigint): string {
+  return [24n, 16n, 8n, 0n].map((shift) => value >> shift & 0xffn).join(".");
+}
+
+function formatIpv6(ip: Ip): string {
+  const hex = ip.value.toString(16).padStart(32, "0");
+  const groups = Array.from(
+    { length: 8 },
+    (_, i) => parseInt(hex.slice(4 * i, 4 * i + 4), 16).toString(16),
+  );
+  const { start, length } = findLongestZeroRun(groups);
+  if (length < 2) return groups.join(":");
+  const tail = groups.slice(start + length);
+  return `${groups.slice(0, start).join(":")}::${tail.join(":")}`;
+}
+
+/** Finds the run of zero groups to shorten: the longest, the first of equals. */
+function findLongestZeroRun(
+  groups: string[],
+): { start: number; length: number } {
+  let longest = { start: 0, length: 0 };
+  let length = 0;
+  for (const [i, group] of groups.entries()) {
+    length = group === "0" ? length + 1 : 0;
+    if (length > longest.length) longest = { start: i + 1 - length, length };
+  }
+  return longest;
+}

@@ -1,0 +1,111 @@
+/**
+ * Ethernet hardware addresses as immutable values.
+ *
+ * @module
+ */
+
+import { AddressError } from "./ip.ts";
+
+const MAC_FORMS = [
+  /^[\da-f]{2}(?::[\da-f]{2}){5}$/i,
+  /^[\da-f]{2}(?:-[\da-f]{2}){5}$/i,
+  /^[\da-f]{4}(?:\.[\da-f]{4}){2}$/i,
+  /^[\da-f]{12}$/i,
+];
+
+const MULTICAST_BIT = 0x01;
+const LOCALLY_ADMINISTERED_BIT = 0x02;
+
+/**
+ * Holds one 48-bit hardware address.
+ *
+ * Its only field is public, so structural comparison of two values (as test
+ * assertions do) agrees with {@linkcode Mac.equals}.
+ */
+export class Mac {
+  /** The address as 12 lower-case hexadecimal digits. */
+  readonly hex: string;
+
+  /**
+   * Builds an address from its bytes; prefer the named constructors.
+   *
+   * @throws {AddressError} When there are not exactly 6 bytes.
+   */
+  constructor(bytes: Uint8Array) {
+    if (bytes.length !== 6) {
+      throw new AddressError(
+        `invalid MAC address: want 6 bytes, got ${bytes.length}`,
+      );
+    }
+    this.hex = bytes.toHex();
+  }
+
+  /**
+   * Reads `02:00:5e:00:53:01`, `02-00-5e-00-53-01`, `0200.5e00.5301` or
+   * `02005e005301`, in either case.
+   *
+   * Go also takes 8-byte and 20-byte (InfiniBand) addresses; these are
+   * refused, as no Ethernet link can carry them. It takes the form without
+   * separators since 1.26.
+   *
+   * Source: Go `net.ParseMAC`.
+   *
+   * @throws {AddressError} When `text` has none of these forms.
+   */
+  static parse(text: string): Mac {
+    if (!MAC_FORMS.some((form) => form.test(text))) {
+      throw new AddressError(`invalid MAC address: ${text}`);
+    }
+    return new Mac(Uint8Array.fromHex(text.replaceAll(/[:.-]/g, "")));
+  }
+
+  /**
+   * Decodes an address in transmission order.
+   *
+   * @throws {AddressError} When there are not exactly 6 bytes.
+   */
+  static fromBytes(bytes: Uint8Array): Mac {
+    return new Mac(bytes);
+  }
+
+  /** Draws a locally administered unicast address with 46 random bits. */
+  static random(): Mac {
+    const [first = 0, ...rest] = crypto.getRandomValues(new Uint8Array(6));
+    const localUnicast = (first | LOCALLY_ADMINISTERED_BIT) & ~MULTICAST_BIT;
+    return new Mac(Uint8Array.of(localUnicast, ...rest));
+  }
+
+  /** Encodes the address in transmission order, as 6 new bytes. */
+  toBytes(): Uint8Array<ArrayBuffer> {
+    return Uint8Array.fromHex(this.hex);
+  }
+
+  /** Formats the address as `02:00:5e:00:53:01`. */
+  toString(): string {
+    return this.hex.replaceAll(/..(?=.)/g, "$&:");
+  }
+
+  /** Gives JSON the canonical text. */
+  toJSON(): string {
+    return this.toString();
+  }
+
+  /** Tells whether both are the same address. */
+  equals(other: Mac): boolean {
+    return this.hex === other.hex;
+  }
+
+  /** Detects group addresses, broadcast among them. */
+  get isMulticast(): boolean {
+    return (this.#firstByte & MULTICAST_BIT) !== 0;
+  }
+
+  /** Detects addresses that no vendor has assigned. */
+  get isLocallyAdministered(): boolean {
+    return (this.#firstByte & LOCALLY_ADMINISTERED_BIT) !== 0;
+  }
+
+  get #firstByte(): number {
+    return parseInt(this.hex.slice(0, 2), 16);
+  }
+}
