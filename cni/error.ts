@@ -1,0 +1,157 @@
+/**
+ * The one error type a caller of `cni/` sees, its codes, and how any thrown
+ * value becomes one.
+ *
+ * @module
+ */
+
+/**
+ * Error codes a plugin answers with.
+ *
+ * 1-7, 11, 50 and 51 are the specification's; 8 and 999 are the Go library's.
+ * Codes from 100 are free for plugins.
+ *
+ * Source: CNI spec 1.1.0, "Error"; containernetworking/cni pkg/types/types.go.
+ */
+export const ErrorCode = {
+  /** The plugin does not speak the configuration's cniVersion. */
+  IncompatibleVersion: 1,
+  /** A configuration key has a value that the plugin cannot honour. */
+  UnsupportedField: 2,
+  /** The container is unknown; the runtime need not clean up. */
+  UnknownContainer: 3,
+  /** A CNI_* environment variable is missing or malformed. */
+  InvalidEnvironment: 4,
+  /** Reading or writing failed. */
+  IoFailure: 5,
+  /** The input is not the JSON it should be. */
+  DecodingFailure: 6,
+  /** The configuration is JSON, but not a valid configuration. */
+  InvalidNetworkConfig: 7,
+  /** CNI_NETNS is not a network namespace that can be used. */
+  InvalidNetns: 8,
+  /** A passing condition: the runtime should try again later. */
+  TryAgainLater: 11,
+  /** STATUS: the plugin cannot serve ADD. */
+  PluginNotAvailable: 50,
+  /** STATUS: as 50, and containers already attached may have lost their network. */
+  LimitedConnectivity: 51,
+  /** Everything else. */
+  Internal: 999,
+} as const;
+
+/** The JSON a plugin prints when it fails. */
+export interface ErrorObject {
+  /** The configuration's version, or the current one if that is unknown. */
+  readonly cniVersion: string;
+  /** As {@linkcode CniError.code}. */
+  readonly code: number;
+  /** The message. */
+  readonly msg: string;
+  /** The details; absent if there are none. */
+  readonly details?: string;
+}
+
+/** A failure with the code, message and details that the runtime is shown. */
+export class CniError extends Error {
+  /** Names the class in texts. */
+  override readonly name = "CniError";
+  /** One of {@linkcode ErrorCode}, or a plugin's own code from 100. */
+  readonly code: number;
+  /** What followed the message, without the texts of the causes. */
+  readonly ownDetails: string | undefined;
+
+  /**
+   * Makes an error.
+   *
+   * @param code One of {@linkcode ErrorCode}, or a plugin's own code from 100
+   * @param message One sentence that names the action and the object
+   * @param options `details` for the machine or the curious, `cause` for the error underneath
+   */
+  constructor(
+    code: number,
+    message: string,
+    options: { details?: string; cause?: unknown } = {},
+  ) {
+    super(message, "cause" in options ? { cause: options.cause } : {});
+    this.code = code;
+    this.ownDetails = options.details;
+  }
+
+  /** The details text: the error's own, then those of its causes, joined by `: `. */
+  get details(): string {
+    return [this.ownDetails ?? "", ...listCauses(this.cause).flatMap(ownTexts)]
+      .filter((text) => text !== "").join(": ");
+  }
+
+  /** Renders the error as the JSON object of the specification. */
+  toObject(cniVersion: string): ErrorObject {
+    const { code, message: msg, details } = this;
+    return details === ""
+      ? { cniVersion, code, msg }
+      : { cniVersion, code, msg, details };
+  }
+}
+
+/** Lists an error and its causes, outermost first; a cycle ends the list. */
+function listCauses(error: unknown): unknown[] {
+  const chain = new Set<unknown>();
+  for (let link = error; link !== undefined && !chain.has(link);) {
+    chain.add(link);
+    link = link instanceof Error ? link.cause : undefined;
+  }
+  return [...chain];
+}
+
+/** Returns what an error says itself, without its causes. */
+function ownTexts(error: unknown): string[] {
+  if (!(error instanceof Error)) return [String(error)];
+  const texts = [error.message];
+  if (error instanceof CniError) texts.push(error.ownDetails ?? "");
+  if (error instanceof AggregateError) {
+    texts.push(error.errors.map(describeError).join("; "));
+  }
+  const spoken = texts.filter((text) => text !== "");
+  return spoken.length === 0 ? [error.name] : spoken;
+}
+
+/**
+ * Renders any thrown value with its causes in one line, without a stack.
+ *
+ * @returns The message, the details and the causes' messages, joined by `: `
+ */
+export function describeError(error: unknown): string {
+  return listCauses(error).flatMap(ownTexts).join(": ");
+}
+
+/**
+ * Turns any thrown value into a {@linkcode CniError}.
+ *
+ * A CniError anywhere in the chain of causes keeps its code and message, and an
+ * AggregateError has the first telling code among its errors. Anything else is
+ * code 999 and speaks with its outermost text. The other texts of the chain
+ * are the details.
+ *
+ * Source: containernetworking/cni pkg/skel/skel.go `PluginMainFuncsWithError`.
+ */
+export function toCniError(error: unknown): CniError {
+  if (error instanceof CniError) return error;
+  const chain = listCauses(error);
+  const texts = chain.flatMap(ownTexts);
+  const inner = chain.find((link) => link instanceof CniError);
+  const message = inner?.message ?? texts[0] ?? "unknown error";
+  const details = texts
+    .filter((_, index) => index !== texts.indexOf(message)).join(": ");
+  return new CniError(inner?.code ?? findMemberCode(chain), message, {
+    details,
+  });
+}
+
+/** Finds the code of a failure that has others beside it. */
+function findMemberCode(chain: readonly unknown[]): number {
+  const codes = chain
+    .flatMap((link) => link instanceof AggregateError ? link.errors : [])
+    .map((member) => toCniError(member).code);
+  return codes.find((code) => code !== ErrorCode.Internal) ??
+    ErrorCode.Internal;
+}

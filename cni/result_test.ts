@@ -1,0 +1,26 @@
+import { assertEquals } from "@std/assert";
+import { type Dns, emptyDns, emptyResult, isEmptyDns } from "./result.ts";
+
+Deno.test("emptyResult() has every list, and nothing in it", () => {
+  assertEquals(emptyResult(), {
+    interfaces: [],
+    ips: [],
+    routes: [],
+    dns: { nameservers: [], domain: "", search: [], options: [] },
+  });
+});
+
+Deno.test("isEmptyDns() is true only if nothing at all is set", async (t) => {
+  const rows: [string, Partial<Dns>, boolean][] = [
+    ["nothing", {}, true],
+    ["nameservers", { nameservers: ["1.2.3.4"] }, false],
+    ["domain", { domain: "example.org" }, false],
+    ["search", { search: ["example.org"] }, false],
+    ["options", { options: ["ndots:5"] }, false],
+  ];
+  for (const [name, settings, expected] of rows) {
+    await t.step(name, () => {
+      assertEquals(isEmptyDns({ ...emptyDns(), ...settings }), expected);
+    });
+  }
+});

@@ -1,0 +1,205 @@
+import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import * as z from "zod/mini";
+import { Cidr } from "../net/cidr.ts";
+import { Ip } from "../net/ip.ts";
+import { CniError, ErrorCode } from "./error.ts";
+import { decode } from "./json.ts";
+import {
+  cidrSchema,
+  dnsSchema,
+  ipSchema,
+  netConf,
+  once,
+  optional,
+  optionalIpSchema,
+  parsedText,
+  routeSchema,
+} from "./types.ts";
+
+Deno.test("cidrSchema() keeps the host bits", async (t) => {
+  for (const text of ["1.2.3.4/24", "2001:db8::1/32", "0.0.0.0/0"]) {
+    await t.step(text, () => {
+      assertEquals(decode(cidrSchema(), text, "it"), Cidr.parse(text));
+    });
+  }
+});
+
+Deno.test("the address schemas refuse anything else", async (t) => {
+  const rows: [string, z.core.$ZodType, unknown, string][] = [
+    [
+      "a length too long",
+      cidrSchema(),
+      "1.2.3.4/99",
+      "invalid CIDR address: 1.2.3.4/99",
+    ],
+    ["no length", cidrSchema(), "10.0.0.1", "invalid CIDR address: 10.0.0.1"],
+    [
+      "leading zeros",
+      cidrSchema(),
+      "010.0.0.1/8",
+      "invalid CIDR address: 010.0.0.1/8",
+    ],
+    ["no text", cidrSchema(), "", "invalid CIDR address: "],
+    ["a number", cidrSchema(), 5, "expected a string, got a number"],
+    ["a letter", ipSchema(), "1.2.3.x", "invalid IP address: 1.2.3.x"],
+    ["no address", ipSchema(), "", "invalid IP address: "],
+    [
+      "a wrong optional address",
+      optionalIpSchema(),
+      "::x",
+      "invalid IP address: ::x",
+    ],
+  ];
+  for (const [name, schema, value, problem] of rows) {
+    await t.step(name, () => {
+      const error = assertThrows(() => decode(schema, value, "it"), CniError);
+      assertEquals(error.message, `Cannot decode it: ${problem}`);
+      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+    });
+  }
+});
+
+Deno.test("optionalIpSchema() takes empty text as absent", () => {
+  const schema = z.looseObject({ gateway: optionalIpSchema() });
+  const read = (gateway: unknown): Ip | undefined =>
+    decode(schema, { gateway }, "it").gateway;
+  assertEquals(read(""), undefined);
+  assertEquals(read(null), undefined);
+  assertEquals(read("FD00::0:1"), Ip.parse("fd00::1"));
+});
+
+Deno.test("parsedText() lets errors of the program through", () => {
+  const schema = parsedText((): never => {
+    throw new TypeError("bug");
+  });
+  assertThrows(() => decode(schema, "x", "it"), TypeError, "bug");
+});
+
+Deno.test("once() builds a value once", () => {
+  const build = once(() => ({}));
+  assertStrictEquals(build(), build());
+});
+
+Deno.test("routeSchema() reads every field", async (t) => {
+  const dst = Cidr.parse("10.0.0.0/8");
+  const rows: [string, Record<string, unknown>, Record<string, unknown>][] = [
+    ["dst only", {}, {}],
+    ["gw", { gw: "10.0.0.1" }, { gw: Ip.parse("10.0.0.1") }],
+    ["no gw", { gw: "" }, {}],
+    [
+      "all numbers",
+      { mtu: 1400, advmss: 1300, priority: 5, table: 254, scope: 253 },
+      { mtu: 1400, advmss: 1300, priority: 5, table: 254, scope: 253 },
+    ],
+    [
+      "0 has a meaning in table and scope only",
+      { mtu: 0, advmss: 0, priority: 0, table: 0, scope: 0 },
+      { table: 0, scope: 0 },
+    ],
+    ["null is absent", { gw: null, mtu: null, table: null, scope: null }, {}],
+    ["other cases", { MTU: 1400, AdvMSS: 1300 }, { mtu: 1400, advmss: 1300 }],
+    ["unknown keys", { type: "blackhole" }, {
+      unknownKeys: { type: "blackhole" },
+    }],
+  ];
+  for (const [name, fields, expected] of rows) {
+    await t.step(name, () => {
+      const route = decode(
+        routeSchema(),
+        { dst: "10.0.0.0/8", ...fields },
+        "it",
+      );
+      assertEquals<unknown>(route, { dst, ...expected });
+    });
+  }
+});
+
+Deno.test("routeSchema() refuses a route that is none", async (t) => {
+  const rows: [string, unknown, string][] = [
+    ["no dst", { gw: "10.0.0.1" }, "dst: missing"],
+    ["null dst", { dst: null }, "dst: expected a string, got null"],
+    [
+      "gw with a letter",
+      { dst: "::/0", gw: "1.2.3.x" },
+      "gw: invalid IP address: 1.2.3.x",
+    ],
+    [
+      "fraction",
+      { dst: "::/0", mtu: 1.5 },
+      "mtu: expected an integer, got 1.5",
+    ],
+    [
+      "text",
+      { dst: "::/0", table: "main" },
+      "table: expected a number, got a string",
+    ],
+  ];
+  for (const [name, value, problem] of rows) {
+    await t.step(name, () => {
+      const error = assertThrows(
+        () => decode(routeSchema(), value, "it"),
+        CniError,
+      );
+      assertEquals(error.message, `Cannot decode it: ${problem}`);
+    });
+  }
+});
+
+Deno.test("dnsSchema() fills in what is absent", () => {
+  const dns = decode(
+    dnsSchema(),
+    { Search: ["a"], options: null, x: 1 },
+    "dns",
+  );
+  assertEquals(dns, {
+    nameservers: [],
+    domain: "",
+    search: ["a"],
+    options: [],
+  });
+});
+
+Deno.test("netConf() reads what every plugin may be given", async (t) => {
+  const schema = netConf({ mtu: optional(z.int()) });
+  await t.step("nothing", () => assertEquals(decode(schema, {}, "config"), {}));
+  await t.step("everything", () => {
+    const config = decode(schema, {
+      CNIVERSION: "1.1.0",
+      name: "net",
+      type: "ptp",
+      capabilities: { portMappings: true },
+      ipam: { Type: "host-local", subnet: "10.0.0.0/24" },
+      dns: { nameservers: ["1.1.1.1"] },
+      prevResult: { Ips: [] },
+      RuntimeConfig: { portMappings: [] },
+      args: { cni: {} },
+      "cni.dev/valid-attachments": [{ containerID: "c", ifname: "eth0" }],
+      mtu: 1500.0,
+      Other: true,
+    }, "config");
+    assertEquals<unknown>(config, {
+      cniVersion: "1.1.0",
+      name: "net",
+      type: "ptp",
+      capabilities: { portMappings: true },
+      ipam: { type: "host-local", subnet: "10.0.0.0/24" },
+      dns: { nameservers: ["1.1.1.1"], domain: "", search: [], options: [] },
+      prevResult: { Ips: [] },
+      runtimeConfig: { portMappings: [] },
+      args: { cni: {} },
+      "cni.dev/valid-attachments": [{ containerId: "c", ifName: "eth0" }],
+      mtu: 1500,
+      Other: true,
+    });
+  });
+  await t.step("an attachment without its name is refused", () => {
+    assertThrows(
+      () =>
+        decode(schema, {
+          "cni.dev/valid-attachments": [{ containerID: "c" }],
+        }, "config"),
+      CniError,
+      "cni.dev/valid-attachments[0].ifname: missing",
+    );
+  });
+});

@@ -1,0 +1,72 @@
+/**
+ * CNI specification versions: the list, their order, and what each command needs.
+ *
+ * @module
+ */
+
+/** Every released version of the specification that has a plugin protocol, oldest first. */
+export const SPEC_VERSIONS = [
+  "0.1.0",
+  "0.2.0",
+  "0.3.0",
+  "0.3.1",
+  "0.4.0",
+  "1.0.0",
+  "1.1.0",
+] as const;
+
+/** A version of the specification that we read and write. */
+export type SpecVersion = typeof SPEC_VERSIONS[number];
+
+/** The version we speak when nothing else is asked for. */
+export const CURRENT_VERSION: SpecVersion = "1.1.0";
+
+/** What an absent or empty cniVersion means. */
+export const DEFAULT_VERSION: SpecVersion = "0.1.0";
+
+/** Says whether `version` is, to the letter, one of {@linkcode SPEC_VERSIONS}. */
+export function isSpecVersion(version: string): version is SpecVersion {
+  return (SPEC_VERSIONS as readonly string[]).includes(version);
+}
+
+/**
+ * Lists the versions from `minimum` on, oldest first: what a plugin serves that
+ * needs a feature of `minimum`.
+ */
+export function listVersionsFrom(minimum: SpecVersion): readonly SpecVersion[] {
+  return SPEC_VERSIONS.slice(SPEC_VERSIONS.indexOf(minimum));
+}
+
+/**
+ * Splits a version into its three numbers; missing parts are 0, "" is 0.1.0.
+ *
+ * Source: containernetworking/cni pkg/version/plugin.go `ParseVersion`.
+ *
+ * @throws {RangeError} If the text is not one to three decimal integers joined by dots
+ */
+export function parseVersion(version: string): [number, number, number] {
+  const parts = (version === "" ? DEFAULT_VERSION : version).split(".");
+  if (parts.length > 3 || !parts.every((part) => /^[+-]?\d+$/.test(part))) {
+    throw new RangeError(`Cannot parse version "${version}"`);
+  }
+  const [major = 0, minor = 0, micro = 0] = parts.map(Number);
+  return [major, minor, micro];
+}
+
+/**
+ * Orders two versions.
+ *
+ * @returns Negative, zero or positive, as for `Array.prototype.sort`
+ * @throws {RangeError} If either text is not a version
+ */
+export function compareVersions(left: string, right: string): number {
+  const leftParts = parseVersion(left);
+  const rightParts = parseVersion(right);
+  return leftParts[0] - rightParts[0] || leftParts[1] - rightParts[1] ||
+    leftParts[2] - rightParts[2];
+}
+
+/** Says whether `version` is `minimum` or newer; both must be parsable. */
+export function isAtLeast(version: string, minimum: string): boolean {
+  return compareVersions(version, minimum) >= 0;
+}

@@ -1,0 +1,89 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import {
+  compareVersions,
+  isAtLeast,
+  isSpecVersion,
+  listVersionsFrom,
+  parseVersion,
+} from "./version.ts";
+
+Deno.test("parseVersion() reads one to three numbers", async (t) => {
+  const rows: [string, [number, number, number]][] = [
+    ["1.2.3", [1, 2, 3]],
+    ["", [0, 1, 0]],
+    ["1", [1, 0, 0]],
+    ["1.1", [1, 1, 0]],
+    ["01.002.3", [1, 2, 3]],
+    ["0.-42.0", [0, -42, 0]],
+    ["+1.2", [1, 2, 0]],
+  ];
+  for (const [text, expected] of rows) {
+    await t.step(`"${text}"`, () => assertEquals(parseVersion(text), expected));
+  }
+});
+
+const MALFORMED = [
+  "asdfasdf",
+  "asdf.",
+  ".asdfas",
+  "asdf.adsf.",
+  "0.",
+  "..",
+  "1.2.3.4",
+  "1.2.3.4.5",
+  "v1",
+  " 1",
+  "1\n",
+  "1.0.0-rc1",
+  "1.0.f",
+  "1e1",
+  "1.٣",
+];
+
+Deno.test("parseVersion() refuses what is no version", async (t) => {
+  for (const text of MALFORMED) {
+    await t.step(JSON.stringify(text), () => {
+      assertThrows(
+        () => parseVersion(text),
+        RangeError,
+        "Cannot parse version",
+      );
+    });
+  }
+});
+
+Deno.test("compareVersions() orders by number", async (t) => {
+  const rows: [string, string, number][] = [
+    ["1.2.34", "1.2.14", 1],
+    ["2.5.4", "2.4.4", 1],
+    ["1.2.3", "0.2.3", 1],
+    ["0.4.0", "0.3.1", 1],
+    ["0.10.0", "0.9.0", 1],
+    ["1.1.0", "1.1.1", -1],
+    ["1.2.3", "1.2.3", 0],
+    ["1.1", "1.1.0", 0],
+    ["", "0.1.0", 0],
+  ];
+  for (const [left, right, sign] of rows) {
+    await t.step(`"${left}" and "${right}"`, () => {
+      assertEquals(Math.sign(compareVersions(left, right)), sign);
+      assertEquals(Math.sign(compareVersions(right, left)), 0 - sign);
+      assertEquals(isAtLeast(left, right), sign >= 0);
+    });
+  }
+});
+
+Deno.test("compareVersions() refuses a malformed version on either side", () => {
+  assertThrows(() => compareVersions("1.2.34", "asdadf"), RangeError);
+  assertThrows(() => compareVersions("adsfad", "2.5.4"), RangeError);
+});
+
+Deno.test("isSpecVersion() wants a released version to the letter", () => {
+  const texts = ["0.1.0", "1.1.0", "", "1.1", "1.0.1", "1.1.0 ", "01.1.0"];
+  assertEquals(texts.filter(isSpecVersion), ["0.1.0", "1.1.0"]);
+});
+
+Deno.test("listVersionsFrom() lists the minimum and everything newer", () => {
+  assertEquals(listVersionsFrom("0.3.1"), ["0.3.1", "0.4.0", "1.0.0", "1.1.0"]);
+  assertEquals(listVersionsFrom("0.1.0").length, 7);
+});
