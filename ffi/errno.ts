@@ -1,0 +1,62 @@
+/**
+ * Linux error numbers by name, and the error that a failed system call throws.
+ *
+ * @module
+ */
+
+/**
+ * Names of the error numbers, in order; "" where Linux has none.
+ *
+ * Source: include/uapi/asm-generic/errno-base.h and errno.h (x86-64 and arm64 alike).
+ */
+const NAMES =
+  (",EPERM,ENOENT,ESRCH,EINTR,EIO,ENXIO,E2BIG,ENOEXEC,EBADF,ECHILD,EAGAIN,ENOMEM,EACCES,EFAULT,ENOTBLK," +
+    "EBUSY,EEXIST,EXDEV,ENODEV,ENOTDIR,EISDIR,EINVAL,ENFILE,EMFILE,ENOTTY,ETXTBSY,EFBIG,ENOSPC,ESPIPE,EROFS,EMLINK," +
+    "EPIPE,EDOM,ERANGE,EDEADLK,ENAMETOOLONG,ENOLCK,ENOSYS,ENOTEMPTY,ELOOP,,ENOMSG,EIDRM,ECHRNG,EL2NSYNC,EL3HLT," +
+    "EL3RST,ELNRNG,EUNATCH,ENOCSI,EL2HLT,EBADE,EBADR,EXFULL,ENOANO,EBADRQC,EBADSLT,,EBFONT,ENOSTR,ENODATA,ETIME," +
+    "ENOSR,ENONET,ENOPKG,EREMOTE,ENOLINK,EADV,ESRMNT,ECOMM,EPROTO,EMULTIHOP,EDOTDOT,EBADMSG,EOVERFLOW,ENOTUNIQ," +
+    "EBADFD,EREMCHG,ELIBACC,ELIBBAD,ELIBSCN,ELIBMAX,ELIBEXEC,EILSEQ,ERESTART,ESTRPIPE,EUSERS,ENOTSOCK," +
+    "EDESTADDRREQ,EMSGSIZE,EPROTOTYPE,ENOPROTOOPT,EPROTONOSUPPORT,ESOCKTNOSUPPORT,EOPNOTSUPP,EPFNOSUPPORT," +
+    "EAFNOSUPPORT,EADDRINUSE,EADDRNOTAVAIL,ENETDOWN,ENETUNREACH,ENETRESET,ECONNABORTED,ECONNRESET,ENOBUFS,EISCONN," +
+    "ENOTCONN,ESHUTDOWN,ETOOMANYREFS,ETIMEDOUT,ECONNREFUSED,EHOSTDOWN,EHOSTUNREACH,EALREADY,EINPROGRESS,ESTALE," +
+    "EUCLEAN,ENOTNAM,ENAVAIL,EISNAM,EREMOTEIO,EDQUOT,ENOMEDIUM,EMEDIUMTYPE,ECANCELED,ENOKEY,EKEYEXPIRED,EKEYREVOKED," +
+    "EKEYREJECTED,EOWNERDEAD,ENOTRECOVERABLE,ERFKILL,EHWPOISON").split(",");
+
+/** Returns the name of an error number (positive), `errno N` where there is none. */
+export function errnoName(errno: number): string {
+  return NAMES[errno] || `errno ${errno}`;
+}
+
+/**
+ * A system call that the kernel refused.
+ *
+ * Match on {@linkcode SyscallError.errno}, never on the message.
+ */
+export class SyscallError extends Error {
+  override readonly name: string = "SyscallError";
+  /** The call or request that failed, as in `setns` or `RTM_NEWLINK`. */
+  readonly syscall: string;
+  /** The error's name, as in `ENODEV`. */
+  readonly errno: string;
+
+  /**
+   * @param syscall Name of the call
+   * @param errno Positive error number
+   * @param explanation What the kernel said beyond the number
+   */
+  constructor(syscall: string, errno: number, explanation = "") {
+    const name = errnoName(errno);
+    super(
+      explanation === ""
+        ? `${syscall}: ${name}`
+        : `${syscall}: ${name}: ${explanation}`,
+    );
+    this.syscall = syscall;
+    this.errno = name;
+  }
+}
+
+/** Says whether `error` is a refused system call with one of these error names. */
+export function isErrno(error: unknown, ...names: string[]): boolean {
+  return error instanceof SyscallError && names.includes(error.errno);
+}

@@ -1,0 +1,172 @@
+/**
+ * The system calls we make, by synchronous FFI to the C library.
+ *
+ * This is the only place that opens a dynamic library. It is opened on first
+ * use, so that a call which needs no system call of ours (VERSION, host-local)
+ * does not pay for it.
+ *
+ * @module
+ */
+
+import { SyscallError } from "./errno.ts";
+
+/** Bytes that FFI may read or fill. */
+export type Bytes = Uint8Array<ArrayBuffer>;
+
+/**
+ * An extra by-value argument that makes Deno skip its just-in-time compiler for
+ * a symbol: 0.05 ms instead of 0.3 ms each at start-up, for 0.2 µs more per call.
+ * It travels in the register after the real arguments, where the callee does not
+ * look: the C calling conventions of x86-64 and arm64 have the caller clean up.
+ */
+const UNCOMPILED = { struct: ["i32"] } as const;
+const PADDING: Bytes = new Uint8Array(4);
+
+const SYMBOLS = {
+  socket: { parameters: ["i32", "i32", "i32", UNCOMPILED], result: "i32" },
+  setsockopt: {
+    parameters: ["i32", "i32", "i32", "buffer", "u32", UNCOMPILED],
+    result: "i32",
+  },
+  send: {
+    parameters: ["i32", "buffer", "i32", "i32", UNCOMPILED],
+    result: "i32",
+  },
+  recv: {
+    parameters: ["i32", "buffer", "i32", "i32", UNCOMPILED],
+    result: "i32",
+  },
+  open: { parameters: ["buffer", "i32", "i32", UNCOMPILED], result: "i32" },
+  close: { parameters: ["i32", UNCOMPILED], result: "i32" },
+  setns: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
+  unshare: { parameters: ["i32", UNCOMPILED], result: "i32" },
+  mount: {
+    parameters: ["buffer", "buffer", "buffer", "u64", "buffer", UNCOMPILED],
+    result: "i32",
+  },
+  umount2: { parameters: ["buffer", "i32", UNCOMPILED], result: "i32" },
+  __errno_location: { parameters: [], result: "pointer" },
+} as const;
+
+/** The opened library with this thread's errno. */
+interface Libc {
+  readonly symbols: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"];
+  readonly errno: Int32Array;
+}
+
+let opened: Libc | undefined;
+
+function libc(): Libc {
+  if (opened !== undefined) return opened;
+  const { symbols } = Deno.dlopen("libc.so.6", SYMBOLS);
+  const location = symbols.__errno_location();
+  if (location === null) throw new Error("Cannot find errno of this thread");
+  const errno = new Int32Array(
+    Deno.UnsafePointerView.getArrayBuffer(location, 4),
+  );
+  return opened = { symbols, errno };
+}
+
+/**
+ * Passes on a call's result, or throws what errno says.
+ *
+ * Must be given the call itself as its argument: the next thing that happens
+ * after the call is the read of errno. Any Deno API in between would change it.
+ *
+ * @throws {SyscallError} If the result is negative
+ */
+function checked(syscall: string, result: number): number {
+  if (result < 0) {
+    throw new SyscallError(syscall, opened?.errno[0] ?? 0);
+  }
+  return result;
+}
+
+const encoder = new TextEncoder();
+
+function cString(text: string): Bytes {
+  return encoder.encode(text + "\0");
+}
+
+/** socket(2). Returns a descriptor. */
+export function socket(domain: number, type: number, protocol: number): number {
+  return checked(
+    "socket",
+    libc().symbols.socket(domain, type, protocol, PADDING),
+  );
+}
+
+/** setsockopt(2) with a 32-bit integer value. */
+export function setSocketOption(
+  fd: number,
+  option: { level: number; name: number; value: number },
+): void {
+  setSocketOptionBytes(fd, {
+    ...option,
+    value: new Uint8Array(new Int32Array([option.value]).buffer),
+  });
+}
+
+/** setsockopt(2) with a value of any layout. */
+export function setSocketOptionBytes(
+  fd: number,
+  { level, name, value }: { level: number; name: number; value: Bytes },
+): void {
+  const { symbols } = libc();
+  checked(
+    "setsockopt",
+    symbols.setsockopt(fd, level, name, value, value.length, PADDING),
+  );
+}
+
+/** send(2) to the socket's peer, the kernel for netlink. Returns the bytes sent. */
+export function send(fd: number, message: Bytes, flags: number): number {
+  const { symbols } = libc();
+  return checked(
+    "send",
+    symbols.send(fd, message, message.length, flags, PADDING),
+  );
+}
+
+/** recv(2). Returns the bytes received; more than the buffer holds with MSG_TRUNC. */
+export function recv(fd: number, buffer: Bytes, flags: number): number {
+  const { symbols } = libc();
+  return checked(
+    "recv",
+    symbols.recv(fd, buffer, buffer.length, flags, PADDING),
+  );
+}
+
+/** open(2) without creation. Returns a descriptor. */
+export function open(path: string, flags: number): number {
+  const bytes = cString(path);
+  return checked("open", libc().symbols.open(bytes, flags, 0, PADDING));
+}
+
+/** close(2). */
+export function close(fd: number): void {
+  checked("close", libc().symbols.close(fd, PADDING));
+}
+
+/** setns(2): moves this thread into the namespace that `fd` names. */
+export function setns(fd: number, type: number): void {
+  checked("setns", libc().symbols.setns(fd, type, PADDING));
+}
+
+/** unshare(2): moves this thread into new namespaces. */
+export function unshare(flags: number): void {
+  checked("unshare", libc().symbols.unshare(flags, PADDING));
+}
+
+/** mount(2) of `source` at `target`, without a file system type or data. */
+export function mount(source: string, target: string, flags: number): void {
+  const [from, to] = [cString(source), cString(target)];
+  const { symbols } = libc();
+  checked("mount", symbols.mount(from, to, null, BigInt(flags), null, PADDING));
+}
+
+/** umount2(2). */
+export function umount(target: string, flags: number): void {
+  const bytes = cString(target);
+  checked("umount2", libc().symbols.umount2(bytes, flags, PADDING));
+}

@@ -1,0 +1,202 @@
+/**
+ * Netlink attributes, declared as tables.
+ *
+ * One row `name: [TYPE, codec]` is the documentation, the encoder, the decoder,
+ * the TypeScript type and the trace of an attribute. Rows follow the order and
+ * names of the kernel's own tables, so that a reviewer can lay them side by side.
+ *
+ * @module
+ */
+
+import { Ip } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
+import type { Bytes } from "../libc.ts";
+import {
+  alignRecord,
+  type Codec,
+  concat,
+  splitRecords,
+  struct,
+  u16,
+} from "./struct.ts";
+
+/** Source: include/uapi/linux/netlink.h `struct nlattr`. */
+const attributeHeader = struct({ length: u16, type: u16 });
+/** The two upper bits of a type are flags. Source: `NLA_TYPE_MASK`. */
+const TYPE_MASK = 0x3fff;
+const NESTED_FLAG = 0x8000;
+
+/** An attribute that no row describes, kept for traces. */
+export interface RawAttribute {
+  readonly type: number;
+  readonly bytes: Bytes;
+}
+
+/** One attribute: its number in the kernel's enum and what it holds. */
+export type Row<T> = readonly [type: number, codec: Codec<T>];
+/** Attributes by name. */
+export type Rows = Record<string, Row<unknown>>;
+
+/** Values of a set of attributes; all are optional, and undefined is absent. */
+export type AttributeValues<R extends Rows> = {
+  [K in keyof R]?: (R[K] extends Row<infer T> ? T : never) | undefined;
+};
+
+/** Decoded attributes, with those that no row describes. */
+export type DecodedAttributes<R extends Rows> = AttributeValues<R> & {
+  readonly unknown?: readonly RawAttribute[];
+};
+
+/** A declared set of attributes. */
+export interface AttributeSet<R extends Rows>
+  extends Codec<AttributeValues<R>> {
+  /** Decodes a run of attributes; repeated ones overwrite each other. */
+  decode(bytes: Bytes): DecodedAttributes<R>;
+  /** Names the attribute that begins at an offset, as `linkInfo.kind`. */
+  locate(bytes: Bytes, offset: number): string | undefined;
+}
+
+/** Declares a set of attributes. */
+export function attributeSet<R extends Rows>(rows: R): AttributeSet<R> {
+  const names = new Map(
+    Object.entries(rows).map(([name, [type]]) => [type & TYPE_MASK, name]),
+  );
+  return {
+    encode(values): Bytes {
+      const parts: Bytes[] = [];
+      for (const [name, [type, codec]] of Object.entries(rows)) {
+        const value = values[name];
+        if (value !== undefined) {
+          parts.push(encodeAttribute(type, codec.encode(value)));
+        }
+      }
+      return concat(parts);
+    },
+    decode(bytes): DecodedAttributes<R> {
+      const values: Record<string, unknown> = {};
+      const unknown: RawAttribute[] = [];
+      for (const { type, bytes: payload } of splitAttributes(bytes)) {
+        const name = names.get(type);
+        const row = name === undefined ? undefined : rows[name];
+        if (name === undefined || row === undefined) {
+          unknown.push({ type, bytes: payload });
+        } else values[name] = row[1].decode(payload);
+      }
+      if (unknown.length > 0) values["unknown"] = unknown;
+      return values as DecodedAttributes<R>;
+    },
+    locate(bytes, offset): string | undefined {
+      for (const { type, bytes: payload, start } of splitAttributes(bytes)) {
+        const end = start + attributeHeader.size + payload.length;
+        if (offset < start || offset >= end) continue;
+        const name = names.get(type) ?? `attribute ${type}`;
+        const within = offset - start - attributeHeader.size;
+        const inner = within < 0
+          ? undefined
+          : rows[name]?.[1].locate?.(payload, within);
+        return inner === undefined ? name : `${name}.${inner}`;
+      }
+      return undefined;
+    },
+  };
+}
+
+/** Encodes one attribute with its header and padding. */
+export function encodeAttribute(type: number, payload: Bytes): Bytes {
+  const length = attributeHeader.size + payload.length;
+  if (length > 0xffff) {
+    throw new RangeError(`Cannot encode an attribute of ${length} bytes`);
+  }
+  const bytes = new Uint8Array(alignRecord(length));
+  bytes.set(attributeHeader.encode({ length, type }));
+  bytes.set(payload, attributeHeader.size);
+  return bytes;
+}
+
+/**
+ * Splits a run of attributes.
+ *
+ * @throws {RangeError} If a length leads outside the run
+ */
+export function* splitAttributes(
+  bytes: Bytes,
+): Generator<RawAttribute & { start: number }> {
+  for (
+    const { header, start, payload } of splitRecords(
+      attributeHeader,
+      bytes,
+      "an attribute",
+    )
+  ) yield { type: header.type & TYPE_MASK, bytes: payload, start };
+}
+
+const textEncoder = new TextEncoder();
+const textDecoder = new TextDecoder();
+
+/** Text that ends with a NUL. */
+export const cstring: Codec<string> = {
+  encode: (text) => textEncoder.encode(text + "\0"),
+  decode(bytes): string {
+    const end = bytes.indexOf(0);
+    return textDecoder.decode(end < 0 ? bytes : bytes.subarray(0, end));
+  },
+};
+
+/** Bytes as they are. */
+export const raw: Codec<Bytes> = {
+  encode: (bytes) => bytes,
+  decode: (bytes) => bytes.slice(),
+};
+
+/** An IPv4 or IPv6 address, told apart by its length. */
+export const ip: Codec<Ip> = {
+  encode: (address) => new Uint8Array(address.toBytes()),
+  decode: (bytes) => Ip.fromBytes(bytes),
+};
+
+/** A 48-bit link-layer address; undefined for other lengths (tunnels, loopback of none). */
+export const mac: Codec<Mac | undefined> = {
+  encode: (address) => new Uint8Array(address?.toBytes() ?? []),
+  decode: (bytes) => bytes.length === 6 ? Mac.fromBytes(bytes) : undefined,
+};
+
+/** An attribute without payload: present or not. */
+export const flag: Codec<true> = {
+  encode: () => new Uint8Array(0),
+  decode: () => true,
+};
+
+/** An attribute whose payload is attributes. */
+export function nested<R extends Rows>(
+  set: AttributeSet<R>,
+): Codec<AttributeValues<R>> {
+  return set;
+}
+
+/** A payload of attributes that all have the same type, in order. */
+export function listOf<T>(type: number, element: Codec<T>): Codec<T[]> {
+  return {
+    encode: (values) =>
+      concat(
+        values.map((value) => encodeAttribute(type, element.encode(value))),
+      ),
+    decode: (bytes) =>
+      [...splitAttributes(bytes)]
+        .filter((attribute) => attribute.type === (type & TYPE_MASK))
+        .map((attribute) => element.decode(attribute.bytes)),
+  };
+}
+
+/** Type of an attribute whose payload is attributes, where the kernel wants it marked. */
+export function markedNested(type: number): number {
+  return type | NESTED_FLAG;
+}
+
+/** A codec that is looked up when it is used, for attributes that contain themselves. */
+export function lazily<T>(find: () => Codec<T>): Codec<T> {
+  return {
+    encode: (value) => find().encode(value),
+    decode: (bytes) => find().decode(bytes),
+    locate: (bytes, offset) => find().locate?.(bytes, offset),
+  };
+}

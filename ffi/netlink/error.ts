@@ -1,0 +1,88 @@
+/**
+ * What the kernel answers to a request that it refuses.
+ *
+ * @module
+ */
+
+import { SyscallError } from "../errno.ts";
+import type { Bytes } from "../libc.ts";
+import { attributeSet, cstring } from "./attribute.ts";
+import { Flag, messageHeader, type RawMessage } from "./message.ts";
+import { alignRecord, i32, u32 } from "./struct.ts";
+
+/** A netlink request that the kernel refused, with the kernel's explanation. */
+export class NetlinkError extends SyscallError {
+  override readonly name = "NetlinkError";
+  /** Name of the message type, as in `RTM_NEWROUTE`. */
+  readonly request: string;
+  /** The kernel's own text (extended acknowledgement), "" if it gave none. */
+  readonly extAck: string;
+  /** The attribute that the kernel objects to, as in `linkInfo.kind`. */
+  readonly attribute: string | undefined;
+
+  /**
+   * @param request Name of the message type
+   * @param errno Positive error number
+   * @param explanation The kernel's text and the offending attribute, if it named them
+   */
+  constructor(
+    request: string,
+    errno: number,
+    explanation: { extAck?: string; attribute?: string | undefined } = {},
+  ) {
+    const { extAck = "", attribute } = explanation;
+    const at = attribute === undefined ? "" : `(attribute ${attribute})`;
+    super(request, errno, [extAck, at].filter((text) => text !== "").join(" "));
+    this.request = request;
+    this.extAck = extAck;
+    this.attribute = attribute;
+  }
+}
+
+/** Source: include/uapi/linux/netlink.h `enum nlmsgerr_attrs`. */
+const extAckAttributes = attributeSet({
+  message: [1, cstring],
+  offset: [2, u32],
+});
+
+/** The kernel's verdict on a request. */
+export interface Verdict {
+  /** 0 for success, else a positive error number. */
+  readonly errno: number;
+  /** The kernel's text; also given as a warning with success. */
+  readonly extAck: string;
+  /** Offset of the attribute it objects to, from the start of the whole request. */
+  readonly offset: number | undefined;
+}
+
+/**
+ * Decodes NLMSG_ERROR (also the acknowledgement, with errno 0).
+ *
+ * After the error number comes the request: only its header where the kernel
+ * capped it, as NETLINK_CAP_ACK asks, else all of it. Then the explanation.
+ */
+export function decodeError(reply: RawMessage): Verdict {
+  const request = reply.body.subarray(i32.size);
+  const echoed = reply.flags & Flag.Capped
+    ? messageHeader.size
+    : alignRecord(messageHeader.decode(request).length);
+  return decodeVerdict(reply, request.subarray(echoed));
+}
+
+/** Decodes NLMSG_DONE, which carries the verdict on a dump. */
+export function decodeDone(reply: RawMessage): Verdict {
+  // Very old kernels end a dump with an empty body.
+  if (reply.body.length < i32.size) {
+    return { errno: 0, extAck: "", offset: undefined };
+  }
+  return decodeVerdict(reply, reply.body.subarray(i32.size));
+}
+
+function decodeVerdict(reply: RawMessage, explanation: Bytes): Verdict {
+  const { message, offset } = reply.flags & Flag.AckAttributes
+    ? extAckAttributes.decode(explanation)
+    : {};
+  // The number is negative on the wire; a dump's DONE may also hold a count.
+  const errno = Math.max(0, -i32.decode(reply.body));
+  return { errno, extAck: message ?? "", offset };
+}

@@ -1,0 +1,145 @@
+/**
+ * Netlink messages: the common header, message types, and replies in parts.
+ *
+ * @module
+ */
+
+import type { Bytes } from "../libc.ts";
+import type {
+  AttributeSet,
+  AttributeValues,
+  DecodedAttributes,
+  Rows,
+} from "./attribute.ts";
+import {
+  alignRecord,
+  type Codec,
+  concat,
+  type Fields,
+  splitRecords,
+  type Struct,
+  struct,
+  type StructValue,
+  u16,
+  u32,
+} from "./struct.ts";
+
+/** Source: include/uapi/linux/netlink.h `struct nlmsghdr`. */
+export const messageHeader = struct({
+  length: u32,
+  type: u16,
+  flags: u16,
+  sequence: u32,
+  portId: u32,
+});
+
+/** Source: include/uapi/linux/netlink.h `NLM_F_*`. */
+export const Flag = {
+  Request: 0x1,
+  Multi: 0x2,
+  Ack: 0x4,
+  Echo: 0x8,
+  DumpInterrupted: 0x10,
+  /** On an error reply: the request is not echoed, only its header. */
+  Capped: 0x100,
+  /** On an error reply: attributes that explain it follow. */
+  AckAttributes: 0x200,
+  Dump: 0x300,
+  Replace: 0x100,
+  Exclusive: 0x200,
+  Create: 0x400,
+  Append: 0x800,
+} as const;
+
+/** Source: include/uapi/linux/netlink.h `NLMSG_*`. */
+export const ControlType = { Error: 2, Done: 3 } as const;
+
+/** One message as it was received. */
+export interface RawMessage {
+  readonly type: number;
+  readonly flags: number;
+  readonly sequence: number;
+  /** What follows the common header. */
+  readonly body: Bytes;
+}
+
+/** The parts of a message's body. */
+export interface Body<F extends Fields, R extends Rows> {
+  readonly header: Partial<StructValue<F>>;
+  readonly attributes?: AttributeValues<R>;
+}
+
+/** A kind of message: its number, its fixed header and its attributes. */
+export interface MessageType<F extends Fields, R extends Rows>
+  extends Codec<Body<F, R>> {
+  /** The kernel's name, for error texts. */
+  readonly name: string;
+  /** The kernel's number. */
+  readonly type: number;
+  /** Decodes a body of this kind. */
+  decode(body: Bytes): {
+    header: StructValue<F>;
+    attributes: DecodedAttributes<R>;
+  };
+}
+
+/** Declares a kind of message. */
+export function message<F extends Fields, R extends Rows>(
+  name: string,
+  type: number,
+  header: Struct<F>,
+  attributes: AttributeSet<R>,
+): MessageType<F, R> {
+  return { name, type, ...headed(header, attributes) };
+}
+
+/** A codec for a fixed header followed by attributes. */
+export function headed<F extends Fields, R extends Rows>(
+  header: Struct<F>,
+  attributes: AttributeSet<R>,
+): Omit<MessageType<F, R>, "name" | "type"> {
+  const attributesStart = alignRecord(header.size);
+  return {
+    encode: (body) =>
+      concat([
+        header.encode(body.header),
+        new Uint8Array(attributesStart - header.size),
+        attributes.encode(body.attributes ?? {}),
+      ]),
+    decode: (bytes) => ({
+      header: header.decode(bytes),
+      attributes: attributes.decode(bytes.subarray(attributesStart)),
+    }),
+    locate: (bytes, offset) =>
+      attributes.locate(
+        bytes.subarray(attributesStart),
+        offset - attributesStart,
+      ),
+  };
+}
+
+/** Encodes a whole message. */
+export function encodeMessage(
+  type: number,
+  flags: number,
+  sequence: number,
+  body: Bytes,
+): Bytes {
+  const length = messageHeader.size + body.length;
+  return concat([
+    messageHeader.encode({ length, type, flags, sequence }),
+    body,
+    new Uint8Array(alignRecord(length) - length),
+  ]);
+}
+
+/**
+ * Splits what one recv(2) returned into messages.
+ *
+ * @throws {RangeError} If a length leads outside the bytes
+ */
+export function* splitMessages(bytes: Bytes): Generator<RawMessage> {
+  for (
+    const { header, payload } of splitRecords(messageHeader, bytes, "a message")
+  ) yield { ...header, body: payload };
+}

@@ -1,0 +1,223 @@
+/**
+ * Fixed-size values of the kernel's binary interface, and C structs of them.
+ *
+ * A struct is declared as a list of named fields; alignment, size and byte order
+ * follow from the field types, so no offset is ever written by hand.
+ *
+ * @module
+ */
+
+import type { Bytes } from "../libc.ts";
+
+/** Turns values of one type into bytes and back. */
+export interface Codec<T> {
+  /** Encodes one value. */
+  encode(value: T): Bytes;
+  /** Decodes exactly these bytes. */
+  decode(bytes: Bytes): T;
+  /** Names the attribute that begins `offset` bytes into an encoded value, if it has any. */
+  locate?(bytes: Bytes, offset: number): string | undefined;
+}
+
+/** A codec of values that always take the same number of bytes. */
+export interface FixedCodec<T> extends Codec<T> {
+  /** Length in bytes. */
+  readonly size: number;
+  /** The boundary on which C places the value, in bytes. */
+  readonly alignment: number;
+  /** What an omitted field is encoded as. */
+  readonly zero: T;
+  /** Reads the value at an offset. */
+  read(view: DataView, offset: number): T;
+  /** Writes the value at an offset. */
+  write(view: DataView, offset: number, value: T): void;
+}
+
+/** The kernel uses the machine's byte order; all machines we support are little-endian. */
+const HOST_ORDER = true;
+const BIG_ENDIAN = false;
+
+function viewOf(bytes: Bytes): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** Completes reading and writing at an offset with encoding and decoding as a whole. */
+function fixed<T>(
+  layout: Omit<FixedCodec<T>, "encode" | "decode">,
+): FixedCodec<T> {
+  return {
+    ...layout,
+    encode(value: T): Bytes {
+      const bytes = new Uint8Array(layout.size);
+      layout.write(viewOf(bytes), 0, value);
+      return bytes;
+    },
+    decode(bytes: Bytes): T {
+      // Kernels append fields to structs over time: longer is fine, shorter is not.
+      if (bytes.length < layout.size) {
+        throw new RangeError(
+          `Cannot decode ${bytes.length} bytes as a value of ${layout.size}`,
+        );
+      }
+      return layout.read(viewOf(bytes), 0);
+    },
+  };
+}
+
+function integer(
+  size: number,
+  read: (view: DataView, offset: number) => number,
+  write: (view: DataView, offset: number, value: number) => void,
+): FixedCodec<number> {
+  return fixed({ size, alignment: size, zero: 0, read, write });
+}
+
+/** Unsigned 8-bit integer. */
+export const u8: FixedCodec<number> = integer(
+  1,
+  (view, offset) => view.getUint8(offset),
+  (view, offset, value) => view.setUint8(offset, value),
+);
+
+/** Unsigned 16-bit integer in the machine's byte order. */
+export const u16: FixedCodec<number> = integer(
+  2,
+  (view, offset) => view.getUint16(offset, HOST_ORDER),
+  (view, offset, value) => view.setUint16(offset, value, HOST_ORDER),
+);
+
+/** Unsigned 16-bit integer in network byte order: ports and protocols. */
+export const u16be: FixedCodec<number> = integer(
+  2,
+  (view, offset) => view.getUint16(offset, BIG_ENDIAN),
+  (view, offset, value) => view.setUint16(offset, value, BIG_ENDIAN),
+);
+
+/** Unsigned 32-bit integer in the machine's byte order. */
+export const u32: FixedCodec<number> = integer(
+  4,
+  (view, offset) => view.getUint32(offset, HOST_ORDER),
+  (view, offset, value) => view.setUint32(offset, value, HOST_ORDER),
+);
+
+/** Signed 32-bit integer in the machine's byte order. */
+export const i32: FixedCodec<number> = integer(
+  4,
+  (view, offset) => view.getInt32(offset, HOST_ORDER),
+  (view, offset, value) => view.setInt32(offset, value, HOST_ORDER),
+);
+
+/** Unsigned 64-bit integer in the machine's byte order. */
+export const u64: FixedCodec<bigint> = fixed({
+  size: 8,
+  alignment: 8,
+  zero: 0n,
+  read: (view, offset) => view.getBigUint64(offset, HOST_ORDER),
+  write: (view, offset, value) => view.setBigUint64(offset, value, HOST_ORDER),
+});
+
+/** Named fields of a struct, in memory order. */
+export type Fields = Record<string, FixedCodec<unknown>>;
+
+/** The value of a struct with these fields. */
+export type StructValue<F extends Fields> = {
+  [K in keyof F]: F[K] extends FixedCodec<infer T> ? T : never;
+};
+
+/** A struct: fields may be left out when encoding, and are then zero. */
+export interface Struct<F extends Fields>
+  extends FixedCodec<Partial<StructValue<F>>> {
+  /** Decodes exactly these bytes; every field is there. */
+  decode(bytes: Bytes): StructValue<F>;
+  /** Reads the struct at an offset; every field is there. */
+  read(view: DataView, offset: number): StructValue<F>;
+}
+
+/** Declares a C struct with natural alignment. */
+export function struct<F extends Fields>(fields: F): Struct<F> {
+  const layout: [name: keyof F, codec: FixedCodec<unknown>, offset: number][] =
+    [];
+  let end = 0, alignment = 1;
+  for (const [name, codec] of Object.entries(fields)) {
+    const offset = alignUp(end, codec.alignment);
+    layout.push([name, codec, offset]);
+    end = offset + codec.size;
+    alignment = Math.max(alignment, codec.alignment);
+  }
+  return fixed<Partial<StructValue<F>>>({
+    size: alignUp(end, alignment),
+    alignment,
+    zero: {},
+    read(view, start): StructValue<F> {
+      const entries = layout.map(([name, codec, offset]) =>
+        [name, codec.read(view, start + offset)] as const
+      );
+      return Object.fromEntries(entries) as StructValue<F>;
+    },
+    write(view, start, value): void {
+      for (const [name, codec, offset] of layout) {
+        codec.write(view, start + offset, value[name] ?? codec.zero);
+      }
+    },
+  }) as Struct<F>;
+}
+
+/** Rounds a length up to a boundary. */
+function alignUp(length: number, boundary: number): number {
+  return Math.ceil(length / boundary) * boundary;
+}
+
+/** A part of a run of records: its header, and what follows that. */
+export interface SplitRecord<T> {
+  readonly header: T;
+  /** Where the record begins in the run. */
+  readonly start: number;
+  readonly payload: Bytes;
+}
+
+/** The boundary on which every record of netlink begins. Source: `NLMSG_ALIGNTO`, `NLA_ALIGNTO`, `RTNH_ALIGNTO`. */
+const RECORD_ALIGNMENT = 4;
+
+/** Rounds a length up to where the next record of a run begins. */
+export function alignRecord(length: number): number {
+  return alignUp(length, RECORD_ALIGNMENT);
+}
+
+/**
+ * Splits a run of records that each begin with their own length, as messages
+ * and attributes do. Fewer bytes at the end than a header are padding.
+ *
+ * @param what Names a record in error texts, as `a message`
+ * @throws {RangeError} If a length leads outside the run
+ */
+export function* splitRecords<T extends { readonly length: number }>(
+  layout: { readonly size: number; decode(bytes: Bytes): T },
+  bytes: Bytes,
+  what: string,
+): Generator<SplitRecord<T>> {
+  for (let start = 0; start + layout.size <= bytes.length;) {
+    const header = layout.decode(bytes.subarray(start));
+    const left = bytes.length - start;
+    if (header.length < layout.size || header.length > left) {
+      throw new RangeError(
+        `Cannot decode ${what} of ${header.length} bytes where ${left} are left`,
+      );
+    }
+    const end = start + header.length;
+    yield { header, start, payload: bytes.subarray(start + layout.size, end) };
+    start += alignRecord(header.length);
+  }
+}
+
+/** Joins byte strings into one. */
+export function concat(parts: readonly Bytes[]): Bytes {
+  const whole = new Uint8Array(
+    parts.reduce((length, part) => length + part.length, 0),
+  );
+  let offset = 0;
+  for (const part of parts) {
+    whole.set(part, offset);
+    offset += part.length;
+  }
+  return whole;
+}

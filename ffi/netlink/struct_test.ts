@@ -1,0 +1,228 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import {
+  assertDecodeIsTotal,
+  assertRoundTrip,
+  findField,
+  randomBelow,
+  randomBytes,
+} from "../../tests/_harness/codecs.ts";
+import {
+  alignRecord,
+  type Codec,
+  concat,
+  type FixedCodec,
+  i32,
+  splitRecords,
+  struct,
+  u16,
+  u16be,
+  u32,
+  u64,
+  u8,
+} from "./struct.ts";
+
+function fromHex(hex: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.fromHex(hex.replaceAll(" ", ""));
+}
+
+Deno.test("the integer codecs have the kernel's sizes and byte orders", async (t) => {
+  const rows: [string, FixedCodec<number>, value: number, hex: string][] = [
+    ["u8", u8, 0xfe, "fe"],
+    ["u16", u16, 0x1234, "3412"],
+    ["u16be", u16be, 0x1234, "1234"],
+    ["u32", u32, 0x89abcdef, "efcdab89"],
+    ["i32", i32, -2, "feffffff"],
+  ];
+  for (const [name, codec, value, hex] of rows) {
+    await t.step(name, () => {
+      assertEquals(codec.encode(value).toHex(), hex);
+      assertEquals(codec.decode(fromHex(hex)), value);
+      assertEquals([codec.size, codec.alignment], [
+        hex.length / 2,
+        hex.length / 2,
+      ]);
+    });
+  }
+  await t.step("u64", () => {
+    assertEquals(u64.encode(0x0123456789abcdefn).toHex(), "efcdab8967452301");
+    assertEquals(u64.decode(fromHex("efcdab8967452301")), 0x0123456789abcdefn);
+  });
+});
+
+Deno.test("fixed codecs read structs that have grown and refuse shorter ones", () => {
+  assertEquals(u16.decode(fromHex("3412 ff")), 0x1234);
+  assertThrows(
+    () => u32.decode(fromHex("001122")),
+    RangeError,
+    "Cannot decode 3 bytes as a value of 4",
+  );
+  const pair = struct({ first: u8, second: u32 });
+  assertEquals(pair.decode(fromHex("01 000000 02000000 ff")), {
+    first: 1,
+    second: 2,
+  });
+  assertThrows(() => pair.decode(fromHex("01 000000 020000")), RangeError);
+});
+
+Deno.test("fixed codecs return any value unharmed", async (t) => {
+  const codecs = { u8, u16, u16be, u32 };
+  for (const [name, codec] of Object.entries(codecs)) {
+    await t.step(name, () => {
+      assertRoundTrip(codec, () => randomBelow(2 ** (8 * codec.size)));
+    });
+  }
+  await t.step("i32", () => {
+    assertRoundTrip(i32, () => randomBelow(2 ** 32) - 2 ** 31);
+  });
+  await t.step("u64", () => {
+    assertRoundTrip(u64, () => BigInt(`0x${randomBytes(8).toHex()}`));
+  });
+  await t.step("struct", () => {
+    const pair = struct({ first: u8, second: u16be, third: u64 });
+    assertRoundTrip(pair, () => ({
+      first: randomBelow(2 ** 8),
+      second: randomBelow(2 ** 16),
+      third: BigInt(randomBelow(2 ** 32)),
+    }));
+  });
+});
+
+// Sizes and offsets as gcc reports them on x86-64 and arm64.
+Deno.test("struct() lays fields out as C does", async (t) => {
+  const inner = struct({ first: u16, second: u32 });
+  const rows: {
+    name: string;
+    fields: Record<string, FixedCodec<number | bigint>>;
+    size: number;
+    offsets: number[];
+  }[] = [
+    {
+      name: "without gaps",
+      fields: { a: u8, b: u8, c: u16, d: u32 },
+      size: 8,
+      offsets: [0, 1, 2, 4],
+    },
+    {
+      name: "gap before a wider field",
+      fields: { a: u8, b: u16, c: u8, d: u32 },
+      size: 12,
+      offsets: [0, 2, 4, 8],
+    },
+    {
+      name: "gap at the end",
+      fields: { a: u32, b: u8 },
+      size: 8,
+      offsets: [0, 4],
+    },
+    {
+      name: "64 bits",
+      fields: { a: u8, b: u64, c: u16 },
+      size: 24,
+      offsets: [0, 8, 16],
+    },
+    {
+      name: "bytes only",
+      fields: { a: u8, b: u8, c: u8 },
+      size: 3,
+      offsets: [
+        0,
+        1,
+        2,
+      ],
+    },
+  ];
+  for (const { name, fields, size, offsets } of rows) {
+    await t.step(name, () => {
+      const codec = struct(fields);
+      assertEquals(codec.size, size);
+      const found = Object.entries(fields).map(([key, { size }]) =>
+        findField(codec, {
+          unset: {},
+          set: { [key]: size === 8 ? 2n ** 64n - 1n : 2 ** (8 * size) - 1 },
+        })
+      );
+      const sizes = Object.values(fields).map(({ size }) => size);
+      assertEquals(found, offsets.map((at, i) => [at, sizes[i] ?? 0]));
+    });
+  }
+  await t.step("struct within a struct", () => {
+    const outer = struct({ a: u8, inner, b: u8 });
+    assertEquals([outer.size, outer.alignment], [16, 4]);
+    const value = { a: 1, inner: { first: 2, second: 3 }, b: 4 };
+    assertEquals(
+      outer.encode(value).toHex(),
+      "01000000" + "02000000" + "03000000" + "04000000",
+    );
+    assertEquals(outer.decode(outer.encode(value)), value);
+  });
+});
+
+Deno.test("struct() encodes fields that are left out as zero", () => {
+  const codec = struct({ a: u8, b: u64, c: struct({ d: u16 }) });
+  assertEquals(codec.encode({}), new Uint8Array(24));
+  assertEquals(codec.decode(codec.encode({})), { a: 0, b: 0n, c: { d: 0 } });
+});
+
+const record = struct({ length: u16, type: u16 });
+
+/** Returns how splitRecords() splits bytes written in hex. */
+function split(hex: string): [start: number, payload: string][] {
+  return [...splitRecords(record, fromHex(hex), "a record")]
+    .map(({ start, payload }) => [start, payload.toHex()]);
+}
+
+Deno.test("splitRecords() yields each record of a run", async (t) => {
+  const rows: [name: string, hex: string, ReturnType<typeof split>][] = [
+    ["no bytes", "", []],
+    ["fewer than a header", "040000", []],
+    ["a header alone", "04000100", [[0, ""]]],
+    ["padding between", "05000100 aa000000 06000100 bbcc0000", [
+      [0, "aa"],
+      [8, "bbcc"],
+    ]],
+    ["padding cut off at the end", "05000100 aa", [[0, "aa"]]],
+    ["rest too short for a header", "04000100 0400", [[0, ""]]],
+  ];
+  for (const [name, hex, expected] of rows) {
+    await t.step(name, () => assertEquals(split(hex), expected));
+  }
+});
+
+Deno.test("splitRecords() refuses lengths that lead outside", async (t) => {
+  const rows: [name: string, hex: string, length: number, left: number][] = [
+    ["zero, which would never end", "00000100 aabbccdd", 0, 8],
+    ["shorter than the header", "03000100 aabbccdd", 3, 8],
+    ["longer than the run", "09000100 aabbccdd", 9, 8],
+    ["second record", "04000100 ffff0100", 0xffff, 4],
+  ];
+  for (const [name, hex, length, left] of rows) {
+    await t.step(name, () => {
+      assertThrows(
+        () => split(hex),
+        RangeError,
+        `Cannot decode a record of ${length} bytes where ${left} are left`,
+      );
+    });
+  }
+});
+
+Deno.test("decoding structs and records is safe with any bytes", () => {
+  const decoders: Pick<Codec<unknown>, "decode">[] = [u64, record];
+  for (const { decode } of decoders) {
+    assertDecodeIsTotal(decode, () => randomBytes(randomBelow(12)));
+  }
+  assertDecodeIsTotal(
+    (bytes) => [...splitRecords(record, bytes, "a record")],
+    () => fromHex("05000100 aa000000 08000200 aabbccdd"),
+  );
+});
+
+Deno.test("alignRecord() rounds up to four bytes", () => {
+  assertEquals([0, 1, 3, 4, 5].map(alignRecord), [0, 4, 4, 4, 8]);
+});
+
+Deno.test("concat() joins byte strings", () => {
+  const parts = ["0102", "", "03"].map(fromHex);
+  assertEquals(concat(parts).toHex(), "010203");
+  assertEquals(concat([]).length, 0);
+});

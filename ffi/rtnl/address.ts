@@ -1,0 +1,126 @@
+/**
+ * Addresses of the links of one namespace.
+ *
+ * @module
+ */
+
+import { Cidr } from "../../net/cidr.ts";
+import type { IpFamily } from "../../net/ip.ts";
+import { Flag } from "../netlink/message.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
+import { delAddress, getAddress, newAddress } from "./address_message.ts";
+import { addressFamily, AF_UNSPEC } from "./constants.ts";
+
+/** Source: include/uapi/linux/if_addr.h. */
+const IFA_F_NODAD = 0x02, IFA_F_DADFAILED = 0x08, IFA_F_TENTATIVE = 0x40;
+const IFA_F_NOPREFIXROUTE = 0x200;
+
+/** An address as the kernel has it. */
+export interface Address {
+  readonly ifindex: number;
+  /** The address with its prefix length. */
+  readonly address: Cidr;
+  /** Duplicate address detection is under way: the address cannot be used yet. */
+  readonly isTentative: boolean;
+  /** Another host has the address. */
+  readonly hasDadFailed: boolean;
+}
+
+/** An address to add. */
+export interface NewAddress {
+  readonly ifindex: number;
+  readonly address: Cidr;
+  /** Whether the kernel shall make no route to the prefix. */
+  readonly noPrefixRoute?: boolean;
+}
+
+/** Addresses of the namespace in which the socket was opened. */
+export class AddressRequests {
+  readonly #socket: NetlinkSocket;
+
+  /** @param socket Borrowed, not closed */
+  constructor(socket: NetlinkSocket) {
+    this.#socket = socket;
+  }
+
+  /**
+   * Adds an address. An IPv6 address is usable at once: it is added without
+   * duplicate address detection, which takes more than a second and asks only
+   * the other end of a link that we made.
+   *
+   * @throws {NetlinkError} EEXIST if the link has it, ENODEV, EACCES where IPv6 is off
+   */
+  add(address: NewAddress): void {
+    this.#new(address, Flag.Create | Flag.Exclusive);
+  }
+
+  /**
+   * Adds an address, or leaves it as it is if the link has it.
+   *
+   * @throws {NetlinkError} ENODEV, EACCES where IPv6 is off
+   */
+  replace(address: NewAddress): void {
+    this.#new(address, Flag.Create | Flag.Replace);
+  }
+
+  #new({ ifindex, address, noPrefixRoute }: NewAddress, flags: number): void {
+    this.#socket.request(newAddress, {
+      flags,
+      header: headerOf(address, ifindex),
+      attributes: {
+        address: address.ip,
+        local: address.ip,
+        broadcast: address.broadcast,
+        flags: (address.family === 6 ? IFA_F_NODAD : 0) |
+          (noPrefixRoute ? IFA_F_NOPREFIXROUTE : 0),
+      },
+    });
+  }
+
+  /**
+   * Takes an address away.
+   *
+   * @throws {NetlinkError} EADDRNOTAVAIL if the link does not have it
+   */
+  del(ifindex: number, address: Cidr): void {
+    this.#socket.request(delAddress, {
+      header: headerOf(address, ifindex),
+      attributes: { address: address.ip, local: address.ip },
+    });
+  }
+
+  /** Lists the addresses of one link, or of one family, or all. */
+  list(filter: { ifindex?: number; family?: IpFamily } = {}): Address[] {
+    const family = filter.family === undefined
+      ? AF_UNSPEC
+      : addressFamily(filter.family);
+    const ifindex = filter.ifindex ?? 0;
+    return this.#socket.dump(
+      getAddress,
+      { header: { family, ifindex } },
+      newAddress,
+    ).flatMap(({ header, attributes }) => {
+      // IFA_ADDRESS is the other end on a point-to-point link; IFA_LOCAL is ours.
+      const own = attributes.local ?? attributes.address;
+      if (own === undefined) return [];
+      const flags = attributes.flags ?? header.flags;
+      return [{
+        ifindex: header.ifindex,
+        address: Cidr.of(own, header.prefixLength),
+        isTentative: (flags & IFA_F_TENTATIVE) !== 0,
+        hasDadFailed: (flags & IFA_F_DADFAILED) !== 0,
+      }];
+    });
+  }
+}
+
+function headerOf(
+  address: Cidr,
+  ifindex: number,
+): { family: number; prefixLength: number; ifindex: number } {
+  return {
+    family: addressFamily(address.family),
+    prefixLength: address.prefixLength,
+    ifindex,
+  };
+}

@@ -1,0 +1,53 @@
+/**
+ * Address messages of rtnetlink, as tables.
+ *
+ * Source: include/uapi/linux/if_addr.h, Documentation/netlink/specs/rt-addr.yaml.
+ *
+ * @module
+ */
+
+import { attributeSet, cstring, ip } from "../netlink/attribute.ts";
+import { message } from "../netlink/message.ts";
+import { struct, u32, u8 } from "../netlink/struct.ts";
+
+/** Fixed header of RTM_*ADDR. Source: `struct ifaddrmsg`. */
+const addressHeader = struct({
+  family: u8,
+  prefixLength: u8,
+  flags: u8,
+  scope: u8,
+  ifindex: u32,
+});
+
+/** Attributes of RTM_*ADDR. */
+const addressAttributes = attributeSet({
+  address: [1, ip],
+  local: [2, ip],
+  label: [3, cstring],
+  broadcast: [4, ip],
+  flags: [8, u32],
+});
+
+/** Adds an address, and tells of one. */
+export const newAddress = message(
+  "RTM_NEWADDR",
+  20,
+  addressHeader,
+  addressAttributes,
+);
+
+/** Takes an address away. */
+export const delAddress = message(
+  "RTM_DELADDR",
+  21,
+  addressHeader,
+  addressAttributes,
+);
+
+/** Asks for addresses. */
+export const getAddress = message(
+  "RTM_GETADDR",
+  22,
+  addressHeader,
+  addressAttributes,
+);

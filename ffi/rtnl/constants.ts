@@ -1,0 +1,19 @@
+/**
+ * Kernel constants that more than one rtnetlink message needs, spelled as the
+ * kernel spells them. They do not leave `ffi/`.
+ *
+ * @module
+ */
+
+import type { IpFamily } from "../../net/ip.ts";
+
+/** Address families. Source: include/linux/socket.h. */
+export const AF_UNSPEC = 0, AF_INET = 2, AF_INET6 = 10;
+
+/** Scopes of addresses and routes. Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
+export const RT_SCOPE_UNIVERSE = 0, RT_SCOPE_NOWHERE = 255;
+
+/** Returns the kernel's number of an address family. */
+export function addressFamily(family: IpFamily): number {
+  return family === 4 ? AF_INET : AF_INET6;
+}

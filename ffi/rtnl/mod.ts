@@ -1,0 +1,54 @@
+/**
+ * rtnetlink of one namespace: links, addresses, routes and neighbours.
+ *
+ * @module
+ */
+
+import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
+import { NetNs } from "../netns.ts";
+import { AddressRequests } from "./address.ts";
+import { LinkRequests } from "./link.ts";
+import { NeighborRequests } from "./neighbor.ts";
+import { RouteRequests } from "./route.ts";
+
+/** One open namespace with one netlink socket in it. */
+export class Rtnl implements Disposable {
+  readonly #socket: NetlinkSocket;
+  /** The namespace, for sysctls and for links that are born in it. */
+  readonly netns: NetNs;
+  readonly link: LinkRequests;
+  readonly address: AddressRequests;
+  readonly route: RouteRequests;
+  readonly neighbor: NeighborRequests;
+
+  private constructor(netns: NetNs, socket: NetlinkSocket) {
+    this.#socket = socket;
+    this.netns = netns;
+    this.link = new LinkRequests(socket);
+    this.address = new AddressRequests(socket);
+    this.route = new RouteRequests(socket);
+    this.neighbor = new NeighborRequests(socket);
+  }
+
+  /**
+   * Opens the namespace at a path.
+   *
+   * @throws {SyscallError} If the path cannot be opened, or is no network
+   * namespace (see `isMissingNetns`)
+   */
+  static open(path: string): Rtnl {
+    const netns = NetNs.open(path);
+    try {
+      return new Rtnl(netns, NetlinkSocket.open(netns, Protocol.Route));
+    } catch (error) {
+      netns[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /** Closes the socket and the namespace; a second call does nothing. */
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]();
+    this.netns[Symbol.dispose]();
+  }
+}

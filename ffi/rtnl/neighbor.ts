@@ -1,0 +1,87 @@
+/**
+ * Neighbours (ARP and NDP entries) of one namespace.
+ *
+ * @module
+ */
+
+import type { Ip, IpFamily } from "../../net/ip.ts";
+import type { Mac } from "../../net/mac.ts";
+import { Flag } from "../netlink/message.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
+import { addressFamily, AF_UNSPEC } from "./constants.ts";
+import { delNeighbor, getNeighbor, newNeighbor } from "./neighbor_message.ts";
+
+/** Source: include/uapi/linux/neighbour.h. */
+const NUD_PERMANENT = 0x80;
+
+/** A neighbour: which link-layer address an address has on a link. */
+export interface Neighbor {
+  readonly ifindex: number;
+  readonly ip: Ip;
+  /** Undefined while it is being asked for. */
+  readonly mac: Mac | undefined;
+  /** Whether it was configured, and so never expires. */
+  readonly isPermanent: boolean;
+}
+
+/** Neighbours of the namespace in which the socket was opened. */
+export class NeighborRequests {
+  readonly #socket: NetlinkSocket;
+
+  /** @param socket Borrowed, not closed */
+  constructor(socket: NetlinkSocket) {
+    this.#socket = socket;
+  }
+
+  /**
+   * Configures a neighbour for good, in place of what was known of it.
+   *
+   * @throws {NetlinkError} ENODEV, ENETDOWN if the link is down
+   */
+  replace(ifindex: number, address: Ip, macAddress: Mac): void {
+    this.#socket.request(newNeighbor, {
+      flags: Flag.Create | Flag.Replace,
+      header: {
+        family: addressFamily(address.family),
+        ifindex,
+        state: NUD_PERMANENT,
+      },
+      attributes: { destination: address, linkLayerAddress: macAddress },
+    });
+  }
+
+  /**
+   * Forgets a neighbour.
+   *
+   * @throws {NetlinkError} ENOENT if it is not known
+   */
+  del(ifindex: number, address: Ip): void {
+    this.#socket.request(delNeighbor, {
+      header: { family: addressFamily(address.family), ifindex },
+      attributes: { destination: address },
+    });
+  }
+
+  /** Lists the neighbours on one link, or of one family, or all. */
+  list(filter: { ifindex?: number; family?: IpFamily } = {}): Neighbor[] {
+    const family = filter.family === undefined
+      ? AF_UNSPEC
+      : addressFamily(filter.family);
+    const answers = this.#socket.dump(
+      getNeighbor,
+      { header: { family } },
+      newNeighbor,
+    );
+    return answers.flatMap(({ header, attributes }) =>
+      attributes.destination === undefined ||
+        (filter.ifindex ?? header.ifindex) !== header.ifindex
+        ? []
+        : [{
+          ifindex: header.ifindex,
+          ip: attributes.destination,
+          mac: attributes.linkLayerAddress,
+          isPermanent: (header.state & NUD_PERMANENT) !== 0,
+        }]
+    );
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * Neighbour messages of rtnetlink, as tables.
+ *
+ * Source: include/uapi/linux/neighbour.h, Documentation/netlink/specs/rt-neigh.yaml.
+ *
+ * @module
+ */
+
+import { attributeSet, ip, mac } from "../netlink/attribute.ts";
+import { message } from "../netlink/message.ts";
+import { i32, struct, u16, u8 } from "../netlink/struct.ts";
+
+/** Fixed header of RTM_*NEIGH. Source: `struct ndmsg`. */
+const neighborHeader = struct({
+  family: u8,
+  padding1: u8,
+  padding2: u16,
+  ifindex: i32,
+  state: u16,
+  flags: u8,
+  type: u8,
+});
+
+/** Attributes of RTM_*NEIGH. */
+const neighborAttributes = attributeSet({
+  destination: [1, ip],
+  linkLayerAddress: [2, mac],
+});
+
+/** Adds a neighbour, and tells of one. */
+export const newNeighbor = message(
+  "RTM_NEWNEIGH",
+  28,
+  neighborHeader,
+  neighborAttributes,
+);
+
+/** Forgets a neighbour. */
+export const delNeighbor = message(
+  "RTM_DELNEIGH",
+  29,
+  neighborHeader,
+  neighborAttributes,
+);
+
+/** Asks for neighbours. */
+export const getNeighbor = message(
+  "RTM_GETNEIGH",
+  30,
+  neighborHeader,
+  neighborAttributes,
+);

@@ -1,0 +1,216 @@
+/**
+ * Routes of one namespace.
+ *
+ * @module
+ */
+
+import { Cidr } from "../../net/cidr.ts";
+import { Ip, type IpFamily } from "../../net/ip.ts";
+import { isErrno } from "../errno.ts";
+import { Flag } from "../netlink/message.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
+import {
+  addressFamily,
+  AF_INET,
+  AF_UNSPEC,
+  RT_SCOPE_NOWHERE,
+  RT_SCOPE_UNIVERSE,
+} from "./constants.ts";
+import { delRoute, getRoute, newRoute } from "./route_message.ts";
+
+/** Source: include/uapi/linux/rtnetlink.h. */
+const RT_TABLE_UNSPEC = 0, RT_TABLE_MAIN = 254, RTPROT_BOOT = 3;
+const RTN_UNICAST = 1, RTNH_F_ONLINK = 4, RTM_F_CLONED = 0x200;
+/** The header has eight bits for a table; larger numbers stand in RTA_TABLE alone. */
+const HEADER_TABLE_MAX = 255;
+
+/** A unicast route. */
+export interface Route {
+  /** Destination; host bits are not allowed. */
+  readonly destination: Cidr;
+  /** Index of the link it leads out by. */
+  readonly ifindex?: number | undefined;
+  readonly gateway?: Ip | undefined;
+  /** Address to send from where the sender has chosen none. */
+  readonly preferredSource?: Ip | undefined;
+  /** Scope, 0 (universe) to 255; the kernel ignores it for IPv6. */
+  readonly scope?: number | undefined;
+  /** Routing table; main (254) if undefined. */
+  readonly table?: number | undefined;
+  /** Priority, the lowest wins. */
+  readonly priority?: number | undefined;
+  /** Largest packet to send this way, in bytes. */
+  readonly mtu?: number | undefined;
+  /** Largest TCP segment to announce, in bytes. */
+  readonly advmss?: number | undefined;
+  /** The gateway is on the link although no route to it says so. */
+  readonly isOnLink?: boolean | undefined;
+}
+
+/** Which routes to list. */
+export interface RouteFilter {
+  readonly family?: IpFamily;
+  readonly ifindex?: number;
+  /** Main if undefined. */
+  readonly table?: number | "any";
+}
+
+/** Routes of the namespace in which the socket was opened. */
+export class RouteRequests {
+  readonly #socket: NetlinkSocket;
+
+  /** @param socket Borrowed, not closed */
+  constructor(socket: NetlinkSocket) {
+    this.#socket = socket;
+  }
+
+  /**
+   * Adds a route.
+   *
+   * @throws {NetlinkError} EEXIST if there is one to the destination with the
+   * same priority, ENETUNREACH if the gateway cannot be reached
+   */
+  add(route: Route): void {
+    this.#new(route, Flag.Create | Flag.Exclusive);
+  }
+
+  /**
+   * Adds a route beside others to the same destination: after them for IPv4,
+   * as one more next hop for IPv6.
+   *
+   * @throws {NetlinkError} EEXIST if the very same route is there, ENETUNREACH
+   */
+  append(route: Route): void {
+    this.#new(route, Flag.Create | Flag.Append);
+  }
+
+  /**
+   * Adds a route, in place of the one to the same destination with the same
+   * priority, whichever link that leads out by.
+   *
+   * @throws {NetlinkError} ENETUNREACH if the gateway cannot be reached
+   */
+  replace(route: Route): void {
+    this.#new(route, Flag.Create | Flag.Replace);
+  }
+
+  #new(route: Route, flags: number): void {
+    this.#socket.request(newRoute, {
+      flags,
+      header: {
+        ...headerOf(route),
+        protocol: RTPROT_BOOT,
+        scope: route.scope ?? RT_SCOPE_UNIVERSE,
+        type: RTN_UNICAST,
+        flags: route.isOnLink ? RTNH_F_ONLINK : 0,
+      },
+      attributes: attributesOf(route),
+    });
+  }
+
+  /**
+   * Deletes the first route that has all that is given; what is undefined
+   * matches anything.
+   *
+   * @throws {NetlinkError} ESRCH if there is none
+   */
+  del(route: Route): void {
+    this.#socket.request(delRoute, {
+      header: { ...headerOf(route), scope: route.scope ?? RT_SCOPE_NOWHERE },
+      attributes: attributesOf(route),
+    });
+  }
+
+  /**
+   * Lists the unicast routes of one table, or of all. One with several next
+   * hops is listed once for each.
+   */
+  list({ family, ifindex, ...filter }: RouteFilter = {}): Route[] {
+    const table = filter.table === "any"
+      ? undefined
+      : filter.table ?? RT_TABLE_MAIN;
+    try {
+      return this.#socket.dump(getRoute, {
+        header: {
+          family: family === undefined ? AF_UNSPEC : addressFamily(family),
+          table: headerTable(table ?? RT_TABLE_UNSPEC),
+        },
+        attributes: { table, oif: ifindex },
+      }, newRoute).filter(({ header }) =>
+        header.type === RTN_UNICAST && !(header.flags & RTM_F_CLONED)
+      ).flatMap(decodeRoutes).filter((route) =>
+        (ifindex === undefined || route.ifindex === ifindex) &&
+        (table === undefined || route.table === table)
+      );
+    } catch (error) {
+      // The kernel's word for a table that no route was ever in.
+      if (isErrno(error, "ENOENT")) return [];
+      throw error;
+    }
+  }
+}
+
+type RouteAnswer = ReturnType<typeof newRoute.decode>;
+
+/** Returns one route for each next hop. */
+function decodeRoutes({ header, attributes }: RouteAnswer): Route[] {
+  const family = header.family === AF_INET ? 4 : 6;
+  const destination = attributes.destination ?? Ip.fromValue(family, 0n);
+  const shared = {
+    destination: Cidr.of(destination, header.destinationLength),
+    preferredSource: attributes.preferredSource,
+    scope: header.scope,
+    table: attributes.table ?? header.table,
+    priority: attributes.priority,
+    mtu: attributes.metrics?.mtu,
+    advmss: attributes.metrics?.advmss,
+  };
+  return nextHopsOf({ header, attributes }).map(({ flags, ...nextHop }) => ({
+    ...shared,
+    ...nextHop,
+    isOnLink: (flags & RTNH_F_ONLINK) !== 0,
+  }));
+}
+
+/** A route with one next hop has its parts among its own attributes. */
+function nextHopsOf(
+  { header: { flags }, attributes }: RouteAnswer,
+): (Pick<Route, "ifindex" | "gateway"> & { flags: number })[] {
+  const { oif: ifindex, gateway, multipath } = attributes;
+  return multipath?.map(({ header, attributes }) => ({
+    ifindex: header.ifindex,
+    gateway: attributes.gateway,
+    flags: header.flags,
+  })) ?? [{ ifindex, gateway, flags }];
+}
+
+function headerOf(
+  { destination, table = RT_TABLE_MAIN }: Route,
+): { family: number; destinationLength: number; table: number } {
+  return {
+    family: addressFamily(destination.family),
+    destinationLength: destination.prefixLength,
+    table: headerTable(table),
+  };
+}
+
+function headerTable(table: number): number {
+  return table > HEADER_TABLE_MAX ? RT_TABLE_UNSPEC : table;
+}
+
+function attributesOf(
+  route: Route,
+): NonNullable<Parameters<typeof newRoute.encode>[0]["attributes"]> {
+  const { destination, table, mtu, advmss } = route;
+  return {
+    destination: destination.prefixLength === 0 ? undefined : destination.ip,
+    oif: route.ifindex,
+    gateway: route.gateway,
+    priority: route.priority,
+    preferredSource: route.preferredSource,
+    metrics: mtu === undefined && advmss === undefined
+      ? undefined
+      : { mtu, advmss },
+    table: table !== undefined && table > HEADER_TABLE_MAX ? table : undefined,
+  };
+}

@@ -1,0 +1,107 @@
+/**
+ * Route messages of rtnetlink, as tables.
+ *
+ * Source: include/uapi/linux/rtnetlink.h, Documentation/netlink/specs/rt-route.yaml.
+ *
+ * @module
+ */
+
+import type { Bytes } from "../libc.ts";
+import { attributeSet, ip, nested } from "../netlink/attribute.ts";
+import { headed, message } from "../netlink/message.ts";
+import {
+  type Codec,
+  concat,
+  i32,
+  splitRecords,
+  struct,
+  u16,
+  u32,
+  u8,
+} from "../netlink/struct.ts";
+
+/** Fixed header of RTM_*ROUTE. Source: `struct rtmsg`. */
+const routeHeader = struct({
+  family: u8,
+  destinationLength: u8,
+  sourceLength: u8,
+  tos: u8,
+  table: u8,
+  protocol: u8,
+  scope: u8,
+  type: u8,
+  flags: u32,
+});
+
+/** Source: `RTAX_*`. */
+const routeMetrics = attributeSet({
+  mtu: [2, u32],
+  advmss: [8, u32],
+});
+
+/** Fixed header of a next hop. Source: `struct rtnexthop`. */
+const nextHopHeader = struct({
+  length: u16,
+  flags: u8,
+  hops: u8,
+  ifindex: i32,
+});
+
+/** A next hop has attributes of a route, of which these are in use. */
+const nextHopAttributes = attributeSet({ gateway: [5, ip] });
+
+const nextHop = headed(nextHopHeader, nextHopAttributes);
+
+type NextHop = ReturnType<typeof nextHop.decode>;
+
+/** RTA_MULTIPATH: the next hops of a route that has several. */
+const nextHops: Codec<NextHop[]> = {
+  encode: (hops) => concat(hops.map(encodeNextHop)),
+  decode: (bytes) =>
+    [...splitRecords(nextHopHeader, bytes, "a next hop")]
+      .map(({ header, payload }) => ({
+        header,
+        attributes: nextHopAttributes.decode(payload),
+      })),
+};
+
+function encodeNextHop({ header, attributes }: NextHop): Bytes {
+  const { length } = nextHop.encode({ header, attributes });
+  return nextHop.encode({ header: { ...header, length }, attributes });
+}
+
+/** Attributes of RTM_*ROUTE. */
+const routeAttributes = attributeSet({
+  destination: [1, ip],
+  oif: [4, u32],
+  gateway: [5, ip],
+  priority: [6, u32],
+  preferredSource: [7, ip],
+  metrics: [8, nested(routeMetrics)],
+  multipath: [9, nextHops],
+  table: [15, u32],
+});
+
+/** Adds a route, and tells of one. */
+export const newRoute = message(
+  "RTM_NEWROUTE",
+  24,
+  routeHeader,
+  routeAttributes,
+);
+
+/** Deletes a route. */
+export const delRoute = message(
+  "RTM_DELROUTE",
+  25,
+  routeHeader,
+  routeAttributes,
+);
+
+/** Asks for routes. */
+export const getRoute = message(
+  "RTM_GETROUTE",
+  26,
+  routeHeader,
+  routeAttributes,
+);
