@@ -1,0 +1,186 @@
+/**
+ * The CNI_* environment variables: which command needs which, and their checks.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "./error.ts";
+
+/** Environment variables by name. */
+export type Environment = Readonly<Record<string, string>>;
+
+/** The commands that act on a configuration, as CNI_COMMAND spells them. */
+export const COMMANDS = ["ADD", "DEL", "CHECK", "GC", "STATUS"] as const;
+
+/** One of {@linkcode COMMANDS}. */
+export type Command = typeof COMMANDS[number];
+
+/** What the environment says of one call; "" is absent. */
+export interface CmdArgs {
+  /** CNI_CONTAINERID. */
+  readonly containerId: string;
+  /** CNI_NETNS: path of the sandbox's network namespace. */
+  readonly netns: string;
+  /** CNI_IFNAME: name of the interface inside the sandbox. */
+  readonly ifName: string;
+  /** CNI_ARGS: `K=V;K2=V2`, as it is. */
+  readonly args: string;
+  /** CNI_PATH: folders with plugins, joined by `:`. */
+  readonly path: string;
+  /** CNI_NETNS_OVERRIDE: the sandbox may be the plugin's own namespace. */
+  readonly netnsOverride: boolean;
+}
+
+interface Variable {
+  readonly name: string;
+  readonly requiredBy: readonly string[];
+  readonly check?: (value: string) => void;
+}
+
+/**
+ * In this order they are checked and listed in errors.
+ *
+ * Source: containernetworking/cni pkg/skel/skel.go `getCmdArgsFromEnv`.
+ */
+const VARIABLES: readonly Variable[] = [
+  {
+    name: "CNI_CONTAINERID",
+    requiredBy: ["ADD", "CHECK", "DEL"],
+    check: checkContainerId,
+  },
+  { name: "CNI_NETNS", requiredBy: ["ADD", "CHECK"] },
+  {
+    name: "CNI_IFNAME",
+    requiredBy: ["ADD", "CHECK", "DEL"],
+    check: checkInterfaceName,
+  },
+  { name: "CNI_PATH", requiredBy: ["ADD", "CHECK", "DEL", "GC", "STATUS"] },
+];
+
+/**
+ * Reads the environment of one command; an empty variable is a missing one.
+ *
+ * @throws {CniError} 4 if a variable is missing or malformed
+ */
+export function readCmdArgs(command: string, env: Environment): CmdArgs {
+  const missing: string[] = [];
+  for (const { name, requiredBy, check } of VARIABLES) {
+    if (!requiredBy.includes(command)) continue;
+    const value = env[name] ?? "";
+    if (value === "") missing.push(name);
+    // A malformed variable is reported before earlier ones that are missing.
+    else check?.(value);
+  }
+  if (missing.length > 0) throw missingVariables(missing);
+  return {
+    containerId: env["CNI_CONTAINERID"] ?? "",
+    netns: env["CNI_NETNS"] ?? "",
+    ifName: env["CNI_IFNAME"] ?? "",
+    args: env["CNI_ARGS"] ?? "",
+    path: env["CNI_PATH"] ?? "",
+    netnsOverride: /^(1|true)$/i.test(env["CNI_NETNS_OVERRIDE"] ?? ""),
+  };
+}
+
+/** Returns the error for missing variables. */
+export function missingVariables(names: readonly string[]): CniError {
+  return new CniError(
+    ErrorCode.InvalidEnvironment,
+    `required env variables [${names.join(",")}] missing`,
+  );
+}
+
+/** What container IDs and network names are made of. */
+const NAME = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
+
+/**
+ * Checks a container ID.
+ *
+ * @throws {CniError} 3 if it is empty, 4 if it has other characters than it may
+ */
+export function checkContainerId(containerId: string): void {
+  if (containerId === "") {
+    throw new CniError(ErrorCode.UnknownContainer, "missing containerID");
+  }
+  if (!NAME.test(containerId)) {
+    throw new CniError(
+      ErrorCode.InvalidEnvironment,
+      "invalid characters in containerID",
+      { details: containerId },
+    );
+  }
+}
+
+/**
+ * Checks a network's name.
+ *
+ * @throws {CniError} 7 if it is empty or has other characters than it may
+ */
+export function checkNetworkName(name: string): void {
+  if (name === "") {
+    throw new CniError(ErrorCode.InvalidNetworkConfig, "missing network name");
+  }
+  if (!NAME.test(name)) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      "invalid characters found in network name",
+      { details: name },
+    );
+  }
+}
+
+/** Source: include/uapi/linux/if.h `IFNAMSIZ`, with the final NUL. */
+const INTERFACE_NAME_BYTES = 16;
+/** Go's unicode.IsSpace; JavaScript's `\s` has U+FEFF and lacks U+0085. */
+const FORBIDDEN_IN_INTERFACE_NAME =
+  /[/:\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
+
+/**
+ * Checks an interface name against the kernel's rules.
+ *
+ * Source: containernetworking/cni pkg/utils/utils.go `ValidateInterfaceName`.
+ *
+ * @throws {CniError} 4 if it is no valid name
+ */
+export function checkInterfaceName(name: string): void {
+  const invalid = (msg: string, details?: string): CniError =>
+    new CniError(
+      ErrorCode.InvalidEnvironment,
+      msg,
+      details === undefined ? {} : { details },
+    );
+  if (name === "") throw invalid("interface name is empty");
+  if (new TextEncoder().encode(name).length >= INTERFACE_NAME_BYTES) {
+    throw invalid(
+      "interface name is too long",
+      `interface name should be less than ${INTERFACE_NAME_BYTES} characters`,
+    );
+  }
+  if (name === "." || name === "..") {
+    throw invalid("interface name is . or ..");
+  }
+  if (FORBIDDEN_IN_INTERFACE_NAME.test(name)) {
+    throw invalid("interface name contains / or : or whitespace characters");
+  }
+}
+
+/**
+ * Splits CNI_ARGS into its pairs.
+ *
+ * @throws {CniError} 4 if a pair does not hold exactly one `=`
+ */
+export function parseArgs(args: string): Map<string, string> {
+  const pairs = new Map<string, string>();
+  if (args === "") return pairs;
+  for (const pair of args.split(";")) {
+    const [key, value, ...rest] = pair.split("=");
+    if (key === undefined || value === undefined || rest.length > 0) {
+      throw new CniError(
+        ErrorCode.InvalidEnvironment,
+        `CNI_ARGS: invalid pair "${pair}"`,
+      );
+    }
+    pairs.set(key, value);
+  }
+  return pairs;
+}

@@ -1,0 +1,58 @@
+/**
+ * Finding a plugin's executable in CNI_PATH.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { CniError, ErrorCode } from "../error.ts";
+
+/** Splits CNI_PATH. Empty elements, which would mean the current folder, are left out. */
+export function splitPath(path: string): string[] {
+  return path.split(":").filter((folder) => folder !== "");
+}
+
+/**
+ * Finds the first regular file of that name; whether it can be executed shows
+ * when it is.
+ *
+ * Source: containernetworking/cni pkg/invoke/find.go `FindInPath`.
+ *
+ * @param type Name of the plugin; no path
+ * @param folders Where to look, in order
+ * @returns The executable's path
+ * @throws {CniError} 7 if the name is no file name, 999 if there is no such file
+ */
+export function findPlugin(type: string, folders: readonly string[]): string {
+  if (type === "") {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      "no plugin name provided",
+    );
+  }
+  if (type.includes("/")) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      `invalid plugin name: ${type}`,
+    );
+  }
+  if (folders.length === 0) {
+    throw new CniError(ErrorCode.InvalidEnvironment, "no paths provided");
+  }
+  const found = folders.map((folder) => join(folder, type)).find(isFile);
+  if (found === undefined) {
+    throw new CniError(
+      ErrorCode.Internal,
+      `failed to find plugin "${type}" in path [${folders.join(" ")}]`,
+    );
+  }
+  return found;
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}

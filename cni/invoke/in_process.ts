@@ -1,0 +1,55 @@
+/**
+ * Running one of our own plugins without a process of its own.
+ *
+ * It is the same `dispatch()` with an environment, a stdin and a stdout of its
+ * own, so that the outcome is the same; what is saved is the start.
+ *
+ * @module
+ */
+
+import type { Environment } from "../args.ts";
+import { isSameFile } from "../same_file.ts";
+import { execPlugin, failure } from "./exec.ts";
+import { findPlugin, splitPath } from "./find.ts";
+import type { Dispatch, Invocation, Invoker, PluginLookup } from "./invoker.ts";
+
+/** The file this process runs. */
+const OWN_EXECUTABLE = "/proc/self/exe";
+
+/**
+ * Makes an invoker that runs a plugin in this process if the executable found
+ * for it in CNI_PATH is this process's own, by device and inode, and as a
+ * process if not. So an operator's other `host-local` is always honoured.
+ * `CNI_NO_INPROCESS=1` in the environment turns this off.
+ */
+export function createInvoker(
+  dispatch: Dispatch,
+  lookup: PluginLookup,
+): Invoker {
+  const invoker: Invoker = {
+    async invoke(invocation): Promise<string> {
+      const { type, env } = invocation;
+      const path = findPlugin(type, splitPath(env["CNI_PATH"] ?? ""));
+      const plugin = mayRunInProcess(path, env) ? lookup(type) : undefined;
+      if (plugin === undefined) return execPlugin(path, invocation);
+      const output = await dispatch(await plugin, inputOf(invocation, invoker));
+      if (output.exitCode === 0) return output.stdout;
+      throw failure(path, {
+        ...output,
+        cause: `exit status ${output.exitCode}`,
+      });
+    },
+  };
+  return invoker;
+}
+
+function inputOf(
+  { env, stdin, hostNetns, onStderr }: Invocation,
+  invoker: Invoker,
+): Parameters<Dispatch>[1] {
+  return { env, stdin: () => stdin, hostNetns, onStderr, invoker };
+}
+
+function mayRunInProcess(path: string, env: Environment): boolean {
+  return env["CNI_NO_INPROCESS"] !== "1" && isSameFile(path, OWN_EXECUTABLE);
+}

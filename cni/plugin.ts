@@ -1,0 +1,76 @@
+/**
+ * What a plugin is, and what it is given.
+ *
+ * @module
+ */
+
+import type { CmdArgs, Command } from "./args.ts";
+import type { Delegate } from "./invoke/delegate.ts";
+import type { Schema } from "./json.ts";
+import type { Log } from "./log.ts";
+import type { Result } from "./result.ts";
+import type { NetConf } from "./types.ts";
+
+/** A value that is there now or later: kernel-only plugins need no promise. */
+export type MaybePromise<T> = T | Promise<T>;
+
+/** One call of a plugin: all that it may know. */
+export interface Call<Config extends NetConf = NetConf> {
+  /** Which operation it is. */
+  readonly command: Command;
+  /** The CNI_* variables. */
+  readonly args: CmdArgs;
+  /** The configuration, decoded by the plugin's schema. */
+  readonly config: Config;
+  /** Name of the network. */
+  readonly network: string;
+  /** The configuration's cniVersion, one of the plugin's. */
+  readonly cniVersion: string;
+  /**
+   * Result of the plugin before this one in the chain (ADD), or of the whole
+   * chain (CHECK, DEL); undefined if there is none. Decoded on first use.
+   *
+   * @throws {CniError} 6 or 7 if it is no valid result
+   */
+  readonly prevResult: Result | undefined;
+  /** Path of the namespace that stands for the host: the process's own. */
+  readonly hostNetns: string;
+  /** The configuration's `ipam` plugin. Fails on use if there is none. */
+  readonly ipam: Delegate;
+  /** Another plugin, given this call's configuration. */
+  delegate(type: string): Delegate;
+  /** Writes to stderr. */
+  readonly log: Log;
+}
+
+/**
+ * A CNI plugin: a pure value. It reads no environment and no stdin, prints
+ * nothing, never exits and keeps no state between calls.
+ *
+ * An operation that is left out succeeds and does nothing.
+ */
+export interface Plugin<Config extends NetConf = NetConf> {
+  /** The `type` in configurations and the executable's name. */
+  readonly name: string;
+  /** The versions of the specification that it serves. */
+  readonly versions: readonly string[];
+  /** Returns the schema that decodes the configuration; called at most once a call. */
+  readonly configSchema: () => Schema<Config>;
+  /** Attaches the container. Undoes everything if it fails. */
+  add?(call: Call<Config>): MaybePromise<Result>;
+  /** Throws unless the attachment is as ADD left it. */
+  check?(call: Call<Config>): MaybePromise<void>;
+  /** Detaches the container; succeeds if there is nothing to detach. */
+  del?(call: Call<Config>): MaybePromise<void>;
+  /** Removes what belongs to attachments that are no longer valid. */
+  gc?(call: Call<Config>): MaybePromise<void>;
+  /** Throws code 50 or 51 if ADD could not work. */
+  status?(call: Call<Config>): MaybePromise<void>;
+}
+
+/** Types a plugin by its schema. */
+export function definePlugin<Config extends NetConf>(
+  plugin: Plugin<Config>,
+): Plugin<Config> {
+  return plugin;
+}
