@@ -1,0 +1,118 @@
+/**
+ * Which address an attachment gets. Pure: whether one is free is asked of the
+ * caller.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Ip } from "../../net/ip.ts";
+import {
+  findRange,
+  formatRangeSet,
+  type Range,
+  rangeContains,
+  type RangeSet,
+} from "./range.ts";
+
+/** An address with the range it is from. */
+export interface Candidate {
+  readonly ip: Ip;
+  readonly range: Range;
+}
+
+/**
+ * Lists the addresses of a set in the order in which they are to be tried:
+ * from the one after the last that was handed out, through all ranges, to that
+ * last one itself. So an address that was released rests as long as possible.
+ *
+ * Source: containernetworking/plugins
+ * plugins/ipam/host-local/backend/allocator/allocator.go `RangeIter`.
+ *
+ * @param lastReserved The address that was handed out last; ignored if it is not of the set
+ */
+export function* candidates(
+  set: RangeSet,
+  lastReserved: Ip | undefined,
+): Generator<Candidate> {
+  const position = set.findIndex((range) =>
+    lastReserved !== undefined && rangeContains(range, lastReserved)
+  );
+  const current = set[position];
+  if (lastReserved === undefined || current === undefined) {
+    for (const range of set) yield* addressesOf(range);
+    return;
+  }
+  if (!lastReserved.equals(current.end)) {
+    yield* addressesOf(current, lastReserved.next());
+  }
+  for (const range of set.slice(position + 1)) yield* addressesOf(range);
+  for (const range of set.slice(0, position)) yield* addressesOf(range);
+  yield* addressesOf(current, current.start, lastReserved);
+}
+
+/** Lists a part of a range, both ends included, without the range's gateway. */
+function* addressesOf(
+  range: Range,
+  from: Ip = range.start,
+  to: Ip = range.end,
+): Generator<Candidate> {
+  for (let ip = from;; ip = ip.next()) {
+    if (!range.gateway?.equals(ip)) yield { ip, range };
+    // Not the loop's condition: no address follows the last of its family.
+    if (ip.compare(to) >= 0) return;
+  }
+}
+
+/**
+ * Takes the first free address of a set.
+ *
+ * @param reserve Takes one address; false if it is not free
+ * @throws {CniError} 11 if no address is free
+ */
+export function allocate(
+  set: RangeSet,
+  lastReserved: Ip | undefined,
+  reserve: (ip: Ip) => boolean,
+): Candidate {
+  for (const candidate of candidates(set, lastReserved)) {
+    if (reserve(candidate.ip)) return candidate;
+  }
+  throw new CniError(
+    ErrorCode.TryAgainLater,
+    `no IP addresses available in range set: ${formatRangeSet(set)}`,
+  );
+}
+
+/**
+ * Takes the very address that was asked for.
+ *
+ * @param reserve Takes one address; false if it is not free
+ * @throws {CniError} 7 if it is the gateway or not of the set, 11 if it is not free
+ */
+export function allocateRequested(
+  set: RangeSet,
+  requested: Ip,
+  reserve: (ip: Ip) => boolean,
+): Candidate {
+  const range = findRange(set, requested);
+  if (range === undefined) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      `${requested} not in range set ${formatRangeSet(set)}`,
+    );
+  }
+  if (range.gateway?.equals(requested)) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      `requested ip ${requested} is subnet's gateway`,
+    );
+  }
+  if (reserve(requested)) return { ip: requested, range };
+  throw new CniError(
+    ErrorCode.TryAgainLater,
+    `requested IP address ${requested} is not available in range set ${
+      formatRangeSet(set)
+    }`,
+  );
+}

@@ -1,0 +1,311 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip, type IpFamily } from "../../net/ip.ts";
+import { allocate, allocateRequested, candidates } from "./allocator.ts";
+import {
+  findRange,
+  type Range,
+  type RangeSet,
+  resolveRange,
+  resolveRangeSet,
+} from "./range.ts";
+
+function setOf(...subnets: string[]): RangeSet {
+  return resolveRangeSet(
+    subnets.map((subnet) => ({ subnet: Cidr.parse(subnet) })),
+    0,
+  );
+}
+
+function parse(ip: string): Ip | undefined {
+  return ip === "" ? undefined : Ip.parse(ip);
+}
+
+/** Lists candidates as text. */
+function listCandidates(set: RangeSet, lastReserved = ""): string[] {
+  return [...candidates(set, parse(lastReserved))].map(({ ip }) => `${ip}`);
+}
+
+/** A set with its leases in memory. */
+class Pool {
+  readonly #set: RangeSet;
+  readonly taken: Set<string>;
+  last: Ip | undefined;
+
+  constructor(set: RangeSet, taken: string[] = [], last?: Ip) {
+    this.#set = set;
+    this.taken = new Set(taken);
+    this.last = last;
+  }
+
+  #reserve(ip: Ip): boolean {
+    if (this.taken.has(`${ip}`)) return false;
+    this.taken.add(`${ip}`);
+    this.last = ip;
+    return true;
+  }
+
+  allocate(): string {
+    return `${allocate(this.#set, this.last, (ip) => this.#reserve(ip)).ip}`;
+  }
+
+  request(ip: string): string {
+    const reserve = (free: Ip): boolean => this.#reserve(free);
+    return `${allocateRequested(this.#set, Ip.parse(ip), reserve).ip}`;
+  }
+}
+
+function assertExhausted(pool: Pool, ranges: string): void {
+  const error = assertThrows(() => pool.allocate(), CniError);
+  assertEquals(error.code, ErrorCode.TryAgainLater);
+  assertEquals(
+    error.message,
+    `no IP addresses available in range set: ${ranges}`,
+  );
+}
+
+Deno.test("candidates() goes round from the last reserved address", async (t) => {
+  const [a, b] = ["10.0.0.0/30", "10.0.1.0/30"];
+  const rows: [id: string, subnets: string[], last: string, want: string[]][] =
+    [
+      ["AL-1", ["10.0.0.0/29"], "", ["2", "3", "4", "5", "6"]],
+      ["AL-2", ["10.0.0.0/29"], "10.0.0.6", ["2", "3", "4", "5", "6"]],
+      ["AL-3", ["10.0.0.0/29"], "10.0.0.3", ["4", "5", "6", "2", "3"]],
+      ["AL-10", [a, b], "10.0.0.2", ["10.0.1.2", "10.0.0.2"]],
+      ["AL-11", [a, b], "", ["10.0.0.2", "10.0.1.2"]],
+      ["last is the gateway", ["10.0.0.0/30"], "10.0.0.1", ["2"]],
+      ["last is of no range", [a, b], "10.9.9.9", ["10.0.0.2", "10.0.1.2"]],
+      ["last is of the other family", ["::/126"], "0.0.0.2", ["::2", "::3"]],
+      ["RFC 3021", ["10.0.0.4/31"], "", ["5"]],
+      ["one address", ["10.0.0.7/32"], "10.0.0.7", ["7"]],
+      [
+        "the last address there is",
+        ["255.255.255.255/32"],
+        "255.255.255.255",
+        ["255.255.255.255"],
+      ],
+    ];
+  for (const [id, subnets, last, want] of rows) {
+    await t.step(`${id}: ${subnets} after ${last || "nothing"}`, () => {
+      const addresses = want.map((ip) => /^\d$/.test(ip) ? `10.0.0.${ip}` : ip);
+      assertEquals(listCandidates(setOf(...subnets), last), addresses);
+    });
+  }
+});
+
+Deno.test("candidates() hands out the ends that were configured, not the gateway", () => {
+  const range = resolveRange({
+    subnet: Cidr.parse("10.0.0.0/29"),
+    rangeStart: Ip.parse("10.0.0.0"),
+    rangeEnd: Ip.parse("10.0.0.7"),
+    gateway: Ip.parse("10.0.0.5"),
+  });
+  const want = [0, 1, 2, 3, 4, 6, 7].map((octet) => `10.0.0.${octet}`);
+  assertEquals(listCandidates([range]), want);
+});
+
+Deno.test("allocate() takes the first free address (AL-4)", async (t) => {
+  const rows: [subnets: string, taken: string, last: string, want: string][] = [
+    ["10.0.0.0/29", "", "", "10.0.0.2"],
+    ["2001:db8:1::/64", "", "", "2001:db8:1::2"],
+    ["10.0.0.0/30", "", "", "10.0.0.2"],
+    ["10.0.0.0/29", "10.0.0.2", "", "10.0.0.3"],
+    ["10.0.0.0/29", "", "10.0.0.5", "10.0.0.6"],
+    ["10.0.0.0/29", "10.0.0.4 10.0.0.5", "10.0.0.3", "10.0.0.6"],
+    ["10.0.0.0/29", "10.0.0.6", "10.0.0.5", "10.0.0.2"],
+    ["10.0.0.0/29", "10.0.0.2", "10.0.0.128", "10.0.0.3"],
+    [
+      "10.0.0.0/29",
+      "10.0.0.2 10.0.0.4 10.0.0.5 10.0.0.6",
+      "10.0.0.3",
+      "10.0.0.3",
+    ],
+    ["10.0.0.0/30 10.0.1.0/30", "", "", "10.0.0.2"],
+    ["10.0.0.0/30 10.0.1.0/30", "", "10.0.0.2", "10.0.1.2"],
+    ["10.0.0.0/30 10.0.1.0/30 10.0.2.0/30", "", "10.0.2.2", "10.0.0.2"],
+  ];
+  for (const [subnets, taken, last, want] of rows) {
+    await t.step(`AL-4: ${subnets} | ${taken} | ${last} => ${want}`, () => {
+      const set = setOf(...subnets.split(" "));
+      const pool = new Pool(set, taken.split(" "), parse(last));
+      assertEquals(pool.allocate(), want);
+    });
+  }
+});
+
+Deno.test("allocate() answers the range that the address is of", () => {
+  const set = setOf("10.0.0.0/30", "10.0.1.0/30");
+  const { range } = allocate(set, Ip.parse("10.0.0.2"), () => true);
+  assertEquals(range, set[1]);
+});
+
+Deno.test("allocate() spares gateway and broadcast address (AL-5)", () => {
+  const pool = new Pool(setOf("192.168.1.0/29"));
+  const want = [2, 3, 4, 5, 6].map((octet) => `192.168.1.${octet}`);
+  assertEquals(want.map(() => pool.allocate()), want);
+  assertExhausted(pool, "192.168.1.1-192.168.1.6");
+});
+
+Deno.test("allocate() lets a released address rest (AL-6)", () => {
+  const pool = new Pool(setOf("192.168.1.0/29"));
+  assertEquals(pool.allocate(), "192.168.1.2");
+  pool.taken.delete("192.168.1.2");
+  const order = [3, 4, 5, 6, 2].map((octet) => `192.168.1.${octet}`);
+  assertEquals(order.map(() => pool.allocate()), order);
+});
+
+Deno.test("allocate() says which ranges are exhausted (AL-9)", async (t) => {
+  const rows: [subnets: string[], free: number, ranges: string][] = [
+    [["10.0.0.0/30"], 1, "10.0.0.1-10.0.0.2"],
+    [["10.0.0.0/29"], 5, "10.0.0.1-10.0.0.6"],
+    [
+      ["10.0.0.0/30", "10.0.1.0/30"],
+      2,
+      "10.0.0.1-10.0.0.2,10.0.1.1-10.0.1.2",
+    ],
+  ];
+  for (const [subnets, free, ranges] of rows) {
+    await t.step(`AL-9: ${subnets}`, () => {
+      const pool = new Pool(setOf(...subnets));
+      for (let i = 0; i < free; i++) pool.allocate();
+      assertExhausted(pool, ranges);
+    });
+  }
+});
+
+Deno.test("allocateRequested() takes that very address, once (AL-7)", () => {
+  const pool = new Pool(setOf("192.168.1.0/29"));
+  assertEquals(pool.request("192.168.1.5"), "192.168.1.5");
+  const error = assertThrows(() => pool.request("192.168.1.5"), CniError);
+  assertEquals(error.code, ErrorCode.TryAgainLater);
+  assertEquals(
+    error.message,
+    "requested IP address 192.168.1.5 is not available in range set " +
+      "192.168.1.1-192.168.1.6",
+  );
+});
+
+Deno.test("allocateRequested() refuses what may not be handed out", async (t) => {
+  const set: RangeSet = [
+    ...setOf("192.168.0.0/24"),
+    resolveRange({
+      subnet: Cidr.parse("172.16.1.0/24"),
+      rangeStart: Ip.parse("172.16.1.10"),
+      rangeEnd: Ip.parse("172.16.1.20"),
+    }),
+  ];
+  const ranges = "192.168.0.1-192.168.0.254,172.16.1.10-172.16.1.20";
+  const outside = (ip: string): string => `${ip} not in range set ${ranges}`;
+  const rows: [id: string, ip: string, message: string][] = [
+    ["AL-8 above", "172.16.1.21", outside("172.16.1.21")],
+    ["AL-8 below", "172.16.1.9", outside("172.16.1.9")],
+    ["RS-1 elsewhere", "192.168.99.99", outside("192.168.99.99")],
+    ["other family", "2001:db8::1", outside("2001:db8::1")],
+    [
+      "the gateway",
+      "192.168.0.1",
+      "requested ip 192.168.0.1 is subnet's gateway",
+    ],
+  ];
+  for (const [id, ip, message] of rows) {
+    await t.step(id, () => {
+      const request = (): unknown =>
+        allocateRequested(set, Ip.parse(ip), () => true);
+      const error = assertThrows(request, CniError);
+      assertEquals(error.message, message);
+      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+    });
+  }
+});
+
+/** Draws numbers from 0 up to but without `limit`, the same in every run. */
+type Draw = (limit: number) => number;
+
+/** Source: Marsaglia, "Xorshift RNGs", 2003. */
+function seededDraw(seed: number): Draw {
+  let state = seed;
+  return (limit): number => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) % limit;
+  };
+}
+
+/** Draws a range of at most 16 addresses in the `position`th part of the space. */
+function drawRange(draw: Draw, family: IpFamily, position: number): Range {
+  const base = Ip.parse(family === 4 ? "10.0.0.0" : "2001:db8::");
+  const hostBits = draw(5);
+  const size = 1 << hostBits;
+  const first = base.add(BigInt(256 * position + size * draw(4)));
+  const subnet = Cidr.of(first, base.bitLength - hostBits);
+  const [low, high] = [draw(size), draw(size)].sort((a, b) => a - b);
+  // Half of the gateways are in the range, or at least in its subnet.
+  const gateway = draw(2) === 0 ? undefined : first.add(BigInt(draw(2 * size)));
+  return resolveRange(
+    draw(2) === 0 ? { subnet, gateway } : {
+      subnet,
+      gateway,
+      rangeStart: first.add(BigInt(low ?? 0)),
+      rangeEnd: first.add(BigInt(high ?? 0)),
+    },
+  );
+}
+
+function drawSet(draw: Draw): RangeSet {
+  const family = draw(2) === 0 ? 4 : 6;
+  const length = 1 + draw(3);
+  const ranges = Array.from(
+    { length },
+    (_, position) => drawRange(draw, family, position),
+  );
+  // In any order: a set need not be sorted.
+  return draw(2) === 0 ? ranges : ranges.toReversed();
+}
+
+/** Lists the numbers of a range one by one: an oracle without iterators. */
+function enumerate({ start, end }: Range): bigint[] {
+  const count = Number(end.value - start.value) + 1;
+  return Array.from({ length: count }, (_, i) => start.value + BigInt(i));
+}
+
+function isGateway(set: RangeSet, value: bigint): boolean {
+  const ip = Ip.fromValue(set[0]?.start.family ?? 4, value);
+  return findRange(set, ip)?.gateway?.equals(ip) ?? false;
+}
+
+const SETS = 400;
+
+Deno.test("candidates() lists every address of a set once, from any place", () => {
+  const draw = seededDraw(0x5eed);
+  for (let round = 0; round < SETS; round++) {
+    const set = drawSet(draw);
+    const all = set.flatMap(enumerate);
+    const position = draw(all.length + 1) - 1;
+    const last = all[position];
+    const order = [...all.slice(position + 1), ...all.slice(0, position + 1)];
+    const start = last === undefined
+      ? undefined
+      : Ip.fromValue(set[0]?.start.family ?? 4, last);
+    assertEquals(
+      [...candidates(set, start)].map(({ ip }) => ip.value),
+      order.filter((value) => !isGateway(set, value)),
+      `round ${round}`,
+    );
+  }
+});
+
+Deno.test("allocate() hands out all of a set, nothing else, nothing twice", () => {
+  const draw = seededDraw(0xcafe);
+  for (let round = 0; round < SETS; round++) {
+    const set = drawSet(draw);
+    const free = set.flatMap(enumerate).filter((ip) => !isGateway(set, ip));
+    const pool = new Pool(set);
+    for (let i = 0; i < free.length; i++) pool.allocate();
+    // As many calls as addresses, so these are all of them and none was twice.
+    const handedOut = [...pool.taken].map((ip) => Ip.parse(ip).value);
+    assertEquals(new Set(handedOut), new Set(free), `round ${round}`);
+    assertThrows(() => pool.allocate(), CniError, "no IP addresses available");
+  }
+});

@@ -1,0 +1,143 @@
+/**
+ * The configuration of host-local.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import { type CmdArgs, parseArgs } from "../../cni/args.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import {
+  cidrSchema,
+  netConf,
+  once,
+  optional,
+  optionalIpSchema,
+  parsedText,
+  routeSchema,
+} from "../../cni/types.ts";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { isAtLeast } from "../../cni/version.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
+import {
+  checkDisjoint,
+  type RangeConfig,
+  type RangeSet,
+  resolveRangeSet,
+} from "./range.ts";
+
+/** Builds the schema of the whole network configuration. */
+export const hostLocalSchema = once(() => {
+  const bounds = {
+    rangeStart: optionalIpSchema(),
+    rangeEnd: optionalIpSchema(),
+    gateway: optionalIpSchema(),
+  };
+  const range = z.looseObject({ ...bounds, subnet: cidrSchema() });
+  const rangeSets = optional(z.array(z.array(range)));
+  const requestedIps = optional(z.array(parsedText(parseRequestedIp)));
+  return netConf({
+    ipam: optional(z.looseObject({
+      ...bounds,
+      type: optional(z.string()),
+      subnet: optional(cidrSchema()),
+      ranges: rangeSets,
+      routes: optional(z.array(routeSchema())),
+      dataDir: optional(z.string()),
+      resolvConf: optional(z.string()),
+    })),
+    args: optional(z.looseObject({
+      cni: optional(z.looseObject({ ips: requestedIps })),
+    })),
+    runtimeConfig: optional(z.looseObject({
+      ips: requestedIps,
+      ipRanges: rangeSets,
+    })),
+  });
+});
+
+/** The decoded configuration. */
+export type HostLocalConfig = SchemaOutput<ReturnType<typeof hostLocalSchema>>;
+
+/**
+ * Returns the range sets, of each of which an attachment gets one address:
+ * the runtime's, then the single range, then the list.
+ *
+ * @throws {CniError} 7 if there is none, or they contradict each other
+ */
+export function rangeSetsOf(
+  { ipam, runtimeConfig }: HostLocalConfig,
+  cniVersion: string,
+): RangeSet[] {
+  if (ipam === undefined) {
+    throw invalid("IPAM config missing 'ipam' key");
+  }
+  const { subnet, ...bounds } = ipam;
+  const configs: RangeConfig[][] = [
+    ...runtimeConfig?.ipRanges ?? [],
+    ...subnet === undefined ? [] : [[{ ...bounds, subnet }]],
+    ...ipam.ranges ?? [],
+  ];
+  if (configs.length === 0) throw invalid("no IP ranges specified");
+  const sets = configs.map(resolveRangeSet);
+  checkOnePerFamily(sets, cniVersion);
+  checkDisjoint(sets);
+  return sets;
+}
+
+/** Results before 0.3.0 have room for one address of each family. */
+function checkOnePerFamily(
+  sets: readonly RangeSet[],
+  cniVersion: string,
+): void {
+  if (isAtLeast(cniVersion, "0.3.0")) return;
+  const families = sets.map(([range]) => range?.subnet.family);
+  if (new Set(families).size < families.length) {
+    throw invalid(
+      `CNI version ${cniVersion} does not support more than 1 address per family`,
+    );
+  }
+}
+
+/**
+ * Returns the addresses that were asked for: by CNI_ARGS, the configuration's
+ * `args`, and the runtime, in this order. What several of them ask for is
+ * listed once.
+ *
+ * @throws {CniError} 4 if CNI_ARGS cannot be read
+ */
+export function requestedIpsOf(
+  { args, runtimeConfig }: HostLocalConfig,
+  { args: cniArgs }: CmdArgs,
+): Ip[] {
+  const ips = [
+    ...requestedInArgs(cniArgs),
+    ...args?.cni?.ips ?? [],
+    ...runtimeConfig?.ips ?? [],
+  ];
+  return [...new Map(ips.map((ip) => [ip.toString(), ip])).values()];
+}
+
+function requestedInArgs(cniArgs: string): Ip[] {
+  const ip = parseArgs(cniArgs).get("IP") ?? "";
+  if (ip === "") return [];
+  try {
+    return [parseRequestedIp(ip)];
+  } catch (error) {
+    throw new CniError(
+      ErrorCode.InvalidEnvironment,
+      `CNI_ARGS: error parsing value of pair "IP=${ip}"`,
+      { cause: error },
+    );
+  }
+}
+
+/** A prefix length may be given, as other IPAM plugins want it; it is not used. */
+function parseRequestedIp(text: string): Ip {
+  return text.includes("/") ? Cidr.parse(text).ip : Ip.parse(text);
+}
+
+function invalid(message: string): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message);
+}

@@ -1,0 +1,250 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { readCmdArgs } from "../../cni/args.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { decode, type JsonObject } from "../../cni/json.ts";
+import {
+  type HostLocalConfig,
+  hostLocalSchema,
+  rangeSetsOf,
+  requestedIpsOf,
+} from "./config.ts";
+
+function decodeConfig(config: JsonObject): HostLocalConfig {
+  return decode(hostLocalSchema(), config, "network configuration");
+}
+
+/** Lists the sets as `subnet start-end gateway`. */
+function resolveSets(config: JsonObject, cniVersion = "1.1.0"): string[][] {
+  return rangeSetsOf(decodeConfig(config), cniVersion).map((set) =>
+    set.map(({ subnet, start, end, gateway }) =>
+      `${subnet} ${start}-${end} ${gateway}`
+    )
+  );
+}
+
+/** Lists the addresses that a configuration and CNI_ARGS ask for. */
+function requestedIps(config: JsonObject, cniArgs = ""): string[] {
+  const args = readCmdArgs("STATUS", { CNI_PATH: "/x", CNI_ARGS: cniArgs });
+  return requestedIpsOf(decodeConfig(config), args).map(String);
+}
+
+Deno.test("rangeSetsOf() reads every form of ranges", async (t) => {
+  const rows: [id: string, config: JsonObject, want: string[][]][] = [
+    [
+      "CF-1 a single range",
+      {
+        ipam: {
+          subnet: "10.1.2.0/24",
+          rangeStart: "10.1.2.9",
+          rangeEnd: "10.1.2.20",
+          gateway: "10.1.2.30",
+        },
+      },
+      [["10.1.2.0/24 10.1.2.9-10.1.2.20 10.1.2.30"]],
+    ],
+    [
+      "CF-2 sets of ranges",
+      {
+        ipam: {
+          ranges: [
+            [
+              {
+                subnet: "10.1.2.0/24",
+                rangeStart: "10.1.2.9",
+                rangeEnd: "10.1.2.20",
+                gateway: "10.1.2.30",
+              },
+              { subnet: "10.1.4.0/24" },
+            ],
+            [{ subnet: "11.1.2.0/24", rangeEnd: "11.1.2.20" }],
+          ],
+        },
+      },
+      [
+        [
+          "10.1.2.0/24 10.1.2.9-10.1.2.20 10.1.2.30",
+          "10.1.4.0/24 10.1.4.1-10.1.4.254 10.1.4.1",
+        ],
+        ["11.1.2.0/24 11.1.2.1-11.1.2.20 11.1.2.1"],
+      ],
+    ],
+    [
+      "CF-3 the runtime's, the single one, the list",
+      {
+        ipam: {
+          subnet: "10.1.2.0/24",
+          ranges: [[{ subnet: "10.1.3.0/24" }]],
+        },
+        runtimeConfig: {
+          ipRanges: [[{ subnet: "10.1.1.0/24" }], [{ subnet: "::/64" }]],
+        },
+      },
+      [
+        ["10.1.1.0/24 10.1.1.1-10.1.1.254 10.1.1.1"],
+        ["::/64 ::1-::ffff:ffff:ffff:ffff ::1"],
+        ["10.1.2.0/24 10.1.2.1-10.1.2.254 10.1.2.1"],
+        ["10.1.3.0/24 10.1.3.1-10.1.3.254 10.1.3.1"],
+      ],
+    ],
+    [
+      "keys in another case, empty and null values",
+      {
+        IPAM: {
+          Subnet: "10.1.2.0/24",
+          RANGESTART: "",
+          gateway: null,
+          ranges: null,
+        },
+      },
+      [["10.1.2.0/24 10.1.2.1-10.1.2.254 10.1.2.1"]],
+    ],
+  ];
+  for (const [id, config, want] of rows) {
+    await t.step(id, () => assertEquals(resolveSets(config), want));
+  }
+});
+
+Deno.test("rangeSetsOf() refuses what contradicts itself", async (t) => {
+  const ranges = (...sets: string[][]): JsonObject => ({
+    ipam: {
+      ranges: sets.map((set) => set.map((subnet) => ({ subnet }))),
+    },
+  });
+  const rows: [id: string, config: JsonObject, message: string][] = [
+    [
+      "CF-7",
+      ranges(["10.1.0.0/16"], ["10.1.2.0/24"]),
+      "range set 0 overlaps with 1",
+    ],
+    [
+      "CF-8",
+      ranges(["10.1.0.0/22", "10.1.2.0/24"]),
+      "invalid range set 0: subnets 10.1.0.1-10.1.3.254 and " +
+      "10.1.2.1-10.1.2.254 overlap",
+    ],
+    [
+      "CF-9",
+      ranges(["10.1.0.0/22", "2001:db8:5::/64"]),
+      "invalid range set 0: mixed address families",
+    ],
+    ["no ipam", {}, "IPAM config missing 'ipam' key"],
+    ["no ranges", { ipam: {} }, "no IP ranges specified"],
+    [
+      "an empty set",
+      ranges(["10.1.0.0/24"], []),
+      "invalid range set 1: empty range set",
+    ],
+    [
+      "no subnet",
+      { ipam: { ranges: [[{ rangeStart: "10.1.2.3" }]] } },
+      "Cannot decode network configuration: ipam.ranges[0][0].subnet: missing",
+    ],
+    [
+      "no address",
+      { ipam: { subnet: "10.1.2.0/24", gateway: "10.1.2.01" } },
+      "Cannot decode network configuration: ipam.gateway: " +
+      "invalid IP address: 10.1.2.01",
+    ],
+  ];
+  for (const [id, config, message] of rows) {
+    await t.step(id, () => {
+      const error = assertThrows(() => resolveSets(config), CniError);
+      assertEquals(error.message, message);
+      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+    });
+  }
+});
+
+Deno.test("rangeSetsOf() allows old versions one address of each family", async (t) => {
+  const twoIpv4: JsonObject = {
+    ipam: { subnet: "10.1.2.0/24", ranges: [[{ subnet: "10.1.3.0/24" }]] },
+  };
+  const oneOfEach: JsonObject = {
+    ipam: { subnet: "10.1.2.0/24", ranges: [[{ subnet: "2001:db8::/64" }]] },
+  };
+  for (const version of ["0.1.0", "0.2.0"]) {
+    await t.step(`CF-10: two of IPv4 at ${version}`, () => {
+      assertThrows(
+        () => resolveSets(twoIpv4, version),
+        CniError,
+        `CNI version ${version} does not support more than 1 address per family`,
+      );
+    });
+    await t.step(`CF-11: one of each family at ${version}`, () => {
+      assertEquals(resolveSets(oneOfEach, version).length, 2);
+    });
+  }
+  await t.step("CF-10: two of IPv4 at 0.3.0", () => {
+    assertEquals(resolveSets(twoIpv4, "0.3.0").length, 2);
+  });
+});
+
+Deno.test("requestedIpsOf() gathers addresses from everywhere", async (t) => {
+  const args = (...ips: string[]): JsonObject => ({ args: { cni: { ips } } });
+  const runtimeConfig = (...ips: string[]): JsonObject => ({
+    runtimeConfig: { ips },
+  });
+  const rows: [
+    id: string,
+    config: JsonObject,
+    cniArgs: string,
+    want: string[],
+  ][] = [
+    ["CF-4", {}, "IP=10.1.2.10", ["10.1.2.10"]],
+    ["CF-4 with a prefix", {}, "IP=10.1.2.11/24", ["10.1.2.11"]],
+    ["other arguments", {}, "IgnoreUnknown=1;K8S_POD_NAME=x;IP=::5", ["::5"]],
+    ["no address", {}, "IP=", []],
+    ["nothing", {}, "", []],
+    [
+      "CF-5",
+      args("10.1.2.11", "11.11.11.11/24", "2001:db8:1::11", "::2/64"),
+      "IP=10.1.2.10",
+      ["10.1.2.10", "10.1.2.11", "11.11.11.11", "2001:db8:1::11", "::2"],
+    ],
+    [
+      "CF-6",
+      runtimeConfig("192.168.0.1/24", "192.168.0.5", "2001:DB8::9/64"),
+      "",
+      ["192.168.0.1", "192.168.0.5", "2001:db8::9"],
+    ],
+    [
+      "all three, in order",
+      { ...args("10.0.0.2"), ...runtimeConfig("10.0.0.3") },
+      "IP=10.0.0.1",
+      ["10.0.0.1", "10.0.0.2", "10.0.0.3"],
+    ],
+    [
+      "one address by several ways",
+      { ...args("10.0.0.1/24"), ...runtimeConfig("10.0.0.2", "10.0.0.1") },
+      "IP=10.0.0.1",
+      ["10.0.0.1", "10.0.0.2"],
+    ],
+  ];
+  for (const [id, config, cniArgs, want] of rows) {
+    await t.step(id, () => assertEquals(requestedIps(config, cniArgs), want));
+  }
+});
+
+Deno.test("requestedIpsOf() blames CNI_ARGS for what it cannot read", async (t) => {
+  const rows: [cniArgs: string, message: string, details: string][] = [
+    [
+      "IP=10.1.2.300",
+      'CNI_ARGS: error parsing value of pair "IP=10.1.2.300"',
+      "invalid IP address: 10.1.2.300",
+    ],
+    [
+      "IP=10.1.2.3/33",
+      'CNI_ARGS: error parsing value of pair "IP=10.1.2.3/33"',
+      "invalid CIDR address: 10.1.2.3/33",
+    ],
+    ["IP=10.1.2.3;", 'CNI_ARGS: invalid pair ""', ""],
+  ];
+  for (const [cniArgs, message, details] of rows) {
+    await t.step(cniArgs, () => {
+      const error = assertThrows(() => requestedIps({}, cniArgs), CniError);
+      assertEquals(error.message, message);
+      assertEquals(error.details, details);
+      assertEquals(error.code, ErrorCode.InvalidEnvironment);
+    });
+  }
+});

@@ -1,0 +1,4 @@
+import { runMain } from "../../cni/skel.ts";
+import { hostLocal } from "./plugin.ts";
+
+runMain(hostLocal);

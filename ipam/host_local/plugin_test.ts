@@ -1,0 +1,734 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path/posix";
+import type { Environment } from "../../cni/args.ts";
+import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
+import type { JsonObject } from "../../cni/json.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
+import { hostLocal } from "./plugin.ts";
+
+/** What a call printed, decoded. */
+interface Output extends DispatchOutput {
+  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  readonly json: any;
+}
+
+/** Runs host-local; it needs no namespace, and no other plugin. */
+async function run(
+  command: string,
+  config: JsonObject,
+  env: Environment = {},
+): Promise<Output> {
+  const output = await dispatch(hostLocal, {
+    env: {
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: "dummy",
+      CNI_NETNS: "/some/netns",
+      CNI_IFNAME: "eth0",
+      CNI_PATH: "/some/bin",
+      ...env,
+    },
+    stdin: () => new TextEncoder().encode(JSON.stringify(config)),
+    invoker: {
+      invoke: () => Promise.reject(new Error("host-local runs no plugin")),
+    },
+    hostNetns: "/proc/thread-self/ns/net",
+  });
+  const { stdout } = output;
+  return { ...output, json: stdout === "" ? undefined : JSON.parse(stdout) };
+}
+
+/** A data folder, and configurations whose leases are in it. */
+class Fixture implements Disposable {
+  readonly dataDir = Deno.makeTempDirSync({ prefix: "host-local-" });
+
+  config(ipam: JsonObject, others: JsonObject = {}): JsonObject {
+    return {
+      cniVersion: "1.1.0",
+      name: "mynet",
+      type: "ptp",
+      ipam: { type: "host-local", dataDir: this.dataDir, ...ipam },
+      ...others,
+    };
+  }
+
+  /** Writes a file beside the networks' folders. */
+  write(name: string, content: string): string {
+    const path = join(this.dataDir, name);
+    Deno.writeTextFileSync(path, content);
+    return path;
+  }
+
+  /** Makes a lease, or whatever else may be in a network's folder. */
+  plant(files: Record<string, string>, network = "mynet"): void {
+    Deno.mkdirSync(join(this.dataDir, network), { recursive: true });
+    for (const [name, content] of Object.entries(files)) {
+      this.write(`${network}/${name}`, content);
+    }
+  }
+
+  /** Puts a folder that is not empty where a file would be written. */
+  obstruct(name: string): void {
+    const path = join(this.dataDir, "mynet", name, "in-the-way");
+    Deno.mkdirSync(path, { recursive: true });
+  }
+
+  /** Reads a network's files. */
+  read(network = "mynet"): Record<string, string> {
+    const folder = join(this.dataDir, network);
+    const files = [...Deno.readDirSync(folder)].filter(({ isFile }) => isFile);
+    return Object.fromEntries(files.map(({ name }) => [
+      name,
+      Deno.readTextFileSync(join(folder, name)),
+    ]));
+  }
+
+  /** Reads a network's leases, and its other files not. */
+  leases(network = "mynet"): Record<string, string> {
+    const isLease = ([name]: [string, string]): boolean => /^[\d:]/.test(name);
+    return Object.fromEntries(
+      Object.entries(this.read(network)).filter(isLease),
+    );
+  }
+
+  list(): string[] {
+    return [...Deno.readDirSync(this.dataDir)].map(({ name }) => name);
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.dataDir, { recursive: true });
+  }
+}
+
+function assertSuccess({ exitCode, stdout, stderr }: Output): void {
+  assertEquals({ exitCode, stderr }, { exitCode: 0, stderr: "" }, stdout);
+}
+
+function assertFailure(
+  { json, exitCode }: Output,
+  code: number,
+  msg: string,
+): void {
+  assertEquals([json?.code, json?.msg, exitCode], [code, msg, 1]);
+}
+
+/** Returns the addresses of a result of 0.3.0 or later. */
+function addressesOf(output: Output): string[] {
+  assertSuccess(output);
+  return output.json.ips.map(({ address }: JsonObject) => address);
+}
+
+const DUAL_STACK: JsonObject = {
+  ranges: [
+    [{ subnet: "10.1.2.0/24" }, { subnet: "10.2.2.0/24" }],
+    [{ subnet: "2001:db8:1::0/64" }],
+  ],
+  routes: [
+    { dst: "0.0.0.0/0" },
+    { dst: "::/0" },
+    { dst: "192.168.0.0/16", gw: "1.1.1.1" },
+    { dst: "2001:db8:2::0/64", gw: "2001:db8:3::1" },
+  ],
+};
+const DNS = { nameservers: ["192.0.2.3"], domain: "example.test" };
+const RESOLV_CONF = "nameserver 192.0.2.3\ndomain example.test\n";
+
+const IPV4_ROUTES = [
+  { dst: "0.0.0.0/0" },
+  { dst: "192.168.0.0/16", gw: "1.1.1.1" },
+];
+const IPV6_ROUTES = [
+  { dst: "::/0" },
+  { dst: "2001:db8:2::/64", gw: "2001:db8:3::1" },
+];
+
+/** What ADD answers to {@linkcode DUAL_STACK}. */
+function dualStackResult(cniVersion: string): JsonObject {
+  const ipv4 = { address: "10.1.2.2/24", gateway: "10.1.2.1" };
+  const ipv6 = { address: "2001:db8:1::2/64", gateway: "2001:db8:1::1" };
+  if (!isAtLeast(cniVersion, "0.3.0")) {
+    const pair = ({ address, gateway }: typeof ipv4, routes: JsonObject[]) => ({
+      ip: address,
+      gateway,
+      routes,
+    });
+    const ip4 = pair(ipv4, IPV4_ROUTES);
+    return { cniVersion, ip4, ip6: pair(ipv6, IPV6_ROUTES), dns: DNS };
+  }
+  const ips = isAtLeast(cniVersion, "1.0.0")
+    ? [ipv4, ipv6]
+    : [{ version: "4", ...ipv4 }, { version: "6", ...ipv6 }];
+  const [any4 = {}, net4 = {}] = IPV4_ROUTES;
+  const [any6 = {}, net6 = {}] = IPV6_ROUTES;
+  return { cniVersion, ips, routes: [any4, any6, net4, net6], dns: DNS };
+}
+
+for (const cniVersion of SPEC_VERSIONS) {
+  Deno.test(`host-local goes from ADD to DEL at ${cniVersion}`, async (t) => {
+    using fixture = new Fixture();
+    const resolvConf = fixture.write("resolv.conf", RESOLV_CONF);
+    const ipam = { ...DUAL_STACK, resolvConf };
+    const config = fixture.config(ipam, { cniVersion });
+    const added = await run("ADD", config);
+
+    await t.step("HL-1: answers addresses, gateways, routes and DNS", () => {
+      assertSuccess(added);
+      assertEquals(added.json, dualStackResult(cniVersion));
+    });
+    await t.step(
+      "HL-2: names the family of addresses in 0.3 and 0.4 only",
+      () => {
+        const named = ["0.3.0", "0.3.1", "0.4.0"].includes(cniVersion);
+        assertEquals(added.stdout.includes('"version"'), named);
+      },
+    );
+    await t.step(
+      "HL-3, HL-4: writes the leases and what was last reserved",
+      () => {
+        assertEquals(fixture.read(), {
+          "lock": "",
+          "10.1.2.2": "dummy\r\neth0",
+          "2001:db8:1::2": "dummy\r\neth0",
+          "last_reserved_ip.0": "10.1.2.2",
+          "last_reserved_ip.1": "2001:db8:1::2",
+        });
+      },
+    );
+    await t.step("HL-11: logs nothing, for there is nothing to tell", () => {
+      assertEquals(added.stderr, "");
+    });
+    await t.step("CHECK succeeds where the version has it", async () => {
+      const prevResult = added.json;
+      const checked = await run("CHECK", { ...config, prevResult });
+      if (isAtLeast(cniVersion, "0.4.0")) assertSuccess(checked);
+      else assertFailure(checked, 1, "config version does not allow CHECK");
+    });
+    await t.step(
+      "HL-5: DEL removes the leases and remembers the last ones",
+      async () => {
+        assertSuccess(await run("DEL", config));
+        assertEquals(fixture.read(), {
+          "lock": "",
+          "last_reserved_ip.0": "10.1.2.2",
+          "last_reserved_ip.1": "2001:db8:1::2",
+        });
+        assertSuccess(await run("DEL", config));
+      },
+    );
+  });
+}
+
+Deno.test("host-local keeps attachments apart (HL-6)", async (t) => {
+  using fixture = new Fixture();
+  const one = fixture.config({ subnet: "10.1.2.0/24" }, { name: "net0" });
+  const other = fixture.config({ subnet: "10.2.2.0/24" }, { name: "net1" });
+  const eth1 = { CNI_IFNAME: "eth1" };
+  assertEquals(addressesOf(await run("ADD", one)), ["10.1.2.2/24"]);
+  assertEquals(addressesOf(await run("ADD", other, eth1)), ["10.2.2.2/24"]);
+  assertEquals(addressesOf(await run("ADD", one, eth1)), ["10.1.2.3/24"]);
+
+  await t.step("HL-6: each network has its folder", () => {
+    assertEquals(fixture.leases("net0"), {
+      "10.1.2.2": "dummy\r\neth0",
+      "10.1.2.3": "dummy\r\neth1",
+    });
+    assertEquals(fixture.leases("net1"), { "10.2.2.2": "dummy\r\neth1" });
+  });
+  await t.step(
+    "HL-6: DEL ends one network's lease of one interface",
+    async () => {
+      assertSuccess(await run("DEL", one));
+      assertEquals(fixture.leases("net0"), { "10.1.2.3": "dummy\r\neth1" });
+      assertEquals(fixture.leases("net1"), { "10.2.2.2": "dummy\r\neth1" });
+      assertSuccess(await run("DEL", other, eth1));
+      assertEquals(fixture.leases("net1"), {});
+      assertEquals(fixture.leases("net0"), { "10.1.2.3": "dummy\r\neth1" });
+    },
+  );
+});
+
+Deno.test("hostLocal.add() refuses a second lease (HL-7)", async (t) => {
+  using fixture = new Fixture();
+  const config = fixture.config({ subnet: "10.1.2.0/24" });
+  const ids = ["dummy", "dummy1"];
+  for (const [i, id] of ids.entries()) {
+    await t.step(`HL-7: ${id} gets one address`, async () => {
+      const env = { CNI_CONTAINERID: id };
+      const address = `10.1.2.${2 + i}`;
+      const added = await run("ADD", config, env);
+      assertEquals(addressesOf(added), [`${address}/24`]);
+      const again = await run("ADD", config, env);
+      assertFailure(
+        again,
+        999,
+        `failed to allocate for range 0: ${address} has been allocated to ` +
+          `${id}, duplicate allocation is not allowed`,
+      );
+      assertEquals(again.json.details, `${fixture.dataDir}/mynet/${address}`);
+    });
+  }
+  await t.step("also where another address is requested", async () => {
+    // The Go plugin gives a second one then.
+    const { json } = await run("ADD", config, { CNI_ARGS: "IP=10.1.2.9" });
+    assertStringIncludes(json.msg, "duplicate allocation is not allowed");
+  });
+  await t.step("and changes nothing", () => {
+    assertEquals(fixture.read(), {
+      "lock": "",
+      "10.1.2.2": "dummy\r\neth0",
+      "10.1.2.3": "dummy1\r\neth0",
+      "last_reserved_ip.0": "10.1.2.3",
+    });
+  });
+  await t.step("HL-7: both DELs succeed", async () => {
+    for (const id of ids) {
+      assertSuccess(await run("DEL", config, { CNI_CONTAINERID: id }));
+    }
+    assertEquals(fixture.leases(), {});
+  });
+});
+
+Deno.test("hostLocal.add() names the set that has a lease already", async () => {
+  using fixture = new Fixture();
+  fixture.plant({ "10.1.3.9": "dummy" });
+  const ranges = [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/24" }]];
+  assertFailure(
+    await run("ADD", fixture.config({ ranges })),
+    999,
+    "failed to allocate for range 1: 10.1.3.9 has been allocated to dummy, " +
+      "duplicate allocation is not allowed",
+  );
+  assertEquals(fixture.read(), { "lock": "", "10.1.3.9": "dummy" });
+});
+
+Deno.test("hostLocal.del() ends what is the attachment's", async (t) => {
+  const rows: [
+    id: string,
+    before: Record<string, string>,
+    after: Record<string, string>,
+  ][] = [
+    ["HL-8: a lease of the container alone", { "10.1.2.2": "dummy" }, {}],
+    [
+      "HL-9: none, if it has none",
+      { "10.1.2.2": "other\r\neth0" },
+      { "10.1.2.2": "other\r\neth0" },
+    ],
+    ["a lease of no range", { "192.0.2.2": "dummy\r\neth0" }, {}],
+    [
+      "several",
+      { "10.1.2.2": "dummy\r\neth0", "10.1.2.3": "dummy\r\neth0" },
+      {},
+    ],
+  ];
+  for (const [id, before, after] of rows) {
+    await t.step(id, async () => {
+      using fixture = new Fixture();
+      fixture.plant(before);
+      const config = fixture.config({ subnet: "10.1.2.0/24" });
+      assertSuccess(await run("DEL", config));
+      assertEquals(fixture.leases(), after);
+      assertSuccess(await run("DEL", config));
+    });
+  }
+});
+
+Deno.test("hostLocal.del() creates nothing where there is nothing (HL-9)", async () => {
+  using fixture = new Fixture();
+  assertSuccess(await run("DEL", fixture.config({ subnet: "10.1.2.0/24" })));
+  assertEquals(fixture.list(), []);
+});
+
+// The Go plugin refuses all of these, so that the lease stays for good.
+Deno.test("hostLocal.del() does without a configuration that is right", async (t) => {
+  const rows: [name: string, ipam: JsonObject, env: Environment][] = [
+    ["no ranges", {}, {}],
+    ["a subnet that is none", { subnet: "10.1.2.0" }, {}],
+    ["host bits", { subnet: "10.1.2.9/24" }, {}],
+    [
+      "ranges that overlap",
+      { subnet: "10.1.2.0/24", ranges: [[{ subnet: "10.1.2.0/25" }]] },
+      {},
+    ],
+    ["a missing resolv.conf", { resolvConf: "/no/such/file" }, {}],
+    ["CNI_ARGS that are wrong", {}, { CNI_ARGS: "IP=nonsense;;" }],
+    ["no namespace", { subnet: "10.1.2.0/24" }, { CNI_NETNS: "" }],
+  ];
+  for (const [name, ipam, env] of rows) {
+    await t.step(name, async () => {
+      using fixture = new Fixture();
+      fixture.plant({ "10.1.2.2": "dummy\r\neth0" });
+      const { exitCode } = await run("DEL", fixture.config(ipam), env);
+      assertEquals(exitCode, 0);
+      assertEquals(fixture.leases(), {});
+    });
+  }
+});
+
+Deno.test("hostLocal.add() gives the addresses that are requested", async (t) => {
+  const ips = (...ips: string[]): JsonObject => ({ args: { cni: { ips } } });
+  const twoSets = {
+    ranges: [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/24" }]],
+  };
+  const rows: [
+    id: string,
+    ipam: JsonObject,
+    others: JsonObject,
+    env: Environment,
+    want: string[],
+  ][] = [
+    [
+      "HL-12",
+      { subnet: "10.1.2.0/24" },
+      ips("10.1.2.88"),
+      {},
+      ["10.1.2.88/24"],
+    ],
+    [
+      "HL-13",
+      twoSets,
+      ips("10.1.2.88", "10.1.3.77"),
+      {},
+      ["10.1.2.88/24", "10.1.3.77/24"],
+    ],
+    [
+      "HL-13 in the order of the sets",
+      twoSets,
+      ips("10.1.3.77", "10.1.2.88"),
+      {},
+      ["10.1.2.88/24", "10.1.3.77/24"],
+    ],
+    [
+      "HL-14",
+      {
+        ranges: [
+          [{ subnet: "172.16.1.0/24" }, { subnet: "10.1.2.0/24" }],
+          [{ subnet: "2001:db8:1::/64" }],
+        ],
+      },
+      ips("10.1.2.88", "2001:db8:1::999"),
+      {},
+      ["10.1.2.88/24", "2001:db8:1::999/64"],
+    ],
+    [
+      "for one set only",
+      twoSets,
+      { runtimeConfig: { ips: ["10.1.3.77/16"] } },
+      {},
+      ["10.1.2.2/24", "10.1.3.77/24"],
+    ],
+    [
+      "the same by two ways",
+      { subnet: "10.1.2.0/24" },
+      ips("10.1.2.88"),
+      { CNI_ARGS: "IgnoreUnknown=1;IP=10.1.2.88" },
+      ["10.1.2.88/24"],
+    ],
+    [
+      "of the runtime's range",
+      { subnet: "10.1.2.0/24" },
+      { runtimeConfig: { ipRanges: [[{ subnet: "10.9.9.0/24" }]] } },
+      { CNI_ARGS: "IP=10.9.9.9" },
+      ["10.9.9.9/24", "10.1.2.2/24"],
+    ],
+  ];
+  for (const [id, ipam, others, env, want] of rows) {
+    await t.step(id, async () => {
+      using fixture = new Fixture();
+      const output = await run("ADD", fixture.config(ipam, others), env);
+      assertEquals(addressesOf(output), want);
+    });
+  }
+});
+
+Deno.test("hostLocal.add() uses the smallest subnets", async (t) => {
+  const rows: [subnet: string, want: JsonObject[], gateway?: string][] = [
+    ["10.1.2.0/31", [{ address: "10.1.2.1/31", gateway: "10.1.2.0" }]],
+    ["10.1.2.7/32", [{ address: "10.1.2.7/32" }]],
+    [
+      "10.1.2.7/32",
+      [{ address: "10.1.2.7/32", gateway: "169.254.1.1" }],
+      "169.254.1.1",
+    ],
+    ["2001:db8::/127", [{ address: "2001:db8::1/127", gateway: "2001:db8::" }]],
+    ["2001:db8::7/128", [{ address: "2001:db8::7/128" }]],
+  ];
+  for (const [subnet, want, gateway = ""] of rows) {
+    await t.step(`RG-4: ${subnet} ${gateway}`, async () => {
+      using fixture = new Fixture();
+      const config = fixture.config({ subnet, gateway });
+      const added = await run("ADD", config);
+      assertEquals(added.json.ips, want);
+      const { json } = await run("ADD", config, { CNI_CONTAINERID: "other" });
+      assertStringIncludes(json.msg, "no IP addresses available in range set");
+    });
+  }
+});
+
+Deno.test("hostLocal.add() goes on after the last reserved address", async (t) => {
+  const rows: [name: string, files: Record<string, string>, want: string][] = [
+    ["the next one", { "last_reserved_ip.0": "10.1.2.9" }, "10.1.2.10/24"],
+    // From which the Go plugin starts over.
+    ["with a line end", { "last_reserved_ip.0": "10.1.2.9\n" }, "10.1.2.10/24"],
+    ["of another network", { "last_reserved_ip.0": "10.9.9.9" }, "10.1.2.2/24"],
+    ["of another set", { "last_reserved_ip.1": "10.1.2.9" }, "10.1.2.2/24"],
+    ["unreadable", { "last_reserved_ip.0": "\0\0\0" }, "10.1.2.2/24"],
+    [
+      "over what is leased",
+      { "last_reserved_ip.0": "10.1.2.254", "10.1.2.2": "x" },
+      "10.1.2.3/24",
+    ],
+    // Which the Go plugin never hands out again.
+    ["into an empty lease", { "10.1.2.2": "" }, "10.1.2.2/24"],
+    ["after a kill", { "unfinished": "other\r\net" }, "10.1.2.2/24"],
+  ];
+  for (const [name, files, want] of rows) {
+    await t.step(name, async () => {
+      using fixture = new Fixture();
+      fixture.plant(files);
+      const config = fixture.config({ subnet: "10.1.2.0/24" });
+      assertEquals(addressesOf(await run("ADD", config)), [want]);
+      assertEquals(Object.hasOwn(fixture.read(), "unfinished"), false);
+    });
+  }
+});
+
+Deno.test("hostLocal.add() says what is wrong", async (t) => {
+  const subnet = "10.1.2.0/30";
+  const twoSets = {
+    ranges: [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/24" }]],
+  };
+  const inOneSet = { args: { cni: { ips: ["10.1.2.88", "10.1.2.77"] } } };
+  const rows: [
+    id: string,
+    ipam: JsonObject,
+    others: JsonObject,
+    env: Environment,
+    code: number,
+    msg: string,
+  ][] = [
+    [
+      "HL-15",
+      twoSets,
+      inOneSet,
+      {},
+      7,
+      "failed to allocate all requested IPs: 10.1.2.77",
+    ],
+    ...["0.1.0", "0.2.0"].map((cniVersion): typeof rows[number] => [
+      `HL-13, HL-15 at ${cniVersion}`,
+      twoSets,
+      { ...inOneSet, cniVersion },
+      {},
+      7,
+      `CNI version ${cniVersion} does not support more than 1 address per family`,
+    ]),
+    [
+      "an address that is taken",
+      { subnet },
+      {},
+      { CNI_ARGS: "IP=10.1.2.2" },
+      11,
+      "failed to allocate for range 0: requested IP address 10.1.2.2 is not " +
+      "available in range set 10.1.2.1-10.1.2.2",
+    ],
+    [
+      "the gateway's address",
+      { subnet },
+      {},
+      { CNI_ARGS: "IP=10.1.2.1" },
+      7,
+      "failed to allocate for range 0: requested ip 10.1.2.1 is subnet's gateway",
+    ],
+    [
+      "an address of no set",
+      { subnet },
+      { runtimeConfig: { ips: ["10.9.9.9"] } },
+      {},
+      7,
+      "failed to allocate all requested IPs: 10.9.9.9",
+    ],
+    [
+      "no address at all",
+      { subnet },
+      {},
+      { CNI_ARGS: "IP=ten" },
+      4,
+      'CNI_ARGS: error parsing value of pair "IP=ten"',
+    ],
+    [
+      "exhausted",
+      { subnet },
+      {},
+      {},
+      11,
+      "failed to allocate for range 0: no IP addresses available in range " +
+      "set: 10.1.2.1-10.1.2.2",
+    ],
+    [
+      "no resolv.conf",
+      { subnet, resolvConf: "/no/such/file" },
+      {},
+      {},
+      5,
+      'Cannot read "/no/such/file"',
+    ],
+    [
+      "a data folder that cannot be made",
+      { subnet, dataDir: "/dev/null" },
+      {},
+      {},
+      5,
+      'Cannot open the lease folder "/dev/null/mynet"',
+    ],
+    ["no ranges", {}, {}, {}, 7, "no IP ranges specified"],
+  ];
+  for (const [id, ipam, others, env, code, msg] of rows) {
+    await t.step(id, async () => {
+      using fixture = new Fixture();
+      fixture.plant({ "10.1.2.2": "other\r\neth0" });
+      const output = await run("ADD", fixture.config(ipam, others), env);
+      assertFailure(output, code, msg);
+      assertEquals(fixture.leases(), { "10.1.2.2": "other\r\neth0" });
+    });
+  }
+});
+
+Deno.test("hostLocal.add() takes back what it leased, and only that", async (t) => {
+  const ranges = [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/30" }]];
+  // The owner's own, from a time when the ranges were others. The Go plugin
+  // takes it away.
+  const own = { "192.0.2.2": "dummy\r\neth0" };
+  const ips = { args: { cni: { ips: ["10.1.2.5", "10.1.3.2"] } } };
+
+  await t.step("when a later set is exhausted", async () => {
+    using fixture = new Fixture();
+    fixture.plant({ ...own, "10.1.3.2": "other\r\neth0" });
+    assertFailure(
+      await run("ADD", fixture.config({ ranges })),
+      11,
+      "failed to allocate for range 1: no IP addresses available in range " +
+        "set: 10.1.3.1-10.1.3.2",
+    );
+    assertEquals(fixture.leases(), { ...own, "10.1.3.2": "other\r\neth0" });
+  });
+  await t.step("when the last address cannot be remembered", async () => {
+    using fixture = new Fixture();
+    fixture.plant(own);
+    fixture.obstruct("last_reserved_ip.1");
+    const path = `${fixture.dataDir}/mynet/last_reserved_ip.1`;
+    assertFailure(
+      await run("ADD", fixture.config({ ranges }, ips)),
+      5,
+      `failed to allocate for range 1: Cannot write "${path}"`,
+    );
+    const { lock: _, ...files } = fixture.read();
+    assertEquals(files, { ...own, "last_reserved_ip.0": "10.1.2.5" });
+  });
+});
+
+Deno.test("hostLocal.check() compares the leases with the result", async (t) => {
+  const config = { subnet: "10.1.2.0/24" };
+  const missing = "host-local: Failed to find address added by container dummy";
+  const result = (...addresses: string[]): JsonObject => ({
+    prevResult: {
+      cniVersion: "1.1.0",
+      ips: addresses.map((address) => ({ address })),
+    },
+  });
+  const rows: [
+    name: string,
+    files: Record<string, string>,
+    others: JsonObject,
+    details: string | undefined,
+  ][] = [
+    ["leased", { "10.1.2.2": "dummy\r\neth0" }, result("10.1.2.2/24"), ""],
+    [
+      "of the container alone",
+      { "10.1.2.2": "dummy" },
+      result("10.1.2.2/24"),
+      "",
+    ],
+    ["no result", { "10.1.2.2": "dummy\r\neth0" }, {}, ""],
+    [
+      "beside another plugin's address",
+      { "10.1.2.2": "dummy\r\neth0" },
+      result("10.1.2.2/24", "192.0.2.9/24"),
+      "",
+    ],
+    ["not leased", {}, result("10.1.2.2/24"), "10.1.2.2 is not leased"],
+    ["not leased, no result", {}, {}, undefined],
+    [
+      "leased to another",
+      { "10.1.2.2": "other\r\neth0" },
+      result("10.1.2.2/24"),
+      "10.1.2.2 is not leased",
+    ],
+    // With which the Go plugin is content.
+    [
+      "another address leased",
+      { "10.1.2.3": "dummy\r\neth0" },
+      result("10.1.2.2/24"),
+      "10.1.2.2 is not leased",
+    ],
+  ];
+  for (const [name, files, others, details] of rows) {
+    await t.step(name, async () => {
+      using fixture = new Fixture();
+      fixture.plant(files);
+      const output = await run("CHECK", fixture.config(config, others));
+      if (details === "") return assertSuccess(output);
+      assertFailure(output, 999, missing);
+      assertEquals(output.json.details, details);
+    });
+  }
+  await t.step("no folder, which is not created", async () => {
+    using fixture = new Fixture();
+    assertFailure(await run("CHECK", fixture.config(config)), 999, missing);
+    assertEquals(fixture.list(), []);
+  });
+});
+
+Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async (t) => {
+  const kept = { "10.1.2.2": "dummy\r\neth0", "10.1.2.3": "dummy" };
+  const ended = {
+    "10.1.2.4": "dummy\r\neth1",
+    "10.1.2.5": "gone\r\neth0",
+    "10.1.2.6": "",
+  };
+  const others = { "last_reserved_ip.0": "10.1.2.6", "lock": "", "README": "" };
+  const all = { ...kept, ...ended, ...others };
+  const dummy = { containerID: "dummy", ifname: "eth0" };
+  const rows: [
+    name: string,
+    config: JsonObject,
+    after: Record<string, string>,
+  ][] = [
+    ["one is valid", { "cni.dev/valid-attachments": [dummy] }, {
+      ...kept,
+      ...others,
+    }],
+    ["none is valid", { "cni.dev/valid-attachments": [] }, others],
+    ["it is not known which", {}, all],
+    ["null is not known", { "cni.dev/valid-attachments": null }, all],
+    [
+      "a list that cannot be read is not known",
+      { "cni.dev/valid-attachments": [dummy, { containerID: "gone" }] },
+      all,
+    ],
+  ];
+  for (const [name, config, after] of rows) {
+    await t.step(name, async () => {
+      using fixture = new Fixture();
+      fixture.plant(all);
+      const { exitCode } = await run("GC", fixture.config({}, config));
+      assertEquals(exitCode, 0);
+      assertEquals(fixture.read(), after);
+    });
+  }
+  await t.step("no folder, which is not created", async () => {
+    using fixture = new Fixture();
+    const config = { "cni.dev/valid-attachments": [] };
+    assertSuccess(await run("GC", fixture.config({}, config)));
+    assertEquals(fixture.list(), []);
+  });
+});

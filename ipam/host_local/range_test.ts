@@ -1,0 +1,277 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
+import {
+  checkDisjoint,
+  findRange,
+  formatRangeSet,
+  type Range,
+  rangeContains,
+  type RangeSet,
+  resolveRange,
+  resolveRangeSet,
+} from "./range.ts";
+
+/** `subnet [start]-[end] [gateway]`, as the rows below write a range. */
+type RangeText = string;
+
+function resolve(text: RangeText): Range {
+  return resolveRange(parseRange(text));
+}
+
+function parseRange(text: RangeText): Parameters<typeof resolveRange>[0] {
+  const [subnet = "", bounds = "-", gateway] = text.split(" ");
+  const [start, end] = bounds.split("-");
+  return {
+    subnet: Cidr.parse(subnet),
+    rangeStart: start ? Ip.parse(start) : undefined,
+    rangeEnd: end ? Ip.parse(end) : undefined,
+    gateway: gateway ? Ip.parse(gateway) : undefined,
+  };
+}
+
+function resolveSet(...ranges: RangeText[]): RangeSet {
+  return resolveRangeSet(ranges.map(parseRange), 0);
+}
+
+/** Asserts that `run` refuses a configuration with this very message. */
+function assertRefused(run: () => unknown, message: string): void {
+  const error = assertThrows(run, CniError);
+  assertEquals(error.message, message);
+  assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+}
+
+Deno.test("resolveRange() fills in what is not configured", async (t) => {
+  const rows: [id: string, range: RangeText, want: string][] = [
+    ["RG-1", "192.0.2.0/24", "192.0.2.1-192.0.2.254 192.0.2.1"],
+    ["RG-1 /25", "192.0.2.0/25", "192.0.2.1-192.0.2.126 192.0.2.1"],
+    ["RG-1 /30", "192.0.2.4/30", "192.0.2.5-192.0.2.6 192.0.2.5"],
+    [
+      "RG-1 IPv6 to its very last address",
+      "2001:db8:1::/64",
+      "2001:db8:1::1-2001:db8:1:0:ffff:ffff:ffff:ffff 2001:db8:1::1",
+    ],
+    [
+      "RG-2 everything given",
+      "192.0.2.0/24 192.0.2.40-192.0.2.50 192.0.2.254",
+      "192.0.2.40-192.0.2.50 192.0.2.254",
+    ],
+    [
+      "RG-2 a gateway of another subnet",
+      "192.0.2.0/24 - 10.0.0.1",
+      "192.0.2.1-192.0.2.254 10.0.0.1",
+    ],
+    [
+      "RG-2 bounds at the subnet's ends",
+      "192.0.2.0/24 192.0.2.0-192.0.2.255",
+      "192.0.2.0-192.0.2.255 192.0.2.1",
+    ],
+    ["the widest", "0.0.0.0/0", "0.0.0.1-255.255.255.254 0.0.0.1"],
+  ];
+  for (const [id, range, want] of rows) {
+    await t.step(`${id}: ${range}`, () => {
+      const { start, end, gateway } = resolve(range);
+      assertEquals(`${start}-${end} ${gateway}`, want);
+    });
+  }
+});
+
+// The Go plugin: "Network 192.0.2.0/31 too small to allocate from".
+Deno.test("resolveRange() makes use of the smallest subnets (RG-4)", async (t) => {
+  const rows: [range: RangeText, want: string][] = [
+    ["192.0.2.0/31", "192.0.2.0-192.0.2.1 192.0.2.0"],
+    ["192.0.2.7/32", "192.0.2.7-192.0.2.7 undefined"],
+    ["192.0.2.7/32 - 192.0.2.1", "192.0.2.7-192.0.2.7 192.0.2.1"],
+    ["2001:db8::/127", "2001:db8::-2001:db8::1 2001:db8::"],
+    ["2001:db8::7/128", "2001:db8::7-2001:db8::7 undefined"],
+  ];
+  for (const [range, want] of rows) {
+    await t.step(`RG-4: ${range}`, () => {
+      const { start, end, gateway } = resolve(range);
+      assertEquals(`${start}-${end} ${gateway}`, want);
+    });
+  }
+});
+
+Deno.test("resolveRange() refuses host bits (RG-3)", async (t) => {
+  const rows: [subnet: string, length: number, network: string][] = [
+    ["192.0.2.12/24", 24, "192.0.2.0"],
+    ["2001:db8:24:19ff::c44a/64", 64, "2001:db8:24:19ff::"],
+    ["2001:DB8:24:19ff::/63", 63, "2001:db8:24:19fe::"],
+    ["192.168.127.0/23", 23, "192.168.126.0"],
+    ["192.0.2.1/31", 31, "192.0.2.0"],
+  ];
+  for (const [subnet, length, network] of rows) {
+    await t.step(`RG-3: ${subnet}`, () => {
+      assertRefused(
+        () => resolve(subnet),
+        "Network has host bits set. For a subnet mask of length " +
+          `${length} the network address is ${network}`,
+      );
+    });
+  }
+});
+
+Deno.test("resolveRange() refuses bounds that do not fit", async (t) => {
+  const rows: [id: string, range: RangeText, message: string][] = [
+    [
+      "RG-5 start outside",
+      "192.0.2.0/24 192.0.3.0-",
+      "RangeStart 192.0.3.0 not in network 192.0.2.0/24",
+    ],
+    [
+      "RG-5 end outside",
+      "192.0.2.0/24 -192.0.4.0",
+      "RangeEnd 192.0.4.0 not in network 192.0.2.0/24",
+    ],
+    [
+      "RG-5 start after end",
+      "192.0.2.0/24 192.0.2.50-192.0.2.40",
+      "RangeStart 192.0.2.50 not in network 192.0.2.0/24",
+    ],
+    // The Go plugin takes this one, and hands out 192.0.3.0.
+    [
+      "start after the end that is not configured",
+      "192.0.2.0/24 192.0.2.255-",
+      "RangeStart 192.0.2.255 not in network 192.0.2.0/24",
+    ],
+    [
+      "end before the start that is not configured",
+      "192.0.2.0/24 -192.0.2.0",
+      "RangeEnd 192.0.2.0 not in network 192.0.2.0/24",
+    ],
+    [
+      "start of the other family",
+      "192.0.2.0/24 2001:db8::1-",
+      "RangeStart 2001:db8::1 not in network 192.0.2.0/24",
+    ],
+    [
+      "end of the other family",
+      "2001:db8::/64 -192.0.2.1",
+      "RangeEnd 192.0.2.1 not in network 2001:db8::/64",
+    ],
+  ];
+  for (const [id, range, message] of rows) {
+    await t.step(`${id}: ${range}`, () => {
+      assertRefused(() => resolve(range), message);
+    });
+  }
+});
+
+Deno.test("rangeContains() includes both ends (RG-6)", async (t) => {
+  const ipv4 = "192.0.2.0/24 192.0.2.40-192.0.2.50";
+  const ipv6 = "2001:db8:1::/64 2001:db8:1::40-2001:db8:1::50";
+  const rows: [range: RangeText, ip: string, want: boolean][] = [
+    [ipv4, "192.0.2.39", false],
+    [ipv4, "192.0.2.40", true],
+    [ipv4, "192.0.2.45", true],
+    [ipv4, "192.0.2.50", true],
+    [ipv4, "192.0.2.51", false],
+    [ipv4, "192.0.3.45", false],
+    [ipv6, "2001:db8:1::3f", false],
+    [ipv6, "2001:db8:1::40", true],
+    [ipv6, "2001:db8:1::50", true],
+    [ipv6, "2001:db8:1::51", false],
+    // The same number in the other family.
+    ["::/64 ::1-::ffff", "0.0.0.5", false],
+    ["0.0.0.0/24", "::5", false],
+  ];
+  for (const [range, ip, want] of rows) {
+    await t.step(`RG-6: ${ip} in ${range} is ${want}`, () => {
+      assertEquals(rangeContains(resolve(range), Ip.parse(ip)), want);
+    });
+  }
+});
+
+Deno.test("checkDisjoint() finds overlaps from both sides (RG-7)", async (t) => {
+  const rows: [
+    name: string,
+    left: RangeText,
+    right: RangeText,
+    want: boolean,
+  ][] = [
+    ["disjoint", "10.1.1.0/24", "10.1.2.0/24", false],
+    ["different families", "0.0.0.0/24", "::/24", false],
+    ["identical", "10.1.1.0/24", "10.1.1.0/24", true],
+    ["containing", "10.1.0.0/20", "10.1.1.0/24", true],
+    [
+      "one subnet, split",
+      "10.1.1.0/24 -10.1.1.127",
+      "10.1.1.0/24 10.1.1.128-",
+      false,
+    ],
+    [
+      "one address shared",
+      "10.1.1.0/24 -10.1.1.127",
+      "10.1.1.0/24 10.1.1.127-",
+      true,
+    ],
+    ["IPv6", "2001:db8::/64", "2001:db8::/120", true],
+  ];
+  for (const [name, left, right, want] of rows) {
+    await t.step(`RG-7: ${name}`, () => {
+      const sets = [[resolve(left)], [resolve(right)]];
+      for (const order of [sets, sets.toReversed()]) {
+        const check = (): void => checkDisjoint(order);
+        if (want) assertRefused(check, "range set 0 overlaps with 1");
+        else check();
+      }
+    });
+  }
+});
+
+Deno.test("checkDisjoint() names the sets of all their ranges (RS-3)", () => {
+  const sets = [
+    resolveSet("10.1.0.0/24", "10.2.0.0/24"),
+    resolveSet("10.3.0.0/24"),
+    resolveSet("10.4.0.0/24", "10.2.0.128/25"),
+  ];
+  checkDisjoint(sets.slice(0, 2));
+  assertRefused(() => checkDisjoint(sets), "range set 0 overlaps with 2");
+});
+
+Deno.test("findRange() finds the range of an address (RS-1)", () => {
+  const set = resolveSet("192.168.0.0/24", "172.16.1.0/24");
+  assertEquals(findRange(set, Ip.parse("192.168.0.99")), set[0]);
+  assertEquals(findRange(set, Ip.parse("172.16.1.1")), set[1]);
+  assertEquals(findRange(set, Ip.parse("192.168.99.99")), undefined);
+});
+
+Deno.test("formatRangeSet() joins the ranges' ends (RS-1)", () => {
+  assertEquals(
+    formatRangeSet(resolveSet("192.168.0.0/24", "172.16.1.0/24")),
+    "192.168.0.1-192.168.0.254,172.16.1.1-172.16.1.254",
+  );
+});
+
+Deno.test("resolveRangeSet() refuses sets that contradict themselves", async (t) => {
+  const rows: [id: string, ranges: RangeText[], message: string][] = [
+    ["empty", [], "empty range set"],
+    [
+      "RS-2 overlap",
+      ["192.168.0.0/20", "192.168.2.0/24"],
+      "subnets 192.168.0.1-192.168.15.254 and " +
+      "192.168.2.1-192.168.2.254 overlap",
+    ],
+    [
+      "RS-2 the same twice",
+      ["10.1.0.0/24", "10.2.0.0/24", "10.1.0.0/24"],
+      "subnets 10.1.0.1-10.1.0.254 and 10.1.0.1-10.1.0.254 overlap",
+    ],
+    ["two families", ["10.1.0.0/24", "::/64"], "mixed address families"],
+    [
+      "a range that is wrong itself",
+      ["10.1.0.0/24", "10.2.0.0/24 10.3.0.0-"],
+      "RangeStart 10.3.0.0 not in network 10.2.0.0/24",
+    ],
+  ];
+  for (const [id, ranges, message] of rows) {
+    await t.step(id, () => {
+      assertRefused(
+        () => resolveRangeSet(ranges.map(parseRange), 3),
+        `invalid range set 3: ${message}`,
+      );
+    });
+  }
+});

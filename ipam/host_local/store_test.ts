@@ -1,0 +1,420 @@
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { join } from "@std/path/posix";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { FileLock } from "../../ffi/file_lock.ts";
+import { Ip } from "../../net/ip.ts";
+import {
+  canUseNetns,
+  hasCommand,
+  ignoreUnless,
+} from "../../tests/_harness/capabilities.ts";
+import { type Lease, LeaseStore, type Owner } from "./store.ts";
+
+const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
+
+/** Files of a folder: content by name, `undefined` for a folder. */
+type Files = Record<string, string | undefined>;
+
+/** The lease folder of the network `net`, in a data folder of its own. */
+class Fixture implements Disposable {
+  readonly dataDir = Deno.makeTempDirSync({ prefix: "leases-" });
+  readonly folder = join(this.dataDir, "net");
+
+  /** Makes a folder with these files in it, or none if there are none. */
+  static create(files?: Files): Fixture {
+    const fixture = new Fixture();
+    if (files !== undefined) Deno.mkdirSync(fixture.folder);
+    for (const [name, content] of Object.entries(files ?? {})) {
+      const path = join(fixture.folder, name);
+      if (content === undefined) Deno.mkdirSync(path);
+      else Deno.writeTextFileSync(path, content);
+    }
+    return fixture;
+  }
+
+  open(): LeaseStore {
+    return LeaseStore.open(this.dataDir, "net");
+  }
+
+  /** Reads all files, apart from the empty one that is locked. */
+  read(): Files {
+    const { lock: _, ...files } = readFolder(this.folder);
+    return files;
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.dataDir, { recursive: true });
+  }
+}
+
+function readFolder(folder: string): Files {
+  return Object.fromEntries(
+    [...Deno.readDirSync(folder)].map(({ name, isFile }) => [
+      name,
+      isFile ? Deno.readTextFileSync(join(folder, name)) : undefined,
+    ]),
+  );
+}
+
+function listDataDir({ dataDir }: Fixture): string[] {
+  return [...Deno.readDirSync(dataDir)].map(({ name }) => name);
+}
+
+function namesOf(leases: readonly Lease[]): string[] {
+  return leases.map(({ ip }) => `${ip}`).sort();
+}
+
+Deno.test("LeaseStore.reserve() writes the Go plugin's files", async (t) => {
+  const rows: [id: string, ip: string, owner: Owner, name: string][] = [
+    ["IPv4", "10.1.2.2", OWNER, "10.1.2.2"],
+    ["IPv6 as RFC 5952 has it", "2001:DB8:1:0::2", OWNER, "2001:db8:1::2"],
+    [
+      "HL-10: blanks around the container ID, which dispatch() never lets in",
+      "10.1.2.2",
+      { containerId: "  dummy\n ", ifName: "eth0" },
+      "10.1.2.2",
+    ],
+  ];
+  for (const [id, ip, owner, name] of rows) {
+    await t.step(id, () => {
+      using fixture = Fixture.create();
+      using store = fixture.open();
+      assert(store.reserve(Ip.parse(ip), owner));
+      assertEquals(fixture.read(), { [name]: "dummy\r\neth0" });
+      const { mode } = Deno.statSync(join(fixture.folder, name));
+      assertEquals((mode ?? 0) & 0o777, 0o600);
+      store.release(store.leasesOf(owner));
+      assertEquals(fixture.read(), {});
+    });
+  }
+});
+
+Deno.test("LeaseStore.reserve() takes an address that is free", async (t) => {
+  const rows: [name: string, files: Files, want: boolean][] = [
+    ["no file", {}, true],
+    ["another address", { "10.1.2.3": "other\r\neth0" }, true],
+    ["taken by somebody", { "10.1.2.2": "other\r\neth0" }, false],
+    ["taken by the owner", { "10.1.2.2": "dummy\r\neth0" }, false],
+    ["taken by who knows", { "10.1.2.2": "kept for the printer" }, false],
+    ["a folder of that name", { "10.1.2.2": undefined }, false],
+    // The Go plugin never hands such an address out again.
+    ["an empty file, left by a crash", { "10.1.2.2": "" }, true],
+    ["what a killed process left", { unfinished: "dummy\r\net" }, true],
+  ];
+  for (const [name, files, want] of rows) {
+    await t.step(name, () => {
+      using fixture = Fixture.create(files);
+      using store = fixture.open();
+      assertEquals(store.reserve(Ip.parse("10.1.2.2"), OWNER), want);
+      const { unfinished: _, ...others } = files;
+      const after = want ? { ...others, "10.1.2.2": "dummy\r\neth0" } : files;
+      assertEquals(fixture.read(), after);
+    });
+  }
+});
+
+Deno.test("LeaseStore.leasesOf() reads what Go plugins wrote", async (t) => {
+  const rows: [name: string, files: Files, want: string[]][] = [
+    ["nothing", {}, []],
+    ["a lease", { "10.1.2.2": "dummy\r\neth0" }, ["10.1.2.2"]],
+    ["an edited lease", { "10.1.2.2": " dummy\r\neth0\r\n" }, ["10.1.2.2"]],
+    [
+      "HL-8: of the container alone",
+      { "10.1.2.2": "dummy", "10.1.2.3": "dummy\r\n" },
+      ["10.1.2.2", "10.1.2.3"],
+    ],
+    [
+      "of the container alone beside an exact one",
+      { "10.1.2.2": "dummy", "10.1.2.3": "dummy\r\neth0" },
+      ["10.1.2.3"],
+    ],
+    [
+      "of others",
+      {
+        "10.1.2.2": "dummy\r\neth1",
+        "10.1.2.3": "dummy2\r\neth0",
+        "10.1.2.4": "dummy\neth0",
+        "10.1.2.5": "",
+      },
+      [],
+    ],
+    [
+      "several, of both families",
+      { "10.1.2.2": "dummy\r\neth0", "2001:db8::2": "dummy\r\neth0" },
+      ["10.1.2.2", "2001:db8::2"],
+    ],
+    [
+      "files that are no leases",
+      {
+        "10.1.2.2.bak": "dummy\r\neth0",
+        "010.1.2.3": "dummy\r\neth0",
+        "10.1.2.4": undefined,
+        "last_reserved_ip.0": "dummy\r\neth0",
+        "unfinished": "dummy\r\neth0",
+        "README": "dummy",
+      },
+      [],
+    ],
+  ];
+  for (const [name, files, want] of rows) {
+    await t.step(name, () => {
+      using fixture = Fixture.create(files);
+      using store = fixture.open();
+      assertEquals(namesOf(store.leasesOf(OWNER)), want);
+    });
+  }
+});
+
+Deno.test("LeaseStore.leasesOfOthers() spares every lease of the owners", () => {
+  using fixture = Fixture.create({
+    "10.1.2.2": "dummy\r\neth0",
+    "10.1.2.3": "dummy",
+    "10.1.2.4": "dummy\r\neth1",
+    "10.1.2.5": "gone\r\neth0",
+    "10.1.2.6": "gone",
+    "10.1.2.7": "",
+    "README": "gone",
+  });
+  using store = fixture.open();
+  const others = namesOf(store.leasesOfOthers([OWNER]));
+  assertEquals(others, ["10.1.2.4", "10.1.2.5", "10.1.2.6", "10.1.2.7"]);
+  assertEquals(store.leasesOfOthers([]).length, 6);
+});
+
+Deno.test("LeaseStore.release() ends leases and nothing else", () => {
+  const foreign = { "10.1.2.9": "other\r\neth0", "README": "dummy" };
+  using fixture = Fixture.create({ "10.1.2.2": "dummy\r\neth0", ...foreign });
+  using store = fixture.open();
+  const leases = store.leasesOf(OWNER);
+  store.release(leases);
+  assertEquals(fixture.read(), foreign);
+  store.release(leases);
+  store.releaseIp(Ip.parse("10.1.2.2"));
+  assertEquals(fixture.read(), foreign);
+});
+
+Deno.test("LeaseStore.release() goes on after a failure", async (t) => {
+  const leases = ["10.1.2.2", "10.1.2.3", "10.1.2.4"];
+  for (const stuck of [["10.1.2.2"], ["10.1.2.2", "10.1.2.3"]]) {
+    await t.step(`${stuck.length} of them cannot be removed`, () => {
+      using fixture = Fixture.create(
+        Object.fromEntries(leases.map((name) => [name, "dummy\r\neth0"])),
+      );
+      using store = fixture.open();
+      const listed = store.leasesOf(OWNER);
+      for (const name of stuck) obstruct(join(fixture.folder, name));
+      const error = assertThrows(() => store.release(listed), Error);
+      const failures = error instanceof AggregateError ? error.errors : [error];
+      assertEquals(failures.map(({ code }) => code), stuck.map(() => 5));
+      assertEquals(Object.keys(fixture.read()).sort(), stuck);
+    });
+  }
+});
+
+/** Puts in place of a file what cannot be removed: a folder that is not empty. */
+function obstruct(path: string): void {
+  Deno.removeSync(path);
+  Deno.mkdirSync(join(path, "in-the-way"), { recursive: true });
+}
+
+Deno.test("LeaseStore.lastReserved() reads one address, or none", async (t) => {
+  const rows: [content: string | undefined, want: string | undefined][] = [
+    ["10.1.2.9", "10.1.2.9"],
+    ["2001:db8::9", "2001:db8::9"],
+    // The Go plugin takes none of these two for an address, and starts over.
+    ["10.1.2.9\n", "10.1.2.9"],
+    [" 10.1.2.9\r\n", "10.1.2.9"],
+    ["", undefined],
+    ["10.1.2", undefined],
+    ["\0\0\0\0\0\0\0\0", undefined],
+  ];
+  for (const [content, want] of rows) {
+    await t.step(JSON.stringify(content), () => {
+      using fixture = Fixture.create({ "last_reserved_ip.1": content });
+      using store = fixture.open();
+      assertEquals(store.lastReserved(1)?.toString(), want);
+      assertEquals(store.lastReserved(0), undefined);
+    });
+  }
+});
+
+Deno.test("LeaseStore.setLastReserved() replaces the address, without a line end", () => {
+  using fixture = Fixture.create({ "last_reserved_ip.0": "2001:db8::ffff\n" });
+  using store = fixture.open();
+  store.setLastReserved(0, Ip.parse("10.1.2.2"));
+  store.setLastReserved(1, Ip.parse("2001:db8::2"));
+  assertEquals(fixture.read(), {
+    "last_reserved_ip.0": "10.1.2.2",
+    "last_reserved_ip.1": "2001:db8::2",
+  });
+});
+
+Deno.test("LeaseStore.find() creates nothing where there is nothing", () => {
+  using fixture = Fixture.create();
+  assertEquals(LeaseStore.find(fixture.dataDir, "net"), undefined);
+  assertEquals(listDataDir(fixture), []);
+});
+
+Deno.test("LeaseStore.open() creates the folder and an empty lock file", () => {
+  using fixture = Fixture.create();
+  using _store = LeaseStore.open(join(fixture.dataDir, "a/b"), "net");
+  const folder = join(fixture.dataDir, "a/b/net");
+  assertEquals(readFolder(folder), { lock: "" });
+  assertEquals((Deno.statSync(folder).mode ?? 0) & 0o777, 0o755);
+});
+
+/** Asks flock(1), as any other program would, whether a file is locked. */
+function isLocked(path: string): boolean {
+  const args = ["--nonblock", path, "true"];
+  return !new Deno.Command("flock", { args }).outputSync().success;
+}
+
+const needsFlock = ignoreUnless(hasCommand("flock"), "needs flock");
+
+Deno.test({
+  name:
+    `FileLock.acquire() locks the file it is given (LK-1)${needsFlock.suffix}`,
+  ignore: needsFlock.ignore,
+  fn: () => {
+    using fixture = Fixture.create({ file: "" });
+    const path = join(fixture.folder, "file");
+    const lock = FileLock.acquire(path, 0o600);
+    assert(isLocked(path));
+    lock[Symbol.dispose]();
+    assert(!isLocked(path));
+  },
+});
+
+Deno.test({
+  name: `LeaseStore locks "lock" in its folder (LK-2)${needsFlock.suffix}`,
+  ignore: needsFlock.ignore,
+  fn: () => {
+    using fixture = Fixture.create({});
+    const path = join(fixture.folder, "lock");
+    for (const open of [LeaseStore.open, LeaseStore.find]) {
+      const store = open(fixture.dataDir, "net");
+      assert(isLocked(path));
+      store?.[Symbol.dispose]();
+      assert(!isLocked(path));
+    }
+  },
+});
+
+/**
+ * A file system in memory, mounted in a mount namespace of its own and reached
+ * through the process that lives there. It is gone with that process.
+ */
+class Disk implements AsyncDisposable {
+  readonly #child: Deno.ChildProcess;
+  readonly dataDir: string;
+
+  private constructor(child: Deno.ChildProcess) {
+    this.#child = child;
+    this.dataDir = `/proc/${child.pid}/root/mnt`;
+  }
+
+  /** @param prepare Shell commands, run in the file system's root */
+  static async mount(size: string, prepare: string): Promise<Disk> {
+    const script = `mount -t tmpfs -o size=${size} tmpfs /mnt && cd /mnt && ` +
+      `${prepare} && echo ready && read _`;
+    const child = new Deno.Command("unshare", {
+      args: ["--mount", "sh", "-c", script],
+      stdin: "piped",
+      stdout: "piped",
+    }).spawn();
+    const disk = new Disk(child);
+    const { done } = await child.stdout.getReader().read();
+    assert(!done, "the file system was not mounted");
+    return disk;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#child.stdin.close();
+    await this.#child.status;
+  }
+}
+
+/** Asserts that `run` fails as reading and writing does, for this reason. */
+async function assertIoFailure(
+  run: () => unknown,
+  message: string,
+  reason: string,
+): Promise<void> {
+  const error = await assertRejects(() => Promise.try(run), CniError);
+  assertEquals(error.code, ErrorCode.IoFailure);
+  assertEquals(error.message, message);
+  assertStringIncludes(error.details, reason);
+}
+
+const needsMount = ignoreUnless(canUseNetns, "needs root");
+
+Deno.test({
+  name:
+    `LeaseStore leaves nothing half-written on a full disk${needsMount.suffix}`,
+  ignore: needsMount.ignore,
+  fn: async () => {
+    await using disk = await Disk.mount(
+      "16k",
+      "mkdir net && head -c 12288 /dev/zero > /mnt/data",
+    );
+    const folder = `${disk.dataDir}/net`;
+    using store = LeaseStore.open(disk.dataDir, "net");
+    assert(store.reserve(Ip.parse("10.1.2.2"), OWNER));
+    const before = { "lock": "", "10.1.2.2": "dummy\r\neth0" };
+    await assertIoFailure(
+      () => store.reserve(Ip.parse("10.1.2.3"), OWNER),
+      `Cannot write "${folder}/10.1.2.3"`,
+      "No space left on device",
+    );
+    await assertIoFailure(
+      () => store.setLastReserved(0, Ip.parse("10.1.2.2")),
+      `Cannot write "${folder}/last_reserved_ip.0"`,
+      "No space left on device",
+    );
+    assertEquals(readFolder(folder), before);
+    // Ending a lease needs no space, and makes some.
+    store.release(store.leasesOf(OWNER));
+    assert(store.reserve(Ip.parse("10.1.2.3"), OWNER));
+  },
+});
+
+Deno.test({
+  name: `LeaseStore says that its folder is read-only${needsMount.suffix}`,
+  ignore: needsMount.ignore,
+  fn: async (t) => {
+    await using disk = await Disk.mount(
+      "64k",
+      "mkdir net && echo dummy > net/10.1.2.2 && mount -o remount,ro /mnt",
+    );
+    const folder = `${disk.dataDir}/net`;
+    const rows: [name: string, run: () => unknown][] = [
+      ["open()", () => LeaseStore.open(disk.dataDir, "net")],
+      ["find()", () => LeaseStore.find(disk.dataDir, "net")],
+    ];
+    for (const [name, run] of rows) {
+      await t.step(name, () =>
+        assertIoFailure(
+          run,
+          `Cannot open the lease folder "${folder}"`,
+          "Read-only file system",
+        ));
+    }
+    assertEquals(readFolder(folder), { "10.1.2.2": "dummy\n" });
+  },
+});
+
+Deno.test("LeaseStore.open() names a folder that cannot be made", async () => {
+  using fixture = Fixture.create({ file: "" });
+  const dataDir = join(fixture.folder, "file");
+  await assertIoFailure(
+    () => LeaseStore.open(dataDir, "net"),
+    `Cannot open the lease folder "${dataDir}/net"`,
+    "Not a directory",
+  );
+});

@@ -1,0 +1,122 @@
+/**
+ * CHECK: whether an interface is as a result says.
+ *
+ * @module
+ */
+
+import type { CmdArgs } from "../../cni/args.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Interface, Result } from "../../cni/result.ts";
+import { isSameFile } from "../../cni/same_file.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Route } from "../../ffi/rtnl/route.ts";
+import type { Cidr } from "../../net/cidr.ts";
+
+/** Returns the error for something that is not as it was left. */
+export function checkFailure(message: string): CniError {
+  return new CniError(ErrorCode.Internal, message);
+}
+
+/**
+ * Finds the container's interface in a result. The sandbox may be named by
+ * another path of the same namespace.
+ *
+ * @throws {CniError} 999 if there is none
+ */
+export function sandboxInterfaceOf(
+  { interfaces }: Result,
+  { ifName, netns }: CmdArgs,
+): Interface {
+  const named = interfaces.filter(({ name, sandbox }) =>
+    name === ifName && sandbox
+  );
+  const [first] = named;
+  if (first === undefined) {
+    throw checkFailure(`prevResult has no interface "${ifName}" in a sandbox`);
+  }
+  const found = named.find(({ sandbox = "" }) =>
+    sandbox === netns || isSameFile(sandbox, netns)
+  );
+  if (found !== undefined) return found;
+  throw checkFailure(
+    `Sandbox in prevResult ${first.sandbox} doesn't match configured netns: ${netns}`,
+  );
+}
+
+/**
+ * Checks that a link is there, of the kind, up, and has the result's MAC.
+ *
+ * @throws {CniError} 999 if not
+ */
+export function checkLink(
+  rtnl: Rtnl,
+  { name, mac }: Interface,
+  kind: string,
+): Link {
+  const link = rtnl.link.find(name);
+  if (link === undefined) throw checkFailure(`Interface "${name}" is gone`);
+  if (link.kind !== kind) {
+    throw checkFailure(`Interface "${name}" is not a ${kind}`);
+  }
+  if (!link.isUp) throw checkFailure(`Interface "${name}" is down`);
+  const actual = link.mac?.toString() ?? "";
+  if (mac !== undefined && mac.toLowerCase() !== actual) {
+    throw checkFailure(
+      `Interface "${name}" has MAC ${actual}, and not ${mac}`,
+    );
+  }
+  return link;
+}
+
+/**
+ * Checks that a link has all of these addresses, prefix lengths included.
+ *
+ * @throws {CniError} 999 if one is missing or cannot be used
+ */
+export function checkAddresses(
+  rtnl: Rtnl,
+  link: Link,
+  addresses: readonly Cidr[],
+): void {
+  const present = rtnl.address.list({ ifindex: link.index });
+  for (const address of addresses) {
+    const found = present.find((other) => other.address.equals(address));
+    if (found === undefined) {
+      throw checkFailure(`Interface "${link.name}" lacks address ${address}`);
+    }
+    if (found.hasDadFailed) {
+      throw checkFailure(`Address ${address} is in use by another host`);
+    }
+  }
+}
+
+/**
+ * Checks that all of these routes lead out by a link. A route without a table
+ * may be in any: chained plugins such as sbr move them.
+ *
+ * @throws {CniError} 999 if one is missing
+ */
+export function checkRoutes(
+  rtnl: Rtnl,
+  link: Link,
+  routes: readonly Route[],
+): void {
+  const present = rtnl.route.list({ ifindex: link.index, table: "any" });
+  for (const route of routes) {
+    if (present.some((other) => isSameRoute(route, other))) continue;
+    const via = route.gateway === undefined ? "" : ` via ${route.gateway}`;
+    throw checkFailure(
+      `Interface "${link.name}" lacks route ${route.destination}${via}`,
+    );
+  }
+}
+
+function isSameRoute(wanted: Route, actual: Route): boolean {
+  return wanted.destination.equals(actual.destination) &&
+    (wanted.gateway === undefined
+      ? actual.gateway === undefined
+      : actual.gateway?.equals(wanted.gateway) === true) &&
+    (wanted.table === undefined || wanted.table === actual.table) &&
+    (wanted.priority === undefined || wanted.priority === actual.priority);
+}

@@ -1,0 +1,55 @@
+/**
+ * Readying both ends of a link for IPv6.
+ *
+ * @module
+ */
+
+import { inNetns, type NetNs } from "../../ffi/netns.ts";
+import { ensureSysctl } from "../../ffi/sysctl.ts";
+
+/**
+ * Makes sure that an interface of the sandbox can have IPv6 addresses, and
+ * keeps them while it is down. Runtimes often turn IPv6 off in a new sandbox.
+ *
+ * Source: containernetworking/plugins pkg/ipam/ipam_linux.go `ConfigureIface`.
+ *
+ * @throws {Error} If the kernel has no IPv6
+ */
+export function enableIpv6(sandbox: NetNs, ifName: string): void {
+  inNetns(sandbox, () => {
+    try {
+      for (const name of ["lo", ifName]) {
+        ensureSysctl(`net/ipv6/conf/${name}/disable_ipv6`, "0");
+      }
+      ensureSysctl(`net/ipv6/conf/${ifName}/keep_addr_on_down`, "1");
+      skipDuplicateAddressDetection(ifName);
+    } catch (error) {
+      throw new Error(`Cannot enable IPv6 on "${ifName}"`, { cause: error });
+    }
+  });
+}
+
+/**
+ * Readies the host's end of a link to a container: deaf to router
+ * advertisements, for a container is no router for the host, and usable at
+ * once. Without IPv6 in the kernel there is nothing to ready.
+ */
+export function readyHostEndForIpv6(host: NetNs, ifName: string): void {
+  inNetns(host, () => {
+    try {
+      ensureSysctl(`net/ipv6/conf/${ifName}/accept_ra`, "0");
+      skipDuplicateAddressDetection(ifName);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  });
+}
+
+/**
+ * Lets the link-local address be used at once. While it is being checked, for
+ * more than a second, the kernel asks for no neighbour on the link, and what is
+ * forwarded to the other end is lost.
+ */
+function skipDuplicateAddressDetection(ifName: string): void {
+  ensureSysctl(`net/ipv6/conf/${ifName}/accept_dad`, "0");
+}

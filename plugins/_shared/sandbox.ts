@@ -1,0 +1,65 @@
+/**
+ * Opening the two namespaces that an interface plugin works in.
+ *
+ * @module
+ */
+
+import type { CmdArgs } from "../../cni/args.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { isOwnNetns } from "../../cni/own_netns.ts";
+import type { Call } from "../../cni/plugin.ts";
+import { isMissingNetns } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+
+/**
+ * Opens the sandbox's namespace.
+ *
+ * @throws {CniError} 8 if CNI_NETNS is not the path of a network namespace
+ */
+export function openSandbox({ netns }: CmdArgs): Rtnl {
+  try {
+    return Rtnl.open(netns);
+  } catch (error) {
+    throw new CniError(
+      ErrorCode.InvalidNetns,
+      `Cannot open network namespace "${netns}"`,
+      { cause: error },
+    );
+  }
+}
+
+/**
+ * Opens the sandbox's namespace if it is still there.
+ *
+ * A path that now leads to the host's own namespace is one that was given to
+ * another process: what is deleted there by name would be the host's.
+ *
+ * @throws {CniError} 8 if it is there and cannot be entered
+ */
+export function findSandbox(
+  { args, hostNetns }: Pick<Call, "args" | "hostNetns">,
+): Rtnl | undefined {
+  if (args.netns === "" || isOwnNetns(args, hostNetns)) return undefined;
+  try {
+    return openSandbox(args);
+  } catch (error) {
+    if (error instanceof CniError && isMissingNetns(error.cause)) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+/**
+ * Checks that the interface name is free in the sandbox, before anything is
+ * allocated for it.
+ *
+ * @throws {CniError} 4 if it is taken
+ */
+export function checkIfNameIsFree(sandbox: Rtnl, { ifName }: CmdArgs): void {
+  if (sandbox.link.find(ifName) === undefined) return;
+  throw new CniError(
+    ErrorCode.InvalidEnvironment,
+    `Cannot add interface "${ifName}": the sandbox has one of that name`,
+  );
+}

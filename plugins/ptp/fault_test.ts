@@ -1,0 +1,134 @@
+/**
+ * ADD that fails at any single step: whatever the step, nothing may be left.
+ *
+ * The steps are not listed here. They are what ADD does to the kernel and to
+ * the disk, counted as it does them: every netlink request, every sysctl, every
+ * file of a lease. So a step that is added later is tested from then on.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { SyscallError } from "../../ffi/errno.ts";
+import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { snapshot } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+
+/** When a step fails: instead of being done, or when it has been done. */
+type Moment = "instead" | "afterwards";
+
+/** Counts steps, and fails one of them. */
+class FaultInjector implements Disposable {
+  readonly #stack = new DisposableStack();
+  readonly #failing: number;
+  readonly #moment: Moment;
+  /** What was done, in order. */
+  readonly steps: string[] = [];
+
+  constructor(failing: number, moment: Moment) {
+    this.#failing = failing;
+    this.#moment = moment;
+    this.#wrap(
+      NetlinkSocket.prototype,
+      "request",
+      ([type]) => (type as { name: string }).name,
+    );
+    this.#wrap(Deno, "writeTextFileSync", ([path]) => `write ${path}`);
+    this.#wrap(Deno, "renameSync", ([, path]) => `rename to ${path}`);
+  }
+
+  /** Puts a counter before a method. */
+  #wrap<K extends string>(
+    // deno-lint-ignore no-explicit-any -- any method of any object
+    target: { [key in K]: (...args: any[]) => unknown },
+    key: K,
+    describe: (args: unknown[]) => string,
+  ): void {
+    const original = target[key];
+    const step = (args: unknown[], work: () => unknown): unknown =>
+      this.#step(describe(args), work);
+    target[key] = function (this: unknown, ...args: unknown[]): unknown {
+      return step(args, () => original.apply(this, args));
+    };
+    this.#stack.defer(() => {
+      target[key] = original;
+    });
+  }
+
+  #step(description: string, work: () => unknown): unknown {
+    this.steps.push(description);
+    if (this.steps.length !== this.#failing) return work();
+    try {
+      if (this.#moment === "afterwards") work();
+    } finally {
+      // deno-lint-ignore no-unsafe-finally -- in place of what the step threw
+      throw new SyscallError(`injected into ${description}`, 5);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+  }
+}
+
+function configFor(hosts: TestHosts): Record<string, unknown> {
+  return {
+    cniVersion: "1.1.0",
+    name: "net1",
+    type: "ptp",
+    ipam: {
+      ...hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"),
+      routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
+    },
+  };
+}
+
+/** Runs ADD with one failing step; returns what was done, undefined if no step was left to fail. */
+async function addWithFault(
+  failing: number,
+  moment: Moment,
+): Promise<string[] | undefined> {
+  using hosts = TestHosts.create();
+  const config = configFor(hosts);
+  const before = [snapshot(hosts.host), snapshot(hosts.sandbox)];
+  using fault = new FaultInjector(failing, moment);
+  const added = await hosts.run("ptp", "ADD", config);
+  fault[Symbol.dispose]();
+  if (added.exitCode === 0) return undefined;
+  assertStringIncludes(added.stdout, "injected into");
+  assertEquals(added.stderr, "", "an undo step failed");
+  assertEquals([snapshot(hosts.host), snapshot(hosts.sandbox)], before);
+  assertEquals(leasesIn(hosts), []);
+  // And what failed once works the next time.
+  const again = await hosts.run("ptp", "ADD", config);
+  assertEquals(again.exitCode, 0, again.stdout);
+  return fault.steps;
+}
+
+function leasesIn(hosts: TestHosts): string[] {
+  try {
+    return [...Deno.readDirSync(`${hosts.folder}/leases/net1`)]
+      .map(({ name }) => name)
+      .filter((name) => name !== "lock" && !name.startsWith("last_reserved"));
+  } catch {
+    return [];
+  }
+}
+
+for (const moment of ["instead", "afterwards"] as const) {
+  Deno.test(
+    requireRoot(`ptp.add() leaves nothing when a step fails, ${moment}`),
+    async (t) => {
+      let steps: string[] | undefined = [];
+      for (let failing = 1; steps !== undefined; failing++) {
+        await t.step(`step ${failing}`, async () => {
+          steps = await addWithFault(failing, moment);
+        });
+        assert(failing < 100, "ADD does not end");
+        if (steps === undefined) {
+          // The links of both ends, four addresses, six routes, two leases, ...
+          assert(failing > 20, `only ${failing} steps were seen`);
+        }
+      }
+    },
+  );
+}

@@ -1,0 +1,140 @@
+/**
+ * ptp: a cable between the host and one container.
+ *
+ * ```
+ *         host                          container
+ *   ┌──────────────────┐          ┌──────────────────────┐
+ *   │ vethXXXXXXXXXXX ─┼──────────┼─ eth0                │
+ *   │  10.1.2.1/32     │   veth   │  10.1.2.5/24         │
+ *   └──────────────────┘          └──────────────────────┘
+ *    10.1.2.5 dev veth…            10.1.2.1 dev eth0 scope link
+ *                                  10.1.2.0/24 via 10.1.2.1
+ *                                  …the routes of the IPAM plugin
+ * ```
+ *
+ * The gateway's address is on the host's end of every cable, and the container
+ * reaches everything through it, its own subnet included: there is no link that
+ * containers share.
+ *
+ * ```json
+ * {
+ *   "type": "ptp",
+ *   "mtu": 1450,
+ *   "ipam": { "type": "host-local", "subnet": "10.1.2.0/24",
+ *             "routes": [{ "dst": "0.0.0.0/0" }] }
+ * }
+ * ```
+ *
+ * DEL leaves nothing of the attachment behind. Forwarding, which ADD turns on
+ * in the host, stays on: other attachments need it.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import { Rollback, tryAll } from "../../cni/rollback.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { ensureForwarding } from "../_shared/ip_forward.ts";
+import {
+  checkIfNameIsFree,
+  findSandbox,
+  openSandbox,
+} from "../_shared/sandbox.ts";
+import { stableName } from "../_shared/stable_name.ts";
+import { checkContainerEnd, checkHostEnd } from "./check.ts";
+import { type PtpConfig, ptpSchema } from "./config.ts";
+import { connectVeth, deleteVeth, settleCarrier } from "./veth.ts";
+import {
+  configureContainerEnd,
+  routedIpsOf,
+  routeToContainer,
+} from "./routing.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/main/ptp/ptp.go. */
+export const ptp: Plugin<PtpConfig> = definePlugin({
+  name: "ptp",
+  versions: SPEC_VERSIONS,
+  configSchema: ptpSchema,
+
+  async add(call): Promise<Result> {
+    const hostIfName = await hostIfNameOf(call);
+    using host = Rtnl.open(call.hostNetns);
+    using sandbox = openSandbox(call.args);
+    checkIfNameIsFree(sandbox, call.args);
+    await using rollback = new Rollback(call.log);
+
+    const lease = await call.ipam.add();
+    rollback.onFailure("release the addresses", () => call.ipam.del());
+    const ips = routedIpsOf(lease);
+
+    const veth = connectVeth({ host, sandbox, hostIfName, call });
+    rollback.onFailure(`delete "${hostIfName}"`, () => {
+      host.link.ensureGone(veth.host.index);
+    });
+    configureContainerEnd(sandbox, veth.container, ips, lease.routes);
+    settleCarrier(host, sandbox, veth);
+    routeToContainer(host, veth.host, ips);
+    ensureForwarding(host.netns, ips.map(({ address }) => address));
+
+    rollback.commit();
+    return {
+      interfaces: [
+        { name: veth.host.name, mac: veth.host.mac?.toString() },
+        {
+          name: veth.container.name,
+          mac: veth.container.mac?.toString(),
+          sandbox: call.args.netns,
+        },
+      ],
+      ips: ips.map((ip) => ({ ...ip, interface: 1 })),
+      routes: lease.routes,
+      dns: call.config.dns ?? lease.dns,
+    };
+  },
+
+  async check(call): Promise<void> {
+    using host = Rtnl.open(call.hostNetns);
+    using sandbox = openSandbox(call.args);
+    await call.ipam.check();
+    if (call.prevResult === undefined) {
+      throw new CniError(
+        ErrorCode.InvalidNetworkConfig,
+        "ptp: Required prevResult missing",
+      );
+    }
+    checkContainerEnd(sandbox, call.prevResult, call.args);
+    checkHostEnd(host, call.prevResult, call.args);
+  },
+
+  async del(call): Promise<void> {
+    const hostIfName = await hostIfNameOf(call);
+    await tryAll({
+      // First the cable, then the lease: an address that is handed out again
+      // must not still be routed to the old container.
+      [`delete interface "${call.args.ifName}"`]: () => {
+        using host = Rtnl.open(call.hostNetns);
+        using sandbox = findSandbox(call);
+        deleteVeth({ host, sandbox, hostIfName, ifName: call.args.ifName });
+      },
+      "release the addresses": async () => {
+        if (call.config.ipam?.type) await call.ipam.del();
+      },
+    });
+  },
+
+  async status(call): Promise<void> {
+    await call.ipam.status();
+  },
+
+  async gc(call): Promise<void> {
+    await call.ipam.gc();
+  },
+});
+
+/** The host's end is named after the attachment, so DEL finds it without the sandbox. */
+function hostIfNameOf({ network, args }: Call<PtpConfig>): Promise<string> {
+  return stableName("veth", network, args.containerId, args.ifName);
+}

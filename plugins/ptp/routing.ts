@@ -1,0 +1,166 @@
+/**
+ * Addresses and routes at both ends of the cable.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { IpConfig, Result, Route } from "../../cni/result.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
+import { Cidr } from "../../net/cidr.ts";
+import type { Ip } from "../../net/ip.ts";
+import { enableIpv6 } from "../_shared/ipv6.ts";
+
+/** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
+const SCOPE_HOST = 254, SCOPE_LINK = 253;
+
+/** An address with the gateway through which everything is reached. */
+export interface RoutedIp extends IpConfig {
+  readonly gateway: Ip;
+}
+
+/**
+ * Checks that every address has a gateway.
+ *
+ * @throws {CniError} 7 if one has none, or there is no address
+ */
+export function routedIpsOf({ ips }: Result): RoutedIp[] {
+  const refuse = (why: string): CniError =>
+    new CniError(ErrorCode.InvalidNetworkConfig, why);
+  if (ips.length === 0) {
+    throw refuse("IPAM plugin returned missing IP config");
+  }
+  return ips.map((ip) => {
+    const { address, gateway } = ip;
+    if (gateway?.family !== address.family) {
+      throw refuse(`IPAM plugin returned no gateway for ${address}`);
+    }
+    return { ...ip, gateway };
+  });
+}
+
+/** Gives the container its addresses, brings its end up and adds its routes. */
+export function configureContainerEnd(
+  sandbox: Rtnl,
+  link: Link,
+  ips: readonly RoutedIp[],
+  routes: readonly Route[],
+): void {
+  if (ips.some(({ address }) => address.family === 6)) {
+    enableIpv6(sandbox.netns, link.name);
+  }
+  for (const { address } of ips) {
+    addAddress(sandbox, link, address);
+  }
+  sandbox.link.setUp(link.index);
+  for (const route of gatewayRoutes(ips)) {
+    addRoute(sandbox, link, route);
+  }
+  for (const route of routes) {
+    addRoute(sandbox, link, containerRoute(route, ips));
+  }
+}
+
+/**
+ * Lists the routes that lead everything through the gateways: the gateway is
+ * on the cable, the rest of the subnet behind it.
+ */
+export function gatewayRoutes(ips: readonly RoutedIp[]): KernelRoute[] {
+  const routes = ips.flatMap(({ address, gateway }): KernelRoute[] => {
+    const preferredSource = address.ip;
+    const toGateway = {
+      destination: Cidr.host(gateway),
+      scope: SCOPE_LINK,
+      preferredSource,
+    };
+    const destination = address.masked();
+    return destination.equals(Cidr.host(address.ip))
+      ? [toGateway]
+      : [toGateway, { destination, gateway, preferredSource }];
+  });
+  // Addresses may share a gateway or a subnet: the first one is the source.
+  return routes.filter(({ destination }, position) =>
+    routes.findIndex((other) => other.destination.equals(destination)) ===
+      position
+  );
+}
+
+/** Translates a route of the result; without a gateway it goes through its family's first. */
+export function containerRoute(
+  { dst, gw, mtu, advmss, priority, table, scope }: Route,
+  ips: readonly RoutedIp[],
+): KernelRoute {
+  const gateway = gw ??
+    ips.find(({ address }) => address.family === dst.family)?.gateway;
+  return {
+    destination: dst.masked(),
+    gateway,
+    mtu,
+    advmss,
+    priority,
+    table,
+    scope,
+    // The subnet is not on the link, so the kernel would not believe in another
+    // gateway within it.
+    isOnLink: gateway !== undefined &&
+      ips.some(({ address }) => address.contains(gateway)) &&
+      !ips.some((ip) => ip.gateway.equals(gateway)),
+  };
+}
+
+/** Gives the host the gateways' addresses and leads the container's to the cable. */
+export function routeToContainer(
+  host: Rtnl,
+  link: Link,
+  ips: readonly RoutedIp[],
+): void {
+  for (const gateway of gatewaysOf(ips)) {
+    addAddress(host, link, Cidr.host(gateway));
+  }
+  for (const { address } of ips) {
+    // In place of a route to an earlier container with the same address, whose
+    // cable may not be gone yet.
+    const destination = Cidr.host(address.ip);
+    const route = { destination, ifindex: link.index, scope: SCOPE_HOST };
+    named(`add route ${destination} to "${link.name}"`, () => {
+      host.route.replace(route);
+    });
+  }
+}
+
+/** Lists the gateways, each once. */
+export function gatewaysOf(ips: readonly RoutedIp[]): Ip[] {
+  return ips.map(({ gateway }) => gateway).filter((gateway, position, all) =>
+    all.findIndex((other) => other.equals(gateway)) === position
+  );
+}
+
+function addAddress(netns: Rtnl, link: Link, address: Cidr): void {
+  named(`add address ${address} to "${link.name}"`, () => {
+    netns.address.add({ ifindex: link.index, address, noPrefixRoute: true });
+  });
+}
+
+function addRoute(netns: Rtnl, link: Link, route: KernelRoute): void {
+  const via = route.gateway === undefined ? "" : ` via ${route.gateway}`;
+  named(`add route ${route.destination}${via} to "${link.name}"`, () => {
+    try {
+      netns.route.append({ ...route, ifindex: link.index });
+    } catch (error) {
+      // The very same route: the configuration lists it twice.
+      if (!isErrno(error, "EEXIST")) throw error;
+    }
+  });
+}
+
+/** Says what failed. */
+function named(action: string, work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    throw new Error(`Cannot ${action}`, { cause: error });
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * The cable itself: a veth with one end in the host and one in the sandbox.
+ *
+ * @module
+ */
+
+import type { Call } from "../../cni/plugin.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import type { Link, NewVeth } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { readyHostEndForIpv6 } from "../_shared/ipv6.ts";
+import type { PtpConfig } from "./config.ts";
+
+/** Both ends of the cable. */
+export interface Veth {
+  readonly host: Link;
+  readonly container: Link;
+}
+
+/**
+ * Creates the cable, the host's end up and the container's end still down.
+ * Leaves nothing if it fails.
+ *
+ * @throws {Error} If the kernel refuses it
+ */
+export function connectVeth(
+  { host, sandbox, hostIfName, call }: {
+    host: Rtnl;
+    sandbox: Rtnl;
+    hostIfName: string;
+    call: Call<PtpConfig>;
+  },
+): Veth {
+  const mtu = call.config.mtu ?? 0;
+  try {
+    const hostEnd = addVeth(host, {
+      name: hostIfName,
+      mtu: mtu > 0 ? mtu : undefined,
+      peer: { netns: sandbox.netns, name: call.args.ifName },
+    });
+    readyHostEndForIpv6(host.netns, hostIfName);
+    const containerEnd = sandbox.link.get(call.args.ifName);
+    return { host: hostEnd, container: containerEnd };
+  } catch (error) {
+    host.link.ensureGone(hostIfName);
+    throw new Error(
+      `Cannot connect "${call.args.ifName}" to "${hostIfName}"`,
+      { cause: error },
+    );
+  }
+}
+
+/**
+ * The host's end is named after the attachment. One that is there already was
+ * left by a tear-down of this very attachment that did not come about.
+ */
+function addVeth(host: Rtnl, veth: NewVeth): Link {
+  try {
+    return host.link.addVeth(veth);
+  } catch (error) {
+    if (!isErrno(error, "EEXIST") || !host.link.ensureGone(veth.name)) {
+      throw error;
+    }
+    return host.link.addVeth(veth);
+  }
+}
+
+/**
+ * Makes sure that both ends carry. They do so from the moment that the
+ * container's end comes up, but the kernel takes note a little later, unless it
+ * is asked for the link, and drops what is sent before.
+ */
+export function settleCarrier(
+  host: Rtnl,
+  sandbox: Rtnl,
+  veth: Veth,
+): void {
+  sandbox.link.get(veth.container.index);
+  host.link.get(veth.host.index);
+}
+
+/**
+ * Deletes the cable by whichever end can be found.
+ *
+ * @param sandbox Undefined if the namespace is gone
+ */
+export function deleteVeth(
+  { host, sandbox, hostIfName, ifName }: {
+    host: Rtnl;
+    sandbox: Rtnl | undefined;
+    hostIfName: string;
+    ifName: string;
+  },
+): void {
+  const isDeleted = sandbox?.link.ensureGone(ifName) ?? false;
+  if (!isDeleted) host.link.ensureGone(hostIfName);
+}

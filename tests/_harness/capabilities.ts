@@ -1,0 +1,78 @@
+/**
+ * Says what this machine lets tests do, so that a test that cannot run here is
+ * skipped by name and with a reason, and counted.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+
+/** Where Debian's containernetworking-plugins puts the Go plugins. */
+const DEBIAN_PLUGIN_DIR = "/usr/lib/cni";
+
+/** A test's name and whether it is skipped; the first argument of `Deno.test()`. */
+export interface TestHeader {
+  readonly name: string;
+  readonly ignore: boolean;
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    const { isFile, mode } = Deno.statSync(path);
+    return isFile && ((mode ?? 0) & 0o111) !== 0;
+  } catch {
+    return false;
+  }
+}
+
+/** Says whether PATH leads to a command. */
+export function hasCommand(name: string): boolean {
+  const directories = (Deno.env.get("PATH") ?? "").split(":");
+  return directories.some((directory) => isExecutable(join(directory, name)));
+}
+
+function tryUnshare(): boolean {
+  if (!hasCommand("unshare")) return false;
+  const command = new Deno.Command("unshare", { args: ["-n", "true"] });
+  return command.outputSync().success;
+}
+
+/** Whether network namespaces can be created: by root, or with CAP_SYS_ADMIN. */
+export const canUseNetns: boolean = tryUnshare();
+
+/**
+ * Finds a Go plugin of containernetworking to compare with, in the folder that
+ * `CNI_GO_PLUGINS` names or else where Debian has them.
+ *
+ * @param name The plugin's type, as `host-local`
+ */
+export function goPlugin(name: string): string | undefined {
+  const directory = Deno.env.get("CNI_GO_PLUGINS") || DEBIAN_PLUGIN_DIR;
+  const path = join(directory, name);
+  return isExecutable(path) ? path : undefined;
+}
+
+/**
+ * Returns how to skip a test unless a condition holds: a suffix that gives its
+ * name the reason, and `ignore`.
+ *
+ * @param reason What the test needs, as `needs nft`
+ */
+export function ignoreUnless(
+  condition: boolean,
+  reason: string,
+): { readonly ignore: boolean; readonly suffix: string } {
+  return {
+    ignore: !condition,
+    suffix: condition ? "" : ` (skipped: ${reason})`,
+  };
+}
+
+/**
+ * Returns the header of a test or step that works in network namespaces:
+ * `Deno.test(requireRoot("..."), () => {...})`.
+ */
+export function requireRoot(name: string): TestHeader {
+  const { ignore, suffix } = ignoreUnless(canUseNetns, "needs root");
+  return { name: `${name}${suffix}`, ignore };
+}

@@ -1,0 +1,117 @@
+/**
+ * What must hold for every codec of netlink: that values survive the way there
+ * and back, and that no bytes do more harm than an error.
+ *
+ * @module
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import type { Bytes } from "../../ffi/libc.ts";
+import type { Codec } from "../../ffi/netlink/struct.ts";
+import { AddressError, Ip } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
+
+const ROUNDS = 200;
+
+/** Draws bytes. */
+export function randomBytes(length: number): Bytes {
+  return crypto.getRandomValues(new Uint8Array(length));
+}
+
+/** Draws an integer of 0 to `limit` - 1; small ones and the largest are frequent. */
+export function randomBelow(limit: number): number {
+  const [word = 0, way = 0] = crypto.getRandomValues(new Uint32Array(2));
+  if (way % 4 === 0) return limit - 1;
+  return word % (way % 4 === 1 ? Math.min(limit, 4) : limit);
+}
+
+/** Draws one of several. */
+export function randomOf<T>(first: T, ...others: T[]): T {
+  return [first, ...others][randomBelow(others.length + 1)] ?? first;
+}
+
+/** Draws a value, or leaves it out. */
+export function maybe<K extends string, T>(
+  key: K,
+  draw: () => T,
+): Partial<Record<K, T>> {
+  return randomBelow(2) === 0 ? {} : { [key]: draw() } as Record<K, T>;
+}
+
+/** Draws text of up to `longest` characters without a NUL, of one to four bytes each. */
+export function randomText(longest: number): string {
+  return Array.from(
+    { length: randomBelow(longest + 1) },
+    () => randomOf("a", "é", "€", "𝄞", "."),
+  ).join("");
+}
+
+/** Draws an address of either family. */
+export function randomIp(): Ip {
+  return Ip.fromBytes(randomBytes(randomOf(4, 16)));
+}
+
+/** Draws a link-layer address. */
+export function randomMac(): Mac {
+  return Mac.fromBytes(randomBytes(6));
+}
+
+/** Asserts that drawn values are the same after encoding and decoding. */
+export function assertRoundTrip<T>(codec: Codec<T>, draw: () => T): void {
+  for (let round = 0; round < ROUNDS; round++) {
+    const value = draw();
+    const bytes = codec.encode(value);
+    assertEquals(codec.decode(bytes), value, bytes.toHex());
+  }
+}
+
+/**
+ * Asserts that decoding ends, and with no other error than one of length, for
+ * random bytes and for samples that were cut off, had bits flipped, or both.
+ */
+export function assertDecodeIsTotal(
+  decode: (bytes: Bytes) => unknown,
+  sample: () => Bytes,
+): void {
+  for (let round = 0; round < ROUNDS; round++) {
+    for (
+      const bytes of [randomBytes(randomBelow(200)), damaged(sample())]
+    ) {
+      try {
+        decode(bytes);
+      } catch (error) {
+        const isExpected = error instanceof RangeError ||
+          error instanceof AddressError;
+        assert(isExpected, `${bytes.toHex()}: ${error}`);
+      }
+    }
+  }
+}
+
+/** Lengths and types are at the start of things, so that is where bits are flipped most. */
+function damaged(bytes: Bytes): Bytes {
+  const cut = bytes.slice(
+    0,
+    randomOf(bytes.length, randomBelow(bytes.length + 1)),
+  );
+  for (let flips = randomBelow(4); flips > 0 && cut.length > 0; flips--) {
+    const at = randomBelow(cut.length);
+    cut[at] = (cut[at] ?? 0) ^ 1 << randomBelow(8);
+  }
+  return cut;
+}
+
+/**
+ * Finds where a field lies in an encoded struct: the bytes that change when
+ * all its bits are set.
+ *
+ * @returns Offset and size in bytes
+ */
+export function findField<T>(
+  { encode }: Pick<Codec<T>, "encode">,
+  { unset, set }: { unset: T; set: T },
+): [offset: number, size: number] {
+  const [before, after] = [encode(unset), encode(set)];
+  const changed = [...after.keys()].filter((at) => after[at] !== before[at]);
+  return [changed[0] ?? -1, changed.length];
+}

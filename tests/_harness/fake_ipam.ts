@@ -1,0 +1,50 @@
+/**
+ * An IPAM plugin that answers what a test says: a shell script, so that it is
+ * run as any other program's plugin would be.
+ *
+ * @module
+ */
+
+/** What the script answers to ADD, and what it wrote down. */
+export interface FakeIpam {
+  /** The plugin's type. */
+  readonly type: string;
+  /** The commands that it was called with, in order. */
+  calls(): string[];
+}
+
+/**
+ * Puts a script into a folder of plugins.
+ *
+ * @param folder A folder of CNI_PATH
+ * @param answers What is printed and the exit status for each command; nothing and 0 if undefined
+ */
+export function writeFakeIpam(
+  folder: string,
+  answers: Readonly<Record<string, { stdout: unknown; exitCode?: number }>>,
+): FakeIpam {
+  const type = "fake-ipam";
+  const log = `${folder}/${type}.calls`;
+  const cases = Object.entries(answers).map(([command, answer]) =>
+    `${command}) cat <<'END'
+${JSON.stringify(answer.stdout)}
+END
+exit ${answer.exitCode ?? 0};;`
+  );
+  Deno.writeTextFileSync(
+    `${folder}/${type}`,
+    `#!/bin/sh
+cat > /dev/null
+echo "$CNI_COMMAND" >> '${log}'
+case "$CNI_COMMAND" in
+${cases.join("\n")}
+esac
+`,
+    { mode: 0o755 },
+  );
+  Deno.writeTextFileSync(log, "");
+  return {
+    type,
+    calls: () => Deno.readTextFileSync(log).split("\n").filter(Boolean),
+  };
+}

@@ -1,0 +1,64 @@
+/**
+ * What a namespace has, as iproute2 sees it: an oracle that is not our own code.
+ *
+ * @module
+ */
+
+import { inNetns, type NetNs } from "../../ffi/netns.ts";
+
+/**
+ * Runs `ip -j ...` (or another program of iproute2) in a namespace.
+ *
+ * @param args For example `["-6", "route", "show", "table", "all"]`
+ * @throws {Error} With what the program said if it failed
+ */
+// deno-lint-ignore no-explicit-any -- tests look into it as they please
+export function ipJson(netns: NetNs, ...args: string[]): any {
+  const text = runIn(netns, "ip", "-j", "-d", ...args);
+  return text.trim() === "" ? [] : JSON.parse(text);
+}
+
+/**
+ * Runs a program in a namespace and returns what it printed.
+ *
+ * @throws {Error} With what the program said if it failed
+ */
+export function runIn(netns: NetNs, name: string, ...args: string[]): string {
+  const { success, stdout, stderr } = inNetns(
+    netns,
+    () => new Deno.Command(name, { args }).outputSync(),
+  );
+  if (success) return new TextDecoder().decode(stdout);
+  throw new Error(
+    `${name} ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`,
+  );
+}
+
+/** Says whether one address answers a ping from a namespace. */
+export function canPing(netns: NetNs, address: string): boolean {
+  try {
+    runIn(netns, "ping", "-c", "1", "-W", "2", address);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** All that a namespace has: links, addresses, routes, rules and neighbours. */
+export interface Snapshot {
+  readonly links: unknown;
+  readonly routes: unknown;
+  readonly rules: unknown;
+}
+
+/** Takes stock of a namespace, without counters and timers. */
+export function snapshot(netns: NetNs): Snapshot {
+  return {
+    links: ipJson(netns, "address", "show"),
+    routes: [
+      ...ipJson(netns, "-4", "route", "show", "table", "all"),
+      ...ipJson(netns, "-6", "route", "show", "table", "all"),
+    ],
+    rules: [...ipJson(netns, "-4", "rule"), ...ipJson(netns, "-6", "rule")],
+  };
+}

@@ -1,0 +1,174 @@
+/**
+ * A throw-away host and the sandboxes on it: network namespaces of their own,
+ * so that nothing is done to the machine's.
+ *
+ * ```ts ignore
+ * using hosts = TestHosts.create();
+ * const config = { name: "net1", type: "ptp", ipam: hosts.hostLocal("10.1.2.0/24") };
+ * const { stdout } = await hosts.run("ptp", "ADD", config);
+ * ```
+ *
+ * Disposing of it removes the namespaces and the folder, and fails the test if
+ * a descriptor was left open: Deno's own check does not see those of the FFI.
+ *
+ * @module
+ */
+
+import { assertEquals } from "@std/assert";
+import type { Environment } from "../../cni/args.ts";
+import { createInvoker } from "../../cni/invoke/in_process.ts";
+import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { NetNs } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { findPlugin } from "../../plugins/registry.ts";
+import { execIn } from "./exec_in.ts";
+
+/** What a call of a plugin may have beside its configuration. */
+export interface CallOptions {
+  /** The first one if undefined. */
+  readonly sandbox?: NetNs;
+  readonly containerId?: string;
+  readonly ifName?: string;
+  /** Overrides and adds variables. */
+  readonly env?: Environment;
+}
+
+/** What a call printed and how it ended; the document decoded, if there is one. */
+export interface CallOutput extends DispatchOutput {
+  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  readonly json: any;
+}
+
+/** A host, its first sandbox, and a folder for leases and the like. */
+export class TestHosts implements Disposable {
+  readonly #stack = new DisposableStack();
+  readonly host: NetNs;
+  readonly sandbox: NetNs;
+  /** An empty folder, removed in the end. */
+  readonly folder: string;
+  /** Folder in which our plugins are found as this very executable. */
+  readonly path: string;
+
+  private constructor() {
+    const before = openDescriptors();
+    this.#stack.defer(() => assertEquals(openDescriptors(), before));
+    this.folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+    this.#stack.defer(() => Deno.removeSync(this.folder, { recursive: true }));
+    this.path = `${this.folder}/bin`;
+    linkPlugins(this.path);
+    this.host = this.addNetns();
+    this.sandbox = this.addNetns();
+  }
+
+  /** Makes a host with one sandbox. */
+  static create(): TestHosts {
+    return new TestHosts();
+  }
+
+  /** Makes one more namespace, with its loopback up. */
+  addNetns(): NetNs {
+    const netns = this.#stack.use(NetNs.create());
+    using rtnl = Rtnl.open(netns.path);
+    rtnl.link.setUp(rtnl.link.get("lo").index);
+    return netns;
+  }
+
+  /** Returns an IPAM configuration whose leases are in this folder. */
+  hostLocal(...subnets: string[]): {
+    type: string;
+    dataDir: string;
+    ranges: { subnet: string }[][];
+  } {
+    const ranges = subnets.map((subnet) => [{ subnet }]);
+    return { type: "host-local", dataDir: `${this.folder}/leases`, ranges };
+  }
+
+  /** Runs a plugin in this process, in the throw-away host. */
+  async run(
+    type: string,
+    command: string,
+    config: unknown,
+    options: CallOptions = {},
+  ): Promise<CallOutput> {
+    const plugin = await findPlugin(type);
+    if (plugin === undefined) throw new Error(`No plugin is named "${type}"`);
+    const output = await dispatch(plugin, {
+      env: this.environment(command, options),
+      stdin: () => new TextEncoder().encode(JSON.stringify(config)),
+      invoker: createInvoker(dispatch, findPlugin),
+      hostNetns: this.host.path,
+    });
+    return { ...output, json: parseJson(output.stdout) };
+  }
+
+  /**
+   * Runs an executable in the throw-away host.
+   *
+   * @param path Its path
+   */
+  exec(
+    path: string,
+    command: string,
+    config: unknown,
+    options: CallOptions = {},
+  ): CallOutput {
+    const { code, stdout, stderr } = execIn(this.host, {
+      path,
+      env: {
+        PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
+        ...this.environment(command, options),
+      },
+      stdin: JSON.stringify(config),
+    });
+    const exitCode = code === 0 ? 0 : 1;
+    return { exitCode, stdout, stderr, json: parseJson(stdout) };
+  }
+
+  /** Returns the variables of a call. */
+  environment(
+    command: string,
+    { sandbox = this.sandbox, containerId, ifName, env }: CallOptions = {},
+  ): Record<string, string> {
+    return {
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: containerId ?? "test-container",
+      CNI_NETNS: sandbox.path,
+      CNI_IFNAME: ifName ?? "eth0",
+      CNI_PATH: this.path,
+      ...env,
+    };
+  }
+
+  /** Removes everything, and fails if a descriptor was left open. */
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+  }
+}
+
+/** In tests our own executable is deno: plugins found as it run in this process. */
+function linkPlugins(folder: string): void {
+  Deno.mkdirSync(folder);
+  for (const type of ["host-local", "ptp"]) {
+    Deno.symlinkSync("/proc/self/exe", `${folder}/${type}`);
+  }
+}
+
+// deno-lint-ignore no-explicit-any -- as above
+function parseJson(text: string): any {
+  return text === "" ? undefined : JSON.parse(text);
+}
+
+/** Lists what the open descriptors lead to, Deno's own plumbing aside. */
+function openDescriptors(): string[] {
+  return [...Deno.readDirSync("/proc/self/fd")].flatMap(({ name }) => {
+    try {
+      const target = Deno.readLinkSync(`/proc/self/fd/${name}`);
+      const isOurs = /^(net:|socket:|\/)/.test(target) &&
+        !target.startsWith("/proc/") && !target.startsWith("/dev/");
+      return isOurs ? [target.replace(/^(socket):.*/, "$1")] : [];
+    } catch {
+      return []; // the descriptor with which the folder is read
+    }
+  }).sort();
+}
