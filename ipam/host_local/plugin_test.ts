@@ -215,6 +215,11 @@ for (const cniVersion of SPEC_VERSIONS) {
         assertSuccess(await run("DEL", config));
       },
     );
+    await t.step("the next ADD gets the addresses after those", async () => {
+      assertSuccess(await run("ADD", config));
+      const leases = Object.keys(fixture.leases()).sort();
+      assertEquals(leases, ["10.1.2.3", "2001:db8:1::3"]);
+    });
   });
 }
 

@@ -33,7 +33,8 @@ export function parseResolvConf(text: string): Dns {
   let domain = "";
   for (const line of text.split("\n")) {
     const [keyword = "", first, ...others] = line.trim().split(/\s+/);
-    if (first === undefined || /^[#;]/.test(keyword)) continue;
+    if (first === undefined) continue;
+    // What begins a comment, such as `#` or `;search`, is none of these.
     if (keyword === "nameserver") nameservers.push(first);
     if (keyword === "domain") domain = first;
     if (keyword === "search") search.push(first, ...others);

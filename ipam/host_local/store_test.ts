@@ -266,7 +266,8 @@ Deno.test("LeaseStore.open() creates the folder and an empty lock file", () => {
   using _store = LeaseStore.open(join(fixture.dataDir, "a/b"), "net");
   const folder = join(fixture.dataDir, "a/b/net");
   assertEquals(readFolder(folder), { lock: "" });
-  assertEquals((Deno.statSync(folder).mode ?? 0) & 0o777, 0o755);
+  const { mode } = Deno.statSync(folder);
+  assertEquals((mode ?? 0) & 0o777, 0o755 & ~Deno.umask());
 });
 
 /** Asks flock(1), as any other program would, whether a file is locked. */

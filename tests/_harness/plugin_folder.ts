@@ -1,0 +1,42 @@
+/**
+ * Plugins that are shell scripts, to be run as processes of their own.
+ *
+ * @module
+ */
+
+/** A folder of CNI_PATH, removed in the end. */
+export class PluginFolder implements Disposable {
+  /** Where it is. */
+  readonly path: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
+
+  /**
+   * Adds a plugin.
+   *
+   * @param script What `sh` shall run
+   * @returns The executable's path
+   */
+  add(type: string, script: string): string {
+    return this.addFile(type, `#!/bin/sh\n${script}\n`);
+  }
+
+  /**
+   * Adds a file as it is.
+   *
+   * @returns Its path
+   */
+  addFile(name: string, content: string, mode = 0o755): string {
+    const path = `${this.path}/${name}`;
+    Deno.writeTextFileSync(path, content, { mode });
+    return path;
+  }
+
+  /** Adds this very executable under a plugin's name. */
+  addOwnExecutable(type: string): void {
+    Deno.symlinkSync("/proc/self/exe", `${this.path}/${type}`);
+  }
+
+  /** Removes the folder with all that is in it. */
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.path, { recursive: true });
+  }
+}
