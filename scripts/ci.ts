@@ -1,0 +1,80 @@
+/**
+ * Runs the whole gate, the same here and in CI: what `deno task ok` does.
+ *
+ * Every stage runs, even after one has failed. A stage prints one line with
+ * its time, and what it has to say if it fails; the tests always do. The last
+ * line counts tests and stages.
+ *
+ * @module
+ */
+
+import { importFlags } from "./net.ts";
+import { findTally, formatTally, sumTallies, type Tally } from "./tally.ts";
+import { tee } from "./tee.ts";
+
+const ROOT = new URL("..", import.meta.url);
+
+/** A stage of the gate: its name, and the arguments of deno that run it. */
+interface Stage {
+  readonly name: string;
+  readonly args: readonly string[];
+}
+
+/** Returns the stages that only look at the sources. */
+function listStages(flags: readonly string[]): Stage[] {
+  return [
+    { name: "format", args: ["fmt", "--check"] },
+    { name: "lint", args: ["lint"] },
+    { name: "types", args: ["check", ...flags, "."] },
+    {
+      name: "import cycles",
+      args: ["run", "-A", ...flags, "scripts/import_cycles.ts"],
+    },
+    { name: "docs", args: ["doc", "--lint", ...flags, "mod.ts"] },
+  ];
+}
+
+function printStage(name: string, success: boolean, startMs: number): void {
+  const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
+  console.log(`${success ? "ok    " : "FAILED"} ${name} (${seconds} s)`);
+}
+
+/** Runs a stage silently, unless it fails. */
+async function runStage({ name, args }: Stage): Promise<Tally> {
+  const startMs = performance.now();
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [...args],
+    cwd: ROOT,
+    stdin: "null",
+  }).output();
+  printStage(name, success, startMs);
+  if (success) return { passed: 1, failed: 0, skipped: 0 };
+  const decoder = new TextDecoder();
+  console.log(decoder.decode(stdout) + decoder.decode(stderr));
+  return { passed: 0, failed: 1, skipped: 0 };
+}
+
+/** Runs the command that people run, and counts what it counted. */
+async function runTests(): Promise<Tally> {
+  const startMs = performance.now();
+  const args = ["task", "test"];
+  const { output, success } = await tee(Deno.execPath(), { args, cwd: ROOT });
+  printStage("tests", success, startMs);
+  const stage = {
+    passed: Number(success),
+    failed: Number(!success),
+    skipped: 0,
+  };
+  return sumTallies([findTally(output) ?? sumTallies([]), stage]);
+}
+
+if (import.meta.main) {
+  const tallies: Tally[] = [];
+  for (const stage of listStages(await importFlags())) {
+    tallies.push(await runStage(stage));
+  }
+  tallies.push(await runTests());
+  const tally = sumTallies(tallies);
+  console.log(formatTally(tally));
+  Deno.exitCode = tally.failed > 0 ? 1 : 0;
+}

@@ -1,0 +1,81 @@
+/**
+ * Decides which runtime goes into an executable: the real `denort` where it can
+ * be had, else a stand-in.
+ *
+ * @module
+ */
+
+import { makeDenortFile } from "../mkdenort.ts";
+import { isReachable } from "../net.ts";
+import { fetchDeno } from "./fetch_deno.ts";
+import { findChangeTime, ROOT } from "./project.ts";
+import { getOwnTarget, type Target } from "./target.ts";
+
+/** A runtime, and what to tell the user of it. */
+export interface Denort {
+  /** Variables for `deno compile`. */
+  readonly env: Readonly<Record<string, string>>;
+  /** One line, or nothing if all is as usual. */
+  readonly note?: string;
+}
+
+/**
+ * Provides the runtime for a target.
+ *
+ * `deno compile` finds the real one itself: at DENORT_BIN, in deno's cache, or
+ * on dl.deno.land unless `OFFLINE=1`. A stand-in is made once for each version
+ * of deno, and again when a part of `mkdenort` has changed.
+ *
+ * @throws {Error} If there is none, and the deno to make it from cannot be fetched
+ */
+export async function provideDenort(target: Target): Promise<Denort> {
+  if (await isDenortAvailable(target)) return { env: {} };
+  const { path, version } = target === getOwnTarget()
+    ? { path: Deno.execPath(), version: Deno.version.deno }
+    : await fetchDeno(target);
+  const standIn = `${ROOT}build/denort-${version}-${target}`;
+  if (!await isNewer(standIn, [path, ...await listOwnSources()])) {
+    await Deno.mkdir(`${ROOT}build`, { recursive: true });
+    await makeDenortFile(path, standIn);
+  }
+  return {
+    env: { DENORT_BIN: standIn },
+    note: `denort is out of reach: using a stand-in made from deno ${version}`,
+  };
+}
+
+async function isDenortAvailable(target: Target): Promise<boolean> {
+  if (Deno.env.get("DENORT_BIN")) return true;
+  const file = `release/v${Deno.version.deno}/denort-${target}.zip`;
+  if (await findChangeTime(`${getDenoDir()}/dl/${file}`) !== undefined) {
+    return true;
+  }
+  if (Deno.env.get("OFFLINE") === "1") return false;
+  return await isReachable(`https://dl.deno.land/${file}`);
+}
+
+/** Returns deno's cache directory. */
+function getDenoDir(): string {
+  const { DENO_DIR, XDG_CACHE_HOME, HOME } = Deno.env.toObject();
+  return DENO_DIR || `${XDG_CACHE_HOME || `${HOME}/.cache`}/deno`;
+}
+
+async function listOwnSources(): Promise<string[]> {
+  const folder = `${ROOT}scripts/mkdenort`;
+  const sources = [`${folder}.ts`];
+  for await (const { name } of Deno.readDir(folder)) {
+    if (!/_(test|sample)\.ts$/.test(name)) sources.push(`${folder}/${name}`);
+  }
+  return sources;
+}
+
+/** Says whether a file is there and was made after all of the others. */
+async function isNewer(
+  file: string,
+  others: readonly string[],
+): Promise<boolean> {
+  const made = await findChangeTime(file);
+  if (made === undefined) return false;
+  const times = await Promise.all(others.map(findChangeTime));
+  return times.every((time) => time !== undefined && time <= made);
+}

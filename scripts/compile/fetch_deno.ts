@@ -1,0 +1,95 @@
+/**
+ * Gets an ordinary `deno` of another machine from the npm registry.
+ *
+ * @module
+ */
+
+import { ROOT, runDeno } from "./project.ts";
+import { npmPackageOf, type Target } from "./target.ts";
+
+/** A deno, and its version. */
+export interface FetchedDeno {
+  readonly path: string;
+  readonly version: string;
+}
+
+const CACHE = `${ROOT}build/deno_dir`;
+
+/**
+ * Returns a deno for a target: of the running version, or where the registry
+ * has none for that machine, of the newest of the same series.
+ *
+ * It is kept under `build/`, and asked for again only while the versions differ.
+ *
+ * @param signal Ends the wait for the registry
+ * @throws {Error} If it was never fetched and the registry is out of reach
+ */
+export async function fetchDeno(
+  target: Target,
+  signal?: AbortSignal,
+): Promise<FetchedDeno> {
+  const wanted = Deno.version.deno;
+  const cached = await findFetched(target);
+  if (cached?.version === wanted) return cached;
+  let failure: unknown;
+  for (const version of [wanted, wanted.replace(/\.\d+$/, "")]) {
+    try {
+      const specifier = `npm:${npmPackageOf(target)}@${version}`;
+      await runDeno(["cache", "--no-config", specifier], {
+        env: { DENO_DIR: CACHE },
+        signal,
+      });
+      break;
+    } catch (error) {
+      failure ??= error;
+    }
+  }
+  const fetched = await findFetched(target);
+  if (fetched !== undefined) return fetched;
+  throw new Error(`Cannot fetch deno ${wanted} for "${target}"`, {
+    cause: failure,
+  });
+}
+
+/** Finds the newest fetched deno of the running series. */
+async function findFetched(target: Target): Promise<FetchedDeno | undefined> {
+  const found: FetchedDeno[] = [];
+  // npm/<registry>/<package>/<version>/deno
+  for await (const registry of listDirectory(`${CACHE}/npm`)) {
+    const folder = `${CACHE}/npm/${registry}/${npmPackageOf(target)}`;
+    for await (const version of listDirectory(folder)) {
+      const path = `${folder}/${version}/deno`;
+      if (isSameSeries(version) && await isFile(path)) {
+        found.push({ path, version });
+      }
+    }
+  }
+  return found.sort((a, b) => patchOf(b.version) - patchOf(a.version))[0];
+}
+
+function isSameSeries(version: string): boolean {
+  const series = (text: string): string => text.replace(/\.\d+$/, "");
+  return series(version) === series(Deno.version.deno);
+}
+
+function patchOf(version: string): number {
+  return Number(version.split(".").at(-1));
+}
+
+async function* listDirectory(path: string): AsyncGenerator<string> {
+  try {
+    for await (const { name } of Deno.readDir(path)) yield name;
+  } catch (error) {
+    const isMissing = error instanceof Deno.errors.NotFound ||
+      error instanceof Deno.errors.NotADirectory;
+    if (!isMissing) throw error;
+  }
+}
+
+async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await Deno.stat(path)).isFile;
+  } catch {
+    return false;
+  }
+}

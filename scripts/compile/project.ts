@@ -1,0 +1,52 @@
+/**
+ * The project's folder, and `deno` called from there.
+ *
+ * @module
+ */
+
+/** The project's root, with a slash at the end. */
+export const ROOT = decodeURIComponent(
+  new URL("../../", import.meta.url).pathname,
+);
+
+/**
+ * Runs the running deno with other arguments, in the project's root, and
+ * returns what it said on stderr.
+ *
+ * @throws {Error} If it fails, or is aborted; the message is what it said
+ */
+export async function runDeno(
+  args: readonly string[],
+  { env = {}, signal }: {
+    readonly env?: Readonly<Record<string, string>>;
+    readonly signal?: AbortSignal | undefined;
+  } = {},
+): Promise<string> {
+  const command = new Deno.Command(Deno.execPath(), {
+    args: [...args],
+    cwd: ROOT,
+    env: { NO_COLOR: "1", ...env },
+    stdin: "null",
+    stdout: "null",
+    stderr: "piped",
+    ...signal === undefined ? {} : { signal },
+  });
+  const { success, stderr } = await command.output();
+  const text = new TextDecoder().decode(stderr).trim();
+  if (success) return text;
+  const why = signal?.aborted ? "it took too long" : text;
+  throw new Error(`Cannot run "deno ${args[0]}": ${why}`);
+}
+
+/** Returns when a file was last changed, in ms since 1970, or undefined if there is none. */
+export async function findChangeTime(
+  path: string | URL,
+): Promise<number | undefined> {
+  try {
+    const { mtime } = await Deno.stat(path);
+    return mtime?.getTime() ?? 0;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,296 @@
+import {
+  assert,
+  assertEquals,
+  assertNotEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import {
+  compile,
+  type CompileResult,
+  ensureCompiled,
+  listSinglePrograms,
+  parseCommandLine,
+  type Program,
+} from "./compile.ts";
+import { provideDenort } from "./compile/denort.ts";
+import { fetchDeno } from "./compile/fetch_deno.ts";
+import { getOwnTarget, TARGETS } from "./compile/target.ts";
+
+/** A program that says by what name it was called, with what arguments, and waits for its stdin to end. */
+const SOURCE = `
+import { basename } from "@std/path/posix";
+const [called = ""] = Deno.readTextFileSync("/proc/self/cmdline").split("\\0");
+const print = (text: string): number =>
+  Deno.stdout.writeSync(new TextEncoder().encode(text));
+print(JSON.stringify([basename(called), ...Deno.args]));
+const rest = new Uint8Array(1);
+while (Deno.stdin.readSync(rest) !== null);
+`;
+
+/** Temporary files of one test. */
+interface Workshop extends AsyncDisposable {
+  readonly directory: string;
+  readonly entry: string;
+}
+
+async function openWorkshop(source = SOURCE): Promise<Workshop> {
+  const directory = await Deno.makeTempDir({ prefix: "compile_" });
+  const entry = `${directory}/main.ts`;
+  await Deno.writeTextFile(entry, source);
+  return {
+    directory,
+    entry,
+    [Symbol.asyncDispose]: () => Deno.remove(directory, { recursive: true }),
+  };
+}
+
+/** Runs an executable, which must succeed, and returns what it printed. */
+async function callProgram(path: string, ...args: string[]): Promise<unknown> {
+  const command = new Deno.Command(path, { args, stdin: "null" });
+  const { code, stdout, stderr } = await command.output();
+  assertEquals(code, 0, new TextDecoder().decode(stderr));
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+async function hashFile(path: string): Promise<string> {
+  const bytes = await Deno.readFile(path);
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+}
+
+async function listNames(directory: string): Promise<string[]> {
+  const entries = await Array.fromAsync(Deno.readDir(directory));
+  return entries.map(({ name }) => name).sort();
+}
+
+Deno.test("compile() makes one executable with many names", async (t) => {
+  await using workshop = await openWorkshop();
+  const { directory, entry } = workshop;
+  const out = `${directory}/out`;
+  const programs: Program[] = [
+    { name: "sample", entry, links: ["first", "second-one"] },
+  ];
+  const make = (out: string): Promise<CompileResult> =>
+    compile({ out, programs });
+  const { executables } = await make(out);
+
+  await t.step("and says what it made", async () => {
+    const names = executables.map(({ path, linkTo }) => [path, linkTo]);
+    assertEquals(names, [
+      [`${out}/sample`, undefined],
+      [`${out}/first`, "sample"],
+      [`${out}/second-one`, "sample"],
+    ]);
+    assertEquals(await listNames(out), ["first", "sample", "second-one"]);
+    assert(executables.every(({ bundleSize }) => bundleSize < 10_000));
+  });
+  await t.step("that are one file", async () => {
+    const { nlink, size, mode } = await Deno.stat(`${out}/first`);
+    assertEquals(nlink, 3);
+    assertEquals(size, executables[0]?.size);
+    assertEquals((mode ?? 0) & 0o777, 0o755);
+  });
+  await t.step("known by a hard link's name", async () => {
+    assertEquals(await callProgram(`${out}/first`, "x"), ["first", "x"]);
+    assertEquals(await callProgram(`${out}/second-one`), ["second-one"]);
+  });
+  await t.step("known by a symbolic link's name", async () => {
+    await Deno.symlink("sample", `${out}/symbolic`);
+    assertEquals(await callProgram(`${out}/symbolic`), ["symbolic"]);
+  });
+  await t.step("known by a copy's name", async () => {
+    await Deno.copyFile(`${out}/first`, `${directory}/copy`);
+    assertEquals(await callProgram(`${directory}/copy`), ["copy"]);
+  });
+  await t.step("and the same bytes again", async () => {
+    const again = `${directory}/again`;
+    await make(again);
+    const [before, after] = [`${out}/sample`, `${again}/sample`];
+    assertEquals(await hashFile(before), await hashFile(after));
+  });
+  await t.step("while the old one runs", async () => {
+    await using child = new Deno.Command(`${out}/sample`, {
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "inherit",
+    }).spawn();
+    const { ino } = await Deno.stat(`${out}/sample`);
+    const reader = child.stdout.getReader();
+    await reader.read(); // it has started
+    await make(out);
+    assertNotEquals((await Deno.stat(`${out}/sample`)).ino, ino);
+    await child.stdin.close();
+    reader.releaseLock();
+    await child.stdout.cancel();
+    assertEquals((await child.status).code, 0);
+  });
+});
+
+Deno.test("compile() makes an executable of each program", async () => {
+  await using workshop = await openWorkshop();
+  const { directory, entry } = workshop;
+  const programs = ["one", "two"].map((name) => ({ name, entry, links: [] }));
+  await compile({ out: directory, programs });
+  assertEquals(await callProgram(`${directory}/one`), ["one"]);
+  assertEquals(await callProgram(`${directory}/two`), ["two"]);
+  assertEquals((await Deno.stat(`${directory}/one`)).nlink, 1);
+});
+
+const broken: [name: string, source: string, message: string][] = [
+  ["that lacks an import", 'import "./missing.ts";', "missing.ts"],
+  ["with a syntax error", "const const;", 'Cannot run "deno bundle"'],
+  [
+    "that would do nothing",
+    'if (import.meta.main) console.log("never");',
+    '"import.meta" is not available',
+  ],
+];
+
+Deno.test("compile() leaves nothing behind of a program", async (t) => {
+  for (const [name, source, message] of broken) {
+    await t.step(name, async () => {
+      await using workshop = await openWorkshop(source);
+      const { directory, entry } = workshop;
+      const programs = [{ name: "broken", entry, links: [] }];
+      await assertRejects(
+        () => compile({ out: directory, programs }),
+        Error,
+        message,
+      );
+      assertEquals(await listNames(directory), ["main.ts"]);
+    });
+  }
+});
+
+const foreign = await findForeignTarget();
+
+/** Finds a target that is not this machine, if its runtime can be had. */
+async function findForeignTarget(): Promise<
+  typeof TARGETS[number] | undefined
+> {
+  const target = TARGETS.find((target) => target !== getOwnTarget());
+  if (target === undefined) return undefined;
+  try {
+    await fetchDeno(target, AbortSignal.timeout(20_000));
+    return target;
+  } catch {
+    return undefined;
+  }
+}
+
+Deno.test({
+  name: `compile() makes executables for another machine${
+    foreign === undefined
+      ? " (skipped: needs its deno from the npm registry)"
+      : ""
+  }`,
+  ignore: foreign === undefined,
+  fn: async () => {
+    if (foreign === undefined) return;
+    await using workshop = await openWorkshop();
+    const { directory, entry } = workshop;
+    const programs = [{ name: "foreign", entry, links: [] }];
+    await compile({ out: directory, programs, target: foreign });
+    using file = await Deno.open(`${directory}/foreign`);
+    const header = new Uint8Array(20);
+    await file.read(header);
+    const machine = { x86_64: 62, aarch64: 183 };
+    const [arch] = foreign.split("-") as [keyof typeof machine];
+    assertEquals(header[18], machine[arch]);
+  },
+});
+
+Deno.test("parseCommandLine() reads every option", () => {
+  assertEquals(parseCommandLine([]), { each: false, options: {} });
+  assertEquals(
+    parseCommandLine(["--each", "--out", "here", `--target=${TARGETS[1]}`]),
+    {
+      each: true,
+      options: { out: "here", target: "aarch64-unknown-linux-gnu" },
+    },
+  );
+});
+
+const refused: [args: string[], message: string][] = [
+  [
+    ["--target", "riscv64"],
+    'Cannot compile for "riscv64": the targets are x86_64-unknown-linux-gnu ' +
+    "and aarch64-unknown-linux-gnu",
+  ],
+  [["--target"], 'Cannot compile for "": the targets are'],
+  [["--output", "x"], 'Cannot understand "--output": usage: deno task compile'],
+  [["ptp"], 'Cannot understand "ptp": usage: deno task compile'],
+];
+
+Deno.test("parseCommandLine() refuses what it does not know", async (t) => {
+  for (const [args, message] of refused) {
+    await t.step(args.join(" "), () => {
+      assertThrows(() => parseCommandLine(args), Error, message);
+    });
+  }
+});
+
+Deno.test("listSinglePrograms() finds where a plugin starts", async () => {
+  assertEquals(await listSinglePrograms(["ptp"]), [
+    { name: "ptp", entry: "plugins/ptp/main.ts", links: [] },
+  ]);
+  await assertRejects(
+    () => listSinglePrograms(["no-such"]),
+    Error,
+    'Cannot compile plugin "no-such": there is no plugins/no_such/main.ts ' +
+      "and no ipam/no_such/main.ts",
+  );
+});
+
+/** Sets variables until it is disposed of. */
+function setVariables(variables: Record<string, string>): Disposable {
+  const before = Object.keys(variables).map((name) =>
+    [name, Deno.env.get(name)] as const
+  );
+  for (const [name, value] of Object.entries(variables)) {
+    Deno.env.set(name, value);
+  }
+  return {
+    [Symbol.dispose]: () => {
+      for (const [name, value] of before) {
+        if (value === undefined) Deno.env.delete(name);
+        else Deno.env.set(name, value);
+      }
+    },
+  };
+}
+
+Deno.test("provideDenort() leaves the real one to deno compile", async (t) => {
+  await t.step("if DENORT_BIN names it", async () => {
+    using _ = setVariables({ DENORT_BIN: "/opt/denort" });
+    assertEquals(await provideDenort(getOwnTarget()), { env: {} });
+  });
+  await t.step("if it was downloaded before", async () => {
+    await using workshop = await openWorkshop();
+    const { directory } = workshop;
+    const release = `${directory}/dl/release/v${Deno.version.deno}`;
+    await Deno.mkdir(release, { recursive: true });
+    await Deno.writeTextFile(`${release}/denort-${getOwnTarget()}.zip`, "");
+    using _ = setVariables({ DENO_DIR: directory, OFFLINE: "1" });
+    assertEquals(await provideDenort(getOwnTarget()), { env: {} });
+  });
+});
+
+Deno.test("provideDenort() makes a stand-in once", async () => {
+  await using workshop = await openWorkshop();
+  using _ = setVariables({ DENO_DIR: workshop.directory, OFFLINE: "1" });
+  const { env, note } = await provideDenort(getOwnTarget());
+  assertStringIncludes(note ?? "", `made from deno ${Deno.version.deno}`);
+  const path = env["DENORT_BIN"] ?? "";
+  const { ino } = await Deno.stat(path);
+  assertEquals((await provideDenort(getOwnTarget())).env, env);
+  assertEquals((await Deno.stat(path)).ino, ino);
+});
+
+Deno.test("ensureCompiled() makes nothing anew if nothing has changed", async () => {
+  const directory = await ensureCompiled();
+  const { ino } = await Deno.stat(`${directory}/ptp`);
+  assertEquals(await ensureCompiled(), directory);
+  assertEquals((await Deno.stat(`${directory}/ptp`)).ino, ino);
+});

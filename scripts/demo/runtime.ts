@@ -1,0 +1,101 @@
+/**
+ * What a container runtime does with a network configuration list: runs the
+ * plugins one by one, in order for ADD and CHECK, in reverse for DEL.
+ *
+ * @module
+ */
+
+import type { NetNs } from "../../ffi/netns.ts";
+import { execIn } from "../../tests/_harness/exec_in.ts";
+
+/** A network configuration list. */
+export interface ConfList {
+  readonly cniVersion: string;
+  readonly name: string;
+  readonly plugins: readonly { readonly type: string }[];
+}
+
+/** One container that is to be attached. */
+export interface Container {
+  readonly id: string;
+  readonly netns: NetNs;
+}
+
+/** A result as it was printed; only what the demo looks at. */
+export interface PrintedResult {
+  readonly interfaces: readonly { name: string; sandbox?: string }[];
+  readonly ips: readonly { address: string; gateway: string }[];
+}
+
+/** What one call of a plugin came to. */
+export interface PluginRun {
+  readonly type: string;
+  readonly milliseconds: number;
+  readonly stdout: string;
+}
+
+/** Runs the plugins of a list in a node's namespace. */
+export class Runtime {
+  readonly #node: NetNs;
+  readonly #path: string;
+  readonly #list: ConfList;
+
+  /**
+   * @param node Namespace of the node
+   * @param path Folder with the plugins' executables
+   */
+  constructor(node: NetNs, path: string, list: ConfList) {
+    this.#node = node;
+    this.#path = path;
+    this.#list = list;
+  }
+
+  /**
+   * Runs one command for one container.
+   *
+   * @param prevResult The result of ADD, for CHECK and DEL
+   * @throws {Error} With what the plugin said if one fails
+   */
+  run(
+    command: "ADD" | "CHECK" | "DEL",
+    container: Container,
+    prevResult?: PrintedResult,
+  ): PluginRun[] {
+    const { plugins } = this.#list;
+    const order = command === "DEL" ? plugins.toReversed() : plugins;
+    let result = prevResult;
+    return order.map((plugin) => {
+      const run = this.#runPlugin(command, container, {
+        ...plugin,
+        name: this.#list.name,
+        cniVersion: this.#list.cniVersion,
+        ...result === undefined ? {} : { prevResult: result },
+      });
+      if (command === "ADD") result = JSON.parse(run.stdout);
+      return run;
+    });
+  }
+
+  #runPlugin(
+    command: string,
+    { id, netns }: Container,
+    config: { readonly type: string },
+  ): PluginRun {
+    const { type } = config;
+    const start = performance.now();
+    const { code, stdout, stderr } = execIn(this.#node, {
+      path: `${this.#path}/${type}`,
+      env: {
+        CNI_COMMAND: command,
+        CNI_CONTAINERID: id,
+        CNI_NETNS: netns.path,
+        CNI_IFNAME: "eth0",
+        CNI_PATH: this.#path,
+      },
+      stdin: JSON.stringify(config),
+    });
+    const milliseconds = performance.now() - start;
+    if (code !== 0) throw new Error(`${type} ${command}: ${stdout}${stderr}`);
+    return { type, milliseconds, stdout };
+  }
+}

@@ -1,0 +1,105 @@
+/**
+ * Finds import cycles in the product.
+ *
+ * Two modules that import each other run in an order that neither chooses, and
+ * can only be understood together. Imports of types alone are no such tie.
+ *
+ * @module
+ */
+
+import { isProduct } from "./lint/project_files.ts";
+import { importFlags } from "./net.ts";
+
+/** Which modules each module imports. */
+export type ImportGraph = ReadonlyMap<string, readonly string[]>;
+
+/** The part of the output of `deno info --json` that is read. */
+interface ModuleInfo {
+  readonly modules: readonly {
+    readonly specifier: string;
+    readonly dependencies?: readonly {
+      /** Absent where only types are imported. */
+      readonly code?: { readonly specifier?: string };
+    }[];
+  }[];
+}
+
+/**
+ * Finds a cycle.
+ *
+ * @returns Its modules in the order of import, the first one repeated at the end
+ */
+export function findCycle(graph: ImportGraph): string[] | undefined {
+  const done = new Set<string>();
+
+  function search(
+    module: string,
+    path: readonly string[],
+  ): string[] | undefined {
+    if (path.includes(module)) {
+      return [...path.slice(path.indexOf(module)), module];
+    }
+    if (done.has(module)) return undefined;
+    done.add(module);
+    for (const imported of graph.get(module) ?? []) {
+      const cycle = search(imported, [...path, module]);
+      if (cycle) return cycle;
+    }
+    return undefined;
+  }
+
+  for (const module of graph.keys()) {
+    const cycle = search(module, []);
+    if (cycle) return cycle;
+  }
+  return undefined;
+}
+
+/** Reads the imports that exist at run time from `deno info --json`. */
+export function parseModuleInfo(json: string): ImportGraph {
+  const { modules } = JSON.parse(json) as ModuleInfo;
+  return new Map(modules.map(({ specifier, dependencies = [] }) => [
+    specifier,
+    dependencies.flatMap(({ code }) => code?.specifier ?? []),
+  ]));
+}
+
+function listFiles(directory: URL): URL[] {
+  return Deno.readDirSync(directory).toArray().flatMap((entry) => {
+    if (entry.name.startsWith(".")) return [];
+    return entry.isDirectory
+      ? listFiles(new URL(`${entry.name}/`, directory))
+      : [new URL(entry.name, directory)];
+  });
+}
+
+function listProductModules(root: URL): string[] {
+  return listFiles(root).map(({ href }) => href).filter((href) =>
+    href.endsWith(".ts") && isProduct(href.slice(root.href.length))
+  );
+}
+
+/** Returns the imports among all modules of the product. */
+async function readImportGraph(root: URL): Promise<ImportGraph> {
+  const source = listProductModules(root)
+    .map((href) => `import ${JSON.stringify(href)};`).join("");
+  const entry = `data:application/typescript,${encodeURIComponent(source)}`;
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json", ...await importFlags(), entry],
+    cwd: root,
+  }).output();
+  const decoder = new TextDecoder();
+  if (!success) {
+    throw new Error(`Cannot list the imports: ${decoder.decode(stderr)}`);
+  }
+  return parseModuleInfo(decoder.decode(stdout));
+}
+
+if (import.meta.main) {
+  const root = new URL("..", import.meta.url);
+  const cycle = findCycle(await readImportGraph(root));
+  if (cycle) {
+    console.error(cycle.join("\n  imports ").replaceAll(root.href, ""));
+    Deno.exitCode = 1;
+  }
+}

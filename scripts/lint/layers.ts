@@ -1,0 +1,120 @@
+/**
+ * Lint rule `cni/layers`: who may import whom.
+ *
+ * @module
+ */
+
+import {
+  isIn,
+  matchedPart,
+  productPath,
+  resolveImport,
+} from "./project_files.ts";
+
+/** A row of the layering: the files it is about, and what they may import. */
+interface Layer {
+  /** See `matchedPart`; what matched is also the files' own, free to import. */
+  readonly files: string;
+  readonly mayImport: readonly string[];
+  /** What may only be imported lazily, by `import()`. */
+  readonly mayLoad: readonly string[];
+}
+
+function layer(
+  files: string,
+  mayImport: readonly string[],
+  mayLoad: readonly string[] = [],
+): Layer {
+  return { files, mayImport, mayLoad };
+}
+
+/** The layering of ARCHITECTURE.md. The first row that matches a file counts. */
+const LAYERS: readonly Layer[] = [
+  layer("net/", []),
+  layer("ffi/", ["net/"]),
+  layer("cni/", ["net/"]),
+  layer("plugins/_shared/", ["net/", "ffi/", "cni/"]),
+  layer("plugins/registry.ts", ["cni/"], [
+    "plugins/*/plugin.ts",
+    "ipam/*/plugin.ts",
+  ]),
+  layer("plugins/main.ts", ["net/", "ffi/", "cni/", "plugins/registry.ts"]),
+  layer("plugins/*/", ["net/", "ffi/", "cni/", "plugins/_shared/"]),
+  layer("ipam/dhcp/", ["net/", "cni/", "ffi/file_lock.ts", "ffi/packet.ts"]),
+  layer("ipam/*/", ["net/", "cni/", "ffi/file_lock.ts"]),
+  layer("cli/", ["net/", "ffi/", "cni/", "plugins/registry.ts"]),
+  layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/", "ipam/", "cli/"]),
+];
+
+/** Where configuration is parsed, so where zod belongs. */
+const ZOD_PLACES = ["cni/", "plugins/*/", "ipam/*/"];
+
+/** A fault of an import, or `undefined` if it has none. */
+type Fault = string | undefined;
+
+function findLayerFault(path: string, specifier: string, lazy: boolean): Fault {
+  const row = LAYERS.find(({ files }) => isIn(path, [files]));
+  if (!row) return `"${path}" belongs to no layer`;
+  const target = resolveImport(path, specifier) ?? specifier;
+  const own = matchedPart(path, row.files) ?? row.files;
+  if (isIn(target, [own, ...row.mayImport])) return undefined;
+  if (!isIn(target, row.mayLoad)) {
+    return `"${own}" may not import "${target}"`;
+  }
+  return lazy ? undefined : `"${own}" may import "${target}" only by import()`;
+}
+
+function findPackageFault(path: string, specifier: string): Fault {
+  if (/^(npm|jsr|https?|data):/.test(specifier)) {
+    return `Import "${specifier}" by a name in the import map`;
+  }
+  if (specifier.startsWith("node:")) {
+    return `Product code may not import "${specifier}": it slows every start`;
+  }
+  if (/^@std\/path(?!\/posix(\/|$))/.test(specifier)) {
+    return `Import "@std/path/posix" rather than "${specifier}": it starts faster`;
+  }
+  if (!/^zod(\/|$)/.test(specifier)) return undefined;
+  if (specifier !== "zod/mini") {
+    return `Import "zod/mini" rather than "${specifier}": it starts faster`;
+  }
+  if (isIn(path, ZOD_PLACES)) return undefined;
+  return `"${path}" may not import "zod/mini"`;
+}
+
+function findFault(path: string, specifier: string, lazy: boolean): Fault {
+  return /^(\.{0,2}\/|file:)/.test(specifier)
+    ? findLayerFault(path, specifier, lazy)
+    : findPackageFault(path, specifier);
+}
+
+/** Reports imports against the layering and packages that cost start-up time. */
+export const layers: Deno.lint.Rule = {
+  create(context): Deno.lint.LintVisitor {
+    const path = productPath(context);
+    if (path === undefined) return {};
+
+    function check(source: Deno.lint.Node | null, lazy: boolean): void {
+      if (source?.type !== "Literal") return;
+      const message = findFault(path ?? "", String(source.value), lazy);
+      if (message) context.report({ node: source, message });
+    }
+
+    return {
+      ImportDeclaration: (node): void => check(node.source, false),
+      ExportAllDeclaration: (node): void => check(node.source, false),
+      ExportNamedDeclaration: (node): void => check(node.source, false),
+      TSExternalModuleReference: (node): void => check(node.expression, false),
+      TSImportType({ argument }): void {
+        if (argument.type === "TSLiteralType") check(argument.literal, false);
+      },
+      ImportExpression(node): void {
+        check(node.source, true);
+        if (node.source.type === "Literal") return;
+        const message = "import() needs a string literal: a bundle cannot " +
+          "hold what is named at run time";
+        context.report({ node, message });
+      },
+    };
+  },
+};

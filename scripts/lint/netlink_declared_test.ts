@@ -1,0 +1,26 @@
+import { netlinkDeclared } from "./netlink_declared.ts";
+import { testRows } from "./diagnose.ts";
+
+Deno.test("cni/netlink-declared accepts bytes in the codecs", async (t) => {
+  await testRows(t, netlinkDeclared, [
+    ["ffi/netlink/struct.ts", "new DataView(buffer);"],
+    ["ffi/nftables/batch.ts", "const a = (length + 3) & ~3;"],
+    ["ffi/packet.ts", "let view: DataView;"],
+    ["scripts/mkdenort.ts", "new DataView(buffer);"],
+    ["net/ip_test.ts", "new DataView(buffer);"],
+    ["net/mac.ts", "const a = first & ~MULTICAST_BIT;"],
+    ["net/mac.ts", "const a = flags & ~1;"],
+    ["net/mac.ts", "const a = bits & 3;"],
+  ]);
+});
+
+Deno.test("cni/netlink-declared refuses bytes elsewhere", async (t) => {
+  await testRows(t, netlinkDeclared, [
+    ["ffi/rtnl/link.ts", "new DataView(buffer);", "DataView outside a codec"],
+    ["ffi/rtnl/link.ts", "let view: DataView;", "DataView outside a codec"],
+    ["net/ip.ts", "globalThis.DataView;", "DataView outside a codec"],
+    ["ffi/fd.ts", "const a = (b + 3) & ~3;", "Alignment outside a codec"],
+    ["ffi/fd.ts", "const a = ~7 & (b + 7);", "Alignment outside a codec"],
+    ["cni/log.ts", "const a = b & ~(align - 1);", "Alignment outside a codec"],
+  ]);
+});

@@ -1,0 +1,76 @@
+import { noAmbient } from "./no_ambient.ts";
+import { testRows } from "./diagnose.ts";
+
+Deno.test("cni/no-ambient accepts what is passed in, and the owners", async (t) => {
+  await testRows(t, noAmbient, [
+    ["cni/skel.ts", "Deno.exit(1);"],
+    ["cni/skel.ts", "Deno.stdout.writeSync(bytes);"],
+    ["plugins/main.ts", "const [command] = Deno.args;"],
+    ["plugins/main.ts", 'Deno.env.get("CNI_COMMAND");'],
+    ["cli/commands/add.ts", "Deno.stdin.readable;"],
+    ["ffi/libc.ts", "Deno.dlopen(path, symbols);"],
+    ["ffi/sysctl.ts", "Deno.readTextFileSync(path);"],
+    ["cni/log.ts", "Deno.stderr.writeSync(bytes);"],
+    ["cni/invoke/exec.ts", "child.process;"],
+    ["cni/invoke/exec.ts", "setTimeout(f, 1);"],
+    ["cni/args.ts", 'env.get("CNI_COMMAND");'],
+    ["net/ip_test.ts", "console.log(process.argv, Deno.env);"],
+    ["tests/soak_test.ts", "setTimeout(() => {}, 1);"],
+    ["scripts/ci.ts", "console.log(Deno.args);"],
+  ]);
+});
+
+Deno.test("cni/no-ambient refuses globals in product code", async (t) => {
+  await testRows(t, noAmbient, [
+    ["cni/args.ts", "process.env;", 'Product code may not use "process"'],
+    [
+      "cni/args.ts",
+      "globalThis.process;",
+      'Product code may not use "process"',
+    ],
+    ["net/ip.ts", 'Buffer.from("a");', 'Product code may not use "Buffer"'],
+    [
+      "cni/wait.ts",
+      "setTimeout(f, 1);",
+      'Product code may not use "setTimeout"',
+    ],
+    [
+      "cni/invoke/exec.ts",
+      "setInterval(f, 1);",
+      'Product code may not use "setInterval"',
+    ],
+    [
+      "cni/wait.ts",
+      "setInterval(f, 1);",
+      'Product code may not use "setInterval"',
+    ],
+    ["ffi/fd.ts", 'require("fs");', 'Product code may not use "require"'],
+    ["cli/main.ts", 'console.log("a");', 'Product code may not use "console"'],
+    [
+      "cni/skel.ts",
+      'console.error("a");',
+      'Product code may not use "console"',
+    ],
+  ]);
+});
+
+Deno.test("cni/no-ambient refuses the process's state outside its owners", async (t) => {
+  const homes = "belongs to cni/skel.ts, plugins/main.ts, cli/";
+  await testRows(t, noAmbient, [
+    ["plugins/ptp/plugin.ts", "Deno.exit(1);", `Deno.exit ${homes}`],
+    ["plugins/ptp/plugin.ts", "Deno.exitCode = 1;", `Deno.exitCode ${homes}`],
+    ["cni/args.ts", "Deno.args;", `Deno.args ${homes}`],
+    ["cni/args.ts", 'Deno.env.get("A");', `Deno.env ${homes}`],
+    ["cni/log.ts", "Deno.stdout.writeSync(a);", `Deno.stdout ${homes}`],
+    ["ipam/static/plugin.ts", "Deno.stdin.readable;", `Deno.stdin ${homes}`],
+    ["cni/log.ts", 'Deno["stdout"];', `Deno.stdout ${homes}`],
+    ["cni/log.ts", "globalThis.Deno.stdout;", `Deno.stdout ${homes}`],
+    ["cni/log.ts", "const { stdout } = Deno;", `Deno.stdout ${homes}`],
+    [
+      "ffi/netns.ts",
+      "Deno.dlopen(a, b);",
+      "Deno.dlopen belongs to ffi/libc.ts",
+    ],
+    ["cni/skel.ts", "Deno.dlopen(a, b);", "Deno.dlopen belongs to ffi/libc.ts"],
+  ]);
+});

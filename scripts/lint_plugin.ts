@@ -1,0 +1,35 @@
+/**
+ * The project's own lint rules: ARCHITECTURE.md, made executable.
+ *
+ * `deno lint` loads this file (see deno.json). To silence a rule for one line,
+ * write `// deno-lint-ignore cni/<rule> -- <why>` above it.
+ *
+ * @module
+ */
+
+import { kernelIsSync } from "./lint/kernel_is_sync.ts";
+import { layers } from "./lint/layers.ts";
+import { netlinkDeclared } from "./lint/netlink_declared.ts";
+import { noAmbient } from "./lint/no_ambient.ts";
+import {
+  errorMessage,
+  noDefaultExport,
+  noEnum,
+  noPrivateKeyword,
+} from "./lint/style.ts";
+
+const plugin: Deno.lint.Plugin = {
+  name: "cni",
+  rules: {
+    "error-message": errorMessage,
+    "kernel-is-sync": kernelIsSync,
+    "layers": layers,
+    "netlink-declared": netlinkDeclared,
+    "no-ambient": noAmbient,
+    "no-default-export": noDefaultExport,
+    "no-enum": noEnum,
+    "no-private-keyword": noPrivateKeyword,
+  },
+};
+
+export default plugin;

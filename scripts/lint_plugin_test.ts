@@ -1,0 +1,36 @@
+import { assertEquals } from "@std/assert";
+import plugin from "./lint_plugin.ts";
+
+/** One source per rule that breaks this rule, and no other. */
+const SAMPLES: Readonly<Record<string, string>> = {
+  "cni/error-message": 'new Error("Cannot parse it.");',
+  "cni/kernel-is-sync": "inNetns(ns, async () => {});",
+  "cni/layers": 'import { open } from "../ffi/fd.ts";',
+  "cni/netlink-declared": "new DataView(buffer);",
+  "cni/no-ambient": "Deno.exit(1);",
+  "cni/no-default-export": "export default 1;",
+  "cni/no-enum": "enum Family { Ip4, Ip6 }",
+  "cni/no-private-keyword": "class A { private a = 1; }",
+};
+
+Deno.test("plugin has a sample for every rule", () => {
+  const ids = Object.keys(plugin.rules).map((name) => `${plugin.name}/${name}`);
+  assertEquals(Object.keys(SAMPLES), ids.toSorted());
+});
+
+Deno.test("plugin reports each fault by one rule", async (t) => {
+  const filename = decodeURIComponent(
+    new URL("../net/ip.ts", import.meta.url).pathname,
+  );
+  for (const [id, source] of Object.entries(SAMPLES)) {
+    await t.step(id, () => {
+      const found = Deno.lint.runPlugin(plugin, filename, source);
+      assertEquals(found.map((diagnostic) => diagnostic.id), [id]);
+    });
+  }
+});
+
+Deno.test("plugin knows no layers outside the project", () => {
+  const source = SAMPLES["cni/layers"] ?? "";
+  assertEquals(Deno.lint.runPlugin(plugin, "/elsewhere/net/ip.ts", source), []);
+});

@@ -1,0 +1,92 @@
+import { assertEquals } from "@std/assert";
+import {
+  findTally,
+  findTestSummary,
+  formatTally,
+  judgeTestRun,
+  sumTallies,
+  type Tally,
+} from "./tally.ts";
+
+function tally(passed: number, failed: number, skipped: number): Tally {
+  return { passed, failed, skipped };
+}
+
+Deno.test("sumTallies() adds each count", () => {
+  assertEquals(sumTallies([]), tally(0, 0, 0));
+  assertEquals(
+    sumTallies([tally(1, 2, 3), tally(10, 20, 30)]),
+    tally(11, 22, 33),
+  );
+});
+
+Deno.test("findTally() reads the last line that formatTally() wrote", async (t) => {
+  const rows: [name: string, output: string, found: Tally | undefined][] = [
+    ["alone", formatTally(tally(12, 0, 3)), tally(12, 0, 3)],
+    [
+      "last of two",
+      "1 passed, 0 failed, 0 skipped\n2 passed, 1 failed, 0 skipped\n",
+      tally(2, 1, 0),
+    ],
+    [
+      "followed by noise",
+      "1 passed, 0 failed, 0 skipped\nbye\n",
+      tally(1, 0, 0),
+    ],
+    ["within a line", "so 1 passed, 0 failed, 0 skipped\n", undefined],
+    ["absent", "", undefined],
+  ];
+  for (const [name, output, found] of rows) {
+    await t.step(name, () => assertEquals(findTally(output), found));
+  }
+});
+
+Deno.test("findTestSummary() reads what deno test prints", async (t) => {
+  const rows: [summary: string, found: Tally | undefined][] = [
+    ["ok | 3 passed | 0 failed (62ms)", tally(3, 0, 0)],
+    ["ok | 1 passed (1 step) | 0 failed (5ms)", tally(2, 0, 0)],
+    [
+      "ok | 3 passed (4 steps) | 0 failed | 1 ignored (1 step) (62ms)",
+      tally(7, 0, 2),
+    ],
+    [
+      "FAILED | 2 passed (2 steps) | 1 failed (2 steps) | 1 ignored (53ms)",
+      tally(4, 3, 1),
+    ],
+    ["ok | 1 passed | 0 failed | 3 filtered out (8ms)", tally(1, 0, 0)],
+    [
+      "\x1b[0m\x1b[32mok\x1b[0m | 1 passed | 0 failed \x1b[0m\x1b[38;5;245m(26ms)\x1b[0m",
+      tally(1, 0, 0),
+    ],
+    [
+      "ok | 9 passed | 9 failed\nmore\nok | 1 passed | 0 failed (1ms)",
+      tally(1, 0, 0),
+    ],
+    ["error: Type checking failed.", undefined],
+  ];
+  for (const [summary, found] of rows) {
+    await t.step(summary, () => {
+      assertEquals(
+        findTestSummary(`plain ... ok (1ms)\n\n${summary}\n\n`),
+        found,
+      );
+    });
+  }
+});
+
+Deno.test("judgeTestRun() fails a run that proves nothing", async (t) => {
+  const rows: [output: string, success: boolean, judged: Tally][] = [
+    ["ok | 2 passed | 0 failed | 1 ignored (1ms)", true, tally(2, 0, 1)],
+    ["FAILED | 2 passed | 3 failed (1ms)", false, tally(2, 3, 0)],
+    ["ok | 2 passed | 0 failed (1ms)", false, tally(2, 1, 0)],
+    ["ok | 0 passed | 0 failed | 3 filtered out (1ms)", true, tally(0, 1, 0)],
+    ["ok | 0 passed | 0 failed | 3 ignored (1ms)", true, tally(0, 1, 3)],
+    ["error: Type checking failed.", false, tally(0, 1, 0)],
+    ["", true, tally(0, 1, 0)],
+  ];
+  for (const [output, success, judged] of rows) {
+    await t.step(`${output || "nothing"}, ${success}`, () => {
+      assertEquals(judgeTestRun(output, success), judged);
+    });
+  }
+});
