@@ -155,3 +155,16 @@ function findMemberCode(chain: readonly unknown[]): number {
   return codes.find((code) => code !== ErrorCode.Internal) ??
     ErrorCode.Internal;
 }
+
+/**
+ * Makes what a plugin prints of any thrown value.
+ *
+ * @param cniVersion The version that the error names
+ */
+export function formatFailure(
+  error: unknown,
+  cniVersion: string,
+): { stdout: string; exitCode: 1 } {
+  const object = toCniError(error).toObject(cniVersion);
+  return { stdout: JSON.stringify(object, null, 4), exitCode: 1 };
+}

@@ -44,5 +44,5 @@ function formatLine(fields: LogFields): string {
 
 /** Quotes what has blanks, quotes or control characters in it. */
 function formatValue(value: string): string {
-  return /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
+  return /^[^\s\p{Cc}"=]+$/u.test(value) ? value : JSON.stringify(value);
 }

@@ -9,7 +9,7 @@ import type { Delegate } from "./invoke/delegate.ts";
 import type { Schema } from "./json.ts";
 import type { Log } from "./log.ts";
 import type { Result } from "./result.ts";
-import type { NetConf } from "./types.ts";
+import type { NetConf, ValidAttachment } from "./types.ts";
 
 /** A value that is there now or later: kernel-only plugins need no promise. */
 export type MaybePromise<T> = T | Promise<T>;
@@ -33,6 +33,13 @@ export interface Call<Config extends NetConf = NetConf> {
    * @throws {CniError} 6 or 7 if it is no valid result
    */
   readonly prevResult: Result | undefined;
+  /**
+   * GC: the attachments that are to stay; undefined if the runtime does not
+   * say, and then nothing is known. Decoded on first use.
+   *
+   * @throws {CniError} 7 if the list is malformed
+   */
+  readonly validAttachments: readonly ValidAttachment[] | undefined;
   /** Path of the namespace that stands for the host: the process's own. */
   readonly hostNetns: string;
   /** The configuration's `ipam` plugin. Fails on use if there is none. */
@@ -54,8 +61,11 @@ export interface Plugin<Config extends NetConf = NetConf> {
   readonly name: string;
   /** The versions of the specification that it serves. */
   readonly versions: readonly string[];
-  /** Returns the schema that decodes the configuration; called at most once a call. */
-  readonly configSchema: () => Schema<Config>;
+  /**
+   * Returns the schema that decodes the configuration. It may be loaded when it
+   * is asked for, since VERSION needs none.
+   */
+  readonly configSchema: () => MaybePromise<Schema<Config>>;
   /** Attaches the container. Undoes everything if it fails. */
   add?(call: Call<Config>): MaybePromise<Result>;
   /** Throws unless the attachment is as ADD left it. */

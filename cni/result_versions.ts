@@ -122,7 +122,7 @@ export function decodeResult(
  * @throws {CniError} 1 If the versions do not fit; 7 if the prevResult is no result
  */
 export function parsePrevResult(
-  config: Pick<NetConf, "cniVersion" | "prevResult">,
+  config: Pick<NetConf, "prevResult"> & { readonly cniVersion?: string },
 ): Result | undefined {
   const { prevResult, cniVersion: configVersion = "" } = config;
   if (prevResult === undefined) return undefined;

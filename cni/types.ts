@@ -10,6 +10,7 @@ import * as z from "zod/mini";
 import { Cidr } from "../net/cidr.ts";
 import { AddressError, Ip } from "../net/ip.ts";
 import {
+  decode,
   type JsonObject,
   omitAbsent,
   type Schema,
@@ -158,38 +159,40 @@ const validAttachmentSchema = once(() =>
 );
 
 /**
- * The keys that every plugin's configuration may have.
+ * Decodes which attachments GC shall spare.
  *
- * All are optional, for `name`, `type` and `cniVersion` are checked before the
- * plugin is asked, with codes of their own. `prevResult` stays raw, for
- * `parsePrevResult` needs `cniVersion` as well.
+ * Source: CNI spec 1.1.0, "GC"; the older name is that of libcni 1.2.
+ *
+ * @param config A parsed network configuration
+ * @returns Undefined if the configuration does not say: not the same as none
+ * @throws {CniError} 7 If the list is malformed
+ */
+export function decodeValidAttachments(
+  config: object,
+): readonly ValidAttachment[] | undefined {
+  const list = optional(z.array(validAttachmentSchema()));
+  const { [VALID]: valid, [OLD_VALID]: old } = decode(
+    z.looseObject({ [VALID]: list, [OLD_VALID]: list }),
+    config,
+    "network configuration",
+  );
+  return valid ?? old;
+}
+
+const VALID = "cni.dev/valid-attachments", OLD_VALID = "cni.dev/attachments";
+
+/**
+ * The keys that mean the same to every plugin and are read for it; a plugin
+ * adds those that it reads itself.
  *
  * Source: CNI spec 1.1.0, "Plugin configuration objects";
  * containernetworking/cni pkg/types/types.go `PluginConf`.
  */
 export interface NetConf {
-  /** The version of the specification that it is written in. */
-  readonly cniVersion?: string | undefined;
-  /** Name of the network. */
-  readonly name?: string | undefined;
-  /** Which plugin it is for. */
-  readonly type?: string | undefined;
-  /** What of `runtimeConfig` the plugin shall be given. */
-  readonly capabilities?: Readonly<Record<string, unknown>> | undefined;
-  /** Configuration of the IPAM plugin. */
+  /** Configuration of the IPAM plugin, read by that. */
   readonly ipam?: { readonly type?: string | undefined } | undefined;
-  /** Resolver settings. */
-  readonly dns?: Dns | undefined;
-  /** Result of the plugin before, or of the whole chain. */
+  /** Result of the plugin before, or of the whole chain; raw. */
   readonly prevResult?: Readonly<Record<string, unknown>> | undefined;
-  /** What the runtime decides for one attachment. */
-  readonly runtimeConfig?: Readonly<Record<string, unknown>> | undefined;
-  /** What an orchestrator adds; a plugin may ignore it. */
-  readonly args?: Readonly<Record<string, unknown>> | undefined;
-  /** GC: the attachments that are to stay; absent is not the same as none. */
-  readonly "cni.dev/valid-attachments"?:
-    | readonly ValidAttachment[]
-    | undefined;
 }
 
 /** A configuration with a plugin's own keys, by their schemas. */
@@ -224,18 +227,8 @@ export function netConf<
 }
 
 function baseShape(): Record<keyof NetConf, z.core.$ZodType> {
-  const text = optional(z.string());
-  const object = optional(z.looseObject({}));
   return {
-    cniVersion: text,
-    name: text,
-    type: text,
-    capabilities: object,
-    ipam: optional(z.looseObject({ type: text })),
-    dns: optional(dnsSchema()),
-    prevResult: object,
-    runtimeConfig: object,
-    args: object,
-    "cni.dev/valid-attachments": optional(z.array(validAttachmentSchema())),
+    ipam: optional(z.looseObject({ type: optional(z.string()) })),
+    prevResult: optional(z.looseObject({})),
   };
 }

@@ -6,6 +6,7 @@ import { CniError, ErrorCode } from "./error.ts";
 import { decode } from "./json.ts";
 import {
   cidrSchema,
+  decodeValidAttachments,
   dnsSchema,
   ipSchema,
   netConf,
@@ -159,45 +160,59 @@ Deno.test("dnsSchema() fills in what is absent", () => {
   });
 });
 
-Deno.test("netConf() reads what every plugin may be given", async (t) => {
+Deno.test("netConf() reads what every plugin is given and what it adds", async (t) => {
   const schema = netConf({ mtu: optional(z.int()) });
   await t.step("nothing", () => assertEquals(decode(schema, {}, "config"), {}));
   await t.step("everything", () => {
     const config = decode(schema, {
-      CNIVERSION: "1.1.0",
       name: "net",
-      type: "ptp",
-      capabilities: { portMappings: true },
       ipam: { Type: "host-local", subnet: "10.0.0.0/24" },
-      dns: { nameservers: ["1.1.1.1"] },
-      prevResult: { Ips: [] },
-      RuntimeConfig: { portMappings: [] },
-      args: { cni: {} },
-      "cni.dev/valid-attachments": [{ containerID: "c", ifname: "eth0" }],
-      mtu: 1500.0,
+      PrevResult: { Ips: [] },
+      MTU: 1500.0,
       Other: true,
     }, "config");
     assertEquals<unknown>(config, {
-      cniVersion: "1.1.0",
       name: "net",
-      type: "ptp",
-      capabilities: { portMappings: true },
       ipam: { type: "host-local", subnet: "10.0.0.0/24" },
-      dns: { nameservers: ["1.1.1.1"], domain: "", search: [], options: [] },
       prevResult: { Ips: [] },
-      runtimeConfig: { portMappings: [] },
-      args: { cni: {} },
-      "cni.dev/valid-attachments": [{ containerId: "c", ifName: "eth0" }],
       mtu: 1500,
       Other: true,
     });
   });
-  await t.step("an attachment without its name is refused", () => {
+  await t.step("a plugin's own schema for a key goes before", () => {
+    const own = netConf({ ipam: z.looseObject({ type: z.string() }) });
     assertThrows(
-      () =>
-        decode(schema, {
-          "cni.dev/valid-attachments": [{ containerID: "c" }],
-        }, "config"),
+      () => decode(own, {}, "config"),
+      CniError,
+      "ipam: missing",
+    );
+  });
+});
+
+Deno.test("decodeValidAttachments() tells no list from an empty one", async (t) => {
+  const valid = [{ containerID: "c", ifname: "eth0" }];
+  const decoded = [{ containerId: "c", ifName: "eth0" }];
+  const rows: [name: string, config: object, want: unknown][] = [
+    ["no list", {}, undefined],
+    ["null", { "cni.dev/valid-attachments": null }, undefined],
+    ["an empty list", { "cni.dev/valid-attachments": [] }, []],
+    ["a list", { "cni.dev/valid-attachments": valid }, decoded],
+    ["the older key", { "cni.dev/attachments": valid }, decoded],
+    [
+      "both keys",
+      { "cni.dev/attachments": [], "cni.dev/valid-attachments": valid },
+      decoded,
+    ],
+  ];
+  for (const [name, config, want] of rows) {
+    await t.step(name, () => {
+      assertEquals(decodeValidAttachments(config), want);
+    });
+  }
+  await t.step("an attachment without its interface is refused", () => {
+    const config = { "cni.dev/valid-attachments": [{ containerID: "c" }] };
+    assertThrows(
+      () => decodeValidAttachments(config),
       CniError,
       "cni.dev/valid-attachments[0].ifname: missing",
     );

@@ -24,6 +24,7 @@ import { pluginNames } from "../plugins/registry.ts";
 import { bundle } from "./compile/bundle.ts";
 import { type Denort, provideDenort } from "./compile/denort.ts";
 import { findChangeTime, ROOT, runDeno } from "./compile/project.ts";
+import { V8_FLAGS } from "./mkdenort.ts";
 import { getOwnTarget, parseTarget, type Target } from "./compile/target.ts";
 
 /** Something to make an executable of. */
@@ -126,6 +127,7 @@ async function compileProgram(
     "--no-check",
     "--no-config",
     "--no-code-cache",
+    V8_FLAGS,
     `--target=${target}`,
     `--output=${made}`,
     script.path,

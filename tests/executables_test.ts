@@ -1,3 +1,5 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
 /**
  * The compiled executables, run as runtimes run them. `deno task test` builds
  * them and says where they are by CNI_BIN.

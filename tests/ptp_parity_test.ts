@@ -1,3 +1,5 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
 /**
  * ptp beside the Go plugin: what each leaves in the namespaces on the same
  * configuration. The differences that are meant are listed here, and nowhere

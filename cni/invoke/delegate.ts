@@ -5,11 +5,11 @@
  */
 
 import type { Command, Environment } from "../args.ts";
-import { describeError } from "../error.ts";
 import { parseJson } from "../json.ts";
 import type { Log } from "../log.ts";
 import type { Result } from "../result.ts";
 import { decodeResult } from "../result_versions.ts";
+import { Rollback } from "../rollback.ts";
 import type { Invoker } from "./invoker.ts";
 
 /** Another plugin, with this call's environment and configuration. */
@@ -45,48 +45,56 @@ export interface DelegateContext {
 
 /** Prepares the calling of a plugin; whether it can be found shows when it is called. */
 export function delegateTo(type: string, context: DelegateContext): Delegate {
-  const run = async (command: Command): Promise<string> => {
-    const { invoker, env, ...rest } = context;
-    try {
-      return await invoker.invoke({
-        ...rest,
-        type,
-        env: { ...env, CNI_COMMAND: command },
-      });
-    } catch (error) {
-      throw new Error(`plugin "${type}" failed (${command})`, { cause: error });
-    }
-  };
-  const runOnly = async (command: Command): Promise<void> => {
-    await run(command);
-  };
+  const run = (command: Command): Promise<void> =>
+    runDelegate(type, command, context, () => {});
   return {
-    add: () => addOrUndo(type, run, context),
-    check: () => runOnly("CHECK"),
-    del: () => runOnly("DEL"),
-    gc: () => runOnly("GC"),
-    status: () => runOnly("STATUS"),
+    add: () => addOrUndo(type, context),
+    check: () => run("CHECK"),
+    del: () => run("DEL"),
+    gc: () => run("GC"),
+    status: () => run("STATUS"),
   };
+}
+
+/** @param read Makes of what was printed what is returned */
+async function runDelegate<T>(
+  type: string,
+  command: Command,
+  { invoker, env, stdin, hostNetns, onStderr }: DelegateContext,
+  read: (stdout: string, result: Result | undefined) => T,
+): Promise<T> {
+  try {
+    let result: Result | undefined;
+    const stdout = await invoker.invoke({
+      type,
+      env: { ...env, CNI_COMMAND: command },
+      stdin,
+      hostNetns,
+      onStderr,
+      onResult: (value) => {
+        result = value;
+      },
+    });
+    return read(stdout, result);
+  } catch (error) {
+    throw new Error(`plugin "${type}" failed (${command})`, { cause: error });
+  }
 }
 
 async function addOrUndo(
   type: string,
-  run: (command: Command) => Promise<string>,
-  { cniVersion, log }: DelegateContext,
+  context: DelegateContext,
 ): Promise<Result> {
-  try {
-    return decodeResult(
-      parseJson(await run("ADD"), "result") ?? {},
-      cniVersion,
-    );
-  } catch (error) {
-    try {
-      await run("DEL");
-    } catch (undoError) {
-      log.warn(`Cannot clean up after plugin "${type}"`, {
-        error: describeError(undoError),
-      });
-    }
-    throw error;
-  }
+  const { cniVersion, log } = context;
+  const read = (stdout: string, result: Result | undefined): Result =>
+    result ?? decodeResult(parseJson(stdout, "result") ?? {}, cniVersion);
+  await using rollback = new Rollback(log);
+  // Registered before the step, for a plugin may fail half-way and leave it so.
+  rollback.onFailure(
+    `clean up after plugin "${type}"`,
+    () => runDelegate(type, "DEL", context, () => {}),
+  );
+  const result = await runDelegate(type, "ADD", context, read);
+  rollback.commit();
+  return result;
 }

@@ -39,7 +39,7 @@ export function findPlugin(type: string, folders: readonly string[]): string {
   if (folders.length === 0) {
     throw new CniError(ErrorCode.InvalidEnvironment, "no paths provided");
   }
-  const found = folders.map((folder) => join(folder, type)).find(isFile);
+  const found = folders.map((folder) => pathIn(folder, type)).find(isFile);
   if (found === undefined) {
     throw new CniError(
       ErrorCode.Internal,
@@ -47,6 +47,12 @@ export function findPlugin(type: string, folders: readonly string[]): string {
     );
   }
   return found;
+}
+
+/** Joins a path with a slash in it: without one PATH would be searched. */
+function pathIn(folder: string, type: string): string {
+  const path = join(folder, type);
+  return path.includes("/") ? path : `./${path}`;
 }
 
 function isFile(path: string): boolean {

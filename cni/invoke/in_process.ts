@@ -44,10 +44,10 @@ export function createInvoker(
 }
 
 function inputOf(
-  { env, stdin, hostNetns, onStderr }: Invocation,
+  { stdin, ...others }: Invocation,
   invoker: Invoker,
 ): Parameters<Dispatch>[1] {
-  return { env, stdin: () => stdin, hostNetns, onStderr, invoker };
+  return { ...others, stdin: () => stdin, invoker };
 }
 
 function mayRunInProcess(path: string, env: Environment): boolean {

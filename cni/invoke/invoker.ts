@@ -6,6 +6,7 @@
 
 import type { Environment } from "../args.ts";
 import type { Plugin } from "../plugin.ts";
+import type { Result } from "../result.ts";
 
 /** What a plugin is run with; all it may know of the world. */
 export interface DispatchInput {
@@ -19,6 +20,11 @@ export interface DispatchInput {
   readonly hostNetns: string;
   /** Takes log text as it is written, besides {@linkcode DispatchOutput.stderr}. */
   readonly onStderr?: (text: string) => void;
+  /**
+   * Takes the result of ADD, besides {@linkcode DispatchOutput.stdout}, if that
+   * holds all of it: a caller in this process need not read it again.
+   */
+  readonly onResult?: (result: Result) => void;
 }
 
 /** What running a plugin came to. */
@@ -49,6 +55,8 @@ export interface Invocation {
   readonly hostNetns: string;
   /** Takes what the plugin logs. */
   readonly onStderr: (text: string) => void;
+  /** Takes the result of ADD if it is at hand and need not be read from what was printed. */
+  readonly onResult?: (result: Result) => void;
 }
 
 /** Runs other plugins by name. */

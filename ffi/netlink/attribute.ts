@@ -58,9 +58,13 @@ export interface AttributeSet<R extends Rows>
 
 /** Declares a set of attributes. */
 export function attributeSet<R extends Rows>(rows: R): AttributeSet<R> {
-  const names = new Map(
-    Object.entries(rows).map(([name, [type]]) => [type & TYPE_MASK, name]),
-  );
+  let names: Map<number, string> | undefined;
+  const nameOf = (type: number): string | undefined => {
+    names ??= new Map(
+      Object.entries(rows).map(([name, [type]]) => [type & TYPE_MASK, name]),
+    );
+    return names.get(type);
+  };
   return {
     encode(values): Bytes {
       const parts: Bytes[] = [];
@@ -76,7 +80,7 @@ export function attributeSet<R extends Rows>(rows: R): AttributeSet<R> {
       const values: Record<string, unknown> = {};
       const unknown: RawAttribute[] = [];
       for (const { type, bytes: payload } of splitAttributes(bytes)) {
-        const name = names.get(type);
+        const name = nameOf(type);
         const row = name === undefined ? undefined : rows[name];
         if (name === undefined || row === undefined) {
           unknown.push({ type, bytes: payload });
@@ -89,7 +93,7 @@ export function attributeSet<R extends Rows>(rows: R): AttributeSet<R> {
       for (const { type, bytes: payload, start } of splitAttributes(bytes)) {
         const end = start + attributeHeader.size + payload.length;
         if (offset < start || offset >= end) continue;
-        const name = names.get(type) ?? `attribute ${type}`;
+        const name = nameOf(type) ?? `attribute ${type}`;
         const within = offset - start - attributeHeader.size;
         const inner = within < 0
           ? undefined
@@ -118,16 +122,12 @@ export function encodeAttribute(type: number, payload: Bytes): Bytes {
  *
  * @throws {RangeError} If a length leads outside the run
  */
-export function* splitAttributes(
+export function splitAttributes(
   bytes: Bytes,
-): Generator<RawAttribute & { start: number }> {
-  for (
-    const { header, start, payload } of splitRecords(
-      attributeHeader,
-      bytes,
-      "an attribute",
-    )
-  ) yield { type: header.type & TYPE_MASK, bytes: payload, start };
+): (RawAttribute & { start: number })[] {
+  return splitRecords(attributeHeader, bytes, "an attribute").map((
+    { header, start, payload },
+  ) => ({ type: header.type & TYPE_MASK, bytes: payload, start }));
 }
 
 const textEncoder = new TextEncoder();

@@ -138,8 +138,8 @@ export function encodeMessage(
  *
  * @throws {RangeError} If a length leads outside the bytes
  */
-export function* splitMessages(bytes: Bytes): Generator<RawMessage> {
-  for (
-    const { header, payload } of splitRecords(messageHeader, bytes, "a message")
-  ) yield { ...header, body: payload };
+export function splitMessages(bytes: Bytes): RawMessage[] {
+  return splitRecords(messageHeader, bytes, "a message").map((
+    { header, payload },
+  ) => ({ ...header, body: payload }));
 }

@@ -135,12 +135,15 @@ export interface Struct<F extends Fields>
 
 /** Declares a C struct with natural alignment. */
 export function struct<F extends Fields>(fields: F): Struct<F> {
-  const layout: [name: keyof F, codec: FixedCodec<unknown>, offset: number][] =
-    [];
+  const layout: {
+    readonly name: string;
+    readonly codec: FixedCodec<unknown>;
+    readonly offset: number;
+  }[] = [];
   let end = 0, alignment = 1;
   for (const [name, codec] of Object.entries(fields)) {
     const offset = alignUp(end, codec.alignment);
-    layout.push([name, codec, offset]);
+    layout.push({ name, codec, offset });
     end = offset + codec.size;
     alignment = Math.max(alignment, codec.alignment);
   }
@@ -149,13 +152,14 @@ export function struct<F extends Fields>(fields: F): Struct<F> {
     alignment,
     zero: {},
     read(view, start): StructValue<F> {
-      const entries = layout.map(([name, codec, offset]) =>
-        [name, codec.read(view, start + offset)] as const
-      );
-      return Object.fromEntries(entries) as StructValue<F>;
+      const value: Record<string, unknown> = {};
+      for (const { name, codec, offset } of layout) {
+        value[name] = codec.read(view, start + offset);
+      }
+      return value as StructValue<F>;
     },
     write(view, start, value): void {
-      for (const [name, codec, offset] of layout) {
+      for (const { name, codec, offset } of layout) {
         codec.write(view, start + offset, value[name] ?? codec.zero);
       }
     },
@@ -190,13 +194,15 @@ export function alignRecord(length: number): number {
  * @param what Names a record in error texts, as `a message`
  * @throws {RangeError} If a length leads outside the run
  */
-export function* splitRecords<T extends { readonly length: number }>(
-  layout: { readonly size: number; decode(bytes: Bytes): T },
+export function splitRecords<T extends { readonly length: number }>(
+  layout: { readonly size: number; read(view: DataView, offset: number): T },
   bytes: Bytes,
   what: string,
-): Generator<SplitRecord<T>> {
+): SplitRecord<T>[] {
+  const records: SplitRecord<T>[] = [];
+  const view = viewOf(bytes);
   for (let start = 0; start + layout.size <= bytes.length;) {
-    const header = layout.decode(bytes.subarray(start));
+    const header = layout.read(view, start);
     const left = bytes.length - start;
     if (header.length < layout.size || header.length > left) {
       throw new RangeError(
@@ -204,9 +210,11 @@ export function* splitRecords<T extends { readonly length: number }>(
       );
     }
     const end = start + header.length;
-    yield { header, start, payload: bytes.subarray(start + layout.size, end) };
+    const payload = bytes.subarray(start + layout.size, end);
+    records.push({ header, start, payload });
     start += alignRecord(header.length);
   }
+  return records;
 }
 
 /** Joins byte strings into one. */

@@ -89,7 +89,11 @@ export class AddressRequests {
     });
   }
 
-  /** Lists the addresses of one link, or of one family, or all. */
+  /**
+   * Lists the addresses of one link, or of one family, or all.
+   *
+   * @throws {NetlinkError} ENODEV if there is no such link
+   */
   list(filter: { ifindex?: number; family?: IpFamily } = {}): Address[] {
     const family = filter.family === undefined
       ? AF_UNSPEC

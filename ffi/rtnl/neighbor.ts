@@ -36,7 +36,7 @@ export class NeighborRequests {
   /**
    * Configures a neighbour for good, in place of what was known of it.
    *
-   * @throws {NetlinkError} ENODEV, ENETDOWN if the link is down
+   * @throws {NetlinkError} ENODEV if there is no such link
    */
   replace(ifindex: number, address: Ip, macAddress: Mac): void {
     this.#socket.request(newNeighbor, {

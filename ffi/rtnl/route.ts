@@ -68,7 +68,7 @@ export class RouteRequests {
    * Adds a route.
    *
    * @throws {NetlinkError} EEXIST if there is one to the destination with the
-   * same priority, ENETUNREACH if the gateway cannot be reached
+   * same priority, ENETUNREACH (IPv6: EHOSTUNREACH) if the gateway cannot be reached
    */
   add(route: Route): void {
     this.#new(route, Flag.Create | Flag.Exclusive);
@@ -78,7 +78,7 @@ export class RouteRequests {
    * Adds a route beside others to the same destination: after them for IPv4,
    * as one more next hop for IPv6.
    *
-   * @throws {NetlinkError} EEXIST if the very same route is there, ENETUNREACH
+   * @throws {NetlinkError} EEXIST if the very same route is there, ENETUNREACH, EHOSTUNREACH
    */
   append(route: Route): void {
     this.#new(route, Flag.Create | Flag.Append);
@@ -88,7 +88,7 @@ export class RouteRequests {
    * Adds a route, in place of the one to the same destination with the same
    * priority, whichever link that leads out by.
    *
-   * @throws {NetlinkError} ENETUNREACH if the gateway cannot be reached
+   * @throws {NetlinkError} ENETUNREACH (IPv6: EHOSTUNREACH) if the gateway cannot be reached
    */
   replace(route: Route): void {
     this.#new(route, Flag.Create | Flag.Replace);
@@ -124,6 +124,8 @@ export class RouteRequests {
   /**
    * Lists the unicast routes of one table, or of all. One with several next
    * hops is listed once for each.
+   *
+   * @throws {NetlinkError} ENODEV if there is no such link
    */
   list({ family, ifindex, ...filter }: RouteFilter = {}): Route[] {
     const table = filter.table === "any"

@@ -1,22 +1,11 @@
 /**
- * The configuration of host-local.
+ * What a configuration of host-local asks for.
  *
  * @module
  */
 
-import * as z from "zod/mini";
 import { type CmdArgs, parseArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import {
-  cidrSchema,
-  netConf,
-  once,
-  optional,
-  optionalIpSchema,
-  parsedText,
-  routeSchema,
-} from "../../cni/types.ts";
-import type { SchemaOutput } from "../../cni/json.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
@@ -26,39 +15,7 @@ import {
   type RangeSet,
   resolveRangeSet,
 } from "./range.ts";
-
-/** Builds the schema of the whole network configuration. */
-export const hostLocalSchema = once(() => {
-  const bounds = {
-    rangeStart: optionalIpSchema(),
-    rangeEnd: optionalIpSchema(),
-    gateway: optionalIpSchema(),
-  };
-  const range = z.looseObject({ ...bounds, subnet: cidrSchema() });
-  const rangeSets = optional(z.array(z.array(range)));
-  const requestedIps = optional(z.array(parsedText(parseRequestedIp)));
-  return netConf({
-    ipam: optional(z.looseObject({
-      ...bounds,
-      type: optional(z.string()),
-      subnet: optional(cidrSchema()),
-      ranges: rangeSets,
-      routes: optional(z.array(routeSchema())),
-      dataDir: optional(z.string()),
-      resolvConf: optional(z.string()),
-    })),
-    args: optional(z.looseObject({
-      cni: optional(z.looseObject({ ips: requestedIps })),
-    })),
-    runtimeConfig: optional(z.looseObject({
-      ips: requestedIps,
-      ipRanges: rangeSets,
-    })),
-  });
-});
-
-/** The decoded configuration. */
-export type HostLocalConfig = SchemaOutput<ReturnType<typeof hostLocalSchema>>;
+import type { HostLocalConfig } from "./schema.ts";
 
 /**
  * Returns the range sets, of each of which an attachment gets one address:
@@ -133,8 +90,13 @@ function requestedInArgs(cniArgs: string): Ip[] {
   }
 }
 
-/** A prefix length may be given, as other IPAM plugins want it; it is not used. */
-function parseRequestedIp(text: string): Ip {
+/**
+ * Parses an address that is asked for. A prefix length may be given, as other
+ * IPAM plugins want it; it is not used.
+ *
+ * @throws {AddressError} If it is none
+ */
+export function parseRequestedIp(text: string): Ip {
   return text.includes("/") ? Cidr.parse(text).ip : Ip.parse(text);
 }
 

@@ -2,12 +2,8 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { readCmdArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { decode, type JsonObject } from "../../cni/json.ts";
-import {
-  type HostLocalConfig,
-  hostLocalSchema,
-  rangeSetsOf,
-  requestedIpsOf,
-} from "./config.ts";
+import { rangeSetsOf, requestedIpsOf } from "./config.ts";
+import { type HostLocalConfig, hostLocalSchema } from "./schema.ts";
 
 function decodeConfig(config: JsonObject): HostLocalConfig {
   return decode(hostLocalSchema(), config, "network configuration");

@@ -32,21 +32,17 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate, allocateRequested, type Candidate } from "./allocator.ts";
-import {
-  type HostLocalConfig,
-  hostLocalSchema,
-  rangeSetsOf,
-  requestedIpsOf,
-} from "./config.ts";
+import { rangeSetsOf, requestedIpsOf } from "./config.ts";
 import { findRange, type RangeSet } from "./range.ts";
 import { readResolvConf } from "./resolv_conf.ts";
+import type { HostLocalConfig } from "./schema.ts";
 import { DEFAULT_DATA_DIR, LeaseStore, type Owner } from "./store.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/ipam/host-local/main.go. */
 export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
   name: "host-local",
   versions: SPEC_VERSIONS,
-  configSchema: hostLocalSchema,
+  configSchema: async () => (await import("./schema.ts")).hostLocalSchema(),
 
   // Nothing here may wait while the store is open: a second call in this very
   // process would block on the lock, and the first could not go on.
@@ -84,7 +80,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
   },
 
   gc(call): void {
-    const valid = call.config["cni.dev/valid-attachments"];
+    const valid = call.validAttachments;
     // A list that is missing is not an empty one: then nothing is known.
     if (valid === undefined) return;
     using store = LeaseStore.find(dataDirOf(call), call.network);

@@ -715,11 +715,6 @@ Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async 
     ["none is valid", { "cni.dev/valid-attachments": [] }, others],
     ["it is not known which", {}, all],
     ["null is not known", { "cni.dev/valid-attachments": null }, all],
-    [
-      "a list that cannot be read is not known",
-      { "cni.dev/valid-attachments": [dummy, { containerID: "gone" }] },
-      all,
-    ],
   ];
   for (const [name, config, after] of rows) {
     await t.step(name, async () => {
@@ -730,6 +725,21 @@ Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async 
       assertEquals(fixture.read(), after);
     });
   }
+  await t.step("a malformed list is refused, and ends nothing", async () => {
+    using fixture = new Fixture();
+    fixture.plant(all);
+    const config = {
+      "cni.dev/valid-attachments": [dummy, { containerID: "gone" }],
+    };
+    const output = await run("GC", fixture.config({}, config));
+    assertFailure(
+      output,
+      7,
+      "Cannot decode network configuration: " +
+        "cni.dev/valid-attachments[1].ifname: missing",
+    );
+    assertEquals(fixture.read(), all);
+  });
   await t.step("no folder, which is not created", async () => {
     using fixture = new Fixture();
     const config = { "cni.dev/valid-attachments": [] };

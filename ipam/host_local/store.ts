@@ -45,10 +45,14 @@ export interface Lease {
   readonly content: string;
 }
 
+/** Something in the folder; a lease if it has an address. */
+type Entry = Lease | { readonly path: string; readonly content?: never };
+
 /** The leases of one network, locked until disposal. */
 export class LeaseStore implements Disposable {
   readonly #folder: string;
   readonly #lock: FileLock;
+  #known: Map<string, Entry> | undefined;
 
   private constructor(folder: string, lock: FileLock) {
     this.#folder = folder;
@@ -62,7 +66,8 @@ export class LeaseStore implements Disposable {
    */
   static open(dataDir: string, network: string): LeaseStore {
     const folder = join(dataDir, network);
-    return withIoFailure(`open the lease folder "${folder}"`, () => {
+    const found = LeaseStore.find(dataDir, network);
+    return found ?? withIoFailure(`open the lease folder "${folder}"`, () => {
       Deno.mkdirSync(folder, { recursive: true, mode: 0o755 });
       return new LeaseStore(folder, lockFolder(folder));
     });
@@ -92,9 +97,12 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the lease cannot be written
    */
   reserve(ip: Ip, owner: Owner): boolean {
+    const entry = this.#entries().get(ip.toString());
+    if (entry !== undefined && entry.content !== "") return false;
     const path = this.#path(ip.toString());
-    if (withIoFailure(`look for "${path}"`, () => isTaken(path))) return false;
-    this.#write(path, formatOwner(owner));
+    const content = formatOwner(owner);
+    this.#write(path, content, syncContent);
+    this.#entries().set(ip.toString(), { ip, path, content });
     return true;
   }
 
@@ -138,6 +146,7 @@ export class LeaseStore implements Disposable {
     for (const { path } of leases) {
       try {
         removeIfThere(path);
+        this.#known = undefined;
       } catch (error) {
         failures.push(error);
       }
@@ -156,6 +165,7 @@ export class LeaseStore implements Disposable {
    */
   releaseIp(ip: Ip): void {
     removeIfThere(this.#path(ip.toString()));
+    this.#known = undefined;
   }
 
   /**
@@ -165,8 +175,9 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if it cannot be read
    */
   lastReserved(rangeSet: number): Ip | undefined {
-    const path = this.#path(lastReservedName(rangeSet));
-    return parseIp(readIfThere(path)?.trim() ?? "");
+    const name = lastReservedName(rangeSet);
+    if (!this.#entries().has(name)) return undefined;
+    return parseIp(readIfThere(this.#path(name))?.trim() ?? "");
   }
 
   /**
@@ -180,27 +191,42 @@ export class LeaseStore implements Disposable {
   }
 
   #leases(): Lease[] {
-    const names = withIoFailure(
-      `read the lease folder "${this.#folder}"`,
-      () => [...Deno.readDirSync(this.#folder)],
-    );
-    return names.flatMap(({ name, isFile }) => {
-      const ip = isFile ? parseIp(name) : undefined;
-      if (ip === undefined) return [];
-      const path = this.#path(name);
-      const content = readIfThere(path)?.trim();
-      return content === undefined ? [] : [{ ip, path, content }];
-    });
+    return [...this.#entries().values()].filter((entry) => isLease(entry));
   }
 
-  /** Writes a file whole or not at all, in place of an older one. */
-  #write(path: string, content: string): void {
+  /** Lists the folder by name, once: the lock keeps it as it is. */
+  #entries(): Map<string, Entry> {
+    this.#known ??= new Map(
+      withIoFailure(
+        `read the lease folder "${this.#folder}"`,
+        () => [...Deno.readDirSync(this.#folder)],
+      ).map((entry) => [entry.name, this.#readEntry(entry)]),
+    );
+    return this.#known;
+  }
+
+  #readEntry({ name, isFile }: Deno.DirEntry): Entry {
+    const path = this.#path(name);
+    const ip = isFile && /^[\da-f.:]+$/.test(name) ? parseIp(name) : undefined;
+    return ip === undefined
+      ? { path }
+      : { ip, path, content: readIfThere(path)?.trim() ?? "" };
+  }
+
+  /**
+   * Writes a file whole or not at all, in place of an older one.
+   *
+   * @param beforeNaming What is done before the file gets its name
+   */
+  #write(
+    path: string,
+    content: string,
+    beforeNaming: (file: Deno.FsFile) => void = () => {},
+  ): void {
     const unfinished = this.#path(UNFINISHED_FILE);
     withIoFailure(`write "${path}"`, () => {
       try {
-        // One may be left of a process that was killed.
-        removeIfThere(unfinished);
-        writeDurably(unfinished, content);
+        writeWhole(unfinished, content, beforeNaming);
         Deno.renameSync(unfinished, path);
       } catch (error) {
         removeQuietly(unfinished);
@@ -240,9 +266,8 @@ function parseIp(text: string): Ip | undefined {
   }
 }
 
-function isTaken(path: string): boolean {
-  const found = unlessMissing(() => Deno.lstatSync(path));
-  return found !== undefined && !(found.isFile && found.size === 0);
+function isLease(entry: Entry): entry is Lease {
+  return entry.content !== undefined;
 }
 
 function readIfThere(path: string): string | undefined {
@@ -252,15 +277,25 @@ function readIfThere(path: string): string | undefined {
   );
 }
 
-function writeDurably(path: string, content: string): void {
+/** Writes a file, in place of one that was left by a process that was killed. */
+function writeWhole(
+  path: string,
+  content: string,
+  finish: (file: Deno.FsFile) => void,
+): void {
   using file = Deno.openSync(path, {
     write: true,
-    createNew: true,
+    create: true,
+    truncate: true,
     mode: 0o600,
   });
   let bytes = new TextEncoder().encode(content);
   while (bytes.length > 0) bytes = bytes.subarray(file.writeSync(bytes));
-  // The content must be on disk before the name is.
+  finish(file);
+}
+
+/** A lease must be on disk before its name is, or a crash leaves it empty. */
+function syncContent(file: Deno.FsFile): void {
   file.syncDataSync();
 }
 

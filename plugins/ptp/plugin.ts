@@ -33,9 +33,10 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Result } from "../../cni/result.ts";
+import type { Interface, Result } from "../../cni/result.ts";
 import { Rollback, tryAll } from "../../cni/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { ensureForwarding } from "../_shared/ip_forward.ts";
 import {
@@ -45,8 +46,8 @@ import {
 } from "../_shared/sandbox.ts";
 import { stableName } from "../_shared/stable_name.ts";
 import { checkContainerEnd, checkHostEnd } from "./check.ts";
-import { type PtpConfig, ptpSchema } from "./config.ts";
-import { connectVeth, deleteVeth, settleCarrier } from "./veth.ts";
+import type { PtpConfig } from "./config.ts";
+import { connectVeth, deleteVeth, settleVeth, type Veth } from "./veth.ts";
 import {
   configureContainerEnd,
   routedIpsOf,
@@ -57,10 +58,10 @@ import {
 export const ptp: Plugin<PtpConfig> = definePlugin({
   name: "ptp",
   versions: SPEC_VERSIONS,
-  configSchema: ptpSchema,
+  configSchema: async () => (await import("./config.ts")).ptpSchema(),
 
   async add(call): Promise<Result> {
-    const hostIfName = await hostIfNameOf(call);
+    const hostIfName = hostIfNameOf(call);
     using host = Rtnl.open(call.hostNetns);
     using sandbox = openSandbox(call.args);
     checkIfNameIsFree(sandbox, call.args);
@@ -75,20 +76,13 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       host.link.ensureGone(veth.host.index);
     });
     configureContainerEnd(sandbox, veth.container, ips, lease.routes);
-    settleCarrier(host, sandbox, veth);
     routeToContainer(host, veth.host, ips);
+    const ends = settleVeth(host, sandbox, veth);
     ensureForwarding(host.netns, ips.map(({ address }) => address));
 
     rollback.commit();
     return {
-      interfaces: [
-        { name: veth.host.name, mac: veth.host.mac?.toString() },
-        {
-          name: veth.container.name,
-          mac: veth.container.mac?.toString(),
-          sandbox: call.args.netns,
-        },
-      ],
+      interfaces: interfacesOf(ends, call),
       ips: ips.map((ip) => ({ ...ip, interface: 1 })),
       routes: lease.routes,
       dns: call.config.dns ?? lease.dns,
@@ -110,7 +104,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   },
 
   async del(call): Promise<void> {
-    const hostIfName = await hostIfNameOf(call);
+    const hostIfName = hostIfNameOf(call);
     await tryAll({
       // First the cable, then the lease: an address that is handed out again
       // must not still be routed to the old container.
@@ -135,6 +129,21 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
 });
 
 /** The host's end is named after the attachment, so DEL finds it without the sandbox. */
-function hostIfNameOf({ network, args }: Call<PtpConfig>): Promise<string> {
+function hostIfNameOf({ network, args }: Call<PtpConfig>): string {
   return stableName("veth", network, args.containerId, args.ifName);
+}
+
+/** Lists the host's end and the container's, in the order that `interface: 1` counts on. */
+function interfacesOf(
+  { host, container }: Veth<Link>,
+  { args }: Call<PtpConfig>,
+): Interface[] {
+  return [
+    { name: host.name, mac: host.mac?.toString() },
+    {
+      name: container.name,
+      mac: container.mac?.toString(),
+      sandbox: args.netns,
+    },
+  ];
 }

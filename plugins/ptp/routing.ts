@@ -7,12 +7,12 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { IpConfig, Result, Route } from "../../cni/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
-import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 import { enableIpv6 } from "../_shared/ipv6.ts";
+import type { LinkEnd } from "./veth.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
 const SCOPE_HOST = 254, SCOPE_LINK = 253;
@@ -45,7 +45,7 @@ export function routedIpsOf({ ips }: Result): RoutedIp[] {
 /** Gives the container its addresses, brings its end up and adds its routes. */
 export function configureContainerEnd(
   sandbox: Rtnl,
-  link: Link,
+  link: LinkEnd,
   ips: readonly RoutedIp[],
   routes: readonly Route[],
 ): void {
@@ -114,7 +114,7 @@ export function containerRoute(
 /** Gives the host the gateways' addresses and leads the container's to the cable. */
 export function routeToContainer(
   host: Rtnl,
-  link: Link,
+  link: LinkEnd,
   ips: readonly RoutedIp[],
 ): void {
   for (const gateway of gatewaysOf(ips)) {
@@ -138,13 +138,13 @@ export function gatewaysOf(ips: readonly RoutedIp[]): Ip[] {
   );
 }
 
-function addAddress(netns: Rtnl, link: Link, address: Cidr): void {
+function addAddress(netns: Rtnl, link: LinkEnd, address: Cidr): void {
   named(`add address ${address} to "${link.name}"`, () => {
     netns.address.add({ ifindex: link.index, address, noPrefixRoute: true });
   });
 }
 
-function addRoute(netns: Rtnl, link: Link, route: KernelRoute): void {
+function addRoute(netns: Rtnl, link: LinkEnd, route: KernelRoute): void {
   const via = route.gateway === undefined ? "" : ` via ${route.gateway}`;
   named(`add route ${route.destination}${via} to "${link.name}"`, () => {
     try {

@@ -11,10 +11,13 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { readyHostEndForIpv6 } from "../_shared/ipv6.ts";
 import type { PtpConfig } from "./config.ts";
 
+/** What is needed of a link to configure it. */
+export type LinkEnd = Pick<Link, "index" | "name">;
+
 /** Both ends of the cable. */
-export interface Veth {
-  readonly host: Link;
-  readonly container: Link;
+export interface Veth<End extends LinkEnd = LinkEnd> {
+  readonly host: End;
+  readonly container: End;
 }
 
 /**
@@ -39,8 +42,9 @@ export function connectVeth(
       peer: { netns: sandbox.netns, name: call.args.ifName },
     });
     readyHostEndForIpv6(host.netns, hostIfName);
-    const containerEnd = sandbox.link.get(call.args.ifName);
-    return { host: hostEnd, container: containerEnd };
+    if (hostEnd.linkIndex === undefined) throw new Error("it has no peer");
+    const container = { index: hostEnd.linkIndex, name: call.args.ifName };
+    return { host: hostEnd, container };
   } catch (error) {
     host.link.ensureGone(hostIfName);
     throw new Error(
@@ -66,17 +70,19 @@ function addVeth(host: Rtnl, veth: NewVeth): Link {
 }
 
 /**
- * Makes sure that both ends carry. They do so from the moment that the
- * container's end comes up, but the kernel takes note a little later, unless it
- * is asked for the link, and drops what is sent before.
+ * Looks at both ends, which makes sure that they carry: they do so from the
+ * moment that the container's end comes up, but the kernel takes note a little
+ * later, unless it is asked for the link, and drops what is sent before.
  */
-export function settleCarrier(
+export function settleVeth(
   host: Rtnl,
   sandbox: Rtnl,
   veth: Veth,
-): void {
-  sandbox.link.get(veth.container.index);
-  host.link.get(veth.host.index);
+): Veth<Link> {
+  return {
+    container: sandbox.link.get(veth.container.index),
+    host: host.link.get(veth.host.index),
+  };
 }
 
 /**

@@ -101,17 +101,19 @@ function damaged(bytes: Bytes): Bytes {
   return cut;
 }
 
-/**
- * Finds where a field lies in an encoded struct: the bytes that change when
- * all its bits are set.
- *
- * @returns Offset and size in bytes
- */
-export function findField<T>(
-  { encode }: Pick<Codec<T>, "encode">,
-  { unset, set }: { unset: T; set: T },
-): [offset: number, size: number] {
-  const [before, after] = [encode(unset), encode(set)];
-  const changed = [...after.keys()].filter((at) => after[at] !== before[at]);
-  return [changed[0] ?? -1, changed.length];
+/** Offset and size in bytes of the fields of a C struct. */
+export type Layout = Readonly<Record<string, readonly [number, number]>>;
+
+/** Asserts that fields lie where C has them, each tried by setting all its bits. */
+export function assertLayout(
+  encode: (fields: Record<string, number>) => Bytes,
+  layout: Layout,
+): void {
+  const zero = encode({});
+  const found = Object.entries(layout).map(([field, [, size]]) => {
+    const ones = encode({ [field]: 2 ** (8 * size) - 1 });
+    const changed = [...ones.keys()].filter((at) => ones[at] !== zero[at]);
+    return [field, [changed[0] ?? -1, changed.length]];
+  });
+  assertEquals(Object.fromEntries(found), layout);
 }

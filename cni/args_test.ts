@@ -1,0 +1,280 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import {
+  checkContainerId,
+  checkInterfaceName,
+  checkNetworkName,
+  parseArgs,
+  readCmdArgs,
+} from "./args.ts";
+import { CniError } from "./error.ts";
+
+/** A whole environment, as a runtime sets it. */
+const ENV = {
+  CNI_CONTAINERID: "some-container-id",
+  CNI_NETNS: "/some/netns/path",
+  CNI_IFNAME: "eth0",
+  CNI_ARGS: "some=extra;more=args",
+  CNI_PATH: "/some/cni/path:/other",
+};
+
+/** Runs what must throw; answers what the runtime would be shown. */
+function failureOf(
+  run: () => unknown,
+): { code: number; msg: string; details?: string } {
+  const { cniVersion: _, ...failure } = assertThrows(run, CniError)
+    .toObject("");
+  return failure;
+}
+
+Deno.test("readCmdArgs() returns what the environment says", () => {
+  assertEquals(readCmdArgs("ADD", ENV), {
+    containerId: "some-container-id",
+    netns: "/some/netns/path",
+    ifName: "eth0",
+    args: "some=extra;more=args",
+    path: "/some/cni/path:/other",
+    netnsOverride: false,
+  });
+});
+
+Deno.test("readCmdArgs() returns empty texts for what GC is not given", () => {
+  assertEquals(readCmdArgs("GC", { CNI_PATH: "/bin" }), {
+    containerId: "",
+    netns: "",
+    ifName: "",
+    args: "",
+    path: "/bin",
+    netnsOverride: false,
+  });
+});
+
+Deno.test("readCmdArgs() needs the variables of the command", async (t) => {
+  const rows: [command: string, required: string[]][] = [
+    ["ADD", ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"]],
+    ["CHECK", ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"]],
+    ["DEL", ["CNI_CONTAINERID", "CNI_IFNAME", "CNI_PATH"]],
+    ["GC", ["CNI_PATH"]],
+    ["STATUS", ["CNI_PATH"]],
+    ["VERSION", []],
+    ["NOPE", []],
+    ["add", []],
+  ];
+  for (const [command, required] of rows) {
+    for (const name of Object.keys(ENV)) {
+      const isRequired = required.includes(name);
+      const verdict = isRequired ? "refuses" : "accepts";
+      await t.step(`${command} ${verdict} no ${name}`, () => {
+        const { [name]: _, ...without } = ENV as Record<string, string>;
+        for (const env of [without, { ...without, [name]: "" }]) {
+          if (!isRequired) readCmdArgs(command, env);
+          else {
+            assertEquals(failureOf(() => readCmdArgs(command, env)), {
+              code: 4,
+              msg: `required env variables [${name}] missing`,
+            });
+          }
+        }
+      });
+    }
+  }
+});
+
+Deno.test("readCmdArgs() lists all that is missing, in order", async (t) => {
+  const rows: [command: string, env: Record<string, string>, string][] = [
+    ["ADD", { CNI_CONTAINERID: "c" }, "CNI_NETNS,CNI_IFNAME,CNI_PATH"],
+    ["CHECK", { CNI_CONTAINERID: "c" }, "CNI_NETNS,CNI_IFNAME,CNI_PATH"],
+    ["DEL", {}, "CNI_CONTAINERID,CNI_IFNAME,CNI_PATH"],
+    ["GC", { CNI_IFNAME: "eth0" }, "CNI_PATH"],
+  ];
+  for (const [command, env, names] of rows) {
+    await t.step(`${command}: ${names}`, () => {
+      assertEquals(failureOf(() => readCmdArgs(command, env)), {
+        code: 4,
+        msg: `required env variables [${names}] missing`,
+      });
+    });
+  }
+});
+
+Deno.test("readCmdArgs() checks the variables that the command needs", async (t) => {
+  await t.step("a malformed one comes before those that are missing", () => {
+    const { msg } = failureOf(() => readCmdArgs("ADD", { CNI_IFNAME: "a/b" }));
+    assertEquals(
+      msg,
+      "interface name contains / or : or whitespace characters",
+    );
+  });
+  await t.step("the first malformed one is reported", () => {
+    const env = { ...ENV, CNI_CONTAINERID: "%", CNI_IFNAME: "a/b" };
+    assertEquals(failureOf(() => readCmdArgs("DEL", env)), {
+      code: 4,
+      msg: "invalid characters in containerID",
+      details: "%",
+    });
+  });
+  for (const command of ["GC", "STATUS", "VERSION"]) {
+    await t.step(`${command} does not look at the others`, () => {
+      const env = { ...ENV, CNI_CONTAINERID: "%", CNI_IFNAME: "a/b" };
+      assertEquals(readCmdArgs(command, env).ifName, "a/b");
+    });
+  }
+});
+
+Deno.test("readCmdArgs() reads CNI_NETNS_OVERRIDE", async (t) => {
+  const rows: [value: string, expected: boolean][] = [
+    ["1", true],
+    ["true", true],
+    ["TRUE", true],
+    ["True", true],
+    ["", false],
+    ["0", false],
+    ["false", false],
+    ["yes", false],
+    ["11", false],
+    ["true\n", false],
+  ];
+  for (const [value, expected] of rows) {
+    await t.step(JSON.stringify(value), () => {
+      const env = { ...ENV, CNI_NETNS_OVERRIDE: value };
+      assertEquals(readCmdArgs("ADD", env).netnsOverride, expected);
+    });
+  }
+});
+
+Deno.test("checkContainerId() refuses what is no container ID", async (t) => {
+  for (const id of ["a51debf7e1eb", "A", "0", "a_b.c-d", "a".repeat(300)]) {
+    await t.step(`accepts "${id.slice(0, 20)}"`, () => checkContainerId(id));
+  }
+  await t.step("none", () => {
+    assertEquals(failureOf(() => checkContainerId("")), {
+      code: 3,
+      msg: "missing containerID",
+    });
+  });
+  const malformed = ["1234%%%", "some-%%container-id", "-a", ".a", "_a"];
+  for (const id of [...malformed, "a/b", "a b", "ä", "a\n", "a\0"]) {
+    await t.step(JSON.stringify(id), () => {
+      assertEquals(failureOf(() => checkContainerId(id)), {
+        code: 4,
+        msg: "invalid characters in containerID",
+        details: id,
+      });
+    });
+  }
+});
+
+Deno.test("checkNetworkName() refuses what is no name", async (t) => {
+  for (const name of ["eth0", "skel-test", "0.a_b"]) {
+    await t.step(`accepts "${name}"`, () => checkNetworkName(name));
+  }
+  await t.step("none", () => {
+    assertEquals(failureOf(() => checkNetworkName("")), {
+      code: 7,
+      msg: "missing network name",
+    });
+  });
+  for (const name of ["1234%%%", "te%%st", "../a", "a/b", "-a", "a\n"]) {
+    await t.step(JSON.stringify(name), () => {
+      assertEquals(failureOf(() => checkNetworkName(name)), {
+        code: 7,
+        msg: "invalid characters found in network name",
+        details: name,
+      });
+    });
+  }
+});
+
+Deno.test("checkInterfaceName() refuses what the kernel would", async (t) => {
+  for (const name of ["testname", "a", "...", "123456789012345", "äöüäöüä"]) {
+    await t.step(`accepts "${name}"`, () => checkInterfaceName(name));
+  }
+  const tooLong = {
+    code: 4,
+    msg: "interface name is too long",
+    details: "interface name should be less than 16 characters",
+  };
+  const dots = { code: 4, msg: "interface name is . or .." };
+  const characters = {
+    code: 4,
+    msg: "interface name contains / or : or whitespace characters",
+  };
+  const rows: [name: string, expected: unknown][] = [
+    ["", { code: 4, msg: "interface name is empty" }],
+    ["1234567890123456", tooLong],
+    ["äöüäöüäö", tooLong], // 8 characters, 16 bytes
+    [".", dots],
+    ["..", dots],
+    ["/testname", characters],
+    ["test/test", characters],
+    ["test:test", characters],
+    ["test test", characters],
+    ["test\n", characters],
+  ];
+  for (const [name, expected] of rows) {
+    await t.step(JSON.stringify(name), () => {
+      assertEquals(failureOf(() => checkInterfaceName(name)), expected);
+    });
+  }
+});
+
+Deno.test("checkInterfaceName() takes for white space what Go does", () => {
+  // unicode.IsSpace: U+FEFF, U+180E and U+200B are none to it, U+0085 is.
+  const spaces = [..."\t\n\v\f\r \u0085\u00a0\u1680\u2028\u2029\u202f\u205f"]
+    .concat("\u3000")
+    .concat(
+      Array.from(
+        { length: 11 },
+        (_, index) => String.fromCodePoint(0x2000 + index),
+      ),
+    );
+  const refused: string[] = [];
+  for (let code = 0; code < 0xd800; code++) {
+    const character = String.fromCodePoint(code);
+    try {
+      checkInterfaceName(`a${character}b`);
+    } catch {
+      refused.push(character);
+    }
+  }
+  assertEquals(refused, [...spaces, "/", ":"].sort());
+  checkInterfaceName("a\ufeffb");
+});
+
+Deno.test("parseArgs() splits CNI_ARGS into pairs", async (t) => {
+  const rows: [args: string, pairs: [string, string][]][] = [
+    ["", []],
+    ["IgnoreUnknown=1", [["IgnoreUnknown", "1"]]],
+    ["IgnoreUnknown=True;Unk=nown", [
+      ["IgnoreUnknown", "True"],
+      ["Unk", "nown"],
+    ]],
+    ["IP=10.1.2.3/24", [["IP", "10.1.2.3/24"]]],
+    ["ip=lower;IP=upper", [["ip", "lower"], ["IP", "upper"]]],
+    ["K8S_POD_NAME=", [["K8S_POD_NAME", ""]]],
+    ["IP=first;IP=last", [["IP", "last"]]],
+  ];
+  for (const [args, pairs] of rows) {
+    await t.step(JSON.stringify(args), () => {
+      assertEquals([...parseArgs(args)], pairs);
+    });
+  }
+});
+
+Deno.test("parseArgs() refuses what is no pair", async (t) => {
+  const rows: [args: string, pair: string][] = [
+    ["IP", "IP"],
+    ["IP:10.1.2.3", "IP:10.1.2.3"],
+    ["A=b;", ""],
+    [";A=b", ""],
+    ["A=b;;C=d", ""],
+    ["A=b=c", "A=b=c"],
+  ];
+  for (const [args, pair] of rows) {
+    await t.step(JSON.stringify(args), () => {
+      assertEquals(failureOf(() => parseArgs(args)), {
+        code: 4,
+        msg: `CNI_ARGS: invalid pair "${pair}"`,
+      });
+    });
+  }
+});

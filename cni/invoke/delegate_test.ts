@@ -1,0 +1,250 @@
+import {
+  assertEquals,
+  assertInstanceOf,
+  assertMatch,
+  assertRejects,
+  assertStrictEquals,
+} from "@std/assert";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { COMMANDS } from "../args.ts";
+import { CniError, toCniError } from "../error.ts";
+import { createLog } from "../log.ts";
+import { emptyResult } from "../result.ts";
+import { encodeResult } from "../result_versions.ts";
+import { type Delegate, type DelegateContext, delegateTo } from "./delegate.ts";
+import { execInvoker } from "./exec.ts";
+import type { Invocation } from "./invoker.ts";
+
+/** The environment of the plugin that delegates. */
+const ENV = {
+  CNI_COMMAND: "ADD",
+  CNI_CONTAINERID: "some-container-id",
+  CNI_NETNS: "/some/netns/path",
+  CNI_IFNAME: "eth7",
+  CNI_ARGS: "a=b",
+  CNI_PATH: "/some/cni/path",
+  CNI_NETNS_OVERRIDE: "1",
+  PATH: "/bin",
+  TRACEPARENT: "00-1-2-03",
+};
+
+const STDIN = new TextEncoder().encode(' {"name":"net1"}\n');
+
+/** A delegate, and what is asked of it. */
+interface Witness {
+  readonly delegate: Delegate;
+  readonly invocations: Invocation[];
+  /** What is logged. */
+  readonly lines: string[];
+  /** The commands of the invocations. */
+  commands(): (string | undefined)[];
+}
+
+/** Makes a delegate that answers as told: the text, or the error. */
+function delegateThat(
+  answer: (command: string) => string | Error,
+  more: Partial<DelegateContext> = {},
+): Witness {
+  const invocations: Invocation[] = [];
+  const lines: string[] = [];
+  const delegate = delegateTo("plugin", {
+    invoker: {
+      invoke(invocation): Promise<string> {
+        invocations.push(invocation);
+        const outcome = answer(invocation.env["CNI_COMMAND"] ?? "");
+        return outcome instanceof Error
+          ? Promise.reject(outcome)
+          : Promise.resolve(outcome);
+      },
+    },
+    env: ENV,
+    stdin: STDIN,
+    cniVersion: "1.1.0",
+    hostNetns: "/proc/self/ns/net",
+    log: createLog({}, (line) => lines.push(line)),
+    onStderr: (text) => lines.push(text),
+    ...more,
+  });
+  const commands = (): (string | undefined)[] =>
+    invocations.map(({ env }) => env["CNI_COMMAND"]);
+  return { delegate, invocations, lines, commands };
+}
+
+/** The methods of a delegate by the command that they run. */
+const METHODS = {
+  ADD: "add",
+  CHECK: "check",
+  DEL: "del",
+  GC: "gc",
+  STATUS: "status",
+} as const;
+
+Deno.test("delegateTo() runs the plugin with this call's input", async (t) => {
+  for (const command of COMMANDS) {
+    await t.step(command, async () => {
+      const before = { ...ENV };
+      const { delegate, invocations } = delegateThat(() => "{}");
+      await delegate[METHODS[command]]();
+      const [invocation] = invocations;
+      assertEquals(invocations.length, 1);
+      assertEquals(invocation?.type, "plugin");
+      assertEquals(invocation?.env, { ...ENV, CNI_COMMAND: command });
+      assertStrictEquals(invocation?.stdin, STDIN);
+      assertEquals(invocation.hostNetns, "/proc/self/ns/net");
+      assertEquals(ENV, before);
+    });
+  }
+  await t.step("adds the command to an environment without one", async () => {
+    const { delegate, invocations } = delegateThat(() => "{}", { env: {} });
+    await delegate.status();
+    assertEquals(invocations[0]?.env, { CNI_COMMAND: "STATUS" });
+  });
+});
+
+Deno.test("Delegate.add() reads the result in its own version, else in the configuration's", async (t) => {
+  const ips = [{ address: "10.1.2.3/24" }];
+  const ip4 = { ip: "10.1.2.3/24" };
+  const versioned = [{ version: "4", address: "10.1.2.3/24" }];
+  const rows: [name: string, config: string, answer: unknown][] = [
+    ["the same", "1.1.0", { cniVersion: "1.1.0", ips }],
+    ["none", "1.1.0", { ips }],
+    ["an empty one", "1.1.0", { cniVersion: "", ips }],
+    ["null", "1.1.0", { cniVersion: null, ips }],
+    ["none, for an old configuration", "0.2.0", { ip4 }],
+    ["none, for one without a version", "0.1.0", { ip4, dns: {} }],
+    ["another", "1.1.0", { cniVersion: "0.2.0", ip4 }],
+    ["another family", "0.2.0", { cniVersion: "0.4.0", ips: versioned }],
+  ];
+  for (const [name, cniVersion, answer] of rows) {
+    await t.step(name, async () => {
+      const text = `\n${JSON.stringify(answer)}\n`;
+      const { delegate } = delegateThat(() => text, { cniVersion });
+      assertEquals(encodeResult(await delegate.add(), "1.1.0"), {
+        cniVersion: "1.1.0",
+        ips,
+      });
+    });
+  }
+  await t.step("null is an empty result", async () => {
+    const { delegate } = delegateThat(() => "null");
+    assertEquals(encodeResult(await delegate.add(), "1.1.0"), {
+      cniVersion: "1.1.0",
+    });
+  });
+});
+
+Deno.test("Delegate.add() takes a result that is at hand as it is", async () => {
+  const result = emptyResult();
+  const { delegate } = delegateThat(() => "", {
+    invoker: {
+      invoke({ onResult }): Promise<string> {
+        onResult?.(result);
+        return Promise.resolve("not looked at");
+      },
+    },
+  });
+  assertStrictEquals(await delegate.add(), result);
+});
+
+Deno.test("Delegate.add() refuses what is no result, and undoes it", async (t) => {
+  const rows: [name: string, answer: string, code: number][] = [
+    ["nothing", "", 6],
+    ["white space", "\n", 6],
+    ["an array", "[]", 6],
+    ["a text", '"a"', 6],
+    ["a log line before it", 'log\n{"ips":[]}', 6],
+    ["two documents", "{}{}", 6],
+    ["a wrong address", '{"ips":[{"address":"10.1.2.3"}]}', 6],
+    ["an unknown version", '{"cniVersion":"9.8.7"}', 1],
+  ];
+  for (const [name, answer, code] of rows) {
+    await t.step(name, async () => {
+      const { delegate, commands } = delegateThat(() => answer);
+      const error = toCniError(await assertRejects(() => delegate.add()));
+      assertEquals(error.code, code, error.message);
+      assertMatch(error.details, /plugin "plugin" failed \(ADD\)/);
+      assertEquals(commands(), ["ADD", "DEL"]);
+    });
+  }
+});
+
+const noAddress = new CniError(11, "no address", { details: "pool is full" });
+
+Deno.test("Delegate.add() undoes an ADD that fails, by DEL", async (t) => {
+  const shown = {
+    cniVersion: "1.1.0",
+    code: 11,
+    msg: "no address",
+    details: 'plugin "plugin" failed (ADD): pool is full',
+  };
+  await t.step("which may succeed", async () => {
+    const { delegate, commands, lines } = delegateThat((command) =>
+      command === "ADD" ? noAddress : ""
+    );
+    const error = await assertRejects(() => delegate.add());
+    assertEquals(toCniError(error).toObject("1.1.0"), shown);
+    assertEquals([commands(), lines], [["ADD", "DEL"], []]);
+  });
+  await t.step("or fail, and is logged", async () => {
+    const { delegate, commands, lines } = delegateThat((command) =>
+      command === "ADD" ? noAddress : new CniError(5, "disk is full")
+    );
+    const error = await assertRejects(() => delegate.add());
+    assertEquals(toCniError(error).toObject("1.1.0"), shown);
+    assertEquals([commands(), lines], [["ADD", "DEL"], [
+      'level=error msg="Cannot clean up after plugin \\"plugin\\"" ' +
+      'error="plugin \\"plugin\\" failed (DEL): disk is full"\n',
+    ]]);
+  });
+});
+
+Deno.test("Delegate names the plugin and the command that failed", async (t) => {
+  for (const command of COMMANDS) {
+    await t.step(command, async () => {
+      const { delegate, commands } = delegateThat(() => noAddress);
+      const error = await assertRejects(
+        () => delegate[METHODS[command]](),
+        Error,
+        `plugin "plugin" failed (${command})`,
+      );
+      assertStrictEquals(error.cause, noAddress);
+      assertEquals(commands(), command === "ADD" ? ["ADD", "DEL"] : [command]);
+    });
+  }
+});
+
+Deno.test("Delegate does not look at what other commands print", async (t) => {
+  for (const command of COMMANDS.filter((command) => command !== "ADD")) {
+    await t.step(command, async () => {
+      const { delegate, lines } = delegateThat(() => "{{{");
+      await delegate[METHODS[command]]();
+      assertEquals(lines, []);
+    });
+  }
+});
+
+Deno.test("delegateTo() finds and runs a plugin", async (t) => {
+  using folder = new PluginFolder();
+  folder.add("plugin", 'cat; echo "$CNI_COMMAND $CNI_IFNAME" >&2');
+  const env = { ...ENV, CNI_PATH: `/nonexistent:${folder.path}` };
+  for (const command of COMMANDS) {
+    await t.step(command, async () => {
+      const { delegate, lines } = delegateThat(() => "", {
+        invoker: execInvoker,
+        env,
+      });
+      const result = await delegate[METHODS[command]]();
+      assertEquals(lines, [`${command} eth7\n`]);
+      assertEquals(result === undefined, command !== "ADD");
+    });
+    await t.step(`${command}, unless it is not there`, async () => {
+      const { delegate } = delegateThat(() => "", { invoker: execInvoker });
+      const { cause } = await assertRejects(
+        () => delegate[METHODS[command]](),
+        Error,
+      );
+      assertInstanceOf(cause, CniError);
+      assertMatch(cause.message, /^failed to find plugin "plugin" in path /);
+    });
+  }
+});

@@ -1,0 +1,129 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { CniError } from "../error.ts";
+import { findPlugin, splitPath } from "./find.ts";
+
+Deno.test("splitPath() leaves out empty elements", async (t) => {
+  const rows: [path: string, folders: string[]][] = [
+    ["", []],
+    ["/a", ["/a"]],
+    ["/a:/b", ["/a", "/b"]],
+    [":/a::/b:", ["/a", "/b"]],
+    [":", []],
+    ["/a b;/c", ["/a b;/c"]],
+  ];
+  for (const [path, folders] of rows) {
+    await t.step(JSON.stringify(path), () => {
+      assertEquals(splitPath(path), folders);
+    });
+  }
+});
+
+/** Three folders with a plugin or something of its name in each. */
+function makeFolders(): Disposable & { first: string; second: string } {
+  const stack = new DisposableStack();
+  const [first, second] = [new PluginFolder(), new PluginFolder()];
+  stack.use(first);
+  stack.use(second);
+  first.add("both", "");
+  second.add("both", "");
+  second.add("only-second", "");
+  first.addFile("not-executable", "", 0o644);
+  Deno.mkdirSync(`${first.path}/folder-first`);
+  second.add("folder-first", "");
+  Deno.symlinkSync(`${second.path}/both`, `${first.path}/linked`);
+  Deno.symlinkSync(`${first.path}/absent`, `${first.path}/dangling`);
+  second.add("dangling", "");
+  new Deno.Command("mkfifo", { args: [`${first.path}/fifo`] }).outputSync();
+  return {
+    first: first.path,
+    second: second.path,
+    [Symbol.dispose]: () => stack.dispose(),
+  };
+}
+
+Deno.test("findPlugin() finds the first regular file of the name", async (t) => {
+  using folders = makeFolders();
+  const { first, second } = folders;
+  const rows: [name: string, type: string, expected: string][] = [
+    ["the first of two", "both", `${first}/both`],
+    ["in the second folder", "only-second", `${second}/only-second`],
+    [
+      "a file that is not executable",
+      "not-executable",
+      `${first}/not-executable`,
+    ],
+    ["no folder", "folder-first", `${second}/folder-first`],
+    ["through a symbolic link", "linked", `${first}/linked`],
+    ["no dangling link", "dangling", `${second}/dangling`],
+  ];
+  for (const [name, type, expected] of rows) {
+    await t.step(name, () => {
+      assertEquals(findPlugin(type, ["/nonexistent", first, second]), expected);
+    });
+  }
+});
+
+Deno.test("findPlugin() answers a path that is not searched for in PATH", () => {
+  using folder = new PluginFolder();
+  folder.add("both", "");
+  const before = Deno.cwd();
+  Deno.chdir(folder.path);
+  try {
+    assertEquals(findPlugin("both", ["."]), "./both");
+    assertEquals(findPlugin("both", ["./"]), "./both");
+  } finally {
+    Deno.chdir(before);
+  }
+});
+
+Deno.test("findPlugin() refuses what it cannot find", async (t) => {
+  using folders = makeFolders();
+  const { first, second } = folders;
+  const rows: [
+    name: string,
+    type: string,
+    folders: string[],
+    code: number,
+    msg: string,
+  ][] = [
+    ["no name", "", [first], 7, "no plugin name provided"],
+    ["a path", "../both", [first], 7, "invalid plugin name: ../both"],
+    ["an absolute path", "/bin/sh", [first], 7, "invalid plugin name: /bin/sh"],
+    ["no folders", "both", [], 4, "no paths provided"],
+    [
+      "another name",
+      "none",
+      [first, second],
+      999,
+      `failed to find plugin "none" in path [${first} ${second}]`,
+    ],
+    [
+      "a folder",
+      "..",
+      [first],
+      999,
+      `failed to find plugin ".." in path [${first}]`,
+    ],
+    [
+      "a pipe",
+      "fifo",
+      [first],
+      999,
+      `failed to find plugin "fifo" in path [${first}]`,
+    ],
+    [
+      "a NUL",
+      "both\0",
+      [first],
+      999,
+      `failed to find plugin "both\0" in path [${first}]`,
+    ],
+  ];
+  for (const [name, type, path, code, msg] of rows) {
+    await t.step(name, () => {
+      const error = assertThrows(() => findPlugin(type, path), CniError);
+      assertEquals(error.toObject("1.1.0"), { cniVersion: "1.1.0", code, msg });
+    });
+  }
+});

@@ -1,0 +1,56 @@
+import { assertEquals } from "@std/assert";
+import { createLog, type LogFields } from "./log.ts";
+
+/** Returns what a message is written as. */
+function lineOf(message: string, fields?: LogFields, common = {}): string {
+  const lines: string[] = [];
+  createLog(common, (line) => lines.push(line)).warn(message, fields);
+  assertEquals(lines.length, 1);
+  return lines.join("");
+}
+
+Deno.test("createLog() writes level, common fields, message and fields", () => {
+  const lines: string[] = [];
+  const log = createLog({ plugin: "ptp" }, (line) => lines.push(line));
+  log.info("done");
+  log.warn("Cannot do", { tries: 3 });
+  log.error("failed", { error: "no such device" });
+  assertEquals(lines, [
+    "level=info plugin=ptp msg=done\n",
+    'level=warn plugin=ptp msg="Cannot do" tries=3\n',
+    'level=error plugin=ptp msg=failed error="no such device"\n',
+  ]);
+});
+
+Deno.test("createLog() leaves out what is not there", () => {
+  assertEquals(
+    lineOf("m", { a: undefined, b: "", c: 0, d: false, e: null }, {
+      containerId: "",
+    }),
+    "level=warn msg=m c=0 d=false e=null\n",
+  );
+});
+
+Deno.test("createLog() writes one line, whatever a value holds", async (t) => {
+  const rows: [name: string, value: unknown, written: string][] = [
+    ["a word", "eth0", "eth0"],
+    ["a path", "/run/netns/a:b", "/run/netns/a:b"],
+    ["another script", "größe", "größe"],
+    ["a blank", "a b", '"a b"'],
+    ["a quote", 'a"b', '"a\\"b"'],
+    ["an equals sign", "a=b", '"a=b"'],
+    ["a line feed", "a\nlevel=error", '"a\\nlevel=error"'],
+    ["a carriage return", "a\rb", '"a\\rb"'],
+    ["an escape sequence", "\x1b[31mred", '"\\u001b[31mred"'],
+    ["a NUL", "a\0b", '"a\\u0000b"'],
+    ["an array", ["a", "b"], "a,b"],
+  ];
+  for (const [name, value, written] of rows) {
+    await t.step(name, () => {
+      assertEquals(
+        lineOf("m", { value }),
+        `level=warn msg=m value=${written}\n`,
+      );
+    });
+  }
+});

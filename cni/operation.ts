@@ -1,0 +1,161 @@
+/**
+ * One operation of a plugin: from the configuration to the result.
+ *
+ * @module
+ */
+
+import type { CmdArgs, Command } from "./args.ts";
+import { formatFailure } from "./error.ts";
+import { type Delegate, delegateTo } from "./invoke/delegate.ts";
+import type { DispatchInput, DispatchOutput } from "./invoke/invoker.ts";
+import { decode, decodeLeniently } from "./json.ts";
+import { createLog, type Log } from "./log.ts";
+import type { Call, Plugin } from "./plugin.ts";
+import {
+  checkNetns,
+  checkVersion,
+  isCommand,
+  readRequest,
+  type Request,
+  unknownCommand,
+} from "./request.ts";
+import type { Result } from "./result.ts";
+import { formatResult, parsePrevResult } from "./result_versions.ts";
+import { Rollback } from "./rollback.ts";
+import {
+  decodeValidAttachments,
+  type NetConf,
+  type ValidAttachment,
+} from "./types.ts";
+import { CURRENT_VERSION, isAtLeast, isSpecVersion } from "./version.ts";
+
+/** From this version on a result can be printed without loss. */
+const LOSSLESS_SINCE = "1.0.0";
+
+/** The name under which each operation of a plugin is called. */
+const OPERATIONS = {
+  ADD: "add",
+  DEL: "del",
+  CHECK: "check",
+  GC: "gc",
+  STATUS: "status",
+} as const satisfies Record<Command, keyof Plugin>;
+
+/** What was found to call, before the configuration is read. */
+export interface CommandCall {
+  readonly plugin: Plugin;
+  /** CNI_COMMAND, whatever it says. */
+  readonly command: string;
+  readonly args: CmdArgs;
+  readonly input: DispatchInput;
+  /** Takes log text. */
+  readonly onStderr: (text: string) => void;
+}
+
+/**
+ * Reads the configuration and runs the operation.
+ *
+ * @returns What is to be printed, and the exit code
+ */
+export async function runCommand(
+  call: CommandCall,
+): Promise<Pick<DispatchOutput, "stdout" | "exitCode">> {
+  let cniVersion: string = CURRENT_VERSION;
+  try {
+    const { plugin, command } = call;
+    const request = readRequest(call.input.stdin);
+    if (isSpecVersion(request.cniVersion)) cniVersion = request.cniVersion;
+    if (!isCommand(command)) throw unknownCommand(command);
+    checkVersion(plugin, command, request.cniVersion);
+    const stdout = await runOperation({ ...call, command, request });
+    return { stdout, exitCode: 0 };
+  } catch (error) {
+    return formatFailure(error, cniVersion);
+  }
+}
+
+/** All that one operation needs. */
+interface Run extends CommandCall {
+  readonly command: Command;
+  readonly request: Request;
+}
+
+async function runOperation(run: Run): Promise<string> {
+  const { plugin, command, args, input, request } = run;
+  // On ADD before anything is done, so that stdout never holds a result and an
+  // error; on DEL afterwards, for what can be cleaned up shall be.
+  if (command === "ADD") checkNetns(args, input.hostNetns);
+  const call = await createCall(run);
+  const result = await plugin[OPERATIONS[command]]?.(call);
+  if (command === "DEL") checkNetns(args, input.hostNetns);
+  if (command !== "ADD" || !result) return "";
+  // No runtime can use what it cannot be told of: then nothing may stay.
+  await using rollback = new Rollback(call.log);
+  rollback.onFailure("undo ADD", () => plugin.del?.(call));
+  const stdout = formatResult(result, request.cniVersion);
+  rollback.commit();
+  if (isAtLeast(request.cniVersion, LOSSLESS_SINCE)) input.onResult?.(result);
+  return stdout;
+}
+
+async function createCall(run: Run): Promise<Call> {
+  const { plugin, command, args, request, input, onStderr } = run;
+  const { name: network, cniVersion, bytes: stdin } = request;
+  const { env, invoker, hostNetns } = input;
+  const log = createLog({
+    plugin: plugin.name,
+    command,
+    containerId: args.containerId,
+    ifName: args.ifName,
+    network,
+  }, onStderr);
+  const config = await decodeConfig(run, log);
+  const delegate = (type: string): Delegate =>
+    delegateTo(type, {
+      invoker,
+      env,
+      stdin,
+      cniVersion,
+      hostNetns,
+      log,
+      onStderr,
+    });
+  let prevResult: { readonly value: Result | undefined } | undefined;
+  return {
+    command,
+    args,
+    config,
+    network,
+    cniVersion,
+    hostNetns,
+    log,
+    delegate,
+    get prevResult(): Result | undefined {
+      prevResult ??= { value: parsePrevResult({ ...config, cniVersion }) };
+      return prevResult.value;
+    },
+    get validAttachments(): readonly ValidAttachment[] | undefined {
+      return decodeValidAttachments(request.document);
+    },
+    get ipam(): Delegate {
+      return delegate(config.ipam?.type ?? "");
+    },
+  };
+}
+
+/** On tear-down a key that cannot be read is done without: ADD would have refused it. */
+async function decodeConfig(
+  { plugin, command, request }: Run,
+  log: Log,
+): Promise<NetConf> {
+  const schema = await plugin.configSchema();
+  const what = "network configuration";
+  return command === "DEL" || command === "GC"
+    ? decodeLeniently(
+      schema,
+      request.document,
+      what,
+      (problem) => log.warn("Ignoring a configuration key", { problem }),
+    )
+    : decode(schema, request.document, what);
+}

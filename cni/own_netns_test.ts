@@ -1,0 +1,37 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { readCmdArgs } from "./args.ts";
+import { CniError, ErrorCode } from "./error.ts";
+import { isOwnNetns } from "./own_netns.ts";
+
+/** What is compared are files: any will do. */
+const OWN = "/proc/self/ns/net";
+const OTHER = "/proc/self/ns/mnt";
+
+Deno.test("isOwnNetns() recognizes the plugin's own namespace", async (t) => {
+  const rows: [
+    name: string,
+    env: Record<string, string>,
+    expected: boolean,
+  ][] = [
+    ["the same path", { CNI_NETNS: OWN }, true],
+    ["another path", { CNI_NETNS: `/proc/${Deno.pid}/ns/net` }, true],
+    ["another namespace", { CNI_NETNS: OTHER }, false],
+    ["a path to nothing", { CNI_NETNS: "/proc/0/ns/net" }, false],
+    ["none", {}, false],
+    ["allowed", { CNI_NETNS: OWN, CNI_NETNS_OVERRIDE: "1" }, false],
+  ];
+  for (const [name, env, expected] of rows) {
+    await t.step(name, () => {
+      assertEquals(isOwnNetns(readCmdArgs("VERSION", env), OWN), expected);
+    });
+  }
+});
+
+Deno.test("isOwnNetns() needs the plugin's own namespace", () => {
+  const error = assertThrows(
+    () => isOwnNetns(readCmdArgs("VERSION", { CNI_NETNS: OWN }), "/absent"),
+    CniError,
+    `Cannot read the plugin's own network namespace "/absent"`,
+  );
+  assertEquals(error.code, ErrorCode.InvalidNetns);
+});

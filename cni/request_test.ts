@@ -1,0 +1,212 @@
+import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { type Command, COMMANDS, readCmdArgs } from "./args.ts";
+import { CniError } from "./error.ts";
+import type { Plugin } from "./plugin.ts";
+import {
+  checkNetns,
+  checkVersion,
+  isCommand,
+  readRequest,
+  unknownCommand,
+} from "./request.ts";
+import { netConf } from "./types.ts";
+
+const utf8 = new TextEncoder();
+
+/** Runs what must throw; answers what the runtime would be shown. */
+function failureOf(
+  run: () => unknown,
+): { code: number; msg: string; details?: string } {
+  const { cniVersion: _, ...failure } = assertThrows(run, CniError)
+    .toObject("");
+  return failure;
+}
+
+Deno.test("isCommand() knows the commands to the letter", () => {
+  assertEquals(COMMANDS.filter((command) => !isCommand(command)), []);
+  const others = ["VERSION", "NOPE", "add", "ADD ", "", "constructor"];
+  assertEquals(others.filter(isCommand), []);
+});
+
+Deno.test("unknownCommand() has the text that clients compare", () => {
+  assertEquals(
+    unknownCommand("VERSION").toObject("0.1.0").msg,
+    "unknown CNI_COMMAND: VERSION",
+  );
+});
+
+Deno.test("readRequest() reads name and version, and keeps the bytes", async (t) => {
+  const rows: [name: string, stdin: string, cniVersion: string][] = [
+    ["both", `{"name":"net1","cniVersion":"1.0.0"}`, "1.0.0"],
+    ["no version", `{"name":"net1"}`, "0.1.0"],
+    ["an empty version", `{"name":"net1","cniVersion":""}`, "0.1.0"],
+    ["a version of null", `{"name":"net1","cniVersion":null}`, "0.1.0"],
+    ["a version that is none", `{"name":"net1","cniVersion":"x"}`, "x"],
+    ["keys in another case", `{"Name":"net1","CNIVERSION":"1.0.0"}`, "1.0.0"],
+    ["the last of two", `{"name":"%","name":"net1"}`, "0.1.0"],
+    ["white space around it", ` \r\n{"name":"net1"}\t\n`, "0.1.0"],
+    ["unknown keys", `{"name":"net1","__proto__":{"name":"%"}}`, "0.1.0"],
+  ];
+  for (const [name, stdin, cniVersion] of rows) {
+    await t.step(name, () => {
+      const bytes = utf8.encode(stdin);
+      const request = readRequest(() => bytes);
+      assertStrictEquals(request.bytes, bytes);
+      assertEquals(request.document, JSON.parse(stdin));
+      assertEquals([request.name, request.cniVersion], ["net1", cniVersion]);
+    });
+  }
+});
+
+Deno.test("readRequest() refuses what is no configuration", async (t) => {
+  const rows: [name: string, stdin: string | Uint8Array, code: number][] = [
+    ["nothing", "", 6],
+    ["white space", " \n", 6],
+    ["no JSON", "{{{", 6],
+    ["a document cut short", `{"name":"net1"`, 6],
+    ["trailing text", `{"name":"net1"} x`, 6],
+    ["two documents", `{"name":"net1"}{"name":"net1"}`, 6],
+    ["a NUL after it", `{"name":"net1"}\0`, 6],
+    ["a byte order mark", `\ufeff{"name":"net1"}`, 6],
+    ["UTF-16", Uint8Array.of(0xff, 0xfe, 0x7b, 0, 0x7d, 0), 6],
+    ["Latin-1", Uint8Array.of(0x7b, 0x22, 0xfc, 0x22, 0x3a, 0x31, 0x7d), 6],
+    ["an array", `[]`, 6],
+    ["a text", `"net1"`, 6],
+    ["a number", `5`, 6],
+    ["a name of another type", `{"name":5}`, 6],
+    ["a version of another type", `{"name":"net1","cniVersion":1}`, 6],
+    ["null", `null`, 7],
+    ["no name", `{}`, 7],
+    ["an empty name", `{"name":""}`, 7],
+    ["a name of null", `{"name":null}`, 7],
+    ["a malformed name", `{"name":"te%%st"}`, 7],
+    ["a name with a NUL", `{"name":"net1\\u0000"}`, 7],
+  ];
+  for (const [name, stdin, code] of rows) {
+    await t.step(`${name}: ${code}`, () => {
+      const bytes = typeof stdin === "string" ? utf8.encode(stdin) : stdin;
+      const failure = failureOf(() => readRequest(() => bytes));
+      assertEquals(failure.code, code, failure.msg);
+      const start = code === 6
+        ? "error unmarshall network config: "
+        : failure.details === undefined
+        ? "missing network name"
+        : "invalid characters found in network name";
+      assertEquals(failure.msg.slice(0, start.length), start);
+    });
+  }
+});
+
+Deno.test("readRequest() reports that stdin cannot be read", () => {
+  const stdin = (): never => {
+    throw new Error("banana");
+  };
+  assertEquals(failureOf(() => readRequest(stdin)), {
+    code: 5,
+    msg: "error reading from stdin: banana",
+  });
+});
+
+/** A plugin that serves some versions and does nothing. */
+function pluginFor(...versions: string[]): Plugin {
+  return { name: "test", versions, configSchema: () => netConf({}) };
+}
+
+Deno.test("checkVersion() accepts what plugin and command allow", async (t) => {
+  const rows: [Command, config: string, plugin: string[]][] = [
+    ["ADD", "0.1.0", ["0.1.0"]],
+    ["ADD", "9.8.7", ["9.8.7", "10.0.0"]],
+    ["ADD", "1.1.0", ["junk", "1.1.0"]],
+    ["DEL", "0.1.0", ["0.1.0"]],
+    ["CHECK", "0.4.0", ["0.3.0", "0.4.0"]],
+    ["CHECK", "1.1.0", ["1.0.0", "1.1.0"]],
+    ["GC", "1.1.0", ["1.1.0"]],
+    ["STATUS", "1.1.0", ["1.0.0", "1.1.0"]],
+    ["STATUS", "1.1.0", ["1.1.0", "junk"]],
+  ];
+  for (const [command, config, plugin] of rows) {
+    await t.step(`${command} ${config}, plugin serves ${plugin}`, () => {
+      checkVersion(pluginFor(...plugin), command, config);
+    });
+  }
+});
+
+Deno.test("checkVersion() refuses what the plugin does not serve to the letter", async (t) => {
+  const rows: [Command, config: string, plugin: string[], details: string][] = [
+    [
+      "ADD",
+      "0.1.0",
+      ["4.3.2"],
+      'config is "0.1.0", plugin supports ["4.3.2"]',
+    ],
+    [
+      "DEL",
+      "1.1",
+      ["1.0.0", "1.1.0"],
+      'config is "1.1", plugin supports ["1.0.0" "1.1.0"]',
+    ],
+    ["ADD", "1.0.1", ["1.0.0"], 'config is "1.0.1", plugin supports ["1.0.0"]'],
+    ["ADD", "x", [], 'config is "x", plugin supports []'],
+    [
+      "GC",
+      "1.1.0",
+      ["1.2.0"],
+      'config is "1.1.0", plugin supports ["1.2.0"]',
+    ],
+  ];
+  for (const [command, config, plugin, details] of rows) {
+    await t.step(`${command}: ${details}`, () => {
+      assertEquals(
+        failureOf(() => checkVersion(pluginFor(...plugin), command, config)),
+        { code: 1, msg: "incompatible CNI versions", details },
+      );
+    });
+  }
+});
+
+Deno.test("checkVersion() refuses commands that a version does not have", async (t) => {
+  const commands: [Command, below: string, since: string][] = [
+    ["CHECK", "0.3.0", "0.4.0"],
+    ["GC", "1.0.0", "1.1.0"],
+    ["STATUS", "1.0.0", "1.1.0"],
+  ];
+  for (const [command, below, since] of commands) {
+    const refuse = (config: string, ...plugin: string[]): unknown =>
+      failureOf(() => checkVersion(pluginFor(...plugin), command, config));
+    await t.step(`${command}: the configuration's`, () => {
+      assertEquals(refuse(below, below, since), {
+        code: 1,
+        msg: `config version does not allow ${command}`,
+      });
+    });
+    await t.step(`${command}: the plugin's`, () => {
+      assertEquals(refuse(since, "0.1.0", "0.2.0", below), {
+        code: 1,
+        msg: `plugin version does not allow ${command}`,
+      });
+    });
+    await t.step(`${command}: junk in the configuration`, () => {
+      assertEquals(refuse("junk", since), {
+        code: 6,
+        msg: `Cannot parse version "junk"`,
+      });
+    });
+    await t.step(`${command}: junk in the plugin's list`, () => {
+      assertEquals(refuse(since, "junk", since), {
+        code: 6,
+        msg: `Cannot parse version "junk"`,
+      });
+    });
+  }
+});
+
+Deno.test("checkNetns() refuses the plugin's own namespace", () => {
+  const own = "/proc/self/ns/net";
+  const args = readCmdArgs("VERSION", { CNI_NETNS: own });
+  assertEquals(failureOf(() => checkNetns(args, own)), {
+    code: 8,
+    msg: "plugin's netns and netns from CNI_NETNS should not be the same",
+    details: own,
+  });
+  checkNetns(args, "/proc/self/ns/mnt");
+});

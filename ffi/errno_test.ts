@@ -1,0 +1,67 @@
+import { assertEquals } from "@std/assert";
+import { errnoName, isErrno, SyscallError } from "./errno.ts";
+
+// The whole table was compared with glibc's strerrorname_np().
+Deno.test("errnoName() names errors as the kernel's headers do", async (t) => {
+  const rows: [errno: number, name: string][] = [
+    [1, "EPERM"],
+    [2, "ENOENT"],
+    [11, "EAGAIN"],
+    [17, "EEXIST"],
+    [19, "ENODEV"],
+    [22, "EINVAL"],
+    [34, "ERANGE"],
+    [40, "ELOOP"],
+    [42, "ENOMSG"],
+    [57, "EBADSLT"],
+    [59, "EBFONT"],
+    [85, "ERESTART"],
+    [95, "EOPNOTSUPP"],
+    [101, "ENETUNREACH"],
+    [105, "ENOBUFS"],
+    [116, "ESTALE"],
+    [122, "EDQUOT"],
+    [133, "EHWPOISON"],
+  ];
+  for (const [errno, name] of rows) {
+    await t.step(name, () => assertEquals(errnoName(errno), name));
+  }
+});
+
+Deno.test("errnoName() gives the number where there is no name", async (t) => {
+  // 41 and 58 are gaps; 524 is one that the kernel should keep to itself.
+  for (const errno of [0, 41, 58, 134, 524, -1, 1.5]) {
+    await t.step(String(errno), () => {
+      assertEquals(errnoName(errno), `errno ${errno}`);
+    });
+  }
+});
+
+Deno.test("errnoName() knows each name once", () => {
+  const names = Array.from({ length: 133 }, (_, i) => errnoName(i + 1));
+  assertEquals(new Set(names).size, names.length);
+});
+
+Deno.test("SyscallError tells the call, the number's name and the explanation", () => {
+  const plain = new SyscallError("setns", 1);
+  assertEquals(String(plain), "SyscallError: setns: EPERM");
+  assertEquals([plain.syscall, plain.errno], ["setns", "EPERM"]);
+  const explained = new SyscallError("mount", 524, "told so");
+  assertEquals(explained.message, "mount: errno 524: told so");
+});
+
+Deno.test("isErrno() matches errors of the system by name", async (t) => {
+  const missing = new SyscallError("open", 2);
+  const rows: [name: string, error: unknown, names: string[], boolean][] = [
+    ["the name", missing, ["ENOENT"], true],
+    ["one of several", missing, ["ESRCH", "ENOENT"], true],
+    ["another name", missing, ["ESRCH"], false],
+    ["no names", missing, [], false],
+    ["another class of error", new Error("open: ENOENT"), ["ENOENT"], false],
+    ["no error", { errno: "ENOENT" }, ["ENOENT"], false],
+    ["undefined", undefined, ["ENOENT"], false],
+  ];
+  for (const [name, error, names, expected] of rows) {
+    await t.step(name, () => assertEquals(isErrno(error, ...names), expected));
+  }
+});

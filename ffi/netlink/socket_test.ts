@@ -1,0 +1,348 @@
+import {
+  assert,
+  assertEquals,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { ipJson } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { SyscallError } from "../errno.ts";
+import { NetNs } from "../netns.ts";
+import { getAddress, newAddress } from "../rtnl/address_message.ts";
+import { AF_INET } from "../rtnl/constants.ts";
+import type { Link } from "../rtnl/link.ts";
+import { getLink, newLink } from "../rtnl/link_message.ts";
+import { Rtnl } from "../rtnl/mod.ts";
+import { getRoute, newRoute } from "../rtnl/route_message.ts";
+import { NetlinkError } from "./error.ts";
+import { Flag } from "./message.ts";
+import { NetlinkSocket, Protocol } from "./socket.ts";
+
+/** A throw-away host with a cable to its sandbox, and a socket to test. */
+class Fixture implements Disposable {
+  readonly #stack = new DisposableStack();
+  readonly hosts = this.#stack.use(TestHosts.create());
+  readonly rtnl = this.#stack.use(Rtnl.open(this.hosts.host.path));
+  readonly socket = this.#stack.use(
+    NetlinkSocket.open(this.hosts.host, Protocol.Route),
+  );
+  readonly link: Link = this.rtnl.link.addVeth({
+    name: "veth0",
+    peer: { netns: this.hosts.sandbox, name: "eth0" },
+  });
+
+  /** Gives the cable this many addresses. */
+  addAddresses(count: number): void {
+    for (let i = 0; i < count; i++) this.rtnl.address.add(this.addressAt(i));
+  }
+
+  addressAt(i: number): { ifindex: number; address: Cidr } {
+    const first = Ip.parse("10.20.0.0");
+    const address = Cidr.host(first.add(BigInt(i)));
+    return { ifindex: this.link.index, address };
+  }
+
+  /**
+   * Dumps the IPv4 addresses.
+   *
+   * @param onAddress Called between the parts of the dump and within them
+   */
+  dumpAddresses(onAddress: () => void = (): void => {}): Ip[] {
+    const answers: typeof newAddress = {
+      ...newAddress,
+      decode(body): ReturnType<typeof newAddress.decode> {
+        onAddress();
+        return newAddress.decode(body);
+      },
+    };
+    const request = { header: { family: AF_INET } };
+    return this.socket.dump(getAddress, request, answers)
+      .flatMap(({ attributes }) => attributes.local ?? []);
+  }
+
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+  }
+}
+
+/** More addresses than the kernel has read before the first of them is decoded. */
+const LONG_DUMP = 1500;
+
+function unique(ips: readonly Ip[]): number {
+  return new Set(ips.map(String)).size;
+}
+
+Deno.test(
+  requireRoot("NetlinkSocket stays in the namespace where it was opened"),
+  () => {
+    using fixture = new Fixture();
+    const request = { header: {}, attributes: { name: "veth0" } };
+    const [link] = fixture.socket.request(getLink, request, newLink);
+    assertEquals(link?.header.index, fixture.link.index);
+    using sandbox = NetlinkSocket.open(fixture.hosts.sandbox, Protocol.Route);
+    const error = assertThrows(
+      () => sandbox.request(getLink, request, newLink),
+      NetlinkError,
+    );
+    assertEquals(error.errno, "ENODEV");
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "NetlinkSocket.open() throws what the kernel says and leaks nothing",
+  ),
+  () => {
+    using hosts = TestHosts.create();
+    using other = NetNs.open("/proc/self/ns/uts");
+    const rows: [NetNs, number, string][] = [
+      [hosts.host, 31, "socket: EPROTONOSUPPORT"],
+      [other, Protocol.Route, "setns: EINVAL"],
+    ];
+    for (const [netns, protocol, message] of rows) {
+      const error = assertThrows(
+        () => NetlinkSocket.open(netns, protocol),
+        SyscallError,
+      );
+      assertEquals(error.message, message);
+    }
+  },
+);
+
+Deno.test(requireRoot("NetlinkSocket closes once"), () => {
+  using hosts = TestHosts.create();
+  const socket = NetlinkSocket.open(hosts.host, Protocol.Route);
+  socket[Symbol.dispose]();
+  socket[Symbol.dispose]();
+  assertThrows(
+    () => socket.request(getLink, { header: { index: 1 } }),
+    Error,
+    "Cannot use a closed descriptor",
+  );
+});
+
+Deno.test(
+  requireRoot(
+    "NetlinkSocket.request() returns the messages of the wanted kind",
+  ),
+  () => {
+    using fixture = new Fixture();
+    const request = { header: { index: 1 } };
+    const { socket } = fixture;
+    assertEquals(socket.request(getLink, request, newLink).length, 1);
+    assertEquals(socket.request(getLink, request, newAddress), []);
+    assertEquals(socket.request(getLink, request), []);
+  },
+);
+
+Deno.test(
+  requireRoot("NetlinkSocket.request() throws what the kernel explains"),
+  async (t) => {
+    using fixture = new Fixture();
+    const { rtnl, link, socket } = fixture;
+    const ifindex = link.index;
+    rtnl.address.add({ ifindex, address: Cidr.parse("10.1.0.1/24") });
+    const to = (text: string): { destination: Cidr } => ({
+      destination: Cidr.parse(text),
+    });
+    const peer = { netns: fixture.hosts.sandbox, name: "sixteen-letters!" };
+    const rows: [work: () => unknown, message: string][] = [
+      [
+        () =>
+          rtnl.route.add({
+            ...to("10.9.0.0/16"),
+            gateway: Ip.parse("192.0.2.1"),
+          }),
+        "RTM_NEWROUTE: ENETUNREACH: Nexthop has invalid gateway",
+      ],
+      [
+        () => rtnl.route.add({ ...to("10.9.0.1/16"), ifindex }),
+        "RTM_NEWROUTE: EINVAL: Invalid prefix for given prefix length",
+      ],
+      [
+        () =>
+          rtnl.route.add({
+            ...to("10.9.0.0/16"),
+            ifindex,
+            preferredSource: Ip.parse("192.0.2.9"),
+          }),
+        "RTM_NEWROUTE: EINVAL: Invalid prefsrc address",
+      ],
+      [
+        () =>
+          rtnl.route.add({
+            ...to("2001:db8::/48"),
+            gateway: Ip.parse("10.1.0.2"),
+          }),
+        "RTM_NEWROUTE: ERANGE: Attribute failed policy validation (attribute gateway)",
+      ],
+      [
+        () =>
+          rtnl.route.add({
+            ...to("10.9.0.0/16"),
+            gateway: Ip.parse("10.1.0.2"),
+            scope: 254,
+          }),
+        "RTM_NEWROUTE: EINVAL: Route with host scope can not have a gateway",
+      ],
+      [
+        () =>
+          socket.request(newLink, {
+            flags: Flag.Create | Flag.Exclusive,
+            header: {},
+            attributes: { linkInfo: { kind: "nosuchkind" } },
+          }),
+        "RTM_NEWLINK: EOPNOTSUPP: Unknown device type",
+      ],
+      [
+        () => rtnl.link.get("sixteen-letters!"),
+        "RTM_GETLINK: ERANGE: Attribute failed policy validation (attribute name)",
+      ],
+      [
+        () => rtnl.link.addVeth({ name: "veth1", peer }),
+        "RTM_NEWLINK: ERANGE: Attribute failed policy validation (attribute linkInfo.data.peer.name)",
+      ],
+      [
+        () => rtnl.neighbor.del(ifindex, Ip.parse("10.1.0.77")),
+        "RTM_DELNEIGH: ENOENT",
+      ],
+    ];
+    for (const [work, message] of rows) {
+      await t.step(message, () => {
+        assertEquals(assertThrows(work, NetlinkError).message, message);
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot("NetlinkSocket.dump() throws the verdict that ends a dump"),
+  () => {
+    using fixture = new Fixture();
+    const error = assertThrows(
+      () =>
+        fixture.socket.dump(getRoute, {
+          header: { family: AF_INET },
+          attributes: { table: 7777 },
+        }, newRoute),
+      NetlinkError,
+    );
+    assertEquals(error.errno, "ENOENT");
+    assertStringIncludes(error.extAck, "FIB table does not exist");
+  },
+);
+
+Deno.test(requireRoot("NetlinkSocket.dump() lists more than one part"), () => {
+  using fixture = new Fixture();
+  fixture.addAddresses(LONG_DUMP);
+  const ips = fixture.dumpAddresses();
+  const [{ addr_info: expected }] = ipJson(
+    fixture.hosts.host,
+    "-4",
+    "address",
+    "show",
+    "dev",
+    "veth0",
+  );
+  assertEquals(expected.length, LONG_DUMP);
+  // With that of the loopback.
+  assertEquals([ips.length, unique(ips)], [LONG_DUMP + 1, LONG_DUMP + 1]);
+});
+
+Deno.test(
+  requireRoot(
+    "NetlinkSocket.dump() starts again when the list changed under way",
+  ),
+  () => {
+    using fixture = new Fixture();
+    fixture.addAddresses(LONG_DUMP);
+    let decoded = 0;
+    const ips = fixture.dumpAddresses(() => {
+      if (decoded++ === 0) {
+        fixture.rtnl.address.add(fixture.addressAt(LONG_DUMP));
+      }
+    });
+    assert(decoded > LONG_DUMP + 2, "it did not start again");
+    assertEquals([ips.length, unique(ips)], [LONG_DUMP + 2, LONG_DUMP + 2]);
+  },
+);
+
+Deno.test(
+  requireRoot("NetlinkSocket.dump() gives up when the list always changes"),
+  () => {
+    using fixture = new Fixture();
+    fixture.addAddresses(LONG_DUMP);
+    const { ifindex, address } = fixture.addressAt(LONG_DUMP);
+    let decoded = 0;
+    const error = assertThrows(
+      () =>
+        fixture.dumpAddresses(() => {
+          if (decoded++ % 100 !== 0) return;
+          fixture.rtnl.address.add({ ifindex, address });
+          fixture.rtnl.address.del(ifindex, address);
+        }),
+      NetlinkError,
+    );
+    assertEquals(
+      error.message,
+      "RTM_GETADDR: EINTR: the list changed during each of 10 dumps",
+    );
+    assertEquals(fixture.dumpAddresses().length, LONG_DUMP + 1);
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "NetlinkSocket drops late answers to a request that was given up",
+  ),
+  () => {
+    using fixture = new Fixture();
+    fixture.addAddresses(LONG_DUMP);
+    const giveUp = (): void => {
+      throw new RangeError("given up");
+    };
+    for (let round = 0; round < 3; round++) {
+      assertThrows(() => fixture.dumpAddresses(giveUp), RangeError, "given up");
+      const [link] = fixture.socket.request(
+        getLink,
+        { header: { index: fixture.link.index } },
+        newLink,
+      );
+      assertEquals(link?.attributes.name, "veth0");
+      assertThrows(() => fixture.dumpAddresses(giveUp), RangeError, "given up");
+      assertEquals(unique(fixture.dumpAddresses()), LONG_DUMP + 1);
+    }
+  },
+);
+
+Deno.test(
+  requireRoot("NetlinkSocket receives a reply that is larger than its buffer"),
+  () => {
+    using fixture = new Fixture();
+    const { rtnl, link, socket } = fixture;
+    rtnl.address.add({
+      ifindex: link.index,
+      address: Cidr.parse("10.20.0.1/16"),
+    });
+    // One message cannot be split: these next hops take 64 000 bytes.
+    const multipath = Array.from({ length: 4000 }, (_, i) => ({
+      header: { length: 0, flags: 0, hops: 0, ifindex: link.index },
+      attributes: { gateway: Ip.parse("10.20.0.2").add(BigInt(i)) },
+    }));
+    const answers = socket.request(newRoute, {
+      flags: Flag.Create | Flag.Exclusive | Flag.Echo,
+      header: { family: AF_INET, destinationLength: 16, table: 254, type: 1 },
+      attributes: { destination: Ip.parse("10.90.0.0"), multipath },
+    }, newRoute);
+    const gateways = answers[0]?.attributes.multipath?.map((
+      { attributes: { gateway } },
+    ) => String(gateway));
+    assertEquals(
+      gateways,
+      multipath.map(({ attributes: { gateway } }) => String(gateway)),
+    );
+  },
+);

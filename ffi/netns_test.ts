@@ -1,0 +1,261 @@
+import {
+  assert,
+  assertEquals,
+  assertNotEquals,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import {
+  canUseNetns,
+  ignoreUnless,
+  requireRoot,
+} from "../tests/_harness/capabilities.ts";
+import { ipJson } from "../tests/_harness/ip_json.ts";
+import { TestHosts } from "../tests/_harness/test_hosts.ts";
+import { SyscallError } from "./errno.ts";
+import {
+  CURRENT_NETNS,
+  inNetns,
+  isMissingNetns,
+  NetNs,
+  unbindNetNs,
+} from "./netns.ts";
+
+/** Names the namespace of this thread, as `net:[4026531840]`. */
+function currentName(): string {
+  return Deno.readLinkSync(CURRENT_NETNS);
+}
+
+/** Names an open namespace. */
+function nameOf(netns: NetNs): string {
+  return Deno.readLinkSync(`/proc/self/fd/${netns.fd}`);
+}
+
+/** Lists the links of a namespace. */
+function namesOfLinks(netns: NetNs): string[] {
+  return ipJson(netns, "link").map(({ ifname }: { ifname: string }) => ifname);
+}
+
+Deno.test("NetNs.current() opens the namespace of this thread", () => {
+  using current = NetNs.current();
+  assertEquals(nameOf(current), currentName());
+  assertEquals(current.path, CURRENT_NETNS);
+});
+
+Deno.test("NetNs closes its descriptor once", () => {
+  const current = NetNs.current();
+  const { fd } = current;
+  current[Symbol.dispose]();
+  assertThrows(() => Deno.readLinkSync(`/proc/self/fd/${fd}`));
+  current[Symbol.dispose]();
+  assertThrows(() => current.fd, Error, "Cannot use a closed descriptor");
+});
+
+Deno.test(
+  requireRoot("NetNs.create() makes a namespace and stays outside"),
+  () => {
+    const before = currentName();
+    using created = NetNs.create();
+    assertEquals(currentName(), before);
+    assertNotEquals(nameOf(created), before);
+    assertEquals(namesOfLinks(created), ["lo"]);
+  },
+);
+
+Deno.test(requireRoot("NetNs.create() gives the namespace a path"), () => {
+  using created = NetNs.create();
+  using again = NetNs.open(created.path);
+  assertEquals(nameOf(again), nameOf(created));
+});
+
+Deno.test(requireRoot("inNetns() works inside and returns"), () => {
+  using hosts = TestHosts.create();
+  const before = currentName();
+  const inside = inNetns(hosts.host, currentName);
+  assertEquals(inside, nameOf(hosts.host));
+  assertEquals(currentName(), before);
+});
+
+Deno.test(requireRoot("inNetns() returns when the work throws"), () => {
+  using hosts = TestHosts.create();
+  const before = currentName();
+  const error = new Error("from inside");
+  const thrown = assertThrows(() =>
+    inNetns(hosts.host, () => {
+      throw error;
+    })
+  );
+  assertEquals(thrown, error);
+  assertEquals(currentName(), before);
+});
+
+Deno.test(requireRoot("inNetns() nests"), () => {
+  using hosts = TestHosts.create();
+  const names = inNetns(hosts.host, () => {
+    const inner = inNetns(hosts.sandbox, currentName);
+    return [inner, currentName()];
+  });
+  assertEquals(names, [nameOf(hosts.sandbox), nameOf(hosts.host)]);
+});
+
+Deno.test(requireRoot("inNetns() leaves descriptors as they were"), () => {
+  using hosts = TestHosts.create();
+  const count = (): number => [...Deno.readDirSync("/proc/self/fd")].length;
+  const before = count();
+  for (let i = 0; i < 100; i++) inNetns(hosts.host, () => {});
+  assertEquals(count(), before);
+});
+
+Deno.test("inNetns() refuses asynchronous work when it is compiled", () => {
+  const later = async (): Promise<number> => await Promise.resolve(1);
+  const thenable = (): PromiseLike<number> => Promise.resolve(1);
+  const refused = (netns: NetNs): unknown[] => [
+    // @ts-expect-error -- an async function returns before its work is done
+    inNetns(netns, later),
+    // @ts-expect-error -- whatever has then()
+    inNetns(netns, thenable),
+  ];
+  const accepted = (netns: NetNs): number => inNetns(netns, () => 1);
+  assertEquals([refused.length, accepted.length], [1, 1]);
+});
+
+/** Runs a command as root of a new user namespace. */
+function runAsOtherRoot(name: string, ...args: string[]): Deno.CommandOutput {
+  return new Deno.Command("unshare", {
+    args: ["--user", "--map-root-user", name, ...args],
+  }).outputSync();
+}
+
+const userns = ignoreUnless(
+  canUseNetns && runAsOtherRoot("true").success,
+  "needs root and user namespaces",
+);
+
+Deno.test({
+  name: `inNetns() says so when the thread cannot return${userns.suffix}`,
+  ignore: userns.ignore,
+  fn(): void {
+    // Root of a user namespace may leave the machine's network, but not enter it.
+    const module = new URL("netns.ts", import.meta.url);
+    const script = `import { NetNs } from "${module}";
+      try { NetNs.create(); } catch (error) { console.log(error.name, error.cause.message); }`;
+    const { stdout, stderr } = runAsOtherRoot(
+      Deno.execPath(),
+      "eval",
+      "--no-config",
+      script,
+    );
+    const output = new TextDecoder().decode(stdout);
+    assertEquals(
+      output,
+      "StrandedThreadError setns: EPERM\n",
+      new TextDecoder().decode(stderr),
+    );
+  },
+});
+
+/** Returns what opening and entering a path throws. */
+function enter(path: string): unknown {
+  try {
+    using netns = NetNs.open(path);
+    inNetns(netns, () => {});
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+/** Makes an empty file. */
+function makeFile({ folder }: TestHosts): string {
+  const path = `${folder}/netns`;
+  Deno.writeTextFileSync(path, "");
+  return path;
+}
+
+/** Returns the number of a process that has ended. */
+function deadPid(): string {
+  const { stdout } = new Deno.Command("sh", { args: ["-c", "echo $$"] })
+    .outputSync();
+  return new TextDecoder().decode(stdout).trim();
+}
+
+Deno.test(
+  requireRoot("isMissingNetns() knows how namespaces are missing"),
+  async (t) => {
+    using hosts = TestHosts.create();
+    const plainFile = makeFile(hosts);
+    const rows: [name: string, path: string, error: string][] = [
+      ["no such path", `${hosts.folder}/none`, "open: ENOENT"],
+      ["a process that has ended", `/proc/${deadPid()}/ns/net`, "open: ENOENT"],
+      ["a path through a file", `${plainFile}/net`, "open: ENOTDIR"],
+      ["the file a namespace was mounted on", plainFile, "setns: EINVAL"],
+      ["a folder", hosts.folder, "setns: EINVAL"],
+      // There is a namespace, but nothing of a network is in it to be cleaned up.
+      ["a namespace of another kind", "/proc/self/ns/uts", "setns: EINVAL"],
+    ];
+    for (const [name, path, message] of rows) {
+      await t.step(name, () => {
+        const error = enter(path);
+        assert(error instanceof SyscallError, String(error));
+        assertEquals(error.message, message);
+        assertEquals(isMissingNetns(error), true);
+      });
+    }
+    await t.step("a namespace", () => {
+      assertEquals(enter(hosts.sandbox.path), undefined);
+    });
+  },
+);
+
+Deno.test("isMissingNetns() is false for anything else", async (t) => {
+  const rows: [name: string, error: unknown][] = [
+    ["open: EACCES", new SyscallError("open", 13)],
+    ["open: EMFILE", new SyscallError("open", 24)],
+    ["setns: EPERM", new SyscallError("setns", 1)],
+    ["setns: ENOENT", new SyscallError("setns", 2)],
+    ["mount: EINVAL", new SyscallError("mount", 22)],
+    ["other class", new Error("open: ENOENT")],
+    ["undefined", undefined],
+  ];
+  for (const [name, error] of rows) {
+    await t.step(name, () => assertEquals(isMissingNetns(error), false));
+  }
+});
+
+Deno.test(requireRoot("NetNs.bindTo() keeps a namespace by a path"), () => {
+  using hosts = TestHosts.create();
+  const path = makeFile(hosts);
+  let name: string;
+  {
+    using created = NetNs.create();
+    created.bindTo(path);
+    name = nameOf(created);
+  }
+  try {
+    using opened = NetNs.open(path);
+    assertEquals(inNetns(opened, currentName), name);
+  } finally {
+    unbindNetNs(path);
+  }
+  assertEquals(Deno.statSync(path).size, 0);
+  assertEquals(isMissingNetns(enter(path)), true);
+});
+
+Deno.test(
+  requireRoot("NetNs.bindTo() and unbindNetNs() say what is wrong"),
+  () => {
+    using hosts = TestHosts.create();
+    const none = `${hosts.folder}/none`;
+    const message = (work: () => void): string =>
+      assertThrows(work, SyscallError).message;
+    assertStringIncludes(
+      message(() => hosts.host.bindTo(none)),
+      "mount: ENOENT",
+    );
+    assertStringIncludes(message(() => unbindNetNs(none)), "umount2: ENOENT");
+    assertStringIncludes(
+      message(() => unbindNetNs(hosts.folder)),
+      "umount2: EINVAL",
+    );
+  },
+);

@@ -1,0 +1,210 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { Mac } from "../../net/mac.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { NetlinkError } from "../netlink/error.ts";
+import type { NetNs } from "../netns.ts";
+import { Rtnl } from "./mod.ts";
+
+/** Returns what `ip` says of one link. */
+// deno-lint-ignore no-explicit-any -- tests look into it as they please
+function show(netns: NetNs, name: string): any {
+  return ipJson(netns, "link", "show", "dev", name)[0];
+}
+
+function namesOf(netns: NetNs): string[] {
+  return ipJson(netns, "link").map(({ ifname }: { ifname: string }) => ifname);
+}
+
+function errnoOf(work: () => unknown): string {
+  return assertThrows(work, NetlinkError).errno;
+}
+
+Deno.test(
+  requireRoot("LinkRequests.addVeth() makes both ends where they belong"),
+  () => {
+    using hosts = TestHosts.create();
+    const { host, sandbox } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    const mac = Mac.parse("0a:58:0a:01:02:03");
+    const link = rtnl.link.addVeth({
+      name: "veth0",
+      mtu: 1400,
+      peer: { netns: sandbox, name: "eth0", mac },
+    });
+    const [outer, inner] = [show(host, "veth0"), show(sandbox, "eth0")];
+    assertEquals(link, {
+      index: outer.ifindex,
+      name: "veth0",
+      kind: "veth",
+      mac: Mac.parse(outer.address),
+      mtu: 1400,
+      isUp: true,
+      linkIndex: inner.ifindex,
+      masterIndex: undefined,
+      alias: undefined,
+    });
+    assertEquals(inner.address, String(mac));
+    assertEquals([outer.flags.includes("UP"), inner.flags.includes("UP")], [
+      true,
+      false,
+    ]);
+    for (const end of [outer, inner]) {
+      assertEquals([end.mtu, end.linkinfo.info_kind], [1400, "veth"]);
+      assertEquals([end.num_tx_queues, end.num_rx_queues], [1, 1]);
+    }
+    assertEquals([namesOf(host), namesOf(sandbox)], [
+      ["lo", "veth0"],
+      ["lo", "eth0"],
+    ]);
+  },
+);
+
+Deno.test(
+  requireRoot("LinkRequests.addVeth() leaves MTU and MAC to the kernel"),
+  () => {
+    using hosts = TestHosts.create();
+    const { host, sandbox } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    const peer = { netns: sandbox, name: "eth0", mac: undefined };
+    const link = rtnl.link.addVeth({ name: "veth0", mtu: undefined, peer });
+    const { address, mtu } = show(sandbox, "eth0");
+    assertEquals([link.mtu, mtu], [1500, 1500]);
+    assert(Mac.parse(address).isLocallyAdministered);
+  },
+);
+
+Deno.test(
+  requireRoot("LinkRequests.addVeth() makes both ends in one namespace"),
+  () => {
+    using hosts = TestHosts.create();
+    using rtnl = Rtnl.open(hosts.host.path);
+    const peer = { netns: hosts.host, name: "veth1" };
+    const link = rtnl.link.addVeth({ name: "veth0", peer });
+    assertEquals(link.name, "veth0");
+    assertEquals(link.linkIndex, rtnl.link.get("veth1").index);
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "LinkRequests.addVeth() refuses names that are taken, at either end",
+  ),
+  async (t) => {
+    using hosts = TestHosts.create();
+    const { host, sandbox } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    rtnl.link.addVeth({
+      name: "veth0",
+      peer: { netns: sandbox, name: "eth0" },
+    });
+    const rows: [name: string, peer: string][] = [
+      ["veth0", "eth1"],
+      ["veth1", "eth0"],
+      ["veth0", "eth0"],
+    ];
+    for (const [name, peer] of rows) {
+      await t.step(`${name} and ${peer}`, () => {
+        const add = (): unknown =>
+          rtnl.link.addVeth({ name, peer: { netns: sandbox, name: peer } });
+        assertEquals(errnoOf(add), "EEXIST");
+        assertEquals(namesOf(host), ["lo", "veth0"]);
+        assertEquals(namesOf(sandbox), ["lo", "eth0"]);
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot("LinkRequests.get() and find() look up by name and index"),
+  () => {
+    using hosts = TestHosts.create();
+    using rtnl = Rtnl.open(hosts.host.path);
+    const lo = rtnl.link.get("lo");
+    assertEquals([lo.index, lo.kind, lo.mtu, lo.isUp], [1, "", 65536, true]);
+    assertEquals(rtnl.link.get(1), lo);
+    assertEquals(rtnl.link.find(1), lo);
+    assertEquals([rtnl.link.find("none"), rtnl.link.find(999)], [
+      undefined,
+      undefined,
+    ]);
+    assertEquals(errnoOf(() => rtnl.link.get("none")), "ENODEV");
+    assertEquals(errnoOf(() => rtnl.link.get(999)), "ENODEV");
+    // Other refusals are not a missing link.
+    assertEquals(errnoOf(() => rtnl.link.find("x".repeat(16))), "ERANGE");
+  },
+);
+
+Deno.test(requireRoot("LinkRequests.list() lists what ip lists"), () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  runIn(host, "ip", "link", "add", "br0", "type", "bridge");
+  runIn(host, "ip", "link", "set", "br0", "alias", "a bridge");
+  using rtnl = Rtnl.open(host.path);
+  for (const name of ["a", "b", "c.1", "fifteen-letters"]) {
+    rtnl.link.addVeth({ name, peer: { netns: sandbox, name } });
+  }
+  runIn(host, "ip", "link", "set", "dev", "b", "master", "br0", "down");
+  const expected = ipJson(host, "link").map((
+    // deno-lint-ignore no-explicit-any -- as ip prints it
+    link: any,
+  ) => ({
+    index: link.ifindex,
+    name: link.ifname,
+    kind: link.linkinfo?.info_kind ?? "",
+    mac: Mac.parse(link.address),
+    mtu: link.mtu,
+    isUp: link.flags.includes("UP"),
+    linkIndex: link.link_index ?? undefined,
+    masterIndex: link.master && rtnl.link.get(link.master).index,
+    alias: link.ifalias,
+  }));
+  assertEquals(rtnl.link.list(), expected);
+});
+
+Deno.test(
+  requireRoot("LinkRequests.setUp() and setDown() change only that"),
+  () => {
+    using hosts = TestHosts.create();
+    const { host, sandbox } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    const peer = { netns: sandbox, name: "eth0" };
+    const { index } = rtnl.link.addVeth({ name: "veth0", peer });
+    runIn(host, "ip", "link", "set", "veth0", "promisc", "on");
+    const flags = (): string[] =>
+      show(host, "veth0").flags
+        .filter((flag: string) => ["UP", "PROMISC"].includes(flag)).sort();
+    rtnl.link.setDown(index);
+    assertEquals(flags(), ["PROMISC"]);
+    rtnl.link.setDown(index);
+    rtnl.link.setUp(index);
+    assertEquals(flags(), ["PROMISC", "UP"]);
+    assertEquals(errnoOf(() => rtnl.link.setUp(999)), "ENODEV");
+    assertEquals(errnoOf(() => rtnl.link.setDown(999)), "ENODEV");
+  },
+);
+
+Deno.test(
+  requireRoot("LinkRequests.del() and ensureGone() delete by name and index"),
+  () => {
+    using hosts = TestHosts.create();
+    const { host, sandbox } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    const add = (name: string): number =>
+      rtnl.link.addVeth({ name, peer: { netns: sandbox, name } }).index;
+    rtnl.link.del(add("a"));
+    add("b");
+    rtnl.link.del("b");
+    assertEquals(rtnl.link.ensureGone(add("c")), true);
+    add("d");
+    assertEquals(rtnl.link.ensureGone("d"), true);
+    assertEquals([namesOf(host), namesOf(sandbox)], [["lo"], ["lo"]]);
+    for (const link of ["none", 999]) {
+      assertEquals(errnoOf(() => rtnl.link.del(link)), "ENODEV");
+      assertEquals(rtnl.link.ensureGone(link), false);
+    }
+    // Other refusals are not a missing link.
+    assertEquals(errnoOf(() => rtnl.link.ensureGone("lo")), "EOPNOTSUPP");
+  },
+);

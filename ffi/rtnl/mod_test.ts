@@ -1,0 +1,39 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { isMissingNetns } from "../netns.ts";
+import { Rtnl } from "./mod.ts";
+
+Deno.test(
+  requireRoot("Rtnl.open() opens one namespace for all requests"),
+  () => {
+    using hosts = TestHosts.create();
+    using rtnl = Rtnl.open(hosts.sandbox.path);
+    assertEquals(rtnl.netns.path, hosts.sandbox.path);
+    assertEquals(rtnl.link.list().map(({ name }) => name), ["lo"]);
+    assertEquals(rtnl.address.list({ family: 4 }).length, 1);
+    assertEquals(rtnl.route.list(), []);
+    assertEquals(rtnl.neighbor.list({ family: 4 }), []);
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "Rtnl.open() throws where there is no namespace, and leaks nothing",
+  ),
+  () => {
+    using hosts = TestHosts.create();
+    for (const path of [`${hosts.folder}/none`, hosts.folder]) {
+      const error = assertThrows(() => Rtnl.open(path));
+      assertEquals(isMissingNetns(error), true);
+    }
+  },
+);
+
+Deno.test(requireRoot("Rtnl closes once"), () => {
+  using hosts = TestHosts.create();
+  const rtnl = Rtnl.open(hosts.sandbox.path);
+  rtnl[Symbol.dispose]();
+  rtnl[Symbol.dispose]();
+  assertThrows(() => rtnl.link.list(), Error, "Cannot use a closed descriptor");
+});

@@ -1,0 +1,144 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { Ip } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { NetlinkError } from "../netlink/error.ts";
+import { Rtnl } from "./mod.ts";
+
+const IPV4 = Ip.parse("10.1.2.3");
+const IPV6 = Ip.parse("2001:db8::3");
+const MAC = Mac.parse("0a:58:0a:01:02:03");
+const OTHER_MAC = Mac.parse("0a:58:0a:01:02:04");
+
+/** A host with two cables. */
+class Fixture implements Disposable {
+  readonly #stack = new DisposableStack();
+  readonly hosts = this.#stack.use(TestHosts.create());
+  readonly rtnl = this.#stack.use(Rtnl.open(this.hosts.host.path));
+  readonly first: number = this.#addVeth("veth0");
+  readonly second: number = this.#addVeth("veth1");
+
+  #addVeth(name: string): number {
+    const peer = { netns: this.hosts.sandbox, name };
+    return this.rtnl.link.addVeth({ name, peer }).index;
+  }
+
+  /** Lists what `ip` says of the permanent neighbours. */
+  show(): string[] {
+    const { host } = this.hosts;
+    return ipJson(host, "neighbor", "show", "nud", "permanent").map((
+      // deno-lint-ignore no-explicit-any -- as ip prints it
+      { dst, dev, lladdr, state }: any,
+    ) => `${dst} ${dev} ${lladdr} ${state}`).sort();
+  }
+
+  errnoOf(work: () => void): string {
+    return assertThrows(work, NetlinkError).errno;
+  }
+
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+  }
+}
+
+Deno.test(
+  requireRoot("NeighborRequests.replace() configures neighbours for good"),
+  () => {
+    using fixture = new Fixture();
+    const { neighbor } = fixture.rtnl;
+    neighbor.replace(fixture.first, IPV4, OTHER_MAC);
+    neighbor.replace(fixture.first, IPV4, MAC);
+    neighbor.replace(fixture.second, IPV4, OTHER_MAC);
+    neighbor.replace(fixture.second, IPV6, MAC);
+    assertEquals(fixture.show(), [
+      `10.1.2.3 veth0 ${MAC} PERMANENT`,
+      `10.1.2.3 veth1 ${OTHER_MAC} PERMANENT`,
+      `2001:db8::3 veth1 ${MAC} PERMANENT`,
+    ]);
+  },
+);
+
+Deno.test(
+  requireRoot("NeighborRequests.del() forgets that neighbour alone"),
+  () => {
+    using fixture = new Fixture();
+    const { neighbor } = fixture.rtnl;
+    for (const ip of [IPV4, IPV6]) {
+      for (const ifindex of [fixture.first, fixture.second]) {
+        neighbor.replace(ifindex, ip, MAC);
+      }
+      neighbor.del(fixture.first, ip);
+      assertEquals(
+        fixture.errnoOf(() => neighbor.del(fixture.first, ip)),
+        "ENOENT",
+      );
+    }
+    assertEquals(fixture.show(), [
+      `10.1.2.3 veth1 ${MAC} PERMANENT`,
+      `2001:db8::3 veth1 ${MAC} PERMANENT`,
+    ]);
+  },
+);
+
+Deno.test(
+  requireRoot("NeighborRequests.list() lists by link and family"),
+  () => {
+    using fixture = new Fixture();
+    const { rtnl: { neighbor }, hosts, first, second } = fixture;
+    neighbor.replace(first, IPV4, MAC);
+    neighbor.replace(second, IPV6, MAC);
+    const stale = ["10.1.2.9", "dev", "veth0", "lladdr", String(OTHER_MAC)];
+    runIn(hosts.host, "ip", "neighbor", "add", ...stale, "nud", "stale");
+    const list = (filter?: Parameters<typeof neighbor.list>[0]): string[] =>
+      neighbor.list(filter)
+        // The kernel adds those of IPv6 multicast by itself.
+        .filter(({ ip }) => !ip.isMulticast)
+        .map(({ ifindex, ip, mac, isPermanent }) =>
+          [ifindex, ip, mac, isPermanent].join(" ")
+        ).sort();
+    const permanent = `${first} ${IPV4} ${MAC} true`;
+    const temporary = `${first} 10.1.2.9 ${OTHER_MAC} false`;
+    const other = `${second} ${IPV6} ${MAC} true`;
+    assertEquals(list(), [temporary, permanent, other].sort());
+    assertEquals(list({ ifindex: first }), [temporary, permanent].sort());
+    assertEquals(list({ family: 6 }), [other]);
+    assertEquals(list({ family: 6, ifindex: first }), []);
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "NeighborRequests.list() has no MAC of a neighbour that is asked for",
+  ),
+  () => {
+    using fixture = new Fixture();
+    const { rtnl: { neighbor }, hosts, first } = fixture;
+    runIn(
+      hosts.host,
+      "ip",
+      "neighbor",
+      "add",
+      String(IPV4),
+      "dev",
+      "veth0",
+      "nud",
+      "incomplete",
+    );
+    assertEquals(neighbor.list({ ifindex: first, family: 4 }), [
+      { ifindex: first, ip: IPV4, mac: undefined, isPermanent: false },
+    ]);
+  },
+);
+
+Deno.test(requireRoot("NeighborRequests throws what the kernel says"), () => {
+  using fixture = new Fixture();
+  const { neighbor } = fixture.rtnl;
+  const errnos = [
+    () => neighbor.replace(999, IPV4, MAC),
+    () => neighbor.del(999, IPV4),
+    () => neighbor.del(fixture.first, IPV6),
+  ].map(fixture.errnoOf);
+  assertEquals(errnos, ["ENODEV", "ENODEV", "ENOENT"]);
+});

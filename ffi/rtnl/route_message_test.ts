@@ -1,0 +1,125 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { Ip } from "../../net/ip.ts";
+import {
+  assertDecodeIsTotal,
+  assertLayout,
+  assertRoundTrip,
+  maybe,
+  randomBelow,
+  randomIp,
+} from "../../tests/_harness/codecs.ts";
+import { delRoute, getRoute, newRoute } from "./route_message.ts";
+
+type RouteBody = Parameters<typeof newRoute.encode>[0];
+type NextHop = NonNullable<
+  NonNullable<RouteBody["attributes"]>["multipath"]
+>[number];
+
+/** The length is what the kernel would say it is. */
+function randomNextHop(): NextHop {
+  const gateway = maybe("gateway", randomIp);
+  const size = gateway.gateway === undefined
+    ? 0
+    : 4 + gateway.gateway.toBytes().length;
+  return {
+    header: {
+      length: 8 + size,
+      flags: randomBelow(2 ** 8),
+      hops: randomBelow(2 ** 8),
+      ifindex: randomBelow(2 ** 31),
+    },
+    attributes: gateway,
+  };
+}
+
+function randomRoute(): RouteBody {
+  const word = (): number => randomBelow(2 ** 32);
+  return {
+    header: {
+      family: randomBelow(2 ** 8),
+      destinationLength: randomBelow(129),
+      sourceLength: randomBelow(129),
+      tos: randomBelow(2 ** 8),
+      table: randomBelow(2 ** 8),
+      protocol: randomBelow(2 ** 8),
+      scope: randomBelow(2 ** 8),
+      type: randomBelow(2 ** 8),
+      flags: word(),
+    },
+    attributes: {
+      ...maybe("destination", randomIp),
+      ...maybe("oif", word),
+      ...maybe("gateway", randomIp),
+      ...maybe("priority", word),
+      ...maybe("preferredSource", randomIp),
+      ...maybe("metrics", () => ({
+        ...maybe("mtu", word),
+        ...maybe("advmss", word),
+      })),
+      ...maybe(
+        "multipath",
+        () => Array.from({ length: randomBelow(4) }, randomNextHop),
+      ),
+      ...maybe("table", word),
+    },
+  };
+}
+
+// Offsets and sizes as gcc reports them.
+Deno.test("the header of route messages is laid out as struct rtmsg", () => {
+  assertEquals(newRoute.encode({ header: {} }).length, 12);
+  assertLayout((header) => newRoute.encode({ header }), {
+    family: [0, 1],
+    destinationLength: [1, 1],
+    sourceLength: [2, 1],
+    tos: [3, 1],
+    table: [4, 1],
+    protocol: [5, 1],
+    scope: [6, 1],
+    type: [7, 1],
+    flags: [8, 4],
+  });
+});
+
+Deno.test("route messages have the kernel's numbers", () => {
+  const messages = [newRoute, delRoute, getRoute];
+  assertEquals(messages.map(({ name, type }) => [name, type]), [
+    ["RTM_NEWROUTE", 24],
+    ["RTM_DELROUTE", 25],
+    ["RTM_GETROUTE", 26],
+  ]);
+});
+
+Deno.test("next hops are laid out as struct rtnexthop, each with its length", () => {
+  const gateway = Ip.parse("10.1.2.3");
+  const header = { length: 0, flags: 4, hops: 2, ifindex: 7 };
+  const bytes = newRoute.encode({
+    header: {},
+    attributes: {
+      multipath: [
+        { header, attributes: {} },
+        { header, attributes: { gateway } },
+      ],
+    },
+  });
+  const hex = "1c000900" + "08000402" + "07000000" +
+    "10000402" + "07000000" + "08000500" + "0a010203";
+  assertEquals(bytes.subarray(12).toHex(), hex);
+});
+
+Deno.test("next hops refuse a length that would never end", () => {
+  const hex = "00".repeat(12) + "0c000900" + "00000000" + "07000000";
+  assertThrows(
+    () => newRoute.decode(Uint8Array.fromHex(hex)),
+    RangeError,
+    "Cannot decode a next hop of 0 bytes where 8 are left",
+  );
+});
+
+Deno.test("route messages return any values unharmed", () => {
+  assertRoundTrip(newRoute, randomRoute);
+});
+
+Deno.test("decoding route messages is safe with any bytes", () => {
+  assertDecodeIsTotal(newRoute.decode, () => newRoute.encode(randomRoute()));
+});

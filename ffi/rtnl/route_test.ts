@@ -1,0 +1,574 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { NetlinkError } from "../netlink/error.ts";
+import { inNetns } from "../netns.ts";
+import { writeSysctl } from "../sysctl.ts";
+import { Rtnl } from "./mod.ts";
+import type { Route, RouteFilter, RouteRequests } from "./route.ts";
+
+/** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
+const RT_SCOPE_LINK = 253;
+
+/** A host with two cables, each with an address of both families. */
+class Fixture implements Disposable {
+  readonly #stack = new DisposableStack();
+  readonly hosts = this.#stack.use(TestHosts.create());
+  readonly rtnl = this.#stack.use(Rtnl.open(this.hosts.host.path));
+  readonly route: RouteRequests = this.rtnl.route;
+  readonly first: number;
+  readonly second: number;
+
+  constructor() {
+    // Link-local addresses and their routes would come later.
+    const key = "net/ipv6/conf/default/addr_gen_mode";
+    inNetns(this.hosts.host, () => writeSysctl(key, "1"));
+    this.first = this.#addVeth("veth0", 0);
+    this.second = this.#addVeth("veth1", 1);
+  }
+
+  #addVeth(name: string, at: number): number {
+    const { sandbox } = this.hosts;
+    const peer = { netns: sandbox, name };
+    const { index } = this.rtnl.link.addVeth({ name, peer });
+    runIn(sandbox, "ip", "link", "set", name, "up");
+    for (const text of [`10.0.${at}.1/24`, `2001:db8:${at}::1/64`]) {
+      const address = Cidr.parse(text);
+      this.rtnl.address.add({ ifindex: index, address });
+    }
+    return index;
+  }
+
+  /** Returns what `ip` says of the routes to a destination, in all tables. */
+  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  show(destination: string): any[] {
+    const family = destination.includes(":") ? "-6" : "-4";
+    return ipJson(this.hosts.host, family, "route", "show", "table", "all")
+      .filter(({ dst, type }: Record<string, string>) =>
+        dst === destination && type === "unicast"
+      );
+  }
+
+  errnoOf(work: () => unknown): string {
+    return assertThrows(work, NetlinkError).errno;
+  }
+
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+  }
+}
+
+/** A route with addresses as text. */
+type RouteText =
+  & Omit<Route, "destination" | "gateway" | "preferredSource">
+  & { destination: string; gateway?: string; preferredSource?: string };
+
+function parseRoute(
+  { destination, gateway, preferredSource, ...rest }: RouteText,
+): Route {
+  return {
+    ...rest,
+    destination: Cidr.parse(destination),
+    gateway: gateway === undefined ? undefined : Ip.parse(gateway),
+    preferredSource: preferredSource === undefined
+      ? undefined
+      : Ip.parse(preferredSource),
+  };
+}
+
+/** Brings what was listed into one line. */
+function format(route: Route): string {
+  const { destination, gateway, ifindex, table } = route;
+  return `${destination} via ${gateway} dev ${ifindex} table ${table}`;
+}
+
+/** Routes, and what `ip` shows of them. */
+const ROUTES: {
+  name: string;
+  route: RouteText;
+  dst: string;
+  expected: Record<string, unknown>;
+}[] = [
+  {
+    name: "IPv4 via a gateway",
+    route: { destination: "10.9.0.0/16", gateway: "10.0.0.2" },
+    dst: "10.9.0.0/16",
+    expected: {
+      gateway: "10.0.0.2",
+      dev: "veth0",
+      protocol: "boot",
+      scope: "global",
+      flags: [],
+      table: "main",
+      metrics: undefined,
+    },
+  },
+  {
+    name: "IPv6 via a gateway",
+    route: { destination: "2001:db8:9::/48", gateway: "2001:db8::2" },
+    dst: "2001:db8:9::/48",
+    expected: {
+      gateway: "2001:db8::2",
+      dev: "veth0",
+      protocol: "boot",
+      metric: 1024,
+      flags: [],
+      table: "main",
+    },
+  },
+  {
+    name: "IPv4 default",
+    route: { destination: "0.0.0.0/0", gateway: "10.0.0.2" },
+    dst: "default",
+    expected: { gateway: "10.0.0.2" },
+  },
+  {
+    name: "IPv4 on the link, with source and scope",
+    route: {
+      destination: "10.9.0.1/32",
+      ifindex: 2,
+      scope: RT_SCOPE_LINK,
+      preferredSource: "10.0.1.1",
+    },
+    dst: "10.9.0.1",
+    expected: {
+      dev: "veth0",
+      gateway: undefined,
+      scope: "link",
+      prefsrc: "10.0.1.1",
+    },
+  },
+  {
+    name: "IPv6 on the link, with source",
+    route: {
+      destination: "2001:db8:9::1/128",
+      ifindex: 2,
+      preferredSource: "2001:db8:1::1",
+    },
+    dst: "2001:db8:9::1",
+    expected: { dev: "veth0", prefsrc: "2001:db8:1::1" },
+  },
+  {
+    name: "IPv4 with metrics and priority",
+    route: {
+      destination: "10.9.0.0/16",
+      gateway: "10.0.0.2",
+      mtu: 1400,
+      advmss: 1360,
+      priority: 50,
+    },
+    dst: "10.9.0.0/16",
+    expected: { metrics: [{ mtu: 1400, advmss: 1360 }], metric: 50 },
+  },
+  {
+    name: "IPv6 with metrics and priority",
+    route: {
+      destination: "2001:db8:9::/48",
+      gateway: "2001:db8::2",
+      mtu: 1400,
+      advmss: 1360,
+      priority: 50,
+    },
+    dst: "2001:db8:9::/48",
+    expected: { metrics: [{ mtu: 1400, advmss: 1360 }], metric: 50 },
+  },
+  {
+    name: "IPv4 in a table of eight bits",
+    route: { destination: "10.9.0.0/16", gateway: "10.0.0.2", table: 255 - 5 },
+    dst: "10.9.0.0/16",
+    expected: { table: "250" },
+  },
+  {
+    name: "IPv4 in a table of more than eight bits",
+    route: { destination: "10.9.0.0/16", gateway: "10.0.0.2", table: 256 },
+    dst: "10.9.0.0/16",
+    expected: { table: "256" },
+  },
+  {
+    name: "IPv6 in the last table",
+    route: {
+      destination: "2001:db8:9::/48",
+      gateway: "2001:db8::2",
+      table: 2 ** 32 - 1,
+    },
+    dst: "2001:db8:9::/48",
+    expected: { table: "4294967295" },
+  },
+  {
+    name: "IPv4 via a gateway that only this route believes in",
+    route: {
+      destination: "10.9.0.0/16",
+      gateway: "192.0.2.1",
+      ifindex: 2,
+      isOnLink: true,
+    },
+    dst: "10.9.0.0/16",
+    expected: { gateway: "192.0.2.1", flags: ["onlink"] },
+  },
+  {
+    name: "IPv6 via a gateway that only this route believes in",
+    route: {
+      destination: "2001:db8:9::/48",
+      gateway: "2001:db8:77::1",
+      ifindex: 2,
+      isOnLink: true,
+    },
+    dst: "2001:db8:9::/48",
+    expected: { gateway: "2001:db8:77::1", flags: ["onlink"] },
+  },
+];
+
+for (const verb of ["add", "append", "replace"] as const) {
+  Deno.test(
+    requireRoot(`RouteRequests.${verb}() makes routes as ip shows them`),
+    async (t) => {
+      for (const { name, route, dst, expected } of ROUTES) {
+        await t.step(name, () => {
+          using fixture = new Fixture();
+          fixture.route[verb](parseRoute(route));
+          const [shown, ...others] = fixture.show(dst);
+          assertEquals(others, []);
+          assertEquals(
+            Object.keys(expected).map((key) => [key, shown?.[key]]),
+            Object.entries(expected),
+          );
+        });
+      }
+    },
+  );
+}
+
+Deno.test(
+  requireRoot("RouteRequests.list() returns what was added"),
+  async (t) => {
+    for (const { name, route } of ROUTES) {
+      await t.step(name, () => {
+        using fixture = new Fixture();
+        const added = parseRoute(route);
+        fixture.route.add(added);
+        const { family } = added.destination;
+        const listed = fixture.route.list({ family, table: added.table ?? 254 })
+          .filter(({ destination }) => destination.equals(added.destination));
+        assertEquals(listed, [{
+          ...added,
+          ifindex: 2,
+          scope: added.scope ?? 0,
+          table: added.table ?? 254,
+          priority: added.priority ?? (family === 6 ? 1024 : undefined),
+          mtu: added.mtu,
+          advmss: added.advmss,
+          isOnLink: added.isOnLink ?? false,
+        }]);
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot("RouteRequests.del() deletes what it is given"),
+  async (t) => {
+    for (const { name, route, dst } of ROUTES) {
+      await t.step(name, () => {
+        using fixture = new Fixture();
+        const added = parseRoute(route);
+        fixture.route.add(added);
+        fixture.route.del(added);
+        assertEquals(fixture.show(dst), []);
+        assertEquals(fixture.errnoOf(() => fixture.route.del(added)), "ESRCH");
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot("RouteRequests.del() leaves routes that differ in what is given"),
+  async (t) => {
+    const rows: [name: string, kept: RouteText, deleted: Partial<RouteText>][] =
+      [
+        ["link", { destination: "10.9.0.0/16", ifindex: 2 }, { ifindex: 3 }],
+        ["table", { destination: "10.9.0.0/16", ifindex: 2 }, { table: 5000 }],
+        ["priority", { destination: "10.9.0.0/16", ifindex: 2, priority: 1 }, {
+          priority: 2,
+        }],
+        ["gateway", { destination: "10.9.0.0/16", gateway: "10.0.0.2" }, {
+          gateway: "10.0.0.3",
+        }],
+        [
+          "scope",
+          { destination: "10.9.0.0/16", ifindex: 2, scope: RT_SCOPE_LINK },
+          { scope: 0 },
+        ],
+        ["gateway of IPv6", {
+          destination: "2001:db8:9::/48",
+          gateway: "2001:db8::2",
+        }, { gateway: "2001:db8::3" }],
+      ];
+    for (const [name, kept, deleted] of rows) {
+      await t.step(name, () => {
+        using fixture = new Fixture();
+        fixture.route.add(parseRoute(kept));
+        const other = parseRoute({ ...kept, ...deleted });
+        assertEquals(fixture.errnoOf(() => fixture.route.del(other)), "ESRCH");
+        assertEquals(fixture.show(kept.destination).length, 1);
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot("RouteRequests.del() matches anything where nothing is given"),
+  async (t) => {
+    const rows: RouteText[] = [
+      {
+        destination: "10.9.0.0/16",
+        ifindex: 2,
+        scope: RT_SCOPE_LINK,
+        priority: 7,
+        mtu: 1400,
+      },
+      { destination: "2001:db8:9::/48", gateway: "2001:db8::2", priority: 7 },
+    ];
+    for (const route of rows) {
+      await t.step(route.destination, () => {
+        using fixture = new Fixture();
+        fixture.route.add(parseRoute(route));
+        fixture.route.del({ destination: Cidr.parse(route.destination) });
+        assertEquals(fixture.show(route.destination), []);
+      });
+    }
+  },
+);
+
+/** Two routes to one destination by different links, as two attachments make them. */
+const RIVALS: [name: string, first: RouteText, second: RouteText][] = [
+  [
+    "IPv4",
+    { destination: "10.9.0.0/16", gateway: "10.0.0.2" },
+    { destination: "10.9.0.0/16", gateway: "10.0.1.2" },
+  ],
+  [
+    "IPv6",
+    { destination: "2001:db8:9::/48", gateway: "2001:db8::2" },
+    { destination: "2001:db8:9::/48", gateway: "2001:db8:1::2" },
+  ],
+];
+
+Deno.test(
+  requireRoot("RouteRequests.add() refuses a destination that has a route"),
+  async (t) => {
+    for (const [name, first, second] of RIVALS) {
+      await t.step(name, () => {
+        using fixture = new Fixture();
+        const { route } = fixture;
+        route.add(parseRoute(first));
+        for (const other of [first, second].map(parseRoute)) {
+          assertEquals(fixture.errnoOf(() => route.add(other)), "EEXIST");
+        }
+        route.add(parseRoute({ ...second, priority: 2000 }));
+        assertEquals(fixture.show(first.destination).length, 2);
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "RouteRequests.replace() takes the place of the route that is there",
+  ),
+  async (t) => {
+    for (const [name, first, second] of RIVALS) {
+      await t.step(name, () => {
+        using fixture = new Fixture();
+        fixture.route.replace(parseRoute(first));
+        fixture.route.replace(parseRoute(second));
+        const [{ gateway, dev }, ...others] = fixture.show(first.destination);
+        assertEquals([gateway, dev], [second.gateway, "veth1"]);
+        assertEquals(others, []);
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "RouteRequests.append() adds beside what is there, and list() has both",
+  ),
+  async (t) => {
+    for (const [name, first, second] of RIVALS) {
+      await t.step(name, () => {
+        using fixture = new Fixture();
+        const { route } = fixture;
+        const both = [first, second].map(parseRoute);
+        for (const one of both) route.append(one);
+        for (const one of both) {
+          assertEquals(fixture.errnoOf(() => route.append(one)), "EEXIST");
+        }
+        const list = (filter?: RouteFilter): string[] =>
+          route.list(filter).map(format)
+            .filter((line) => line.startsWith(first.destination));
+        const lines = [
+          `${first.destination} via ${first.gateway} dev 2 table 254`,
+          `${second.destination} via ${second.gateway} dev 3 table 254`,
+        ];
+        assertEquals(list(), lines);
+        assertEquals(list({ ifindex: fixture.first }), lines.slice(0, 1));
+        assertEquals(list({ ifindex: fixture.second }), lines.slice(1));
+        // Each can be deleted without the other.
+        route.del(parseRoute({ ...first, ifindex: fixture.first }));
+        assertEquals(list(), lines.slice(1));
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "RouteRequests.list() lists each next hop of a route as ip made it",
+  ),
+  () => {
+    using fixture = new Fixture();
+    const { host } = fixture.hosts;
+    const command = "ip route add 10.9.0.0/16 metric 7 mtu 1400 " +
+      "nexthop via 10.0.0.2 dev veth0 weight 3 " +
+      "nexthop via 192.0.2.1 dev veth1 onlink";
+    const [name = "", ...args] = command.split(" ");
+    runIn(host, name, ...args);
+    const shared = {
+      destination: Cidr.parse("10.9.0.0/16"),
+      preferredSource: undefined,
+      scope: 0,
+      table: 254,
+      priority: 7,
+      mtu: 1400,
+      advmss: undefined,
+    };
+    const listed = fixture.route.list({ family: 4 })
+      .filter(({ priority }) => priority === 7);
+    assertEquals(listed, [
+      {
+        ...shared,
+        ifindex: 2,
+        gateway: Ip.parse("10.0.0.2"),
+        isOnLink: false,
+      },
+      { ...shared, ifindex: 3, gateway: Ip.parse("192.0.2.1"), isOnLink: true },
+    ]);
+  },
+);
+
+Deno.test(
+  requireRoot("RouteRequests.list() lists by family, link and table"),
+  async (t) => {
+    using fixture = new Fixture();
+    const { route, first, second } = fixture;
+    for (const table of [100, 5000]) {
+      route.add(
+        parseRoute({ destination: "10.9.0.0/16", ifindex: first, table }),
+      );
+      route.add(
+        parseRoute({ destination: "2001:db8:9::/48", ifindex: second, table }),
+      );
+    }
+    const line = (destination: string, dev: number, table: number): string =>
+      `${destination} via undefined dev ${dev} table ${table}`;
+    const first4 = line("10.0.0.0/24", first, 254);
+    const first6 = line("2001:db8::/64", first, 254);
+    const second4 = line("10.0.1.0/24", second, 254);
+    const second6 = line("2001:db8:1::/64", second, 254);
+    const main = [first4, second4, first6, second6];
+    const [small4, large4] = [100, 5000]
+      .map((table) => line("10.9.0.0/16", first, table)) as [string, string];
+    const [small6, large6] = [100, 5000]
+      .map((table) => line("2001:db8:9::/48", second, table)) as [
+        string,
+        string,
+      ];
+    const rows: [name: string, filter: RouteFilter, expected: string[]][] = [
+      ["main", {}, main],
+      ["a family", { family: 6 }, [first6, second6]],
+      ["a link", { ifindex: first }, [first4, first6]],
+      ["a table", { table: 100 }, [small4, small6]],
+      ["a table of more than eight bits", { table: 5000 }, [large4, large6]],
+      ["a table and a link", { table: 5000, ifindex: second }, [large6]],
+      ["a table that no route was ever in", { table: 7777 }, []],
+      ["the same, by family", { table: 7777, family: 4 }, []],
+      ["any table", { table: "any" }, [
+        ...main,
+        small4,
+        small6,
+        large4,
+        large6,
+      ]],
+      ["any table, by family and link", {
+        table: "any",
+        family: 4,
+        ifindex: first,
+      }, [small4, large4, first4]],
+    ];
+    for (const [name, filter, expected] of rows) {
+      await t.step(name, () => {
+        const lines = route.list(filter).map(format);
+        assertEquals(lines.sort(), [...expected].sort());
+      });
+    }
+    await t.step("a link that is not there", () => {
+      assertEquals(
+        fixture.errnoOf(() => route.list({ ifindex: 999 })),
+        "ENODEV",
+      );
+    });
+  },
+);
+
+Deno.test(requireRoot("RouteRequests.list() lists a thousand routes"), () => {
+  using fixture = new Fixture();
+  const first = Ip.parse("10.64.0.0");
+  for (let i = 0; i < 1000; i++) {
+    const destination = Cidr.host(first.add(BigInt(i)));
+    fixture.route.add({ destination, ifindex: fixture.first });
+  }
+  const destinations = fixture.route.list({ family: 4 })
+    .map(({ destination }) => String(destination));
+  const expected = ipJson(fixture.hosts.host, "-4", "route").map((
+    { dst }: { dst: string },
+  ) => dst.includes("/") ? dst : `${dst}/32`);
+  assertEquals(destinations, expected);
+  assertEquals(new Set(destinations).size, 1002);
+});
+
+Deno.test(
+  requireRoot("RouteRequests throws what the kernel says"),
+  async (t) => {
+    using fixture = new Fixture();
+    const { route, first } = fixture;
+    const rows: [name: string, route: RouteText, errno: string][] = [
+      [
+        "gateway out of reach",
+        { destination: "10.9.0.0/16", gateway: "192.0.2.1" },
+        "ENETUNREACH",
+      ],
+      [
+        "gateway of IPv6 out of reach",
+        { destination: "2001:db8:9::/48", gateway: "2001:db8:77::1" },
+        "EHOSTUNREACH",
+      ],
+      [
+        "host bits",
+        { destination: "10.9.0.1/16", ifindex: first },
+        "EINVAL",
+      ],
+      ["no such link", { destination: "10.9.0.0/16", ifindex: 999 }, "ENODEV"],
+    ];
+    for (const [name, text, errno] of rows) {
+      for (const verb of ["add", "append", "replace"] as const) {
+        await t.step(`${verb}(), ${name}`, () => {
+          const work = (): void => route[verb](parseRoute(text));
+          assertEquals(fixture.errnoOf(work), errno);
+        });
+      }
+    }
+  },
+);

@@ -1,0 +1,50 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { requireRoot } from "../tests/_harness/capabilities.ts";
+import { runIn } from "../tests/_harness/ip_json.ts";
+import { TestHosts } from "../tests/_harness/test_hosts.ts";
+import { inNetns } from "./netns.ts";
+import { Rtnl } from "./rtnl/mod.ts";
+import { ensureSysctl, readSysctl, writeSysctl } from "./sysctl.ts";
+
+/** A parameter that nobody can write, root included. */
+const READ_ONLY = "kernel/ostype";
+
+Deno.test("readSysctl() returns the value without the line's end", () => {
+  assertEquals(readSysctl(READ_ONLY), "Linux");
+});
+
+Deno.test("readSysctl() and writeSysctl() throw if there is no such parameter", () => {
+  const { NotFound } = Deno.errors;
+  assertThrows(() => readSysctl("net/none"), NotFound);
+  assertThrows(() => writeSysctl("net/none", "1"), NotFound);
+  assertThrows(() => ensureSysctl("net/none", "1"), NotFound);
+});
+
+Deno.test("ensureSysctl() writes only another value", () => {
+  ensureSysctl(READ_ONLY, "Linux");
+  assertThrows(() => ensureSysctl(READ_ONLY, "Minix"));
+});
+
+Deno.test(
+  requireRoot("sysctls are those of the namespace, and names may hold dots"),
+  () => {
+    using hosts = TestHosts.create();
+    const { host, sandbox } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    rtnl.link.addVeth({
+      name: "eth0.100",
+      peer: { netns: sandbox, name: "eth0" },
+    });
+    const key = "net/ipv4/conf/eth0.100/forwarding";
+    const read = (): string => runIn(host, "cat", `/proc/sys/${key}`);
+    inNetns(host, () => writeSysctl(key, "1"));
+    assertEquals(read(), "1\n");
+    inNetns(host, () => ensureSysctl(key, "0"));
+    assertEquals(read(), "0\n");
+    assertEquals(inNetns(host, () => readSysctl(key)), "0");
+    assertThrows(
+      () => inNetns(sandbox, () => readSysctl(key)),
+      Deno.errors.NotFound,
+    );
+  },
+);

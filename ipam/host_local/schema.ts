@@ -1,0 +1,51 @@
+/**
+ * The schema of host-local's configuration.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import {
+  cidrSchema,
+  netConf,
+  once,
+  optional,
+  optionalIpSchema,
+  parsedText,
+  routeSchema,
+} from "../../cni/types.ts";
+import { parseRequestedIp } from "./config.ts";
+
+/** Builds the schema of the whole network configuration. */
+export const hostLocalSchema = once(() => {
+  const bounds = {
+    rangeStart: optionalIpSchema(),
+    rangeEnd: optionalIpSchema(),
+    gateway: optionalIpSchema(),
+  };
+  const range = z.looseObject({ ...bounds, subnet: cidrSchema() });
+  const rangeSets = optional(z.array(z.array(range)));
+  const requestedIps = optional(z.array(parsedText(parseRequestedIp)));
+  return netConf({
+    ipam: optional(z.looseObject({
+      ...bounds,
+      type: optional(z.string()),
+      subnet: optional(cidrSchema()),
+      ranges: rangeSets,
+      routes: optional(z.array(routeSchema())),
+      dataDir: optional(z.string()),
+      resolvConf: optional(z.string()),
+    })),
+    args: optional(z.looseObject({
+      cni: optional(z.looseObject({ ips: requestedIps })),
+    })),
+    runtimeConfig: optional(z.looseObject({
+      ips: requestedIps,
+      ipRanges: rangeSets,
+    })),
+  });
+});
+
+/** The decoded configuration. */
+export type HostLocalConfig = SchemaOutput<ReturnType<typeof hostLocalSchema>>;

@@ -1,0 +1,416 @@
+/**
+ * What iproute2 and the kernel said to each other, byte for byte, against our
+ * codecs and our requests. Captured by `scripts/capture_netlink.ts`.
+ *
+ * @module
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import type { Bytes } from "../ffi/libc.ts";
+import { type Rows, splitAttributes } from "../ffi/netlink/attribute.ts";
+import {
+  type Body,
+  Flag,
+  type MessageType,
+  type RawMessage,
+} from "../ffi/netlink/message.ts";
+import type { NetlinkSocket, Request } from "../ffi/netlink/socket.ts";
+import type { Fields } from "../ffi/netlink/struct.ts";
+import type { NetNs } from "../ffi/netns.ts";
+import { AddressRequests } from "../ffi/rtnl/address.ts";
+import { LinkRequests } from "../ffi/rtnl/link.ts";
+import { NeighborRequests } from "../ffi/rtnl/neighbor.ts";
+import { RouteRequests } from "../ffi/rtnl/route.ts";
+import { Cidr } from "../net/cidr.ts";
+import { Ip } from "../net/ip.ts";
+import { Mac } from "../net/mac.ts";
+import type { Golden, GoldenMessage } from "../scripts/capture_netlink.ts";
+import {
+  findMessageType,
+  firstMessage,
+  type Rendering,
+  renderMessage,
+} from "./_harness/netlink_rendering.ts";
+
+const FOLDER = new URL("golden/netlink/", import.meta.url);
+
+function readGolden(name: string): Golden {
+  return JSON.parse(Deno.readTextFileSync(new URL(`${name}.json`, FOLDER)));
+}
+
+/** Lists the names of all golden files. */
+const NAMES = [...Deno.readDirSync(FOLDER)]
+  .map(({ name }) => name.replace(/\.json$/, "")).sort();
+
+function decode({ bytes }: GoldenMessage): RawMessage {
+  return firstMessage(Uint8Array.fromHex(bytes));
+}
+
+Deno.test("the decoder reads what was captured as it was rendered", async (t) => {
+  assert(NAMES.length > 0);
+  for (const name of NAMES) {
+    await t.step(name, () => {
+      const { messages } = readGolden(name);
+      const [request] = messages.map(decode);
+      for (const message of messages) {
+        const rendered = renderMessage(decode(message), request);
+        assertEquals(rendered, message.decoded);
+      }
+    });
+  }
+});
+
+/**
+ * Splits the body of a message into attributes as hex. The flags in the upper
+ * bits of types are left out: the kernel sets them where we have no need to.
+ */
+function attributesOf(body: Bytes, headerSize: number): string[] {
+  return [...splitAttributes(body.subarray(headerSize))]
+    .map(({ type, bytes }) => `${type}:${bytes.toHex()}`);
+}
+
+/** How near the bytes are that we encode to those that we decoded. */
+const RESEMBLANCES = ["identical", "reordered", "equivalent"] as const;
+type Resemblance = typeof RESEMBLANCES[number];
+
+/** Decodes a message and encodes it again, but for what the decoder does not know. */
+function reencode({ type, body }: RawMessage): Resemblance {
+  const codec = findMessageType(type);
+  if (codec === undefined) return "identical";
+  const { header, attributes: { unknown = [], ...attributes } } = codec
+    .decode(body);
+  const encoded = codec.encode({ header, attributes } as Body<Fields, Rows>);
+  assertEquals(codec.decode(encoded), { header, attributes });
+  const { length } = codec.encode({ header });
+  assertEquals(encoded.subarray(0, length), body.subarray(0, length));
+  const dropped = unknown.map(({ type, bytes }) => `${type}:${bytes.toHex()}`);
+  const before = attributesOf(body, length)
+    .filter((attribute) => !dropped.includes(attribute));
+  const after = attributesOf(encoded, length);
+  if (`${before}` === `${after}`) return "identical";
+  const isReordered = `${before.sort()}` === `${after.sort()}`;
+  return isReordered ? "reordered" : "equivalent";
+}
+
+/** Where our bytes are not those that were captured. */
+const NOT_IDENTICAL: Partial<Record<Resemblance, string[]>> = {
+  // We have the order of the numbers; iproute2 and the kernel often another.
+  reordered: [
+    "address_add_ipv4",
+    "address_add_ipv4_noprefixroute",
+    "address_add_ipv6",
+    "address_add_taken",
+    "address_delete",
+    "address_replace",
+    "link_show",
+    "link_show_absent",
+    "route_add_ipv6",
+    "route_add_link_scope",
+    "route_add_metrics_table",
+    "route_add_onlink",
+    "route_append",
+    "route_delete",
+    "route_replace",
+    "route_show_ipv6",
+    "route_show_table",
+  ],
+  equivalent: [
+    // iproute2 ends the name of a kind without NUL.
+    "link_add_veth",
+    "link_add_veth_queues",
+    "link_add_veth_taken",
+    // The decoder does not know the data of this kind.
+    "link_show_bridge",
+  ],
+};
+
+Deno.test("encoding gives back what was captured, but for what is listed", async (t) => {
+  for (const name of NAMES) {
+    await t.step(name, () => {
+      const found = readGolden(name).messages.map(decode).map(reencode);
+      const worst = RESEMBLANCES.findLast((one) => found.includes(one));
+      const expected = RESEMBLANCES
+        .find((one) => NOT_IDENTICAL[one]?.includes(name)) ?? "identical";
+      assertEquals(worst, expected);
+    });
+  }
+});
+
+/** All that can be asked for through one socket. */
+class Requests {
+  readonly link: LinkRequests;
+  readonly address: AddressRequests;
+  readonly route: RouteRequests;
+  readonly neighbor: NeighborRequests;
+
+  constructor(socket: NetlinkSocket) {
+    this.link = new LinkRequests(socket);
+    this.address = new AddressRequests(socket);
+    this.route = new RouteRequests(socket);
+    this.neighbor = new NeighborRequests(socket);
+  }
+}
+
+/** Ends a request that was recorded rather than sent. */
+class Recorded extends Error {
+  readonly rendering: Rendering;
+
+  constructor(rendering: Rendering) {
+    super("Recorded");
+    this.rendering = rendering;
+  }
+}
+
+/** Returns the first request that `work` makes. */
+function record(work: (requests: Requests) => unknown): Rendering {
+  const stopWith = (ownFlags: number) =>
+  (
+    type: MessageType<Fields, Rows>,
+    { flags = 0, ...body }: Request<Fields, Rows>,
+  ): never => {
+    throw new Recorded(renderMessage({
+      type: type.type,
+      flags: flags | ownFlags,
+      sequence: 1,
+      body: type.encode(body),
+    }));
+  };
+  const socket = {
+    request: stopWith(Flag.Request | Flag.Ack),
+    dump: stopWith(Flag.Request | Flag.Dump),
+  };
+  try {
+    work(new Requests(socket as unknown as NetlinkSocket));
+  } catch (error) {
+    if (error instanceof Recorded) return error.rendering;
+    throw error;
+  }
+  throw new Error("Nothing was requested");
+}
+
+/** Lists all leaves of a value by their paths. */
+function leavesOf(value: unknown, path = ""): [path: string, leaf: string][] {
+  if (typeof value !== "object" || value === null) return [[path, `${value}`]];
+  return Object.entries(value).flatMap(([key, part]) =>
+    leavesOf(part, path === "" ? key : `${path}.${key}`)
+  );
+}
+
+/** Lists what differs as `path: theirs → ours`; `-` is absent. */
+function compare(theirs: Rendering, ours: Rendering): string[] {
+  const [their, our] = [theirs, ours].map((one) => new Map(leavesOf(one)));
+  const paths = new Set([...their?.keys() ?? [], ...our?.keys() ?? []]);
+  return [...paths].sort().flatMap((path) => {
+    const [a = "-", b = "-"] = [their?.get(path), our?.get(path)];
+    return a === b ? [] : [`${path}: ${a} → ${b}`];
+  });
+}
+
+/** Stands for the sandbox by the descriptor that iproute2 had of it. */
+const SANDBOX = { fd: 4 } as NetNs;
+const PEER = "attributes.linkInfo.data.peer.attributes";
+/** NLM_F_ECHO: the answer is the new link. */
+const ECHO = "flags: 0x605 → 0x60d";
+
+/** What we ask for in the place of a command, and how our request differs. */
+const EQUIVALENTS: Record<string, {
+  request: (requests: Requests) => unknown;
+  differences: string[];
+}> = {
+  link_add_veth: {
+    request: ({ link }) =>
+      link.addVeth({
+        name: "veth0",
+        mtu: 1400,
+        peer: {
+          netns: SANDBOX,
+          name: "eth0",
+          mac: Mac.parse("0a:58:0a:01:02:03"),
+        },
+      }),
+    differences: [
+      // One queue is made at once; more are made, and then taken away again.
+      `${PEER}.receiveQueues: - → 1`,
+      `${PEER}.transmitQueues: - → 1`,
+      "attributes.receiveQueues: - → 1",
+      "attributes.transmitQueues: - → 1",
+      ECHO,
+    ],
+  },
+  link_add_veth_queues: {
+    request: ({ link }) =>
+      link.addVeth({
+        name: "veth0",
+        peer: { netns: SANDBOX, name: "eth0" },
+      }),
+    differences: [
+      ECHO,
+    ],
+  },
+  link_set_up: { request: ({ link }) => link.setUp(2), differences: [] },
+  link_set_down: { request: ({ link }) => link.setDown(2), differences: [] },
+  link_delete: { request: ({ link }) => link.del(2), differences: [] },
+  link_show: {
+    request: ({ link }) => link.get("veth0"),
+    differences: [
+      // Nothing of virtual functions is asked for.
+      "attributes.extendedMask: 9 → 8",
+      // An acknowledgement tells where the answer ends.
+      "flags: 0x1 → 0x5",
+    ],
+  },
+  address_add_ipv4: {
+    request: ({ address }) =>
+      address.add({ ifindex: 2, address: Cidr.parse("10.1.2.1/24") }),
+    differences: [
+      "attributes.flags: - → 0",
+    ],
+  },
+  address_add_ipv4_noprefixroute: {
+    request: ({ address }) =>
+      address.add({
+        ifindex: 2,
+        address: Cidr.parse("10.1.2.1/32"),
+        noPrefixRoute: true,
+      }),
+    differences: [],
+  },
+  address_add_ipv6: {
+    request: ({ address }) =>
+      address.add({ ifindex: 2, address: Cidr.parse("2001:db8::1/64") }),
+    differences: [
+      // IFA_F_NODAD: eight bits are in the header, all are in the attribute.
+      "attributes.flags: - → 2",
+      "header.flags: 2 → 0",
+    ],
+  },
+  address_replace: {
+    request: ({ address }) =>
+      address.replace({ ifindex: 2, address: Cidr.parse("10.1.2.1/24") }),
+    differences: [
+      "attributes.flags: - → 0",
+    ],
+  },
+  address_delete: {
+    request: ({ address }) => address.del(2, Cidr.parse("10.1.2.1/24")),
+    differences: [],
+  },
+  address_show: {
+    request: ({ address }) => address.list({ ifindex: 2 }),
+    differences: [],
+  },
+  route_add_metrics_table: {
+    request: ({ route }) =>
+      route.add({
+        destination: Cidr.parse("10.9.0.0/16"),
+        gateway: Ip.parse("10.1.2.2"),
+        ifindex: 2,
+        mtu: 1400,
+        advmss: 1360,
+        table: 5000,
+      }),
+    differences: [],
+  },
+  route_add_link_scope: {
+    request: ({ route }) =>
+      route.add({
+        destination: Cidr.parse("10.8.0.1/32"),
+        ifindex: 2,
+        scope: 253,
+        preferredSource: Ip.parse("10.1.2.1"),
+      }),
+    differences: [],
+  },
+  route_add_onlink: {
+    request: ({ route }) =>
+      route.add({
+        destination: Cidr.parse("0.0.0.0/0"),
+        gateway: Ip.parse("192.0.2.1"),
+        ifindex: 2,
+        isOnLink: true,
+        priority: 50,
+      }),
+    differences: [],
+  },
+  route_add_ipv6: {
+    request: ({ route }) =>
+      route.add({
+        destination: Cidr.parse("2001:db8:9::/48"),
+        gateway: Ip.parse("2001:db8::2"),
+        ifindex: 2,
+        mtu: 1400,
+        priority: 50,
+      }),
+    differences: [],
+  },
+  route_append: {
+    request: ({ route }) =>
+      route.append({
+        destination: Cidr.parse("10.9.0.0/16"),
+        gateway: Ip.parse("10.1.2.3"),
+        ifindex: 2,
+      }),
+    differences: [],
+  },
+  route_replace: {
+    request: ({ route }) =>
+      route.replace({
+        destination: Cidr.parse("10.9.0.0/16"),
+        gateway: Ip.parse("10.1.2.3"),
+        ifindex: 2,
+      }),
+    differences: [],
+  },
+  route_delete: {
+    request: ({ route }) =>
+      route.del({
+        destination: Cidr.parse("10.9.0.0/16"),
+        gateway: Ip.parse("10.1.2.2"),
+        ifindex: 2,
+        table: 5000,
+      }),
+    differences: [],
+  },
+  route_show_table: {
+    request: ({ route }) => route.list({ family: 4, table: 5000 }),
+    differences: [],
+  },
+  route_show_ipv6: {
+    request: ({ route }) => route.list({ family: 6, table: 5000 }),
+    differences: [],
+  },
+  neighbor_replace: {
+    request: ({ neighbor }) =>
+      neighbor.replace(
+        2,
+        Ip.parse("10.1.2.2"),
+        Mac.parse("0a:58:0a:01:02:02"),
+      ),
+    differences: [],
+  },
+  neighbor_delete: {
+    request: ({ neighbor }) => neighbor.del(2, Ip.parse("10.1.2.2")),
+    differences: [
+      // The kernel does not look at the state.
+      "header.state: 128 → 0",
+    ],
+  },
+  neighbor_show: {
+    request: ({ neighbor }) => neighbor.list({ ifindex: 2 }),
+    differences: [
+      // NDA_IFINDEX: we list all, and pick those of the link.
+      "attributes.unknown.0.bytes: 02000000 → -",
+      "attributes.unknown.0.type: 8 → -",
+    ],
+  },
+};
+
+Deno.test("our requests are those of iproute2, but for what is listed", async (t) => {
+  for (const [name, { request, differences }] of Object.entries(EQUIVALENTS)) {
+    await t.step(name, () => {
+      const [message] = readGolden(name).messages;
+      if (message === undefined) throw new Error("No message");
+      assertEquals(compare(message.decoded, record(request)), differences);
+    });
+  }
+});
