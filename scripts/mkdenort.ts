@@ -67,12 +67,16 @@ const PINNED = {
 } as const;
 
 /**
- * V8 shall do without helper threads: a plugin lives for some 30 ms, and its
- * main thread waits for them longer than they help. And it shall not collect
- * garbage before there are 16 MiB of it, which is never. Executables made with
+ * How V8 shall run a program that lives for some 30 ms; executables made with
  * the real denort get the same.
+ *
+ * - without helper threads, for which the main thread waits longer than they help
+ * - without collecting garbage before there are 16 MiB of it, which is never
+ * - compiling the parts of the script that are loaded, which `eval` does, at
+ *   once and not function by function, for most of each is run
  */
-export const V8_FLAGS = "--v8-flags=--single-threaded,--min-semi-space-size=16";
+export const V8_FLAGS =
+  "--v8-flags=--single-threaded,--min-semi-space-size=16,--no-lazy-eval";
 
 /**
  * The command line in front of the script. The script stands for itself, so

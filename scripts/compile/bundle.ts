@@ -4,7 +4,9 @@
  * @module
  */
 
+import { basename } from "@std/path/posix";
 import { importFlags } from "../net.ts";
+import { type Chunks, linkChunks } from "./link.ts";
 import { ROOT, runDeno } from "./project.ts";
 
 /** A script on disk. */
@@ -14,8 +16,17 @@ export interface Bundle {
   readonly size: number;
 }
 
+/** Reads what was bundled; the entry keeps its name, with another ending. */
+async function readChunks(folder: string): Promise<Chunks> {
+  const chunks: Record<string, string> = {};
+  for await (const { name } of Deno.readDir(folder)) {
+    chunks[name] = await Deno.readTextFile(`${folder}/${name}`);
+  }
+  return chunks;
+}
+
 /**
- * Bundles the module `entry` into `build/<name>.js`, an IIFE without imports.
+ * Bundles the module `entry` into `build/<name>.js`, a script without imports.
  *
  * Its modification time becomes 0, because `deno compile` puts that into the
  * executable.
@@ -31,19 +42,23 @@ export async function bundle(entry: string, name: string): Promise<Bundle> {
     prefix: ".bundle_",
   });
   try {
-    const unfinished = `${staging}/${name}.js`;
     const output = await runDeno([
       "bundle",
       ...await importFlags(),
-      "--format=iife",
+      "--code-splitting",
+      "--format=esm",
       "--minify",
-      `--output=${unfinished}`,
+      `--outdir=${staging}/chunks`,
       entry,
     ]);
     const warning = /^bundler warning: [^]*/m.exec(output);
     if (warning !== null) {
       throw new Error(`Cannot bundle "${entry}": ${warning[0]}`);
     }
+    const unfinished = `${staging}/${name}.js`;
+    const entryChunk = `${basename(entry, ".ts")}.js`;
+    const chunks = await readChunks(`${staging}/chunks`);
+    await Deno.writeTextFile(unfinished, linkChunks(chunks, entryChunk));
     await Deno.utime(unfinished, 0, 0);
     await Deno.rename(unfinished, path);
     return { path, size: (await Deno.stat(path)).size };

@@ -8,11 +8,16 @@
 import type { NetNs } from "../../ffi/netns.ts";
 import { execIn } from "../../tests/_harness/exec_in.ts";
 
+/** One plugin's entry in a list. */
+export type PluginConf = Readonly<Record<string, unknown>> & {
+  readonly type: string;
+};
+
 /** A network configuration list. */
 export interface ConfList {
   readonly cniVersion: string;
   readonly name: string;
-  readonly plugins: readonly { readonly type: string }[];
+  readonly plugins: readonly PluginConf[];
 }
 
 /** One container that is to be attached. */
@@ -79,7 +84,7 @@ export class Runtime {
   #runPlugin(
     command: string,
     { id, netns }: Container,
-    config: { readonly type: string },
+    config: PluginConf,
   ): PluginRun {
     const { type } = config;
     const start = performance.now();

@@ -1,0 +1,96 @@
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { type Chunks, linkChunks } from "./link.ts";
+
+/** Runs a linked script, in which `out` is an array to push to. */
+async function run(chunks: Chunks): Promise<unknown[]> {
+  const scope = globalThis as { out?: unknown[] };
+  const out: unknown[] = scope.out = [];
+  (0, eval)(linkChunks(chunks, "main.js"));
+  await new Promise((resolve) => setTimeout(resolve));
+  delete scope.out;
+  return out;
+}
+
+Deno.test("linkChunks() runs chunks as modules", async (t) => {
+  const rows: [name: string, chunks: Chunks, want: unknown[]][] = [
+    ["one chunk", { "main.js": "out.push(1);\n" }, [1]],
+    ["a named import, renamed at both ends", {
+      "main.js": 'import{a as x,b}from"./c.js";out.push(x,b);',
+      "c.js": "var q=1,b=2;export{q as a,b};\n",
+    }, [1, 2]],
+    ["an import for its effect", {
+      "main.js": 'import"./c.js";out.push("main");',
+      "c.js": 'out.push("c");',
+    }, ["c", "main"]],
+    ["a chunk that two import runs once, before both", {
+      "main.js": 'import{a}from"./a.js";import{b}from"./b.js";out.push(a+b);',
+      "a.js": 'import{n}from"./n.js";var a=n;export{a};',
+      "b.js": 'import{n}from"./n.js";var b=n;export{b};',
+      "n.js": "out.push(0);var n=21;export{n};",
+    }, [0, 42]],
+    ["a dynamic import, when it comes to that", {
+      "main.js":
+        'import("./c.js").then(({a:e})=>out.push(e));out.push("main");',
+      "c.js": 'out.push("c");var a=7;export{a};',
+      "never.js": "out.push('never');",
+    }, ["main", "c", 7]],
+    ["identifiers that look like ours", {
+      "main.js": "var load=1,lazy=2,$=3,name=4;out.push(load+lazy+$+name);",
+    }, [10]],
+    ["strict mode", {
+      "main.js": "out.push((function(){return this})()===void 0);",
+    }, [true]],
+    [
+      "an empty chunk",
+      { "main.js": 'import"./c.js";out.push(1);', "c.js": "" },
+      [
+        1,
+      ],
+    ],
+  ];
+  for (const [name, chunks, want] of rows) {
+    await t.step(name, async () => assertEquals(await run(chunks), want));
+  }
+});
+
+Deno.test("linkChunks() leaves a chunk unparsed until it is imported", async () => {
+  const chunks = { "main.js": "out.push(1);", "broken.js": "this is no code" };
+  assertEquals(await run(chunks), [1]);
+});
+
+Deno.test("linkChunks() refuses what it does not understand", async (t) => {
+  const rows: [name: string, chunks: Chunks, text: string][] = [
+    ["no entry", { "c.js": "" }, 'Cannot link "main.js"'],
+    ["an unknown chunk", { "main.js": 'import"./c.js";' }, '"c.js", which is'],
+    [
+      "an unknown chunk, dynamically",
+      { "main.js": 'import("./c.js")' },
+      '"c.js", which is',
+    ],
+    [
+      "a namespace import",
+      { "main.js": 'import*as c from"./c.js";', "c.js": "" },
+      '"import*"',
+    ],
+    ["a package", { "main.js": 'import{a}from"node:fs";' }, '"import{"'],
+    ["import.meta", { "main.js": "f(import.meta.main)" }, '"import.meta"'],
+    [
+      "a declaration that exports",
+      { "main.js": "export const a=1;" },
+      "export",
+    ],
+    ["our own names", { "main.js": "var __load=1;" }, '"__load"'],
+  ];
+  for (const [name, chunks, text] of rows) {
+    await t.step(name, () => {
+      const error = assertThrows(() => linkChunks(chunks, "main.js"), Error);
+      assertStringIncludes(error.message, text);
+    });
+  }
+});
+
+Deno.test("linkChunks() gives the same text for the same chunks in any order", () => {
+  const chunks = { "main.js": 'import"./c.js";', "c.js": "1;" };
+  const reversed = Object.fromEntries(Object.entries(chunks).reverse());
+  assertEquals(linkChunks(chunks, "main.js"), linkChunks(reversed, "main.js"));
+});
