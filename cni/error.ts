@@ -103,9 +103,17 @@ function listCauses(error: unknown): unknown[] {
   return [...chain];
 }
 
+function isPrintable(value: unknown): boolean {
+  return value === null ||
+    typeof value !== "object" && typeof value !== "function";
+}
+
 /** Returns what an error says itself, without its causes. */
 function ownTexts(error: unknown): string[] {
-  if (!(error instanceof Error)) return [String(error)];
+  // Not every value can be made a text: an object may lack even toString().
+  if (!(error instanceof Error)) {
+    return [isPrintable(error) ? String(error) : "an object that is no error"];
+  }
   const texts = [error.message];
   if (error instanceof CniError) texts.push(error.ownDetails ?? "");
   if (error instanceof AggregateError) {

@@ -44,6 +44,12 @@ Deno.test("describeError() joins what a chain of errors says", async (t) => {
     ["no message", new TypeError(), "TypeError"],
     ["a text", "plain", "plain"],
     ["null", null, "null"],
+    ["a symbol", Symbol("s"), "Symbol(s)"],
+    [
+      "an object that cannot be made a text",
+      Object.create(null),
+      "an object that is no error",
+    ],
     ["a cycle", makeCycle(), "outer: inner"],
     [
       "several errors with a message",

@@ -112,6 +112,7 @@ async function createCall(run: Run): Promise<Call> {
   const config = await decodeConfig(run, log);
   const delegate = (type: string): Delegate =>
     delegateTo(type, {
+      caller: plugin.name,
       invoker,
       env,
       stdin,

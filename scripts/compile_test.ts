@@ -143,7 +143,7 @@ const broken: [name: string, source: string, message: string][] = [
   [
     "that would do nothing",
     'if (import.meta.main) console.log("never");',
-    '"import.meta" is not available',
+    '"import.meta" is not understood',
   ],
 ];
 

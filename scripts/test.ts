@@ -16,15 +16,21 @@ import { importFlags } from "./net.ts";
 import { formatTally, judgeTestRun, sumTallies, type Tally } from "./tally.ts";
 import { tee } from "./tee.ts";
 
-/** Oracles, tools and the Go plugins that the tests compare with. */
+/**
+ * Oracles, tools and the Go plugins that the tests compare with, and what runs
+ * an executable for arm64.
+ */
 const DEBIAN_PACKAGES = [
   "conntrack",
   "containernetworking-plugins",
   "iproute2",
   "iptables",
   "iputils-ping",
+  "libc6-arm64-cross",
+  "libgcc-s1-arm64-cross",
   "nftables",
   "procps",
+  "qemu-user",
   "strace",
 ];
 

@@ -150,17 +150,11 @@ for (const row of ROWS) {
   Deno.test(
     parity(`ptp leaves what the Go plugin leaves: ${row[0]}`),
     async () => {
-      const states = await Promise.all(
-        (["ours", "go"] as const).map(async (who) => {
-          using hosts = TestHosts.create();
-          return await observe(
-            runners(hosts)[who],
-            hosts,
-            configFor(hosts, row),
-          );
-        }),
-      );
-      assertEquals(states[0], states[1]);
+      const stateAfter = async (who: "ours" | "go"): Promise<unknown> => {
+        using hosts = TestHosts.create();
+        return await observe(runners(hosts)[who], hosts, configFor(hosts, row));
+      };
+      assertEquals(await stateAfter("ours"), await stateAfter("go"));
     },
   );
 }

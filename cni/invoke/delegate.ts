@@ -5,6 +5,7 @@
  */
 
 import type { Command, Environment } from "../args.ts";
+import { CniError, ErrorCode } from "../error.ts";
 import { parseJson } from "../json.ts";
 import type { Log } from "../log.ts";
 import type { Result } from "../result.ts";
@@ -33,6 +34,8 @@ export interface Delegate {
 
 /** What a delegate is called with. */
 export interface DelegateContext {
+  /** The plugin that calls. */
+  readonly caller: string;
   readonly invoker: Invoker;
   readonly env: Environment;
   /** The configuration, passed on byte for byte. */
@@ -56,14 +59,29 @@ export function delegateTo(type: string, context: DelegateContext): Delegate {
   };
 }
 
+/**
+ * Refuses a plugin that would call itself: it would be given the same
+ * configuration, and so call itself again.
+ *
+ * @throws {CniError} 7 if it would
+ */
+function checkCaller(type: string, caller: string): void {
+  if (type !== caller) return;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `plugin "${caller}" cannot delegate to itself`,
+  );
+}
+
 /** @param read Makes of what was printed what is returned */
 async function runDelegate<T>(
   type: string,
   command: Command,
-  { invoker, env, stdin, hostNetns, onStderr }: DelegateContext,
+  { caller, invoker, env, stdin, hostNetns, onStderr }: DelegateContext,
   read: (stdout: string, result: Result | undefined) => T,
 ): Promise<T> {
   try {
+    checkCaller(type, caller);
     let result: Result | undefined;
     const stdout = await invoker.invoke({
       type,

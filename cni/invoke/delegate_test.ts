@@ -7,7 +7,7 @@ import {
 } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { COMMANDS } from "../args.ts";
-import { CniError, toCniError } from "../error.ts";
+import { CniError, ErrorCode, toCniError } from "../error.ts";
 import { createLog } from "../log.ts";
 import { emptyResult } from "../result.ts";
 import { encodeResult } from "../result_versions.ts";
@@ -48,6 +48,7 @@ function delegateThat(
   const invocations: Invocation[] = [];
   const lines: string[] = [];
   const delegate = delegateTo("plugin", {
+    caller: "caller",
     invoker: {
       invoke(invocation): Promise<string> {
         invocations.push(invocation);
@@ -196,6 +197,20 @@ Deno.test("Delegate.add() undoes an ADD that fails, by DEL", async (t) => {
       'error="plugin \\"plugin\\" failed (DEL): disk is full"\n',
     ]]);
   });
+});
+
+Deno.test("Delegate does not call the plugin that calls it", async (t) => {
+  for (const command of ["add", "check", "del", "gc", "status"] as const) {
+    await t.step(command, async () => {
+      const { delegate, invocations } = delegateThat(() => "{}", {
+        caller: "plugin",
+      });
+      const error = toCniError(await assertRejects(() => delegate[command]()));
+      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+      assertEquals(error.message, 'plugin "plugin" cannot delegate to itself');
+      assertEquals(invocations, []);
+    });
+  }
 });
 
 Deno.test("Delegate names the plugin and the command that failed", async (t) => {

@@ -9,7 +9,6 @@
 
 import type { Environment } from "../args.ts";
 import { isSameFile } from "../same_file.ts";
-import { execPlugin, failure } from "./exec.ts";
 import { findPlugin, splitPath } from "./find.ts";
 import type { Dispatch, Invocation, Invoker, PluginLookup } from "./invoker.ts";
 
@@ -31,9 +30,13 @@ export function createInvoker(
       const { type, env } = invocation;
       const path = findPlugin(type, splitPath(env["CNI_PATH"] ?? ""));
       const plugin = mayRunInProcess(path, env) ? lookup(type) : undefined;
-      if (plugin === undefined) return execPlugin(path, invocation);
+      if (plugin === undefined) {
+        const { execPlugin } = await import("./exec.ts");
+        return await execPlugin(path, invocation);
+      }
       const output = await dispatch(await plugin, inputOf(invocation, invoker));
       if (output.exitCode === 0) return output.stdout;
+      const { failure } = await import("./exec.ts");
       throw failure(path, {
         ...output,
         cause: `exit status ${output.exitCode}`,

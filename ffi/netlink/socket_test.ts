@@ -16,6 +16,7 @@ import { AF_INET } from "../rtnl/constants.ts";
 import type { Link } from "../rtnl/link.ts";
 import { getLink, newLink } from "../rtnl/link_message.ts";
 import { Rtnl } from "../rtnl/mod.ts";
+import { NeighborRequests } from "../rtnl/neighbor.ts";
 import { getRoute, newRoute } from "../rtnl/route_message.ts";
 import { NetlinkError } from "./error.ts";
 import { Flag } from "./message.ts";
@@ -206,7 +207,8 @@ Deno.test(
         "RTM_NEWLINK: ERANGE: Attribute failed policy validation (attribute linkInfo.data.peer.name)",
       ],
       [
-        () => rtnl.neighbor.del(ifindex, Ip.parse("10.1.0.77")),
+        () =>
+          new NeighborRequests(rtnl.socket).del(ifindex, Ip.parse("10.1.0.77")),
         "RTM_DELNEIGH: ENOENT",
       ],
     ];

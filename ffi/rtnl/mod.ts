@@ -1,5 +1,6 @@
 /**
- * rtnetlink of one namespace: links, addresses, routes and neighbours.
+ * rtnetlink of one namespace: links, addresses and routes, and the socket for
+ * what few plugins need: `new NeighborRequests(rtnl.socket)`.
  *
  * @module
  */
@@ -8,26 +9,24 @@ import { NetlinkSocket, Protocol } from "../netlink/socket.ts";
 import { NetNs } from "../netns.ts";
 import { AddressRequests } from "./address.ts";
 import { LinkRequests } from "./link.ts";
-import { NeighborRequests } from "./neighbor.ts";
 import { RouteRequests } from "./route.ts";
 
 /** One open namespace with one netlink socket in it. */
 export class Rtnl implements Disposable {
-  readonly #socket: NetlinkSocket;
+  /** Borrowed by whoever asks for more than is here. */
+  readonly socket: NetlinkSocket;
   /** The namespace, for sysctls and for links that are born in it. */
   readonly netns: NetNs;
   readonly link: LinkRequests;
   readonly address: AddressRequests;
   readonly route: RouteRequests;
-  readonly neighbor: NeighborRequests;
 
   private constructor(netns: NetNs, socket: NetlinkSocket) {
-    this.#socket = socket;
+    this.socket = socket;
     this.netns = netns;
     this.link = new LinkRequests(socket);
     this.address = new AddressRequests(socket);
     this.route = new RouteRequests(socket);
-    this.neighbor = new NeighborRequests(socket);
   }
 
   /**
@@ -48,7 +47,7 @@ export class Rtnl implements Disposable {
 
   /** Closes the socket and the namespace; a second call does nothing. */
   [Symbol.dispose](): void {
-    this.#socket[Symbol.dispose]();
+    this.socket[Symbol.dispose]();
     this.netns[Symbol.dispose]();
   }
 }

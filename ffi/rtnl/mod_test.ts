@@ -3,6 +3,7 @@ import { requireRoot } from "../../tests/_harness/capabilities.ts";
 import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 import { isMissingNetns } from "../netns.ts";
 import { Rtnl } from "./mod.ts";
+import { NeighborRequests } from "./neighbor.ts";
 
 Deno.test(
   requireRoot("Rtnl.open() opens one namespace for all requests"),
@@ -13,7 +14,7 @@ Deno.test(
     assertEquals(rtnl.link.list().map(({ name }) => name), ["lo"]);
     assertEquals(rtnl.address.list({ family: 4 }).length, 1);
     assertEquals(rtnl.route.list(), []);
-    assertEquals(rtnl.neighbor.list({ family: 4 }), []);
+    assertEquals(new NeighborRequests(rtnl.socket).list({ family: 4 }), []);
   },
 );
 

@@ -6,6 +6,7 @@ import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
 import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { Rtnl } from "./mod.ts";
+import { NeighborRequests } from "./neighbor.ts";
 
 const IPV4 = Ip.parse("10.1.2.3");
 const IPV6 = Ip.parse("2001:db8::3");
@@ -47,7 +48,7 @@ Deno.test(
   requireRoot("NeighborRequests.replace() configures neighbours for good"),
   () => {
     using fixture = new Fixture();
-    const { neighbor } = fixture.rtnl;
+    const neighbor = new NeighborRequests(fixture.rtnl.socket);
     neighbor.replace(fixture.first, IPV4, OTHER_MAC);
     neighbor.replace(fixture.first, IPV4, MAC);
     neighbor.replace(fixture.second, IPV4, OTHER_MAC);
@@ -64,7 +65,7 @@ Deno.test(
   requireRoot("NeighborRequests.del() forgets that neighbour alone"),
   () => {
     using fixture = new Fixture();
-    const { neighbor } = fixture.rtnl;
+    const neighbor = new NeighborRequests(fixture.rtnl.socket);
     for (const ip of [IPV4, IPV6]) {
       for (const ifindex of [fixture.first, fixture.second]) {
         neighbor.replace(ifindex, ip, MAC);
@@ -86,7 +87,8 @@ Deno.test(
   requireRoot("NeighborRequests.list() lists by link and family"),
   () => {
     using fixture = new Fixture();
-    const { rtnl: { neighbor }, hosts, first, second } = fixture;
+    const { rtnl, hosts, first, second } = fixture;
+    const neighbor = new NeighborRequests(rtnl.socket);
     neighbor.replace(first, IPV4, MAC);
     neighbor.replace(second, IPV6, MAC);
     const stale = ["10.1.2.9", "dev", "veth0", "lladdr", String(OTHER_MAC)];
@@ -114,7 +116,8 @@ Deno.test(
   ),
   () => {
     using fixture = new Fixture();
-    const { rtnl: { neighbor }, hosts, first } = fixture;
+    const { rtnl, hosts, first } = fixture;
+    const neighbor = new NeighborRequests(rtnl.socket);
     runIn(
       hosts.host,
       "ip",
@@ -134,7 +137,7 @@ Deno.test(
 
 Deno.test(requireRoot("NeighborRequests throws what the kernel says"), () => {
   using fixture = new Fixture();
-  const { neighbor } = fixture.rtnl;
+  const neighbor = new NeighborRequests(fixture.rtnl.socket);
   const errnos = [
     () => neighbor.replace(999, IPV4, MAC),
     () => neighbor.del(999, IPV4),

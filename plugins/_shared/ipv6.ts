@@ -5,7 +5,7 @@
  */
 
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
-import { ensureSysctl } from "../../ffi/sysctl.ts";
+import { ensureSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 
 /**
  * Makes sure that an interface of the sandbox can have IPv6 addresses, and
@@ -21,7 +21,7 @@ export function enableIpv6(sandbox: NetNs, ifName: string): void {
       for (const name of ["lo", ifName]) {
         ensureSysctl(`net/ipv6/conf/${name}/disable_ipv6`, "0");
       }
-      ensureSysctl(`net/ipv6/conf/${ifName}/keep_addr_on_down`, "1");
+      writeSysctl(`net/ipv6/conf/${ifName}/keep_addr_on_down`, "1");
       skipDuplicateAddressDetection(ifName);
     } catch (error) {
       throw new Error(`Cannot enable IPv6 on "${ifName}"`, { cause: error });
@@ -37,7 +37,7 @@ export function enableIpv6(sandbox: NetNs, ifName: string): void {
 export function readyHostEndForIpv6(host: NetNs, ifName: string): void {
   inNetns(host, () => {
     try {
-      ensureSysctl(`net/ipv6/conf/${ifName}/accept_ra`, "0");
+      writeSysctl(`net/ipv6/conf/${ifName}/accept_ra`, "0");
       skipDuplicateAddressDetection(ifName);
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
@@ -51,5 +51,5 @@ export function readyHostEndForIpv6(host: NetNs, ifName: string): void {
  * forwarded to the other end is lost.
  */
 function skipDuplicateAddressDetection(ifName: string): void {
-  ensureSysctl(`net/ipv6/conf/${ifName}/accept_dad`, "0");
+  writeSysctl(`net/ipv6/conf/${ifName}/accept_dad`, "0");
 }

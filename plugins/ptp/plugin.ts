@@ -45,7 +45,6 @@ import {
   openSandbox,
 } from "../_shared/sandbox.ts";
 import { stableName } from "../_shared/stable_name.ts";
-import { checkContainerEnd, checkHostEnd } from "./check.ts";
 import type { PtpConfig } from "./config.ts";
 import { connectVeth, deleteVeth, settleVeth, type Veth } from "./veth.ts";
 import {
@@ -99,6 +98,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
         "ptp: Required prevResult missing",
       );
     }
+    const { checkContainerEnd, checkHostEnd } = await import("./check.ts");
     checkContainerEnd(sandbox, call.prevResult, call.args);
     checkHostEnd(host, call.prevResult, call.args);
   },
