@@ -21,6 +21,9 @@ import type {
 
 const STDIN = new TextEncoder().encode('{"name":"net1","cniVersion":"1.1.0"}');
 
+/** Deno itself, which one test runs as a plugin, wants a folder to write to. */
+const HOME = Deno.env.get("HOME") ?? "/tmp";
+
 /** A plugin without any operation. */
 function pluginNamed(name: string, operations: Partial<Plugin> = {}): Plugin {
   return {
@@ -35,7 +38,7 @@ function pluginNamed(name: string, operations: Partial<Plugin> = {}): Plugin {
 function invocationIn(path: string, env: Environment = {}): Invocation {
   return {
     type: "plugin",
-    env: { CNI_COMMAND: "STATUS", CNI_PATH: path, ...env },
+    env: { CNI_COMMAND: "STATUS", CNI_PATH: path, HOME, ...env },
     stdin: STDIN,
     hostNetns: "/proc/self/ns/net",
     onStderr(): void {},
