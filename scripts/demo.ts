@@ -97,6 +97,26 @@ function attach(runtime: Runtime, container: Container): PrintedResult {
   return result;
 }
 
+/** Shows that the containers are as they were attached, and detaches them. */
+function checkAndDetach(
+  runtime: Runtime,
+  containers: readonly Container[],
+  results: readonly PrintedResult[],
+): void {
+  for (const command of ["CHECK", "DEL"] as const) {
+    heading(command);
+    for (const [position, container] of containers.entries()) {
+      for (const run of runtime.run(command, container, results[position])) {
+        const time = run.milliseconds.toFixed(0);
+        report(
+          run.stdout === "",
+          `${run.type} ${command} ${container.id}: ${time} ms`,
+        );
+      }
+    }
+  }
+}
+
 /** Draws what came of it. */
 function draw(results: readonly PrintedResult[]): void {
   const lines = results.map(({ interfaces, ips }, position) => {
@@ -209,18 +229,7 @@ async function demo(path: string): Promise<void> {
     },
   ]);
 
-  for (const command of ["CHECK", "DEL"] as const) {
-    heading(command);
-    for (const [position, container] of containers.entries()) {
-      for (const run of runtime.run(command, container, results[position])) {
-        const time = run.milliseconds.toFixed(0);
-        report(
-          run.stdout === "",
-          `${run.type} ${command} ${container.id}: ${time} ms`,
-        );
-      }
-    }
-  }
+  checkAndDetach(runtime, containers, results);
 
   heading("What is left");
   proveNothingLeft([node, a, b], `${folder}/leases/${list.name}`);

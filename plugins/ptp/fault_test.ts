@@ -97,21 +97,11 @@ async function addWithFault(
   assertStringIncludes(added.stdout, "injected into");
   assertEquals(added.stderr, "", "an undo step failed");
   assertEquals([snapshot(hosts.host), snapshot(hosts.sandbox)], before);
-  assertEquals(leasesIn(hosts), []);
+  assertEquals(hosts.leases(), []);
   // And what failed once works the next time.
   const again = await hosts.run("ptp", "ADD", config);
   assertEquals(again.exitCode, 0, again.stdout);
   return fault.steps;
-}
-
-function leasesIn(hosts: TestHosts): string[] {
-  try {
-    return [...Deno.readDirSync(`${hosts.folder}/leases/net1`)]
-      .map(({ name }) => name)
-      .filter((name) => name !== "lock" && !name.startsWith("last_reserved"));
-  } catch {
-    return [];
-  }
 }
 
 for (const moment of ["instead", "afterwards"] as const) {

@@ -63,16 +63,6 @@ function assertFailure(output: CallOutput, code: number, text: string): void {
   assertStringIncludes(`${output.json.msg}; ${output.json.details}`, text);
 }
 
-function leasesIn(hosts: TestHosts): string[] {
-  try {
-    return [...Deno.readDirSync(`${hosts.folder}/leases/net1`)]
-      .map(({ name }) => name)
-      .filter((name) => /^[\d.]+$|:/.test(name)).sort();
-  } catch {
-    return [];
-  }
-}
-
 for (const cniVersion of SPEC_VERSIONS) {
   Deno.test(
     requireRoot(
@@ -129,7 +119,7 @@ for (const cniVersion of SPEC_VERSIONS) {
       else assertFailure(checked, 1, "config version does not allow CHECK");
       assertSuccess(await hosts.run("ptp", "DEL", withResult));
       assertEquals([snapshot(host), snapshot(sandbox)], before);
-      assertEquals(leasesIn(hosts), []);
+      assertEquals(hosts.leases(), []);
     },
   );
 }
@@ -275,14 +265,14 @@ Deno.test(
     const config = dualStack(hosts);
     assertSuccess(await hosts.run("ptp", "ADD", config));
     const before = [snapshot(hosts.host), snapshot(hosts.sandbox)];
-    const leases = leasesIn(hosts);
+    const leases = hosts.leases();
     assertFailure(
       await hosts.run("ptp", "ADD", config),
       4,
       'Cannot add interface "eth0"',
     );
     assertEquals([snapshot(hosts.host), snapshot(hosts.sandbox)], before);
-    assertEquals(leasesIn(hosts), leases);
+    assertEquals(hosts.leases(), leases);
   },
 );
 
@@ -649,7 +639,7 @@ Deno.test(
         const env = { CNI_NETNS: netnsOf(hosts) };
         assertSuccess(await hosts.run("ptp", "DEL", config, { env }));
         assertEquals([snapshot(hosts.host), snapshot(hosts.sandbox)], before);
-        assertEquals(leasesIn(hosts), []);
+        assertEquals(hosts.leases(), []);
         assertSuccess(await hosts.run("ptp", "DEL", config, { env }));
       });
     }
@@ -661,7 +651,7 @@ Deno.test(
   async () => {
     using hosts = TestHosts.create();
     assertSuccess(await hosts.run("ptp", "DEL", dualStack(hosts)));
-    assertEquals(leasesIn(hosts), []);
+    assertEquals(hosts.leases(), []);
   },
 );
 
@@ -681,7 +671,7 @@ Deno.test(
       link.ifname
     );
     assertEquals(links, ["lo", "eth0"]);
-    assertEquals(leasesIn(hosts), []);
+    assertEquals(hosts.leases(), []);
   },
 );
 
@@ -719,7 +709,7 @@ Deno.test(
     const deleted = await hosts.run("ptp", "DEL", { ...config, mtu: "1500" });
     assertEquals(deleted.exitCode, 0, deleted.stdout);
     assertStringIncludes(deleted.stderr, "mtu");
-    assertEquals(leasesIn(hosts), []);
+    assertEquals(hosts.leases(), []);
   },
 );
 
@@ -777,7 +767,7 @@ Deno.test(
         const env = { CNI_NETNS: netnsOf(hosts) };
         const added = await hosts.run("ptp", "ADD", dualStack(hosts), { env });
         assertFailure(added, 8, text);
-        assertEquals(leasesIn(hosts), []);
+        assertEquals(hosts.leases(), []);
       });
     }
   },

@@ -84,6 +84,13 @@ export class TestHosts implements Disposable {
     return { type: "host-local", dataDir: `${this.folder}/leases`, ranges };
   }
 
+  /** Lists the addresses that are leased in this folder. */
+  leases(network = "net1"): string[] {
+    return listFolder(`${this.folder}/leases/${network}`)
+      .filter((name) => name !== "lock" && !name.startsWith("last_reserved_"))
+      .sort();
+  }
+
   /** Runs a plugin in this process, in the throw-away host. */
   async run(
     type: string,
@@ -143,6 +150,16 @@ export class TestHosts implements Disposable {
   /** Removes everything, and fails if a descriptor was left open. */
   [Symbol.dispose](): void {
     this.#stack.dispose();
+  }
+}
+
+/** Lists the names in a folder; there are none in one that does not exist. */
+function listFolder(path: string): string[] {
+  try {
+    return [...Deno.readDirSync(path)].map(({ name }) => name);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
   }
 }
 
