@@ -32,15 +32,16 @@ export function enableIpv6(sandbox: NetNs, ifName: string): void {
 /**
  * Readies the host's end of a link to a container: deaf to router
  * advertisements, for a container is no router for the host, and usable at
- * once. Without IPv6 in the kernel there is nothing to ready.
+ * once. It is done without where it cannot be done: there is no IPv6 in the
+ * kernel, or /proc/sys is mounted read-only.
  */
 export function readyHostEndForIpv6(host: NetNs, ifName: string): void {
   inNetns(host, () => {
     try {
       writeSysctl(`net/ipv6/conf/${ifName}/accept_ra`, "0");
       skipDuplicateAddressDetection(ifName);
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    } catch {
+      // Addresses come about all the same, a little later.
     }
   });
 }

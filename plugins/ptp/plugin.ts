@@ -44,9 +44,14 @@ import {
   findSandbox,
   openSandbox,
 } from "../_shared/sandbox.ts";
-import { stableName } from "../_shared/stable_name.ts";
 import type { PtpConfig } from "./config.ts";
-import { connectVeth, deleteVeth, settleVeth, type Veth } from "./veth.ts";
+import {
+  connectVeth,
+  deleteVeth,
+  hostIfNameOf,
+  settleVeth,
+  type Veth,
+} from "./veth.ts";
 import {
   configureContainerEnd,
   routedIpsOf,
@@ -127,11 +132,6 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     await call.ipam.gc();
   },
 });
-
-/** The host's end is named after the attachment, so DEL finds it without the sandbox. */
-function hostIfNameOf({ network, args }: Call<PtpConfig>): string {
-  return stableName("veth", network, args.containerId, args.ifName);
-}
 
 /** Lists the host's end and the container's, in the order that `interface: 1` counts on. */
 function interfacesOf(

@@ -647,6 +647,31 @@ Deno.test(
 );
 
 Deno.test(
+  requireRoot("ptp.del() leaves interfaces of others alone"),
+  async (t) => {
+    await t.step(
+      "of another attachment, after an ADD that it made fail",
+      async () => {
+        using hosts = TestHosts.create();
+        const config = dualStack(hosts);
+        assertSuccess(await hosts.run("ptp", "ADD", config));
+        const before = [snapshot(hosts.host), snapshot(hosts.sandbox)];
+        const other = { ...config, name: "net2" };
+        assertFailure(await hosts.run("ptp", "ADD", other), 4, '"eth0"');
+        assertSuccess(await hosts.run("ptp", "DEL", other));
+        assertEquals([snapshot(hosts.host), snapshot(hosts.sandbox)], before);
+      },
+    );
+    await t.step("of another kind", async () => {
+      using hosts = TestHosts.create();
+      runIn(hosts.sandbox, "ip", "link", "add", "eth0", "type", "bridge");
+      assertSuccess(await hosts.run("ptp", "DEL", dualStack(hosts)));
+      assertEquals(ipJson(hosts.sandbox, "link").length, 2);
+    });
+  },
+);
+
+Deno.test(
   requireRoot("PTP-10 ptp.del() succeeds where nothing was added"),
   async () => {
     using hosts = TestHosts.create();

@@ -9,6 +9,7 @@ import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewVeth } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { readyHostEndForIpv6 } from "../_shared/ipv6.ts";
+import { stableName } from "../_shared/stable_name.ts";
 import type { PtpConfig } from "./config.ts";
 
 /** What is needed of a link to configure it. */
@@ -85,8 +86,17 @@ export function settleVeth(
   };
 }
 
+/** What all our hosts' ends are called; the Go plugin's have eight digits. */
+const HOST_PREFIX = "veth", OUR_HOST_END = /^veth[0-9a-f]{11}$/;
+
+/** Names the host's end after the attachment, so that DEL finds it without the sandbox. */
+export function hostIfNameOf({ network, args }: Call<PtpConfig>): string {
+  return stableName(HOST_PREFIX, network, args.containerId, args.ifName);
+}
+
 /**
- * Deletes the cable by whichever end can be found.
+ * Deletes the cable by the host's end, or by the container's if the Go plugin
+ * made it, whose hosts' ends have names of chance.
  *
  * @param sandbox Undefined if the namespace is gone
  */
@@ -98,6 +108,21 @@ export function deleteVeth(
     ifName: string;
   },
 ): void {
-  const isDeleted = sandbox?.link.ensureGone(ifName) ?? false;
-  if (!isDeleted) host.link.ensureGone(hostIfName);
+  if (host.link.ensureGone(hostIfName)) return;
+  const link = sandbox?.link.find(ifName);
+  if (link !== undefined && mayBeOurs(host, link)) {
+    sandbox?.link.ensureGone(link.index);
+  }
+}
+
+/**
+ * Says whether an interface of the sandbox may be this attachment's, now that
+ * the host's end by our name is not there. It is not if it is no cable, or one
+ * of another attachment: an ADD that failed because the name was taken is also
+ * followed by a DEL.
+ */
+function mayBeOurs(host: Rtnl, { kind, linkIndex }: Link): boolean {
+  if (kind !== "veth") return false;
+  const peer = linkIndex === undefined ? undefined : host.link.find(linkIndex);
+  return peer === undefined || !OUR_HOST_END.test(peer.name);
 }
