@@ -89,7 +89,7 @@ async function runOperation(run: Run): Promise<string> {
   const result = await plugin[OPERATIONS[command]]?.(call);
   if (command === "DEL") checkNetns(args, input.hostNetns);
   if (command !== "ADD" || !result) return "";
-  // No runtime can use what it cannot be told of: then nothing may stay.
+  // A result that the version has no words for is undone.
   await using rollback = new Rollback(call.log);
   rollback.onFailure("undo ADD", () => plugin.del?.(call));
   const stdout = formatResult(result, request.cniVersion);

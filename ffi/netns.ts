@@ -15,7 +15,7 @@ import * as libc from "./libc.ts";
 /** Source: include/uapi/linux/sched.h. */
 const CLONE_NEWNET = 0x40000000;
 /** Source: include/uapi/asm-generic/fcntl.h. */
-const O_RDONLY = 0, O_CLOEXEC = 0o2000000;
+const O_RDONLY = 0, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
 /** Source: include/uapi/linux/mount.h. */
 const MS_BIND = 0x1000, MNT_DETACH = 2;
 
@@ -45,7 +45,9 @@ export class NetNs implements Disposable {
    * @throws {SyscallError} ENOENT, EACCES, ... from open(2)
    */
   static open(path: string): NetNs {
-    return new NetNs(new Fd(libc.open(path, O_RDONLY | O_CLOEXEC)), path);
+    // A FIFO would otherwise be waited for until somebody writes to it.
+    const flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
+    return new NetNs(new Fd(libc.open(path, flags)), path);
   }
 
   /** Opens the namespace that the calling thread is in. */
@@ -155,6 +157,8 @@ export class StrandedThreadError extends Error {
 export function isMissingNetns(error: unknown): boolean {
   return error instanceof SyscallError &&
     (error.syscall === "open" &&
-        ["ENOENT", "ESRCH", "ENOTDIR"].includes(error.errno) ||
+        ["ENOENT", "ESRCH", "ENOTDIR", "ELOOP", "ENAMETOOLONG"].includes(
+          error.errno,
+        ) ||
       error.syscall === "setns" && error.errno === "EINVAL");
 }

@@ -16,8 +16,9 @@ import type { Invoker } from "./invoker.ts";
 /** Another plugin, with this call's environment and configuration. */
 export interface Delegate {
   /**
-   * Runs ADD. If it fails, DEL follows at once, since the plugin may have got
-   * half-way; the error of ADD is the one that is thrown.
+   * Runs ADD. If what it answers is no result, DEL follows at once. If it fails
+   * it does not: a plugin undoes what it failed to do, and one that refused
+   * because the attachment has a lease already would end that one.
    *
    * @throws {CniError} The plugin's error
    */
@@ -104,15 +105,15 @@ async function addOrUndo(
   context: DelegateContext,
 ): Promise<Result> {
   const { cniVersion, log } = context;
-  const read = (stdout: string, result: Result | undefined): Result =>
-    result ?? decodeResult(parseJson(stdout, "result") ?? {}, cniVersion);
   await using rollback = new Rollback(log);
-  // Registered before the step, for a plugin may fail half-way and leave it so.
-  rollback.onFailure(
-    `clean up after plugin "${type}"`,
-    () => runDelegate(type, "DEL", context, () => {}),
-  );
-  const result = await runDelegate(type, "ADD", context, read);
+  const result = await runDelegate(type, "ADD", context, (stdout, result) => {
+    rollback.onFailure(
+      `clean up after plugin "${type}"`,
+      () => runDelegate(type, "DEL", context, () => {}),
+    );
+    return result ??
+      decodeResult(parseJson(stdout, "result") ?? {}, cniVersion);
+  });
   rollback.commit();
   return result;
 }

@@ -145,6 +145,16 @@ export class LinkRequests {
   }
 
   /**
+   * Gives a link an alias, a text for people and programs.
+   *
+   * @param alias At most 255 bytes
+   * @throws {NetlinkError} ENODEV, EINVAL if the alias is too long
+   */
+  setAlias(index: number, alias: string): void {
+    this.#socket.request(newLink, { header: { index }, attributes: { alias } });
+  }
+
+  /**
    * Brings a link down.
    *
    * @throws {NetlinkError} ENODEV

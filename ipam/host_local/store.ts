@@ -101,7 +101,13 @@ export class LeaseStore implements Disposable {
     if (entry !== undefined && entry.content !== "") return false;
     const path = this.#path(ip.toString());
     const content = formatOwner(owner);
-    this.#write(path, content, syncContent);
+    try {
+      this.#write(path, content, syncContent);
+    } catch (error) {
+      // Whether the last step was taken or not: nobody is told of the lease.
+      removeQuietly(path);
+      throw error;
+    }
     this.#entries().set(ip.toString(), { ip, path, content });
     return true;
   }

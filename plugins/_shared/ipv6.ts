@@ -21,10 +21,14 @@ export function enableIpv6(sandbox: NetNs, ifName: string): void {
       for (const name of ["lo", ifName]) {
         ensureSysctl(`net/ipv6/conf/${name}/disable_ipv6`, "0");
       }
-      writeSysctl(`net/ipv6/conf/${ifName}/keep_addr_on_down`, "1");
-      skipDuplicateAddressDetection(ifName);
     } catch (error) {
       throw new Error(`Cannot enable IPv6 on "${ifName}"`, { cause: error });
+    }
+    try {
+      writeSysctl(`net/ipv6/conf/${ifName}/keep_addr_on_down`, "1");
+      skipDuplicateAddressDetection(ifName);
+    } catch {
+      // Without these it is only less quick, and less firm.
     }
   });
 }

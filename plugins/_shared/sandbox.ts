@@ -54,12 +54,18 @@ export function findSandbox(
  * Checks that the interface name is free in the sandbox, before anything is
  * allocated for it.
  *
- * @throws {CniError} 4 if it is taken
+ * @throws {CniError} 4 if it is taken or cannot be had
  */
-export function checkIfNameIsFree(sandbox: Rtnl, { ifName }: CmdArgs): void {
-  if (sandbox.link.find(ifName) === undefined) return;
-  throw new CniError(
-    ErrorCode.InvalidEnvironment,
-    `Cannot add interface "${ifName}": the sandbox has one of that name`,
-  );
+export function checkIfNameIsFree(sandbox: Rtnl, ifName: string): void {
+  const refuse = (why: string): CniError =>
+    new CniError(
+      ErrorCode.InvalidEnvironment,
+      `Cannot add interface "${ifName}": ${why}`,
+    );
+  if (ifName.includes("%")) {
+    throw refuse("the kernel would put a number in place of the %");
+  }
+  if (sandbox.link.find(ifName) !== undefined) {
+    throw refuse("the sandbox has one of that name");
+  }
 }

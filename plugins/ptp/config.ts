@@ -14,6 +14,7 @@ export const ptpSchema = once(() =>
   netConf({
     /** MTU of both ends in bytes; the kernel's default if absent, 0 or less. */
     mtu: optional(z.int()),
+    ipMasq: optional(z.boolean()),
     dns: dnsOverrideSchema(),
   })
 );

@@ -92,7 +92,7 @@ type Outcome = "no such step" | "done without" | "undone";
 
 /** Steps that ADD does without where they fail. */
 const OPTIONAL =
-  /^write .*\/net\/ipv6\/conf\/veth[0-9a-f]{11}\/accept_(ra|dad)$/;
+  /^write .*\/net\/ipv6\/conf\/(eth0|veth[0-9a-f]{11})\/(accept_ra|accept_dad|keep_addr_on_down)$/;
 
 /** Runs ADD with one failing step, and looks at what is left of it. */
 async function addWithFault(

@@ -47,6 +47,7 @@ import {
 import type { PtpConfig } from "./config.ts";
 import {
   connectVeth,
+  deleteStaleVeths,
   deleteVeth,
   hostIfNameOf,
   settleVeth,
@@ -65,10 +66,11 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   configSchema: async () => (await import("./config.ts")).ptpSchema(),
 
   async add(call): Promise<Result> {
+    refuseMasquerade(call.config);
     const hostIfName = hostIfNameOf(call);
     using host = Rtnl.open(call.hostNetns);
     using sandbox = openSandbox(call.args);
-    checkIfNameIsFree(sandbox, call.args);
+    checkIfNameIsFree(sandbox, call.args.ifName);
     await using rollback = new Rollback(call.log);
 
     const lease = await call.ipam.add();
@@ -109,14 +111,12 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   },
 
   async del(call): Promise<void> {
-    const hostIfName = hostIfNameOf(call);
     await tryAll({
       // First the cable, then the lease: an address that is handed out again
       // must not still be routed to the old container.
       [`delete interface "${call.args.ifName}"`]: () => {
         using host = Rtnl.open(call.hostNetns);
-        using sandbox = findSandbox(call);
-        deleteVeth({ host, sandbox, hostIfName, ifName: call.args.ifName });
+        deleteVeth(host, call, () => findSandbox(call));
       },
       "release the addresses": async () => {
         if (call.config.ipam?.type) await call.ipam.del();
@@ -125,11 +125,21 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   },
 
   async status(call): Promise<void> {
+    refuseMasquerade(call.config);
     await call.ipam.status();
   },
 
   async gc(call): Promise<void> {
-    await call.ipam.gc();
+    const { network, validAttachments } = call;
+    await tryAll({
+      // As on DEL, the cables before the leases.
+      "delete stale interfaces": () => {
+        if (validAttachments === undefined) return;
+        using host = Rtnl.open(call.hostNetns);
+        deleteStaleVeths(host, network, validAttachments);
+      },
+      "release stale addresses": () => call.ipam.gc(),
+    });
   },
 });
 
@@ -146,4 +156,18 @@ function interfacesOf(
       sandbox: args.netns,
     },
   ];
+}
+
+/**
+ * Refuses what would otherwise be silently left out: pods without access to
+ * what lies beyond the host.
+ *
+ * @throws {CniError} 2 if `ipMasq` is true
+ */
+function refuseMasquerade({ ipMasq }: PtpConfig): void {
+  if (!ipMasq) return;
+  throw new CniError(
+    ErrorCode.UnsupportedField,
+    'Cannot masquerade: "ipMasq": true is not supported yet',
+  );
 }

@@ -623,12 +623,21 @@ Deno.test(
       Deno.writeTextFileSync(path, "");
       return path;
     };
+    const fifo = (hosts: TestHosts): string => {
+      runIn(hosts.host, "mkfifo", `${hosts.folder}/fifo`);
+      return `${hosts.folder}/fifo`;
+    };
     const rows: [name: string, netnsOf: (hosts: TestHosts) => string][] = [
       ["the sandbox's path", (hosts) => hosts.sandbox.path],
       ["no CNI_NETNS", () => ""],
       ["a path that is not there", () => "/run/netns/never-made"],
       ["a process that has ended", () => "/proc/4194304/ns/net"],
       ["the plain file that a reboot leaves", plainFile],
+      ["a link that leads to itself", (hosts) => {
+        Deno.symlinkSync(`${hosts.folder}/loop`, `${hosts.folder}/loop`);
+        return `${hosts.folder}/loop`;
+      }],
+      ["a FIFO that nobody writes to", fifo],
     ];
     for (const [name, netnsOf] of rows) {
       await t.step(name, async () => {
@@ -668,6 +677,137 @@ Deno.test(
       assertSuccess(await hosts.run("ptp", "DEL", dualStack(hosts)));
       assertEquals(ipJson(hosts.sandbox, "link").length, 2);
     });
+    const withVeth = (
+      hosts: TestHosts,
+      hostSide: NetNs,
+      name: string,
+    ): number => {
+      using end = Rtnl.open(hostSide.path);
+      using sandbox = Rtnl.open(hosts.sandbox.path);
+      const peer = { netns: sandbox.netns, name: "eth0" };
+      return end.link.addVeth({ name, peer }).index;
+    };
+    await t.step("a veth into a third namespace", async () => {
+      using hosts = TestHosts.create();
+      withVeth(hosts, hosts.addNetns(), "veth12345678");
+      const config = { ...dualStack(hosts), cniVersion: "0.3.1" };
+      assertSuccess(await hosts.run("ptp", "DEL", config));
+      assertEquals(ipJson(hosts.sandbox, "link").length, 2);
+    });
+    await t.step("a port of a bridge", async () => {
+      using hosts = TestHosts.create();
+      withVeth(hosts, hosts.host, "veth12345678");
+      runIn(hosts.host, "ip", "link", "add", "br0", "type", "bridge");
+      runIn(hosts.host, "ip", "link", "set", "veth12345678", "master", "br0");
+      const config = { ...dualStack(hosts), cniVersion: "0.3.1" };
+      assertSuccess(await hosts.run("ptp", "DEL", config));
+      assertEquals(ipJson(hosts.sandbox, "link").length, 2);
+    });
+    await t.step("the Go plugin's, unless prevResult names it", async () => {
+      using hosts = TestHosts.create();
+      withVeth(hosts, hosts.host, "veth12345678");
+      const config = dualStack(hosts);
+      assertSuccess(await hosts.run("ptp", "DEL", config));
+      assertEquals(ipJson(hosts.sandbox, "link").length, 2);
+      const interfaces = [
+        { name: "veth12345678" },
+        { name: "eth0", sandbox: hosts.sandbox.path },
+      ];
+      const prevResult = { cniVersion: "1.1.0", interfaces };
+      assertSuccess(await hosts.run("ptp", "DEL", { ...config, prevResult }));
+      assertEquals(ipJson(hosts.sandbox, "link").length, 1);
+    });
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "ptp.add() leaves an attachment its lease when it is called for another sandbox",
+  ),
+  async () => {
+    using hosts = TestHosts.create();
+    const config = dualStack(hosts);
+    assertSuccess(await hosts.run("ptp", "ADD", config));
+    const before = [snapshot(hosts.host), snapshot(hosts.sandbox)];
+    const leases = hosts.leases();
+    const sandbox = hosts.addNetns();
+    assertFailure(
+      await hosts.run("ptp", "ADD", config, { sandbox }),
+      999,
+      "duplicate allocation is not allowed",
+    );
+    assertEquals([snapshot(hosts.host), snapshot(hosts.sandbox)], before);
+    assertEquals(hosts.leases(), leases);
+  },
+);
+
+Deno.test(
+  requireRoot("ptp.add() succeeds once when it is called many times at once"),
+  async () => {
+    using hosts = TestHosts.create();
+    const { config } = withFakeIpam(hosts, {
+      ips: [{ address: "10.0.0.2/24", gateway: "10.0.0.1" }],
+    });
+    const calls = [1, 2, 3, 4].map(() => hosts.run("ptp", "ADD", config));
+    const codes = (await Promise.all(calls)).map(({ exitCode, json }) =>
+      exitCode === 0 ? 0 : json.code
+    );
+    assertEquals(codes.sort(), [0, 4, 4, 4]);
+    assert(canPing(hosts.sandbox, "10.0.0.1"));
+    assertSuccess(await hosts.run("ptp", "DEL", config));
+  },
+);
+
+Deno.test(
+  requireRoot("ptp.gc() deletes what is of attachments that are not valid"),
+  async () => {
+    using hosts = TestHosts.create();
+    const config = dualStack(hosts);
+    const add = async (containerId: string, name: string): Promise<NetNs> => {
+      const sandbox = hosts.addNetns();
+      const call = { sandbox, containerId };
+      assertSuccess(await hosts.run("ptp", "ADD", { ...config, name }, call));
+      return sandbox;
+    };
+    const kept = await add("kept", "net1");
+    const stale = await add("stale", "net1");
+    const other = await add("stale", "net2");
+    const countLinks = (): number[] =>
+      [kept, stale, other].map((netns) => ipJson(netns, "link").length);
+    assertSuccess(await hosts.run("ptp", "GC", config));
+    assertEquals(countLinks(), [2, 2, 2]);
+    const valid = [{ containerID: "kept", ifname: "eth0" }];
+    const withValid = { ...config, "cni.dev/valid-attachments": valid };
+    assertSuccess(await hosts.run("ptp", "GC", withValid));
+    assertEquals(countLinks(), [2, 1, 2]);
+    assertEquals(hosts.leases("net1"), ["10.1.2.2", "2001:db8:1::2"]);
+    assertEquals(hosts.leases("net2").length, 2);
+  },
+);
+
+Deno.test(requireRoot("ptp refuses to leave masquerading out"), async (t) => {
+  using hosts = TestHosts.create();
+  const config = { ...dualStack(hosts), ipMasq: true };
+  for (const command of ["ADD", "STATUS"]) {
+    await t.step(command, async () => {
+      const output = await hosts.run("ptp", command, config);
+      assertFailure(output, 2, '"ipMasq": true');
+    });
+  }
+  await t.step("but not on DEL", async () => {
+    assertSuccess(await hosts.run("ptp", "DEL", config));
+  });
+  assertEquals(hosts.leases(), []);
+});
+
+Deno.test(
+  requireRoot("ptp.add() refuses a name that the kernel would change"),
+  async () => {
+    using hosts = TestHosts.create();
+    const call = { ifName: "eth%d" };
+    const added = await hosts.run("ptp", "ADD", dualStack(hosts), call);
+    assertFailure(added, 4, 'Cannot add interface "eth%d"');
+    assertEquals(hosts.leases(), []);
   },
 );
 

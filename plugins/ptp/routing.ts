@@ -101,7 +101,8 @@ export function containerRoute(
     mtu,
     advmss,
     priority,
-    table,
+    // 0 is the kernel's word for whichever it thinks right, which is main.
+    table: table || undefined,
     scope,
     // The subnet is not on the link, so the kernel would not believe in another
     // gateway within it.

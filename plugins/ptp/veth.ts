@@ -4,11 +4,15 @@
  * @module
  */
 
+import { CniError } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
+import type { ValidAttachment } from "../../cni/types.ts";
+import { isAtLeast } from "../../cni/version.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewVeth } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { readyHostEndForIpv6 } from "../_shared/ipv6.ts";
+import { checkIfNameIsFree } from "../_shared/sandbox.ts";
 import { stableName } from "../_shared/stable_name.ts";
 import type { PtpConfig } from "./config.ts";
 
@@ -37,16 +41,22 @@ export function connectVeth(
 ): Veth {
   const mtu = call.config.mtu ?? 0;
   try {
-    const hostEnd = addVeth(host, {
+    const hostEnd = addVeth(host, sandbox, {
       name: hostIfName,
       mtu: mtu > 0 ? mtu : undefined,
       peer: { netns: sandbox.netns, name: call.args.ifName },
     });
+    host.link.setAlias(
+      hostEnd.index,
+      aliasOf({ ...call.args, network: call.network }),
+    );
     readyHostEndForIpv6(host.netns, hostIfName);
     if (hostEnd.linkIndex === undefined) throw new Error("it has no peer");
     const container = { index: hostEnd.linkIndex, name: call.args.ifName };
     return { host: hostEnd, container };
   } catch (error) {
+    // Another call has connected the sandbox meanwhile: its cable stays.
+    if (error instanceof CniError) throw error;
     host.link.ensureGone(hostIfName);
     throw new Error(
       `Cannot connect "${call.args.ifName}" to "${hostIfName}"`,
@@ -56,16 +66,17 @@ export function connectVeth(
 }
 
 /**
- * The host's end is named after the attachment. One that is there already was
- * left by a tear-down of this very attachment that did not come about.
+ * The host's end is named after the attachment. One that is there already, but
+ * not connected to this sandbox, was left by a tear-down of this very attachment
+ * that did not come about.
  */
-function addVeth(host: Rtnl, veth: NewVeth): Link {
+function addVeth(host: Rtnl, sandbox: Rtnl, veth: NewVeth): Link {
   try {
     return host.link.addVeth(veth);
   } catch (error) {
-    if (!isErrno(error, "EEXIST") || !host.link.ensureGone(veth.name)) {
-      throw error;
-    }
+    if (!isErrno(error, "EEXIST")) throw error;
+    checkIfNameIsFree(sandbox, veth.peer.name);
+    if (!host.link.ensureGone(veth.name)) throw error;
     return host.link.addVeth(veth);
   }
 }
@@ -98,31 +109,73 @@ export function hostIfNameOf({ network, args }: Call<PtpConfig>): string {
  * Deletes the cable by the host's end, or by the container's if the Go plugin
  * made it, whose hosts' ends have names of chance.
  *
- * @param sandbox Undefined if the namespace is gone
+ * @param findSandbox Opens the sandbox if it is still there
+ * @throws {SyscallError} If the kernel refuses
  */
 export function deleteVeth(
-  { host, sandbox, hostIfName, ifName }: {
-    host: Rtnl;
-    sandbox: Rtnl | undefined;
-    hostIfName: string;
-    ifName: string;
-  },
+  host: Rtnl,
+  call: Call<PtpConfig>,
+  findSandbox: () => Rtnl | undefined,
 ): void {
-  if (host.link.ensureGone(hostIfName)) return;
-  const link = sandbox?.link.find(ifName);
-  if (link !== undefined && mayBeOurs(host, link)) {
+  if (host.link.ensureGone(hostIfNameOf(call))) return;
+  using sandbox = findSandbox();
+  const link = sandbox?.link.find(call.args.ifName);
+  if (link !== undefined && isFromGoPlugin(host, link, call)) {
     sandbox?.link.ensureGone(link.index);
   }
 }
 
 /**
- * Says whether an interface of the sandbox may be this attachment's, now that
- * the host's end by our name is not there. It is not if it is no cable, or one
- * of another attachment: an ADD that failed because the name was taken is also
- * followed by a DEL.
+ * Says whether an interface of the sandbox is this attachment's, now that the
+ * host's end by our name is not there. An ADD that failed because the name was
+ * taken is also followed by a DEL: then it is another one's. From 0.4.0 on the
+ * runtime says by prevResult whether there was an ADD that succeeded.
  */
-function mayBeOurs(host: Rtnl, { kind, linkIndex }: Link): boolean {
-  if (kind !== "veth") return false;
-  const peer = linkIndex === undefined ? undefined : host.link.find(linkIndex);
-  return peer === undefined || !OUR_HOST_END.test(peer.name);
+function isFromGoPlugin(
+  host: Rtnl,
+  { kind, linkIndex, name }: Link,
+  call: Call<PtpConfig>,
+): boolean {
+  if (kind !== "veth" || linkIndex === undefined) return false;
+  const peer = host.link.find(linkIndex);
+  if (
+    peer === undefined || peer.masterIndex !== undefined ||
+    OUR_HOST_END.test(peer.name)
+  ) return false;
+  if (!isAtLeast(call.cniVersion, "0.4.0")) return true;
+  const named = call.prevResult?.interfaces.map((one) => one.name) ?? [];
+  return named.includes(name) && named.includes(peer.name);
+}
+
+/**
+ * Deletes the cables of attachments to the network that are no longer valid.
+ *
+ * @throws {SyscallError} If the kernel refuses
+ */
+export function deleteStaleVeths(
+  host: Rtnl,
+  network: string,
+  valid: readonly ValidAttachment[],
+): void {
+  const aliases = valid.map(({ containerId, ifName }) =>
+    aliasOf({ network, containerId, ifName })
+  );
+  for (const { index, name, alias } of host.link.list()) {
+    const isOurs = OUR_HOST_END.test(name) &&
+      alias?.startsWith(`${ALIAS_PREFIX}${network}/`) === true;
+    if (isOurs && !aliases.includes(alias)) host.link.ensureGone(index);
+  }
+}
+
+/** Begins the alias that tells GC whose cable it is. */
+const ALIAS_PREFIX = "cni/";
+/** Source: include/uapi/linux/if.h `IFALIASZ` less the final NUL. */
+const MAX_ALIAS_LENGTH = 255;
+
+/** Neither network nor container nor interface may have a slash in its name. */
+function aliasOf(
+  { network, containerId, ifName }: ValidAttachment & { network: string },
+): string {
+  return `${ALIAS_PREFIX}${network}/${containerId}/${ifName}`
+    .slice(0, MAX_ALIAS_LENGTH);
 }
