@@ -78,13 +78,23 @@ export async function runMain(
   plugin: Plugin,
   lookup: PluginLookup = () => undefined,
 ): Promise<never> {
-  const { stdout, exitCode } = await dispatch(plugin, {
+  const output = await dispatch(plugin, {
     env: Deno.env.toObject(),
     stdin: readStdin,
     invoker: createInvoker(dispatch, lookup),
     hostNetns: CURRENT_NETNS,
     onStderr: (text) => writeAll(Deno.stderr, text),
   });
+  printAndExit(output);
+}
+
+/**
+ * Prints what a plugin came to, and ends the process. What cannot be printed is
+ * a failure; undoing what was done is then the runtime's, by DEL.
+ */
+export function printAndExit(
+  { stdout, exitCode }: Pick<DispatchOutput, "stdout" | "exitCode">,
+): never {
   const problem = writeAll(Deno.stdout, stdout);
   if (problem === undefined) Deno.exit(exitCode);
   writeAll(Deno.stderr, `Cannot write to stdout: ${problem}\n`);

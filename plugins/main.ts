@@ -6,7 +6,9 @@
  */
 
 import { basename } from "@std/path/posix";
-import { runMain } from "../cni/skel.ts";
+import { CniError, ErrorCode, formatFailure } from "../cni/error.ts";
+import { printAndExit, runMain } from "../cni/skel.ts";
+import { CURRENT_VERSION } from "../cni/version.ts";
 import { findPlugin, pluginNames } from "./registry.ts";
 
 /** Runs the plugin; says which ones there are if the name is none of theirs. */
@@ -14,16 +16,12 @@ async function main(): Promise<void> {
   const name = basename(calledAs());
   const plugin = findPlugin(name);
   if (plugin !== undefined) await runMain(await plugin, findPlugin);
-  const error = {
-    cniVersion: "1.1.0",
-    code: 4,
-    msg: `no plugin is named "${name}"`,
-    details: `call this executable as one of: ${pluginNames.join(", ")}`,
-  };
-  Deno.stdout.writeSync(
-    new TextEncoder().encode(JSON.stringify(error, null, 4)),
+  const error = new CniError(
+    ErrorCode.InvalidEnvironment,
+    `no plugin is named "${name}"`,
+    { details: `call this executable as one of: ${pluginNames.join(", ")}` },
   );
-  Deno.exit(1);
+  printAndExit(formatFailure(error, CURRENT_VERSION));
 }
 
 /** argv[0]; Deno.execPath() would follow links. */

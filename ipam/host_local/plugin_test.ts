@@ -693,6 +693,24 @@ Deno.test("hostLocal.check() compares the leases with the result", async (t) => 
   });
 });
 
+Deno.test("hostLocal.del() succeeds where ADD could only fail", async (t) => {
+  using fixture = new Fixture();
+  const plain = fixture.write("plain", "");
+  const rows: [name: string, config: JsonObject][] = [
+    [
+      "a name too long for a folder",
+      fixture.config({}, { name: "n".repeat(300) }),
+    ],
+    ["a data folder below a file", fixture.config({ dataDir: `${plain}/x` })],
+  ];
+  for (const [name, config] of rows) {
+    await t.step(name, async () => {
+      assertEquals((await run("ADD", config)).exitCode, 1);
+      assertSuccess(await run("DEL", config));
+    });
+  }
+});
+
 Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async (t) => {
   const kept = { "10.1.2.2": "dummy\r\neth0", "10.1.2.3": "dummy" };
   const ended = {

@@ -325,9 +325,16 @@ function unlessMissing<T>(run: () => T): T | undefined {
   try {
     return run();
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   }
+}
+
+/** Says whether there is no such path, or can be none: ENAMETOOLONG has no class. */
+function isMissing(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound ||
+    error instanceof Deno.errors.NotADirectory ||
+    error instanceof Error && error.message.includes("(os error 36)");
 }
 
 /** @throws {CniError} 5, whatever `run` throws, with that as its cause */

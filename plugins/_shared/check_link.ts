@@ -92,17 +92,22 @@ export function checkAddresses(
 }
 
 /**
- * Checks that all of these routes lead out by a link. A route without a table
- * may be in any: chained plugins such as sbr move them.
+ * Checks that all of these routes lead out by a link.
  *
+ * @param table Where a route that says none may be: in "any" of the sandbox,
+ * where chained plugins such as sbr move them, but in "main" of the host
  * @throws {CniError} 999 if one is missing
  */
 export function checkRoutes(
   rtnl: Rtnl,
   link: Link,
   routes: readonly Route[],
+  table: "any" | "main",
 ): void {
-  const present = rtnl.route.list({ ifindex: link.index, table: "any" });
+  const present = rtnl.route.list({
+    ifindex: link.index,
+    ...table === "any" ? { table } : {},
+  });
   for (const route of routes) {
     if (present.some((other) => isSameRoute(route, other))) continue;
     const via = route.gateway === undefined ? "" : ` via ${route.gateway}`;
@@ -117,6 +122,8 @@ function isSameRoute(wanted: Route, actual: Route): boolean {
     (wanted.gateway === undefined
       ? actual.gateway === undefined
       : actual.gateway?.equals(wanted.gateway) === true) &&
+    (wanted.preferredSource === undefined ||
+      actual.preferredSource?.equals(wanted.preferredSource) === true) &&
     (wanted.table === undefined || wanted.table === actual.table) &&
     (wanted.priority === undefined || wanted.priority === actual.priority);
 }

@@ -5,7 +5,8 @@
  */
 
 import type { CmdArgs } from "../../cni/args.ts";
-import type { Result } from "../../cni/result.ts";
+import type { IpConfig, Result } from "../../cni/result.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
 import {
@@ -27,21 +28,24 @@ import {
  * Checks the container's end: link, addresses, the routes to and through the
  * gateways, and those of the IPAM plugin.
  *
+ * @returns The link
  * @throws {CniError} 999 if something is not as ADD left it
  */
 export function checkContainerEnd(
   sandbox: Rtnl,
   prevResult: Result,
   args: CmdArgs,
-): void {
+): Link {
   const expected = sandboxInterfaceOf(prevResult, args);
   const link = checkLink(sandbox, expected, "veth");
-  const ips = routedIpsOf(ownPartOf(prevResult, args));
+  const own = ownPartOf(prevResult, args);
+  const ips = routedIpsOf(own);
   checkAddresses(sandbox, link, ips.map(({ address }) => address));
   checkRoutes(sandbox, link, [
     ...gatewayRoutes(ips),
-    ...prevResult.routes.map((route) => containerRoute(route, ips)),
-  ]);
+    ...own.routes.map((route) => containerRoute(route, ips)),
+  ], "any");
+  return link;
 }
 
 /**
@@ -54,26 +58,42 @@ export function checkHostEnd(
   host: Rtnl,
   prevResult: Result,
   args: CmdArgs,
+  containerEnd: Link,
 ): void {
   const hostInterface = prevResult.interfaces.find(({ sandbox }) => !sandbox);
   if (hostInterface === undefined) {
     throw checkFailure("prevResult has no interface of the host");
   }
   const link = checkLink(host, hostInterface, "veth");
+  if (
+    link.linkIndex !== containerEnd.index ||
+    containerEnd.linkIndex !== link.index
+  ) {
+    throw checkFailure(
+      `"${link.name}" and "${containerEnd.name}" are not connected`,
+    );
+  }
   const ips = routedIpsOf(ownPartOf(prevResult, args));
   checkAddresses(host, link, gatewaysOf(ips).map(Cidr.host));
   const destinations = ips.map(({ address }) => Cidr.host(address.ip));
-  checkRoutes(host, link, destinations.map((destination) => ({ destination })));
+  const routes = destinations.map((destination) => ({ destination }));
+  checkRoutes(host, link, routes, "main");
   const [family] = familiesNotForwarded(host.netns, destinations);
   if (family !== undefined) {
     throw checkFailure(`IPv${family} forwarding is off`);
   }
 }
 
-/** Leaves out addresses that chained plugins gave to other interfaces. */
+/** Leaves out addresses and routes that chained plugins gave to other interfaces. */
 function ownPartOf(result: Result, { ifName }: CmdArgs): Result {
-  const ips = result.ips.filter(({ interface: index }) =>
-    index === undefined || result.interfaces[index]?.name === ifName
-  );
-  return { ...result, ips };
+  const isOwn = ({ interface: index }: IpConfig): boolean =>
+    index === undefined || result.interfaces[index]?.name === ifName;
+  const others = result.ips.filter((ip) => !isOwn(ip));
+  return {
+    ...result,
+    ips: result.ips.filter(isOwn),
+    routes: result.routes.filter(({ gw }) =>
+      gw === undefined || !others.some(({ address }) => address.contains(gw))
+    ),
+  };
 }

@@ -106,8 +106,8 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       );
     }
     const { checkContainerEnd, checkHostEnd } = await import("./check.ts");
-    checkContainerEnd(sandbox, call.prevResult, call.args);
-    checkHostEnd(host, call.prevResult, call.args);
+    const end = checkContainerEnd(sandbox, call.prevResult, call.args);
+    checkHostEnd(host, call.prevResult, call.args, end);
   },
 
   async del(call): Promise<void> {

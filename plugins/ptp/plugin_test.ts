@@ -526,6 +526,18 @@ Deno.test(
         "ip -6 route del 2001:db8:1::2",
         "lacks route 2001:db8:1::2/128",
       ],
+      [
+        "the route to the container in a table that nobody looks at",
+        "host",
+        "ip route del 10.1.2.2; ip route add 10.1.2.2 dev $VETH table 77",
+        "lacks route 10.1.2.2/32",
+      ],
+      [
+        "no preferred source",
+        "sandbox",
+        "ip route replace 10.1.2.0/24 via 10.1.2.1 dev eth0",
+        "lacks route 10.1.2.0/24 via 10.1.2.1",
+      ],
       ["host's end down", "host", "ip link set $VETH down", "is down"],
       [
         "no IPv4 forwarding",
@@ -598,6 +610,7 @@ Deno.test(requireRoot("ptp.check() judges prevResult"), async (t) => {
           sandbox: hosts.sandbox.path,
         }],
         ips: [...json.ips, { address: "192.0.2.1/24", interface: 2 }],
+        routes: [...json.routes, { dst: "198.51.100.0/24", gw: "192.0.2.9" }],
       }, undefined],
     ];
   for (const [name, prevResult, text] of rows) {
