@@ -66,15 +66,42 @@ function fixed<T>(
 
 function integer(
   size: number,
+  range: Range,
   read: (view: DataView, offset: number) => number,
   write: (view: DataView, offset: number, value: number) => void,
 ): FixedCodec<number> {
-  return fixed({ size, alignment: size, zero: 0, read, write });
+  return fixed({
+    size,
+    alignment: size,
+    zero: 0,
+    read,
+    write(view, offset, value): void {
+      // DataView would cut it to size and say nothing.
+      if (value < range.min || value > range.max || !Number.isInteger(value)) {
+        throw new RangeError(
+          `Cannot encode ${value}: expected ${range.min} to ${range.max}`,
+        );
+      }
+      write(view, offset, value);
+    },
+  });
 }
+
+/** The integers that have room, both ends included. */
+interface Range {
+  readonly min: number;
+  readonly max: number;
+}
+
+const UNSIGNED_8: Range = { min: 0, max: 0xff };
+const UNSIGNED_16: Range = { min: 0, max: 0xffff };
+const UNSIGNED_32: Range = { min: 0, max: 0xffff_ffff };
+const SIGNED_32: Range = { min: -0x8000_0000, max: 0x7fff_ffff };
 
 /** Unsigned 8-bit integer. */
 export const u8: FixedCodec<number> = integer(
   1,
+  UNSIGNED_8,
   (view, offset) => view.getUint8(offset),
   (view, offset, value) => view.setUint8(offset, value),
 );
@@ -82,6 +109,7 @@ export const u8: FixedCodec<number> = integer(
 /** Unsigned 16-bit integer in the machine's byte order. */
 export const u16: FixedCodec<number> = integer(
   2,
+  UNSIGNED_16,
   (view, offset) => view.getUint16(offset, HOST_ORDER),
   (view, offset, value) => view.setUint16(offset, value, HOST_ORDER),
 );
@@ -89,6 +117,7 @@ export const u16: FixedCodec<number> = integer(
 /** Unsigned 16-bit integer in network byte order: ports and protocols. */
 export const u16be: FixedCodec<number> = integer(
   2,
+  UNSIGNED_16,
   (view, offset) => view.getUint16(offset, BIG_ENDIAN),
   (view, offset, value) => view.setUint16(offset, value, BIG_ENDIAN),
 );
@@ -96,6 +125,7 @@ export const u16be: FixedCodec<number> = integer(
 /** Unsigned 32-bit integer in the machine's byte order. */
 export const u32: FixedCodec<number> = integer(
   4,
+  UNSIGNED_32,
   (view, offset) => view.getUint32(offset, HOST_ORDER),
   (view, offset, value) => view.setUint32(offset, value, HOST_ORDER),
 );
@@ -103,6 +133,7 @@ export const u32: FixedCodec<number> = integer(
 /** Signed 32-bit integer in the machine's byte order. */
 export const i32: FixedCodec<number> = integer(
   4,
+  SIGNED_32,
   (view, offset) => view.getInt32(offset, HOST_ORDER),
   (view, offset, value) => view.setInt32(offset, value, HOST_ORDER),
 );

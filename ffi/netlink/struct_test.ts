@@ -214,3 +214,23 @@ Deno.test("concat() joins byte strings", () => {
   assertEquals(concat(parts).toHex(), "010203");
   assertEquals(concat([]).length, 0);
 });
+
+Deno.test("integer codecs refuse what they have no room for", async (t) => {
+  const rows: [name: string, codec: FixedCodec<number>, value: number][] = [
+    ["u8: too large", u8, 256],
+    ["u8: negative", u8, -1],
+    ["u16: too large", u16, 0x1_0000],
+    ["u16be: too large", u16be, 0x1_0000],
+    ["u32: too large", u32, 0x1_0000_0000],
+    ["u32: negative", u32, -5],
+    ["u32: a fraction", u32, 1.5],
+    ["u32: not a number", u32, NaN],
+    ["i32: too large", i32, 0x8000_0000],
+    ["i32: too small", i32, -0x8000_0001],
+  ];
+  for (const [name, codec, value] of rows) {
+    await t.step(name, () => {
+      assertThrows(() => codec.encode(value), RangeError, "Cannot encode");
+    });
+  }
+});

@@ -814,6 +814,32 @@ Deno.test(requireRoot("ptp refuses to leave masquerading out"), async (t) => {
 });
 
 Deno.test(
+  requireRoot("ptp.add() refuses a route with a number that has no room"),
+  async (t) => {
+    const rows: [key: string, value: number][] = [
+      ["table", -5],
+      ["table", 0x1_0000_0000],
+      ["scope", 300],
+      ["priority", -1],
+      ["mtu", 0x1_0000_0000],
+    ];
+    for (const [key, value] of rows) {
+      await t.step(`${key} ${value}`, async () => {
+        using hosts = TestHosts.create();
+        const before = [snapshot(hosts.host), snapshot(hosts.sandbox)];
+        const config = dualStack(hosts);
+        const routes = [{ dst: "10.9.0.0/16", [key]: value }];
+        const ipam = { ...config.ipam, routes };
+        const added = await hosts.run("ptp", "ADD", { ...config, ipam });
+        assertFailure(added, 999, "Cannot add route 10.9.0.0/16");
+        assertEquals([snapshot(hosts.host), snapshot(hosts.sandbox)], before);
+        assertEquals(hosts.leases(), []);
+      });
+    }
+  },
+);
+
+Deno.test(
   requireRoot("ptp.add() refuses a name that the kernel would change"),
   async () => {
     using hosts = TestHosts.create();

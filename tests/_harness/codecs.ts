@@ -104,6 +104,20 @@ function damaged(bytes: Bytes): Bytes {
 /** Offset and size in bytes of the fields of a C struct. */
 export type Layout = Readonly<Record<string, readonly [number, number]>>;
 
+/** Sets all bits of a field: as the largest number, or as -1 if it is signed. */
+function encodeOnes(
+  encode: (fields: Record<string, number>) => Bytes,
+  field: string,
+  size: number,
+): Bytes {
+  try {
+    return encode({ [field]: 2 ** (8 * size) - 1 });
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return encode({ [field]: -1 });
+  }
+}
+
 /** Asserts that fields lie where C has them, each tried by setting all its bits. */
 export function assertLayout(
   encode: (fields: Record<string, number>) => Bytes,
@@ -111,7 +125,7 @@ export function assertLayout(
 ): void {
   const zero = encode({});
   const found = Object.entries(layout).map(([field, [, size]]) => {
-    const ones = encode({ [field]: 2 ** (8 * size) - 1 });
+    const ones = encodeOnes(encode, field, size);
     const changed = [...ones.keys()].filter((at) => ones[at] !== zero[at]);
     return [field, [changed[0] ?? -1, changed.length]];
   });
