@@ -14,9 +14,12 @@ import {
   parseCommandLine,
   type Program,
 } from "./compile.ts";
+import { bundle } from "./compile/bundle.ts";
 import { provideDenort } from "./compile/denort.ts";
 import { fetchDeno } from "./compile/fetch_deno.ts";
+import { ROOT, runDeno } from "./compile/project.ts";
 import { getOwnTarget, TARGETS } from "./compile/target.ts";
+import { importFlags } from "./net.ts";
 
 /** A program that says by what name it was called, with what arguments, and waits for its stdin to end. */
 const SOURCE = `
@@ -135,6 +138,31 @@ Deno.test("compile() makes an executable of each program", async () => {
   assertEquals(await callProgram(`${directory}/one`), ["one"]);
   assertEquals(await callProgram(`${directory}/two`), ["two"]);
   assertEquals((await Deno.stat(`${directory}/one`)).nlink, 1);
+});
+
+Deno.test("bundle() gives the same bytes in another folder", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const other = `${folder}/deeper/down`;
+    await Deno.mkdir(other, { recursive: true });
+    const parts = ["net", "ffi", "cni", "ipam", "plugins", "scripts"];
+    await new Deno.Command("cp", {
+      args: ["-r", ...parts, "deno.json", "deno.lock", other],
+      cwd: ROOT,
+    }).output();
+    const script = 'import { bundle } from "./scripts/compile/bundle.ts";' +
+      'await bundle("plugins/main.ts", "same");';
+    await Deno.writeTextFile(`${other}/make.ts`, script);
+    const args = ["run", "-A", ...await importFlags(), "make.ts"];
+    await runDeno(args, { cwd: other });
+    const { path } = await bundle("plugins/main.ts", "same");
+    assertEquals(
+      await Deno.readTextFile(`${other}/build/same.js`),
+      await Deno.readTextFile(path),
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
 
 const broken: [name: string, source: string, message: string][] = [

@@ -16,6 +16,34 @@ export interface Bundle {
   readonly size: number;
 }
 
+/** What a bundle is made of, from the project's root. */
+const SOURCES = [
+  "net",
+  "ffi",
+  "cni",
+  "ipam",
+  "plugins",
+  "scripts/offline",
+  "deno.json",
+  "deno.lock",
+] as const;
+
+/**
+ * Copies the sources to another folder, in which their packages are put beside
+ * them. The bundler orders and names by paths from the folder it runs in, and
+ * those to the cache of packages are not the same everywhere; so are these.
+ */
+async function copySources(folder: string): Promise<void> {
+  const { success, stderr } = await new Deno.Command("cp", {
+    args: ["-r", "--parents", ...SOURCES, folder],
+    cwd: ROOT,
+    stdin: "null",
+  }).output();
+  if (success) return;
+  const why = new TextDecoder().decode(stderr).trim();
+  throw new Error(`Cannot copy the sources to "${folder}": ${why}`);
+}
+
 /** Reads what was bundled; the entry keeps its name, with another ending. */
 async function readChunks(folder: string): Promise<Chunks> {
   const chunks: Record<string, string> = {};
@@ -42,15 +70,17 @@ export async function bundle(entry: string, name: string): Promise<Bundle> {
     prefix: ".bundle_",
   });
   try {
+    await copySources(staging);
     const output = await runDeno([
       "bundle",
       ...await importFlags(),
+      "--node-modules-dir=auto",
       "--code-splitting",
       "--format=esm",
       "--minify",
       `--outdir=${staging}/chunks`,
       entry,
-    ]);
+    ], { cwd: staging });
     const warning = /^bundler warning: [^]*/m.exec(output);
     if (warning !== null) {
       throw new Error(`Cannot bundle "${entry}": ${warning[0]}`);

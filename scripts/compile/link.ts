@@ -9,6 +9,8 @@
  * @module
  */
 
+import { describeError } from "../../cni/error.ts";
+
 /** A chunk's text, by its file name. */
 export type Chunks = Readonly<Record<string, string>>;
 
@@ -77,7 +79,14 @@ function linkChunk(chunks: Chunks, name: string): string {
   const result = exported === null
     ? ""
     : `;return{${renamed(swapped(exported[1] ?? ""))}}`;
-  return `(__load,__lazy)=>{"use strict";${imports}${body}${result}}`;
+  const source = `(__load,__lazy)=>{"use strict";${imports}${body}${result}}`;
+  try {
+    // Parses it, and runs nothing. A module may use `await` where this may not.
+    new Function(`return ${source}`);
+  } catch (error) {
+    throw refuse(describeError(error));
+  }
+  return source;
 }
 
 /** Turns `a as b` into `a:b`. */

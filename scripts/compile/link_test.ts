@@ -53,11 +53,6 @@ Deno.test("linkChunks() runs chunks as modules", async (t) => {
   }
 });
 
-Deno.test("linkChunks() leaves a chunk unparsed until it is imported", async () => {
-  const chunks = { "main.js": "out.push(1);", "broken.js": "this is no code" };
-  assertEquals(await run(chunks), [1]);
-});
-
 Deno.test("linkChunks() refuses what it does not understand", async (t) => {
   const rows: [name: string, chunks: Chunks, text: string][] = [
     ["no entry", { "c.js": "" }, 'Cannot link "main.js"'],
@@ -79,6 +74,7 @@ Deno.test("linkChunks() refuses what it does not understand", async (t) => {
       { "main.js": "export const a=1;" },
       "export",
     ],
+    ["await outside of functions", { "main.js": "await f();" }, "await"],
     ["our own names", { "main.js": "var __load=1;" }, '"__load"'],
   ];
   for (const [name, chunks, text] of rows) {

@@ -10,21 +10,22 @@ export const ROOT = decodeURIComponent(
 );
 
 /**
- * Runs the running deno with other arguments, in the project's root, and
- * returns what it said on stderr.
+ * Runs the running deno with other arguments, in the project's root unless
+ * another folder is given, and returns what it said on stderr.
  *
  * @throws {Error} If it fails, or is aborted; the message is what it said
  */
 export async function runDeno(
   args: readonly string[],
-  { env = {}, signal }: {
+  { cwd = ROOT, env = {}, signal }: {
+    readonly cwd?: string;
     readonly env?: Readonly<Record<string, string>>;
     readonly signal?: AbortSignal | undefined;
   } = {},
 ): Promise<string> {
   const command = new Deno.Command(Deno.execPath(), {
     args: [...args],
-    cwd: ROOT,
+    cwd,
     env: { NO_COLOR: "1", ...env },
     stdin: "null",
     stdout: "null",
