@@ -23,7 +23,12 @@ import { describeError } from "../cni/error.ts";
 import { pluginNames } from "../plugins/registry.ts";
 import { bundle } from "./compile/bundle.ts";
 import { type Denort, provideDenort } from "./compile/denort.ts";
-import { findChangeTime, ROOT, runDeno } from "./compile/project.ts";
+import {
+  findChangeTime,
+  PROGRAM_SOURCES,
+  ROOT,
+  runDeno,
+} from "./compile/project.ts";
 import { V8_FLAGS } from "./mkdenort.ts";
 import { getOwnTarget, parseTarget, type Target } from "./compile/target.ts";
 
@@ -176,21 +181,13 @@ async function getEntry(plugin: string): Promise<string> {
   );
 }
 
-/** Where the sources of the executables are: folders and files in the project's root. */
+/** What the executables depend on: the programs, and how they are made. */
 const SOURCES = [
-  "net",
-  "ffi",
-  "cni",
-  "ipam",
-  "plugins",
-  "cli",
+  ...PROGRAM_SOURCES,
   "scripts/mkdenort",
   "scripts/mkdenort.ts",
   "scripts/compile",
   "scripts/compile.ts",
-  "scripts/offline",
-  "deno.json",
-  "deno.lock",
 ] as const;
 
 /**

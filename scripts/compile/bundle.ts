@@ -7,7 +7,7 @@
 import { basename } from "@std/path/posix";
 import { importFlags } from "../net.ts";
 import { type Chunks, linkChunks } from "./link.ts";
-import { ROOT, runDeno } from "./project.ts";
+import { PROGRAM_SOURCES, ROOT, runDeno } from "./project.ts";
 
 /** A script on disk. */
 export interface Bundle {
@@ -16,18 +16,6 @@ export interface Bundle {
   readonly size: number;
 }
 
-/** What a bundle is made of, from the project's root. */
-const SOURCES = [
-  "net",
-  "ffi",
-  "cni",
-  "ipam",
-  "plugins",
-  "scripts/offline",
-  "deno.json",
-  "deno.lock",
-] as const;
-
 /**
  * Copies the sources to another folder, in which their packages are put beside
  * them. The bundler orders and names by paths from the folder it runs in, and
@@ -35,7 +23,7 @@ const SOURCES = [
  */
 async function copySources(folder: string): Promise<void> {
   const { success, stderr } = await new Deno.Command("cp", {
-    args: ["-r", "--parents", ...SOURCES, folder],
+    args: ["-r", "--parents", ...PROGRAM_SOURCES, folder],
     cwd: ROOT,
     stdin: "null",
   }).output();

@@ -9,6 +9,18 @@ export const ROOT = decodeURIComponent(
   new URL("../../", import.meta.url).pathname,
 );
 
+/** What the programs are made of: folders and files in the project's root. */
+export const PROGRAM_SOURCES = [
+  "net",
+  "ffi",
+  "cni",
+  "ipam",
+  "plugins",
+  "scripts/offline",
+  "deno.json",
+  "deno.lock",
+] as const;
+
 /**
  * Runs the running deno with other arguments, in the project's root unless
  * another folder is given, and returns what it said on stderr.
