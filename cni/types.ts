@@ -79,24 +79,34 @@ export const optionalIpSchema: () => z.ZodMiniOptional<
   optional(parsedText((text) => text === "" ? undefined : Ip.parse(text)))
 );
 
-/** Reads resolver settings: the `dns` key of configurations and results. */
-export const dnsSchema: () => z.ZodMiniType<Dns> = once(() => {
+/** Resolver settings as they are given: what is left out is undefined. */
+export type GivenDns = { readonly [K in keyof Dns]?: Dns[K] | undefined };
+
+/** Reads resolver settings as they are given, other keys included. */
+export const givenDnsSchema = once(() => {
   const list = optional(z.array(z.string()));
-  return z.pipe(
-    z.looseObject({
-      nameservers: list,
-      domain: optional(z.string()),
-      search: list,
-      options: list,
-    }),
-    z.transform((dns): Dns => ({
-      nameservers: dns.nameservers ?? [],
-      domain: dns.domain ?? "",
-      search: dns.search ?? [],
-      options: dns.options ?? [],
-    })),
-  );
+  return z.looseObject({
+    nameservers: list,
+    domain: optional(z.string()),
+    search: list,
+    options: list,
+  });
 });
+
+/** Completes resolver settings by what sets nothing. */
+export function completeDns(given: GivenDns): Dns {
+  return {
+    nameservers: given.nameservers ?? [],
+    domain: given.domain ?? "",
+    search: given.search ?? [],
+    options: given.options ?? [],
+  };
+}
+
+/** Reads resolver settings: the `dns` key of configurations and results. */
+export const dnsSchema: () => z.ZodMiniType<Dns> = once(() =>
+  z.pipe(givenDnsSchema(), z.transform((given): Dns => completeDns(given)))
+);
 
 /**
  * Reads a route, as in results and in the configurations of IPAM plugins.

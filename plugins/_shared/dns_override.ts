@@ -6,7 +6,7 @@
 
 import * as z from "zod/mini";
 import type { Dns } from "../../cni/result.ts";
-import { optional } from "../../cni/types.ts";
+import { completeDns, givenDnsSchema, optional } from "../../cni/types.ts";
 
 /**
  * Builds a schema that answers undefined where the key sets nothing. A list
@@ -17,23 +17,13 @@ import { optional } from "../../cni/types.ts";
 export function dnsOverrideSchema(): z.ZodMiniOptional<
   z.ZodMiniType<Dns | undefined>
 > {
-  const texts = optional(z.array(z.string()));
   return optional(z.pipe(
-    z.object({
-      nameservers: texts,
-      domain: optional(z.string()),
-      search: texts,
-      options: texts,
+    givenDnsSchema(),
+    z.transform((given): Dns | undefined => {
+      const { nameservers, domain, search, options } = given;
+      return nameservers || domain || search || options
+        ? completeDns(given)
+        : undefined;
     }),
-    z.transform(({ nameservers, domain, search, options }): Dns | undefined =>
-      nameservers || domain || search || options
-        ? {
-          nameservers: nameservers ?? [],
-          domain: domain ?? "",
-          search: search ?? [],
-          options: options ?? [],
-        }
-        : undefined
-    ),
   ));
 }
