@@ -81,8 +81,16 @@ export async function tryAll(
       failures.push(new Error(`Cannot ${label}`, { cause: error }));
     }
   }
+  throwAll(failures, `${failures.length} steps failed`);
+}
+
+/**
+ * Throws what was caught, if anything was.
+ *
+ * @param message What is said of several failures
+ * @throws The only failure, or an AggregateError of several
+ */
+export function throwAll(failures: readonly unknown[], message: string): void {
   if (failures.length === 1) throw failures[0];
-  if (failures.length > 1) {
-    throw new AggregateError(failures, `${failures.length} steps failed`);
-  }
+  if (failures.length > 1) throw new AggregateError(failures, message);
 }

@@ -20,6 +20,7 @@
 
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import { throwAll } from "../../cni/rollback.ts";
 import { FileLock } from "../../ffi/file_lock.ts";
 import { AddressError, Ip } from "../../net/ip.ts";
 
@@ -157,11 +158,7 @@ export class LeaseStore implements Disposable {
         failures.push(error);
       }
     }
-    if (failures.length === 1) throw failures[0];
-    if (failures.length > 1) {
-      const message = `Cannot end ${failures.length} leases`;
-      throw new AggregateError(failures, message);
-    }
+    throwAll(failures, `Cannot end ${failures.length} leases`);
   }
 
   /**
