@@ -49,7 +49,6 @@ import {
   connectVeth,
   deleteStaleVeths,
   deleteVeth,
-  hostIfNameOf,
   settleVeth,
   type Veth,
 } from "./veth.ts";
@@ -67,7 +66,6 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
 
   async add(call): Promise<Result> {
     refuseMasquerade(call.config);
-    const hostIfName = hostIfNameOf(call);
     using host = Rtnl.open(call.hostNetns);
     using sandbox = openSandbox(call.args);
     checkIfNameIsFree(sandbox, call.args.ifName);
@@ -77,8 +75,8 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     rollback.onFailure("release the addresses", () => call.ipam.del());
     const ips = routedIpsOf(lease);
 
-    const veth = connectVeth({ host, sandbox, hostIfName, call });
-    rollback.onFailure(`delete "${hostIfName}"`, () => {
+    const veth = connectVeth(host, sandbox, call);
+    rollback.onFailure(`delete "${veth.host.name}"`, () => {
       host.link.ensureGone(veth.host.index);
     });
     configureContainerEnd(sandbox, veth.container, ips, lease.routes);

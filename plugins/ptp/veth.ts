@@ -32,13 +32,11 @@ export interface Veth<End extends LinkEnd = LinkEnd> {
  * @throws {Error} If the kernel refuses it
  */
 export function connectVeth(
-  { host, sandbox, hostIfName, call }: {
-    host: Rtnl;
-    sandbox: Rtnl;
-    hostIfName: string;
-    call: Call<PtpConfig>;
-  },
+  host: Rtnl,
+  sandbox: Rtnl,
+  call: Call<PtpConfig>,
 ): Veth {
+  const hostIfName = hostIfNameOf(call);
   const mtu = call.config.mtu ?? 0;
   try {
     const hostEnd = addVeth(host, sandbox, {
@@ -101,7 +99,7 @@ export function settleVeth(
 const HOST_PREFIX = "veth", OUR_HOST_END = /^veth[0-9a-f]{11}$/;
 
 /** Names the host's end after the attachment, so that DEL finds it without the sandbox. */
-export function hostIfNameOf({ network, args }: Call<PtpConfig>): string {
+function hostIfNameOf({ network, args }: Call<PtpConfig>): string {
   return stableName(HOST_PREFIX, network, args.containerId, args.ifName);
 }
 
