@@ -18,6 +18,7 @@ import {
   ignoreUnless,
   requireRoot,
 } from "./_harness/capabilities.ts";
+import { dualStack } from "./_harness/dual_stack.ts";
 import { ipJson, snapshot } from "./_harness/ip_json.ts";
 import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
 
@@ -200,16 +201,7 @@ Deno.test(
 
 /** A complete configuration, the same for every way of running. */
 function config(hosts: TestHosts, cniVersion: string): Record<string, unknown> {
-  return {
-    cniVersion,
-    name: "net1",
-    type: "ptp",
-    mtu: 1400,
-    ipam: {
-      ...hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"),
-      routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
-    },
-  };
+  return { ...dualStack(hosts), cniVersion, mtu: 1400 };
 }
 
 /** Takes out what differs from one attachment to the next. */

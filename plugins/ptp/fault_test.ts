@@ -15,6 +15,7 @@ import {
 import { SyscallError } from "../../ffi/errno.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { snapshot } from "../../tests/_harness/ip_json.ts";
 import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 
@@ -75,18 +76,6 @@ class FaultInjector implements Disposable {
   }
 }
 
-function configFor(hosts: TestHosts): Record<string, unknown> {
-  return {
-    cniVersion: "1.1.0",
-    name: "net1",
-    type: "ptp",
-    ipam: {
-      ...hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"),
-      routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
-    },
-  };
-}
-
 /** What came of an ADD with a fault. */
 type Outcome = "no such step" | "done without" | "undone";
 
@@ -100,7 +89,7 @@ async function addWithFault(
   moment: Moment,
 ): Promise<Outcome> {
   using hosts = TestHosts.create();
-  const config = configFor(hosts);
+  const config = dualStack(hosts);
   const before = [snapshot(hosts.host), snapshot(hosts.sandbox)];
   using fault = new FaultInjector(failing, moment);
   const added = await hosts.run("ptp", "ADD", config);

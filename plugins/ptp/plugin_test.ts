@@ -9,6 +9,7 @@ import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { writeFakeIpam } from "../../tests/_harness/fake_ipam.ts";
 import {
   canPing,
@@ -17,26 +18,6 @@ import {
   snapshot,
 } from "../../tests/_harness/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
-
-const DEFAULT_ROUTES = [{ dst: "0.0.0.0/0" }, { dst: "::/0" }];
-
-/** A configuration for one subnet each of IPv4 and IPv6. */
-function dualStack(hosts: TestHosts): {
-  cniVersion: string;
-  name: string;
-  type: string;
-  ipam: Record<string, unknown>;
-} {
-  return {
-    cniVersion: "1.1.0",
-    name: "net1",
-    type: "ptp",
-    ipam: {
-      ...hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"),
-      routes: DEFAULT_ROUTES,
-    },
-  };
-}
 
 /** A configuration whose addresses are what a test says. */
 function withFakeIpam(hosts: TestHosts, result: unknown): {
