@@ -75,3 +75,22 @@ export function judgeTestRun(output: string, success: boolean): Tally {
   const isRunGood = success && tally.passed + tally.failed > 0;
   return isRunGood ? tally : { ...tally, failed: Math.max(tally.failed, 1) };
 }
+
+/**
+ * Counts the tests of the conformance lists in the output of `deno test`, by
+ * the name that `tests/_harness/conformance.ts` gives them.
+ */
+export function countConformance(output: string): Tally {
+  const rows = [
+    ...output.replaceAll(COLORS, "").matchAll(
+      /^conformance .* \.\.\. (ok|FAILED|ignored)\b/gm,
+    ),
+  ].map(([, outcome]) => outcome);
+  const count = (outcome: string): number =>
+    rows.filter((row) => row === outcome).length;
+  return {
+    passed: count("ok"),
+    failed: count("FAILED"),
+    skipped: count("ignored"),
+  };
+}

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import {
+  countConformance,
   findTally,
   findTestSummary,
   formatTally,
@@ -89,4 +90,16 @@ Deno.test("judgeTestRun() fails a run that proves nothing", async (t) => {
       assertEquals(judgeTestRun(output, success), judged);
     });
   }
+});
+
+Deno.test("countConformance() counts the rows by their names", () => {
+  const output = `running 4 tests from ./tests/conformance/skel_test.ts
+conformance skel: ADD calls add ... ok (1ms)
+conformance skel: a row with steps ...
+  a step ... ok (0ms)
+conformance skel: a row with steps ... \x1b[0m\x1b[31mFAILED\x1b[0m (2ms)
+conformance ptp: needs a kernel (skipped: needs root) ... ignored (0ms)
+another test ... ok (1ms)
+`;
+  assertEquals(countConformance(output), tally(1, 1, 1));
 });

@@ -13,7 +13,13 @@ import { canUseNetns } from "../tests/_harness/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
 import { ensureDebianPackages } from "./debian_packages.ts";
 import { importFlags } from "./net.ts";
-import { formatTally, judgeTestRun, sumTallies, type Tally } from "./tally.ts";
+import {
+  countConformance,
+  formatTally,
+  judgeTestRun,
+  sumTallies,
+  type Tally,
+} from "./tally.ts";
 import { tee } from "./tee.ts";
 
 /**
@@ -79,6 +85,7 @@ async function runTests(
   // Ended within a test's line, which the counts must not join.
   if (!output.endsWith("\n")) console.log();
   if (signal.aborted) console.error("The tests took too long and were ended");
+  console.log(`conformance rows: ${formatTally(countConformance(output))}`);
   return judgeTestRun(output, success);
 }
 

@@ -38,12 +38,16 @@ const LAYERS: readonly Layer[] = [
     "plugins/*/plugin.ts",
     "ipam/*/plugin.ts",
   ]),
-  layer("plugins/main.ts", ["net/", "ffi/", "cni/", "plugins/registry.ts"]),
+  layer("plugins/main.ts", ["net/", "ffi/", "cni/", "plugins/registry.ts"], [
+    "cli/main.ts",
+    "plugins/noop/main.ts",
+  ]),
   layer("plugins/*/", ["net/", "ffi/", "cni/", "plugins/_shared/"]),
   layer("ipam/dhcp/", ["net/", "cni/", "ffi/file_lock.ts", "ffi/packet.ts"]),
   layer("ipam/*/", ["net/", "cni/", "ffi/file_lock.ts"]),
-  layer("cli/", ["net/", "ffi/", "cni/", "plugins/registry.ts"]),
-  layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/", "ipam/", "cli/"]),
+  layer("runtime/", ["net/", "ffi/", "cni/"]),
+  layer("cli/", ["net/", "ffi/", "cni/", "runtime/", "plugins/registry.ts"]),
+  layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/", "ipam/", "runtime/"]),
 ];
 
 /** Where configuration is parsed, so where zod belongs. */
