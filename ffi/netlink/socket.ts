@@ -26,13 +26,19 @@ import {
   type RawMessage,
   splitMessages,
 } from "./message.ts";
-import { type Fields, struct, type StructValue, u64 } from "./struct.ts";
+import {
+  concat,
+  type Fields,
+  struct,
+  type StructValue,
+  u64,
+} from "./struct.ts";
 
 /** Source: include/linux/socket.h, include/linux/net.h. */
 const AF_NETLINK = 16, SOCK_RAW = 3, SOCK_CLOEXEC = 0o2000000;
 const MSG_PEEK = 0x2, MSG_TRUNC = 0x20;
 /** Source: include/uapi/asm-generic/socket.h. */
-const SOL_SOCKET = 1, SO_RCVTIMEO = 20;
+const SOL_SOCKET = 1, SO_RCVTIMEO = 20, SO_SNDBUFFORCE = 32;
 /** Source: include/uapi/linux/netlink.h. */
 const SOL_NETLINK = 270;
 const NETLINK_CAP_ACK = 10, NETLINK_EXT_ACK = 11, NETLINK_GET_STRICT_CHK = 12;
@@ -46,12 +52,41 @@ const timeval = struct({ seconds: u64, microseconds: u64 });
 const RECEIVE_TIMEOUT_SECONDS = 10n;
 /** The kernel fills at most 32 KiB per part of a dump, and no more than we offer. */
 const RECEIVE_BUFFER_BYTES = 32 * 1024;
+/** A socket takes this much in one send(2), however the machine is tuned. */
+const SAFE_SEND_BYTES = 64 * 1024;
 /** How often a dump is started again because what it lists changed meanwhile. */
 const DUMP_ATTEMPTS = 10;
 
 /** A request: what it is, its body, and the flags beside REQUEST and ACK. */
 export interface Request<F extends Fields, R extends Rows> extends Body<F, R> {
   readonly flags?: number;
+}
+
+/** A request that is one of several, encoded but for its number. */
+export interface EncodedRequest {
+  /** The kernel's name of its type, for error texts. */
+  readonly name: string;
+  readonly type: number;
+  /** All of them, REQUEST and ACK included. */
+  readonly flags: number;
+  readonly body: Bytes;
+  /** Names the attribute at an offset of the body. */
+  readonly locate: (offset: number) => string | undefined;
+}
+
+/** Encodes a request that is to be sent together with others. */
+export function encodeRequest<F extends Fields, R extends Rows>(
+  type: MessageType<F, R>,
+  request: Request<F, R>,
+): EncodedRequest {
+  const body = type.encode(request);
+  return {
+    name: type.name,
+    type: type.type,
+    flags: Flag.Request | (request.flags ?? 0),
+    body,
+    locate: (offset) => type.locate?.(body, offset),
+  };
 }
 
 /** A decoded answer. */
@@ -121,6 +156,31 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
+   * Sends several requests at once, and waits for the acknowledgement of the
+   * last one that asks for it or for the first refusal.
+   *
+   * @throws {NetlinkError} If the kernel refuses one of them
+   */
+  requestAll(requests: readonly EncodedRequest[]): void {
+    const first = this.#sequence + 1;
+    const bytes = concat(
+      requests.map(({ type, flags, body }) =>
+        encodeMessage(type, flags, ++this.#sequence, body)
+      ),
+    );
+    const last = requests.findLastIndex(({ flags }) => flags & Flag.Ack);
+    if (bytes.length > SAFE_SEND_BYTES) this.#makeRoom(bytes.length);
+    libc.send(this.#fd.number, bytes, 0);
+    for (const reply of this.#received()) {
+      const position = reply.sequence - first;
+      const request = requests[position];
+      if (request === undefined || reply.type !== ControlType.Error) continue;
+      throwIfRefused(request, decodeError(reply));
+      if (position === last) return;
+    }
+  }
+
+  /**
    * Lists what the kernel has, starting again when it changed under way.
    *
    * @param answers Kind of the messages to return
@@ -187,13 +247,24 @@ export class NetlinkSocket implements Disposable {
     return { sequence, body };
   }
 
+  /** What is sent at once must fit into the socket's buffer as a whole. */
+  #makeRoom(length: number): void {
+    libc.setSocketOption(this.#fd.number, {
+      level: SOL_SOCKET,
+      name: SO_SNDBUFFORCE,
+      value: length,
+    });
+  }
+
   /** Messages that answer one request; late answers to earlier ones are dropped. */
   *#replies(sequence: number): Generator<RawMessage> {
-    for (;;) {
-      for (const reply of splitMessages(receive(this.#fd.number))) {
-        if (reply.sequence === sequence) yield reply;
-      }
+    for (const reply of this.#received()) {
+      if (reply.sequence === sequence) yield reply;
     }
+  }
+
+  *#received(): Generator<RawMessage> {
+    for (;;) yield* splitMessages(receive(this.#fd.number));
   }
 
   /** Closes the socket; a second call does nothing. */
@@ -241,11 +312,21 @@ function uninterrupted(fd: number, flags: number): number {
 function throwUnlessSuccess<F extends Fields, R extends Rows>(
   type: MessageType<F, R>,
   body: Bytes,
+  verdict: Verdict,
+): void {
+  const locate = (offset: number): string | undefined =>
+    type.locate?.(body, offset);
+  throwIfRefused({ name: type.name, locate }, verdict);
+}
+
+/** @throws {NetlinkError} Unless the verdict is success */
+function throwIfRefused(
+  { name, locate }: Pick<EncodedRequest, "name" | "locate">,
   { errno, extAck, offset }: Verdict,
 ): void {
   if (errno === 0) return;
   const attribute = offset === undefined
     ? undefined
-    : type.locate?.(body, offset - messageHeader.size);
-  throw new NetlinkError(type.name, errno, { extAck, attribute });
+    : locate(offset - messageHeader.size);
+  throw new NetlinkError(name, errno, { extAck, attribute });
 }

@@ -130,6 +130,22 @@ export const u32: FixedCodec<number> = integer(
   (view, offset, value) => view.setUint32(offset, value, HOST_ORDER),
 );
 
+/** Unsigned 32-bit integer in network byte order: all numbers of nf_tables. */
+export const u32be: FixedCodec<number> = integer(
+  4,
+  UNSIGNED_32,
+  (view, offset) => view.getUint32(offset, BIG_ENDIAN),
+  (view, offset, value) => view.setUint32(offset, value, BIG_ENDIAN),
+);
+
+/** Signed 32-bit integer in network byte order. */
+export const i32be: FixedCodec<number> = integer(
+  4,
+  SIGNED_32,
+  (view, offset) => view.getInt32(offset, BIG_ENDIAN),
+  (view, offset, value) => view.setInt32(offset, value, BIG_ENDIAN),
+);
+
 /** Signed 32-bit integer in the machine's byte order. */
 export const i32: FixedCodec<number> = integer(
   4,
@@ -145,6 +161,15 @@ export const u64: FixedCodec<bigint> = fixed({
   zero: 0n,
   read: (view, offset) => view.getBigUint64(offset, HOST_ORDER),
   write: (view, offset, value) => view.setBigUint64(offset, value, HOST_ORDER),
+});
+
+/** Unsigned 64-bit integer in network byte order. */
+export const u64be: FixedCodec<bigint> = fixed({
+  size: 8,
+  alignment: 8,
+  zero: 0n,
+  read: (view, offset) => view.getBigUint64(offset, BIG_ENDIAN),
+  write: (view, offset, value) => view.setBigUint64(offset, value, BIG_ENDIAN),
 });
 
 /** Named fields of a struct, in memory order. */

@@ -1,0 +1,189 @@
+/**
+ * Changes to nf_tables, to be committed together.
+ *
+ * What is added may be there already, unless the change says otherwise; what is
+ * deleted must be there.
+ *
+ * @module
+ */
+
+import type { Ip, IpFamily } from "../../net/ip.ts";
+import { Flag } from "../netlink/message.ts";
+import { type EncodedRequest, encodeRequest } from "../netlink/socket.ts";
+import { addressKey, type Expression, goToData } from "./expression.ts";
+import {
+  delChain,
+  delElements,
+  delRule,
+  delTable,
+  newChain,
+  newElements,
+  newRule,
+  newSet,
+  newTable,
+  TableFamily,
+  type TableFamilyName,
+} from "./message.ts";
+
+/** A change to be committed. */
+export type Change = EncodedRequest;
+
+/** A table. */
+export interface Table {
+  readonly family: TableFamilyName;
+  readonly name: string;
+}
+
+/** Where a base chain looks at packets. Source: `enum nf_inet_hooks`. */
+const HOOKS = {
+  prerouting: 0,
+  input: 1,
+  forward: 2,
+  output: 3,
+  postrouting: 4,
+} as const;
+
+/** What makes a chain one that the kernel calls. */
+export interface BaseChain {
+  readonly type: "filter" | "nat" | "route";
+  readonly hook: keyof typeof HOOKS;
+  /** The lower, the earlier. */
+  readonly priority: number;
+}
+
+/** Source: `NFT_SET_MAP`. */
+const SET_MAP = 0x8;
+/** How `nft` shows a key. Source: nftables include/datatype.h `TYPE_IPADDR`, `TYPE_IP6ADDR`. */
+const ADDRESS_TYPES: Readonly<Record<IpFamily, number>> = { 4: 7, 6: 8 };
+const ADDRESS_BYTES: Readonly<Record<IpFamily, number>> = { 4: 4, 6: 16 };
+/** Source: `NFT_DATA_VERDICT`. */
+const VERDICT_TYPE = 0xffff_ff00;
+
+const { Create, Append, Exclusive } = Flag;
+
+/** Adds a table. */
+export function addTable(table: Table, comment?: string): Change {
+  const attributes = { name: table.name, comment };
+  return encodeRequest(newTable, {
+    ...inTable(table),
+    flags: Create,
+    attributes,
+  });
+}
+
+/** Deletes a table with all that is in it. */
+export function delTableOf(table: Table): Change {
+  const attributes = { name: table.name };
+  return encodeRequest(delTable, { ...inTable(table), attributes });
+}
+
+/** Adds a chain; one that the kernel calls if `base` says where. */
+export function addChain(
+  table: Table,
+  name: string,
+  base?: BaseChain,
+): Change {
+  const attributes = {
+    table: table.name,
+    name,
+    hook: base && { number: HOOKS[base.hook], priority: base.priority },
+    type: base?.type,
+  };
+  return encodeRequest(newChain, {
+    ...inTable(table),
+    flags: Create,
+    attributes,
+  });
+}
+
+/** Deletes a chain; it must be empty, and nothing may lead to it. */
+export function delChainOf(table: Table, name: string): Change {
+  const attributes = { table: table.name, name };
+  return encodeRequest(delChain, { ...inTable(table), attributes });
+}
+
+/** A rule to be. */
+export interface NewRule {
+  readonly chain: string;
+  readonly expressions: readonly Expression[];
+  readonly comment?: string | undefined;
+}
+
+/** Adds a rule at the end of its chain. */
+export function appendRule(
+  table: Table,
+  { chain, expressions, comment }: NewRule,
+): Change {
+  const attributes = {
+    table: table.name,
+    chain,
+    expressions: [...expressions],
+    comment,
+  };
+  const flags = Create | Append;
+  return encodeRequest(newRule, { ...inTable(table), flags, attributes });
+}
+
+/** Deletes a rule. */
+export function delRuleOf(table: Table, chain: string, handle: bigint): Change {
+  const attributes = { table: table.name, chain, handle };
+  return encodeRequest(delRule, { ...inTable(table), attributes });
+}
+
+/** Deletes all rules of a chain. */
+export function flushChain(table: Table, chain: string): Change {
+  const attributes = { table: table.name, chain };
+  return encodeRequest(delRule, { ...inTable(table), attributes });
+}
+
+/** Adds a map from addresses to chains; it must not be there yet. */
+export function addVerdictMap(
+  table: Table,
+  name: string,
+  family: IpFamily,
+): Change {
+  const attributes = {
+    table: table.name,
+    name,
+    flags: SET_MAP,
+    keyType: ADDRESS_TYPES[family],
+    keyLength: ADDRESS_BYTES[family],
+    dataType: VERDICT_TYPE,
+    dataLength: 0,
+    // Wanted, though the name is what is looked up by.
+    id: family,
+  };
+  const flags = Create | Exclusive;
+  return encodeRequest(newSet, { ...inTable(table), flags, attributes });
+}
+
+/** An element of a verdict map. */
+export interface MapElement {
+  readonly key: Ip;
+  /** Where packets go on. */
+  readonly chain: string;
+  readonly comment?: string | undefined;
+}
+
+/** Adds an element to a verdict map; the key must not be there yet. */
+export function addElement(
+  table: Table,
+  map: string,
+  { key, chain, comment }: MapElement,
+): Change {
+  const element = { key: addressKey(key), data: goToData(chain), comment };
+  const attributes = { table: table.name, set: map, elements: [element] };
+  const flags = Create | Exclusive;
+  return encodeRequest(newElements, { ...inTable(table), flags, attributes });
+}
+
+/** Deletes an element of a map. */
+export function delElement(table: Table, map: string, key: Ip): Change {
+  const elements = [{ key: addressKey(key) }];
+  const attributes = { table: table.name, set: map, elements };
+  return encodeRequest(delElements, { ...inTable(table), attributes });
+}
+
+function inTable({ family }: Table): { header: { family: number } } {
+  return { header: { family: TableFamily[family] } };
+}

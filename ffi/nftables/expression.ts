@@ -1,0 +1,269 @@
+/**
+ * What rules are made of: each expression looks at something, compares it, or
+ * decides. A comparison that fails ends the rule.
+ *
+ * Source: include/uapi/linux/netfilter/nf_tables.h; libnftnl src/expr/.
+ *
+ * @module
+ */
+
+import type { Cidr } from "../../net/cidr.ts";
+import type { Ip, IpFamily } from "../../net/ip.ts";
+import type { Mac } from "../../net/mac.ts";
+import type { Bytes } from "../libc.ts";
+import {
+  attributeSet,
+  cstring,
+  markedNested,
+  nested,
+} from "../netlink/attribute.ts";
+import { u32be } from "../netlink/struct.ts";
+import { dataAttributes } from "./message.ts";
+
+/** One step of a rule. */
+export interface Expression {
+  readonly name: string;
+  readonly data: Bytes;
+}
+
+/** The register that steps hand values on in: its first 16 bytes. Source: `NFT_REG_1`. */
+const REGISTER = 1;
+/** Source: `NFT_REG_VERDICT`. */
+const VERDICT_REGISTER = 0;
+
+/** Source: `NFTA_META_*`. */
+const metaAttributes = attributeSet({
+  destination: [1, u32be],
+  key: [2, u32be],
+});
+
+/** Source: `NFTA_PAYLOAD_*`. */
+const payloadAttributes = attributeSet({
+  destination: [1, u32be],
+  base: [2, u32be],
+  offset: [3, u32be],
+  length: [4, u32be],
+});
+
+/** Source: `NFTA_CMP_*`. */
+const compareAttributes = attributeSet({
+  source: [1, u32be],
+  operator: [2, u32be],
+  data: [markedNested(3), nested(dataAttributes)],
+});
+
+/** Source: `NFTA_BITWISE_*`. */
+const bitwiseAttributes = attributeSet({
+  source: [1, u32be],
+  destination: [2, u32be],
+  length: [3, u32be],
+  mask: [markedNested(4), nested(dataAttributes)],
+  xor: [markedNested(5), nested(dataAttributes)],
+});
+
+/** Source: `NFTA_LOOKUP_*`. */
+const lookupAttributes = attributeSet({
+  set: [1, cstring],
+  source: [2, u32be],
+  destination: [3, u32be],
+});
+
+/** Source: `NFTA_IMMEDIATE_*`. */
+const immediateAttributes = attributeSet({
+  destination: [1, u32be],
+  data: [markedNested(2), nested(dataAttributes)],
+});
+
+/** Source: `NFT_META_*`. */
+const META_KEYS = { inputName: 6, outputName: 7, family: 15 } as const;
+/** Source: `NFT_PAYLOAD_*_HEADER`. */
+const BASES = { link: 0, network: 1 } as const;
+/** Source: `NFT_CMP_*`. */
+const OPERATORS = { "==": 0, "!=": 1 } as const;
+/** Source: `NF_ACCEPT`, `NF_DROP`, `NFT_JUMP`, `NFT_GOTO`, `NFT_RETURN`. */
+const VERDICTS = {
+  accept: 1,
+  drop: 0,
+  jump: -3,
+  goto: -4,
+  return: -5,
+} as const;
+/** Source: include/uapi/linux/netfilter.h `NFPROTO_IPV4`, `NFPROTO_IPV6`. */
+const FAMILIES: Readonly<Record<IpFamily, number>> = { 4: 2, 6: 10 };
+/** Where the addresses stand in the header. Source: `struct iphdr`, `struct ipv6hdr`. */
+const ADDRESS_OFFSETS: Readonly<
+  Record<IpFamily, Readonly<Record<AddressField, number>>>
+> = {
+  4: { source: 12, destination: 16 },
+  6: { source: 8, destination: 24 },
+};
+/** Where the sender stands in an Ethernet header. Source: `struct ethhdr`. */
+const ETHERNET_SOURCE_OFFSET = 6;
+/** Source: include/uapi/linux/if.h `IFNAMSIZ`. */
+const INTERFACE_NAME_BYTES = 16;
+
+/** One of a packet's two addresses. */
+export type AddressField = "source" | "destination";
+/** How a value is compared. */
+export type Operator = keyof typeof OPERATORS;
+/** A decision that needs no chain. */
+export type Verdict = "accept" | "drop" | "return";
+
+/** Goes on only with packets of a family; needed in tables of more than one. */
+export function matchFamily(family: IpFamily): Expression[] {
+  return [
+    loadMeta("family"),
+    compare("==", new Uint8Array([FAMILIES[family]])),
+  ];
+}
+
+/** Goes on only with packets that came in by a link. */
+export function matchInputName(name: string): Expression[] {
+  const bytes = new Uint8Array(INTERFACE_NAME_BYTES);
+  bytes.set(new TextEncoder().encode(name));
+  return [loadMeta("inputName"), compare("==", bytes)];
+}
+
+/** Goes on only with Ethernet frames from a sender. */
+export function matchEthernetSource(mac: Mac): Expression[] {
+  const bytes = new Uint8Array(mac.toBytes());
+  const offset = ETHERNET_SOURCE_OFFSET;
+  return [
+    loadPayload({ base: "link", offset, length: bytes.length }),
+    compare("==", bytes),
+  ];
+}
+
+/** Goes on only with packets whose address is in a network, or is not. */
+export function matchNetwork(
+  field: AddressField,
+  operator: Operator,
+  cidr: Cidr,
+): Expression[] {
+  const network = cidr.masked().ip;
+  const bytes = new Uint8Array(network.toBytes());
+  const offset = ADDRESS_OFFSETS[network.family][field];
+  // As `nft` does: whole bytes are compared as such, and only others masked.
+  if (cidr.prefixLength % 8 === 0 && cidr.prefixLength > 0) {
+    const length = cidr.prefixLength / 8;
+    return [
+      loadPayload({ base: "network", offset, length }),
+      compare(operator, bytes.slice(0, length)),
+    ];
+  }
+  return [
+    loadPayload({ base: "network", offset, length: bytes.length }),
+    mask(prefixMask(bytes.length, cidr.prefixLength)),
+    compare(operator, bytes),
+  ];
+}
+
+/** Lets a verdict map decide by an address; goes on if it does not know it. */
+export function decideByAddress(
+  field: AddressField,
+  family: IpFamily,
+  map: string,
+): Expression[] {
+  const offset = ADDRESS_OFFSETS[family][field];
+  const data = lookupAttributes.encode({
+    set: map,
+    source: REGISTER,
+    destination: VERDICT_REGISTER,
+  });
+  return [
+    loadPayload({ base: "network", offset, length: family === 4 ? 4 : 16 }),
+    { name: "lookup", data },
+  ];
+}
+
+/** Gives the packet the address of the link by which it leaves. */
+export function masquerade(): Expression {
+  return { name: "masq", data: new Uint8Array(0) };
+}
+
+/** Decides about the packet. */
+export function decide(verdict: Verdict): Expression {
+  return immediate(VERDICTS[verdict]);
+}
+
+/** Goes on in another chain, and comes back if that decides nothing. */
+export function jumpTo(chain: string): Expression {
+  return immediate(VERDICTS.jump, chain);
+}
+
+/** Goes on in another chain for good. */
+export function goTo(chain: string): Expression {
+  return immediate(VERDICTS.goto, chain);
+}
+
+/** The value of a verdict map's element that goes on in a chain for good. */
+export function goToData(
+  chain: string,
+): { verdict: { code: number; chain: string } } {
+  return { verdict: { code: VERDICTS.goto, chain } };
+}
+
+/** The key of an element that is an address. */
+export function addressKey(address: Ip): { value: Bytes } {
+  return { value: new Uint8Array(address.toBytes()) };
+}
+
+function loadMeta(key: keyof typeof META_KEYS): Expression {
+  const data = metaAttributes.encode({
+    destination: REGISTER,
+    key: META_KEYS[key],
+  });
+  return { name: "meta", data };
+}
+
+/** A part of a packet, in bytes from the start of one of its headers. */
+interface PayloadPart {
+  readonly base: keyof typeof BASES;
+  readonly offset: number;
+  readonly length: number;
+}
+
+function loadPayload({ base, offset, length }: PayloadPart): Expression {
+  const data = payloadAttributes.encode({
+    destination: REGISTER,
+    base: BASES[base],
+    offset,
+    length,
+  });
+  return { name: "payload", data };
+}
+
+function compare(operator: Operator, value: Bytes): Expression {
+  const data = compareAttributes.encode({
+    source: REGISTER,
+    operator: OPERATORS[operator],
+    data: { value },
+  });
+  return { name: "cmp", data };
+}
+
+function mask(bits: Bytes): Expression {
+  const data = bitwiseAttributes.encode({
+    source: REGISTER,
+    destination: REGISTER,
+    length: bits.length,
+    mask: { value: bits },
+    xor: { value: new Uint8Array(bits.length) },
+  });
+  return { name: "bitwise", data };
+}
+
+function prefixMask(length: number, prefixLength: number): Bytes {
+  return Uint8Array.from({ length }, (_, index) => {
+    const bits = Math.min(8, Math.max(0, prefixLength - index * 8));
+    return 0xff00 >> bits & 0xff;
+  });
+}
+
+function immediate(code: number, chain?: string): Expression {
+  const data = immediateAttributes.encode({
+    destination: VERDICT_REGISTER,
+    data: { verdict: { code, chain } },
+  });
+  return { name: "immediate", data };
+}

@@ -1,0 +1,176 @@
+/**
+ * Messages of nf_tables, as tables. All numbers are in network byte order.
+ *
+ * Source: include/uapi/linux/netfilter/nf_tables.h,
+ * Documentation/netlink/specs/nftables.yaml.
+ *
+ * @module
+ */
+
+import {
+  type AttributeSet,
+  attributeSet,
+  cstring,
+  listOf,
+  markedNested,
+  nested,
+  raw,
+  type Rows,
+} from "../netlink/attribute.ts";
+import { message, type MessageType } from "../netlink/message.ts";
+import { i32be, struct, u16be, u32be, u64be, u8 } from "../netlink/struct.ts";
+import { comment } from "./comment.ts";
+
+/** Fixed header of all messages of netfilter. Source: `struct nfgenmsg`. */
+const headerFields = { family: u8, version: u8, resourceId: u16be };
+
+const netfilterHeader = struct(headerFields);
+
+/** The upper byte of a type. Source: `NFNL_SUBSYS_NFTABLES`. */
+export const SUBSYSTEM = 10;
+
+/** Families of tables. Source: include/uapi/linux/netfilter.h `NFPROTO_*`. */
+export const TableFamily = { inet: 1, ip: 2, bridge: 7, ip6: 10 } as const;
+
+/** Name of a {@linkcode TableFamily}, as `nft` spells it. */
+export type TableFamilyName = keyof typeof TableFamily;
+
+/** Source: `NFTA_LIST_ELEM`. */
+const LIST_ELEMENT = markedNested(1);
+
+/** Source: `NFTA_TABLE_*`. */
+const tableAttributes = attributeSet({
+  name: [1, cstring],
+  comment: [6, comment],
+});
+
+/** Source: `NFTA_HOOK_*`. */
+const hookAttributes = attributeSet({
+  number: [1, u32be],
+  priority: [2, i32be],
+});
+
+/** Source: `NFTA_CHAIN_*`. */
+const chainAttributes = attributeSet({
+  table: [1, cstring],
+  name: [3, cstring],
+  hook: [markedNested(4), nested(hookAttributes)],
+  policy: [5, u32be],
+  type: [7, cstring],
+  comment: [12, comment],
+});
+
+/** Source: `NFTA_EXPR_*`. What is in `data` depends on `name`. */
+const expressionAttributes = attributeSet({
+  name: [1, cstring],
+  data: [markedNested(2), raw],
+});
+
+/** Source: `NFTA_RULE_*`. */
+const ruleAttributes = attributeSet({
+  table: [1, cstring],
+  chain: [2, cstring],
+  handle: [3, u64be],
+  expressions: [
+    markedNested(4),
+    listOf(LIST_ELEMENT, nested(expressionAttributes)),
+  ],
+  comment: [7, comment],
+});
+
+/** Source: `NFTA_SET_*`. */
+const setAttributes = attributeSet({
+  table: [1, cstring],
+  name: [2, cstring],
+  flags: [3, u32be],
+  keyType: [4, u32be],
+  keyLength: [5, u32be],
+  dataType: [6, u32be],
+  dataLength: [7, u32be],
+  id: [10, u32be],
+});
+
+/** Source: `NFTA_VERDICT_*`. */
+const verdictAttributes = attributeSet({
+  code: [1, i32be],
+  chain: [2, cstring],
+});
+
+/** A value or a verdict. Source: `NFTA_DATA_*`. */
+export const dataAttributes = attributeSet({
+  value: [1, raw],
+  verdict: [markedNested(2), nested(verdictAttributes)],
+});
+
+/** Source: `NFTA_SET_ELEM_*`. */
+const elementAttributes = attributeSet({
+  key: [markedNested(1), nested(dataAttributes)],
+  data: [markedNested(2), nested(dataAttributes)],
+  comment: [6, comment],
+});
+
+/** Source: `NFTA_SET_ELEM_LIST_*`. */
+const elementListAttributes = attributeSet({
+  table: [1, cstring],
+  set: [2, cstring],
+  elements: [
+    markedNested(3),
+    listOf(LIST_ELEMENT, nested(elementAttributes)),
+  ],
+});
+
+/** Source: `NFNL_BATCH_GENID`, `NFTA_GEN_ID`. */
+const generationAttributes = attributeSet({ generation: [1, u32be] });
+
+/** Source: include/uapi/linux/netfilter/nfnetlink.h `NFNL_MSG_BATCH_*`. */
+export const beginBatch = message(
+  "NFNL_MSG_BATCH_BEGIN",
+  0x10,
+  netfilterHeader,
+  generationAttributes,
+);
+
+/** Ends what {@linkcode beginBatch} began: now the changes are made, all or none. */
+export const endBatch = message(
+  "NFNL_MSG_BATCH_END",
+  0x11,
+  netfilterHeader,
+  generationAttributes,
+);
+
+/** Declares a kind of message of nf_tables. */
+function nft<R extends Rows>(
+  name: string,
+  number: number,
+  attributes: AttributeSet<R>,
+): MessageType<typeof headerFields, R> {
+  const type = SUBSYSTEM << 8 | number;
+  return message(`NFT_MSG_${name}`, type, netfilterHeader, attributes);
+}
+
+/** Source: `enum nf_tables_msg_types`. */
+export const newTable = nft("NEWTABLE", 0, tableAttributes);
+/** Deletes a table with all that is in it. */
+export const delTable = nft("DELTABLE", 2, tableAttributes);
+/** Adds a chain. */
+export const newChain = nft("NEWCHAIN", 3, chainAttributes);
+/** Deletes an empty chain. */
+export const delChain = nft("DELCHAIN", 5, chainAttributes);
+/** Adds a rule, and tells of one. */
+export const newRule = nft("NEWRULE", 6, ruleAttributes);
+/** Asks for rules. */
+export const getRule = nft("GETRULE", 7, ruleAttributes);
+/** Deletes a rule; without a handle all rules of a chain. */
+export const delRule = nft("DELRULE", 8, ruleAttributes);
+/** Adds a set or map. */
+export const newSet = nft("NEWSET", 9, setAttributes);
+/** Adds elements, and tells of some. */
+export const newElements = nft("NEWSETELEM", 12, elementListAttributes);
+/** Asks for elements. */
+export const getElements = nft("GETSETELEM", 13, elementListAttributes);
+/** Deletes elements. */
+export const delElements = nft("DELSETELEM", 14, elementListAttributes);
+/** Tells the generation: how often anything was committed in the namespace. */
+export const newGeneration = nft("NEWGEN", 15, generationAttributes);
+/** Asks for the generation. */
+export const getGeneration = nft("GETGEN", 16, generationAttributes);

@@ -1,0 +1,220 @@
+/**
+ * nf_tables of one namespace: changes that are made all or none, and what is
+ * there. It speaks to the kernel itself; no `nft` is run.
+ *
+ * Closing the socket, and ending the process, right after something was deleted
+ * takes 5-15 ms, for the kernel waits until no packet can see it any more. It
+ * costs nothing if slower work comes between.
+ *
+ * @module
+ */
+
+import { Ip } from "../../net/ip.ts";
+import { isErrno } from "../errno.ts";
+import { Flag } from "../netlink/message.ts";
+import {
+  type EncodedRequest,
+  encodeRequest,
+  NetlinkSocket,
+  Protocol,
+} from "../netlink/socket.ts";
+import { NetNs } from "../netns.ts";
+import type { Change, Table } from "./change.ts";
+import { addressKey } from "./expression.ts";
+import {
+  beginBatch,
+  endBatch,
+  getElements,
+  getGeneration,
+  getRule,
+  newElements,
+  newGeneration,
+  newRule,
+  SUBSYSTEM,
+  TableFamily,
+} from "./message.ts";
+
+/** A rule that is there. */
+export interface Rule {
+  /** Names it among those of its table. */
+  readonly handle: bigint;
+  /** "" for none. */
+  readonly comment: string;
+}
+
+/** An element that is there. */
+export interface Element {
+  readonly key: Ip;
+  /** "" for none. */
+  readonly comment: string;
+  /** The chain that a verdict leads to, if it is one. */
+  readonly chain: string | undefined;
+}
+
+/** How often a map is listed to be sure of it. */
+const LIST_ATTEMPTS = 10;
+
+/** One socket to nf_tables, in the namespace where it was opened. */
+export class Nftables implements Disposable {
+  readonly #socket: NetlinkSocket;
+
+  private constructor(socket: NetlinkSocket) {
+    this.#socket = socket;
+  }
+
+  /**
+   * Opens the namespace at a path.
+   *
+   * @throws {SyscallError} If it cannot be entered; EPROTONOSUPPORT if the
+   * kernel has no netfilter netlink
+   */
+  static open(path: string): Nftables {
+    using netns = NetNs.open(path);
+    return new Nftables(NetlinkSocket.open(netns, Protocol.Netfilter));
+  }
+
+  /**
+   * Makes changes, all or none.
+   *
+   * @param generation Make them only if nothing was committed since this one
+   * @throws {NetlinkError} Of the change that was refused; ERESTART if something
+   * was committed since
+   */
+  commit(changes: readonly Change[], generation?: number): void {
+    if (changes.length === 0) return;
+    const header = { resourceId: SUBSYSTEM };
+    const begin = { header, attributes: { generation } };
+    this.#socket.requestAll([
+      encodeRequest(beginBatch, begin),
+      ...changes.map(acknowledgeLast),
+      encodeRequest(endBatch, { header }),
+    ]);
+  }
+
+  /** Returns how often anything was committed in this namespace. */
+  generation(): number {
+    const [answer] = this.#socket.request(
+      getGeneration,
+      { header: {} },
+      newGeneration,
+    );
+    return answer?.attributes.generation ?? 0;
+  }
+
+  /**
+   * Lists the rules of a chain; none if there is no such chain.
+   *
+   * @throws {NetlinkError} EOPNOTSUPP if the kernel has no nf_tables
+   */
+  listRules(table: Table, chain: string): Rule[] {
+    const header = { family: TableFamily[table.family] };
+    const attributes = { table: table.name, chain };
+    return unlessMissing(
+      () => this.#socket.dump(getRule, { header, attributes }, newRule),
+      [],
+    ).map(({ attributes: { handle = 0n, comment = "" } }) => ({
+      handle,
+      comment,
+    }));
+  }
+
+  /**
+   * Lists the elements of a map whose keys are addresses; none if there is no
+   * such map.
+   *
+   * A dump in several parts may miss elements while the kernel makes the map's
+   * table larger or smaller, and it does not say so: two dumps must agree.
+   */
+  listElements(table: Table, map: string): Element[] {
+    let before: Element[] | undefined;
+    for (let attempt = 0; attempt < LIST_ATTEMPTS; attempt++) {
+      const { elements, isWhole } = this.#dumpElements(table, map);
+      if (isWhole || before !== undefined && haveSameKeys(before, elements)) {
+        return elements;
+      }
+      before = elements;
+    }
+    return before ?? [];
+  }
+
+  #dumpElements(
+    table: Table,
+    map: string,
+  ): { elements: Element[]; isWhole: boolean } {
+    const header = { family: TableFamily[table.family] };
+    const attributes = { table: table.name, set: map };
+    const request = { header, attributes };
+    const parts = unlessMissing(
+      () => this.#socket.dump(getElements, request, newElements),
+      [],
+    );
+    return { elements: parts.flatMap(elementsOf), isWhole: parts.length <= 1 };
+  }
+
+  /** Finds one element of a map by its key. */
+  findElement(table: Table, map: string, key: Ip): Element | undefined {
+    const header = { family: TableFamily[table.family] };
+    const elements = [{ key: addressKey(key) }];
+    const attributes = { table: table.name, set: map, elements };
+    const request = { header, attributes };
+    const [found] = unlessMissing(
+      () => this.#socket.request(getElements, request, newElements),
+      [],
+    ).flatMap(elementsOf);
+    return found;
+  }
+
+  /** Closes the socket; a second call does nothing. */
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]();
+  }
+}
+
+/** The kernel makes a batch's changes only at its end: one answer is enough. */
+function acknowledgeLast(
+  change: EncodedRequest,
+  index: number,
+  { length }: readonly EncodedRequest[],
+): EncodedRequest {
+  if (index < length - 1) return change;
+  return { ...change, flags: change.flags | Flag.Ack };
+}
+
+type ElementAttributes = NonNullable<
+  Parameters<typeof newElements.encode>[0]["attributes"]
+>["elements"] extends (infer E)[] | undefined ? E : never;
+
+function elementsOf(
+  { attributes }: {
+    attributes: { elements?: ElementAttributes[] | undefined };
+  },
+): Element[] {
+  return (attributes.elements ?? []).map(toElement);
+}
+
+function haveSameKeys(
+  left: readonly Element[],
+  right: readonly Element[],
+): boolean {
+  const keys = new Set(left.map(({ key }) => key.toString()));
+  return keys.size === right.length &&
+    right.every(({ key }) => keys.has(key.toString()));
+}
+
+function toElement({ key, data, comment }: ElementAttributes): Element {
+  return {
+    key: Ip.fromBytes(key?.value ?? new Uint8Array(4)),
+    comment: comment ?? "",
+    chain: data?.verdict?.chain,
+  };
+}
+
+/** Answers `otherwise` where `ask` finds that something does not exist. */
+function unlessMissing<T>(ask: () => T, otherwise: T): T {
+  try {
+    return ask();
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return otherwise;
+    throw error;
+  }
+}

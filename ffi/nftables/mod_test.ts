@@ -1,0 +1,318 @@
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  requireRoot,
+} from "../../tests/_harness/capabilities.ts";
+import { execIn } from "../../tests/_harness/exec_in.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { NetlinkError } from "../netlink/error.ts";
+import {
+  addChain,
+  addElement,
+  addTable,
+  addVerdictMap,
+  appendRule,
+  type Change,
+  delChainOf,
+  delElement,
+  delRuleOf,
+  delTableOf,
+  flushChain,
+  type Table,
+} from "./change.ts";
+import {
+  decide,
+  decideByAddress,
+  type Expression,
+  goTo,
+  jumpTo,
+  masquerade,
+  matchEthernetSource,
+  matchFamily,
+  matchInputName,
+  matchNetwork,
+} from "./expression.ts";
+import { Nftables } from "./mod.ts";
+
+const TABLE: Table = { family: "inet", name: "test" };
+const KEY = Ip.parse("10.1.2.5");
+
+const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
+
+/** A throw-away host with nf_tables opened in it. */
+class Fixture implements Disposable {
+  readonly #stack = new DisposableStack();
+  readonly hosts: TestHosts = this.#stack.use(TestHosts.create());
+  readonly nftables: Nftables = this.#stack.use(
+    Nftables.open(this.hosts.host.path),
+  );
+
+  /** Runs `nft`, whose words are what operators see. */
+  nft(args: readonly string[], stdin = ""): string {
+    const { code, stdout, stderr } = execIn(this.hosts.host, {
+      path: "nft",
+      args,
+      stdin,
+      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+    });
+    assertEquals(code, 0, stderr);
+    return stdout;
+  }
+
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+  }
+}
+
+/** Registers a test that works in a throw-away host. */
+function testInHost(
+  name: string,
+  run: (fixture: Fixture) => void,
+  needs: { ignore: boolean; suffix: string } = { ignore: false, suffix: "" },
+): void {
+  const root = requireRoot(name + needs.suffix);
+  Deno.test(root.name, { ignore: root.ignore || needs.ignore }, () => {
+    using fixture = new Fixture();
+    run(fixture);
+  });
+}
+
+/** Adds the table with a chain that the kernel calls and one that it does not. */
+const SKELETON: readonly Change[] = [
+  addTable(TABLE, "a table"),
+  addChain(TABLE, "post", { type: "nat", hook: "postrouting", priority: 100 }),
+  addChain(TABLE, "net1"),
+];
+
+/** What each row's expressions are in the words of `nft`. */
+const RULES: readonly [words: string, expressions: readonly Expression[]][] = [
+  ["meta nfproto ipv4 return", [...matchFamily(4), decide("return")]],
+  ["meta nfproto ipv6 accept", [...matchFamily(6), decide("accept")]],
+  ['iifname "veth0123abcd" drop', [
+    ...matchInputName("veth0123abcd"),
+    decide("drop"),
+  ]],
+  ["ip daddr != 10.1.2.0/24 masquerade", [
+    ...matchFamily(4),
+    ...matchNetwork("destination", "!=", Cidr.parse("10.1.2.0/24")),
+    masquerade(),
+  ]],
+  ["ip saddr 10.1.2.5 goto net1", [
+    ...matchFamily(4),
+    ...matchNetwork("source", "==", Cidr.parse("10.1.2.5/32")),
+    goTo("net1"),
+  ]],
+  ["ip saddr 10.1.2.0/23 jump net1", [
+    ...matchFamily(4),
+    ...matchNetwork("source", "==", Cidr.parse("10.1.3.9/23")),
+    jumpTo("net1"),
+  ]],
+  ["ip6 daddr ff00::/8 return", [
+    ...matchFamily(6),
+    ...matchNetwork("destination", "==", Cidr.parse("ff00::/8")),
+    decide("return"),
+  ]],
+  ["ip6 saddr != 2001:db8:1::/66 masquerade", [
+    ...matchFamily(6),
+    ...matchNetwork("source", "!=", Cidr.parse("2001:db8:1::5/66")),
+    masquerade(),
+  ]],
+  ["ip saddr vmap @map4", [
+    ...matchFamily(4),
+    ...decideByAddress("source", 4, "map4"),
+  ]],
+  ["ip6 daddr vmap @map6", [
+    ...matchFamily(6),
+    ...decideByAddress("destination", 6, "map6"),
+  ]],
+];
+
+testInHost(
+  "Nftables.commit() adds what nft adds for the same words",
+  (fixture) => {
+    fixture.nftables.commit([
+      ...SKELETON,
+      addVerdictMap(TABLE, "map4", 4),
+      addVerdictMap(TABLE, "map6", 6),
+      ...RULES.map(([, expressions], index) =>
+        appendRule(TABLE, { chain: "post", expressions, comment: `${index}` })
+      ),
+      addElement(TABLE, "map4", {
+        key: Ip.parse("10.1.2.5"),
+        chain: "net1",
+        comment: "the first",
+      }),
+      addElement(TABLE, "map6", {
+        key: Ip.parse("2001:db8::5"),
+        chain: "net1",
+      }),
+    ]);
+    const rules = RULES.map(([words], index) => `${words} comment "${index}"`);
+    fixture.nft(
+      ["-f", "-"],
+      `table inet twin {
+    comment "a table"
+    chain net1 {}
+    map map4 {
+      type ipv4_addr : verdict
+      elements = { 10.1.2.5 comment "the first" : goto net1 }
+    }
+    map map6 {
+      type ipv6_addr : verdict
+      elements = { 2001:db8::5 : goto net1 }
+    }
+    chain post {
+      type nat hook postrouting priority 100;
+      ${rules.join("\n")}
+    }
+  }`,
+    );
+    const list = (table: string): string[] =>
+      fixture.nft(["--debug=netlink", "list", "table", "inet", table])
+        .replaceAll(/\binet (test|twin)\b/g, "inet TABLE").split("\n")
+        .filter((line) => !/^\s*$/.test(line)).sort();
+    assertEquals(list("test"), list("twin"));
+  },
+  needsNft,
+);
+
+testInHost(
+  "Nftables.commit() adds rules for frames in tables of bridges",
+  (fixture) => {
+    const table: Table = { family: "bridge", name: "nat" };
+    fixture.nftables.commit([
+      addTable(table),
+      addChain(table, "pre", {
+        type: "filter",
+        hook: "prerouting",
+        priority: -300,
+      }),
+      appendRule(table, {
+        chain: "pre",
+        expressions: [
+          ...matchEthernetSource(Mac.parse("0a:58:0a:01:02:03")),
+          decide("return"),
+        ],
+      }),
+    ]);
+    const listed = fixture.nft(["list", "table", "bridge", "nat"]);
+    assertStringIncludes(listed, "ether saddr 0a:58:0a:01:02:03 return");
+    assertStringIncludes(listed, "hook prerouting priority dstnat");
+  },
+  needsNft,
+);
+
+testInHost("Nftables.commit() makes all changes or none", ({ nftables }) => {
+  const before = nftables.generation();
+  const error = assertThrows(
+    () => nftables.commit([...SKELETON, delElement(TABLE, "no-map", KEY)]),
+    NetlinkError,
+  );
+  assertEquals(error.request, "NFT_MSG_DELSETELEM");
+  assertEquals(error.errno, "ENOENT");
+  assertEquals(nftables.generation(), before);
+  const missing = assertThrows(
+    () => nftables.commit([delTableOf(TABLE)]),
+    NetlinkError,
+  );
+  assertEquals([missing.errno, missing.attribute], ["ENOENT", "name"]);
+});
+
+testInHost(
+  "Nftables.commit() refuses when something was committed since",
+  ({ nftables }) => {
+    const before = nftables.generation();
+    nftables.commit(SKELETON);
+    const error = assertThrows(
+      () => nftables.commit([addChain(TABLE, "late")], before),
+      NetlinkError,
+    );
+    assertEquals(error.errno, "ERESTART");
+    nftables.commit([addChain(TABLE, "late")], nftables.generation());
+  },
+);
+
+testInHost(
+  "Nftables adds, finds, lists and deletes elements",
+  ({ nftables }) => {
+    const other = Ip.parse("10.1.2.6");
+    const element = { key: KEY, chain: "net1", comment: "owner" };
+    nftables.commit([
+      ...SKELETON,
+      addVerdictMap(TABLE, "map4", 4),
+      addElement(TABLE, "map4", element),
+      addElement(TABLE, "map4", { key: other, chain: "net1" }),
+    ]);
+    const twice = assertThrows(
+      () => nftables.commit([addElement(TABLE, "map4", element)]),
+      NetlinkError,
+    );
+    assertEquals(twice.errno, "EEXIST");
+    assertEquals(nftables.findElement(TABLE, "map4", KEY), element);
+    assertEquals(
+      nftables.listElements(TABLE, "map4").map(({ key }) => `${key}`).sort(),
+      [`${KEY}`, `${other}`],
+    );
+    nftables.commit([delElement(TABLE, "map4", KEY)]);
+    assertEquals(nftables.findElement(TABLE, "map4", KEY), undefined);
+    assertEquals(nftables.listElements(TABLE, "map4").length, 1);
+  },
+);
+
+testInHost("Nftables lists every one of 3000 elements", ({ nftables }) => {
+  nftables.commit([...SKELETON, addVerdictMap(TABLE, "map4", 4)]);
+  const keys = Array.from(
+    { length: 3000 },
+    (_, index) => Ip.parse("10.2.0.0").add(BigInt(index)),
+  );
+  nftables.commit(
+    keys.map((key) =>
+      addElement(TABLE, "map4", { key, chain: "net1", comment: `c${key}` })
+    ),
+  );
+  const listed = nftables.listElements(TABLE, "map4")
+    .map(({ comment }) => comment);
+  assertEquals(new Set(listed), new Set(keys.map((key) => `c${key}`)));
+});
+
+testInHost("Nftables lists and deletes rules", ({ nftables }) => {
+  const rule = (comment: string): Change =>
+    appendRule(TABLE, {
+      chain: "net1",
+      expressions: [decide("return")],
+      comment,
+    });
+  nftables.commit([...SKELETON, rule("a"), rule("b"), rule("c")]);
+  const [, second] = nftables.listRules(TABLE, "net1");
+  assertEquals(second?.comment, "b");
+  nftables.commit([delRuleOf(TABLE, "net1", second?.handle ?? 0n)]);
+  assertEquals(comments(nftables), ["a", "c"]);
+  const busy = assertThrows(
+    () => nftables.commit([appendJump("net1"), delChainOf(TABLE, "net1")]),
+    NetlinkError,
+  );
+  assertEquals(busy.errno, "EBUSY");
+  nftables.commit([flushChain(TABLE, "net1")]);
+  assertEquals(comments(nftables), []);
+  nftables.commit([delChainOf(TABLE, "net1")]);
+  nftables.commit([delTableOf(TABLE)]);
+});
+
+testInHost("Nftables finds nothing where there is no table", ({ nftables }) => {
+  assertEquals(nftables.listRules(TABLE, "net1"), []);
+  assertEquals(nftables.listElements(TABLE, "map4"), []);
+  assertEquals(nftables.findElement(TABLE, "map4", KEY), undefined);
+});
+
+/** Makes a rule that leads to a chain, which therefore cannot be deleted. */
+function appendJump(chain: string): Change {
+  return appendRule(TABLE, { chain: "post", expressions: [jumpTo(chain)] });
+}
+
+function comments(nftables: Nftables): string[] {
+  return nftables.listRules(TABLE, "net1").map(({ comment }) => comment);
+}
