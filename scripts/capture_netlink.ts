@@ -118,6 +118,48 @@ const CAPTURES: readonly Capture[] = [
     request: "RTM_GETLINK",
   },
   {
+    name: "link_add_bridge",
+    command:
+      "ip link add br0 up mtu 1400 address 0a:58:0a:01:02:01 type bridge",
+    request: "RTM_NEWLINK",
+  },
+  {
+    name: "link_set_master",
+    after: [...CABLE, "ip link add br0 type bridge"],
+    command: "ip link set dev veth0 master br0",
+    request: "RTM_NEWLINK",
+  },
+  {
+    name: "link_set_bridge_port",
+    after: [
+      ...CABLE,
+      "ip link add br0 type bridge",
+      "ip link set dev veth0 master br0",
+    ],
+    command: "ip link set dev veth0 type bridge_slave hairpin on isolated on",
+    request: "RTM_NEWLINK",
+  },
+  {
+    name: "bridge_vlan_add",
+    after: [
+      ...CABLE,
+      "ip link add br0 type bridge",
+      "ip link set dev veth0 master br0",
+    ],
+    command: "bridge vlan add dev veth0 vid 100 pvid untagged",
+    request: "RTM_SETLINK",
+  },
+  {
+    name: "bridge_vlan_add_range",
+    after: [
+      ...CABLE,
+      "ip link add br0 type bridge",
+      "ip link set dev veth0 master br0",
+    ],
+    command: "bridge vlan add dev veth0 vid 200-210",
+    request: "RTM_SETLINK",
+  },
+  {
     name: "link_show_absent",
     command: "ip link show dev veth0",
     request: "RTM_GETLINK",

@@ -154,6 +154,8 @@ export const newTable = nft("NEWTABLE", 0, tableAttributes);
 export const delTable = nft("DELTABLE", 2, tableAttributes);
 /** Adds a chain. */
 export const newChain = nft("NEWCHAIN", 3, chainAttributes);
+/** Asks for chains. */
+export const getChain = nft("GETCHAIN", 4, chainAttributes);
 /** Deletes an empty chain. */
 export const delChain = nft("DELCHAIN", 5, chainAttributes);
 /** Adds a rule, and tells of one. */
@@ -164,6 +166,8 @@ export const getRule = nft("GETRULE", 7, ruleAttributes);
 export const delRule = nft("DELRULE", 8, ruleAttributes);
 /** Adds a set or map. */
 export const newSet = nft("NEWSET", 9, setAttributes);
+/** Asks for sets. */
+export const getSet = nft("GETSET", 10, setAttributes);
 /** Adds elements, and tells of some. */
 export const newElements = nft("NEWSETELEM", 12, elementListAttributes);
 /** Asks for elements. */

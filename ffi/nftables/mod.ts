@@ -24,9 +24,11 @@ import { addressKey } from "./expression.ts";
 import {
   beginBatch,
   endBatch,
+  getChain,
   getElements,
   getGeneration,
   getRule,
+  getSet,
   newElements,
   newGeneration,
   newRule,
@@ -99,6 +101,26 @@ export class Nftables implements Disposable {
       newGeneration,
     );
     return answer?.attributes.generation ?? 0;
+  }
+
+  /** Says whether a table has a chain. */
+  hasChain({ family, name: table }: Table, name: string): boolean {
+    const header = { family: TableFamily[family] };
+    const request = { header, attributes: { table, name } };
+    return unlessMissing(() => {
+      this.#socket.request(getChain, request);
+      return true;
+    }, false);
+  }
+
+  /** Says whether a table has a set or map. */
+  hasSet({ family, name: table }: Table, name: string): boolean {
+    const header = { family: TableFamily[family] };
+    const request = { header, attributes: { table, name } };
+    return unlessMissing(() => {
+      this.#socket.request(getSet, request);
+      return true;
+    }, false);
   }
 
   /**

@@ -302,7 +302,18 @@ testInHost("Nftables lists and deletes rules", ({ nftables }) => {
   nftables.commit([delTableOf(TABLE)]);
 });
 
+testInHost("Nftables says which chains and sets there are", ({ nftables }) => {
+  nftables.commit([...SKELETON, addVerdictMap(TABLE, "map4", 4)]);
+  assertEquals(nftables.hasChain(TABLE, "net1"), true);
+  assertEquals(nftables.hasChain(TABLE, "net2"), false);
+  assertEquals(nftables.hasChain({ ...TABLE, family: "ip" }, "net1"), false);
+  assertEquals(nftables.hasSet(TABLE, "map4"), true);
+  assertEquals(nftables.hasSet(TABLE, "map6"), false);
+});
+
 testInHost("Nftables finds nothing where there is no table", ({ nftables }) => {
+  assertEquals(nftables.hasChain(TABLE, "net1"), false);
+  assertEquals(nftables.hasSet(TABLE, "map4"), false);
   assertEquals(nftables.listRules(TABLE, "net1"), []);
   assertEquals(nftables.listElements(TABLE, "map4"), []);
   assertEquals(nftables.findElement(TABLE, "map4", KEY), undefined);

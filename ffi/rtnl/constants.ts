@@ -8,7 +8,7 @@
 import type { IpFamily } from "../../net/ip.ts";
 
 /** Address families. Source: include/linux/socket.h. */
-export const AF_UNSPEC = 0, AF_INET = 2, AF_INET6 = 10;
+export const AF_UNSPEC = 0, AF_INET = 2, AF_BRIDGE = 7, AF_INET6 = 10;
 
 /** Scopes of addresses and routes. Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
 export const RT_SCOPE_UNIVERSE = 0, RT_SCOPE_NOWHERE = 255;

@@ -12,7 +12,9 @@ import type { NetNs } from "../netns.ts";
 import { delLink, getLink, newLink } from "./link_message.ts";
 
 /** Source: include/uapi/linux/if.h. */
-const IFF_UP = 1;
+const IFF_UP = 1, IFF_PROMISC = 0x100, IFF_LOWER_UP = 0x1_0000;
+/** Source: RFC 2863, include/uapi/linux/if.h `IF_OPER_*`. */
+const OPERATIONAL_UNKNOWN = 0, OPERATIONAL_UP = 6;
 /** Leaves the counters, most of a link's reply, out. Source: include/uapi/linux/rtnetlink.h. */
 const RTEXT_FILTER_SKIP_STATS = 8;
 
@@ -32,6 +34,44 @@ export interface Link {
   /** Index of the bridge or VRF it is a port of. */
   readonly masterIndex: number | undefined;
   readonly alias: string | undefined;
+  /** Whether packets pass: it is up, and so is what it depends on. */
+  readonly isOperational: boolean;
+  /** Whether it takes in all frames, whoever they are for. */
+  readonly isPromiscuous: boolean;
+  /** A bridge's: whether its ports have VLANs. */
+  readonly hasVlanFiltering: boolean;
+  /** A bridge port's: whether frames may go out where they came in. */
+  readonly hasHairpin: boolean;
+  /** A bridge port's: whether it is cut off from other ports that are. */
+  readonly isIsolated: boolean;
+}
+
+/** A bridge to create. */
+export interface NewBridge {
+  /** 1 to 15 bytes. */
+  readonly name: string;
+  /** In bytes; the kernel's default if undefined. */
+  readonly mtu?: number | undefined;
+  /** One that is given stays, whichever ports come and go. */
+  readonly mac?: Mac | undefined;
+  /** Whether its ports have VLANs. */
+  readonly vlanFiltering?: boolean | undefined;
+}
+
+/** What can be changed of a link; what is undefined stays. */
+export interface LinkChange {
+  readonly mac?: Mac | undefined;
+  /** In bytes. */
+  readonly mtu?: number | undefined;
+  /** Index of the bridge or VRF to make it a port of; 0 for none. */
+  readonly masterIndex?: number | undefined;
+  readonly isPromiscuous?: boolean | undefined;
+}
+
+/** What can be changed of a bridge's port; what is undefined stays. */
+export interface BridgePortChange {
+  readonly hairpin?: boolean | undefined;
+  readonly isolated?: boolean | undefined;
 }
 
 /** A veth pair to create. */
@@ -40,6 +80,8 @@ export interface NewVeth {
   readonly name: string;
   /** MTU of both ends in bytes; the kernel's default if undefined. */
   readonly mtu?: number | undefined;
+  /** Index of the bridge that the end here becomes a port of. */
+  readonly masterIndex?: number | undefined;
   readonly peer: {
     /** The namespace in which the other end is born; it is never moved. */
     readonly netns: NetNs;
@@ -68,7 +110,7 @@ export class LinkRequests {
    * @returns The end in this namespace
    * @throws {NetlinkError} EEXIST if either name is taken
    */
-  addVeth({ name, mtu, peer }: NewVeth): Link {
+  addVeth({ name, mtu, masterIndex, peer }: NewVeth): Link {
     const shared = { mtu, transmitQueues: 1, receiveQueues: 1 };
     const answers = this.#socket.request(newLink, {
       flags: Flag.Create | Flag.Exclusive | Flag.Echo,
@@ -76,6 +118,7 @@ export class LinkRequests {
       attributes: {
         name,
         ...shared,
+        master: masterIndex,
         linkInfo: {
           kind: "veth",
           data: {
@@ -94,6 +137,27 @@ export class LinkRequests {
     }, newLink);
     // Kernels before 6.2 do not echo a new link.
     return answers[0] === undefined ? this.get(name) : decodeLink(answers[0]);
+  }
+
+  /**
+   * Creates a bridge, up.
+   *
+   * @throws {NetlinkError} EEXIST if the name is taken, EOPNOTSUPP if the
+   * kernel has no bridges, or none with VLANs
+   */
+  addBridge({ name, mtu, mac, vlanFiltering }: NewBridge): Link {
+    const filtering = vlanFiltering === undefined ? undefined : +vlanFiltering;
+    this.#socket.request(newLink, {
+      flags: Flag.Create | Flag.Exclusive,
+      header: { flags: IFF_UP, change: IFF_UP },
+      attributes: {
+        name,
+        mtu,
+        address: mac,
+        linkInfo: { kind: "bridge", data: { vlanFiltering: filtering } },
+      },
+    });
+    return this.get(name);
   }
 
   /**
@@ -141,6 +205,49 @@ export class LinkRequests {
   setUp(index: number): void {
     this.#socket.request(newLink, {
       header: { index, flags: IFF_UP, change: IFF_UP },
+    });
+  }
+
+  /**
+   * Changes a link.
+   *
+   * @throws {NetlinkError} ENODEV, EBUSY or EINVAL where the link cannot be so
+   */
+  set(
+    index: number,
+    { mac, mtu, masterIndex, isPromiscuous }: LinkChange,
+  ): void {
+    const flags = isPromiscuous === undefined
+      ? {}
+      : { flags: isPromiscuous ? IFF_PROMISC : 0, change: IFF_PROMISC };
+    this.#socket.request(newLink, {
+      header: { index, ...flags },
+      attributes: { address: mac, mtu, master: masterIndex },
+    });
+  }
+
+  /**
+   * Changes a link as a port of its bridge.
+   *
+   * @throws {NetlinkError} EOPNOTSUPP if it is no port
+   */
+  setBridgePort(
+    index: number,
+    { hairpin, isolated }: BridgePortChange,
+  ): void {
+    const asNumber = (flag: boolean | undefined): number | undefined =>
+      flag === undefined ? undefined : +flag;
+    this.#socket.request(newLink, {
+      header: { index },
+      attributes: {
+        linkInfo: {
+          portKind: "bridge",
+          portData: {
+            hairpin: asNumber(hairpin),
+            isolated: asNumber(isolated),
+          },
+        },
+      },
     });
   }
 
@@ -205,15 +312,24 @@ function nameOf(link: string | number): { name?: string } {
 type LinkAnswer = ReturnType<typeof newLink.decode>;
 
 function decodeLink({ header, attributes }: LinkAnswer): Link {
+  const { linkInfo, operationalState } = attributes;
   return {
     index: header.index,
     name: attributes.name ?? "",
-    kind: attributes.linkInfo?.kind ?? "",
+    kind: linkInfo?.kind ?? "",
     mac: attributes.address,
     mtu: attributes.mtu ?? 0,
     isUp: (header.flags & IFF_UP) !== 0,
     linkIndex: attributes.link,
     masterIndex: attributes.master,
     alias: attributes.alias,
+    isOperational: operationalState === OPERATIONAL_UP ||
+      // Loopback has no state, and no other link before somebody asks for it.
+      operationalState === OPERATIONAL_UNKNOWN &&
+        (header.flags & IFF_LOWER_UP) !== 0,
+    isPromiscuous: (header.flags & IFF_PROMISC) !== 0,
+    hasVlanFiltering: linkInfo?.data?.vlanFiltering === 1,
+    hasHairpin: linkInfo?.portData?.hairpin === 1,
+    isIsolated: linkInfo?.portData?.isolated === 1,
   };
 }

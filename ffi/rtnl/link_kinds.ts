@@ -6,7 +6,7 @@
 
 import type { Mac } from "../../net/mac.ts";
 import { attributeSet } from "../netlink/attribute.ts";
-import type { Codec } from "../netlink/struct.ts";
+import { type Codec, u16, u8 } from "../netlink/struct.ts";
 
 /** The other end of a veth as it is asked for: a link message of its own. */
 export interface PeerLink {
@@ -26,8 +26,24 @@ export interface VethData {
   readonly peer?: PeerLink | undefined;
 }
 
+/** Data of a bridge. */
+export interface BridgeData {
+  /** Whether ports have VLANs: 1 or 0. */
+  readonly vlanFiltering?: number | undefined;
+  /** The VLAN that a new port is in, 0 for none. */
+  readonly defaultVlan?: number | undefined;
+}
+
 /** Data of any kind that we know. */
-export type KindData = VethData;
+export type KindData = VethData & BridgeData;
+
+/** Data of a link as a port of another one, a bridge's. */
+export interface PortData {
+  /** Whether frames may go out by the port they came in by: 1 or 0. */
+  readonly hairpin?: number | undefined;
+  /** Whether it is cut off from other ports that are: 1 or 0. */
+  readonly isolated?: number | undefined;
+}
 
 /**
  * Returns the codec of each kind's data.
@@ -40,5 +56,13 @@ export function linkKinds(
   return {
     // Source: include/uapi/linux/veth.h.
     veth: attributeSet({ peer: [1, peerLink] }),
+    // Source: include/uapi/linux/if_link.h `IFLA_BR_*`.
+    bridge: attributeSet({ vlanFiltering: [7, u8], defaultVlan: [39, u16] }),
   };
 }
+
+/** The codec of each kind's data of a port. */
+export const portKinds: Readonly<Record<string, Codec<PortData>>> = {
+  // Source: include/uapi/linux/if_link.h `IFLA_BRPORT_*`.
+  bridge: attributeSet({ hairpin: [4, u8], isolated: [33, u8] }),
+};

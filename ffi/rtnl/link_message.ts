@@ -11,12 +11,20 @@ import {
   attributeSet,
   cstring,
   lazily,
+  listOf,
   mac,
+  markedNested,
   type Row,
 } from "../netlink/attribute.ts";
+import type { Bytes } from "../libc.ts";
 import { headed, message } from "../netlink/message.ts";
 import { type Codec, i32, struct, u16, u32, u8 } from "../netlink/struct.ts";
-import { type KindData, linkKinds } from "./link_kinds.ts";
+import {
+  type KindData,
+  linkKinds,
+  type PortData,
+  portKinds,
+} from "./link_kinds.ts";
 
 /** Fixed header of RTM_*LINK. Source: include/uapi/linux/rtnetlink.h `struct ifinfomsg`. */
 const linkHeader = struct({
@@ -27,37 +35,50 @@ const linkHeader = struct({
   change: u32,
 });
 
-/** What kind of link it is, with the data of that kind. */
+/** What kind of link it is and of what it is a port, with the data of either. */
 export interface LinkInfo {
-  readonly kind: string;
+  readonly kind?: string | undefined;
   readonly data?: KindData | undefined;
+  /** Kind of the link that it is a port of. */
+  readonly portKind?: string | undefined;
+  readonly portData?: PortData | undefined;
 }
 
 const kindData = linkKinds(lazily(() => peerLink));
 
-/** IFLA_LINKINFO: the codec of the data follows from the kind beside it. */
+/** IFLA_LINKINFO: the codecs of the data follow from the kinds beside them. */
 const linkInfo: Codec<LinkInfo> = {
-  encode: (info) => infoAttributes(info.kind).encode(info),
+  encode: (info) => infoAttributes(info).encode(info),
   decode(bytes): LinkInfo {
-    const { kind = "" } = infoAttributes("").decode(bytes);
-    const { data } = infoAttributes(kind).decode(bytes);
-    return { kind, data };
+    const { kind, data, portKind, portData } = infoIn(bytes).decode(bytes);
+    return portKind === undefined
+      ? { kind, data }
+      : { kind, data, portKind, portData };
   },
-  locate(bytes, offset): string | undefined {
-    const { kind = "" } = infoAttributes("").decode(bytes);
-    return infoAttributes(kind).locate(bytes, offset);
-  },
+  locate: (bytes, offset) => infoIn(bytes).locate(bytes, offset),
 };
 
-function infoAttributes(
-  kind: string,
-): AttributeSet<{ kind: Row<string>; data: Row<KindData> }> {
-  const data = kindData[kind] ?? unknownData;
-  return attributeSet({ kind: [1, cstring], data: [2, data] });
+/** Returns the attributes by the kinds that are named among them. */
+function infoIn(bytes: Bytes): ReturnType<typeof infoAttributes> {
+  return infoAttributes(infoAttributes({}).decode(bytes));
+}
+
+function infoAttributes({ kind = "", portKind = "" }: LinkInfo): AttributeSet<{
+  kind: Row<string>;
+  data: Row<KindData>;
+  portKind: Row<string>;
+  portData: Row<PortData>;
+}> {
+  return attributeSet({
+    kind: [1, cstring],
+    data: [2, kindData[kind] ?? unknownData],
+    portKind: [4, cstring],
+    portData: [5, portKinds[portKind] ?? unknownData],
+  });
 }
 
 /** Data of a kind that we do not know is passed over. */
-const unknownData: Codec<KindData> = {
+const unknownData: Codec<KindData & PortData> = {
   encode: () => new Uint8Array(0),
   decode: () => ({}),
 };
@@ -81,6 +102,18 @@ const linkAttributes = attributeSet({
   linkNetnsId: [37, i32],
 });
 
+/** One VLAN, or one end of a range. Source: include/uapi/linux/if_bridge.h `struct bridge_vlan_info`. */
+const vlanInfo = struct({ flags: u16, id: u16 });
+
+/**
+ * Attributes of RTM_*LINK for the family AF_BRIDGE: what in other families is
+ * IFLA_AF_SPEC are a port's VLANs (`IFLA_BRIDGE_VLAN_INFO`).
+ */
+const bridgePortAttributes = attributeSet({
+  extendedMask: [29, u32],
+  vlans: [markedNested(26), listOf(2, vlanInfo)],
+});
+
 /** A link message without its number, as a veth holds one of its peer. */
 const peerLink = headed(linkHeader, linkAttributes);
 
@@ -90,3 +123,32 @@ export const newLink = message("RTM_NEWLINK", 16, linkHeader, linkAttributes);
 export const delLink = message("RTM_DELLINK", 17, linkHeader, linkAttributes);
 /** Asks for links. */
 export const getLink = message("RTM_GETLINK", 18, linkHeader, linkAttributes);
+
+/** Gives a bridge's port VLANs. */
+export const setBridgePort = message(
+  "RTM_SETLINK",
+  19,
+  linkHeader,
+  bridgePortAttributes,
+);
+/** Takes VLANs from a bridge's port. */
+export const delBridgePort = message(
+  "RTM_DELLINK",
+  17,
+  linkHeader,
+  bridgePortAttributes,
+);
+/** Asks for bridges' ports. */
+export const getBridgePort = message(
+  "RTM_GETLINK",
+  18,
+  linkHeader,
+  bridgePortAttributes,
+);
+/** Tells of a bridge's port. */
+export const newBridgePort = message(
+  "RTM_NEWLINK",
+  16,
+  linkHeader,
+  bridgePortAttributes,
+);

@@ -44,6 +44,11 @@ Deno.test(
       linkIndex: inner.ifindex,
       masterIndex: undefined,
       alias: undefined,
+      isOperational: false,
+      isPromiscuous: false,
+      hasVlanFiltering: false,
+      hasHairpin: false,
+      isIsolated: false,
     });
     assertEquals(inner.address, String(mac));
     assertEquals([outer.flags.includes("UP"), inner.flags.includes("UP")], [
@@ -159,6 +164,11 @@ Deno.test(requireRoot("LinkRequests.list() lists what ip lists"), () => {
     linkIndex: link.link_index ?? undefined,
     masterIndex: link.master && rtnl.link.get(link.master).index,
     alias: link.ifalias,
+    isOperational: link.flags.includes("LOWER_UP"),
+    isPromiscuous: link.flags.includes("PROMISC"),
+    hasVlanFiltering: link.linkinfo?.info_data?.vlan_filtering === 1,
+    hasHairpin: link.linkinfo?.info_slave_data?.hairpin === true,
+    isIsolated: link.linkinfo?.info_slave_data?.isolated === true,
   }));
   assertEquals(rtnl.link.list(), expected);
 });
@@ -208,3 +218,82 @@ Deno.test(
     assertEquals(errnoOf(() => rtnl.link.ensureGone("lo")), "EOPNOTSUPP");
   },
 );
+
+Deno.test(
+  requireRoot("LinkRequests.addBridge() makes a bridge that is up"),
+  () => {
+    using hosts = TestHosts.create();
+    const { host } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    const mac = Mac.parse("0a:58:0a:01:02:01");
+    const { index } = rtnl.link.addBridge({ name: "br0", mtu: 1400, mac });
+    const shown = show(host, "br0");
+    assertEquals(shown.linkinfo.info_kind, "bridge");
+    assertEquals([shown.ifindex, shown.mtu], [index, 1400]);
+    assertEquals([shown.address, shown.flags.includes("UP")], [`${mac}`, true]);
+    assertEquals(errnoOf(() => rtnl.link.addBridge({ name: "br0" })), "EEXIST");
+  },
+);
+
+Deno.test(
+  requireRoot("LinkRequests makes ports of a bridge, and changes them"),
+  () => {
+    using hosts = TestHosts.create();
+    const { host, sandbox } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    const bridge = rtnl.link.addBridge({ name: "br0" });
+    const { index } = rtnl.link.addVeth({
+      name: "veth0",
+      masterIndex: bridge.index,
+      peer: { netns: sandbox, name: "eth0" },
+    });
+    assertEquals(show(host, "veth0").master, "br0");
+    assertEquals(rtnl.link.get(index).masterIndex, bridge.index);
+    for (const [hairpin, isolated] of [[true, false], [false, true]] as const) {
+      rtnl.link.setBridgePort(index, { hairpin, isolated });
+      const { info_slave_data: port } = show(host, "veth0").linkinfo;
+      assertEquals([port.hairpin, port.isolated], [hairpin, isolated]);
+      const link = rtnl.link.get(index);
+      assertEquals([link.hasHairpin, link.isIsolated], [hairpin, isolated]);
+    }
+    rtnl.link.setBridgePort(index, { hairpin: true });
+    assertEquals(rtnl.link.get(index).isIsolated, true);
+    rtnl.link.set(index, { masterIndex: 0 });
+    assertEquals(rtnl.link.get(index).masterIndex, undefined);
+    const port = { hairpin: true };
+    assertEquals(
+      errnoOf(() => rtnl.link.setBridgePort(index, port)),
+      "EOPNOTSUPP",
+    );
+  },
+);
+
+Deno.test(requireRoot("LinkRequests.set() changes what is given"), () => {
+  using hosts = TestHosts.create();
+  const { host } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  const { index } = rtnl.link.addBridge({ name: "br0" });
+  const mac = Mac.parse("0a:58:0a:01:02:01");
+  rtnl.link.set(index, { mac, mtu: 1300, isPromiscuous: true });
+  const shown = show(host, "br0");
+  assertEquals([shown.address, shown.mtu], [`${mac}`, 1300]);
+  assertEquals(shown.flags.includes("PROMISC"), true);
+  assertEquals(rtnl.link.get(index).isPromiscuous, true);
+  rtnl.link.set(index, { isPromiscuous: false });
+  const { isPromiscuous, mtu, isUp } = rtnl.link.get(index);
+  assertEquals([isPromiscuous, mtu, isUp], [false, 1300, true]);
+});
+
+Deno.test(requireRoot("Link.isOperational follows the other end"), () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  using inner = Rtnl.open(sandbox.path);
+  const { index, linkIndex = 0 } = rtnl.link.addVeth({
+    name: "veth0",
+    peer: { netns: sandbox, name: "eth0" },
+  });
+  assertEquals(rtnl.link.get(index).isOperational, false);
+  inner.link.setUp(linkIndex);
+  assertEquals(rtnl.link.get(index).isOperational, true);
+});

@@ -22,7 +22,12 @@ import {
   getAddress,
   newAddress,
 } from "../../ffi/rtnl/address_message.ts";
-import { delLink, getLink, newLink } from "../../ffi/rtnl/link_message.ts";
+import {
+  delLink,
+  getLink,
+  newLink,
+  setBridgePort,
+} from "../../ffi/rtnl/link_message.ts";
 import {
   delNeighbor,
   getNeighbor,
@@ -34,7 +39,7 @@ import { delRoute, getRoute, newRoute } from "../../ffi/rtnl/route_message.ts";
 export type AnyMessageType = MessageType<Fields, Rows>;
 
 const TYPES = [
-  ...[newLink, delLink, getLink],
+  ...[newLink, delLink, getLink, setBridgePort],
   ...[newAddress, delAddress, getAddress],
   ...[newRoute, delRoute, getRoute],
   ...[newNeighbor, delNeighbor, getNeighbor],
