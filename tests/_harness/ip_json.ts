@@ -51,10 +51,26 @@ export interface Snapshot {
   readonly rules: unknown;
 }
 
+/** How long the kernel may take to settle an address, in ms. */
+const SETTLING_MS = 5000;
+
+/**
+ * Lists links with their addresses once none of these is being settled: even
+ * without duplicate address detection the kernel does that a little later.
+ */
+function settledLinks(netns: NetNs): unknown {
+  const deadline = Date.now() + SETTLING_MS;
+  for (;;) {
+    const links = ipJson(netns, "address", "show");
+    const isSettled = !JSON.stringify(links).includes('"tentative":true');
+    if (isSettled || Date.now() > deadline) return links;
+  }
+}
+
 /** Takes stock of a namespace, without counters and timers. */
 export function snapshot(netns: NetNs): Snapshot {
   return {
-    links: ipJson(netns, "address", "show"),
+    links: settledLinks(netns),
     routes: [
       ...ipJson(netns, "-4", "route", "show", "table", "all"),
       ...ipJson(netns, "-6", "route", "show", "table", "all"),
