@@ -5,7 +5,7 @@
  */
 
 import type { CmdArgs } from "../../cni/args.ts";
-import type { IpConfig, Result } from "../../cni/result.ts";
+import type { Result } from "../../cni/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
@@ -17,6 +17,7 @@ import {
   sandboxInterfaceOf,
 } from "../_shared/check_link.ts";
 import { familiesNotForwarded } from "../_shared/ip_forward.ts";
+import { ownIpsOf } from "../_shared/prev_result.ts";
 import {
   containerRoute,
   gatewayRoutes,
@@ -85,13 +86,12 @@ export function checkHostEnd(
 }
 
 /** Leaves out addresses and routes that chained plugins gave to other interfaces. */
-function ownPartOf(result: Result, { ifName }: CmdArgs): Result {
-  const isOwn = ({ interface: index }: IpConfig): boolean =>
-    index === undefined || result.interfaces[index]?.name === ifName;
-  const others = result.ips.filter((ip) => !isOwn(ip));
+function ownPartOf(result: Result, args: CmdArgs): Result {
+  const ips = ownIpsOf(result, args);
+  const others = result.ips.filter((ip) => !ips.includes(ip));
   return {
     ...result,
-    ips: result.ips.filter(isOwn),
+    ips,
     routes: result.routes.filter(({ gw }) =>
       gw === undefined || !others.some(({ address }) => address.contains(gw))
     ),

@@ -14,6 +14,8 @@ import {
 } from "@std/assert";
 import { SyscallError } from "../../ffi/errno.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
+import type { NetNs } from "../../ffi/netns.ts";
+import { Nftables } from "../../ffi/nftables/mod.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { snapshot } from "../../tests/_harness/ip_json.ts";
@@ -37,6 +39,12 @@ class FaultInjector implements Disposable {
       NetlinkSocket.prototype,
       "request",
       ([type]) => (type as { name: string }).name,
+    );
+    this.#wrap(
+      NetlinkSocket.prototype,
+      "requestAll",
+      ([requests]) =>
+        (requests as { name: string }[]).map(({ name }) => name).join(" "),
     );
     this.#wrap(Deno, "writeTextFileSync", ([path]) => `write ${path}`);
     this.#wrap(Deno, "renameSync", ([, path]) => `rename to ${path}`);
@@ -89,7 +97,7 @@ async function addWithFault(
   moment: Moment,
 ): Promise<Outcome> {
   using hosts = TestHosts.create();
-  const config = dualStack(hosts);
+  const config = { ...dualStack(hosts), ipMasq: true };
   const before = [snapshot(hosts.host), snapshot(hosts.sandbox)];
   using fault = new FaultInjector(failing, moment);
   const added = await hosts.run("ptp", "ADD", config);
@@ -107,10 +115,20 @@ async function addWithFault(
   assertEquals(added.stderr, "", "an undo step failed");
   assertEquals([snapshot(hosts.host), snapshot(hosts.sandbox)], before);
   assertEquals(hosts.leases(), []);
+  assertEquals(listMasqueraded(hosts.host), []);
   // And what failed once works the next time.
   const again = await hosts.run("ptp", "ADD", config);
   assertEquals(again.exitCode, 0, again.stdout);
   return "undone";
+}
+
+/** Lists the addresses that are masqueraded. */
+function listMasqueraded({ path }: NetNs): string[] {
+  using nftables = Nftables.open(path);
+  const table = { family: "inet", name: "cni_plugins_masquerade" } as const;
+  return ["source_ip", "source_ip6"].flatMap((map) =>
+    nftables.listElements(table, map).map(({ key }) => key.toString())
+  );
 }
 
 for (const moment of ["instead", "afterwards"] as const) {

@@ -25,6 +25,9 @@
  * }
  * ```
  *
+ * With `"ipMasq": true` what the container sends to other places than its
+ * subnet leaves with the host's address.
+ *
  * DEL leaves nothing of the attachment behind. Forwarding, which ADD turns on
  * in the host, stays on: other attachments need it.
  *
@@ -38,7 +41,10 @@ import { Rollback, tryAll } from "../../cni/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Cidr } from "../../net/cidr.ts";
 import { ensureForwarding } from "../_shared/ip_forward.ts";
+import type { Masquerade } from "../_shared/masquerade/mod.ts";
+import { addressesOf, readablePrevResult } from "../_shared/prev_result.ts";
 import {
   checkIfNameIsFree,
   findSandbox,
@@ -46,6 +52,7 @@ import {
 } from "../_shared/sandbox.ts";
 import type { PtpConfig } from "./config.ts";
 import {
+  type ConnectedVeth,
   connectVeth,
   deleteStaleVeths,
   deleteVeth,
@@ -65,7 +72,6 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   configSchema: async () => (await import("./config.ts")).ptpSchema(),
 
   async add(call): Promise<Result> {
-    refuseMasquerade(call.config);
     using host = Rtnl.open(call.hostNetns);
     using sandbox = openSandbox(call.args);
     checkIfNameIsFree(sandbox, call.args.ifName);
@@ -82,7 +88,11 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     configureContainerEnd(sandbox, veth.container, ips, lease.routes);
     routeToContainer(host, veth.host, ips);
     const ends = settleVeth(host, sandbox, veth);
-    ensureForwarding(host.netns, ips.map(({ address }) => address));
+    const addresses = ips.map(({ address }) => address);
+    ensureForwarding(host.netns, addresses);
+    if (call.config.ipMasq) {
+      await masquerade(call, addresses, { veth, rollback });
+    }
 
     rollback.commit();
     return {
@@ -106,10 +116,18 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     const { checkContainerEnd, checkHostEnd } = await import("./check.ts");
     const end = checkContainerEnd(sandbox, call.prevResult, call.args);
     checkHostEnd(host, call.prevResult, call.args, end);
+    if (!call.config.ipMasq) return;
+    const { checkMasquerade } = await import("../_shared/masquerade/mod.ts");
+    const addresses = addressesOf(call.prevResult, call.args);
+    await checkMasquerade(masqueradeOf(call), addresses);
   },
 
   async del(call): Promise<void> {
     await tryAll({
+      // Before the cable: so the kernel's waiting for both is one waiting.
+      "remove the masquerade": async () => {
+        if (call.config.ipMasq) await endMasquerade(call);
+      },
       // First the cable, then the lease: an address that is handed out again
       // must not still be routed to the old container.
       [`delete interface "${call.args.ifName}"`]: () => {
@@ -123,13 +141,29 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   },
 
   async status(call): Promise<void> {
-    refuseMasquerade(call.config);
+    if (call.config.ipMasq) {
+      const { checkMasqueradeBackend } = await import(
+        "../_shared/masquerade/mod.ts"
+      );
+      await checkMasqueradeBackend(call.hostNetns, call.config.ipMasqBackend);
+    }
     await call.ipam.status();
   },
 
   async gc(call): Promise<void> {
     const { network, validAttachments } = call;
     await tryAll({
+      "remove stale masquerades": async () => {
+        if (!call.config.ipMasq || validAttachments === undefined) return;
+        const { collectMasqueradeGarbage } = await import(
+          "../_shared/masquerade/mod.ts"
+        );
+        await collectMasqueradeGarbage(
+          call.hostNetns,
+          network,
+          validAttachments,
+        );
+      },
       // As on DEL, the cables before the leases.
       "delete stale interfaces": () => {
         if (validAttachments === undefined) return;
@@ -156,16 +190,39 @@ function interfacesOf(
   ];
 }
 
-/**
- * Refuses what would otherwise be silently left out: pods without access to
- * what lies beyond the host.
- *
- * @throws {CniError} 2 if `ipMasq` is true
- */
-function refuseMasquerade({ ipMasq }: PtpConfig): void {
-  if (!ipMasq) return;
-  throw new CniError(
-    ErrorCode.UnsupportedField,
-    'Cannot masquerade: "ipMasq": true is not supported yet',
+/** Masquerades the container's addresses, to be undone by the rollback. */
+async function masquerade(
+  call: Call<PtpConfig>,
+  addresses: readonly Cidr[],
+  { veth, rollback }: { veth: ConnectedVeth; rollback: Rollback },
+): Promise<void> {
+  const { setUpMasquerade, tearDownMasquerade } = await import(
+    "../_shared/masquerade/mod.ts"
   );
+  const wanted = masqueradeOf(call);
+  // Whoever has left the cable may have left rules for other addresses too.
+  if (veth.isReplacement) await tearDownMasquerade(wanted, undefined);
+  rollback.onFailure(
+    "remove the masquerade",
+    () => tearDownMasquerade(wanted, addresses.map(({ ip }) => ip)),
+  );
+  await setUpMasquerade(wanted, addresses);
+}
+
+async function endMasquerade(call: Call<PtpConfig>): Promise<void> {
+  const { tearDownMasquerade } = await import("../_shared/masquerade/mod.ts");
+  const prevResult = readablePrevResult(call);
+  const addresses = prevResult && addressesOf(prevResult, call.args);
+  await tearDownMasquerade(
+    masqueradeOf(call),
+    addresses?.map(({ ip }) => ip),
+  );
+}
+
+function masqueradeOf(
+  { hostNetns, network, args, config }: Call<PtpConfig>,
+): Masquerade {
+  const { containerId, ifName } = args;
+  const owner = { network, containerId, ifName };
+  return { hostNetns, owner, backend: config.ipMasqBackend };
 }

@@ -10,7 +10,7 @@ import { isErrno } from "../../ffi/errno.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
-import type { Ip } from "../../net/ip.ts";
+import { Ip, type IpFamily } from "../../net/ip.ts";
 import { enableIpv6 } from "../_shared/ipv6.ts";
 import type { LinkEnd } from "./veth.ts";
 
@@ -23,9 +23,20 @@ export interface RoutedIp extends IpConfig {
 }
 
 /**
- * Checks that every address has a gateway.
+ * The host's end of a cable whose addresses have no gateway of their own: an
+ * address that is nobody else's, for it means something on the cable only.
+ */
+const CABLE_GATEWAYS: Readonly<Record<IpFamily, string>> = {
+  4: "169.254.1.1",
+  6: "fe80::1",
+};
+
+/**
+ * Completes every address with a gateway: its own, else the first of its
+ * family, else one that is only known on the cable. One made up from the subnet
+ * might be a router's on another link of the host.
  *
- * @throws {CniError} 7 if one has none, or there is no address
+ * @throws {CniError} 7 if a gateway is of the other family, or there is no address
  */
 export function routedIpsOf({ ips }: Result): RoutedIp[] {
   const refuse = (why: string): CniError =>
@@ -34,9 +45,14 @@ export function routedIpsOf({ ips }: Result): RoutedIp[] {
     throw refuse("IPAM plugin returned missing IP config");
   }
   return ips.map((ip) => {
-    const { address, gateway } = ip;
-    if (gateway?.family !== address.family) {
-      throw refuse(`IPAM plugin returned no gateway for ${address}`);
+    const { family } = ip.address;
+    const gateway = ip.gateway ??
+      ips.find(({ gateway }) => gateway?.family === family)?.gateway ??
+      Ip.parse(CABLE_GATEWAYS[family]);
+    if (gateway.family !== family) {
+      throw refuse(
+        `IPAM plugin returned gateway ${gateway} for ${ip.address}`,
+      );
     }
     return { ...ip, gateway };
   });

@@ -12,6 +12,7 @@ import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewVeth } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { readyHostEndForIpv6 } from "../_shared/ipv6.ts";
+import { readablePrevResult } from "../_shared/prev_result.ts";
 import { checkIfNameIsFree } from "../_shared/sandbox.ts";
 import { stableName } from "../_shared/stable_name.ts";
 import type { PtpConfig } from "./config.ts";
@@ -25,6 +26,12 @@ export interface Veth<End extends LinkEnd = LinkEnd> {
   readonly container: End;
 }
 
+/** A cable that was just made. */
+export interface ConnectedVeth extends Veth {
+  /** One of the same attachment was there before. */
+  readonly isReplacement: boolean;
+}
+
 /**
  * Creates the cable, the host's end up and the container's end still down.
  * Leaves nothing if it fails.
@@ -35,11 +42,11 @@ export function connectVeth(
   host: Rtnl,
   sandbox: Rtnl,
   call: Call<PtpConfig>,
-): Veth {
+): ConnectedVeth {
   const hostIfName = hostIfNameOf(call);
   const mtu = call.config.mtu ?? 0;
   try {
-    const hostEnd = addVeth(host, sandbox, {
+    const { link: hostEnd, isReplacement } = addVeth(host, sandbox, {
       name: hostIfName,
       mtu: mtu > 0 ? mtu : undefined,
       peer: { netns: sandbox.netns, name: call.args.ifName },
@@ -51,7 +58,7 @@ export function connectVeth(
     readyHostEndForIpv6(host.netns, hostIfName);
     if (hostEnd.linkIndex === undefined) throw new Error("it has no peer");
     const container = { index: hostEnd.linkIndex, name: call.args.ifName };
-    return { host: hostEnd, container };
+    return { host: hostEnd, container, isReplacement };
   } catch (error) {
     // Another call has connected the sandbox meanwhile: its cable stays.
     if (error instanceof CniError) throw error;
@@ -68,14 +75,18 @@ export function connectVeth(
  * not connected to this sandbox, was left by a tear-down of this very attachment
  * that did not come about.
  */
-function addVeth(host: Rtnl, sandbox: Rtnl, veth: NewVeth): Link {
+function addVeth(
+  host: Rtnl,
+  sandbox: Rtnl,
+  veth: NewVeth,
+): { link: Link; isReplacement: boolean } {
   try {
-    return host.link.addVeth(veth);
+    return { link: host.link.addVeth(veth), isReplacement: false };
   } catch (error) {
     if (!isErrno(error, "EEXIST")) throw error;
     checkIfNameIsFree(sandbox, veth.peer.name);
     if (!host.link.ensureGone(veth.name)) throw error;
-    return host.link.addVeth(veth);
+    return { link: host.link.addVeth(veth), isReplacement: true };
   }
 }
 
@@ -141,7 +152,8 @@ function isFromGoPlugin(
     OUR_HOST_END.test(peer.name)
   ) return false;
   if (!isAtLeast(call.cniVersion, "0.4.0")) return true;
-  const named = call.prevResult?.interfaces.map((one) => one.name) ?? [];
+  const named = readablePrevResult(call)?.interfaces.map((one) => one.name) ??
+    [];
   return named.includes(name) && named.includes(peer.name);
 }
 

@@ -1,0 +1,74 @@
+/**
+ * What an attachment's masquerade is called in the kernel.
+ *
+ * The names are the Go plugins', so that each finds what the other has added.
+ *
+ * Source: containernetworking/plugins pkg/ip/ipmasq_nftables_linux.go,
+ * pkg/utils/utils.go `FormatChainName`, `FormatComment`.
+ *
+ * @module
+ */
+
+import { COMMENT_MAX_BYTES } from "../../../ffi/nftables/comment.ts";
+
+/** An attachment, to which rules belong. */
+export interface Owner {
+  readonly network: string;
+  readonly containerId: string;
+  readonly ifName: string;
+}
+
+/** The names of one attachment. */
+export interface MasqueradeNames {
+  /** Begins the nftables comments of all attachments to the network. */
+  readonly networkHash: string;
+  /** Begins the nftables comments of this attachment. */
+  readonly instance: string;
+  /** The nftables comment. */
+  readonly comment: string;
+  /** The iptables chain; other attachments of the container to the network share it. */
+  readonly chain: string;
+  /** The iptables comment. */
+  readonly iptablesComment: string;
+}
+
+/** Computes the names of an attachment. */
+export async function namesOf(owner: Owner): Promise<MasqueradeNames> {
+  const { network, containerId, ifName } = owner;
+  const [networkHash, attachmentHash, chainHash] = await Promise.all([
+    sha512(network),
+    sha512(`${ifName}:${containerId}`),
+    sha512(network + containerId),
+  ]);
+  const instance = `${networkHash.slice(0, 16)}-${attachmentHash.slice(0, 16)}`;
+  const text =
+    `${instance}, net: ${network}, if: ${ifName}, id: ${containerId}`;
+  return {
+    networkHash: networkHash.slice(0, 16),
+    instance,
+    comment: cutBytes(text.replaceAll('"', ""), COMMENT_MAX_BYTES - 1),
+    chain: `CNI-${chainHash.slice(0, 24)}`,
+    iptablesComment: iptablesCommentOf(network, containerId),
+  };
+}
+
+/** Returns the comment that names a network and a container in iptables. */
+export function iptablesCommentOf(
+  network: string,
+  containerId: string,
+): string {
+  return `name: "${network}" id: "${containerId}"`;
+}
+
+/** Cuts a text that is ASCII but perhaps for the interface's name. */
+function cutBytes(text: string, length: number): string {
+  const bytes = new TextEncoder().encode(text).subarray(0, length);
+  return new TextDecoder().decode(bytes, { stream: true });
+}
+
+async function sha512(text: string): Promise<string> {
+  const bytes = new TextEncoder().encode(text);
+  const hash = await crypto.subtle.digest("SHA-512", bytes);
+  return [...new Uint8Array(hash)]
+    .map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
