@@ -1,0 +1,79 @@
+/**
+ * loopback: brings the sandbox's own `lo` up. Runtimes call it for every
+ * container, before or beside its networks.
+ *
+ * ```json
+ * { "cniVersion": "1.0.0", "name": "lo", "type": "loopback" }
+ * ```
+ *
+ * It has no keys. CNI_IFNAME does not matter: the interface is always `lo`. ADD
+ * answers prevResult if there is one, else `lo` with the addresses that the
+ * kernel gives it. DEL brings `lo` down; the interface itself belongs to the
+ * namespace.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { emptyResult, type Result } from "../../cni/result.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { checkFailure } from "../_shared/check_link.ts";
+import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
+
+/** Every namespace is born with it, and it cannot be deleted. */
+const NAME = "lo";
+/** What the Go plugin answers for a link without a hardware address. */
+const NO_MAC = "00:00:00:00:00:00";
+
+/** The plugin. Source: containernetworking/plugins plugins/main/loopback/loopback.go. */
+export const loopback: Plugin = definePlugin({
+  name: "loopback",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("../../cni/types.ts")).netConf({}),
+
+  add(call): Result {
+    using sandbox = openSandbox(call.args);
+    const link = sandbox.link.get(NAME);
+    // A prevResult that cannot be read changes nothing.
+    const { prevResult } = call;
+    if (!link.isUp) sandbox.link.setUp(link.index);
+    return prevResult ?? describe(sandbox, link, call);
+  },
+
+  check(call): void {
+    using sandbox = openSandbox(call.args);
+    if (!sandbox.link.get(NAME).isUp) {
+      throw checkFailure(`Interface "${NAME}" is down`);
+    }
+  },
+
+  del(call): void {
+    using sandbox = findSandbox(call);
+    sandbox?.link.setDown(sandbox.link.get(NAME).index);
+  },
+});
+
+/**
+ * Lists the addresses that the kernel gave the interface.
+ *
+ * @throws {CniError} 999 if somebody else gave it another one
+ */
+function describe(sandbox: Rtnl, { index }: Link, { args }: Call): Result {
+  const addresses = sandbox.address.list({ ifindex: index })
+    .map(({ address }) => address);
+  const foreign = addresses.find(({ ip }) => !ip.isLoopback);
+  if (foreign !== undefined) {
+    throw new CniError(
+      ErrorCode.Internal,
+      `loopback interface found with non-loopback address "${foreign}"`,
+    );
+  }
+  return {
+    ...emptyResult(),
+    interfaces: [{ name: NAME, mac: NO_MAC, sandbox: args.netns }],
+    ips: addresses.map((address) => ({ interface: 0, address })),
+  };
+}

@@ -1,0 +1,126 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { canPing, ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+
+const CONFIG = { cniVersion: "1.0.0", name: "lo", type: "loopback" };
+
+/** Makes a host whose sandbox has its loopback as the kernel makes it: down. */
+function createHosts(): TestHosts {
+  const hosts = TestHosts.create();
+  runIn(hosts.sandbox, "ip", "link", "set", "lo", "down");
+  return hosts;
+}
+
+function isUp({ sandbox }: TestHosts): boolean {
+  return ipJson(sandbox, "link", "show", "lo")[0].flags.includes("UP");
+}
+
+for (const cniVersion of SPEC_VERSIONS) {
+  Deno.test(
+    requireRoot(`loopback brings lo up and down with cniVersion ${cniVersion}`),
+    async () => {
+      using hosts = createHosts();
+      const config = { ...CONFIG, cniVersion };
+      const added = await hosts.run("loopback", "ADD", config);
+      assertEquals(added.exitCode, 0, added.stdout);
+      assertEquals(canPing(hosts.sandbox, "127.0.0.1"), true);
+      assertEquals(canPing(hosts.sandbox, "::1"), true);
+      const withResult = { ...config, prevResult: added.json };
+      const checked = await hosts.run("loopback", "CHECK", withResult);
+      assertEquals(checked.exitCode, cniVersion < "0.4.0" ? 1 : 0);
+      for (let i = 0; i < 2; i++) {
+        const deleted = await hosts.run("loopback", "DEL", withResult);
+        assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
+        assertEquals(isUp(hosts), false);
+      }
+    },
+  );
+}
+
+Deno.test(
+  requireRoot("loopback.add() answers lo, whatever CNI_IFNAME"),
+  async () => {
+    using hosts = createHosts();
+    const { json } = await hosts.run("loopback", "ADD", CONFIG);
+    assertEquals(json, {
+      cniVersion: "1.0.0",
+      interfaces: [{
+        name: "lo",
+        mac: "00:00:00:00:00:00",
+        sandbox: hosts.sandbox.path,
+      }],
+      ips: [
+        { address: "127.0.0.1/8", interface: 0 },
+        { address: "::1/128", interface: 0 },
+      ],
+    });
+    const again = await hosts.run("loopback", "ADD", CONFIG);
+    assertEquals(again.json, json);
+  },
+);
+
+Deno.test(requireRoot("loopback.add() passes prevResult on"), async () => {
+  using hosts = createHosts();
+  const prevResult = {
+    cniVersion: "1.0.0",
+    ips: [{ address: "10.1.2.3/24" }],
+    extra: { of: "another plugin" },
+  };
+  const { json } = await hosts.run("loopback", "ADD", {
+    ...CONFIG,
+    prevResult,
+  });
+  assertEquals(json, prevResult);
+  assertEquals(isUp(hosts), true);
+});
+
+Deno.test(requireRoot("loopback.add() refuses a foreign address"), async () => {
+  using hosts = createHosts();
+  runIn(hosts.sandbox, "ip", "addr", "add", "10.0.0.1/32", "dev", "lo");
+  const { json } = await hosts.run("loopback", "ADD", CONFIG);
+  assertEquals(json.code, 999);
+  assertStringIncludes(json.msg, "10.0.0.1/32");
+});
+
+Deno.test(requireRoot("loopback.check() notices that lo is down"), async () => {
+  using hosts = createHosts();
+  const { json } = await hosts.run("loopback", "CHECK", CONFIG);
+  assertEquals(json.msg, 'Interface "lo" is down');
+});
+
+Deno.test(
+  requireRoot("loopback.del() succeeds without a sandbox"),
+  async (t) => {
+    for (const netns of ["", "/nonexistent", "/proc/0/ns/net"]) {
+      await t.step(`"${netns}"`, async () => {
+        using hosts = createHosts();
+        const env = { CNI_NETNS: netns };
+        const deleted = await hosts.run("loopback", "DEL", CONFIG, { env });
+        assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
+      });
+    }
+  },
+);
+
+Deno.test(requireRoot("loopback leaves the host's own lo alone"), async () => {
+  using hosts = createHosts();
+  for (const command of ["ADD", "DEL"]) {
+    const env = { CNI_NETNS: hosts.host.path };
+    const { json } = await hosts.run("loopback", command, CONFIG, { env });
+    assertEquals(json.code, 8);
+  }
+  const [lo] = ipJson(hosts.host, "link", "show", "lo");
+  assertEquals(lo.flags.includes("UP"), true);
+});
+
+Deno.test(
+  requireRoot("loopback fails clearly without a sandbox to add to"),
+  async () => {
+    using hosts = createHosts();
+    const env = { CNI_NETNS: "/nonexistent" };
+    const { json } = await hosts.run("loopback", "ADD", CONFIG, { env });
+    assertEquals(json.code, 8);
+  },
+);
