@@ -165,22 +165,103 @@ export function checkInterfaceName(name: string): void {
 }
 
 /**
- * Splits CNI_ARGS into its pairs.
+ * Splits CNI_ARGS into its pairs; of several with one key the last counts.
  *
  * @throws {CniError} 4 if a pair does not hold exactly one `=`
  */
 export function parseArgs(args: string): Map<string, string> {
-  const pairs = new Map<string, string>();
-  if (args === "") return pairs;
-  for (const pair of args.split(";")) {
+  return new Map(splitArgs(args).map(({ key, value }) => [key, value]));
+}
+
+/** One `K=V` of CNI_ARGS. */
+interface ArgPair {
+  readonly pair: string;
+  readonly key: string;
+  readonly value: string;
+}
+
+function splitArgs(args: string): ArgPair[] {
+  if (args === "") return [];
+  return args.split(";").map((pair) => {
     const [key, value, ...rest] = pair.split("=");
     if (key === undefined || value === undefined || rest.length > 0) {
-      throw new CniError(
-        ErrorCode.InvalidEnvironment,
-        `CNI_ARGS: invalid pair "${pair}"`,
-      );
+      throw invalidArgs(`invalid pair ${JSON.stringify(pair)}`);
     }
-    pairs.set(key, value);
+    return { pair, key, value };
+  });
+}
+
+/** The tail of the text is what the Go library says; runbooks look for it. */
+function invalidArgs(problem: string, cause?: unknown): CniError {
+  return new CniError(
+    ErrorCode.InvalidEnvironment,
+    `CNI_ARGS: ${problem}`,
+    cause === undefined ? {} : { cause },
+  );
+}
+
+/** The key that lets a runtime set keys that not every plugin knows. */
+const IGNORE_UNKNOWN = "IgnoreUnknown";
+
+/**
+ * Reads the keys of CNI_ARGS that a plugin knows, as in
+ * `loadArgs(call.args.args, { IP: Ip.parse })`.
+ *
+ * A key with an empty value is absent, and of several pairs with one key the
+ * last counts. Any other key is refused unless the runtime also says
+ * `IgnoreUnknown=1`.
+ *
+ * Source: containernetworking/cni pkg/types/args.go `LoadArgs`.
+ *
+ * @param args The value of CNI_ARGS
+ * @param parsers What each known key's text is read by; keys are case-sensitive
+ * @throws {CniError} 4 if a pair is none, a value cannot be parsed, or a key is
+ *   unknown
+ */
+export function loadArgs<T>(
+  args: string,
+  parsers: { readonly [K in keyof T]: (text: string) => T[K] },
+): Partial<T> {
+  const loaded: Partial<T> = {};
+  const unknown: string[] = [];
+  let ignoreUnknown = false;
+  for (const { pair, key, value } of splitArgs(args)) {
+    if (key === IGNORE_UNKNOWN) {
+      ignoreUnknown = parseValue(pair, () => parseArgBoolean(value));
+    } else if (!isKeyOf(parsers, key)) unknown.push(pair);
+    else if (value === "") delete loaded[key];
+    else loaded[key] = parseValue(pair, () => parsers[key](value));
   }
-  return pairs;
+  if (unknown.length === 0 || ignoreUnknown) return loaded;
+  const pairs = unknown.map((pair) => JSON.stringify(pair));
+  throw invalidArgs(`unknown args [${pairs.join(" ")}]`);
+}
+
+function isKeyOf<T extends object>(
+  table: T,
+  key: string,
+): key is keyof T & string {
+  return Object.hasOwn(table, key);
+}
+
+function parseValue<T>(pair: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    const problem = `error parsing value of pair ${JSON.stringify(pair)}`;
+    throw invalidArgs(problem, error);
+  }
+}
+
+/**
+ * Reads a boolean of CNI_ARGS: `1`, `0`, `true` or `false`, in any case.
+ *
+ * Source: containernetworking/cni pkg/types/args.go `UnmarshallableBool`.
+ *
+ * @throws {RangeError} If the text is another one
+ */
+export function parseArgBoolean(text: string): boolean {
+  if (/^(1|true)$/i.test(text)) return true;
+  if (/^(0|false)$/i.test(text)) return false;
+  throw new RangeError(`Cannot parse boolean ${JSON.stringify(text)}`);
 }

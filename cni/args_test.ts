@@ -3,9 +3,12 @@ import {
   checkContainerId,
   checkInterfaceName,
   checkNetworkName,
+  loadArgs,
+  parseArgBoolean,
   parseArgs,
   readCmdArgs,
 } from "./args.ts";
+import { Ip } from "../net/ip.ts";
 import { CniError } from "./error.ts";
 
 /** A whole environment, as a runtime sets it. */
@@ -276,5 +279,77 @@ Deno.test("parseArgs() refuses what is no pair", async (t) => {
         msg: `CNI_ARGS: invalid pair "${pair}"`,
       });
     });
+  }
+});
+
+/** What an IPAM plugin might understand. */
+const KNOWN = { IP: Ip.parse, GATEWAY: Ip.parse, isSticky: parseArgBoolean };
+
+Deno.test("loadArgs() reads the keys that are known", async (t) => {
+  const ip = Ip.parse("10.1.2.3");
+  const rows: [args: string, loaded: object][] = [
+    ["", {}],
+    ["IP=10.1.2.3", { IP: ip }],
+    ["GATEWAY=10.1.2.3;isSticky=True", { GATEWAY: ip, isSticky: true }],
+    ["IP=::1;IP=10.1.2.3", { IP: ip }],
+    ["IP=", {}],
+    ["IP=10.1.2.3;IP=", {}],
+    ["IgnoreUnknown=1", {}],
+    ["IgnoreUnknown=True;Unk=nown", {}],
+    ["Unk=nown;IP=10.1.2.3;IgnoreUnknown=1", { IP: ip }],
+    ["IgnoreUnknown=0;IP=10.1.2.3", { IP: ip }],
+    ["IgnoreUnknown=0;Unk=nown;IgnoreUnknown=true", {}],
+    ["IgnoreUnknown=1;ip=10.1.2.3;constructor=a;__proto__=b", {}],
+  ];
+  for (const [args, loaded] of rows) {
+    await t.step(JSON.stringify(args), () => {
+      assertEquals<object>(loadArgs(args, KNOWN), loaded);
+    });
+  }
+});
+
+Deno.test("loadArgs() refuses what it cannot read", async (t) => {
+  const value = "error parsing value of pair";
+  const rows: [args: string, problem: string, details?: string][] = [
+    ["IP", 'invalid pair "IP"'],
+    ["IP=10.1.2.3;", 'invalid pair ""'],
+    ["IP=a=b", 'invalid pair "IP=a=b"'],
+    ["IgnoreUnknown=0, Unk=nown", 'invalid pair "IgnoreUnknown=0, Unk=nown"'],
+    ["Unk=nown", 'unknown args ["Unk=nown"]'],
+    ["A=b;IP=::1;C=d", 'unknown args ["A=b" "C=d"]'],
+    ["ip=::1", 'unknown args ["ip=::1"]'],
+    ["IgnoreUnknown=1;A=b;IgnoreUnknown=false", 'unknown args ["A=b"]'],
+    ["IP=ten", `${value} "IP=ten"`, "invalid IP address: ten"],
+    ["IP=ten;IP=::1", `${value} "IP=ten"`, "invalid IP address: ten"],
+    [
+      "IgnoreUnknown=yes",
+      `${value} "IgnoreUnknown=yes"`,
+      'Cannot parse boolean "yes"',
+    ],
+    [
+      "IgnoreUnknown=",
+      `${value} "IgnoreUnknown="`,
+      'Cannot parse boolean ""',
+    ],
+  ];
+  for (const [args, problem, details] of rows) {
+    await t.step(JSON.stringify(args), () => {
+      assertEquals(failureOf(() => loadArgs(args, KNOWN)), {
+        code: 4,
+        msg: `CNI_ARGS: ${problem}`,
+        ...details === undefined ? {} : { details },
+      });
+    });
+  }
+});
+
+Deno.test("parseArgBoolean() knows four texts, in any case", () => {
+  const texts = ["1", "true", "TRUE", "True", "0", "false", "FALSE", "False"];
+  assertEquals(texts.map(parseArgBoolean), [
+    ...Array(4).fill(true),
+    ...Array(4).fill(false),
+  ]);
+  for (const text of ["", "yes", "t", "10", " 1", "true\n", "nottrue"]) {
+    assertThrows(() => parseArgBoolean(text), RangeError, "boolean");
   }
 });

@@ -64,7 +64,8 @@ export class CniError extends Error {
   /**
    * Makes an error.
    *
-   * @param code One of {@linkcode ErrorCode}, or a plugin's own code from 100
+   * @param code One of {@linkcode ErrorCode}, or a plugin's own code from 100;
+   *   what is no code at all, and so could not be read, becomes 999
    * @param message One sentence that names the action and the object
    * @param options `details` for the machine or the curious, `cause` for the error underneath
    */
@@ -74,7 +75,9 @@ export class CniError extends Error {
     options: { details?: string; cause?: unknown } = {},
   ) {
     super(message, "cause" in options ? { cause: options.cause } : {});
-    this.code = code;
+    this.code = Number.isSafeInteger(code) && code >= 0
+      ? code
+      : ErrorCode.Internal;
     this.ownDetails = options.details;
   }
 
@@ -86,10 +89,21 @@ export class CniError extends Error {
 
   /** Renders the error as the JSON object of the specification. */
   toObject(cniVersion: string): ErrorObject {
-    const { code, message: msg, details } = this;
+    const { code, details } = this;
+    const msg = this.message || "unknown error";
     return details === ""
       ? { cniVersion, code, msg }
       : { cniVersion, code, msg, details };
+  }
+
+  /**
+   * Renders the error in words: the message, and the details behind a `;`.
+   *
+   * Source: containernetworking/cni pkg/types/types.go `Error.Error`.
+   */
+  override toString(): string {
+    const { msg, details } = this.toObject("");
+    return details === undefined ? msg : `${msg}; ${details}`;
   }
 }
 

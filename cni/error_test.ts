@@ -33,6 +33,19 @@ Deno.test("CniError.toObject() prints what the specification asks for", async (t
       details: "ours: first: try later: busy",
     });
   });
+  await t.step("a code that could not be read as one is 999", () => {
+    for (const code of [-1, 0.5, NaN, Infinity]) {
+      assertEquals(new CniError(code, "a").toObject("1.1.0").code, 999);
+    }
+  });
+  await t.step("there is always a message", () => {
+    assertEquals(new CniError(7, "").toObject("1.1.0").msg, "unknown error");
+  });
+});
+
+Deno.test("CniError.toString() is message and details, as Go prints an error", () => {
+  assertEquals(String(new CniError(7, "no subnet")), "no subnet");
+  assertEquals(String(tryLater), "try later; busy");
 });
 
 Deno.test("describeError() joins what a chain of errors says", async (t) => {

@@ -111,10 +111,10 @@ export function decodeLeniently<T>(
 ): T {
   const parsed = parse(schema, value);
   if (parsed.success) return parsed.data;
-  const kept = structuredClone(value);
+  let kept = value;
   for (const issue of parsed.error.issues) {
     onDropped(formatIssue(issue));
-    dropKey(kept, issue.path);
+    kept = copyWithoutKey(kept, issue.path);
   }
   return decode(schema, kept, what);
 }
@@ -128,15 +128,19 @@ function parse<T>(
   return z.safeParse(zodSchema, folded, { error: describeProblem });
 }
 
-/** Takes a key out of an object, or the whole list in which its path leads. */
-function dropKey(value: unknown, path: readonly PropertyKey[]): void {
+/**
+ * Copies an object without a key, or without the whole list in which its path
+ * leads. What is beside the path is not copied: it may be nested without end.
+ */
+function copyWithoutKey(value: unknown, path: readonly PropertyKey[]): unknown {
   const [key, ...rest] = path;
-  if (!isObject(value) || typeof key !== "string") return;
-  for (const [spelling, item] of Object.entries(value)) {
-    if (spelling.toLowerCase() !== key.toLowerCase()) continue;
-    if (typeof rest[0] === "string") dropKey(item, rest);
-    else Reflect.deleteProperty(value, spelling);
-  }
+  if (!isObject(value) || typeof key !== "string") return value;
+  const entries = Object.entries(value).flatMap(([spelling, item]) => {
+    if (spelling.toLowerCase() !== key.toLowerCase()) return [[spelling, item]];
+    const isDeeper = typeof rest[0] === "string";
+    return isDeeper ? [[spelling, copyWithoutKey(item, rest)]] : [];
+  });
+  return Object.fromEntries(entries);
 }
 
 /**

@@ -239,6 +239,13 @@ Deno.test("decodeLeniently() does without the keys that are wrong", async (t) =>
     ]);
     assertEquals(value.ranges, [1, ""]);
   });
+  await t.step("however deep the others are", () => {
+    const deep = JSON.parse(`${"[".repeat(99_999)}${"]".repeat(99_999)}`);
+    const value = { name: "a", ranges: deep, x: deep };
+    const decoded = decodeLeniently(schema, value, "it", () => {});
+    assertEquals(decoded.name, "a");
+    assert(decoded["x"] === deep);
+  });
   await t.step("unless one of them is required", () => {
     assertThrows(
       () => decodeLeniently(schema, { name: 1 }, "it", () => {}),

@@ -14,6 +14,7 @@ import type { Call, Plugin } from "./plugin.ts";
 import {
   checkNetns,
   checkVersion,
+  decodeConfigVersion,
   isCommand,
   readRequest,
   type Request,
@@ -60,17 +61,19 @@ export interface CommandCall {
 export async function runCommand(
   call: CommandCall,
 ): Promise<Pick<DispatchOutput, "stdout" | "exitCode">> {
-  let cniVersion: string = CURRENT_VERSION;
+  let errorVersion: string = CURRENT_VERSION;
   try {
     const { plugin, command } = call;
     const request = readRequest(call.input.stdin);
-    if (isSpecVersion(request.cniVersion)) cniVersion = request.cniVersion;
     if (!isCommand(command)) throw unknownCommand(command);
-    checkVersion(plugin, command, request.cniVersion);
-    const stdout = await runOperation({ ...call, command, request });
+    const cniVersion = decodeConfigVersion(request.document);
+    if (isSpecVersion(cniVersion)) errorVersion = cniVersion;
+    checkVersion(plugin, command, cniVersion);
+    const run = { ...call, command, request, cniVersion };
+    const stdout = await runOperation(run);
     return { stdout, exitCode: 0 };
   } catch (error) {
-    return formatFailure(error, cniVersion);
+    return formatFailure(error, errorVersion);
   }
 }
 
@@ -78,10 +81,12 @@ export async function runCommand(
 interface Run extends CommandCall {
   readonly command: Command;
   readonly request: Request;
+  /** The configuration's. */
+  readonly cniVersion: string;
 }
 
 async function runOperation(run: Run): Promise<string> {
-  const { plugin, command, args, input, request } = run;
+  const { plugin, command, args, input, cniVersion } = run;
   // On ADD before anything is done, so that stdout never holds a result and an
   // error; on DEL afterwards, for what can be cleaned up shall be.
   if (command === "ADD") checkNetns(args, input.hostNetns);
@@ -92,16 +97,16 @@ async function runOperation(run: Run): Promise<string> {
   // A result that the version has no words for is undone.
   await using rollback = new Rollback(call.log);
   rollback.onFailure("undo ADD", () => plugin.del?.(call));
-  const stdout = formatResult(result, request.cniVersion);
+  const stdout = formatResult(result, cniVersion);
   rollback.commit();
-  if (isAtLeast(request.cniVersion, LOSSLESS_SINCE)) input.onResult?.(result);
+  if (isAtLeast(cniVersion, LOSSLESS_SINCE)) input.onResult?.(result);
   return stdout;
 }
 
 async function createCall(run: Run): Promise<Call> {
-  const { plugin, command, args, request, input, onStderr } = run;
-  const { name: network, cniVersion, bytes: stdin } = request;
-  const { env, invoker, hostNetns } = input;
+  const { plugin, command, args, request, cniVersion, input, onStderr } = run;
+  const { name: network, bytes: stdin } = request;
+  const { env, invoker, hostNetns, signal } = input;
   const log = createLog({
     plugin: plugin.name,
     command,
@@ -118,6 +123,7 @@ async function createCall(run: Run): Promise<Call> {
       stdin,
       cniVersion,
       hostNetns,
+      signal,
       log,
       onStderr,
     });
@@ -126,6 +132,7 @@ async function createCall(run: Run): Promise<Call> {
     command,
     args,
     config,
+    stdin,
     network,
     cniVersion,
     hostNetns,

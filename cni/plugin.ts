@@ -22,6 +22,8 @@ export interface Call<Config extends NetConf = NetConf> {
   readonly args: CmdArgs;
   /** The configuration, decoded by the plugin's schema. */
   readonly config: Config;
+  /** The configuration as it was given, byte for byte. */
+  readonly stdin: Uint8Array;
   /** Name of the network. */
   readonly network: string;
   /** The configuration's cniVersion, one of the plugin's. */
@@ -61,6 +63,11 @@ export interface Plugin<Config extends NetConf = NetConf> {
   readonly name: string;
   /** The versions of the specification that it serves. */
   readonly versions: readonly string[];
+  /**
+   * What it says of itself where no command is given. Left out, it is its name
+   * and the release of these plugins; if it is "", no command is an error.
+   */
+  readonly about?: string;
   /**
    * Returns the schema that decodes the configuration. It may be loaded when it
    * is asked for, since VERSION needs none.

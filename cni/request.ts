@@ -32,7 +32,6 @@ export interface Request {
   readonly bytes: Uint8Array;
   readonly document: object;
   readonly name: string;
-  readonly cniVersion: string;
 }
 
 /** Says whether a text is a command that acts on a configuration. */
@@ -49,16 +48,17 @@ export function unknownCommand(command: string): CniError {
 }
 
 /**
- * Reads the configuration and checks the network's name.
+ * Reads the configuration and checks the network's name. Nothing else of it is
+ * looked at: a command that is none is reported before a wrong version.
  *
  * @throws {CniError} 5 if stdin cannot be read, 6 if it is not JSON, 7 if the
  * name is missing or malformed
  */
 export function readRequest(stdin: () => Uint8Array): Request {
   const bytes = readAll(stdin);
-  const { name, cniVersion, document } = parseRequest(bytes);
+  const { name, document } = parseRequest(bytes);
   checkNetworkName(name);
-  return { bytes, document, name, cniVersion: cniVersion || DEFAULT_VERSION };
+  return { bytes, document, name };
 }
 
 function readAll(stdin: () => Uint8Array): Uint8Array {
@@ -72,30 +72,60 @@ function readAll(stdin: () => Uint8Array): Uint8Array {
   }
 }
 
-const requestSchema = once(() =>
-  z.looseObject({
-    name: optional(z.string()),
-    cniVersion: optional(z.string()),
-  })
-);
+const nameSchema = once(() => z.looseObject({ name: optional(z.string()) }));
 
-function parseRequest(
-  bytes: Uint8Array,
-): { name: string; cniVersion: string; document: object } {
+function parseRequest(bytes: Uint8Array): { name: string; document: object } {
   try {
     const document = parseJson(bytes, "it") ?? {};
-    const { name = "", cniVersion = "" } = decode(
-      requestSchema(),
-      document,
-      "it",
-    );
-    return { name, cniVersion, document };
+    const { name = "" } = decode(nameSchema(), document, "it");
+    return { name, document };
   } catch (error) {
-    throw new CniError(
-      ErrorCode.DecodingFailure,
-      `error unmarshall network config: ${describeError(error)}`,
-    );
+    throw undecodable("error unmarshall network config", error);
   }
+}
+
+/**
+ * Returns the version that a configuration is written in; none or an empty one
+ * is 0.1.0, and any other text is taken as it is.
+ *
+ * Source: containernetworking/cni pkg/version/conf.go `ConfigDecoder`.
+ *
+ * @param config Parsed or not
+ * @throws {CniError} 6 if it is no configuration, or the version no text
+ */
+export function decodeConfigVersion(
+  config: object | string | Uint8Array,
+): string {
+  try {
+    return findVersion(parseConfig(config)) || DEFAULT_VERSION;
+  } catch (error) {
+    throw undecodable("decoding version from network config", error);
+  }
+}
+
+function parseConfig(config: object | string | Uint8Array): object {
+  const isParsed = typeof config === "object" &&
+    !(config instanceof Uint8Array);
+  const document = isParsed ? config : parseJson(config, "it") ?? {};
+  if (typeof document === "object" && !Array.isArray(document)) return document;
+  throw new TypeError("expected an object");
+}
+
+/** Reads one key as `decode` would: to build a schema for it takes longer. */
+function findVersion(document: object): string {
+  const [, version = ""] =
+    Object.entries(document).findLast(([key, value]) =>
+      value !== null && key.toLowerCase() === "cniversion"
+    ) ?? [];
+  if (typeof version === "string") return version;
+  throw new TypeError("cniVersion: expected a string");
+}
+
+function undecodable(failed: string, error: unknown): CniError {
+  return new CniError(
+    ErrorCode.DecodingFailure,
+    `${failed}: ${describeError(error)}`,
+  );
 }
 
 /**

@@ -5,6 +5,7 @@ import type { Plugin } from "./plugin.ts";
 import {
   checkNetns,
   checkVersion,
+  decodeConfigVersion,
   isCommand,
   readRequest,
   unknownCommand,
@@ -35,25 +36,26 @@ Deno.test("unknownCommand() has the text that clients compare", () => {
   );
 });
 
-Deno.test("readRequest() reads name and version, and keeps the bytes", async (t) => {
-  const rows: [name: string, stdin: string, cniVersion: string][] = [
-    ["both", `{"name":"net1","cniVersion":"1.0.0"}`, "1.0.0"],
-    ["no version", `{"name":"net1"}`, "0.1.0"],
-    ["an empty version", `{"name":"net1","cniVersion":""}`, "0.1.0"],
-    ["a version of null", `{"name":"net1","cniVersion":null}`, "0.1.0"],
-    ["a version that is none", `{"name":"net1","cniVersion":"x"}`, "x"],
-    ["keys in another case", `{"Name":"net1","CNIVERSION":"1.0.0"}`, "1.0.0"],
-    ["the last of two", `{"name":"%","name":"net1"}`, "0.1.0"],
-    ["white space around it", ` \r\n{"name":"net1"}\t\n`, "0.1.0"],
-    ["unknown keys", `{"name":"net1","__proto__":{"name":"%"}}`, "0.1.0"],
+Deno.test("readRequest() reads the name, and keeps the bytes", async (t) => {
+  const rows: [name: string, stdin: string][] = [
+    ["a name", `{"name":"net1"}`],
+    ["a key in another case", `{"Name":"net1"}`],
+    ["the last of two", `{"name":"%","name":"net1"}`],
+    ["the last of two spellings", `{"name":"%","NAME":"net1"}`],
+    ["white space around it", ` \r\n{"name":"net1"}\t\n`],
+    ["unknown keys", `{"name":"net1","__proto__":{"name":"%"}}`],
+    [
+      "a version of another type, which is not its business",
+      `{"name":"net1","cniVersion":1}`,
+    ],
   ];
-  for (const [name, stdin, cniVersion] of rows) {
+  for (const [name, stdin] of rows) {
     await t.step(name, () => {
       const bytes = utf8.encode(stdin);
       const request = readRequest(() => bytes);
       assertStrictEquals(request.bytes, bytes);
       assertEquals(request.document, JSON.parse(stdin));
-      assertEquals([request.name, request.cniVersion], ["net1", cniVersion]);
+      assertEquals(request.name, "net1");
     });
   }
 });
@@ -74,7 +76,6 @@ Deno.test("readRequest() refuses what is no configuration", async (t) => {
     ["a text", `"net1"`, 6],
     ["a number", `5`, 6],
     ["a name of another type", `{"name":5}`, 6],
-    ["a version of another type", `{"name":"net1","cniVersion":1}`, 6],
     ["null", `null`, 7],
     ["no name", `{}`, 7],
     ["an empty name", `{"name":""}`, 7],
@@ -105,6 +106,45 @@ Deno.test("readRequest() reports that stdin cannot be read", () => {
     code: 5,
     msg: "error reading from stdin: banana",
   });
+});
+
+Deno.test("decodeConfigVersion() reads the version, parsed or not", async (t) => {
+  const rows: [name: string, config: string, cniVersion: string][] = [
+    ["a version", `{"cniVersion":"1.0.0"}`, "1.0.0"],
+    ["one that is none", `{"cniVersion":"x"}`, "x"],
+    ["a key in another case", `{"CNIVERSION":"1.0.0"}`, "1.0.0"],
+    ["no version", `{}`, "0.1.0"],
+    ["an empty one", `{"cniVersion":""}`, "0.1.0"],
+    ["null", `{"cniVersion":null}`, "0.1.0"],
+    ["null after one", `{"cniVersion":"1.0.0","CniVersion":null}`, "1.0.0"],
+    ["the last", `{"cniVersion":"x","CniVersion":"1.0.0"}`, "1.0.0"],
+    ["no configuration", `null`, "0.1.0"],
+  ];
+  for (const [name, config, cniVersion] of rows) {
+    await t.step(name, () => {
+      assertEquals(decodeConfigVersion(config), cniVersion);
+      assertEquals(decodeConfigVersion(utf8.encode(config)), cniVersion);
+      const parsed = JSON.parse(config) ?? {};
+      assertEquals(decodeConfigVersion(parsed), cniVersion);
+    });
+  }
+});
+
+Deno.test("decodeConfigVersion() says what it was about when it fails", async (t) => {
+  const rows: [config: string, problem: string][] = [
+    ["{{{", "Cannot parse it: "],
+    ["[]", "expected an object"],
+    ["5", "expected an object"],
+    [`{"cniVersion":1}`, "cniVersion: expected a string"],
+  ];
+  for (const [config, problem] of rows) {
+    await t.step(config, () => {
+      const { code, msg } = failureOf(() => decodeConfigVersion(config));
+      assertEquals(code, 6);
+      const start = `decoding version from network config: ${problem}`;
+      assertEquals(msg.slice(0, start.length), start);
+    });
+  }
 });
 
 /** A plugin that serves some versions and does nothing. */

@@ -72,6 +72,16 @@ const FAMILIES: readonly ResultFamily[] = [
   },
 ];
 
+/**
+ * Says whether results of two versions have the same shape, so that a plugin
+ * that is called in the one can read the other as prevResult.
+ */
+export function haveSameShape(left: string, right: string): boolean {
+  return FAMILIES.some(({ versions }) =>
+    versions.includes(left) && versions.includes(right)
+  );
+}
+
 const versionedSchema = once(() =>
   z.looseObject({ cniVersion: optional(z.string()) })
 );

@@ -5,8 +5,8 @@
  * @module
  */
 
-import { readCmdArgs } from "./args.ts";
-import { describeError, formatFailure } from "./error.ts";
+import { missingVariables, readCmdArgs } from "./args.ts";
+import { formatFailure } from "./error.ts";
 import { createInvoker } from "./invoke/in_process.ts";
 import type {
   DispatchInput,
@@ -14,6 +14,12 @@ import type {
   PluginLookup,
 } from "./invoke/invoker.ts";
 import type { Plugin } from "./plugin.ts";
+import {
+  readStdin,
+  sendConsoleToStderr,
+  writeStderr,
+  writeStdout,
+} from "./stdio.ts";
 import { CURRENT_VERSION } from "./version.ts";
 
 /** The release of these plugins. */
@@ -39,7 +45,7 @@ export async function dispatch(
   try {
     const command = input.env["CNI_COMMAND"] ?? "";
     if (command === "") {
-      onStderr(formatAbout(plugin));
+      onStderr(introduce(plugin));
       return { stdout: "", stderr, exitCode: 0 };
     }
     const args = readCmdArgs(command, input.env);
@@ -63,10 +69,15 @@ function formatVersions(plugin: Plugin): string {
   }) + "\n";
 }
 
-/** Source: containernetworking/plugins pkg/utils/buildversion, which Nomad parses. */
-function formatAbout(plugin: Plugin): string {
-  return `CNI ${plugin.name} plugin v${PLUGINS_VERSION}\n` +
-    `CNI protocol versions supported: ${plugin.versions.join(", ")}\n`;
+/**
+ * Source: containernetworking/plugins pkg/utils/buildversion, which Nomad parses.
+ *
+ * @throws {CniError} 4 if the plugin has nothing to say
+ */
+function introduce({ name, versions, about }: Plugin): string {
+  if (about === "") throw missingVariables(["CNI_COMMAND"]);
+  return `${about ?? `CNI ${name} plugin v${PLUGINS_VERSION}`}\n` +
+    `CNI protocol versions supported: ${versions.join(", ")}\n`;
 }
 
 /**
@@ -78,67 +89,44 @@ export async function runMain(
   plugin: Plugin,
   lookup: PluginLookup = () => undefined,
 ): Promise<never> {
-  const output = await dispatch(plugin, {
+  sendConsoleToStderr();
+  // For a plugin that waits for what never comes: then the process ends by
+  // itself, and that is no success.
+  Deno.exitCode = 1;
+  printAndExit(await dispatch(plugin, processInput(lookup)));
+}
+
+/**
+ * Returns what this process was run with; stdin is read when it is asked for.
+ *
+ * @param lookup As {@linkcode runMain}
+ */
+export function processInput(
+  lookup: PluginLookup = () => undefined,
+): DispatchInput {
+  return {
     env: Deno.env.toObject(),
     stdin: readStdin,
     invoker: createInvoker(dispatch, lookup),
     hostNetns: CURRENT_NETNS,
-    onStderr: (text) => writeAll(Deno.stderr, text),
-  });
-  printAndExit(output);
+    onStderr: (text) => writeStderr(text),
+  };
 }
 
 /**
  * Prints what a plugin came to, and ends the process. What cannot be printed is
  * a failure; undoing what was done is then the runtime's, by DEL.
+ *
+ * @param output `exitCode` from 0 to 255
  */
 export function printAndExit(
-  { stdout, exitCode }: Pick<DispatchOutput, "stdout" | "exitCode">,
+  { stdout, exitCode }: { readonly stdout: string; readonly exitCode: number },
 ): never {
-  const problem = writeAll(Deno.stdout, stdout);
+  const problem = writeStdout(stdout);
   if (problem === undefined) Deno.exit(exitCode);
-  writeAll(Deno.stderr, `Cannot write to stdout: ${problem}\n`);
+  writeStderr(`Cannot write to stdout: ${problem}\n`);
   Deno.exit(1);
 }
 
 /** The namespace of this thread, where a plugin stands for the host. */
 const CURRENT_NETNS = "/proc/thread-self/ns/net";
-
-function readStdin(): Uint8Array {
-  const chunks: Uint8Array[] = [];
-  const buffer = new Uint8Array(64 * 1024);
-  for (;;) {
-    const length = Deno.stdin.readSync(buffer);
-    if (length === null) break;
-    chunks.push(buffer.slice(0, length));
-  }
-  return joinChunks(chunks);
-}
-
-function joinChunks(chunks: readonly Uint8Array[]): Uint8Array {
-  const [first] = chunks;
-  if (first !== undefined && chunks.length === 1) return first;
-  const whole = new Uint8Array(
-    chunks.reduce((length, chunk) => length + chunk.length, 0),
-  );
-  let offset = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, offset);
-    offset += chunk.length;
-  }
-  return whole;
-}
-
-/** Writes all of a text; returns what is in the way if it cannot. */
-function writeAll(
-  stream: { writeSync(bytes: Uint8Array): number },
-  text: string,
-): string | undefined {
-  let bytes = new TextEncoder().encode(text);
-  try {
-    while (bytes.length > 0) bytes = bytes.subarray(stream.writeSync(bytes));
-    return undefined;
-  } catch (error) {
-    return describeError(error);
-  }
-}

@@ -6,126 +6,30 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import * as z from "zod/mini";
+import {
+  assertFailure,
+  CONFIG,
+  CURRENT,
+  current,
+  ENV,
+  type Operation,
+  OPERATIONS,
+  OWN_NETNS,
+  recorder,
+  run,
+  runCommand,
+  SILENT,
+} from "../tests/_harness/recorder.ts";
 import { importFlags } from "../scripts/net.ts";
 import { Cidr } from "../net/cidr.ts";
 import { type Command, COMMANDS, type Environment } from "./args.ts";
 import { CniError } from "./error.ts";
-import type { DispatchInput, Invocation, Invoker } from "./invoke/invoker.ts";
-import type { Call, Plugin } from "./plugin.ts";
+import type { Invocation, Invoker } from "./invoke/invoker.ts";
+import type { Call } from "./plugin.ts";
 import { emptyResult, type Result } from "./result.ts";
-import { dispatch } from "./skel.ts";
 import { netConf } from "./types.ts";
-import { SPEC_VERSIONS } from "./version.ts";
 
 const utf8 = new TextEncoder();
-
-const OPERATIONS = ["add", "check", "del", "gc", "status"] as const;
-type Operation = typeof OPERATIONS[number];
-
-/** A whole environment but for the command. */
-const ENV: Environment = {
-  CNI_CONTAINERID: "some-container-id",
-  CNI_NETNS: "/proc/0/ns/net",
-  CNI_IFNAME: "eth0",
-  CNI_ARGS: "some=extra;more=args",
-  CNI_PATH: "/some/cni/path",
-};
-
-const CONFIG = {
-  name: "skel-test",
-  type: "test",
-  some: "config",
-  cniVersion: "9.8.7",
-};
-
-/** For what reaches the callback of every command. */
-const CURRENT = { ...CONFIG, cniVersion: "1.1.0" };
-
-/** What stands for the plugin's own namespace; only its inode matters. */
-const OWN_NETNS = "/proc/self/ns/net";
-
-/** A plugin that writes down what it was asked, and may do more. */
-function recorder(
-  { versions = ["9.8.7", "10.0.0"], ...extras }: Partial<Plugin> = {},
-): { plugin: Plugin; calls: [Operation, Call][] } {
-  const calls: [Operation, Call][] = [];
-  const operations = OPERATIONS.map((name) => [
-    name,
-    (call: Call): unknown => {
-      calls.push([name, call]);
-      return extras[name]?.(call);
-    },
-  ]);
-  const plugin = {
-    name: "test",
-    versions,
-    configSchema: () => netConf({}),
-    ...extras,
-    ...Object.fromEntries(operations),
-  };
-  return { plugin, calls };
-}
-
-/** A recorder that serves the real versions. */
-function current(
-  extras: Partial<Plugin> = {},
-): { plugin: Plugin; calls: [Operation, Call][] } {
-  return recorder({ versions: SPEC_VERSIONS, ...extras });
-}
-
-/** Fails the test if anything is delegated. */
-const noInvoker: Invoker = {
-  invoke: () => Promise.reject(new Error("nothing was to be delegated")),
-};
-
-/** What a run came to. */
-interface Outcome {
-  readonly exitCode: number;
-  // deno-lint-ignore no-explicit-any -- tests look into it as they please
-  readonly json: any;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** Runs a plugin; stdout must hold one document or nothing. */
-async function run(
-  plugin: Plugin,
-  env: Environment,
-  config: unknown = CONFIG,
-  more: Partial<DispatchInput> = {},
-): Promise<Outcome> {
-  const text = typeof config === "string" ? config : JSON.stringify(config);
-  const output = await dispatch(plugin, {
-    env,
-    stdin: () => utf8.encode(text),
-    invoker: noInvoker,
-    hostNetns: OWN_NETNS,
-    ...more,
-  });
-  const { stdout } = output;
-  return { ...output, json: stdout === "" ? undefined : JSON.parse(stdout) };
-}
-
-/** Runs one command with a whole environment. */
-function runCommand(
-  plugin: Plugin,
-  command: string,
-  config: unknown = CONFIG,
-  more: Partial<DispatchInput> = {},
-): Promise<Outcome> {
-  return run(plugin, { ...ENV, CNI_COMMAND: command }, config, more);
-}
-
-const SILENT = { exitCode: 0, stdout: "", stderr: "", json: undefined };
-
-function assertFailure(
-  { exitCode, json, stdout }: Outcome,
-  expected: { code: number; msg?: string; details?: string },
-): void {
-  assertEquals(exitCode, 1, stdout);
-  assertEquals({ ...json, ...expected }, json);
-  assert(!stdout.endsWith("\n"));
-}
 
 Deno.test("dispatch() calls the operation of the command, and no other", async (t) => {
   for (const command of COMMANDS) {
@@ -273,6 +177,22 @@ Deno.test("dispatch() refuses before it calls anything", async (t) => {
     // What is wrong with the configuration comes first.
     ["NOPE", { name: "te%%st" }, ["9.8.7"], { code: 7 }],
     ["NOPE", "{{{", ["9.8.7"], { code: 6 }],
+    // What is wrong with the version comes last.
+    ["ADD", { name: "te%%st", cniVersion: 5 }, ["9.8.7"], { code: 7 }],
+    ["NOPE", { ...CONFIG, cniVersion: 5 }, ["9.8.7"], {
+      code: 4,
+      msg: "unknown CNI_COMMAND: NOPE",
+    }],
+    ...COMMANDS.map((command): typeof rows[number] => [
+      command,
+      { ...CONFIG, cniVersion: 5 },
+      ["9.8.7"],
+      {
+        code: 6,
+        msg: "decoding version from network config: " +
+          "cniVersion: expected a string",
+      },
+    ]),
   ];
   for (const [command, config, versions, expected] of rows) {
     const text = typeof config === "string" ? config : JSON.stringify(config);
@@ -346,6 +266,24 @@ Deno.test("dispatch() introduces the plugin where there is no command", async (t
       assertEquals(written.join(""), outcome.stderr);
     });
   }
+});
+
+Deno.test("dispatch() lets a plugin introduce itself, or not", async (t) => {
+  await t.step("in its own words", async () => {
+    const { plugin } = recorder({ about: "Any words" });
+    assertEquals(
+      (await run(plugin, {})).stderr,
+      "Any words\n" +
+        "CNI protocol versions supported: 9.8.7, 10.0.0\n",
+    );
+  });
+  await t.step("in none: then the command is missing", async () => {
+    const { plugin } = recorder({ about: "" });
+    const outcome = await run(plugin, ENV);
+    const msg = "required env variables [CNI_COMMAND] missing";
+    assertFailure(outcome, { code: 4, msg });
+    assertEquals(outcome.stderr, "");
+  });
 });
 
 Deno.test("dispatch() reports that stdin cannot be read", async () => {
@@ -903,4 +841,52 @@ Deno.test("runMain() tells by its exit status that nobody got the answer", async
     const script = 'CNI_COMMAND= "$@" 2> /dev/full';
     assertEquals((await runPtp(script, "")).code, 0);
   });
+});
+
+/** Runs a plugin with this ADD as a process, which it does not wait for itself. */
+async function runAdd(add: string): Promise<Ending> {
+  const modules = ["skel", "types", "result"].map((name) =>
+    `import * as ${name} from "${new URL(`${name}.ts`, import.meta.url)}";`
+  );
+  const program = `${modules.join("\n")}
+    skel.runMain({ name: "test", versions: ["1.1.0"], add: ${add},
+      configSchema: () => types.netConf({}) });`;
+  const flags = await importFlags();
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["eval", ...flags, "--ext=ts", program],
+    cwd: ROOT,
+    env: { ...ENV, CNI_COMMAND: "ADD" },
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(utf8.encode(JSON.stringify(CURRENT)));
+  await writer.close();
+  const { code, stdout, stderr } = await child.output();
+  const [out = "", err = ""] = [stdout, stderr]
+    .map((bytes) => new TextDecoder().decode(bytes));
+  return { code, stdout: out, stderr: err };
+}
+
+Deno.test("runMain() keeps what a plugin says to the console out of its answer", async () => {
+  const { code, stdout, stderr } = await runAdd(`() => {
+    console.log("found %d links", 3);
+    return result.emptyResult();
+  }`);
+  assertEquals([code, JSON.parse(stdout)], [0, { cniVersion: "1.1.0" }]);
+  assertEquals(stderr, "found 3 links\n");
+});
+
+Deno.test("runMain() does not succeed if the plugin never comes to an end", async () => {
+  const { code, stdout } = await runAdd("() => new Promise(() => {})");
+  assertEquals([code, stdout], [1, ""]);
+});
+
+Deno.test("runMain() prints a result that is larger than a pipe", async () => {
+  const { code, stdout } = await runAdd(`() => ({
+    ...result.emptyResult(),
+    interfaces: Array.from({ length: 9999 }, (_, i) => ({ name: "eth" + i })),
+  })`);
+  assertEquals([code, JSON.parse(stdout).interfaces.length], [0, 9999]);
 });

@@ -171,7 +171,8 @@ const validAttachmentSchema = once(() =>
 /**
  * Decodes which attachments GC shall spare.
  *
- * Source: CNI spec 1.1.0, "GC"; the older name is that of libcni 1.2.
+ * Source: CNI spec 1.1.0, "GC"; the older name is that of libcni 1.2. Go's
+ * libcni writes null for an empty list.
  *
  * @param config A parsed network configuration
  * @returns Undefined if the configuration does not say: not the same as none
@@ -186,10 +187,15 @@ export function decodeValidAttachments(
     config,
     "network configuration",
   );
-  return valid ?? old;
+  return valid ?? old ?? (saysWhatIsValid(config) ? [] : undefined);
 }
 
 const VALID = "cni.dev/valid-attachments", OLD_VALID = "cni.dev/attachments";
+
+function saysWhatIsValid(config: object): boolean {
+  return Object.keys(config)
+    .some((key) => [VALID, OLD_VALID].includes(key.toLowerCase()));
+}
 
 /**
  * The keys that mean the same to every plugin and are read for it; a plugin

@@ -194,7 +194,14 @@ Deno.test("decodeValidAttachments() tells no list from an empty one", async (t) 
   const decoded = [{ containerId: "c", ifName: "eth0" }];
   const rows: [name: string, config: object, want: unknown][] = [
     ["no list", {}, undefined],
-    ["null", { "cni.dev/valid-attachments": null }, undefined],
+    // A nil list of Go, which it ranges over as over an empty one.
+    ["null", { "cni.dev/valid-attachments": null }, []],
+    ["null, in another case", { "CNI.dev/Valid-Attachments": null }, []],
+    [
+      "null, and a list by the older key",
+      { "cni.dev/attachments": valid, "cni.dev/valid-attachments": null },
+      decoded,
+    ],
     ["an empty list", { "cni.dev/valid-attachments": [] }, []],
     ["a list", { "cni.dev/valid-attachments": valid }, decoded],
     ["the older key", { "cni.dev/attachments": valid }, decoded],

@@ -46,11 +46,15 @@ export function listVersionsFrom(minimum: SpecVersion): readonly SpecVersion[] {
  */
 export function parseVersion(version: string): [number, number, number] {
   const parts = (version === "" ? DEFAULT_VERSION : version).split(".");
-  if (parts.length > 3 || !parts.every((part) => /^[+-]?\d+$/.test(part))) {
+  if (parts.length > 3 || !parts.every(isInteger)) {
     throw new RangeError(`Cannot parse version "${version}"`);
   }
   const [major = 0, minor = 0, micro = 0] = parts.map(Number);
   return [major, minor, micro];
+}
+
+function isInteger(text: string): boolean {
+  return /^[+-]?\d+$/.test(text) && Number.isSafeInteger(Number(text));
 }
 
 /**

@@ -38,6 +38,7 @@ const MALFORMED = [
   "1.0.f",
   "1e1",
   "1.٣",
+  "99999999999999999999.0.0",
 ];
 
 Deno.test("parseVersion() refuses what is no version", async (t) => {

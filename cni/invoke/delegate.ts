@@ -6,12 +6,13 @@
 
 import type { Command, Environment } from "../args.ts";
 import { CniError, ErrorCode } from "../error.ts";
-import { parseJson } from "../json.ts";
 import type { Log } from "../log.ts";
 import type { Result } from "../result.ts";
-import { decodeResult } from "../result_versions.ts";
+import { decodeResult, haveSameShape } from "../result_versions.ts";
 import { Rollback } from "../rollback.ts";
+import { deadline } from "./deadline.ts";
 import type { Invoker } from "./invoker.ts";
+import { parsePluginResult } from "./plugin_result.ts";
 
 /** Another plugin, with this call's environment and configuration. */
 export interface Delegate {
@@ -45,6 +46,8 @@ export interface DelegateContext {
   readonly hostNetns: string;
   readonly log: Log;
   readonly onStderr: (text: string) => void;
+  /** When to give up. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Prepares the calling of a plugin; whether it can be found shows when it is called. */
@@ -78,9 +81,10 @@ function checkCaller(type: string, caller: string): void {
 async function runDelegate<T>(
   type: string,
   command: Command,
-  { caller, invoker, env, stdin, hostNetns, onStderr }: DelegateContext,
+  context: DelegateContext,
   read: (stdout: string, result: Result | undefined) => T,
 ): Promise<T> {
+  const { caller, invoker, env, stdin, hostNetns, onStderr } = context;
   try {
     checkCaller(type, caller);
     let result: Result | undefined;
@@ -90,6 +94,7 @@ async function runDelegate<T>(
       stdin,
       hostNetns,
       onStderr,
+      signal: signalFor(command, context),
       onResult: (value) => {
         result = value;
       },
@@ -100,20 +105,50 @@ async function runDelegate<T>(
   }
 }
 
+/** How long the cleaning up after another command may take, in milliseconds. */
+const CLEAN_UP_MS = 10_000;
+
+/**
+ * Chooses when to give up. A DEL that another command runs cleans up after it,
+ * perhaps because that ran out of time, and so has time of its own.
+ */
+function signalFor(
+  command: Command,
+  { env, signal }: DelegateContext,
+): AbortSignal | undefined {
+  const isCleanUp = command === "DEL" && env["CNI_COMMAND"] !== "DEL";
+  return signal && isCleanUp ? deadline(CLEAN_UP_MS) : signal;
+}
+
 async function addOrUndo(
   type: string,
   context: DelegateContext,
 ): Promise<Result> {
-  const { cniVersion, log } = context;
-  await using rollback = new Rollback(log);
+  await using rollback = new Rollback(context.log);
   const result = await runDelegate(type, "ADD", context, (stdout, result) => {
     rollback.onFailure(
       `clean up after plugin "${type}"`,
       () => runDelegate(type, "DEL", context, () => {}),
     );
-    return result ??
-      decodeResult(parseJson(stdout, "result") ?? {}, cniVersion);
+    return result ?? readResult(type, stdout, context);
   });
   rollback.commit();
+  return result;
+}
+
+function readResult(
+  type: string,
+  stdout: string,
+  { cniVersion, log }: DelegateContext,
+): Result {
+  const document = parsePluginResult(stdout, cniVersion);
+  const result = decodeResult(document);
+  if (!haveSameShape(document.cniVersion, cniVersion)) {
+    log.warn("Converting a result of another version", {
+      delegate: type,
+      from: document.cniVersion,
+      to: cniVersion,
+    });
+  }
   return result;
 }

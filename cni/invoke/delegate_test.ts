@@ -111,6 +111,7 @@ Deno.test("Delegate.add() reads the result in its own version, else in the confi
     ["none", "1.1.0", { ips }],
     ["an empty one", "1.1.0", { cniVersion: "", ips }],
     ["null", "1.1.0", { cniVersion: null, ips }],
+    ["one that is no text", "1.1.0", { cniVersion: 1.1, ips }],
     ["none, for an old configuration", "0.2.0", { ip4 }],
     ["none, for one without a version", "0.1.0", { ip4, dns: {} }],
     ["another", "1.1.0", { cniVersion: "0.2.0", ip4 }],
@@ -132,6 +133,30 @@ Deno.test("Delegate.add() reads the result in its own version, else in the confi
       cniVersion: "1.1.0",
     });
   });
+});
+
+Deno.test("Delegate.add() logs that a result has to be converted", async (t) => {
+  const line = (from: string, to: string): string =>
+    'level=warn msg="Converting a result of another version" ' +
+    `delegate=plugin from=${from} to=${to}\n`;
+  const rows: [from: string, to: string, lines: string[]][] = [
+    ["0.2.0", "1.1.0", [line("0.2.0", "1.1.0")]],
+    ["0.4.0", "1.0.0", [line("0.4.0", "1.0.0")]],
+    ["1.0.0", "0.2.0", [line("1.0.0", "0.2.0")]],
+    ["1.0.0", "1.1.0", []],
+    ["0.3.0", "0.4.0", []],
+    ["0.1.0", "0.2.0", []],
+  ];
+  for (const [from, to, expected] of rows) {
+    await t.step(`${from} to ${to}`, async () => {
+      const answer = JSON.stringify({ cniVersion: from });
+      const { delegate, lines } = delegateThat(() => answer, {
+        cniVersion: to,
+      });
+      await delegate.add();
+      assertEquals(lines, expected);
+    });
+  }
 });
 
 Deno.test("Delegate.add() takes a result that is at hand as it is", async () => {
@@ -194,6 +219,36 @@ Deno.test("Delegate.add() logs a clean-up that fails, and throws why it was need
     'level=error msg="Cannot clean up after plugin \\"plugin\\"" ' +
     'error="plugin \\"plugin\\" failed (DEL): disk is full"\n',
   ]]);
+});
+
+Deno.test("Delegate is given up when the call is", async (t) => {
+  const { signal } = new AbortController();
+  for (const command of COMMANDS) {
+    await t.step(command, async () => {
+      const { delegate, invocations } = delegateThat(() => "{}", {
+        env: { CNI_COMMAND: command },
+        signal,
+      });
+      await delegate[METHODS[command]]();
+      assertStrictEquals(invocations[0]?.signal, signal);
+    });
+  }
+  await t.step("but not what cleans up after it", async () => {
+    const { delegate, invocations } = delegateThat(() => "[]", {
+      signal: AbortSignal.abort(),
+    });
+    await assertRejects(() => delegate.add());
+    const [add, del] = invocations;
+    assertEquals([add?.signal?.aborted, del?.signal?.aborted], [true, false]);
+  });
+  await t.step("or never", async () => {
+    const { delegate, invocations } = delegateThat(() => "[]");
+    await assertRejects(() => delegate.add());
+    assertEquals(invocations.map(({ signal }) => signal), [
+      undefined,
+      undefined,
+    ]);
+  });
 });
 
 Deno.test("Delegate does not call the plugin that calls it", async (t) => {

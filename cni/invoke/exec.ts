@@ -4,8 +4,8 @@
  * @module
  */
 
-import type { Environment } from "../args.ts";
-import { CniError, ErrorCode } from "../error.ts";
+import { runToEnd } from "./child.ts";
+import { pause } from "./deadline.ts";
 import { findPlugin, splitPath } from "./find.ts";
 import type { Invocation, Invoker } from "./invoker.ts";
 
@@ -17,30 +17,48 @@ export const execInvoker: Invoker = {
   },
 };
 
+/** What a plugin's process is given. */
+export type ExecInput = Pick<
+  Invocation,
+  "env" | "stdin" | "onStderr" | "signal"
+>;
+
 /**
  * Runs the executable at `path`.
  *
- * @param pause Waits before one more try to start a file that is being written
+ * It may leave a daemon behind. If that holds the plugin's output open, what it
+ * writes within a second of the plugin's end is read, and no more.
+ *
+ * @param input With a signal the plugin gets a process group of its own; when
+ *   the signal comes, the group is killed and the call fails, at most 200 ms later
+ * @param pauseForRetry Waits while the executable is being written
  * @returns What it printed on stdout
  * @throws {CniError} The plugin's own error, else 999 with what is known of its end
  */
 export async function execPlugin(
   path: string,
-  { env, stdin, onStderr }: Omit<Invocation, "type" | "hostNetns">,
-  pause: () => Promise<void> = pauseOneSecond,
+  { env, stdin, onStderr, signal }: ExecInput,
+  pauseForRetry: PauseForRetry = pauseOneSecond,
 ): Promise<string> {
-  const child = await start(path, env, pause);
-  const [output] = await Promise.all([child.output(), feed(child, stdin)]);
-  const [stdout, stderr] = [output.stdout, output.stderr].map(decodeText);
-  if (stderr) onStderr(stderr);
-  if (output.success) return stdout ?? "";
-  throw failure(path, {
-    stdout: stdout ?? "",
-    stderr: stderr ?? "",
-    cause: output.signal === null
-      ? `exit status ${output.code}`
-      : `signal: ${output.signal}`,
-  });
+  const startMs = performance.now();
+  const child = await start(path, { env, signal }, pauseForRetry);
+  const { success, ...ending } = await runToEnd(child, stdin, signal);
+  if (ending.stderr) onStderr(ending.stderr);
+  if (success) return ending.stdout;
+  const elapsedMs = performance.now() - startMs;
+  throw (await loadFailures()).failure(path, { ...ending, elapsedMs });
+}
+
+/** Loads what only a call that fails has a need of. */
+function loadFailures(): Promise<typeof import("./failure.ts")> {
+  return import("./failure.ts");
+}
+
+/** Waits before one more try to start a file that is being written. */
+type PauseForRetry = (signal: AbortSignal | undefined) => Promise<void>;
+
+function pauseOneSecond(signal: AbortSignal | undefined): Promise<void> {
+  return pause(1000, signal);
 }
 
 /** How often a start is tried again. */
@@ -54,27 +72,32 @@ const RETRIES = 5;
  */
 async function start(
   path: string,
-  env: Environment,
-  pause: () => Promise<void>,
+  input: Pick<ExecInput, "env" | "signal">,
+  pauseForRetry: PauseForRetry,
 ): Promise<Deno.ChildProcess> {
+  const { signal } = input;
+  let obstacle: unknown;
   for (let retries = RETRIES;; retries--) {
-    try {
-      return spawn(path, env);
-    } catch (error) {
-      if (retries === 0 || !isUnfinished(error)) {
-        const message = `Cannot run plugin "${path}"`;
-        throw new CniError(ErrorCode.Internal, message, { cause: error });
-      }
+    if (signal?.aborted) {
+      const { unstartedFailure } = await loadFailures();
+      throw unstartedFailure(path, signal, obstacle);
     }
-    await pause();
+    try {
+      return spawn(path, input);
+    } catch (error) {
+      obstacle = error;
+    }
+    if (retries === 0 || !isUnfinished(obstacle)) {
+      throw (await loadFailures()).startFailure(path, obstacle);
+    }
+    await pauseForRetry(signal);
   }
 }
 
-function pauseOneSecond(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 1000));
-}
-
-function spawn(path: string, env: Environment): Deno.ChildProcess {
+function spawn(
+  path: string,
+  { env, signal }: Pick<ExecInput, "env" | "signal">,
+): Deno.ChildProcess {
   if (!hasProgramFormat(path)) throw new FormatError("exec format error");
   return new Deno.Command(path, {
     clearEnv: true,
@@ -82,6 +105,8 @@ function spawn(path: string, env: Environment): Deno.ChildProcess {
     stdin: "piped",
     stdout: "piped",
     stderr: "piped",
+    // Makes it the leader of a process group, which can be killed as a whole.
+    detached: signal !== undefined,
   }).spawn();
 }
 
@@ -101,7 +126,7 @@ function hasProgramFormat(path: string): boolean {
   } catch {
     return true; // It may be allowed to run it and not to read it.
   }
-  const text = decodeText(start);
+  const text = new TextDecoder().decode(start);
   return text === "\x7fELF" || text.startsWith("#!");
 }
 
@@ -110,78 +135,4 @@ function isUnfinished(error: unknown): boolean {
   // Deno has no class and no code for ETXTBSY, which is 26 everywhere.
   return error instanceof FormatError ||
     error instanceof Error && error.message.endsWith("(os error 26)");
-}
-
-/** Hands the configuration over. A plugin that does not read it is no failure. */
-async function feed(
-  child: Deno.ChildProcess,
-  stdin: Uint8Array,
-): Promise<void> {
-  const writer = child.stdin.getWriter();
-  try {
-    await writer.write(stdin);
-    await writer.close();
-  } catch (error) {
-    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
-  }
-}
-
-function decodeText(bytes: Uint8Array): string {
-  return new TextDecoder().decode(bytes);
-}
-
-/** How a plugin ended that did not succeed. */
-export interface Ending {
-  readonly stdout: string;
-  readonly stderr: string;
-  /** The exit status or signal, in words. */
-  readonly cause: string;
-}
-
-/**
- * Makes an error of a plugin's end: its own if it printed one.
- *
- * Source: containernetworking/cni pkg/invoke/raw_exec.go `pluginErr`.
- */
-export function failure(path: string, ending: Ending): CniError {
-  const { stdout, stderr, cause } = ending;
-  if (stdout.trim() === "") {
-    const msg = stderr.trim() === ""
-      ? `netplugin failed with no error message: ${cause}`
-      : `netplugin failed: ${quoteEnd(stderr)}: ${cause}`;
-    return new CniError(ErrorCode.Internal, msg, { details: path });
-  }
-  return parseError(stdout) ?? new CniError(
-    ErrorCode.Internal,
-    `netplugin failed but error parsing its diagnostic message ${
-      quoteEnd(stdout)
-    }: ${cause}`,
-    { details: path },
-  );
-}
-
-/** How much of a plugin's output an error repeats, in UTF-16 code units. */
-const QUOTED_LENGTH = 4096;
-
-/** Quotes the end of a text: what a program says last is why it failed. */
-function quoteEnd(text: string): string {
-  const whole = text.trim();
-  const end = whole.slice(-QUOTED_LENGTH);
-  return JSON.stringify(end === whole ? whole : `…${end}`);
-}
-
-/** Reads an error object; undefined if the text is none. */
-function parseError(text: string): CniError | undefined {
-  try {
-    const { code = 0, msg, details } = JSON.parse(text);
-    const isCode = Number.isInteger(code) && code >= 0;
-    if (!isCode || typeof msg !== "string" || msg === "") return undefined;
-    return new CniError(
-      code,
-      msg,
-      typeof details === "string" && details !== "" ? { details } : {},
-    );
-  } catch {
-    return undefined;
-  }
 }

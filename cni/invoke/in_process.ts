@@ -10,7 +10,14 @@
 import type { Environment } from "../args.ts";
 import { isSameFile } from "../same_file.ts";
 import { findPlugin, splitPath } from "./find.ts";
-import type { Dispatch, Invocation, Invoker, PluginLookup } from "./invoker.ts";
+import type {
+  Dispatch,
+  DispatchInput,
+  DispatchOutput,
+  Invocation,
+  Invoker,
+  PluginLookup,
+} from "./invoker.ts";
 
 /** The file this process runs. */
 const OWN_EXECUTABLE = "/proc/self/exe";
@@ -20,6 +27,9 @@ const OWN_EXECUTABLE = "/proc/self/exe";
  * for it in CNI_PATH is this process's own, by device and inode, and as a
  * process if not. So an operator's other `host-local` is always honoured.
  * `CNI_NO_INPROCESS=1` in the environment turns this off.
+ *
+ * A signal does not end what runs in this process: it is handed on to what is
+ * called from there, and nothing is begun once it has come.
  */
 export function createInvoker(
   dispatch: Dispatch,
@@ -34,22 +44,40 @@ export function createInvoker(
         const { execPlugin } = await import("./exec.ts");
         return await execPlugin(path, invocation);
       }
-      const output = await dispatch(await plugin, inputOf(invocation, invoker));
-      if (output.exitCode === 0) return output.stdout;
-      const { failure } = await import("./exec.ts");
-      throw failure(path, {
-        ...output,
-        cause: `exit status ${output.exitCode}`,
-      });
+      const input = inputOf(invocation, invoker);
+      return await run(
+        path,
+        input,
+        async () => await dispatch(await plugin, input),
+      );
     },
   };
   return invoker;
 }
 
+/** Has a plugin run unless it is too late, and fails as a process would. */
+async function run(
+  path: string,
+  { signal }: DispatchInput,
+  runPlugin: () => Promise<DispatchOutput>,
+): Promise<string> {
+  if (signal?.aborted) {
+    const { unstartedFailure } = await import("./failure.ts");
+    throw unstartedFailure(path, signal);
+  }
+  const startMs = performance.now();
+  const { stdout, stderr, exitCode } = await runPlugin();
+  if (exitCode === 0) return stdout;
+  const { failure } = await import("./failure.ts");
+  const elapsedMs = performance.now() - startMs;
+  const cause = `exit status ${exitCode}`;
+  throw failure(path, { stdout, stderr, cause, elapsedMs });
+}
+
 function inputOf(
   { stdin, ...others }: Invocation,
   invoker: Invoker,
-): Parameters<Dispatch>[1] {
+): DispatchInput {
   return { ...others, stdin: () => stdin, invoker };
 }
 

@@ -6,11 +6,12 @@ import {
 } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import type { Environment } from "../args.ts";
-import { CniError } from "../error.ts";
+import { CniError, type ErrorObject } from "../error.ts";
 import type { Plugin } from "../plugin.ts";
 import { emptyResult, type Result } from "../result.ts";
 import { dispatch } from "../skel.ts";
 import { netConf } from "../types.ts";
+import { deadline } from "./deadline.ts";
 import { createInvoker } from "./in_process.ts";
 import type {
   DispatchInput,
@@ -158,26 +159,67 @@ Deno.test("createInvoker() throws what a process would have made it throw", asyn
       using folder = new PluginFolder();
       folder.addOwnExecutable("plugin");
       const { invoker } = witness({ stdout, stderr, exitCode: 1 });
-      const inProcess = await assertRejects(
-        () => invoker.invoke(invocationIn(folder.path)),
-        CniError,
-      );
-      assertEquals(
-        { ...inProcess.toObject(""), ...expected },
-        inProcess.toObject(""),
-      );
+      const inProcess = await failureOf(invoker, folder);
+      assertEquals({ ...inProcess, ...expected }, inProcess);
       await Deno.remove(`${folder.path}/plugin`);
       folder.add(
         "plugin",
         `printf %s '${stdout}'; printf %s '${stderr}' >&2; exit 1`,
       );
-      const asProcess = await assertRejects(
-        () => invoker.invoke(invocationIn(folder.path)),
-        CniError,
-      );
-      assertEquals(inProcess.toObject(""), asProcess.toObject(""));
+      assertEquals(inProcess, await failureOf(invoker, folder));
     });
   }
+});
+
+/** Runs the plugin, which fails; how long it took is not told. */
+async function failureOf(
+  invoker: Invoker,
+  { path }: PluginFolder,
+): Promise<ErrorObject> {
+  const error = await assertRejects(
+    () => invoker.invoke(invocationIn(path)),
+    CniError,
+  );
+  const object = error.toObject("");
+  const details = object.details?.replace(/ \d+ ms/, " some ms");
+  return details === undefined ? object : { ...object, details };
+}
+
+Deno.test("createInvoker() begins nothing once it is given up", async () => {
+  using folder = new PluginFolder();
+  folder.addOwnExecutable("plugin");
+  const { invoker, runs } = witness();
+  const invocation = invocationIn(folder.path);
+  const signal = AbortSignal.abort();
+  const error = await assertRejects(
+    () => invoker.invoke({ ...invocation, signal }),
+    CniError,
+    "netplugin failed with no error message: context canceled",
+  );
+  assertStringIncludes(error.details, `${folder.path}/plugin was not started`);
+  assertEquals(runs, []);
+});
+
+Deno.test("createInvoker() hands the deadline on to what it runs", async (t) => {
+  const { signal } = new AbortController();
+  await t.step("in this process", async () => {
+    using folder = new PluginFolder();
+    folder.addOwnExecutable("plugin");
+    const { invoker, runs } = witness();
+    await invoker.invoke({ ...invocationIn(folder.path), signal });
+    assertStrictEquals(runs[0]?.[1].signal, signal);
+  });
+  await t.step("as a process", async () => {
+    using folder = new PluginFolder();
+    folder.add("plugin", "exec sleep 60");
+    const { invoker } = witness();
+    const invocation = invocationIn(folder.path, { PATH: "/bin" });
+    await assertRejects(
+      () => invoker.invoke({ ...invocation, signal: deadline(50) }),
+      CniError,
+      "netplugin failed with no error message: signal: killed",
+    );
+  });
 });
 
 Deno.test("createInvoker() rejects for a plugin that is not in CNI_PATH", async () => {

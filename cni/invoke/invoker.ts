@@ -25,6 +25,11 @@ export interface DispatchInput {
    * holds all of it: a caller in this process need not read it again.
    */
   readonly onResult?: (result: Result) => void;
+  /**
+   * When to give up on the plugins that this one calls. What it does itself it
+   * finishes, for half of it would be worse.
+   */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What running a plugin came to. */
@@ -57,6 +62,8 @@ export interface Invocation {
   readonly onStderr: (text: string) => void;
   /** Takes the result of ADD if it is at hand and need not be read from what was printed. */
   readonly onResult?: (result: Result) => void;
+  /** When to give up: a process is killed then, with all that it started. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Runs other plugins by name. */

@@ -1,0 +1,50 @@
+import { assert, assertEquals } from "@std/assert";
+import { killIfAlive } from "../../tests/_harness/process_group.ts";
+import { runToEnd } from "./child.ts";
+
+const utf8 = new TextEncoder();
+
+function spawn(script: string, detached = false): Deno.ChildProcess {
+  return new Deno.Command("sh", {
+    args: ["-c", script],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+    detached,
+  }).spawn();
+}
+
+Deno.test("runToEnd() decodes what arrives in pieces", async () => {
+  // The bytes of one character, each on its own, and one that is none.
+  const pieces = ["\\303", "\\244", "\\342", "\\202", "\\254", "\\377"];
+  const script = pieces.map((byte) => `printf '${byte}'; sleep 0.02`);
+  const { stdout } = await runToEnd(
+    spawn(script.join("; ")),
+    new Uint8Array(),
+    undefined,
+  );
+  assertEquals(stdout, "ä€\ufffd");
+});
+
+Deno.test("runToEnd() leaves alone what has ended when the signal comes", async () => {
+  const abort = new AbortController();
+  const child = spawn("echo a; exit 3", true);
+  await child.status;
+  const ending = runToEnd(child, utf8.encode("{}"), abort.signal);
+  queueMicrotask(() => abort.abort());
+  assertEquals((await ending).cause, "exit status 3");
+});
+
+Deno.test("runToEnd() does not wait until somebody reads what is left of the input", async () => {
+  // The background process has the pipe, and does not read from it.
+  const script = "exec 3<&0; sleep 60 <&3 >/dev/null 2>&1 & echo $!";
+  const startMs = performance.now();
+  const { stdout, success } = await runToEnd(
+    spawn(script),
+    new Uint8Array(1024 * 1024),
+    undefined,
+  );
+  killIfAlive(Number(stdout));
+  assertEquals(success, true);
+  assert(performance.now() - startMs < 500);
+});

@@ -1,0 +1,98 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  deadline,
+  formatAbort,
+  isTimeout,
+  pause,
+  waitUntil,
+} from "./deadline.ts";
+
+const never = new Promise<never>(() => {});
+
+Deno.test("deadline() passes in time, or with that of the call around it", async (t) => {
+  await t.step("its own", async () => {
+    const startMs = performance.now();
+    const signal = deadline(20, new AbortController().signal);
+    assertEquals(await waitUntil(never, signal), undefined);
+    assert(performance.now() - startMs >= 19);
+    assertEquals(isTimeout(signal), true);
+    assertEquals(formatAbort(signal), "context deadline exceeded");
+  });
+  await t.step("its own alone", async () => {
+    const signal = deadline(20);
+    await waitUntil(never, signal);
+    assertEquals(isTimeout(signal), true);
+  });
+  await t.step("that of the call around it", async () => {
+    const parent = deadline(20);
+    const signal = deadline(60_000, parent);
+    await waitUntil(never, signal);
+    assertEquals(isTimeout(signal), true);
+  });
+  await t.step("cancelled from around it", async () => {
+    const parent = new AbortController();
+    const signal = deadline(60_000, parent.signal);
+    const waited = waitUntil(never, signal);
+    parent.abort();
+    await waited;
+    assertEquals(isTimeout(signal), false);
+    assertEquals(formatAbort(signal), "context canceled");
+  });
+});
+
+Deno.test("waitUntil() returns what comes first", async (t) => {
+  const failed = (): Promise<never> => Promise.reject(new Error("failed"));
+  await t.step("the value", async () => {
+    assertEquals(await waitUntil(Promise.resolve(1), deadline(60_000)), 1);
+  });
+  await t.step("the error", async () => {
+    const outcome = waitUntil(failed(), deadline(60_000));
+    assertEquals(await outcome.catch((error) => error.message), "failed");
+  });
+  await t.step("the signal", async () => {
+    assertEquals(await waitUntil(never, deadline(1)), undefined);
+  });
+  await t.step("the signal that has come before", async () => {
+    const done = Promise.resolve(1);
+    assertEquals(await waitUntil(done, AbortSignal.abort()), undefined);
+    assertEquals(await waitUntil(failed(), AbortSignal.abort()), undefined);
+  });
+});
+
+Deno.test("pause() lasts as long as it shall, unless the signal comes", async () => {
+  const startMs = performance.now();
+  await pause(20);
+  assert(performance.now() - startMs >= 19);
+  await pause(60_000, deadline(20));
+  await pause(60_000, AbortSignal.abort());
+  assert(performance.now() - startMs < 5000);
+});
+
+Deno.test("a deadline keeps no process alive once the wait is over", async (t) => {
+  const module = import.meta.resolve("./deadline.ts");
+  const rows: [name: string, script: string][] = [
+    ["waitUntil()", "await waitUntil(Promise.resolve(), deadline(60_000));"],
+    [
+      "waitUntil() with a call around it",
+      "const around = deadline(60_000);" +
+      "await waitUntil(Promise.resolve(), deadline(60_000, around));",
+    ],
+    ["pause()", "await pause(60_000, deadline(1));"],
+  ];
+  for (const [name, script] of rows) {
+    await t.step(name, async () => {
+      const text = `import { deadline, pause, waitUntil } from "${module}";
+        void pause; void waitUntil; ${script} console.log("over");`;
+      const { stdout } = await new Deno.Command(Deno.execPath(), {
+        args: [
+          "run",
+          "--no-config",
+          `data:text/typescript,${encodeURIComponent(text)}`,
+        ],
+        signal: AbortSignal.timeout(10_000),
+        stderr: "inherit",
+      }).output();
+      assertStringIncludes(new TextDecoder().decode(stdout), "over");
+    });
+  }
+});

@@ -1,0 +1,148 @@
+/**
+ * The error that a plugin's failure becomes.
+ *
+ * The Go library gives the errors that it makes up itself code 0, which the
+ * specification does not have; here they are 999, as any other failure of which
+ * nothing more is known. A plugin's own code is kept whatever it is.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import { CniError, describeError, ErrorCode } from "../error.ts";
+import { decode, parseJson } from "../json.ts";
+import { once, optional } from "../types.ts";
+import type { Ending } from "./child.ts";
+import { formatAbort, isTimeout } from "./deadline.ts";
+
+/** How a plugin ended that did not succeed. */
+export interface Failure extends Omit<Ending, "success"> {
+  /** How long it ran. */
+  readonly elapsedMs: number;
+}
+
+/**
+ * Makes an error of a plugin's end: its own if it printed one, unless it was
+ * killed after that.
+ *
+ * Source: containernetworking/cni pkg/invoke/raw_exec.go `pluginErr`.
+ *
+ * @param path The plugin's executable
+ */
+export function failure(path: string, failure: Failure): CniError {
+  const { stdout, stderr, cause, abort } = failure;
+  if (stdout.trim() !== "" && !abort) return readError(path, failure);
+  if (stderr.trim() === "" || abort) {
+    return internalError(noMessage(cause), describeEnd(path, failure));
+  }
+  return internalError(
+    `netplugin failed: ${quoteEnd(stderr)}: ${cause}`,
+    describeEnd(path, { ...failure, stderr: "" }),
+  );
+}
+
+/**
+ * Makes an error of a call that was given up before the plugin was started.
+ *
+ * @param obstacle Why it was not started earlier, if it was tried
+ */
+export function unstartedFailure(
+  path: string,
+  signal: AbortSignal,
+  obstacle?: unknown,
+): CniError {
+  const why = obstacle === undefined ? "" : `: ${describeError(obstacle)}`;
+  return internalError(
+    noMessage(formatAbort(signal)),
+    `${path} was not started: ${describeAbort(signal)}${why}`,
+  );
+}
+
+/** Makes an error of what was thrown when a plugin could not be started. */
+export function startFailure(path: string, error: unknown): CniError {
+  return internalError(noMessage(`fork/exec ${path}: ${formatErrno(error)}`));
+}
+
+/** Formats a failure to start as Go would, which is as libc does, in lower case. */
+function formatErrno(error: unknown): string {
+  if (error instanceof Deno.errors.NotFound) return "no such file or directory";
+  const text = describeError(error);
+  // As in "Failed to spawn '/a': Permission denied (os error 13)".
+  return /.*: (.+) \(os error \d+\)$/s.exec(text)?.[1]?.toLowerCase() ?? text;
+}
+
+function internalError(message: string, details = ""): CniError {
+  return new CniError(ErrorCode.Internal, message, { details });
+}
+
+function noMessage(cause: string): string {
+  return `netplugin failed with no error message: ${cause}`;
+}
+
+function describeAbort(signal: AbortSignal): string {
+  return isTimeout(signal)
+    ? "the deadline has passed"
+    : "the call was cancelled";
+}
+
+function describeEnd(
+  path: string,
+  { stderr, cause, elapsedMs, abort }: Failure,
+): string {
+  const end = `${abort ? "was killed" : "ended"} after ${
+    Math.round(elapsedMs)
+  } ms`;
+  const why = abort ? describeAbort(abort) : cause;
+  const log = stderr.trim() === "" ? "" : `; stderr: ${quoteEnd(stderr)}`;
+  return `${path} ${end}: ${why}${log}`;
+}
+
+/** How much of a plugin's output an error repeats, in UTF-16 code units. */
+const QUOTED_LENGTH = 4096;
+
+/** Quotes the end of a text: what a program says last is why it failed. */
+function quoteEnd(text: string): string {
+  const end = text.slice(-QUOTED_LENGTH);
+  return JSON.stringify(end === text ? text : `…${end}`);
+}
+
+const errorSchema = once(() =>
+  z.looseObject({
+    code: optional(z.int().check(z.nonnegative())),
+    msg: optional(z.string()),
+    details: optional(z.unknown()),
+  })
+);
+
+/** Reads the error that a plugin printed, or makes one of what else it printed. */
+function readError(path: string, failure: Failure): CniError {
+  try {
+    return decodeError(failure) ?? unreadable("it is no error object");
+  } catch (error) {
+    return unreadable(describeError(error));
+  }
+
+  function unreadable(why: string): CniError {
+    return internalError(
+      `netplugin failed but error parsing its diagnostic message ${
+        quoteEnd(failure.stdout)
+      }: ${why}`,
+      describeEnd(path, failure),
+    );
+  }
+}
+
+/** @returns Undefined if neither a code nor a message is there */
+function decodeError({ stdout, cause }: Failure): CniError | undefined {
+  const { code = 0, msg, details } = decode(
+    errorSchema(),
+    parseJson(stdout, "error"),
+    "error",
+  );
+  if (!msg && code === 0) return undefined;
+  return new CniError(
+    code,
+    msg || noMessage(cause),
+    typeof details === "string" ? { details } : {},
+  );
+}

@@ -1,0 +1,126 @@
+/**
+ * Asking a plugin which versions of the specification it serves.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { Environment } from "../args.ts";
+import { CniError, describeError, ErrorCode } from "../error.ts";
+import { decode, parseJson, type SchemaOutput } from "../json.ts";
+import { once, optional } from "../types.ts";
+import { CURRENT_VERSION } from "../version.ts";
+import { execPlugin } from "./exec.ts";
+import type { Invocation } from "./invoker.ts";
+import { runtimeEnv } from "./runtime_env.ts";
+
+/** What a plugin answers to VERSION. */
+export interface VersionInfo {
+  /** The version that the answer is written in; plugins of 0.1.0 cannot tell. */
+  readonly cniVersion?: string;
+  /** The versions that the plugin serves, in its own order. */
+  readonly supportedVersions: readonly string[];
+}
+
+/** What a plugin is asked with. */
+export interface VersionProbe extends Pick<Invocation, "signal"> {
+  /** The environment of the runtime. */
+  readonly env: Environment;
+  /** Takes what the plugin logs; by default nobody does. */
+  readonly onStderr?: (text: string) => void;
+}
+
+/** What every plugin answers to VERSION that is older than the command. */
+const UNKNOWN_TO_PLUGIN = "unknown CNI_COMMAND: VERSION";
+
+/**
+ * Asks the executable at `path` for its versions.
+ *
+ * Source: containernetworking/cni pkg/invoke/exec.go `GetVersionInfo`.
+ *
+ * @throws {CniError} The plugin's own error, 999 if it could not be run, 6 if
+ *   what it answers is no list of versions
+ */
+export async function getVersionInfo(
+  path: string,
+  { env, signal, onStderr = (): void => {} }: VersionProbe,
+): Promise<VersionInfo> {
+  return await askForVersions(
+    env,
+    "dummy",
+    (question) => execPlugin(path, { ...question, onStderr, signal }),
+  );
+}
+
+/**
+ * Asks a plugin for its versions, whoever runs it.
+ *
+ * @param env The environment of the runtime
+ * @param path CNI_PATH, which the plugin itself has no use for
+ * @param run Runs the plugin and answers what it printed
+ * @throws {CniError} What `run` throws, or 6 if the answer is no list of versions
+ */
+export async function askForVersions(
+  env: Environment,
+  path: string,
+  run: (question: Pick<Invocation, "env" | "stdin">) => Promise<string>,
+): Promise<VersionInfo> {
+  try {
+    const stdin = new TextEncoder()
+      .encode(`{"cniVersion":"${CURRENT_VERSION}"}`);
+    return decodeVersionInfo(await run({ env: probeEnv(env, path), stdin }));
+  } catch (error) {
+    const isOld = error instanceof CniError &&
+      error.message === UNKNOWN_TO_PLUGIN;
+    if (isOld) return { supportedVersions: ["0.1.0"] };
+    throw error;
+  }
+}
+
+/** The first plugins asked for these variables before they looked at the command. */
+function probeEnv(env: Environment, path: string): Environment {
+  const [netns, ifName] = ["dummy", "dummy"];
+  return runtimeEnv({ command: "VERSION", netns, ifName, path }, env);
+}
+
+const answerSchema = once(() =>
+  z.looseObject({
+    cniVersion: optional(z.string()),
+    supportedVersions: optional(z.array(z.string())),
+  })
+);
+
+type Answer = SchemaOutput<ReturnType<typeof answerSchema>>;
+
+/**
+ * Decodes what a plugin prints on VERSION.
+ *
+ * Source: containernetworking/cni pkg/version/plugin.go `PluginDecoder.Decode`.
+ *
+ * @throws {CniError} 6 if it is no list of versions
+ */
+export function decodeVersionInfo(stdout: string): VersionInfo {
+  const { cniVersion = "", supportedVersions = [] } = decodeAnswer(stdout);
+  if (cniVersion === "") throw undecodable("missing field cniVersion");
+  if (supportedVersions.length > 0) return { cniVersion, supportedVersions };
+  // The version that introduced the command had no list in its answer.
+  if (cniVersion !== "0.2.0") {
+    throw undecodable("missing field supportedVersions");
+  }
+  return { cniVersion, supportedVersions: ["0.1.0", "0.2.0"] };
+}
+
+function decodeAnswer(stdout: string): Answer {
+  try {
+    return decode(answerSchema(), parseJson(stdout, "answer"), "answer");
+  } catch (error) {
+    throw undecodable(describeError(error));
+  }
+}
+
+function undecodable(why: string): CniError {
+  return new CniError(
+    ErrorCode.DecodingFailure,
+    `decoding version info: ${why}`,
+  );
+}

@@ -1,0 +1,50 @@
+/**
+ * What is left of the processes that a test has started.
+ *
+ * @module
+ */
+
+/**
+ * Lists the processes of a group, by the process ID of its leader. Those that
+ * are dead and wait to be noticed do not count.
+ */
+export function listGroup(leader: number): number[] {
+  return [...Deno.readDirSync("/proc")]
+    .map(({ name }) => readStat(name))
+    .filter((stat) => stat?.group === leader && stat.state !== "Z")
+    .map((stat) => stat?.pid ?? 0);
+}
+
+/** Source: proc_pid_stat(5). The name, in brackets, may hold anything. */
+function readStat(
+  name: string,
+): { pid: number; state: string; group: number } | undefined {
+  try {
+    const text = Deno.readTextFileSync(`/proc/${Number(name)}/stat`);
+    const [state = "", , group] = text.slice(text.lastIndexOf(")") + 2)
+      .split(" ");
+    return { pid: Number(name), state, group: Number(group) };
+  } catch {
+    return undefined; // It is no process, or has ended.
+  }
+}
+
+/** Waits until a group of processes is dead; throws if it is not within 1 s. */
+export async function waitUntilDead(leader: number): Promise<void> {
+  const endMs = performance.now() + 1000;
+  while (listGroup(leader).length > 0) {
+    if (performance.now() > endMs) {
+      throw new Error(`Processes ${listGroup(leader)} are still there`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** Kills a process if it is still there. */
+export function killIfAlive(pid: number): void {
+  try {
+    Deno.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended.
+  }
+}

@@ -1,0 +1,245 @@
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
+import { CniError } from "../../cni/error.ts";
+import { deadline, waitUntil } from "../../cni/invoke/deadline.ts";
+import { execPlugin } from "../../cni/invoke/exec.ts";
+import type { Invocation } from "../../cni/invoke/invoker.ts";
+import { conformance } from "../_harness/conformance.ts";
+import { PluginFolder } from "../_harness/plugin_folder.ts";
+import { killIfAlive, waitUntilDead } from "../_harness/process_group.ts";
+import { CONFIG, exec, failureOf, PATH, run } from "./script_plugins.ts";
+
+const utf8 = new TextEncoder();
+const NOTHING = "netplugin failed with no error message";
+const UNPARSED = "netplugin failed but error parsing its diagnostic message";
+
+/** Runs `script` with a deadline; checks that the call is over in time. */
+async function checkDeadline(
+  script: string,
+  more: Partial<Invocation> = {},
+): Promise<CniError> {
+  const timeoutMs = 300;
+  const startMs = performance.now();
+  const signal = deadline(timeoutMs);
+  const error = await failureOf(script, { ...more, signal });
+  const elapsedMs = performance.now() - startMs;
+  assert(elapsedMs < timeoutMs + 200, `it took ${elapsedMs} ms`);
+  return error;
+}
+
+conformance("invoke exec", {
+  "stdin and the environment reach the plugin": async () => {
+    const env = { PATH, CNI_COMMAND: "ADD" };
+    const stdout = await run('echo "$CNI_COMMAND"; exec cat', { env });
+    assertEquals(stdout, `ADD\n${CONFIG}`);
+  },
+  "what it prints is returned as it is": async () => {
+    assertEquals(await run("printf ' {{{ \\n\\n'"), " {{{ \n\n");
+  },
+  "what it logs is forwarded if it succeeds": async () => {
+    const written: string[] = [];
+    const onStderr = (text: string): unknown => written.push(text);
+    await run("echo one >&2; echo two >&2", { onStderr });
+    assertEquals(written.join(""), "one\ntwo\n");
+  },
+  "an error as JSON is the error": async () => {
+    const error = await failureOf(
+      `echo log >&2; echo '{"code":100,"msg":"m","details":"d"}'; exit 1`,
+    );
+    assertEquals([error.code, error.message, error.details], [100, "m", "d"]);
+  },
+  "a log alone is in the error": async () => {
+    const { message } = await failureOf("printf banana >&2; exit 1");
+    assertEquals(message, 'netplugin failed: "banana": exit status 1');
+  },
+  "nothing at all is an error": async () => {
+    const { message } = await failureOf("exit 1");
+    assertEquals(message, `${NOTHING}: exit status 1`);
+  },
+  "the exit status is named": async () => {
+    const { message } = await failureOf("exit 3");
+    assertEquals(message, `${NOTHING}: exit status 3`);
+  },
+  "a signal is named as Go does": async () => {
+    const names = {
+      KILL: "killed",
+      SEGV: "segmentation fault",
+      TERM: "terminated",
+      ABRT: "aborted",
+    };
+    for (const [signal, name] of Object.entries(names)) {
+      const { message } = await failureOf(`ulimit -c 0; kill -${signal} $$`);
+      assertEquals(message, `${NOTHING}: signal: ${name}`);
+    }
+  },
+  "what is no JSON is quoted, with what is wrong": async () => {
+    const { message } = await failureOf("printf '{{{'; exit 1");
+    assertMatch(message, /^netplugin failed but .* message "\{\{\{": .+/);
+  },
+  "JSON that is no error gets a text, and a code": async () => {
+    for (const json of ["{}", '{"cniVersion":"1.0.0","ips":[]}']) {
+      const { message, code } = await failureOf(`printf '${json}'; exit 1`);
+      assertEquals(
+        message,
+        `${UNPARSED} ${JSON.stringify(json)}: it is no error object`,
+      );
+      assertNotEquals(code, 0);
+    }
+  },
+  "a long text is cut": async () => {
+    const { message } = await failureOf(
+      "head -c 1048576 /dev/zero | tr '\\0' x; exit 1",
+    );
+    assert(message.length < 10_000, `${message.length} characters`);
+  },
+  "path, time, status and log are in the details": async () => {
+    const { details } = await failureOf("echo log >&2; echo {}; exit 3");
+    assertMatch(
+      details,
+      /^\/.*\/plugin ended after \d+ ms: exit status 3; stderr: "log\\n"$/,
+    );
+  },
+  "the error names a path that leads nowhere": async () => {
+    const error = await assertRejects(() => exec("/no/plugin"), CniError);
+    assertEquals(
+      error.message,
+      `${NOTHING}: fork/exec /no/plugin: no such file or directory`,
+    );
+  },
+  "a program that is being written is tried again, and then fails":
+    async () => {
+      using folder = new PluginFolder();
+      const path = `${folder.path}/plugin`;
+      await Deno.copyFile("/bin/cat", path);
+      using _open = await Deno.open(path, { write: true });
+      const error = await assertRejects(() => exec(path), CniError);
+      assertEquals(
+        error.message,
+        `${NOTHING}: fork/exec ${path}: text file busy`,
+      );
+    },
+  "a program that was being written is started": async () => {
+    using folder = new PluginFolder();
+    const path = `${folder.path}/plugin`;
+    await Deno.copyFile("/bin/cat", path);
+    const open = await Deno.open(path, { write: true });
+    const input = {
+      env: {},
+      stdin: utf8.encode(CONFIG),
+      onStderr(): void {},
+    };
+    const stdout = await execPlugin(path, input, () => {
+      open.close();
+      return Promise.resolve();
+    });
+    assertEquals(stdout, CONFIG);
+  },
+  "half of a program is not run": async () => {
+    using folder = new PluginFolder();
+    for (const half of ["", "\0".repeat(512)]) {
+      const path = folder.addFile("plugin", half);
+      const { message } = await assertRejects(() => exec(path), CniError);
+      assertEquals(message, `${NOTHING}: fork/exec ${path}: exec format error`);
+    }
+  },
+  "a plugin need not read its input": async () => {
+    const stdin = utf8.encode("x".repeat(1024 * 1024));
+    assertEquals(await run("echo a", { stdin }), "a\n");
+    assertEquals(await run("exec <&-; echo a", { stdin }), "a\n");
+    const { message } = await failureOf("exit 1", { stdin });
+    assertEquals(message, `${NOTHING}: exit status 1`);
+  },
+  "a plugin that reads as it writes 1 MiB does not block": async () => {
+    const text = "x".repeat(1024 * 1024);
+    assertEquals(await run("exec cat", { stdin: utf8.encode(text) }), text);
+  },
+  "a daemon that holds stdout is waited for no longer than a moment":
+    async () => {
+      const startMs = performance.now();
+      const stdout = await run("sleep 60 & echo $!");
+      const elapsedMs = performance.now() - startMs;
+      killIfAlive(Number(stdout));
+      assert(elapsedMs < 2000, `it took ${elapsedMs} ms`);
+    },
+});
+
+conformance("invoke deadline", {
+  "a plugin that sleeps is killed": async () => {
+    const { message, details } = await checkDeadline("exec sleep 60");
+    assertEquals(message, `${NOTHING}: signal: killed`);
+    assertMatch(details, /plugin was killed after \d+ ms: the deadline has/);
+  },
+  "one that ignores SIGTERM, with a child that holds the pipe, and all of it is dead":
+    async () => {
+      using folder = new PluginFolder();
+      const { message } = await checkDeadline(
+        `echo $$ > ${folder.path}/pid
+        trap '' TERM
+        sh -c "trap '' TERM; sleep 60; sleep 60" &
+        sleep 60; sleep 60; wait`,
+      );
+      assertEquals(message, `${NOTHING}: signal: killed`);
+      await waitUntilDead(
+        Number(await Deno.readTextFile(`${folder.path}/pid`)),
+      );
+    },
+  "a child with a session of its own is not waited for": async () => {
+    using folder = new PluginFolder();
+    const { message } = await checkDeadline(
+      `setsid sh -c 'echo $$ > ${folder.path}/pid; exec sleep 60' & sleep 60`,
+    );
+    killIfAlive(Number(await Deno.readTextFile(`${folder.path}/pid`)));
+    assertEquals(message, `${NOTHING}: signal: killed`);
+  },
+  "what it has logged is told": async () => {
+    const { details } = await checkDeadline(
+      "echo 'waiting for a lease' >&2; exec sleep 60",
+    );
+    assertMatch(details, /stderr: "waiting for a lease\\n"$/);
+  },
+  "a plugin that does not read its input is killed": async () => {
+    const stdin = utf8.encode("x".repeat(1024 * 1024));
+    const { message } = await checkDeadline("exec sleep 60", { stdin });
+    assertEquals(message, `${NOTHING}: signal: killed`);
+  },
+  "nothing is started after it": async () => {
+    using folder = new PluginFolder();
+    const script = `echo > ${folder.path}/started`;
+    const signal = deadline(0);
+    await waitUntil(new Promise<never>(() => {}), signal);
+    const { message } = await failureOf(script, { signal });
+    assertEquals(message, `${NOTHING}: context deadline exceeded`);
+    await assertRejects(() => Deno.stat(`${folder.path}/started`));
+  },
+  "a call that was cancelled before is not begun": async () => {
+    const { message } = await failureOf("", { signal: AbortSignal.abort() });
+    assertEquals(message, `${NOTHING}: context canceled`);
+  },
+  "it is not waited beyond it for a program that is being written":
+    async () => {
+      using folder = new PluginFolder();
+      const path = `${folder.path}/plugin`;
+      await Deno.copyFile("/bin/cat", path);
+      using _open = await Deno.open(path, { write: true });
+      const startMs = performance.now();
+      const error = await assertRejects(() =>
+        execPlugin(path, {
+          env: {},
+          stdin: utf8.encode(CONFIG),
+          onStderr(): void {},
+          signal: deadline(200),
+        }), CniError);
+      assert(performance.now() - startMs < 400);
+      assertEquals(error.message, `${NOTHING}: context deadline exceeded`);
+      assertStringIncludes(error.details, "Text file busy");
+    },
+  "a plugin that is done in time is not bothered": async () => {
+    assertEquals(await run("exec cat", { signal: deadline(60_000) }), CONFIG);
+  },
+});

@@ -1,0 +1,80 @@
+/**
+ * What the rows of several lists are made with.
+ *
+ * @module
+ */
+
+import { assertEquals, assertThrows } from "@std/assert";
+import type { Environment } from "../../cni/args.ts";
+import { CniError } from "../../cni/error.ts";
+import type { DispatchInput } from "../../cni/invoke/invoker.ts";
+import type { Call, Plugin } from "../../cni/plugin.ts";
+import type { Row } from "../_harness/conformance.ts";
+import {
+  assertFailure,
+  ENV,
+  type Operation,
+  type Outcome,
+  recorder,
+  run,
+} from "../_harness/recorder.ts";
+
+/** Makes a row of each line of a table. */
+export function expand<const T>(
+  table: readonly T[],
+  row: (line: T) => readonly [name: string, row: Row],
+): Record<string, Row> {
+  return Object.fromEntries(table.map(row));
+}
+
+/** What a failure is expected to say. */
+export interface Failure {
+  readonly code: number;
+  readonly msg?: string;
+  readonly details?: string;
+}
+
+/** Runs what must throw; answers what the runtime would be shown. */
+export function failureOf(fail: () => unknown): Failure {
+  const { cniVersion: _, ...failure } = assertThrows(fail, CniError)
+    .toObject("");
+  return failure;
+}
+
+/** What became of a call of the recorder. */
+export interface Recorded extends Outcome {
+  /** What it was asked for, in order. */
+  readonly operations: readonly Operation[];
+  /** What it was given. */
+  readonly calls: readonly Call[];
+}
+
+/** Calls a plugin that records. */
+export async function record(
+  env: Environment,
+  config: unknown,
+  extras: Partial<Plugin> = {},
+  more: Partial<DispatchInput> = {},
+): Promise<Recorded> {
+  const { plugin, calls } = recorder(extras);
+  const outcome = await run(plugin, env, config, more);
+  return {
+    ...outcome,
+    operations: calls.map(([operation]) => operation),
+    calls: calls.map(([, call]) => call),
+  };
+}
+
+/** Makes a row: such a call is refused, and reaches no operation. */
+export function refuses(
+  env: Environment,
+  config: unknown,
+  failure: Failure,
+  extras: Partial<Plugin> = {},
+): Row {
+  return async () => {
+    const outcome = await record({ ...ENV, ...env }, config, extras);
+    assertFailure(outcome, failure);
+    assertEquals(outcome.operations, []);
+  };
+}

@@ -1,0 +1,35 @@
+/**
+ * What a runtime relies on, whatever a plugin was given.
+ *
+ * @module
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import type { Environment } from "../../cni/args.ts";
+import { ErrorCode } from "../../cni/error.ts";
+import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
+import { isSpecVersion } from "../../cni/version.ts";
+
+/** Codes that have a meaning to all; from 100 on they are the plugins' own. */
+export const KNOWN_CODES: readonly number[] = Object.values(ErrorCode);
+
+/** Fails unless stdout holds one document or nothing, as command and exit code ask. */
+export function checkOutput(output: DispatchOutput, env: Environment): void {
+  const { stdout, stderr, exitCode } = output;
+  assert(stderr === "" || stderr.endsWith("\n"), "a log line without an end");
+  if (exitCode !== 0) return checkFailure(output);
+  const command = env["CNI_COMMAND"] || "none";
+  const isSilent = !["ADD", "VERSION"].includes(command);
+  assertEquals(stdout === "", isSilent);
+  if (!isSilent) assert(isSpecVersion(JSON.parse(stdout).cniVersion));
+}
+
+function checkFailure({ stdout, exitCode }: DispatchOutput): void {
+  assertEquals(exitCode, 1);
+  const { cniVersion, code, msg, details, ...others } = JSON.parse(stdout);
+  assert(isSpecVersion(cniVersion));
+  assert(KNOWN_CODES.includes(code) || code >= 100, `unknown code ${code}`);
+  assert(typeof msg === "string" && msg !== "");
+  assert(["undefined", "string"].includes(typeof details) && details !== "");
+  assertEquals(others, {});
+}

@@ -1,0 +1,112 @@
+/**
+ * Random calls of every plugin: whatever a plugin is given, it answers by one
+ * document or nothing, in time, and leaves nothing behind.
+ *
+ * They are done in a process of its own, whose file system is read-only but for
+ * a folder that goes with it: a path in a random configuration may be anybody's.
+ * It is watched for calls that never come to an end.
+ *
+ * `CNI_FUZZ_SEED` and `CNI_FUZZ_COUNT` choose others: the first seed, and how
+ * many. A call that fails is shown with its seed, and whole, so that it can be
+ * added to `tests/fuzz/hard_inputs.ts`.
+ *
+ * @module
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { pluginNames } from "../plugins/registry.ts";
+import { importFlags } from "../scripts/net.ts";
+import { canUseNetns } from "./_harness/capabilities.ts";
+import { listHardInputs } from "./fuzz/hard_inputs.ts";
+import { type FuzzInput, makeInput } from "./fuzz/input.ts";
+
+const FIRST_SEED = Number(Deno.env.get("CNI_FUZZ_SEED") ?? 1);
+const COUNT = Number(Deno.env.get("CNI_FUZZ_COUNT") ?? 20_000);
+
+/** How long the process may say nothing, which it does before each call. */
+const STALL_MS = 10_000;
+
+/** Nothing may be written but to the folder; what is in there goes in the end. */
+const CONFINE = `set -e
+mount -o remount,bind,ro /
+mount -t tmpfs cni-test /run
+mount -t tmpfs cni-test "$TMPDIR"
+cd "$TMPDIR"
+exec "$@"`;
+
+const ROOT = new URL("..", import.meta.url).pathname;
+
+/** Starts the process that does the calls, in a folder. */
+async function start(folder: string): Promise<Deno.ChildProcess> {
+  const flags = (await importFlags())
+    .map((flag) => flag.replace("=scripts/", `=${ROOT}scripts/`));
+  const run = [Deno.execPath(), "run", "-A", "--no-check", ...flags]
+    .concat(`${ROOT}tests/fuzz/run.ts`, String(FIRST_SEED), String(COUNT));
+  const confine = ["unshare", "--mount", "--propagation", "private"]
+    .concat("sh", "-c", CONFINE, "sh");
+  const [program = "", ...args] = canUseNetns
+    ? [...confine, ...run, "--namespaces"]
+    : run;
+  return new Deno.Command(program, {
+    args,
+    cwd: folder,
+    env: { TMPDIR: folder },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+}
+
+/** Reads what the process says; kills it when it says nothing for too long. */
+async function listen(
+  child: Deno.ChildProcess,
+): Promise<{ last: string; stalled: boolean }> {
+  let [text, stalled] = ["", false];
+  const kill = (): void => {
+    stalled = true;
+    child.kill("SIGKILL");
+  };
+  let timer = setTimeout(kill, STALL_MS);
+  for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+    clearTimeout(timer);
+    timer = setTimeout(kill, STALL_MS);
+    // Only the last line is of interest.
+    text = (text + chunk).split("\n").slice(-2).join("\n");
+  }
+  clearTimeout(timer);
+  return { last: text.trimEnd().split("\n").at(-1) ?? "", stalled };
+}
+
+/** Finds the input that the process was at. */
+function findInput(name: string): FuzzInput | undefined {
+  const [, seed] = /^seed (\d+)$/.exec(name) ?? [];
+  return seed === undefined
+    ? new Map(listHardInputs()).get(name)
+    : makeInput(Number(seed));
+}
+
+Deno.test("every plugin answers any input by one document or nothing", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  try {
+    const child = await start(folder);
+    const [{ last, stalled }, stderr, { success }] = await Promise.all([
+      listen(child),
+      new Response(child.stderr).text(),
+      child.status,
+    ]);
+    const input = stalled ? JSON.stringify(findInput(last)) : "";
+    assert(!stalled, `no end came of ${last}: ${input}`);
+    assert(success, `${last}\n${stderr}`);
+    checkTally(JSON.parse(last));
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+/** Fails unless all plugins succeeded at times, and failed at times. */
+function checkTally(tally: Readonly<Record<string, number>>): void {
+  const least = COUNT / pluginNames.length / 20;
+  const rare = pluginNames.flatMap((name) => [`${name} 0`, `${name} 1`])
+    .filter((kind) => (tally[kind] ?? 0) < least);
+  assertEquals(rare, [], JSON.stringify(tally));
+}
