@@ -11,6 +11,8 @@ export {
   type Command,
   COMMANDS,
   type Environment,
+  loadArgs,
+  parseArgBoolean,
   parseArgs,
 } from "./cni/args.ts";
 export {

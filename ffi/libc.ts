@@ -51,6 +51,14 @@ const NAMESPACE_SYMBOLS = {
     result: "i32",
   },
   umount2: { parameters: ["buffer", "i32", UNCOMPILED], result: "i32" },
+  ioctl: { parameters: ["i32", "u64", UNCOMPILED], result: "i32" },
+} as const;
+
+/** What ends this program and begins another one. */
+const EXEC_SYMBOLS = {
+  signal: { parameters: ["i32", "usize"], result: "usize" },
+  setrlimit: { parameters: ["i32", "buffer"], result: "i32" },
+  execvpe: { parameters: ["buffer", "buffer", "buffer"], result: "i32" },
 } as const;
 
 /** The opened library with this thread's errno. */
@@ -179,8 +187,93 @@ export function mount(source: string, target: string, flags: number): void {
   checked("mount", symbols.mount(from, to, null, BigInt(flags), null, PADDING));
 }
 
+/** mount(2) of a new file system of a type that needs no source, such as `sysfs`. */
+export function mountNew(type: string, target: string, flags: number): void {
+  const [kind, to] = [cString(type), cString(target)];
+  const symbols = namespaceCalls();
+  checked("mount", symbols.mount(kind, to, kind, BigInt(flags), null, PADDING));
+}
+
 /** umount2(2). */
 export function umount(target: string, flags: number): void {
   const bytes = cString(target);
   checked("umount2", namespaceCalls().umount2(bytes, flags, PADDING));
+}
+
+/** Source: include/uapi/linux/nsfs.h, `NS_GET_NSTYPE`. */
+const NS_GET_NSTYPE = 0xb703n;
+
+/**
+ * ioctl_ns(2): tells which kind of namespace a descriptor is of.
+ *
+ * @returns Its CLONE_NEW* flag
+ * @throws {SyscallError} ENOTTY if it is of none
+ */
+export function namespaceType(fd: number): number {
+  const symbols = namespaceCalls();
+  return checked("ioctl", symbols.ioctl(fd, NS_GET_NSTYPE, PADDING));
+}
+
+/** How another program is begun. */
+export interface Exec {
+  /** The program; without a slash it is searched for in PATH. */
+  readonly file: string;
+  /** All arguments, the program's own name first. */
+  readonly argv: readonly string[];
+  /** The environment: `NAME=value` each, with NUL at its end. */
+  readonly env: readonly Bytes[];
+  /** The soft limit of open files. */
+  readonly openFiles?: OpenFileLimit | undefined;
+}
+
+/** RLIMIT_NOFILE. */
+export interface OpenFileLimit {
+  readonly soft: bigint;
+  readonly hard: bigint;
+}
+
+/** Source: include/uapi/asm-generic/signal.h, resource.h. */
+const SIGPIPE = 13, SIG_DFL = 0n, RLIMIT_NOFILE = 7;
+
+/**
+ * execvpe(3): goes on as another program, in the namespaces of this thread.
+ * Returns only by throwing.
+ *
+ * Deno ignores SIGPIPE, which the program would inherit.
+ *
+ * @throws {SyscallError} ENOENT, EACCES, ... from execve(2)
+ */
+export function execvpe({ file, argv, env, openFiles }: Exec): never {
+  libc(); // which has errno
+  const { symbols } = Deno.dlopen("libc.so.6", EXEC_SYMBOLS);
+  const [args, variables] = [layOut(argv.map(cString)), layOut(env)];
+  symbols.signal(SIGPIPE, SIG_DFL);
+  if (openFiles !== undefined) {
+    const { soft, hard } = openFiles;
+    const limit = new Uint8Array(new BigUint64Array([soft, hard]).buffer);
+    symbols.setrlimit(RLIMIT_NOFILE, limit); // else it stays as it is
+  }
+  checked("execvpe", symbols.execvpe(cString(file), args, variables));
+  throw new Error(`Cannot go on as "${file}": execvpe came back`);
+}
+
+/**
+ * Lays out texts for C: pointers, NULL, and the texts behind them. All of it is
+ * one piece of memory, large enough that V8 never moves it.
+ *
+ * @param texts Each with NUL at its end
+ */
+function layOut(texts: readonly Bytes[]): Bytes {
+  const headBytes = 8 * (texts.length + 1);
+  const textBytes = texts.reduce((sum, text) => sum + text.length, 0);
+  const memory = new Uint8Array(Math.max(headBytes + textBytes, 1024));
+  const head = new BigUint64Array(memory.buffer, 0, texts.length + 1);
+  const base = Deno.UnsafePointer.value(Deno.UnsafePointer.of(memory));
+  let offset = headBytes;
+  texts.forEach((text, index) => {
+    memory.set(text, offset);
+    head[index] = base + BigInt(offset);
+    offset += text.length;
+  });
+  return memory;
 }

@@ -1,6 +1,6 @@
 /**
- * Entry of the multi-call executable: which plugin it is follows from the name
- * under which it was called.
+ * Entry of the multi-call executable: which plugin or other program it is
+ * follows from the name under which it was called.
  *
  * @module
  */
@@ -9,17 +9,32 @@ import { basename } from "@std/path/posix";
 import { CniError, ErrorCode, formatFailure } from "../cni/error.ts";
 import { printAndExit, runMain } from "../cni/skel.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
-import { findPlugin, pluginNames } from "./registry.ts";
+import {
+  findPlugin,
+  pluginNames,
+  type ProgramName,
+  programNames,
+} from "./registry.ts";
 
-/** Runs the plugin; says which ones there are if the name is none of theirs. */
+/** What is no plugin of the registry but a whole program, which runs when it is loaded. */
+const programs: Readonly<Record<ProgramName, () => Promise<unknown>>> = {
+  "noop": () => import("./noop/main.ts"),
+  "cni": () => import("../cli/main.ts"),
+  "cnitool": () => import("../cli/main.ts"),
+};
+
+/** Runs the plugin or program; says which ones there are if the name is none of theirs. */
 async function main(): Promise<void> {
   const name = basename(calledAs());
   const plugin = findPlugin(name);
   if (plugin !== undefined) await runMain(await plugin, findPlugin);
+  const program = programNames.find((known) => known === name);
+  if (program !== undefined) return void await programs[program]();
+  const names = [...pluginNames, ...programNames];
   const error = new CniError(
     ErrorCode.InvalidEnvironment,
     `no plugin is named "${name}"`,
-    { details: `call this executable as one of: ${pluginNames.join(", ")}` },
+    { details: `call this executable as one of: ${names.join(", ")}` },
   );
   printAndExit(formatFailure(error, CURRENT_VERSION));
 }

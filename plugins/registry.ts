@@ -11,13 +11,25 @@ export type PluginLoader = () => Promise<Plugin>;
 
 /** Loaders by type, which is also the executable's name. */
 export const registry: Readonly<Record<string, PluginLoader>> = {
+  "debug": async () => (await import("./debug/plugin.ts")).debug,
   "host-local": async () =>
     (await import("../ipam/host_local/plugin.ts")).hostLocal,
+  "loopback": async () => (await import("./loopback/plugin.ts")).loopback,
   "ptp": async () => (await import("./ptp/plugin.ts")).ptp,
+  "static": async () => (await import("../ipam/static/plugin.ts")).staticIpam,
 };
 
 /** The plugins' types. */
 export const pluginNames: readonly string[] = Object.keys(registry);
+
+/**
+ * Programs of the multi-call executable that are no plugins by this pattern, so
+ * that nobody can run them but as processes; `main.ts` has their loaders.
+ */
+export const programNames = ["noop", "cni", "cnitool"] as const;
+
+/** One of {@linkcode programNames}. */
+export type ProgramName = typeof programNames[number];
 
 /** Loads one of our plugins; undefined if there is none of that type. */
 export function findPlugin(type: string): Promise<Plugin> | undefined {

@@ -20,7 +20,7 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { resolve } from "@std/path/posix";
 import { describeError } from "../cni/error.ts";
-import { pluginNames } from "../plugins/registry.ts";
+import { pluginNames, programNames } from "../plugins/registry.ts";
 import { bundle } from "./compile/bundle.ts";
 import { type Denort, provideDenort } from "./compile/denort.ts";
 import {
@@ -70,11 +70,21 @@ export interface CompileResult {
   readonly note?: string;
 }
 
+/** What the executable can be called as. */
+const allNames: readonly string[] = [...pluginNames, ...programNames];
+
 /** All plugins in one executable. */
 const multiCall: Program = {
   name: "cni",
   entry: "plugins/main.ts",
-  links: pluginNames,
+  links: allNames.filter((name) => name !== "cni"),
+};
+
+/** The tool as an executable of its own. */
+const tool: Program = {
+  name: "cni",
+  entry: "cli/main.ts",
+  links: ["cnitool"],
 };
 
 /**
@@ -157,7 +167,8 @@ async function compileProgram(
  * @throws {Error} If a plugin has no `main.ts`
  */
 export async function listSinglePrograms(
-  names: readonly string[] = pluginNames,
+  names: readonly string[] = allNames
+    .filter((name) => ![tool.name, ...tool.links].includes(name)),
 ): Promise<Program[]> {
   const programs: Program[] = [];
   for (const name of names) {
@@ -269,7 +280,9 @@ const USAGE =
 
 async function main(): Promise<void> {
   const { options, each } = parseCommandLine(Deno.args);
-  const programs = each ? { programs: await listSinglePrograms() } : {};
+  const programs = each
+    ? { programs: [...await listSinglePrograms(), tool] }
+    : {};
   const { executables, note } = await compile({ ...options, ...programs });
   if (note !== undefined) console.error(note);
   for (const executable of executables) console.log(describe(executable));

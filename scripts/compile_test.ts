@@ -145,7 +145,7 @@ Deno.test("bundle() gives the same bytes in another folder", async () => {
   try {
     const other = `${folder}/deeper/down`;
     await Deno.mkdir(other, { recursive: true });
-    const parts = ["net", "ffi", "cni", "ipam", "plugins", "scripts"];
+    const parts = ["net", "ffi", "cni", "ipam", "plugins", "cli", "scripts"];
     await new Deno.Command("cp", {
       args: ["-r", ...parts, "deno.json", "deno.lock", other],
       cwd: ROOT,

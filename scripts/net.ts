@@ -10,7 +10,7 @@
  */
 
 /** Flags that replace the `jsr:` imports of deno.json by the stand-ins. */
-const OFFLINE_FLAGS = [
+export const OFFLINE_FLAGS = [
   "--no-remote",
   "--import-map=scripts/offline/import_map.json",
 ] as const;

@@ -37,6 +37,10 @@ Deno.test("linkChunks() runs chunks as modules", async (t) => {
     ["identifiers that look like ours", {
       "main.js": "var load=1,lazy=2,$=3,name=4;out.push(load+lazy+$+name);",
     }, [10]],
+    ["line ends and comments in texts", {
+      "main.js": 'import"./c.js";out.push(`a\n//\r\n*/\u2028\u2029"\\n`);',
+      "c.js": "/*\n*/out.push('c')",
+    }, ["c", 'a\n//\n*/\u2028\u2029"\n']],
     ["strict mode", {
       "main.js": "out.push((function(){return this})()===void 0);",
     }, [true]],

@@ -16,6 +16,7 @@ export const PROGRAM_SOURCES = [
   "cni",
   "ipam",
   "plugins",
+  "cli",
   "scripts/offline",
   "deno.json",
   "deno.lock",

@@ -4,7 +4,8 @@ import { testRows } from "./diagnose.ts";
 Deno.test("cni/no-ambient accepts what is passed in, and the owners", async (t) => {
   await testRows(t, noAmbient, [
     ["cni/skel.ts", "Deno.exit(1);"],
-    ["cni/skel.ts", "Deno.stdout.writeSync(bytes);"],
+    ["cni/stdio.ts", "Deno.stdout.writeSync(bytes);"],
+    ["cni/stdio.ts", "console.log = console.error;"],
     ["plugins/main.ts", "const [command] = Deno.args;"],
     ["plugins/main.ts", 'Deno.env.get("CNI_COMMAND");'],
     ["cli/commands/add.ts", "Deno.stdin.readable;"],
@@ -13,6 +14,7 @@ Deno.test("cni/no-ambient accepts what is passed in, and the owners", async (t) 
     ["cni/log.ts", "Deno.stderr.writeSync(bytes);"],
     ["cni/invoke/exec.ts", "child.process;"],
     ["cni/invoke/exec.ts", "setTimeout(f, 1);"],
+    ["cni/libcni/waiting.ts", "setTimeout(f, 1);"],
     ["cni/args.ts", 'env.get("CNI_COMMAND");'],
     ["net/ip_test.ts", "console.log(process.argv, Deno.env);"],
     ["tests/soak_test.ts", "setTimeout(() => {}, 1);"],
@@ -55,7 +57,8 @@ Deno.test("cni/no-ambient refuses globals in product code", async (t) => {
 });
 
 Deno.test("cni/no-ambient refuses the process's state outside its owners", async (t) => {
-  const homes = "belongs to cni/skel.ts, plugins/main.ts, cli/";
+  const homes =
+    "belongs to cni/skel.ts, cni/stdio.ts, plugins/main.ts, plugins/noop/main.ts, cli/";
   await testRows(t, noAmbient, [
     ["plugins/ptp/plugin.ts", "Deno.exit(1);", `Deno.exit ${homes}`],
     ["plugins/ptp/plugin.ts", "Deno.exitCode = 1;", `Deno.exitCode ${homes}`],

@@ -10,7 +10,13 @@ const PROJECT_ROOT = new URL("../../", import.meta.url);
 const PRODUCT = ["net/", "ffi/", "cni/", "ipam/", "plugins/", "cli/", "mod.ts"];
 
 /** The files that speak for the process: its arguments, streams and exit code. */
-export const PROCESS_OWNERS = ["cni/skel.ts", "plugins/main.ts", "cli/"];
+export const PROCESS_OWNERS = [
+  "cni/skel.ts",
+  "cni/stdio.ts",
+  "plugins/main.ts",
+  "plugins/noop/main.ts",
+  "cli/",
+];
 
 /**
  * Returns the path of a file from the project's root, as `net/ip.ts`.

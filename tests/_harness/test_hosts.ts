@@ -21,7 +21,7 @@ import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { findPlugin } from "../../plugins/registry.ts";
+import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import { execIn } from "./exec_in.ts";
 
 /** What a call of a plugin may have beside its configuration. */
@@ -166,7 +166,7 @@ function listFolder(path: string): string[] {
 /** In tests our own executable is deno: plugins found as it run in this process. */
 function linkPlugins(folder: string): void {
   Deno.mkdirSync(folder);
-  for (const type of ["host-local", "ptp"]) {
+  for (const type of pluginNames) {
     Deno.symlinkSync("/proc/self/exe", `${folder}/${type}`);
   }
 }
@@ -178,14 +178,23 @@ function parseJson(text: string): any {
 
 /** Lists what the open descriptors lead to, Deno's own plumbing aside. */
 function openDescriptors(): string[] {
+  const plumbing = listUnixSockets();
   return [...Deno.readDirSync("/proc/self/fd")].flatMap(({ name }) => {
     try {
       const target = Deno.readLinkSync(`/proc/self/fd/${name}`);
       const isOurs = /^(net:|socket:|\/)/.test(target) &&
-        !target.startsWith("/proc/") && !target.startsWith("/dev/");
+        !target.startsWith("/proc/") && !target.startsWith("/dev/") &&
+        !plumbing.has(target);
       return isOurs ? [target.replace(/^(socket):.*/, "$1")] : [];
     } catch {
       return []; // the descriptor with which the folder is read
     }
   }).sort();
+}
+
+/** Lists the sockets that Deno opens when it likes, for signals and the like. */
+function listUnixSockets(): Set<string> {
+  const lines = Deno.readTextFileSync("/proc/self/net/unix").split("\n");
+  const inodes = lines.map((line) => line.trim().split(/\s+/)[6]);
+  return new Set(inodes.map((inode) => `socket:[${inode}]`));
 }

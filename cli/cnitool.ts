@@ -1,0 +1,125 @@
+/**
+ * The tool under the name of `cnitool`: what the Go program of that name does
+ * with the same command line, and no more.
+ *
+ * Source: containernetworking/cni cnitool/cnitool.go.
+ *
+ * @module
+ */
+
+import { resolve } from "@std/path/posix";
+import { splitPath } from "../cni/invoke/find.ts";
+import { createInvoker } from "../cni/invoke/in_process.ts";
+import {
+  findNetworkConfList,
+  type NetworkConfList,
+  NetworkRuntime,
+  type RuntimeConf,
+} from "../cni/libcni/mod.ts";
+import { dispatch } from "../cni/skel.ts";
+import { findPlugin } from "../plugins/registry.ts";
+import type {
+  CommandCall,
+  CommandRow,
+  Output,
+  Program,
+  Run,
+} from "./command.ts";
+import { makeContainerId } from "./container_id.ts";
+import { readArgs, readFolders } from "./network.ts";
+import { arrangeResult } from "./result_document.ts";
+import type { UsageError } from "./usage_error.ts";
+
+/** A network, the attachment that the command line describes, and what runs plugins. */
+interface Setting {
+  readonly list: NetworkConfList;
+  readonly conf: RuntimeConf;
+  readonly runtime: NetworkRuntime;
+}
+
+type Verb = (
+  setting: Setting,
+  options: { readonly signal: AbortSignal },
+) => Promise<unknown>;
+
+/** What each verb does; what it returns is printed. */
+const VERBS: Readonly<Record<string, Verb>> = {
+  add: async ({ runtime, list, conf }, options) =>
+    arrangeResult(await runtime.addNetworkList(list, conf, options)),
+  check: ({ runtime, list, conf }, options) =>
+    runtime.checkNetworkList(list, conf, options),
+  del: ({ runtime, list, conf }, options) =>
+    runtime.delNetworkList(list, conf, options),
+  // No list of what is valid: every attachment to the network goes.
+  gc: ({ runtime, list }, options) => runtime.gcNetworkList(list, options),
+  status: ({ runtime, list }, options) =>
+    runtime.statusNetworkList(list, options),
+  validate: async ({ runtime, list }, options) => {
+    await runtime.validateNetworkList(list, options);
+  },
+};
+
+function runVerb(verb: Verb): Run {
+  return async (call): Promise<Output> => {
+    const json = await verb(await readSetting(call), { signal: call.signal });
+    return json === undefined
+      ? { json: {}, text: "" }
+      : { json, text: JSON.stringify(json, null, 4), isBare: true };
+  };
+}
+
+/** In the order of the Go program, which decides on which error is seen. */
+async function readSetting(call: CommandCall): Promise<Setting> {
+  const [network = "", path = ""] = call.args;
+  const { env, onStderr } = call;
+  const list = findNetworkConfList(readFolders(call).confDir, network);
+  const args = readArgs(call);
+  const netns = resolve(path);
+  const containerId = await makeContainerId(netns);
+  const runtime = new NetworkRuntime({
+    pluginDirs: splitPath(env["CNI_PATH"] ?? ""),
+    env,
+    onStderr,
+    invoker: createInvoker(dispatch, findPlugin),
+  });
+  return { list, runtime, conf: { containerId, netns, ...args } };
+}
+
+const rows = Object.entries(VERBS).map(([name, verb]): CommandRow => ({
+  name,
+  summary: `Runs ${name.toUpperCase()}`,
+  args: [
+    { name: "NETWORK", summary: "name of the network", completes: "network" },
+    { name: "NETNS", summary: "path of the namespace", completes: "file" },
+    {
+      name: "IGNORED",
+      summary: "whatever follows",
+      isOptional: true,
+      isRepeated: true,
+    },
+  ],
+  flags: ["ifname"],
+  // A verb of ours: the usage text is the Go program's to the letter.
+  isHidden: name === "validate",
+  load: () => Promise.resolve(runVerb(verb)),
+}));
+
+/** The program. */
+export const cnitool: Program = {
+  name: "cnitool",
+  about:
+    "Add, check, remove, gc or status network interfaces from a network namespace",
+  rows,
+  explainUsage,
+};
+
+/** Says how it is used, and before that what is wrong if nothing is missing. */
+function explainUsage({ message, isIncomplete }: UsageError): string {
+  const { name, about } = cnitool;
+  return [
+    ...isIncomplete ? [] : [message],
+    `${name}: ${about}`,
+    ...rows.filter(({ isHidden }) => isHidden !== true)
+      .map((row) => `  ${name} ${row.name.padEnd(6)} <net> <netns>`),
+  ].join("\n");
+}

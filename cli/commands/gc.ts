@@ -1,0 +1,108 @@
+/**
+ * `cni gc`: removes what is left of attachments that nobody has any more.
+ *
+ * @module
+ */
+
+import type { CachedAttachment, NetworkRuntime } from "../../cni/libcni/mod.ts";
+import { isOfNetns } from "../attachment.ts";
+import type { CommandCall, Output } from "../command.ts";
+import { findNetnsProblem } from "../netns/named.ts";
+import {
+  createRuntime,
+  getNetwork,
+  readFolders,
+  resolveNetns,
+} from "../network.ts";
+import { showControls } from "../style.ts";
+import { UsageError } from "../usage_error.ts";
+
+/** Runs DEL for attachments that are not to stay, and GC. */
+export async function gc(call: CommandCall): Promise<Output> {
+  const [network = "", ...kept] = call.args;
+  checkIntent(call, kept);
+  const folders = readFolders(call);
+  const list = getNetwork(folders, network);
+  const runtime = createRuntime(call, folders);
+  const before = listAttachments(runtime, list.name);
+  const stays = kept.map(parseKept);
+  for (const { text, netns } of stays) checkKept(text, netns, before);
+  const validAttachments = before.filter((cached) =>
+    stays.some(({ netns, ifName }) =>
+      isOfNetns(cached, netns) && (ifName ?? cached.ifName) === cached.ifName
+    )
+  );
+  const { signal } = call;
+  await runtime.gcNetworkList(list, { signal, validAttachments });
+  const after = listAttachments(runtime, list.name).map(({ path }) => path);
+  const deleted = before.filter(({ path }) => !after.includes(path));
+  return {
+    json: { network: list.name, deleted: deleted.map(describe) },
+    text: deleted.map(formatDeleted).join("\n"),
+    note: list.disableGc
+      ? `Nothing was removed: "${list.name}" has disableGC`
+      : undefined,
+  };
+}
+
+/** Nothing is removed because somebody forgot to say what stays. */
+function checkIntent({ flags }: CommandCall, kept: readonly string[]): void {
+  const isAll = flags.has("all");
+  if (isAll === (kept.length === 0)) return;
+  throw new UsageError(
+    isAll
+      ? 'Cannot run "cni gc": with --all no namespace stays, so name none'
+      : 'Cannot run "cni gc": name the namespaces whose attachments stay, or ' +
+        "say --all to remove every attachment to the network",
+    { isIncomplete: !isAll },
+  );
+}
+
+function listAttachments(
+  runtime: NetworkRuntime,
+  network: string,
+): CachedAttachment[] {
+  return runtime.listCachedAttachments()
+    .filter((cached) => cached.network === network);
+}
+
+/** Something that stays, as it was given. */
+interface Kept {
+  readonly text: string;
+  readonly netns: string;
+  /** All interfaces if undefined. */
+  readonly ifName: string | undefined;
+}
+
+/** Parses `NETNS` or `NETNS:IFNAME`. */
+function parseKept(text: string): Kept {
+  const colon = text.lastIndexOf(":");
+  const name = colon < 0 ? text : text.slice(0, colon);
+  const ifName = colon < 0 ? undefined : text.slice(colon + 1);
+  return { text, netns: resolveNetns(name), ifName };
+}
+
+/** A mistyped name would have removed what was to stay. */
+function checkKept(
+  text: string,
+  netns: string,
+  cached: readonly CachedAttachment[],
+): void {
+  const problem = findNetnsProblem(netns);
+  if (problem === undefined) return;
+  if (cached.some((attachment) => isOfNetns(attachment, netns))) return;
+  throw new Error(`Cannot keep the attachments of "${text}": ${problem}`);
+}
+
+function describe(
+  { containerId: containerID, ifName: ifname, netns }: CachedAttachment,
+): Record<string, string> {
+  return { containerID, ifname, netns };
+}
+
+function formatDeleted(
+  { containerId, ifName, netns }: CachedAttachment,
+): string {
+  const where = netns === "" ? "" : ` in ${netns}`;
+  return showControls(`deleted ${containerId} ${ifName}${where}`);
+}

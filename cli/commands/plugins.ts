@@ -1,0 +1,65 @@
+/**
+ * `cni plugins`: shows the plugins that are there, and whether they work.
+ *
+ * @module
+ */
+
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import type { CommandCall, Output } from "../command.ts";
+import { readFolders } from "../network.ts";
+import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
+import { type Column, formatTable } from "../table.ts";
+
+/** Asks all plugins for their versions. */
+export async function plugins(call: CommandCall): Promise<Output> {
+  const { pluginDirs } = readFolders(call);
+  const files = await listPluginFiles(pluginDirs, call);
+  const json = files.map(({ shadowedBy, problem, ...file }) => ({
+    ...file,
+    shadowedBy: shadowedBy ?? null,
+    problem: problem ?? null,
+  }));
+  return {
+    json,
+    text: (style) => formatTable(COLUMNS, files, style),
+    note: files.length === 0
+      ? `There is no plugin in "${pluginDirs.join(":")}"`
+      : undefined,
+  };
+}
+
+/** Formats versions as a range where none is missing in between. */
+function formatVersions(versions: readonly string[]): string {
+  const known = SPEC_VERSIONS.filter((version) => versions.includes(version));
+  const [oldest] = known, newest = known.at(-1);
+  if (oldest === undefined || newest === undefined || oldest === newest) {
+    return versions.join(",");
+  }
+  const from = SPEC_VERSIONS.indexOf(oldest);
+  const range = SPEC_VERSIONS.slice(from, SPEC_VERSIONS.indexOf(newest) + 1);
+  return range.length === versions.length
+    ? `${oldest}-${newest}`
+    : versions.join(",");
+}
+
+function describeProblem({ problem, shadowedBy }: PluginFile): string {
+  return [problem, shadowedBy && `not used: ${shadowedBy} is first`]
+    .filter((text) => text !== undefined).join("; ");
+}
+
+const COLUMNS: readonly Column<PluginFile>[] = [
+  { heading: "NAME", cell: ({ name }) => name },
+  { heading: "VERSIONS", cell: ({ versions }) => formatVersions(versions) },
+  { heading: "ORIGIN", cell: ({ origin }) => origin },
+  { heading: "PATH", cell: ({ path }) => path },
+  {
+    heading: "PROBLEMS",
+    cell: describeProblem,
+    mark: ({ problem, shadowedBy }, style) =>
+      problem !== undefined
+        ? style.red
+        : shadowedBy !== undefined
+        ? style.yellow
+        : undefined,
+  },
+];

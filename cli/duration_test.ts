@@ -1,0 +1,50 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { formatDuration, parseDuration } from "./duration.ts";
+
+Deno.test("parseDuration() reads seconds and Go's durations", async (t) => {
+  const rows: [text: string, ms: number][] = [
+    ["0", 0],
+    ["10", 10_000],
+    ["0.5", 500],
+    ["0s", 0],
+    ["10s", 10_000],
+    ["500ms", 500],
+    ["2m", 120_000],
+    ["1h30m", 5_400_000],
+    ["1.5s", 1500],
+    ["1m1s1ms", 61_001],
+    ["0.0004s", 0],
+    ["596h", 2_145_600_000],
+  ];
+  for (const [text, ms] of rows) {
+    await t.step(text, () => assertEquals(parseDuration(text), ms));
+  }
+});
+
+Deno.test("parseDuration() refuses everything else", async (t) => {
+  const rows = ["", " ", "s", "10 s", "-1", "-1s", "1x", "x1s", "1e3", "597h"]
+    .concat("1s ", "Infinity", "NaN", "1.s", ".5s", "10S", "9".repeat(400));
+  for (const text of rows) {
+    await t.step(JSON.stringify(text), () => {
+      const error = assertThrows(() => parseDuration(text), RangeError);
+      assertEquals(
+        error.message,
+        `Cannot parse duration "${text}": write seconds, or 500ms, 10s, 2m, 1h30m`,
+      );
+    });
+  }
+});
+
+Deno.test("formatDuration() uses the largest unit that fits", async (t) => {
+  const rows: [ms: number, text: string][] = [
+    [0, "0ms"],
+    [500, "500ms"],
+    [1500, "1500ms"],
+    [220_000, "220s"],
+    [120_000, "2m"],
+    [3_600_000, "1h"],
+  ];
+  for (const [ms, text] of rows) {
+    await t.step(text, () => assertEquals(formatDuration(ms), text));
+  }
+});

@@ -1,0 +1,34 @@
+import { assertEquals } from "@std/assert";
+import { CniError } from "../cni/error.ts";
+import { formatFailureText, toFailureDocument } from "./failure.ts";
+
+Deno.test("formatFailureText() says what was tried and what came of it", async (t) => {
+  const refused = new CniError(7, "no such key", { details: "mtu" });
+  const rows: [name: string, error: unknown, text: string][] = [
+    ["a plugin's error", refused, "no such key; mtu"],
+    [
+      "a plugin of a list",
+      new Error('plugin type="ptp" failed (add)', { cause: refused }),
+      'plugin type="ptp" failed (add): no such key; mtu',
+    ],
+    [
+      "several failures",
+      new AggregateError([refused, new Error("b")], "2 failures"),
+      "no such key; mtu\nb",
+    ],
+    ["no message", new TypeError(), "TypeError"],
+    ["no error", "text", "text"],
+  ];
+  for (const [name, error, text] of rows) {
+    await t.step(name, () => assertEquals(formatFailureText(error), text));
+  }
+});
+
+Deno.test("toFailureDocument() keeps the plugin's code", () => {
+  const cause = new CniError(11, "later", { details: "busy" });
+  assertEquals(
+    toFailureDocument(new Error("plugin failed", { cause })),
+    { code: 11, msg: "later", details: "plugin failed: busy" },
+  );
+  assertEquals(toFailureDocument(new Error("a")), { code: 999, msg: "a" });
+});

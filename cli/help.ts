@@ -1,0 +1,109 @@
+/**
+ * Help, made of the table of commands.
+ *
+ * @module
+ */
+
+import {
+  type CommandRow,
+  type Flag,
+  type FlagName,
+  FLAGS,
+  listFlags,
+  type Program,
+} from "./command.ts";
+import { formatArguments } from "./parse.ts";
+import type { Style } from "./style.ts";
+
+/** The width that paragraphs are wrapped to, in characters. */
+const WIDTH = 78;
+
+/**
+ * Formats what a program can do.
+ *
+ * @param group First word of the commands to tell about, if not of all
+ */
+export function formatProgramHelp(
+  { name, about, rows }: Program,
+  style: Style,
+  group?: string,
+): string {
+  const command = group === undefined ? name : `${name} ${group}`;
+  const prefix = group === undefined ? "" : `${group} `;
+  const shown = rows
+    .filter((row) => !row.isHidden && row.name.startsWith(prefix))
+    .map((row) => [row.name.slice(prefix.length), row.summary] as const);
+  return [
+    ...group === undefined ? [wrap(about)] : [],
+    `${style.bold("Usage:")} ${command} COMMAND [ARGUMENTS] [FLAGS]`,
+    section("Commands", style, shown),
+    `See ${command} COMMAND --help for its arguments, flags and examples.`,
+  ].join("\n\n");
+}
+
+/** Formats all there is to know of a command. */
+export function formatCommandHelp(
+  program: string,
+  row: CommandRow,
+  style: Style,
+): string {
+  const { summary, about = [], args = [], examples = [] } = row;
+  const end = [formatArguments(row), "[FLAGS]"];
+  if (row.isWrapper) end.reverse();
+  const usage = [program, row.name, ...end]
+    .filter((word) => word !== "").join(" ");
+  const flags = listFlags(row);
+  return [
+    wrap(`${summary}.`),
+    ...about.map((paragraph) => wrap(paragraph)),
+    `${style.bold("Usage:")} ${usage}`,
+    section(
+      "Arguments",
+      style,
+      args.map(({ name, summary }) => [name, summary]),
+    ),
+    section("Flags", style, flags.map((name) => describeFlag(name, row))),
+    section("Examples", style, examples.map(({ line, what }) => [line, what])),
+  ].filter((part) => part !== "").join("\n\n");
+}
+
+function describeFlag(name: FlagName, row: CommandRow): [string, string] {
+  const flag: Flag = FLAGS[name];
+  const short = flag.short === undefined ? "    " : `-${flag.short}, `;
+  const value = flag.value === undefined ? "" : ` ${flag.value}`;
+  const fallback = name === "timeout" ? ` (default ${row.timeout})` : "";
+  return [`${short}--${name}${value}`, flag.summary + fallback];
+}
+
+/** Formats pairs in two columns under a heading; nothing if there are none. */
+function section(
+  heading: string,
+  style: Style,
+  pairs: readonly (readonly [left: string, right: string])[],
+): string {
+  if (pairs.length === 0) return "";
+  const width = Math.max(...pairs.map(([left]) => left.length));
+  // Where the left column is wide, the right one goes below.
+  const isNarrow = width <= 30;
+  const lines = pairs.flatMap(([left, right]) => {
+    const indent = isNarrow ? width + 4 : 6;
+    const text = wrap(right, indent);
+    return isNarrow
+      ? [`  ${left.padEnd(width)}  ${text.trimStart()}`]
+      : [`  ${left}`, text];
+  });
+  return [style.bold(`${heading}:`), ...lines].join("\n");
+}
+
+/** Breaks a text into lines, all of them indented. */
+function wrap(text: string, indent = 0): string {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const line = lines.at(-1);
+    const fits = line !== undefined &&
+      line.length + word.length < WIDTH - indent;
+    if (fits) lines[lines.length - 1] = `${line} ${word}`;
+    else lines.push(word);
+  }
+  return lines.map((line) => " ".repeat(indent) + line).join("\n");
+}

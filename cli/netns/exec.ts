@@ -1,0 +1,141 @@
+/**
+ * Going on as another program inside a network namespace, as `ip netns exec`
+ * does it: the program has the tool's place, with its terminal, its signals and
+ * its exit code.
+ *
+ * Source: iproute2 lib/namespace.c `netns_switch`; ip-netns(8).
+ *
+ * @module
+ */
+
+import { describeError } from "../../cni/error.ts";
+import * as libc from "../../ffi/libc.ts";
+import { NetNs } from "../../ffi/netns.ts";
+import { ExecError } from "../failure.ts";
+
+/** Source: include/uapi/linux/sched.h. */
+const CLONE_NEWNS = 0x20000, CLONE_NEWNET = 0x40000000;
+/** Source: include/uapi/linux/mount.h. */
+const MS_RDONLY = 1, MS_BIND = 0x1000, MS_REC = 0x4000, MS_SLAVE = 1 << 19;
+const MNT_DETACH = 2;
+
+/** What to run, and where. */
+export interface NetnsExec {
+  /** The namespace's path. */
+  readonly path: string;
+  /** Its name, for the files in /etc/netns; "" if it has none. */
+  readonly name: string;
+  /** The program and its arguments. */
+  readonly command: readonly string[];
+  /** Told of what could not be done and does not matter much. */
+  readonly warn: (text: string) => void;
+}
+
+/**
+ * Ends the tool and goes on as another program in a namespace, with a /sys that
+ * shows the namespace's links, and /etc/netns/NAME/* in place of /etc/*.
+ *
+ * After a failure the thread is in that namespace, so the process has to end.
+ *
+ * @throws {Error} If the namespace cannot be entered
+ * @throws {ExecError} If the program cannot be run
+ */
+export function execInNetns({ path, name, command, warn }: NetnsExec): never {
+  const [file = ""] = command;
+  const begin = {
+    file,
+    argv: command,
+    env: readOwnEnvironment(),
+    openFiles: findParentLimit(),
+  };
+  enter(path);
+  isolateMounts();
+  bindConfigFiles(name, warn);
+  try {
+    return libc.execvpe(begin);
+  } catch (error) {
+    throw new ExecError(file, error);
+  }
+}
+
+function enter(path: string): void {
+  try {
+    using netns = NetNs.open(path);
+    libc.setns(netns.fd, CLONE_NEWNET);
+  } catch (error) {
+    throw new Error(`Cannot enter network namespace "${path}"`, {
+      cause: error,
+    });
+  }
+}
+
+/** Gives this thread mounts of its own, with a /sys of the namespace. */
+function isolateMounts(): void {
+  try {
+    libc.unshare(CLONE_NEWNS);
+    libc.mount("", "/", MS_SLAVE | MS_REC);
+    libc.mountNew("sysfs", "/sys", uncoverSys());
+  } catch (error) {
+    throw new Error("Cannot mount the namespace's own /sys", { cause: error });
+  }
+}
+
+/** Takes /sys away; what is to be mounted over one that stays is read-only like it. */
+function uncoverSys(): number {
+  try {
+    libc.umount("/sys", MNT_DETACH);
+    return 0;
+  } catch {
+    const mounts = Deno.readTextFileSync("/proc/thread-self/mounts");
+    return /^\S+ \/sys \S+ ro\b/m.test(mounts) ? MS_RDONLY : 0;
+  }
+}
+
+function bindConfigFiles(name: string, warn: (text: string) => void): void {
+  const folder = `/etc/netns/${name}`;
+  for (const file of name === "" ? [] : listNames(folder)) {
+    try {
+      libc.mount(`${folder}/${file}`, `/etc/${file}`, MS_BIND);
+    } catch (error) {
+      const why = describeError(error);
+      warn(`Cannot bind "${folder}/${file}" to "/etc/${file}": ${why}`);
+    }
+  }
+}
+
+function listNames(folder: string): string[] {
+  try {
+    return [...Deno.readDirSync(folder)].map(({ name }) => name);
+  } catch {
+    return [];
+  }
+}
+
+/** Reads the environment as this process was given it, before anything was taken out or put in. */
+function readOwnEnvironment(): libc.Bytes[] {
+  const bytes = Deno.readFileSync("/proc/self/environ");
+  const variables: libc.Bytes[] = [];
+  for (let start = 0; start < bytes.length;) {
+    const end = bytes.indexOf(0, start) + 1 || bytes.length;
+    variables.push(bytes.slice(start, end));
+    start = end;
+  }
+  return variables;
+}
+
+/**
+ * Finds how many files this process might open when it was started, which its
+ * parent may too. Deno takes all that it can get, and programs that close every
+ * file they could have take long then.
+ */
+function findParentLimit(): libc.OpenFileLimit | undefined {
+  try {
+    const limits = Deno.readTextFileSync(`/proc/${Deno.ppid}/limits`);
+    const [, soft, hard] = /^Max open files +(\d+) +(\d+)/m.exec(limits) ?? [];
+    return soft === undefined || hard === undefined
+      ? undefined
+      : { soft: BigInt(soft), hard: BigInt(hard) };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * Network namespaces with names, shared with `ip netns`: a name is a file on
+ * which the namespace is mounted.
+ *
+ * Source: iproute2 ip/ipnetns.c, lib/namespace.c; ip-netns(8).
+ *
+ * @module
+ */
+
+import { isErrno } from "../../ffi/errno.ts";
+import { Fd } from "../../ffi/fd.ts";
+import * as libc from "../../ffi/libc.ts";
+import { NetNs, unbindNetNs } from "../../ffi/netns.ts";
+
+/** Where the names are. Source: iproute2 include/namespace.h. */
+export const NETNS_FOLDER = "/var/run/netns";
+/** The same, where /var/run is not what it should be: a link to /run. */
+const OTHER_NETNS_FOLDER = "/run/netns";
+
+/** Source: include/uapi/linux/mount.h. */
+const MS_BIND = 0x1000, MS_REC = 0x4000, MS_SHARED = 1 << 20;
+/** Source: include/uapi/linux/sched.h. */
+const CLONE_NEWNET = 0x40000000;
+/** Source: include/uapi/asm-generic/fcntl.h. */
+const O_RDONLY = 0, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
+/** Source: include/uapi/linux/limits.h `NAME_MAX`. */
+const LONGEST_NAME_BYTES = 255;
+
+/** Something in the folder of names. */
+export interface NamedNetns {
+  readonly name: string;
+  readonly path: string;
+  /** Whether a network namespace is mounted there; undefined if it cannot be told. */
+  readonly isNetns: boolean | undefined;
+  /** Its inode, the number in `net:[4026531840]`; undefined if it is none. */
+  readonly inode: number | undefined;
+}
+
+/**
+ * Returns where the namespace of a name is, be there one or not.
+ *
+ * @throws {Error} If it cannot be a name
+ */
+export function pathOfName(name: string): string {
+  const bytes = new TextEncoder().encode(name).length;
+  const isName = !["", ".", ".."].includes(name) && !/[/\0]/.test(name);
+  if (!isName || bytes > LONGEST_NAME_BYTES) {
+    throw new Error(
+      `Cannot name a network namespace ${JSON.stringify(name)}: ` +
+        "a name has 1 to 255 bytes and no slash",
+    );
+  }
+  const other = `${OTHER_NETNS_FOLDER}/${name}`;
+  const path = `${NETNS_FOLDER}/${name}`;
+  return !exists(path) && exists(other) ? other : path;
+}
+
+function exists(path: string): boolean {
+  try {
+    return Deno.lstatSync(path) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Says whether a path leads to a network namespace.
+ *
+ * @returns Undefined if it cannot be told, for instance without permission
+ */
+export function isNetns(path: string): boolean | undefined {
+  try {
+    const flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
+    using fd = new Fd(libc.open(path, flags));
+    return libc.namespaceType(fd.number) === CLONE_NEWNET;
+  } catch (error) {
+    const isNone = isErrno(error, "ENOENT", "ENOTDIR", "ESRCH", "ENOTTY") ||
+      isErrno(error, "EINVAL", "ELOOP", "ENXIO");
+    return isNone ? false : undefined;
+  }
+}
+
+/** Lists what is in the folder of names, by name. */
+export function listNamed(): NamedNetns[] {
+  return listNames().map((name) => {
+    const path = `${NETNS_FOLDER}/${name}`;
+    const found = isNetns(path);
+    const inode = found === true ? Deno.statSync(path).ino : null;
+    return { name, path, isNetns: found, inode: inode ?? undefined };
+  });
+}
+
+function listNames(): string[] {
+  try {
+    return [...Deno.readDirSync(NETNS_FOLDER)].map(({ name }) => name).sort();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw new Error(`Cannot list "${NETNS_FOLDER}"`, { cause: error });
+  }
+}
+
+/**
+ * Makes a namespace with a name, as `ip netns add` does. Everything in it is
+ * down, the loopback link too.
+ *
+ * @returns Its path
+ * @throws {Error} If the name is taken, or the kernel refuses
+ */
+export function addNamed(name: string): string {
+  const path = pathOfName(name);
+  const failed = (cause: unknown): Error =>
+    new Error(`Cannot add network namespace "${name}"`, { cause });
+  try {
+    shareFolder();
+    createNameFile(path);
+  } catch (error) {
+    throw failed(error);
+  }
+  try {
+    using netns = NetNs.create();
+    netns.bindTo(path);
+  } catch (error) {
+    Deno.removeSync(path);
+    throw failed(error);
+  }
+  return path;
+}
+
+/**
+ * Makes the folder a mount that is shared between mount namespaces: so others
+ * see the names that are added, and none of them keeps a namespace alive that
+ * is deleted.
+ */
+function shareFolder(): void {
+  Deno.mkdirSync(NETNS_FOLDER, { recursive: true, mode: 0o755 });
+  // Two at once would mount it on itself over and over.
+  using folder = Deno.openSync(NETNS_FOLDER, { read: true });
+  folder.lockSync(true);
+  const share = (): void => libc.mount("", NETNS_FOLDER, MS_SHARED | MS_REC);
+  try {
+    share();
+  } catch (error) {
+    // It is no mount yet.
+    if (!isErrno(error, "EINVAL")) throw error;
+    libc.mount(NETNS_FOLDER, NETNS_FOLDER, MS_BIND | MS_REC);
+    share();
+  }
+}
+
+/** Makes the file to mount on: nobody may read it, so that it is seen to be nothing. */
+function createNameFile(path: string): void {
+  try {
+    Deno.openSync(path, { write: true, createNew: true, mode: 0 }).close();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+    throw new Error(
+      isNetns(path) === false
+        ? `"${path}" is there, and is no network namespace; remove the file`
+        : "it exists",
+    );
+  }
+}
+
+/**
+ * Takes a namespace's name away, as `ip netns del` does. It ends when the last
+ * process in it does.
+ *
+ * @throws {Error} If there is none of that name, or the file is none
+ */
+export function delNamed(name: string): void {
+  const path = pathOfName(name);
+  const failed = (why: string, cause?: unknown): Error =>
+    new Error(
+      `Cannot delete network namespace "${name}"${why}`,
+      cause === undefined ? {} : { cause },
+    );
+  if (!exists(path)) throw failed(`: there is no "${path}"`);
+  if (isNetns(path) === false) {
+    throw failed(`: "${path}" is no network namespace but a plain file`);
+  }
+  try {
+    unbindNetNs(path);
+    Deno.removeSync(path);
+  } catch (error) {
+    throw failed("", error);
+  }
+}
+
+/** Explains why a path leads to no namespace; undefined if it does, or may. */
+export function findNetnsProblem(path: string): string | undefined {
+  if (!exists(path)) return `there is no "${path}"`;
+  return isNetns(path) === false
+    ? `"${path}" is no network namespace`
+    : undefined;
+}

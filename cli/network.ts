@@ -1,0 +1,163 @@
+/**
+ * Networks, and what the environment and the flags say of how to attach to
+ * them.
+ *
+ * @module
+ */
+
+import { resolve } from "@std/path/posix";
+import { checkNetworkName } from "../cni/args.ts";
+import { CniError, ErrorCode } from "../cni/error.ts";
+import { splitPath } from "../cni/invoke/find.ts";
+import { createInvoker } from "../cni/invoke/in_process.ts";
+import { type JsonObject, parseJson } from "../cni/json.ts";
+import {
+  AttachmentLocks,
+  type CniArgs,
+  findNetworkConfList,
+  type NetworkConfList,
+  NetworkRuntime,
+  readNetworkConf,
+  readNetworkConfList,
+  type RuntimeConf,
+  toNetworkConfList,
+} from "../cni/libcni/mod.ts";
+import { dispatch } from "../cni/skel.ts";
+import { findPlugin } from "../plugins/registry.ts";
+import { type CommandCall, findFlag } from "./command.ts";
+import { pathOfName } from "./netns/named.ts";
+
+const DEFAULT_CONF_DIR = "/etc/cni/net.d";
+const DEFAULT_PLUGIN_DIR = "/opt/cni/bin";
+const DEFAULT_CACHE_DIR = "/var/lib/cni";
+const DEFAULT_IFNAME = "eth0";
+
+/** Where things are on this node. */
+export interface Folders {
+  /** Those with plugins, in the order in which they are searched. */
+  readonly pluginDirs: readonly string[];
+  /** The one with configurations. */
+  readonly confDir: string;
+  /** The one with the attachment cache. */
+  readonly cacheDir: string;
+}
+
+/** Reads where things are: from the flags, else the environment, else by custom. */
+export function readFolders(call: CommandCall): Folders {
+  const { env } = call;
+  const path = findFlag(call, "cni-path") ??
+    (env["CNI_PATH"] || DEFAULT_PLUGIN_DIR);
+  return {
+    pluginDirs: splitPath(path),
+    confDir: findFlag(call, "conf-dir") ??
+      (env["NETCONFPATH"] || DEFAULT_CONF_DIR),
+    cacheDir: findFlag(call, "cache-dir") ?? DEFAULT_CACHE_DIR,
+  };
+}
+
+/**
+ * Finds a network.
+ *
+ * @param network Its name, or with a slash in it the path of its configuration
+ * @throws {CniError} If it is not there, or its configuration is malformed
+ */
+export function getNetwork(
+  { confDir }: Folders,
+  network: string,
+): NetworkConfList {
+  return network.includes("/")
+    ? readNetworkFile(network)
+    : findNetworkConfList(confDir, network);
+}
+
+/**
+ * Reads a network's configuration, a list or a bare plugin whatever the file is
+ * called.
+ *
+ * @throws {CniError} 5 If the file cannot be read, 6 or 7 if it is malformed
+ */
+export function readNetworkFile(path: string): NetworkConfList {
+  if (path.endsWith(".conflist") || hasPlugins(path)) {
+    return readNetworkConfList(path);
+  }
+  const conf = readNetworkConf(path);
+  checkNetworkName(conf.name);
+  return toNetworkConfList(conf);
+}
+
+/** Looks whether a file is a list; what is wrong with it shows when it is read. */
+function hasPlugins(path: string): boolean {
+  try {
+    const document = parseJson(Deno.readFileSync(path));
+    return typeof document === "object" && document !== null &&
+      Object.hasOwn(document, "plugins");
+  } catch {
+    return false;
+  }
+}
+
+/** Makes what runs plugins; ours run in this process. */
+export function createRuntime(
+  { env, onStderr }: CommandCall,
+  { pluginDirs, cacheDir }: Folders,
+): NetworkRuntime {
+  return new NetworkRuntime({
+    pluginDirs,
+    env,
+    cacheDir,
+    onStderr,
+    invoker: createInvoker(dispatch, findPlugin),
+    locks: new AttachmentLocks(`${cacheDir}/locks`),
+  });
+}
+
+/**
+ * Reads what plugins are told besides the network and the namespace.
+ *
+ * @throws {CniError} 4 If CNI_ARGS or CAP_ARGS is malformed
+ */
+export function readArgs(
+  call: CommandCall,
+): Pick<RuntimeConf, "ifName" | "args" | "capabilityArgs"> {
+  const { env } = call;
+  return {
+    capabilityArgs: parseCapabilityArgs(env["CAP_ARGS"] ?? ""),
+    args: parseCniArgs(env["CNI_ARGS"] ?? ""),
+    ifName: findFlag(call, "ifname") ?? env["CNI_IFNAME"] ?? DEFAULT_IFNAME,
+  };
+}
+
+/** Source: containernetworking/cni cnitool/cnitool.go `parseArgs`. */
+function parseCniArgs(text: string): CniArgs {
+  if (text === "") return [];
+  return text.split(";").map((pair) => {
+    const [key, value, ...others] = pair.split("=");
+    if (key && value && others.length === 0) return [key, value];
+    throw new CniError(
+      ErrorCode.InvalidEnvironment,
+      `invalid CNI_ARGS pair ${JSON.stringify(pair)}`,
+    );
+  });
+}
+
+function parseCapabilityArgs(text: string): JsonObject {
+  if (text === "") return {};
+  const document = parseJson(text, "CAP_ARGS") ?? {};
+  if (typeof document === "object" && !Array.isArray(document)) {
+    return document as JsonObject;
+  }
+  throw new CniError(
+    ErrorCode.InvalidEnvironment,
+    "Cannot decode CAP_ARGS: expected an object, with capabilities as its keys",
+  );
+}
+
+/**
+ * Returns the path of a namespace that is given by path, or by the name that
+ * `ip netns` has for it.
+ *
+ * @throws {Error} If it cannot be a name
+ */
+export function resolveNetns(netns: string): string {
+  return netns.includes("/") ? resolve(netns) : pathOfName(netns);
+}

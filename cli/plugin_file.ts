@@ -1,0 +1,210 @@
+/**
+ * Plugins as they are found on disk: what each file is, and whether it works.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import type { Environment } from "../cni/args.ts";
+import { deadline } from "../cni/invoke/deadline.ts";
+import { getVersionInfo } from "../cni/invoke/version_probe.ts";
+import { isSameFile } from "../cni/same_file.ts";
+import { findPlugin } from "../plugins/registry.ts";
+import { formatFailureText } from "./failure.ts";
+
+/** The file that this process runs. */
+const OWN_EXECUTABLE = "/proc/self/exe";
+/** Names under which our executable is no plugin. */
+const TOOLS = ["cni", "cnitool"];
+
+/** Whose a file is: this very executable, a copy of it, or somebody else's. */
+export type Origin = "ours" | "copy" | "other";
+
+/** A file in one of the folders of CNI_PATH. */
+export interface PluginFile {
+  readonly name: string;
+  readonly path: string;
+  readonly origin: Origin;
+  /** The versions of the specification that it serves; none if it does not tell. */
+  readonly versions: readonly string[];
+  /** The file of this name in an earlier folder, which is run instead. */
+  readonly shadowedBy: string | undefined;
+  /** Why it cannot be used. */
+  readonly problem: string | undefined;
+}
+
+/** How plugins are asked for their versions. */
+export interface Probe {
+  readonly env: Environment;
+  /** Ends all of it. */
+  readonly interrupt: AbortSignal;
+  /** How long each may take, in ms; 0 is as long as it wants. */
+  readonly timeoutMs: number;
+}
+
+/** How many plugins are asked at a time. */
+const PROBES_AT_ONCE = 4;
+
+/**
+ * Looks at the files in folders, and asks each that may be a plugin for its
+ * versions.
+ *
+ * @returns By name; of one name in the order of the folders
+ */
+export async function listPluginFiles(
+  folders: readonly string[],
+  probe: Probe,
+): Promise<PluginFile[]> {
+  const found = folders.flatMap(listCandidates);
+  const files: PluginFile[] = [];
+  const queue = found.entries();
+  const work = async (): Promise<void> => {
+    for (const [index, candidate] of queue) {
+      files[index] = await inspect(candidate, found, probe);
+    }
+  };
+  await Promise.all(Array.from({ length: PROBES_AT_ONCE }, work));
+  return files.sort((left, right) => compare(left.name, right.name));
+}
+
+function compare(left: string, right: string): number {
+  return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/** A file that may be a plugin. */
+interface Candidate {
+  readonly name: string;
+  readonly path: string;
+}
+
+/** Lists the files of a folder, without those that are clearly something else. */
+function listCandidates(folder: string): Candidate[] {
+  return listNames(folder)
+    .map((name) => ({ name, path: join(folder, name) }))
+    .filter(({ path }) => mayBePlugin(path));
+}
+
+function listNames(folder: string): string[] {
+  try {
+    return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw new Error(`Cannot list the plugins in "${folder}"`, { cause: error });
+  }
+}
+
+/** Folders are not searched, and a text beside the plugins is a licence. */
+function mayBePlugin(path: string): boolean {
+  try {
+    const { isFile, mode } = Deno.statSync(path);
+    return isFile && (isExecutable(mode) || isProgram(path));
+  } catch {
+    return true; // A link that leads nowhere shall be seen.
+  }
+}
+
+function isExecutable(mode: number | null): boolean {
+  return ((mode ?? 0) & 0o111) !== 0;
+}
+
+/** Says whether a file begins as programs do; one that cannot be read may. */
+function isProgram(path: string): boolean {
+  try {
+    using file = Deno.openSync(path);
+    const start = new Uint8Array(4);
+    file.readSync(start);
+    const text = new TextDecoder().decode(start);
+    return text === "\x7fELF" || text.startsWith("#!");
+  } catch {
+    return true;
+  }
+}
+
+async function inspect(
+  candidate: Candidate,
+  all: readonly Candidate[],
+  probe: Probe,
+): Promise<PluginFile> {
+  const { name, path } = candidate;
+  const first = all.find((other) => other.name === name);
+  const shadowedBy = first === candidate ? undefined : first?.path;
+  const problem = findFileProblem(path);
+  if (problem !== undefined) {
+    const origin = "other";
+    return { ...candidate, origin, versions: [], shadowedBy, problem };
+  }
+  const file = { ...candidate, origin: await findOrigin(path), shadowedBy };
+  try {
+    const versions = await askVersions(file, probe);
+    return { ...file, versions, problem: undefined };
+  } catch (error) {
+    return { ...file, versions: [], problem: formatFailureText(error) };
+  }
+}
+
+function findFileProblem(path: string): string | undefined {
+  try {
+    const { mode } = Deno.statSync(path);
+    if (!isExecutable(mode)) return "not executable";
+    return isProgram(path) ? undefined : "no program: exec format error";
+  } catch (error) {
+    return error instanceof Deno.errors.NotFound
+      ? "link that leads nowhere"
+      : formatFailureText(error);
+  }
+}
+
+async function askVersions(
+  { name, path, origin }: Pick<PluginFile, "name" | "path" | "origin">,
+  { env, interrupt, timeoutMs }: Probe,
+): Promise<readonly string[]> {
+  if (origin !== "other" && TOOLS.includes(name)) return [];
+  const own = origin === "ours" ? await findPlugin(name) : undefined;
+  if (own !== undefined) return own.versions;
+  const signal = timeoutMs === 0 ? interrupt : deadline(timeoutMs, interrupt);
+  const info = await getVersionInfo(path, { env, signal });
+  return info.supportedVersions;
+}
+
+async function findOrigin(path: string): Promise<Origin> {
+  if (isSameFile(path, OWN_EXECUTABLE)) return "ours";
+  return await isCopy(path) ? "copy" : "other";
+}
+
+/** How much is compared at a time, in bytes. */
+const CHUNK_BYTES = 1 << 20;
+
+/** Says whether a file has the very bytes of this executable. */
+async function isCopy(path: string): Promise<boolean> {
+  try {
+    const [own, other] = await Promise.all(
+      [OWN_EXECUTABLE, path].map((file) => Deno.stat(file)),
+    );
+    return own?.size === other?.size && await hasSameBytes(path);
+  } catch {
+    return false; // It may be run and not read.
+  }
+}
+
+async function hasSameBytes(path: string): Promise<boolean> {
+  using own = await Deno.open(OWN_EXECUTABLE);
+  using other = await Deno.open(path);
+  for (;;) {
+    const [left, right] = [await readChunk(own), await readChunk(other)];
+    if (left.length !== right.length) return false;
+    if (left.some((byte, index) => byte !== right[index])) return false;
+    if (left.length === 0) return true;
+  }
+}
+
+/** Reads so much, and less only at the end. */
+async function readChunk(file: Deno.FsFile): Promise<Uint8Array> {
+  const chunk = new Uint8Array(CHUNK_BYTES);
+  let length = 0;
+  while (length < chunk.length) {
+    const more = await file.read(chunk.subarray(length));
+    if (more === null) break;
+    length += more;
+  }
+  return chunk.subarray(0, length);
+}

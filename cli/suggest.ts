@@ -1,0 +1,54 @@
+/**
+ * Guessing what somebody meant.
+ *
+ * @module
+ */
+
+/**
+ * Finds the candidate that a mistyped word is nearest to.
+ *
+ * @returns Nothing if none is near: more than a third of the word would have
+ *   to change, and neither begins with the other
+ */
+export function findNearest(
+  word: string,
+  candidates: readonly string[],
+): string | undefined {
+  const typed = word.toLowerCase();
+  const [best] = candidates
+    .map((candidate) => ({ candidate, distance: rate(typed, candidate) }))
+    .filter(({ distance }) => distance <= Math.max(1, typed.length / 3))
+    .sort((left, right) => left.distance - right.distance);
+  return best?.candidate;
+}
+
+/** Rates a difference; a beginning is as near as one wrong letter. */
+function rate(typed: string, candidate: string): number {
+  const isBeginning = typed !== "" &&
+    (candidate.startsWith(typed) || typed.startsWith(candidate));
+  const edits = countEdits(typed, candidate);
+  return isBeginning ? Math.min(edits, 1) : edits;
+}
+
+/** Counts letters to insert, drop, replace or swap with the next (optimal string alignment). */
+function countEdits(left: string, right: string): number {
+  const rows = [Array.from({ length: right.length + 1 }, (_, at) => at)];
+  const at = (row: number, column: number): number =>
+    rows[row]?.[column] ?? Infinity;
+  for (let i = 1; i <= left.length; i++) {
+    const row = [i];
+    rows.push(row);
+    for (let j = 1; j <= right.length; j++) {
+      const isSame = left[i - 1] === right[j - 1];
+      const isSwap = left[i - 1] === right[j - 2] &&
+        left[i - 2] === right[j - 1];
+      row.push(Math.min(
+        at(i - 1, j) + 1,
+        at(i, j - 1) + 1,
+        at(i - 1, j - 1) + (isSame ? 0 : 1),
+        i > 1 && j > 1 && isSwap ? at(i - 2, j - 2) + 1 : Infinity,
+      ));
+    }
+  }
+  return at(left.length, right.length);
+}

@@ -1,0 +1,30 @@
+import { assertEquals } from "@std/assert";
+import { findNearest } from "./suggest.ts";
+
+Deno.test("findNearest() finds what was meant", async (t) => {
+  const words = ["add", "check", "del", "gc", "status", "list", "netns"];
+  const rows: [typed: string, meant: string | undefined][] = [
+    ["ad", "add"],
+    ["dad", "add"],
+    ["ADD", "add"],
+    ["delete", "del"],
+    ["chekc", "check"],
+    ["statsu", "status"],
+    ["stat", "status"],
+    ["lst", "list"],
+    ["net", "netns"],
+    ["c", "check"],
+    ["xyzzy", undefined],
+    ["", undefined],
+    ["frobnicate", undefined],
+  ];
+  for (const [typed, meant] of rows) {
+    await t.step(`"${typed}"`, () => {
+      assertEquals(findNearest(typed, words), meant);
+    });
+  }
+  await t.step(
+    "among none",
+    () => assertEquals(findNearest("a", []), undefined),
+  );
+});

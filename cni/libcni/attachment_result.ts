@@ -1,0 +1,98 @@
+/**
+ * Results of ADD: as the plugin printed them, and as values.
+ *
+ * @module
+ */
+
+import { describeError } from "../error.ts";
+import { parsePluginResult } from "../invoke/plugin_result.ts";
+import type { JsonObject } from "../json.ts";
+import type { Log } from "../log.ts";
+import type { Result } from "../result.ts";
+import {
+  decodeResult,
+  encodeResult,
+  haveSameShape,
+} from "../result_versions.ts";
+import type { AttachmentCache } from "./cache.ts";
+import type { PluginOutput } from "./operation.ts";
+import { keyOf, type RuntimeConf } from "./runtime_conf.ts";
+
+/** A result in its own version and as a value. */
+export interface AttachmentResult {
+  /** What the plugin printed, `cniVersion` and keys that nobody knows included. */
+  readonly document: JsonObject;
+  /** What it says. */
+  readonly result: Result;
+}
+
+/**
+ * Reads what a plugin answered to ADD.
+ *
+ * @throws {CniError} 6 If it is no result, 1 if nobody knows its version
+ */
+export function readOutput(
+  { stdout, result }: PluginOutput,
+  cniVersion: string,
+): AttachmentResult {
+  const document = parsePluginResult(stdout, cniVersion);
+  return { document, result: result ?? decodeResult(document) };
+}
+
+/**
+ * Returns a result as the next plugin of a list shall get it: as it is, or, if
+ * a plugin answered in the shape of another version than it was asked in, in
+ * the list's version. The Go library hands that on too, and the next plugin
+ * fails.
+ */
+export function toPrevResult(
+  { document, result }: AttachmentResult,
+  cniVersion: string,
+  log: Log,
+): JsonObject {
+  const from = String(document["cniVersion"]);
+  if (haveSameShape(from, cniVersion)) return document;
+  const versions = { from, to: cniVersion };
+  try {
+    const converted = encodeResult(result, cniVersion);
+    log.info("Converted a result for the next plugin", versions);
+    return converted;
+  } catch (cause) {
+    const error = describeError(cause);
+    log.warn("Cannot convert a result for the next plugin", {
+      ...versions,
+      error,
+    });
+    return document;
+  }
+}
+
+/**
+ * Finds the cached result of an attachment, in the version of the network's
+ * configuration, which may have changed since.
+ *
+ * Source: containernetworking/cni libcni/api.go `getCachedResult`.
+ *
+ * @returns Nothing if none is cached
+ * @throws {CniError} 1 or 6 If it is no result, or cannot be had in that version
+ */
+export function findCachedResult(
+  cache: AttachmentCache,
+  network: { readonly name: string; readonly cniVersion: string },
+  conf: RuntimeConf,
+): AttachmentResult | undefined {
+  const document = cache.readResult(keyOf(network, conf));
+  if (document === undefined) return undefined;
+  const result = decodeResult(document);
+  const { cniVersion } = network;
+  if (document["cniVersion"] === cniVersion) return { document, result };
+  try {
+    return { document: encodeResult(result, cniVersion), result };
+  } catch (cause) {
+    const version = JSON.stringify(cniVersion);
+    throw new Error(
+      `failed to convert cached result to config version ${version}`,
+      { cause },
+    );
+  }
+}

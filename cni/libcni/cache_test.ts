@@ -1,0 +1,592 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { join } from "@std/path/posix";
+import { CniError, ErrorCode } from "../error.ts";
+import type { JsonObject } from "../json.ts";
+import { SPEC_VERSIONS } from "../version.ts";
+import {
+  type Attachment,
+  AttachmentCache,
+  type AttachmentKey,
+} from "./cache.ts";
+
+/** Files that libcni 1.3.0 wrote, by the names it gave them. */
+const GO_FILES = new URL("../../tests/golden/cache/", import.meta.url);
+/** A result in each version, as libcni before 0.8 would have cached it. */
+const RESULTS = new URL("../../tests/golden/results/", import.meta.url);
+
+/** A cache in a folder of its own. */
+class Fixture implements Disposable {
+  readonly dir: string = Deno.makeTempDirSync({ prefix: "cni-cache-" });
+  readonly results: string = join(this.dir, "results");
+  readonly cache: AttachmentCache = new AttachmentCache(this.dir);
+
+  /** Puts a file where the cache has its own. */
+  plant(name: string, content: string | Uint8Array): void {
+    Deno.mkdirSync(this.results, { recursive: true });
+    const bytes = typeof content === "string" ? encode(content) : content;
+    Deno.writeFileSync(join(this.results, name), bytes);
+  }
+
+  /** Puts a document of our format there. */
+  plantDocument(name: string, members: JsonObject): void {
+    const document = { kind: "cniCacheV1", config: "e30=", ...members };
+    this.plant(name, JSON.stringify(document));
+  }
+
+  read(name: string): string {
+    return Deno.readTextFileSync(join(this.results, name));
+  }
+
+  list(): string[] {
+    return [...Deno.readDirSync(this.results)].map(({ name }) => name).sort();
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.dir, { recursive: true });
+  }
+}
+
+function encode(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+const KEY: AttachmentKey = {
+  network: "net1",
+  containerId: "c1",
+  ifName: "eth0",
+};
+const FILE = "net1-c1-eth0";
+const RESULT: JsonObject = { cniVersion: "1.1.0", ips: [] };
+
+function attachment(others: Partial<Attachment> = {}): Attachment {
+  return {
+    ...KEY,
+    netns: "/ns",
+    config: encode("{}"),
+    cniArgs: [],
+    capabilityArgs: {},
+    ...others,
+  };
+}
+
+/** What libcni was asked to cache, for each of its files. */
+const GO_ATTACHMENTS: Readonly<
+  Record<string, readonly [attachment: Attachment, result: JsonObject]>
+> = {
+  "net1-plain-eth0": [
+    {
+      network: "net1",
+      containerId: "plain",
+      ifName: "eth0",
+      netns: "/run/netns/a",
+      config: encode(
+        '{"cniVersion":"1.1.0","name":"net1","plugins":[{"type":"answer"}]}',
+      ),
+      cniArgs: [],
+      capabilityArgs: {},
+    },
+    {
+      cniVersion: "1.1.0",
+      interfaces: [
+        {
+          name: "br0",
+          mac: "02:00:00:00:00:01",
+          mtu: 1500,
+          socketPath: "/s",
+          pciID: "p",
+        },
+        { name: "eth0", sandbox: "/run/netns/a" },
+      ],
+      ips: [
+        { interface: 1, address: "10.0.0.5/24", gateway: "10.0.0.1" },
+        { address: "fd00::5/64" },
+      ],
+      routes: [
+        {
+          dst: "0.0.0.0/0",
+          gw: "10.0.0.1",
+          mtu: 1400,
+          advmss: 1300,
+          priority: 5,
+          table: 254,
+          scope: 0,
+        },
+        { dst: "::/0" },
+      ],
+      dns: {
+        nameservers: ["10.0.0.53"],
+        domain: "example.test",
+        search: ["a.test", "b.test"],
+        options: ["ndots:5"],
+      },
+    },
+  ],
+  "net1-args-net-1": [
+    {
+      network: "net1",
+      containerId: "args",
+      ifName: "net-1",
+      netns: "/proc/4711/ns/net",
+      config: encode(`{
+  "cniVersion": "1.0.0",
+  "name": "net1",
+  "x": "<é>",
+  "plugins": [{"type": "answer", "capabilities": {"portMappings": true}}]
+}
+`),
+      cniArgs: [
+        ["IgnoreUnknown", "1"],
+        ["K8S_POD_NAME", "a<b>&c"],
+        ["EMPTY", ""],
+        ["K8S_POD_NAME", "twice"],
+      ],
+      capabilityArgs: {
+        portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
+        "io.kubernetes.cri.pod-annotations": {
+          "10": "ten",
+          "9": "nine",
+          "a": '<&>\u2028\u2029\b\f\u0001\u007f"\\/é\u{1f600}',
+          "é": 1,
+          "\u{1f600}": 2,
+          "\uffee": 3,
+        },
+        numbers: [0, -0, 1.5, 1e21, 1e-7, 1e20, 12345678901234567000, -1],
+        none: null,
+        yes: true,
+        no: false,
+        list: [],
+        map: {},
+      },
+    },
+    { cniVersion: "1.0.0", ips: [{ address: "10.0.0.6/24" }] },
+  ],
+  "my-net-a-b-eth-0": [
+    {
+      network: "my-net",
+      containerId: "a-b",
+      ifName: "eth-0",
+      netns: "/ns",
+      config: encode('{"cniVersion":"0.4.0","name":"my-net","type":"answer"}'),
+      cniArgs: [],
+      capabilityArgs: {},
+    },
+    {
+      cniVersion: "0.4.0",
+      interfaces: [{ name: "eth0", sandbox: "/ns" }],
+      ips: [{
+        version: "4",
+        interface: 0,
+        address: "10.0.0.7/24",
+        gateway: "10.0.0.1",
+      }],
+      routes: [{ dst: "10.9.0.0/16" }],
+      dns: {},
+    },
+  ],
+  "old-v031-eth0": [
+    {
+      network: "old",
+      containerId: "v031",
+      ifName: "eth0",
+      netns: "",
+      config: encode(
+        '{"cniVersion":"0.3.1","name":"old","plugins":[{"type":"answer"}]}',
+      ),
+      cniArgs: [],
+      capabilityArgs: {},
+    },
+    {
+      cniVersion: "0.3.1",
+      ips: [{ version: "6", address: "2001:db8::7/64" }],
+      dns: { nameservers: ["::1"] },
+    },
+  ],
+  "old-v020-eth0": [
+    {
+      network: "old",
+      containerId: "v020",
+      ifName: "eth0",
+      netns: "/ns",
+      config: encode(
+        '{"cniVersion":"0.2.0","name":"old","plugins":[{"type":"answer"}]}',
+      ),
+      cniArgs: [],
+      capabilityArgs: {},
+    },
+    {
+      cniVersion: "0.2.0",
+      ip4: {
+        ip: "10.0.0.8/24",
+        gateway: "10.0.0.1",
+        routes: [{ dst: "0.0.0.0/0", gw: "10.0.0.1" }],
+      },
+      ip6: { ip: "2001:db8::8/64" },
+      dns: {},
+    },
+  ],
+  "old-v010-eth0": [
+    {
+      network: "old",
+      containerId: "v010",
+      ifName: "eth0",
+      netns: "/ns",
+      config: encode('{"name":"old","type":"answer"}'),
+      cniArgs: [],
+      capabilityArgs: {},
+    },
+    { cniVersion: "0.1.0", ip4: { ip: "10.0.0.9/24" }, dns: {} },
+  ],
+  "empty-v110-lo": [
+    {
+      network: "empty",
+      containerId: "v110",
+      ifName: "lo",
+      netns: "/ns",
+      config: encode(
+        '{"cniVersion":"1.1.0","name":"empty","plugins":[{"type":"answer"}]}',
+      ),
+      cniArgs: [],
+      capabilityArgs: {},
+    },
+    { cniVersion: "1.1.0" },
+  ],
+};
+
+Deno.test("AttachmentCache knows all files that libcni wrote", () => {
+  const names = [...Deno.readDirSync(GO_FILES)].map(({ name }) => name).sort();
+  assertEquals(names, Object.keys(GO_ATTACHMENTS).sort());
+});
+
+Deno.test("AttachmentCache.writeAttachment() writes libcni's bytes", async (t) => {
+  for (const [name, [given, result]] of Object.entries(GO_ATTACHMENTS)) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      fixture.cache.writeAttachment(given, result);
+      assertEquals(fixture.list(), [name]);
+      const want = Deno.readTextFileSync(new URL(name, GO_FILES));
+      assertEquals(fixture.read(name), want);
+    });
+  }
+});
+
+Deno.test("AttachmentCache reads what libcni wrote", async (t) => {
+  using fixture = new Fixture();
+  for (const [name, [given, result]] of Object.entries(GO_ATTACHMENTS)) {
+    fixture.plant(name, await Deno.readFile(new URL(name, GO_FILES)));
+    await t.step(name, () => {
+      const { config, cniArgs, capabilityArgs } = given;
+      assertEquals(fixture.cache.readResult(given), result);
+      assertEquals(fixture.cache.readConfig(given), {
+        config,
+        cniArgs,
+        capabilityArgs,
+      });
+      const path = join(fixture.results, name);
+      const since = Deno.statSync(path).mtime ?? new Date(0);
+      assertEquals(fixture.cache.listAttachments(given.containerId), [
+        { ...given, result, since, path },
+      ]);
+    });
+  }
+  await t.step("all of them, in the order of their names", () => {
+    const paths = fixture.cache.listAttachments().map(({ path }) => path);
+    const names = Object.keys(GO_ATTACHMENTS).sort();
+    assertEquals(paths, names.map((name) => join(fixture.results, name)));
+  });
+});
+
+Deno.test("AttachmentCache.writeAttachment() leaves out what is empty", async (t) => {
+  const rows: [name: string, result: JsonObject | undefined][] = [
+    ["no result", undefined],
+    ["an empty result", {}],
+  ];
+  for (const [name, result] of rows) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      fixture.cache.writeAttachment(attachment({ netns: "" }), result);
+      assertEquals(
+        fixture.read(FILE),
+        '{"kind":"cniCacheV1","containerId":"c1","config":"e30=",' +
+          '"ifName":"eth0","networkName":"net1"}',
+      );
+      assertEquals(fixture.cache.readResult(KEY), undefined);
+      const [found] = fixture.cache.listAttachments();
+      assertEquals([found?.netns, found?.result], ["", undefined]);
+    });
+  }
+});
+
+Deno.test("AttachmentCache.writeAttachment() keeps others from reading", () => {
+  using fixture = new Fixture();
+  fixture.cache.writeAttachment(attachment(), RESULT);
+  const modeOf = (path: string): number =>
+    (Deno.statSync(path).mode ?? 0) & 0o777;
+  assertEquals(modeOf(fixture.results), 0o700);
+  assertEquals(modeOf(join(fixture.results, FILE)), 0o600);
+});
+
+Deno.test("AttachmentCache.writeAttachment() replaces what was there", () => {
+  using fixture = new Fixture();
+  fixture.plant(FILE, "longer than what is written, ".repeat(100));
+  fixture.cache.writeAttachment(attachment(), { cniVersion: "1.0.0" });
+  fixture.cache.writeAttachment(attachment(), RESULT);
+  assertEquals(fixture.cache.readResult(KEY), RESULT);
+  assertEquals(fixture.list(), [FILE]);
+});
+
+Deno.test("AttachmentCache keeps names with dashes apart", async (t) => {
+  using fixture = new Fixture();
+  const one = { network: "a-b", containerId: "c", ifName: "eth0" };
+  const other = { network: "a", containerId: "b-c", ifName: "eth0" };
+  fixture.cache.writeAttachment(attachment(one), RESULT);
+  await t.step("the file is of who wrote it", () => {
+    assertEquals(fixture.cache.readResult(one), RESULT);
+    assertEquals(fixture.cache.readResult(other), undefined);
+    assertEquals(fixture.cache.readConfig(other), undefined);
+    assertEquals(fixture.cache.listAttachments("b-c"), []);
+    assertEquals(fixture.cache.listAttachments("b"), []);
+    assertEquals(fixture.cache.listAttachments("c").length, 1);
+  });
+  await t.step("nobody else removes it", () => {
+    fixture.cache.remove(other);
+    assertEquals(fixture.list(), ["a-b-c-eth0"]);
+    fixture.cache.remove(one);
+    assertEquals(fixture.list(), []);
+  });
+});
+
+Deno.test("AttachmentCache.readResult() reads results that are the whole file", async (t) => {
+  for (const version of SPEC_VERSIONS) {
+    await t.step(version, () => {
+      using fixture = new Fixture();
+      const text = Deno.readTextFileSync(new URL(`${version}.json`, RESULTS));
+      fixture.plant(FILE, text);
+      assertEquals(fixture.cache.readResult(KEY), JSON.parse(text));
+      const error = assertThrows(() => fixture.cache.readConfig(KEY), CniError);
+      assertEquals(error.code, ErrorCode.DecodingFailure);
+      assertEquals(
+        error.message,
+        'read cached network "net1" config has wrong kind: ',
+      );
+      assertEquals(fixture.cache.listAttachments(), []);
+      fixture.cache.remove(KEY);
+      assertEquals(fixture.list(), []);
+    });
+  }
+});
+
+Deno.test("AttachmentCache takes a file without content for none", async (t) => {
+  const rows: Record<string, string> = {
+    "empty": "",
+    "white space": " \r\n\t",
+    "zeros, which a crash leaves": "\0".repeat(4096),
+  };
+  for (const [name, content] of Object.entries(rows)) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      fixture.plant(FILE, content);
+      assertEquals(fixture.cache.readResult(KEY), undefined);
+      assertEquals(fixture.cache.readConfig(KEY), undefined);
+      assertEquals(fixture.cache.listAttachments(), []);
+      fixture.cache.remove(KEY);
+      assertEquals(fixture.list(), []);
+    });
+  }
+});
+
+Deno.test("AttachmentCache takes what cannot be read for none", async (t) => {
+  using fixture = new Fixture();
+  const check = (): void => {
+    assertEquals(fixture.cache.readResult(KEY), undefined);
+    assertEquals(fixture.cache.readConfig(KEY), undefined);
+    assertEquals(fixture.cache.listAttachments(), []);
+  };
+  await t.step("no folder", () => {
+    check();
+    fixture.cache.remove(KEY);
+  });
+  await t.step("a folder in place of the file", () => {
+    Deno.mkdirSync(join(fixture.results, FILE), { recursive: true });
+    check();
+  });
+});
+
+Deno.test("AttachmentCache tells of content that is none of its own", async (t) => {
+  const rows: [
+    name: string,
+    content: string,
+    result: "none" | "fails",
+    details: string,
+  ][] = [
+    ["no JSON", "adfadsfasdf", "fails", "Cannot parse"],
+    ["half a document", '{"kind":"cniCacheV1","cont', "fails", "Cannot parse"],
+    ["no object", "[]", "fails", "expected an object, got an array"],
+    ["another kind", '{"kind":"cniCacheV9"}', "fails", "cniCacheV9"],
+    ["a key of the wrong type", '{"kind":"cniCacheV1","netns":5}', "none", ""],
+    ["a config in no base64", '{"kind":"cniCacheV1","config":"%"}', "none", ""],
+  ];
+  for (const [name, content, result, details] of rows) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      fixture.plant(FILE, content);
+      assertEquals(fixture.cache.listAttachments(), []);
+      const error = assertThrows(() => fixture.cache.readConfig(KEY), CniError);
+      assertEquals(error.code, ErrorCode.DecodingFailure);
+      assert(error.message.includes('cached network "net1" config'));
+      if (result === "none") {
+        assertEquals(fixture.cache.readResult(KEY), undefined);
+        return;
+      }
+      const failed = assertThrows(
+        () => fixture.cache.readResult(KEY),
+        CniError,
+      );
+      assertEquals(failed.code, ErrorCode.DecodingFailure);
+      assertEquals(failed.message, "decoding version from network config");
+      assert(failed.details.includes(details), failed.details);
+    });
+  }
+});
+
+Deno.test("AttachmentCache.listAttachments() leaves out what is none", async (t) => {
+  const names = { networkName: "net1", containerId: "c1", ifName: "eth0" };
+  const rows: Record<string, JsonObject> = {
+    "another kind": { ...names, kind: "cniCacheV9" },
+    "no network": { ...names, networkName: "" },
+    "no container": { ...names, containerId: "" },
+    "no interface": { containerId: "c1", networkName: "net1" },
+  };
+  for (const [name, members] of Object.entries(rows)) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      fixture.plantDocument(FILE, members);
+      assertEquals(fixture.cache.listAttachments(), []);
+    });
+  }
+  await t.step("what a crash left unfinished", () => {
+    using fixture = new Fixture();
+    fixture.cache.writeAttachment(attachment(), RESULT);
+    Deno.mkdirSync(join(fixture.results, ".unfinished"));
+    fixture.plant(".unfinished/0", fixture.read(FILE));
+    const paths = fixture.cache.listAttachments().map(({ path }) => path);
+    assertEquals(paths, [join(fixture.results, FILE)]);
+    fixture.cache.writeAttachment(attachment(), RESULT);
+    assertEquals(fixture.list(), [FILE]);
+  });
+  await t.step("but not what is beside it", () => {
+    using fixture = new Fixture();
+    fixture.plant(FILE, "{");
+    fixture.plantDocument("net1-c1-eth1", { ...names, ifName: "eth1" });
+    const found = fixture.cache.listAttachments("c1");
+    assertEquals(found.map(({ ifName }) => ifName), ["eth1"]);
+  });
+});
+
+Deno.test("AttachmentCache reads keys in any case, and null as absent", () => {
+  using fixture = new Fixture();
+  fixture.plant(
+    FILE,
+    '{"Kind":"cniCacheV1","CONTAINERID":"c1","Config":null,"ifname":"eth0",' +
+      '"NetworkName":"net1","cniArgs":null,"result":null}',
+  );
+  assertEquals(fixture.cache.readConfig(KEY), {
+    config: new Uint8Array(),
+    cniArgs: [],
+    capabilityArgs: {},
+  });
+  assertEquals(fixture.cache.readResult(KEY), undefined);
+  assertEquals(fixture.cache.listAttachments("c1").length, 1);
+});
+
+Deno.test("AttachmentCache refuses names that name no file of its own", async (t) => {
+  const rows: [name: string, key: Partial<AttachmentKey>, message: string][] = [
+    [
+      "an empty one",
+      { containerId: "" },
+      'cache file path requires network name ("net1"), container ID (""), ' +
+      'and interface name ("eth0")',
+    ],
+    [
+      "a path",
+      { network: "../../etc/x" },
+      'Cannot name a cache file after "../../etc/x", "c1", "eth0": ' +
+      '"/" or NUL is in them',
+    ],
+    [
+      "NUL",
+      { ifName: "a\0b" },
+      'Cannot name a cache file after "net1", "c1", "a\\u0000b": ' +
+      '"/" or NUL is in them',
+    ],
+  ];
+  for (const [name, part, message] of rows) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      const { cache } = fixture;
+      const key = { ...KEY, ...part };
+      const calls: (() => unknown)[] = [
+        () => cache.pathOf(key),
+        () => cache.writeAttachment(attachment(key), RESULT),
+        () => cache.readResult(key),
+        () => cache.readConfig(key),
+        () => cache.remove(key),
+      ];
+      for (const call of calls) {
+        const error = assertThrows(call, CniError);
+        assertEquals([error.code, error.message], [4, message]);
+      }
+      assertEquals([...Deno.readDirSync(fixture.dir)], []);
+    });
+  }
+});
+
+Deno.test("AttachmentCache has no file of a name that is too long", () => {
+  using fixture = new Fixture();
+  const { cache } = fixture;
+  // With "net1-" and "-eth0" 255 bytes, and one more.
+  const longest = { ...KEY, containerId: "x".repeat(245) };
+  const tooLong = { ...KEY, containerId: "x".repeat(246) };
+  cache.writeAttachment(attachment(longest), RESULT);
+  assertEquals(cache.readResult(longest), RESULT);
+  const error = assertThrows(
+    () => cache.writeAttachment(attachment(tooLong), RESULT),
+    CniError,
+  );
+  assertEquals(error.code, ErrorCode.InvalidEnvironment);
+  assert(error.message.endsWith(
+    "a file's name may have 255 bytes, and theirs would have 256",
+  ));
+  assertEquals(cache.readResult(tooLong), undefined);
+  assertEquals(cache.readConfig(tooLong), undefined);
+  cache.remove(tooLong);
+});
+
+Deno.test("AttachmentCache says what it cannot do to a folder", async (t) => {
+  using fixture = new Fixture();
+  await Deno.writeTextFile(fixture.results, "in the way");
+  const { cache } = fixture;
+  const rows: [call: () => unknown, message: string][] = [
+    [
+      () => cache.writeAttachment(attachment(), RESULT),
+      `Cannot write "${fixture.results}/${FILE}"`,
+    ],
+    [
+      () => cache.listAttachments(),
+      `Cannot read the cache folder "${fixture.results}"`,
+    ],
+    [() => cache.remove(KEY), `Cannot remove "${fixture.results}/${FILE}"`],
+  ];
+  for (const [call, message] of rows) {
+    await t.step(message.replace(fixture.dir, ""), () => {
+      const error = assertThrows(call, CniError);
+      assertEquals([error.code, error.message], [5, message]);
+      assert(error.details.includes("os error 20"), error.details);
+    });
+  }
+});
+
+Deno.test("AttachmentCache is in /var/lib/cni unless it is put elsewhere", () => {
+  const path = `/var/lib/cni/results/${FILE}`;
+  assertEquals(new AttachmentCache().pathOf(KEY), path);
+  assertEquals(new AttachmentCache("").pathOf(KEY), path);
+});

@@ -1,0 +1,76 @@
+/**
+ * CHECK: whether an attachment is as ADD left it.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../error.ts";
+import type { JsonObject } from "../json.ts";
+import { findCachedResult } from "./attachment_result.ts";
+import {
+  hasVersion,
+  type Network,
+  type OperationOptions,
+  runPlugin,
+} from "./operation.ts";
+import { buildRequest } from "./request.ts";
+import type { RuntimeConf } from "./runtime_conf.ts";
+import type { Tools } from "./tools.ts";
+
+/** The first version of a configuration that has CHECK. */
+const CHECK_SINCE = "0.4.0";
+
+/** The configuration's version has no CHECK: nothing was checked. */
+export class CheckNotSupportedError extends CniError {}
+
+/**
+ * Runs CHECK of each plugin in order, each with the cached result of ADD.
+ *
+ * Source: containernetworking/cni libcni/api.go `CheckNetworkList`.
+ *
+ * @throws {CheckNotSupportedError} 1 If the configuration is older than 0.4.0
+ * @throws {CniError} What the first plugin throws that finds something wrong; 6
+ *   if the configuration's version cannot be parsed
+ * @throws {Error} If the cached result cannot be used
+ */
+export async function checkNetwork(
+  tools: Tools,
+  network: Network & { readonly disableCheck?: boolean },
+  conf: RuntimeConf,
+  { signal }: OperationOptions,
+): Promise<void> {
+  if (!hasVersion(network, CHECK_SINCE)) throw notSupported(network);
+  if (network.disableCheck) return;
+  const { capabilityArgs } = conf;
+  const prevResult = getCachedResult(tools, network, conf);
+  for (const plugin of network.plugins) {
+    await runPlugin(tools, {
+      command: "CHECK",
+      type: plugin.type,
+      stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
+      conf,
+      signal,
+    });
+  }
+}
+
+function notSupported({ cniVersion }: Network): CheckNotSupportedError {
+  const version = JSON.stringify(cniVersion);
+  return new CheckNotSupportedError(
+    ErrorCode.IncompatibleVersion,
+    `configuration version ${version} does not support the CHECK command`,
+  );
+}
+
+function getCachedResult(
+  { cache }: Tools,
+  network: Network,
+  conf: RuntimeConf,
+): JsonObject | undefined {
+  try {
+    return findCachedResult(cache, network, conf)?.document;
+  } catch (cause) {
+    const name = JSON.stringify(network.name);
+    throw new Error(`failed to get network ${name} cached result`, { cause });
+  }
+}

@@ -1,0 +1,54 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { describeError } from "../error.ts";
+import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
+import { CheckNotSupportedError } from "./check.ts";
+
+Deno.test("checkNetworkList() gives each plugin the result of the last", async () => {
+  using host = new RecordingPlugins();
+  host.add("a", { ADD: 'echo \'{"cniVersion":"1.1.0","n":1}\'' });
+  host.add("b", { ADD: 'echo \'{"cniVersion":"1.1.0","n":2}\'' });
+  const list = host.list(["a", "b"]);
+  await host.runtime().addNetworkList(list, host.conf());
+  await host.runtime().checkNetworkList(list, host.conf());
+  assertEquals(host.story.slice(2), ["a CHECK", "b CHECK"]);
+  const seen = host.calls.slice(2).map(({ stdin }) => stdin.prevResult.n);
+  assertEquals(seen, [2, 2]);
+});
+
+Deno.test("checkNetworkList() gives no result if none is cached", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  await host.runtime().checkNetworkList(host.list(["a"]), host.conf());
+  assertEquals(host.calls[0]?.stdin, {
+    cniVersion: "1.1.0",
+    name: "net1",
+    type: "a",
+  });
+});
+
+Deno.test("checkNetworkList() minds the version before disableCheck", async (t) => {
+  const rows: [cniVersion: string, text: string][] = [
+    [
+      "0.3.1",
+      'configuration version "0.3.1" does not support the CHECK command',
+    ],
+    ["", 'configuration version "" does not support the CHECK command'],
+    ["broken", 'Cannot parse version "broken"'],
+    ["0.4.0", ""],
+  ];
+  for (const [cniVersion, text] of rows) {
+    await t.step(JSON.stringify(cniVersion), async () => {
+      using host = new RecordingPlugins();
+      const list = host.list(["a"], { cniVersion, disableCheck: true });
+      const run = (): Promise<void> =>
+        host.runtime().checkNetworkList(list, host.conf());
+      if (text === "") return await run();
+      const error = await assertRejects(run);
+      assertEquals(describeError(error), text);
+      assertEquals(
+        error instanceof CheckNotSupportedError,
+        cniVersion !== "broken",
+      );
+    });
+  }
+});

@@ -1,0 +1,174 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError, describeError } from "../error.ts";
+import type { JsonObject, JsonValue } from "../json.ts";
+import {
+  parseDocument,
+  readBool,
+  readPlugins,
+  readText,
+  readVersion,
+} from "./conf_document.ts";
+
+const PREFIX = "error parsing configuration list: ";
+
+/** Asserts that reading is refused with a message, as an invalid configuration. */
+function assertRefused(read: () => unknown, message: string): void {
+  const error = assertThrows(read, CniError);
+  assertEquals(error.code, 7);
+  assertEquals(describeError(error), PREFIX + message);
+}
+
+Deno.test("parseDocument() tells what is no document from what is malformed", async (t) => {
+  const rows: [bytes: string, code: number, message: string][] = [
+    ["", 6, "Cannot parse it: it is empty"],
+    ["{", 6, "Cannot parse it: Expected property name or '}' in JSON"],
+    ["{} x", 6, "Cannot parse it: Unexpected non-whitespace character"],
+    ["\ufeff{}", 6, "Cannot parse it: Unexpected token"],
+    ["[]", 7, "Cannot decode it: expected an object, got an array"],
+    ["5", 7, "Cannot decode it: expected an object, got a number"],
+  ];
+  for (const [text, code, message] of rows) {
+    await t.step(JSON.stringify(text), () => {
+      const bytes = new TextEncoder().encode(text);
+      const error = assertThrows(
+        () => parseDocument("configuration list", bytes),
+        CniError,
+        PREFIX + message,
+      );
+      assertEquals(error.code, code);
+    });
+  }
+  await t.step("null is an empty one", () => {
+    const bytes = new TextEncoder().encode("null");
+    assertEquals(parseDocument("configuration", bytes), {});
+  });
+});
+
+Deno.test("readText() takes texts only", async (t) => {
+  assertEquals(readText({ name: "" }, "name"), "");
+  assertEquals(readText({ Name: "a" }, "name"), undefined);
+  const rows: [JsonValue, string][] = [
+    [5, "number"],
+    [null, "null"],
+    [[], "array"],
+    [{}, "object"],
+    [true, "boolean"],
+  ];
+  for (const [name, type] of rows) {
+    await t.step(type, () => {
+      assertRefused(
+        () => readText({ name }, "name"),
+        `invalid name type ${type}`,
+      );
+    });
+  }
+});
+
+Deno.test("readBool() takes booleans, and texts in any case", async (t) => {
+  const rows: [JsonObject, boolean][] = [
+    [{}, false],
+    [{ disablecheck: true }, false],
+    [{ disableCheck: true }, true],
+    [{ disableCheck: false }, false],
+    [{ disableCheck: "true" }, true],
+    [{ disableCheck: "FALSE" }, false],
+    [{ disableCheck: "True" }, true],
+  ];
+  for (const [document, expected] of rows) {
+    await t.step(JSON.stringify(document), () => {
+      assertEquals(readBool(document, "disableCheck"), expected);
+    });
+  }
+});
+
+Deno.test("readBool() refuses what is neither", async (t) => {
+  const rows: [JsonValue, string][] = [
+    ["Yes", `invalid value "yes" for disableGC`],
+    ["", `invalid value "" for disableGC`],
+    [1, "invalid type number for disableGC"],
+    [null, "invalid type null for disableGC"],
+    [[true], "invalid type array for disableGC"],
+  ];
+  for (const [disableGC, message] of rows) {
+    await t.step(message, () => {
+      assertRefused(() => readBool({ disableGC }, "disableGC"), message);
+    });
+  }
+});
+
+Deno.test("readPlugins() takes an array with something in it, or nothing", async (t) => {
+  assertEquals(readPlugins({}), undefined);
+  assertEquals(readPlugins({ plugins: [null] }), [null]);
+  const rows: [JsonValue, string][] = [
+    [[], "no plugins in list"],
+    [null, "invalid 'plugins' type null"],
+    [{}, "invalid 'plugins' type object"],
+  ];
+  for (const [plugins, message] of rows) {
+    await t.step(message, () => {
+      assertRefused(() => readPlugins({ plugins }), message);
+    });
+  }
+});
+
+Deno.test("readVersion() chooses the newest version that we speak", async (t) => {
+  const rows: [
+    name: string,
+    versions: { cniVersion?: string; cniVersions?: string[] },
+    expected: string,
+  ][] = [
+    ["none", {}, ""],
+    ["one, unseen", { cniVersion: "1.2.3" }, "1.2.3"],
+    ["one that is no version, unseen", { cniVersion: "abc" }, "abc"],
+    ["the newest", { cniVersions: ["1.1.0", "0.4.0", "1.0.0"] }, "1.1.0"],
+    ["not by the alphabet", { cniVersions: ["0.3.1", "0.10.0"] }, "0.10.0"],
+    ["none from the future", { cniVersions: ["1.0.0", "99.0.0"] }, "1.0.0"],
+    ["a list of none", { cniVersions: [] }, ""],
+    ["nothing but the future", { cniVersions: ["99.0.0"] }, ""],
+    ["both", { cniVersion: "1.1.0", cniVersions: ["0.4.0"] }, "1.1.0"],
+    ["both, the list newer", {
+      cniVersion: "0.4.0",
+      cniVersions: ["1.0.0"],
+    }, "1.0.0"],
+    ["both, one from the future", {
+      cniVersion: "9.0.0",
+      cniVersions: ["0.4.0"],
+    }, "0.4.0"],
+    ["both from the future", {
+      cniVersion: "9.0.0",
+      cniVersions: ["99.0.0"],
+    }, "9.0.0"],
+    ["an empty text, which is 0.1.0", {
+      cniVersion: "9.0.0",
+      cniVersions: [""],
+    }, ""],
+  ];
+  for (const [name, versions, expected] of rows) {
+    await t.step(name, () => assertEquals(readVersion(versions), expected));
+  }
+});
+
+Deno.test("readVersion() refuses what cannot be compared", async (t) => {
+  const rows: [JsonObject, string][] = [
+    [
+      { cniVersions: ["1.0.0", "1.0.f"] },
+      `invalid cniVersions entry 1.0.f at index 1: Cannot parse version "1.0.f"`,
+    ],
+    [
+      { cniVersion: "x", cniVersions: [] },
+      `invalid cniVersion x: Cannot parse version "x"`,
+    ],
+    [{ cniVersion: 1 }, "invalid cniVersion type number"],
+    [{ cniVersions: "1.0.0" }, "invalid type for cniVersions: string"],
+    [{ cniVersions: null }, "invalid type for cniVersions: null"],
+    [
+      { cniVersions: ["1.0.0", 1] },
+      "invalid type for cniVersions index 1: number",
+    ],
+  ];
+  for (const [document, message] of rows) {
+    await t.step(message, () => {
+      assertRefused(() => readVersion(document), message);
+    });
+  }
+});

@@ -1,0 +1,443 @@
+import { assertEquals, assertInstanceOf, assertThrows } from "@std/assert";
+import { basename } from "@std/path/posix";
+import {
+  type ConfFiles,
+  ConfFolder,
+} from "../../tests/_harness/conf_folder.ts";
+import { CniError, describeError } from "../error.ts";
+import { type NetworkConfList, parseNetworkConfList } from "./conf.ts";
+import {
+  findDefaultNetwork,
+  findNetworkConf,
+  findNetworkConfList,
+  listConfFiles,
+  NetworkNotFoundError,
+  NoConfigsFoundError,
+  readNetworkConf,
+  readNetworkConfList,
+} from "./conf_files.ts";
+
+function bare(name: string, type = "bare"): object {
+  return { cniVersion: "0.3.1", name, type };
+}
+
+function list(name: string, ...types: string[]): object {
+  return { name, plugins: types.map((type) => ({ type })) };
+}
+
+function listTypes({ plugins }: NetworkConfList): string[] {
+  return plugins.map(({ type }) => type);
+}
+
+/** Asserts what is thrown; of a text only that it begins so, without the folder. */
+function assertFails(
+  folder: ConfFolder,
+  fn: () => unknown,
+  code: number,
+  text: string,
+): void {
+  const error = assertThrows(fn, CniError);
+  const said = describeError(error).replaceAll(folder.path, "DIR");
+  assertEquals(said.slice(0, text.length), text);
+  assertEquals(error.code, code);
+}
+
+Deno.test("listConfFiles() goes by the names in the folder itself", () => {
+  using folder = new ConfFolder({
+    "b.conf": "",
+    "a.json": "",
+    "c.conflist": "",
+    ".conf": "",
+    ".hidden.conf": "",
+    "B.conf": "",
+    "d.CONF": "",
+    "e.conf~": "",
+    "conf": "",
+    "f.conf.bak": "",
+    "sub/g.conf": "",
+    "h.conf/i.conf": "",
+  });
+  folder.addLink("z.conf", "absent");
+  const names = listConfFiles(`${folder.path}/`, [".conf", ".json"])
+    .map((path) => path.replace(`${folder.path}/`, ""));
+  assertEquals(names, [
+    ".conf",
+    ".hidden.conf",
+    "B.conf",
+    "a.json",
+    "b.conf",
+    "z.conf",
+  ]);
+  assertEquals(listConfFiles(`${folder.path}/absent`, [".conf"]), []);
+});
+
+Deno.test("listConfFiles() tells which folder it cannot read", () => {
+  using folder = new ConfFolder({ file: "" });
+  assertFails(
+    folder,
+    () => listConfFiles(`${folder.path}/file`, [".conf"]),
+    5,
+    "error reading DIR/file: ",
+  );
+});
+
+Deno.test("readNetworkConf() tells which file it cannot read", async (t) => {
+  using folder = new ConfFolder({
+    "empty.conf": "",
+    "list.conf": list("lan", "ptp"),
+  });
+  folder.addLink("folder.conf", ".");
+  const rows: [file: string, code: number, text: string][] = [
+    ["absent.conf", 5, "error reading DIR/absent.conf: "],
+    ["folder.conf", 5, "error reading DIR/folder.conf: "],
+    [
+      "empty.conf",
+      6,
+      `error parsing configuration: Cannot parse it: it is empty: in "DIR/empty.conf"`,
+    ],
+    [
+      "list.conf",
+      7,
+      `error parsing configuration: missing 'type': in "DIR/list.conf": ` +
+      `a configuration with "plugins" is a list`,
+    ],
+  ];
+  for (const [file, code, text] of rows) {
+    await t.step(file, () => {
+      const path = `${folder.path}/${file}`;
+      assertFails(folder, () => readNetworkConf(path), code, text);
+    });
+  }
+});
+
+Deno.test("readNetworkConfList() adds the plugins of the network's folder", async (t) => {
+  const rows: [name: string, files: ConfFiles, types: string[]][] = [
+    ["none", { "lan.conflist": list("lan", "ptp") }, ["ptp"]],
+    ["an empty folder", {
+      "lan.conflist": list("lan", "ptp"),
+      "lan/README": "",
+    }, ["ptp"]],
+    ["after its own, by their names", {
+      "lan.conflist": list("lan", "ptp"),
+      "lan/b.conf": { type: "second" },
+      "lan/a.conf": { type: "first", name: "whatever" },
+      "lan/c.json": "{",
+      "lan/d.conflist": "{",
+      "lan/e/f.conf": "{",
+      "wan/g.conf": "{",
+    }, ["ptp", "first", "second"]],
+    ["alone", { "lan.conflist": { name: "lan" }, "lan/a.conf": bare("") }, [
+      "bare",
+    ]],
+    ["not if they are unwanted", {
+      "lan.conflist": {
+        ...list("lan", "ptp"),
+        loadOnlyInlinedPlugins: "true",
+      },
+      "lan/a.conf": "{",
+    }, ["ptp"]],
+  ];
+  for (const [name, files, types] of rows) {
+    await t.step(name, () => {
+      using folder = new ConfFolder(files);
+      const read = readNetworkConfList(`${folder.path}/lan.conflist`);
+      assertEquals(listTypes(read), types);
+      assertEquals(listTypes(parseNetworkConfList(read.bytes)), types);
+    });
+  }
+});
+
+Deno.test("readNetworkConfList() keeps the bytes of a file that says it all", () => {
+  using folder = new ConfFolder();
+  const text = `\n { "plugins": [ {"type": "ptp"} ], "name": "lan" }\n`;
+  const { bytes } = readNetworkConfList(folder.add("lan.conflist", text));
+  assertEquals(new TextDecoder().decode(bytes), text);
+});
+
+Deno.test("readNetworkConfList() tells which file is wrong", async (t) => {
+  const lan = list("lan", "ptp");
+  const rows: [name: string, files: ConfFiles, code: number, text: string][] = [
+    ["it is absent", {}, 5, "error reading DIR/lan.conflist: "],
+    [
+      "it is malformed",
+      { "lan.conflist": "{}" },
+      7,
+      [
+        "error parsing configuration list: no name",
+        `in "DIR/lan.conflist"`,
+      ].join(": "),
+    ],
+    [
+      "a plugin's file is malformed",
+      {
+        "lan.conflist": lan,
+        "lan/a.conf": "{}",
+      },
+      7,
+      `error parsing configuration: missing 'type': in "DIR/lan/a.conf"`,
+    ],
+    [
+      "its folder is a file",
+      { "lan.conflist": lan, "lan": "" },
+      5,
+      [
+        "error reading DIR/lan",
+        "",
+      ].join(": "),
+    ],
+    [
+      "there is no plugin",
+      { "lan.conflist": bare("lan") },
+      7,
+      [
+        "no plugin configs found",
+        `neither "plugins" in "DIR/lan.conflist" nor files *.conf in "DIR/lan"`,
+      ].join(": "),
+    ],
+  ];
+  for (const [name, files, code, text] of rows) {
+    await t.step(name, () => {
+      using folder = new ConfFolder(files);
+      const path = `${folder.path}/lan.conflist`;
+      assertFails(folder, () => readNetworkConfList(path), code, text);
+    });
+  }
+});
+
+Deno.test("readNetworkConfList() lets no name lead to another folder", async (t) => {
+  const invalid = "invalid characters found in network name: in ";
+  const rows: [name: string, text: string][] = [
+    ["", "missing network name: in "],
+    [".", invalid],
+    ["..", invalid],
+    ["../secret", invalid],
+    ["/etc/cni", invalid],
+    ["lan/../../secret", invalid],
+    ["lan\0", invalid],
+    ["la n", invalid],
+  ];
+  for (const [name, text] of rows) {
+    await t.step(JSON.stringify(name), () => {
+      using folder = new ConfFolder({
+        "net.d/1.conflist": list(name, "ptp"),
+        "net.d/a.conf": { type: "evil" },
+        "secret/a.conf": { type: "evil" },
+        "a.conf": { type: "evil" },
+      });
+      const path = `${folder.path}/net.d/1.conflist`;
+      assertFails(
+        folder,
+        () => readNetworkConfList(path),
+        7,
+        `${text}"DIR/net.d/1.conflist"`,
+      );
+    });
+  }
+});
+
+Deno.test("findNetworkConf() reads files until one is the network's", async (t) => {
+  const rows: [name: string, files: ConfFiles, type: string][] = [
+    ["*.conf", { "1.conf": bare("lan") }, "bare"],
+    ["*.json", { "1.json": bare("lan") }, "bare"],
+    ["the first of several", {
+      "2.conf": bare("lan", "second"),
+      "1.json": bare("lan", "first"),
+    }, "first"],
+    ["past others", { "1.conf": bare(""), "2.conf": bare("lan") }, "bare"],
+    [
+      "before a malformed one",
+      { "1.conf": bare("lan"), "2.conf": "{" },
+      "bare",
+    ],
+  ];
+  for (const [name, files, type] of rows) {
+    await t.step(name, () => {
+      using folder = new ConfFolder(files);
+      assertEquals(findNetworkConf(folder.path, "lan").plugin.type, type);
+    });
+  }
+});
+
+Deno.test("findNetworkConfList() prefers lists to bare plugins", async (t) => {
+  const rows: [name: string, files: ConfFiles, types: string[]][] = [
+    ["a list", {
+      "2.conflist": list("lan", "ptp", "tuning"),
+      "1.conf": bare("lan"),
+      "3.conf": "{",
+    }, ["ptp", "tuning"]],
+    ["with its folder", {
+      "1.conflist": list("lan", "ptp"),
+      "lan/1.conf": { type: "tuning" },
+    }, ["ptp", "tuning"]],
+    ["else a bare plugin", {
+      "1.conflist": list("wan", "ptp"),
+      "2.conf": bare("lan"),
+    }, ["bare"]],
+    ["past a list that nobody can use", {
+      "1.conflist": list("w a n", "ptp"),
+      "2.conflist": { name: "wan" },
+      "3.conflist": list("wan2", "ptp"),
+      "wan2/a.conf": "{",
+      "4.conflist": list("lan", "ptp"),
+    }, ["ptp"]],
+  ];
+  for (const [name, files, types] of rows) {
+    await t.step(name, () => {
+      using folder = new ConfFolder(files);
+      assertEquals(listTypes(findNetworkConfList(folder.path, "lan")), types);
+    });
+  }
+});
+
+Deno.test("findNetworkConfList() gives up at a file that is malformed", async (t) => {
+  const rows: [name: string, files: ConfFiles, code: number, text: string][] = [
+    [
+      "a list",
+      {
+        "1.conflist": "{}",
+        "2.conflist": list("lan", "ptp"),
+      },
+      7,
+      `error parsing configuration list: no name: in "DIR/1.conflist"`,
+    ],
+    [
+      "a bare plugin",
+      {
+        "1.json": "",
+        "2.conf": bare("lan"),
+      },
+      6,
+      "error parsing configuration: Cannot parse it: it is empty",
+    ],
+  ];
+  for (const [name, files, code, text] of rows) {
+    await t.step(name, () => {
+      using folder = new ConfFolder(files);
+      const find = (): unknown => findNetworkConfList(folder.path, "lan");
+      assertFails(folder, find, code, text);
+    });
+  }
+});
+
+Deno.test("findNetworkConfList() tells no network from no configuration", async (t) => {
+  const found = `no net configuration with name "lan" in DIR`;
+  const none = "no net configurations found in DIR";
+  const rows: [name: string, files: ConfFiles, text: string][] = [
+    ["an empty folder", {}, none],
+    ["other files", { "lan.txt": list("lan"), "lan/lan.conf": "" }, none],
+    ["another list", { "1.conflist": list("wan", "ptp") }, found],
+    ["another bare plugin", { "1.conf": bare("wan") }, found],
+  ];
+  for (const [name, files, text] of rows) {
+    await t.step(name, () => {
+      using folder = new ConfFolder(files);
+      const error = assertThrows(
+        () => findNetworkConfList(folder.path, "lan"),
+        CniError,
+      );
+      assertEquals(error.message.replace(folder.path, "DIR"), text);
+      assertEquals(error.code, 999);
+      if (text === none) {
+        assertInstanceOf(error, NoConfigsFoundError);
+        assertEquals(error.folder, folder.path);
+      } else {
+        assertInstanceOf(error, NetworkNotFoundError);
+        assertEquals([error.folder, error.network], [folder.path, "lan"]);
+      }
+    });
+  }
+  await t.step("no folder", () => {
+    assertThrows(
+      () => findNetworkConfList("/nonexistent", "lan"),
+      NoConfigsFoundError,
+      "no net configurations found in /nonexistent",
+    );
+  });
+});
+
+Deno.test("findNetworkConfList() finds nothing under a name that is none", () => {
+  using folder = new ConfFolder({
+    "1.conf": { type: "nameless" },
+    "2.conflist": list("../lan", "ptp"),
+  });
+  const find = (name: string) => (): unknown =>
+    findNetworkConfList(folder.path, name);
+  assertFails(folder, find(""), 7, `missing network name: in "DIR/1.conf"`);
+  assertFails(
+    folder,
+    find("../lan"),
+    7,
+    `invalid characters found in network name: in "DIR/2.conflist": ../lan`,
+  );
+});
+
+Deno.test("findDefaultNetwork() takes the first that can be used", async (t) => {
+  const rows: [
+    name: string,
+    files: ConfFiles,
+    expected: [file: string, type: string] | undefined,
+    skipped: string[],
+  ][] = [
+    ["nothing", {}, undefined, []],
+    [
+      "lists and bare plugins alike",
+      {
+        "1.json": bare("lan"),
+        "2.conflist": list("lan", "ptp"),
+        "0.txt": "{",
+      },
+      ["1.json", "bare"],
+      [],
+    ],
+    [
+      "a list before a bare plugin of the same name",
+      {
+        "1.conflist": list("lan", "ptp"),
+        "1.json": bare("lan"),
+      },
+      ["1.conflist", "ptp"],
+      [],
+    ],
+    [
+      "past what cannot",
+      {
+        "1.conf": "",
+        "2.conf": list("lan", "ptp"),
+        "3.conf": { type: "nameless" },
+        "4.conflist": bare("lan"),
+        "5.conflist": list("l a n", "ptp"),
+        "6.conflist": list("lan", "ptp"),
+        "7.conflist": "{",
+      },
+      ["6.conflist", "ptp"],
+      [
+        "1.conf: error parsing configuration",
+        "2.conf: error parsing configuration",
+        "3.conf: missing network name",
+        "4.conflist: no plugin configs found",
+        "5.conflist: invalid characters found in network name",
+      ],
+    ],
+    ["nothing that can", { "1.conf": "{}" }, undefined, [
+      "1.conf: error parsing configuration",
+    ]],
+  ];
+  for (const [name, files, expected, skipped] of rows) {
+    await t.step(name, () => {
+      using folder = new ConfFolder(files);
+      const told: string[] = [];
+      const found = findDefaultNetwork(folder.path, (path, { message }) => {
+        told.push(`${basename(path)}: ${message.split(":")[0]}`);
+      });
+      const type = found?.list.plugins[0]?.type;
+      assertEquals(found && [basename(found.path), type], expected);
+      assertEquals(told, skipped);
+    });
+  }
+});
+
+Deno.test("findDefaultNetwork() does with nobody to tell, and without a folder", () => {
+  using folder = new ConfFolder({ "1.conf": "{", "2.conf": bare("lan") });
+  assertEquals(findDefaultNetwork(folder.path)?.list.name, "lan");
+  assertEquals(findDefaultNetwork(`${folder.path}/absent`), undefined);
+});

@@ -1,0 +1,244 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError, describeError } from "../error.ts";
+import type { JsonObject } from "../json.ts";
+import {
+  appendPlugins,
+  decodePluginConf,
+  parseNetworkConf,
+  parseNetworkConfList,
+  toNetworkConfList,
+} from "./conf.ts";
+
+const text = new TextDecoder();
+
+function encode(document: string | object): Uint8Array {
+  return new TextEncoder().encode(
+    typeof document === "string" ? document : JSON.stringify(document),
+  );
+}
+
+Deno.test("parseNetworkConf() keeps the object and the bytes", () => {
+  const bytes = encode(
+    ` {"type":"ptp","name":"lan","cniVersion":"0.3.1","mtu":9000,"x":{"Y":null}}`,
+  );
+  const conf = parseNetworkConf(bytes);
+  assertEquals(conf, {
+    name: "lan",
+    cniVersion: "0.3.1",
+    plugin: {
+      type: "ptp",
+      name: "lan",
+      cniVersion: "0.3.1",
+      capabilities: {},
+      document: {
+        type: "ptp",
+        name: "lan",
+        cniVersion: "0.3.1",
+        mtu: 9000,
+        x: { Y: null },
+      },
+    },
+    bytes,
+  });
+});
+
+Deno.test("decodePluginConf() reads keys as the plugin will", async (t) => {
+  const rows: [name: string, document: string, expected: object][] = [
+    ["absent", `{"type":"a"}`, {}],
+    ["null", `{"type":"a","name":null,"capabilities":null,"ipam":null}`, {}],
+    ["in any case", `{"TYPE":"a","Name":"n","cniversion":"1.0.0"}`, {
+      name: "n",
+      cniVersion: "1.0.0",
+    }],
+    // Requests are sorted, so the plugin finds "Type" before "type".
+    ["in the order of the alphabet", `{"type":"a","Type":"b"}`, {}],
+    [
+      "capabilities, which have only one spelling",
+      `{"type":"a","Capabilities":{"mac":true,"Mac":false,"ips":null}}`,
+      { capabilities: { mac: true, Mac: false, ips: false } },
+    ],
+  ];
+  for (const [name, document, expected] of rows) {
+    await t.step(name, () => {
+      const { document: _, ...read } = decodePluginConf(JSON.parse(document));
+      assertEquals(read, {
+        type: "a",
+        name: "",
+        cniVersion: "",
+        capabilities: {},
+        ...expected,
+      });
+    });
+  }
+});
+
+Deno.test("decodePluginConf() refuses what is no plugin's configuration", async (t) => {
+  const rows: [document: string, problem: string][] = [
+    ["{}", "missing 'type'"],
+    ["null", "missing 'type'"],
+    [`{"type":""}`, "missing 'type'"],
+    [`{"type":null}`, "missing 'type'"],
+    ["[]", "Cannot decode it: expected an object, got an array"],
+    [`{"type":5}`, "Cannot decode it: type: expected a string, got a number"],
+    [
+      `{"type":"a","capabilities":{"mac":"true"}}`,
+      "Cannot decode it: capabilities.mac: expected a boolean, got a string",
+    ],
+    [
+      `{"type":"a","ipam":{"type":5}}`,
+      "Cannot decode it: ipam.type: expected a string, got a number",
+    ],
+    [
+      `{"type":"a","dns":{"nameservers":"10.0.0.1"}}`,
+      "Cannot decode it: dns.nameservers: expected an array, got a string",
+    ],
+  ];
+  for (const [document, problem] of rows) {
+    await t.step(document, () => {
+      const error = assertThrows(
+        () => decodePluginConf(JSON.parse(document)),
+        CniError,
+      );
+      assertEquals(error.code, 7);
+      assertEquals(
+        describeError(error),
+        `error parsing configuration: ${problem}`,
+      );
+    });
+  }
+});
+
+Deno.test("parseNetworkConf() tells a list by its plugins", () => {
+  const list = { name: "lan", plugins: [{ type: "ptp" }] };
+  const error = assertThrows(() => parseNetworkConf(encode(list)), CniError);
+  assertEquals(error.message, "error parsing configuration: missing 'type'");
+  assertEquals(
+    error.details,
+    'a configuration with "plugins" is a list, and its file is named *.conflist',
+  );
+});
+
+Deno.test("parseNetworkConfList() reads every key", () => {
+  const bytes = encode({
+    name: "lan",
+    cniVersion: "0.4.0",
+    cniVersions: ["1.0.0"],
+    disableCheck: "TRUE",
+    disableGC: true,
+    loadOnlyInlinedPlugins: true,
+    plugins: [{ type: "ptp", mtu: 9000 }, { Type: "tuning", name: "x" }],
+  });
+  const { plugins, ...list } = parseNetworkConfList(bytes);
+  assertEquals(list, {
+    name: "lan",
+    cniVersion: "1.0.0",
+    disableCheck: true,
+    disableGc: true,
+    loadOnlyInlinedPlugins: true,
+    bytes,
+  });
+  assertEquals(plugins.map(({ type, name }) => [type, name]), [
+    ["ptp", ""],
+    ["tuning", "x"],
+  ]);
+  assertEquals(plugins.map(({ document }) => document), [
+    { type: "ptp", mtu: 9000 },
+    { Type: "tuning", name: "x" },
+  ]);
+});
+
+Deno.test("parseNetworkConfList() takes what only ADD can refuse", async (t) => {
+  const rows: [document: object, name: string][] = [
+    [{ name: "" }, ""],
+    [{ name: "../lan", plugins: [{ type: "ptp" }] }, "../lan"],
+  ];
+  for (const [document, name] of rows) {
+    await t.step(JSON.stringify(document), () => {
+      assertEquals(parseNetworkConfList(encode(document)).name, name);
+    });
+  }
+});
+
+Deno.test("parseNetworkConfList() speaks as the Go library of what is wrong", async (t) => {
+  const rows: [document: string, message: string][] = [
+    ["{}", "error parsing configuration list: no name"],
+    [`{"Name":"lan"}`, "error parsing configuration list: no name"],
+    [
+      `{"name":null}`,
+      "error parsing configuration list: invalid name type null",
+    ],
+    [
+      `{"name":"lan","loadOnlyInlinedPlugins":true}`,
+      "error parsing configuration list: `loadOnlyInlinedPlugins` is true, and no 'plugins' key",
+    ],
+    [
+      `{"name":"lan","plugins":[]}`,
+      "error parsing configuration list: no plugins in list",
+    ],
+    [
+      `{"name":"lan","plugins":[{"type":"ptp"},{}]}`,
+      "failed to parse plugin config 1: error parsing configuration: missing 'type'",
+    ],
+    [
+      `{"name":"lan","plugins":[null]}`,
+      "failed to parse plugin config 0: error parsing configuration: missing 'type'",
+    ],
+  ];
+  for (const [document, message] of rows) {
+    await t.step(document, () => {
+      const error = assertThrows(
+        () => parseNetworkConfList(encode(document)),
+        CniError,
+      );
+      assertEquals(error.code, 7);
+      assertEquals(describeError(error), message);
+    });
+  }
+});
+
+Deno.test("toNetworkConfList() makes a list that reads the same again", async (t) => {
+  const rows: [conf: JsonObject, bytes: string][] = [
+    [
+      { type: "ptp", name: "lan", cniVersion: "0.3.1", "9": 1, "10": 2 },
+      `{"cniVersion":"0.3.1","name":"lan","plugins":[{"10":2,"9":1,` +
+      `"cniVersion":"0.3.1","name":"lan","type":"ptp"}]}`,
+    ],
+    [
+      { TYPE: "ptp" },
+      `{"cniVersion":"","name":"","plugins":[{"TYPE":"ptp"}]}`,
+    ],
+  ];
+  for (const [conf, bytes] of rows) {
+    await t.step(bytes, () => {
+      const bare = parseNetworkConf(encode(conf));
+      const list = toNetworkConfList(bare);
+      assertEquals(list.plugins, [bare.plugin]);
+      assertEquals(text.decode(list.bytes), bytes);
+      assertEquals(parseNetworkConfList(list.bytes), list);
+    });
+  }
+});
+
+Deno.test("appendPlugins() makes a list that needs no other file", () => {
+  const bytes = encode({
+    name: "lan",
+    cniVersions: ["1.0.0"],
+    plugins: [{ type: "ptp" }],
+    other: 1,
+  });
+  const list = parseNetworkConfList(bytes);
+  assertEquals(appendPlugins(list, []), list);
+  const { plugin } = parseNetworkConf(encode({ type: "tuning" }));
+  const complete = appendPlugins(list, [plugin]);
+  assertEquals(complete.plugins.map(({ type }) => type), ["ptp", "tuning"]);
+  assertEquals(complete.loadOnlyInlinedPlugins, false);
+  assertEquals(
+    text.decode(complete.bytes),
+    `{"cniVersions":["1.0.0"],"loadOnlyInlinedPlugins":true,"name":"lan",` +
+      `"other":1,"plugins":[{"type":"ptp"},{"type":"tuning"}]}`,
+  );
+  assertEquals(parseNetworkConfList(complete.bytes), {
+    ...complete,
+    loadOnlyInlinedPlugins: true,
+  });
+});

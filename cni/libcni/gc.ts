@@ -1,0 +1,118 @@
+/**
+ * GC: removing what is left of attachments that the runtime no longer has.
+ *
+ * @module
+ */
+
+import type { MaybePromise } from "../plugin.ts";
+import { throwAll } from "../rollback.ts";
+import type { ValidAttachment } from "../types.ts";
+import type { CachedAttachment } from "./cache.ts";
+import type { NetworkConfList, PluginConf } from "./conf.ts";
+import { delFromNetwork, type DelOptions } from "./del.ts";
+import { mayHaveVersion, runPlugin } from "./operation.ts";
+import { buildRequest } from "./request.ts";
+import type { Tools } from "./tools.ts";
+
+/** The first version of a configuration that has GC. */
+const GC_SINCE = "1.1.0";
+
+/** What GC shall spare, and how far it goes. */
+export interface GcOptions extends DelOptions {
+  /**
+   * The network's attachments that are to stay. Left out, the runtime does not
+   * say: then every cached attachment is deleted, and the plugins are not told
+   * of any list.
+   */
+  readonly validAttachments?: readonly ValidAttachment[] | undefined;
+}
+
+/**
+ * Runs DEL for the network's cached attachments that are not to stay, then GC
+ * of each plugin in order. Nothing stops it: failures are collected. Unlike the
+ * Go library it says so if the cache cannot be read.
+ *
+ * Source: containernetworking/cni libcni/api.go `GCNetworkList`.
+ *
+ * @throws The only failure, or an AggregateError of several
+ */
+export async function collectGarbage(
+  tools: Tools,
+  list: NetworkConfList,
+  options: GcOptions,
+): Promise<void> {
+  if (list.disableGc) return;
+  const failures: unknown[] = [];
+  const attempt = attemptInto(failures);
+  const stale = await attempt(
+    `failed to list cached attachments of network ${JSON.stringify(list.name)}`,
+    () => listStale(tools, list, options),
+  );
+  for (const attachment of stale ?? []) {
+    await attempt(
+      `failed to delete stale attachment ${attachment.containerId} ${attachment.ifName}`,
+      () => delStale(tools, list, attachment, options),
+    );
+  }
+  for (const plugin of mayHaveVersion(list, GC_SINCE) ? list.plugins : []) {
+    await attempt(
+      `failed to GC plugin ${plugin.type}`,
+      () => gcPlugin(tools, list, plugin, options),
+    );
+  }
+  throwAll(failures, `${failures.length} failures of garbage collection`);
+}
+
+/** Makes what runs a step and collects its failure as the cause of a sentence. */
+function attemptInto(
+  failures: unknown[],
+): <T>(failed: string, step: () => MaybePromise<T>) => Promise<T | undefined> {
+  return async (failed, step) => {
+    try {
+      return await step();
+    } catch (cause) {
+      failures.push(new Error(failed, { cause }));
+      return undefined;
+    }
+  };
+}
+
+function listStale(
+  { cache }: Tools,
+  { name }: NetworkConfList,
+  { validAttachments = [] }: GcOptions,
+): CachedAttachment[] {
+  return cache.listAttachments().filter((cached) =>
+    cached.network === name &&
+    !validAttachments.some((valid) =>
+      valid.containerId === cached.containerId && valid.ifName === cached.ifName
+    )
+  );
+}
+
+async function delStale(
+  tools: Tools,
+  list: NetworkConfList,
+  cached: CachedAttachment,
+  options: DelOptions,
+): Promise<void> {
+  const { containerId, netns, ifName, cniArgs: args, capabilityArgs } = cached;
+  const conf = { containerId, netns, ifName, args, capabilityArgs };
+  await delFromNetwork(tools, list, conf, options);
+}
+
+async function gcPlugin(
+  tools: Tools,
+  list: NetworkConfList,
+  plugin: PluginConf,
+  { validAttachments, signal }: GcOptions,
+): Promise<void> {
+  await runPlugin(tools, {
+    command: "GC",
+    type: plugin.type,
+    stdin: buildRequest(list, plugin, {
+      gc: validAttachments && { validAttachments },
+    }),
+    signal,
+  });
+}

@@ -1,0 +1,185 @@
+/**
+ * Locks that keep operations on one container apart, and garbage collection
+ * from all others, between processes and within one.
+ *
+ * The specification forbids both at one time, and leaves it to the runtime to
+ * see to it. The locks are flock(2) on files in one folder, so that they end
+ * with the process that holds them, however it ends:
+ *
+ * - one file for each container that is locked, named by its ID, removed when
+ *   it is unlocked
+ * - `.all`: shared by all who have locked a container; exclusive during GC
+ * - `.gate`: who waits for GC keeps others from sharing `.all` anew, or it
+ *   might wait for ever
+ *
+ * What is in the files is for people only: the ID of the process that has the
+ * lock. Nothing else may be in the folder.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { checkContainerId } from "../args.ts";
+import { CniError, ErrorCode } from "../error.ts";
+import { DEFAULT_CACHE_DIR } from "./cache.ts";
+import { withIoFailure } from "./io_failure.ts";
+import { LockFile, type LockMode, readIfLocked } from "./lock_file.ts";
+import { type Patience, pollUntil, TurnQueues } from "./waiting.ts";
+
+/** When to give up waiting. */
+export interface LockOptions {
+  /** Never, if it is left out. */
+  readonly signal?: AbortSignal;
+}
+
+const ALL = ".all", GATE = ".gate";
+
+/**
+ * Returns where the locks of a runtime are: beside its cache, which the Go
+ * library does not look into.
+ */
+export function lockFolderOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
+  return join(cacheDir || DEFAULT_CACHE_DIR, "locks");
+}
+
+/**
+ * The locks of one runtime.
+ *
+ * They do not nest: who holds one and asks for another may wait for itself.
+ */
+export class AttachmentLocks {
+  readonly #folder: string;
+  readonly #queues = new TurnQueues();
+
+  /** @param folder Made when it is needed */
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /**
+   * Waits until nobody else is at work on a container, and no GC is under way.
+   * Within this process it is first come, first served.
+   *
+   * @returns The lock, held until disposal
+   * @throws {CniError} 3 or 4 if it is no container ID, 5 if the folder cannot
+   *   be used, 11 at the signal
+   */
+  async lockContainer(
+    containerId: string,
+    { signal }: LockOptions = {},
+  ): Promise<Disposable> {
+    checkContainerId(containerId);
+    const waitFor = (...names: string[]): Patience => ({
+      signal,
+      giveUp: () => this.#busy(`container "${containerId}"`, names, signal),
+    });
+    using stack = new DisposableStack();
+    const own = waitFor(containerId), gate = waitFor(GATE);
+    stack.use(await this.#queues.takeTurn(containerId, own));
+    // The container comes first: who waits for it must not keep GC waiting.
+    stack.use(await pollUntil(() => this.#tryContainer(containerId), own));
+    stack.use(await pollUntil(() => this.#tryShare(), gate));
+    return stack.move();
+  }
+
+  /**
+   * Waits until nobody is at work on any container, for GC. Those who ask for a
+   * container from now on wait until this lock ends.
+   *
+   * @returns The lock, held until disposal
+   * @throws {CniError} 5 if the folder cannot be used, 11 at the signal
+   */
+  async lockExclusively({ signal }: LockOptions = {}): Promise<Disposable> {
+    const waitFor = (listNames: () => string[]): Patience => ({
+      signal,
+      giveUp: () => this.#busy("all containers", listNames(), signal),
+    });
+    using stack = new DisposableStack();
+    const gate = waitFor(() => [GATE]);
+    const containers = waitFor(() => this.#listContainers());
+    stack.use(await this.#queues.takeTurn(GATE, gate));
+    stack.use(await pollUntil(() => this.#tryGate(), gate));
+    stack.use(await pollUntil(() => this.#tryAll(), containers));
+    this.#sweep();
+    return stack.move();
+  }
+
+  #tryContainer(containerId: string): Disposable | undefined {
+    const lock = this.#tryLock(containerId, { exclusive: true });
+    if (lock === undefined) return undefined;
+    sign(lock);
+    return { [Symbol.dispose]: () => lock.remove() };
+  }
+
+  /** Joins those who hold a container, unless GC is under way or waits. */
+  #tryShare(): Disposable | undefined {
+    using gate = this.#tryLock(GATE, { exclusive: false });
+    return gate && this.#tryLock(ALL, { exclusive: false });
+  }
+
+  #tryGate(): Disposable | undefined {
+    const lock = this.#tryLock(GATE, { exclusive: true });
+    if (lock !== undefined) sign(lock);
+    return lock;
+  }
+
+  #tryAll(): Disposable | undefined {
+    return this.#tryLock(ALL, { exclusive: true });
+  }
+
+  #tryLock(name: string, mode: LockMode): LockFile | undefined {
+    const path = join(this.#folder, name);
+    return withIoFailure(`lock "${path}"`, () => {
+      Deno.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      return LockFile.tryOpen(path, mode);
+    });
+  }
+
+  /** Removes the files of processes that were killed, as far as it can. */
+  #sweep(): void {
+    for (const name of this.#listContainers()) {
+      this.#tryLock(name, { exclusive: true })?.remove();
+    }
+  }
+
+  #listContainers(): string[] {
+    try {
+      return [...Deno.readDirSync(this.#folder)]
+        .map(({ name }) => name).filter((name) => !name.startsWith("."))
+        .sort();
+    } catch {
+      return []; // Whoever needs the folder will say what is wrong with it.
+    }
+  }
+
+  /** Makes the error that says who has what was waited for. */
+  #busy(
+    what: string,
+    names: readonly string[],
+    signal: AbortSignal | undefined,
+  ): CniError {
+    const holders = names.flatMap((name) => {
+      const processId = readIfLocked(join(this.#folder, name)).trim();
+      if (processId === "") return [];
+      const work = name === GATE ? "garbage collection" : `container "${name}"`;
+      return [`process ${processId} (${work})`];
+    });
+    return new CniError(
+      ErrorCode.TryAgainLater,
+      `Cannot lock ${what}: ` +
+        (holders.length === 0
+          ? "it is in use"
+          : `held by ${holders.join(", ")}`),
+      { cause: signal?.reason },
+    );
+  }
+}
+
+/** Writes who has a lock; it is no less locked if there is no space for that. */
+function sign(lock: LockFile): void {
+  try {
+    lock.write(new TextEncoder().encode(`${Deno.pid}\n`));
+  } catch {
+    // Nobody will be told who has it.
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * Which lock an operation holds, and when it goes on without.
+ *
+ * @module
+ */
+
+import { checkContainerId } from "../args.ts";
+import { describeError, ErrorCode, toCniError } from "../error.ts";
+import type { OperationOptions } from "./operation.ts";
+import type { RuntimeConf } from "./runtime_conf.ts";
+import type { Tools } from "./tools.ts";
+
+/**
+ * Waits until no other operation on the container is under way, and no GC. What
+ * is no container ID needs no lock: the operation will refuse it.
+ *
+ * @throws {CniError} 5 If the lock cannot be made, 11 at the signal
+ */
+export async function lockContainer(
+  { locks }: Tools,
+  { containerId }: RuntimeConf,
+  { signal }: OperationOptions,
+): Promise<Disposable | undefined> {
+  if (!isContainerId(containerId)) return undefined;
+  return await locks?.lockContainer(containerId, signal ? { signal } : {});
+}
+
+function isContainerId(containerId: string): boolean {
+  try {
+    checkContainerId(containerId);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Does the same if a lock can be made: on a disk that is full or read-only a
+ * container must be detachable all the same.
+ *
+ * @throws {CniError} 11 at the signal
+ */
+export async function tryLockContainer(
+  tools: Tools,
+  conf: RuntimeConf,
+  options: OperationOptions,
+): Promise<Disposable | undefined> {
+  try {
+    return await lockContainer(tools, conf, options);
+  } catch (error) {
+    if (toCniError(error).code !== ErrorCode.IoFailure) throw error;
+    tools.log.warn("Going on without a lock", {
+      containerId: conf.containerId,
+      error: describeError(error),
+    });
+    return undefined;
+  }
+}
+
+/**
+ * Waits until no operation on any container is under way.
+ *
+ * @throws {CniError} 5 If the lock cannot be made, 11 at the signal
+ */
+export async function lockExclusively(
+  { locks }: Tools,
+  { signal }: OperationOptions,
+): Promise<Disposable | undefined> {
+  return await locks?.lockExclusively(signal ? { signal } : {});
+}

@@ -1,0 +1,136 @@
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { toCniError } from "../error.ts";
+import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
+import type { NetworkRuntime } from "./api.ts";
+import { AttachmentLocks, lockFolderOf } from "./lock.ts";
+
+/** Long enough for any answer, far too short for a wait that never ends. */
+const SHORT_MS = 300;
+
+function runtimeOf(
+  host: RecordingPlugins,
+  locks: AttachmentLocks,
+): NetworkRuntime {
+  return host.runtime({ locks });
+}
+
+function locksOf(host: RecordingPlugins): AttachmentLocks {
+  return new AttachmentLocks(lockFolderOf(host.cacheDir));
+}
+
+Deno.test("NetworkRuntime holds the container's lock during ADD, CHECK and DEL", async (t) => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  const list = host.list(["a"]);
+  const runtime = runtimeOf(host, locksOf(host));
+  const rows: [
+    name: string,
+    run: (signal?: AbortSignal) => Promise<unknown>,
+  ][] = [
+    [
+      "ADD",
+      (signal) =>
+        runtime.addNetworkList(list, host.conf(), signal && { signal }),
+    ],
+    [
+      "CHECK",
+      (signal) =>
+        runtime.checkNetworkList(list, host.conf(), signal && { signal }),
+    ],
+    [
+      "DEL",
+      (signal) =>
+        runtime.delNetworkList(list, host.conf(), signal && { signal }),
+    ],
+    [
+      "ADD or undo",
+      (signal) =>
+        runtime.addNetworkListOrUndo(list, host.conf(), signal && { signal }),
+    ],
+    ["GC", (signal) => runtime.gcNetworkList(list, signal && { signal })],
+  ];
+  for (const [name, run] of rows) {
+    await t.step(`${name} waits`, async () => {
+      const before = host.calls.length;
+      using _held = await locksOf(host).lockContainer("c1");
+      const error = await assertRejects(() =>
+        run(AbortSignal.timeout(SHORT_MS))
+      );
+      assertEquals(toCniError(error).code, 11);
+      assertEquals(host.calls.length, before);
+    });
+    await t.step(`${name} gives the lock back`, async () => {
+      await run();
+      using _free = await locksOf(host).lockExclusively({
+        signal: AbortSignal.timeout(SHORT_MS),
+      });
+    });
+  }
+});
+
+Deno.test("NetworkRuntime lets other containers and STATUS by", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  const list = host.list(["a"]);
+  const runtime = runtimeOf(host, locksOf(host));
+  using _held = await locksOf(host).lockContainer("c1");
+  const signal = AbortSignal.timeout(5000);
+  await runtime.addNetworkList(list, host.conf({ containerId: "c2" }), {
+    signal,
+  });
+  await runtime.statusNetworkList(list, { signal });
+  assertEquals(host.story, ["a ADD", "a STATUS"]);
+});
+
+Deno.test("NetworkRuntime runs the DELs of GC under the one lock of that", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  const list = host.list(["a"]);
+  const runtime = runtimeOf(host, locksOf(host));
+  await runtime.addNetworkList(list, host.conf());
+  await runtime.gcNetworkList(list, { signal: AbortSignal.timeout(10_000) });
+  assertEquals(host.story, ["a ADD", "a DEL", "a GC"]);
+});
+
+Deno.test("NetworkRuntime undoes under the lock of ADD", async () => {
+  using host = new RecordingPlugins();
+  host.add("a", { ADD: "exit 1" });
+  const runtime = runtimeOf(host, locksOf(host));
+  await assertRejects(
+    () => runtime.addNetworkListOrUndo(host.list(["a"]), host.conf()),
+  );
+  assertEquals(host.story, ["a ADD", "a DEL"]);
+});
+
+Deno.test("NetworkRuntime detaches and checks although no lock can be made, and does nothing else", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  const list = host.list(["a"]);
+  const unusable = `${host.folder.path}/a/locks`;
+  const runtime = runtimeOf(host, new AttachmentLocks(unusable));
+  await runtime.delNetworkList(list, host.conf());
+  await runtime.checkNetworkList(list, host.conf());
+  assertStringIncludes(host.logged, "Going on without a lock");
+  for (
+    const run of [
+      (): Promise<unknown> => runtime.addNetworkList(list, host.conf()),
+      (): Promise<unknown> => runtime.gcNetworkList(list),
+    ]
+  ) assertEquals(toCniError(await assertRejects(run)).code, 5);
+  assertEquals(host.story, ["a DEL", "a CHECK"]);
+});
+
+Deno.test("NetworkRuntime refuses what is no container ID as it does without locks", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  const conf = host.conf({ containerId: "../c" });
+  const messages: string[] = [];
+  for (const runtime of [host.runtime(), runtimeOf(host, locksOf(host))]) {
+    const error = await assertRejects(() =>
+      runtime.addNetworkList(host.list(["a"]), conf)
+    );
+    messages.push(`${error}`);
+  }
+  assertEquals(messages[0], messages[1]);
+  assertEquals(host.story, []);
+});

@@ -1,0 +1,92 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError, describeError, toCniError } from "../error.ts";
+import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
+import { decodePluginConf } from "./conf.ts";
+import {
+  hasVersion,
+  mayHaveVersion,
+  pluginFailure,
+  runPlugin,
+} from "./operation.ts";
+import { createTools } from "./tools.ts";
+
+Deno.test("runPlugin() gives a plugin the attachment, or none", async () => {
+  using host = new RecordingPlugins();
+  host.add("a", { STATUS: "env | grep ^CNI_ >&2; echo $OTHER >&2" });
+  const other = `${host.folder.path}/other`;
+  const tools = createTools({
+    pluginDirs: [other, host.folder.path],
+    env: { PATH: Deno.env.get("PATH") ?? "", OTHER: "x", CNI_IFNAME: "old" },
+    onStderr: (text) => void (host.logged += text),
+  });
+  const stdin = new TextEncoder().encode("{}");
+  const path = `${other}:${host.folder.path}`;
+  const conf = host.conf({ args: [["A", "1"], ["B", "2"]] });
+  await runPlugin(tools, { command: "ADD", type: "a", stdin, conf });
+  assertEquals(host.calls, [{
+    type: "a",
+    command: "ADD",
+    containerId: "c1",
+    netns: "/run/netns/c1",
+    ifName: "eth0",
+    args: "A=1;B=2",
+    path,
+    stdin: {},
+  }]);
+  await runPlugin(tools, { command: "STATUS", type: "a", stdin });
+  assertEquals(host.logged.trim().split("\n").sort(), [
+    "CNI_ARGS=",
+    "CNI_COMMAND=STATUS",
+    "CNI_CONTAINERID=",
+    "CNI_IFNAME=",
+    "CNI_NETNS=",
+    `CNI_PATH=${path}`,
+    "x",
+  ]);
+});
+
+Deno.test("pluginFailure() says which plugin failed and keeps its error", async (t) => {
+  const rows: [
+    name: string,
+    document: { type: string; name?: string },
+    string,
+  ][] = [
+    ["type", { type: "a" }, 'plugin type="a" failed (add): later'],
+    [
+      "type and name",
+      { type: "a", name: "n" },
+      'plugin type="a" name="n" failed (add): later',
+    ],
+  ];
+  for (const [name, document, text] of rows) {
+    await t.step(name, () => {
+      const cause = new CniError(11, "later");
+      const error = pluginFailure(
+        decodePluginConf({ ...document }),
+        "add",
+        cause,
+      );
+      assertEquals(describeError(error), text);
+      assertEquals(toCniError(error).code, 11);
+    });
+  }
+});
+
+Deno.test("hasVersion() and mayHaveVersion() differ on what is no version", async (t) => {
+  const rows: [version: string, expected: boolean | undefined][] = [
+    ["0.4.0", true],
+    ["1.1.0", true],
+    ["0.3.1", false],
+    ["", false],
+    ["broken", undefined],
+    ["1.0.0-rc1", undefined],
+  ];
+  for (const [cniVersion, expected] of rows) {
+    await t.step(JSON.stringify(cniVersion), () => {
+      assertEquals(mayHaveVersion({ cniVersion }, "0.4.0"), expected ?? false);
+      const ask = (): boolean => hasVersion({ cniVersion }, "0.4.0");
+      if (expected !== undefined) assertEquals(ask(), expected);
+      else assertEquals(assertThrows(ask, CniError).code, 6);
+    });
+  }
+});

@@ -1,0 +1,72 @@
+/**
+ * Writing a file so that it is there whole or not at all, whatever crashes.
+ *
+ * @module
+ */
+
+import { dirname, join } from "@std/path/posix";
+import { LockFile } from "./lock_file.ts";
+
+/**
+ * Where a file is until it is complete: beside the others, for a rename must
+ * not leave the file system; in a folder of its own, for the Go library reads
+ * all files that it finds, and skips folders.
+ */
+const UNFINISHED = ".unfinished";
+
+/** How often a file is begun again whose folder another writer has removed. */
+const TRIES = 100;
+
+/**
+ * Writes a file in place of an older one, or not at all. Folders are made as
+ * needed.
+ *
+ * @throws {Deno.errors.PermissionDenied} If it may not be written, and whatever
+ *   else the file system has against it
+ */
+export function replaceFile(path: string, bytes: Uint8Array): void {
+  const folder = join(dirname(path), UNFINISHED);
+  // Closed last: the lock on it keeps other writers away.
+  using unfinished = openUnfinished(folder);
+  try {
+    unfinished.write(bytes);
+    // The content must be on disk before the name is, or a crash leaves the
+    // name without it.
+    unfinished.file.syncDataSync();
+    Deno.renameSync(unfinished.path, path);
+  } catch (error) {
+    removeQuietly(unfinished.path);
+    throw error;
+  } finally {
+    removeQuietly(folder);
+  }
+}
+
+/**
+ * Opens the first file in the folder that nobody writes. One that was left by
+ * a crash is used again, so that there are never more of them than there were
+ * writers at one time.
+ */
+function openUnfinished(folder: string): LockFile {
+  let tries = TRIES;
+  for (let number = 0;; number++) {
+    Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
+    try {
+      const path = join(folder, String(number));
+      const file = LockFile.tryOpen(path, { exclusive: true });
+      if (file !== undefined) return file;
+    } catch (error) {
+      const isFolderGone = error instanceof Deno.errors.NotFound;
+      if (!isFolderGone || tries-- === 0) throw error;
+    }
+  }
+}
+
+/** Removes a file, or a folder if nothing is in it. */
+function removeQuietly(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch {
+    // It is in use, or gone, or the error that is reported is the one before.
+  }
+}

@@ -1,0 +1,122 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { join } from "@std/path/posix";
+import { importFlags } from "../../scripts/net.ts";
+import { replaceFile } from "./replace_file.ts";
+
+/** A folder to write in. */
+class Folder implements Disposable {
+  readonly path: string = Deno.makeTempDirSync({ prefix: "cni-replace-" });
+  readonly file: string = join(this.path, "file");
+
+  /** Writes the file. */
+  write(content: string): void {
+    replaceFile(this.file, new TextEncoder().encode(content));
+  }
+
+  read(): string {
+    return Deno.readTextFileSync(this.file);
+  }
+
+  /** Lists the folder, and what it has in folders. */
+  list(folder: string = this.path): string[] {
+    return [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) =>
+      isDirectory ? this.list(join(folder, name)) : [join(folder, name)]
+    ).map((path) => path.replace(`${this.path}/`, "")).sort();
+  }
+
+  /** Puts a file where unfinished ones are, as a crash would leave it. */
+  plantUnfinished(slot: string, content: string): Deno.FsFile {
+    const folder = join(this.path, ".unfinished");
+    Deno.mkdirSync(folder, { recursive: true });
+    const path = join(folder, slot);
+    Deno.writeTextFileSync(path, content);
+    return Deno.openSync(path);
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.path, { recursive: true });
+  }
+}
+
+Deno.test("replaceFile() writes the file and leaves nothing beside it", () => {
+  using folder = new Folder();
+  folder.write("first, and longer");
+  folder.write("second");
+  assertEquals(folder.read(), "second");
+  assertEquals([...Deno.readDirSync(folder.path)].length, 1);
+});
+
+Deno.test("replaceFile() makes the folders, for their owner alone", () => {
+  using folder = new Folder();
+  const path = join(folder.path, "a/b/file");
+  replaceFile(path, new Uint8Array([1, 2]));
+  assertEquals(Deno.readFileSync(path), new Uint8Array([1, 2]));
+  const modes = ["a", "a/b", "a/b/file"].map((name) =>
+    (Deno.statSync(join(folder.path, name)).mode ?? 0) & 0o777
+  );
+  assertEquals(modes, [0o700, 0o700, 0o600]);
+});
+
+Deno.test("replaceFile() uses what a crash has left", () => {
+  using folder = new Folder();
+  folder.plantUnfinished("0", "half of something that was longer").close();
+  folder.write("whole");
+  assertEquals(folder.read(), "whole");
+  assertEquals(folder.list(), ["file"]);
+});
+
+Deno.test("replaceFile() leaves alone what another process writes", () => {
+  using folder = new Folder();
+  using other = folder.plantUnfinished("0", "being written");
+  other.lockSync(true);
+  folder.write("whole");
+  assertEquals(folder.list(), [".unfinished/0", "file"]);
+  const path = join(folder.path, ".unfinished/0");
+  assertEquals(Deno.readTextFileSync(path), "being written");
+});
+
+Deno.test("replaceFile() leaves the old file where it fails", async (t) => {
+  await t.step("a file that cannot be written to", () => {
+    using folder = new Folder();
+    folder.write("old");
+    Deno.mkdirSync(join(folder.path, ".unfinished"));
+    Deno.symlinkSync("/dev/full", join(folder.path, ".unfinished/0"));
+    assertThrows(() => folder.write("new"), Error);
+    assertEquals([folder.read(), folder.list()], ["old", ["file"]]);
+  });
+  await t.step("a folder of that name", () => {
+    using folder = new Folder();
+    Deno.mkdirSync(join(folder.file, "in-the-way"), { recursive: true });
+    assertThrows(() => folder.write("new"), Error);
+    assertEquals([...Deno.readDirSync(folder.path)].length, 1);
+  });
+});
+
+/** Starts a process that writes one file after the other, all to one name. */
+async function spawnWriter(path: string, text: string): Promise<Deno.Command> {
+  const module = new URL("replace_file.ts", import.meta.url);
+  const script = `import { replaceFile } from "${module}";
+    const bytes = new TextEncoder().encode("${text}".repeat(10_000));
+    for (let i = 0; i < 100; i++) replaceFile("${path}", bytes);`;
+  return new Deno.Command(Deno.execPath(), {
+    args: ["eval", ...(await importFlags()), script],
+    cwd: new URL("../..", import.meta.url),
+  });
+}
+
+Deno.test("replaceFile() shows a whole file at any time, with several writers", async () => {
+  using folder = new Folder();
+  folder.write("0".repeat(10_000));
+  let done = 0;
+  const writers = ["1", "2", "3"].map(async (text) => {
+    const { success } = await (await spawnWriter(folder.file, text)).output();
+    assertEquals(success, true);
+    done++;
+  });
+  while (done < writers.length) {
+    const seen = await Deno.readTextFile(folder.file);
+    assertEquals(seen, (seen[0] ?? "none").repeat(10_000));
+  }
+  await Promise.all(writers);
+  assertEquals(folder.list(), ["file"]);
+});

@@ -1,0 +1,42 @@
+/**
+ * STATUS: whether a network's plugins could serve ADD.
+ *
+ * @module
+ */
+
+import {
+  mayHaveVersion,
+  type Network,
+  type OperationOptions,
+  runPlugin,
+} from "./operation.ts";
+import { buildRequest } from "./request.ts";
+import type { Tools } from "./tools.ts";
+
+/** The first version of a configuration that has STATUS. */
+const STATUS_SINCE = "1.1.0";
+
+/**
+ * Runs STATUS of each plugin in order. A configuration before 1.1.0 has no
+ * STATUS, which says nothing against it.
+ *
+ * Source: containernetworking/cni libcni/api.go `GetStatusNetworkList`.
+ *
+ * @throws {CniError} What the first plugin throws that is not ready: 50, or 51
+ *   if containers that are attached already may suffer
+ */
+export async function checkStatus(
+  tools: Tools,
+  network: Network,
+  { signal }: OperationOptions,
+): Promise<void> {
+  if (!mayHaveVersion(network, STATUS_SINCE)) return;
+  for (const plugin of network.plugins) {
+    await runPlugin(tools, {
+      command: "STATUS",
+      type: plugin.type,
+      stdin: buildRequest(network, plugin, {}),
+      signal,
+    });
+  }
+}

@@ -1,0 +1,21 @@
+import { assertEquals, assertStrictEquals } from "@std/assert";
+import { execInvoker } from "../invoke/exec.ts";
+import { createTools } from "./tools.ts";
+
+Deno.test("createTools() runs plugins as processes from this thread's namespace by default", () => {
+  const tools = createTools({ pluginDirs: [], env: {} });
+  assertStrictEquals(tools.invoker, execInvoker);
+  assertEquals(tools.hostNetns, "/proc/thread-self/ns/net");
+  assertEquals(tools.locks, undefined);
+});
+
+Deno.test("createTools() logs where plugins log", () => {
+  let logged = "";
+  const { log } = createTools({
+    pluginDirs: [],
+    env: {},
+    onStderr: (text) => void (logged += text),
+  });
+  log.warn("Going on");
+  assertEquals(logged, 'level=warn component=libcni msg="Going on"\n');
+});

@@ -1,0 +1,90 @@
+/**
+ * Validation: whether a network's plugins are there and serve its version.
+ *
+ * @module
+ */
+
+import { CniError, describeError, ErrorCode, toCniError } from "../error.ts";
+import { askForVersions, type VersionInfo } from "../invoke/version_probe.ts";
+import { DEFAULT_VERSION } from "../version.ts";
+import type { PluginConf } from "./conf.ts";
+import type { Network, OperationOptions } from "./operation.ts";
+import type { Tools } from "./tools.ts";
+
+/**
+ * Asks a plugin for the versions that it serves.
+ *
+ * @throws {CniError} The plugin's own, or why it could not be asked
+ */
+export async function probePlugin(
+  tools: Tools,
+  type: string,
+  { signal }: OperationOptions,
+): Promise<VersionInfo> {
+  const { env, pluginDirs, invoker, hostNetns, onStderr } = tools;
+  return await askForVersions(
+    env,
+    pluginDirs.join(":"),
+    (question) =>
+      invoker.invoke({ type, ...question, hostNetns, onStderr, signal }),
+  );
+}
+
+/**
+ * Checks that every plugin of a network is there and serves its version.
+ *
+ * Source: containernetworking/cni libcni/api.go `ValidateNetworkList`.
+ *
+ * @returns The capabilities that the plugins want, each once
+ * @throws {CniError} With all failures in one text, `[first second]`, and the
+ *   code of the first that has a telling one
+ */
+export async function validateNetwork(
+  tools: Tools,
+  { cniVersion, plugins }: Network,
+  options: OperationOptions,
+): Promise<string[]> {
+  const failures: unknown[] = [];
+  for (const { type } of plugins) {
+    try {
+      await validatePlugin(tools, type, cniVersion, options);
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw joinFailures(failures);
+  return listCapabilities(plugins);
+}
+
+function joinFailures(failures: readonly unknown[]): CniError {
+  const { code } = toCniError(new AggregateError(failures));
+  return new CniError(code, `[${failures.map(describeError).join(" ")}]`);
+}
+
+/**
+ * Checks that a plugin is there and serves a version.
+ *
+ * @throws {CniError} If not
+ */
+export async function validatePlugin(
+  tools: Tools,
+  type: string,
+  cniVersion: string,
+  options: OperationOptions,
+): Promise<void> {
+  const { supportedVersions } = await probePlugin(tools, type, options);
+  const version = cniVersion || DEFAULT_VERSION;
+  if (supportedVersions.includes(version)) return;
+  throw new CniError(
+    ErrorCode.IncompatibleVersion,
+    `plugin ${type} does not support config version ${JSON.stringify(version)}`,
+  );
+}
+
+/** Lists what plugins want of the runtime, each once, in order. */
+export function listCapabilities(plugins: readonly PluginConf[]): string[] {
+  const wanted = plugins.flatMap(({ capabilities }) =>
+    Object.keys(capabilities).filter((key) => capabilities[key])
+  );
+  return [...new Set(wanted)];
+}

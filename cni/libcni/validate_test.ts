@@ -1,0 +1,57 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { CniError } from "../error.ts";
+import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
+import { listCapabilities } from "./validate.ts";
+
+const SERVES = (versions: string): string =>
+  `echo '{"cniVersion":"1.1.0","supportedVersions":${versions}}'`;
+
+Deno.test("listCapabilities() lists what is wanted, each once", () => {
+  using host = new RecordingPlugins();
+  const { plugins } = host.list([
+    { type: "a", capabilities: { mac: true, ips: false } },
+    { type: "b", capabilities: { ips: true, mac: true } },
+    "c",
+  ]);
+  assertEquals(listCapabilities(plugins), ["mac", "ips"]);
+});
+
+Deno.test("validateNetworkList() collects all failures in one text", async () => {
+  using host = new RecordingPlugins();
+  host.add("a", { VERSION: SERVES('["1.0.0"]') });
+  host.add("c", { VERSION: SERVES('["1.1.0"]') });
+  const error = await assertRejects(
+    () => host.runtime().validateNetworkList(host.list(["a", "b", "c"])),
+    CniError,
+  );
+  assertEquals(
+    error.message,
+    '[plugin a does not support config version "1.1.0" ' +
+      `failed to find plugin "b" in path [${host.folder.path}]]`,
+  );
+  assertEquals(error.code, 1);
+});
+
+Deno.test("validateNetworkList() compares versions to the letter, and none is 0.1.0", async (t) => {
+  const rows: [cniVersion: string, isServed: boolean][] = [
+    ["", true],
+    ["0.1.0", true],
+    ["0.1", false],
+    ["0.2.0", false],
+  ];
+  for (const [cniVersion, isServed] of rows) {
+    await t.step(JSON.stringify(cniVersion), async () => {
+      using host = new RecordingPlugins();
+      host.add("a", { VERSION: SERVES('["0.1.0"]') });
+      const list = host.list(["a"], { cniVersion });
+      const run = (): Promise<string[]> =>
+        host.runtime().validateNetworkList(list);
+      if (isServed) assertEquals(await run(), []);
+      else {await assertRejects(
+          run,
+          CniError,
+          "does not support config version",
+        );}
+    });
+  }
+});

@@ -1,0 +1,93 @@
+/**
+ * Waiting for what other processes, and others in this one, are at.
+ *
+ * @module
+ */
+
+/** How long to wait, and what to say then. */
+export interface Patience {
+  /** Ends the wait; undefined for never. */
+  readonly signal: AbortSignal | undefined;
+  /** Makes the error that the wait ends with. */
+  readonly giveUp: () => Error;
+}
+
+/** The first and the longest pause between two attempts. */
+const FIRST_PAUSE_MS = 1, LONGEST_PAUSE_MS = 50;
+
+/**
+ * Makes attempts until one succeeds, with a pause in between that grows to a
+ * twentieth of a second. The event loop goes on meanwhile.
+ *
+ * @throws What `giveUp` makes, at the signal; and whatever `attempt` throws
+ */
+export async function pollUntil<T>(
+  attempt: () => T | undefined,
+  patience: Patience,
+): Promise<T> {
+  for (let pauseMs = FIRST_PAUSE_MS;; pauseMs *= 2) {
+    throwIfEnded(patience);
+    const outcome = attempt();
+    if (outcome !== undefined) return outcome;
+    await pause(Math.min(pauseMs, LONGEST_PAUSE_MS), patience);
+  }
+}
+
+/** Queues of those who want the same thing, one for each name. */
+export class TurnQueues {
+  /** What ends when the last in the queue is done. */
+  readonly #tails = new Map<string, Promise<void>>();
+
+  /**
+   * Waits until all who came before are done.
+   *
+   * @returns The turn, which ends with its disposal
+   * @throws What `giveUp` makes, at the signal
+   */
+  async takeTurn(name: string, patience: Patience): Promise<Disposable> {
+    const before = this.#tails.get(name);
+    const { promise: done, resolve: leave } = Promise.withResolvers<void>();
+    // Who gives up leaves, and those behind still wait for those before.
+    const tail = before?.then(() => done) ?? done;
+    this.#tails.set(name, tail);
+    tail.then(() => this.#forget(name, tail));
+    try {
+      await untilSignal(before, patience);
+      throwIfEnded(patience);
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    return { [Symbol.dispose]: leave };
+  }
+
+  #forget(name: string, tail: Promise<void>): void {
+    if (this.#tails.get(name) === tail) this.#tails.delete(name);
+  }
+}
+
+function throwIfEnded({ signal, giveUp }: Patience): void {
+  if (signal?.aborted) throw giveUp();
+}
+
+/** Waits for a time, or until the signal. */
+async function pause(ms: number, patience: Patience): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  await untilSignal(promise, patience);
+  clearTimeout(timer);
+}
+
+/** Waits for a promise, or until the signal. */
+async function untilSignal(
+  promise: Promise<void> | undefined,
+  { signal }: Patience,
+): Promise<void> {
+  if (promise === undefined || signal === undefined) return await promise;
+  const { promise: ended, resolve } = Promise.withResolvers<void>();
+  const end = (): void => resolve();
+  signal.addEventListener("abort", end);
+  if (signal.aborted) end();
+  await Promise.race([promise, ended]);
+  signal.removeEventListener("abort", end);
+}

@@ -1,0 +1,84 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { type Patience, pollUntil, TurnQueues } from "./waiting.ts";
+
+/** Waits for ever. */
+const PATIENT: Patience = { signal: undefined, giveUp: () => new Error() };
+
+/** Waits until the signal. */
+function until(signal: AbortSignal): Patience {
+  return { signal, giveUp: () => new RangeError("gave up") };
+}
+
+Deno.test("pollUntil() answers the first success", async (t) => {
+  for (const failures of [0, 1, 4]) {
+    await t.step(`after ${failures} failures`, async () => {
+      let attempts = 0;
+      const attempt = (): number | undefined =>
+        attempts++ < failures ? undefined : attempts;
+      assertEquals(await pollUntil(attempt, PATIENT), failures + 1);
+    });
+  }
+});
+
+Deno.test("pollUntil() lets the event loop go on", async () => {
+  let isDone = false;
+  const polling = pollUntil(() => isDone || undefined, PATIENT);
+  await Deno.stat("/");
+  isDone = true;
+  assertEquals(await polling, true);
+});
+
+Deno.test("pollUntil() gives up at the signal", async (t) => {
+  await t.step("which was there before", async () => {
+    let attempts = 0;
+    await assertRejects(
+      () => pollUntil(() => void attempts++, until(AbortSignal.abort())),
+      RangeError,
+    );
+    assertEquals(attempts, 0);
+  });
+  await t.step("which comes during a pause", async () => {
+    await assertRejects(
+      () => pollUntil(() => undefined, until(AbortSignal.timeout(5))),
+      RangeError,
+    );
+  });
+  await t.step("and passes on what an attempt throws", async () => {
+    const attempt = (): never => {
+      throw new TypeError("no");
+    };
+    await assertRejects(() => pollUntil(attempt, PATIENT), TypeError);
+  });
+});
+
+Deno.test("TurnQueues.takeTurn() keeps names apart", async () => {
+  const queues = new TurnQueues();
+  using _one = await queues.takeTurn("one", PATIENT);
+  using _other = await queues.takeTurn("other", PATIENT);
+});
+
+Deno.test("TurnQueues.takeTurn() gives turns in the order they were asked for", async () => {
+  const queues = new TurnQueues();
+  const controller = new AbortController();
+  const order: string[] = [];
+  const take = async (name: string, patience = PATIENT): Promise<void> => {
+    using _turn = await queues.takeTurn("queue", patience);
+    order.push(`${name} begins`);
+    await Deno.stat("/");
+    order.push(`${name} ends`);
+  };
+  const first = take("first");
+  const impatient = take("impatient", until(controller.signal));
+  const last = take("last");
+  controller.abort();
+  await assertRejects(() => impatient, RangeError);
+  await Promise.all([first, last]);
+  assertEquals(order, [
+    "first begins",
+    "first ends",
+    "last begins",
+    "last ends",
+  ]);
+  await take("again");
+  assertEquals(order.at(-1), "again ends");
+});

@@ -1,0 +1,181 @@
+/**
+ * Which addresses an attachment gets, by all that may say so.
+ *
+ * @module
+ */
+
+import { loadArgs } from "../../cni/args.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Call } from "../../cni/plugin.ts";
+import { isAtLeast } from "../../cni/version.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { AddressError, Ip } from "../../net/ip.ts";
+import type { StaticConfig } from "./schema.ts";
+
+/** An address that an attachment gets. */
+export interface StaticAddress {
+  readonly address: Cidr;
+  /** Undefined for none. */
+  readonly gateway: Ip | undefined;
+  /**
+   * Whether the gateway was not given for the address, but found for its
+   * subnet. Results of the Go plugin lack it then.
+   */
+  readonly isGatewayFound?: boolean;
+}
+
+/**
+ * Lists the addresses of an attachment: those of `runtimeConfig`, else those of
+ * `args`, else those of `addresses` and CNI_ARGS together.
+ *
+ * A list that is not used is read all the same, unless it is `addresses`.
+ *
+ * Source: containernetworking/plugins plugins/ipam/static/main.go
+ * `LoadIPAMConfig`.
+ *
+ * @throws {CniError} 7 if the configuration lacks `ipam`, has an address that
+ *   is none, or more than its version has room for; 4 if CNI_ARGS is wrong
+ */
+export function addressesOf(
+  { config, args, cniVersion }: Pick<
+    Call<StaticConfig>,
+    "config" | "args" | "cniVersion"
+  >,
+): StaticAddress[] {
+  const { ipam, runtimeConfig } = config;
+  if (ipam === undefined) throw invalid("IPAM config missing 'ipam' key");
+  const fromCniArgs = readCniArgs(args.args);
+  const requested = [config.args?.cni?.ips, runtimeConfig?.ips]
+    .map((ips) => (ips ?? []).map(parseRequested))
+    .findLast((ips) => ips.length > 0);
+  const addresses = requested === undefined
+    ? mergeCniArgs((ipam.addresses ?? []).map(parseConfigured), fromCniArgs)
+    : requested.map((address) => withKnownGateway(address, config));
+  checkOnePerFamily(addresses, cniVersion);
+  return addresses;
+}
+
+type ConfiguredAddress = NonNullable<
+  NonNullable<StaticConfig["ipam"]>["addresses"]
+>[number];
+
+function parseConfigured(
+  { address: text, gateway }: ConfiguredAddress,
+): StaticAddress {
+  const address = parseCidr(text);
+  if (address !== undefined) return { address, gateway };
+  throw invalid(
+    `the 'address' field is expected to be in CIDR notation, got: '${text}'`,
+  );
+}
+
+function parseRequested(text: string): Cidr {
+  const address = parseCidr(text);
+  if (address !== undefined) return address;
+  throw invalid(
+    `an entry in the 'ips' field is NOT in CIDR notation, got: '${text}'`,
+  );
+}
+
+/** What CNI_ARGS says of addresses. */
+interface CniArgsAddresses {
+  readonly addresses: readonly Cidr[];
+  /** Each is meant for the addresses in whose subnet it is. */
+  readonly gateways: readonly Ip[];
+}
+
+function readCniArgs(text: string): CniArgsAddresses {
+  const { IP: ips, GATEWAY: gateways } = loadArgs(text, {
+    IP: splitList,
+    GATEWAY: splitList,
+  });
+  return {
+    addresses: (ips ?? []).map(parseIpArg),
+    gateways: (gateways ?? []).map(parseGatewayArg),
+  };
+}
+
+function splitList(text: string): string[] {
+  return text.split(",");
+}
+
+function parseIpArg(item: string): Cidr {
+  const text = item.trim();
+  const address = parseCidr(text);
+  if (address !== undefined) return address;
+  throw invalidArg(
+    `the 'ip' field is expected to be in CIDR notation, got: '${text}'`,
+  );
+}
+
+function parseGatewayArg(item: string): Ip {
+  const gateway = unlessInvalid(() => Ip.parse(item.trim()));
+  if (gateway !== undefined) return gateway;
+  throw invalidArg(`invalid gateway address: ${item}`);
+}
+
+/** Adds the addresses of CNI_ARGS, and its gateways where there is none. */
+function mergeCniArgs(
+  configured: readonly StaticAddress[],
+  { addresses, gateways }: CniArgsAddresses,
+): StaticAddress[] {
+  const findGateway = (address: Cidr): Ip | undefined =>
+    gateways.findLast((gateway) => address.contains(gateway));
+  return [
+    ...configured.map((own): StaticAddress =>
+      own.gateway !== undefined ? own : {
+        ...own,
+        gateway: findGateway(own.address),
+        isGatewayFound: true,
+      }
+    ),
+    ...addresses.map((address) => ({ address, gateway: findGateway(address) })),
+  ];
+}
+
+/** Finds the gateway of an address's subnet in `addresses`, which it replaces. */
+function withKnownGateway(
+  address: Cidr,
+  { ipam }: StaticConfig,
+): StaticAddress {
+  const known = (ipam?.addresses ?? []).find((configured) =>
+    configured.gateway !== undefined &&
+    parseCidr(configured.address)?.contains(address.ip)
+  );
+  return { address, gateway: known?.gateway, isGatewayFound: true };
+}
+
+/** Results before 0.3.0 have room for one address of each family. */
+function checkOnePerFamily(
+  addresses: readonly StaticAddress[],
+  cniVersion: string,
+): void {
+  if (isAtLeast(cniVersion, "0.3.0")) return;
+  const families = addresses.map(({ address }) => address.family);
+  if (new Set(families).size < families.length) {
+    throw invalid(
+      `CNI version ${cniVersion} does not support more than 1 address per family`,
+    );
+  }
+}
+
+function parseCidr(text: string): Cidr | undefined {
+  return unlessInvalid(() => Cidr.parse(text));
+}
+
+function unlessInvalid<T>(parse: () => T): T | undefined {
+  try {
+    return parse();
+  } catch (error) {
+    if (error instanceof AddressError) return undefined;
+    throw error;
+  }
+}
+
+function invalid(message: string): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message);
+}
+
+function invalidArg(message: string): CniError {
+  return new CniError(ErrorCode.InvalidEnvironment, message);
+}

@@ -1,0 +1,4 @@
+import { runMain } from "../../cni/skel.ts";
+import { staticIpam } from "./plugin.ts";
+
+runMain(staticIpam);

@@ -1,0 +1,88 @@
+/**
+ * static: the addresses that the configuration or the runtime names.
+ *
+ * ```json
+ * {
+ *   "ipam": {
+ *     "type": "static",
+ *     "addresses": [
+ *       { "address": "10.10.0.1/24", "gateway": "10.10.0.254" },
+ *       { "address": "2001:db8:1::1/64", "gateway": "2001:db8:1::ff" }
+ *     ],
+ *     "routes": [{ "dst": "0.0.0.0/0" }, { "dst": "::/0" }],
+ *     "dns": { "nameservers": ["10.10.0.53"] }
+ *   }
+ * }
+ * ```
+ *
+ * It answers what it was told and keeps no account: that no two attachments get
+ * one address is up to who names them. So there is nothing for DEL and GC to do.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { emptyDns, type IpConfig, type Result } from "../../cni/result.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { addressesOf, type StaticAddress } from "./config.ts";
+import type { StaticConfig } from "./schema.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/ipam/static/main.go. */
+export const staticIpam: Plugin<StaticConfig> = definePlugin({
+  name: "static",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./schema.ts")).staticSchema(),
+
+  add(call): Result {
+    const ips = addressesOf(call)
+      .map(({ address, gateway }): IpConfig => ({ address, gateway }));
+    const { routes = [], dns = emptyDns() } = call.config.ipam ?? {};
+    return { interfaces: [], ips, routes, dns };
+  },
+
+  check(call): void {
+    const expected = addressesOf(call);
+    if (call.prevResult === undefined) {
+      throw new CniError(
+        ErrorCode.InvalidNetworkConfig,
+        "Required prevResult missing",
+      );
+    }
+    const { ips } = call.prevResult;
+    for (const address of expected) checkAddress(address, ips, call);
+  },
+
+  status(call): void {
+    // A runtime names addresses and CNI_ARGS with each ADD, and not with this.
+    addressesOf({ ...call, args: { ...call.args, args: "" } });
+  },
+});
+
+/**
+ * Looks for an address among those that the attachment has. Its prefix length
+ * is the interface's affair.
+ *
+ * @throws {CniError} 999 if it is not there, or with another gateway
+ */
+function checkAddress(
+  { address: { ip }, gateway, isGatewayFound }: StaticAddress,
+  ips: readonly IpConfig[],
+  { args: { ifName } }: Call,
+): void {
+  const found = ips.find(({ address }) => address.ip.equals(ip));
+  const fail = (details: string): CniError =>
+    new CniError(
+      ErrorCode.Internal,
+      `static: Failed to match addr ${ip} on interface ${ifName}`,
+      { details },
+    );
+  if (found === undefined) throw fail("prevResult has no such address");
+  // The Go plugin may have answered the ADD, and that would not have found it.
+  const mayLackGateway = isGatewayFound && found.gateway === undefined;
+  if (gateway === undefined || mayLackGateway) return;
+  if (found.gateway?.equals(gateway)) return;
+  throw fail(
+    `its gateway is ${gateway}, and in prevResult ${found.gateway ?? "none"}`,
+  );
+}

@@ -1,0 +1,43 @@
+/**
+ * The schema of static's configuration.
+ *
+ * Addresses stay texts here: a list that another one replaces is not looked at,
+ * and each source has an error of its own.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import {
+  dnsSchema,
+  netConf,
+  once,
+  optional,
+  optionalIpSchema,
+  routeSchema,
+} from "../../cni/types.ts";
+
+/** Builds the schema of the whole network configuration. */
+export const staticSchema = once(() => {
+  const ips = optional(z.array(z.string()));
+  const address = z.looseObject({
+    address: z._default(z.string(), ""),
+    gateway: optionalIpSchema(),
+  });
+  return netConf({
+    ipam: optional(z.looseObject({
+      type: optional(z.string()),
+      addresses: optional(z.array(address)),
+      routes: optional(z.array(routeSchema())),
+      dns: optional(dnsSchema()),
+    })),
+    args: optional(z.looseObject({
+      cni: optional(z.looseObject({ ips })),
+    })),
+    runtimeConfig: optional(z.looseObject({ ips })),
+  });
+});
+
+/** The decoded configuration. */
+export type StaticConfig = SchemaOutput<ReturnType<typeof staticSchema>>;

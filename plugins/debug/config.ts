@@ -1,0 +1,28 @@
+/**
+ * The configuration of debug.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { netConf, once, optional } from "../../cni/types.ts";
+
+/** Builds the schema of the network configuration. */
+export const debugSchema = once(() => {
+  // A program and its arguments.
+  const hook = z.array(z.string()).check(z.minLength(1));
+  const hooks = optional(z.array(hook));
+  return netConf({
+    /** Path of the file to which every call is added. */
+    cniOutput: optional(z.string()),
+    addHooks: hooks,
+    delHooks: hooks,
+    checkHooks: hooks,
+    /** How long one hook may take. */
+    hookTimeoutSeconds: optional(z.number().check(z.positive())),
+  });
+});
+
+/** The decoded configuration. */
+export type DebugConfig = SchemaOutput<ReturnType<typeof debugSchema>>;

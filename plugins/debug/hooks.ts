@@ -1,0 +1,107 @@
+/**
+ * Running a user's programs inside the sandbox.
+ *
+ * @module
+ */
+
+import { CniError, describeError } from "../../cni/error.ts";
+import { type Ending, runToEnd } from "../../cni/invoke/child.ts";
+import { deadline } from "../../cni/invoke/deadline.ts";
+import type { Call } from "../../cni/plugin.ts";
+import { inNetns, type NetNs, StrandedThreadError } from "../../ffi/netns.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { findSandbox } from "../_shared/sandbox.ts";
+import type { DebugConfig } from "./config.ts";
+
+/** A program and its arguments. */
+export type Hook = readonly string[];
+
+/** How long a hook may take unless the configuration says: well below what runtimes grant. */
+export const DEFAULT_TIMEOUT_SECONDS = 30;
+
+/**
+ * Runs hooks one after the other in the sandbox's namespace. One that fails is
+ * logged and keeps nothing from going on; without a namespace none is run.
+ */
+export async function runHooks(
+  hooks: readonly Hook[],
+  call: Call<DebugConfig>,
+): Promise<void> {
+  using sandbox = findOpenSandbox(call);
+  if (sandbox === undefined) return;
+  for (const hook of hooks) {
+    const problem = await findProblem(hook, sandbox.netns, call);
+    if (problem === undefined) continue;
+    call.log.warn("A hook failed", { hook: JSON.stringify(hook), ...problem });
+  }
+}
+
+function findOpenSandbox(call: Call<DebugConfig>): Rtnl | undefined {
+  try {
+    return findSandbox(call);
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    call.log.warn("The hooks are left out", { error: describeError(error) });
+    return undefined;
+  }
+}
+
+/** What is logged of a hook that failed. */
+interface Problem {
+  readonly error: string;
+  readonly stderr?: string;
+}
+
+/** Runs a hook. What it prints to stdout is dropped. */
+async function findProblem(
+  hook: Hook,
+  netns: NetNs,
+  call: Call<DebugConfig>,
+): Promise<Problem | undefined> {
+  const seconds = call.config.hookTimeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS;
+  let ending: Ending;
+  try {
+    const child = spawn(hook, netns, call);
+    ending = await runToEnd(child, new Uint8Array(), deadline(seconds * 1000));
+  } catch (error) {
+    // A thread that cannot leave the sandbox must not go on.
+    if (error instanceof StrandedThreadError) throw error;
+    return { error: describeError(error) };
+  }
+  if (ending.success) return undefined;
+  const error = ending.abort ? `no end after ${seconds} s` : ending.cause;
+  return { error, stderr: ending.stderr.trim() };
+}
+
+/**
+ * Starts a hook in a namespace. It is there before this returns, and is waited
+ * for from outside.
+ */
+function spawn(
+  [program = "", ...args]: Hook,
+  netns: NetNs,
+  call: Call,
+): Deno.ChildProcess {
+  const command = new Deno.Command(program, {
+    args,
+    env: environmentOf(call),
+    // The group that is killed when it takes too long.
+    detached: true,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  });
+  return inNetns(netns, () => command.spawn());
+}
+
+/** The variables of the call; the others are those of this process. */
+function environmentOf({ command, args }: Call): Record<string, string> {
+  return {
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: args.containerId,
+    CNI_NETNS: args.netns,
+    CNI_IFNAME: args.ifName,
+    CNI_ARGS: args.args,
+    CNI_PATH: args.path,
+  };
+}

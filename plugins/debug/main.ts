@@ -1,0 +1,4 @@
+import { runMain } from "../../cni/skel.ts";
+import { debug } from "./plugin.ts";
+
+runMain(debug);

@@ -1,0 +1,112 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../cni/error.ts";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { logCall, readScript, recordCall, writeCall } from "./debug_file.ts";
+
+const call = recordCall({
+  CNI_COMMAND: "ADD",
+  CNI_CONTAINERID: "c1",
+  CNI_NETNS_OVERRIDE: "TRUE",
+}, new TextEncoder().encode('{"é":1}'));
+
+Deno.test("recordCall() has every variable, absent ones empty, and stdin in base64", () => {
+  assertEquals(call, {
+    Command: "ADD",
+    CmdArgs: {
+      ContainerID: "c1",
+      Netns: "",
+      IfName: "",
+      Args: "",
+      Path: "",
+      NetnsOverride: "TRUE",
+      StdinData: "eyLDqSI6MX0=",
+    },
+  });
+});
+
+Deno.test("readScript() reads what the Go library writes", () => {
+  using folder = new PluginFolder();
+  const path = folder.addFile(
+    "debug",
+    '{"ReportResult":"{}","ReportError":"","ReportErrorCode":0,"ReportStderr":"",' +
+      '"ReportVersionSupport":null,"ExitWithCode":0,"Command":"","CmdArgs":' +
+      '{"ContainerID":"","Netns":"","IfName":"","Args":"","Path":"",' +
+      '"NetnsOverride":"","StdinData":null}}',
+  );
+  const { ReportResult, ReportVersionSupport, ExitWithCode } = readScript(path);
+  assertEquals([ReportResult, ReportVersionSupport, ExitWithCode], [
+    "{}",
+    undefined,
+    0,
+  ]);
+});
+
+Deno.test("readScript() refuses what is no debug file", async (t) => {
+  using folder = new PluginFolder();
+  const rows: [string, number][] = [
+    ["", 6],
+    ["{", 6],
+    ["[]", 7],
+    ['{"ReportErrorCode":-1}', 7],
+    ['{"ReportVersionSupport":"1.1.0"}', 7],
+    ['{"SleepSeconds":-1}', 7],
+  ];
+  for (const [content, code] of rows) {
+    await t.step(content, () => {
+      const path = folder.addFile("debug", content);
+      const error = assertThrows(() => readScript(path), CniError, path);
+      assertEquals(error.code, code);
+    });
+  }
+  await t.step("no file", () => {
+    const path = `${folder.path}/none`;
+    const error = assertThrows(() => readScript(path), CniError, path);
+    assertEquals(error.code, 5);
+  });
+});
+
+Deno.test("writeCall() replaces the call, keeps the script, and leaves no other file", () => {
+  using folder = new PluginFolder();
+  const path = folder.addFile("debug", '{"ReportResult":"{}","Other":1}');
+  for (const Command of ["ADD", "DEL"]) {
+    writeCall(path, readScript(path), { ...call, Command });
+  }
+  assertEquals(JSON.parse(Deno.readTextFileSync(path)), {
+    ReportResult: "{}",
+    Other: 1,
+    Command: "DEL",
+    CmdArgs: call.CmdArgs,
+  });
+  const names = [...Deno.readDirSync(folder.path)].map(({ name }) => name);
+  assertEquals(names, ["debug"]);
+});
+
+Deno.test("logCall() appends to a list", async (t) => {
+  using folder = new PluginFolder();
+  const rows: [string, string, number][] = [
+    ["an empty file", "", 1],
+    ["null", "null", 1],
+    ["an empty list", "[]", 1],
+    ["a list that is longer than the new one", `[1,${" ".repeat(2000)}2]`, 3],
+  ];
+  for (const [name, content, length] of rows) {
+    await t.step(name, () => {
+      const path = folder.addFile("log", content);
+      logCall(path, call);
+      const calls = JSON.parse(Deno.readTextFileSync(path));
+      assertEquals([calls.length, calls.at(-1)], [length, call]);
+    });
+  }
+});
+
+Deno.test("logCall() refuses what is no list, and leaves it", async (t) => {
+  using folder = new PluginFolder();
+  for (const [content, code] of [["{}", 7], ["[", 6]] as const) {
+    await t.step(content, () => {
+      const path = folder.addFile("log", content);
+      const error = assertThrows(() => logCall(path, call), CniError, path);
+      assertEquals(error.code, code);
+      assertEquals(Deno.readTextFileSync(path), content);
+    });
+  }
+});

@@ -1,0 +1,19 @@
+import { describeError } from "../../cni/error.ts";
+import { dispatch, printAndExit, processInput } from "../../cni/skel.ts";
+import { once } from "../../cni/types.ts";
+import { createNoop } from "./plugin.ts";
+
+/** Runs this process as noop. A mistake in the test's files crashes it, as it does the Go noop. */
+async function main(): Promise<void> {
+  const { stdin, ...others } = processInput();
+  const input = { ...others, stdin: once(stdin) };
+  try {
+    const noop = createNoop(input, printAndExit);
+    printAndExit(await dispatch(noop, input));
+  } catch (error) {
+    input.onStderr?.(`test setup error: ${describeError(error)}\n`);
+    Deno.exit(2);
+  }
+}
+
+main();

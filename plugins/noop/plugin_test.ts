@@ -1,0 +1,116 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import type { Environment } from "../../cni/args.ts";
+import { CniError } from "../../cni/error.ts";
+import { execInvoker } from "../../cni/invoke/exec.ts";
+import type {
+  DispatchInput,
+  DispatchOutput,
+} from "../../cni/invoke/invoker.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { readDebug, writeDebug } from "../../tests/_harness/noop.ts";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { createNoop, type Ending } from "./plugin.ts";
+
+const NETNS = "/proc/thread-self/ns/net";
+
+function inputOf(env: Environment, stdin: () => Uint8Array): DispatchInput {
+  return {
+    env: {
+      CNI_COMMAND: "DEL",
+      CNI_CONTAINERID: "c1",
+      CNI_IFNAME: "eth0",
+      CNI_PATH: "/bin",
+      ...env,
+    },
+    stdin,
+    invoker: execInvoker,
+    hostNetns: NETNS,
+  };
+}
+
+function configOf(more: object): () => Uint8Array {
+  const config = { name: "net1", cniVersion: "1.1.0", ...more };
+  return () => new TextEncoder().encode(JSON.stringify(config));
+}
+
+function unread(): never {
+  throw new Error("stdin was read");
+}
+
+/** Runs noop, which tells how it would end; undefined if it leaves that to dispatch. */
+async function run(
+  input: DispatchInput,
+): Promise<{ ending?: Ending; output: DispatchOutput }> {
+  const endings: Ending[] = [];
+  const noop = createNoop(input, (ending) => {
+    endings.push(ending);
+    throw new Error("the process ends here");
+  });
+  const output = await dispatch(noop, input);
+  const [ending] = endings;
+  return ending === undefined ? { output } : { ending, output };
+}
+
+Deno.test("createNoop() does not read the configuration if CNI_ARGS says enough", async (t) => {
+  using folder = new PluginFolder();
+  const path = `${folder.path}/debug`;
+  writeDebug(path, { ReportVersionSupport: ["9.8.7"] });
+  const rows: [string, Environment, string][] = [
+    ["no CNI_ARGS", {}, "0.-42.0"],
+    ["a debug file", { CNI_ARGS: `DEBUG=${path}` }, "9.8.7"],
+  ];
+  for (const [name, env, first] of rows) {
+    await t.step(name, async () => {
+      const { output } = await run(
+        inputOf({ CNI_COMMAND: "VERSION", ...env }, unread),
+      );
+      const [version] = JSON.parse(output.stdout).supportedVersions;
+      assertEquals(version, first);
+    });
+  }
+});
+
+Deno.test("createNoop() finds no debug file in an empty DEBUG", () => {
+  const input = inputOf(
+    { CNI_ARGS: "DEBUG=" },
+    configOf({ debugFile: "/no/such/file" }),
+  );
+  assertThrows(
+    () => createNoop(input, unread),
+    CniError,
+    'neither CNI_ARGS "DEBUG=" nor the configuration names one',
+  );
+});
+
+Deno.test("noop ends by itself with what it was told", async (t) => {
+  using folder = new PluginFolder();
+  const debugFile = `${folder.path}/debug`;
+  const rows: [number | undefined, number][] = [[undefined, 0], [3, 3], [
+    -1,
+    0,
+  ]];
+  for (const [ExitWithCode, exitCode] of rows) {
+    await t.step(`ExitWithCode ${ExitWithCode}`, async () => {
+      writeDebug(debugFile, { ReportResult: "text", ExitWithCode });
+      const { ending } = await run(inputOf({}, configOf({ debugFile })));
+      assertEquals(ending, { stdout: "text", exitCode });
+    });
+  }
+});
+
+Deno.test("noop refuses its own namespace as any plugin does, on DEL after all is recorded", async (t) => {
+  using folder = new PluginFolder();
+  const debugFile = `${folder.path}/debug`;
+  for (const [command, recorded] of [["ADD", undefined], ["DEL", "DEL"]]) {
+    await t.step(String(command), async () => {
+      writeDebug(debugFile, { ReportResult: "text" });
+      const env = { CNI_COMMAND: String(command), CNI_NETNS: NETNS };
+      const { ending, output } = await run(
+        inputOf(env, configOf({ debugFile })),
+      );
+      assertEquals(ending, undefined);
+      assertEquals(JSON.parse(output.stdout).code, 8);
+      assertEquals(readDebug(debugFile)?.Command, recorded);
+    });
+  }
+});

@@ -1,0 +1,218 @@
+/**
+ * Runs host-local, ours and Go's, on data folders that are gone afterwards.
+ *
+ * @module
+ */
+
+import { assertEquals } from "@std/assert";
+import { join } from "@std/path/posix";
+import type { Environment } from "../../cni/args.ts";
+import type { JsonObject } from "../../cni/json.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { indexPathOf } from "../../ipam/host_local/owner_index.ts";
+import { hostLocal } from "../../ipam/host_local/plugin.ts";
+import { importFlags } from "../../scripts/net.ts";
+
+/** How a call ended. */
+export interface Output {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** What was printed, decoded; undefined if that is nothing. */
+  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  readonly json: any;
+}
+
+/** Runs host-local once. */
+export type Run = (
+  command: string,
+  config: JsonObject,
+  env?: Environment,
+) => Promise<Output>;
+
+function environment(command: string, env: Environment): Environment {
+  return {
+    CNI_COMMAND: command,
+    CNI_CONTAINERID: "dummy",
+    CNI_NETNS: "/some/netns",
+    CNI_IFNAME: "eth0",
+    CNI_PATH: "/some/bin",
+    ...env,
+  };
+}
+
+/** Runs our plugin in this process; it needs no namespace, and no other plugin. */
+export async function runInProcess(
+  command: string,
+  config: JsonObject,
+  env: Environment = {},
+): Promise<Output> {
+  const output = await dispatch(hostLocal, {
+    env: environment(command, env),
+    stdin: () => encode(config),
+    invoker: {
+      invoke: () => Promise.reject(new Error("host-local runs no plugin")),
+    },
+    hostNetns: "/proc/thread-self/ns/net",
+  });
+  return { ...output, json: decode(output.stdout) };
+}
+
+/** Starts a plugin as a process, and hands it its configuration. */
+export async function spawn(
+  [program = "", ...args]: readonly string[],
+  command: string,
+  config: JsonObject,
+  env: Environment = {},
+): Promise<Deno.ChildProcess> {
+  const child = new Deno.Command(program, {
+    args,
+    env: environment(command, env),
+    cwd: new URL("../..", import.meta.url),
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(encode(config));
+  await writer.close();
+  return child;
+}
+
+/** Returns how to run a program as a process. */
+export function runAs(program: readonly string[]): Run {
+  return async (command, config, env) => {
+    const child = await spawn(program, command, config, env);
+    const { code, ...output } = await child.output();
+    const [stdout = "", stderr = ""] = [output.stdout, output.stderr]
+      .map((bytes) => new TextDecoder().decode(bytes));
+    return { exitCode: code, stdout, stderr, json: decode(stdout) };
+  };
+}
+
+/** Returns the command line of our plugin: the executable, if there is one. */
+export async function ownProgram(): Promise<string[]> {
+  const folder = Deno.env.get("CNI_BIN");
+  return folder ? [join(folder, "host-local")] : [
+    Deno.execPath(),
+    "run",
+    "--allow-all",
+    ...await importFlags(),
+    "ipam/host_local/main.ts",
+  ];
+}
+
+function encode(config: JsonObject): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(JSON.stringify(config));
+}
+
+function decode(stdout: string): Output["json"] {
+  return stdout === "" ? undefined : JSON.parse(stdout);
+}
+
+/** A data folder, and configurations whose leases are in it. */
+export class DataFolder implements Disposable {
+  /** Where it is. */
+  readonly path: string = Deno.makeTempDirSync({ prefix: "host-local-" });
+
+  /** Makes a configuration of the network `mynet`. */
+  config(ipam: JsonObject, others: JsonObject = {}): JsonObject {
+    return {
+      cniVersion: "1.1.0",
+      name: "mynet",
+      type: "ptp",
+      ipam: { type: "host-local", dataDir: this.path, ...ipam },
+      ...others,
+    };
+  }
+
+  /** Returns the folder of a network. */
+  folderOf(network = "mynet"): string {
+    return join(this.path, network);
+  }
+
+  /**
+   * Writes a file beside the networks' folders.
+   *
+   * @returns Its path
+   */
+  write(name: string, content: string): string {
+    const path = join(this.path, name);
+    Deno.writeTextFileSync(path, content);
+    return path;
+  }
+
+  /** Makes leases, or whatever else may be in a network's folder. */
+  plant(files: Readonly<Record<string, string>>, network = "mynet"): void {
+    Deno.mkdirSync(this.folderOf(network), { recursive: true });
+    for (const [name, content] of Object.entries(files)) {
+      this.write(`${network}/${name}`, content);
+    }
+  }
+
+  /** Puts a folder that is not empty where a file would be written. */
+  obstruct(name: string): void {
+    const path = join(this.folderOf(), name, "in-the-way");
+    Deno.mkdirSync(path, { recursive: true });
+  }
+
+  /** Reads a network's files. */
+  read(network = "mynet"): Record<string, string> {
+    const folder = this.folderOf(network);
+    const files = [...Deno.readDirSync(folder)].filter(({ isFile }) => isFile);
+    return Object.fromEntries(files.map(({ name }) => [
+      name,
+      Deno.readTextFileSync(join(folder, name)),
+    ]));
+  }
+
+  /** Reads a network's leases, and its other files not. */
+  leases(network = "mynet"): Record<string, string> {
+    const isLease = ([name]: [string, string]): boolean =>
+      /^[\da-f]*[.:]/.test(name);
+    return Object.fromEntries(
+      Object.entries(this.read(network)).filter(isLease),
+    );
+  }
+
+  /** Lists what is beside the networks' folders, and these. */
+  list(): string[] {
+    return [...Deno.readDirSync(this.path)].map(({ name }) => name);
+  }
+
+  /** Removes everything, and what the plugin remembers of it elsewhere. */
+  [Symbol.dispose](): void {
+    for (const name of this.list()) {
+      removeIfThere(indexPathOf(this.folderOf(name)));
+    }
+    removeIfThere(this.path);
+  }
+}
+
+function removeIfThere(path: string): void {
+  try {
+    Deno.removeSync(path, { recursive: true });
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+/** Asserts that a call succeeded and had nothing to say on stderr. */
+export function assertSuccess({ exitCode, stdout, stderr }: Output): void {
+  assertEquals({ exitCode, stderr }, { exitCode: 0, stderr: "" }, stdout);
+}
+
+/** Asserts that a call failed with this code and message. */
+export function assertFailure(
+  { json, exitCode }: Output,
+  code: number,
+  msg: string,
+): void {
+  assertEquals([json?.code, json?.msg, exitCode], [code, msg, 1]);
+}
+
+/** Returns the addresses of a result of 0.3.0 or later. */
+export function addressesOf(output: Output): string[] {
+  assertSuccess(output);
+  return output.json.ips.map(({ address }: JsonObject) => address);
+}

@@ -1,0 +1,199 @@
+/**
+ * A runtime whose plugins are all noop, each with a debug file of its own, for
+ * the conformance rows of libcni.
+ *
+ * @module
+ */
+
+import { assertRejects } from "@std/assert";
+import { describeError } from "../../cni/error.ts";
+import type { JsonObject } from "../../cni/json.ts";
+import { NetworkRuntime } from "../../cni/libcni/api.ts";
+import {
+  type NetworkConf,
+  type NetworkConfList,
+  parseNetworkConf,
+  parseNetworkConfList,
+} from "../../cni/libcni/conf.ts";
+import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
+import type { Row } from "./conformance.ts";
+import {
+  type Debug,
+  installNoop,
+  type NoopCall,
+  readCommandLog,
+  readDebug,
+  writeCommandLog,
+  writeDebug,
+} from "./noop.ts";
+import { PluginFolder } from "./plugin_folder.ts";
+
+/** Keys of a configuration. */
+export type Keys = Readonly<Record<string, unknown>>;
+
+/** The name of the network, whatever its form. */
+export const NETWORK = "apitest";
+
+/** A result that any version from 0.3.0 on can be read from. */
+export const RESULT: JsonObject = {
+  cniVersion: "1.0.0",
+  ips: [{ gateway: "10.1.2.1", address: "10.1.2.3/24" }],
+};
+
+/** noop in a folder, a cache, and a runtime for both. */
+export class NoopNetwork implements Disposable {
+  readonly folder: PluginFolder = new PluginFolder();
+  readonly cacheDir: string = `${this.folder.path}/cache`;
+  readonly commandLog: string = `${this.folder.path}/commands`;
+  readonly runtime: NetworkRuntime = new NetworkRuntime({
+    pluginDirs: [this.folder.path],
+    env: { PATH: Deno.env.get("PATH") ?? "" },
+    cacheDir: this.cacheDir,
+    onStderr: () => {},
+  });
+
+  constructor() {
+    installNoop(this.folder.path);
+    writeCommandLog(this.commandLog);
+  }
+
+  /** Path of the debug file of one of the plugins. */
+  debugFile(plugin = 0): string {
+    return `${this.folder.path}/debug${plugin}`;
+  }
+
+  /** Tells one of the plugins what to do. */
+  tell(debug: Debug, plugin = 0): void {
+    writeDebug(this.debugFile(plugin), debug);
+  }
+
+  /** The last call of one of the plugins, if there was any. */
+  call(plugin = 0): NoopCall | undefined {
+    return readDebug(this.debugFile(plugin));
+  }
+
+  /** All commands that any plugin got, in order. */
+  get commands(): string[] {
+    return readCommandLog(this.commandLog).map(({ Command }) => Command);
+  }
+
+  /** Makes a network of one plugin, which does what `debug` says. */
+  single(debug: Debug = {}, keys: Keys = {}): NetworkConf {
+    return parseNetworkConf(encodeText({
+      name: NETWORK,
+      cniVersion: "1.0.0",
+      ...this.plugin(debug),
+      capabilities: {
+        portMappings: true,
+        somethingElse: true,
+        noCapability: false,
+      },
+      ...keys,
+    }));
+  }
+
+  /** Makes a network of several plugins, which do what `debugs` says. */
+  list(debugs: readonly Debug[] = [{}], keys: Keys = {}): NetworkConfList {
+    const plugins = debugs.map((debug, index) => this.plugin(debug, index));
+    return this.listOf(plugins, keys);
+  }
+
+  /** Makes a network of given plugins. */
+  listOf(plugins: readonly Keys[], keys: Keys = {}): NetworkConfList {
+    return parseNetworkConfList(encodeText({
+      name: NETWORK,
+      cniVersion: "1.1.0",
+      ...keys,
+      plugins,
+    }));
+  }
+
+  /** Makes the configuration of one plugin, and its debug file. */
+  plugin(debug: Debug = {}, index = 0): Keys {
+    this.tell({ ReportResult: JSON.stringify(RESULT), ...debug }, index);
+    const { commandLog } = this;
+    return { type: "noop", debugFile: this.debugFile(index), commandLog };
+  }
+
+  /** Describes the attachment that the rows are about. */
+  conf(keys: Partial<RuntimeConf> = {}): RuntimeConf {
+    return {
+      containerId: "some-container-id",
+      netns: "/some/netns/path",
+      ifName: "eno0",
+      args: [["FOO", "BAR"]],
+      capabilityArgs: PORTS,
+      ...keys,
+    };
+  }
+
+  /** Path of the attachment's file in the cache. */
+  get cacheFile(): string {
+    return `${this.cacheDir}/results/${NETWORK}-some-container-id-eno0`;
+  }
+
+  /** Writes the attachment's file, in the format before there was a cache of more than results. */
+  writeCacheFile(content: unknown): void {
+    Deno.mkdirSync(`${this.cacheDir}/results`, { recursive: true });
+    const isText = typeof content === "string";
+    const text = isText ? content : JSON.stringify(content);
+    Deno.writeTextFileSync(this.cacheFile, text);
+  }
+
+  /** Says whether the attachment has a file in the cache. */
+  get isCached(): boolean {
+    try {
+      return Deno.statSync(this.cacheFile).isFile;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Names of all files in the cache, in order. */
+  get cachedNames(): string[] {
+    return [...Deno.readDirSync(`${this.cacheDir}/results`)]
+      .map(({ name }) => name).sort();
+  }
+
+  /** Makes a cache that cannot be written. */
+  spoilCache(): void {
+    Deno.mkdirSync(this.cacheDir, { recursive: true });
+    Deno.writeTextFileSync(`${this.cacheDir}/results`, "");
+  }
+
+  /** Removes everything. */
+  [Symbol.dispose](): void {
+    this.folder[Symbol.dispose]();
+  }
+}
+
+/** What the runtime offers; `otherStuff` no plugin wants. */
+export const PORTS = {
+  portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
+  somethingElse: ["foobar", "baz"],
+  noCapability: true,
+  otherStuff: [1],
+};
+
+/** What of it the plugins get. */
+export const RUNTIME_CONFIG = {
+  portMappings: PORTS.portMappings,
+  somethingElse: PORTS.somethingElse,
+};
+
+function encodeText(document: unknown): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(document));
+}
+
+/** Makes a row of a test that is given a runtime of its own. */
+export function row(test: (noop: NoopNetwork) => Promise<void> | void): Row {
+  return async () => {
+    using noop = new NoopNetwork();
+    await test(noop);
+  };
+}
+
+/** Awaits a failure and tells it as a user is told. */
+export async function failureOf(operation: Promise<unknown>): Promise<string> {
+  return describeError(await assertRejects(() => operation));
+}

@@ -1,0 +1,159 @@
+/**
+ * A throw-away node for the `cni` tool: a network namespace and a mount
+ * namespace of its own, in which the names of namespaces (/run/netns) and the
+ * attachment cache (/var/lib/cni) are nobody else's.
+ *
+ * ```ts ignore
+ * await using host = await ToolHost.create();
+ * host.addNetwork("pods", [{ type: "ptp", ipam: host.hostLocal("10.1.2.0/24") }]);
+ * const { code, stdout } = await host.cni("netns", "add", "blue");
+ * ```
+ *
+ * @module
+ */
+
+import { ROOT } from "../../scripts/compile/project.ts";
+import { importFlags } from "../../scripts/net.ts";
+import { PluginFolder } from "./plugin_folder.ts";
+
+const BIN = Deno.env.get("CNI_BIN") ?? "";
+const IMPORT_MAP = "--import-map=";
+
+/** Lives as long as its stdin: what it made ends with it. */
+const HOLDER =
+  "mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /var/lib && " +
+  "echo ready && cat";
+
+/** How a program ended. */
+export interface ToolEnded {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A node, its configurations and its plugins. */
+export class ToolHost implements AsyncDisposable {
+  readonly #holder: Deno.ChildProcess;
+  readonly #plugins = new PluginFolder();
+  readonly #command: readonly string[];
+  /** The folder with configurations. */
+  readonly confDir: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  /** Added to every run's environment, over what is always there. */
+  readonly env: Record<string, string> = {};
+
+  private constructor(
+    holder: Deno.ChildProcess,
+    command: readonly string[],
+  ) {
+    this.#holder = holder;
+    this.#command = command;
+    if (BIN !== "") return;
+    for (const type of ["host-local", "ptp"]) {
+      this.#plugins.addOwnExecutable(type);
+    }
+  }
+
+  /** Makes a node. The tool is the compiled one if `CNI_BIN` says where it is. */
+  static async create(): Promise<ToolHost> {
+    const holder = new Deno.Command("unshare", {
+      args: ["-n", "-m", "--propagation", "private", "sh", "-c", HOLDER],
+      stdin: "piped",
+      stdout: "piped",
+    }).spawn();
+    const reader = holder.stdout.getReader();
+    await reader.read();
+    await reader.cancel();
+    const command = BIN === "" ? await sourceCommand() : [`${BIN}/cni`];
+    return new ToolHost(holder, command);
+  }
+
+  /** CNI_PATH: our plugins, and those that were added. */
+  get path(): string {
+    return BIN === "" ? this.#plugins.path : `${BIN}:${this.#plugins.path}`;
+  }
+
+  /** Adds a plugin that is a shell script. */
+  addPlugin(type: string, script: string): string {
+    return this.#plugins.add(type, script);
+  }
+
+  /** Adds the configuration of a network; version 1.1.0 unless it says another. */
+  addNetwork(name: string, plugins: object[], more: object = {}): string {
+    const path = `${this.confDir}/${name}.conflist`;
+    const list = { cniVersion: "1.1.0", name, plugins, ...more };
+    Deno.writeTextFileSync(path, JSON.stringify(list));
+    return path;
+  }
+
+  /** Returns an IPAM configuration whose leases end with the node. */
+  hostLocal(...subnets: string[]): object {
+    const ranges = subnets.map((subnet) => [{ subnet }]);
+    return { type: "host-local", dataDir: "/run/leases", ranges };
+  }
+
+  /** Returns a command line of `cni`. */
+  command(...args: string[]): string[] {
+    return [...this.#command, ...args];
+  }
+
+  /** Runs `cni`. */
+  async cni(...args: string[]): Promise<ToolEnded> {
+    return await this.run(this.command(...args));
+  }
+
+  /** Runs the tool under the name of `cnitool`. */
+  async cnitool(...args: string[]): Promise<ToolEnded> {
+    return await this.run([
+      ...["bash", "-c", 'exec -a cnitool "$@"', "bash"],
+      ...this.command(...args),
+    ]);
+  }
+
+  /** Runs any program on the node, as its root. */
+  async run(command: readonly string[]): Promise<ToolEnded> {
+    const output = await this.#enter(command).output();
+    const decode = (bytes: Uint8Array): string =>
+      new TextDecoder().decode(bytes);
+    const [stdout, stderr] = [decode(output.stdout), decode(output.stderr)];
+    return { code: output.code, stdout, stderr };
+  }
+
+  /** Starts `cni`; its pid is its own. */
+  start(...args: string[]): Deno.ChildProcess {
+    return this.#enter(this.command(...args)).spawn();
+  }
+
+  #enter(command: readonly string[]): Deno.Command {
+    return new Deno.Command("nsenter", {
+      args: ["-t", `${this.#holder.pid}`, "-n", "-m", "--", ...command],
+      clearEnv: true,
+      env: {
+        PATH: Deno.env.get("PATH") ?? "",
+        HOME: Deno.env.get("HOME") ?? "/",
+        NETCONFPATH: this.confDir,
+        CNI_PATH: this.path,
+        ...this.env,
+      },
+      cwd: "/",
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+    });
+  }
+
+  /** Ends the node. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#holder.stdin.close();
+    await this.#holder.status;
+    this.#plugins[Symbol.dispose]();
+    Deno.removeSync(this.confDir, { recursive: true });
+  }
+}
+
+/** Returns what runs the tool from its sources, in any folder. */
+async function sourceCommand(): Promise<string[]> {
+  const flags = (await importFlags())
+    .map((flag) => flag.replace(IMPORT_MAP, IMPORT_MAP + ROOT));
+  const run = [Deno.execPath(), "run", "-A", "--no-check"];
+  return [...run, ...flags, `${ROOT}cli/main.ts`];
+}

@@ -1,0 +1,585 @@
+/**
+ * The `cni` tool on a node of its own: the compiled executable where `CNI_BIN`
+ * says where it is, else from its sources.
+ */
+
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import { requireRoot } from "./_harness/capabilities.ts";
+import { conformance } from "./_harness/conformance.ts";
+import { type ToolEnded, ToolHost } from "./_harness/tool_host.ts";
+
+const root = requireRoot("");
+const needsRoot = { ignore: root.ignore, suffix: root.name };
+
+/** Registers a test on a node of its own. */
+function onNode(
+  name: string,
+  test: (host: ToolHost, t: Deno.TestContext) => Promise<void>,
+): void {
+  Deno.test({
+    name: name + needsRoot.suffix,
+    ignore: needsRoot.ignore,
+    async fn(t) {
+      await using host = await ToolHost.create();
+      await test(host, t);
+    },
+  });
+}
+
+/** Makes a row of a conformance list that runs on a node of its own. */
+function row(test: (host: ToolHost) => Promise<void>): () => Promise<void> {
+  return async () => {
+    await using host = await ToolHost.create();
+    await test(host);
+  };
+}
+
+/** A plugin that shows what it was given, and answers with an address. */
+const SHOW = `env | grep ^CNI_ | sort >&2; cat >&2
+echo '{"cniVersion":"1.1.0","ips":[{"address":"10.9.8.7/24"}]}'`;
+const FAIL = `echo '{"code":7,"msg":"bad thing","details":"very"}'; exit 1`;
+/** Notes its calls, and never answers to ADD. */
+const HANG = `echo "$CNI_COMMAND" >> /run/calls
+[ "$CNI_COMMAND" != ADD ] || sleep 100`;
+
+/** Adds networks of one plugin each. */
+function addScripts(
+  host: ToolHost,
+  scripts: Readonly<Record<string, string>>,
+): void {
+  for (const [type, script] of Object.entries(scripts)) {
+    host.addPlugin(type, script);
+    host.addNetwork(type, [{ type, capabilities: { mac: true } }]);
+  }
+}
+
+const NETNS = "/var/run/netns/testing";
+const USAGE =
+  `cnitool: Add, check, remove, gc or status network interfaces from a network namespace
+  cnitool add    <net> <netns>
+  cnitool check  <net> <netns>
+  cnitool del    <net> <netns>
+  cnitool gc     <net> <netns>
+  cnitool status <net> <netns>
+`;
+
+/** A failure as cnitool shows it. */
+function failed(stderr: string): ToolEnded {
+  return { code: 1, stdout: "", stderr };
+}
+
+conformance("cnitool", {
+  "add prints the result, indented by 4, without a newline": row(
+    async (host) => {
+      addScripts(host, { show: SHOW });
+      const { code, stdout } = await host.cnitool("add", "show", NETNS);
+      assertEquals([code, stdout], [
+        0,
+        `{
+    "cniVersion": "1.1.0",
+    "ips": [
+        {
+            "address": "10.9.8.7/24"
+        }
+    ]
+}`,
+      ]);
+    },
+  ),
+  "add tells plugins what the environment says": row(async (host) => {
+    addScripts(host, { show: SHOW });
+    host.env["CNI_ARGS"] = "A=1;B=2";
+    host.env["CAP_ARGS"] = '{"mac":"00:11:22:33:44:55","other":1}';
+    const { stderr } = await host.cnitool("add", "show", NETNS, "extra");
+    assertStringIncludes(
+      stderr,
+      [
+        "CNI_ARGS=A=1;B=2",
+        "CNI_COMMAND=ADD",
+        "CNI_CONTAINERID=cnitool-77383ca0a0715733ca6f",
+        "CNI_IFNAME=eth0",
+        `CNI_NETNS=${NETNS}`,
+        `CNI_PATH=${host.path}`,
+      ].join("\n"),
+    );
+    assertStringIncludes(
+      stderr,
+      '"runtimeConfig":{"mac":"00:11:22:33:44:55"}',
+    );
+  }),
+  "a relative path of a namespace is made absolute": row(async (host) => {
+    addScripts(host, { show: SHOW });
+    const { stderr } = await host.cnitool("add", "show", "var/../x/./y/");
+    assertStringIncludes(stderr, "CNI_NETNS=/x/y\n");
+  }),
+  "-i wins over CNI_IFNAME, before and after the verb": row(async (host) => {
+    addScripts(host, { show: SHOW });
+    host.env["CNI_IFNAME"] = "net1";
+    const lines: [args: string[], ifName: string][] = [
+      [["del", "show", NETNS], "net1"],
+      [["del", "show", NETNS, "-i", "net2"], "net2"],
+      [["--ifname", "net3", "del", "show", NETNS], "net3"],
+    ];
+    for (const [args, ifName] of lines) {
+      const { stderr } = await host.cnitool(...args);
+      assertStringIncludes(stderr, `CNI_IFNAME=${ifName}\n`);
+    }
+  }),
+  "every verb needs a network and a namespace": row(async (host) => {
+    const verbs = ["add", "check", "del", "gc", "status"];
+    const lines = [[], ...verbs.flatMap((verb) => [[verb], [verb, "net"]])];
+    for (const args of lines) {
+      assertEquals(await host.cnitool(...args), failed(USAGE));
+    }
+  }),
+  "an unknown verb fails": row(async (host) => {
+    const { code, stdout } = await host.cnitool("frob", "net", NETNS);
+    assertEquals([code, stdout], [1, ""]);
+  }),
+  "check, del, gc and status print nothing": row(async (host) => {
+    addScripts(host, { quiet: "exit 0" });
+    for (const verb of ["check", "del", "gc", "status"]) {
+      const ended = await host.cnitool(verb, "quiet", NETNS);
+      assertEquals(ended, { code: 0, stdout: "", stderr: "" });
+    }
+  }),
+  "errors are the library's texts on stderr": row(async (host) => {
+    addScripts(host, { fail: FAIL });
+    host.addNetwork("gone", [{ type: "gone" }]);
+    const missing = `failed to find plugin "gone" in path [${
+      host.path.replace(":", " ")
+    }]\n`;
+    const lines: [verb: string, network: string, stderr: string][] = [
+      ["add", "fail", 'plugin type="fail" failed (add): bad thing; very\n'],
+      ["check", "fail", "bad thing; very\n"],
+      ["del", "fail", 'plugin type="fail" failed (delete): bad thing; very\n'],
+      ["gc", "fail", "failed to GC plugin fail: bad thing; very\n"],
+      ["status", "fail", "bad thing; very\n"],
+      ["add", "gone", `plugin type="gone" failed (add): ${missing}`],
+      ["status", "gone", missing],
+      [
+        "add",
+        "none",
+        `no net configuration with name "none" in ${host.confDir}\n`,
+      ],
+    ];
+    for (const [verb, network, stderr] of lines) {
+      assertEquals(await host.cnitool(verb, network, NETNS), failed(stderr));
+    }
+  }),
+  "a pair of CNI_ARGS without key or value is refused": row(async (host) => {
+    addScripts(host, { show: SHOW });
+    for (const pair of ["A", "A=", "=1", "A=b=c", ""]) {
+      host.env["CNI_ARGS"] = `X=1;${pair}`;
+      assertEquals(
+        await host.cnitool("add", "show", NETNS),
+        failed(`invalid CNI_ARGS pair "${pair}"\n`),
+      );
+    }
+  }),
+  "without configurations it says where it looked": row(async (host) => {
+    host.env["NETCONFPATH"] = "/nowhere";
+    assertEquals(
+      await host.cnitool("status", "net", NETNS),
+      failed("no net configurations found in /nowhere\n"),
+    );
+    host.env["NETCONFPATH"] = "";
+    const { stderr } = await host.cnitool("status", "any net", NETNS);
+    assertStringIncludes(stderr, " in /etc/cni/net.d\n");
+  }),
+  "CNI_PATH has no default": row(async (host) => {
+    addScripts(host, { show: SHOW });
+    host.env["CNI_PATH"] = "";
+    assertEquals(
+      await host.cnitool("status", "show", NETNS),
+      failed("no paths provided\n"),
+    );
+  }),
+  "a list is found before a bare plugin of the same name": row(
+    async (host) => {
+      addScripts(host, { show: SHOW, fail: FAIL });
+      const bare = '{"cniVersion":"1.1.0","name":"show","type":"fail"}';
+      Deno.writeTextFileSync(`${host.confDir}/00.conf`, bare);
+      assertEquals((await host.cnitool("status", "show", NETNS)).code, 0);
+    },
+  ),
+  "gc deletes every cached attachment and names no valid ones": row(
+    async (host) => {
+      addScripts(host, { show: SHOW });
+      await host.cnitool("add", "show", NETNS);
+      await host.cnitool("add", "show", "/other");
+      const { code, stderr } = await host.cnitool("gc", "show", NETNS);
+      assertEquals([code, stderr.split("CNI_COMMAND=DEL").length], [0, 3]);
+      assert(!stderr.includes("valid-attachments"), stderr);
+      const left = await host.run(["ls", "/var/lib/cni/results"]);
+      assertEquals(left.stdout, "");
+    },
+  ),
+}, needsRoot);
+
+/** A network of our own plugins. */
+function addPods(host: ToolHost): string {
+  const ipam = host.hostLocal("10.22.0.0/24", "fd00:22::/64");
+  return host.addNetwork("pods", [{ type: "ptp", ipam }]);
+}
+
+/** Runs the tool, which must succeed, and returns what it printed. */
+async function succeed(host: ToolHost, ...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await host.cni(...args);
+  assertEquals([code, stderr], [0, ""], args.join(" "));
+  return stdout;
+}
+
+onNode("cni attaches, shows, checks and detaches", async (host) => {
+  addPods(host);
+  await succeed(host, "netns", "add", "blue");
+  const result = JSON.parse(await succeed(host, "add", "pods", "blue"));
+  assertEquals(result.ips[0].address, "10.22.0.2/24");
+  assertEquals(result.interfaces[1].sandbox, "/var/run/netns/blue");
+  const inside = ["netns", "exec", "blue", "--", "ip", "-br", "addr"];
+  assertStringIncludes(await succeed(host, ...inside), "10.22.0.2/24");
+  for (const verb of ["check", "status"]) {
+    assertEquals(await succeed(host, verb, "pods", "blue"), "");
+  }
+  const [listed] = JSON.parse(await succeed(host, "list", "--json"));
+  const { since, containerID, ...attachment } = listed;
+  assertMatch(since, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+  assertMatch(containerID, /^cnitool-[0-9a-f]{20}$/);
+  assertEquals(attachment, {
+    network: "pods",
+    ifname: "eth0",
+    addresses: ["10.22.0.2/24", "fd00:22::2/64"],
+    netns: "/var/run/netns/blue",
+    netnsExists: true,
+  });
+  assertMatch(await succeed(host, "netns", "list"), /^blue .* pods\/eth0$/m);
+  await succeed(host, "del", "pods", "blue");
+  assertEquals(await host.run(["ls", "/run/leases/pods"]), {
+    code: 0,
+    stdout: "last_reserved_ip.0\nlast_reserved_ip.1\nlock\n",
+    stderr: "",
+  });
+  const links = await host.run(["ip", "-br", "link"]);
+  assertEquals(links.stdout.trim().split("\n").length, 1);
+});
+
+onNode("cni finds an attachment by any path of its namespace", async (host) => {
+  const config = addPods(host);
+  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "add", "pods", "/run/netns/blue", "-i", "net1");
+  await succeed(host, "check", config, "blue", "--ifname=net1");
+  await succeed(host, "del", "pods", "/run/../run/netns/blue", "-i", "net1");
+  assertEquals(
+    JSON.parse(await succeed(host, "del", "pods", "blue", "--json")),
+    {
+      network: "pods",
+      containerID: "cnitool-296747069b8a02dc4e2a",
+      ifname: "eth0",
+      netns: "/var/run/netns/blue",
+    },
+  );
+});
+
+onNode("cni add refuses what is attached, or is not there", async (host) => {
+  addPods(host);
+  host.addNetwork("more", [{
+    type: "ptp",
+    ipam: host.hostLocal("10.1.0.0/24"),
+  }]);
+  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "add", "pods", "blue");
+  const refusals: [args: string[], text: string][] = [
+    [["pods", "blue"], 'attached to "pods" as that already'],
+    [["pods", "/run/netns/blue"], 'attached to "pods" as that already'],
+    [["more", "blue"], 'attached to "pods" as that already'],
+    [["pods", "green"], 'there is no "/var/run/netns/green"'],
+    [["pods", "/etc/passwd"], '"/etc/passwd" is no network namespace'],
+    [["pods", ".."], "a name has 1 to 255 bytes and no slash"],
+    [["none", "blue"], 'no net configuration with name "none"'],
+    [["./none", "blue"], "error reading ./none"],
+  ];
+  for (const [args, text] of refusals) {
+    const { code, stdout, stderr } = await host.cni("add", ...args);
+    assertEquals([code, stdout], [1, ""]);
+    assertStringIncludes(stderr, text);
+    assertEquals(stderr.trimEnd().split("\n").length, 1, stderr);
+  }
+  await succeed(host, "check", "pods", "blue");
+});
+
+onNode("cni check and del are of what was attached", async (host) => {
+  addPods(host);
+  await succeed(host, "netns", "add", "blue");
+  const unknown = await host.cni("check", "pods", "blue", "--json");
+  assertEquals([unknown.code, JSON.parse(unknown.stdout)], [1, {
+    code: 3,
+    msg: 'Cannot check "/var/run/netns/blue": no attachment to "pods" as ' +
+      '"eth0" is known; see cni list',
+  }]);
+  await succeed(host, "add", "pods", "blue");
+  // Its configuration is gone, and the namespace too.
+  await Deno.remove(`${host.confDir}/pods.conflist`);
+  await host.run(["ip", "netns", "del", "blue"]);
+  assertMatch((await host.cni("list")).stdout, /\/blue +no /);
+  await succeed(host, "del", "pods", "blue");
+  assertEquals((await host.run(["ls", "/var/lib/cni/results"])).stdout, "");
+  const again = await host.cni("del", "pods", "blue");
+  assertStringIncludes(again.stderr, "no net configurations found in");
+});
+
+onNode("cni gc keeps what is named and removes all else", async (host) => {
+  addPods(host);
+  for (const name of ["blue", "green"]) {
+    await succeed(host, "netns", "add", name);
+    await succeed(host, "add", "pods", name);
+    await succeed(host, "add", "pods", name, "-i", "net1");
+  }
+  const list = async (): Promise<string[]> =>
+    JSON.parse(await succeed(host, "list", "--json"))
+      .map((row: { netns: string; ifname: string }) =>
+        `${row.netns.replace(/.*\//, "")}:${row.ifname}`
+      ).sort();
+  const refusals: [args: string[], text: string][] = [
+    [[], "say --all to remove every attachment to the network"],
+    [["--all", "blue"], "with --all no namespace stays"],
+    [["blu"], 'Cannot keep the attachments of "blu"'],
+  ];
+  for (const [args, text] of refusals) {
+    const { code, stderr } = await host.cni("gc", "pods", ...args);
+    assertEquals(code, 1);
+    assertStringIncludes(stderr, text);
+  }
+  assertEquals((await list()).length, 4);
+  const gone = await succeed(
+    host,
+    "gc",
+    "pods",
+    "/run/netns/blue",
+    "green:net1",
+  );
+  assertMatch(gone, /^deleted cnitool-\S+ eth0 in \/var\/run\/netns\/green\n$/);
+  assertEquals(await list(), ["blue:eth0", "blue:net1", "green:net1"]);
+  await succeed(host, "check", "pods", "green", "-i", "net1");
+  const all = await succeed(host, "gc", "pods", "--all", "--json");
+  assertEquals(JSON.parse(all).deleted.length, 3);
+  assertEquals(await list(), []);
+});
+
+onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
+  addPods(host);
+  host.addPlugin("hang", HANG);
+  host.addNetwork("hang", [
+    { type: "ptp", ipam: host.hostLocal("10.1.0.0/24") },
+    { type: "hang" },
+  ]);
+  await succeed(host, "netns", "add", "blue");
+  const leases = async (): Promise<string> =>
+    (await host.run(["sh", "-c", "cd /run/leases/hang && ls -d 10.*"])).stdout;
+  const args = ["add", "hang", "blue", "--timeout", "500ms"];
+  await t.step("when time is up", async () => {
+    const { code, stderr } = await host.cni(...args);
+    assertEquals(code, 1);
+    assertStringIncludes(stderr, 'plugin type="hang" failed (add): ');
+    assertStringIncludes(stderr, "the deadline has passed");
+    assertEquals(await leases(), "");
+  });
+  await t.step("as a document", async () => {
+    const { stdout } = await host.cni(...args, "--json");
+    assertEquals(JSON.parse(stdout).code, 999);
+  });
+  await t.step("not with --no-undo", async () => {
+    assertEquals((await host.cni(...args, "--no-undo")).code, 1);
+    assertEquals(await leases(), "10.1.0.4\n");
+    await succeed(host, "del", "hang", "blue");
+    assertEquals(await leases(), "");
+  });
+  const signals: [Deno.Signal, number][] = [["SIGINT", 130], ["SIGTERM", 143]];
+  for (const [signal, code] of signals) {
+    await t.step(`on ${signal}`, async () => {
+      await host.run(["rm", "/run/calls"]);
+      const child = host.start("add", "hang", "blue");
+      while ((await host.run(["cat", "/run/calls"])).stdout !== "ADD\n");
+      child.kill(signal);
+      const output = await child.output();
+      assertEquals(output.code, code);
+      const stderr = new TextDecoder().decode(output.stderr);
+      assertStringIncludes(stderr, `interrupted by ${signal}\n`);
+      const calls = await host.run(["cat", "/run/calls"]);
+      assertEquals(calls.stdout, "ADD\nDEL\n");
+      assertEquals(await leases(), "");
+    });
+  }
+});
+
+onNode("cni ends at once on a second signal", async (host) => {
+  addScripts(host, { hang: "sleep 100" });
+  await succeed(host, "netns", "add", "blue");
+  const child = host.start("add", "hang", "blue");
+  const reader = child.stderr.getReader();
+  const started = performance.now();
+  // The DEL that undoes the ADD hangs as well, for up to 30 s.
+  const interrupt = setInterval(() => child.kill("SIGINT"), 200);
+  await reader.read();
+  const { code } = await child.status;
+  clearInterval(interrupt);
+  await Promise.all([reader.cancel(), child.stdout.cancel()]);
+  assertEquals(code, 130);
+  assert(performance.now() - started < 20_000);
+});
+
+onNode("cni netns and ip netns see the same namespaces", async (host) => {
+  const ip = (...args: string[]): Promise<ToolEnded> =>
+    host.run(["ip", "netns", ...args]);
+  await succeed(host, "netns", "add", "blue");
+  await ip("add", "green");
+  const { stdout } = await ip("list");
+  assertEquals(stdout.trim().split("\n").sort(), ["blue", "green"]);
+  const named = JSON.parse(await succeed(host, "netns", "list", "--json"));
+  assertEquals(
+    named.map(({ name, isNetns }: Record<string, unknown>) => [name, isNetns]),
+    [["blue", true], ["green", true]],
+  );
+  assertEquals((await ip("exec", "blue", "true")).code, 0);
+  const modes = await host.run(["stat", "-c", "%a %U", "/run/netns/blue"]);
+  assertEquals(modes.stdout, "444 root\n");
+  // The last mount of the folder is the one that is seen.
+  const mounts = ["findmnt", "-no", "PROPAGATION", "/run/netns"];
+  const before = (await host.run(mounts)).stdout;
+  assertMatch(before, /shared\n$/);
+  await succeed(host, "netns", "add", "red");
+  await succeed(host, "netns", "del", "red");
+  assertEquals((await host.run(mounts)).stdout, before);
+  await succeed(host, "netns", "del", "green");
+  assertEquals((await ip("del", "blue")).code, 0);
+  assertEquals((await host.run(["ls", "/run/netns"])).stdout, "");
+});
+
+onNode("cni netns makes and deletes only namespaces", async (host) => {
+  await succeed(host, "netns", "add", "blue");
+  await host.run(["touch", "/run/netns/fake"]);
+  await host.run(["mkdir", "/run/netns/folder"]);
+  const refusals: [args: string[], text: string][] = [
+    [["add", "blue"], 'Cannot add network namespace "blue": it exists'],
+    [["add", "fake"], "is no network namespace; remove the file"],
+    [["add", "a/b"], "a name has 1 to 255 bytes and no slash"],
+    [["del", "fake"], "is no network namespace but a plain file"],
+    [["del", "folder"], "is no network namespace"],
+    [["del", "none"], 'there is no "/var/run/netns/none"'],
+    [["exec", "fake", "true"], "is no network namespace"],
+  ];
+  for (const [args, text] of refusals) {
+    const { code, stderr } = await host.cni("netns", ...args);
+    assertEquals(code, 1, args.join(" "));
+    assertStringIncludes(stderr, text);
+  }
+  const { stdout } = await host.run(["ls", "/run/netns"]);
+  assertEquals(stdout, "blue\nfake\nfolder\n");
+});
+
+onNode("cni netns del warns of attachments that are left", async (host) => {
+  addPods(host);
+  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "add", "pods", "blue");
+  const { code, stderr } = await host.cni("netns", "del", "blue");
+  assertEquals([code, stderr], [
+    0,
+    '"blue" is still attached to "pods" as "eth0": ' +
+    "run cni del pods /var/run/netns/blue --ifname eth0\n",
+  ]);
+});
+
+onNode("cni netns exec goes on as the other program", async (host, t) => {
+  await succeed(host, "netns", "add", "blue");
+  const exec = (...args: string[]): Promise<ToolEnded> =>
+    host.cni("netns", "exec", "blue", ...args);
+  const rows: [name: string, args: string[], want: Partial<ToolEnded>][] = [
+    ["its exit code", ["--", "sh", "-c", "exit 7"], { code: 7 }],
+    ["its end by a signal", ["sh", "-c", "kill -9 $$"], { code: 137 }],
+    ["flags that are not ours", ["printf", "%s", "--json", "--", "-h"], {
+      stdout: "--json---h",
+    }],
+    ["the namespace's own /sys", ["ls", "/sys/class/net"], { stdout: "lo\n" }],
+    ["a program that is not there", ["--", "nothere"], { code: 127 }],
+    ["a file that is no program", ["--", "/etc/passwd"], { code: 126 }],
+    ["no program", [], { code: 1 }],
+    [
+      "variables that Deno would heed",
+      ["sh", "-c", "echo $FORCE_COLOR $NODE_OPTIONS"],
+      { stdout: "1 --x\n" },
+    ],
+    // yes(1) would complain of a pipe that is closed.
+    ["SIGPIPE", ["sh", "-c", "yes | head -1"], { stdout: "y\n", stderr: "" }],
+  ];
+  host.env["FORCE_COLOR"] = "1";
+  host.env["NODE_OPTIONS"] = "--x";
+  for (const [name, args, want] of rows) {
+    await t.step(name, async () => {
+      const ended = await exec(...args);
+      assertEquals({ ...ended, ...want }, ended);
+    });
+  }
+  await t.step("its process", async () => {
+    const child = host.start(
+      "netns",
+      "exec",
+      "blue",
+      "--",
+      "sh",
+      "-c",
+      "echo $$",
+    );
+    const { stdout } = await child.output();
+    assertEquals(new TextDecoder().decode(stdout), `${child.pid}\n`);
+  });
+  await t.step("its limit of open files", async () => {
+    const limited = 'ulimit -Sn 321; "$@"; exit $?';
+    const command = host.command("netns", "exec", "blue");
+    const { stdout } = await host.run([
+      ...["sh", "-c", limited, "sh"],
+      ...command,
+      ...["sh", "-c", "ulimit -Sn"],
+    ]);
+    assertEquals(stdout, "321\n");
+  });
+  await t.step("files of /etc/netns", async () => {
+    const script = "cp -a /etc /run/etc && mount --bind /run/etc /etc && " +
+      "mkdir -p /etc/netns/blue && cd /etc/netns/blue && " +
+      "echo mine > hostname && touch not-in-etc";
+    assertEquals((await host.run(["sh", "-c", script])).code, 0);
+    const { stdout, stderr } = await exec("cat", "/etc/hostname");
+    assertEquals(stdout, "mine\n");
+    assertStringIncludes(stderr, 'to "/etc/not-in-etc": mount: ENOENT');
+  });
+});
+
+onNode("cni tells what is wrong with networks and plugins", async (host) => {
+  addPods(host);
+  host.addNetwork("late", [{ type: "none", ipam: { type: "nor-this" } }]);
+  Deno.writeTextFileSync(`${host.confDir}/zz.conflist`, "{");
+  Deno.writeTextFileSync(
+    `${host.confDir}/pods.conf`,
+    '{"cniVersion":"1.0.0","name":"pods","type":"ptp"}',
+  );
+  const networks = JSON.parse(await succeed(host, "networks", "--json"));
+  const problems = networks
+    .map(({ name, problems }: Record<string, unknown>) => [name, problems]);
+  const none = (type: string): string =>
+    `failed to find plugin "${type}" in path [${host.path.replace(":", " ")}]`;
+  assertEquals(problems.slice(0, 2), [
+    ["late", [none("none"), none("nor-this")]],
+    ["pods", []],
+  ]);
+  assertMatch(problems[2][1][0], /^error parsing configuration list: /);
+  assertEquals(problems[3], [
+    "pods",
+    [`not used: "pods" is in ${host.confDir}/pods.conflist`],
+  ]);
+  assertMatch(await succeed(host, "validate", "pods"), /^pods is valid: ptp\n/);
+  const invalid = await host.cni("validate", "late");
+  assertEquals([invalid.code, invalid.stderr], [1, `[${none("none")}]\n`]);
+});

@@ -1,0 +1,220 @@
+/**
+ * Which address host-local gives, asked by ADD: the rows AL of the conformance
+ * list.
+ *
+ * @module
+ */
+
+import { assertEquals } from "@std/assert";
+import type { JsonObject } from "../../cni/json.ts";
+import { conformance, type Row } from "../_harness/conformance.ts";
+import {
+  addressesOf,
+  assertFailure,
+  assertSuccess,
+  DataFolder,
+  type Output,
+  runInProcess as run,
+} from "../_harness/host_local.ts";
+
+/** A network whose containers are `c1`, `c2`… in the order of their ADDs. */
+class Network extends DataFolder {
+  readonly #config: JsonObject;
+  #containers = 0;
+
+  /**
+   * @param subnets The subnets of its only range set
+   * @param taken Addresses that somebody else has
+   * @param last The address that was handed out last, if any was
+   */
+  constructor(subnets: string, taken = "", last = "") {
+    super();
+    const set = subnets.split(" ").map((subnet) => ({ subnet }));
+    this.#config = this.config({ ranges: [set] });
+    this.plant(last === "" ? {} : { "last_reserved_ip.0": last });
+    for (const ip of taken.split(" ").filter(Boolean)) {
+      this.plant({ [ip]: "somebody\r\neth0" });
+    }
+  }
+
+  add(requested = ""): Promise<Output> {
+    return run("ADD", this.#config, {
+      CNI_CONTAINERID: `c${++this.#containers}`,
+      CNI_ARGS: requested === "" ? "" : `IP=${requested}`,
+    });
+  }
+
+  /** Adds and answers the address, without its prefix length. */
+  async next(requested = ""): Promise<string> {
+    const [address = ""] = addressesOf(await this.add(requested));
+    return address.split("/")[0] ?? "";
+  }
+
+  async del(container: number): Promise<void> {
+    const env = { CNI_CONTAINERID: `c${container}` };
+    assertSuccess(await run("DEL", this.#config, env));
+  }
+
+  /** Asserts that the addresses to come are these and no others. */
+  async assertRest(want: string): Promise<void> {
+    const given: string[] = [];
+    for (const _ of want.split(" ")) given.push(await this.next());
+    assertEquals(given.join(" "), want);
+  }
+
+  async assertExhausted(ranges: string): Promise<void> {
+    assertFailure(
+      await this.add(),
+      11,
+      "failed to allocate for range 0: no IP addresses available in range " +
+        `set: ${ranges}`,
+    );
+  }
+}
+
+const ALL_OF_29 = "10.0.0.2 10.0.0.3 10.0.0.4 10.0.0.5 10.0.0.6";
+
+/** Lets all addresses of a network be handed out, in the order given. */
+function handsOut(
+  subnets: string,
+  last: string,
+  want: string,
+  ranges: string,
+): Row {
+  return async () => {
+    using network = new Network(subnets, "", last);
+    await network.assertRest(want);
+    await network.assertExhausted(ranges);
+  };
+}
+
+/** What is taken, what was last, and what comes next. */
+const FIRST_FREE: [
+  subnets: string,
+  taken: string,
+  last: string,
+  want: string,
+][] = [
+  ["10.0.0.0/29", "", "", "10.0.0.2"],
+  ["2001:db8:1::/64", "", "", "2001:db8:1::2"],
+  ["10.0.0.0/30", "", "", "10.0.0.2"],
+  ["10.0.0.0/29", "10.0.0.2", "", "10.0.0.3"],
+  ["10.0.0.0/29", "", "10.0.0.5", "10.0.0.6"],
+  ["10.0.0.0/29", "10.0.0.4 10.0.0.5", "10.0.0.3", "10.0.0.6"],
+  ["10.0.0.0/29", "10.0.0.6", "10.0.0.5", "10.0.0.2"],
+  ["10.0.0.0/29", "10.0.0.2", "10.0.0.128", "10.0.0.3"],
+  [
+    "10.0.0.0/29",
+    "10.0.0.2 10.0.0.4 10.0.0.5 10.0.0.6",
+    "10.0.0.3",
+    "10.0.0.3",
+  ],
+  ["10.0.0.0/30 10.0.1.0/30", "", "", "10.0.0.2"],
+  ["10.0.0.0/30 10.0.1.0/30", "", "10.0.0.2", "10.0.1.2"],
+  ["10.0.0.0/30 10.0.1.0/30 10.0.2.0/30", "", "10.0.2.2", "10.0.0.2"],
+];
+
+conformance("host-local", {
+  "AL-1: a new network hands out its addresses in order": handsOut(
+    "10.0.0.0/29",
+    "",
+    ALL_OF_29,
+    "10.0.0.1-10.0.0.6",
+  ),
+
+  "AL-2: after the last address comes the first": handsOut(
+    "10.0.0.0/29",
+    "10.0.0.6",
+    ALL_OF_29,
+    "10.0.0.1-10.0.0.6",
+  ),
+
+  "AL-3: the last reserved address is tried last": handsOut(
+    "10.0.0.0/29",
+    "10.0.0.3",
+    "10.0.0.4 10.0.0.5 10.0.0.6 10.0.0.2 10.0.0.3",
+    "10.0.0.1-10.0.0.6",
+  ),
+
+  "AL-4: the first free address is given": async (t) => {
+    for (const [subnets, taken, last, want] of FIRST_FREE) {
+      await t.step(`${subnets} | ${taken} | ${last} => ${want}`, async () => {
+        using network = new Network(subnets, taken, last);
+        assertEquals(await network.next(), want);
+      });
+    }
+  },
+
+  "AL-5: gateway and broadcast address are never handed out": async () => {
+    using network = new Network("192.168.1.0/29");
+    for (let i = 0; i < 5; i++) await network.next();
+    await network.assertExhausted("192.168.1.1-192.168.1.6");
+    assertEquals(
+      Object.keys(network.leases()).sort(),
+      [2, 3, 4, 5, 6].map((octet) => `192.168.1.${octet}`),
+    );
+  },
+
+  "AL-6: a released address rests": async () => {
+    using network = new Network("192.168.1.0/29");
+    assertEquals(await network.next(), "192.168.1.2");
+    await network.del(1);
+    assertEquals(await network.next(), "192.168.1.3");
+  },
+
+  "AL-7: a requested address is given once": async () => {
+    using network = new Network("192.168.1.0/29");
+    assertEquals(await network.next("192.168.1.5"), "192.168.1.5");
+    assertFailure(
+      await network.add("192.168.1.5"),
+      11,
+      "failed to allocate for range 0: requested IP address 192.168.1.5 is " +
+        "not available in range set 192.168.1.1-192.168.1.6",
+    );
+  },
+
+  "AL-8: an address out of the range cannot be requested": async (t) => {
+    using folder = new DataFolder();
+    const config = folder.config({
+      subnet: "192.168.1.0/24",
+      rangeStart: "192.168.1.10",
+      rangeEnd: "192.168.1.20",
+    });
+    for (const ip of ["192.168.1.9", "192.168.1.21"]) {
+      await t.step(ip, async () => {
+        const output = await run("ADD", config, { CNI_ARGS: `IP=${ip}` });
+        const message = `failed to allocate all requested IPs: ${ip}`;
+        assertFailure(output, 7, message);
+      });
+    }
+  },
+
+  "AL-9: an exhausted set says so": async (t) => {
+    const rows: [subnets: string, free: number, ranges: string][] = [
+      ["10.0.0.0/30", 1, "10.0.0.1-10.0.0.2"],
+      ["10.0.0.0/29", 5, "10.0.0.1-10.0.0.6"],
+      [
+        "10.0.0.0/30 10.0.1.0/30",
+        2,
+        "10.0.0.1-10.0.0.2,10.0.1.1-10.0.1.2",
+      ],
+    ];
+    for (const [subnets, free, ranges] of rows) {
+      await t.step(subnets, async () => {
+        using network = new Network(subnets);
+        for (let i = 0; i < free; i++) await network.next();
+        await network.assertExhausted(ranges);
+      });
+    }
+  },
+
+  "AL-10: after the end of a range comes the start of the next": async () => {
+    using network = new Network("10.0.0.0/29 10.0.1.0/29", "", "10.0.0.6");
+    assertEquals(await network.next(), "10.0.1.2");
+  },
+
+  "AL-11: with nothing reserved the first range is begun": async () => {
+    using network = new Network("10.0.0.0/29 10.0.1.0/29");
+    assertEquals(await network.next(), "10.0.0.2");
+  },
+});

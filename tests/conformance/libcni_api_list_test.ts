@@ -1,0 +1,651 @@
+/**
+ * libcni with lists of plugins: what runtimes that call the Go library see.
+ *
+ * Source: containernetworking/cni libcni/api_test.go.
+ */
+
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
+import { CniError, toCniError } from "../../cni/error.ts";
+import type { JsonObject } from "../../cni/json.ts";
+import { CheckNotSupportedError } from "../../cni/libcni/check.ts";
+import type { NetworkConfList } from "../../cni/libcni/conf.ts";
+import { PluginFailure } from "../../cni/libcni/operation.ts";
+import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
+import { conformance, type Row } from "../_harness/conformance.ts";
+import type { Debug } from "../_harness/noop.ts";
+import {
+  failureOf,
+  type Keys,
+  NETWORK,
+  NoopNetwork,
+  PORTS,
+  RESULT,
+  row,
+  RUNTIME_CONFIG,
+} from "../_harness/noop_network.ts";
+
+const MISSING = 'failed to find plugin "does-not-exist" in path [';
+const BANANA: Debug = { ReportError: "plugin error: banana" };
+const PASS: Debug = { ReportResult: "PASSTHROUGH" };
+const INJECT: Debug = { ReportResult: "INJECT-DNS" };
+
+/** The result of three plugins of which the last adds a name server. */
+const FINAL: JsonObject = {
+  cniVersion: "1.0.0",
+  dns: { nameservers: ["1.2.3.4"] },
+  ips: [{ address: "10.1.2.3/24", gateway: "10.1.2.1" }],
+};
+
+/** A list of 1.0.0, in which the results need no conversion. */
+function list(
+  noop: NoopNetwork,
+  debugs: readonly Debug[] = [{}, PASS, INJECT],
+  keys: Keys = {},
+): NetworkConfList {
+  return noop.list(debugs, { cniVersion: "1.0.0", ...keys });
+}
+
+/** A list whose second plugin is not there. */
+function withMissing(noop: NoopNetwork, keys: Keys = {}): NetworkConfList {
+  return noop.listOf([
+    noop.plugin({}, 0),
+    { type: "does-not-exist" },
+    noop.plugin({}, 2),
+  ], { cniVersion: "1.0.0", ...keys });
+}
+
+/** What each of the plugins got as prevResult on its last call. */
+function prevResults(noop: NoopNetwork, count: number): unknown[] {
+  return Array.from(
+    { length: count },
+    (_, index) => noop.call(index)?.stdin.prevResult,
+  );
+}
+
+/** The last command that each of the plugins got. */
+function lastCommands(noop: NoopNetwork, count: number): unknown[] {
+  return Array.from({ length: count }, (_, index) => noop.call(index)?.Command);
+}
+
+function refuses(
+  keys: Partial<RuntimeConf>,
+  expected: { readonly code: number; readonly text: string },
+  name = NETWORK,
+): Row {
+  return row(async (noop) => {
+    const error = await assertRejects(
+      () =>
+        noop.runtime.addNetworkList(
+          list(noop, [{}], { name }),
+          noop.conf(keys),
+        ),
+      PluginFailure,
+      'plugin type="noop" failed (add)',
+    );
+    assertStringIncludes(toCniError(error).message, expected.text);
+    assertEquals(toCniError(error).code, expected.code);
+    assertEquals(noop.call(), undefined);
+  });
+}
+
+conformance("libcni AddNetworkList", {
+  "runs ADD of the plugins in order, each with the result before": row(
+    async (noop) => {
+      const { document } = await noop.runtime
+        .addNetworkList(list(noop), noop.conf());
+      assertEquals(lastCommands(noop, 3), ["ADD", "ADD", "ADD"]);
+      assertEquals(prevResults(noop, 3), [undefined, RESULT, RESULT]);
+      assertEquals(document, FINAL);
+    },
+  ),
+  "gives each plugin name, version, environment and runtimeConfig": row(
+    async (noop) => {
+      const plugins = [0, 1].map((index) => ({
+        ...noop.plugin(index === 0 ? {} : PASS, index),
+        capabilities: { portMappings: true, somethingElse: index === 0 },
+      }));
+      const network = noop.listOf(plugins, { cniVersion: "1.0.0" });
+      await noop.runtime.addNetworkList(network, noop.conf());
+      const { portMappings } = RUNTIME_CONFIG;
+      const offered = [RUNTIME_CONFIG, { portMappings }];
+      for (const [index, runtimeConfig] of offered.entries()) {
+        const { CmdArgs, stdin } = noop.call(index) ?? {};
+        assertEquals(CmdArgs?.ContainerID, "some-container-id");
+        assertEquals(CmdArgs?.Netns, "/some/netns/path");
+        assertEquals(CmdArgs?.IfName, "eno0");
+        assertEquals(CmdArgs?.Args, "FOO=BAR");
+        assertEquals(CmdArgs?.Path, noop.folder.path);
+        assertEquals(stdin.name, NETWORK);
+        assertEquals(stdin.cniVersion, "1.0.0");
+        assertEquals(stdin.runtimeConfig, runtimeConfig);
+      }
+    },
+  ),
+  "caches the last result": row(async (noop) => {
+    const network = list(noop);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    const cached = noop.runtime.findCachedResult(network, noop.conf());
+    assertEquals(cached?.document, FINAL);
+  }),
+  "caches the configuration": row(async (noop) => {
+    const network = list(noop);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    const bare = noop.conf({ args: [], capabilityArgs: {} });
+    const cached = noop.runtime.findCachedConfig(network, bare);
+    assertEquals(cached?.config, network.bytes);
+    assertEquals(cached?.conf, noop.conf());
+    const [attachment] = noop.runtime.listCachedAttachments();
+    assertEquals(attachment?.config, network.bytes);
+    assertEquals(attachment?.capabilityArgs, PORTS);
+  }),
+  "fails for a plugin in the middle that is missing": row(async (noop) => {
+    const failure = noop.runtime.addNetworkList(
+      withMissing(noop),
+      noop.conf(),
+    );
+    const text = await failureOf(failure);
+    assertStringIncludes(text, MISSING);
+    assertStringIncludes(text, 'plugin type="does-not-exist" failed (add): ');
+    assertEquals(lastCommands(noop, 1), ["ADD"]);
+    assertEquals(noop.call(2), undefined);
+  }),
+  "refuses a container ID of other characters": refuses(
+    { containerId: "some-%%container-id" },
+    { code: 4, text: "invalid characters in containerID" },
+  ),
+  "refuses no container ID": refuses(
+    { containerId: "" },
+    { code: 3, text: "missing containerID" },
+  ),
+  "refuses a network name of other characters": refuses(
+    {},
+    { code: 7, text: "invalid characters found in network name" },
+    "invalid%%%%name",
+  ),
+  "refuses no interface name": refuses(
+    { ifName: "" },
+    { code: 4, text: "interface name is empty" },
+  ),
+  "refuses an interface name of 16 characters": refuses(
+    { ifName: "1234567890123456" },
+    { code: 4, text: "interface name is too long" },
+  ),
+  "refuses the interface name .": refuses(
+    { ifName: "." },
+    { code: 4, text: "interface name is . or .." },
+  ),
+  "refuses the interface name ..": refuses(
+    { ifName: ".." },
+    { code: 4, text: "interface name is . or .." },
+  ),
+  "refuses an interface name with a slash": refuses(
+    { ifName: "test/test" },
+    { code: 4, text: "interface name contains / or :" },
+  ),
+  "refuses an interface name with a colon": refuses(
+    { ifName: "test:test" },
+    { code: 4, text: "interface name contains / or :" },
+  ),
+  "refuses an interface name with a blank": refuses(
+    { ifName: "test test" },
+    { code: 4, text: "interface name contains / or :" },
+  ),
+  "caches nothing if the second plugin fails": row(async (noop) => {
+    const network = list(noop, [{}, BANANA, {}]);
+    const failure = noop.runtime.addNetworkList(network, noop.conf());
+    assertEquals(
+      await failureOf(failure),
+      'plugin type="noop" failed (add): plugin error: banana',
+    );
+    assertEquals(noop.call(2), undefined);
+    assertEquals(noop.isCached, false);
+  }),
+  "names the plugin that its object names": row(async (noop) => {
+    const plugin = { ...noop.plugin(BANANA), name: "some-plugin" };
+    const network = noop.listOf([plugin], { cniVersion: "1.0.0" });
+    const failure = noop.runtime.addNetworkList(network, noop.conf());
+    assertEquals(
+      await failureOf(failure),
+      'plugin type="noop" name="some-plugin" failed (add): plugin error: banana',
+    );
+  }),
+  "keeps the code of the plugin's error": row(async (noop) => {
+    const network = list(noop, [{ ...BANANA, ReportErrorCode: 11 }]);
+    const error = await assertRejects(() =>
+      noop.runtime.addNetworkList(network, noop.conf())
+    );
+    const { code, message } = toCniError(error);
+    assertEquals([code, message], [11, "plugin error: banana"]);
+  }),
+  "fails if the cache cannot be written": row(async (noop) => {
+    noop.spoilCache();
+    const failure = noop.runtime.addNetworkList(list(noop), noop.conf());
+    assertStringIncludes(
+      await failureOf(failure),
+      `failed to set network "${NETWORK}" cached result: `,
+    );
+    assertEquals(lastCommands(noop, 3), ["ADD", "ADD", "ADD"]);
+  }),
+});
+
+conformance("libcni CheckNetworkList", {
+  "gives all plugins the result of the last": row(async (noop) => {
+    const network = list(noop);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    await noop.runtime.checkNetworkList(network, noop.conf());
+    assertEquals(lastCommands(noop, 3), ["CHECK", "CHECK", "CHECK"]);
+    assertEquals(prevResults(noop, 3), [FINAL, FINAL, FINAL]);
+  }),
+  "gives all plugins the result of a legacy cache file": row(async (noop) => {
+    noop.writeCacheFile(RESULT);
+    await noop.runtime.checkNetworkList(list(noop), noop.conf());
+    assertEquals(prevResults(noop, 3), [RESULT, RESULT, RESULT]);
+    assertEquals(noop.commands, ["CHECK", "CHECK", "CHECK"]);
+  }),
+  "runs nothing with disableCheck": row(async (noop) => {
+    const network = list(noop, [{}], { disableCheck: true });
+    await noop.runtime.checkNetworkList(network, noop.conf());
+    assertEquals(noop.commands, []);
+  }),
+  "works at 0.4.0": row(async (noop) => {
+    noop.writeCacheFile(RESULT);
+    const network = list(noop, [{}], { cniVersion: "0.4.0" });
+    await noop.runtime.checkNetworkList(network, noop.conf());
+    assertEquals(noop.call()?.stdin.prevResult.cniVersion, "0.4.0");
+  }),
+  "is not supported before 0.4.0": row(async (noop) => {
+    const network = list(noop, [{}], { cniVersion: "0.3.1" });
+    await assertRejects(
+      () => noop.runtime.checkNetworkList(network, noop.conf()),
+      CheckNotSupportedError,
+      'configuration version "0.3.1" does not support the CHECK command',
+    );
+    assertEquals(noop.commands, []);
+  }),
+  "fails for a plugin that is missing": row(async (noop) => {
+    noop.writeCacheFile(RESULT);
+    const failure = noop.runtime
+      .checkNetworkList(withMissing(noop), noop.conf());
+    assertStringIncludes(await failureOf(failure), MISSING);
+    assertEquals(noop.commands, ["CHECK"]);
+  }),
+  "throws the second plugin's error as it is": row(async (noop) => {
+    const network = list(noop, [{}, { ...BANANA, ReportErrorCode: 11 }, {}]);
+    const error = await assertRejects(
+      () => noop.runtime.checkNetworkList(network, noop.conf()),
+      CniError,
+      "plugin error: banana",
+    );
+    assertEquals(error.code, 11);
+    assertEquals(noop.commands, ["CHECK", "CHECK"]);
+  }),
+  "fails for a cache file of junk": row(async (noop) => {
+    noop.writeCacheFile("adfadsfasdfasfdsafaf");
+    const failure = noop.runtime.checkNetworkList(list(noop), noop.conf());
+    assertStringIncludes(
+      await failureOf(failure),
+      `failed to get network "${NETWORK}" cached result: ` +
+        "decoding version from network config: ",
+    );
+    assertEquals(noop.commands, []);
+  }),
+  "fails for a cached result that cannot be converted": row(async (noop) => {
+    noop.writeCacheFile({ cniVersion: "0.4567.0" });
+    const failure = noop.runtime.checkNetworkList(list(noop), noop.conf());
+    assertStringIncludes(
+      await failureOf(failure),
+      'unsupported CNI result version "0.4567.0"',
+    );
+  }),
+});
+
+/** Logs commands with the plugin that got them, for the order among plugins. */
+function orderedPlugins(noop: NoopNetwork): Keys[] {
+  return ["a", "b", "c"].map((type) => {
+    const log = `${noop.folder.path}/order`;
+    noop.folder.add(type, `echo ${type} $CNI_COMMAND >> ${log}; echo {}`);
+    return { type };
+  });
+}
+
+function orderOf(noop: NoopNetwork): string[] {
+  const order = Deno.readTextFileSync(`${noop.folder.path}/order`);
+  return order.trim().split("\n");
+}
+
+conformance("libcni DelNetworkList", {
+  "runs DEL of the plugins in reverse order": row(async (noop) => {
+    const network = noop.listOf(orderedPlugins(noop));
+    await noop.runtime.addNetworkList(network, noop.conf());
+    await noop.runtime.delNetworkList(network, noop.conf());
+    assertEquals(
+      orderOf(noop),
+      ["a ADD", "b ADD", "c ADD", "c DEL", "b DEL", "a DEL"],
+    );
+  }),
+  "gives all plugins the result of the last": row(async (noop) => {
+    const network = list(noop);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    await noop.runtime.delNetworkList(network, noop.conf());
+    assertEquals(lastCommands(noop, 3), ["DEL", "DEL", "DEL"]);
+    assertEquals(prevResults(noop, 3), [FINAL, FINAL, FINAL]);
+  }),
+  "leaves nothing in the cache": row(async (noop) => {
+    const network = list(noop);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    assertEquals(noop.isCached, true);
+    await noop.runtime.delNetworkList(network, noop.conf());
+    assertEquals(noop.isCached, false);
+    const { runtime } = noop;
+    assertEquals(runtime.findCachedResult(network, noop.conf()), undefined);
+    assertEquals(runtime.findCachedConfig(network, noop.conf()), undefined);
+    assertEquals(runtime.listCachedAttachments(), []);
+  }),
+  "gives the result from 0.4.0 on": row(async (noop) => {
+    noop.writeCacheFile(RESULT);
+    const network = list(noop, [{}], { cniVersion: "0.4.0" });
+    await noop.runtime.delNetworkList(network, noop.conf());
+    assertEquals(noop.call()?.stdin.prevResult.cniVersion, "0.4.0");
+  }),
+  "gives no result before 0.4.0": row(async (noop) => {
+    noop.writeCacheFile(RESULT);
+    const network = list(noop, [{}], { cniVersion: "0.3.1" });
+    await noop.runtime.delNetworkList(network, noop.conf());
+    assertEquals("prevResult" in noop.call()?.stdin, false);
+    assertEquals(noop.isCached, false);
+  }),
+  "fails for a plugin that is missing": row(async (noop) => {
+    const failure = noop.runtime.delNetworkList(
+      withMissing(noop),
+      noop.conf(),
+    );
+    assertStringIncludes(await failureOf(failure), MISSING);
+  }),
+  "says which plugin failed": row(async (noop) => {
+    const network = list(noop, [{}, BANANA, {}]);
+    const failure = noop.runtime.delNetworkList(network, noop.conf());
+    assertEquals(
+      await failureOf(failure),
+      'plugin type="noop" failed (delete): plugin error: banana',
+    );
+  }),
+  "stops at the plugin that failed, and keeps the cache": row(async (noop) => {
+    const network = list(noop, [{}, {}, {}]);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    noop.tell(BANANA, 1);
+    await failureOf(noop.runtime.delNetworkList(network, noop.conf()));
+    assertEquals(lastCommands(noop, 3), ["ADD", "DEL", "DEL"]);
+    assertEquals(noop.isCached, true);
+  }),
+  "gets over a cache file of junk": row(async (noop) => {
+    noop.writeCacheFile("adfadsfasdfasfdsafaf");
+    await noop.runtime.delNetworkList(list(noop, [{}, {}]), noop.conf());
+    assertEquals(prevResults(noop, 2), [undefined, undefined]);
+    assertEquals(noop.commands, ["DEL", "DEL"]);
+    assertEquals(noop.isCached, false);
+  }),
+  "may be repeated": row(async (noop) => {
+    const network = list(noop, [{}]);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    await noop.runtime.delNetworkList(network, noop.conf());
+    await noop.runtime.delNetworkList(network, noop.conf());
+    assertEquals(noop.commands, ["ADD", "DEL", "DEL"]);
+  }),
+});
+
+conformance("libcni ValidateNetworkList", {
+  "returns each capability once": row(async (noop) => {
+    const plugins = [{ a: true, b: true }, { b: true, c: true, d: false }]
+      .map((capabilities) => ({ type: "noop", capabilities }));
+    const network = noop.listOf(plugins, { cniVersion: "1.0.0" });
+    const capabilities = await noop.runtime.validateNetworkList(network);
+    assertEquals(capabilities.toSorted(), ["a", "b", "c"]);
+  }),
+  "fails for a plugin that is missing": row(async (noop) => {
+    const failure = noop.runtime.validateNetworkList(withMissing(noop));
+    const text = await failureOf(failure);
+    assert(text.startsWith(`[${MISSING}`), text);
+    assert(text.endsWith("]]"), text);
+  }),
+  "joins what all plugins say of a version": row(async (noop) => {
+    const network = list(noop, [{}, {}, {}], { cniVersion: "broken" });
+    const one = 'plugin noop does not support config version "broken"';
+    assertEquals(
+      await failureOf(noop.runtime.validateNetworkList(network)),
+      `[${one} ${one} ${one}]`,
+    );
+  }),
+});
+
+/** The attachment of `NoopNetwork.conf()` as GC spells it. */
+const VALID = { containerId: "some-container-id", ifName: "eno0" };
+
+conformance("libcni GC", {
+  "runs nothing with disableGC": row(async (noop) => {
+    const network = noop.list([{}], { disableGC: true });
+    await noop.runtime.addNetworkList(network, noop.conf());
+    await noop.runtime.gcNetworkList(network, { validAttachments: [] });
+    assertEquals(noop.commands, ["ADD"]);
+    assertEquals(noop.isCached, true);
+  }),
+  "spares a valid attachment and names it": row(async (noop) => {
+    const network = noop.list([{}]);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    await noop.runtime.gcNetworkList(network, { validAttachments: [VALID] });
+    assertEquals(noop.commands, ["ADD", "GC"]);
+    const stdin = noop.call()?.stdin;
+    const named = [{ containerID: "some-container-id", ifname: "eno0" }];
+    assertEquals(stdin["cni.dev/valid-attachments"], named);
+    assertEquals(stdin["cni.dev/attachments"], named);
+    assertEquals([stdin.name, stdin.cniVersion], [NETWORK, "1.1.0"]);
+    assertEquals(noop.isCached, true);
+  }),
+  "deletes an attachment that is not valid, then runs GC": row(
+    async (noop) => {
+      const network = noop.list([{}]);
+      await noop.runtime.addNetworkList(network, noop.conf());
+      await noop.runtime.gcNetworkList(network, { validAttachments: [VALID] });
+      await noop.runtime.gcNetworkList(network, { validAttachments: [] });
+      assertEquals(noop.commands, ["ADD", "GC", "DEL", "GC"]);
+      assertEquals(noop.call()?.stdin["cni.dev/valid-attachments"], []);
+      assertEquals(noop.isCached, false);
+    },
+  ),
+  "deletes another interface of a container of which one is valid": row(
+    async (noop) => {
+      const network = noop.list([{}]);
+      const other = noop.conf({ ifName: "eth7" });
+      await noop.runtime.addNetworkList(network, noop.conf());
+      await noop.runtime.addNetworkList(network, other);
+      await noop.runtime.gcNetworkList(network, { validAttachments: [VALID] });
+      const left = noop.runtime.listCachedAttachments();
+      assertEquals(left.map(({ ifName }) => ifName), ["eno0"]);
+    },
+  ),
+  "does not touch other networks": row(async (noop) => {
+    const network = noop.list([{}]);
+    const other = noop.list([{}], { name: "other" });
+    await noop.runtime.addNetworkList(network, noop.conf());
+    await noop.runtime.addNetworkList(other, noop.conf());
+    await noop.runtime.gcNetworkList(network, { validAttachments: [] });
+    const left = noop.runtime.listCachedAttachments();
+    assertEquals(left.map((attachment) => attachment.network), ["other"]);
+    assertEquals(noop.commands, ["ADD", "ADD", "DEL", "GC"]);
+  }),
+  "without a list of valid attachments deletes all and names none": row(
+    async (noop) => {
+      const network = noop.list([{}]);
+      await noop.runtime.addNetworkList(network, noop.conf());
+      await noop.runtime.gcNetworkList(network);
+      assertEquals(noop.commands, ["ADD", "DEL", "GC"]);
+      const keys = Object.keys(noop.call()?.stdin);
+      assertEquals(keys.filter((key) => key.startsWith("cni.dev/")), []);
+    },
+  ),
+  "collects failures and calls all plugins": row(async (noop) => {
+    const network = noop.list([BANANA, {}, BANANA]);
+    const text = await failureOf(
+      noop.runtime.gcNetworkList(network, { validAttachments: [] }),
+    );
+    const one = "failed to GC plugin noop: plugin error: banana";
+    assertStringIncludes(text, `${one}; ${one}`);
+    assertEquals(noop.commands, ["GC", "GC", "GC"]);
+  }),
+  "goes on after a DEL that fails": row(async (noop) => {
+    const network = noop.list([{}]);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    noop.tell(BANANA);
+    assertStringIncludes(
+      await failureOf(noop.runtime.gcNetworkList(network)),
+      "failed to delete stale attachment some-container-id eno0: " +
+        'plugin type="noop" failed (delete): plugin error: banana',
+    );
+    assertEquals(noop.commands, ["ADD", "DEL", "GC"]);
+    assertEquals(noop.isCached, true);
+  }),
+  "runs the plugins in order": row(async (noop) => {
+    const network = noop.listOf(orderedPlugins(noop));
+    await noop.runtime.gcNetworkList(network, { validAttachments: [] });
+    assertEquals(
+      orderOf(noop),
+      ["a GC", "b GC", "c GC"],
+    );
+  }),
+  "is about no attachment": row(async (noop) => {
+    await noop.runtime.gcNetworkList(noop.list([{}]));
+    const { StdinData: _, ...env } = noop.call()?.CmdArgs ?? {};
+    assertEquals(env, {
+      ContainerID: "",
+      Netns: "",
+      IfName: "",
+      Args: "",
+      Path: noop.folder.path,
+      NetnsOverride: "",
+    });
+  }),
+  "only deletes before 1.1.0": row(async (noop) => {
+    const network = list(noop, [{}]);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    await noop.runtime.gcNetworkList(network, { validAttachments: [] });
+    assertEquals(noop.commands, ["ADD", "DEL"]);
+  }),
+});
+
+conformance("libcni STATUS", {
+  "runs the plugins with name and version, about no attachment": row(
+    async (noop) => {
+      await noop.runtime.statusNetworkList(noop.list([{}, {}]));
+      assertEquals(noop.commands, ["STATUS", "STATUS"]);
+      const { CmdArgs, stdin } = noop.call(1) ?? {};
+      assertEquals([stdin.name, stdin.cniVersion], [NETWORK, "1.1.0"]);
+      assertEquals([CmdArgs?.ContainerID, CmdArgs?.IfName], ["", ""]);
+      assertEquals(CmdArgs?.Path, noop.folder.path);
+    },
+  ),
+  "shows code 50 of the second plugin and does not run the third": row(
+    async (noop) => {
+      const network = noop.list([
+        {},
+        { ReportError: "plugin error: banana", ReportErrorCode: 50 },
+        {},
+      ]);
+      const error = await assertRejects(
+        () => noop.runtime.statusNetworkList(network),
+        CniError,
+        "plugin error: banana",
+      );
+      assertEquals(error.code, 50);
+      assertEquals(noop.commands, ["STATUS", "STATUS"]);
+    },
+  ),
+  "fails for a plugin that is missing": row(async (noop) => {
+    const network = withMissing(noop, { cniVersion: "1.1.0" });
+    assertStringIncludes(
+      await failureOf(noop.runtime.statusNetworkList(network)),
+      MISSING,
+    );
+  }),
+  "runs nothing before 1.1.0": row(async (noop) => {
+    await noop.runtime.statusNetworkList(list(noop, [BANANA]));
+    assertEquals(noop.commands, []);
+  }),
+});
+
+const DEADLINE_MS = 200, PATIENCE_MS = 3000;
+
+type TimedOperation = (
+  noop: NoopNetwork,
+  options: { readonly signal: AbortSignal },
+) => Promise<unknown>;
+
+/** Makes a row of an operation on `sleep`, which takes longer than anybody waits. */
+function timesOut(operation: TimedOperation): Row {
+  return row(async (noop) => {
+    noop.folder.add("sleep", "exec sleep 60");
+    const begin = performance.now();
+    const signal = AbortSignal.timeout(DEADLINE_MS);
+    assertStringIncludes(
+      await failureOf(operation(noop, { signal })),
+      "netplugin failed with no error message",
+    );
+    assert(performance.now() - begin < PATIENCE_MS, "it took too long");
+  });
+}
+
+const SLEEP = [{ type: "sleep" }];
+
+conformance("libcni deadline", {
+  "ends AddNetwork": timesOut((noop, options) =>
+    noop.runtime.addNetwork(
+      noop.single({}, { type: "sleep" }),
+      noop.conf(),
+      options,
+    )
+  ),
+  "ends CheckNetwork": timesOut((noop, options) =>
+    noop.runtime.checkNetwork(
+      noop.single({}, { type: "sleep" }),
+      noop.conf(),
+      options,
+    )
+  ),
+  "ends DelNetwork": timesOut((noop, options) =>
+    noop.runtime.delNetwork(
+      noop.single({}, { type: "sleep" }),
+      noop.conf(),
+      options,
+    )
+  ),
+  "ends GetVersionInfo": timesOut((noop, options) =>
+    noop.runtime.getVersionInfo("sleep", options)
+  ),
+  "ends ValidateNetwork": timesOut((noop, options) =>
+    noop.runtime.validateNetwork(
+      noop.single({}, { type: "sleep" }),
+      options,
+    )
+  ),
+  "ends AddNetworkList": timesOut((noop, options) =>
+    noop.runtime.addNetworkList(noop.listOf(SLEEP), noop.conf(), options)
+  ),
+  "ends CheckNetworkList": timesOut((noop, options) =>
+    noop.runtime.checkNetworkList(noop.listOf(SLEEP), noop.conf(), options)
+  ),
+  "ends DelNetworkList": timesOut((noop, options) =>
+    noop.runtime.delNetworkList(noop.listOf(SLEEP), noop.conf(), options)
+  ),
+  "ends ValidateNetworkList": timesOut((noop, options) =>
+    noop.runtime.validateNetworkList(noop.listOf(SLEEP), options)
+  ),
+  "ends GC": timesOut((noop, options) =>
+    noop.runtime.gcNetworkList(noop.listOf(SLEEP), options)
+  ),
+  "ends STATUS": timesOut((noop, options) =>
+    noop.runtime.statusNetworkList(noop.listOf(SLEEP), options)
+  ),
+});

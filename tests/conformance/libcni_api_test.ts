@@ -1,0 +1,469 @@
+/**
+ * libcni with a bare plugin: what runtimes that call the Go library see.
+ *
+ * Source: containernetworking/cni libcni/api_test.go.
+ */
+
+import {
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { CheckNotSupportedError } from "../../cni/libcni/check.ts";
+import type { NetworkConf } from "../../cni/libcni/conf.ts";
+import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
+import { CniError } from "../../cni/error.ts";
+import { conformance, type Row } from "../_harness/conformance.ts";
+import type { Debug } from "../_harness/noop.ts";
+import {
+  failureOf,
+  type Keys,
+  NETWORK,
+  NoopNetwork,
+  PORTS,
+  RESULT,
+  row,
+  RUNTIME_CONFIG,
+} from "../_harness/noop_network.ts";
+
+const MISSING = 'failed to find plugin "does-not-exist" in path [';
+
+function missing(noop: NoopNetwork): NetworkConf {
+  return noop.single({}, { type: "does-not-exist" });
+}
+
+/** What a plugin reads, beside what the operation adds. */
+function request(noop: NoopNetwork, keys: Keys = {}): Keys {
+  return {
+    name: NETWORK,
+    type: "noop",
+    cniVersion: "1.0.0",
+    debugFile: noop.debugFile(),
+    commandLog: noop.commandLog,
+    capabilities: {
+      portMappings: true,
+      somethingElse: true,
+      noCapability: false,
+    },
+    runtimeConfig: RUNTIME_CONFIG,
+    ...keys,
+  };
+}
+
+/** What the plugin is given in its environment. */
+function environment(noop: NoopNetwork): Keys {
+  return {
+    ContainerID: "some-container-id",
+    Netns: "/some/netns/path",
+    IfName: "eno0",
+    Args: "FOO=BAR",
+    Path: noop.folder.path,
+    NetnsOverride: "",
+  };
+}
+
+/** Asserts the plugin's last call: command, environment, and all of stdin. */
+function assertCall(noop: NoopNetwork, command: string, stdin: Keys): void {
+  const call = noop.call();
+  assertEquals(call?.Command, command);
+  const { StdinData: _, ...env } = call?.CmdArgs ?? {};
+  assertEquals(env, environment(noop));
+  assertEquals(call?.stdin, stdin);
+}
+
+conformance("libcni runtimeConfig", {
+  "has what is declared true and supplied": row(async (noop) => {
+    await noop.runtime.addNetwork(noop.single(), noop.conf());
+    assertEquals(noop.call()?.stdin.runtimeConfig, RUNTIME_CONFIG);
+  }),
+  "is absent where nothing is both": row(async (noop) => {
+    const conf = noop.conf({ capabilityArgs: { otherStuff: [1] } });
+    await noop.runtime.addNetwork(noop.single(), conf);
+    assertEquals("runtimeConfig" in noop.call()?.stdin, false);
+  }),
+  "capabilities are what Validate returns": row(async (noop) => {
+    assertEquals(await noop.runtime.validateNetwork(noop.single()), [
+      "portMappings",
+      "somethingElse",
+    ]);
+  }),
+});
+
+conformance("libcni AddNetwork", {
+  "runs ADD with command, arguments and runtimeConfig": row(async (noop) => {
+    const { document, result } = await noop.runtime
+      .addNetwork(noop.single(), noop.conf());
+    assertCall(noop, "ADD", request(noop));
+    assertEquals(document, RESULT);
+    assertEquals(result.ips.map(({ address }) => `${address}`), [
+      "10.1.2.3/24",
+    ]);
+  }),
+  "caches configuration, args and capabilityArgs": row(async (noop) => {
+    const single = noop.single();
+    await noop.runtime.addNetwork(single, noop.conf());
+    const bare = noop.conf({ args: [], capabilityArgs: {} });
+    const cached = noop.runtime.findCachedConfig(single, bare);
+    assertEquals(cached?.config, single.bytes);
+    assertEquals(cached?.conf.args, [["FOO", "BAR"]]);
+    assertEquals(cached?.conf.capabilityArgs, PORTS);
+  }),
+  "caches the result": row(async (noop) => {
+    const single = noop.single();
+    await noop.runtime.addNetwork(single, noop.conf());
+    const cached = noop.runtime.findCachedResult(single, noop.conf());
+    assertEquals(cached?.document, RESULT);
+  }),
+  "lists the attachment for all containers and for its own": row(
+    async (noop) => {
+      const single = noop.single();
+      await noop.runtime.addNetwork(single, noop.conf());
+      for (const containerId of ["", "some-container-id"]) {
+        const [attachment, ...others] = noop.runtime
+          .listCachedAttachments(containerId);
+        assertEquals(others, []);
+        assertEquals(attachment?.network, NETWORK);
+        assertEquals(attachment?.containerId, "some-container-id");
+        assertEquals(attachment?.ifName, "eno0");
+        assertEquals(attachment?.netns, "/some/netns/path");
+        assertEquals(attachment?.cniArgs, [["FOO", "BAR"]]);
+        assertEquals(attachment?.capabilityArgs, PORTS);
+        assertEquals(attachment?.config, single.bytes);
+      }
+      assertEquals(noop.runtime.listCachedAttachments("other"), []);
+    },
+  ),
+  "fails for a plugin that is missing": row(async (noop) => {
+    const failure = noop.runtime.addNetwork(missing(noop), noop.conf());
+    assertStringIncludes(await failureOf(failure), MISSING);
+  }),
+  "fails with the plugin's error": row(async (noop) => {
+    const single = noop.single({ ReportError: "plugin error: banana" });
+    const failure = noop.runtime.addNetwork(single, noop.conf());
+    assertEquals(await failureOf(failure), "plugin error: banana");
+    assertEquals(noop.isCached, false);
+  }),
+  "fails if the folder of results is a file": row(async (noop) => {
+    noop.spoilCache();
+    const failure = noop.runtime.addNetwork(noop.single(), noop.conf());
+    assertStringIncludes(
+      await failureOf(failure),
+      `failed to set network "${NETWORK}" cached result: `,
+    );
+  }),
+});
+
+conformance("libcni CheckNetwork", {
+  "runs CHECK with the result of a legacy cache file": row(async (noop) => {
+    noop.writeCacheFile(RESULT);
+    await noop.runtime.checkNetwork(noop.single(), noop.conf());
+    assertCall(noop, "CHECK", request(noop, { prevResult: RESULT }));
+  }),
+  "fails for a plugin that is missing": row(async (noop) => {
+    noop.writeCacheFile(RESULT);
+    const failure = noop.runtime.checkNetwork(missing(noop), noop.conf());
+    assertStringIncludes(await failureOf(failure), MISSING);
+  }),
+  "fails with the plugin's error": row(async (noop) => {
+    const single = noop.single({ ReportError: "plugin error: banana" });
+    const failure = noop.runtime.checkNetwork(single, noop.conf());
+    assertEquals(await failureOf(failure), "plugin error: banana");
+  }),
+  "is not supported before 0.4.0, and the plugin is not run": row(
+    async (noop) => {
+      const single = noop.single({}, { cniVersion: "0.3.1" });
+      await assertRejects(
+        () => noop.runtime.checkNetwork(single, noop.conf()),
+        CheckNotSupportedError,
+        'configuration version "0.3.1" does not support the CHECK command',
+      );
+      assertEquals(noop.call(), undefined);
+    },
+  ),
+  "shows nothing of the cache but the result": row(async (noop) => {
+    const single = noop.single();
+    await noop.runtime.addNetwork(single, noop.conf());
+    await noop.runtime.checkNetwork(single, noop.conf());
+    assertCall(noop, "CHECK", request(noop, { prevResult: RESULT }));
+  }),
+  "works at 0.4.0": row(async (noop) => {
+    const result = {
+      cniVersion: "0.4.0",
+      ips: [{ version: "4", address: "10.1.2.3/24" }],
+      dns: {},
+    };
+    const single = noop.single(
+      { ReportResult: JSON.stringify(result) },
+      { cniVersion: "0.4.0" },
+    );
+    await noop.runtime.addNetwork(single, noop.conf());
+    await noop.runtime.checkNetwork(single, noop.conf());
+    assertEquals(noop.call()?.Command, "CHECK");
+    assertEquals(noop.call()?.stdin.prevResult, result);
+  }),
+  "fails for a cache file of junk": row(async (noop) => {
+    noop.writeCacheFile("adfadsfasdfasfdsafaf");
+    const failure = noop.runtime.checkNetwork(noop.single(), noop.conf());
+    assertStringIncludes(
+      await failureOf(failure),
+      `failed to get network "${NETWORK}" cached result: ` +
+        "decoding version from network config: ",
+    );
+    assertEquals(noop.call(), undefined);
+  }),
+  "converts a cached result of an older version": row(async (noop) => {
+    noop.writeCacheFile({
+      cniVersion: "0.3.1",
+      ips: [{ version: "4", address: "10.1.2.3/24", gateway: "10.1.2.1" }],
+      dns: {},
+    });
+    await noop.runtime.checkNetwork(noop.single(), noop.conf());
+    assertEquals(noop.call()?.stdin.prevResult, RESULT);
+  }),
+  "fails for a cached result of an unknown version": row(async (noop) => {
+    noop.writeCacheFile({ cniVersion: "a.b.c", ips: [] });
+    const failure = noop.runtime.checkNetwork(noop.single(), noop.conf());
+    assertStringIncludes(
+      await failureOf(failure),
+      'unsupported CNI result version "a.b.c"',
+    );
+  }),
+});
+
+conformance("libcni DelNetwork", {
+  "runs DEL with the cached result": row(async (noop) => {
+    noop.writeCacheFile(RESULT);
+    await noop.runtime.delNetwork(noop.single(), noop.conf());
+    assertCall(noop, "DEL", request(noop, { prevResult: RESULT }));
+  }),
+  "leaves nothing in the cache": row(async (noop) => {
+    const single = noop.single();
+    const { runtime } = noop;
+    await runtime.addNetwork(single, noop.conf());
+    await runtime.delNetwork(single, noop.conf());
+    assertEquals(noop.isCached, false);
+    assertEquals(runtime.findCachedResult(single, noop.conf()), undefined);
+    assertEquals(runtime.findCachedConfig(single, noop.conf()), undefined);
+    assertEquals(runtime.listCachedAttachments(), []);
+  }),
+  "fails for a plugin that is missing": row(async (noop) => {
+    const failure = noop.runtime.delNetwork(missing(noop), noop.conf());
+    assertStringIncludes(await failureOf(failure), MISSING);
+  }),
+  "fails with the plugin's error": row(async (noop) => {
+    const single = noop.single({ ReportError: "plugin error: banana" });
+    const failure = noop.runtime.delNetwork(single, noop.conf());
+    assertEquals(await failureOf(failure), "plugin error: banana");
+  }),
+  "may be repeated": row(async (noop) => {
+    const single = noop.single();
+    await noop.runtime.addNetwork(single, noop.conf());
+    await noop.runtime.delNetwork(single, noop.conf());
+    await noop.runtime.delNetwork(single, noop.conf());
+    assertEquals(noop.commands, ["ADD", "DEL", "DEL"]);
+  }),
+  "gives no result before 0.4.0": row(async (noop) => {
+    noop.writeCacheFile(RESULT);
+    const single = noop.single({}, { cniVersion: "0.3.1" });
+    await noop.runtime.delNetwork(single, noop.conf());
+    assertEquals("prevResult" in noop.call()?.stdin, false);
+    assertEquals(noop.isCached, false);
+  }),
+  "gives the result from 0.4.0 on": row(async (noop) => {
+    noop.writeCacheFile(RESULT);
+    const single = noop.single({}, { cniVersion: "0.4.0" });
+    await noop.runtime.delNetwork(single, noop.conf());
+    assertEquals(noop.call()?.stdin.prevResult.cniVersion, "0.4.0");
+  }),
+  "gets over a cache file of junk": row(async (noop) => {
+    noop.writeCacheFile("adfadsfasdfasfdsafaf");
+    await noop.runtime.delNetwork(noop.single(), noop.conf());
+    assertCall(noop, "DEL", request(noop));
+    assertEquals(noop.isCached, false);
+  }),
+  "gets over a cached result that cannot be converted": row(async (noop) => {
+    noop.writeCacheFile({ cniVersion: "0.4567.0", ips: [] });
+    await noop.runtime.delNetwork(noop.single(), noop.conf());
+    assertCall(noop, "DEL", request(noop));
+    assertEquals(noop.isCached, false);
+  }),
+});
+
+conformance("libcni GetVersionInfo", {
+  "keeps the plugin's order": row(async (noop) => {
+    const { supportedVersions } = await noop.runtime.getVersionInfo("noop");
+    assertEquals(supportedVersions, [
+      "0.-42.0",
+      "0.1.0",
+      "0.2.0",
+      "0.3.0",
+      "0.3.1",
+      "0.4.0",
+      "1.0.0",
+      "1.1.0",
+    ]);
+  }),
+  "fails for a plugin that is missing": row(async (noop) => {
+    const failure = noop.runtime.getVersionInfo("does-not-exist");
+    assertStringIncludes(await failureOf(failure), MISSING);
+  }),
+});
+
+conformance("libcni ValidateNetwork", {
+  "accepts what the plugin serves": row(async (noop) => {
+    const capabilities = await noop.runtime.validateNetwork(noop.single());
+    assertEquals(capabilities, ["portMappings", "somethingElse"]);
+  }),
+  "fails for a plugin that is missing": row(async (noop) => {
+    const failure = noop.runtime.validateNetwork(missing(noop));
+    assertStringIncludes(await failureOf(failure), MISSING);
+  }),
+  "fails for a version that the plugin does not serve": row(async (noop) => {
+    const single = noop.single({}, { cniVersion: "broken" });
+    await assertRejects(
+      () => noop.runtime.validateNetwork(single),
+      CniError,
+      'plugin noop does not support config version "broken"',
+    );
+  }),
+  "takes no version for 0.1.0": row(async (noop) => {
+    const single = noop.single({}, { cniVersion: "" });
+    await noop.runtime.validateNetwork(single);
+  }),
+});
+
+function needsAllNames(name: string, keys: Partial<RuntimeConf>): Row {
+  return row((noop) => {
+    const network = { name, cniVersion: "1.0.0" };
+    assertThrows(
+      () => noop.runtime.findCachedResult(network, noop.conf(keys)),
+      CniError,
+      "cache file path requires network name (",
+    );
+  });
+}
+
+conformance("libcni cache", {
+  "has a file for each interface of a container": row(async (noop) => {
+    const { runtime } = noop;
+    const results = ["10.1.2.3/24", "10.1.2.4/24"].map((address) => ({
+      cniVersion: "1.0.0",
+      ips: [{ address }],
+    }));
+    for (const [index, result] of results.entries()) {
+      const single = noop.single({ ReportResult: JSON.stringify(result) });
+      await runtime.addNetwork(single, noop.conf({ ifName: `eth${index}` }));
+    }
+    for (const [index, result] of results.entries()) {
+      const conf = noop.conf({ ifName: `eth${index}` });
+      const single = noop.single();
+      assertEquals(runtime.findCachedResult(single, conf)?.document, result);
+    }
+    assertEquals(noop.cachedNames, [
+      "apitest-some-container-id-eth0",
+      "apitest-some-container-id-eth1",
+    ]);
+  }),
+  "fills in args and capabilityArgs, and not the namespace": row(
+    async (noop) => {
+      const single = noop.single();
+      await noop.runtime.addNetwork(single, noop.conf());
+      const asked = { ...noop.conf(), netns: "", args: [], capabilityArgs: {} };
+      const cached = noop.runtime.findCachedConfig(single, asked);
+      assertEquals(cached?.conf, { ...noop.conf(), netns: "" });
+    },
+  ),
+  "needs the network name": needsAllNames("", {}),
+  "needs the container ID": needsAllNames(NETWORK, { containerId: "" }),
+  "needs the interface name": needsAllNames(NETWORK, { ifName: "" }),
+  "fails to find in junk": row((noop) => {
+    const single = noop.single();
+    noop.writeCacheFile("adfadsfasdfasfdsafaf");
+    assertThrows(
+      () => noop.runtime.findCachedResult(single, noop.conf()),
+      CniError,
+      "decoding version from network config",
+    );
+    assertThrows(
+      () => noop.runtime.findCachedConfig(single, noop.conf()),
+      CniError,
+      `failed to unmarshal cached network "${NETWORK}" config`,
+    );
+  }),
+  "finds nothing where nothing is": row((noop) => {
+    const single = noop.single();
+    assertEquals(noop.runtime.findCachedResult(single, noop.conf()), undefined);
+    assertEquals(noop.runtime.findCachedConfig(single, noop.conf()), undefined);
+    assertEquals(noop.runtime.listCachedAttachments(), []);
+  }),
+});
+
+const LEGACY: Debug = {
+  ReportResult: JSON.stringify({
+    dns: { nameservers: ["1.2.3.4"] },
+    ip4: { ip: "10.1.2.3/24" },
+  }),
+};
+
+function servesLegacyRuntime(version: Keys): Row {
+  return row(async (noop) => {
+    const keys = noop.plugin(LEGACY);
+    const stdin = JSON.stringify({ name: NETWORK, ...keys, ...version });
+    assertEquals(await runLegacy(noop, "ADD", stdin), LEGACY.ReportResult);
+    await runLegacy(noop, "DEL", stdin);
+    assertEquals(noop.commands, ["ADD", "DEL"]);
+  });
+}
+
+conformance("libcni legacy", {
+  "attaches by a plugin of 0.1.0, which names no version": row(async (noop) => {
+    const single = noop.single(LEGACY, { cniVersion: "0.1.0" });
+    const { document, result } = await noop.runtime
+      .addNetwork(single, noop.conf());
+    assertEquals(document, {
+      cniVersion: "0.1.0",
+      dns: { nameservers: ["1.2.3.4"] },
+      ip4: { ip: "10.1.2.3/24" },
+    });
+    assertEquals(result.dns.nameservers, ["1.2.3.4"]);
+  }),
+  "detaches by it": row(async (noop) => {
+    const single = noop.single(LEGACY, { cniVersion: "0.1.0" });
+    await noop.runtime.addNetwork(single, noop.conf());
+    await noop.runtime.delNetwork(single, noop.conf());
+    assertEquals(noop.commands, ["ADD", "DEL"]);
+    assertEquals("prevResult" in noop.call()?.stdin, false);
+    assertEquals(noop.isCached, false);
+  }),
+  "noop serves a runtime of 0.1.0 whose configuration has no version":
+    servesLegacyRuntime({}),
+  "noop serves a runtime of 0.1.0 whose configuration is of 0.1.0":
+    servesLegacyRuntime({ cniVersion: "0.1.0" }),
+});
+
+/** Runs noop as the first runtimes did: they set what they needed, no more. */
+async function runLegacy(
+  noop: NoopNetwork,
+  command: string,
+  stdin: string,
+): Promise<string> {
+  const child = new Deno.Command(`${noop.folder.path}/noop`, {
+    clearEnv: true,
+    env: {
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: "some-container-id",
+      CNI_NETNS: "/some/netns/path",
+      CNI_IFNAME: "eno0",
+      CNI_PATH: noop.folder.path,
+    },
+    stdin: "piped",
+    stdout: "piped",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(stdin));
+  await writer.close();
+  const { success, stdout } = await child.output();
+  assertEquals(success, true);
+  return new TextDecoder().decode(stdout);
+}

@@ -1,0 +1,138 @@
+/**
+ * The runtime library with real plugins, run in this process in throw-away
+ * namespaces: what is there after each operation, and after one that fails.
+ */
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { createInvoker } from "../cni/invoke/in_process.ts";
+import {
+  AttachmentLocks,
+  lockFolderOf,
+  type NetworkConfList,
+  NetworkRuntime,
+  parseNetworkConfList,
+  type RuntimeConf,
+} from "../cni/libcni/mod.ts";
+import { dispatch } from "../cni/skel.ts";
+import type { NetNs } from "../ffi/netns.ts";
+import { findPlugin } from "../plugins/registry.ts";
+import { requireRoot } from "./_harness/capabilities.ts";
+import { ipJson } from "./_harness/ip_json.ts";
+import { TestHosts } from "./_harness/test_hosts.ts";
+
+/** A runtime on a throw-away host. */
+function runtimeOf(hosts: TestHosts): NetworkRuntime {
+  const cacheDir = `${hosts.folder}/cache`;
+  return new NetworkRuntime({
+    pluginDirs: [hosts.path],
+    env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+    cacheDir,
+    hostNetns: hosts.host.path,
+    invoker: createInvoker(dispatch, findPlugin),
+    locks: new AttachmentLocks(lockFolderOf(cacheDir)),
+    onStderr: () => {},
+  });
+}
+
+/** A network of ptp, and of what follows it. */
+function listOf(hosts: TestHosts, ...chained: string[]): NetworkConfList {
+  const ipam = hosts.hostLocal("10.1.2.0/24", "2001:db8::/64");
+  return parseNetworkConfList(
+    new TextEncoder().encode(JSON.stringify({
+      name: "net1",
+      cniVersion: "1.1.0",
+      plugins: [{ type: "ptp", ipam }, ...chained.map((type) => ({ type }))],
+    })),
+  );
+}
+
+function confOf(containerId: string, netns: NetNs): RuntimeConf {
+  return { containerId, netns: netns.path, ifName: "eth0" };
+}
+
+/** Names of the links in a namespace, its loopback aside. */
+function linksIn(netns: NetNs): string[] {
+  const links: { ifname: string }[] = ipJson(netns, "link");
+  return links.map(({ ifname }) => ifname).filter((name) => name !== "lo");
+}
+
+Deno.test(
+  requireRoot(
+    "NetworkRuntime attaches, checks and detaches by our own plugins",
+  ),
+  async () => {
+    using hosts = TestHosts.create();
+    const runtime = runtimeOf(hosts);
+    const list = listOf(hosts);
+    const conf = confOf("c1", hosts.sandbox);
+    const { document, result } = await runtime.addNetworkListOrUndo(list, conf);
+    assertEquals(document["cniVersion"], "1.1.0");
+    assertEquals(
+      result.ips.map(({ address }) => `${address}`),
+      hosts.leases()
+        .map((address) => `${address}/${address.includes(":") ? 64 : 24}`),
+    );
+    assertEquals(linksIn(hosts.sandbox), ["eth0"]);
+    await runtime.statusNetworkList(list);
+    await runtime.checkNetworkList(list, conf);
+    await runtime.delNetworkList(list, conf);
+    assertEquals([linksIn(hosts.sandbox), linksIn(hosts.host)], [[], []]);
+    assertEquals([hosts.leases(), runtime.listCachedAttachments()], [[], []]);
+  },
+);
+
+Deno.test(
+  requireRoot("NetworkRuntime leaves nothing of an ADD that it undoes"),
+  async () => {
+    using hosts = TestHosts.create();
+    const runtime = runtimeOf(hosts);
+    const conf = confOf("c1", hosts.sandbox);
+    await assertRejects(() =>
+      runtime.addNetworkListOrUndo(listOf(hosts, "missing"), conf)
+    );
+    assertEquals([linksIn(hosts.sandbox), linksIn(hosts.host)], [[], []]);
+    assertEquals([hosts.leases(), runtime.listCachedAttachments()], [[], []]);
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "NetworkRuntime does not undo the attachment that a second ADD finds",
+  ),
+  async () => {
+    using hosts = TestHosts.create();
+    const runtime = runtimeOf(hosts);
+    const list = listOf(hosts);
+    const conf = confOf("c1", hosts.sandbox);
+    await runtime.addNetworkListOrUndo(list, conf);
+    const leases = hosts.leases();
+    await assertRejects(() => runtime.addNetworkListOrUndo(list, conf));
+    await runtime.checkNetworkList(list, conf);
+    assertEquals([linksIn(hosts.sandbox), hosts.leases()], [["eth0"], leases]);
+    await runtime.delNetworkList(list, conf);
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "NetworkRuntime attaches several containers at once, and GC takes those that are gone",
+  ),
+  async () => {
+    using hosts = TestHosts.create();
+    const runtime = runtimeOf(hosts);
+    const list = listOf(hosts);
+    const confs = [hosts.sandbox, hosts.addNetns(), hosts.addNetns()]
+      .map((netns, index) => confOf(`c${index}`, netns));
+    await Promise.all(confs.map((conf) => runtime.addNetworkList(list, conf)));
+    assertEquals(hosts.leases().length, 6);
+    const [valid] = confs;
+    assert(valid !== undefined);
+    await runtime.gcNetworkList(list, { validAttachments: [valid] });
+    assertEquals(hosts.leases().length, 2);
+    assertEquals(linksIn(hosts.host).length, 1);
+    const left = runtime.listCachedAttachments();
+    assertEquals(left.map(({ containerId }) => containerId), ["c0"]);
+    await runtime.checkNetworkList(list, valid);
+    await runtime.delNetworkList(list, valid);
+  },
+);
