@@ -4,6 +4,7 @@
  * @module
  */
 
+import { checkContainerId, checkInterfaceName } from "../cni/args.ts";
 import { isSameFile } from "../cni/same_file.ts";
 import type {
   CachedAttachment,
@@ -36,7 +37,10 @@ export async function describeAttachment(
   const path = resolveNetns(netns);
   const containerId = findFlag(call, "container-id") ??
     await makeContainerId(path);
-  return { containerId, netns: path, ...readArgs(call) };
+  const conf = { containerId, netns: path, ...readArgs(call) };
+  checkContainerId(conf.containerId);
+  checkInterfaceName(conf.ifName);
+  return conf;
 }
 
 /**

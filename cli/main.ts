@@ -8,11 +8,11 @@
 import { basename } from "@std/path/posix";
 import { CniError, ErrorCode, formatFailure } from "../cni/error.ts";
 import { printAndExit } from "../cni/skel.ts";
-import { writeStderr } from "../cni/stdio.ts";
+import { writeStderr, writeStdout } from "../cni/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import { pluginNames, programNames } from "../plugins/registry.ts";
 import { listenToSignals } from "./interrupt.ts";
-import { runTool, type World } from "./run.ts";
+import { type Ended, runTool, type World } from "./run.ts";
 
 async function main(): Promise<void> {
   const env = Deno.env.toObject();
@@ -24,7 +24,20 @@ async function main(): Promise<void> {
     onStderr: (text) => writeStderr(text),
     interrupt: listenToSignals(({ message }) => writeStderr(`${message}\n`)),
   };
-  printAndExit(await runTool(await loadProgram(), Deno.args, world));
+  end(await runTool(await loadProgram(), Deno.args, world));
+}
+
+/** What a shell returns of a program that SIGPIPE ended. */
+const PIPE_EXIT_CODE = 128 + 13;
+
+/** Prints, and ends the process; without a word if nobody reads on, as `head` does not. */
+function end({ stdout, exitCode }: Ended): never {
+  const problem = writeStdout(stdout);
+  if (problem === undefined) Deno.exit(exitCode);
+  // Its text is all that is known of an error here; EPIPE is 32 everywhere.
+  if (problem.endsWith("(os error 32)")) Deno.exit(PIPE_EXIT_CODE);
+  writeStderr(`Cannot write to stdout: ${problem}\n`);
+  Deno.exit(1);
 }
 
 /** Loads what the tool is by the name that it was called by. */

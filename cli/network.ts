@@ -14,7 +14,9 @@ import { type JsonObject, parseJson } from "../cni/json.ts";
 import {
   AttachmentLocks,
   type CniArgs,
+  DEFAULT_CACHE_DIR,
   findNetworkConfList,
+  lockFolderOf,
   type NetworkConfList,
   NetworkRuntime,
   readNetworkConf,
@@ -29,7 +31,6 @@ import { pathOfName } from "./netns/named.ts";
 
 const DEFAULT_CONF_DIR = "/etc/cni/net.d";
 const DEFAULT_PLUGIN_DIR = "/opt/cni/bin";
-const DEFAULT_CACHE_DIR = "/var/lib/cni";
 const DEFAULT_IFNAME = "eth0";
 
 /** Where things are on this node. */
@@ -107,7 +108,7 @@ export function createRuntime(
     cacheDir,
     onStderr,
     invoker: createInvoker(dispatch, findPlugin),
-    locks: new AttachmentLocks(`${cacheDir}/locks`),
+    locks: new AttachmentLocks(lockFolderOf(cacheDir)),
   });
 }
 

@@ -20,7 +20,7 @@ import { ExecError, formatFailureText, toFailureDocument } from "./failure.ts";
 import { formatCommandHelp, formatProgramHelp } from "./help.ts";
 import { Interruption } from "./interrupt.ts";
 import { type CommandLine, parseCommandLine } from "./parse.ts";
-import { chooseStyle, type Style, wantsColor } from "./style.ts";
+import { chooseStyle, showControls, type Style, wantsColor } from "./style.ts";
 import { UsageError } from "./usage_error.ts";
 
 /** What the tool is run in. */
@@ -66,9 +66,9 @@ export async function runTool(
 }
 
 function explain({ explainUsage }: Program, error: unknown): string {
-  return error instanceof UsageError && explainUsage !== undefined
-    ? explainUsage(error)
-    : formatFailureText(error);
+  if (error instanceof UsageError && explainUsage) return explainUsage(error);
+  // What a plugin says is no command to the terminal.
+  return formatFailureText(error).split("\n").map(showControls).join("\n");
 }
 
 /** Who was interrupted ends as if by the signal. */

@@ -1,3 +1,5 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
 /**
  * The `cni` tool on a node of its own: the compiled executable where `CNI_BIN`
  * says where it is, else from its sources.
@@ -24,7 +26,7 @@ function onNode(
   Deno.test({
     name: name + needsRoot.suffix,
     ignore: needsRoot.ignore,
-    async fn(t) {
+    async fn(t): Promise<void> {
       await using host = await ToolHost.create();
       await test(host, t);
     },
@@ -302,6 +304,11 @@ onNode("cni add refuses what is attached, or is not there", async (host) => {
     [["pods", ".."], "a name has 1 to 255 bytes and no slash"],
     [["none", "blue"], 'no net configuration with name "none"'],
     [["./none", "blue"], "error reading ./none"],
+    [["pods", "blue", "-i", "a/b"], "interface name contains / or :"],
+    [
+      ["pods", "blue", "--container-id", "?"],
+      "invalid characters in container",
+    ],
   ];
   for (const [args, text] of refusals) {
     const { code, stdout, stderr } = await host.cni("add", ...args);
@@ -348,6 +355,9 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
     [[], "say --all to remove every attachment to the network"],
     [["--all", "blue"], "with --all no namespace stays"],
     [["blu"], 'Cannot keep the attachments of "blu"'],
+    [["blu:eth0"], 'Cannot keep the attachments of "blu:eth0"'],
+    [["blue:"], "interface name is empty"],
+    [[""], 'Cannot name a network namespace ""'],
   ];
   for (const [args, text] of refusals) {
     const { code, stderr } = await host.cni("gc", "pods", ...args);
@@ -369,6 +379,16 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
   assertEquals(JSON.parse(all).deleted.length, 3);
   assertEquals(await list(), []);
 });
+
+/** Waits until plugins have noted these calls. */
+async function waitForCalls(host: ToolHost, calls: string): Promise<void> {
+  const deadline = performance.now() + 20_000;
+  for (;;) {
+    const { stdout } = await host.run(["cat", "/run/calls"]);
+    if (stdout === calls) return;
+    assert(performance.now() < deadline, `no such calls: ${stdout}`);
+  }
+}
 
 onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
   addPods(host);
@@ -403,7 +423,7 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
     await t.step(`on ${signal}`, async () => {
       await host.run(["rm", "/run/calls"]);
       const child = host.start("add", "hang", "blue");
-      while ((await host.run(["cat", "/run/calls"])).stdout !== "ADD\n");
+      await waitForCalls(host, "ADD\n");
       child.kill(signal);
       const output = await child.output();
       assertEquals(output.code, code);
@@ -417,19 +437,18 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
 });
 
 onNode("cni ends at once on a second signal", async (host) => {
-  addScripts(host, { hang: "sleep 100" });
+  addScripts(host, { hang: 'echo "$CNI_COMMAND" >> /run/calls; sleep 100' });
   await succeed(host, "netns", "add", "blue");
   const child = host.start("add", "hang", "blue");
-  const reader = child.stderr.getReader();
-  const started = performance.now();
-  // The DEL that undoes the ADD hangs as well, for up to 30 s.
-  const interrupt = setInterval(() => child.kill("SIGINT"), 200);
-  await reader.read();
-  const { code } = await child.status;
-  clearInterval(interrupt);
-  await Promise.all([reader.cancel(), child.stdout.cancel()]);
+  await waitForCalls(host, "ADD\n");
+  child.kill("SIGINT");
+  // It undoes the ADD, and would wait 30 s for that.
+  await waitForCalls(host, "ADD\nDEL\n");
+  const interrupted = performance.now();
+  child.kill("SIGINT");
+  const { code } = await child.output();
   assertEquals(code, 130);
-  assert(performance.now() - started < 20_000);
+  assert(performance.now() - interrupted < 10_000);
 });
 
 onNode("cni netns and ip netns see the same namespaces", async (host) => {
@@ -547,14 +566,31 @@ onNode("cni netns exec goes on as the other program", async (host, t) => {
     assertEquals(stdout, "321\n");
   });
   await t.step("files of /etc/netns", async () => {
-    const script = "cp -a /etc /run/etc && mount --bind /run/etc /etc && " +
-      "mkdir -p /etc/netns/blue && cd /etc/netns/blue && " +
-      "echo mine > hostname && touch not-in-etc";
+    const script = "mkdir -p /run/etc/netns/blue && cd /run/etc && " +
+      "touch hostname && cd netns/blue && echo mine > hostname && " +
+      "touch not-in-etc && mount --bind /run/etc /etc";
     assertEquals((await host.run(["sh", "-c", script])).code, 0);
     const { stdout, stderr } = await exec("cat", "/etc/hostname");
     assertEquals(stdout, "mine\n");
     assertStringIncludes(stderr, 'to "/etc/not-in-etc": mount: ENOENT');
   });
+});
+
+onNode("cni speaks to who listens", async (host) => {
+  const quoted = host.command("completion", "fish")
+    .map((word) => `'${word}'`).join(" ");
+  // The reader has gone when the tool begins to write.
+  const script = `exec 3> >(:); wait $!; ${quoted} >&3`;
+  const piped = await host.run(["bash", "-c", script]);
+  assertEquals([piped.code, piped.stderr], [141, ""]);
+  const full = await host.run(["bash", "-c", `${quoted} > /dev/full`]);
+  assertEquals(full.code, 1);
+  assertStringIncludes(full.stderr, "Cannot write to stdout: No space left");
+  // To a runtime it is a plugin, and there is none of its name.
+  host.env["CNI_COMMAND"] = "VERSION";
+  const asPlugin = await host.cni();
+  assertEquals([asPlugin.code, JSON.parse(asPlugin.stdout).code], [1, 4]);
+  assertEquals((await host.cni("version")).code, 0);
 });
 
 onNode("cni tells what is wrong with networks and plugins", async (host) => {

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { checkInterfaceName } from "../../cni/args.ts";
 import type { CachedAttachment, NetworkRuntime } from "../../cni/libcni/mod.ts";
 import { isOfNetns } from "../attachment.ts";
 import type { CommandCall, Output } from "../command.ts";
@@ -74,12 +75,15 @@ interface Kept {
   readonly ifName: string | undefined;
 }
 
-/** Parses `NETNS` or `NETNS:IFNAME`. */
+/** Parses `NETNS` or `NETNS:IFNAME`; a namespace may have a colon in its name. */
 function parseKept(text: string): Kept {
+  const netns = resolveNetns(text);
   const colon = text.lastIndexOf(":");
-  const name = colon < 0 ? text : text.slice(0, colon);
-  const ifName = colon < 0 ? undefined : text.slice(colon + 1);
-  return { text, netns: resolveNetns(name), ifName };
+  const isWhole = colon < 0 || findNetnsProblem(netns) === undefined;
+  if (isWhole) return { text, netns, ifName: undefined };
+  const ifName = text.slice(colon + 1);
+  checkInterfaceName(ifName);
+  return { text, netns: resolveNetns(text.slice(0, colon)), ifName };
 }
 
 /** A mistyped name would have removed what was to stay. */

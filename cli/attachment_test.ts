@@ -1,0 +1,106 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assertEquals, assertRejects } from "@std/assert";
+import { AttachmentCache } from "../cni/libcni/mod.ts";
+import {
+  describeAttachment,
+  describeMadeAttachment,
+  isOfNetns,
+} from "./attachment.ts";
+import type { CommandCall, FlagName } from "./command.ts";
+import { cni } from "./commands.ts";
+import { createRuntime, readFolders } from "./network.ts";
+
+const OWN_NETNS = "/proc/self/ns/net";
+
+function callWith(flags: [FlagName, string][]): CommandCall {
+  const { signal } = new AbortController();
+  return {
+    program: cni,
+    args: [],
+    flags: new Map(flags),
+    env: {},
+    onStderr(): void {},
+    timeoutMs: 0,
+    interrupt: signal,
+    signal,
+  };
+}
+
+Deno.test("isOfNetns() compares paths and namespaces", () => {
+  assertEquals(isOfNetns({ netns: "/gone" }, "/gone"), true);
+  assertEquals(isOfNetns({ netns: "/gone" }, "/lost"), false);
+  assertEquals(
+    isOfNetns({ netns: OWN_NETNS }, "/proc/thread-self/ns/net"),
+    true,
+  );
+  assertEquals(isOfNetns({ netns: OWN_NETNS }, "/proc/self/ns/mnt"), false);
+  assertEquals(isOfNetns({ netns: "" }, ""), false);
+});
+
+Deno.test("describeAttachment() makes an ID of the path unless one is given", async () => {
+  const made = await describeAttachment(callWith([]), "/var/run/netns/testing");
+  assertEquals(made.containerId, "cnitool-77383ca0a0715733ca6f");
+  assertEquals([made.netns, made.ifName], ["/var/run/netns/testing", "eth0"]);
+  const given = await describeAttachment(
+    callWith([["container-id", "c"]]),
+    "/n",
+  );
+  assertEquals(given.containerId, "c");
+});
+
+Deno.test("describeMadeAttachment() finds what was made under another ID", async (t) => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    const cache = new AttachmentCache(folder);
+    const attach = (containerId: string, ifName: string): void =>
+      cache.writeAttachment({
+        network: "net",
+        containerId,
+        ifName,
+        netns: OWN_NETNS,
+        config: new TextEncoder().encode("{}"),
+        cniArgs: [],
+        capabilityArgs: {},
+      }, undefined);
+    attach("runtime", "eth0");
+    attach("one", "net1");
+    attach("two", "net1");
+    const describe = async (
+      netns: string,
+      flags: [FlagName, string][] = [],
+    ): Promise<string> => {
+      const call = callWith([["cache-dir", folder], ...flags]);
+      const runtime = createRuntime(call, readFolders(call));
+      const key = { network: "net", netns };
+      return (await describeMadeAttachment(call, runtime, key)).containerId;
+    };
+    const rows: [name: string, flags: [FlagName, string][], id: string][] = [
+      ["a runtime's", [], "runtime"],
+      ["the one that is named", [["container-id", "x"]], "x"],
+      ["the one of two that is named", [
+        ["ifname", "net1"],
+        ["container-id", "two"],
+      ], "two"],
+      ["none of that name", [["ifname", "net2"]], "cnitool-"],
+    ];
+    for (const [name, flags, id] of rows) {
+      await t.step(name, async () => {
+        const found = await describe("/proc/thread-self/ns/net", flags);
+        assertEquals(found.slice(0, id.length), id);
+      });
+    }
+    await t.step("none in that namespace", async () => {
+      assertEquals((await describe("/nowhere")).slice(0, 8), "cnitool-");
+    });
+    await t.step("one of two", async () => {
+      await assertRejects(
+        () => describe(OWN_NETNS, [["ifname", "net1"]]),
+        Error,
+        "choose by --container-id one of one, two",
+      );
+    });
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,67 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { cni } from "./commands.ts";
+import { formatCommandHelp, formatProgramHelp } from "./help.ts";
+import { parseCommandLine } from "./parse.ts";
+import { chooseStyle } from "./style.ts";
+
+const plain = chooseStyle(false);
+const shown = cni.rows.filter(({ isHidden }) => isHidden !== true);
+
+Deno.test("every example in the help can be run", async (t) => {
+  for (const { name, examples = [] } of shown) {
+    for (const { line } of examples) {
+      await t.step(line, () => {
+        const [, command = ""] = /(?:^|[(;] ?)cni ([^|&>)]+)/.exec(line) ?? [];
+        const { row } = parseCommandLine(cni, command.trim().split(" "));
+        assertEquals(row?.name, name);
+      });
+    }
+  }
+});
+
+Deno.test("formatCommandHelp() tells all there is, in 78 columns", async (t) => {
+  for (const row of shown) {
+    await t.step(row.name, () => {
+      const help = formatCommandHelp("cni", row, plain);
+      for (const { name, summary } of row.args ?? []) {
+        assertStringIncludes(help, `  ${name}`);
+        assertStringIncludes(help, summary.split(" ")[0] ?? "");
+      }
+      for (const flag of row.flags ?? []) {
+        assertStringIncludes(help, `      --${flag}`.slice(6));
+      }
+      const long = help.split("\n")
+        .filter((line) => line.length > 78 && !line.startsWith("  cni "));
+      assertEquals(long, []);
+    });
+  }
+});
+
+Deno.test("formatCommandHelp() lines up two columns", () => {
+  const row = shown.find(({ name }) => name === "version");
+  assert(row !== undefined);
+  assertEquals(
+    formatCommandHelp("cni", row, plain),
+    `Prints the version.
+
+Usage: cni version [FLAGS]
+
+Flags:
+      --json  prints one JSON document, errors included
+  -h, --help  tells about the command`,
+  );
+});
+
+Deno.test("formatProgramHelp() lists all commands, or those of a group", () => {
+  const all = formatProgramHelp(cni, plain);
+  for (const { name } of shown) assertStringIncludes(all, `  ${name} `);
+  assert(!all.includes("__complete"));
+  const group = formatProgramHelp(cni, plain, "netns");
+  assertStringIncludes(group, "Usage: cni netns COMMAND");
+  assertStringIncludes(group, "\n  add   Makes");
+  assert(!group.includes("NETWORK"));
+  assertStringIncludes(
+    formatProgramHelp(cni, chooseStyle(true)),
+    "\u001b[1mCommands:\u001b[22m",
+  );
+});

@@ -1,0 +1,160 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../cni/error.ts";
+import type { CommandCall, FlagName } from "./command.ts";
+import { cni } from "./commands.ts";
+import {
+  getNetwork,
+  readArgs,
+  readFolders,
+  readNetworkFile,
+  resolveNetns,
+} from "./network.ts";
+
+/** Makes a call with an environment and flags. */
+function callWith(
+  env: Record<string, string>,
+  flags: [FlagName, string][] = [],
+): CommandCall {
+  const { signal } = new AbortController();
+  return {
+    program: cni,
+    args: [],
+    flags: new Map(flags),
+    env,
+    onStderr(): void {},
+    timeoutMs: 0,
+    interrupt: signal,
+    signal,
+  };
+}
+
+Deno.test("readFolders() asks flags, environment and custom, in this order", async (t) => {
+  const env = { CNI_PATH: "/a:/b", NETCONFPATH: "/c" };
+  const rows: [name: string, call: CommandCall, want: unknown][] = [
+    [
+      "flags",
+      callWith(env, [["cni-path", "/x"], ["conf-dir", "/y"], [
+        "cache-dir",
+        "/z",
+      ]]),
+      {
+        pluginDirs: ["/x"],
+        confDir: "/y",
+        cacheDir: "/z",
+      },
+    ],
+    ["environment", callWith(env), {
+      pluginDirs: ["/a", "/b"],
+      confDir: "/c",
+      cacheDir: "/var/lib/cni",
+    }],
+    ["custom", callWith({ CNI_PATH: "", NETCONFPATH: "" }), {
+      pluginDirs: ["/opt/cni/bin"],
+      confDir: "/etc/cni/net.d",
+      cacheDir: "/var/lib/cni",
+    }],
+  ];
+  for (const [name, call, want] of rows) {
+    await t.step(name, () => assertEquals(readFolders(call), want as object));
+  }
+});
+
+Deno.test("readArgs() reads CNI_ARGS, CAP_ARGS and the interface's name", async (t) => {
+  const rows: [
+    name: string,
+    call: CommandCall,
+    want: ReturnType<typeof readArgs>,
+  ][] = [
+    ["nothing", callWith({}), { args: [], capabilityArgs: {}, ifName: "eth0" }],
+    [
+      "all of them",
+      callWith({ CNI_ARGS: "a=1;b=2", CAP_ARGS: '{"x":[1]}', CNI_IFNAME: "n" }),
+      {
+        args: [["a", "1"], ["b", "2"]],
+        capabilityArgs: { x: [1] },
+        ifName: "n",
+      },
+    ],
+    ["a flag", callWith({ CNI_IFNAME: "n" }, [["ifname", "m"]]), {
+      args: [],
+      capabilityArgs: {},
+      ifName: "m",
+    }],
+    ["null", callWith({ CAP_ARGS: "null" }), {
+      args: [],
+      capabilityArgs: {},
+      ifName: "eth0",
+    }],
+  ];
+  for (const [name, call, want] of rows) {
+    await t.step(name, () => assertEquals(readArgs(call), want));
+  }
+});
+
+Deno.test("readArgs() refuses what it cannot read", async (t) => {
+  const rows: [env: Record<string, string>, message: string][] = [
+    [{ CNI_ARGS: "a" }, 'invalid CNI_ARGS pair "a"'],
+    [{ CNI_ARGS: "a=1;" }, 'invalid CNI_ARGS pair ""'],
+    [
+      { CAP_ARGS: "[]" },
+      "Cannot decode CAP_ARGS: expected an object, with capabilities as its keys",
+    ],
+    [
+      { CAP_ARGS: "1" },
+      "Cannot decode CAP_ARGS: expected an object, with capabilities as its keys",
+    ],
+  ];
+  for (const [env, message] of rows) {
+    await t.step(message, () => {
+      const error = assertThrows(() => readArgs(callWith(env)), CniError);
+      assertEquals(error.message, message);
+    });
+  }
+  const broken = callWith({ CAP_ARGS: "{" });
+  const { message } = assertThrows(() => readArgs(broken), CniError);
+  assert(message.startsWith("Cannot parse CAP_ARGS: "), message);
+});
+
+Deno.test("getNetwork() takes a name or a path", async (t) => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    const list = '{"cniVersion":"1.1.0","name":"one","plugins":[{"type":"p"}]}';
+    const bare = '{"cniVersion":"1.0.0","name":"two","type":"q"}';
+    Deno.writeTextFileSync(`${folder}/1.conflist`, list);
+    Deno.writeTextFileSync(`${folder}/2.conf`, bare);
+    Deno.writeTextFileSync(`${folder}/3.txt`, list);
+    Deno.writeTextFileSync(`${folder}/4.conf`, bare.replace("two", "t/wo"));
+    const folders = { pluginDirs: [], confDir: folder, cacheDir: folder };
+    const rows: [network: string, type: string][] = [
+      ["one", "p"],
+      ["two", "q"],
+      [`${folder}/1.conflist`, "p"],
+      [`${folder}/2.conf`, "q"],
+      [`${folder}/3.txt`, "p"],
+    ];
+    for (const [network, type] of rows) {
+      await t.step(network, () => {
+        const { plugins } = getNetwork(folders, network);
+        assertEquals(plugins.map((plugin) => plugin.type), [type]);
+      });
+    }
+    assertThrows(() => readNetworkFile(`${folder}/4.conf`), CniError, "name");
+    assertThrows(
+      () => readNetworkFile(`${folder}/5.conf`),
+      CniError,
+      "error reading",
+    );
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+});
+
+Deno.test("resolveNetns() takes a path or a name", () => {
+  assertEquals(resolveNetns("/proc/1/ns/net"), "/proc/1/ns/net");
+  assertEquals(resolveNetns("/a/../b//c/"), "/b/c");
+  assertEquals(resolveNetns("./x"), `${Deno.cwd()}/x`);
+  assertEquals(resolveNetns("not-there"), "/var/run/netns/not-there");
+  assertThrows(() => resolveNetns(".."), Error, "Cannot name");
+});

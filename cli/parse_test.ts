@@ -1,0 +1,183 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import type { CommandRow, Output, Program } from "./command.ts";
+import { formatArguments, parseCommandLine } from "./parse.ts";
+import { UsageError } from "./usage_error.ts";
+
+const load = (): Promise<() => Output> =>
+  Promise.resolve(() => ({ json: {}, text: "" }));
+const rows: CommandRow[] = [
+  {
+    name: "add",
+    summary: "Adds",
+    args: [
+      { name: "NETWORK", summary: "network" },
+      { name: "NETNS", summary: "namespace", isOptional: true },
+    ],
+    flags: ["ifname", "all"],
+    timeout: "1s",
+    load,
+  },
+  {
+    name: "gc",
+    summary: "Collects",
+    args: [{ name: "N", summary: "n", isOptional: true, isRepeated: true }],
+    load,
+  },
+  { name: "netns list", summary: "Lists", load },
+  {
+    name: "netns exec",
+    summary: "Runs",
+    args: [
+      { name: "NAME", summary: "name" },
+      { name: "COMMAND", summary: "command", isRepeated: true },
+    ],
+    flags: ["cache-dir"],
+    isWrapper: true,
+    load,
+  },
+  { name: "secret", summary: "Hides", isHidden: true, load },
+];
+const program: Program = { name: "tool", about: "Tries", rows };
+
+/** What a command line says, in a short form: command, arguments, flags. */
+function parse(line: string): unknown[] {
+  const argv = line === "" ? [] : line.split(" ");
+  const { row, words, args, flags } = parseCommandLine(program, argv);
+  return [row?.name ?? words.join(" "), [...args], Object.fromEntries(flags)];
+}
+
+Deno.test("parseCommandLine() finds command, arguments and flags", async (t) => {
+  const lines: [line: string, want: unknown[]][] = [
+    ["add a", ["add", ["a"], {}]],
+    ["add a b", ["add", ["a", "b"], {}]],
+    ["add a -- --all", ["add", ["a", "--all"], {}]],
+    ["add a 0x10", ["add", ["a", "0x10"], {}]],
+    ["add a --ifname x", ["add", ["a"], { ifname: "x" }]],
+    ["add a --ifname=x=y", ["add", ["a"], { ifname: "x=y" }]],
+    ["add --ifname=-x a", ["add", ["a"], { ifname: "-x" }]],
+    ["add -i 7 a", ["add", ["a"], { ifname: "7" }]],
+    ["-i x add a", ["add", ["a"], { ifname: "x" }]],
+    ["add a -i x -i y", ["add", ["a"], { ifname: "y" }]],
+    ["--all add a --json", ["add", ["a"], { all: true, json: true }]],
+    ["add a --timeout 0", ["add", ["a"], { timeout: "0" }]],
+    ["gc", ["gc", [], {}]],
+    ["gc a b c", ["gc", ["a", "b", "c"], {}]],
+    ["netns list", ["netns list", [], {}]],
+    ["--json netns list -h", ["netns list", [], { json: true, help: true }]],
+    ["add --help", ["add", [], { help: true }]],
+    ["netns", ["netns", [], {}]],
+    ["netns --help", ["netns", [], { help: true }]],
+    ["", ["", [], {}]],
+    ["-V", ["", [], { version: true }]],
+  ];
+  for (const [line, want] of lines) {
+    await t.step(line, () => assertEquals(parse(line), want));
+  }
+});
+
+Deno.test("parseCommandLine() leaves another program's command line alone", async (t) => {
+  const lines: [line: string, want: string[], flags?: object][] = [
+    ["netns exec a ls", ["a", "ls"]],
+    ["netns exec a -- ls", ["a", "ls"]],
+    ["netns exec a ls -l --json", ["a", "ls", "-l", "--json"]],
+    ["netns exec a -- ls --help", ["a", "ls", "--help"]],
+    ["netns exec a -- --help", ["a", "--help"]],
+    ["netns exec a ls -- b -- c", ["a", "ls", "--", "b", "--", "c"]],
+    ["netns exec a -- ls -- b", ["a", "ls", "--", "b"]],
+    ["netns exec -- a ls", ["a", "ls"]],
+    ["--json netns exec a -- ls", ["a", "ls"], { json: true }],
+    ["netns exec --cache-dir d a ls -c d", ["a", "ls", "-c", "d"], {
+      "cache-dir": "d",
+    }],
+    ["netns --json exec a ls --json", ["a", "ls", "--json"], { json: true }],
+  ];
+  for (const [line, args, flags = {}] of lines) {
+    await t.step(line, () => {
+      assertEquals(parse(line), ["netns exec", args, flags]);
+    });
+  }
+});
+
+Deno.test("parseCommandLine() says what is wrong", async (t) => {
+  const lines: [line: string, message: string][] = [
+    ["ad", 'Cannot run "tool ad": there is no such command; did you mean add?'],
+    ["x", 'Cannot run "tool x": there is no such command; see tool --help'],
+    [
+      "secre",
+      'Cannot run "tool secre": there is no such command; see tool --help',
+    ],
+    [
+      "netns lst",
+      'Cannot run "tool netns lst": there is no such command; did you mean list?',
+    ],
+    [
+      "add",
+      'Cannot run "tool add": NETWORK is missing; usage: tool add NETWORK [NETNS]',
+    ],
+    [
+      "add a b c",
+      'Cannot run "tool add": "c" is one argument too many; usage: tool add NETWORK [NETNS]',
+    ],
+    [
+      "netns list x",
+      'Cannot run "tool netns list": "x" is one argument too many; usage: tool netns list',
+    ],
+    [
+      "netns exec a",
+      'Cannot run "tool netns exec": COMMAND is missing; usage: tool netns exec NAME -- COMMAND...',
+    ],
+    [
+      "add a --ifnam x",
+      'Cannot run "tool add": there is no flag --ifnam; did you mean --ifname?',
+    ],
+    [
+      "add a -x",
+      'Cannot run "tool add": there is no flag -x; see tool add --help',
+    ],
+    [
+      "add a --bogus=1",
+      'Cannot run "tool add": there is no flag --bogus; see tool add --help',
+    ],
+    [
+      "gc --ifname x",
+      'Cannot run "tool gc": there is no flag --ifname; see tool gc --help',
+    ],
+    [
+      "gc --timeout 1",
+      'Cannot run "tool gc": there is no flag --timeout; see tool gc --help',
+    ],
+    [
+      "add a --ifname",
+      'Cannot run "tool add": --ifname needs a value, --ifname=NAME',
+    ],
+    [
+      "add a --ifname=",
+      'Cannot run "tool add": --ifname needs a value, --ifname=NAME',
+    ],
+    [
+      "add a -i --json",
+      'Cannot run "tool add": --ifname needs a value, --ifname=NAME',
+    ],
+    ["--all", 'Cannot run "tool": there is no flag --all; see tool --help'],
+    [
+      "--__proto__ x",
+      'Cannot run "tool": there is no flag --__proto__; see tool --help',
+    ],
+  ];
+  for (const [line, message] of lines) {
+    await t.step(line, () => {
+      const error = assertThrows(() => parse(line), UsageError);
+      assertEquals(error.message, message);
+    });
+  }
+});
+
+Deno.test("formatArguments() shows what may be missing and what repeats", () => {
+  assertEquals(rows.map(formatArguments), [
+    "NETWORK [NETNS]",
+    "[N...]",
+    "",
+    "NAME -- COMMAND...",
+    "",
+  ]);
+});

@@ -1,0 +1,88 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { listPluginFiles, type PluginFile } from "./plugin_file.ts";
+
+const VERSION = `echo '{"cniVersion":"1.0.0","supportedVersions":["1.0.0"]}'`;
+
+function list(
+  folders: readonly string[],
+  timeoutMs = 10_000,
+): Promise<PluginFile[]> {
+  const interrupt = new AbortController().signal;
+  const env = { PATH: Deno.env.get("PATH") ?? "" };
+  return listPluginFiles(folders, { env, interrupt, timeoutMs });
+}
+
+Deno.test("listPluginFiles() tells whose plugins are and what they serve", async () => {
+  using first = new PluginFolder();
+  using second = new PluginFolder();
+  first.addOwnExecutable("ptp");
+  first.addOwnExecutable("cni");
+  first.add("theirs", VERSION);
+  second.add("theirs", VERSION);
+  second.add("only", VERSION);
+  const files = await list([first.path, "/nonexistent", second.path]);
+  const shown = files.map(({ name, origin, versions, shadowedBy, problem }) =>
+    [name, origin, versions.at(-1), shadowedBy, problem] as const
+  );
+  assertEquals(shown, [
+    ["cni", "ours", undefined, undefined, undefined],
+    ["only", "other", "1.0.0", undefined, undefined],
+    ["ptp", "ours", "1.1.0", undefined, undefined],
+    ["theirs", "other", "1.0.0", undefined, undefined],
+    ["theirs", "other", "1.0.0", `${first.path}/theirs`, undefined],
+  ]);
+});
+
+Deno.test("listPluginFiles() tells why a plugin cannot be used", async (t) => {
+  using folder = new PluginFolder();
+  folder.addFile("empty", "");
+  folder.addFile("text", "hello");
+  folder.addFile("off", "#!/bin/sh\n", 0o644);
+  Deno.symlinkSync("/nonexistent", `${folder.path}/link`);
+  folder.add("broken", "exit 3");
+  folder.add("silent", "exit 0");
+  folder.add("error", `echo '{"code":4,"msg":"no"}'; exit 1`);
+  folder.add("hangs", "sleep 100");
+  const files = await list([folder.path], 300);
+  const rows: [name: string, problem: string][] = [
+    ["empty", "no program: exec format error"],
+    ["text", "no program: exec format error"],
+    ["off", "not executable"],
+    ["link", "link that leads nowhere"],
+    ["broken", "exit status 3"],
+    ["silent", "decoding version info"],
+    ["error", "no"],
+    ["hangs", "the deadline has passed"],
+  ];
+  for (const [name, problem] of rows) {
+    await t.step(name, () => {
+      const file = files.find((file) => file.name === name);
+      assertStringIncludes(file?.problem ?? "", problem);
+      assertEquals(file?.versions, []);
+    });
+  }
+});
+
+Deno.test("listPluginFiles() passes over what is no plugin", async () => {
+  using folder = new PluginFolder();
+  folder.addFile("LICENSE", "You may", 0o644);
+  Deno.mkdirSync(`${folder.path}/folder`);
+  assertEquals(await list([folder.path]), []);
+});
+
+Deno.test("listPluginFiles() knows a copy of its own executable", async () => {
+  using folder = new PluginFolder();
+  const path = `${folder.path}/cni`;
+  Deno.copyFileSync("/proc/self/exe", path);
+  Deno.chmodSync(path, 0o755);
+  const [copy] = await list([folder.path]);
+  assertEquals([copy?.origin, copy?.problem], ["copy", undefined]);
+  using file = Deno.openSync(path, { write: true });
+  file.seekSync(-1, Deno.SeekMode.End);
+  file.writeSync(Uint8Array.of(0xff));
+  const [changed] = await list([folder.path], 1);
+  assertEquals(changed?.origin, "other");
+});
