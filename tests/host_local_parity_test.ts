@@ -6,135 +6,32 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { join } from "@std/path/posix";
 import type { Environment } from "../cni/args.ts";
 import type { JsonObject } from "../cni/json.ts";
-import { dispatch } from "../cni/skel.ts";
-import { hostLocal } from "../ipam/host_local/plugin.ts";
-import { importFlags } from "../scripts/net.ts";
 import { goPlugin, ignoreUnless } from "./_harness/capabilities.ts";
+import {
+  DataFolder,
+  type Output,
+  ownProgram,
+  type Run,
+  runAs,
+  runInProcess as runOurs,
+} from "./_harness/host_local.ts";
 
 const go = goPlugin("host-local") ?? "";
+const runGo = runAs([go]);
 const needsGo = ignoreUnless(go !== "", "needs the Go host-local");
 
 /** The versions that even a Go plugin of some years ago has. */
 const VERSIONS = ["0.2.0", "0.3.1", "0.4.0", "1.0.0"];
 
-/** How a call ended, and what it printed, decoded. */
-interface Answer {
-  readonly exitCode: number;
-  // deno-lint-ignore no-explicit-any -- tests look into it as they please
-  readonly json: any;
-}
-
-/** Runs a plugin once. */
-type Run = (
-  command: string,
-  config: JsonObject,
-  env?: Environment,
-) => Promise<Answer>;
-
-function environment(command: string, env: Environment): Environment {
-  return {
-    CNI_COMMAND: command,
-    CNI_CONTAINERID: "dummy",
-    CNI_NETNS: "/some/netns",
-    CNI_IFNAME: "eth0",
-    CNI_PATH: "/some/bin",
-    ...env,
-  };
-}
-
-/** Runs our plugin in this process. */
-const runOurs: Run = async (command, config, env = {}) => {
-  const { exitCode, stdout } = await dispatch(hostLocal, {
-    env: environment(command, env),
-    stdin: () => encode(config),
-    invoker: {
-      invoke: () => Promise.reject(new Error("host-local runs no plugin")),
-    },
-    hostNetns: "/proc/thread-self/ns/net",
-  });
-  return { exitCode, json: decode(stdout) };
-};
-
-const runGo: Run = (...call) => execute([go], ...call);
-
-/** Runs a plugin as a process. */
-async function execute(
-  [program = "", ...args]: string[],
-  command: string,
-  config: JsonObject,
-  env: Environment = {},
-): Promise<Answer> {
-  const child = new Deno.Command(program, {
-    args,
-    env: environment(command, env),
-    cwd: new URL("..", import.meta.url),
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
-  const writer = child.stdin.getWriter();
-  await writer.write(encode(config));
-  await writer.close();
-  const { code, stdout } = await child.output();
-  return { exitCode: code, json: decode(new TextDecoder().decode(stdout)) };
-}
-
-function encode(config: JsonObject): Uint8Array<ArrayBuffer> {
-  return new TextEncoder().encode(JSON.stringify(config));
-}
-
-/** Decodes what was printed, without the empty `dns` of older Go plugins at 1.0.0. */
-function decode(stdout: string): Answer["json"] {
-  if (stdout === "") return undefined;
-  const { dns, ...others } = JSON.parse(stdout);
+/** Leaves out the empty `dns` of older Go plugins at 1.0.0. */
+function withoutEmptyDns({ json }: Output): Output["json"] {
+  if (json === undefined) return undefined;
+  const { dns, ...others } = json;
   return dns === undefined || Object.keys(dns).length === 0
     ? others
     : { ...others, dns };
-}
-
-/** A data folder. */
-class Folder implements Disposable {
-  readonly path = Deno.makeTempDirSync({ prefix: "host-local-" });
-
-  config(ipam: JsonObject, others: JsonObject = {}): JsonObject {
-    return {
-      cniVersion: "1.0.0",
-      name: "mynet",
-      type: "ptp",
-      ipam: { type: "host-local", dataDir: this.path, ...ipam },
-      ...others,
-    };
-  }
-
-  /** Reads the network's files. */
-  read(): Record<string, string> {
-    const folder = join(this.path, "mynet");
-    return Object.fromEntries(
-      [...Deno.readDirSync(folder)].map(({ name }) => [
-        name,
-        Deno.readTextFileSync(join(folder, name)),
-      ]),
-    );
-  }
-
-  /** Lists the leases. */
-  leases(): string[] {
-    return Object.keys(this.read()).filter((name) => /^[\d:]/.test(name));
-  }
-
-  plant(files: Record<string, string>): void {
-    Deno.mkdirSync(join(this.path, "mynet"), { recursive: true });
-    for (const [name, content] of Object.entries(files)) {
-      Deno.writeTextFileSync(join(this.path, "mynet", name), content);
-    }
-  }
-
-  [Symbol.dispose](): void {
-    Deno.removeSync(this.path, { recursive: true });
-  }
 }
 
 /** One call: a command, a container, and what else is special. */
@@ -146,14 +43,16 @@ async function play(
   scenario: Scenario,
   cniVersion: string,
 ): Promise<unknown[]> {
-  using folder = new Folder();
+  using folder = new DataFolder();
   folder.plant(scenario.files ?? {});
   const others = { ...scenario.others, cniVersion };
   const config = folder.config(scenario.ipam, others);
   const seen: unknown[] = [];
   for (const [command, containerId, env] of scenario.steps ?? [["ADD", "a"]]) {
     const call = { CNI_CONTAINERID: containerId, ...env };
-    seen.push(await run(command, config, call), folder.read());
+    const output = await run(command, config, call);
+    const { exitCode } = output;
+    seen.push({ exitCode, json: withoutEmptyDns(output) }, folder.read());
   }
   return seen;
 }
@@ -317,7 +216,7 @@ Deno.test({
     const messageOf = async (run: Run, scenario: Scenario): Promise<string> => {
       const version = scenario.others?.["cniVersion"] ?? "1.0.0";
       const seen = await play(run, { ...scenario, files: {} }, `${version}`);
-      const { json, exitCode } = seen.at(-2) as Answer;
+      const { json, exitCode } = seen.at(-2) as Output;
       assertEquals(exitCode, 1);
       return json.msg;
     };
@@ -340,17 +239,20 @@ Deno.test({
     ];
     for (const [name, first, second] of rows) {
       await t.step(name, async () => {
-        using folder = new Folder();
+        using folder = new DataFolder();
         const subnets = ["10.1.2.0/24", "2001:db8::/64"];
         const ranges = subnets.map((subnet) => [{ subnet }]);
-        const config = folder.config({ ranges });
+        const config = folder.config({ ranges }, { cniVersion: "1.0.0" });
         const { json: prevResult } = await first("ADD", config);
-        assertEquals(folder.leases().sort(), ["10.1.2.2", "2001:db8::2"]);
+        assertEquals(Object.keys(folder.leases()).sort(), [
+          "10.1.2.2",
+          "2001:db8::2",
+        ]);
         const checked = await second("CHECK", { ...config, prevResult });
         assertEquals(checked.exitCode, 0);
         assertEquals((await second("ADD", config)).exitCode, 1);
         assertEquals((await second("DEL", config)).exitCode, 0);
-        assertEquals(folder.leases(), []);
+        assertEquals(folder.leases(), {});
         const { json } = await second("ADD", config);
         const { address } = json.ips[0];
         assertEquals(address, "10.1.2.3/24");
@@ -359,34 +261,22 @@ Deno.test({
   },
 });
 
-/** Returns how our plugin is run as a process. */
-async function ownProgram(): Promise<string[]> {
-  const folder = Deno.env.get("CNI_BIN");
-  return folder ? [join(folder, "host-local")] : [
-    Deno.execPath(),
-    "run",
-    "--allow-all",
-    ...await importFlags(),
-    "ipam/host_local/main.ts",
-  ];
-}
-
 Deno.test({
   name: `host-local and Go's share a folder at one time${needsGo.suffix}`,
   ignore: needsGo.ignore,
   fn: async (t) => {
-    using folder = new Folder();
-    const programs = [await ownProgram(), [go]];
+    using folder = new DataFolder();
+    const runOwn = runAs(await ownProgram());
     // As many addresses as processes, so that none may be lost either.
     const config = folder.config({
       subnet: "10.1.2.0/28",
       rangeStart: "10.1.2.2",
       rangeEnd: "10.1.2.9",
-    });
-    const together = (command: string): Promise<Answer[]> =>
+    }, { cniVersion: "1.0.0" });
+    const together = (command: string): Promise<Output[]> =>
       Promise.all(
         Array.from({ length: 8 }, (_, i) =>
-          execute(programs[i % 2] ?? [], command, config, {
+          (i % 2 === 0 ? runOwn : runGo)(command, config, {
             CNI_CONTAINERID: `container${i}`,
           })),
       );
@@ -394,14 +284,14 @@ Deno.test({
     await t.step("each ADD gets an address of its own", async () => {
       const added = await together("ADD");
       const addresses = added.map(({ json }) => json.ips?.[0].address);
-      const want = folder.leases().map((name) => `${name}/28`);
+      const want = Object.keys(folder.leases()).map((name) => `${name}/28`);
       assertEquals(addresses.sort(), want.sort());
       assertEquals(want.length, 8);
     });
     await t.step("each DEL ends one lease", async () => {
       const deleted = await together("DEL");
       assertEquals(deleted.map(({ exitCode }) => exitCode), Array(8).fill(0));
-      assertEquals(folder.leases(), []);
+      assertEquals(folder.leases(), {});
     });
   },
 });

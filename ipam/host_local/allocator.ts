@@ -8,8 +8,10 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Ip } from "../../net/ip.ts";
 import {
+  countAddresses,
   findRange,
   formatRangeSet,
+  listWithheld,
   type Range,
   rangeContains,
   type RangeSet,
@@ -51,16 +53,21 @@ export function* candidates(
   yield* addressesOf(current, current.start, lastReserved);
 }
 
-/** Lists a part of a range, both ends included, without the range's gateway. */
+/** Lists a part of a range, both ends included, without what is withheld. */
 function* addressesOf(
   range: Range,
   from: Ip = range.start,
   to: Ip = range.end,
 ): Generator<Candidate> {
-  for (let ip = from;; ip = ip.next()) {
-    if (!range.gateway?.equals(ip)) yield { ip, range };
+  const withheld = listWithheld(range);
+  for (let ip = from;;) {
+    const block = withheld.find((block) => block.contains(ip));
+    if (block === undefined) yield { ip, range };
+    // One step, however large the block: half of a /64 cannot be counted up.
+    const last = block?.last ?? ip;
     // Not the loop's condition: no address follows the last of its family.
-    if (ip.compare(to) >= 0) return;
+    if (last.compare(to) >= 0) return;
+    ip = last.next();
   }
 }
 
@@ -81,6 +88,7 @@ export function allocate(
   throw new CniError(
     ErrorCode.TryAgainLater,
     `no IP addresses available in range set: ${formatRangeSet(set)}`,
+    { details: `0 of ${countAddresses(set)} addresses are free` },
   );
 }
 
@@ -88,7 +96,7 @@ export function allocate(
  * Takes the very address that was asked for.
  *
  * @param reserve Takes one address; false if it is not free
- * @throws {CniError} 7 if it is the gateway or not of the set, 11 if it is not free
+ * @throws {CniError} 7 if it is withheld or not of the set, 11 if it is not free
  */
 export function allocateRequested(
   set: RangeSet,
@@ -97,16 +105,14 @@ export function allocateRequested(
 ): Candidate {
   const range = findRange(set, requested);
   if (range === undefined) {
-    throw new CniError(
-      ErrorCode.InvalidNetworkConfig,
-      `${requested} not in range set ${formatRangeSet(set)}`,
-    );
+    throw refuse(`${requested} not in range set ${formatRangeSet(set)}`);
   }
   if (range.gateway?.equals(requested)) {
-    throw new CniError(
-      ErrorCode.InvalidNetworkConfig,
-      `requested ip ${requested} is subnet's gateway`,
-    );
+    throw refuse(`requested ip ${requested} is subnet's gateway`);
+  }
+  const block = range.excluded.find((block) => block.contains(requested));
+  if (block !== undefined) {
+    throw refuse(`requested ip ${requested} is excluded`, `by ${block}`);
   }
   if (reserve(requested)) return { ip: requested, range };
   throw new CniError(
@@ -115,4 +121,8 @@ export function allocateRequested(
       formatRangeSet(set)
     }`,
   );
+}
+
+function refuse(message: string, details = ""): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message, { details });
 }

@@ -4,7 +4,9 @@ import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { allocate, allocateRequested, candidates } from "./allocator.ts";
 import {
-  findRange,
+  countAddresses,
+  formatRangeSet,
+  parseBlock,
   type Range,
   type RangeSet,
   resolveRange,
@@ -219,7 +221,68 @@ Deno.test("allocateRequested() refuses what may not be handed out", async (t) =>
   }
 });
 
-/** Draws numbers from 0 up to but without `limit`, the same in every run. */
+Deno.test("candidates() steps over what is excluded", async (t) => {
+  const rows: [subnet: string, exclude: string, last: string, want: string][] =
+    [
+      ["10.0.0.0/29", "10.0.0.3", "", "10.0.0.2 10.0.0.4 10.0.0.5 10.0.0.6"],
+      ["10.0.0.0/29", "10.0.0.4/30", "", "10.0.0.2 10.0.0.3"],
+      ["10.0.0.0/29", "10.0.0.4/30", "10.0.0.5", "10.0.0.2 10.0.0.3"],
+      ["10.0.0.0/29", "10.0.0.0/30", "", "10.0.0.4 10.0.0.5 10.0.0.6"],
+      [
+        "10.0.0.0/29",
+        "10.0.0.1 10.0.0.0/30 10.0.0.2/31 10.0.0.5",
+        "",
+        "10.0.0.4 10.0.0.6",
+      ],
+      ["10.0.0.0/29", "10.0.0.0/29", "", ""],
+      ["255.255.255.252/30", "255.255.255.254/31", "", ""],
+      ["2001:db8::/126", "2001:db8::2", "", "2001:db8::3"],
+    ];
+  for (const [subnet, exclude, last, want] of rows) {
+    await t.step(
+      `${subnet} without ${exclude} after ${last || "nothing"}`,
+      () => {
+        const excluded = exclude.split(" ").map(parseBlock);
+        const range = resolveRange({
+          subnet: Cidr.parse(subnet),
+          exclude: excluded,
+        });
+        assertEquals(listCandidates([range], last).join(" "), want);
+      },
+    );
+  }
+});
+
+Deno.test("candidates() takes one step over half of a large subnet", () => {
+  const exclude = [Cidr.parse("2001:db8::/65")];
+  const range = resolveRange({ subnet: Cidr.parse("2001:db8::/64"), exclude });
+  const { value } = candidates([range], undefined).next();
+  assertEquals(`${value?.ip}`, "2001:db8:0:0:8000::");
+});
+
+Deno.test("allocateRequested() refuses what is excluded", () => {
+  const exclude = [Cidr.parse("10.0.0.4/30")];
+  const range = resolveRange({ subnet: Cidr.parse("10.0.0.0/24"), exclude });
+  const error = assertThrows(
+    () => allocateRequested([range], Ip.parse("10.0.0.6"), () => true),
+    CniError,
+  );
+  assertEquals(error.message, "requested ip 10.0.0.6 is excluded");
+  assertEquals(error.details, "by 10.0.0.4/30");
+  assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+});
+
+Deno.test("allocate() tells how many addresses there are", () => {
+  const exclude = [Cidr.parse("192.168.1.4/31"), Cidr.parse("192.168.1.5/32")];
+  const range = resolveRange({ subnet: Cidr.parse("192.168.1.0/29"), exclude });
+  const error = assertThrows(
+    () => allocate([range], undefined, () => false),
+    CniError,
+  );
+  assertEquals(error.details, "0 of 3 addresses are free");
+});
+
+/** Draws numbers from 0 up to but without `limit`. */
 type Draw = (limit: number) => number;
 
 /** Source: Marsaglia, "Xorshift RNGs", 2003. */
@@ -240,17 +303,21 @@ function drawRange(draw: Draw, family: IpFamily, position: number): Range {
   const size = 1 << hostBits;
   const first = base.add(BigInt(256 * position + size * draw(4)));
   const subnet = Cidr.of(first, base.bitLength - hostBits);
-  const [low, high] = [draw(size), draw(size)].sort((a, b) => a - b);
-  // Half of the gateways are in the range, or at least in its subnet.
-  const gateway = draw(2) === 0 ? undefined : first.add(BigInt(draw(2 * size)));
-  return resolveRange(
-    draw(2) === 0 ? { subnet, gateway } : {
-      subnet,
-      gateway,
-      rangeStart: first.add(BigInt(low ?? 0)),
-      rangeEnd: first.add(BigInt(high ?? 0)),
-    },
+  const [low = 0, high = 0] = [draw(size), draw(size)].sort((a, b) => a - b);
+  const at = (offset: number): Ip => first.add(BigInt(offset));
+  const exclude = Array.from(
+    { length: draw(3) },
+    () =>
+      Cidr.of(at(draw(size)), subnet.prefixLength + draw(hostBits + 1))
+        .masked(),
   );
+  return resolveRange({
+    subnet,
+    exclude,
+    // Half of the gateways are in the range, or at least in its subnet.
+    gateway: draw(2) === 0 ? undefined : at(draw(2 * size)),
+    ...draw(2) === 0 ? {} : { rangeStart: at(low), rangeEnd: at(high) },
+  });
 }
 
 function drawSet(draw: Draw): RangeSet {
@@ -270,17 +337,36 @@ function enumerate({ start, end }: Range): bigint[] {
   return Array.from({ length: count }, (_, i) => start.value + BigInt(i));
 }
 
-function isGateway(set: RangeSet, value: bigint): boolean {
-  const ip = Ip.fromValue(set[0]?.start.family ?? 4, value);
-  return findRange(set, ip)?.gateway?.equals(ip) ?? false;
+/** Says of a number whether its range keeps it: another oracle. */
+function isWithheld(set: RangeSet, value: bigint): boolean {
+  return set.some(({ start, end, gateway, excluded }) =>
+    start.value <= value && value <= end.value &&
+    (gateway?.value === value && gateway.family === start.family ||
+      excluded.some(({ network, last }) =>
+        network.value <= value && value <= last.value
+      ))
+  );
 }
 
 const SETS = 400;
 
-Deno.test("candidates() lists every address of a set once, from any place", () => {
-  const draw = seededDraw(0x5eed);
-  for (let round = 0; round < SETS; round++) {
-    const set = drawSet(draw);
+/** Registers a test of many sets, whose seed is in the name of its only step. */
+function property(
+  name: string,
+  check: (set: RangeSet, draw: Draw) => void,
+): void {
+  Deno.test(name, async (t) => {
+    const seed = Math.floor(Math.random() * 0x7fff_ffff) + 1;
+    await t.step(`seed ${seed}`, () => {
+      const draw = seededDraw(seed);
+      for (let round = 0; round < SETS; round++) check(drawSet(draw), draw);
+    });
+  });
+}
+
+property(
+  "candidates() lists every address of a set once, from any place",
+  (set, draw) => {
     const all = set.flatMap(enumerate);
     const position = draw(all.length + 1) - 1;
     const last = all[position];
@@ -290,22 +376,36 @@ Deno.test("candidates() lists every address of a set once, from any place", () =
       : Ip.fromValue(set[0]?.start.family ?? 4, last);
     assertEquals(
       [...candidates(set, start)].map(({ ip }) => ip.value),
-      order.filter((value) => !isGateway(set, value)),
-      `round ${round}`,
+      order.filter((value) => !isWithheld(set, value)),
+      formatRangeSet(set),
     );
-  }
-});
+  },
+);
 
-Deno.test("allocate() hands out all of a set, nothing else, nothing twice", () => {
-  const draw = seededDraw(0xcafe);
-  for (let round = 0; round < SETS; round++) {
-    const set = drawSet(draw);
-    const free = set.flatMap(enumerate).filter((ip) => !isGateway(set, ip));
+property(
+  "allocate() hands out all of a set, nothing else, nothing twice",
+  (set) => {
+    const free = set.flatMap(enumerate).filter((ip) => !isWithheld(set, ip));
+    assertEquals(countAddresses(set), BigInt(free.length), formatRangeSet(set));
     const pool = new Pool(set);
     for (let i = 0; i < free.length; i++) pool.allocate();
     // As many calls as addresses, so these are all of them and none was twice.
     const handedOut = [...pool.taken].map((ip) => Ip.parse(ip).value);
-    assertEquals(new Set(handedOut), new Set(free), `round ${round}`);
+    assertEquals(new Set(handedOut), new Set(free), formatRangeSet(set));
     assertThrows(() => pool.allocate(), CniError, "no IP addresses available");
-  }
-});
+  },
+);
+
+property(
+  "allocate() spares network, broadcast and gateway unless told otherwise",
+  (_, draw) => {
+    const prefixLength = 24 + draw(7);
+    const base = Ip.parse("10.0.0.0").add(BigInt(draw(1 << 16)) << 8n);
+    const subnet = Cidr.of(base, prefixLength);
+    const pool = new Pool([resolveRange({ subnet })]);
+    const spared = [subnet.network, subnet.network.next(), subnet.last];
+    for (let i = 0; i < (1 << 32 - prefixLength) - 3; i++) pool.allocate();
+    assertEquals(spared.filter((ip) => pool.taken.has(`${ip}`)), []);
+    assertThrows(() => pool.allocate(), CniError);
+  },
+);

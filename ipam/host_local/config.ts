@@ -4,7 +4,7 @@
  * @module
  */
 
-import { type CmdArgs, parseArgs } from "../../cni/args.ts";
+import { type CmdArgs, loadArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import { Cidr } from "../../net/cidr.ts";
@@ -16,6 +16,14 @@ import {
   resolveRangeSet,
 } from "./range.ts";
 import type { HostLocalConfig } from "./schema.ts";
+
+/** Where leases are kept unless the configuration says otherwise. */
+const DEFAULT_DATA_DIR = "/var/lib/cni/networks";
+
+/** Returns the folder that has one folder for each network. */
+export function dataDirOf({ ipam }: HostLocalConfig): string {
+  return ipam?.dataDir || DEFAULT_DATA_DIR;
+}
 
 /**
  * Returns the range sets, of each of which an attachment gets one address:
@@ -31,6 +39,10 @@ export function rangeSetsOf(
     throw invalid("IPAM config missing 'ipam' key");
   }
   const { subnet, ...bounds } = ipam;
+  if (subnet === undefined && (bounds.exclude ?? []).length > 0) {
+    // Or the addresses would be handed out that somebody wants to keep.
+    throw invalid('"exclude" is of no range: give it to those of "ranges"');
+  }
   const configs: RangeConfig[][] = [
     ...runtimeConfig?.ipRanges ?? [],
     ...subnet === undefined ? [] : [[{ ...bounds, subnet }]],
@@ -62,7 +74,7 @@ function checkOnePerFamily(
  * `args`, and the runtime, in this order. What several of them ask for is
  * listed once.
  *
- * @throws {CniError} 4 if CNI_ARGS cannot be read
+ * @throws {CniError} 4 if CNI_ARGS cannot be read, or has a key that is not known
  */
 export function requestedIpsOf(
   { args, runtimeConfig }: HostLocalConfig,
@@ -77,17 +89,8 @@ export function requestedIpsOf(
 }
 
 function requestedInArgs(cniArgs: string): Ip[] {
-  const ip = parseArgs(cniArgs).get("IP") ?? "";
-  if (ip === "") return [];
-  try {
-    return [parseRequestedIp(ip)];
-  } catch (error) {
-    throw new CniError(
-      ErrorCode.InvalidEnvironment,
-      `CNI_ARGS: error parsing value of pair "IP=${ip}"`,
-      { cause: error },
-    );
-  }
+  const { IP } = loadArgs<{ IP: Ip }>(cniArgs, { IP: parseRequestedIp });
+  return IP === undefined ? [] : [IP];
 }
 
 /**

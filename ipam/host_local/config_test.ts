@@ -100,6 +100,27 @@ Deno.test("rangeSetsOf() reads every form of ranges", async (t) => {
   }
 });
 
+Deno.test("rangeSetsOf() reads what each range excludes", async (t) => {
+  const range = {
+    subnet: "10.1.2.0/24",
+    exclude: ["10.1.2.9", "10.1.2.64/26"],
+  };
+  const rows: [name: string, config: JsonObject][] = [
+    ["of the single range", { ipam: range }],
+    ["of the list", { ipam: { ranges: [[range]] } }],
+    ["of the runtime", { ipam: {}, runtimeConfig: { ipRanges: [[range]] } }],
+  ];
+  for (const [name, config] of rows) {
+    await t.step(name, () => {
+      const [[{ excluded = [] } = {}] = []] = rangeSetsOf(
+        decodeConfig(config),
+        "1.1.0",
+      );
+      assertEquals(excluded.map(String), ["10.1.2.9/32", "10.1.2.64/26"]);
+    });
+  }
+});
+
 Deno.test("rangeSetsOf() refuses what contradicts itself", async (t) => {
   const ranges = (...sets: string[][]): JsonObject => ({
     ipam: {
@@ -134,6 +155,28 @@ Deno.test("rangeSetsOf() refuses what contradicts itself", async (t) => {
       "no subnet",
       { ipam: { ranges: [[{ rangeStart: "10.1.2.3" }]] } },
       "Cannot decode network configuration: ipam.ranges[0][0].subnet: missing",
+    ],
+    [
+      "an exclusion of no range",
+      {
+        ipam: { exclude: ["10.1.2.3"], ranges: [[{ subnet: "10.1.2.0/24" }]] },
+      },
+      '"exclude" is of no range: give it to those of "ranges"',
+    ],
+    [
+      "an exclusion elsewhere",
+      {
+        ipam: {
+          ranges: [[{ subnet: "10.1.2.0/24", exclude: ["10.1.3.0/30"] }]],
+        },
+      },
+      "invalid range set 0: Exclude 10.1.3.0/30 not in network 10.1.2.0/24",
+    ],
+    [
+      "an exclusion that is no address",
+      { ipam: { subnet: "10.1.2.0/24", exclude: ["10.1.2.3-10.1.2.5"] } },
+      "Cannot decode network configuration: ipam.exclude[0]: " +
+      "invalid IP address: 10.1.2.3-10.1.2.5",
     ],
     [
       "no address",
@@ -234,6 +277,9 @@ Deno.test("requestedIpsOf() blames CNI_ARGS for what it cannot read", async (t) 
       "invalid CIDR address: 10.1.2.3/33",
     ],
     ["IP=10.1.2.3;", 'CNI_ARGS: invalid pair ""', ""],
+    ["IP=10.1.2.3;X=y", 'CNI_ARGS: unknown args ["X=y"]', ""],
+    ["ip=10.1.2.3", 'CNI_ARGS: unknown args ["ip=10.1.2.3"]', ""],
+    ["IgnoreUnknown=0;X=y", 'CNI_ARGS: unknown args ["X=y"]', ""],
   ];
   for (const [cniArgs, message, details] of rows) {
     await t.step(cniArgs, () => {

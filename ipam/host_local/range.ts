@@ -9,7 +9,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { Cidr } from "../../net/cidr.ts";
-import type { Ip } from "../../net/ip.ts";
+import { Ip } from "../../net/ip.ts";
 
 /** A range as it is configured. */
 export interface RangeConfig {
@@ -20,6 +20,8 @@ export interface RangeConfig {
   readonly rangeEnd?: Ip | undefined;
   /** Absent: the second address. It may be of another subnet. */
   readonly gateway?: Ip | undefined;
+  /** Parts of the subnet, down to single addresses, that are not to be handed out. */
+  readonly exclude?: readonly Cidr[] | undefined;
 }
 
 /** A range with everything decided. */
@@ -31,10 +33,21 @@ export interface Range {
   readonly end: Ip;
   /** Never handed out; undefined where the subnet has room for one address only. */
   readonly gateway: Ip | undefined;
+  /** Never handed out. They may overlap, and lie before the start or past the end. */
+  readonly excluded: readonly Cidr[];
 }
 
 /** Ranges of one family, of which an attachment gets one address. */
 export type RangeSet = readonly Range[];
+
+/**
+ * Parses a part of a subnet: a network, or an address that stands for itself.
+ *
+ * @throws {AddressError} If it is neither
+ */
+export function parseBlock(text: string): Cidr {
+  return text.includes("/") ? Cidr.parse(text) : Cidr.host(Ip.parse(text));
+}
 
 /**
  * Decides what a set of configured ranges means.
@@ -111,10 +124,25 @@ export function resolveRange(config: RangeConfig): Range {
     throw invalid(`RangeEnd ${end} not in network ${subnet}`);
   }
   const gateway = config.gateway ?? (hostBits === 0 ? undefined : first);
-  return { subnet, start, end, gateway };
+  const { exclude: excluded = [] } = config;
+  for (const block of excluded) checkExcluded(block, subnet);
+  return { subnet, start, end, gateway, excluded };
 }
 
-/** Says whether the range may hand the address out, the gateway aside. */
+function checkExcluded(block: Cidr, subnet: Cidr): void {
+  const { network, ip, prefixLength } = block;
+  if (block.hasHostBits) {
+    throw invalid(
+      `Exclude ${block} has host bits set. For a subnet mask of length ` +
+        `${prefixLength} the network address is ${network}`,
+    );
+  }
+  if (subnet.containsCidr(block)) return;
+  const excluded = prefixLength === ip.bitLength ? ip : block;
+  throw invalid(`Exclude ${excluded} not in network ${subnet}`);
+}
+
+/** Says whether the range has the address, be it withheld or not. */
 export function rangeContains(range: Range, ip: Ip): boolean {
   return ip.family === range.start.family && range.start.compare(ip) <= 0 &&
     ip.compare(range.end) <= 0;
@@ -123,6 +151,50 @@ export function rangeContains(range: Range, ip: Ip): boolean {
 /** Finds the range of a set that an address belongs to. */
 export function findRange(set: RangeSet, ip: Ip): Range | undefined {
   return set.find((range) => rangeContains(range, ip));
+}
+
+/** Lists what a range never hands out: the gateway's address, and what is excluded. */
+export function listWithheld({ gateway, excluded }: Range): readonly Cidr[] {
+  return gateway === undefined ? excluded : [Cidr.host(gateway), ...excluded];
+}
+
+/** Counts the addresses that a set can hand out, leased or not. */
+export function countAddresses(set: RangeSet): bigint {
+  return set.map(countInRange).reduce((sum, count) => sum + count, 0n);
+}
+
+function countInRange(range: Range): bigint {
+  const { start, end } = range;
+  const withheld = listOutermost(listWithheld(range))
+    .filter(({ family }) => family === start.family)
+    .map(({ network, last }) =>
+      countBetween(max(network, start), min(last, end))
+    )
+    .reduce((sum, count) => sum + count, 0n);
+  return countBetween(start, end) - withheld;
+}
+
+/** Leaves out the blocks that are within others, so that no two overlap. */
+function listOutermost(blocks: readonly Cidr[]): Cidr[] {
+  return blocks.filter((block, i) =>
+    !blocks.some((other, j) =>
+      other.containsCidr(block) && (j < i || !block.equals(other))
+    )
+  );
+}
+
+/** Counts addresses, both ends included; none if the ends are reversed. */
+function countBetween(first: Ip, last: Ip): bigint {
+  const count = last.value - first.value + 1n;
+  return count > 0n ? count : 0n;
+}
+
+function max(one: Ip, other: Ip): Ip {
+  return one.compare(other) < 0 ? other : one;
+}
+
+function min(one: Ip, other: Ip): Ip {
+  return one.compare(other) < 0 ? one : other;
 }
 
 /** Formats a set as `start-end,start-end`. */

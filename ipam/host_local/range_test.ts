@@ -4,8 +4,10 @@ import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import {
   checkDisjoint,
+  countAddresses,
   findRange,
   formatRangeSet,
+  parseBlock,
   type Range,
   rangeContains,
   type RangeSet,
@@ -73,6 +75,62 @@ Deno.test("resolveRange() fills in what is not configured", async (t) => {
     await t.step(`${id}: ${range}`, () => {
       const { start, end, gateway } = resolve(range);
       assertEquals(`${start}-${end} ${gateway}`, want);
+    });
+  }
+});
+
+Deno.test("resolveRange() takes exclusions within the subnet only", async (t) => {
+  const rows: [subnet: string, exclude: string, message: string][] = [
+    ["10.1.2.0/24", "10.1.2.0/24 10.1.2.9 10.1.2.64/26", ""],
+    ["2001:db8::/64", "2001:db8::9 2001:db8::/65", ""],
+    [
+      "10.1.2.0/24",
+      "10.1.2.9 10.1.3.9",
+      "Exclude 10.1.3.9 not in network 10.1.2.0/24",
+    ],
+    [
+      "10.1.2.0/24",
+      "10.1.2.0/23",
+      "Exclude 10.1.2.0/23 not in network 10.1.2.0/24",
+    ],
+    ["10.1.2.0/24", "::9", "Exclude ::9 not in network 10.1.2.0/24"],
+    [
+      "10.1.2.0/24",
+      "10.1.2.9/28",
+      "Exclude 10.1.2.9/28 has host bits set. For a subnet mask of length 28 " +
+      "the network address is 10.1.2.0",
+    ],
+  ];
+  for (const [subnet, exclude, message] of rows) {
+    await t.step(`${exclude} of ${subnet}`, () => {
+      const blocks = exclude.split(" ").map(parseBlock);
+      const run = (): Range =>
+        resolveRange({ subnet: Cidr.parse(subnet), exclude: blocks });
+      if (message !== "") return assertRefused(run, message);
+      assertEquals(run().excluded, blocks);
+    });
+  }
+});
+
+Deno.test("countAddresses() counts what can be handed out", async (t) => {
+  const rows: [ranges: RangeText[], exclude: string[], want: bigint][] = [
+    [["10.1.2.0/24"], [], 253n],
+    [["10.1.2.0/24 - 192.0.2.1"], [], 254n],
+    [["10.1.2.0/24 10.1.2.10-10.1.2.19"], [], 10n],
+    [["10.1.2.0/30", "10.1.3.0/29"], [], 6n],
+    [["10.1.2.7/32"], [], 1n],
+    [["10.1.2.0/31"], [], 1n],
+    [["2001:db8::/64"], [], (1n << 64n) - 2n],
+    [["10.1.2.0/24"], ["10.1.2.0/25"], 127n],
+    [["10.1.2.0/24"], ["10.1.2.4/30", "10.1.2.5", "10.1.2.4/30"], 249n],
+    [["10.1.2.0/24 10.1.2.10-10.1.2.19"], ["10.1.2.8/30", "10.1.2.20"], 8n],
+    [["10.1.2.0/24"], ["10.1.2.0/24"], 0n],
+  ];
+  for (const [ranges, exclude, want] of rows) {
+    await t.step(`${ranges} without ${exclude}`, () => {
+      const configs = ranges.map(parseRange)
+        .map((config) => ({ ...config, exclude: exclude.map(parseBlock) }));
+      assertEquals(countAddresses(configs.map(resolveRange)), want);
     });
   }
 });

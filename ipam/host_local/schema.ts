@@ -16,6 +16,7 @@ import {
   routeSchema,
 } from "../../cni/types.ts";
 import { parseRequestedIp } from "./config.ts";
+import { parseBlock } from "./range.ts";
 
 /** Builds the schema of the whole network configuration. */
 export const hostLocalSchema = once(() => {
@@ -23,6 +24,7 @@ export const hostLocalSchema = once(() => {
     rangeStart: optionalIpSchema(),
     rangeEnd: optionalIpSchema(),
     gateway: optionalIpSchema(),
+    exclude: optional(z.array(parsedText(parseBlock))),
   };
   const range = z.looseObject({ ...bounds, subnet: cidrSchema() });
   const rangeSets = optional(z.array(z.array(range)));
@@ -37,6 +39,7 @@ export const hostLocalSchema = once(() => {
       dataDir: optional(z.string()),
       resolvConf: optional(z.string()),
     })),
+    capabilities: optional(z.looseObject({ ipRanges: optional(z.boolean()) })),
     args: optional(z.looseObject({
       cni: optional(z.looseObject({ ips: requestedIps })),
     })),

@@ -1,116 +1,115 @@
 /**
- * Leases on disk: one file for each address, in a folder for each network.
- *
- * The layout is the Go plugin's, and both may work on one folder at a time:
- *
- * - `lock`: empty; flock(2) on it guards everything else
- * - `10.1.2.3`, `2001:db8::5`: a lease; holds `<container ID>\r\n<interface>`
- *   (only the container ID if it is of a very old plugin)
- * - `last_reserved_ip.<i>`: the address that was last handed out of range set i
- * - `unfinished`: one of these while it is written; outlives only a plugin that
- *   was killed meanwhile, and then has no meaning
- *
- * All other files are somebody else's and left alone.
- *
- * Source: containernetworking/plugins
- * plugins/ipam/host-local/backend/disk/backend.go.
+ * The leases of one network, under lock: who has which address.
  *
  * @module
  */
 
-import { join } from "@std/path/posix";
-import { CniError, ErrorCode } from "../../cni/error.ts";
 import { throwAll } from "../../cni/rollback.ts";
 import { FileLock } from "../../ffi/file_lock.ts";
-import { AddressError, Ip } from "../../net/ip.ts";
+import type { Ip } from "../../net/ip.ts";
+import { unlessMissing, withIoFailure } from "./io_failure.ts";
+import {
+  describeOwner,
+  findIp,
+  formatContainer,
+  formatOwner,
+  type Lease,
+  type Owner,
+} from "./lease.ts";
+import {
+  lastReservedName,
+  LeaseFolder,
+  type Listing,
+  LOCK_FILE,
+} from "./lease_folder.ts";
+import { LeaseLookup } from "./lease_lookup.ts";
+import { INDEX_DIR, OwnerIndex } from "./owner_index.ts";
 
-/** Where leases are kept unless the configuration says otherwise. */
-export const DEFAULT_DATA_DIR = "/var/lib/cni/networks";
-
-const LOCK_FILE = "lock";
-/** Not an address, so no program takes it for a lease. */
-const UNFINISHED_FILE = "unfinished";
-
-/** To whom an address is leased. */
-export interface Owner {
-  readonly containerId: string;
-  readonly ifName: string;
-}
-
-/** A lease that was found. */
-export interface Lease {
-  readonly ip: Ip;
-  /** The file that holds it. */
-  readonly path: string;
-  /** Whom it says it belongs to, without blanks around it. */
-  readonly content: string;
-}
-
-/** Something in the folder; a lease if it has an address. */
-type Entry = Lease | { readonly path: string; readonly content?: never };
+/** So many addresses are tried one by one before the folder is read. */
+const MANY_MISSES = 64;
 
 /** The leases of one network, locked until disposal. */
 export class LeaseStore implements Disposable {
-  readonly #folder: string;
+  readonly #folder: LeaseFolder;
   readonly #lock: FileLock;
-  #known: Map<string, Entry> | undefined;
+  readonly #lookup: LeaseLookup;
+  #misses = 0;
 
-  private constructor(folder: string, lock: FileLock) {
+  private constructor(folder: LeaseFolder, lock: FileLock, indexDir: string) {
     this.#folder = folder;
     this.#lock = lock;
+    this.#lookup = new LeaseLookup(
+      folder,
+      new OwnerIndex(folder.path, indexDir),
+    );
   }
 
   /**
    * Opens and locks the leases of a network, creating the folder if need be.
    *
+   * @param indexDir Where indexes are kept
    * @throws {CniError} 5 if the folder cannot be created or written to
    */
-  static open(dataDir: string, network: string): LeaseStore {
-    const folder = join(dataDir, network);
-    const found = LeaseStore.find(dataDir, network);
-    return found ?? withIoFailure(`open the lease folder "${folder}"`, () => {
-      Deno.mkdirSync(folder, { recursive: true, mode: 0o755 });
-      return new LeaseStore(folder, lockFolder(folder));
+  static open(
+    dataDir: string,
+    network: string,
+    indexDir: string = INDEX_DIR,
+  ): LeaseStore {
+    const found = LeaseStore.find(dataDir, network, indexDir);
+    if (found !== undefined) return found;
+    const folder = new LeaseFolder(dataDir, network);
+    return withIoFailure(`open the lease folder "${folder.path}"`, () => {
+      Deno.mkdirSync(folder.path, { recursive: true, mode: 0o755 });
+      return new LeaseStore(folder, lockFolder(folder), indexDir);
     });
   }
 
   /**
    * Opens and locks the leases of a network if there are any.
    *
+   * @param indexDir Where indexes are kept
    * @throws {CniError} 5 if the folder is there and cannot be locked
    */
-  static find(dataDir: string, network: string): LeaseStore | undefined {
-    const folder = join(dataDir, network);
-    return withIoFailure(`open the lease folder "${folder}"`, () => {
+  static find(
+    dataDir: string,
+    network: string,
+    indexDir: string = INDEX_DIR,
+  ): LeaseStore | undefined {
+    const folder = new LeaseFolder(dataDir, network);
+    return withIoFailure(`open the lease folder "${folder.path}"`, () => {
       const lock = unlessMissing(() => lockFolder(folder));
-      return lock && new LeaseStore(folder, lock);
+      return lock && new LeaseStore(folder, lock, indexDir);
     });
+  }
+
+  /** Where the leases are. */
+  get path(): string {
+    return this.#folder.path;
   }
 
   /**
    * Leases an address.
    *
-   * The file comes into being with its content, so that no crash and no full
-   * disk leaves an empty one. The Go plugin's may be empty after a crash, which
-   * no container has outlived: the address is free.
-   *
    * @returns False if the address is leased
    * @throws {CniError} 5 if the lease cannot be written
    */
   reserve(ip: Ip, owner: Owner): boolean {
-    const entry = this.#entries().get(ip.toString());
-    if (entry !== undefined && entry.content !== "") return false;
-    const path = this.#path(ip.toString());
-    const content = formatOwner(owner);
-    try {
-      this.#write(path, content, syncContent);
-    } catch (error) {
-      // Whether the last step was taken or not: nobody is told of the lease.
-      removeQuietly(path);
-      throw error;
+    const address = ip.toString(), content = formatOwner(owner);
+    if (this.#isListedAsLeased(address)) return false;
+    if (!this.#folder.addLease(address, content)) {
+      this.#misses++;
+      return false;
     }
-    this.#entries().set(ip.toString(), { ip, path, content });
+    this.#lookup.noteAdded(address, content);
     return true;
+  }
+
+  #isListedAsLeased(address: string): boolean {
+    // After a long row of leases it is quicker to read them all.
+    const listing = this.#misses < MANY_MISSES
+      ? this.#lookup.listIfSmall()
+      : this.#lookup.listAll();
+    return listing?.has(address) === true && listing.get(address) !== "";
   }
 
   /**
@@ -120,11 +119,38 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the leases cannot be read
    */
   leasesOf(owner: Owner): Lease[] {
-    const leases = this.#leases();
-    const ownedBy = (content: string): Lease[] =>
-      leases.filter((lease) => lease.content === content);
-    const exact = ownedBy(formatOwner(owner));
-    return exact.length > 0 ? exact : ownedBy(owner.containerId.trim());
+    const containerId = formatContainer(owner.containerId);
+    return this.#select(owner, this.#lookup.listOf(containerId));
+  }
+
+  /**
+   * Lists the leases of an owner as {@linkcode LeaseStore.leasesOf} does, but
+   * in a time that does not grow with the folder: of a large one that another
+   * program has changed, it may list only those that this plugin made.
+   *
+   * @throws {CniError} 5 if the leases cannot be read
+   */
+  knownLeasesOf(owner: Owner): Lease[] {
+    const containerId = formatContainer(owner.containerId);
+    return this.#select(owner, this.#lookup.listKnownOf(containerId));
+  }
+
+  #select(owner: Owner, listing: Listing): Lease[] {
+    const exact = this.#filter(listing, formatOwner(owner));
+    if (exact.length > 0) return exact;
+    return this.#filter(listing, formatContainer(owner.containerId));
+  }
+
+  #filter(listing: Listing, content: string): Lease[] {
+    return [...listing].filter((entry) => entry[1] === content)
+      .flatMap((entry) => this.#toLease(...entry));
+  }
+
+  #toLease(name: string, content: string | undefined): Lease[] {
+    const ip = content === undefined ? undefined : findIp(name);
+    return content === undefined || ip === undefined
+      ? []
+      : [{ ip, content, path: this.#folder.pathOf(name) }];
   }
 
   /**
@@ -134,11 +160,23 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the leases cannot be read
    */
   leasesOfOthers(owners: readonly Owner[]): Lease[] {
-    const known = new Set(owners.flatMap((owner) => [
+    const known = new Set<string | undefined>(owners.flatMap((owner) => [
       formatOwner(owner),
-      owner.containerId.trim(),
+      formatContainer(owner.containerId),
     ]));
-    return this.#leases().filter(({ content }) => !known.has(content));
+    return [...this.#lookup.listAll()].filter((entry) => !known.has(entry[1]))
+      .flatMap((entry) => this.#toLease(...entry));
+  }
+
+  /**
+   * Describes in words who has an address that is not free.
+   *
+   * @throws {CniError} 5 if the lease cannot be read
+   */
+  describeLease(ip: Ip): string {
+    const name = ip.toString();
+    const content = this.#folder.read(name) ?? "";
+    return `"${this.#folder.pathOf(name)}" is of ${describeOwner(content)}`;
   }
 
   /**
@@ -148,12 +186,11 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if one cannot be ended
    * @throws {AggregateError} If several cannot
    */
-  release(leases: readonly Lease[]): void {
+  release(leases: readonly Pick<Lease, "ip" | "content">[]): void {
     const failures: unknown[] = [];
-    for (const { path } of leases) {
+    for (const { ip, content } of leases) {
       try {
-        removeIfThere(path);
-        this.#known = undefined;
+        this.#end(ip.toString(), content);
       } catch (error) {
         failures.push(error);
       }
@@ -161,14 +198,18 @@ export class LeaseStore implements Disposable {
     throwAll(failures, `Cannot end ${failures.length} leases`);
   }
 
+  #end(address: string, content: string): void {
+    this.#folder.remove(address);
+    this.#lookup.noteRemoved(address, content);
+  }
+
   /**
-   * Ends the lease of an address, if there is one.
+   * Ends the lease of an address that this owner has just got.
    *
    * @throws {CniError} 5 if it cannot be ended
    */
-  releaseIp(ip: Ip): void {
-    removeIfThere(this.#path(ip.toString()));
-    this.#known = undefined;
+  takeBack(ip: Ip, owner: Owner): void {
+    this.#end(ip.toString(), formatOwner(owner));
   }
 
   /**
@@ -179,8 +220,9 @@ export class LeaseStore implements Disposable {
    */
   lastReserved(rangeSet: number): Ip | undefined {
     const name = lastReservedName(rangeSet);
-    if (!this.#entries().has(name)) return undefined;
-    return parseIp(readIfThere(this.#path(name))?.trim() ?? "");
+    // What is missing is not asked for: Deno takes long to fail.
+    if (this.#lookup.listIfSmall()?.has(name) === false) return undefined;
+    return findIp(this.#folder.read(name) ?? "");
   }
 
   /**
@@ -189,158 +231,18 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if it cannot be written
    */
   setLastReserved(rangeSet: number, ip: Ip): void {
-    const name = lastReservedName(rangeSet);
-    this.#write(this.#path(name), ip.toString());
-  }
-
-  #leases(): Lease[] {
-    return [...this.#entries().values()].filter((entry) => isLease(entry));
-  }
-
-  /** Lists the folder by name, once: the lock keeps it as it is. */
-  #entries(): Map<string, Entry> {
-    this.#known ??= new Map(
-      withIoFailure(
-        `read the lease folder "${this.#folder}"`,
-        () => [...Deno.readDirSync(this.#folder)],
-      ).map((entry) => [entry.name, this.#readEntry(entry)]),
-    );
-    return this.#known;
-  }
-
-  #readEntry({ name, isFile }: Deno.DirEntry): Entry {
-    const path = this.#path(name);
-    const ip = isFile && /^[\da-f.:]+$/.test(name) ? parseIp(name) : undefined;
-    return ip === undefined
-      ? { path }
-      : { ip, path, content: readIfThere(path)?.trim() ?? "" };
-  }
-
-  /**
-   * Writes a file whole or not at all, in place of an older one.
-   *
-   * @param beforeNaming What is done before the file gets its name
-   */
-  #write(
-    path: string,
-    content: string,
-    beforeNaming: (file: Deno.FsFile) => void = () => {},
-  ): void {
-    const unfinished = this.#path(UNFINISHED_FILE);
-    withIoFailure(`write "${path}"`, () => {
-      try {
-        writeWhole(unfinished, content, beforeNaming);
-        Deno.renameSync(unfinished, path);
-      } catch (error) {
-        removeQuietly(unfinished);
-        throw error;
-      }
-    });
-  }
-
-  #path(name: string): string {
-    return join(this.#folder, name);
+    this.#lookup.noteChange();
+    this.#folder.replace(lastReservedName(rangeSet), ip.toString());
   }
 
   /** Unlocks the leases. */
   [Symbol.dispose](): void {
+    this.#folder[Symbol.dispose]();
+    this.#lookup.keepIndex();
     this.#lock[Symbol.dispose]();
   }
 }
 
-function lockFolder(folder: string): FileLock {
-  return FileLock.acquire(join(folder, LOCK_FILE), 0o750);
-}
-
-function formatOwner({ containerId, ifName }: Owner): string {
-  return `${containerId.trim()}\r\n${ifName}`;
-}
-
-function lastReservedName(rangeSet: number): string {
-  return `last_reserved_ip.${rangeSet}`;
-}
-
-function parseIp(text: string): Ip | undefined {
-  try {
-    return Ip.parse(text);
-  } catch (error) {
-    if (error instanceof AddressError) return undefined;
-    throw error;
-  }
-}
-
-function isLease(entry: Entry): entry is Lease {
-  return entry.content !== undefined;
-}
-
-function readIfThere(path: string): string | undefined {
-  return withIoFailure(
-    `read "${path}"`,
-    () => unlessMissing(() => Deno.readTextFileSync(path)),
-  );
-}
-
-/** Writes a file, in place of one that was left by a process that was killed. */
-function writeWhole(
-  path: string,
-  content: string,
-  finish: (file: Deno.FsFile) => void,
-): void {
-  using file = Deno.openSync(path, {
-    write: true,
-    create: true,
-    truncate: true,
-    mode: 0o600,
-  });
-  let bytes = new TextEncoder().encode(content);
-  while (bytes.length > 0) bytes = bytes.subarray(file.writeSync(bytes));
-  finish(file);
-}
-
-/** A lease must be on disk before its name is, or a crash leaves it empty. */
-function syncContent(file: Deno.FsFile): void {
-  file.syncDataSync();
-}
-
-function removeIfThere(path: string): void {
-  withIoFailure(
-    `remove "${path}"`,
-    () => unlessMissing(() => Deno.removeSync(path)),
-  );
-}
-
-function removeQuietly(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch {
-    // The error that is reported is the one before.
-  }
-}
-
-/** Answers undefined where `run` finds that something does not exist. */
-function unlessMissing<T>(run: () => T): T | undefined {
-  try {
-    return run();
-  } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw error;
-  }
-}
-
-/** Says whether there is no such path, or can be none: ENAMETOOLONG has no class. */
-function isMissing(error: unknown): boolean {
-  return error instanceof Deno.errors.NotFound ||
-    error instanceof Deno.errors.NotADirectory ||
-    error instanceof Error && error.message.includes("(os error 36)");
-}
-
-/** @throws {CniError} 5, whatever `run` throws, with that as its cause */
-function withIoFailure<T>(action: string, run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    throw new CniError(ErrorCode.IoFailure, `Cannot ${action}`, {
-      cause: error,
-    });
-  }
+function lockFolder(folder: LeaseFolder): FileLock {
+  return FileLock.acquire(folder.pathOf(LOCK_FILE), 0o750);
 }

@@ -7,14 +7,14 @@ import {
 } from "@std/assert";
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { FileLock } from "../../ffi/file_lock.ts";
 import { Ip } from "../../net/ip.ts";
 import {
   canUseNetns,
-  hasCommand,
   ignoreUnless,
 } from "../../tests/_harness/capabilities.ts";
-import { type Lease, LeaseStore, type Owner } from "./store.ts";
+import { Disk } from "../../tests/_harness/disk.ts";
+import type { Lease, Owner } from "./lease.ts";
+import { LeaseStore } from "./store.ts";
 
 const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
 
@@ -110,8 +110,10 @@ Deno.test("LeaseStore.reserve() takes an address that is free", async (t) => {
   for (const [name, files, want] of rows) {
     await t.step(name, () => {
       using fixture = Fixture.create(files);
-      using store = fixture.open();
-      assertEquals(store.reserve(Ip.parse("10.1.2.2"), OWNER), want);
+      {
+        using store = fixture.open();
+        assertEquals(store.reserve(Ip.parse("10.1.2.2"), OWNER), want);
+      }
       const { unfinished: _, ...others } = files;
       const after = want ? { ...others, "10.1.2.2": "dummy\r\neth0" } : files;
       assertEquals(fixture.read(), after);
@@ -171,6 +173,16 @@ Deno.test("LeaseStore.leasesOf() reads what Go plugins wrote", async (t) => {
   }
 });
 
+Deno.test("LeaseStore.leasesOf() removes what a killed process left", () => {
+  const lease = { "10.1.2.2": "dummy\r\neth0" };
+  using fixture = Fixture.create({ ...lease, unfinished: "dummy\r\net" });
+  {
+    using store = fixture.open();
+    assertEquals(namesOf(store.leasesOf(OWNER)), ["10.1.2.2"]);
+  }
+  assertEquals(fixture.read(), lease);
+});
+
 Deno.test("LeaseStore.leasesOfOthers() spares every lease of the owners", () => {
   using fixture = Fixture.create({
     "10.1.2.2": "dummy\r\neth0",
@@ -195,7 +207,7 @@ Deno.test("LeaseStore.release() ends leases and nothing else", () => {
   store.release(leases);
   assertEquals(fixture.read(), foreign);
   store.release(leases);
-  store.releaseIp(Ip.parse("10.1.2.2"));
+  store.takeBack(Ip.parse("10.1.2.2"), OWNER);
   assertEquals(fixture.read(), foreign);
 });
 
@@ -269,77 +281,6 @@ Deno.test("LeaseStore.open() creates the folder and an empty lock file", () => {
   const { mode } = Deno.statSync(folder);
   assertEquals((mode ?? 0) & 0o777, 0o755 & ~Deno.umask());
 });
-
-/** Asks flock(1), as any other program would, whether a file is locked. */
-function isLocked(path: string): boolean {
-  const args = ["--nonblock", path, "true"];
-  return !new Deno.Command("flock", { args }).outputSync().success;
-}
-
-const needsFlock = ignoreUnless(hasCommand("flock"), "needs flock");
-
-Deno.test({
-  name:
-    `FileLock.acquire() locks the file it is given (LK-1)${needsFlock.suffix}`,
-  ignore: needsFlock.ignore,
-  fn: () => {
-    using fixture = Fixture.create({ file: "" });
-    const path = join(fixture.folder, "file");
-    const lock = FileLock.acquire(path, 0o600);
-    assert(isLocked(path));
-    lock[Symbol.dispose]();
-    assert(!isLocked(path));
-  },
-});
-
-Deno.test({
-  name: `LeaseStore locks "lock" in its folder (LK-2)${needsFlock.suffix}`,
-  ignore: needsFlock.ignore,
-  fn: () => {
-    using fixture = Fixture.create({});
-    const path = join(fixture.folder, "lock");
-    for (const open of [LeaseStore.open, LeaseStore.find]) {
-      const store = open(fixture.dataDir, "net");
-      assert(isLocked(path));
-      store?.[Symbol.dispose]();
-      assert(!isLocked(path));
-    }
-  },
-});
-
-/**
- * A file system in memory, mounted in a mount namespace of its own and reached
- * through the process that lives there. It is gone with that process.
- */
-class Disk implements AsyncDisposable {
-  readonly #child: Deno.ChildProcess;
-  readonly dataDir: string;
-
-  private constructor(child: Deno.ChildProcess) {
-    this.#child = child;
-    this.dataDir = `/proc/${child.pid}/root/mnt`;
-  }
-
-  /** @param prepare Shell commands, run in the file system's root */
-  static async mount(size: string, prepare: string): Promise<Disk> {
-    const script = `mount -t tmpfs -o size=${size} tmpfs /mnt && cd /mnt && ` +
-      `${prepare} && echo ready && read _`;
-    const child = new Deno.Command("unshare", {
-      args: ["--mount", "sh", "-c", script],
-      stdin: "piped",
-      stdout: "piped",
-    }).spawn();
-    const disk = new Disk(child);
-    const { done } = await child.stdout.getReader().read();
-    assert(!done, "the file system was not mounted");
-    return disk;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#child.stdin.close();
-    await this.#child.status;
-  }
-}
 
 /** Asserts that `run` fails as reading and writing does, for this reason. */
 async function assertIoFailure(

@@ -1,0 +1,108 @@
+/**
+ * Whether an ADD would find addresses, and a place to write its leases to.
+ *
+ * Nothing is changed to find that out, and no lock is waited for.
+ *
+ * @module
+ */
+
+import { dirname } from "@std/path/posix";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Call } from "../../cni/plugin.ts";
+import type { Ip } from "../../net/ip.ts";
+import { allocate } from "./allocator.ts";
+import { dataDirOf, rangeSetsOf } from "./config.ts";
+import { unlessMissing, withIoFailure } from "./io_failure.ts";
+import { findIp } from "./lease.ts";
+import {
+  isBlankFile,
+  lastReservedName,
+  LeaseFolder,
+  LOCK_FILE,
+} from "./lease_folder.ts";
+import type { RangeSet } from "./range.ts";
+import { readResolvConf } from "./resolv_conf.ts";
+import type { HostLocalConfig } from "./schema.ts";
+
+/**
+ * Asks whether an ADD could succeed now.
+ *
+ * @throws {CniError} 50 if it could not, 7 if the configuration is wrong
+ */
+export function checkStatus(call: Call<HostLocalConfig>): void {
+  const sets = knownRangeSets(call);
+  const { resolvConf } = call.config.ipam ?? {};
+  const folder = new LeaseFolder(dataDirOf(call.config), call.network);
+  asUnavailable(folder, () => {
+    if (resolvConf) readResolvConf(resolvConf);
+    checkWritable(folder);
+    for (const set of sets.entries()) checkFree(folder, ...set);
+  });
+}
+
+/** STATUS does not come with the ranges that a runtime gives to each ADD. */
+function knownRangeSets(
+  { config, cniVersion }: Call<HostLocalConfig>,
+): RangeSet[] {
+  const { subnet, ranges = [] } = config.ipam ?? {};
+  const hasOwn = subnet !== undefined || ranges.length > 0;
+  const isGivenLater = config.capabilities?.ipRanges === true;
+  return !hasOwn && isGivenLater ? [] : rangeSetsOf(config, cniVersion);
+}
+
+function asUnavailable(folder: LeaseFolder, run: () => void): void {
+  try {
+    run();
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    const { code, message, details } = error;
+    const hint = code === ErrorCode.TryAgainLater
+      ? `; the leases are in "${folder.path}"`
+      : "";
+    throw new CniError(ErrorCode.PluginNotAvailable, message, {
+      details: details + hint,
+    });
+  }
+}
+
+/** An ADD takes one address of each set, so each must have one. */
+function checkFree(folder: LeaseFolder, position: number, set: RangeSet): void {
+  const last = findIp(folder.read(lastReservedName(position)) ?? "");
+  // The address that an ADD would get, and with that the answer is there.
+  allocate(set, last, (ip) => isFree(folder, ip));
+}
+
+function isFree(folder: LeaseFolder, ip: Ip): boolean {
+  return unlessMissing(() => isBlankFile(folder.pathOf(`${ip}`))) ?? true;
+}
+
+/** @throws {CniError} 5 if leases cannot be written */
+function checkWritable(folder: LeaseFolder): void {
+  const lock = folder.pathOf(LOCK_FILE);
+  withIoFailure(`write to the lease folder "${folder.path}"`, () => {
+    if (!canOpen(lock)) checkCreatable(lock);
+  });
+}
+
+/** Says whether there is a file, and fails if it cannot be written to. */
+function canOpen(path: string): boolean {
+  return unlessMissing(() => {
+    using _file = Deno.openSync(path, { write: true });
+    return true;
+  }) ?? false;
+}
+
+/** @throws {Error} If nothing can be created where the path leads */
+function checkCreatable(path: string): void {
+  const parent = dirname(path);
+  if (parent !== path && !unlessMissing(() => Deno.statSync(parent))) {
+    return checkCreatable(parent);
+  }
+  try {
+    // There is nothing to rename, and nothing is. But whether the file system
+    // can be written to, the kernel looks at first.
+    Deno.renameSync(path, path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}

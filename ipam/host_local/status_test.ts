@@ -1,0 +1,156 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import type { JsonObject } from "../../cni/json.ts";
+import {
+  assertFailure,
+  assertSuccess,
+  DataFolder,
+  runInProcess as run,
+} from "../../tests/_harness/host_local.ts";
+
+const LEASED = "other\r\neth0";
+const SMALL = "10.1.2.0/30", LARGE = "10.1.3.0/24";
+
+Deno.test("checkStatus() asks whether each set has an address", async (t) => {
+  const full = { "10.1.2.2": LEASED };
+  const rows: [
+    name: string,
+    ranges: JsonObject[][],
+    files: Record<string, string>,
+    full: string,
+  ][] = [
+    ["nothing leased", [[{ subnet: SMALL }]], {}, ""],
+    ["all leased", [[{ subnet: SMALL }]], full, "10.1.2.1-10.1.2.2"],
+    ["another range", [[{ subnet: SMALL }, { subnet: LARGE }]], full, ""],
+    [
+      "a set that is full beside one that is not",
+      [[{ subnet: LARGE }], [{ subnet: SMALL }]],
+      full,
+      "10.1.2.1-10.1.2.2",
+    ],
+    ["an empty file", [[{ subnet: SMALL }]], { "10.1.2.2": "" }, ""],
+    [
+      "the rest excluded",
+      [[{ subnet: "10.1.2.0/29", exclude: ["10.1.2.3", "10.1.2.4/30"] }]],
+      full,
+      "10.1.2.1-10.1.2.6",
+    ],
+    [
+      "after the last one",
+      [[{ subnet: LARGE }]],
+      { "last_reserved_ip.0": "10.1.3.254", "10.1.3.2": LEASED },
+      "",
+    ],
+  ];
+  for (const [name, ranges, files, full] of rows) {
+    await t.step(name, async () => {
+      using fixture = new DataFolder();
+      fixture.plant({ lock: "", ...files });
+      const output = await run("STATUS", fixture.config({ ranges }));
+      if (full === "") return assertSuccess(output);
+      const message = `no IP addresses available in range set: ${full}`;
+      assertFailure(output, 50, message);
+      assertEquals(
+        output.json.details,
+        `0 of 1 addresses are free; the leases are in "${fixture.folderOf()}"`,
+      );
+    });
+  }
+});
+
+Deno.test("checkStatus() asks whether leases can be written", async (t) => {
+  using fixture = new DataFolder();
+  const plain = fixture.write("plain", "");
+  fixture.plant({});
+  const rows: [name: string, dataDir: string, network: string, why: string][] =
+    [
+      ["an empty folder", fixture.path, "mynet", ""],
+      ["a folder to be made", fixture.path, "none", ""],
+      ["several to be made", `${fixture.path}/a/b/c`, "none", ""],
+      ["one in the root", "/no-such-folder", "none", ""],
+      ["a file in the way", plain, "mynet", "Not a directory"],
+      ["a file further up", `${plain}/a/b`, "mynet", "Not a directory"],
+      ["a name too long", fixture.path, "n".repeat(300), "File name too long"],
+    ];
+  for (const [name, dataDir, network, why] of rows) {
+    await t.step(name, async () => {
+      const before = fixture.list();
+      const config = fixture.config({ subnet: LARGE, dataDir }, {
+        name: network,
+      });
+      const output = await run("STATUS", config);
+      assertEquals(fixture.list(), before);
+      assertEquals(fixture.read(), {});
+      if (why === "") return assertSuccess(output);
+      const folder = `${dataDir}/${network}`;
+      assertFailure(
+        output,
+        50,
+        `Cannot write to the lease folder "${folder}"`,
+      );
+      assertStringIncludes(output.json.details, why);
+    });
+  }
+});
+
+Deno.test("checkStatus() leaves a folder as it is", async () => {
+  using fixture = new DataFolder();
+  fixture.plant({ "10.1.3.2": LEASED });
+  const folder = fixture.folderOf();
+  const before = await Deno.stat(folder);
+  assertSuccess(await run("STATUS", fixture.config({ subnet: LARGE })));
+  const { mtime, ctime } = await Deno.stat(folder);
+  assertEquals({ mtime, ctime }, { mtime: before.mtime, ctime: before.ctime });
+  assertEquals(fixture.read(), { "10.1.3.2": LEASED });
+});
+
+Deno.test("checkStatus() waits for no lock", async () => {
+  using fixture = new DataFolder();
+  fixture.plant({ lock: "" });
+  const path = `${fixture.folderOf()}/lock`;
+  using lock = await Deno.open(path, { write: true });
+  await lock.lock(true);
+  assertSuccess(await run("STATUS", fixture.config({ subnet: LARGE })));
+});
+
+Deno.test("checkStatus() reads what an ADD would read", async (t) => {
+  const rows: [
+    name: string,
+    ipam: JsonObject,
+    others: JsonObject,
+    code: number,
+    message: string,
+  ][] = [
+    ["no ranges", {}, {}, 7, "no IP ranges specified"],
+    [
+      "ranges that come with the ADD",
+      {},
+      { capabilities: { ipRanges: true } },
+      0,
+      "",
+    ],
+    [
+      "a wrong range",
+      { subnet: "10.1.2.3/24" },
+      {},
+      7,
+      "invalid range set 0: Network has host bits set. For a subnet mask of " +
+      "length 24 the network address is 10.1.2.0",
+    ],
+    [
+      "no resolv.conf",
+      { subnet: LARGE, resolvConf: "/no/such/file" },
+      {},
+      50,
+      'Cannot read "/no/such/file"',
+    ],
+  ];
+  for (const [name, ipam, others, code, message] of rows) {
+    await t.step(name, async () => {
+      using fixture = new DataFolder();
+      const output = await run("STATUS", fixture.config(ipam, others));
+      if (code === 0) return assertSuccess(output);
+      assertFailure(output, code, message);
+      assertEquals(fixture.list(), []);
+    });
+  }
+});

@@ -1,0 +1,447 @@
+/**
+ * host-local where it is hard: many processes at a time, processes that are
+ * killed, disks that are full, folders with thousands of leases.
+ *
+ * @module
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path/posix";
+import type { JsonObject } from "../cni/json.ts";
+import { indexPathOf } from "../ipam/host_local/owner_index.ts";
+import {
+  canUseNetns,
+  goPlugin,
+  hasCommand,
+  ignoreUnless,
+} from "./_harness/capabilities.ts";
+import { Disk } from "./_harness/disk.ts";
+import {
+  addressesOf,
+  assertFailure,
+  assertSuccess,
+  DataFolder,
+  type Output,
+  ownProgram,
+  type Run,
+  runAs,
+  runInProcess,
+  spawn,
+} from "./_harness/host_local.ts";
+
+const needsBin = ignoreUnless(
+  (Deno.env.get("CNI_BIN") ?? "") !== "",
+  "needs CNI_BIN, as `deno task test` sets it",
+);
+const needsRoot = ignoreUnless(
+  canUseNetns && hasCommand("nsenter"),
+  "needs root",
+);
+const needsStrace = ignoreUnless(hasCommand("strace"), "needs strace");
+
+/** Returns the header of a test that needs the executables, and maybe more. */
+function stress(
+  name: string,
+  more: typeof needsBin = { ignore: false, suffix: "" },
+): { name: string; ignore: boolean } {
+  return {
+    name: `host-local ${name}${needsBin.suffix}${more.suffix}`,
+    ignore: needsBin.ignore || more.ignore,
+  };
+}
+
+/** Our program, and Go's as the second if there is one. */
+const program = await ownProgram();
+const ours = runAs(program);
+const go = goPlugin("host-local");
+const others = go === undefined ? ours : runAs([go]);
+
+/** Works on all items, so many at a time. */
+async function forEach<T>(
+  items: readonly T[],
+  atATime: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const queue = items.values();
+  const workers = Array.from({ length: atATime }, async () => {
+    for (const item of queue) await work(item);
+  });
+  await Promise.all(workers);
+}
+
+/** An attachment: half of them are ours, half are Go's. */
+interface Attachment {
+  readonly id: string;
+  readonly own: Run;
+  readonly other: Run;
+}
+
+function attachment(_: unknown, i: number): Attachment {
+  const [own, other] = i % 2 === 0 ? [ours, others] : [others, ours];
+  return { id: `container${i}`, own, other };
+}
+
+/** Returns the configuration of a network with a thousand addresses. */
+function thousandAddresses(folder: DataFolder): JsonObject {
+  // Which Debian's Go plugins know.
+  return folder.config({ subnet: "10.1.0.0/22" }, { cniVersion: "1.0.0" });
+}
+
+Deno.test({
+  ...stress(
+    `gives 400 containers, 16 at a time, an address each${
+      go === undefined ? "" : ", half of them by Go's"
+    }`,
+  ),
+  fn: async (t) => {
+    using folder = new DataFolder();
+    const config = thousandAddresses(folder);
+    const all = Array.from({ length: 400 }, attachment);
+    const isBrief = ({ id }: Attachment): boolean => id.endsWith("3");
+    const leased = new Map<string, string>();
+
+    await t.step("ADD, and DEL of some by the other program", async () => {
+      await forEach(all, 16, async (one) => {
+        const env = { CNI_CONTAINERID: one.id };
+        const [address = ""] = addressesOf(await one.own("ADD", config, env));
+        if (isBrief(one)) assertSuccess(await one.other("DEL", config, env));
+        else leased.set(address.split("/")[0] ?? "", `${one.id}\r\neth0`);
+      });
+      const lasting = all.filter((one) => !isBrief(one));
+      assertEquals(leased.size, lasting.length, "an address was given twice");
+      assertEquals(folder.leases(), Object.fromEntries(leased));
+    });
+    await t.step("DEL of all by the other program", async () => {
+      await forEach(all, 16, async ({ id, other }) => {
+        const env = { CNI_CONTAINERID: id };
+        assertSuccess(await other("DEL", config, env));
+      });
+      assertEquals(folder.leases(), {});
+    });
+  },
+});
+
+/** Runs a command of a container and kills it after so many milliseconds. */
+async function runAndKill(
+  command: string,
+  config: JsonObject,
+  id: string,
+  afterMs: number,
+): Promise<string> {
+  const child = await spawn(program, command, config, { CNI_CONTAINERID: id });
+  const timer = setTimeout(() => {
+    try {
+      child.kill("SIGKILL");
+    } catch {
+      // It was quicker.
+    }
+  }, afterMs);
+  const { stdout, success } = await child.output();
+  clearTimeout(timer);
+  return success ? new TextDecoder().decode(stdout) : "";
+}
+
+/** Asserts that a folder holds whole leases only, and brings it to these by GC. */
+async function assertCollectable(
+  folder: DataFolder,
+  config: JsonObject,
+  valid: ReadonlyMap<string, string>,
+): Promise<void> {
+  const leases = folder.leases();
+  for (const [address, content] of Object.entries(leases)) {
+    assert(/^container\d+\r\neth0$/.test(content), `${address}: ${content}`);
+  }
+  for (const [address, id] of valid) {
+    assertEquals(leases[address], `${id}\r\neth0`, address);
+  }
+  const attachments = [...valid.values()]
+    .map((containerID) => ({ containerID, ifname: "eth0" }));
+  assertSuccess(
+    await ours("GC", {
+      ...config,
+      cniVersion: "1.1.0",
+      "cni.dev/valid-attachments": attachments,
+    }),
+  );
+  assertEquals(Object.keys(folder.leases()).sort(), [...valid.keys()].sort());
+}
+
+Deno.test({
+  ...stress("outlives kills at any moment"),
+  fn: async (t) => {
+    const longestMs = 90;
+    using folder = new DataFolder();
+    // As the Go plugin leaves them when it is killed.
+    const empty = { "10.1.0.5": "", "10.1.0.6": "" };
+    folder.plant(empty);
+    const config = thousandAddresses(folder);
+    const ids = Array.from({ length: 300 }, (_, i) => `container${i}`);
+    const valid = new Map<string, string>();
+
+    await t.step("some 500 ADDs and DELs are killed, or just not", async () => {
+      await forEach(ids, 6, async (id) => {
+        const delay = (): number => Math.random() * longestMs;
+        const added = await runAndKill("ADD", config, id, delay());
+        if (added === "") {
+          return void await runAndKill("DEL", config, id, delay());
+        }
+        const [{ address }] = JSON.parse(added).ips;
+        const ip = address.split("/")[0];
+        assertEquals(valid.get(ip), undefined, "an address was given twice");
+        valid.set(ip, id);
+        if (Math.random() < 0.5) return;
+        valid.delete(ip);
+        await runAndKill("DEL", config, id, delay());
+      });
+    });
+    await t.step("the addresses of empty files are used again", () => {
+      for (const address of Object.keys(empty)) {
+        assert(folder.leases()[address] !== "", address);
+      }
+    });
+    await t.step(
+      "GC leaves the valid attachments",
+      () => assertCollectable(folder, config, valid),
+    );
+    await t.step("every other container gets an address", async () => {
+      const attached = new Set(valid.values());
+      for (const id of ids.filter((id) => !attached.has(id))) {
+        addressesOf(await runInProcess("ADD", config, { CNI_CONTAINERID: id }));
+      }
+      assertEquals(Object.keys(folder.leases()).length, ids.length);
+    });
+  },
+});
+
+/** A system call, and the how many-th of its kind; on which path. */
+type Moment = [path: string, call: string, nth: number];
+
+/** Kills a call of our plugin when it is about to make a system call. */
+async function runAndKillAt(
+  [path, call, nth]: Moment,
+  command: string,
+  config: JsonObject,
+): Promise<void> {
+  const strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", path];
+  const inject = `inject=${call}:signal=SIGKILL:when=${nth}`;
+  const traced = [...strace, "-e", `trace=${call}`, "-e", inject, ...program];
+  const child = await spawn(traced, command, config);
+  const { signal, code } = await child.output();
+  assert(signal === "SIGKILL" || code === 137, `it was not killed: ${code}`);
+}
+
+/** Makes a folder with leases enough that an index is kept. */
+async function plantIndexed(
+  folder: DataFolder,
+  config: JsonObject,
+): Promise<void> {
+  const leases = Array.from({ length: 100 }, (_, i) => [
+    `10.1.1.${i}`,
+    `other${i}\r\neth0`,
+  ]);
+  folder.plant(Object.fromEntries(leases));
+  assertSuccess(await runInProcess("DEL", config));
+}
+
+Deno.test({
+  ...stress("outlives a kill at each step", needsStrace),
+  fn: async (t) => {
+    const rows: [command: string, path: string, ...calls: string[]][] = [
+      ["ADD", "mynet/unfinished", "openat 1", "write 1", "fdatasync 1"],
+      ["ADD", "mynet/unfinished", "linkat 1", "unlink 1"],
+      ["ADD", "mynet/unfinished", "openat 2", "write 2", "rename 1"],
+      ["ADD", "mynet", "utimensat 1"],
+      ["ADD", "index/signature", "openat 2", "write 1"],
+      ["DEL", "mynet/10.1.0.2", "unlink 1"],
+      ["DEL", "mynet", "utimensat 1"],
+      ["DEL", "index/signature", "openat 2", "write 1"],
+    ];
+    for (const [command, path, ...calls] of rows) {
+      for (const moment of calls) {
+        await t.step(`${command}: ${moment} on ${path}`, async () => {
+          using folder = new DataFolder();
+          const config = thousandAddresses(folder);
+          await plantIndexed(folder, config);
+          const before = folder.leases();
+          if (command === "DEL") {
+            addressesOf(await runInProcess("ADD", config));
+          }
+          const [call = "", nth] = moment.split(" ");
+          const index = indexPathOf(folder.folderOf());
+          const place = path.startsWith("index/")
+            ? join(index, path.slice("index/".length))
+            : join(folder.path, path);
+          await runAndKillAt([place, call, Number(nth)], command, config);
+
+          const env = { CNI_CONTAINERID: "next" };
+          const added = addressesOf(await runInProcess("ADD", config, env));
+          const [address = ""] = added.map((cidr) => cidr.split("/")[0] ?? "");
+          assertEquals(folder.leases()[address], "next\r\neth0");
+          assertSuccess(await runInProcess("DEL", config));
+          const { [address]: _, ...rest } = folder.leases();
+          assertEquals(rest, before);
+          assertEquals(Object.hasOwn(folder.read(), "unfinished"), false);
+        });
+      }
+    }
+  },
+});
+
+Deno.test({
+  ...stress("on a full disk fails whole, and makes room", needsRoot),
+  fn: async (t) => {
+    // Six pages, of which one for each file with content.
+    await using disk = await Disk.mount(
+      "24k",
+      "head -c 12288 /dev/zero > data",
+    );
+    using folder = new DataFolder();
+    const config = folder.config({
+      subnet: "10.1.2.0/24",
+      dataDir: disk.dataDir,
+    });
+    const path = `${disk.dataDir}/mynet`;
+    const run = (command: string, id: string): Promise<Output> =>
+      ours(command, config, { CNI_CONTAINERID: id });
+    assertEquals(addressesOf(await run("ADD", "one")), ["10.1.2.2/24"]);
+    const before = await readFolder(path);
+
+    await t.step("no room for the last reserved address", async () => {
+      const message = `Cannot write "${path}/last_reserved_ip.0"`;
+      assertOutOfSpace(await run("ADD", "two"), message);
+      assertEquals(await readFolder(path), before);
+    });
+    await Deno.writeTextFile(`${disk.dataDir}/more`, "x");
+    await t.step("no room for the lease", async () => {
+      const message = `Cannot write "${path}/10.1.2.3"`;
+      assertOutOfSpace(await run("ADD", "two"), message);
+      assertEquals(await readFolder(path), before);
+    });
+    await t.step("DEL makes room", async () => {
+      assertSuccess(await run("DEL", "one"));
+      await Deno.remove(`${disk.dataDir}/more`);
+      assertEquals(addressesOf(await run("ADD", "two")), ["10.1.2.3/24"]);
+    });
+  },
+});
+
+function assertOutOfSpace(output: Output, message: string): void {
+  assertFailure(output, 5, `failed to allocate for range 0: ${message}`);
+  assertStringIncludes(output.json.details, "No space left on device");
+  assertEquals(output.stderr, "");
+}
+
+async function readFolder(path: string): Promise<Record<string, string>> {
+  const files: Record<string, string> = {};
+  for await (const { name } of Deno.readDir(path)) {
+    files[name] = await Deno.readTextFile(join(path, name));
+  }
+  return files;
+}
+
+Deno.test({
+  ...stress("says that a disk is read-only", needsRoot),
+  fn: async (t) => {
+    await using disk = await Disk.mount(
+      "64k",
+      "mkdir mynet && printf 'dummy\\r\\neth0' > mynet/10.1.2.2 && " +
+        "touch mynet/lock && mount -o remount,ro /mnt",
+    );
+    using folder = new DataFolder();
+    const opening = "Cannot open the lease folder";
+    const rows: [
+      command: string,
+      network: string,
+      code: number,
+      text: string,
+    ][] = [
+      ["ADD", "mynet", 5, opening],
+      ["DEL", "mynet", 5, opening],
+      ["ADD", "none", 5, opening],
+      ["DEL", "none", 0, ""],
+      ["STATUS", "mynet", 50, "Cannot write to the lease folder"],
+      ["STATUS", "none", 50, "Cannot write to the lease folder"],
+    ];
+    const before = await readFolder(`${disk.dataDir}/mynet`);
+    for (const [command, name, code, text] of rows) {
+      await t.step(`${command} of ${name}`, async () => {
+        const ipam = { subnet: "10.1.2.0/24", dataDir: disk.dataDir };
+        const output = await ours(command, folder.config(ipam, { name }));
+        if (code === 0) return assertSuccess(output);
+        assertFailure(output, code, `${text} "${disk.dataDir}/${name}"`);
+        assertStringIncludes(output.json.details, "Read-only file system");
+      });
+    }
+    assertEquals(await readFolder(`${disk.dataDir}/mynet`), before);
+  },
+});
+
+Deno.test({
+  ...stress("does without an index where /run is full", needsRoot),
+  fn: async () => {
+    const plant = "mkdir mynet && cd mynet && for i in $(seq 700); do " +
+      "printf 'other\\r\\neth0' > 10.1.$((i / 250 + 4)).$((i % 250)); done";
+    await using disk = await Disk.mount(
+      "8m",
+      `(${plant}) && mount -t tmpfs -o size=4k tmpfs /run && ` +
+        "head -c 4096 /dev/zero > /run/full",
+    );
+    using folder = new DataFolder();
+    const config = folder.config({ subnet: "10.1.0.0/16", dataDir: "/mnt" });
+    const run = runAs(disk.enter(program));
+    assertEquals(addressesOf(await run("ADD", config)), ["10.1.0.2/16"]);
+    const path = `${disk.dataDir}/mynet/10.1.0.2`;
+    assertEquals(await Deno.readTextFile(path), "dummy\r\neth0");
+    assertSuccess(await run("DEL", config));
+    const { msg } = (await run("CHECK", config)).json;
+    assertStringIncludes(msg, "Failed to find address");
+  },
+});
+
+/** Counts the files of a network that a call opens; -1 if it lists them all. */
+async function countOpened(
+  folder: DataFolder,
+  command: string,
+  config: JsonObject,
+): Promise<number> {
+  const log = folder.write("strace.log", "");
+  const strace = ["strace", "-f", "-y", "-qq", "-o", log];
+  const traced = [...strace, "-e", "trace=openat,getdents64", ...program];
+  assertSuccess(await runAs(traced)(command, config));
+  const lines = (await Deno.readTextFile(log)).split("\n");
+  const ofFolder = lines.filter((line) => line.includes(folder.folderOf()));
+  return ofFolder.some((line) => line.includes("getdents64"))
+    ? -1
+    : ofFolder.length;
+}
+
+Deno.test({
+  ...stress("reads few files, however many there are", needsStrace),
+  fn: async (t) => {
+    using folder = new DataFolder();
+    const config = folder.config({ subnet: "10.1.0.0/16" });
+    const leases = Array.from({ length: 5000 }, (_, i) => [
+      `10.1.${1 + (i >> 8)}.${i & 255}`,
+      `other${i}\r\neth0`,
+    ]);
+    folder.plant(Object.fromEntries(leases));
+    const steps: [name: string, command: string, readsAll: boolean][] = [
+      ["ADD without an index", "ADD", false],
+      ["DEL, which makes one", "DEL", true],
+      ["ADD", "ADD", false],
+      ["DEL", "DEL", false],
+      ["ADD after another program", "ADD", false],
+    ];
+    for (const [name, command, readsAll] of steps) {
+      await t.step(name, async () => {
+        if (name.includes("another")) {
+          folder.plant({ "10.1.0.9": "other\r\neth0" });
+        }
+        const count = await countOpened(folder, command, config);
+        assertEquals(count < 0, readsAll);
+        // Lock, lease, last reserved address, and the folder itself, for its times.
+        assert(count < 12, `${count} files were opened`);
+      });
+    }
+  },
+});
