@@ -55,7 +55,11 @@ export interface CachedAttachment extends CachedDocument {
 export class AttachmentCache {
   readonly #folder: string;
 
-  /** @param cacheDir A folder, made when it is needed; the default if "" */
+  /**
+   * Keeps them in a folder.
+   *
+   * @param cacheDir Made when it is needed; the default if ""
+   */
   constructor(cacheDir: string = DEFAULT_CACHE_DIR) {
     this.#folder = join(cacheDir || DEFAULT_CACHE_DIR, "results");
   }

@@ -15,6 +15,7 @@ import {
   NoConfigsFoundError,
   readNetworkConf,
   readNetworkConfList,
+  readNetworks,
 } from "./conf_files.ts";
 
 function bare(name: string, type = "bare"): object {
@@ -440,4 +441,23 @@ Deno.test("findDefaultNetwork() does with nobody to tell, and without a folder",
   using folder = new ConfFolder({ "1.conf": "{", "2.conf": bare("lan") });
   assertEquals(findDefaultNetwork(folder.path)?.list.name, "lan");
   assertEquals(findDefaultNetwork(`${folder.path}/absent`), undefined);
+});
+
+Deno.test("readNetworks() reads a file when it is asked for", () => {
+  using folder = new ConfFolder({
+    "1.conflist": list("lan", "ptp"),
+    "2.conf": "{",
+    "3.conf": bare("wan"),
+    "4.conf": "{",
+  });
+  const skipped: string[] = [];
+  const networks = readNetworks(folder.path, (path) => {
+    skipped.push(basename(path));
+  });
+  assertEquals(networks.next().value?.list.name, "lan");
+  assertEquals(skipped, []);
+  assertEquals(networks.next().value?.list.name, "wan");
+  assertEquals(skipped, ["2.conf"]);
+  assertEquals(networks.next().done, true);
+  assertEquals(skipped, ["2.conf", "4.conf"]);
 });

@@ -51,7 +51,11 @@ export class AttachmentLocks {
   readonly #folder: string;
   readonly #queues = new TurnQueues();
 
-  /** @param folder Made when it is needed */
+  /**
+   * Keeps them in a folder.
+   *
+   * @param folder Made when it is needed
+   */
   constructor(folder: string) {
     this.#folder = folder;
   }

@@ -5,6 +5,7 @@
  * @module
  */
 
+export type { VersionInfo } from "../invoke/version_probe.ts";
 export { type NamedNetwork, NetworkRuntime } from "./api.ts";
 export type { AddOrUndoOptions } from "./add.ts";
 export type { AttachmentResult } from "./attachment_result.ts";
@@ -17,6 +18,7 @@ export {
   DEFAULT_CACHE_DIR,
 } from "./cache.ts";
 export type { CachedConfig } from "./cached_config.ts";
+export type { CachedDocument } from "./cache_file.ts";
 export { CheckNotSupportedError } from "./check.ts";
 export {
   appendPlugins,

@@ -55,3 +55,20 @@ Deno.test("validateNetworkList() compares versions to the letter, and none is 0.
     });
   }
 });
+
+Deno.test("validateNetworkList() asks whoever runs the plugins", async () => {
+  using host = new RecordingPlugins();
+  const asked: string[] = [];
+  const runtime = host.runtime({
+    invoker: {
+      invoke({ type, env }): Promise<string> {
+        asked.push(`${type} ${env["CNI_COMMAND"]} ${env["CNI_PATH"]}`);
+        return Promise.resolve(
+          '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}',
+        );
+      },
+    },
+  });
+  await runtime.validateNetworkList(host.list(["a"]));
+  assertEquals(asked, [`a VERSION ${host.folder.path}`]);
+});

@@ -1,0 +1,109 @@
+/**
+ * Removing what is left of pods that are no more.
+ *
+ * @module
+ */
+
+import type { CachedAttachment } from "../cni/libcni/mod.ts";
+import type { MaybePromise } from "../cni/plugin.ts";
+import { tryAll, type Undo } from "../cni/rollback.ts";
+import type { ValidAttachment } from "../cni/types.ts";
+import type { Node } from "./node.ts";
+import { POD_IFNAME, type PodSandbox } from "./pod.ts";
+import { findNetns, isOfPod, restoreAttachment } from "./pod_attachments.ts";
+
+/** What is said of a pod that stays. */
+export type ValidPod = Pick<PodSandbox, "containerId">;
+
+/** The pods that stay, or who lists them when nothing can be set up any more. */
+export type ValidPods =
+  | readonly ValidPod[]
+  | (() => MaybePromise<readonly ValidPod[]>);
+
+/** A garbage collection. */
+export interface Collection {
+  readonly validPods: ValidPods;
+  /** Pods that stay as well; read when nothing can be set up any more. */
+  readonly unlisted: ReadonlySet<ValidPod>;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Detaches pods that are no more from everything, be it the default network or
+ * one that was it before, and has the default network collect its garbage.
+ *
+ * @throws The only failure, or an AggregateError of several
+ */
+export async function collectGarbage(
+  node: Node,
+  { validPods, unlisted, signal }: Collection,
+): Promise<void> {
+  const { runtime, locks, defaultNetwork } = node;
+  using _lock = await locks.lockExclusively({ signal });
+  const valid = typeof validPods === "function" ? await validPods() : validPods;
+  const containerIds = new Set(
+    [...valid, ...unlisted].map(({ containerId }) => containerId),
+  );
+  const { network, readable } = await defaultNetwork.get(signal);
+  const list = network?.list ?? readable;
+  const cached = runtime.listCachedAttachments();
+  const stale = cached.filter((attachment) =>
+    isOfPod(attachment) && !containerIds.has(attachment.containerId)
+  );
+  const validAttachments = listValid(containerIds, cached);
+  await tryAll({
+    ...delAll(node, stale, signal),
+    ...list && {
+      [`collect the garbage of network "${list.name}"`]: () =>
+        runtime.gcNetworkList(list, {
+          validAttachments,
+          useCachedConfig: true,
+          continueOnDelErrors: true,
+          signal,
+        }),
+    },
+  });
+}
+
+function delAll(
+  node: Node,
+  stale: readonly CachedAttachment[],
+  signal: AbortSignal,
+): Record<string, Undo> {
+  return Object.fromEntries(stale.map((attachment) => [
+    `detach container "${attachment.containerId}" from network ` +
+    `"${attachment.network}" as "${attachment.ifName}"`,
+    () => delStale(node, attachment, signal),
+  ]));
+}
+
+/** Unlike GC of the library it gives no plugin a namespace that is the host's. */
+async function delStale(
+  node: Node,
+  attachment: CachedAttachment,
+  signal: AbortSignal,
+): Promise<void> {
+  const netns = findNetns(node, attachment);
+  const { list, conf } = restoreAttachment(attachment, netns);
+  if (list.disableGc) return;
+  const options = { continueOnDelErrors: true, signal };
+  await node.runtime.delNetworkList(list, conf, options);
+}
+
+/**
+ * Lists the attachments that stay: those that are cached, and one of each pod,
+ * lest one be released whose file was lost.
+ */
+function listValid(
+  containerIds: ReadonlySet<string>,
+  cached: readonly CachedAttachment[],
+): ValidAttachment[] {
+  const others = cached.filter(({ containerId, ifName }) =>
+    containerIds.has(containerId) && ifName !== POD_IFNAME
+  );
+  return [
+    ...[...containerIds]
+      .map((containerId) => ({ containerId, ifName: POD_IFNAME })),
+    ...others.map(({ containerId, ifName }) => ({ containerId, ifName })),
+  ];
+}

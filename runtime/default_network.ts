@@ -1,0 +1,140 @@
+/**
+ * The network that a node's pods are attached to, for as long as it is that.
+ *
+ * @module
+ */
+
+import { CniError, describeError, ErrorCode } from "../cni/error.ts";
+import { formatAbort, waitUntil } from "../cni/invoke/deadline.ts";
+import type { Log, LogFields, LogLevel } from "../cni/log.ts";
+import {
+  chooseNetwork,
+  type NetworkChoice,
+  type NetworkSource,
+} from "./choose_network.ts";
+import { FileStamps } from "./file_stamps.ts";
+
+/**
+ * When what could not be used is tried again, although no file has changed: a
+ * plugin may have been too slow for once, or could not be started.
+ *
+ * Source: kubelet `defaultSyncConfigPeriod`.
+ */
+const RETRY_AFTER_MS = 5_000;
+
+/** A choice, and what it was made of. */
+interface Known {
+  readonly choice: NetworkChoice;
+  readonly stamps: FileStamps;
+  readonly sinceMs: number;
+}
+
+/**
+ * The default network. It is chosen when it is asked for, and again when a file
+ * that the choice depends on has changed; no timer runs, no watch is held.
+ */
+export class DefaultNetwork {
+  readonly #source: NetworkSource;
+  readonly #log: Log;
+  readonly #retryAfterMs: number;
+  #known: Known | undefined;
+  #search: Promise<NetworkChoice> | undefined;
+  /** What was logged of the last choice. */
+  #reports: ReadonlySet<string> = new Set();
+
+  /**
+   * @param log Told of files that cannot be used, and of each new network
+   * @param retryAfterMs When what may pass by itself is tried again
+   */
+  constructor(
+    source: NetworkSource,
+    log: Log,
+    retryAfterMs: number = RETRY_AFTER_MS,
+  ) {
+    this.#source = source;
+    this.#log = log;
+    this.#retryAfterMs = retryAfterMs;
+  }
+
+  /**
+   * Gets the network as the files have it now.
+   *
+   * @throws {CniError} 11 at the signal
+   */
+  async get(signal: AbortSignal): Promise<NetworkChoice> {
+    const choice = await waitUntil(this.#get(), signal);
+    if (choice !== undefined) return choice;
+    throw new CniError(
+      ErrorCode.TryAgainLater,
+      `Cannot choose a network of "${this.#source.confDir}": ` +
+        formatAbort(signal),
+    );
+  }
+
+  async #get(): Promise<NetworkChoice> {
+    // It may have begun before the change that this caller has just made.
+    await this.#search;
+    const known = this.#known;
+    if (known !== undefined && this.#isCurrent(known)) return known.choice;
+    return await (this.#search ??= this.#choose());
+  }
+
+  async #choose(): Promise<NetworkChoice> {
+    try {
+      const stamps = new FileStamps();
+      const choice = await chooseNetwork(this.#source, stamps);
+      this.#known = { choice, stamps, sinceMs: performance.now() };
+      this.#report(choice);
+      return choice;
+    } finally {
+      this.#search = undefined;
+    }
+  }
+
+  /** Logs what was not logged of the choice before. */
+  #report(choice: NetworkChoice): void {
+    const reports = new Map(
+      listReports(choice).map((report) => [JSON.stringify(report), report]),
+    );
+    for (const [key, { level, message, fields }] of reports) {
+      if (!this.#reports.has(key)) this.#log[level](message, fields);
+    }
+    this.#reports = new Set(reports.keys());
+  }
+
+  #isCurrent({ choice, stamps, sinceMs }: Known): boolean {
+    const isStale = choice.isTransient &&
+      performance.now() - sinceMs >= this.#retryAfterMs;
+    return !isStale && stamps.isCurrent();
+  }
+}
+
+/** What is said of a choice. */
+interface Report {
+  readonly level: LogLevel;
+  readonly message: string;
+  readonly fields: LogFields;
+}
+
+function listReports(
+  { network, skipped, loopbackError }: NetworkChoice,
+): Report[] {
+  const reports = skipped.map(({ path, error }): Report => ({
+    level: "warn",
+    message: "Skipped a network configuration",
+    fields: { path, error: describeError(error) },
+  }));
+  if (loopbackError !== undefined) {
+    const fields = { error: describeError(loopbackError) };
+    reports.push({ level: "warn", message: "Pods get no loopback", fields });
+  }
+  if (network !== undefined) {
+    const fields = { network: network.list.name, path: network.path };
+    reports.push({
+      level: "info",
+      message: "Chose the default network",
+      fields,
+    });
+  }
+  return reports;
+}

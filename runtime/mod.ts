@@ -1,0 +1,26 @@
+/**
+ * What a node agent needs of CNI: pods in, networks out.
+ *
+ * @module
+ */
+
+export type { SkippedFile } from "./choose_network.ts";
+export type { ValidPod, ValidPods } from "./collect_garbage.ts";
+export { NodeNetwork } from "./node_network.ts";
+export type {
+  EndedOperation,
+  NodeNetworkOptions,
+  NodeStatus,
+  PodOptions,
+} from "./node_options.ts";
+export {
+  type IpRange,
+  type Pod,
+  type PodDns,
+  type PodNames,
+  type PodSandbox,
+  type PortMapping,
+} from "./pod.ts";
+export type { PodIps } from "./pod_ips.ts";
+export { PodNetworkError, type PodOperation } from "./pod_network_error.ts";
+export type { PodNetwork } from "./set_up.ts";

@@ -1,0 +1,99 @@
+/**
+ * Attachments of pods, as the cache has them.
+ *
+ * @module
+ */
+
+import {
+  type CachedAttachment,
+  type NetworkConfList,
+  type NetworkRuntime,
+  parseNetworkConfList,
+  type RuntimeConf,
+} from "../cni/libcni/mod.ts";
+import { isSameFile } from "../cni/same_file.ts";
+import { SyscallError } from "../ffi/errno.ts";
+import { isMissingNetns } from "../ffi/netns.ts";
+import { Rtnl } from "../ffi/rtnl/mod.ts";
+import { LOOPBACK_NETWORK } from "./loopback.ts";
+import type { Node } from "./node.ts";
+import { type PodSandbox, SANDBOX_KEY } from "./pod.ts";
+
+/** An attachment, with what CHECK and DEL are to be given. */
+export interface PodAttachment {
+  readonly list: NetworkConfList;
+  readonly conf: RuntimeConf;
+}
+
+/** A container's attachments; that to its loopback is not what it is there for. */
+export interface CachedPod {
+  readonly loopback: CachedAttachment | undefined;
+  /** All others. */
+  readonly networks: readonly CachedAttachment[];
+}
+
+/** Finds what a container is attached to, whatever the default network is now. */
+export function readCachedPod(
+  { runtime }: {
+    readonly runtime: Pick<NetworkRuntime, "listCachedAttachments">;
+  },
+  { containerId }: Pick<PodSandbox, "containerId">,
+): CachedPod {
+  const cached = runtime.listCachedAttachments(containerId);
+  const isLoopback = ({ network }: CachedAttachment): boolean =>
+    network === LOOPBACK_NETWORK;
+  return {
+    loopback: cached.find(isLoopback),
+    networks: cached.filter((attachment) => !isLoopback(attachment)),
+  };
+}
+
+/**
+ * Restores what ADD was given.
+ *
+ * @param netns The namespace, or "" if it is gone
+ * @throws {CniError} 6 or 7 If the cached configuration cannot be read
+ */
+export function restoreAttachment(
+  { config, containerId, ifName, cniArgs, capabilityArgs }: CachedAttachment,
+  netns: string,
+): PodAttachment {
+  const conf = { containerId, netns, ifName, args: cniArgs, capabilityArgs };
+  return { list: parseNetworkConfList(config), conf };
+}
+
+/** Says whether an attachment is a pod's, and no other program's or person's. */
+export function isOfPod(
+  { cniArgs, containerId }: CachedAttachment,
+): boolean {
+  return cniArgs.some(([key, value]) =>
+    key === SANDBOX_KEY && value === containerId
+  );
+}
+
+/**
+ * Returns the path of a sandbox's namespace, or "" with a warning if it is gone.
+ *
+ * A path like /proc/PID/ns/net leads to the host's namespace when a process
+ * there has got that number since: then it is gone, too.
+ */
+export function findNetns(
+  { hostNetns, log }: Pick<Node, "hostNetns" | "log">,
+  { netns, containerId }: Pick<PodSandbox, "netns" | "containerId">,
+): string {
+  if (isThere(netns) && !isSameFile(netns, hostNetns)) return netns;
+  log.warn("The network namespace is gone", { containerId, netns });
+  return "";
+}
+
+function isThere(netns: string): boolean {
+  if (netns === "") return false;
+  try {
+    using _rtnl = Rtnl.open(netns);
+    return true;
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    // What else is wrong with it the plugins will say.
+    return !isMissingNetns(error);
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * The labels of a pod, in the configuration of every plugin.
+ *
+ * @module
+ */
+
+import { type JsonObject, type JsonValue, parseJson } from "../cni/json.ts";
+import { encodeJson } from "../cni/libcni/json_bytes.ts";
+import {
+  injectConf,
+  type NetworkConfList,
+  parseNetworkConfList,
+} from "../cni/libcni/mod.ts";
+
+/**
+ * Makes the network of one pod, whose plugins find the pod's labels in
+ * `args.cni.labels`. They are in the network's document, too, and so in what is
+ * cached for CHECK and DEL.
+ *
+ * Source: CNI CONVENTIONS.md, "args in network config".
+ */
+export function withLabels(
+  list: NetworkConfList,
+  labels: Readonly<Record<string, string>> = {},
+): NetworkConfList {
+  const pairs = Object.entries(labels).map(([key, value]) => ({ key, value }));
+  if (pairs.length === 0) return list;
+  const plugins = list.plugins.map(({ document }) =>
+    injectConf(document, { args: addLabels(document["args"], pairs) })
+  );
+  const document = objectOf(parseJson(list.bytes) as JsonValue);
+  return parseNetworkConfList(
+    encodeJson({ ...document, loadOnlyInlinedPlugins: true, plugins }),
+  );
+}
+
+function addLabels(
+  args: JsonValue | undefined,
+  labels: JsonObject[],
+): JsonObject {
+  const others = objectOf(args);
+  return { ...others, cni: { ...objectOf(others["cni"]), labels } };
+}
+
+function objectOf(value: JsonValue | undefined): JsonObject {
+  return typeof value === "object" && !Array.isArray(value) ? value ?? {} : {};
+}

@@ -1,0 +1,124 @@
+/**
+ * A node whose plugins are shell scripts that record how they are called.
+ *
+ * ```ts ignore
+ * using node = new TestNode();
+ * node.addNetwork("10-net1.conflist", ["a"]);
+ * await node.network.setUpPod(node.pod());
+ * assertEquals(node.plugins.story, ["loopback ADD", "a ADD"]);
+ * ```
+ *
+ * @module
+ */
+
+import {
+  type EndedOperation,
+  NodeNetwork,
+  type NodeNetworkOptions,
+  type Pod,
+} from "../../runtime/mod.ts";
+import { ConfFolder } from "./conf_folder.ts";
+import { type Answers, RecordingPlugins } from "./recording_plugins.ts";
+
+/** What a script does that serves all versions. */
+const VERSION = `echo '${
+  JSON.stringify({
+    cniVersion: "1.1.0",
+    supportedVersions: [
+      "0.1.0",
+      "0.2.0",
+      "0.3.0",
+      "0.3.1",
+      "0.4.0",
+      "1.0.0",
+      "1.1.0",
+    ],
+  })
+}'`;
+
+/** What a script does that answers a result with an address of `eth0`. */
+export const ADD = `echo '${
+  JSON.stringify({
+    cniVersion: "1.1.0",
+    interfaces: [{ name: "eth0", sandbox: "/run/netns/c1" }],
+    ips: [{ interface: 0, address: "10.1.2.3/24" }],
+  })
+}'`;
+
+/** Plugins, their configurations and a node that has them; all gone in the end. */
+export class TestNode implements Disposable {
+  readonly plugins = new RecordingPlugins();
+  readonly conf = new ConfFolder();
+  /** Operations that have ended. */
+  readonly operations: EndedOperation[] = [];
+  readonly network: NodeNetwork;
+
+  constructor(options: Partial<NodeNetworkOptions> = {}) {
+    this.addPlugin("loopback");
+    this.network = this.restart(options);
+  }
+
+  /** Makes one more node of the same files, as after a restart of the agent. */
+  restart(options: Partial<NodeNetworkOptions> = {}): NodeNetwork {
+    return new NodeNetwork({
+      confDir: this.conf.path,
+      pluginDirs: [this.plugins.folder.path],
+      cacheDir: this.plugins.cacheDir,
+      env: { PATH: Deno.env.get("PATH") ?? "/usr/bin:/bin" },
+      onStderr: (text) => void (this.plugins.logged += text),
+      onOperation: (operation) => void this.operations.push(operation),
+      ...options,
+    });
+  }
+
+  /** Adds a plugin that succeeds at everything, but for its answers. */
+  addPlugin(type: string, answers: Answers = {}): void {
+    this.plugins.add(type, { VERSION, ADD, ...answers });
+  }
+
+  /** Adds a network, named `net1` and of 1.1.0 unless told otherwise, with its plugins. */
+  addNetwork(
+    file: string,
+    types: readonly (string | Readonly<Record<string, unknown>>)[],
+    keys: Readonly<Record<string, unknown>> = {},
+  ): void {
+    const plugins = types.map((type) =>
+      typeof type === "string" ? { type } : type
+    );
+    this.writeConf(file, {
+      name: "net1",
+      cniVersion: "1.1.0",
+      ...keys,
+      plugins,
+    });
+  }
+
+  /** Puts a file in place at once, as installers do. */
+  writeConf(file: string, content: string | object): void {
+    const path = this.conf.add(`${file}.new`, content);
+    Deno.renameSync(path, `${this.conf.path}/${file}`);
+  }
+
+  /** Describes a pod, whose namespace is gone. */
+  pod(keys: Partial<Pod> = {}): Pod {
+    return {
+      namespace: "default",
+      name: "pod1",
+      uid: "uid1",
+      containerId: "c1",
+      netns: "/run/netns/no-such-namespace",
+      ...keys,
+    };
+  }
+
+  /** What plugins were called for, VERSION aside. */
+  get story(): string[] {
+    return this.plugins.story.filter((call) => !call.endsWith("VERSION"));
+  }
+
+  /** Removes everything. */
+  [Symbol.dispose](): void {
+    this.plugins[Symbol.dispose]();
+    this.conf[Symbol.dispose]();
+  }
+}
