@@ -1,79 +1,32 @@
 /**
- * CNI plugins and what they are made of, as a library: define a plugin with
- * {@linkcode definePlugin}, run one with {@linkcode dispatch} or
- * {@linkcode runMain}, find the ones of this project in {@linkcode registry}.
+ * CNI plugins and what they are made of, as a library, for programs of any kind:
+ *
+ * - a plugin: {@linkcode definePlugin}, {@linkcode runMain},
+ *   {@linkcode dispatch}
+ * - a container runtime: {@linkcode NetworkRuntime}, which runs the plugins of
+ *   network configurations, and {@linkcode NodeNetwork}, which does so for the
+ *   pods of a node
+ * - the plugins of this project: {@linkcode registry}
+ *
+ * ```ts
+ * import { NodeNetwork } from "@cni/plugins";
+ *
+ * const network = new NodeNetwork({
+ *   confDir: "/etc/cni/net.d",
+ *   pluginDirs: ["/opt/cni/bin"],
+ *   env: Deno.env.toObject(),
+ * });
+ * ```
+ *
+ * The parts are entry points of their own, since whoever starts for each call
+ * should load no more than it needs: a plugin is written with
+ * `@cni/plugins/plugin` and `@cni/plugins/kernel` (links, addresses, routes,
+ * namespaces), and tested with `@cni/plugins/testing`; `@cni/plugins/libcni` is
+ * the runtime library alone.
  *
  * @module
  */
 
-export {
-  type CmdArgs,
-  type Command,
-  COMMANDS,
-  type Environment,
-  loadArgs,
-  parseArgBoolean,
-  parseArgs,
-} from "./cni/args.ts";
-export {
-  CniError,
-  describeError,
-  ErrorCode,
-  type ErrorObject,
-  toCniError,
-} from "./cni/error.ts";
-export type { Delegate } from "./cni/invoke/delegate.ts";
-export { execInvoker } from "./cni/invoke/exec.ts";
-export { createInvoker } from "./cni/invoke/in_process.ts";
-export type {
-  Dispatch,
-  DispatchInput,
-  DispatchOutput,
-  Invocation,
-  Invoker,
-  PluginLookup,
-} from "./cni/invoke/invoker.ts";
-export type {
-  JsonObject,
-  JsonValue,
-  Schema,
-  SchemaOutput,
-} from "./cni/json.ts";
-export type { Log, LogFields, LogLevel } from "./cni/log.ts";
-export {
-  type Call,
-  definePlugin,
-  type MaybePromise,
-  type Plugin,
-} from "./cni/plugin.ts";
-export {
-  type Dns,
-  emptyDns,
-  emptyResult,
-  type Interface,
-  type IpConfig,
-  type Result,
-  type Route,
-} from "./cni/result.ts";
-export {
-  decodeResult,
-  encodeResult,
-  formatResult,
-} from "./cni/result_versions.ts";
-export { Rollback, tryAll, type Undo } from "./cni/rollback.ts";
-export { dispatch, runMain } from "./cni/skel.ts";
-export {
-  type NetConf,
-  netConf,
-  type NetConfWith,
-  type ValidAttachment,
-} from "./cni/types.ts";
-export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
-export { Cidr } from "./net/cidr.ts";
-export { AddressError, Ip, type IpFamily } from "./net/ip.ts";
-export { Mac } from "./net/mac.ts";
-export {
-  type PluginLoader,
-  pluginNames,
-  registry,
-} from "./plugins/registry.ts";
+export * from "./plugin.ts";
+export * from "./libcni.ts";
+export * from "./runtime/mod.ts";

@@ -18,7 +18,11 @@ import {
 } from "./json.ts";
 import type { Dns, Route } from "./result.ts";
 
-/** A schema that reads text and answers a value. */
+/**
+ * A schema that reads text and answers a value.
+ *
+ * @internal To those who use it it is a schema of zod/mini
+ */
 export type TextSchema<T> = z.ZodMiniPipe<
   z.ZodMiniString,
   z.ZodMiniTransform<T, string>

@@ -33,6 +33,7 @@ export function errnoName(errno: number): string {
  * Match on {@linkcode SyscallError.errno}, never on the message.
  */
 export class SyscallError extends Error {
+  /** Names the class in texts. */
   override readonly name: string = "SyscallError";
   /** The call or request that failed, as in `setns` or `RTM_NEWLINK`. */
   readonly syscall: string;
@@ -40,6 +41,8 @@ export class SyscallError extends Error {
   readonly errno: string;
 
   /**
+   * Makes an error of a number.
+   *
    * @param syscall Name of the call
    * @param errno Positive error number
    * @param explanation What the kernel said beyond the number

@@ -4,6 +4,13 @@
  * @module
  */
 
+import { SyscallError } from "./errno.ts";
+
+/** Source: include/uapi/asm-generic/errno-base.h. */
+const EAGAIN = 11;
+/** Between two looks at a lock that somebody else has. */
+const PAUSE_MS = 5;
+
 /** An exclusive flock(2), held until disposal. */
 export class FileLock implements Disposable {
   readonly #file: Deno.FsFile;
@@ -20,8 +27,35 @@ export class FileLock implements Disposable {
    */
   static acquire(path: string, mode: number): FileLock {
     const file = Deno.openSync(path, { write: true, create: true, mode });
+    return FileLock.#holding(file, () => file.lockSync(true));
+  }
+
+  /**
+   * Locks a file that is there, which is neither created nor opened for
+   * writing, and waits a while for those who have the lock. This thread does
+   * nothing else meanwhile.
+   *
+   * @param timeoutMs How long to wait
+   * @throws {Deno.errors.NotFound} If there is no such file
+   * @throws {SyscallError} EAGAIN if others still have the lock then
+   */
+  static acquireExisting(path: string, timeoutMs: number): FileLock {
+    const file = Deno.openSync(path);
+    const deadline = performance.now() + timeoutMs;
+    return FileLock.#holding(file, () => {
+      while (!file.tryLockSync(true)) {
+        if (performance.now() >= deadline) {
+          throw new SyscallError("flock", EAGAIN, `after ${timeoutMs} ms`);
+        }
+        pause(PAUSE_MS);
+      }
+    });
+  }
+
+  /** Closes the file again unless it can be locked. */
+  static #holding(file: Deno.FsFile, lock: () => void): FileLock {
     try {
-      file.lockSync(true);
+      lock();
       return new FileLock(file);
     } catch (error) {
       file.close();
@@ -37,4 +71,9 @@ export class FileLock implements Disposable {
       if (!(error instanceof Deno.errors.BadResource)) throw error;
     }
   }
+}
+
+/** Stops this thread for a while. */
+function pause(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

@@ -1,5 +1,6 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { hasCommand, ignoreUnless } from "../tests/_harness/capabilities.ts";
+import { SyscallError } from "./errno.ts";
 import { FileLock } from "./file_lock.ts";
 
 /** Runs `test` with the path of a file that does not exist yet. */
@@ -107,4 +108,48 @@ Deno.test("FileLock.acquire() throws if there is no folder", () =>
       () => FileLock.acquire(`${path}/none`, 0o600),
       Deno.errors.NotFound,
     );
+  }));
+
+Deno.test({
+  name: `FileLock.acquireExisting() keeps other programs out${flock.suffix}`,
+  ignore: flock.ignore,
+  fn: () =>
+    withPath((path) => {
+      Deno.writeTextFileSync(path, "kept", { mode: 0o400 });
+      {
+        using _lock = FileLock.acquireExisting(path, 0);
+        assertEquals(isFree(path), false);
+      }
+      assertEquals(isFree(path), true);
+      assertEquals(Deno.readTextFileSync(path), "kept");
+    }),
+});
+
+Deno.test("FileLock.acquireExisting() waits for others, but not for ever", () =>
+  withPath(async (path) => {
+    const lock = FileLock.acquire(path, 0o600);
+    const before = performance.now();
+    const error = assertThrows(
+      () => FileLock.acquireExisting(path, 30),
+      SyscallError,
+    );
+    assertEquals(error.message, "flock: EAGAIN: after 30 ms");
+    assert(performance.now() - before >= 30);
+    lock[Symbol.dispose]();
+    const holder = spawnHolder(path);
+    assertEquals(await readLine(holder), "locked\n");
+    // It lets go when it has read something.
+    const writer = holder.stdin.getWriter();
+    await writer.write(new Uint8Array(1));
+    using _lock = FileLock.acquireExisting(path, 10_000);
+    await Promise.all([holder.status, holder.stdout.cancel(), writer.close()]);
+  }));
+
+Deno.test("FileLock.acquireExisting() creates nothing", () =>
+  withPath((path) => {
+    assertThrows(
+      () => FileLock.acquireExisting(path, 0),
+      Deno.errors.NotFound,
+    );
+    assertThrows(() => Deno.statSync(path), Deno.errors.NotFound);
   }));

@@ -9,7 +9,7 @@ const O_RDONLY = 0, O_DIRECTORY = 0o200000, O_CLOEXEC = 0o2000000;
 const AF_UNIX = 1, AF_NETLINK = 16, SOCK_DGRAM = 2, SOCK_CLOEXEC = 0o2000000;
 const MSG_DONTWAIT = 0x40;
 /** Source: include/uapi/linux/sched.h. */
-const CLONE_NEWNET = 0x40000000;
+const CLONE_NEWNET = 0x40000000, CLONE_NEWNS = 0x20000;
 
 const FAILING: [name: string, call: () => unknown, message: string][] = [
   ["open", () => libc.open("/nonexistent", O_RDONLY), "open: ENOENT"],
@@ -26,6 +26,7 @@ const FAILING: [name: string, call: () => unknown, message: string][] = [
   ["recv", () => libc.recv(-1, new Uint8Array(1), 0), "recv: EBADF"],
   ["setns", () => libc.setns(-1, CLONE_NEWNET), "setns: EBADF"],
   ["unshare", () => libc.unshare(1), "unshare: EINVAL"],
+  ["ioctl", () => libc.namespaceType(-1), "ioctl: EBADF"],
 ];
 
 Deno.test("every call throws what errno says", async (t) => {
@@ -90,4 +91,63 @@ Deno.test("send() and recv() pass lengths, flags and results on", () => {
     SyscallError,
     "recv: EAGAIN",
   );
+});
+
+Deno.test("namespaceType() tells one kind of namespace from another", () => {
+  const typeOf = (path: string): number => {
+    using fd = new Fd(libc.open(path, O_RDONLY | O_CLOEXEC));
+    return libc.namespaceType(fd.number);
+  };
+  assertEquals(typeOf("/proc/self/ns/net"), CLONE_NEWNET);
+  assertEquals(typeOf("/proc/self/ns/mnt"), CLONE_NEWNS);
+  assertThrows(() => typeOf("/dev/null"), SyscallError, "ioctl: ENOTTY");
+});
+
+Deno.test("execvpe() goes on as another program", async (t) => {
+  const libcUrl = JSON.stringify(import.meta.resolve("./libc.ts"));
+  const rows: [name: string, exec: string, code: number, stdout: string][] = [
+    [
+      "with its arguments and environment",
+      '{ file: "sh", argv: ["sh", "-c", "echo $0 $1 $A; env | wc -l", "ü", ""], env }',
+      0,
+      "ü 1\n",
+    ],
+    [
+      "that a closed pipe ends",
+      '{ file: "sh", argv: ["sh", "-c", "kill -PIPE $$"], env }',
+      128 + 13,
+      "",
+    ],
+    [
+      "with fewer files",
+      '{ file: "sh", argv: ["sh", "-c", "ulimit -Sn"], env, ' +
+      "openFiles: { soft: 99n, hard: 100n } }",
+      0,
+      "99\n",
+    ],
+    [
+      "of many arguments",
+      '{ file: "sh", argv: ["sh", "-c", "echo $#", ...Array(5000).fill("x")], env }',
+      0,
+      "4999\n",
+    ],
+    ["that is not there", '{ file: "nothere", argv: ["x"], env }', 7, "ENOENT"],
+  ];
+  for (const [name, exec, code, stdout] of rows) {
+    await t.step(name, async () => {
+      const script = `import { execvpe } from ${libcUrl};
+        const env = ["A=1\\0"].map((text) => new TextEncoder().encode(text));
+        try { execvpe(${exec}); } catch ({ errno }) {
+          Deno.stdout.writeSync(new TextEncoder().encode(errno)); Deno.exit(7);
+        }`;
+      const ended = await new Deno.Command(Deno.execPath(), {
+        args: ["eval", "--no-config", "--ext=ts", script],
+      }).output();
+      const printed = new TextDecoder().decode(ended.stdout);
+      assertEquals([ended.code, printed.slice(0, stdout.length)], [
+        code,
+        stdout,
+      ]);
+    });
+  }
 });

@@ -66,6 +66,7 @@ const ROUTES = [
   "nexthop via 10.1.2.2 nexthop via 192.0.2.1 dev veth0 onlink weight 3",
   "ip -6 route add default via 2001:db8::2 metric 50 table 5000",
 ];
+const RULE = "from 10.1.2.3 lookup 5000 priority 50";
 const NEIGHBOR = "10.1.2.2 dev veth0 lladdr 0a:58:0a:01:02:02 nud permanent";
 
 const CAPTURES: readonly Capture[] = [
@@ -158,6 +159,28 @@ const CAPTURES: readonly Capture[] = [
     ],
     command: "bridge vlan add dev veth0 vid 200-210",
     request: "RTM_SETLINK",
+  },
+  {
+    name: "bridge_vlan_delete",
+    after: [
+      ...CABLE,
+      "ip link add br0 type bridge",
+      "ip link set dev veth0 master br0",
+    ],
+    command: "bridge vlan del dev veth0 vid 1",
+    request: "RTM_DELLINK",
+  },
+  {
+    name: "link_set_vlan_filtering",
+    after: ["ip link add br0 type bridge"],
+    command: "ip link set dev br0 type bridge vlan_filtering 1",
+    request: "RTM_NEWLINK",
+  },
+  {
+    name: "link_set_address",
+    after: CABLE,
+    command: "ip link set dev veth0 address 0a:58:0a:01:02:04",
+    request: "RTM_NEWLINK",
   },
   {
     name: "link_show_absent",
@@ -296,6 +319,42 @@ const CAPTURES: readonly Capture[] = [
     after: [...ADDRESSES, `ip neighbor add ${NEIGHBOR}`],
     command: "ip neighbor show dev veth0",
     request: "RTM_GETNEIGH",
+  },
+  {
+    name: "rule_add_ipv4",
+    command: "ip rule add from 10.1.2.3 lookup 100",
+    request: "RTM_NEWRULE",
+  },
+  {
+    name: "rule_add_ipv6_priority_table",
+    command: "ip -6 rule add from 2001:db8::/64 lookup 5000 priority 50",
+    request: "RTM_NEWRULE",
+  },
+  {
+    name: "rule_add_taken",
+    after: [`ip rule add ${RULE}`],
+    command: `ip rule add ${RULE}`,
+    request: "RTM_NEWRULE",
+  },
+  {
+    name: "rule_delete",
+    after: [`ip rule add ${RULE}`],
+    command: `ip rule delete ${RULE}`,
+    request: "RTM_DELRULE",
+  },
+  {
+    name: "rule_show",
+    after: [
+      `ip rule add ${RULE}`,
+      "ip rule add from 10.1.2.4 to 10.9.0.0/16 fwmark 7 lookup 100",
+    ],
+    command: "ip -4 rule show",
+    request: "RTM_GETRULE",
+  },
+  {
+    name: "rule_show_ipv6",
+    command: "ip -6 rule show",
+    request: "RTM_GETRULE",
   },
 ];
 

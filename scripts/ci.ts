@@ -8,6 +8,7 @@
  * @module
  */
 
+import project from "../deno.json" with { type: "json" };
 import { importFlags } from "./net.ts";
 import { findTally, formatTally, sumTallies, type Tally } from "./tally.ts";
 import { tee } from "./tee.ts";
@@ -30,7 +31,10 @@ function listStages(flags: readonly string[]): Stage[] {
       name: "import cycles",
       args: ["run", "-A", ...flags, "scripts/import_cycles.ts"],
     },
-    { name: "docs", args: ["doc", "--lint", ...flags, "mod.ts"] },
+    {
+      name: "docs",
+      args: ["doc", "--lint", ...flags, ...Object.values(project.exports)],
+    },
   ];
 }
 

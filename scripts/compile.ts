@@ -4,12 +4,14 @@
  * Makes standalone executables of the plugins: `deno task compile`.
  *
  *     deno task compile [--target TARGET] [--out DIRECTORY] [--each]
+ *     deno task compile --plugin MODULE [--name NAME] [--target ...] [--out ...]
  *
  * By default there is one executable, `cni`, which acts as the plugin by whose
  * name it is called, and a hard link to it for each plugin: on disk and in the
  * page cache they are one file. `cp -a` and `tar` keep the links; plain `cp` and
  * `install` make files that work by themselves. With `--each` every plugin
- * becomes an executable of its own.
+ * becomes an executable of its own. `--plugin` makes one of somebody else's
+ * plugin, which need not be in the project (docs/write-a-plugin.md).
  *
  * Files appear complete, under their final name, by rename(2): a plugin that is
  * running keeps the old file. The same sources give the same bytes.
@@ -18,7 +20,7 @@
  */
 
 import { parseArgs } from "@std/cli/parse-args";
-import { resolve } from "@std/path/posix";
+import { basename, dirname, extname, resolve } from "@std/path/posix";
 import { describeError } from "../cni/error.ts";
 import { pluginNames, programNames } from "../plugins/registry.ts";
 import { bundle } from "./compile/bundle.ts";
@@ -259,24 +261,48 @@ export interface CommandLine {
  * @throws {Error} If there is something in it that we do not know
  */
 export function parseCommandLine(args: readonly string[]): CommandLine {
-  const { target, out, each } = parseArgs([...args], {
-    string: ["target", "out"],
+  const { target, out, each, plugin, name } = parseArgs([...args], {
+    string: ["target", "out", "plugin", "name"],
     boolean: ["each"],
     unknown: (arg) => {
       throw new Error(`Cannot understand "${arg}": ${USAGE}`);
     },
   });
+  if (plugin === undefined ? name !== undefined : each) {
+    const wrong = plugin === undefined ? "--name" : "--each";
+    throw new Error(`Cannot understand "${wrong}" here: ${USAGE}`);
+  }
   return {
     each,
     options: {
       ...target === undefined ? {} : { target: parseTarget(target) },
       ...out === undefined ? {} : { out },
+      ...plugin === undefined
+        ? {}
+        : { programs: [describeForeign(plugin, name)] },
     },
   };
 }
 
-const USAGE =
-  "usage: deno task compile [--target TARGET] [--out DIRECTORY] [--each]";
+const USAGE = "usage: deno task compile [--target TARGET] [--out DIRECTORY] " +
+  "[--each | --plugin MODULE [--name NAME]]";
+
+/**
+ * Describes a program from outside of the project.
+ *
+ * @param name By default that of the module, or of its folder if it is `main.ts`
+ * @throws {Error} If the name cannot be the type of a plugin
+ */
+function describeForeign(module: string, name?: string): Program {
+  const entry = resolve(module);
+  const stem = basename(entry, extname(entry));
+  const own = stem === "main" ? basename(dirname(entry)) : stem;
+  const program = { name: name ?? own, entry, links: [] };
+  if (/^[\w][\w.-]*$/.test(program.name)) return program;
+  throw new Error(
+    `Cannot compile "${module}" as "${program.name}": --name must say a name of letters, digits, ".", "_" and "-"`,
+  );
+}
 
 async function main(): Promise<void> {
   const { options, each } = parseCommandLine(Deno.args);

@@ -17,7 +17,12 @@ import {
 import { bundle } from "./compile/bundle.ts";
 import { provideDenort } from "./compile/denort.ts";
 import { fetchDeno } from "./compile/fetch_deno.ts";
-import { ROOT, runDeno } from "./compile/project.ts";
+import {
+  LIBRARY_SOURCES,
+  PROGRAM_SOURCES,
+  ROOT,
+  runDeno,
+} from "./compile/project.ts";
 import { getOwnTarget, TARGETS } from "./compile/target.ts";
 import { importFlags } from "./net.ts";
 
@@ -140,14 +145,55 @@ Deno.test("compile() makes an executable of each program", async () => {
   assertEquals((await Deno.stat(`${directory}/one`)).nlink, 1);
 });
 
+Deno.test("compile() makes an executable of a plugin from outside", async () => {
+  await using workshop = await openWorkshop(`
+    import { definePlugin, netConf, runMain } from "@cni/plugins/plugin";
+    import { about } from "its/own/module.ts";
+    import * as z from "schemas/mini";
+    await Promise.resolve();
+    const outside = definePlugin({
+      name: "outside",
+      versions: ["1.1.0", about],
+      configSchema: () => netConf({ key: z.optional(z.int()) }),
+    });
+    if (import.meta.main) await runMain(outside);
+  `);
+  const { directory, entry } = workshop;
+  await Deno.mkdir(`${directory}/lib`);
+  await Deno.writeTextFile(
+    `${directory}/lib/module.ts`,
+    'export const about = "9";\n' +
+      "if (import.meta.main) throw new Error();\n",
+  );
+  await Deno.writeTextFile(
+    `${directory}/deno.jsonc`,
+    `{
+      // Where the library is does not matter to who compiles with it.
+      "imports": {
+        "@cni/plugins": "/nowhere/mod.ts",
+        "its/own/": "./lib/",
+        "schemas": "npm:zod@^4",
+      },
+    }`,
+  );
+  const programs = [{ name: "outside", entry, links: [] }];
+  await compile({ out: directory, programs });
+  const { stdout } = await new Deno.Command(`${directory}/outside`, {
+    env: { CNI_COMMAND: "VERSION" },
+  }).output();
+  const { supportedVersions } = JSON.parse(new TextDecoder().decode(stdout));
+  assertEquals(supportedVersions, ["1.1.0", "9"]);
+});
+
 Deno.test("bundle() gives the same bytes in another folder", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const other = `${folder}/deeper/down`;
     await Deno.mkdir(other, { recursive: true });
-    const parts = ["net", "ffi", "cni", "ipam", "plugins", "cli", "scripts"];
+    const programs = PROGRAM_SOURCES.filter((path) => !path.includes("/"));
+    const parts = [...programs, ...LIBRARY_SOURCES, "scripts"];
     await new Deno.Command("cp", {
-      args: ["-r", ...parts, "deno.json", "deno.lock", other],
+      args: ["-r", ...parts, other],
       cwd: ROOT,
     }).output();
     const script = 'import { bundle } from "./scripts/compile/bundle.ts";' +
@@ -169,8 +215,8 @@ const broken: [name: string, source: string, message: string][] = [
   ["that lacks an import", 'import "./missing.ts";', "missing.ts"],
   ["with a syntax error", "const const;", 'Cannot run "deno bundle"'],
   [
-    "that would do nothing",
-    'if (import.meta.main) console.log("never");',
+    "that asks where it is",
+    "console.log(import.meta.url);",
     '"import.meta" is not understood',
   ],
 ];
@@ -240,6 +286,20 @@ Deno.test("parseCommandLine() reads every option", () => {
   );
 });
 
+Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
+  const rows: [args: string[], name: string, entry: string][] = [
+    [["--plugin", "/a/neighbors/main.ts"], "neighbors", "/a/neighbors/main.ts"],
+    [["--plugin", "/a/b/greeter.ts"], "greeter", "/a/b/greeter.ts"],
+    [["--plugin=main.ts", "--name", "x-1.2"], "x-1.2", `${Deno.cwd()}/main.ts`],
+  ];
+  for (const [args, name, entry] of rows) {
+    await t.step(args.join(" "), () => {
+      const options = { programs: [{ name, entry, links: [] }] };
+      assertEquals(parseCommandLine(args), { each: false, options });
+    });
+  }
+});
+
 const refused: [args: string[], message: string][] = [
   [
     ["--target", "riscv64"],
@@ -249,6 +309,10 @@ const refused: [args: string[], message: string][] = [
   [["--target"], 'Cannot compile for "": the targets are'],
   [["--output", "x"], 'Cannot understand "--output": usage: deno task compile'],
   [["ptp"], 'Cannot understand "ptp": usage: deno task compile'],
+  [["--name", "x"], 'Cannot understand "--name" here: usage'],
+  [["--plugin", "a.ts", "--each"], 'Cannot understand "--each" here: usage'],
+  [["--plugin", "a/my plugin.ts"], 'compile "a/my plugin.ts" as "my plugin"'],
+  [["--plugin", "a.ts", "--name", "../b"], 'compile "a.ts" as "../b"'],
 ];
 
 Deno.test("parseCommandLine() refuses what it does not know", async (t) => {

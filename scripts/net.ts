@@ -9,10 +9,13 @@
  * @module
  */
 
-/** Flags that replace the `jsr:` imports of deno.json by the stand-ins. */
+/** Replaces the `jsr:` imports of deno.json by the stand-ins. */
+export const OFFLINE_IMPORT_MAP = "scripts/offline/import_map.json";
+
+/** Flags that have it used. */
 export const OFFLINE_FLAGS = [
   "--no-remote",
-  "--import-map=scripts/offline/import_map.json",
+  `--import-map=${OFFLINE_IMPORT_MAP}`,
 ] as const;
 
 /** How long a server may take to answer before it counts as out of reach. */

@@ -22,6 +22,7 @@ import { BridgeVlanRequests } from "../ffi/rtnl/bridge_vlan.ts";
 import { LinkRequests } from "../ffi/rtnl/link.ts";
 import { NeighborRequests } from "../ffi/rtnl/neighbor.ts";
 import { RouteRequests } from "../ffi/rtnl/route.ts";
+import { RuleRequests } from "../ffi/rtnl/rule.ts";
 import { Cidr } from "../net/cidr.ts";
 import { Ip } from "../net/ip.ts";
 import { Mac } from "../net/mac.ts";
@@ -124,6 +125,11 @@ const NOT_IDENTICAL: Partial<Record<Resemblance, string[]>> = {
     "route_replace",
     "route_show_ipv6",
     "route_show_table",
+    "rule_add_ipv6_priority_table",
+    "rule_add_taken",
+    "rule_delete",
+    "rule_show",
+    "rule_show_ipv6",
   ],
   equivalent: [
     // iproute2 ends the name of a kind without NUL.
@@ -131,6 +137,7 @@ const NOT_IDENTICAL: Partial<Record<Resemblance, string[]>> = {
     "link_add_veth",
     "link_add_veth_queues",
     "link_add_veth_taken",
+    "link_set_vlan_filtering",
     // The decoder knows the data of ports by a name that iproute2 does not give.
     "link_set_bridge_port",
     // The decoder does not know most data of this kind.
@@ -156,6 +163,7 @@ class Requests {
   readonly address: AddressRequests;
   readonly route: RouteRequests;
   readonly neighbor: NeighborRequests;
+  readonly rule: RuleRequests;
   readonly bridgeVlan: BridgeVlanRequests;
 
   constructor(socket: NetlinkSocket) {
@@ -163,6 +171,7 @@ class Requests {
     this.address = new AddressRequests(socket);
     this.route = new RouteRequests(socket);
     this.neighbor = new NeighborRequests(socket);
+    this.rule = new RuleRequests(socket);
     this.bridgeVlan = new BridgeVlanRequests(socket);
   }
 }
@@ -301,6 +310,18 @@ const EQUIVALENTS: Record<string, {
     request: ({ bridgeVlan }) => bridgeVlan.add(2, { first: 200, last: 210 }),
     differences: [],
   },
+  bridge_vlan_delete: {
+    request: ({ bridgeVlan }) => bridgeVlan.del(2, { first: 1, last: 1 }),
+    differences: [],
+  },
+  link_set_vlan_filtering: {
+    request: ({ link }) => link.setBridge(2, { vlanFiltering: true }),
+    differences: [],
+  },
+  link_set_address: {
+    request: ({ link }) => link.set(2, { mac: Mac.parse("0a:58:0a:01:02:04") }),
+    differences: [],
+  },
   link_set_up: { request: ({ link }) => link.setUp(2), differences: [] },
   link_set_down: { request: ({ link }) => link.setDown(2), differences: [] },
   link_delete: { request: ({ link }) => link.del(2), differences: [] },
@@ -432,6 +453,39 @@ const EQUIVALENTS: Record<string, {
   route_show_ipv6: {
     request: ({ route }) => route.list({ family: 6, table: 5000 }),
     differences: [],
+  },
+  rule_add_ipv4: {
+    request: ({ rule }) =>
+      rule.add({ source: Cidr.parse("10.1.2.3/32"), table: 100 }),
+    differences: [],
+  },
+  rule_add_ipv6_priority_table: {
+    request: ({ rule }) =>
+      rule.add({
+        source: Cidr.parse("2001:db8::/64"),
+        table: 5000,
+        priority: 50,
+      }),
+    differences: [],
+  },
+  rule_delete: {
+    request: ({ rule }) =>
+      rule.del({
+        source: Cidr.parse("10.1.2.3/32"),
+        table: 5000,
+        priority: 50,
+      }),
+    differences: [
+      // We delete rules that have packets looked up, and no others.
+      "header.action: 0 → 1",
+    ],
+  },
+  rule_show: {
+    request: ({ rule }) => rule.list(),
+    differences: [
+      // Both families at once.
+      "header.family: 2 → 0",
+    ],
   },
   neighbor_replace: {
     request: ({ neighbor }) =>

@@ -26,9 +26,11 @@ const attributeHeader = struct({ length: u16, type: u16 });
 const TYPE_MASK = 0x3fff;
 const NESTED_FLAG = 0x8000;
 
-/** An attribute that no row describes, kept for traces. */
+/** An attribute that no row describes, kept for traces and to be sent back. */
 export interface RawAttribute {
+  /** Its number, without flags. */
   readonly type: number;
+  /** Its payload. */
   readonly bytes: Bytes;
 }
 
@@ -50,6 +52,8 @@ export type DecodedAttributes<R extends Rows> = AttributeValues<R> & {
 /** A declared set of attributes. */
 export interface AttributeSet<R extends Rows>
   extends Codec<AttributeValues<R>> {
+  /** Encodes attributes in the order of the rows, then the unknown ones of what was decoded. */
+  encode(values: DecodedAttributes<R>): Bytes;
   /** Decodes a run of attributes; repeated ones overwrite each other. */
   decode(bytes: Bytes): DecodedAttributes<R>;
   /** Names the attribute that begins at an offset, as `linkInfo.kind`. */
@@ -73,6 +77,10 @@ export function attributeSet<R extends Rows>(rows: R): AttributeSet<R> {
         if (value !== undefined) {
           parts.push(encodeAttribute(type, codec.encode(value)));
         }
+      }
+      const { unknown = [] }: DecodedAttributes<R> = values;
+      for (const { type, bytes } of unknown) {
+        parts.push(encodeAttribute(type, bytes));
       }
       return concat(parts);
     },

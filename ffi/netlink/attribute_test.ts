@@ -160,6 +160,14 @@ Deno.test("attributeSet() encodes rows in order, padded, and no others", async (
   }
 });
 
+Deno.test("attributeSet() sends back what it does not know, at any depth", () => {
+  const hex = "06000100 61000000 " + // name
+    "14000200 06000100 00350000 08000900 01020304 " + // leaf, with one unknown
+    "06000800 05060000"; // unknown
+  const encoded = treeSet.encode(treeSet.decode(fromHex(hex)));
+  assertEquals(encoded, fromHex(hex.replace("14000200", "14000280")));
+});
+
 Deno.test("attributeSet() decodes what the kernel may send", async (t) => {
   const rows: [name: string, hex: string, value: unknown][] = [
     ["none", "", {}],

@@ -12,6 +12,7 @@ import { alignRecord, i32, u32 } from "./struct.ts";
 
 /** A netlink request that the kernel refused, with the kernel's explanation. */
 export class NetlinkError extends SyscallError {
+  /** Names the class in texts. */
   override readonly name = "NetlinkError";
   /** Name of the message type, as in `RTM_NEWROUTE`. */
   readonly request: string;
@@ -21,6 +22,8 @@ export class NetlinkError extends SyscallError {
   readonly attribute: string | undefined;
 
   /**
+   * Makes an error of a number and what the kernel says to it.
+   *
    * @param request Name of the message type
    * @param errno Positive error number
    * @param explanation The kernel's text and the offending attribute, if it named them

@@ -65,7 +65,9 @@ export interface RawMessage {
 
 /** The parts of a message's body. */
 export interface Body<F extends Fields, R extends Rows> {
+  /** Fields that are left out are zero. */
   readonly header: Partial<StructValue<F>>;
+  /** Attributes by name; what is undefined is left out. */
   readonly attributes?: AttributeValues<R>;
 }
 

@@ -59,6 +59,7 @@ const DUMP_ATTEMPTS = 10;
 
 /** A request: what it is, its body, and the flags beside REQUEST and ACK. */
 export interface Request<F extends Fields, R extends Rows> extends Body<F, R> {
+  /** Of {@linkcode Flag}. */
   readonly flags?: number;
 }
 
@@ -66,9 +67,11 @@ export interface Request<F extends Fields, R extends Rows> extends Body<F, R> {
 export interface EncodedRequest {
   /** The kernel's name of its type, for error texts. */
   readonly name: string;
+  /** The kernel's number of its type. */
   readonly type: number;
   /** All of them, REQUEST and ACK included. */
   readonly flags: number;
+  /** What follows the common header. */
   readonly body: Bytes;
   /** Names the attribute at an offset of the body. */
   readonly locate: (offset: number) => string | undefined;
@@ -91,7 +94,9 @@ export function encodeRequest<F extends Fields, R extends Rows>(
 
 /** A decoded answer. */
 export interface Answer<F extends Fields, R extends Rows> {
+  /** Every field. */
   readonly header: StructValue<F>;
+  /** The attributes that were there. */
   readonly attributes: DecodedAttributes<R>;
 }
 

@@ -203,6 +203,24 @@ export function goToData(
   return { verdict: { code: VERDICTS.goto, chain } };
 }
 
+/** Lists the values that a rule compares with, in order. */
+export function comparedValues(expressions: readonly Expression[]): Bytes[] {
+  return expressions.filter(({ name }) => name === "cmp").map(({ data }) =>
+    compareAttributes.decode(data).data?.value ?? new Uint8Array(0)
+  );
+}
+
+/**
+ * Reads the link that a rule is about.
+ *
+ * @param expressions What {@linkcode matchInputName} made, before anything else
+ * @returns "" if there is none
+ */
+export function inputNameOf(expressions: readonly Expression[]): string {
+  const [value] = comparedValues(expressions);
+  return new TextDecoder().decode(value).replace(/\0.*$/s, "");
+}
+
 /** The key of an element that is an address. */
 export function addressKey(address: Ip): { value: Bytes } {
   return { value: new Uint8Array(address.toBytes()) };

@@ -20,7 +20,7 @@ import {
 } from "../netlink/socket.ts";
 import { NetNs } from "../netns.ts";
 import type { Change, Table } from "./change.ts";
-import { addressKey } from "./expression.ts";
+import { addressKey, type Expression } from "./expression.ts";
 import {
   beginBatch,
   endBatch,
@@ -42,6 +42,8 @@ export interface Rule {
   readonly handle: bigint;
   /** "" for none. */
   readonly comment: string;
+  /** What it is made of, as the kernel tells it. */
+  readonly expressions: readonly Expression[];
 }
 
 /** An element that is there. */
@@ -134,9 +136,12 @@ export class Nftables implements Disposable {
     return unlessMissing(
       () => this.#socket.dump(getRule, { header, attributes }, newRule),
       [],
-    ).map(({ attributes: { handle = 0n, comment = "" } }) => ({
+    ).map((
+      { attributes: { handle = 0n, comment = "", expressions = [] } },
+    ) => ({
       handle,
       comment,
+      expressions: expressions.map(toExpression),
     }));
   }
 
@@ -200,6 +205,15 @@ function acknowledgeLast(
 ): EncodedRequest {
   if (index < length - 1) return change;
   return { ...change, flags: change.flags | Flag.Ack };
+}
+
+/** Some expressions have no data, as that which masquerades. */
+function toExpression(
+  { name = "", data = new Uint8Array(0) }: {
+    readonly [K in keyof Expression]?: Expression[K] | undefined;
+  },
+): Expression {
+  return { name, data };
 }
 
 type ElementAttributes = NonNullable<

@@ -17,6 +17,7 @@ const IFA_F_NOPREFIXROUTE = 0x200;
 
 /** An address as the kernel has it. */
 export interface Address {
+  /** Index of the link that has it. */
   readonly ifindex: number;
   /** The address with its prefix length. */
   readonly address: Cidr;
@@ -28,25 +29,33 @@ export interface Address {
 
 /** An address to add. */
 export interface NewAddress {
+  /** Index of the link that gets it. */
   readonly ifindex: number;
+  /** The address with its prefix length. */
   readonly address: Cidr;
   /** Whether the kernel shall make no route to the prefix. */
   readonly noPrefixRoute?: boolean;
+  /** Whether an IPv6 address can be used only once it is known that nobody has it. */
+  readonly detectsDuplicates?: boolean;
 }
 
 /** Addresses of the namespace in which the socket was opened. */
 export class AddressRequests {
   readonly #socket: NetlinkSocket;
 
-  /** @param socket Borrowed, not closed */
+  /**
+   * Speaks through an open socket.
+   *
+   * @param socket Borrowed, not closed
+   */
   constructor(socket: NetlinkSocket) {
     this.#socket = socket;
   }
 
   /**
-   * Adds an address. An IPv6 address is usable at once: it is added without
-   * duplicate address detection, which takes more than a second and asks only
-   * the other end of a link that we made.
+   * Adds an address. An IPv6 address is usable at once unless asked otherwise:
+   * it is added without duplicate address detection, which takes more than a
+   * second and asks only the other end of a link that we made.
    *
    * @throws {NetlinkError} EEXIST if the link has it, ENODEV, EACCES where IPv6 is off
    */
@@ -63,7 +72,11 @@ export class AddressRequests {
     this.#new(address, Flag.Create | Flag.Replace);
   }
 
-  #new({ ifindex, address, noPrefixRoute }: NewAddress, flags: number): void {
+  #new(
+    { ifindex, address, noPrefixRoute, detectsDuplicates }: NewAddress,
+    flags: number,
+  ): void {
+    const skipsDetection = address.family === 6 && !detectsDuplicates;
     this.#socket.request(newAddress, {
       flags,
       header: headerOf(address, ifindex),
@@ -71,7 +84,7 @@ export class AddressRequests {
         address: address.ip,
         local: address.ip,
         broadcast: address.broadcast,
-        flags: (address.family === 6 ? IFA_F_NODAD : 0) |
+        flags: (skipsDetection ? IFA_F_NODAD : 0) |
           (noPrefixRoute ? IFA_F_NOPREFIXROUTE : 0),
       },
     });

@@ -34,7 +34,11 @@ export interface PortVlans {
 export class BridgeVlanRequests {
   readonly #socket: NetlinkSocket;
 
-  /** @param socket Borrowed, not closed */
+  /**
+   * Speaks through an open socket.
+   *
+   * @param socket Borrowed, not closed
+   */
   constructor(socket: NetlinkSocket) {
     this.#socket = socket;
   }

@@ -22,10 +22,13 @@ const RTEXT_FILTER_SKIP_STATS = 8;
 export interface Link {
   /** Index within its namespace. */
   readonly index: number;
+  /** Its name there, 1 to 15 bytes. */
   readonly name: string;
   /** Kind, as in `veth`; "" for physical links and loopback. */
   readonly kind: string;
+  /** The link-layer address, if it has one of 48 bits. */
   readonly mac: Mac | undefined;
+  /** In bytes. */
   readonly mtu: number;
   /** Whether it is administratively up. */
   readonly isUp: boolean;
@@ -33,6 +36,7 @@ export interface Link {
   readonly linkIndex: number | undefined;
   /** Index of the bridge or VRF it is a port of. */
   readonly masterIndex: number | undefined;
+  /** A text for people and programs. */
   readonly alias: string | undefined;
   /** Whether packets pass: it is up, and so is what it depends on. */
   readonly isOperational: boolean;
@@ -60,17 +64,27 @@ export interface NewBridge {
 
 /** What can be changed of a link; what is undefined stays. */
 export interface LinkChange {
+  /** The link-layer address. */
   readonly mac?: Mac | undefined;
   /** In bytes. */
   readonly mtu?: number | undefined;
   /** Index of the bridge or VRF to make it a port of; 0 for none. */
   readonly masterIndex?: number | undefined;
+  /** Whether it takes in all frames, whoever they are for. */
   readonly isPromiscuous?: boolean | undefined;
+}
+
+/** What can be changed of a bridge. */
+export interface BridgeChange {
+  /** Whether its ports have VLANs. */
+  readonly vlanFiltering: boolean;
 }
 
 /** What can be changed of a bridge's port; what is undefined stays. */
 export interface BridgePortChange {
+  /** Whether frames may go out where they came in. */
   readonly hairpin?: boolean | undefined;
+  /** Whether it is cut off from other ports that are. */
   readonly isolated?: boolean | undefined;
 }
 
@@ -82,6 +96,7 @@ export interface NewVeth {
   readonly mtu?: number | undefined;
   /** Index of the bridge that the end here becomes a port of. */
   readonly masterIndex?: number | undefined;
+  /** The other end. */
   readonly peer: {
     /** The namespace in which the other end is born; it is never moved. */
     readonly netns: NetNs;
@@ -91,11 +106,25 @@ export interface NewVeth {
   };
 }
 
+/** An intermediate functional block to create. */
+export interface NewIfb {
+  /** 1 to 15 bytes. */
+  readonly name: string;
+  /** In bytes. */
+  readonly mtu: number;
+  /** How many packets its queue holds, where that has no limit of its own. */
+  readonly transmitQueueLength: number;
+}
+
 /** Links of the namespace in which the socket was opened. */
 export class LinkRequests {
   readonly #socket: NetlinkSocket;
 
-  /** @param socket Borrowed, not closed */
+  /**
+   * Speaks through an open socket.
+   *
+   * @param socket Borrowed, not closed
+   */
   constructor(socket: NetlinkSocket) {
     this.#socket = socket;
   }
@@ -156,6 +185,22 @@ export class LinkRequests {
         address: mac,
         linkInfo: { kind: "bridge", data: { vlanFiltering: filtering } },
       },
+    });
+    return this.get(name);
+  }
+
+  /**
+   * Creates an intermediate functional block, up: a link through which others'
+   * packets go for the sake of its queue.
+   *
+   * @throws {NetlinkError} EEXIST if the name is taken, EOPNOTSUPP if the
+   * kernel has none
+   */
+  addIfb({ name, mtu, transmitQueueLength }: NewIfb): Link {
+    this.#socket.request(newLink, {
+      flags: Flag.Create | Flag.Exclusive,
+      header: { flags: IFF_UP, change: IFF_UP },
+      attributes: { name, mtu, transmitQueueLength, linkInfo: { kind: "ifb" } },
     });
     return this.get(name);
   }
@@ -223,6 +268,21 @@ export class LinkRequests {
     this.#socket.request(newLink, {
       header: { index, ...flags },
       attributes: { address: mac, mtu, master: masterIndex },
+    });
+  }
+
+  /**
+   * Changes a bridge.
+   *
+   * @throws {NetlinkError} ENODEV, EOPNOTSUPP if it is none or the kernel has
+   * none with VLANs
+   */
+  setBridge(index: number, { vlanFiltering }: BridgeChange): void {
+    this.#socket.request(newLink, {
+      header: { index },
+      attributes: {
+        linkInfo: { kind: "bridge", data: { vlanFiltering: +vlanFiltering } },
+      },
     });
   }
 

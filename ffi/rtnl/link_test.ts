@@ -297,3 +297,17 @@ Deno.test(requireRoot("Link.isOperational follows the other end"), () => {
   inner.link.setUp(linkIndex);
   assertEquals(rtnl.link.get(index).isOperational, true);
 });
+
+Deno.test(
+  requireRoot("LinkRequests.addIfb() creates an IFB that is up"),
+  () => {
+    using hosts = TestHosts.create();
+    using rtnl = Rtnl.open(hosts.host.path);
+    const settings = { name: "ifb7", mtu: 1400, transmitQueueLength: 7 };
+    const { index, kind, isUp } = rtnl.link.addIfb(settings);
+    const { ifindex, linkinfo, mtu, txqlen, flags } = show(hosts.host, "ifb7");
+    assertEquals([index, kind, isUp], [ifindex, linkinfo.info_kind, true]);
+    assertEquals([mtu, txqlen, flags.includes("UP")], [1400, 7, true]);
+    assertEquals(errnoOf(() => rtnl.link.addIfb(settings)), "EEXIST");
+  },
+);

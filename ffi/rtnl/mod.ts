@@ -17,8 +17,11 @@ export class Rtnl implements Disposable {
   readonly socket: NetlinkSocket;
   /** The namespace, for sysctls and for links that are born in it. */
   readonly netns: NetNs;
+  /** Its links. */
   readonly link: LinkRequests;
+  /** Its links' addresses. */
   readonly address: AddressRequests;
+  /** Its routes. */
   readonly route: RouteRequests;
 
   private constructor(netns: NetNs, socket: NetlinkSocket) {

@@ -16,7 +16,9 @@ const NUD_PERMANENT = 0x80;
 
 /** A neighbour: which link-layer address an address has on a link. */
 export interface Neighbor {
+  /** Index of the link. */
   readonly ifindex: number;
+  /** The address. */
   readonly ip: Ip;
   /** Undefined while it is being asked for. */
   readonly mac: Mac | undefined;
@@ -28,7 +30,11 @@ export interface Neighbor {
 export class NeighborRequests {
   readonly #socket: NetlinkSocket;
 
-  /** @param socket Borrowed, not closed */
+  /**
+   * Speaks through an open socket.
+   *
+   * @param socket Borrowed, not closed
+   */
   constructor(socket: NetlinkSocket) {
     this.#socket = socket;
   }

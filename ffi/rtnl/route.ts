@@ -30,6 +30,7 @@ export interface Route {
   readonly destination: Cidr;
   /** Index of the link it leads out by. */
   readonly ifindex?: number | undefined;
+  /** The router that packets are sent to; undefined if there is none on the way. */
   readonly gateway?: Ip | undefined;
   /** Address to send from where the sender has chosen none. */
   readonly preferredSource?: Ip | undefined;
@@ -49,7 +50,9 @@ export interface Route {
 
 /** Which routes to list. */
 export interface RouteFilter {
+  /** Both if undefined. */
   readonly family?: IpFamily;
+  /** Index of the link that they lead out by. */
   readonly ifindex?: number;
   /** Main if undefined. */
   readonly table?: number | "any";
@@ -59,7 +62,11 @@ export interface RouteFilter {
 export class RouteRequests {
   readonly #socket: NetlinkSocket;
 
-  /** @param socket Borrowed, not closed */
+  /**
+   * Speaks through an open socket.
+   *
+   * @param socket Borrowed, not closed
+   */
   constructor(socket: NetlinkSocket) {
     this.#socket = socket;
   }
@@ -95,17 +102,7 @@ export class RouteRequests {
   }
 
   #new(route: Route, flags: number): void {
-    this.#socket.request(newRoute, {
-      flags,
-      header: {
-        ...headerOf(route),
-        protocol: RTPROT_BOOT,
-        scope: route.scope ?? RT_SCOPE_UNIVERSE,
-        type: RTN_UNICAST,
-        flags: route.isOnLink ? RTNH_F_ONLINK : 0,
-      },
-      attributes: attributesOf(route),
-    });
+    this.#socket.request(newRoute, { flags, ...newRouteBody(route) });
   }
 
   /**
@@ -186,6 +183,22 @@ function nextHopsOf(
   })) ?? [{ ifindex, gateway, flags }];
 }
 
+/** Encodes a route that is to be added. */
+export function newRouteBody(
+  route: Route,
+): Parameters<typeof newRoute.encode>[0] {
+  return {
+    header: {
+      ...headerOf(route),
+      protocol: RTPROT_BOOT,
+      scope: route.scope ?? RT_SCOPE_UNIVERSE,
+      type: RTN_UNICAST,
+      flags: route.isOnLink ? RTNH_F_ONLINK : 0,
+    },
+    attributes: attributesOf(route),
+  };
+}
+
 function headerOf(
   { destination, table = RT_TABLE_MAIN }: Route,
 ): { family: number; destinationLength: number; table: number } {
@@ -196,7 +209,8 @@ function headerOf(
   };
 }
 
-function headerTable(table: number): number {
+/** Returns what the header of a route or rule says of its table. */
+export function headerTable(table: number): number {
   return table > HEADER_TABLE_MAX ? RT_TABLE_UNSPEC : table;
 }
 

@@ -80,6 +80,7 @@ const routeAttributes = attributeSet({
   metrics: [8, nested(routeMetrics)],
   multipath: [9, nextHops],
   table: [15, u32],
+  nextHopId: [30, u32],
 });
 
 /** Adds a route, and tells of one. */

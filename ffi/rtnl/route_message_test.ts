@@ -61,6 +61,7 @@ function randomRoute(): RouteBody {
         () => Array.from({ length: randomBelow(4) }, randomNextHop),
       ),
       ...maybe("table", word),
+      ...maybe("nextHopId", word),
     },
   };
 }

@@ -4,10 +4,17 @@
  * @module
  */
 
-import { basename } from "@std/path/posix";
+import { basename, extname, isAbsolute } from "@std/path/posix";
 import { importFlags } from "../net.ts";
+import { makeImportMap } from "./import_map.ts";
 import { type Chunks, linkChunks } from "./link.ts";
-import { PROGRAM_SOURCES, ROOT, runDeno } from "./project.ts";
+import {
+  findChangeTime,
+  LIBRARY_SOURCES,
+  PROGRAM_SOURCES,
+  ROOT,
+  runDeno,
+} from "./project.ts";
 
 /** A script on disk. */
 export interface Bundle {
@@ -23,13 +30,33 @@ export interface Bundle {
  */
 async function copySources(folder: string): Promise<void> {
   const { success, stderr } = await new Deno.Command("cp", {
-    args: ["-r", "--parents", ...PROGRAM_SOURCES, folder],
+    args: ["-r", "--parents", ...PROGRAM_SOURCES, ...LIBRARY_SOURCES, folder],
     cwd: ROOT,
     stdin: "null",
   }).output();
   if (success) return;
   const why = new TextDecoder().decode(stderr).trim();
   throw new Error(`Cannot copy the sources to "${folder}": ${why}`);
+}
+
+/**
+ * Returns the flags by which imports are resolved.
+ *
+ * @param folder The copy of the sources
+ */
+async function resolutionFlags(
+  entry: string,
+  folder: string,
+): Promise<string[]> {
+  const flags = await importFlags();
+  if (!isAbsolute(entry)) return flags;
+  const path = `${folder}/import_map.json`;
+  const map = await makeImportMap(folder, entry);
+  await Deno.writeTextFile(path, JSON.stringify(map));
+  return [
+    ...flags.filter((flag) => !flag.startsWith("--import-map=")),
+    `--import-map=${path}`,
+  ];
 }
 
 /** Reads what was bundled; the entry keeps its name, with another ending. */
@@ -47,10 +74,13 @@ async function readChunks(folder: string): Promise<Chunks> {
  * Its modification time becomes 0, because `deno compile` puts that into the
  * executable.
  *
- * @param entry Absolute, or from the project's root
- * @throws {Error} If `deno bundle` fails or warns: it only warns of things that are then missing, such as `import.meta.main`
+ * @param entry From the project's root; absolute if it is not the project's
+ * @throws {Error} If there is no such module, and if `deno bundle` fails or warns: it only warns of things that are then missing, such as `import.meta.main`
  */
 export async function bundle(entry: string, name: string): Promise<Bundle> {
+  if (isAbsolute(entry) && await findChangeTime(entry) === undefined) {
+    throw new Error(`Cannot bundle "${entry}": there is no such file`);
+  }
   const path = `${ROOT}build/${name}.js`;
   await Deno.mkdir(`${ROOT}build`, { recursive: true });
   const staging = await Deno.makeTempDir({
@@ -61,7 +91,7 @@ export async function bundle(entry: string, name: string): Promise<Bundle> {
     await copySources(staging);
     const output = await runDeno([
       "bundle",
-      ...await importFlags(),
+      ...await resolutionFlags(entry, staging),
       "--node-modules-dir=auto",
       "--code-splitting",
       "--format=esm",
@@ -74,7 +104,7 @@ export async function bundle(entry: string, name: string): Promise<Bundle> {
       throw new Error(`Cannot bundle "${entry}": ${warning[0]}`);
     }
     const unfinished = `${staging}/${name}.js`;
-    const entryChunk = `${basename(entry, ".ts")}.js`;
+    const entryChunk = `${basename(entry, extname(entry))}.js`;
     const chunks = await readChunks(`${staging}/chunks`);
     await Deno.writeTextFile(unfinished, linkChunks(chunks, entryChunk));
     await Deno.utime(unfinished, 0, 0);

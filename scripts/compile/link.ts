@@ -17,8 +17,12 @@ export type Chunks = Readonly<Record<string, string>>;
 
 /** `import{a as b}from"./chunk.js";` or `import"./chunk.js";`, as minified. */
 const IMPORT = /^import(?:\{([^{}]*)\}from)?"\.\/([^"]+)";/;
+/** An import of what is in no chunk, as of `node:fs`. */
+const FOREIGN_IMPORT = /^import[^;"]*"((?!\.\/)[^"]+)"/;
 /** `export{a as b};` at the end. */
 const EXPORT = /export\{([^{}]*)\};?$/;
+/** What is true of the module to begin with, and of no other. */
+const IS_MAIN = /\bimport\.meta\.main\b/g;
 /** `import("./chunk.js")`. */
 const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
 /** What would be left of a module that is not as expected. */
@@ -37,11 +41,12 @@ export function linkChunks(chunks: Chunks, entry: string): string {
   const sources = Object.fromEntries(
     Object.keys(chunks).sort().map((
       name,
-    ) => [name, linkChunk(chunks, name)]),
+    ) => [name, linkChunk(chunks, name, name === entry)]),
   );
   if (!Object.hasOwn(sources, entry)) {
     throw new Error(`Cannot link "${entry}": there is no such chunk`);
   }
+  checkNobodyWaits(chunks, sources, entry);
   const names = Object.keys(sources);
   const comments = names
     .map((name) => `//${formatLine(sources[name] ?? "")}\n`).join("");
@@ -62,8 +67,23 @@ function formatLine(text: string): string {
     .replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
 }
 
+/** Others are given what the entry exports, not the promise of it. */
+function checkNobodyWaits(
+  chunks: Chunks,
+  sources: Chunks,
+  entry: string,
+): void {
+  if (!sources[entry]?.startsWith("async")) return;
+  for (const [name, text] of Object.entries(chunks)) {
+    if (!text.includes(`"./${entry}"`)) continue;
+    throw new Error(
+      `Cannot link chunk "${name}": "${entry}", which it imports, awaits outside of functions`,
+    );
+  }
+}
+
 /** Turns a module's text into that of a function. */
-function linkChunk(chunks: Chunks, name: string): string {
+function linkChunk(chunks: Chunks, name: string, isEntry: boolean): string {
   const refuse = (why: string): Error =>
     new Error(`Cannot link chunk "${name}": ${why}`);
   const check = (imported: string): string => {
@@ -80,12 +100,17 @@ function linkChunk(chunks: Chunks, name: string): string {
     const load = `__load(${check(imported)});`;
     imports += names === undefined ? load : `const{${renamed(names)}}=${load}`;
   }
+  const foreign = FOREIGN_IMPORT.exec(body);
+  if (foreign !== null) {
+    throw refuse(`it imports "${foreign[1]}", which cannot be bundled`);
+  }
   const exported = EXPORT.exec(body);
   body = body.slice(0, exported?.index);
   body = body.replace(
     DYNAMIC_IMPORT,
     (_, imported: string) => `__LAZY__(${check(imported)})`,
   );
+  if (isEntry) body = body.replaceAll(IS_MAIN, "true");
   const leftOver = LEFT_OVER.exec(body);
   if (leftOver !== null) throw refuse(`"${leftOver[0]}" is not understood`);
   body = body.replaceAll("__LAZY__(", "__lazy(");
@@ -93,13 +118,22 @@ function linkChunk(chunks: Chunks, name: string): string {
     ? ""
     : `;return{${renamed(swapped(exported[1] ?? ""))}}`;
   const source = `(__load,__lazy)=>{"use strict";${imports}${body}${result}}`;
+  const problem = findSyntaxError(source);
+  if (problem === undefined) return source;
+  // A module may use `await` where this may not, save for the one to begin with.
+  const waiting = `async${source}`;
+  if (isEntry && findSyntaxError(waiting) === undefined) return waiting;
+  throw refuse(problem);
+}
+
+/** Parses an expression, and runs nothing. */
+function findSyntaxError(source: string): string | undefined {
   try {
-    // Parses it, and runs nothing. A module may use `await` where this may not.
     new Function(`return ${source}`);
+    return undefined;
   } catch (error) {
-    throw refuse(describeError(error));
+    return describeError(error);
   }
-  return source;
 }
 
 /** Turns `a as b` into `a:b`. */

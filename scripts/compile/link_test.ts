@@ -41,6 +41,13 @@ Deno.test("linkChunks() runs chunks as modules", async (t) => {
       "main.js": 'import"./c.js";out.push(`a\n//\r\n*/\u2028\u2029"\\n`);',
       "c.js": "/*\n*/out.push('c')",
     }, ["c", 'a\n//\n*/\u2028\u2029"\n']],
+    ["the module to begin with", {
+      "main.js": "import.meta.main&&out.push(1);",
+    }, [1]],
+    ["a module to begin with that waits", {
+      "main.js": 'import{a}from"./c.js";out.push(await a);export{a};',
+      "c.js": "var a=Promise.resolve(1);export{a};",
+    }, [1]],
     ["strict mode", {
       "main.js": "out.push((function(){return this})()===void 0);",
     }, [true]],
@@ -71,14 +78,37 @@ Deno.test("linkChunks() refuses what it does not understand", async (t) => {
       { "main.js": 'import*as c from"./c.js";', "c.js": "" },
       '"import*"',
     ],
-    ["a package", { "main.js": 'import{a}from"node:fs";' }, '"import{"'],
-    ["import.meta", { "main.js": "f(import.meta.main)" }, '"import.meta"'],
+    [
+      "a package",
+      { "main.js": 'import{a}from"node:fs";' },
+      'it imports "node:fs", which cannot be bundled',
+    ],
+    [
+      "a package behind a chunk, as a whole",
+      { "main.js": 'import"./c.js";import*as a from"node:fs";', "c.js": "" },
+      'it imports "node:fs", which cannot be bundled',
+    ],
+    ["import.meta", { "main.js": "f(import.meta.url)" }, '"import.meta"'],
+    [
+      "import.meta.main of another module",
+      { "main.js": 'import"./c.js";', "c.js": "f(import.meta.main)" },
+      '"import.meta"',
+    ],
     [
       "a declaration that exports",
       { "main.js": "export const a=1;" },
       "export",
     ],
-    ["await outside of functions", { "main.js": "await f();" }, "await"],
+    [
+      "await outside of functions",
+      { "main.js": 'import"./c.js";', "c.js": "await f();" },
+      'chunk "c.js": await',
+    ],
+    [
+      "importing who awaits outside of functions",
+      { "main.js": 'await import("./c.js");', "c.js": 'import"./main.js";' },
+      'chunk "c.js": "main.js", which it imports, awaits',
+    ],
     ["our own names", { "main.js": "var __load=1;" }, '"__load"'],
   ];
   for (const [name, chunks, text] of rows) {

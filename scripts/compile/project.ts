@@ -22,6 +22,15 @@ export const PROGRAM_SOURCES = [
   "deno.lock",
 ] as const;
 
+/** What programs from outside import by the project's name, beside these. */
+export const LIBRARY_SOURCES = [
+  "mod.ts",
+  "plugin.ts",
+  "kernel.ts",
+  "libcni.ts",
+  "runtime",
+] as const;
+
 /**
  * Runs the running deno with other arguments, in the project's root unless
  * another folder is given, and returns what it said on stderr.

@@ -47,7 +47,11 @@ const LAYERS: readonly Layer[] = [
   layer("ipam/*/", ["net/", "cni/", "ffi/file_lock.ts"]),
   layer("runtime/", ["net/", "ffi/", "cni/"]),
   layer("cli/", ["net/", "ffi/", "cni/", "runtime/", "plugins/registry.ts"]),
-  layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/", "ipam/", "runtime/"]),
+  // The entry points: who imports one shall not load what belongs to another.
+  layer("mod.ts", ["plugin.ts", "libcni.ts", "runtime/"]),
+  layer("plugin.ts", ["net/", "cni/"]),
+  layer("kernel.ts", ["net/", "ffi/", "cni/", "plugins/_shared/"]),
+  layer("libcni.ts", ["net/", "cni/", "plugins/registry.ts"]),
 ];
 
 /** Where configuration is parsed, so where zod belongs. */

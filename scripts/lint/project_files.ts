@@ -7,7 +7,19 @@
 const PROJECT_ROOT = new URL("../../", import.meta.url);
 
 /** The folders that end up in the executables. */
-const PRODUCT = ["net/", "ffi/", "cni/", "ipam/", "plugins/", "cli/", "mod.ts"];
+const PRODUCT = [
+  "net/",
+  "ffi/",
+  "cni/",
+  "ipam/",
+  "plugins/",
+  "runtime/",
+  "cli/",
+  "mod.ts",
+  "plugin.ts",
+  "kernel.ts",
+  "libcni.ts",
+];
 
 /** The files that speak for the process: its arguments, streams and exit code. */
 export const PROCESS_OWNERS = [

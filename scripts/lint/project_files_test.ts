@@ -51,6 +51,8 @@ Deno.test("isProduct() and isTest() sort files", async (t) => {
   const rows: [path: string, product: boolean, test: boolean][] = [
     ["net/ip.ts", true, false],
     ["mod.ts", true, false],
+    ["kernel.ts", true, false],
+    ["testing.ts", false, false],
     ["net/ip_test.ts", false, true],
     ["tests/_harness/test_hosts.ts", false, true],
     ["scripts/ci.ts", false, false],

@@ -12,7 +12,9 @@ const DEBIAN_PLUGIN_DIR = "/usr/lib/cni";
 
 /** A test's name and whether it is skipped; the first argument of `Deno.test()`. */
 export interface TestHeader {
+  /** The test's name, with the reason if it is skipped. */
   readonly name: string;
+  /** Whether it is skipped. */
   readonly ignore: boolean;
 }
 

@@ -44,10 +44,13 @@ export function canPing(netns: NetNs, address: string): boolean {
   }
 }
 
-/** All that a namespace has: links, addresses, routes, rules and neighbours. */
+/** What a namespace has: links, addresses, routes and rules. */
 export interface Snapshot {
+  /** Links with their addresses. */
   readonly links: unknown;
+  /** Routes of both families and all tables. */
   readonly routes: unknown;
+  /** Policy rules of both families. */
   readonly rules: unknown;
 }
 
@@ -61,10 +64,18 @@ const SETTLING_MS = 5000;
 function settledLinks(netns: NetNs): unknown {
   const deadline = Date.now() + SETTLING_MS;
   for (;;) {
-    const links = ipJson(netns, "address", "show");
+    const links = withoutTimers(ipJson(netns, "address", "show"));
     const isSettled = !JSON.stringify(links).includes('"tentative":true');
     if (isSettled || Date.now() > deadline) return links;
   }
+}
+
+/** Leaves out what runs in bridges and their ports. */
+function withoutTimers(links: unknown): unknown {
+  return JSON.parse(
+    JSON.stringify(links),
+    (key, value) => key.endsWith("_timer") ? undefined : value,
+  );
 }
 
 /** Takes stock of a namespace, without counters and timers. */

@@ -34,6 +34,7 @@ import {
   newNeighbor,
 } from "../../ffi/rtnl/neighbor_message.ts";
 import { delRoute, getRoute, newRoute } from "../../ffi/rtnl/route_message.ts";
+import { delRule, getRule, newRule } from "../../ffi/rtnl/rule_message.ts";
 
 /** Any kind of message. */
 export type AnyMessageType = MessageType<Fields, Rows>;
@@ -43,6 +44,7 @@ const TYPES = [
   ...[newAddress, delAddress, getAddress],
   ...[newRoute, delRoute, getRoute],
   ...[newNeighbor, delNeighbor, getNeighbor],
+  ...[newRule, delRule, getRule],
 ] as unknown as AnyMessageType[];
 
 /** A message as JSON; what is absent from the bytes is absent here. */

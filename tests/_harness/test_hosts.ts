@@ -18,7 +18,9 @@ import { assertEquals } from "@std/assert";
 import type { Environment } from "../../cni/args.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
+import type { Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
+import type { NetConf } from "../../cni/types.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
@@ -28,7 +30,9 @@ import { execIn } from "./exec_in.ts";
 export interface CallOptions {
   /** The first one if undefined. */
   readonly sandbox?: NetNs;
+  /** `test-container` if undefined. */
   readonly containerId?: string;
+  /** `eth0` if undefined. */
   readonly ifName?: string;
   /** Overrides and adds variables. */
   readonly env?: Environment;
@@ -36,6 +40,7 @@ export interface CallOptions {
 
 /** What a call printed and how it ended; the document decoded, if there is one. */
 export interface CallOutput extends DispatchOutput {
+  /** The document on stdout; undefined if there is none. */
   // deno-lint-ignore no-explicit-any -- tests look into it as they please
   readonly json: any;
 }
@@ -43,7 +48,9 @@ export interface CallOutput extends DispatchOutput {
 /** A host, its first sandbox, and a folder for leases and the like. */
 export class TestHosts implements Disposable {
   readonly #stack = new DisposableStack();
+  /** Stands for the host's namespace. */
   readonly host: NetNs;
+  /** The first container's namespace. */
   readonly sandbox: NetNs;
   /** An empty folder, removed in the end. */
   readonly folder: string;
@@ -91,15 +98,21 @@ export class TestHosts implements Disposable {
       .sort();
   }
 
-  /** Runs a plugin in this process, in the throw-away host. */
-  async run(
-    type: string,
+  /**
+   * Runs a plugin in this process, in the throw-away host.
+   *
+   * @param called A plugin, or the type of one of this project's
+   */
+  async run<Config extends NetConf>(
+    called: string | Plugin<Config>,
     command: string,
     config: unknown,
     options: CallOptions = {},
   ): Promise<CallOutput> {
-    const plugin = await findPlugin(type);
-    if (plugin === undefined) throw new Error(`No plugin is named "${type}"`);
+    const plugin = typeof called === "string"
+      ? await findPlugin(called)
+      : called;
+    if (plugin === undefined) throw new Error(`No plugin is named "${called}"`);
     const output = await dispatch(plugin, {
       env: this.environment(command, options),
       stdin: () => new TextEncoder().encode(JSON.stringify(config)),

@@ -1,0 +1,77 @@
+/**
+ * Netlink for what {@linkcode Rtnl} has no words for: declare a message once,
+ * as tables, and ask for it by name.
+ *
+ * One row `name: [TYPE, codec]` is the documentation, the encoder, the decoder,
+ * the type and the name in errors of an attribute. Numbers and order come from
+ * the kernel's headers.
+ *
+ * ```ts
+ * import { openSandbox } from "@cni/plugins/kernel";
+ * import { attributeSet, message, struct, u16, u32 } from "@cni/plugins/netlink";
+ * import { i32, u8 } from "@cni/plugins/netlink";
+ * import type { Call } from "@cni/plugins/plugin";
+ *
+ * // include/uapi/linux/rtnetlink.h, `struct ifinfomsg`; if_link.h
+ * const header = struct({ family: u8, type: u16, index: i32, flags: u32, change: u32 });
+ * const attributes = attributeSet({ transmitQueueLength: [13, u32] });
+ * const newLink = message("RTM_NEWLINK", 16, header, attributes);
+ *
+ * function setQueueLength({ args }: Call, packets: number): void {
+ *   using sandbox = openSandbox(args);
+ *   const { index } = sandbox.link.get(args.ifName);
+ *   sandbox.socket.request(newLink, {
+ *     header: { index },
+ *     attributes: { transmitQueueLength: packets },
+ *   });
+ * }
+ * ```
+ *
+ * @module
+ */
+
+export {
+  type Answer,
+  type EncodedRequest,
+  encodeRequest,
+  NetlinkSocket,
+  Protocol,
+  type Request,
+} from "./socket.ts";
+export { type Body, Flag, message, type MessageType } from "./message.ts";
+export {
+  type AttributeSet,
+  attributeSet,
+  type AttributeValues,
+  cstring,
+  type DecodedAttributes,
+  flag,
+  ip,
+  lazily,
+  listOf,
+  mac,
+  markedNested,
+  nested,
+  raw,
+  type RawAttribute,
+  type Row,
+  type Rows,
+} from "./attribute.ts";
+export {
+  type Codec,
+  type Fields,
+  type FixedCodec,
+  i32,
+  i32be,
+  type Struct,
+  struct,
+  type StructValue,
+  u16,
+  u16be,
+  u32,
+  u32be,
+  u64,
+  u64be,
+  u8,
+} from "./struct.ts";
+export type { Bytes } from "../libc.ts";

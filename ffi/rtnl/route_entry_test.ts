@@ -1,0 +1,313 @@
+import {
+  assert,
+  assertEquals,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { NetlinkError } from "../netlink/error.ts";
+import { inNetns } from "../netns.ts";
+import { writeSysctl } from "../sysctl.ts";
+import { Rtnl } from "./mod.ts";
+import { RouteEntry, RouteEntryRequests } from "./route_entry.ts";
+
+/** A host with two cables, each with an address of both families. */
+class Fixture implements Disposable {
+  readonly #stack = new DisposableStack();
+  readonly hosts = this.#stack.use(TestHosts.create());
+  readonly rtnl = this.#stack.use(Rtnl.open(this.hosts.host.path));
+  readonly entries = new RouteEntryRequests(this.rtnl.socket);
+  readonly first: number;
+  readonly second: number;
+
+  constructor() {
+    // Link-local addresses and their routes would come later.
+    const key = "net/ipv6/conf/default/addr_gen_mode";
+    inNetns(this.hosts.host, () => writeSysctl(key, "1"));
+    this.first = this.#addVeth("veth0", 0);
+    this.second = this.#addVeth("veth1", 1);
+  }
+
+  #addVeth(name: string, at: number): number {
+    const { sandbox } = this.hosts;
+    const { index } = this.rtnl.link.addVeth({
+      name,
+      peer: { netns: sandbox, name },
+    });
+    runIn(sandbox, "ip", "link", "set", name, "up");
+    for (const text of [`10.0.${at}.1/24`, `2001:db8:${at}::1/64`]) {
+      this.rtnl.address.add({ ifindex: index, address: Cidr.parse(text) });
+    }
+    return index;
+  }
+
+  /** Runs a command line of iproute2. */
+  ip(line: string): void {
+    runIn(this.hosts.host, "ip", ...line.split(" "));
+  }
+
+  /** Lists the routes to a destination, of all tables and types. */
+  find(destination: string): RouteEntry[] {
+    const wanted = Cidr.parse(destination);
+    return this.entries.list().filter((one) => one.destination.equals(wanted));
+  }
+
+  /** Returns the only one. */
+  get(destination: string): RouteEntry {
+    const [entry, ...others] = this.find(destination);
+    assertEquals(others, []);
+    if (entry === undefined) throw new Error(`No route to ${destination}`);
+    return entry;
+  }
+
+  /** Returns what `ip` says of a table, but for its number. */
+  show(family: 4 | 6, table: number): unknown[] {
+    const { host } = this.hosts;
+    const all = ["route", "show", "table", "all"];
+    const name = table === 254 ? "main" : `${table}`;
+    return ipJson(host, `-${family}`, ...all)
+      .filter((route: Record<string, unknown>) => route["table"] === name)
+      .map(({ table: _, ...route }: Record<string, unknown>) => route);
+  }
+
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+  }
+}
+
+/** Routes as `ip route add` is told them; the destination comes first. */
+const ROUTES: readonly string[] = [
+  "10.9.0.0/16 via 10.0.0.2",
+  "10.9.0.0/16 dev veth0 scope link src 10.0.0.1 proto static",
+  "10.9.0.0/16 dev veth0 scope host proto kernel metric 7",
+  "10.9.0.0/16 via 10.0.0.2 mtu lock 1400 advmss 1360 window 9000 " +
+  "initcwnd 20 rto_min 50ms quickack 1 congctl cubic features ecn",
+  "10.9.0.0/16 via 10.0.0.2 tos 0x10 proto 250",
+  "10.9.0.0/16 via 192.0.2.1 dev veth0 onlink",
+  "10.9.0.0/16 via inet6 2001:db8::2 dev veth0",
+  "10.9.0.0/16 metric 5 nexthop via 10.0.0.2 weight 3 " +
+  "nexthop via 192.0.2.1 dev veth0 onlink",
+  "multicast 239.9.0.0/16 dev veth0",
+  "unreachable 10.9.0.0/16",
+  "blackhole 10.9.0.0/16 metric 9",
+  "0.0.0.0/0 via 10.0.0.2 proto dhcp metric 100",
+  "2001:db8:9::/48 via 2001:db8::2",
+  "2001:db8:9::/48 dev veth0 src 2001:db8::1 metric 20 proto kernel pref high",
+  "2001:db8:9::/48 via fe80::1 dev veth0 mtu 1400 hoplimit 3",
+  "2001:db8:9::/48 via 2001:db8:77::1 dev veth0 onlink proto ra",
+  "2001:db8:9::/48 from 2001:db8:8::/48 via 2001:db8::2",
+  "2001:db8:9::/48 nexthop via 2001:db8::2 weight 3 " +
+  "nexthop via 2001:db8::3 dev veth0",
+  "unreachable 2001:db8:9::/48",
+  "::/0 via 2001:db8::2 pref low",
+];
+
+/** The first word that is a destination. */
+function destinationOf(line: string): string {
+  return /\S+\/\d+/.exec(line)?.[0] ?? "";
+}
+
+Deno.test(
+  requireRoot(
+    "RouteEntryRequests.append() makes a copy that ip shows as equal",
+  ),
+  async (t) => {
+    for (const line of ROUTES) {
+      await t.step(line, () => {
+        using fixture = new Fixture();
+        const { entries } = fixture;
+        fixture.ip(`route add ${line}`);
+        const destination = destinationOf(line);
+        const { family } = Cidr.parse(destination);
+        const before = fixture.show(family, 254);
+        const entry = fixture.get(destination);
+        assertEquals(entry.family, family);
+        for (const table of [100, 5000]) {
+          const copy = entry.inTable(table);
+          assertEquals(copy.table, table);
+          entries.append(copy);
+          const [shown, ...others] = fixture.show(family, table);
+          assertEquals(others, []);
+          assertStringIncludes(
+            JSON.stringify(before),
+            JSON.stringify(shown),
+          );
+          const error = assertThrows(() => entries.append(copy), NetlinkError);
+          assertEquals(error.errno, "EEXIST");
+        }
+        // And the way back.
+        entries.del(entry);
+        assertEquals(fixture.find(destination).length, 2);
+        entries.append(entry);
+        assertEquals(fixture.show(family, 254), before);
+        for (const table of [100, 5000]) {
+          entries.del(entry.inTable(table));
+          assertEquals(fixture.show(family, table), []);
+        }
+        const gone = entry.inTable(100);
+        const error = assertThrows(() => entries.del(gone), NetlinkError);
+        assertEquals(error.errno, "ESRCH");
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "RouteEntryRequests.append() copies what uses a next hop's number",
+  ),
+  async (t) => {
+    const rows: [name: string, setUp: string[], destination: string][] = [
+      ["IPv4", [
+        "nexthop add id 5 via 10.0.0.2 dev veth0",
+        "route add 10.9.0.0/16 nhid 5",
+      ], "10.9.0.0/16"],
+      ["IPv6", [
+        "nexthop add id 6 via 2001:db8::2 dev veth0",
+        "route add 2001:db8:9::/48 nhid 6",
+      ], "2001:db8:9::/48"],
+      ["a group", [
+        "nexthop add id 5 via 10.0.0.2 dev veth0",
+        "nexthop add id 7 via 10.0.1.2 dev veth1",
+        "nexthop add id 8 group 5/7",
+        "route add 10.9.0.0/16 nhid 8",
+      ], "10.9.0.0/16"],
+    ];
+    for (const [name, setUp, destination] of rows) {
+      await t.step(name, () => {
+        using fixture = new Fixture();
+        for (const line of setUp) fixture.ip(line);
+        const entry = fixture.get(destination);
+        const before = JSON.stringify(fixture.show(entry.family, 254));
+        fixture.entries.append(entry.inTable(100));
+        const [shown] = fixture.show(entry.family, 100);
+        assertStringIncludes(before, JSON.stringify(shown));
+        fixture.entries.del(entry);
+        assertEquals(fixture.get(destination).table, 100);
+      });
+    }
+  },
+);
+
+/** Brings the ways of a route into a line. */
+function waysOf(entry: RouteEntry | undefined): string | undefined {
+  return entry?.nextHops.map(({ ifindex, gateway }) => `${gateway}@${ifindex}`)
+    .join(" ");
+}
+
+Deno.test(
+  requireRoot("RouteEntry.over() leaves the ways over one link"),
+  () => {
+    using fixture = new Fixture();
+    const { first, second } = fixture;
+    fixture.ip(
+      "route add 10.9.0.0/16 nexthop via 10.0.0.2 nexthop via 10.0.1.2 " +
+        "nexthop via 10.0.0.3",
+    );
+    const entry = fixture.get("10.9.0.0/16");
+    assertEquals(
+      waysOf(entry),
+      `10.0.0.2@${first} 10.0.1.2@${second} 10.0.0.3@${first}`,
+    );
+    assertEquals(entry.isOnlyOver(first), false);
+    const part = entry.over(first);
+    assertEquals(waysOf(part), `10.0.0.2@${first} 10.0.0.3@${first}`);
+    assertEquals(part?.isOnlyOver(first), true);
+    assertEquals(waysOf(entry.over(second)), `10.0.1.2@${second}`);
+    assertEquals(entry.over(999), undefined);
+    const single = fixture.get("10.0.0.0/24");
+    assertEquals(single.over(first) === single, true);
+    assertEquals(single.over(second), undefined);
+    // A single way is a route like any other.
+    fixture.entries.append(
+      (entry.over(second) ?? entry).inTable(100),
+    );
+    const [shown] = fixture.show(4, 100) as Record<string, unknown>[];
+    assertEquals([shown?.["gateway"], shown?.["dev"]], ["10.0.1.2", "veth1"]);
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "RouteEntryRequests.del() leaves the other ways of an IPv6 route",
+  ),
+  () => {
+    using fixture = new Fixture();
+    const { first, second, entries } = fixture;
+    // As two plugins make them, each for its own interface.
+    fixture.ip("route append ::/0 via 2001:db8::2");
+    fixture.ip("route append ::/0 via 2001:db8:1::2");
+    fixture.ip("route append ::/0 via 2001:db8:1::3");
+    const entry = fixture.get("::/0");
+    assertEquals(entry.nextHops.length, 3);
+    const part = entry.over(second);
+    if (part === undefined) throw new Error("No way over the second link");
+    entries.del(part);
+    assertEquals(waysOf(fixture.get("::/0")), `2001:db8::2@${first}`);
+    entries.append(part);
+    assertEquals(fixture.get("::/0").nextHops.length, 3);
+  },
+);
+
+Deno.test(
+  requireRoot("RouteEntryRequests.list() lists all tables and types"),
+  () => {
+    using fixture = new Fixture();
+    fixture.ip("route add blackhole 10.8.0.0/16 table 7");
+    fixture.ip("route add 2001:db8:9::/48 dev veth0 table 5000 proto ra");
+    const lines = fixture.entries.list()
+      .map(({ destination, table, isUnicast, origin }) =>
+        `${destination} ${table} ${isUnicast} ${origin}`
+      );
+    for (
+      const line of [
+        "10.0.0.0/24 254 true kernel",
+        "10.0.0.1/32 255 false kernel",
+        "10.0.0.255/32 255 false kernel",
+        "10.8.0.0/16 7 false others",
+        "2001:db8::/64 254 true kernel",
+        "2001:db8::1/128 255 false kernel",
+        "2001:db8:9::/48 5000 true router",
+        "ff00::/8 255 false kernel",
+      ]
+    ) assert(lines.includes(line), `${line} of ${lines.join(", ")}`);
+  },
+);
+
+Deno.test(
+  requireRoot("RouteEntry.of() is the route that RouteRequests would add"),
+  async (t) => {
+    const rows = [
+      { destination: "0.0.0.0/0", gateway: "10.0.0.2", table: 100 },
+      { destination: "::/0", gateway: "2001:db8::2", table: 5000 },
+      { destination: "10.9.0.0/16", source: "10.0.0.1", scope: 253 },
+    ];
+    for (const { destination, gateway, source, ...rest } of rows) {
+      await t.step(destination, () => {
+        using fixture = new Fixture();
+        const route = {
+          ...rest,
+          destination: Cidr.parse(destination),
+          ifindex: fixture.first,
+          gateway: gateway === undefined ? undefined : Ip.parse(gateway),
+          preferredSource: source === undefined ? undefined : Ip.parse(source),
+        };
+        const entry = RouteEntry.of(route);
+        assertEquals(entry.destination, route.destination);
+        assertEquals(entry.table, rest.table ?? 254);
+        assertEquals(entry.isDefault, destination.endsWith("/0"));
+        assertEquals(entry.hasGateway, gateway !== undefined);
+        assertEquals(entry.preferredSource, route.preferredSource);
+        fixture.entries.append(entry);
+        const shown = fixture.show(entry.family, entry.table);
+        fixture.entries.del(entry);
+        fixture.rtnl.route.append(route);
+        assertEquals(fixture.show(entry.family, entry.table), shown);
+      });
+    }
+  },
+);

@@ -1,0 +1,43 @@
+/**
+ * Policy rule messages of rtnetlink, as tables.
+ *
+ * Source: include/uapi/linux/fib_rules.h, Documentation/netlink/specs/rt-rule.yaml.
+ *
+ * @module
+ */
+
+import { attributeSet, ip } from "../netlink/attribute.ts";
+import { message } from "../netlink/message.ts";
+import { struct, u32, u8 } from "../netlink/struct.ts";
+
+/** Fixed header of RTM_*RULE. Source: `struct fib_rule_hdr`. */
+const ruleHeader = struct({
+  family: u8,
+  destinationLength: u8,
+  sourceLength: u8,
+  tos: u8,
+  table: u8,
+  reserved1: u8,
+  reserved2: u8,
+  action: u8,
+  flags: u32,
+});
+
+/** Attributes of RTM_*RULE. */
+const ruleAttributes = attributeSet({
+  destination: [1, ip],
+  source: [2, ip],
+  priority: [6, u32],
+  suppressPrefixLength: [14, u32],
+  table: [15, u32],
+  protocol: [21, u8],
+});
+
+/** Adds a rule, and tells of one. */
+export const newRule = message("RTM_NEWRULE", 32, ruleHeader, ruleAttributes);
+
+/** Deletes a rule. */
+export const delRule = message("RTM_DELRULE", 33, ruleHeader, ruleAttributes);
+
+/** Asks for rules. */
+export const getRule = message("RTM_GETRULE", 34, ruleHeader, ruleAttributes);

@@ -1,0 +1,114 @@
+/**
+ * Classes of the hierarchical token bucket, htb.
+ *
+ * @module
+ */
+
+import { Flag } from "../netlink/message.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
+import { delClass, getClass, newClass } from "./traffic_control_message.ts";
+import { decodeRate, encodeRate } from "./traffic_control_rate.ts";
+
+/**
+ * Without a link layer the kernel would look for a table of rates, and complain.
+ *
+ * Source: include/uapi/linux/pkt_sched.h `TC_LINKLAYER_ETHERNET`.
+ */
+const ETHERNET = 1;
+
+/** A class of an htb. */
+export interface HtbClass {
+  readonly ifindex: number;
+  /** Major number of the qdisc, minor number of the class. */
+  readonly handle: number;
+  /** Handle of the qdisc or class that it belongs to; the kernel says `Parent.Root` for the former. */
+  readonly parent: number;
+  readonly bytesPerSecond: number;
+  /** What may be sent at once, as the time it takes at the rate, in ticks. */
+  readonly bufferTicks: number;
+  /** How much is sent before it is another class's turn. */
+  readonly quantumBytes: number;
+}
+
+/** Classes of the namespace in which the socket was opened. */
+export class ClassRequests {
+  readonly #socket: NetlinkSocket;
+
+  /**
+   * Speaks through an open socket.
+   *
+   * @param socket Borrowed, not closed
+   */
+  constructor(socket: NetlinkSocket) {
+    this.#socket = socket;
+  }
+
+  /**
+   * Adds a class that may not borrow from others.
+   *
+   * @throws {NetlinkError} EEXIST if there is one of the handle, ENOENT if
+   * there is no such qdisc
+   */
+  add(htbClass: HtbClass): void {
+    this.#new(htbClass, Flag.Create | Flag.Exclusive);
+  }
+
+  /**
+   * Adds a class, or changes the one of the handle.
+   *
+   * @throws {NetlinkError} ENOENT if there is no such qdisc
+   */
+  replace(htbClass: HtbClass): void {
+    this.#new(htbClass, Flag.Create | Flag.Replace);
+  }
+
+  #new(htbClass: HtbClass, flags: number): void {
+    const { ifindex, handle, parent } = htbClass;
+    const { spec, rate64 } = encodeRate(htbClass.bytesPerSecond);
+    const rate = { ...spec, linkLayer: ETHERNET };
+    this.#socket.request(newClass, {
+      flags,
+      header: { ifindex, handle, parent },
+      attributes: {
+        kind: "htb",
+        options: {
+          class: {
+            rate,
+            ceil: rate,
+            buffer: htbClass.bufferTicks,
+            ceilBuffer: htbClass.bufferTicks,
+            quantum: htbClass.quantumBytes,
+          },
+          rate64,
+          ceil64: rate64,
+        },
+      },
+    });
+  }
+
+  /**
+   * Deletes a class.
+   *
+   * @throws {NetlinkError} ENOENT if there is none, EBUSY if filters lead to it
+   */
+  del(ifindex: number, handle: number): void {
+    this.#socket.request(delClass, { header: { ifindex, handle } });
+  }
+
+  /** Lists the classes of a link's htb. */
+  list(ifindex: number): HtbClass[] {
+    return this.#socket.dump(getClass, { header: { ifindex } }, newClass)
+      .flatMap(({ header: { handle, parent }, attributes }) => {
+        const { class: parameters, rate64 } = attributes.options ?? {};
+        if (parameters === undefined) return [];
+        return [{
+          ifindex,
+          handle,
+          parent,
+          bytesPerSecond: decodeRate(parameters.rate, rate64),
+          bufferTicks: parameters.buffer ?? 0,
+          quantumBytes: parameters.quantum ?? 0,
+        }];
+      });
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * Filters: which packets go to which class, or to another link.
+ *
+ * @module
+ */
+
+import type { Cidr } from "../../net/cidr.ts";
+import { Flag } from "../netlink/message.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
+import { u32be } from "../netlink/struct.ts";
+import type { KindOptions, SelectorKey } from "./traffic_control_kinds.ts";
+import { delFilter, getFilter, newFilter } from "./traffic_control_message.ts";
+
+export type { SelectorKey } from "./traffic_control_kinds.ts";
+
+/** Source: include/uapi/linux/pkt_cls.h `TC_U32_TERMINAL`, `TC_ACT_STOLEN`. */
+const U32_TERMINAL = 1, ACTION_STOLEN = 4;
+/** Source: include/uapi/linux/tc_act/tc_mirred.h `TCA_EGRESS_REDIR`. */
+const EGRESS_REDIRECT = 1;
+
+/** Protocols of packets, as filters have them. Source: include/uapi/linux/if_ether.h `ETH_P_*`. */
+export const Protocol = { All: 0x0003, Ipv4: 0x0800, Ipv6: 0x86dd } as const;
+
+/** A filter to add: of packets by their content (u32). */
+export interface NewFilter {
+  readonly ifindex: number;
+  /** Handle of the qdisc, or `Parent.ClsactIngress`. */
+  readonly parent: number;
+  /** 1 to 65535; lower ones come first. Filters of one priority have one protocol. */
+  readonly priority: number;
+  /** One of {@linkcode Protocol}. */
+  readonly protocol: number;
+  /** All of them must match. */
+  readonly keys: readonly SelectorKey[];
+  /** Handle of the class in which a packet is put that matches. */
+  readonly classId: number;
+  /** Index of the link that sends it instead, if undefined nothing is done to it. */
+  readonly redirectTo?: number | undefined;
+}
+
+/** A filter as the kernel has it; of other kinds than u32 there are no keys. */
+export interface Filter
+  extends Omit<NewFilter, "keys" | "classId" | "redirectTo"> {
+  readonly handle: number;
+  readonly kind: string;
+  readonly keys: readonly SelectorKey[];
+  readonly classId: number | undefined;
+  /** Index of the link to which its first action redirects, 0 if that is gone. */
+  readonly redirectTo: number | undefined;
+}
+
+/** Filters of the namespace in which the socket was opened. */
+export class FilterRequests {
+  readonly #socket: NetlinkSocket;
+
+  /**
+   * Speaks through an open socket.
+   *
+   * @param socket Borrowed, not closed
+   */
+  constructor(socket: NetlinkSocket) {
+    this.#socket = socket;
+  }
+
+  /**
+   * Adds a filter beside those that are there.
+   *
+   * @throws {NetlinkError} EINVAL if there is no such qdisc, or if filters of
+   * the priority have another protocol or kind; ENOENT if the kernel has no u32
+   * or no mirred
+   */
+  add(filter: NewFilter): void {
+    const { ifindex, parent, priority, protocol } = filter;
+    this.#socket.request(newFilter, {
+      flags: Flag.Create | Flag.Exclusive,
+      header: { ifindex, parent, priority, protocol },
+      attributes: { kind: "u32", options: optionsOf(filter) },
+    });
+  }
+
+  /**
+   * Deletes a filter that was listed.
+   *
+   * @throws {NetlinkError} ENOENT if there is none
+   */
+  del({ ifindex, parent, priority, protocol, handle, kind }: Filter): void {
+    this.#socket.request(delFilter, {
+      header: { ifindex, parent, priority, protocol, handle },
+      attributes: { kind },
+    });
+  }
+
+  /**
+   * Deletes all filters of a priority. One by one the last would leave the
+   * table in which u32 keeps them, where other priorities have such, too.
+   *
+   * @throws {NetlinkError} ENOENT if there are none
+   */
+  delPriority(
+    { ifindex, parent, priority, protocol }: Pick<
+      Filter,
+      "ifindex" | "parent" | "priority" | "protocol"
+    >,
+  ): void {
+    this.#socket.request(delFilter, {
+      header: { ifindex, parent, priority, protocol },
+    });
+  }
+
+  /**
+   * Lists the filters of a qdisc.
+   *
+   * @param parent Its handle, or `Parent.ClsactIngress`
+   * @returns None if there is no such qdisc
+   */
+  list(ifindex: number, parent: number): Filter[] {
+    return this.#socket
+      .dump(getFilter, { header: { ifindex, parent } }, newFilter)
+      .filter(({ header, attributes }) =>
+        // u32 also lists the tables in which it keeps its filters.
+        attributes.kind !== "u32"
+          ? header.handle !== 0
+          : attributes.options?.selector !== undefined
+      ).map(decodeFilter);
+  }
+}
+
+/** Matches every packet. */
+export const MATCH_ALL: readonly SelectorKey[] = [
+  { mask: 0, value: 0, offset: 0 },
+];
+
+/** Where addresses are in the header of either family, in bytes. Source: RFC 791, RFC 8200. */
+const ADDRESS_OFFSETS = {
+  source: { 4: 12, 6: 8 },
+  destination: { 4: 16, 6: 24 },
+} as const;
+
+/** Matches packets from or to a network; they must be of its family. */
+export function matchNetwork(
+  network: Cidr,
+  side: "source" | "destination",
+): readonly SelectorKey[] {
+  const { family, prefixLength } = network;
+  const bytes = network.network.toBytes();
+  const keys: SelectorKey[] = [];
+  for (let at = 0; at * 8 < prefixLength; at += u32be.size) {
+    const left = prefixLength - at * 8;
+    keys.push({
+      mask: left >= 32 ? 0xffff_ffff : 2 ** 32 - 2 ** (32 - left),
+      value: u32be.decode(bytes.subarray(at)),
+      offset: ADDRESS_OFFSETS[side][family] + at,
+    });
+  }
+  return keys.length === 0 ? MATCH_ALL : keys;
+}
+
+function optionsOf({ classId, keys, redirectTo }: NewFilter): KindOptions {
+  const selector = { flags: U32_TERMINAL, keys };
+  if (redirectTo === undefined) return { classId, selector };
+  const mirred = {
+    action: ACTION_STOLEN,
+    mirredAction: EGRESS_REDIRECT,
+    ifindex: redirectTo,
+  };
+  const first = { kind: "mirred", options: { mirred } };
+  return { classId, selector, actions: { first } };
+}
+
+type FilterAnswer = ReturnType<typeof newFilter.decode>;
+
+function decodeFilter({ header, attributes }: FilterAnswer): Filter {
+  const { ifindex, parent, priority, protocol, handle } = header;
+  const { kind = "", options: { classId, selector, actions } = {} } =
+    attributes;
+  const mirred = actions?.first?.options?.mirred;
+  const isRedirect = mirred?.mirredAction === EGRESS_REDIRECT;
+  return {
+    ifindex,
+    parent,
+    priority,
+    protocol,
+    handle,
+    kind,
+    keys: selector?.keys ?? [],
+    classId,
+    redirectTo: isRedirect ? mirred.ifindex : undefined,
+  };
+}

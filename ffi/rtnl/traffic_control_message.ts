@@ -1,0 +1,107 @@
+/**
+ * Traffic control messages of rtnetlink, as tables.
+ *
+ * Source: include/uapi/linux/rtnetlink.h, Documentation/netlink/specs/tc.yaml.
+ *
+ * @module
+ */
+
+import { message } from "../netlink/message.ts";
+import { i32, struct, u16, u16be, u32, u8 } from "../netlink/struct.ts";
+import {
+  kindAttributes,
+  type KindOptions,
+  trafficControlKinds,
+} from "./traffic_control_kinds.ts";
+
+/** Fixed header of RTM_*QDISC and RTM_*TCLASS. Source: `struct tcmsg`. */
+const trafficHeader = struct({
+  family: u8,
+  padding1: u8,
+  padding2: u16,
+  ifindex: i32,
+  handle: u32,
+  parent: u32,
+  info: u32,
+});
+
+/** Fixed header of RTM_*TFILTER: `info` is two numbers, of which one is in network order. */
+const filterHeader = struct({
+  family: u8,
+  padding1: u8,
+  padding2: u16,
+  ifindex: i32,
+  handle: u32,
+  parent: u32,
+  protocol: u16be,
+  priority: u16,
+});
+
+/** Attributes of all of them. Source: `TCA_*`. */
+const trafficAttributes = kindAttributes<KindOptions>(trafficControlKinds);
+
+/** Adds or replaces a qdisc, and tells of one. */
+export const newQdisc = message(
+  "RTM_NEWQDISC",
+  36,
+  trafficHeader,
+  trafficAttributes,
+);
+/** Deletes a qdisc. */
+export const delQdisc = message(
+  "RTM_DELQDISC",
+  37,
+  trafficHeader,
+  trafficAttributes,
+);
+/** Asks for qdiscs. */
+export const getQdisc = message(
+  "RTM_GETQDISC",
+  38,
+  trafficHeader,
+  trafficAttributes,
+);
+
+/** Adds a class to a qdisc, and tells of one. */
+export const newClass = message(
+  "RTM_NEWTCLASS",
+  40,
+  trafficHeader,
+  trafficAttributes,
+);
+/** Deletes a class. */
+export const delClass = message(
+  "RTM_DELTCLASS",
+  41,
+  trafficHeader,
+  trafficAttributes,
+);
+/** Asks for classes. */
+export const getClass = message(
+  "RTM_GETTCLASS",
+  42,
+  trafficHeader,
+  trafficAttributes,
+);
+
+/** Adds a filter to a qdisc, and tells of one. */
+export const newFilter = message(
+  "RTM_NEWTFILTER",
+  44,
+  filterHeader,
+  trafficAttributes,
+);
+/** Deletes a filter. */
+export const delFilter = message(
+  "RTM_DELTFILTER",
+  45,
+  filterHeader,
+  trafficAttributes,
+);
+/** Asks for filters. */
+export const getFilter = message(
+  "RTM_GETTFILTER",
+  46,
+  filterHeader,
+  trafficAttributes,
+);

@@ -1,0 +1,112 @@
+/**
+ * What a CNI plugin is written with: define one with
+ * {@linkcode definePlugin}, run the process as it with {@linkcode runMain}, or
+ * one call of it in memory with {@linkcode dispatch}.
+ *
+ * ```ts
+ * import {
+ *   definePlugin,
+ *   emptyResult,
+ *   netConf,
+ *   runMain,
+ *   SPEC_VERSIONS,
+ * } from "@cni/plugins/plugin";
+ * import * as z from "zod/mini";
+ *
+ * const greeter = definePlugin({
+ *   name: "greeter",
+ *   versions: SPEC_VERSIONS,
+ *   configSchema: () => netConf({ greeting: z.optional(z.string()) }),
+ *   add(call) {
+ *     call.log.info(call.config.greeting ?? "hello");
+ *     return call.prevResult ?? emptyResult();
+ *   },
+ * });
+ *
+ * if (import.meta.main) await runMain(greeter);
+ * ```
+ *
+ * This is a part of `@cni/plugins`, an entry point of its own so that a plugin
+ * pays at its start for nothing that it does not use. `@cni/plugins/kernel` has
+ * links, addresses, routes and namespaces, `@cni/plugins/testing` throw-away
+ * namespaces to test in.
+ *
+ * @module
+ */
+
+// Plugins, and how they are run.
+export {
+  type Call,
+  definePlugin,
+  type MaybePromise,
+  type Plugin,
+} from "./cni/plugin.ts";
+export {
+  type CmdArgs,
+  type Command,
+  COMMANDS,
+  type Environment,
+  parseArgs,
+} from "./cni/args.ts";
+export { dispatch, runMain } from "./cni/skel.ts";
+export type {
+  Dispatch,
+  DispatchInput,
+  DispatchOutput,
+  Invocation,
+  Invoker,
+  PluginLookup,
+} from "./cni/invoke/invoker.ts";
+export type { Delegate } from "./cni/invoke/delegate.ts";
+export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
+
+// Undoing, failing, telling.
+export { Rollback, tryAll, type Undo } from "./cni/rollback.ts";
+export {
+  CniError,
+  describeError,
+  ErrorCode,
+  type ErrorObject,
+  toCniError,
+} from "./cni/error.ts";
+export type { Log, LogFields, LogLevel } from "./cni/log.ts";
+
+// Configurations.
+export {
+  cidrSchema,
+  ipSchema,
+  type NetConf,
+  netConf,
+  type NetConfWith,
+  once,
+  parsedText,
+  type TextSchema,
+  type ValidAttachment,
+} from "./cni/types.ts";
+export type {
+  JsonObject,
+  JsonValue,
+  Schema,
+  SchemaOutput,
+} from "./cni/json.ts";
+
+// Results.
+export {
+  type Dns,
+  emptyDns,
+  emptyResult,
+  type Interface,
+  type IpConfig,
+  type Result,
+  type Route,
+} from "./cni/result.ts";
+export {
+  decodeResult,
+  encodeResult,
+  formatResult,
+} from "./cni/result_versions.ts";
+
+// Addresses.
+export { Cidr } from "./net/cidr.ts";
+export { AddressError, Ip, type IpFamily } from "./net/ip.ts";
+export { Mac } from "./net/mac.ts";

@@ -1,0 +1,132 @@
+/**
+ * The import map for a program from outside of the project: in it the project
+ * is a package by its name, and what the program's own `deno.json` says counts
+ * in the program's folder.
+ *
+ * @module
+ */
+
+import { dirname, resolve } from "@std/path/posix";
+import { isOffline, OFFLINE_IMPORT_MAP } from "../net.ts";
+import { ROOT } from "./project.ts";
+
+/** Where specifiers lead, by specifier or by what they begin with. */
+export type Imports = Readonly<Record<string, string>>;
+
+/** As `--import-map` reads it. */
+export interface ImportMap {
+  readonly imports: Imports;
+  /** What else holds in a folder, by its URL. */
+  readonly scopes: Readonly<Record<string, Imports>>;
+}
+
+/** The parts of a `deno.json` or an import map that are read. */
+interface Config {
+  readonly name?: string;
+  readonly exports?: Imports;
+  readonly imports?: Imports;
+}
+
+/**
+ * Makes the import map for a program.
+ *
+ * @param root Path of the project, or of a copy of it
+ * @param entry Absolute path of the program's first module
+ * @throws {Error} If a configuration is no JSON
+ */
+export async function makeImportMap(
+  root: string,
+  entry: string,
+): Promise<ImportMap> {
+  const source = await isOffline() ? OFFLINE_IMPORT_MAP : "deno.json";
+  const imports = {
+    ...await readImports(`${root}/${source}`),
+    ...await readOwnPackage(root),
+  };
+  const theirs = await findConfig(dirname(entry));
+  if (theirs === undefined || theirs === `${ROOT}deno.json`) {
+    return { imports, scopes: {} };
+  }
+  const folder = `${toUrl(dirname(theirs))}/`;
+  // Wherever their own map leads, the project is this one, and there is one of
+  // each package that both use.
+  const scope = { ...await readImports(theirs), ...imports };
+  return { imports, scopes: { [folder]: scope } };
+}
+
+/** Lists the entry points of the project, by the names that others import. */
+async function readOwnPackage(root: string): Promise<Imports> {
+  const { name = "", exports = {} } = await readConfig(`${root}/deno.json`);
+  return Object.fromEntries(
+    Object.entries(exports).map(([entryPoint, path]) => [
+      name + entryPoint.slice(1),
+      toUrl(resolve(root, path)),
+    ]),
+  );
+}
+
+/** Reads the `imports` of a file, independent of where that is. */
+async function readImports(path: string): Promise<Imports> {
+  const { imports = {} } = await readConfig(path);
+  return Object.fromEntries(
+    Object.entries(imports).flatMap(([specifier, target]) =>
+      expand(specifier, target, dirname(path))
+    ),
+  );
+}
+
+/**
+ * Returns an import with what deno itself adds to those in a `deno.json`: a
+ * package's name stands for the modules in it, too.
+ */
+function expand(
+  specifier: string,
+  target: string,
+  folder: string,
+): [specifier: string, target: string][] {
+  if (/^\.{0,2}\//.test(target)) {
+    const slash = target.endsWith("/") ? "/" : "";
+    return [[specifier, toUrl(resolve(folder, target)) + slash]];
+  }
+  const [, registry, name] = /^(npm|jsr):\/?([^/].*[^/])$/.exec(target) ?? [];
+  return registry === undefined
+    ? [[specifier, target]]
+    : [[specifier, target], [`${specifier}/`, `${registry}:/${name}/`]];
+}
+
+/** Finds the `deno.json` that counts in a folder. */
+async function findConfig(folder: string): Promise<string | undefined> {
+  for (const name of ["deno.json", "deno.jsonc"]) {
+    try {
+      await Deno.stat(`${folder}/${name}`);
+      return `${folder}/${name}`;
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+  const parent = dirname(folder);
+  return parent === folder ? undefined : await findConfig(parent);
+}
+
+async function readConfig(path: string): Promise<Config> {
+  const text = await Deno.readTextFile(path);
+  try {
+    return JSON.parse(withoutComments(text));
+  } catch (error) {
+    throw new Error(`Cannot parse "${path}"`, { cause: error });
+  }
+}
+
+/** Turns JSON with comments and commas at the end of lists into plain JSON. */
+function withoutComments(text: string): string {
+  const [strings, comments] = [/("(?:[^"\\]|\\.)*")/, /\/\/.*|\/\*[^]*?\*\//];
+  const either = new RegExp(`${strings.source}|${comments.source}`, "g");
+  const comma = new RegExp(`${strings.source}|,(?=\\s*[}\\]])`, "g");
+  return text.replace(either, "$1").replace(comma, "$1");
+}
+
+function toUrl(path: string): string {
+  const url = new URL("file:///");
+  url.pathname = path.replaceAll("%", "%25");
+  return url.href;
+}

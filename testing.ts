@@ -1,0 +1,36 @@
+/**
+ * Tests of plugins on the real kernel, in network namespaces that are thrown
+ * away afterwards. They need root, iproute2, and `deno test --allow-all`.
+ *
+ * ```ts
+ * import { requireRoot, TestHosts } from "@cni/plugins/testing";
+ *
+ * Deno.test(requireRoot("ptp.add() gives the container an address"), async () => {
+ *   using hosts = TestHosts.create();
+ *   const ipam = hosts.hostLocal("10.1.2.0/24");
+ *   const config = { cniVersion: "1.1.0", name: "net1", type: "ptp", ipam };
+ *   const { json } = await hosts.run("ptp", "ADD", config);
+ *   if (json.ips[0].address !== "10.1.2.2/24") throw new Error("wrong address");
+ * });
+ * ```
+ *
+ * @module
+ */
+
+export {
+  type CallOptions,
+  type CallOutput,
+  TestHosts,
+} from "./tests/_harness/test_hosts.ts";
+
+// What is there, as iproute2 sees it.
+export {
+  canPing,
+  ipJson,
+  runIn,
+  type Snapshot,
+  snapshot,
+} from "./tests/_harness/ip_json.ts";
+
+// Tests that are skipped, and say so, where they cannot run.
+export { requireRoot, type TestHeader } from "./tests/_harness/capabilities.ts";

@@ -1,0 +1,171 @@
+/**
+ * The guide docs/write-a-plugin.md: what it shows is what there is, and works.
+ *
+ * @module
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { Environment } from "../cni/args.ts";
+import { execInvoker } from "../cni/invoke/exec.ts";
+import { dispatch } from "../cni/skel.ts";
+import project from "../deno.json" with { type: "json" };
+import { neighbors } from "../docs/examples/neighbors/main.ts";
+import { compile } from "../scripts/compile.ts";
+import { makeImportMap } from "../scripts/compile/import_map.ts";
+import { ROOT, runDeno } from "../scripts/compile/project.ts";
+import { isOffline } from "../scripts/net.ts";
+import { requireRoot } from "./_harness/capabilities.ts";
+import { ipJson } from "./_harness/ip_json.ts";
+import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+
+const EXAMPLE = `${ROOT}docs/examples/neighbors`;
+const guide = await Deno.readTextFile(`${ROOT}docs/write-a-plugin.md`);
+
+const NETWORK = { cniVersion: "1.1.0", name: "net1" };
+
+Deno.test("the guide shows the files of its example", async (t) => {
+  const languages = { ts: "ts", conflist: "json" };
+  for (const { name } of await Array.fromAsync(Deno.readDir(EXAMPLE))) {
+    await t.step(name, async () => {
+      const ending = name.split(".").at(-1) as keyof typeof languages;
+      const text = await Deno.readTextFile(`${EXAMPLE}/${name}`);
+      const block = `\`\`\`${languages[ending]}\n${text}\`\`\`\n`;
+      assertStringIncludes(guide, block);
+    });
+  }
+});
+
+Deno.test("the guide names every entry point", async (t) => {
+  for (const [entryPoint, path] of Object.entries(project.exports)) {
+    const name = project.name + entryPoint.slice(1);
+    await t.step(name, () => {
+      assertStringIncludes(
+        guide,
+        `"${name}": "../cni-plugins${path.slice(1)}"`,
+      );
+      assertStringIncludes(guide, `| \`${name}\``);
+    });
+  }
+});
+
+Deno.test("the guide shows what the example answers", async (t) => {
+  const complete = {
+    CNI_CONTAINERID: "c1",
+    CNI_NETNS: "/run/netns/c1",
+    CNI_IFNAME: "eth0",
+    CNI_PATH: "/opt/cni/bin",
+  };
+  const rows: [name: string, env: Environment, indent: number][] = [
+    ["to a key that is wrong", complete, 2],
+    ["to no environment", {}, 4],
+  ];
+  const wrong = [{ ip: "10.88.0.200", mac: "02:00" }];
+  const config = { ...NETWORK, type: "neighbors", neighbors: wrong };
+  for (const [name, env, indent] of rows) {
+    await t.step(name, async () => {
+      const { stdout } = await dispatch(neighbors, {
+        env: { ...env, CNI_COMMAND: "ADD" },
+        stdin: () => new TextEncoder().encode(JSON.stringify(config)),
+        invoker: execInvoker,
+        hostNetns: "/proc/thread-self/ns/net",
+      });
+      const block = JSON.stringify(JSON.parse(stdout), null, indent);
+      assertStringIncludes(guide, block);
+    });
+  }
+});
+
+/** Checks the types of all code in Markdown and in comments of the entry points. */
+Deno.test("the code in the documentation type-checks", async () => {
+  const { imports } = await makeImportMap(ROOT.slice(0, -1), `${ROOT}mod.ts`);
+  // The guide quotes files that stand in another folder than it does.
+  const besides = {
+    [`file://${ROOT}docs/main.ts`]: `file://${EXAMPLE}/main.ts`,
+  };
+  const path = await Deno.makeTempFile({ suffix: ".json" });
+  try {
+    const map = { imports: { ...imports, ...besides } };
+    await Deno.writeTextFile(path, JSON.stringify(map));
+    const docs = await Array.fromAsync(Deno.readDir(`${ROOT}docs`));
+    await runDeno([
+      "check",
+      "--doc",
+      // Its compiler refuses what is never used, which an example need not be.
+      "--no-config",
+      ...await isOffline() ? ["--no-remote"] : [],
+      `--import-map=${path}`,
+      ...Object.values(project.exports),
+      "README.md",
+      ...docs.filter(({ name }) => name.endsWith(".md"))
+        .map(({ name }) => `docs/${name}`),
+    ]);
+  } finally {
+    await Deno.remove(path);
+  }
+});
+
+/** Runs an executable in the throw-away host; it must succeed. */
+function call(
+  hosts: TestHosts,
+  path: string,
+  command: string,
+  config: object,
+): CallOutput {
+  const CNI_PATH = path.slice(0, path.lastIndexOf("/"));
+  const output = hosts.exec(path, command, config, { env: { CNI_PATH } });
+  assertEquals(output.exitCode, 0, output.stdout + output.stderr);
+  return output;
+}
+
+function listPinned(hosts: TestHosts): string[] {
+  const filter = ["nud", "permanent", "dev", "eth0"];
+  return ipJson(hosts.sandbox, "neighbor", "show", ...filter)
+    .map(({ dst, lladdr }: Record<string, string>) => `${dst} ${lladdr}`);
+}
+
+Deno.test(
+  requireRoot(
+    "the guide's example works as executables, alone and in one file",
+  ),
+  async (t) => {
+    using hosts = TestHosts.create();
+    const out = `${hosts.folder}/compiled`;
+    await compile({
+      out,
+      programs: [
+        { name: "neighbors", entry: `${EXAMPLE}/main.ts`, links: [] },
+        {
+          name: "all",
+          entry: `${EXAMPLE}/multi_call.ts`,
+          links: ["ptp", "host-local"],
+        },
+      ],
+    });
+    await Deno.mkdir(`${out}/one`);
+    await Deno.link(`${out}/all`, `${out}/one/neighbors`);
+    const ipam = hosts.hostLocal("10.1.2.0/24");
+    const ptpConfig = { ...NETWORK, type: "ptp", ipam };
+    const ptp = call(hosts, `${out}/ptp`, "ADD", ptpConfig);
+    const config = {
+      ...NETWORK,
+      type: "neighbors",
+      neighbors: [{ ip: "10.1.2.200", mac: "02:00:5e:10:00:01" }],
+      prevResult: ptp.json,
+    };
+    for (const path of [`${out}/neighbors`, `${out}/one/neighbors`]) {
+      await t.step(path.slice(out.length + 1), () => {
+        const version = call(hosts, path, "VERSION", {});
+        assertStringIncludes(guide, `dist/bin/neighbors\n${version.stdout}`);
+        assertEquals(call(hosts, path, "ADD", config).json, ptp.json);
+        assertEquals(listPinned(hosts), ["10.1.2.200 02:00:5e:10:00:01"]);
+        call(hosts, path, "CHECK", config);
+        call(hosts, path, "DEL", config);
+        assertEquals(listPinned(hosts), []);
+        const checked = hosts.exec(path, "CHECK", config);
+        assert(checked.exitCode !== 0, checked.stdout);
+      });
+    }
+    call(hosts, `${out}/ptp`, "DEL", ptpConfig);
+    assertEquals(hosts.leases(), []);
+  },
+);
