@@ -100,11 +100,8 @@ export {
   type Result,
   type Route,
 } from "./cni/result.ts";
-export {
-  decodeResult,
-  encodeResult,
-  formatResult,
-} from "./cni/result_versions.ts";
+export { decodeResult } from "./cni/result_decoding.ts";
+export { encodeResult, formatResult } from "./cni/result_encoding.ts";
 
 // Addresses.
 export { Cidr } from "./net/cidr.ts";

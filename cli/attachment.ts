@@ -6,14 +6,45 @@
 
 import { checkContainerId, checkInterfaceName } from "../cni/args.ts";
 import { isSameFile } from "../cni/same_file.ts";
-import type {
-  CachedAttachment,
-  NetworkRuntime,
-  RuntimeConf,
+import {
+  AttachmentCache,
+  type CachedAttachment,
+  type RuntimeConf,
 } from "../cni/libcni/mod.ts";
+import { decodeResult } from "../cni/result_decoding.ts";
 import { type CommandCall, findFlag } from "./command.ts";
 import { makeContainerId } from "./container_id.ts";
-import { readArgs, resolveNetns } from "./network.ts";
+import {
+  type Folders,
+  readArgs,
+  readFolders,
+  resolveNetns,
+} from "./network.ts";
+
+/**
+ * Lists what is cached of all networks. An attachment whose namespace the cache
+ * leaves out, as libcni before 1.2 did, has the one that its result names.
+ *
+ * @throws {CniError} 5 If the cache cannot be read
+ */
+export function listAttachments({ cacheDir }: Folders): CachedAttachment[] {
+  return new AttachmentCache(cacheDir).listAttachments()
+    .map((cached) => ({
+      ...cached,
+      netns: cached.netns || findSandbox(cached),
+    }));
+}
+
+/** Finds the namespace that the attachment's interface was put into; "" if there is none. */
+function findSandbox({ ifName, result }: CachedAttachment): string {
+  try {
+    const { interfaces } = decodeResult(result ?? {});
+    return interfaces.find(({ name, sandbox }) => sandbox && name === ifName)
+      ?.sandbox ?? "";
+  } catch {
+    return ""; // Whoever needs the result will say what is wrong with it.
+  }
+}
 
 /** Says whether an attachment is of the namespace at a path, by whatever path it was made. */
 export function isOfNetns(
@@ -52,12 +83,11 @@ export async function describeAttachment(
  */
 export async function describeMadeAttachment(
   call: CommandCall,
-  runtime: NetworkRuntime,
   { network, netns }: { readonly network: string; readonly netns: string },
 ): Promise<RuntimeConf> {
   const conf = await describeAttachment(call, netns);
   if (findFlag(call, "container-id") !== undefined) return conf;
-  const made = runtime.listCachedAttachments().filter((cached) =>
+  const made = listAttachments(readFolders(call)).filter((cached) =>
     cached.network === network && cached.ifName === conf.ifName &&
     isOfNetns(cached, conf.netns)
   );

@@ -6,7 +6,7 @@
 
 import type { JsonObject } from "../cni/json.ts";
 import type { AttachmentResult } from "../cni/libcni/mod.ts";
-import { encodeResult } from "../cni/result_versions.ts";
+import { encodeResult } from "../cni/result_encoding.ts";
 
 /**
  * Returns a result in its own version, with its keys in the order in which

@@ -21,11 +21,12 @@ import {
   unknownCommand,
 } from "./request.ts";
 import type { Result } from "./result.ts";
-import { formatResult, parsePrevResult } from "./result_versions.ts";
+import { formatResult } from "./result_encoding.ts";
 import { Rollback } from "./rollback.ts";
 import {
   decodeValidAttachments,
   type NetConf,
+  once,
   type ValidAttachment,
 } from "./types.ts";
 import { CURRENT_VERSION, isAtLeast, isSpecVersion } from "./version.ts";
@@ -127,7 +128,7 @@ async function createCall(run: Run): Promise<Call> {
       log,
       onStderr,
     });
-  let prevResult: { readonly value: Result | undefined } | undefined;
+  const readPrevResult = await prevResultReader({ ...config, cniVersion });
   return {
     command,
     args,
@@ -139,8 +140,7 @@ async function createCall(run: Run): Promise<Call> {
     log,
     delegate,
     get prevResult(): Result | undefined {
-      prevResult ??= { value: parsePrevResult({ ...config, cniVersion }) };
-      return prevResult.value;
+      return readPrevResult();
     },
     get validAttachments(): readonly ValidAttachment[] | undefined {
       return decodeValidAttachments(request.document);
@@ -149,6 +149,15 @@ async function createCall(run: Run): Promise<Call> {
       return delegate(config.ipam?.type ?? "");
     },
   };
+}
+
+/** Loads what reads a prevResult, if there is one; it is read on first use. */
+async function prevResultReader(
+  config: NetConf & { readonly cniVersion: string },
+): Promise<() => Result | undefined> {
+  if (config.prevResult === undefined) return () => undefined;
+  const { parsePrevResult } = await import("./result_decoding.ts");
+  return once(() => parsePrevResult(config));
 }
 
 /** On tear-down a key that cannot be read is done without: ADD would have refused it. */

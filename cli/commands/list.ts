@@ -4,11 +4,9 @@
  * @module
  */
 
-import {
-  AttachmentCache,
-  type CachedAttachment,
-} from "../../cni/libcni/mod.ts";
-import { decodeResult } from "../../cni/result_versions.ts";
+import type { CachedAttachment } from "../../cni/libcni/mod.ts";
+import { decodeResult } from "../../cni/result_decoding.ts";
+import { listAttachments } from "../attachment.ts";
 import type { CommandCall, Output } from "../command.ts";
 import { isNetns } from "../netns/named.ts";
 import { getNetwork, readFolders } from "../network.ts";
@@ -34,7 +32,7 @@ export function list(call: CommandCall): Output {
   const name = network?.includes("/")
     ? getNetwork(folders, network).name
     : network;
-  const rows = new AttachmentCache(folders.cacheDir).listAttachments()
+  const rows = listAttachments(folders)
     .filter((cached) => name === undefined || cached.network === name)
     .map(toRow);
   return {

@@ -8,11 +8,9 @@ import type { Command, Environment } from "../args.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Result } from "../result.ts";
-import { decodeResult, haveSameShape } from "../result_versions.ts";
 import { Rollback } from "../rollback.ts";
 import { deadline } from "./deadline.ts";
 import type { Invoker } from "./invoker.ts";
-import { parsePluginResult } from "./plugin_result.ts";
 
 /** Another plugin, with this call's environment and configuration. */
 export interface Delegate {
@@ -82,7 +80,7 @@ async function runDelegate<T>(
   type: string,
   command: Command,
   context: DelegateContext,
-  read: (stdout: string, result: Result | undefined) => T,
+  read: (stdout: string, result: Result | undefined) => T | Promise<T>,
 ): Promise<T> {
   const { caller, invoker, env, stdin, hostNetns, onStderr } = context;
   try {
@@ -99,7 +97,7 @@ async function runDelegate<T>(
         result = value;
       },
     });
-    return read(stdout, result);
+    return await read(stdout, result);
   } catch (error) {
     throw new Error(`plugin "${type}" failed (${command})`, { cause: error });
   }
@@ -136,11 +134,18 @@ async function addOrUndo(
   return result;
 }
 
-function readResult(
+/** Reads what a process has printed; a plugin in this one hands its result over. */
+async function readResult(
   type: string,
   stdout: string,
   { cniVersion, log }: DelegateContext,
-): Result {
+): Promise<Result> {
+  const [{ parsePluginResult }, { decodeResult }, { haveSameShape }] =
+    await Promise.all([
+      import("./plugin_result.ts"),
+      import("../result_decoding.ts"),
+      import("../result_versions.ts"),
+    ]);
   const document = parsePluginResult(stdout, cniVersion);
   const result = decodeResult(document);
   if (!haveSameShape(document.cniVersion, cniVersion)) {

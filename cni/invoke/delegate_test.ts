@@ -10,7 +10,7 @@ import { COMMANDS } from "../args.ts";
 import { CniError, ErrorCode, toCniError } from "../error.ts";
 import { createLog } from "../log.ts";
 import { emptyResult } from "../result.ts";
-import { encodeResult } from "../result_versions.ts";
+import { encodeResult } from "../result_encoding.ts";
 import { type Delegate, type DelegateContext, delegateTo } from "./delegate.ts";
 import { execInvoker } from "./exec.ts";
 import type { Invocation } from "./invoker.ts";

@@ -8,6 +8,7 @@ import { runToEnd } from "./child.ts";
 import { pause } from "./deadline.ts";
 import { findPlugin, splitPath } from "./find.ts";
 import type { Invocation, Invoker } from "./invoker.ts";
+import { readFormat } from "./program_format.ts";
 
 /** Runs the executable that CNI_PATH leads to. */
 export const execInvoker: Invoker = {
@@ -98,7 +99,11 @@ function spawn(
   path: string,
   { env, signal }: Pick<ExecInput, "env" | "signal">,
 ): Deno.ChildProcess {
-  if (!hasProgramFormat(path)) throw new FormatError("exec format error");
+  const format = readFormat(path);
+  if (format !== "program") {
+    const Failure = format === "foreign" ? Error : UnfinishedError;
+    throw new Failure("exec format error");
+  }
   return new Deno.Command(path, {
     clearEnv: true,
     env,
@@ -111,28 +116,11 @@ function spawn(
 }
 
 /** A file that is no program, or is none yet. */
-class FormatError extends Error {}
-
-/**
- * Says whether a file is a program as the kernel knows them. Any other one Deno,
- * by execvp(3), would give to /bin/sh as a script: a file that a crash has left
- * empty would succeed at everything.
- */
-function hasProgramFormat(path: string): boolean {
-  const start = new Uint8Array(4);
-  try {
-    using file = Deno.openSync(path);
-    file.readSync(start);
-  } catch {
-    return true; // It may be allowed to run it and not to read it.
-  }
-  const text = new TextDecoder().decode(start);
-  return text === "\x7fELF" || text.startsWith("#!");
-}
+class UnfinishedError extends Error {}
 
 /** Says whether a start failed because of a file that is still being copied. */
 function isUnfinished(error: unknown): boolean {
   // Deno has no class and no code for ETXTBSY, which is 26 everywhere.
-  return error instanceof FormatError ||
+  return error instanceof UnfinishedError ||
     error instanceof Error && error.message.endsWith("(os error 26)");
 }

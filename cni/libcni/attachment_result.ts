@@ -9,11 +9,9 @@ import { parsePluginResult } from "../invoke/plugin_result.ts";
 import type { JsonObject } from "../json.ts";
 import type { Log } from "../log.ts";
 import type { Result } from "../result.ts";
-import {
-  decodeResult,
-  encodeResult,
-  haveSameShape,
-} from "../result_versions.ts";
+import { decodeResult } from "../result_decoding.ts";
+import { encodeResult } from "../result_encoding.ts";
+import { haveSameShape } from "../result_versions.ts";
 import type { AttachmentCache } from "./cache.ts";
 import type { PluginOutput } from "./operation.ts";
 import { keyOf, type RuntimeConf } from "./runtime_conf.ts";

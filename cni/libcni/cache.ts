@@ -239,6 +239,9 @@ function readAttachment(path: string): CachedAttachment | undefined {
 }
 
 function readIfPossible(path: string): Uint8Array | undefined {
+  // To read a pipe would be to wait for a writer.
+  const isFile = unlessUnreadable(() => Deno.statSync(path).isFile);
+  if (!isFile) return undefined;
   const bytes = unlessUnreadable(() => Deno.readFileSync(path));
   // A file that was not synced may be empty after a crash, or full of zeros.
   return bytes?.some((byte) => byte > SPACE) ? bytes : undefined;

@@ -409,6 +409,13 @@ Deno.test("AttachmentCache takes what cannot be read for none", async (t) => {
     Deno.mkdirSync(join(fixture.results, FILE), { recursive: true });
     check();
   });
+  await t.step("a pipe that nobody writes to", () => {
+    fixture.cache.remove(KEY);
+    new Deno.Command("mkfifo", { args: [join(fixture.results, FILE)] })
+      .outputSync();
+    assertEquals(fixture.list(), [FILE]);
+    check();
+  });
 });
 
 Deno.test("AttachmentCache tells of content that is none of its own", async (t) => {

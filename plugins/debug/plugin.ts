@@ -24,7 +24,7 @@
 
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result.ts";
-import { encodeResult } from "../../cni/result_versions.ts";
+import { encodeResult } from "../../cni/result_encoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { DebugConfig } from "./config.ts";
 import type { Hook } from "./hooks.ts";

@@ -22,7 +22,7 @@ import { decode, parseJson, type SchemaOutput } from "../../cni/json.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { checkNetns } from "../../cni/request.ts";
 import type { Result } from "../../cni/result.ts";
-import { encodeResult } from "../../cni/result_versions.ts";
+import { encodeResult } from "../../cni/result_encoding.ts";
 import { netConf, once, optional } from "../../cni/types.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import {

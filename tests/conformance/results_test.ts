@@ -10,11 +10,8 @@
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
 import { emptyResult, type Result } from "../../cni/result.ts";
-import {
-  decodeResult,
-  encodeResult,
-  formatResult,
-} from "../../cni/result_versions.ts";
+import { decodeResult } from "../../cni/result_decoding.ts";
+import { encodeResult, formatResult } from "../../cni/result_encoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";

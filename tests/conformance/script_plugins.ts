@@ -10,7 +10,7 @@ import { type Delegate, delegateTo } from "../../cni/invoke/delegate.ts";
 import { execInvoker, execPlugin } from "../../cni/invoke/exec.ts";
 import type { Invocation, Invoker } from "../../cni/invoke/invoker.ts";
 import { createLog } from "../../cni/log.ts";
-import { encodeResult } from "../../cni/result_versions.ts";
+import { encodeResult } from "../../cni/result_encoding.ts";
 import { PluginFolder } from "../_harness/plugin_folder.ts";
 
 const utf8 = new TextEncoder();

@@ -10,7 +10,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { decodeVersionInfo } from "../../cni/invoke/version_probe.ts";
 import { checkVersion, decodeConfigVersion } from "../../cni/request.ts";
-import { parsePrevResult } from "../../cni/result_versions.ts";
+import { parsePrevResult } from "../../cni/result_decoding.ts";
 import {
   compareVersions,
   isAtLeast,

@@ -16,12 +16,8 @@ import {
   type Result,
   type Route,
 } from "./result.ts";
-import {
-  decodeResult,
-  encodeResult,
-  formatResult,
-  parsePrevResult,
-} from "./result_versions.ts";
+import { decodeResult, parsePrevResult } from "./result_decoding.ts";
+import { encodeResult, formatResult } from "./result_encoding.ts";
 import { isAtLeast, SPEC_VERSIONS } from "./version.ts";
 
 /** Reads a document in one version and prints it in another. */

@@ -1,0 +1,73 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assertEquals } from "@std/assert";
+import { readFormat } from "./program_format.ts";
+
+/** Returns the beginning of a program that is there in full. */
+function readOwnHeader(): Uint8Array<ArrayBuffer> {
+  using file = Deno.openSync("/proc/self/exe");
+  const bytes = new Uint8Array(4096);
+  file.readSync(bytes);
+  return bytes;
+}
+
+/** Changes the processor that a program is for. */
+function forMachine(machine: number): Uint8Array<ArrayBuffer> {
+  const bytes = readOwnHeader();
+  new DataView(bytes.buffer).setUint16(18, machine, true);
+  return bytes;
+}
+
+const EM_S390 = 22;
+
+/** What such a program is here: where programs are emulated it is left to the kernel. */
+function formatOfForeign(): string {
+  const names = (folder: string): string[] => {
+    try {
+      return [...Deno.readDirSync(folder)].map(({ name }) => name);
+    } catch {
+      return [];
+    }
+  };
+  const handlers = names("/proc/sys/fs/binfmt_misc");
+  return handlers.length > 2 ? "program" : "foreign";
+}
+
+Deno.test("readFormat() tells programs from what a shell would take for scripts", async (t) => {
+  const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  const text = (content: string): Uint8Array<ArrayBuffer> =>
+    new TextEncoder().encode(content);
+  const whole = readOwnHeader();
+  const rows: [name: string, content: Uint8Array, format: string][] = [
+    ["an ELF file", whole, "program"],
+    ["one of which the table is missing", whole.slice(0, 64), "unfinished"],
+    ["one with half a header", whole.slice(0, 20), "unfinished"],
+    ["one for another processor", forMachine(EM_S390), formatOfForeign()],
+    [
+      "the beginning of one for another processor",
+      forMachine(EM_S390).slice(0, 64),
+      formatOfForeign(),
+    ],
+    ["a script", text("#!/bin/sh\n"), "program"],
+    ["a script of two bytes", text("#!"), "program"],
+    ["nothing", text(""), "unfinished"],
+    ["zeros", new Uint8Array(4096), "unfinished"],
+    ["text", text("exit 0\n"), "unfinished"],
+  ];
+  try {
+    for (const [name, content, format] of rows) {
+      await t.step(name, () => {
+        Deno.writeFileSync(`${folder}/file`, content);
+        assertEquals(readFormat(`${folder}/file`), format);
+      });
+    }
+    await t.step("this program", () => {
+      assertEquals(readFormat("/proc/self/exe"), "program");
+    });
+    await t.step("a file that is not there", () => {
+      assertEquals(readFormat(`${folder}/none`), "program");
+    });
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+});

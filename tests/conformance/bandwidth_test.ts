@@ -1,0 +1,343 @@
+/**
+ * bandwidth, as the Go plugin's own tests have it, at each version.
+ *
+ * Source: containernetworking/plugins
+ * plugins/meta/bandwidth/bandwidth_linux_test.go, bandwidth_config_test.go.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
+import { requireRoot } from "../_harness/capabilities.ts";
+import { conformance, type Row } from "../_harness/conformance.ts";
+import { type Container, measureFlows } from "../_harness/flows.ts";
+import { ipJson, runIn } from "../_harness/ip_json.ts";
+import { LimitedCable, LIMITS, tcJson } from "../_harness/limited_cable.ts";
+import { type CallOutput, TestHosts } from "../_harness/test_hosts.ts";
+
+/** Of network "cni-plugin-bandwidth-test" and container "dummy". */
+const IFB = "bwpa8eda89404b7";
+const HOST_END = "host-veth";
+
+function assertSuccess({ exitCode, stdout }: CallOutput): void {
+  assertEquals(exitCode, 0, stdout);
+}
+
+async function assertRefused(
+  cable: LimitedCable,
+  keys: object,
+  text: string,
+): Promise<void> {
+  const { exitCode, json } = await cable.run("ADD", keys);
+  assertEquals([exitCode, json.code], [1, 7]);
+  assertStringIncludes(json.msg, text);
+}
+
+/** Lists a link's qdiscs as `kind`, or `tbf RATE` in bytes per second. */
+function qdiscsOf({ hosts }: LimitedCable, dev: string): string[] {
+  return tcJson(hosts.host, "qdisc", "show", "dev", dev).map((
+    { kind, options },
+  ) => kind === "tbf" ? `tbf ${options.rate}` : kind);
+}
+
+/** Returns what `tc` says of a token bucket's limit, in bytes. */
+function limitOf({ hosts }: LimitedCable, dev: string): number {
+  const [{ options }] = tcJson(hosts.host, "qdisc", "show", "dev", dev);
+  return options.burst + Math.round(options.rate * options.lat / 1e6);
+}
+
+/** Limits both directions, and asserts what the Go plugin's first test does. */
+async function assertBothLimited(
+  cniVersion: string,
+  keys: object,
+): Promise<void> {
+  using hosts = TestHosts.create();
+  const cable = new LimitedCable(hosts, { cniVersion, mtu: 1024 });
+  const { interfaces } = await cable.add(keys);
+  assertEquals(interfaces.length, 3);
+  assertEquals([interfaces[2].name, interfaces[2].sandbox], [IFB, undefined]);
+  const [{ mtu, ifindex }] = ipJson(hosts.host, "link", "show", IFB);
+  assertEquals(mtu, 1024);
+  assertEquals(qdiscsOf(cable, IFB), ["tbf 2"]);
+  assertEquals(qdiscsOf(cable, HOST_END), ["tbf 1", "ingress"]);
+  assertEquals([limitOf(cable, IFB), limitOf(cable, HOST_END)], [1, 1]);
+
+  const filter = ["filter", "show", "dev", HOST_END, "parent", "ffff:"];
+  const filters = tcJson(hosts.host, ...filter)
+    .filter(({ options }) => options?.match !== undefined);
+  assertEquals(filters.length, 1);
+  const { kind, options } = filters[0];
+  assertEquals([kind, options.actions[0].kind], ["u32", "mirred"]);
+  const [{ ifname }] = ipJson(hosts.host, "link")
+    .filter((link: { ifindex: number }) => link.ifindex === ifindex);
+  assertEquals(options.actions[0].to_dev, ifname);
+}
+
+/** Attaches a container by ptp with an MTU for small packets, and limits it if told to. */
+async function attachByPtp(
+  hosts: TestHosts,
+  cniVersion: string,
+  limits: object,
+): Promise<Container & { check: () => Promise<CallOutput> }> {
+  const sandbox = hosts.addNetns();
+  const containerId = `c${hosts.leases().length}`;
+  const options = { sandbox, containerId };
+  const config = {
+    cniVersion,
+    name: "net1",
+    mtu: 512,
+    ipam: hosts.hostLocal("10.1.2.0/24"),
+  };
+  const added = await hosts.run("ptp", "ADD", config, options);
+  assertSuccess(added);
+  const chained = { ...config, ...limits, prevResult: added.json };
+  const limited = await hosts.run("bandwidth", "ADD", chained, options);
+  assertSuccess(limited);
+  const [address = ""] = added.json.ips[0].address.split("/");
+  const withResult = { ...chained, prevResult: limited.json };
+  const check = (): Promise<CallOutput> =>
+    hosts.run("bandwidth", "CHECK", withResult, options);
+  return { sandbox, address, check };
+}
+
+const runtimeConfig = (bandWidth: object): object => ({
+  runtimeConfig: { bandWidth },
+});
+
+const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
+  "BW-1 both directions are limited": (cniVersion) => () =>
+    assertBothLimited(cniVersion, LIMITS),
+
+  "BW-2 no limit towards the container": (cniVersion) => async () => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts, { cniVersion });
+    const limits = { ...LIMITS, ingressRate: 0, ingressBurst: 0 };
+    const { interfaces } = await cable.add(limits);
+    assertEquals(interfaces[2].name, IFB);
+    assertEquals(qdiscsOf(cable, HOST_END), ["noqueue", "ingress"]);
+  },
+
+  "BW-3 no limit out of the container": (cniVersion) => async () => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts, { cniVersion });
+    const limits = {
+      ingressRate: 8000,
+      ingressBurst: 80,
+      egressRate: 0,
+      egressBurst: 0,
+    };
+    const { interfaces } = await cable.add(limits);
+    assertEquals(interfaces.length, 2);
+    assertEquals(ipJson(hosts.host, "link").length, 2);
+    assertEquals(qdiscsOf(cable, HOST_END), ["tbf 1000"]);
+    assertEquals(limitOf(cable, HOST_END), 35);
+  },
+
+  "BW-4 a burst without a rate is refused": (cniVersion) => async () => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts, { cniVersion });
+    const limits = { ...LIMITS, ingressRate: 0, ingressBurst: 123 };
+    await assertRefused(
+      cable,
+      limits,
+      "if burst is set, rate must also be set",
+    );
+  },
+
+  "BW-5 limits by runtimeConfig": (cniVersion) => () =>
+    assertBothLimited(cniVersion, runtimeConfig(LIMITS)),
+
+  "BW-6 the configuration's limits win, though they are wrong":
+    (cniVersion) => async () => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts, { cniVersion });
+      const limits = { ingressRate: 0, ingressBurst: 123 };
+      await assertRefused(
+        cable,
+        { ...limits, ...runtimeConfig(LIMITS) },
+        "if burst is set, rate must also be set",
+      );
+    },
+
+  "BW-7 DEL deletes the IFB": (cniVersion) => async () => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts, { cniVersion });
+    const before = cable.limits();
+    const prevResult = await cable.add(LIMITS);
+    assertSuccess(await cable.run("DEL", { ...LIMITS, prevResult }));
+    assertEquals(cable.limits(), before);
+  },
+
+  "BW-8 the container's peer is found among several host interfaces":
+    (cniVersion) => async () => {
+      using hosts = TestHosts.create();
+      const other = new LimitedCable(hosts, {
+        hostEnd: "other0",
+        ifName: "other1",
+      });
+      const cable = new LimitedCable(hosts, { cniVersion });
+      const { prevResult } = cable;
+      const { interfaces } = await cable.add({
+        ...LIMITS,
+        prevResult: {
+          ...prevResult,
+          interfaces: [
+            { name: "lo" },
+            ...other.prevResult.interfaces.slice(0, 1),
+            ...prevResult.interfaces,
+          ],
+        },
+      });
+      assertEquals([interfaces.length, interfaces[4].name], [5, IFB]);
+      assertEquals(qdiscsOf(other, "other0"), ["noqueue"]);
+      assertEquals(qdiscsOf(cable, HOST_END), ["tbf 1", "ingress"]);
+    },
+
+  "BW-9 a macvlan is refused": (cniVersion) => async () => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts, { cniVersion });
+    const macvlan = ["link", "container-veth", "type", "macvlan"];
+    runIn(hosts.sandbox, "ip", "link", "add", "macvlan0", ...macvlan);
+    const ifName = "macvlan0";
+    const { json } = await cable.run("ADD", LIMITS, { ifName });
+    const text = "container interface macvlan0 has no veth peer: ";
+    assertStringIncludes(json.msg, text);
+  },
+
+  "BW-10 a result without interfaces is refused": (cniVersion) => async () => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts, { cniVersion });
+    const prevResult = { ...cable.prevResult, interfaces: [] };
+    const keys = { ...LIMITS, prevResult };
+    await assertRefused(cable, keys, "no interfaces provided");
+  },
+
+  "BW-11 a result without the host's end is refused":
+    (cniVersion) => async () => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts, { cniVersion });
+      const [, end] = cable.prevResult.interfaces;
+      const interfaces = [{ name: "other" }, end];
+      const prevResult = { ...cable.prevResult, interfaces };
+      await assertRefused(
+        cable,
+        { ...LIMITS, prevResult },
+        "no veth peer of container interface found in host ns",
+      );
+    },
+
+  "BW-12 traffic behind ptp is slowed down": (cniVersion) => async () => {
+    using hosts = TestHosts.create();
+    const limits = runtimeConfig({
+      ingressRate: 8000,
+      ingressBurst: 16_000,
+      egressRate: 8000,
+      egressBurst: 16_000,
+    });
+    const slow = await attachByPtp(hosts, cniVersion, limits);
+    const fast = await attachByPtp(hosts, cniVersion, {});
+    const checked = await slow.check();
+    if (isAtLeast(cniVersion, "0.4.0")) assertSuccess(checked);
+    else assertEquals(checked.json.code, 1);
+    const how = { to: "10.1.2.1", warmMs: 0, windowMs: 300 };
+    const [slowRate = 0, fastRate = 0] = await measureFlows(
+      hosts.host,
+      [slow, fast],
+      "ingress",
+      how,
+    );
+    const secondsOf = (rate: number): number => 25_000 * 8 / rate;
+    assert(
+      secondsOf(slowRate) > secondsOf(fastRate) + 1,
+      `${slowRate} and ${fastRate} bit/s`,
+    );
+  },
+};
+
+const PAIRS: readonly [
+  rate: number,
+  burst: number,
+  refusal: string | undefined,
+][] = [
+  [1, 2 ** 35 - 16, undefined],
+  [1, 2 ** 35, "burst cannot be more than 4GB"],
+  [0, 1, "if burst is set, rate must also be set"],
+  [1, 0, "if rate is set, burst must also be set"],
+  [0, 0, undefined],
+];
+
+/** What does not depend on the version. */
+const ONCE: Readonly<Record<string, Row>> = {
+  "BW-13 rates and bursts that are taken, and that are not": async (t) => {
+    for (const [rate, burst, refusal] of PAIRS) {
+      await t.step(`${rate} bit/s, ${burst} bits`, async () => {
+        using hosts = TestHosts.create();
+        const cable = new LimitedCable(hosts);
+        for (const direction of ["ingress", "egress"]) {
+          const limits = {
+            [`${direction}Rate`]: rate,
+            [`${direction}Burst`]: burst,
+          };
+          if (refusal === undefined) await cable.add(limits);
+          else await assertRefused(cable, limits, refusal);
+        }
+      });
+    }
+  },
+
+  "BW-14 limits on one network of a container leave its others alone":
+    async () => {
+      using hosts = TestHosts.create();
+      const limit = 20e6;
+      const limits = {
+        ingressRate: limit,
+        ingressBurst: limit / 10,
+        egressRate: limit,
+        egressBurst: limit / 10,
+      };
+      const networks = [["eth0", "10.1.1", limits], [
+        "eth1",
+        "10.1.2",
+        {},
+      ]] as const;
+      for (const [ifName, prefix, extras] of networks) {
+        const config = {
+          cniVersion: "1.1.0",
+          name: `net-${ifName}`,
+          bridge: `br-${ifName}`,
+          isGateway: true,
+          ipam: hosts.hostLocal(`${prefix}.0/24`),
+        };
+        const added = await hosts.run("bridge", "ADD", config, { ifName });
+        assertSuccess(added);
+        const chained = { ...config, ...extras, prevResult: added.json };
+        const call = { ifName };
+        assertSuccess(await hosts.run("bandwidth", "ADD", chained, call));
+      }
+      const { host, sandbox } = hosts;
+      for (const direction of ["ingress", "egress"] as const) {
+        const rateOf = async (prefix: string): Promise<number> => {
+          const container = { sandbox, address: `${prefix}.2` };
+          const how = { to: `${prefix}.1`, warmMs: 500, windowMs: 1000 };
+          const rates = await measureFlows(host, [container], direction, how);
+          return rates[0] ?? 0;
+        };
+        const [limited, free] = [
+          await rateOf("10.1.1"),
+          await rateOf("10.1.2"),
+        ];
+        assert(Math.abs(limited / limit - 1) < 0.1, `${direction} ${limited}`);
+        assert(free > 3 * limit, `${direction} ${free}`);
+      }
+    },
+};
+
+const { ignore, name: suffix } = requireRoot("");
+
+for (const cniVersion of listVersionsFrom("0.3.0")) {
+  const rows = Object.entries(EACH).map(([name, row]) => [
+    `${name}, ${cniVersion}`,
+    row(cniVersion),
+  ]);
+  conformance("bandwidth", Object.fromEntries(rows), { ignore, suffix });
+}
+conformance("bandwidth", ONCE, { ignore, suffix });

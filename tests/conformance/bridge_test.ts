@@ -1,0 +1,628 @@
+/** What runtimes count on of bridge, in every version of the specification. */
+
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+} from "@std/assert";
+import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
+import type { NetNs } from "../../ffi/netns.ts";
+import {
+  assertFailure,
+  bridgeConfig,
+  needsBridgeVlans,
+  switchConfig,
+} from "../_harness/bridge_network.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  requireRoot,
+} from "../_harness/capabilities.ts";
+import { conformance, type Row } from "../_harness/conformance.ts";
+import { writeFakeIpam } from "../_harness/fake_ipam.ts";
+import { canPing, ipJson, runIn } from "../_harness/ip_json.ts";
+import {
+  type CallOptions,
+  type CallOutput,
+  TestHosts,
+} from "../_harness/test_hosts.ts";
+
+type Config = Record<string, unknown>;
+type Json = CallOutput["json"];
+
+const V4 = "10.1.2.0/24", V6 = "2001:db8:42::/64", V6_TOO = "2001:db8:43::/64";
+const DNS = {
+  nameservers: ["10.1.2.3"],
+  domain: "some.domain.test",
+  search: ["search.test"],
+  options: ["option1:foo"],
+};
+
+/** A throw-away host on which one configuration is used. */
+class Bench implements Disposable {
+  readonly hosts = TestHosts.create();
+  readonly config: Config;
+
+  constructor(make: (hosts: TestHosts) => Config) {
+    this.config = make(this.hosts);
+  }
+
+  /** Runs a command that must succeed. */
+  async run(
+    command: string,
+    extras: Config = {},
+    options: CallOptions = {},
+  ): Promise<Json> {
+    const config = { ...this.config, ...extras };
+    const output = await this.hosts.run("bridge", command, config, options);
+    assertEquals(output.exitCode, 0, `${command}: ${output.stdout}`);
+    return output.json;
+  }
+
+  /** Runs a command that must fail. */
+  async fail(
+    command: string,
+    code: number,
+    text: string,
+    extras: Config = {},
+  ): Promise<void> {
+    const config = { ...this.config, ...extras };
+    assertFailure(await this.hosts.run("bridge", command, config), code, text);
+  }
+
+  /** Runs CHECK and DEL, as far as the version has them, and looks at what is left. */
+  async finish(prevResult: Json): Promise<void> {
+    const { cniVersion } = this.config;
+    if (isAtLeast(`${cniVersion}`, "0.4.0")) {
+      await this.run("CHECK", { prevResult });
+    } else {await this.fail("CHECK", 1, "config version does not allow CHECK", {
+        prevResult,
+      });}
+    await this.run("DEL", { prevResult });
+    assertEquals(namesIn(this.hosts.sandbox), ["lo"]);
+    assertEquals(
+      namesIn(this.hosts.host).filter((name) => /^veth/.test(name)),
+      [],
+    );
+    assertEquals(this.hosts.leases(), []);
+    assert(namesIn(this.hosts.host).includes("br0"), "the bridge is gone");
+  }
+
+  /** Runs all commands. */
+  async roundTrip(
+    assertAdded: (json: Json, hosts: TestHosts) => void,
+  ): Promise<void> {
+    if (isAtLeast(`${this.config["cniVersion"]}`, "1.1.0")) {
+      await this.run("STATUS");
+    }
+    const json = await this.run("ADD");
+    assertAdded(json, this.hosts);
+    await this.finish(json);
+  }
+
+  [Symbol.dispose](): void {
+    this.hosts[Symbol.dispose]();
+  }
+}
+
+// deno-lint-ignore no-explicit-any -- as iproute2 prints it
+function show(netns: NetNs, name: string): any {
+  return ipJson(netns, "address", "show", "dev", name)[0];
+}
+
+function namesIn(netns: NetNs): string[] {
+  return ipJson(netns, "link").map(({ ifname }: { ifname: string }) => ifname);
+}
+
+function globalAddressesOf(netns: NetNs, name: string): string[] {
+  return show(netns, name).addr_info
+    .filter(({ scope }: Config) => scope === "global")
+    .map(({ local, prefixlen }: Config) => `${local}/${prefixlen}`).sort();
+}
+
+/** Makes a row of one attachment with a bridge that is the gateway. */
+function asGateway(
+  cniVersion: string,
+  subnets: readonly string[],
+  assertAdded: (json: Json, hosts: TestHosts) => void,
+  extras: Config = {},
+): Row {
+  return async () => {
+    using bench = new Bench((hosts) =>
+      bridgeConfig(hosts, {
+        cniVersion,
+        ipam: hosts.hostLocal(...subnets),
+        ...extras,
+      })
+    );
+    await bench.roundTrip(assertAdded);
+  };
+}
+
+/** Asserts what there is after an ADD with these subnets. */
+function assertGateway(
+  cniVersion: string,
+  subnets: readonly string[],
+): (json: Json, hosts: TestHosts) => void {
+  return (json, { host, sandbox }) => {
+    const gateways = subnets.map((subnet) =>
+      subnet.replace(/(0|::)\//, (_, end) => `${end === "0" ? "" : "::"}1/`)
+    );
+    assertEquals(globalAddressesOf(host, "br0"), [...gateways].sort());
+    assertEquals(namesIn(host).length, 3);
+    const own = globalAddressesOf(sandbox, "eth0");
+    assertEquals(own.length, subnets.length);
+    for (const gateway of gateways) {
+      assert(canPing(sandbox, gateway.replace(/\/.*/, "")), gateway);
+    }
+    const families = new Set(
+      subnets.map((subnet) => subnet.includes(":") ? "-6" : "-4"),
+    );
+    for (const family of families) {
+      const [route] = ipJson(sandbox, family, "route", "show", "default");
+      const isFirst = (text: string): boolean =>
+        text.includes(":") === (family === "-6");
+      assertEquals(route.gateway, gateways.find(isFirst)?.replace(/\/.*/, ""));
+      assertEquals(route.prefsrc, undefined);
+    }
+    if (isAtLeast(cniVersion, "0.3.0")) {
+      assertInterfaces(json, { host, sandbox });
+    } else {
+      const addresses = [json.ip4?.ip, json.ip6?.ip].filter(Boolean).sort();
+      assertEquals(addresses, own);
+    }
+  };
+}
+
+function assertInterfaces(
+  { interfaces, ips }: Json,
+  { host, sandbox }: Pick<TestHosts, "host" | "sandbox">,
+): void {
+  assertEquals(interfaces.length, 3);
+  const [bridge, hostEnd, containerEnd] = interfaces;
+  const macOf = (netns: NetNs, name: string): string =>
+    show(netns, name).address;
+  assertEquals(bridge, { name: "br0", mac: macOf(host, "br0") });
+  assertMatch(hostEnd.name, /^veth/);
+  assertEquals(hostEnd, { name: hostEnd.name, mac: macOf(host, hostEnd.name) });
+  assertEquals(containerEnd, {
+    name: "eth0",
+    mac: macOf(sandbox, "eth0"),
+    sandbox: sandbox.path,
+  });
+  assertNotEquals(bridge.mac, hostEnd.mac);
+  assertEquals(ips.map((ip: Config) => ip["interface"]), ips.map(() => 2));
+}
+
+/** Makes a row of an attachment to a switch. */
+function asSwitch(
+  extras: Config,
+  assertAdded: (json: Json, hosts: TestHosts) => void,
+): Row {
+  return async () => {
+    using bench = new Bench(() => switchConfig(extras));
+    await bench.roundTrip(assertAdded);
+  };
+}
+
+/** Rows for each version, by the version's place in their names. */
+const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
+  "BR-1 creates the bridge": (cniVersion) =>
+    asGateway(cniVersion, [V4], (_, { host }) => {
+      const { linkinfo, promiscuity, mtu, flags } = show(host, "br0");
+      assertEquals([linkinfo.info_kind, promiscuity, mtu], ["bridge", 0, 5000]);
+      assert(flags.includes("UP"));
+    }, { mtu: 5000 }),
+  "BR-2 reuses the bridge that is there": (cniVersion) => async () => {
+    using bench = new Bench((hosts) =>
+      bridgeConfig(hosts, { cniVersion, ipam: hosts.hostLocal(V4) })
+    );
+    runIn(bench.hosts.host, "ip", "link", "add", "br0", "type", "bridge");
+    const { ifindex } = show(bench.hosts.host, "br0");
+    await bench.roundTrip((_, { host }) =>
+      assertEquals(show(host, "br0").ifindex, ifindex)
+    );
+  },
+  "BR-3 gateway and default route, IPv4": (cniVersion) =>
+    asGateway(cniVersion, [V4], assertGateway(cniVersion, [V4])),
+  "BR-3 gateway and default route, IPv6": (cniVersion) =>
+    asGateway(cniVersion, [V6], assertGateway(cniVersion, [V6])),
+  "BR-3 gateway and default route, both families": (cniVersion) =>
+    asGateway(cniVersion, [V4, V6], assertGateway(cniVersion, [V4, V6])),
+  "BR-3 gateway and default route, three subnets": (cniVersion) => {
+    const subnets = [V4, V6, V6_TOO];
+    if (isAtLeast(cniVersion, "0.3.0")) {
+      return asGateway(cniVersion, subnets, assertGateway(cniVersion, subnets));
+    }
+    return async () => {
+      using bench = new Bench((hosts) =>
+        bridgeConfig(hosts, { cniVersion, ipam: hosts.hostLocal(...subnets) })
+      );
+      await bench.fail(
+        "ADD",
+        7,
+        "does not support more than 1 address per family",
+      );
+      assertEquals(namesIn(bench.hosts.sandbox), ["lo"]);
+    };
+  },
+  "BR-3 the IPAM plugin's dns is passed on": (cniVersion) => async () => {
+    const resolvConf = await Deno.makeTempFile();
+    try {
+      await Deno.writeTextFile(
+        resolvConf,
+        "nameserver 10.1.2.3\ndomain some.domain.test\nsearch search.test\noptions option1:foo\n",
+      );
+      using bench = new Bench((hosts) =>
+        bridgeConfig(hosts, {
+          cniVersion,
+          ipam: { ...hosts.hostLocal(V4), resolvConf },
+        })
+      );
+      await bench.roundTrip(({ dns }) => assertEquals(dns, DNS));
+    } finally {
+      await Deno.remove(resolvConf);
+    }
+  },
+  "BR-4 a switch without addresses": (cniVersion) => {
+    if (isAtLeast(cniVersion, "0.3.0")) {
+      return asSwitch({ cniVersion }, ({ interfaces }, { host, sandbox }) => {
+        assertEquals(interfaces.length, 3);
+        assertEquals(globalAddressesOf(host, "br0"), []);
+        assert(show(sandbox, "eth0").flags.includes("UP"));
+      });
+    }
+    return async () => {
+      using bench = new Bench(() => switchConfig({ cniVersion }));
+      await bench.fail("ADD", 1, "cannot convert: no valid IP addresses");
+      assertEquals(namesIn(bench.hosts.sandbox), ["lo"]);
+    };
+  },
+  "BR-10 DEL without ADD succeeds": (cniVersion) => async () => {
+    using bench = new Bench((hosts) =>
+      bridgeConfig(hosts, { cniVersion, ipMasq: true, macspoofchk: true })
+    );
+    assertEquals(await bench.run("DEL"), undefined);
+  },
+  "BR-12 promiscuous mode": (cniVersion) =>
+    asGateway(cniVersion, [V4], (_, { host }) => {
+      assertEquals(show(host, "br0").promiscuity, 1);
+    }, { promiscMode: true }),
+  "BR-13 the bridge keeps its MAC": (cniVersion) => async () => {
+    using bench = new Bench((hosts) => bridgeConfig(hosts, { cniVersion }));
+    const { hosts } = bench;
+    const first = await bench.run("ADD");
+    const { address } = show(hosts.host, "br0");
+    const options = { sandbox: hosts.addNetns(), containerId: "second" };
+    // The lowest there is: a bridge without a MAC of its own would take it.
+    const env = { CNI_ARGS: "IgnoreUnknown=1;MAC=02:00:00:00:00:01" };
+    await bench.run("ADD", {}, { ...options, env });
+    assertEquals(show(hosts.host, "br0").address, address);
+    await bench.run("DEL", {}, options);
+    assertEquals(show(hosts.host, "br0").address, address);
+    await bench.run("DEL", { prevResult: first });
+    assertEquals(show(hosts.host, "br0").address, address);
+  },
+  "BR-14 the MAC that is asked for": (cniVersion) => async () => {
+    const macs = [
+      "c2:11:22:33:44:01",
+      "c2:11:22:33:44:02",
+      "c2:11:22:33:44:03",
+    ];
+    const [byArgs, byConfig, byRuntime] = macs;
+    const extras: Config[] = [
+      {},
+      { args: { cni: { mac: byConfig } } },
+      { args: { cni: { mac: byConfig } }, runtimeConfig: { mac: byRuntime } },
+    ];
+    for (const [position, more] of extras.entries()) {
+      using bench = new Bench((hosts) =>
+        bridgeConfig(hosts, { cniVersion, ...more })
+      );
+      await bench.run("ADD", {}, {
+        env: { CNI_ARGS: `IgnoreUnknown=1;MAC=${byArgs}` },
+      });
+      assertEquals(show(bench.hosts.sandbox, "eth0").address, macs[position]);
+    }
+  },
+  "BR-15 an ADD that fails after IPAM releases the address":
+    (cniVersion) => async () => {
+      using bench = new Bench((hosts) => bridgeConfig(hosts, { cniVersion }));
+      const { hosts } = bench;
+      runIn(hosts.host, "ip", "link", "add", "br0", "type", "bridge");
+      runIn(hosts.host, "ip", "addr", "add", "10.77.0.1/24", "dev", "br0");
+      await bench.fail(
+        "ADD",
+        7,
+        '"br0" already has an IP address different from',
+      );
+      assertEquals(hosts.leases(), []);
+      assertEquals(namesIn(hosts.sandbox), ["lo"]);
+    },
+  "BR-21 isolation of the port": (cniVersion) => async (t) => {
+    for (const portIsolation of [true, false]) {
+      const extras = { portIsolation };
+      await asGateway(cniVersion, [V4], (_, { host }) => {
+        const port = namesIn(host).find((name) => name.startsWith("veth"));
+        const { isolated } = show(host, port ?? "").linkinfo.info_slave_data;
+        assertEquals(isolated, portIsolation);
+      }, extras)(t);
+    }
+  },
+};
+
+/** Rows for each version whose results have lists. */
+const EACH_WITH_LISTS: Readonly<Record<string, (cniVersion: string) => Row>> = {
+  "BR-17 ADD, CHECK and DEL": (cniVersion) => async (t) => {
+    for (const subnets of [[V4], [V6], [V4, V6]]) {
+      const assertAdded = assertGateway(cniVersion, subnets);
+      await asGateway(cniVersion, subnets, assertAdded)(t);
+    }
+  },
+  "BR-20 the container's interface stays down": (cniVersion) =>
+    asSwitch({ cniVersion, disableContainerInterface: true }, (_, hosts) => {
+      assert(!show(hosts.sandbox, "eth0").flags.includes("UP"));
+    }),
+};
+
+/** Rows for each version that need programs to look at the rules. */
+const EACH_WITH_RULES: Readonly<Record<string, (cniVersion: string) => Row>> = {
+  "BR-16 masquerade by the default backend": (cniVersion) =>
+    masqueraded(cniVersion, {}),
+  "BR-16 masquerade by iptables": (cniVersion) =>
+    masqueraded(cniVersion, { ipMasqBackend: "iptables" }),
+  "BR-16 masquerade by nftables": (cniVersion) =>
+    masqueraded(cniVersion, { ipMasqBackend: "nftables" }),
+  "BR-18 a look at senders": (cniVersion) => async () => {
+    using bench = new Bench((hosts) =>
+      bridgeConfig(hosts, { cniVersion, macspoofchk: true })
+    );
+    const { host } = bench.hosts;
+    const rulesIn = (chain: string): number => {
+      const list = ["-j", "list", "chain", "bridge", "nat", chain];
+      const { nftables } = JSON.parse(runIn(host, "nft", ...list));
+      return nftables.filter(({ rule }: Config) => rule !== undefined).length;
+    };
+    const chain = "cni-br-iface-test-container-eth0";
+    await bench.roundTrip(() => {
+      assertEquals(["PREROUTING", chain, `${chain}-mac`].map(rulesIn), [
+        1,
+        1,
+        2,
+      ]);
+    });
+    assertEquals(rulesIn("PREROUTING"), 0);
+    assert(!runIn(host, "nft", "list", "ruleset").includes("cni-br-iface"));
+  },
+};
+
+function masqueraded(cniVersion: string, extras: Config): Row {
+  return async () => {
+    using bench = new Bench((hosts) =>
+      bridgeConfig(hosts, { cniVersion, ipMasq: true, ...extras })
+    );
+    const { host } = bench.hosts;
+    const rules = (): string =>
+      runIn(host, "nft", "list", "ruleset") + runIn(host, "iptables-save");
+    await bench.roundTrip((_, { sandbox }) => {
+      const [own = ""] = globalAddressesOf(sandbox, "eth0");
+      assert(rules().includes(own.replace(/\/.*/, "")), rules());
+    });
+    assert(!/10\.1\.2\.2\b/.test(rules()), rules());
+  };
+}
+
+/** Rows that do not depend on the version. */
+const ONCE: Readonly<Record<string, Row>> = {
+  "BR-11 a second IPv4 address of the bridge, only by force": () =>
+    asSecond("10.9.0.0/24", ["10.1.2.1/24"], { forced: ["10.9.0.1/24"] }),
+  "BR-11 an overlapping IPv6 subnet, only by force": () =>
+    asSecond("2001:db8:42::/48", ["2001:db8:42::5/64"], {
+      forced: ["2001:db8:42::1/48"],
+    }),
+  "BR-11 IPv6 subnets that do not overlap are kept": () =>
+    asSecond("2001:db8:43::/64", ["2001:db8:42::1/64"], {
+      unforced: ["2001:db8:42::1/64", "2001:db8:43::1/64"],
+      forced: ["2001:db8:42::1/64", "2001:db8:43::1/64"],
+    }),
+  "BR-11 link-local addresses do not count": async () => {
+    using bench = new Bench((hosts) => {
+      const ips = [{ address: "fe80::5/64", gateway: "fe80::1" }];
+      const { type } = writeFakeIpam(hosts.path, { ADD: { stdout: { ips } } });
+      return bridgeConfig(hosts, { ipam: { type } });
+    });
+    const { host } = bench.hosts;
+    runIn(host, "ip", "link", "add", "br0", "type", "bridge");
+    runIn(host, "ip", "link", "set", "br0", "up");
+    runIn(host, "ip", "addr", "add", "fe80::77/64", "dev", "br0");
+    await bench.run("ADD");
+    const locals = show(host, "br0").addr_info.map(({ local }: Config) =>
+      local
+    );
+    for (const address of ["fe80::1", "fe80::77"]) {
+      assert(locals.includes(address), `${locals}`);
+    }
+  },
+  "BR-19 ipam and disableContainerInterface exclude each other": () =>
+    refused(
+      { disableContainerInterface: true },
+      "cannot use IPAM when DisableContainerInterface flag is set",
+    ),
+  "BR-22 VLANs that are none": async () => {
+    for (const vlan of [-100, 5000]) {
+      await refused(
+        { vlan },
+        `invalid VLAN ID ${vlan} (must be between 0 and 4094)`,
+      );
+    }
+    using bench = new Bench((hosts) => bridgeConfig(hosts, { vlan: 0 }));
+    await bench.roundTrip(() => {});
+  },
+  "BR-23 an empty trunk is none": async () => {
+    using bench = new Bench((hosts) => bridgeConfig(hosts, { vlanTrunk: [] }));
+    await bench.roundTrip(() => {});
+  },
+  "BR-23 trunks that are none": async () => {
+    const missing = (key: string): string =>
+      `minID and maxID should be configured simultaneously, ${key} is missing`;
+    const rows: [item: Config, text: string][] = [
+      [{ minID: 100 }, missing("maxID")],
+      [{ maxID: 100 }, missing("minID")],
+      [{ minID: 0, maxID: 10 }, "incorrect trunk minID parameter"],
+      [{ minID: 1, maxID: 4095 }, "incorrect trunk maxID parameter"],
+      [{ id: 4095 }, "incorrect trunk id parameter"],
+      [
+        { minID: 20, maxID: 10 },
+        "minID is greater than maxID in trunk parameter",
+      ],
+    ];
+    for (const [item, text] of rows) await refused({ vlanTrunk: [item] }, text);
+  },
+};
+
+/** Asserts that a configuration is refused before anything is made. */
+async function refused(extras: Config, text: string): Promise<void> {
+  using bench = new Bench((hosts) => bridgeConfig(hosts, extras));
+  await bench.fail("ADD", 7, text);
+  assertEquals(namesIn(bench.hosts.host), ["lo"]);
+  assertEquals(bench.hosts.leases(), []);
+}
+
+/**
+ * Attaches to a bridge that has addresses, without force and by force.
+ *
+ * @param unforced What the bridge has then; undefined if it is refused
+ */
+async function asSecond(
+  subnet: string,
+  present: readonly string[],
+  { unforced, forced }: { unforced?: string[]; forced: string[] },
+): Promise<void> {
+  for (const forceAddress of [false, true]) {
+    using bench = new Bench((hosts) =>
+      bridgeConfig(hosts, { ipam: hosts.hostLocal(subnet), forceAddress })
+    );
+    const { host } = bench.hosts;
+    runIn(host, "ip", "link", "add", "br0", "type", "bridge");
+    for (const address of present) {
+      runIn(host, "ip", "addr", "add", address, "dev", "br0", "nodad");
+    }
+    const want = forceAddress ? forced : unforced;
+    if (want === undefined) {
+      await bench.fail(
+        "ADD",
+        7,
+        '"br0" already has an IP address different from',
+      );
+    } else await bench.run("ADD");
+    assertEquals(globalAddressesOf(host, "br0"), [...want ?? present].sort());
+  }
+}
+
+/** Lists the VLANs of the container's port, as `100 PVID,Egress Untagged`. */
+function vlansOf({ host }: TestHosts): string[] {
+  const text = runIn(host, "bridge", "-j", "-compressvlans", "vlan", "show");
+  const port = JSON.parse(text).find(({ ifname }: { ifname: string }) =>
+    /^veth[0-9a-f]{11}$/.test(ifname)
+  );
+  return port.vlans.map((
+    { vlan, vlanEnd, flags = [] }: {
+      vlan: number;
+      vlanEnd?: number;
+      flags?: string[];
+    },
+  ) => [vlanEnd ? `${vlan}-${vlanEnd}` : `${vlan}`, ...flags].join(" "));
+}
+
+const ACCESS = "100 PVID Egress Untagged", NATIVE = "1 PVID Egress Untagged";
+const TRUNK = [{ id: 101 }, { minID: 200, maxID: 210 }];
+
+/** Rows that need a kernel with VLANs, in the versions that have results for them. */
+const EACH_WITH_VLANS: Readonly<Record<string, (cniVersion: string) => Row>> = {
+  "BR-5 a switch with a VLAN": (cniVersion) =>
+    withVlans({ cniVersion, vlan: 100 }, [ACCESS]),
+  "BR-6 a trunk": (cniVersion) =>
+    withVlans({ cniVersion, vlanTrunk: TRUNK }, [NATIVE, "101", "200-210"]),
+  "BR-7 a VLAN and a trunk": (cniVersion) =>
+    withVlans({ cniVersion, vlan: 100, vlanTrunk: TRUNK }, [
+      ACCESS,
+      "101",
+      "200-210",
+    ]),
+  "BR-8 the default VLAN preserved or not": (cniVersion) => async (t) => {
+    await withVlans({ cniVersion, vlan: 100, preserveDefaultVlan: false }, [
+      ACCESS,
+    ])(t);
+    await withVlans({ cniVersion, vlan: 100, preserveDefaultVlan: true }, [
+      "1 Egress Untagged",
+      ACCESS,
+    ])(t);
+  },
+  "BR-9 the gateway in a VLAN": (cniVersion) => async () => {
+    for (const preserveDefaultVlan of [false, true]) {
+      using bench = new Bench((hosts) =>
+        bridgeConfig(hosts, {
+          cniVersion,
+          vlan: 100,
+          preserveDefaultVlan,
+          ipam: hosts.hostLocal(V4),
+        })
+      );
+      const { host, sandbox } = bench.hosts;
+      const json = await bench.run("ADD");
+      assertEquals(json.interfaces.length, 4);
+      assertEquals(json.interfaces[3], {
+        name: "br0.100",
+        mac: show(host, "br0.100").address,
+      });
+      assertEquals(namesIn(host).length, 5);
+      assertEquals(globalAddressesOf(host, "br0.100"), ["10.1.2.1/24"]);
+      assertEquals(globalAddressesOf(host, "br0"), []);
+      assert(canPing(sandbox, "10.1.2.1"));
+    }
+  },
+};
+
+function withVlans(extras: Config, want: readonly string[]): Row {
+  return asSwitch(extras, (_, hosts) => assertEquals(vlansOf(hosts), want));
+}
+
+const root = requireRoot("");
+const needsRoot = { ignore: root.ignore, suffix: root.name };
+
+/** Both must hold. */
+function alsoNeeds(
+  { ignore, suffix }: { ignore: boolean; suffix: string },
+): { ignore: boolean; suffix: string } {
+  return { ignore: root.ignore || ignore, suffix: root.name + suffix };
+}
+
+/** Makes the rows of one version. */
+function rowsFor(
+  each: Readonly<Record<string, (cniVersion: string) => Row>>,
+  cniVersion: string,
+): Record<string, Row> {
+  return Object.fromEntries(
+    Object.entries(each).map((
+      [name, row],
+    ) => [`${name}, ${cniVersion}`, row(cniVersion)]),
+  );
+}
+
+const needsTools = alsoNeeds(
+  ignoreUnless(
+    hasCommand("nft") && hasCommand("iptables"),
+    "needs nft and iptables",
+  ),
+);
+
+conformance("bridge", ONCE, needsRoot);
+for (const cniVersion of SPEC_VERSIONS) {
+  conformance("bridge", rowsFor(EACH, cniVersion), needsRoot);
+  conformance("bridge", rowsFor(EACH_WITH_RULES, cniVersion), needsTools);
+  if (!isAtLeast(cniVersion, "0.3.0")) continue;
+  conformance("bridge", rowsFor(EACH_WITH_LISTS, cniVersion), needsRoot);
+  const rows = rowsFor(EACH_WITH_VLANS, cniVersion);
+  conformance("bridge", rows, alsoNeeds(needsBridgeVlans));
+}
