@@ -9,7 +9,6 @@ import {
 } from "./attachment.ts";
 import type { CommandCall, FlagName } from "./command.ts";
 import { cni } from "./commands.ts";
-import { createRuntime, readFolders } from "./network.ts";
 
 const OWN_NETNS = "/proc/self/ns/net";
 
@@ -71,9 +70,8 @@ Deno.test("describeMadeAttachment() finds what was made under another ID", async
       flags: [FlagName, string][] = [],
     ): Promise<string> => {
       const call = callWith([["cache-dir", folder], ...flags]);
-      const runtime = createRuntime(call, readFolders(call));
       const key = { network: "net", netns };
-      return (await describeMadeAttachment(call, runtime, key)).containerId;
+      return (await describeMadeAttachment(call, key)).containerId;
     };
     const rows: [name: string, flags: [FlagName, string][], id: string][] = [
       ["a runtime's", [], "runtime"],

@@ -104,7 +104,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     about: [
       "The attachments of the namespaces that are named stay; all others to " +
       "the network are deleted, and its plugins remove what else they find. " +
-      "No container may be attached or detached meanwhile.",
+      "No runtime may attach or detach a container meanwhile.",
     ],
     args: [NETWORK, {
       name: "NETNS[:IFNAME]",

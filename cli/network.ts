@@ -97,10 +97,15 @@ function hasPlugins(path: string): boolean {
   }
 }
 
-/** Makes what runs plugins; ours run in this process. */
+/**
+ * Makes what runs plugins; ours run in this process.
+ *
+ * @param locks Left out where the caller has locked what it is about
+ */
 export function createRuntime(
   { env, onStderr }: CommandCall,
   { pluginDirs, cacheDir }: Folders,
+  locks?: AttachmentLocks,
 ): NetworkRuntime {
   return new NetworkRuntime({
     pluginDirs,
@@ -108,8 +113,13 @@ export function createRuntime(
     cacheDir,
     onStderr,
     invoker: createInvoker(dispatch, findPlugin),
-    locks: new AttachmentLocks(lockFolderOf(cacheDir)),
+    ...locks && { locks },
   });
+}
+
+/** Makes the locks that all calls of the tool with one cache have in common. */
+export function createLocks({ cacheDir }: Folders): AttachmentLocks {
+  return new AttachmentLocks(lockFolderOf(cacheDir));
 }
 
 /**

@@ -7,6 +7,10 @@
 import { join } from "@std/path/posix";
 import type { Environment } from "../cni/args.ts";
 import { deadline } from "../cni/invoke/deadline.ts";
+import {
+  type ProgramFormat,
+  readFormat,
+} from "../cni/invoke/program_format.ts";
 import { getVersionInfo } from "../cni/invoke/version_probe.ts";
 import { isSameFile } from "../cni/same_file.ts";
 import { findPlugin } from "../plugins/registry.ts";
@@ -97,7 +101,7 @@ function listNames(folder: string): string[] {
 function mayBePlugin(path: string): boolean {
   try {
     const { isFile, mode } = Deno.statSync(path);
-    return isFile && (isExecutable(mode) || isProgram(path));
+    return isFile && (isExecutable(mode) || readFormat(path) === "program");
   } catch {
     return true; // A link that leads nowhere shall be seen.
   }
@@ -105,19 +109,6 @@ function mayBePlugin(path: string): boolean {
 
 function isExecutable(mode: number | null): boolean {
   return ((mode ?? 0) & 0o111) !== 0;
-}
-
-/** Says whether a file begins as programs do; one that cannot be read may. */
-function isProgram(path: string): boolean {
-  try {
-    using file = Deno.openSync(path);
-    const start = new Uint8Array(4);
-    file.readSync(start);
-    const text = new TextDecoder().decode(start);
-    return text === "\x7fELF" || text.startsWith("#!");
-  } catch {
-    return true;
-  }
 }
 
 async function inspect(
@@ -142,11 +133,17 @@ async function inspect(
   }
 }
 
+const FORMAT_PROBLEMS: Readonly<Record<ProgramFormat, string | undefined>> = {
+  program: undefined,
+  unfinished: "no program: exec format error",
+  foreign: "for another machine: exec format error",
+};
+
 function findFileProblem(path: string): string | undefined {
   try {
     const { mode } = Deno.statSync(path);
     if (!isExecutable(mode)) return "not executable";
-    return isProgram(path) ? undefined : "no program: exec format error";
+    return FORMAT_PROBLEMS[readFormat(path)];
   } catch (error) {
     return error instanceof Deno.errors.NotFound
       ? "link that leads nowhere"

@@ -68,6 +68,20 @@ const ROUTES = [
 ];
 const RULE = "from 10.1.2.3 lookup 5000 priority 50";
 const NEIGHBOR = "10.1.2.2 dev veth0 lladdr 0a:58:0a:01:02:02 nud permanent";
+const ROOT = "dev veth0 root handle 1:";
+const TBF = "tbf rate 10mbit burst 100kb limit 133650";
+const HTB = `${ROOT} htb default 30`;
+const CLASS = "dev veth0 parent 1: classid 1:30 htb " +
+  "rate 10mbit burst 100kb cburst 100kb quantum 1514";
+const SOURCE = "dev veth0 parent 1: protocol ip prio 16 u32 " +
+  "match ip src 10.9.0.0/16 flowid 1:1";
+const REDIRECT = "dev veth0 ingress protocol all prio 1 u32 match u32 0 0 " +
+  "flowid 1:1 action mirred egress redirect dev ifb7";
+const REDIRECTED = [
+  ...CABLE,
+  "ip link add ifb7 index 7 up type ifb",
+  "tc qdisc add dev veth0 clsact",
+];
 
 const CAPTURES: readonly Capture[] = [
   {
@@ -355,6 +369,131 @@ const CAPTURES: readonly Capture[] = [
     name: "rule_show_ipv6",
     command: "ip -6 rule show",
     request: "RTM_GETRULE",
+  },
+  {
+    name: "link_add_ifb",
+    command: "ip link add ifb7 up mtu 1400 txqueuelen 0 type ifb",
+    request: "RTM_NEWLINK",
+  },
+  {
+    name: "qdisc_add_tbf",
+    after: CABLE,
+    command: `tc qdisc add ${ROOT} ${TBF}`,
+    request: "RTM_NEWQDISC",
+  },
+  {
+    name: "qdisc_add_tbf_rate64",
+    after: CABLE,
+    command: `tc qdisc add ${ROOT} tbf rate 320gbit burst 1mb latency 25ms`,
+    request: "RTM_NEWQDISC",
+  },
+  {
+    name: "qdisc_add_taken",
+    after: [...CABLE, `tc qdisc add ${HTB}`],
+    command: `tc qdisc add ${HTB}`,
+    request: "RTM_NEWQDISC",
+  },
+  {
+    name: "qdisc_replace",
+    after: [...CABLE, `tc qdisc add ${ROOT} bfifo limit 7000`],
+    command: `tc qdisc replace ${ROOT} bfifo limit 8000`,
+    request: "RTM_NEWQDISC",
+  },
+  {
+    name: "qdisc_add_htb",
+    after: CABLE,
+    command: `tc qdisc add ${HTB}`,
+    request: "RTM_NEWQDISC",
+  },
+  {
+    name: "qdisc_add_bfifo",
+    after: CABLE,
+    command: `tc qdisc add ${ROOT} bfifo limit 7000`,
+    request: "RTM_NEWQDISC",
+  },
+  {
+    name: "qdisc_add_ingress",
+    after: CABLE,
+    command: "tc qdisc add dev veth0 ingress",
+    request: "RTM_NEWQDISC",
+  },
+  {
+    name: "qdisc_add_clsact",
+    after: CABLE,
+    command: "tc qdisc add dev veth0 clsact",
+    request: "RTM_NEWQDISC",
+  },
+  {
+    name: "qdisc_delete",
+    after: [...CABLE, `tc qdisc add ${ROOT} ${TBF}`],
+    command: "tc qdisc delete dev veth0 root",
+    request: "RTM_DELQDISC",
+  },
+  {
+    name: "qdisc_show",
+    after: [
+      ...CABLE,
+      `tc qdisc add ${ROOT} ${TBF}`,
+      "tc qdisc add dev veth0 clsact",
+    ],
+    command: "tc qdisc show dev veth0",
+    request: "RTM_GETQDISC",
+  },
+  {
+    name: "class_add_htb",
+    after: [...CABLE, `tc qdisc add ${HTB}`],
+    command: `tc class add ${CLASS}`,
+    request: "RTM_NEWTCLASS",
+  },
+  {
+    name: "class_delete",
+    after: [...CABLE, `tc qdisc add ${HTB}`, `tc class add ${CLASS}`],
+    command: "tc class delete dev veth0 classid 1:30",
+    request: "RTM_DELTCLASS",
+  },
+  {
+    name: "class_show",
+    after: [...CABLE, `tc qdisc add ${HTB}`, `tc class add ${CLASS}`],
+    command: "tc class show dev veth0",
+    request: "RTM_GETTCLASS",
+  },
+  {
+    name: "filter_add_redirect",
+    after: REDIRECTED,
+    command: `tc filter add ${REDIRECT}`,
+    request: "RTM_NEWTFILTER",
+  },
+  {
+    name: "filter_add_ipv4_source",
+    after: [...CABLE, `tc qdisc add ${HTB}`],
+    command: `tc filter add ${SOURCE}`,
+    request: "RTM_NEWTFILTER",
+  },
+  {
+    name: "filter_add_ipv6_destination",
+    after: [...CABLE, `tc qdisc add ${HTB}`],
+    command: "tc filter add dev veth0 parent 1: protocol ipv6 prio 15 u32 " +
+      "match ip6 dst 2001:db8:9::/49 flowid 1:1",
+    request: "RTM_NEWTFILTER",
+  },
+  {
+    name: "filter_delete",
+    after: [...REDIRECTED, `tc filter add ${REDIRECT}`],
+    command: "tc filter delete dev veth0 ingress protocol all prio 1 " +
+      "handle 800::800 u32",
+    request: "RTM_DELTFILTER",
+  },
+  {
+    name: "filter_delete_priority",
+    after: [...REDIRECTED, `tc filter add ${REDIRECT}`],
+    command: "tc filter delete dev veth0 ingress protocol all prio 1",
+    request: "RTM_DELTFILTER",
+  },
+  {
+    name: "filter_show",
+    after: [...REDIRECTED, `tc filter add ${REDIRECT}`],
+    command: "tc filter show dev veth0 ingress",
+    request: "RTM_GETTFILTER",
   },
 ];
 

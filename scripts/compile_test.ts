@@ -211,6 +211,33 @@ Deno.test("bundle() gives the same bytes in another folder", async () => {
   }
 });
 
+Deno.test("bundle() disposes of what is used but once", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const entry = `${folder}/main.ts`;
+    await Deno.writeTextFile(
+      entry,
+      `const open = (name: string): Disposable & { name: string } => ({
+        name,
+        [Symbol.dispose]: () => console.log("closed", name),
+      });
+      function useOnce(): string {
+        using lock = open("lock");
+        return lock.name;
+      }
+      console.log("used", useOnce());`,
+    );
+    const { path } = await bundle(entry, "disposal");
+    const { stdout } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", path],
+    }).output();
+    assertEquals(new TextDecoder().decode(stdout), "closed lock\nused lock\n");
+    await Deno.remove(path);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 const broken: [name: string, source: string, message: string][] = [
   ["that lacks an import", 'import "./missing.ts";', "missing.ts"],
   ["with a syntax error", "const const;", 'Cannot run "deno bundle"'],

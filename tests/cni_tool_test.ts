@@ -339,6 +339,51 @@ onNode("cni check and del are of what was attached", async (host) => {
   assertStringIncludes(again.stderr, "no net configurations found in");
 });
 
+onNode("cni check and del tell plugins what add told them", async (host) => {
+  addScripts(host, { show: SHOW });
+  await succeed(host, "netns", "add", "blue");
+  const env = { CNI_ARGS: "A=1", CAP_ARGS: '{"mac":"00:11:22:33:44:55"}' };
+  Object.assign(host.env, env);
+  assertEquals((await host.cni("add", "show", "blue")).code, 0);
+  for (const name of Object.keys(env)) delete host.env[name];
+  for (const verb of ["check", "del"]) {
+    const { code, stderr } = await host.cni(verb, "show", "blue");
+    assertEquals(code, 0, stderr);
+    assertStringIncludes(stderr, "CNI_ARGS=A=1\n");
+    assertStringIncludes(stderr, '"runtimeConfig":{"mac":"00:11:22:33:44:55"}');
+  }
+});
+
+onNode(
+  "cni finds what runtimes cached that leave the namespace out",
+  async (host) => {
+    addPods(host);
+    await succeed(host, "netns", "add", "blue");
+    await succeed(host, "add", "pods", "blue", "--container-id", "c1");
+    // As libcni before 1.2 writes it: podman 4 and containerd 1 have that.
+    const file = "/var/lib/cni/results/pods-c1-eth0";
+    const stripped = await host.run([
+      "sed",
+      "-i",
+      's/"netns":"[^"]*",//',
+      file,
+    ]);
+    assertEquals(stripped.code, 0);
+    const [listed] = JSON.parse(await succeed(host, "list", "--json"));
+    assertEquals(
+      [listed.netns, listed.netnsExists],
+      ["/var/run/netns/blue", true],
+    );
+    assertMatch(await succeed(host, "netns", "list"), /^blue .* pods\/eth0$/m);
+    const { stderr } = await host.cni("add", "pods", "blue");
+    assertStringIncludes(stderr, 'attached to "pods" as that already');
+    assertEquals(await succeed(host, "gc", "pods", "blue"), "");
+    await succeed(host, "check", "pods", "blue");
+    await succeed(host, "del", "pods", "/run/netns/blue");
+    assertEquals(await succeed(host, "list", "--json"), "[]\n");
+  },
+);
+
 onNode("cni gc keeps what is named and removes all else", async (host) => {
   addPods(host);
   for (const name of ["blue", "green"]) {
@@ -389,6 +434,35 @@ async function waitForCalls(host: ToolHost, calls: string): Promise<void> {
     assert(performance.now() < deadline, `no such calls: ${stdout}`);
   }
 }
+
+/** Notes its calls; ADD ends once there is /run/go. */
+const SLOW = `echo "$CNI_COMMAND" >> /run/calls
+[ "$CNI_COMMAND" = ADD ] || exit 0
+until [ -e /run/go ]; do sleep 0.01; done
+echo '{"cniVersion":"1.1.0"}'`;
+
+/** Waits until GC keeps everybody else away, or waits itself for those at work. */
+async function waitForGate(host: ToolHost): Promise<void> {
+  const deadline = performance.now() + 20_000;
+  const gate = "/var/lib/cni/locks/.gate";
+  while ((await host.run(["flock", "-n", "-s", gate, "true"])).code === 0) {
+    assert(performance.now() < deadline, "nobody has the gate");
+  }
+}
+
+onNode("cni gc keeps what was attached while it waited", async (host) => {
+  addScripts(host, { slow: SLOW });
+  await succeed(host, "netns", "add", "blue");
+  const adding = host.start("add", "slow", "blue");
+  await waitForCalls(host, "ADD\n");
+  const collecting = host.start("gc", "slow", "blue");
+  await waitForGate(host);
+  await host.run(["touch", "/run/go"]);
+  assertEquals((await adding.output()).code, 0);
+  assertEquals((await collecting.output()).code, 0);
+  await waitForCalls(host, "ADD\nGC\n");
+  await succeed(host, "check", "slow", "blue");
+});
 
 onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
   addPods(host);

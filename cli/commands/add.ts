@@ -5,15 +5,21 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type {
-  CachedAttachment,
-  NetworkRuntime,
-  RuntimeConf,
-} from "../../cni/libcni/mod.ts";
-import { describeAttachment, isOfNetns } from "../attachment.ts";
+import type { CachedAttachment, RuntimeConf } from "../../cni/libcni/mod.ts";
+import {
+  describeAttachment,
+  isOfNetns,
+  listAttachments,
+} from "../attachment.ts";
 import type { CommandCall, Output } from "../command.ts";
 import { findNetnsProblem } from "../netns/named.ts";
-import { createRuntime, getNetwork, readFolders } from "../network.ts";
+import {
+  createLocks,
+  createRuntime,
+  type Folders,
+  getNetwork,
+  readFolders,
+} from "../network.ts";
 import { arrangeResult } from "../result_document.ts";
 
 /** Runs ADD, and DEL if that fails, and returns the result. */
@@ -22,10 +28,13 @@ export async function add(call: CommandCall): Promise<Output> {
   const folders = readFolders(call);
   const list = getNetwork(folders, network);
   const conf = await describeAttachment(call, netns);
-  const runtime = createRuntime(call, folders);
-  refuseMissing(conf);
-  refuseAttached(runtime, list.name, conf);
   const { signal } = call;
+  refuseMissing(conf);
+  // Locked before the look into the cache: another call may be about to attach it.
+  using _lock = await createLocks(folders)
+    .lockContainer(conf.containerId, { signal });
+  const runtime = createRuntime(call, folders);
+  refuseAttached(folders, list.name, conf);
   const result = call.flags.has("no-undo")
     ? await runtime.addNetworkList(list, conf, { signal })
     : await runtime.addNetworkListOrUndo(list, conf, { signal });
@@ -44,7 +53,7 @@ function refuseMissing({ netns }: RuntimeConf): void {
 
 /** A second ADD would fail and be undone, and the first attachment with it. */
 function refuseAttached(
-  runtime: NetworkRuntime,
+  folders: Folders,
   network: string,
   conf: RuntimeConf,
 ): void {
@@ -52,7 +61,7 @@ function refuseAttached(
   const isTaken = (cached: CachedAttachment): boolean =>
     cached.ifName === ifName && (isOfNetns(cached, netns) ||
       cached.network === network && cached.containerId === containerId);
-  const taken = runtime.listCachedAttachments().find(isTaken);
+  const taken = listAttachments(folders).find(isTaken);
   if (taken === undefined) return;
   throw new CniError(
     ErrorCode.InvalidEnvironment,

@@ -15,6 +15,7 @@ import {
 import { describeMadeAttachment } from "../attachment.ts";
 import type { CommandCall, Output } from "../command.ts";
 import {
+  createLocks,
   createRuntime,
   type Folders,
   getNetwork,
@@ -25,10 +26,10 @@ import {
 export async function del(call: CommandCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
   const folders = readFolders(call);
-  const runtime = createRuntime(call, folders);
+  const runtime = createRuntime(call, folders, createLocks(folders));
   const found = tryNetwork(folders, network);
   const name = found.list?.name ?? network;
-  const conf = await describeMadeAttachment(call, runtime, {
+  const conf = await describeMadeAttachment(call, {
     network: name,
     netns,
   });

@@ -5,12 +5,14 @@
  */
 
 import { checkInterfaceName } from "../../cni/args.ts";
-import type { CachedAttachment, NetworkRuntime } from "../../cni/libcni/mod.ts";
-import { isOfNetns } from "../attachment.ts";
+import type { CachedAttachment } from "../../cni/libcni/mod.ts";
+import { isOfNetns, listAttachments } from "../attachment.ts";
 import type { CommandCall, Output } from "../command.ts";
 import { findNetnsProblem } from "../netns/named.ts";
 import {
+  createLocks,
   createRuntime,
+  type Folders,
   getNetwork,
   readFolders,
   resolveNetns,
@@ -24,18 +26,20 @@ export async function gc(call: CommandCall): Promise<Output> {
   checkIntent(call, kept);
   const folders = readFolders(call);
   const list = getNetwork(folders, network);
-  const runtime = createRuntime(call, folders);
-  const before = listAttachments(runtime, list.name);
   const stays = kept.map(parseKept);
+  const { signal } = call;
+  // What is attached while this waits is not stale, and stays if it is to stay.
+  using _lock = await createLocks(folders).lockExclusively({ signal });
+  const runtime = createRuntime(call, folders);
+  const before = listOf(folders, list.name);
   for (const { text, netns } of stays) checkKept(text, netns, before);
   const validAttachments = before.filter((cached) =>
     stays.some(({ netns, ifName }) =>
       isOfNetns(cached, netns) && (ifName ?? cached.ifName) === cached.ifName
     )
   );
-  const { signal } = call;
   await runtime.gcNetworkList(list, { signal, validAttachments });
-  const after = listAttachments(runtime, list.name).map(({ path }) => path);
+  const after = listOf(folders, list.name).map(({ path }) => path);
   const deleted = before.filter(({ path }) => !after.includes(path));
   return {
     json: { network: list.name, deleted: deleted.map(describe) },
@@ -59,12 +63,10 @@ function checkIntent({ flags }: CommandCall, kept: readonly string[]): void {
   );
 }
 
-function listAttachments(
-  runtime: NetworkRuntime,
-  network: string,
-): CachedAttachment[] {
-  return runtime.listCachedAttachments()
-    .filter((cached) => cached.network === network);
+function listOf(folders: Folders, network: string): CachedAttachment[] {
+  return listAttachments(folders).filter((cached) =>
+    cached.network === network
+  );
 }
 
 /** Something that stays, as it was given. */

@@ -4,11 +4,8 @@
  * @module
  */
 
-import {
-  AttachmentCache,
-  type CachedAttachment,
-} from "../../cni/libcni/mod.ts";
-import { isOfNetns } from "../attachment.ts";
+import type { CachedAttachment } from "../../cni/libcni/mod.ts";
+import { isOfNetns, listAttachments } from "../attachment.ts";
 import type { CommandCall, Output } from "../command.ts";
 import { execInNetns } from "../netns/exec.ts";
 import {
@@ -68,7 +65,7 @@ export function listNetns(call: CommandCall): Output {
 /** What is cached is of interest here, but its absence does no harm. */
 function readAttachments(call: CommandCall): CachedAttachment[] {
   try {
-    return new AttachmentCache(readFolders(call).cacheDir).listAttachments();
+    return listAttachments(readFolders(call));
   } catch {
     return [];
   }

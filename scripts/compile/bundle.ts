@@ -7,6 +7,7 @@
 import { basename, extname, isAbsolute } from "@std/path/posix";
 import { importFlags } from "../net.ts";
 import { makeImportMap } from "./import_map.ts";
+import { keepUsing } from "./keep_using.ts";
 import { type Chunks, linkChunks } from "./link.ts";
 import {
   findChangeTime,
@@ -68,6 +69,28 @@ async function readChunks(folder: string): Promise<Chunks> {
   return chunks;
 }
 
+/** Has `deno bundle` make chunks; what it only warns of is then missing. */
+async function split(
+  entry: string,
+  args: readonly string[],
+  folder: string,
+): Promise<void> {
+  const format = ["--code-splitting", "--format=esm"];
+  const output = await runDeno(["bundle", ...format, ...args], { cwd: folder });
+  const warning = /^bundler warning: [^]*/m.exec(output);
+  if (warning === null) return;
+  throw new Error(`Cannot bundle "${entry}": ${warning[0]}`);
+}
+
+async function rewriteChunks(
+  folder: string,
+  rewrite: (source: string) => string,
+): Promise<void> {
+  for (const [name, source] of Object.entries(await readChunks(folder))) {
+    await Deno.writeTextFile(`${folder}/${name}`, rewrite(source));
+  }
+}
+
 /**
  * Bundles the module `entry` into `build/<name>.js`, a script without imports.
  *
@@ -89,22 +112,14 @@ export async function bundle(entry: string, name: string): Promise<Bundle> {
   });
   try {
     await copySources(staging);
-    const output = await runDeno([
-      "bundle",
-      ...await resolutionFlags(entry, staging),
-      "--node-modules-dir=auto",
-      "--code-splitting",
-      "--format=esm",
-      "--minify",
-      `--outdir=${staging}/chunks`,
-      entry,
-    ], { cwd: staging });
-    const warning = /^bundler warning: [^]*/m.exec(output);
-    if (warning !== null) {
-      throw new Error(`Cannot bundle "${entry}": ${warning[0]}`);
-    }
-    const unfinished = `${staging}/${name}.js`;
+    const flags = await resolutionFlags(entry, staging);
+    const resolved = [...flags, "--node-modules-dir=auto", entry];
+    await split(entry, [...resolved, `--outdir=${staging}/whole`], staging);
+    await rewriteChunks(`${staging}/whole`, keepUsing);
     const entryChunk = `${basename(entry, extname(entry))}.js`;
+    const small = ["--minify", `--outdir=${staging}/chunks`];
+    await split(entry, [...small, `whole/${entryChunk}`], staging);
+    const unfinished = `${staging}/${name}.js`;
     const chunks = await readChunks(`${staging}/chunks`);
     await Deno.writeTextFile(unfinished, linkChunks(chunks, entryChunk));
     await Deno.utime(unfinished, 0, 0);

@@ -1,0 +1,70 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assertRejects } from "@std/assert";
+import {
+  AttachmentCache,
+  AttachmentLocks,
+  lockFolderOf,
+} from "../../cni/libcni/mod.ts";
+import type { CommandCall } from "../command.ts";
+import { cni } from "../commands.ts";
+import { add } from "./add.ts";
+
+const NETNS = "/proc/self/ns/net";
+
+/** Makes a signal that tells when somebody waits for it, as for a lock. */
+function observedSignal(): { signal: AbortSignal; waited: Promise<void> } {
+  const { signal } = new AbortController();
+  const { promise: waited, resolve } = Promise.withResolvers<void>();
+  const listen = signal.addEventListener;
+  signal.addEventListener = (...args: Parameters<typeof listen>): void => {
+    listen.apply(signal, args);
+    resolve();
+  };
+  return { signal, waited };
+}
+
+function callIn(folder: string, signal: AbortSignal): CommandCall {
+  return {
+    program: cni,
+    args: [`${folder}/net.conflist`, NETNS],
+    flags: new Map([
+      ["cache-dir", folder],
+      ["cni-path", folder],
+      ["container-id", "c"],
+    ]),
+    env: {},
+    onStderr(): void {},
+    timeoutMs: 0,
+    interrupt: signal,
+    signal,
+  };
+}
+
+Deno.test("add() refuses what was attached while it waited", async () => {
+  const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  try {
+    Deno.writeTextFileSync(
+      `${folder}/net.conflist`,
+      JSON.stringify({ name: "net", plugins: [{ type: "none" }] }),
+    );
+    const lock = await new AttachmentLocks(lockFolderOf(folder))
+      .lockContainer("c");
+    const { signal, waited } = observedSignal();
+    const adding = add(callIn(folder, signal));
+    await waited;
+    new AttachmentCache(folder).writeAttachment({
+      network: "other",
+      containerId: "c",
+      ifName: "eth0",
+      netns: NETNS,
+      config: new Uint8Array(),
+      cniArgs: [],
+      capabilityArgs: {},
+    }, undefined);
+    lock[Symbol.dispose]();
+    await assertRejects(() => adding, Error, 'attached to "other" as that');
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+});
