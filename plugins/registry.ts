@@ -11,6 +11,7 @@ export type PluginLoader = () => Promise<Plugin>;
 
 /** Loaders by type, which is also the executable's name. */
 export const registry: Readonly<Record<string, PluginLoader>> = {
+  "bridge": async () => (await import("./bridge/plugin.ts")).bridge,
   "debug": async () => (await import("./debug/plugin.ts")).debug,
   "host-local": async () =>
     (await import("../ipam/host_local/plugin.ts")).hostLocal,

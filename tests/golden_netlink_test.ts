@@ -23,6 +23,16 @@ import { LinkRequests } from "../ffi/rtnl/link.ts";
 import { NeighborRequests } from "../ffi/rtnl/neighbor.ts";
 import { RouteRequests } from "../ffi/rtnl/route.ts";
 import { RuleRequests } from "../ffi/rtnl/rule.ts";
+import {
+  handleOf,
+  Parent,
+  TrafficControl,
+} from "../ffi/rtnl/traffic_control.ts";
+import {
+  MATCH_ALL,
+  matchNetwork,
+  Protocol,
+} from "../ffi/rtnl/traffic_control_filter.ts";
 import { Cidr } from "../net/cidr.ts";
 import { Ip } from "../net/ip.ts";
 import { Mac } from "../net/mac.ts";
@@ -134,6 +144,7 @@ const NOT_IDENTICAL: Partial<Record<Resemblance, string[]>> = {
   equivalent: [
     // iproute2 ends the name of a kind without NUL.
     "link_add_bridge",
+    "link_add_ifb",
     "link_add_veth",
     "link_add_veth_queues",
     "link_add_veth_taken",
@@ -142,6 +153,13 @@ const NOT_IDENTICAL: Partial<Record<Resemblance, string[]>> = {
     "link_set_bridge_port",
     // The decoder does not know most data of this kind.
     "link_show_bridge",
+    // Nor tables of times, nor what the kernel tells of a filter's working.
+    "class_add_htb",
+    "qdisc_add_tbf",
+    "qdisc_add_tbf_rate64",
+    "filter_show",
+    // We have the order of the numbers within options, too.
+    "filter_add_redirect",
   ],
 };
 
@@ -165,11 +183,13 @@ class Requests {
   readonly neighbor: NeighborRequests;
   readonly rule: RuleRequests;
   readonly bridgeVlan: BridgeVlanRequests;
+  readonly traffic: TrafficControl;
 
   constructor(socket: NetlinkSocket) {
     this.link = new LinkRequests(socket);
     this.address = new AddressRequests(socket);
     this.route = new RouteRequests(socket);
+    this.traffic = new TrafficControl(socket);
     this.neighbor = new NeighborRequests(socket);
     this.rule = new RuleRequests(socket);
     this.bridgeVlan = new BridgeVlanRequests(socket);
@@ -227,8 +247,13 @@ function compare(theirs: Rendering, ours: Rendering): string[] {
   const paths = new Set([...their?.keys() ?? [], ...our?.keys() ?? []]);
   return [...paths].sort().flatMap((path) => {
     const [a = "-", b = "-"] = [their?.get(path), our?.get(path)];
-    return a === b ? [] : [`${path}: ${a} → ${b}`];
+    return a === b ? [] : [`${path}: ${shorten(a)} → ${shorten(b)}`];
   });
+}
+
+/** Tables are told by how they begin. */
+function shorten(leaf: string): string {
+  return leaf.length > 64 ? `${leaf.slice(0, 8)}…` : leaf;
 }
 
 /** Stands for the sandbox by the descriptor that iproute2 had of it. */
@@ -236,6 +261,35 @@ const SANDBOX = { fd: 4 } as NetNs;
 const PEER = "attributes.linkInfo.data.peer.attributes";
 /** NLM_F_ECHO: the answer is the new link. */
 const ECHO = "flags: 0x605 → 0x60d";
+
+/** A root qdisc, a filter of one, and a redirection, as the commands have them. */
+const ROOT = { ifindex: 2, parent: Parent.Root, handle: handleOf(1) };
+const FILTER = { ifindex: 2, parent: handleOf(1), classId: handleOf(1, 1) };
+const REDIRECT = {
+  ifindex: 2,
+  parent: Parent.ClsactIngress,
+  priority: 1,
+  protocol: Protocol.All,
+  kind: "u32",
+  handle: 0x8000_0800,
+  keys: MATCH_ALL,
+  classId: handleOf(1, 1),
+  redirectTo: 7,
+};
+
+/** What tc says of a rate: the kernel needs it for tables of times only. */
+function tableDetails(rate: string): string[] {
+  return [
+    `attributes.options.${rate}.cellAlign: 65535 → 0`,
+    `attributes.options.${rate}.cellLog: 3 → 0`,
+  ];
+}
+
+/** A table of times; the kernel works rates out by itself. */
+function table(position: number, type: number, bytes: string): string[] {
+  const path = `attributes.options.unknown.${position}`;
+  return [`${path}.bytes: ${bytes}… → -`, `${path}.type: ${type} → -`];
+}
 
 /** What we ask for in the place of a command, and how our request differs. */
 const EQUIVALENTS: Record<string, {
@@ -510,6 +564,154 @@ const EQUIVALENTS: Record<string, {
       "attributes.unknown.0.bytes: 02000000 → -",
       "attributes.unknown.0.type: 8 → -",
     ],
+  },
+  link_add_ifb: {
+    request: ({ link }) =>
+      link.addIfb({ name: "ifb7", mtu: 1400, transmitQueueLength: 0 }),
+    differences: [],
+  },
+  qdisc_add_htb: {
+    request: ({ traffic }) =>
+      traffic.qdisc.add({ ...ROOT, kind: "htb", defaultClass: 0x30 }),
+    differences: [],
+  },
+  qdisc_add_tbf: {
+    request: ({ traffic }) =>
+      traffic.qdisc.add({
+        ...ROOT,
+        kind: "tbf",
+        bucket: {
+          bytesPerSecond: 1_250_000,
+          bufferTicks: 1_280_000,
+          burstBytes: 102_400,
+          limitBytes: 133_650,
+        },
+      }),
+    differences: [
+      ...tableDetails("bucket.rate"),
+      // The Go plugin says nothing of the link layer either: it is Ethernet.
+      "attributes.options.bucket.rate.linkLayer: 1 → 0",
+      ...table(0, 2, "5d000000"),
+    ],
+  },
+  qdisc_add_tbf_rate64: {
+    request: ({ traffic }) =>
+      traffic.qdisc.add({
+        ...ROOT,
+        kind: "tbf",
+        bucket: {
+          bytesPerSecond: 40e9,
+          bufferTicks: 390,
+          burstBytes: 1 << 20,
+          limitBytes: 1e9 + (1 << 20),
+        },
+      }),
+    differences: [
+      // tc reckons with the 32 bits; the kernel takes the burst in any case.
+      "attributes.options.bucket.buffer: 3812 → 390",
+      ...tableDetails("bucket.rate"),
+      "attributes.options.bucket.rate.linkLayer: 1 → 0",
+      ...table(0, 2, "00000000"),
+    ],
+  },
+  qdisc_add_bfifo: {
+    request: ({ traffic }) =>
+      traffic.qdisc.add({ ...ROOT, kind: "bfifo", limitBytes: 7000 }),
+    differences: [],
+  },
+  qdisc_replace: {
+    request: ({ traffic }) =>
+      traffic.qdisc.replace({ ...ROOT, kind: "bfifo", limitBytes: 8000 }),
+    differences: [],
+  },
+  qdisc_add_ingress: {
+    request: ({ traffic }) =>
+      traffic.qdisc.add({
+        ifindex: 2,
+        parent: Parent.Ingress,
+        handle: handleOf(0xffff),
+        kind: "ingress",
+      }),
+    differences: [],
+  },
+  qdisc_add_clsact: {
+    request: ({ traffic }) =>
+      traffic.qdisc.add({
+        ifindex: 2,
+        parent: Parent.Ingress,
+        handle: handleOf(0xffff),
+        kind: "clsact",
+      }),
+    differences: [],
+  },
+  qdisc_delete: {
+    request: ({ traffic }) => traffic.qdisc.del(2, Parent.Root),
+    differences: [],
+  },
+  qdisc_show: {
+    request: ({ traffic }) => traffic.qdisc.list(2),
+    differences: [],
+  },
+  class_add_htb: {
+    request: ({ traffic }) =>
+      traffic.class.add({
+        ifindex: 2,
+        parent: handleOf(1),
+        handle: handleOf(1, 0x30),
+        bytesPerSecond: 1_250_000,
+        bufferTicks: 1_280_000,
+        quantumBytes: 1514,
+      }),
+    differences: [
+      ...tableDetails("class.ceil"),
+      ...tableDetails("class.rate"),
+      ...table(0, 4, "5d000000"),
+      ...table(1, 3, "5d000000"),
+    ],
+  },
+  class_delete: {
+    request: ({ traffic }) => traffic.class.del(2, handleOf(1, 0x30)),
+    differences: [],
+  },
+  class_show: {
+    request: ({ traffic }) => traffic.class.list(2),
+    differences: [],
+  },
+  filter_add_redirect: {
+    request: ({ traffic }) => traffic.filter.add(REDIRECT),
+    differences: [],
+  },
+  filter_add_ipv4_source: {
+    request: ({ traffic }) =>
+      traffic.filter.add({
+        ...FILTER,
+        priority: 16,
+        protocol: Protocol.Ipv4,
+        keys: matchNetwork(Cidr.parse("10.9.0.0/16"), "source"),
+      }),
+    differences: [],
+  },
+  filter_add_ipv6_destination: {
+    request: ({ traffic }) =>
+      traffic.filter.add({
+        ...FILTER,
+        priority: 15,
+        protocol: Protocol.Ipv6,
+        keys: matchNetwork(Cidr.parse("2001:db8:9::/49"), "destination"),
+      }),
+    differences: [],
+  },
+  filter_delete: {
+    request: ({ traffic }) => traffic.filter.del(REDIRECT),
+    differences: [],
+  },
+  filter_delete_priority: {
+    request: ({ traffic }) => traffic.filter.delPriority(REDIRECT),
+    differences: [],
+  },
+  filter_show: {
+    request: ({ traffic }) => traffic.filter.list(2, Parent.ClsactIngress),
+    differences: [],
   },
 };
 

@@ -25,10 +25,12 @@ import {
   type Table,
 } from "./change.ts";
 import {
+  comparedValues,
   decide,
   decideByAddress,
   type Expression,
   goTo,
+  inputNameOf,
   jumpTo,
   masquerade,
   matchEthernetSource,
@@ -327,3 +329,26 @@ function appendJump(chain: string): Change {
 function comments(nftables: Nftables): string[] {
   return nftables.listRules(TABLE, "net1").map(({ comment }) => comment);
 }
+
+testInHost("Nftables.listRules() tells what rules compare with", (fixture) => {
+  const { nftables } = fixture;
+  const table: Table = { family: "bridge", name: "test" };
+  const mac = Mac.parse("c2:11:22:33:44:55");
+  const rules = [
+    [...matchInputName("veth0"), ...matchEthernetSource(mac), decide("drop")],
+    [decide("accept")],
+  ];
+  nftables.commit([
+    addTable(table),
+    addChain(table, "one"),
+    ...rules.map((expressions) =>
+      appendRule(table, { chain: "one", expressions })
+    ),
+  ]);
+  const [first, second] = nftables.listRules(table, "one")
+    .map(({ expressions }) => expressions);
+  assertEquals(inputNameOf(first ?? []), "veth0");
+  assertEquals(comparedValues(first ?? [])[1]?.toHex(), mac.hex);
+  assertEquals(inputNameOf(second ?? []), "");
+  assertEquals(comparedValues(second ?? []), []);
+});

@@ -261,3 +261,18 @@ Deno.test(
     ]);
   },
 );
+
+Deno.test(
+  requireRoot("AddressRequests.add() detects duplicates if it is asked to"),
+  () => {
+    using fixture = new Fixture();
+    const { ifindex } = fixture;
+    const address = Cidr.parse("2001:db8::1/64");
+    fixture.address.add({ ifindex, address, detectsDuplicates: true });
+    const [shown] = fixture.show();
+    assertEquals([shown.local, shown.nodad], ["2001:db8::1", undefined]);
+    const [{ isTentative } = { isTentative: false }] = fixture.address
+      .list({ ifindex }).filter((one) => one.address.equals(address));
+    assertEquals(isTentative, shown.tentative === true);
+  },
+);

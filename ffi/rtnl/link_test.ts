@@ -236,6 +236,30 @@ Deno.test(
 );
 
 Deno.test(
+  requireRoot("LinkRequests.setBridge() lets bridges tell VLANs apart, or not"),
+  () => {
+    using hosts = TestHosts.create();
+    const { host } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    const { index } = rtnl.link.addBridge({ name: "br0" });
+    const set = (vlanFiltering: boolean): void =>
+      rtnl.link.setBridge(index, { vlanFiltering });
+    try {
+      set(true);
+    } catch (error) {
+      // Not every kernel has VLANs; then it says so.
+      assert(error instanceof NetlinkError && error.errno === "EOPNOTSUPP");
+      assertEquals(rtnl.link.get(index).hasVlanFiltering, false);
+      return;
+    }
+    assertEquals(rtnl.link.get(index).hasVlanFiltering, true);
+    assertEquals(show(host, "br0").linkinfo.info_data.vlan_filtering, 1);
+    set(false);
+    assertEquals(rtnl.link.get(index).hasVlanFiltering, false);
+  },
+);
+
+Deno.test(
   requireRoot("LinkRequests makes ports of a bridge, and changes them"),
   () => {
     using hosts = TestHosts.create();

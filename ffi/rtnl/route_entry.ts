@@ -76,6 +76,11 @@ export class RouteEntry {
     return this.#body.attributes.table ?? this.#body.header.table;
   }
 
+  /** Of routes to one destination that with the lowest counts; 0 is the lowest. */
+  get priority(): number {
+    return this.#body.attributes.priority ?? 0;
+  }
+
   /** Whether it leads somewhere, and is not for the host itself or a refusal. */
   get isUnicast(): boolean {
     return this.#body.header.type === RTN_UNICAST;

@@ -11,7 +11,9 @@ import { isSameFile } from "../../cni/same_file.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route } from "../../ffi/rtnl/route.ts";
+import type { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
+import { familiesNotForwarded } from "./ip_forward.ts";
 
 /** Returns the error for something that is not as it was left. */
 export function checkFailure(message: string): CniError {
@@ -47,19 +49,34 @@ export function sandboxInterfaceOf(
 /**
  * Checks that a link is there, of the kind, up, and has the result's MAC.
  *
+ * @param kind Any if undefined
  * @throws {CniError} 999 if not
  */
 export function checkLink(
   rtnl: Rtnl,
+  expected: Interface,
+  kind?: string,
+): Link {
+  const link = checkLinkThere(rtnl, expected, kind);
+  if (link.isUp) return link;
+  throw checkFailure(`Interface "${link.name}" is down`);
+}
+
+/**
+ * Checks the same of a link that need not be up.
+ *
+ * @throws {CniError} 999 if not
+ */
+export function checkLinkThere(
+  rtnl: Rtnl,
   { name, mac }: Interface,
-  kind: string,
+  kind?: string,
 ): Link {
   const link = rtnl.link.find(name);
   if (link === undefined) throw checkFailure(`Interface "${name}" is gone`);
-  if (link.kind !== kind) {
+  if (kind !== undefined && link.kind !== kind) {
     throw checkFailure(`Interface "${name}" is not a ${kind}`);
   }
-  if (!link.isUp) throw checkFailure(`Interface "${name}" is down`);
   const actual = link.mac?.toString() ?? "";
   if (mac !== undefined && mac.toLowerCase() !== actual) {
     throw checkFailure(
@@ -67,6 +84,32 @@ export function checkLink(
     );
   }
   return link;
+}
+
+/**
+ * Checks that two links are the ends of one cable.
+ *
+ * @throws {CniError} 999 if not
+ */
+export function checkConnected(left: Link, right: Link): void {
+  const areConnected = left.linkIndex === right.index &&
+    right.linkIndex === left.index;
+  if (areConnected) return;
+  throw checkFailure(`"${left.name}" and "${right.name}" are not connected`);
+}
+
+/**
+ * Checks that the host forwards packets of the addresses' families.
+ *
+ * @throws {CniError} 999 if not
+ */
+export function checkForwarding(
+  host: NetNs,
+  addresses: readonly Cidr[],
+): void {
+  const [family] = familiesNotForwarded(host, addresses);
+  if (family === undefined) return;
+  throw checkFailure(`IPv${family} forwarding is off`);
 }
 
 /**

@@ -7,6 +7,12 @@
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { ensureSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 
+/** How an interface of the sandbox gets its IPv6 addresses. */
+export interface Ipv6Options {
+  /** Whether duplicates are detected; the link-local address otherwise comes at once. */
+  readonly detectsDuplicates?: boolean | undefined;
+}
+
 /**
  * Makes sure that an interface of the sandbox can have IPv6 addresses, and
  * keeps them while it is down. Runtimes often turn IPv6 off in a new sandbox.
@@ -15,7 +21,11 @@ import { ensureSysctl, writeSysctl } from "../../ffi/sysctl.ts";
  *
  * @throws {Error} If the kernel has no IPv6
  */
-export function enableIpv6(sandbox: NetNs, ifName: string): void {
+export function enableIpv6(
+  sandbox: NetNs,
+  ifName: string,
+  { detectsDuplicates = false }: Ipv6Options = {},
+): void {
   inNetns(sandbox, () => {
     try {
       for (const name of ["lo", ifName]) {
@@ -26,7 +36,8 @@ export function enableIpv6(sandbox: NetNs, ifName: string): void {
     }
     try {
       writeSysctl(`net/ipv6/conf/${ifName}/keep_addr_on_down`, "1");
-      skipDuplicateAddressDetection(ifName);
+      if (detectsDuplicates) detectDuplicateAddresses(ifName);
+      else skipDuplicateAddressDetection(ifName);
     } catch {
       // Without these it is only less quick, and less firm.
     }
@@ -34,7 +45,7 @@ export function enableIpv6(sandbox: NetNs, ifName: string): void {
 }
 
 /**
- * Readies the host's end of a link to a container: deaf to router
+ * Readies a link of the host that leads to containers: deaf to router
  * advertisements, for a container is no router for the host, and usable at
  * once. It is done without where it cannot be done: there is no IPv6 in the
  * kernel, or /proc/sys is mounted read-only.
@@ -57,4 +68,14 @@ export function readyHostEndForIpv6(host: NetNs, ifName: string): void {
  */
 function skipDuplicateAddressDetection(ifName: string): void {
   writeSysctl(`net/ipv6/conf/${ifName}/accept_dad`, "0");
+}
+
+/**
+ * Checks addresses before they are used, and by questions that carry a number:
+ * on a bridge's port in hairpin mode they come back, and would else be taken
+ * for another host's.
+ */
+function detectDuplicateAddresses(ifName: string): void {
+  writeSysctl(`net/ipv6/conf/${ifName}/enhanced_dad`, "1");
+  writeSysctl(`net/ipv6/conf/${ifName}/accept_dad`, "1");
 }

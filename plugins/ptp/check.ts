@@ -11,13 +11,14 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
 import {
   checkAddresses,
+  checkConnected,
   checkFailure,
+  checkForwarding,
   checkLink,
   checkRoutes,
   sandboxInterfaceOf,
 } from "../_shared/check_link.ts";
-import { familiesNotForwarded } from "../_shared/ip_forward.ts";
-import { ownIpsOf } from "../_shared/prev_result.ts";
+import { ownPartOf } from "../_shared/prev_result.ts";
 import {
   containerRoute,
   gatewayRoutes,
@@ -66,34 +67,11 @@ export function checkHostEnd(
     throw checkFailure("prevResult has no interface of the host");
   }
   const link = checkLink(host, hostInterface, "veth");
-  if (
-    link.linkIndex !== containerEnd.index ||
-    containerEnd.linkIndex !== link.index
-  ) {
-    throw checkFailure(
-      `"${link.name}" and "${containerEnd.name}" are not connected`,
-    );
-  }
+  checkConnected(link, containerEnd);
   const ips = routedIpsOf(ownPartOf(prevResult, args));
   checkAddresses(host, link, gatewaysOf(ips).map(Cidr.host));
   const destinations = ips.map(({ address }) => Cidr.host(address.ip));
   const routes = destinations.map((destination) => ({ destination }));
   checkRoutes(host, link, routes, "main");
-  const [family] = familiesNotForwarded(host.netns, destinations);
-  if (family !== undefined) {
-    throw checkFailure(`IPv${family} forwarding is off`);
-  }
-}
-
-/** Leaves out addresses and routes that chained plugins gave to other interfaces. */
-function ownPartOf(result: Result, args: CmdArgs): Result {
-  const ips = ownIpsOf(result, args);
-  const others = result.ips.filter((ip) => !ips.includes(ip));
-  return {
-    ...result,
-    ips,
-    routes: result.routes.filter(({ gw }) =>
-      gw === undefined || !others.some(({ address }) => address.contains(gw))
-    ),
-  };
+  checkForwarding(host.netns, destinations);
 }

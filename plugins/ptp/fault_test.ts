@@ -1,10 +1,4 @@
-/**
- * ADD that fails at any single step: whatever the step, nothing may be left.
- *
- * The steps are not listed here. They are what ADD does to the kernel and to
- * the disk, counted as it does them: every netlink request, every sysctl, every
- * file of a lease. So a step that is added later is tested from then on.
- */
+/** ADD that fails at any single step: whatever the step, nothing may be left. */
 
 import {
   assert,
@@ -12,77 +6,16 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { SyscallError } from "../../ffi/errno.ts";
-import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
+import {
+  FaultInjector,
+  type Moment,
+} from "../../tests/_harness/fault_injector.ts";
 import { snapshot } from "../../tests/_harness/ip_json.ts";
 import { TestHosts } from "../../tests/_harness/test_hosts.ts";
-
-/** When a step fails: instead of being done, or when it has been done. */
-type Moment = "instead" | "afterwards";
-
-/** Counts steps, and fails one of them. */
-class FaultInjector implements Disposable {
-  readonly #stack = new DisposableStack();
-  readonly #failing: number;
-  readonly #moment: Moment;
-  /** What was done, in order. */
-  readonly steps: string[] = [];
-
-  constructor(failing: number, moment: Moment) {
-    this.#failing = failing;
-    this.#moment = moment;
-    this.#wrap(
-      NetlinkSocket.prototype,
-      "request",
-      ([type]) => (type as { name: string }).name,
-    );
-    this.#wrap(
-      NetlinkSocket.prototype,
-      "requestAll",
-      ([requests]) =>
-        (requests as { name: string }[]).map(({ name }) => name).join(" "),
-    );
-    this.#wrap(Deno, "writeTextFileSync", ([path]) => `write ${path}`);
-    this.#wrap(Deno, "renameSync", ([, path]) => `rename to ${path}`);
-  }
-
-  /** Puts a counter before a method. */
-  #wrap<K extends string>(
-    // deno-lint-ignore no-explicit-any -- any method of any object
-    target: { [key in K]: (...args: any[]) => unknown },
-    key: K,
-    describe: (args: unknown[]) => string,
-  ): void {
-    const original = target[key];
-    const step = (args: unknown[], work: () => unknown): unknown =>
-      this.#step(describe(args), work);
-    target[key] = function (this: unknown, ...args: unknown[]): unknown {
-      return step(args, () => original.apply(this, args));
-    };
-    this.#stack.defer(() => {
-      target[key] = original;
-    });
-  }
-
-  #step(description: string, work: () => unknown): unknown {
-    this.steps.push(description);
-    if (this.steps.length !== this.#failing) return work();
-    try {
-      if (this.#moment === "afterwards") work();
-    } finally {
-      // deno-lint-ignore no-unsafe-finally -- in place of what the step threw
-      throw new SyscallError(`injected into ${description}`, 5);
-    }
-  }
-
-  [Symbol.dispose](): void {
-    this.#stack.dispose();
-  }
-}
 
 /** What came of an ADD with a fault. */
 type Outcome = "no such step" | "done without" | "undone";

@@ -5,15 +5,18 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { Cidr } from "../../net/cidr.ts";
 import {
   goPlugin,
   hasCommand,
   ignoreUnless,
   requireRoot,
 } from "../../tests/_harness/capabilities.ts";
-import { canPing, runIn } from "../../tests/_harness/ip_json.ts";
+import { runIn } from "../../tests/_harness/ip_json.ts";
+import {
+  connectOutside,
+  OUTSIDE,
+  reached,
+} from "../../tests/_harness/outside.ts";
 import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
 
 const needsTools = ignoreUnless(
@@ -22,9 +25,6 @@ const needsTools = ignoreUnless(
 );
 const GO = (goPlugin("ptp") ?? "").replace(/\/[^/]*$/, "");
 const needsGo = ignoreUnless(GO !== "", "needs the Go plugins");
-
-/** What lies beyond the host, without a way back to the containers. */
-const OUTSIDE = ["192.0.2.2", "2001:db8:ff::2"] as const;
 
 /** A throw-away host with a sandbox, and with something to reach. */
 class Fixture implements Disposable {
@@ -77,32 +77,10 @@ class Fixture implements Disposable {
   }
 }
 
-function connectOutside(hosts: TestHosts): void {
-  const netns = hosts.addNetns();
-  using host = Rtnl.open(hosts.host.path);
-  using outside = Rtnl.open(netns.path);
-  const { index, linkIndex = 0 } = host.link.addVeth({
-    name: "out0",
-    peer: { netns: outside.netns, name: "eth0" },
-  });
-  const ends = [[host, index, "1"], [outside, linkIndex, "2"]] as const;
-  for (const [rtnl, ifindex, last] of ends) {
-    rtnl.link.setUp(ifindex);
-    for (const text of [`192.0.2.${last}/24`, `2001:db8:ff::${last}/64`]) {
-      rtnl.address.add({ ifindex, address: Cidr.parse(text) });
-    }
-  }
-}
-
 /** Lists rules as nft and iptables show them. */
 function rulesOf(host: NetNs): string {
   return runIn(host, "nft", "list", "ruleset") +
     runIn(host, "iptables-save") + runIn(host, "ip6tables-save");
-}
-
-/** Says which of the places outside answer. */
-function reached(hosts: TestHosts, sandbox = hosts.sandbox): string[] {
-  return OUTSIDE.filter((address) => canPing(sandbox, address));
 }
 
 /** Registers a test that needs namespaces and the tools. */
@@ -127,7 +105,7 @@ testRules(
         using fixture = new Fixture(backend);
         const { hosts } = fixture;
         const added = await fixture.run("ADD");
-        assertEquals(reached(hosts), [...OUTSIDE]);
+        assertEquals(reached(hosts.sandbox), [...OUTSIDE]);
         assertMatch(fixture.rules(), /test-container/);
         await fixture.run("CHECK", {}, { prevResult: added.json });
         await fixture.run("STATUS", {}, { cniVersion: "1.1.0" });
@@ -142,7 +120,7 @@ testRules(
 testRules("ptp.add() does not masquerade unless it is asked to", async () => {
   using fixture = new Fixture();
   await fixture.run("ADD", {}, { ipMasq: false });
-  assertEquals(reached(fixture.hosts), []);
+  assertEquals(reached(fixture.hosts.sandbox), []);
   assertEquals(fixture.rules(), "");
 });
 
@@ -190,7 +168,7 @@ testRules(
           ...withoutRoutes,
           prevResult: first.json,
         });
-        assertEquals(reached(hosts), [...OUTSIDE]);
+        assertEquals(reached(hosts.sandbox), [...OUTSIDE]);
         await fixture.run("DEL");
         assert(!/test-container|CNI-/.test(fixture.rules()), fixture.rules());
       });
@@ -209,9 +187,9 @@ testRules(
     const sandbox = hosts.addNetns();
     const alive = { sandbox, containerId: "alive" };
     await fixture.run("ADD", alive);
-    assertEquals(reached(hosts, sandbox), [...OUTSIDE]);
+    assertEquals(reached(sandbox), [...OUTSIDE]);
     await fixture.run("DEL", { containerId: "dead" });
-    assertEquals(reached(hosts, sandbox), [...OUTSIDE]);
+    assertEquals(reached(sandbox), [...OUTSIDE]);
     assert(!fixture.rules().includes("dead"));
     await fixture.run("DEL", alive);
     assert(!fixture.rules().includes("alive"));
@@ -230,7 +208,7 @@ testRules(
         await Deno.remove(`${hosts.folder}/leases/net1/10.1.2.2`);
         await Deno.remove(`${hosts.folder}/leases/net1/2001:db8:1::2`);
         await fixture.run("ADD", { sandbox: again });
-        assertEquals(reached(hosts, again), [...OUTSIDE]);
+        assertEquals(reached(again), [...OUTSIDE]);
         assertEquals(dead.json.ips[0].address, "10.1.2.2/24");
         assert(!/10\.1\.2\.2\b/.test(fixture.rules()), fixture.rules());
       });

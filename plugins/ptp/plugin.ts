@@ -34,31 +34,26 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
-import type { Interface, Result } from "../../cni/result.ts";
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
 import { Rollback, tryAll } from "../../cni/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import type { Cidr } from "../../net/cidr.ts";
+import { attachmentOf } from "../_shared/attachment.ts";
+import { deleteStaleVeths, deleteVeth } from "../_shared/delete_veth.ts";
 import { ensureForwarding } from "../_shared/ip_forward.ts";
-import type { Masquerade } from "../_shared/masquerade/mod.ts";
-import { addressesOf, readablePrevResult } from "../_shared/prev_result.ts";
 import {
-  checkIfNameIsFree,
-  findSandbox,
-  openSandbox,
-} from "../_shared/sandbox.ts";
+  checkCanMasquerade,
+  checkMasqueraded,
+  endMasquerade,
+  endStaleMasquerades,
+  startMasquerade,
+} from "../_shared/masquerade/steps.ts";
+import { addressesOf, requirePrevResult } from "../_shared/prev_result.ts";
+import { checkIfNameIsFree, openSandbox } from "../_shared/sandbox.ts";
+import { connectVeth, describeVeth, settleVeth } from "../_shared/veth.ts";
 import type { PtpConfig } from "./config.ts";
-import {
-  type ConnectedVeth,
-  connectVeth,
-  deleteStaleVeths,
-  deleteVeth,
-  settleVeth,
-  type Veth,
-} from "./veth.ts";
 import {
   configureContainerEnd,
   routedIpsOf,
@@ -81,7 +76,8 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     rollback.onFailure("release the addresses", () => call.ipam.del());
     const ips = routedIpsOf(lease);
 
-    const veth = connectVeth(host, sandbox, call);
+    const { mtu } = call.config;
+    const veth = connectVeth(host, sandbox, attachmentOf(call), { mtu });
     rollback.onFailure(`delete "${veth.host.name}"`, () => {
       host.link.ensureGone(veth.host.index);
     });
@@ -90,13 +86,11 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     const ends = settleVeth(host, sandbox, veth);
     const addresses = ips.map(({ address }) => address);
     ensureForwarding(host.netns, addresses);
-    if (call.config.ipMasq) {
-      await masquerade(call, addresses, { veth, rollback });
-    }
+    await startMasquerade(call, addresses, { veth, rollback });
 
     rollback.commit();
     return {
-      interfaces: interfacesOf(ends, call),
+      interfaces: describeVeth(ends, call.args.netns),
       ips: ips.map((ip) => ({ ...ip, interface: 1 })),
       routes: lease.routes,
       dns: call.config.dns ?? lease.dns,
@@ -107,32 +101,25 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     using host = Rtnl.open(call.hostNetns);
     using sandbox = openSandbox(call.args);
     await call.ipam.check();
-    if (call.prevResult === undefined) {
-      throw new CniError(
-        ErrorCode.InvalidNetworkConfig,
-        "ptp: Required prevResult missing",
-      );
-    }
+    const prevResult = requirePrevResult(
+      call,
+      "ptp: Required prevResult missing",
+    );
     const { checkContainerEnd, checkHostEnd } = await import("./check.ts");
-    const end = checkContainerEnd(sandbox, call.prevResult, call.args);
-    checkHostEnd(host, call.prevResult, call.args, end);
-    if (!call.config.ipMasq) return;
-    const { checkMasquerade } = await import("../_shared/masquerade/mod.ts");
-    const addresses = addressesOf(call.prevResult, call.args);
-    await checkMasquerade(masqueradeOf(call), addresses);
+    const end = checkContainerEnd(sandbox, prevResult, call.args);
+    checkHostEnd(host, prevResult, call.args, end);
+    await checkMasqueraded(call, addressesOf(prevResult, call.args));
   },
 
   async del(call): Promise<void> {
     await tryAll({
       // Before the cable: so the kernel's waiting for both is one waiting.
-      "remove the masquerade": async () => {
-        if (call.config.ipMasq) await endMasquerade(call);
-      },
+      "remove the masquerade": () => endMasquerade(call),
       // First the cable, then the lease: an address that is handed out again
       // must not still be routed to the old container.
       [`delete interface "${call.args.ifName}"`]: () => {
         using host = Rtnl.open(call.hostNetns);
-        deleteVeth(host, call, () => findSandbox(call));
+        deleteVeth(host, call, isNoPort);
       },
       "release the addresses": async () => {
         if (call.config.ipam?.type) await call.ipam.del();
@@ -141,29 +128,14 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   },
 
   async status(call): Promise<void> {
-    if (call.config.ipMasq) {
-      const { checkMasqueradeBackend } = await import(
-        "../_shared/masquerade/mod.ts"
-      );
-      await checkMasqueradeBackend(call.hostNetns, call.config.ipMasqBackend);
-    }
+    await checkCanMasquerade(call);
     await call.ipam.status();
   },
 
   async gc(call): Promise<void> {
     const { network, validAttachments } = call;
     await tryAll({
-      "remove stale masquerades": async () => {
-        if (!call.config.ipMasq || validAttachments === undefined) return;
-        const { collectMasqueradeGarbage } = await import(
-          "../_shared/masquerade/mod.ts"
-        );
-        await collectMasqueradeGarbage(
-          call.hostNetns,
-          network,
-          validAttachments,
-        );
-      },
+      "remove stale masquerades": () => endStaleMasquerades(call),
       // As on DEL, the cables before the leases.
       "delete stale interfaces": () => {
         if (validAttachments === undefined) return;
@@ -175,54 +147,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   },
 });
 
-/** Lists the host's end and the container's, in the order that `interface: 1` counts on. */
-function interfacesOf(
-  { host, container }: Veth<Link>,
-  { args }: Call<PtpConfig>,
-): Interface[] {
-  return [
-    { name: host.name, mac: host.mac?.toString() },
-    {
-      name: container.name,
-      mac: container.mac?.toString(),
-      sandbox: args.netns,
-    },
-  ];
-}
-
-/** Masquerades the container's addresses, to be undone by the rollback. */
-async function masquerade(
-  call: Call<PtpConfig>,
-  addresses: readonly Cidr[],
-  { veth, rollback }: { veth: ConnectedVeth; rollback: Rollback },
-): Promise<void> {
-  const { setUpMasquerade, tearDownMasquerade } = await import(
-    "../_shared/masquerade/mod.ts"
-  );
-  const wanted = masqueradeOf(call);
-  // Whoever has left the cable may have left rules for other addresses too.
-  if (veth.isReplacement) await tearDownMasquerade(wanted, undefined);
-  rollback.onFailure(
-    "remove the masquerade",
-    () => tearDownMasquerade(wanted, addresses.map(({ ip }) => ip)),
-  );
-  await setUpMasquerade(wanted, addresses);
-}
-
-async function endMasquerade(call: Call<PtpConfig>): Promise<void> {
-  const { tearDownMasquerade } = await import("../_shared/masquerade/mod.ts");
-  const prevResult = readablePrevResult(call);
-  const addresses = prevResult && addressesOf(prevResult, call.args);
-  await tearDownMasquerade(
-    masqueradeOf(call),
-    addresses?.map(({ ip }) => ip),
-  );
-}
-
-function masqueradeOf(
-  { hostNetns, network, args, config }: Call<PtpConfig>,
-): Masquerade {
-  const { containerId, ifName } = args;
-  const owner = { network, containerId, ifName };
-  return { hostNetns, owner, backend: config.ipMasqBackend };
+/** The Go plugin's cables end in the host; those of bridge end in a bridge. */
+function isNoPort({ masterIndex }: Link): boolean {
+  return masterIndex === undefined;
 }

@@ -6,13 +6,18 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { IpConfig, Result, Route } from "../../cni/result.ts";
-import { isErrno } from "../../ffi/errno.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
+import {
+  addAddress,
+  addRoute,
+  kernelRouteOf,
+  named,
+} from "../_shared/configure_link.ts";
 import { enableIpv6 } from "../_shared/ipv6.ts";
-import type { LinkEnd } from "./veth.ts";
+import type { LinkEnd } from "../_shared/veth.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
 const SCOPE_HOST = 254, SCOPE_LINK = 253;
@@ -69,7 +74,7 @@ export function configureContainerEnd(
     enableIpv6(sandbox.netns, link.name);
   }
   for (const { address } of ips) {
-    addAddress(sandbox, link, address);
+    addAddress(sandbox, link, { address, noPrefixRoute: true });
   }
   sandbox.link.setUp(link.index);
   for (const route of gatewayRoutes(ips)) {
@@ -106,20 +111,13 @@ export function gatewayRoutes(ips: readonly RoutedIp[]): KernelRoute[] {
 
 /** Translates a route of the result; without a gateway it goes through its family's first. */
 export function containerRoute(
-  { dst, gw, mtu, advmss, priority, table, scope }: Route,
+  route: Route,
   ips: readonly RoutedIp[],
 ): KernelRoute {
-  const gateway = gw ??
-    ips.find(({ address }) => address.family === dst.family)?.gateway;
+  const kernelRoute = kernelRouteOf(route, ips);
+  const { gateway } = kernelRoute;
   return {
-    destination: dst.masked(),
-    gateway,
-    mtu,
-    advmss,
-    priority,
-    // 0 is the kernel's word for whichever it thinks right, which is main.
-    table: table || undefined,
-    scope,
+    ...kernelRoute,
     // The subnet is not on the link, so the kernel would not believe in another
     // gateway within it.
     isOnLink: gateway !== undefined &&
@@ -135,7 +133,8 @@ export function routeToContainer(
   ips: readonly RoutedIp[],
 ): void {
   for (const gateway of gatewaysOf(ips)) {
-    addAddress(host, link, Cidr.host(gateway));
+    const address = Cidr.host(gateway);
+    addAddress(host, link, { address, noPrefixRoute: true });
   }
   for (const { address } of ips) {
     // In place of a route to an earlier container with the same address, whose
@@ -153,31 +152,4 @@ export function gatewaysOf(ips: readonly RoutedIp[]): Ip[] {
   return ips.map(({ gateway }) => gateway).filter((gateway, position, all) =>
     all.findIndex((other) => other.equals(gateway)) === position
   );
-}
-
-function addAddress(netns: Rtnl, link: LinkEnd, address: Cidr): void {
-  named(`add address ${address} to "${link.name}"`, () => {
-    netns.address.add({ ifindex: link.index, address, noPrefixRoute: true });
-  });
-}
-
-function addRoute(netns: Rtnl, link: LinkEnd, route: KernelRoute): void {
-  const via = route.gateway === undefined ? "" : ` via ${route.gateway}`;
-  named(`add route ${route.destination}${via} to "${link.name}"`, () => {
-    try {
-      netns.route.append({ ...route, ifindex: link.index });
-    } catch (error) {
-      // The very same route: the configuration lists it twice.
-      if (!isErrno(error, "EEXIST")) throw error;
-    }
-  });
-}
-
-/** Says what failed. */
-function named(action: string, work: () => void): void {
-  try {
-    work();
-  } catch (error) {
-    throw new Error(`Cannot ${action}`, { cause: error });
-  }
 }

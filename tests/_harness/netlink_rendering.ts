@@ -35,6 +35,17 @@ import {
 } from "../../ffi/rtnl/neighbor_message.ts";
 import { delRoute, getRoute, newRoute } from "../../ffi/rtnl/route_message.ts";
 import { delRule, getRule, newRule } from "../../ffi/rtnl/rule_message.ts";
+import {
+  delClass,
+  delFilter,
+  delQdisc,
+  getClass,
+  getFilter,
+  getQdisc,
+  newClass,
+  newFilter,
+  newQdisc,
+} from "../../ffi/rtnl/traffic_control_message.ts";
 
 /** Any kind of message. */
 export type AnyMessageType = MessageType<Fields, Rows>;
@@ -45,6 +56,9 @@ const TYPES = [
   ...[newRoute, delRoute, getRoute],
   ...[newNeighbor, delNeighbor, getNeighbor],
   ...[newRule, delRule, getRule],
+  ...[newQdisc, delQdisc, getQdisc],
+  ...[newClass, delClass, getClass],
+  ...[newFilter, delFilter, getFilter],
 ] as unknown as AnyMessageType[];
 
 /** A message as JSON; what is absent from the bytes is absent here. */
@@ -115,6 +129,9 @@ function renderVerdict(
 function toJson<T>(value: unknown): T {
   return JSON.parse(JSON.stringify(
     value,
-    (_key, part) => part instanceof Uint8Array ? part.toHex() : part,
+    (_key, part) => {
+      if (typeof part === "bigint") return part.toString();
+      return part instanceof Uint8Array ? part.toHex() : part;
+    },
   ));
 }

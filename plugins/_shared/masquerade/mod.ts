@@ -8,12 +8,12 @@
 import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
 import { tryAll } from "../../../cni/rollback.ts";
 import type { ValidAttachment } from "../../../cni/types.ts";
-import { isErrno } from "../../../ffi/errno.ts";
 import type { Table } from "../../../ffi/nftables/change.ts";
-import { Nftables } from "../../../ffi/nftables/mod.ts";
+import type { Nftables } from "../../../ffi/nftables/mod.ts";
 import { inNetns, NetNs } from "../../../ffi/netns.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
+import { openNftables } from "../open_nftables.ts";
 import { type MasqueradeNames, namesOf, type Owner } from "./names.ts";
 import {
   addMasquerade,
@@ -189,21 +189,6 @@ async function findProblem(
   const { findIptablesProblem } = await import("./iptables.ts");
   using netns = NetNs.open(hostNetns);
   return await findIptablesProblem({ netns, family: 4 });
-}
-
-/** Opens nf_tables; undefined if the kernel does not have it. */
-function openNftables(hostNetns: string): Nftables | undefined {
-  let nftables: Nftables | undefined;
-  try {
-    nftables = Nftables.open(hostNetns);
-    nftables.generation();
-    return nftables;
-  } catch (error) {
-    nftables?.[Symbol.dispose]();
-    const isMissing = isErrno(error, "EPROTONOSUPPORT", "EOPNOTSUPP", "EINVAL");
-    if (isMissing) return undefined;
-    throw error;
-  }
 }
 
 async function setUpIptables(

@@ -52,6 +52,7 @@ import {
 import type { Nftables } from "../../../ffi/nftables/mod.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
+import { commitUnlessDisturbed } from "../commit_unless_disturbed.ts";
 import type { MasqueradeNames } from "./names.ts";
 
 const TABLE: Table = { family: "inet", name: "cni_plugins_masquerade" };
@@ -72,9 +73,6 @@ const FAMILIES: readonly {
 
 /** Comment of the rules that lead to the maps; no attachment's begins so. */
 const MAP_RULE_COMMENT = "by source address";
-
-/** How often something else may be committed before ours. */
-const ATTEMPTS = 20;
 
 /**
  * Masquerades what leaves the addresses for other places than their subnets.
@@ -158,24 +156,6 @@ export function findUnmasqueraded(
     const element = nftables.findElement(TABLE, map, address);
     return !isLedToMap || !element?.comment.startsWith(instance);
   });
-}
-
-/**
- * Commits changes that follow from what is there, again if that has changed
- * meanwhile.
- */
-function commitUnlessDisturbed(
-  nftables: Nftables,
-  plan: () => readonly Change[],
-): void {
-  for (let attempt = 1;; attempt++) {
-    const generation = nftables.generation();
-    try {
-      return nftables.commit(plan(), generation);
-    } catch (error) {
-      if (!isErrno(error, "ERESTART") || attempt === ATTEMPTS) throw error;
-    }
-  }
 }
 
 function familyOf({ family }: { family: IpFamily }): typeof FAMILIES[number] {

@@ -39,15 +39,19 @@ interface Container {
 
 /** A node with something beyond it, which has no way back to the containers. */
 class Node implements Disposable {
+  readonly #type: string;
   readonly hosts = TestHosts.create();
   readonly outside: NetNs = this.hosts.addNetns();
   readonly #config: Record<string, unknown>;
 
-  constructor(extras: Record<string, unknown>) {
+  constructor(type: string, extras: Record<string, unknown>) {
+    this.#type = type;
     this.#config = {
       cniVersion: "1.1.0",
       name: "net1",
-      type: "ptp",
+      type,
+      // Of a bridge: its address is the gateway's.
+      isGateway: true,
       ipam: {
         ...this.hosts.hostLocal("10.1.2.0/24"),
         routes: [{ dst: "0.0.0.0/0" }],
@@ -77,7 +81,11 @@ class Node implements Disposable {
       PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
     };
     const stdin = JSON.stringify(this.#config);
-    return spawnIn(this.hosts.host, { path: `${BIN}/ptp`, env, stdin });
+    return spawnIn(this.hosts.host, {
+      path: `${BIN}/${this.#type}`,
+      env,
+      stdin,
+    });
   }
 
   async run(command: string, container: Container): Promise<ExecOutput> {
@@ -86,15 +94,18 @@ class Node implements Disposable {
     return output;
   }
 
-  /** What is there of any container: links, host routes, leases, rules. */
+  /**
+   * What is there of any container: links, host routes, leases, rules. A bridge
+   * with its address is everybody's, and stays.
+   */
   leftovers(): string[] {
     const { host } = this.hosts;
     const links = ipJson(host, "link")
       .map(({ ifname }: { ifname: string }) => ifname)
-      .filter((name: string) => !["lo", "out0"].includes(name));
+      .filter((name: string) => !["lo", "out0", "cni0"].includes(name));
     const routes = ipJson(host, "route", "show", "table", "all")
-      .map(({ dst }: { dst: string }) => dst)
-      .filter((dst: string) => dst.startsWith("10."));
+      .filter(({ dev }: { dev: string }) => dev.startsWith("veth"))
+      .map(({ dst }: { dst: string }) => dst);
     const elements = runIn(host, "nft", "list", "ruleset").split("\n")
       .filter((line) => /id: c\d+|CNI-/.test(line));
     return [...links, ...routes, ...elements, ...this.hosts.leases()];
@@ -143,60 +154,63 @@ function test(name: string, fn: (t: Deno.TestContext) => Promise<void>): void {
   Deno.test({ name: root.name, ignore: root.ignore || needs.ignore, fn });
 }
 
-test("ptp attaches 60 containers, 8 at a time, and detaches them in any order", async (t) => {
-  const random = createRandom(1);
-  for (const backend of [undefined, "nftables", "iptables"]) {
-    await t.step(backend ?? "no masquerade", async () => {
-      using node = new Node(
-        backend === undefined ? {} : { ipMasq: true, ipMasqBackend: backend },
-      );
-      const containers = Array.from(
-        { length: CONTAINERS },
-        (_, index) => node.addContainer(`c${index}`),
-      );
-      const addresses = new Map<Container, string>();
-      await eachAtOnce(containers, async (container) => {
-        const { stdout } = await node.run("ADD", container);
-        const [address] = JSON.parse(stdout).ips[0].address.split("/");
-        addresses.set(container, address);
+for (const type of ["ptp", "bridge"]) {
+  test(`${type} attaches 60 containers, 8 at a time, and detaches them in any order`, async (t) => {
+    const random = createRandom(1);
+    for (const backend of [undefined, "nftables", "iptables"]) {
+      await t.step(backend ?? "no masquerade", async () => {
+        using node = new Node(
+          type,
+          backend === undefined ? {} : { ipMasq: true, ipMasqBackend: backend },
+        );
+        const containers = Array.from(
+          { length: CONTAINERS },
+          (_, index) => node.addContainer(`c${index}`),
+        );
+        const addresses = new Map<Container, string>();
+        await eachAtOnce(containers, async (container) => {
+          const { stdout } = await node.run("ADD", container);
+          const [address] = JSON.parse(stdout).ips[0].address.split("/");
+          addresses.set(container, address);
+        });
+        assertEquals(new Set(addresses.values()).size, CONTAINERS);
+        const outside = backend === undefined ? [] : ["192.0.2.2"];
+        for (const [index, { sandbox }] of containers.entries()) {
+          const others = [1, 7].map((step) =>
+            addresses.get(
+              containers[(index + step) % CONTAINERS] as Container,
+            ) ?? ""
+          );
+          assert(reaches(sandbox, [...others, ...outside]), `c${index}`);
+        }
+        await eachAtOnce(
+          shuffle(containers, random),
+          (container) => node.run("DEL", container),
+        );
+        assertEquals(node.leftovers(), []);
       });
-      assertEquals(new Set(addresses.values()).size, CONTAINERS);
-      const outside = backend === undefined ? [] : ["192.0.2.2"];
-      for (const [index, { sandbox }] of containers.entries()) {
-        const others = [1, 7].map((step) =>
-          addresses.get(
-            containers[(index + step) % CONTAINERS] as Container,
-          ) ?? ""
-        );
-        assert(reaches(sandbox, [...others, ...outside]), `c${index}`);
-      }
-      await eachAtOnce(
-        shuffle(containers, random),
-        (container) => node.run("DEL", container),
-      );
-      assertEquals(node.leftovers(), []);
-    });
-  }
-});
+    }
+  });
 
-test("ptp leaves nothing when it is killed and DEL follows", async (t) => {
-  const random = createRandom(2);
-  for (const backend of ["nftables", "iptables"]) {
-    await t.step(backend, async () => {
-      using node = new Node({ ipMasq: true, ipMasqBackend: backend });
-      const container = node.addContainer("c1");
-      for (let kill = 0; kill < KILLS; kill++) {
-        const command = kill % 2 === 0 ? "ADD" : "DEL";
-        if (command === "DEL") await node.run("ADD", container);
-        const killed = node.start(command, container);
-        await new Promise((resolve) =>
-          setTimeout(resolve, random.below(LONGEST_MS))
-        );
-        killed.kill();
-        await killed.output;
-        await node.run("DEL", container);
-        assertEquals(node.leftovers(), [], `${command} ${kill}`);
-      }
-    });
-  }
-});
+  test(`${type} leaves nothing when it is killed and DEL follows`, async (t) => {
+    const random = createRandom(2);
+    for (const backend of ["nftables", "iptables"]) {
+      await t.step(backend, async () => {
+        using node = new Node(type, { ipMasq: true, ipMasqBackend: backend });
+        const container = node.addContainer("c1");
+        for (let kill = 0; kill < KILLS; kill++) {
+          const command = kill % 2 === 0 ? "ADD" : "DEL";
+          if (command === "DEL") await node.run("ADD", container);
+          const killed = node.start(command, container);
+          await new Promise((resolve) =>
+            setTimeout(resolve, random.below(LONGEST_MS))
+          );
+          killed.kill();
+          await killed.output;
+          await node.run("DEL", container);
+          assertEquals(node.leftovers(), [], `${command} ${kill}`);
+        }
+      });
+    }
+  });
+}

@@ -1,0 +1,34 @@
+/**
+ * Changing nf_tables by what is there.
+ *
+ * @module
+ */
+
+import { isErrno } from "../../ffi/errno.ts";
+import type { Change } from "../../ffi/nftables/change.ts";
+import type { Nftables } from "../../ffi/nftables/mod.ts";
+
+/** How often something else may be committed before ours. */
+const ATTEMPTS = 20;
+
+/**
+ * Commits changes that follow from what is there, again if that has changed
+ * meanwhile.
+ *
+ * @param plan Looks at what is there, and lists the changes
+ * @throws {NetlinkError} Of the change that was refused; ERESTART if others
+ * never cease to commit
+ */
+export function commitUnlessDisturbed(
+  nftables: Nftables,
+  plan: () => readonly Change[],
+): void {
+  for (let attempt = 1;; attempt++) {
+    const generation = nftables.generation();
+    try {
+      return nftables.commit(plan(), generation);
+    } catch (error) {
+      if (!isErrno(error, "ERESTART") || attempt === ATTEMPTS) throw error;
+    }
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * Giving a link addresses and routes, with errors that say which.
+ *
+ * @module
+ */
+
+import type { IpConfig, Route } from "../../cni/result.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import type { NewAddress } from "../../ffi/rtnl/address.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
+import type { LinkEnd } from "./veth.ts";
+
+/**
+ * Adds an address.
+ *
+ * @throws {Error} That names address and link
+ */
+export function addAddress(
+  netns: Rtnl,
+  link: LinkEnd,
+  address: Omit<NewAddress, "ifindex">,
+): void {
+  named(`add address ${address.address} to "${link.name}"`, () => {
+    netns.address.add({ ...address, ifindex: link.index });
+  });
+}
+
+/**
+ * Adds a route, beside others to the same destination.
+ *
+ * @throws {Error} That names route and link
+ */
+export function addRoute(
+  netns: Rtnl,
+  link: LinkEnd,
+  route: KernelRoute,
+): void {
+  const via = route.gateway === undefined ? "" : ` via ${route.gateway}`;
+  named(`add route ${route.destination}${via} to "${link.name}"`, () => {
+    try {
+      netns.route.append({ ...route, ifindex: link.index });
+    } catch (error) {
+      // The very same route: the configuration lists it twice.
+      if (!isErrno(error, "EEXIST")) throw error;
+    }
+  });
+}
+
+/** Translates a route of a result; without a gateway it goes through its family's first. */
+export function kernelRouteOf(
+  { dst, gw, mtu, advmss, priority, table, scope }: Route,
+  ips: readonly IpConfig[],
+): KernelRoute {
+  return {
+    destination: dst.masked(),
+    gateway: gw ??
+      ips.find(({ gateway }) => gateway?.family === dst.family)?.gateway,
+    mtu,
+    advmss,
+    priority,
+    // 0 is the kernel's word for whichever it thinks right, which is main.
+    table: table || undefined,
+    scope,
+  };
+}
+
+/**
+ * Says what failed.
+ *
+ * @param action As in "add address 10.1.2.3/24 to eth0"
+ * @throws {Error} With what `work` threw as its cause
+ */
+export function named<T>(action: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new Error(`Cannot ${action}`, { cause: error });
+  }
+}

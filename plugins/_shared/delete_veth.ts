@@ -1,0 +1,82 @@
+/**
+ * Deleting cables: the one of an attachment, whoever has made it, and those of
+ * attachments that are no longer valid.
+ *
+ * @module
+ */
+
+import type { Call } from "../../cni/plugin.ts";
+import type { ValidAttachment } from "../../cni/types.ts";
+import { isAtLeast } from "../../cni/version.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { attachmentOf } from "./attachment.ts";
+import { readablePrevResult } from "./prev_result.ts";
+import { findSandbox } from "./sandbox.ts";
+import { aliasOf, aliasPrefixOf, hostIfNameOf, isOurHostEnd } from "./veth.ts";
+
+/** Says whether a link of the host may be the host's end of a plugin's cable. */
+export type PeerTest = (peer: Link) => boolean;
+
+/**
+ * Deletes the cable by the host's end, or by the container's if the Go plugin
+ * made it, whose hosts' ends have names of chance.
+ *
+ * @param isLikelyPeer Tells the Go plugin's cables from other plugins' where
+ * nothing else does
+ * @throws {CniError} 8 if the sandbox is there and cannot be entered
+ * @throws {SyscallError} If the kernel refuses
+ */
+export function deleteVeth(
+  host: Rtnl,
+  call: Call,
+  isLikelyPeer: PeerTest,
+): void {
+  if (host.link.ensureGone(hostIfNameOf(attachmentOf(call)))) return;
+  using sandbox = findSandbox(call);
+  const link = sandbox?.link.find(call.args.ifName);
+  if (link !== undefined && isFromGoPlugin(host, link, call, isLikelyPeer)) {
+    sandbox?.link.ensureGone(link.index);
+  }
+}
+
+/**
+ * Says whether an interface of the sandbox is this attachment's, now that the
+ * host's end by our name is not there. An ADD that failed because the name was
+ * taken is also followed by a DEL: then it is another one's. From 0.4.0 on the
+ * runtime says by prevResult whether there was an ADD that succeeded.
+ */
+function isFromGoPlugin(
+  host: Rtnl,
+  { kind, linkIndex, name }: Link,
+  call: Call,
+  isLikelyPeer: PeerTest,
+): boolean {
+  if (kind !== "veth" || linkIndex === undefined) return false;
+  const peer = host.link.find(linkIndex);
+  if (peer === undefined || isOurHostEnd(peer.name) || !isLikelyPeer(peer)) {
+    return false;
+  }
+  if (!isAtLeast(call.cniVersion, "0.4.0")) return true;
+  const named = readablePrevResult(call)?.interfaces.map((one) => one.name) ??
+    [];
+  return named.includes(name) && named.includes(peer.name);
+}
+
+/**
+ * Deletes the cables of attachments to the network that are no longer valid.
+ *
+ * @throws {SyscallError} If the kernel refuses
+ */
+export function deleteStaleVeths(
+  host: Rtnl,
+  network: string,
+  valid: readonly ValidAttachment[],
+): void {
+  const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
+  const prefix = aliasPrefixOf(network);
+  for (const { index, name, alias } of host.link.list()) {
+    const isOurs = isOurHostEnd(name) && alias?.startsWith(prefix) === true;
+    if (isOurs && !spared.includes(alias)) host.link.ensureGone(index);
+  }
+}

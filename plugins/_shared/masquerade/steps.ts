@@ -1,0 +1,107 @@
+/**
+ * The masquerade as steps of plugins' commands: each does nothing unless the
+ * configuration has `ipMasq`, and only then is the rest loaded.
+ *
+ * @module
+ */
+
+import type { Call } from "../../../cni/plugin.ts";
+import type { Rollback } from "../../../cni/rollback.ts";
+import type { NetConf } from "../../../cni/types.ts";
+import type { Cidr } from "../../../net/cidr.ts";
+import { attachmentOf } from "../attachment.ts";
+import { addressesOf, readablePrevResult } from "../prev_result.ts";
+import type { ConnectedVeth } from "../veth.ts";
+import type { Backend, Masquerade } from "./mod.ts";
+
+/** A call of a plugin that masquerades. */
+export type MasqueradingCall = Call<
+  NetConf & {
+    readonly ipMasq?: boolean | undefined;
+    readonly ipMasqBackend?: Backend | undefined;
+  }
+>;
+
+/**
+ * Masquerades the container's addresses, to be undone by the rollback.
+ *
+ * @throws {Error} If a rule cannot be added
+ */
+export async function startMasquerade(
+  call: MasqueradingCall,
+  addresses: readonly Cidr[],
+  { veth, rollback }: { veth: ConnectedVeth; rollback: Rollback },
+): Promise<void> {
+  if (!call.config.ipMasq) return;
+  const { setUpMasquerade, tearDownMasquerade } = await import("./mod.ts");
+  const wanted = masqueradeOf(call);
+  // Whoever has left the cable may have left rules for other addresses too.
+  if (veth.isReplacement) await tearDownMasquerade(wanted, undefined);
+  rollback.onFailure(
+    "remove the masquerade",
+    () => tearDownMasquerade(wanted, addresses.map(({ ip }) => ip)),
+  );
+  await setUpMasquerade(wanted, addresses);
+}
+
+/**
+ * Ends the masquerade, by prevResult if there is one.
+ *
+ * @throws {Error} If a rule is there and cannot be removed
+ */
+export async function endMasquerade(call: MasqueradingCall): Promise<void> {
+  if (!call.config.ipMasq) return;
+  const { tearDownMasquerade } = await import("./mod.ts");
+  const prevResult = readablePrevResult(call);
+  const addresses = prevResult && addressesOf(prevResult, call.args);
+  await tearDownMasquerade(
+    masqueradeOf(call),
+    addresses?.map(({ ip }) => ip),
+  );
+}
+
+/**
+ * Checks that the addresses are masqueraded.
+ *
+ * @throws {CniError} 999 if one is not
+ */
+export async function checkMasqueraded(
+  call: MasqueradingCall,
+  addresses: readonly Cidr[],
+): Promise<void> {
+  if (!call.config.ipMasq) return;
+  const { checkMasquerade } = await import("./mod.ts");
+  await checkMasquerade(masqueradeOf(call), addresses);
+}
+
+/**
+ * Checks that masquerading can work.
+ *
+ * @throws {CniError} 50 if it cannot
+ */
+export async function checkCanMasquerade(
+  { config, hostNetns }: MasqueradingCall,
+): Promise<void> {
+  if (!config.ipMasq) return;
+  const { checkMasqueradeBackend } = await import("./mod.ts");
+  await checkMasqueradeBackend(hostNetns, config.ipMasqBackend);
+}
+
+/**
+ * Ends the masquerades of attachments that are no longer valid.
+ *
+ * @throws {Error} If a rule is there and cannot be removed
+ */
+export async function endStaleMasquerades(
+  { config, hostNetns, network, validAttachments }: MasqueradingCall,
+): Promise<void> {
+  if (!config.ipMasq || validAttachments === undefined) return;
+  const { collectMasqueradeGarbage } = await import("./mod.ts");
+  await collectMasqueradeGarbage(hostNetns, network, validAttachments);
+}
+
+function masqueradeOf(call: MasqueradingCall): Masquerade {
+  const { hostNetns, config } = call;
+  const owner = attachmentOf(call);
+  return { hostNetns, owner, backend: config.ipMasqBackend };
+}

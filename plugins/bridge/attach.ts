@@ -1,0 +1,164 @@
+/**
+ * The steps of ADD, in their order.
+ *
+ * @module
+ */
+
+import type { Call } from "../../cni/plugin.ts";
+import { emptyResult, type Interface, type Result } from "../../cni/result.ts";
+import type { Rollback } from "../../cni/rollback.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { announce } from "../_shared/announce.ts";
+import { attachmentOf } from "../_shared/attachment.ts";
+import { ensureForwarding } from "../_shared/ip_forward.ts";
+import {
+  type ConnectedVeth,
+  connectVeth,
+  describeLink,
+  settleVeth,
+  type Veth,
+} from "../_shared/veth.ts";
+import type { BridgeConfig } from "./config.ts";
+import { configureContainerEnd, settlePort } from "./container.ts";
+import {
+  ensureGatewayAddresses,
+  gatewayAddressesOf,
+  routedThroughBridge,
+} from "./gateway.ts";
+import { type BridgeSettings, hasVlans } from "./settings.ts";
+
+/** An ADD under way. */
+export interface Adding {
+  /** Borrowed, as all of these are. */
+  readonly call: Call<BridgeConfig>;
+  /** What the call asks for. */
+  readonly settings: BridgeSettings;
+  /** The host's namespace. */
+  readonly host: Rtnl;
+  /** The container's namespace. */
+  readonly sandbox: Rtnl;
+  /** Gets the undo of every step. */
+  readonly rollback: Rollback;
+}
+
+/**
+ * Asks for addresses, if the container is to have any.
+ *
+ * @throws {CniError} The IPAM plugin's; 7 if what it answers cannot be
+ */
+export async function leaseAddresses(
+  { call, settings, rollback }: Adding,
+): Promise<Result> {
+  if (!settings.isLayer3) return emptyResult();
+  const lease = await call.ipam.add();
+  rollback.onFailure("release the addresses", () => call.ipam.del());
+  return { ...lease, ...routedThroughBridge(lease, settings) };
+}
+
+/**
+ * Makes the cable, whose host's end is a port of the bridge from the start.
+ *
+ * @param bridge The bridge
+ * @throws {Error} If the kernel refuses
+ */
+export async function connectToBridge(
+  { call, settings, host, sandbox, rollback }: Adding,
+  bridge: Link,
+): Promise<ConnectedVeth> {
+  const { mtu, mac, hairpin, isolated } = settings;
+  const attachment = attachmentOf(call);
+  const veth = connectVeth(host, sandbox, attachment, {
+    mtu,
+    mac,
+    masterIndex: bridge.index,
+  });
+  rollback.onFailure(`delete "${veth.host.name}"`, () => {
+    host.link.ensureGone(veth.host.index);
+  });
+  if (hairpin || isolated) {
+    host.link.setBridgePort(veth.host.index, { hairpin, isolated });
+  }
+  if (hasVlans(settings)) {
+    const { setPortVlans } = await import("./port_vlans.ts");
+    setPortVlans(host, veth.host, settings);
+  }
+  return veth;
+}
+
+/**
+ * Lets only frames from the container's own MAC through, from the first one on.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export async function dropSpoofedFrames(
+  { call, settings, host, rollback }: Adding,
+  veth: Veth,
+): Promise<void> {
+  if (!settings.checksSpoofing) return;
+  const { setUpSpoofCheck, tearDownSpoofCheck } = await import(
+    "./mac_spoofing.ts"
+  );
+  const attachment = attachmentOf(call);
+  rollback.onFailure("remove the rules against MAC spoofing", () => {
+    tearDownSpoofCheck(host, attachment);
+  });
+  setUpSpoofCheck(call.hostNetns, attachment, {
+    hostIfName: veth.host.name,
+    mac: settings.mac,
+  });
+}
+
+/**
+ * Configures the container's end, and lets its neighbours know once the bridge
+ * forwards what it sends.
+ *
+ * @throws {Error} If the kernel refuses, or another host has an address
+ */
+export async function configureContainer(
+  adding: Adding,
+  veth: Veth,
+  lease: Result,
+): Promise<Veth<Link>> {
+  const { settings, host, sandbox } = adding;
+  if (settings.leavesContainerDown) return settleVeth(host, sandbox, veth);
+  configureContainerEnd(sandbox, veth.container, lease, settings);
+  const ends = await settlePort(host, sandbox, veth);
+  if (lease.ips.length === 0) return ends;
+  if (settings.detectsDuplicates) {
+    const { detectDuplicates } = await import("./duplicates.ts");
+    const addresses = lease.ips.map(({ address }) => address);
+    await detectDuplicates(sandbox, veth.container, addresses);
+  }
+  announce(sandbox, ends.container);
+  return ends;
+}
+
+/**
+ * Gives the host the gateway's addresses, in the container's VLAN if it has one.
+ * They come last: they are not taken back if a later step fails, for another
+ * attachment may be using them by then.
+ *
+ * @param bridge The bridge
+ * @returns What is added to the result's interfaces
+ * @throws {CniError} 7 if another address is in the way
+ * @throws {Error} If the kernel refuses
+ */
+export async function becomeGateway(
+  { settings, host }: Adding,
+  bridge: Link,
+  { ips }: Result,
+): Promise<Interface[]> {
+  const { isGateway, vlan, forceAddress: force } = settings;
+  if (!isGateway || ips.length === 0) return [];
+  const gateways = gatewayAddressesOf(ips);
+  ensureForwarding(host.netns, gateways);
+  if (vlan === undefined) {
+    ensureGatewayAddresses(host, bridge, { gateways, force });
+    return [];
+  }
+  const { ensureVlanGateway } = await import("./port_vlans.ts");
+  const gateway = ensureVlanGateway(host, bridge, settings, vlan);
+  ensureGatewayAddresses(host, gateway, { gateways, force });
+  return [describeLink(gateway)];
+}

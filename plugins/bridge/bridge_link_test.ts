@@ -1,0 +1,192 @@
+import {
+  assert,
+  assertEquals,
+  assertNotEquals,
+  assertThrows,
+} from "@std/assert";
+import { describeError } from "../../cni/error.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { needsBridgeVlans } from "../../tests/_harness/bridge_network.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { ipJson, runIn, snapshot } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { ensureBridge, keepMac, type WantedBridge } from "./bridge_link.ts";
+
+const WANTED: WantedBridge = {
+  bridge: "br0",
+  mtu: undefined,
+  promiscuous: false,
+  vlan: undefined,
+  trunk: [],
+};
+
+/** A throw-away host with a socket in it. */
+class Fixture implements Disposable {
+  readonly hosts = TestHosts.create();
+  readonly rtnl = Rtnl.open(this.hosts.host.path);
+
+  ip(line: string): void {
+    runIn(this.hosts.host, "ip", ...line.split(" "));
+  }
+
+  sysctl(key: string): string {
+    return runIn(this.hosts.host, "sysctl", "-n", key).trim();
+  }
+
+  /** Returns what `ip` says of the bridge. */
+  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  show(): any {
+    return ipJson(this.hosts.host, "link", "show", "br0")[0];
+  }
+
+  [Symbol.dispose](): void {
+    this.rtnl[Symbol.dispose]();
+    this.hosts[Symbol.dispose]();
+  }
+}
+
+function test(
+  name: string,
+  fn: (t: Deno.TestContext) => void | Promise<void>,
+): void {
+  Deno.test(requireRoot(name), fn);
+}
+
+test("ensureBridge() makes a bridge that is ready for use", () => {
+  using fixture = new Fixture();
+  const link = ensureBridge(fixture.rtnl, { ...WANTED, mtu: 1400 });
+  const shown = fixture.show();
+  assertEquals(shown.linkinfo.info_kind, "bridge");
+  assertEquals([shown.ifindex, shown.address, shown.mtu], [
+    link.index,
+    `${link.mac}`,
+    1400,
+  ]);
+  assert(shown.flags.includes("UP") && !shown.flags.includes("PROMISC"));
+  assertEquals(fixture.sysctl("net.ipv6.conf.br0.accept_ra"), "0");
+  // Its link-local address is usable at once, or IPv6 is not forwarded to it.
+  assertEquals(fixture.sysctl("net.ipv6.conf.br0.accept_dad"), "0");
+});
+
+test("ensureBridge() uses the bridge that is there as it is", () => {
+  using fixture = new Fixture();
+  fixture.ip("link add br0 mtu 1300 address c2:11:22:33:44:55 type bridge");
+  const { ifindex } = fixture.show();
+  const link = ensureBridge(fixture.rtnl, { ...WANTED, mtu: 1400 });
+  const shown = fixture.show();
+  assertEquals([link.index, shown.ifindex], [ifindex, ifindex]);
+  assertEquals([shown.mtu, shown.address], [1300, "c2:11:22:33:44:55"]);
+  assert(shown.flags.includes("UP"), "it is still down");
+  assertEquals(fixture.sysctl("net.ipv6.conf.br0.accept_ra"), "1");
+});
+
+test("ensureBridge() makes a bridge promiscuous, and leaves it so", () => {
+  using fixture = new Fixture();
+  const isPromiscuous = (): boolean => fixture.show().flags.includes("PROMISC");
+  ensureBridge(fixture.rtnl, WANTED);
+  assertEquals(isPromiscuous(), false);
+  ensureBridge(fixture.rtnl, { ...WANTED, promiscuous: true });
+  assertEquals(isPromiscuous(), true);
+  ensureBridge(fixture.rtnl, WANTED);
+  assertEquals(isPromiscuous(), true);
+});
+
+test("ensureBridge() refuses another kind of link", () => {
+  using fixture = new Fixture();
+  fixture.ip("link add br0 type veth peer name br1");
+  const error = assertThrows(() => ensureBridge(fixture.rtnl, WANTED));
+  assertEquals(
+    describeError(error),
+    '"br0" already exists but is not a bridge',
+  );
+});
+
+test("ensureBridge() gives a bridge a MAC that lost the last of its ports'", () => {
+  using fixture = new Fixture();
+  fixture.ip("link add br0 type bridge");
+  fixture.ip("link add v0 type veth peer name v1");
+  fixture.ip("link set v0 master br0");
+  fixture.ip("link del v0");
+  assertEquals(fixture.show().address, "00:00:00:00:00:00");
+  const { mac } = ensureBridge(fixture.rtnl, WANTED);
+  assertNotEquals(`${mac}`, "00:00:00:00:00:00");
+  assertEquals(fixture.show().address, `${mac}`);
+});
+
+test("keepMac() gives a bridge the MAC back that a port has taken", () => {
+  using fixture = new Fixture();
+  fixture.ip("link add br0 type bridge");
+  const before = ensureBridge(fixture.rtnl, WANTED);
+  fixture.ip("link add v0 address 02:00:00:00:00:01 type veth peer name v1");
+  fixture.ip("link set v0 master br0");
+  assertEquals(fixture.show().address, "02:00:00:00:00:01");
+  assertEquals(keepMac(fixture.rtnl, before).mac, before.mac);
+  fixture.ip("link add v2 address 02:00:00:00:00:00 type veth peer name v3");
+  fixture.ip("link set v2 master br0");
+  assertEquals(fixture.show().address, `${before.mac}`);
+});
+
+test("a bridge of ours keeps its MAC, whichever ports come and go", () => {
+  using fixture = new Fixture();
+  const { mac } = ensureBridge(fixture.rtnl, WANTED);
+  fixture.ip("link add v0 address 02:00:00:00:00:01 type veth peer name v1");
+  fixture.ip("link set v0 master br0");
+  assertEquals(fixture.show().address, `${mac}`);
+  fixture.ip("link del v0");
+  assertEquals(fixture.show().address, `${mac}`);
+});
+
+const WITH_VLANS = { ...WANTED, vlan: 100 };
+const inverse = { ignore: !needsBridgeVlans.ignore };
+
+Deno.test({
+  ...requireRoot(
+    "ensureBridge() changes nothing where the kernel has no VLANs",
+  ),
+  ignore: requireRoot("").ignore || inverse.ignore,
+  async fn(t): Promise<void> {
+    for (
+      const [name, before] of [["no bridge", ""], [
+        "a bridge",
+        "link add br0 up type bridge",
+      ]] as const
+    ) {
+      await t.step(name, () => {
+        using fixture = new Fixture();
+        if (before !== "") fixture.ip(before);
+        const state = snapshot(fixture.hosts.host);
+        const error = assertThrows(() =>
+          ensureBridge(fixture.rtnl, WITH_VLANS)
+        );
+        assert(
+          /^Cannot (create|set up) bridge "br0": .*EOPNOTSUPP/.test(
+            describeError(error),
+          ),
+          describeError(error),
+        );
+        assertEquals(snapshot(fixture.hosts.host), state);
+      });
+    }
+  },
+});
+
+Deno.test({
+  name: requireRoot("ensureBridge() lets a bridge tell VLANs apart").name +
+    needsBridgeVlans.suffix,
+  ignore: requireRoot("").ignore || needsBridgeVlans.ignore,
+  async fn(t): Promise<void> {
+    for (
+      const [name, before] of [["a new one", ""], [
+        "one that is there",
+        "link add br0 up type bridge",
+      ]] as const
+    ) {
+      await t.step(name, () => {
+        using fixture = new Fixture();
+        if (before !== "") fixture.ip(before);
+        ensureBridge(fixture.rtnl, WITH_VLANS);
+        assertEquals(fixture.show().linkinfo.info_data.vlan_filtering, 1);
+      });
+    }
+  },
+});

@@ -1,0 +1,57 @@
+/**
+ * The configuration of bridge, as it is written.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { netConf, once, optional } from "../../cni/types.ts";
+import { dnsOverrideSchema } from "../_shared/dns_override.ts";
+import { masqueradeBackendSchema } from "../_shared/masquerade/schema.ts";
+
+/**
+ * Builds the schema of the network configuration.
+ *
+ * Source: containernetworking/plugins plugins/main/bridge/bridge.go `NetConf`.
+ */
+export const bridgeSchema = once(() => {
+  const flag = optional(z.boolean()), integer = optional(z.int());
+  const withMac = z.looseObject({ mac: optional(z.string()) });
+  return netConf({
+    bridge: optional(z.string()),
+    isGateway: flag,
+    isDefaultGateway: flag,
+    forceAddress: flag,
+    ipMasq: flag,
+    ipMasqBackend: optional(masqueradeBackendSchema()),
+    mtu: integer,
+    hairpinMode: flag,
+    promiscMode: flag,
+    vlan: integer,
+    vlanTrunk: optional(z.array(trunkSchema())),
+    preserveDefaultVlan: flag,
+    macspoofchk: flag,
+    enabledad: flag,
+    disableContainerInterface: flag,
+    portIsolation: flag,
+    dns: dnsOverrideSchema(),
+    args: optional(z.looseObject({ cni: optional(withMac) })),
+    runtimeConfig: optional(withMac),
+  });
+});
+
+/** VLANs of a trunk: one, a range, or both. */
+const trunkSchema = once(() =>
+  z.looseObject({
+    id: optional(z.int()),
+    minID: optional(z.int()),
+    maxID: optional(z.int()),
+  })
+);
+
+/** An item of `vlanTrunk`. */
+export type TrunkItem = SchemaOutput<ReturnType<typeof trunkSchema>>;
+
+/** The decoded configuration. */
+export type BridgeConfig = SchemaOutput<ReturnType<typeof bridgeSchema>>;

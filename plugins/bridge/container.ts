@@ -1,0 +1,79 @@
+/**
+ * The container's end of the cable.
+ *
+ * @module
+ */
+
+import type { Result } from "../../cni/result.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
+import { enableAnnouncements } from "../_shared/announce.ts";
+import {
+  addAddress,
+  addRoute,
+  kernelRouteOf,
+} from "../_shared/configure_link.ts";
+import { enableIpv6 } from "../_shared/ipv6.ts";
+import { type LinkEnd, settleVeth, type Veth } from "../_shared/veth.ts";
+import type { BridgeSettings } from "./settings.ts";
+
+/**
+ * Gives the container its addresses, brings its end up and adds its routes. On
+ * a bridge its neighbours are on the link, so the kernel's routes to the
+ * subnets stay.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export function configureContainerEnd(
+  sandbox: Rtnl,
+  link: LinkEnd,
+  { ips, routes }: Pick<Result, "ips" | "routes">,
+  { detectsDuplicates }: Pick<BridgeSettings, "detectsDuplicates">,
+): void {
+  if (ips.length > 0) enableAnnouncements(sandbox.netns, link.name);
+  if (ips.some(({ address }) => address.family === 6)) {
+    enableIpv6(sandbox.netns, link.name, { detectsDuplicates });
+  }
+  for (const { address } of ips) {
+    addAddress(sandbox, link, { address, detectsDuplicates });
+  }
+  sandbox.link.setUp(link.index);
+  for (const route of containerRoutes({ ips, routes })) {
+    addRoute(sandbox, link, route);
+  }
+}
+
+/** Lists the routes that are added beside the kernel's to the subnets. */
+export function containerRoutes(
+  { ips, routes }: Pick<Result, "ips" | "routes">,
+): KernelRoute[] {
+  return routes.map((route) => kernelRouteOf(route, ips));
+}
+
+/** How long the bridge's port may take to forward, in ms. */
+const PORT_TIMEOUT_MS = 2_500;
+
+/**
+ * Waits until the bridge's port forwards, which it does as soon as the kernel
+ * is asked for it, but for kernels that take a little longer.
+ *
+ * @returns Both ends
+ * @throws {Error} If it never does
+ */
+export async function settlePort(
+  host: Rtnl,
+  sandbox: Rtnl,
+  veth: Veth,
+): Promise<Veth<Link>> {
+  const ends = settleVeth(host, sandbox, veth);
+  if (ends.host.isOperational) return ends;
+  const { pollUntil } = await import("../../cni/libcni/waiting.ts");
+  return await pollUntil(() => {
+    const ends = settleVeth(host, sandbox, veth);
+    return ends.host.isOperational ? ends : undefined;
+  }, {
+    signal: AbortSignal.timeout(PORT_TIMEOUT_MS),
+    giveUp: () => new Error("bridge port in error state: down"),
+  });
+}

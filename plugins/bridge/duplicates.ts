@@ -1,0 +1,44 @@
+/**
+ * Waiting for duplicate address detection, where it is asked for.
+ *
+ * @module
+ */
+
+import { pollUntil } from "../../cni/libcni/waiting.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import type { LinkEnd } from "../_shared/veth.ts";
+
+/** How long duplicate address detection may take, in ms. */
+const DETECTION_TIMEOUT_MS = 5_000;
+
+/**
+ * Waits until it is known of every IPv6 address whether somebody else has it.
+ *
+ * @throws {Error} If somebody has, or it takes too long
+ */
+export async function detectDuplicates(
+  sandbox: Rtnl,
+  { index, name }: LinkEnd,
+  addresses: readonly Cidr[],
+): Promise<void> {
+  if (!addresses.some(({ family }) => family === 6)) return;
+  const isDone = (): true | undefined => {
+    const present = sandbox.address.list({ ifindex: index, family: 6 })
+      .filter((one) => addresses.some((other) => other.equals(one.address)));
+    const duplicate = present.find(({ hasDadFailed }) => hasDadFailed);
+    if (duplicate !== undefined) {
+      throw new Error(
+        `Cannot add address ${duplicate.address} to "${name}": another host has it`,
+      );
+    }
+    return present.some(({ isTentative }) => isTentative) ? undefined : true;
+  };
+  await pollUntil(isDone, {
+    signal: AbortSignal.timeout(DETECTION_TIMEOUT_MS),
+    giveUp: () =>
+      new Error(
+        `Cannot find out whether another host has an address of "${name}"`,
+      ),
+  });
+}

@@ -1,0 +1,165 @@
+/**
+ * The gateway's addresses: which they are, and on which link of the host.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { IpConfig, Result, Route } from "../../cni/result.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import { Cidr } from "../../net/cidr.ts";
+import type { Ip, IpFamily } from "../../net/ip.ts";
+import { named } from "../_shared/configure_link.ts";
+import type { BridgeSettings } from "./settings.ts";
+
+const DEFAULT_ROUTES: Readonly<Record<IpFamily, string>> = {
+  4: "0.0.0.0/0",
+  6: "::/0",
+};
+
+type GatewaySettings = Pick<BridgeSettings, "isGateway" | "isDefaultGateway">;
+
+/**
+ * Completes what the IPAM plugin answered: a bridge that is the gateway has an
+ * address for every one of the container's, and if it is the default gateway
+ * the container has a default route for each family.
+ *
+ * @throws {CniError} 7 if there is no address, or a gateway that cannot be
+ */
+export function routedThroughBridge(
+  { ips, routes }: Pick<Result, "ips" | "routes">,
+  { isGateway, isDefaultGateway }: GatewaySettings,
+): Pick<Result, "ips" | "routes"> {
+  if (ips.length === 0) {
+    throw refuse("IPAM plugin returned missing IP config");
+  }
+  const completed = ips.map((ip) =>
+    checkedGateway(
+      isGateway ? { ...ip, gateway: ip.gateway ?? gatewayFor(ip.address) } : ip,
+    )
+  );
+  return {
+    ips: completed,
+    routes: isDefaultGateway
+      ? [...routes, ...missingDefaultRoutes(completed, routes)]
+      : routes,
+  };
+}
+
+function refuse(message: string): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message);
+}
+
+function checkedGateway(ip: IpConfig): IpConfig {
+  const { address, gateway } = ip;
+  if (gateway === undefined) return ip;
+  if (gateway.family !== address.family || gateway.equals(address.ip)) {
+    throw refuse(`IPAM plugin returned gateway ${gateway} for ${address}`);
+  }
+  return ip;
+}
+
+/** The first address of the subnet, or the other one of a subnet of two. */
+function gatewayFor({ ip, network, prefixLength }: Cidr): Ip {
+  const first = network.next();
+  const isOfTwo = prefixLength === ip.bitLength - 1;
+  return isOfTwo && first.equals(ip) ? network : first;
+}
+
+/** A route without a gateway is none: the plugin adds it as it is asked to. */
+function missingDefaultRoutes(
+  ips: readonly IpConfig[],
+  routes: readonly Route[],
+): Route[] {
+  return ([4, 6] as const).flatMap((family) => {
+    const gw = ips.find(({ gateway }) => gateway?.family === family)?.gateway;
+    const dst = Cidr.parse(DEFAULT_ROUTES[family]);
+    const isThere = routes.some((route) =>
+      route.gw !== undefined && route.dst.masked().equals(dst)
+    );
+    return gw === undefined || isThere ? [] : [{ dst, gw }];
+  });
+}
+
+/** Lists the gateways' addresses, each once, with their subnets' prefix lengths. */
+export function gatewayAddressesOf(ips: readonly IpConfig[]): Cidr[] {
+  const all = ips.flatMap(({ address, gateway }) =>
+    gateway === undefined ? [] : [Cidr.of(gateway, address.prefixLength)]
+  );
+  return all.filter((one, position) =>
+    all.findIndex((other) => other.equals(one)) === position
+  );
+}
+
+/**
+ * Makes sure that a link has the gateways' addresses. A link has one IPv4
+ * subnet and any number of IPv6 subnets that do not overlap, but for those of
+ * one and the same attachment.
+ *
+ * Source: containernetworking/plugins plugins/main/bridge/bridge.go `ensureAddr`.
+ *
+ * @param force Whether addresses in the way are deleted
+ * @throws {CniError} 7 if another address is in the way
+ */
+export function ensureGatewayAddresses(
+  host: Rtnl,
+  link: Link,
+  { gateways, force }: { gateways: readonly Cidr[]; force: boolean },
+): void {
+  const isIn = (list: readonly Cidr[], one: Cidr): boolean =>
+    list.some((other) => other.equals(one));
+  const present = host.address.list({ ifindex: link.index })
+    .map(({ address }) => address);
+  const missing = gateways.filter((gateway) => !isIn(present, gateway));
+  const others = present.filter((address) => !isIn(gateways, address));
+  for (const gateway of missing) {
+    for (const other of others.filter((one) => isInTheWay(one, gateway))) {
+      if (!force) throw hasOtherAddress(link, gateway);
+      deleteAddress(host, link, other);
+    }
+    addGatewayAddress(host, link, gateway);
+  }
+}
+
+function isInTheWay(address: Cidr, gateway: Cidr): boolean {
+  if (address.family !== gateway.family) return false;
+  // The kernel's own address, which every link has.
+  if (address.family === 6 && address.ip.isLinkLocal) return false;
+  return address.family === 4 || address.overlaps(gateway);
+}
+
+function hasOtherAddress({ name }: Link, gateway: Cidr): CniError {
+  return refuse(
+    `"${name}" already has an IP address different from ${gateway}`,
+  );
+}
+
+function deleteAddress(host: Rtnl, { index, name }: Link, address: Cidr): void {
+  named(`delete address ${address} of "${name}"`, () => {
+    try {
+      host.address.del(index, address);
+    } catch (error) {
+      // It went with another one of its subnet, or another attachment was faster.
+      if (!isErrno(error, "EADDRNOTAVAIL")) throw error;
+    }
+  });
+}
+
+function addGatewayAddress(
+  host: Rtnl,
+  { index, name, mac }: Link,
+  address: Cidr,
+): void {
+  named(`add address ${address} to "${name}"`, () => {
+    try {
+      host.address.add({ ifindex: index, address });
+    } catch (error) {
+      // Another attachment was faster.
+      if (!isErrno(error, "EEXIST")) throw error;
+    }
+    // A MAC that somebody set stays, whichever ports come and go.
+    host.link.set(index, { mac });
+  });
+}

@@ -1,0 +1,275 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../cni/error.ts";
+import type { IpConfig } from "../../cni/result.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import {
+  ensureGatewayAddresses,
+  gatewayAddressesOf,
+  routedThroughBridge,
+} from "./gateway.ts";
+
+/** Reads `address gateway` and `address`. */
+function ipOf(text: string): IpConfig {
+  const [address = "", gateway] = text.split(" ");
+  return {
+    address: Cidr.parse(address),
+    ...gateway === undefined ? {} : { gateway: Ip.parse(gateway) },
+  };
+}
+
+/** Reads `destination gateway` and `destination`. */
+function routeOf(text: string): { dst: Cidr; gw?: Ip } {
+  const [dst = "", gw] = text.split(" ");
+  return { dst: Cidr.parse(dst), ...gw ? { gw: Ip.parse(gw) } : {} };
+}
+
+/** What a bridge is to the container, in one word. */
+const ROLES = {
+  switch: { isGateway: false, isDefaultGateway: false },
+  gateway: { isGateway: true, isDefaultGateway: false },
+  default: { isGateway: true, isDefaultGateway: true },
+} as const;
+
+Deno.test("routedThroughBridge() completes gateways and default routes", async (t) => {
+  const rows: [
+    name: string,
+    role: keyof typeof ROLES,
+    ips: string[],
+    routes: string[],
+    wantIps: string[],
+    wantRoutes: string[],
+  ][] = [
+    ["a switch changes nothing", "switch", ["10.0.0.5/24"], ["0.0.0.0/0"], [
+      "10.0.0.5/24",
+    ], ["0.0.0.0/0"]],
+    [
+      "the first address of the subnet",
+      "gateway",
+      ["10.0.0.5/24", "fd00::5/64"],
+      [],
+      ["10.0.0.5/24 10.0.0.1", "fd00::5/64 fd00::1"],
+      [],
+    ],
+    ["the gateway that IPAM names", "gateway", ["10.0.0.5/24 10.0.0.254"], [], [
+      "10.0.0.5/24 10.0.0.254",
+    ], []],
+    [
+      "the other address of two",
+      "gateway",
+      ["10.0.0.3/31", "10.0.1.2/31", "fd00::1/127"],
+      [],
+      ["10.0.0.3/31 10.0.0.2", "10.0.1.2/31 10.0.1.3", "fd00::1/127 fd00::"],
+      [],
+    ],
+    [
+      "a default route for each family",
+      "default",
+      ["10.0.0.5/24", "fd00::5/64"],
+      [],
+      ["10.0.0.5/24 10.0.0.1", "fd00::5/64 fd00::1"],
+      ["0.0.0.0/0 10.0.0.1", "::/0 fd00::1"],
+    ],
+    [
+      "by the family's first gateway",
+      "default",
+      ["10.0.0.5/24", "10.1.0.5/24"],
+      [],
+      ["10.0.0.5/24 10.0.0.1", "10.1.0.5/24 10.1.0.1"],
+      ["0.0.0.0/0 10.0.0.1"],
+    ],
+    [
+      "but for those with a gateway of their own",
+      "default",
+      ["10.0.0.5/24", "fd00::5/64"],
+      ["0.0.0.0/0 10.0.0.9"],
+      ["10.0.0.5/24 10.0.0.1", "fd00::5/64 fd00::1"],
+      ["0.0.0.0/0 10.0.0.9", "::/0 fd00::1"],
+    ],
+    [
+      "also beside one without a gateway",
+      "default",
+      ["10.0.0.5/24"],
+      ["0.0.0.0/0", "10.9.0.0/16"],
+      ["10.0.0.5/24 10.0.0.1"],
+      ["0.0.0.0/0", "10.9.0.0/16", "0.0.0.0/0 10.0.0.1"],
+    ],
+  ];
+  for (const [name, role, ips, routes, wantIps, wantRoutes] of rows) {
+    await t.step(name, () => {
+      const lease = { ips: ips.map(ipOf), routes: routes.map(routeOf) };
+      assertEquals(routedThroughBridge(lease, ROLES[role]), {
+        ips: wantIps.map(ipOf),
+        routes: wantRoutes.map(routeOf),
+      });
+    });
+  }
+});
+
+Deno.test("routedThroughBridge() refuses what IPAM should not have answered", async (t) => {
+  const rows: [name: string, ips: string[], message: string][] = [
+    ["no address", [], "IPAM plugin returned missing IP config"],
+    [
+      "a gateway of the other family",
+      ["10.0.0.5/24 fd00::1"],
+      "IPAM plugin returned gateway fd00::1 for 10.0.0.5/24",
+    ],
+    [
+      "the container as its own gateway",
+      ["10.0.0.5/24 10.0.0.5"],
+      "IPAM plugin returned gateway 10.0.0.5 for 10.0.0.5/24",
+    ],
+    [
+      "the address that the gateway would get",
+      ["10.0.0.1/24"],
+      "IPAM plugin returned gateway 10.0.0.1 for 10.0.0.1/24",
+    ],
+  ];
+  for (const [name, ips, message] of rows) {
+    await t.step(name, () => {
+      const lease = { ips: ips.map(ipOf), routes: [] };
+      const error = assertThrows(
+        () => routedThroughBridge(lease, ROLES.gateway),
+        CniError,
+      );
+      assertEquals([error.code, error.message], [7, message]);
+    });
+  }
+});
+
+Deno.test("gatewayAddressesOf() lists each once", () => {
+  const ips = [
+    "10.0.0.5/24 10.0.0.1",
+    "10.0.0.6/24 10.0.0.1",
+    "fd00::5/64 fd00::1",
+    "10.1.0.5/24",
+  ];
+  assertEquals(gatewayAddressesOf(ips.map(ipOf)).map(String), [
+    "10.0.0.1/24",
+    "fd00::1/64",
+  ]);
+});
+
+Deno.test(
+  requireRoot(
+    "ensureGatewayAddresses() makes way for the gateway only if it may",
+  ),
+  async (t) => {
+    const rows: [
+      name: string,
+      present: string[],
+      gateways: string[],
+      force: boolean,
+      want: string[] | string,
+    ][] = [
+      ["none there", [], ["10.0.0.1/24", "fd00::1/64"], false, [
+        "10.0.0.1/24",
+        "fd00::1/64",
+      ]],
+      ["the same is there", ["10.0.0.1/24"], ["10.0.0.1/24"], false, [
+        "10.0.0.1/24",
+      ]],
+      [
+        "another of IPv4",
+        ["10.9.0.1/24"],
+        ["10.0.0.1/24"],
+        false,
+        '"br0" already has an IP address different from 10.0.0.1/24',
+      ],
+      ["another of IPv4, by force", ["10.9.0.1/24"], ["10.0.0.1/24"], true, [
+        "10.0.0.1/24",
+      ]],
+      [
+        "another prefix length",
+        ["10.0.0.1/16"],
+        ["10.0.0.1/24"],
+        false,
+        '"br0" already has an IP address different from 10.0.0.1/24',
+      ],
+      [
+        "another prefix length, by force",
+        ["10.0.0.1/16"],
+        ["10.0.0.1/24"],
+        true,
+        ["10.0.0.1/24"],
+      ],
+      [
+        "an overlapping IPv6 subnet",
+        ["fd00::2/64"],
+        ["fd00::1/64"],
+        false,
+        '"br0" already has an IP address different from fd00::1/64',
+      ],
+      [
+        "an overlapping IPv6 subnet, by force",
+        ["fd00::2/64"],
+        ["fd00::1/64"],
+        true,
+        ["fd00::1/64"],
+      ],
+      ["another IPv6 subnet", ["fd01::1/64"], ["fd00::1/64"], false, [
+        "fd00::1/64",
+        "fd01::1/64",
+      ]],
+      ["another IPv6 subnet, by force", ["fd01::1/64"], ["fd00::1/64"], true, [
+        "fd00::1/64",
+        "fd01::1/64",
+      ]],
+      ["the other family", ["fd01::1/64"], ["10.0.0.1/24"], false, [
+        "10.0.0.1/24",
+        "fd01::1/64",
+      ]],
+      [
+        "two IPv4 subnets of one attachment",
+        ["10.0.0.1/24"],
+        ["10.0.0.1/24", "10.1.0.1/24"],
+        false,
+        ["10.0.0.1/24", "10.1.0.1/24"],
+      ],
+      [
+        "two of one subnet go by force",
+        ["10.9.0.1/24", "10.9.0.2/24"],
+        ["10.0.0.1/24"],
+        true,
+        ["10.0.0.1/24"],
+      ],
+      ["a link-local gateway", [], ["fe80::1/64"], false, ["fe80::1/64"]],
+    ];
+    for (const [name, present, gateways, force, want] of rows) {
+      await t.step(name, () => {
+        using hosts = TestHosts.create();
+        const { host } = hosts;
+        using rtnl = Rtnl.open(host.path);
+        const link = rtnl.link.addBridge({ name: "br0" });
+        for (const one of present) {
+          runIn(host, "ip", "addr", "add", one, "dev", "br0", "nodad");
+        }
+        const ensure = (): void =>
+          ensureGatewayAddresses(rtnl, link, {
+            gateways: gateways.map(Cidr.parse),
+            force,
+          });
+        if (typeof want === "string") {
+          assertEquals(assertThrows(ensure, CniError).message, want);
+          assertEquals(addressesOf(hosts), present);
+        } else {
+          ensure();
+          assertEquals(addressesOf(hosts), want);
+        }
+      });
+    }
+  },
+);
+
+/** Lists the addresses of the bridge, but for the kernel's own. */
+function addressesOf({ host }: TestHosts): string[] {
+  return ipJson(host, "address", "show", "br0")[0].addr_info
+    .map(({ local, prefixlen }: Record<string, unknown>) =>
+      `${local}/${prefixlen}`
+    )
+    .filter((address: string) => !/^fe80::.{3,}\//.test(address)).sort();
+}

@@ -1,0 +1,179 @@
+/**
+ * Dropping frames that a container sends with another MAC than its own, by the
+ * rules of `spoof_rules.ts`.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { tryAll } from "../../cni/rollback.ts";
+import type { ValidAttachment } from "../../cni/types.ts";
+import { comparedValues, inputNameOf } from "../../ffi/nftables/expression.ts";
+import type { Nftables, Rule } from "../../ffi/nftables/mod.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Mac } from "../../net/mac.ts";
+import type { Attachment } from "../_shared/attachment.ts";
+import { checkFailure } from "../_shared/check_link.ts";
+import { commitUnlessDisturbed } from "../_shared/commit_unless_disturbed.ts";
+import { openNftables } from "../_shared/open_nftables.ts";
+import { hostIfNameOf } from "../_shared/veth.ts";
+import {
+  additionOf,
+  type AllowedSender,
+  COMMENT_PREFIX,
+  missingSkeleton,
+  namesOf,
+  type Owner,
+  PREROUTING,
+  removalOf,
+  TABLE,
+} from "./spoof_rules.ts";
+
+const NO_NFTABLES = "the kernel has no nf_tables";
+
+/**
+ * Drops what a port sends with another MAC, in place of what an earlier
+ * attachment of the same names may have left.
+ *
+ * @throws {Error} If the kernel refuses; then nothing is changed
+ */
+export function setUpSpoofCheck(
+  hostNetns: string,
+  owner: Owner,
+  allowed: AllowedSender,
+): void {
+  const names = namesOf(owner);
+  try {
+    using nftables = openNftables(hostNetns);
+    if (nftables === undefined) throw new Error(NO_NFTABLES);
+    commitUnlessDisturbed(nftables, () => [
+      ...removalOf(nftables, names),
+      ...missingSkeleton(nftables),
+      ...additionOf(names, allowed),
+    ]);
+  } catch (error) {
+    throw new Error(
+      `Cannot drop what "${allowed.hostIfName}" sends with another MAC`,
+      { cause: error },
+    );
+  }
+}
+
+/**
+ * Removes an attachment's rules, whoever has added them; and not those of one to
+ * another network that has the same interface of the container.
+ *
+ * @param host The host's namespace, where the cable is gone already
+ * @throws {NetlinkError} If they are there and cannot be removed
+ */
+export function tearDownSpoofCheck(host: Rtnl, attachment: Attachment): void {
+  using nftables = openNftables(host.netns.path);
+  if (nftables === undefined) return;
+  const names = namesOf(attachment);
+  commitUnlessDisturbed(
+    nftables,
+    () => isInUse(host, nftables, attachment) ? [] : removalOf(nftables, names),
+  );
+}
+
+/** Says whether rules of these names look at an interface that is not ours. */
+function isInUse(
+  host: Rtnl,
+  nftables: Nftables,
+  attachment: Attachment,
+): boolean {
+  const { comment } = namesOf(attachment);
+  const ours = hostIfNameOf(attachment);
+  return nftables.listRules(TABLE, PREROUTING)
+    .filter((rule) => rule.comment === comment)
+    .map(({ expressions }) => inputNameOf(expressions))
+    .some((name) => name !== ours && host.link.find(name) !== undefined);
+}
+
+/**
+ * Checks that the rules are there.
+ *
+ * @throws {CniError} 999 if not
+ */
+export function checkSpoofCheck(
+  hostNetns: string,
+  owner: Owner,
+  { hostIfName, mac }: { hostIfName: string; mac: Mac | undefined },
+): void {
+  using nftables = openNftables(hostNetns);
+  const rulesOf = (chain: string): Rule[] =>
+    nftables?.listRules(TABLE, chain) ?? [];
+  const { comment, interfaceChain, macChain } = namesOf(owner);
+  const isLedTo = rulesOf(PREROUTING).some((rule) =>
+    rule.comment === comment && inputNameOf(rule.expressions) === hostIfName
+  );
+  const senders = rulesOf(macChain)
+    .map(({ expressions }) => comparedValues(expressions)[0]?.toHex());
+  const isWhole = isLedTo &&
+    rulesOf(interfaceChain).length === 1 &&
+    senders.length === 2 && senders[0] === mac?.hex && senders[1] === undefined;
+  if (isWhole) return;
+  throw checkFailure(
+    `What "${hostIfName}" sends with another MAC is not dropped`,
+  );
+}
+
+/**
+ * Checks that senders can be looked at.
+ *
+ * @throws {CniError} 50 if not
+ */
+export function checkCanCheckSpoofing(hostNetns: string): void {
+  using nftables = openNftables(hostNetns);
+  if (nftables !== undefined) return;
+  throw new CniError(
+    ErrorCode.PluginNotAvailable,
+    "Cannot look at the MACs of senders",
+    { details: NO_NFTABLES },
+  );
+}
+
+/**
+ * Removes the rules of attachments to a network that are no longer valid.
+ *
+ * @throws {Error} If a rule is there and cannot be removed
+ */
+export async function endStaleSpoofChecks(
+  host: Rtnl,
+  network: string,
+  valid: readonly ValidAttachment[],
+): Promise<void> {
+  const isValid = ({ containerId, ifName }: Attachment): boolean =>
+    valid.some((one) =>
+      one.containerId === containerId && one.ifName === ifName
+    );
+  const stale = listAttachments(host, network).filter((one) => !isValid(one));
+  await tryAll(Object.fromEntries(stale.map((attachment) => [
+    `remove the rules of "${attachment.ifName}" of "${attachment.containerId}"`,
+    () => tearDownSpoofCheck(host, attachment),
+  ])));
+}
+
+/** Lists the attachments to a network that have rules. */
+function listAttachments(host: Rtnl, network: string): Attachment[] {
+  using nftables = openNftables(host.netns.path);
+  const rules = nftables?.listRules(TABLE, PREROUTING) ?? [];
+  return rules
+    .filter(({ comment }) => comment.startsWith(COMMENT_PREFIX))
+    .flatMap(({ comment, expressions }) => {
+      const id = comment.slice(COMMENT_PREFIX.length);
+      return ownersNamed(id).map((owner) => ({ ...owner, network }))
+        .filter((one) => hostIfNameOf(one) === inputNameOf(expressions));
+    });
+}
+
+/**
+ * Lists whom an ID may mean: there may be hyphens in the names that it joins.
+ * The link's name, which follows from network and attachment, tells which.
+ */
+function ownersNamed(id: string): Owner[] {
+  return [...id.matchAll(/-/g)].map(({ index }) => ({
+    containerId: id.slice(0, index),
+    ifName: id.slice(index + 1),
+  }));
+}

@@ -1,0 +1,254 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../cni/error.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Mac } from "../../net/mac.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  requireRoot,
+} from "../../tests/_harness/capabilities.ts";
+import { runIn } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { hostIfNameOf } from "../_shared/veth.ts";
+import {
+  checkCanCheckSpoofing,
+  checkSpoofCheck,
+  endStaleSpoofChecks,
+  setUpSpoofCheck,
+  tearDownSpoofCheck,
+} from "./mac_spoofing.ts";
+
+const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
+
+function test(
+  name: string,
+  fn: (t: Deno.TestContext) => void | Promise<void>,
+): void {
+  const root = requireRoot(name + needsNft.suffix);
+  Deno.test({ name: root.name, ignore: root.ignore || needsNft.ignore, fn });
+}
+
+const MAC = Mac.parse("c2:11:22:33:44:55");
+const SKELETON = `table bridge nat {
+	chain PREROUTING {
+		type filter hook prerouting priority dstnat; policy accept;
+	}
+}
+`;
+
+/** A throw-away host, and an attachment on it. */
+class Fixture implements Disposable {
+  readonly #hosts = TestHosts.create();
+  readonly #rtnl = Rtnl.open(this.#hosts.host.path);
+  readonly path = this.#hosts.host.path;
+
+  setUp(containerId: string, network = "net1", ifName = "eth0"): void {
+    const owner = { containerId, ifName };
+    const hostIfName = hostIfNameOf({ ...owner, network });
+    setUpSpoofCheck(this.path, owner, { hostIfName, mac: MAC });
+  }
+
+  tearDown(containerId: string, network = "net1"): void {
+    const attachment = { containerId, ifName: "eth0", network };
+    tearDownSpoofCheck(this.#rtnl, attachment);
+  }
+
+  endStale(network: string, ...valid: string[]): Promise<void> {
+    const attachments = valid
+      .map((containerId) => ({ containerId, ifName: "eth0" }));
+    return endStaleSpoofChecks(this.#rtnl, network, attachments);
+  }
+
+  /** Adds a link, as a port may be that the rules are about. */
+  addLink(name: string): void {
+    this.#rtnl.link.addBridge({ name });
+  }
+
+  check(containerId: string): void {
+    const owner = { containerId, ifName: "eth0" };
+    const hostIfName = hostIfNameOf({ ...owner, network: "net1" });
+    checkSpoofCheck(this.path, owner, { hostIfName, mac: MAC });
+  }
+
+  nft(...args: string[]): string {
+    return runIn(this.#hosts.host, "nft", ...args);
+  }
+
+  list(): string {
+    return this.nft("list", "ruleset");
+  }
+
+  /** Lists the chains of one attachment each. */
+  chains(): string[] {
+    return [...this.list().matchAll(/chain (cni-\S+)/g)].map(([, name = ""]) =>
+      name
+    );
+  }
+
+  [Symbol.dispose](): void {
+    this.#rtnl[Symbol.dispose]();
+    this.#hosts[Symbol.dispose]();
+  }
+}
+
+test("setUpSpoofCheck() makes the Go plugin's very rules", () => {
+  using fixture = new Fixture();
+  fixture.setUp("c1");
+  const veth = hostIfNameOf({
+    network: "net1",
+    containerId: "c1",
+    ifName: "eth0",
+  });
+  const comment = 'comment "macspoofchk-c1-eth0"';
+  assertEquals(
+    fixture.list(),
+    `table bridge nat {
+	chain PREROUTING {
+		type filter hook prerouting priority dstnat; policy accept;
+		iifname "${veth}" jump cni-br-iface-c1-eth0 ${comment}
+	}
+
+	chain cni-br-iface-c1-eth0 {
+		jump cni-br-iface-c1-eth0-mac ${comment}
+	}
+
+	chain cni-br-iface-c1-eth0-mac {
+		ether saddr ${MAC} return ${comment}
+		drop ${comment}
+	}
+}
+`,
+  );
+});
+
+test("setUpSpoofCheck() takes the place of what was left", () => {
+  using fixture = new Fixture();
+  fixture.setUp("c1");
+  fixture.setUp("c2");
+  const before = fixture.list().split("\n").sort();
+  fixture.setUp("c1");
+  assertEquals(fixture.list().split("\n").sort(), before);
+});
+
+test("setUpSpoofCheck() leaves rules of others in place", () => {
+  using fixture = new Fixture();
+  fixture.nft("add", "table", "bridge", "nat");
+  const spec = "{ type filter hook prerouting priority -300; policy accept; }";
+  fixture.nft(`add chain bridge nat PREROUTING ${spec}`);
+  fixture.nft("add rule bridge nat PREROUTING iifname eno1 accept");
+  fixture.setUp("c1");
+  fixture.tearDown("c1");
+  assert(fixture.list().includes('iifname "eno1" accept'), fixture.list());
+  assertEquals(fixture.chains(), []);
+});
+
+test("tearDownSpoofCheck() leaves what all share, and does so twice", () => {
+  using fixture = new Fixture();
+  fixture.tearDown("c1");
+  assertEquals(fixture.list(), "");
+  fixture.setUp("c1");
+  fixture.setUp("c2");
+  fixture.tearDown("c1");
+  assertEquals(fixture.chains(), [
+    "cni-br-iface-c2-eth0",
+    "cni-br-iface-c2-eth0-mac",
+  ]);
+  fixture.tearDown("c2");
+  fixture.tearDown("c2");
+  assertEquals(fixture.list(), SKELETON);
+});
+
+test("setUpSpoofCheck() fits names of any length", async (t) => {
+  for (const length of [64, 94, 110, 111, 115, 200, 300]) {
+    await t.step(`${length} characters`, () => {
+      using fixture = new Fixture();
+      const [left, right] = ["a", "b"].map((last) =>
+        "c".repeat(length - 1) + last
+      );
+      fixture.setUp(left ?? "");
+      fixture.setUp(right ?? "");
+      assertEquals(fixture.chains().length, 4);
+      fixture.check(left ?? "");
+      fixture.tearDown(left ?? "");
+      fixture.check(right ?? "");
+      fixture.tearDown(right ?? "");
+      assertEquals(fixture.list(), SKELETON);
+    });
+  }
+});
+
+test("checkSpoofCheck() notices everything that was changed", async (t) => {
+  const chain = "bridge nat cni-br-iface-c1-eth0";
+  const rows: [name: string, tamper: (fixture: Fixture) => void][] = [
+    ["no table", (f) => void f.nft("delete table bridge nat")],
+    [
+      "no rule that leads to it",
+      (f) => void f.nft("flush chain bridge nat PREROUTING"),
+    ],
+    ["no rule of the interface", (f) => void f.nft(`flush chain ${chain}`)],
+    ["no rule of the MAC", (f) => void f.nft(`flush chain ${chain}-mac`)],
+    ["one rule more", (f) => void f.nft(`insert rule ${chain}-mac accept`)],
+    ["another MAC", (f) => {
+      f.nft(`flush chain ${chain}-mac`);
+      f.nft(`add rule ${chain}-mac ether saddr 02:00:00:00:00:01 return`);
+      f.nft(`add rule ${chain}-mac drop`);
+    }],
+    ["another interface", (f) => {
+      f.nft("flush chain bridge nat PREROUTING");
+      f.nft(
+        "add rule bridge nat PREROUTING iifname vethX jump " +
+          'cni-br-iface-c1-eth0 comment "macspoofchk-c1-eth0"',
+      );
+    }],
+  ];
+  for (const [name, tamper] of rows) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      fixture.setUp("c1");
+      fixture.check("c1");
+      tamper(fixture);
+      const error = assertThrows(() => fixture.check("c1"), CniError);
+      assertEquals(error.code, 999);
+    });
+  }
+});
+
+test("endStaleSpoofChecks() tells networks and hyphens apart", async () => {
+  using fixture = new Fixture();
+  fixture.setUp("a-b", "net1", "c-d");
+  fixture.setUp("a", "net1", "b-x");
+  fixture.setUp("kept", "net1");
+  fixture.setUp("other", "net2");
+  await fixture.endStale("net1", "kept");
+  const left = fixture.chains().filter((name) => !name.endsWith("-mac"));
+  assertEquals(left, ["cni-br-iface-kept-eth0", "cni-br-iface-other-eth0"]);
+  await fixture.endStale("net1");
+  await fixture.endStale("net2");
+  assertEquals(fixture.list(), SKELETON);
+});
+
+test("checkCanCheckSpoofing() finds nf_tables", () => {
+  using fixture = new Fixture();
+  checkCanCheckSpoofing(fixture.path);
+  assertEquals(fixture.list(), "");
+});
+
+test("tearDownSpoofCheck() removes the rules of no other network", () => {
+  using fixture = new Fixture();
+  fixture.setUp("c1");
+  const owner = { containerId: "c1", ifName: "eth0" };
+  fixture.addLink(hostIfNameOf({ ...owner, network: "net1" }));
+  fixture.tearDown("c1", "net2");
+  fixture.check("c1");
+  fixture.tearDown("c1");
+  assertEquals(fixture.list(), SKELETON);
+});
+
+test("tearDownSpoofCheck() removes the Go plugin's rules once its link is gone", () => {
+  using fixture = new Fixture();
+  const owner = { containerId: "c1", ifName: "eth0" };
+  const allowed = { hostIfName: "veth0a1b2c3d", mac: MAC };
+  setUpSpoofCheck(fixture.path, owner, allowed);
+  fixture.tearDown("c1");
+  assertEquals(fixture.list(), SKELETON);
+});

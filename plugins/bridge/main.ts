@@ -1,0 +1,4 @@
+import { runMain } from "../../cni/skel.ts";
+import { bridge } from "./plugin.ts";
+
+runMain(bridge);

@@ -1,0 +1,195 @@
+/**
+ * bridge: containers as ports of a switch in the host.
+ *
+ * ```
+ *                 host                             containers
+ *   ┌───────────────────────────────────┐      ┌───────────────────┐
+ *   │         ┌────── vethXXXXXXXXXXX ──┼──────┼─ eth0             │
+ *   │         │                         │      │  10.1.2.2/24      │
+ *   │  ┌──────┴──────┐                  │      └───────────────────┘
+ *   │  │    cni0     │                  │
+ *   │  │ 10.1.2.1/24 │                  │      ┌───────────────────┐
+ *   │  └──────┬──────┘                  │      │                   │
+ *   │         └────── vethYYYYYYYYYYY ──┼──────┼─ eth0             │
+ *   │                                   │      │  10.1.2.3/24      │
+ *   └───────────────────────────────────┘      └───────────────────┘
+ * ```
+ *
+ * Containers reach each other through the bridge, and with `isGateway` the host
+ * and what lies beyond it.
+ *
+ * ```json
+ * {
+ *   "type": "bridge",
+ *   "bridge": "cni0",
+ *   "isDefaultGateway": true,
+ *   "ipMasq": true,
+ *   "ipam": { "type": "host-local", "subnet": "10.1.2.0/24" }
+ * }
+ * ```
+ *
+ * Without `ipam` it is a switch and no more.
+ *
+ * DEL leaves nothing of the attachment behind. The bridge with the gateway's
+ * address, the interface `<bridge>.<vlan>` and forwarding stay, also after an
+ * ADD that fails: other attachments may need them from the moment on that they
+ * are there.
+ *
+ * @module
+ */
+
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import { Rollback, tryAll } from "../../cni/rollback.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { attachmentOf } from "../_shared/attachment.ts";
+import {
+  deleteStaleVeths,
+  deleteVeth,
+  type PeerTest,
+} from "../_shared/delete_veth.ts";
+import {
+  checkCanMasquerade,
+  checkMasqueraded,
+  endMasquerade,
+  endStaleMasquerades,
+  startMasquerade,
+} from "../_shared/masquerade/steps.ts";
+import { ownPartOf, requirePrevResult } from "../_shared/prev_result.ts";
+import { checkIfNameIsFree, openSandbox } from "../_shared/sandbox.ts";
+import { describeLink, describeVeth } from "../_shared/veth.ts";
+import {
+  type Adding,
+  becomeGateway,
+  configureContainer,
+  connectToBridge,
+  dropSpoofedFrames,
+  leaseAddresses,
+} from "./attach.ts";
+import { ensureBridge, keepMac } from "./bridge_link.ts";
+import type { BridgeConfig } from "./config.ts";
+import { bridgeNameOf, settingsOf } from "./settings.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/main/bridge/bridge.go. */
+export const bridge: Plugin<BridgeConfig> = definePlugin({
+  name: "bridge",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./config.ts")).bridgeSchema(),
+
+  async add(call): Promise<Result> {
+    const settings = settingsOf(call);
+    using host = Rtnl.open(call.hostNetns);
+    using sandbox = openSandbox(call.args);
+    checkIfNameIsFree(sandbox, call.args.ifName);
+    await using rollback = new Rollback(call.log);
+    const adding: Adding = { call, settings, host, sandbox, rollback };
+
+    const link = ensureBridge(host, settings);
+    const lease = await leaseAddresses(adding);
+    const veth = await connectToBridge(adding, link);
+    await dropSpoofedFrames(adding, veth);
+    const ends = await configureContainer(adding, veth, lease);
+    const addresses = lease.ips.map(({ address }) => address);
+    await startMasquerade(call, addresses, { veth, rollback });
+    const gateway = await becomeGateway(adding, link, lease);
+    const interfaces = [
+      describeLink(keepMac(host, link)),
+      ...describeVeth(ends, call.args.netns),
+      ...gateway,
+    ];
+
+    rollback.commit();
+    return {
+      interfaces,
+      ips: lease.ips.map((ip) => ({ ...ip, interface: 2 })),
+      routes: lease.routes,
+      dns: call.config.dns ?? lease.dns,
+    };
+  },
+
+  async check(call): Promise<void> {
+    const settings = settingsOf(call);
+    using host = Rtnl.open(call.hostNetns);
+    using sandbox = openSandbox(call.args);
+    if (settings.isLayer3) await call.ipam.check();
+    const prevResult = requirePrevResult(call, "Required prevResult missing");
+    const result = ownPartOf(prevResult, call.args);
+    const { checkLinks } = await import("./check.ts");
+    const { port, container } = await checkLinks(
+      { host, sandbox, call, settings, result },
+    );
+    if (settings.checksSpoofing) {
+      const { checkSpoofCheck } = await import("./mac_spoofing.ts");
+      checkSpoofCheck(call.hostNetns, attachmentOf(call), {
+        hostIfName: port.name,
+        mac: container.mac,
+      });
+    }
+    await checkMasqueraded(call, result.ips.map(({ address }) => address));
+  },
+
+  async del(call): Promise<void> {
+    await tryAll({
+      // Before the cable: so the kernel's waiting for both is one waiting.
+      "remove the masquerade": () => endMasquerade(call),
+      // First the cable, then the lease: an address that is handed out again
+      // must not still be answered for by the old container.
+      [`delete interface "${call.args.ifName}"`]: () => {
+        using host = Rtnl.open(call.hostNetns);
+        deleteVeth(host, call, isPortOf(host, call.config));
+      },
+      // And not before the cable, by which nothing may come through meanwhile.
+      "remove the rules against MAC spoofing": async () => {
+        if (!call.config.macspoofchk) return;
+        const { tearDownSpoofCheck } = await import("./mac_spoofing.ts");
+        using host = Rtnl.open(call.hostNetns);
+        tearDownSpoofCheck(host, attachmentOf(call));
+      },
+      "release the addresses": async () => {
+        if (call.config.ipam?.type) await call.ipam.del();
+      },
+    });
+  },
+
+  async status(call): Promise<void> {
+    const { isLayer3, checksSpoofing } = settingsOf(call);
+    if (checksSpoofing) {
+      const { checkCanCheckSpoofing } = await import("./mac_spoofing.ts");
+      checkCanCheckSpoofing(call.hostNetns);
+    }
+    if (!isLayer3) return;
+    await checkCanMasquerade(call);
+    await call.ipam.status();
+  },
+
+  async gc(call): Promise<void> {
+    const { network, hostNetns, config, validAttachments } = call;
+    await tryAll({
+      "remove stale masquerades": () => endStaleMasquerades(call),
+      "delete stale interfaces": () => {
+        if (validAttachments === undefined) return;
+        using host = Rtnl.open(hostNetns);
+        deleteStaleVeths(host, network, validAttachments);
+      },
+      "remove stale rules against MAC spoofing": async () => {
+        if (!config.macspoofchk || validAttachments === undefined) return;
+        const { endStaleSpoofChecks } = await import("./mac_spoofing.ts");
+        using host = Rtnl.open(hostNetns);
+        await endStaleSpoofChecks(host, network, validAttachments);
+      },
+      "release stale addresses": async () => {
+        if (config.ipam?.type) await call.ipam.gc();
+      },
+    });
+  },
+});
+
+/**
+ * Tells the Go plugin's cables to this bridge from others. Those to a bridge
+ * that was deleted are no ports any more.
+ */
+function isPortOf(host: Rtnl, config: BridgeConfig): PeerTest {
+  return ({ masterIndex }) =>
+    masterIndex === host.link.find(bridgeNameOf(config))?.index;
+}

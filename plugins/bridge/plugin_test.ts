@@ -1,0 +1,1043 @@
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertStringIncludes,
+} from "@std/assert";
+import type { NetNs } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import {
+  assertFailure,
+  assertSuccess,
+  bridgeConfig,
+  type BridgeTestConfig,
+  occupy,
+  switchConfig,
+} from "../../tests/_harness/bridge_network.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { writeFakeIpam } from "../../tests/_harness/fake_ipam.ts";
+import {
+  canPing,
+  ipJson,
+  runIn,
+  snapshot,
+} from "../../tests/_harness/ip_json.ts";
+import { connectOutside, OUTSIDE } from "../../tests/_harness/outside.ts";
+import {
+  type CallOptions,
+  type CallOutput,
+  TestHosts,
+} from "../../tests/_harness/test_hosts.ts";
+
+/** Registers a test that works in namespaces. */
+function test(
+  name: string,
+  fn: (t: Deno.TestContext) => Promise<void>,
+): void {
+  Deno.test(requireRoot(name), fn);
+}
+
+/** Runs a command that must succeed. */
+async function run(
+  hosts: TestHosts,
+  command: string,
+  config: unknown,
+  options: CallOptions = {},
+): Promise<CallOutput> {
+  const output = await hosts.run("bridge", command, config, options);
+  assertSuccess(output);
+  return output;
+}
+
+/** A configuration whose addresses are what a test says. */
+function withFakeIpam(
+  hosts: TestHosts,
+  result: unknown,
+  extras: BridgeTestConfig = {},
+): BridgeTestConfig {
+  const { type } = writeFakeIpam(hosts.path, { ADD: { stdout: result } });
+  return bridgeConfig(hosts, { ipam: { type }, ...extras });
+}
+
+/** Says what answers to a ping. */
+function reached(from: NetNs, ...addresses: string[]): string[] {
+  return addresses.filter((address) => canPing(from, address));
+}
+
+// deno-lint-ignore no-explicit-any -- as iproute2 prints it
+function show(netns: NetNs, name: string): any {
+  return ipJson(netns, "address", "show", "dev", name)[0];
+}
+
+function namesIn(netns: NetNs): string[] {
+  return ipJson(netns, "link").map(({ ifname }: { ifname: string }) => ifname);
+}
+
+/** Stock of both namespaces. */
+function stockOf({ host, sandbox }: TestHosts): unknown[] {
+  return [snapshot(host), snapshot(sandbox)];
+}
+
+test("bridge.add() lets containers, the host and the outside reach each other at once", async () => {
+  using hosts = TestHosts.create();
+  const outside = connectOutside(hosts);
+  for (
+    const [family, subnet, via] of [["-4", "10.1.2.0/24", "192.0.2.1"], [
+      "-6",
+      "2001:db8:1::/64",
+      "2001:db8:ff::1",
+    ]] as const
+  ) {
+    runIn(outside, "ip", family, "route", "add", subnet, "via", via);
+  }
+  const config = bridgeConfig(hosts);
+  const other = hosts.addNetns();
+  await run(hosts, "ADD", config);
+  await run(hosts, "ADD", config, { sandbox: other, containerId: "other" });
+  // IPv6 first, for it would be what takes time.
+  const [left, right] = [["2001:db8:1::2", "10.1.2.2"], [
+    "2001:db8:1::3",
+    "10.1.2.3",
+  ]] as const;
+  assertEquals(reached(outside, ...left, ...right), [...left, ...right]);
+  assertEquals(reached(hosts.sandbox, ...right, ...OUTSIDE), [
+    ...right,
+    ...OUTSIDE,
+  ]);
+  assertEquals(reached(other, ...left, ...OUTSIDE), [...left, ...OUTSIDE]);
+  assertEquals(reached(hosts.host, ...left, ...right), [...left, ...right]);
+});
+
+test("bridge.add() answers what is there", async () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  const { json } = await run(hosts, "ADD", bridgeConfig(hosts, { mtu: 1400 }));
+  const [bridge, hostEnd, containerEnd, ...others] = json.interfaces;
+  assertEquals(others, []);
+  assertEquals(bridge, { name: "br0", mac: show(host, "br0").address });
+  assertMatch(hostEnd.name, /^veth[0-9a-f]{11}$/);
+  assertEquals(hostEnd, {
+    name: hostEnd.name,
+    mac: show(host, hostEnd.name).address,
+  });
+  assertEquals(containerEnd, {
+    name: "eth0",
+    mac: show(sandbox, "eth0").address,
+    sandbox: sandbox.path,
+  });
+  assertEquals(json.ips, [
+    { interface: 2, address: "10.1.2.2/24", gateway: "10.1.2.1" },
+    { interface: 2, address: "2001:db8:1::2/64", gateway: "2001:db8:1::1" },
+  ]);
+  assertEquals(json.routes, [
+    { dst: "0.0.0.0/0", gw: "10.1.2.1" },
+    { dst: "::/0", gw: "2001:db8:1::1" },
+  ]);
+  for (
+    const [netns, name] of [[host, "br0"], [host, hostEnd.name], [
+      sandbox,
+      "eth0",
+    ]]
+  ) {
+    assertEquals(show(netns, name).mtu, 1400, name);
+  }
+  assertEquals(show(host, hostEnd.name).master, "br0");
+  assertEquals(
+    show(host, hostEnd.name).ifalias,
+    "cni/net1/test-container/eth0",
+  );
+});
+
+test("bridge.add() does not wait for duplicate address detection", async () => {
+  using hosts = TestHosts.create();
+  const start = performance.now();
+  await run(hosts, "ADD", bridgeConfig(hosts));
+  assert(performance.now() - start < 900, "it took as long as detection does");
+  for (
+    const [netns, name] of [[hosts.host, "br0"], [
+      hosts.sandbox,
+      "eth0",
+    ]] as const
+  ) {
+    for (
+      const { scope, nodad, tentative, family } of show(netns, name).addr_info
+    ) {
+      if (family !== "inet6") continue;
+      assertEquals(tentative, undefined, name);
+      if (scope === "global") assertEquals(nodad, true, name);
+    }
+  }
+});
+
+test("bridge.add() detects duplicate addresses if it is asked to", async (t) => {
+  using hosts = TestHosts.create();
+  const ips = [{ address: "2001:db8:1::9/64" }];
+  const config = withFakeIpam(hosts, { ips }, {
+    enabledad: true,
+    hairpinMode: true,
+  });
+  await t.step("and answers when they can be used", async () => {
+    await run(hosts, "ADD", config);
+    const address = show(hosts.sandbox, "eth0").addr_info
+      .find(({ scope }: { scope: string }) => scope === "global");
+    assertEquals([address.nodad, address.tentative, address.dadfailed], [
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    const sysctl = (key: string): string =>
+      runIn(hosts.sandbox, "sysctl", "-n", `net.ipv6.conf.eth0.${key}`).trim();
+    assertEquals([sysctl("accept_dad"), sysctl("enhanced_dad")], ["1", "1"]);
+    assertEquals(reached(hosts.sandbox, "2001:db8:1::1"), ["2001:db8:1::1"]);
+  });
+  await t.step("and refuses one that somebody has", async () => {
+    const sandbox = hosts.addNetns();
+    const before = [snapshot(hosts.host), snapshot(sandbox)];
+    const options = { sandbox, containerId: "second" };
+    const added = await hosts.run("bridge", "ADD", config, options);
+    assertFailure(
+      added,
+      999,
+      'Cannot add address 2001:db8:1::9/64 to "eth0": another host has it',
+    );
+    assertEquals([snapshot(hosts.host), snapshot(sandbox)], before);
+  });
+});
+
+test("bridge.add() tells the neighbours who has an address now", async () => {
+  using hosts = TestHosts.create();
+  const neighbours = [[hosts.host, "br0"], [
+    await occupy(hosts),
+    "eth0",
+  ]] as const;
+  const addresses = ["10.1.2.2", "2001:db8:1::2"];
+  for (const [netns, device] of neighbours) {
+    for (const address of addresses) {
+      const script =
+        `ip neigh replace ${address} lladdr 02:00:00:00:00:99 dev ${device} nud stale`;
+      runIn(netns, "sh", "-ec", script);
+    }
+  }
+  const { json } = await run(hosts, "ADD", bridgeConfig(hosts));
+  assertEquals(json.ips[0].address, "10.1.2.2/24");
+  const known = (): string[] =>
+    neighbours.flatMap(([netns]) =>
+      addresses.map((address) =>
+        ipJson(netns, "neigh", "show", address)[0]?.lladdr
+      )
+    );
+  const { mac } = json.interfaces[2];
+  const want = [mac, mac, mac, mac];
+  const deadline = Date.now() + 1_000;
+  while (Date.now() < deadline && `${known()}` !== `${want}`);
+  assertEquals(known(), want);
+});
+
+test("bridge is a switch and no more without ipam", async (t) => {
+  for (const ipam of [undefined, {}, { type: "" }]) {
+    await t.step(`ipam: ${JSON.stringify(ipam)}`, async () => {
+      using hosts = TestHosts.create();
+      const config = switchConfig({
+        ipam,
+        isDefaultGateway: true,
+        ipMasq: true,
+      });
+      const other = hosts.addNetns();
+      const added = await run(hosts, "ADD", config);
+      await run(hosts, "ADD", config, { sandbox: other, containerId: "other" });
+      assertEquals([added.json.ips, added.json.routes], [undefined, undefined]);
+      assertEquals(added.json.interfaces.length, 3);
+      assertEquals(
+        show(hosts.host, "br0").addr_info.filter((
+          { family }: { family: string },
+        ) => family === "inet"),
+        [],
+      );
+      runIn(hosts.sandbox, "ip", "addr", "add", "10.5.0.1/24", "dev", "eth0");
+      runIn(other, "ip", "addr", "add", "10.5.0.2/24", "dev", "eth0");
+      assertEquals(reached(hosts.sandbox, "10.5.0.2"), ["10.5.0.2"]);
+      const withResult = { ...config, prevResult: added.json };
+      for (const command of ["STATUS", "CHECK", "DEL", "DEL"]) {
+        await run(hosts, command, withResult);
+      }
+      assertEquals(namesIn(hosts.sandbox), ["lo"]);
+    });
+  }
+});
+
+test("bridge.add() leaves the container's interface down if it is asked to", async () => {
+  using hosts = TestHosts.create();
+  const config = switchConfig({ disableContainerInterface: true });
+  const { json } = await run(hosts, "ADD", config);
+  const { flags, address } = show(hosts.sandbox, "eth0");
+  assert(!flags.includes("UP"), `${flags}`);
+  assertEquals(json.interfaces[2].mac, address);
+  await run(hosts, "CHECK", { ...config, prevResult: json });
+  await run(hosts, "DEL", config);
+});
+
+test("bridge.add() turns hairpin mode on", async () => {
+  using hosts = TestHosts.create();
+  const { json } = await run(
+    hosts,
+    "ADD",
+    bridgeConfig(hosts, { hairpinMode: true }),
+  );
+  const { linkinfo } = show(hosts.host, json.interfaces[1].name);
+  assertEquals([
+    linkinfo.info_slave_data.hairpin,
+    linkinfo.info_slave_data.isolated,
+  ], [true, false]);
+});
+
+test("bridge.add() keeps containers apart, but not from the gateway", async () => {
+  using hosts = TestHosts.create();
+  const config = bridgeConfig(hosts, { portIsolation: true });
+  const other = hosts.addNetns();
+  await run(hosts, "ADD", config);
+  await run(hosts, "ADD", config, { sandbox: other, containerId: "other" });
+  const open = hosts.addNetns();
+  await run(hosts, "ADD", bridgeConfig(hosts), {
+    sandbox: open,
+    containerId: "open",
+  });
+  runIn(hosts.host, "sysctl", "-qw", "net.ipv4.ip_forward=0");
+  assertEquals(reached(hosts.sandbox, "10.1.2.1", "10.1.2.3", "10.1.2.4"), [
+    "10.1.2.1",
+    "10.1.2.4",
+  ]);
+});
+
+test("bridge.add() drops what is sent with another MAC", async () => {
+  using hosts = TestHosts.create();
+  const config = bridgeConfig(hosts, { macspoofchk: true });
+  const { json } = await run(hosts, "ADD", config);
+  assertEquals(reached(hosts.sandbox, "10.1.2.1"), ["10.1.2.1"]);
+  const setMac = (mac: string): string =>
+    runIn(hosts.sandbox, "ip", "link", "set", "eth0", "address", mac);
+  setMac("02:00:00:00:00:01");
+  assertEquals(reached(hosts.sandbox, "10.1.2.1"), []);
+  setMac(json.interfaces[2].mac);
+  assertEquals(reached(hosts.sandbox, "10.1.2.1"), ["10.1.2.1"]);
+  const withResult = { ...config, prevResult: json };
+  await run(hosts, "STATUS", config);
+  await run(hosts, "CHECK", withResult);
+  await run(hosts, "DEL", { ...withResult }, { env: { CNI_NETNS: "" } });
+  const chains = runIn(hosts.host, "nft", "list", "chains", "bridge");
+  assert(!chains.includes("cni-br-iface"), chains);
+});
+
+test("bridge.add() uses the MAC that is asked for", async () => {
+  using hosts = TestHosts.create();
+  const mac = "c2:11:22:33:44:55";
+  const config = bridgeConfig(hosts, { runtimeConfig: { mac } });
+  const { json } = await run(hosts, "ADD", config);
+  assertEquals([json.interfaces[2].mac, show(hosts.sandbox, "eth0").address], [
+    mac,
+    mac,
+  ]);
+});
+
+test("bridge.add() leaves what it refuses as it was", async (t) => {
+  const rows: [extras: BridgeTestConfig, code: number, text: string][] = [
+    [{ vlan: 5000 }, 7, "invalid VLAN ID 5000 (must be between 0 and 4094)"],
+    [
+      { hairpinMode: true, promiscMode: true },
+      7,
+      "cannot set hairpin mode and promiscuous mode at the same time",
+    ],
+    [
+      { disableContainerInterface: true },
+      7,
+      "cannot use IPAM when DisableContainerInterface flag is set",
+    ],
+    [{ runtimeConfig: { mac: "zz" } }, 7, 'Cannot use MAC "zz"'],
+    [{ bridge: "sixteen-letters-" }, 7, "Cannot use"],
+    [{ bridge: "lo" }, 7, '"lo" already exists but is not a bridge'],
+    [{ ipMasqBackend: "pf" }, 7, "ipMasqBackend"],
+  ];
+  for (const [extras, code, text] of rows) {
+    await t.step(JSON.stringify(extras), async () => {
+      using hosts = TestHosts.create();
+      const before = stockOf(hosts);
+      const config = bridgeConfig(hosts, extras);
+      assertFailure(await hosts.run("bridge", "ADD", config), code, text);
+      assertEquals(stockOf(hosts), before);
+      assertEquals(hosts.leases(), []);
+      // And DEL must not mind.
+      const deleted = await hosts.run("bridge", "DEL", config);
+      assertEquals(deleted.exitCode, 0, deleted.stdout);
+    });
+  }
+  await t.step("an unknown key in CNI_ARGS", async () => {
+    using hosts = TestHosts.create();
+    const options = { env: { CNI_ARGS: "NOPE=1" } };
+    const config = bridgeConfig(hosts);
+    assertFailure(
+      await hosts.run("bridge", "ADD", config, options),
+      4,
+      "unknown args",
+    );
+    await run(hosts, "DEL", config, options);
+  });
+});
+
+test("bridge.add() leaves the attachment as it is when it is called again", async () => {
+  using hosts = TestHosts.create();
+  const config = bridgeConfig(hosts);
+  await run(hosts, "ADD", config);
+  const before = stockOf(hosts);
+  const leases = hosts.leases();
+  assertFailure(
+    await hosts.run("bridge", "ADD", config),
+    4,
+    'Cannot add interface "eth0"',
+  );
+  assertEquals(stockOf(hosts), before);
+  assertEquals(hosts.leases(), leases);
+});
+
+test("bridge.add() undoes everything where another address is in the way", async () => {
+  using hosts = TestHosts.create();
+  const config = bridgeConfig(hosts, { macspoofchk: true, ipMasq: true });
+  await occupy(hosts);
+  const before = stockOf(hosts);
+  const other = { ...config, ipam: hosts.hostLocal("10.9.0.0/24") };
+  const added = await hosts.run("bridge", "ADD", other);
+  const text = '"br0" already has an IP address different from 10.9.0.1/24';
+  assertFailure(added, 7, text);
+  assertEquals(stockOf(hosts), before);
+  assertEquals([hosts.leases(), rulesOf(hosts.host)], [[], []]);
+  const forced = await run(hosts, "ADD", { ...other, forceAddress: true });
+  const addresses = show(hosts.host, "br0").addr_info
+    .filter(({ family }: { family: string }) => family === "inet")
+    .map(({ local }: { local: string }) => local);
+  assertEquals(addresses, ["10.9.0.1"]);
+  assertEquals(reached(hosts.sandbox, "10.9.0.1"), ["10.9.0.1"]);
+  await run(hosts, "CHECK", { ...other, prevResult: forced.json });
+});
+
+test("bridge.add() copes with addresses of many kinds", async (t) => {
+  const rows: [name: string, ips: unknown[], pings: string[]][] = [
+    ["two subnets of each family", [
+      { address: "10.0.0.2/24" },
+      { address: "10.0.1.2/24" },
+      { address: "fd00::2/64" },
+      { address: "fd01::2/64" },
+    ], ["10.0.0.1", "10.0.1.1", "fd00::1", "fd01::1"]],
+    ["two addresses that share a gateway", [
+      { address: "10.0.0.2/24", gateway: "10.0.0.1" },
+      { address: "10.0.0.3/24", gateway: "10.0.0.1" },
+    ], ["10.0.0.1"]],
+    ["a /31, as RFC 3021 has it", [{ address: "10.0.0.3/31" }], ["10.0.0.2"]],
+    ["a /127, as RFC 6164 has it", [{ address: "fd00::3/127" }], ["fd00::2"]],
+    ["a gateway at the subnet's end", [{
+      address: "10.0.0.2/24",
+      gateway: "10.0.0.254",
+    }], ["10.0.0.254"]],
+  ];
+  for (const [name, ips, gateways] of rows) {
+    await t.step(name, async () => {
+      using hosts = TestHosts.create();
+      const config = withFakeIpam(hosts, { ips });
+      const { json } = await run(hosts, "ADD", config);
+      assertEquals(reached(hosts.sandbox, ...gateways), gateways);
+      const own = json.ips.map(({ address }: { address: string }) =>
+        address.replace(/\/.*/, "")
+      );
+      assertEquals(reached(hosts.host, ...own), own);
+      await run(hosts, "CHECK", { ...config, prevResult: json });
+      await run(hosts, "DEL", config);
+      assertEquals(namesIn(hosts.sandbox), ["lo"]);
+    });
+  }
+});
+
+test("bridge.add() honours every key of a route", async () => {
+  using hosts = TestHosts.create();
+  const config = withFakeIpam(hosts, {
+    cniVersion: "1.1.0",
+    ips: [{ address: "10.0.0.2/24", gateway: "10.0.0.1" }],
+    routes: [
+      { dst: "10.1.0.0/16", mtu: 1300, advmss: 1200, priority: 7 },
+      { dst: "10.2.0.0/16", table: 5000 },
+      { dst: "10.3.0.0/16", gw: "10.0.0.77" },
+      { dst: "10.4.5.6/16" },
+      { dst: "10.4.0.0/16" },
+      { dst: "0.0.0.0/0" },
+    ],
+  });
+  const { json } = await run(hosts, "ADD", config);
+  const route = (...args: string[]): Record<string, unknown> =>
+    ipJson(hosts.sandbox, "route", "show", ...args)[0];
+  const metrics = route("10.1.0.0/16");
+  assertEquals([metrics["metric"], metrics["metrics"]], [7, [{
+    mtu: 1300,
+    advmss: 1200,
+  }]]);
+  assertEquals(route("table", "5000")["gateway"], "10.0.0.1");
+  assertEquals(route("10.3.0.0/16")["gateway"], "10.0.0.77");
+  for (const dst of ["10.4.0.0/16", "default"]) {
+    assertEquals(ipJson(hosts.sandbox, "route", "show", dst).length, 1, dst);
+  }
+  await run(hosts, "CHECK", { ...config, prevResult: json });
+});
+
+test("bridge.add() turns IPv6 on where the runtime turned it off", async () => {
+  using hosts = TestHosts.create();
+  for (const name of ["all", "default", "lo"]) {
+    runIn(
+      hosts.sandbox,
+      "sysctl",
+      "-qw",
+      `net.ipv6.conf.${name}.disable_ipv6=1`,
+    );
+  }
+  await run(hosts, "ADD", bridgeConfig(hosts));
+  assertEquals(reached(hosts.sandbox, "2001:db8:1::1"), ["2001:db8:1::1"]);
+});
+
+test("bridge.add() does not touch the host's bridge but for its port", async () => {
+  using hosts = TestHosts.create();
+  const { host } = hosts;
+  const ip = (line: string): string => runIn(host, "ip", ...line.split(" "));
+  // A bridge as operators make them: with the MAC of what it connects.
+  ip("link add br0 type bridge");
+  ip("link add uplink address c2:ff:ff:ff:ff:ff type veth peer name switch");
+  ip("link set uplink up master br0");
+  ip("link set br0 up mtu 1300");
+  const before = show(host, "br0");
+  const config = switchConfig({ runtimeConfig: { mac: "02:00:00:00:00:01" } });
+  for (const containerId of ["a", "b", "c", "d", "e", "f"]) {
+    const { json } = await run(hosts, "ADD", config, {
+      sandbox: hosts.addNetns(),
+      containerId,
+    });
+    const { address, ifindex, mtu } = show(host, "br0");
+    assertEquals([address, ifindex, mtu], [
+      before.address,
+      before.ifindex,
+      1300,
+    ]);
+    assertEquals(json.interfaces[0].mac, before.address);
+  }
+});
+
+test("bridge.add() succeeds for many at once, on a host without the bridge", async () => {
+  using hosts = TestHosts.create();
+  const config = bridgeConfig(hosts, { ipMasq: true, macspoofchk: true });
+  const calls = [1, 2, 3, 4, 5, 6].map(async (at) => {
+    const options = { sandbox: hosts.addNetns(), containerId: `c${at}` };
+    const { json } = await run(hosts, "ADD", config, options);
+    await run(hosts, "CHECK", { ...config, prevResult: json }, options);
+    assertEquals(
+      reached(options.sandbox, "10.1.2.1", "2001:db8:1::1").length,
+      2,
+    );
+    await run(hosts, "DEL", { ...config, prevResult: json }, options);
+  });
+  await Promise.all(calls);
+  assertEquals(namesIn(hosts.host), ["lo", "br0"]);
+  assertEquals(hosts.leases(), []);
+});
+
+test("bridge.add() succeeds once when it is called many times at once", async () => {
+  using hosts = TestHosts.create();
+  const ips = [{ address: "10.0.0.2/24" }];
+  const config = withFakeIpam(hosts, { ips });
+  const calls = [1, 2, 3, 4].map(() => hosts.run("bridge", "ADD", config));
+  const codes = (await Promise.all(calls)).map(({ exitCode, json }) =>
+    exitCode === 0 ? 0 : json.code
+  );
+  assertEquals(codes.sort(), [0, 4, 4, 4]);
+  assertEquals(reached(hosts.sandbox, "10.0.0.1"), ["10.0.0.1"]);
+  await run(hosts, "DEL", config);
+});
+
+test("bridge.add() replaces the host's end that a lost tear-down left", async () => {
+  using hosts = TestHosts.create();
+  const config = bridgeConfig(hosts, { macspoofchk: true, ipMasq: true });
+  const first = await run(hosts, "ADD", config);
+  await Deno.remove(`${hosts.folder}/leases`, { recursive: true });
+  const sandbox = hosts.addNetns();
+  const again = await run(hosts, "ADD", config, { sandbox });
+  assertEquals(again.json.interfaces[1].name, first.json.interfaces[1].name);
+  assertNotEquals(again.json.interfaces[2].mac, first.json.interfaces[2].mac);
+  assertEquals(reached(sandbox, "10.1.2.1"), ["10.1.2.1"]);
+  assertEquals(namesIn(hosts.sandbox), ["lo"]);
+  await run(hosts, "CHECK", { ...config, prevResult: again.json }, { sandbox });
+});
+
+/** What is changed, where, by which command, and what CHECK says. */
+const CHANGES: [
+  what: string,
+  where: "host" | "sandbox",
+  command: string,
+  text: string,
+][] = [
+  ["no interface", "sandbox", "ip link del eth0", '"eth0" is gone'],
+  ["interface down", "sandbox", "ip link set eth0 down", '"eth0" is down'],
+  [
+    "another MAC",
+    "sandbox",
+    "ip link set eth0 address 02:00:00:00:00:01",
+    "has MAC 02:00:00:00:00:01",
+  ],
+  [
+    "no IPv4 address",
+    "sandbox",
+    "ip addr del 10.1.2.2/24 dev eth0",
+    "lacks address 10.1.2.2/24",
+  ],
+  [
+    "no IPv6 address",
+    "sandbox",
+    "ip addr del 2001:db8:1::2/64 dev eth0",
+    "lacks address 2001:db8:1::2/64",
+  ],
+  [
+    "another prefix length",
+    "sandbox",
+    "ip addr del 10.1.2.2/24 dev eth0; ip addr add 10.1.2.2/16 dev eth0",
+    "lacks address 10.1.2.2/24",
+  ],
+  [
+    "no route to the subnet",
+    "sandbox",
+    "ip route del 10.1.2.0/24",
+    "lacks route 10.1.2.0/24",
+  ],
+  [
+    "no IPv6 route to the subnet",
+    "sandbox",
+    "ip -6 route del 2001:db8:1::/64",
+    "lacks route 2001:db8:1::/64",
+  ],
+  [
+    "no default route",
+    "sandbox",
+    "ip route del default",
+    "lacks route 0.0.0.0/0 via 10.1.2.1",
+  ],
+  [
+    "no IPv6 default route",
+    "sandbox",
+    "ip -6 route del default",
+    "lacks route ::/0 via 2001:db8:1::1",
+  ],
+  [
+    "another default gateway",
+    "sandbox",
+    "ip route replace default via 10.1.2.9 dev eth0",
+    "lacks route 0.0.0.0/0 via 10.1.2.1",
+  ],
+  ["no bridge", "host", "ip link del br0", '"br0" is gone'],
+  ["the bridge down", "host", "ip link set br0 down", '"br0" is down'],
+  [
+    "another MAC of the bridge",
+    "host",
+    "ip link set br0 address 02:00:00:00:00:02",
+    "has MAC 02:00:00:00:00:02",
+  ],
+  [
+    "another kind of bridge",
+    "host",
+    "ip link del br0; ip link add br0 type veth peer name br1",
+    '"br0" is not a bridge',
+  ],
+  [
+    "the bridge not promiscuous",
+    "host",
+    "ip link set br0 promisc off",
+    'Bridge "br0" is not promiscuous',
+  ],
+  ["no port", "host", "ip link set $VETH nomaster", 'is no port of "br0"'],
+  [
+    "a port of another bridge",
+    "host",
+    "ip link add br9 type bridge; ip link set $VETH master br9",
+    'is no port of "br0"',
+  ],
+  ["port down", "host", "ip link set $VETH down", "is down"],
+  [
+    "another MAC of the port",
+    "host",
+    "ip link set $VETH address 02:00:00:00:00:03",
+    "has MAC 02:00:00:00:00:03",
+  ],
+  [
+    "hairpin mode on",
+    "host",
+    "ip link set $VETH type bridge_slave hairpin on",
+    "has hairpin mode on",
+  ],
+  [
+    "isolation off",
+    "host",
+    "ip link set $VETH type bridge_slave isolated off",
+    "has isolation off",
+  ],
+  [
+    "no gateway address",
+    "host",
+    "ip addr del 10.1.2.1/24 dev br0",
+    'Interface "br0" lacks address 10.1.2.1/24',
+  ],
+  [
+    "no IPv6 gateway address",
+    "host",
+    "ip addr del 2001:db8:1::1/64 dev br0",
+    'Interface "br0" lacks address 2001:db8:1::1/64',
+  ],
+  [
+    "no IPv4 forwarding",
+    "host",
+    "sysctl -qw net.ipv4.ip_forward=0",
+    "IPv4 forwarding is off",
+  ],
+  [
+    "no IPv6 forwarding",
+    "host",
+    "sysctl -qw net.ipv6.conf.all.forwarding=0",
+    "IPv6 forwarding is off",
+  ],
+  [
+    "no rules against spoofing",
+    "host",
+    "nft flush chain bridge nat PREROUTING",
+    "sends with another MAC is not dropped",
+  ],
+  [
+    "no masquerade",
+    "host",
+    "nft delete table inet cni_plugins_masquerade",
+    "The masquerade is gone",
+  ],
+  ["no lease", "host", "rm $LEASES/net1/10.1.2.2", "Failed to find address"],
+];
+
+test("bridge.check() notices everything that was changed", async (t) => {
+  for (const [what, where, command, text] of CHANGES) {
+    await t.step(what, async () => {
+      using hosts = TestHosts.create();
+      const config = bridgeConfig(hosts, {
+        ipMasq: true,
+        macspoofchk: true,
+        promiscMode: true,
+        portIsolation: true,
+      });
+      const { json } = await run(hosts, "ADD", config);
+      const withResult = { ...config, prevResult: json };
+      await run(hosts, "CHECK", withResult);
+      const script = `VETH=${
+        json.interfaces[1].name
+      }; LEASES=${hosts.folder}/leases; ${command}`;
+      runIn(hosts[where], "sh", "-ec", script);
+      assertFailure(await hosts.run("bridge", "CHECK", withResult), 999, text);
+    });
+  }
+});
+
+test("bridge.check() does not mind what others have changed", async (t) => {
+  const rows: [what: string, where: "host" | "sandbox", command: string][] = [
+    [
+      "another address of the bridge",
+      "host",
+      "ip addr add 10.77.0.1/24 dev br0",
+    ],
+    ["a promiscuous bridge", "host", "ip link set br0 promisc on"],
+    ["another MTU", "host", "ip link set br0 mtu 1300"],
+    [
+      "routes in another table",
+      "sandbox",
+      "ip route add 10.1.2.0/24 dev eth0 table 77; ip route add default via 10.1.2.1 dev eth0 table 77; ip route del default; ip route del 10.1.2.0/24",
+    ],
+    ["one more address", "sandbox", "ip addr add 10.88.0.1/24 dev eth0"],
+  ];
+  for (const [what, where, command] of rows) {
+    await t.step(what, async () => {
+      using hosts = TestHosts.create();
+      const config = bridgeConfig(hosts);
+      const { json } = await run(hosts, "ADD", config);
+      runIn(hosts[where], "sh", "-ec", command);
+      await run(hosts, "CHECK", { ...config, prevResult: json });
+    });
+  }
+  await t.step("the MAC of a bridge without addresses", async () => {
+    using hosts = TestHosts.create();
+    const config = switchConfig();
+    const { json } = await run(hosts, "ADD", config);
+    runIn(
+      hosts.host,
+      "ip",
+      "link",
+      "set",
+      "br0",
+      "address",
+      "02:00:00:00:00:04",
+    );
+    await run(hosts, "CHECK", { ...config, prevResult: json });
+  });
+});
+
+test("bridge.check() judges prevResult", async (t) => {
+  using hosts = TestHosts.create();
+  const config = bridgeConfig(hosts);
+  const { json } = await run(hosts, "ADD", config);
+  const other = hosts.addNetns();
+  const [bridge, hostEnd, containerEnd] = json.interfaces;
+  const rows: [name: string, prevResult: unknown, text: string | undefined][] =
+    [
+      ["missing", undefined, "Required prevResult missing"],
+      ["no interfaces", { ...json, interfaces: [] }, "no interface"],
+      [
+        "no bridge",
+        { ...json, interfaces: [hostEnd, containerEnd] },
+        'no interface "br0" of the host',
+      ],
+      [
+        "no port",
+        { ...json, interfaces: [bridge, containerEnd] },
+        "of the host",
+      ],
+      ["another sandbox", {
+        ...json,
+        interfaces: [bridge, hostEnd, { ...containerEnd, sandbox: other.path }],
+      }, "doesn't match configured netns"],
+      ["a MAC in upper case", {
+        ...json,
+        interfaces: [bridge, hostEnd, {
+          ...containerEnd,
+          mac: containerEnd.mac.toUpperCase(),
+        }],
+      }, undefined],
+      ["in another order", {
+        ...json,
+        interfaces: [containerEnd, hostEnd, bridge],
+        ips: json.ips.map((ip: object) => ({ ...ip, interface: 0 })),
+      }, undefined],
+      ["addresses of other interfaces", {
+        ...json,
+        interfaces: [...json.interfaces, {
+          name: "eth1",
+          sandbox: hosts.sandbox.path,
+        }],
+        ips: [...json.ips, { address: "192.0.2.1/24", interface: 3 }],
+        routes: [...json.routes, { dst: "198.51.100.0/24", gw: "192.0.2.9" }],
+      }, undefined],
+    ];
+  for (const [name, prevResult, text] of rows) {
+    await t.step(name, async () => {
+      const checked = await hosts.run("bridge", "CHECK", {
+        ...config,
+        prevResult,
+      });
+      if (text === undefined) assertSuccess(checked);
+      else {
+        assertEquals(checked.exitCode, 1);
+        assertStringIncludes(checked.json.msg, text);
+      }
+    });
+  }
+});
+
+test("bridge.del() removes everything, whatever is left to find it by", async (t) => {
+  const rows: [name: string, netnsOf: (hosts: TestHosts) => string][] = [
+    ["the sandbox's path", (hosts) => hosts.sandbox.path],
+    ["no CNI_NETNS", () => ""],
+    ["a path that is not there", () => "/run/netns/never-made"],
+    ["a process that has ended", () => "/proc/4194304/ns/net"],
+    ["the plain file that a reboot leaves", (hosts) => {
+      Deno.writeTextFileSync(`${hosts.folder}/plain`, "");
+      return `${hosts.folder}/plain`;
+    }],
+  ];
+  for (const backend of ["nftables", "iptables"]) {
+    for (const [name, netnsOf] of rows) {
+      await t.step(`${name}, ${backend}`, async () => {
+        using hosts = TestHosts.create();
+        const config = bridgeConfig(hosts, {
+          ipMasq: true,
+          ipMasqBackend: backend,
+          macspoofchk: true,
+        });
+        await occupy(hosts);
+        const before = stockOf(hosts);
+        await run(hosts, "ADD", config);
+        const env = { CNI_NETNS: netnsOf(hosts) };
+        await run(hosts, "DEL", config, { env });
+        assertEquals(stockOf(hosts), before);
+        assertEquals(hosts.leases(), []);
+        assertEquals(rulesOf(hosts.host), []);
+        await run(hosts, "DEL", config, { env });
+      });
+    }
+  }
+});
+
+/** Lists the rules that belong to a container. */
+function rulesOf(host: NetNs): string[] {
+  const all = runIn(host, "nft", "list", "ruleset") +
+    runIn(host, "iptables-save") + runIn(host, "ip6tables-save");
+  return all.split("\n").filter((line) =>
+    /test-container|CNI-|cni-br/.test(line)
+  );
+}
+
+test("bridge.del() removes what is left after a reboot", async () => {
+  using hosts = TestHosts.create();
+  const config = bridgeConfig(hosts, { ipMasq: true, macspoofchk: true });
+  const { json } = await run(hosts, "ADD", config);
+  // The leases are on disk; links and rules are not.
+  runIn(hosts.host, "sh", "-ec", "ip link del br0; nft flush ruleset");
+  using sandbox = Rtnl.open(hosts.sandbox.path);
+  sandbox.link.ensureGone("eth0");
+  await run(hosts, "DEL", { ...config, prevResult: json }, {
+    env: { CNI_NETNS: "/run/netns/gone" },
+  });
+  assertEquals(hosts.leases(), []);
+});
+
+test("bridge.del() leaves interfaces of others alone", async (t) => {
+  const withPort = (hosts: TestHosts, bridge: string): void => {
+    using host = Rtnl.open(hosts.host.path);
+    const masterIndex = host.link.addBridge({ name: bridge }).index;
+    const peer = { netns: hosts.sandbox, name: "eth0" };
+    host.link.addVeth({ name: "veth12345678", masterIndex, peer });
+  };
+  await t.step(
+    "of another attachment, after an ADD that it made fail",
+    async () => {
+      using hosts = TestHosts.create();
+      const config = bridgeConfig(hosts, { ipMasq: true, macspoofchk: true });
+      await run(hosts, "ADD", config);
+      const before = [stockOf(hosts), rulesOf(hosts.host)];
+      const other = { ...config, name: "net2" };
+      assertFailure(await hosts.run("bridge", "ADD", other), 4, '"eth0"');
+      await run(hosts, "DEL", other);
+      assertEquals([stockOf(hosts), rulesOf(hosts.host)], before);
+    },
+  );
+  await t.step("of another kind", async () => {
+    using hosts = TestHosts.create();
+    runIn(hosts.sandbox, "ip", "link", "add", "eth0", "type", "bridge");
+    await run(hosts, "DEL", bridgeConfig(hosts));
+    assertEquals(namesIn(hosts.sandbox), ["lo", "eth0"]);
+  });
+  await t.step("a port of another bridge", async () => {
+    using hosts = TestHosts.create();
+    withPort(hosts, "br1");
+    runIn(hosts.host, "ip", "link", "add", "br0", "type", "bridge");
+    await run(hosts, "DEL", bridgeConfig(hosts, { cniVersion: "0.3.1" }));
+    assertEquals(namesIn(hosts.sandbox), ["lo", "eth0"]);
+  });
+  await t.step("the Go plugin's, unless prevResult names it", async () => {
+    using hosts = TestHosts.create();
+    withPort(hosts, "br0");
+    const config = bridgeConfig(hosts);
+    await run(hosts, "DEL", config);
+    assertEquals(namesIn(hosts.sandbox), ["lo", "eth0"]);
+    const interfaces = [
+      { name: "br0" },
+      { name: "veth12345678" },
+      { name: "eth0", sandbox: hosts.sandbox.path },
+    ];
+    await run(hosts, "DEL", {
+      ...config,
+      prevResult: { cniVersion: "1.1.0", interfaces },
+    });
+    assertEquals(namesIn(hosts.sandbox), ["lo"]);
+  });
+  await t.step(
+    "but not the Go plugin's of a version without prevResult",
+    async () => {
+      using hosts = TestHosts.create();
+      withPort(hosts, "br0");
+      await run(hosts, "DEL", bridgeConfig(hosts, { cniVersion: "0.3.1" }));
+      assertEquals(namesIn(hosts.sandbox), ["lo"]);
+    },
+  );
+});
+
+test("bridge.del() deletes the interface although the IPAM plugin fails, and says so", async () => {
+  using hosts = TestHosts.create();
+  const { type } = writeFakeIpam(hosts.path, {
+    ADD: { stdout: { ips: [{ address: "10.0.0.2/24" }] } },
+    DEL: { stdout: { code: 117, msg: "the store is on fire" }, exitCode: 1 },
+  });
+  const config = bridgeConfig(hosts, { ipam: { type }, macspoofchk: true });
+  await run(hosts, "ADD", config);
+  assertFailure(
+    await hosts.run("bridge", "DEL", config),
+    117,
+    "the store is on fire",
+  );
+  assertEquals(namesIn(hosts.sandbox), ["lo"]);
+  assertEquals(rulesOf(hosts.host), []);
+});
+
+test("bridge.gc() deletes what is of attachments that are not valid", async () => {
+  using hosts = TestHosts.create();
+  const config = bridgeConfig(hosts, { ipMasq: true, macspoofchk: true });
+  const add = async (
+    containerId: string,
+    extras: BridgeTestConfig = {},
+  ): Promise<NetNs> => {
+    const sandbox = hosts.addNetns();
+    await run(hosts, "ADD", { ...config, ...extras }, { sandbox, containerId });
+    return sandbox;
+  };
+  const net2 = {
+    name: "net2",
+    bridge: "br2",
+    ipam: hosts.hostLocal("10.2.0.0/24"),
+  };
+  const kept = await add("kept"), stale = await add("stale");
+  const vanished = await add("vanished"), other = await add("other", net2);
+  // Its namespace is gone, and its interface with it; its rules are not.
+  runIn(vanished, "ip", "link", "del", "eth0");
+  const counts = (): number[] =>
+    [kept, stale, other].map((netns) => namesIn(netns).length);
+  await run(hosts, "GC", config);
+  assertEquals(counts(), [2, 2, 2]);
+  const valid = [{ containerID: "kept", ifname: "eth0" }];
+  await run(hosts, "GC", { ...config, "cni.dev/valid-attachments": valid });
+  assertEquals(counts(), [2, 1, 2]);
+  assertEquals(hosts.leases("net1"), ["10.1.2.2", "2001:db8:1::2"]);
+  assertEquals(hosts.leases("net2"), ["10.2.0.2"]);
+  const rules = runIn(hosts.host, "nft", "list", "ruleset");
+  assert(!/stale|vanished/.test(rules), rules);
+  for (const id of ["kept", "other"]) {
+    assertStringIncludes(rules, `id: ${id}`);
+    assertStringIncludes(rules, `macspoofchk-${id}-eth0`);
+  }
+});
+
+test("bridge.status() says what is in the way", async (t) => {
+  using hosts = TestHosts.create();
+  const { type } = writeFakeIpam(hosts.path, {
+    STATUS: { stdout: { code: 50, msg: "no addresses" }, exitCode: 1 },
+  });
+  await t.step("nothing", async () => {
+    const config = bridgeConfig(hosts, { ipMasq: true, macspoofchk: true });
+    await run(hosts, "STATUS", config);
+    await run(hosts, "STATUS", switchConfig());
+  });
+  await t.step("the IPAM plugin", async () => {
+    const status = await hosts.run(
+      "bridge",
+      "STATUS",
+      bridgeConfig(hosts, { ipam: { type } }),
+    );
+    assertFailure(status, 50, "no addresses");
+  });
+  await t.step("the configuration", async () => {
+    const status = await hosts.run(
+      "bridge",
+      "STATUS",
+      switchConfig({ vlan: -1 }),
+    );
+    assertFailure(status, 7, "invalid VLAN ID -1");
+  });
+});

@@ -1,0 +1,204 @@
+/**
+ * VLANs of a port, and the interface through which the host is in one.
+ *
+ * @module
+ */
+
+import { isErrno } from "../../ffi/errno.ts";
+import {
+  BridgeVlanRequests,
+  type PortVlans,
+} from "../../ffi/rtnl/bridge_vlan.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { named } from "../_shared/configure_link.ts";
+import { readyHostEndForIpv6 } from "../_shared/ipv6.ts";
+import { stableName } from "../_shared/stable_name.ts";
+import type { LinkEnd } from "../_shared/veth.ts";
+import { type BridgeSettings, vlanGatewayNameOf } from "./settings.ts";
+import type { VlanRange } from "./trunk.ts";
+
+/** The part of the settings that is about VLANs. */
+export type WantedVlans = Pick<
+  BridgeSettings,
+  "vlan" | "trunk" | "preservesDefaultVlan"
+>;
+
+/** What is to be done to a port. */
+export interface VlanPlan {
+  /** Before the others are added. */
+  readonly remove: readonly PortVlans[];
+  /** VLANs that are missing, or are not tagged as they should be. */
+  readonly add: readonly PortVlans[];
+}
+
+/** The VLAN of a trunk's frames without a tag, if no other is asked for. */
+const NATIVE_VLAN = 1;
+
+/**
+ * Finds what is missing of a port's VLANs, and what is too much: those that the
+ * bridge gives every port, unless they are to be kept.
+ *
+ * Source: containernetworking/plugins plugins/main/bridge/bridge.go `setupVeth`.
+ *
+ * @param present One VLAN each
+ */
+export function planPortVlans(
+  present: readonly PortVlans[],
+  wanted: WantedVlans,
+): VlanPlan {
+  const all = wantedVlansOf(present, wanted);
+  const isWanted = ({ first: id }: PortVlans): boolean =>
+    all.some(({ first, last }) => first <= id && id <= last);
+  return {
+    remove: wanted.preservesDefaultVlan
+      ? []
+      : present.filter((one) => !isWanted(one)),
+    add: all.filter((one) => !isComplete(one, present)),
+  };
+}
+
+function wantedVlansOf(
+  present: readonly PortVlans[],
+  { vlan, trunk, preservesDefaultVlan }: WantedVlans,
+): PortVlans[] {
+  const keepsNative = preservesDefaultVlan &&
+    present.some(({ isPvid }) => isPvid);
+  const native = vlan ?? (keepsNative ? undefined : NATIVE_VLAN);
+  if (native === undefined) return [...trunk];
+  return [
+    { first: native, last: native, isPvid: true, isUntagged: true },
+    // Once more among the tagged ones it would be tagged.
+    ...trunk.flatMap((range) => without(range, native)),
+  ];
+}
+
+/** Leaves a VLAN out of a range, which may make two of it, or none. */
+function without({ first, last }: VlanRange, id: number): VlanRange[] {
+  if (id < first || id > last) return [{ first, last }];
+  return [{ first, last: id - 1 }, { first: id + 1, last }]
+    .filter((range) => range.first <= range.last);
+}
+
+/** Says whether a port has all VLANs of a range, tagged or untagged as wanted. */
+function isComplete(wanted: PortVlans, present: readonly PortVlans[]): boolean {
+  const { first, last, isPvid = false, isUntagged = false } = wanted;
+  const found = present.filter((one) =>
+    first <= one.first && one.first <= last &&
+    isPvid === (one.isPvid ?? false) &&
+    isUntagged === (one.isUntagged ?? false)
+  );
+  return found.length === last - first + 1;
+}
+
+/**
+ * Gives a port the VLANs that are asked for.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export function setPortVlans(
+  host: Rtnl,
+  port: LinkEnd,
+  wanted: WantedVlans,
+): void {
+  const requests = new BridgeVlanRequests(host.socket);
+  named(`set the VLANs of "${port.name}"`, () => {
+    const { remove, add } = planPortVlans(requests.list(port.index), wanted);
+    for (const vlans of remove) delVlans(requests, port, vlans);
+    for (const vlans of add) requests.add(port.index, vlans);
+  });
+}
+
+/**
+ * Compares a port's VLANs with those that are asked for.
+ *
+ * @returns What is wrong; undefined for nothing
+ */
+export function findVlanProblem(
+  host: Rtnl,
+  port: LinkEnd,
+  wanted: WantedVlans,
+): string | undefined {
+  const present = new BridgeVlanRequests(host.socket).list(port.index);
+  const { remove: [surplus], add: [missing] } = planPortVlans(present, wanted);
+  if (missing !== undefined) {
+    return `"${port.name}" lacks VLAN ${formatRange(missing)}`;
+  }
+  if (surplus === undefined) return undefined;
+  return `"${port.name}" is also in VLAN ${formatRange(surplus)}`;
+}
+
+function formatRange({ first, last }: VlanRange): string {
+  return first === last ? `${first}` : `${first}-${last}`;
+}
+
+function delVlans(
+  requests: BridgeVlanRequests,
+  { index }: LinkEnd,
+  { first, last }: PortVlans,
+): void {
+  try {
+    requests.del(index, { first, last });
+  } catch (error) {
+    // Another attachment was faster: the host's own port is everybody's.
+    if (!isErrno(error, "ENOENT")) throw error;
+  }
+}
+
+/**
+ * Makes sure that the host has an interface in a VLAN of the bridge: the end of
+ * a veth whose other end is a port. Like the bridge it is everybody's, and
+ * nobody deletes it.
+ *
+ * @param link The bridge
+ * @throws {Error} If the kernel refuses
+ */
+export function ensureVlanGateway(
+  host: Rtnl,
+  link: Link,
+  settings: Pick<BridgeSettings, "bridge" | "preservesDefaultVlan">,
+  vlan: number,
+): Link {
+  const name = vlanGatewayNameOf(settings, vlan);
+  return named(`create "${name}"`, () => {
+    const gateway = host.link.find(name) ??
+      addVlanGateway(host, link, { name, vlan });
+    // Whoever has made it may not have come so far yet.
+    const port = findPort(host, link, gateway);
+    if (port !== undefined) {
+      setPortVlans(host, port, { ...settings, vlan, trunk: [] });
+    }
+    if (!gateway.isUp) host.link.setUp(gateway.index);
+    return gateway;
+  });
+}
+
+/** Finds the other end; there is none if an operator has made it in another way. */
+function findPort(
+  host: Rtnl,
+  { index: masterIndex }: Link,
+  { kind, index, linkIndex }: Link,
+): Link | undefined {
+  if (kind !== "veth" || linkIndex === undefined) return undefined;
+  const port = host.link.find(linkIndex);
+  // An end in another namespace may have the number of some link here.
+  const isOtherEnd = port?.linkIndex === index;
+  return isOtherEnd && port?.masterIndex === masterIndex ? port : undefined;
+}
+
+function addVlanGateway(
+  host: Rtnl,
+  { index: masterIndex, name: bridge, mtu }: Link,
+  { name, vlan }: { name: string; vlan: number },
+): Link {
+  const port = stableName("veth", bridge, String(vlan));
+  const peer = { netns: host.netns, name };
+  try {
+    host.link.addVeth({ name: port, mtu, masterIndex, peer });
+    readyHostEndForIpv6(host.netns, name);
+  } catch (error) {
+    // Another attachment was faster.
+    if (!isErrno(error, "EEXIST")) throw error;
+  }
+  return host.link.get(name);
+}

@@ -1,0 +1,155 @@
+/**
+ * The rules by which frames are dropped that a container sends with another MAC
+ * than its own: their names, and the changes that add and remove them.
+ *
+ * ```
+ * table bridge nat {
+ *   chain PREROUTING { type filter hook prerouting priority -300
+ *     iifname "veth…" jump cni-br-iface-<container>-<interface>
+ *   }
+ *   chain cni-br-iface-<container>-<interface> {
+ *     jump cni-br-iface-<container>-<interface>-mac
+ *   }
+ *   chain cni-br-iface-<container>-<interface>-mac {
+ *     ether saddr <MAC> return
+ *     drop
+ *   }
+ * }
+ * ```
+ *
+ * all rules with the comment `macspoofchk-<container>-<interface>`. Table,
+ * chains, rules and comments are the Go plugin's, so that each removes what the
+ * other has added. Nothing else is listed than the rules of these chains.
+ *
+ * Source: containernetworking/plugins pkg/link/spoofcheck.go.
+ *
+ * @module
+ */
+
+import {
+  addChain,
+  addTable,
+  appendRule,
+  type Change,
+  delChainOf,
+  delRuleOf,
+  flushChain,
+  type Table,
+} from "../../ffi/nftables/change.ts";
+import { COMMENT_MAX_BYTES } from "../../ffi/nftables/comment.ts";
+import {
+  decide,
+  jumpTo,
+  matchEthernetSource,
+  matchInputName,
+} from "../../ffi/nftables/expression.ts";
+import type { Nftables } from "../../ffi/nftables/mod.ts";
+import type { Mac } from "../../net/mac.ts";
+import type { Attachment } from "../_shared/attachment.ts";
+import { stableName } from "../_shared/stable_name.ts";
+
+/** Where the rules are. */
+export const TABLE: Table = { family: "bridge", name: "nat" };
+/** The chain that leads to those of the attachments. */
+export const PREROUTING = "PREROUTING";
+/** Source: include/uapi/linux/netfilter_bridge.h `NF_BR_PRI_NAT_DST_BRIDGED`. */
+const PRIORITY = -300;
+
+/** Begins the comments of all attachments. */
+export const COMMENT_PREFIX = "macspoofchk-";
+const CHAIN_PREFIX = "cni-br-iface-", MAC_SUFFIX = "-mac";
+/** Source: include/uapi/linux/netfilter/nf_tables.h `NFT_CHAIN_MAXNAMELEN` less the final NUL. */
+const MAX_CHAIN_LENGTH = 127;
+const MAX_ID_LENGTH = Math.min(
+  MAX_CHAIN_LENGTH - CHAIN_PREFIX.length - MAC_SUFFIX.length,
+  COMMENT_MAX_BYTES - 1 - COMMENT_PREFIX.length,
+);
+
+/** What an attachment's rules are called. */
+export interface SpoofCheckNames {
+  /** The comment of all its rules. */
+  readonly comment: string;
+  /** Chain of all frames from the interface. */
+  readonly interfaceChain: string;
+  /** Chain that looks at the sender. */
+  readonly macChain: string;
+}
+
+/** Whose rules they are; the network is not in their names. */
+export type Owner = Pick<Attachment, "containerId" | "ifName">;
+
+/** Computes the names of an attachment's rules. */
+export function namesOf({ containerId, ifName }: Owner): SpoofCheckNames {
+  const id = shortened(`${containerId}-${ifName}`);
+  const interfaceChain = CHAIN_PREFIX + id;
+  return {
+    comment: COMMENT_PREFIX + id,
+    interfaceChain,
+    macChain: interfaceChain + MAC_SUFFIX,
+  };
+}
+
+/** Hashes the rest of an ID that the kernel has no room for. */
+function shortened(id: string): string {
+  const bytes = new TextEncoder().encode(id);
+  if (bytes.length <= MAX_ID_LENGTH) return id;
+  const hash = stableName("", id);
+  const kept = bytes.subarray(0, MAX_ID_LENGTH - hash.length);
+  return new TextDecoder().decode(kept, { stream: true }) + hash;
+}
+
+/** What is let through. */
+export interface AllowedSender {
+  /** The bridge's port. */
+  readonly hostIfName: string;
+  /** The container's. */
+  readonly mac: Mac;
+}
+
+/** Lists the changes that complete what all attachments share. */
+export function missingSkeleton(nftables: Nftables): Change[] {
+  if (nftables.hasChain(TABLE, PREROUTING)) return [];
+  const base = {
+    type: "filter",
+    hook: "prerouting",
+    priority: PRIORITY,
+  } as const;
+  return [addTable(TABLE), addChain(TABLE, PREROUTING, base)];
+}
+
+/** Lists the changes that add an attachment's rules. */
+export function additionOf(
+  { comment, interfaceChain, macChain }: SpoofCheckNames,
+  { hostIfName, mac }: AllowedSender,
+): Change[] {
+  const rules = [
+    [PREROUTING, [...matchInputName(hostIfName), jumpTo(interfaceChain)]],
+    [interfaceChain, [jumpTo(macChain)]],
+    [macChain, [...matchEthernetSource(mac), decide("return")]],
+    [macChain, [decide("drop")]],
+  ] as const;
+  return [
+    addChain(TABLE, interfaceChain),
+    addChain(TABLE, macChain),
+    ...rules.map(([chain, expressions]) =>
+      appendRule(TABLE, { chain, expressions, comment })
+    ),
+  ];
+}
+
+/** Lists the changes that remove what is there of an attachment's. */
+export function removalOf(
+  nftables: Nftables,
+  { comment, interfaceChain, macChain }: SpoofCheckNames,
+): Change[] {
+  const chains = [interfaceChain, macChain]
+    .filter((chain) => nftables.hasChain(TABLE, chain));
+  // A rule leads to a chain: where there is none, there are no rules.
+  const rules = chains.length === 0 ? [] : nftables.listRules(TABLE, PREROUTING)
+    .filter((rule) => rule.comment === comment);
+  return [
+    ...rules.map(({ handle }) => delRuleOf(TABLE, PREROUTING, handle)),
+    ...chains.map((chain) => flushChain(TABLE, chain)),
+    ...chains.map((chain) => delChainOf(TABLE, chain)),
+  ];
+}

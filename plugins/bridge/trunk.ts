@@ -1,0 +1,75 @@
+/**
+ * The VLANs that are let through a port with their tags: `vlanTrunk`.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { TrunkItem } from "./config.ts";
+
+/** The highest number of a VLAN; 4095 is reserved. */
+export const MAX_VLAN = 4094;
+
+/** VLANs with adjacent numbers. */
+export interface VlanRange {
+  /** 1 to 4094. */
+  readonly first: number;
+  /** The same as `first` for a single one. */
+  readonly last: number;
+}
+
+/**
+ * Collects the VLANs of a trunk into ranges, in order and none twice.
+ *
+ * Source: containernetworking/plugins plugins/main/bridge/bridge.go
+ * `collectVlanTrunk`, whose texts these are.
+ *
+ * @throws {CniError} 7 if an item is none
+ */
+export function trunkRangesOf(items: readonly TrunkItem[]): VlanRange[] {
+  const ids = new Set(items.flatMap(idsOf));
+  return rangesOf([...ids].sort((left, right) => left - right));
+}
+
+function idsOf({ id, ...range }: TrunkItem): number[] {
+  const ids = idsBetween(range);
+  return id === undefined ? ids : [...ids, checked("id", id)];
+}
+
+function idsBetween({ minID, maxID }: TrunkItem): number[] {
+  if (minID === undefined && maxID === undefined) return [];
+  if (minID === undefined) throw incomplete("minID");
+  if (maxID === undefined) throw incomplete("maxID");
+  const first = checked("minID", minID), last = checked("maxID", maxID);
+  if (last < first) {
+    throw refuse("minID is greater than maxID in trunk parameter");
+  }
+  return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+}
+
+function checked(key: string, id: number): number {
+  if (id > 0 && id <= MAX_VLAN) return id;
+  throw refuse(`incorrect trunk ${key} parameter`);
+}
+
+function incomplete(key: string): CniError {
+  return refuse(
+    `minID and maxID should be configured simultaneously, ${key} is missing`,
+  );
+}
+
+function refuse(message: string): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message);
+}
+
+/** @param ids In ascending order */
+function rangesOf(ids: readonly number[]): VlanRange[] {
+  const ranges: VlanRange[] = [];
+  for (const id of ids) {
+    const before = ranges.at(-1);
+    if (before?.last === id - 1) {
+      ranges[ranges.length - 1] = { ...before, last: id };
+    } else ranges.push({ first: id, last: id });
+  }
+  return ranges;
+}

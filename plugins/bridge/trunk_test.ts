@@ -1,0 +1,63 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../cni/error.ts";
+import { trunkRangesOf, type VlanRange } from "./trunk.ts";
+
+type Items = Parameters<typeof trunkRangesOf>[0];
+
+Deno.test("trunkRangesOf() collects VLANs in order, none twice", async (t) => {
+  const rows: [name: string, items: Items, want: VlanRange[]][] = [
+    ["none", [], []],
+    ["an item without anything", [{}], []],
+    ["one", [{ id: 101 }], [{ first: 101, last: 101 }]],
+    ["a range", [{ minID: 200, maxID: 210 }], [{ first: 200, last: 210 }]],
+    ["a range of one", [{ minID: 7, maxID: 7 }], [{ first: 7, last: 7 }]],
+    ["both in one item", [{ id: 5, minID: 10, maxID: 11 }], [
+      { first: 5, last: 5 },
+      { first: 10, last: 11 },
+    ]],
+    [
+      "several that overlap and touch",
+      [{ minID: 10, maxID: 20 }, { id: 21 }, { id: 15 }, {
+        minID: 5,
+        maxID: 12,
+      }],
+      [{ first: 5, last: 21 }],
+    ],
+    ["not in order", [{ id: 30 }, { id: 10 }, { id: 30 }], [
+      { first: 10, last: 10 },
+      { first: 30, last: 30 },
+    ]],
+    ["all there are", [{ minID: 1, maxID: 4094 }], [{ first: 1, last: 4094 }]],
+  ];
+  for (const [name, items, want] of rows) {
+    await t.step(name, () => assertEquals(trunkRangesOf(items), want));
+  }
+});
+
+Deno.test("trunkRangesOf() refuses what is no VLAN", async (t) => {
+  const missing = (key: string): string =>
+    `minID and maxID should be configured simultaneously, ${key} is missing`;
+  const rows: [items: Items, message: string][] = [
+    [[{ minID: 100 }], missing("maxID")],
+    [[{ maxID: 100 }], missing("minID")],
+    [[{ minID: 100, id: 1 }], missing("maxID")],
+    [[{ minID: 0, maxID: 100 }], "incorrect trunk minID parameter"],
+    [[{ minID: 4095, maxID: 4096 }], "incorrect trunk minID parameter"],
+    [[{ minID: -3, maxID: 5 }], "incorrect trunk minID parameter"],
+    [[{ minID: 1, maxID: 4095 }], "incorrect trunk maxID parameter"],
+    [[{ minID: 1, maxID: 0 }], "incorrect trunk maxID parameter"],
+    [[{ id: 0 }], "incorrect trunk id parameter"],
+    [[{ id: -1 }], "incorrect trunk id parameter"],
+    [[{ id: 4095 }], "incorrect trunk id parameter"],
+    [
+      [{ id: 1 }, { minID: 20, maxID: 10 }],
+      "minID is greater than maxID in trunk parameter",
+    ],
+  ];
+  for (const [items, message] of rows) {
+    await t.step(JSON.stringify(items), () => {
+      const error = assertThrows(() => trunkRangesOf(items), CniError);
+      assertEquals([error.code, error.message], [7, message]);
+    });
+  }
+});

@@ -1,0 +1,185 @@
+/**
+ * VLANs from ADD to DEL. What is asked about them is answered from a table, for
+ * few kernels of test machines have bridges with VLANs; where the kernel has
+ * them, `tests/conformance/bridge_test.ts` has the same rows with the kernel's.
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import {
+  assertFailure,
+  assertSuccess,
+  bridgeConfig,
+  needsBridgeVlans,
+  occupy,
+  switchConfig,
+} from "../../tests/_harness/bridge_network.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { BridgeVlansInstead } from "../../tests/_harness/fake_bridge_vlans.ts";
+import {
+  canPing,
+  ipJson,
+  runIn,
+  snapshot,
+} from "../../tests/_harness/ip_json.ts";
+import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
+
+type Config = Record<string, unknown>;
+
+const TRUNK = [{ id: 101 }, { minID: 103, maxID: 104 }];
+const ACCESS = "100 pvid untagged", NATIVE = "1 pvid untagged";
+
+/** A throw-away host whose bridges have VLANs. */
+class Fixture implements Disposable {
+  readonly hosts = TestHosts.create();
+  readonly #vlans = new BridgeVlansInstead();
+
+  async run(command: string, config: Config): Promise<CallOutput["json"]> {
+    const output = await this.hosts.run("bridge", command, config);
+    assertSuccess(output);
+    return output.json;
+  }
+
+  /** Lists the VLANs of a link of the host. */
+  vlansOf(name: string): string[] {
+    return this.#vlans.table.list(this.#indexOf(name));
+  }
+
+  /** Changes the VLANs of a link of the host. */
+  tamper(name: string, vlans: readonly string[]): void {
+    this.#vlans.table.set(this.#indexOf(name), vlans);
+  }
+
+  #indexOf(name: string): number {
+    return ipJson(this.hosts.host, "link", "show", name)[0].ifindex;
+  }
+
+  names(): string[] {
+    return ipJson(this.hosts.host, "link")
+      .map(({ ifname }: { ifname: string }) => ifname);
+  }
+
+  [Symbol.dispose](): void {
+    this.#vlans[Symbol.dispose]();
+    this.hosts[Symbol.dispose]();
+  }
+}
+
+const ROWS: [name: string, extras: Config, want: string[]][] = [
+  ["BR-5 a VLAN", { vlan: 100 }, [ACCESS]],
+  ["BR-6 a trunk", { vlanTrunk: TRUNK }, [NATIVE, "101", "103", "104"]],
+  ["BR-7 both", { vlan: 100, vlanTrunk: TRUNK }, [ACCESS, "101", "103", "104"]],
+  [
+    "BR-8 the default VLAN preserved",
+    { vlan: 100, preserveDefaultVlan: true },
+    ["1 untagged", ACCESS],
+  ],
+];
+
+Deno.test(
+  requireRoot("bridge.add() gives the port the VLANs that are asked for"),
+  async (t) => {
+    for (const bridge of ["a new bridge", "a bridge that is there"]) {
+      for (const [name, extras, want] of ROWS) {
+        await t.step(`${name}, ${bridge}`, async () => {
+          using fixture = new Fixture();
+          if (bridge !== "a new bridge") await occupy(fixture.hosts);
+          const config = switchConfig(extras);
+          const prevResult = await fixture.run("ADD", config);
+          const port = prevResult.interfaces[1].name;
+          assertEquals(fixture.vlansOf(port), want);
+          await fixture.run("CHECK", { ...config, prevResult });
+          fixture.tamper(port, [NATIVE]);
+          const checked = await fixture.hosts.run("bridge", "CHECK", {
+            ...config,
+            prevResult,
+          });
+          assertFailure(checked, 999, `"${port}" lacks VLAN`);
+          await fixture.run("DEL", config);
+          assert(!fixture.names().includes(port));
+        });
+      }
+    }
+  },
+);
+
+Deno.test(
+  requireRoot("BR-9 bridge.add() gives the host an address in the VLAN"),
+  async (t) => {
+    for (const preserveDefaultVlan of [false, true]) {
+      await t.step(`preserveDefaultVlan ${preserveDefaultVlan}`, async () => {
+        using fixture = new Fixture();
+        const { hosts } = fixture;
+        const config = bridgeConfig(hosts, { vlan: 100, preserveDefaultVlan });
+        const prevResult = await fixture.run("ADD", config);
+        const addressesOf = (name: string): string[] =>
+          ipJson(hosts.host, "address", "show", name)[0].addr_info
+            .filter(({ scope }: Config) => scope === "global")
+            .map(({ local }: Config) => local);
+        const [bridge, port, , gateway, ...others] = prevResult.interfaces;
+        assertEquals([bridge.name, gateway.name, others], [
+          "br0",
+          "br0.100",
+          [],
+        ]);
+        assertEquals(
+          gateway.mac,
+          ipJson(hosts.host, "link", "show", "br0.100")[0].address,
+        );
+        assertEquals([addressesOf("br0"), addressesOf("br0.100")], [[], [
+          "10.1.2.1",
+          "2001:db8:1::1",
+        ]]);
+        assertEquals(fixture.names().length, 5);
+        const [hostPort = ""] = fixture.names().filter((name) =>
+          /^veth/.test(name) && name !== port.name
+        );
+        const want = preserveDefaultVlan ? ["1 untagged", ACCESS] : [ACCESS];
+        assertEquals([fixture.vlansOf(hostPort), fixture.vlansOf(port.name)], [
+          want,
+          want,
+        ]);
+        // The kernel's bridge does not know of VLANs: nothing is in the way.
+        assert(canPing(hosts.sandbox, "10.1.2.1"));
+        const withResult = { ...config, prevResult };
+        await fixture.run("CHECK", withResult);
+        runIn(hosts.host, "ip", "addr", "del", "10.1.2.1/24", "dev", "br0.100");
+        const checked = await hosts.run("bridge", "CHECK", withResult);
+        assertFailure(
+          checked,
+          999,
+          'Interface "br0.100" lacks address 10.1.2.1/24',
+        );
+        await fixture.run("DEL", config);
+        // The next attachment uses what is there.
+        await fixture.run("ADD", config);
+        assertEquals(fixture.names().length, 5);
+      });
+    }
+  },
+);
+
+Deno.test({
+  ...requireRoot("bridge.add() leaves nothing where the kernel has no VLANs"),
+  ignore: requireRoot("").ignore || !needsBridgeVlans.ignore,
+  async fn(t): Promise<void> {
+    for (const extras of [{ vlan: 100 }, { vlanTrunk: TRUNK }]) {
+      for (const bridge of ["no bridge", "a bridge"]) {
+        await t.step(`${JSON.stringify(extras)}, ${bridge}`, async () => {
+          using hosts = TestHosts.create();
+          if (bridge === "a bridge") await occupy(hosts);
+          const before = [snapshot(hosts.host), snapshot(hosts.sandbox)];
+          const config = bridgeConfig(hosts, {
+            ...extras,
+            ipMasq: true,
+            macspoofchk: true,
+          });
+          const added = await hosts.run("bridge", "ADD", config);
+          assertFailure(added, 999, "EOPNOTSUPP");
+          assertEquals([snapshot(hosts.host), snapshot(hosts.sandbox)], before);
+          assertEquals(hosts.leases(), []);
+          assertSuccess(await hosts.run("bridge", "DEL", config));
+        });
+      }
+    }
+  },
+});

@@ -1,0 +1,84 @@
+/**
+ * Failing an operation at any single step.
+ *
+ * The steps are not listed anywhere. They are what the operation does to the
+ * kernel and to the disk, counted as it does them: every netlink request, every
+ * sysctl, every file of a lease. So a step that is added later is tested from
+ * then on.
+ *
+ * @module
+ */
+
+import { SyscallError } from "../../ffi/errno.ts";
+import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
+
+/** When a step fails: instead of being done, or when it has been done. */
+export type Moment = "instead" | "afterwards";
+
+/** Counts steps, and fails one of them. */
+export class FaultInjector implements Disposable {
+  readonly #stack = new DisposableStack();
+  readonly #failing: number;
+  readonly #moment: Moment;
+  /** What was done, in order. */
+  readonly steps: string[] = [];
+
+  /**
+   * Begins to count.
+   *
+   * @param failing Which step fails, from 1
+   */
+  constructor(failing: number, moment: Moment) {
+    this.#failing = failing;
+    this.#moment = moment;
+    for (const method of ["request", "dump"] as const) {
+      this.#wrap(
+        NetlinkSocket.prototype,
+        method,
+        ([type]) => (type as { name: string }).name,
+      );
+    }
+    this.#wrap(
+      NetlinkSocket.prototype,
+      "requestAll",
+      ([requests]) =>
+        (requests as { name: string }[]).map(({ name }) => name).join(" "),
+    );
+    this.#wrap(Deno, "writeTextFileSync", ([path]) => `write ${path}`);
+    this.#wrap(Deno, "renameSync", ([, path]) => `rename to ${path}`);
+  }
+
+  /** Puts a counter before a method. */
+  #wrap<K extends string>(
+    // deno-lint-ignore no-explicit-any -- any method of any object
+    target: { [key in K]: (...args: any[]) => unknown },
+    key: K,
+    describe: (args: unknown[]) => string,
+  ): void {
+    const original = target[key];
+    const step = (args: unknown[], work: () => unknown): unknown =>
+      this.#step(describe(args), work);
+    target[key] = function (this: unknown, ...args: unknown[]): unknown {
+      return step(args, () => original.apply(this, args));
+    };
+    this.#stack.defer(() => {
+      target[key] = original;
+    });
+  }
+
+  #step(description: string, work: () => unknown): unknown {
+    this.steps.push(description);
+    if (this.steps.length !== this.#failing) return work();
+    try {
+      if (this.#moment === "afterwards") work();
+    } finally {
+      // deno-lint-ignore no-unsafe-finally -- in place of what the step threw
+      throw new SyscallError(`injected into ${description}`, 5);
+    }
+  }
+
+  /** Puts everything back; a second call does nothing. */
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+  }
+}

@@ -1,0 +1,39 @@
+/**
+ * What lies beyond a throw-away host: something to reach, which has no way back
+ * to the containers, so that it answers only what is masqueraded.
+ *
+ * @module
+ */
+
+import type { NetNs } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { canPing } from "./ip_json.ts";
+import type { TestHosts } from "./test_hosts.ts";
+
+/** The addresses out there. */
+export const OUTSIDE = ["192.0.2.2", "2001:db8:ff::2"] as const;
+
+/** Connects a host with the outside, by an interface that is called `out0`. */
+export function connectOutside(hosts: TestHosts): NetNs {
+  const netns = hosts.addNetns();
+  using host = Rtnl.open(hosts.host.path);
+  using outside = Rtnl.open(netns.path);
+  const { index, linkIndex = 0 } = host.link.addVeth({
+    name: "out0",
+    peer: { netns: outside.netns, name: "eth0" },
+  });
+  const ends = [[host, index, "1"], [outside, linkIndex, "2"]] as const;
+  for (const [rtnl, ifindex, last] of ends) {
+    rtnl.link.setUp(ifindex);
+    for (const text of [`192.0.2.${last}/24`, `2001:db8:ff::${last}/64`]) {
+      rtnl.address.add({ ifindex, address: Cidr.parse(text) });
+    }
+  }
+  return netns;
+}
+
+/** Says which of the places outside answer to a namespace. */
+export function reached(from: NetNs): string[] {
+  return OUTSIDE.filter((address) => canPing(from, address));
+}
