@@ -11,12 +11,14 @@ export type PluginLoader = () => Promise<Plugin>;
 
 /** Loaders by type, which is also the executable's name. */
 export const registry: Readonly<Record<string, PluginLoader>> = {
+  "bandwidth": async () => (await import("./bandwidth/plugin.ts")).bandwidth,
   "bridge": async () => (await import("./bridge/plugin.ts")).bridge,
   "debug": async () => (await import("./debug/plugin.ts")).debug,
   "host-local": async () =>
     (await import("../ipam/host_local/plugin.ts")).hostLocal,
   "loopback": async () => (await import("./loopback/plugin.ts")).loopback,
   "ptp": async () => (await import("./ptp/plugin.ts")).ptp,
+  "sbr": async () => (await import("./sbr/plugin.ts")).sbr,
   "static": async () => (await import("../ipam/static/plugin.ts")).staticIpam,
 };
 

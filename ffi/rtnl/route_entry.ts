@@ -107,6 +107,11 @@ export class RouteEntry {
     })) ?? [{ ifindex, gateway }];
   }
 
+  /** Whether its router is on the link although no route to it says so. */
+  get isOnLink(): boolean {
+    return (this.#body.header.flags & RTNH_F_ONLINK) !== 0;
+  }
+
   /** Whether it leads to a router. */
   get hasGateway(): boolean {
     return this.nextHops.some(({ gateway }) => gateway !== undefined);

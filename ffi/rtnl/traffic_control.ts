@@ -36,8 +36,11 @@ export function handleOf(major: number, minor = 0): number {
 
 /** Traffic control of the namespace in which the socket was opened. */
 export class TrafficControl {
+  /** Its links' qdiscs. */
   readonly qdisc: QdiscRequests;
+  /** Their classes. */
   readonly class: ClassRequests;
+  /** Their filters. */
   readonly filter: FilterRequests;
 
   /**

@@ -18,11 +18,13 @@ const ETHERNET = 1;
 
 /** A class of an htb. */
 export interface HtbClass {
+  /** Index of the link. */
   readonly ifindex: number;
   /** Major number of the qdisc, minor number of the class. */
   readonly handle: number;
   /** Handle of the qdisc or class that it belongs to; the kernel says `Parent.Root` for the former. */
   readonly parent: number;
+  /** What it may send, and no more. */
   readonly bytesPerSecond: number;
   /** What may be sent at once, as the time it takes at the rate, in ticks. */
   readonly bufferTicks: number;

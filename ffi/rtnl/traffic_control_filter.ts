@@ -23,6 +23,7 @@ export const Protocol = { All: 0x0003, Ipv4: 0x0800, Ipv6: 0x86dd } as const;
 
 /** A filter to add: of packets by their content (u32). */
 export interface NewFilter {
+  /** Index of the link. */
   readonly ifindex: number;
   /** Handle of the qdisc, or `Parent.ClsactIngress`. */
   readonly parent: number;
@@ -41,9 +42,13 @@ export interface NewFilter {
 /** A filter as the kernel has it; of other kinds than u32 there are no keys. */
 export interface Filter
   extends Omit<NewFilter, "keys" | "classId" | "redirectTo"> {
+  /** Its number among those of its priority. */
   readonly handle: number;
+  /** As in `u32` or `bpf`. */
   readonly kind: string;
+  /** What it compares. */
   readonly keys: readonly SelectorKey[];
+  /** Handle of the class in which a packet is put that matches. */
   readonly classId: number | undefined;
   /** Index of the link to which its first action redirects, 0 if that is gone. */
   readonly redirectTo: number | undefined;

@@ -111,6 +111,7 @@ const selectorKey = struct({
 export interface SelectorKey {
   /** Which of their bits count. */
   readonly mask: number;
+  /** What they must be. */
   readonly value: number;
   /** Where they are, in bytes from the network header. */
   readonly offset: number;
@@ -118,7 +119,9 @@ export interface SelectorKey {
 
 /** What a u32 filter compares; it matches if all keys do. */
 export interface Selector {
+  /** Source: include/uapi/linux/pkt_cls.h `TC_U32_*`. */
   readonly flags: number;
+  /** One after the other. */
   readonly keys: readonly SelectorKey[];
 }
 

@@ -16,6 +16,7 @@ const HTB_VERSION = 3, HTB_RATE_TO_QUANTUM = 10;
 
 /** What a token bucket lets through. */
 export interface TokenBucket {
+  /** How fast it fills. */
   readonly bytesPerSecond: number;
   /** What a full bucket lets through at once, as the time it takes to fill, in ticks. */
   readonly bufferTicks: number;
@@ -38,6 +39,7 @@ export type QdiscSettings =
 
 /** A qdisc to add. */
 export type NewQdisc = QdiscSettings & {
+  /** Index of the link. */
   readonly ifindex: number;
   /** `Parent.Root`, `Parent.Ingress`, or the handle of a class. */
   readonly parent: number;
@@ -47,10 +49,13 @@ export type NewQdisc = QdiscSettings & {
 
 /** A qdisc as the kernel has it. */
 export interface Qdisc {
+  /** Index of the link. */
   readonly ifindex: number;
+  /** As in `tbf` or `fq_codel`. */
   readonly kind: string;
   /** 0 for one that the kernel made by itself. */
   readonly handle: number;
+  /** As of {@linkcode NewQdisc}. */
   readonly parent: number;
   /** A tbf's. */
   readonly bucket?: TokenBucket | undefined;

@@ -10,12 +10,14 @@
  * Source: include/net/pkt_sched.h `PSCHED_SHIFT`, since Linux 2.6.31.
  */
 export const NANOSECONDS_PER_TICK = 64;
-/** The largest of 32 bits: more of anything is told apart from nothing by an attribute of its own. */
+/** The largest number of 32 bits, which stands for all that are larger. */
 export const MAX_U32 = 0xffff_ffff;
 
 /** A rate in the 32 bits that a struct has for it, and in 64 if it needs them. */
 export interface EncodedRate {
+  /** At most {@linkcode MAX_U32}. */
   readonly spec: { readonly rate: number };
+  /** Undefined if the other is enough. */
   readonly rate64: bigint | undefined;
 }
 

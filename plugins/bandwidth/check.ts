@@ -1,0 +1,115 @@
+/**
+ * CHECK of both directions.
+ *
+ * @module
+ */
+
+import type { Link } from "../../ffi/rtnl/link.ts";
+import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
+import type { HtbClass } from "../../ffi/rtnl/traffic_control_class.ts";
+import type {
+  Filter,
+  NewFilter,
+} from "../../ffi/rtnl/traffic_control_filter.ts";
+import type { Qdisc } from "../../ffi/rtnl/traffic_control_qdisc.ts";
+import { checkFailure } from "../_shared/check_link.ts";
+import type { Cable } from "./directions.ts";
+import { findIfb } from "./ifb.ts";
+import { classesOf, filtersOf, type LinkLimit, rootOf } from "./limit_link.ts";
+import { isRedirected } from "./redirect.ts";
+import { findDifference } from "./token_bucket.ts";
+
+/**
+ * Checks that what goes to the container is limited.
+ *
+ * @throws {CniError} 999 if it is not, or otherwise
+ */
+export function checkIngress({ host, end }: Cable, limit: LinkLimit): void {
+  checkLimit(new TrafficControl(host.socket), end, limit);
+}
+
+/**
+ * Checks that what comes from the container is limited: the IFB, its queue, and
+ * the filter that leads there.
+ *
+ * @throws {CniError} 999 if it is not, or otherwise
+ */
+export function checkEgress(cable: Cable, limit: LinkLimit): void {
+  const { host, end, identity } = cable;
+  const traffic = new TrafficControl(host.socket);
+  const ifb = findIfb(cable);
+  if (ifb === undefined) {
+    throw checkFailure(`get ifb device: "${identity.sharedName}" is gone`);
+  }
+  if (!ifb.isUp) throw checkFailure(`Interface "${ifb.name}" is down`);
+  checkLimit(traffic, ifb, limit);
+  if (!isRedirected(traffic, end.index, ifb.index)) {
+    throw checkFailure(
+      `"${end.name}" does not redirect to "${ifb.name}"`,
+    );
+  }
+}
+
+function checkLimit(
+  traffic: TrafficControl,
+  link: Link,
+  limit: LinkLimit,
+): void {
+  const root = traffic.qdisc.find(link.index, Parent.Root);
+  const problem = findRootProblem(root, limit) ??
+    findClassProblem(traffic, link, limit) ??
+    findFilterProblem(traffic, link, limit);
+  if (problem !== undefined) {
+    throw checkFailure(`${problem} on "${link.name}"`);
+  }
+}
+
+function findRootProblem(
+  root: Qdisc | undefined,
+  limit: LinkLimit,
+): string | undefined {
+  const wanted = rootOf(limit);
+  if (root?.kind !== wanted.kind) {
+    return `Failed to find qdisc: there is no ${wanted.kind}`;
+  }
+  if (wanted.kind === "htb" && wanted.defaultClass !== root.defaultClass) {
+    return "Default class doesn't match";
+  }
+  return root.bucket && findDifference(limit.bucket, root.bucket);
+}
+
+function findClassProblem(
+  traffic: TrafficControl,
+  link: Link,
+  limit: LinkLimit,
+): string | undefined {
+  const wanted = classesOf(link, limit);
+  if (wanted.length === 0) return undefined;
+  const actual = traffic.class.list(link.index);
+  const isThere = (one: HtbClass): boolean =>
+    actual.some(({ handle, bytesPerSecond, bufferTicks }) =>
+      handle === one.handle && bytesPerSecond === one.bytesPerSecond &&
+      bufferTicks === one.bufferTicks
+    );
+  return wanted.every(isThere) ? undefined : "Class doesn't match";
+}
+
+function findFilterProblem(
+  traffic: TrafficControl,
+  link: Link,
+  limit: LinkLimit,
+): string | undefined {
+  const wanted = filtersOf(link, limit);
+  const [first] = wanted;
+  if (first === undefined) return undefined;
+  const actual = traffic.filter.list(link.index, first.parent);
+  const isThere = (one: NewFilter): boolean =>
+    actual.some((other) => isSameFilter(one, other));
+  return wanted.every(isThere) ? undefined : "Filter doesn't match";
+}
+
+function isSameFilter(wanted: NewFilter, actual: Filter): boolean {
+  const { keys, classId, protocol } = wanted;
+  return classId === actual.classId && protocol === actual.protocol &&
+    JSON.stringify(keys) === JSON.stringify(actual.keys);
+}

@@ -1,0 +1,286 @@
+import { assertEquals } from "@std/assert";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import {
+  assertFailure,
+  assertSuccess,
+  HOST_END,
+  IFB,
+  LimitedCable,
+  tcJson,
+  WIDE,
+} from "../../tests/_harness/limited_cable.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+
+Deno.test(
+  requireRoot("bandwidth.check() notices what has been changed"),
+  async (t) => {
+    const bucket = (dev: string, ...limit: string[]): string[] =>
+      ["tc", "qdisc", "change", "dev", dev, "root", "handle", "1:", "tbf"]
+        .concat(limit);
+    const ingress = ["rate", "100mbit", "burst", "1250000", "limit", "1562500"];
+    const replace = (from: string, to: string): string[] =>
+      ingress.map((word) => word === from ? to : word);
+    const ingressFilter = ["dev", HOST_END, "ingress"];
+    const rows: [name: string, commands: string[][], text: string][] = [
+      [
+        "no limit towards the container",
+        [["tc", "qdisc", "del", "dev", HOST_END, "root"]],
+        `Failed to find qdisc: there is no tbf on "${HOST_END}"`,
+      ],
+      [
+        "another queue towards the container",
+        [
+          ["tc", "qdisc", "del", "dev", HOST_END, "root"],
+          ["tc", "qdisc", "add", "dev", HOST_END, "root", "bfifo"],
+        ],
+        "Failed to find qdisc",
+      ],
+      [
+        "another rate",
+        [bucket(HOST_END, ...replace("100mbit", "99mbit"))],
+        "Rate doesn't match",
+      ],
+      [
+        "another limit",
+        [bucket(HOST_END, ...replace("1562500", "1562501"))],
+        "Limit doesn't match",
+      ],
+      [
+        "another burst",
+        [bucket(HOST_END, ...replace("1250000", "1248000"))],
+        "Buffer doesn't match",
+      ],
+      [
+        "no limit out of the container",
+        [["tc", "qdisc", "del", "dev", IFB, "root"]],
+        `Failed to find qdisc: there is no tbf on "${IFB}"`,
+      ],
+      [
+        "another rate out of the container",
+        [bucket(IFB, ...ingress)],
+        `on "${IFB}"`,
+      ],
+      ["no IFB", [["ip", "link", "del", IFB]], "get ifb device"],
+      [
+        "the IFB down",
+        [["ip", "link", "set", IFB, "down"]],
+        `Interface "${IFB}" is down`,
+      ],
+      [
+        "no redirection",
+        [["tc", "filter", "del", ...ingressFilter]],
+        `"${HOST_END}" does not redirect to "${IFB}"`,
+      ],
+      [
+        "no qdisc to redirect",
+        [["tc", "qdisc", "del", "dev", HOST_END, "ingress"]],
+        "does not redirect",
+      ],
+      [
+        "redirection to another link",
+        [
+          ["tc", "filter", "del", ...ingressFilter],
+          [
+            "tc",
+            "filter",
+            "add",
+            ...ingressFilter,
+            "protocol",
+            "all",
+            "prio",
+            "1",
+          ]
+            .concat(
+              "u32 match u32 0 0 action mirred egress redirect dev lo".split(
+                " ",
+              ),
+            ),
+        ],
+        "does not redirect",
+      ],
+      [
+        "redirection of some packets",
+        [
+          ["tc", "filter", "del", ...ingressFilter],
+          [
+            "tc",
+            "filter",
+            "add",
+            ...ingressFilter,
+            "protocol",
+            "all",
+            "prio",
+            "1",
+          ]
+            .concat(
+              `u32 match ip dst 10.0.0.0/8 action mirred egress redirect dev ${IFB}`
+                .split(" "),
+            ),
+        ],
+        "does not redirect",
+      ],
+    ];
+    for (const [name, commands, text] of rows) {
+      await t.step(name, async () => {
+        using hosts = TestHosts.create();
+        const cable = new LimitedCable(hosts);
+        const keys = { ...WIDE, prevResult: await cable.add(WIDE) };
+        assertSuccess(await cable.run("CHECK", keys));
+        for (const [program = "", ...args] of commands) {
+          runIn(hosts.host, program, ...args);
+        }
+        assertFailure(await cable.run("CHECK", keys), 999, text);
+        // And whatever is left, it can be taken down and put up again.
+        assertSuccess(await cable.run("DEL", keys));
+        assertEquals(ipJson(hosts.host, "link").length, 2);
+      });
+    }
+    await t.step("no prevResult", async () => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts);
+      const checked = await cable.run("CHECK", { prevResult: undefined });
+      assertFailure(checked, 7, "must be called as a chained plugin");
+    });
+  },
+);
+
+Deno.test(
+  requireRoot("bandwidth.check() is content with limits of any size"),
+  async (t) => {
+    const rows: [rate: number, burst: number][] = [
+      [1, 1],
+      [8, 2 ** 31 - 1],
+      [1e3, 2 ** 34],
+      [1e6, 2 ** 31 - 1],
+      [10e6, 2 ** 31 - 1],
+      [123_456_789, 7_654_321],
+      [999_999_999, 12_345],
+      [40e9, 1e9],
+      [2 ** 53 - 1, 2 ** 35 - 16],
+      [2 ** 64, 2 ** 35 - 16],
+    ];
+    for (const scope of [{}, { unshapedSubnets: ["10.0.0.0/8"] }]) {
+      for (const [rate, burst] of rows) {
+        const name = `${rate} bit/s, ${burst} bits${
+          "unshapedSubnets" in scope ? ", by classes" : ""
+        }`;
+        await t.step(name, async () => {
+          using hosts = TestHosts.create();
+          const cable = new LimitedCable(hosts);
+          const limits = {
+            ...scope,
+            ingressRate: rate,
+            ingressBurst: burst,
+            egressRate: rate,
+            egressBurst: burst,
+          };
+          const keys = { ...limits, prevResult: await cable.add(limits) };
+          assertSuccess(await cable.run("CHECK", keys));
+          assertSuccess(await cable.run("DEL", keys));
+        });
+      }
+    }
+  },
+);
+
+Deno.test(
+  requireRoot("bandwidth limits some subnets only, or all but some"),
+  async (t) => {
+    const networks = ["10.9.0.0/16", "2001:db8:9::/49", "0.0.0.0/0"];
+    const classes = (dev: string, host: TestHosts["host"]): string[] =>
+      runIn(host, "tc", "class", "show", "dev", dev).trim().split("\n")
+        .map((line) =>
+          (/htb (\S+) .*rate (\S+) ceil (\S+)/.exec(line) ?? []).slice(1, 4)
+            .join(" ")
+        )
+        .sort();
+    for (
+      const [key, byDefault, filtered] of [
+        ["shapedSubnets", "0x1", "1:30"],
+        ["unshapedSubnets", "0x30", "1:1"],
+      ] as const
+    ) {
+      await t.step(key, async () => {
+        using hosts = TestHosts.create();
+        const cable = new LimitedCable(hosts);
+        const before = cable.limits();
+        const limits = { ...WIDE, [key]: networks };
+        const keys = { ...limits, prevResult: await cable.add(limits) };
+        for (
+          const [dev, rate, side] of [[HOST_END, "100Mbit", 12], [
+            IFB,
+            "50Mbit",
+            16,
+          ]] as const
+        ) {
+          const [root] = tcJson(hosts.host, "qdisc", "show", "dev", dev);
+          assertEquals([root.kind, root.options.default], ["htb", byDefault]);
+          assertEquals(classes(dev, hosts.host), [
+            "1:1 800Gbit 800Gbit",
+            `1:30 ${rate} ${rate}`,
+          ]);
+          const filters = runIn(hosts.host, "tc", "filter", "show", "dev", dev);
+          const found = [
+            ...filters.matchAll(/match (\S+ at \d+)|flowid (\S+)/g),
+          ]
+            .map(([, match, flow]) => match ?? flow);
+          const six = side === 12 ? 8 : 24;
+          assertEquals(found, [
+            filtered,
+            `20010db8/ffffffff at ${six}`,
+            `00090000/ffff8000 at ${six + 4}`,
+            filtered,
+            `0a090000/ffff0000 at ${side}`,
+            filtered,
+            "00000000/00000000 at 0",
+          ]);
+        }
+        assertSuccess(await cable.run("CHECK", keys));
+        assertSuccess(await cable.run("DEL", keys));
+        assertEquals(cable.limits(), before);
+      });
+    }
+    const rows: [name: string, command: string, text: string][] = [
+      [
+        "another rate",
+        "class change dev DEV parent 1: classid 1:30 htb rate 1mbit",
+        "Class doesn't match",
+      ],
+      ["no filters", "filter del dev DEV parent 1:", "Filter doesn't match"],
+      ["no queue", "qdisc del dev DEV root", "there is no htb"],
+    ];
+    for (const [name, command, text] of rows) {
+      for (const dev of [HOST_END, IFB]) {
+        await t.step(`check() notices: ${name} on ${dev}`, async () => {
+          using hosts = TestHosts.create();
+          const cable = new LimitedCable(hosts);
+          const limits = { ...WIDE, unshapedSubnets: networks };
+          const keys = { ...limits, prevResult: await cable.add(limits) };
+          runIn(hosts.host, "tc", ...command.replace("DEV", dev).split(" "));
+          assertFailure(
+            await cable.run("CHECK", keys),
+            999,
+            `${text} on "${dev}"`,
+          );
+        });
+      }
+    }
+    await t.step("check() notices: other subnets", async () => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts);
+      const limits = { ...WIDE, unshapedSubnets: networks };
+      const prevResult = await cable.add(limits);
+      for (
+        const [subnets, text] of [
+          [{ shapedSubnets: networks }, "Default class doesn't match"],
+          [{ unshapedSubnets: ["10.8.0.0/16"] }, "Filter doesn't match"],
+          [{}, "there is no tbf"],
+        ] as const
+      ) {
+        const keys = { ...WIDE, ...subnets, prevResult };
+        assertFailure(await cable.run("CHECK", keys), 999, text);
+      }
+    });
+  },
+);

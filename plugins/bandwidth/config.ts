@@ -1,0 +1,46 @@
+/**
+ * The configuration of bandwidth.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { cidrSchema, netConf, once, optional } from "../../cni/types.ts";
+
+/** Reads an integer as Go's uint64; the largest ones lose their last digits. */
+const uint64Schema = once(() =>
+  z.number().check(z.refine(
+    (value) => Number.isInteger(value) && value >= 0 && value <= 2 ** 64,
+    { error: "expected an integer from 0 to 2^64 - 1" },
+  ))
+);
+
+/** Builds the keys that are in the configuration, or in its `runtimeConfig.bandwidth`. */
+const blockShape = once(() => ({
+  /** Towards the container, in bits per second. */
+  ingressRate: optional(uint64Schema()),
+  /** In bits. */
+  ingressBurst: optional(uint64Schema()),
+  /** Out of the container, in bits per second. */
+  egressRate: optional(uint64Schema()),
+  /** In bits. */
+  egressBurst: optional(uint64Schema()),
+  /** Whose traffic alone is limited. */
+  shapedSubnets: optional(z.array(cidrSchema())),
+  /** Whose traffic is not limited. */
+  unshapedSubnets: optional(z.array(cidrSchema())),
+}));
+
+/** Builds the schema of the network configuration. */
+export const bandwidthSchema = once(() =>
+  netConf({
+    ...blockShape(),
+    runtimeConfig: optional(
+      z.looseObject({ bandwidth: optional(z.looseObject(blockShape())) }),
+    ),
+  })
+);
+
+/** The decoded configuration. */
+export type BandwidthConfig = SchemaOutput<ReturnType<typeof bandwidthSchema>>;

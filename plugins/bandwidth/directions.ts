@@ -1,0 +1,122 @@
+/**
+ * Both directions of a cable: what its host's end sends, and what it receives.
+ *
+ * @module
+ */
+
+import type { Log } from "../../cni/log.ts";
+import type { Rollback } from "../../cni/rollback.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import { TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
+import { createIfb, deleteIfb, findIfb, type IfbPlace } from "./ifb.ts";
+import { limitLink, type LinkLimit, unlimitLink } from "./limit_link.ts";
+import type { Limits } from "./limits.ts";
+import { deleteIdleIngress, endRedirect, redirect } from "./redirect.ts";
+import { bucketOf, isSmallerThanFrame } from "./token_bucket.ts";
+
+/** A cable whose host's end is there. */
+export interface Cable extends IfbPlace {
+  /** The host's end. */
+  readonly end: Link;
+}
+
+/** How the two directions are limited, in the kernel's terms. */
+export interface Directions {
+  /** Towards the container: what the host's end sends. */
+  readonly ingress: LinkLimit | undefined;
+  /** Out of the container: what the IFB sends. */
+  readonly egress: LinkLimit | undefined;
+}
+
+/** Works out how the directions of a cable are to be limited. */
+export function directionsOf(
+  { ingress, egress, scope }: Limits,
+  { mtu }: Pick<Link, "mtu">,
+): Directions {
+  return {
+    ingress: ingress &&
+      { bucket: bucketOf(ingress, mtu), scope, remote: "source" },
+    egress: egress &&
+      { bucket: bucketOf(egress, mtu), scope, remote: "destination" },
+  };
+}
+
+/** Warns of bursts in which no packet of full size has room: a lone bucket drops it. */
+export function warnOfSmallBursts(
+  log: Log,
+  directions: Directions,
+  { mtu }: Pick<Link, "mtu">,
+): void {
+  for (const direction of ["ingress", "egress"] as const) {
+    const limit = directions[direction];
+    if (limit === undefined || limit.scope !== undefined) continue;
+    if (!isSmallerThanFrame(limit.bucket, mtu)) continue;
+    log.warn(
+      `The ${direction} burst is smaller than a packet of full size, which cannot pass`,
+      { burstBytes: limit.bucket.sizeBytes, mtu },
+    );
+  }
+}
+
+/** Limits what goes to the container. */
+export function limitIngress(
+  { host, end }: Cable,
+  limit: LinkLimit,
+  rollback: Rollback,
+): void {
+  const traffic = new TrafficControl(host.socket);
+  rollback.onFailure(`end the limit of "${end.name}"`, () => {
+    unlimitLink(traffic, end.index);
+  });
+  limitLink(traffic, end, limit);
+}
+
+/** How many packets wait where the queue has no limit in bytes, as for most links. */
+const DEFAULT_QUEUE_LENGTH = 1000;
+
+/**
+ * Limits what comes from the container. It is redirected last, when there is a
+ * queue to go to.
+ *
+ * @returns The IFB
+ */
+export function limitEgress(
+  cable: Cable,
+  limit: LinkLimit,
+  rollback: Rollback,
+): Link {
+  const { host, end } = cable;
+  const traffic = new TrafficControl(host.socket);
+  rollback.onFailure("delete the IFB", () => deleteIfb(cable));
+  const ifb = createIfb(cable, {
+    mtu: end.mtu,
+    transmitQueueLength: limit.scope === undefined ? 0 : DEFAULT_QUEUE_LENGTH,
+  });
+  limitLink(traffic, ifb, limit);
+  redirect(traffic, end, ifb, rollback);
+  return ifb;
+}
+
+/**
+ * Ends the limits on the host's end, if it is still there.
+ *
+ * @param isOwn Says whether an end without a redirection to the IFB is the
+ * attachment's
+ */
+export function endLimits(
+  place: IfbPlace,
+  isOwn: (end: Link) => boolean,
+): void {
+  const { host, end } = place;
+  if (end === undefined) return;
+  const traffic = new TrafficControl(host.socket);
+  try {
+    const ended = endRedirect(traffic, end.index, findIfb(place)?.index);
+    if (!ended && !isOwn(end)) return;
+    deleteIdleIngress(traffic, end.index);
+    unlimitLink(traffic, end.index);
+  } catch (error) {
+    if (!isErrno(error, "ENODEV")) throw error;
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * The host's end of the container's cable, on which limits are set.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Result } from "../../cni/result.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+
+/**
+ * Returns the host's end, of whatever plugin: the peer of the container's
+ * interface, which the result must list.
+ *
+ * Source: containernetworking/plugins plugins/meta/bandwidth/main.go
+ * `getHostInterface`, with its texts.
+ *
+ * @throws {CniError} 7 if there is none
+ */
+export function getHostEnd(
+  host: Rtnl,
+  sandbox: Rtnl,
+  { interfaces }: Result,
+  ifName: string,
+): Link {
+  if (interfaces.length === 0) throw refusal("no interfaces provided");
+  const containerEnd = sandbox.link.find(ifName);
+  const peerIndex = peerIndexOf(ifName, containerEnd);
+  const end = findPeer(host, containerEnd);
+  if (end === undefined) {
+    throw refusal(`veth peer with index ${peerIndex} is not in host ns`);
+  }
+  if (interfaces.some(({ name, sandbox }) => !sandbox && name === end.name)) {
+    return end;
+  }
+  throw refusal(
+    "no veth peer of container interface found in host ns",
+    `prevResult does not list "${end.name}"`,
+  );
+}
+
+/** Finds the host's end if the container's interface is a cable to the host. */
+export function findHostEnd(
+  host: Rtnl,
+  sandbox: Rtnl,
+  ifName: string,
+): Link | undefined {
+  return findPeer(host, sandbox.link.find(ifName));
+}
+
+function peerIndexOf(ifName: string, end: Link | undefined): number {
+  const what = `container interface ${ifName} has no veth peer`;
+  if (end === undefined) throw refusal(`${what}: there is no such interface`);
+  if (end.kind === "veth" && end.linkIndex) return end.linkIndex;
+  throw refusal(`${what}: its kind is "${end.kind}"`);
+}
+
+/** Indexes are of one namespace, so the peer of a third one's may be anything here. */
+function findPeer(host: Rtnl, end: Link | undefined): Link | undefined {
+  if (end?.kind !== "veth" || !end.linkIndex) return undefined;
+  const peer = host.link.find(end.linkIndex);
+  const isPeer = peer?.kind === "veth" && peer.linkIndex === end.index;
+  return isPeer ? peer : undefined;
+}
+
+function refusal(message: string, details = ""): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message, { details });
+}

@@ -1,0 +1,168 @@
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+} from "@std/assert";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import {
+  assertSuccess,
+  HOST_END,
+  IFB,
+  LimitedCable,
+  LIMITS,
+  WIDE,
+} from "../../tests/_harness/limited_cable.ts";
+import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
+
+Deno.test(
+  requireRoot(
+    "bandwidth gives each attachment of a container to a network an IFB of its own",
+  ),
+  async (t) => {
+    const orders = [["eth0", "eth1"], ["eth1", "eth0"]] as const;
+    for (const [first, second] of orders) {
+      await t.step(`${first} is detached before ${second}`, async () => {
+        using hosts = TestHosts.create();
+        const cables = {
+          eth0: new LimitedCable(hosts, { hostEnd: "v0", ifName: "eth0" }),
+          eth1: new LimitedCable(hosts, { hostEnd: "v1", ifName: "eth1" }),
+        };
+        const before = cables.eth0.limits();
+        const keys = {
+          eth0: { ...WIDE, prevResult: await cables.eth0.add(WIDE) },
+          eth1: { ...LIMITS, prevResult: await cables.eth1.add(LIMITS) },
+        };
+        const names = [keys.eth0, keys.eth1]
+          .map(({ prevResult }) => prevResult.interfaces[2].name);
+        assertEquals(names[0], IFB);
+        assertMatch(names[1], /^bwp[0-9a-f]{12}$/);
+        assertNotEquals(names[1], IFB);
+        for (const name of orders[0]) {
+          assertSuccess(await cables[name].run("CHECK", keys[name]));
+        }
+        assertSuccess(await cables[first].run("DEL", keys[first]));
+        assertSuccess(await cables[second].run("CHECK", keys[second]));
+        assertSuccess(await cables[second].run("DEL", keys[second]));
+        assertEquals(cables.eth0.limits(), before);
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "bandwidth tells the Go plugin's IFBs, which have no alias, from each other",
+  ),
+  async (t) => {
+    /** Makes what the Go plugin makes for the container's sending. */
+    const limitAsGo = (hosts: TestHosts, hostEnd: string): void => {
+      const commands = [
+        `ip link add ${IFB} up type ifb`,
+        `tc qdisc add dev ${hostEnd} ingress`,
+        `tc filter add dev ${hostEnd} parent ffff: protocol all prio 1 u32 match u32 0 0 action mirred egress redirect dev ${IFB}`,
+      ];
+      for (const command of commands) {
+        const [program = "", ...args] = command.split(" ");
+        runIn(hosts.host, program, ...args);
+      }
+    };
+    const other = { hostEnd: "v1", ifName: "eth1" };
+    await t.step("one left of this attachment is replaced", async () => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts);
+      limitAsGo(hosts, HOST_END);
+      const { interfaces } = await cable.add(WIDE);
+      assertEquals(interfaces[2].name, IFB);
+      assertEquals(ipJson(hosts.host, "link", "show", IFB)[0].mtu, 1024);
+    });
+    await t.step("one left without redirection is deleted", async () => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts);
+      runIn(hosts.host, "ip", "link", "add", IFB, "type", "ifb");
+      assertSuccess(await cable.run("DEL", WIDE));
+      assertEquals(ipJson(hosts.host, "link").length, 2);
+    });
+    await t.step("another attachment's stays", async () => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts);
+      const otherCable = new LimitedCable(hosts, other);
+      limitAsGo(hosts, HOST_END);
+      const before = cable.limits();
+      const { interfaces } = await otherCable.add(WIDE);
+      assertNotEquals(interfaces[2].name, IFB);
+      assertSuccess(await otherCable.run("DEL", WIDE));
+      assertEquals(cable.limits(), before);
+      assertSuccess(await cable.run("DEL", WIDE));
+      assertEquals(ipJson(hosts.host, "link").length, 3);
+    });
+    await t.step(
+      "without the sandbox it is deleted, as the Go plugin would",
+      async () => {
+        using hosts = TestHosts.create();
+        const cable = new LimitedCable(hosts);
+        limitAsGo(hosts, HOST_END);
+        assertSuccess(await cable.run("DEL", WIDE, { env: { CNI_NETNS: "" } }));
+        assertEquals(ipJson(hosts.host, "link").length, 2);
+      },
+    );
+    await t.step("a link that is no IFB stays", async () => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts);
+      runIn(hosts.host, "ip", "link", "add", IFB, "type", "bridge");
+      const { interfaces } = await cable.add(WIDE);
+      assertNotEquals(interfaces[2].name, IFB);
+      assertSuccess(await cable.run("DEL", WIDE));
+      assertEquals(ipJson(hosts.host, "link").length, 3);
+    });
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "bandwidth.gc() deletes the IFBs of attachments that are not valid",
+  ),
+  async (t) => {
+    const valid = [{ containerID: "c1", ifname: "eth0" }];
+    const rows: [name: string, keys: object, left: string[]][] = [
+      ["one is valid", { "cni.dev/valid-attachments": valid }, ["v0", "v2"]],
+      ["none is valid", { "cni.dev/valid-attachments": [] }, ["v2"]],
+      ["nothing is said", {}, ["v0", "v1", "v2"]],
+    ];
+    for (const [name, keys, left] of rows) {
+      await t.step(name, async () => {
+        using hosts = TestHosts.create();
+        const cables = [
+          { hostEnd: "v0", ifName: "eth0", containerId: "c1" },
+          { hostEnd: "v1", ifName: "eth1", containerId: "c1" },
+          {
+            hostEnd: "v2",
+            ifName: "eth2",
+            network: "cni-plugin-bandwidth-test2",
+          },
+        ].map((options) => new LimitedCable(hosts, options));
+        const ifbs = new Map<string, string>();
+        for (const cable of cables) {
+          const { interfaces } = await cable.add(WIDE);
+          ifbs.set(interfaces[2].name, cable.hostEnd);
+        }
+        runIn(
+          hosts.host,
+          "ip",
+          "link",
+          "add",
+          "bwp000000000000",
+          "type",
+          "ifb",
+        );
+        assertSuccess(await cables[0]?.run("GC", keys) as CallOutput);
+        const found = cables[0]?.limits().links.flatMap((link) =>
+          ifbs.get(link) ?? []
+        );
+        assertEquals(found, left);
+        assert(cables[0]?.limits().links.includes("bwp000000000000"));
+      });
+    }
+  },
+);

@@ -1,0 +1,149 @@
+/** What limits do to real traffic. */
+
+import { assert, assertEquals } from "@std/assert";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import {
+  type Container,
+  measureFlows,
+  type Measurement,
+} from "../../tests/_harness/flows.ts";
+import { runIn } from "../../tests/_harness/ip_json.ts";
+import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
+
+/** How far from its limit a flow may be; headers, which limits count, are 4.4 % of it. */
+const TOLERANCE = 0.1;
+/**
+ * Time for the machine to do something else, and so little that a burst within
+ * the window, when TCP fills a hole, does not count.
+ */
+const BURST_SECONDS = 0.1;
+const GATEWAY = "10.1.2.1";
+/** The wait is longer than any burst here lasts, TCP's beginnings included. */
+const LIMITED = { to: GATEWAY, warmMs: 1000, windowMs: 2500 };
+const UNLIMITED = { to: GATEWAY, warmMs: 100, windowMs: 400 };
+
+function assertSuccess({ exitCode, stdout }: CallOutput): void {
+  assertEquals(exitCode, 0, stdout);
+}
+
+/** Attaches a container by ptp and limits it. */
+async function attach(
+  hosts: TestHosts,
+  containerId: string,
+  limits: object,
+): Promise<Container> {
+  const sandbox = hosts.addNetns();
+  const options = { sandbox, containerId };
+  const config = {
+    cniVersion: "1.1.0",
+    name: "net1",
+    ipam: {
+      ...hosts.hostLocal("10.1.2.0/24"),
+      routes: [{ dst: "0.0.0.0/0" }],
+    },
+  };
+  const added = await hosts.run("ptp", "ADD", config, options);
+  assertSuccess(added);
+  const chained = { ...config, ...limits, prevResult: added.json };
+  assertSuccess(await hosts.run("bandwidth", "ADD", chained, options));
+  const [address = ""] = added.json.ips[0].address.split("/");
+  return { sandbox, address };
+}
+
+function assertNear(rate: number, limit: number): void {
+  const share = rate / limit;
+  assert(
+    share > 1 - TOLERANCE && share < 1 + TOLERANCE,
+    `${rate} bit/s are ${share} of ${limit} bit/s`,
+  );
+}
+
+const RATES = [10e6, 50e6, 200e6];
+
+for (
+  const [direction, other] of [
+    ["ingress", "egress"],
+    ["egress", "ingress"],
+  ] as const
+) {
+  Deno.test(
+    requireRoot(`bandwidth limits ${direction}, and ${direction} only`),
+    async () => {
+      using hosts = TestHosts.create();
+      const containers: Container[] = [];
+      for (const rate of RATES) {
+        const limits = {
+          [`${direction}Rate`]: rate,
+          [`${direction}Burst`]: rate * BURST_SECONDS,
+        };
+        containers.push(await attach(hosts, `c${rate}`, limits));
+      }
+      const limited = await measureFlows(
+        hosts.host,
+        containers,
+        direction,
+        LIMITED,
+      );
+      for (const [at, rate] of RATES.entries()) {
+        assertNear(limited[at] ?? 0, rate);
+      }
+      const free = await measureFlows(hosts.host, containers, other, UNLIMITED);
+      for (const [at, rate] of RATES.entries()) {
+        assert((free[at] ?? 0) > 2 * rate, `${free[at]} of ${rate}`);
+      }
+    },
+  );
+}
+
+Deno.test(
+  requireRoot(
+    "bandwidth limits the traffic with some subnets, or with all others",
+  ),
+  async (t) => {
+    const [near, far, rate] = ["10.9.0.1", "10.8.0.1", 40e6];
+    const subnet = "10.9.0.0/24";
+    for (
+      const [key, limited, free] of [
+        ["shapedSubnets", near, far],
+        ["unshapedSubnets", far, near],
+      ] as const
+    ) {
+      await t.step(key, async () => {
+        using hosts = TestHosts.create();
+        for (const address of [near, far]) {
+          runIn(hosts.host, "ip", "address", "add", address, "dev", "lo");
+        }
+        const container = await attach(hosts, "c1", {
+          ingressRate: rate,
+          ingressBurst: rate * BURST_SECONDS,
+          egressRate: rate,
+          egressBurst: rate * BURST_SECONDS,
+          [key]: [subnet],
+        });
+        for (const direction of ["ingress", "egress"] as const) {
+          const rateTo = async (
+            to: string,
+            times: Pick<Measurement, "warmMs" | "windowMs">,
+          ): Promise<number> => {
+            const how = { to, ...times };
+            const { host } = hosts;
+            const [rate = 0] = await measureFlows(
+              host,
+              [container],
+              direction,
+              how,
+            );
+            return rate;
+          };
+          const long = { warmMs: 500, windowMs: 1200 };
+          const short = { warmMs: 100, windowMs: 300 };
+          assertNear(await rateTo(limited, long), rate);
+          assert(
+            await rateTo(free, short) > 3 * rate,
+            `${direction} ${free}`,
+          );
+        }
+      });
+    }
+  },
+);

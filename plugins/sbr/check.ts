@@ -1,0 +1,159 @@
+/**
+ * CHECK: whether packets from the addresses still leave by the interface.
+ *
+ * @module
+ */
+
+import type { Call } from "../../cni/plugin.ts";
+import type { IpConfig, Result, Route } from "../../cni/result.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
+import type { Rule } from "../../ffi/rtnl/rule.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import { checkFailure } from "../_shared/check_link.ts";
+import type { SbrConfig } from "./config.ts";
+import {
+  listedDefaults,
+  listedRoutes,
+  MAIN_TABLE,
+  type Owner,
+  ownRules,
+  readRouting,
+  type Routing,
+  staysOnLink,
+} from "./routing.ts";
+import { hintedAddresses } from "./source_hints.ts";
+
+/** What ADD was given. */
+interface Given {
+  readonly prevResult: Result;
+  /** The interface's addresses. */
+  readonly ips: readonly IpConfig[];
+}
+
+/**
+ * Checks the rules of the addresses, and the tables that these lead to.
+ *
+ * @throws {CniError} 999 if something is not as ADD left it
+ */
+export function checkSources(
+  sandbox: Rtnl,
+  { args: { ifName }, config }: Call<SbrConfig>,
+  given: Given,
+): void {
+  const link = sandbox.link.find(ifName);
+  if (link === undefined) throw checkFailure(`Interface "${ifName}" is gone`);
+  const routing = readRouting(sandbox);
+  const routes = routing.routes.flatMap((route) =>
+    route.over(link.index) ?? []
+  );
+  const { table } = config;
+  const tables = given.ips.map((ip) => {
+    const sources = [ip.address.ip];
+    return checkRule(routing, { sources, ifindex: link.index, table }).table;
+  });
+  checkListedRoutes(
+    routes.filter((route) => tables.includes(route.table)),
+    given,
+    config,
+  );
+  if (table !== undefined) return;
+  given.ips.forEach((ip, position) => {
+    const own = routes.filter((route) =>
+      route.table === tables[position] && route.family === ip.address.family
+    );
+    checkTable(own, ip, { given, config });
+  });
+  if (config.addSourceHints) {
+    checkHints(routes.filter((route) => route.table === MAIN_TABLE), given);
+  }
+}
+
+/** Returns the rule of an address, which is asked before table main is. */
+function checkRule(routing: Routing, owner: Owner): Rule {
+  const [rule] = ownRules(routing, owner);
+  const [source] = owner.sources;
+  if (rule === undefined) {
+    const table = owner.table === undefined ? "" : ` to table ${owner.table}`;
+    throw checkFailure(`The rule for packets from ${source}${table} is gone`);
+  }
+  const main = routing.rules.findIndex((other) =>
+    other.table === MAIN_TABLE && other.isBySource &&
+    other.source.prefixLength === 0 &&
+    other.source.family === rule.source.family
+  );
+  if (main >= 0 && main < routing.rules.indexOf(rule)) {
+    throw checkFailure(
+      `Table main is asked before the rule for packets from ${source}`,
+    );
+  }
+  return rule;
+}
+
+/** Checks that the routes of the result are where ADD has moved them. */
+function checkListedRoutes(
+  present: readonly RouteEntry[],
+  { prevResult, ips }: Given,
+  { table = MAIN_TABLE }: SbrConfig,
+): void {
+  const others = prevResult.ips.filter((ip) => !ips.includes(ip));
+  const isInvolved = ({ dst, gw }: Route): boolean =>
+    ips.some(({ address }) => address.family === dst.family) &&
+    !staysOnLink(dst) &&
+    !others.some(({ address }) => gw !== undefined && address.contains(gw)) &&
+    // Which default route a table gets is another question.
+    (table !== MAIN_TABLE || dst.prefixLength > 0);
+  for (const { dst, gw } of listedRoutes(prevResult, table)) {
+    const isPresent = present.some(({ destination, nextHops }) =>
+      destination.equals(dst.masked()) &&
+      (gw === undefined || nextHops.some(({ gateway }) => gateway?.equals(gw)))
+    );
+    if (isPresent || !isInvolved({ dst, gw })) continue;
+    const via = gw === undefined ? "" : ` via ${gw}`;
+    throw checkFailure(`Route ${dst}${via} is not in the addresses' tables`);
+  }
+}
+
+/** Checks that a table leads out, and everywhere if there is a router. */
+function checkTable(
+  routes: readonly RouteEntry[],
+  { address, gateway }: IpConfig,
+  { given, config }: { readonly given: Given; readonly config: SbrConfig },
+): void {
+  const { ip, family } = address;
+  if (routes.length === 0) throw checkFailure(`The table of ${ip} is empty`);
+  const defaults = routes.filter(({ isDefault }) => isDefault);
+  const configured = config.gateways?.[family];
+  const leadsTo = (route: RouteEntry): boolean =>
+    configured === undefined ||
+    route.nextHops.some((hop) => hop.gateway?.equals(configured));
+  const hasRouter = (configured ?? gateway) !== undefined ||
+    listedDefaults(given.prevResult).some(({ dst }) => dst.family === family);
+  if (hasRouter && !defaults.some(leadsTo)) {
+    const via = configured === undefined ? "" : ` via ${configured}`;
+    throw checkFailure(`The table of ${ip} lacks a default route${via}`);
+  }
+  checkNearness(routes, address);
+}
+
+/** Checks that a router within the subnet is reached without another one. */
+function checkNearness(routes: readonly RouteEntry[], address: Cidr): void {
+  const others = routes.filter(({ isDefault }) => !isDefault);
+  const routers = routes.filter(({ isDefault }) => isDefault)
+    .flatMap(({ nextHops }) => nextHops.flatMap(({ gateway }) => gateway ?? []))
+    .filter((gateway) => address.contains(gateway));
+  const lost = routers.find((gateway) =>
+    !others.some(({ destination }) => destination.contains(gateway))
+  );
+  if (lost === undefined) return;
+  throw checkFailure(`The table of ${address.ip} lacks a route to ${lost}`);
+}
+
+/** Checks that the addresses' subnets are in table main. */
+function checkHints(main: readonly RouteEntry[], { ips }: Given): void {
+  for (const address of hintedAddresses(ips)) {
+    const subnet = address.masked();
+    if (main.some(({ destination }) => destination.equals(subnet))) continue;
+    throw checkFailure(`Table main lacks route ${subnet}`);
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * The configuration of sbr.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { netConf, once, optional } from "../../cni/types.ts";
+import { AddressError, Ip, type IpFamily } from "../../net/ip.ts";
+
+/** A router for each family at most. */
+export type Gateways = Readonly<Partial<Record<IpFamily, Ip>>>;
+
+/** Tables have numbers of 32 bits; 0 is none. */
+const LAST_TABLE = 2 ** 32 - 1;
+
+/** Builds the schema of the network configuration. */
+export const sbrSchema = once(() =>
+  netConf({
+    /** The table that packets from the addresses are looked up in; made if absent. */
+    table: optional(z.int().check(z.minimum(1), z.maximum(LAST_TABLE))),
+    /** Go before the gateways of the addresses. */
+    gateways: optional(gatewaysSchema()),
+    /** Whether the addresses' subnets stay in table main. */
+    addSourceHints: optional(z.boolean()),
+  })
+);
+
+/** The decoded configuration. */
+export type SbrConfig = SchemaOutput<ReturnType<typeof sbrSchema>>;
+
+function gatewaysSchema(): z.ZodMiniType<Gateways> {
+  return z.pipe(
+    z.array(z.string()),
+    z.transform((texts, context): Gateways => {
+      try {
+        return parseGateways(texts);
+      } catch (error) {
+        if (!(error instanceof AddressError)) throw error;
+        const { message } = error;
+        context.issues.push({ code: "custom", message, input: texts });
+        return z.NEVER;
+      }
+    }),
+  );
+}
+
+/** Source: the texts are those of containernetworking/plugins plugins/meta/sbr/main.go. */
+function parseGateways(texts: readonly string[]): Gateways {
+  if (texts.length > 2) {
+    throw new AddressError(
+      "gateways list cannot contain more than 2 entries (one IPv4, one IPv6)",
+    );
+  }
+  const gateways: Partial<Record<IpFamily, Ip>> = {};
+  for (const text of texts) {
+    const gateway = parseGateway(text);
+    const { family } = gateway;
+    const other = gateways[family];
+    if (other !== undefined) {
+      throw new AddressError(
+        `gateways list contains multiple IPv${family} addresses: ${other} and ${text}`,
+      );
+    }
+    gateways[family] = gateway;
+  }
+  return gateways;
+}
+
+function parseGateway(text: string): Ip {
+  try {
+    return Ip.parse(text);
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error;
+    throw new AddressError(`invalid static gateway IP address: ${text}`);
+  }
+}

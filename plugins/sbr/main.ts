@@ -1,0 +1,4 @@
+import { runMain } from "../../cni/skel.ts";
+import { sbr } from "./plugin.ts";
+
+runMain(sbr);

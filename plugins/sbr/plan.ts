@@ -1,0 +1,126 @@
+/**
+ * What ADD is going to change: worked out before anything is touched, from what
+ * is there. What an ADD before has left of itself is built upon.
+ *
+ * @module
+ */
+
+import type { IpConfig } from "../../cni/result.ts";
+import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
+import type { NewRule } from "../../ffi/rtnl/rule.ts";
+import { Cidr } from "../../net/cidr.ts";
+import type { Ip } from "../../net/ip.ts";
+import {
+  freeTables,
+  MAIN_TABLE,
+  ownRules,
+  type Routing,
+  staysOnLink,
+} from "./routing.ts";
+import { type Hint, keepSubnets } from "./source_hints.ts";
+import { isFor, planTable, type Wish } from "./table.ts";
+
+/** What is to be done, in this order. */
+export interface Plan {
+  /** Rules to add. */
+  readonly rules: readonly NewRule[];
+  /** Routes to add to the tables that the rules lead to. */
+  readonly copies: readonly RouteEntry[];
+  /** Routes to add to table main. */
+  readonly hints: readonly Hint[];
+  /** Routes to delete. */
+  readonly removals: readonly RouteEntry[];
+}
+
+/** Plans rules that lead packets from addresses to a table of somebody else. */
+export function planRules(
+  routing: Routing,
+  ips: readonly IpConfig[],
+  table: number,
+): Plan {
+  const sources = ips.map(({ address }) => address.ip);
+  const present = ownRules(routing, { sources, ifindex: undefined, table });
+  const rules = sources.map((ip) => ruleFor(ip, table))
+    .filter(({ source }) =>
+      !present.some((rule) => rule.source.equals(source))
+    );
+  return { rules, copies: [], hints: [], removals: [] };
+}
+
+function ruleFor(ip: Ip, table: number): NewRule {
+  return { source: Cidr.host(ip), table };
+}
+
+/** Plans a table for each address, and the move of the interface's routes there. */
+export function planMove(routing: Routing, wish: Wish): Plan {
+  const { ifindex, ips } = wish;
+  const found = routing.routes.filter((route) => isMovable(route, wish));
+  const moving = found.flatMap((route) => route.over(ifindex) ?? []);
+  const emptied = found.filter((route) => isRemovable(route, ifindex))
+    .flatMap((route) => route.over(ifindex) ?? []);
+  const assignments = assignTables(routing, wish);
+  const tables = assignments.map(({ ip, table }) =>
+    planTable({ ip, table, wish, routing, moving })
+  );
+  const { hints, removals } = wish.addSourceHints
+    ? keepSubnets(emptied, ips, ifindex)
+    : { hints: [], removals: emptied };
+  return {
+    rules: assignments.filter(({ isNew }) => isNew)
+      .map(({ ip, table }) => ruleFor(ip.address.ip, table)),
+    copies: nearestFirst(tables.flatMap(({ routes }) => routes)),
+    hints,
+    removals: [
+      ...tables.flatMap(({ stale }) => stale),
+      ...nearestFirst(removals).reverse(),
+    ],
+  };
+}
+
+/** Sorts routes so that those to gateways come before those through them. */
+export function nearestFirst(routes: readonly RouteEntry[]): RouteEntry[] {
+  return routes.toSorted((one, other) =>
+    Number(one.hasGateway) - Number(other.hasGateway)
+  );
+}
+
+/** An address and its table. */
+interface Assignment {
+  readonly ip: IpConfig;
+  readonly table: number;
+  /** Whether no rule leads there yet. */
+  readonly isNew: boolean;
+}
+
+function assignTables(
+  routing: Routing,
+  { ips, ifindex }: Wish,
+): Assignment[] {
+  const free = freeTables(routing);
+  return ips.map((ip) => {
+    const sources = [ip.address.ip];
+    const [rule] = ownRules(routing, { sources, ifindex, table: undefined });
+    return rule === undefined
+      ? { ip, table: free.next().value, isNew: true }
+      : { ip, table: rule.table, isNew: false };
+  });
+}
+
+/**
+ * Says whether a route of table main is one of those that move. What the kernel
+ * has learnt from a router stays, for it would learn it again; so does what
+ * belongs to an address that the result does not list.
+ */
+function isMovable(route: RouteEntry, { ips, ifindex }: Wish): boolean {
+  return route.table === MAIN_TABLE && route.isUnicast &&
+    route.origin !== "router" && route.over(ifindex) !== undefined &&
+    !staysOnLink(route.destination) &&
+    ips.some(({ address }) => address.family === route.family) &&
+    (route.preferredSource === undefined ||
+      ips.some((ip) => isFor(route, ip)));
+}
+
+/** Says whether the kernel can delete a route's ways over one link alone. */
+function isRemovable(route: RouteEntry, ifindex: number): boolean {
+  return route.family === 6 || route.isOnlyOver(ifindex);
+}

@@ -1,0 +1,156 @@
+/**
+ * sbr: source based routing. What a container sends from the addresses of an
+ * interface leaves by that interface, whatever its other networks are; so a
+ * reply goes back the way the request has come.
+ *
+ * ```
+ *   container with eth0 (10.1.2.5/24) and, chained with sbr, net1 (10.9.0.5/24)
+ *
+ *   rules                             table 100
+ *     32765: from 10.9.0.5 lookup 100   10.9.0.0/24 dev net1
+ *     32766: from all lookup main       default via 10.9.0.1 dev net1
+ *
+ *                                     table main
+ *                                       10.1.2.0/24 dev eth0
+ *                                       default via 10.1.2.1 dev eth0
+ * ```
+ *
+ * ```json
+ * { "type": "sbr", "gateways": ["10.9.0.254"], "addSourceHints": true }
+ * ```
+ *
+ * It is chained after the plugin that made the interface. Each address gets a
+ * table, from 100 on, to which the interface's routes move. With `"table": 5000`
+ * it only has packets from the addresses looked up in that table, which others
+ * fill.
+ *
+ * DEL leaves nothing of it: the routes return to table main, and those of the
+ * interface that were not there before ADD are deleted.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import type { IpConfig, Result } from "../../cni/result.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import { FileLock } from "../../ffi/file_lock.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
+import { carryOut } from "./carry_out.ts";
+import type { SbrConfig } from "./config.ts";
+import { type Plan, planMove, planRules } from "./plan.ts";
+import { releaseSources } from "./release.ts";
+import { readRouting, type Routing, sourcesOf } from "./routing.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/meta/sbr/main.go. */
+export const sbr: Plugin<SbrConfig> = definePlugin({
+  name: "sbr",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./config.ts")).sbrSchema(),
+
+  add(call): Result {
+    const prevResult = requirePrevResult(call);
+    const ips = requireSources(prevResult, call);
+    using sandbox = openSandbox(call.args);
+    using _lock = lockSandbox(sandbox);
+    const plan = planFor(call, { sandbox, ips, routing: readRouting(sandbox) });
+    carryOut(sandbox, plan, call.log);
+    return prevResult;
+  },
+
+  async check(call): Promise<void> {
+    const prevResult = requirePrevResult(call);
+    const ips = requireSources(prevResult, call);
+    const { checkSources } = await import("./check.ts");
+    // From here on nothing waits, so that the lock is held for a moment.
+    using sandbox = openSandbox(call.args);
+    using _lock = lockSandbox(sandbox);
+    checkSources(sandbox, call, { prevResult, ips });
+  },
+
+  del(call): void {
+    using sandbox = findSandbox(call);
+    if (sandbox === undefined) return;
+    using _lock = lockSandbox(sandbox);
+    releaseSources(sandbox, call);
+  },
+});
+
+/** @throws {CniError} 7 if there is none; clients compare its very text */
+function requirePrevResult({ prevResult }: Call<SbrConfig>): Result {
+  if (prevResult !== undefined) return prevResult;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    "This plugin must be called as chained plugin",
+  );
+}
+
+/** @throws {CniError} 7 if the interface has no address */
+function requireSources(
+  prevResult: Result,
+  { args }: Call<SbrConfig>,
+): IpConfig[] {
+  const ips = sourcesOf(prevResult, args);
+  if (ips.length > 0) return ips;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `No IP addresses supplied on interface: ${args.ifName}`,
+  );
+}
+
+/** How long to wait for other attachments of the sandbox. */
+const LOCK_TIMEOUT_MS = 10_000;
+
+/**
+ * Keeps other attachments of the sandbox out, which may be choosing a table
+ * too. The lock is on the namespace itself, whatever path leads there, and it
+ * is the Go plugin's as well.
+ *
+ * @throws {CniError} 11 if others take too long
+ */
+function lockSandbox({ netns }: Rtnl): FileLock {
+  try {
+    const path = `/proc/thread-self/fd/${netns.fd}`;
+    return FileLock.acquireExisting(path, LOCK_TIMEOUT_MS);
+  } catch (error) {
+    if (!isErrno(error, "EAGAIN")) throw error;
+    throw new CniError(
+      ErrorCode.TryAgainLater,
+      `Cannot lock network namespace "${netns.path}"`,
+      { cause: error },
+    );
+  }
+}
+
+/** Plans what is to be done for the addresses. */
+function planFor(
+  { args: { ifName }, config, log }: Call<SbrConfig>,
+  { sandbox, ips, routing }: {
+    readonly sandbox: Rtnl;
+    readonly ips: readonly IpConfig[];
+    readonly routing: Routing;
+  },
+): Plan {
+  const { table, gateways, addSourceHints } = config;
+  if (table !== undefined) {
+    if (gateways !== undefined || addSourceHints) {
+      log.warn("Ignoring gateways and addSourceHints: the table is given");
+    }
+    return planRules(routing, ips, table);
+  }
+  const link = sandbox.link.find(ifName);
+  if (link === undefined) {
+    throw new CniError(
+      ErrorCode.Internal,
+      `Cannot find network interface ${ifName}`,
+    );
+  }
+  return planMove(routing, {
+    ips,
+    ifindex: link.index,
+    gateways: gateways ?? {},
+    addSourceHints: addSourceHints ?? false,
+  });
+}

@@ -1,0 +1,183 @@
+/**
+ * DEL: the way back, from whatever is left of an attachment.
+ *
+ * @module
+ */
+
+import type { Call } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import { throwAll } from "../../cni/rollback.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { RouteEntry, RouteEntryRequests } from "../../ffi/rtnl/route_entry.ts";
+import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import { readablePrevResult } from "../_shared/prev_result.ts";
+import {
+  attempt,
+  describeRoute,
+  describeRule,
+  isDoneAlready,
+} from "./carry_out.ts";
+import type { SbrConfig } from "./config.ts";
+import { nearestFirst } from "./plan.ts";
+import {
+  listedDefaults,
+  MAIN_TABLE,
+  ownRules,
+  readRouting,
+  type Routing,
+  sourcesOf,
+} from "./routing.ts";
+import { isMadeHint } from "./source_hints.ts";
+
+/** What is left of an attachment. */
+interface Remains {
+  /** Those of the interface, and those that prevResult says it had. */
+  readonly addresses: readonly Cidr[];
+  /** The interface; undefined if it is gone. */
+  readonly ifindex: number | undefined;
+  readonly prevResult: Result | undefined;
+  readonly config: SbrConfig;
+}
+
+/** What DEL is going to do, in this order. */
+interface ReleasePlan {
+  /** Routes to delete from table main. */
+  readonly hints: readonly RouteEntry[];
+  /** Routes to add to table main. */
+  readonly returning: readonly RouteEntry[];
+  /** Routes to delete from the tables that were made for the addresses. */
+  readonly emptied: readonly RouteEntry[];
+  /** Rules to delete: last, since by them the rest is found again. */
+  readonly rules: readonly Rule[];
+}
+
+/**
+ * Takes the rules of the interface's addresses away, and empties the tables
+ * that were made for them. Their routes return to table main, where other
+ * plugins expect them; if the interface is gone they are too.
+ *
+ * @throws {Error} That names what the kernel refuses; the rest is done
+ */
+export function releaseSources(sandbox: Rtnl, call: Call<SbrConfig>): void {
+  const plan = planRelease(readRouting(sandbox), findRemains(sandbox, call));
+  const routes = new RouteEntryRequests(sandbox.socket);
+  const rules = new RuleRequests(sandbox.socket);
+  const failures: unknown[] = [];
+  const deleting = (action: string, work: () => void): void => {
+    try {
+      work();
+    } catch (error) {
+      if (isDoneAlready(error)) return;
+      failures.push(new Error(`Cannot delete ${action}`, { cause: error }));
+    }
+  };
+  for (const route of plan.hints) {
+    deleting(describeRoute(route), () => routes.del(route));
+  }
+  for (const route of plan.returning) {
+    const action = `return ${describeRoute(route)}`;
+    attempt(action, () => routes.append(route), call.log);
+  }
+  for (const route of plan.emptied) {
+    deleting(describeRoute(route), () => routes.del(route));
+  }
+  for (const rule of plan.rules) {
+    deleting(describeRule(rule), () => rules.del(rule));
+  }
+  throwAll(failures, `${failures.length} rules and routes cannot be deleted`);
+}
+
+function findRemains(
+  sandbox: Rtnl,
+  call: Call<SbrConfig>,
+): Remains {
+  const { args, config } = call;
+  const ifindex = sandbox.link.find(args.ifName)?.index;
+  const prevResult = readablePrevResult(call);
+  const listed = prevResult === undefined ? [] : sourcesOf(prevResult, args);
+  const present = ifindex === undefined
+    ? []
+    : sandbox.address.list({ ifindex });
+  const addresses = [...listed, ...present].map(({ address }) => address);
+  return { addresses, ifindex, prevResult, config };
+}
+
+function planRelease(routing: Routing, remains: Remains): ReleasePlan {
+  const { addresses, ifindex, config: { table, addSourceHints } } = remains;
+  const sources = addresses.map(({ ip }) => ip);
+  const rules = ownRules(routing, { sources, ifindex, table });
+  if (ifindex === undefined || table !== undefined || rules.length === 0) {
+    return { hints: [], returning: [], emptied: [], rules };
+  }
+  const tables = rules.map((rule) => rule.table)
+    .filter((own) => isUsedBy(rules, own, routing));
+  const emptied = nearestFirst(
+    routing.routes.filter((route) => tables.includes(route.table)),
+  );
+  const main = routing.routes.filter((route) => route.table === MAIN_TABLE)
+    .flatMap((route) => route.over(ifindex) ?? []);
+  return {
+    hints: main.filter((route) =>
+      addSourceHints &&
+      addresses.some((address) => isMadeHint(route, address))
+    ),
+    returning: [
+      ...emptied.filter((route) =>
+        !route.isDefault && !main.some((other) => isSameWay(route, other))
+      ),
+      ...returningDefaults(remains, { main, emptied, ifindex }),
+    ].map((route) => route.inTable(MAIN_TABLE)),
+    emptied: emptied.toReversed(),
+    rules,
+  };
+}
+
+/** Says whether routes of different tables are the same but for the table. */
+function isSameWay(one: RouteEntry, other: RouteEntry): boolean {
+  const [ways, otherWays] = [one, other].map(({ nextHops }) =>
+    nextHops.map(({ gateway }) => String(gateway)).join()
+  );
+  return one.destination.equals(other.destination) &&
+    one.priority === other.priority && ways === otherWays;
+}
+
+/**
+ * Lists the default routes of table main that ADD has moved, and those that it
+ * has dropped for the configuration's gateways. The tables have some that it
+ * has made, so the result tells: it lists what the interface's plugin added.
+ */
+function returningDefaults(
+  { prevResult, config }: Remains,
+  { main, emptied, ifindex }: {
+    readonly main: readonly RouteEntry[];
+    readonly emptied: readonly RouteEntry[];
+    readonly ifindex: number;
+  },
+): RouteEntry[] {
+  return listedDefaults(prevResult).flatMap((listed) => {
+    const { dst: destination, gw: gateway, priority } = listed;
+    const isListed = (route: RouteEntry): boolean =>
+      route.isDefault && route.family === destination.family &&
+      (priority === undefined || route.priority === priority) &&
+      (gateway === undefined ||
+        route.nextHops.some((hop) => hop.gateway?.equals(gateway)));
+    if (main.some(isListed)) return [];
+    const moved = emptied.find(isListed);
+    if (moved !== undefined) return moved;
+    return config.gateways?.[destination.family] === undefined
+      ? []
+      : RouteEntry.of({ ...listed, destination, gateway, ifindex });
+  });
+}
+
+/** Says whether no other rules than these lead to a table. */
+function isUsedBy(
+  rules: readonly Rule[],
+  table: number,
+  routing: Routing,
+): boolean {
+  return routing.rules.every((rule) =>
+    rule.table !== table || rules.includes(rule)
+  );
+}

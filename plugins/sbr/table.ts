@@ -1,0 +1,158 @@
+/**
+ * What the table of one address holds.
+ *
+ * @module
+ */
+
+import type { IpConfig } from "../../cni/result.ts";
+import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip, type IpFamily } from "../../net/ip.ts";
+import type { Gateways } from "./config.ts";
+import { MAIN_TABLE, type Routing } from "./routing.ts";
+import { isHint } from "./source_hints.ts";
+
+/** What is wanted of an interface. */
+export interface Wish {
+  /** The addresses whose packets leave by it. */
+  readonly ips: readonly IpConfig[];
+  readonly ifindex: number;
+  /** Routers that go before the addresses' own. */
+  readonly gateways: Gateways;
+  /** Whether the addresses' subnets stay in table main. */
+  readonly addSourceHints: boolean;
+}
+
+/** What a table is planned from. */
+export interface TableInput {
+  readonly ip: IpConfig;
+  readonly table: number;
+  readonly wish: Wish;
+  /** What is there. */
+  readonly routing: Routing;
+  /** The routes of table main that move, with their ways over the interface. */
+  readonly moving: readonly RouteEntry[];
+}
+
+/** Plans which routes a table gets, and which of those that it has are to go. */
+export function planTable(
+  input: TableInput,
+): { routes: RouteEntry[]; stale: readonly RouteEntry[] } {
+  const { ip, table, wish, moving } = input;
+  const present = input.routing.routes.filter((route) =>
+    route.table === table && route.family === ip.address.family
+  );
+  const copies = moving.filter((route) =>
+    isFor(route, ip) || isForNoneInParticular(route, ip, wish.ips)
+  );
+  const { defaults, stale } = planDefault(input, {
+    copied: copies.filter(({ isDefault }) => isDefault),
+    present: present.filter(({ isDefault }) => isDefault),
+  });
+  const others = copies.filter((route) =>
+    !route.isDefault &&
+    // The hint of an ADD before this one, which has copied what it stands for.
+    !(wish.addSourceHints && isHint(route, ip.address) &&
+      present.some((other) => other.destination.equals(route.destination)))
+  );
+  const routes = [...others, ...defaults].map((route) => route.inTable(table));
+  return { routes, stale };
+}
+
+/**
+ * Says whether a route is for packets from an address: by the address that it
+ * has them sent from, or by its gateways. One that has neither is for all.
+ *
+ * Source: containernetworking/plugins plugins/meta/sbr/main.go `doRoutes`.
+ */
+export function isFor(
+  route: RouteEntry,
+  { address, gateway }: IpConfig,
+): boolean {
+  const signs = route.nextHops.flatMap((hop) => hop.gateway ?? []);
+  if (route.preferredSource !== undefined) signs.push(route.preferredSource);
+  return route.family === address.family &&
+    (signs.length === 0 ||
+      signs.some((ip) => address.contains(ip) || gateway?.equals(ip)));
+}
+
+/**
+ * Says whether a route must be for an address since it is for no other: through
+ * a link-local gateway, for one. A default route is not: the address's gateway
+ * goes before it.
+ */
+function isForNoneInParticular(
+  route: RouteEntry,
+  { address }: IpConfig,
+  ips: readonly IpConfig[],
+): boolean {
+  return route.family === address.family && !route.isDefault &&
+    !ips.some((other) => isFor(route, other));
+}
+
+/**
+ * Plans the default route: through the configuration's gateway alone, else
+ * through the address's unless the interface has one as good, else whichever
+ * the interface has.
+ */
+function planDefault(
+  { ip: { address: { family }, gateway }, routing, wish }: TableInput,
+  { copied, present }: {
+    /** Default routes that would be copied. */
+    readonly copied: readonly RouteEntry[];
+    /** Those that the table has. */
+    readonly present: readonly RouteEntry[];
+  },
+): { defaults: readonly RouteEntry[]; stale: readonly RouteEntry[] } {
+  const { ifindex, gateways: { [family]: configured } } = wish;
+  const ofMain = defaultsOfMain(routing, family, ifindex);
+  const through = (router: Ip): RouteEntry =>
+    RouteEntry.of({
+      destination: Cidr.parse(ANYWHERE[family]),
+      gateway: router,
+      ifindex,
+      isOnLink: ofMain.some((route) =>
+        route.isOnLink && leadsTo(route, router)
+      ),
+    });
+  if (configured !== undefined) {
+    const isThere = present.some((route) => leadsTo(route, configured));
+    return {
+      defaults: isThere ? [] : [through(configured)],
+      stale: present.filter((route) => !leadsTo(route, configured)),
+    };
+  }
+  const own = [...copied, ...present];
+  if (gateway !== undefined) {
+    const isOneAsGood = own.some(({ priority }) =>
+      priority === USUAL_PRIORITY[family]
+    );
+    const made = isOneAsGood ? [] : [through(gateway)];
+    return { defaults: [...copied, ...made], stale: [] };
+  }
+  return { defaults: own.length > 0 ? copied : ofMain, stale: [] };
+}
+
+function leadsTo({ nextHops }: RouteEntry, router: Ip): boolean {
+  return nextHops.every(({ gateway }) => gateway?.equals(router));
+}
+
+/** What the kernel gives a route that comes without. */
+const USUAL_PRIORITY: Readonly<Record<IpFamily, number>> = { 4: 0, 6: 1024 };
+
+/** Lists what leads everywhere over a link, be it learnt from a router. */
+function defaultsOfMain(
+  { routes }: Routing,
+  family: IpFamily,
+  ifindex: number,
+): RouteEntry[] {
+  return routes.filter((route) =>
+    route.table === MAIN_TABLE && route.family === family &&
+    route.isDefault && route.isUnicast
+  ).flatMap((route) => route.over(ifindex) ?? []);
+}
+
+const ANYWHERE: Readonly<Record<IpFamily, string>> = {
+  4: "0.0.0.0/0",
+  6: "::/0",
+};

@@ -1,0 +1,152 @@
+/**
+ * A container with an interface on each of two networks, and a router on each:
+ * for plugins that are chained after those which made the interfaces.
+ *
+ * ```ts ignore
+ * using networks = new TwoNetworks();
+ * networks.ip("route add default via 192.168.1.1 metric 7");
+ * await networks.run("sbr", "ADD", { prevResult: networks.result() });
+ * assertEquals(networks.rules(), ["32765: from 192.168.1.209 lookup 100"]);
+ * ```
+ *
+ * @module
+ */
+
+import type { Environment } from "../../cni/args.ts";
+import { inNetns, type NetNs } from "../../ffi/netns.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { writeSysctl } from "../../ffi/sysctl.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { runIn } from "./ip_json.ts";
+import { type CallOutput, TestHosts } from "./test_hosts.ts";
+
+/** What the interfaces have, as `ip` is told it. */
+export const ETH0 = [
+  "address add 10.0.0.2/24 dev eth0",
+  "route add 10.2.0.0/24 via 10.0.0.5",
+  "route add default via 10.0.0.1",
+];
+/** As {@linkcode ETH0}, of the interface that a plugin is called for. */
+export const NET1 = [
+  "address add 192.168.1.209/24 dev net1",
+  "route add 192.168.2.0/24 via 192.168.1.2",
+];
+/** IPv6 of both interfaces, link-local addresses included. */
+export const IPV6 = [
+  "address add fe80::2/64 dev eth0 nodad",
+  "address add 2001:db8:a::2/64 dev eth0 nodad",
+  "route add default via 2001:db8:a::1",
+  "address add fe80::209/64 dev net1 nodad",
+  "address add 2001:db8:1::209/64 dev net1 nodad",
+  "route add 2001:db8:2::/48 via 2001:db8:1::2",
+];
+
+/** One address of a result. */
+export interface ListedIp {
+  readonly address: string;
+  readonly gateway?: string;
+  readonly interface?: number;
+}
+
+/** The container, its routers, and calls of plugins for `net1`. */
+export class TwoNetworks implements Disposable {
+  /** Where it is. */
+  readonly hosts: TestHosts = TestHosts.create();
+  /** The container. */
+  readonly sandbox: NetNs = this.hosts.sandbox;
+  /** At the other ends of the cables, where `lan` has `fe80::1`. */
+  readonly routers: Readonly<Record<"eth0" | "net1", NetNs>>;
+
+  /**
+   * Connects the container.
+   *
+   * @param lines What the interfaces are given, as `ip` is told it
+   */
+  constructor(lines: readonly string[] = [...ETH0, ...NET1]) {
+    withoutLinkLocal(this.sandbox);
+    this.routers = { eth0: this.#connect("eth0"), net1: this.#connect("net1") };
+    this.ip(...lines);
+  }
+
+  /** Adds a cable to a namespace of its own, where the end is called `lan`. */
+  #connect(name: string): NetNs {
+    const router = this.hosts.addNetns();
+    withoutLinkLocal(router);
+    using sandbox = Rtnl.open(this.sandbox.path);
+    using rtnl = Rtnl.open(router.path);
+    const peer = { netns: rtnl.netns, name: "lan" };
+    const { linkIndex = 0 } = sandbox.link.addVeth({ name, peer });
+    rtnl.link.setUp(linkIndex);
+    const address = Cidr.parse("fe80::1/64");
+    rtnl.address.add({ ifindex: linkIndex, address });
+    return router;
+  }
+
+  /** Runs command lines of `ip` in the container. */
+  ip(...lines: readonly string[]): void {
+    // One process for all that need no option.
+    const script = "for line; do case $line in -*) ip $line;; " +
+      '*) echo "$line";; esac; done | ip -batch -';
+    runIn(this.sandbox, "sh", "-c", script, "sh", ...lines);
+  }
+
+  /**
+   * Returns a result that lists addresses of `net1`, in the version of the
+   * configuration.
+   */
+  result(
+    ips: readonly ListedIp[] = [
+      { address: "192.168.1.209/24", gateway: "192.168.1.1", interface: 0 },
+    ],
+  ): Record<string, unknown> {
+    const interfaces = [{ name: "net1", sandbox: this.sandbox.path }];
+    return { interfaces, ips };
+  }
+
+  /** Runs a plugin of this project for `net1`. */
+  run(
+    type: string,
+    command: string,
+    keys: Readonly<Record<string, unknown>>,
+    env: Environment = {},
+  ): Promise<CallOutput> {
+    const config = { cniVersion: "1.0.0", name: "network", type, ...keys };
+    return this.hosts.run(type, command, config, { ifName: "net1", env });
+  }
+
+  /** Lists the rules that the kernel did not make. */
+  rules(): string[] {
+    return this.#linesOf("ip -4 rule; ip -6 rule")
+      .map((line) => line.replace("\t", " "))
+      .filter((line) => !/lookup (local|main|default)$/.test(line));
+  }
+
+  /** Lists the routes of all tables, but for the kernel's own of table local. */
+  routes(): string[] {
+    const show = "route show table all";
+    return this.#linesOf(`ip -o -4 ${show}; ip -o -6 ${show}`)
+      .filter((line) => !/ table local /.test(line))
+      .map((line) => line.replace(" pref medium", "").replaceAll("\\\t", " "));
+  }
+
+  #linesOf(script: string): string[] {
+    return runIn(this.sandbox, "sh", "-c", script).split("\n")
+      .map((line) => line.trim()).filter((line) => line !== "");
+  }
+
+  /** Lists everything that decides where packets go. */
+  state(): string[] {
+    return [...this.rules(), ...this.routes()];
+  }
+
+  /** Removes everything, and fails if a descriptor was left open. */
+  [Symbol.dispose](): void {
+    this.hosts[Symbol.dispose]();
+  }
+}
+
+/** Link-local addresses and their routes would come when they like. */
+function withoutLinkLocal(netns: NetNs): void {
+  const key = "net/ipv6/conf/default/addr_gen_mode";
+  inNetns(netns, () => writeSysctl(key, "1"));
+}

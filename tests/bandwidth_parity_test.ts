@@ -1,0 +1,219 @@
+/**
+ * bandwidth beside the Go plugin: what each leaves in the host on the same
+ * configuration, and one taking down or checking what the other has put up. The
+ * differences that are meant are listed here, and nowhere else is a difference
+ * allowed.
+ */
+
+import { assertEquals } from "@std/assert";
+import {
+  goPlugin,
+  ignoreUnless,
+  requireRoot,
+} from "./_harness/capabilities.ts";
+import { ipJson, runIn } from "./_harness/ip_json.ts";
+import {
+  LimitedCable,
+  LIMITS,
+  type RunPlugin,
+  tcJson,
+} from "./_harness/limited_cable.ts";
+import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+
+const GO = goPlugin("bandwidth") ?? "";
+const { ignore, suffix } = ignoreUnless(GO !== "", "needs the Go plugins");
+const KUBELET_BURST = 2 ** 31 - 1;
+
+function parity(name: string): { name: string; ignore: boolean } {
+  const root = requireRoot(`${name}${suffix}`);
+  return { name: root.name, ignore: root.ignore || ignore };
+}
+
+const RUN: Readonly<Record<"ours" | "go", RunPlugin>> = {
+  ours: (hosts, command, config, options) =>
+    hosts.run("bandwidth", command, config, options),
+  go: (hosts, command, config, options) =>
+    hosts.exec(GO, command, config, options),
+};
+
+/** The newest version that both have. */
+const NEWEST = "1.0.0";
+
+/** Limits in both directions. */
+function both(rate: number, burst: number): Record<string, number> {
+  return {
+    ingressRate: rate,
+    ingressBurst: burst,
+    egressRate: rate * 2,
+    egressBurst: burst,
+  };
+}
+
+const ROWS: Readonly<Record<string, object>> = {
+  "nothing": {},
+  "zeros": both(0, 0),
+  "the least": LIMITS,
+  "towards the container": { ingressRate: 8000, ingressBurst: 80 },
+  "out of the container": { egressRate: 8000, egressBurst: 80 },
+  "the README's": both(123, 456),
+  "1 Mbit/s": both(1e6, 1e6),
+  "10 Mbit/s, one second": both(10e6, 10e6),
+  "100 Mbit/s": both(100e6, 1e6),
+  "1 Gbit/s": both(1e9, 100e6),
+  "100 Gbit/s, which have 64 bits": both(100e9, 1e9),
+  "kubelet's burst": both(10e6, KUBELET_BURST),
+  "kubelet's burst, with rounding": both(100e6, KUBELET_BURST),
+  "kubelet's burst, for which ticks are too few": both(1e6, KUBELET_BURST),
+  "numbers that divide badly": both(33_333_333, 7_654_321),
+  "more that do": both(3e6, 1e6),
+  "the runtime's": { runtimeConfig: { bandwidth: both(1e6, 1e6) } },
+  "keys in another case": { RuntimeConfig: { bandWidth: both(1e6, 1e6) } },
+  "both": { ...LIMITS, runtimeConfig: { bandwidth: both(1e6, 1e6) } },
+  "the configuration's zeros": {
+    ingressRate: 0,
+    runtimeConfig: { bandwidth: both(1e6, 1e6) },
+  },
+};
+
+/** What a plugin did, without what differs from one run to the next. */
+async function observe(
+  run: RunPlugin,
+  keys: object,
+  cniVersion: string,
+): Promise<unknown> {
+  using hosts = TestHosts.create();
+  const cable = new LimitedCable(hosts, { cniVersion, mtu: 1400 });
+  const result = await cable.add(keys, run);
+  const links = ipJson(hosts.host, "link");
+  return {
+    result: withoutEmptyDns(
+      JSON.stringify(result).replaceAll(hosts.sandbox.path, "SANDBOX")
+        .replace(/([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "MAC"),
+    ),
+    links: links.map(describeLink),
+    qdiscs: tcJson(hosts.host, "qdisc", "show"),
+    filters: tcJson(
+      hosts.host,
+      "filter",
+      "show",
+      "dev",
+      cable.hostEnd,
+      "ingress",
+    )
+      .map(withoutSecondAction),
+  };
+}
+
+// deno-lint-ignore no-explicit-any -- as iproute2 prints it
+function describeLink(link: any): unknown {
+  const { ifname, mtu, txqlen, flags, qdisc, linkinfo } = link;
+  return { ifname, mtu, txqlen, flags: flags.sort(), qdisc, linkinfo };
+}
+
+/**
+ * A difference that is meant: the Go plugin has every packet redirected twice,
+ * of which the second time never comes.
+ */
+// deno-lint-ignore no-explicit-any -- as above
+function withoutSecondAction(filter: any): unknown {
+  const actions = filter.options?.actions?.slice(0, 1);
+  return { ...filter, options: { ...filter.options, actions } };
+}
+
+/** Go plugins before 1.2 print `dns` though it is empty. */
+function withoutEmptyDns(json: string): unknown {
+  const { dns = {}, ...result } = JSON.parse(json);
+  return Object.keys(dns).length === 0 ? result : { dns, ...result };
+}
+
+for (const [name, keys] of Object.entries(ROWS)) {
+  Deno.test(
+    parity(`bandwidth leaves what the Go plugin leaves: ${name}`),
+    async () => {
+      assertEquals(
+        await observe(RUN.ours, keys, NEWEST),
+        await observe(RUN.go, keys, NEWEST),
+      );
+    },
+  );
+}
+
+for (const cniVersion of ["0.3.0", "0.3.1", "0.4.0"]) {
+  Deno.test(
+    parity(`bandwidth leaves what the Go plugin leaves: ${cniVersion}`),
+    async () => {
+      assertEquals(
+        await observe(RUN.ours, LIMITS, cniVersion),
+        await observe(RUN.go, LIMITS, cniVersion),
+      );
+    },
+  );
+}
+
+function assertSuccess({ exitCode, stdout }: CallOutput): void {
+  assertEquals([exitCode, stdout], [0, ""]);
+}
+
+for (const [adder, other] of [["ours", "go"], ["go", "ours"]] as const) {
+  Deno.test(
+    parity(
+      `bandwidth: what is added by ${adder} is checked and deleted by ${other}`,
+    ),
+    async (t) => {
+      for (const [name, keys] of Object.entries(ROWS)) {
+        await t.step(name, async () => {
+          using hosts = TestHosts.create();
+          const cable = new LimitedCable(hosts, { cniVersion: NEWEST });
+          const before = cable.limits();
+          const prevResult = await cable.add(keys, RUN[adder]);
+          const all = { ...keys, prevResult };
+          // Without limits the Go plugin's CHECK ends in a panic.
+          if (name !== "nothing") {
+            assertSuccess(await cable.run("CHECK", all, {}, RUN[other]));
+          }
+          assertSuccess(await cable.run("DEL", all, {}, RUN[other]));
+          const after = cable.limits();
+          assertEquals(after.links, before.links);
+          // The Go plugin leaves the host's end as it is.
+          if (other === "ours") assertEquals(after, before);
+        });
+      }
+    },
+  );
+}
+
+Deno.test(
+  parity("bandwidth refuses what the Go plugin refuses, in its words"),
+  async (t) => {
+    const rows: [name: string, keys: object, ifName?: string][] = [
+      ["ingress without burst", { ingressRate: 1 }],
+      ["ingress without rate", { ingressBurst: 1 }],
+      ["egress without burst", { egressRate: 1 }],
+      ["egress without rate", { egressBurst: 1 }],
+      ["a burst of 4 GiB", { egressRate: 1, egressBurst: 2 ** 35 }],
+      ["no prevResult", { ...LIMITS, prevResult: undefined }],
+      ["no interfaces", { ...LIMITS, prevResult: { interfaces: [] } }],
+      ["no host's end", {
+        ...LIMITS,
+        prevResult: { interfaces: [{ name: "other" }] },
+      }],
+      ["no veth", LIMITS, "bridge0"],
+      ["no interface", LIMITS, "eth9"],
+    ];
+    for (const [name, keys, ifName = "container-veth"] of rows) {
+      await t.step(name, async () => {
+        using hosts = TestHosts.create();
+        const cable = new LimitedCable(hosts, { cniVersion: NEWEST });
+        const link = ["link", "add", "bridge0", "type", "bridge"];
+        runIn(hosts.sandbox, "ip", ...link);
+        const texts: string[] = [];
+        for (const run of [RUN.ours, RUN.go]) {
+          const { json } = await cable.run("ADD", keys, { ifName }, run);
+          // The reason follows, in each one's own words.
+          texts.push(json.msg.replace(/(has no veth peer): .*/, "$1"));
+        }
+        assertEquals(texts[0], texts[1]);
+      });
+    }
+  },
+);

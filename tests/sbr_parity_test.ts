@@ -1,0 +1,232 @@
+/**
+ * sbr beside the Go plugin: what each leaves in a sandbox on the same
+ * configuration. The differences that are meant are listed here, and nowhere
+ * else is a difference allowed.
+ */
+
+import { assertEquals } from "@std/assert";
+import {
+  goPlugin,
+  ignoreUnless,
+  requireRoot,
+} from "./_harness/capabilities.ts";
+import { ipJson } from "./_harness/ip_json.ts";
+import type { CallOutput } from "./_harness/test_hosts.ts";
+import { ETH0, IPV6, NET1, TwoNetworks } from "./_harness/two_networks.ts";
+
+const GO = (goPlugin("sbr") ?? "").replace(/\/[^/]*$/, "");
+const { ignore, suffix } = ignoreUnless(GO !== "", "needs the Go plugins");
+
+function parity(name: string): { name: string; ignore: boolean } {
+  const root = requireRoot(`${name}${suffix}`);
+  return { name: root.name, ignore: root.ignore || ignore };
+}
+
+type Keys = Readonly<Record<string, unknown>>;
+type Who = "ours" | "go";
+
+/** Runs a plugin of either side for `net1`. */
+function runAs(
+  who: Who,
+  networks: TwoNetworks,
+  [type, command, keys]: [type: string, command: string, keys: Keys],
+): Promise<CallOutput> {
+  if (who === "ours") return networks.run(type, command, keys);
+  const config = { cniVersion: "1.0.0", name: "network", type, ...keys };
+  const env = { CNI_PATH: GO };
+  const options = { ifName: "net1", env };
+  return Promise.resolve(
+    networks.hosts.exec(`${GO}/${type}`, command, config, options),
+  );
+}
+
+/** Runs sbr; the Go plugin tells its story on stderr. */
+async function run(
+  who: Who,
+  networks: TwoNetworks,
+  command: string,
+  keys: Keys,
+): Promise<CallOutput> {
+  const output = await runAs(who, networks, ["sbr", command, keys]);
+  assertEquals(output.exitCode, 0, output.stdout + output.stderr);
+  return output;
+}
+
+/** Rules and routes, but for what is meant to differ. */
+function observe({ sandbox }: TwoNetworks): unknown {
+  const rules = [4, 6].map((family) => ipJson(sandbox, `-${family}`, "rule"));
+  const [tables4, tables6] = rules.map((list) =>
+    list.map(({ table }: Record<string, unknown>) => table)
+  );
+  // deno-lint-ignore no-explicit-any -- as iproute2 prints it
+  const routesOf = (family: 4 | 6, isMeant: (route: any) => boolean): any[] =>
+    ipJson(sandbox, `-${family}`, "route", "show", "table", "all")
+      .filter(isMeant);
+  return {
+    rules,
+    routes: [
+      routesOf(4, ({ table }) => tables4.includes(table)),
+      // The Go plugin moves the interface's link-local route too, and so takes
+      // its neighbours from it. And it copies IPv6 routes to tables which only
+      // packets of IPv4 are looked up in.
+      routesOf(
+        6,
+        ({ dst, table }) => dst !== "fe80::/64" && tables6.includes(table),
+      ),
+    ],
+  };
+}
+
+/** Networks, and what a result lists of net1. */
+interface Scene {
+  readonly networks: TwoNetworks;
+  readonly prevResult: unknown;
+}
+
+/** The result of a main plugin that nobody here has written. */
+function foreign(
+  lines: readonly string[],
+  ips?: Parameters<TwoNetworks["result"]>[0],
+  extras: Keys = {},
+): () => Scene {
+  return () => {
+    const networks = new TwoNetworks(lines);
+    const prevResult = { ...networks.result(ips), cniVersion: "1.0.0" };
+    return { networks, prevResult: { ...prevResult, ...extras } };
+  };
+}
+
+/** Has a plugin make net1, instead of the cable that is there. */
+function madeBy(who: Who, type: string, keys: Keys): () => Promise<Scene> {
+  return async () => {
+    const networks = new TwoNetworks([...ETH0, "link delete dev net1"]);
+    const { hosts } = networks;
+    const ipam = {
+      ...hosts.hostLocal("10.9.0.0/24", "2001:db8:9::/64"),
+      routes: [{ dst: "0.0.0.0/0" }, { dst: "172.16.0.0/12" }, { dst: "::/0" }],
+    };
+    const config = { ...keys, ipam };
+    const made = await runAs(who, networks, [type, "ADD", config]);
+    assertEquals(made.exitCode, 0, made.stdout + made.stderr);
+    return { networks, prevResult: made.json };
+  };
+}
+
+const GATEWAY4 = "192.168.1.1", GATEWAY6 = "2001:db8:1::1";
+const IP4 = { address: "192.168.1.209/24", gateway: GATEWAY4, interface: 0 };
+const IP6 = { address: "2001:db8:1::209/64", gateway: GATEWAY6, interface: 0 };
+
+const ROWS: Readonly<Record<string, () => Scene | Promise<Scene>>> = {
+  "one address": foreign([...ETH0, ...NET1]),
+  "no gateway": foreign([...ETH0, ...NET1], [{ address: IP4.address }]),
+  "a default route": foreign([
+    ...ETH0,
+    ...NET1,
+    "route add default via 192.168.1.3 metric 7 proto static",
+    "route add 10.5.0.0/16 via 192.168.1.3 mtu 1400 initcwnd 20 src 192.168.1.209",
+  ]),
+  "two addresses": foreign([
+    ...ETH0,
+    ...NET1,
+    "address add 192.168.101.209/24 dev net1",
+    "route add 172.16.0.0/12 via 192.168.101.7 dev net1",
+    "route add 172.32.0.0/12 dev net1",
+  ], [
+    IP4,
+    { address: "192.168.101.209/24", gateway: "192.168.101.1", interface: 3 },
+  ]),
+  "two addresses of one subnet": foreign([
+    ...ETH0,
+    ...NET1,
+    "address add 192.168.1.210/24 dev net1",
+  ], [IP4, { address: "192.168.1.210/24", gateway: GATEWAY4 }]),
+  "both families": foreign([...ETH0, ...NET1, ...IPV6], [IP4, IP6]),
+  "IPv6 with a default route": foreign([
+    ...ETH0,
+    ...IPV6,
+    "route add default via 2001:db8:1::7 dev net1 metric 50",
+  ], [IP6]),
+  "addresses of another interface": foreign([...ETH0, ...NET1], [
+    { address: "10.0.0.2/24", interface: 0 },
+    { ...IP4, interface: 1 },
+  ], { interfaces: [{ name: "eth0", sandbox: "/x" }, { name: "net1" }] }),
+  "tables that rules lead to": foreign([
+    ...ETH0,
+    ...NET1,
+    "rule add from 10.0.0.2 lookup 100",
+    "rule add to 10.7.0.0/16 lookup 101 priority 5000",
+  ]),
+  "behind our ptp": madeBy("ours", "ptp", {}),
+  "behind the Go ptp": madeBy("go", "ptp", {}),
+  "behind the Go bridge": madeBy("go", "bridge", { isGateway: true }),
+};
+
+for (const [name, prepare] of Object.entries(ROWS)) {
+  Deno.test(
+    parity(`sbr leaves what the Go plugin leaves: ${name}`),
+    async () => {
+      const after = async (who: Who): Promise<unknown> => {
+        const { networks, prevResult } = await prepare();
+        using _ = networks;
+        const { json } = await run(who, networks, "ADD", { prevResult });
+        const { dns: _dns, ...result } = json;
+        return { result, ...observe(networks) as object };
+      };
+      assertEquals(
+        withoutNames(await after("ours")),
+        withoutNames(await after("go")),
+      );
+    },
+  );
+}
+
+/** What differs from one run to the next. */
+function withoutNames(value: unknown): unknown {
+  return JSON.parse(
+    JSON.stringify(value).replace(/\/proc\/\d+\/fd\/\d+/g, "SANDBOX")
+      .replace(/([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "MAC")
+      .replace(/veth[0-9a-f]+/g, "VETH"),
+  );
+}
+
+Deno.test(
+  parity("sbr takes back what the Go plugin did, and CHECK agrees with it"),
+  async (t) => {
+    for (const [name, prepare] of Object.entries(ROWS)) {
+      await t.step(name, async () => {
+        const { networks, prevResult } = await prepare();
+        using _ = networks;
+        const before = networks.routes().filter(isNoDefaultOfNet1).sort();
+        const rules = networks.rules();
+        await run("go", networks, "ADD", { prevResult });
+        await run("ours", networks, "CHECK", { prevResult });
+        await run("ours", networks, "DEL", { prevResult });
+        assertEquals(networks.rules(), rules);
+        const after = networks.routes().filter(isNoDefaultOfNet1).sort();
+        assertEquals(after, before);
+      });
+    }
+  },
+);
+
+/** It comes back only if the result lists it. */
+function isNoDefaultOfNet1(line: string): boolean {
+  return !/^default .*net1/.test(line);
+}
+
+Deno.test(
+  parity("the Go plugin removes the rules of our attachments"),
+  async (t) => {
+    for (const [name, prepare] of Object.entries(ROWS)) {
+      await t.step(name, async () => {
+        const { networks, prevResult } = await prepare();
+        using _ = networks;
+        const rules = networks.rules();
+        await run("ours", networks, "ADD", { prevResult });
+        await run("go", networks, "CHECK", { prevResult });
+        await run("go", networks, "DEL", { prevResult });
+        assertEquals(networks.rules(), rules);
+      });
+    }
+  },
+);
