@@ -137,6 +137,7 @@ const FORMAT_PROBLEMS: Readonly<Record<ProgramFormat, string | undefined>> = {
   program: undefined,
   unfinished: "no program: exec format error",
   foreign: "for another machine: exec format error",
+  other: "no program: exec format error",
 };
 
 function findFileProblem(path: string): string | undefined {

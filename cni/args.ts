@@ -78,8 +78,13 @@ export function readCmdArgs(command: string, env: Environment): CmdArgs {
     ifName: env["CNI_IFNAME"] ?? "",
     args: env["CNI_ARGS"] ?? "",
     path: env["CNI_PATH"] ?? "",
-    netnsOverride: /^(1|true)$/i.test(env["CNI_NETNS_OVERRIDE"] ?? ""),
+    netnsOverride: isNetnsOverridden(env),
   };
+}
+
+/** Says whether the sandbox may be the plugin's own namespace, by CNI_NETNS_OVERRIDE. */
+export function isNetnsOverridden(env: Environment): boolean {
+  return /^(1|true)$/i.test(env["CNI_NETNS_OVERRIDE"] ?? "");
 }
 
 /** Returns the error for missing variables. */

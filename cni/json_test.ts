@@ -64,6 +64,16 @@ Deno.test("foldKeys() spells keys as the schema does", async (t) => {
       { IP: "upper", ip: "lower", Ip: "last" },
       { IP: "upper", ip: "last" },
     ],
+    [
+      "of two keys of a schema the first is meant",
+      z.looseObject({ ip: text, IP: text }),
+      { Ip: "a", iP: "b" },
+      { ip: "b" },
+    ],
+    ["what another schema calls it is nothing", z.looseObject({ NAME: text }), {
+      name: "a",
+      Bandwidth: "b",
+    }, { NAME: "a", Bandwidth: "b" }],
     ["arrays", z.array(shape), [{ Name: "a" }], [{ name: "a" }]],
     ["records keep their keys", z.record(z.string(), shape), {
       Eth0: { Name: "a" },

@@ -128,7 +128,7 @@ async function createCall(run: Run): Promise<Call> {
       log,
       onStderr,
     });
-  const readPrevResult = await prevResultReader({ ...config, cniVersion });
+  const readPrevResult = await prevResultReader(config, cniVersion);
   return {
     command,
     args,
@@ -153,11 +153,12 @@ async function createCall(run: Run): Promise<Call> {
 
 /** Loads what reads a prevResult, if there is one; it is read on first use. */
 async function prevResultReader(
-  config: NetConf & { readonly cniVersion: string },
+  { prevResult }: NetConf,
+  cniVersion: string,
 ): Promise<() => Result | undefined> {
-  if (config.prevResult === undefined) return () => undefined;
+  if (prevResult === undefined) return () => undefined;
   const { parsePrevResult } = await import("./result_decoding.ts");
-  return once(() => parsePrevResult(config));
+  return once(() => parsePrevResult({ prevResult, cniVersion }));
 }
 
 /** On tear-down a key that cannot be read is done without: ADD would have refused it. */

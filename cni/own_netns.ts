@@ -16,7 +16,10 @@ import { isSameFile } from "./same_file.ts";
  * @param hostNetns Path of the plugin's own namespace
  * @throws {CniError} 8 if the plugin's own namespace cannot be read
  */
-export function isOwnNetns(args: CmdArgs, hostNetns: string): boolean {
+export function isOwnNetns(
+  args: Pick<CmdArgs, "netns" | "netnsOverride">,
+  hostNetns: string,
+): boolean {
   if (args.netnsOverride || args.netns === "") return false;
   if (!isSameFile(hostNetns, hostNetns)) {
     throw new CniError(

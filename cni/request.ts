@@ -72,7 +72,7 @@ function readAll(stdin: () => Uint8Array): Uint8Array {
   }
 }
 
-const nameSchema = once(() => z.looseObject({ name: optional(z.string()) }));
+const nameSchema = once(() => z.object({ name: optional(z.string()) }));
 
 function parseRequest(bytes: Uint8Array): { name: string; document: object } {
   try {
@@ -103,20 +103,25 @@ export function decodeConfigVersion(
   }
 }
 
-function parseConfig(config: object | string | Uint8Array): object {
+/** A configuration by its keys, which may be spelt in any way. */
+type ConfigDocument = Readonly<Record<string, unknown>>;
+
+function parseConfig(config: object | string | Uint8Array): ConfigDocument {
   const isParsed = typeof config === "object" &&
     !(config instanceof Uint8Array);
   const document = isParsed ? config : parseJson(config, "it") ?? {};
-  if (typeof document === "object" && !Array.isArray(document)) return document;
+  if (typeof document === "object" && !Array.isArray(document)) {
+    return document as ConfigDocument;
+  }
   throw new TypeError("expected an object");
 }
 
 /** Reads one key as `decode` would: to build a schema for it takes longer. */
-function findVersion(document: object): string {
-  const [, version = ""] =
-    Object.entries(document).findLast(([key, value]) =>
-      value !== null && key.toLowerCase() === "cniversion"
-    ) ?? [];
+function findVersion(document: ConfigDocument): string {
+  const key = Object.keys(document).findLast((key) =>
+    key.toLowerCase() === "cniversion" && document[key] !== null
+  );
+  const version = key === undefined ? "" : document[key];
   if (typeof version === "string") return version;
   throw new TypeError("cniVersion: expected a string");
 }

@@ -66,7 +66,16 @@ export function writeStderr(text: string): string | undefined {
   });
 }
 
-/** Writes all of a text; returns what is in the way if it cannot. */
+/**
+ * Writes all of a text; returns what is in the way if it cannot.
+ *
+ * A stdout that is closed is not noticed, as it is by the Go plugins: before
+ * this program begins, Deno has opened /dev/null in its place, for reading and
+ * writing, and just so does who wants no answer, as by Python's
+ * `subprocess.DEVNULL`.
+ *
+ * Source: Rust's std `sanitize_standard_fds`.
+ */
 export function writeStdout(text: string): string | undefined {
   return findProblem(() => {
     let bytes = new TextEncoder().encode(text);

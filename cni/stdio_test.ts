@@ -104,6 +104,25 @@ Deno.test("writeStdout() tells what is in the way", async () => {
   assertStringIncludes(new TextDecoder().decode(stderr), "No space left");
 });
 
+Deno.test("writeStdout() finds nothing in the way where nobody reads", async (t) => {
+  const rows: [name: string, script: string][] = [
+    ["/dev/null", "exec > /dev/null"],
+    ["/dev/null for both directions", "exec 1<> /dev/null"],
+    ["what Deno opens in place of a closed stream", "exec >&-"],
+  ];
+  for (const [name, script] of rows) {
+    await t.step(name, async () => {
+      const child = start(
+        `stdio.writeStderr(String(stdio.writeStdout("a")));`,
+        script,
+      );
+      await child.stdin.close();
+      const { code, stderr } = await child.output();
+      assertEquals([code, new TextDecoder().decode(stderr)], [0, "undefined"]);
+    });
+  }
+});
+
 Deno.test("sendConsoleToStderr() leaves nothing of the console on stdout", async () => {
   const child = start(`stdio.sendConsoleToStderr();
     for (const [name, method] of Object.entries(console)) {

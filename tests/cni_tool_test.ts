@@ -384,6 +384,28 @@ onNode(
   },
 );
 
+onNode("cni check reads what libcni cached before 0.8", async (host) => {
+  addScripts(host, { show: SHOW });
+  await succeed(host, "netns", "add", "blue");
+  await host.run(["mkdir", "-p", "/var/lib/cni/results"]);
+  const file = "/var/lib/cni/results/show-c1-eth0";
+  const check = async (content: string): Promise<ToolEnded> => {
+    await host.run(["sh", "-c", 'printf %s "$1" > "$0"', file, content]);
+    return await host.cni("check", "show", "blue", "--container-id", "c1");
+  };
+  const ips = [{ version: "4", address: "10.9.8.7/24" }];
+  const { code, stderr } = await check(
+    JSON.stringify({ cniVersion: "0.4.0", ips, dns: {} }),
+  );
+  assertEquals(code, 0, stderr);
+  assertStringIncludes(stderr, "CNI_COMMAND=CHECK\n");
+  assertMatch(stderr, /"prevResult":{"cniVersion":"1.1.0","ips":\[{"address":/);
+  assertStringIncludes(stderr, "only its result is known\n");
+  const junk = await check('{"kind":"cniCacheV9"}');
+  assertEquals(junk.code, 1);
+  assertStringIncludes(junk.stderr, 'its kind is "cniCacheV9"');
+});
+
 onNode("cni gc keeps what is named and removes all else", async (host) => {
   addPods(host);
   for (const name of ["blue", "green"]) {

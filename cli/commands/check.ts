@@ -5,7 +5,11 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { NetworkRuntime, RuntimeConf } from "../../cni/libcni/mod.ts";
+import type {
+  NetworkConfList,
+  NetworkRuntime,
+  RuntimeConf,
+} from "../../cni/libcni/mod.ts";
 import { describeMadeAttachment } from "../attachment.ts";
 import type { CommandCall, Output } from "../command.ts";
 import {
@@ -26,27 +30,48 @@ export async function check(call: CommandCall): Promise<Output> {
     network: name,
     netns,
   });
-  const conf = getKnown(runtime, name, described);
+  const { conf, note } = getKnown(runtime, list, described);
   await runtime.checkNetworkList(list, conf, { signal: call.signal });
   const { containerId: containerID, ifName: ifname } = conf;
   const json = { network: name, containerID, ifname, netns: conf.netns };
-  const note = list.disableCheck
-    ? `Nothing was checked: "${name}" has disableCheck`
-    : undefined;
-  return { json, text: "", note };
+  const nothing = `Nothing was checked: "${name}" has disableCheck`;
+  return { json, text: "", note: list.disableCheck ? nothing : note };
+}
+
+/** An attachment that is to be checked. */
+interface Known {
+  readonly conf: RuntimeConf;
+  /** What is not known of it. */
+  readonly note?: string;
 }
 
 /** Without the result of ADD there is nothing to compare with. */
 function getKnown(
   runtime: NetworkRuntime,
-  network: string,
+  list: NetworkConfList,
   conf: RuntimeConf,
-): RuntimeConf {
-  const known = runtime.findCachedConfig({ name: network }, conf);
-  if (known !== undefined) return known.conf;
+): Known {
+  const known = findKnown(runtime, list, conf);
+  if (known !== undefined) return known;
   throw new CniError(
     ErrorCode.UnknownContainer,
-    `Cannot check "${conf.netns}": no attachment to "${network}" as ` +
+    `Cannot check "${conf.netns}": no attachment to "${list.name}" as ` +
       `"${conf.ifName}" is known; see cni list`,
   );
+}
+
+/** Finds what ADD was given, or its result alone, as libcni cached it before 0.8. */
+function findKnown(
+  runtime: NetworkRuntime,
+  list: NetworkConfList,
+  conf: RuntimeConf,
+): Known | undefined {
+  try {
+    return runtime.findCachedConfig(list, conf);
+  } catch (error) {
+    if (runtime.findCachedResult(list, conf) === undefined) throw error;
+    const note =
+      "Checked without what the attachment was made with: only its result is known";
+    return { conf, note };
+  }
 }

@@ -140,14 +140,12 @@ async function readResult(
   stdout: string,
   { cniVersion, log }: DelegateContext,
 ): Promise<Result> {
-  const [{ parsePluginResult }, { decodeResult }, { haveSameShape }] =
-    await Promise.all([
-      import("./plugin_result.ts"),
-      import("../result_decoding.ts"),
-      import("../result_versions.ts"),
-    ]);
-  const document = parsePluginResult(stdout, cniVersion);
-  const result = decodeResult(document);
+  const [{ readPluginResult }, { haveSameShape }] = await Promise.all([
+    import("./plugin_result.ts"),
+    import("../result_versions.ts"),
+  ]);
+  const output = { stdout, result: undefined };
+  const { document, result } = readPluginResult(output, cniVersion);
   if (!haveSameShape(document.cniVersion, cniVersion)) {
     log.warn("Converting a result of another version", {
       delegate: type,

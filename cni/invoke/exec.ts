@@ -101,7 +101,7 @@ function spawn(
 ): Deno.ChildProcess {
   const format = readFormat(path);
   if (format !== "program") {
-    const Failure = format === "foreign" ? Error : UnfinishedError;
+    const Failure = format === "unfinished" ? UnfinishedError : Error;
     throw new Failure("exec format error");
   }
   return new Deno.Command(path, {
@@ -115,7 +115,7 @@ function spawn(
   }).spawn();
 }
 
-/** A file that is no program, or is none yet. */
+/** A file that is no program yet. */
 class UnfinishedError extends Error {}
 
 /** Says whether a start failed because of a file that is still being copied. */

@@ -282,20 +282,25 @@ Deno.test("execPlugin() waits for a program that is being written", async (t) =>
     assert(outcome instanceof CniError);
     assertEquals(outcome.message, `${UNSTARTED} ${path}: text file busy`);
   });
-  await t.step("nor for one that is not", async () => {
-    const absent = `${folder.path}/absent`;
-    const pause = (): Promise<void> => Promise.reject(new Error("it waited"));
-    const invocation = {
-      env: {},
-      stdin: new Uint8Array(),
-      onStderr(): void {},
-    };
-    const error = await assertRejects(
-      () => execPlugin(absent, invocation, pause),
-      CniError,
-    );
-    assertStringIncludes(error.message, `${UNSTARTED} ${absent}: `);
-  });
+  const hopeless: [name: string, path: string][] = [
+    ["one that is not there", `${folder.path}/absent`],
+    ["text that names no interpreter", folder.addFile("text", "exit 0\n")],
+  ];
+  for (const [name, path] of hopeless) {
+    await t.step(`nor for ${name}`, async () => {
+      const pause = (): Promise<void> => Promise.reject(new Error("it waited"));
+      const invocation = {
+        env: {},
+        stdin: new Uint8Array(),
+        onStderr(): void {},
+      };
+      const error = await assertRejects(
+        () => execPlugin(path, invocation, pause),
+        CniError,
+      );
+      assertStringIncludes(error.message, `${UNSTARTED} ${path}: `);
+    });
+  }
 });
 
 Deno.test("execPlugin() waits for a program that is not there in full", async () => {

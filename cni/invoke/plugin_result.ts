@@ -1,5 +1,5 @@
 /**
- * Reading the result that another plugin printed.
+ * Reading the result that another plugin answered with.
  *
  * @module
  */
@@ -7,12 +7,44 @@
 import * as z from "zod/mini";
 import { CniError, describeError, ErrorCode } from "../error.ts";
 import { decode, type JsonObject, type JsonValue, parseJson } from "../json.ts";
+import type { Result } from "../result.ts";
+import { decodeResult } from "../result_decoding.ts";
 import { once } from "../types.ts";
 import { DEFAULT_VERSION } from "../version.ts";
 
 /** A result in the shape of the version that it names. */
 export interface ResultDocument extends JsonObject {
   cniVersion: string;
+}
+
+/** What a run of a plugin came to. */
+export interface PluginOutput {
+  /** What the plugin printed. */
+  readonly stdout: string;
+  /** The result of ADD, if it need not be read from that. */
+  readonly result: Result | undefined;
+}
+
+/** A result in its own version and as a value. */
+export interface PluginResult {
+  /** What the plugin printed, with the version, and keys that nobody knows. */
+  readonly document: ResultDocument;
+  /** What it says. */
+  readonly result: Result;
+}
+
+/**
+ * Reads what a plugin answered to ADD.
+ *
+ * @param configVersion The cniVersion of the plugin's configuration
+ * @throws {CniError} 6 if it is no result, 1 if nobody knows its version
+ */
+export function readPluginResult(
+  { stdout, result }: PluginOutput,
+  configVersion: string,
+): PluginResult {
+  const document = parsePluginResult(stdout, configVersion);
+  return { document, result: result ?? decodeResult(document) };
 }
 
 const objectSchema = once(() => z.record(z.string(), z.custom<JsonValue>()));

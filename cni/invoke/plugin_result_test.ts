@@ -1,6 +1,12 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { CniError } from "../error.ts";
-import { parsePluginResult } from "./plugin_result.ts";
+import type { JsonObject } from "../json.ts";
+import { emptyResult } from "../result.ts";
+import { parsePluginResult, readPluginResult } from "./plugin_result.ts";
+
+function read(stdout: string, cniVersion: string): JsonObject {
+  return readPluginResult({ stdout, result: undefined }, cniVersion).document;
+}
 
 Deno.test("parsePluginResult() believes the version that a result names", async (t) => {
   const rows: [
@@ -57,6 +63,56 @@ Deno.test("parsePluginResult() refuses what is no object", async (t) => {
         `failed to unmarshal raw result: ${problem}`,
       );
       assertEquals(error.code, 6);
+    });
+  }
+});
+
+Deno.test("readPluginResult() stamps a result that names no version", async (t) => {
+  const rows: [name: string, stdout: string, asked: string, version: string][] =
+    [
+      ["missing", '{"ips":[]}', "1.0.0", "1.0.0"],
+      ["empty", '{"cniVersion":""}', "0.4.0", "0.4.0"],
+      ["no text", '{"cniVersion":1}', "0.3.1", "0.3.1"],
+      ["null", "null", "1.1.0", "1.1.0"],
+      ["neither", '{"ip4":{"ip":"10.0.0.1/8"}}', "", "0.1.0"],
+      ["its own", '{"cniVersion":"1.0.0"}', "1.1.0", "1.0.0"],
+      ["of another shape", '{"cniVersion":"0.4.0"}', "1.1.0", "0.4.0"],
+    ];
+  for (const [name, stdout, asked, version] of rows) {
+    await t.step(name, () => {
+      assertEquals(read(stdout, asked)["cniVersion"], version);
+    });
+  }
+});
+
+Deno.test("readPluginResult() keeps the document, unknown keys and all", () => {
+  const stdout = '{"cniVersion":"1.1.0","x":{"y":[1,null]},"ips":[]}';
+  assertEquals(read(stdout, "1.1.0"), JSON.parse(stdout));
+});
+
+Deno.test("readPluginResult() takes a result that is at hand rather than reading it", () => {
+  const result = emptyResult();
+  const stdout = '{"cniVersion":"1.1.0"}';
+  assertStrictEquals(
+    readPluginResult({ stdout, result }, "1.1.0").result,
+    result,
+  );
+});
+
+Deno.test("readPluginResult() throws for what is no result", async (t) => {
+  const rows: [name: string, stdout: string, code: number, text: string][] = [
+    ["nothing", "", 6, "failed to unmarshal raw result: "],
+    ["a list", "[]", 6, "failed to unmarshal raw result: "],
+    ["a text", '"x"', 6, "failed to unmarshal raw result: "],
+    ["a log before it", "log\n{}", 6, "failed to unmarshal raw result: "],
+    ["an error after it", "{}{}", 6, "failed to unmarshal raw result: "],
+    ["an unknown version", '{"cniVersion":"9.9.9"}', 1, "unsupported CNI"],
+    ["a wrong address", '{"ips":[{"address":"x"}]}', 6, "ips[0].address"],
+  ];
+  for (const [name, stdout, code, text] of rows) {
+    await t.step(name, () => {
+      const error = assertThrows(() => read(stdout, "1.1.0"), CniError, text);
+      assertEquals(error.code, code);
     });
   }
 });

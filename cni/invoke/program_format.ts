@@ -11,10 +11,11 @@
 
 /**
  * - `program`: one, as far as can be told
- * - `unfinished`: none, or none yet
+ * - `unfinished`: one that may still be being written
  * - `foreign`: one for another machine
+ * - `other`: none, such as text without `#!`
  */
-export type ProgramFormat = "program" | "unfinished" | "foreign";
+export type ProgramFormat = "program" | "unfinished" | "foreign" | "other";
 
 /** This process's own, which this machine must be able to run. */
 const OWN_EXECUTABLE = "/proc/self/exe";
@@ -25,16 +26,30 @@ export function readFormat(path: string): ProgramFormat {
   if (header === undefined || own === undefined) return "program";
   const { magic, machine, size } = header;
   if (magic.startsWith("#!")) return "program";
-  if (magic !== "\x7fELF" || size < HEADER_BYTES) return "unfinished";
+  if (isBeginning(magic)) return "unfinished";
+  if (magic !== ELF_MAGIC) return "other";
+  if (size < HEADER_BYTES) return "unfinished";
   if (machine !== own.machine && machine !== ALSO_RUNS[own.machine]) {
     return hasEmulators() ? "program" : "foreign";
   }
   return header.endOfTable <= size ? "program" : "unfinished";
 }
 
+const ELF_MAGIC = "\x7fELF";
+
+/**
+ * Says whether more is to come: nothing is there yet, or only the room for it,
+ * or less than tells what it will be.
+ */
+function isBeginning(magic: string): boolean {
+  const isCutOff = magic.length < ELF_MAGIC.length &&
+    [ELF_MAGIC, "#!"].some((whole) => whole.startsWith(magic));
+  return isCutOff || [...magic].every((byte) => byte === "\0");
+}
+
 /** What the kernel looks at first. */
 interface Header {
-  /** The first four bytes. */
+  /** The first four bytes, or as many as there are. */
   readonly magic: string;
   /** Which processor it is for: `EM_X86_64`. */
   readonly machine: number;
@@ -61,12 +76,12 @@ function findHeader(path: string): Header | undefined {
 function readHeader(path: string): Header {
   const bytes = new Uint8Array(HEADER_BYTES);
   using file = Deno.openSync(path);
-  file.readSync(bytes);
+  const length = file.readSync(bytes) ?? 0;
   const { size } = file.statSync();
   const width = bytes[CLASS_AT] === CLASS_64 ? 8 : 4;
   const [tableAt, entryAt, countAt] = TABLE_AT[width];
   return {
-    magic: new TextDecoder().decode(bytes.subarray(0, 4)),
+    magic: String.fromCharCode(...bytes.subarray(0, Math.min(length, 4))),
     machine: readNumber(bytes, MACHINE_AT, 2),
     endOfTable: readNumber(bytes, tableAt, width) +
       readNumber(bytes, entryAt, 2) * readNumber(bytes, countAt, 2),

@@ -52,7 +52,14 @@ Deno.test("readFormat() tells programs from what a shell would take for scripts"
     ["a script of two bytes", text("#!"), "program"],
     ["nothing", text(""), "unfinished"],
     ["zeros", new Uint8Array(4096), "unfinished"],
-    ["text", text("exit 0\n"), "unfinished"],
+    ["three zeros", new Uint8Array(3), "unfinished"],
+    ["the first byte of a script", text("#"), "unfinished"],
+    ["the first bytes of an ELF file", whole.slice(0, 3), "unfinished"],
+    ["text", text("exit 0\n"), "other"],
+    ["text of a byte", text(":"), "other"],
+    ["a comment", text("# exit 0\n"), "other"],
+    ["a script after a byte order mark", text("\ufeff#!/bin/sh\n"), "other"],
+    ["a program for another system", text("MZ\x90\0"), "other"],
   ];
   try {
     for (const [name, content, format] of rows) {

@@ -12,12 +12,9 @@ import {
 import { CniError, ErrorCode, toCniError } from "../error.ts";
 import type { JsonObject } from "../json.ts";
 import { deadline } from "../invoke/deadline.ts";
+import { readPluginResult } from "../invoke/plugin_result.ts";
 import { Rollback } from "../rollback.ts";
-import {
-  type AttachmentResult,
-  readOutput,
-  toPrevResult,
-} from "./attachment_result.ts";
+import { type AttachmentResult, toPrevResult } from "./attachment_result.ts";
 import type { PluginConf } from "./conf.ts";
 import { delFromNetwork } from "./del.ts";
 import {
@@ -93,7 +90,7 @@ async function addPlugin(
     conf,
     signal,
   });
-  return readOutput(output, network.cniVersion);
+  return readPluginResult(output, network.cniVersion);
 }
 
 /** @throws {CniError} 3, 4 or 7 If a name is missing or malformed */

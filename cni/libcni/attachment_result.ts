@@ -5,7 +5,6 @@
  */
 
 import { describeError } from "../error.ts";
-import { parsePluginResult } from "../invoke/plugin_result.ts";
 import type { JsonObject } from "../json.ts";
 import type { Log } from "../log.ts";
 import type { Result } from "../result.ts";
@@ -13,7 +12,6 @@ import { decodeResult } from "../result_decoding.ts";
 import { encodeResult } from "../result_encoding.ts";
 import { haveSameShape } from "../result_versions.ts";
 import type { AttachmentCache } from "./cache.ts";
-import type { PluginOutput } from "./operation.ts";
 import { keyOf, type RuntimeConf } from "./runtime_conf.ts";
 
 /** A result in its own version and as a value. */
@@ -22,19 +20,6 @@ export interface AttachmentResult {
   readonly document: JsonObject;
   /** What it says. */
   readonly result: Result;
-}
-
-/**
- * Reads what a plugin answered to ADD.
- *
- * @throws {CniError} 6 If it is no result, 1 if nobody knows its version
- */
-export function readOutput(
-  { stdout, result }: PluginOutput,
-  cniVersion: string,
-): AttachmentResult {
-  const document = parsePluginResult(stdout, cniVersion);
-  return { document, result: result ?? decodeResult(document) };
 }
 
 /**

@@ -1,71 +1,11 @@
-import {
-  assertEquals,
-  assertRejects,
-  assertStrictEquals,
-  assertThrows,
-} from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CniError, describeError } from "../error.ts";
+import { readPluginResult } from "../invoke/plugin_result.ts";
 import type { JsonObject } from "../json.ts";
 import { createLog } from "../log.ts";
-import { emptyResult } from "../result.ts";
-import {
-  findCachedResult,
-  readOutput,
-  toPrevResult,
-} from "./attachment_result.ts";
+import { findCachedResult, toPrevResult } from "./attachment_result.ts";
 import { AttachmentCache } from "./cache.ts";
 import { describeAttachment, type RuntimeConf } from "./runtime_conf.ts";
-
-function read(stdout: string, cniVersion: string): JsonObject {
-  return readOutput({ stdout, result: undefined }, cniVersion).document;
-}
-
-Deno.test("readOutput() stamps a result that names no version", async (t) => {
-  const rows: [name: string, stdout: string, asked: string, version: string][] =
-    [
-      ["missing", '{"ips":[]}', "1.0.0", "1.0.0"],
-      ["empty", '{"cniVersion":""}', "0.4.0", "0.4.0"],
-      ["no text", '{"cniVersion":1}', "0.3.1", "0.3.1"],
-      ["null", "null", "1.1.0", "1.1.0"],
-      ["neither", '{"ip4":{"ip":"10.0.0.1/8"}}', "", "0.1.0"],
-      ["its own", '{"cniVersion":"1.0.0"}', "1.1.0", "1.0.0"],
-      ["of another shape", '{"cniVersion":"0.4.0"}', "1.1.0", "0.4.0"],
-    ];
-  for (const [name, stdout, asked, version] of rows) {
-    await t.step(name, () => {
-      assertEquals(read(stdout, asked)["cniVersion"], version);
-    });
-  }
-});
-
-Deno.test("readOutput() keeps the document, unknown keys and all", () => {
-  const stdout = '{"cniVersion":"1.1.0","x":{"y":[1,null]},"ips":[]}';
-  assertEquals(read(stdout, "1.1.0"), JSON.parse(stdout));
-});
-
-Deno.test("readOutput() takes a result that is at hand rather than reading it", () => {
-  const result = emptyResult();
-  const stdout = '{"cniVersion":"1.1.0"}';
-  assertStrictEquals(readOutput({ stdout, result }, "1.1.0").result, result);
-});
-
-Deno.test("readOutput() throws for what is no result", async (t) => {
-  const rows: [name: string, stdout: string, code: number, text: string][] = [
-    ["nothing", "", 6, "failed to unmarshal raw result: "],
-    ["a list", "[]", 6, "failed to unmarshal raw result: "],
-    ["a text", '"x"', 6, "failed to unmarshal raw result: "],
-    ["a log before it", "log\n{}", 6, "failed to unmarshal raw result: "],
-    ["an error after it", "{}{}", 6, "failed to unmarshal raw result: "],
-    ["an unknown version", '{"cniVersion":"9.9.9"}', 1, "unsupported CNI"],
-    ["a wrong address", '{"ips":[{"address":"x"}]}', 6, "ips[0].address"],
-  ];
-  for (const [name, stdout, code, text] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(() => read(stdout, "1.1.0"), CniError, text);
-      assertEquals(error.code, code);
-    });
-  }
-});
 
 Deno.test("toPrevResult() converts only what the next plugin could not read", async (t) => {
   const old = '{"cniVersion":"0.2.0","ip4":{"ip":"10.0.0.2/24"}}';
@@ -81,7 +21,7 @@ Deno.test("toPrevResult() converts only what the next plugin could not read", as
     await t.step(name, () => {
       let logged = "";
       const log = createLog({}, (line) => void (logged += line));
-      const result = readOutput({ stdout, result: undefined }, asked);
+      const result = readPluginResult({ stdout, result: undefined }, asked);
       const prevResult = toPrevResult(result, asked, log);
       assertEquals(prevResult["cniVersion"], version);
       const isTold = version !== JSON.parse(stdout).cniVersion || asked === "";

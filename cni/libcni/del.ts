@@ -16,6 +16,7 @@ import {
   pluginFailure,
   runPlugin,
 } from "./operation.ts";
+import { dropRecycledNetns } from "./recycled_netns.ts";
 import { buildRequest } from "./request.ts";
 import { keyOf, type RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
@@ -35,7 +36,8 @@ export interface DelOptions extends OperationOptions {
    * Uses the configuration and the arguments that ADD was given, as the cache
    * has them, rather than those of this call, if there are any: the
    * configuration may have changed since, and who has lost the capabilities'
-   * arguments cannot have what was made of them removed.
+   * arguments cannot have what was made of them removed. A namespace that is
+   * the runtime's own by now is left out.
    */
   readonly useCachedConfig?: boolean | undefined;
 }
@@ -57,7 +59,7 @@ export async function delFromNetwork(
   options: DelOptions,
 ): Promise<void> {
   const added = options.useCachedConfig
-    ? restoreAttachment(tools, network, conf)
+    ? restoreAttachment(tools, network, dropRecycledNetns(tools, conf))
     : { network, conf };
   await delAll(tools, added.network, added.conf, options);
   forget(tools, network, conf);

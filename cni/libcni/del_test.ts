@@ -94,6 +94,27 @@ Deno.test("delNetworkList() uses the cached configuration and arguments if told 
   assertEquals(host.cached, []);
 });
 
+Deno.test("delNetworkList() leaves out the host's namespace if the cache counts", async (t) => {
+  const netns = `/proc/${Deno.pid}/ns/net`;
+  const rows: [name: string, useCachedConfig: boolean, expected: string][] = [
+    ["the cached attachment", true, ""],
+    ["the caller's", false, netns],
+  ];
+  for (const [name, useCachedConfig, expected] of rows) {
+    await t.step(name, async () => {
+      using host = new RecordingPlugins();
+      host.add("a");
+      const list = host.list(["a"]);
+      const runtime = host.runtime({ hostNetns: "/proc/self/ns/net" });
+      const conf = host.conf({ netns });
+      await runtime.addNetworkList(list, conf);
+      await runtime.delNetworkList(list, conf, { useCachedConfig });
+      assertEquals(host.calls.map((call) => call.netns), [netns, expected]);
+      assertEquals(host.cached, []);
+    });
+  }
+});
+
 Deno.test("delNetworkList() uses what it is given where the cache has nothing to use", async (t) => {
   const rows: [name: string, content: string, isTold: boolean][] = [
     ["no file", "", false],

@@ -11,6 +11,7 @@ import type { CachedAttachment } from "./cache.ts";
 import type { NetworkConfList, PluginConf } from "./conf.ts";
 import { delFromNetwork, type DelOptions } from "./del.ts";
 import { mayHaveVersion, runPlugin } from "./operation.ts";
+import { dropRecycledNetns } from "./recycled_netns.ts";
 import { buildRequest } from "./request.ts";
 import type { Tools } from "./tools.ts";
 
@@ -30,7 +31,8 @@ export interface GcOptions extends DelOptions {
 /**
  * Runs DEL for the network's cached attachments that are not to stay, then GC
  * of each plugin in order. Nothing stops it: failures are collected. Unlike the
- * Go library it says so if the cache cannot be read.
+ * Go library it says so if the cache cannot be read, and sends no plugin into
+ * the runtime's own namespace.
  *
  * Source: containernetworking/cni libcni/api.go `GCNetworkList`.
  *
@@ -98,7 +100,7 @@ async function delStale(
 ): Promise<void> {
   const { containerId, netns, ifName, cniArgs: args, capabilityArgs } = cached;
   const conf = { containerId, netns, ifName, args, capabilityArgs };
-  await delFromNetwork(tools, list, conf, options);
+  await delFromNetwork(tools, list, dropRecycledNetns(tools, conf), options);
 }
 
 async function gcPlugin(

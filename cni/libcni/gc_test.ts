@@ -29,6 +29,20 @@ Deno.test("gcNetworkList() runs DEL with what was cached of the attachment", asy
   assertEquals(host.cached, []);
 });
 
+Deno.test("gcNetworkList() sends no plugin into the host's namespace", async () => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  const list = host.list(["a"]);
+  const netns = `/proc/${Deno.pid}/ns/net`;
+  const runtime = host.runtime({ hostNetns: "/proc/self/ns/net" });
+  await runtime.addNetworkList(list, host.conf({ netns }));
+  await runtime.gcNetworkList(list, { validAttachments: [] });
+  assertEquals(host.story, ["a ADD", "a DEL", "a GC"]);
+  assertEquals(host.calls.map((call) => call.netns), [netns, "", ""]);
+  assertStringIncludes(host.logged, netns);
+  assertEquals(host.cached, []);
+});
+
 Deno.test("gcNetworkList() says so if the cache cannot be read, and asks the plugins all the same", async () => {
   using host = new RecordingPlugins();
   host.add("a");

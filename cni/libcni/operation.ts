@@ -8,6 +8,7 @@
 import type { Command } from "../args.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import { findPlugin } from "../invoke/find.ts";
+import type { PluginOutput } from "../invoke/plugin_result.ts";
 import { runtimeEnv } from "../invoke/runtime_env.ts";
 import type { Result } from "../result.ts";
 import { isAtLeast } from "../version.ts";
@@ -36,14 +37,6 @@ export interface PluginRun extends OperationOptions {
   readonly stdin: Uint8Array;
   /** The attachment; GC and STATUS are about none. */
   readonly conf?: RuntimeConf;
-}
-
-/** What a run came to. */
-export interface PluginOutput {
-  /** What the plugin printed. */
-  readonly stdout: string;
-  /** The result of ADD, if it need not be read from that. */
-  readonly result: Result | undefined;
 }
 
 /**

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { pause, waitUntil } from "../invoke/deadline.ts";
+
 /** How long to wait, and what to say then. */
 export interface Patience {
   /** Ends the wait; undefined for never. */
@@ -29,7 +31,7 @@ export async function pollUntil<T>(
     throwIfEnded(patience);
     const outcome = attempt();
     if (outcome !== undefined) return outcome;
-    await pause(Math.min(pauseMs, LONGEST_PAUSE_MS), patience);
+    await pause(Math.min(pauseMs, LONGEST_PAUSE_MS), patience.signal);
   }
 }
 
@@ -45,14 +47,14 @@ export class TurnQueues {
    * @throws What `giveUp` makes, at the signal
    */
   async takeTurn(name: string, patience: Patience): Promise<Disposable> {
-    const before = this.#tails.get(name);
+    const before = this.#tails.get(name) ?? Promise.resolve();
     const { promise: done, resolve: leave } = Promise.withResolvers<void>();
     // Who gives up leaves, and those behind still wait for those before.
-    const tail = before?.then(() => done) ?? done;
+    const tail = before.then(() => done);
     this.#tails.set(name, tail);
     tail.then(() => this.#forget(name, tail));
     try {
-      await untilSignal(before, patience);
+      await (patience.signal ? waitUntil(before, patience.signal) : before);
       throwIfEnded(patience);
     } catch (error) {
       leave();
@@ -68,26 +70,4 @@ export class TurnQueues {
 
 function throwIfEnded({ signal, giveUp }: Patience): void {
   if (signal?.aborted) throw giveUp();
-}
-
-/** Waits for a time, or until the signal. */
-async function pause(ms: number, patience: Patience): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  await untilSignal(promise, patience);
-  clearTimeout(timer);
-}
-
-/** Waits for a promise, or until the signal. */
-async function untilSignal(
-  promise: Promise<void> | undefined,
-  { signal }: Patience,
-): Promise<void> {
-  if (promise === undefined || signal === undefined) return await promise;
-  const { promise: ended, resolve } = Promise.withResolvers<void>();
-  const end = (): void => resolve();
-  signal.addEventListener("abort", end);
-  if (signal.aborted) end();
-  await Promise.race([promise, ended]);
-  signal.removeEventListener("abort", end);
 }

@@ -25,9 +25,6 @@ const BANNED_GLOBALS: ReadonlyMap<string, string> = new Map([
 
 /** Files that may use a banned global. */
 const GLOBAL_HOMES: ReadonlyMap<string, readonly string[]> = new Map([
-  // They wait for other processes, and hardly ever: exec.ts while a program is
-  // being written, waiting.ts while another operation is under way.
-  ["setTimeout", ["cni/invoke/exec.ts", "cni/libcni/waiting.ts"]],
   // It takes the console away from stdout.
   ["console", ["cni/stdio.ts"]],
 ]);

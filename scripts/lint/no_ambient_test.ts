@@ -13,8 +13,6 @@ Deno.test("cni/no-ambient accepts what is passed in, and the owners", async (t) 
     ["ffi/sysctl.ts", "Deno.readTextFileSync(path);"],
     ["cni/log.ts", "Deno.stderr.writeSync(bytes);"],
     ["cni/invoke/exec.ts", "child.process;"],
-    ["cni/invoke/exec.ts", "setTimeout(f, 1);"],
-    ["cni/libcni/waiting.ts", "setTimeout(f, 1);"],
     ["cni/args.ts", 'env.get("CNI_COMMAND");'],
     ["net/ip_test.ts", "console.log(process.argv, Deno.env);"],
     ["tests/soak_test.ts", "setTimeout(() => {}, 1);"],

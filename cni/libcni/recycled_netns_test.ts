@@ -1,0 +1,34 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { createLog } from "../log.ts";
+import { dropRecycledNetns } from "./recycled_netns.ts";
+
+/** What is compared are files: any will do. */
+const OWN = "/proc/self/ns/net";
+const OTHER = "/proc/self/ns/mnt";
+
+Deno.test("dropRecycledNetns() keeps DEL out of the runtime's own namespace", async (t) => {
+  const allowed = { CNI_NETNS_OVERRIDE: "1" };
+  const rows: [
+    name: string,
+    netns: string,
+    env: Record<string, string>,
+    expected: string,
+  ][] = [
+    ["its own", `/proc/${Deno.pid}/ns/net`, {}, ""],
+    ["its own, where that is allowed", OWN, allowed, OWN],
+    ["another", OTHER, {}, OTHER],
+    ["one that is gone", "/proc/0/ns/net", {}, "/proc/0/ns/net"],
+    ["none", "", {}, ""],
+  ];
+  for (const [name, netns, env, expected] of rows) {
+    await t.step(name, () => {
+      let logged = "";
+      const log = createLog({}, (text) => void (logged += text));
+      const conf = { containerId: "c1", netns, ifName: "eth0" };
+      const kept = dropRecycledNetns({ env, hostNetns: OWN, log }, conf);
+      assertEquals(kept, { ...conf, netns: expected });
+      if (expected === netns) assertEquals(logged, "");
+      else assertStringIncludes(logged, `netns=${netns}`);
+    });
+  }
+});
