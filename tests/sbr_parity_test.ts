@@ -146,6 +146,11 @@ const ROWS: Readonly<Record<string, () => Scene | Promise<Scene>>> = {
     ...IPV6,
     "route add default via 2001:db8:1::7 dev net1 metric 50",
   ], [IP6]),
+  "IPv6 with a link-local router": foreign([
+    ...ETH0,
+    ...IPV6,
+    "route add default via fe80::99 dev net1 metric 9",
+  ], [IP6]),
   "addresses of another interface": foreign([...ETH0, ...NET1], [
     { address: "10.0.0.2/24", interface: 0 },
     { ...IP4, interface: 1 },
@@ -158,6 +163,7 @@ const ROWS: Readonly<Record<string, () => Scene | Promise<Scene>>> = {
   ]),
   "behind our ptp": madeBy("ours", "ptp", {}),
   "behind the Go ptp": madeBy("go", "ptp", {}),
+  "behind our bridge": madeBy("ours", "bridge", { isGateway: true }),
   "behind the Go bridge": madeBy("go", "bridge", { isGateway: true }),
 };
 

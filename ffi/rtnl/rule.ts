@@ -33,6 +33,7 @@ export interface NewRule {
 
 /** A rule as the kernel has it. */
 export interface Rule extends NewRule {
+  /** The lowest is asked first. */
   readonly priority: number;
   /** Whether the source decides alone, and packets are looked up in the table. */
   readonly isBySource: boolean;

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Call } from "../../cni/plugin.ts";
+import type { CmdArgs } from "../../cni/args.ts";
 import type { IpConfig, Result, Route } from "../../cni/result.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
@@ -19,6 +19,7 @@ import {
   type Owner,
   ownRules,
   readRouting,
+  routerOf,
   type Routing,
   staysOnLink,
 } from "./routing.ts";
@@ -29,6 +30,7 @@ interface Given {
   readonly prevResult: Result;
   /** The interface's addresses. */
   readonly ips: readonly IpConfig[];
+  readonly config: SbrConfig;
 }
 
 /**
@@ -38,35 +40,25 @@ interface Given {
  */
 export function checkSources(
   sandbox: Rtnl,
-  { args: { ifName }, config }: Call<SbrConfig>,
+  { ifName }: CmdArgs,
   given: Given,
 ): void {
   const link = sandbox.link.find(ifName);
   if (link === undefined) throw checkFailure(`Interface "${ifName}" is gone`);
+  const { index: ifindex } = link;
   const routing = readRouting(sandbox);
-  const routes = routing.routes.flatMap((route) =>
-    route.over(link.index) ?? []
-  );
-  const { table } = config;
+  const routes = routing.routes.flatMap((route) => route.over(ifindex) ?? []);
+  const ofTable = (table: number): RouteEntry[] =>
+    routes.filter((route) => route.table === table);
+  const { table, addSourceHints } = given.config;
   const tables = given.ips.map((ip) => {
-    const sources = [ip.address.ip];
-    return checkRule(routing, { sources, ifindex: link.index, table }).table;
+    const owner = { sources: [ip.address.ip], ifindex, table };
+    return { ip, routes: ofTable(checkRule(routing, owner).table) };
   });
-  checkListedRoutes(
-    routes.filter((route) => tables.includes(route.table)),
-    given,
-    config,
-  );
+  checkListedRoutes(tables.flatMap((own) => own.routes), given);
   if (table !== undefined) return;
-  given.ips.forEach((ip, position) => {
-    const own = routes.filter((route) =>
-      route.table === tables[position] && route.family === ip.address.family
-    );
-    checkTable(own, ip, { given, config });
-  });
-  if (config.addSourceHints) {
-    checkHints(routes.filter((route) => route.table === MAIN_TABLE), given);
-  }
+  for (const own of tables) checkTable(own.routes, own.ip, given);
+  if (addSourceHints) checkHints(ofTable(MAIN_TABLE), given);
 }
 
 /** Returns the rule of an address, which is asked before table main is. */
@@ -93,8 +85,7 @@ function checkRule(routing: Routing, owner: Owner): Rule {
 /** Checks that the routes of the result are where ADD has moved them. */
 function checkListedRoutes(
   present: readonly RouteEntry[],
-  { prevResult, ips }: Given,
-  { table = MAIN_TABLE }: SbrConfig,
+  { prevResult, ips, config: { table = MAIN_TABLE } }: Given,
 ): void {
   const others = prevResult.ips.filter((ip) => !ips.includes(ip));
   const isInvolved = ({ dst, gw }: Route): boolean =>
@@ -116,20 +107,24 @@ function checkListedRoutes(
 
 /** Checks that a table leads out, and everywhere if there is a router. */
 function checkTable(
-  routes: readonly RouteEntry[],
-  { address, gateway }: IpConfig,
-  { given, config }: { readonly given: Given; readonly config: SbrConfig },
+  table: readonly RouteEntry[],
+  source: IpConfig,
+  { prevResult, config }: Given,
 ): void {
+  const { address } = source;
   const { ip, family } = address;
-  if (routes.length === 0) throw checkFailure(`The table of ${ip} is empty`);
-  const defaults = routes.filter(({ isDefault }) => isDefault);
+  const routes = table.filter((route) => route.family === family);
+  if (routes.length === 0 && address.prefixLength < ip.bitLength) {
+    throw checkFailure(`The table of ${ip} is empty`);
+  }
   const configured = config.gateways?.[family];
-  const leadsTo = (route: RouteEntry): boolean =>
-    configured === undefined ||
-    route.nextHops.some((hop) => hop.gateway?.equals(configured));
-  const hasRouter = (configured ?? gateway) !== undefined ||
-    listedDefaults(given.prevResult).some(({ dst }) => dst.family === family);
-  if (hasRouter && !defaults.some(leadsTo)) {
+  const isExpected = ({ isDefault, nextHops }: RouteEntry): boolean =>
+    isDefault &&
+    (configured === undefined ||
+      nextHops.some((hop) => hop.gateway?.equals(configured)));
+  const hasRouter = (configured ?? routerOf(source)) !== undefined ||
+    listedDefaults(prevResult).some(({ dst }) => dst.family === family);
+  if (hasRouter && !routes.some(isExpected)) {
     const via = configured === undefined ? "" : ` via ${configured}`;
     throw checkFailure(`The table of ${ip} lacks a default route${via}`);
   }
@@ -139,12 +134,14 @@ function checkTable(
 /** Checks that a router within the subnet is reached without another one. */
 function checkNearness(routes: readonly RouteEntry[], address: Cidr): void {
   const others = routes.filter(({ isDefault }) => !isDefault);
-  const routers = routes.filter(({ isDefault }) => isDefault)
+  const lost = routes.filter(({ isDefault, isOnLink }) =>
+    isDefault && !isOnLink
+  )
     .flatMap(({ nextHops }) => nextHops.flatMap(({ gateway }) => gateway ?? []))
-    .filter((gateway) => address.contains(gateway));
-  const lost = routers.find((gateway) =>
-    !others.some(({ destination }) => destination.contains(gateway))
-  );
+    .filter((gateway) => address.contains(gateway))
+    .find((gateway) =>
+      !others.some(({ destination }) => destination.contains(gateway))
+    );
   if (lost === undefined) return;
   throw checkFailure(`The table of ${address.ip} lacks a route to ${lost}`);
 }

@@ -11,19 +11,17 @@ import {
   FaultInjector,
   type Moment,
 } from "../../tests/_harness/fault_injector.ts";
-import { type CallOutput } from "../../tests/_harness/test_hosts.ts";
 import {
-  ETH0,
-  IPV6,
-  NET1,
-  TwoNetworks,
-} from "../../tests/_harness/two_networks.ts";
+  IP4,
+  IP6,
+  type Keys,
+  SbrScene,
+} from "../../tests/_harness/sbr_scene.ts";
+import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
-type Keys = Readonly<Record<string, unknown>>;
-
-/** A scene with something of everything, and a call of sbr for it. */
-class Scene implements Disposable {
-  readonly networks = new TwoNetworks([
+/** A scene with something of everything. */
+function sceneWith(extras: Keys): SbrScene {
+  return new SbrScene([
     ...ETH0,
     ...NET1,
     ...IPV6,
@@ -32,41 +30,18 @@ class Scene implements Disposable {
     "route add default via 192.168.1.3 metric 7",
     // One route with eth0's, of which a part moves.
     "route append default via 2001:db8:1::3 dev net1",
-  ]);
-  readonly keys: Keys;
-
-  constructor(extras: Keys) {
-    const prevResult = {
-      ...this.networks.result([
-        { address: "192.168.1.209/24", gateway: "192.168.1.1", interface: 0 },
-        { address: "192.168.101.209/24", interface: 0 },
-        { address: "2001:db8:1::209/64", interface: 0 },
-      ]),
-      routes: [
-        { dst: "0.0.0.0/0", gw: "192.168.1.3", priority: 7 },
-        { dst: "::/0", gw: "2001:db8:1::3" },
-      ],
-    };
-    this.keys = { prevResult, ...extras };
-  }
-
-  run(command: string): Promise<CallOutput> {
-    return this.networks.run("sbr", command, this.keys);
-  }
-
-  async succeed(command: string): Promise<void> {
-    const { exitCode, stderr, stdout } = await this.run(command);
-    assertEquals([exitCode, stderr], [0, ""], stdout);
-  }
-
-  /** What is there, in whichever order. */
-  get state(): string[] {
-    return this.networks.state().sort();
-  }
-
-  [Symbol.dispose](): void {
-    this.networks[Symbol.dispose]();
-  }
+  ], {
+    ips: [
+      IP4,
+      { address: "192.168.101.209/24" },
+      { address: IP6.address },
+    ],
+    routes: [
+      { dst: "0.0.0.0/0", gw: "192.168.1.3", priority: 7 },
+      { dst: "::/0", gw: "2001:db8:1::3" },
+    ],
+    ...extras,
+  });
 }
 
 const VARIANTS: Readonly<Record<string, Keys>> = {
@@ -78,7 +53,7 @@ const VARIANTS: Readonly<Record<string, Keys>> = {
 
 /** What an ADD that nothing disturbs leaves. */
 async function stateAfterAdd(extras: Keys): Promise<string[]> {
-  using scene = new Scene(extras);
+  using scene = sceneWith(extras);
   await scene.succeed("ADD");
   return scene.state;
 }
@@ -126,7 +101,7 @@ async function addWithFault(
   moment: Moment,
   { extras, expected }: { extras: Keys; expected: string[] },
 ): Promise<boolean> {
-  using scene = new Scene(extras);
+  using scene = sceneWith(extras);
   const before = scene.state;
   using fault = new FaultInjector(failing, moment);
   const added = await scene.run("ADD");
@@ -173,7 +148,7 @@ class Crash implements Disposable {
 
 /** Begins an operation, and ends it after a step. */
 async function crashAfter(
-  scene: Scene,
+  scene: SbrScene,
   command: string,
   step: number,
 ): Promise<boolean> {
@@ -190,7 +165,7 @@ for (const [variant, extras] of Object.entries(VARIANTS)) {
     async (t) => {
       const expected = await stateAfterAdd(extras);
       await eachStep(t, "table" in extras ? 2 : 12, async (step) => {
-        using scene = new Scene(extras);
+        using scene = sceneWith(extras);
         const before = scene.state;
         const hasEnded = await crashAfter(scene, "ADD", step);
         await scene.succeed("DEL");
@@ -213,7 +188,7 @@ for (const [variant, extras] of Object.entries(VARIANTS)) {
     async (t) => {
       const expected = await stateAfterAdd(extras);
       await eachStep(t, "table" in extras ? 2 : 12, async (step) => {
-        using scene = new Scene(extras);
+        using scene = sceneWith(extras);
         const before = scene.state;
         await scene.succeed("ADD");
         const hasEnded = await crashAfter(scene, "DEL", step);

@@ -67,7 +67,8 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     // From here on nothing waits, so that the lock is held for a moment.
     using sandbox = openSandbox(call.args);
     using _lock = lockSandbox(sandbox);
-    checkSources(sandbox, call, { prevResult, ips });
+    const { args, config } = call;
+    checkSources(sandbox, args, { prevResult, ips, config });
   },
 
   del(call): void {

@@ -115,22 +115,19 @@ function planRelease(routing: Routing, remains: Remains): ReleasePlan {
   const emptied = nearestFirst(
     routing.routes.filter((route) => tables.includes(route.table)),
   );
-  const main = routing.routes.filter((route) => route.table === MAIN_TABLE)
+  const ofMain = routing.routes.filter((route) => route.table === MAIN_TABLE)
     .flatMap((route) => route.over(ifindex) ?? []);
-  return {
-    hints: main.filter((route) =>
-      addSourceHints &&
-      addresses.some((address) => isMadeHint(route, address))
+  const hints = ofMain.filter((route) =>
+    addSourceHints && addresses.some((address) => isMadeHint(route, address))
+  );
+  const main = ofMain.filter((route) => !hints.includes(route));
+  const returning = [
+    ...emptied.filter((route) =>
+      !route.isDefault && !main.some((other) => isSameWay(route, other))
     ),
-    returning: [
-      ...emptied.filter((route) =>
-        !route.isDefault && !main.some((other) => isSameWay(route, other))
-      ),
-      ...returningDefaults(remains, { main, emptied, ifindex }),
-    ].map((route) => route.inTable(MAIN_TABLE)),
-    emptied: emptied.toReversed(),
-    rules,
-  };
+    ...returningDefaults(remains, { main, emptied, ifindex }),
+  ].map((route) => route.inTable(MAIN_TABLE));
+  return { hints, returning, emptied: emptied.toReversed(), rules };
 }
 
 /** Says whether routes of different tables are the same but for the table. */

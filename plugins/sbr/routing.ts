@@ -20,10 +20,12 @@ import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 
-/** Tables of the kernel's own. Source: include/uapi/linux/rtnetlink.h `rt_class_t`. */
-export const DEFAULT_TABLE = 253, MAIN_TABLE = 254, LOCAL_TABLE = 255;
+/** Table main. Source: include/uapi/linux/rtnetlink.h `rt_class_t`. */
+export const MAIN_TABLE = 254;
+/** With it all tables of the kernel's: default and local. */
+const KERNEL_TABLES: readonly number[] = [253, MAIN_TABLE, 255];
 /** The first number of tables that this plugin makes. Source: the Go plugin's `firstTableID`. */
-export const FIRST_TABLE = 100;
+const FIRST_TABLE = 100;
 
 /** What decides where packets of the sandbox go. */
 export interface Routing {
@@ -65,6 +67,11 @@ export function staysOnLink({ family, ip }: Cidr): boolean {
   return family === 6 && (ip.isLinkLocal || ip.isMulticast);
 }
 
+/** Returns an address's router; one of the other family is another kind of next hop. */
+export function routerOf({ address, gateway }: IpConfig): Ip | undefined {
+  return gateway?.family === address.family ? gateway : undefined;
+}
+
 /** Whose rules are looked for. */
 export interface Owner {
   /** The interface's addresses. */
@@ -85,7 +92,7 @@ export function ownRules(
 ): Rule[] {
   const isOwnTable = (candidate: number): boolean =>
     table === undefined
-      ? candidate >= FIRST_TABLE && !isReserved(candidate) &&
+      ? candidate >= FIRST_TABLE && !KERNEL_TABLES.includes(candidate) &&
         !routes.some((route) =>
           route.table === candidate && leadsElsewhere(route, ifindex)
         )
@@ -94,10 +101,6 @@ export function ownRules(
     rule.isBySource && isOwnTable(rule.table) &&
     sources.some((ip) => rule.source.equals(Cidr.host(ip)))
   );
-}
-
-function isReserved(table: number): boolean {
-  return [DEFAULT_TABLE, MAIN_TABLE, LOCAL_TABLE].includes(table);
 }
 
 /** Refusals lead nowhere, so they are as good as the interface's. */
@@ -117,9 +120,10 @@ function leadsElsewhere(
 export function* freeTables(
   { rules, routes }: Routing,
 ): Generator<number, never> {
-  const used = new Set([...rules, ...routes].map(({ table }) => table));
+  const tables = [...rules, ...routes].map(({ table }) => table);
+  const used = new Set([...KERNEL_TABLES, ...tables]);
   for (let table = FIRST_TABLE;; table++) {
-    if (!used.has(table) && !isReserved(table)) yield table;
+    if (!used.has(table)) yield table;
   }
 }
 

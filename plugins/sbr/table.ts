@@ -9,7 +9,7 @@ import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import type { Gateways } from "./config.ts";
-import { MAIN_TABLE, type Routing } from "./routing.ts";
+import { MAIN_TABLE, routerOf, type Routing } from "./routing.ts";
 import { isHint } from "./source_hints.ts";
 
 /** What is wanted of an interface. */
@@ -34,10 +34,16 @@ export interface TableInput {
   readonly moving: readonly RouteEntry[];
 }
 
+/** What is to become of a table. */
+export interface TablePlan {
+  /** Routes to add. */
+  readonly routes: readonly RouteEntry[];
+  /** Routes to delete. */
+  readonly stale: readonly RouteEntry[];
+}
+
 /** Plans which routes a table gets, and which of those that it has are to go. */
-export function planTable(
-  input: TableInput,
-): { routes: RouteEntry[]; stale: readonly RouteEntry[] } {
+export function planTable(input: TableInput): TablePlan {
   const { ip, table, wish, moving } = input;
   const present = input.routing.routes.filter((route) =>
     route.table === table && route.family === ip.address.family
@@ -45,7 +51,7 @@ export function planTable(
   const copies = moving.filter((route) =>
     isFor(route, ip) || isForNoneInParticular(route, ip, wish.ips)
   );
-  const { defaults, stale } = planDefault(input, {
+  const { routes: defaults, stale } = planDefault(input, {
     copied: copies.filter(({ isDefault }) => isDefault),
     present: present.filter(({ isDefault }) => isDefault),
   });
@@ -90,51 +96,65 @@ function isForNoneInParticular(
     !ips.some((other) => isFor(route, other));
 }
 
+/** Default routes for one address. */
+interface Defaults {
+  /** Of the interface, and to be copied. */
+  readonly copied: readonly RouteEntry[];
+  /** In the table already. */
+  readonly present: readonly RouteEntry[];
+}
+
 /**
  * Plans the default route: through the configuration's gateway alone, else
  * through the address's unless the interface has one as good, else whichever
  * the interface has.
  */
 function planDefault(
-  { ip: { address: { family }, gateway }, routing, wish }: TableInput,
-  { copied, present }: {
-    /** Default routes that would be copied. */
-    readonly copied: readonly RouteEntry[];
-    /** Those that the table has. */
-    readonly present: readonly RouteEntry[];
-  },
-): { defaults: readonly RouteEntry[]; stale: readonly RouteEntry[] } {
+  { ip, routing, wish }: TableInput,
+  { copied, present }: Defaults,
+): TablePlan {
+  const { family } = ip.address;
   const { ifindex, gateways: { [family]: configured } } = wish;
   const ofMain = defaultsOfMain(routing, family, ifindex);
-  const through = (router: Ip): RouteEntry =>
-    RouteEntry.of({
-      destination: Cidr.parse(ANYWHERE[family]),
-      gateway: router,
-      ifindex,
-      isOnLink: ofMain.some((route) =>
-        route.isOnLink && leadsTo(route, router)
-      ),
-    });
   if (configured !== undefined) {
-    const isThere = present.some((route) => leadsTo(route, configured));
+    const isWanted = (route: RouteEntry): boolean => leadsTo(route, configured);
     return {
-      defaults: isThere ? [] : [through(configured)],
-      stale: present.filter((route) => !leadsTo(route, configured)),
+      routes: present.some(isWanted)
+        ? []
+        : [defaultRoute(configured, ifindex, ofMain)],
+      stale: present.filter((route) => !isWanted(route)),
     };
   }
   const own = [...copied, ...present];
-  if (gateway !== undefined) {
-    const isOneAsGood = own.some(({ priority }) =>
-      priority === USUAL_PRIORITY[family]
-    );
-    const made = isOneAsGood ? [] : [through(gateway)];
-    return { defaults: [...copied, ...made], stale: [] };
+  const gateway = routerOf(ip);
+  if (own.length === 0 && gateway === undefined) {
+    return { routes: ofMain, stale: [] };
   }
-  return { defaults: own.length > 0 ? copied : ofMain, stale: [] };
+  const isOneAsGood = own.some(({ priority }) =>
+    priority === USUAL_PRIORITY[family]
+  );
+  const made = gateway === undefined || isOneAsGood
+    ? []
+    : [defaultRoute(gateway, ifindex, ofMain)];
+  return { routes: [...copied, ...made], stale: [] };
 }
 
 function leadsTo({ nextHops }: RouteEntry, router: Ip): boolean {
   return nextHops.every(({ gateway }) => gateway?.equals(router));
+}
+
+/** Makes a default route, to a router on the link if another one says that it is. */
+function defaultRoute(
+  gateway: Ip,
+  ifindex: number,
+  others: readonly RouteEntry[],
+): RouteEntry {
+  return RouteEntry.of({
+    destination: Cidr.parse(ANYWHERE[gateway.family]),
+    gateway,
+    ifindex,
+    isOnLink: others.some((route) => route.isOnLink && leadsTo(route, gateway)),
+  });
 }
 
 /** What the kernel gives a route that comes without. */

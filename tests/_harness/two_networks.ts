@@ -126,7 +126,9 @@ export class TwoNetworks implements Disposable {
     const show = "route show table all";
     return this.#linesOf(`ip -o -4 ${show}; ip -o -6 ${show}`)
       .filter((line) => !/ table local /.test(line))
-      .map((line) => line.replace(" pref medium", "").replaceAll("\\\t", " "));
+      .map((line) =>
+        line.replace(" pref medium", "").replaceAll(/ *\\\t/g, " ")
+      );
   }
 
   #linesOf(script: string): string[] {

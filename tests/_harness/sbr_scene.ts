@@ -1,0 +1,99 @@
+/**
+ * A container on two networks, for whose interface `net1` sbr is called.
+ *
+ * ```ts ignore
+ * using scene = new SbrScene([...ETH0, ...NET1], { ips: [IP4] });
+ * await scene.succeed("ADD");
+ * assertEquals(scene.table("100"), [...]);
+ * ```
+ *
+ * @module
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import type { CallOutput } from "./test_hosts.ts";
+import { ETH0, type ListedIp, NET1, TwoNetworks } from "./two_networks.ts";
+
+/** Keys of a configuration. */
+export type Keys = Readonly<Record<string, unknown>>;
+
+/** What a result lists of `net1`. */
+export const IP4 = { address: "192.168.1.209/24", gateway: "192.168.1.1" };
+/** As {@linkcode IP4}, of IPv6. */
+export const IP6 = { address: "2001:db8:1::209/64", gateway: "2001:db8:1::1" };
+
+/** A configuration's keys beside prevResult, and what that lists. */
+export type SceneKeys = Keys & {
+  readonly ips?: readonly ListedIp[];
+  readonly routes?: readonly unknown[];
+};
+
+/** Fails unless a call succeeded, and had nothing to say on stderr. */
+export function assertSuccess({ exitCode, stdout, stderr }: CallOutput): void {
+  assertEquals({ exitCode, stderr }, { exitCode: 0, stderr: "" }, stdout);
+}
+
+/** Fails unless a call failed with a code and with a text in its error. */
+export function assertFailure(
+  output: CallOutput,
+  code: number,
+  text: string,
+): void {
+  assertEquals(output.exitCode, 1, output.stdout);
+  assertEquals(output.json.code, code, output.stdout);
+  assertStringIncludes(`${output.json.msg}; ${output.json.details}`, text);
+}
+
+/** The container, and calls of sbr with one configuration. */
+export class SbrScene implements Disposable {
+  /** Where it is. */
+  readonly networks: TwoNetworks;
+  /** The configuration's keys, prevResult included. */
+  readonly keys: Keys;
+
+  /** @param lines What the interfaces are given, as `ip` is told it */
+  constructor(
+    lines: readonly string[] = [...ETH0, ...NET1],
+    { ips, routes = [], ...others }: SceneKeys = {},
+  ) {
+    this.networks = new TwoNetworks(lines);
+    const prevResult = { ...this.networks.result(ips), routes };
+    this.keys = { prevResult, ...others };
+  }
+
+  /** Runs a command, with more keys or other ones. */
+  run(command: string, extras: Keys = {}): Promise<CallOutput> {
+    return this.networks.run("sbr", command, { ...this.keys, ...extras });
+  }
+
+  /** Runs a command that must succeed. */
+  async succeed(command: string, extras: Keys = {}): Promise<void> {
+    assertSuccess(await this.run(command, extras));
+  }
+
+  /** Runs command lines of `ip` in the container. */
+  ip(...lines: readonly string[]): void {
+    this.networks.ip(...lines);
+  }
+
+  /** Everything that decides where packets go, in whichever order. */
+  get state(): string[] {
+    return this.networks.state().sort();
+  }
+
+  /** Lists the routes of a table, without its name; of main those over net1. */
+  table(name: string): string[] {
+    const isMain = name === "main";
+    return this.networks.routes()
+      .filter((line) =>
+        isMain
+          ? / net1/.test(line) && !/ table /.test(line)
+          : line.includes(` table ${name}`)
+      ).map((line) => line.replace(` table ${name}`, ""));
+  }
+
+  /** Removes everything. */
+  [Symbol.dispose](): void {
+    this.networks[Symbol.dispose]();
+  }
+}
