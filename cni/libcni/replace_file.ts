@@ -50,16 +50,24 @@ export function replaceFile(path: string, bytes: Uint8Array): void {
 function openUnfinished(folder: string): LockFile {
   let tries = TRIES;
   for (let number = 0;; number++) {
-    Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
     try {
+      Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
       const path = join(folder, String(number));
       const file = LockFile.tryOpen(path, { exclusive: true });
       if (file !== undefined) return file;
     } catch (error) {
-      const isFolderGone = error instanceof Deno.errors.NotFound;
-      if (!isFolderGone || tries-- === 0) throw error;
+      if (!isFolderGone(error) || tries-- === 0) throw error;
     }
   }
+}
+
+/**
+ * Says whether another writer has removed the folder: before a file was opened
+ * in it, or while it was made, where what was there at first is then no folder.
+ */
+function isFolderGone(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound ||
+    error instanceof Deno.errors.AlreadyExists;
 }
 
 /** Removes a file, or a folder if nothing is in it. */

@@ -109,8 +109,9 @@ Deno.test("replaceFile() shows a whole file at any time, with several writers", 
   folder.write("0".repeat(10_000));
   let done = 0;
   const writers = ["1", "2", "3"].map(async (text) => {
-    const { success } = await (await spawnWriter(folder.file, text)).output();
-    assertEquals(success, true);
+    const writer = await spawnWriter(folder.file, text);
+    const { success, stderr } = await writer.output();
+    assertEquals(success, true, new TextDecoder().decode(stderr));
     done++;
   });
   while (done < writers.length) {

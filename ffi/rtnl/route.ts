@@ -46,6 +46,8 @@ export interface Route {
   readonly advmss?: number | undefined;
   /** The gateway is on the link although no route to it says so. */
   readonly isOnLink?: boolean | undefined;
+  /** It may have a preferred source, which the kernel did not tell. */
+  readonly isSourceUntold?: boolean | undefined;
 }
 
 /** Which routes to list. */
@@ -164,8 +166,15 @@ function decodeRoutes({ header, attributes }: RouteAnswer): Route[] {
     mtu: attributes.metrics?.mtu,
     advmss: attributes.metrics?.advmss,
   };
-  return nextHopsOf({ header, attributes }).map(({ flags, ...nextHop }) => ({
+  return nextHopsOf({ header, attributes }).map((
+    { flags, ...nextHop },
+    position,
+  ) => ({
     ...shared,
+    // IPv6 routes to one destination are told together, with the first's source.
+    ...family === 6 && position > 0
+      ? { preferredSource: undefined, isSourceUntold: true }
+      : {},
     ...nextHop,
     isOnLink: (flags & RTNH_F_ONLINK) !== 0,
   }));

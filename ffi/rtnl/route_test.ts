@@ -460,6 +460,33 @@ Deno.test(
 );
 
 Deno.test(
+  requireRoot(
+    "RouteRequests.list() tells no next hop the source of another one's route",
+  ),
+  () => {
+    using fixture = new Fixture();
+    const { host } = fixture.hosts;
+    for (const [index, device] of ["veth0", "veth1"].entries()) {
+      const source = `2001:db8:99::${index + 1}`;
+      runIn(host, "ip", "addr", "add", `${source}/128`, "dev", "lo", "nodad");
+      const route = `2001:db8:9::/64 via fe80::9 dev ${device} src ${source}`;
+      runIn(host, "ip", "-6", "route", "append", ...route.split(" "));
+    }
+    const listed = fixture.route.list({ family: 6 })
+      .filter(({ gateway }) => gateway?.toString() === "fe80::9")
+      .map(({ ifindex, preferredSource, isSourceUntold = false }) => [
+        ifindex,
+        preferredSource?.toString(),
+        isSourceUntold,
+      ]);
+    assertEquals(listed, [
+      [fixture.first, "2001:db8:99::1", false],
+      [fixture.second, undefined, true],
+    ]);
+  },
+);
+
+Deno.test(
   requireRoot("RouteRequests.list() lists by family, link and table"),
   async (t) => {
     using fixture = new Fixture();

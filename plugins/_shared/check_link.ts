@@ -166,6 +166,7 @@ function isSameRoute(wanted: Route, actual: Route): boolean {
       ? actual.gateway === undefined
       : actual.gateway?.equals(wanted.gateway) === true) &&
     (wanted.preferredSource === undefined ||
+      actual.isSourceUntold === true ||
       actual.preferredSource?.equals(wanted.preferredSource) === true) &&
     (wanted.table === undefined || wanted.table === actual.table) &&
     (wanted.priority === undefined || wanted.priority === actual.priority);

@@ -125,6 +125,32 @@ testRules("ptp.add() does not masquerade unless it is asked to", async () => {
 });
 
 testRules(
+  "ptp.check() accepts the backend that the Go plugin has chosen",
+  async () => {
+    using fixture = new Fixture();
+    const added = fixture.runGo("ADD");
+    const prevResult = added.json;
+    await fixture.run("CHECK", {}, { prevResult });
+    runIn(fixture.hosts.host, "iptables", "-t", "nat", "-F", "POSTROUTING");
+    const config = { ...fixture.config, prevResult };
+    const checked = await fixture.hosts.run("ptp", "CHECK", config);
+    assertEquals(checked.exitCode, 1);
+    assertStringIncludes(checked.stdout, "The masquerade is gone");
+  },
+  needsGo,
+);
+
+testRules(
+  "ptp.del() ends the masquerade by a prevResult without addresses",
+  async () => {
+    using fixture = new Fixture("iptables");
+    const { json } = await fixture.run("ADD");
+    await fixture.run("DEL", {}, { prevResult: { ...json, ips: [] } });
+    assert(!/test-container|CNI-/.test(fixture.rules()), fixture.rules());
+  },
+);
+
+testRules(
   "ptp.del() ends the masquerade without sandbox and prevResult",
   async (t) => {
     for (const backend of ["nftables", "iptables"]) {

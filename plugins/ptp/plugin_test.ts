@@ -506,6 +506,32 @@ Deno.test(
   },
 );
 
+Deno.test(
+  requireRoot("ptp.check() tells interfaces of one network apart"),
+  async () => {
+    using hosts = TestHosts.create();
+    const config = dualStack(hosts);
+    const ifNames = ["eth0", "net1", "net2"];
+    const results = [];
+    for (const ifName of ifNames) {
+      const added = await hosts.run("ptp", "ADD", config, { ifName });
+      assertSuccess(added);
+      results.push({ ifName, prevResult: added.json });
+    }
+    for (const { ifName, prevResult } of results) {
+      const chained = { ...config, prevResult };
+      assertSuccess(await hosts.run("ptp", "CHECK", chained, { ifName }));
+    }
+    runIn(hosts.sandbox, "ip", "-6", "route", "del", "default", "dev", "net1");
+    const [, second] = results;
+    const checked = await hosts.run("ptp", "CHECK", {
+      ...config,
+      prevResult: second?.prevResult,
+    }, { ifName: "net1" });
+    assertFailure(checked, 999, '"net1" lacks route ::/0');
+  },
+);
+
 Deno.test(requireRoot("ptp.check() judges prevResult"), async (t) => {
   using hosts = TestHosts.create();
   const config = dualStack(hosts);

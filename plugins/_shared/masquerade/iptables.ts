@@ -90,7 +90,7 @@ export async function addIptablesMasquerade(
  * Removes an attachment's rules, and its chain unless another interface of the
  * container still uses it.
  *
- * @param addresses Those that it is known to have; all of the chain's if undefined
+ * @param addresses Those that it is known to have; all of the chain's if none
  * @throws {Error} With what the program said
  */
 export async function delIptablesMasquerade(
@@ -103,7 +103,7 @@ export async function delIptablesMasquerade(
   const listed = await run(iptables, ["-S", "POSTROUTING"]);
   const leading = listed.stdout.split("\n")
     .filter((line) => line.includes(`-j ${chain}`));
-  const own = leading.filter((line) => isFromOneOf(line, addresses));
+  const own = leading.filter((line) => isFromOneOf(line, addresses ?? []));
   const isShared = own.length < leading.length;
   const changes = [
     ...own.map((line) => line.replace("-A", "-D")),
@@ -201,9 +201,9 @@ function isSameRule(listed: string, rule: string): boolean {
 
 function isFromOneOf(
   line: string,
-  addresses: readonly Ip[] | undefined,
+  addresses: readonly Ip[],
 ): boolean {
-  if (addresses === undefined) return true;
+  if (addresses.length === 0) return true;
   const source = / -s ([^ /]+)/.exec(line)?.[1];
   return addresses.some((address) => address.toString() === source);
 }

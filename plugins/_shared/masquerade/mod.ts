@@ -153,6 +153,11 @@ export async function checkMasquerade(
     ? await findMissingIptablesRule(hostNetns, names, addresses)
     : findUnmasqueraded(nftables, names, addresses.map(({ ip }) => ip));
   if (missing === undefined) return;
+  // Where no backend is named the Go plugins have chosen iptables.
+  if (
+    backend === undefined && isInIptables(hostNetns, nftables, names.chain) &&
+    await findMissingIptablesRule(hostNetns, names, addresses) === undefined
+  ) return;
   throw new CniError(
     ErrorCode.Internal,
     `The masquerade is gone: ${missing}`,
@@ -203,6 +208,15 @@ async function setUpIptables(
     if (own.length === 0) continue;
     await addIptablesMasquerade({ netns, family }, names, own);
   }
+}
+
+function isInIptables(
+  hostNetns: string,
+  nftables: Nftables | undefined,
+  chain: string,
+): boolean {
+  using netns = NetNs.open(hostNetns);
+  return listUsedIptables(netns, nftables, chain).length > 0;
 }
 
 async function findMissingIptablesRule(
