@@ -4,8 +4,10 @@
  * @module
  */
 
-/** How many bytes of the hash are in an ID. */
-const ID_BYTES = 10;
+import { sha512 } from "../cni/sha512.ts";
+
+/** How many digits of the hash are in an ID: ten bytes. */
+const ID_DIGITS = 20;
 
 /**
  * Makes a container ID of a namespace's path, the same as cnitool does.
@@ -15,7 +17,6 @@ const ID_BYTES = 10;
  * @param netns The absolute path; its links are not followed
  */
 export async function makeContainerId(netns: string): Promise<string> {
-  const path = new TextEncoder().encode(netns);
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-512", path));
-  return `cnitool-${hash.slice(0, ID_BYTES).toHex()}`;
+  const hash = await sha512(netns);
+  return `cnitool-${hash.slice(0, ID_DIGITS)}`;
 }

@@ -32,7 +32,8 @@ import {
   decodeResult,
   encodeDocument,
 } from "./cache_file.ts";
-import { unlessMissing, withIoFailure } from "./io_failure.ts";
+import { withIoFailure } from "../io_failure.ts";
+import { unlessMissing } from "./io_failure.ts";
 import { replaceFile } from "./replace_file.ts";
 
 export type { Attachment, AttachmentKey, CachedRequest };

@@ -1,10 +1,8 @@
 /**
- * What may go wrong with files.
+ * Reading what may not be there.
  *
  * @module
  */
-
-import { CniError, ErrorCode } from "../error.ts";
 
 /** Answers undefined where `run` finds that something does not exist. */
 export function unlessMissing<T>(run: () => T): T | undefined {
@@ -19,21 +17,5 @@ export function unlessMissing<T>(run: () => T): T | undefined {
       return undefined;
     }
     throw error;
-  }
-}
-
-/**
- * Says what could not be done to a file.
- *
- * @param action As in `Cannot <action>`
- * @throws {CniError} 5, whatever `run` throws, with that as its cause
- */
-export function withIoFailure<T>(action: string, run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    throw new CniError(ErrorCode.IoFailure, `Cannot ${action}`, {
-      cause: error,
-    });
   }
 }

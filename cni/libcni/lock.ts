@@ -22,7 +22,7 @@ import { join } from "@std/path/posix";
 import { checkContainerId } from "../args.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
-import { withIoFailure } from "./io_failure.ts";
+import { withIoFailure } from "../io_failure.ts";
 import { LockFile, type LockMode, readIfLocked } from "./lock_file.ts";
 import { type Patience, pollUntil, TurnQueues } from "./waiting.ts";
 

@@ -1,27 +1,8 @@
 /**
- * How failures of the file system are told: as code 5, or not at all where
- * nothing being there is as good.
+ * Reading and removing where nothing being there is as good.
  *
  * @module
  */
-
-import { CniError, ErrorCode } from "../../cni/error.ts";
-
-/**
- * Runs something that reads or writes.
- *
- * @param action What it does, as in `read "/x"`
- * @throws {CniError} 5, whatever `run` throws, with that as its cause
- */
-export function withIoFailure<T>(action: string, run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    throw new CniError(ErrorCode.IoFailure, `Cannot ${action}`, {
-      cause: error,
-    });
-  }
-}
 
 /** Answers undefined where `run` finds that something does not exist. */
 export function unlessMissing<T>(run: () => T): T | undefined {

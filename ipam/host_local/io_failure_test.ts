@@ -1,16 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError, ErrorCode } from "../../cni/error.ts";
-import { unlessMissing, withIoFailure } from "./io_failure.ts";
-
-Deno.test("withIoFailure() tells what was done, with code 5", () => {
-  assertEquals(withIoFailure("read", () => 7), 7);
-  const error = assertThrows(
-    () => withIoFailure('read "/x"', () => Deno.readTextFileSync("/no/such")),
-    CniError,
-  );
-  assertEquals(error.code, ErrorCode.IoFailure);
-  assertEquals(error.message, 'Cannot read "/x"');
-});
+import { unlessMissing } from "./io_failure.ts";
 
 Deno.test("unlessMissing() answers undefined where nothing is there", async (t) => {
   const rows: [name: string, path: string, want: string | undefined][] = [

@@ -21,7 +21,8 @@
 
 import { join } from "@std/path/posix";
 import { Draft, removeQuietly } from "./draft.ts";
-import { unlessMissing, withIoFailure } from "./io_failure.ts";
+import { withIoFailure } from "../../cni/io_failure.ts";
+import { unlessMissing } from "./io_failure.ts";
 
 /** Name of the file that is locked. */
 export const LOCK_FILE = "lock";

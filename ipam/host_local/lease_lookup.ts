@@ -14,7 +14,7 @@
  * @module
  */
 
-import { withIoFailure } from "./io_failure.ts";
+import { withIoFailure } from "../../cni/io_failure.ts";
 import { findSignature, signFolder } from "./folder_signature.ts";
 import { containerOf } from "./lease.ts";
 import type { LeaseFolder, Listing } from "./lease_folder.ts";

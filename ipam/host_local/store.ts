@@ -7,7 +7,8 @@
 import { throwAll } from "../../cni/rollback.ts";
 import { FileLock } from "../../ffi/file_lock.ts";
 import type { Ip } from "../../net/ip.ts";
-import { unlessMissing, withIoFailure } from "./io_failure.ts";
+import { withIoFailure } from "../../cni/io_failure.ts";
+import { unlessMissing } from "./io_failure.ts";
 import {
   describeOwner,
   findIp,

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { sha512 } from "../../cni/sha512.ts";
 import type { ValidAttachment } from "../../cni/types.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewIfb } from "../../ffi/rtnl/link.ts";
@@ -37,10 +38,9 @@ export async function identifyIfb(
   attachment: Attachment,
 ): Promise<IfbIdentity> {
   const { network, containerId, ifName } = attachment;
-  const text = new TextEncoder().encode(network + containerId);
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-512", text));
+  const hash = await sha512(network + containerId);
   return {
-    sharedName: PREFIX + hash.toHex().slice(0, HASH_DIGITS),
+    sharedName: PREFIX + hash.slice(0, HASH_DIGITS),
     ownName: stableName(PREFIX, network, containerId, ifName),
     alias: aliasOf(attachment),
   };

@@ -4,6 +4,7 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
+import { sha512 } from "../../cni/sha512.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import {
   goPlugin,
@@ -353,7 +354,8 @@ testRules("ptp masquerades by the legacy iptables too", async () => {
   using fixture = new Fixture();
   const { host } = fixture.hosts;
   // As an older release, or the Go plugin, has left them on such a host.
-  const chain = "CNI-" + await hashOf("net1test-container");
+  const chain = "CNI-" +
+    (await sha512("net1test-container")).slice(0, 24);
   for (
     const args of [
       ["-N", chain],
@@ -367,12 +369,6 @@ testRules("ptp masquerades by the legacy iptables too", async () => {
     false,
   );
 }, needsLegacy());
-
-async function hashOf(text: string): Promise<string> {
-  const bytes = new TextEncoder().encode(text);
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-512", bytes));
-  return hash.toHex().slice(0, 24);
-}
 
 function needsLegacy(): { ignore: boolean; suffix: string } {
   const works = hasCommand("iptables-legacy") &&

@@ -5,10 +5,10 @@ import type { NetNs } from "../../ffi/netns.ts";
 import { Cidr } from "../../net/cidr.ts";
 import {
   collectMasqueradeGarbage,
-  type Owner,
   setUpMasquerade,
   tearDownMasquerade,
 } from "../../plugins/_shared/masquerade/mod.ts";
+import type { Attachment } from "../../plugins/_shared/attachment.ts";
 import { namesOf } from "../../plugins/_shared/masquerade/names.ts";
 import {
   hasCommand,
@@ -22,7 +22,7 @@ import { TestHosts } from "../_harness/test_hosts.ts";
 const NETWORK = "unit-test";
 const GOLDEN = new URL("../golden/nftables/", import.meta.url);
 
-function ownerOf(containerId: string, network = NETWORK): Owner {
+function ownerOf(containerId: string, network = NETWORK): Attachment {
   return { network, containerId, ifName: "eth0" };
 }
 
@@ -31,24 +31,24 @@ class Host implements Disposable {
   readonly #hosts = TestHosts.create();
   readonly #path = this.#hosts.host.path;
 
-  async add(owner: Owner, ...addresses: string[]): Promise<void> {
+  async add(owner: Attachment, ...addresses: string[]): Promise<void> {
     const wanted = { hostNetns: this.#path, owner, backend: undefined };
     await setUpMasquerade(wanted, addresses.map(Cidr.parse));
   }
 
-  async del(owner: Owner, ...addresses: string[]): Promise<void> {
+  async del(owner: Attachment, ...addresses: string[]): Promise<void> {
     const known = addresses.length === 0
       ? undefined
       : addresses.map((address) => Cidr.parse(address).ip);
     await tearDownMasquerade({ hostNetns: this.#path, owner }, known);
   }
 
-  async gc(network: string, ...valid: Owner[]): Promise<void> {
+  async gc(network: string, ...valid: Attachment[]): Promise<void> {
     await collectMasqueradeGarbage(this.#path, network, valid);
   }
 
   /** Adds a rule as the Go plugin does from 1.6 on. */
-  async addAsGo(owner: Owner, address: string): Promise<void> {
+  async addAsGo(owner: Attachment, address: string): Promise<void> {
     const { comment } = await namesOf(owner);
     const cidr = Cidr.parse(address);
     const rule = `ip saddr == ${cidr.ip} ip daddr != ${cidr.masked()} ` +

@@ -14,7 +14,8 @@ import { inNetns, NetNs } from "../../../ffi/netns.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
 import { openNftables } from "../open_nftables.ts";
-import { type MasqueradeNames, namesOf, type Owner } from "./names.ts";
+import type { Attachment } from "../attachment.ts";
+import { type MasqueradeNames, namesOf } from "./names.ts";
 import {
   addMasquerade,
   delMasquerade,
@@ -23,8 +24,6 @@ import {
 } from "./nftables.ts";
 import type { Iptables, Variant } from "./iptables.ts";
 
-export type { Owner } from "./names.ts";
-
 /** Who keeps the rules. */
 export type Backend = "nftables" | "iptables";
 
@@ -32,7 +31,7 @@ export type Backend = "nftables" | "iptables";
 export interface Masquerade {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
-  readonly owner: Owner;
+  readonly owner: Attachment;
   /** The configuration's `ipMasqBackend`; nftables where the kernel has it if undefined. */
   readonly backend: Backend | undefined;
 }

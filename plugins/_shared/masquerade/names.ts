@@ -9,14 +9,9 @@
  * @module
  */
 
+import { sha512 } from "../../../cni/sha512.ts";
 import { COMMENT_MAX_BYTES } from "../../../ffi/nftables/comment.ts";
-
-/** An attachment, to which rules belong. */
-export interface Owner {
-  readonly network: string;
-  readonly containerId: string;
-  readonly ifName: string;
-}
+import type { Attachment } from "../attachment.ts";
 
 /** The names of one attachment. */
 export interface MasqueradeNames {
@@ -33,7 +28,7 @@ export interface MasqueradeNames {
 }
 
 /** Computes the names of an attachment. */
-export async function namesOf(owner: Owner): Promise<MasqueradeNames> {
+export async function namesOf(owner: Attachment): Promise<MasqueradeNames> {
   const { network, containerId, ifName } = owner;
   const [networkHash, attachmentHash, chainHash] = await Promise.all([
     sha512(network),
@@ -64,11 +59,4 @@ export function iptablesCommentOf(
 function cutBytes(text: string, length: number): string {
   const bytes = new TextEncoder().encode(text).subarray(0, length);
   return new TextDecoder().decode(bytes, { stream: true });
-}
-
-async function sha512(text: string): Promise<string> {
-  const bytes = new TextEncoder().encode(text);
-  const hash = await crypto.subtle.digest("SHA-512", bytes);
-  return [...new Uint8Array(hash)]
-    .map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
