@@ -1,12 +1,11 @@
 import { assertEquals } from "@std/assert";
 import {
-  assertDecodeIsTotal,
   assertLayout,
-  assertRoundTrip,
   maybe,
   randomBelow,
   randomIp,
   randomText,
+  testMessages,
 } from "../../tests/_harness/codecs.ts";
 import { delAddress, getAddress, newAddress } from "./address_message.ts";
 
@@ -41,22 +40,12 @@ Deno.test("the header of address messages is laid out as struct ifaddrmsg", () =
   });
 });
 
-Deno.test("address messages have the kernel's numbers", () => {
-  const messages = [newAddress, delAddress, getAddress];
-  assertEquals(messages.map(({ name, type }) => [name, type]), [
-    ["RTM_NEWADDR", 20],
-    ["RTM_DELADDR", 21],
-    ["RTM_GETADDR", 22],
-  ]);
-});
-
-Deno.test("address messages return any values unharmed", () => {
-  assertRoundTrip(newAddress, randomAddress);
-});
-
-Deno.test("decoding address messages is safe with any bytes", () => {
-  assertDecodeIsTotal(
-    newAddress.decode,
-    () => newAddress.encode(randomAddress()),
-  );
+testMessages("address", {
+  numbers: [
+    [newAddress, "RTM_NEWADDR", 20],
+    [delAddress, "RTM_DELADDR", 21],
+    [getAddress, "RTM_GETADDR", 22],
+  ],
+  codec: newAddress,
+  draw: randomAddress,
 });

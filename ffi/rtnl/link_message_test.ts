@@ -1,13 +1,12 @@
 import { assertEquals } from "@std/assert";
 import {
-  assertDecodeIsTotal,
   assertLayout,
-  assertRoundTrip,
   maybe,
   randomBelow,
   randomMac,
   randomOf,
   randomText,
+  testMessages,
 } from "../../tests/_harness/codecs.ts";
 import { delLink, getLink, type LinkInfo, newLink } from "./link_message.ts";
 
@@ -67,21 +66,14 @@ Deno.test("the header of link messages is laid out as struct ifinfomsg", () => {
   });
 });
 
-Deno.test("link messages have the kernel's numbers", () => {
-  const messages = [newLink, delLink, getLink];
-  assertEquals(messages.map(({ name, type }) => [name, type]), [
-    ["RTM_NEWLINK", 16],
-    ["RTM_DELLINK", 17],
-    ["RTM_GETLINK", 18],
-  ]);
-});
-
-Deno.test("link messages return any values unharmed", () => {
-  assertRoundTrip(newLink, randomLink);
-});
-
-Deno.test("decoding link messages is safe with any bytes", () => {
-  assertDecodeIsTotal(newLink.decode, () => newLink.encode(randomLink()));
+testMessages("link", {
+  numbers: [
+    [newLink, "RTM_NEWLINK", 16],
+    [delLink, "RTM_DELLINK", 17],
+    [getLink, "RTM_GETLINK", 18],
+  ],
+  codec: newLink,
+  draw: randomLink,
 });
 
 Deno.test("link messages pass over the data of a kind that we do not know", () => {

@@ -1,12 +1,11 @@
 import { assertEquals } from "@std/assert";
 import {
-  assertDecodeIsTotal,
   assertLayout,
-  assertRoundTrip,
   maybe,
   randomBelow,
   randomIp,
   randomMac,
+  testMessages,
 } from "../../tests/_harness/codecs.ts";
 import { delNeighbor, getNeighbor, newNeighbor } from "./neighbor_message.ts";
 
@@ -42,22 +41,12 @@ Deno.test("the header of neighbour messages is laid out as struct ndmsg", () => 
   });
 });
 
-Deno.test("neighbour messages have the kernel's numbers", () => {
-  const messages = [newNeighbor, delNeighbor, getNeighbor];
-  assertEquals(messages.map(({ name, type }) => [name, type]), [
-    ["RTM_NEWNEIGH", 28],
-    ["RTM_DELNEIGH", 29],
-    ["RTM_GETNEIGH", 30],
-  ]);
-});
-
-Deno.test("neighbour messages return any values unharmed", () => {
-  assertRoundTrip(newNeighbor, randomNeighbor);
-});
-
-Deno.test("decoding neighbour messages is safe with any bytes", () => {
-  assertDecodeIsTotal(
-    newNeighbor.decode,
-    () => newNeighbor.encode(randomNeighbor()),
-  );
+testMessages("neighbour", {
+  numbers: [
+    [newNeighbor, "RTM_NEWNEIGH", 28],
+    [delNeighbor, "RTM_DELNEIGH", 29],
+    [getNeighbor, "RTM_GETNEIGH", 30],
+  ],
+  codec: newNeighbor,
+  draw: randomNeighbor,
 });

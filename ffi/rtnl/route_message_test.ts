@@ -1,12 +1,11 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Ip } from "../../net/ip.ts";
 import {
-  assertDecodeIsTotal,
   assertLayout,
-  assertRoundTrip,
   maybe,
   randomBelow,
   randomIp,
+  testMessages,
 } from "../../tests/_harness/codecs.ts";
 import { delRoute, getRoute, newRoute } from "./route_message.ts";
 
@@ -82,13 +81,14 @@ Deno.test("the header of route messages is laid out as struct rtmsg", () => {
   });
 });
 
-Deno.test("route messages have the kernel's numbers", () => {
-  const messages = [newRoute, delRoute, getRoute];
-  assertEquals(messages.map(({ name, type }) => [name, type]), [
-    ["RTM_NEWROUTE", 24],
-    ["RTM_DELROUTE", 25],
-    ["RTM_GETROUTE", 26],
-  ]);
+testMessages("route", {
+  numbers: [
+    [newRoute, "RTM_NEWROUTE", 24],
+    [delRoute, "RTM_DELROUTE", 25],
+    [getRoute, "RTM_GETROUTE", 26],
+  ],
+  codec: newRoute,
+  draw: randomRoute,
 });
 
 Deno.test("next hops are laid out as struct rtnexthop, each with its length", () => {
@@ -115,12 +115,4 @@ Deno.test("next hops refuse a length that would never end", () => {
     RangeError,
     "Cannot decode a next hop of 0 bytes where 8 are left",
   );
-});
-
-Deno.test("route messages return any values unharmed", () => {
-  assertRoundTrip(newRoute, randomRoute);
-});
-
-Deno.test("decoding route messages is safe with any bytes", () => {
-  assertDecodeIsTotal(newRoute.decode, () => newRoute.encode(randomRoute()));
 });

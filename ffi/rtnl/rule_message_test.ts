@@ -1,11 +1,10 @@
 import { assertEquals } from "@std/assert";
 import {
-  assertDecodeIsTotal,
   assertLayout,
-  assertRoundTrip,
   maybe,
   randomBelow,
   randomIp,
+  testMessages,
 } from "../../tests/_harness/codecs.ts";
 import { delRule, getRule, newRule } from "./rule_message.ts";
 
@@ -51,19 +50,12 @@ Deno.test("the header of rule messages is laid out as struct fib_rule_hdr", () =
   });
 });
 
-Deno.test("rule messages have the kernel's numbers", () => {
-  const messages = [newRule, delRule, getRule];
-  assertEquals(messages.map(({ name, type }) => [name, type]), [
-    ["RTM_NEWRULE", 32],
-    ["RTM_DELRULE", 33],
-    ["RTM_GETRULE", 34],
-  ]);
-});
-
-Deno.test("rule messages return any values unharmed", () => {
-  assertRoundTrip(newRule, randomRule);
-});
-
-Deno.test("decoding rule messages is safe with any bytes", () => {
-  assertDecodeIsTotal(newRule.decode, () => newRule.encode(randomRule()));
+testMessages("rule", {
+  numbers: [
+    [newRule, "RTM_NEWRULE", 32],
+    [delRule, "RTM_DELRULE", 33],
+    [getRule, "RTM_GETRULE", 34],
+  ],
+  codec: newRule,
+  draw: randomRule,
 });

@@ -1,11 +1,10 @@
 import { assertEquals } from "@std/assert";
 import {
-  assertDecodeIsTotal,
   assertLayout,
-  assertRoundTrip,
   maybe,
   randomBelow,
   randomOf,
+  testMessages,
 } from "../../tests/_harness/codecs.ts";
 import {
   delClass,
@@ -163,31 +162,18 @@ Deno.test("a filter's protocol and priority make up the info of struct tcmsg", (
   assertEquals(info, 0x1_0300);
 });
 
-Deno.test("traffic control messages have the kernel's numbers", () => {
-  const messages = [
-    ...[newQdisc, delQdisc, getQdisc, newClass, delClass, getClass],
-    ...[newFilter, delFilter, getFilter],
-  ];
-  assertEquals(messages.map(({ name, type }) => [name, type]), [
-    ["RTM_NEWQDISC", 36],
-    ["RTM_DELQDISC", 37],
-    ["RTM_GETQDISC", 38],
-    ["RTM_NEWTCLASS", 40],
-    ["RTM_DELTCLASS", 41],
-    ["RTM_GETTCLASS", 42],
-    ["RTM_NEWTFILTER", 44],
-    ["RTM_DELTFILTER", 45],
-    ["RTM_GETTFILTER", 46],
-  ]);
-});
-
-Deno.test("traffic control messages return any values unharmed", () => {
-  assertRoundTrip(newQdisc, randomQdisc);
-});
-
-Deno.test("decoding traffic control messages is safe with any bytes", () => {
-  assertDecodeIsTotal(
-    newQdisc.decode,
-    () => newQdisc.encode(randomQdisc()),
-  );
+testMessages("traffic control", {
+  numbers: [
+    [newQdisc, "RTM_NEWQDISC", 36],
+    [delQdisc, "RTM_DELQDISC", 37],
+    [getQdisc, "RTM_GETQDISC", 38],
+    [newClass, "RTM_NEWTCLASS", 40],
+    [delClass, "RTM_DELTCLASS", 41],
+    [getClass, "RTM_GETTCLASS", 42],
+    [newFilter, "RTM_NEWTFILTER", 44],
+    [delFilter, "RTM_DELTFILTER", 45],
+    [getFilter, "RTM_GETTFILTER", 46],
+  ],
+  codec: newQdisc,
+  draw: randomQdisc,
 });

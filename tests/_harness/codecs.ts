@@ -56,6 +56,47 @@ export function randomMac(): Mac {
   return Mac.fromBytes(randomBytes(6));
 }
 
+/** What is tested of every kind of message. */
+export interface MessageSample<T> {
+  /** The messages, with the names and numbers that the kernel has for them. */
+  readonly numbers: readonly (readonly [
+    message: { readonly name: string; readonly type: number },
+    name: string,
+    type: number,
+  ])[];
+  /** One of them; the others are laid out alike. */
+  readonly codec: Codec<T>;
+  /** Draws what is sent. */
+  readonly draw: () => T;
+}
+
+/**
+ * Registers the tests of kinds of messages: that they have the kernel's
+ * numbers, and what must hold for every codec.
+ *
+ * @param what Names them, as `link`
+ */
+export function testMessages<T>(
+  what: string,
+  { numbers, codec, draw }: MessageSample<T>,
+): void {
+  Deno.test(`${what} messages have the kernel's numbers`, () => {
+    assertEquals(
+      numbers.map(([{ name, type }]) => [name, type]),
+      numbers.map(([, name, type]) => [name, type]),
+    );
+  });
+  Deno.test(`${what} messages return any values unharmed`, () => {
+    assertRoundTrip(codec, draw);
+  });
+  Deno.test(`decoding ${what} messages is safe with any bytes`, () => {
+    assertDecodeIsTotal(
+      (bytes) => codec.decode(bytes),
+      () => codec.encode(draw()),
+    );
+  });
+}
+
 /** Asserts that drawn values are the same after encoding and decoding. */
 export function assertRoundTrip<T>(codec: Codec<T>, draw: () => T): void {
   for (let round = 0; round < ROUNDS; round++) {
