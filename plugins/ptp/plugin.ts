@@ -41,7 +41,6 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { attachmentOf } from "../_shared/attachment.ts";
-import { deleteStaleVeths, deleteVeth } from "../_shared/delete_veth.ts";
 import { ensureForwarding } from "../_shared/ip_forward.ts";
 import {
   checkCanMasquerade,
@@ -117,7 +116,8 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       "remove the masquerade": () => endMasquerade(call),
       // First the cable, then the lease: an address that is handed out again
       // must not still be routed to the old container.
-      [`delete interface "${call.args.ifName}"`]: () => {
+      [`delete interface "${call.args.ifName}"`]: async () => {
+        const { deleteVeth } = await import("../_shared/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
         deleteVeth(host, call, isNoPort);
       },
@@ -137,8 +137,9 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     await tryAll({
       "remove stale masquerades": () => endStaleMasquerades(call),
       // As on DEL, the cables before the leases.
-      "delete stale interfaces": () => {
+      "delete stale interfaces": async () => {
         if (validAttachments === undefined) return;
+        const { deleteStaleVeths } = await import("../_shared/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
         deleteStaleVeths(host, network, validAttachments);
       },
