@@ -25,7 +25,7 @@
 export * from "./cni/libcni/mod.ts";
 
 // How plugins are run: as processes, or those of this project in this one.
-export { execInvoker } from "./cni/invoke/exec.ts";
+export { execInvoker } from "./cni/invoke/exec_invoker.ts";
 export { createInvoker } from "./cni/invoke/in_process.ts";
 export {
   findPlugin,

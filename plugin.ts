@@ -38,8 +38,10 @@
 export {
   type Call,
   definePlugin,
+  type ForeignResult,
   type MaybePromise,
   type Plugin,
+  type RunningContext,
 } from "./cni/plugin.ts";
 export {
   type CmdArgs,

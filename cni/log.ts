@@ -31,15 +31,16 @@ export function createLog(
   write: (line: string) => void,
 ): Log {
   const line = (level: LogLevel) => (msg: string, more: LogFields = {}): void =>
-    write(formatLine({ level, ...fields, msg, ...more }));
+    write(`${formatFields({ level, ...fields, msg, ...more })}\n`);
   return { info: line("info"), warn: line("warn"), error: line("error") };
 }
 
-function formatLine(fields: LogFields): string {
+/** Formats values as `key=value`, without those that are empty. */
+export function formatFields(fields: LogFields): string {
   return Object.entries(fields)
     .filter(([, value]) => value !== undefined && value !== "")
     .map(([key, value]) => `${key}=${formatValue(String(value))}`)
-    .join(" ") + "\n";
+    .join(" ");
 }
 
 /** Quotes what has blanks, quotes or control characters in it. */

@@ -21,7 +21,6 @@ import {
   unknownCommand,
 } from "./request.ts";
 import type { Result } from "./result.ts";
-import { formatResult } from "./result_encoding.ts";
 import { Rollback } from "./rollback.ts";
 import {
   decodeValidAttachments,
@@ -95,9 +94,11 @@ async function runOperation(run: Run): Promise<string> {
   const result = await plugin[OPERATIONS[command]]?.(call);
   if (command === "DEL") checkNetns(args, input.hostNetns);
   if (command !== "ADD" || !result) return "";
+  if ("document" in result) return JSON.stringify(result.document, null, 4);
   // A result that the version has no words for is undone.
   await using rollback = new Rollback(call.log);
   rollback.onFailure("undo ADD", () => plugin.del?.(call));
+  const { formatResult } = await import("./result_encoding.ts");
   const stdout = formatResult(result, cniVersion);
   rollback.commit();
   if (isAtLeast(cniVersion, LOSSLESS_SINCE)) input.onResult?.(result);
@@ -139,6 +140,8 @@ async function createCall(run: Run): Promise<Call> {
     hostNetns,
     log,
     delegate,
+    running: { env, invoker, hostNetns, onStderr },
+    signal,
     get prevResult(): Result | undefined {
       return readPrevResult();
     },

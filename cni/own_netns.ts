@@ -6,7 +6,7 @@
 
 import type { CmdArgs } from "./args.ts";
 import { CniError, ErrorCode } from "./error.ts";
-import { isSameFile } from "./same_file.ts";
+import { findFileId } from "./same_file.ts";
 
 /**
  * Says whether CNI_NETNS is the plugin's own namespace and may not be: a path
@@ -21,11 +21,12 @@ export function isOwnNetns(
   hostNetns: string,
 ): boolean {
   if (args.netnsOverride || args.netns === "") return false;
-  if (!isSameFile(hostNetns, hostNetns)) {
+  const own = findFileId(hostNetns);
+  if (own === undefined) {
     throw new CniError(
       ErrorCode.InvalidNetns,
       `Cannot read the plugin's own network namespace "${hostNetns}"`,
     );
   }
-  return isSameFile(args.netns, hostNetns);
+  return findFileId(args.netns) === own;
 }

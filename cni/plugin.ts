@@ -6,13 +6,31 @@
 
 import type { CmdArgs, Command } from "./args.ts";
 import type { Delegate } from "./invoke/delegate.ts";
-import type { Schema } from "./json.ts";
+import type { DispatchInput } from "./invoke/invoker.ts";
+import type { JsonObject, Schema } from "./json.ts";
 import type { Log } from "./log.ts";
 import type { Result } from "./result.ts";
 import type { NetConf, ValidAttachment } from "./types.ts";
 
 /** A value that is there now or later: kernel-only plugins need no promise. */
 export type MaybePromise<T> = T | Promise<T>;
+
+/**
+ * What a plugin runs other plugins with if it does so as a runtime does, with
+ * configurations of its own: the options of a `NetworkRuntime`.
+ */
+export type RunningContext =
+  & Pick<DispatchInput, "env" | "invoker" | "hostNetns">
+  & Required<Pick<DispatchInput, "onStderr">>;
+
+/**
+ * What another plugin has answered, to be printed to the letter: in its own
+ * version, with keys that nobody knows.
+ */
+export interface ForeignResult {
+  /** The result in the shape of the version that it names. */
+  readonly document: JsonObject;
+}
 
 /** One call of a plugin: all that it may know. */
 export interface Call<Config extends NetConf = NetConf> {
@@ -48,6 +66,10 @@ export interface Call<Config extends NetConf = NetConf> {
   readonly ipam: Delegate;
   /** Another plugin, given this call's configuration. */
   delegate(type: string): Delegate;
+  /** For a plugin that is a runtime itself, as multus is. */
+  readonly running: RunningContext;
+  /** When to give up on other plugins; undefined if there is no hurry. */
+  readonly signal: AbortSignal | undefined;
   /** Writes to stderr. */
   readonly log: Log;
 }
@@ -74,7 +96,7 @@ export interface Plugin<Config extends NetConf = NetConf> {
    */
   readonly configSchema: () => MaybePromise<Schema<Config>>;
   /** Attaches the container. Undoes everything if it fails. */
-  add?(call: Call<Config>): MaybePromise<Result>;
+  add?(call: Call<Config>): MaybePromise<Result | ForeignResult>;
   /** Throws unless the attachment is as ADD left it. */
   check?(call: Call<Config>): MaybePromise<void>;
   /** Detaches the container; succeeds if there is nothing to detach. */

@@ -5,7 +5,6 @@
  * @module
  */
 
-import * as z from "zod/mini";
 import {
   checkNetworkName,
   type CmdArgs,
@@ -13,10 +12,9 @@ import {
   COMMANDS,
 } from "./args.ts";
 import { CniError, describeError, ErrorCode } from "./error.ts";
-import { decode, parseJson } from "./json.ts";
+import { parseJson } from "./json.ts";
 import { isOwnNetns } from "./own_netns.ts";
 import type { Plugin } from "./plugin.ts";
-import { once, optional } from "./types.ts";
 import { DEFAULT_VERSION, isAtLeast } from "./version.ts";
 
 /** The oldest version of a configuration that has the command; ADD and DEL are in all. */
@@ -72,13 +70,10 @@ function readAll(stdin: () => Uint8Array): Uint8Array {
   }
 }
 
-const nameSchema = once(() => z.object({ name: optional(z.string()) }));
-
 function parseRequest(bytes: Uint8Array): { name: string; document: object } {
   try {
-    const document = parseJson(bytes, "it") ?? {};
-    const { name = "" } = decode(nameSchema(), document, "it");
-    return { name, document };
+    const document = parseConfig(bytes);
+    return { name: findText(document, "name"), document };
   } catch (error) {
     throw undecodable("error unmarshall network config", error);
   }
@@ -97,7 +92,7 @@ export function decodeConfigVersion(
   config: object | string | Uint8Array,
 ): string {
   try {
-    return findVersion(parseConfig(config)) || DEFAULT_VERSION;
+    return findText(parseConfig(config), "cniVersion") || DEFAULT_VERSION;
   } catch (error) {
     throw undecodable("decoding version from network config", error);
   }
@@ -117,13 +112,14 @@ function parseConfig(config: object | string | Uint8Array): ConfigDocument {
 }
 
 /** Reads one key as `decode` would: to build a schema for it takes longer. */
-function findVersion(document: ConfigDocument): string {
+function findText(document: ConfigDocument, name: string): string {
+  const folded = name.toLowerCase();
   const key = Object.keys(document).findLast((key) =>
-    key.toLowerCase() === "cniversion" && document[key] !== null
+    key.toLowerCase() === folded && document[key] !== null
   );
-  const version = key === undefined ? "" : document[key];
-  if (typeof version === "string") return version;
-  throw new TypeError("cniVersion: expected a string");
+  const text = key === undefined ? "" : document[key];
+  if (typeof text === "string") return text;
+  throw new TypeError(`${name}: expected a string`);
 }
 
 function undecodable(failed: string, error: unknown): CniError {

@@ -7,10 +7,16 @@
 
 /** Compares by device and inode; a path that leads nowhere is no file. */
 export function isSameFile(left: string, right: string): boolean {
+  const file = findFileId(left);
+  return file !== undefined && file === findFileId(right);
+}
+
+/** Returns device and inode, which no two files share; undefined if a path leads nowhere. */
+export function findFileId(path: string): string | undefined {
   try {
-    const [one, other] = [Deno.statSync(left), Deno.statSync(right)];
-    return one.dev === other.dev && one.ino === other.ino;
+    const { dev, ino } = Deno.statSync(path);
+    return `${dev}:${ino}`;
   } catch {
-    return false;
+    return undefined;
   }
 }

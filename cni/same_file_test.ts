@@ -1,5 +1,5 @@
-import { assertEquals } from "@std/assert";
-import { isSameFile } from "./same_file.ts";
+import { assertEquals, assertNotEquals } from "@std/assert";
+import { findFileId, isSameFile } from "./same_file.ts";
 
 Deno.test("isSameFile() compares files, not paths", async (t) => {
   const folder = await Deno.makeTempDir();
@@ -42,4 +42,10 @@ Deno.test("isSameFile() tells files apart that have one inode number", () => {
 
 Deno.test("isSameFile() does not take two absent files for one", () => {
   assertEquals(isSameFile("/nonexistent", "/nonexistent"), false);
+});
+
+Deno.test("findFileId() tells files apart, and finds none where there is none", () => {
+  assertEquals(findFileId("/proc/self/exe"), findFileId(Deno.execPath()));
+  assertNotEquals(findFileId("/proc"), findFileId("/sys"));
+  assertEquals(findFileId("/nonexistent"), undefined);
 });

@@ -50,7 +50,7 @@ export async function dispatch(
     }
     const args = readCmdArgs(command, input.env);
     if (command === "VERSION") {
-      return { stdout: formatVersions(plugin), stderr, exitCode: 0 };
+      return { stdout: formatVersions(plugin.versions), stderr, exitCode: 0 };
     }
     // Loaded here: who only asks for the versions need not wait for the rest.
     const { runCommand } = await import("./operation.ts");
@@ -61,12 +61,16 @@ export async function dispatch(
   }
 }
 
-/** Source: containernetworking/cni pkg/skel/skel.go, pkg/version/plugin.go. */
-function formatVersions(plugin: Plugin): string {
-  return JSON.stringify({
-    cniVersion: CURRENT_VERSION,
-    supportedVersions: plugin.versions,
-  }) + "\n";
+/**
+ * Formats the answer to VERSION.
+ *
+ * Source: containernetworking/cni pkg/skel/skel.go, pkg/version/plugin.go.
+ *
+ * @param supportedVersions Those that the plugin serves
+ */
+export function formatVersions(supportedVersions: readonly string[]): string {
+  return JSON.stringify({ cniVersion: CURRENT_VERSION, supportedVersions }) +
+    "\n";
 }
 
 /**

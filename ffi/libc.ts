@@ -40,7 +40,7 @@ const SYMBOLS = {
   open: { parameters: ["buffer", "i32", "i32", UNCOMPILED], result: "i32" },
   close: { parameters: ["i32", UNCOMPILED], result: "i32" },
   setns: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
-  __errno_location: { parameters: [], result: "pointer" },
+  __errno_location: { parameters: [UNCOMPILED], result: "pointer" },
 } as const;
 
 /** What makes and names namespaces, which plugins do not. */
@@ -72,7 +72,7 @@ let opened: Libc | undefined;
 function libc(): Libc {
   if (opened !== undefined) return opened;
   const { symbols } = Deno.dlopen("libc.so.6", SYMBOLS);
-  const location = symbols.__errno_location();
+  const location = symbols.__errno_location(PADDING);
   if (location === null) throw new Error("Cannot find errno of this thread");
   const errno = new Int32Array(
     Deno.UnsafePointerView.getArrayBuffer(location, 4),
@@ -263,7 +263,7 @@ export function execvpe({ file, argv, env, openFiles }: Exec): never {
  *
  * @param texts Each with NUL at its end
  */
-function layOut(texts: readonly Bytes[]): Bytes {
+export function layOut(texts: readonly Bytes[]): Bytes {
   const headBytes = 8 * (texts.length + 1);
   const textBytes = texts.reduce((sum, text) => sum + text.length, 0);
   const memory = new Uint8Array(Math.max(headBytes + textBytes, 1024));

@@ -12,7 +12,7 @@ import { createLog } from "../log.ts";
 import { emptyResult } from "../result.ts";
 import { encodeResult } from "../result_encoding.ts";
 import { type Delegate, type DelegateContext, delegateTo } from "./delegate.ts";
-import { execInvoker } from "./exec.ts";
+import { execInvoker } from "./exec_invoker.ts";
 import type { Invocation } from "./invoker.ts";
 
 /** The environment of the plugin that delegates. */

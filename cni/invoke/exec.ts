@@ -6,17 +6,8 @@
 
 import { runToEnd } from "./child.ts";
 import { pause } from "./deadline.ts";
-import { findPlugin, splitPath } from "./find.ts";
-import type { Invocation, Invoker } from "./invoker.ts";
+import type { Invocation } from "./invoker.ts";
 import { readFormat } from "./program_format.ts";
-
-/** Runs the executable that CNI_PATH leads to. */
-export const execInvoker: Invoker = {
-  async invoke(invocation): Promise<string> {
-    const folders = splitPath(invocation.env["CNI_PATH"] ?? "");
-    return await execPlugin(findPlugin(invocation.type, folders), invocation);
-  },
-};
 
 /** What a plugin's process is given. */
 export type ExecInput = Pick<

@@ -13,7 +13,8 @@ import {
 } from "../../tests/_harness/process_group.ts";
 import { CniError } from "../error.ts";
 import { deadline } from "./deadline.ts";
-import { execInvoker, execPlugin } from "./exec.ts";
+import { execPlugin } from "./exec.ts";
+import { execInvoker } from "./exec_invoker.ts";
 
 const utf8 = new TextEncoder();
 const UNSTARTED = "netplugin failed with no error message: fork/exec";

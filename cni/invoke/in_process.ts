@@ -7,8 +7,7 @@
  * @module
  */
 
-import type { Environment } from "../args.ts";
-import { isSameFile } from "../same_file.ts";
+import { findFileId } from "../same_file.ts";
 import { findPlugin, splitPath } from "./find.ts";
 import type {
   Dispatch,
@@ -35,11 +34,17 @@ export function createInvoker(
   dispatch: Dispatch,
   lookup: PluginLookup,
 ): Invoker {
+  let own: string | undefined;
+  const isOwn = (path: string): boolean => {
+    own ??= findFileId(OWN_EXECUTABLE);
+    return own !== undefined && own === findFileId(path);
+  };
   const invoker: Invoker = {
     async invoke(invocation): Promise<string> {
       const { type, env } = invocation;
       const path = findPlugin(type, splitPath(env["CNI_PATH"] ?? ""));
-      const plugin = mayRunInProcess(path, env) ? lookup(type) : undefined;
+      const mayRunHere = env["CNI_NO_INPROCESS"] !== "1" && isOwn(path);
+      const plugin = mayRunHere ? lookup(type) : undefined;
       if (plugin === undefined) {
         const { execPlugin } = await import("./exec.ts");
         return await execPlugin(path, invocation);
@@ -79,8 +84,4 @@ function inputOf(
   invoker: Invoker,
 ): DispatchInput {
   return { ...others, stdin: () => stdin, invoker };
-}
-
-function mayRunInProcess(path: string, env: Environment): boolean {
-  return env["CNI_NO_INPROCESS"] !== "1" && isSameFile(path, OWN_EXECUTABLE);
 }

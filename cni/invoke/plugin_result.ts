@@ -6,7 +6,7 @@
 
 import * as z from "zod/mini";
 import { CniError, describeError, ErrorCode } from "../error.ts";
-import { decode, type JsonObject, type JsonValue, parseJson } from "../json.ts";
+import { decode, type JsonObject, parseJson } from "../json.ts";
 import type { Result } from "../result.ts";
 import { decodeResult } from "../result_decoding.ts";
 import { once } from "../types.ts";
@@ -47,7 +47,7 @@ export function readPluginResult(
   return { document, result: result ?? decodeResult(document) };
 }
 
-const objectSchema = once(() => z.record(z.string(), z.custom<JsonValue>()));
+const objectSchema = once(() => z.looseObject({}));
 
 /**
  * Parses what a plugin printed on ADD. A result that does not say its version
@@ -71,7 +71,8 @@ export function parsePluginResult(
 
 function parseObject(stdout: string): JsonObject {
   try {
-    return decode(objectSchema(), parseJson(stdout, "result") ?? {}, "result");
+    const document = parseJson(stdout, "result") ?? {};
+    return decode(objectSchema(), document, "result") as JsonObject;
   } catch (error) {
     throw new CniError(
       ErrorCode.DecodingFailure,

@@ -4,27 +4,13 @@
  * @module
  */
 
-import {
-  checkContainerId,
-  checkInterfaceName,
-  checkNetworkName,
-} from "../args.ts";
 import { CniError, ErrorCode, toCniError } from "../error.ts";
 import type { JsonObject } from "../json.ts";
 import { deadline } from "../invoke/deadline.ts";
-import { readPluginResult } from "../invoke/plugin_result.ts";
 import { Rollback } from "../rollback.ts";
-import { type AttachmentResult, toPrevResult } from "./attachment_result.ts";
-import type { PluginConf } from "./conf.ts";
-import { delFromNetwork } from "./del.ts";
-import {
-  type Network,
-  type OperationOptions,
-  pathOf,
-  pluginFailure,
-  runPlugin,
-} from "./operation.ts";
-import { buildRequest } from "./request.ts";
+import { addPlugins, checkNames } from "./add_plugins.ts";
+import type { AttachmentResult } from "./attachment_result.ts";
+import type { Network, OperationOptions } from "./operation.ts";
 import { describeAttachment, keyOf, type RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
 
@@ -41,63 +27,11 @@ export async function addToNetwork(
   tools: Tools,
   network: Network,
   conf: RuntimeConf,
-  options: OperationOptions,
-): Promise<AttachmentResult> {
-  let last: AttachmentResult | undefined;
-  for (const plugin of network.plugins) {
-    const prevResult = last &&
-      toPrevResult(last, network.cniVersion, tools.log);
-    const add = { network, plugin, conf, prevResult };
-    try {
-      last = await addPlugin(tools, add, options);
-    } catch (error) {
-      throw pluginFailure(plugin, "add", error);
-    }
-  }
-  if (last === undefined) throw noPlugins(network);
-  keepResult(tools, network, conf, last.document);
-  return last;
-}
-
-function noPlugins({ name }: Network): CniError {
-  return new CniError(
-    ErrorCode.InvalidNetworkConfig,
-    `Cannot attach to network ${JSON.stringify(name)}: it has no plugins`,
-  );
-}
-
-/** One plugin's part in an ADD. */
-interface PluginAdd {
-  readonly network: Network;
-  readonly plugin: PluginConf;
-  readonly conf: RuntimeConf;
-  readonly prevResult: JsonObject | undefined;
-}
-
-async function addPlugin(
-  tools: Tools,
-  { network, plugin, conf, prevResult }: PluginAdd,
   { signal }: OperationOptions,
 ): Promise<AttachmentResult> {
-  const { capabilityArgs } = conf;
-  // To the Go library a missing plugin comes before a malformed name.
-  pathOf(plugin.type, tools);
-  checkNames(network, conf);
-  const output = await runPlugin(tools, {
-    command: "ADD",
-    type: plugin.type,
-    stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
-    conf,
-    signal,
-  });
-  return readPluginResult(output, network.cniVersion);
-}
-
-/** @throws {CniError} 3, 4 or 7 If a name is missing or malformed */
-function checkNames(network: Network, conf: RuntimeConf): void {
-  checkContainerId(conf.containerId);
-  checkNetworkName(network.name);
-  checkInterfaceName(conf.ifName);
+  const added = await addPlugins(tools, network, conf, { signal });
+  keepResult(tools, network, conf, added.document);
+  return added;
 }
 
 function keepResult(
@@ -142,12 +76,14 @@ export async function addToNetworkOrUndo(
   checkNames(network, conf);
   if (isAttached(tools, network, conf)) throw attached(network, conf);
   await using rollback = new Rollback(tools.log);
-  rollback.onFailure("undo ADD", () =>
-    delFromNetwork(tools, network, conf, {
+  rollback.onFailure("undo ADD", async () => {
+    const { delFromNetwork } = await import("./del.ts");
+    await delFromNetwork(tools, network, conf, {
       // A plugin that cannot be found would keep those before it from undoing.
       continueOnDelErrors: true,
       signal: deadline(undoTimeoutMs),
-    }));
+    });
+  });
   const result = await addToNetwork(tools, network, conf, { signal });
   rollback.commit();
   return result;

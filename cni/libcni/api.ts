@@ -8,11 +8,7 @@
  */
 
 import type { VersionInfo } from "../invoke/version_probe.ts";
-import {
-  type AddOrUndoOptions,
-  addToNetwork,
-  addToNetworkOrUndo,
-} from "./add.ts";
+import type { AddOrUndoOptions } from "./add.ts";
 import {
   type AttachmentResult,
   findCachedResult,
@@ -23,10 +19,13 @@ import {
   type CachedConfig,
   findCachedConfig,
 } from "./cached_config.ts";
-import { checkNetwork } from "./check.ts";
-import type { NetworkConf, NetworkConfList } from "./conf.ts";
-import { delFromNetwork, type DelOptions } from "./del.ts";
-import { collectGarbage, type GcOptions } from "./gc.ts";
+import {
+  listCapabilities,
+  type NetworkConf,
+  type NetworkConfList,
+} from "./conf.ts";
+import type { DelOptions } from "./del.ts";
+import type { GcOptions } from "./gc.ts";
 import {
   type Network,
   type OperationOptions,
@@ -38,18 +37,11 @@ import {
   lockExclusively,
   tryLockContainer,
 } from "./operation_locks.ts";
-import { checkStatus } from "./status.ts";
 import {
   createTools,
   type NetworkRuntimeOptions,
   type Tools,
 } from "./tools.ts";
-import {
-  listCapabilities,
-  probePlugin,
-  validateNetwork,
-  validatePlugin,
-} from "./validate.ts";
 
 /** A network of one plugin or of a list of them, as the cache knows it. */
 export type NamedNetwork = Pick<Network, "name" | "cniVersion">;
@@ -91,6 +83,7 @@ export class NetworkRuntime {
     options: OperationOptions = {},
   ): Promise<AttachmentResult> {
     using _lock = await lockContainer(this.#tools, conf, options);
+    const { addToNetwork } = await import("./add.ts");
     return await addToNetwork(this.#tools, list, conf, options);
   }
 
@@ -107,6 +100,7 @@ export class NetworkRuntime {
     options: AddOrUndoOptions = {},
   ): Promise<AttachmentResult> {
     using _lock = await lockContainer(this.#tools, conf, options);
+    const { addToNetworkOrUndo } = await import("./add.ts");
     return await addToNetworkOrUndo(this.#tools, list, conf, options);
   }
 
@@ -118,11 +112,12 @@ export class NetworkRuntime {
    * @throws {CniError} What the first plugin throws that finds something wrong
    */
   async checkNetworkList(
-    list: NetworkConfList,
+    list: Network & { readonly disableCheck?: boolean },
     conf: RuntimeConf,
     options: OperationOptions = {},
   ): Promise<void> {
     using _lock = await tryLockContainer(this.#tools, conf, options);
+    const { checkNetwork } = await import("./check.ts");
     await checkNetwork(this.#tools, list, conf, options);
   }
 
@@ -134,11 +129,12 @@ export class NetworkRuntime {
    *   plugin's error; the attachment is still cached
    */
   async delNetworkList(
-    list: NetworkConfList,
+    list: Network,
     conf: RuntimeConf,
     options: DelOptions = {},
   ): Promise<void> {
     using _lock = await tryLockContainer(this.#tools, conf, options);
+    const { delFromNetwork } = await import("./del.ts");
     await delFromNetwork(this.#tools, list, conf, options);
   }
 
@@ -153,6 +149,7 @@ export class NetworkRuntime {
     options: GcOptions = {},
   ): Promise<void> {
     using _lock = await lockExclusively(this.#tools, options);
+    const { collectGarbage } = await import("./gc.ts");
     await collectGarbage(this.#tools, list, options);
   }
 
@@ -166,6 +163,7 @@ export class NetworkRuntime {
     list: NetworkConfList,
     options: OperationOptions = {},
   ): Promise<void> {
+    const { checkStatus } = await import("./status.ts");
     await checkStatus(this.#tools, list, options);
   }
 
@@ -179,6 +177,7 @@ export class NetworkRuntime {
     list: NetworkConfList,
     options: OperationOptions = {},
   ): Promise<string[]> {
+    const { validateNetwork } = await import("./validate.ts");
     return await validateNetwork(this.#tools, list, options);
   }
 
@@ -189,6 +188,7 @@ export class NetworkRuntime {
     options: OperationOptions = {},
   ): Promise<AttachmentResult> {
     using _lock = await lockContainer(this.#tools, conf, options);
+    const { addToNetwork } = await import("./add.ts");
     return await unwrapFailure(
       addToNetwork(this.#tools, asNetwork(network), conf, options),
     );
@@ -201,6 +201,7 @@ export class NetworkRuntime {
     options: OperationOptions = {},
   ): Promise<void> {
     using _lock = await tryLockContainer(this.#tools, conf, options);
+    const { checkNetwork } = await import("./check.ts");
     await checkNetwork(this.#tools, asNetwork(network), conf, options);
   }
 
@@ -211,6 +212,7 @@ export class NetworkRuntime {
     options: DelOptions = {},
   ): Promise<void> {
     using _lock = await tryLockContainer(this.#tools, conf, options);
+    const { delFromNetwork } = await import("./del.ts");
     await unwrapFailure(
       delFromNetwork(this.#tools, asNetwork(network), conf, options),
     );
@@ -226,6 +228,7 @@ export class NetworkRuntime {
     { plugin, cniVersion }: NetworkConf,
     options: OperationOptions = {},
   ): Promise<string[]> {
+    const { validatePlugin } = await import("./validate.ts");
     await validatePlugin(this.#tools, plugin.type, cniVersion, options);
     return listCapabilities([plugin]);
   }
@@ -239,6 +242,7 @@ export class NetworkRuntime {
     type: string,
     options: OperationOptions = {},
   ): Promise<VersionInfo> {
+    const { probePlugin } = await import("./validate.ts");
     return await probePlugin(this.#tools, type, options);
   }
 

@@ -97,6 +97,19 @@ export class AttachmentCache {
   }
 
   /**
+   * Changes what ADD answered, of an attachment that is remembered.
+   *
+   * @returns Whether it is; if not, nothing is written
+   * @throws {CniError} 4 as {@linkcode pathOf}, 5 if it cannot be written
+   */
+  replaceResult(key: AttachmentKey, result: JsonObject): boolean {
+    const found = readAttachment(this.pathOf(key));
+    if (found === undefined || !belongsTo(key, found)) return false;
+    this.writeAttachment(found, result);
+    return true;
+  }
+
+  /**
    * Reads what ADD answered.
    *
    * @returns The result in its own version; undefined if there is none, or no

@@ -334,6 +334,43 @@ Deno.test("AttachmentCache.writeAttachment() replaces what was there", () => {
   assertEquals(fixture.list(), [FILE]);
 });
 
+Deno.test("AttachmentCache.replaceResult() changes the result alone", () => {
+  using fixture = new Fixture();
+  const { cache } = fixture;
+  const whole = attachment({
+    config: encode('{ "name" : "net1" }'),
+    cniArgs: [["K8S_POD_NAME", "a"], ["K8S_POD_NAME", "b"]],
+    capabilityArgs: { mac: "02:00:00:00:00:01" },
+  });
+  cache.writeAttachment(whole, RESULT);
+  const result = { cniVersion: "1.1.0", routes: [{ dst: "0.0.0.0/0" }] };
+  assertEquals(cache.replaceResult(KEY, result), true);
+  const replaced = fixture.read(FILE);
+  cache.writeAttachment(whole, result);
+  assertEquals(replaced, fixture.read(FILE));
+});
+
+Deno.test("AttachmentCache.replaceResult() writes nothing that is not there", async (t) => {
+  const files: Readonly<Record<string, string | undefined>> = {
+    "no file": undefined,
+    "an empty file": "",
+    "a result alone": '{"cniVersion":"1.1.0"}',
+    "another attachment's":
+      '{"kind":"cniCacheV1","networkName":"net1-c1","containerId":"eth0","ifName":"e"}',
+  };
+  for (const [name, content] of Object.entries(files)) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      fixture.plant("other", "{}");
+      if (content !== undefined) fixture.plant(FILE, content);
+      const before = fixture.list();
+      assertEquals(fixture.cache.replaceResult(KEY, RESULT), false);
+      assertEquals(fixture.list(), before);
+      if (content !== undefined) assertEquals(fixture.read(FILE), content);
+    });
+  }
+});
+
 Deno.test("AttachmentCache keeps names with dashes apart", async (t) => {
   using fixture = new Fixture();
   const one = { network: "a-b", containerId: "c", ifName: "eth0" };

@@ -7,13 +7,12 @@
 import { CniError, ErrorCode } from "../error.ts";
 import type { JsonObject } from "../json.ts";
 import { findCachedResult } from "./attachment_result.ts";
+import { checkPlugins } from "./each_plugin.ts";
 import {
   hasVersion,
   type Network,
   type OperationOptions,
-  runPlugin,
 } from "./operation.ts";
-import { buildRequest } from "./request.ts";
 import type { RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
 
@@ -41,17 +40,8 @@ export async function checkNetwork(
 ): Promise<void> {
   if (!hasVersion(network, CHECK_SINCE)) throw notSupported(network);
   if (network.disableCheck) return;
-  const { capabilityArgs } = conf;
   const prevResult = getCachedResult(tools, network, conf);
-  for (const plugin of network.plugins) {
-    await runPlugin(tools, {
-      command: "CHECK",
-      type: plugin.type,
-      stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
-      conf,
-      signal,
-    });
-  }
+  await checkPlugins(tools, network, conf, { prevResult, signal });
 }
 
 function notSupported({ cniVersion }: Network): CheckNotSupportedError {

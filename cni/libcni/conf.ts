@@ -150,7 +150,18 @@ export function parseNetworkConfList(bytes: Uint8Array): NetworkConfList {
       "`loadOnlyInlinedPlugins` is true, and no 'plugins' key",
     );
   }
-  return { ...list, plugins: plugins?.map(decodeInlined) ?? [], bytes };
+  return { ...list, plugins: decodePluginConfs(plugins ?? []), bytes };
+}
+
+/**
+ * Reads the plugins that are in another configuration.
+ *
+ * @throws {CniError} 7 If one is no plugin's configuration; it says which
+ */
+export function decodePluginConfs(
+  values: readonly JsonValue[],
+): PluginConf[] {
+  return values.map(decodeInlined);
 }
 
 function decodeInlined(value: JsonValue, index: number): PluginConf {
@@ -161,6 +172,14 @@ function decodeInlined(value: JsonValue, index: number): PluginConf {
     const problem = `failed to parse plugin config ${index}: ${message}`;
     throw new CniError(code, problem, { details });
   }
+}
+
+/** Lists what plugins want of the runtime, each once, in order. */
+export function listCapabilities(plugins: readonly PluginConf[]): string[] {
+  const wanted = plugins.flatMap(({ capabilities }) =>
+    Object.keys(capabilities).filter((key) => capabilities[key])
+  );
+  return [...new Set(wanted)];
 }
 
 /** Makes a list of a bare plugin, with a document to go with it. */

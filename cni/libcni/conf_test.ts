@@ -4,6 +4,8 @@ import type { JsonObject } from "../json.ts";
 import {
   appendPlugins,
   decodePluginConf,
+  decodePluginConfs,
+  listCapabilities,
   parseNetworkConf,
   parseNetworkConfList,
   toNetworkConfList,
@@ -194,6 +196,26 @@ Deno.test("parseNetworkConfList() speaks as the Go library of what is wrong", as
       assertEquals(describeError(error), message);
     });
   }
+});
+
+Deno.test("decodePluginConfs() says which plugin is malformed", () => {
+  const [a] = decodePluginConfs([{ type: "a" }]);
+  assertEquals(a?.type, "a");
+  const error = assertThrows(
+    () => decodePluginConfs([{ type: "a" }, {}]),
+    CniError,
+    "failed to parse plugin config 1: error parsing configuration: missing 'type'",
+  );
+  assertEquals(error.code, 7);
+});
+
+Deno.test("listCapabilities() lists what is wanted, each once", () => {
+  const plugins = decodePluginConfs([
+    { type: "a", capabilities: { mac: true, ips: false } },
+    { type: "b", capabilities: { ips: true, mac: true } },
+    { type: "c" },
+  ]);
+  assertEquals(listCapabilities(plugins), ["mac", "ips"]);
 });
 
 Deno.test("toNetworkConfList() makes a list that reads the same again", async (t) => {

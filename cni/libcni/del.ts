@@ -6,18 +6,15 @@
 
 import { describeError } from "../error.ts";
 import type { JsonObject } from "../json.ts";
-import { throwAll } from "../rollback.ts";
 import { findCachedResult } from "./attachment_result.ts";
 import { restoreAttachment } from "./cached_config.ts";
+import { delPlugins } from "./each_plugin.ts";
 import {
   hasVersion,
   type Network,
   type OperationOptions,
-  pluginFailure,
-  runPlugin,
 } from "./operation.ts";
 import { dropRecycledNetns } from "./recycled_netns.ts";
-import { buildRequest } from "./request.ts";
 import { keyOf, type RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
 
@@ -61,36 +58,14 @@ export async function delFromNetwork(
   const added = options.useCachedConfig
     ? restoreAttachment(tools, network, dropRecycledNetns(tools, conf))
     : { network, conf };
-  await delAll(tools, added.network, added.conf, options);
-  forget(tools, network, conf);
-}
-
-async function delAll(
-  tools: Tools,
-  network: Network,
-  conf: RuntimeConf,
-  { continueOnDelErrors = false, signal }: DelOptions,
-): Promise<void> {
-  const { capabilityArgs } = conf;
-  const prevResult = hasVersion(network, PREV_RESULT_SINCE)
-    ? tryCachedResult(tools, network, conf)
+  const prevResult = hasVersion(added.network, PREV_RESULT_SINCE)
+    ? tryCachedResult(tools, added.network, added.conf)
     : undefined;
-  const failures: Error[] = [];
-  for (const plugin of network.plugins.toReversed()) {
-    try {
-      await runPlugin(tools, {
-        command: "DEL",
-        type: plugin.type,
-        stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
-        conf,
-        signal,
-      });
-    } catch (error) {
-      failures.push(pluginFailure(plugin, "delete", error));
-      if (!continueOnDelErrors) break;
-    }
-  }
-  throwAll(failures, `${failures.length} plugins failed (delete)`);
+  await delPlugins(tools, added.network, added.conf, {
+    ...options,
+    prevResult,
+  });
+  forget(tools, network, conf);
 }
 
 /**

@@ -8,11 +8,11 @@ import type { MaybePromise } from "../plugin.ts";
 import { throwAll } from "../rollback.ts";
 import type { ValidAttachment } from "../types.ts";
 import type { CachedAttachment } from "./cache.ts";
-import type { NetworkConfList, PluginConf } from "./conf.ts";
+import type { NetworkConfList } from "./conf.ts";
 import { delFromNetwork, type DelOptions } from "./del.ts";
-import { mayHaveVersion, runPlugin } from "./operation.ts";
+import { gcPlugins } from "./each_plugin.ts";
+import { mayHaveVersion } from "./operation.ts";
 import { dropRecycledNetns } from "./recycled_netns.ts";
-import { buildRequest } from "./request.ts";
 import type { Tools } from "./tools.ts";
 
 /** The first version of a configuration that has GC. */
@@ -56,11 +56,8 @@ export async function collectGarbage(
       () => delStale(tools, list, attachment, options),
     );
   }
-  for (const plugin of mayHaveVersion(list, GC_SINCE) ? list.plugins : []) {
-    await attempt(
-      `failed to GC plugin ${plugin.type}`,
-      () => gcPlugin(tools, list, plugin, options),
-    );
+  if (mayHaveVersion(list, GC_SINCE)) {
+    failures.push(...await gcPlugins(tools, list, options));
   }
   throwAll(failures, `${failures.length} failures of garbage collection`);
 }
@@ -101,20 +98,4 @@ async function delStale(
   const { containerId, netns, ifName, cniArgs: args, capabilityArgs } = cached;
   const conf = { containerId, netns, ifName, args, capabilityArgs };
   await delFromNetwork(tools, list, dropRecycledNetns(tools, conf), options);
-}
-
-async function gcPlugin(
-  tools: Tools,
-  list: NetworkConfList,
-  plugin: PluginConf,
-  { validAttachments, signal }: GcOptions,
-): Promise<void> {
-  await runPlugin(tools, {
-    command: "GC",
-    type: plugin.type,
-    stdin: buildRequest(list, plugin, {
-      gc: validAttachments && { validAttachments },
-    }),
-    signal,
-  });
 }

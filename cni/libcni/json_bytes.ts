@@ -19,11 +19,12 @@ import type { JsonObject, JsonValue } from "../json.ts";
  * @throws {CniError} 7 If a number is larger than any that JSON can express here
  */
 export function encodeJson(document: JsonObject): Uint8Array<ArrayBuffer> {
-  return new TextEncoder().encode(formatValue(document));
+  return new TextEncoder().encode(formatJson(document));
 }
 
-function formatValue(value: JsonValue): string {
-  if (Array.isArray(value)) return `[${value.map(formatValue).join(",")}]`;
+/** Formats a value as {@linkcode encodeJson} does, and throws as it does. */
+export function formatJson(value: JsonValue): string {
+  if (Array.isArray(value)) return `[${value.map(formatJson).join(",")}]`;
   if (typeof value === "object" && value !== null) return formatObject(value);
   if (typeof value === "string") return formatText(value);
   if (typeof value === "number") return formatNumber(value);
@@ -33,7 +34,7 @@ function formatValue(value: JsonValue): string {
 function formatObject(object: JsonObject): string {
   const members = Object.entries(object)
     .sort(([left], [right]) => sortable(left) < sortable(right) ? -1 : 1)
-    .map(([key, value]) => `${formatText(key)}:${formatValue(value)}`);
+    .map(([key, value]) => `${formatText(key)}:${formatJson(value)}`);
   return `{${members.join(",")}}`;
 }
 

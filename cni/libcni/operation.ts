@@ -6,7 +6,7 @@
  */
 
 import type { Command } from "../args.ts";
-import { CniError, ErrorCode } from "../error.ts";
+import { CniError, ErrorCode, toCniError } from "../error.ts";
 import { findPlugin } from "../invoke/find.ts";
 import type { PluginOutput } from "../invoke/plugin_result.ts";
 import { runtimeEnv } from "../invoke/runtime_env.ts";
@@ -14,13 +14,16 @@ import type { Result } from "../result.ts";
 import { isAtLeast } from "../version.ts";
 import type { NetworkConfList, PluginConf } from "./conf.ts";
 import { formatCniArgs, type RuntimeConf } from "./runtime_conf.ts";
-import type { Tools } from "./tools.ts";
+import type { PluginTools } from "./tools.ts";
 
 /** The part of a list of plugins that the operations read. */
 export type Network = Pick<
   NetworkConfList,
   "name" | "cniVersion" | "plugins" | "bytes"
 >;
+
+/** The part of it that its plugins are given, or follows from. */
+export type PluginList = Pick<Network, "name" | "cniVersion" | "plugins">;
 
 /** When to give up. */
 export interface OperationOptions {
@@ -45,7 +48,7 @@ export interface PluginRun extends OperationOptions {
  * @throws {CniError} The plugin's own, or why it could not be run
  */
 export async function runPlugin(
-  { pluginDirs, env, invoker, hostNetns, onStderr }: Tools,
+  { pluginDirs, env, invoker, hostNetns, onStderr }: PluginTools,
   { command, type, stdin, conf, signal }: PluginRun,
 ): Promise<PluginOutput> {
   let result: Result | undefined;
@@ -73,7 +76,7 @@ export async function runPlugin(
 }
 
 /** Finds a plugin's executable. Throws as `findPlugin` does. */
-export function pathOf(type: string, { pluginDirs }: Tools): string {
+export function pathOf(type: string, { pluginDirs }: PluginTools): string {
   return findPlugin(type, pluginDirs);
 }
 
@@ -98,6 +101,19 @@ export function pluginFailure(
   return new PluginFailure(`plugin ${description} failed (${action})`, {
     cause,
   });
+}
+
+/**
+ * Makes the error by which a plugin answers that runs others itself: the message,
+ * which is what runtimes show, says which of them failed. Code and details are
+ * those of that plugin's error.
+ */
+export function sayWhichFailed(error: unknown): CniError {
+  const hasText = error instanceof Error && !(error instanceof CniError) &&
+    error.cause !== undefined;
+  if (!hasText) return toCniError(error);
+  const { code, message, details } = toCniError(error.cause);
+  return new CniError(code, `${error.message}: ${message}`, { details });
 }
 
 /**

@@ -7,6 +7,7 @@ import {
   mayHaveVersion,
   pluginFailure,
   runPlugin,
+  sayWhichFailed,
 } from "./operation.ts";
 import { createTools } from "./tools.ts";
 
@@ -43,6 +44,36 @@ Deno.test("runPlugin() gives a plugin the attachment, or none", async () => {
     `CNI_PATH=${path}`,
     "x",
   ]);
+});
+
+Deno.test("sayWhichFailed() puts the outer text into the message", async (t) => {
+  const later = new CniError(11, "later", { details: "soon" });
+  const plugin = decodePluginConf({ type: "a" });
+  const failure = pluginFailure(plugin, "add", later);
+  const rows: [name: string, error: unknown, expected: string, code: number][] =
+    [
+      [
+        "a plugin of a list",
+        failure,
+        'plugin type="a" failed (add): later; soon',
+        11,
+      ],
+      ["a plugin's own error", later, "later; soon", 11],
+      ["an error of ours", new TypeError("oops"), "oops", 999],
+      [
+        "several",
+        new AggregateError([failure, failure], "2 failed"),
+        '2 failed; plugin type="a" failed (add): later: soon; ' +
+        'plugin type="a" failed (add): later: soon',
+        11,
+      ],
+    ];
+  for (const [name, error, expected, code] of rows) {
+    await t.step(name, () => {
+      const said = sayWhichFailed(error);
+      assertEquals([said.toString(), said.code], [expected, code]);
+    });
+  }
 });
 
 Deno.test("pluginFailure() says which plugin failed and keeps its error", async (t) => {

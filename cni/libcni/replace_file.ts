@@ -14,6 +14,9 @@ import { LockFile } from "./lock_file.ts";
  */
 const UNFINISHED = ".unfinished";
 
+/** For the owner alone, as files are that `LockFile` makes. */
+const PRIVATE = 0o600;
+
 /** How often a file is begun again whose folder another writer has removed. */
 const TRIES = 100;
 
@@ -21,15 +24,21 @@ const TRIES = 100;
  * Writes a file in place of an older one, or not at all. Folders are made as
  * needed.
  *
+ * @param mode Who may read and write it; its owner alone by default
  * @throws {Deno.errors.PermissionDenied} If it may not be written, and whatever
  *   else the file system has against it
  */
-export function replaceFile(path: string, bytes: Uint8Array): void {
+export function replaceFile(
+  path: string,
+  bytes: Uint8Array,
+  mode = PRIVATE,
+): void {
   const folder = join(dirname(path), UNFINISHED);
   // Closed last: the lock on it keeps other writers away.
   using unfinished = openUnfinished(folder);
   try {
     unfinished.write(bytes);
+    if (mode !== PRIVATE) Deno.chmodSync(unfinished.path, mode);
     // The content must be on disk before the name is, or a crash leaves the
     // name without it.
     unfinished.file.syncDataSync();

@@ -57,6 +57,13 @@ Deno.test("replaceFile() makes the folders, for their owner alone", () => {
   assertEquals(modes, [0o700, 0o700, 0o600]);
 });
 
+Deno.test("replaceFile() lets others read what it is told to", () => {
+  using folder = new Folder();
+  const path = join(folder.path, "file");
+  replaceFile(path, new Uint8Array([1]), 0o644);
+  assertEquals((Deno.statSync(path).mode ?? 0) & 0o777, 0o644);
+});
+
 Deno.test("replaceFile() uses what a crash has left", () => {
   using folder = new Folder();
   folder.plantUnfinished("0", "half of something that was longer").close();

@@ -42,11 +42,17 @@ export function injectConf(
   keys: Readonly<Record<string, JsonValue>>,
 ): JsonObject {
   for (const [key, value] of Object.entries(keys)) checkInjected(key, value);
-  const injected = new Set(Object.keys(keys).map((key) => key.toLowerCase()));
+  return decodePluginConf(setKeys(document, keys)).document;
+}
+
+function setKeys(
+  document: JsonObject,
+  keys: Readonly<Record<string, JsonValue>>,
+): JsonObject {
+  const set = new Set(Object.keys(keys).map((key) => key.toLowerCase()));
   const kept = Object.entries(document)
-    .filter(([key]) => !injected.has(key.toLowerCase()));
-  const conf = Object.fromEntries([...kept, ...Object.entries(keys)]);
-  return decodePluginConf(conf).document;
+    .filter(([key]) => !set.has(key.toLowerCase()));
+  return Object.fromEntries([...kept, ...Object.entries(keys)]);
 }
 
 function checkInjected(key: string, value: JsonValue): void {
@@ -80,7 +86,8 @@ export function buildRequest(
     // The name that libcni 1.2 and the plugins of its time have for it.
     "cni.dev/attachments": attachments,
   });
-  return encodeJson(injectConf(plugin.document, keys));
+  // What the plugin has was decoded, and these keys are none that it could break.
+  return encodeJson(setKeys(plugin.document, keys));
 }
 
 /** Picks what the plugin wants of what the runtime offers; undefined for nothing. */

@@ -6,12 +6,12 @@
 
 import {
   mayHaveVersion,
-  type Network,
   type OperationOptions,
+  type PluginList,
   runPlugin,
 } from "./operation.ts";
 import { buildRequest } from "./request.ts";
-import type { Tools } from "./tools.ts";
+import type { PluginTools } from "./tools.ts";
 
 /** The first version of a configuration that has STATUS. */
 const STATUS_SINCE = "1.1.0";
@@ -26,8 +26,8 @@ const STATUS_SINCE = "1.1.0";
  *   if containers that are attached already may suffer
  */
 export async function checkStatus(
-  tools: Tools,
-  network: Network,
+  tools: PluginTools,
+  network: PluginList,
   { signal }: OperationOptions,
 ): Promise<void> {
   if (!mayHaveVersion(network, STATUS_SINCE)) return;

@@ -5,7 +5,7 @@
  */
 
 import type { Environment } from "../args.ts";
-import { execInvoker } from "../invoke/exec.ts";
+import { execInvoker } from "../invoke/exec_invoker.ts";
 import type { Invoker } from "../invoke/invoker.ts";
 import { createLog, type Log } from "../log.ts";
 import { AttachmentCache } from "./cache.ts";
@@ -33,8 +33,8 @@ export interface NetworkRuntimeOptions {
   readonly locks?: Pick<AttachmentLocks, "lockContainer" | "lockExclusively">;
 }
 
-/** What a runtime works with. */
-export interface Tools {
+/** What runs plugins, by a runtime or a plugin that does as one does. */
+export interface PluginTools {
   /** Folders with plugins, in the order in which they are searched. */
   readonly pluginDirs: readonly string[];
   /** What plugins inherit; the CNI_* variables replace those in it. */
@@ -42,12 +42,16 @@ export interface Tools {
   readonly invoker: Invoker;
   /** Path of the namespace that stands for the host. */
   readonly hostNetns: string;
-  readonly cache: AttachmentCache;
-  readonly locks: NetworkRuntimeOptions["locks"];
   /** Takes what plugins log. */
   readonly onStderr: (text: string) => void;
   /** What the runtime itself logs, in the same place. */
   readonly log: Log;
+}
+
+/** What a runtime works with. */
+export interface Tools extends PluginTools {
+  readonly cache: AttachmentCache;
+  readonly locks: NetworkRuntimeOptions["locks"];
 }
 
 /** Fills in what the options leave out. */

@@ -1,5 +1,5 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
-import { execInvoker } from "../invoke/exec.ts";
+import { execInvoker } from "../invoke/exec_invoker.ts";
 import { createTools } from "./tools.ts";
 
 Deno.test("createTools() runs plugins as processes from this thread's namespace by default", () => {

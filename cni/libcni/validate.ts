@@ -7,7 +7,7 @@
 import { CniError, describeError, ErrorCode, toCniError } from "../error.ts";
 import { askForVersions, type VersionInfo } from "../invoke/version_probe.ts";
 import { DEFAULT_VERSION } from "../version.ts";
-import type { PluginConf } from "./conf.ts";
+import { listCapabilities } from "./conf.ts";
 import type { Network, OperationOptions } from "./operation.ts";
 import type { Tools } from "./tools.ts";
 
@@ -79,12 +79,4 @@ export async function validatePlugin(
     ErrorCode.IncompatibleVersion,
     `plugin ${type} does not support config version ${JSON.stringify(version)}`,
   );
-}
-
-/** Lists what plugins want of the runtime, each once, in order. */
-export function listCapabilities(plugins: readonly PluginConf[]): string[] {
-  const wanted = plugins.flatMap(({ capabilities }) =>
-    Object.keys(capabilities).filter((key) => capabilities[key])
-  );
-  return [...new Set(wanted)];
 }

@@ -1,20 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../error.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
-import { listCapabilities } from "./validate.ts";
 
 const SERVES = (versions: string): string =>
   `echo '{"cniVersion":"1.1.0","supportedVersions":${versions}}'`;
-
-Deno.test("listCapabilities() lists what is wanted, each once", () => {
-  using host = new RecordingPlugins();
-  const { plugins } = host.list([
-    { type: "a", capabilities: { mac: true, ips: false } },
-    { type: "b", capabilities: { ips: true, mac: true } },
-    "c",
-  ]);
-  assertEquals(listCapabilities(plugins), ["mac", "ips"]);
-});
 
 Deno.test("validateNetworkList() collects all failures in one text", async () => {
   using host = new RecordingPlugins();

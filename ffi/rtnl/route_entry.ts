@@ -124,10 +124,21 @@ export class RouteEntry {
 
   /** Copies it with those ways only that lead out by a link; undefined if none does. */
   over(ifindex: number): RouteEntry | undefined {
-    if (this.isOnlyOver(ifindex)) return this;
+    return this.#copyWith((hop) => hop === ifindex);
+  }
+
+  /** Copies it with those ways only that lead out by other links; undefined if none does. */
+  besides(ifindex: number): RouteEntry | undefined {
+    return this.#copyWith((hop) => hop !== ifindex);
+  }
+
+  #copyWith(
+    isWanted: (ifindex: number | undefined) => boolean,
+  ): RouteEntry | undefined {
+    if (this.nextHops.every((hop) => isWanted(hop.ifindex))) return this;
     const { header, attributes } = this.#body;
     const multipath = attributes.multipath
-      ?.filter((hop) => hop.header.ifindex === ifindex) ?? [];
+      ?.filter((hop) => isWanted(hop.header.ifindex)) ?? [];
     if (multipath.length === 0) return undefined;
     const parts = { ...attributes, multipath, nextHopId: undefined };
     return new RouteEntry({ header, attributes: parts });

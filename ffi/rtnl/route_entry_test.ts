@@ -200,7 +200,9 @@ function waysOf(entry: RouteEntry | undefined): string | undefined {
 }
 
 Deno.test(
-  requireRoot("RouteEntry.over() leaves the ways over one link"),
+  requireRoot(
+    "RouteEntry.over() leaves the ways over one link, besides() the others",
+  ),
   () => {
     using fixture = new Fixture();
     const { first, second } = fixture;
@@ -219,9 +221,14 @@ Deno.test(
     assertEquals(part?.isOnlyOver(first), true);
     assertEquals(waysOf(entry.over(second)), `10.0.1.2@${second}`);
     assertEquals(entry.over(999), undefined);
+    assertEquals(waysOf(entry.besides(first)), `10.0.1.2@${second}`);
+    assertEquals(waysOf(entry.besides(second)), waysOf(part));
+    assertEquals(entry.besides(999) === entry, true);
     const single = fixture.get("10.0.0.0/24");
     assertEquals(single.over(first) === single, true);
     assertEquals(single.over(second), undefined);
+    assertEquals(single.besides(first), undefined);
+    assertEquals(single.besides(second) === single, true);
     // A single way is a route like any other.
     fixture.entries.append(
       (entry.over(second) ?? entry).inTable(100),

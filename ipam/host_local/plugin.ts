@@ -26,16 +26,10 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { emptyDns, type IpConfig, type Result } from "../../cni/result.ts";
+import type { Result } from "../../cni/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { Cidr } from "../../net/cidr.ts";
-import type { Candidate } from "./allocator.ts";
-import { dataDirOf, rangeSetsOf, requestedIpsOf } from "./config.ts";
-import { distribute, leaseEach } from "./leasing.ts";
-import { findRange } from "./range.ts";
-import { readResolvConf } from "./resolv_conf.ts";
+import { dataDirOf } from "./config.ts";
 import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
 
@@ -45,32 +39,14 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
   versions: SPEC_VERSIONS,
   configSchema: async () => (await import("./schema.ts")).hostLocalSchema(),
 
-  // Nothing here may wait while the store is open: a second call in this very
-  // process would block on the lock, and the first could not go on.
-  add(call): Result {
-    const sets = rangeSetsOf(call.config, call.cniVersion);
-    const wishes = distribute(requestedIpsOf(call.config, call.args), sets);
-    const { resolvConf, routes = [] } = call.config.ipam ?? {};
-    const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
-    using store = LeaseStore.open(dataDirOf(call.config), call.network);
-    const leased = leaseEach(wishes, call.args, store, call.log);
-    return { interfaces: [], ips: leased.map(ipConfigOf), routes, dns };
+  async add(call): Promise<Result> {
+    const { leaseAddresses } = await import("./add.ts");
+    return leaseAddresses(call);
   },
 
-  check(call): void {
-    const sets = rangeSetsOf(call.config, call.cniVersion);
-    using store = LeaseStore.find(dataDirOf(call.config), call.network);
-    const leased = (store?.leasesOf(call.args) ?? []).map(({ ip }) => ip);
-    const lost = call.prevResult?.ips.find(({ address: { ip } }) =>
-      sets.some((set) => findRange(set, ip)) &&
-      !leased.some((lease) => lease.equals(ip))
-    );
-    if (leased.length > 0 && lost === undefined) return;
-    throw new CniError(
-      ErrorCode.Internal,
-      `host-local: Failed to find address added by container ${call.args.containerId}`,
-      lost === undefined ? {} : { details: `${lost.address.ip} is not leased` },
-    );
+  async check(call): Promise<void> {
+    const { checkLeases } = await import("./check.ts");
+    checkLeases(call);
   },
 
   // The ranges do not matter here: leases shall end even if the configuration
@@ -93,7 +69,3 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
     checkStatus(call);
   },
 });
-
-function ipConfigOf({ ip, range: { subnet, gateway } }: Candidate): IpConfig {
-  return { address: Cidr.of(ip, subnet.prefixLength), gateway };
-}

@@ -16,7 +16,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
  *
  * @throws {CniError} 8 if CNI_NETNS is not the path of a network namespace
  */
-export function openSandbox({ netns }: CmdArgs): Rtnl {
+export function openSandbox({ netns }: Pick<CmdArgs, "netns">): Rtnl {
   try {
     return Rtnl.open(netns);
   } catch (error) {

@@ -130,9 +130,10 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
   },
 
   async del(call): Promise<void> {
+    using sockets = new DisposableStack();
     await tryAll({
       // Before the cable: so the kernel's waiting for both is one waiting.
-      "remove the masquerade": () => endMasquerade(call),
+      "remove the masquerade": () => endMasquerade(call, sockets),
       // First the cable, then the lease: an address that is handed out again
       // must not still be answered for by the old container.
       [`delete interface "${call.args.ifName}"`]: () => {

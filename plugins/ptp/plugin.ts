@@ -111,9 +111,10 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   },
 
   async del(call): Promise<void> {
+    using sockets = new DisposableStack();
     await tryAll({
       // Before the cable: so the kernel's waiting for both is one waiting.
-      "remove the masquerade": () => endMasquerade(call),
+      "remove the masquerade": () => endMasquerade(call, sockets),
       // First the cable, then the lease: an address that is handed out again
       // must not still be routed to the old container.
       [`delete interface "${call.args.ifName}"`]: async () => {

@@ -38,11 +38,8 @@ import { isErrno } from "../../ffi/errno.ts";
 import { FileLock } from "../../ffi/file_lock.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
-import { carryOut } from "./carry_out.ts";
 import type { SbrConfig } from "./config.ts";
-import { type Plan, planMove, planRules } from "./plan.ts";
-import { releaseSources } from "./release.ts";
-import { readRouting, type Routing, sourcesOf } from "./routing.ts";
+import { sourcesOf } from "./routing.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/meta/sbr/main.go. */
 export const sbr: Plugin<SbrConfig> = definePlugin({
@@ -50,13 +47,14 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
   versions: SPEC_VERSIONS,
   configSchema: async () => (await import("./config.ts")).sbrSchema(),
 
-  add(call): Result {
+  async add(call): Promise<Result> {
     const prevResult = requirePrevResult(call);
     const ips = requireSources(prevResult, call);
+    const { routeBySource } = await import("./add.ts");
+    // From here on nothing waits, so that the lock is held for a moment.
     using sandbox = openSandbox(call.args);
     using _lock = lockSandbox(sandbox);
-    const plan = planFor(call, { sandbox, ips, routing: readRouting(sandbox) });
-    carryOut(sandbox, plan, call.log);
+    routeBySource(sandbox, ips, call);
     return prevResult;
   },
 
@@ -64,14 +62,14 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const prevResult = requirePrevResult(call);
     const ips = requireSources(prevResult, call);
     const { checkSources } = await import("./check.ts");
-    // From here on nothing waits, so that the lock is held for a moment.
     using sandbox = openSandbox(call.args);
     using _lock = lockSandbox(sandbox);
     const { args, config } = call;
     checkSources(sandbox, args, { prevResult, ips, config });
   },
 
-  del(call): void {
+  async del(call): Promise<void> {
+    const { releaseSources } = await import("./release.ts");
     using sandbox = findSandbox(call);
     if (sandbox === undefined) return;
     using _lock = lockSandbox(sandbox);
@@ -123,35 +121,4 @@ function lockSandbox({ netns }: Rtnl): FileLock {
       { cause: error },
     );
   }
-}
-
-/** Plans what is to be done for the addresses. */
-function planFor(
-  { args: { ifName }, config, log }: Call<SbrConfig>,
-  { sandbox, ips, routing }: {
-    readonly sandbox: Rtnl;
-    readonly ips: readonly IpConfig[];
-    readonly routing: Routing;
-  },
-): Plan {
-  const { table, gateways, addSourceHints } = config;
-  if (table !== undefined) {
-    if (gateways !== undefined || addSourceHints) {
-      log.warn("Ignoring gateways and addSourceHints: the table is given");
-    }
-    return planRules(routing, ips, table);
-  }
-  const link = sandbox.link.find(ifName);
-  if (link === undefined) {
-    throw new CniError(
-      ErrorCode.Internal,
-      `Cannot find network interface ${ifName}`,
-    );
-  }
-  return planMove(routing, {
-    ips,
-    ifindex: link.index,
-    gateways: gateways ?? {},
-    addSourceHints: addSourceHints ?? false,
-  });
 }

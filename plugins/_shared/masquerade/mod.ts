@@ -80,14 +80,18 @@ export async function setUpMasquerade(
  * them and by which backend. Needs neither the sandbox nor the interface.
  *
  * @param addresses Those that the attachment is known to have, if any
+ * @param sockets Takes the socket. To close it is to wait until the kernel has
+ * freed the rules, some 10 ms, or for nothing where it had that time meanwhile
  * @throws {Error} If a rule is there and cannot be removed
  */
 export async function tearDownMasquerade(
   { hostNetns, owner }: Pick<Masquerade, "hostNetns" | "owner">,
   addresses: readonly Ip[] | undefined,
+  sockets?: DisposableStack,
 ): Promise<void> {
   const names = await namesOf(owner);
-  using nftables = openNftables(hostNetns);
+  using own = new DisposableStack();
+  const nftables = (sockets ?? own).use(openNftables(hostNetns));
   using netns = NetNs.open(hostNetns);
   await tryAll({
     "remove nftables rules": () => {

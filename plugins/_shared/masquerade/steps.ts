@@ -47,9 +47,13 @@ export async function startMasquerade(
 /**
  * Ends the masquerade, by prevResult if there is one.
  *
+ * @param sockets Takes what is better closed later, as {@linkcode tearDownMasquerade}
  * @throws {Error} If a rule is there and cannot be removed
  */
-export async function endMasquerade(call: MasqueradingCall): Promise<void> {
+export async function endMasquerade(
+  call: MasqueradingCall,
+  sockets: DisposableStack,
+): Promise<void> {
   if (!call.config.ipMasq) return;
   const { tearDownMasquerade } = await import("./mod.ts");
   const prevResult = readablePrevResult(call);
@@ -57,6 +61,7 @@ export async function endMasquerade(call: MasqueradingCall): Promise<void> {
   await tearDownMasquerade(
     masqueradeOf(call),
     addresses?.map(({ ip }) => ip),
+    sockets,
   );
 }
 

@@ -1,0 +1,111 @@
+/**
+ * ADD of a network's plugins, each with the result of the one before.
+ *
+ * @module
+ */
+
+import {
+  checkContainerId,
+  checkInterfaceName,
+  checkNetworkName,
+} from "../args.ts";
+import { CniError, ErrorCode } from "../error.ts";
+import { readPluginResult } from "../invoke/plugin_result.ts";
+import type { JsonObject } from "../json.ts";
+import { type AttachmentResult, toPrevResult } from "./attachment_result.ts";
+import type { PluginConf } from "./conf.ts";
+import {
+  type OperationOptions,
+  pathOf,
+  pluginFailure,
+  type PluginList,
+  runPlugin,
+} from "./operation.ts";
+import { buildRequest } from "./request.ts";
+import type { RuntimeConf } from "./runtime_conf.ts";
+import type { PluginTools } from "./tools.ts";
+
+/** What ADD of several plugins begins with. */
+export interface AddPluginsOptions extends OperationOptions {
+  /** What the first plugin is given; none if there was no plugin before it. */
+  readonly prevResult?: JsonObject | undefined;
+}
+
+/**
+ * Runs ADD of each plugin in order. What a failure leaves is for DEL.
+ *
+ * Source: containernetworking/cni libcni/api.go `AddNetworkList`.
+ *
+ * @returns The last plugin's result
+ * @throws {PluginFailure} If a plugin fails
+ * @throws {CniError} 7 If there are no plugins
+ */
+export async function addPlugins(
+  tools: PluginTools,
+  network: PluginList,
+  conf: RuntimeConf,
+  { prevResult: first, signal }: AddPluginsOptions,
+): Promise<AttachmentResult> {
+  let last: AttachmentResult | undefined;
+  for (const plugin of network.plugins) {
+    const prevResult = last === undefined
+      ? first
+      : toPrevResult(last, network.cniVersion, tools.log);
+    const add = { network, plugin, conf, prevResult };
+    try {
+      last = await addPlugin(tools, add, { signal });
+    } catch (error) {
+      throw pluginFailure(plugin, "add", error);
+    }
+  }
+  if (last === undefined) throw noPlugins(network);
+  return last;
+}
+
+function noPlugins({ name }: PluginList): CniError {
+  return new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot attach to network ${JSON.stringify(name)}: it has no plugins`,
+  );
+}
+
+/** One plugin's part in an ADD. */
+interface PluginAdd {
+  readonly network: PluginList;
+  readonly plugin: PluginConf;
+  readonly conf: RuntimeConf;
+  readonly prevResult: JsonObject | undefined;
+}
+
+async function addPlugin(
+  tools: PluginTools,
+  { network, plugin, conf, prevResult }: PluginAdd,
+  { signal }: OperationOptions,
+): Promise<AttachmentResult> {
+  const { capabilityArgs } = conf;
+  // To the Go library a missing plugin comes before a malformed name.
+  pathOf(plugin.type, tools);
+  checkNames(network, conf);
+  const output = await runPlugin(tools, {
+    command: "ADD",
+    type: plugin.type,
+    stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
+    conf,
+    signal,
+  });
+  return readPluginResult(output, network.cniVersion);
+}
+
+/**
+ * Checks the names that ADD is about.
+ *
+ * @throws {CniError} 3, 4 or 7 If a name is missing or malformed
+ */
+export function checkNames(
+  network: Pick<PluginList, "name">,
+  conf: RuntimeConf,
+): void {
+  checkContainerId(conf.containerId);
+  checkNetworkName(network.name);
+  checkInterfaceName(conf.ifName);
+}

@@ -1,0 +1,120 @@
+/**
+ * CHECK, DEL and GC of a network's plugins, one after the other: what a runtime
+ * does of them apart from remembering attachments.
+ *
+ * @module
+ */
+
+import type { JsonObject } from "../json.ts";
+import { throwAll } from "../rollback.ts";
+import type { ValidAttachment } from "../types.ts";
+import {
+  type OperationOptions,
+  pluginFailure,
+  type PluginList,
+  runPlugin,
+} from "./operation.ts";
+import { buildRequest } from "./request.ts";
+import type { RuntimeConf } from "./runtime_conf.ts";
+import type { PluginTools } from "./tools.ts";
+
+/** What plugins are asked with about an attachment that was made. */
+export interface AttachedOptions extends OperationOptions {
+  /** The result of the whole list's ADD, if it is known. */
+  readonly prevResult?: JsonObject | undefined;
+}
+
+/**
+ * Runs CHECK of each plugin in order.
+ *
+ * Source: containernetworking/cni libcni/api.go `CheckNetworkList`.
+ *
+ * @throws {CniError} What the first plugin throws that finds something wrong
+ */
+export async function checkPlugins(
+  tools: PluginTools,
+  network: PluginList,
+  conf: RuntimeConf,
+  { prevResult, signal }: AttachedOptions,
+): Promise<void> {
+  const { capabilityArgs } = conf;
+  for (const plugin of network.plugins) {
+    await runPlugin(tools, {
+      command: "CHECK",
+      type: plugin.type,
+      stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
+      conf,
+      signal,
+    });
+  }
+}
+
+/** How far DEL of several plugins goes. */
+export interface DelPluginsOptions extends AttachedOptions {
+  /** Whether a plugin that fails or is missing keeps none from being run. */
+  readonly continueOnDelErrors?: boolean | undefined;
+}
+
+/**
+ * Runs DEL of each plugin, last to first.
+ *
+ * Source: containernetworking/cni libcni/api.go `DelNetworkList`.
+ *
+ * @throws {PluginFailure} If a plugin fails
+ */
+export async function delPlugins(
+  tools: PluginTools,
+  network: PluginList,
+  conf: RuntimeConf,
+  { prevResult, continueOnDelErrors = false, signal }: DelPluginsOptions,
+): Promise<void> {
+  const { capabilityArgs } = conf;
+  const failures: Error[] = [];
+  for (const plugin of network.plugins.toReversed()) {
+    try {
+      await runPlugin(tools, {
+        command: "DEL",
+        type: plugin.type,
+        stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
+        conf,
+        signal,
+      });
+    } catch (error) {
+      failures.push(pluginFailure(plugin, "delete", error));
+      if (!continueOnDelErrors) break;
+    }
+  }
+  throwAll(failures, `${failures.length} plugins failed (delete)`);
+}
+
+/** What GC shall spare. */
+export interface GcPluginsOptions extends OperationOptions {
+  /** The network's attachments that are to stay; left out if nobody says. */
+  readonly validAttachments?: readonly ValidAttachment[] | undefined;
+}
+
+/**
+ * Runs GC of each plugin in order, whatever fails.
+ *
+ * Source: containernetworking/cni libcni/api.go `GCNetworkList`.
+ *
+ * @returns What failed
+ */
+export async function gcPlugins(
+  tools: PluginTools,
+  network: PluginList,
+  { validAttachments, signal }: GcPluginsOptions,
+): Promise<Error[]> {
+  const gc = validAttachments && { validAttachments };
+  const failures: Error[] = [];
+  for (const plugin of network.plugins) {
+    const { type } = plugin;
+    try {
+      const stdin = buildRequest(network, plugin, { gc });
+      await runPlugin(tools, { command: "GC", type, stdin, signal });
+    } catch (cause) {
+      failures.push(new Error(`failed to GC plugin ${type}`, { cause }));
+    }
+  }
+  return failures;
+}

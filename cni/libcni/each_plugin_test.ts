@@ -1,0 +1,81 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
+import { describeError } from "../error.ts";
+import { checkPlugins, delPlugins, gcPlugins } from "./each_plugin.ts";
+import { PluginFailure } from "./operation.ts";
+import { createTools, type PluginTools } from "./tools.ts";
+
+const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
+const prevResult = { cniVersion: "1.1.0", x: 1 };
+
+/** Makes three plugins of which the second fails, by a command. */
+function makeHost(failing: string): RecordingPlugins {
+  const host = new RecordingPlugins();
+  host.add("a");
+  host.add("b", { [failing]: FAIL });
+  host.add("c");
+  return host;
+}
+
+function toolsOf({ folder: { path } }: RecordingPlugins): PluginTools {
+  return createTools({ pluginDirs: [path], env: { PATH: "/usr/bin:/bin" } });
+}
+
+Deno.test("checkPlugins() gives each plugin the same result, up to the first that fails", async () => {
+  using host = makeHost("CHECK");
+  const list = host.list(["a", "b", "c"]);
+  await assertRejects(
+    () => checkPlugins(toolsOf(host), list, host.conf(), { prevResult }),
+    Error,
+    "later",
+  );
+  assertEquals(host.story, ["a CHECK", "b CHECK"]);
+  assertEquals(
+    host.calls.map(({ stdin }) => stdin.prevResult),
+    [prevResult, prevResult],
+  );
+});
+
+Deno.test("delPlugins() begins with the last and stops at the first that fails", async () => {
+  using host = makeHost("DEL");
+  const list = host.list(["a", "b", "c"]);
+  const error = await assertRejects(
+    () => delPlugins(toolsOf(host), list, host.conf(), { prevResult }),
+    PluginFailure,
+  );
+  assertEquals(
+    describeError(error),
+    'plugin type="b" failed (delete): later',
+  );
+  assertEquals(host.story, ["c DEL", "b DEL"]);
+  assertEquals(host.calls[1]?.stdin.prevResult, prevResult);
+});
+
+Deno.test("delPlugins() goes on if it is told to", async () => {
+  using host = makeHost("DEL");
+  const list = host.list(["a", "b", "c"]);
+  const options = { continueOnDelErrors: true };
+  await assertRejects(
+    () => delPlugins(toolsOf(host), list, host.conf(), options),
+    PluginFailure,
+  );
+  assertEquals(host.story, ["c DEL", "b DEL", "a DEL"]);
+});
+
+Deno.test("gcPlugins() runs all, and returns what failed", async () => {
+  using host = makeHost("GC");
+  const failures = await gcPlugins(
+    toolsOf(host),
+    host.list(["a", "b", "c"]),
+    { validAttachments: [{ containerId: "c1", ifName: "eth0" }] },
+  );
+  assertEquals(
+    failures.map(describeError),
+    ["failed to GC plugin b: later"],
+  );
+  assertEquals(host.story, ["a GC", "b GC", "c GC"]);
+  assertEquals(
+    host.calls.map(({ stdin }) => stdin["cni.dev/valid-attachments"]),
+    Array(3).fill([{ containerID: "c1", ifname: "eth0" }]),
+  );
+});

@@ -1,0 +1,39 @@
+/**
+ * ADD: leasing an address of each list of ranges.
+ *
+ * @module
+ */
+
+import type { Call } from "../../cni/plugin.ts";
+import { emptyDns, type IpConfig, type Result } from "../../cni/result.ts";
+import { Cidr } from "../../net/cidr.ts";
+import type { Candidate } from "./allocator.ts";
+import { dataDirOf, rangeSetsOf, requestedIpsOf } from "./config.ts";
+import { distribute, leaseEach } from "./leasing.ts";
+import { readResolvConf } from "./resolv_conf.ts";
+import type { HostLocalConfig } from "./schema.ts";
+import { LeaseStore } from "./store.ts";
+
+/**
+ * Leases an attachment's addresses: all of them, or none.
+ *
+ * Nothing here may wait while the store is open: a second call in this very
+ * process would block on the lock, and the first could not go on.
+ *
+ * @throws {CniError} 7 if the ranges are malformed or have no such address as is
+ *   requested, 11 if none is left, 999 if the attachment has leases already, 5 if
+ *   a file cannot be read or written
+ */
+export function leaseAddresses(call: Call<HostLocalConfig>): Result {
+  const sets = rangeSetsOf(call.config, call.cniVersion);
+  const wishes = distribute(requestedIpsOf(call.config, call.args), sets);
+  const { resolvConf, routes = [] } = call.config.ipam ?? {};
+  const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
+  using store = LeaseStore.open(dataDirOf(call.config), call.network);
+  const leased = leaseEach(wishes, call.args, store, call.log);
+  return { interfaces: [], ips: leased.map(ipConfigOf), routes, dns };
+}
+
+function ipConfigOf({ ip, range: { subnet, gateway } }: Candidate): IpConfig {
+  return { address: Cidr.of(ip, subnet.prefixLength), gateway };
+}
