@@ -11,6 +11,7 @@ const PRODUCT = [
   "net/",
   "ffi/",
   "cni/",
+  "kube/",
   "ipam/",
   "plugins/",
   "runtime/",
@@ -26,6 +27,7 @@ export const PROCESS_OWNERS = [
   "cni/skel.ts",
   "cni/stdio.ts",
   "plugins/main.ts",
+  "plugins/multus/command.ts",
   "plugins/noop/main.ts",
   "cli/",
 ];

@@ -66,10 +66,10 @@ export class RecordingPlugins implements Disposable {
     return `${this.folder.path}/calls`;
   }
 
-  /** All calls, in order. */
+  /** All calls, in order; one that is being written is none yet. */
   get calls(): PluginCall[] {
     try {
-      return Deno.readTextFileSync(this.#log).trimEnd().split("\n")
+      return Deno.readTextFileSync(this.#log).split("\n").slice(0, -1)
         .map((line) => JSON.parse(line));
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return [];

@@ -1,0 +1,235 @@
+/**
+ * A client of the Kubernetes API.
+ *
+ * @module
+ */
+
+import type { Channel } from "./channel.ts";
+import type { ConnectionOptions } from "./open_connection.ts";
+import { apiPath } from "./path.ts";
+import {
+  type Annotations,
+  PodAnnotator,
+  type PodKey,
+  podPath,
+} from "./pod_annotations.ts";
+import { encodeRequest, type KubeRequest } from "./request.ts";
+import { retry, type TimeLimits } from "./retry.ts";
+import type {
+  Event,
+  NetworkAttachmentDefinition,
+  ObjectList,
+  Pod,
+  ResourceClaim,
+  ResourceSlice,
+  WatchEvent,
+} from "./types.ts";
+import { openWatch, type WatchOptions } from "./watch.ts";
+
+export type { Annotations, KubeRequest, PodKey, WatchOptions };
+
+/** How long a request may take. */
+export type RequestOptions = TimeLimits;
+
+/** Which objects a LIST is to have. */
+export interface ListOptions extends RequestOptions {
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+  /** `0`: whatever the server has at hand. */
+  readonly resourceVersion?: string | undefined;
+  /** Objects in one answer; 500 unless told. */
+  readonly limit?: number | undefined;
+}
+
+/** How the API is found. */
+export type ClientOptions = ConnectionOptions;
+
+/**
+ * Opens a client. No request is made yet.
+ *
+ * @returns Undefined if there is no kubeconfig and we are in no pod
+ * @throws {CniError} 7 if the kubeconfig, or what it refers to, is of no use
+ */
+export async function openKubeClient(
+  options: ClientOptions,
+): Promise<KubeClient | undefined> {
+  const { openConnection } = await import("./open_connection.ts");
+  const connection = await openConnection(options);
+  return connection && new KubeClient(connection);
+}
+
+/** Talks to one API server. Dispose of it to close its connections. */
+export class KubeClient implements Disposable {
+  readonly #channel: Channel;
+  readonly #annotator = new PodAnnotator(this.request.bind(this));
+
+  /**
+   * Talks over a channel, which is the client's own from now on.
+   *
+   * @internal See {@linkcode openKubeClient}
+   */
+  constructor(channel: Channel) {
+    this.#channel = channel;
+  }
+
+  /**
+   * Reads a pod.
+   *
+   * @throws {KubeError}
+   */
+  async getPod(
+    namespace: string,
+    name: string,
+    options: RequestOptions = {},
+  ): Promise<Pod> {
+    const path = podPath({ namespace, name });
+    return await this.request({ path, mayBeRemembered: true }, options);
+  }
+
+  /**
+   * Reads a network attachment definition.
+   *
+   * @throws {KubeError}
+   */
+  async getNetworkAttachmentDefinition(
+    namespace: string,
+    name: string,
+    options: RequestOptions = {},
+  ): Promise<NetworkAttachmentDefinition> {
+    const names = [namespace, "network-attachment-definitions", name];
+    const path = apiPath("/apis/k8s.cni.cncf.io/v1", "namespaces", ...names);
+    return await this.request({ path, mayBeRemembered: true }, options);
+  }
+
+  /**
+   * Reads a resource claim.
+   *
+   * @throws {KubeError}
+   */
+  async getResourceClaim(
+    namespace: string,
+    name: string,
+    options: RequestOptions = {},
+  ): Promise<ResourceClaim> {
+    const names = [namespace, "resourceclaims", name];
+    const path = apiPath(RESOURCES, "namespaces", ...names);
+    return await this.request({ path }, options);
+  }
+
+  /**
+   * Sets annotations of a pod; others stay.
+   *
+   * @throws {KubeError} 409 if the pod has another UID, 404 if it is gone
+   */
+  setPodAnnotations(
+    pod: PodKey,
+    annotations: Annotations,
+    options: RequestOptions = {},
+  ): Promise<void> {
+    return this.#annotator.set(pod, annotations, options);
+  }
+
+  /**
+   * Creates an event.
+   *
+   * @throws {KubeError}
+   */
+  async createEvent(
+    namespace: string,
+    event: Event,
+    options: RequestOptions = {},
+  ): Promise<void> {
+    const path = apiPath("/api/v1", "namespaces", namespace, "events");
+    await this.request({ method: "POST", path, body: event }, options);
+  }
+
+  /**
+   * Lists the devices of a driver.
+   *
+   * @param selector Without a node, those of all nodes
+   * @throws {KubeError}
+   */
+  async listResourceSlices(
+    { driver, nodeName }: {
+      readonly driver: string;
+      readonly nodeName?: string | undefined;
+    },
+    options: RequestOptions = {},
+  ): Promise<ResourceSlice[]> {
+    const selectors = [`spec.driver=${driver}`];
+    if (nodeName) selectors.unshift(`spec.nodeName=${nodeName}`);
+    const fieldSelector = selectors.join(",");
+    const path = apiPath(RESOURCES, "resourceslices");
+    const list = await this.list<ResourceSlice>(path, {
+      ...options,
+      fieldSelector,
+    });
+    return [...list.items ?? []];
+  }
+
+  /**
+   * Sends any request. If it is no GET it is tried again only if the server has
+   * not carried it out.
+   *
+   * @returns The JSON of the answer
+   * @throws {KubeError}
+   */
+  async request<T>(
+    request: KubeRequest,
+    options: RequestOptions = {},
+  ): Promise<T> {
+    const encoded = encodeRequest(request);
+    // No part of the time for the request: a program may be run for it.
+    await this.#channel.authenticate(encoded, options.signal);
+    return await retry(
+      (signal) => this.#channel.exchange<T>(encoded, signal),
+      encoded.method,
+      options,
+    );
+  }
+
+  /**
+   * Lists the objects of a kind, in as many requests as it takes, each of which
+   * has the whole time.
+   *
+   * @returns All of them, with the version from which a watch goes on
+   * @throws {KubeError} 410 if too much happened meanwhile: begin anew
+   */
+  async list<T>(
+    path: string,
+    options: ListOptions = {},
+  ): Promise<ObjectList<T>> {
+    const { labelSelector, fieldSelector, limit = 500, ...limits } = options;
+    const items: T[] = [];
+    let position: Readonly<Record<string, string | undefined>> = {
+      resourceVersion: limits.resourceVersion,
+    };
+    for (;;) {
+      const query = { labelSelector, fieldSelector, limit, ...position };
+      const page = await this.request<ObjectList<T>>({ path, query }, limits);
+      items.push(...page.items ?? []);
+      if (!page.metadata?.continue) return { ...page, items };
+      position = { continue: page.metadata.continue };
+    }
+  }
+
+  /**
+   * Follows what happens to the objects of a kind, until the server ends it.
+   *
+   * @throws {KubeError} 410 if the version is too old: list again
+   */
+  watch<T>(
+    path: string,
+    options: WatchOptions,
+  ): AsyncGenerator<WatchEvent<T>, void> {
+    return openWatch<T>(this.#channel, path, options);
+  }
+
+  /** Closes the connections. */
+  [Symbol.dispose](): void {
+    this.#channel[Symbol.dispose]();
+  }
+}
+
+/** Where resources that are given to pods are. */
+const RESOURCES = "/apis/resource.k8s.io/v1";

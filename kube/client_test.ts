@@ -1,0 +1,231 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { CniError } from "../cni/error.ts";
+import { OFFLINE_FLAGS } from "../scripts/net.ts";
+import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
+import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import { openKubeClient } from "./client.ts";
+
+const SERVICE_ACCOUNT = "system:serviceaccount:kube-system:multus";
+
+Deno.test("openKubeClient() is let in by every kind of credentials", async (t) => {
+  await using scene = await KubeScene.start();
+  const rows: readonly [KubeconfigKind, string][] = [
+    ["token", SERVICE_ACCOUNT],
+    ["tokenFile", SERVICE_ACCOUNT],
+    ["clientCert", "multus"],
+    ["clientCertBundle", "multus"],
+    ["clientCertData", "multus"],
+    ["basic", "multus"],
+    ["insecure", SERVICE_ACCOUNT],
+    ["exec", SERVICE_ACCOUNT],
+  ];
+  for (const [kind, user] of rows) {
+    for (const format of ["yaml", "json"] as const) {
+      await t.step(`${kind}, as ${format}`, async () => {
+        using client = await scene.open(kind, { format });
+        const pod = await client.getPod("test", "p1");
+        assertEquals(pod.metadata?.uid, "u1");
+        assertEquals(scene.api.requests.at(-1)?.user, user);
+      });
+    }
+  }
+  await t.step("none: it is nobody", async () => {
+    using client = await scene.open("none");
+    const error = await kubeErrorOf(client.getPod("test", "p1"));
+    assertEquals([error.status, error.reason], [403, "Forbidden"]);
+    assert(error.message.includes('User "system:anonymous" cannot get'));
+  });
+});
+
+Deno.test("openKubeClient() answers nothing where there is no cluster", async (t) => {
+  for (const kubeconfig of [undefined, ""]) {
+    for (const name of ["", "KUBERNETES_SERVICE_HOST"]) {
+      await t.step(`${kubeconfig}, with ${name || "nothing"}`, async () => {
+        const env = name === "" ? {} : { [name]: "10.0.0.1" };
+        assertEquals(await openKubeClient({ kubeconfig, env }), undefined);
+      });
+    }
+  }
+});
+
+Deno.test("openKubeClient() refuses a kubeconfig that is of no use", async (t) => {
+  await using scene = await KubeScene.start();
+  const pem = (label: string): string =>
+    btoa(`-----BEGIN ${label}-----\nAAAA\n-----END ${label}-----\n`);
+  const rows: readonly [string, Record<string, unknown>][] = [
+    ["authority", {
+      cluster: {
+        "certificate-authority-data": pem("CERTIFICATE"),
+      },
+    }],
+    ["key", { user: { "client-key-data": pem("PRIVATE KEY") } }],
+    ["key of another", {
+      user: {
+        "client-key-data": btoa(
+          (await scene.api.issueClientCert("other")).key,
+        ),
+      },
+    }],
+  ];
+  for (const [name, overrides] of rows) {
+    await t.step(name, async () => {
+      const opened = scene.open("clientCertData", overrides);
+      const error = await assertRejects(() => opened, CniError);
+      const start = `Cannot use kubeconfig "${scene.folder.path}/kubeconfig": `;
+      assertEquals([error.code, error.message.slice(0, start.length)], [
+        7,
+        start,
+      ]);
+    });
+  }
+});
+
+Deno.test("KubeClient reads what pods ask for", async (t) => {
+  await using scene = await KubeScene.start();
+  const { api } = scene;
+  using client = await scene.open();
+  await t.step("networks", async () => {
+    api.putNad("test", "net1", '{"type":"x"}', { a: "b" });
+    const nad = await client.getNetworkAttachmentDefinition("test", "net1");
+    assertEquals(nad.spec?.config, '{"type":"x"}');
+    assertEquals(nad.metadata?.annotations?.["a"], "b");
+  });
+  await t.step("claims", async () => {
+    const metadata = { namespace: "test", name: "c1" };
+    const results = [{ request: "r", driver: "d", pool: "p", device: "x" }];
+    api.putClaim({
+      metadata,
+      status: { allocation: { devices: { results } } },
+    });
+    const claim = await client.getResourceClaim("test", "c1");
+    assertEquals(claim.status?.allocation?.devices?.results, results);
+  });
+  await t.step("slices", async () => {
+    for (const [name, nodeName] of [["s1", "n1"], ["s2", "n2"]] as const) {
+      const spec = { driver: "d", nodeName, pool: { name: "p" } };
+      api.putSlice({ metadata: { name }, spec });
+    }
+    const names = async (nodeName?: string): Promise<unknown[]> =>
+      (await client.listResourceSlices({ driver: "d", nodeName }))
+        .map(({ metadata }) => metadata?.name);
+    assertEquals(await names("n1"), ["s1"]);
+    assertEquals(await names(), ["s1", "s2"]);
+    assertEquals(await client.listResourceSlices({ driver: "e" }), []);
+  });
+});
+
+Deno.test("KubeClient.createEvent() creates an event", async () => {
+  await using scene = await KubeScene.start();
+  using client = await scene.open();
+  await client.createEvent("test", {
+    metadata: { name: "p1.1", namespace: "test" },
+    involvedObject: { kind: "Pod", namespace: "test", name: "p1" },
+    type: "Normal",
+    reason: "AddedInterface",
+    message: "Add eth0",
+  });
+  assertEquals(scene.api.eventTexts, ["Normal AddedInterface Add eth0"]);
+});
+
+Deno.test("KubeClient fails with what the server says", async (t) => {
+  await using scene = await KubeScene.start();
+  using client = await scene.open();
+  await t.step("there is no such pod", async () => {
+    const error = await kubeErrorOf(client.getPod("test", "p2"));
+    assertEquals(
+      [error.status, error.reason, error.message],
+      [404, "NotFound", 'pods "p2" not found'],
+    );
+  });
+  await t.step("it may not be read", async () => {
+    scene.api.forbid("get", "pods");
+    const error = await kubeErrorOf(client.getPod("test", "p1"));
+    assertEquals([error.status, error.reason], [403, "Forbidden"]);
+    assertEquals(scene.api.requestsOf("GET", /p1/).length, 1);
+    scene.api.allow("get", "pods");
+  });
+  for (const name of ["", "..", "a/b", "%2e"]) {
+    await t.step(`a name that is none: "${name}"`, async () => {
+      const before = scene.api.requests.length;
+      const error = await kubeErrorOf(client.getPod("test", name));
+      assertEquals([error.status, scene.api.requests.length], [400, before]);
+    });
+  }
+});
+
+Deno.test("KubeClient.list() reads all parts of a list", async (t) => {
+  await using scene = await KubeScene.start();
+  for (let number = 2; number <= 7; number++) {
+    scene.api.putPod({ metadata: { namespace: "test", name: `p${number}` } });
+  }
+  using client = await scene.open();
+  const path = "/api/v1/namespaces/test/pods";
+  await t.step("in three requests", async () => {
+    const { items, metadata } = await client.list(path, { limit: 3 });
+    assertEquals(items?.length, 7);
+    assert(Number(metadata?.resourceVersion) > 0);
+    assertEquals(scene.api.requestsOf("GET", /pods\?/).length, 3);
+  });
+  await t.step("with selectors", async () => {
+    const fieldSelector = "metadata.name=p3";
+    const { items } = await client.list(path, { fieldSelector });
+    assertEquals(items?.length, 1);
+  });
+  await t.step("unless too much happens meanwhile", async () => {
+    scene.api.fault({ path: /continue=/, status: 410 });
+    const error = await kubeErrorOf(client.list(path, { limit: 3 }));
+    assertEquals(error.status, 410);
+  });
+});
+
+Deno.test("KubeClient uses one connection for requests one after another", async () => {
+  await using scene = await KubeScene.start();
+  using client = await scene.open();
+  for (let times = 0; times < 5; times++) await client.getPod("test", "p1");
+  assertEquals(scene.api.connections, 1);
+});
+
+Deno.test("KubeClient keeps no process alive", async (t) => {
+  await using scene = await KubeScene.start();
+  for (const kind of ["token", "insecure", "exec"] as const) {
+    await t.step(kind, async () => {
+      const path = scene.api.writeKubeconfig(scene.folder.path, kind);
+      const times = { perTryMs: 60_000, overallMs: 60_000 };
+      // Nobody closes the client.
+      const script = `
+        import { openKubeClient } from "${import.meta.resolve("./client.ts")}";
+        const options = { kubeconfig: "${path}", env: Deno.env.toObject() };
+        const client = await openKubeClient(options);
+        await client.getPod("test", "p1", ${JSON.stringify(times)});
+        console.log("done");`;
+      const module = `data:application/typescript,${
+        encodeURIComponent(script)
+      }`;
+      const startMs = performance.now();
+      const { stdout } = await new Deno.Command(Deno.execPath(), {
+        args: ["run", "-A", "--no-check", ...OFFLINE_FLAGS, module],
+        cwd: new URL("..", import.meta.url).pathname,
+        stdin: "null",
+      }).output();
+      assertEquals(new TextDecoder().decode(stdout), "done\n");
+      assert(performance.now() - startMs < 20_000, "it waited for something");
+    });
+  }
+});
+
+Deno.test("KubeClient reaches a server at an IPv6 address", async () => {
+  await using scene = await KubeScene.start({ hostname: "::1" });
+  using client = await scene.open();
+  assertEquals((await client.getPod("test", "p1")).metadata?.uid, "u1");
+});
+
+Deno.test("KubeClient can be disposed of again", async (t) => {
+  await using scene = await KubeScene.start();
+  for (const kind of ["token", "insecure"] as const) {
+    await t.step(kind, async () => {
+      using client = await scene.open(kind);
+      await client.getPod("test", "p1");
+      client[Symbol.dispose]();
+    });
+  }
+});

@@ -1,0 +1,152 @@
+import { assert, assertEquals } from "@std/assert";
+import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+
+Deno.test("Connection shows new credentials when the old ones are refused", async (t) => {
+  await t.step("a token file that has been replaced", async () => {
+    await using scene = await KubeScene.start();
+    using client = await scene.open("tokenFile");
+    await client.getPod("test", "p1");
+    const token = scene.api.addToken();
+    scene.api.revokeToken(scene.api.token);
+    await Deno.writeTextFile(`${scene.folder.path}/token`, token);
+    scene.api.clearRequests();
+    await client.getPod("test", "p1");
+    assertEquals(scene.api.requests.map(({ status }) => status), [401, 200]);
+    await client.getPod("test", "p1");
+    assertEquals(scene.api.requests.length, 3);
+  });
+  await t.step("a program that prints another token", async () => {
+    await using scene = await KubeScene.start();
+    using client = await scene.open("exec");
+    const token = scene.api.addToken();
+    scene.api.revokeToken(scene.api.token);
+    const refused = client.getPod("test", "p1");
+    await Deno.writeTextFile(`${scene.folder.path}/exec-token`, token);
+    await refused.catch(() => {});
+    const names = ["p1", "p1", "p1", "p1"];
+    await Promise.all(names.map((name) => client.getPod("test", name)));
+    const calls = await Deno.readTextFile(`${scene.folder.path}/exec-calls`);
+    assert(calls.length / "called\n".length <= 2, calls);
+  });
+  await t.step("also for what is written", async () => {
+    await using scene = await KubeScene.start();
+    using client = await scene.open("tokenFile");
+    const token = scene.api.addToken();
+    scene.api.revokeToken(scene.api.token);
+    await Deno.writeTextFile(`${scene.folder.path}/token`, token);
+    await client.setPodAnnotations({ namespace: "test", name: "p1" }, {
+      a: "b",
+    });
+    assertEquals(scene.api.pod("test", "p1")?.metadata.annotations, { a: "b" });
+  });
+});
+
+Deno.test("Connection takes no for an answer if there are no new credentials", async (t) => {
+  for (
+    const [kind, requests] of [["token", 1], ["tokenFile", 1], [
+      "exec",
+      2,
+    ]] as const
+  ) {
+    await t.step(kind, async () => {
+      await using scene = await KubeScene.start();
+      using client = await scene.open(kind);
+      scene.api.revokeToken(scene.api.token);
+      const error = await kubeErrorOf(client.getPod("test", "p1"));
+      assertEquals([error.status, error.message], [401, "Unauthorized"]);
+      assertEquals(scene.api.requests.length, requests);
+    });
+  }
+});
+
+Deno.test("Connection shows the certificate that is in the file now", async () => {
+  await using scene = await KubeScene.start();
+  const { api, folder } = scene;
+  const first = await api.issueClientCert("first");
+  const second = await api.issueClientCert("second");
+  using client = await scene.open("clientCertBundle", { clientCert: first });
+  await client.getPod("test", "p1");
+  const path = `${folder.path}/client.pem`;
+  await Deno.writeTextFile(path, second.cert + second.key);
+  api.fault({ status: 401, times: 1 });
+  await client.getPod("test", "p1");
+  // The files are looked at again because of the 401.
+  assertEquals(api.requests.map(({ user }) => user), [
+    "first",
+    "first",
+    "second",
+  ]);
+});
+
+Deno.test("Connection goes on with a certificate while the next one is half there", async () => {
+  await using scene = await KubeScene.start();
+  const { api, folder } = scene;
+  const next = await api.issueClientCert("next");
+  using client = await scene.open("clientCert");
+  await Deno.writeTextFile(`${folder.path}/client.crt`, next.cert);
+  api.fault({ status: 401, times: 1 });
+  await client.getPod("test", "p1");
+  assertEquals(api.requests.at(-1)?.user, "multus");
+});
+
+Deno.test("Connection says who it is, and for whom it acts", async () => {
+  await using scene = await KubeScene.start();
+  const user = { as: "jane", "as-groups": ["a", "b"] };
+  using client = await scene.open("token", { user });
+  await client.getPod("test", "p1").catch(() => {});
+  const { headers } = scene.api.requests.at(-1) ?? {};
+  assertEquals(headers?.["user-agent"], "cni-plugins");
+  assertEquals(headers?.["accept"], "application/json");
+  assertEquals(headers?.["impersonate-user"], "jane");
+  assertEquals(headers?.["impersonate-group"], "a, b");
+});
+
+Deno.test("Connection waits for a program's credentials longer than for an answer", async () => {
+  await using scene = await KubeScene.start();
+  using client = await scene.open("exec");
+  const path = `${scene.folder.path}/credentials.sh`;
+  const slow = (await Deno.readTextFile(path)).replace("\n", "\nsleep 0.5\n");
+  await Deno.writeTextFile(path, slow);
+  const times = { perTryMs: 400, overallMs: 400 };
+  const pod = await client.getPod("test", "p1", times);
+  assertEquals(pod.metadata?.uid, "u1");
+});
+
+Deno.test("Connection fails if there are no credentials", async (t) => {
+  await using scene = await KubeScene.start();
+  await t.step("the program fails", async () => {
+    const exec = {
+      apiVersion: "client.authentication.k8s.io/v1",
+      command: "nowhere-to-be-found",
+    };
+    using client = await scene.open("none", { user: { exec } });
+    const error = await kubeErrorOf(client.getPod("test", "p1"));
+    assertEquals(error.status, 0);
+    const start = `Get "${scene.api.url}/api/v1/namespaces/test/pods/p1": ` +
+      "getting credentials: exec: executable nowhere-to-be-found cannot be started";
+    assertEquals(error.message.slice(0, start.length), start);
+  });
+  await t.step("nobody waits for the program", async () => {
+    using client = await scene.open("exec");
+    const signal = AbortSignal.abort();
+    const error = await kubeErrorOf(client.getPod("test", "p1", { signal }));
+    assert(error.message.endsWith(": context canceled"), error.message);
+  });
+  assertEquals(scene.api.requests.length, 0);
+});
+
+Deno.test("Connection shows no secret in an error", async () => {
+  await using scene = await KubeScene.start();
+  const { api } = scene;
+  using client = await scene.open("token");
+  for (
+    const rule of [{ status: 500 }, { body: "x" }, { drop: "after" }] as const
+  ) {
+    api.fault({ ...rule, times: 1 });
+    const error = await kubeErrorOf(
+      client.request({ method: "PUT", path: "/x" }),
+    );
+    const shown = Deno.inspect(error, { showHidden: true });
+    assert(!shown.includes(api.token), shown);
+  }
+});

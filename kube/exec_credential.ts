@@ -1,0 +1,200 @@
+/**
+ * Credentials from a program, such as that of a cloud.
+ *
+ * Source: client-go plugin/pkg/client/auth/exec/exec.go;
+ * k8s.io/client-go/pkg/apis/clientauthentication/v1/types.go.
+ *
+ * @module
+ */
+
+import type { Environment } from "../cni/args.ts";
+import { describeError } from "../cni/error.ts";
+import { type Ending, runToEnd } from "../cni/invoke/child.ts";
+import { deadline } from "../cni/invoke/deadline.ts";
+import { type JsonObject, omitAbsent } from "../cni/json.ts";
+import type { Credentials, CredentialSource } from "./access.ts";
+import { decodeExecCredential, VERSIONS } from "./exec_credential_document.ts";
+import type { ClusterEntry, ExecEntry } from "./kubeconfig_schema.ts";
+import {
+  type Origin,
+  readPem,
+  resolveIn,
+  unusable,
+} from "./referenced_value.ts";
+
+/** How long a program may take, in milliseconds. */
+const TIMEOUT_MS = 10_000;
+
+/** How much is shown of what a program says when it fails, in characters. */
+const STDERR_LENGTH = 500;
+
+/** What a program is run with. */
+export interface ExecOptions {
+  readonly exec: ExecEntry;
+  readonly cluster: ClusterEntry;
+  /** The program's environment, but for what the kubeconfig adds. */
+  readonly env: Environment;
+  /** What the user has besides. */
+  readonly own: CredentialSource;
+  /** How long the program may take, in milliseconds; 10 s unless told. */
+  readonly timeoutMs?: number;
+}
+
+/** Credentials that a program prints; it is run again once they have expired. */
+export class ExecCredentials implements CredentialSource {
+  readonly #origin: Origin;
+  readonly #options: ExecOptions;
+  #run: Promise<Credentials> | undefined;
+  #current: Credentials | undefined;
+  #expiresAtMs = Infinity;
+
+  /**
+   * Checks how the program is to be run.
+   *
+   * @throws {CniError} 7 if it cannot be
+   */
+  constructor(origin: Origin, options: ExecOptions) {
+    const { apiVersion = "", command, interactiveMode } = options.exec;
+    if (!command) throw unusable(origin, "exec.command: missing");
+    if (!VERSIONS.includes(apiVersion)) {
+      const known = VERSIONS.join(" or ");
+      throw unusable(origin, `exec.apiVersion: it must be ${known}`);
+    }
+    if (interactiveMode === "Always") {
+      throw unusable(origin, "exec.interactiveMode: there is nobody to ask");
+    }
+    this.#origin = origin;
+    this.#options = options;
+  }
+
+  /** Nothing: the program is run when somebody asks. */
+  get known(): undefined {
+    return undefined;
+  }
+
+  /** Returns what the program printed, and has it print it if need be. */
+  get(): Promise<Credentials> {
+    if (Date.now() >= this.#expiresAtMs) this.#forget();
+    // All who ask meanwhile wait for the same run.
+    return this.#run ??= this.#load();
+  }
+
+  /** Has the program run the next time. */
+  renew(refused: Credentials): void {
+    if (refused === this.#current) this.#forget();
+  }
+
+  #forget(): void {
+    this.#run = this.#current = undefined;
+    this.#expiresAtMs = Infinity;
+  }
+
+  async #load(): Promise<Credentials> {
+    try {
+      const { exec, own } = this.#options;
+      const printed = decodeExecCredential(await this.#print(), exec);
+      this.#expiresAtMs = printed.expiresAtMs;
+      this.#current = { ...await own.get(), ...printed.credentials };
+      return this.#current;
+    } catch (error) {
+      this.#forget();
+      throw error;
+    }
+  }
+
+  /** Runs the program; returns what it printed. */
+  async #print(): Promise<string> {
+    const { timeoutMs = TIMEOUT_MS } = this.#options;
+    const child = this.#start();
+    const ending = await runToEnd(
+      child,
+      new Uint8Array(),
+      deadline(timeoutMs),
+    );
+    if (ending.success) return ending.stdout;
+    throw this.#failure(
+      ending.abort === undefined
+        ? `failed: ${describeEnding(ending)}`
+        : `took more than ${timeoutMs} ms`,
+    );
+  }
+
+  #start(): Deno.ChildProcess {
+    const { exec, env } = this.#options;
+    const added = exec.env?.map(({ name, value }) => [name, value]) ?? [];
+    try {
+      return new Deno.Command(this.#command, {
+        args: exec.args ?? [],
+        env: {
+          ...env,
+          ...Object.fromEntries(added),
+          KUBERNETES_EXEC_INFO: JSON.stringify(this.#describeRequest()),
+        },
+        clearEnv: true,
+        stdin: "piped",
+        stdout: "piped",
+        stderr: "piped",
+        // It leads a process group, which is killed if it takes too long.
+        detached: true,
+      }).spawn();
+    } catch (error) {
+      throw this.#failure("cannot be started", error);
+    }
+  }
+
+  /** A command with a slash that is not absolute begins at the kubeconfig. */
+  get #command(): string {
+    const { command = "" } = this.#options.exec;
+    return command.includes("/") ? resolveIn(this.#origin, command) : command;
+  }
+
+  #describeRequest(): JsonObject {
+    const { exec, cluster } = this.#options;
+    return {
+      apiVersion: exec.apiVersion ?? "",
+      kind: "ExecCredential",
+      spec: {
+        interactive: false,
+        ...exec.provideClusterInfo
+          ? { cluster: describeCluster(this.#origin, cluster) }
+          : {},
+      },
+    };
+  }
+
+  #failure(why: string, cause?: unknown): Error {
+    const { command = "", installHint } = this.#options.exec;
+    const hint = installHint ? `; ${installHint.trim()}` : "";
+    const reason = cause === undefined ? "" : `: ${describeError(cause)}`;
+    return new Error(`exec: executable ${command} ${why}${reason}${hint}`);
+  }
+}
+
+function describeEnding({ cause, stderr }: Ending): string {
+  const said = stderr.trim().slice(-STDERR_LENGTH);
+  return said === "" ? cause : `${cause}: ${said}`;
+}
+
+/** The extension of a cluster by which the program is configured. */
+const CLUSTER_EXTENSION = "client.authentication.k8s.io/exec";
+
+/** Describes the cluster to the program, with the authority's certificate. */
+function describeCluster(origin: Origin, cluster: ClusterEntry): JsonObject {
+  const ca = readPem(origin, {
+    key: "certificate-authority",
+    file: cluster["certificate-authority"],
+    data: cluster["certificate-authority-data"],
+  }, "CERTIFICATE");
+  const config = cluster.extensions
+    ?.find(({ name }) => name === CLUSTER_EXTENSION)?.extension;
+  return omitAbsent<JsonObject>({
+    server: cluster.server,
+    "tls-server-name": cluster["tls-server-name"],
+    "insecure-skip-tls-verify": cluster["insecure-skip-tls-verify"],
+    "certificate-authority-data": ca === undefined
+      ? undefined
+      : new TextEncoder().encode(ca).toBase64(),
+    "proxy-url": cluster["proxy-url"],
+    config: config as JsonObject | undefined,
+  });
+}

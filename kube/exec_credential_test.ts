@@ -1,0 +1,201 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { waitUntilDead } from "../tests/_harness/process_group.ts";
+import { FileCredentials } from "./credentials.ts";
+import { ExecCredentials, type ExecOptions } from "./exec_credential.ts";
+import type { ExecEntry } from "./kubeconfig_schema.ts";
+
+const apiVersion = "client.authentication.k8s.io/v1";
+
+/** A folder with the program `credentials`. */
+class Scene extends PluginFolder {
+  constructor(script: string) {
+    super();
+    this.add("credentials", script);
+  }
+
+  open(
+    exec: ExecEntry = {},
+    options: Partial<ExecOptions> = {},
+  ): ExecCredentials {
+    const origin = { what: 'kubeconfig "/k"', folder: this.path };
+    return new ExecCredentials(origin, {
+      exec: { apiVersion, command: "./credentials", ...exec },
+      cluster: {},
+      env: { PATH: Deno.env.get("PATH") ?? "" },
+      own: new FileCredentials(() => ({})),
+      ...options,
+    });
+  }
+
+  get runs(): number {
+    return Deno.readTextFileSync(`${this.path}/runs`).length;
+  }
+}
+
+/** A script that counts its runs, and prints their number as the token. */
+function counting(status = ""): string {
+  return `cd "$(dirname "$0")"; printf x >> runs
+printf '{"kind":"ExecCredential","apiVersion":"${apiVersion}",'
+printf '"status":{"token":"t%s"${status}}}' "$(wc -c < runs)"`;
+}
+
+Deno.test("ExecCredentials runs the program once for all who ask", async () => {
+  using scene = new Scene(counting());
+  const credentials = scene.open();
+  assertEquals(credentials.known, undefined);
+  const all = await Promise.all([credentials.get(), credentials.get()]);
+  assertEquals(all.map((one) => one.authorization), ["Bearer t1", "Bearer t1"]);
+  assertEquals((await credentials.get()).authorization, "Bearer t1");
+  assertEquals(scene.runs, 1);
+});
+
+Deno.test("ExecCredentials runs the program again", async (t) => {
+  await t.step("once what it printed was refused", async () => {
+    using scene = new Scene(counting());
+    const credentials = scene.open();
+    const refused = await credentials.get();
+    credentials.renew(refused);
+    assertEquals((await credentials.get()).authorization, "Bearer t2");
+    credentials.renew(refused);
+    assertEquals((await credentials.get()).authorization, "Bearer t2");
+  });
+  await t.step("once it has expired", async () => {
+    using scene = new Scene(
+      counting(',"expirationTimestamp":"2020-01-01T00:00:00Z"'),
+    );
+    const credentials = scene.open();
+    await credentials.get();
+    assertEquals((await credentials.get()).authorization, "Bearer t2");
+  });
+  await t.step("not before it expires", async () => {
+    using scene = new Scene(
+      counting(',"expirationTimestamp":"2199-01-01T00:00:00Z"'),
+    );
+    const credentials = scene.open();
+    await credentials.get();
+    assertEquals((await credentials.get()).authorization, "Bearer t1");
+  });
+  await t.step("after it failed", async () => {
+    using scene = new Scene("exit 1");
+    const credentials = scene.open();
+    await assertRejects(() => credentials.get());
+    scene.add("credentials", counting());
+    assertEquals((await credentials.get()).authorization, "Bearer t1");
+  });
+});
+
+Deno.test("ExecCredentials tells the program what it is run for", async () => {
+  using scene = new Scene(`cd "$(dirname "$0")"
+env > env; printf '%s,' "$@" > args
+${counting()}`);
+  const pem = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----";
+  await scene.open({
+    args: ["a b", ""],
+    env: [{ name: "REGION", value: "x" }, { name: "HOME", value: "/new" }],
+    provideClusterInfo: true,
+  }, {
+    env: { PATH: Deno.env.get("PATH") ?? "", HOME: "/old", KEPT: "1" },
+    cluster: {
+      server: "https://10.0.0.1",
+      "certificate-authority-data": btoa(pem),
+      extensions: [
+        { name: "client.authentication.k8s.io/exec", extension: { a: 1 } },
+      ],
+    },
+  }).get();
+  const read = (name: string): string =>
+    Deno.readTextFileSync(`${scene.path}/${name}`);
+  const env = read("env").split("\n");
+  for (const line of ["REGION=x", "HOME=/new", "KEPT=1"]) {
+    assert(env.includes(line), line);
+  }
+  assertEquals(read("args"), "a b,,");
+  const info = env.find((line) => line.startsWith("KUBERNETES_EXEC_INFO=")) ??
+    "";
+  assertEquals(JSON.parse(info.slice(info.indexOf("=") + 1)), {
+    apiVersion,
+    kind: "ExecCredential",
+    spec: {
+      interactive: false,
+      cluster: {
+        server: "https://10.0.0.1",
+        "certificate-authority-data": btoa(pem),
+        config: { a: 1 },
+      },
+    },
+  });
+});
+
+Deno.test("ExecCredentials finds the program", async (t) => {
+  using scene = new Scene(counting());
+  const rows = [
+    ["beside the kubeconfig", "./credentials", ""],
+    ["by its path", `${scene.path}/credentials`, ""],
+    ["in PATH", "credentials", `${scene.path}:`],
+  ] as const;
+  for (const [name, command, folder] of rows) {
+    await t.step(name, async () => {
+      const env = { PATH: `${folder}${Deno.env.get("PATH")}` };
+      const found = await scene.open({ command }, { env }).get();
+      assert(found.authorization?.startsWith("Bearer t"));
+    });
+  }
+});
+
+Deno.test("ExecCredentials says why there are none", async (t) => {
+  const rows: readonly [string, string, ExecEntry, RegExp][] = [
+    [
+      "it fails",
+      "echo out; echo why >&2; exit 3",
+      {},
+      /^exec: executable \.\/credentials failed: exit status 3: why$/,
+    ],
+    [
+      "it is killed",
+      "kill -9 $$",
+      {},
+      /^exec: executable \.\/credentials failed: signal: killed$/,
+    ],
+    [
+      "it is not there",
+      "",
+      { command: "nowhere-to-be-found", installHint: "Install it\n" },
+      /^exec: executable nowhere-to-be-found cannot be started: .+; Install it$/,
+    ],
+    [
+      "it prints garbage",
+      "echo secret",
+      {},
+      /^exec: executable \.\/credentials printed no JSON$/,
+    ],
+  ];
+  for (const [name, script, exec, message] of rows) {
+    await t.step(name, async () => {
+      using scene = new Scene(script);
+      const credentials = scene.open(exec);
+      const error = await assertRejects(() => credentials.get());
+      assert(
+        error instanceof Error && message.test(error.message),
+        String(error),
+      );
+    });
+  }
+});
+
+Deno.test("ExecCredentials kills a program that takes too long, and its children", async () => {
+  using scene = new Scene(
+    `cd "$(dirname "$0")"; echo $$ > pid; sleep 60 & wait`,
+  );
+  const startMs = performance.now();
+  const error = await assertRejects(
+    () => scene.open({}, { timeoutMs: 500 }).get(),
+  );
+  assert(performance.now() - startMs < 5000);
+  assert(error instanceof Error);
+  assertEquals(
+    error.message,
+    "exec: executable ./credentials took more than 500 ms",
+  );
+  await waitUntilDead(Number(await Deno.readTextFile(`${scene.path}/pid`)));
+});

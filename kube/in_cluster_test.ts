@@ -1,0 +1,74 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../cni/error.ts";
+import { deadline } from "../cni/invoke/deadline.ts";
+import { KubeScene } from "../tests/_harness/kube_scene.ts";
+import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { Connection } from "./connection.ts";
+import { readInCluster } from "./in_cluster.ts";
+import { podPath } from "./pod_annotations.ts";
+import type { Pod } from "./types.ts";
+
+const CERTIFICATE =
+  "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";
+
+Deno.test("readInCluster() finds the server in the environment", async (t) => {
+  using folder = new PluginFolder();
+  folder.addFile("token", "t1\n");
+  folder.addFile("ca.crt", CERTIFICATE);
+  const rows: readonly [string, string, string | undefined][] = [
+    ["10.96.0.1", "443", "https://10.96.0.1:443"],
+    ["fd00::1", "6443", "https://[fd00::1]:6443"],
+    ["kubernetes.default", "443", "https://kubernetes.default:443"],
+    ["10.96.0.1", "", undefined],
+    ["", "443", undefined],
+  ];
+  for (const [host, port, server] of rows) {
+    await t.step(`${host} ${port}`, () => {
+      const env = {
+        KUBERNETES_SERVICE_HOST: host,
+        KUBERNETES_SERVICE_PORT: port,
+      };
+      const access = readInCluster(env, folder.path);
+      assertEquals(access?.server, server);
+      if (access === undefined) return;
+      assertEquals(access.caCerts, [CERTIFICATE]);
+      assertEquals(access.credentials.known, { authorization: "Bearer t1" });
+    });
+  }
+  await t.step("nothing of it", () => {
+    assertEquals(readInCluster({}, folder.path), undefined);
+  });
+});
+
+Deno.test("readInCluster() fails in a pod without a service account", async (t) => {
+  using folder = new PluginFolder();
+  const env = { KUBERNETES_SERVICE_HOST: "h", KUBERNETES_SERVICE_PORT: "1" };
+  for (const file of ["ca.crt", "token"]) {
+    await t.step(file, () => {
+      const error = assertThrows(
+        () => readInCluster(env, folder.path),
+        CniError,
+      );
+      assertEquals([error.code, error.message], [
+        7,
+        `Cannot use the pod's service account: ${file}: "${folder.path}/${file}" cannot be read`,
+      ]);
+    });
+    folder.addFile("ca.crt", CERTIFICATE);
+  }
+});
+
+Deno.test("readInCluster() leads to the server", async () => {
+  await using scene = await KubeScene.start();
+  const { api, folder } = scene;
+  api.writeServiceAccount(folder.path);
+  const access = readInCluster(api.inClusterEnvironment(), folder.path);
+  if (access === undefined) throw new Error("we are in a pod");
+  using connection = await Connection.open(access, {});
+  const path = podPath({ namespace: "test", name: "p1" });
+  const pod = await connection.exchange<Pod>(
+    { method: "GET", path },
+    deadline(5000),
+  );
+  assertEquals(pod.metadata?.uid, "u1");
+});

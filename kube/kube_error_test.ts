@@ -1,0 +1,50 @@
+import { assertEquals } from "@std/assert";
+import {
+  isConflict,
+  isForbidden,
+  isNotFound,
+  KubeError,
+  kubeErrorCode,
+  type KubeFailure,
+} from "./kube_error.ts";
+
+Deno.test("kubeErrorCode() tells what passes from what has to be put right", async (t) => {
+  const rows: readonly (readonly [KubeFailure, number])[] = [
+    [{ status: 0 }, 11],
+    [{ status: 0, isTimeout: true }, 11],
+    [{ status: 0, isUntrusted: true }, 7],
+    [{ status: 409, reason: "UidMismatch" }, 4],
+    ...[408, 409, 429, 500, 502, 503, 504].map((status) =>
+      [{ status }, 11] as const
+    ),
+    ...[200, 302, 400, 401, 403, 404, 405, 410, 415, 422].map((status) =>
+      [{ status }, 7] as const
+    ),
+  ];
+  for (const [failure, code] of rows) {
+    await t.step(JSON.stringify(failure), () => {
+      assertEquals(kubeErrorCode(new KubeError("x", failure)), code);
+    });
+  }
+});
+
+Deno.test("isNotFound() and the like look at the status of KubeErrors", async (t) => {
+  const rows = [[isNotFound, 404], [isForbidden, 403], [
+    isConflict,
+    409,
+  ]] as const;
+  for (const [is, status] of rows) {
+    await t.step(is.name, () => {
+      assertEquals(is(new KubeError("x", { status })), true);
+      assertEquals(is(new KubeError("x", { status: 400 })), false);
+      assertEquals(is(Object.assign(new Error("x"), { status })), false);
+      assertEquals(is(undefined), false);
+    });
+  }
+});
+
+Deno.test("KubeError has a cause only if there is one", () => {
+  assertEquals("cause" in new KubeError("x", { status: 0 }), false);
+  const cause = new Error("y");
+  assertEquals(new KubeError("x", { status: 0, cause }).cause, cause);
+});

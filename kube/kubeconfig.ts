@@ -1,0 +1,147 @@
+/**
+ * Kubeconfig files.
+ *
+ * Source: client-go tools/clientcmd/client_config.go, loader.go.
+ *
+ * @module
+ */
+
+import { dirname, resolve } from "@std/path/posix";
+import type { Environment } from "../cni/args.ts";
+import { decode, omitAbsent } from "../cni/json.ts";
+import type { Access } from "./access.ts";
+import {
+  type ClusterEntry,
+  type Kubeconfig,
+  kubeconfigSchema,
+  type UserEntry,
+} from "./kubeconfig_schema.ts";
+import { type Origin, readPem, unusable } from "./referenced_value.ts";
+import { openCredentials, readImpersonation } from "./user.ts";
+
+/**
+ * Reads how a kubeconfig's current context reaches its API server. Relative
+ * paths in it begin at its folder.
+ *
+ * @param env Given to the program that provides credentials, if there is one
+ * @throws {CniError} 7 if it, or a file that it names, is of no use
+ */
+export async function readKubeconfig(
+  path: string,
+  env: Environment,
+): Promise<Access> {
+  const what = `kubeconfig "${path}"`;
+  const origin = { what, folder: dirname(resolve(path)) };
+  const document = await parse(origin, read(origin, path));
+  const config = decode(kubeconfigSchema(), document ?? {}, what);
+  const { cluster, user } = getCurrent(origin, config);
+  return {
+    ...readCluster(origin, cluster),
+    impersonation: readImpersonation(origin, user),
+    credentials: await openCredentials(origin, { user, cluster, env }),
+  };
+}
+
+function read(origin: Origin, path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch (error) {
+    throw unusable(origin, "it cannot be read", error);
+  }
+}
+
+/** Parses JSON, or else YAML, whose library is loaded only then. */
+async function parse(origin: Origin, text: string): Promise<unknown> {
+  try {
+    return JSON.parse(text);
+  } catch {
+    const { parseYaml } = await import("./yaml.ts");
+    return parseYaml(text, origin.what);
+  }
+}
+
+function getCurrent(
+  origin: Origin,
+  config: Kubeconfig,
+): { cluster: ClusterEntry; user: UserEntry } {
+  const name = config["current-context"];
+  if (!name) throw unusable(origin, "current-context: missing");
+  const { context } = getNamed(origin, "context", config.contexts, name);
+  const { cluster } = getNamed(
+    origin,
+    "cluster",
+    config.clusters,
+    context.cluster ?? "",
+  );
+  if (!context.user) return { cluster, user: {} };
+  const { user } = getNamed(origin, "user", config.users, context.user);
+  return { cluster, user };
+}
+
+function getNamed<T extends { readonly name: string }>(
+  origin: Origin,
+  kind: string,
+  entries: readonly T[] | undefined,
+  name: string,
+): T {
+  const found = entries?.find((entry) => entry.name === name);
+  if (found !== undefined) return found;
+  throw unusable(origin, `${kind}s: there is no ${kind} "${name}"`);
+}
+
+function readCluster(
+  origin: Origin,
+  cluster: ClusterEntry,
+): Omit<Access, "impersonation" | "credentials"> {
+  const isInsecure = cluster["insecure-skip-tls-verify"] ?? false;
+  const ca = readPem(origin, {
+    key: "certificate-authority",
+    file: cluster["certificate-authority"],
+    data: cluster["certificate-authority-data"],
+  }, "CERTIFICATE");
+  if (isInsecure && ca !== undefined) {
+    // client-go's words, and its decision.
+    throw unusable(
+      origin,
+      "specifying a root certificates file with the insecure flag is not allowed",
+    );
+  }
+  return {
+    origin: origin.what,
+    server: checkServer(origin, cluster.server ?? ""),
+    caCerts: ca === undefined ? [] : [ca],
+    isInsecure,
+    ...omitAbsent({
+      tlsServerName: cluster["tls-server-name"] || undefined,
+      proxyUrl: checkProxy(origin, cluster["proxy-url"] || undefined),
+    }),
+  };
+}
+
+/** Checks the URL of an API server, to which paths are appended. */
+function checkServer(origin: Origin, server: string): string {
+  if (server === "") throw unusable(origin, "server: missing");
+  const full = /^[a-z]+:\/\//i.test(server) ? server : `https://${server}`;
+  const url = URL.parse(full);
+  if (url === null || !["https:", "http:"].includes(url.protocol)) {
+    throw unusable(origin, `server: "${server}" is no http or https URL`);
+  }
+  if (url.username || url.password || url.search || url.hash) {
+    throw unusable(
+      origin,
+      "server: it may have a host, a port and a path, and no more",
+    );
+  }
+  return full.replace(/\/+$/, "");
+}
+
+/** Checks the URL of a proxy, which may have a password in it. */
+function checkProxy(
+  origin: Origin,
+  proxy: string | undefined,
+): string | undefined {
+  if (proxy === undefined) return undefined;
+  const scheme = URL.parse(proxy)?.protocol ?? "";
+  if (/^(https?|socks5h?):$/.test(scheme)) return proxy;
+  throw unusable(origin, "proxy-url: it is no URL of an http or socks5 proxy");
+}

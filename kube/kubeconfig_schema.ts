@@ -1,0 +1,82 @@
+/**
+ * What of a kubeconfig is read.
+ *
+ * Source: client-go tools/clientcmd/api/v1/types.go.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../cni/json.ts";
+import { once, optional } from "../cni/types.ts";
+
+/** A kubeconfig. */
+export type Kubeconfig = SchemaOutput<ReturnType<typeof kubeconfigSchema>>;
+/** An API server. */
+export type ClusterEntry = SchemaOutput<ReturnType<typeof clusterSchema>>;
+/** Who we are to it. */
+export type UserEntry = SchemaOutput<ReturnType<typeof userSchema>>;
+/** A program that knows who we are. */
+export type ExecEntry = SchemaOutput<ReturnType<typeof execSchema>>;
+
+const text = once(() => optional(z.string()));
+const flag = once(() => optional(z.boolean()));
+
+const clusterSchema = once(() =>
+  z.object({
+    server: text(),
+    "certificate-authority": text(),
+    "certificate-authority-data": text(),
+    "insecure-skip-tls-verify": flag(),
+    "tls-server-name": text(),
+    "proxy-url": text(),
+    extensions: optional(z.array(
+      z.object({ name: z.string(), extension: z.unknown() }),
+    )),
+  })
+);
+
+const execSchema = once(() =>
+  z.object({
+    apiVersion: text(),
+    command: text(),
+    args: optional(z.array(z.string())),
+    env: optional(z.array(z.object({ name: z.string(), value: z.string() }))),
+    installHint: text(),
+    provideClusterInfo: flag(),
+    interactiveMode: text(),
+  })
+);
+
+const userSchema = once(() =>
+  z.object({
+    token: text(),
+    tokenFile: text(),
+    "client-certificate": text(),
+    "client-certificate-data": text(),
+    "client-key": text(),
+    "client-key-data": text(),
+    username: text(),
+    password: text(),
+    as: text(),
+    "as-uid": text(),
+    "as-groups": optional(z.array(z.string())),
+    "as-user-extra": optional(z.record(z.string(), z.array(z.string()))),
+    exec: optional(execSchema()),
+    "auth-provider": optional(z.unknown()),
+  })
+);
+
+/** Reads a kubeconfig. */
+export const kubeconfigSchema = once(() => {
+  const named = { name: z.string() };
+  const context = z.object({ cluster: text(), user: text() });
+  return z.object({
+    "current-context": text(),
+    contexts: optional(z.array(z.object({ ...named, context }))),
+    clusters: optional(
+      z.array(z.object({ ...named, cluster: clusterSchema() })),
+    ),
+    users: optional(z.array(z.object({ ...named, user: userSchema() }))),
+  });
+});

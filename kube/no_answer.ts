@@ -1,0 +1,145 @@
+/**
+ * Why there is no answer.
+ *
+ * @module
+ */
+
+import { describeError } from "../cni/error.ts";
+import { formatAbort, isTimeout } from "../cni/invoke/deadline.ts";
+import { KubeError } from "./kube_error.ts";
+import type { HttpRequest } from "./transport.ts";
+
+/** Whom we cannot reach, or not believe, so that no request is sent. */
+export class ConnectError extends Error {
+  /** Makes an error of what was thrown. */
+  constructor(cause: unknown) {
+    super("Cannot connect", { cause });
+    this.name = "ConnectError";
+  }
+}
+
+/** What a message says of a request. */
+export type Named = Pick<HttpRequest, "method" | "url">;
+
+/** What keeps a request from being answered. */
+interface Obstacle {
+  /** In the words of Deno, or by the code that Node has for it. */
+  readonly pattern: RegExp;
+  /** In the words of Go. */
+  readonly describe: (url: URL, text: string) => string;
+  readonly isUntrusted?: true;
+}
+
+const VERIFY = "tls: failed to verify certificate: x509: certificate";
+
+/** The first one that matches counts. */
+const OBSTACLES: readonly Obstacle[] = [
+  {
+    pattern: /Connection refused|ECONNREFUSED/,
+    describe: (url) => `${dial(url)}: connection refused`,
+  },
+  {
+    pattern: /No route to host|EHOSTUNREACH/,
+    describe: (url) => `${dial(url)}: no route to host`,
+  },
+  {
+    pattern: /Network is unreachable|ENETUNREACH/,
+    describe: (url) => `${dial(url)}: network is unreachable`,
+  },
+  {
+    pattern: /failed to lookup address|ENOTFOUND|EAI_AGAIN/,
+    describe: ({ hostname }) => `dial tcp: lookup ${hostname}: no such host`,
+  },
+  {
+    pattern: /InvalidContentType/,
+    describe: () => "http: server gave HTTP response to HTTPS client",
+    isUntrusted: true,
+  },
+  {
+    pattern: /UnknownIssuer|SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)/,
+    describe: () => `${VERIFY} signed by unknown authority`,
+    isUntrusted: true,
+  },
+  {
+    pattern: /not valid for name|NotValidForName|ALTNAME_INVALID/,
+    describe: (url, text) =>
+      `${VERIFY} is not valid for ${findName(text) ?? url.hostname}`,
+    isUntrusted: true,
+  },
+  {
+    pattern: /certificate (expired|not valid yet)|CERT_(HAS_EXPIRED|NOT_YET)/,
+    describe: () => `${VERIFY} has expired or is not yet valid`,
+    isUntrusted: true,
+  },
+  {
+    pattern: /invalid peer certificate/,
+    describe: (_url, text) =>
+      `tls: failed to verify certificate: ${text.split(": ").at(-1)}`,
+    isUntrusted: true,
+  },
+  { pattern: /reading a body|aborted/, describe: () => "unexpected EOF" },
+  {
+    pattern:
+      /Connection reset|ECONNRESET|closed connection|connection closed|unexpected eof|hang up/,
+    describe: () => "EOF",
+  },
+];
+
+function dial({ host, port, protocol }: URL): string {
+  const standard = protocol === "https:" ? ":443" : ":80";
+  return `dial tcp ${host}${port === "" ? standard : ""}: connect`;
+}
+
+/** Finds the name that a certificate was to have, in the words of Deno or Node. */
+function findName(text: string): string | undefined {
+  const [, deno, node] =
+    /for name "([^"]+)"|(?:Host|IP): (\S+?)\.? is not in/.exec(text) ?? [];
+  return deno ?? node;
+}
+
+/**
+ * Makes the error of a request to which nothing came back.
+ *
+ * @param error What was thrown instead
+ * @param signal That of the request
+ */
+export function noAnswer(
+  request: Named,
+  error: unknown,
+  signal: AbortSignal,
+): KubeError {
+  if (error instanceof KubeError) return error;
+  if (signal.aborted) {
+    return failure(request, formatAbort(signal), {
+      isTimeout: isTimeout(signal),
+    });
+  }
+  const text = `${codeOf(error)} ${describeError(error)}`;
+  const obstacle = OBSTACLES.find(({ pattern }) => pattern.test(text));
+  const why = obstacle?.describe(new URL(request.url), text) ?? ownWords(text);
+  return failure(request, why, {
+    isUnsent: error instanceof ConnectError ||
+      /client error \(Connect\)|ECONNREFUSED|ENOTFOUND/.test(text),
+    isUntrusted: obstacle?.isUntrusted ?? false,
+  });
+}
+
+/** Makes the error of a request that got no usable answer, in the words of Go. */
+export function failure(
+  { method, url }: Named,
+  why: string,
+  what: Partial<ConstructorParameters<typeof KubeError>[1]> = {},
+): KubeError {
+  const verb = `${method[0]}${method.slice(1).toLowerCase()}`;
+  return new KubeError(`${verb} "${url}": ${why}`, { status: 0, ...what });
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}
+
+/** Takes what Deno says without the request, which it repeats. */
+function ownWords(text: string): string {
+  return text.replace(/^.*client error \(\w+\): |^.*fetch failed: /si, "")
+    .trim();
+}

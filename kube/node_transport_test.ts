@@ -1,0 +1,152 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { CniError } from "../cni/error.ts";
+import { KubeApi } from "../tests/_harness/kube_api.ts";
+import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import type { KubeClient } from "./client.ts";
+
+async function readPod(client: KubeClient): Promise<string | undefined> {
+  return (await client.getPod("test", "p1")).metadata?.uid;
+}
+
+Deno.test("NodeTransport trusts any server if it is told to", async (t) => {
+  const rows = [
+    ["of an unknown authority", {}],
+    ["of another name", { serverNames: ["a.example"] }],
+    ["expired", { isExpired: true }],
+  ] as const;
+  for (const [name, options] of rows) {
+    await t.step(name, async () => {
+      await using scene = await KubeScene.start(options);
+      using client = await scene.open("insecure");
+      assertEquals(await readPod(client), "u1");
+    });
+  }
+  await t.step("and shows its own certificate", async () => {
+    await using scene = await KubeScene.start();
+    using client = await scene.open("clientCertData", {
+      cluster: {
+        "insecure-skip-tls-verify": true,
+        "certificate-authority-data": undefined,
+      },
+    });
+    assertEquals(await readPod(client), "u1");
+    assertEquals(scene.api.requests.at(-1)?.user, "multus");
+  });
+});
+
+Deno.test("NodeTransport expects the server name that it is told", async (t) => {
+  await using scene = await KubeScene.start({
+    serverNames: [KubeApi.serverName],
+  });
+  await t.step("the certificate has it", async () => {
+    const cluster = { "tls-server-name": KubeApi.serverName };
+    using client = await scene.open("clientCertData", { cluster });
+    assertEquals(await readPod(client), "u1");
+  });
+  await t.step("the certificate has it not", async () => {
+    const cluster = { "tls-server-name": "b.example" };
+    using client = await scene.open("token", { cluster });
+    const error = await kubeErrorOf(client.getPod("test", "p1"));
+    assert(
+      error.message.endsWith("x509: certificate is not valid for b.example"),
+      error.message,
+    );
+    assertEquals(error.isUntrusted, true);
+  });
+  await t.step("the authority is unknown", async () => {
+    const cluster = {
+      "tls-server-name": KubeApi.serverName,
+      "certificate-authority-data": undefined,
+    };
+    using client = await scene.open("token", { cluster });
+    const error = await kubeErrorOf(client.getPod("test", "p1"));
+    assert(
+      error.message.endsWith("signed by unknown authority"),
+      error.message,
+    );
+    assertEquals(error.isUntrusted, true);
+  });
+});
+
+Deno.test("NodeTransport does what FetchTransport does", async (t) => {
+  await using scene = await KubeScene.start();
+  const { api } = scene;
+  const user = { as: "jane", "as-groups": ["a", "b"] };
+  await t.step("it writes", async () => {
+    using client = await scene.open("insecure");
+    const pod = { namespace: "test", name: "p1", uid: "u1" };
+    await client.setPodAnnotations(pod, { a: "ä" });
+    assertEquals(api.pod("test", "p1")?.metadata.annotations, { a: "ä" });
+  });
+  await t.step("it uses connections again", async () => {
+    using client = await scene.open("insecure");
+    const before = api.connections;
+    for (let times = 0; times < 3; times++) await readPod(client);
+    assertEquals(api.connections - before, 1);
+  });
+  await t.step("it sends headers of one name", async () => {
+    using client = await scene.open("insecure", { user });
+    await readPod(client).catch(() => {});
+    assertEquals(api.requests.at(-1)?.headers["impersonate-group"], "a, b");
+  });
+  await t.step("it reads what the server says", async () => {
+    using client = await scene.open("insecure");
+    const error = await kubeErrorOf(client.getPod("test", "p2"));
+    assertEquals(error.message, 'pods "p2" not found');
+  });
+  await t.step("it reads when to come back", async () => {
+    using client = await scene.open("insecure");
+    api.fault({ status: 429, retryAfter: 9, times: 1 });
+    const error = await kubeErrorOf(client.getPod("test", "p1"));
+    assertEquals(error.retryAfterMs, 9000);
+  });
+  await t.step("it watches", async () => {
+    using client = await scene.open("insecure");
+    const { metadata } = await client.list("/api/v1/pods");
+    const { resourceVersion = "" } = metadata ?? {};
+    const events = client.watch("/api/v1/pods", { resourceVersion });
+    api.putPod({ metadata: { namespace: "test", name: "p3" } });
+    assertEquals((await events.next()).value?.type, "ADDED");
+    await events.return();
+  });
+  for (const drop of ["before", "mid-body"] as const) {
+    await t.step(`it notices that the connection is cut: ${drop}`, async () => {
+      using client = await scene.open("insecure");
+      api.fault({ drop, times: 1 });
+      const path = "/api/v1/namespaces/test/pods/p1";
+      const body = { metadata: { name: "p1" } };
+      const put = client.request({ method: "PUT", path, body });
+      const error = await kubeErrorOf(put);
+      assert(/: (unexpected )?EOF$/.test(error.message), error.message);
+    });
+  }
+  await t.step("it gives up in time", async () => {
+    using client = await scene.open("insecure");
+    api.fault({ delayMs: 10_000, times: 1 });
+    const startMs = performance.now();
+    const times = { perTryMs: 100, overallMs: 150 };
+    const error = await kubeErrorOf(client.getPod("test", "p1", times));
+    assertEquals(error.isTimeout, true);
+    assert(error.message.endsWith(": context deadline exceeded"));
+    assert(performance.now() - startMs < 1000);
+  });
+  await t.step("it is refused", async () => {
+    using client = await scene.open("insecure");
+    await api.stop();
+    const times = { overallMs: 200 };
+    const error = await kubeErrorOf(client.getPod("test", "p1", times));
+    assertEquals([error.status, error.isUnsent], [0, true]);
+    await api.restart();
+  });
+});
+
+Deno.test("NodeTransport cannot use a proxy", async () => {
+  await using scene = await KubeScene.start();
+  const cluster = { "proxy-url": "http://u:secret@127.0.0.1:1" };
+  const opened = scene.open("insecure", { cluster });
+  const error = await assertRejects(() => opened, CniError);
+  assertEquals([error.code, error.message], [
+    7,
+    `Cannot use kubeconfig "${scene.folder.path}/kubeconfig": proxy-url is of no use together with insecure-skip-tls-verify, tls-server-name or a server that is its own authority`,
+  ]);
+});

@@ -1,0 +1,48 @@
+/**
+ * Paths of the API.
+ *
+ * @module
+ */
+
+import { KubeError } from "./kube_error.ts";
+
+/**
+ * Joins the names of a path, which begins at the server's root.
+ *
+ * @throws {KubeError} 400 if one of them would lead somewhere else
+ */
+export function apiPath(root: string, ...names: readonly string[]): string {
+  return `${root}/${names.map(checkName).join("/")}`;
+}
+
+/**
+ * Checks a name, which comes from whoever may write an annotation.
+ *
+ * Source: k8s.io/apimachinery/pkg/api/validation/path/name.go.
+ */
+function checkName(name: string): string {
+  const isOne = name !== "" && name !== "." && name !== ".." &&
+    !/[/%]/.test(name);
+  if (isOne) return encodeURIComponent(name);
+  throw new KubeError(
+    `invalid resource name ${
+      JSON.stringify(name)
+    }: it can be no part of a path`,
+    { status: 400, reason: "BadRequest" },
+  );
+}
+
+/**
+ * Adds a query to a path.
+ *
+ * @param query What is undefined or "" is left out
+ */
+export function withQuery(
+  path: string,
+  query: Readonly<Record<string, string | number | undefined>> = {},
+): string {
+  const given = Object.entries(query)
+    .filter(([, value]) => value !== undefined && value !== "")
+    .map(([key, value]) => [key, String(value)]);
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
+}

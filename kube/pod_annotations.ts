@@ -1,0 +1,168 @@
+/**
+ * Annotations of a pod.
+ *
+ * @module
+ */
+
+import { pause } from "../cni/invoke/deadline.ts";
+import {
+  isConflict,
+  isForbidden,
+  KubeError,
+  UID_MISMATCH,
+} from "./kube_error.ts";
+import { apiPath } from "./path.ts";
+import type { KubeRequest } from "./request.ts";
+import { overallSignal, type TimeLimits } from "./retry.ts";
+import type { Pod } from "./types.ts";
+
+/** A pod. */
+export interface PodKey {
+  readonly namespace: string;
+  readonly name: string;
+  /** If given the pod must be this one, and not a later one of the same name. */
+  readonly uid?: string | undefined;
+}
+
+/** Texts by key. */
+export type Annotations = Readonly<Record<string, string>>;
+
+/** Sends a request; answers the JSON that comes back. */
+type Send = <T>(request: KubeRequest, limits: TimeLimits) => Promise<T>;
+
+/** How often a write is tried that others get in the way of. */
+const TRIES = 5;
+/** Time between two of them, in milliseconds. */
+const PAUSE_MS = 10;
+
+/**
+ * Writes annotations of pods: with one PATCH of the status, or where that is not
+ * allowed, as the reference implementation does, by reading and writing it.
+ */
+export class PodAnnotator {
+  readonly #send: Send;
+  #mayPatch = true;
+
+  /** Writes with what sends requests. */
+  constructor(send: Send) {
+    this.#send = send;
+  }
+
+  /**
+   * Sets annotations of a pod; others stay.
+   *
+   * @throws {KubeError} 409 if the pod has another UID
+   */
+  async set(
+    pod: PodKey,
+    annotations: Annotations,
+    given: TimeLimits,
+  ): Promise<void> {
+    const signal = overallSignal(given);
+    const limits = { ...given, signal };
+    if (this.#mayPatch) {
+      try {
+        return await retryOnConflict(
+          signal,
+          () => this.#patch(pod, annotations, limits),
+        );
+      } catch (error) {
+        if (!isUnsupported(error)) throw error;
+        this.#mayPatch = false;
+      }
+    }
+    await retryOnConflict(signal, () => this.#put(pod, annotations, limits));
+  }
+
+  async #patch(
+    pod: PodKey,
+    annotations: Annotations,
+    limits: TimeLimits,
+  ): Promise<void> {
+    const { uid } = pod;
+    try {
+      await this.#send({
+        method: "PATCH",
+        path: statusPath(pod),
+        contentType: "application/merge-patch+json",
+        // Nobody can change a UID, so that this fails if it is another one.
+        body: { metadata: { ...uid ? { uid } : {}, annotations } },
+      }, limits);
+    } catch (error) {
+      // Servers do not agree about how: 422, or 409, which may mean others
+      // that wrote at the same time.
+      if (uid && isInvalidOrConflict(error)) await this.#get(pod, limits);
+      throw error;
+    }
+  }
+
+  async #put(
+    key: PodKey,
+    annotations: Annotations,
+    limits: TimeLimits,
+  ): Promise<void> {
+    const pod = await this.#get(key, limits);
+    const { metadata } = pod;
+    await this.#send({
+      method: "PUT",
+      path: statusPath(key),
+      body: {
+        ...pod,
+        metadata: {
+          ...metadata,
+          annotations: { ...metadata?.annotations, ...annotations },
+        },
+      },
+    }, limits);
+  }
+
+  async #get(key: PodKey, limits: TimeLimits): Promise<Pod> {
+    const pod = await this.#send<Pod>({ path: podPath(key) }, limits);
+    const uid = pod.metadata?.uid ?? "";
+    if (!key.uid || key.uid === uid) return pod;
+    throw new KubeError(
+      `expected pod UID "${key.uid}" but got "${uid}" from Kube API`,
+      { status: 409, reason: UID_MISMATCH },
+    );
+  }
+}
+
+/** Returns the path of a pod. */
+export function podPath({ namespace, name }: PodKey): string {
+  return apiPath("/api/v1", "namespaces", namespace, "pods", name);
+}
+
+function statusPath(pod: PodKey): string {
+  return `${podPath(pod)}/status`;
+}
+
+function hasStatus(error: unknown, statuses: readonly number[]): boolean {
+  return error instanceof KubeError && statuses.includes(error.status);
+}
+
+/** Says whether a PATCH is not for us, or not for the server. */
+function isUnsupported(error: unknown): boolean {
+  return isForbidden(error) || hasStatus(error, [405, 415]);
+}
+
+function isInvalidOrConflict(error: unknown): boolean {
+  return isConflict(error) || hasStatus(error, [422]);
+}
+
+async function retryOnConflict(
+  signal: AbortSignal,
+  write: () => Promise<void>,
+): Promise<void> {
+  for (let tries = TRIES;; tries--) {
+    try {
+      return await write();
+    } catch (error) {
+      if (tries === 1 || !isPassingConflict(error)) throw error;
+    }
+    await pause(PAUSE_MS, signal);
+  }
+}
+
+function isPassingConflict(error: unknown): boolean {
+  return isConflict(error) && (error as KubeError).reason !== UID_MISMATCH;
+}

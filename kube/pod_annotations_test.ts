@@ -1,0 +1,189 @@
+import { assert, assertEquals } from "@std/assert";
+import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import type { KubeClient } from "./client.ts";
+
+const POD = { namespace: "test", name: "p1", uid: "u1" };
+const OTHER = { ...POD, uid: "u0" };
+const MISMATCH = 'expected pod UID "u0" but got "u1" from Kube API';
+
+/** A pod with annotations and a status, and a client. */
+async function startScene(): Promise<{ scene: KubeScene; client: KubeClient }> {
+  const scene = await KubeScene.start();
+  scene.api.putPod({
+    metadata: {
+      name: "p1",
+      namespace: "test",
+      annotations: { kept: "1", changed: "old" },
+    },
+    status: { phase: "Running", unknown: { a: [1] } },
+  });
+  return { scene, client: await scene.open() };
+}
+
+function methods(scene: KubeScene): string[] {
+  return scene.api.requests.map(({ method }) => method);
+}
+
+Deno.test("PodAnnotator sets annotations with one PATCH", async (t) => {
+  for (const uid of ["u1", "", undefined]) {
+    await t.step(`UID ${uid}`, async () => {
+      const { scene, client } = await startScene();
+      await using _ = scene;
+      using __ = client;
+      await client.setPodAnnotations({ ...POD, uid }, {
+        changed: "new",
+        b: "",
+      });
+      const pod = scene.api.pod("test", "p1");
+      assertEquals(pod?.metadata.annotations, {
+        kept: "1",
+        changed: "new",
+        b: "",
+      });
+      assertEquals(pod?.["status"], { phase: "Running", unknown: { a: [1] } });
+      assertEquals(methods(scene), ["PATCH"]);
+    });
+  }
+});
+
+Deno.test("PodAnnotator reads and writes where it may not patch", async (t) => {
+  const rows = [
+    ["forbidden", 403],
+    ["no such method", 405],
+    ["no such patch", 415],
+  ] as const;
+  for (const [name, status] of rows) {
+    await t.step(name, async () => {
+      const { scene, client } = await startScene();
+      await using _ = scene;
+      using __ = client;
+      scene.api.fault({ method: "PATCH", status });
+      await client.setPodAnnotations(POD, { changed: "new" });
+      const pod = scene.api.pod("test", "p1");
+      assertEquals(pod?.metadata.annotations, { kept: "1", changed: "new" });
+      assertEquals(pod?.["status"], { phase: "Running", unknown: { a: [1] } });
+      assertEquals(methods(scene), ["PATCH", "GET", "PUT"]);
+      await client.setPodAnnotations(POD, { changed: "newer" });
+      assertEquals(methods(scene).slice(3), ["GET", "PUT"]);
+    });
+  }
+  await t.step("forbidden by a rule of the server", async () => {
+    const { scene, client } = await startScene();
+    await using _ = scene;
+    using __ = client;
+    scene.api.forbid("patch", "pods/status");
+    await client.setPodAnnotations(POD, { changed: "new" });
+    scene.api.forbid("update", "pods/status");
+    const error = await kubeErrorOf(client.setPodAnnotations(POD, {}));
+    assertEquals(error.status, 403);
+    assert(error.message.includes("cannot update"), error.message);
+  });
+});
+
+Deno.test("PodAnnotator writes to no other pod of the same name", async (t) => {
+  const conflict = 'Operation cannot be fulfilled on pods "p1": the UID';
+  const rows = [
+    ["the server's own words", undefined],
+    ["409", {
+      method: "PATCH",
+      status: 409,
+      body: JSON.stringify({
+        kind: "Status",
+        message: conflict,
+        reason: "Conflict",
+      }),
+    }],
+    ["where it may not patch", { method: "PATCH", status: 403 }],
+  ] as const;
+  for (const [name, rule] of rows) {
+    await t.step(name, async () => {
+      const { scene, client } = await startScene();
+      await using _ = scene;
+      using __ = client;
+      if (rule !== undefined) scene.api.fault(rule);
+      const error = await kubeErrorOf(
+        client.setPodAnnotations(OTHER, { changed: "new" }),
+      );
+      assertEquals([error.status, error.message], [409, MISMATCH]);
+      assertEquals(
+        scene.api.pod("test", "p1")?.metadata.annotations?.["changed"],
+        "old",
+      );
+      assertEquals(methods(scene), ["PATCH", "GET"]);
+    });
+  }
+});
+
+Deno.test("PodAnnotator tries again when others get in the way", async (t) => {
+  const rows: readonly [string, "PATCH" | "PUT", string, number, boolean][] = [
+    ["PATCH, sure of the pod", "PATCH", "u1", 4, true],
+    ["PATCH, whatever pod", "PATCH", "", 4, true],
+    ["PATCH, not for ever", "PATCH", "u1", 5, false],
+    ["PUT", "PUT", "u1", 4, true],
+    ["PUT, not for ever", "PUT", "u1", 5, false],
+  ];
+  for (const [name, method, uid, times, works] of rows) {
+    await t.step(name, async () => {
+      const { scene, client } = await startScene();
+      await using _ = scene;
+      using __ = client;
+      if (method === "PUT") scene.api.forbid("patch", "pods/status");
+      scene.api.fault({ method, status: 409, times });
+      const done = client.setPodAnnotations({ ...POD, uid }, { a: "b" });
+      const status = await done.then(() => 200, ({ status }) => status);
+      assertEquals(status, works ? 200 : 409);
+      const writes = scene.api.requestsOf(method).length;
+      assertEquals(writes, works ? times + 1 : times);
+    });
+  }
+});
+
+Deno.test("PodAnnotator says that the pod is gone", async (t) => {
+  for (const mayPatch of [true, false]) {
+    await t.step(mayPatch ? "PATCH" : "PUT", async () => {
+      await using scene = await KubeScene.start();
+      using client = await scene.open();
+      if (!mayPatch) scene.api.forbid("patch", "pods/status");
+      scene.api.removePod("test", "p1");
+      const error = await kubeErrorOf(client.setPodAnnotations(POD, {}));
+      assertEquals([error.status, error.message], [404, 'pods "p1" not found']);
+    });
+  }
+});
+
+Deno.test("PodAnnotator does not write twice what may have been written", async (t) => {
+  for (const drop of ["before", "after", "mid-body"] as const) {
+    await t.step(`connection cut ${drop}`, async () => {
+      await using scene = await KubeScene.start();
+      using client = await scene.open();
+      scene.api.fault({ method: "PATCH", drop, times: 1 });
+      const error = await kubeErrorOf(
+        client.setPodAnnotations(POD, { a: "b" }),
+      );
+      assertEquals([error.status, methods(scene)], [0, ["PATCH"]]);
+    });
+  }
+  await t.step("but waits for a server that is not there", async () => {
+    await using scene = await KubeScene.start();
+    using client = await scene.open();
+    await scene.api.stop();
+    const written = client.setPodAnnotations(POD, { a: "b" });
+    await scene.api.restart();
+    await written;
+    assertEquals(scene.api.pod("test", "p1")?.metadata.annotations, { a: "b" });
+  });
+});
+
+Deno.test("PodAnnotator takes no longer than it may, whatever it does", async () => {
+  const { scene, client } = await startScene();
+  await using _ = scene;
+  using __ = client;
+  scene.api.fault({ method: "PATCH", status: 403 });
+  scene.api.fault({ delayMs: 300 });
+  const startMs = performance.now();
+  const error = await kubeErrorOf(
+    client.setPodAnnotations(POD, {}, { overallMs: 450 }),
+  );
+  assert(performance.now() - startMs < 900);
+  assertEquals(error.isTimeout, true);
+});

@@ -1,0 +1,139 @@
+import { assert, assertEquals } from "@std/assert";
+import { kubeErrorOf } from "../tests/_harness/kube_scene.ts";
+import { KubeError, type KubeFailure } from "./kube_error.ts";
+import { overallSignal, retry } from "./retry.ts";
+
+/** Fails some times, then answers how often it was tried. */
+function failing(
+  failure: KubeFailure,
+  times = Infinity,
+): { attempt: () => Promise<number>; readonly tries: number } {
+  let tries = 0;
+  return {
+    attempt: () =>
+      ++tries > times
+        ? Promise.resolve(tries)
+        : Promise.reject(new KubeError(`try ${tries}`, failure)),
+    get tries(): number {
+      return tries;
+    },
+  };
+}
+
+Deno.test("retry() repeats what may be repeated, and nothing else", async (t) => {
+  const none: KubeFailure = { status: 0 };
+  const rows: readonly (readonly [KubeFailure, boolean, boolean])[] = [
+    [none, true, false],
+    [{ ...none, isTimeout: true }, true, false],
+    [{ ...none, isUnsent: true }, true, true],
+    [{ ...none, isUnsent: true, isUntrusted: true }, false, false],
+    [{ status: 429 }, true, true],
+    ...[500, 502, 503, 504].map((status) => [{ status }, true, false] as const),
+    ...[200, 302, 400, 401, 403, 404, 405, 409, 410, 415, 422, 501].map((
+      status,
+    ) => [{ status }, false, false] as const),
+  ];
+  const limits = { overallMs: 400 };
+  for (const [failure, isGetRepeated, isPatchRepeated] of rows) {
+    await t.step(JSON.stringify(failure), async () => {
+      const get = failing(failure, 1);
+      const patch = failing(failure, 1);
+      const post = failing(failure, 1);
+      await Promise.allSettled([
+        retry(get.attempt, "GET", limits),
+        retry(patch.attempt, "PATCH", limits),
+        retry(post.attempt, "POST", limits),
+      ]);
+      const repeated = [isGetRepeated, isPatchRepeated, isPatchRepeated];
+      assertEquals(
+        [get.tries, patch.tries, post.tries],
+        repeated.map((is) => is ? 2 : 1),
+      );
+    });
+  }
+  await t.step("what is no KubeError", async () => {
+    let tries = 0;
+    const attempt = (): Promise<never> => {
+      tries++;
+      return Promise.reject(new TypeError("a bug"));
+    };
+    await retry(attempt, "GET").catch(() => {});
+    assertEquals(tries, 1);
+  });
+});
+
+Deno.test("retry() ends in time, with the last error", async () => {
+  const always = failing({ status: 503 });
+  const startMs = performance.now();
+  const error = await kubeErrorOf(
+    retry(always.attempt, "GET", { overallMs: 700 }),
+  );
+  const elapsedMs = performance.now() - startMs;
+  assertEquals([always.tries, error.message], [3, "try 3"]);
+  assert(elapsedMs >= 490 && elapsedMs < 700, `${elapsedMs} ms`);
+});
+
+Deno.test("retry() says why it was tried again, and not that time was up then", async () => {
+  let tries = 0;
+  const attempt = async (signal: AbortSignal): Promise<never> => {
+    if (++tries === 1) throw new KubeError("too busy", { status: 429 });
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    throw new KubeError("late", { status: 0, isTimeout: true });
+  };
+  const error = await kubeErrorOf(retry(attempt, "GET", { overallMs: 400 }));
+  assertEquals([tries, error.message], [2, "too busy"]);
+});
+
+Deno.test("retry() stays away as long as the server asks, if that fits", async (t) => {
+  const rows = [[100, 2], [600, 1], [0, 2]] as const;
+  for (const [retryAfterMs, tries] of rows) {
+    await t.step(`${retryAfterMs} ms of 500`, async () => {
+      const busy = failing({ status: 429, retryAfterMs }, 1);
+      const startMs = performance.now();
+      await retry(busy.attempt, "POST", { overallMs: 500 }).catch(() => {});
+      const elapsedMs = performance.now() - startMs;
+      assertEquals(busy.tries, tries);
+      const expectedMs = tries === 1 ? 0 : retryAfterMs || 250;
+      assert(elapsedMs >= expectedMs - 5, `${elapsedMs} ms`);
+      assert(elapsedMs < expectedMs + 200, `${elapsedMs} ms`);
+    });
+  }
+});
+
+Deno.test("retry() gives each try its time, and all of them theirs", async () => {
+  const tries: number[] = [];
+  const attempt = async (signal: AbortSignal): Promise<never> => {
+    const startMs = performance.now();
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    tries.push(Math.round((performance.now() - startMs) / 100));
+    throw new KubeError("late", { status: 0, isTimeout: true });
+  };
+  await kubeErrorOf(retry(attempt, "GET", { perTryMs: 400, overallMs: 800 }));
+  // 400 ms, a pause of 250 ms, and what is left.
+  const [first = 0, second = 0, ...others] = tries;
+  assert(first >= 4 && second <= 2 && others.length === 0, `${tries}`);
+  tries.length = 0;
+  await kubeErrorOf(retry(attempt, "PATCH", { perTryMs: 100, overallMs: 400 }));
+  assert((tries[0] ?? 0) >= 4 && tries.length === 1, `${tries}`);
+});
+
+Deno.test("retry() stops as soon as nobody wants it any more", async () => {
+  const controller = new AbortController();
+  const always = failing({ status: 503 });
+  const startMs = performance.now();
+  const ended = kubeErrorOf(
+    retry(always.attempt, "GET", { signal: controller.signal }),
+  );
+  queueMicrotask(() => controller.abort());
+  await ended;
+  assert(performance.now() - startMs < 200);
+  assertEquals(always.tries, 1);
+});
+
+Deno.test("overallSignal() is part of the signal around it", () => {
+  const controller = new AbortController();
+  const signal = overallSignal({ signal: controller.signal });
+  assertEquals(signal.aborted, false);
+  controller.abort();
+  assertEquals(signal.aborted, true);
+});

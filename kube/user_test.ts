@@ -1,0 +1,133 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { CniError } from "../cni/error.ts";
+import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import type { Credentials } from "./access.ts";
+import type { UserEntry } from "./kubeconfig_schema.ts";
+import { openCredentials, readImpersonation } from "./user.ts";
+
+function pem(label: string): string {
+  return `-----BEGIN ${label}-----\nAAAA\n-----END ${label}-----`;
+}
+
+const CERT = pem("CERTIFICATE");
+const KEY = pem("EC PRIVATE KEY");
+
+Deno.test("openCredentials() takes what the user has", async (t) => {
+  using folder = new PluginFolder();
+  const origin = { what: 'kubeconfig "/k"', folder: folder.path };
+  folder.addFile("token", "t2\n");
+  folder.addFile("both.pem", `${KEY}\n${CERT}`);
+  folder.addFile("key.pem", KEY);
+  const both = { cert: `${KEY}\n${CERT}`, key: `${KEY}\n${CERT}` };
+  const rows: readonly [string, UserEntry, Credentials][] = [
+    ["nothing", {}, {}],
+    ["token", { token: "t1" }, { authorization: "Bearer t1" }],
+    ["tokenFile, which wins", { token: "t1", tokenFile: "token" }, {
+      authorization: "Bearer t2",
+    }],
+    ["name and password", { username: "a", password: "b" }, {
+      authorization: `Basic ${btoa("a:b")}`,
+    }],
+    ["token rather than password", { token: "t1", username: "a" }, {
+      authorization: "Bearer t1",
+    }],
+    ["certificate and key", {
+      "client-certificate-data": btoa(CERT),
+      "client-key": "key.pem",
+    }, { certificate: { cert: CERT, key: KEY } }],
+    ["one file for both", {
+      "client-certificate": "both.pem",
+      "client-key": "both.pem",
+    }, { certificate: both }],
+    ["one file for both, named once", { "client-certificate": "both.pem" }, {
+      certificate: both,
+    }],
+    ["certificate and token", {
+      token: "t1",
+      "client-certificate": "both.pem",
+    }, { authorization: "Bearer t1", certificate: both }],
+  ];
+  for (const [name, user, expected] of rows) {
+    await t.step(name, async () => {
+      const source = await openCredentials(origin, {
+        user,
+        cluster: {},
+        env: {},
+      });
+      assertEquals(await source.get(), expected);
+    });
+  }
+});
+
+Deno.test("openCredentials() refuses what is of no use", async (t) => {
+  const origin = { what: 'kubeconfig "/k"', folder: "/nowhere" };
+  const exec = { apiVersion: "client.authentication.k8s.io/v1", command: "x" };
+  const rows: readonly [UserEntry, string][] = [
+    [
+      { "auth-provider": { name: "gcp" } },
+      "auth-provider: there are none any more; use exec, or tokenFile",
+    ],
+    [{ tokenFile: "t" }, 'tokenFile: "/nowhere/t" cannot be read'],
+    [{ token: "a\nb" }, "token: it has characters that no token may have"],
+    [{ "client-certificate-data": btoa(CERT) }, "client-key: missing"],
+    [{ "client-key-data": btoa(KEY) }, "client-certificate: missing"],
+    [
+      { "client-certificate-data": btoa(KEY) },
+      "client-certificate-data: it has no PEM block of a CERTIFICATE",
+    ],
+    [{ exec: { ...exec, command: "" } }, "exec.command: missing"],
+    [
+      { exec: { ...exec, apiVersion: "x/v1alpha1" } },
+      "exec.apiVersion: it must be client.authentication.k8s.io/v1 or client.authentication.k8s.io/v1beta1",
+    ],
+    [
+      { exec: { ...exec, interactiveMode: "Always" } },
+      "exec.interactiveMode: there is nobody to ask",
+    ],
+  ];
+  for (const [user, why] of rows) {
+    await t.step(why, async () => {
+      const opened = openCredentials(origin, { user, cluster: {}, env: {} });
+      const error = await assertRejects(() => opened, CniError);
+      assertEquals([error.code, error.message], [
+        7,
+        `Cannot use kubeconfig "/k": ${why}`,
+      ]);
+    });
+  }
+});
+
+Deno.test("readImpersonation() makes a header of each value", () => {
+  const headers = readImpersonation({ what: "x", folder: "/" }, {
+    as: "jané",
+    "as-uid": "u1",
+    "as-groups": ["a, b", "c"],
+    "as-user-extra": { "acme.com/project": ["p", "q"] },
+  });
+  assertEquals(headers, [
+    ["Impersonate-User", "jan\u00c3\u00a9"],
+    ["Impersonate-Uid", "u1"],
+    ["Impersonate-Group", "a, b"],
+    ["Impersonate-Group", "c"],
+    ["Impersonate-Extra-acme.com%2Fproject", "p"],
+    ["Impersonate-Extra-acme.com%2Fproject", "q"],
+  ]);
+});
+
+Deno.test("readImpersonation() needs a user", async (t) => {
+  const origin = { what: "x", folder: "/" };
+  await t.step("nobody", () => assertEquals(readImpersonation(origin, {}), []));
+  for (
+    const user of [{ "as-uid": "u" }, { "as-groups": ["g"] }, {
+      "as-user-extra": { a: ["b"] },
+    }]
+  ) {
+    await t.step(JSON.stringify(user), () => {
+      const error = assertThrows(
+        () => readImpersonation(origin, user),
+        CniError,
+      );
+      assert(error.message.startsWith("Cannot use x: as: missing"));
+    });
+  }
+});

@@ -1,0 +1,134 @@
+/**
+ * Following what happens to objects.
+ *
+ * @module
+ */
+
+import { deadline } from "../cni/invoke/deadline.ts";
+import type { Channel } from "./channel.ts";
+import { type Exchange, MAX_BYTES, readAnswer, readChunks } from "./answer.ts";
+import { KubeError } from "./kube_error.ts";
+import { failure } from "./no_answer.ts";
+import { encodeRequest } from "./request.ts";
+import type { Status, WatchEvent } from "./types.ts";
+
+/** How long a server may take to begin a watch, in milliseconds. */
+const OPENING_MS = 10_000;
+/** After how long the server shall end it, in seconds, unless told. */
+const TIMEOUT_SECONDS = 300;
+/** The same for one that begins with what there is, and has no bookmarks. */
+const FIRST_TIMEOUT_SECONDS = 60;
+/** How much later we end it ourselves, in milliseconds. */
+const GRACE_MS = 30_000;
+
+/** Where a watch starts, and what it is to have. */
+export interface WatchOptions {
+  /** That of the list, or of the last event; `0`: what there is is told first. */
+  readonly resourceVersion: string;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+  /** After how long the server shall end it, in seconds; 300, or from `0` on 60, unless told. */
+  readonly timeoutSeconds?: number | undefined;
+  /** Ends the watch. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called when the server has begun to answer; there may be no event for long. */
+  readonly onOpen?: (() => void) | undefined;
+}
+
+/**
+ * Opens a watch with the first event that is asked for. There are bookmarks,
+ * unless it begins with what there is: Kubernetes 1.34 takes bookmarks together
+ * with that for a list in the form of a watch, and tells an error 500 if its
+ * store is etcd before 3.5.13, which cannot be asked how far it has come.
+ *
+ * Source: k8s.io/apimachinery pkg/apis/meta/internalversion/defaults.go
+ * `SetListOptionsDefaults`, k8s.io/apiserver pkg/storage/cacher/cacher.go `Watch`.
+ *
+ * @throws {KubeError} As {@linkcode readEvents}, or if there is no such watch
+ */
+export async function* openWatch<T>(
+  channel: Channel,
+  path: string,
+  { signal, onOpen, timeoutSeconds: seconds, ...options }: WatchOptions,
+): AsyncGenerator<WatchEvent<T>, void> {
+  const isFirst = ["", "0"].includes(options.resourceVersion);
+  const timeoutSeconds = seconds ??
+    (isFirst ? FIRST_TIMEOUT_SECONDS : TIMEOUT_SECONDS);
+  const allowWatchBookmarks = isFirst ? undefined : "true";
+  const query = { ...options, watch: 1, allowWatchBookmarks, timeoutSeconds };
+  const end = deadline(timeoutSeconds * 1000 + GRACE_MS, signal);
+  try {
+    const request = encodeRequest({ path, query });
+    const exchange = await inTime(end, (own) => channel.send(request, own));
+    if (exchange.answer.status !== 200) await readAnswer(exchange);
+    onOpen?.();
+    yield* readEvents<T>(exchange);
+  } catch (error) {
+    if (!signal?.aborted) throw error;
+  }
+}
+
+/** Runs the beginning of something that then goes on for long. */
+async function inTime<T>(
+  end: AbortSignal,
+  begin: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = deadline(OPENING_MS);
+  const controller = new AbortController();
+  const onLate = (): void => controller.abort(late.reason);
+  late.addEventListener("abort", onLate);
+  try {
+    return await begin(AbortSignal.any([end, controller.signal]));
+  } finally {
+    late.removeEventListener("abort", onLate);
+  }
+}
+
+/** What comes on a line; an `ERROR` has a Status as its object. */
+type Line<T> = WatchEvent<T> | {
+  readonly type: "ERROR";
+  readonly object: Status;
+};
+
+/**
+ * Reads the events of a watch, until the server ends it.
+ *
+ * @throws {KubeError} If the server reports an error, or the connection breaks
+ */
+export async function* readEvents<T>(
+  exchange: Exchange,
+): AsyncGenerator<WatchEvent<T>, void> {
+  for await (const text of readLines(exchange)) {
+    const line: Line<T> = parseLine(exchange, text);
+    if (line.type === "ERROR") throw toError(line.object);
+    yield line;
+  }
+}
+
+async function* readLines(exchange: Exchange): AsyncGenerator<string, void> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of readChunks(exchange)) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines.filter((line) => line !== "");
+    if (rest.length > MAX_BYTES) {
+      const why = `an event is longer than ${MAX_BYTES} bytes`;
+      throw failure(exchange.request, why);
+    }
+  }
+  if (rest !== "") yield rest;
+}
+
+function parseLine<T>(exchange: Exchange, text: string): Line<T> {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw failure(exchange.request, "an event of the watch is no JSON");
+  }
+}
+
+function toError({ code = 500, reason = "", message = "" }: Status): KubeError {
+  const text = message || "the server ended the watch with an error";
+  return new KubeError(text, { status: code, reason });
+}

@@ -1,0 +1,343 @@
+/**
+ * An API server for tests: HTTPS with certificates of its own, the few
+ * resources that Multus uses, and whatever can go wrong with them.
+ *
+ * ```ts ignore
+ * await using api = await KubeApi.start();
+ * api.putPod({ metadata: { name: "p1", namespace: "test" } });
+ * api.putNad("test", "net1", { type: "macvlan" });
+ * const kubeconfig = api.writeKubeconfig(folder, "token");
+ * ...
+ * assertEquals(api.networkStatus("test", "p1"), [...]);
+ * ```
+ *
+ * It speaks HTTP/2 and HTTP/1.1 as the real one does, and answers as it does
+ * where clients notice. Mind that a PATCH with another `metadata.uid` is no
+ * conflict to a real one but 422, `Pod "x" is invalid: metadata.uid: Invalid
+ * value: "u1": field is immutable`; only with another `resourceVersion` it is
+ * 409. A PUT is 409 in both cases.
+ *
+ * It runs in the process of the test, so nothing that blocks may wait for it:
+ * programs are started with `spawnIn()`, not `execIn()`. Declare it after
+ * `TestHosts`, which wants its descriptors to be closed in the end. In a
+ * namespace it listens on all addresses.
+ *
+ * @module
+ */
+
+import type { NetNs } from "../../ffi/netns.ts";
+import { AccessControl } from "./kube_api/access.ts";
+import type { Certificate } from "./kube_api/certificates.ts";
+import { ClusterObjects } from "./kube_api/cluster_objects.ts";
+import {
+  type Credentials,
+  issueServerCertificate,
+  SERVER_NAME,
+  sharedCredentials,
+} from "./kube_api/credentials.ts";
+import { Exchange, type Incoming, type Outgoing } from "./kube_api/exchange.ts";
+import { type Fault, FaultList, type FaultRule } from "./kube_api/faults.ts";
+import {
+  type KubeconfigKind,
+  type KubeconfigOverrides,
+  writeKubeconfig,
+} from "./kube_api/kubeconfig.ts";
+import { Listener } from "./kube_api/listener.ts";
+import type { ResourceName } from "./kube_api/objects.ts";
+import { type LoggedRequest, RequestHandler } from "./kube_api/requests.ts";
+
+export type { Certificate } from "./kube_api/certificates.ts";
+export type { Fault, FaultRule } from "./kube_api/faults.ts";
+export type {
+  KubeconfigKind,
+  KubeconfigOverrides,
+} from "./kube_api/kubeconfig.ts";
+export type {
+  KubeObject,
+  NewObject,
+  ResourceName,
+} from "./kube_api/objects.ts";
+export type { LoggedRequest } from "./kube_api/requests.ts";
+
+/** How an API server is reached. */
+export interface KubeApiOptions {
+  /** `https` if undefined. */
+  readonly transport?: "https" | "http" | "unix";
+  /** The namespace in which it listens, whose loopback must be up; the machine's if undefined. */
+  readonly netns?: NetNs;
+  /** `127.0.0.1` or `::1`, the former if undefined. */
+  readonly hostname?: string;
+  /** Any free one if undefined. */
+  readonly port?: number;
+  /** Whether clients cannot have HTTP/2. */
+  readonly http1Only?: boolean;
+  /** The only names that its certificate has, no addresses; those it goes by if undefined. */
+  readonly serverNames?: readonly string[];
+  /** Whether its certificate is over. */
+  readonly isExpired?: boolean;
+}
+
+/** An API server. */
+export class KubeApi extends ClusterObjects implements AsyncDisposable {
+  /** A name that the server's certificate has besides its addresses. */
+  static readonly serverName = SERVER_NAME;
+
+  /** A bearer token that is good, as long as it is not revoked. */
+  readonly token: string;
+  /** Path of the socket, for transport `unix`. */
+  readonly socketPath: string | undefined;
+  readonly #options: KubeApiOptions;
+  readonly #credentials: Credentials;
+  readonly #listener: Listener;
+  readonly #access = new AccessControl();
+  readonly #faults = new FaultList();
+  readonly #handler = new RequestHandler(
+    this.store,
+    this.#access,
+    this.#faults,
+  );
+  readonly #stack = new DisposableStack();
+
+  private constructor(
+    options: KubeApiOptions,
+    credentials: Credentials,
+    serverCertificate: Certificate,
+  ) {
+    super();
+    this.#options = options;
+    this.#credentials = credentials;
+    this.token = this.#access.addToken();
+    this.socketPath = options.transport === "unix"
+      ? this.#makeSocketPath()
+      : undefined;
+    const ca = credentials.authority.pem;
+    this.#listener = new Listener({
+      tls: this.#hasTls ? { ...serverCertificate, ca } : undefined,
+      http1Only: options.http1Only ?? false,
+      netns: options.netns,
+      hostname: options.hostname ?? "127.0.0.1",
+      port: options.port ?? 0,
+      socketPath: this.socketPath,
+      onRequest: (incoming, outgoing) => void this.#receive(incoming, outgoing),
+    });
+  }
+
+  /** Starts a server with nothing in it. */
+  static async start(options: KubeApiOptions = {}): Promise<KubeApi> {
+    const credentials = await sharedCredentials();
+    const { serverNames, isExpired = false } = options;
+    const isSpecial = serverNames !== undefined || isExpired;
+    const certificate = isSpecial
+      ? await issueServerCertificate(
+        credentials.authority,
+        serverNames,
+        isExpired ? { notAfter: Date.now() - 1_000 } : {},
+      )
+      : credentials.server;
+    const api = new KubeApi(options, credentials, certificate);
+    await api.#listener.open();
+    return api;
+  }
+
+  /** As a kubeconfig has it, `https://127.0.0.1:6443`. */
+  get url(): string {
+    if (this.socketPath !== undefined) return "http://localhost";
+    const { hostname = "127.0.0.1" } = this.#options;
+    const host = hostname.includes(":") ? `[${hostname}]` : hostname;
+    return `${this.#hasTls ? "https" : "http"}://${host}:${this.port}`;
+  }
+
+  /** The same one after a restart. */
+  get port(): number {
+    return this.#listener.port;
+  }
+
+  /** PEM of the authority that signed the server's certificate and the clients'. */
+  get caPem(): string {
+    return this.#credentials.authority.pem;
+  }
+
+  /** A client certificate of `multus`, in group `system:multus`. */
+  get clientCert(): Certificate {
+    return this.#credentials.client;
+  }
+
+  /** Takes a resource away with all its group, as if its CRD was not installed: 404, in plain text. */
+  uninstall(resource: ResourceName): void {
+    this.#handler.uninstall(resource);
+  }
+
+  /** Counts the watches that go on. */
+  get watchCount(): number {
+    return this.#handler.watches.size;
+  }
+
+  /** Tells all watches that want to know how far things have come. */
+  sendBookmarks(): void {
+    for (const watch of this.#handler.watches) watch.bookmark();
+  }
+
+  /** Ends all watches, properly. */
+  endWatches(): void {
+    for (const watch of [...this.#handler.watches]) watch.end();
+  }
+
+  /** Lists the requests that have come. */
+  get requests(): readonly LoggedRequest[] {
+    return this.#handler.requests;
+  }
+
+  /**
+   * Lists the requests of a method.
+   *
+   * @param method Any if empty
+   * @param path To be found in path and query
+   */
+  requestsOf(method: string, path: RegExp = /(?:)/): LoggedRequest[] {
+    return this.requests.filter((request) =>
+      (method === "" || request.method === method) &&
+      request.path.search(path) >= 0
+    );
+  }
+
+  /** Forgets the requests so far. */
+  clearRequests(): void {
+    this.#handler.clearRequests();
+  }
+
+  /** Counts the connections on which something could be asked: with TLS, once that is agreed on. */
+  get connections(): number {
+    return this.#listener.connections;
+  }
+
+  /** Makes requests fail. If several rules match, the first one does. */
+  fault(rule: FaultRule): Fault {
+    return this.#faults.add(rule);
+  }
+
+  /** Ends all faults. */
+  clearFaults(): void {
+    this.#faults.clear();
+  }
+
+  /**
+   * Answers 403 to a verb on a resource.
+   *
+   * @param verb get, list, watch, create, update, patch, delete; `*` for all
+   * @param resource As `pods` or `pods/status`; `*` for all
+   */
+  forbid(verb: string, resource: string): void {
+    this.#access.forbid(verb, resource);
+  }
+
+  /** Undoes a `forbid()` of the same. */
+  allow(verb: string, resource: string): void {
+    this.#access.allow(verb, resource);
+  }
+
+  /**
+   * Makes one more good token.
+   *
+   * @param user `system:serviceaccount:kube-system:multus` if undefined
+   */
+  addToken(user?: string): string {
+    return this.#access.addToken(user);
+  }
+
+  /** Makes a token worthless: 401. */
+  revokeToken(token: string): void {
+    this.#access.revokeToken(token);
+  }
+
+  /**
+   * Makes a client certificate.
+   *
+   * @param options.notAfter When it ends, in ms since 1970; in a year if undefined
+   */
+  issueClientCert(
+    user: string,
+    options: { readonly notAfter?: number } = {},
+  ): Promise<Certificate> {
+    return this.#credentials.authority.issue({
+      commonName: user,
+      usage: "client",
+      ...options,
+    });
+  }
+
+  /** Cuts all connections; what comes now is refused. */
+  async stop(): Promise<void> {
+    this.#handler.stop();
+    await this.#listener.close();
+  }
+
+  /** Listens again on the same port, with the same objects. */
+  async restart(): Promise<void> {
+    await this.stop();
+    await this.#listener.open();
+  }
+
+  /** Cuts all connections; what comes now is accepted and never answered, until `restart()`. */
+  async blackhole(): Promise<void> {
+    await this.stop();
+    await this.#listener.openSilently();
+  }
+
+  /**
+   * Writes a kubeconfig, and the files it names, into a folder.
+   *
+   * @returns Its path
+   */
+  writeKubeconfig(
+    folder: string,
+    kind: KubeconfigKind = "token",
+    overrides: KubeconfigOverrides = {},
+  ): string {
+    const { url, token, clientCert } = this;
+    const caPem = this.#hasTls ? this.caPem : undefined;
+    const target = { url, token, clientCert, caPem };
+    return writeKubeconfig(target, folder, kind, overrides);
+  }
+
+  /** Writes what a pod finds in its service account's folder: `token`, `ca.crt`, `namespace`. */
+  writeServiceAccount(folder: string): void {
+    Deno.writeTextFileSync(`${folder}/token`, this.token);
+    Deno.writeTextFileSync(`${folder}/ca.crt`, this.caPem);
+    Deno.writeTextFileSync(`${folder}/namespace`, "kube-system");
+  }
+
+  /** Returns the variables by which a pod finds its API server. */
+  inClusterEnvironment(): {
+    KUBERNETES_SERVICE_HOST: string;
+    KUBERNETES_SERVICE_PORT: string;
+  } {
+    return {
+      KUBERNETES_SERVICE_HOST: this.#options.hostname ?? "127.0.0.1",
+      KUBERNETES_SERVICE_PORT: String(this.port),
+    };
+  }
+
+  /** Ends it, with all connections. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+    this.#stack.dispose();
+  }
+
+  get #hasTls(): boolean {
+    return (this.#options.transport ?? "https") === "https";
+  }
+
+  #makeSocketPath(): string {
+    const folder = Deno.makeTempDirSync({ prefix: "kube-api-" });
+    this.#stack.defer(() => Deno.removeSync(folder, { recursive: true }));
+    return `${folder}/api.sock`;
+  }
+
+  async #receive(incoming: Incoming, outgoing: Outgoing): Promise<void> {
+    const listener = this.#listener;
+    const certified = listener.certifiedUser(incoming);
+    const cut = (): void => listener.cut(incoming);
+    const exchange = await Exchange.read(incoming, outgoing, cut);
+    if (exchange !== undefined) await this.#handler.handle(exchange, certified);
+  }
+}

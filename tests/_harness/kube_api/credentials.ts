@@ -1,0 +1,65 @@
+/**
+ * The certificates of the API server of the tests, made once for a process.
+ *
+ * @module
+ */
+
+import {
+  type Certificate,
+  CertificateAuthority,
+  type CertificateRequest,
+} from "./certificates.ts";
+
+/** A name that the server's certificate has besides its addresses. */
+export const SERVER_NAME = "kube.example";
+
+const IPV4_LOOPBACK = Uint8Array.of(127, 0, 0, 1);
+const IPV6_LOOPBACK = Uint8Array.of(...Array(15).fill(0), 1);
+
+/** The authority and what it has signed for everybody. */
+export interface Credentials {
+  readonly authority: CertificateAuthority;
+  /** The server's. */
+  readonly server: Certificate;
+  /** That of user `multus` in group `system:multus`. */
+  readonly client: Certificate;
+}
+
+let made: Promise<Credentials> | undefined;
+
+/** Returns the credentials that servers of this process share. */
+export function sharedCredentials(): Promise<Credentials> {
+  made ??= makeCredentials();
+  return made;
+}
+
+/**
+ * Makes a server's certificate.
+ *
+ * @param names Host names; if undefined all that a server goes by, and its addresses
+ */
+export function issueServerCertificate(
+  authority: CertificateAuthority,
+  names?: readonly string[],
+  options: Pick<CertificateRequest, "notAfter"> = {},
+): Promise<Certificate> {
+  return authority.issue({
+    commonName: "kube-apiserver",
+    usage: "server",
+    dnsNames: names ??
+      [SERVER_NAME, "localhost", "kubernetes.default.svc"],
+    ipAddresses: names === undefined ? [IPV4_LOOPBACK, IPV6_LOOPBACK] : [],
+    ...options,
+  });
+}
+
+async function makeCredentials(): Promise<Credentials> {
+  const authority = await CertificateAuthority.create("kubernetes");
+  const server = await issueServerCertificate(authority);
+  const client = await authority.issue({
+    commonName: "multus",
+    organizations: ["system:multus"],
+    usage: "client",
+  });
+  return { authority, server, client };
+}

@@ -1,0 +1,145 @@
+/**
+ * A request and its answer, over either version of HTTP.
+ *
+ * @module
+ */
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
+import { setImmediate } from "node:timers";
+import { gzipSync } from "node:zlib";
+import type { FaultRule } from "./faults.ts";
+import type { Answer } from "./operations.ts";
+
+/** A request as node has it. */
+export type Incoming = IncomingMessage | Http2ServerRequest;
+
+/** An answer as node has it. */
+export type Outgoing = ServerResponse | Http2ServerResponse;
+
+/** Above this size answers are compressed for those who ask. Source: k8s.io/apiserver responsewriters */
+const GZIP_THRESHOLD = 128 * 1024;
+
+/** A request that has come whole, and what answers it. */
+export class Exchange {
+  readonly #incoming: Incoming;
+  readonly #outgoing: Outgoing;
+  readonly #cut: () => void;
+  readonly method: string;
+  /** With the query. */
+  readonly path: string;
+  readonly body: string;
+
+  private constructor(
+    incoming: Incoming,
+    outgoing: Outgoing,
+    { body, cut }: { body: string; cut: () => void },
+  ) {
+    this.#incoming = incoming;
+    this.#outgoing = outgoing;
+    this.#cut = cut;
+    this.method = incoming.method ?? "";
+    // Through a proxy, which a unix socket is to Deno, the server is named too.
+    this.path = (incoming.url ?? "").replace(/^https?:\/\/[^/]*/, "");
+    this.body = body;
+  }
+
+  /**
+   * Reads a request.
+   *
+   * @param cut Closes its connection
+   * @returns Undefined if it is broken off
+   */
+  static async read(
+    incoming: Incoming,
+    outgoing: Outgoing,
+    cut: () => void,
+  ): Promise<Exchange | undefined> {
+    const chunks: Uint8Array[] = [];
+    outgoing.on("error", () => {});
+    try {
+      for await (const chunk of incoming) chunks.push(chunk);
+    } catch {
+      return undefined;
+    }
+    const body = await new Blob(chunks.map((chunk) => Uint8Array.from(chunk)))
+      .text();
+    return new Exchange(incoming, outgoing, { body, cut });
+  }
+
+  /** Its headers, by lower-case name; none of HTTP/2's own. */
+  get headers(): Record<string, string> {
+    const all = Object.entries(this.#incoming.headers);
+    const real = all.filter(([name]) => !name.startsWith(":"));
+    return Object.fromEntries(real.map(([name, value]) => [name, `${value}`]));
+  }
+
+  /** `1.1` or `2.0`. */
+  get httpVersion(): string {
+    return this.#incoming.httpVersion;
+  }
+
+  /** Answers, unless the rule says to break off halfway. */
+  send({ status, body }: Answer, rule: FaultRule): void {
+    if (this.#outgoing.destroyed || this.#outgoing.writableEnded) return;
+    const isText = typeof body === "string";
+    const text = isText ? body : `${JSON.stringify(body)}\n`;
+    const [bytes, encoding] = this.#compress(new TextEncoder().encode(text));
+    this.#outgoing.writeHead(status, {
+      "content-type": isText ? "text/plain; charset=utf-8" : "application/json",
+      "cache-control": "no-cache, private",
+      "content-length": bytes.length,
+      ...encoding,
+      ...(rule.retryAfter === undefined
+        ? {}
+        : { "retry-after": String(rule.retryAfter) }),
+      ...rule.headers,
+    });
+    if (rule.drop !== "mid-body") this.#end(bytes);
+    else this.breakOff(bytes.subarray(0, Math.ceil(bytes.length / 2)));
+  }
+
+  /** Begins an answer that goes on. */
+  startStream(): { write(text: string): void; end(): void } {
+    const outgoing = this.#outgoing;
+    outgoing.writeHead(200, { "content-type": "application/json" });
+    (outgoing as ServerResponse).flushHeaders();
+    return {
+      write: (text) => void this.#write(new TextEncoder().encode(text)),
+      end: () => this.#end(new Uint8Array()),
+    };
+  }
+
+  /** Calls when the answer has ended, whoever ended it. */
+  onClose(listener: () => void): void {
+    this.#outgoing.once("close", listener);
+  }
+
+  /** Sends the beginning of something and closes the connection. */
+  breakOff(beginning: Uint8Array | string): void {
+    const isText = typeof beginning === "string";
+    const bytes = isText ? new TextEncoder().encode(beginning) : beginning;
+    this.#write(bytes, () => setImmediate(() => this.cut()));
+  }
+
+  /** Closes the connection, with all that others have on it. */
+  cut(): void {
+    this.#cut();
+  }
+
+  #compress(bytes: Uint8Array): [Uint8Array, Record<string, string>] {
+    const accepted = this.headers["accept-encoding"] ?? "";
+    if (bytes.length < GZIP_THRESHOLD || !accepted.includes("gzip")) {
+      return [bytes, {}];
+    }
+    return [gzipSync(bytes), { "content-encoding": "gzip" }];
+  }
+
+  #end(bytes: Uint8Array): void {
+    (this.#outgoing as ServerResponse).end(bytes);
+  }
+
+  #write(bytes: Uint8Array, done: () => void = () => {}): void {
+    (this.#outgoing as ServerResponse).write(bytes, done);
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * What can be made to go wrong with a request.
+ *
+ * @module
+ */
+
+/** Which requests a fault meets, and what becomes of them. */
+export interface FaultRule {
+  /** Any method if undefined. */
+  readonly method?: string;
+  /** Matched against path and query; any if undefined. */
+  readonly path?: RegExp;
+  /** How many requests it meets, then no more; all of them if undefined. */
+  readonly times?: number;
+  /** Waits so long before the request is dealt with. It is given up if the server is stopped. */
+  readonly delayMs?: number;
+  /** Answers with this status and, if `body` says nothing else, a Status object. */
+  readonly status?: number;
+  /** The answer's body as it is sent: garbage, HTML, anything. With status 200 if `status` is undefined. */
+  readonly body?: string;
+  /** The Retry-After header, in seconds. */
+  readonly retryAfter?: number;
+  /** More headers of the answer. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /**
+   * Closes the connection: before the request is carried out; "after" that
+   * but before anything is answered; or after half of the answer's body.
+   */
+  readonly drop?: "before" | "after" | "mid-body";
+}
+
+/** A rule that is in force. */
+export interface Fault {
+  /** How many requests it has met. */
+  readonly hits: number;
+  /** Ends it. */
+  clear(): void;
+}
+
+/** The rules that are in force. */
+export class FaultList {
+  readonly #faults: { rule: FaultRule; hits: number }[] = [];
+
+  /** Adds a rule, after those there are. */
+  add(rule: FaultRule): Fault {
+    const entry = { rule, hits: 0 };
+    this.#faults.push(entry);
+    return {
+      get hits(): number {
+        return entry.hits;
+      },
+      clear: () => {
+        const index = this.#faults.indexOf(entry);
+        if (index >= 0) this.#faults.splice(index, 1);
+      },
+    };
+  }
+
+  /** Removes all rules. */
+  clear(): void {
+    this.#faults.length = 0;
+  }
+
+  /** Returns the rule that meets a request, which counts as a hit; an empty one if there is none. */
+  take(method: string, path: string): FaultRule {
+    const found = this.#faults.find(({ rule, hits }) =>
+      hits < (rule.times ?? Infinity) &&
+      (rule.method ?? method) === method &&
+      (rule.path === undefined || path.search(rule.path) >= 0)
+    );
+    if (found === undefined) return {};
+    found.hits++;
+    return found.rule;
+  }
+}

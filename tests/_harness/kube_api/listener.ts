@@ -1,0 +1,152 @@
+/**
+ * The socket of the API server of the tests: it can be closed and opened
+ * again, and go silent.
+ *
+ * @module
+ */
+
+import { createServer as createHttpServer } from "node:http";
+import { createSecureServer } from "node:http2";
+import { createServer as createHttpsServer } from "node:https";
+import { createServer as createSilentServer } from "node:net";
+import type { AddressInfo, Server, Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
+import { inNetns, type NetNs } from "../../../ffi/netns.ts";
+import type { Certificate } from "./certificates.ts";
+import type { Incoming, Outgoing } from "./exchange.ts";
+
+/** Where it listens, and what it makes of a request. */
+export interface ListenerOptions {
+  /** Undefined for HTTP without TLS. */
+  readonly tls: (Certificate & { readonly ca: string }) | undefined;
+  readonly http1Only: boolean;
+  readonly netns: NetNs | undefined;
+  readonly hostname: string;
+  /** Any that is free if 0. */
+  readonly port: number;
+  /** Instead of a port. */
+  readonly socketPath: string | undefined;
+  onRequest(incoming: Incoming, outgoing: Outgoing): void;
+}
+
+/** Listens, or does not. */
+export class Listener {
+  readonly #options: ListenerOptions;
+  readonly #sockets = new Set<Socket>();
+  /** By the port they come from. */
+  readonly #certified = new Map<number, string>();
+  #server: Server | undefined;
+  #port: number;
+  #connections = 0;
+
+  /** Makes one that does not listen yet. */
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+    this.#port = options.port;
+  }
+
+  /** The port; the same one for good once it has listened. */
+  get port(): number {
+    return this.#port;
+  }
+
+  /** Counts the connections on which something could be asked. */
+  get connections(): number {
+    return this.#connections;
+  }
+
+  /** Returns the common name of the client certificate behind a request, if there is one; "" if it is not good. */
+  certifiedUser(incoming: Incoming): string | undefined {
+    return this.#certified.get(incoming.socket.remotePort ?? 0);
+  }
+
+  /** Closes the connection of a request at once, without the farewells of TLS and HTTP/2. */
+  cut(incoming: Incoming): void {
+    const { socket: own } = incoming;
+    for (const socket of this.#sockets) {
+      // Above TLS the socket is another one, but its port is the same.
+      const isSame = own.remotePort === undefined
+        ? socket === own
+        : socket.remotePort === own.remotePort;
+      if (isSame) socket.destroy();
+    }
+  }
+
+  /** Listens. */
+  async open(): Promise<void> {
+    await this.#listen(this.#createServer());
+  }
+
+  /** Accepts connections from now on, and never says a word. */
+  async openSilently(): Promise<void> {
+    await this.#listen(createSilentServer());
+  }
+
+  /** Cuts all connections, and refuses more. Nothing happens if it does so already. */
+  async close(): Promise<void> {
+    const server = this.#server;
+    if (server === undefined) return;
+    this.#server = undefined;
+    const closed = new Promise<void>((done) => server.close(() => done()));
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  async #listen(server: Server): Promise<void> {
+    this.#server = server;
+    server.on("connection", (socket: Socket) => this.#keep(socket));
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.once("listening", resolve);
+      this.#bind(server);
+    });
+    if (this.#options.socketPath !== undefined) return;
+    this.#port = (server.address() as AddressInfo).port;
+  }
+
+  /** Without an address node binds at once, while the thread is inside. */
+  #bind(server: Server): void {
+    const { netns, hostname, socketPath } = this.#options;
+    if (socketPath !== undefined) server.listen(socketPath);
+    else if (netns === undefined) server.listen(this.#port, hostname);
+    else inNetns(netns, () => void server.listen(this.#port));
+  }
+
+  #keep(socket: Socket): void {
+    this.#sockets.add(socket);
+    // Go's servers do so; without, every other answer takes 40 ms.
+    socket.setNoDelay(true);
+    socket.on("error", () => {});
+    socket.once("close", () => this.#sockets.delete(socket));
+  }
+
+  #createServer(): Server {
+    const { tls, http1Only, onRequest } = this.#options;
+    if (tls === undefined) {
+      const server = createHttpServer(onRequest);
+      return server.on("connection", () => this.#connections++);
+    }
+    const options = {
+      ...tls,
+      requestCert: true,
+      rejectUnauthorized: false,
+      minVersion: "TLSv1.2",
+    } as const;
+    const server = http1Only
+      ? createHttpsServer(options, onRequest)
+      : createSecureServer({ ...options, allowHTTP1: true }, onRequest);
+    return server
+      .on("secureConnection", (socket: TLSSocket) => this.#greet(socket))
+      .on("tlsClientError", () => {})
+      .on("sessionError", () => {});
+  }
+
+  #greet(socket: TLSSocket): void {
+    this.#connections++;
+    const port = socket.remotePort ?? 0;
+    this.#certified.delete(port);
+    const { subject } = socket.getPeerCertificate();
+    if (subject === undefined) return;
+    this.#certified.set(port, socket.authorized ? String(subject.CN) : "");
+  }
+}

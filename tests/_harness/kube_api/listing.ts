@@ -1,0 +1,135 @@
+/**
+ * Lists, whole or in pages.
+ *
+ * @module
+ */
+
+import {
+  apiVersionOf,
+  isCustom,
+  type KubeObject,
+  type Resource,
+} from "./objects.ts";
+import { parseFieldSelector } from "./selectors.ts";
+import {
+  badRequest,
+  parsingProblem,
+  StatusError,
+  versionTooLarge,
+} from "./status.ts";
+import type { ObjectStore } from "./store.ts";
+import type { Target } from "./target.ts";
+
+/** From where a list goes on, and the version it is of. */
+interface Continuation {
+  readonly version: number;
+  /** The place of the last object that the page before it had. */
+  readonly after: string;
+}
+
+/**
+ * Lists the objects that a request is about.
+ *
+ * @throws {StatusError} 400 for a wrong selector, 410 for a page of a list that
+ * is too old
+ */
+export function listObjects(
+  store: ObjectStore,
+  call: Target & { readonly query: URLSearchParams },
+): unknown {
+  const { resource, query } = call;
+  checkVersionOf(store, query);
+  const { after, version } = readContinuation(store, query);
+  const limit = readLimit(query);
+  const rest = store.list(resource.name).filter(selectorOf(call))
+    .filter((object) => placeOf(object) > after);
+  const items = rest.slice(0, limit);
+  const last = items.at(-1);
+  const next = last && { version, after: placeOf(last) };
+  return {
+    kind: `${resource.kind}List`,
+    apiVersion: apiVersionOf(resource),
+    metadata: {
+      resourceVersion: String(version),
+      ...(items.length === rest.length ? {} : {
+        continue: btoa(JSON.stringify(next)),
+        remainingItemCount: rest.length - items.length,
+      }),
+    },
+    items: items.map((item) => asItem(resource, item)),
+  };
+}
+
+/** In the order in which a store lists. */
+function placeOf({ metadata: { namespace = "", name } }: KubeObject): string {
+  return `${namespace}/${name}`;
+}
+
+/** Says which objects a list or a watch is about. @throws {StatusError} 400 */
+export function selectorOf(
+  { resource, namespace, name, query }: Target & {
+    readonly query: URLSearchParams;
+  },
+): (object: KubeObject) => boolean {
+  const selects = parseFieldSelector(
+    query.get("fieldSelector") ?? "",
+    resource,
+  );
+  return (object) =>
+    (namespace === "" || object.metadata.namespace === namespace) &&
+    (name === "" || object.metadata.name === name) && selects(object);
+}
+
+/** Items do not say what they are, unless their kind is a custom one. */
+function asItem(resource: Resource, object: KubeObject): unknown {
+  if (isCustom(resource)) return object;
+  const { kind: _kind, apiVersion: _version, ...item } = object;
+  return item;
+}
+
+/** @throws {StatusError} 400, 504 if it is yet to come */
+function checkVersionOf(store: ObjectStore, query: URLSearchParams): void {
+  const text = query.get("resourceVersion") ?? "";
+  if (!/^\d*$/.test(text)) {
+    throw badRequest(
+      `invalid resource version: resourceVersion: Invalid value: "${text}": ` +
+        parsingProblem("ParseUint", text),
+    );
+  }
+  if (Number(text) > store.version) throw versionTooLarge(text, store.version);
+}
+
+/** @throws {StatusError} 400 */
+function readLimit(query: URLSearchParams): number {
+  const text = query.get("limit") ?? "0";
+  if (!/^\d+$/.test(text)) throw badRequest(parsingProblem("ParseInt", text));
+  return Number(text) || Infinity;
+}
+
+function readContinuation(
+  store: ObjectStore,
+  query: URLSearchParams,
+): Continuation {
+  const token = query.get("continue") ?? "";
+  if (token === "") return { version: store.version, after: "" };
+  const continuation = decodeToken(token);
+  if (continuation.version < store.oldestVersion) {
+    throw new StatusError(
+      410,
+      "Expired",
+      "The provided continue parameter is too old to display a consistent " +
+        "list result. You can start a new list without the continue parameter.",
+    );
+  }
+  return continuation;
+}
+
+function decodeToken(token: string): Continuation {
+  try {
+    return JSON.parse(atob(token));
+  } catch {
+    throw badRequest(
+      "invalid continue token: continue key is not valid: it is not one of mine",
+    );
+  }
+}

@@ -1,0 +1,151 @@
+/**
+ * The objects that the API server of the tests keeps, and what it knows of
+ * their kinds.
+ *
+ * @module
+ */
+
+/** An object of the API; tests look into it as they please. */
+export interface KubeObject {
+  apiVersion?: string;
+  kind?: string;
+  metadata: KubeMetadata;
+  // deno-lint-ignore no-explicit-any -- whatever the kind has
+  [field: string]: any;
+}
+
+/** What every object has. */
+export interface KubeMetadata {
+  name: string;
+  /** Undefined if the resource has none. */
+  namespace?: string;
+  uid: string;
+  resourceVersion: string;
+  creationTimestamp: string;
+  annotations?: Record<string, string>;
+  // deno-lint-ignore no-explicit-any -- whatever else there is
+  [field: string]: any;
+}
+
+/** An object that is put into the server: all but its name can be left out. */
+export interface NewObject {
+  apiVersion?: string;
+  kind?: string;
+  metadata: Partial<KubeMetadata> & { name: string };
+  // deno-lint-ignore no-explicit-any -- whatever the kind has
+  [field: string]: any;
+}
+
+/** A resource, by its plural: that which paths and `forbid()` name. */
+export type ResourceName =
+  | "pods"
+  | "nodes"
+  | "namespaces"
+  | "events"
+  | "network-attachment-definitions"
+  | "resourceclaims"
+  | "resourceslices";
+
+/** What the server must know of a resource. */
+export interface Resource {
+  readonly name: ResourceName;
+  /** Empty for the core group. */
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  readonly shortNames: readonly string[];
+  readonly isNamespaced: boolean;
+  /** Whether `/status` is there, and writes elsewhere leave the status alone. */
+  readonly hasStatus: boolean;
+  /** Fields that a field selector may name, besides name and namespace. */
+  readonly selectable: readonly string[];
+}
+
+const core = { group: "", version: "v1" };
+const dra = { group: "resource.k8s.io", version: "v1" };
+
+/** Every resource that is served. Source: `kubectl api-resources`. */
+export const resources: Readonly<Record<ResourceName, Resource>> = {
+  pods: {
+    ...core,
+    name: "pods",
+    kind: "Pod",
+    shortNames: ["po"],
+    isNamespaced: true,
+    hasStatus: true,
+    selectable: ["spec.nodeName", "status.phase"],
+  },
+  nodes: {
+    ...core,
+    name: "nodes",
+    kind: "Node",
+    shortNames: ["no"],
+    isNamespaced: false,
+    hasStatus: true,
+    selectable: [],
+  },
+  namespaces: {
+    ...core,
+    name: "namespaces",
+    kind: "Namespace",
+    shortNames: ["ns"],
+    isNamespaced: false,
+    hasStatus: true,
+    selectable: [],
+  },
+  events: {
+    ...core,
+    name: "events",
+    kind: "Event",
+    shortNames: ["ev"],
+    isNamespaced: true,
+    hasStatus: false,
+    selectable: ["reason", "type", "involvedObject.name", "involvedObject.uid"],
+  },
+  "network-attachment-definitions": {
+    group: "k8s.cni.cncf.io",
+    version: "v1",
+    name: "network-attachment-definitions",
+    kind: "NetworkAttachmentDefinition",
+    shortNames: ["nad", "net-attach-def"],
+    isNamespaced: true,
+    hasStatus: false,
+    selectable: [],
+  },
+  resourceclaims: {
+    ...dra,
+    name: "resourceclaims",
+    kind: "ResourceClaim",
+    shortNames: [],
+    isNamespaced: true,
+    hasStatus: true,
+    selectable: [],
+  },
+  resourceslices: {
+    ...dra,
+    name: "resourceslices",
+    kind: "ResourceSlice",
+    shortNames: [],
+    isNamespaced: false,
+    hasStatus: false,
+    selectable: ["spec.nodeName", "spec.driver"],
+  },
+};
+
+/** The group that a CRD has brought. */
+const CUSTOM = "k8s.cni.cncf.io";
+
+/** Says whether a resource, or one of a group, is a custom one: another part of the server serves it. */
+export function isCustom({ group }: Pick<Resource, "group">): boolean {
+  return group === CUSTOM;
+}
+
+/** Returns how errors call a resource: with its group, if it has one. */
+export function qualifiedName({ name, group }: Resource): string {
+  return group === "" ? name : `${name}.${group}`;
+}
+
+/** Returns what objects of a resource have as `apiVersion`. */
+export function apiVersionOf({ group, version }: Resource): string {
+  return group === "" ? version : `${group}/${version}`;
+}

@@ -1,0 +1,264 @@
+/**
+ * What an API server does to its objects, all but watching them.
+ *
+ * Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go and
+ * pkg/endpoints/handlers, as far as clients see it
+ *
+ * @module
+ */
+
+import { listObjects } from "./listing.ts";
+import { applyMergePatch, isObject } from "./merge_patch.ts";
+import {
+  isCustom,
+  type KubeObject,
+  type NewObject,
+  resources,
+} from "./objects.ts";
+import {
+  alreadyExists,
+  badRequest,
+  conflict,
+  notFound,
+  unsupportedMediaType,
+  unsupportedPatchType,
+} from "./status.ts";
+import type { ObjectStore } from "./store.ts";
+import type { Target, Verb } from "./target.ts";
+import {
+  checkAnnotations,
+  checkNewObject,
+  checkPlace,
+  checkUid,
+  checkVersion,
+  isSame,
+} from "./validation.ts";
+
+const JSON_TYPES = [
+  "application/json",
+  "application/yaml",
+  "application/vnd.kubernetes.protobuf",
+];
+/** Those of custom resources. */
+const PATCH_TYPES = [
+  "application/json-patch+json",
+  "application/merge-patch+json",
+  "application/apply-patch+yaml",
+];
+
+/** A request, understood. */
+export interface ApiCall extends Target {
+  readonly verb: Verb;
+  readonly query: URLSearchParams;
+  /** Without parameters; empty if there is none. */
+  readonly contentType: string;
+  readonly body: string;
+}
+
+/** What is answered. */
+export interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/**
+ * Does what is asked.
+ *
+ * @throws {StatusError}
+ */
+export function perform(store: ObjectStore, call: ApiCall): Answer {
+  switch (call.verb) {
+    case "get":
+      return { status: 200, body: get(store, call) };
+    case "list":
+      return { status: 200, body: listObjects(store, call) };
+    case "create":
+      return { status: 201, body: create(store, call) };
+    case "update":
+      return { status: 200, body: update(store, call) };
+    case "patch":
+      return { status: 200, body: patch(store, call) };
+    default:
+      return { status: 200, body: remove(store, call) };
+  }
+}
+
+function get(
+  store: ObjectStore,
+  { resource, namespace, name }: Target,
+): KubeObject {
+  const object = store.find(resource.name, namespace, name);
+  if (object === undefined) throw notFound(resource, name);
+  return object;
+}
+
+function create(store: ObjectStore, call: ApiCall): KubeObject {
+  const { resource, namespace } = call;
+  const given = readObject(call);
+  const { generateName = "", ...metadata } = given.metadata;
+  const name = metadata.name || nameAfter(generateName);
+  const object = { ...given, metadata: { ...metadata, name } };
+  checkPlace(call, object);
+  if (resource.isNamespaced) object.metadata.namespace = namespace;
+  checkNamespace(store, call);
+  checkNewObject(resource, object);
+  if (store.find(resource.name, namespace, name) !== undefined) {
+    throw alreadyExists(resource, name);
+  }
+  return store.put(resource.name, object);
+}
+
+function checkNamespace(
+  store: ObjectStore,
+  { resource: { isNamespaced }, namespace }: ApiCall,
+): void {
+  const isThere = !isNamespaced ||
+    store.find("namespaces", "", namespace) !== undefined;
+  if (!isThere) throw notFound(resources.namespaces, namespace);
+}
+
+function update(store: ObjectStore, call: ApiCall): KubeObject {
+  const given = readObject(call);
+  checkPlace(call, given);
+  if (given.metadata.name === "") {
+    throw badRequest(
+      `the name of the object (${call.name} based on URL) was undeterminable: name must be provided`,
+    );
+  }
+  const stored = get(store, call);
+  const { uid } = given.metadata;
+  if (uid !== undefined && uid !== "" && uid !== stored.metadata.uid) {
+    throw conflict(
+      call.resource,
+      call.name,
+      `StorageError: invalid object, Code: 4, Key: ${keyOf(call)}, ` +
+        "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: " +
+        `UID in precondition: ${uid}, UID in object meta: ${stored.metadata.uid}`,
+    );
+  }
+  return write(store, call, { stored, given });
+}
+
+/** Where etcd has it. */
+function keyOf(
+  { resource: { name: plural, group }, namespace, name }: ApiCall,
+): string {
+  const path = [group, plural, namespace, name].filter((part) => part !== "");
+  return `/registry/${path.join("/")}`;
+}
+
+function patch(store: ObjectStore, call: ApiCall): KubeObject {
+  const patch = readPatch(call);
+  const stored = get(store, call);
+  const given = applyMergePatch(stored, patch) as KubeObject;
+  checkPlace(call, given);
+  return write(store, call, { stored, given });
+}
+
+/** Puts what is given into the part of the object that the request is about. */
+function write(
+  store: ObjectStore,
+  call: ApiCall,
+  { stored, given }: { stored: KubeObject; given: NewObject },
+): KubeObject {
+  const { resource } = call;
+  checkVersion(resource, stored, given);
+  checkUid(resource, stored, given);
+  checkAnnotations(resource, given);
+  const object = merge(call, stored, given);
+  // A write that changes nothing is none, and its version stays.
+  if (isSame(object, stored)) return stored;
+  return store.put(resource.name, object);
+}
+
+function merge(
+  { resource, subresource, namespace, name }: ApiCall,
+  stored: KubeObject,
+  given: NewObject,
+): KubeObject {
+  const { uid, resourceVersion, creationTimestamp } = stored.metadata;
+  const identity = { name, uid, resourceVersion, creationTimestamp };
+  const metadata = {
+    ...given.metadata,
+    ...identity,
+    ...(resource.isNamespaced ? { namespace } : {}),
+  };
+  if (subresource === "status") {
+    return { ...stored, metadata, status: given["status"] };
+  }
+  if (!resource.hasStatus) return { ...given, metadata };
+  return { ...given, metadata, status: stored["status"] };
+}
+
+function remove(store: ObjectStore, call: ApiCall): unknown {
+  const { resource, namespace, name } = call;
+  const object = get(store, call);
+  store.remove(resource.name, namespace, name);
+  if (resource.name === "pods") return object;
+  const { uid } = object.metadata;
+  const details = { name, group: resource.group, kind: resource.name, uid };
+  return {
+    kind: "Status",
+    apiVersion: "v1",
+    metadata: {},
+    status: "Success",
+    details,
+  };
+}
+
+/** An absent type is taken for JSON. */
+function readObject({ body, contentType, resource }: ApiCall): NewObject {
+  if (!["", "application/json"].includes(contentType)) {
+    throw unsupportedMediaType(JSON_TYPES);
+  }
+  const object = parseJson(
+    body,
+    (why) =>
+      `the object provided is unrecognized (must be of type ${resource.kind}): ` +
+      `couldn't get version/kind; json parse error: ${why} (${body})`,
+  );
+  const metadata = isObject(object["metadata"]) ? object["metadata"] : {};
+  return { ...object, metadata: { name: "", ...metadata } };
+}
+
+function readPatch({ body, contentType, resource }: ApiCall): unknown {
+  if (contentType !== "application/merge-patch+json") {
+    throw isCustom(resource)
+      ? unsupportedMediaType(PATCH_TYPES)
+      : unsupportedPatchType();
+  }
+  return parseJson(body, (why) => `error decoding patch: ${why}`);
+}
+
+/** @param describe Words the refusal; what is wrong is said as Go says it */
+function parseJson(
+  text: string,
+  describe: (why: string) => string,
+): Record<string, unknown> {
+  const value = tryToParse(text);
+  if (isObject(value)) return value;
+  const why = value === undefined
+    ? "unexpected end of JSON input"
+    : `json: cannot unmarshal ${
+      typeNameOf(value)
+    } into Go value of type map[string]interface {}`;
+  throw badRequest(describe(why));
+}
+
+/** @returns Undefined if it is none */
+function tryToParse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function typeNameOf(value: unknown): string {
+  return Array.isArray(value) ? "array" : typeof value;
+}
+
+function nameAfter(prefix: string): string {
+  const suffix = Math.random().toString(36).slice(2, 7).padEnd(5, "x");
+  return prefix === "" ? "" : `${prefix}${suffix}`;
+}

@@ -1,0 +1,262 @@
+/**
+ * What becomes of a request: it is logged, may be met by a fault, is checked,
+ * and then done.
+ *
+ * @module
+ */
+
+import type { AccessControl } from "./access.ts";
+import { findInformation } from "./discovery.ts";
+import type { Exchange } from "./exchange.ts";
+import type { FaultList, FaultRule } from "./faults.ts";
+import { type ResourceName, resources } from "./objects.ts";
+import { type Answer, type ApiCall, perform } from "./operations.ts";
+import {
+  forbidden,
+  forbiddenPath,
+  notAcceptable,
+  StatusError,
+  tooLarge,
+  unauthorized,
+} from "./status.ts";
+import type { ObjectStore } from "./store.ts";
+import { findTarget, verbOf } from "./target.ts";
+import { Watch, type WatchCall } from "./watch.ts";
+
+const NOT_FOUND: Answer = { status: 404, body: "404 page not found\n" };
+
+/** Who asks and shows no proof of who it is. */
+const ANONYMOUS = "system:anonymous";
+
+/** Source: k8s.io/apiserver pkg/server/config.go `MaxRequestBodyBytes`. */
+const MAX_BODY_BYTES = 3 * 2 ** 20;
+
+const PUBLIC = /^\/(healthz|livez|readyz|version)(\?|$)/;
+
+const TROUBLES: Readonly<Record<number, readonly [string, string]>> = {
+  401: ["Unauthorized", "Unauthorized"],
+  403: ["Forbidden", "forbidden"],
+  404: ["NotFound", "the server could not find the requested resource"],
+  408: [
+    "Timeout",
+    "Timeout: request did not complete within requested timeout",
+  ],
+  409: ["Conflict", "the object has been modified"],
+  429: ["TooManyRequests", "Too many requests, please try again later."],
+  500: ["InternalError", "Internal error occurred: etcdserver: leader changed"],
+  503: [
+    "ServiceUnavailable",
+    "the server is currently unable to handle the request",
+  ],
+  504: [
+    "Timeout",
+    "Timeout: request did not complete within requested timeout",
+  ],
+};
+
+/** A request that has come. */
+export interface LoggedRequest {
+  readonly method: string;
+  /** With the query. */
+  readonly path: string;
+  /** Who asked; undefined if nobody that is known. */
+  readonly user: string | undefined;
+  /** In ms, by `performance.now()`. */
+  readonly at: number;
+  /** By lower-case name. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** `1.1` or `2.0`. */
+  readonly httpVersion: string;
+  readonly body: string;
+  /** What was answered; undefined as long as nothing is. */
+  readonly status: number | undefined;
+}
+
+/** Answers requests. */
+export class RequestHandler {
+  readonly #store: ObjectStore;
+  readonly #access: AccessControl;
+  readonly #faults: FaultList;
+  readonly #uninstalled = new Set<string>();
+  readonly #watches = new Set<Watch>();
+  #stopped = Promise.withResolvers<void>();
+  #requests: LoggedRequest[] = [];
+
+  /** Makes one that shares what it is given. */
+  constructor(
+    store: ObjectStore,
+    access: AccessControl,
+    faults: FaultList,
+  ) {
+    this.#store = store;
+    this.#access = access;
+    this.#faults = faults;
+  }
+
+  /** Lists the requests that have come. */
+  get requests(): readonly LoggedRequest[] {
+    return this.#requests;
+  }
+
+  /** The watches that go on. */
+  get watches(): ReadonlySet<Watch> {
+    return this.#watches;
+  }
+
+  /** Forgets the requests so far. */
+  clearRequests(): void {
+    this.#requests = [];
+  }
+
+  /** Takes away the group of a resource. */
+  uninstall(resource: ResourceName): void {
+    this.#uninstalled.add(resources[resource].group);
+  }
+
+  /** Gives up what it is doing; its answers stay as they are. */
+  stop(): void {
+    for (const watch of [...this.#watches]) watch.stop();
+    this.#stopped.resolve();
+    this.#stopped = Promise.withResolvers();
+  }
+
+  /**
+   * Answers a request.
+   *
+   * @param certified Who the client certificate says it is, if there is one; ""
+   * if it is not good
+   */
+  async handle(
+    exchange: Exchange,
+    certified: string | undefined,
+  ): Promise<void> {
+    const { method, path, headers } = exchange;
+    const user = this.#access.findUser(headers["authorization"], certified);
+    const entry = this.#log(exchange, user);
+    const rule = this.#faults.take(method, path);
+    if (!await this.#wait(rule.delayMs)) return;
+    if (rule.drop === "before") return exchange.cut();
+    const hasProof = certified !== undefined ||
+      headers["authorization"] !== undefined;
+    const asker = user ?? (hasProof ? undefined : ANONYMOUS);
+    const answer = answerOf(rule) ?? this.#answer(exchange, asker);
+    if (rule.drop === "after") return exchange.cut();
+    entry.status = answer.status;
+    if (answer.body !== undefined) exchange.send(answer, rule);
+    else if (rule.drop === "mid-body") exchange.breakOff('{"type":"ADD');
+  }
+
+  #log(
+    { method, path, headers, httpVersion, body }: Exchange,
+    user: string | undefined,
+  ): { -readonly [Key in keyof LoggedRequest]: LoggedRequest[Key] } {
+    const at = performance.now();
+    const status = undefined;
+    const who = { user, at, status };
+    const entry = { method, path, headers, httpVersion, body, ...who };
+    this.#requests.push(entry);
+    return entry;
+  }
+
+  /** Waits. @returns Whether to go on; the server may have been stopped */
+  async #wait(ms = 0): Promise<boolean> {
+    if (ms === 0) return true;
+    const over = Promise.withResolvers<boolean>();
+    const timer = setTimeout(() => over.resolve(true), ms);
+    const stopped = this.#stopped.promise.then(() => false);
+    const goesOn = await Promise.race([over.promise, stopped]);
+    clearTimeout(timer);
+    return goesOn;
+  }
+
+  /** Does what is asked. A body that is undefined goes its own way. */
+  #answer(exchange: Exchange, user: string | undefined): Answer {
+    try {
+      return this.#answerOrThrow(exchange, user);
+    } catch (error) {
+      if (!(error instanceof StatusError)) throw error;
+      return { status: error.code, body: error.toStatus() };
+    }
+  }
+
+  /** @throws {StatusError} */
+  #answerOrThrow(exchange: Exchange, user: string | undefined): Answer {
+    const [path = "", query = ""] = exchange.path.split("?", 2);
+    checkUser(exchange, user);
+    checkSize(exchange);
+    checkAccept(exchange);
+    const information = findInformation(path);
+    if (information !== undefined) return { status: 200, body: information };
+    const target = findTarget(path);
+    const isThere = target !== undefined &&
+      !this.#uninstalled.has(target.resource.group);
+    if (!isThere) return NOT_FOUND;
+    const parameters = new URLSearchParams(query);
+    const verb = verbOf(exchange.method, target, parameters);
+    this.#access.check(user ?? "", verb, target);
+    const call = { ...target, verb, query: parameters };
+    if (verb === "watch") return this.#watch(call, exchange);
+    return perform(this.#store, { ...call, ...bodyOf(exchange) });
+  }
+
+  #watch(call: WatchCall, exchange: Exchange): Answer {
+    const watch = new Watch(this.#store, call, () => exchange.startStream());
+    this.#watches.add(watch);
+    const forget = (): void => void this.#watches.delete(watch);
+    watch.onEnd(forget);
+    exchange.onClose(() => watch.stop());
+    return { status: 200, body: undefined };
+  }
+}
+
+/**
+ * A wrong proof is refused, whatever is asked. Nobody in particular is told what
+ * is public.
+ *
+ * @throws {StatusError} 401, 403
+ */
+function checkUser(
+  { method, path }: Exchange,
+  user: string | undefined,
+): void {
+  if (user === undefined) throw unauthorized();
+  if (user !== ANONYMOUS || PUBLIC.test(path)) return;
+  const [name = ""] = path.split("?", 1);
+  const target = findTarget(name);
+  if (target === undefined) throw forbiddenPath(user, method, name);
+  const query = new URLSearchParams(path.slice(name.length));
+  throw forbidden({ ...target, user, verb: verbOf(method, target, query) });
+}
+
+/** @throws {StatusError} 413 */
+function checkSize({ body }: Exchange): void {
+  if (new TextEncoder().encode(body).length > MAX_BODY_BYTES) {
+    throw tooLarge(MAX_BODY_BYTES);
+  }
+}
+
+/** @throws {StatusError} 406 */
+function checkAccept({ headers }: Exchange): void {
+  const accepted = headers["accept"] ?? "*/*";
+  if (!/json|\*/.test(accepted)) throw notAcceptable();
+}
+
+function bodyOf(
+  { headers, body }: Exchange,
+): Pick<ApiCall, "body" | "contentType"> {
+  const [type = ""] = (headers["content-type"] ?? "").split(";");
+  return { body, contentType: type.trim() };
+}
+
+/** What a fault answers by itself; undefined if it does not. */
+function answerOf({ status, body }: FaultRule): Answer | undefined {
+  if (status === undefined && body === undefined) return undefined;
+  const code = status ?? 200;
+  return { status: code, body: body ?? statusOf(code) };
+}
+
+/** As the server words its own troubles. Source: k8s.io/apimachinery errors.go */
+function statusOf(code: number): unknown {
+  const [reason, message] = TROUBLES[code] ?? ["", `HTTP status ${code}`];
+  return new StatusError(code, reason, message).toStatus();
+}

@@ -1,0 +1,228 @@
+/**
+ * The Status objects by which an API server says what is wrong, to the letter:
+ * clients show these texts, and some look into them.
+ *
+ * Source: k8s.io/apimachinery/pkg/api/errors/errors.go
+ *
+ * @module
+ */
+
+import { qualifiedName, type Resource } from "./objects.ts";
+
+/** A request that is refused. */
+export class StatusError extends Error {
+  /** The HTTP status. */
+  readonly code: number;
+  readonly reason: string;
+  readonly details: Readonly<Record<string, unknown>> | undefined;
+
+  /** Makes one of a message that is shown as it is. */
+  constructor(
+    code: number,
+    reason: string,
+    message: string,
+    details?: Readonly<Record<string, unknown>>,
+  ) {
+    super(message);
+    this.name = "StatusError";
+    this.code = code;
+    this.reason = reason;
+    this.details = details;
+  }
+
+  /** Returns the Status object. */
+  toStatus(): Record<string, unknown> {
+    return {
+      kind: "Status",
+      apiVersion: "v1",
+      metadata: {},
+      status: "Failure",
+      message: this.message,
+      ...(this.reason === "" ? {} : { reason: this.reason }),
+      ...(this.details === undefined ? {} : { details: this.details }),
+      code: this.code,
+    };
+  }
+}
+
+/** Which object it is about. */
+function detailsOf(
+  { name: kind, group }: Resource,
+  name: string,
+): Record<string, string> {
+  return {
+    ...(name === "" ? {} : { name }),
+    ...(group === "" ? {} : { group }),
+    kind,
+  };
+}
+
+/** There is no such object. */
+export function notFound(resource: Resource, name: string): StatusError {
+  const message = `${qualifiedName(resource)} "${name}" not found`;
+  return new StatusError(404, "NotFound", message, detailsOf(resource, name));
+}
+
+/** There is such an object already. */
+export function alreadyExists(resource: Resource, name: string): StatusError {
+  const message = `${qualifiedName(resource)} "${name}" already exists`;
+  const details = detailsOf(resource, name);
+  return new StatusError(409, "AlreadyExists", message, details);
+}
+
+/** The object is not the one that was meant. @param why Which it is */
+export function conflict(
+  resource: Resource,
+  name: string,
+  why: string,
+): StatusError {
+  const object = `${qualifiedName(resource)} "${name}"`;
+  const message = `Operation cannot be fulfilled on ${object}: ${why}`;
+  return new StatusError(409, "Conflict", message, detailsOf(resource, name));
+}
+
+/** The object would be a wrong one. */
+export function invalid(
+  { kind, group }: Pick<Resource, "kind" | "group">,
+  name: string,
+  { field, times = 1, ...problem }: Problem,
+): StatusError {
+  const type = group === "" ? kind : `${kind}.${group}`;
+  const text = describeProblem(problem);
+  const message = `${type} "${name}" is invalid: ${field}: ${text}`;
+  const { reason = "FieldValueInvalid" } = problem;
+  return new StatusError(422, "Invalid", message, {
+    ...(name === "" ? {} : { name }),
+    ...(group === "" ? {} : { group }),
+    kind,
+    causes: Array(times).fill({ reason, message: text, field }),
+  });
+}
+
+/** What is wrong with an object. */
+export interface Problem {
+  readonly field: string;
+  /** Absent if `why` says it all. */
+  readonly value?: unknown;
+  readonly why: string;
+  readonly reason?: string;
+  /** How often the server finds it; the message has it once. */
+  readonly times?: number;
+}
+
+function describeProblem(
+  { value, why }: Pick<Problem, "value" | "why">,
+): string {
+  return value === undefined
+    ? why
+    : `Invalid value: ${JSON.stringify(value)}: ${why}`;
+}
+
+/** The user may not do that. */
+export function forbidden(
+  request: {
+    readonly user: string;
+    readonly verb: string;
+    readonly resource: Resource;
+    readonly subresource: string;
+    readonly namespace: string;
+    readonly name: string;
+  },
+): StatusError {
+  const { user, verb, resource, subresource, namespace, name } = request;
+  const object = name === "" ? "" : ` "${name}"`;
+  const full = subresource === ""
+    ? resource.name
+    : `${resource.name}/${subresource}`;
+  const where = namespace === ""
+    ? "at the cluster scope"
+    : `in the namespace "${namespace}"`;
+  const message = `${qualifiedName(resource)}${object} is forbidden: ` +
+    `User "${user}" cannot ${verb} resource "${full}" ` +
+    `in API group "${resource.group}" ${where}`;
+  return new StatusError(403, "Forbidden", message, detailsOf(resource, name));
+}
+
+/** The user may not even ask that. */
+export function forbiddenPath(
+  user: string,
+  method: string,
+  path: string,
+): StatusError {
+  const verb = method.toLowerCase();
+  const message = `forbidden: User "${user}" cannot ${verb} path "${path}"`;
+  return new StatusError(403, "Forbidden", message, {});
+}
+
+/** What proves who asks is wrong. */
+export function unauthorized(): StatusError {
+  return new StatusError(401, "Unauthorized", "Unauthorized");
+}
+
+/** There is no such resource in the group. */
+export function noSuchResource(): StatusError {
+  const message = "the server could not find the requested resource";
+  return new StatusError(404, "NotFound", message, {});
+}
+
+/** The resource has no such verb. */
+export function methodNotAllowed(): StatusError {
+  const message =
+    "the server does not allow this method on the requested resource";
+  return new StatusError(405, "MethodNotAllowed", message, {});
+}
+
+/** The body is not of a type that is understood. */
+export function unsupportedMediaType(types: readonly string[]): StatusError {
+  const message = "the body of the request was in an unknown format - " +
+    `accepted media types include: ${types.join(", ")}`;
+  return new StatusError(415, "UnsupportedMediaType", message);
+}
+
+/** The patch is not of a type that is understood. */
+export function unsupportedPatchType(): StatusError {
+  const message = "415: Unsupported Media Type";
+  return new StatusError(415, "UnsupportedMediaType", message, {});
+}
+
+/** No type that the client accepts can be had. */
+export function notAcceptable(): StatusError {
+  const message = "406: Not Acceptable\n\nAvailable representations: " +
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+  return new StatusError(406, "NotAcceptable", message, {});
+}
+
+/** The body is too long. @param limit How long it may be, in bytes */
+export function tooLarge(limit: number): StatusError {
+  const message = `Request entity too large: limit is ${limit}`;
+  return new StatusError(413, "RequestEntityTooLarge", message);
+}
+
+/** What is asked makes no sense. */
+export function badRequest(message: string): StatusError {
+  return new StatusError(400, "BadRequest", message);
+}
+
+/** What has happened since that version is no longer known. */
+export function tooOld(version: number, oldest: number): StatusError {
+  const message = `too old resource version: ${version} (${oldest})`;
+  return new StatusError(410, "Expired", message);
+}
+
+/** Nothing has happened yet up to that version. */
+export function versionTooLarge(version: string, current: number): StatusError {
+  const why = "Too large resource version";
+  const message = `Timeout: ${why}: ${version}, current: ${current}`;
+  return new StatusError(504, "Timeout", message, {
+    causes: [{ reason: "ResourceVersionTooLarge", message: why }],
+    retryAfterSeconds: 1,
+  });
+}
+
+/** Words what Go says of a text that is no number. Source: Go strconv `NumError`. */
+export function parsingProblem(
+  what: "ParseInt" | "ParseUint",
+  text: string,
+): string {
+  return `strconv.${what}: parsing "${text}": invalid syntax`;
+}

@@ -1,0 +1,181 @@
+/**
+ * Where the API server of the tests keeps its objects, and what has happened
+ * to them.
+ *
+ * @module
+ */
+
+import {
+  apiVersionOf,
+  type KubeObject,
+  type NewObject,
+  type Resource,
+  type ResourceName,
+  resources,
+} from "./objects.ts";
+
+/** What has happened to an object. */
+export interface Change {
+  readonly version: number;
+  readonly resource: ResourceName;
+  /** As it is now; as it was last, if it has been removed. */
+  readonly object: KubeObject;
+  /** As it was before; undefined if it is new. */
+  readonly before: KubeObject | undefined;
+  readonly isRemoval: boolean;
+}
+
+/** Objects by resource, namespace and name. Copies go in and come out. */
+export class ObjectStore {
+  readonly #objects = new Map<string, KubeObject>();
+  readonly #listeners = new Set<(change: Change) => void>();
+  #changes: Change[] = [];
+  #version = 1;
+  #oldest = 1;
+
+  /** The version of the newest change. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** The version since which changes are known. */
+  get oldestVersion(): number {
+    return this.#oldest;
+  }
+
+  /** Returns an object, if there is one. */
+  find(
+    resource: ResourceName,
+    namespace: string,
+    name: string,
+  ): KubeObject | undefined {
+    return structuredClone(this.#objects.get(key(resource, namespace, name)));
+  }
+
+  /** Lists the objects of a resource by namespace and name, as etcd has them. */
+  list(resource: ResourceName): KubeObject[] {
+    const prefix = `${resource}/`;
+    const entries = [...this.#objects].filter(([key]) =>
+      key.startsWith(prefix)
+    );
+    const sorted = entries.sort(([a], [b]) => a < b ? -1 : 1);
+    return sorted.map(([, object]) => structuredClone(object));
+  }
+
+  /**
+   * Puts an object in the place of any of its name, whoever put that there.
+   * What every object has is filled in. If it says that it is another object
+   * by its UID, the one that was there is removed first.
+   */
+  put(resource: ResourceName, given: NewObject): KubeObject {
+    const { metadata } = given;
+    const isNamespaced = resources[resource].isNamespaced;
+    const namespace = isNamespaced ? metadata.namespace ?? "default" : "";
+    const place = key(resource, namespace, metadata.name);
+    const old = this.#objects.get(place)?.metadata.uid;
+    const isOther = metadata.uid !== undefined && metadata.uid !== old;
+    if (isOther) this.#removeAt(place, resource);
+    const before = this.#objects.get(place);
+    const version = this.#version + 1;
+    const object = complete(resources[resource], given, { before, version });
+    if (isNamespaced) this.#ensureNamespace(namespace);
+    this.#objects.set(place, object);
+    this.#tell({ version, resource, object, before, isRemoval: false });
+    return structuredClone(object);
+  }
+
+  /** Removes an object and returns it, if there is one. */
+  remove(
+    resource: ResourceName,
+    namespace: string,
+    name: string,
+  ): KubeObject | undefined {
+    const place = key(resource, namespace, name);
+    const removed = this.#removeAt(place, resource);
+    return structuredClone(removed);
+  }
+
+  /** Forgets what has happened so far, but not what there is. */
+  compact(): void {
+    this.#changes = [];
+    this.#oldest = this.#version;
+  }
+
+  /** Lists what has happened after a version, which must not be too old. */
+  changesSince(version: number): readonly Change[] {
+    return this.#changes.filter((change) => change.version > version);
+  }
+
+  /** Tells of every change from now on. @returns How to end that */
+  listen(listener: (change: Change) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #removeAt(place: string, resource: ResourceName): KubeObject | undefined {
+    const before = this.#objects.get(place);
+    if (before === undefined) return undefined;
+    this.#objects.delete(place);
+    const version = this.#version + 1;
+    const object = structuredClone(before);
+    object.metadata.resourceVersion = String(version);
+    this.#tell({ version, resource, object, before, isRemoval: true });
+    return object;
+  }
+
+  /** Makes it without a version of its own, so that those of others are in order. */
+  #ensureNamespace(name: string): void {
+    const place = key("namespaces", "", name);
+    if (this.#objects.has(place)) return;
+    const given = { metadata: { name }, status: { phase: "Active" } };
+    const { version } = this;
+    const namespace = { before: undefined, version };
+    this.#objects.set(place, complete(resources.namespaces, given, namespace));
+  }
+
+  #tell(change: Change): void {
+    this.#version = change.version;
+    this.#changes.push(change);
+    for (const listener of this.#listeners) listener(change);
+  }
+}
+
+function key(resource: string, namespace: string, name: string): string {
+  return `${resource}/${namespace}/${name}`;
+}
+
+/** Fills in what the server does. An object that is replaced stays the same one. */
+function complete(
+  resource: Resource,
+  given: NewObject,
+  { before, version }: { before: KubeObject | undefined; version: number },
+): KubeObject {
+  const { name, kind, isNamespaced } = resource;
+  const { namespace = "default", ...metadata } = given.metadata;
+  const now = new Date().toISOString().replace(/\.\d+/, "");
+  return structuredClone({
+    ...given,
+    apiVersion: apiVersionOf(resource),
+    kind,
+    metadata: {
+      uid: before?.metadata.uid ?? crypto.randomUUID(),
+      creationTimestamp: before?.metadata["creationTimestamp"] ?? now,
+      ...metadata,
+      resourceVersion: String(version),
+      ...(isNamespaced ? { namespace } : {}),
+    },
+    ...(name === "pods" ? completePod(given) : {}),
+  });
+}
+
+/** Fills in what pods have once the scheduler has seen them. */
+function completePod(given: NewObject): Record<string, unknown> {
+  return {
+    spec: {
+      nodeName: "node1",
+      containers: [{ name: "c1", image: "c1" }],
+      ...given["spec"],
+    },
+    status: { phase: "Pending", ...given["status"] },
+  };
+}

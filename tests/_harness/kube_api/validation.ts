@@ -1,0 +1,205 @@
+/**
+ * What an API server insists on before it writes.
+ *
+ * @module
+ */
+
+import { isObject } from "./merge_patch.ts";
+import {
+  apiVersionOf,
+  type KubeObject,
+  type NewObject,
+  type Resource,
+} from "./objects.ts";
+import {
+  badRequest,
+  conflict,
+  invalid,
+  type Problem,
+  type StatusError,
+} from "./status.ts";
+import type { Target } from "./target.ts";
+
+/** Source: k8s.io/apimachinery/pkg/util/validation `qualifiedNameFmt`. */
+const QUALIFIED_NAME =
+  /^([a-z0-9.-]{1,253}\/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
+const QUALIFIED_NAME_RULE =
+  "name part must consist of alphanumeric characters, '-', '_' or '.', and " +
+  "must start and end with an alphanumeric character (e.g. 'MyName',  or " +
+  "'my.name',  or '123-abc', regex used for validation is " +
+  "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+/** Source: k8s.io/apimachinery/pkg/api/validation `TotalAnnotationSizeLimitB`. */
+const MAX_ANNOTATION_BYTES = 256 * 1024;
+
+const SUBDOMAIN =
+  /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+const SUBDOMAIN_RULE =
+  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric " +
+  "characters, '-' or '.', and must start and end with an alphanumeric " +
+  "character (e.g. 'example.com', regex used for validation is " +
+  "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+/** Checks that an object is of the kind and at the place that the path says. */
+export function checkPlace(
+  { resource, namespace, name }: Target,
+  { apiVersion, kind, metadata }: NewObject,
+): void {
+  const expected = apiVersionOf(resource);
+  if (
+    (apiVersion ?? expected) !== expected ||
+    (kind ?? resource.kind) !== resource.kind
+  ) {
+    throw badRequest(otherKindText(resource, apiVersion, kind));
+  }
+  if (name !== "" && metadata.name !== "" && metadata.name !== name) {
+    throw badRequest(
+      `the name of the object (${metadata.name}) does not match ` +
+        `the name on the URL (${name})`,
+    );
+  }
+  if (
+    resource.isNamespaced && (metadata.namespace || namespace) !== namespace
+  ) {
+    throw badRequest(
+      "the namespace of the provided object does not match " +
+        "the namespace sent on the request",
+    );
+  }
+}
+
+function otherKindText(
+  { group, kind: expected }: Resource,
+  apiVersion = "",
+  kind = "",
+): string {
+  const begin = `${kind} in version "${apiVersion}" cannot be handled as a`;
+  const why = group === "" && apiVersion === "v1"
+    ? `converting (v1.${kind}) to (core.${expected}): unknown conversion`
+    : `no kind "${kind}" is registered for version "${apiVersion}" in scheme "pkg/runtime/scheme.go:110"`;
+  return `${begin} ${expected}: ${why}`;
+}
+
+/** Checks what is new. Events may have any name. */
+export function checkNewObject(resource: Resource, object: NewObject): void {
+  const { name, namespace = "" } = object.metadata;
+  if (name === "") throw nameRequired(resource);
+  if (resource.name === "events") {
+    checkEvent(resource, object, namespace);
+  } else if (!SUBDOMAIN.test(name) || name.length > 253) {
+    const problem = {
+      field: "metadata.name",
+      value: name,
+      why: SUBDOMAIN_RULE,
+    };
+    throw invalid(resource, name, problem);
+  }
+  checkAnnotations(resource, object);
+}
+
+/** Checks annotations, of which servers say everything three times. */
+export function checkAnnotations(
+  resource: Resource,
+  { metadata: { name, annotations = {} } }: NewObject,
+): void {
+  const field = "metadata.annotations";
+  const refuse = (problem: Omit<Problem, "field" | "times">): StatusError =>
+    invalid(resource, name, { field, times: 3, ...problem });
+  let bytes = 0;
+  for (const [key, value] of Object.entries(annotations ?? {})) {
+    if (typeof value !== "string") throw badRequest(otherTypeText(resource));
+    if (!QUALIFIED_NAME.test(key)) {
+      throw refuse({ value: key, why: QUALIFIED_NAME_RULE });
+    }
+    bytes += new TextEncoder().encode(key + value).length;
+  }
+  if (bytes <= MAX_ANNOTATION_BYTES) return;
+  const why = `Too long: may not be more than ${MAX_ANNOTATION_BYTES} bytes`;
+  throw refuse({ why, reason: "FieldValueTooLong" });
+}
+
+function otherTypeText({ kind, version }: Resource): string {
+  return `${kind} in version "${version}" cannot be handled as a ${kind}: ` +
+    "json: cannot unmarshal number into Go struct field " +
+    "ObjectMeta.metadata.annotations of type string";
+}
+
+/** Source: kubernetes pkg/apis/core/validation/events.go */
+function checkEvent(
+  resource: Resource,
+  event: NewObject,
+  namespace: string,
+): void {
+  const involved: string = event["involvedObject"]?.namespace ?? "";
+  const isOfCluster = involved === "" && namespace === "default";
+  if (involved === namespace || isOfCluster) return;
+  throw invalid(resource, event.metadata.name, {
+    field: "involvedObject.namespace",
+    value: involved,
+    why: "does not match event.namespace",
+  });
+}
+
+function nameRequired(resource: Resource): StatusError {
+  return invalid(resource, "", {
+    field: "metadata.name",
+    why: "Required value: name or generateName is required",
+    reason: "FieldValueRequired",
+  });
+}
+
+/** Checks that what is written was made of what is there. */
+export function checkVersion(
+  resource: Resource,
+  stored: KubeObject,
+  given: NewObject,
+): void {
+  const { name, resourceVersion: current } = stored.metadata;
+  const version = given.metadata.resourceVersion ?? "";
+  if (version === current) return;
+  if (version !== "") {
+    throw conflict(
+      resource,
+      name,
+      "the object has been modified; please apply your changes to the " +
+        "latest version and try again",
+    );
+  }
+  // Those of the core group may be written blindly.
+  if (resource.group === "") return;
+  // To this one a resource is a kind.
+  throw invalid({ ...resource, kind: resource.name }, name, {
+    field: "metadata.resourceVersion",
+    value: 0,
+    why: "must be specified for an update",
+  });
+}
+
+/** Checks that the object is still the one that was meant. An absent UID will do. */
+export function checkUid(
+  resource: Resource,
+  stored: KubeObject,
+  given: NewObject,
+): void {
+  const { uid = "", name } = given.metadata;
+  if (uid === "" || uid === stored.metadata.uid) return;
+  const problem = {
+    field: "metadata.uid",
+    value: uid,
+    why: "field is immutable",
+    times: 2,
+  };
+  throw invalid(resource, name || stored.metadata.name, problem);
+}
+
+/** Says whether two objects say the same, in whatever order. */
+export function isSame(one: unknown, other: unknown): boolean {
+  return canonical(one) === canonical(other);
+}
+
+function canonical(value: unknown): string {
+  return JSON.stringify(
+    value,
+    (_key, part) =>
+      isObject(part) ? Object.fromEntries(Object.entries(part).sort()) : part,
+  );
+}

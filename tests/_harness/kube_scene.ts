@@ -1,0 +1,67 @@
+/**
+ * An API server, and clients that find it by kubeconfigs.
+ *
+ * @module
+ */
+
+import { assert } from "@std/assert";
+import type { KubeClient } from "../../kube/client.ts";
+import { openKubeClient } from "../../kube/client.ts";
+import { KubeError } from "../../kube/kube_error.ts";
+import { KubeApi, type KubeApiOptions } from "./kube_api.ts";
+import type {
+  KubeconfigKind,
+  KubeconfigOverrides,
+} from "./kube_api/kubeconfig.ts";
+import { PluginFolder } from "./plugin_folder.ts";
+
+/** An API server with the pod `test/p1` of UID `u1`. */
+export class KubeScene implements AsyncDisposable {
+  readonly api: KubeApi;
+  /** Where the kubeconfigs are. */
+  readonly folder: PluginFolder = new PluginFolder();
+
+  private constructor(api: KubeApi) {
+    this.api = api;
+  }
+
+  /** Starts the server. */
+  static async start(options: KubeApiOptions = {}): Promise<KubeScene> {
+    const scene = new KubeScene(await KubeApi.start(options));
+    scene.api.putPod({
+      metadata: { name: "p1", namespace: "test", uid: "u1" },
+    });
+    return scene;
+  }
+
+  /** Opens a client; the caller closes it. */
+  async open(
+    kind: KubeconfigKind = "token",
+    overrides: KubeconfigOverrides = {},
+    env: Readonly<Record<string, string>> = Deno.env.toObject(),
+  ): Promise<KubeClient> {
+    const kubeconfig = this.api.writeKubeconfig(
+      this.folder.path,
+      kind,
+      overrides,
+    );
+    const client = await openKubeClient({ kubeconfig, env });
+    assert(client !== undefined, "a kubeconfig leads to a client");
+    return client;
+  }
+
+  /** Ends the server, and removes the folder. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.folder[Symbol.dispose]();
+    await this.api[Symbol.asyncDispose]();
+  }
+}
+
+/** Returns the error with which a request fails. */
+export async function kubeErrorOf(
+  request: Promise<unknown>,
+): Promise<KubeError> {
+  const error = await request.then(() => undefined, (error) => error);
+  assert(error instanceof KubeError, `expected a KubeError, got ${error}`);
+  return error;
+}

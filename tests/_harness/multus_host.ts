@@ -1,0 +1,331 @@
+/**
+ * A node with executables: multus, and the plugins that it delegates to; and an
+ * API server that pods of the node are known to.
+ *
+ * ```ts ignore
+ * await using host = await MultusHost.start();
+ * const pod = host.addPod("web", { networks: "green" });
+ * const added = await host.call("ADD", pod);
+ * assertEquals(host.status(pod), [...]);
+ * ```
+ *
+ * @module
+ */
+
+import { assertEquals } from "@std/assert";
+import type { Environment } from "../../cni/args.ts";
+import type { JsonObject } from "../../cni/json.ts";
+import { ignoreUnless, requireRoot } from "./capabilities.ts";
+import type { ExecOutput } from "./exec_in.ts";
+import { HostPod, type PodOptions } from "./host_pod.ts";
+import { ipJson } from "./ip_json.ts";
+import { KubeApi, type LoggedRequest } from "./kube_api.ts";
+import { listFiles } from "./multus_scene.ts";
+import { type Spawned, spawnIn } from "./spawn_in.ts";
+import { TestHosts } from "./test_hosts.ts";
+
+export type { HostPod, PodOptions };
+
+/** Where the executables are; empty if they were not built. */
+export const BIN: string = Deno.env.get("CNI_BIN") ?? "";
+
+/** How to skip tests of a node where there can be none. */
+export const needsHost: { readonly ignore: boolean; readonly suffix: string } =
+  (() => {
+    const bin = ignoreUnless(
+      BIN !== "",
+      "needs CNI_BIN, as `deno task test` sets it",
+    );
+    const root = requireRoot("");
+    return {
+      ignore: bin.ignore || root.ignore,
+      suffix: bin.suffix + root.name,
+    };
+  })();
+
+/** Returns the header of a test that needs a node. */
+export function onHost(name: string): { name: string; ignore: boolean } {
+  return { name: name + needsHost.suffix, ignore: needsHost.ignore };
+}
+
+/** The capability by which runtimes hand annotations over. */
+export const POD_ANNOTATIONS = "io.kubernetes.cri.pod-annotations";
+
+/** What a pod asks for that has, with the master, a network of each kind. */
+export const TWO_NETWORKS: readonly JsonObject[] = [
+  { name: "blue", ips: ["192.168.10.5/24"] },
+  { name: "green" },
+];
+
+/** How a call differs from the usual one. */
+export interface HostCall {
+  /** Replaces and adds keys of multus' configuration. */
+  readonly keys?: JsonObject;
+  /** Replaces and adds variables. */
+  readonly env?: Environment;
+  /** What is run, with its arguments, in place of multus. */
+  readonly command?: readonly string[];
+}
+
+/** A call for a pod that asks for limits. */
+export const LIMITED: HostCall = {
+  keys: {
+    runtimeConfig: {
+      bandwidth: {
+        ingressRate: 1_000_000,
+        ingressBurst: 1_000_000,
+        egressRate: 1_000_000,
+        egressBurst: 1_000_000,
+      },
+    },
+  },
+};
+
+/** How multus ended. */
+export interface HostOutput extends ExecOutput {
+  /** The document on stdout; undefined if there is none. */
+  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  readonly json: any;
+  /** How long it took, in milliseconds. */
+  readonly ms: number;
+}
+
+/** A node. */
+export class MultusHost implements AsyncDisposable {
+  /** Its namespace, and others. */
+  readonly hosts: TestHosts;
+  /** It listens in the node's namespace. */
+  readonly api: KubeApi;
+  readonly kubeconfig: string;
+  /** What multus remembers. */
+  readonly cniDir: string;
+  readonly #cniVersion: string;
+  readonly #pods: HostPod[] = [];
+
+  private constructor(hosts: TestHosts, api: KubeApi, cniVersion: string) {
+    this.hosts = hosts;
+    this.api = api;
+    this.cniDir = `${hosts.folder}/multus`;
+    this.kubeconfig = api.writeKubeconfig(hosts.folder);
+    this.#cniVersion = cniVersion;
+    this.#addDefinitions(api);
+  }
+
+  /**
+   * Starts a node without pods.
+   *
+   * @param cniVersion That of all configurations
+   */
+  static async start(cniVersion = "1.0.0"): Promise<MultusHost> {
+    const hosts = TestHosts.create();
+    const api = await KubeApi.start({ netns: hosts.host });
+    return new MultusHost(hosts, api, cniVersion);
+  }
+
+  /**
+   * Starts one more cluster, of the same networks and no pods, whose API listens
+   * in the node's namespace too. The caller ends it.
+   *
+   * @param name Of its kubeconfig
+   */
+  async startCluster(
+    name: string,
+  ): Promise<{ readonly api: KubeApi; readonly kubeconfig: string }> {
+    const api = await KubeApi.start({ netns: this.hosts.host });
+    this.#addDefinitions(api);
+    const { folder } = this.hosts;
+    const kubeconfig = api.writeKubeconfig(folder, "token", { file: name });
+    return { api, kubeconfig };
+  }
+
+  /** Network `blue`: a bridge, and addresses that pods choose; `green`: cables, leases, and a table of its own. */
+  #addDefinitions(api: KubeApi): void {
+    api.putNad("default", "blue", {
+      cniVersion: this.#cniVersion,
+      name: "blue",
+      type: "bridge",
+      bridge: "br-blue",
+      capabilities: { ips: true },
+      ipam: { type: "static" },
+    });
+    api.putNad("default", "green", {
+      cniVersion: this.#cniVersion,
+      name: "green",
+      plugins: [
+        { type: "ptp", ipam: this.hosts.hostLocal("10.20.0.0/16") },
+        { type: "sbr" },
+      ],
+    });
+  }
+
+  /** The network of every pod: cables, leases, and limits for those who ask. */
+  master(): JsonObject {
+    return {
+      cniVersion: this.#cniVersion,
+      name: "pods",
+      plugins: [
+        {
+          type: "ptp",
+          ipam: {
+            ...this.hosts.hostLocal("10.10.0.0/16"),
+            routes: [{ dst: "0.0.0.0/0" }],
+          },
+        },
+        { type: "bandwidth", capabilities: { bandwidth: true } },
+      ],
+    };
+  }
+
+  /** The configuration that the runtime has. */
+  conf(keys: JsonObject = {}): JsonObject {
+    return {
+      cniVersion: this.#cniVersion,
+      name: "multus-cni-network",
+      type: "multus",
+      capabilities: { bandwidth: true },
+      kubeconfig: this.kubeconfig,
+      cniDir: this.cniDir,
+      binDir: BIN,
+      confDir: `${this.hosts.folder}/net.d`,
+      // The machine may have a daemon.
+      daemonSocketDir: `${this.hosts.folder}/run`,
+      delegates: [this.master()],
+      ...keys,
+    };
+  }
+
+  /** Makes a pod, which the API knows, or that of another cluster, and its sandbox. */
+  addPod(
+    name: string,
+    options: PodOptions = {},
+    api: KubeApi = this.api,
+  ): HostPod {
+    const pod = new HostPod(name, options);
+    this.#pods.push(pod);
+    const { uid, annotations } = pod;
+    const metadata = { namespace: "default", name, uid, annotations };
+    api.putPod({ ...options.object, metadata });
+    return pod;
+  }
+
+  /** Starts multus for a pod. */
+  start(command: string, pod: HostPod, call: HostCall = {}): Spawned {
+    const { keys, env, command: [path = `${BIN}/multus`, ...args] = [] } = call;
+    return spawnIn(this.hosts.host, {
+      path,
+      args,
+      env: {
+        PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
+        CNI_COMMAND: command,
+        CNI_CONTAINERID: pod.containerId,
+        CNI_NETNS: pod.sandbox.path,
+        CNI_IFNAME: "eth0",
+        CNI_PATH: BIN,
+        CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;" +
+          `K8S_POD_NAME=${pod.name};K8S_POD_UID=${pod.uid};` +
+          `K8S_POD_INFRA_CONTAINER_ID=${pod.containerId}`,
+        ...env,
+      },
+      stdin: JSON.stringify(this.conf(keys)),
+    });
+  }
+
+  /** Runs multus for a pod; what it prints must be one document or nothing. */
+  async call(
+    command: string,
+    pod: HostPod,
+    call: HostCall = {},
+  ): Promise<HostOutput> {
+    const startedAt = performance.now();
+    const output = await this.start(command, pod, call).output;
+    const ms = performance.now() - startedAt;
+    const { stdout } = output;
+    const json = stdout === "" ? undefined : JSON.parse(stdout);
+    return { ...output, json, ms };
+  }
+
+  /** Runs multus for a pod, which must succeed and say nothing on stderr. */
+  async succeed(
+    command: string,
+    pod: HostPod,
+    call: HostCall = {},
+  ): Promise<HostOutput> {
+    const output = await this.call(command, pod, call);
+    const { code, stdout, stderr } = output;
+    assertEquals([code, stderr], [0, ""], `${command}: ${stdout}`);
+    return output;
+  }
+
+  /** Lists the names of a pod's interfaces, in order. */
+  interfaces(pod: HostPod): string[] {
+    return ipJson(pod.sandbox, "link")
+      .map(({ ifname }: { ifname: string }) => ifname).sort();
+  }
+
+  /** Returns what the API's pod says of its networks. */
+  // deno-lint-ignore no-explicit-any -- as above
+  status(pod: HostPod): any {
+    return this.api.networkStatus("default", pod.name);
+  }
+
+  /** Lists the requests of a method that were about a pod itself. */
+  requestsFor(pod: HostPod, method: string): LoggedRequest[] {
+    return this.api.requestsOf(method, new RegExp(`/pods/${pod.name}(/|$)`));
+  }
+
+  /** Lists what is remembered: scratch files, and `results/` of libcni. */
+  get remembered(): string[] {
+    return [
+      ...listFiles(this.cniDir),
+      ...listFiles(`${this.cniDir}/results`).map((name) => `results/${name}`),
+    ];
+  }
+
+  /** Lists what there is of one pod: what is in its sandbox, what is remembered, leases. */
+  leftoversOf(pod: HostPod): string[] {
+    // None of them is a part of another, as the tests name them.
+    return [
+      ...pod.listInside(),
+      ...this.remembered.filter((name) => name.includes(pod.containerId)),
+      ...this.#listLeases(pod.containerId),
+    ];
+  }
+
+  /** @param containerId Whose; anybody's if empty */
+  #listLeases(containerId = ""): string[] {
+    return ["pods", "green"].flatMap((network) =>
+      this.hosts.leases(network)
+        .filter((name) => /^\d/.test(name))
+        .filter((ip) => {
+          const path = `${this.hosts.folder}/leases/${network}/${ip}`;
+          return Deno.readTextFileSync(path).includes(containerId);
+        })
+        .map((ip) => `lease ${network} ${ip}`)
+    );
+  }
+
+  /**
+   * Lists what there is of pods: links of the node but for bridges, leases, what
+   * is remembered, and what live sandboxes have besides loopback. A scratch file
+   * counts too.
+   */
+  leftovers(): string[] {
+    const isOwn = ({ ifname }: { ifname: string }): boolean =>
+      !/^(lo|br-.*)$/.test(ifname);
+    const links = ipJson(this.hosts.host, "link").filter(isOwn)
+      .map(({ ifname }: { ifname: string }) => `link ${ifname}`);
+    return [
+      ...links,
+      ...this.#listLeases(),
+      ...this.remembered,
+      ...this.#pods.flatMap((pod) => pod.listInside()),
+    ];
+  }
+
+  /** Removes the node. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.api[Symbol.asyncDispose]();
+    for (const pod of this.#pods) pod[Symbol.dispose]();
+    this.hosts[Symbol.dispose]();
+  }
+}

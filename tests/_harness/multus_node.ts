@@ -1,0 +1,252 @@
+/**
+ * The folders of a node that `multus install` works on, and the command.
+ *
+ * ```ts ignore
+ * await using node = MultusNode.create();
+ * node.writeMaster("10-pods.conflist", { plugins: [{ type: "ptp" }] });
+ * await node.watch();
+ * await node.until("the configuration is there", () => node.conf() !== undefined);
+ * ```
+ *
+ * @module
+ */
+
+import { ROOT } from "../../scripts/compile/project.ts";
+import { importFlags } from "../../scripts/net.ts";
+
+const IMPORT_MAP = "--import-map=";
+/** How long anything may take that is waited for, in ms. */
+const PATIENCE_MS = 15_000;
+const POLL_MS = 10;
+
+/** How the command ended. */
+export interface InstallEnded {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A running `multus install --watch`. */
+export class Watch {
+  readonly #child: Deno.ChildProcess;
+  readonly #reading: Promise<void>;
+  /** What it has logged so far. */
+  log = "";
+
+  /** Reads what a process logs. */
+  constructor(child: Deno.ChildProcess) {
+    this.#child = child;
+    this.#reading = this.#read();
+  }
+
+  /** Its process ID. */
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  async #read(): Promise<void> {
+    const text = this.#child.stderr.pipeThrough(new TextDecoderStream());
+    for await (const chunk of text) this.log += chunk;
+  }
+
+  /** Ends it; returns its exit code and how long that took, in ms. */
+  async end(
+    signal: Deno.Signal = "SIGTERM",
+  ): Promise<{ code: number; tookMs: number }> {
+    const startMs = performance.now();
+    this.#child.kill(signal);
+    const { code } = await this.#child.status;
+    const tookMs = performance.now() - startMs;
+    await this.#reading;
+    return { code, tookMs };
+  }
+
+  /** Ends it if it still runs. */
+  async dispose(): Promise<void> {
+    try {
+      this.#child.kill("SIGKILL");
+    } catch {
+      // It has ended.
+    }
+    await this.#child.status;
+    await this.#reading;
+  }
+}
+
+/** A node. */
+export class MultusNode implements AsyncDisposable {
+  /** Everything is in here. */
+  readonly folder: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly binDir: string = `${this.folder}/bin`;
+  readonly confDir: string = `${this.folder}/net.d`;
+  readonly serviceAccount: string = `${this.folder}/serviceaccount`;
+  /** The executable that is installed, a small one. */
+  readonly source: string = `${this.folder}/multus`;
+  /** The command's environment. */
+  readonly env: Record<string, string> = {
+    KUBERNETES_SERVICE_HOST: "10.96.0.1",
+    KUBERNETES_SERVICE_PORT: "443",
+  };
+  readonly #watches: Watch[] = [];
+
+  /** Makes a node with a service account, and no network. */
+  constructor() {
+    for (const path of [this.binDir, this.confDir, this.serviceAccount]) {
+      Deno.mkdirSync(path);
+    }
+    Deno.writeTextFileSync(this.source, "#!/bin/sh\necho one\n", {
+      mode: 0o755,
+    });
+    this.mountServiceAccount({ token: "token-1", ca: "CA 1\n" });
+  }
+
+  /**
+   * Puts files into the folder of the service account as the kubelet does: in a
+   * folder of their own, which takes the place of the one before by the rename
+   * of a link to it.
+   */
+  mountServiceAccount({ token, ca }: { token: string; ca: string }): void {
+    const folder = this.serviceAccount;
+    const data = Deno.makeTempDirSync({ dir: folder, prefix: "..2026_" });
+    Deno.writeTextFileSync(`${data}/token`, token);
+    Deno.writeTextFileSync(`${data}/ca.crt`, ca);
+    const old = [...Deno.readDirSync(folder)].map(({ name }) => name)
+      .filter((name) => name.startsWith("..2026_"));
+    Deno.symlinkSync(data.slice(folder.length + 1), `${folder}/..data_tmp`);
+    Deno.renameSync(`${folder}/..data_tmp`, `${folder}/..data`);
+    for (const name of ["token", "ca.crt"]) {
+      if (!exists(`${folder}/${name}`)) {
+        Deno.symlinkSync(`..data/${name}`, `${folder}/${name}`);
+      }
+    }
+    for (const name of old) {
+      if (`${folder}/${name}` === data) continue;
+      Deno.removeSync(`${folder}/${name}`, { recursive: true });
+    }
+  }
+
+  /** Writes a network's configuration; cniVersion 1.0.0 and name "pods" unless it says other ones. */
+  writeMaster(file: string, conf: object): string {
+    return this.writeConf(
+      file,
+      JSON.stringify({ cniVersion: "1.0.0", name: "pods", ...conf }),
+    );
+  }
+
+  /** Writes a file into the folder of configurations, by rename. */
+  writeConf(file: string, content: string): string {
+    const path = `${this.confDir}/${file}`;
+    Deno.writeTextFileSync(`${this.folder}/unfinished`, content);
+    Deno.renameSync(`${this.folder}/unfinished`, path);
+    return path;
+  }
+
+  /** Reads a file of the node; undefined if it is not there. */
+  read(path: string): string | undefined {
+    try {
+      return Deno.readTextFileSync(`${this.folder}/${path}`);
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return undefined;
+      throw error;
+    }
+  }
+
+  /** Returns the master network's configuration in ours; undefined if there is none. */
+  delegate(): Record<string, unknown> | undefined {
+    const conf = this.conf();
+    if (conf === undefined) return undefined;
+    const { delegates, plugins } = JSON.parse(conf);
+    return (delegates ?? plugins[0].delegates)[0];
+  }
+
+  /** Reads our configuration, under either name. */
+  conf(): string | undefined {
+    return this.read("net.d/00-multus.conflist") ??
+      this.read("net.d/00-multus.conf");
+  }
+
+  /** Lists the names in the folder of configurations. */
+  confNames(): string[] {
+    return [...Deno.readDirSync(this.confDir)].map(({ name }) => name).sort();
+  }
+
+  /** Runs the command to its end, with the node's folders. */
+  async install(...flags: string[]): Promise<InstallEnded> {
+    return await this.multus("install", ...this.#folders(), ...flags);
+  }
+
+  /** Runs `multus` with arguments. */
+  async multus(...args: string[]): Promise<InstallEnded> {
+    const output = await (await this.#command(args)).output();
+    const [stdout = "", stderr = ""] = [output.stdout, output.stderr]
+      .map((bytes) => new TextDecoder().decode(bytes));
+    return { code: output.code, stdout, stderr };
+  }
+
+  /** Starts the command with `--watch`. */
+  async watch(...flags: string[]): Promise<Watch> {
+    const args = ["install", ...this.#folders(), "--watch", ...flags];
+    const watch = new Watch((await this.#command(args)).spawn());
+    this.#watches.push(watch);
+    return watch;
+  }
+
+  #folders(): string[] {
+    return [
+      `--cni-bin-dir=${this.binDir}`,
+      `--cni-conf-dir=${this.confDir}`,
+      `--multus-autoconfig-dir=${this.confDir}`,
+      `--service-account-dir=${this.serviceAccount}`,
+      `--multus-bin-file=${this.source}`,
+    ];
+  }
+
+  async #command(args: readonly string[]): Promise<Deno.Command> {
+    const [program = "", ...own] = await findMultus();
+    return new Deno.Command(program, {
+      args: [...own, ...args],
+      clearEnv: true,
+      env: { HOME: Deno.env.get("HOME") ?? "/", ...this.env },
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+    });
+  }
+
+  /** Waits until something is so. */
+  async until(what: string, isSo: () => boolean): Promise<void> {
+    const endMs = performance.now() + PATIENCE_MS;
+    while (!isSo()) {
+      if (performance.now() > endMs) {
+        const logs = this.#watches.map(({ log }) => log).join("---\n");
+        throw new Error(`It did not come to pass that ${what}:\n${logs}`);
+      }
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  }
+
+  /** Ends what still runs, and removes all. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const watch of this.#watches) await watch.dispose();
+    Deno.removeSync(this.folder, { recursive: true });
+  }
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Returns what runs `multus` from its sources, or the compiled one if `CNI_BIN` says where it is. */
+async function findMultus(): Promise<string[]> {
+  const compiled = `${Deno.env.get("CNI_BIN") ?? ""}/multus`;
+  if (exists(compiled)) return [compiled];
+  const flags = (await importFlags())
+    .map((flag) => flag.replace(IMPORT_MAP, IMPORT_MAP + ROOT));
+  const run = [Deno.execPath(), "run", "-A", "--no-check"];
+  return [...run, ...flags, `${ROOT}plugins/multus/command.ts`];
+}

@@ -1,0 +1,27 @@
+/**
+ * What networks are resolved of, in tests.
+ *
+ * @module
+ */
+
+import { decode } from "../../cni/json.ts";
+import { multusSchema } from "../../plugins/multus/config.ts";
+import type { NetworksQuery } from "../../plugins/multus/networks.ts";
+
+/**
+ * Makes a query for a pod in namespace `test`.
+ *
+ * @param config The configuration of multus, as it is written
+ */
+export function networksQuery(
+  config: object,
+  more: Partial<NetworksQuery> = {},
+): NetworksQuery {
+  return {
+    config: decode(multusSchema(), config, "network configuration"),
+    cniVersion: "1.0.0",
+    podNamespace: "test",
+    log: { warn: () => {} },
+    ...more,
+  };
+}
