@@ -48,6 +48,17 @@ export const FLAGS = {
   "all": {
     summary: "names no namespace that stays: removes all attachments",
   },
+  "to": {
+    value: "FORM",
+    summary: "the form that is wanted, chain or list, instead of the other one",
+    completes: ["chain", "list"],
+  },
+  "output": {
+    value: "FILE",
+    summary: "writes to this file, or to stdout if it is -",
+    completes: "file",
+  },
+  "write": { summary: "writes to the file itself" },
   "cni-path": {
     value: "FOLDERS",
     summary: "where plugins are, joined by colons, instead of CNI_PATH",

@@ -151,6 +151,37 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     ],
     load: async () => (await import("./commands/validate.ts")).validate,
   },
+  {
+    name: "convert",
+    summary:
+      "Rewrites a configuration to run its plugins in one process, or back",
+    about: [
+      "A list of plugins becomes a list of the plugin chain alone, which runs " +
+      "the others, and the other way round. Nothing else is changed, so to " +
+      "convert twice is to have what there was.",
+    ],
+    args: [{
+      name: "FILE",
+      summary: "path of a network's configuration",
+      completes: "file",
+    }],
+    flags: ["to", "output", "write", "cni-path"],
+    examples: [
+      {
+        line: "cni convert /etc/cni/net.d/10-pods.conflist",
+        what: "see the other form",
+      },
+      {
+        line: "cni convert --to chain --write /etc/cni/net.d/10-pods.conflist",
+        what: "have one process for each pod from now on",
+      },
+      {
+        line: "cni convert --to list old.conf --output new.conflist",
+        what: "make a list of the configuration of a bare plugin",
+      },
+    ],
+    load: async () => (await import("./commands/convert.ts")).convert,
+  },
 ];
 
 /** What shows the state of the node. */

@@ -7,6 +7,7 @@
 import { parseArgs } from "@std/cli/parse-args";
 import {
   type CommandRow,
+  type Flag,
   type FlagName,
   FLAGS,
   type FlagValues,
@@ -76,7 +77,9 @@ function readFlags(argv: readonly string[], stopEarly = false): RawFlags {
       return "short" in flag ? [[name, flag.short]] : [];
     }),
   );
-  const parsed: Record<string, unknown> = parseArgs([...argv], {
+  // Where it stops early the rest is another program's.
+  const args = stopEarly ? [...argv] : joinDashes(argv);
+  const parsed: Record<string, unknown> = parseArgs(args, {
     string: ["_", ...names.filter(hasValue)],
     boolean: names.filter((name) => !hasValue(name)),
     alias,
@@ -89,6 +92,17 @@ function readFlags(argv: readonly string[], stopEarly = false): RawFlags {
   });
   const { _: rest, ...values } = parsed;
   return { values, unknown, rest: (rest as unknown[]).map(String) };
+}
+
+/** Joins a flag with the `-` behind it, which `@std/cli` takes for no value. */
+function joinDashes(argv: readonly string[]): string[] {
+  const isValue = (at: number): boolean => {
+    const [, name = ""] = /^--(.+)$/.exec(argv[at - 1] ?? "") ?? [];
+    const flag: Flag | undefined = FLAGS[name as FlagName];
+    return argv[at] === "-" && flag?.value !== undefined;
+  };
+  return argv.map((arg, at) => isValue(at + 1) ? `${arg}=-` : arg)
+    .filter((_, at) => !isValue(at));
 }
 
 /** Finds the command that the first word names, or the first two. */

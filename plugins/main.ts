@@ -7,10 +7,11 @@
 
 import { basename } from "@std/path/posix";
 import { CniError, ErrorCode, formatFailure } from "../cni/error.ts";
-import { printAndExit, runMain } from "../cni/skel.ts";
+import { formatVersions, printAndExit, runMain } from "../cni/skel.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import {
   findPlugin,
+  findVersions,
   pluginNames,
   type ProgramName,
   programNames,
@@ -23,9 +24,21 @@ const programs: Readonly<Record<ProgramName, () => Promise<unknown>>> = {
   "cnitool": () => import("../cli/main.ts"),
 };
 
+/** What plugins do that are called with arguments, as no runtime calls them. */
+const commands: Readonly<Record<string, () => Promise<unknown>>> = {
+  "multus": () => import("./multus/command.ts"),
+};
+
 /** Runs the plugin or program; says which ones there are if the name is none of theirs. */
 async function main(): Promise<void> {
   const name = basename(calledAs());
+  const command = Deno.args.length > 0 ? commands[name] : undefined;
+  if (command !== undefined) return void await command();
+  const asked = Deno.env.get("CNI_COMMAND") === "VERSION";
+  const versions = asked ? findVersions(name) : undefined;
+  if (versions !== undefined) {
+    printAndExit({ stdout: formatVersions(versions), exitCode: 0 });
+  }
   const plugin = findPlugin(name);
   if (plugin !== undefined) await runMain(await plugin, findPlugin);
   const program = programNames.find((known) => known === name);

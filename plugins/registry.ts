@@ -5,6 +5,7 @@
  */
 
 import type { Plugin } from "../cni/plugin.ts";
+import { listVersionsFrom, type SpecVersion } from "../cni/version.ts";
 
 /** Loads a plugin. */
 export type PluginLoader = () => Promise<Plugin>;
@@ -13,13 +14,22 @@ export type PluginLoader = () => Promise<Plugin>;
 export const registry: Readonly<Record<string, PluginLoader>> = {
   "bandwidth": async () => (await import("./bandwidth/plugin.ts")).bandwidth,
   "bridge": async () => (await import("./bridge/plugin.ts")).bridge,
+  "chain": async () => (await import("./chain/plugin.ts")).chain,
   "debug": async () => (await import("./debug/plugin.ts")).debug,
   "host-local": async () =>
     (await import("../ipam/host_local/plugin.ts")).hostLocal,
   "loopback": async () => (await import("./loopback/plugin.ts")).loopback,
+  "multus": async () => (await import("./multus/plugin.ts")).multus,
+  "passthru": async () => (await import("./passthru/plugin.ts")).passthru,
   "ptp": async () => (await import("./ptp/plugin.ts")).ptp,
   "sbr": async () => (await import("./sbr/plugin.ts")).sbr,
   "static": async () => (await import("../ipam/static/plugin.ts")).staticIpam,
+};
+
+/** The first version of the specification that a plugin serves, if it is not the very first. */
+const servedSince: Readonly<Record<string, SpecVersion>> = {
+  "bandwidth": "0.3.0",
+  "passthru": "0.3.0",
 };
 
 /** The plugins' types. */
@@ -37,4 +47,15 @@ export type ProgramName = typeof programNames[number];
 /** Loads one of our plugins; undefined if there is none of that type. */
 export function findPlugin(type: string): Promise<Plugin> | undefined {
   return Object.hasOwn(registry, type) ? registry[type]?.() : undefined;
+}
+
+/**
+ * Lists the versions that one of our plugins serves, as it does itself: to load
+ * it takes longer than all else that VERSION needs. Undefined if there is none
+ * of that type.
+ */
+export function findVersions(type: string): readonly string[] | undefined {
+  return Object.hasOwn(registry, type)
+    ? listVersionsFrom(servedSince[type] ?? "0.1.0")
+    : undefined;
 }

@@ -6,7 +6,8 @@
  */
 
 import { findPlugin } from "../../cni/invoke/find.ts";
-import { listConfFiles, type NetworkConfList } from "../../cni/libcni/mod.ts";
+import { listConfFiles, type PluginConf } from "../../cni/libcni/mod.ts";
+import { unfoldChains } from "../chain_form.ts";
 import type { CommandCall, Output } from "../command.ts";
 import { formatFailureText } from "../failure.ts";
 import { type Folders, readFolders, readNetworkFile } from "../network.ts";
@@ -54,18 +55,19 @@ function readRow({ pluginDirs }: Folders, file: string): Row {
   try {
     const list = readNetworkFile(file);
     const { name, cniVersion } = list;
-    const plugins = list.plugins.map(({ type }) => type);
-    const problems = listMissing(list, pluginDirs);
-    return { name, cniVersion, plugins, file, problems };
+    const plugins = unfoldChains(list.plugins);
+    const types = plugins.map(({ type }) => type);
+    const problems = listMissing(plugins, pluginDirs);
+    return { name, cniVersion, plugins: types, file, problems };
   } catch (error) {
     const problems = [formatFailureText(error)];
     return { name: "", cniVersion: "", plugins: [], file, problems };
   }
 }
 
-/** Lists the types that a network needs and nobody has. */
+/** Lists the types that plugins are of and nobody has. */
 function listMissing(
-  { plugins }: NetworkConfList,
+  plugins: readonly PluginConf[],
   pluginDirs: readonly string[],
 ): string[] {
   const types = plugins.flatMap(({ type, document }) => {

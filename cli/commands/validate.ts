@@ -4,6 +4,7 @@
  * @module
  */
 
+import { unfoldChains } from "../chain_form.ts";
 import type { CommandCall, Output } from "../command.ts";
 import { createRuntime, getNetwork, readFolders } from "../network.ts";
 
@@ -11,7 +12,9 @@ import { createRuntime, getNetwork, readFolders } from "../network.ts";
 export async function validate(call: CommandCall): Promise<Output> {
   const [network = ""] = call.args;
   const folders = readFolders(call);
-  const list = getNetwork(folders, network);
+  const written = getNetwork(folders, network);
+  // Nobody but a chain asks for the plugins in it.
+  const list = { ...written, plugins: unfoldChains(written.plugins) };
   const runtime = createRuntime(call, folders);
   const { signal } = call;
   const capabilities = await runtime.validateNetworkList(list, { signal });

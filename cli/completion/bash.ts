@@ -55,7 +55,8 @@ _${name}() {
             mapfile -t COMPREPLY < <(compgen -d -- "$cur")
             return
             ;;
-        ${listValueFlags(commands, undefined).join(" | ")}) return ;;
+${formatWordFlags(commands)}
+        ${listValueFlags(commands, undefined, "file").join(" | ")}) return ;;
     esac
     command=\${words[0]-}
     words=("\${words[@]:1}")
@@ -76,6 +77,7 @@ ${formatCommands(commands, groups)}
     fi
     case $kind in
         network | netns) _${name}_names "$kind" ;;
+        file) ;;
         command) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
         *) mapfile -t COMPREPLY < <(compgen -W "$kind" -- "$cur") ;;
     esac
@@ -95,7 +97,7 @@ function listGroups(commands: readonly CommandWords[]): string[] {
 /**
  * Lists the flags that a value follows.
  *
- * @param completes Only those whose value is completed so
+ * @param only Those whose values are completed so, if not all
  */
 function listValueFlags(
   commands: readonly CommandWords[],
@@ -108,6 +110,22 @@ function listValueFlags(
       .flatMap(({ long, short }) => short === "" ? [long] : [long, short])
   );
   return [...new Set(words)];
+}
+
+/** Formats what completes flags whose values are certain words. */
+function formatWordFlags(commands: readonly CommandWords[]): string {
+  const flags = commands.flatMap(({ flags }) => flags);
+  const cases = flags.flatMap(({ long, completes }) =>
+    Array.isArray(completes)
+      ? [`        ${long})
+            mapfile -t COMPREPLY < <(compgen -W '${
+        completes.join(" ")
+      }' -- "$cur")
+            return
+            ;;`]
+      : []
+  );
+  return [...new Set(cases)].join("\n");
 }
 
 function formatCommands(

@@ -115,10 +115,14 @@ function formatFlag(
   { long, short, summary, hasValue, completes }: FlagWords,
 ): string {
   const letter = short === "" ? "" : ` -s ${short.slice(1)}`;
-  const folders = "-x -a '(__fish_complete_directories)'";
-  const value = completes === "directory" ? folders : "-x";
-  return `-l ${long.slice(2)}${letter}${hasValue ? ` ${value}` : ""} ` +
-    `-d ${quote(summary)}`;
+  const value = hasValue ? ` ${formatFlagValue(completes)}` : "";
+  return `-l ${long.slice(2)}${letter}${value} -d ${quote(summary)}`;
+}
+
+function formatFlagValue(completes: Completes | undefined): string {
+  if (completes === "directory") return "-x -a '(__fish_complete_directories)'";
+  if (completes === "file") return "-r -F";
+  return Array.isArray(completes) ? `-x -a '${completes.join(" ")}'` : "-x";
 }
 
 function formatValues(

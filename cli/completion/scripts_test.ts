@@ -76,6 +76,12 @@ Deno.test("bash completes commands, flags and names", async (t) => {
       ["cni add --timeout ", ""],
       ["cni completion f", "fish"],
       ["cni list --conf-dir /pro", "/proc"],
+      ["cni convert --to ", "chain list"],
+      ["cni convert --to l", "list"],
+      // Then bash itself completes the names of files.
+      ["cni convert --output ", ""],
+      ["cni convert f", ""],
+      ["cni convert --wr", "--write"],
     ];
     for (const [line, want] of rows) {
       await t.step(line, () => {

@@ -101,13 +101,13 @@ function formatArguments(
     const position = isRest ? "*" : `${at + 1}`;
     return quote(`${position}: :${formatAction(program, completes)}`);
   });
-  return ["_arguments", ...flags.flatMap(formatFlag), ...positions].join(" ");
+  const options = flags.flatMap((flag) => formatFlag(program, flag));
+  return ["_arguments", ...options, ...positions].join(" ");
 }
 
-function formatFlag(flag: FlagWords): string[] {
+function formatFlag(program: string, flag: FlagWords): string[] {
   const { long, short, summary, hasValue, completes } = flag;
-  const action = completes === "directory" ? "_files -/" : "";
-  const value = hasValue ? `: :${action}` : "";
+  const value = hasValue ? `: :${formatAction(program, completes)}` : "";
   const text = `[${summary.replace(/[\[\]]/g, "\\$&")}]${value}`;
   return [long, short].filter((word) => word !== "")
     .map((word) => quote(word + text));

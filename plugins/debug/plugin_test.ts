@@ -6,7 +6,7 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { execInvoker } from "../../cni/invoke/exec.ts";
+import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
 import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Environment } from "../../cni/args.ts";
 import { CniError } from "../../cni/error.ts";
-import { execInvoker } from "../../cni/invoke/exec.ts";
+import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
 import type {
   DispatchInput,
   DispatchOutput,

@@ -1,0 +1,170 @@
+/**
+ * The two forms of a network's configuration: a list of plugins, each of which
+ * a runtime starts by itself, and a list of the plugin `chain` alone, which runs
+ * the others.
+ *
+ * @module
+ */
+
+import { checkNetworkName } from "../cni/args.ts";
+import { CniError, ErrorCode } from "../cni/error.ts";
+import type { JsonObject, JsonValue } from "../cni/json.ts";
+import {
+  decodePluginConfs,
+  listCapabilities,
+  type NetworkConfList,
+  parseNetworkConf,
+  parseNetworkConfList,
+  type PluginConf,
+  toNetworkConfList,
+} from "../cni/libcni/conf.ts";
+import { parseDocument } from "../cni/libcni/conf_document.ts";
+import { isSpecVersion } from "../cni/version.ts";
+
+/** What a configuration can be made to be. */
+export const FORMS = ["chain", "list"] as const;
+
+/** One of {@linkcode FORMS}. */
+export type Form = typeof FORMS[number];
+
+/** The plugin that runs others. */
+export const CHAIN = "chain";
+
+/** A network's configuration as somebody wrote it. */
+export interface WrittenNetwork {
+  /** What a runtime reads in it. */
+  readonly list: NetworkConfList;
+  /** All of it, each number with the digits that it has in the file. */
+  readonly document: JsonObject;
+  /** Whether it is a bare plugin, which a list was made of. */
+  readonly isBare: boolean;
+}
+
+/**
+ * Parses a configuration, a list or a bare plugin.
+ *
+ * @throws {CniError} 6 If it is not JSON, 7 if it is no network's configuration
+ */
+export function parseWritten(bytes: Uint8Array): WrittenNetwork {
+  const document = parseDocument("configuration", bytes);
+  const isBare = isBarePlugin(document);
+  const list = isBare
+    ? toNetworkConfList(parseNetworkConf(bytes))
+    : parseNetworkConfList(bytes);
+  checkNetworkName(list.name);
+  return { list, document: parseExactly(bytes), isBare };
+}
+
+/** A list may have a type, which nobody reads; a chain that is bare has plugins. */
+function isBarePlugin(document: JsonObject): boolean {
+  const key = Object.keys(document).find((key) => key.toLowerCase() === "type");
+  if (key === undefined) return false;
+  return document["plugins"] === undefined || document[key] === CHAIN;
+}
+
+/** Parses JSON so that it is printed with the numbers that it has: 1.0, 1e400. */
+function parseExactly(bytes: Uint8Array): JsonObject {
+  // TypeScript does not know of it yet.
+  const { rawJSON } = JSON as unknown as {
+    rawJSON(text: string): JsonValue;
+  };
+  return JSON.parse(
+    new TextDecoder().decode(bytes),
+    (_key, value: JsonValue, { source = "" }: { source?: string } = {}) =>
+      typeof value !== "number" || String(value) === source
+        ? value
+        : rawJSON(source),
+  );
+}
+
+/** Says which form a network has. */
+export function formOf({ list: { plugins } }: WrittenNetwork): Form {
+  const [first] = plugins;
+  return plugins.length === 1 && first?.type === CHAIN ? "chain" : "list";
+}
+
+/**
+ * Makes a network's configuration of a form, which it may have already; a bare
+ * plugin becomes a list of it. All keys of the network and of its plugins stay
+ * as they are.
+ *
+ * @throws {CniError} 7 If it cannot have that form
+ */
+export function convertTo(form: Form, network: WrittenNetwork): JsonObject {
+  if (formOf(network) !== form) {
+    return form === "chain" ? toChain(network) : toList(network);
+  }
+  const { document, isBare } = network;
+  return isBare ? { ...ownKeys(network), plugins: [document] } : document;
+}
+
+function refused(problem: string): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, problem);
+}
+
+function toChain(network: WrittenNetwork): JsonObject {
+  const { list: { cniVersion, plugins }, document, isBare } = network;
+  if (plugins.length === 0) {
+    throw refused("it has no plugins, all are in files of their own");
+  }
+  if (cniVersion !== "" && !isSpecVersion(cniVersion)) {
+    throw refused(`${CHAIN} does not serve its version, "${cniVersion}"`);
+  }
+  const wanted = listCapabilities(plugins).map((name) => [name, true] as const);
+  const chain: JsonObject = {
+    type: CHAIN,
+    ...wanted.length > 0 && { capabilities: Object.fromEntries(wanted) },
+    plugins: isBare ? [document] : document["plugins"] ?? [],
+  };
+  return { ...ownKeys(network), plugins: [chain] };
+}
+
+/** Finds the network's own keys, which of a bare plugin's are but two. */
+function ownKeys({ document, isBare }: WrittenNetwork): JsonObject {
+  if (!isBare) return document;
+  const entries = Object.entries(document)
+    .filter(([key]) => key === "name" || key === "cniVersion");
+  return Object.fromEntries(entries);
+}
+
+/** Keys of a chain that the list says in other ways. */
+const CHAIN_KEYS = ["type", "plugins", "capabilities"];
+
+function toList(network: WrittenNetwork): JsonObject {
+  const { list, document, isBare } = network;
+  const own = ownKeys(network);
+  const chain = isBare ? document : firstOf(document["plugins"]);
+  const { plugins = [], ...others } = chain;
+  const lost = Object.keys(others)
+    .filter((key) => !CHAIN_KEYS.includes(key) && !(isBare && key in own));
+  if (lost.length > 0) {
+    const keys = lost.map((key) => JSON.stringify(key)).join(", ");
+    throw refused(`its ${CHAIN} has what a list has no place for: ${keys}`);
+  }
+  const links = list.plugins.flatMap(linksOf);
+  if (links.length === 0) throw refused(`its ${CHAIN} has no plugins`);
+  return { ...own, plugins };
+}
+
+function firstOf(value: JsonValue | undefined): JsonObject {
+  const [first] = Array.isArray(value) ? value : [];
+  return typeof first === "object" && !Array.isArray(first) ? first ?? {} : {};
+}
+
+/**
+ * Lists plugins, each with those that it runs if it is a chain.
+ *
+ * @throws {CniError} 7 If a chain has something else among its plugins
+ */
+export function unfoldChains(plugins: readonly PluginConf[]): PluginConf[] {
+  return plugins.flatMap((plugin) => {
+    const links = linksOf(plugin);
+    return [plugin, ...unfoldChains(links)];
+  });
+}
+
+function linksOf({ type, document: { plugins } }: PluginConf): PluginConf[] {
+  return type === CHAIN && Array.isArray(plugins)
+    ? decodePluginConfs(plugins)
+    : [];
+}

@@ -1,0 +1,226 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../cni/error.ts";
+import { decodePluginConfs } from "../cni/libcni/conf.ts";
+import {
+  convertTo,
+  formOf,
+  parseWritten,
+  unfoldChains,
+  type WrittenNetwork,
+} from "./chain_form.ts";
+
+function parse(document: object | string): WrittenNetwork {
+  const text = typeof document === "string"
+    ? document
+    : JSON.stringify(document);
+  return parseWritten(new TextEncoder().encode(text));
+}
+
+const LIST = {
+  cniVersion: "1.0.0",
+  cniVersions: ["0.4.0", "1.0.0"],
+  name: "pods",
+  disableCheck: "true",
+  disableGC: false,
+  loadOnlyInlinedPlugins: true,
+  plugins: [
+    { type: "ptp", capabilities: { ips: true }, ipam: { type: "host-local" } },
+    { type: "portmap", capabilities: { ips: true, portMappings: true } },
+    { type: "sbr", capabilities: { mac: false }, name: "x", "": null },
+  ],
+  vendor: { x: [1, { y: null }] },
+};
+
+Deno.test("convertTo() puts the plugins of a list into a chain, and keeps all else", () => {
+  const chain = convertTo("chain", parse(LIST));
+  assertEquals(chain, {
+    ...LIST,
+    plugins: [{
+      type: "chain",
+      capabilities: { ips: true, portMappings: true },
+      plugins: LIST.plugins,
+    }],
+  });
+  assertEquals(Object.keys(chain), Object.keys(LIST));
+});
+
+Deno.test("convertTo() declares nothing if no plugin does", () => {
+  const list = { name: "n", plugins: [{ type: "a", capabilities: {} }] };
+  assertEquals(convertTo("chain", parse(list)), {
+    name: "n",
+    plugins: [{ type: "chain", plugins: list.plugins }],
+  });
+});
+
+Deno.test("convertTo() makes a list of a bare plugin, which keeps its keys", () => {
+  const conf = { cniVersion: "0.4.0", type: "ptp", name: "n", mtu: 1400 };
+  const chain = convertTo("chain", parse(conf));
+  assertEquals(chain, {
+    cniVersion: "0.4.0",
+    name: "n",
+    plugins: [{ type: "chain", plugins: [conf] }],
+  });
+  const list = { ...chain, plugins: [conf] };
+  assertEquals(convertTo("list", parse(chain)), list);
+  assertEquals(convertTo("list", parse(conf)), list);
+});
+
+Deno.test("convertTo() makes a list of a bare chain", () => {
+  const plugins = [{ type: "a" }, { type: "b" }];
+  const conf = { name: "n", type: "chain", capabilities: {}, plugins };
+  assertEquals(formOf(parse(conf)), "chain");
+  assertEquals(convertTo("list", parse(conf)), { name: "n", plugins });
+});
+
+Deno.test("convertTo() leaves a network that has the form already as it is", () => {
+  assertEquals(convertTo("list", parse(LIST)), LIST);
+  const chain = convertTo("chain", parse(LIST));
+  assertEquals(convertTo("chain", parse(chain)), chain);
+});
+
+Deno.test("convertTo() takes a chain among other plugins for one of them", () => {
+  const inner = { type: "chain", plugins: [{ type: "b" }, { type: "c" }] };
+  const list = { name: "n", plugins: [{ type: "a" }, inner] };
+  const chain = convertTo("chain", parse(list));
+  const plugins = [{ type: "chain", plugins: list.plugins }];
+  assertEquals(chain, { name: "n", plugins });
+  assertEquals(convertTo("list", parse(chain)), list);
+});
+
+Deno.test("convertTo() keeps every digit, also of what no number can be", () => {
+  const numbers = '{"a":1.0,"b":12345678901234567890,"c":1e400,"d":-0,"e":5}';
+  const list = `{"name":"n","x":${numbers},"plugins":[{"type":"a","x":[1e3]}]}`;
+  const chain = JSON.stringify(convertTo("chain", parse(list)));
+  assert(chain.includes(numbers) && chain.includes("[1e3]"), chain);
+  assertEquals(JSON.stringify(convertTo("list", parse(chain))), list);
+});
+
+/** Lists the configurations that the documentation shows, with where they are. */
+function* listExamples(): Iterable<[name: string, text: string]> {
+  const docs = new URL("../docs/", import.meta.url);
+  for (const { name, isFile } of Deno.readDirSync(docs)) {
+    if (!isFile) continue;
+    const page = Deno.readTextFileSync(new URL(name, docs));
+    for (const [, text = ""] of page.matchAll(/^```json\n([^]*?)^```/gm)) {
+      yield [name, text];
+    }
+  }
+  for (const name of ["10-ptp", "neighbors/10-neighbors"]) {
+    const file = new URL(`examples/${name}.conflist`, docs);
+    yield [name, Deno.readTextFileSync(file)];
+  }
+}
+
+Deno.test("convertTo() and back is what there was, of all examples", async (t) => {
+  let count = 0;
+  for (const [name, text] of listExamples()) {
+    const document = JSON.parse(text);
+    if (document.name === undefined) continue;
+    count++;
+    await t.step(`${name} ${count}`, () => {
+      const written = parse(text);
+      const [form, other] = formOf(written) === "chain"
+        ? ["chain", "list"] as const
+        : ["list", "chain"] as const;
+      const converted = convertTo(other, written);
+      const back = convertTo(form, parse(converted));
+      const { name, cniVersion } = document;
+      const expected = written.isBare
+        ? { cniVersion, name, plugins: [document] }
+        : document;
+      assertEquals(back, expected);
+    });
+  }
+  assert(count > 5, `${count} examples`);
+});
+
+Deno.test("convertTo() refuses what it cannot convert, and says why", async (t) => {
+  const chainWith = (keys: object): object => ({
+    name: "n",
+    plugins: [{ type: "chain", plugins: [{ type: "a" }], ...keys }],
+  });
+  const rows: [
+    name: string,
+    form: "chain" | "list",
+    document: object,
+    problem: string,
+  ][] = [
+    ["no plugins", "chain", { name: "n" }, "it has no plugins"],
+    [
+      "a version that chain does not serve",
+      "chain",
+      { name: "n", cniVersion: "9.0.0", plugins: [{ type: "a" }] },
+      'chain does not serve its version, "9.0.0"',
+    ],
+    [
+      "a chain with a name",
+      "list",
+      chainWith({ name: "x", capabilities: {} }),
+      'what a list has no place for: "name"',
+    ],
+    [
+      "a chain with keys of its own",
+      "list",
+      chainWith({ args: {}, Plugins: [] }),
+      'what a list has no place for: "args", "Plugins"',
+    ],
+    ["an empty chain", "list", chainWith({ plugins: [] }), "has no plugins"],
+    ["a chain of nothing", "list", chainWith({ plugins: 5 }), "has no plugins"],
+    [
+      "a chain of something else",
+      "list",
+      chainWith({ plugins: [{}] }),
+      "failed to parse plugin config 0: ",
+    ],
+  ];
+  for (const [name, form, document, problem] of rows) {
+    await t.step(name, () => {
+      const network = parse(document);
+      const error = assertThrows(
+        () => convertTo(form, network),
+        CniError,
+        problem,
+      );
+      assertEquals(error.code, 7);
+    });
+  }
+});
+
+Deno.test("parseWritten() refuses what no runtime could read", async (t) => {
+  const rows: [document: string, code: number][] = [
+    ["", 6],
+    ["{", 6],
+    ["[]", 7],
+    ["{}", 7],
+    ['{"type":"a"}', 7],
+    ['{"name":"../n","type":"a"}', 7],
+    ['{"name":"n","plugins":[]}', 7],
+    ['{"name":"n","plugins":[{}]}', 7],
+  ];
+  for (const [document, code] of rows) {
+    await t.step(document, () => {
+      const error = assertThrows(() => parse(document), CniError);
+      assertEquals(error.code, code);
+    });
+  }
+});
+
+Deno.test("parseWritten() takes a list with a type for a list", () => {
+  const list = { name: "n", type: "bridge", plugins: [{ type: "a" }] };
+  assertEquals(parse(list).isBare, false);
+  assertEquals(parse({ name: "n", Type: "bridge" }).isBare, true);
+});
+
+Deno.test("unfoldChains() lists plugins at every depth", () => {
+  const inner = { type: "chain", plugins: [{ type: "c" }] };
+  const plugins = decodePluginConfs([
+    { type: "a" },
+    { type: "chain", plugins: [{ type: "b" }, inner] },
+    { type: "chain" },
+    { type: "other", plugins: [{ type: "d" }] },
+  ]);
+  assertEquals(
+    unfoldChains(plugins).map(({ type }) => type),
+    ["a", "chain", "b", "chain", "c", "chain", "other"],
+  );
+});

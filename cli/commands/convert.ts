@@ -1,0 +1,133 @@
+/**
+ * `cni convert`: rewrites a network's configuration to run its plugins in one
+ * process, or in a process each.
+ *
+ * @module
+ */
+
+import { dirname, join } from "@std/path/posix";
+import { CniError, describeError, toCniError } from "../../cni/error.ts";
+import { findPlugin } from "../../cni/invoke/find.ts";
+import { withIoFailure } from "../../cni/io_failure.ts";
+import { listConfFiles } from "../../cni/libcni/mod.ts";
+import {
+  CHAIN,
+  convertTo,
+  type Form,
+  formOf,
+  FORMS,
+  parseWritten,
+  unfoldChains,
+  type WrittenNetwork,
+} from "../chain_form.ts";
+import { type CommandCall, findFlag, type Output } from "../command.ts";
+import { readFolders } from "../network.ts";
+import { UsageError } from "../usage_error.ts";
+import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
+
+/** What is done. */
+interface Conversion {
+  /** The file that is read. */
+  readonly file: string;
+  /** The one that is written; undefined for stdout. */
+  readonly target: string | undefined;
+  readonly network: WrittenNetwork;
+  /** The form that the network gets. */
+  readonly form: Form;
+}
+
+/** Converts a file, and prints what comes of it or writes it. */
+export function convert(call: CommandCall): Output {
+  const [file = ""] = call.args;
+  const wanted = readForm(call);
+  const target = findTarget(call, file);
+  const bytes = withIoFailure(`read "${file}"`, () => Deno.readFileSync(file));
+  const network = inFile(file, () => parseWritten(bytes));
+  const form = wanted ?? (formOf(network) === "chain" ? "list" : "chain");
+  const document = inFile(file, () => convertTo(form, network));
+  const conversion = { file, target, network, form };
+  const text = JSON.stringify(document, null, 2);
+  const output = target === undefined
+    ? { json: document, text }
+    : write(conversion, target, `${text}\n`);
+  const notes = listNotes(call, conversion);
+  return notes.length === 0 ? output : { ...output, note: notes.join("\n") };
+}
+
+/** @throws {UsageError} If `--to` names no form */
+function readForm(call: CommandCall): Form | undefined {
+  const name = findFlag(call, "to");
+  const form = FORMS.find((form) => form === name);
+  if (name === undefined || form !== undefined) return form;
+  throw new UsageError(
+    `Cannot convert to "${name}": known are ${FORMS.join(", ")}`,
+  );
+}
+
+/** Has an error say which file cannot be converted. */
+function inFile<T>(file: string, run: () => T): T {
+  try {
+    return run();
+  } catch (cause) {
+    const { code, message, details } = toCniError(cause);
+    const problem = `Cannot convert "${file}": ${message}`;
+    throw new CniError(code, problem, { details });
+  }
+}
+
+function write(
+  { file, network, form }: Conversion,
+  target: string,
+  text: string,
+): Output {
+  const isDone = target === file && formOf(network) === form &&
+    !network.isBare;
+  // A list that has been in a file of any name has been of use there.
+  if (network.isBare || target !== file) checkTarget(target);
+  if (!isDone) writeTarget(target, text);
+  const plugins = listTypes(network);
+  const already = isDone ? "already" : "now";
+  return {
+    json: { file: target, form, plugins },
+    text: `${target} is a ${form} ${already}: ${plugins.join(", ")}`,
+  };
+}
+
+function listTypes({ list }: WrittenNetwork): string[] {
+  return unfoldChains(list.plugins).map(({ type }) => type)
+    .filter((type) => type !== CHAIN);
+}
+
+/** Lists what is to be known before a runtime reads what was written. */
+function listNotes(call: CommandCall, conversion: Conversion): string[] {
+  const { file, target, network: { list }, form } = conversion;
+  const notes = form === "chain" ? listChainNotes(call, conversion) : [];
+  const isBeside = target !== undefined && target !== file &&
+    dirname(target) === dirname(file);
+  if (!isBeside) return notes;
+  return [
+    ...notes,
+    `"${file}" is there too: remove it, or runtimes may use it for "${list.name}"`,
+  ];
+}
+
+function listChainNotes(
+  call: CommandCall,
+  { file, network: { list } }: Conversion,
+): string[] {
+  const notes: string[] = [];
+  if (list.plugins.length === 1) {
+    notes.push("A chain of one plugin starts as many processes as the plugin");
+  }
+  const folder = join(dirname(file), list.name);
+  const isRead = !list.loadOnlyInlinedPlugins;
+  if (isRead && listConfFiles(folder, [".conf"]).length > 0) {
+    notes.push(`Plugins in files of "${folder}" stay out of the chain`);
+  }
+  try {
+    findPlugin(CHAIN, readFolders(call).pluginDirs);
+  } catch (error) {
+    notes.push(`It needs a plugin that is not here: ${describeError(error)}`);
+  }
+  return notes;
+}

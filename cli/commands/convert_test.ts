@@ -1,0 +1,204 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { cni } from "../commands.ts";
+import { type Ended, runTool } from "../run.ts";
+
+const PLUGINS = [{ type: "ptp" }, { type: "sbr", x: 1 }];
+const LIST = { cniVersion: "1.1.0", name: "pods", plugins: PLUGINS };
+const CHAIN = { ...LIST, plugins: [{ type: "chain", plugins: PLUGINS }] };
+
+/** A folder with a configuration, and one with the plugin chain. */
+class Place implements Disposable {
+  readonly folder: PluginFolder = new PluginFolder();
+  readonly bin: PluginFolder = new PluginFolder();
+  readonly file: string;
+
+  constructor(name = "10-pods.conflist", content: unknown = LIST) {
+    this.file = this.folder.addFile(name, JSON.stringify(content), 0o640);
+    this.bin.add("chain", "");
+  }
+
+  /** Runs the tool on the file. */
+  async convert(
+    ...args: readonly string[]
+  ): Promise<Ended & { stderr: string }> {
+    let stderr = "";
+    const argv = ["convert", this.file, "--cni-path", this.bin.path, ...args];
+    const ended = await runTool(cni, argv, {
+      env: {},
+      isTerminal: false,
+      onStderr: (text) => stderr += text,
+      interrupt: new AbortController().signal,
+    });
+    return { ...ended, stderr };
+  }
+
+  read(name: string): string {
+    return Deno.readTextFileSync(`${this.folder.path}/${name}`);
+  }
+
+  list(): string[] {
+    return [...Deno.readDirSync(this.folder.path)].map(({ name }) => name)
+      .sort();
+  }
+
+  [Symbol.dispose](): void {
+    this.folder[Symbol.dispose]();
+    this.bin[Symbol.dispose]();
+  }
+}
+
+function print(document: object): string {
+  return JSON.stringify(document, null, 2) + "\n";
+}
+
+Deno.test("convert prints the other form, indented by 2", async () => {
+  using place = new Place();
+  const quiet = { exitCode: 0, stderr: "" };
+  assertEquals(await place.convert(), { ...quiet, stdout: print(CHAIN) });
+  assertEquals(
+    await place.convert("--output", "-"),
+    { ...quiet, stdout: print(CHAIN) },
+  );
+  const { stdout } = await place.convert("--json");
+  assertEquals(JSON.parse(stdout), CHAIN);
+  assertEquals(place.read("10-pods.conflist"), JSON.stringify(LIST));
+});
+
+Deno.test("convert --write replaces the file, which keeps its mode and the links to it", async () => {
+  using place = new Place();
+  const link = `${place.folder.path}/link.conflist`;
+  Deno.symlinkSync(place.file, link);
+  using linked = new Place();
+  Deno.removeSync(linked.file);
+  Deno.symlinkSync(place.file, linked.file);
+  const { stdout, exitCode } = await linked.convert("--write");
+  assertEquals(exitCode, 0);
+  assertEquals(stdout, `${linked.file} is a chain now: ptp, sbr\n`);
+  assertEquals(place.read("10-pods.conflist"), print(CHAIN));
+  assertEquals((Deno.statSync(place.file).mode ?? 0) & 0o777, 0o640);
+  assertEquals(Deno.lstatSync(linked.file).isSymlink, true);
+  assertEquals(place.list(), ["10-pods.conflist", "link.conflist"]);
+});
+
+Deno.test("convert --to may be repeated, and then writes nothing", async () => {
+  using place = new Place();
+  await place.convert("--to", "chain", "--write");
+  const { ino } = Deno.statSync(place.file);
+  const { stdout } = await place.convert("--to", "chain", "--write", "--json");
+  assertEquals(JSON.parse(stdout), {
+    file: place.file,
+    form: "chain",
+    plugins: ["ptp", "sbr"],
+  });
+  assertEquals(Deno.statSync(place.file).ino, ino);
+  await place.convert("--to", "list", "--write");
+  assertEquals(place.read("10-pods.conflist"), print(LIST));
+});
+
+Deno.test("convert --output writes another file, and tells of the one beside it", async () => {
+  using place = new Place();
+  const output = `${place.folder.path}/new.conflist`;
+  const { stdout, stderr } = await place.convert("--output", output);
+  assertEquals(stdout, `${output} is a chain now: ptp, sbr\n`);
+  assertStringIncludes(stderr, `"${place.file}" is there too`);
+  assertEquals(place.read("new.conflist"), print(CHAIN));
+  assertEquals((Deno.statSync(output).mode ?? 0) & 0o777, 0o644);
+  assertEquals(place.read("10-pods.conflist"), JSON.stringify(LIST));
+});
+
+Deno.test("convert tells what a runtime will find otherwise than expected", async (t) => {
+  await t.step("no plugin chain", async () => {
+    using place = new Place();
+    Deno.removeSync(`${place.bin.path}/chain`);
+    const { stderr } = await place.convert();
+    assertStringIncludes(stderr, 'failed to find plugin "chain" in path');
+    assertEquals((await place.convert("--to", "list")).stderr, "");
+  });
+  await t.step("a chain of one", async () => {
+    using place = new Place("1.conflist", { ...LIST, plugins: [PLUGINS[0]] });
+    const { stderr } = await place.convert();
+    assertStringIncludes(stderr, "chain of one plugin");
+  });
+  for (const loadOnlyInlinedPlugins of [false, true]) {
+    await t.step(`plugins in files, ${loadOnlyInlinedPlugins}`, async () => {
+      using place = new Place("1.conflist", {
+        ...LIST,
+        loadOnlyInlinedPlugins,
+      });
+      Deno.mkdirSync(`${place.folder.path}/pods`);
+      place.folder.addFile("pods/1.conf", '{"type":"a"}');
+      const { stderr } = await place.convert();
+      assertEquals(
+        stderr.includes("stay out of the chain"),
+        !loadOnlyInlinedPlugins,
+      );
+    });
+  }
+});
+
+Deno.test("convert refuses to do what would surprise", async (t) => {
+  const bare = { cniVersion: "1.0.0", name: "n", type: "ptp" };
+  const rows: [
+    name: string,
+    place: [name: string, content: unknown],
+    args: string[],
+    problem: string,
+  ][] = [
+    ["no such form", ["a.conflist", LIST], ["--to", "x"], "known are chain"],
+    [
+      "two targets",
+      ["a.conflist", LIST],
+      ["--write", "--output", "x"],
+      "--write names another file than --output",
+    ],
+    [
+      "a list where a bare plugin is expected",
+      ["a.conf", bare],
+      ["--write"],
+      "runtimes expect one in *.conflist",
+    ],
+    [
+      "another such name",
+      ["a.conflist", LIST],
+      ["--output", "/nonexistent/a.json"],
+      "runtimes expect one in *.conflist",
+    ],
+    [
+      "what cannot be converted",
+      ["a.conflist", { name: "n", plugins: [{}] }],
+      ["--write"],
+      'a.conflist": failed to parse plugin config 0',
+    ],
+  ];
+  for (const [name, [file, content], args, problem] of rows) {
+    await t.step(name, async () => {
+      using place = new Place(file, content);
+      const { exitCode, stdout, stderr } = await place.convert(...args);
+      assertEquals([exitCode, stdout], [1, ""]);
+      assertStringIncludes(stderr, problem);
+      assertEquals(place.read(file), JSON.stringify(content));
+      assertEquals(place.list(), [file]);
+    });
+  }
+});
+
+Deno.test("convert --output refuses the file itself, by any path", async () => {
+  using place = new Place();
+  const same = `${place.folder.path}/./10-pods.conflist`;
+  const { exitCode, stderr } = await place.convert("--output", same);
+  assertEquals(exitCode, 1);
+  assertStringIncludes(stderr, "say --write");
+});
+
+Deno.test("convert says that a file cannot be read or written", async () => {
+  using place = new Place();
+  const output = `${place.file}/x.conflist`;
+  const written = await place.convert("--output", output, "--json");
+  assertEquals(JSON.parse(written.stdout).code, 5);
+  Deno.removeSync(place.file);
+  const { stderr } = await place.convert();
+  assertStringIncludes(stderr, `Cannot read "${place.file}"`);
+});

@@ -1,0 +1,60 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { cni } from "../commands.ts";
+import { runTool } from "../run.ts";
+
+const VERSIONS = `echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}'`;
+
+/** A chain of two plugins, of which the second wants something. */
+const NETWORK = JSON.stringify({
+  cniVersion: "1.1.0",
+  name: "pods",
+  plugins: [{
+    type: "chain",
+    plugins: [
+      { type: "a", ipam: { type: "i" } },
+      { type: "b", capabilities: { mac: true } },
+    ],
+  }],
+});
+
+/** Runs the tool with some plugins and the chain of two. */
+async function run(
+  types: readonly string[],
+  ...args: readonly string[]
+): Promise<{ stdout: string; stderr: string }> {
+  using folder = new PluginFolder();
+  for (const type of types) folder.add(type, VERSIONS);
+  const file = folder.addFile("10.conflist", NETWORK);
+  const { path } = folder;
+  const argv = args.map((arg) => arg === "FILE" ? file : arg);
+  let stderr = "";
+  const { stdout } = await runTool(cni, [
+    ...argv,
+    `--cni-path=${path}`,
+    `--conf-dir=${path}`,
+  ], {
+    env: {},
+    isTerminal: false,
+    onStderr: (text) => stderr += text,
+    interrupt: new AbortController().signal,
+  });
+  return { stdout, stderr };
+}
+
+Deno.test("validate asks the plugins of a chain too", async () => {
+  const all = await run(["chain", "a", "b"], "validate", "FILE");
+  assertEquals(all.stdout, "pods is valid: chain, a, b; wants mac\n");
+  const missing = await run(["chain", "a"], "validate", "FILE");
+  assertStringIncludes(missing.stderr, 'failed to find plugin "b"');
+});
+
+Deno.test("networks shows the plugins of a chain, and which are missing", async () => {
+  const { stdout } = await run(["chain", "a"], "networks", "--json");
+  const [{ plugins, problems }] = JSON.parse(stdout);
+  assertEquals(plugins, ["chain", "a", "b"]);
+  assertEquals(
+    problems.map((text: string) => text.replace(/ in path.*/, "")),
+    ['failed to find plugin "i"', 'failed to find plugin "b"'],
+  );
+});

@@ -1,0 +1,37 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../cni/error.ts";
+import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { checkTarget, writeTarget } from "./written_file.ts";
+
+Deno.test("checkTarget() refuses names of bare plugins' files alone", () => {
+  for (const path of ["a.conf", "/etc/cni/net.d/10.json"]) {
+    assertEquals(assertThrows(() => checkTarget(path), CniError).code, 7);
+  }
+  for (const path of ["a.conflist", "a", "conf", "a.conf.bak"]) {
+    checkTarget(path);
+  }
+});
+
+function modeOf(path: string): number {
+  return (Deno.statSync(path).mode ?? 0) & 0o777;
+}
+
+Deno.test("writeTarget() keeps the mode of a file, and lets everybody read a new one", () => {
+  using folder = new PluginFolder();
+  const old = folder.addFile("old", "something longer", 0o600);
+  writeTarget(old, "new");
+  assertEquals([Deno.readTextFileSync(old), modeOf(old)], ["new", 0o600]);
+  const path = `${folder.path}/new`;
+  writeTarget(path, "x");
+  assertEquals([Deno.readTextFileSync(path), modeOf(path)], ["x", 0o644]);
+});
+
+Deno.test("writeTarget() writes where a link leads", () => {
+  using folder = new PluginFolder();
+  const file = folder.addFile("file", "old", 0o640);
+  const link = `${folder.path}/link`;
+  Deno.symlinkSync("file", link);
+  writeTarget(link, "new");
+  assertEquals(Deno.readTextFileSync(file), "new");
+  assertEquals(Deno.readLinkSync(link), "file");
+});

@@ -1,0 +1,35 @@
+import { assertEquals } from "@std/assert";
+import { decodePluginConfs } from "../../cni/libcni/conf.ts";
+import { listMistakes } from "./mistakes.ts";
+
+const plugins = decodePluginConfs([
+  { type: "a", capabilities: { mac: true, ips: true } },
+  { type: "b", capabilities: { mac: true, dns: false } },
+]);
+
+Deno.test("listMistakes() finds nothing wrong with what cni convert writes", () => {
+  const capabilities = { mac: true, ips: true };
+  assertEquals(listMistakes({ plugins: [], capabilities }, plugins), []);
+});
+
+Deno.test("listMistakes() lets the chain declare more than its plugins", () => {
+  const capabilities = { mac: true, ips: true, more: true };
+  assertEquals(listMistakes({ plugins: [], capabilities }, plugins), []);
+});
+
+Deno.test("listMistakes() tells of a capability once", () => {
+  assertEquals(
+    listMistakes({ plugins: [], capabilities: { ips: true } }, plugins),
+    [
+      'capabilities of the chain lack "mac", which a plugin of it declares: ' +
+      "the runtime does not pass it on",
+    ],
+  );
+});
+
+Deno.test("listMistakes() tells of keys that are for a plugin", () => {
+  const config = { plugins: [], capabilities: { mac: true, ips: true } };
+  assertEquals(listMistakes({ ...config, ipMasq: false }, plugins), [
+    '"ipMasq" of the chain has no effect: it is for a plugin',
+  ]);
+});

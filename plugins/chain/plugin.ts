@@ -1,0 +1,118 @@
+/**
+ * chain: runs several plugins in one process, as a runtime runs a list of them
+ * in a process each.
+ *
+ * ```
+ * runtime ──▶ chain ─┬─▶ ptp ─┬─▶ host-local
+ *             one    ├─▶ bandwidth
+ *             exec   └─▶ sbr
+ * ```
+ *
+ * ```json
+ * {
+ *   "cniVersion": "1.0.0",
+ *   "name": "pods",
+ *   "plugins": [
+ *     {
+ *       "type": "chain",
+ *       "capabilities": { "bandwidth": true },
+ *       "plugins": [
+ *         { "type": "ptp", "ipam": { "type": "host-local", "subnet": "10.1.2.0/24" } },
+ *         { "type": "bandwidth", "capabilities": { "bandwidth": true } },
+ *         { "type": "sbr" }
+ *       ]
+ *     }
+ *   ]
+ * }
+ * ```
+ *
+ * To the plugins it is the runtime: each is sent to the byte what it would be
+ * sent without the chain, and what it answers goes where it would go. Plugins
+ * that are this very executable are run in this process, others as processes.
+ *
+ * It makes nothing itself and remembers nothing: what DEL has to undo is what
+ * the plugins made, and the result of ADD is in the runtime's cache.
+ *
+ * @module
+ */
+
+import {
+  type Call,
+  definePlugin,
+  type ForeignResult,
+  type Plugin,
+} from "../../cni/plugin.ts";
+import { throwAll } from "../../cni/rollback.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import type { ChainConfig } from "./config.ts";
+import type { Links } from "./links.ts";
+
+/** The plugin. */
+export const chain: Plugin<ChainConfig> = definePlugin({
+  name: "chain",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./config.ts")).chainSchema(),
+
+  add: (call) =>
+    operate(call, async (links): Promise<ForeignResult> => {
+      const { addPlugins } = await import("../../cni/libcni/add_plugins.ts");
+      await warnOfMistakes(call, links);
+      const { tools, network, conf, options } = links;
+      // What a failure leaves is for the DEL that the runtime runs then.
+      return await addPlugins(tools, network, conf, options);
+    }),
+
+  check: (call) =>
+    operate(call, async ({ tools, network, conf, options }) => {
+      const { checkPlugins } = await import("../../cni/libcni/each_plugin.ts");
+      await checkPlugins(tools, network, conf, options);
+    }),
+
+  del: (call) =>
+    operate(call, async ({ tools, network, conf, options }) => {
+      const { delPlugins } = await import("../../cni/libcni/each_plugin.ts");
+      await delPlugins(tools, network, conf, options);
+    }),
+
+  gc: (call) =>
+    operate(call, async ({ tools, network }) => {
+      const { gcPlugins } = await import("../../cni/libcni/each_plugin.ts");
+      const { validAttachments, signal } = call;
+      const options = { validAttachments, signal };
+      const failures = await gcPlugins(tools, network, options);
+      throwAll(failures, `${failures.length} plugins failed (GC)`);
+    }),
+
+  status: (call) =>
+    operate(call, async ({ tools, network }) => {
+      const { checkStatus } = await import("../../cni/libcni/status.ts");
+      const { refuseMistakes } = await import("./mistakes.ts");
+      refuseMistakes(call, network);
+      await checkStatus(tools, network, { signal: call.signal });
+    }),
+});
+
+/** Reads the chain, and does with it what a command does; it is loaded then. */
+async function operate<T>(
+  call: Call<ChainConfig>,
+  operation: (links: Links) => Promise<T>,
+): Promise<T> {
+  const { readLinks } = await import("./links.ts");
+  const links = readLinks(call);
+  try {
+    return await operation(links);
+  } catch (error) {
+    const { sayWhichFailed } = await import("../../cni/libcni/operation.ts");
+    throw sayWhichFailed(error);
+  }
+}
+
+async function warnOfMistakes(
+  call: Call<ChainConfig>,
+  { network }: Links,
+): Promise<void> {
+  const { listMistakes } = await import("./mistakes.ts");
+  for (const mistake of listMistakes(call.config, network.plugins)) {
+    call.log.warn("Mistake in the configuration", { mistake });
+  }
+}

@@ -1,0 +1,206 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { COMMANDS } from "../../cni/args.ts";
+import { createInvoker } from "../../cni/invoke/in_process.ts";
+import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
+import { findPlugin } from "../registry.ts";
+import { chain } from "./plugin.ts";
+
+const LATER = `echo '{"code":11,"msg":"later"}'; exit 1`;
+
+/** Runs the chain with plugins that are scripts. */
+async function run(
+  host: RecordingPlugins,
+  command: string,
+  config: object,
+): Promise<DispatchOutput> {
+  const text = JSON.stringify({ cniVersion: "1.1.0", name: "net1", ...config });
+  return await dispatch(chain, {
+    env: {
+      PATH: "/usr/bin:/bin",
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: "c1",
+      CNI_NETNS: "/run/netns/c1",
+      CNI_IFNAME: "eth0",
+      CNI_PATH: host.folder.path,
+    },
+    stdin: () => new TextEncoder().encode(text),
+    invoker: createInvoker(dispatch, findPlugin),
+    hostNetns: "/proc/thread-self/ns/net",
+  });
+}
+
+function hostOf(...types: readonly string[]): RecordingPlugins {
+  const host = new RecordingPlugins();
+  for (const type of types) host.add(type);
+  return host;
+}
+
+Deno.test("chain refuses what has no plugins or something else among them, by every command", async (t) => {
+  const rows: [plugins: unknown, problem: string][] = [
+    [undefined, "plugins: missing"],
+    [null, "plugins: expected an array, got null"],
+    [{ type: "a" }, "plugins: expected an array, got an object"],
+    [[], "Cannot run a chain: it has no plugins"],
+    [[{ type: "a" }, {}], "failed to parse plugin config 1: "],
+    [[{ type: "a" }, null], "missing 'type'"],
+    [[{ type: "a" }, "b"], "failed to parse plugin config 1: "],
+    [[{ type: "a", capabilities: 1 }], "failed to parse plugin config 0: "],
+  ];
+  for (const [plugins, problem] of rows) {
+    await t.step(JSON.stringify(plugins) ?? "none", async () => {
+      using host = hostOf("a", "b");
+      for (const command of COMMANDS) {
+        const output = await run(host, command, { plugins });
+        const { code, msg } = JSON.parse(output.stdout);
+        assertEquals([output.exitCode, code], [1, 7]);
+        // DEL and GC try to do without, and tell the log why.
+        assertStringIncludes(`${msg} ${output.stderr}`, problem);
+      }
+      assertEquals(host.story, []);
+    });
+  }
+});
+
+Deno.test("chain says which plugin failed in the message of its own error", async (t) => {
+  const rows: [command: string, expected: string][] = [
+    ["ADD", 'plugin type="b" name="x" failed (add): later'],
+    ["DEL", 'plugin type="b" name="x" failed (delete): later'],
+    ["CHECK", "later"],
+    ["STATUS", "later"],
+    ["GC", "failed to GC plugin b: later"],
+  ];
+  for (const [command, msg] of rows) {
+    await t.step(command, async () => {
+      using host = hostOf("a");
+      host.add("b", { [command]: LATER });
+      const plugins = [{ type: "a" }, { type: "b", name: "x" }];
+      const { exitCode, stdout } = await run(host, command, { plugins });
+      assertEquals(exitCode, 1);
+      assertEquals(JSON.parse(stdout), { cniVersion: "1.1.0", code: 11, msg });
+    });
+  }
+});
+
+Deno.test("chain.gc() tells of all failures", async () => {
+  using host = hostOf("b");
+  for (const type of ["a", "c"]) host.add(type, { GC: LATER });
+  const plugins = ["a", "b", "c"].map((type) => ({ type }));
+  const { stdout } = await run(host, "GC", { plugins });
+  assertEquals(host.story, ["a GC", "b GC", "c GC"]);
+  const { code, msg, details } = JSON.parse(stdout);
+  assertEquals([code, msg], [11, "2 plugins failed (GC)"]);
+  assertEquals(
+    details,
+    "failed to GC plugin a: later; failed to GC plugin c: later",
+  );
+});
+
+Deno.test("chain refuses a list of valid attachments that is none, and runs nothing", async () => {
+  using host = hostOf("a");
+  const { stdout } = await run(host, "GC", {
+    plugins: [{ type: "a" }],
+    "cni.dev/valid-attachments": [{ containerID: 5 }],
+  });
+  assertEquals(JSON.parse(stdout).code, 7);
+  assertEquals(host.story, []);
+});
+
+Deno.test("chain.add() prints the last plugin's answer to the letter", async () => {
+  using host = hostOf("a");
+  const answer = { cniVersion: "0.4.0", z: [1], ips: null, x: { b: 1, a: 2 } };
+  host.add("b", { ADD: `echo '${JSON.stringify(answer)}'` });
+  const plugins = [{ type: "a" }, { type: "b" }];
+  const { stdout } = await run(host, "ADD", { plugins });
+  assertEquals(stdout, JSON.stringify(answer, null, 4));
+});
+
+Deno.test("chain gives all plugins what the runtime says to it", async () => {
+  using host = hostOf("a", "b");
+  await run(host, "ADD", {
+    args: { cni: { ips: ["10.0.0.9"], other: 1 }, vendor: 2 },
+    plugins: [
+      { type: "a" },
+      { type: "b", args: { cni: { other: 0, own: 3 }, kept: 4 } },
+    ],
+  });
+  assertEquals(host.calls.map(({ stdin }) => stdin.args), [
+    { cni: { ips: ["10.0.0.9"], other: 1 }, vendor: 2 },
+    { cni: { ips: ["10.0.0.9"], other: 1, own: 3 }, vendor: 2, kept: 4 },
+  ]);
+});
+
+/** A chain that its plugins get less from than they declare. */
+const MISTAKEN = {
+  capabilities: { ips: true, mac: false },
+  ipam: { type: "host-local" },
+  dns: {},
+  plugins: [
+    { type: "a", capabilities: { ips: true, mac: true } },
+    { type: "b", capabilities: { portMappings: true, bandwidth: false } },
+  ],
+};
+
+Deno.test("chain.status() refuses keys that nobody sees where they are", async () => {
+  using host = hostOf("a", "b");
+  const { stdout } = await run(host, "STATUS", MISTAKEN);
+  const { code, msg } = JSON.parse(stdout);
+  assertEquals(code, 7);
+  for (const name of ['"mac"', '"portMappings"', '"ipam"', '"dns"']) {
+    assertStringIncludes(msg, name);
+  }
+  assertEquals([msg.includes("bandwidth"), msg.includes('"ips"')], [
+    false,
+    false,
+  ]);
+  assertEquals(host.story, []);
+});
+
+Deno.test("chain works with such keys, and warns of each on ADD", async () => {
+  using host = hostOf("a", "b");
+  const config = { ...MISTAKEN, runtimeConfig: { ips: ["10.0.0.9"] } };
+  const { exitCode, stderr } = await run(host, "ADD", config);
+  assertEquals(exitCode, 0);
+  assertEquals(stderr.match(/level=warn plugin=chain/g)?.length, 4);
+  assertEquals(
+    host.calls.map(({ stdin }) => stdin.runtimeConfig),
+    [{ ips: ["10.0.0.9"] }, undefined],
+  );
+  assertEquals((await run(host, "DEL", config)).stderr, "");
+});
+
+Deno.test("chain.del() gives its plugins no result if that cannot be read", async () => {
+  using host = hostOf("a");
+  const { exitCode, stderr } = await run(host, "DEL", {
+    plugins: [{ type: "a" }],
+    prevResult: 5,
+    capabilities: "x",
+  });
+  assertEquals(exitCode, 0);
+  assertStringIncludes(stderr, "prevResult: expected an object, got a number");
+  assertEquals(host.calls.map(({ stdin }) => stdin.prevResult), [undefined]);
+});
+
+Deno.test("chain serves each command from the version that has it", async (t) => {
+  const rows: [command: string, cniVersion: string, code?: number][] = [
+    ["ADD", "0.1.0"],
+    ["CHECK", "0.3.1", 1],
+    ["CHECK", "0.4.0"],
+    ["GC", "1.0.0", 1],
+    ["GC", "1.1.0"],
+    ["STATUS", "1.0.0", 1],
+    ["ADD", "1.2.0", 1],
+  ];
+  for (const [command, cniVersion, code] of rows) {
+    await t.step(`${command} ${cniVersion}`, async () => {
+      using host = hostOf("a");
+      const plugins = [{ type: "a" }];
+      const config = { cniVersion, plugins };
+      const { exitCode, stdout } = await run(host, command, config);
+      assertEquals(exitCode, code === undefined ? 0 : 1);
+      if (code !== undefined) assertEquals(JSON.parse(stdout).code, code);
+      assertEquals(host.calls.length, code === undefined ? 1 : 0);
+    });
+  }
+});

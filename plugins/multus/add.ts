@@ -1,0 +1,127 @@
+/**
+ * ADD: attaching a pod to all its networks.
+ *
+ * @module
+ */
+
+import type { CmdArgs } from "../../cni/args.ts";
+import { deadline } from "../../cni/invoke/deadline.ts";
+import type { ForeignResult } from "../../cni/plugin.ts";
+import { emptyResult, type Result } from "../../cni/result.ts";
+import { Rollback } from "../../cni/rollback.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
+import {
+  attach,
+  type Attached,
+  attachmentFailure,
+  describe,
+  type Place,
+} from "./attach.ts";
+import { networkOf } from "./cached_attachments.ts";
+import type { Delegate } from "./delegate.ts";
+import { checkInterfaceNames, InterfaceNameError } from "./interface_names.ts";
+import { findPod, type KnownPod, POD_IS_GONE } from "./pod.ts";
+import { waitUntilReady } from "./readiness.ts";
+import { selectDelegates } from "./select.ts";
+import type { Session } from "./session.ts";
+
+/**
+ * Attaches a pod to its networks, in order, and tells the API about it. If
+ * anything fails all of it is undone, in reverse.
+ *
+ * Source: multus-cni pkg/multus/multus.go `CmdAdd`.
+ *
+ * @returns What the master's plugins answered
+ */
+export async function add(session: Session): Promise<Result | ForeignResult> {
+  const { call, k8s, cluster, scratch } = session;
+  const { config: { readinessIndicatorFile, runtimeConfig }, signal } = call;
+  await waitUntilReady(readinessIndicatorFile, signal);
+  const pod = await findPod({ k8s, runtimeConfig, cluster, signal });
+  if (pod === POD_IS_GONE) return describeNothing(call.args);
+  if (pod !== undefined) cluster.prepare();
+  const delegates = await selectDelegates(session, pod);
+  checkNames(session, delegates);
+  scratch.write(call.args.containerId, delegates);
+  return await attachAll(session, delegates, pod);
+}
+
+/**
+ * Makes what is answered for a pod that was deleted before its sandbox was
+ * made: a success, so that the runtime goes on to delete it.
+ */
+function describeNothing({ ifName, netns }: CmdArgs): Result {
+  return {
+    ...emptyResult(),
+    interfaces: [{ name: ifName, sandbox: netns }],
+    ips: [{ address: Cidr.parse("0.0.0.0/0"), gateway: Ip.parse("0.0.0.0") }],
+  };
+}
+
+/** Before anything is made or remembered: what was there is then as it was. */
+function checkNames(session: Session, delegates: readonly Delegate[]): void {
+  try {
+    checkInterfaceNames(delegates, session.call.args);
+  } catch (error) {
+    if (!(error instanceof InterfaceNameError)) throw error;
+    const delegate = delegates[error.index];
+    throw delegate ? attachmentFailure(session, delegate, error) : error;
+  }
+}
+
+async function attachAll(
+  session: Session,
+  delegates: readonly Delegate[],
+  pod: KnownPod | undefined,
+): Promise<ForeignResult> {
+  await using rollback = new Rollback(session.log);
+  const attached: Attached[] = [];
+  for (const [index, delegate] of delegates.entries()) {
+    const place = { delegates, index };
+    // Before ADD: what a plugin of a list has made is undone with the others.
+    rollback.onFailure(
+      `detach the pod from network "${delegate.name}"`,
+      () => undo(session, place, delegate),
+    );
+    attached.push(await attachOne(session, delegates, index));
+  }
+  if (pod !== undefined) {
+    const { publish } = await import("./publish.ts");
+    await publish(session, pod, attached);
+  }
+  rollback.commit();
+  const [master] = attached;
+  return { document: master?.document ?? {} };
+}
+
+/** How long the undoing of one attachment may take, in milliseconds. */
+const UNDO_MS = 30_000;
+
+/** Time of its own: that of ADD may be what ran out. */
+async function undo(
+  session: Session,
+  place: Place,
+  delegate: Delegate,
+): Promise<void> {
+  const conf = describe(session, place);
+  const network = networkOf(delegate);
+  const { detach } = await import("./detach.ts");
+  await detach(session, { network, conf }, deadline(UNDO_MS));
+}
+
+async function attachOne(
+  session: Session,
+  delegates: readonly Delegate[],
+  index: number,
+): Promise<Attached> {
+  const delegate = delegates[index] as Delegate;
+  try {
+    return await session.log.time(
+      delegate.name,
+      () => attach(session, { delegates, index }, delegate),
+    );
+  } catch (error) {
+    throw attachmentFailure(session, delegate, error);
+  }
+}

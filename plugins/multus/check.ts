@@ -1,0 +1,46 @@
+/**
+ * CHECK: whether a pod is attached as ADD left it.
+ *
+ * @module
+ */
+
+import { mayHaveVersion } from "../../cni/libcni/operation.ts";
+import type { KnownAttachment } from "./cached_attachments.ts";
+import { describeAll, findOwn } from "./del.ts";
+import { recallArgs } from "./recall.ts";
+import { selectDelegates } from "./select.ts";
+import type { Session } from "./session.ts";
+
+/** The first version of a configuration that has CHECK. */
+const CHECK_SINCE = "0.4.0";
+
+/**
+ * Checks all networks that the pod was attached to, those of its annotation
+ * included; networks whose configuration is older than CHECK are passed over.
+ *
+ * The Go version checks the configuration's own delegates only, and fails for
+ * one that is too old.
+ *
+ * @throws What the first network throws that finds something wrong
+ */
+export async function check(session: Session): Promise<void> {
+  const { runtime, call: { signal }, log } = session;
+  for (const { name, network, conf } of await findAttachments(session)) {
+    if (!mayHaveVersion(network, CHECK_SINCE)) continue;
+    const added = recallArgs(session, network, conf);
+    const options = { signal };
+    await log.time(
+      name,
+      () => runtime.checkNetworkList(network, added, options),
+    );
+  }
+}
+
+/** A pod of which nothing is remembered has the networks of every pod. */
+async function findAttachments(
+  session: Session,
+): Promise<readonly KnownAttachment[]> {
+  const { attachments, isScratchOthers } = findOwn(session);
+  if (attachments.length > 0 || isScratchOthers) return attachments;
+  return describeAll(session, await selectDelegates(session, undefined));
+}

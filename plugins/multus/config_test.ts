@@ -1,0 +1,187 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../cni/error.ts";
+import { decode, decodeLeniently } from "../../cni/json.ts";
+import { type MultusConfig, multusSchema } from "./config.ts";
+
+function read(document: object): MultusConfig {
+  return decode(multusSchema(), document, "network configuration");
+}
+
+const DEFAULTS: MultusConfig = {
+  delegates: [],
+  defaultNetworks: [],
+  systemNamespaces: ["kube-system"],
+  multusNamespace: "kube-system",
+  namespaceIsolation: false,
+  nonIsolatedNamespaces: ["default"],
+  confDir: "/etc/cni/multus/net.d",
+  cniDir: "/var/lib/cni/multus",
+  binDir: "/opt/cni/bin",
+  logLevel: "error",
+  logToStderr: true,
+  logOptions: {
+    maxAgeDays: 5,
+    maxSizeMegabytes: 100,
+    maxBackups: 5,
+    compress: true,
+  },
+  runtimeConfig: {},
+  daemonSocketDir: "/run/multus",
+};
+
+Deno.test("multusSchema() has a default for what is left out, empty or null", async (t) => {
+  const rows: [string, object][] = [
+    ["nothing", {}],
+    ["unknown keys", { defaultnetworkfile: "/x", name: "n", type: "multus" }],
+    ["empty texts", {
+      clusterNetwork: "",
+      kubeconfig: "",
+      confDir: "",
+      cniDir: "",
+      binDir: "",
+      logFile: "",
+      logLevel: "",
+      globalNamespaces: "",
+      multusNamespace: "",
+      readinessindicatorfile: "",
+      auxiliaryCNIChainName: "",
+      daemonSocketDir: "",
+    }],
+    ["null", {
+      delegates: null,
+      defaultNetworks: null,
+      systemNamespaces: null,
+      logToStderr: null,
+      logOptions: null,
+      capabilities: null,
+      runtimeConfig: null,
+      namespaceIsolation: null,
+      prevResult: null,
+    }],
+  ];
+  for (const [name, document] of rows) {
+    await t.step(name, () => assertEquals(read(document), DEFAULTS));
+  }
+});
+
+Deno.test("multusSchema() reads every key", async (t) => {
+  const rows: [object, Partial<MultusConfig>][] = [
+    [{ delegates: [{ type: "a" }] }, { delegates: [{ type: "a" }] }],
+    [{ clusterNetwork: "net" }, { clusterNetwork: "net" }],
+    [{ clusterNetwork: "./a/../b" }, { clusterNetwork: "./a/../b" }],
+    [{ defaultNetworks: ["a"] }, { defaultNetworks: ["a"] }],
+    [{ systemNamespaces: ["a"] }, { systemNamespaces: ["a"] }],
+    [{ systemNamespaces: [] }, { systemNamespaces: [] }],
+    [{ multusNamespace: "a" }, { multusNamespace: "a" }],
+    [{ kubeconfig: "/a//b/../c" }, { kubeconfig: "/a/c" }],
+    [{ namespaceIsolation: true }, { namespaceIsolation: true }],
+    [{ globalNamespaces: " a, b" }, { nonIsolatedNamespaces: ["a", "b"] }],
+    [{ readinessindicatorfile: "/a/./b" }, { readinessIndicatorFile: "/a/b" }],
+    [{ confDir: "/a/" }, { confDir: "/a" }],
+    [{ cniDir: "/a/" }, { cniDir: "/a" }],
+    [{ binDir: "bin" }, { binDir: `${Deno.cwd()}/bin` }],
+    [{ logFile: "/a" }, { logFile: "/a" }],
+    [{ logLevel: "Debug" }, { logLevel: "debug" }],
+    [{ logLevel: "loud" }, { logLevel: "loud" }],
+    [{ logToStderr: false }, { logToStderr: false }],
+    [{ capabilities: { a: true, b: null } }, {}],
+    [{ auxiliaryCNIChainName: "a" }, { auxiliaryChainName: "a" }],
+    [{ retryDeleteOnError: true }, {}],
+    [{ daemonSocketDir: "/a/" }, { daemonSocketDir: "/a" }],
+    [{ prevResult: { ips: [] } }, { prevResult: { ips: [] } }],
+    [{ CLUSTERNETWORK: "a", LogTOStderr: false }, {
+      clusterNetwork: "a",
+      logToStderr: false,
+    }],
+  ];
+  for (const [document, expected] of rows) {
+    await t.step(JSON.stringify(document), () => {
+      assertEquals(read(document), { ...DEFAULTS, ...expected });
+    });
+  }
+});
+
+Deno.test("multusSchema() completes the rotation of logs", () => {
+  const { logOptions } = read({ logOptions: { MaxAge: 1, compress: false } });
+  assertEquals(logOptions, {
+    ...DEFAULTS.logOptions,
+    maxAgeDays: 1,
+    compress: false,
+  });
+});
+
+Deno.test("multusSchema() finds the folder where the reference's installer writes it", async (t) => {
+  const rows: [object, string][] = [
+    [{ cniConf: "/host/etc/cni/multus/net.d" }, "/etc/cni/multus/net.d"],
+    [{ cniConf: "/host/opt/nets/" }, "/opt/nets"],
+    [{ cniConf: "/hosts/nets" }, "/hosts/nets"],
+    [{ cniConf: "/nets" }, "/nets"],
+    [{ cniConf: "/nets", confDir: "/host/nets" }, "/host/nets"],
+  ];
+  for (const [document, confDir] of rows) {
+    await t.step(JSON.stringify(document), () => {
+      assertEquals(read(document).confDir, confDir);
+    });
+  }
+});
+
+Deno.test("multusSchema() keeps all of runtimeConfig, and spells what it knows", () => {
+  const known = {
+    portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
+    bandwidth: { ingressRate: 1000, unknown: 1 },
+    ips: ["10.1.1.1/24"],
+    mac: "02:00:00:00:00:01",
+  };
+  const others = {
+    dns: { servers: ["10.0.0.1"] },
+    "io.kubernetes.cri.pod-annotations": { a: "b" },
+  };
+  const { ips, ...rest } = { ...known, ...others };
+  const { runtimeConfig } = read({ runtimeConfig: { ...rest, IPs: ips } });
+  assertEquals(runtimeConfig, { ...known, ...others });
+});
+
+Deno.test("multusSchema() refuses values of another type", async (t) => {
+  const rows: [object, string][] = [
+    [{ delegates: {} }, "delegates: expected an array"],
+    [{ delegates: [null] }, "delegates[0]: expected an object"],
+    [{ clusterNetwork: 5 }, "clusterNetwork: expected a string"],
+    [{ globalNamespaces: ["a"] }, "globalNamespaces: expected a string"],
+    [{ logToStderr: "yes" }, "logToStderr: expected a boolean"],
+    [{ logOptions: { maxAge: "1" } }, "logOptions.maxAge: expected a"],
+    [{ runtimeConfig: { ips: "10.1.1.1" } }, "runtimeConfig.ips: expected"],
+    [
+      { runtimeConfig: { portMappings: [{ hostPort: "80" }] } },
+      "runtimeConfig.portMappings[0].hostPort: expected",
+    ],
+    [{ readinessindicatorfile: 1 }, "readinessindicatorfile: expected"],
+  ];
+  for (const [document, message] of rows) {
+    await t.step(JSON.stringify(document), () => {
+      const error = assertThrows(() => read(document), CniError, message);
+      assertEquals(error.code, 7);
+    });
+  }
+});
+
+Deno.test("multusSchema() lets DEL do without what cannot be read", () => {
+  const dropped: string[] = [];
+  const config = decodeLeniently(
+    multusSchema(),
+    {
+      cniDir: "/a",
+      delegates: "none",
+      logOptions: { maxAge: "1" },
+      runtimeConfig: { ips: 5, mac: "02:00:00:00:00:01" },
+      kubeconfig: 5,
+    },
+    "network configuration",
+    (problem) => dropped.push(problem),
+  );
+  assertEquals(config, {
+    ...DEFAULTS,
+    cniDir: "/a",
+    runtimeConfig: { mac: "02:00:00:00:00:01" },
+  });
+  assertEquals(dropped.length, 4);
+});

@@ -1,0 +1,76 @@
+import { assert, assertEquals } from "@std/assert";
+import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
+import { rememberDefinition, rememberPod } from "./remembered.ts";
+
+const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
+const METADATA = {
+  namespace: "ns",
+  name: "one",
+  uid: "u1",
+  resourceVersion: "7",
+  labels: { app: "web" },
+  managedFields: [{ manager: "kubectl" }],
+  ownerReferences: [],
+};
+
+/** What is left of METADATA. */
+const KEPT = { namespace: "ns", name: "one", uid: "u1", resourceVersion: "7" };
+
+/** As the API server sends it: with more than the types know. */
+function pod(keys: object): Pod {
+  return { metadata: METADATA, ...keys } as unknown as Pod;
+}
+
+Deno.test("rememberPod() keeps annotations, and nothing of what a pod runs", () => {
+  const annotations = { a: "b", [LAST_APPLIED]: "{}" };
+  const remembered = rememberPod(pod({
+    metadata: { ...METADATA, annotations },
+    spec: { nodeName: "node1", containers: [{ env: [{ value: "secret" }] }] },
+    status: { phase: "Pending" },
+  }));
+  assertEquals(remembered?.uids, ["u1"]);
+  assertEquals(JSON.parse(remembered?.text ?? ""), {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { ...KEPT, annotations: { a: "b" } },
+    spec: { nodeName: "node1" },
+  });
+});
+
+Deno.test("rememberPod() knows a static pod by the kubelet's UID too", () => {
+  const annotations = { "kubernetes.io/config.hash": "h1" };
+  const metadata = { ...METADATA, annotations };
+  assertEquals(rememberPod(pod({ metadata }))?.uids, ["u1", "h1"]);
+});
+
+Deno.test("rememberPod() does not remember every pod", async (t) => {
+  const rows: [string, object][] = [
+    ["one with claims", { spec: { resourceClaims: [{ name: "gpu" }] } }],
+    ["one without a UID", { metadata: { name: "one" } }],
+    ["one without anything", { metadata: undefined }],
+  ];
+  for (const [name, keys] of rows) {
+    await t.step(name, () => {
+      assertEquals(rememberPod(pod(keys)), undefined);
+    });
+  }
+});
+
+Deno.test("rememberDefinition() keeps the configuration and annotations", () => {
+  const resource = { "k8s.v1.cni.cncf.io/resourceName": "intel.com/sriov" };
+  const annotations = { ...resource, [LAST_APPLIED]: "{}" };
+  const config = '{"type": "macvlan"}';
+  const remembered = rememberDefinition(
+    {
+      metadata: { ...METADATA, annotations },
+      spec: { config },
+    } as NetworkAttachmentDefinition,
+  );
+  assert(remembered !== undefined);
+  assertEquals(JSON.parse(remembered.text), {
+    apiVersion: "k8s.cni.cncf.io/v1",
+    kind: "NetworkAttachmentDefinition",
+    metadata: { ...KEPT, annotations: resource },
+    spec: { config },
+  });
+});

@@ -1,0 +1,125 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { deadline } from "../../../cni/invoke/deadline.ts";
+import { KubeError } from "../../../kube/kube_error.ts";
+import {
+  FakeChannel,
+  json,
+  type Reply,
+} from "../../../tests/_harness/fake_channel.ts";
+import { Upstream } from "./upstream.ts";
+
+const GET = { method: "GET", path: "/x" };
+
+/** Channels that are opened one after the other; the clock stands still. */
+class Scene {
+  readonly opened: FakeChannel[] = [];
+  readonly logged: string[] = [];
+  nowMs = 1_000_000;
+  readonly #replies: readonly (Reply | Error)[];
+
+  constructor(...replies: (Reply | Error)[]) {
+    this.#replies = replies;
+  }
+
+  open(): Promise<Upstream> {
+    const log = (message: string): void => void this.logged.push(message);
+    return Upstream.open({
+      open: () => this.#open(),
+      log: { info: log, warn: log },
+      now: () => this.nowMs,
+    });
+  }
+
+  #open(): Promise<FakeChannel> {
+    const reply = this.#replies[this.opened.length];
+    if (reply === undefined || reply instanceof Error) {
+      return Promise.reject(reply ?? new Error("no more"));
+    }
+    const channel = new FakeChannel(reply);
+    this.opened.push(channel);
+    return Promise.resolve(channel);
+  }
+
+  /** Lists how many requests each channel has had. */
+  get counts(): number[] {
+    return this.opened.map(({ requests }) => requests.length);
+  }
+}
+
+const ok: Reply = () => json({ by: "new" });
+const refused: Reply = () => json({}, { status: 401 });
+
+function fail(what: { isTimeout?: boolean; isUntrusted?: boolean }): Reply {
+  return () => {
+    throw new KubeError("no answer", { status: 0, ...what });
+  };
+}
+
+async function ask(upstream: Upstream): Promise<unknown> {
+  return await upstream.exchange(GET, deadline(5000));
+}
+
+Deno.test("Upstream.send() finds credentials anew that are refused", async () => {
+  const scene = new Scene(refused, ok);
+  const upstream = await scene.open();
+  scene.nowMs += 10_000;
+  assertEquals(await ask(upstream), { by: "new" });
+  assertEquals(await ask(upstream), { by: "new" });
+  assertEquals(scene.counts, [1, 2]);
+  assertEquals(scene.logged, ["Connecting anew to the API server"]);
+});
+
+Deno.test("Upstream.send() answers a refusal that nothing can be done about", async (t) => {
+  await t.step("the new credentials are refused too", async () => {
+    const scene = new Scene(refused, refused);
+    const upstream = await scene.open();
+    scene.nowMs += 10_000;
+    await assertRejects(() => ask(upstream), KubeError);
+    await assertRejects(() => ask(upstream), KubeError);
+    assertEquals(scene.counts, [1, 2]);
+  });
+  await t.step("they have just been found", async () => {
+    const scene = new Scene(refused, ok);
+    await assertRejects(async () => ask(await scene.open()), KubeError);
+    assertEquals(scene.counts, [1]);
+  });
+  await t.step("they cannot be found", async () => {
+    const scene = new Scene(refused, new Error("no kubeconfig"));
+    const upstream = await scene.open();
+    scene.nowMs += 10_000;
+    await assertRejects(() => ask(upstream), KubeError);
+    assertEquals(scene.logged, ["Cannot find the API server anew"]);
+  });
+});
+
+Deno.test("Upstream.send() leaves connections that may be dead", async (t) => {
+  const rows: [string, Reply, number][] = [
+    ["nobody answers", fail({ isTimeout: true }), 2],
+    ["somebody else answers", fail({ isUntrusted: true }), 2],
+    ["it breaks", fail({}), 1],
+    ["the server is busy", () => json({}, { status: 503 }), 1],
+  ];
+  for (const [name, reply, channels] of rows) {
+    await t.step(name, async () => {
+      const scene = new Scene(reply, ok);
+      const upstream = await scene.open();
+      scene.nowMs += 10_000;
+      await assertRejects(() => ask(upstream), KubeError);
+      assertEquals(scene.opened.length, channels);
+    });
+  }
+});
+
+Deno.test("Upstream.send() connects anew once for many requests", async () => {
+  const scene = new Scene(refused, ok);
+  const upstream = await scene.open();
+  scene.nowMs += 10_000;
+  const all = Array.from({ length: 5 }, () => ask(upstream));
+  assertEquals(await Promise.all(all), all.map(() => ({ by: "new" })));
+  assertEquals(scene.counts, [5, 5]);
+});
+
+Deno.test("Upstream.open() throws what is wrong with the first way", async () => {
+  const scene = new Scene(new Error("no kubeconfig"));
+  await assertRejects(() => scene.open(), Error, "no kubeconfig");
+});

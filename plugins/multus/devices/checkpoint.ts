@@ -1,0 +1,68 @@
+/**
+ * Reading the checkpoint of the kubelet's device manager, for kubelets whose
+ * pod-resources socket is not there.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { decode, parseJson } from "../../../cni/json.ts";
+import { once, optional } from "../../../cni/types.ts";
+import type { PodDevice } from "./resource_map.ts";
+
+/**
+ * The file. Devices are lists by NUMA node since Kubernetes 1.20, and one list
+ * before.
+ *
+ * Source: kubernetes pkg/kubelet/cm/devicemanager/checkpoint/{checkpoint,checkpointv1}.go.
+ */
+const checkpointSchema = once(() => {
+  const ids = z.array(z.string());
+  const byNumaNode = z.record(z.string(), z.nullable(ids));
+  return z.looseObject({
+    Data: optional(z.looseObject({
+      PodDeviceEntries: optional(z.array(z.looseObject({
+        PodUID: optional(z.string()),
+        ResourceName: optional(z.string()),
+        DeviceIDs: optional(z.union([ids, byNumaNode])),
+      }))),
+    })),
+  });
+});
+
+/**
+ * Reads which devices the kubelet's device plugins gave to the containers of a
+ * pod.
+ *
+ * @param podUid The pod, for the file does not know names
+ * @throws {CniError} 5 if the file cannot be read, 6 or 7 if it is of no use
+ */
+export function readCheckpoint(path: string, podUid: string): PodDevice[] {
+  const { Data } = decode(checkpointSchema(), readFile(path), `"${path}"`);
+  return (Data?.PodDeviceEntries ?? [])
+    .filter(({ PodUID }) => PodUID === podUid)
+    .flatMap(({ ResourceName: resourceName = "", DeviceIDs = [] }) =>
+      listIds(DeviceIDs).map((deviceId) => ({ resourceName, deviceId }))
+    );
+}
+
+function listIds(
+  ids: string[] | Record<string, string[] | null>,
+): string[] {
+  return Array.isArray(ids)
+    ? ids
+    : Object.values(ids).flatMap((ofNode) => ofNode ?? []);
+}
+
+function readFile(path: string): unknown {
+  try {
+    return parseJson(Deno.readFileSync(path), `"${path}"`);
+  } catch (error) {
+    if (error instanceof CniError) throw error;
+    // The words are the reference's, for those who search logs for them.
+    throw new CniError(ErrorCode.IoFailure, `error reading file ${path}`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,96 @@
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { CniError } from "../../../cni/error.ts";
+import { readCheckpoint } from "./checkpoint.ts";
+import type { PodDevice } from "./resource_map.ts";
+
+const UID = "970a395d-bb3b-11e8-89df-408d5c537d23";
+
+function readText(text: string): PodDevice[] {
+  const path = Deno.makeTempFileSync();
+  try {
+    Deno.writeTextFileSync(path, text);
+    return readCheckpoint(path, UID);
+  } finally {
+    Deno.removeSync(path);
+  }
+}
+
+function readEntries(entries: unknown): PodDevice[] {
+  const Data = { PodDeviceEntries: entries, RegisteredDevices: {} };
+  return readText(JSON.stringify({ Data, Checksum: 229855270 }));
+}
+
+function entryOf(DeviceIDs: unknown, more: object = {}): object {
+  return {
+    PodUID: UID,
+    ContainerName: "c1",
+    ResourceName: "vendor.com/nic",
+    DeviceIDs,
+    AllocResp: "CkIKDHNyaW92",
+    ...more,
+  };
+}
+
+Deno.test("readCheckpoint() reads every format of device lists", async (t) => {
+  const rows: [name: string, deviceIds: unknown, expected: string[]][] = [
+    ["by NUMA node", { "1": ["d2", "d3"], "0": ["d1"] }, ["d1", "d2", "d3"]],
+    ["without a NUMA node", { "-1": ["d1"] }, ["d1"]],
+    ["a node without devices", { "0": null, "1": [] }, []],
+    ["one list, as before 1.20", ["d1", "d2"], ["d1", "d2"]],
+    ["null", null, []],
+  ];
+  for (const [name, deviceIds, expected] of rows) {
+    await t.step(name, () => {
+      const devices = readEntries([entryOf(deviceIds)]);
+      assertEquals(devices.map(({ deviceId }) => deviceId), expected);
+    });
+  }
+});
+
+Deno.test("readCheckpoint() reads the devices of one pod only", () => {
+  const devices = readEntries([
+    entryOf({ "0": ["d1"] }),
+    entryOf({ "0": ["other"] }, { PodUID: "another" }),
+    entryOf({ "0": ["d2"] }, { ContainerName: "c2" }),
+    entryOf({ "0": ["f1"] }, { ResourceName: "vendor.com/fpga" }),
+  ]);
+  assertEquals(devices, [
+    { resourceName: "vendor.com/nic", deviceId: "d1" },
+    { resourceName: "vendor.com/nic", deviceId: "d2" },
+    { resourceName: "vendor.com/fpga", deviceId: "f1" },
+  ]);
+});
+
+Deno.test("readCheckpoint() finds nothing where nothing is noted", async (t) => {
+  const rows: [name: string, text: string][] = [
+    ["no data", "{}"],
+    ["no entries", '{"Data":{"PodDeviceEntries":null}}'],
+    ["an empty list", '{"Data":{"PodDeviceEntries":[]},"Checksum":1}'],
+  ];
+  for (const [name, text] of rows) {
+    await t.step(name, () => assertEquals(readText(text), []));
+  }
+});
+
+Deno.test("readCheckpoint() refuses what it cannot read", async (t) => {
+  const rows: [name: string, text: string, code: number][] = [
+    ["an empty file", "", 6],
+    ["no JSON", '{"Data":', 6],
+    ["another document", '{"Data":{"PodDeviceEntries":{}}}', 7],
+    [
+      "devices of another kind",
+      `{"Data":{"PodDeviceEntries":[{"PodUID":"${UID}","DeviceIDs":"d1"}]}}`,
+      7,
+    ],
+  ];
+  for (const [name, text, code] of rows) {
+    await t.step(name, () => {
+      assertEquals(assertThrows(() => readText(text), CniError).code, code);
+    });
+  }
+  await t.step("no file", () => {
+    const error = assertThrows(() => readCheckpoint("/none", UID), CniError);
+    assertEquals([error.code, error.message], [5, "error reading file /none"]);
+    assertStringIncludes(error.details, "No such file");
+  });
+});

@@ -1,0 +1,136 @@
+/**
+ * Asking the kubelet for the devices of a pod.
+ *
+ * Source: k8s.io/kubelet pkg/apis/podresources/v1/api.proto.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { deadline, pause } from "../../../cni/invoke/deadline.ts";
+import type { Bytes } from "../../../ffi/libc.ts";
+import { GrpcClient, GrpcError, type GrpcStatus } from "./grpc.ts";
+import { message, messages, text, texts, type ValueOf } from "./protobuf.ts";
+import type { PodDevice, PodName } from "./resource_map.ts";
+
+const getRequest = message({ podName: text(1), podNamespace: text(2) });
+
+const containerDevices = message({
+  resourceName: text(1),
+  deviceIds: texts(2),
+});
+const containerResources = message({ devices: messages(2, containerDevices) });
+const podResources = message({
+  name: text(1),
+  namespace: text(2),
+  containers: messages(3, containerResources),
+});
+/** What both methods answer: one pod, or all of the node. */
+const response = message({ podResources: messages(1, podResources) });
+
+const SERVICE = "/v1.PodResourcesLister";
+const TIMEOUT_MS = 10_000;
+
+/**
+ * How long to stay away, time after time, if the kubelet says that it has too
+ * many callers. It serves 100 a second, and a node that boots has a CNI call
+ * for each of its pods.
+ *
+ * Source: kubernetes pkg/kubelet/apis/grpc/ratelimit.go.
+ */
+const RATE_LIMIT_PAUSES_MS = [20, 50, 100, 200, 400, 800];
+
+/**
+ * Reads which devices the kubelet's device plugins gave to the containers of a
+ * pod. It takes at most 10 s.
+ *
+ * @returns None if the kubelet does not know the pod
+ * @throws {CniError} 11 if the kubelet cannot answer now, 5 if what it answers
+ *   is of no use
+ */
+export async function readPodResources(
+  socketPath: string,
+  pod: PodName,
+  signal?: AbortSignal,
+): Promise<PodDevice[]> {
+  try {
+    using kubelet = new GrpcClient(socketPath);
+    const answer = await ask(kubelet, pod, deadline(TIMEOUT_MS, signal));
+    return response.decode(answer).podResources
+      .filter(({ name, namespace }) =>
+        name === pod.name && namespace === pod.namespace
+      )
+      .flatMap(listDevices);
+  } catch (error) {
+    throw new CniError(
+      codeOf(error),
+      `Cannot ask the kubelet at "${socketPath}" for the devices of pod ` +
+        `"${pod.namespace}/${pod.name}"`,
+      { cause: error },
+    );
+  }
+}
+
+/**
+ * Asks for the one pod, else for all. Kubelets before 1.27 do not know the
+ * former; up to 1.33 they know it, but refuse it with the status Unknown unless
+ * a feature gate is on. Of a pod that it does not know a kubelet says the same.
+ */
+async function ask(
+  kubelet: GrpcClient,
+  { name, namespace }: PodName,
+  signal: AbortSignal,
+): Promise<Bytes> {
+  const request = { podName: name, podNamespace: namespace };
+  try {
+    return await call(kubelet, "Get", getRequest.encode(request), signal);
+  } catch (error) {
+    if (!(error instanceof GrpcError)) throw error;
+    return await call(kubelet, "List", new Uint8Array(), signal);
+  }
+}
+
+async function call(
+  kubelet: GrpcClient,
+  method: "Get" | "List",
+  request: Bytes,
+  signal: AbortSignal,
+): Promise<Bytes> {
+  const path = `${SERVICE}/${method}`;
+  for (const pauseMs of RATE_LIMIT_PAUSES_MS) {
+    try {
+      return await kubelet.call(path, request, signal);
+    } catch (error) {
+      if (!hasStatus(error, "ResourceExhausted")) throw error;
+      await pause(pauseMs, signal);
+    }
+  }
+  return await kubelet.call(path, request, signal);
+}
+
+function hasStatus(error: unknown, ...statuses: GrpcStatus[]): boolean {
+  return error instanceof GrpcError && statuses.includes(error.status);
+}
+
+function listDevices(
+  { containers }: ValueOf<typeof podResources>,
+): PodDevice[] {
+  return containers.flatMap(({ devices }) =>
+    devices.flatMap(({ resourceName, deviceIds }) =>
+      deviceIds.map((deviceId) => ({ resourceName, deviceId }))
+    )
+  );
+}
+
+/** What may pass by itself: anything but a wrong answer, or a status that says so. */
+function codeOf(error: unknown): number {
+  if (error instanceof RangeError) return ErrorCode.IoFailure;
+  if (!(error instanceof GrpcError)) return ErrorCode.TryAgainLater;
+  const isPassing = hasStatus(
+    error,
+    "DeadlineExceeded",
+    "ResourceExhausted",
+    "Unavailable",
+  );
+  return isPassing ? ErrorCode.TryAgainLater : ErrorCode.IoFailure;
+}

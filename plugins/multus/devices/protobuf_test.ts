@@ -1,0 +1,157 @@
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import {
+  assertDecodeIsTotal,
+  assertRoundTrip,
+  randomBelow,
+  randomBytes,
+  randomOf,
+  randomText,
+} from "../../../tests/_harness/codecs.ts";
+import { message, messages, text, texts, type ValueOf } from "./protobuf.ts";
+
+const device = message({ resourceName: text(1), deviceIds: texts(2) });
+const pod = message({ name: text(1), devices: messages(3000, device) });
+
+type Pod = ValueOf<typeof pod>;
+
+function drawTexts(): string[] {
+  return Array.from({ length: randomBelow(4) }, () => randomText(200));
+}
+
+function drawPod(): Pod {
+  const devices = Array.from({ length: randomBelow(4) }, () => ({
+    resourceName: randomText(9),
+    deviceIds: drawTexts(),
+  }));
+  return { name: randomText(9), devices };
+}
+
+function bytes(hex: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.fromHex(hex.replaceAll(" ", ""));
+}
+
+Deno.test("message() returns any values unharmed", () => {
+  assertRoundTrip(pod, drawPod);
+});
+
+Deno.test("message() is safe with any bytes", () => {
+  assertDecodeIsTotal(
+    (sample) => pod.decode(sample),
+    () => pod.encode(drawPod()),
+  );
+});
+
+Deno.test("message() encodes as other programs do", async (t) => {
+  // Worked out by hand from the description of the encoding.
+  const rows: [name: string, value: Pod, hex: string][] = [
+    ["nothing", { name: "", devices: [] }, ""],
+    ["a string", { name: "é", devices: [] }, "0a 02 c3a9"],
+    [
+      "a large field number, an empty message",
+      { name: "", devices: [{ resourceName: "", deviceIds: [] }] },
+      "c2bb01 00",
+    ],
+    [
+      "an empty string among several",
+      { name: "", devices: [{ resourceName: "r", deviceIds: ["", "d"] }] },
+      "c2bb01 08 0a0172 1200 120164",
+    ],
+    [
+      "a length of two bytes",
+      { name: "n".repeat(300), devices: [] },
+      `0a ac02 ${"6e".repeat(300)}`,
+    ],
+  ];
+  for (const [name, value, hex] of rows) {
+    await t.step(name, () => {
+      assertEquals(pod.encode(value).toHex(), bytes(hex).toHex());
+      assertEquals(pod.decode(bytes(hex)), value);
+    });
+  }
+});
+
+Deno.test("message() skips what no row describes", async (t) => {
+  const rows: [name: string, hex: string][] = [
+    ["a varint", "10 ffffffffffffffffff01"],
+    ["64 bits", "11 0102030405060708"],
+    ["bytes", "12 03 ffffff"],
+    ["32 bits", "15 01020304"],
+    ["a group", "13 14"],
+    ["groups in a group, with fields of known numbers", "13 0a0178 0b 0c 14"],
+    ["a known number with another type", "08 01"],
+    ["the largest field number", "faffffff0f 01 00"],
+  ];
+  for (const [name, hex] of rows) {
+    await t.step(name, () => {
+      const { name } = pod.decode(bytes(`${hex} 0a 01 61 ${hex}`));
+      assertEquals(name, "a");
+    });
+  }
+});
+
+Deno.test("message() takes the last of a string that occurs twice", () => {
+  assertEquals(pod.decode(bytes("0a 01 61 0a 01 62")).name, "b");
+});
+
+Deno.test("message() refuses what is no message", async (t) => {
+  const rows: [name: string, hex: string, problem: string][] = [
+    ["a tag that is cut off", "80", "1 bytes where 0 are left"],
+    ["a length that is cut off", "0a 80", "1 bytes where 0 are left"],
+    ["a value that is cut off", "0a 03 6161", "3 bytes where 2 are left"],
+    ["a length without end", "0a ffffffffffffffffff7f 61", "bytes where 1"],
+    ["a cut varint", "10 ff", "1 bytes where 0 are left"],
+    ["a cut fixed64", "11 01020304", "8 bytes where 4 are left"],
+    ["a cut fixed32", "15 01", "4 bytes where 1 are left"],
+    ["a number of eleven bytes", `10 ${"ff".repeat(10)}01`, "than 10 bytes"],
+    ["field number 0", "02 00", "field number 0"],
+    ["too large a field number", "8280808010 00", "field number 536870912"],
+    ["wire type 6", "0e", "wire type 6"],
+    ["wire type 7", "0f", "wire type 7"],
+    ["a group without an end", "13", "a group without an end"],
+    ["a group without a beginning", "14", "a group that never began"],
+    ["groups that cross", "13 1b 14 1c", "a group that never began"],
+    ["a string that is not UTF-8", "0a 01 ff", "not UTF-8"],
+    ["a flaw further inside", "c2bb01 02 0a05", "5 bytes where 0 are left"],
+  ];
+  for (const [name, hex, problem] of rows) {
+    await t.step(name, () => {
+      const error = assertThrows(() => pod.decode(bytes(hex)), RangeError);
+      assertStringIncludes(error.message, problem);
+    });
+  }
+});
+
+Deno.test("message() refuses every message that is cut inside a field", () => {
+  const whole = pod.encode({
+    name: randomOf("a", "bc"),
+    devices: [{ resourceName: "r", deviceIds: ["d".repeat(200)] }],
+  });
+  const first = pod.encode({ name: pod.decode(whole).name, devices: [] });
+  for (let length = 1; length < whole.length; length++) {
+    if (length === first.length) continue;
+    assertThrows(() => pod.decode(whole.slice(0, length)), RangeError);
+  }
+});
+
+Deno.test("message() copes with the largest answers", () => {
+  const deviceIds = Array.from({ length: 200_000 }, (_, id) => String(id));
+  const value = { resourceName: "r", deviceIds };
+  assertEquals(device.decode(device.encode(value)).deviceIds.length, 200_000);
+  // A megabyte of bytes that open groups must not exhaust the stack.
+  const groups = new Uint8Array(2 ** 20).fill(0x13);
+  assertThrows(() => device.decode(groups), RangeError, "without an end");
+});
+
+Deno.test("message() refuses random bytes or makes a message of them", () => {
+  for (let round = 0; round < 2000; round++) {
+    const sample = randomBytes(randomBelow(12));
+    let value: ValueOf<typeof device>;
+    try {
+      value = device.decode(sample);
+    } catch (error) {
+      if (error instanceof RangeError) continue;
+      throw error;
+    }
+    assertEquals(device.decode(device.encode(value)), value);
+  }
+});

@@ -1,0 +1,145 @@
+/**
+ * What the API server says of claims, and of the devices that they were given.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import type { KubeClient, RequestOptions } from "../../../kube/client.ts";
+import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
+import type {
+  AllocatedDevice,
+  ResourceSlice,
+  SliceDevice,
+} from "../../../kube/types.ts";
+
+/** The part of the API that tells of claims. */
+export type ClaimClient = Pick<
+  KubeClient,
+  "getResourceClaim" | "listResourceSlices"
+>;
+
+/** Attribute by which a driver says what plugins are to be given as `deviceID`. */
+export const DEVICE_ID = "k8s.cni.cncf.io/deviceID";
+/** Attribute by which a driver says for which networks a device is. */
+export const RESOURCE_NAME = "k8s.cni.cncf.io/resourceName";
+
+/** What a driver says of a device; what it does not say is undefined. */
+export interface PublishedDevice {
+  readonly deviceId: string | undefined;
+  readonly resourceName: string | undefined;
+}
+
+/** The devices of a driver, by pool and name. */
+type Catalog = ReadonlyMap<string, PublishedDevice>;
+
+/** Whose claims and devices are asked for. */
+export interface Scope {
+  readonly client: ClaimClient;
+  /** The namespace of the claims. */
+  readonly namespace: string;
+  /** The node of the devices; all nodes if undefined. */
+  readonly nodeName: string | undefined;
+}
+
+/** Time for one try, in milliseconds: a list may be long. */
+const PER_TRY_MS = 5000;
+
+/** Reads claims and devices, all that is asked for twice only once. */
+export class DeviceDirectory {
+  readonly #scope: Scope;
+  readonly #options: RequestOptions;
+  readonly #claims = new Map<string, Promise<readonly AllocatedDevice[]>>();
+  readonly #catalogs = new Map<string, Promise<Catalog>>();
+
+  /** Opens a directory; nothing is read yet. */
+  constructor(scope: Scope, signal: AbortSignal, overallMs: number) {
+    this.#scope = scope;
+    this.#options = { signal, overallMs, perTryMs: PER_TRY_MS };
+  }
+
+  /**
+   * Lists what a claim was given.
+   *
+   * @throws {CniError} 11 if that is nothing yet, or the server cannot answer
+   *   now; 7 if there is no such claim
+   */
+  listAllocated(claim: string): Promise<readonly AllocatedDevice[]> {
+    return this.#claims.getOrInsertComputed(
+      claim,
+      () => this.#readClaim(claim),
+    );
+  }
+
+  /**
+   * Finds what the driver says of a device.
+   *
+   * @returns Undefined if it does not mention it
+   * @throws {CniError} 11 if the server cannot answer now, 7 if it does not want to
+   */
+  async findPublished(
+    { driver, pool, device }: AllocatedDevice,
+  ): Promise<PublishedDevice | undefined> {
+    const catalog = await this.#catalogs
+      .getOrInsertComputed(driver, () => this.#readCatalog(driver));
+    return catalog.get(keyOf(pool, device));
+  }
+
+  async #readClaim(name: string): Promise<readonly AllocatedDevice[]> {
+    const { client, namespace } = this.#scope;
+    const { status } = await explain(
+      `read resource claim "${namespace}/${name}"`,
+      () => client.getResourceClaim(namespace, name, this.#options),
+    );
+    const results = status?.allocation?.devices?.results;
+    if (results) return results;
+    throw new CniError(
+      ErrorCode.TryAgainLater,
+      `claim ${name} has no device allocation`,
+    );
+  }
+
+  async #readCatalog(driver: string): Promise<Catalog> {
+    const { client, nodeName } = this.#scope;
+    const slices = await explain(
+      `list the resource slices of "${driver}"`,
+      () => client.listResourceSlices({ driver, nodeName }, this.#options),
+    );
+    return new Map(slices.flatMap(listPublished));
+  }
+}
+
+function listPublished(
+  { spec: { pool, devices } }: ResourceSlice,
+): [key: string, PublishedDevice][] {
+  return (devices ?? []).map(({ name, attributes }) => [
+    keyOf(pool.name, name),
+    {
+      deviceId: findText(attributes, DEVICE_ID),
+      resourceName: findText(attributes, RESOURCE_NAME),
+    },
+  ]);
+}
+
+/** Names a device of a driver; names of pools may have slashes, those of devices do not. */
+function keyOf(pool: string, device: string): string {
+  return `${pool}/${device}`;
+}
+
+function findText(
+  attributes: SliceDevice["attributes"],
+  name: string,
+): string | undefined {
+  return attributes?.[name]?.string || undefined;
+}
+
+async function explain<T>(action: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof KubeError)) throw error;
+    throw new CniError(kubeErrorCode(error), `Cannot ${action}`, {
+      cause: error,
+    });
+  }
+}

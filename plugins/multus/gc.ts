@@ -1,0 +1,65 @@
+/**
+ * GC: releasing what belongs to containers that are no more.
+ *
+ * @module
+ */
+
+import { describeError } from "../../cni/error.ts";
+import { toNetworkConfList } from "../../cni/libcni/conf.ts";
+import { throwAll } from "../../cni/rollback.ts";
+import type { ValidAttachment } from "../../cni/types.ts";
+import { isList } from "./delegate.ts";
+import { waitUntilReady } from "./readiness.ts";
+import { findMaster } from "./select.ts";
+import type { Session } from "./session.ts";
+import { releaseStaleContainers } from "./stale_containers.ts";
+
+/**
+ * Detaches the containers that the runtime no longer has from all networks that
+ * they are remembered with, and then has the master network's plugins do the
+ * same for what nobody remembers.
+ *
+ * The runtime knows one attachment of a container, and multus has several: to
+ * the plugins all those are valid that the runtime names, and all that are
+ * remembered of those containers. If the runtime names none at all, everything
+ * that is remembered is valid.
+ *
+ * Source: multus-cni pkg/multus/multus.go `CmdGC`, which takes all that is in
+ * its cache for valid, whatever the runtime says.
+ *
+ * @throws What failed, when everything was tried
+ */
+export async function gc(session: Session): Promise<void> {
+  const { call: { validAttachments: valid, config, signal } } = session;
+  await waitUntilReady(config.readinessIndicatorFile, signal);
+  const failures: unknown[] = [];
+  if (valid !== undefined) {
+    failures.push(...await releaseStaleContainers(session, valid));
+  }
+  try {
+    await collectOfMaster(session, valid ?? []);
+  } catch (error) {
+    failures.push(error);
+  }
+  throwAll(failures, `errors: ${failures.map(describeError).join(" / ")}`);
+}
+
+async function collectOfMaster(
+  session: Session,
+  valid: readonly ValidAttachment[],
+): Promise<void> {
+  const { runtime, cache, call: { signal } } = session;
+  const { conf } = await findMaster(session);
+  const list = isList(conf) ? conf : toNetworkConfList(conf);
+  const validAttachments = joinValid(valid, cache.listAttachments());
+  await runtime.gcNetworkList(list, { validAttachments, signal });
+}
+
+function joinValid(
+  ...lists: readonly (readonly ValidAttachment[])[]
+): ValidAttachment[] {
+  const all = lists.flat().map(({ containerId, ifName }) =>
+    [`${containerId} ${ifName}`, { containerId, ifName }] as const
+  );
+  return [...new Map(all).values()];
+}

@@ -1,0 +1,139 @@
+/**
+ * `multus install`: puts on a node what multus needs there, and keeps it so.
+ *
+ * @module
+ */
+
+import { dirname } from "@std/path/posix";
+import { createLog, type Log, type LogFields } from "../../../cni/log.ts";
+import type { CommandWorld } from "../command_row.ts";
+import { formatFlags } from "../flags.ts";
+import { GivenConfiguration, MadeConfiguration } from "./configuration.ts";
+import { Credentials } from "./credentials.ts";
+import { Executable } from "./executable.ts";
+import { INSTALL_FLAGS } from "./install_flags.ts";
+import { requireFolder } from "./node_folder.ts";
+import { COMMAND, type InstallOptions, readInstallOptions } from "./options.ts";
+import { type Step, Steps } from "./steps.ts";
+import { watch } from "./watch.ts";
+
+/**
+ * Runs the command.
+ *
+ * @throws {CniError} If the command line cannot be followed; without watching
+ *   also if anything fails
+ */
+export async function install(
+  args: readonly string[],
+  world: CommandWorld,
+): Promise<number> {
+  const { env, signal } = world;
+  const options = readInstallOptions(args, env, world);
+  if (options === undefined) return world.onStdout(formatHelp());
+  const log = createTimedLog(world.onStderr);
+  const configuration = openConfiguration(options, log);
+  const steps = new Steps(listSteps(options, configuration, log), log);
+  if (!options.isWatching) {
+    await steps.runOnce(options.timeoutMs, signal);
+    return 0;
+  }
+  log.info("watching");
+  await watch(listFolders(options), () => steps.run(), { log, signal });
+  if (options.cleansUp) removeConfiguration(configuration);
+  log.info("ended", { reason: signal.reason?.message });
+  return 0;
+}
+
+type Configuration = MadeConfiguration | GivenConfiguration;
+
+function openConfiguration(
+  { configuration }: InstallOptions,
+  log: Log,
+): Configuration | undefined {
+  if (configuration === undefined) return undefined;
+  return "source" in configuration
+    ? new GivenConfiguration(configuration, log)
+    : new MadeConfiguration(configuration, log);
+}
+
+/** A configuration makes a runtime call what it names: it comes last. */
+function listSteps(
+  options: InstallOptions,
+  configuration: Configuration | undefined,
+  log: Log,
+): Step[] {
+  const steps: Step[] = [];
+  if (options.executable !== undefined) {
+    const executable = new Executable(options.executable, log);
+    steps.push({ name: "executable", ensure: () => executable.ensure() });
+  }
+  const credentials = new Credentials(options.credentials, log);
+  const confDir = dirname(options.credentials.folder);
+  steps.push({
+    name: "credentials",
+    ensure(): void {
+      requireFolder(confDir);
+      credentials.ensure();
+    },
+  });
+  if (configuration !== undefined) {
+    steps.push(describeConfiguration(configuration, options));
+  }
+  return steps;
+}
+
+function describeConfiguration(
+  configuration: Configuration,
+  { skipsConfigWatch }: InstallOptions,
+): Step {
+  let isDone = false;
+  return {
+    name: "configuration",
+    ensure(): void {
+      if (isDone && skipsConfigWatch) return;
+      configuration.ensure();
+      isDone = true;
+    },
+  };
+}
+
+/** Lists the folders in which something may change that is to be followed. */
+function listFolders(options: InstallOptions): string[] {
+  const { executable, credentials, configuration } = options;
+  const folders = [credentials.serviceAccount, credentials.folder];
+  if (executable !== undefined) {
+    folders.push(executable.folder, dirname(executable.source));
+  }
+  if (configuration === undefined) return folders;
+  const source = "source" in configuration
+    ? dirname(configuration.source)
+    : configuration.masterFolder;
+  return [...folders, configuration.folder, source];
+}
+
+function removeConfiguration(configuration: Configuration | undefined): void {
+  if (configuration instanceof MadeConfiguration) configuration.remove();
+}
+
+/** Makes a log whose lines tell the time: not everything that collects them does. */
+function createTimedLog(write: (line: string) => void): Log {
+  const line =
+    (level: keyof Log) => (message: string, fields?: LogFields): void =>
+      createLog({ time: new Date().toISOString() }, write)[level](
+        message,
+        fields,
+      );
+  return { info: line("info"), warn: line("warn"), error: line("error") };
+}
+
+function formatHelp(): string {
+  return [
+    "Puts on a node what multus needs there: the executable, credentials for",
+    "the API server, and a configuration that is made of the master network's.",
+    "",
+    `Usage: ${COMMAND} [FLAGS]`,
+    "",
+    "Flags:",
+    formatFlags(INSTALL_FLAGS),
+  ].join("\n");
+}

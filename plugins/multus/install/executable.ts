@@ -1,0 +1,164 @@
+/**
+ * The executable on the node, and the links by which it is multus.
+ *
+ * It gets there by rename(2), complete and closed: one that is running is not
+ * written to, and one that is being written is not run ("text file busy").
+ *
+ * @module
+ */
+
+import { basename, dirname, join } from "@std/path/posix";
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import type { Log } from "../../../cni/log.ts";
+import { isSameFile } from "../../../cni/same_file.ts";
+import { Contest } from "./contest.ts";
+import { haveSameContent } from "./file_content.ts";
+import { Links } from "./links.ts";
+import { requireFolder } from "./node_folder.ts";
+import type { ExecutableOptions } from "./options.ts";
+
+/** What a runtime calls. */
+const MULTUS = "multus";
+/** What the executable is called that it leads to. */
+const EXECUTABLE = "cni-multus";
+
+/** States of the file that is copied and of the copy. */
+interface Twins {
+  readonly source: string;
+  readonly target: string;
+}
+
+/** The executable, and the links to it. */
+export class Executable {
+  readonly #options: ExecutableOptions;
+  readonly #path: string;
+  readonly #log: Log;
+  readonly #contest: Contest;
+  /** `multus` is ours whatever it was. */
+  readonly #command: Links;
+  readonly #plugins: Links;
+  /** What the two files were when they had the same content. */
+  #same: Twins = { source: "", target: "" };
+  /** The node runs the very file that we are: who replaces it means to. */
+  #isShared: boolean | undefined;
+
+  /** Nothing is read or written yet. */
+  constructor(options: ExecutableOptions, log: Log) {
+    const { folder } = options;
+    this.#options = options;
+    this.#path = join(folder, EXECUTABLE);
+    this.#log = log;
+    this.#contest = new Contest(this.#path);
+    this.#command = new Links({
+      folder,
+      target: EXECUTABLE,
+      links: [MULTUS],
+      replacesOthers: true,
+    }, log);
+    this.#plugins = new Links({ ...options, target: EXECUTABLE }, log);
+  }
+
+  /**
+   * Sees to it that the node has it.
+   *
+   * @throws {NotYetError} If it is put back too often
+   * @throws {CniError} 5 if it cannot be read or written; the one that is there
+   *   stays
+   */
+  async ensure(): Promise<void> {
+    const { folder, source } = this.#options;
+    requireFolder(folder);
+    const command = join(folder, MULTUS);
+    this.#isShared ??= isSameFile(source, command);
+    if (this.#isShared && identify(command) !== "") return;
+    // Another installer would have the same names for what is unfinished.
+    using lock = await Deno.open(folder, { read: true });
+    await lock.lock(true);
+    if (!await this.#isThere()) await this.#install();
+    this.#command.ensure();
+    this.#plugins.ensure();
+  }
+
+  /** Only files that have changed since are compared. */
+  async #isThere(): Promise<boolean> {
+    const twins = this.#identify();
+    const { source, target } = this.#same;
+    if (twins.source === source && twins.target === target) return true;
+    const isSame = await tellIoFailure(
+      `compare "${this.#options.source}" with "${this.#path}"`,
+      haveSameContent(this.#options.source, this.#path),
+    );
+    if (isSame) this.#same = twins;
+    return isSame;
+  }
+
+  #identify(): Twins {
+    const { source } = this.#options;
+    return { source: identify(source), target: identify(this.#path) };
+  }
+
+  async #install(): Promise<void> {
+    const { source } = this.#options;
+    const { target } = this.#same;
+    const isTaken = target !== "" && identify(this.#path) !== target;
+    if (isTaken) this.#contest.takeTurn();
+    await tellIoFailure(
+      `copy "${source}" to "${this.#path}"`,
+      copy(source, this.#path),
+    );
+    this.#same = this.#identify();
+    const fields = { path: this.#path };
+    if (isTaken) this.#log.warn("put the executable back", fields);
+    else this.#log.info("installed the executable", fields);
+  }
+}
+
+/** Names a state of a file; "" if there is none. */
+function identify(path: string): string {
+  try {
+    const { dev, ino, size, mtime } = Deno.statSync(path);
+    return [dev, ino, size, mtime?.getTime()].join(":");
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return "";
+    throw error;
+  }
+}
+
+/** Copies an executable, whole or not at all. */
+async function copy(source: string, path: string): Promise<void> {
+  const unfinished = join(dirname(path), `.${basename(path)}.unfinished`);
+  try {
+    await removeQuietly(unfinished);
+    await Deno.copyFile(source, unfinished);
+    await Deno.chmod(unfinished, 0o755);
+    await flush(unfinished);
+    await Deno.rename(unfinished, path);
+  } catch (error) {
+    await removeQuietly(unfinished);
+    throw error;
+  }
+}
+
+async function tellIoFailure<T>(action: string, over: Promise<T>): Promise<T> {
+  try {
+    return await over;
+  } catch (error) {
+    throw new CniError(ErrorCode.IoFailure, `Cannot ${action}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Has the content on disk, before its name is. */
+async function flush(path: string): Promise<void> {
+  using file = await Deno.open(path, { read: true });
+  await file.sync();
+}
+
+async function removeQuietly(path: string): Promise<void> {
+  try {
+    await Deno.remove(path);
+  } catch {
+    // It is not there, or the error that counts is the one before.
+  }
+}

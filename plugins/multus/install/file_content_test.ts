@@ -1,0 +1,39 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import { haveSameContent } from "./file_content.ts";
+
+const MEBIBYTE = 1 << 20;
+
+Deno.test("haveSameContent() compares every byte", async (t) => {
+  const long = "x".repeat(2 * MEBIBYTE);
+  const rows: [string, string, string, boolean][] = [
+    ["nothing", "", "", true],
+    ["a few bytes", "abcde", "abcde", true],
+    ["the last of a few bytes", "abcde", "abcdf", false],
+    ["the first byte", "abcde", "xbcde", false],
+    ["another length", "abc", "abcd", false],
+    ["whole chunks", long, long, true],
+    ["the last byte of a chunk", `${long}ab`, `${long.slice(1)}yab`, false],
+    ["a chunk after equal ones", `${long}abcd`, `${long}abcx`, false],
+    ["the rest after equal chunks", `${long}abcde`, `${long}abcdx`, false],
+  ];
+  for (const [what, left, right, expected] of rows) {
+    await t.step(what, async () => {
+      using folder = new ConfFolder({ left, right });
+      const { path } = folder;
+      const isSame = await haveSameContent(`${path}/left`, `${path}/right`);
+      assertEquals(isSame, expected);
+    });
+  }
+});
+
+Deno.test("haveSameContent() needs the first file, not the second", async () => {
+  using folder = new ConfFolder({ file: "x", "folder/file": "x" });
+  const { path } = folder;
+  assertEquals(await haveSameContent(`${path}/file`, `${path}/none`), false);
+  assertEquals(await haveSameContent(`${path}/file`, `${path}/folder`), false);
+  await assertRejects(
+    () => haveSameContent(`${path}/none`, `${path}/file`),
+    Deno.errors.NotFound,
+  );
+});

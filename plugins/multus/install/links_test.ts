@@ -1,0 +1,88 @@
+import { assertEquals } from "@std/assert";
+import { createLog } from "../../../cni/log.ts";
+import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import { Links } from "./links.ts";
+
+/** Makes links `a` and `b` in a folder; returns what `a` is then. */
+function link(
+  folder: ConfFolder,
+  replacesOthers = false,
+): { a: string; log: string } {
+  let log = "";
+  const links = new Links(
+    { folder: folder.path, target: "t", links: ["a", "b"], replacesOthers },
+    createLog({}, (line) => log += line),
+  );
+  links.ensure();
+  links.ensure();
+  assertEquals(Deno.readTextFileSync(`${folder.path}/b`), "ours");
+  return { a: readLink(`${folder.path}/a`), log };
+}
+
+function readLink(path: string): string {
+  const { isSymlink } = Deno.lstatSync(path);
+  return isSymlink
+    ? `-> ${Deno.readLinkSync(path)}`
+    : Deno.readTextFileSync(path);
+}
+
+Deno.test("Links.ensure() makes links beside the executable", async (t) => {
+  const rows: [string, (folder: ConfFolder) => void, boolean, string][] = [
+    ["where nothing is", () => {}, false, "-> t"],
+    [
+      "but not over a file",
+      (folder) => folder.add("a", "other"),
+      false,
+      "other",
+    ],
+    [
+      "over a file, if it is to",
+      (folder) => folder.add("a", "other"),
+      true,
+      "-> t",
+    ],
+    [
+      "but not over another link",
+      (folder) => folder.addLink("a", "/bin/sh"),
+      false,
+      "-> /bin/sh",
+    ],
+    [
+      "but not over a broken link",
+      (folder) => folder.addLink("a", "x"),
+      false,
+      "-> x",
+    ],
+    [
+      "over a broken link, if it is to",
+      (folder) => folder.addLink("a", "x"),
+      true,
+      "-> t",
+    ],
+    [
+      "but not over a hard link",
+      ({ path }) => Deno.linkSync(`${path}/t`, `${path}/a`),
+      true,
+      "ours",
+    ],
+    [
+      "whatever a crash has left",
+      (folder) => folder.addLink("a.unfinished", "x"),
+      false,
+      "-> t",
+    ],
+  ];
+  for (const [what, prepare, replacesOthers, expected] of rows) {
+    await t.step(what, () => {
+      using folder = new ConfFolder({ t: "ours" });
+      prepare(folder);
+      assertEquals(link(folder, replacesOthers).a, expected);
+    });
+  }
+});
+
+Deno.test("Links.ensure() tells once of a file that it leaves alone", () => {
+  using folder = new ConfFolder({ t: "ours", a: "other" });
+  const { log } = link(folder);
+  assertEquals(log.match(/left a plugin alone/g)?.length, 1);
+});

@@ -1,0 +1,65 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../../cni/error.ts";
+import { createLog } from "../../../cni/log.ts";
+import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
+import { NotYetError } from "./not_yet_error.ts";
+import { PlacedFile, readIfThere } from "./placed_file.ts";
+
+function place(path: string): { file: PlacedFile; messages: () => string[] } {
+  const lines: string[] = [];
+  const file = new PlacedFile(path, createLog({}, (line) => lines.push(line)));
+  const messages = (): string[] =>
+    lines.splice(0).map((line) => /msg="([^"]*)"/.exec(line)?.[1] ?? line);
+  return { file, messages };
+}
+
+Deno.test("PlacedFile.ensure() writes only what is not so", () => {
+  using folder = new ConfFolder();
+  const path = `${folder.path}/sub/file`;
+  const { file, messages } = place(path);
+  file.ensure("one");
+  const { ino, mode } = Deno.statSync(path);
+  assertEquals((mode ?? 0) & 0o777, 0o600);
+  file.ensure("one");
+  assertEquals(Deno.statSync(path).ino, ino);
+  file.ensure("two");
+  assertEquals(Deno.readTextFileSync(path), "two");
+  assertEquals(messages(), ["wrote a file", "wrote a file"]);
+});
+
+Deno.test("PlacedFile.ensure() puts back what others take, but not at once each time", () => {
+  using folder = new ConfFolder();
+  const path = `${folder.path}/file`;
+  const { file, messages } = place(path);
+  file.ensure("one");
+  Deno.removeSync(path);
+  file.ensure("one");
+  assertEquals(Deno.readTextFileSync(path), "one");
+  Deno.writeTextFileSync(path, "other");
+  assertThrows(() => file.ensure("one"), NotYetError);
+  assertEquals(Deno.readTextFileSync(path), "other");
+  assertEquals(messages(), [
+    "wrote a file",
+    "put back a file that somebody else has removed",
+  ]);
+});
+
+Deno.test("PlacedFile.ensure() replaces what was there before it was started", () => {
+  using folder = new ConfFolder({ file: "old" });
+  const { file, messages } = place(`${folder.path}/file`);
+  file.ensure("one");
+  assertEquals(messages(), ["wrote a file"]);
+});
+
+Deno.test("PlacedFile.ensure() says what cannot be written", () => {
+  using folder = new ConfFolder({ file: "" });
+  const { file } = place(`${folder.path}/file/x`);
+  assertThrows(() => file.ensure("one"), CniError, `${folder.path}/file/x"`);
+});
+
+Deno.test("readIfThere() tells a missing file from one that cannot be read", () => {
+  using folder = new ConfFolder({ file: "text" });
+  assertEquals(readIfThere(`${folder.path}/file`), "text");
+  assertEquals(readIfThere(`${folder.path}/none`), undefined);
+  assertThrows(() => readIfThere(folder.path), CniError, "Cannot read");
+});

@@ -1,0 +1,49 @@
+/**
+ * What all operations of multus have around them: the log, the container's lock,
+ * and the client that is closed in the end.
+ *
+ * @module
+ */
+
+import type { Command } from "../../cni/args.ts";
+import type { Call } from "../../cni/plugin.ts";
+import type { MultusConfig } from "./config.ts";
+import { parseK8sArgs, parseK8sArgsLeniently } from "./k8s_args.ts";
+import { OperationLog } from "./operation_log.ts";
+import { openSession, type Session } from "./session.ts";
+
+/** Operations that make or remove what belongs to one container. */
+const EXCLUSIVE: readonly Command[] = ["ADD", "DEL"];
+
+async function lockOf(session: Session): Promise<Disposable | undefined> {
+  const { command, args: { containerId } } = session.call;
+  if (!EXCLUSIVE.includes(command)) return undefined;
+  const { lockContainer } = await import("./container_lock.ts");
+  return await lockContainer(session, containerId);
+}
+
+/** Runs an operation, and logs one line of it. */
+export async function runOperation<T>(
+  call: Call<MultusConfig>,
+  operation: (session: Session) => Promise<T>,
+): Promise<T> {
+  const { config, command, args, running } = call;
+  const log = new OperationLog(config, running.onStderr);
+  // Only ADD and CHECK are about a pod that has to be known.
+  const isStrict = command === "ADD" || command === "CHECK";
+  const parse = isStrict ? parseK8sArgs : parseK8sArgsLeniently;
+  const subject = { command, args, k8s: parseK8sArgsLeniently(args.args) };
+  try {
+    const session = openSession(call, parse(args.args), log);
+    await using _cluster = session.cluster;
+    using _lock = await lockOf(session);
+    const result = await operation(session);
+    log.report(subject);
+    return result;
+  } catch (error) {
+    log.report(subject, error);
+    throw error;
+  } finally {
+    await log.finish();
+  }
+}

@@ -1,0 +1,55 @@
+/**
+ * multus: attaches a pod to several networks.
+ *
+ * ```
+ * runtime ──→ multus ──→ delegates[0], or clusterNetwork      eth0
+ *                  ├───→ k8s.v1.cni.cncf.io/networks: a       net1
+ *                  └───→                              b       net2
+ * ```
+ *
+ * The runtime calls multus as it calls any plugin, and multus does what a
+ * runtime does, once for each network: it runs the network's plugins, hands on
+ * their results, and remembers what DEL has to undo. Which networks a pod has
+ * besides the first is in its annotations, and what they are in objects of the
+ * Kubernetes API.
+ *
+ * Plugins that are this very executable are run in this process.
+ *
+ * Source: k8snetworkplumbingwg/multus-cni; Kubernetes Network Custom Resource
+ * Definition De-facto Standard 1.3.
+ *
+ * @module
+ */
+
+import { type Call, definePlugin } from "../../cni/plugin.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import type { MultusConfig } from "./config.ts";
+import type { Session } from "./session.ts";
+
+/** Runs what an operation does; it is loaded when it is needed. */
+async function operate<T>(
+  call: Call<MultusConfig>,
+  load: () => Promise<(session: Session) => Promise<T>>,
+): Promise<T> {
+  const { runOperation } = await import("./operation.ts");
+  return await runOperation(call, await load());
+}
+
+/** The plugin. */
+export const multus = definePlugin<MultusConfig>({
+  name: "multus",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./config.ts")).multusSchema(),
+  add: (call) => operate(call, async () => (await import("./add.ts")).add),
+  check: (call) =>
+    operate(call, async () => (await import("./check.ts")).check),
+  async del(call): Promise<void> {
+    const { isRecursion } = await import("./self_guard.ts");
+    // An error would keep the pod from being deleted.
+    if (isRecursion(call.running.env, call.args)) return;
+    await operate(call, async () => (await import("./del.ts")).del);
+  },
+  gc: (call) => operate(call, async () => (await import("./gc.ts")).gc),
+  status: (call) =>
+    operate(call, async () => (await import("./status.ts")).status),
+});

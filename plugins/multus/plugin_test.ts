@@ -1,0 +1,271 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { JsonObject } from "../../cni/json.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { runIn } from "../../tests/_harness/ip_json.ts";
+import { CONTAINER, MultusScene } from "../../tests/_harness/multus_scene.ts";
+import type { CallOutput } from "../../tests/_harness/test_hosts.ts";
+
+// What a cluster has to do with it is in tests/conformance.
+
+function both(scene: MultusScene): { delegates: JsonObject[] } {
+  return { delegates: [scene.conf("first", "a"), scene.conf("second", "b")] };
+}
+
+function assertSuccess({ exitCode, stdout, stderr }: CallOutput): void {
+  assertEquals([exitCode, stderr], [0, ""], stdout);
+}
+
+/** Registers a test of a scene with plugins a and b. */
+function test(name: string, run: (scene: MultusScene) => Promise<void>): void {
+  const header = requireRoot(name);
+  Deno.test({
+    ...header,
+    async fn(): Promise<void> {
+      await using scene = await MultusScene.start();
+      scene.addPlugin("a", "1.1.1.2/24");
+      scene.addPlugin("b", "1.1.1.3/24");
+      await run(scene);
+    },
+  });
+}
+
+const ADDS = ["a ADD eth0", "b ADD net1"];
+const DELS = ["b DEL net1", "a DEL eth0"];
+
+test("multus.add() hands CNI_PATH on, with binDir before it", async (scene) => {
+  const { path } = scene.plugins.folder;
+  const env = { CNI_PATH: "/some/where:/else" };
+  assertSuccess(await scene.run("ADD", both(scene), { env }));
+  assertEquals(scene.call("a", "ADD")?.path, `${path}:/some/where:/else`);
+});
+
+test("multus.add() may be repeated after it failed, without DEL", async (scene) => {
+  scene.addPlugin("b", undefined, { ADD: "echo no >&2; exit 1" });
+  assertEquals((await scene.run("ADD", both(scene))).exitCode, 1);
+  scene.addPlugin("b", "1.1.1.3/24");
+  assertSuccess(await scene.run("ADD", both(scene)));
+  assertEquals(scene.story.slice(4), ADDS);
+});
+
+test("multus.add() makes nothing of names that are taken", async (scene) => {
+  runIn(scene.hosts.sandbox, "ip", "link", "add", "net1", "type", "veth");
+  const { exitCode, json } = await scene.run("ADD", both(scene));
+  assertEquals([exitCode, json.code], [1, 4]);
+  assertStringIncludes(json.msg, "interface name net1 already exists");
+  assertEquals([scene.story, scene.remembered], [[], []]);
+});
+
+test("multus.add() says which plugin of which network failed", async (scene) => {
+  const plugins = [{ type: "a" }, { type: "b" }];
+  const list = { name: "list", cniVersion: "1.0.0", plugins };
+  scene.addPlugin("b", undefined, {
+    ADD: `echo '{"code":17,"msg":"it is full","details":"of pods"}'; exit 1`,
+  });
+  const { json } = await scene.run("ADD", { delegates: [list] });
+  assertEquals(json, {
+    cniVersion: "1.0.0",
+    code: 17,
+    msg: '[//:list]: error adding container to network "list": ' +
+      'plugin type="b" failed (add): it is full',
+    details: "of pods",
+  });
+  assertEquals(scene.story, [
+    "a ADD eth0",
+    "b ADD eth0",
+    "b DEL eth0",
+    "a DEL eth0",
+  ]);
+});
+
+test("multus.add() says which plugin is missing", async (scene) => {
+  const delegates = [
+    ...both(scene).delegates,
+    scene.conf("third", "no-such-plugin"),
+  ];
+  const { exitCode, json } = await scene.run("ADD", { delegates });
+  assertEquals(exitCode, 1);
+  assertStringIncludes(json.msg, 'failed to find plugin "no-such-plugin"');
+  assertEquals(scene.story, [...ADDS, ...DELS]);
+});
+
+test("multus.add() prints the master's result in the master's version", async (scene) => {
+  const cniVersion = "0.3.1";
+  const ADD =
+    `echo '{"cniVersion":"0.3.1","ips":[{"version":"4","address":"1.1.1.2/24"}],` +
+    `"dns":{},"vendorKey":{"kept":true}}'`;
+  scene.addPlugin("a", undefined, { ADD });
+  const delegates = [scene.conf("first", "a", { cniVersion })];
+  const { json } = await scene.run("ADD", { delegates });
+  assertEquals([json.cniVersion, json.vendorKey], [cniVersion, { kept: true }]);
+});
+
+test("multus.add() waits for the readiness file", async (scene) => {
+  const readinessindicatorfile = `${scene.hosts.folder}/ready`;
+  const ADD = `[ -e '${readinessindicatorfile}' ] && echo {}`;
+  scene.addPlugin("a", undefined, { ADD });
+  setTimeout(() => Deno.writeTextFileSync(readinessindicatorfile, ""), 100);
+  const keys = { ...both(scene), readinessindicatorfile };
+  assertSuccess(await scene.run("ADD", keys));
+  assertEquals(scene.story, ADDS);
+});
+
+test("multus.add() leaves a log file", async (scene) => {
+  const logFile = `${scene.hosts.folder}/multus.log`;
+  const keys = { ...both(scene), logFile, logLevel: "verbose" };
+  await scene.run("ADD", { ...keys, logToStderr: false });
+  const [line, ...others] = Deno.readTextFileSync(logFile).trim().split("\n");
+  assert(line);
+  assertEquals(others, []);
+  assertStringIncludes(line, " [verbose] msg=done command=ADD ");
+  assertStringIncludes(line, `containerId=${CONTAINER} ifName=eth0 `);
+});
+
+test("multus.check() checks what the pod was attached to, whatever is configured now", async (scene) => {
+  assertSuccess(await scene.run("ADD", both(scene)));
+  const { delegates: [first] } = both(scene);
+  assert(first);
+  assertSuccess(await scene.run("CHECK", { delegates: [first] }));
+  assertEquals(scene.story.slice(2), ["a CHECK eth0", "b CHECK net1"]);
+  const { stdin } = scene.call("b", "CHECK") ?? {};
+  assertEquals(stdin.prevResult.ips[0].address, "1.1.1.3/24");
+});
+
+test("multus.check() without a scratch file checks the networks of every pod", async (scene) => {
+  const folder = `${scene.hosts.folder}/net.d`;
+  Deno.mkdirSync(folder);
+  const conf = JSON.stringify(scene.conf("first", "a"));
+  Deno.writeTextFileSync(`${folder}/10-first.conf`, conf);
+  const rows: JsonObject[] = [{ clusterNetwork: folder }, both(scene)];
+  for (const keys of rows) {
+    assertSuccess(await scene.run("ADD", keys));
+    Deno.removeSync(scene.scratchFile);
+    assertSuccess(await scene.run("CHECK", keys));
+  }
+  assertEquals(scene.story, [
+    "a ADD eth0",
+    "a CHECK eth0",
+    ...ADDS,
+    "a CHECK eth0",
+    "b CHECK net1",
+  ]);
+});
+
+test("multus.del() passes over what ADD cannot have run", async (scene) => {
+  const rows: JsonObject[] = [
+    scene.conf("third", "no-such-plugin"),
+    scene.conf("third", "../bin/a"),
+    scene.conf("no / name", "a"),
+  ];
+  for (const row of rows) {
+    const keys = { delegates: [...both(scene).delegates, row] };
+    const before = scene.story.length;
+    assertEquals((await scene.run("ADD", keys)).exitCode, 1);
+    assertSuccess(await scene.run("DEL", keys));
+    assertEquals(scene.story.slice(before), [...ADDS, ...DELS, ...DELS]);
+    assertEquals(scene.remembered, []);
+  }
+});
+
+test("multus.del() fails for a plugin that ADD has run and that is gone", async (scene) => {
+  assertSuccess(await scene.run("ADD", both(scene)));
+  const plugin = `${scene.plugins.folder.path}/b`;
+  Deno.renameSync(plugin, `${plugin}.away`);
+  const { exitCode, json } = await scene.run("DEL", both(scene));
+  assertEquals(exitCode, 1);
+  assertStringIncludes(json.msg, 'failed to find plugin "b"');
+  Deno.renameSync(`${plugin}.away`, plugin);
+  assertSuccess(await scene.run("DEL", both(scene)));
+  assertEquals(scene.remembered, []);
+});
+
+/** Attaches the container as eth0, and calls multus for eth1 of another network. */
+async function addBeside(scene: MultusScene): Promise<CallOutput> {
+  scene.addPlugin("c", "1.1.1.4/24");
+  assertSuccess(await scene.run("ADD", both(scene)));
+  return await scene.run("ADD", other(scene), ETH1);
+}
+
+function other(scene: MultusScene): { delegates: JsonObject[] } {
+  return { delegates: [scene.conf("third", "c")] };
+}
+
+const ETH1 = { env: { CNI_IFNAME: "eth1" } };
+
+test("multus.del() leaves the container's other attachments", async (scene) => {
+  assertSuccess(await addBeside(scene));
+  assertSuccess(await scene.run("CHECK", both(scene)));
+  assertSuccess(await scene.run("CHECK", other(scene), ETH1));
+  const before = scene.story.length;
+  assertSuccess(await scene.run("DEL", both(scene)));
+  assertEquals(scene.story.slice(before), DELS);
+  assertSuccess(await scene.run("CHECK", other(scene), ETH1));
+  assertSuccess(await scene.run("DEL", other(scene), ETH1));
+  assertEquals(scene.story.slice(-2), ["c CHECK eth1", "c DEL eth1"]);
+  assertEquals(scene.remembered, []);
+});
+
+test("multus.del() finds the attachment whose scratch file a later ADD has taken", async (scene) => {
+  scene.addPlugin("c", undefined, { ADD: "exit 1" });
+  assertSuccess(await scene.run("ADD", both(scene)));
+  assertEquals((await scene.run("ADD", other(scene), ETH1)).exitCode, 1);
+  assertSuccess(await scene.run("DEL", both(scene)));
+  assertEquals(scene.story.slice(-2), DELS);
+  assertSuccess(await scene.run("DEL", other(scene), ETH1));
+  assertEquals(scene.remembered, []);
+});
+
+test("multus.del() of an interface that was never added touches no other", async (scene) => {
+  assertSuccess(await scene.run("ADD", both(scene)));
+  assertSuccess(await scene.run("DEL", both(scene), ETH1));
+  assertEquals(scene.story, ADDS);
+  assertSuccess(await scene.run("DEL", both(scene)));
+  assertEquals([scene.story, scene.remembered], [[...ADDS, ...DELS], []]);
+});
+
+test("multus.del() undoes what the pod was attached to, whatever is configured now", async (scene) => {
+  assertSuccess(await scene.run("ADD", both(scene)));
+  const delegates = [scene.conf("other", "no-such-plugin")];
+  assertSuccess(await scene.run("DEL", { delegates }));
+  assertEquals([scene.story, scene.remembered], [[...ADDS, ...DELS], []]);
+});
+
+test("multus.del() succeeds a second time, and says nothing", async (scene) => {
+  await scene.run("ADD", both(scene));
+  for (let time = 0; time < 2; time++) {
+    const { exitCode, stdout, stderr } = await scene.run("DEL", both(scene));
+    assertEquals([exitCode, stdout, stderr], [0, "", ""]);
+  }
+});
+
+test("multus.del() needs neither a namespace nor arguments that are some", async (scene) => {
+  const rows: Record<string, string>[] = [
+    { CNI_NETNS: "" },
+    { CNI_NETNS: "/run/netns/gone" },
+    { CNI_ARGS: "this is;no=list=of=pairs;K8S_POD_NAME:x" },
+  ];
+  for (const env of rows) {
+    assertSuccess(await scene.run("ADD", both(scene)));
+    assertSuccess(await scene.run("DEL", both(scene), { env }));
+    assertEquals(scene.story.slice(-2), DELS);
+    assertEquals(scene.remembered, []);
+  }
+});
+
+test("multus.del() does not wait for the readiness file", async (scene) => {
+  await scene.run("ADD", both(scene));
+  const readinessindicatorfile = "/nonexistent/ready";
+  assertSuccess(
+    await scene.run("DEL", { ...both(scene), readinessindicatorfile }),
+  );
+  assertEquals(scene.remembered, []);
+});
+
+test("multus.del() does not need a configuration that is whole", async (scene) => {
+  await scene.run("ADD", both(scene));
+  const keys = { delegates: "none", runtimeConfig: [], logOptions: 7 };
+  const { exitCode, stdout } = await scene.run("DEL", keys);
+  assertEquals([exitCode, stdout], [0, ""]);
+  assertEquals([scene.story, scene.remembered], [[...ADDS, ...DELS], []]);
+});

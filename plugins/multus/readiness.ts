@@ -1,0 +1,55 @@
+/**
+ * Waiting for the master network.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { pause } from "../../cni/invoke/deadline.ts";
+
+/** How long it is waited for, and how often it is looked for, in milliseconds. */
+const PATIENCE_MS = 45_000, INTERVAL_MS = 1000;
+
+/**
+ * Waits until the master network has made the file that says that it is ready.
+ *
+ * Source: multus-cni pkg/multus `GetReadinessIndicatorFile`... `WaitForReadinessIndicatorFile`.
+ *
+ * @param path The file; undefined: there is nothing to wait for
+ * @throws {CniError} 11 if it does not come in time
+ */
+export async function waitUntilReady(
+  path: string | undefined,
+  signal?: AbortSignal,
+  patienceMs: number = PATIENCE_MS,
+): Promise<void> {
+  if (path === undefined) return;
+  const end = performance.now() + patienceMs;
+  while (!exists(path)) {
+    const left = end - performance.now();
+    if (left <= 0 || signal?.aborted) throw notReady(path);
+    await pause(Math.min(left, INTERVAL_MS), signal);
+  }
+}
+
+function notReady(path: string): CniError {
+  return new CniError(
+    ErrorCode.TryAgainLater,
+    `have you checked that your default network is ready? ` +
+      `still waiting for readinessindicatorfile @ ${path}`,
+  );
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw new CniError(
+      ErrorCode.IoFailure,
+      `Cannot look for readinessindicatorfile "${path}"`,
+      { cause: error },
+    );
+  }
+}

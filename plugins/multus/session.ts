@@ -1,0 +1,67 @@
+/**
+ * What the operations of one call share.
+ *
+ * @module
+ */
+
+import { splitPath } from "../../cni/invoke/find.ts";
+import { AttachmentCache } from "../../cni/libcni/cache.ts";
+import { NetworkRuntime } from "../../cni/libcni/api.ts";
+import type { Call } from "../../cni/plugin.ts";
+import { Cluster } from "./cluster.ts";
+import type { MultusConfig } from "./config.ts";
+import type { K8sArgs } from "./k8s_args.ts";
+import type { OperationLog } from "./operation_log.ts";
+import { ScratchCache } from "./scratch_cache.ts";
+import { enterRecursion } from "./self_guard.ts";
+
+/** One call of multus. */
+export interface Session {
+  readonly call: Call<MultusConfig>;
+  /** The pod, as CNI_ARGS name it. */
+  readonly k8s: K8sArgs;
+  /** Runs the plugins of delegates, and remembers their attachments. */
+  readonly runtime: NetworkRuntime;
+  /** Where those plugins are looked for, in order. */
+  readonly pluginDirs: readonly string[];
+  /** What the runtime remembers. */
+  readonly cache: AttachmentCache;
+  /** Remembers which delegates a container has. */
+  readonly scratch: ScratchCache;
+  readonly cluster: Cluster;
+  readonly log: OperationLog;
+}
+
+/**
+ * Opens what a call works with; nothing is touched yet.
+ *
+ * @throws {CniError} 7 if multus was called by itself
+ */
+export function openSession(
+  call: Call<MultusConfig>,
+  k8s: K8sArgs,
+  log: OperationLog,
+): Session {
+  const { config, running, args } = call;
+  const pluginDirs = [...new Set([config.binDir, ...splitPath(args.path)])];
+  return {
+    call,
+    k8s,
+    log,
+    pluginDirs,
+    cache: new AttachmentCache(config.cniDir),
+    scratch: new ScratchCache(config.cniDir, log),
+    cluster: new Cluster({
+      kubeconfig: config.kubeconfig,
+      env: running.env,
+      daemonSocketDir: config.daemonSocketDir,
+      podUid: k8s.podUid,
+    }),
+    runtime: new NetworkRuntime({
+      ...running,
+      env: enterRecursion(running.env, args),
+      pluginDirs,
+      cacheDir: config.cniDir,
+    }),
+  };
+}

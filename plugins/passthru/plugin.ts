@@ -1,0 +1,32 @@
+/**
+ * passthru: a plugin that does nothing, for the first place of a list whose
+ * other plugins expect to be chained.
+ *
+ * ```
+ * { "type": "passthru" }  ──empty result──▶  { "type": "tuning", … }
+ * ```
+ *
+ * ADD answers what the plugin before answered, or an empty result. There is
+ * nothing to check, and nothing is left behind.
+ *
+ * @module
+ */
+
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { emptyResult, type Result } from "../../cni/result.ts";
+import { netConf, once } from "../../cni/types.ts";
+import { listVersionsFrom } from "../../cni/version.ts";
+
+const passthruSchema = once(() => netConf({}));
+
+/** The plugin. Source: multus-cni cmd/passthru-cni. */
+export const passthru: Plugin = definePlugin({
+  name: "passthru",
+  // Those before have no words for an empty result.
+  versions: listVersionsFrom("0.3.0"),
+  configSchema: passthruSchema,
+
+  add({ prevResult }): Result {
+    return prevResult ?? emptyResult();
+  },
+});
