@@ -7,7 +7,7 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { execInvoker } from "../../cni/invoke/exec.ts";
+import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
 import {
   canUseNetns,
   hasCommand,

@@ -7,7 +7,8 @@
 import { assertRejects } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { type Delegate, delegateTo } from "../../cni/invoke/delegate.ts";
-import { execInvoker, execPlugin } from "../../cni/invoke/exec.ts";
+import { execPlugin } from "../../cni/invoke/exec.ts";
+import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
 import type { Invocation, Invoker } from "../../cni/invoke/invoker.ts";
 import { createLog } from "../../cni/log.ts";
 import { encodeResult } from "../../cni/result_encoding.ts";

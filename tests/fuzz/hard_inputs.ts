@@ -96,6 +96,15 @@ const CONFIGS: Readonly<Record<string, string>> = {
     "cni.dev/valid-attachments": [null],
     runtimeConfig: { ips: [null], ipRanges: [null], portMappings: [null] },
   }),
+  "plugins that are none": configWith({ plugins: [null, {}, 5, []] }),
+  "chains in chains": textWith(
+    "plugins",
+    `${'[{"type":"chain","plugins":'.repeat(50)}[]${"}]".repeat(50)}`,
+  ),
+  "chains in chains, and no end": textWith(
+    "plugins",
+    `${'[{"type":"chain","plugins":'.repeat(5000)}[]${"}]".repeat(5000)}`,
+  ),
   "a prevResult of another family": configWith({
     prevResult: { cniVersion: "0.2.0", ip4: { ip: "10.1.2.3/24" } },
   }),

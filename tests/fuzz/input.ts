@@ -89,6 +89,7 @@ function makeConfig(random: Random, type: string): Record<string, unknown> {
     ipMasq: random.once(4),
     ipam: { ...IPAM, subnet },
     dns: { nameservers: ["10.1.2.1"] },
+    plugins: CHAINED,
     args: { cni: { ips: [] } },
     runtimeConfig: {
       ips: [],
@@ -127,6 +128,13 @@ const IPAM = {
   routes: [{ dst: "0.0.0.0/0" }],
   addresses: [{ address: "10.1.2.7/24", gateway: "10.1.2.1" }],
 };
+
+/** None makes what would be left if one behind it failed: that is for DEL. */
+const CHAINED = [
+  { type: "passthru" },
+  { type: "loopback", capabilities: { ips: true } },
+  { type: "chain", plugins: [{ type: "static", ipam: IPAM }] },
+];
 
 const PREV_RESULT = {
   interfaces: [{ name: "eth0", sandbox: "@sandbox" }],

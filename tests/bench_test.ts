@@ -1,0 +1,170 @@
+/**
+ * `deno task bench`, run as people run it: that it measures, and that nothing
+ * is left of it. How long things take is not asserted.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { ROOT } from "../scripts/compile/project.ts";
+import { importFlags } from "../scripts/net.ts";
+import type { Report } from "../scripts/bench/report.ts";
+import type { Row } from "../scripts/bench/summary.ts";
+import {
+  goPlugin,
+  ignoreUnless,
+  requireRoot,
+} from "./_harness/capabilities.ts";
+
+const BIN = Deno.env.get("CNI_BIN") ?? "";
+const { ignore, suffix } = ignoreUnless(
+  BIN !== "",
+  "needs CNI_BIN, as `deno task test` sets it",
+);
+
+function bench(name: string): { name: string; ignore: boolean } {
+  const root = requireRoot(`deno task bench ${name}${suffix}`);
+  return { name: root.name, ignore: root.ignore || ignore };
+}
+
+/** A run with a folder for temporary files of its own, and one for results. */
+class Run implements Disposable {
+  readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly temporary = `${this.#folder}/tmp`;
+  readonly out = `${this.#folder}/out`;
+
+  constructor() {
+    Deno.mkdirSync(this.temporary);
+  }
+
+  async start(...args: string[]): Promise<Deno.ChildProcess> {
+    const flags = await importFlags();
+    return new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", ...flags, "scripts/bench.ts", "--bin", BIN]
+        .concat("--out", this.out, args),
+      cwd: ROOT,
+      env: { TMPDIR: this.temporary },
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+  }
+
+  /** Asserts that neither files nor processes are left. */
+  assertNothingLeft(): void {
+    const files = [...Deno.readDirSync(this.temporary)];
+    assertEquals(files.map(({ name }) => name), []);
+    assertEquals(listCommands().filter((it) => it.includes(this.#folder)), []);
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.#folder, { recursive: true });
+  }
+}
+
+/** Lists the command lines of all processes. */
+function listCommands(): string[] {
+  return [...Deno.readDirSync("/proc")].flatMap(({ name }) => {
+    try {
+      const text = Deno.readTextFileSync(`/proc/${Number(name)}/cmdline`);
+      return text === "" ? [] : [text.replaceAll("\0", " ")];
+    } catch {
+      return []; // It is no process, or has ended.
+    }
+  });
+}
+
+/** What there is of the machine that a run might change. */
+function observeMachine(): unknown {
+  const list = (folder: string): string[] => {
+    try {
+      return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+    } catch {
+      return [];
+    }
+  };
+  return {
+    mounts: Deno.readTextFileSync("/proc/self/mounts"),
+    leases: list("/var/lib/cni/networks"),
+    cached: list("/var/lib/cni/results"),
+  };
+}
+
+function assertIsMeasured(row: Row): void {
+  const { rounds, wallMs, cpuMs } = row;
+  assertEquals(rounds, row.parallel === 1 ? 3 : 2);
+  for (const { min, q1, median, q3 } of [wallMs, cpuMs]) {
+    assert(min > 0 && min <= q1 && q1 <= median && median <= q3);
+  }
+  if (row.parallel !== 1) return void assert((row.perSecond ?? 0) > 0);
+  assert((row.peakKib ?? 0) > 1000);
+  if (row.execs === undefined) return; // There is no strace.
+  assertEquals(row.execs, 1);
+  assert((row.syscalls ?? 0) > 50);
+}
+
+Deno.test(
+  bench("measures, writes what it found out, and leaves nothing"),
+  async () => {
+    using run = new Run();
+    const machine = observeMachine();
+    const child = await run.start(
+      "--quick",
+      "--filter",
+      "host-local",
+      "--json",
+    );
+    const output = await child.output();
+    const decoder = new TextDecoder();
+    assert(output.success, decoder.decode(output.stderr));
+
+    const report: Report = JSON.parse(decoder.decode(output.stdout));
+    const subjects = goPlugin("host-local") ? ["ours", "go"] : ["ours"];
+    const measured = report.rows.map((
+      { cell, step, who },
+    ) => [cell, step, who]);
+    assertEquals(
+      measured,
+      ["0 containers", "0 containers, 4 at once", "50 containers"]
+        .flatMap((cell) =>
+          ["ADD", "CHECK", "DEL"].flatMap((step) =>
+            subjects.map((who) => [`host-local, ${cell}`, step, who])
+          )
+        ),
+    );
+    report.rows.forEach(assertIsMeasured);
+
+    const read = (extension: string): string =>
+      Deno.readTextFileSync(`${run.out}/bench.${extension}`);
+    assertEquals(JSON.parse(read("json")), report);
+    assertStringIncludes(read("md"), "## host-local, 50 containers");
+    assertStringIncludes(read("svg"), "host-local, 50 containers: DEL");
+    run.assertNothingLeft();
+    assertEquals(observeMachine(), machine);
+  },
+);
+
+Deno.test(bench("leaves nothing when it is interrupted"), async () => {
+  using run = new Run();
+  const child = await run.start("--quick", "--filter", "ptp, 0 containers");
+  const stderr = child.stderr.pipeThrough(new TextDecoderStream());
+  const reader = stderr.getReader();
+  // It is in the midst of it when it has begun with the second cell.
+  for (let said = ""; !said.includes("4 at once");) {
+    const { value, done } = await reader.read();
+    assert(!done, said);
+    said += value;
+  }
+  child.kill("SIGINT");
+  await reader.cancel();
+  const [{ code }] = await Promise.all([child.status, child.stdout.cancel()]);
+  assertEquals(code, 130);
+  run.assertNothingLeft();
+});
+
+Deno.test(bench("says so when there is nothing of that name"), async () => {
+  using run = new Run();
+  const child = await run.start("--filter", "no such cell");
+  const { code, stderr } = await child.output();
+  assertEquals(code, 1);
+  const text = new TextDecoder().decode(stderr);
+  assertStringIncludes(text, 'Nothing was measured that has "no such cell"');
+  run.assertNothingLeft();
+});

@@ -1,0 +1,388 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+/**
+ * chain with plugins that make something: what there is afterwards must be what
+ * there would be without it. With the executables where `CNI_BIN` says where
+ * they are, else in this process.
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { convertTo, parseWritten } from "../cli/chain_form.ts";
+import type { JsonObject } from "../cni/json.ts";
+import { decodePluginConf } from "../cni/libcni/conf.ts";
+import { buildRequest, type RequestExtras } from "../cni/libcni/request.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  requireRoot,
+} from "./_harness/capabilities.ts";
+import { dualStack } from "./_harness/dual_stack.ts";
+import { type Snapshot, snapshot } from "./_harness/ip_json.ts";
+import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
+import { killIfAlive } from "./_harness/process_group.ts";
+import { spawnIn } from "./_harness/spawn_in.ts";
+import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+
+const BIN = Deno.env.get("CNI_BIN") ?? "";
+const needsBin = ignoreUnless(
+  BIN !== "",
+  "needs CNI_BIN, as `deno task test` sets it",
+);
+const needsStrace = ignoreUnless(hasCommand("strace"), "needs strace");
+
+/** Registers a test that works in namespaces. */
+function inNamespaces(
+  name: string,
+  test: (t: Deno.TestContext) => Promise<void> | void,
+  ...needs: readonly { readonly ignore: boolean; readonly suffix: string }[]
+): void {
+  const root = requireRoot(name);
+  const header = root.name + needs.map(({ suffix }) => suffix).join("");
+  const ignore = root.ignore || needs.some(({ ignore }) => ignore);
+  Deno.test({ name: header, ignore, fn: test });
+}
+
+type PluginObject = JsonObject & { readonly type: string };
+
+/** Connects, limits and routes: what a pod of two networks might have. */
+function podPlugins(
+  hosts: TestHosts,
+): [PluginObject, PluginObject, PluginObject] {
+  const ipam = dualStack(hosts).ipam as JsonObject;
+  const capabilities = { bandwidth: true };
+  return [
+    { type: "ptp", ipam, ipMasq: true, mtu: 1400 },
+    { type: "bandwidth", capabilities },
+    { type: "sbr" },
+  ];
+}
+
+/** What the runtime offers. */
+const OFFER = { bandwidth: WIDE };
+
+/** Puts plugins into a chain as `cni convert` does. */
+function chainOf(plugins: readonly PluginObject[]): PluginObject {
+  const list = { cniVersion: "1.1.0", name: "net1", plugins };
+  const bytes = new TextEncoder().encode(JSON.stringify(list));
+  const { plugins: chains } = convertTo("chain", parseWritten(bytes));
+  return (chains as [PluginObject])[0];
+}
+
+/** Adds a plugin that is a script beside ours. */
+function addScript(folder: string, type: string, script: string): void {
+  const path = `${folder}/${type}`;
+  Deno.writeTextFileSync(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+}
+
+/** Hands on what the plugin before has answered: keys are sent in their order. */
+const HAND_ON = `stdin=$(cat)
+[ "$CNI_COMMAND" = ADD ] || exit 0
+echo "$stdin" | sed 's/^.*"prevResult":\\(.*\\),"type":"foreign"}$/\\1/'`;
+
+/** A runtime that has one list of plugins and one container. */
+class Runtime {
+  readonly #hosts: TestHosts;
+  readonly #plugins: readonly PluginObject[];
+  readonly #env: Record<string, string>;
+  /** The result of ADD. */
+  result: JsonObject | undefined;
+
+  constructor(
+    hosts: TestHosts,
+    plugins: readonly PluginObject[],
+    env: Record<string, string> = {},
+  ) {
+    this.#hosts = hosts;
+    this.#plugins = plugins;
+    this.#env = { CNI_PATH: `${BIN || hosts.path}:${hosts.folder}`, ...env };
+  }
+
+  /** Runs ADD; returns what the plugin said that failed. */
+  async add(): Promise<CallOutput["json"]> {
+    let prevResult: JsonObject | undefined;
+    for (const plugin of this.#plugins) {
+      const extras = { prevResult, capabilityArgs: OFFER };
+      const { exitCode, json } = await this.#call("ADD", plugin, extras);
+      if (exitCode !== 0) return json;
+      prevResult = json;
+    }
+    this.result = prevResult;
+  }
+
+  /** Runs a command of all plugins, each of which must succeed. */
+  async run(command: "CHECK" | "DEL" | "GC" | "STATUS"): Promise<void> {
+    const { result: prevResult } = this;
+    const extras = command === "GC"
+      ? { gc: { validAttachments: VALID } }
+      : { prevResult, capabilityArgs: OFFER };
+    const plugins = command === "DEL"
+      ? this.#plugins.toReversed()
+      : this.#plugins;
+    for (const plugin of plugins) {
+      const { exitCode, stdout } = await this.#call(command, plugin, extras);
+      assertEquals([exitCode, stdout], [0, ""], `${command} ${plugin.type}`);
+    }
+  }
+
+  async #call(
+    command: string,
+    plugin: PluginObject,
+    extras: RequestExtras,
+  ): Promise<CallOutput> {
+    const { type } = plugin;
+    const request = requestOf(plugin, extras);
+    const options = { env: this.#env };
+    if (type === "foreign") {
+      const path = `${this.#hosts.folder}/${type}`;
+      return this.#hosts.exec(path, command, request, options);
+    }
+    return BIN === ""
+      ? await this.#hosts.run(type, command, request, options)
+      : this.#hosts.exec(`${BIN}/${type}`, command, request, options);
+  }
+}
+
+const VALID = [{ containerId: "test-container", ifName: "eth0" }];
+
+/** Makes what a runtime sends to a plugin. */
+function requestOf(plugin: PluginObject, extras: RequestExtras = {}): object {
+  const network = { name: "net1", cniVersion: "1.1.0" };
+  const bytes = buildRequest(network, decodePluginConf(plugin), extras);
+  return JSON.parse(new TextDecoder().decode(bytes));
+}
+
+/** Takes stock of both namespaces and the leases. */
+function takeStock(hosts: TestHosts): unknown {
+  const [host, sandbox] = [hosts.host, hosts.sandbox]
+    .map((netns) => inAnyOrder(normalise(snapshot(netns), hosts)));
+  const limits = normalise(hostLimits(hosts.host), hosts);
+  return { host, sandbox, limits, leases: hosts.leases() };
+}
+
+/** Sorts routes: the kernel adds link-local ones when it has settled the address. */
+function inAnyOrder({ routes, ...others }: Snapshot): Snapshot {
+  const texts = (routes as object[]).map((route) => JSON.stringify(route));
+  return { ...others, routes: texts.sort() };
+}
+
+/** Takes out what differs from one attachment to the next. */
+function normalise<T>(value: T, { sandbox }: TestHosts): T {
+  const text = JSON.stringify(value)
+    .replaceAll(sandbox.path, "SANDBOX")
+    .replace(/([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "MAC")
+    .replace(/fe80::[0-9a-f:]+/g, "LINK-LOCAL");
+  return JSON.parse(text);
+}
+
+/** What an attachment was like. */
+interface Life {
+  readonly result: unknown;
+  readonly stock: unknown;
+}
+
+/** Attaches a container, asks all there is to ask, detaches it. */
+async function live(
+  arrange: (plugins: PluginObject[]) => PluginObject[],
+  env: Record<string, string> = {},
+): Promise<Life> {
+  using hosts = TestHosts.create();
+  addScript(hosts.folder, "foreign", HAND_ON);
+  const before = takeStock(hosts);
+  const plugins = podPlugins(hosts).toSpliced(1, 0, { type: "foreign" });
+  const runtime = new Runtime(hosts, arrange(plugins), env);
+  assertEquals(await runtime.add(), undefined);
+  const stock = takeStock(hosts);
+  await runtime.run("CHECK");
+  await runtime.run("STATUS");
+  await runtime.run("GC");
+  assertEquals(takeStock(hosts), stock, "after GC");
+  const result = normalise(runtime.result, hosts);
+  await runtime.run("DEL");
+  assertEquals(takeStock(hosts), before, "after DEL");
+  await runtime.run("DEL");
+  return { result, stock };
+}
+
+inNamespaces("chain makes what its plugins make one by one", async (t) => {
+  const expected = await live((plugins) => plugins);
+  const text = JSON.stringify(expected.stock);
+  assert(text.includes("tbf") && text.includes('"table":"100"'), text);
+  await t.step("in one process", async () => {
+    assertEquals(await live((plugins) => [chainOf(plugins)]), expected);
+  });
+  await t.step("behind the first plugin", async () => {
+    const arrange = (plugins: PluginObject[]): PluginObject[] => [
+      ...plugins.slice(0, 1),
+      chainOf(plugins.slice(1)),
+    ];
+    assertEquals(await live(arrange), expected);
+  });
+  await t.step({
+    name: `in a process each${needsBin.suffix}`,
+    ignore: needsBin.ignore,
+    async fn(): Promise<void> {
+      const env = { CNI_NO_INPROCESS: "1" };
+      const ended = await live((plugins) => [chainOf(plugins)], env);
+      assertEquals(ended, expected);
+    },
+  });
+});
+
+inNamespaces(
+  "what a list has attached a chain checks and detaches, and the reverse",
+  async (t) => {
+    for (const first of ["list", "chain"]) {
+      await t.step(`by a ${first} first`, async () => {
+        using hosts = TestHosts.create();
+        const before = takeStock(hosts);
+        const plugins = podPlugins(hosts);
+        const list = new Runtime(hosts, plugins);
+        const chain = new Runtime(hosts, [chainOf(plugins)]);
+        const [one, other] = first === "list" ? [list, chain] : [chain, list];
+        assertEquals(await one.add(), undefined);
+        other.result = one.result;
+        await other.run("CHECK");
+        await other.run("DEL");
+        assertEquals(takeStock(hosts), before);
+      });
+    }
+  },
+);
+
+inNamespaces(
+  "nothing is left by DEL of a chain that failed at any place",
+  async (t) => {
+    for (const place of [0, 1, 2, 3]) {
+      await t.step(`plugin ${place}`, async () => {
+        using hosts = TestHosts.create();
+        const before = takeStock(hosts);
+        addScript(
+          hosts.folder,
+          "foreign",
+          `[ "$CNI_COMMAND" != ADD ] || { echo '{"code":11,"msg":"no"}'; exit 1; }`,
+        );
+        const plugins = podPlugins(hosts)
+          .toSpliced(place, 0, { type: "foreign" });
+        const runtime = new Runtime(hosts, [chainOf(plugins)]);
+        const { code, msg } = await runtime.add();
+        const expected = 'plugin type="foreign" failed (add): no';
+        assertEquals([code, msg], [11, expected]);
+        assertEquals(
+          JSON.stringify(takeStock(hosts)) === JSON.stringify(before),
+          place === 0,
+          "what was made stays until DEL",
+        );
+        await runtime.run("DEL");
+        assertEquals(takeStock(hosts), before);
+      });
+    }
+  },
+);
+
+inNamespaces(
+  "nothing is left by DEL of a chain that was killed",
+  async (t) => {
+    for (const place of [1, 2, 3]) {
+      await t.step(`at plugin ${place}`, async () => {
+        using hosts = TestHosts.create();
+        const before = takeStock(hosts);
+        const pidFile = `${hosts.folder}/pid`;
+        addScript(
+          hosts.folder,
+          "foreign",
+          `[ "$CNI_COMMAND" = ADD ] || exit 0
+          echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
+          exec sleep 60`,
+        );
+        const plugins = podPlugins(hosts)
+          .toSpliced(place, 0, { type: "foreign" });
+        const chain = chainOf(plugins);
+        const runtime = new Runtime(hosts, [chain]);
+        const adding = spawnIn(hosts.host, {
+          path: `${BIN}/chain`,
+          env: {
+            ...hosts.environment("ADD"),
+            PATH: "/usr/bin:/bin",
+            CNI_PATH: `${BIN}:${hosts.folder}`,
+          },
+          stdin: JSON.stringify(requestOf(chain)),
+        });
+        const pid = Number(await appearance(pidFile));
+        adding.kill();
+        await adding.output;
+        killIfAlive(pid);
+        assert(hosts.leases().length > 0, "it came too early");
+        await runtime.run("DEL");
+        assertEquals(takeStock(hosts), before);
+      });
+    }
+  },
+  needsBin,
+);
+
+/** Waits for a file, and returns what is in it. */
+async function appearance(path: string): Promise<string> {
+  const endMs = performance.now() + 10_000;
+  for (;;) {
+    try {
+      return Deno.readTextFileSync(path);
+    } catch (error) {
+      if (performance.now() > endMs) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** Runs ADD of a chain under strace, and returns the system calls. */
+function trace(
+  hosts: TestHosts,
+  calls: string,
+  env: Record<string, string> = {},
+): string[] {
+  const log = `${hosts.folder}/trace`;
+  const strace = `exec strace -f -qq -e trace=${calls} -o '${log}'`;
+  addScript(hosts.folder, "traced", `${strace} '${BIN}/chain'`);
+  const request = requestOf(chainOf(podPlugins(hosts)), {
+    capabilityArgs: OFFER,
+  });
+  const added = hosts.exec(`${hosts.folder}/traced`, "ADD", request, {
+    env: { CNI_PATH: BIN, ...env },
+  });
+  assertEquals(added.exitCode, 0, added.stdout + added.stderr);
+  return Deno.readTextFileSync(log).split("\n");
+}
+
+inNamespaces(
+  "a chain of our plugins is one process",
+  async (t) => {
+    const rows: [name: string, env: Record<string, string>, count: number][] = [
+      ["by itself", {}, 1],
+      ["if it is told so", { CNI_NO_INPROCESS: "1" }, 5],
+    ];
+    for (const [name, env, count] of rows) {
+      await t.step(name, () => {
+        using hosts = TestHosts.create();
+        const started = trace(hosts, "execve", env)
+          .filter((line) => line.endsWith("= 0"));
+        assertEquals(started.length, count, started.join("\n"));
+      });
+    }
+  },
+  needsBin,
+  needsStrace,
+);
+
+inNamespaces(
+  "a chain caches nothing",
+  () => {
+    using hosts = TestHosts.create();
+    const calls = trace(hosts, "%file");
+    assert(calls.some((call) => call.includes("/leases/")), "no trace");
+    const cached = calls.filter((call) =>
+      call.includes("/var/lib/cni") || call.includes("/var/cache")
+    );
+    assertEquals(cached, []);
+  },
+  needsBin,
+  needsStrace,
+);

@@ -1,0 +1,483 @@
+/**
+ * chain in place of a list: every rule by which a runtime runs the plugins of a
+ * list, without a chain and with chains in all ways. What the plugins are sent
+ * must be the same to the byte, and so must be what the runtime's caller is told
+ * and what the cache has.
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { type Ending, playAll, type Scene } from "../_harness/arrangements.ts";
+import { conformance, type Row } from "../_harness/conformance.ts";
+
+type Deed = Scene["deed"];
+
+/**
+ * Makes a row of a scene that is played in all arrangements.
+ *
+ * @param check What the rule is, of the scene without a chain
+ */
+function sameWith(scene: Scene, check: (ending: Ending) => void): Row {
+  return async () => {
+    const [list, ...chains] = await playAll(scene);
+    if (list === undefined) throw new Error("nothing was played");
+    check(list);
+    for (const { arrangement, calls: _, ...ending } of chains) {
+      const { arrangement: __, calls: ___, ...expected } = list;
+      assertEquals(ending, expected, arrangement);
+    }
+  };
+}
+
+function story({ calls }: Ending): string[] {
+  return calls.map(({ type, command }) => `${type} ${command}`);
+}
+
+function prevResults({ calls }: Ending): unknown[] {
+  return calls.map(({ stdin }) => stdin.prevResult);
+}
+
+const ADD: Deed = async (runtime, list, conf) =>
+  (await runtime.addNetworkList(list, conf)).document;
+const CHECK: Deed = (runtime, list, conf) =>
+  runtime.checkNetworkList(list, conf);
+const DEL: Deed = (runtime, list, conf) => runtime.delNetworkList(list, conf);
+const GC: Deed = (runtime, list) =>
+  runtime.gcNetworkList(list, { validAttachments: [VALID] });
+const STATUS: Deed = (runtime, list) => runtime.statusNetworkList(list);
+const VALID = { containerId: "c9", ifName: "net3" };
+
+/** Does one thing after the other, whatever the first comes to. */
+function inTurn(...deeds: readonly Deed[]): Deed {
+  return async (...scene) => {
+    const told: unknown[] = [];
+    for (const deed of deeds) {
+      told.push(await deed(...scene).catch(({ message }) => message));
+    }
+    return told;
+  };
+}
+
+/** What a plugin answers: a result, as `sh` prints it. */
+function answer(result: object): string {
+  return `echo '${JSON.stringify(result)}'`;
+}
+
+const A = { cniVersion: "1.1.0", ips: [{ address: "10.0.0.2/24" }] };
+const B = { cniVersion: "1.0.0", x: { y: "<&>" }, interfaces: [{ name: "b" }] };
+const C = { cniVersion: "1.1.0", dns: { domain: "c" }, routes: [], z: 1 };
+const RESULTS = {
+  a: { ADD: answer(A) },
+  b: { ADD: answer(B) },
+  c: { ADD: answer(C) },
+};
+const LATER = `echo '{"code":11,"msg":"later","details":"soon"}'; exit 1`;
+
+const CAPABLE = [
+  { type: "a", capabilities: { ips: true, mac: false } },
+  { type: "b", runtimeConfig: { own: 1 }, args: { cni: { x: "y" } } },
+  { type: "c", capabilities: { mac: true, ips: true, other: true } },
+];
+const OFFER = { ips: ["10.0.0.9"], mac: "02:00:00:00:00:01", nobody: [1] };
+
+conformance("chain ADD", {
+  "runs the plugins in order, each with the result before": sameWith(
+    { answers: RESULTS, deed: ADD },
+    (ending) => {
+      assertEquals(story(ending), ["a ADD", "b ADD", "c ADD"]);
+      assertEquals(prevResults(ending), [undefined, A, B]);
+      assertEquals(ending.answer, C);
+    },
+  ),
+  "gives each plugin the network's name and version, and the environment":
+    sameWith({
+      keys: { cniVersion: "1.0.0" },
+      conf: { args: [["K", "V"], ["IgnoreUnknown", "1"]] },
+      deed: ADD,
+    }, ({ calls: [, second] }) => {
+      assertEquals(second?.args, "K=V;IgnoreUnknown=1");
+      assertEquals([second?.containerId, second?.ifName], ["c1", "eth0"]);
+      assertEquals(second?.stdin.name, "net1");
+      assertEquals(second?.stdin.cniVersion, "1.0.0");
+    }),
+  "gives each plugin what it declares of the runtime's offer": sameWith({
+    plugins: CAPABLE,
+    conf: { capabilityArgs: OFFER },
+    deed: ADD,
+  }, ({ calls }) => {
+    const { ips, mac } = OFFER;
+    assertEquals(
+      calls.map(({ stdin }) => stdin.runtimeConfig),
+      [{ ips }, { own: 1 }, { ips, mac }],
+    );
+  }),
+  "keeps whatever else a plugin's object has": sameWith({
+    plugins: [{
+      type: "a",
+      name: "own",
+      cniVersion: "0.1.0",
+      Name: "OTHER",
+      list: [1, null, { "2": "b", "10": "a" }],
+      text: "<&>\u2028ä",
+      prevResult: { from: "file" },
+    }, { type: "b", ipam: {}, dns: { nameservers: ["1.2.3.4"] } }],
+    deed: ADD,
+  }, ({ calls: [first] }) => {
+    assertEquals(first?.stdin.list, [1, null, { "2": "b", "10": "a" }]);
+    assertEquals(first?.stdin.prevResult, { from: "file" });
+    assertEquals([first?.stdin.name, first?.stdin.Name], ["net1", undefined]);
+  }),
+  "serves a network without a version": sameWith({
+    answers: { a: { ADD: answer({ ip4: { ip: "10.0.0.2/24" } }) }, b: {} },
+    keys: { cniVersion: undefined },
+    deed: ADD,
+  }, ({ calls: [first], recorded, answer }) => {
+    assertEquals(first?.stdin.cniVersion, "");
+    assertStringIncludes(recorded, '"cniVersion":"0.1.0","ip4"');
+    assertEquals(answer, { cniVersion: "0.1.0" });
+  }),
+  "has the runtime cache the last result to the letter": sameWith({
+    answers: { a: {}, b: { ADD: answer({ x: 1, ips: null }) } },
+    deed: ADD,
+  }, ({ kept }) => {
+    assertEquals(kept, { cniVersion: "1.1.0", x: 1, ips: null });
+  }),
+  "takes null for an empty result": sameWith({
+    answers: { a: { ADD: "echo null" }, b: { ADD: "echo null" } },
+    deed: ADD,
+  }, (ending) => {
+    assertEquals(prevResults(ending), [undefined, { cniVersion: "1.1.0" }]);
+  }),
+  "converts a result of another version for the next plugin": sameWith({
+    answers: {
+      a: { ADD: answer({ cniVersion: "0.2.0", ip4: { ip: "10.0.0.2/24" } }) },
+      b: { ADD: answer(B) },
+    },
+    deed: ADD,
+  }, (ending) => {
+    assertEquals(prevResults(ending), [undefined, A]);
+  }),
+  "does not convert the last result": sameWith({
+    answers: {
+      a: {},
+      b: { ADD: answer({ cniVersion: "0.2.0", ip4: { ip: "10.0.0.2/24" } }) },
+    },
+    deed: ADD,
+  }, ({ kept }) => {
+    assertEquals(kept, { cniVersion: "0.2.0", ip4: { ip: "10.0.0.2/24" } });
+  }),
+  "hands a result on as it is if it cannot be converted": sameWith({
+    answers: { a: { ADD: answer({ cniVersion: "1.1.0", x: 1 }) }, b: {} },
+    keys: { cniVersion: "0.2.0" },
+    deed: ADD,
+  }, (ending) => {
+    assertEquals(prevResults(ending)[1], { cniVersion: "1.1.0", x: 1 });
+  }),
+});
+
+/** A row of an ADD in which one of three plugins fails. */
+function failsAt(type: string, expected: readonly string[]): Row {
+  const answers = { ...RESULTS, [type]: { ADD: LATER } };
+  return sameWith({ answers, deed: ADD }, (ending) => {
+    assertEquals(story(ending), expected);
+    assertEquals(
+      ending.answer,
+      `plugin type="${type}" failed (add): later: soon`,
+    );
+    assertEquals([ending.code, ending.kept], [11, undefined]);
+  });
+}
+
+/** A row of an ADD whose second plugin answers what it should not. */
+function refuses(script: string, expected: string, code: number): Row {
+  const answers = { a: {}, b: { ADD: script }, c: {} };
+  return sameWith({ answers, deed: ADD }, (ending) => {
+    assertEquals(story(ending), ["a ADD", "b ADD"]);
+    assertStringIncludes(
+      String(ending.answer),
+      `plugin type="b" failed (add): ${expected}`,
+    );
+    assertEquals(ending.code, code);
+  });
+}
+
+const WITH_MISSING = [{ type: "a" }, { type: "missing" }, { type: "c" }];
+const MISSING = 'failed to find plugin "missing" in path [@path]';
+
+conformance("chain ADD that fails", {
+  "at the first plugin runs no other": failsAt("a", ["a ADD"]),
+  "at the second runs the third no more": failsAt("b", ["a ADD", "b ADD"]),
+  "at the third undoes nothing by itself": failsAt(
+    "c",
+    ["a ADD", "b ADD", "c ADD"],
+  ),
+  "names the plugin as its object does": sameWith({
+    answers: { a: {}, b: { ADD: LATER } },
+    plugins: [{ type: "a" }, { type: "b", name: "second" }],
+    deed: ADD,
+  }, ({ answer }) => {
+    assertEquals(
+      answer,
+      'plugin type="b" name="second" failed (add): later: soon',
+    );
+  }),
+  "for a plugin that is missing": sameWith(
+    { plugins: WITH_MISSING, deed: ADD },
+    (ending) => {
+      assertEquals(story(ending), ["a ADD"]);
+      assertEquals(
+        ending.answer,
+        `plugin type="missing" failed (add): ${MISSING}`,
+      );
+    },
+  ),
+  "for an answer that is no JSON": refuses(
+    "echo oops",
+    "failed to unmarshal raw result: ",
+    6,
+  ),
+  "for an answer of a version that nobody knows": refuses(
+    answer({ cniVersion: "7.0.0" }),
+    'unsupported CNI result version "7.0.0"',
+    1,
+  ),
+  "for an answer that is no result": refuses(
+    answer({ ips: 5 }),
+    "Cannot decode result: ips: ",
+    6,
+  ),
+  "for a plugin that dies": refuses(
+    "kill -9 $$",
+    "netplugin failed with no error message: signal: killed",
+    999,
+  ),
+  "is undone by the runtime's DEL of all plugins": sameWith({
+    answers: { ...RESULTS, b: { ADD: LATER } },
+    deed: (runtime, list, conf) => runtime.addNetworkListOrUndo(list, conf),
+  }, (ending) => {
+    assertEquals(
+      story(ending),
+      ["a ADD", "b ADD", "c DEL", "b DEL", "a DEL"],
+    );
+  }),
+});
+
+const FROM_LEGACY = JSON.stringify({ ...A, cniVersion: "1.0.0" });
+
+conformance("chain CHECK", {
+  "gives all plugins the result of the whole list": sameWith(
+    { answers: RESULTS, deed: inTurn(ADD, CHECK) },
+    (ending) => {
+      assertEquals(story(ending).slice(3), ["a CHECK", "b CHECK", "c CHECK"]);
+      assertEquals(prevResults(ending).slice(3), [C, C, C]);
+    },
+  ),
+  "gives them the result in the network's version": sameWith(
+    { cached: FROM_LEGACY, deed: CHECK },
+    (ending) => assertEquals(prevResults(ending), [A, A, A]),
+  ),
+  "gives them no result if there is none": sameWith(
+    { deed: CHECK },
+    (ending) => assertEquals(prevResults(ending), Array(3).fill(undefined)),
+  ),
+  "gives each what it declares of the runtime's offer": sameWith({
+    plugins: CAPABLE,
+    conf: { capabilityArgs: OFFER },
+    deed: CHECK,
+  }, ({ calls }) => {
+    const { ips, mac } = OFFER;
+    assertEquals(calls[2]?.stdin.runtimeConfig, { ips, mac });
+  }),
+  "throws the error of the first plugin that fails as it is": sameWith(
+    { answers: { a: {}, b: { CHECK: LATER }, c: {} }, deed: CHECK },
+    (ending) => {
+      assertEquals(story(ending), ["a CHECK", "b CHECK"]);
+      assertEquals([ending.answer, ending.code], ["later: soon", 11]);
+    },
+  ),
+  "fails for a plugin that is missing": sameWith(
+    { plugins: WITH_MISSING, deed: CHECK },
+    (ending) => {
+      assertEquals(story(ending), ["a CHECK"]);
+      assertEquals(ending.answer, MISSING);
+    },
+  ),
+  "runs nothing with disableCheck": sameWith(
+    { keys: { disableCheck: true }, deed: CHECK },
+    (ending) => assertEquals(story(ending), []),
+  ),
+  "runs nothing before 0.4.0": sameWith(
+    { keys: { cniVersion: "0.3.1" }, deed: CHECK },
+    (ending) => assertEquals([story(ending), ending.code], [[], 1]),
+  ),
+  "works at 0.4.0": sameWith(
+    { keys: { cniVersion: "0.4.0" }, cached: FROM_LEGACY, deed: CHECK },
+    (ending) => {
+      assertEquals(ending.calls[2]?.stdin.prevResult.cniVersion, "0.4.0");
+    },
+  ),
+  "fails before any plugin if the cache is spoilt": sameWith(
+    { cached: "junk", deed: CHECK },
+    (ending) => assertEquals(story(ending), []),
+  ),
+});
+
+conformance("chain DEL", {
+  "runs the plugins last to first, with the result of the whole list": sameWith(
+    { answers: RESULTS, deed: inTurn(ADD, DEL) },
+    (ending) => {
+      assertEquals(story(ending).slice(3), ["c DEL", "b DEL", "a DEL"]);
+      assertEquals(prevResults(ending).slice(3), [C, C, C]);
+      assertEquals(ending.kept, undefined);
+    },
+  ),
+  "gives no result before 0.4.0": sameWith({
+    answers: { a: {}, b: {} },
+    keys: { cniVersion: "0.3.1" },
+    deed: inTurn(ADD, DEL),
+  }, (ending) => {
+    assertEquals(prevResults(ending).slice(2), [undefined, undefined]);
+  }),
+  "gives each what it declares of the runtime's offer": sameWith({
+    plugins: CAPABLE,
+    conf: { capabilityArgs: OFFER },
+    deed: DEL,
+  }, ({ calls }) => {
+    assertEquals(calls[2]?.stdin.runtimeConfig, { ips: OFFER.ips });
+  }),
+  "stops at the first failure, and what was cached stays": sameWith({
+    answers: { ...RESULTS, b: { ...RESULTS.b, DEL: LATER } },
+    deed: async (...scene) => {
+      await ADD(...scene);
+      return await DEL(...scene);
+    },
+  }, (ending) => {
+    assertEquals(story(ending).slice(3), ["c DEL", "b DEL"]);
+    assertEquals(
+      ending.answer,
+      'plugin type="b" failed (delete): later: soon',
+    );
+    assertEquals([ending.code, ending.kept], [11, C]);
+  }),
+  "fails for a plugin that is missing": sameWith(
+    { plugins: WITH_MISSING, deed: DEL },
+    (ending) => {
+      assertEquals(story(ending), ["c DEL"]);
+      assertEquals(
+        ending.answer,
+        `plugin type="missing" failed (delete): ${MISSING}`,
+      );
+    },
+  ),
+  "may be repeated, without a namespace too": sameWith(
+    { conf: { netns: "" }, deed: inTurn(DEL, DEL) },
+    ({ calls }) => {
+      assertEquals(calls.length, 6);
+      assertEquals(calls[5]?.netns, "");
+    },
+  ),
+  "gets over a cache that is spoilt": sameWith(
+    { cached: "junk", deed: DEL },
+    (ending) => assertEquals(story(ending), ["c DEL", "b DEL", "a DEL"]),
+  ),
+});
+
+conformance("chain GC", {
+  "tells the plugins in order which attachments are valid": sameWith(
+    { deed: GC },
+    (ending) => {
+      assertEquals(story(ending), ["a GC", "b GC", "c GC"]);
+      const named = [{ containerID: "c9", ifname: "net3" }];
+      for (const { stdin, containerId } of ending.calls) {
+        assertEquals(stdin["cni.dev/valid-attachments"], named);
+        assertEquals(stdin["cni.dev/attachments"], named);
+        assertEquals(containerId, "");
+      }
+    },
+  ),
+  "tells them that none is valid": sameWith({
+    deed: (runtime, list) =>
+      runtime.gcNetworkList(list, { validAttachments: [] }),
+  }, ({ calls }) => {
+    assertEquals(calls[2]?.stdin["cni.dev/valid-attachments"], []);
+  }),
+  "tells them nothing if the runtime does not say": sameWith({
+    deed: (runtime, list) => runtime.gcNetworkList(list),
+  }, ({ calls: [first] }) => {
+    assertEquals(Object.keys(first?.stdin), ["cniVersion", "name", "type"]);
+  }),
+  "deletes what is not valid first": sameWith(
+    { answers: RESULTS, deed: inTurn(ADD, GC) },
+    (ending) => {
+      assertEquals(
+        story(ending).slice(3),
+        ["c DEL", "b DEL", "a DEL", "a GC", "b GC", "c GC"],
+      );
+      assertEquals(ending.kept, undefined);
+    },
+  ),
+  "runs nothing with disableGC": sameWith(
+    { keys: { disableGC: true }, deed: GC },
+    (ending) => assertEquals(story(ending), []),
+  ),
+  "runs nothing before 1.1.0": sameWith(
+    { keys: { cniVersion: "1.0.0" }, deed: GC },
+    (ending) => assertEquals(story(ending), []),
+  ),
+  "goes on after a failure": sameWith(
+    { answers: { a: { GC: LATER }, b: {} }, deed: GC },
+    (ending) => {
+      assertEquals(story(ending), ["a GC", "b GC"]);
+      assertEquals(ending.answer, "failed to GC plugin a: later: soon");
+      assertEquals(ending.code, 11);
+    },
+  ),
+});
+
+conformance("chain STATUS", {
+  "asks the plugins in order, about no attachment": sameWith(
+    { deed: STATUS },
+    (ending) => {
+      assertEquals(story(ending), ["a STATUS", "b STATUS", "c STATUS"]);
+      const [first] = ending.calls;
+      assertEquals([first?.containerId, first?.netns], ["", ""]);
+      assertEquals(first?.stdin, {
+        cniVersion: "1.1.0",
+        name: "net1",
+        type: "a",
+      });
+    },
+  ),
+  "keeps code 50 of the first that is not ready": sameWith({
+    answers: {
+      a: {},
+      b: { STATUS: `echo '{"code":50,"msg":"no"}'; exit 1` },
+      c: {},
+    },
+    deed: STATUS,
+  }, (ending) => {
+    assertEquals(story(ending), ["a STATUS", "b STATUS"]);
+    assertEquals([ending.answer, ending.code], ["no", 50]);
+  }),
+  "fails for a plugin that is missing": sameWith(
+    { plugins: WITH_MISSING, deed: STATUS },
+    (ending) => assertEquals(ending.answer, MISSING),
+  ),
+  "asks nobody before 1.1.0": sameWith(
+    { keys: { cniVersion: "1.0.0" }, deed: STATUS },
+    (ending) => assertEquals(story(ending), []),
+  ),
+});
+
+conformance("chain deadline", {
+  "ends the plugin that runs": sameWith({
+    answers: { a: {}, b: { ADD: "exec sleep 60" }, c: {} },
+    deed: (runtime, list, conf) =>
+      runtime.addNetworkList(list, conf, { signal: AbortSignal.timeout(300) }),
+  }, (ending) => {
+    assertEquals(story(ending), ["a ADD", "b ADD"]);
+    assertStringIncludes(
+      String(ending.answer),
+      "netplugin failed with no error message: signal: killed",
+    );
+  }),
+});

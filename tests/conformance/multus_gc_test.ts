@@ -1,0 +1,373 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+/**
+ * STATUS and GC of multus: rows 41 and 42 of the list, and what becomes of
+ * containers that only multus remembers.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { JsonObject } from "../../cni/json.ts";
+import { requireRoot } from "../_harness/capabilities.ts";
+import { conformance, type Row } from "../_harness/conformance.ts";
+import {
+  CONTAINER,
+  eachVersion,
+  listFiles,
+  MultusScene,
+} from "../_harness/multus_scene.ts";
+import type { PluginCall } from "../_harness/recording_plugins.ts";
+import type { CallOutput } from "../_harness/test_hosts.ts";
+
+const { ignore, name: suffix } = requireRoot("");
+const needs = { ignore, suffix };
+
+/** Makes a row of a scene with plugins weave-net and other-plugin. */
+function row(
+  run: (scene: MultusScene) => Promise<void>,
+  cniVersion = "1.1.0",
+): Row {
+  return async () => {
+    await using scene = await MultusScene.start(cniVersion);
+    scene.addPlugin("weave-net", "1.1.1.2/24");
+    scene.addPlugin("other-plugin", "1.1.1.5/24");
+    await run(scene);
+  };
+}
+
+function both(scene: MultusScene): { delegates: JsonObject[] } {
+  return {
+    delegates: [
+      scene.conf("weave1", "weave-net"),
+      scene.conf("other1", "other-plugin"),
+    ],
+  };
+}
+
+/** A list of the plugin weave-net. */
+function list(scene: MultusScene): { delegates: JsonObject[] } {
+  const { type: _, ...conf } = scene.conf("weave1", "");
+  return { delegates: [{ ...conf, plugins: [{ type: "weave-net" }] }] };
+}
+
+function assertQuiet({ exitCode, stdout, stderr }: CallOutput): void {
+  assertEquals([exitCode, stdout, stderr], [0, "", ""]);
+}
+
+const NOT_AVAILABLE = { code: 50, msg: "I'm not ready", details: "see below" };
+
+/** Asserts that STATUS ends as the plugin's. */
+async function assertNotAvailable(
+  scene: MultusScene,
+  keys: JsonObject,
+): Promise<void> {
+  const STATUS = `echo '${
+    JSON.stringify(NOT_AVAILABLE).replaceAll("'", `'\\''`)
+  }'; exit 1`;
+  scene.addPlugin("weave-net", undefined, { STATUS });
+  const { exitCode, json } = await scene.run("STATUS", keys);
+  assertEquals(exitCode, 1);
+  assertEquals(json, { cniVersion: "1.1.0", ...NOT_AVAILABLE });
+}
+
+conformance("multus STATUS", {
+  "41 STATUS runs the first delegate only": row(async (scene) => {
+    assertQuiet(await scene.run("STATUS", both(scene)));
+    assertEquals(scene.story, ["weave-net STATUS"]);
+    const [call] = scene.plugins.calls;
+    assertEquals([call?.containerId, call?.netns, call?.args], ["", "", ""]);
+    assertEquals(call?.stdin, scene.conf("weave1", "weave-net"));
+  }),
+  "41 STATUS runs all plugins of a list": row(async (scene) => {
+    const { delegates: [weave] } = list(scene);
+    const plugins = [{ type: "weave-net" }, { type: "other-plugin" }];
+    const delegates = [{ ...weave, plugins }];
+    assertQuiet(await scene.run("STATUS", { delegates }));
+    assertEquals(scene.story, ["weave-net STATUS", "other-plugin STATUS"]);
+  }),
+  "41 STATUS fails with code and text of a bare plugin": row((scene) =>
+    assertNotAvailable(scene, both(scene))
+  ),
+  "41 STATUS fails with code and text of a list's plugin": row((scene) =>
+    assertNotAvailable(scene, list(scene))
+  ),
+  "41 STATUS passes over a delegate that is older than STATUS": row(
+    async (scene) => {
+      const delegates = [
+        scene.conf("weave1", "weave-net", { cniVersion: "1.0.0" }),
+      ];
+      assertQuiet(await scene.run("STATUS", { delegates }));
+      assertEquals(scene.story, []);
+    },
+  ),
+  "41 STATUS is about a cluster network that the API knows": row(
+    async (scene) => {
+      scene.addNetwork("kube-system", "weave", "1.1.1.2/24");
+      const { kubeconfig } = scene;
+      const keys = { kubeconfig, clusterNetwork: "weave" };
+      assertQuiet(await scene.run("STATUS", keys));
+      assertEquals(scene.story, ["weave STATUS"]);
+    },
+  ),
+  "41 STATUS says to try again if the API cannot tell the cluster network": row(
+    async (scene) => {
+      await scene.api.stop();
+      const { kubeconfig } = scene;
+      const keys = { kubeconfig, clusterNetwork: "weave" };
+      const { exitCode, json } = await scene.run("STATUS", keys);
+      assertEquals([exitCode, json.code], [1, 11]);
+    },
+  ),
+  "STATUS does not ask the API about delegates": row(async (scene) => {
+    const { kubeconfig } = scene;
+    assertQuiet(await scene.run("STATUS", { kubeconfig, ...both(scene) }));
+    assertEquals(scene.api.requests, []);
+  }),
+}, needs);
+
+conformance(
+  "multus STATUS",
+  eachVersion({
+    "41 a pod that is not found is attached to nothing, and ADD succeeds":
+      async (cniVersion) => {
+        await using scene = await MultusScene.start(cniVersion);
+        scene.addPlugin("weave-net", "1.1.1.2/24");
+        const delegates = [
+          scene.conf("weave1", "weave-net", { cniVersion: "0.3.1" }),
+        ];
+        const added = await scene.runForPod("ADD", { delegates });
+        assertEquals([added.exitCode, added.stderr], [0, ""], added.stdout);
+        const sandbox = scene.hosts.sandbox.path;
+        const hasVersion = cniVersion.startsWith("0.");
+        assertEquals(added.json, {
+          cniVersion,
+          interfaces: [{ name: "eth0", sandbox }],
+          ips: [{
+            ...hasVersion && { version: "4" },
+            address: "0.0.0.0/0",
+            gateway: "0.0.0.0",
+          }],
+          ...hasVersion && { dns: {} },
+        });
+        assertEquals([scene.story, scene.remembered], [[], []]);
+        const deleted = await scene.runForPod("DEL", { delegates });
+        assertEquals(deleted.exitCode, 0);
+      },
+  }, ["0.3.1", "1.0.0", "1.1.0"]),
+  needs,
+);
+
+/** The only attachments that there are. */
+const VALID = [
+  { containerID: CONTAINER, ifname: "eth0" },
+  { containerID: CONTAINER, ifname: "net1" },
+];
+
+function assertTold(call: PluginCall | undefined, valid: JsonObject[]): void {
+  assert(call);
+  const keys = ["cni.dev/valid-attachments", "cni.dev/attachments"];
+  for (const key of keys) {
+    assertEquals(new Set(call.stdin[key]), new Set(valid), key);
+  }
+}
+
+conformance("multus GC", {
+  "42 GC runs the first delegate once, and tells it all that is cached": row(
+    async (scene) => {
+      await scene.run("ADD", both(scene));
+      assertQuiet(await scene.run("GC", both(scene)));
+      assertEquals(scene.story.slice(2), ["weave-net GC"]);
+      assertTold(scene.plugins.calls.at(-1), VALID);
+    },
+  ),
+  "42 GC runs the plugin of a list": row(async (scene) => {
+    await scene.run("ADD", list(scene));
+    assertQuiet(await scene.run("GC", list(scene)));
+    assertEquals(scene.story.slice(1), ["weave-net GC"]);
+    assertTold(scene.plugins.calls.at(-1), VALID.slice(0, 1));
+  }),
+  "42 GC with nothing cached tells of no attachment": row(async (scene) => {
+    assertQuiet(await scene.run("GC", both(scene)));
+    assertTold(scene.call("weave-net", "GC"), []);
+  }),
+  "42 GC of a list that has none is nothing": row(async (scene) => {
+    const { delegates: [weave] } = list(scene);
+    const delegates = [{ ...weave, disableGC: true }];
+    assertQuiet(await scene.run("GC", { delegates }));
+    assertEquals(scene.story, []);
+  }),
+}, needs);
+
+/** Attaches two containers, as if long ago. */
+async function attachTwo(scene: MultusScene): Promise<void> {
+  for (const containerId of ["live", "stale"]) {
+    const added = await scene.run("ADD", both(scene), {
+      containerId,
+      sandbox: scene.hosts.addNetns(),
+      env: { CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAME=p" },
+    });
+    assertEquals(added.exitCode, 0, added.stdout);
+  }
+  makeOld(scene.cniDir);
+}
+
+/** What is younger than the process may be unknown to the runtime. */
+function makeOld(folder: string): void {
+  const files = listFiles(folder).map((name) => `${folder}/${name}`);
+  const results = listFiles(`${folder}/results`)
+    .map((name) => `${folder}/results/${name}`);
+  const long = performance.timeOrigin / 1000 - 3600;
+  for (const path of [...files, ...results]) Deno.utimeSync(path, long, long);
+}
+
+/** Runs GC as a runtime that knows these attachments. */
+function collect(
+  scene: MultusScene,
+  ...valid: [containerId: string, ifName: string][]
+): Promise<CallOutput> {
+  return scene.run("GC", {
+    ...both(scene),
+    "cni.dev/valid-attachments": valid.map(([containerID, ifname]) => ({
+      containerID,
+      ifname,
+    })),
+  });
+}
+
+const LIVE = [
+  "live",
+  "results/other1-live-net1",
+  "results/weave1-live-eth0",
+];
+const STALE = LIVE.map((name) => name.replace("live", "stale"));
+const LIVE_VALID = [
+  { containerID: "live", ifname: "eth0" },
+  { containerID: "live", ifname: "net1" },
+];
+
+conformance("multus GC", {
+  "a container that the runtime does not have is detached from all networks":
+    row(async (scene) => {
+      await attachTwo(scene);
+      assertQuiet(await collect(scene, ["live", "eth0"]));
+      assertEquals(scene.story.slice(4), [
+        "other-plugin DEL net1",
+        "weave-net DEL eth0",
+        "weave-net GC",
+      ]);
+      assertEquals(scene.remembered, LIVE);
+      const deleted = scene.call("weave-net", "DEL");
+      assertEquals(deleted?.containerId, "stale");
+      assertStringIncludes(deleted?.args ?? "", "K8S_POD_NAME=p");
+    }),
+  "to the plugin all attachments of the runtime's containers are valid": row(
+    async (scene) => {
+      await attachTwo(scene);
+      assertQuiet(await collect(scene, ["live", "eth0"], ["other", "eth0"]));
+      assertTold(scene.call("weave-net", "GC"), [
+        ...LIVE_VALID,
+        { containerID: "other", ifname: "eth0" },
+      ]);
+    },
+  ),
+  "a runtime that does not say what it has has everything": row(
+    async (scene) => {
+      await attachTwo(scene);
+      assertQuiet(await scene.run("GC", both(scene)));
+      assertEquals(scene.story.slice(4), ["weave-net GC"]);
+      assertEquals(scene.remembered.length, 6);
+    },
+  ),
+  "a runtime that has nothing keeps nothing": row(async (scene) => {
+    await attachTwo(scene);
+    assertQuiet(await collect(scene));
+    assertEquals(scene.remembered, []);
+    assertTold(scene.call("weave-net", "GC"), []);
+  }),
+  "a container that was attached meanwhile is kept": row(async (scene) => {
+    await attachTwo(scene);
+    const now = Date.now() / 1000 + 1;
+    Deno.utimeSync(`${scene.cniDir}/stale`, now, now);
+    assertQuiet(await collect(scene, ["live", "eth0"]));
+    assertEquals(scene.remembered.length, 6);
+  }),
+  "a container of which only the scratch file is left is detached": row(
+    async (scene) => {
+      await attachTwo(scene);
+      Deno.removeSync(`${scene.cniDir}/results`, { recursive: true });
+      assertQuiet(await collect(scene, ["live", "eth0"]));
+      assertEquals(scene.story.slice(4), [
+        "other-plugin DEL net1",
+        "weave-net DEL eth0",
+        "weave-net GC",
+      ]);
+      assertEquals(scene.remembered, ["live"]);
+    },
+  ),
+  "a container of which only libcni's cache is left is detached": row(
+    async (scene) => {
+      await attachTwo(scene);
+      Deno.removeSync(`${scene.cniDir}/stale`);
+      assertQuiet(await collect(scene, ["live", "eth0"]));
+      assertEquals(scene.story.slice(4), [
+        "other-plugin DEL net1",
+        "weave-net DEL eth0",
+        "weave-net GC",
+      ]);
+      assertEquals(scene.remembered, LIVE);
+    },
+  ),
+  "a container that cannot be detached is kept, and the others are not": row(
+    async (scene) => {
+      await attachTwo(scene);
+      const DEL = '[ "$CNI_IFNAME" = eth0 ] || exit 0; echo no >&2; exit 1';
+      scene.addPlugin("weave-net", "1.1.1.2/24", { DEL });
+      const { exitCode, json } = await collect(scene, ["live", "eth0"]);
+      assertEquals(exitCode, 1);
+      assertStringIncludes(json.msg, "no");
+      assertEquals(scene.story.at(-1), "weave-net GC");
+      assertEquals(scene.remembered, [
+        ...LIVE.slice(0, 1),
+        ...STALE.slice(0, 1),
+        "results/other1-live-net1",
+        "results/weave1-live-eth0",
+        "results/weave1-stale-eth0",
+      ]);
+      // What is left of it is in use.
+      assertTold(scene.call("weave-net", "GC"), [
+        ...LIVE_VALID,
+        { containerID: "stale", ifname: "eth0" },
+      ]);
+    },
+  ),
+  "a container whose namespace's path leads to the host's by now is detached without":
+    row(async (scene) => {
+      await attachTwo(scene);
+      for (const file of scene.remembered) {
+        if (!/^results.*stale/.test(file)) continue;
+        const path = `${scene.cniDir}/${file}`;
+        const attachment = JSON.parse(Deno.readTextFileSync(path));
+        attachment.netns = scene.hosts.host.path;
+        Deno.writeTextFileSync(path, JSON.stringify(attachment));
+      }
+      makeOld(scene.cniDir);
+      const { exitCode, stdout } = await collect(scene, ["live", "eth0"]);
+      assertEquals([exitCode, stdout], [0, ""]);
+      const deleted = scene.plugins.calls
+        .filter(({ command }) => command === "DEL");
+      assertEquals(deleted.map(({ netns }) => netns), ["", ""]);
+      assertEquals(scene.remembered, LIVE);
+    }),
+  "GC by a cluster network that cannot be asked for detaches all the same": row(
+    async (scene) => {
+      await attachTwo(scene);
+      await scene.api.stop();
+      const { exitCode, json } = await scene.run("GC", {
+        kubeconfig: scene.kubeconfig,
+        clusterNetwork: "weave",
+        "cni.dev/valid-attachments": LIVE_VALID,
+      });
+      assertEquals([exitCode, json.code], [1, 11]);
+      assertEquals(scene.remembered, LIVE);
+    },
+  ),
+}, needs);

@@ -1,0 +1,348 @@
+/**
+ * multus and an API server that does not answer, or not as it should: pods are
+ * attached to all their networks or to none, in a known time, and DEL depends on
+ * nobody.
+ */
+
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import type {
+  FaultRule,
+  KubeApi,
+  KubeconfigKind,
+} from "./_harness/kube_api.ts";
+import {
+  BIN,
+  type HostCall,
+  type HostOutput,
+  type HostPod,
+  MultusHost,
+  onHost,
+} from "./_harness/multus_host.ts";
+
+/** Longest time of an ADD that waits for the API once: 2.5 s, and what a busy machine takes, in ms. */
+const PATIENCE_MS = 8000;
+
+/** How an API server does not answer as it should. */
+interface Trouble {
+  /** What multus shall fail with. */
+  readonly code: 7 | 11;
+  /** What its message shall have in it. */
+  readonly text: RegExp;
+  /** Makes it so. */
+  begin(api: KubeApi): unknown;
+}
+
+/** Makes the trouble that a fault is. */
+function fault(rule: FaultRule, code: 7 | 11, text: RegExp): Trouble {
+  return { code, text, begin: (api) => api.fault(rule) };
+}
+
+const TROUBLES: Readonly<Record<string, Trouble>> = {
+  "is not there": {
+    code: 11,
+    text: /connection refused/,
+    begin: (api) => api.stop(),
+  },
+  "accepts connections and says nothing": {
+    code: 11,
+    text: /context deadline exceeded/,
+    begin: (api) => api.blackhole(),
+  },
+  "takes four seconds for each answer": fault(
+    { delayMs: 4000 },
+    11,
+    /context deadline exceeded/,
+  ),
+  "closes the connection": fault(
+    { drop: "before" },
+    11,
+    /EOF|context deadline exceeded/,
+  ),
+  "closes the connection in the middle of the answer": fault(
+    { drop: "mid-body" },
+    11,
+    /EOF|context deadline exceeded/,
+  ),
+  "does not know us (401)": fault({ status: 401 }, 7, /Unauthorized/),
+  "does not let us (403)": fault({ status: 403 }, 7, /forbidden/),
+  "is in conflict (409)": fault({ status: 409 }, 11, /has been modified/),
+  "has forgotten (410)": fault({ status: 410 }, 7, /410/),
+  "is busy (429)": fault({ status: 429 }, 11, /Too many requests/),
+  "is busy for long (429)": fault(
+    { status: 429, retryAfter: 60 },
+    11,
+    /Too many requests/,
+  ),
+  "is broken (500)": fault({ status: 500 }, 11, /leader changed/),
+  "is unavailable (503)": fault({ status: 503 }, 11, /currently unable/),
+  "answers with a page of something else": fault(
+    { body: "<html>Welcome</html>" },
+    7,
+    /the answer is no JSON object/,
+  ),
+};
+
+/** What is done with each trouble. */
+type RowOf = (scene: Scene, trouble: Trouble) => Promise<void>;
+
+/** A cluster of its own, on a node that others are on too. */
+interface Scene {
+  readonly host: MultusHost;
+  readonly api: KubeApi;
+  readonly name: string;
+  addPod(name: string): HostPod;
+  call(command: string, pod: HostPod): Promise<HostOutput>;
+}
+
+/** Runs a row for each trouble, all at once, for most of their time is waiting. */
+async function forEachTrouble(
+  t: Deno.TestContext,
+  troubles: Readonly<Record<string, Trouble>>,
+  run: RowOf,
+): Promise<void> {
+  await using host = await MultusHost.start();
+  const rows = Object.entries(troubles).map(([name, trouble], index) => {
+    const ended = runInCluster(host, index, (scene) => run(scene, trouble));
+    return {
+      name,
+      failed: ended.then(() => undefined, (error) => ({ error })),
+    };
+  });
+  for (const { name, failed } of rows) {
+    await t.step(`an API server that ${name}`, async () => {
+      const failure = await failed;
+      if (failure !== undefined) throw failure.error;
+    });
+  }
+  assertEquals(host.leftovers(), []);
+}
+
+async function runInCluster(
+  host: MultusHost,
+  index: number,
+  run: (scene: Scene) => Promise<void>,
+): Promise<void> {
+  // None is the beginning of another.
+  const name = `cluster${index}z`;
+  const { api, kubeconfig } = await host.startCluster(name);
+  await using _api = api;
+  await run({
+    host,
+    api,
+    name,
+    addPod: (pod) => host.addPod(`${pod}-${name}`, { networks: "green" }, api),
+    call: (command, pod) => host.call(command, pod, { keys: { kubeconfig } }),
+  });
+}
+
+function assertSuccess({ code, stdout }: HostOutput): void {
+  assertEquals(code, 0, stdout);
+}
+
+function assertFailure(
+  { code, json, ms }: HostOutput,
+  trouble: Trouble,
+): void {
+  assertEquals([code, json?.code], [1, trouble.code], JSON.stringify(json));
+  assertMatch(json.msg, trouble.text);
+  assert(ms < PATIENCE_MS, `it took ${ms} ms`);
+}
+
+Deno.test(
+  onHost("multus attaches to nothing if the API does not tell the networks"),
+  async (t) => {
+    await forEachTrouble(t, TROUBLES, async (scene, trouble) => {
+      const { host, api } = scene;
+      const before = scene.addPod("before"), pod = scene.addPod("new");
+      assertSuccess(await scene.call("ADD", before));
+      await trouble.begin(api);
+      api.clearRequests();
+
+      // What is attached is on disk: nobody is asked.
+      const deleted = await scene.call("DEL", before);
+      assertEquals([deleted.code, deleted.stdout], [0, ""]);
+      assertEquals([api.requests, host.leftoversOf(before)], [[], []]);
+
+      const added = await scene.call("ADD", pod);
+      assertFailure(added, trouble);
+      assertStringIncludes(added.json.msg, "error waiting for pod: ");
+      assertEquals(host.leftoversOf(pod), []);
+      assertEquals((await scene.call("DEL", pod)).code, 0);
+    });
+  },
+);
+
+/** Limits a fault to some requests. */
+function only(
+  trouble: Trouble,
+  rule: Pick<FaultRule, "method" | "path">,
+): Trouble {
+  const begin = (api: KubeApi): unknown => {
+    const limited: Pick<KubeApi, "fault"> = {
+      fault: (given) => api.fault({ ...given, ...rule }),
+    };
+    return trouble.begin(limited as KubeApi);
+  };
+  return { ...trouble, begin };
+}
+
+/** The troubles that no request can have alone. */
+const OF_ALL = ["is not there", "accepts connections and says nothing"];
+
+/** The troubles that may be some requests' alone, of those only. */
+function onlyOf(
+  rule: Pick<FaultRule, "method" | "path">,
+): Record<string, Trouble> {
+  return Object.fromEntries(
+    Object.entries(TROUBLES)
+      .filter(([name]) => !OF_ALL.includes(name))
+      .map(([name, trouble]) => [name, only(trouble, rule)]),
+  );
+}
+
+Deno.test(
+  onHost("multus attaches to nothing if the API does not tell a network"),
+  async (t) => {
+    const troubles = onlyOf({ path: /network-attachment-definitions/ });
+    await forEachTrouble(t, troubles, async (scene, trouble) => {
+      await trouble.begin(scene.api);
+      const pod = scene.addPod("new");
+      const added = await scene.call("ADD", pod);
+      assertFailure(added, trouble);
+      assertStringIncludes(
+        added.json.msg,
+        "cannot find a network-attachment-definition (green) in namespace " +
+          "(default): ",
+      );
+      assertEquals(scene.host.leftoversOf(pod), []);
+      const events = scene.api.eventTexts
+        .map((text) => text.slice(0, text.indexOf(" (")));
+      // An API server that cannot tell would not take it either.
+      assertEquals(
+        events,
+        trouble.code === 11 ? [] : [
+          "Warning NoNetworkFound cannot find a network-attachment-definition",
+        ],
+      );
+      assertEquals((await scene.call("DEL", pod)).code, 0);
+    });
+  },
+);
+
+Deno.test(
+  onHost("multus undoes everything if the status cannot be written"),
+  async (t) => {
+    const troubles = onlyOf({ path: /\/status$/ });
+    await forEachTrouble(t, troubles, async (scene, trouble) => {
+      const { host } = scene;
+      await trouble.begin(scene.api);
+      const pod = scene.addPod("new");
+      const added = await scene.call("ADD", pod);
+      assertFailure(added, trouble);
+      assertStringIncludes(
+        added.json.msg,
+        `[default/${pod.name}/${pod.uid}]: error setting the networks status: `,
+      );
+      // What the runtime's DEL begins with.
+      assertEquals(host.leftoversOf(pod), [pod.containerId]);
+      const deleted = await scene.call("DEL", pod);
+      assertEquals([deleted.code, deleted.stdout], [0, ""]);
+      assertEquals(host.leftoversOf(pod), []);
+    });
+  },
+);
+
+/** Troubles that pass. */
+const PASSING: Readonly<Record<string, FaultRule>> = {
+  "takes half a second for each answer": { delayMs: 500 },
+  "closes a connection": { drop: "before", times: 1 },
+  "closes connections for networks in the middle of the answer": {
+    path: /definitions/,
+    drop: "mid-body",
+    times: 2,
+  },
+  "is broken for a moment": { method: "GET", status: 500, times: 3 },
+  "is unavailable for a moment": { method: "GET", status: 503, times: 3 },
+  "is too busy for the pod": { status: 429, retryAfter: 1, times: 1 },
+  "is too busy for the status": { path: /status$/, status: 429, times: 2 },
+  "is in conflict about the status": { path: /status$/, status: 409, times: 3 },
+  "does not know PATCH": { method: "PATCH", status: 405 },
+  "does not know this PATCH": { method: "PATCH", status: 415 },
+  "does not let us patch": { method: "PATCH", status: 403 },
+  "loses all events": { path: /events$/, drop: "before" },
+};
+
+Deno.test(
+  onHost("multus attaches though the API is slow, or stumbles"),
+  async (t) => {
+    const troubles = Object.fromEntries(
+      Object.entries(PASSING)
+        .map(([name, rule]) => [name, fault(rule, 7, /nothing/)]),
+    );
+    await forEachTrouble(t, troubles, async (scene, trouble) => {
+      await trouble.begin(scene.api);
+      const pod = scene.addPod("new");
+      assertSuccess(await scene.call("ADD", pod));
+      const status = scene.api.networkStatus("default", pod.name);
+      assertEquals(
+        status.map(({ name }: { name: string }) => name),
+        ["pods", "default/green"],
+      );
+      assertSuccess(await scene.call("DEL", pod));
+      assertEquals(scene.host.leftoversOf(pod), []);
+    });
+  },
+);
+
+/** How kubeconfigs prove who multus is. */
+const KINDS: readonly KubeconfigKind[] = [
+  "token",
+  "tokenFile",
+  "clientCert",
+  "clientCertBundle",
+  "clientCertData",
+  "basic",
+  "insecure",
+  "exec",
+];
+
+/** Lends multus the files of a service account. */
+const IN_POD = `set -e
+mount -t tmpfs tmpfs "$(readlink -f /var/run)"
+mkdir -p /var/run/secrets/kubernetes.io/serviceaccount
+mount --bind "$ACCOUNT" /var/run/secrets/kubernetes.io/serviceaccount
+exec "$@"`;
+
+Deno.test(
+  onHost("multus reaches the API by any kubeconfig, or as a pod"),
+  async (t) => {
+    await using host = await MultusHost.start();
+    const { api, hosts: { folder } } = host;
+    const attach = async (name: string, call: HostCall): Promise<void> => {
+      const pod = host.addPod(name.toLowerCase());
+      await host.succeed("ADD", pod, call);
+      assertEquals(host.status(pod).length, 1);
+      await host.succeed("DEL", pod, call);
+    };
+    for (const kind of KINDS) {
+      await t.step(kind, async () => {
+        const kubeconfig = api.writeKubeconfig(folder, kind, { file: kind });
+        await attach(kind, { keys: { kubeconfig } });
+      });
+    }
+    await t.step("a service account", async () => {
+      api.writeServiceAccount(folder);
+      await attach("account", {
+        keys: { kubeconfig: "" },
+        env: { ...api.inClusterEnvironment(), ACCOUNT: folder },
+        command: ["unshare", "-m", "sh", "-c", IN_POD, "sh", `${BIN}/multus`],
+      });
+    });
+    assertEquals(host.leftovers(), []);
+  },
+);

@@ -1,0 +1,75 @@
+/**
+ * multus, several times at once for one container: what one has made, another
+ * does not take away, and nothing is left that nobody knows of.
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { eventually } from "./_harness/eventually.ts";
+import {
+  BIN,
+  type HostCall,
+  MultusHost,
+  onHost,
+} from "./_harness/multus_host.ts";
+import { PluginFolder } from "./_harness/plugin_folder.ts";
+
+const isBegun = ({ name }: Deno.DirEntry): boolean => name === "begun";
+
+/** A master that takes its time, and leaves a file to tell that it has begun. */
+function slowMaster(host: MultusHost, folder: PluginFolder): HostCall {
+  folder.add(
+    "slow",
+    `cat > /dev/null
+    touch '${folder.path}/begun'
+    [ "$CNI_COMMAND" != ADD ] || sleep 0.6
+    echo '{"cniVersion":"1.0.0"}'`,
+  );
+  const slow = { cniVersion: "1.0.0", name: "slow", type: "slow" };
+  return {
+    keys: { delegates: [slow, host.master()] },
+    env: { CNI_PATH: `${folder.path}:${BIN}` },
+  };
+}
+
+Deno.test(
+  onHost(
+    "of two ADDs of one container at once one fails, and takes nothing of the other's",
+  ),
+  async () => {
+    await using host = await MultusHost.start();
+    using folder = new PluginFolder();
+    const call = slowMaster(host, folder);
+    const pod = host.addPod("web");
+    const outputs = await Promise.all([
+      host.call("ADD", pod, call),
+      host.call("ADD", pod, call),
+    ]);
+    const codes = outputs.map(({ code }) => code);
+    assertEquals(codes.toSorted(), [0, 1]);
+    assertStringIncludes(
+      outputs[codes.indexOf(1)]?.json.msg,
+      "interface name net1 already exists",
+    );
+    assertEquals(host.interfaces(pod), ["lo", "net1"]);
+    await host.succeed("DEL", pod, call);
+    assertEquals(host.leftovers(), []);
+  },
+);
+
+Deno.test(
+  onHost("a DEL that comes during ADD removes what ADD makes"),
+  async () => {
+    await using host = await MultusHost.start();
+    using folder = new PluginFolder();
+    const call = slowMaster(host, folder);
+    const pod = host.addPod("web");
+    const adding = host.call("ADD", pod, call);
+    await eventually(
+      "the master has begun",
+      () => [...Deno.readDirSync(folder.path)].some(isBegun),
+    );
+    await host.succeed("DEL", pod, call);
+    assertEquals((await adding).code, 0);
+    assertEquals(host.leftovers(), []);
+  },
+);

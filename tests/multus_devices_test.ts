@@ -1,0 +1,168 @@
+/**
+ * Devices that the kubelet gave to a pod, on their way to the plugins and into
+ * the status. The kubelet's folders are those of a mount namespace of multus' own.
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { FakeKubelet } from "./_harness/kubelet.ts";
+import {
+  BIN,
+  type HostOutput,
+  type HostPod,
+  MultusHost,
+  onHost,
+} from "./_harness/multus_host.ts";
+import { listFiles } from "./_harness/multus_scene.ts";
+import { PluginFolder } from "./_harness/plugin_folder.ts";
+
+const DEVICE_INFO_DIR = "run/k8s.cni.cncf.io/devinfo";
+const RESOURCE = "vendor.com/nic";
+/** What the device plugin says of the first device. */
+const DEVICE_INFO = {
+  type: "pci",
+  version: "1.1.0",
+  pci: { "pci-address": "0000:03:02.1" },
+};
+
+/** Lends multus the folder of a kubelet, and one for what is told of devices. */
+const SCRIPT = `set -e
+mount -t tmpfs tmpfs /var/lib
+mkdir -p /var/lib/kubelet/pod-resources
+mount --bind "$FOLDER" /var/lib/kubelet/pod-resources
+mount --bind "$FOLDER/run" "$(readlink -f /var/run)"
+exec "$@"`;
+
+/** A node with a kubelet, and a plugin that makes nothing of devices but a note. */
+class DeviceHost implements AsyncDisposable {
+  readonly host: MultusHost;
+  readonly folder: PluginFolder;
+  readonly kubelet: FakeKubelet;
+
+  private constructor(
+    host: MultusHost,
+    folder: PluginFolder,
+    kubelet: FakeKubelet,
+  ) {
+    this.host = host;
+    this.folder = folder;
+    this.kubelet = kubelet;
+    folder.add(
+      "sriov",
+      `cat > '${folder.path}/'$CNI_COMMAND-$CNI_IFNAME
+      [ "$CNI_COMMAND" != ADD ] || printf \\
+        '{"cniVersion":"1.0.0","interfaces":[{"name":"%s","sandbox":"/x"}]}' \\
+        "$CNI_IFNAME"`,
+    );
+  }
+
+  static async start(): Promise<DeviceHost> {
+    const host = await MultusHost.start();
+    const folder = new PluginFolder();
+    const told = `${folder.path}/${DEVICE_INFO_DIR}/dp`;
+    Deno.mkdirSync(told, { recursive: true });
+    Deno.writeTextFileSync(
+      `${told}/vendor.com-nic-0000:03:02.1-device.json`,
+      JSON.stringify(DEVICE_INFO),
+    );
+    const socketPath = `${folder.path}/kubelet.sock`;
+    const kubelet = await FakeKubelet.start({ socketPath });
+    return new DeviceHost(host, folder, kubelet);
+  }
+
+  /** Runs multus in the mount namespace. */
+  run(command: string, pod: HostPod): Promise<HostOutput> {
+    const { path } = this.folder;
+    return this.host.call(command, pod, {
+      env: { CNI_PATH: path, FOLDER: path },
+      command: ["unshare", "-m", "sh", "-c", SCRIPT, "sh", `${BIN}/multus`],
+    });
+  }
+
+  /** What the plugin was sent. */
+  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  sent(command: string, ifName: string): any {
+    const path = `${this.folder.path}/${command}-${ifName}`;
+    return JSON.parse(Deno.readTextFileSync(path));
+  }
+
+  /** Lists what is told of the attachments' devices. */
+  get told(): string[] {
+    return listFiles(`${this.folder.path}/${DEVICE_INFO_DIR}/cni`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kubelet[Symbol.asyncDispose]();
+    this.folder[Symbol.dispose]();
+    await this.host[Symbol.asyncDispose]();
+  }
+}
+
+Deno.test(
+  onHost("multus hands the kubelet's devices to networks, one to each"),
+  async (t) => {
+    await using devices = await DeviceHost.start();
+    const { host, kubelet } = devices;
+    host.api.putNad("default", "fast", {
+      cniVersion: "1.0.0",
+      type: "sriov",
+      capabilities: { CNIDeviceInfoFile: true, deviceID: true },
+    }, { "k8s.v1.cni.cncf.io/resourceName": RESOURCE });
+    const pod = host.addPod("web", { networks: "fast,fast" });
+    kubelet.setPod("default", "web", {
+      c1: { [RESOURCE]: ["0000:03:02.2"] },
+      c2: { [RESOURCE]: ["0000:03:02.1"] },
+    });
+    const added = await devices.run("ADD", pod);
+    assertEquals([added.code, added.stderr], [0, ""], added.stdout);
+
+    await t.step("in their order, by all the names that plugins know", () => {
+      for (const [ifName, id] of [["net1", 1], ["net2", 2]] as const) {
+        const { deviceID, pciBusID, runtimeConfig } = devices
+          .sent("ADD", ifName);
+        const device = `0000:03:02.${id}`;
+        assertEquals([deviceID, pciBusID], [device, device]);
+        assertEquals(runtimeConfig, {
+          deviceID: device,
+          CNIDeviceInfoFile: "/var/run/k8s.cni.cncf.io/devinfo/cni/" +
+            `default-fast-${pod.containerId}_${ifName}`,
+        });
+      }
+      assertEquals(kubelet.calls.map(({ method }) => method), ["Get"]);
+    });
+    await t.step("the status has what the device plugin says", () => {
+      const [, first, second] = host.status(pod);
+      assertEquals(first["device-info"], DEVICE_INFO);
+      assertEquals(second["device-info"], undefined);
+      assertEquals(devices.told, [`default-fast-${pod.containerId}_net1`]);
+    });
+    await t.step("DEL has the same devices, and asks nobody", async () => {
+      host.api.clearRequests();
+      const deleted = await devices.run("DEL", pod);
+      assertEquals([deleted.code, deleted.stdout], [0, ""]);
+      assertEquals(devices.sent("DEL", "net2").deviceID, "0000:03:02.2");
+      assertEquals(host.api.requests, []);
+      assertEquals(kubelet.calls.length, 1);
+      assertEquals([host.leftovers(), devices.told], [[], []]);
+    });
+  },
+);
+
+Deno.test(
+  onHost("multus attaches to nothing if the kubelet does not tell the devices"),
+  async () => {
+    await using devices = await DeviceHost.start();
+    const { host, kubelet } = devices;
+    host.api.putNad(
+      "default",
+      "fast",
+      { cniVersion: "1.0.0", type: "sriov" },
+      { "k8s.v1.cni.cncf.io/resourceName": RESOURCE },
+    );
+    const pod = host.addPod("web", { networks: "fast" });
+    kubelet.fault({ httpStatus: 503 });
+    const { code, json } = await devices.run("ADD", pod);
+    assertEquals([code, json.code], [1, 11]);
+    assertStringIncludes(json.msg, "failed getting the delegate");
+    assertEquals(host.leftovers(), []);
+  },
+);

@@ -1,0 +1,287 @@
+/**
+ * The manifests of deploy/multus: that they fit each other, the command that
+ * they run, and what multus asks of the API server.
+ */
+
+import { assert, assertEquals, assertExists, assertMatch } from "@std/assert";
+import { loadAll } from "js-yaml";
+import { openKubeClient } from "../kube/client.ts";
+import { readInstallOptions } from "../plugins/multus/install/options.ts";
+import { pluginNames, programNames } from "../plugins/registry.ts";
+import { KubeApi } from "./_harness/kube_api.ts";
+import { findTarget, verbOf } from "./_harness/kube_api/target.ts";
+import { ConfFolder } from "./_harness/conf_folder.ts";
+
+const FOLDER = new URL("../deploy/multus/", import.meta.url);
+
+// What is read is as untyped as YAML is, and tests see to what they need.
+// deno-lint-ignore no-explicit-any -- a wrong path is a failed test
+type Manifest = any;
+
+function read(file: string): string {
+  return Deno.readTextFileSync(new URL(file, FOLDER));
+}
+
+const kustomization: Manifest = loadAll(read("kustomization.yaml"))[0];
+const objects: Manifest[] = kustomization.resources
+  .flatMap((file: string) => loadAll(read(file)));
+
+/** Finds the only object of a kind. */
+function only(kind: string): Manifest {
+  const found = objects.filter((object) => object.kind === kind);
+  assertEquals(found.length, 1, kind);
+  return found[0];
+}
+
+const daemonSet = only("DaemonSet");
+const pod = daemonSet.spec.template.spec;
+const containers: Manifest[] = [...pod.initContainers, ...pod.containers];
+
+Deno.test("manifests: kustomization.yaml has all of them, and their images", () => {
+  const files = [...Deno.readDirSync(FOLDER)].map(({ name }) => name)
+    .filter((name) => name.endsWith(".yaml") && name !== "kustomization.yaml");
+  assertEquals(kustomization.resources.toSorted(), files.toSorted());
+  const images = kustomization.images.map(({ name }: Manifest) => name);
+  for (const { image } of containers) {
+    assert(images.includes(image.split(":")[0]), image);
+  }
+});
+
+Deno.test("manifests: every object has a kind, a version and a name of its own", () => {
+  const names = objects.map(({ apiVersion, kind, metadata }) => {
+    assertExists(apiVersion);
+    return `${kind} ${metadata.name}`;
+  });
+  assertEquals(new Set(names).size, names.length);
+  assertEquals(names.toSorted(), [
+    "ClusterRole multus",
+    "ClusterRoleBinding multus",
+    "CustomResourceDefinition network-attachment-definitions.k8s.cni.cncf.io",
+    "DaemonSet kube-multus-ds",
+    "ServiceAccount multus",
+  ]);
+});
+
+Deno.test("manifests: the DaemonSet's pods have the role", () => {
+  const account = only("ServiceAccount").metadata;
+  const binding = only("ClusterRoleBinding");
+  assertEquals(daemonSet.metadata.namespace, account.namespace);
+  assertEquals(pod.serviceAccountName, account.name);
+  assertEquals(binding.subjects, [{
+    kind: "ServiceAccount",
+    name: account.name,
+    namespace: account.namespace,
+  }]);
+  assertEquals(binding.roleRef.kind, "ClusterRole");
+  assertEquals(binding.roleRef.name, only("ClusterRole").metadata.name);
+});
+
+Deno.test("manifests: the selector finds the pods, as the reference's does", () => {
+  const { matchLabels } = daemonSet.spec.selector;
+  // It cannot be changed where the reference's DaemonSet is replaced.
+  assertEquals(matchLabels, { name: "multus" });
+  const { labels } = daemonSet.spec.template.metadata;
+  assertEquals(labels.name, matchLabels.name);
+});
+
+Deno.test("manifests: every mount has its volume, and every volume is mounted", () => {
+  const volumes = pod.volumes.map(({ name }: Manifest) => name);
+  assertEquals(new Set(volumes).size, volumes.length);
+  const mounts = containers.flatMap(({ volumeMounts }) =>
+    volumeMounts.map(({ name }: Manifest) => name)
+  );
+  assertEquals([...new Set(mounts)].toSorted(), volumes.toSorted());
+  for (const { configMap } of pod.volumes) {
+    if (configMap !== undefined) {
+      assertEquals(only("ConfigMap").metadata.name, configMap.name);
+    }
+  }
+});
+
+for (const container of containers) {
+  Deno.test(`manifests: ${container.name} can follow its command line`, () => {
+    const [command, ...flags] = container.args;
+    assertEquals(command, "install");
+    const names = {
+      pluginNames,
+      knownNames: [...pluginNames, ...programNames],
+    };
+    const options = readInstallOptions(flags, {}, names);
+    assertExists(options?.executable);
+    const mounts: Manifest[] = container.volumeMounts;
+    const paths = [options.executable.folder, options.credentials.folder];
+    const { configuration } = options;
+    if (configuration !== undefined && "masterFolder" in configuration) {
+      paths.push(configuration.folder, configuration.masterFolder);
+    }
+    for (const path of paths) {
+      assert(mounts.some(({ mountPath }) => isBelow(path, mountPath)), path);
+    }
+    assertEquals(
+      toNodePath(`${options.credentials.folder}/multus.kubeconfig`, mounts),
+      options.credentials.hostPath,
+    );
+  });
+
+  Deno.test(`manifests: ${container.name} has the rights that it needs, and no more`, () => {
+    const { securityContext } = container;
+    assertEquals(securityContext.privileged, undefined);
+    assertEquals(securityContext.allowPrivilegeEscalation, false);
+    assertEquals(securityContext.capabilities, {
+      drop: ["ALL"],
+      add: ["DAC_OVERRIDE"],
+    });
+    assertEquals(securityContext.readOnlyRootFilesystem, true);
+  });
+
+  Deno.test(`manifests: ${container.name} says what it needs, and stays below`, () => {
+    const { requests, limits } = container.resources;
+    assertMatch(requests.cpu, /^\d+m$/);
+    // What the process takes is about 45 MiB.
+    const [request = 0, limit = 0] = [requests.memory, limits.memory]
+      .map((size) => Number(/^(\d+)Mi$/.exec(size)?.[1]));
+    assert(request >= 50 && limit > request, `${request} ${limit}`);
+    assertEquals(limits.cpu, undefined);
+  });
+}
+
+function isBelow(path: string, folder: string): boolean {
+  return `${path}/`.startsWith(`${folder}/`);
+}
+
+/** Turns a path of a container into what the node calls it. */
+function toNodePath(path: string, mounts: readonly Manifest[]): string {
+  const mount = mounts.find(({ mountPath }) => isBelow(path, mountPath));
+  const volume = pod.volumes
+    .find(({ name }: Manifest) => name === mount.name);
+  return volume.hostPath.path + path.slice(mount.mountPath.length);
+}
+
+Deno.test("manifests: one container installs first, the other one watches", () => {
+  const [install, watch] = containers;
+  assertEquals(containers.length, 2);
+  assert(!install.args.includes("--watch"), install.args.join(" "));
+  assert(install.args.includes("--multus-conf-file=none"));
+  assert(watch.args.includes("--watch"), watch.args.join(" "));
+});
+
+Deno.test("manifests: the pods run on every node, before there is a network", () => {
+  assertEquals(pod.hostNetwork, true);
+  assertEquals(pod.priorityClassName, "system-node-critical");
+  const effects = pod.tolerations.map(({ operator, effect }: Manifest) => {
+    assertEquals(operator, "Exists");
+    return effect;
+  });
+  assertEquals(effects, ["NoSchedule", "NoExecute"]);
+});
+
+Deno.test("manifests: the image has the executable where it is started", () => {
+  const containerfile = read("Containerfile");
+  const [, bin] = /^ARG BIN=(\S+)$/m.exec(containerfile) ?? [];
+  assertEquals(bin, "dist/bin");
+  const [, target] = /^COPY \$\{BIN\}\/multus (\S+)$/m.exec(containerfile) ??
+    [];
+  const [, entry] = /^ENTRYPOINT (.+)$/m.exec(containerfile) ?? [];
+  assertEquals(JSON.parse(entry ?? ""), [target]);
+  for (const { command } of containers) assertEquals(command, undefined);
+});
+
+Deno.test("manifests: the CRD is the reference's, with a schema for the configuration", async (t) => {
+  const { spec } = only("CustomResourceDefinition");
+  assertEquals([spec.group, spec.scope], ["k8s.cni.cncf.io", "Namespaced"]);
+  assertEquals(spec.names.plural, "network-attachment-definitions");
+  assertEquals(spec.names.singular, "network-attachment-definition");
+  assertEquals(spec.names.kind, "NetworkAttachmentDefinition");
+  assertEquals(spec.names.shortNames, ["nad", "net-attach-def"]);
+  const [version] = spec.versions;
+  assertEquals([version.name, version.served, version.storage], [
+    "v1",
+    true,
+    true,
+  ]);
+  const { config } = version.schema.openAPIV3Schema.properties.spec.properties;
+  assertEquals(config.type, "string");
+  const pattern = new RegExp(config.pattern);
+  const rows: [string, boolean][] = [
+    ["", true],
+    ["\n", true],
+    ["{}", true],
+    ['\n  {\n  "type": "x"\n}\n', true],
+    ["[]", false],
+    ['"x"', false],
+    ["{", false],
+    ["type: macvlan", false],
+  ];
+  for (const [text, isValid] of rows) {
+    await t.step(JSON.stringify(text), () => {
+      assertEquals(pattern.test(text), isValid);
+    });
+  }
+});
+
+/** Lists what a role allows, as `get pods/status`. */
+function listRights(): string[] {
+  return only("ClusterRole").rules.flatMap(
+    ({ apiGroups, resources, verbs }: Manifest) =>
+      apiGroups.flatMap((group: string) =>
+        resources.flatMap((resource: string) =>
+          verbs.map((verb: string) => formatRight(verb, resource, group))
+        )
+      ),
+  );
+}
+
+function formatRight(verb: string, resource: string, group: string): string {
+  return group === "" ? `${verb} ${resource}` : `${verb} ${resource}.${group}`;
+}
+
+/** Finds the right that a request needs. */
+function rightOf(method: string, url: string): string {
+  const { pathname, searchParams } = new URL(url, "http://server");
+  const target = findTarget(pathname);
+  assertExists(target, url);
+  const { resource: { name, group }, subresource } = target;
+  const full = subresource === "" ? name : `${name}/${subresource}`;
+  return formatRight(verbOf(method, target, searchParams), full, group);
+}
+
+Deno.test("manifests: the role has the rights for all that is asked of the API server", async () => {
+  using folder = new ConfFolder();
+  await using api = await KubeApi.start();
+  api.putPod({ metadata: { name: "p", namespace: "test" } });
+  api.putNad("test", "n", { type: "ptp" });
+  const kubeconfig = api.writeKubeconfig(folder.path, "token");
+  using client = await openKubeClient({ kubeconfig, env: {} });
+  assertExists(client);
+  const pod = { namespace: "test", name: "p" };
+  await client.getPod("test", "p");
+  await client.getNetworkAttachmentDefinition("test", "n");
+  await client.setPodAnnotations(pod, { a: "b" });
+  api.forbid("patch", "pods/status");
+  await client.setPodAnnotations(pod, { a: "c" });
+  await client.createEvent("test", {
+    metadata: { name: "e", namespace: "test" },
+    involvedObject: { kind: "Pod", ...pod },
+  });
+  await client.getResourceClaim("test", "c").catch(() => {});
+  await client.listResourceSlices({ driver: "d", nodeName: "n" });
+  const watched = [
+    "/api/v1/pods",
+    "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions",
+  ];
+  for (const path of watched) {
+    const { metadata } = await client.list(path);
+    const signal = AbortSignal.timeout(200);
+    const resourceVersion = metadata?.resourceVersion ?? "";
+    const events = client.watch(path, { resourceVersion, signal });
+    await events.next().catch(() => {});
+  }
+  const needed = api.requests.map(({ method, path }) => rightOf(method, path));
+  const rights = listRights();
+  assertEquals(
+    [...new Set(needed)].filter((right) => !rights.includes(right)),
+    [],
+  );
+  const unused = rights.filter((right) => !needed.includes(right));
+  assertEquals(unused, []);
+});

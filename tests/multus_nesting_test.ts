@@ -1,0 +1,112 @@
+/**
+ * multus behind a plugin that multus runs: a mistake that must end soon, or a
+ * wish that works.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { JsonObject } from "../cni/json.ts";
+import {
+  BIN,
+  type HostCall,
+  type HostPod,
+  MultusHost,
+  onHost,
+} from "./_harness/multus_host.ts";
+import { PluginFolder } from "./_harness/plugin_folder.ts";
+
+/** A node on which plugin `wrapper` calls multus with a configuration of its own. */
+class Nest implements AsyncDisposable {
+  readonly host: MultusHost;
+  readonly folder: PluginFolder;
+  readonly pod: HostPod;
+
+  private constructor(host: MultusHost, folder: PluginFolder) {
+    this.host = host;
+    this.folder = folder;
+    this.pod = host.addPod("web");
+  }
+
+  /** @param prepare What `sh` does before it calls multus */
+  static async start(prepare = ":"): Promise<Nest> {
+    const folder = new PluginFolder();
+    folder.add(
+      "wrapper",
+      `cat > /dev/null
+      echo "$CNI_COMMAND" >> '${folder.path}/calls'
+      ${prepare}
+      '${BIN}/multus' < '${folder.path}/inner.conf'`,
+    );
+    return new Nest(await MultusHost.start(), folder);
+  }
+
+  /** Sets what the inner multus is called with. */
+  setInner(keys: JsonObject): void {
+    this.folder.addFile("inner.conf", JSON.stringify(this.host.conf(keys)));
+  }
+
+  /** How the outer multus is called: its only network is the wrapper's. */
+  get call(): HostCall {
+    const delegates = [
+      { cniVersion: "1.0.0", name: "wrapped", type: "wrapper" },
+    ];
+    return { keys: { delegates }, env: { CNI_PATH: this.folder.path } };
+  }
+
+  /** Counts the calls of the wrapper. */
+  count(command: string): number {
+    const calls = Deno.readTextFileSync(`${this.folder.path}/calls`);
+    return calls.split("\n").filter((line) => line === command).length;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.folder[Symbol.dispose]();
+    await this.host[Symbol.asyncDispose]();
+  }
+}
+
+Deno.test(
+  onHost("multus that is called by its own delegate refuses, and DEL ends"),
+  async () => {
+    await using nest = await Nest.start();
+    const { host, pod, call } = nest;
+    nest.setInner(call.keys ?? {});
+    const { code, json } = await host.call("ADD", pod, call);
+    assertEquals([code, json.code], [1, 7]);
+    assertStringIncludes(
+      json.msg,
+      "Cannot run multus: it was called by one of its own delegates",
+    );
+    assertEquals([nest.count("ADD"), nest.count("DEL")], [1, 1]);
+    await host.succeed("DEL", pod, call);
+    assertEquals([nest.count("DEL"), host.leftovers()], [2, []]);
+  },
+);
+
+Deno.test(
+  onHost("multus that calls itself for ever new interfaces ends"),
+  async () => {
+    await using nest = await Nest.start("export CNI_IFNAME=${CNI_IFNAME}0");
+    const { host, pod, call } = nest;
+    nest.setInner(call.keys ?? {});
+    const { code, json } = await host.call("ADD", pod, call);
+    assertEquals([code, json.code], [1, 7]);
+    assert(nest.count("ADD") <= 8, `${nest.count("ADD")} calls`);
+    assertEquals((await host.call("DEL", pod, call)).code, 0);
+  },
+);
+
+Deno.test(
+  onHost("multus behind a delegate attaches another interface"),
+  async () => {
+    await using nest = await Nest.start("export CNI_IFNAME=inner0");
+    const { host, pod, call } = nest;
+    const cniDir = `${host.hosts.folder}/inner`;
+    nest.setInner({ cniDir });
+    const { json } = await host.succeed("ADD", pod, call);
+    assertEquals(json.interfaces[1].name, "inner0");
+    assertEquals(host.interfaces(pod), ["inner0", "lo"]);
+    await host.succeed("CHECK", pod, call);
+    await host.succeed("DEL", pod, call);
+    assertEquals(host.leftovers(), []);
+  },
+);

@@ -1,0 +1,102 @@
+/**
+ * multus with plugins of others: the Go plugins as delegates, by themselves and
+ * beside those of this project.
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import type { JsonObject } from "../cni/json.ts";
+import { goPlugin, hasCommand, ignoreUnless } from "./_harness/capabilities.ts";
+import { runIn } from "./_harness/ip_json.ts";
+import {
+  type HostCall,
+  type HostPod,
+  MultusHost,
+  needsHost,
+} from "./_harness/multus_host.ts";
+import { PluginFolder } from "./_harness/plugin_folder.ts";
+
+const GO = (goPlugin("portmap") ?? "").replace(/\/[^/]*$/, "");
+const needs = ignoreUnless(
+  GO !== "" && hasCommand("iptables"),
+  "needs the Go plugins and iptables",
+);
+
+const PORTS = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }];
+
+/** The network that clusters have: cables, and host ports. */
+function masterOf(host: MultusHost): JsonObject {
+  const ipam = {
+    ...host.hosts.hostLocal("10.10.0.0/16"),
+    routes: [{ dst: "0.0.0.0/0" }],
+  };
+  return {
+    cniVersion: "1.0.0",
+    name: "pods",
+    plugins: [
+      { type: "ptp", ipam },
+      { type: "portmap", capabilities: { portMappings: true } },
+    ],
+  };
+}
+
+function callOf(host: MultusHost, binDir: string): HostCall {
+  const runtimeConfig = { portMappings: PORTS };
+  const capabilities = { portMappings: true };
+  const delegates = [masterOf(host)];
+  return {
+    keys: { binDir, delegates, capabilities, runtimeConfig },
+    env: { CNI_PATH: GO },
+  };
+}
+
+/** Lists the rules for host ports. */
+function hostPorts(host: MultusHost): string[] {
+  return runIn(host.hosts.host, "iptables-save", "-t", "nat").split("\n")
+    .filter((line) => line.includes("--to-destination"))
+    .map((line) => line.replace(/.*--to-destination /, ""));
+}
+
+async function attachAndDetach(
+  host: MultusHost,
+  pod: HostPod,
+  call: HostCall,
+): Promise<void> {
+  // The Go sbr tells stderr what it does.
+  const run = async (command: string): Promise<void> => {
+    const { code, stdout } = await host.call(command, pod, call);
+    assertEquals(code, 0, stdout);
+  };
+  await run("ADD");
+  assertEquals(host.interfaces(pod), ["eth0", "lo", "net1"]);
+  assertEquals(
+    host.status(pod).map((
+      one: { name: string; ips: string[] },
+    ) => [one.name, ...one.ips]),
+    [["pods", "10.10.0.2"], ["default/green", "10.20.0.2"]],
+  );
+  const rules = runIn(pod.sandbox, "ip", "rule");
+  assertStringIncludes(rules, "from 10.20.0.2 lookup 100");
+  assertEquals(hostPorts(host), ["10.10.0.2:80"]);
+  // No CHECK: that of Debian's portmap wants rules for IPv6 in any case.
+  await run("DEL");
+  assertEquals([host.leftovers(), hostPorts(host)], [[], []]);
+}
+
+Deno.test({
+  name: `multus runs the Go plugins${needs.suffix}${needsHost.suffix}`,
+  ignore: needs.ignore || needsHost.ignore,
+  async fn(t): Promise<void> {
+    await t.step("all of them", async () => {
+      await using host = await MultusHost.start();
+      using empty = new PluginFolder();
+      const pod = host.addPod("web", { networks: "green" });
+      await attachAndDetach(host, pod, callOf(host, empty.path));
+    });
+    await t.step("those that this project does not have", async () => {
+      await using host = await MultusHost.start();
+      const pod = host.addPod("web", { networks: "green" });
+      const { binDir } = host.conf();
+      await attachAndDetach(host, pod, callOf(host, String(binDir)));
+    });
+  },
+});

@@ -1,0 +1,94 @@
+/** multus on a node that is full of pods, several of which come and go at once. */
+
+import { assertEquals } from "@std/assert";
+import type { HostPod } from "./_harness/multus_host.ts";
+import { MultusHost, onHost } from "./_harness/multus_host.ts";
+import { ipJson } from "./_harness/ip_json.ts";
+
+const PODS = 100, AT_ONCE = 10;
+
+/** Does something with all pods, a few at a time. */
+async function eachAtOnce(
+  pods: readonly HostPod[],
+  work: (pod: HostPod) => Promise<unknown>,
+): Promise<void> {
+  const left = [...pods];
+  const worker = async (): Promise<void> => {
+    for (let pod = left.shift(); pod !== undefined; pod = left.shift()) {
+      await work(pod);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
+
+/** Lists a pod's IPv4 addresses by interface, as the kernel has them. */
+function addressesOf({ sandbox }: HostPod): Record<string, string> {
+  const links = ipJson(sandbox, "-4", "address");
+  return Object.fromEntries(
+    links.map((
+      { ifname, addr_info: [first] }: {
+        ifname: string;
+        addr_info: { local: string }[];
+      },
+    ) => [ifname, first?.local ?? ""]),
+  );
+}
+
+Deno.test(
+  onHost(
+    `multus attaches ${PODS} pods to three networks each, ${AT_ONCE} at a time`,
+  ),
+  async (t) => {
+    await using host = await MultusHost.start();
+    const pods = Array.from(
+      { length: PODS },
+      (_, index) =>
+        host.addPod(`pod-${index}`, {
+          networks: [
+            { name: "blue", ips: [`192.168.10.${index + 1}/24`] },
+            { name: "green", interface: "fast0" },
+          ],
+        }),
+    );
+    await t.step("ADD", async () => {
+      await eachAtOnce(pods, (pod) => host.succeed("ADD", pod));
+    });
+    await t.step(
+      "each pod has addresses of its own, and its status has them",
+      () => {
+        const all = pods.flatMap((pod, index) => {
+          const { lo: _, ...addresses } = addressesOf(pod);
+          const names = ["eth0", "net1", "fast0"];
+          const expected = names.map((name) => [name, [addresses[name]]]);
+          const status: { interface: string; ips: string[] }[] = host.status(
+            pod,
+          );
+          assertEquals(
+            status.map(({ interface: name, ips }) => [name, ips]),
+            expected,
+          );
+          assertEquals(addresses["net1"], `192.168.10.${index + 1}`);
+          return Object.values(addresses);
+        });
+        assertEquals([all.length, new Set(all).size], [3 * PODS, 3 * PODS]);
+        assertEquals(host.remembered.length, 4 * PODS);
+      },
+    );
+    await t.step("DEL, with pods that come at the same time", async () => {
+      const late = Array.from(
+        { length: AT_ONCE },
+        (_, index) => host.addPod(`late-${index}`, { networks: "green" }),
+      );
+      const mixed = pods.flatMap((pod, index) => {
+        const other = index % AT_ONCE === 0 ? late[index / AT_ONCE] : undefined;
+        return other === undefined ? [pod] : [pod, other];
+      });
+      await eachAtOnce(
+        mixed,
+        (pod) => host.succeed(late.includes(pod) ? "ADD" : "DEL", pod),
+      );
+      await eachAtOnce(late, (pod) => host.succeed("DEL", pod));
+      assertEquals(host.leftovers(), []);
+    });
+  },
+);
