@@ -129,6 +129,23 @@ interface Build {
   readonly out: string;
 }
 
+/**
+ * How much code an executable of this project may have, in bytes. Each start
+ * reads all of it, which takes some 5 ms for a MiB.
+ */
+const BUDGET_BYTES = 600 * 2 ** 10;
+
+/**
+ * @param entry What is from outside the project is as large as its author likes
+ * @throws {Error} If it is more than that
+ */
+export function checkBudget(entry: string, bytes: number): void {
+  if (entry.startsWith("/") || bytes <= BUDGET_BYTES) return;
+  throw new Error(
+    `Cannot compile "${entry}": it has ${bytes} bytes of code, and may have ${BUDGET_BYTES}`,
+  );
+}
+
 /** Makes the executable and its links, complete, and then moves them where they belong. */
 async function compileProgram(
   { name, entry, links }: Program,
@@ -136,6 +153,7 @@ async function compileProgram(
 ): Promise<Executable[]> {
   const started = new Date();
   const script = await bundle(entry, name);
+  checkBudget(entry, script.size);
   // The name of the output is part of the executable, so it has to be the final one.
   const made = `${staging}/${name}`;
   await runDeno([

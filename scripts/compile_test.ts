@@ -7,6 +7,7 @@ import {
   assertThrows,
 } from "@std/assert";
 import {
+  checkBudget,
   compile,
   type CompileResult,
   ensureCompiled,
@@ -412,4 +413,14 @@ Deno.test("ensureCompiled() makes nothing anew if nothing has changed", async ()
   const { ino } = await Deno.stat(`${directory}/ptp`);
   assertEquals(await ensureCompiled(), directory);
   assertEquals((await Deno.stat(`${directory}/ptp`)).ino, ino);
+});
+
+Deno.test("checkBudget() refuses programs of ours that have grown too large", () => {
+  checkBudget("plugins/main.ts", 600 * 1024);
+  checkBudget("/elsewhere/main.ts", 2 ** 30);
+  assertThrows(
+    () => checkBudget("plugins/main.ts", 600 * 1024 + 1),
+    Error,
+    "it has 614401 bytes of code, and may have 614400",
+  );
 });

@@ -71,12 +71,14 @@ const PINNED = {
  * the real denort get the same.
  *
  * - without helper threads, for which the main thread waits longer than they help
+ * - without optimizing, neither the code nor its registers: nothing runs often
+ *   enough to win back what that takes
  * - without collecting garbage before there are 16 MiB of it, which is never
  * - compiling the parts of the script that are loaded, which `eval` does, at
  *   once and not function by function, for most of each is run
  */
 export const V8_FLAGS =
-  "--v8-flags=--single-threaded,--min-semi-space-size=16,--no-lazy-eval";
+  "--v8-flags=--single-threaded,--max-opt=0,--no-ignition-reo,--min-semi-space-size=16,--no-lazy-eval";
 
 /**
  * The command line in front of the script. The script stands for itself, so

@@ -41,7 +41,7 @@ const DEBIAN_PACKAGES = [
 ];
 
 /** How long the tests may take, so that a test that hangs ends in a report. */
-const TIMEOUT_MS = 10 * 60_000;
+const TIMEOUT_MS = 14 * 60_000;
 
 async function installPackages(): Promise<void> {
   if (Deno.env.get("CNI_TEST_NO_INSTALL") === "1") return;

@@ -15,6 +15,7 @@ export const PROGRAM_SOURCES = [
   "ffi",
   "cni",
   "ipam",
+  "kube",
   "plugins",
   "cli",
   "scripts/offline",

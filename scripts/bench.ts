@@ -1,0 +1,87 @@
+// deno-lint-ignore-file no-console -- its output is what it is for
+
+/**
+ * Measures the plugins beside others: `deno task bench`.
+ *
+ *     deno task bench [--growth] [--quick] [--rounds N] [--filter TEXT]
+ *                     [--bin DIR] [--peer DIR]... [--out DIR] [--json]
+ *
+ * Whole processes, as a container runtime starts them, in turns: A B A B. All
+ * of it happens in namespaces that end with this program, so that the machine's
+ * own network and files are not touched. docs/performance.md tells how to read
+ * what it prints, and writes to dist/bench.
+ *
+ * @module
+ */
+
+import { describeError } from "../cni/error.ts";
+import { type Answer, measureAll, type Task } from "./bench/inside.ts";
+import { runIsolated } from "./bench/isolation.ts";
+import { describeMachine } from "./bench/machine.ts";
+import { type BenchOptions, parseOptions } from "./bench/options.ts";
+import type { Report } from "./bench/report.ts";
+import { findSubjects, GO_FOLDER } from "./bench/subject.ts";
+import { formatReport } from "./bench/table.ts";
+import { writeReport } from "./bench/write_report.ts";
+import { ensureCompiled } from "./compile.ts";
+import { ROOT } from "./compile/project.ts";
+import { importFlags } from "./net.ts";
+
+/** Says that the program was started by itself, with the task that follows. */
+const NESTED = "--in-namespaces";
+
+/** Measures in a process of its own, which everything ends with. */
+async function measure(
+  task: Omit<Task, "folder">,
+): Promise<Answer | number> {
+  const folder = await Deno.makeTempDir({ prefix: "cni-bench-" });
+  try {
+    const script = new URL(import.meta.url).pathname;
+    const run = [Deno.execPath(), "run", "-A", ...await importFlags(), script];
+    const command = [...run, NESTED, JSON.stringify({ ...task, folder })];
+    const { code, stdout } = await runIsolated(command, ROOT);
+    return code === 0 ? JSON.parse(stdout) as Answer : code;
+  } finally {
+    await Deno.remove(folder);
+  }
+}
+
+/** Measures, prints and writes; returns the exit status. */
+async function bench(options: BenchOptions): Promise<number> {
+  const { quick, growth, rounds, filter, json, out } = options;
+  const bin = options.bin ?? await ensureCompiled();
+  const go = Deno.env.get("CNI_GO_PLUGINS") || GO_FOLDER;
+  const { subjects, notes } = findSubjects(bin, options.peers, go);
+  const machine = describeMachine(subjects);
+  notes.forEach((note) => console.error(note));
+  const answer = await measure({ subjects, quick, growth, rounds, filter });
+  if (typeof answer === "number") return answer;
+  const report: Report = {
+    machine,
+    growth,
+    quick,
+    filter,
+    notes: [...notes, ...answer.notes],
+    rows: answer.rows,
+  };
+  const files = await writeReport(report, out);
+  console.log(json ? JSON.stringify(report, null, 2) : formatReport(report));
+  files.forEach((file) => console.error(`Written: ${file}`));
+  if (report.rows.length > 0) return 0;
+  console.error(`Nothing was measured that has "${filter}" in its name`);
+  return 1;
+}
+
+if (import.meta.main) {
+  try {
+    const [first, second = ""] = Deno.args;
+    if (first === NESTED) {
+      console.log(JSON.stringify(measureAll(JSON.parse(second) as Task)));
+    } else {
+      Deno.exitCode = await bench(parseOptions(Deno.args));
+    }
+  } catch (error) {
+    console.error(describeError(error));
+    Deno.exit(1);
+  }
+}

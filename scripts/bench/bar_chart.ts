@@ -1,0 +1,175 @@
+/**
+ * Results as bars, those of one step beside each other: times, and below them
+ * how much several attachments at the same time come to.
+ *
+ * @module
+ */
+
+import type { Spread } from "./statistics.ts";
+import type { Row } from "./summary.ts";
+import {
+  CHARACTER_WIDTH,
+  chooseColors,
+  chooseTicks,
+  drawHead,
+  element,
+  HEAD_HEIGHT,
+  line,
+  picture,
+  textAt,
+} from "./svg.ts";
+import { formatMs } from "./table.ts";
+
+const BAR = 14, GAP = 10, MARGIN = 12, PLOT = 480, AXIS = 44;
+
+/** Bars of one kind, on one scale. */
+interface Section {
+  readonly heading: string;
+  readonly isMember: (row: Row) => boolean;
+  /** What a bar is as long as, and how far that spreads. */
+  readonly measure: (row: Row) => Omit<Spread, "min">;
+}
+
+const SECTIONS: readonly Section[] = [
+  {
+    heading: "One at a time: wall time, ms",
+    isMember: ({ perSecond }) => perSecond === undefined,
+    measure: ({ wallMs }) => wallMs,
+  },
+  {
+    heading: "Several at once: attachments per second",
+    isMember: ({ perSecond }) => perSecond !== undefined,
+    measure: ({ wallMs, parallel = 1 }) => {
+      const perSecond = (ms: number): number => 1000 * parallel / ms;
+      // The quickest round is the one with the most in a second.
+      return {
+        median: perSecond(wallMs.median),
+        q1: perSecond(wallMs.q3),
+        q3: perSecond(wallMs.q1),
+      };
+    },
+  },
+];
+
+/** Where the bars begin, and what they are painted with. */
+interface Frame {
+  readonly left: number;
+  readonly colors: ReadonlyMap<string, string>;
+}
+
+/** Something drawn, and where it ends. */
+interface Drawn {
+  readonly shapes: readonly string[];
+  readonly bottom: number;
+}
+
+/**
+ * Draws medians as bars, and quartiles as lines over their ends. Whole steps
+ * only: what its plugins take one by one is in the tables.
+ *
+ * @param subtitle Where it was measured
+ */
+export function drawBars(
+  rows: readonly Row[],
+  subtitle: readonly string[],
+): string {
+  const whole = rows.filter(isWhole);
+  const title = "What a step takes (median; line: quartiles)";
+  const left = MARGIN * 2 + measureWidest(whole.map(labelOf));
+  const frame = { left, colors: chooseColors(whole.map(({ who }) => who)) };
+  let bottom = HEAD_HEIGHT;
+  const shapes = SECTIONS.flatMap((section) => {
+    const members = whole.filter(section.isMember);
+    if (members.length === 0) return [];
+    const drawn = drawSection(section, members, { ...frame, top: bottom });
+    bottom = drawn.bottom;
+    return drawn.shapes;
+  });
+  const names = measureWidest(whole.map(({ who }) => `12345.6 ${who}`));
+  const width = left + PLOT + names + MARGIN * 2;
+  return picture({ width, height: bottom + MARGIN, title }, [
+    ...drawHead(title, subtitle),
+    ...shapes,
+  ]);
+}
+
+/** "ADD ptp" is a part of "ADD". */
+function isWhole({ chain, step }: Row): boolean {
+  return chain === undefined || !step.includes(" ");
+}
+
+function labelOf({ cell, step }: Row): string {
+  return `${cell}: ${step}`;
+}
+
+function measureWidest(texts: readonly string[]): number {
+  return CHARACTER_WIDTH * Math.max(0, ...texts.map(({ length }) => length));
+}
+
+function drawSection(
+  { heading, measure }: Section,
+  rows: readonly Row[],
+  { left, colors, top }: Frame & { readonly top: number },
+): Drawn {
+  const ticks = chooseTicks(Math.max(...rows.map((row) => measure(row).q3)));
+  const scale = PLOT / (ticks.at(-1) ?? 1);
+  const bars: string[] = [];
+  let y = top + AXIS;
+  for (const [label, members] of Map.groupBy(rows, labelOf)) {
+    const middle = y + members.length * BAR / 2 + 4;
+    const end = { "text-anchor": "end" };
+    bars.push(textAt([left - MARGIN, middle], label, end));
+    for (const row of members) {
+      const fill = colors.get(row.who) ?? "black";
+      const bar = { ...measure(row), name: row.who };
+      bars.push(...drawBar(bar, { left, y, scale, fill }));
+      y += BAR;
+    }
+    y += GAP;
+  }
+  const shapes = [
+    textAt([left, top + 16], heading, { "font-weight": "bold" }),
+    ...drawScale(ticks, { left, scale, top: top + AXIS, bottom: y }),
+    ...bars,
+  ];
+  return { shapes, bottom: y };
+}
+
+function drawScale(
+  ticks: readonly number[],
+  { left, scale, top, bottom }: {
+    readonly left: number;
+    readonly scale: number;
+    readonly top: number;
+    readonly bottom: number;
+  },
+): string[] {
+  return ticks.flatMap((tick) => {
+    const x = left + tick * scale;
+    return [
+      line([x, top - 4], [x, bottom], { stroke: "#ddd" }),
+      textAt([x, top - 8], `${tick}`, { "text-anchor": "middle" }),
+    ];
+  });
+}
+
+/** Draws a bar, how far it spreads, and its value behind it. */
+function drawBar(
+  { median, q1, q3, name }: Omit<Spread, "min"> & { readonly name: string },
+  { left, y, scale, fill }: {
+    readonly left: number;
+    readonly y: number;
+    readonly scale: number;
+    readonly fill: string;
+  },
+): string[] {
+  const middle = y + BAR / 2;
+  const end = left + q3 * scale;
+  const box = { x: left, y: y + 1, width: median * scale, height: BAR - 2 };
+  const label = `${formatMs(median)} ${name}`;
+  return [
+    element("rect", { ...box, fill }),
+    line([left + q1 * scale, middle], [end, middle], { stroke: "black" }),
+    textAt([end + 5, middle + 4], label),
+  ];
+}

@@ -1,0 +1,51 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { drawBars } from "./bar_chart.ts";
+import { sampleRow } from "./report_sample.ts";
+
+/** Lists the widths of the bars; the first rectangle is the background. */
+function barsOf(svg: string): number[] {
+  return [...svg.matchAll(/<rect [^>]*width="([\d.]+)"/g)].slice(1)
+    .map(([, width]) => Number(width));
+}
+
+function spread(
+  median: number,
+): { median: number; q1: number; q3: number; min: number } {
+  return { median, q1: median, q3: median, min: median };
+}
+
+Deno.test("drawBars() draws bars in proportion, with names and values", () => {
+  const svg = drawBars([
+    sampleRow({ wallMs: spread(40) }),
+    sampleRow({ who: "go", wallMs: spread(10) }),
+  ], ["Linux <6>"]);
+  const [ours = 0, go = 0] = barsOf(svg);
+  assertEquals(ours / go, 4);
+  for (
+    const part of [
+      ">40.0 ours<",
+      ">10.0 go<",
+      ">ptp, 0 containers: ADD<",
+      ">Linux &lt;6&gt;<",
+    ]
+  ) assertStringIncludes(svg, part);
+});
+
+Deno.test("drawBars() leaves out the plugins of a chain, not those that start alone", () => {
+  const svg = drawBars([
+    sampleRow(),
+    sampleRow({ step: "ADD ptp" }),
+    // deno-lint-ignore no-explicit-any -- such rows have no chain
+    { ...sampleRow({ step: "VERSION ptp" }), chain: undefined } as any,
+  ], []);
+  assertEquals(barsOf(svg).length, 2);
+});
+
+Deno.test("drawBars() shows several at once by how many are done in a second", () => {
+  const svg = drawBars([
+    sampleRow({ wallMs: spread(100), parallel: 4, perSecond: 40 }),
+  ], []);
+  assertStringIncludes(svg, ">Several at once: attachments per second<");
+  assertStringIncludes(svg, ">40.0 ours<");
+  assert(!svg.includes("One at a time"));
+});

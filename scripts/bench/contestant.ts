@@ -1,0 +1,130 @@
+/**
+ * Somebody's executables, run in one way, on a node of theirs.
+ *
+ * @module
+ */
+
+import type { NetNs } from "../../ffi/netns.ts";
+import { type Job, runJob, runJobs } from "./attach.ts";
+import {
+  type Call,
+  CallFailure,
+  type CallRunner,
+  type Outcome,
+} from "./call.ts";
+import { type ChainName, CHAINS } from "./chain.ts";
+import { combineMeasures, type Measures } from "./measures.ts";
+import type { BenchNode } from "./node.ts";
+import { type Attachment, type Route, ROUTES, type Verb } from "./route.ts";
+import { hasExecutable } from "./subject.ts";
+
+/** Told what was measured of a step. */
+export type Recorder = (step: string, measures: Measures) => void;
+
+/** How a call is run, and so what is measured. */
+export type Run = (call: Call, host: NetNs) => Outcome;
+
+/** What is done with fresh containers. */
+export interface Turn {
+  readonly verbs: readonly Verb[];
+  /** Their namespaces. */
+  readonly sandboxes: readonly NetNs[];
+  readonly record: Recorder;
+  /** Told that somebody's CHECK fails, which is not done again then. */
+  readonly omit: (failure: CallFailure) => void;
+}
+
+/** One who is measured. */
+export class Contestant {
+  /** Its own. */
+  readonly node: BenchNode;
+  readonly #route: Route;
+  #failsCheck = false;
+
+  /** Has a node's executables run in one way. */
+  constructor(node: BenchNode, route: Route) {
+    this.node = node;
+    this.#route = route;
+  }
+
+  /** What it is called in tables. */
+  get who(): string {
+    return `${this.node.subject.name} ${this.#route.name}`.trim();
+  }
+
+  /**
+   * Does everything with each container, one call after the other.
+   *
+   * @throws {CallFailure} Of the first call that fails; the container is detached
+   */
+  runInTurn(turn: Turn, run: Run): void {
+    for (const attachment of this.#attachmentsIn(turn)) {
+      this.#runVerbs(turn, [attachment], ([job]) => {
+        if (job === undefined) return;
+        const steps = runJob(job, (call) => run(call, this.node.host));
+        const whole = combineMeasures(steps.map(({ measures }) => measures));
+        turn.record(job.verb, whole);
+        if (steps.length === 1) return;
+        for (const { plugin, measures } of steps) {
+          turn.record(`${job.verb} ${plugin}`, measures);
+        }
+      });
+    }
+  }
+
+  /**
+   * Does everything with all containers at the same time.
+   *
+   * @throws {CallFailure} Of the first call that fails; the containers are detached
+   */
+  runTogether(turn: Turn, runner: CallRunner): void {
+    const attachments = this.#attachmentsIn(turn);
+    const { host } = this.node;
+    const workshop = { runner, host, width: attachments.length };
+    this.#runVerbs(turn, attachments, (jobs, verb) => {
+      turn.record(verb, runJobs(jobs, workshop));
+    });
+  }
+
+  /** Runs verb after verb, and leaves no half of an attachment to those who come after. */
+  #runVerbs(
+    { verbs, omit }: Turn,
+    attachments: readonly Attachment[],
+    run: (jobs: readonly Job[], verb: Verb) => void,
+  ): void {
+    for (const verb of verbs) {
+      if (verb === "CHECK" && this.#failsCheck) continue;
+      const jobs = attachments.map((attachment) =>
+        this.node.plan(verb, attachment, this.#route)
+      );
+      try {
+        run(jobs, verb);
+      } catch (error) {
+        if (verb === "CHECK" && error instanceof CallFailure) {
+          this.#failsCheck = true;
+          omit(error);
+          continue;
+        }
+        for (const attachment of attachments) this.node.detach(attachment);
+        throw error;
+      }
+    }
+  }
+
+  #attachmentsIn({ sandboxes }: Turn): Attachment[] {
+    return sandboxes.map((netns) => this.node.newAttachment(netns));
+  }
+}
+
+/** Lists who can run a chain on a node: one by one, and those of one process that are there. */
+export function listContestants(
+  node: BenchNode,
+  chain: ChainName,
+): Contestant[] {
+  const { bin } = node.subject;
+  const plugins: readonly string[] = CHAINS[chain];
+  return ROUTES.filter(({ executable }) =>
+    executable === undefined ||
+    plugins.length > 1 && hasExecutable(bin, executable)
+  ).map((route) => new Contestant(node, route));
+}

@@ -1,0 +1,36 @@
+import { assertEquals } from "@std/assert";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { CallRunner } from "./call.ts";
+import type { ChainName } from "./chain.ts";
+import { listContestants } from "./contestant.ts";
+import { BenchNode } from "./node.ts";
+
+Deno.test(
+  requireRoot(
+    "listContestants() has whole chains run by one process where there is one for it",
+  ),
+  async (t) => {
+    const rows: [chain: ChainName, executables: string[], who: string[]][] = [
+      ["pod", [], ["fast"]],
+      ["pod", ["multus", "cni"], ["fast", "fast cni", "fast multus"]],
+      ["pod", ["chain"], ["fast", "fast chain"]],
+      ["ptp", ["multus", "cni", "chain"], ["fast"]],
+    ];
+    for (const [chain, executables, who] of rows) {
+      await t.step(`${chain} with ${executables.join(", ") || "none"}`, () => {
+        using plugins = new PluginFolder();
+        for (const name of executables) plugins.add(name, "");
+        using node = new BenchNode({
+          subject: { name: "fast", bin: plugins.path },
+          chain,
+          masquerade: false,
+          runner: new CallRunner(plugins.path),
+          folder: plugins.path,
+        });
+        const contestants = listContestants(node, chain);
+        assertEquals(contestants.map((one) => one.who), who);
+      });
+    }
+  },
+);

@@ -1,0 +1,119 @@
+/**
+ * A node that exists for the measurements only: a network namespace that stands
+ * for the host's, a folder, and containers whose number grows.
+ *
+ * @module
+ */
+
+import type { NetNs } from "../../ffi/netns.ts";
+import { type Job, runJobs } from "./attach.ts";
+import { CallFailure, type CallRunner } from "./call.ts";
+import { type ChainName, describeNetwork } from "./chain.ts";
+import { awaitTeardown, makeNetns } from "./netns.ts";
+import {
+  type Attachment,
+  oneByOne,
+  type Place,
+  type Route,
+  type Verb,
+} from "./route.ts";
+import type { Subject } from "./subject.ts";
+
+/** What a node is made of. */
+export interface NodeParts {
+  /** Whose executables run on it. */
+  readonly subject: Subject;
+  readonly chain: ChainName;
+  readonly masquerade: boolean;
+  readonly runner: CallRunner;
+  /** An empty folder. */
+  readonly folder: string;
+}
+
+/** How many containers are attached at once that only are to be there. */
+const FILL_WIDTH = 4;
+const FIRST_PORT = 1024, PORTS = 60_000;
+
+/** A node. */
+export class BenchNode implements Disposable {
+  readonly #parts: NodeParts;
+  readonly #containers: NetNs[] = [];
+  #attachments = 0;
+  #size = 0;
+  /** Stands for the host's namespace. */
+  readonly host: NetNs = makeNetns();
+
+  /** Makes a node without containers. */
+  constructor(parts: NodeParts) {
+    this.#parts = parts;
+  }
+
+  /** Whose executables run on it. */
+  get subject(): Subject {
+    return this.#parts.subject;
+  }
+
+  /** Names a container in `netns` that is to be attached. */
+  newAttachment(netns: NetNs): Attachment {
+    const number = this.#attachments++;
+    const { chain, masquerade, folder } = this.#parts;
+    const list = describeNetwork({
+      chain,
+      masquerade,
+      dataDir: `${folder}/leases`,
+      hostPort: FIRST_PORT + number % PORTS,
+    });
+    return { id: `container-${number}`, netns: netns.path, list };
+  }
+
+  /** Plans to do something with an attachment. */
+  plan(verb: Verb, attachment: Attachment, route: Route): Job {
+    const { chain, subject, folder } = this.#parts;
+    const place: Place = { bin: subject.bin, folder };
+    return { verb, attachment, calls: route.plan(chain, verb, place) };
+  }
+
+  /**
+   * Attaches containers until there are so many.
+   *
+   * @throws {CallFailure} If one cannot be attached
+   */
+  grow(size: number): void {
+    const jobs: Job[] = [];
+    for (; this.#size < size; this.#size++) {
+      const attachment = this.newAttachment(this.#newContainer());
+      jobs.push(this.plan("ADD", attachment, oneByOne));
+    }
+    this.#run(jobs);
+  }
+
+  /** Detaches a container as far as that can be done. */
+  detach(attachment: Attachment): void {
+    try {
+      this.#run([this.plan("DEL", attachment, oneByOne)]);
+    } catch (error) {
+      if (!(error instanceof CallFailure)) throw error;
+    }
+  }
+
+  #run(jobs: readonly Job[]): void {
+    const { runner } = this.#parts;
+    runJobs(jobs, { runner, host: this.host, width: FILL_WIDTH });
+  }
+
+  /** Leases alone need no namespace each. */
+  #newContainer(): NetNs {
+    const [first] = this.#containers;
+    if (this.#parts.chain === "host-local" && first !== undefined) return first;
+    const made = makeNetns();
+    this.#containers.push(made);
+    return made;
+  }
+
+  /** Removes it all, and returns when the kernel has done so. */
+  [Symbol.dispose](): void {
+    for (const container of this.#containers) container[Symbol.dispose]();
+    this.host[Symbol.dispose]();
+    awaitTeardown();
+  }
+}

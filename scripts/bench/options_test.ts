@@ -1,0 +1,55 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { ROOT } from "../compile/project.ts";
+import { parseOptions } from "./options.ts";
+
+const DEFAULTS = {
+  bin: undefined,
+  peers: [],
+  json: false,
+  quick: false,
+  growth: false,
+  rounds: undefined,
+  filter: "",
+  out: `${ROOT}dist/bench`,
+};
+
+Deno.test("parseOptions() reads the command line", async (t) => {
+  const rows: [args: string[], options: object][] = [
+    [[], {}],
+    [["--quick", "--json", "--growth"], {
+      quick: true,
+      json: true,
+      growth: true,
+    }],
+    [["--peer", "/a", "--peer", "/b"], { peers: ["/a", "/b"] }],
+    [["--bin=/x", "--out=/y"], { bin: "/x", out: "/y" }],
+    [["--rounds", "7", "--filter", "ptp, 0"], { rounds: 7, filter: "ptp, 0" }],
+    [["--rounds", "1000"], { rounds: 1000 }],
+  ];
+  for (const [args, options] of rows) {
+    await t.step(args.join(" ") || "nothing", () => {
+      assertEquals(parseOptions(args), { ...DEFAULTS, ...options });
+    });
+  }
+});
+
+Deno.test("parseOptions() takes folders from where it is called", () => {
+  const { peers } = parseOptions(["--peer", "elsewhere"]);
+  assertEquals(peers, [`${Deno.cwd()}/elsewhere`]);
+});
+
+Deno.test("parseOptions() refuses what it does not know", async (t) => {
+  const rows = [
+    ["--fast"],
+    ["ptp"],
+    ["--rounds", "0"],
+    ["--rounds", "1001"],
+    ["--rounds", "many"],
+    ["--rounds"],
+  ];
+  for (const args of rows) {
+    await t.step(args.join(" "), () => {
+      assertThrows(() => parseOptions(args), Error, "usage: ");
+    });
+  }
+});

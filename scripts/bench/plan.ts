@@ -1,0 +1,184 @@
+/**
+ * What is measured: cells, each one situation in which all contestants are
+ * measured in turns.
+ *
+ * @module
+ */
+
+import { type ChainName, CHAINS } from "./chain.ts";
+import type { BenchOptions } from "./options.ts";
+import type { Verb } from "./route.ts";
+
+/** One situation. */
+export interface Cell {
+  readonly name: string;
+  readonly chain: ChainName;
+  readonly masquerade: boolean;
+  /** Containers that are on the node already. */
+  readonly containers: number;
+  /** Attachments at the same time. */
+  readonly parallel: number;
+  readonly verbs: readonly Verb[];
+}
+
+/** Cells that are measured on the same nodes, in order of their containers. */
+export interface Scenario {
+  readonly chain: ChainName;
+  readonly masquerade: boolean;
+  readonly cells: readonly Cell[];
+}
+
+/** How often everything is done. */
+export interface Rounds {
+  /** Before those that count. */
+  readonly warmUp: number;
+  /** Of one attachment at a time. */
+  readonly single: number;
+  /** Of several at the same time. */
+  readonly batch: number;
+  /** For the peak of memory. */
+  readonly peak: number;
+}
+
+/** All that is measured. */
+export interface Plan {
+  readonly rounds: Rounds;
+  /** Whether to measure what it costs to start a process. */
+  readonly start: boolean;
+  /** Whether to measure what the kernel's part of it costs. */
+  readonly kernelRequests: boolean;
+  readonly scenarios: readonly Scenario[];
+}
+
+/** The name of the cell of starts alone. */
+export const START = "start of a process";
+/** The name of the cell of requests to the kernel, without processes. */
+export const KERNEL_REQUESTS = "kernel requests alone";
+
+const ALL: readonly Verb[] = ["ADD", "CHECK", "DEL"];
+
+/** Numbers of containers; how many at once, on an empty node; and what is done. */
+interface Dimensions {
+  readonly levels: readonly number[];
+  readonly widths: readonly number[];
+  readonly verbs: readonly Verb[];
+}
+
+function chooseDimensions(
+  { quick, growth }: Pick<BenchOptions, "quick" | "growth">,
+): Dimensions {
+  if (growth) {
+    const levels = quick ? [0, 50] : [0, 50, 200, 500, 1000, 2000];
+    return { levels, widths: [], verbs: ["ADD", "DEL"] };
+  }
+  return quick
+    ? { levels: [0, 50], widths: [4], verbs: ALL }
+    : { levels: [0, 50, 500], widths: [4, 16], verbs: ALL };
+}
+
+function chooseRounds({ quick, growth, rounds }: PlanInput): Rounds {
+  const single = rounds ?? (quick ? 3 : growth ? 7 : 20);
+  return {
+    warmUp: quick ? 1 : 2,
+    single,
+    batch: Math.max(2, Math.ceil(single / 4)),
+    peak: quick ? 1 : 3,
+  };
+}
+
+/** Chains with and without masquerade, in order. */
+type Variant = readonly [chain: ChainName, masquerade: boolean];
+
+const VARIANTS: readonly Variant[] = [
+  ["host-local", false],
+  ["ptp", false],
+  ["ptp", true],
+  ["bridge", false],
+  ["pod", false],
+  ["pod", true],
+  ["ports", true],
+];
+
+/** Every plugin once; masquerade by itself, as it grows by itself. */
+const GROWTH_VARIANTS: readonly Variant[] = [
+  ["host-local", false],
+  ["ptp", true],
+  ["bridge", false],
+  ["pod", false],
+  ["ports", false],
+];
+
+/** A bridge has 1023 ports. Source: net/bridge/br_private.h `BR_MAX_PORTS`. */
+const MOST_CONTAINERS: Readonly<Partial<Record<ChainName, number>>> = {
+  bridge: 1000,
+};
+
+/** What a plan follows from. */
+export type PlanInput = Pick<
+  BenchOptions,
+  "quick" | "growth" | "rounds" | "filter"
+>;
+
+/**
+ * Plans what to measure.
+ *
+ * @param isThere Whether we have all executables of a chain
+ */
+export function planBench(
+  input: PlanInput,
+  isThere: (chain: ChainName) => boolean,
+): Plan {
+  const { growth, filter } = input;
+  const dimensions = chooseDimensions(input);
+  const variants = (growth ? GROWTH_VARIANTS : VARIANTS)
+    .filter(([chain]) => isThere(chain))
+    // The longer chain has all that the shorter one has.
+    .filter(([chain]) => !growth || chain !== "pod" || !isThere("ports"));
+  const isWanted = (name: string): boolean => name.includes(filter);
+  return {
+    rounds: chooseRounds(input),
+    start: !growth && isWanted(START),
+    kernelRequests: !growth && isWanted(KERNEL_REQUESTS),
+    scenarios: variants.map(([chain, masquerade]) => ({
+      chain,
+      masquerade,
+      cells: listCells([chain, masquerade], dimensions)
+        .filter(({ name }) => isWanted(name)),
+    })).filter(({ cells }) => cells.length > 0),
+  };
+}
+
+function listCells(
+  [chain, masquerade]: Variant,
+  { levels, widths, verbs }: Dimensions,
+): Cell[] {
+  const most = MOST_CONTAINERS[chain] ?? Infinity;
+  const sizes = [
+    ...levels.slice(0, 1).flatMap((containers) =>
+      [1, ...widths].map((parallel) => ({ containers, parallel }))
+    ),
+    ...levels.slice(1).map((containers) => ({ containers, parallel: 1 })),
+  ];
+  return sizes.filter(({ containers }) => containers <= most).map((size) => {
+    const cell = { chain, masquerade, ...size, verbs };
+    return { name: nameCell(cell), ...cell };
+  });
+}
+
+/** Names a cell for people and for `--filter`. */
+function nameCell(
+  { chain, masquerade, containers, parallel }: Omit<Cell, "name" | "verbs">,
+): string {
+  return [
+    chain,
+    ...masquerade ? ["masquerade"] : [],
+    `${containers} containers`,
+    ...parallel > 1 ? [`${parallel} at once`] : [],
+  ].join(", ");
+}
+
+/** Explains the name of a chain: its plugins, where the name does not say them. */
+export function explainChain(chain: ChainName): string {
+  const plugins: readonly string[] = CHAINS[chain];
+  return plugins.length === 1 ? chain : `${chain} (${plugins.join(", ")})`;
+}

@@ -1,0 +1,90 @@
+import { assertEquals } from "@std/assert";
+import { type Plan, planBench, type PlanInput } from "./plan.ts";
+
+const DEFAULTS = { quick: false, growth: false, rounds: undefined, filter: "" };
+
+function plan(input: Partial<PlanInput>, ...missing: string[]): Plan {
+  return planBench(
+    { ...DEFAULTS, ...input },
+    (chain) => !missing.includes(chain),
+  );
+}
+
+function namesOf({ scenarios }: Plan): string[] {
+  return scenarios.flatMap(({ cells }) => cells.map(({ name }) => name));
+}
+
+Deno.test("planBench() fills nodes step by step, and tries several at once on empty ones", () => {
+  assertEquals(namesOf(plan({ filter: "ptp, masquerade" })), [
+    "ptp, masquerade, 0 containers",
+    "ptp, masquerade, 0 containers, 4 at once",
+    "ptp, masquerade, 0 containers, 16 at once",
+    "ptp, masquerade, 50 containers",
+    "ptp, masquerade, 500 containers",
+  ]);
+});
+
+Deno.test("planBench() keeps to what the filter's text is in", async (t) => {
+  const rows: [filter: string, start: boolean, cells: string[]][] = [
+    ["start", true, []],
+    ["nothing like it", false, []],
+    ["host-local, 50 ", false, ["host-local, 50 containers"]],
+    ["ports", false, [
+      "ports, masquerade, 0 containers",
+      "ports, masquerade, 0 containers, 4 at once",
+      "ports, masquerade, 50 containers",
+    ]],
+  ];
+  for (const [filter, start, cells] of rows) {
+    await t.step(filter, () => {
+      const made = plan({ filter, quick: true });
+      assertEquals([made.start, made.kernelRequests], [start, false]);
+      assertEquals(namesOf(made), cells);
+    });
+  }
+});
+
+Deno.test("planBench() leaves out chains that we have no executables for", () => {
+  const { scenarios } = plan({}, "ports", "bridge");
+  const chains = new Set(scenarios.map(({ chain }) => chain));
+  assertEquals([...chains], ["host-local", "ptp", "pod"]);
+});
+
+Deno.test("planBench() plans growth: up to as many as there can be, each plugin once", async (t) => {
+  const rows: [missing: string[], chains: string[]][] = [
+    [[], ["host-local", "ptp", "bridge", "ports"]],
+    [["ports"], ["host-local", "ptp", "bridge", "pod"]],
+  ];
+  for (const [missing, chains] of rows) {
+    await t.step(`without ${missing.join() || "nothing"}`, () => {
+      const made = plan({ growth: true }, ...missing);
+      assertEquals(made.scenarios.map(({ chain }) => chain), chains);
+      assertEquals([made.start, made.kernelRequests], [false, false]);
+    });
+  }
+  const most = plan({ growth: true }).scenarios.map(({ chain, cells }) =>
+    `${chain} ${Math.max(...cells.map(({ containers }) => containers))}`
+  );
+  assertEquals(most, [
+    "host-local 2000",
+    "ptp 2000",
+    "bridge 1000",
+    "ports 2000",
+  ]);
+});
+
+Deno.test("planBench() chooses rounds, unless it is told how many", async (t) => {
+  const rows: [input: Partial<PlanInput>, single: number, batch: number][] = [
+    [{}, 20, 5],
+    [{ quick: true }, 3, 2],
+    [{ growth: true }, 7, 2],
+    [{ rounds: 1 }, 1, 2],
+    [{ rounds: 100 }, 100, 25],
+  ];
+  for (const [input, single, batch] of rows) {
+    await t.step(JSON.stringify(input), () => {
+      const { rounds } = plan(input);
+      assertEquals([rounds.single, rounds.batch], [single, batch]);
+    });
+  }
+});

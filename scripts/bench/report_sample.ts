@@ -1,0 +1,51 @@
+/**
+ * A report, for tests of what is made of one.
+ *
+ * @module
+ */
+
+import type { Report } from "./report.ts";
+import type { Row } from "./summary.ts";
+
+/** Makes a row of ptp by ours, but for what is given. */
+export function sampleRow(more: Partial<Row> = {}): Row {
+  return {
+    cell: "ptp, 0 containers",
+    chain: "ptp",
+    masquerade: false,
+    containers: 0,
+    parallel: 1,
+    step: "ADD",
+    who: "ours",
+    rounds: 3,
+    wallMs: { median: 25, q1: 24, q3: 26.5, min: 23 },
+    cpuMs: { median: 20, q1: 19, q3: 21, min: 18 },
+    ...more,
+  };
+}
+
+/** Makes a report of rows. */
+export function sampleReport(
+  rows: readonly Row[],
+  more: Partial<Report> = {},
+): Report {
+  return {
+    machine: {
+      date: "2026-01-02T03:04Z",
+      kernel: "6.1.0",
+      architecture: "x86_64",
+      cpu: "Fast One",
+      cpus: 4,
+      memoryMib: 8192,
+      load: 0.25,
+      deno: "2.9.6",
+      versions: { ours: "v1.0.0", go: "v1.1.1" },
+    },
+    growth: false,
+    quick: false,
+    filter: "",
+    notes: [],
+    rows,
+    ...more,
+  };
+}

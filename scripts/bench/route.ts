@@ -1,0 +1,157 @@
+/**
+ * The ways to have a chain of plugins attach a container: as a runtime runs
+ * them, one process after the other, or by one process that does it all.
+ *
+ * @module
+ */
+
+import type { Call } from "./call.ts";
+import { type ChainName, CHAINS, type ConfList } from "./chain.ts";
+
+/** What is done with an attachment. */
+export type Verb = "ADD" | "CHECK" | "DEL";
+
+/** A container that is to be attached, or is. */
+export interface Attachment {
+  readonly id: string;
+  /** Path of the container's network namespace. */
+  readonly netns: string;
+  /** The network's configuration for this container. */
+  readonly list: ConfList;
+  /** What the last plugin of ADD printed. */
+  result?: string;
+}
+
+/** Where a chain's executables are, and where they may write. */
+export interface Place {
+  /** Folder of the executables. */
+  readonly bin: string;
+  /** Folder for caches and the like. */
+  readonly folder: string;
+}
+
+/** A call of a chain, made when its turn comes: it is given the result so far. */
+export interface PlannedCall {
+  /** The type of the plugin; "" if it is the whole chain. */
+  readonly plugin: string;
+  readonly make: (attachment: Attachment) => Call;
+}
+
+/** A way to run a chain. */
+export interface Route {
+  /** What it is called in tables; "" for one process after the other. */
+  readonly name: string;
+  /** The executable that it needs besides the plugins. */
+  readonly executable: string | undefined;
+  /** Plans the calls that do `verb`, in order. */
+  plan(chain: ChainName, verb: Verb, place: Place): readonly PlannedCall[];
+}
+
+const IF_NAME = "eth0";
+
+/** As container runtimes do it: a process for each plugin, in reverse for DEL. */
+export const oneByOne: Route = {
+  name: "",
+  executable: undefined,
+  plan(chain, verb, place): readonly PlannedCall[] {
+    const calls = CHAINS[chain].map((plugin, at) => ({
+      plugin,
+      make(attachment: Attachment): Call {
+        const { plugins, cniVersion, name } = attachment.list;
+        const conf = { ...plugins[at], cniVersion, name };
+        return callPlugin(plugin, { verb, attachment, place, conf });
+      },
+    }));
+    return verb === "DEL" ? calls.toReversed() : calls;
+  },
+};
+
+/** By the plugin that calls a list of networks, here the chain as the only one. */
+const multus: Route = {
+  name: "multus",
+  executable: "multus",
+  plan: planWhole("multus", ({ list }, { bin, folder }) => ({
+    cniVersion: list.cniVersion,
+    name: "multus",
+    type: "multus",
+    binDir: bin,
+    cniDir: `${folder}/multus`,
+    delegates: [list],
+  })),
+};
+
+/** By the plugin that calls a chain of others. */
+const chained: Route = {
+  name: "chain",
+  executable: "chain",
+  plan: planWhole("chain", ({ list }) => ({ ...list, type: "chain" })),
+};
+
+/** By the tool for operators, which also keeps the cache of attachments. */
+const tool: Route = {
+  name: "cni",
+  executable: "cni",
+  plan: (_chain, verb, { bin, folder }) => [{
+    plugin: "",
+    make: ({ id, netns, list }): Call => {
+      const file = `${folder}/${id}.conflist`;
+      const args = [verb.toLowerCase(), file, netns, "--container-id", id];
+      const flags = ["--cni-path", bin, "--cache-dir", `${folder}/cache`];
+      return {
+        path: `${bin}/cni`,
+        args: [...args, "-i", IF_NAME, ...flags],
+        env: {},
+        stdin: "",
+        files: { [file]: JSON.stringify(list) },
+      };
+    },
+  }],
+};
+
+/** Every way. */
+export const ROUTES: readonly Route[] = [oneByOne, tool, chained, multus];
+
+/** Plans the one call of a plugin that does all that the chain does. */
+function planWhole(
+  plugin: string,
+  describe: (attachment: Attachment, place: Place) => object,
+): Route["plan"] {
+  return (_chain, verb, place) => [{
+    plugin: "",
+    make: (attachment): Call => {
+      const conf = describe(attachment, place);
+      return callPlugin(plugin, { verb, attachment, place, conf });
+    },
+  }];
+}
+
+/** Calls a plugin by the protocol. */
+function callPlugin(plugin: string, { verb, attachment, place, conf }: {
+  readonly verb: Verb;
+  readonly attachment: Attachment;
+  readonly place: Place;
+  readonly conf: object;
+}): Call {
+  const { id, netns, result } = attachment;
+  const prevResult = result === undefined
+    ? {}
+    : { prevResult: JSON.parse(result) };
+  return {
+    path: `${place.bin}/${plugin}`,
+    args: [],
+    env: {
+      CNI_COMMAND: verb,
+      CNI_CONTAINERID: id,
+      CNI_NETNS: netns,
+      CNI_IFNAME: IF_NAME,
+      CNI_PATH: place.bin,
+    },
+    stdin: JSON.stringify({ ...conf, ...prevResult }),
+  };
+}
+
+/** Calls a plugin for the versions that it serves. */
+export function callForVersions(path: string): Call {
+  const stdin = JSON.stringify({ cniVersion: "1.0.0" });
+  return { path, args: [], env: { CNI_COMMAND: "VERSION" }, stdin };
+}

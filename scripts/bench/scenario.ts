@@ -1,0 +1,141 @@
+/**
+ * Measuring a chain of plugins: every contestant in turns, round by round.
+ *
+ * @module
+ */
+
+import { listExecutables } from "./chain.ts";
+import {
+  type Contestant,
+  listContestants,
+  type Run,
+  type Turn,
+} from "./contestant.ts";
+import { makeNetns, pause } from "./netns.ts";
+import { BenchNode } from "./node.ts";
+import type { Cell, Scenario } from "./plan.ts";
+import { Recording } from "./recording.ts";
+import { hasExecutable, type Subject } from "./subject.ts";
+import {
+  attempt,
+  type CellResult,
+  SETTLE_MS,
+  type Workbench,
+} from "./workbench.ts";
+
+/** Measures all cells of a scenario, on nodes that are gone then. */
+export function measureScenario(
+  { chain, masquerade, cells }: Scenario,
+  bench: Workbench,
+): CellResult[] {
+  using stack = new DisposableStack();
+  const nodes = bench.subjects
+    .filter((subject) => hasAll(subject, listExecutables(chain), bench))
+    .map((subject) => {
+      const folder = Deno.makeTempDirSync({ dir: bench.folder });
+      const { runner } = bench;
+      const parts = { subject, chain, masquerade, runner, folder };
+      return stack.use(new BenchNode(parts));
+    });
+  let contestants = nodes.flatMap((node) => listContestants(node, chain));
+  return cells.map((cell) => {
+    bench.progress(cell.name);
+    const fit = new Set(
+      nodes.filter((node) =>
+        attempt(bench, `${cell.name}, ${node.subject.name}`, () => {
+          node.grow(cell.containers);
+        })
+      ),
+    );
+    contestants = contestants.filter(({ node }) => fit.has(node));
+    return measureCell(cell, contestants, bench);
+  });
+}
+
+function hasAll(
+  { name, bin }: Subject,
+  types: readonly string[],
+  bench: Workbench,
+): boolean {
+  const missing = types.filter((type) => !hasExecutable(bin, type));
+  if (missing.length === 0) return true;
+  bench.note(`Skipped ${name}: no ${missing.join(", ")} in ${bin}`);
+  return false;
+}
+
+/** One kind of measuring: how often, and how. */
+interface Way {
+  /** Rounds before those that count. */
+  readonly warmUp: number;
+  readonly rounds: number;
+  readonly take: (contestant: Contestant, turn: Turn) => void;
+}
+
+/** Lists the ways to measure a cell: memory and system calls need runs of their own. */
+function listWays(
+  { parallel }: Cell,
+  { runner, rounds, strace }: Workbench,
+): Way[] {
+  const { warmUp, single, batch, peak } = rounds;
+  if (parallel > 1) {
+    const take: Way["take"] = (contestant, turn) =>
+      contestant.runTogether(turn, runner);
+    return [{ warmUp, rounds: batch, take }];
+  }
+  const inTurn = (run: Run): Way["take"] => (contestant, turn) =>
+    contestant.runInTurn(turn, run);
+  const timed = inTurn((call, host) => runner.runTimed(call, host));
+  const forPeak = inTurn((call, host) => runner.runForPeak(call, host));
+  const ways = [
+    { warmUp, rounds: single, take: timed },
+    { warmUp: 0, rounds: peak, take: forPeak },
+  ];
+  if (strace === undefined) return ways;
+  const traced = inTurn((call, host) => runner.runTraced(call, host, strace));
+  return [...ways, { warmUp: 0, rounds: 1, take: traced }];
+}
+
+/** Measures a cell: A B A B, so that whatever else happens happens to all. */
+function measureCell(
+  cell: Cell,
+  contestants: readonly Contestant[],
+  bench: Workbench,
+): CellResult {
+  // Closed at the end only: the kernel takes them apart in the background.
+  using sandboxes = new DisposableStack();
+  const [recording, unused] = [new Recording(), new Recording()];
+  let lasting = contestants;
+  for (const { warmUp, rounds, take } of listWays(cell, bench)) {
+    for (let round = -warmUp; round < rounds; round++) {
+      const kept = round < 0 ? unused : recording;
+      lasting = lasting.filter((contestant) => {
+        const turn = prepareTurn(cell, contestant, { bench, recording: kept });
+        turn.sandboxes.forEach((netns) => sandboxes.use(netns));
+        pause(SETTLE_MS);
+        return attempt(bench, `${cell.name}, ${contestant.who}`, () => {
+          take(contestant, turn);
+        });
+      });
+    }
+  }
+  for (const { who } of contestants.filter((one) => !lasting.includes(one))) {
+    recording.drop(who);
+  }
+  return { name: cell.name, series: recording.list() };
+}
+
+function prepareTurn(
+  { name, verbs, parallel }: Cell,
+  { who }: Contestant,
+  { bench, recording }: { bench: Workbench; recording: Recording },
+): Turn {
+  return {
+    verbs,
+    sandboxes: Array.from({ length: parallel }, makeNetns),
+    record: (step, measures) => recording.add(who, step, measures),
+    omit: (failure) => {
+      bench.note(`Skipped CHECK of ${name}, ${who}: ${failure.message}`);
+      recording.drop(who, "CHECK");
+    },
+  };
+}

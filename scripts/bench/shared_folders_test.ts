@@ -1,0 +1,40 @@
+import { assertEquals } from "@std/assert";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { runIsolated } from "./isolation.ts";
+
+const MODULE = new URL("shared_folders.ts", import.meta.url);
+
+/** Hides folders, and says which of them are others then; leaves a file in the first. */
+const SCRIPT = `
+  import { hideSharedFolders } from "${MODULE}";
+  const [needed, ...folders] = Deno.args;
+  const look = () => folders.map((folder) => Deno.statSync(folder).dev);
+  const before = look();
+  hideSharedFolders(folders[0], [needed]);
+  console.log(look().map((device, at) => device !== before[at]).join());
+  Deno.writeTextFileSync(folders[0] + "/file", "");
+`;
+
+Deno.test(
+  requireRoot(
+    "hideSharedFolders() keeps the machine's folders apart, but for what is needed",
+  ),
+  async (t) => {
+    const rows: [needed: string, hidden: string][] = [
+      ["/usr/lib/cni", "true,true"],
+      ["/runner/bin", "true,true"],
+      ["/run/bin", "true,false"],
+      ["/run", "true,false"],
+    ];
+    for (const [needed, hidden] of rows) {
+      await t.step(needed, async () => {
+        const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+        const args = ["eval", "--no-config", "--ext=ts", SCRIPT];
+        const command = [Deno.execPath(), ...args, needed, folder, "/run"];
+        const { code, stdout } = await runIsolated(command, "/");
+        assertEquals([code, stdout], [0, `${hidden}\n`]);
+        await Deno.remove(folder); // which is empty
+      });
+    }
+  },
+);

@@ -1,0 +1,81 @@
+/**
+ * Whose executables are measured.
+ *
+ * @module
+ */
+
+/** A set of executables that are measured beside others. */
+export interface Subject {
+  /** What it is called in tables. */
+  readonly name: string;
+  /** Folder of the executables. */
+  readonly bin: string;
+}
+
+/** Our own. */
+export const OURS = "ours";
+/** The Go plugins of the containernetworking project. */
+export const GO = "go";
+/** Where Debian's containernetworking-plugins has them. */
+export const GO_FOLDER = "/usr/lib/cni";
+
+/** Those that are there, and what is to be said of others. */
+export interface Subjects {
+  readonly subjects: readonly Subject[];
+  readonly notes: readonly string[];
+}
+
+/**
+ * Finds whose executables there are.
+ *
+ * @param bin Folder of ours
+ * @param peers Folders of more
+ * @param goFolder Where the Go plugins are, if they are
+ * @throws {Error} If a folder that was asked for has no plugin
+ */
+export function findSubjects(
+  bin: string,
+  peers: readonly string[],
+  goFolder: string = GO_FOLDER,
+): Subjects {
+  const subjects: Subject[] = [{ name: OURS, bin }];
+  const notes: string[] = [];
+  if (hasExecutable(goFolder, "host-local")) {
+    subjects.push({ name: GO, bin: goFolder });
+  } else {
+    notes.push(
+      `Skipped the Go plugins: there are none in ${goFolder} (Debian package containernetworking-plugins)`,
+    );
+  }
+  for (const peer of peers) {
+    const taken = subjects.map(({ name }) => name);
+    subjects.push({ name: namePeer(peer, taken), bin: peer });
+  }
+  for (const { bin } of subjects) {
+    if (hasExecutable(bin, "host-local")) continue;
+    throw new Error(`Cannot measure "${bin}": there is no host-local in it`);
+  }
+  return { subjects, notes };
+}
+
+/** What folders of plugins are called everywhere. */
+const COMMON_NAMES = ["bin", "cni"];
+
+/** Names a folder by the end of its path, as much of it as it takes to tell it from others. */
+function namePeer(folder: string, taken: readonly string[]): string {
+  const parts = folder.split("/");
+  const ends = parts.map((_, at) => parts.slice(-at - 1).join("/"));
+  const isTaken = (end: string): boolean =>
+    [...COMMON_NAMES, ...taken].includes(end);
+  return ends.find((end) => !isTaken(end)) ?? folder;
+}
+
+/** Says whether there is such an executable in a folder. */
+export function hasExecutable(folder: string, name: string): boolean {
+  try {
+    const { isFile, mode } = Deno.statSync(`${folder}/${name}`);
+    return isFile && ((mode ?? 0) & 0o111) !== 0;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,74 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { findSubjects } from "./subject.ts";
+
+/** Folders with a host-local each, removed in the end. */
+class Folders implements Disposable {
+  readonly root = Deno.makeTempDirSync({ prefix: "cni-test-" });
+
+  add(path: string, mode = 0o755): string {
+    const folder = `${this.root}/${path}`;
+    Deno.mkdirSync(folder, { recursive: true });
+    Deno.writeTextFileSync(`${folder}/host-local`, "", { mode });
+    return folder;
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.root, { recursive: true });
+  }
+}
+
+Deno.test("findSubjects() names ours, the Go plugins and peers, in this order", () => {
+  using folders = new Folders();
+  const [ours, go, fast] = ["ours", "debian", "fast"].map((name) =>
+    folders.add(name)
+  ) as [string, string, string];
+  const { subjects, notes } = findSubjects(ours, [fast], go);
+  assertEquals(subjects, [
+    { name: "ours", bin: ours },
+    { name: "go", bin: go },
+    { name: "fast", bin: fast },
+  ]);
+  assertEquals(notes, []);
+});
+
+Deno.test("findSubjects() names a peer by as much of its path as it takes", async (t) => {
+  const rows: [path: string, name: string][] = [
+    ["v2/fast", "fast"],
+    ["v2/bin", "v2/bin"],
+    ["opt/cni/bin", "cni/bin"],
+    ["x/ours", "x/ours"],
+    ["x/go", "x/go"],
+    ["again/first", "again/first"],
+  ];
+  for (const [path, name] of rows) {
+    await t.step(path, () => {
+      using folders = new Folders();
+      const [ours, go, first] = ["a", "b", "first"].map((name) =>
+        folders.add(name)
+      ) as [string, string, string];
+      const { subjects } = findSubjects(ours, [first, folders.add(path)], go);
+      assertEquals(subjects.at(-1)?.name, name);
+    });
+  }
+});
+
+Deno.test("findSubjects() goes on without the Go plugins, and says so", () => {
+  using folders = new Folders();
+  const ours = folders.add("ours");
+  const { subjects, notes } = findSubjects(ours, [], "/no/such/folder");
+  assertEquals(subjects.map(({ name }) => name), ["ours"]);
+  assertEquals(notes.length, 1);
+});
+
+Deno.test("findSubjects() refuses a folder without plugins", async (t) => {
+  using folders = new Folders();
+  const ours = folders.add("ours");
+  const rows = ["/no/such/folder", folders.add("not-executable", 0o644)];
+  for (const folder of rows) {
+    await t.step(folder, () => {
+      const text = `Cannot measure "${folder}"`;
+      assertThrows(() => findSubjects(ours, [folder]), Error, text);
+      assertThrows(() => findSubjects(folder, []), Error, text);
+    });
+  }
+});

@@ -1,0 +1,127 @@
+/**
+ * The few shapes that the charts are drawn of.
+ *
+ * @module
+ */
+
+/** Values of attributes by name. */
+export type Attributes = Readonly<Record<string, string | number>>;
+
+/** Escapes a text for XML, in quotes or not. */
+export function escapeXml(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;").replaceAll('"', "&quot;");
+}
+
+/** Formats an element; numbers to a tenth of a pixel. */
+export function element(
+  name: string,
+  attributes: Attributes,
+  content = "",
+): string {
+  const list = Object.entries(attributes).map(([key, value]) => {
+    const text = typeof value === "number" ? round(value) : escapeXml(value);
+    return ` ${key}="${text}"`;
+  }).join("");
+  return content === ""
+    ? `<${name}${list}/>`
+    : `<${name}${list}>${content}</${name}>`;
+}
+
+function round(value: number): string {
+  return String(Math.round(value * 10) / 10);
+}
+
+/** Formats a text that begins at a point, or ends or is centred there. */
+export function textAt(
+  [x, y]: readonly [x: number, y: number],
+  text: string,
+  attributes: Attributes = {},
+): string {
+  return element("text", { x, y, ...attributes }, escapeXml(text));
+}
+
+/** Formats a line from one point to another. */
+export function line(
+  [x1, y1]: readonly [x: number, y: number],
+  [x2, y2]: readonly [x: number, y: number],
+  attributes: Attributes,
+): string {
+  return element("line", { x1, y1, x2, y2, ...attributes });
+}
+
+/** The width of a character of the charts' font. */
+export const CHARACTER_WIDTH = 7.3;
+
+/** Formats a whole picture on white. */
+export function picture(
+  { width, height, title }: {
+    readonly width: number;
+    readonly height: number;
+    readonly title: string;
+  },
+  shapes: readonly string[],
+): string {
+  const root = {
+    xmlns: "http://www.w3.org/2000/svg",
+    width,
+    height,
+    viewBox: `0 0 ${round(width)} ${round(height)}`,
+    "font-family": "monospace",
+    "font-size": 12,
+  };
+  const background = element("rect", { width, height, fill: "white" });
+  const name = element("title", {}, escapeXml(title));
+  return element(
+    "svg",
+    root,
+    `\n${[name, background, ...shapes].join("\n")}\n`,
+  ) +
+    "\n";
+}
+
+/** What {@linkcode drawHead} takes at the top. */
+export const HEAD_HEIGHT = 84;
+
+/** Draws a picture's title, with up to three lines below it. */
+export function drawHead(title: string, lines: readonly string[]): string[] {
+  return [
+    textAt([12, 18], title, { "font-weight": "bold" }),
+    ...lines.map((text, at) =>
+      textAt([12, 36 + 16 * at], text, { fill: "#555" })
+    ),
+  ];
+}
+
+const COLORS = [
+  "#1f77b4",
+  "#ff7f0e",
+  "#2ca02c",
+  "#9467bd",
+  "#8c564b",
+  "#17becf",
+  "#7f7f7f",
+] as const;
+
+/** Gives each name a colour, the same in every picture with the same names. */
+export function chooseColors(
+  names: readonly string[],
+): ReadonlyMap<string, string> {
+  const distinct = [...new Set(names)];
+  return new Map(
+    distinct.map((name, at) => [name, COLORS[at % COLORS.length] ?? "black"]),
+  );
+}
+
+/** Chooses round numbers from 0 on that a scale up to `most` shows, 5 or so. */
+export function chooseTicks(most: number): number[] {
+  const rough = most / 5;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power)
+    .find((step) => step >= rough) ?? rough;
+  const count = Math.ceil(most / step);
+  return Array.from(
+    { length: count + 1 },
+    (_, at) => Number((at * step).toPrecision(6)),
+  );
+}

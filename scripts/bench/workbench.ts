@@ -1,0 +1,57 @@
+/**
+ * What all measurements share.
+ *
+ * @module
+ */
+
+import { CallFailure, type CallRunner } from "./call.ts";
+import type { Rounds } from "./plan.ts";
+import type { Series } from "./recording.ts";
+import type { Subject } from "./subject.ts";
+
+/** What a measurement works with. */
+export interface Workbench {
+  readonly subjects: readonly Subject[];
+  readonly runner: CallRunner;
+  /** Path of strace; without it system calls are not counted. */
+  readonly strace: string | undefined;
+  readonly rounds: Rounds;
+  /** A folder in memory. */
+  readonly folder: string;
+  /** Tells that something cannot be measured. */
+  readonly note: (text: string) => void;
+  /** Tells how far it is. */
+  readonly progress: (text: string) => void;
+}
+
+/** What was measured in a cell. */
+export interface CellResult {
+  readonly name: string;
+  readonly series: readonly Series[];
+}
+
+/**
+ * How long the kernel is left alone between contestants, so that what it still
+ * does for the one is not counted against the next.
+ */
+export const SETTLE_MS = 20;
+
+/**
+ * Says whether `work` came to its end, and notes why if a call failed.
+ *
+ * @param what As in "ptp, 0 containers, ours"
+ */
+export function attempt(
+  { note }: Workbench,
+  what: string,
+  work: () => void,
+): boolean {
+  try {
+    work();
+    return true;
+  } catch (error) {
+    if (!(error instanceof CallFailure)) throw error;
+    note(`Skipped ${what}: ${error.message}`);
+    return false;
+  }
+}

@@ -1,0 +1,39 @@
+/**
+ * The files in which the results stay.
+ *
+ * @module
+ */
+
+import { drawBars } from "./bar_chart.ts";
+import { drawCurves } from "./curve_chart.ts";
+import type { Report } from "./report.ts";
+import { describeLines, formatMarkdown } from "./table.ts";
+
+/**
+ * Writes the results: the document, tables and a chart, as `bench.*`, or
+ * `growth.*` if they are of growth. Nothing is written if there are none.
+ *
+ * @param folder Made if it is not there
+ * @returns The files
+ */
+export async function writeReport(
+  report: Report,
+  folder: string,
+): Promise<string[]> {
+  const { growth, rows, machine } = report;
+  if (rows.length === 0) return [];
+  const draw = growth ? drawCurves : drawBars;
+  const contents = {
+    json: JSON.stringify(report, null, 2) + "\n",
+    md: formatMarkdown(report),
+    svg: draw(rows, describeLines(machine)),
+  };
+  await Deno.mkdir(folder, { recursive: true });
+  const files: string[] = [];
+  for (const [extension, text] of Object.entries(contents)) {
+    const file = `${folder}/${growth ? "growth" : "bench"}.${extension}`;
+    await Deno.writeTextFile(file, text);
+    files.push(file);
+  }
+  return files;
+}

@@ -1,0 +1,29 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { sampleReport, sampleRow } from "./report_sample.ts";
+import { writeReport } from "./write_report.ts";
+
+Deno.test("writeReport() writes document, tables and chart, growth apart from the rest", async (t) => {
+  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  try {
+    for (const growth of [false, true]) {
+      const stem = `${folder}/new/${growth ? "growth" : "bench"}`;
+      await t.step(stem.slice(folder.length), async () => {
+        const report = sampleReport([sampleRow()], { growth });
+        const files = await writeReport(report, `${folder}/new`);
+        assertEquals(files, [`${stem}.json`, `${stem}.md`, `${stem}.svg`]);
+        const [json = "", md = "", svg = ""] = await Promise.all(
+          files.map((file) => Deno.readTextFile(file)),
+        );
+        assertEquals(JSON.parse(json), report);
+        assertStringIncludes(md, "| ADD | ours |");
+        assertStringIncludes(svg, growth ? "<polyline" : "ptp, 0 containers");
+      });
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("writeReport() writes nothing of nothing", async () => {
+  assertEquals(await writeReport(sampleReport([]), "/no/such/folder"), []);
+});
