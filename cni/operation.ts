@@ -108,7 +108,7 @@ async function runOperation(run: Run): Promise<string> {
 async function createCall(run: Run): Promise<Call> {
   const { plugin, command, args, request, cniVersion, input, onStderr } = run;
   const { name: network, bytes: stdin } = request;
-  const { env, invoker, hostNetns, signal } = input;
+  const { env, invoker, hostNetns, signal, deferredLinks } = input;
   const log = createLog({
     plugin: plugin.name,
     command,
@@ -141,6 +141,7 @@ async function createCall(run: Run): Promise<Call> {
     log,
     delegate,
     running: { env, invoker, hostNetns, onStderr },
+    deferredLinks,
     signal,
     get prevResult(): Result | undefined {
       return readPrevResult();

@@ -5,6 +5,7 @@
  */
 
 import type { CmdArgs, Command } from "./args.ts";
+import type { DeferredLinks } from "./deferred_links.ts";
 import type { Delegate } from "./invoke/delegate.ts";
 import type { DispatchInput } from "./invoke/invoker.ts";
 import type { JsonObject, Schema } from "./json.ts";
@@ -68,6 +69,12 @@ export interface Call<Config extends NetConf = NetConf> {
   delegate(type: string): Delegate;
   /** For a plugin that is a runtime itself, as multus is. */
   readonly running: RunningContext;
+  /**
+   * DEL: where links can be left that the next plugin may delete together with
+   * its own; undefined if nobody would. Source: the group of links that
+   * RTM_DELLINK takes, net/core/rtnetlink.c `rtnl_group_dellink`.
+   */
+  readonly deferredLinks: DeferredLinks | undefined;
   /** When to give up on other plugins; undefined if there is no hurry. */
   readonly signal: AbortSignal | undefined;
   /** Writes to stderr. */

@@ -17,6 +17,7 @@ import {
   requireRoot,
 } from "./_harness/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
+import { FaultInjector } from "./_harness/fault_injector.ts";
 import { type Snapshot, snapshot } from "./_harness/ip_json.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { killIfAlive } from "./_harness/process_group.ts";
@@ -84,6 +85,7 @@ class Runtime {
   readonly #hosts: TestHosts;
   readonly #plugins: readonly PluginObject[];
   readonly #env: Record<string, string>;
+  readonly #bin: string;
   /** The result of ADD. */
   result: JsonObject | undefined;
 
@@ -91,10 +93,12 @@ class Runtime {
     hosts: TestHosts,
     plugins: readonly PluginObject[],
     env: Record<string, string> = {},
+    bin = BIN,
   ) {
     this.#hosts = hosts;
     this.#plugins = plugins;
-    this.#env = { CNI_PATH: `${BIN || hosts.path}:${hosts.folder}`, ...env };
+    this.#env = { CNI_PATH: `${bin || hosts.path}:${hosts.folder}`, ...env };
+    this.#bin = bin;
   }
 
   /** Runs ADD; returns what the plugin said that failed. */
@@ -136,9 +140,9 @@ class Runtime {
       const path = `${this.#hosts.folder}/${type}`;
       return this.#hosts.exec(path, command, request, options);
     }
-    return BIN === ""
+    return this.#bin === ""
       ? await this.#hosts.run(type, command, request, options)
-      : this.#hosts.exec(`${BIN}/${type}`, command, request, options);
+      : this.#hosts.exec(`${this.#bin}/${type}`, command, request, options);
   }
 }
 
@@ -278,6 +282,49 @@ inNamespaces(
     }
   },
 );
+
+/** Attaches a container, and counts how often DEL has the kernel delete links. */
+async function countDeletions(
+  arrange: (plugins: PluginObject[]) => PluginObject[],
+): Promise<number> {
+  using hosts = TestHosts.create();
+  const before = takeStock(hosts);
+  // On DEL it fails if the IFB is there.
+  const lookForIfb = `! nsenter --net=${hosts.host.path} ip link | grep bwp`;
+  const script = HAND_ON.replace("exit 0", `{ ${lookForIfb}; exit; }`);
+  addScript(hosts.folder, "foreign", script);
+  const runtime = new Runtime(hosts, arrange(podPlugins(hosts)), {}, "");
+  assertEquals(await runtime.add(), undefined);
+  assert(hostLimits(hosts.host).links.some((name) => name.startsWith("bwp")));
+  using requests = new FaultInjector(0, "instead");
+  await runtime.run("DEL");
+  assertEquals(takeStock(hosts), before);
+  return requests.steps.filter((step) => step === "RTM_DELLINK").length;
+}
+
+inNamespaces("DEL of a chain deletes links together", async (t) => {
+  await t.step("the cable and the IFB", async () => {
+    const count = await countDeletions((plugins) => [chainOf(plugins)]);
+    assertEquals(count, 1);
+  });
+  await t.step("but none that another process might look for", async () => {
+    const foreign = { type: "foreign" };
+    const count = await countDeletions((plugins) => [
+      chainOf(plugins.toSpliced(1, 0, foreign)),
+    ]);
+    assertEquals(count, 2);
+  });
+  await t.step(
+    "and those that nobody takes along by themselves",
+    async () => {
+      const count = await countDeletions((plugins) => [
+        ...plugins.slice(0, 1),
+        chainOf(plugins.slice(1)),
+      ]);
+      assertEquals(count, 2);
+    },
+  );
+});
 
 inNamespaces(
   "nothing is left by DEL of a chain that was killed",

@@ -46,6 +46,7 @@ export function createInvoker(
       const mayRunHere = env["CNI_NO_INPROCESS"] !== "1" && isOwn(path);
       const plugin = mayRunHere ? lookup(type) : undefined;
       if (plugin === undefined) {
+        await invocation.deferredLinks?.removeAll();
         const { execPlugin } = await import("./exec.ts");
         return await execPlugin(path, invocation);
       }

@@ -5,6 +5,7 @@
  */
 
 import type { Environment } from "../args.ts";
+import type { DeferredLinks } from "../deferred_links.ts";
 import type { Plugin } from "../plugin.ts";
 import type { Result } from "../result.ts";
 
@@ -30,6 +31,8 @@ export interface DispatchInput {
    * finishes, for half of it would be worse.
    */
   readonly signal?: AbortSignal | undefined;
+  /** DEL of a list: what its plugins leave to each other to delete. */
+  readonly deferredLinks?: DeferredLinks | undefined;
 }
 
 /** What running a plugin came to. */
@@ -64,6 +67,11 @@ export interface Invocation {
   readonly onResult?: (result: Result) => void;
   /** When to give up: a process is killed then, with all that it started. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * What the plugins of a list leave to each other to delete. A plugin that
+   * gets a process of its own finds nothing left.
+   */
+  readonly deferredLinks?: DeferredLinks | undefined;
 }
 
 /** Runs other plugins by name. */

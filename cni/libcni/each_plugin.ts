@@ -5,6 +5,7 @@
  * @module
  */
 
+import { DeferredLinks } from "../deferred_links.ts";
 import type { JsonObject } from "../json.ts";
 import { throwAll } from "../rollback.ts";
 import type { ValidAttachment } from "../types.ts";
@@ -56,7 +57,8 @@ export interface DelPluginsOptions extends AttachedOptions {
 }
 
 /**
- * Runs DEL of each plugin, last to first.
+ * Runs DEL of each plugin, last to first. Links that they leave to each other
+ * to delete are gone in the end, whatever fails.
  *
  * Source: containernetworking/cni libcni/api.go `DelNetworkList`.
  *
@@ -69,6 +71,7 @@ export async function delPlugins(
   { prevResult, continueOnDelErrors = false, signal }: DelPluginsOptions,
 ): Promise<void> {
   const { capabilityArgs } = conf;
+  const deferredLinks = new DeferredLinks();
   const failures: Error[] = [];
   for (const plugin of network.plugins.toReversed()) {
     try {
@@ -78,12 +81,14 @@ export async function delPlugins(
         stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
         conf,
         signal,
+        deferredLinks,
       });
     } catch (error) {
       failures.push(pluginFailure(plugin, "delete", error));
       if (!continueOnDelErrors) break;
     }
   }
+  await deferredLinks.removeAll().catch((error) => failures.push(error));
   throwAll(failures, `${failures.length} plugins failed (delete)`);
 }
 

@@ -6,6 +6,7 @@
  */
 
 import type { Command } from "../args.ts";
+import type { DeferredLinks } from "../deferred_links.ts";
 import { CniError, ErrorCode, toCniError } from "../error.ts";
 import { findPlugin } from "../invoke/find.ts";
 import type { PluginOutput } from "../invoke/plugin_result.ts";
@@ -40,6 +41,8 @@ export interface PluginRun extends OperationOptions {
   readonly stdin: Uint8Array;
   /** The attachment; GC and STATUS are about none. */
   readonly conf?: RuntimeConf;
+  /** DEL: what the plugins leave to each other to delete. */
+  readonly deferredLinks?: DeferredLinks | undefined;
 }
 
 /**
@@ -49,7 +52,7 @@ export interface PluginRun extends OperationOptions {
  */
 export async function runPlugin(
   { pluginDirs, env, invoker, hostNetns, onStderr }: PluginTools,
-  { command, type, stdin, conf, signal }: PluginRun,
+  { command, type, stdin, conf, signal, deferredLinks }: PluginRun,
 ): Promise<PluginOutput> {
   let result: Result | undefined;
   const stdout = await invoker.invoke({
@@ -71,6 +74,7 @@ export async function runPlugin(
       result = value;
     },
     signal,
+    deferredLinks,
   });
   return { stdout, result };
 }

@@ -351,14 +351,50 @@ export class LinkRequests {
    * @returns Whether it was there
    */
   ensureGone(link: string | number): boolean {
-    try {
-      this.del(link);
-      return true;
-    } catch (error) {
-      if (isErrno(error, "ENODEV")) return false;
-      throw error;
-    }
+    return ignoreMissing(() => this.del(link));
   }
+
+  /**
+   * Deletes the links that are there, and waits for all of them as long as for
+   * one: they become a group, which is deleted.
+   *
+   * @param indexes Of links of this namespace, not of both ends of a veth
+   * @throws {NetlinkError} EOPNOTSUPP if one cannot be deleted; then none is
+   */
+  ensureAllGone(indexes: readonly number[]): void {
+    const [only, ...others] = indexes;
+    if (only === undefined) return;
+    if (others.length === 0) return void this.ensureGone(only);
+    const group = randomGroup();
+    for (const index of indexes) {
+      ignoreMissing(() => {
+        this.#socket.request(newLink, {
+          header: { index },
+          attributes: { group },
+        });
+      });
+    }
+    ignoreMissing(() => {
+      this.#socket.request(delLink, { header: {}, attributes: { group } });
+    });
+  }
+}
+
+/** @returns Whether the link was there */
+function ignoreMissing(request: () => void): boolean {
+  try {
+    request();
+    return true;
+  } catch (error) {
+    if (isErrno(error, "ENODEV")) return false;
+    throw error;
+  }
+}
+
+/** Returns a number that hardly any link's group has: not 0, which is every link's. */
+function randomGroup(): number {
+  const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
+  return (random | 1 << 31) >>> 0;
 }
 
 function headerOf(link: string | number): { index?: number } {

@@ -220,6 +220,46 @@ Deno.test(
 );
 
 Deno.test(
+  requireRoot(
+    "LinkRequests.ensureAllGone() deletes those that are there, and no other",
+  ),
+  () => {
+    using hosts = TestHosts.create();
+    const { host, sandbox } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    const ifb = { mtu: 1500, transmitQueueLength: 1 };
+    const add = (name: string): number =>
+      rtnl.link.addVeth({ name, peer: { netns: sandbox, name } }).index;
+    const doomed = [add("a"), rtnl.link.addIfb({ ...ifb, name: "b" }).index];
+    add("c");
+    rtnl.link.ensureAllGone([999, ...doomed]);
+    assertEquals([namesOf(host), namesOf(sandbox)], [["lo", "c"], ["lo", "c"]]);
+    rtnl.link.ensureAllGone(doomed);
+    rtnl.link.ensureAllGone([]);
+    assertEquals(namesOf(host), ["lo", "c"]);
+    rtnl.link.ensureAllGone([rtnl.link.get("c").index]);
+    assertEquals([namesOf(host), namesOf(sandbox)], [["lo"], ["lo"]]);
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "LinkRequests.ensureAllGone() deletes none if one cannot be deleted",
+  ),
+  () => {
+    using hosts = TestHosts.create();
+    const { host, sandbox } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    const veth = { name: "a", peer: { netns: sandbox, name: "a" } };
+    const { index } = rtnl.link.addVeth(veth);
+    const loopback = rtnl.link.get("lo").index;
+    const refused = (): void => rtnl.link.ensureAllGone([index, loopback]);
+    assertEquals(errnoOf(refused), "EOPNOTSUPP");
+    assertEquals([namesOf(host), namesOf(sandbox)], [["lo", "a"], ["lo", "a"]]);
+  },
+);
+
+Deno.test(
   requireRoot("LinkRequests.addBridge() makes a bridge that is up"),
   () => {
     using hosts = TestHosts.create();

@@ -11,6 +11,7 @@ import { isAtLeast } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { attachmentOf } from "./attachment.ts";
+import { deleteWithDeferred } from "./deferred_links.ts";
 import { readablePrevResult } from "./prev_result.ts";
 import { findSandbox } from "./sandbox.ts";
 import { aliasOf, aliasPrefixOf, hostIfNameOf, isOurHostEnd } from "./veth.ts";
@@ -32,7 +33,8 @@ export function deleteVeth(
   call: Call,
   isLikelyPeer: PeerTest,
 ): void {
-  if (host.link.ensureGone(hostIfNameOf(attachmentOf(call)))) return;
+  const hostIfName = hostIfNameOf(attachmentOf(call));
+  if (deleteWithDeferred(host, hostIfName, call)) return;
   using sandbox = findSandbox(call);
   const link = sandbox?.link.find(call.args.ifName);
   if (link !== undefined && isFromGoPlugin(host, link, call, isLikelyPeer)) {
@@ -75,8 +77,9 @@ export function deleteStaleVeths(
 ): void {
   const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
   const prefix = aliasPrefixOf(network);
-  for (const { index, name, alias } of host.link.list()) {
-    const isOurs = isOurHostEnd(name) && alias?.startsWith(prefix) === true;
-    if (isOurs && !spared.includes(alias)) host.link.ensureGone(index);
-  }
+  const stale = host.link.list().filter(({ name, alias }) =>
+    isOurHostEnd(name) && alias?.startsWith(prefix) === true &&
+    !spared.includes(alias)
+  );
+  host.link.ensureAllGone(stale.map(({ index }) => index));
 }

@@ -114,8 +114,8 @@ export function deleteIfb(place: IfbPlace): void {
   for (const { index } of listIfbs(place)) place.host.link.ensureGone(index);
 }
 
-/** There are two if an ADD was killed. */
-function listIfbs(place: IfbPlace): Link[] {
+/** Lists the attachment's IFBs: there are two if an ADD was killed. */
+export function listIfbs(place: IfbPlace): Link[] {
   const { ownName, sharedName } = place.identity;
   return [ownName, sharedName].flatMap((name) => {
     const link = place.host.link.find(name);
@@ -161,9 +161,9 @@ export function deleteStaleIfbs(
 ): void {
   const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
   const prefix = aliasPrefixOf(network);
-  for (const { index, kind, name, alias } of host.link.list()) {
-    const isOurs = kind === "ifb" && name.startsWith(PREFIX) &&
-      alias?.startsWith(prefix) === true;
-    if (isOurs && !spared.includes(alias)) host.link.ensureGone(index);
-  }
+  const stale = host.link.list().filter(({ kind, name, alias }) =>
+    kind === "ifb" && name.startsWith(PREFIX) &&
+    alias?.startsWith(prefix) === true && !spared.includes(alias)
+  );
+  host.link.ensureAllGone(stale.map(({ index }) => index));
 }

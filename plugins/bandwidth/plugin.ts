@@ -38,6 +38,7 @@ import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { attachmentOf } from "../_shared/attachment.ts";
+import { deleteOrDefer } from "../_shared/deferred_links.ts";
 import {
   readablePrevResult,
   requirePrevResult,
@@ -54,10 +55,10 @@ import {
 } from "./directions.ts";
 import { findHostEnd, getHostEnd } from "./host_end.ts";
 import {
-  deleteIfb,
   deleteStaleIfbs,
   identifyIfb,
   type IfbPlace,
+  listIfbs,
 } from "./ifb.ts";
 import { isUnlimited, limitsOf } from "./limits.ts";
 
@@ -118,7 +119,9 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
       // Before the IFB: what is redirected to one that is gone is lost.
       "end the limits of the host's end": () =>
         endLimits(place, (end) => isOwnEnd(end, call)),
-      "delete the IFB": () => deleteIfb(place),
+      "delete the IFB": () => {
+        for (const ifb of listIfbs(place)) deleteOrDefer(host, ifb, call);
+      },
     });
   },
 

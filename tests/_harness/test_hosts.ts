@@ -17,6 +17,7 @@
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../../cni/args.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
+import type { DeferredLinks } from "../../cni/deferred_links.ts";
 import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
@@ -36,6 +37,8 @@ export interface CallOptions {
   readonly ifName?: string;
   /** Overrides and adds variables. */
   readonly env?: Environment;
+  /** DEL in this process, as of a list. */
+  readonly deferredLinks?: DeferredLinks;
 }
 
 /** What a call printed and how it ended; the document decoded, if there is one. */
@@ -121,6 +124,7 @@ export class TestHosts implements Disposable {
       stdin: () => new TextEncoder().encode(JSON.stringify(config)),
       invoker: createInvoker(dispatch, findPlugin),
       hostNetns: this.host.path,
+      deferredLinks: options.deferredLinks,
     });
     return { ...output, json: parseJson(output.stdout) };
   }
