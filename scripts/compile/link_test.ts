@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { type Chunks, linkChunks } from "./link.ts";
+import { type Chunks, linkChunks, LINKED_HEAD } from "./link.ts";
 
 /** Runs a linked script, in which `out` is an array to push to. */
 async function run(chunks: Chunks): Promise<unknown[]> {
@@ -62,6 +62,27 @@ Deno.test("linkChunks() runs chunks as modules", async (t) => {
   for (const [name, chunks, want] of rows) {
     await t.step(name, async () => assertEquals(await run(chunks), want));
   }
+});
+
+Deno.test("linkChunks() leaves lines out for who can look them up", () => {
+  const script = linkChunks({
+    "main.js": 'import{a}from"./c.js";out.push(a);',
+    "c.js": "var a=`\n\u2028\u00e4`;export{a};",
+    "never.js": "out.push('never');",
+  }, "main.js");
+  const lines = script.trimEnd().split("\n");
+  assertEquals([lines[0], lines.length], [LINKED_HEAD, 5]);
+  const asked: number[] = [];
+  const lineOf = (number: number): string => {
+    asked.push(number);
+    return lines[number] ?? "";
+  };
+  const out: unknown[] = [];
+  const scope = globalThis as { out?: unknown[] };
+  scope.out = out;
+  new Function("__line", `${lines[0]}${lines.at(-1)}`)(lineOf);
+  delete scope.out;
+  assertEquals([out, asked], [["\n\u2028\u00e4"], [2, 1]]);
 });
 
 Deno.test("linkChunks() refuses what it does not understand", async (t) => {

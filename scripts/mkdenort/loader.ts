@@ -8,6 +8,8 @@
  * @module
  */
 
+import { LINKED_HEAD } from "../compile/link.ts";
+
 /** Which variables the start-up code changed. */
 export interface ChangedVariables {
   /** How the variables begin that it left out. */
@@ -20,7 +22,9 @@ export interface ChangedVariables {
 export function formatLoader(changed: ChangedVariables): string {
   return [
     `(${restoreEnvironment})(${JSON.stringify(changed)});`,
-    `(0,eval)((${readProgram})((${readAttachment})()));`,
+    `(${runProgram})((${readProgram})((${readAttachment})()),${
+      JSON.stringify(LINKED_HEAD)
+    });`,
   ].join("\n");
 }
 
@@ -84,14 +88,20 @@ function readAttachment(): Uint8Array<ArrayBuffer> {
   throw new Error("denort stand-in: no program is attached");
 }
 
+/** A program as it is attached: a script in UTF-8. */
+interface Program {
+  readonly name: string;
+  readonly text: Uint8Array;
+}
+
 /**
- * Takes the text of the program out of what `deno compile` attached.
+ * Finds the program in what `deno compile` attached.
  *
  * Source: denoland/deno cli/standalone/binary.rs and cli/rt/binary.rs: magic,
  * metadata, npm snapshot, specifiers, redirects, remote modules, files by name,
  * files; what has a length has it in front, in 64 bits.
  */
-function readProgram(attachment: Uint8Array<ArrayBuffer>): string {
+function readProgram(attachment: Uint8Array<ArrayBuffer>): Program {
   const view = new DataView(
     attachment.buffer,
     attachment.byteOffset,
@@ -123,6 +133,34 @@ function readProgram(attachment: Uint8Array<ArrayBuffer>): string {
     fail("the program must be one file");
   }
   const { n: name, o: [start, size] } = entries[0].File;
-  const text = decode(files.subarray(start, start + size));
-  return `"use strict";${text}\n//# sourceURL=file:///${name}`;
+  return { name, text: files.subarray(start, start + size) };
+}
+
+/**
+ * Runs a program. Of one that `compile/link.ts` has linked the lines in between,
+ * which are comments, are only looked at when they are asked for.
+ *
+ * @param linkedHead The first line of such a one
+ */
+function runProgram({ name, text }: Program, linkedHead: string): void {
+  const decoder = new TextDecoder();
+  const decode = (from: number, to: number): string =>
+    decoder.decode(text.subarray(from, to));
+  const sourceUrl = `\n//# sourceURL=file:///${name}`;
+  const LF = 10;
+  if (decode(0, text.indexOf(LF)) !== linkedHead) {
+    (0, eval)(`"use strict";${decode(0, text.length)}${sourceUrl}`);
+    return;
+  }
+  const starts = [0];
+  while (true) {
+    const end = text.indexOf(LF, starts.at(-1));
+    if (end === -1) break;
+    starts.push(end + 1);
+  }
+  const line = (number: number): string =>
+    decode(starts[number] ?? 0, (starts[number + 1] ?? 1) - 1);
+  const lastLine = line(starts.length - 2);
+  const code = `"use strict";${linkedHead}${lastLine}${sourceUrl}`;
+  new Function("__line", code)(line);
 }

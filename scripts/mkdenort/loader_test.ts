@@ -39,7 +39,7 @@ Deno.test("formatLoader() gives a script that restores the environment first", a
     droppedPrefixes: ["DROPPED_", "GONE="],
     set: ["CHANGED", "ADDED"],
   });
-  const [restore] = script.split("\n(0,eval)");
+  const [restore] = script.split("\n(function runProgram(");
   const before = `for (const name of ["CHANGED", "ADDED"]) {
     Deno.env.set(name, "by the stub");
   }
