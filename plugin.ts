@@ -63,6 +63,7 @@ export type { Delegate } from "./cni/invoke/delegate.ts";
 export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
 
 // Undoing, failing, telling.
+export type { DeferredLink, DeferredLinks } from "./cni/deferred_links.ts";
 export { Rollback, tryAll, type Undo } from "./cni/rollback.ts";
 export {
   CniError,

@@ -8,7 +8,7 @@
 
 import { checkNetworkName } from "../cni/args.ts";
 import { CniError, ErrorCode } from "../cni/error.ts";
-import type { JsonObject, JsonValue } from "../cni/json.ts";
+import { type JsonObject, type JsonValue, objectOf } from "../cni/json.ts";
 import {
   decodePluginConfs,
   listCapabilities,
@@ -148,7 +148,7 @@ function toList(network: WrittenNetwork): JsonObject {
 
 function firstOf(value: JsonValue | undefined): JsonObject {
   const [first] = Array.isArray(value) ? value : [];
-  return typeof first === "object" && !Array.isArray(first) ? first ?? {} : {};
+  return objectOf(first);
 }
 
 /**

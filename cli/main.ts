@@ -5,19 +5,21 @@
  * @module
  */
 
-import { basename } from "@std/path/posix";
-import { CniError, ErrorCode, formatFailure } from "../cni/error.ts";
+import { calledAs } from "../cni/called_as.ts";
+import { formatFailure } from "../cni/error.ts";
 import { printAndExit } from "../cni/skel.ts";
 import { writeStderr, writeStdout } from "../cni/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
-import { pluginNames, programNames } from "../plugins/registry.ts";
+import { unknownName } from "../plugins/registry.ts";
 import { listenToSignals } from "./interrupt.ts";
 import { type Ended, runTool, type World } from "./run.ts";
 
 async function main(): Promise<void> {
   const env = Deno.env.toObject();
   // A runtime takes it for a plugin, and wants an answer that it understands.
-  if (Deno.args.length === 0 && env["CNI_COMMAND"]) refuseToBePlugin();
+  if (Deno.args.length === 0 && env["CNI_COMMAND"]) {
+    printAndExit(formatFailure(unknownName(calledAs()), CURRENT_VERSION));
+  }
   const world: World = {
     env,
     isTerminal: Deno.stdout.isTerminal(),
@@ -45,22 +47,6 @@ async function loadProgram(): Promise<Parameters<typeof runTool>[0]> {
   return calledAs() === "cnitool"
     ? (await import("./cnitool.ts")).cnitool
     : (await import("./commands.ts")).cni;
-}
-
-/** The name in argv[0]; Deno.execPath() would follow links. */
-function calledAs(): string {
-  const [argv0 = ""] = Deno.readTextFileSync("/proc/self/cmdline").split("\0");
-  return basename(argv0);
-}
-
-function refuseToBePlugin(): never {
-  const names = [...pluginNames, ...programNames];
-  const error = new CniError(
-    ErrorCode.InvalidEnvironment,
-    `no plugin is named "${calledAs()}"`,
-    { details: `call this executable as one of: ${names.join(", ")}` },
-  );
-  printAndExit(formatFailure(error, CURRENT_VERSION));
 }
 
 main();

@@ -10,7 +10,7 @@ import { checkNetworkName } from "../cni/args.ts";
 import { CniError, ErrorCode } from "../cni/error.ts";
 import { splitPath } from "../cni/invoke/find.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
-import { type JsonObject, parseJson } from "../cni/json.ts";
+import { isObject, type JsonObject, parseJson } from "../cni/json.ts";
 import {
   AttachmentLocks,
   type CniArgs,
@@ -90,8 +90,7 @@ export function readNetworkFile(path: string): NetworkConfList {
 function hasPlugins(path: string): boolean {
   try {
     const document = parseJson(Deno.readFileSync(path));
-    return typeof document === "object" && document !== null &&
-      Object.hasOwn(document, "plugins");
+    return isObject(document) && Object.hasOwn(document, "plugins");
   } catch {
     return false;
   }
@@ -154,9 +153,7 @@ function parseCniArgs(text: string): CniArgs {
 function parseCapabilityArgs(text: string): JsonObject {
   if (text === "") return {};
   const document = parseJson(text, "CAP_ARGS") ?? {};
-  if (typeof document === "object" && !Array.isArray(document)) {
-    return document as JsonObject;
-  }
+  if (isObject(document)) return document as JsonObject;
   throw new CniError(
     ErrorCode.InvalidEnvironment,
     "Cannot decode CAP_ARGS: expected an object, with capabilities as its keys",

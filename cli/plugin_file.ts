@@ -12,6 +12,8 @@ import {
   readFormat,
 } from "../cni/invoke/program_format.ts";
 import { getVersionInfo } from "../cni/invoke/version_probe.ts";
+import { unlessMissing } from "../cni/io_failure.ts";
+import { haveSameContent } from "../cni/same_content.ts";
 import { isSameFile } from "../cni/same_file.ts";
 import { findPlugin } from "../plugins/registry.ts";
 import { formatFailureText } from "./failure.ts";
@@ -90,9 +92,9 @@ function listCandidates(folder: string): Candidate[] {
 
 function listNames(folder: string): string[] {
   try {
-    return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+    const entries = unlessMissing(() => [...Deno.readDirSync(folder)]);
+    return (entries ?? []).map(({ name }) => name).sort();
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
     throw new Error(`Cannot list the plugins in "${folder}"`, { cause: error });
   }
 }
@@ -169,40 +171,11 @@ async function findOrigin(path: string): Promise<Origin> {
   return await isCopy(path) ? "copy" : "other";
 }
 
-/** How much is compared at a time, in bytes. */
-const CHUNK_BYTES = 1 << 20;
-
 /** Says whether a file has the very bytes of this executable. */
 async function isCopy(path: string): Promise<boolean> {
   try {
-    const [own, other] = await Promise.all(
-      [OWN_EXECUTABLE, path].map((file) => Deno.stat(file)),
-    );
-    return own?.size === other?.size && await hasSameBytes(path);
+    return await haveSameContent(OWN_EXECUTABLE, path);
   } catch {
     return false; // It may be run and not read.
   }
-}
-
-async function hasSameBytes(path: string): Promise<boolean> {
-  using own = await Deno.open(OWN_EXECUTABLE);
-  using other = await Deno.open(path);
-  for (;;) {
-    const [left, right] = [await readChunk(own), await readChunk(other)];
-    if (left.length !== right.length) return false;
-    if (left.some((byte, index) => byte !== right[index])) return false;
-    if (left.length === 0) return true;
-  }
-}
-
-/** Reads so much, and less only at the end. */
-async function readChunk(file: Deno.FsFile): Promise<Uint8Array> {
-  const chunk = new Uint8Array(CHUNK_BYTES);
-  let length = 0;
-  while (length < chunk.length) {
-    const more = await file.read(chunk.subarray(length));
-    if (more === null) break;
-    length += more;
-  }
-  return chunk.subarray(0, length);
 }

@@ -21,6 +21,16 @@ export type JsonValue =
 /** A JSON object. */
 export type JsonObject = { [key: string]: JsonValue };
 
+/** Says whether a value is an object, of those that JSON can express. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Returns an object as it is; an empty one for any other value, or none. */
+export function objectOf(value: JsonValue | undefined): JsonObject {
+  return isObject(value) ? value : {};
+}
+
 /**
  * A schema of zod or zod/mini, by what it makes of a value. Nothing else of
  * zod is in our interfaces.
@@ -220,10 +230,6 @@ function foldRecord(
       foldKeys(valueSchema, item),
     ]),
   );
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** What is said of a value for which no better words are known. */

@@ -5,7 +5,9 @@ import {
   decode,
   decodeLeniently,
   foldKeys,
+  isObject,
   type JsonValue,
+  objectOf,
   omitAbsent,
   parseJson,
   sortKeys,
@@ -262,6 +264,27 @@ Deno.test("decodeLeniently() does without the keys that are wrong", async (t) =>
       CniError,
       "Cannot decode it: name: missing",
     );
+  });
+});
+
+Deno.test("isObject() and objectOf() take objects only", async (t) => {
+  const rows: [name: string, value: JsonValue | undefined][] = [
+    ["nothing", undefined],
+    ["null", null],
+    ["a text", "a"],
+    ["a number", 0],
+    ["an array", [{ a: 1 }]],
+  ];
+  for (const [name, value] of rows) {
+    await t.step(name, () => {
+      assertEquals(isObject(value), false);
+      assertEquals(objectOf(value), {});
+    });
+  }
+  await t.step("an object", () => {
+    const value = { a: 1 };
+    assert(isObject(value));
+    assert(objectOf(value) === value);
   });
 });
 

@@ -12,17 +12,13 @@ import {
   COMMANDS,
 } from "./args.ts";
 import { CniError, describeError, ErrorCode } from "./error.ts";
-import { parseJson } from "./json.ts";
+import { isObject, parseJson } from "./json.ts";
 import { isOwnNetns } from "./own_netns.ts";
 import type { Plugin } from "./plugin.ts";
-import { DEFAULT_VERSION, isAtLeast } from "./version.ts";
+import { COMMAND_SINCE, DEFAULT_VERSION, isAtLeast } from "./version.ts";
 
-/** The oldest version of a configuration that has the command; ADD and DEL are in all. */
-const SINCE: Partial<Record<Command, string>> = {
-  CHECK: "0.4.0",
-  GC: "1.1.0",
-  STATUS: "1.1.0",
-};
+/** The same, for commands of any kind. */
+const SINCE: Partial<Record<Command, string>> = COMMAND_SINCE;
 
 /** What stdin held. */
 export interface Request {
@@ -105,9 +101,7 @@ function parseConfig(config: object | string | Uint8Array): ConfigDocument {
   const isParsed = typeof config === "object" &&
     !(config instanceof Uint8Array);
   const document = isParsed ? config : parseJson(config, "it") ?? {};
-  if (typeof document === "object" && !Array.isArray(document)) {
-    return document as ConfigDocument;
-  }
+  if (isObject(document)) return document;
   throw new TypeError("expected an object");
 }
 

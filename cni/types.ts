@@ -35,19 +35,28 @@ export type TextSchema<T> = z.ZodMiniPipe<
  *   becomes the problem that is reported
  */
 export function parsedText<T>(parse: (text: string) => T): TextSchema<T> {
-  return z.pipe(
-    z.string(),
-    z.transform((text, context) => {
-      try {
-        return parse(text);
-      } catch (error) {
-        if (!(error instanceof AddressError)) throw error;
-        const { message } = error;
-        context.issues.push({ code: "custom", message, input: text });
-        return z.NEVER;
-      }
-    }),
-  );
+  return z.pipe(z.string(), parsedBy(parse));
+}
+
+/**
+ * Builds the part of a schema that has a value parsed which is of the right
+ * type.
+ *
+ * @param parse As that of {@linkcode parsedText}
+ */
+export function parsedBy<Input, T>(
+  parse: (input: Input) => T,
+): z.ZodMiniTransform<T, Input> {
+  return z.transform((input: Input, context) => {
+    try {
+      return parse(input);
+    } catch (error) {
+      if (!(error instanceof AddressError)) throw error;
+      const { message } = error;
+      context.issues.push({ code: "custom", message, input });
+      return z.NEVER;
+    }
+  });
 }
 
 /** Marks a key as one that may be absent, or null, which `decode` drops. */

@@ -24,6 +24,13 @@ export const CURRENT_VERSION: SpecVersion = "1.1.0";
 /** What an absent or empty cniVersion means. */
 export const DEFAULT_VERSION: SpecVersion = "0.1.0";
 
+/** The first version of a configuration that has a command; all have the others. */
+export const COMMAND_SINCE = {
+  CHECK: "0.4.0",
+  GC: "1.1.0",
+  STATUS: "1.1.0",
+} as const satisfies Record<string, SpecVersion>;
+
 /** Says whether `version` is, to the letter, one of {@linkcode SPEC_VERSIONS}. */
 export function isSpecVersion(version: string): version is SpecVersion {
   return (SPEC_VERSIONS as readonly string[]).includes(version);

@@ -15,6 +15,7 @@ import {
   readNamedFile,
   readPem,
 } from "./referenced_value.ts";
+import { findServer } from "./service_environment.ts";
 
 /** Where a pod finds its service account. */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -30,14 +31,13 @@ export function readInCluster(
   env: Environment,
   folder: string = SERVICE_ACCOUNT,
 ): Access | undefined {
-  const host = env["KUBERNETES_SERVICE_HOST"];
-  const port = env["KUBERNETES_SERVICE_PORT"];
-  if (!host || !port) return undefined;
+  const server = findServer(env);
+  if (server === undefined) return undefined;
   const origin = { what: "the pod's service account", folder };
   const ca = readPem(origin, { key: "ca.crt", file: "ca.crt" }, "CERTIFICATE");
   return {
     origin: origin.what,
-    server: `https://${host.includes(":") ? `[${host}]` : host}:${port}`,
+    server,
     caCerts: ca === undefined ? [] : [ca],
     isInsecure: false,
     impersonation: [],

@@ -18,6 +18,7 @@ Deno.test("readInCluster() finds the server in the environment", async (t) => {
   const rows: readonly [string, string, string | undefined][] = [
     ["10.96.0.1", "443", "https://10.96.0.1:443"],
     ["fd00::1", "6443", "https://[fd00::1]:6443"],
+    ["[fd00::1]", "6443", "https://[fd00::1]:6443"],
     ["kubernetes.default", "443", "https://kubernetes.default:443"],
     ["10.96.0.1", "", undefined],
     ["", "443", undefined],

@@ -71,8 +71,12 @@ export function isConflict(error: unknown): boolean {
   return hasStatus(error, 409);
 }
 
-function hasStatus(error: unknown, status: number): boolean {
-  return error instanceof KubeError && error.status === status;
+/** Says whether the server has answered with one of these statuses. */
+export function hasStatus(
+  error: unknown,
+  ...statuses: readonly number[]
+): boolean {
+  return error instanceof KubeError && statuses.includes(error.status);
 }
 
 /** The `reason` of the error that says that a pod is another one of that name. */

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import {
+  hasStatus,
   isConflict,
   isForbidden,
   isNotFound,
@@ -41,6 +42,16 @@ Deno.test("isNotFound() and the like look at the status of KubeErrors", async (t
       assertEquals(is(undefined), false);
     });
   }
+});
+
+Deno.test("hasStatus() takes any of several", () => {
+  const error = new KubeError("x", { status: 415 });
+  assertEquals(hasStatus(error, 405, 415), true);
+  assertEquals(hasStatus(error, 405), false);
+  assertEquals(
+    hasStatus(Object.assign(new Error("x"), { status: 405 }), 405),
+    false,
+  );
 });
 
 Deno.test("KubeError has a cause only if there is one", () => {

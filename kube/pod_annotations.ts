@@ -6,6 +6,7 @@
 
 import { pause } from "../cni/invoke/deadline.ts";
 import {
+  hasStatus,
   isConflict,
   isForbidden,
   KubeError,
@@ -136,17 +137,13 @@ function statusPath(pod: PodKey): string {
   return `${podPath(pod)}/status`;
 }
 
-function hasStatus(error: unknown, statuses: readonly number[]): boolean {
-  return error instanceof KubeError && statuses.includes(error.status);
-}
-
 /** Says whether a PATCH is not for us, or not for the server. */
 function isUnsupported(error: unknown): boolean {
-  return isForbidden(error) || hasStatus(error, [405, 415]);
+  return isForbidden(error) || hasStatus(error, 405, 415);
 }
 
 function isInvalidOrConflict(error: unknown): boolean {
-  return isConflict(error) || hasStatus(error, [422]);
+  return isConflict(error) || hasStatus(error, 422);
 }
 
 async function retryOnConflict(

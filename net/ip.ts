@@ -19,6 +19,20 @@ export class AddressError extends Error {
   override readonly name = "AddressError";
 }
 
+/**
+ * Answers undefined where `parse` finds that something is no address.
+ *
+ * @throws What `parse` throws for any other reason
+ */
+export function unlessNoAddress<T>(parse: () => T): T | undefined {
+  try {
+    return parse();
+  } catch (error) {
+    if (error instanceof AddressError) return undefined;
+    throw error;
+  }
+}
+
 const OCTET = /^(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$/;
 const GROUP = /^[\da-f]{1,4}$/i;
 

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { AddressError, Ip, type IpFamily } from "./ip.ts";
+import { AddressError, Ip, type IpFamily, unlessNoAddress } from "./ip.ts";
 
 const FAMILIES: IpFamily[] = [4, 6];
 const ROUNDS = 500;
@@ -325,6 +325,19 @@ Deno.test("Ip predicates look through a mapped address", async (t) => {
       assertEquals(listKinds(mapped), listKinds(ipv4));
     });
   }
+});
+
+Deno.test("unlessNoAddress() answers undefined for what is no address", () => {
+  assertEquals(unlessNoAddress(() => Ip.parse("::1")), Ip.parse("::1"));
+  assertEquals(unlessNoAddress(() => Ip.parse("1.2.3")), undefined);
+  assertThrows(
+    () =>
+      unlessNoAddress(() => {
+        throw new RangeError("another");
+      }),
+    RangeError,
+    "another",
+  );
 });
 
 Deno.test("Ip.toJSON() makes JSON.stringify() write the text", () => {

@@ -5,16 +5,16 @@
  * @module
  */
 
-import { basename } from "@std/path/posix";
-import { CniError, ErrorCode, formatFailure } from "../cni/error.ts";
+import { calledAs } from "../cni/called_as.ts";
+import { formatFailure } from "../cni/error.ts";
 import { formatVersions, printAndExit, runMain } from "../cni/skel.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import {
   findPlugin,
   findVersions,
-  pluginNames,
   type ProgramName,
   programNames,
+  unknownName,
 } from "./registry.ts";
 
 /** What is no plugin of the registry but a whole program, which runs when it is loaded. */
@@ -31,7 +31,7 @@ const commands: Readonly<Record<string, () => Promise<unknown>>> = {
 
 /** Runs the plugin or program; says which ones there are if the name is none of theirs. */
 async function main(): Promise<void> {
-  const name = basename(calledAs());
+  const name = calledAs();
   const command = Deno.args.length > 0 ? commands[name] : undefined;
   if (command !== undefined) return void await command();
   const asked = Deno.env.get("CNI_COMMAND") === "VERSION";
@@ -43,19 +43,7 @@ async function main(): Promise<void> {
   if (plugin !== undefined) await runMain(await plugin, findPlugin);
   const program = programNames.find((known) => known === name);
   if (program !== undefined) return void await programs[program]();
-  const names = [...pluginNames, ...programNames];
-  const error = new CniError(
-    ErrorCode.InvalidEnvironment,
-    `no plugin is named "${name}"`,
-    { details: `call this executable as one of: ${names.join(", ")}` },
-  );
-  printAndExit(formatFailure(error, CURRENT_VERSION));
-}
-
-/** argv[0]; Deno.execPath() would follow links. */
-function calledAs(): string {
-  const [argv0 = ""] = Deno.readTextFileSync("/proc/self/cmdline").split("\0");
-  return argv0;
+  printAndExit(formatFailure(unknownName(name), CURRENT_VERSION));
 }
 
 main();

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { CniError, ErrorCode } from "../cni/error.ts";
 import type { Plugin } from "../cni/plugin.ts";
 import { listVersionsFrom, type SpecVersion } from "../cni/version.ts";
 
@@ -43,6 +44,16 @@ export const programNames = ["noop", "cni", "cnitool"] as const;
 
 /** One of {@linkcode programNames}. */
 export type ProgramName = typeof programNames[number];
+
+/** Makes the error for a name under which the executable does nothing. */
+export function unknownName(name: string): CniError {
+  const names = [...pluginNames, ...programNames];
+  return new CniError(
+    ErrorCode.InvalidEnvironment,
+    `no plugin is named "${name}"`,
+    { details: `call this executable as one of: ${names.join(", ")}` },
+  );
+}
 
 /** Loads one of our plugins; undefined if there is none of that type. */
 export function findPlugin(type: string): Promise<Plugin> | undefined {

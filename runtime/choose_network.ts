@@ -7,6 +7,7 @@
 import { join } from "@std/path/posix";
 import { type CniError, ErrorCode, toCniError } from "../cni/error.ts";
 import { deadline } from "../cni/invoke/deadline.ts";
+import { ifPossible } from "../cni/io_failure.ts";
 import {
   type FoundNetwork,
   listConfFiles,
@@ -170,9 +171,5 @@ function listConfPaths(confDir: string): string[] {
 
 /** Most names in the folder are those of files, and have nothing in them. */
 function listUnlessUnreadable(list: () => string[]): string[] {
-  try {
-    return list();
-  } catch {
-    return [];
-  }
+  return ifPossible(list) ?? [];
 }

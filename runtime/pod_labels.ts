@@ -4,7 +4,12 @@
  * @module
  */
 
-import { type JsonObject, type JsonValue, parseJson } from "../cni/json.ts";
+import {
+  type JsonObject,
+  type JsonValue,
+  objectOf,
+  parseJson,
+} from "../cni/json.ts";
 import { encodeJson } from "../cni/libcni/json_bytes.ts";
 import {
   injectConf,
@@ -40,8 +45,4 @@ function addLabels(
 ): JsonObject {
   const others = objectOf(args);
   return { ...others, cni: { ...objectOf(others["cni"]), labels } };
-}
-
-function objectOf(value: JsonValue | undefined): JsonObject {
-  return typeof value === "object" && !Array.isArray(value) ? value ?? {} : {};
 }

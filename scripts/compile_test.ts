@@ -6,18 +6,12 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import {
-  checkBudget,
-  compile,
-  type CompileResult,
-  ensureCompiled,
-  listSinglePrograms,
-  parseCommandLine,
-  type Program,
-} from "./compile.ts";
+import { compile, ensureCompiled } from "./compile.ts";
 import { bundle } from "./compile/bundle.ts";
 import { provideDenort } from "./compile/denort.ts";
+import { checkBudget, type CompileResult } from "./compile/executables.ts";
 import { fetchDeno } from "./compile/fetch_deno.ts";
+import type { Program } from "./compile/programs.ts";
 import {
   LIBRARY_SOURCES,
   PROGRAM_SOURCES,
@@ -301,66 +295,6 @@ Deno.test({
     const [arch] = foreign.split("-") as [keyof typeof machine];
     assertEquals(header[18], machine[arch]);
   },
-});
-
-Deno.test("parseCommandLine() reads every option", () => {
-  assertEquals(parseCommandLine([]), { each: false, options: {} });
-  assertEquals(
-    parseCommandLine(["--each", "--out", "here", `--target=${TARGETS[1]}`]),
-    {
-      each: true,
-      options: { out: "here", target: "aarch64-unknown-linux-gnu" },
-    },
-  );
-});
-
-Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
-  const rows: [args: string[], name: string, entry: string][] = [
-    [["--plugin", "/a/neighbors/main.ts"], "neighbors", "/a/neighbors/main.ts"],
-    [["--plugin", "/a/b/greeter.ts"], "greeter", "/a/b/greeter.ts"],
-    [["--plugin=main.ts", "--name", "x-1.2"], "x-1.2", `${Deno.cwd()}/main.ts`],
-  ];
-  for (const [args, name, entry] of rows) {
-    await t.step(args.join(" "), () => {
-      const options = { programs: [{ name, entry, links: [] }] };
-      assertEquals(parseCommandLine(args), { each: false, options });
-    });
-  }
-});
-
-const refused: [args: string[], message: string][] = [
-  [
-    ["--target", "riscv64"],
-    'Cannot compile for "riscv64": the targets are x86_64-unknown-linux-gnu ' +
-    "and aarch64-unknown-linux-gnu",
-  ],
-  [["--target"], 'Cannot compile for "": the targets are'],
-  [["--output", "x"], 'Cannot understand "--output": usage: deno task compile'],
-  [["ptp"], 'Cannot understand "ptp": usage: deno task compile'],
-  [["--name", "x"], 'Cannot understand "--name" here: usage'],
-  [["--plugin", "a.ts", "--each"], 'Cannot understand "--each" here: usage'],
-  [["--plugin", "a/my plugin.ts"], 'compile "a/my plugin.ts" as "my plugin"'],
-  [["--plugin", "a.ts", "--name", "../b"], 'compile "a.ts" as "../b"'],
-];
-
-Deno.test("parseCommandLine() refuses what it does not know", async (t) => {
-  for (const [args, message] of refused) {
-    await t.step(args.join(" "), () => {
-      assertThrows(() => parseCommandLine(args), Error, message);
-    });
-  }
-});
-
-Deno.test("listSinglePrograms() finds where a plugin starts", async () => {
-  assertEquals(await listSinglePrograms(["ptp"]), [
-    { name: "ptp", entry: "plugins/ptp/main.ts", links: [] },
-  ]);
-  await assertRejects(
-    () => listSinglePrograms(["no-such"]),
-    Error,
-    'Cannot compile plugin "no-such": there is no plugins/no_such/main.ts ' +
-      "and no ipam/no_such/main.ts",
-  );
 });
 
 /** Sets variables until it is disposed of. */

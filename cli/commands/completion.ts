@@ -4,6 +4,7 @@
  * @module
  */
 
+import { ifPossible } from "../../cni/io_failure.ts";
 import { listConfFiles } from "../../cni/libcni/mod.ts";
 import { type CommandCall, type Output, SHELLS } from "../command.ts";
 import { formatBash } from "../completion/bash.ts";
@@ -40,8 +41,9 @@ const PLAIN = /^[\p{L}\p{N}_][\p{L}\p{N}_.@%+,-]*$/u;
 
 /** Prints names, one a line. Nobody wants to hear of errors at the prompt. */
 export function complete(call: CommandCall): Output {
-  const words = tryList(() => WORDS[call.args[0] ?? ""]?.(call) ?? [])
-    .filter((word) => PLAIN.test(word));
+  const [kind = ""] = call.args;
+  const known = ifPossible(() => WORDS[kind]?.(call)) ?? [];
+  const words = known.filter((word) => PLAIN.test(word));
   return { json: words, text: words.join("\n") };
 }
 
@@ -49,14 +51,6 @@ function listNetworkNames(call: CommandCall): string[] {
   const { confDir } = readFolders(call);
   const files = listConfFiles(confDir, [".conflist", ".conf", ".json"]);
   const names = files
-    .flatMap((file) => tryList(() => [readNetworkFile(file).name]));
+    .flatMap((file) => ifPossible(() => readNetworkFile(file).name) ?? []);
   return [...new Set(names)].sort();
-}
-
-function tryList(list: () => string[]): string[] {
-  try {
-    return list();
-  } catch {
-    return [];
-  }
 }

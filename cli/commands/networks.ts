@@ -6,6 +6,7 @@
  */
 
 import { findPlugin } from "../../cni/invoke/find.ts";
+import { objectOf } from "../../cni/json.ts";
 import { listConfFiles, type PluginConf } from "../../cni/libcni/mod.ts";
 import { unfoldChains } from "../chain_form.ts";
 import type { CommandCall, Output } from "../command.ts";
@@ -71,10 +72,7 @@ function listMissing(
   pluginDirs: readonly string[],
 ): string[] {
   const types = plugins.flatMap(({ type, document }) => {
-    const ipam = document["ipam"];
-    const isObject = typeof ipam === "object" && ipam !== null &&
-      !Array.isArray(ipam);
-    const delegate = isObject ? ipam["type"] : undefined;
+    const delegate = objectOf(document["ipam"])["type"];
     return typeof delegate === "string" ? [type, delegate] : [type];
   });
   return [...new Set(types)].flatMap((type) => {

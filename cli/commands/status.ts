@@ -4,7 +4,8 @@
  * @module
  */
 
-import { isAtLeast } from "../../cni/version.ts";
+import { mayHaveVersion } from "../../cni/libcni/operation.ts";
+import { COMMAND_SINCE } from "../../cni/version.ts";
 import type { CommandCall, Output } from "../command.ts";
 import { createRuntime, getNetwork, readFolders } from "../network.ts";
 
@@ -16,7 +17,7 @@ export async function status(call: CommandCall): Promise<Output> {
   const runtime = createRuntime(call, folders);
   await runtime.statusNetworkList(list, { signal: call.signal });
   const { name, cniVersion } = list;
-  const isAsked = hasStatus(cniVersion);
+  const isAsked = mayHaveVersion(list, COMMAND_SINCE.STATUS);
   return {
     json: { network: name, ready: isAsked || null },
     text: "",
@@ -25,15 +26,4 @@ export async function status(call: CommandCall): Promise<Output> {
       : `The plugins of "${name}" were not asked: its version, ` +
         `"${cniVersion}", has no STATUS`,
   };
-}
-
-/** The first version of a configuration that has STATUS. */
-const STATUS_SINCE = "1.1.0";
-
-function hasStatus(cniVersion: string): boolean {
-  try {
-    return isAtLeast(cniVersion, STATUS_SINCE);
-  } catch {
-    return false;
-  }
 }

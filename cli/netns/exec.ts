@@ -9,6 +9,7 @@
  */
 
 import { describeError } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/io_failure.ts";
 import * as libc from "../../ffi/libc.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { ExecError } from "../failure.ts";
@@ -104,11 +105,8 @@ function bindConfigFiles(name: string, warn: (text: string) => void): void {
 }
 
 function listNames(folder: string): string[] {
-  try {
-    return [...Deno.readDirSync(folder)].map(({ name }) => name);
-  } catch {
-    return [];
-  }
+  const entries = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
+  return entries.map(({ name }) => name);
 }
 
 /** Reads the environment as this process was given it, before anything was taken out or put in. */

@@ -7,6 +7,7 @@
  * @module
  */
 
+import { ifPossible, unlessMissing } from "../../cni/io_failure.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/fd.ts";
 import * as libc from "../../ffi/libc.ts";
@@ -56,11 +57,7 @@ export function pathOfName(name: string): string {
 }
 
 function exists(path: string): boolean {
-  try {
-    return Deno.lstatSync(path) !== undefined;
-  } catch {
-    return false;
-  }
+  return ifPossible(() => Deno.lstatSync(path)) !== undefined;
 }
 
 /**
@@ -92,9 +89,9 @@ export function listNamed(): NamedNetns[] {
 
 function listNames(): string[] {
   try {
-    return [...Deno.readDirSync(NETNS_FOLDER)].map(({ name }) => name).sort();
+    const entries = unlessMissing(() => [...Deno.readDirSync(NETNS_FOLDER)]);
+    return (entries ?? []).map(({ name }) => name).sort();
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
     throw new Error(`Cannot list "${NETNS_FOLDER}"`, { cause: error });
   }
 }

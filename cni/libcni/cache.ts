@@ -32,8 +32,12 @@ import {
   decodeResult,
   encodeDocument,
 } from "./cache_file.ts";
-import { withIoFailure } from "../io_failure.ts";
-import { unlessMissing } from "./io_failure.ts";
+import {
+  ifPossible,
+  removeIfThere,
+  unlessMissing,
+  withIoFailure,
+} from "../io_failure.ts";
 import { replaceFile } from "./replace_file.ts";
 
 export type { Attachment, AttachmentKey, CachedRequest };
@@ -177,10 +181,7 @@ export class AttachmentCache {
     const path = this.#path(key);
     const found = readAttachment(path);
     if (found !== undefined && !belongsTo(key, found)) return;
-    withIoFailure(
-      `remove "${path}"`,
-      () => unlessMissing(() => Deno.removeSync(path)),
-    );
+    removeIfThere(path);
   }
 
   #path(key: AttachmentKey): string {
@@ -237,7 +238,7 @@ function belongsTo(key: AttachmentKey, found: AttachmentKey): boolean {
 
 function readAttachment(path: string): CachedAttachment | undefined {
   const bytes = readIfPossible(path);
-  const since = unlessUnreadable(() => Deno.statSync(path).mtime);
+  const since = ifPossible(() => Deno.statSync(path).mtime);
   if (bytes === undefined || !since) return undefined;
   try {
     const { kind, ...document } = decodeDocument(bytes, path);
@@ -254,22 +255,14 @@ function readAttachment(path: string): CachedAttachment | undefined {
 
 function readIfPossible(path: string): Uint8Array | undefined {
   // To read a pipe would be to wait for a writer.
-  const isFile = unlessUnreadable(() => Deno.statSync(path).isFile);
+  const isFile = ifPossible(() => Deno.statSync(path).isFile);
   if (!isFile) return undefined;
-  const bytes = unlessUnreadable(() => Deno.readFileSync(path));
+  const bytes = ifPossible(() => Deno.readFileSync(path));
   // A file that was not synced may be empty after a crash, or full of zeros.
   return bytes?.some((byte) => byte > SPACE) ? bytes : undefined;
 }
 
 const SPACE = 0x20;
-
-function unlessUnreadable<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
-}
 
 /** @throws {CniError} 6 with the Go library's words, whatever `run` throws */
 function withMessage<T>(message: string, run: () => T): T {

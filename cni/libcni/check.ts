@@ -6,6 +6,7 @@
 
 import { CniError, ErrorCode } from "../error.ts";
 import type { JsonObject } from "../json.ts";
+import { COMMAND_SINCE } from "../version.ts";
 import { findCachedResult } from "./attachment_result.ts";
 import { checkPlugins } from "./each_plugin.ts";
 import {
@@ -15,9 +16,6 @@ import {
 } from "./operation.ts";
 import type { RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
-
-/** The first version of a configuration that has CHECK. */
-const CHECK_SINCE = "0.4.0";
 
 /** The configuration's version has no CHECK: nothing was checked. */
 export class CheckNotSupportedError extends CniError {}
@@ -38,7 +36,7 @@ export async function checkNetwork(
   conf: RuntimeConf,
   { signal }: OperationOptions,
 ): Promise<void> {
-  if (!hasVersion(network, CHECK_SINCE)) throw notSupported(network);
+  if (!hasVersion(network, COMMAND_SINCE.CHECK)) throw notSupported(network);
   if (network.disableCheck) return;
   const prevResult = getCachedResult(tools, network, conf);
   await checkPlugins(tools, network, conf, { prevResult, signal });

@@ -131,11 +131,16 @@ function readPluginFiles(folder: string): PluginConf[] {
 }
 
 function parseFile<T>(path: string, parse: (bytes: Uint8Array) => T): T {
-  const bytes = readFile(path);
+  const bytes = readConfFile(path);
   return inFile(path, () => parse(bytes));
 }
 
-function readFile(path: string): Uint8Array {
+/**
+ * Reads a configuration as it is.
+ *
+ * @throws {CniError} 5 If it cannot be read
+ */
+export function readConfFile(path: string): Uint8Array {
   try {
     return Deno.readFileSync(path);
   } catch (error) {

@@ -7,6 +7,7 @@
 import type { MaybePromise } from "../plugin.ts";
 import { throwAll } from "../rollback.ts";
 import type { ValidAttachment } from "../types.ts";
+import { COMMAND_SINCE } from "../version.ts";
 import type { CachedAttachment } from "./cache.ts";
 import type { NetworkConfList } from "./conf.ts";
 import { delFromNetwork, type DelOptions } from "./del.ts";
@@ -14,9 +15,6 @@ import { gcPlugins } from "./each_plugin.ts";
 import { mayHaveVersion } from "./operation.ts";
 import { dropRecycledNetns } from "./recycled_netns.ts";
 import type { Tools } from "./tools.ts";
-
-/** The first version of a configuration that has GC. */
-const GC_SINCE = "1.1.0";
 
 /** What GC shall spare, and how far it goes. */
 export interface GcOptions extends DelOptions {
@@ -56,7 +54,7 @@ export async function collectGarbage(
       () => delStale(tools, list, attachment, options),
     );
   }
-  if (mayHaveVersion(list, GC_SINCE)) {
+  if (mayHaveVersion(list, COMMAND_SINCE.GC)) {
     failures.push(...await gcPlugins(tools, list, options));
   }
   throwAll(failures, `${failures.length} failures of garbage collection`);

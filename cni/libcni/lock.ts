@@ -21,8 +21,8 @@
 import { join } from "@std/path/posix";
 import { checkContainerId } from "../args.ts";
 import { CniError, ErrorCode } from "../error.ts";
+import { ifPossible, withIoFailure } from "../io_failure.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
-import { withIoFailure } from "../io_failure.ts";
 import { LockFile, type LockMode, readIfLocked } from "./lock_file.ts";
 import { type Patience, pollUntil, TurnQueues } from "./waiting.ts";
 
@@ -147,13 +147,10 @@ export class AttachmentLocks {
   }
 
   #listContainers(): string[] {
-    try {
-      return [...Deno.readDirSync(this.#folder)]
-        .map(({ name }) => name).filter((name) => !name.startsWith("."))
-        .sort();
-    } catch {
-      return []; // Whoever needs the folder will say what is wrong with it.
-    }
+    // Whoever needs the folder will say what is wrong with it.
+    const entries = ifPossible(() => [...Deno.readDirSync(this.#folder)]) ?? [];
+    return entries.map(({ name }) => name)
+      .filter((name) => !name.startsWith(".")).sort();
   }
 
   /** Makes the error that says who has what was waited for. */

@@ -7,6 +7,8 @@
  * @module
  */
 
+import { unlessMissing } from "../io_failure.ts";
+
 /** Whether others may have the lock as well. */
 export interface LockMode {
   readonly exclusive: boolean;
@@ -77,13 +79,10 @@ export class LockFile implements Disposable {
 
 /** Says whether a path leads to an open file. */
 function isAt(file: Deno.FsFile, path: string): boolean {
-  try {
+  return unlessMissing(() => {
     const [named, open] = [Deno.statSync(path), file.statSync()];
     return named.ino === open.ino && named.dev === open.dev;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
+  }) ?? false;
 }
 
 /** Reads what is in a file if somebody has it locked, and "" if nobody has. */

@@ -5,6 +5,7 @@
  */
 
 import { dirname, join } from "@std/path/posix";
+import { removeQuietly } from "../io_failure.ts";
 import { LockFile } from "./lock_file.ts";
 
 /**
@@ -77,13 +78,4 @@ function openUnfinished(folder: string): LockFile {
 function isFolderGone(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound ||
     error instanceof Deno.errors.AlreadyExists;
-}
-
-/** Removes a file, or a folder if nothing is in it. */
-function removeQuietly(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch {
-    // It is in use, or gone, or the error that is reported is the one before.
-  }
 }

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { COMMAND_SINCE } from "../version.ts";
 import {
   mayHaveVersion,
   type OperationOptions,
@@ -12,9 +13,6 @@ import {
 } from "./operation.ts";
 import { buildRequest } from "./request.ts";
 import type { PluginTools } from "./tools.ts";
-
-/** The first version of a configuration that has STATUS. */
-const STATUS_SINCE = "1.1.0";
 
 /**
  * Runs STATUS of each plugin in order. A configuration before 1.1.0 has no
@@ -30,7 +28,7 @@ export async function checkStatus(
   network: PluginList,
   { signal }: OperationOptions,
 ): Promise<void> {
-  if (!mayHaveVersion(network, STATUS_SINCE)) return;
+  if (!mayHaveVersion(network, COMMAND_SINCE.STATUS)) return;
   for (const plugin of network.plugins) {
     await runPlugin(tools, {
       command: "STATUS",

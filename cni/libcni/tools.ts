@@ -8,6 +8,7 @@ import type { Environment } from "../args.ts";
 import { execInvoker } from "../invoke/exec_invoker.ts";
 import type { Invoker } from "../invoke/invoker.ts";
 import { createLog, type Log } from "../log.ts";
+import { writeStderr } from "../stdio.ts";
 import { AttachmentCache } from "./cache.ts";
 import type { AttachmentLocks } from "./lock.ts";
 
@@ -56,7 +57,7 @@ export interface Tools extends PluginTools {
 
 /** Fills in what the options leave out. */
 export function createTools(options: NetworkRuntimeOptions): Tools {
-  const { onStderr = writeStderr } = options;
+  const { onStderr = tryWriteStderr } = options;
   return {
     pluginDirs: options.pluginDirs,
     env: options.env,
@@ -69,9 +70,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
   };
 }
 
-function writeStderr(text: string): void {
-  let bytes = new TextEncoder().encode(text);
-  while (bytes.length > 0) {
-    bytes = bytes.subarray(Deno.stderr.writeSync(bytes));
-  }
+/** What cannot be said keeps nothing from being done. */
+function tryWriteStderr(text: string): void {
+  writeStderr(text);
 }

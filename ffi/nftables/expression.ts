@@ -10,6 +10,7 @@
 import type { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
+import { ADDRESS_OFFSETS, type AddressField } from "../ip_header.ts";
 import type { Bytes } from "../libc.ts";
 import {
   attributeSet,
@@ -90,20 +91,11 @@ const VERDICTS = {
 } as const;
 /** Source: include/uapi/linux/netfilter.h `NFPROTO_IPV4`, `NFPROTO_IPV6`. */
 const FAMILIES: Readonly<Record<IpFamily, number>> = { 4: 2, 6: 10 };
-/** Where the addresses stand in the header. Source: `struct iphdr`, `struct ipv6hdr`. */
-const ADDRESS_OFFSETS: Readonly<
-  Record<IpFamily, Readonly<Record<AddressField, number>>>
-> = {
-  4: { source: 12, destination: 16 },
-  6: { source: 8, destination: 24 },
-};
 /** Where the sender stands in an Ethernet header. Source: `struct ethhdr`. */
 const ETHERNET_SOURCE_OFFSET = 6;
 /** Source: include/uapi/linux/if.h `IFNAMSIZ`. */
 const INTERFACE_NAME_BYTES = 16;
 
-/** One of a packet's two addresses. */
-export type AddressField = "source" | "destination";
 /** How a value is compared. */
 export type Operator = keyof typeof OPERATORS;
 /** A decision that needs no chain. */

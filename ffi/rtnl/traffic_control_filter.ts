@@ -5,6 +5,7 @@
  */
 
 import type { Cidr } from "../../net/cidr.ts";
+import { ADDRESS_OFFSETS, type AddressField } from "../ip_header.ts";
 import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import { u32be } from "../netlink/struct.ts";
@@ -135,16 +136,10 @@ export const MATCH_ALL: readonly SelectorKey[] = [
   { mask: 0, value: 0, offset: 0 },
 ];
 
-/** Where addresses are in the header of either family, in bytes. Source: RFC 791, RFC 8200. */
-const ADDRESS_OFFSETS = {
-  source: { 4: 12, 6: 8 },
-  destination: { 4: 16, 6: 24 },
-} as const;
-
 /** Matches packets from or to a network; they must be of its family. */
 export function matchNetwork(
   network: Cidr,
-  side: "source" | "destination",
+  field: AddressField,
 ): readonly SelectorKey[] {
   const { family, prefixLength } = network;
   const bytes = network.network.toBytes();
@@ -154,7 +149,7 @@ export function matchNetwork(
     keys.push({
       mask: left >= 32 ? 0xffff_ffff : 2 ** 32 - 2 ** (32 - left),
       value: u32be.decode(bytes.subarray(at)),
-      offset: ADDRESS_OFFSETS[side][family] + at,
+      offset: ADDRESS_OFFSETS[family][field] + at,
     });
   }
   return keys.length === 0 ? MATCH_ALL : keys;

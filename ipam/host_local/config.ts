@@ -6,7 +6,7 @@
 
 import { type CmdArgs, loadArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { isAtLeast } from "../../cni/version.ts";
+import { checkOnePerFamily } from "../../cni/one_per_family.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import {
@@ -50,23 +50,12 @@ export function rangeSetsOf(
   ];
   if (configs.length === 0) throw invalid("no IP ranges specified");
   const sets = configs.map(resolveRangeSet);
-  checkOnePerFamily(sets, cniVersion);
+  checkOnePerFamily(
+    sets.map(([range]) => range?.subnet.family),
+    cniVersion,
+  );
   checkDisjoint(sets);
   return sets;
-}
-
-/** Results before 0.3.0 have room for one address of each family. */
-function checkOnePerFamily(
-  sets: readonly RangeSet[],
-  cniVersion: string,
-): void {
-  if (isAtLeast(cniVersion, "0.3.0")) return;
-  const families = sets.map(([range]) => range?.subnet.family);
-  if (new Set(families).size < families.length) {
-    throw invalid(
-      `CNI version ${cniVersion} does not support more than 1 address per family`,
-    );
-  }
 }
 
 /**

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { removeQuietly } from "../../cni/io_failure.ts";
 import { unlessMissing } from "./io_failure.ts";
 
 /** A file that has its content, but not its name. */
@@ -99,13 +100,4 @@ function openNew(path: string): Deno.FsFile {
 
 function isThere(path: string): boolean {
   return unlessMissing(() => Deno.lstatSync(path)) !== undefined;
-}
-
-/** Removes a file if that can be done. */
-export function removeQuietly(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch {
-    // The error that is reported is the one before.
-  }
 }

@@ -4,19 +4,18 @@
  * @module
  */
 
-/** Answers undefined where `run` finds that something does not exist. */
+import { isMissing } from "../../cni/io_failure.ts";
+
+/**
+ * Answers undefined where `run` finds that something does not exist, be it that
+ * a folder on the way is a file.
+ */
 export function unlessMissing<T>(run: () => T): T | undefined {
   try {
     return run();
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    const isNone = error instanceof Deno.errors.NotADirectory;
+    if (isNone || isMissing(error)) return undefined;
     throw error;
   }
-}
-
-/** Says whether there is no such path, or can be none: ENAMETOOLONG has no class. */
-function isMissing(error: unknown): boolean {
-  return error instanceof Deno.errors.NotFound ||
-    error instanceof Deno.errors.NotADirectory ||
-    error instanceof Error && error.message.includes("(os error 36)");
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { AddressError, Ip } from "../../net/ip.ts";
+import { Ip, unlessNoAddress } from "../../net/ip.ts";
 
 /** To whom an address is leased. */
 export interface Owner {
@@ -48,10 +48,5 @@ export function describeOwner(content: string): string {
 
 /** Parses an address; undefined if the text is none. */
 export function findIp(text: string): Ip | undefined {
-  try {
-    return Ip.parse(text);
-  } catch (error) {
-    if (error instanceof AddressError) return undefined;
-    throw error;
-  }
+  return unlessNoAddress(() => Ip.parse(text));
 }

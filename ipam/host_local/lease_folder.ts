@@ -20,8 +20,8 @@
  */
 
 import { join } from "@std/path/posix";
-import { Draft, removeQuietly } from "./draft.ts";
-import { withIoFailure } from "../../cni/io_failure.ts";
+import { removeQuietly, withIoFailure } from "../../cni/io_failure.ts";
+import { Draft } from "./draft.ts";
 import { unlessMissing } from "./io_failure.ts";
 
 /** Name of the file that is locked. */

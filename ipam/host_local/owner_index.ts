@@ -14,6 +14,7 @@
  */
 
 import { dirname, join } from "@std/path/posix";
+import { ifPossible } from "../../cni/io_failure.ts";
 
 /** Where indexes are kept. */
 export const INDEX_DIR = "/run/cni/host-local";
@@ -59,13 +60,15 @@ export class OwnerIndex {
 
   /** The state of the folder of which all leases are here; "" if there is none. */
   get signature(): string {
-    return attempt(() => Deno.readTextFileSync(this.#pathOf(SIGNATURE_FILE))) ??
+    return ifPossible(() =>
+      Deno.readTextFileSync(this.#pathOf(SIGNATURE_FILE))
+    ) ??
       "";
   }
 
   /** Says of which state of the folder all leases are here. */
   sign(signature: string): void {
-    attempt(() =>
+    ifPossible(() =>
       Deno.writeTextFileSync(this.#pathOf(SIGNATURE_FILE), signature)
     );
   }
@@ -74,7 +77,7 @@ export class OwnerIndex {
   addressesOf(containerId: string): string[] {
     const hash = hashOf(containerId);
     const path = (): string => this.#pathOf(bucketOf(hash));
-    const text = attempt(() => Deno.readTextFileSync(path())) ?? "";
+    const text = ifPossible(() => Deno.readTextFileSync(path())) ?? "";
     const start = `\n${hash} `, addresses: string[] = [];
     for (let at = text.indexOf(start); at >= 0;) {
       const end = text.indexOf("\n", at + 1);
@@ -95,7 +98,7 @@ export class OwnerIndex {
       Deno.writeTextFileSync(this.#pathOf(bucket), line, { append: true });
       return true;
     };
-    return attempt(append) ?? attempt(() => {
+    return ifPossible(append) ?? ifPossible(() => {
       this.#create();
       return append();
     }) ?? false;
@@ -108,7 +111,7 @@ export class OwnerIndex {
    */
   remove(entry: IndexEntry): boolean {
     const [bucket, line] = formatEntry(entry);
-    const text = attempt(() => Deno.readTextFileSync(this.#pathOf(bucket)));
+    const text = ifPossible(() => Deno.readTextFileSync(this.#pathOf(bucket)));
     return text !== undefined &&
       this.#replace(bucket, text.replaceAll(line, ""));
   }
@@ -123,7 +126,7 @@ export class OwnerIndex {
     for (const [bucket, line] of Array.from(entries, formatEntry)) {
       buckets.set(bucket, buckets.get(bucket) + line);
     }
-    attempt(() => this.#create());
+    ifPossible(() => this.#create());
     return [...buckets].every((bucket) => this.#replace(...bucket));
   }
 
@@ -134,7 +137,7 @@ export class OwnerIndex {
 
   /** Replaces a file in one step: half of it would hide leases. */
   #replace(bucket: string, text: string): boolean {
-    return attempt(() => {
+    return ifPossible(() => {
       const path = this.#pathOf(bucket);
       Deno.writeTextFileSync(`${path}.new`, text);
       Deno.renameSync(`${path}.new`, path);
@@ -170,12 +173,4 @@ function hashOf(containerId: string): string {
     hash = Math.imul(hash ^ containerId.charCodeAt(i), 0x01000193);
   }
   return (hash >>> 0).toString(16).padStart(8, "0");
-}
-
-function attempt<T>(run: () => T): T | undefined {
-  try {
-    return run();
-  } catch {
-    return undefined;
-  }
 }

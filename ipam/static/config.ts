@@ -6,10 +6,10 @@
 
 import { loadArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import { checkOnePerFamily } from "../../cni/one_per_family.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { isAtLeast } from "../../cni/version.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { AddressError, Ip } from "../../net/ip.ts";
+import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import type { StaticConfig } from "./schema.ts";
 
 /** An address that an attachment gets. */
@@ -51,7 +51,10 @@ export function addressesOf(
   const addresses = requested === undefined
     ? mergeCniArgs((ipam.addresses ?? []).map(parseConfigured), fromCniArgs)
     : requested.map((address) => withKnownGateway(address, config));
-  checkOnePerFamily(addresses, cniVersion);
+  checkOnePerFamily(
+    addresses.map(({ address }) => address.family),
+    cniVersion,
+  );
   return addresses;
 }
 
@@ -109,7 +112,7 @@ function parseIpArg(item: string): Cidr {
 }
 
 function parseGatewayArg(item: string): Ip {
-  const gateway = unlessInvalid(() => Ip.parse(item.trim()));
+  const gateway = unlessNoAddress(() => Ip.parse(item.trim()));
   if (gateway !== undefined) return gateway;
   throw invalidArg(`invalid gateway address: ${item}`);
 }
@@ -145,31 +148,8 @@ function withKnownGateway(
   return { address, gateway: known?.gateway, isGatewayFound: true };
 }
 
-/** Results before 0.3.0 have room for one address of each family. */
-function checkOnePerFamily(
-  addresses: readonly StaticAddress[],
-  cniVersion: string,
-): void {
-  if (isAtLeast(cniVersion, "0.3.0")) return;
-  const families = addresses.map(({ address }) => address.family);
-  if (new Set(families).size < families.length) {
-    throw invalid(
-      `CNI version ${cniVersion} does not support more than 1 address per family`,
-    );
-  }
-}
-
 function parseCidr(text: string): Cidr | undefined {
-  return unlessInvalid(() => Cidr.parse(text));
-}
-
-function unlessInvalid<T>(parse: () => T): T | undefined {
-  try {
-    return parse();
-  } catch (error) {
-    if (error instanceof AddressError) return undefined;
-    throw error;
-  }
+  return unlessNoAddress(() => Cidr.parse(text));
 }
 
 function invalid(message: string): CniError {

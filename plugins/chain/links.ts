@@ -6,7 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { splitPath } from "../../cni/invoke/find.ts";
-import type { JsonObject, JsonValue } from "../../cni/json.ts";
+import { type JsonObject, type JsonValue, objectOf } from "../../cni/json.ts";
 import { decodePluginConfs, type PluginConf } from "../../cni/libcni/conf.ts";
 import type { AttachedOptions } from "../../cni/libcni/each_plugin.ts";
 import type { PluginList } from "../../cni/libcni/operation.ts";
@@ -81,14 +81,8 @@ function asJson(config: ChainConfig): HandedOn {
  * Source: multus-cni pkg/types/conf.go `addCNIArgsInConfList`.
  */
 function withArgs(conf: PluginConf, args: JsonObject): PluginConf {
-  const own = asObject(conf.document["args"]);
-  const cni = { ...asObject(own["cni"]), ...asObject(args["cni"]) };
+  const own = objectOf(conf.document["args"]);
+  const cni = { ...objectOf(own["cni"]), ...objectOf(args["cni"]) };
   const merged = { ...own, ...args, ...args["cni"] !== undefined && { cni } };
   return { ...conf, document: injectConf(conf.document, { args: merged }) };
-}
-
-function asObject(value: JsonValue | undefined): JsonObject {
-  const isObject = typeof value === "object" && value !== null &&
-    !Array.isArray(value);
-  return isObject ? value : {};
 }

@@ -10,11 +10,11 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { JsonObject, JsonValue } from "../../cni/json.ts";
+import { isObject, type JsonObject, type JsonValue } from "../../cni/json.ts";
 import { listVersionsOf } from "../../cni/result_versions.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { AddressError, Ip, type IpFamily } from "../../net/ip.ts";
+import { Ip, type IpFamily, unlessNoAddress } from "../../net/ip.ts";
 
 /**
  * Copies a result without the default routes of some families. Those of other
@@ -196,15 +196,6 @@ function parseDefaultFamily(dst: string): IpFamily | undefined {
   return /^0(\.0){0,2}\/0$/.test(dst) ? 4 : undefined;
 }
 
-function unlessNoAddress<T>(parse: () => T): T | undefined {
-  try {
-    return parse();
-  } catch (error) {
-    if (error instanceof AddressError) return undefined;
-    throw error;
-  }
-}
-
 function isSame(ip: Ip, other: Ip | undefined): boolean {
   return other !== undefined && ip.equals(other);
 }
@@ -218,8 +209,4 @@ function readKey(
   const key = Object.keys(object)
     .findLast((spelling) => spelling.toLowerCase() === folded) ?? name;
   return [key, object[key]];
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

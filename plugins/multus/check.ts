@@ -5,14 +5,12 @@
  */
 
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
+import { COMMAND_SINCE } from "../../cni/version.ts";
 import type { KnownAttachment } from "./cached_attachments.ts";
 import { describeAll, findOwn } from "./del.ts";
 import { recallArgs } from "./recall.ts";
 import { selectDelegates } from "./select.ts";
 import type { Session } from "./session.ts";
-
-/** The first version of a configuration that has CHECK. */
-const CHECK_SINCE = "0.4.0";
 
 /**
  * Checks all networks that the pod was attached to, those of its annotation
@@ -26,7 +24,7 @@ const CHECK_SINCE = "0.4.0";
 export async function check(session: Session): Promise<void> {
   const { runtime, call: { signal }, log } = session;
   for (const { name, network, conf } of await findAttachments(session)) {
-    if (!mayHaveVersion(network, CHECK_SINCE)) continue;
+    if (!mayHaveVersion(network, COMMAND_SINCE.CHECK)) continue;
     const added = recallArgs(session, network, conf);
     const options = { signal };
     await log.time(

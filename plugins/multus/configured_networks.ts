@@ -9,6 +9,7 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/io_failure.ts";
 import type { NetworkConf, NetworkConfList } from "../../cni/libcni/conf.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
 import type {
@@ -180,9 +181,5 @@ function readPath(path: string): NetworkConfList | NetworkConf {
 
 /** What is not there is no folder either: reading it as a file says so. */
 function isDirectory(path: string): boolean {
-  try {
-    return Deno.statSync(path).isDirectory;
-  } catch {
-    return false;
-  }
+  return ifPossible(() => Deno.statSync(path).isDirectory) ?? false;
 }

@@ -10,7 +10,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { JsonObject, JsonValue } from "../../cni/json.ts";
+import { isObject, type JsonObject } from "../../cni/json.ts";
 import {
   type NetworkConf,
   type NetworkConfList,
@@ -196,10 +196,8 @@ export function injectCniArgs(
 
 /** Returns an object of an object; an empty one if it is absent. */
 function getObject(parent: JsonObject, key: string): JsonObject {
-  const value: JsonValue = parent[key] ?? {};
-  if (typeof value === "object" && !Array.isArray(value)) {
-    return value ?? {};
-  }
+  const value = parent[key] ?? {};
+  if (isObject(value)) return value;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `Cannot set "cni-args": "${key}" of the configuration is no object`,

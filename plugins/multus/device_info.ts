@@ -13,8 +13,12 @@
 
 import { dirname } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { withIoFailure } from "../../cni/io_failure.ts";
-import { type JsonObject, parseJson } from "../../cni/json.ts";
+import {
+  removeIfThere,
+  unlessMissing,
+  withIoFailure,
+} from "../../cni/io_failure.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
 
 /** Where both folders are. */
 export const DEVICE_INFO_DIR = "/var/run/k8s.cni.cncf.io/devinfo";
@@ -79,7 +83,7 @@ export function findDeviceInfo(path: string): JsonObject | undefined {
  * @throws {CniError} 5 if it cannot be removed
  */
 export function removeDeviceInfo(path: string): void {
-  withIoFailure(`remove "${path}"`, () => ifThere(() => Deno.removeSync(path)));
+  removeIfThere(path);
 }
 
 function withoutSlashes(name: string): string {
@@ -89,24 +93,13 @@ function withoutSlashes(name: string): string {
 function findFile(path: string): Uint8Array | undefined {
   return withIoFailure(
     `read "${path}"`,
-    () => ifThere(() => Deno.readFileSync(path)),
+    () => unlessMissing(() => Deno.readFileSync(path)),
   );
-}
-
-function ifThere<T>(run: () => T): T | undefined {
-  try {
-    return run();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
 }
 
 function parseObject(bytes: Uint8Array, path: string): JsonObject {
   const value = parseJson(bytes, `"${path}"`);
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    return value as JsonObject;
-  }
+  if (isObject(value)) return value as JsonObject;
   throw new CniError(
     ErrorCode.DecodingFailure,
     `Cannot parse "${path}": it is no object`,

@@ -9,6 +9,7 @@
  */
 
 import { basename, dirname, extname, join } from "@std/path/posix";
+import { removeQuietly, unlessMissing } from "../../cni/io_failure.ts";
 import { SyscallError } from "../../ffi/errno.ts";
 import { FileLock } from "../../ffi/file_lock.ts";
 import type { LogOptions } from "./config.ts";
@@ -113,6 +114,7 @@ export class LogFile {
     const old = this.#listBackups().filter(({ stamp }, index) =>
       stamp < oldest || maxBackups > 0 && index >= maxBackups
     );
+    // What cannot be removed, another process has removed, or the next one will.
     for (const path of old.flatMap(({ paths }) => paths)) removeQuietly(path);
   }
 
@@ -165,12 +167,8 @@ function findStamp(
 
 /** Lists the names in a folder; there are none in one that was not made yet. */
 function listNames(folder: string): string[] {
-  try {
-    return [...Deno.readDirSync(folder)].map(({ name }) => name);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
+  const entries = unlessMissing(() => [...Deno.readDirSync(folder)]) ?? [];
+  return entries.map(({ name }) => name);
 }
 
 /** Opens for reading as well: for writing alone a pipe waits for a reader. */
@@ -191,18 +189,9 @@ function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
 /** Locks a log file; answers nothing if it is gone, or another has the lock. */
 export function tryLock(path: string): FileLock | undefined {
   try {
-    return FileLock.acquireExisting(path, 0);
+    return unlessMissing(() => FileLock.acquireExisting(path, 0));
   } catch (error) {
-    const isBusy = error instanceof SyscallError;
-    if (isBusy || error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof SyscallError) return undefined;
     throw error;
-  }
-}
-
-function removeQuietly(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch {
-    // Another process has removed it, or the next one will.
   }
 }

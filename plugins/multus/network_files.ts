@@ -15,6 +15,7 @@ import {
 } from "../../cni/libcni/conf.ts";
 import {
   listConfFiles,
+  readConfFile,
   readNetworkConf,
   readNetworkConfList,
 } from "../../cni/libcni/conf_files.ts";
@@ -79,15 +80,7 @@ export function readNetworkFile(path: string): NetworkConfList | NetworkConf {
 
 /** Reads a network without the files beside it, which only matter if it is the one. */
 function glance(path: string): NetworkConfList | NetworkConf {
-  return readAs(path, (path) => parseNetworkConfList(readFile(path)));
-}
-
-function readFile(path: string): Uint8Array {
-  try {
-    return Deno.readFileSync(path);
-  } catch (cause) {
-    throw new CniError(ErrorCode.IoFailure, `error reading ${path}`, { cause });
-  }
+  return readAs(path, (path) => parseNetworkConfList(readConfFile(path)));
 }
 
 function readAs(

@@ -19,14 +19,10 @@ import {
 import type { MultusConfig } from "./config.ts";
 import type { K8sArgs } from "./k8s_args.ts";
 import { LogFile } from "./log_file.ts";
-
-/** How much is logged, from least to most; nothing is at `panic`. */
-const LEVELS = ["panic", "error", "verbose", "debug"] as const;
-
-type Level = typeof LEVELS[number];
+import { findLogLevel, LOG_LEVELS, type LogLevel } from "./log_level.ts";
 
 /** What is used in place of a level that is none. */
-const DEFAULT_LEVEL: Level = "error";
+const DEFAULT_LEVEL: LogLevel = "error";
 
 /** The keys of the configuration that are about logging. */
 export type LogConfig = Pick<
@@ -67,7 +63,7 @@ export interface OperationOutcome {
 export class OperationLog implements Log {
   readonly #startedAt = performance.now();
   readonly #networks: NetworkTiming[] = [];
-  readonly #level: number;
+  readonly #level: LogLevel;
   readonly #onStderr: (text: string) => void;
   readonly #toStderr: boolean;
   readonly #path: string | undefined;
@@ -88,7 +84,7 @@ export class OperationLog implements Log {
     this.#toStderr = logToStderr;
     this.#path = logFile;
     this.#file = logFile ? new LogFile(logFile, logOptions) : undefined;
-    this.#level = this.#rankOf(logLevel);
+    this.#level = this.#readLevel(logLevel);
   }
 
   /** Tells of something that kept the operation from its end. */
@@ -156,18 +152,18 @@ export class OperationLog implements Log {
     }
   }
 
-  #rankOf(name: string): number {
-    const rank = LEVELS.findIndex((level) => level === name.toLowerCase());
-    if (rank !== -1) return rank;
+  #readLevel(name: string): LogLevel {
+    const level = findLogLevel(name);
+    if (level !== undefined) return level;
     this.#stderr().warn("Cannot log at an unknown level", {
       logLevel: name,
       used: DEFAULT_LEVEL,
     });
-    return LEVELS.indexOf(DEFAULT_LEVEL);
+    return DEFAULT_LEVEL;
   }
 
-  #log(level: Level, msg: string, fields: LogFields): void {
-    if (LEVELS.indexOf(level) > this.#level) return;
+  #log(level: LogLevel, msg: string, fields: LogFields): void {
+    if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(this.#level)) return;
     const text = formatFields({ msg, ...fields });
     const line = `${new Date().toISOString()} [${level}] ${text}\n`;
     if (this.#toStderr) this.#onStderr(line);

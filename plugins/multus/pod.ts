@@ -5,7 +5,7 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import type { JsonObject, JsonValue } from "../../cni/json.ts";
+import { isObject, type JsonObject, type JsonValue } from "../../cni/json.ts";
 import type { Pod } from "../../kube/types.ts";
 import type { Cluster } from "./cluster.ts";
 import type { K8sArgs } from "./k8s_args.ts";
@@ -72,7 +72,7 @@ export async function findPod(
 function isAnnotations(
   value: JsonValue | undefined,
 ): value is Record<string, string> {
-  return typeof value === "object" && value !== null && !Array.isArray(value) &&
+  return isObject(value) &&
     Object.values(value).every((item) => typeof item === "string");
 }
 

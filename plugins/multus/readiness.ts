@@ -6,6 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { pause } from "../../cni/invoke/deadline.ts";
+import { unlessMissing, withIoFailure } from "../../cni/io_failure.ts";
 
 /** How long it is waited for, and how often it is looked for, in milliseconds. */
 const PATIENCE_MS = 45_000, INTERVAL_MS = 1000;
@@ -41,15 +42,8 @@ function notReady(path: string): CniError {
 }
 
 function exists(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw new CniError(
-      ErrorCode.IoFailure,
-      `Cannot look for readinessindicatorfile "${path}"`,
-      { cause: error },
-    );
-  }
+  return withIoFailure(
+    `look for readinessindicatorfile "${path}"`,
+    () => unlessMissing(() => Deno.statSync(path)),
+  ) !== undefined;
 }

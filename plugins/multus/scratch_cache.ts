@@ -15,7 +15,12 @@
 
 import { join } from "@std/path/posix";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { withIoFailure } from "../../cni/io_failure.ts";
+import {
+  ifPossible,
+  removeIfThere,
+  unlessMissing,
+  withIoFailure,
+} from "../../cni/io_failure.ts";
 import { replaceFile } from "../../cni/libcni/replace_file.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Delegate } from "./delegate.ts";
@@ -97,8 +102,7 @@ export class ScratchCache {
    * @throws {CniError} 5 if the file cannot be removed
    */
   remove(containerId: string): void {
-    const path = this.#path(containerId);
-    withIoFailure(`remove "${path}"`, () => removeIfThere(path));
+    removeIfThere(this.#path(containerId));
   }
 
   /**
@@ -167,41 +171,23 @@ function pinName(delegate: Delegate, index: number): Delegate {
 }
 
 function readIfThere(path: string): Uint8Array | undefined {
-  try {
+  return unlessMissing(() =>
     // To read a pipe would be to wait for a writer.
-    return Deno.statSync(path).isFile ? Deno.readFileSync(path) : undefined;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+    Deno.statSync(path).isFile ? Deno.readFileSync(path) : undefined
+  );
 }
 
+/** Finds when a file was written, unless it is gone meanwhile, or cannot be read. */
 function findTime(path: string): Date | undefined {
-  try {
-    return Deno.statSync(path).mtime ?? undefined;
-  } catch {
-    return undefined; // It is gone meanwhile, or cannot be read.
-  }
-}
-
-function removeIfThere(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
+  return ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
 }
 
 /** Lists files, without what is in folders and what is hidden. */
 function listFiles(folder: string): string[] {
-  try {
-    return [...Deno.readDirSync(folder)]
-      .filter(({ isFile, name }) => isFile && !name.startsWith("."))
-      .map(({ name }) => name);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
+  const entries = unlessMissing(() => [...Deno.readDirSync(folder)]) ?? [];
+  return entries
+    .filter(({ isFile, name }) => isFile && !name.startsWith("."))
+    .map(({ name }) => name);
 }
 
 /** Says whether a file begins as a list does, or is what a crash left of one. */

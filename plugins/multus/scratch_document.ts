@@ -26,7 +26,7 @@ import {
 import type { NetworkConfList } from "../../cni/libcni/conf.ts";
 import { formatJson } from "../../cni/libcni/json_bytes.ts";
 import { givenDnsSchema, once, optional } from "../../cni/types.ts";
-import { AddressError, Ip } from "../../net/ip.ts";
+import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import {
   type AttachmentRequest,
   type Delegate,
@@ -238,12 +238,7 @@ function decodeRequest(
 
 /** Go writes "" for an address that is none; routes need no undoing. */
 function parseGateway(text: string): Ip[] {
-  try {
-    return [Ip.parse(text)];
-  } catch (error) {
-    if (error instanceof AddressError) return [];
-    throw error;
-  }
+  return unlessNoAddress(() => [Ip.parse(text)]) ?? [];
 }
 
 function decodeBase64(text: string): Uint8Array {

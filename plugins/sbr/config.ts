@@ -6,7 +6,7 @@
 
 import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
-import { netConf, once, optional } from "../../cni/types.ts";
+import { netConf, once, optional, parsedBy } from "../../cni/types.ts";
 import { AddressError, Ip, type IpFamily } from "../../net/ip.ts";
 
 /** A router for each family at most. */
@@ -31,23 +31,11 @@ export const sbrSchema = once(() =>
 export type SbrConfig = SchemaOutput<ReturnType<typeof sbrSchema>>;
 
 function gatewaysSchema(): z.ZodMiniType<Gateways> {
-  return z.pipe(
-    z.array(z.string()),
-    z.transform((texts, context): Gateways => {
-      try {
-        return parseGateways(texts);
-      } catch (error) {
-        if (!(error instanceof AddressError)) throw error;
-        const { message } = error;
-        context.issues.push({ code: "custom", message, input: texts });
-        return z.NEVER;
-      }
-    }),
-  );
+  return z.pipe(z.array(z.string()), parsedBy(parseGateways));
 }
 
 /** Source: the texts are those of containernetworking/plugins plugins/meta/sbr/main.go. */
-function parseGateways(texts: readonly string[]): Gateways {
+function parseGateways(texts: string[]): Gateways {
   if (texts.length > 2) {
     throw new AddressError(
       "gateways list cannot contain more than 2 entries (one IPv4, one IPv6)",

@@ -37,6 +37,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { FileLock } from "../../ffi/file_lock.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { requirePrevResult } from "../_shared/prev_result.ts";
 import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
 import type { SbrConfig } from "./config.ts";
 import { sourcesOf } from "./routing.ts";
@@ -48,7 +49,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
   configSchema: async () => (await import("./config.ts")).sbrSchema(),
 
   async add(call): Promise<Result> {
-    const prevResult = requirePrevResult(call);
+    const prevResult = requirePrevResult(call, NOT_CHAINED);
     const ips = requireSources(prevResult, call);
     const { routeBySource } = await import("./add.ts");
     // From here on nothing waits, so that the lock is held for a moment.
@@ -59,7 +60,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
   },
 
   async check(call): Promise<void> {
-    const prevResult = requirePrevResult(call);
+    const prevResult = requirePrevResult(call, NOT_CHAINED);
     const ips = requireSources(prevResult, call);
     const { checkSources } = await import("./check.ts");
     using sandbox = openSandbox(call.args);
@@ -77,14 +78,8 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
   },
 });
 
-/** @throws {CniError} 7 if there is none; clients compare its very text */
-function requirePrevResult({ prevResult }: Call<SbrConfig>): Result {
-  if (prevResult !== undefined) return prevResult;
-  throw new CniError(
-    ErrorCode.InvalidNetworkConfig,
-    "This plugin must be called as chained plugin",
-  );
-}
+/** What a call without prevResult is told; clients compare its very text. */
+const NOT_CHAINED = "This plugin must be called as chained plugin";
 
 /** @throws {CniError} 7 if the interface has no address */
 function requireSources(

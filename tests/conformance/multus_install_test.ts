@@ -589,7 +589,10 @@ conformance("multus install --watch", {
       const isBack = (): boolean => node.conf() === conf;
       Deno.renameSync(path, `${path}.cilium_bak`);
       await node.until("it is back after a rename", isBack);
-      assertStringIncludes(watch.log, "put back a file");
+      await node.until(
+        "it is said",
+        () => watch.log.includes("put back a file"),
+      );
       Deno.removeSync(path);
       await node.until("it is back after a removal", isBack);
       Deno.writeTextFileSync(path, "{}");

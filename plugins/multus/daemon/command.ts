@@ -13,6 +13,7 @@ import { openConnection } from "../../../kube/open_connection.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
 import type { CommandWorld } from "../command_row.ts";
 import { formatFlags } from "../flags.ts";
+import type { LogLevel } from "../log_level.ts";
 import { OperationLog } from "../operation_log.ts";
 import { ApiSocket } from "./api_socket.ts";
 import { EventQueue } from "./event_queue.ts";
@@ -126,7 +127,7 @@ async function connect(
 
 /** There is no log file: whoever runs a daemon collects what it prints. */
 function openLog(
-  logLevel: string,
+  logLevel: LogLevel,
   onStderr: (text: string) => void,
 ): OperationLog {
   const logOptions = {

@@ -9,13 +9,12 @@ import { deadline, pause, waitUntil } from "../../../cni/invoke/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import type { ApiRequest } from "../../../kube/request.ts";
 import type { ForwardedAnswer } from "./forwarder.ts";
+import { pauseAfter } from "./pauses.ts";
 
 /** How many events wait at most. */
 const MAX_EVENTS = 1000;
 /** Time for one of them, in milliseconds. */
 const TIMEOUT_MS = 5000;
-/** The first time between two tries, doubled up to the last, in milliseconds. */
-const FIRST_PAUSE_MS = 500, LAST_PAUSE_MS = 30_000;
 
 /** How long the first ones wait: the status of the pod that they are about goes first. */
 const COURTESY_MS = 100;
@@ -72,7 +71,7 @@ export class EventQueue {
       }
       const isDone = await waitUntil(this.#post(event), signal);
       failures = isDone ? 0 : failures + 1;
-      if (failures > 0) await pause(choosePause(failures), signal);
+      if (failures > 0) await pause(pauseAfter(failures), signal);
     }
   }
 
@@ -122,8 +121,4 @@ export class EventQueue {
     if (this.#events[0] === event) this.#events.shift();
     return true;
   }
-}
-
-function choosePause(failures: number): number {
-  return Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), LAST_PAUSE_MS);
 }

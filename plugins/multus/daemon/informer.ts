@@ -9,8 +9,9 @@ import { describeError } from "../../../cni/error.ts";
 import { pause } from "../../../cni/invoke/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
-import { KubeError } from "../../../kube/kube_error.ts";
+import { hasStatus } from "../../../kube/kube_error.ts";
 import type { ObjectMeta, WatchEvent } from "../../../kube/types.ts";
+import { pauseAfter } from "./pauses.ts";
 import type { Remembered } from "./remembered.ts";
 
 /** What is told when a watch begins: all there is. */
@@ -26,8 +27,6 @@ const SILENCE_MS = 90_000;
 /** How often that is looked at, in milliseconds. */
 const LOOK_MS = 10_000;
 
-/** The first time between two tries, doubled up to the last, in milliseconds. */
-const FIRST_PAUSE_MS = 500, LAST_PAUSE_MS = 30_000;
 /** A watch that ends sooner is no better than one that fails, in milliseconds. */
 const SHORT_MS = 1000;
 
@@ -218,12 +217,10 @@ function isLater(version: string, other: string): boolean {
 }
 
 function isVersionUseless(error: unknown): boolean {
-  return error instanceof KubeError &&
-    VERSION_IS_USELESS.includes(error.status);
+  return hasStatus(error, ...VERSION_IS_USELESS);
 }
 
 /** All daemons of a cluster lose their server at the same moment. */
 function choosePause(failures: number): number {
-  const ms = Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), LAST_PAUSE_MS);
-  return ms * (0.5 + Math.random() / 2);
+  return pauseAfter(failures) * (0.5 + Math.random() / 2);
 }

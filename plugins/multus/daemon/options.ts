@@ -7,6 +7,7 @@
 import { resolve } from "@std/path/posix";
 import type { Environment } from "../../../cni/args.ts";
 import { type FlagTable, parseFlags, refuse } from "../flags.ts";
+import { findLogLevel, LOG_LEVELS, type LogLevel } from "../log_level.ts";
 
 /** What errors call the command. */
 export const COMMAND = "multus daemon";
@@ -44,10 +45,8 @@ export interface DaemonOptions {
   readonly socketDir: string;
   /** "" if nobody said. */
   readonly nodeName: string;
-  readonly logLevel: string;
+  readonly logLevel: LogLevel;
 }
-
-const LOG_LEVELS = ["debug", "verbose", "error", "panic"];
 
 /**
  * Reads the command line.
@@ -61,10 +60,11 @@ export function readDaemonOptions(
 ): DaemonOptions | undefined {
   const flags = parseFlags(COMMAND, DAEMON_FLAGS, args);
   if (flags.help) return undefined;
-  const logLevel = flags["log-level"].toLowerCase();
-  if (!LOG_LEVELS.includes(logLevel)) {
+  const level = flags["log-level"];
+  const logLevel = findLogLevel(level);
+  if (logLevel === undefined) {
     const known = LOG_LEVELS.join(", ");
-    throw refuse(COMMAND, `--log-level: "${logLevel}" is none of ${known}`);
+    throw refuse(COMMAND, `--log-level: "${level}" is none of ${known}`);
   }
   if (flags["socket-dir"] === "") {
     throw refuse(COMMAND, "--socket-dir needs a value");

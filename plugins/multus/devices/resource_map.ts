@@ -5,6 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { ifPossible } from "../../../cni/io_failure.ts";
 import type { Log } from "../../../cni/log.ts";
 import type { ObjectMeta, Pod } from "../../../kube/types.ts";
 import type { ClaimClient } from "./published_devices.ts";
@@ -93,7 +94,7 @@ async function readPluggedDevices(
     ResourceMapSource,
 ): Promise<PodDevice[]> {
   const socket = kubeletSocket ?? KUBELET_SOCKET;
-  if (isThere(socket)) {
+  if (ifPossible(() => Deno.statSync(socket)) !== undefined) {
     const { readPodResources } = await import("./pod_resources.ts");
     return await readPodResources(socket, getName(metadata), signal);
   }
@@ -122,15 +123,6 @@ function hasClaims({ status = {} }: Pod): boolean {
     status;
   return Boolean(extendedResourceClaimStatus) ||
     (resourceClaimStatuses ?? []).length > 0;
-}
-
-function isThere(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function getName({ namespace, name }: ObjectMeta = {}): PodName {

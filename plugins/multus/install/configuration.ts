@@ -10,7 +10,7 @@
 
 import { basename, join } from "@std/path/posix";
 import { describeError } from "../../../cni/error.ts";
-import { withIoFailure } from "../../../cni/io_failure.ts";
+import { removeIfThere, withIoFailure } from "../../../cni/io_failure.ts";
 import type { Log } from "../../../cni/log.ts";
 import { isOwnConf } from "../self_guard.ts";
 import { findMaster, type Master, readConf, RENAMED } from "./master.ts";
@@ -186,14 +186,4 @@ function isOwnFile(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-function removeIfThere(path: string): void {
-  withIoFailure(`remove "${path}"`, () => {
-    try {
-      Deno.removeSync(path);
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    }
-  });
 }

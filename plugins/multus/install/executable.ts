@@ -9,10 +9,11 @@
 
 import { basename, dirname, join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { removeQuietly, unlessMissing } from "../../../cni/io_failure.ts";
 import type { Log } from "../../../cni/log.ts";
+import { haveSameContent } from "../../../cni/same_content.ts";
 import { isSameFile } from "../../../cni/same_file.ts";
 import { Contest } from "./contest.ts";
-import { haveSameContent } from "./file_content.ts";
 import { Links } from "./links.ts";
 import { requireFolder } from "./node_folder.ts";
 import type { ExecutableOptions } from "./options.ts";
@@ -115,26 +116,23 @@ export class Executable {
 
 /** Names a state of a file; "" if there is none. */
 function identify(path: string): string {
-  try {
-    const { dev, ino, size, mtime } = Deno.statSync(path);
-    return [dev, ino, size, mtime?.getTime()].join(":");
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return "";
-    throw error;
-  }
+  const info = unlessMissing(() => Deno.statSync(path));
+  if (info === undefined) return "";
+  const { dev, ino, size, mtime } = info;
+  return [dev, ino, size, mtime?.getTime()].join(":");
 }
 
 /** Copies an executable, whole or not at all. */
 async function copy(source: string, path: string): Promise<void> {
   const unfinished = join(dirname(path), `.${basename(path)}.unfinished`);
   try {
-    await removeQuietly(unfinished);
+    removeQuietly(unfinished);
     await Deno.copyFile(source, unfinished);
     await Deno.chmod(unfinished, 0o755);
     await flush(unfinished);
     await Deno.rename(unfinished, path);
   } catch (error) {
-    await removeQuietly(unfinished);
+    removeQuietly(unfinished);
     throw error;
   }
 }
@@ -153,12 +151,4 @@ async function tellIoFailure<T>(action: string, over: Promise<T>): Promise<T> {
 async function flush(path: string): Promise<void> {
   using file = await Deno.open(path, { read: true });
   await file.sync();
-}
-
-async function removeQuietly(path: string): Promise<void> {
-  try {
-    await Deno.remove(path);
-  } catch {
-    // It is not there, or the error that counts is the one before.
-  }
 }

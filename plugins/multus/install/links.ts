@@ -10,7 +10,11 @@
  */
 
 import { join } from "@std/path/posix";
-import { withIoFailure } from "../../../cni/io_failure.ts";
+import {
+  removeQuietly,
+  unlessMissing,
+  withIoFailure,
+} from "../../../cni/io_failure.ts";
 import type { Log } from "../../../cni/log.ts";
 import { isSameFile } from "../../../cni/same_file.ts";
 import { Contest } from "./contest.ts";
@@ -76,13 +80,10 @@ export class Links {
   #look(path: string): "ours" | "other" | "none" {
     const { folder, target } = this.#options;
     if (isSameFile(path, join(folder, target))) return "ours";
-    try {
+    return unlessMissing(() => {
       const { isSymlink } = Deno.lstatSync(path);
       return isSymlink && Deno.readLinkSync(path) === target ? "ours" : "other";
-    } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return "none";
-      throw error;
-    }
+    }) ?? "none";
   }
 
   #leave(name: string, path: string): void {
@@ -95,11 +96,8 @@ export class Links {
 /** Makes a link in place of what is there, which is never missing meanwhile. */
 function replaceByLink(path: string, target: string): void {
   const unfinished = `${path}.unfinished`;
-  try {
-    Deno.removeSync(unfinished);
-  } catch {
-    // There is none that was left by a crash.
-  }
+  // It may have been left by a crash.
+  removeQuietly(unfinished);
   Deno.symlinkSync(target, unfinished);
   Deno.renameSync(unfinished, path);
 }

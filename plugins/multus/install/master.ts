@@ -9,7 +9,11 @@ import { checkNetworkName } from "../../../cni/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { withIoFailure } from "../../../cni/io_failure.ts";
 import type { JsonObject } from "../../../cni/json.ts";
-import type { NetworkConf, NetworkConfList } from "../../../cni/libcni/conf.ts";
+import {
+  listCapabilities,
+  type NetworkConf,
+  type NetworkConfList,
+} from "../../../cni/libcni/conf.ts";
 import { parseDocument } from "../../../cni/libcni/conf_document.ts";
 import {
   listConfFiles,
@@ -117,11 +121,12 @@ function readMaster(candidate: Candidate): Master | undefined {
   const conf = readConf(candidate.path);
   if (isOwnConf(conf)) return undefined;
   checkNetworkName(conf.name);
+  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
   return {
     ...candidate,
     document: parseDocument("configuration", conf.bytes),
     name: conf.name,
-    capabilities: listCapabilities(conf),
+    capabilities: listCapabilities(plugins).sort(),
   };
 }
 
@@ -137,12 +142,4 @@ export function readConf(path: string): NetworkConf | NetworkConfList {
   const { plugins, type } = parseDocument("configuration", bytes);
   const isBare = plugins === undefined && type !== undefined;
   return isBare ? readNetworkConf(path) : readNetworkConfList(path);
-}
-
-function listCapabilities(conf: NetworkConf | NetworkConfList): string[] {
-  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
-  const wanted = plugins.flatMap(({ capabilities }) =>
-    Object.keys(capabilities).filter((name) => capabilities[name])
-  );
-  return [...new Set(wanted)].sort();
 }

@@ -5,6 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { ifPossible } from "../../../cni/io_failure.ts";
 
 /**
  * Sees to it that a folder is there. It is not made: in a container that does
@@ -22,9 +23,5 @@ export function requireFolder(path: string): void {
 
 /** Says whether there is a folder; a path that cannot be looked at is none. */
 export function isFolder(path: string): boolean {
-  try {
-    return Deno.statSync(path).isDirectory;
-  } catch {
-    return false;
-  }
+  return ifPossible(() => Deno.statSync(path).isDirectory) ?? false;
 }

@@ -7,6 +7,7 @@
 import { basename, dirname, join } from "@std/path/posix";
 import type { Environment } from "../../../cni/args.ts";
 import { parseFlags, refuse } from "../flags.ts";
+import { findLogLevel, LOG_LEVELS, type LogLevel } from "../log_level.ts";
 import { INSTALL_FLAGS, type InstallFlags } from "./install_flags.ts";
 
 /** What errors call the command. */
@@ -205,11 +206,9 @@ function readKeys(flags: InstallFlags): Record<string, string | boolean> {
   };
 }
 
-const LOG_LEVELS = ["debug", "verbose", "error", "panic"];
-
-function readLogLevel(text: string): string {
-  const level = text.toLowerCase();
-  if (level === "" || LOG_LEVELS.includes(level)) return level;
+function readLogLevel(text: string): LogLevel | "" {
+  const level = text === "" ? "" : findLogLevel(text);
+  if (level !== undefined) return level;
   const known = LOG_LEVELS.join(", ");
   throw refuse(COMMAND, `--multus-log-level: "${text}" is none of ${known}`);
 }

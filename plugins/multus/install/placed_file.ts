@@ -6,7 +6,7 @@
  */
 
 import { replaceFile } from "../../../cni/libcni/replace_file.ts";
-import { withIoFailure } from "../../../cni/io_failure.ts";
+import { unlessMissing, withIoFailure } from "../../../cni/io_failure.ts";
 import type { Log } from "../../../cni/log.ts";
 import { Contest } from "./contest.ts";
 
@@ -62,12 +62,8 @@ export class PlacedFile {
  * @throws {CniError} 5 if it cannot be read
  */
 export function readIfThere(path: string): string | undefined {
-  return withIoFailure(`read "${path}"`, () => {
-    try {
-      return Deno.readTextFileSync(path);
-    } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return undefined;
-      throw error;
-    }
-  });
+  return withIoFailure(
+    `read "${path}"`,
+    () => unlessMissing(() => Deno.readTextFileSync(path)),
+  );
 }

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { ifPossible } from "../../../cni/io_failure.ts";
 import type { Log } from "../../../cni/log.ts";
 import { NotYetError } from "./not_yet_error.ts";
 import { type ConfigurationOptions, HOST_ROOT } from "./options.ts";
@@ -41,7 +42,9 @@ export class Readiness {
   require(): void {
     if (this.#isOver) return;
     // A container may see it where the node has it, or below the node's root.
-    const isThere = [this.#path, HOST_ROOT + this.#path].some(exists);
+    // A path that cannot be looked at is one that is not there.
+    const isThere = [this.#path, HOST_ROOT + this.#path]
+      .some((path) => ifPossible(() => Deno.statSync(path)) !== undefined);
     if (!isThere && performance.now() < this.#endMs) {
       throw new NotYetError(
         `Cannot make a configuration: "${this.#path}" is not there yet`,
@@ -53,15 +56,5 @@ export class Readiness {
       path: this.#path,
       waitedMs: this.#timeoutMs,
     });
-  }
-}
-
-/** A path that cannot be looked at is one that is not there. */
-function exists(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -9,6 +9,7 @@ import { join } from "@std/path/posix";
 import type { Environment } from "../../../cni/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { withIoFailure } from "../../../cni/io_failure.ts";
+import { findServer } from "../../../kube/service_environment.ts";
 import { readIfThere } from "./placed_file.ts";
 
 /**
@@ -38,21 +39,17 @@ export function readCaBundle(folder: string): Uint8Array {
 }
 
 /**
- * Forms the API server's address.
+ * Returns the API server's URL, by the protocol that the environment may name.
  *
  * @throws {CniError} 4 if the environment does not say it
  */
 export function formatServer(env: Environment): string {
   const protocol = env["KUBERNETES_SERVICE_PROTOCOL"] || "https";
-  const host = env["KUBERNETES_SERVICE_HOST"];
-  const port = env["KUBERNETES_SERVICE_PORT"];
-  if (!host || !port) {
-    throw new CniError(
-      ErrorCode.InvalidEnvironment,
-      "Cannot tell where the API server is: KUBERNETES_SERVICE_HOST or " +
-        "KUBERNETES_SERVICE_PORT is not set",
-    );
-  }
-  const isBare = host.includes(":") && !host.startsWith("[");
-  return `${protocol}://${isBare ? `[${host}]` : host}:${port}`;
+  const server = findServer(env, protocol);
+  if (server !== undefined) return server;
+  throw new CniError(
+    ErrorCode.InvalidEnvironment,
+    "Cannot tell where the API server is: KUBERNETES_SERVICE_HOST or " +
+      "KUBERNETES_SERVICE_PORT is not set",
+  );
 }

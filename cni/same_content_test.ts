@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
-import { haveSameContent } from "./file_content.ts";
+import { ConfFolder } from "../tests/_harness/conf_folder.ts";
+import { haveSameContent } from "./same_content.ts";
 
 const MEBIBYTE = 1 << 20;
 

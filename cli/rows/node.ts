@@ -1,0 +1,53 @@
+/**
+ * The commands that show the state of the node.
+ *
+ * @module
+ */
+
+import type { CommandRow } from "../command.ts";
+import { FOLDERS, NETWORK } from "./arguments.ts";
+
+/** What shows the state of the node. */
+export const NODE_COMMANDS: readonly CommandRow[] = [
+  {
+    name: "list",
+    summary: "Shows the attachments of this node",
+    about: [
+      "They are those that the tool and runtimes with the same cache have " +
+      "made. EXISTS says whether the namespace still does.",
+    ],
+    args: [{ ...NETWORK, isOptional: true }],
+    flags: FOLDERS,
+    examples: [
+      { line: "cni list", what: "show all" },
+      {
+        line: "cni list pods --json | jq -r '.[].addresses[]'",
+        what: "list the addresses in use",
+      },
+    ],
+    load: async () => (await import("../commands/list.ts")).list,
+  },
+  {
+    name: "networks",
+    summary: "Shows the networks that are configured, and what is wrong",
+    flags: FOLDERS,
+    examples: [{ line: "cni networks", what: "show all" }],
+    load: async () => (await import("../commands/networks.ts")).networks,
+  },
+  {
+    name: "plugins",
+    summary: "Shows the plugins that are installed, and whether they work",
+    about: [
+      "Each is asked for its versions, and has the time of --timeout to answer.",
+    ],
+    flags: FOLDERS,
+    timeout: "5s",
+    examples: [
+      {
+        line: "cni plugins --cni-path dist/bin:/opt/cni/bin",
+        what: "see which of two folders a plugin would come from",
+      },
+    ],
+    load: async () => (await import("../commands/plugins.ts")).plugins,
+  },
+];

@@ -1,0 +1,67 @@
+/**
+ * The command line of `deno task compile`.
+ *
+ * @module
+ */
+
+import { parseArgs } from "@std/cli/parse-args";
+import { basename, dirname, extname, resolve } from "@std/path/posix";
+import type { CompileOptions } from "./executables.ts";
+import type { Program } from "./programs.ts";
+import { parseTarget } from "./target.ts";
+
+/** What the command line asks for. */
+export interface CommandLine {
+  readonly options: CompileOptions;
+  /** Whether every plugin becomes an executable of its own. */
+  readonly each: boolean;
+}
+
+/**
+ * Reads the command line.
+ *
+ * @throws {Error} If there is something in it that we do not know
+ */
+export function parseCommandLine(args: readonly string[]): CommandLine {
+  const { target, out, each, plugin, name } = parseArgs([...args], {
+    string: ["target", "out", "plugin", "name"],
+    boolean: ["each"],
+    unknown: (arg) => {
+      throw new Error(`Cannot understand "${arg}": ${USAGE}`);
+    },
+  });
+  if (plugin === undefined ? name !== undefined : each) {
+    const wrong = plugin === undefined ? "--name" : "--each";
+    throw new Error(`Cannot understand "${wrong}" here: ${USAGE}`);
+  }
+  return {
+    each,
+    options: {
+      ...target === undefined ? {} : { target: parseTarget(target) },
+      ...out === undefined ? {} : { out },
+      ...plugin === undefined
+        ? {}
+        : { programs: [describeForeign(plugin, name)] },
+    },
+  };
+}
+
+const USAGE = "usage: deno task compile [--target TARGET] [--out DIRECTORY] " +
+  "[--each | --plugin MODULE [--name NAME]]";
+
+/**
+ * Describes a program from outside of the project.
+ *
+ * @param name By default that of the module, or of its folder if it is `main.ts`
+ * @throws {Error} If the name cannot be the type of a plugin
+ */
+function describeForeign(module: string, name?: string): Program {
+  const entry = resolve(module);
+  const stem = basename(entry, extname(entry));
+  const own = stem === "main" ? basename(dirname(entry)) : stem;
+  const program = { name: name ?? own, entry, links: [] };
+  if (/^[\w][\w.-]*$/.test(program.name)) return program;
+  throw new Error(
+    `Cannot compile "${module}" as "${program.name}": --name must say a name of letters, digits, ".", "_" and "-"`,
+  );
+}

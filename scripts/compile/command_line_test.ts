@@ -1,0 +1,51 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { parseCommandLine } from "./command_line.ts";
+import { TARGETS } from "./target.ts";
+
+Deno.test("parseCommandLine() reads every option", () => {
+  assertEquals(parseCommandLine([]), { each: false, options: {} });
+  assertEquals(
+    parseCommandLine(["--each", "--out", "here", `--target=${TARGETS[1]}`]),
+    {
+      each: true,
+      options: { out: "here", target: "aarch64-unknown-linux-gnu" },
+    },
+  );
+});
+
+Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
+  const rows: [args: string[], name: string, entry: string][] = [
+    [["--plugin", "/a/neighbors/main.ts"], "neighbors", "/a/neighbors/main.ts"],
+    [["--plugin", "/a/b/greeter.ts"], "greeter", "/a/b/greeter.ts"],
+    [["--plugin=main.ts", "--name", "x-1.2"], "x-1.2", `${Deno.cwd()}/main.ts`],
+  ];
+  for (const [args, name, entry] of rows) {
+    await t.step(args.join(" "), () => {
+      const options = { programs: [{ name, entry, links: [] }] };
+      assertEquals(parseCommandLine(args), { each: false, options });
+    });
+  }
+});
+
+const refused: [args: string[], message: string][] = [
+  [
+    ["--target", "riscv64"],
+    'Cannot compile for "riscv64": the targets are x86_64-unknown-linux-gnu ' +
+    "and aarch64-unknown-linux-gnu",
+  ],
+  [["--target"], 'Cannot compile for "": the targets are'],
+  [["--output", "x"], 'Cannot understand "--output": usage: deno task compile'],
+  [["ptp"], 'Cannot understand "ptp": usage: deno task compile'],
+  [["--name", "x"], 'Cannot understand "--name" here: usage'],
+  [["--plugin", "a.ts", "--each"], 'Cannot understand "--each" here: usage'],
+  [["--plugin", "a/my plugin.ts"], 'compile "a/my plugin.ts" as "my plugin"'],
+  [["--plugin", "a.ts", "--name", "../b"], 'compile "a.ts" as "../b"'],
+];
+
+Deno.test("parseCommandLine() refuses what it does not know", async (t) => {
+  for (const [args, message] of refused) {
+    await t.step(args.join(" "), () => {
+      assertThrows(() => parseCommandLine(args), Error, message);
+    });
+  }
+});

@@ -1,0 +1,134 @@
+/**
+ * Making executables of programs.
+ *
+ * @module
+ */
+
+import { resolve } from "@std/path/posix";
+import { V8_FLAGS } from "../mkdenort.ts";
+import { bundle } from "./bundle.ts";
+import { type Denort, provideDenort } from "./denort.ts";
+import { multiCall, type Program } from "./programs.ts";
+import { ROOT, runDeno } from "./project.ts";
+import { getOwnTarget, type Target } from "./target.ts";
+
+/** What to make, for which machine, and where to put it. */
+export interface CompileOptions {
+  /** By default the running machine. */
+  readonly target?: Target;
+  /** By default `dist/bin` for the running machine, and `dist/<target>` for others. */
+  readonly out?: string;
+  /** By default all plugins in one. */
+  readonly programs?: readonly Program[];
+}
+
+/** A file that was made. */
+export interface Executable {
+  readonly path: string;
+  /** Size in bytes. */
+  readonly size: number;
+  /** Size in bytes of the program in it. */
+  readonly bundleSize: number;
+  /** Name of the executable that it is a link to. */
+  readonly linkTo?: string;
+}
+
+/** What {@linkcode compile} made. */
+export interface CompileResult {
+  readonly executables: readonly Executable[];
+  /** Something that the user should know. */
+  readonly note?: string;
+}
+
+/**
+ * Makes executables.
+ *
+ * @throws {Error} If a program cannot be bundled, or there is no runtime for the target
+ */
+export async function compile(
+  options: CompileOptions = {},
+): Promise<CompileResult> {
+  const { target = getOwnTarget(), programs = [multiCall] } = options;
+  const out = resolve(options.out ?? getDefaultOut(target));
+  const denort = await provideDenort(target);
+  await Deno.mkdir(out, { recursive: true });
+  // In the same directory, because rename does not cross file systems.
+  const staging = await Deno.makeTempDir({ dir: out, prefix: ".compile_" });
+  try {
+    const executables: Executable[] = [];
+    for (const program of programs) {
+      executables.push(
+        ...await compileProgram(program, { target, denort, staging, out }),
+      );
+    }
+    return { executables, ...denort.note ? { note: denort.note } : {} };
+  } finally {
+    await Deno.remove(staging, { recursive: true });
+  }
+}
+
+/** Returns the folder that executables for a machine are in unless another is given. */
+export function getDefaultOut(target: Target): string {
+  const folder = target === getOwnTarget() ? "bin" : target;
+  return `${ROOT}dist/${folder}`;
+}
+
+/** What is the same for all programs of a build. */
+interface Build {
+  readonly target: Target;
+  readonly denort: Denort;
+  readonly staging: string;
+  readonly out: string;
+}
+
+/**
+ * How much code an executable of this project may have, in bytes. Each start
+ * reads all of it, which takes some 5 ms for a MiB.
+ */
+const BUDGET_BYTES = 600 * 2 ** 10;
+
+/**
+ * @param entry What is from outside the project is as large as its author likes
+ * @throws {Error} If it is more than that
+ */
+export function checkBudget(entry: string, bytes: number): void {
+  if (entry.startsWith("/") || bytes <= BUDGET_BYTES) return;
+  throw new Error(
+    `Cannot compile "${entry}": it has ${bytes} bytes of code, and may have ${BUDGET_BYTES}`,
+  );
+}
+
+/** Makes the executable and its links, complete, and then moves them where they belong. */
+async function compileProgram(
+  { name, entry, links }: Program,
+  { target, denort, staging, out }: Build,
+): Promise<Executable[]> {
+  const started = new Date();
+  const script = await bundle(entry, name);
+  checkBudget(entry, script.size);
+  // The name of the output is part of the executable, so it has to be the final one.
+  const made = `${staging}/${name}`;
+  await runDeno([
+    "compile",
+    "--allow-all",
+    "--no-check",
+    "--no-config",
+    "--no-code-cache",
+    V8_FLAGS,
+    `--target=${target}`,
+    `--output=${made}`,
+    script.path,
+  ], { env: denort.env });
+  // A source that changes while we read it counts as newer than the executable.
+  await Deno.utime(made, started, started);
+  for (const link of links) await Deno.link(made, `${staging}/${link}`);
+  const { size } = await Deno.stat(made);
+  const executables: Executable[] = [];
+  for (const file of [name, ...links]) {
+    const path = `${out}/${file}`;
+    await Deno.rename(`${staging}/${file}`, path);
+    const linkTo = file === name ? {} : { linkTo: name };
+    executables.push({ path, size, bundleSize: script.size, ...linkTo });
+  }
+  return executables;
+}

@@ -1,0 +1,66 @@
+/**
+ * The programs of this project, as executables.
+ *
+ * @module
+ */
+
+import { pluginNames, programNames } from "../../plugins/registry.ts";
+import { findChangeTime, ROOT } from "./project.ts";
+
+/** Something to make an executable of. */
+export interface Program {
+  /** Name of the executable. */
+  readonly name: string;
+  /** The module to start with, absolute or from the project's root. */
+  readonly entry: string;
+  /** More names for the same executable. */
+  readonly links: readonly string[];
+}
+
+/** What the executable can be called as. */
+const allNames: readonly string[] = [...pluginNames, ...programNames];
+
+/** All plugins in one executable. */
+export const multiCall: Program = {
+  name: "cni",
+  entry: "plugins/main.ts",
+  links: allNames.filter((name) => name !== "cni"),
+};
+
+/** The tool as an executable of its own. */
+export const tool: Program = {
+  name: "cni",
+  entry: "cli/main.ts",
+  links: ["cnitool"],
+};
+
+/**
+ * Lists each plugin as a program of its own.
+ *
+ * @throws {Error} If a plugin has no `main.ts`
+ */
+export async function listSinglePrograms(
+  names: readonly string[] = allNames
+    .filter((name) => ![tool.name, ...tool.links].includes(name)),
+): Promise<Program[]> {
+  const programs: Program[] = [];
+  for (const name of names) {
+    programs.push({ name, entry: await getEntry(name), links: [] });
+  }
+  return programs;
+}
+
+async function getEntry(plugin: string): Promise<string> {
+  const folder = plugin.replaceAll("-", "_");
+  const candidates = ["plugins", "ipam"].map((layer) =>
+    `${layer}/${folder}/main.ts`
+  );
+  for (const entry of candidates) {
+    if (await findChangeTime(ROOT + entry) !== undefined) return entry;
+  }
+  throw new Error(
+    `Cannot compile plugin "${plugin}": there is no ${
+      candidates.join(" and no ")
+    }`,
+  );
+}

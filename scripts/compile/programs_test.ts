@@ -1,0 +1,14 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { listSinglePrograms } from "./programs.ts";
+
+Deno.test("listSinglePrograms() finds where a plugin starts", async () => {
+  assertEquals(await listSinglePrograms(["ptp"]), [
+    { name: "ptp", entry: "plugins/ptp/main.ts", links: [] },
+  ]);
+  await assertRejects(
+    () => listSinglePrograms(["no-such"]),
+    Error,
+    'Cannot compile plugin "no-such": there is no plugins/no_such/main.ts ' +
+      "and no ipam/no_such/main.ts",
+  );
+});

@@ -1,0 +1,64 @@
+/**
+ * Making executables only if what they are made of has changed.
+ *
+ * @module
+ */
+
+import { compile, getDefaultOut } from "./executables.ts";
+import { multiCall } from "./programs.ts";
+import { findChangeTime, PROGRAM_SOURCES, ROOT } from "./project.ts";
+import { getOwnTarget } from "./target.ts";
+
+/** What the executables depend on: the programs, and how they are made. */
+const SOURCES = [
+  ...PROGRAM_SOURCES,
+  "scripts/mkdenort",
+  "scripts/mkdenort.ts",
+  "scripts/compile",
+  "scripts/compile.ts",
+] as const;
+
+/**
+ * Makes all plugins for the running machine, unless they are there and newer
+ * than their sources.
+ *
+ * Processes that call it at the same time wait for the first of them.
+ *
+ * @returns The directory of the executables
+ * @throws {Error} As {@linkcode compile}
+ */
+export async function ensureCompiled(): Promise<string> {
+  await Deno.mkdir(`${ROOT}build`, { recursive: true });
+  using lock = await Deno.open(`${ROOT}build/compile.lock`, {
+    create: true,
+    write: true,
+  });
+  await lock.lock(true);
+  const directory = getDefaultOut(getOwnTarget());
+  if (!await isUpToDate(directory)) await compile();
+  return directory;
+}
+
+async function isUpToDate(directory: string): Promise<boolean> {
+  const names = [multiCall.name, ...multiCall.links];
+  const made = await Promise.all(
+    names.map((name) => findChangeTime(`${directory}/${name}`)),
+  );
+  const oldest = Math.min(...made.map((time) => time ?? 0));
+  for (const source of SOURCES) {
+    if (await findNewestChange(ROOT + source) > oldest) return false;
+  }
+  return true;
+}
+
+/** Returns when a file, or the last changed file in a folder, was changed; 0 if there is none. Tests do not count. */
+async function findNewestChange(path: string): Promise<number> {
+  const time = await findChangeTime(path) ?? 0;
+  if (time === 0 || !(await Deno.stat(path)).isDirectory) return time;
+  let newest = time;
+  for await (const { name } of Deno.readDir(path)) {
+    if (name.endsWith("_test.ts")) continue;
+    newest = Math.max(newest, await findNewestChange(`${path}/${name}`));
+  }
+  return newest;
+}
