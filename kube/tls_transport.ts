@@ -5,12 +5,10 @@
  */
 
 import type { Access } from "./access.ts";
-import { type AnswerHead, AnswerReader, encodeHttpRequest } from "./http1.ts";
+import { type AnswerHead, encodeHttpRequest } from "./http1.ts";
 import { ConnectError } from "./no_answer.ts";
+import { TlsConnection } from "./tls_connection.ts";
 import type { HttpAnswer, HttpRequest, Transport } from "./transport.ts";
-
-/** Memory that a connection reads into, in bytes. */
-const BUFFER_BYTES = 64 * 2 ** 10;
 
 /** How many connections wait for the next request. */
 const MAX_IDLE = 8;
@@ -42,13 +40,14 @@ export class TlsTransport implements Transport {
   /** Sends a request on a connection on which there is no other one. */
   async send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
     signal.throwIfAborted();
-    const bytes = encodeHttpRequest(request);
-    const connection = this.#takeIdle() ??
-      await this.#connect(new URL(request.url), signal);
+    const url = new URL(request.url);
+    const { host, pathname, search } = url;
+    const path = pathname + search;
+    const bytes = encodeHttpRequest({ ...request, host, path });
+    const connection = this.#takeIdle() ?? await this.#connect(url, signal);
     const endWatch = connection.closeOn(signal);
     try {
-      await connection.write(bytes);
-      const head = await connection.reader.readHead();
+      const head = await connection.ask(bytes);
       const finish = (): void => {
         endWatch();
         this.#finish(connection, head);
@@ -131,107 +130,4 @@ function bodyOf(
       finish();
     },
   }, { highWaterMark: 0 });
-}
-
-/** Where to, and whom to believe that it is there. */
-interface Peer {
-  readonly hostname: string;
-  readonly port: number;
-  readonly caCerts: string[];
-}
-
-/** A connection, on which there is one request at a time. */
-class TlsConnection implements Disposable {
-  readonly reader: AnswerReader;
-  readonly #tls: Deno.TlsConn;
-  readonly #buffer = new Uint8Array(BUFFER_BYTES);
-  #ahead: Promise<number | null> | undefined;
-  #isIdle = false;
-  #isOver = false;
-  #isClosed = false;
-
-  private constructor(tls: Deno.TlsConn) {
-    this.#tls = tls;
-    this.reader = new AnswerReader(() => this.#read());
-  }
-
-  /**
-   * Connects.
-   *
-   * @throws {Error} If nobody is there, or somebody else
-   */
-  static async open(
-    { hostname, port, caCerts }: Peer,
-    signal: AbortSignal,
-  ): Promise<TlsConnection> {
-    const tcp = await Deno.connect({ hostname, port, signal });
-    let stage: Disposable = tcp;
-    const close = (): void => stage[Symbol.dispose]();
-    signal.addEventListener("abort", close);
-    try {
-      tcp.setNoDelay(true);
-      const tls = await Deno.startTls(tcp, { hostname, caCerts });
-      stage = tls;
-      signal.throwIfAborted();
-      await tls.handshake();
-      return new TlsConnection(tls);
-    } catch (error) {
-      if (!signal.aborted) close();
-      throw error;
-    } finally {
-      signal.removeEventListener("abort", close);
-    }
-  }
-
-  /** Whether it is of no use any more. */
-  get isOver(): boolean {
-    return this.#isOver;
-  }
-
-  /** Takes it for a request. @returns Whether it can be */
-  tryTake(): boolean {
-    this.#isIdle = false;
-    return !this.#isOver;
-  }
-
-  /**
-   * Leaves it to the next request. What the server says before there is one is
-   * its farewell.
-   */
-  release(): void {
-    this.#isIdle = true;
-    this.#ahead = this.#tls.read(this.#buffer);
-    const end = (): void => {
-      if (this.#isIdle) this.#isOver = true;
-    };
-    this.#ahead.then(end, end);
-  }
-
-  /** Closes it with the signal. @returns How to end that */
-  closeOn(signal: AbortSignal): () => void {
-    const close = (): void => this[Symbol.dispose]();
-    signal.addEventListener("abort", close);
-    return () => signal.removeEventListener("abort", close);
-  }
-
-  /** Sends bytes. */
-  async write(bytes: Uint8Array): Promise<void> {
-    for (let written = 0; written < bytes.length;) {
-      written += await this.#tls.write(bytes.subarray(written));
-    }
-  }
-
-  async #read(): Promise<Uint8Array | undefined> {
-    const reading = this.#ahead ?? this.#tls.read(this.#buffer);
-    this.#ahead = undefined;
-    const count = await reading;
-    return count === null ? undefined : this.#buffer.subarray(0, count);
-  }
-
-  /** Closes it; reading and writing then fail. */
-  [Symbol.dispose](): void {
-    if (this.#isClosed) return;
-    this.#isOver = this.#isClosed = true;
-    this.#tls.close();
-  }
 }

@@ -1,58 +1,17 @@
 import { assert, assertEquals } from "@std/assert";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import { testTransport } from "../tests/_harness/transport_cases.ts";
 import type { Pod } from "./types.ts";
 
-Deno.test("TlsTransport trusts nobody that it need not", async (t) => {
-  const verify = "tls: failed to verify certificate: x509: certificate ";
-  const rows = [
-    [
-      "expired",
-      { isExpired: true },
-      {},
-      `${verify}has expired or is not yet valid`,
-    ],
-    [
-      "another name",
-      { serverNames: ["a.example"] },
-      {},
-      `${verify}is not valid for 127.0.0.1`,
-    ],
-    [
-      "another authority",
-      {},
-      { "certificate-authority-data": undefined },
-      `${verify}signed by unknown authority`,
-    ],
-  ] as const;
-  for (const [name, options, cluster, why] of rows) {
-    await t.step(name, async () => {
-      await using scene = await KubeScene.start(options);
-      using client = await scene.open("token", { cluster });
-      const startMs = performance.now();
-      const error = await kubeErrorOf(client.getPod("test", "p1"));
-      assert(error.message.endsWith(`: ${why}`), error.message);
-      assertEquals([error.isUntrusted, error.isUnsent], [true, true]);
-      assertEquals(scene.api.requests.length, 0);
-      assert(performance.now() - startMs < 1000, "it is not tried again");
-    });
-  }
-  await t.step("no TLS", async () => {
-    await using scene = await KubeScene.start({ transport: "http" });
-    const server = scene.api.url.replace("http:", "https:");
-    using client = await scene.open("token", { server });
-    const error = await kubeErrorOf(client.getPod("test", "p1"));
-    assertEquals([error.isUntrusted, scene.api.requests.length], [true, 0]);
-  });
-  await t.step("no certificate", async () => {
-    await using scene = await KubeScene.start();
-    const pem = "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n";
-    const cluster = { "certificate-authority-data": btoa(pem) };
-    const error = await scene.open("token", { cluster }).catch((error) =>
-      error
-    );
-    assertEquals(error.code, 7);
-  });
+testTransport({ name: "TlsTransport", kind: "token", leastConnections: 3 });
+
+Deno.test("TlsTransport refuses what is no certificate", async () => {
+  await using scene = await KubeScene.start();
+  const pem = "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n";
+  const cluster = { "certificate-authority-data": btoa(pem) };
+  const error = await scene.open("token", { cluster }).catch((error) => error);
+  assertEquals(error.code, 7);
 });
 
 Deno.test("TlsTransport reaches IPv6 addresses, and names", async (t) => {
@@ -67,28 +26,6 @@ Deno.test("TlsTransport reaches IPv6 addresses, and names", async (t) => {
     using client = await scene.open("token", { server });
     assertEquals((await client.getPod("test", "p1")).metadata?.uid, "u1");
   });
-});
-
-Deno.test("TlsTransport follows nobody elsewhere", async () => {
-  await using scene = await KubeScene.start();
-  await using other = await KubeScene.start();
-  using client = await scene.open();
-  const location = `${other.api.url}/api/v1/namespaces/test/pods/p1`;
-  scene.api.fault({ status: 307, headers: { location }, times: 1 });
-  const error = await kubeErrorOf(client.getPod("test", "p1"));
-  assertEquals([error.status, other.api.requests.length], [307, 0]);
-});
-
-Deno.test("TlsTransport has a connection for each of parallel requests, and uses them again", async () => {
-  await using scene = await KubeScene.start();
-  using client = await scene.open();
-  const getAll = (): Promise<unknown> =>
-    Promise.all([1, 2, 3].map(() => client.getPod("test", "p1")));
-  await getAll();
-  await client.setPodAnnotations({ namespace: "test", name: "p1" }, { a: "b" });
-  await getAll();
-  assertEquals(scene.api.connections, 3);
-  assertEquals(scene.api.requests.at(-1)?.httpVersion, "1.1");
 });
 
 Deno.test("TlsTransport uses no connection that the server has closed", async (t) => {
@@ -144,25 +81,6 @@ Deno.test("TlsTransport ends a connection in the middle of an answer", async (t)
   await t.step("and goes on with others", async () => {
     assertEquals((await client.getPod("test", "p1")).metadata?.uid, "u1");
   });
-});
-
-Deno.test("TlsTransport leaves a server that has gone silent", async () => {
-  await using scene = await KubeScene.start();
-  using client = await scene.open();
-  await client.getPod("test", "p1");
-  await scene.api.blackhole();
-  const startMs = performance.now();
-  const waiting = client.getPod("test", "p1", {
-    perTryMs: 200,
-    overallMs: 5000,
-  });
-  const error = await kubeErrorOf(
-    client.getPod("test", "p1", { overallMs: 300 }),
-  );
-  assertEquals(error.isTimeout, true);
-  await scene.api.restart();
-  assertEquals((await waiting).metadata?.uid, "u1");
-  assert(performance.now() - startMs < 2000);
 });
 
 Deno.test("TlsTransport sends at once", async () => {

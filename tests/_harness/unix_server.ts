@@ -5,7 +5,7 @@
  * @module
  */
 
-import { concat } from "../../ffi/netlink/struct.ts";
+import { readHead, readToEnd, say, TalkServer } from "./talk_server.ts";
 
 /** What is said to a connection. */
 export interface UnixConversation {
@@ -27,26 +27,12 @@ export class UnixServer implements AsyncDisposable {
   readonly path: string = `${this.#folder}/s.sock`;
   /** What has come, by connection. */
   readonly requests: string[] = [];
-  readonly #listener = Deno.listen({ transport: "unix", path: this.path });
-  readonly #connections = new Set<Deno.UnixConn>();
-  readonly #running: Promise<void>;
+  readonly #server: TalkServer<Deno.UnixConn>;
 
   /** Listens. */
   constructor(speak: Speak) {
-    this.#running = this.#accept(speak);
-  }
-
-  async #accept(speak: Speak): Promise<void> {
-    const running: Promise<void>[] = [];
-    for await (const connection of this.#listener) {
-      this.#connections.add(connection);
-      running.push(this.#talk(connection, speak));
-    }
-    await Promise.all(running);
-  }
-
-  async #talk(connection: Deno.UnixConn, speak: Speak): Promise<void> {
-    try {
+    const listener = Deno.listen({ transport: "unix", path: this.path });
+    this.#server = new TalkServer(listener, async (connection) => {
       const request = await readHead(connection);
       this.requests.push(request);
       await speak({
@@ -54,19 +40,12 @@ export class UnixServer implements AsyncDisposable {
         say: (what) => say(connection, what),
         saySilence: () => readToEnd(connection),
       });
-    } catch {
-      // It was closed, from here or from there.
-    } finally {
-      this.#connections.delete(connection);
-      connection[Symbol.dispose]();
-    }
+    });
   }
 
   /** Cuts all connections. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#listener.close();
-    for (const connection of this.#connections) connection[Symbol.dispose]();
-    await this.#running;
+    await this.#server[Symbol.asyncDispose]();
     Deno.removeSync(this.#folder, { recursive: true });
   }
 }
@@ -83,33 +62,4 @@ export function leaveSocket(path: string): void {
 /** Never says anything. */
 export function saySilence(conversation: UnixConversation): Promise<void> {
   return conversation.saySilence();
-}
-
-async function readHead(connection: Deno.UnixConn): Promise<string> {
-  let bytes = new Uint8Array();
-  for (;;) {
-    const text = new TextDecoder().decode(bytes);
-    if (text.includes("\r\n\r\n")) return text;
-    const chunk = new Uint8Array(65536);
-    const count = await connection.read(chunk);
-    if (count === null) return text;
-    bytes = concat([bytes, chunk.subarray(0, count)]);
-  }
-}
-
-async function readToEnd(connection: Deno.UnixConn): Promise<void> {
-  const nobodyCares = new Uint8Array(1024);
-  while (await connection.read(nobodyCares) !== null);
-}
-
-async function say(
-  connection: Deno.UnixConn,
-  what: string | Uint8Array,
-): Promise<void> {
-  const bytes = typeof what === "string"
-    ? new TextEncoder().encode(what)
-    : what;
-  for (let at = 0; at < bytes.length;) {
-    at += await connection.write(bytes.subarray(at));
-  }
 }

@@ -96,6 +96,17 @@ Deno.test("exchangeOverUnix() refuses what is no whole answer", async (t) => {
     ["another version", "HTTP/2 200\r\ncontent-length: 0\r\n\r\n", "HTTP/1.1"],
     ["another protocol", "220 mail ESMTP\r\n\r\n", "it is no HTTP/1.1"],
     ["an endless head", `${ok}${"a: b\r\n".repeat(9999)}`, "its head"],
+    ["an endless line", `${ok}a: ${"b".repeat(20_000)}`, "its head"],
+    [
+      "chunks with a length",
+      `${ok}content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
+      "chunks",
+    ],
+    [
+      "too much where there is nothing",
+      "HTTP/1.1 204 x\r\ncontent-length: 1\r\n\r\na",
+      "it is longer",
+    ],
   ];
   for (const [name, said, problem] of rows) {
     await t.step(name, async () => {
