@@ -3,7 +3,7 @@
  *
  * Every stage runs, even after one has failed. A stage prints one line with
  * its time, and what it has to say if it fails; the tests always do. The last
- * line counts tests and stages.
+ * lines name the stages that failed, and count tests and stages.
  *
  * @module
  */
@@ -12,6 +12,7 @@ import project from "../deno.json" with { type: "json" };
 import { importFlags } from "./net.ts";
 import { findTally, formatTally, sumTallies, type Tally } from "./tally.ts";
 import { tee } from "./tee.ts";
+import { createStop } from "./test/stop.ts";
 
 const ROOT = new URL("..", import.meta.url);
 
@@ -62,7 +63,11 @@ async function runStage({ name, args }: Stage): Promise<Tally> {
 async function runTests(): Promise<Tally> {
   const startMs = performance.now();
   const args = ["task", "test"];
-  const { output, success } = await tee(Deno.execPath(), { args, cwd: ROOT });
+  const { output, success } = await tee(Deno.execPath(), {
+    args,
+    cwd: ROOT,
+    signal: createStop(),
+  });
   printStage("tests", success, startMs);
   const stage = {
     passed: Number(success),
@@ -73,12 +78,16 @@ async function runTests(): Promise<Tally> {
 }
 
 if (import.meta.main) {
-  const tallies: Tally[] = [];
+  const tallies = new Map<string, Tally>();
   for (const stage of listStages(await importFlags())) {
-    tallies.push(await runStage(stage));
+    tallies.set(stage.name, await runStage(stage));
   }
-  tallies.push(await runTests());
-  const tally = sumTallies(tallies);
+  tallies.set("tests", await runTests());
+  const tally = sumTallies([...tallies.values()]);
+  const failed = [...tallies].filter(([, { failed }]) => failed > 0);
+  if (failed.length > 0) {
+    console.log(`Failed: ${failed.map(([name]) => name).join(", ")}`);
+  }
   console.log(formatTally(tally));
   Deno.exitCode = tally.failed > 0 ? 1 : 0;
 }

@@ -14,6 +14,11 @@ export interface Tally {
 // deno-lint-ignore no-control-regex -- the terminal's own codes are meant
 const COLORS = /\x1b\[[\d;]*m/g;
 
+/** Returns a text as it is without colours. */
+export function stripColors(text: string): string {
+  return text.replaceAll(COLORS, "");
+}
+
 /** Adds up tallies. */
 export function sumTallies(tallies: readonly Tally[]): Tally {
   return tallies.reduce((sum, tally) => ({
@@ -54,9 +59,7 @@ function countInSummary(summary: string, word: string): number {
  * @returns `undefined` where the tests never ran, as after a type error
  */
 export function findTestSummary(output: string): Tally | undefined {
-  const lines = output.replaceAll(COLORS, "").matchAll(
-    /^(?:ok|FAILED) \|.*$/gm,
-  );
+  const lines = stripColors(output).matchAll(/^(?:ok|FAILED) \|.*$/gm);
   const summary = [...lines].at(-1)?.[0];
   if (summary === undefined) return undefined;
   return {
@@ -67,22 +70,12 @@ export function findTestSummary(output: string): Tally | undefined {
 }
 
 /**
- * Judges a run of `deno test` by its output and exit code. A run that failed
- * without a failed test, or that ran no test at all, counts as one failure.
- */
-export function judgeTestRun(output: string, success: boolean): Tally {
-  const tally = findTestSummary(output) ?? sumTallies([]);
-  const isRunGood = success && tally.passed + tally.failed > 0;
-  return isRunGood ? tally : { ...tally, failed: Math.max(tally.failed, 1) };
-}
-
-/**
  * Counts the tests of the conformance lists in the output of `deno test`, by
  * the name that `tests/_harness/conformance.ts` gives them.
  */
 export function countConformance(output: string): Tally {
   const rows = [
-    ...output.replaceAll(COLORS, "").matchAll(
+    ...stripColors(output).matchAll(
       /^conformance .* \.\.\. (ok|FAILED|ignored)\b/gm,
     ),
   ].map(([, outcome]) => outcome);

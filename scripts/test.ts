@@ -1,9 +1,15 @@
 /**
  * Runs the tests: what `deno task test` does.
  *
+ *     deno task test [--jobs N] [--verbose]
+ *     deno task test ARGUMENTS OF deno test
+ *
  * As root it first installs the Debian packages that the tests need, unless
  * `CNI_TEST_NO_INSTALL=1`. It builds the executables and tells the tests where
- * by `CNI_BIN`. Arguments go to `deno test`: paths, `--filter` and so on.
+ * by `CNI_BIN`. All test files are run, several at the same time, each in a
+ * process of its own; what deno prints goes to `build/test.log`, and a line for
+ * each file is shown, and what failed. `--verbose` shows the rest too. Other
+ * arguments, paths, `--filter` and so on, go to one `deno test`.
  * What cannot be tested here is skipped with a reason. The last line counts.
  *
  * @module
@@ -13,14 +19,13 @@ import { canUseNetns } from "../tests/_harness/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
 import { ensureDebianPackages } from "./debian_packages.ts";
 import { importFlags } from "./net.ts";
-import {
-  countConformance,
-  formatTally,
-  judgeTestRun,
-  sumTallies,
-  type Tally,
-} from "./tally.ts";
-import { tee } from "./tee.ts";
+import { formatTally, sumTallies, type Tally } from "./tally.ts";
+import { parseOptions, type TestOptions } from "./test/options.ts";
+import { formatFailures, judgeShard } from "./test/outcome.ts";
+import { listTestFiles, planFiles } from "./test/plan.ts";
+import { runAll, type RunResult } from "./test/run_all.ts";
+import { runShard } from "./test/run_shard.ts";
+import { createStop } from "./test/stop.ts";
 
 /**
  * Oracles, tools and the Go plugins that the tests compare with, and what runs
@@ -40,8 +45,13 @@ const DEBIAN_PACKAGES = [
   "strace",
 ];
 
+const ROOT = new URL("..", import.meta.url);
+
+/** Where everything is that deno printed. */
+const LOG = "build/test.log";
+
 /** How long the tests may take, so that a test that hangs ends in a report. */
-const TIMEOUT_MS = 14 * 60_000;
+const LIMIT_MS = 14 * 60_000;
 
 async function installPackages(): Promise<void> {
   if (Deno.env.get("CNI_TEST_NO_INSTALL") === "1") return;
@@ -70,31 +80,87 @@ function describe(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** @param bin The folder of the executables, if they could be built */
-async function runTests(
-  bin: string | undefined,
-  args: readonly string[],
-): Promise<Tally> {
-  const signal = AbortSignal.timeout(TIMEOUT_MS);
-  const { output, success } = await tee(Deno.execPath(), {
-    args: ["test", "-A", ...await importFlags(), ...args],
-    cwd: new URL("..", import.meta.url),
-    env: bin === undefined ? {} : { CNI_BIN: bin },
-    signal,
-  });
-  // Ended within a test's line, which the counts must not join.
-  if (!output.endsWith("\n")) console.log();
-  if (signal.aborted) console.error("The tests took too long and were ended");
-  console.log(`conformance rows: ${formatTally(countConformance(output))}`);
-  return judgeTestRun(output, success);
+/** What every process of the tests is given. */
+interface Setting {
+  readonly flags: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly stop: AbortSignal;
 }
 
-if (import.meta.main) {
+/** Runs all tests, and shows at the end again what failed. */
+async function runEverything(
+  { jobs, verbose }: TestOptions,
+  setting: Setting,
+): Promise<RunResult> {
+  await Deno.mkdir(new URL("build", ROOT), { recursive: true });
+  using log = await Deno.create(new URL(LOG, ROOT));
+  const encoder = new TextEncoder();
+  const result = await runAll(planFiles(listTestFiles(ROOT)), {
+    ...setting,
+    root: ROOT,
+    jobs,
+    verbose,
+    print: (text) => console.log(text),
+    log: (text) => log.writeSync(encoder.encode(text)),
+  });
+  console.log(`\nAll that the tests printed is in ${LOG}`);
+  if (result.failures.length === 0) return result;
+  console.log(`\nWhat failed:\n\n${formatFailures(result.failures)}\n`);
+  return result;
+}
+
+/** Runs what the command line asks for, as `deno test` runs and shows it. */
+async function runSome(
+  denoArgs: readonly string[],
+  { flags, env, stop }: Setting,
+): Promise<RunResult> {
+  const stdout = Deno.stdout.writable.getWriter();
+  const encoder = new TextEncoder();
+  const end = await runShard(["test", "-A", ...flags, ...denoArgs], {
+    cwd: ROOT,
+    env,
+    stop,
+    onText: (text) => stdout.write(encoder.encode(text)),
+  });
+  // Ended within a test's line, which the counts must not join.
+  if (!end.output.endsWith("\n")) console.log();
+  const outcome = judgeShard("deno test", end);
+  if (outcome.trouble) console.log(formatFailures([outcome.trouble]));
+  return outcome;
+}
+
+/** A run without any test proves nothing. */
+function judge({ tally }: RunResult): Tally {
+  if (tally.passed + tally.failed > 0) return tally;
+  console.log("No test was run");
+  return { ...tally, failed: 1 };
+}
+
+async function main(options: TestOptions): Promise<Tally> {
   await installPackages();
   explainSkips();
   const bin = await buildExecutables();
   const build = { passed: 0, failed: bin === undefined ? 1 : 0, skipped: 0 };
-  const tally = sumTallies([build, await runTests(bin, Deno.args)]);
-  console.log(formatTally(tally));
-  Deno.exitCode = tally.failed > 0 ? 1 : 0;
+  const setting = {
+    flags: await importFlags(),
+    env: bin === undefined ? {} : { CNI_BIN: bin },
+    stop: createStop(LIMIT_MS),
+  };
+  const result = options.denoArgs.length > 0
+    ? await runSome(options.denoArgs, setting)
+    : await runEverything(options, setting);
+  console.log(`conformance rows: ${formatTally(result.conformance)}`);
+  return sumTallies([build, judge(result)]);
+}
+
+if (import.meta.main) {
+  try {
+    const cores = navigator.hardwareConcurrency;
+    const tally = await main(parseOptions(Deno.args, cores));
+    console.log(formatTally(tally));
+    Deno.exitCode = tally.failed > 0 ? 1 : 0;
+  } catch (error) {
+    console.error(describe(error));
+    Deno.exitCode = 1;
+  }
 }

@@ -1,0 +1,54 @@
+/**
+ * The command line of `deno task test`.
+ *
+ * @module
+ */
+
+/** What the command line asks for. */
+export interface TestOptions {
+  /** How many files are run at the same time. */
+  readonly jobs: number;
+  /** Whether what passes is shown as well. */
+  readonly verbose: boolean;
+  /** What goes to `deno test`; if there is any, only that is run. */
+  readonly denoArgs: readonly string[];
+}
+
+/** More at a time would share disks and the kernel's locks rather than win time. */
+const MOST_JOBS = 4;
+
+/** One file for each core, within reason. */
+export function chooseJobs(cores: number): number {
+  return Math.min(Math.max(cores, 1), MOST_JOBS);
+}
+
+/**
+ * Reads the command line.
+ *
+ * @param cores How many cores the machine has
+ * @throws {Error} If `--jobs` has no number, or nothing to share out
+ */
+export function parseOptions(
+  args: readonly string[],
+  cores: number,
+): TestOptions {
+  const denoArgs: string[] = [];
+  let jobs: number | undefined;
+  let verbose = false;
+  for (let index = 0; index < args.length; index++) {
+    const arg = args[index] ?? "";
+    if (arg === "--verbose") verbose = true;
+    else if (arg === "--jobs") jobs = parseJobs(args[++index] ?? "");
+    else if (arg.startsWith("--jobs=")) jobs = parseJobs(arg.slice(7));
+    else denoArgs.push(arg);
+  }
+  if (jobs !== undefined && denoArgs.length > 0) {
+    throw new Error(`Cannot use --jobs with "${denoArgs.join(" ")}"`);
+  }
+  return { jobs: jobs ?? chooseJobs(cores), verbose, denoArgs };
+}
+
+function parseJobs(text: string): number {
+  if (/^[1-9]\d?$/.test(text)) return Number(text);
+  throw new Error(`Cannot use "${text}" as --jobs: expected 1 to 99`);
+}

@@ -1,0 +1,41 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { chooseJobs, parseOptions, type TestOptions } from "./options.ts";
+
+Deno.test("chooseJobs() has one file for each core, and four at most", async (t) => {
+  for (const [cores, jobs] of [[0, 1], [1, 1], [2, 2], [4, 4], [64, 4]]) {
+    await t.step(`${cores} cores`, () => {
+      assertEquals(chooseJobs(cores ?? 0), jobs);
+    });
+  }
+});
+
+Deno.test("parseOptions() keeps what is ours, and leaves the rest to deno", async (t) => {
+  const rows: [args: string[], options: TestOptions][] = [
+    [[], { jobs: 2, verbose: false, denoArgs: [] }],
+    [["--jobs", "3"], { jobs: 3, verbose: false, denoArgs: [] }],
+    [["--jobs=1", "--verbose"], { jobs: 1, verbose: true, denoArgs: [] }],
+    [
+      ["plugins/ptp", "--filter", "gc"],
+      { jobs: 2, verbose: false, denoArgs: ["plugins/ptp", "--filter", "gc"] },
+    ],
+  ];
+  for (const [args, options] of rows) {
+    await t.step(args.join(" ") || "nothing", () => {
+      assertEquals(parseOptions(args, 2), options);
+    });
+  }
+});
+
+Deno.test("parseOptions() refuses what it cannot do", async (t) => {
+  const rows: [args: string[], message: string][] = [
+    [["--jobs"], 'Cannot use "" as --jobs'],
+    [["--jobs", "0"], 'Cannot use "0" as --jobs'],
+    [["--jobs=two"], 'Cannot use "two" as --jobs'],
+    [["--jobs", "2", "plugins"], 'Cannot use --jobs with "plugins"'],
+  ];
+  for (const [args, message] of rows) {
+    await t.step(args.join(" "), () => {
+      assertThrows(() => parseOptions(args, 2), Error, message);
+    });
+  }
+});

@@ -1,0 +1,167 @@
+/**
+ * Judges a part of the tests by what its process printed and how it ended.
+ *
+ * @module
+ */
+
+import {
+  countConformance,
+  findTestSummary,
+  sumTallies,
+  type Tally,
+} from "../tally.ts";
+import {
+  type Failure,
+  findFailures,
+  findReport,
+  readOutput,
+  type ShardOutput,
+  tallyResults,
+} from "./read_output.ts";
+import type { ShardEnd } from "./run_shard.ts";
+
+/** What came of a part of the tests. */
+export interface Outcome {
+  readonly tally: Tally;
+  /** The rows of the conformance lists among them. */
+  readonly conformance: Tally;
+  /** The names of what was skipped, which say why. */
+  readonly skipped: readonly string[];
+  readonly failures: readonly Failure[];
+  /** The last of the failures, if it is not a test but how the process ended. */
+  readonly trouble: Failure | undefined;
+  /** What there is to read on the failures, in full. */
+  readonly report: string;
+}
+
+/** How many lines of output tell why or where a process ended. */
+const SOME_LINES = 12;
+
+/**
+ * Judges a `deno test`. An end that is not good, such as by a signal, is a
+ * failure beside those of the tests.
+ *
+ * @param name What was run
+ */
+export function judgeShard(name: string, end: ShardEnd): Outcome {
+  const output = readOutput(end.output);
+  const summary = findTestSummary(output.own);
+  const tests = summary ?? tallyResults(output.results);
+  const report = findReport(output.own);
+  const trouble = findTrouble(name, end, {
+    place: summary === undefined ? describePlace(output) : undefined,
+    isExplained: tests.failed > 0,
+  });
+  const troubles = trouble === undefined ? [] : [trouble];
+  const failed = report === "" ? listFailed(output) : findFailures(report);
+  const parts = [output.failedTests, report, formatFailures(troubles)];
+  return {
+    tally: { ...tests, failed: tests.failed + troubles.length },
+    conformance: countConformance(output.own),
+    skipped: output.results
+      .filter(({ outcome }) => outcome === "ignored").map(({ name }) => name),
+    failures: [...failed, ...troubles],
+    trouble,
+    report: parts.filter((part) => part !== "").join("\n\n"),
+  };
+}
+
+/** Judges a command that is no test, and does not count unless it fails. */
+export function judgeCommand(name: string, end: ShardEnd): Outcome {
+  if (end.code === 0 && end.signal === null) return NOTHING;
+  const { code, signal, stopped, output } = end;
+  const why = stopped ?? signal ?? `exit code ${code}`;
+  const failure = { name: `${name} failed: ${why}`, lines: firstLines(output) };
+  return { ...judgeFailure(failure), report: output.trim() };
+}
+
+/** Judges what was not run, which is one failure. */
+export function judgeUnrun(names: readonly string[], why: string): Outcome {
+  const more = names.length - SOME_LINES;
+  const lines = names.slice(0, SOME_LINES);
+  return judgeFailure({
+    name: `Not run (${names.length}): ${why}`,
+    lines: more > 0 ? [...lines, `and ${more} more`] : lines,
+  });
+}
+
+const NOTHING: Outcome = {
+  tally: sumTallies([]),
+  conformance: sumTallies([]),
+  skipped: [],
+  failures: [],
+  trouble: undefined,
+  report: "",
+};
+
+function judgeFailure(trouble: Failure): Outcome {
+  const tally = { passed: 0, failed: 1, skipped: 0 };
+  return { ...NOTHING, tally, failures: [trouble], trouble };
+}
+
+/** Renders failures briefly. */
+export function formatFailures(failures: readonly Failure[]): string {
+  return failures.map(({ name, lines }) =>
+    [name, ...lines.map((line) => `    ${line}`)].join("\n")
+  ).join("\n");
+}
+
+/** What explains how a process ended. */
+interface Circumstances {
+  /** Where it ended, if that was before its end. */
+  readonly place: string | undefined;
+  /** Whether a test failed, which makes the exit code bad. */
+  readonly isExplained: boolean;
+}
+
+/** Finds what is wrong beside the tests that failed. */
+function findTrouble(
+  name: string,
+  end: ShardEnd,
+  circumstances: Circumstances,
+): Failure | undefined {
+  const trouble = describeTrouble(end, circumstances);
+  if (trouble === undefined) return undefined;
+  return { name: `${name} ${trouble}`, lines: lastLines(end.output) };
+}
+
+function describeTrouble(
+  { code, signal, stopped, leftBehind }: ShardEnd,
+  { place, isExplained }: Circumstances,
+): string | undefined {
+  const where = place ?? "after its tests";
+  if (stopped !== undefined) return `was ended ${where}: ${stopped}`;
+  if (signal !== null) return `died of ${signal} ${where}`;
+  if (place !== undefined) return `ended ${place}, with exit code ${code}`;
+  if (leftBehind) return "left a process behind that kept its output open";
+  const isGood = code === 0 || isExplained;
+  return isGood
+    ? undefined
+    : `ended with exit code ${code}, but no test failed`;
+}
+
+function describePlace({ running, results }: ShardOutput): string {
+  if (running !== undefined) return `in the test "${running}"`;
+  const last = results.at(-1);
+  return last === undefined
+    ? "before its first test"
+    : `after the test "${last.name}"`;
+}
+
+/** Lists what failed in a process that died before it could report on that. */
+function listFailed({ results }: ShardOutput): Failure[] {
+  return results.filter(({ outcome }) => outcome === "FAILED")
+    .map(({ name }) => ({ name, lines: [] }));
+}
+
+function firstLines(output: string): string[] {
+  return listLines(output).slice(0, SOME_LINES);
+}
+
+function lastLines(output: string): string[] {
+  return listLines(output).slice(-SOME_LINES);
+}
+
+function listLines(output: string): string[] {
+  return output.split("\n").filter((line) => line.trim() !== "");
+}

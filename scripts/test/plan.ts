@@ -1,0 +1,77 @@
+/**
+ * Which test files there are, and when each is run.
+ *
+ * Each file is run by a `deno test` of its own. That costs no more than one
+ * for all, which makes a new isolate for each file anyway. So files can be
+ * handed out one by one, none waits for a slow neighbour, and a process that
+ * dies takes only its own file with it.
+ *
+ * @module
+ */
+
+import project from "../../deno.json" with { type: "json" };
+
+/** Files that are run one by one, when nothing else is, and why. */
+export const ALONE: Readonly<Record<string, string>> = {
+  "plugins/bandwidth/traffic_test.ts": "measures rates",
+  "tests/bench_test.ts": "measures times",
+  "tests/conformance/bandwidth_test.ts": "measures rates",
+};
+
+/** They keep all cores busy by themselves, and kill processes at set times. */
+const STRESS = /_stress_test\.ts$/;
+
+/** Source: docs.deno.com/runtime/reference/cli/test, `{*_,*.,}test.{ts, tsx, mts, js, mjs, jsx}`. */
+const TEST_FILE = /(?:^|[/_.])test\.(?:m?[jt]s|[jt]sx)$/;
+
+/** A test file. */
+export interface TestFile {
+  /** From the project's root. */
+  readonly path: string;
+  /** Its size in bytes, which stands for the time that it takes. */
+  readonly size: number;
+}
+
+/** Test files in the order in which they are run. */
+export interface Plan {
+  /** These are handed out to as many processes as there may be. */
+  readonly together: readonly string[];
+  /** These are run after the others, one by one. */
+  readonly alone: readonly string[];
+}
+
+/** Lists the files that `deno test` finds by itself. */
+export function listTestFiles(root: URL): TestFile[] {
+  const excluded = [...project.exclude, ...project.test.exclude];
+  return listFiles(root, "").filter(({ path }) =>
+    TEST_FILE.test(path) &&
+    !excluded.some((one) => path === one || path.startsWith(`${one}/`))
+  );
+}
+
+function listFiles(root: URL, folder: string): TestFile[] {
+  return [...Deno.readDirSync(new URL(folder, root))].flatMap((entry) => {
+    const path = `${folder}${entry.name}`;
+    if (entry.name.startsWith(".") || entry.name === "node_modules") return [];
+    if (entry.isDirectory) return listFiles(root, `${path}/`);
+    return [{ path, size: Deno.statSync(new URL(path, root)).size }];
+  });
+}
+
+/**
+ * Puts files in order: long ones first, so that short ones fill up the end.
+ * What starts whole programs, in `tests/`, takes longest.
+ */
+export function planFiles(files: readonly TestFile[]): Plan {
+  const isAlone = ({ path }: TestFile): boolean =>
+    path in ALONE || STRESS.test(path);
+  const isWhole = ({ path }: TestFile): number =>
+    Number(path.startsWith("tests/"));
+  const ordered = files.toSorted((a, b) =>
+    isWhole(b) - isWhole(a) || b.size - a.size
+  );
+  return {
+    together: ordered.filter((file) => !isAlone(file)).map(({ path }) => path),
+    alone: ordered.filter(isAlone).map(({ path }) => path),
+  };
+}

@@ -1,0 +1,76 @@
+import { assert, assertEquals } from "@std/assert";
+import { ALONE, listTestFiles, planFiles } from "./plan.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+
+/** Makes files of so many bytes each. */
+function makeFolder(sizes: Readonly<Record<string, number>>): URL {
+  const folder = new URL(`file://${Deno.makeTempDirSync()}/`);
+  for (const [path, size] of Object.entries(sizes)) {
+    const file = new URL(path, folder);
+    Deno.mkdirSync(new URL(".", file), { recursive: true });
+    Deno.writeFileSync(file, new Uint8Array(size));
+  }
+  return folder;
+}
+
+Deno.test("listTestFiles() lists what deno test would find, with sizes", () => {
+  const folder = makeFolder({
+    "a_test.ts": 7,
+    "b.test.js": 3,
+    "c/d_test.tsx": 2,
+    "c/test.mts": 1,
+    "c/contest.ts": 1,
+    "c/a_test.ts.txt": 1,
+    "dist/x_test.ts": 1,
+    ".git/x_test.ts": 1,
+    "node_modules/x_test.ts": 1,
+    "scripts/test.ts": 1,
+  });
+  try {
+    const files = listTestFiles(folder)
+      .toSorted((a, b) => a.path < b.path ? -1 : 1);
+    assertEquals(files, [
+      { path: "a_test.ts", size: 7 },
+      { path: "b.test.js", size: 3 },
+      { path: "c/d_test.tsx", size: 2 },
+      { path: "c/test.mts", size: 1 },
+    ]);
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+});
+
+Deno.test("planFiles() begins with what takes long, and keeps some apart", () => {
+  const files = [
+    { path: "net/ip_test.ts", size: 10 },
+    { path: "plugins/ptp/plugin_test.ts", size: 900 },
+    { path: "tests/chain_test.ts", size: 5 },
+    { path: "tests/bench_test.ts", size: 50 },
+    { path: "tests/sbr_stress_test.ts", size: 60 },
+  ];
+  assertEquals(planFiles(files), {
+    together: [
+      "tests/chain_test.ts",
+      "plugins/ptp/plugin_test.ts",
+      "net/ip_test.ts",
+    ],
+    alone: ["tests/sbr_stress_test.ts", "tests/bench_test.ts"],
+  });
+});
+
+Deno.test("planFiles() runs every test file of the project once", () => {
+  const files = listTestFiles(ROOT);
+  const { together, alone } = planFiles(files);
+  assertEquals(
+    [...together, ...alone].toSorted(),
+    files.map(({ path }) => path).toSorted(),
+  );
+  assert(together.includes("scripts/test/plan_test.ts"));
+});
+
+Deno.test("ALONE names files that are there", () => {
+  const { alone } = planFiles(listTestFiles(ROOT));
+  const missing = Object.keys(ALONE).filter((path) => !alone.includes(path));
+  assertEquals(missing, []);
+});

@@ -1,0 +1,132 @@
+/**
+ * Runs all tests, several files at a time, and shows what came of each.
+ *
+ * @module
+ */
+
+import { sumTallies, type Tally } from "../tally.ts";
+import {
+  judgeCommand,
+  judgeShard,
+  judgeUnrun,
+  type Outcome,
+} from "./outcome.ts";
+import type { Plan } from "./plan.ts";
+import type { Failure } from "./read_output.ts";
+import { runShard, type ShardEnd } from "./run_shard.ts";
+
+/** How to run all tests. */
+export interface RunOptions {
+  /** The folder that the files are named from. */
+  readonly root: URL;
+  /** Flags for any deno command. */
+  readonly flags: readonly string[];
+  /** Variables for the tests, beside those of this process. */
+  readonly env: Readonly<Record<string, string>>;
+  /** How many files are run at the same time. */
+  readonly jobs: number;
+  /** Whether what passes is shown as well. */
+  readonly verbose: boolean;
+  /** Ends the run; its reason is told. */
+  readonly stop: AbortSignal;
+  /** Shows something. */
+  readonly print: (text: string) => void;
+  /** Keeps everything that deno printed. */
+  readonly log: (text: string) => void;
+}
+
+/** What came of all tests. */
+export interface RunResult {
+  readonly tally: Tally;
+  readonly conformance: Tally;
+  readonly failures: readonly Failure[];
+}
+
+/** Something to run. */
+interface Job {
+  readonly name: string;
+  readonly args: readonly string[];
+  readonly judge: (name: string, end: ShardEnd) => Outcome;
+}
+
+/**
+ * Runs the tests. Their types are checked beside them, once for all.
+ *
+ * The files that failed are shown in full at once, others by a line.
+ */
+export async function runAll(
+  plan: Plan,
+  options: RunOptions,
+): Promise<RunResult> {
+  const check = ["check", "-q", ...options.flags, "."];
+  const types = { name: "types", args: check, judge: judgeCommand };
+  const test = (path: string): Job => ({
+    name: path,
+    args: ["test", "-A", "--no-check", ...options.flags, path],
+    judge: judgeShard,
+  });
+  const together = [types, ...plan.together.map(test)];
+  const alone = plan.alone.map(test);
+  const ran = [
+    ...await runJobs(together, options.jobs, options),
+    ...await runJobs(alone, 1, options),
+  ];
+  const unrun = [...together, ...alone].map(({ name }) => name);
+  const outcomes = unrun.length === 0
+    ? ran
+    : [judgeUnrun(unrun, String(options.stop.reason)), ...ran];
+  return {
+    tally: sumTallies(outcomes.map(({ tally }) => tally)),
+    conformance: sumTallies(outcomes.map(({ conformance }) => conformance)),
+    failures: outcomes.flatMap(({ failures }) => failures),
+  };
+}
+
+/** Runs jobs, and takes them from the queue; what is left is not to be run. */
+async function runJobs(
+  queue: Job[],
+  atOnce: number,
+  options: RunOptions,
+): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  async function work(): Promise<void> {
+    while (!options.stop.aborted) {
+      const job = queue.shift();
+      if (job === undefined) return;
+      outcomes.push(await runJob(job, options));
+    }
+  }
+  await Promise.all(Array.from({ length: atOnce }, work));
+  return outcomes;
+}
+
+async function runJob(
+  { name, args, judge }: Job,
+  { root, env, verbose, stop, print, log }: RunOptions,
+): Promise<Outcome> {
+  const end = await runShard(args, { cwd: root, env, stop });
+  log(`==> ${name}\n${end.output}\n`);
+  const outcome = judge(name, end);
+  const shown = verbose ? end.output : outcome.report;
+  print(formatOutcome(name, end.timeMs, { ...outcome, report: shown }));
+  return outcome;
+}
+
+/** Renders a line on a file, the names of what it skipped, and the report. */
+export function formatOutcome(
+  name: string,
+  timeMs: number,
+  { tally, skipped, report }: Outcome,
+): string {
+  const { passed, failed } = tally;
+  const counts = [
+    passed > 0 && `${passed} passed`,
+    failed > 0 && `${failed} failed`,
+    tally.skipped > 0 && `${tally.skipped} skipped`,
+  ].filter(Boolean).join(", ");
+  const time = `(${(timeMs / 1000).toFixed(1)} s)`;
+  const verdict = failed > 0 ? "FAILED" : "ok    ";
+  const line = [verdict, name, counts, time].filter(Boolean).join(" ");
+  const lines = [line, ...skipped.map((one) => `         ${one}`)];
+  return [...lines, ...report === "" ? [] : ["", report, ""]].join("\n");
+}

@@ -1,0 +1,141 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { formatOutcome, runAll, type RunResult } from "./run_all.ts";
+
+const GOOD = 'Deno.test("good", () => {});';
+const FAILS = 'Deno.test("fails", () => { console.log("hints");' +
+  ' throw new Error("Wrong"); });' +
+  'Deno.test({ name: "skips (skipped: needs luck)", ignore: true, fn() {} });';
+/** It waits for its output to be written, which deno does not do at its death. */
+const DIES = 'Deno.test("first", () => {});' +
+  'Deno.test("second", async (t) => { await t.step("step", async () => {' +
+  " await new Promise((resolve) => setTimeout(resolve, 500));" +
+  ' Deno.kill(Deno.pid, "SIGABRT"); }); });' +
+  'Deno.test("third", () => {});';
+const HANGS = 'Deno.test("hangs", async () => {' +
+  " await new Promise((resolve) => setTimeout(resolve, 500));" +
+  ' Deno.writeTextFileSync("hanging", ""); while (true); });';
+
+/** Runs files in a folder of their own. */
+class Run implements Disposable {
+  readonly folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly printed: string[] = [];
+  readonly stop = new AbortController();
+  logged = "";
+
+  constructor(files: Readonly<Record<string, string>>) {
+    for (const [name, source] of Object.entries(files)) {
+      Deno.writeTextFileSync(`${this.folder}/${name}`, source);
+    }
+  }
+
+  run(
+    together: readonly string[],
+    { alone = [], verbose = false }: {
+      readonly alone?: readonly string[];
+      readonly verbose?: boolean;
+    } = {},
+  ): Promise<RunResult> {
+    return runAll({ together, alone }, {
+      root: new URL(`file://${this.folder}/`),
+      flags: ["--no-config"],
+      env: { NO_COLOR: "1" },
+      jobs: 2,
+      verbose,
+      stop: this.stop.signal,
+      print: (text) => this.printed.push(text),
+      log: (text) => this.logged += text,
+    });
+  }
+
+  /** Returns what was printed on a file. */
+  find(name: string): string {
+    return this.printed.find((text) => text.includes(` ${name} `)) ?? "";
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.folder, { recursive: true });
+  }
+}
+
+Deno.test("runAll() has a line for what passes, and a report of what fails", async () => {
+  using run = new Run({ "good_test.ts": GOOD, "fails_test.ts": FAILS });
+  const { tally, failures } = await run.run(["good_test.ts"], {
+    alone: ["fails_test.ts"],
+  });
+  assertEquals(tally, { passed: 1, failed: 1, skipped: 1 });
+  assertEquals(failures.map(({ name }) => name), [
+    "fails => ./fails_test.ts:1:6",
+  ]);
+  const good = run.find("good_test.ts").replace(/\(.*\)/, "(time)");
+  assertEquals(good, "ok     good_test.ts 1 passed (time)");
+  const fails = run.find("fails_test.ts");
+  assertStringIncludes(fails, "FAILED fails_test.ts 1 failed, 1 skipped (");
+  assertStringIncludes(fails, "\n         skips (skipped: needs luck)\n");
+  assertStringIncludes(fails, "\nhints\n");
+  assertStringIncludes(fails, "\nerror: Error: Wrong\n");
+  assertEquals(run.printed.indexOf(fails), 2, "what runs alone runs last");
+  assertStringIncludes(run.logged, "==> good_test.ts\nrunning 1 test");
+});
+
+Deno.test("runAll() shows everything if told to", async () => {
+  using run = new Run({ "good_test.ts": GOOD });
+  await run.run(["good_test.ts"], { verbose: true });
+  assertStringIncludes(run.find("good_test.ts"), "\ngood ... ok (");
+});
+
+Deno.test("runAll() goes on after a file that dies, and says where it died", async () => {
+  using run = new Run({ "dies_test.ts": DIES, "good_test.ts": GOOD });
+  const { tally, failures } = await run.run(["dies_test.ts", "good_test.ts"]);
+  assertEquals(tally, { passed: 2, failed: 1, skipped: 0 });
+  assertEquals(failures.map(({ name }) => name), [
+    'dies_test.ts died of SIGABRT in the test "second ... step"',
+  ]);
+  assertEquals(failures[0]?.lines.at(-1), "  step ...");
+});
+
+Deno.test("runAll() says what was running when it was stopped, and what not", async () => {
+  using run = new Run({ "good_test.ts": GOOD, "hangs_test.ts": HANGS });
+  const alone = ["hangs_test.ts", "later_test.ts"];
+  const running = run.run(["good_test.ts"], { alone });
+  await eventually(
+    "the test hangs",
+    () =>
+      [...Deno.readDirSync(run.folder)].some(({ name }) => name === "hanging"),
+  );
+  run.stop.abort("the time is over");
+  const { tally, failures } = await running;
+  assertEquals(tally, { passed: 1, failed: 2, skipped: 0 });
+  const [unrun, ended] = failures;
+  assertEquals(unrun, {
+    name: "Not run (1): the time is over",
+    lines: ["later_test.ts"],
+  });
+  assertEquals(
+    ended?.name,
+    'hangs_test.ts was ended in the test "hangs": the time is over',
+  );
+});
+
+Deno.test("runAll() checks types once, which counts if it fails", async () => {
+  using run = new Run({ "good_test.ts": `${GOOD} const n: number = "";` });
+  const { tally, failures } = await run.run(["good_test.ts"]);
+  assertEquals(tally, { passed: 1, failed: 1, skipped: 0 });
+  assertEquals(failures.map(({ name }) => name), [
+    "types failed: exit code 1",
+  ]);
+  assert(run.find("types").includes("TS2322"));
+});
+
+Deno.test("formatOutcome() leaves out what is none", () => {
+  const none = { passed: 0, failed: 0, skipped: 0 };
+  const outcome = {
+    tally: none,
+    conformance: none,
+    skipped: [],
+    failures: [],
+    trouble: undefined,
+    report: "",
+  };
+  assertEquals(formatOutcome("types", 1234, outcome), "ok     types (1.2 s)");
+});
