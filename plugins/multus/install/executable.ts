@@ -103,11 +103,13 @@ export class Executable {
     const { target } = this.#same;
     const isTaken = target !== "" && identify(this.#path) !== target;
     if (isTaken) this.#contest.takeTurn();
-    await tellIoFailure(
+    // Before it is read: what takes its place meanwhile is not what was copied.
+    const copied = identify(source);
+    const made = await tellIoFailure(
       `copy "${source}" to "${this.#path}"`,
       copy(source, this.#path),
     );
-    this.#same = this.#identify();
+    this.#same = { source: copied, target: made };
     const fields = { path: this.#path };
     if (isTaken) this.#log.warn("put the executable back", fields);
     else this.#log.info("installed the executable", fields);
@@ -122,15 +124,21 @@ function identify(path: string): string {
   return [dev, ino, size, mtime?.getTime()].join(":");
 }
 
-/** Copies an executable, whole or not at all. */
-async function copy(source: string, path: string): Promise<void> {
+/**
+ * Copies an executable, whole or not at all.
+ *
+ * @returns What names the state of the copy
+ */
+async function copy(source: string, path: string): Promise<string> {
   const unfinished = join(dirname(path), `.${basename(path)}.unfinished`);
   try {
     removeQuietly(unfinished);
     await Deno.copyFile(source, unfinished);
     await Deno.chmod(unfinished, 0o755);
     await flush(unfinished);
+    const made = identify(unfinished);
     await Deno.rename(unfinished, path);
+    return made;
   } catch (error) {
     removeQuietly(unfinished);
     throw error;

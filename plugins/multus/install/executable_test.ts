@@ -51,6 +51,25 @@ Deno.test("Executable.ensure() is not held up by a fight if its source is new", 
   }
 });
 
+Deno.test("Executable.ensure() notices what takes the place of what it copies", async () => {
+  const { folder, executable, bin } = prepare();
+  using _folder = folder;
+  const { copyFile } = Deno;
+  try {
+    Deno.copyFile = async (from, to): Promise<void> => {
+      await copyFile(from, to);
+      folder.add("next", "two");
+      Deno.renameSync(`${folder.path}/next`, from);
+    };
+    await executable.ensure();
+  } finally {
+    Deno.copyFile = copyFile;
+  }
+  assertEquals(Deno.readTextFileSync(`${bin}/multus`), "one");
+  await executable.ensure();
+  assertEquals(Deno.readTextFileSync(`${bin}/multus`), "two");
+});
+
 Deno.test("Executable.ensure() leaves nothing behind when it cannot copy", async () => {
   const { folder, executable, bin } = prepare();
   using _folder = folder;
