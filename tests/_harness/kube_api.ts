@@ -11,7 +11,7 @@
  * assertEquals(api.networkStatus("test", "p1"), [...]);
  * ```
  *
- * It speaks HTTP/2 and HTTP/1.1 as the real one does, and answers as it does
+ * It speaks HTTP/1.1 only, as our clients do, and answers as the real one does
  * where clients notice. Mind that a PATCH with another `metadata.uid` is no
  * conflict to a real one but 422, `Pod "x" is invalid: metadata.uid: Invalid
  * value: "u1": field is immutable`; only with another `resourceVersion` it is
@@ -25,6 +25,7 @@
  * @module
  */
 
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { NetNs } from "../../ffi/netns.ts";
 import { AccessControl } from "./kube_api/access.ts";
 import type { Certificate } from "./kube_api/certificates.ts";
@@ -35,7 +36,7 @@ import {
   SERVER_NAME,
   sharedCredentials,
 } from "./kube_api/credentials.ts";
-import { Exchange, type Incoming, type Outgoing } from "./kube_api/exchange.ts";
+import { Exchange } from "./kube_api/exchange.ts";
 import { type Fault, FaultList, type FaultRule } from "./kube_api/faults.ts";
 import {
   type KubeconfigKind,
@@ -69,8 +70,6 @@ export interface KubeApiOptions {
   readonly hostname?: string;
   /** Any free one if undefined. */
   readonly port?: number;
-  /** Whether clients cannot have HTTP/2. */
-  readonly http1Only?: boolean;
   /** The only names that its certificate has, no addresses; those it goes by if undefined. */
   readonly serverNames?: readonly string[];
   /** Whether its certificate is over. */
@@ -113,7 +112,6 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
     const ca = credentials.authority.pem;
     this.#listener = new Listener({
       tls: this.#hasTls ? { ...serverCertificate, ca } : undefined,
-      http1Only: options.http1Only ?? false,
       netns: options.netns,
       hostname: options.hostname ?? "127.0.0.1",
       port: options.port ?? 0,
@@ -208,6 +206,11 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
   /** Counts the connections on which something could be asked: with TLS, once that is agreed on. */
   get connections(): number {
     return this.#listener.connections;
+  }
+
+  /** The protocols that clients have offered to speak over TLS, as `h2` and `http/1.1`. */
+  get offeredProtocols(): ReadonlySet<string> {
+    return this.#listener.offeredProtocols;
   }
 
   /** Makes requests fail. If several rules match, the first one does. */
@@ -333,7 +336,10 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
     return `${folder}/api.sock`;
   }
 
-  async #receive(incoming: Incoming, outgoing: Outgoing): Promise<void> {
+  async #receive(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+  ): Promise<void> {
     const listener = this.#listener;
     const certified = listener.certifiedUser(incoming);
     const cut = (): void => listener.cut(incoming);

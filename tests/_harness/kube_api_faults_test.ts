@@ -5,8 +5,7 @@ import { type FaultRule, KubeApi, type KubeApiOptions } from "./kube_api.ts";
 const POD = "/api/v1/namespaces/n/pods/p";
 
 const TRANSPORTS: Readonly<Record<string, KubeApiOptions>> = {
-  "HTTP/1.1": { http1Only: true },
-  "HTTP/2": {},
+  HTTPS: {},
   "a unix socket": { transport: "unix" },
 };
 

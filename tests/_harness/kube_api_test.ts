@@ -296,7 +296,7 @@ Deno.test("KubeApi logs what is asked", async () => {
         "GET",
         `${PODS}/p?a=b`,
         "system:serviceaccount:kube-system:multus",
-        "2.0",
+        "1.1",
         "",
         200,
       ],
@@ -304,7 +304,7 @@ Deno.test("KubeApi logs what is asked", async () => {
         "PATCH",
         `${PODS}/x/status`,
         "system:serviceaccount:kube-system:multus",
-        "2.0",
+        "1.1",
         '{"metadata":{}}',
         404,
       ],
@@ -316,4 +316,18 @@ Deno.test("KubeApi logs what is asked", async () => {
   assertEquals(api.connections, 1);
   api.clearRequests();
   assertEquals(api.requests, []);
+});
+
+Deno.test("KubeApi.offeredProtocols tells what clients could speak besides", async (t) => {
+  const rows = [[true, ["h2", "http/1.1"]], [false, ["http/1.1"]]] as const;
+  for (const [http2, expected] of rows) {
+    await t.step(expected.join(" and "), async () => {
+      await using api = await KubeApi.start();
+      using client = Deno.createHttpClient({ caCerts: [api.caPem], http2 });
+      const response = await fetch(`${api.url}/readyz`, { client });
+      assertEquals(await response.text(), "ok");
+      assertEquals([...api.offeredProtocols], [...expected]);
+      assertEquals(api.requests.at(-1)?.httpVersion, "1.1");
+    });
+  }
 });

@@ -13,12 +13,8 @@
  */
 
 import { dirname } from "@std/path/posix";
-import {
-  createServer as createHttp2Server,
-  type IncomingHttpHeaders,
-  type ServerHttp2Stream,
-} from "node:http2";
-import { createServer, type Server, type Socket } from "node:net";
+import { Http2Connection } from "./http2/connection.ts";
+import type { HeaderRecord, Http2Stream } from "./http2/stream.ts";
 import {
   decodePodRequest,
   encodeGet,
@@ -33,11 +29,13 @@ import {
   type Reply,
   sendReply,
 } from "./kubelet/replies.ts";
+import { readToEnd, say, TalkServer } from "./talk_server.ts";
 
 export type { KubeletFault, PodResourcesMethod } from "./kubelet/replies.ts";
 export type { ContainerDevices, PodDevices } from "./kubelet/messages.ts";
 
 const SERVICE = "/v1.PodResourcesLister/";
+const GARBAGE = new TextEncoder().encode("this is no HTTP/2\r\n\0\xff");
 const GRPC_UNKNOWN = 2;
 const GRPC_UNIMPLEMENTED = 12;
 
@@ -49,7 +47,7 @@ export interface KubeletCall {
   readonly podName: string;
   readonly podNamespace: string;
   /** With the pseudo-headers. */
-  readonly headers: Readonly<IncomingHttpHeaders>;
+  readonly headers: HeaderRecord;
   /** In ms, by `performance.now()`. */
   readonly at: number;
 }
@@ -74,21 +72,22 @@ export class FakeKubelet implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   readonly #pods = new Map<string, PodResources>();
   readonly #calls: KubeletCall[] = [];
-  readonly #sockets = new Set<Socket>();
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
+  readonly #server: TalkServer<Deno.UnixConn>;
   #faults: { readonly fault: KubeletFault; left: number }[] = [];
-  #connections = 0;
 
   private constructor(options: FakeKubeletOptions) {
     this.#options = options;
     this.socketPath = options.socketPath ?? this.#makeSocketPath();
+    this.#server = this.#stack.use(this.#listen());
+    this.#stack.defer(() => {
+      for (const timer of this.#timers) clearTimeout(timer);
+    });
   }
 
   /** Starts one that knows no pods. */
-  static async start(options: FakeKubeletOptions = {}): Promise<FakeKubelet> {
-    const kubelet = new FakeKubelet(options);
-    await kubelet.#listen();
-    return kubelet;
+  static start(options: FakeKubeletOptions = {}): Promise<FakeKubelet> {
+    return Promise.resolve(new FakeKubelet(options));
   }
 
   /** Says what devices a pod has. */
@@ -118,7 +117,7 @@ export class FakeKubelet implements AsyncDisposable {
 
   /** Counts the connections that have been accepted. */
   get connections(): number {
-    return this.#connections;
+    return this.#server.connections;
   }
 
   /** Ends it, and removes the socket. */
@@ -132,60 +131,34 @@ export class FakeKubelet implements AsyncDisposable {
     return `${folder}/kubelet.sock`;
   }
 
-  async #listen(): Promise<void> {
+  #listen(): TalkServer<Deno.UnixConn> {
     Deno.mkdirSync(dirname(this.socketPath), { recursive: true });
-    const server = this.#options.garbage ? garbageServer() : this.#server();
-    server.on("connection", (socket: Socket) => this.#keep(socket));
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(this.socketPath, resolve);
-    });
-    this.#stack.defer(() => this.#close(server));
+    const talk = this.#options.garbage
+      ? talkGarbage
+      : (conn: Deno.UnixConn): Promise<void> => this.#serve(conn);
+    const { socketPath: path } = this;
+    return new TalkServer(Deno.listen({ transport: "unix", path }), talk);
   }
 
-  #keep(socket: Socket): void {
-    this.#connections++;
-    this.#sockets.add(socket);
-    socket.on("error", () => {});
-    socket.once("close", () => this.#sockets.delete(socket));
+  async #serve(conn: Deno.UnixConn): Promise<void> {
+    await new Http2Connection(conn, (stream) => void this.#receive(stream))
+      .serve();
   }
 
-  async #close(server: Server): Promise<void> {
-    for (const timer of this.#timers) clearTimeout(timer);
-    const closed = new Promise<void>((done) => server.close(() => done()));
-    for (const socket of this.#sockets) socket.destroy();
-    await closed;
+  async #receive(stream: Http2Stream): Promise<void> {
+    await stream.ended;
+    if (stream.failure !== undefined) return;
+    const call = readCall(stream.headers ?? {}, stream.body);
+    this.#calls.push(call);
+    this.#answer(stream, call);
   }
 
-  #server(): Server {
-    const server = createHttp2Server();
-    server.on("sessionError", () => {});
-    server.on("stream", (stream, headers) => this.#receive(stream, headers));
-    return server;
-  }
-
-  #receive(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
-    const chunks: Uint8Array[] = [];
-    stream.on("error", () => {});
-    stream.on("data", (chunk: Uint8Array) => chunks.push(chunk));
-    stream.on("end", () => {
-      const request = new Uint8Array(chunks.flatMap((chunk) => [...chunk]));
-      const call = readCall(headers, request);
-      this.#calls.push(call);
-      this.#answer(stream, call);
-    });
-  }
-
-  #answer(stream: ServerHttp2Stream, call: KubeletCall): void {
+  #answer(stream: Http2Stream, call: KubeletCall): void {
     const fault = this.#takeFault(call.method);
     const answer = (): void => {
-      if (stream.destroyed || fault.hang) return;
-      if (fault.httpStatus !== undefined) {
-        stream.respond({ ":status": fault.httpStatus });
-        stream.end("not gRPC\n");
-      } else {
-        sendReply(stream, overrideReply(this.#reply(call), fault), fault);
-      }
+      if (fault.hang) return;
+      const reply = overrideReply(this.#reply(call), fault);
+      void sendReply(stream, reply, fault);
     };
     if (fault.delayMs === undefined) return answer();
     const timer = setTimeout(() => {
@@ -233,18 +206,15 @@ export class FakeKubelet implements AsyncDisposable {
 }
 
 /** Answers whatever comes with what is no HTTP/2. */
-function garbageServer(): Server {
-  return createServer((socket) => {
-    socket.on("error", () => {});
-    socket.once("data", () => socket.end("this is no HTTP/2\r\n\0\xff"));
-  });
+async function talkGarbage(conn: Deno.UnixConn): Promise<void> {
+  await conn.read(new Uint8Array(1024));
+  await say(conn, GARBAGE);
+  await conn.closeWrite();
+  await readToEnd(conn);
 }
 
-function readCall(
-  headers: IncomingHttpHeaders,
-  body: Uint8Array,
-): KubeletCall {
-  const path = String(headers[":path"]);
+function readCall(headers: HeaderRecord, body: Uint8Array): KubeletCall {
+  const path = headers[":path"] ?? "";
   const method = path.startsWith(SERVICE) ? path.slice(SERVICE.length) : path;
   const pod = decodePodRequest(
     method === "Get" ? body.subarray(5) : body.slice(0, 0),

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { connect, type IncomingHttpHeaders } from "node:http2";
-import { connect as connectSocket } from "node:net";
+import { Http2Client } from "./http2/client.ts";
+import { ErrorCode } from "./http2/http2_error.ts";
+import type { HeaderRecord } from "./http2/stream.ts";
 import {
   FakeKubelet,
   type FakeKubeletOptions,
@@ -9,17 +10,28 @@ import {
 
 /** How a call ended. */
 interface Ending {
-  headers?: IncomingHttpHeaders;
-  trailers?: IncomingHttpHeaders;
-  body: number[];
-  error?: string;
-  resetBy?: number;
+  readonly headers: HeaderRecord | undefined;
+  readonly trailers: HeaderRecord | undefined;
+  readonly body: readonly number[];
+  readonly error: string | undefined;
+  readonly resetBy: number | undefined;
 }
 
 const EMPTY = [0, 0, 0, 0, 0];
 
 /** Get for pod `p` in namespace `n`. */
 const GET_P = [0, 0, 0, 0, 6, 0x0a, 1, 0x70, 0x12, 1, 0x6e];
+
+function headersOf(method: string): HeaderRecord {
+  return {
+    ":method": "POST",
+    ":scheme": "http",
+    ":authority": "localhost",
+    ":path": `/v1.PodResourcesLister/${method}`,
+    "content-type": "application/grpc",
+    te: "trailers",
+  };
+}
 
 /** Calls a method as a gRPC client would. */
 async function call(
@@ -28,35 +40,18 @@ async function call(
   request: number[] = EMPTY,
   timeoutMs = 5_000,
 ): Promise<Ending> {
-  const session = connect("http://localhost", {
-    createConnection: () => connectSocket(kubelet.socketPath),
-  });
-  const ending: Ending = { body: [] };
-  await new Promise<void>((done) => {
-    session.on("error", ({ message }) => (ending.error = message, done()));
-    const stream = session.request({
-      ":method": "POST",
-      ":path": `/v1.PodResourcesLister/${method}`,
-      "content-type": "application/grpc",
-      te: "trailers",
-    });
-    const timer = setTimeout(
-      () => (ending.error = "timeout", done()),
-      timeoutMs,
-    );
-    stream.on("response", (headers) => ending.headers = headers);
-    stream.on("trailers", (trailers) => ending.trailers = trailers);
-    stream.on("data", (chunk: Uint8Array) => ending.body.push(...chunk));
-    stream.on("error", ({ message }) => ending.error = message);
-    stream.on("close", () => {
-      clearTimeout(timer);
-      if (stream.rstCode) ending.resetBy = stream.rstCode;
-      done();
-    });
-    stream.end(Uint8Array.from(request));
-  });
-  session.destroy();
-  return ending;
+  await using client = await Http2Client.connect(kubelet.socketPath);
+  const stream = await client.request(
+    headersOf(method),
+    Uint8Array.from(request),
+  );
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, timeoutMs);
+  await Promise.race([stream.ended, late.promise]);
+  clearTimeout(timer);
+  const { headers, trailers, resetBy } = stream;
+  const error = stream.hasEnded ? stream.failure?.message : "timeout";
+  return { headers, trailers, body: [...stream.body], error, resetBy };
 }
 
 async function callWith(
@@ -72,7 +67,7 @@ async function callWith(
   return await call(kubelet, method, request, timeoutMs);
 }
 
-function text(bytes: number[]): string {
+function text(bytes: readonly number[]): string {
   return new TextDecoder().decode(Uint8Array.from(bytes));
 }
 
@@ -122,6 +117,15 @@ Deno.test("FakeKubelet logs calls, and which pod they are about", async () => {
     [["List", "", "", "trailers"], ["Get", "n", "p", "trailers"]],
   );
   assertEquals(kubelet.connections, 2);
+});
+
+Deno.test("FakeKubelet logs no call that is broken off", async () => {
+  await using kubelet = await FakeKubelet.start();
+  await using client = await Http2Client.connect(kubelet.socketPath);
+  await client.begin(headersOf("Get")).reset(ErrorCode.cancel);
+  const stream = await client.request(headersOf("List"), new Uint8Array(5));
+  await stream.ended;
+  assertEquals(kubelet.calls.map(({ method }) => method), ["List"]);
 });
 
 Deno.test("FakeKubelet lists all pods, however large that is", async () => {

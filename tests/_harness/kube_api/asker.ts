@@ -13,7 +13,6 @@ export interface AskerOptions {
   /** Undefined to prove nothing, or to do so by certificate. */
   readonly token?: string;
   readonly clientCert?: { readonly cert: string; readonly key: string };
-  readonly http1Only?: boolean;
 }
 
 /** What was answered. */
@@ -32,11 +31,11 @@ export class Asker implements Disposable {
 
   /** Makes one; of a `KubeApi` it takes the token. */
   constructor(options: AskerOptions) {
-    const { caPem, token, socketPath, http1Only = false } = options;
+    const { caPem, token, socketPath } = options;
     const clientCert = token === undefined ? options.clientCert : undefined;
     this.#options = options;
     this.#client = Deno.createHttpClient({
-      http2: !http1Only,
+      http2: false,
       ...(caPem === undefined ? {} : { caCerts: [caPem] }),
       ...(clientCert === undefined ? {} : clientCert),
       ...(socketPath === undefined

@@ -1,29 +1,22 @@
 /**
- * A request and its answer, over either version of HTTP.
+ * A request and its answer.
  *
  * @module
  */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import { setImmediate } from "node:timers";
 import { gzipSync } from "node:zlib";
 import type { FaultRule } from "./faults.ts";
 import type { Answer } from "./operations.ts";
-
-/** A request as node has it. */
-export type Incoming = IncomingMessage | Http2ServerRequest;
-
-/** An answer as node has it. */
-export type Outgoing = ServerResponse | Http2ServerResponse;
 
 /** Above this size answers are compressed for those who ask. Source: k8s.io/apiserver responsewriters */
 const GZIP_THRESHOLD = 128 * 1024;
 
 /** A request that has come whole, and what answers it. */
 export class Exchange {
-  readonly #incoming: Incoming;
-  readonly #outgoing: Outgoing;
+  readonly #incoming: IncomingMessage;
+  readonly #outgoing: ServerResponse;
   readonly #cut: () => void;
   readonly method: string;
   /** With the query. */
@@ -31,8 +24,8 @@ export class Exchange {
   readonly body: string;
 
   private constructor(
-    incoming: Incoming,
-    outgoing: Outgoing,
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
     { body, cut }: { body: string; cut: () => void },
   ) {
     this.#incoming = incoming;
@@ -51,8 +44,8 @@ export class Exchange {
    * @returns Undefined if it is broken off
    */
   static async read(
-    incoming: Incoming,
-    outgoing: Outgoing,
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
     cut: () => void,
   ): Promise<Exchange | undefined> {
     const chunks: Uint8Array[] = [];
@@ -67,14 +60,13 @@ export class Exchange {
     return new Exchange(incoming, outgoing, { body, cut });
   }
 
-  /** Its headers, by lower-case name; none of HTTP/2's own. */
+  /** Its headers, by lower-case name. */
   get headers(): Record<string, string> {
     const all = Object.entries(this.#incoming.headers);
-    const real = all.filter(([name]) => !name.startsWith(":"));
-    return Object.fromEntries(real.map(([name, value]) => [name, `${value}`]));
+    return Object.fromEntries(all.map(([name, value]) => [name, `${value}`]));
   }
 
-  /** `1.1` or `2.0`. */
+  /** `1.1`, of old clients `1.0`. */
   get httpVersion(): string {
     return this.#incoming.httpVersion;
   }
@@ -103,7 +95,7 @@ export class Exchange {
   startStream(): { write(text: string): void; end(): void } {
     const outgoing = this.#outgoing;
     outgoing.writeHead(200, { "content-type": "application/json" });
-    (outgoing as ServerResponse).flushHeaders();
+    outgoing.flushHeaders();
     return {
       write: (text) => void this.#write(new TextEncoder().encode(text)),
       end: () => this.#end(new Uint8Array()),
@@ -122,7 +114,7 @@ export class Exchange {
     this.#write(bytes, () => setImmediate(() => this.cut()));
   }
 
-  /** Closes the connection, with all that others have on it. */
+  /** Closes the connection. */
   cut(): void {
     this.#cut();
   }
@@ -136,10 +128,10 @@ export class Exchange {
   }
 
   #end(bytes: Uint8Array): void {
-    (this.#outgoing as ServerResponse).end(bytes);
+    this.#outgoing.end(bytes);
   }
 
   #write(bytes: Uint8Array, done: () => void = () => {}): void {
-    (this.#outgoing as ServerResponse).write(bytes, done);
+    this.#outgoing.write(bytes, done);
   }
 }

@@ -5,28 +5,35 @@
  * @module
  */
 
-import { createServer as createHttpServer } from "node:http";
-import { createSecureServer } from "node:http2";
+import {
+  createServer as createHttpServer,
+  type IncomingMessage,
+  type ServerResponse,
+} from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import { createServer as createSilentServer } from "node:net";
 import type { AddressInfo, Server, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import type { Certificate } from "./certificates.ts";
-import type { Incoming, Outgoing } from "./exchange.ts";
 
 /** Where it listens, and what it makes of a request. */
 export interface ListenerOptions {
   /** Undefined for HTTP without TLS. */
   readonly tls: (Certificate & { readonly ca: string }) | undefined;
-  readonly http1Only: boolean;
   readonly netns: NetNs | undefined;
   readonly hostname: string;
   /** Any that is free if 0. */
   readonly port: number;
   /** Instead of a port. */
   readonly socketPath: string | undefined;
-  onRequest(incoming: Incoming, outgoing: Outgoing): void;
+  onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void;
+}
+
+/** What a client offers to speak. */
+interface ProtocolOffer {
+  /** As `h2` and `http/1.1`. */
+  readonly protocols: readonly string[];
 }
 
 /** Listens, or does not. */
@@ -35,6 +42,7 @@ export class Listener {
   readonly #sockets = new Set<Socket>();
   /** By the port they come from. */
   readonly #certified = new Map<number, string>();
+  readonly #offeredProtocols = new Set<string>();
   #server: Server | undefined;
   #port: number;
   #connections = 0;
@@ -55,13 +63,18 @@ export class Listener {
     return this.#connections;
   }
 
+  /** The protocols that clients have offered to speak over TLS. */
+  get offeredProtocols(): ReadonlySet<string> {
+    return this.#offeredProtocols;
+  }
+
   /** Returns the common name of the client certificate behind a request, if there is one; "" if it is not good. */
-  certifiedUser(incoming: Incoming): string | undefined {
+  certifiedUser(incoming: IncomingMessage): string | undefined {
     return this.#certified.get(incoming.socket.remotePort ?? 0);
   }
 
-  /** Closes the connection of a request at once, without the farewells of TLS and HTTP/2. */
-  cut(incoming: Incoming): void {
+  /** Closes the connection of a request at once, without the farewell of TLS. */
+  cut(incoming: IncomingMessage): void {
     const { socket: own } = incoming;
     for (const socket of this.#sockets) {
       // Above TLS the socket is another one, but its port is the same.
@@ -121,7 +134,7 @@ export class Listener {
   }
 
   #createServer(): Server {
-    const { tls, http1Only, onRequest } = this.#options;
+    const { tls, onRequest } = this.#options;
     if (tls === undefined) {
       const server = createHttpServer(onRequest);
       return server.on("connection", () => this.#connections++);
@@ -131,14 +144,17 @@ export class Listener {
       requestCert: true,
       rejectUnauthorized: false,
       minVersion: "TLSv1.2",
+      ALPNCallback: (offer: ProtocolOffer) => this.#choose(offer),
     } as const;
-    const server = http1Only
-      ? createHttpsServer(options, onRequest)
-      : createSecureServer({ ...options, allowHTTP1: true }, onRequest);
-    return server
+    return createHttpsServer(options, onRequest)
       .on("secureConnection", (socket: TLSSocket) => this.#greet(socket))
-      .on("tlsClientError", () => {})
-      .on("sessionError", () => {});
+      .on("tlsClientError", () => {});
+  }
+
+  /** Speaks HTTP/1.1 only, but remembers what else it could be. */
+  #choose({ protocols }: ProtocolOffer): string | undefined {
+    for (const name of protocols) this.#offeredProtocols.add(name);
+    return protocols.find((name) => name === "http/1.1");
   }
 
   #greet(socket: TLSSocket): void {

@@ -65,7 +65,7 @@ export interface LoggedRequest {
   readonly at: number;
   /** By lower-case name. */
   readonly headers: Readonly<Record<string, string>>;
-  /** `1.1` or `2.0`. */
+  /** `1.1`, of old clients `1.0`. */
   readonly httpVersion: string;
   readonly body: string;
   /** What was answered; undefined as long as nothing is. */

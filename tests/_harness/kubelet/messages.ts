@@ -4,6 +4,9 @@
  * @module
  */
 
+import type { Bytes } from "../../../ffi/libc.ts";
+import { concat } from "../../../ffi/netlink/struct.ts";
+
 /** Devices by resource; as pairs if a resource shall occur twice. */
 export type ContainerDevices =
   | Readonly<Record<string, readonly string[]>>
@@ -27,12 +30,12 @@ const LENGTH_DELIMITED = 2;
  *
  * Source: k8s.io/kubelet/pkg/apis/podresources/v1/api.proto
  */
-export function encodeList(pods: Iterable<PodResources>): Uint8Array {
+export function encodeList(pods: Iterable<PodResources>): Bytes {
   return concat([...pods].map((pod) => field(1, encodePod(pod))));
 }
 
 /** Encodes GetPodResourcesResponse. Source: as above. */
-export function encodeGet(pod: PodResources): Uint8Array {
+export function encodeGet(pod: PodResources): Bytes {
   return field(1, encodePod(pod));
 }
 
@@ -51,7 +54,7 @@ export function decodePodRequest(
   return { podName: texts.get(1) ?? "", podNamespace: texts.get(2) ?? "" };
 }
 
-function encodePod({ namespace, name, devices }: PodResources): Uint8Array {
+function encodePod({ namespace, name, devices }: PodResources): Bytes {
   const containers = Object.entries(devices);
   return concat([
     field(1, text(name)),
@@ -61,7 +64,7 @@ function encodePod({ namespace, name, devices }: PodResources): Uint8Array {
 }
 
 /** Has CPUs, memory and claims too, which a client must skip. */
-function encodeContainer(name: string, devices: ContainerDevices): Uint8Array {
+function encodeContainer(name: string, devices: ContainerDevices): Bytes {
   const pairs: readonly (readonly [string, readonly string[]])[] =
     Array.isArray(devices) ? devices : Object.entries(devices);
   return concat([
@@ -73,7 +76,7 @@ function encodeContainer(name: string, devices: ContainerDevices): Uint8Array {
   ]);
 }
 
-function encodeDevices(resource: string, ids: readonly string[]): Uint8Array {
+function encodeDevices(resource: string, ids: readonly string[]): Bytes {
   const numaNode = field(1, number(1, 1));
   return concat([
     field(1, text(resource)),
@@ -82,20 +85,20 @@ function encodeDevices(resource: string, ids: readonly string[]): Uint8Array {
   ]);
 }
 
-function field(number: number, content: Uint8Array): Uint8Array {
+function field(number: number, content: Bytes): Bytes {
   const tag = varint(number << 3 | LENGTH_DELIMITED);
   return concat([tag, varint(content.length), content]);
 }
 
-function number(field: number, value: number): Uint8Array {
+function number(field: number, value: number): Bytes {
   return concat([varint(field << 3 | VARINT), varint(value)]);
 }
 
-function text(value: string): Uint8Array {
+function text(value: string): Bytes {
   return new TextEncoder().encode(value);
 }
 
-function varint(value: number): Uint8Array {
+function varint(value: number): Bytes {
   const bytes: number[] = [];
   let rest = value;
   while (rest > 0x7f) {
@@ -115,15 +118,4 @@ function readVarint(message: Uint8Array, at: number): [number, number] {
     value += (byte % 0x80) * scale;
     if (byte < 0x80) return [value, next + 1];
   }
-}
-
-function concat(parts: readonly Uint8Array[]): Uint8Array {
-  const length = parts.reduce((sum, part) => sum + part.length, 0);
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }

@@ -6,9 +6,9 @@
  * @module
  */
 
-import type { ServerHttp2Stream } from "node:http2";
-
-const HTTP2_INTERNAL_ERROR = 2;
+import type { Bytes } from "../../../ffi/libc.ts";
+import { ErrorCode } from "../http2/http2_error.ts";
+import type { Http2Stream } from "../http2/stream.ts";
 
 /** A method of the service. */
 export type PodResourcesMethod = "List" | "Get";
@@ -32,9 +32,9 @@ export interface KubeletFault {
   /** HTTP status instead of 200, without gRPC. */
   readonly httpStatus?: number;
   /** The message instead of the right one; framed as gRPC does. */
-  readonly message?: Uint8Array;
+  readonly message?: Bytes;
   /** The whole body instead of the right one. */
-  readonly body?: Uint8Array;
+  readonly body?: Bytes;
   /** Ends the stream without trailers. */
   readonly withoutTrailers?: boolean;
   /** Resets the stream, or closes the connection, halfway through the body. */
@@ -46,7 +46,7 @@ export interface Reply {
   readonly status: number;
   readonly message?: string;
   /** What comes before the status; nothing for an error. */
-  readonly body?: Uint8Array;
+  readonly body?: Bytes;
 }
 
 /** Returns what is sent under a fault. */
@@ -60,7 +60,7 @@ export function overrideReply(reply: Reply, fault: KubeletFault): Reply {
 }
 
 /** Prefixes a message as gRPC does: uncompressed, and its length. */
-export function frameMessage(message: Uint8Array): Uint8Array {
+export function frameMessage(message: Bytes): Bytes {
   const framed = new Uint8Array(5 + message.length);
   new DataView(framed.buffer).setUint32(1, message.length);
   framed.set(message, 5);
@@ -68,25 +68,35 @@ export function frameMessage(message: Uint8Array): Uint8Array {
 }
 
 /** Sends an answer, or as much of it as a fault leaves. */
-export function sendReply(
-  stream: ServerHttp2Stream,
+export async function sendReply(
+  stream: Http2Stream,
   { status, message = "", body }: Reply,
   fault: KubeletFault,
-): void {
-  const headers = { ":status": 200, "content-type": "application/grpc" };
+): Promise<void> {
+  if (fault.httpStatus !== undefined) return await refuse(stream, fault);
+  const headers = { ":status": "200", "content-type": "application/grpc" };
   const trailers = {
     "grpc-status": String(status),
     ...(message === "" ? {} : { "grpc-message": encodeMessage(message) }),
   };
   if (body === undefined && fault.where !== "trailers") {
-    stream.respond({ ...headers, ...trailers }, { endStream: true });
-    return;
+    const all = { ...headers, ...trailers };
+    return await stream.sendHeaders(all, { endStream: true });
   }
-  const waitForTrailers = fault.withoutTrailers !== true;
-  stream.respond(headers, { waitForTrailers });
-  stream.on("wantTrailers", () => stream.sendTrailers(trailers));
-  if (fault.drop === undefined) stream.end(body);
-  else drop(stream, body ?? new Uint8Array(), fault.drop);
+  await stream.sendHeaders(headers);
+  if (fault.drop !== undefined) return await drop(stream, body, fault.drop);
+  if (body !== undefined) await stream.sendData(body);
+  if (fault.withoutTrailers) await stream.sendEnd();
+  else await stream.sendHeaders(trailers, { endStream: true });
+}
+
+async function refuse(
+  stream: Http2Stream,
+  { httpStatus }: KubeletFault,
+): Promise<void> {
+  await stream.sendHeaders({ ":status": String(httpStatus) });
+  await stream.sendData(new TextEncoder().encode("not gRPC\n"));
+  await stream.sendEnd();
 }
 
 /** Leaves alone what is printable, spaces too, unlike a URL. */
@@ -94,15 +104,12 @@ function encodeMessage(text: string): string {
   return text.replace(/[^ -~]|%/gu, encodeURIComponent);
 }
 
-function drop(
-  stream: ServerHttp2Stream,
-  body: Uint8Array,
+async function drop(
+  stream: Http2Stream,
+  body: Bytes = new Uint8Array(),
   what: "stream" | "connection",
-): void {
-  const { session } = stream;
-  const half = body.subarray(0, Math.ceil(body.length / 2));
-  stream.write(half, () => {
-    if (what === "stream") stream.close(HTTP2_INTERNAL_ERROR);
-    else session?.destroy();
-  });
+): Promise<void> {
+  await stream.sendData(body.subarray(0, Math.ceil(body.length / 2)));
+  if (what === "stream") await stream.reset(ErrorCode.internalError);
+  else await stream.endConnection();
 }
