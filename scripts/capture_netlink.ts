@@ -282,9 +282,9 @@ const CAPTURES: readonly Capture[] = [
     request: "RTM_NEWROUTE",
   },
   {
-    name: "route_append",
+    name: "route_prepend",
     after: [...ADDRESSES, `ip route add ${ROUTE}`],
-    command: "ip route append 10.9.0.0/16 via 10.1.2.3 dev veth0",
+    command: "ip route prepend 10.9.0.0/16 via 10.1.2.3 dev veth0",
     request: "RTM_NEWROUTE",
   },
   {

@@ -130,7 +130,7 @@ const NOT_IDENTICAL: Partial<Record<Resemblance, string[]>> = {
     "route_add_link_scope",
     "route_add_metrics_table",
     "route_add_onlink",
-    "route_append",
+    "route_prepend",
     "route_delete",
     "route_replace",
     "route_show_ipv6",
@@ -472,9 +472,9 @@ const EQUIVALENTS: Record<string, {
       }),
     differences: [],
   },
-  route_append: {
+  route_prepend: {
     request: ({ route }) =>
-      route.append({
+      route.prepend({
         destination: Cidr.parse("10.9.0.0/16"),
         gateway: Ip.parse("10.1.2.3"),
         ifindex: 2,

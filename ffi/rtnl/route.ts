@@ -84,13 +84,15 @@ export class RouteRequests {
   }
 
   /**
-   * Adds a route beside others to the same destination: after them for IPv4,
-   * as one more next hop for IPv6.
+   * Adds a route beside others to the same destination: before them for IPv4,
+   * so that it is the one which is used, as one more next hop for IPv6.
+   *
+   * Source: net/ipv4/fib_trie.c `fib_table_insert`.
    *
    * @throws {NetlinkError} EEXIST if the very same route is there, ENETUNREACH, EHOSTUNREACH
    */
-  append(route: Route): void {
-    this.#new(route, Flag.Create | Flag.Append);
+  prepend(route: Route): void {
+    this.#new(route, Flag.Create);
   }
 
   /**

@@ -7,48 +7,14 @@ import {
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { ipJson } from "../../tests/_harness/ip_json.ts";
+import { TwoCables } from "../../tests/_harness/two_cables.ts";
 import { NetlinkError } from "../netlink/error.ts";
-import { inNetns } from "../netns.ts";
-import { writeSysctl } from "../sysctl.ts";
-import { Rtnl } from "./mod.ts";
 import { RouteEntry, RouteEntryRequests } from "./route_entry.ts";
 
-/** A host with two cables, each with an address of both families. */
-class Fixture implements Disposable {
-  readonly #stack = new DisposableStack();
-  readonly hosts = this.#stack.use(TestHosts.create());
-  readonly rtnl = this.#stack.use(Rtnl.open(this.hosts.host.path));
+/** A host with two cables, and what is tested. */
+class Fixture extends TwoCables {
   readonly entries = new RouteEntryRequests(this.rtnl.socket);
-  readonly first: number;
-  readonly second: number;
-
-  constructor() {
-    // Link-local addresses and their routes would come later.
-    const key = "net/ipv6/conf/default/addr_gen_mode";
-    inNetns(this.hosts.host, () => writeSysctl(key, "1"));
-    this.first = this.#addVeth("veth0", 0);
-    this.second = this.#addVeth("veth1", 1);
-  }
-
-  #addVeth(name: string, at: number): number {
-    const { sandbox } = this.hosts;
-    const { index } = this.rtnl.link.addVeth({
-      name,
-      peer: { netns: sandbox, name },
-    });
-    runIn(sandbox, "ip", "link", "set", name, "up");
-    for (const text of [`10.0.${at}.1/24`, `2001:db8:${at}::1/64`]) {
-      this.rtnl.address.add({ ifindex: index, address: Cidr.parse(text) });
-    }
-    return index;
-  }
-
-  /** Runs a command line of iproute2. */
-  ip(line: string): void {
-    runIn(this.hosts.host, "ip", ...line.split(" "));
-  }
 
   /** Lists the routes to a destination, of all tables and types. */
   find(destination: string): RouteEntry[] {
@@ -72,10 +38,6 @@ class Fixture implements Disposable {
     return ipJson(host, `-${family}`, ...all)
       .filter((route: Record<string, unknown>) => route["table"] === name)
       .map(({ table: _, ...route }: Record<string, unknown>) => route);
-  }
-
-  [Symbol.dispose](): void {
-    this.#stack.dispose();
   }
 }
 
@@ -312,7 +274,7 @@ Deno.test(
         fixture.entries.append(entry);
         const shown = fixture.show(entry.family, entry.table);
         fixture.entries.del(entry);
-        fixture.rtnl.route.append(route);
+        fixture.rtnl.route.prepend(route);
         assertEquals(fixture.show(entry.family, entry.table), shown);
       });
     }

@@ -27,7 +27,10 @@ export function addAddress(
 }
 
 /**
- * Adds a route, beside others to the same destination.
+ * Adds a route, beside others to the same destination. Where a container has two
+ * networks with a default route each, that of the last one is used.
+ *
+ * Source: containernetworking/plugins pkg/ipam/ipam_linux.go `ConfigureIface`.
  *
  * @throws {Error} That names route and link
  */
@@ -39,7 +42,7 @@ export function addRoute(
   const via = route.gateway === undefined ? "" : ` via ${route.gateway}`;
   named(`add route ${route.destination}${via} to "${link.name}"`, () => {
     try {
-      netns.route.append({ ...route, ifindex: link.index });
+      netns.route.prepend({ ...route, ifindex: link.index });
     } catch (error) {
       // The very same route: the configuration lists it twice.
       if (!isErrno(error, "EEXIST")) throw error;
