@@ -32,15 +32,18 @@ export class FileLock implements Disposable {
 
   /**
    * Locks a file that is there, which is neither created nor opened for
-   * writing, and waits a while for those who have the lock. This thread does
-   * nothing else meanwhile.
+   * writing, and waits for those who have the lock. This thread does nothing
+   * else meanwhile.
    *
-   * @param timeoutMs How long to wait
+   * @param timeoutMs How long to wait; as long as it takes if undefined
    * @throws {Deno.errors.NotFound} If there is no such file
    * @throws {SyscallError} EAGAIN if others still have the lock then
    */
-  static acquireExisting(path: string, timeoutMs: number): FileLock {
+  static acquireExisting(path: string, timeoutMs?: number): FileLock {
     const file = Deno.openSync(path);
+    if (timeoutMs === undefined) {
+      return FileLock.#holding(file, () => file.lockSync(true));
+    }
     const deadline = performance.now() + timeoutMs;
     return FileLock.#holding(file, () => {
       while (!file.tryLockSync(true)) {

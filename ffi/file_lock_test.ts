@@ -145,6 +145,26 @@ Deno.test("FileLock.acquireExisting() waits for others, but not for ever", () =>
     await Promise.all([holder.status, holder.stdout.cancel(), writer.close()]);
   }));
 
+Deno.test("FileLock.acquireExisting() waits as long as it takes, if not told otherwise", () =>
+  withPath(async (path) => {
+    await Deno.writeTextFile(path, "");
+    const holder = spawnHolder(path);
+    assertEquals(await readLine(holder), "locked\n");
+    // This thread can do nothing meanwhile: another process sees it wait.
+    const script = `until grep -Eqe "-> FLOCK +ADVISORY +WRITE ${Deno.pid} " \
+      /proc/locks; do :; done; kill -9 ${holder.pid}`;
+    const killer = new Deno.Command("timeout", {
+      args: ["10", "sh", "-c", script],
+    }).spawn();
+    using _lock = FileLock.acquireExisting(path);
+    assertEquals((await killer.status).code, 0);
+    await Promise.all([
+      holder.status,
+      holder.stdin.close(),
+      holder.stdout.cancel(),
+    ]);
+  }));
+
 Deno.test("FileLock.acquireExisting() creates nothing", () =>
   withPath((path) => {
     assertThrows(

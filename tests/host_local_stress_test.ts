@@ -9,13 +9,18 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
 import type { JsonObject } from "../cni/json.ts";
 import { indexPathOf } from "../ipam/host_local/owner_index.ts";
+import { eachAtOnce } from "./_harness/at_once.ts";
 import {
+  allOf,
   canUseNetns,
   goPlugin,
   hasCommand,
   ignoreUnless,
+  type Needs,
+  type TestHeader,
 } from "./_harness/capabilities.ts";
 import { Disk } from "./_harness/disk.ts";
+import { needsBin } from "./_harness/executables.ts";
 import {
   addressesOf,
   assertFailure,
@@ -29,25 +34,20 @@ import {
   spawn,
 } from "./_harness/host_local.ts";
 
-const needsBin = ignoreUnless(
-  (Deno.env.get("CNI_BIN") ?? "") !== "",
-  "needs CNI_BIN, as `deno task test` sets it",
-);
 const needsRoot = ignoreUnless(
   canUseNetns && hasCommand("nsenter"),
   "needs root",
 );
+const needsSetpriv = ignoreUnless(hasCommand("setpriv"), "needs setpriv");
 const needsStrace = ignoreUnless(hasCommand("strace"), "needs strace");
 
 /** Returns the header of a test that needs the executables, and maybe more. */
 function stress(
   name: string,
-  more: typeof needsBin = { ignore: false, suffix: "" },
-): { name: string; ignore: boolean } {
-  return {
-    name: `host-local ${name}${needsBin.suffix}${more.suffix}`,
-    ignore: needsBin.ignore || more.ignore,
-  };
+  ...others: readonly Needs[]
+): TestHeader {
+  const { ignore, suffix } = allOf(needsBin, ...others);
+  return { name: `host-local ${name}${suffix}`, ignore };
 }
 
 /** Our program, and Go's as the second if there is one. */
@@ -55,19 +55,6 @@ const program = await ownProgram();
 const ours = runAs(program);
 const go = goPlugin("host-local");
 const others = go === undefined ? ours : runAs([go]);
-
-/** Works on all items, so many at a time. */
-async function forEach<T>(
-  items: readonly T[],
-  atATime: number,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  const queue = items.values();
-  const workers = Array.from({ length: atATime }, async () => {
-    for (const item of queue) await work(item);
-  });
-  await Promise.all(workers);
-}
 
 /** An attachment: half of them are ours, half are Go's. */
 interface Attachment {
@@ -101,7 +88,7 @@ Deno.test({
     const leased = new Map<string, string>();
 
     await t.step("ADD, and DEL of some by the other program", async () => {
-      await forEach(all, 16, async (one) => {
+      await eachAtOnce(all, 16, async (one) => {
         const env = { CNI_CONTAINERID: one.id };
         const [address = ""] = addressesOf(await one.own("ADD", config, env));
         if (isBrief(one)) assertSuccess(await one.other("DEL", config, env));
@@ -112,7 +99,7 @@ Deno.test({
       assertEquals(folder.leases(), Object.fromEntries(leased));
     });
     await t.step("DEL of all by the other program", async () => {
-      await forEach(all, 16, async ({ id, other }) => {
+      await eachAtOnce(all, 16, async ({ id, other }) => {
         const env = { CNI_CONTAINERID: id };
         assertSuccess(await other("DEL", config, env));
       });
@@ -179,7 +166,7 @@ Deno.test({
     const valid = new Map<string, string>();
 
     await t.step("some 500 ADDs and DELs are killed, or just not", async () => {
-      await forEach(ids, 6, async (id) => {
+      await eachAtOnce(ids, 6, async (id) => {
         const delay = (): number => Math.random() * longestMs;
         const added = await runAndKill("ADD", config, id, delay());
         if (added === "") {
@@ -345,34 +332,77 @@ Deno.test({
     await using disk = await Disk.mount(
       "64k",
       "mkdir mynet && printf 'dummy\\r\\neth0' > mynet/10.1.2.2 && " +
-        "touch mynet/lock && mount -o remount,ro /mnt",
+        "cp -r mynet unlocked && touch mynet/lock && " +
+        "mount -o remount,ro /mnt",
     );
     using folder = new DataFolder();
+    const path = (name: string): string => `${disk.dataDir}/${name}`;
     const opening = "Cannot open the lease folder";
+    const writing = "Cannot write to the lease folder";
     const rows: [
       command: string,
       network: string,
+      containerId: string,
       code: number,
-      text: string,
+      message: string,
     ][] = [
-      ["ADD", "mynet", 5, opening],
-      ["DEL", "mynet", 5, opening],
-      ["ADD", "none", 5, opening],
-      ["DEL", "none", 0, ""],
-      ["STATUS", "mynet", 50, "Cannot write to the lease folder"],
-      ["STATUS", "none", 50, "Cannot write to the lease folder"],
+      ["ADD", "mynet", "dummy", 5, `${opening} "${path("mynet")}"`],
+      ["CHECK", "mynet", "dummy", 0, ""],
+      ["DEL", "mynet", "dummy", 5, `Cannot remove "${path("mynet/10.1.2.2")}"`],
+      ["DEL", "mynet", "other", 0, ""],
+      ["GC", "mynet", "dummy", 0, ""],
+      ["DEL", "unlocked", "dummy", 5, `${opening} "${path("unlocked")}"`],
+      ["DEL", "unlocked", "other", 0, ""],
+      ["ADD", "none", "dummy", 5, `${opening} "${path("none")}"`],
+      ["DEL", "none", "dummy", 0, ""],
+      ["STATUS", "mynet", "dummy", 50, `${writing} "${path("mynet")}"`],
+      ["STATUS", "none", "dummy", 50, `${writing} "${path("none")}"`],
     ];
-    const before = await readFolder(`${disk.dataDir}/mynet`);
-    for (const [command, name, code, text] of rows) {
-      await t.step(`${command} of ${name}`, async () => {
+    const before = await readFolder(path("mynet"));
+    for (const [command, name, CNI_CONTAINERID, code, message] of rows) {
+      await t.step(`${command} of ${CNI_CONTAINERID} in ${name}`, async () => {
         const ipam = { subnet: "10.1.2.0/24", dataDir: disk.dataDir };
-        const output = await ours(command, folder.config(ipam, { name }));
+        const ips = [{ address: "10.1.2.2/24" }];
+        const valid = [{ containerID: "dummy", ifname: "eth0" }];
+        const others = {
+          name,
+          prevResult: { cniVersion: "1.1.0", ips },
+          "cni.dev/valid-attachments": valid,
+        };
+        const config = folder.config(ipam, others);
+        const output = await ours(command, config, { CNI_CONTAINERID });
         if (code === 0) return assertSuccess(output);
-        assertFailure(output, code, `${text} "${disk.dataDir}/${name}"`);
+        assertFailure(output, code, message);
         assertStringIncludes(output.json.details, "Read-only file system");
       });
     }
-    assertEquals(await readFolder(`${disk.dataDir}/mynet`), before);
+    assertEquals(await readFolder(path("mynet")), before);
+  },
+});
+
+Deno.test({
+  ...stress("locks a file that it may only read", needsRoot, needsSetpriv),
+  fn: async () => {
+    using folder = new DataFolder();
+    folder.plant({ lock: "", "10.1.2.2": "dummy\r\neth0" });
+    const lock = join(folder.folderOf(), "lock");
+    await Deno.chmod(lock, 0o400);
+    // Root, but not above the permissions of files.
+    const run = runAs([
+      "setpriv",
+      "--bounding-set=-dac_override,-dac_read_search",
+      ...program,
+    ]);
+    const config = folder.config({ subnet: "10.1.2.0/24" });
+    const refused = await run("ADD", config, { CNI_CONTAINERID: "other" });
+    assertFailure(
+      refused,
+      5,
+      `Cannot open the lease folder "${folder.folderOf()}"`,
+    );
+    assertStringIncludes(refused.json.details, "Permission denied");
+    assertSuccess(await run("DEL", config));
+    assertEquals(folder.leases(), {});
   },
 });
 

@@ -5,9 +5,9 @@
  */
 
 import { throwAll } from "../../cni/rollback.ts";
-import { FileLock } from "../../ffi/file_lock.ts";
 import type { Ip } from "../../net/ip.ts";
 import { withIoFailure } from "../../cni/io_failure.ts";
+import { FolderLock } from "./folder_lock.ts";
 import { unlessMissing } from "./io_failure.ts";
 import {
   describeOwner,
@@ -17,26 +17,24 @@ import {
   type Lease,
   type Owner,
 } from "./lease.ts";
-import {
-  lastReservedName,
-  LeaseFolder,
-  type Listing,
-  LOCK_FILE,
-} from "./lease_folder.ts";
+import { lastReservedName, LeaseFolder, type Listing } from "./lease_folder.ts";
 import { LeaseLookup } from "./lease_lookup.ts";
 import { INDEX_DIR, OwnerIndex } from "./owner_index.ts";
 
 /** So many addresses are tried one by one before the folder is read. */
 const MANY_MISSES = 64;
 
-/** The leases of one network, locked until disposal. */
+/**
+ * The leases of one network, locked until disposal. Where they cannot be locked
+ * since nothing can be written, they can be read.
+ */
 export class LeaseStore implements Disposable {
   readonly #folder: LeaseFolder;
-  readonly #lock: FileLock;
+  readonly #lock: FolderLock;
   readonly #lookup: LeaseLookup;
   #misses = 0;
 
-  private constructor(folder: LeaseFolder, lock: FileLock, indexDir: string) {
+  private constructor(folder: LeaseFolder, lock: FolderLock, indexDir: string) {
     this.#folder = folder;
     this.#lock = lock;
     this.#lookup = new LeaseLookup(
@@ -56,20 +54,22 @@ export class LeaseStore implements Disposable {
     network: string,
     indexDir: string = INDEX_DIR,
   ): LeaseStore {
-    const found = LeaseStore.find(dataDir, network, indexDir);
-    if (found !== undefined) return found;
     const folder = new LeaseFolder(dataDir, network);
-    return withIoFailure(`open the lease folder "${folder.path}"`, () => {
+    return whileOpening(folder, () => {
+      const lock = unlessMissing(() => FolderLock.acquire(folder));
+      if (lock !== undefined) return new LeaseStore(folder, lock, indexDir);
       Deno.mkdirSync(folder.path, { recursive: true, mode: 0o755 });
-      return new LeaseStore(folder, lockFolder(folder), indexDir);
+      return new LeaseStore(folder, FolderLock.acquire(folder), indexDir);
     });
   }
 
   /**
-   * Opens and locks the leases of a network if there are any.
+   * Opens and locks the leases of a network if there are any, also where nothing
+   * can be written.
    *
    * @param indexDir Where indexes are kept
-   * @throws {CniError} 5 if the folder is there and cannot be locked
+   * @throws {CniError} 5 if the folder is there and cannot be locked for another
+   *   reason
    */
   static find(
     dataDir: string,
@@ -77,8 +77,8 @@ export class LeaseStore implements Disposable {
     indexDir: string = INDEX_DIR,
   ): LeaseStore | undefined {
     const folder = new LeaseFolder(dataDir, network);
-    return withIoFailure(`open the lease folder "${folder.path}"`, () => {
-      const lock = unlessMissing(() => lockFolder(folder));
+    return whileOpening(folder, () => {
+      const lock = unlessMissing(() => FolderLock.acquireToLook(folder));
       return lock && new LeaseStore(folder, lock, indexDir);
     });
   }
@@ -188,6 +188,8 @@ export class LeaseStore implements Disposable {
    * @throws {AggregateError} If several cannot
    */
   release(leases: readonly Pick<Lease, "ip" | "content">[]): void {
+    if (leases.length === 0) return;
+    whileOpening(this.#folder, () => this.#lock.requireHeld());
     const failures: unknown[] = [];
     for (const { ip, content } of leases) {
       try {
@@ -239,11 +241,11 @@ export class LeaseStore implements Disposable {
   /** Unlocks the leases. */
   [Symbol.dispose](): void {
     this.#folder[Symbol.dispose]();
-    this.#lookup.keepIndex();
+    if (this.#lock.isHeld) this.#lookup.keepIndex();
     this.#lock[Symbol.dispose]();
   }
 }
 
-function lockFolder(folder: LeaseFolder): FileLock {
-  return FileLock.acquire(folder.pathOf(LOCK_FILE), 0o750);
+function whileOpening<T>(folder: LeaseFolder, run: () => T): T {
+  return withIoFailure(`open the lease folder "${folder.path}"`, run);
 }

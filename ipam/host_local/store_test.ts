@@ -9,7 +9,9 @@ import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { Ip } from "../../net/ip.ts";
 import {
+  allOf,
   canUseNetns,
+  hasCommand,
   ignoreUnless,
 } from "../../tests/_harness/capabilities.ts";
 import { Disk } from "../../tests/_harness/disk.ts";
@@ -295,6 +297,10 @@ async function assertIoFailure(
 }
 
 const needsMount = ignoreUnless(canUseNetns, "needs root");
+const needsFlock = allOf(
+  needsMount,
+  ignoreUnless(hasCommand("flock"), "needs flock"),
+);
 
 Deno.test({
   name:
@@ -326,28 +332,115 @@ Deno.test({
   },
 });
 
+/** Runs flock(1) on the lock, without waiting for it. */
+function isLocked(folder: string): boolean {
+  return !new Deno.Command("flock", {
+    args: ["--nonblock", join(folder, "lock"), "true"],
+  }).outputSync().success;
+}
+
+/** What is done to a lease folder before its file system is read-only. */
+const READ_ONLY = "mount -o remount,ro /mnt";
+const LEASE = "mkdir net && printf 'dummy\\r\\neth0' > net/10.1.2.2";
+const OTHER: Owner = { containerId: "other", ifName: "eth0" };
+
 Deno.test({
-  name: `LeaseStore says that its folder is read-only${needsMount.suffix}`,
-  ignore: needsMount.ignore,
-  fn: async (t) => {
+  name: `LeaseStore reads a read-only folder under lock${needsFlock.suffix}`,
+  ignore: needsFlock.ignore,
+  fn: async () => {
     await using disk = await Disk.mount(
       "64k",
-      "mkdir net && echo dummy > net/10.1.2.2 && mount -o remount,ro /mnt",
+      `${LEASE} && touch net/lock && ${READ_ONLY}`,
     );
     const folder = `${disk.dataDir}/net`;
-    const rows: [name: string, run: () => unknown][] = [
-      ["open()", () => LeaseStore.open(disk.dataDir, "net")],
-      ["find()", () => LeaseStore.find(disk.dataDir, "net")],
-    ];
-    for (const [name, run] of rows) {
-      await t.step(name, () =>
-        assertIoFailure(
-          run,
-          `Cannot open the lease folder "${folder}"`,
-          "Read-only file system",
-        ));
+    const before = readFolder(folder);
+    {
+      using store = LeaseStore.find(disk.dataDir, "net");
+      assert(store !== undefined);
+      assert(isLocked(folder), "others are not kept out");
+      assertEquals(store.leasesOf(OTHER), []);
+      store.release([]);
+      const leases = store.leasesOf(OWNER);
+      assertEquals(namesOf(leases), ["10.1.2.2"]);
+      await assertIoFailure(
+        () => store.release(leases),
+        `Cannot remove "${folder}/10.1.2.2"`,
+        "Read-only file system",
+      );
     }
-    assertEquals(readFolder(folder), { "10.1.2.2": "dummy\n" });
+    assert(!isLocked(folder), "it is still locked");
+    assertEquals(readFolder(folder), before);
+  },
+});
+
+Deno.test({
+  name:
+    `LeaseStore reads a read-only folder without a lock, and ends no lease${needsMount.suffix}`,
+  ignore: needsMount.ignore,
+  fn: async () => {
+    await using disk = await Disk.mount("64k", `${LEASE} && ${READ_ONLY}`);
+    const folder = `${disk.dataDir}/net`;
+    const before = readFolder(folder);
+    using store = LeaseStore.find(disk.dataDir, "net");
+    assert(store !== undefined);
+    assertEquals(store.leasesOf(OTHER), []);
+    store.release([]);
+    const leases = store.leasesOf(OWNER);
+    assertEquals(namesOf(leases), ["10.1.2.2"]);
+    await assertIoFailure(
+      () => store.release(leases),
+      `Cannot open the lease folder "${folder}"`,
+      "Read-only file system",
+    );
+    assertEquals(readFolder(folder), before);
+  },
+});
+
+Deno.test({
+  name:
+    `LeaseStore ends no lease without a lock, even if it could by now${needsMount.suffix}`,
+  ignore: needsMount.ignore,
+  fn: async () => {
+    await using disk = await Disk.mount("64k", `${LEASE} && ${READ_ONLY}`);
+    const folder = `${disk.dataDir}/net`;
+    const before = readFolder(folder);
+    using store = LeaseStore.find(disk.dataDir, "net");
+    const leases = store?.leasesOf(OWNER) ?? [];
+    const [program = "", ...args] = disk.enter(
+      ["mount", "-o", "remount,rw", "/mnt"],
+    );
+    assert(new Deno.Command(program, { args }).outputSync().success);
+    await assertIoFailure(
+      () => store?.release(leases),
+      `Cannot open the lease folder "${folder}"`,
+      "Read-only file system",
+    );
+    assertEquals(readFolder(folder), before);
+    // The next one gets the lock.
+    using next = LeaseStore.find(disk.dataDir, "net");
+    next?.release(leases);
+    assertEquals(readFolder(folder), { lock: "" });
+  },
+});
+
+Deno.test({
+  name: `LeaseStore.open() refuses a read-only folder${needsMount.suffix}`,
+  ignore: needsMount.ignore,
+  fn: async (t) => {
+    for (const lock of ["no lock", "a lock"]) {
+      await t.step(lock, async () => {
+        const touch = lock === "a lock" ? "touch net/lock" : "true";
+        await using disk = await Disk.mount(
+          "64k",
+          `${LEASE} && ${touch} && ${READ_ONLY}`,
+        );
+        await assertIoFailure(
+          () => LeaseStore.open(disk.dataDir, "net"),
+          `Cannot open the lease folder "${disk.dataDir}/net"`,
+          "Read-only file system",
+        );
+      });
+    }
   },
 });
 

@@ -7,6 +7,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { isErrno } from "../../ffi/errno.ts";
+import { NetlinkError } from "../../ffi/netlink/error.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
@@ -25,7 +26,8 @@ export type WantedBridge = Pick<
  * One that is there keeps its MTU, and whatever else is not asked for.
  *
  * @throws {CniError} 7 if the name is that of another kind of link
- * @throws {Error} If the kernel refuses; EOPNOTSUPP if it has no VLANs
+ * @throws {Error} If the kernel refuses; EOPNOTSUPP if it has no VLANs, with the
+ *   option it lacks and the keys that need it
  */
 export function ensureBridge(host: Rtnl, wanted: WantedBridge): Link {
   const link = host.link.find(wanted.bridge) ?? addBridge(host, wanted);
@@ -52,7 +54,10 @@ function addBridge(host: Rtnl, wanted: WantedBridge): Link {
   const vlanFiltering = hasVlans(wanted) ? true : undefined;
   return named(`create bridge "${name}"`, () => {
     try {
-      const link = host.link.addBridge({ name, mtu, mac, vlanFiltering });
+      const link = forVlans(
+        wanted,
+        () => host.link.addBridge({ name, mtu, mac, vlanFiltering }),
+      );
       readyHostEndForIpv6(host.netns, name);
       return link;
     } catch (error) {
@@ -65,12 +70,39 @@ function addBridge(host: Rtnl, wanted: WantedBridge): Link {
 
 function completeBridge(host: Rtnl, link: Link, wanted: WantedBridge): void {
   if (hasVlans(wanted) && !link.hasVlanFiltering) {
-    host.link.setBridge(link.index, { vlanFiltering: true });
+    forVlans(wanted, () => {
+      host.link.setBridge(link.index, { vlanFiltering: true });
+    });
   }
   if (wanted.promiscuous && !link.isPromiscuous) {
     host.link.set(link.index, { isPromiscuous: true });
   }
   if (!link.isUp) host.link.setUp(link.index);
+}
+
+/** Says what the kernel lacks if it refuses a bridge that tells VLANs apart. */
+function forVlans<T>(wanted: WantedBridge, request: () => T): T {
+  try {
+    return request();
+  } catch (error) {
+    if (!hasVlans(wanted) || !isVlanRefusal(error)) throw error;
+    const { vlan, trunk } = wanted;
+    const keys = [
+      ...(vlan === undefined ? [] : ['"vlan"']),
+      ...(trunk.length === 0 ? [] : ['"vlanTrunk"']),
+    ].join(" and ");
+    throw new Error(
+      "the kernel has no VLAN filtering for bridges " +
+        `(CONFIG_BRIDGE_VLAN_FILTERING), which is needed for ${keys}`,
+      { cause: error },
+    );
+  }
+}
+
+/** A kernel without any bridges gives the same number, and says so itself. */
+function isVlanRefusal(error: unknown): boolean {
+  return error instanceof NetlinkError && error.errno === "EOPNOTSUPP" &&
+    error.extAck === "";
 }
 
 function giveMac(host: Rtnl, link: Link): Link {

@@ -5,9 +5,14 @@ import {
   assertThrows,
 } from "@std/assert";
 import { describeError } from "../../cni/error.ts";
+import { NetlinkError } from "../../ffi/netlink/error.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { needsBridgeVlans } from "../../tests/_harness/bridge_network.ts";
+import {
+  needsBridgeVlans,
+  needsNoBridgeVlans,
+} from "../../tests/_harness/bridge_network.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { intercept } from "../../tests/_harness/fault_injector.ts";
 import { ipJson, runIn, snapshot } from "../../tests/_harness/ip_json.ts";
 import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 import { ensureBridge, keepMac, type WantedBridge } from "./bridge_link.ts";
@@ -137,13 +142,55 @@ test("a bridge of ours keeps its MAC, whichever ports come and go", () => {
 });
 
 const WITH_VLANS = { ...WANTED, vlan: 100 };
-const inverse = { ignore: !needsBridgeVlans.ignore };
+
+/** What needs VLANs, and the keys that an error names then. */
+const VLAN_KEYS: [Partial<WantedBridge>, string][] = [
+  [{ vlan: 100 }, '"vlan"'],
+  [{ trunk: [{ first: 2, last: 4 }] }, '"vlanTrunk"'],
+  [
+    { vlan: 100, trunk: [{ first: 2, last: 4 }] },
+    '"vlan" and "vlanTrunk"',
+  ],
+];
+
+Deno.test({
+  ...requireRoot("ensureBridge() blames VLANs for nothing else"),
+  async fn(t): Promise<void> {
+    const rows: [name: string, wanted: WantedBridge, error: NetlinkError][] = [
+      [
+        "another error",
+        WITH_VLANS,
+        new NetlinkError("RTM_NEWLINK", 22),
+      ],
+      [
+        "a kernel without bridges",
+        WITH_VLANS,
+        new NetlinkError("RTM_NEWLINK", 95, { extAck: "Unknown device type" }),
+      ],
+      ["no VLANs", WANTED, new NetlinkError("RTM_NEWLINK", 95)],
+    ];
+    for (const [name, wanted, refusal] of rows) {
+      await t.step(name, () => {
+        using fixture = new Fixture();
+        using stack = new DisposableStack();
+        stack.defer(intercept(fixture.rtnl.link, "addBridge", () => {
+          throw refusal;
+        }));
+        const error = assertThrows(() => ensureBridge(fixture.rtnl, wanted));
+        assertEquals(
+          describeError(error),
+          `Cannot create bridge "br0": ${refusal.message}`,
+        );
+      });
+    }
+  },
+});
 
 Deno.test({
   ...requireRoot(
     "ensureBridge() changes nothing where the kernel has no VLANs",
+    needsNoBridgeVlans,
   ),
-  ignore: requireRoot("").ignore || inverse.ignore,
   async fn(t): Promise<void> {
     for (
       const [name, before] of [["no bridge", ""], [
@@ -155,15 +202,19 @@ Deno.test({
         using fixture = new Fixture();
         if (before !== "") fixture.ip(before);
         const state = snapshot(fixture.hosts.host);
-        const error = assertThrows(() =>
-          ensureBridge(fixture.rtnl, WITH_VLANS)
-        );
-        assert(
-          /^Cannot (create|set up) bridge "br0": .*EOPNOTSUPP/.test(
+        const action = before === "" ? "create" : "set up";
+        for (const [keys, named] of VLAN_KEYS) {
+          const error = assertThrows(() =>
+            ensureBridge(fixture.rtnl, { ...WANTED, ...keys })
+          );
+          assertEquals(
             describeError(error),
-          ),
-          describeError(error),
-        );
+            `Cannot ${action} bridge "br0": ` +
+              "the kernel has no VLAN filtering for bridges " +
+              "(CONFIG_BRIDGE_VLAN_FILTERING), which is needed for " +
+              `${named}: RTM_NEWLINK: EOPNOTSUPP`,
+          );
+        }
         assertEquals(snapshot(fixture.hosts.host), state);
       });
     }
@@ -171,9 +222,10 @@ Deno.test({
 });
 
 Deno.test({
-  name: requireRoot("ensureBridge() lets a bridge tell VLANs apart").name +
-    needsBridgeVlans.suffix,
-  ignore: requireRoot("").ignore || needsBridgeVlans.ignore,
+  ...requireRoot(
+    "ensureBridge() lets a bridge tell VLANs apart",
+    needsBridgeVlans,
+  ),
   async fn(t): Promise<void> {
     for (
       const [name, before] of [["a new one", ""], [

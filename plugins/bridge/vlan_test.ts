@@ -6,20 +6,23 @@
 
 import { assert, assertEquals } from "@std/assert";
 import {
-  assertFailure,
-  assertSuccess,
   bridgeConfig,
-  needsBridgeVlans,
+  needsNoBridgeVlans,
   occupy,
   switchConfig,
 } from "../../tests/_harness/bridge_network.ts";
+import {
+  assertFailure,
+  assertSuccess,
+} from "../../tests/_harness/call_outcome.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
 import { BridgeVlansInstead } from "../../tests/_harness/fake_bridge_vlans.ts";
 import {
   canPing,
   ipJson,
+  linkNames,
   runIn,
-  snapshot,
+  stockOf,
 } from "../../tests/_harness/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
 
@@ -54,8 +57,7 @@ class Fixture implements Disposable {
   }
 
   names(): string[] {
-    return ipJson(this.hosts.host, "link")
-      .map(({ ifname }: { ifname: string }) => ifname);
+    return linkNames(this.hosts.host);
   }
 
   [Symbol.dispose](): void {
@@ -159,23 +161,32 @@ Deno.test(
 );
 
 Deno.test({
-  ...requireRoot("bridge.add() leaves nothing where the kernel has no VLANs"),
-  ignore: requireRoot("").ignore || !needsBridgeVlans.ignore,
+  ...requireRoot(
+    "bridge.add() leaves nothing where the kernel has no VLANs",
+    needsNoBridgeVlans,
+  ),
   async fn(t): Promise<void> {
     for (const extras of [{ vlan: 100 }, { vlanTrunk: TRUNK }]) {
       for (const bridge of ["no bridge", "a bridge"]) {
         await t.step(`${JSON.stringify(extras)}, ${bridge}`, async () => {
           using hosts = TestHosts.create();
           if (bridge === "a bridge") await occupy(hosts);
-          const before = [snapshot(hosts.host), snapshot(hosts.sandbox)];
+          const before = stockOf(hosts);
           const config = bridgeConfig(hosts, {
             ...extras,
             ipMasq: true,
             macspoofchk: true,
           });
           const added = await hosts.run("bridge", "ADD", config);
-          assertFailure(added, 999, "EOPNOTSUPP");
-          assertEquals([snapshot(hosts.host), snapshot(hosts.sandbox)], before);
+          const [key] = Object.keys(extras);
+          assertFailure(
+            added,
+            999,
+            "the kernel has no VLAN filtering for bridges " +
+              "(CONFIG_BRIDGE_VLAN_FILTERING), which is needed for " +
+              `"${key}": RTM_NEWLINK: EOPNOTSUPP`,
+          );
+          assertEquals(stockOf(hosts), before);
           assertEquals(hosts.leases(), []);
           assertSuccess(await hosts.run("bridge", "DEL", config));
         });

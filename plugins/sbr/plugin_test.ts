@@ -3,17 +3,16 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { SyscallError } from "../../ffi/errno.ts";
 import { FileLock } from "../../ffi/file_lock.ts";
 import {
+  assertFailure,
+  assertSuccess,
+} from "../../tests/_harness/call_outcome.ts";
+import {
   hasCommand,
   ignoreUnless,
   requireRoot,
 } from "../../tests/_harness/capabilities.ts";
-import {
-  assertFailure,
-  assertSuccess,
-  IP4,
-  type Keys,
-  SbrScene,
-} from "../../tests/_harness/sbr_scene.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { IP4, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import { ETH0, NET1 } from "../../tests/_harness/two_networks.ts";
 
 const RULE = "32765: from 192.168.1.209 lookup 100";
@@ -274,7 +273,7 @@ Deno.test(
     const paths: string[] = [];
     FileLock.acquireExisting = (path, timeoutMs): FileLock => {
       paths.push(path);
-      assert(timeoutMs <= 30_000);
+      assert(timeoutMs !== undefined && timeoutMs <= 30_000);
       throw new SyscallError("flock", 11);
     };
     try {
