@@ -75,6 +75,7 @@ export class TlsConnection implements Disposable {
   /** Takes it for a request. @returns Whether it can be */
   tryTake(): boolean {
     this.#isIdle = false;
+    this.#tls.ref();
     return !this.isOver;
   }
 
@@ -84,6 +85,8 @@ export class TlsConnection implements Disposable {
    */
   release(): void {
     this.#isIdle = true;
+    // It keeps no process alive.
+    this.#tls.unref();
     this.#ahead = this.#tls.read(this.#buffer);
     const end = (): void => {
       if (this.#isIdle) this.#isOver = true;
