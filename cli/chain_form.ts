@@ -8,8 +8,9 @@
 
 import { checkNetworkName } from "../cni/args.ts";
 import { CniError, ErrorCode } from "../cni/error.ts";
-import { type JsonObject, type JsonValue, objectOf } from "../cni/json.ts";
+import type { JsonObject, JsonValue } from "../cni/json.ts";
 import {
+  decodePluginConf,
   decodePluginConfs,
   listCapabilities,
   type NetworkConfList,
@@ -77,46 +78,68 @@ function parseExactly(bytes: Uint8Array): JsonObject {
   );
 }
 
-/** Says which form a network has. */
+/** Says which form a network has: a list is one that has no chain in it. */
 export function formOf({ list: { plugins } }: WrittenNetwork): Form {
-  const [first] = plugins;
-  return plugins.length === 1 && first?.type === CHAIN ? "chain" : "list";
+  return plugins.some(isChain) ? "chain" : "list";
+}
+
+function isChain({ type }: PluginConf): boolean {
+  return type === CHAIN;
 }
 
 /**
- * Makes a network's configuration of a form, which it may have already; a bare
- * plugin becomes a list of it. All keys of the network and of its plugins stay
- * as they are.
+ * Makes a network's configuration of a form; one that has it already is returned
+ * as it is. A bare plugin becomes a list of it. All keys of the network and of
+ * its plugins stay as they are.
+ *
+ * A chain gets all plugins, those of other chains in the network too.
  *
  * @throws {CniError} 7 If it cannot have that form
  */
 export function convertTo(form: Form, network: WrittenNetwork): JsonObject {
-  if (formOf(network) !== form) {
-    return form === "chain" ? toChain(network) : toList(network);
-  }
   const { document, isBare } = network;
-  return isBare ? { ...ownKeys(network), plugins: [document] } : document;
+  const plugins = readExactPlugins(network);
+  if (form === "chain" && plugins.length === 0) {
+    throw refused("it has no plugins, all are in files of their own");
+  }
+  const all = unfoldChains(plugins);
+  const links = all.filter((plugin) => !isChain(plugin));
+  const wanted = form === "chain" ? [makeChain(links)] : links;
+  if (!isBare && formatPlugins(wanted) === formatPlugins(plugins)) {
+    return document;
+  }
+  if (wanted.some(isChain)) checkVersion(network);
+  const own = ownKeys(network);
+  for (const chain of all.filter(isChain)) {
+    checkLost(chain, isBare && chain === plugins[0] ? Object.keys(own) : []);
+  }
+  return { ...own, plugins: wanted.map(({ document }) => document) };
+}
+
+/** Reads the plugins with the numbers that they have in the file. */
+function readExactPlugins({ document, isBare }: WrittenNetwork): PluginConf[] {
+  const { plugins } = document;
+  if (isBare) return decodePluginConfs([document]);
+  return decodePluginConfs(Array.isArray(plugins) ? plugins : []);
 }
 
 function refused(problem: string): CniError {
   return new CniError(ErrorCode.InvalidNetworkConfig, problem);
 }
 
-function toChain(network: WrittenNetwork): JsonObject {
-  const { list: { cniVersion, plugins }, document, isBare } = network;
-  if (plugins.length === 0) {
-    throw refused("it has no plugins, all are in files of their own");
-  }
-  if (cniVersion !== "" && !isSpecVersion(cniVersion)) {
-    throw refused(`${CHAIN} does not serve its version, "${cniVersion}"`);
-  }
+function checkVersion({ list: { cniVersion } }: WrittenNetwork): void {
+  if (cniVersion === "" || isSpecVersion(cniVersion)) return;
+  throw refused(`${CHAIN} does not serve its version, "${cniVersion}"`);
+}
+
+/** Makes a chain of plugins, which declares what any of them does. */
+export function makeChain(plugins: readonly PluginConf[]): PluginConf {
   const wanted = listCapabilities(plugins).map((name) => [name, true] as const);
-  const chain: JsonObject = {
+  return decodePluginConf({
     type: CHAIN,
     ...wanted.length > 0 && { capabilities: Object.fromEntries(wanted) },
-    plugins: isBare ? [document] : document["plugins"] ?? [],
-  };
-  return { ...ownKeys(network), plugins: [chain] };
+    plugins: plugins.map(({ document }) => document),
+  });
 }
 
 /** Finds the network's own keys, which of a bare plugin's are but two. */
@@ -130,25 +153,24 @@ function ownKeys({ document, isBare }: WrittenNetwork): JsonObject {
 /** Keys of a chain that the list says in other ways. */
 const CHAIN_KEYS = ["type", "plugins", "capabilities"];
 
-function toList(network: WrittenNetwork): JsonObject {
-  const { list, document, isBare } = network;
-  const own = ownKeys(network);
-  const chain = isBare ? document : firstOf(document["plugins"]);
-  const { plugins = [], ...others } = chain;
-  const lost = Object.keys(others)
-    .filter((key) => !CHAIN_KEYS.includes(key) && !(isBare && key in own));
+/** Refuses to take a chain apart where something of it would be lost. */
+function checkLost(chain: PluginConf, kept: readonly string[]): void {
+  const lost = Object.keys(chain.document)
+    .filter((key) => !CHAIN_KEYS.includes(key) && !kept.includes(key));
   if (lost.length > 0) {
     const keys = lost.map((key) => JSON.stringify(key)).join(", ");
     throw refused(`its ${CHAIN} has what a list has no place for: ${keys}`);
   }
-  const links = list.plugins.flatMap(linksOf);
-  if (links.length === 0) throw refused(`its ${CHAIN} has no plugins`);
-  return { ...own, plugins };
+  if (linksOf(chain).length === 0) throw refused(`its ${CHAIN} has no plugins`);
 }
 
-function firstOf(value: JsonValue | undefined): JsonObject {
-  const [first] = Array.isArray(value) ? value : [];
-  return objectOf(first);
+/** Shows which plugins there are, and in which chains: `chain(ptp, sbr), x`. */
+export function formatPlugins(plugins: readonly PluginConf[]): string {
+  return plugins.map((plugin) =>
+    isChain(plugin)
+      ? `${CHAIN}(${formatPlugins(linksOf(plugin))})`
+      : plugin.type
+  ).join(", ");
 }
 
 /**

@@ -1,8 +1,11 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
+import type { JsonObject } from "../cni/json.ts";
 import { decodePluginConfs } from "../cni/libcni/conf.ts";
 import {
   convertTo,
+  type Form,
+  formatPlugins,
   formOf,
   parseWritten,
   unfoldChains,
@@ -25,7 +28,7 @@ const LIST = {
   loadOnlyInlinedPlugins: true,
   plugins: [
     { type: "ptp", capabilities: { ips: true }, ipam: { type: "host-local" } },
-    { type: "portmap", capabilities: { ips: true, portMappings: true } },
+    { type: "bandwidth", capabilities: { ips: true, bandwidth: true } },
     { type: "sbr", capabilities: { mac: false }, name: "x", "": null },
   ],
   vendor: { x: [1, { y: null }] },
@@ -37,61 +40,121 @@ Deno.test("convertTo() puts the plugins of a list into a chain, and keeps all el
     ...LIST,
     plugins: [{
       type: "chain",
-      capabilities: { ips: true, portMappings: true },
+      capabilities: { ips: true, bandwidth: true },
       plugins: LIST.plugins,
     }],
   });
   assertEquals(Object.keys(chain), Object.keys(LIST));
 });
 
+/** Makes plugins of types, a nested list being a chain: `["ptp", ["sbr"]]`. */
+function pluginsOf(types: Types): JsonObject[] {
+  return types.map((type) =>
+    typeof type === "string"
+      ? { type, x: type }
+      : { type: "chain", plugins: pluginsOf(type) }
+  );
+}
+
+type Types = readonly (string | Types)[];
+
+Deno.test("convertTo() puts all plugins into one chain, and takes all chains apart", async (t) => {
+  const rows: [from: Types, to: Types][] = [
+    [["ptp", "sbr"], [["ptp", "sbr"]]],
+    [["bridge", "portmap", "sbr"], [["bridge", "portmap", "sbr"]]],
+    [["portmap", "tuning"], [["portmap", "tuning"]]],
+    [["ptp"], [["ptp"]]],
+    [[["ptp", "sbr", "portmap"]], [["ptp", "sbr", "portmap"]]],
+    [["ptp", ["bandwidth", "sbr"]], [["ptp", "bandwidth", "sbr"]]],
+    [[["ptp", "sbr"], "portmap"], [["ptp", "sbr", "portmap"]]],
+    [[["ptp", ["portmap", ["bandwidth", "sbr"]]]], [
+      ["ptp", "portmap", "bandwidth", "sbr"],
+    ]],
+  ];
+  for (const [from, to] of rows) {
+    await t.step(JSON.stringify(from), () => {
+      const network = parse({ name: "n", plugins: pluginsOf(from) });
+      const chained = convertTo("chain", network);
+      assertEquals(chained, { name: "n", plugins: pluginsOf(to) });
+      const plain = { name: "n", plugins: pluginsOf(from.flat(9) as Types) };
+      assertEquals(convertTo("list", network), plain);
+      assertEquals(convertTo("list", parse(chained)), plain);
+    });
+  }
+});
+
 Deno.test("convertTo() declares nothing if no plugin does", () => {
-  const list = { name: "n", plugins: [{ type: "a", capabilities: {} }] };
-  assertEquals(convertTo("chain", parse(list)), {
+  const plugins = [{ type: "ptp", capabilities: {} }, { type: "sbr" }];
+  assertEquals(convertTo("chain", parse({ name: "n", plugins })), {
     name: "n",
-    plugins: [{ type: "chain", plugins: list.plugins }],
+    plugins: [{ type: "chain", plugins }],
   });
 });
 
 Deno.test("convertTo() makes a list of a bare plugin, which keeps its keys", () => {
   const conf = { cniVersion: "0.4.0", type: "ptp", name: "n", mtu: 1400 };
-  const chain = convertTo("chain", parse(conf));
-  assertEquals(chain, {
-    cniVersion: "0.4.0",
-    name: "n",
-    plugins: [{ type: "chain", plugins: [conf] }],
-  });
-  const list = { ...chain, plugins: [conf] };
-  assertEquals(convertTo("list", parse(chain)), list);
+  const list = { cniVersion: "0.4.0", name: "n", plugins: [conf] };
+  const chain = { type: "chain", plugins: [conf] };
+  assertEquals(convertTo("chain", parse(conf)), { ...list, plugins: [chain] });
   assertEquals(convertTo("list", parse(conf)), list);
 });
 
 Deno.test("convertTo() makes a list of a bare chain", () => {
-  const plugins = [{ type: "a" }, { type: "b" }];
+  const plugins = [{ type: "ptp" }, { type: "sbr" }];
   const conf = { name: "n", type: "chain", capabilities: {}, plugins };
   assertEquals(formOf(parse(conf)), "chain");
   assertEquals(convertTo("list", parse(conf)), { name: "n", plugins });
+  const chain = { name: "n", plugins: [{ type: "chain", plugins }] };
+  assertEquals(convertTo("chain", parse(conf)), chain);
 });
 
-Deno.test("convertTo() leaves a network that has the form already as it is", () => {
-  assertEquals(convertTo("list", parse(LIST)), LIST);
-  const chain = convertTo("chain", parse(LIST));
-  assertEquals(convertTo("chain", parse(chain)), chain);
+Deno.test("convertTo() returns a network that has the form already as it is", async (t) => {
+  // More than its plugins declare, and a key that nobody reads.
+  const chain = { type: "chain", capabilities: { mac: true }, note: "mine" };
+  const plugins = [{ ...chain, plugins: LIST.plugins }];
+  const rows: [name: string, form: Form, document: object][] = [
+    ["a list", "list", LIST],
+    ["a list of nothing", "list", { name: "n" }],
+    ["a chain", "chain", { ...LIST, plugins }],
+  ];
+  for (const [name, form, document] of rows) {
+    await t.step(name, () => {
+      const network = parse(document);
+      assert(convertTo(form, network) === network.document);
+    });
+  }
 });
 
-Deno.test("convertTo() takes a chain among other plugins for one of them", () => {
-  const inner = { type: "chain", plugins: [{ type: "b" }, { type: "c" }] };
-  const list = { name: "n", plugins: [{ type: "a" }, inner] };
-  const chain = convertTo("chain", parse(list));
-  const plugins = [{ type: "chain", plugins: list.plugins }];
-  assertEquals(chain, { name: "n", plugins });
-  assertEquals(convertTo("list", parse(chain)), list);
+Deno.test("formOf() takes a list with a chain anywhere in it for a chain", async (t) => {
+  const rows: [types: Types, form: Form][] = [
+    [["ptp", "sbr"], "list"],
+    [[["ptp", "sbr"]], "chain"],
+    [["portmap", ["ptp", "sbr"]], "chain"],
+    [[], "list"],
+  ];
+  for (const [types, form] of rows) {
+    await t.step(JSON.stringify(types), () => {
+      const document = { name: "n", plugins: pluginsOf(types) };
+      const network = types.length === 0 ? { name: "n" } : document;
+      assertEquals(formOf(parse(network)), form);
+    });
+  }
+});
+
+Deno.test("formatPlugins() shows which plugins are in which chain", () => {
+  const plugins = pluginsOf([["ptp", ["sbr"]], "portmap"]);
+  assertEquals(
+    formatPlugins(decodePluginConfs(plugins)),
+    "chain(ptp, chain(sbr)), portmap",
+  );
 });
 
 Deno.test("convertTo() keeps every digit, also of what no number can be", () => {
   const numbers = '{"a":1.0,"b":12345678901234567890,"c":1e400,"d":-0,"e":5}';
-  const list = `{"name":"n","x":${numbers},"plugins":[{"type":"a","x":[1e3]}]}`;
+  const plugins = '{"type":"ptp","x":[1e3]},{"type":"sbr","mtu":1.50}';
+  const list = `{"name":"n","x":${numbers},"plugins":[${plugins}]}`;
   const chain = JSON.stringify(convertTo("chain", parse(list)));
-  assert(chain.includes(numbers) && chain.includes("[1e3]"), chain);
+  assert(chain.includes(numbers) && chain.includes(plugins), chain);
   assertEquals(JSON.stringify(convertTo("list", parse(chain))), list);
 });
 
@@ -119,10 +182,8 @@ Deno.test("convertTo() and back is what there was, of all examples", async (t) =
     count++;
     await t.step(`${name} ${count}`, () => {
       const written = parse(text);
-      const [form, other] = formOf(written) === "chain"
-        ? ["chain", "list"] as const
-        : ["list", "chain"] as const;
-      const converted = convertTo(other, written);
+      const form = formOf(written);
+      const converted = convertTo(form === "chain" ? "list" : "chain", written);
       const back = convertTo(form, parse(converted));
       const { name, cniVersion } = document;
       const expected = written.isBare
@@ -141,7 +202,7 @@ Deno.test("convertTo() refuses what it cannot convert, and says why", async (t) 
   });
   const rows: [
     name: string,
-    form: "chain" | "list",
+    form: Form,
     document: object,
     problem: string,
   ][] = [
@@ -149,7 +210,7 @@ Deno.test("convertTo() refuses what it cannot convert, and says why", async (t) 
     [
       "a version that chain does not serve",
       "chain",
-      { name: "n", cniVersion: "9.0.0", plugins: [{ type: "a" }] },
+      { name: "n", cniVersion: "9.0.0", plugins: pluginsOf(["ptp", "sbr"]) },
       'chain does not serve its version, "9.0.0"',
     ],
     [
@@ -165,6 +226,18 @@ Deno.test("convertTo() refuses what it cannot convert, and says why", async (t) 
       'what a list has no place for: "args", "Plugins"',
     ],
     ["an empty chain", "list", chainWith({ plugins: [] }), "has no plugins"],
+    [
+      "an empty chain in a chain",
+      "chain",
+      { name: "n", plugins: pluginsOf(["ptp", ["sbr", []]]) },
+      "its chain has no plugins",
+    ],
+    [
+      "a chain with a name in one that is to be another",
+      "chain",
+      chainWith({ plugins: [{ type: "chain", name: "x", plugins: [] }] }),
+      'what a list has no place for: "name"',
+    ],
     ["a chain of nothing", "list", chainWith({ plugins: 5 }), "has no plugins"],
     [
       "a chain of something else",

@@ -11,12 +11,9 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { requireRoot } from "./_harness/capabilities.ts";
+import { needsRoot, requireRoot } from "./_harness/capabilities.ts";
 import { conformance } from "./_harness/conformance.ts";
 import { type ToolEnded, ToolHost } from "./_harness/tool_host.ts";
-
-const root = requireRoot("");
-const needsRoot = { ignore: root.ignore, suffix: root.name };
 
 /** Registers a test on a node of its own. */
 function onNode(
@@ -24,8 +21,7 @@ function onNode(
   test: (host: ToolHost, t: Deno.TestContext) => Promise<void>,
 ): void {
   Deno.test({
-    name: name + needsRoot.suffix,
-    ignore: needsRoot.ignore,
+    ...requireRoot(name),
     async fn(t): Promise<void> {
       await using host = await ToolHost.create();
       await test(host, t);
@@ -446,6 +442,24 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
   assertEquals(JSON.parse(all).deleted.length, 3);
   assertEquals(await list(), []);
 });
+
+onNode(
+  "cni gc says that plugins were not asked, if the version has no GC",
+  async (host) => {
+    host.addPlugin("note", 'echo "$CNI_COMMAND" >> /run/calls');
+    await succeed(host, "netns", "add", "blue");
+    for (const [cniVersion, calls] of [["1.0.0", ""], ["1.1.0", "GC\n"]]) {
+      host.addNetwork("one", [{ type: "note" }], { cniVersion });
+      const { code, stdout, stderr } = await host.cni("gc", "one", "blue");
+      const note = calls === ""
+        ? 'The plugins of "one" were not asked for what the cache does not ' +
+          'know: its version, "1.0.0", has no GC\n'
+        : "";
+      assertEquals([code, stdout, stderr], [0, "", note]);
+      assertEquals((await host.run(["cat", "/run/calls"])).stdout, calls);
+    }
+  },
+);
 
 /** Waits until plugins have noted these calls. */
 async function waitForCalls(host: ToolHost, calls: string): Promise<void> {

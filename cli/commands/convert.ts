@@ -9,11 +9,12 @@ import { dirname, join } from "@std/path/posix";
 import { CniError, describeError, toCniError } from "../../cni/error.ts";
 import { findPlugin } from "../../cni/invoke/find.ts";
 import { withIoFailure } from "../../cni/io_failure.ts";
-import { listConfFiles } from "../../cni/libcni/mod.ts";
+import { listConfFiles, type PluginConf } from "../../cni/libcni/mod.ts";
 import {
   CHAIN,
   convertTo,
   type Form,
+  formatPlugins,
   formOf,
   FORMS,
   parseWritten,
@@ -22,6 +23,7 @@ import {
 } from "../chain_form.ts";
 import { type CommandCall, findFlag, type Output } from "../command.ts";
 import { readFolders } from "../network.ts";
+import { findHiddenFromPodman } from "../podman_network.ts";
 import { UsageError } from "../usage_error.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 
@@ -31,9 +33,12 @@ interface Conversion {
   readonly file: string;
   /** The one that is written; undefined for stdout. */
   readonly target: string | undefined;
-  readonly network: WrittenNetwork;
+  readonly before: WrittenNetwork;
+  readonly after: WrittenNetwork;
   /** The form that the network gets. */
   readonly form: Form;
+  /** Whether nothing is to be changed. */
+  readonly isDone: boolean;
 }
 
 /** Converts a file, and prints what comes of it or writes it. */
@@ -42,11 +47,13 @@ export function convert(call: CommandCall): Output {
   const wanted = readForm(call);
   const target = findTarget(call, file);
   const bytes = withIoFailure(`read "${file}"`, () => Deno.readFileSync(file));
-  const network = inFile(file, () => parseWritten(bytes));
-  const form = wanted ?? (formOf(network) === "chain" ? "list" : "chain");
-  const document = inFile(file, () => convertTo(form, network));
-  const conversion = { file, target, network, form };
+  const before = inFile(file, () => parseWritten(bytes));
+  const form = wanted ?? (formOf(before) === "chain" ? "list" : "chain");
+  const document = inFile(file, () => convertTo(form, before));
+  const isDone = document === before.document;
   const text = JSON.stringify(document, null, 2);
+  const after = parseWritten(new TextEncoder().encode(text));
+  const conversion = { file, target, before, after, form, isDone };
   const output = target === undefined
     ? { json: document, text }
     : write(conversion, target, `${text}\n`);
@@ -76,31 +83,30 @@ function inFile<T>(file: string, run: () => T): T {
 }
 
 function write(
-  { file, network, form }: Conversion,
+  { file, before, after, isDone }: Conversion,
   target: string,
   text: string,
 ): Output {
-  const isDone = target === file && formOf(network) === form &&
-    !network.isBare;
   // A list that has been in a file of any name has been of use there.
-  if (network.isBare || target !== file) checkTarget(target);
-  if (!isDone) writeTarget(target, text);
-  const plugins = listTypes(network);
-  const already = isDone ? "already" : "now";
+  if (before.isBare || target !== file) checkTarget(target);
+  if (!isDone || target !== file) writeTarget(target, text);
+  const { plugins } = after.list;
   return {
-    json: { file: target, form, plugins },
-    text: `${target} is a ${form} ${already}: ${plugins.join(", ")}`,
+    json: { file: target, form: formOf(after), plugins: listTypes(plugins) },
+    text: `${target} runs ${formatPlugins(plugins)} ${
+      isDone ? "already" : "now"
+    }`,
   };
 }
 
-function listTypes({ list }: WrittenNetwork): string[] {
-  return unfoldChains(list.plugins).map(({ type }) => type)
+function listTypes(plugins: readonly PluginConf[]): string[] {
+  return unfoldChains(plugins).map(({ type }) => type)
     .filter((type) => type !== CHAIN);
 }
 
 /** Lists what is to be known before a runtime reads what was written. */
 function listNotes(call: CommandCall, conversion: Conversion): string[] {
-  const { file, target, network: { list }, form } = conversion;
+  const { file, target, before: { list }, form } = conversion;
   const notes = form === "chain" ? listChainNotes(call, conversion) : [];
   const isBeside = target !== undefined && target !== file &&
     dirname(target) === dirname(file);
@@ -113,17 +119,19 @@ function listNotes(call: CommandCall, conversion: Conversion): string[] {
 
 function listChainNotes(
   call: CommandCall,
-  { file, network: { list } }: Conversion,
+  { file, after }: Conversion,
 ): string[] {
   const notes: string[] = [];
-  if (list.plugins.length === 1) {
+  if (listTypes(after.list.plugins).length === 1) {
     notes.push("A chain of one plugin starts as many processes as the plugin");
   }
-  const folder = join(dirname(file), list.name);
-  const isRead = !list.loadOnlyInlinedPlugins;
-  if (isRead && listConfFiles(folder, [".conf"]).length > 0) {
+  const { name, loadOnlyInlinedPlugins } = after.list;
+  const folder = join(dirname(file), name);
+  if (!loadOnlyInlinedPlugins && listConfFiles(folder, [".conf"]).length > 0) {
     notes.push(`Plugins in files of "${folder}" stay out of the chain`);
   }
+  const hidden = findHiddenFromPodman(after);
+  if (hidden !== undefined) notes.push(hidden);
   try {
     findPlugin(CHAIN, readFolders(call).pluginDirs);
   } catch (error) {

@@ -76,7 +76,7 @@ Deno.test("convert --write replaces the file, which keeps its mode and the links
   Deno.symlinkSync(place.file, linked.file);
   const { stdout, exitCode } = await linked.convert("--write");
   assertEquals(exitCode, 0);
-  assertEquals(stdout, `${linked.file} is a chain now: ptp, sbr\n`);
+  assertEquals(stdout, `${linked.file} runs chain(ptp, sbr) now\n`);
   assertEquals(place.read("10-pods.conflist"), print(CHAIN));
   assertEquals((Deno.statSync(place.file).mode ?? 0) & 0o777, 0o640);
   assertEquals(Deno.lstatSync(linked.file).isSymlink, true);
@@ -98,11 +98,24 @@ Deno.test("convert --to may be repeated, and then writes nothing", async () => {
   assertEquals(place.read("10-pods.conflist"), print(LIST));
 });
 
+Deno.test("convert says that a chain of one plugin saves nothing", async () => {
+  const list = { ...LIST, plugins: PLUGINS.slice(0, 1) };
+  using place = new Place("10-pods.conflist", list);
+  const { stdout, stderr } = await place.convert("--write");
+  assertEquals(stdout, `${place.file} runs chain(ptp) now\n`);
+  assertStringIncludes(
+    stderr,
+    "A chain of one plugin starts as many processes",
+  );
+  assertEquals((await place.convert("--write")).stderr, "");
+  assertEquals(place.read("10-pods.conflist"), print(list));
+});
+
 Deno.test("convert --output writes another file, and tells of the one beside it", async () => {
   using place = new Place();
   const output = `${place.folder.path}/new.conflist`;
   const { stdout, stderr } = await place.convert("--output", output);
-  assertEquals(stdout, `${output} is a chain now: ptp, sbr\n`);
+  assertEquals(stdout, `${output} runs chain(ptp, sbr) now\n`);
   assertStringIncludes(stderr, `"${place.file}" is there too`);
   assertEquals(place.read("new.conflist"), print(CHAIN));
   assertEquals((Deno.statSync(output).mode ?? 0) & 0o777, 0o644);
@@ -117,10 +130,16 @@ Deno.test("convert tells what a runtime will find otherwise than expected", asyn
     assertStringIncludes(stderr, 'failed to find plugin "chain" in path');
     assertEquals((await place.convert("--to", "list")).stderr, "");
   });
-  await t.step("a chain of one", async () => {
-    using place = new Place("1.conflist", { ...LIST, plugins: [PLUGINS[0]] });
-    const { stderr } = await place.convert();
-    assertStringIncludes(stderr, "chain of one plugin");
+  await t.step("a network of podman's", async () => {
+    const args = { podman_labels: {} };
+    using place = new Place("1.conflist", { ...LIST, args });
+    const { stderr, exitCode } = await place.convert();
+    assertStringIncludes(
+      stderr,
+      'podman does not see into the chain of "pods"',
+    );
+    assertEquals([exitCode, stderr.split("\n").length], [0, 2], stderr);
+    assertEquals((await place.convert("--to", "list")).stderr, "");
   });
   for (const loadOnlyInlinedPlugins of [false, true]) {
     await t.step(`plugins in files, ${loadOnlyInlinedPlugins}`, async () => {

@@ -5,7 +5,12 @@
  */
 
 import { checkInterfaceName } from "../../cni/args.ts";
-import type { CachedAttachment } from "../../cni/libcni/mod.ts";
+import type {
+  CachedAttachment,
+  NetworkConfList,
+} from "../../cni/libcni/mod.ts";
+import { mayHaveVersion } from "../../cni/libcni/operation.ts";
+import { COMMAND_SINCE } from "../../cni/version.ts";
 import { isOfNetns, listAttachments } from "../attachment.ts";
 import type { CommandCall, Output } from "../command.ts";
 import { findNetnsProblem } from "../netns/named.ts";
@@ -44,10 +49,17 @@ export async function gc(call: CommandCall): Promise<Output> {
   return {
     json: { network: list.name, deleted: deleted.map(describe) },
     text: deleted.map(formatDeleted).join("\n"),
-    note: list.disableGc
-      ? `Nothing was removed: "${list.name}" has disableGC`
-      : undefined,
+    note: findOmission(list),
   };
+}
+
+/** Says what of GC was not done. */
+function findOmission(list: NetworkConfList): string | undefined {
+  const { name, cniVersion } = list;
+  if (list.disableGc) return `Nothing was removed: "${name}" has disableGC`;
+  if (mayHaveVersion(list, COMMAND_SINCE.GC)) return undefined;
+  return `The plugins of "${name}" were not asked for what the cache does not ` +
+    `know: its version, "${cniVersion}", has no GC`;
 }
 
 /** Nothing is removed because somebody forgot to say what stays. */

@@ -132,9 +132,10 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
     summary:
       "Rewrites a configuration to run its plugins in one process, or back",
     about: [
-      "A list of plugins becomes a list of the plugin chain alone, which runs " +
-      "the others, and the other way round. Nothing else is changed, so to " +
-      "convert twice is to have what there was.",
+      "Plugins of this project that follow each other are put into the plugin " +
+      "chain, which runs them, and the other way round. Others stay beside it, " +
+      "as they need a process anyway. Nothing else is changed, so to convert " +
+      "twice is to have what there was.",
     ],
     args: [{
       name: "FILE",
@@ -149,7 +150,7 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
       },
       {
         line: "cni convert --to chain --write /etc/cni/net.d/10-pods.conflist",
-        what: "have one process for each pod from now on",
+        what: "start fewer processes for each pod from now on",
       },
       {
         line: "cni convert --to list old.conf --output new.conflist",

@@ -11,12 +11,13 @@
  * @module
  */
 
-import { convertTo, parseWritten } from "../../cli/chain_form.ts";
+import { makeChain } from "../../cli/chain_form.ts";
 import { describeError, toCniError } from "../../cni/error.ts";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
-import type { JsonObject } from "../../cni/json.ts";
+import type { JsonObject, JsonValue } from "../../cni/json.ts";
 import type { NetworkRuntime } from "../../cni/libcni/api.ts";
 import {
+  decodePluginConfs,
   type NetworkConfList,
   parseNetworkConfList,
 } from "../../cni/libcni/conf.ts";
@@ -81,11 +82,11 @@ const ARRANGEMENTS: Readonly<
     chain([first, ...chain(others)]),
 };
 
-/** Puts plugins into a chain, as `cni convert` does. */
+/** Puts plugins into a chain, as `cni convert` does with those of ours. */
 function chain(plugins: readonly PluginObject[]): readonly PluginObject[] {
   if (plugins.length === 0) return [];
-  const list = parseWritten(encode({ name: "net1", plugins }));
-  return convertTo("chain", list)["plugins"] as PluginObject[];
+  const links = decodePluginConfs(plugins as readonly JsonValue[]);
+  return [makeChain(links).document];
 }
 
 /** Plays a scene in all arrangements, a list first. */
