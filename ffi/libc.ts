@@ -54,6 +54,11 @@ const NAMESPACE_SYMBOLS = {
   ioctl: { parameters: ["i32", "u64", UNCOMPILED], result: "i32" },
 } as const;
 
+/** What few plugins need. */
+const LOCK_SYMBOLS = {
+  flock: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
+} as const;
+
 /** What ends this program and begins another one. */
 const EXEC_SYMBOLS = {
   signal: { parameters: ["i32", "usize"], result: "usize" },
@@ -168,6 +173,21 @@ export function open(path: string, flags: number): number {
 /** close(2). */
 export function close(fd: number): void {
   checked("close", libc().symbols.close(fd, PADDING));
+}
+
+let locks: Deno.DynamicLibrary<typeof LOCK_SYMBOLS>["symbols"] | undefined;
+
+/** Source: include/uapi/asm-generic/fcntl.h, errno-base.h. */
+const LOCK_EX = 2, LOCK_NB = 4, EAGAIN = 11;
+
+/** flock(2), exclusive and without waiting. Returns whether it has the lock. */
+export function tryLock(fd: number): boolean {
+  const { errno } = libc();
+  locks ??= Deno.dlopen("libc.so.6", LOCK_SYMBOLS).symbols;
+  const result = locks.flock(fd, LOCK_EX | LOCK_NB, PADDING);
+  if (result < 0 && errno[0] === EAGAIN) return false;
+  checked("flock", result);
+  return true;
 }
 
 /** setns(2): moves this thread into the namespace that `fd` names. */

@@ -15,6 +15,7 @@ const FAILING: [name: string, call: () => unknown, message: string][] = [
   ["open", () => libc.open("/nonexistent", O_RDONLY), "open: ENOENT"],
   ["open", () => libc.open("/dev/null/x", O_RDONLY), "open: ENOTDIR"],
   ["close", () => libc.close(-1), "close: EBADF"],
+  ["flock", () => libc.tryLock(-1), "flock: EBADF"],
   ["socket", () => libc.socket(-1, 0, 0), "socket: EAFNOSUPPORT"],
   ["socket", () => libc.socket(AF_UNIX, 99, 0), "socket: EINVAL"],
   [

@@ -7,9 +7,10 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { convertTo, parseWritten } from "../cli/chain_form.ts";
+import { makeChain } from "../cli/chain_form.ts";
+import { ifPossible } from "../cni/io_failure.ts";
 import type { JsonObject } from "../cni/json.ts";
-import { decodePluginConf } from "../cni/libcni/conf.ts";
+import { decodePluginConf, decodePluginConfs } from "../cni/libcni/conf.ts";
 import { buildRequest, type RequestExtras } from "../cni/libcni/request.ts";
 import {
   hasCommand,
@@ -61,12 +62,10 @@ function podPlugins(
 /** What the runtime offers. */
 const OFFER = { bandwidth: WIDE };
 
-/** Puts plugins into a chain as `cni convert` does. */
+/** Puts plugins into a chain as `cni convert` does with those of ours. */
 function chainOf(plugins: readonly PluginObject[]): PluginObject {
-  const list = { cniVersion: "1.1.0", name: "net1", plugins };
-  const bytes = new TextEncoder().encode(JSON.stringify(list));
-  const { plugins: chains } = convertTo("chain", parseWritten(bytes));
-  return (chains as [PluginObject])[0];
+  const { type, document } = makeChain(decodePluginConfs(plugins));
+  return { ...document, type };
 }
 
 /** Adds a plugin that is a script beside ours. */
@@ -363,6 +362,42 @@ inNamespaces(
         assertEquals(takeStock(hosts), before);
       });
     }
+  },
+  needsBin,
+);
+
+inNamespaces(
+  "DEL of a chain that was killed waits for a process that it has left",
+  async () => {
+    using hosts = TestHosts.create();
+    const before = takeStock(hosts);
+    const pidFile = `${hosts.folder}/pid`, made = `${hosts.folder}/made`;
+    addScript(
+      hosts.folder,
+      "foreign",
+      `[ "$CNI_COMMAND" = ADD ] || { rm -f '${made}'; exit; }
+      echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
+      sleep 1; touch '${made}'`,
+    );
+    const plugins = podPlugins(hosts).toSpliced(1, 0, { type: "foreign" });
+    const chain = chainOf(plugins);
+    const runtime = new Runtime(hosts, [chain]);
+    const adding = spawnIn(hosts.host, {
+      path: `${BIN}/chain`,
+      env: {
+        ...hosts.environment("ADD"),
+        PATH: "/usr/bin:/bin",
+        CNI_PATH: `${BIN}:${hosts.folder}`,
+      },
+      stdin: JSON.stringify(requestOf(chain)),
+    });
+    await appearance(pidFile);
+    adding.kill();
+    await adding.output;
+    await runtime.run("DEL");
+    await new Promise((resolve) => setTimeout(resolve, 1200));
+    assertEquals(ifPossible(() => Deno.statSync(made)), undefined);
+    assertEquals(takeStock(hosts), before);
   },
   needsBin,
 );

@@ -132,10 +132,9 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
     summary:
       "Rewrites a configuration to run its plugins in one process, or back",
     about: [
-      "Plugins of this project that follow each other are put into the plugin " +
-      "chain, which runs them, and the other way round. Others stay beside it, " +
-      "as they need a process anyway. Nothing else is changed, so to convert " +
-      "twice is to have what there was.",
+      "A list of plugins becomes a list of the plugin chain alone, which runs " +
+      "the others, and the other way round. Nothing else is changed, so to " +
+      "convert twice is to have what there was.",
     ],
     args: [{
       name: "FILE",

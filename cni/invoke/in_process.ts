@@ -47,6 +47,7 @@ export function createInvoker(
       const plugin = mayRunHere ? lookup(type) : undefined;
       if (plugin === undefined) {
         await invocation.deferredLinks?.removeAll();
+        await invocation.onProcess?.();
         const { execPlugin } = await import("./exec.ts");
         return await execPlugin(path, invocation);
       }

@@ -72,6 +72,8 @@ export interface Invocation {
    * gets a process of its own finds nothing left.
    */
   readonly deferredLinks?: DeferredLinks | undefined;
+  /** Called before a process is started for the plugin. */
+  readonly onProcess?: (() => Promise<void>) | undefined;
 }
 
 /** Runs other plugins by name. */

@@ -51,7 +51,7 @@ export interface PluginRun extends OperationOptions {
  * @throws {CniError} The plugin's own, or why it could not be run
  */
 export async function runPlugin(
-  { pluginDirs, env, invoker, hostNetns, onStderr }: PluginTools,
+  { pluginDirs, env, invoker, hostNetns, onStderr, onProcess }: PluginTools,
   { command, type, stdin, conf, signal, deferredLinks }: PluginRun,
 ): Promise<PluginOutput> {
   let result: Result | undefined;
@@ -75,6 +75,7 @@ export async function runPlugin(
     },
     signal,
     deferredLinks,
+    onProcess,
   });
   return { stdout, result };
 }

@@ -47,6 +47,8 @@ export interface PluginTools {
   readonly onStderr: (text: string) => void;
   /** What the runtime itself logs, in the same place. */
   readonly log: Log;
+  /** Called before a process is started for a plugin. */
+  readonly onProcess?: () => Promise<void>;
 }
 
 /** What a runtime works with. */

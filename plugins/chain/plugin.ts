@@ -28,7 +28,8 @@
  *
  * To the plugins it is the runtime: each is sent to the byte what it would be
  * sent without the chain, and what it answers goes where it would go. Plugins
- * that are this very executable are run in this process, others as processes.
+ * that are this very executable are run in this process, others as processes,
+ * which go on if somebody kills this one: DEL waits for those.
  *
  * It makes nothing itself and remembers nothing: what DEL has to undo is what
  * the plugins made, and the result of ADD is in the runtime's cache.
@@ -46,6 +47,7 @@ import { throwAll } from "../../cni/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { ChainConfig } from "./config.ts";
 import type { Links } from "./links.ts";
+import type { Running } from "./running_add.ts";
 
 /** The plugin. */
 export const chain: Plugin<ChainConfig> = definePlugin({
@@ -56,8 +58,11 @@ export const chain: Plugin<ChainConfig> = definePlugin({
   add: (call) =>
     operate(call, async (links): Promise<ForeignResult> => {
       const { addPlugins } = await import("../../cni/libcni/add_plugins.ts");
+      const { RunningAdd } = await import("./running_add.ts");
       await warnOfMistakes(call, links);
-      const { tools, network, conf, options } = links;
+      const { network, conf, options } = links;
+      using running = new RunningAdd(runningOf(call, links));
+      const tools = { ...links.tools, onProcess: () => running.begin() };
       // What a failure leaves is for the DEL that the runtime runs then.
       return await addPlugins(tools, network, conf, options);
     }),
@@ -69,8 +74,11 @@ export const chain: Plugin<ChainConfig> = definePlugin({
     }),
 
   del: (call) =>
-    operate(call, async ({ tools, network, conf, options }) => {
+    operate(call, async (links) => {
       const { delPlugins } = await import("../../cni/libcni/each_plugin.ts");
+      const { waitForAdd } = await import("./running_add.ts");
+      const { tools, network, conf, options } = links;
+      await waitForAdd(runningOf(call, links));
       await delPlugins(tools, network, conf, options);
     }),
 
@@ -105,6 +113,14 @@ async function operate<T>(
     const { sayWhichFailed } = await import("../../cni/libcni/operation.ts");
     throw sayWhichFailed(error);
   }
+}
+
+/** Says which ADD it is; a call has more, some of which fails when it is looked at. */
+function runningOf(
+  { network, args, log, signal }: Call<ChainConfig>,
+  { network: { plugins } }: Links,
+): Running {
+  return { network, args, log, signal, types: plugins.map(({ type }) => type) };
 }
 
 async function warnOfMistakes(

@@ -1,0 +1,92 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { CniError } from "../../cni/error.ts";
+import { ifPossible } from "../../cni/io_failure.ts";
+import { createLog } from "../../cni/log.ts";
+import { type Running, RunningAdd, waitForAdd } from "./running_add.ts";
+
+/** An attachment, the folder with its locks, and what is logged about it. */
+class Scene implements Disposable {
+  readonly folder: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly logs: string[] = [];
+  readonly running: Running = {
+    network: "net1",
+    args: { containerId: "c1", ifName: "eth0" } as Running["args"],
+    log: createLog({}, (text) => this.logs.push(text)),
+    signal: undefined,
+    types: ["a", "b"],
+    folder: `${this.folder}/locks`,
+  };
+
+  get locks(): string[] {
+    const { folder = "" } = this.running;
+    const entries = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
+    return entries.map(({ name }) => `${folder}/${name}`);
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.folder, { recursive: true });
+  }
+}
+
+Deno.test("RunningAdd locks until its disposal, and leaves nothing", async () => {
+  using scene = new Scene();
+  const { running } = scene;
+  {
+    using add = new RunningAdd(running);
+    assertEquals(scene.locks, []);
+    await add.begin();
+    await add.begin();
+    assertEquals(scene.locks.length, 1);
+    const signal = AbortSignal.timeout(50);
+    using other = new RunningAdd({ ...running, signal });
+    const { code } = await assertRejects(
+      () => other.begin(),
+      CniError,
+      "still runs",
+    );
+    assertEquals(code, 11);
+    using nested = new RunningAdd({ ...running, types: ["a"] });
+    await nested.begin();
+  }
+  assertEquals([scene.locks, scene.logs], [[], []]);
+});
+
+Deno.test("waitForAdd() waits for a process that outlives RunningAdd", async () => {
+  using scene = new Scene();
+  const { running } = scene;
+  const add = new RunningAdd(running);
+  await add.begin();
+  const [path = ""] = scene.locks;
+  await using child = new Deno.Command("sleep", { args: ["0.5"] }).spawn();
+  // As if this process had been killed: the file stays.
+  Deno.renameSync(path, `${path}.kept`);
+  add[Symbol.dispose]();
+  Deno.renameSync(`${path}.kept`, path);
+  const startMs = performance.now();
+  await waitForAdd(running);
+  assert(performance.now() - startMs > 300, "it did not wait");
+  await child.status;
+  assertEquals([scene.locks, scene.logs], [[], []]);
+});
+
+Deno.test("waitForAdd() goes on at its signal, and where there is nothing", async () => {
+  using scene = new Scene();
+  const { running, logs } = scene;
+  await waitForAdd(running);
+  using add = new RunningAdd(running);
+  await add.begin();
+  await waitForAdd({ ...running, signal: AbortSignal.timeout(50) });
+  assertEquals(logs.length, 1);
+  assert(logs[0]?.includes("still runs"), logs[0]);
+});
+
+Deno.test("RunningAdd goes on where there can be no lock", async () => {
+  using scene = new Scene();
+  const running = { ...scene.running, folder: "/proc/locks" };
+  using add = new RunningAdd(running);
+  await add.begin();
+  assertEquals(scene.logs.length, 1);
+  await waitForAdd(running);
+});
