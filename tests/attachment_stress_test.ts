@@ -7,22 +7,22 @@ import { assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
 import { Cidr } from "../net/cidr.ts";
+import { eachAtOnce } from "./_harness/at_once.ts";
 import {
   hasCommand,
   ignoreUnless,
   requireRoot,
 } from "./_harness/capabilities.ts";
 import type { ExecOutput } from "./_harness/exec_in.ts";
-import { ipJson, runIn } from "./_harness/ip_json.ts";
+import { needsBin, startPlugin } from "./_harness/executables.ts";
+import { findReached, ipJson, linkNames } from "./_harness/ip_json.ts";
+import { killByTurns } from "./_harness/kills.ts";
 import { createRandom, type Random } from "./_harness/random.ts";
-import { type Spawned, spawnIn } from "./_harness/spawn_in.ts";
+import { nftRules } from "./_harness/rules.ts";
+import type { Spawned } from "./_harness/spawn_in.ts";
 import { TestHosts } from "./_harness/test_hosts.ts";
 
-const BIN = Deno.env.get("CNI_BIN") ?? "";
-const needs = ignoreUnless(
-  BIN !== "" && hasCommand("nft"),
-  "needs nft, and CNI_BIN as `deno task test` sets it",
-);
+const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
 
 const CONTAINERS = 60;
 const AT_ONCE = 8;
@@ -75,17 +75,8 @@ class Node implements Disposable {
   }
 
   start(command: string, { id, sandbox }: Container): Spawned {
-    const env = {
-      ...this.hosts.environment(command, { sandbox, containerId: id }),
-      CNI_PATH: BIN,
-      PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
-    };
-    const stdin = JSON.stringify(this.#config);
-    return spawnIn(this.hosts.host, {
-      path: `${BIN}/${this.#type}`,
-      env,
-      stdin,
-    });
+    const call = { type: this.#type, command, config: this.#config };
+    return startPlugin(this.hosts, call, { sandbox, containerId: id });
   }
 
   async run(command: string, container: Container): Promise<ExecOutput> {
@@ -100,14 +91,12 @@ class Node implements Disposable {
    */
   leftovers(): string[] {
     const { host } = this.hosts;
-    const links = ipJson(host, "link")
-      .map(({ ifname }: { ifname: string }) => ifname)
-      .filter((name: string) => !["lo", "out0", "cni0"].includes(name));
+    const links = linkNames(host)
+      .filter((name) => !["lo", "out0", "cni0"].includes(name));
     const routes = ipJson(host, "route", "show", "table", "all")
       .filter(({ dev }: { dev: string }) => dev.startsWith("veth"))
       .map(({ dst }: { dst: string }) => dst);
-    const elements = runIn(host, "nft", "list", "ruleset").split("\n")
-      .filter((line) => /id: c\d+|CNI-/.test(line));
+    const elements = nftRules(host, /id: c\d+|CNI-/);
     return [...links, ...routes, ...elements, ...this.hosts.leases()];
   }
 
@@ -116,41 +105,18 @@ class Node implements Disposable {
   }
 }
 
-/** Does something with all of them, a few at a time. */
-async function eachAtOnce<T>(
-  items: readonly T[],
-  work: (item: T) => Promise<unknown>,
-): Promise<void> {
-  const left = [...items];
-  const worker = async (): Promise<void> => {
-    for (let item = left.shift(); item !== undefined; item = left.shift()) {
-      await work(item);
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-}
-
 function shuffle<T>(items: readonly T[], random: Random): T[] {
   return items.map((item) => [random.below(1e9), item] as const)
     .sort(([left], [right]) => left - right).map(([, item]) => item);
 }
 
-/** Pings several addresses from a namespace, side by side; lists the deaf ones. */
-function findUnreached(netns: NetNs, addresses: readonly string[]): string[] {
-  const pings = addresses.map((address) =>
-    `(ping -c1 -W5 ${address} > /dev/null || echo ${address}) &`
-  );
-  return runIn(netns, "sh", "-c", `${pings.join("\n")}\nwait`)
-    .split("\n").filter(Boolean);
-}
-
-function test(name: string, fn: (t: Deno.TestContext) => Promise<void>): void {
-  const root = requireRoot(name + needs.suffix);
-  Deno.test({ name: root.name, ignore: root.ignore || needs.ignore, fn });
-}
-
 for (const type of ["ptp", "bridge"]) {
-  test(`${type} attaches 60 containers, 8 at a time, and detaches them in any order`, async (t) => {
+  const test = (
+    name: string,
+    fn: (t: Deno.TestContext) => Promise<void>,
+  ): void => Deno.test(requireRoot(`${type} ${name}`, needsNft, needsBin), fn);
+
+  test("attaches 60 containers, 8 at a time, and detaches them in any order", async (t) => {
     const random = createRandom(1);
     for (const backend of [undefined, "nftables", "iptables"]) {
       await t.step(backend ?? "no masquerade", async () => {
@@ -163,7 +129,7 @@ for (const type of ["ptp", "bridge"]) {
           (_, index) => node.addContainer(`c${index}`),
         );
         const addresses = new Map<Container, string>();
-        await eachAtOnce(containers, async (container) => {
+        await eachAtOnce(containers, AT_ONCE, async (container) => {
           const { stdout } = await node.run("ADD", container);
           const [address] = JSON.parse(stdout).ips[0].address.split("/");
           addresses.set(container, address);
@@ -176,14 +142,12 @@ for (const type of ["ptp", "bridge"]) {
               containers[(index + step) % CONTAINERS] as Container,
             ) ?? ""
           );
-          assertEquals(
-            findUnreached(sandbox, [...others, ...outside]),
-            [],
-            `c${index}`,
-          );
+          const all = [...others, ...outside];
+          assertEquals(findReached(sandbox, all, 5), all, `c${index}`);
         }
         await eachAtOnce(
           shuffle(containers, random),
+          AT_ONCE,
           (container) => node.run("DEL", container),
         );
         assertEquals(node.leftovers(), []);
@@ -191,24 +155,18 @@ for (const type of ["ptp", "bridge"]) {
     }
   });
 
-  test(`${type} leaves nothing when it is killed and DEL follows`, async (t) => {
+  test("leaves nothing when it is killed and DEL follows", async (t) => {
     const random = createRandom(2);
     for (const backend of ["nftables", "iptables"]) {
       await t.step(backend, async () => {
         using node = new Node(type, { ipMasq: true, ipMasqBackend: backend });
         const container = node.addContainer("c1");
-        for (let kill = 0; kill < KILLS; kill++) {
-          const command = kill % 2 === 0 ? "ADD" : "DEL";
-          if (command === "DEL") await node.run("ADD", container);
-          const killed = node.start(command, container);
-          await new Promise((resolve) =>
-            setTimeout(resolve, random.below(LONGEST_MS))
-          );
-          killed.kill();
-          await killed.output;
-          await node.run("DEL", container);
-          assertEquals(node.leftovers(), [], `${command} ${kill}`);
-        }
+        await killByTurns({
+          start: (command) => node.start(command, container),
+          succeed: (command) => node.run(command, container),
+          leftovers: () => node.leftovers(),
+        }, { random, count: KILLS, longestMs: LONGEST_MS });
+        assertEquals(node.leftovers(), []);
       });
     }
   });

@@ -6,11 +6,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import {
-  goPlugin,
-  ignoreUnless,
-  requireRoot,
-} from "./_harness/capabilities.ts";
+import { requireRoot } from "./_harness/capabilities.ts";
 import { ipJson, runIn } from "./_harness/ip_json.ts";
 import {
   LimitedCable,
@@ -18,23 +14,22 @@ import {
   type RunPlugin,
   tcJson,
 } from "./_harness/limited_cable.ts";
+import {
+  callAs,
+  needsGo,
+  normaliseResult,
+  testLeavesTheSame,
+  type Who,
+} from "./_harness/parity.ts";
 import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
 
-const GO = goPlugin("bandwidth") ?? "";
-const { ignore, suffix } = ignoreUnless(GO !== "", "needs the Go plugins");
 const KUBELET_BURST = 2 ** 31 - 1;
 
-function parity(name: string): { name: string; ignore: boolean } {
-  const root = requireRoot(`${name}${suffix}`);
-  return { name: root.name, ignore: root.ignore || ignore };
-}
+const runAs = (who: Who): RunPlugin => (hosts, command, config, options) =>
+  callAs(who, hosts, { type: "bandwidth", command, config }, options);
 
-const RUN: Readonly<Record<"ours" | "go", RunPlugin>> = {
-  ours: (hosts, command, config, options) =>
-    hosts.run("bandwidth", command, config, options),
-  go: (hosts, command, config, options) =>
-    hosts.exec(GO, command, config, options),
-};
+/** How either plugin is run. */
+const RUN = { ours: runAs("ours"), go: runAs("go") } as const;
 
 /** The newest version that both have. */
 const NEWEST = "1.0.0";
@@ -86,10 +81,7 @@ async function observe(
   const result = await cable.add(keys, run);
   const links = ipJson(hosts.host, "link");
   return {
-    result: withoutEmptyDns(
-      JSON.stringify(result).replaceAll(hosts.sandbox.path, "SANDBOX")
-        .replace(/([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "MAC"),
-    ),
+    result: normaliseResult(JSON.stringify(result), hosts),
     links: links.map(describeLink),
     qdiscs: tcJson(hosts.host, "qdisc", "show"),
     filters: tcJson(
@@ -120,33 +112,19 @@ function withoutSecondAction(filter: any): unknown {
   return { ...filter, options: { ...filter.options, actions } };
 }
 
-/** Go plugins before 1.2 print `dns` though it is empty. */
-function withoutEmptyDns(json: string): unknown {
-  const { dns = {}, ...result } = JSON.parse(json);
-  return Object.keys(dns).length === 0 ? result : { dns, ...result };
-}
-
 for (const [name, keys] of Object.entries(ROWS)) {
-  Deno.test(
-    parity(`bandwidth leaves what the Go plugin leaves: ${name}`),
-    async () => {
-      assertEquals(
-        await observe(RUN.ours, keys, NEWEST),
-        await observe(RUN.go, keys, NEWEST),
-      );
-    },
+  testLeavesTheSame(
+    "bandwidth",
+    name,
+    (who) => observe(RUN[who], keys, NEWEST),
   );
 }
 
 for (const cniVersion of ["0.3.0", "0.3.1", "0.4.0"]) {
-  Deno.test(
-    parity(`bandwidth leaves what the Go plugin leaves: ${cniVersion}`),
-    async () => {
-      assertEquals(
-        await observe(RUN.ours, LIMITS, cniVersion),
-        await observe(RUN.go, LIMITS, cniVersion),
-      );
-    },
+  testLeavesTheSame(
+    "bandwidth",
+    cniVersion,
+    (who) => observe(RUN[who], LIMITS, cniVersion),
   );
 }
 
@@ -156,8 +134,9 @@ function assertSuccess({ exitCode, stdout }: CallOutput): void {
 
 for (const [adder, other] of [["ours", "go"], ["go", "ours"]] as const) {
   Deno.test(
-    parity(
+    requireRoot(
       `bandwidth: what is added by ${adder} is checked and deleted by ${other}`,
+      needsGo("bandwidth"),
     ),
     async (t) => {
       for (const [name, keys] of Object.entries(ROWS)) {
@@ -183,7 +162,10 @@ for (const [adder, other] of [["ours", "go"], ["go", "ours"]] as const) {
 }
 
 Deno.test(
-  parity("bandwidth refuses what the Go plugin refuses, in its words"),
+  requireRoot(
+    "bandwidth refuses what the Go plugin refuses, in its words",
+    needsGo("bandwidth"),
+  ),
   async (t) => {
     const rows: [name: string, keys: object, ifName?: string][] = [
       ["ingress without burst", { ingressRate: 1 }],

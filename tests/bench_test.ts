@@ -10,19 +10,13 @@ import type { Report } from "../scripts/bench/report.ts";
 import type { Row } from "../scripts/bench/summary.ts";
 import {
   goPlugin,
-  ignoreUnless,
   requireRoot,
+  type TestHeader,
 } from "./_harness/capabilities.ts";
+import { BIN, needsBin } from "./_harness/executables.ts";
 
-const BIN = Deno.env.get("CNI_BIN") ?? "";
-const { ignore, suffix } = ignoreUnless(
-  BIN !== "",
-  "needs CNI_BIN, as `deno task test` sets it",
-);
-
-function bench(name: string): { name: string; ignore: boolean } {
-  const root = requireRoot(`deno task bench ${name}${suffix}`);
-  return { name: root.name, ignore: root.ignore || ignore };
+function bench(name: string): TestHeader {
+  return requireRoot(`deno task bench ${name}`, needsBin);
 }
 
 /** A run with a folder for temporary files of its own, and one for results. */

@@ -6,49 +6,34 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
+import { requireRoot } from "./_harness/capabilities.ts";
+import { ipJson, linkNames, runIn } from "./_harness/ip_json.ts";
 import {
-  goPlugin,
-  hasCommand,
-  ignoreUnless,
-  requireRoot,
-} from "./_harness/capabilities.ts";
-import { ipJson, runIn } from "./_harness/ip_json.ts";
-import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
-
-const GO = (goPlugin("bridge") ?? "").replace(/\/[^/]*$/, "");
-const needsGo = ignoreUnless(GO !== "", "needs the Go plugins");
-const needsTools = ignoreUnless(
-  hasCommand("nft") && hasCommand("iptables"),
-  "needs nft and iptables",
-);
-
-function parity(
-  name: string,
-  needs: { ignore: boolean; suffix: string } = { ignore: false, suffix: "" },
-): { name: string; ignore: boolean } {
-  const root = requireRoot(name + needsGo.suffix + needs.suffix);
-  return {
-    name: root.name,
-    ignore: root.ignore || needsGo.ignore || needs.ignore,
-  };
-}
-
-type Config = Record<string, unknown>;
-type Who = "ours" | "go";
+  ASKED_MAC,
+  needsGo,
+  normaliseResult,
+  observeNetns,
+  shareBothWays,
+  succeedAs,
+  testLeavesTheSame,
+  type Who,
+} from "./_harness/parity.ts";
+import type { Keys } from "./_harness/plugin_scene.ts";
+import { needsRuleTools, rulesOf } from "./_harness/rules.ts";
+import {
+  type CallOptions,
+  type CallOutput,
+  TestHosts,
+} from "./_harness/test_hosts.ts";
 
 /** Runs either plugin. */
-async function run(
+function run(
   who: Who,
   hosts: TestHosts,
-  command: string,
-  config: Config,
+  [command, config]: readonly [command: string, config: Keys],
+  options: CallOptions = {},
 ): Promise<CallOutput> {
-  const env = { CNI_PATH: GO };
-  const output = who === "ours"
-    ? await hosts.run("bridge", command, config)
-    : hosts.exec(`${GO}/bridge`, command, config, { env });
-  assertEquals(output.exitCode, 0, output.stdout + output.stderr);
-  return output;
+  return succeedAs(who, hosts, { type: "bridge", command, config }, options);
 }
 
 const V4 = "10.1.2.0/24", V6 = "2001:db8:1::/64";
@@ -57,7 +42,7 @@ const V4 = "10.1.2.0/24", V6 = "2001:db8:1::/64";
 const ROWS: [
   name: string,
   subnets: string[],
-  extras: Config,
+  extras: Keys,
   routes?: { dst: string; gw?: string }[],
 ][] = [
   ["a switch", [], {}],
@@ -78,7 +63,7 @@ const ROWS: [
   ["promiscuous mode", [V4], { isGateway: true, promiscMode: true }],
   ["a MAC", [V4], {
     isGateway: true,
-    runtimeConfig: { mac: "c2:11:22:33:44:55" },
+    runtimeConfig: { mac: ASKED_MAC },
   }],
   ["dns", [V4], { dns: { nameservers: ["10.1.2.3"], search: ["a.test"] } }],
 ];
@@ -86,7 +71,7 @@ const ROWS: [
 function configFor(
   hosts: TestHosts,
   [, subnets, extras, routes = []]: typeof ROWS[number],
-): Config {
+): Keys {
   const ipam = subnets.length === 0
     ? {}
     : { ...hosts.hostLocal(...subnets), routes };
@@ -98,78 +83,6 @@ function configFor(
     ipam,
     ...extras,
   };
-}
-
-/** What a plugin did, without what differs from one run to the next. */
-async function observe(
-  who: Who,
-  hosts: TestHosts,
-  config: Config,
-): Promise<unknown> {
-  const { stdout } = await run(who, hosts, "ADD", config);
-  return {
-    result: withoutEmptyDns(
-      stdout.replaceAll(hosts.sandbox.path, "SANDBOX")
-        .replace(/(?!c2:11)([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "MAC")
-        .replace(/veth[0-9a-f]+/g, "VETH"),
-    ),
-    host: stateOf(hosts.host),
-    sandbox: stateOf(hosts.sandbox),
-    sysctls: sysctlsOf(hosts),
-  };
-}
-
-/** Go plugins before 1.2 print `dns` though it is empty. */
-function withoutEmptyDns(stdout: string): unknown {
-  const { dns, ...result } = JSON.parse(stdout);
-  return Object.keys(dns ?? {}).length === 0 ? result : { dns, ...result };
-}
-
-function stateOf(netns: NetNs): unknown {
-  return { links: linksOf(netns), routes: routesOf(netns) };
-}
-
-/**
- * Links with their addresses.
- *
- * A difference that is meant: our IPv6 addresses have `nodad`.
- */
-function linksOf(netns: NetNs): unknown[] {
-  // deno-lint-ignore no-explicit-any -- as iproute2 prints it
-  return ipJson(netns, "address").filter(({ ifname }: any) => ifname !== "lo")
-    // deno-lint-ignore no-explicit-any -- as above
-    .map((link: any) => ({
-      name: link.ifname.replace(/^veth.*/, "VETH"),
-      mtu: link.mtu,
-      kind: link.linkinfo.info_kind,
-      flags: ["UP", "PROMISC"].filter((flag) => link.flags.includes(flag)),
-      state: link.operstate,
-      master: link.master,
-      hairpin: link.linkinfo.info_slave_data?.hairpin,
-      isOperators: link.address.startsWith("c2:11"),
-      addresses: link.addr_info
-        .filter(({ scope }: { scope: string }) => scope === "global")
-        .map(({ local, prefixlen, broadcast }: Record<string, unknown>) =>
-          `${local}/${prefixlen} ${broadcast}`
-        ).sort(),
-    }));
-}
-
-/** Routes of the main table, but the link-local ones. */
-function routesOf(netns: NetNs): string[] {
-  // deno-lint-ignore no-explicit-any -- as iproute2 prints it
-  const format = (route: any): string =>
-    [
-      route.dst,
-      route.gateway && `via ${route.gateway}`,
-      `dev ${route.dev.replace(/^veth.*/, "VETH")}`,
-      `scope ${route.scope}`,
-      `protocol ${route.protocol}`,
-      route.prefsrc && `src ${route.prefsrc}`,
-      route.metric && `metric ${route.metric}`,
-    ].filter(Boolean).join(" ");
-  return [...ipJson(netns, "-4", "route"), ...ipJson(netns, "-6", "route")]
-    .map(format).filter((route) => !route.startsWith("fe80::")).sort();
 }
 
 function sysctlsOf({ host }: TestHosts): string[] {
@@ -184,29 +97,26 @@ function sysctlsOf({ host }: TestHosts): string[] {
 }
 
 for (const row of ROWS) {
-  Deno.test(
-    parity(`bridge leaves what the Go plugin leaves: ${row[0]}`),
-    async () => {
-      const stateAfter = async (who: Who): Promise<unknown> => {
-        using hosts = TestHosts.create();
-        return await observe(who, hosts, configFor(hosts, row));
-      };
-      assertEquals(await stateAfter("ours"), await stateAfter("go"));
-    },
-  );
-}
-
-/** Lists the rules of a host that are an attachment's. */
-function rulesOf({ host }: TestHosts): string[] {
-  const text = runIn(host, "nft", "list", "ruleset") +
-    runIn(host, "iptables-save") + runIn(host, "ip6tables-save");
-  return text.split("\n").filter((line) => /test-container|CNI-/.test(line));
+  testLeavesTheSame("bridge", row[0], async (who) => {
+    using hosts = TestHosts.create();
+    const { stdout } = await run(who, hosts, ["ADD", configFor(hosts, row)]);
+    return {
+      result: normaliseResult(stdout, hosts),
+      host: observeNetns(hosts.host),
+      sandbox: observeNetns(hosts.sandbox),
+      sysctls: sysctlsOf(hosts),
+    };
+  });
 }
 
 Deno.test(
-  parity("bridge and the Go plugin detach what the other attached", needsTools),
+  requireRoot(
+    "bridge and the Go plugin detach what the other attached",
+    needsGo("bridge"),
+    needsRuleTools,
+  ),
   async (t) => {
-    const extras: [name: string, extras: Config][] = [
+    const extras: [name: string, extras: Keys][] = [
       ["plain", { isDefaultGateway: true }],
       ["masqueraded by iptables", {
         isDefaultGateway: true,
@@ -217,34 +127,25 @@ Deno.test(
       ["in hairpin mode", { isGateway: true, hairpinMode: true }],
     ];
     for (const [name, more] of extras) {
-      for (
-        const [adder, deleter] of [["ours", "go"], ["go", "ours"]] as const
-      ) {
-        await t.step(
-          `${name}: ${adder} adds, ${deleter} checks and deletes`,
-          async () => {
-            using hosts = TestHosts.create();
-            const config = configFor(hosts, [name, [V4, V6], more]);
-            const { json } = await run(adder, hosts, "ADD", config);
-            const withResult = { ...config, prevResult: json };
-            await run(deleter, hosts, "CHECK", withResult);
-            await run(deleter, hosts, "DEL", withResult);
-            const names = [hosts.host, hosts.sandbox].flatMap((netns) =>
-              ipJson(netns, "link").map(({ ifname }: { ifname: string }) =>
-                ifname
-              )
-            );
-            assertEquals(names, ["lo", "br0", "lo"]);
-            assertEquals([hosts.leases(), rulesOf(hosts)], [[], []]);
-          },
-        );
-      }
+      await shareBothWays(t, `${name}: `, {
+        type: "bridge",
+        makeConfig: (hosts) => configFor(hosts, [name, [V4, V6], more]),
+        assertDetached({ host, sandbox }): void {
+          assertEquals(linkNames(host), ["lo", "br0"]);
+          assertEquals(linkNames(sandbox), ["lo"]);
+          assertEquals(rulesOf(host, /test-container|CNI-/), []);
+        },
+      });
     }
   },
 );
 
 Deno.test(
-  parity("bridge and the Go plugin make the same rules", needsTools),
+  requireRoot(
+    "bridge and the Go plugin make the same rules",
+    needsGo("bridge"),
+    needsRuleTools,
+  ),
   async (t) => {
     /** Lists rules in the same order and with the same names. */
     const listed = (text: string): string[] =>
@@ -252,7 +153,7 @@ Deno.test(
         line.replace(/veth[0-9a-f]+/, "VETH")
           .replace(/([0-9a-f]{2}:){5}[0-9a-f]{2}/, "MAC").trim()
       ).filter((line) => line !== "");
-    const rows: [name: string, extras: Config, list: string[]][] = [
+    const rows: [name: string, extras: Keys, list: string[]][] = [
       ["against spoofing", { macspoofchk: true }, [
         "nft",
         "list",
@@ -274,7 +175,7 @@ Deno.test(
             isGateway: true,
             ...extras,
           }]);
-          await run(who, hosts, "ADD", config);
+          await run(who, hosts, ["ADD", config]);
           return listed(runIn(hosts.host, program, ...args));
         };
         assertEquals(await rules("ours"), await rules("go"));
@@ -284,18 +185,13 @@ Deno.test(
 );
 
 Deno.test(
-  parity("bridge and the Go plugin share a bridge"),
+  requireRoot("bridge and the Go plugin share a bridge", needsGo("bridge")),
   async () => {
     using hosts = TestHosts.create();
     const config = configFor(hosts, ["", [V4, V6], { isDefaultGateway: true }]);
     const attach = async (who: Who, containerId: string): Promise<NetNs> => {
       const sandbox = hosts.addNetns();
-      const options = { sandbox, containerId };
-      const env = { CNI_PATH: GO };
-      const output = who === "ours"
-        ? await hosts.run("bridge", "ADD", config, options)
-        : hosts.exec(`${GO}/bridge`, "ADD", config, { ...options, env });
-      assertEquals(output.exitCode, 0, output.stdout);
+      await run(who, hosts, ["ADD", config], { sandbox, containerId });
       return sandbox;
     };
     const mac = (): string =>

@@ -15,7 +15,9 @@ import type { JsonObject } from "../cni/json.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import { requireRoot } from "./_harness/capabilities.ts";
 import { FaultInjector, type Moment } from "./_harness/fault_injector.ts";
+import { eachStep } from "./_harness/fault_steps.ts";
 import { runIn } from "./_harness/ip_json.ts";
+import { killByTurns } from "./_harness/kills.ts";
 import { MultusHost, onHost } from "./_harness/multus_host.ts";
 import { CONTAINER, MultusScene } from "./_harness/multus_scene.ts";
 import { createRandom } from "./_harness/random.ts";
@@ -201,9 +203,6 @@ function listAll(netns: NetNs): string[] {
     .filter((line) => !line.includes(BRIDGE));
 }
 
-/** What came of an ADD with a fault. */
-type Outcome = "no such step" | "done without" | "undone";
-
 /** Steps that plugins may do without; which, their own tests tell. */
 const OPTIONAL = /^write \/proc\/sys\//;
 
@@ -212,7 +211,7 @@ async function addWithFault(
   networks: Networks,
   failing: number,
   { moment, before }: { moment: Moment; before: unknown },
-): Promise<Outcome> {
+): Promise<"done without" | "undone" | undefined> {
   using fault = new FaultInjector(failing, moment);
   const added = await networks.run("ADD");
   fault[Symbol.dispose]();
@@ -228,7 +227,7 @@ async function addWithFault(
   assertEquals(networks.remembered(), []);
   if (isUndone) return "undone";
   assertEquals(networks.state(), before, step);
-  return step === undefined ? "no such step" : "done without";
+  return step === undefined ? undefined : "done without";
 }
 
 const ID = "test-container";
@@ -244,16 +243,11 @@ for (const moment of ["instead", "afterwards"] as const) {
         assertEquals(exitCode, 0, stdout);
       }
       const before = networks.state();
-      const outcomes: Outcome[] = [];
-      while (outcomes.at(-1) !== "no such step") {
-        const failing = outcomes.length + 1;
-        assert(failing < 400, "ADD does not end");
-        await t.step(`step ${failing}`, async () => {
-          outcomes.push("no such step");
-          const rest = { moment, before };
-          outcomes[failing - 1] = await addWithFault(networks, failing, rest);
-        });
-      }
+      const outcomes = await eachStep(
+        t,
+        (step) => addWithFault(networks, step, { moment, before }),
+        400,
+      );
       const undone = outcomes.filter((outcome) => outcome === "undone");
       assert(undone.length > 40, `only ${undone.length} steps were undone`);
     },
@@ -270,19 +264,17 @@ Deno.test(
     const networks = [{ name: "blue", ips: ["192.168.10.5/24"] }, {
       name: "green",
     }];
-    const random = createRandom(3);
     const pod = host.addPod("web", { networks });
-    for (let kill = 0; kill < KILLS; kill++) {
-      const command = kill % 2 === 0 ? "ADD" : "DEL";
-      if (command === "DEL") await host.succeed("ADD", pod);
-      const killed = host.start(command, pod);
-      const ms = random.below(LONGEST_MS);
-      await new Promise((resolve) => setTimeout(resolve, ms));
-      killed.kill();
-      await killed.output;
-      const deleted = await host.call("DEL", pod);
-      assertEquals([deleted.code, deleted.stdout], [0, ""]);
-      assertEquals(host.leftovers(), [], `${command} after ${ms} ms`);
-    }
+    await killByTurns({
+      start: (command) => host.start(command, pod),
+      succeed: async (command) => {
+        if (command === "ADD") return void await host.succeed("ADD", pod);
+        // It may have something to say on stderr.
+        const deleted = await host.call("DEL", pod);
+        assertEquals([deleted.code, deleted.stdout], [0, ""]);
+      },
+      leftovers: () => host.leftovers(),
+    }, { random: createRandom(3), count: KILLS, longestMs: LONGEST_MS });
+    assertEquals(host.leftovers(), []);
   },
 );

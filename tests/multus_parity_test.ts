@@ -11,7 +11,7 @@ import {
   type HostCall,
   type HostPod,
   MultusHost,
-  needsHost,
+  onHost,
 } from "./_harness/multus_host.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
 
@@ -83,8 +83,7 @@ async function attachAndDetach(
 }
 
 Deno.test({
-  name: `multus runs the Go plugins${needs.suffix}${needsHost.suffix}`,
-  ignore: needs.ignore || needsHost.ignore,
+  ...onHost("multus runs the Go plugins", needs),
   async fn(t): Promise<void> {
     await t.step("all of them", async () => {
       await using host = await MultusHost.start();

@@ -15,7 +15,6 @@ import {
   type HostPod,
   LIMITED,
   MultusHost,
-  needsHost,
   onHost,
   TWO_NETWORKS,
 } from "./_harness/multus_host.ts";
@@ -100,15 +99,11 @@ Deno.test(
   },
 );
 
-const { ignore: hasNoStrace, suffix: straceSuffix } = ignoreUnless(
-  hasCommand("strace"),
-  "needs strace",
-);
-
 Deno.test({
-  name: onHost("multus starts no process for plugins of this project").name +
-    straceSuffix,
-  ignore: needsHost.ignore || hasNoStrace,
+  ...onHost(
+    "multus starts no process for plugins of this project",
+    ignoreUnless(hasCommand("strace"), "needs strace"),
+  ),
   async fn(t): Promise<void> {
     await t.step("one for three networks of seven plugins", async () => {
       await using host = await MultusHost.start();

@@ -1,25 +1,12 @@
 /** multus on a node that is full of pods, several of which come and go at once. */
 
 import { assertEquals } from "@std/assert";
+import { eachAtOnce } from "./_harness/at_once.ts";
+import { ipJson } from "./_harness/ip_json.ts";
 import type { HostPod } from "./_harness/multus_host.ts";
 import { MultusHost, onHost } from "./_harness/multus_host.ts";
-import { ipJson } from "./_harness/ip_json.ts";
 
 const PODS = 100, AT_ONCE = 10;
-
-/** Does something with all pods, a few at a time. */
-async function eachAtOnce(
-  pods: readonly HostPod[],
-  work: (pod: HostPod) => Promise<unknown>,
-): Promise<void> {
-  const left = [...pods];
-  const worker = async (): Promise<void> => {
-    for (let pod = left.shift(); pod !== undefined; pod = left.shift()) {
-      await work(pod);
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-}
 
 /** Lists a pod's IPv4 addresses by interface, as the kernel has them. */
 function addressesOf({ sandbox }: HostPod): Record<string, string> {
@@ -51,7 +38,7 @@ Deno.test(
         }),
     );
     await t.step("ADD", async () => {
-      await eachAtOnce(pods, (pod) => host.succeed("ADD", pod));
+      await eachAtOnce(pods, AT_ONCE, (pod) => host.succeed("ADD", pod));
     });
     await t.step(
       "each pod has addresses of its own, and its status has them",
@@ -85,9 +72,10 @@ Deno.test(
       });
       await eachAtOnce(
         mixed,
+        AT_ONCE,
         (pod) => host.succeed(late.includes(pod) ? "ADD" : "DEL", pod),
       );
-      await eachAtOnce(late, (pod) => host.succeed("DEL", pod));
+      await eachAtOnce(late, AT_ONCE, (pod) => host.succeed("DEL", pod));
       assertEquals(host.leftovers(), []);
     });
   },

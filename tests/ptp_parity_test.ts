@@ -6,36 +6,17 @@
 
 import { assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
+import { requireRoot } from "./_harness/capabilities.ts";
 import {
-  goPlugin,
-  ignoreUnless,
-  requireRoot,
-} from "./_harness/capabilities.ts";
-import { ipJson } from "./_harness/ip_json.ts";
-import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
-
-const GO = (goPlugin("ptp") ?? "").replace(/\/[^/]*$/, "");
-const { ignore, suffix } = ignoreUnless(GO !== "", "needs the Go plugins");
-
-function parity(name: string): { name: string; ignore: boolean } {
-  const root = requireRoot(`${name}${suffix}`);
-  return { name: root.name, ignore: root.ignore || ignore };
-}
-
-type Run = (command: string, config: unknown) => Promise<CallOutput>;
-
-/** How either plugin is run. */
-function runners(hosts: TestHosts): Record<"ours" | "go", Run> {
-  return {
-    ours: (command, config) => hosts.run("ptp", command, config),
-    go: (command, config) => {
-      const env = { CNI_PATH: GO };
-      return Promise.resolve(
-        hosts.exec(`${GO}/ptp`, command, config, { env }),
-      );
-    },
-  };
-}
+  needsGo,
+  normaliseResult,
+  observeNetns,
+  shareBothWays,
+  succeedAs,
+  testLeavesTheSame,
+} from "./_harness/parity.ts";
+import type { Keys } from "./_harness/plugin_scene.ts";
+import { TestHosts } from "./_harness/test_hosts.ts";
 
 const ROWS: [
   name: string,
@@ -59,7 +40,7 @@ const ROWS: [
 function configFor(
   hosts: TestHosts,
   [, subnets, routes]: typeof ROWS[number],
-): Record<string, unknown> {
+): Keys {
   return {
     cniVersion: "1.0.0",
     name: "net1",
@@ -69,113 +50,42 @@ function configFor(
   };
 }
 
-/** What a plugin did, without what differs from one run to the next. */
-async function observe(
-  run: Run,
-  hosts: TestHosts,
-  config: unknown,
-): Promise<unknown> {
-  const added = await run("ADD", config);
-  assertEquals(added.exitCode, 0, added.stdout + added.stderr);
-  return {
-    result: withoutEmptyDns(
-      added.stdout.replaceAll(hosts.sandbox.path, "SANDBOX")
-        .replace(/([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "MAC")
-        .replace(/veth[0-9a-f]+/g, "VETH"),
-    ),
-    host: stateOf(hosts.host),
-    sandbox: stateOf(hosts.sandbox),
-  };
-}
-
-/** Go plugins before 1.2 print `dns` though it is empty. */
-function withoutEmptyDns(stdout: string): unknown {
-  const { dns, ...result } = JSON.parse(stdout);
-  return Object.keys(dns ?? {}).length === 0 ? result : { dns, ...result };
-}
-
-function stateOf(netns: NetNs): unknown {
-  return { links: linksOf(netns), routes: routesOf(netns) };
-}
-
 /**
- * Links with their addresses.
- *
- * Differences that are meant: our addresses have `noprefixroute` (the kernel's
- * route to the prefix would have to be deleted again) and, for IPv6, `nodad`.
+ * A difference that is meant: our addresses have `noprefixroute`, for the
+ * kernel's route to the prefix would have to be deleted again. To the host's
+ * IPv6 gateway address the kernel makes a route too; the address is in the
+ * local table in any case.
  */
-function linksOf(netns: NetNs): unknown[] {
-  // deno-lint-ignore no-explicit-any -- as iproute2 prints it
-  return ipJson(netns, "address").filter(({ ifname }: any) => ifname !== "lo")
-    // deno-lint-ignore no-explicit-any -- as above
-    .map((link: any) => ({
-      name: link.ifname.replace(/^veth.*/, "VETH"),
-      mtu: link.mtu,
-      kind: link.linkinfo.info_kind,
-      isUp: link.flags.includes("UP"),
-      addresses: link.addr_info
-        .filter(({ scope }: { scope: string }) => scope === "global")
-        .map(({ local, prefixlen, broadcast }: Record<string, unknown>) =>
-          `${local}/${prefixlen} ${broadcast}`
-        ).sort(),
-    }));
-}
-
-/**
- * Routes of the main table, but the link-local ones.
- *
- * A difference that is meant: to the host's IPv6 gateway address the kernel
- * makes a route of its own, which `noprefixroute` does without; the address is
- * in the local table in any case.
- */
-function routesOf(netns: NetNs): string[] {
-  // deno-lint-ignore no-explicit-any -- as iproute2 prints it
-  const format = (route: any): string =>
-    [
-      route.dst,
-      route.gateway && `via ${route.gateway}`,
-      `dev ${route.dev.replace(/^veth.*/, "VETH")}`,
-      `scope ${route.scope}`,
-      route.prefsrc && `src ${route.prefsrc}`,
-      route.metric && `metric ${route.metric}`,
-    ].filter(Boolean).join(" ");
-  return [...ipJson(netns, "-4", "route"), ...ipJson(netns, "-6", "route")]
-    .filter(({ protocol }) => protocol !== "kernel")
-    .map(format).sort();
+function observe(netns: NetNs): unknown {
+  return observeNetns(netns, ({ protocol }) => protocol !== "kernel");
 }
 
 for (const row of ROWS) {
-  Deno.test(
-    parity(`ptp leaves what the Go plugin leaves: ${row[0]}`),
-    async () => {
-      const stateAfter = async (who: "ours" | "go"): Promise<unknown> => {
-        using hosts = TestHosts.create();
-        return await observe(runners(hosts)[who], hosts, configFor(hosts, row));
-      };
-      assertEquals(await stateAfter("ours"), await stateAfter("go"));
-    },
-  );
+  testLeavesTheSame("ptp", row[0], async (who) => {
+    using hosts = TestHosts.create();
+    const config = configFor(hosts, row);
+    const call = { type: "ptp", command: "ADD", config };
+    const { stdout } = await succeedAs(who, hosts, call);
+    return {
+      result: normaliseResult(stdout, hosts),
+      host: observe(hosts.host),
+      sandbox: observe(hosts.sandbox),
+    };
+  });
 }
 
 Deno.test(
-  parity("ptp and the Go plugin detach what the other attached"),
-  async (t) => {
-    for (const [adder, deleter] of [["ours", "go"], ["go", "ours"]] as const) {
-      await t.step(`${adder} adds, ${deleter} deletes`, async () => {
-        using hosts = TestHosts.create();
-        const config = configFor(hosts, ROWS[2] ?? ["", [], []]);
-        const run = runners(hosts);
-        const before = [stateOf(hosts.host), stateOf(hosts.sandbox)];
-        const added = await run[adder]("ADD", config);
-        assertEquals(added.exitCode, 0, added.stdout);
-        const withResult = { ...config, prevResult: added.json };
-        const checked = await run[deleter]("CHECK", withResult);
-        assertEquals(checked.exitCode, 0, checked.stdout);
-        const deleted = await run[deleter]("DEL", withResult);
-        assertEquals(deleted.exitCode, 0, deleted.stdout);
-        assertEquals([stateOf(hosts.host), stateOf(hosts.sandbox)], before);
-        assertEquals(hosts.leases(), []);
-      });
-    }
-  },
+  requireRoot(
+    "ptp and the Go plugin detach what the other attached",
+    needsGo("ptp"),
+  ),
+  (t) =>
+    shareBothWays(t, "", {
+      type: "ptp",
+      makeConfig: (hosts) => configFor(hosts, ROWS[2] ?? ["", [], []]),
+      assertDetached({ host, sandbox }): void {
+        const nothing = { links: [], routes: [] };
+        assertEquals([host, sandbox].map(observe), [nothing, nothing]);
+      },
+    }),
 );

@@ -26,8 +26,7 @@ const needs = ignoreUnless(
 );
 
 function test(name: string, fn: () => Promise<void>): void {
-  const root = requireRoot(name + needs.suffix);
-  Deno.test({ name: root.name, ignore: root.ignore || needs.ignore, fn });
+  Deno.test(requireRoot(name, needs), fn);
 }
 
 /** Lets connections in: the kernel accepts them by itself. */

@@ -5,22 +5,13 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
-import {
-  goPlugin,
-  ignoreUnless,
-  requireRoot,
-} from "./_harness/capabilities.ts";
+import { goPlugin, requireRoot } from "./_harness/capabilities.ts";
+import { needsBin, startPlugin } from "./_harness/executables.ts";
 import { runIn } from "./_harness/ip_json.ts";
 import { createRandom } from "./_harness/random.ts";
-import { type Spawned, spawnIn } from "./_harness/spawn_in.ts";
+import type { Spawned } from "./_harness/spawn_in.ts";
 import { TestHosts } from "./_harness/test_hosts.ts";
 import { ETH0, IPV6, NET1, TwoNetworks } from "./_harness/two_networks.ts";
-
-const BIN = Deno.env.get("CNI_BIN") ?? "";
-const needs = ignoreUnless(
-  BIN !== "",
-  "needs CNI_BIN as `deno task test` sets it",
-);
 
 /** How many operations are killed. */
 const KILLS = 60;
@@ -28,12 +19,12 @@ const KILLS = 60;
 const LONGEST_MS = 40;
 
 function test(name: string, fn: () => Promise<void>): void {
-  const root = requireRoot(name + needs.suffix);
-  Deno.test({ name: root.name, ignore: root.ignore || needs.ignore, fn });
+  Deno.test(requireRoot(name, needsBin), fn);
 }
 
-/** One call of a plugin's executable. */
-interface ProcessCall {
+/** One call of sbr. */
+interface SbrCall {
+  /** That of this project if undefined. */
   readonly path?: string;
   readonly command: string;
   readonly ifName: string;
@@ -41,19 +32,16 @@ interface ProcessCall {
   readonly keys: Readonly<Record<string, unknown>>;
 }
 
-function start(hosts: TestHosts, call: ProcessCall): Spawned {
-  const { path = `${BIN}/sbr`, command, ifName, sandbox, keys } = call;
-  const env = hosts.environment(command, { sandbox, ifName });
-  const config = {
-    cniVersion: "1.0.0",
-    name: "network",
-    type: "sbr",
-    ...keys,
-  };
-  return spawnIn(hosts.host, { path, env, stdin: JSON.stringify(config) });
+function start(
+  hosts: TestHosts,
+  { ifName, sandbox, keys, ...call }: SbrCall,
+): Spawned {
+  const type = "sbr";
+  const config = { cniVersion: "1.0.0", name: "network", type, ...keys };
+  return startPlugin(hosts, { ...call, type, config }, { sandbox, ifName });
 }
 
-async function succeed(hosts: TestHosts, call: ProcessCall): Promise<void> {
+async function succeed(hosts: TestHosts, call: SbrCall): Promise<void> {
   const { code, stdout, stderr } = await start(hosts, call).output;
   assertEquals(code, 0, stdout + stderr);
 }
@@ -66,7 +54,7 @@ test("sbr leaves nothing when it is killed and DEL follows", async () => {
     { address: "192.168.1.209/24", gateway: "192.168.1.1" },
     { address: "2001:db8:1::209/64", gateway: "2001:db8:1::1" },
   ]);
-  const call = (command: string): ProcessCall => ({
+  const call = (command: string): SbrCall => ({
     command,
     ifName: "net1",
     sandbox,

@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
+import { FIRST_FREE } from "../../tests/_harness/allocator_cases.ts";
 import { allocate, allocateRequested, candidates } from "./allocator.ts";
 import {
   countAddresses,
@@ -108,26 +109,7 @@ Deno.test("candidates() hands out the ends that were configured, not the gateway
 });
 
 Deno.test("allocate() takes the first free address (AL-4)", async (t) => {
-  const rows: [subnets: string, taken: string, last: string, want: string][] = [
-    ["10.0.0.0/29", "", "", "10.0.0.2"],
-    ["2001:db8:1::/64", "", "", "2001:db8:1::2"],
-    ["10.0.0.0/30", "", "", "10.0.0.2"],
-    ["10.0.0.0/29", "10.0.0.2", "", "10.0.0.3"],
-    ["10.0.0.0/29", "", "10.0.0.5", "10.0.0.6"],
-    ["10.0.0.0/29", "10.0.0.4 10.0.0.5", "10.0.0.3", "10.0.0.6"],
-    ["10.0.0.0/29", "10.0.0.6", "10.0.0.5", "10.0.0.2"],
-    ["10.0.0.0/29", "10.0.0.2", "10.0.0.128", "10.0.0.3"],
-    [
-      "10.0.0.0/29",
-      "10.0.0.2 10.0.0.4 10.0.0.5 10.0.0.6",
-      "10.0.0.3",
-      "10.0.0.3",
-    ],
-    ["10.0.0.0/30 10.0.1.0/30", "", "", "10.0.0.2"],
-    ["10.0.0.0/30 10.0.1.0/30", "", "10.0.0.2", "10.0.1.2"],
-    ["10.0.0.0/30 10.0.1.0/30 10.0.2.0/30", "", "10.0.2.2", "10.0.0.2"],
-  ];
-  for (const [subnets, taken, last, want] of rows) {
+  for (const [subnets, taken, last, want] of FIRST_FREE) {
     await t.step(`AL-4: ${subnets} | ${taken} | ${last} => ${want}`, () => {
       const set = setOf(...subnets.split(" "));
       const pool = new Pool(set, taken.split(" "), parse(last));

@@ -3,173 +3,114 @@
  * nothing may be left, at the latest by DEL.
  */
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
+import { assert, assertEquals } from "@std/assert";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { Crash } from "../../tests/_harness/crash.ts";
 import {
-  FaultInjector,
-  type Moment,
-} from "../../tests/_harness/fault_injector.ts";
+  eachStep,
+  type FaultScene,
+  testFaultsOfAdd,
+} from "../../tests/_harness/fault_steps.ts";
 import { runIn } from "../../tests/_harness/ip_json.ts";
-import { LimitedCable, WIDE } from "../../tests/_harness/limited_cable.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import {
+  type HostLimits,
+  LimitedCable,
+  WIDE,
+} from "../../tests/_harness/limited_cable.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
 
 const SUBNETS = { unshapedSubnets: ["10.0.0.0/8", "2001:db8::/32"] };
+
 /** What is there before, and what is asked for. */
-const SCENARIOS: Readonly<
-  Record<string, { before: string[]; keys: object; minSteps: number }>
-> = {
-  "all traffic": { before: [], keys: WIDE, minSteps: 9 },
-  "some subnets": {
-    before: [],
-    keys: { ...WIDE, ...SUBNETS },
-    minSteps: 21,
-  },
+interface Scenario {
+  readonly before: readonly string[];
+  readonly keys: Keys;
+  /** Steps of ADD, at the least. */
+  readonly atLeast: number;
+}
+
+const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  "all traffic": { before: [], keys: WIDE, atLeast: 9 },
+  "some subnets": { before: [], keys: { ...WIDE, ...SUBNETS }, atLeast: 21 },
   "beside another program": {
     before: ["tc qdisc add dev host-veth clsact"],
     keys: WIDE,
-    minSteps: 9,
+    atLeast: 9,
   },
 };
 
 /** A cable, as it was before it is limited. */
-function connect(hosts: TestHosts, commands: readonly string[]): LimitedCable {
-  const cable = new LimitedCable(hosts);
-  for (const command of commands) {
-    const [program = "", ...args] = command.split(" ");
-    runIn(hosts.host, program, ...args);
-  }
-  return cable;
-}
+class CableScene implements FaultScene {
+  readonly #hosts = TestHosts.create();
+  readonly cable = new LimitedCable(this.#hosts);
+  readonly #keys: Keys;
 
-/** Runs ADD with one failing step; says whether there was such a step. */
-async function addWithFault(
-  { before, keys }: typeof SCENARIOS[string],
-  failing: number,
-  moment: Moment,
-): Promise<boolean> {
-  using hosts = TestHosts.create();
-  const cable = connect(hosts, before);
-  const state = cable.limits();
-  using fault = new FaultInjector(failing, moment);
-  const added = await cable.run("ADD", keys);
-  fault[Symbol.dispose]();
-  if (fault.steps.length < failing) {
-    assertEquals(added.exitCode, 0, added.stdout);
-    return false;
+  constructor({ before, keys }: Scenario) {
+    this.#keys = keys;
+    for (const command of before) {
+      const [program = "", ...args] = command.split(" ");
+      runIn(this.#hosts.host, program, ...args);
+    }
   }
-  assertStringIncludes(added.stdout, "injected into");
-  assertEquals(added.stderr, "", "an undo step failed");
-  assertEquals(cable.limits(), state);
-  // And what failed once works the next time.
-  await cable.add(keys);
-  return true;
-}
 
-/** Repeats something for step 1, 2, ... until there is no such step. */
-async function eachStep(
-  t: Deno.TestContext,
-  minSteps: number,
-  work: (step: number) => Promise<boolean>,
-): Promise<void> {
-  let isLast = false;
-  for (let step = 1; !isLast; step++) {
-    assert(step < 100, "ADD does not end");
-    await t.step(`step ${step}`, async () => {
-      isLast = true;
-      isLast = !await work(step);
-    });
-    if (isLast) assert(step > minSteps, `there are only ${step - 1} steps`);
+  get state(): HostLimits {
+    return this.cable.limits();
+  }
+
+  run(command: string, extras: Keys = {}): Promise<CallOutput> {
+    return this.cable.run(command, { ...this.#keys, ...extras });
+  }
+
+  /** Kills ADD after some requests; says whether it came to that. */
+  async killAdd(requests: number): Promise<boolean> {
+    using crash = new Crash(requests);
+    await this.run("ADD");
+    return crash.hasHappened;
+  }
+
+  [Symbol.dispose](): void {
+    this.#hosts[Symbol.dispose]();
   }
 }
 
 for (const [name, scenario] of Object.entries(SCENARIOS)) {
-  for (const moment of ["instead", "afterwards"] as const) {
-    Deno.test(
-      requireRoot(
-        `bandwidth.add() leaves nothing when a step fails, ${moment}: ${name}`,
-      ),
-      (t) =>
-        eachStep(
-          t,
-          scenario.minSteps,
-          (step) => addWithFault(scenario, step, moment),
-        ),
-    );
-  }
-}
+  testFaultsOfAdd("bandwidth", `: ${name}`, {
+    make: () => new CableScene(scenario),
+    atLeast: scenario.atLeast,
+  });
 
-/** Ends all that goes through netlink after some requests, as kill -9 does. */
-class Crash implements Disposable {
-  readonly #stack = new DisposableStack();
-  #left: number;
-  /** Whether it came to that. */
-  hasHappened = false;
-
-  constructor(requests: number) {
-    this.#left = requests;
-    const request = NetlinkSocket.prototype.request;
-    const dump = NetlinkSocket.prototype.dump;
-    const count = (): void => {
-      if (this.#left-- > 0) return;
-      this.hasHappened = true;
-      throw new Error("killed");
-    };
-    NetlinkSocket.prototype.request = function (...args): never {
-      count();
-      return request.apply(this, args) as never;
-    };
-    NetlinkSocket.prototype.dump = function (...args): never {
-      count();
-      return dump.apply(this, args) as never;
-    };
-    this.#stack.defer(() => {
-      NetlinkSocket.prototype.request = request;
-      NetlinkSocket.prototype.dump = dump;
-    });
-  }
-
-  [Symbol.dispose](): void {
-    this.#stack.dispose();
-  }
-}
-
-/** Kills ADD after some requests; says whether it came to that. */
-async function killAdd(
-  cable: LimitedCable,
-  keys: object,
-  requests: number,
-): Promise<boolean> {
-  using crash = new Crash(requests);
-  await cable.run("ADD", keys);
-  return crash.hasHappened;
-}
-
-for (const [name, { before, keys, minSteps }] of Object.entries(SCENARIOS)) {
   Deno.test(
     requireRoot(`bandwidth gets over an ADD that was killed: ${name}`),
-    (t) =>
-      eachStep(t, minSteps, async (step) => {
-        using hosts = TestHosts.create();
-        const cable = connect(hosts, before);
-        const state = cable.limits();
-        const wasKilled = await killAdd(cable, keys, step - 1);
-        assertEquals((await cable.run("DEL", keys)).exitCode, 0);
-        assertEquals(cable.limits(), state, "after DEL");
-
-        await killAdd(cable, keys, step - 1);
-        const withResult = { ...keys, prevResult: await cable.add(keys) };
-        const checked = await cable.run("CHECK", withResult);
-        assertEquals(checked.stdout, "", "after ADD again");
-        assertEquals((await cable.run("DEL", withResult)).exitCode, 0);
-        assertEquals(cable.limits(), state, "after ADD again and DEL");
-
-        await killAdd(cable, keys, step - 1);
-        const env = { CNI_NETNS: "/run/netns/none" };
-        await cable.run("DEL", keys, { env });
-        const left = cable.limits().links;
-        assertEquals(left, ["lo", "host-veth"], "without the sandbox");
-        return wasKilled;
-      }),
+    async (t) => {
+      const steps = await eachStep(t, (step) => addAndKill(scenario, step));
+      assert(steps.length >= scenario.atLeast, `only ${steps.length} steps`);
+    },
   );
+}
+
+/** @returns Whether it came to that; undefined if not */
+async function addAndKill(
+  scenario: Scenario,
+  step: number,
+): Promise<true | undefined> {
+  using scene = new CableScene(scenario);
+  const { cable, state } = scene;
+  const wasKilled = await scene.killAdd(step - 1);
+  assertEquals((await scene.run("DEL")).exitCode, 0);
+  assertEquals(scene.state, state, "after DEL");
+
+  await scene.killAdd(step - 1);
+  const prevResult = await cable.add(scenario.keys);
+  const checked = await scene.run("CHECK", { prevResult });
+  assertEquals(checked.stdout, "", "after ADD again");
+  assertEquals((await scene.run("DEL", { prevResult })).exitCode, 0);
+  assertEquals(scene.state, state, "after ADD again and DEL");
+
+  await scene.killAdd(step - 1);
+  const env = { CNI_NETNS: "/run/netns/none" };
+  await cable.run("DEL", scenario.keys, { env });
+  const left = scene.state.links;
+  assertEquals(left, ["lo", "host-veth"], "without the sandbox");
+  return wasKilled || undefined;
 }

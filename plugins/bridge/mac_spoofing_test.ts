@@ -24,8 +24,7 @@ function test(
   name: string,
   fn: (t: Deno.TestContext) => void | Promise<void>,
 ): void {
-  const root = requireRoot(name + needsNft.suffix);
-  Deno.test({ name: root.name, ignore: root.ignore || needsNft.ignore, fn });
+  Deno.test(requireRoot(name, needsNft), fn);
 }
 
 const MAC = Mac.parse("c2:11:22:33:44:55");

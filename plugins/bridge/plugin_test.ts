@@ -8,27 +8,38 @@ import {
 import type { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {
-  assertFailure,
-  assertSuccess,
+  detachByWhatIsLeft,
+  testAttaching,
+} from "../../tests/_harness/attachment_cases.ts";
+import {
   bridgeConfig,
-  type BridgeTestConfig,
   occupy,
   switchConfig,
 } from "../../tests/_harness/bridge_network.ts";
+import {
+  assertFailure,
+  assertSuccess,
+} from "../../tests/_harness/call_outcome.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
 import { writeFakeIpam } from "../../tests/_harness/fake_ipam.ts";
 import {
-  canPing,
+  findReached,
   ipJson,
+  linkNames,
   runIn,
   snapshot,
+  stockOf,
 } from "../../tests/_harness/ip_json.ts";
 import { connectOutside, OUTSIDE } from "../../tests/_harness/outside.ts";
+import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
+import { rulesOf } from "../../tests/_harness/rules.ts";
 import {
   type CallOptions,
   type CallOutput,
   TestHosts,
 } from "../../tests/_harness/test_hosts.ts";
+
+testAttaching("bridge", bridgeConfig, []);
 
 /** Registers a test that works in namespaces. */
 function test(
@@ -54,29 +65,18 @@ async function run(
 function withFakeIpam(
   hosts: TestHosts,
   result: unknown,
-  extras: BridgeTestConfig = {},
-): BridgeTestConfig {
+  extras: Keys = {},
+): Keys {
   const { type } = writeFakeIpam(hosts.path, { ADD: { stdout: result } });
   return bridgeConfig(hosts, { ipam: { type }, ...extras });
 }
 
-/** Says what answers to a ping. */
-function reached(from: NetNs, ...addresses: string[]): string[] {
-  return addresses.filter((address) => canPing(from, address));
-}
+/** What rules have that belong to a container. */
+const OF_CONTAINERS = /test-container|CNI-|cni-br/;
 
 // deno-lint-ignore no-explicit-any -- as iproute2 prints it
 function show(netns: NetNs, name: string): any {
   return ipJson(netns, "address", "show", "dev", name)[0];
-}
-
-function namesIn(netns: NetNs): string[] {
-  return ipJson(netns, "link").map(({ ifname }: { ifname: string }) => ifname);
-}
-
-/** Stock of both namespaces. */
-function stockOf({ host, sandbox }: TestHosts): unknown[] {
-  return [snapshot(host), snapshot(sandbox)];
 }
 
 test("bridge.add() lets containers, the host and the outside reach each other at once", async () => {
@@ -100,13 +100,19 @@ test("bridge.add() lets containers, the host and the outside reach each other at
     "2001:db8:1::3",
     "10.1.2.3",
   ]] as const;
-  assertEquals(reached(outside, ...left, ...right), [...left, ...right]);
-  assertEquals(reached(hosts.sandbox, ...right, ...OUTSIDE), [
+  assertEquals(findReached(outside, [...left, ...right]), [...left, ...right]);
+  assertEquals(findReached(hosts.sandbox, [...right, ...OUTSIDE]), [
     ...right,
     ...OUTSIDE,
   ]);
-  assertEquals(reached(other, ...left, ...OUTSIDE), [...left, ...OUTSIDE]);
-  assertEquals(reached(hosts.host, ...left, ...right), [...left, ...right]);
+  assertEquals(findReached(other, [...left, ...OUTSIDE]), [
+    ...left,
+    ...OUTSIDE,
+  ]);
+  assertEquals(findReached(hosts.host, [...left, ...right]), [
+    ...left,
+    ...right,
+  ]);
 });
 
 test("bridge.add() answers what is there", async () => {
@@ -189,7 +195,9 @@ test("bridge.add() detects duplicate addresses if it is asked to", async (t) => 
     const sysctl = (key: string): string =>
       runIn(hosts.sandbox, "sysctl", "-n", `net.ipv6.conf.eth0.${key}`).trim();
     assertEquals([sysctl("accept_dad"), sysctl("enhanced_dad")], ["1", "1"]);
-    assertEquals(reached(hosts.sandbox, "2001:db8:1::1"), ["2001:db8:1::1"]);
+    assertEquals(findReached(hosts.sandbox, ["2001:db8:1::1"]), [
+      "2001:db8:1::1",
+    ]);
   });
   await t.step("and refuses one that somebody has", async () => {
     const sandbox = hosts.addNetns();
@@ -256,12 +264,12 @@ test("bridge is a switch and no more without ipam", async (t) => {
       );
       runIn(hosts.sandbox, "ip", "addr", "add", "10.5.0.1/24", "dev", "eth0");
       runIn(other, "ip", "addr", "add", "10.5.0.2/24", "dev", "eth0");
-      assertEquals(reached(hosts.sandbox, "10.5.0.2"), ["10.5.0.2"]);
+      assertEquals(findReached(hosts.sandbox, ["10.5.0.2"]), ["10.5.0.2"]);
       const withResult = { ...config, prevResult: added.json };
       for (const command of ["STATUS", "CHECK", "DEL", "DEL"]) {
         await run(hosts, command, withResult);
       }
-      assertEquals(namesIn(hosts.sandbox), ["lo"]);
+      assertEquals(linkNames(hosts.sandbox), ["lo"]);
     });
   }
 });
@@ -303,23 +311,26 @@ test("bridge.add() keeps containers apart, but not from the gateway", async () =
     containerId: "open",
   });
   runIn(hosts.host, "sysctl", "-qw", "net.ipv4.ip_forward=0");
-  assertEquals(reached(hosts.sandbox, "10.1.2.1", "10.1.2.3", "10.1.2.4"), [
-    "10.1.2.1",
-    "10.1.2.4",
-  ]);
+  assertEquals(
+    findReached(hosts.sandbox, ["10.1.2.1", "10.1.2.3", "10.1.2.4"]),
+    [
+      "10.1.2.1",
+      "10.1.2.4",
+    ],
+  );
 });
 
 test("bridge.add() drops what is sent with another MAC", async () => {
   using hosts = TestHosts.create();
   const config = bridgeConfig(hosts, { macspoofchk: true });
   const { json } = await run(hosts, "ADD", config);
-  assertEquals(reached(hosts.sandbox, "10.1.2.1"), ["10.1.2.1"]);
+  assertEquals(findReached(hosts.sandbox, ["10.1.2.1"]), ["10.1.2.1"]);
   const setMac = (mac: string): string =>
     runIn(hosts.sandbox, "ip", "link", "set", "eth0", "address", mac);
   setMac("02:00:00:00:00:01");
-  assertEquals(reached(hosts.sandbox, "10.1.2.1"), []);
+  assertEquals(findReached(hosts.sandbox, ["10.1.2.1"]), []);
   setMac(json.interfaces[2].mac);
-  assertEquals(reached(hosts.sandbox, "10.1.2.1"), ["10.1.2.1"]);
+  assertEquals(findReached(hosts.sandbox, ["10.1.2.1"]), ["10.1.2.1"]);
   const withResult = { ...config, prevResult: json };
   await run(hosts, "STATUS", config);
   await run(hosts, "CHECK", withResult);
@@ -340,7 +351,7 @@ test("bridge.add() uses the MAC that is asked for", async () => {
 });
 
 test("bridge.add() leaves what it refuses as it was", async (t) => {
-  const rows: [extras: BridgeTestConfig, code: number, text: string][] = [
+  const rows: [extras: Keys, code: number, text: string][] = [
     [{ vlan: 5000 }, 7, "invalid VLAN ID 5000 (must be between 0 and 4094)"],
     [
       { hairpinMode: true, promiscMode: true },
@@ -383,21 +394,6 @@ test("bridge.add() leaves what it refuses as it was", async (t) => {
   });
 });
 
-test("bridge.add() leaves the attachment as it is when it is called again", async () => {
-  using hosts = TestHosts.create();
-  const config = bridgeConfig(hosts);
-  await run(hosts, "ADD", config);
-  const before = stockOf(hosts);
-  const leases = hosts.leases();
-  assertFailure(
-    await hosts.run("bridge", "ADD", config),
-    4,
-    'Cannot add interface "eth0"',
-  );
-  assertEquals(stockOf(hosts), before);
-  assertEquals(hosts.leases(), leases);
-});
-
 test("bridge.add() undoes everything where another address is in the way", async () => {
   using hosts = TestHosts.create();
   const config = bridgeConfig(hosts, { macspoofchk: true, ipMasq: true });
@@ -408,13 +404,13 @@ test("bridge.add() undoes everything where another address is in the way", async
   const text = '"br0" already has an IP address different from 10.9.0.1/24';
   assertFailure(added, 7, text);
   assertEquals(stockOf(hosts), before);
-  assertEquals([hosts.leases(), rulesOf(hosts.host)], [[], []]);
+  assertEquals([hosts.leases(), rulesOf(hosts.host, OF_CONTAINERS)], [[], []]);
   const forced = await run(hosts, "ADD", { ...other, forceAddress: true });
   const addresses = show(hosts.host, "br0").addr_info
     .filter(({ family }: { family: string }) => family === "inet")
     .map(({ local }: { local: string }) => local);
   assertEquals(addresses, ["10.9.0.1"]);
-  assertEquals(reached(hosts.sandbox, "10.9.0.1"), ["10.9.0.1"]);
+  assertEquals(findReached(hosts.sandbox, ["10.9.0.1"]), ["10.9.0.1"]);
   await run(hosts, "CHECK", { ...other, prevResult: forced.json });
 });
 
@@ -442,60 +438,16 @@ test("bridge.add() copes with addresses of many kinds", async (t) => {
       using hosts = TestHosts.create();
       const config = withFakeIpam(hosts, { ips });
       const { json } = await run(hosts, "ADD", config);
-      assertEquals(reached(hosts.sandbox, ...gateways), gateways);
+      assertEquals(findReached(hosts.sandbox, gateways), gateways);
       const own = json.ips.map(({ address }: { address: string }) =>
         address.replace(/\/.*/, "")
       );
-      assertEquals(reached(hosts.host, ...own), own);
+      assertEquals(findReached(hosts.host, own), own);
       await run(hosts, "CHECK", { ...config, prevResult: json });
       await run(hosts, "DEL", config);
-      assertEquals(namesIn(hosts.sandbox), ["lo"]);
+      assertEquals(linkNames(hosts.sandbox), ["lo"]);
     });
   }
-});
-
-test("bridge.add() honours every key of a route", async () => {
-  using hosts = TestHosts.create();
-  const config = withFakeIpam(hosts, {
-    cniVersion: "1.1.0",
-    ips: [{ address: "10.0.0.2/24", gateway: "10.0.0.1" }],
-    routes: [
-      { dst: "10.1.0.0/16", mtu: 1300, advmss: 1200, priority: 7 },
-      { dst: "10.2.0.0/16", table: 5000 },
-      { dst: "10.3.0.0/16", gw: "10.0.0.77" },
-      { dst: "10.4.5.6/16" },
-      { dst: "10.4.0.0/16" },
-      { dst: "0.0.0.0/0" },
-    ],
-  });
-  const { json } = await run(hosts, "ADD", config);
-  const route = (...args: string[]): Record<string, unknown> =>
-    ipJson(hosts.sandbox, "route", "show", ...args)[0];
-  const metrics = route("10.1.0.0/16");
-  assertEquals([metrics["metric"], metrics["metrics"]], [7, [{
-    mtu: 1300,
-    advmss: 1200,
-  }]]);
-  assertEquals(route("table", "5000")["gateway"], "10.0.0.1");
-  assertEquals(route("10.3.0.0/16")["gateway"], "10.0.0.77");
-  for (const dst of ["10.4.0.0/16", "default"]) {
-    assertEquals(ipJson(hosts.sandbox, "route", "show", dst).length, 1, dst);
-  }
-  await run(hosts, "CHECK", { ...config, prevResult: json });
-});
-
-test("bridge.add() turns IPv6 on where the runtime turned it off", async () => {
-  using hosts = TestHosts.create();
-  for (const name of ["all", "default", "lo"]) {
-    runIn(
-      hosts.sandbox,
-      "sysctl",
-      "-qw",
-      `net.ipv6.conf.${name}.disable_ipv6=1`,
-    );
-  }
-  await run(hosts, "ADD", bridgeConfig(hosts));
-  assertEquals(reached(hosts.sandbox, "2001:db8:1::1"), ["2001:db8:1::1"]);
 });
 
 test("bridge.add() does not touch the host's bridge but for its port", async () => {
@@ -532,27 +484,14 @@ test("bridge.add() succeeds for many at once, on a host without the bridge", asy
     const { json } = await run(hosts, "ADD", config, options);
     await run(hosts, "CHECK", { ...config, prevResult: json }, options);
     assertEquals(
-      reached(options.sandbox, "10.1.2.1", "2001:db8:1::1").length,
+      findReached(options.sandbox, ["10.1.2.1", "2001:db8:1::1"]).length,
       2,
     );
     await run(hosts, "DEL", { ...config, prevResult: json }, options);
   });
   await Promise.all(calls);
-  assertEquals(namesIn(hosts.host), ["lo", "br0"]);
+  assertEquals(linkNames(hosts.host), ["lo", "br0"]);
   assertEquals(hosts.leases(), []);
-});
-
-test("bridge.add() succeeds once when it is called many times at once", async () => {
-  using hosts = TestHosts.create();
-  const ips = [{ address: "10.0.0.2/24" }];
-  const config = withFakeIpam(hosts, { ips });
-  const calls = [1, 2, 3, 4].map(() => hosts.run("bridge", "ADD", config));
-  const codes = (await Promise.all(calls)).map(({ exitCode, json }) =>
-    exitCode === 0 ? 0 : json.code
-  );
-  assertEquals(codes.sort(), [0, 4, 4, 4]);
-  assertEquals(reached(hosts.sandbox, "10.0.0.1"), ["10.0.0.1"]);
-  await run(hosts, "DEL", config);
 });
 
 test("bridge.add() replaces the host's end that a lost tear-down left", async () => {
@@ -564,326 +503,32 @@ test("bridge.add() replaces the host's end that a lost tear-down left", async ()
   const again = await run(hosts, "ADD", config, { sandbox });
   assertEquals(again.json.interfaces[1].name, first.json.interfaces[1].name);
   assertNotEquals(again.json.interfaces[2].mac, first.json.interfaces[2].mac);
-  assertEquals(reached(sandbox, "10.1.2.1"), ["10.1.2.1"]);
-  assertEquals(namesIn(hosts.sandbox), ["lo"]);
+  assertEquals(findReached(sandbox, ["10.1.2.1"]), ["10.1.2.1"]);
+  assertEquals(linkNames(hosts.sandbox), ["lo"]);
   await run(hosts, "CHECK", { ...config, prevResult: again.json }, { sandbox });
 });
 
-/** What is changed, where, by which command, and what CHECK says. */
-const CHANGES: [
-  what: string,
-  where: "host" | "sandbox",
-  command: string,
-  text: string,
-][] = [
-  ["no interface", "sandbox", "ip link del eth0", '"eth0" is gone'],
-  ["interface down", "sandbox", "ip link set eth0 down", '"eth0" is down'],
-  [
-    "another MAC",
-    "sandbox",
-    "ip link set eth0 address 02:00:00:00:00:01",
-    "has MAC 02:00:00:00:00:01",
-  ],
-  [
-    "no IPv4 address",
-    "sandbox",
-    "ip addr del 10.1.2.2/24 dev eth0",
-    "lacks address 10.1.2.2/24",
-  ],
-  [
-    "no IPv6 address",
-    "sandbox",
-    "ip addr del 2001:db8:1::2/64 dev eth0",
-    "lacks address 2001:db8:1::2/64",
-  ],
-  [
-    "another prefix length",
-    "sandbox",
-    "ip addr del 10.1.2.2/24 dev eth0; ip addr add 10.1.2.2/16 dev eth0",
-    "lacks address 10.1.2.2/24",
-  ],
-  [
-    "no route to the subnet",
-    "sandbox",
-    "ip route del 10.1.2.0/24",
-    "lacks route 10.1.2.0/24",
-  ],
-  [
-    "no IPv6 route to the subnet",
-    "sandbox",
-    "ip -6 route del 2001:db8:1::/64",
-    "lacks route 2001:db8:1::/64",
-  ],
-  [
-    "no default route",
-    "sandbox",
-    "ip route del default",
-    "lacks route 0.0.0.0/0 via 10.1.2.1",
-  ],
-  [
-    "no IPv6 default route",
-    "sandbox",
-    "ip -6 route del default",
-    "lacks route ::/0 via 2001:db8:1::1",
-  ],
-  [
-    "another default gateway",
-    "sandbox",
-    "ip route replace default via 10.1.2.9 dev eth0",
-    "lacks route 0.0.0.0/0 via 10.1.2.1",
-  ],
-  ["no bridge", "host", "ip link del br0", '"br0" is gone'],
-  ["the bridge down", "host", "ip link set br0 down", '"br0" is down'],
-  [
-    "another MAC of the bridge",
-    "host",
-    "ip link set br0 address 02:00:00:00:00:02",
-    "has MAC 02:00:00:00:00:02",
-  ],
-  [
-    "another kind of bridge",
-    "host",
-    "ip link del br0; ip link add br0 type veth peer name br1",
-    '"br0" is not a bridge',
-  ],
-  [
-    "the bridge not promiscuous",
-    "host",
-    "ip link set br0 promisc off",
-    'Bridge "br0" is not promiscuous',
-  ],
-  ["no port", "host", "ip link set $VETH nomaster", 'is no port of "br0"'],
-  [
-    "a port of another bridge",
-    "host",
-    "ip link add br9 type bridge; ip link set $VETH master br9",
-    'is no port of "br0"',
-  ],
-  ["port down", "host", "ip link set $VETH down", "is down"],
-  [
-    "another MAC of the port",
-    "host",
-    "ip link set $VETH address 02:00:00:00:00:03",
-    "has MAC 02:00:00:00:00:03",
-  ],
-  [
-    "hairpin mode on",
-    "host",
-    "ip link set $VETH type bridge_slave hairpin on",
-    "has hairpin mode on",
-  ],
-  [
-    "isolation off",
-    "host",
-    "ip link set $VETH type bridge_slave isolated off",
-    "has isolation off",
-  ],
-  [
-    "no gateway address",
-    "host",
-    "ip addr del 10.1.2.1/24 dev br0",
-    'Interface "br0" lacks address 10.1.2.1/24',
-  ],
-  [
-    "no IPv6 gateway address",
-    "host",
-    "ip addr del 2001:db8:1::1/64 dev br0",
-    'Interface "br0" lacks address 2001:db8:1::1/64',
-  ],
-  [
-    "no IPv4 forwarding",
-    "host",
-    "sysctl -qw net.ipv4.ip_forward=0",
-    "IPv4 forwarding is off",
-  ],
-  [
-    "no IPv6 forwarding",
-    "host",
-    "sysctl -qw net.ipv6.conf.all.forwarding=0",
-    "IPv6 forwarding is off",
-  ],
-  [
-    "no rules against spoofing",
-    "host",
-    "nft flush chain bridge nat PREROUTING",
-    "sends with another MAC is not dropped",
-  ],
-  [
-    "no masquerade",
-    "host",
-    "nft delete table inet cni_plugins_masquerade",
-    "The masquerade is gone",
-  ],
-  ["no lease", "host", "rm $LEASES/net1/10.1.2.2", "Failed to find address"],
-];
-
-test("bridge.check() notices everything that was changed", async (t) => {
-  for (const [what, where, command, text] of CHANGES) {
-    await t.step(what, async () => {
-      using hosts = TestHosts.create();
-      const config = bridgeConfig(hosts, {
-        ipMasq: true,
-        macspoofchk: true,
-        promiscMode: true,
-        portIsolation: true,
-      });
-      const { json } = await run(hosts, "ADD", config);
-      const withResult = { ...config, prevResult: json };
-      await run(hosts, "CHECK", withResult);
-      const script = `VETH=${
-        json.interfaces[1].name
-      }; LEASES=${hosts.folder}/leases; ${command}`;
-      runIn(hosts[where], "sh", "-ec", script);
-      assertFailure(await hosts.run("bridge", "CHECK", withResult), 999, text);
-    });
+/** A host with the bridge, and a container that is not looked at. */
+class RulesScene extends PluginScene {
+  /** Of rules, those that belong to a container. */
+  override get state(): unknown {
+    return [super.state, rulesOf(this.hosts.host, OF_CONTAINERS)];
   }
-});
-
-test("bridge.check() does not mind what others have changed", async (t) => {
-  const rows: [what: string, where: "host" | "sandbox", command: string][] = [
-    [
-      "another address of the bridge",
-      "host",
-      "ip addr add 10.77.0.1/24 dev br0",
-    ],
-    ["a promiscuous bridge", "host", "ip link set br0 promisc on"],
-    ["another MTU", "host", "ip link set br0 mtu 1300"],
-    [
-      "routes in another table",
-      "sandbox",
-      "ip route add 10.1.2.0/24 dev eth0 table 77; ip route add default via 10.1.2.1 dev eth0 table 77; ip route del default; ip route del 10.1.2.0/24",
-    ],
-    ["one more address", "sandbox", "ip addr add 10.88.0.1/24 dev eth0"],
-  ];
-  for (const [what, where, command] of rows) {
-    await t.step(what, async () => {
-      using hosts = TestHosts.create();
-      const config = bridgeConfig(hosts);
-      const { json } = await run(hosts, "ADD", config);
-      runIn(hosts[where], "sh", "-ec", command);
-      await run(hosts, "CHECK", { ...config, prevResult: json });
-    });
-  }
-  await t.step("the MAC of a bridge without addresses", async () => {
-    using hosts = TestHosts.create();
-    const config = switchConfig();
-    const { json } = await run(hosts, "ADD", config);
-    runIn(
-      hosts.host,
-      "ip",
-      "link",
-      "set",
-      "br0",
-      "address",
-      "02:00:00:00:00:04",
-    );
-    await run(hosts, "CHECK", { ...config, prevResult: json });
-  });
-});
-
-test("bridge.check() judges prevResult", async (t) => {
-  using hosts = TestHosts.create();
-  const config = bridgeConfig(hosts);
-  const { json } = await run(hosts, "ADD", config);
-  const other = hosts.addNetns();
-  const [bridge, hostEnd, containerEnd] = json.interfaces;
-  const rows: [name: string, prevResult: unknown, text: string | undefined][] =
-    [
-      ["missing", undefined, "Required prevResult missing"],
-      ["no interfaces", { ...json, interfaces: [] }, "no interface"],
-      [
-        "no bridge",
-        { ...json, interfaces: [hostEnd, containerEnd] },
-        'no interface "br0" of the host',
-      ],
-      [
-        "no port",
-        { ...json, interfaces: [bridge, containerEnd] },
-        "of the host",
-      ],
-      ["another sandbox", {
-        ...json,
-        interfaces: [bridge, hostEnd, { ...containerEnd, sandbox: other.path }],
-      }, "doesn't match configured netns"],
-      ["a MAC in upper case", {
-        ...json,
-        interfaces: [bridge, hostEnd, {
-          ...containerEnd,
-          mac: containerEnd.mac.toUpperCase(),
-        }],
-      }, undefined],
-      ["in another order", {
-        ...json,
-        interfaces: [containerEnd, hostEnd, bridge],
-        ips: json.ips.map((ip: object) => ({ ...ip, interface: 0 })),
-      }, undefined],
-      ["addresses of other interfaces", {
-        ...json,
-        interfaces: [...json.interfaces, {
-          name: "eth1",
-          sandbox: hosts.sandbox.path,
-        }],
-        ips: [...json.ips, { address: "192.0.2.1/24", interface: 3 }],
-        routes: [...json.routes, { dst: "198.51.100.0/24", gw: "192.0.2.9" }],
-      }, undefined],
-    ];
-  for (const [name, prevResult, text] of rows) {
-    await t.step(name, async () => {
-      const checked = await hosts.run("bridge", "CHECK", {
-        ...config,
-        prevResult,
-      });
-      if (text === undefined) assertSuccess(checked);
-      else {
-        assertEquals(checked.exitCode, 1);
-        assertStringIncludes(checked.json.msg, text);
-      }
-    });
-  }
-});
+}
 
 test("bridge.del() removes everything, whatever is left to find it by", async (t) => {
-  const rows: [name: string, netnsOf: (hosts: TestHosts) => string][] = [
-    ["the sandbox's path", (hosts) => hosts.sandbox.path],
-    ["no CNI_NETNS", () => ""],
-    ["a path that is not there", () => "/run/netns/never-made"],
-    ["a process that has ended", () => "/proc/4194304/ns/net"],
-    ["the plain file that a reboot leaves", (hosts) => {
-      Deno.writeTextFileSync(`${hosts.folder}/plain`, "");
-      return `${hosts.folder}/plain`;
-    }],
-  ];
-  for (const backend of ["nftables", "iptables"]) {
-    for (const [name, netnsOf] of rows) {
-      await t.step(`${name}, ${backend}`, async () => {
-        using hosts = TestHosts.create();
-        const config = bridgeConfig(hosts, {
-          ipMasq: true,
-          ipMasqBackend: backend,
-          macspoofchk: true,
-        });
-        await occupy(hosts);
-        const before = stockOf(hosts);
-        await run(hosts, "ADD", config);
-        const env = { CNI_NETNS: netnsOf(hosts) };
-        await run(hosts, "DEL", config, { env });
-        assertEquals(stockOf(hosts), before);
-        assertEquals(hosts.leases(), []);
-        assertEquals(rulesOf(hosts.host), []);
-        await run(hosts, "DEL", config, { env });
-      });
-    }
+  for (const ipMasqBackend of ["nftables", "iptables"]) {
+    const extras = { ipMasq: true, ipMasqBackend, macspoofchk: true };
+    await detachByWhatIsLeft(t, async () => {
+      const scene = new RulesScene(
+        "bridge",
+        (hosts) => bridgeConfig(hosts, extras),
+      );
+      await occupy(scene.hosts);
+      return scene;
+    }, `, ${ipMasqBackend}`);
   }
 });
-
-/** Lists the rules that belong to a container. */
-function rulesOf(host: NetNs): string[] {
-  const all = runIn(host, "nft", "list", "ruleset") +
-    runIn(host, "iptables-save") + runIn(host, "ip6tables-save");
-  return all.split("\n").filter((line) =>
-    /test-container|CNI-|cni-br/.test(line)
-  );
-}
 
 test("bridge.del() removes what is left after a reboot", async () => {
   using hosts = TestHosts.create();
@@ -912,32 +557,35 @@ test("bridge.del() leaves interfaces of others alone", async (t) => {
       using hosts = TestHosts.create();
       const config = bridgeConfig(hosts, { ipMasq: true, macspoofchk: true });
       await run(hosts, "ADD", config);
-      const before = [stockOf(hosts), rulesOf(hosts.host)];
+      const before = [stockOf(hosts), rulesOf(hosts.host, OF_CONTAINERS)];
       const other = { ...config, name: "net2" };
       assertFailure(await hosts.run("bridge", "ADD", other), 4, '"eth0"');
       await run(hosts, "DEL", other);
-      assertEquals([stockOf(hosts), rulesOf(hosts.host)], before);
+      assertEquals(
+        [stockOf(hosts), rulesOf(hosts.host, OF_CONTAINERS)],
+        before,
+      );
     },
   );
   await t.step("of another kind", async () => {
     using hosts = TestHosts.create();
     runIn(hosts.sandbox, "ip", "link", "add", "eth0", "type", "bridge");
     await run(hosts, "DEL", bridgeConfig(hosts));
-    assertEquals(namesIn(hosts.sandbox), ["lo", "eth0"]);
+    assertEquals(linkNames(hosts.sandbox), ["lo", "eth0"]);
   });
   await t.step("a port of another bridge", async () => {
     using hosts = TestHosts.create();
     withPort(hosts, "br1");
     runIn(hosts.host, "ip", "link", "add", "br0", "type", "bridge");
     await run(hosts, "DEL", bridgeConfig(hosts, { cniVersion: "0.3.1" }));
-    assertEquals(namesIn(hosts.sandbox), ["lo", "eth0"]);
+    assertEquals(linkNames(hosts.sandbox), ["lo", "eth0"]);
   });
   await t.step("the Go plugin's, unless prevResult names it", async () => {
     using hosts = TestHosts.create();
     withPort(hosts, "br0");
     const config = bridgeConfig(hosts);
     await run(hosts, "DEL", config);
-    assertEquals(namesIn(hosts.sandbox), ["lo", "eth0"]);
+    assertEquals(linkNames(hosts.sandbox), ["lo", "eth0"]);
     const interfaces = [
       { name: "br0" },
       { name: "veth12345678" },
@@ -947,7 +595,7 @@ test("bridge.del() leaves interfaces of others alone", async (t) => {
       ...config,
       prevResult: { cniVersion: "1.1.0", interfaces },
     });
-    assertEquals(namesIn(hosts.sandbox), ["lo"]);
+    assertEquals(linkNames(hosts.sandbox), ["lo"]);
   });
   await t.step(
     "but not the Go plugin's of a version without prevResult",
@@ -955,7 +603,7 @@ test("bridge.del() leaves interfaces of others alone", async (t) => {
       using hosts = TestHosts.create();
       withPort(hosts, "br0");
       await run(hosts, "DEL", bridgeConfig(hosts, { cniVersion: "0.3.1" }));
-      assertEquals(namesIn(hosts.sandbox), ["lo"]);
+      assertEquals(linkNames(hosts.sandbox), ["lo"]);
     },
   );
 });
@@ -973,8 +621,8 @@ test("bridge.del() deletes the interface although the IPAM plugin fails, and say
     117,
     "the store is on fire",
   );
-  assertEquals(namesIn(hosts.sandbox), ["lo"]);
-  assertEquals(rulesOf(hosts.host), []);
+  assertEquals(linkNames(hosts.sandbox), ["lo"]);
+  assertEquals(rulesOf(hosts.host, OF_CONTAINERS), []);
 });
 
 test("bridge.gc() deletes what is of attachments that are not valid", async () => {
@@ -982,7 +630,7 @@ test("bridge.gc() deletes what is of attachments that are not valid", async () =
   const config = bridgeConfig(hosts, { ipMasq: true, macspoofchk: true });
   const add = async (
     containerId: string,
-    extras: BridgeTestConfig = {},
+    extras: Keys = {},
   ): Promise<NetNs> => {
     const sandbox = hosts.addNetns();
     await run(hosts, "ADD", { ...config, ...extras }, { sandbox, containerId });
@@ -998,7 +646,7 @@ test("bridge.gc() deletes what is of attachments that are not valid", async () =
   // Its namespace is gone, and its interface with it; its rules are not.
   runIn(vanished, "ip", "link", "del", "eth0");
   const counts = (): number[] =>
-    [kept, stale, other].map((netns) => namesIn(netns).length);
+    [kept, stale, other].map((netns) => linkNames(netns).length);
   await run(hosts, "GC", config);
   assertEquals(counts(), [2, 2, 2]);
   const valid = [{ containerID: "kept", ifname: "eth0" }];

@@ -6,31 +6,16 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
-import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
-import { dispatch } from "../../cni/skel.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { type Outcome, runCommand } from "../../tests/_harness/recorder.ts";
 import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 import { debug } from "./plugin.ts";
 
 /** Runs the plugin for a sandbox that is not there. */
-async function run(command: string, config: object): Promise<DispatchOutput> {
-  return await dispatch(debug, {
-    env: {
-      CNI_COMMAND: command,
-      CNI_CONTAINERID: "c1",
-      CNI_NETNS: "/no/such/netns",
-      CNI_IFNAME: "eth0",
-      CNI_PATH: "/no/such/bin",
-    },
-    stdin: () =>
-      new TextEncoder().encode(
-        JSON.stringify({ cniVersion: "1.1.0", name: "net1", ...config }),
-      ),
-    invoker: execInvoker,
-    hostNetns: "/proc/thread-self/ns/net",
-  });
+function run(command: string, config: object): Promise<Outcome> {
+  const whole = { cniVersion: "1.1.0", name: "net1", ...config };
+  return runCommand(debug, command, whole);
 }
 
 function titlesIn(path: string): string[] {

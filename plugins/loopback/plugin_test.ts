@@ -2,20 +2,9 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
 import { canPing, ipJson, runIn } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { createHosts, isUp } from "../../tests/_harness/loopback.ts";
 
 const CONFIG = { cniVersion: "1.0.0", name: "lo", type: "loopback" };
-
-/** Makes a host whose sandbox has its loopback as the kernel makes it: down. */
-function createHosts(): TestHosts {
-  const hosts = TestHosts.create();
-  runIn(hosts.sandbox, "ip", "link", "set", "lo", "down");
-  return hosts;
-}
-
-function isUp({ sandbox }: TestHosts): boolean {
-  return ipJson(sandbox, "link", "show", "lo")[0].flags.includes("UP");
-}
 
 for (const cniVersion of SPEC_VERSIONS) {
   Deno.test(

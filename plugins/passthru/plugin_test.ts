@@ -1,24 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
-import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
-import { dispatch } from "../../cni/skel.ts";
+import { type Outcome, runCommand } from "../../tests/_harness/recorder.ts";
 import { passthru } from "./plugin.ts";
 
 /** Runs the plugin for a sandbox that is not there. */
-async function run(command: string, config: object): Promise<DispatchOutput> {
-  return await dispatch(passthru, {
-    env: {
-      CNI_COMMAND: command,
-      CNI_CONTAINERID: "c1",
-      CNI_NETNS: "/no/such/netns",
-      CNI_IFNAME: "eth0",
-      CNI_PATH: "/no/such/bin",
-    },
-    stdin: () =>
-      new TextEncoder().encode(JSON.stringify({ name: "net1", ...config })),
-    invoker: execInvoker,
-    hostNetns: "/proc/thread-self/ns/net",
-  });
+function run(command: string, config: object): Promise<Outcome> {
+  return runCommand(passthru, command, { name: "net1", ...config });
 }
 
 Deno.test("passthru.add() answers an empty result in the configuration's version", async (t) => {

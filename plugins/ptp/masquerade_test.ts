@@ -1,153 +1,75 @@
-import {
-  assert,
-  assertEquals,
-  assertMatch,
-  assertStringIncludes,
-} from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { sha512 } from "../../cni/sha512.ts";
-import type { NetNs } from "../../ffi/netns.ts";
 import {
-  goPlugin,
   hasCommand,
   ignoreUnless,
+  type Needs,
   requireRoot,
 } from "../../tests/_harness/capabilities.ts";
+import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { runIn } from "../../tests/_harness/ip_json.ts";
 import {
-  connectOutside,
-  OUTSIDE,
-  reached,
-} from "../../tests/_harness/outside.ts";
-import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
+  MasqueradeScene,
+  testMasquerade,
+} from "../../tests/_harness/masquerade_scene.ts";
+import { OUTSIDE, reached } from "../../tests/_harness/outside.ts";
+import { needsGo, succeedAs } from "../../tests/_harness/parity.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { needsRuleTools } from "../../tests/_harness/rules.ts";
+import type { CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
 
-const needsTools = ignoreUnless(
-  hasCommand("nft") && hasCommand("iptables"),
-  "needs nft and iptables",
-);
-const GO = (goPlugin("ptp") ?? "").replace(/\/[^/]*$/, "");
-const needsGo = ignoreUnless(GO !== "", "needs the Go plugins");
+/** In the newest version that the Go plugin has too. */
+function makeConfig(hosts: TestHosts, extras: Keys): Keys {
+  return { ...dualStack(hosts, extras), cniVersion: "1.0.0" };
+}
 
 /** A throw-away host with a sandbox, and with something to reach. */
-class Fixture implements Disposable {
-  readonly hosts = TestHosts.create();
-  readonly config: Record<string, unknown>;
-
+class PtpScene extends MasqueradeScene {
   constructor(backend?: string) {
-    connectOutside(this.hosts);
-    this.config = {
-      cniVersion: "1.0.0",
-      name: "net1",
-      type: "ptp",
-      ipMasq: true,
-      ...backend === undefined ? {} : { ipMasqBackend: backend },
-      ipam: {
-        ...this.hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"),
-        routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
-      },
-    };
-  }
-
-  /** Runs our plugin. */
-  async run(
-    command: string,
-    options: Parameters<TestHosts["run"]>[3] = {},
-    extras: Record<string, unknown> = {},
-  ): Promise<CallOutput> {
-    const config = { ...this.config, ...extras };
-    const output = await this.hosts.run("ptp", command, config, options);
-    assertEquals(output.exitCode, 0, output.stdout + output.stderr);
-    return output;
+    super("ptp", makeConfig, backend);
   }
 
   /** Runs the Go plugin. */
-  runGo(command: string, extras: Record<string, unknown> = {}): CallOutput {
+  async runGo(command: string, extras: Keys = {}): Promise<CallOutput> {
     const config = { ...this.config, ...extras };
-    const env = { CNI_PATH: GO };
-    const output = this.hosts.exec(`${GO}/ptp`, command, config, { env });
-    assertEquals(output.exitCode, 0, output.stdout + output.stderr);
-    return output;
+    return await succeedAs("go", this.hosts, { type: "ptp", command, config });
   }
-
-  /** Lists all rules of the host, of both programs. */
-  rules(): string {
-    return rulesOf(this.hosts.host);
-  }
-
-  [Symbol.dispose](): void {
-    this.hosts[Symbol.dispose]();
-  }
-}
-
-/** Lists rules as nft and iptables show them. */
-function rulesOf(host: NetNs): string {
-  return runIn(host, "nft", "list", "ruleset") +
-    runIn(host, "iptables-save") + runIn(host, "ip6tables-save");
 }
 
 /** Registers a test that needs namespaces and the tools. */
 function testRules(
   name: string,
-  run: (t: Deno.TestContext) => Promise<void>,
-  needs: { ignore: boolean; suffix: string } = { ignore: false, suffix: "" },
+  fn: (t: Deno.TestContext) => Promise<void>,
+  ...needs: readonly Needs[]
 ): void {
-  const root = requireRoot(name + needsTools.suffix + needs.suffix);
-  const ignore = root.ignore || needsTools.ignore || needs.ignore;
-  Deno.test({ name: root.name, ignore, fn: run });
+  Deno.test(requireRoot(name, needsRuleTools, ...needs), fn);
 }
+
+testMasquerade("ptp", makeConfig);
 
 /** The names that belong to container test-container, network net1, eth0. */
 const OWN = /10\.1\.2\.|2001:db8:1::[2-9]|test-container|CNI-/;
 
 testRules(
-  "ptp.add() masquerades by each backend, and DEL ends it",
-  async (t) => {
-    for (const backend of [undefined, "nftables", "iptables"]) {
-      await t.step(backend ?? "none asked for", async () => {
-        using fixture = new Fixture(backend);
-        const { hosts } = fixture;
-        const added = await fixture.run("ADD");
-        assertEquals(reached(hosts.sandbox), [...OUTSIDE]);
-        assertMatch(fixture.rules(), /test-container/);
-        await fixture.run("CHECK", {}, { prevResult: added.json });
-        await fixture.run("STATUS", {}, { cniVersion: "1.1.0" });
-        await fixture.run("DEL", {}, { prevResult: added.json });
-        assert(!/test-container|CNI-/.test(fixture.rules()), fixture.rules());
-        await fixture.run("DEL");
-      });
-    }
-  },
-);
-
-testRules("ptp.add() does not masquerade unless it is asked to", async () => {
-  using fixture = new Fixture();
-  await fixture.run("ADD", {}, { ipMasq: false });
-  assertEquals(reached(fixture.hosts.sandbox), []);
-  assertEquals(fixture.rules(), "");
-});
-
-testRules(
   "ptp.check() accepts the backend that the Go plugin has chosen",
   async () => {
-    using fixture = new Fixture();
-    const added = fixture.runGo("ADD");
+    using scene = new PtpScene();
+    const added = await scene.runGo("ADD");
     const prevResult = added.json;
-    await fixture.run("CHECK", {}, { prevResult });
-    runIn(fixture.hosts.host, "iptables", "-t", "nat", "-F", "POSTROUTING");
-    const config = { ...fixture.config, prevResult };
-    const checked = await fixture.hosts.run("ptp", "CHECK", config);
-    assertEquals(checked.exitCode, 1);
-    assertStringIncludes(checked.stdout, "The masquerade is gone");
+    await scene.succeed("CHECK", { prevResult });
+    runIn(scene.hosts.host, "iptables", "-t", "nat", "-F", "POSTROUTING");
+    await scene.fail("CHECK", [999, "The masquerade is gone"], { prevResult });
   },
-  needsGo,
+  needsGo("ptp"),
 );
 
 testRules(
   "ptp.del() ends the masquerade by a prevResult without addresses",
   async () => {
-    using fixture = new Fixture("iptables");
-    const { json } = await fixture.run("ADD");
-    await fixture.run("DEL", {}, { prevResult: { ...json, ips: [] } });
-    assert(!/test-container|CNI-/.test(fixture.rules()), fixture.rules());
+    using scene = new PtpScene("iptables");
+    const { json } = await scene.succeed("ADD");
+    await scene.succeed("DEL", { prevResult: { ...json, ips: [] } });
+    scene.assertEnded();
   },
 );
 
@@ -156,10 +78,10 @@ testRules(
   async (t) => {
     for (const backend of ["nftables", "iptables"]) {
       await t.step(backend, async () => {
-        using fixture = new Fixture(backend);
-        await fixture.run("ADD");
-        await fixture.run("DEL", { env: { CNI_NETNS: "" } });
-        assert(!/test-container|CNI-/.test(fixture.rules()), fixture.rules());
+        using scene = new PtpScene(backend);
+        await scene.succeed("ADD");
+        await scene.succeed("DEL", {}, { env: { CNI_NETNS: "" } });
+        scene.assertEnded();
       });
     }
   },
@@ -171,10 +93,10 @@ testRules(
     const rows = [["nftables", "iptables"], ["iptables", "nftables"]] as const;
     for (const [before, now] of rows) {
       await t.step(`${before}, then ${now}`, async () => {
-        using fixture = new Fixture(before);
-        await fixture.run("ADD");
-        await fixture.run("DEL", {}, { ipMasqBackend: now });
-        assert(!/test-container|CNI-/.test(fixture.rules()), fixture.rules());
+        using scene = new PtpScene(before);
+        await scene.succeed("ADD");
+        await scene.succeed("DEL", { ipMasqBackend: now });
+        scene.assertEnded();
       });
     }
   },
@@ -185,19 +107,19 @@ testRules(
   async (t) => {
     for (const backend of ["nftables", "iptables"]) {
       await t.step(backend, async () => {
-        using fixture = new Fixture(backend);
-        const { hosts } = fixture;
+        using scene = new PtpScene(backend);
+        const { hosts } = scene;
         const withoutRoutes = { ipam: hosts.hostLocal("10.1.2.0/24") };
         const other = { ifName: "net1" };
-        const first = await fixture.run("ADD", other, withoutRoutes);
-        await fixture.run("ADD");
-        await fixture.run("DEL", other, {
+        const first = await scene.succeed("ADD", withoutRoutes, other);
+        await scene.succeed("ADD");
+        await scene.succeed("DEL", {
           ...withoutRoutes,
           prevResult: first.json,
-        });
-        assertEquals(reached(hosts.sandbox), [...OUTSIDE]);
-        await fixture.run("DEL");
-        assert(!/test-container|CNI-/.test(fixture.rules()), fixture.rules());
+        }, other);
+        assertEquals(reached(hosts.sandbox), OUTSIDE);
+        await scene.succeed("DEL");
+        scene.assertEnded();
       });
     }
   },
@@ -206,20 +128,20 @@ testRules(
 testRules(
   "ptp.add() masquerades an address that another container has left",
   async () => {
-    using fixture = new Fixture();
-    const { hosts } = fixture;
-    await fixture.run("ADD", { containerId: "dead" });
+    using scene = new PtpScene();
+    const { hosts } = scene;
+    await scene.succeed("ADD", {}, { containerId: "dead" });
     // As after a crash: the lease is free again, and all else is still there.
     await Deno.remove(`${hosts.folder}/leases`, { recursive: true });
     const sandbox = hosts.addNetns();
     const alive = { sandbox, containerId: "alive" };
-    await fixture.run("ADD", alive);
-    assertEquals(reached(sandbox), [...OUTSIDE]);
-    await fixture.run("DEL", { containerId: "dead" });
-    assertEquals(reached(sandbox), [...OUTSIDE]);
-    assert(!fixture.rules().includes("dead"));
-    await fixture.run("DEL", alive);
-    assert(!fixture.rules().includes("alive"));
+    await scene.succeed("ADD", {}, alive);
+    assertEquals(reached(sandbox), OUTSIDE);
+    await scene.succeed("DEL", {}, { containerId: "dead" });
+    assertEquals(reached(sandbox), OUTSIDE);
+    assert(!scene.rules.includes("dead"));
+    await scene.succeed("DEL", {}, alive);
+    assert(!scene.rules.includes("alive"));
   },
 );
 
@@ -228,48 +150,16 @@ testRules(
   async (t) => {
     for (const backend of ["nftables", "iptables"]) {
       await t.step(backend, async () => {
-        using fixture = new Fixture(backend);
-        const { hosts } = fixture;
+        using scene = new PtpScene(backend);
+        const { hosts } = scene;
         const [netns, again] = [hosts.addNetns(), hosts.addNetns()];
-        const dead = await fixture.run("ADD", { sandbox: netns });
+        const dead = await scene.succeed("ADD", {}, { sandbox: netns });
         await Deno.remove(`${hosts.folder}/leases/net1/10.1.2.2`);
         await Deno.remove(`${hosts.folder}/leases/net1/2001:db8:1::2`);
-        await fixture.run("ADD", { sandbox: again });
-        assertEquals(reached(again), [...OUTSIDE]);
+        await scene.succeed("ADD", {}, { sandbox: again });
+        assertEquals(reached(again), OUTSIDE);
         assertEquals(dead.json.ips[0].address, "10.1.2.2/24");
-        assert(!/10\.1\.2\.2\b/.test(fixture.rules()), fixture.rules());
-      });
-    }
-  },
-);
-
-testRules(
-  "ptp.gc() ends the masquerades of attachments that are not valid",
-  async (t) => {
-    for (const backend of ["nftables", "iptables"]) {
-      await t.step(backend, async () => {
-        using fixture = new Fixture(backend);
-        const { hosts } = fixture;
-        for (const containerId of ["stays", "goes"]) {
-          const sandbox = hosts.addNetns();
-          await fixture.run("ADD", { sandbox, containerId });
-        }
-        const sandbox = hosts.addNetns();
-        await fixture.run("ADD", { sandbox, containerId: "elsewhere" }, {
-          name: "net2",
-          ipam: hosts.hostLocal("10.9.0.0/24"),
-        });
-        await fixture.run("GC", {}, { cniVersion: "1.1.0" });
-        assertStringIncludes(fixture.rules(), "goes");
-        await fixture.run("GC", {}, {
-          cniVersion: "1.1.0",
-          "cni.dev/valid-attachments": [
-            { containerID: "stays", ifname: "eth0" },
-          ],
-        });
-        assert(!fixture.rules().includes("goes"), fixture.rules());
-        assertStringIncludes(fixture.rules(), "stays");
-        assertStringIncludes(fixture.rules(), "elsewhere");
+        assert(!/10\.1\.2\.2\b/.test(scene.rules), scene.rules);
       });
     }
   },
@@ -290,56 +180,53 @@ testRules("ptp.check() notices a masquerade that is gone", async (t) => {
   ];
   for (const [name, backend, [program = "", ...args]] of rows) {
     await t.step(name, async () => {
-      using fixture = new Fixture(backend);
-      const { json } = await fixture.run("ADD");
-      runIn(fixture.hosts.host, program, ...args);
-      const config = { ...fixture.config, prevResult: json };
-      const checked = await fixture.hosts.run("ptp", "CHECK", config);
-      assertEquals(checked.json?.code, 999, checked.stdout);
-      assertStringIncludes(checked.json.msg, "The masquerade is gone");
+      using scene = new PtpScene(backend);
+      const { json: prevResult } = await scene.succeed("ADD");
+      runIn(scene.hosts.host, program, ...args);
+      await scene.fail("CHECK", [999, "The masquerade is gone"], {
+        prevResult,
+      });
     });
   }
 });
 
 testRules("ptp.add() refuses a backend that it does not know", async () => {
-  using fixture = new Fixture("pf");
-  const { hosts, config } = fixture;
-  const output = await hosts.run("ptp", "ADD", config);
-  assertEquals(output.json?.code, 7, output.stdout);
-  assertStringIncludes(output.json.msg, "ipMasqBackend");
-  assertEquals(hosts.leases(), []);
-  await fixture.run("DEL");
+  using scene = new PtpScene("pf");
+  await scene.fail("ADD", [7, "ipMasqBackend"]);
+  assertEquals(scene.hosts.leases(), []);
+  const deleted = await scene.run("DEL");
+  assertEquals(deleted.exitCode, 0, deleted.stdout);
 });
 
 testRules(
   "ptp ends masquerades of the Go plugin, and the other way round",
   async (t) => {
     await t.step("Go adds, we delete", async () => {
-      using fixture = new Fixture();
-      fixture.runGo("ADD");
-      assertMatch(fixture.rules(), OWN);
-      await fixture.run("DEL", { env: { CNI_NETNS: "" } });
-      assert(!OWN.test(fixture.rules()), fixture.rules());
+      using scene = new PtpScene();
+      await scene.runGo("ADD");
+      assertMatch(scene.rules, OWN);
+      await scene.succeed("DEL", {}, { env: { CNI_NETNS: "" } });
+      assert(!OWN.test(scene.rules), scene.rules);
     });
     await t.step("Go adds, we check", async () => {
-      using fixture = new Fixture("iptables");
-      const { json: prevResult } = fixture.runGo("ADD");
-      await fixture.run("CHECK", {}, { prevResult });
+      using scene = new PtpScene("iptables");
+      const { json: prevResult } = await scene.runGo("ADD");
+      await scene.succeed("CHECK", { prevResult });
     });
     await t.step("we add, Go deletes", async () => {
-      using fixture = new Fixture("iptables");
-      const added = await fixture.run("ADD");
-      assertMatch(fixture.rules(), OWN);
-      fixture.runGo("CHECK", { prevResult: added.json });
-      fixture.runGo("DEL", { prevResult: added.json });
-      assert(!OWN.test(fixture.rules()), fixture.rules());
+      using scene = new PtpScene("iptables");
+      const added = await scene.succeed("ADD");
+      assertMatch(scene.rules, OWN);
+      await scene.runGo("CHECK", { prevResult: added.json });
+      await scene.runGo("DEL", { prevResult: added.json });
+      assert(!OWN.test(scene.rules), scene.rules);
     });
     await t.step("both leave the same rules", async () => {
-      using go = new Fixture("iptables");
-      using ours = new Fixture("iptables");
-      go.runGo("ADD");
-      await ours.run("ADD");
-      const save = ({ hosts }: Fixture): string[] =>
+      using go = new PtpScene("iptables");
+      using ours = new PtpScene("iptables");
+      await go.runGo("ADD");
+      await ours.succeed("ADD");
+      const save = ({ hosts }: PtpScene): string[] =>
         ["iptables-save", "ip6tables-save"].flatMap((program) =>
           runIn(hosts.host, program, "-t", "nat").split("\n")
             .filter((line) => line.startsWith("-A"))
@@ -347,12 +234,12 @@ testRules(
       assertEquals(save(ours), save(go));
     });
   },
-  needsGo,
+  needsGo("ptp"),
 );
 
 testRules("ptp masquerades by the legacy iptables too", async () => {
-  using fixture = new Fixture();
-  const { host } = fixture.hosts;
+  using scene = new PtpScene();
+  const { host } = scene.hosts;
   // As an older release, or the Go plugin, has left them on such a host.
   const chain = "CNI-" +
     (await sha512("net1test-container")).slice(0, 24);
@@ -363,14 +250,14 @@ testRules("ptp masquerades by the legacy iptables too", async () => {
       ["-A", "POSTROUTING", "-s", "10.1.2.2", "-j", chain],
     ]
   ) runIn(host, "iptables-legacy", "-t", "nat", ...args);
-  await fixture.run("DEL");
+  await scene.succeed("DEL");
   assertEquals(
     runIn(host, "iptables-legacy", "-t", "nat", "-S").includes(chain),
     false,
   );
 }, needsLegacy());
 
-function needsLegacy(): { ignore: boolean; suffix: string } {
+function needsLegacy(): Needs {
   const works = hasCommand("iptables-legacy") &&
     !requireRoot("").ignore &&
     new Deno.Command("unshare", {

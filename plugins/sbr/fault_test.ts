@@ -3,20 +3,12 @@
  * the step, nothing may be left, or nothing that DEL does not find.
  */
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { SyscallError } from "../../ffi/errno.ts";
-import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
+import { assert, assertEquals } from "@std/assert";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import {
-  FaultInjector,
-  type Moment,
-} from "../../tests/_harness/fault_injector.ts";
-import {
-  IP4,
-  IP6,
-  type Keys,
-  SbrScene,
-} from "../../tests/_harness/sbr_scene.ts";
+import { Crash } from "../../tests/_harness/crash.ts";
+import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
 /** A scene with something of everything. */
@@ -51,99 +43,27 @@ const VARIANTS: Readonly<Record<string, Keys>> = {
   "a given table": { table: 5000 },
 };
 
-/** What an ADD that nothing disturbs leaves. */
-async function stateAfterAdd(extras: Keys): Promise<string[]> {
-  using scene = sceneWith(extras);
-  await scene.succeed("ADD");
-  return scene.state;
-}
-
-/**
- * Does something for every step, until there is none of that number.
- *
- * @param work Says whether there was one
- */
-async function eachStep(
-  t: Deno.TestContext,
-  atLeast: number,
-  work: (step: number) => Promise<boolean>,
-): Promise<void> {
-  for (let step = 1, isThere = true; isThere; step++) {
-    isThere = false;
-    await t.step(`step ${step}`, async () => {
-      isThere = await work(step);
-      assert(isThere || step > atLeast, `only ${step} steps`);
-      assert(step < 100, "it does not end");
-    });
-  }
-}
-
-for (const moment of ["instead", "afterwards"] as const) {
-  for (const [variant, extras] of Object.entries(VARIANTS)) {
-    Deno.test(
-      requireRoot(
-        `sbr.add() leaves nothing when a step fails, ${moment}: ${variant}`,
-      ),
-      async (t) => {
-        const expected = await stateAfterAdd(extras);
-        await eachStep(
-          t,
-          "table" in extras ? 2 : 12,
-          (step) => addWithFault(step, moment, { extras, expected }),
-        );
-      },
-    );
-  }
-}
-
-async function addWithFault(
-  failing: number,
-  moment: Moment,
-  { extras, expected }: { extras: Keys; expected: string[] },
-): Promise<boolean> {
+/** What there is before ADD, and after one that nothing disturbs. */
+async function statesOf(extras: Keys): Promise<Record<State, string[]>> {
   using scene = sceneWith(extras);
   const before = scene.state;
-  using fault = new FaultInjector(failing, moment);
-  const added = await scene.run("ADD");
-  fault[Symbol.dispose]();
-  if (fault.steps.length < failing) return false;
-  assertEquals(added.exitCode, 1);
-  assertStringIncludes(added.stdout, "injected into");
-  assertEquals(added.stderr, "", "an undo step failed");
-  assertEquals(scene.state, before);
-  // And what failed once works the next time.
   await scene.succeed("ADD");
-  assertEquals(scene.state, expected);
-  return true;
+  return { before, added: scene.state };
 }
 
-/** Ends an operation at a step, as a crash would: nothing is done from then on. */
-class Crash implements Disposable {
-  readonly #request = NetlinkSocket.prototype.request;
-  #left: number;
-  /** Whether there was such a step. */
-  hasCome = false;
+type State = "before" | "added";
 
-  /** @param step The last one that is done */
-  constructor(step: number) {
-    this.#left = step;
-    const crash = (): boolean => {
-      if (this.#left-- > 0) return false;
-      return this.hasCome = true;
-    };
-    const request = this.#request;
-    NetlinkSocket.prototype.request = function (
-      this: NetlinkSocket,
-      ...args: Parameters<typeof request>
-    ): ReturnType<typeof request> {
-      if (crash()) throw new SyscallError("the process is dead", 5);
-      return request.apply(this, args);
-    } as typeof request;
-  }
+/** How many steps there are, at the least. */
+function leastSteps(extras: Keys): number {
+  return "table" in extras ? 2 : 12;
+}
 
-  [Symbol.dispose](): void {
-    NetlinkSocket.prototype.request = this.#request;
-  }
+for (const [variant, extras] of Object.entries(VARIANTS)) {
+  testFaultsOfAdd("sbr", `: ${variant}`, {
+    make: () => sceneWith(extras),
+    atLeast: leastSteps(extras),
+    added: async () => (await statesOf(extras)).added,
+  });
 }
 
 /** Begins an operation, and ends it after a step. */
@@ -152,53 +72,57 @@ async function crashAfter(
   command: string,
   step: number,
 ): Promise<boolean> {
-  using crash = new Crash(step);
+  using crash = new Crash(step, ["request"]);
   await scene.run(command);
-  return crash.hasCome;
+  return crash.hasHappened;
 }
 
-for (const [variant, extras] of Object.entries(VARIANTS)) {
-  Deno.test(
-    requireRoot(
-      `sbr.del() and sbr.add() get over an ADD that ended: ${variant}`,
-    ),
-    async (t) => {
-      const expected = await stateAfterAdd(extras);
-      await eachStep(t, "table" in extras ? 2 : 12, async (step) => {
+/**
+ * Registers a test of an operation that ends after each of its steps.
+ *
+ * @param work Says whether there was such a step
+ */
+function testCrashes(
+  command: string,
+  work: (
+    scene: SbrScene,
+    step: number,
+    states: Record<State, string[]>,
+  ) => Promise<boolean>,
+): void {
+  for (const [variant, extras] of Object.entries(VARIANTS)) {
+    const name = `sbr.del() and sbr.add() get over ${command} that ended`;
+    Deno.test(requireRoot(`${name}: ${variant}`), async (t) => {
+      const states = await statesOf(extras);
+      const { length } = await eachStep(t, async (step) => {
         using scene = sceneWith(extras);
-        const before = scene.state;
-        const hasEnded = await crashAfter(scene, "ADD", step);
-        await scene.succeed("DEL");
-        assertEquals(scene.state, before, "DEL");
-        await crashAfter(scene, "ADD", step);
-        await scene.succeed("ADD");
-        assertEquals(scene.state, expected, "ADD");
-        await scene.succeed("CHECK");
-        await scene.succeed("DEL");
-        assertEquals(scene.state, before, "DEL after ADD");
-        return hasEnded;
+        return await work(scene, step, states) || undefined;
       });
-    },
-  );
-
-  Deno.test(
-    requireRoot(
-      `sbr.del() and sbr.add() get over a DEL that ended: ${variant}`,
-    ),
-    async (t) => {
-      const expected = await stateAfterAdd(extras);
-      await eachStep(t, "table" in extras ? 2 : 12, async (step) => {
-        using scene = sceneWith(extras);
-        const before = scene.state;
-        await scene.succeed("ADD");
-        const hasEnded = await crashAfter(scene, "DEL", step);
-        await scene.succeed("ADD");
-        assertEquals(scene.state, expected, "ADD");
-        await crashAfter(scene, "DEL", step);
-        await scene.succeed("DEL");
-        assertEquals(scene.state, before, "DEL");
-        return hasEnded;
-      });
-    },
-  );
+      assert(length >= leastSteps(extras), `only ${length} steps`);
+    });
+  }
 }
+
+testCrashes("an ADD", async (scene, step, { before, added }) => {
+  const hasEnded = await crashAfter(scene, "ADD", step);
+  await scene.succeed("DEL");
+  assertEquals(scene.state, before, "DEL");
+  await crashAfter(scene, "ADD", step);
+  await scene.succeed("ADD");
+  assertEquals(scene.state, added, "ADD");
+  await scene.succeed("CHECK");
+  await scene.succeed("DEL");
+  assertEquals(scene.state, before, "DEL after ADD");
+  return hasEnded;
+});
+
+testCrashes("a DEL", async (scene, step, { before, added }) => {
+  await scene.succeed("ADD");
+  const hasEnded = await crashAfter(scene, "DEL", step);
+  await scene.succeed("ADD");
+  assertEquals(scene.state, added, "ADD");
+  await crashAfter(scene, "DEL", step);
+  await scene.succeed("DEL");
+  assertEquals(scene.state, before, "DEL");
+  return hasEnded;
+});

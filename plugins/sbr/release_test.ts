@@ -1,13 +1,9 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 import { assertEquals } from "@std/assert";
+import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import {
-  assertSuccess,
-  IP4,
-  IP6,
-  type Keys,
-  SbrScene,
-} from "../../tests/_harness/sbr_scene.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
 const RULE = "32765: from 192.168.1.209 lookup 100";

@@ -1,11 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import {
-  IP4,
-  IP6,
-  type Keys,
-  SbrScene,
-} from "../../tests/_harness/sbr_scene.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import {
   ETH0,
   IPV6,

@@ -4,55 +4,30 @@
  * @module
  */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
+import { assertSuccess } from "./call_outcome.ts";
 import { canUseNetns, ignoreUnless } from "./capabilities.ts";
-import type { CallOutput, TestHosts } from "./test_hosts.ts";
+import type { Keys } from "./plugin_scene.ts";
+import type { TestHosts } from "./test_hosts.ts";
 
-/** A configuration of the plugin. */
-export type BridgeTestConfig = Record<string, unknown>;
-
-/** A configuration for one subnet each of IPv4 and IPv6, with the bridge as the gateway. */
-export function bridgeConfig(
-  hosts: TestHosts,
-  extras: BridgeTestConfig = {},
-): BridgeTestConfig {
+/** A configuration of a switch and no more. */
+export function switchConfig(extras: Keys = {}): Keys {
   return {
     cniVersion: "1.1.0",
     name: "net1",
     type: "bridge",
     bridge: "br0",
+    ...extras,
+  };
+}
+
+/** A configuration for one subnet each of IPv4 and IPv6, with the bridge as the gateway. */
+export function bridgeConfig(hosts: TestHosts, extras: Keys = {}): Keys {
+  return switchConfig({
     isDefaultGateway: true,
     ipam: hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"),
     ...extras,
-  };
-}
-
-/** A configuration of a switch and no more. */
-export function switchConfig(extras: BridgeTestConfig = {}): BridgeTestConfig {
-  return {
-    cniVersion: "1.1.0",
-    name: "net1",
-    type: "bridge",
-    bridge: "br0",
-    ...extras,
-  };
-}
-
-/** Asserts that a call succeeded and had nothing to say on stderr. */
-export function assertSuccess({ exitCode, stdout, stderr }: CallOutput): void {
-  assertEquals({ exitCode, stderr }, { exitCode: 0, stderr: "" }, stdout);
-}
-
-/** Asserts that a call failed with a code, and with a text in message or details. */
-export function assertFailure(
-  output: CallOutput,
-  code: number,
-  text: string,
-): void {
-  assertEquals(output.exitCode, 1, output.stdout);
-  assertEquals(output.json.code, code, output.stdout);
-  assertStringIncludes(`${output.json.msg}; ${output.json.details}`, text);
+  });
 }
 
 /**
@@ -77,10 +52,18 @@ export async function occupy(hosts: TestHosts): Promise<NetNs> {
   return sandbox;
 }
 
+const hasBridgeVlans = tryBridgeVlans();
+
 /** Skips what needs a kernel whose bridges have VLANs. */
 export const needsBridgeVlans = ignoreUnless(
-  tryBridgeVlans(),
+  hasBridgeVlans,
   "needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING",
+);
+
+/** Skips what needs a kernel whose bridges have none. */
+export const needsNoBridgeVlans = ignoreUnless(
+  !hasBridgeVlans,
+  "needs a kernel without CONFIG_BRIDGE_VLAN_FILTERING",
 );
 
 function tryBridgeVlans(): boolean {

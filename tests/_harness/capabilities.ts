@@ -54,27 +54,48 @@ export function goPlugin(name: string): string | undefined {
   return isExecutable(path) ? path : undefined;
 }
 
+/** What a test needs: whether it is skipped, and why, as the end of its name. */
+export interface Needs {
+  /** Whether it is skipped. */
+  readonly ignore: boolean;
+  /** The reason; empty if it is not. */
+  readonly suffix: string;
+}
+
 /**
  * Returns how to skip a test unless a condition holds: a suffix that gives its
  * name the reason, and `ignore`.
  *
  * @param reason What the test needs, as `needs nft`
  */
-export function ignoreUnless(
-  condition: boolean,
-  reason: string,
-): { readonly ignore: boolean; readonly suffix: string } {
+export function ignoreUnless(condition: boolean, reason: string): Needs {
   return {
     ignore: !condition,
     suffix: condition ? "" : ` (skipped: ${reason})`,
   };
 }
 
+/** Skips what works in network namespaces where none can be made. */
+export const needsRoot: Needs = ignoreUnless(canUseNetns, "needs root");
+
+/** Puts needs together: what is skipped for one of them is skipped. */
+export function allOf(...needs: readonly Needs[]): Needs {
+  return {
+    ignore: needs.some(({ ignore }) => ignore),
+    suffix: needs.map(({ suffix }) => suffix).join(""),
+  };
+}
+
 /**
  * Returns the header of a test or step that works in network namespaces:
  * `Deno.test(requireRoot("..."), () => {...})`.
+ *
+ * @param others What else it needs
  */
-export function requireRoot(name: string): TestHeader {
-  const { ignore, suffix } = ignoreUnless(canUseNetns, "needs root");
-  return { name: `${name}${suffix}`, ignore };
+export function requireRoot(
+  name: string,
+  ...others: readonly Needs[]
+): TestHeader {
+  const { ignore, suffix } = allOf(...others, needsRoot);
+  return { name: name + suffix, ignore };
 }

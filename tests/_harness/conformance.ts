@@ -5,6 +5,8 @@
  * @module
  */
 
+import type { Needs } from "./capabilities.ts";
+
 /** What a row does; it throws if the behaviour is another one. */
 export type Row = (t: Deno.TestContext) => void | Promise<void>;
 
@@ -18,10 +20,7 @@ export type Row = (t: Deno.TestContext) => void | Promise<void>;
 export function conformance(
   area: string,
   rows: Readonly<Record<string, Row>>,
-  { ignore, suffix }: { readonly ignore: boolean; readonly suffix: string } = {
-    ignore: false,
-    suffix: "",
-  },
+  { ignore, suffix }: Needs = { ignore: false, suffix: "" },
 ): void {
   for (const [row, fn] of Object.entries(rows)) {
     Deno.test({ name: `conformance ${area}: ${row}${suffix}`, ignore, fn });

@@ -7,7 +7,10 @@
 import type { TestHosts } from "./test_hosts.ts";
 
 /** A configuration for one subnet each of IPv4 and IPv6. */
-export function dualStack(hosts: TestHosts): {
+export function dualStack(
+  hosts: TestHosts,
+  extras: Readonly<Record<string, unknown>> = {},
+): {
   cniVersion: string;
   name: string;
   type: string;
@@ -21,5 +24,6 @@ export function dualStack(hosts: TestHosts): {
       ...hosts.hostLocal("10.1.2.0/24", "2001:db8:1::/64"),
       routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
     },
+    ...extras,
   };
 }

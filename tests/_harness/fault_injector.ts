@@ -50,20 +50,15 @@ export class FaultInjector implements Disposable {
 
   /** Puts a counter before a method. */
   #wrap<K extends string>(
-    // deno-lint-ignore no-explicit-any -- any method of any object
-    target: { [key in K]: (...args: any[]) => unknown },
+    target: MethodsOf<K>,
     key: K,
     describe: (args: unknown[]) => string,
   ): void {
-    const original = target[key];
-    const step = (args: unknown[], work: () => unknown): unknown =>
-      this.#step(describe(args), work);
-    target[key] = function (this: unknown, ...args: unknown[]): unknown {
-      return step(args, () => original.apply(this, args));
-    };
-    this.#stack.defer(() => {
-      target[key] = original;
-    });
+    this.#stack.defer(intercept(
+      target,
+      key,
+      (args, work) => this.#step(describe(args), work),
+    ));
   }
 
   #step(description: string, work: () => unknown): unknown {
@@ -81,4 +76,30 @@ export class FaultInjector implements Disposable {
   [Symbol.dispose](): void {
     this.#stack.dispose();
   }
+}
+
+/** An object with a method. */
+export type MethodsOf<K extends string> = {
+  // deno-lint-ignore no-explicit-any -- any method of any object
+  [key in K]: (...args: any[]) => unknown;
+};
+
+/**
+ * Puts something in place of a method.
+ *
+ * @param around Is told the arguments, and what the method would do
+ * @returns How to put the method back
+ */
+export function intercept<K extends string>(
+  target: MethodsOf<K>,
+  key: K,
+  around: (args: unknown[], work: () => unknown) => unknown,
+): () => void {
+  const original = target[key];
+  target[key] = function (this: unknown, ...args: unknown[]): unknown {
+    return around(args, () => original.apply(this, args));
+  };
+  return () => {
+    target[key] = original;
+  };
 }

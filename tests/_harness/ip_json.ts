@@ -36,12 +36,25 @@ export function runIn(netns: NetNs, name: string, ...args: string[]): string {
 
 /** Says whether one address answers a ping from a namespace. */
 export function canPing(netns: NetNs, address: string): boolean {
-  try {
-    runIn(netns, "ping", "-c", "1", "-W", "2", address);
-    return true;
-  } catch {
-    return false;
-  }
+  return findReached(netns, [address]).length === 1;
+}
+
+/**
+ * Lists which addresses answer a ping from a namespace. They are asked side by
+ * side, for to know that one does not answer takes all the time there is.
+ *
+ * @param seconds How long an answer may take
+ */
+export function findReached(
+  netns: NetNs,
+  addresses: readonly string[],
+  seconds = 2,
+): readonly string[] {
+  const ping = `ping -c1 -W${seconds} "$address" > /dev/null 2>&1`;
+  const script = `for address; do (${ping} && echo "$address") & done; wait`;
+  const answered = runIn(netns, "sh", "-c", script, "sh", ...addresses)
+    .split("\n");
+  return addresses.filter((address) => answered.includes(address));
 }
 
 /** What a namespace has: links, addresses, routes and rules. */
@@ -57,17 +70,58 @@ export interface Snapshot {
 /** How long the kernel may take to settle an address, in ms. */
 const SETTLING_MS = 5000;
 
+/** Prints all of a namespace as five documents, by as few processes as can be. */
+const SNAPSHOT_SCRIPT = `
+ip -j -d address show
+for family in 4 6; do
+  ip -j -d -$family -batch - << END
+route show table all
+rule
+END
+done`;
+
 /**
- * Lists links with their addresses once none of these is being settled: even
- * without duplicate address detection the kernel does that a little later.
+ * Takes stock of a namespace, without counters and timers, once none of its
+ * addresses is being settled: even without duplicate address detection the
+ * kernel does that a little later.
  */
-function settledLinks(netns: NetNs): unknown {
+export function snapshot(netns: NetNs): Snapshot {
   const deadline = Date.now() + SETTLING_MS;
   for (;;) {
-    const links = withoutTimers(ipJson(netns, "address", "show"));
-    const isSettled = !JSON.stringify(links).includes('"tentative":true');
-    if (isSettled || Date.now() > deadline) return links;
+    const now = snapshotNow(netns);
+    if (isSettled(now) || Date.now() > deadline) return now;
   }
+}
+
+function snapshotNow(netns: NetNs): Snapshot {
+  const [addresses, routes4, rules4, routes6, rules6] = runIn(
+    netns,
+    "sh",
+    "-ec",
+    SNAPSHOT_SCRIPT,
+  ).split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+  if (rules6 === undefined) throw new Error("ip printed too little");
+  return {
+    links: withoutTimers(addresses),
+    routes: [...routes4, ...routes6],
+    rules: [...rules4, ...rules6],
+  };
+}
+
+/** The route to an address of its own comes after the address is no longer tentative. */
+function isSettled(snapshot: Snapshot): boolean {
+  // deno-lint-ignore no-explicit-any -- as iproute2 prints it
+  const { links, routes } = snapshot as { links: any[]; routes: any[] };
+  const own = routes.filter(({ type }) => type === "local")
+    .map(({ dst, dev }) => `${dst} ${dev}`);
+  return links.every(({ ifname, flags, addr_info }) =>
+    // deno-lint-ignore no-explicit-any -- as above
+    addr_info.every(({ family, local, tentative, dadfailed }: any) =>
+      !tentative &&
+      (family !== "inet6" || dadfailed || !flags.includes("LOWER_UP") ||
+        own.includes(`${local} ${ifname}`))
+    )
+  );
 }
 
 /** Leaves out what runs in bridges and their ports. */
@@ -78,14 +132,14 @@ function withoutTimers(links: unknown): unknown {
   );
 }
 
-/** Takes stock of a namespace, without counters and timers. */
-export function snapshot(netns: NetNs): Snapshot {
-  return {
-    links: settledLinks(netns),
-    routes: [
-      ...ipJson(netns, "-4", "route", "show", "table", "all"),
-      ...ipJson(netns, "-6", "route", "show", "table", "all"),
-    ],
-    rules: [...ipJson(netns, "-4", "rule"), ...ipJson(netns, "-6", "rule")],
-  };
+/** Takes stock of a host and its sandbox. */
+export function stockOf(
+  { host, sandbox }: { readonly host: NetNs; readonly sandbox: NetNs },
+): Snapshot[] {
+  return [snapshot(host), snapshot(sandbox)];
+}
+
+/** Lists the names of a namespace's links. */
+export function linkNames(netns: NetNs): string[] {
+  return ipJson(netns, "link").map(({ ifname }: { ifname: string }) => ifname);
 }

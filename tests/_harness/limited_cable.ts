@@ -5,12 +5,14 @@
  * @module
  */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { isAtLeast } from "../../cni/version.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { runIn } from "./ip_json.ts";
+import { linkNames, runIn } from "./ip_json.ts";
 import { type CallOptions, type CallOutput, TestHosts } from "./test_hosts.ts";
+
+export { assertFailure, assertSuccess } from "./call_outcome.ts";
 
 /** How a plugin is run: ours, or another program. */
 export type RunPlugin = (
@@ -44,22 +46,6 @@ export const WIDE = {
 export const IFB = "bwpa8eda89404b7";
 /** The name of its host's end. */
 export const HOST_END = "host-veth";
-
-/** Asserts that a call succeeded and had nothing to say. */
-export function assertSuccess(output: CallOutput): void {
-  const { exitCode, stdout, stderr } = output;
-  assertEquals({ exitCode, stderr }, { exitCode: 0, stderr: "" }, stdout);
-}
-
-/** Asserts that a call failed with a code, and a text among what it said. */
-export function assertFailure(
-  { exitCode, stdout, json }: CallOutput,
-  code: number,
-  text: string,
-): void {
-  assertEquals([exitCode, json.code], [1, code], stdout);
-  assertStringIncludes(`${json.msg}; ${json.details}`, text);
-}
 
 /** What is unusual of a cable. */
 export interface CableOptions {
@@ -173,18 +159,20 @@ export interface HostLimits {
 
 /** Takes stock of a host's links, qdiscs and filters. */
 export function hostLimits(host: NetNs): HostLimits {
-  // deno-lint-ignore no-explicit-any -- as iproute2 prints it
-  const links: any[] = JSON.parse(runIn(host, "ip", "-j", "link"));
-  const names = links.map(({ ifname }) => ifname);
-  const show = (...args: string[]): string[] =>
-    runIn(host, "tc", ...args).split("\n").filter((line) => line !== "");
+  const links = linkNames(host);
+  const commands = links.flatMap((name) => [
+    `filter show dev ${name}`,
+    `filter show dev ${name} ingress`,
+  ]);
+  // One process for all of them.
+  const script = 'for line; do echo "$line"; done | tc -batch -';
+  const lines = runIn(host, "sh", "-ec", script, "sh", "qdisc", ...commands)
+    .split("\n").filter((line) => line !== "");
+  const isQdisc = (line: string): boolean => line.startsWith("qdisc ");
   return {
-    links: names,
-    qdiscs: show("qdisc").filter((line) => !line.includes("noqueue")),
-    filters: names.flatMap((name) => [
-      ...show("filter", "show", "dev", name),
-      ...show("filter", "show", "dev", name, "ingress"),
-    ]),
+    links,
+    qdiscs: lines.filter(isQdisc).filter((line) => !line.includes("noqueue")),
+    filters: lines.filter((line) => !isQdisc(line)),
   };
 }
 

@@ -15,8 +15,15 @@
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../../cni/args.ts";
 import type { JsonObject } from "../../cni/json.ts";
-import { ignoreUnless, requireRoot } from "./capabilities.ts";
+import {
+  allOf,
+  type Needs,
+  needsRoot,
+  requireRoot,
+  type TestHeader,
+} from "./capabilities.ts";
 import type { ExecOutput } from "./exec_in.ts";
+import { BIN, needsBin } from "./executables.ts";
 import { HostPod, type PodOptions } from "./host_pod.ts";
 import { ipJson } from "./ip_json.ts";
 import { KubeApi, type LoggedRequest } from "./kube_api.ts";
@@ -26,26 +33,14 @@ import { TestHosts } from "./test_hosts.ts";
 
 export type { HostPod, PodOptions };
 
-/** Where the executables are; empty if they were not built. */
-export const BIN: string = Deno.env.get("CNI_BIN") ?? "";
+export { BIN };
 
 /** How to skip tests of a node where there can be none. */
-export const needsHost: { readonly ignore: boolean; readonly suffix: string } =
-  (() => {
-    const bin = ignoreUnless(
-      BIN !== "",
-      "needs CNI_BIN, as `deno task test` sets it",
-    );
-    const root = requireRoot("");
-    return {
-      ignore: bin.ignore || root.ignore,
-      suffix: bin.suffix + root.name,
-    };
-  })();
+export const needsHost: Needs = allOf(needsBin, needsRoot);
 
 /** Returns the header of a test that needs a node. */
-export function onHost(name: string): { name: string; ignore: boolean } {
-  return { name: name + needsHost.suffix, ignore: needsHost.ignore };
+export function onHost(name: string, ...others: readonly Needs[]): TestHeader {
+  return requireRoot(name, ...others, needsBin);
 }
 
 /** The capability by which runtimes hand annotations over. */

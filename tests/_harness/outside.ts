@@ -8,11 +8,11 @@
 import type { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { canPing } from "./ip_json.ts";
+import { findReached } from "./ip_json.ts";
 import type { TestHosts } from "./test_hosts.ts";
 
 /** The addresses out there. */
-export const OUTSIDE = ["192.0.2.2", "2001:db8:ff::2"] as const;
+export const OUTSIDE: readonly string[] = ["192.0.2.2", "2001:db8:ff::2"];
 
 /** Connects a host with the outside, by an interface that is called `out0`. */
 export function connectOutside(hosts: TestHosts): NetNs {
@@ -34,6 +34,6 @@ export function connectOutside(hosts: TestHosts): NetNs {
 }
 
 /** Says which of the places outside answer to a namespace. */
-export function reached(from: NetNs): string[] {
-  return OUTSIDE.filter((address) => canPing(from, address));
+export function reached(from: NetNs): readonly string[] {
+  return findReached(from, OUTSIDE);
 }

@@ -25,7 +25,7 @@ import {
   buildNetworkStatus,
   type NetworkStatus,
 } from "../../plugins/multus/network_status.ts";
-import { assertSuccess } from "./bridge_network.ts";
+import { assertSuccess } from "./call_outcome.ts";
 import { defaultRoutes } from "./default_routes.ts";
 import { ipJson } from "./ip_json.ts";
 import { delegatesWith, type Gateways } from "./multus_delegates.ts";

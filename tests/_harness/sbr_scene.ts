@@ -10,12 +10,10 @@
  * @module
  */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertSuccess } from "./call_outcome.ts";
+import type { Keys } from "./plugin_scene.ts";
 import type { CallOutput } from "./test_hosts.ts";
 import { ETH0, type ListedIp, NET1, TwoNetworks } from "./two_networks.ts";
-
-/** Keys of a configuration. */
-export type Keys = Readonly<Record<string, unknown>>;
 
 /** What a result lists of `net1`. */
 export const IP4 = { address: "192.168.1.209/24", gateway: "192.168.1.1" };
@@ -27,22 +25,6 @@ export type SceneKeys = Keys & {
   readonly ips?: readonly ListedIp[];
   readonly routes?: readonly unknown[];
 };
-
-/** Fails unless a call succeeded, and had nothing to say on stderr. */
-export function assertSuccess({ exitCode, stdout, stderr }: CallOutput): void {
-  assertEquals({ exitCode, stderr }, { exitCode: 0, stderr: "" }, stdout);
-}
-
-/** Fails unless a call failed with a code and with a text in its error. */
-export function assertFailure(
-  output: CallOutput,
-  code: number,
-  text: string,
-): void {
-  assertEquals(output.exitCode, 1, output.stdout);
-  assertEquals(output.json.code, code, output.stdout);
-  assertStringIncludes(`${output.json.msg}; ${output.json.details}`, text);
-}
 
 /** The container, and calls of sbr with one configuration. */
 export class SbrScene implements Disposable {

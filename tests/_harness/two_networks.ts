@@ -116,35 +116,54 @@ export class TwoNetworks implements Disposable {
 
   /** Lists the rules that the kernel did not make. */
   rules(): string[] {
-    return this.#linesOf("ip -4 rule; ip -6 rule")
-      .map((line) => line.replace("\t", " "))
-      .filter((line) => !/lookup (local|main|default)$/.test(line));
+    return rulesAmong(this.#listAll());
   }
 
   /** Lists the routes of all tables, but for the kernel's own of table local. */
   routes(): string[] {
-    const show = "route show table all";
-    return this.#linesOf(`ip -o -4 ${show}; ip -o -6 ${show}`)
-      .filter((line) => !/ table local /.test(line))
-      .map((line) =>
-        line.replace(" pref medium", "").replaceAll(/ *\\\t/g, " ")
-      );
-  }
-
-  #linesOf(script: string): string[] {
-    return runIn(this.sandbox, "sh", "-c", script).split("\n")
-      .map((line) => line.trim()).filter((line) => line !== "");
+    return routesAmong(this.#listAll());
   }
 
   /** Lists everything that decides where packets go. */
   state(): string[] {
-    return [...this.rules(), ...this.routes()];
+    const lines = this.#listAll();
+    return [...rulesAmong(lines), ...routesAmong(lines)];
+  }
+
+  /** Lists rules and routes of both families, by as few processes as can be. */
+  #listAll(): string[] {
+    return runIn(this.sandbox, "sh", "-ec", LIST_SCRIPT).split("\n")
+      .map((line) => line.trim()).filter((line) => line !== "");
   }
 
   /** Removes everything, and fails if a descriptor was left open. */
   [Symbol.dispose](): void {
     this.hosts[Symbol.dispose]();
   }
+}
+
+const LIST_SCRIPT = `
+for family in 4 6; do
+  ip -o -$family -batch - << END
+rule
+route show table all
+END
+done`;
+
+function rulesAmong(lines: readonly string[]): string[] {
+  return lines.filter(isRule).map((line) => line.replace("\t", " "))
+    .filter((line) => !/lookup (local|main|default)$/.test(line));
+}
+
+function routesAmong(lines: readonly string[]): string[] {
+  return lines.filter((line) => !isRule(line))
+    .filter((line) => !/ table local /.test(line))
+    .map((line) => line.replace(" pref medium", "").replaceAll(/ *\\\t/g, " "));
+}
+
+/** Rules begin with their priority. */
+function isRule(line: string): boolean {
+  return /^\d+:\t/.test(line);
 }
 
 /** Link-local addresses and their routes would come when they like. */

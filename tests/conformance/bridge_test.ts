@@ -9,26 +9,18 @@ import {
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import {
-  assertFailure,
   bridgeConfig,
   needsBridgeVlans,
   switchConfig,
 } from "../_harness/bridge_network.ts";
-import {
-  hasCommand,
-  ignoreUnless,
-  requireRoot,
-} from "../_harness/capabilities.ts";
+import { allOf, needsRoot } from "../_harness/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { writeFakeIpam } from "../_harness/fake_ipam.ts";
-import { canPing, ipJson, runIn } from "../_harness/ip_json.ts";
-import {
-  type CallOptions,
-  type CallOutput,
-  TestHosts,
-} from "../_harness/test_hosts.ts";
+import { canPing, ipJson, linkNames, runIn } from "../_harness/ip_json.ts";
+import { type Keys, PluginScene } from "../_harness/plugin_scene.ts";
+import { needsRuleTools, rulesOf } from "../_harness/rules.ts";
+import type { CallOutput, TestHosts } from "../_harness/test_hosts.ts";
 
-type Config = Record<string, unknown>;
 type Json = CallOutput["json"];
 
 const V4 = "10.1.2.0/24", V6 = "2001:db8:42::/64", V6_TOO = "2001:db8:43::/64";
@@ -40,53 +32,26 @@ const DNS = {
 };
 
 /** A throw-away host on which one configuration is used. */
-class Bench implements Disposable {
-  readonly hosts = TestHosts.create();
-  readonly config: Config;
-
-  constructor(make: (hosts: TestHosts) => Config) {
-    this.config = make(this.hosts);
-  }
-
-  /** Runs a command that must succeed. */
-  async run(
-    command: string,
-    extras: Config = {},
-    options: CallOptions = {},
-  ): Promise<Json> {
-    const config = { ...this.config, ...extras };
-    const output = await this.hosts.run("bridge", command, config, options);
-    assertEquals(output.exitCode, 0, `${command}: ${output.stdout}`);
-    return output.json;
-  }
-
-  /** Runs a command that must fail. */
-  async fail(
-    command: string,
-    code: number,
-    text: string,
-    extras: Config = {},
-  ): Promise<void> {
-    const config = { ...this.config, ...extras };
-    assertFailure(await this.hosts.run("bridge", command, config), code, text);
+class Bench extends PluginScene {
+  constructor(makeConfig: (hosts: TestHosts) => Keys) {
+    super("bridge", makeConfig);
   }
 
   /** Runs CHECK and DEL, as far as the version has them, and looks at what is left. */
   async finish(prevResult: Json): Promise<void> {
     const { cniVersion } = this.config;
     if (isAtLeast(`${cniVersion}`, "0.4.0")) {
-      await this.run("CHECK", { prevResult });
-    } else {await this.fail("CHECK", 1, "config version does not allow CHECK", {
-        prevResult,
-      });}
-    await this.run("DEL", { prevResult });
-    assertEquals(namesIn(this.hosts.sandbox), ["lo"]);
-    assertEquals(
-      namesIn(this.hosts.host).filter((name) => /^veth/.test(name)),
-      [],
-    );
+      await this.succeed("CHECK", { prevResult });
+    } else {
+      const refusal = [1, "config version does not allow CHECK"] as const;
+      await this.fail("CHECK", refusal, { prevResult });
+    }
+    await this.succeed("DEL", { prevResult });
+    assertEquals(linkNames(this.hosts.sandbox), ["lo"]);
+    const names = linkNames(this.hosts.host);
+    assertEquals(names.filter((name) => /^veth/.test(name)), []);
     assertEquals(this.hosts.leases(), []);
-    assert(namesIn(this.hosts.host).includes("br0"), "the bridge is gone");
+    assert(names.includes("br0"), "the bridge is gone");
   }
 
   /** Runs all commands. */
@@ -94,15 +59,11 @@ class Bench implements Disposable {
     assertAdded: (json: Json, hosts: TestHosts) => void,
   ): Promise<void> {
     if (isAtLeast(`${this.config["cniVersion"]}`, "1.1.0")) {
-      await this.run("STATUS");
+      await this.succeed("STATUS");
     }
-    const json = await this.run("ADD");
+    const { json } = await this.succeed("ADD");
     assertAdded(json, this.hosts);
     await this.finish(json);
-  }
-
-  [Symbol.dispose](): void {
-    this.hosts[Symbol.dispose]();
   }
 }
 
@@ -111,14 +72,10 @@ function show(netns: NetNs, name: string): any {
   return ipJson(netns, "address", "show", "dev", name)[0];
 }
 
-function namesIn(netns: NetNs): string[] {
-  return ipJson(netns, "link").map(({ ifname }: { ifname: string }) => ifname);
-}
-
 function globalAddressesOf(netns: NetNs, name: string): string[] {
   return show(netns, name).addr_info
-    .filter(({ scope }: Config) => scope === "global")
-    .map(({ local, prefixlen }: Config) => `${local}/${prefixlen}`).sort();
+    .filter(({ scope }: Keys) => scope === "global")
+    .map(({ local, prefixlen }: Keys) => `${local}/${prefixlen}`).sort();
 }
 
 /** Makes a row of one attachment with a bridge that is the gateway. */
@@ -126,7 +83,7 @@ function asGateway(
   cniVersion: string,
   subnets: readonly string[],
   assertAdded: (json: Json, hosts: TestHosts) => void,
-  extras: Config = {},
+  extras: Keys = {},
 ): Row {
   return async () => {
     using bench = new Bench((hosts) =>
@@ -150,7 +107,7 @@ function assertGateway(
       subnet.replace(/(0|::)\//, (_, end) => `${end === "0" ? "" : "::"}1/`)
     );
     assertEquals(globalAddressesOf(host, "br0"), [...gateways].sort());
-    assertEquals(namesIn(host).length, 3);
+    assertEquals(linkNames(host).length, 3);
     const own = globalAddressesOf(sandbox, "eth0");
     assertEquals(own.length, subnets.length);
     for (const gateway of gateways) {
@@ -192,12 +149,12 @@ function assertInterfaces(
     sandbox: sandbox.path,
   });
   assertNotEquals(bridge.mac, hostEnd.mac);
-  assertEquals(ips.map((ip: Config) => ip["interface"]), ips.map(() => 2));
+  assertEquals(ips.map((ip: Keys) => ip["interface"]), ips.map(() => 2));
 }
 
 /** Makes a row of an attachment to a switch. */
 function asSwitch(
-  extras: Config,
+  extras: Keys,
   assertAdded: (json: Json, hosts: TestHosts) => void,
 ): Row {
   return async () => {
@@ -239,12 +196,11 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
       using bench = new Bench((hosts) =>
         bridgeConfig(hosts, { cniVersion, ipam: hosts.hostLocal(...subnets) })
       );
-      await bench.fail(
-        "ADD",
+      await bench.fail("ADD", [
         7,
         "does not support more than 1 address per family",
-      );
-      assertEquals(namesIn(bench.hosts.sandbox), ["lo"]);
+      ]);
+      assertEquals(linkNames(bench.hosts.sandbox), ["lo"]);
     };
   },
   "BR-3 the IPAM plugin's dns is passed on": (cniVersion) => async () => {
@@ -275,15 +231,15 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
     }
     return async () => {
       using bench = new Bench(() => switchConfig({ cniVersion }));
-      await bench.fail("ADD", 1, "cannot convert: no valid IP addresses");
-      assertEquals(namesIn(bench.hosts.sandbox), ["lo"]);
+      await bench.fail("ADD", [1, "cannot convert: no valid IP addresses"]);
+      assertEquals(linkNames(bench.hosts.sandbox), ["lo"]);
     };
   },
   "BR-10 DEL without ADD succeeds": (cniVersion) => async () => {
     using bench = new Bench((hosts) =>
       bridgeConfig(hosts, { cniVersion, ipMasq: true, macspoofchk: true })
     );
-    assertEquals(await bench.run("DEL"), undefined);
+    assertEquals((await bench.succeed("DEL")).json, undefined);
   },
   "BR-12 promiscuous mode": (cniVersion) =>
     asGateway(cniVersion, [V4], (_, { host }) => {
@@ -292,16 +248,16 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
   "BR-13 the bridge keeps its MAC": (cniVersion) => async () => {
     using bench = new Bench((hosts) => bridgeConfig(hosts, { cniVersion }));
     const { hosts } = bench;
-    const first = await bench.run("ADD");
+    const { json: first } = await bench.succeed("ADD");
     const { address } = show(hosts.host, "br0");
     const options = { sandbox: hosts.addNetns(), containerId: "second" };
     // The lowest there is: a bridge without a MAC of its own would take it.
     const env = { CNI_ARGS: "IgnoreUnknown=1;MAC=02:00:00:00:00:01" };
-    await bench.run("ADD", {}, { ...options, env });
+    await bench.succeed("ADD", {}, { ...options, env });
     assertEquals(show(hosts.host, "br0").address, address);
-    await bench.run("DEL", {}, options);
+    await bench.succeed("DEL", {}, options);
     assertEquals(show(hosts.host, "br0").address, address);
-    await bench.run("DEL", { prevResult: first });
+    await bench.succeed("DEL", { prevResult: first });
     assertEquals(show(hosts.host, "br0").address, address);
   },
   "BR-14 the MAC that is asked for": (cniVersion) => async () => {
@@ -311,7 +267,7 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
       "c2:11:22:33:44:03",
     ];
     const [byArgs, byConfig, byRuntime] = macs;
-    const extras: Config[] = [
+    const extras: Keys[] = [
       {},
       { args: { cni: { mac: byConfig } } },
       { args: { cni: { mac: byConfig } }, runtimeConfig: { mac: byRuntime } },
@@ -320,7 +276,7 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
       using bench = new Bench((hosts) =>
         bridgeConfig(hosts, { cniVersion, ...more })
       );
-      await bench.run("ADD", {}, {
+      await bench.succeed("ADD", {}, {
         env: { CNI_ARGS: `IgnoreUnknown=1;MAC=${byArgs}` },
       });
       assertEquals(show(bench.hosts.sandbox, "eth0").address, macs[position]);
@@ -332,19 +288,18 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
       const { hosts } = bench;
       runIn(hosts.host, "ip", "link", "add", "br0", "type", "bridge");
       runIn(hosts.host, "ip", "addr", "add", "10.77.0.1/24", "dev", "br0");
-      await bench.fail(
-        "ADD",
+      await bench.fail("ADD", [
         7,
         '"br0" already has an IP address different from',
-      );
+      ]);
       assertEquals(hosts.leases(), []);
-      assertEquals(namesIn(hosts.sandbox), ["lo"]);
+      assertEquals(linkNames(hosts.sandbox), ["lo"]);
     },
   "BR-21 isolation of the port": (cniVersion) => async (t) => {
     for (const portIsolation of [true, false]) {
       const extras = { portIsolation };
       await asGateway(cniVersion, [V4], (_, { host }) => {
-        const port = namesIn(host).find((name) => name.startsWith("veth"));
+        const port = linkNames(host).find((name) => name.startsWith("veth"));
         const { isolated } = show(host, port ?? "").linkinfo.info_slave_data;
         assertEquals(isolated, portIsolation);
       }, extras)(t);
@@ -382,7 +337,7 @@ const EACH_WITH_RULES: Readonly<Record<string, (cniVersion: string) => Row>> = {
     const rulesIn = (chain: string): number => {
       const list = ["-j", "list", "chain", "bridge", "nat", chain];
       const { nftables } = JSON.parse(runIn(host, "nft", ...list));
-      return nftables.filter(({ rule }: Config) => rule !== undefined).length;
+      return nftables.filter(({ rule }: Keys) => rule !== undefined).length;
     };
     const chain = "cni-br-iface-test-container-eth0";
     await bench.roundTrip(() => {
@@ -397,14 +352,13 @@ const EACH_WITH_RULES: Readonly<Record<string, (cniVersion: string) => Row>> = {
   },
 };
 
-function masqueraded(cniVersion: string, extras: Config): Row {
+function masqueraded(cniVersion: string, extras: Keys): Row {
   return async () => {
     using bench = new Bench((hosts) =>
       bridgeConfig(hosts, { cniVersion, ipMasq: true, ...extras })
     );
     const { host } = bench.hosts;
-    const rules = (): string =>
-      runIn(host, "nft", "list", "ruleset") + runIn(host, "iptables-save");
+    const rules = (): string => rulesOf(host).join("\n");
     await bench.roundTrip((_, { sandbox }) => {
       const [own = ""] = globalAddressesOf(sandbox, "eth0");
       assert(rules().includes(own.replace(/\/.*/, "")), rules());
@@ -436,10 +390,8 @@ const ONCE: Readonly<Record<string, Row>> = {
     runIn(host, "ip", "link", "add", "br0", "type", "bridge");
     runIn(host, "ip", "link", "set", "br0", "up");
     runIn(host, "ip", "addr", "add", "fe80::77/64", "dev", "br0");
-    await bench.run("ADD");
-    const locals = show(host, "br0").addr_info.map(({ local }: Config) =>
-      local
-    );
+    await bench.succeed("ADD");
+    const locals = show(host, "br0").addr_info.map(({ local }: Keys) => local);
     for (const address of ["fe80::1", "fe80::77"]) {
       assert(locals.includes(address), `${locals}`);
     }
@@ -466,7 +418,7 @@ const ONCE: Readonly<Record<string, Row>> = {
   "BR-23 trunks that are none": async () => {
     const missing = (key: string): string =>
       `minID and maxID should be configured simultaneously, ${key} is missing`;
-    const rows: [item: Config, text: string][] = [
+    const rows: [item: Keys, text: string][] = [
       [{ minID: 100 }, missing("maxID")],
       [{ maxID: 100 }, missing("minID")],
       [{ minID: 0, maxID: 10 }, "incorrect trunk minID parameter"],
@@ -482,10 +434,10 @@ const ONCE: Readonly<Record<string, Row>> = {
 };
 
 /** Asserts that a configuration is refused before anything is made. */
-async function refused(extras: Config, text: string): Promise<void> {
+async function refused(extras: Keys, text: string): Promise<void> {
   using bench = new Bench((hosts) => bridgeConfig(hosts, extras));
-  await bench.fail("ADD", 7, text);
-  assertEquals(namesIn(bench.hosts.host), ["lo"]);
+  await bench.fail("ADD", [7, text]);
+  assertEquals(linkNames(bench.hosts.host), ["lo"]);
   assertEquals(bench.hosts.leases(), []);
 }
 
@@ -510,12 +462,11 @@ async function asSecond(
     }
     const want = forceAddress ? forced : unforced;
     if (want === undefined) {
-      await bench.fail(
-        "ADD",
+      await bench.fail("ADD", [
         7,
         '"br0" already has an IP address different from',
-      );
-    } else await bench.run("ADD");
+      ]);
+    } else await bench.succeed("ADD");
     assertEquals(globalAddressesOf(host, "br0"), [...want ?? present].sort());
   }
 }
@@ -570,13 +521,13 @@ const EACH_WITH_VLANS: Readonly<Record<string, (cniVersion: string) => Row>> = {
         })
       );
       const { host, sandbox } = bench.hosts;
-      const json = await bench.run("ADD");
+      const { json } = await bench.succeed("ADD");
       assertEquals(json.interfaces.length, 4);
       assertEquals(json.interfaces[3], {
         name: "br0.100",
         mac: show(host, "br0.100").address,
       });
-      assertEquals(namesIn(host).length, 5);
+      assertEquals(linkNames(host).length, 5);
       assertEquals(globalAddressesOf(host, "br0.100"), ["10.1.2.1/24"]);
       assertEquals(globalAddressesOf(host, "br0"), []);
       assert(canPing(sandbox, "10.1.2.1"));
@@ -584,18 +535,8 @@ const EACH_WITH_VLANS: Readonly<Record<string, (cniVersion: string) => Row>> = {
   },
 };
 
-function withVlans(extras: Config, want: readonly string[]): Row {
+function withVlans(extras: Keys, want: readonly string[]): Row {
   return asSwitch(extras, (_, hosts) => assertEquals(vlansOf(hosts), want));
-}
-
-const root = requireRoot("");
-const needsRoot = { ignore: root.ignore, suffix: root.name };
-
-/** Both must hold. */
-function alsoNeeds(
-  { ignore, suffix }: { ignore: boolean; suffix: string },
-): { ignore: boolean; suffix: string } {
-  return { ignore: root.ignore || ignore, suffix: root.name + suffix };
 }
 
 /** Makes the rows of one version. */
@@ -610,12 +551,7 @@ function rowsFor(
   );
 }
 
-const needsTools = alsoNeeds(
-  ignoreUnless(
-    hasCommand("nft") && hasCommand("iptables"),
-    "needs nft and iptables",
-  ),
-);
+const needsTools = allOf(needsRuleTools, needsRoot);
 
 conformance("bridge", ONCE, needsRoot);
 for (const cniVersion of SPEC_VERSIONS) {
@@ -624,5 +560,5 @@ for (const cniVersion of SPEC_VERSIONS) {
   if (!isAtLeast(cniVersion, "0.3.0")) continue;
   conformance("bridge", rowsFor(EACH_WITH_LISTS, cniVersion), needsRoot);
   const rows = rowsFor(EACH_WITH_VLANS, cniVersion);
-  conformance("bridge", rows, alsoNeeds(needsBridgeVlans));
+  conformance("bridge", rows, allOf(needsBridgeVlans, needsRoot));
 }

@@ -7,6 +7,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
+import { FIRST_FREE } from "../_harness/allocator_cases.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   addressesOf,
@@ -87,32 +88,6 @@ function handsOut(
     await network.assertExhausted(ranges);
   };
 }
-
-/** What is taken, what was last, and what comes next. */
-const FIRST_FREE: [
-  subnets: string,
-  taken: string,
-  last: string,
-  want: string,
-][] = [
-  ["10.0.0.0/29", "", "", "10.0.0.2"],
-  ["2001:db8:1::/64", "", "", "2001:db8:1::2"],
-  ["10.0.0.0/30", "", "", "10.0.0.2"],
-  ["10.0.0.0/29", "10.0.0.2", "", "10.0.0.3"],
-  ["10.0.0.0/29", "", "10.0.0.5", "10.0.0.6"],
-  ["10.0.0.0/29", "10.0.0.4 10.0.0.5", "10.0.0.3", "10.0.0.6"],
-  ["10.0.0.0/29", "10.0.0.6", "10.0.0.5", "10.0.0.2"],
-  ["10.0.0.0/29", "10.0.0.2", "10.0.0.128", "10.0.0.3"],
-  [
-    "10.0.0.0/29",
-    "10.0.0.2 10.0.0.4 10.0.0.5 10.0.0.6",
-    "10.0.0.3",
-    "10.0.0.3",
-  ],
-  ["10.0.0.0/30 10.0.1.0/30", "", "", "10.0.0.2"],
-  ["10.0.0.0/30 10.0.1.0/30", "", "10.0.0.2", "10.0.1.2"],
-  ["10.0.0.0/30 10.0.1.0/30 10.0.2.0/30", "", "10.0.2.2", "10.0.0.2"],
-];
 
 conformance("host-local", {
   "AL-1: a new network hands out its addresses in order": handsOut(

@@ -2,20 +2,10 @@
 
 import { assertEquals } from "@std/assert";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
-import { requireRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../_harness/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { canPing, ipJson, runIn } from "../_harness/ip_json.ts";
-import { TestHosts } from "../_harness/test_hosts.ts";
-
-function createHosts(): TestHosts {
-  const hosts = TestHosts.create();
-  runIn(hosts.sandbox, "ip", "link", "set", "lo", "down");
-  return hosts;
-}
-
-function isUp({ sandbox }: TestHosts): boolean {
-  return ipJson(sandbox, "link", "show", "lo")[0].flags.includes("UP");
-}
+import { canPing } from "../_harness/ip_json.ts";
+import { createHosts, isUp } from "../_harness/loopback.ts";
 
 const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
   "ADD brings lo up and answers it": (cniVersion) => async () => {
@@ -54,12 +44,10 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
     },
 };
 
-const { ignore, name: suffix } = requireRoot("");
-
 for (const cniVersion of SPEC_VERSIONS) {
   const rows = Object.entries(EACH).map(([name, row]) => [
     `${name}, ${cniVersion}`,
     row(cniVersion),
   ]);
-  conformance("loopback", Object.fromEntries(rows), { ignore, suffix });
+  conformance("loopback", Object.fromEntries(rows), needsRoot);
 }

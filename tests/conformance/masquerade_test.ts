@@ -11,9 +11,10 @@ import {
 import type { Attachment } from "../../plugins/_shared/attachment.ts";
 import { namesOf } from "../../plugins/_shared/masquerade/names.ts";
 import {
+  allOf,
   hasCommand,
   ignoreUnless,
-  requireRoot,
+  needsRoot,
 } from "../_harness/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { runIn } from "../_harness/ip_json.ts";
@@ -211,8 +212,4 @@ const ROWS: Readonly<Record<string, Row>> = {
 };
 
 const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
-const root = requireRoot(needsNft.suffix);
-conformance("masquerade", ROWS, {
-  ignore: root.ignore || needsNft.ignore,
-  suffix: root.name,
-});
+conformance("masquerade", ROWS, allOf(needsNft, needsRoot));

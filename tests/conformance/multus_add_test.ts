@@ -5,7 +5,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { multus } from "../../plugins/multus/plugin.ts";
-import { requireRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../_harness/capabilities.ts";
 import { conformance } from "../_harness/conformance.ts";
 import {
   CONTAINER,
@@ -14,9 +14,6 @@ import {
   resultOf,
 } from "../_harness/multus_scene.ts";
 import { assertFailure, runCommand } from "../_harness/recorder.ts";
-
-const { ignore, name: suffix } = requireRoot("");
-const needs = { ignore, suffix };
 
 /** Makes a row of a scene with plugins weave-net and other-plugin. */
 function row(
@@ -149,7 +146,7 @@ conformance(
         ]);
       }),
   }),
-  needs,
+  needsRoot,
 );
 
 conformance(
@@ -200,7 +197,7 @@ conformance(
       assertEquals([exitCode, json.code, json.msg], [1, 101, "it is gone"]);
     }),
   }, ["0.4.0", "1.0.0"]),
-  needs,
+  needsRoot,
 );
 
 conformance("multus add", {
@@ -218,4 +215,4 @@ conformance("multus add", {
     assertEquals([exitCode, stdout], [0, ""]);
     assertEquals(scene.story.slice(2), ["weave-net CHECK net1"]);
   },
-}, needs);
+}, needsRoot);

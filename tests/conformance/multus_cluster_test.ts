@@ -7,14 +7,12 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
-import { requireRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../_harness/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { runIn } from "../_harness/ip_json.ts";
 import { CONTAINER, MultusScene } from "../_harness/multus_scene.ts";
 import type { CallOutput } from "../_harness/test_hosts.ts";
 
-const { ignore, name: suffix } = requireRoot("");
-const needs = { ignore, suffix };
 const AREA = "multus cluster";
 
 const POD_ANNOTATIONS = "io.kubernetes.cri.pod-annotations";
@@ -151,7 +149,7 @@ conformance(AREA, {
       assertEquals(scene.story, ["weave-net DEL eth0"]);
     },
   ),
-}, needs);
+}, needsRoot);
 
 function tick(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1));
@@ -239,7 +237,7 @@ conformance(AREA, {
     assertFailure(added, 7, "failed at '@'");
     assertEquals([scene.story, scene.remembered], [[], []]);
   }),
-}, needs);
+}, needsRoot);
 
 /** Makes a row of a scene with network `kube-system/big` besides. */
 function masterRow(
@@ -323,7 +321,7 @@ conformance(AREA, {
     },
     "big,test/big",
   ),
-}, needs);
+}, needsRoot);
 
 const ISOLATED = { namespaceIsolation: true };
 
@@ -360,7 +358,7 @@ conformance(AREA, {
       ]);
     },
   ),
-}, needs);
+}, needsRoot);
 
 conformance(AREA, {
   "default networks come before those of the pod, and count": row(
@@ -457,4 +455,4 @@ conformance(AREA, {
       assertEquals(scene.story, ["weave-net ADD eth0"]);
     },
   ),
-}, needs);
+}, needsRoot);

@@ -7,7 +7,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
-import { requireRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../_harness/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   CONTAINER,
@@ -17,9 +17,6 @@ import {
 } from "../_harness/multus_scene.ts";
 import type { PluginCall } from "../_harness/recording_plugins.ts";
 import type { CallOutput } from "../_harness/test_hosts.ts";
-
-const { ignore, name: suffix } = requireRoot("");
-const needs = { ignore, suffix };
 
 /** Makes a row of a scene with plugins weave-net and other-plugin. */
 function row(
@@ -122,7 +119,7 @@ conformance("multus STATUS", {
     assertQuiet(await scene.run("STATUS", { kubeconfig, ...both(scene) }));
     assertEquals(scene.api.requests, []);
   }),
-}, needs);
+}, needsRoot);
 
 conformance(
   "multus STATUS",
@@ -153,7 +150,7 @@ conformance(
         assertEquals(deleted.exitCode, 0);
       },
   }, ["0.3.1", "1.0.0", "1.1.0"]),
-  needs,
+  needsRoot,
 );
 
 /** The only attachments that there are. */
@@ -195,7 +192,7 @@ conformance("multus GC", {
     assertQuiet(await scene.run("GC", { delegates }));
     assertEquals(scene.story, []);
   }),
-}, needs);
+}, needsRoot);
 
 /** Attaches two containers, as if long ago. */
 async function attachTwo(scene: MultusScene): Promise<void> {
@@ -370,4 +367,4 @@ conformance("multus GC", {
       assertEquals(scene.remembered, LIVE);
     },
   ),
-}, needs);
+}, needsRoot);

@@ -7,7 +7,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
-import { requireRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../_harness/capabilities.ts";
 import { conformance } from "../_harness/conformance.ts";
 import {
   CONTAINER,
@@ -17,9 +17,6 @@ import {
   type VersionRow,
 } from "../_harness/multus_scene.ts";
 import type { CallOutput } from "../_harness/test_hosts.ts";
-
-const { ignore, name: suffix } = requireRoot("");
-const needs = { ignore, suffix };
 
 /** The runtime hands the pod's annotations over, so that nobody asks for the pod. */
 const HANDED = { "io.kubernetes.cri.pod-annotations": {} };
@@ -146,7 +143,7 @@ conformance(
       },
     ),
   }),
-  needs,
+  needsRoot,
 );
 
 /** What the annotation may ask of a network. */
@@ -198,7 +195,7 @@ conformance(
       assertEquals(scene.story, []);
     }),
   }),
-  needs,
+  needsRoot,
 );
 
 /** Makes a row of a scene with two delegates whose pod nobody asks for before the status. */
@@ -302,5 +299,5 @@ conformance(
       },
     ),
   }, ["1.0.0"]),
-  needs,
+  needsRoot,
 );

@@ -22,7 +22,7 @@ import {
 import { parseK8sArgs } from "../../plugins/multus/k8s_args.ts";
 import { ScratchCache } from "../../plugins/multus/scratch_cache.ts";
 import { encodeScratch } from "../../plugins/multus/scratch_document.ts";
-import { requireRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../_harness/capabilities.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { createRandom } from "../_harness/random.ts";
 import {
@@ -277,8 +277,6 @@ function undoes(damage: (node: Node) => void): () => Promise<void> {
   };
 }
 
-const { ignore, name: suffix } = requireRoot("");
-
 conformance("multus state", {
   "39 a scratch file is there from ADD to DEL": async () => {
     using node = new Node();
@@ -308,4 +306,4 @@ conformance("multus state", {
     const { exitCode, stdout, stderr } = await node.run("DEL");
     assertEquals([exitCode, stdout, stderr], [0, "", ""]);
   },
-}, { ignore, suffix });
+}, needsRoot);

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
-import { requireRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../_harness/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { canPing, ipJson, snapshot } from "../_harness/ip_json.ts";
 import { type CallOutput, TestHosts } from "../_harness/test_hosts.ts";
@@ -200,12 +200,10 @@ async function withResolvConf(
   }
 }
 
-const { ignore, name: suffix } = requireRoot("");
-
 for (const cniVersion of SPEC_VERSIONS) {
   const rows = Object.entries(EACH).map(([name, row]) => [
     `${name}, ${cniVersion}`,
     row(cniVersion),
   ]);
-  conformance("ptp", Object.fromEntries(rows), { ignore, suffix });
+  conformance("ptp", Object.fromEntries(rows), needsRoot);
 }

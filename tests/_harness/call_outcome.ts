@@ -1,0 +1,24 @@
+/**
+ * What tests expect of a call of a plugin, in one line.
+ *
+ * @module
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import type { CallOutput } from "./test_hosts.ts";
+
+/** Asserts that a call succeeded and had nothing to say on stderr. */
+export function assertSuccess({ exitCode, stdout, stderr }: CallOutput): void {
+  assertEquals({ exitCode, stderr }, { exitCode: 0, stderr: "" }, stdout);
+}
+
+/** Asserts that a call failed with a code, and with a text in message or details. */
+export function assertFailure(
+  output: CallOutput,
+  code: number,
+  text: string,
+): void {
+  assertEquals(output.exitCode, 1, output.stdout);
+  assertEquals(output.json.code, code, output.stdout);
+  assertStringIncludes(`${output.json.msg}; ${output.json.details}`, text);
+}

@@ -1,0 +1,183 @@
+/**
+ * CHECK of plugins that attach by a cable: what it must notice, and what not.
+ *
+ * @module
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertFailure, assertSuccess } from "./call_outcome.ts";
+import { runIn } from "./ip_json.ts";
+import type { Keys, PluginScene } from "./plugin_scene.ts";
+
+/**
+ * One thing that is changed behind a plugin's back. The command is for a shell,
+ * in which `$VETH` is the cable's end on the host and `$LEASES` a folder. CHECK
+ * must say the text, or if there is none not mind.
+ */
+export type Change = readonly [
+  what: string,
+  where: "host" | "sandbox",
+  command: string,
+  text?: string,
+];
+
+/**
+ * Changes of any attachment that has 10.1.2.2/24 and 2001:db8:1::2/64, default
+ * routes over the first addresses of these subnets, and leases.
+ */
+export const CHANGES: readonly Change[] = [
+  ["no interface", "sandbox", "ip link del eth0", '"eth0" is gone'],
+  ["interface down", "sandbox", "ip link set eth0 down", '"eth0" is down'],
+  [
+    "another MAC",
+    "sandbox",
+    "ip link set eth0 address 02:00:00:00:00:01",
+    "has MAC 02:00:00:00:00:01",
+  ],
+  [
+    "no IPv4 address",
+    "sandbox",
+    "ip addr del 10.1.2.2/24 dev eth0",
+    "lacks address 10.1.2.2/24",
+  ],
+  [
+    "no IPv6 address",
+    "sandbox",
+    "ip addr del 2001:db8:1::2/64 dev eth0",
+    "lacks address 2001:db8:1::2/64",
+  ],
+  [
+    "another prefix length",
+    "sandbox",
+    "ip addr del 10.1.2.2/24 dev eth0; ip addr add 10.1.2.2/16 dev eth0",
+    "lacks address 10.1.2.2/24",
+  ],
+  [
+    "no default route",
+    "sandbox",
+    "ip route del default",
+    "lacks route 0.0.0.0/0 via 10.1.2.1",
+  ],
+  [
+    "no IPv6 default route",
+    "sandbox",
+    "ip -6 route del default",
+    "lacks route ::/0 via 2001:db8:1::1",
+  ],
+  ["host's end down", "host", "ip link set $VETH down", "is down"],
+  [
+    "no IPv4 forwarding",
+    "host",
+    "sysctl -qw net.ipv4.ip_forward=0",
+    "IPv4 forwarding is off",
+  ],
+  [
+    "no IPv6 forwarding",
+    "host",
+    "sysctl -qw net.ipv6.conf.all.forwarding=0",
+    "IPv6 forwarding is off",
+  ],
+  ["no lease", "host", "rm $LEASES/net1/10.1.2.2", "Failed to find address"],
+];
+
+/** Runs CHECK after each of the changes, of an attachment of its own. */
+export async function checkAfterChanges(
+  t: Deno.TestContext,
+  makeScene: () => PluginScene,
+  changes: readonly Change[],
+): Promise<void> {
+  for (const [what, where, command, text] of changes) {
+    await t.step(what, async () => {
+      using scene = makeScene();
+      const { hosts } = scene;
+      const { json: prevResult } = await scene.succeed("ADD");
+      await scene.succeed("CHECK", { prevResult });
+      const { name } = prevResult.interfaces
+        .find(({ name }: { name: string }) => name.startsWith("veth"));
+      const script = `VETH=${name}; LEASES=${hosts.folder}/leases; ${command}`;
+      runIn(hosts[where], "sh", "-ec", script);
+      const checked = await scene.run("CHECK", { prevResult });
+      if (text === undefined) assertSuccess(checked);
+      else assertFailure(checked, 999, text);
+    });
+  }
+}
+
+/** A prevResult, and what CHECK says of it; nothing if undefined. */
+export type PrevResultRow = readonly [
+  name: string,
+  prevResult: unknown,
+  text: string | undefined,
+];
+
+/**
+ * Runs CHECK with the result of an ADD, changed in several ways.
+ *
+ * @param own Returns changes that only this plugin's result may have
+ */
+export async function checkPrevResults(
+  t: Deno.TestContext,
+  scene: PluginScene,
+  own: (result: Result) => readonly PrevResultRow[],
+): Promise<void> {
+  const { json } = await scene.succeed("ADD");
+  for (
+    const [name, prevResult, text] of [...rowsOf(scene, json), ...own(json)]
+  ) {
+    await t.step(name, async () => {
+      const checked = await scene.run("CHECK", { prevResult });
+      if (text === undefined) return assertSuccess(checked);
+      assertEquals(checked.exitCode, 1);
+      assertStringIncludes(checked.json.msg, text);
+    });
+  }
+}
+
+/** What ADD has answered, as far as it is changed here. */
+export interface Result {
+  readonly interfaces: readonly {
+    readonly name: string;
+    readonly mac: string;
+    readonly sandbox?: string;
+  }[];
+  readonly ips: readonly Keys[];
+  readonly routes: readonly Keys[];
+}
+
+function rowsOf({ hosts }: PluginScene, result: Result): PrevResultRow[] {
+  const { interfaces, ips, routes } = result;
+  const { path } = hosts.sandbox;
+  const other = hosts.addNetns();
+  const alias = `${hosts.folder}/alias`;
+  Deno.symlinkSync(path, alias);
+  const withEnd = (change: (mac: string) => Keys): unknown => ({
+    ...result,
+    interfaces: interfaces.map((link) =>
+      link.sandbox === undefined ? link : { ...link, ...change(link.mac) }
+    ),
+  });
+  return [
+    ["no interfaces", { ...result, interfaces: [] }, "no interface"],
+    [
+      "another sandbox",
+      withEnd(() => ({ sandbox: other.path })),
+      "doesn't match configured netns",
+    ],
+    [
+      "the same sandbox under another path",
+      withEnd(() => ({ sandbox: alias })),
+      undefined,
+    ],
+    [
+      "a MAC in upper case",
+      withEnd((mac) => ({ mac: mac.toUpperCase() })),
+      undefined,
+    ],
+    ["addresses of other interfaces", {
+      ...result,
+      interfaces: [...interfaces, { name: "eth1", sandbox: path }],
+      ips: [...ips, { address: "192.0.2.1/24", interface: interfaces.length }],
+      routes: [...routes, { dst: "198.51.100.0/24", gw: "192.0.2.9" }],
+    }, undefined],
+  ];
+}

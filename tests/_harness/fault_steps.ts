@@ -1,0 +1,116 @@
+/**
+ * ADD that fails at any single step, as a test of it for every plugin.
+ *
+ * @module
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { requireRoot } from "./capabilities.ts";
+import { FaultInjector, type Moment } from "./fault_injector.ts";
+import type { Keys } from "./plugin_scene.ts";
+import type { CallOutput } from "./test_hosts.ts";
+
+/** A host on which ADD fails. */
+export interface FaultScene extends Disposable {
+  /** All that an ADD which fails leaves as it was. */
+  readonly state: unknown;
+  /** Runs a command, with more keys or other ones. */
+  run(command: string, extras?: Keys): Promise<CallOutput>;
+}
+
+/** What is tried. */
+export interface FaultTest {
+  /** Makes a host on which the next ADD succeeds. */
+  readonly make: () => FaultScene | Promise<FaultScene>;
+  /** How many steps ADD undoes, at the least: fewer are not all. */
+  readonly atLeast: number;
+  /** Steps that ADD does without where they fail; there are none if undefined. */
+  readonly optional?: RegExp;
+  /** The state after an ADD that nothing disturbs; not looked at if undefined. */
+  readonly added?: () => Promise<unknown>;
+}
+
+/**
+ * Does something for step 1, 2, ... until there is no such step, each as a step
+ * of the test.
+ *
+ * @param work Returns what came of it; undefined if there is no such step
+ * @param most The number of which there is none for sure
+ * @returns What it returned
+ */
+export async function eachStep<T>(
+  t: Deno.TestContext,
+  work: (step: number) => T | undefined | Promise<T | undefined>,
+  most = 100,
+): Promise<T[]> {
+  const outcomes: T[] = [];
+  for (let step = 1; outcomes.length === step - 1; step++) {
+    assert(step < most, "it does not end");
+    await t.step(`step ${step}`, async () => {
+      const outcome = await work(step);
+      if (outcome !== undefined) outcomes.push(outcome);
+    });
+  }
+  return outcomes;
+}
+
+/**
+ * Registers a test for each moment that a step may fail at: whatever the step,
+ * nothing may be left of ADD, and the next one must succeed.
+ *
+ * @param suffix The end of the tests' names
+ */
+export function testFaultsOfAdd(
+  type: string,
+  suffix: string,
+  test: FaultTest,
+): void {
+  for (const moment of ["instead", "afterwards"] as const) {
+    const name = `${type}.add() leaves nothing when a step fails, ${moment}`;
+    Deno.test(requireRoot(name + suffix), async (t) => {
+      const added = await test.added?.();
+      const outcomes = await eachStep(
+        t,
+        (step) => addWithFault(test, { step, moment, added }),
+      );
+      const { length } = outcomes.filter((outcome) => outcome === "undone");
+      assert(length >= test.atLeast, `only ${length} steps were undone`);
+    });
+  }
+}
+
+/** Which step fails, and what ADD leaves if none does. */
+interface Fault {
+  readonly step: number;
+  readonly moment: Moment;
+  readonly added: unknown;
+}
+
+/** Runs ADD with one failing step, and looks at what is left of it. */
+async function addWithFault(
+  { make, optional }: FaultTest,
+  { step, moment, added }: Fault,
+): Promise<"done without" | "undone" | undefined> {
+  using scene = await make();
+  const before = scene.state;
+  using fault = new FaultInjector(step, moment);
+  const { exitCode, stdout, stderr, json } = await scene.run("ADD");
+  fault[Symbol.dispose]();
+  const failed = fault.steps[step - 1];
+  if (failed === undefined || optional?.test(failed) && exitCode === 0) {
+    assertEquals(exitCode, 0, stdout);
+    if (failed === undefined) return undefined;
+    const checked = await scene.run("CHECK", { prevResult: json });
+    assertEquals(checked.stdout, "");
+    return "done without";
+  }
+  assertEquals(exitCode, 1, `ADD does without "${failed}"`);
+  assertStringIncludes(stdout, "injected into");
+  assertEquals(stderr, "", "an undo step failed");
+  assertEquals(scene.state, before);
+  // And what failed once works the next time.
+  const again = await scene.run("ADD");
+  assertEquals(again.exitCode, 0, again.stdout);
+  if (added !== undefined) assertEquals(scene.state, added);
+  return "undone";
+}

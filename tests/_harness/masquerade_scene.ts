@@ -1,0 +1,108 @@
+/**
+ * Masquerading, and the tests of it that each plugin with `ipMasq` has.
+ *
+ * @module
+ */
+
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import type { NetNs } from "../../ffi/netns.ts";
+import { requireRoot } from "./capabilities.ts";
+import { connectOutside, OUTSIDE, reached } from "./outside.ts";
+import { type Keys, PluginScene } from "./plugin_scene.ts";
+import { needsRuleTools, rulesOf } from "./rules.ts";
+import type { TestHosts } from "./test_hosts.ts";
+
+/** Returns a configuration with these keys. */
+export type MakeConfig = (hosts: TestHosts, extras: Keys) => Keys;
+
+/** A host with something to reach, on which a plugin masquerades. */
+export class MasqueradeScene extends PluginScene {
+  /** What is to be reached. */
+  readonly outside: NetNs = connectOutside(this.hosts);
+
+  /** @param ipMasqBackend None is asked for if undefined */
+  constructor(type: string, makeConfig: MakeConfig, ipMasqBackend?: string) {
+    super(type, (hosts) => makeConfig(hosts, { ipMasq: true, ipMasqBackend }));
+  }
+
+  /** All rules of the host, as both programs show them. */
+  get rules(): string {
+    return rulesOf(this.hosts.host).join("\n");
+  }
+
+  /** Asserts that there is no rule for container `test-container`. */
+  assertEnded(): void {
+    const { rules } = this;
+    assert(!/test-container|CNI-/.test(rules), rules);
+  }
+}
+
+/** Registers the tests that need nothing but a configuration. */
+export function testMasquerade(type: string, makeConfig: MakeConfig): void {
+  const makeScene = (backend?: string): MasqueradeScene =>
+    new MasqueradeScene(type, makeConfig, backend);
+  const test = (
+    name: string,
+    fn: (t: Deno.TestContext) => Promise<void>,
+  ): void => Deno.test(requireRoot(`${type}.${name}`, needsRuleTools), fn);
+
+  test("add() masquerades by each backend, and DEL ends it", async (t) => {
+    for (const backend of [undefined, "nftables", "iptables"]) {
+      await t.step(backend ?? "none asked for", async () => {
+        using scene = makeScene(backend);
+        for (const env of [{}, { CNI_NETNS: "" }]) {
+          const { json: prevResult } = await scene.succeed("ADD");
+          assertEquals(reached(scene.hosts.sandbox), OUTSIDE);
+          assertMatch(scene.rules, /test-container/);
+          await scene.succeed("CHECK", { prevResult });
+          await scene.succeed("STATUS", { cniVersion: "1.1.0" });
+          await scene.succeed("DEL", { prevResult }, { env });
+          scene.assertEnded();
+        }
+        await scene.succeed("DEL");
+      });
+    }
+  });
+
+  test("add() does not masquerade unless it is asked to", async () => {
+    using scene = makeScene();
+    await scene.succeed("ADD", { ipMasq: false });
+    assertEquals(reached(scene.hosts.sandbox), []);
+    assertEquals(scene.rules, "");
+  });
+
+  test("gc() ends the masquerades of attachments that are not valid", async (t) => {
+    for (const backend of ["nftables", "iptables"]) {
+      await t.step(backend, async () => {
+        using scene = makeScene(backend);
+        const { hosts } = scene;
+        const add = async (
+          containerId: string,
+          extras: Keys,
+        ): Promise<void> => {
+          const sandbox = hosts.addNetns();
+          await scene.succeed("ADD", extras, { sandbox, containerId });
+        };
+        for (const containerId of ["stays", "goes"]) await add(containerId, {});
+        const ipam = hosts.hostLocal("10.9.0.0/24");
+        await add("elsewhere", { name: "net2", bridge: "br2", ipam });
+        const cniVersion = "1.1.0";
+        await scene.succeed("GC", { cniVersion });
+        assertStringIncludes(scene.rules, "goes");
+        const valid = [{ containerID: "stays", ifname: "eth0" }];
+        await scene.succeed("GC", {
+          cniVersion,
+          "cni.dev/valid-attachments": valid,
+        });
+        assert(!scene.rules.includes("goes"), scene.rules);
+        assertStringIncludes(scene.rules, "stays");
+        assertStringIncludes(scene.rules, "elsewhere");
+      });
+    }
+  });
+}

@@ -1,0 +1,78 @@
+/**
+ * A throw-away host on which a plugin is called, with one configuration unless
+ * a call says otherwise.
+ *
+ * ```ts ignore
+ * using scene = new PluginScene("bridge", (hosts) => bridgeConfig(hosts));
+ * const { json: prevResult } = await scene.succeed("ADD");
+ * await scene.succeed("CHECK", { prevResult });
+ * ```
+ *
+ * @module
+ */
+
+import { assertFailure, assertSuccess } from "./call_outcome.ts";
+import { stockOf } from "./ip_json.ts";
+import { type CallOptions, type CallOutput, TestHosts } from "./test_hosts.ts";
+
+/** A configuration, or keys of one. */
+export type Keys = Readonly<Record<string, unknown>>;
+
+/** A host, and calls of a plugin on it. */
+export class PluginScene implements Disposable {
+  readonly #type: string;
+  /** The host and its sandbox. */
+  readonly hosts: TestHosts = TestHosts.create();
+  /** What calls have that say nothing else. */
+  readonly config: Keys;
+
+  /**
+   * Makes the host.
+   *
+   * @param makeConfig Returns the configuration on that host
+   */
+  constructor(type: string, makeConfig: (hosts: TestHosts) => Keys) {
+    this.#type = type;
+    this.config = makeConfig(this.hosts);
+  }
+
+  /** All that an attachment changes. */
+  get state(): unknown {
+    return [stockOf(this.hosts), this.hosts.leases()];
+  }
+
+  /** Runs a command, with more keys or other ones. */
+  run(
+    command: string,
+    extras: Keys = {},
+    options: CallOptions = {},
+  ): Promise<CallOutput> {
+    const config = { ...this.config, ...extras };
+    return this.hosts.run(this.#type, command, config, options);
+  }
+
+  /** Runs a command that must succeed, and have nothing to say on stderr. */
+  async succeed(
+    command: string,
+    extras: Keys = {},
+    options: CallOptions = {},
+  ): Promise<CallOutput> {
+    const output = await this.run(command, extras, options);
+    assertSuccess(output);
+    return output;
+  }
+
+  /** Runs a command that must fail with a code and a text. */
+  async fail(
+    command: string,
+    [code, text]: readonly [code: number, text: string],
+    extras: Keys = {},
+  ): Promise<void> {
+    assertFailure(await this.run(command, extras), code, text);
+  }
+
+  /** Removes everything. */
+  [Symbol.dispose](): void {
+    this.hosts[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,30 @@
+/**
+ * The rules of a host, as nft and iptables show them.
+ *
+ * @module
+ */
+
+import type { NetNs } from "../../ffi/netns.ts";
+import { hasCommand, ignoreUnless } from "./capabilities.ts";
+import { runIn } from "./ip_json.ts";
+
+/** Skips what needs both programs. */
+export const needsRuleTools = ignoreUnless(
+  hasCommand("nft") && hasCommand("iptables"),
+  "needs nft and iptables",
+);
+
+/** Lists the lines of nft's rules that match. */
+export function nftRules(host: NetNs, pattern: RegExp): string[] {
+  return matching(runIn(host, "nft", "list", "ruleset"), pattern);
+}
+
+/** Lists the lines of rules that match, of both programs. */
+export function rulesOf(host: NetNs, pattern = /./): string[] {
+  const script = "nft list ruleset; iptables-save; ip6tables-save";
+  return matching(runIn(host, "sh", "-ec", script), pattern);
+}
+
+function matching(text: string, pattern: RegExp): string[] {
+  return text.split("\n").filter((line) => pattern.test(line));
+}
