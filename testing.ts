@@ -33,4 +33,8 @@ export {
 } from "./tests/_harness/ip_json.ts";
 
 // Tests that are skipped, and say so, where they cannot run.
-export { requireRoot, type TestHeader } from "./tests/_harness/capabilities.ts";
+export {
+  type Needs,
+  requireRoot,
+  type TestHeader,
+} from "./tests/_harness/capabilities.ts";
