@@ -30,6 +30,11 @@ export interface DeferredLink {
 export class DeferredLinks {
   #links: DeferredLink[] = [];
 
+  /** Whether there are none. */
+  get isEmpty(): boolean {
+    return this.#links.length === 0;
+  }
+
   /** Leaves a link to be deleted. */
   defer(link: DeferredLink): void {
     this.#links.push(link);

@@ -108,7 +108,7 @@ async function runOperation(run: Run): Promise<string> {
 async function createCall(run: Run): Promise<Call> {
   const { plugin, command, args, request, cniVersion, input, onStderr } = run;
   const { name: network, bytes: stdin } = request;
-  const { env, invoker, hostNetns, signal, deferredLinks } = input;
+  const { env, invoker, hostNetns, signal, deferredLinks, onProcess } = input;
   const log = createLog({
     plugin: plugin.name,
     command,
@@ -128,6 +128,7 @@ async function createCall(run: Run): Promise<Call> {
       signal,
       log,
       onStderr,
+      onProcess,
     });
   const readPrevResult = await prevResultReader(config, cniVersion);
   return {
@@ -140,7 +141,7 @@ async function createCall(run: Run): Promise<Call> {
     hostNetns,
     log,
     delegate,
-    running: { env, invoker, hostNetns, onStderr },
+    running: { env, invoker, hostNetns, onStderr, onProcess },
     deferredLinks,
     signal,
     get prevResult(): Result | undefined {

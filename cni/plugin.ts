@@ -21,7 +21,7 @@ export type MaybePromise<T> = T | Promise<T>;
  * configurations of its own: the options of a `NetworkRuntime`.
  */
 export type RunningContext =
-  & Pick<DispatchInput, "env" | "invoker" | "hostNetns">
+  & Pick<DispatchInput, "env" | "invoker" | "hostNetns" | "onProcess">
   & Required<Pick<DispatchInput, "onStderr">>;
 
 /**

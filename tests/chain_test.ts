@@ -368,36 +368,44 @@ inNamespaces(
 
 inNamespaces(
   "DEL of a chain that was killed waits for a process that it has left",
-  async () => {
-    using hosts = TestHosts.create();
-    const before = takeStock(hosts);
-    const pidFile = `${hosts.folder}/pid`, made = `${hosts.folder}/made`;
-    addScript(
-      hosts.folder,
-      "foreign",
-      `[ "$CNI_COMMAND" = ADD ] || { rm -f '${made}'; exit; }
-      echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
-      sleep 1; touch '${made}'`,
-    );
-    const plugins = podPlugins(hosts).toSpliced(1, 0, { type: "foreign" });
-    const chain = chainOf(plugins);
-    const runtime = new Runtime(hosts, [chain]);
-    const adding = spawnIn(hosts.host, {
-      path: `${BIN}/chain`,
-      env: {
-        ...hosts.environment("ADD"),
-        PATH: "/usr/bin:/bin",
-        CNI_PATH: `${BIN}:${hosts.folder}`,
-      },
-      stdin: JSON.stringify(requestOf(chain)),
-    });
-    await appearance(pidFile);
-    adding.kill();
-    await adding.output;
-    await runtime.run("DEL");
-    await new Promise((resolve) => setTimeout(resolve, 1200));
-    assertEquals(ifPossible(() => Deno.statSync(made)), undefined);
-    assertEquals(takeStock(hosts), before);
+  async (t) => {
+    const foreign = { type: "foreign" };
+    const arrangements: Record<string, (hosts: TestHosts) => PluginObject[]> = {
+      "of a plugin": (hosts) => podPlugins(hosts).toSpliced(1, 0, foreign),
+      "of an IPAM plugin": () => [{ type: "ptp", ipam: foreign }],
+    };
+    for (const [name, arrange] of Object.entries(arrangements)) {
+      await t.step(name, async () => {
+        using hosts = TestHosts.create();
+        const before = takeStock(hosts);
+        const pidFile = `${hosts.folder}/pid`, made = `${hosts.folder}/made`;
+        addScript(
+          hosts.folder,
+          "foreign",
+          `[ "$CNI_COMMAND" = ADD ] || { rm -f '${made}'; exit; }
+          echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
+          sleep 1; touch '${made}'`,
+        );
+        const chain = chainOf(arrange(hosts));
+        const runtime = new Runtime(hosts, [chain]);
+        const adding = spawnIn(hosts.host, {
+          path: `${BIN}/chain`,
+          env: {
+            ...hosts.environment("ADD"),
+            PATH: "/usr/bin:/bin",
+            CNI_PATH: `${BIN}:${hosts.folder}`,
+          },
+          stdin: JSON.stringify(requestOf(chain)),
+        });
+        await appearance(pidFile);
+        adding.kill();
+        await adding.output;
+        await runtime.run("DEL");
+        await new Promise((resolve) => setTimeout(resolve, 1200));
+        assertEquals(ifPossible(() => Deno.statSync(made)), undefined);
+        assertEquals(takeStock(hosts), before);
+      });
+    }
   },
   needsBin,
 );

@@ -134,7 +134,7 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
     about: [
       "A list of plugins becomes a list of the plugin chain alone, which runs " +
       "the others, and the other way round. Nothing else is changed, so to " +
-      "convert twice is to have what there was.",
+      "convert a list twice is to have what there was.",
     ],
     args: [{
       name: "FILE",

@@ -46,6 +46,8 @@ export interface DelegateContext {
   readonly onStderr: (text: string) => void;
   /** When to give up. */
   readonly signal?: AbortSignal | undefined;
+  /** Called before a process is started. */
+  readonly onProcess?: (() => Promise<void>) | undefined;
 }
 
 /** Prepares the calling of a plugin; whether it can be found shows when it is called. */
@@ -82,7 +84,8 @@ async function runDelegate<T>(
   context: DelegateContext,
   read: (stdout: string, result: Result | undefined) => T | Promise<T>,
 ): Promise<T> {
-  const { caller, invoker, env, stdin, hostNetns, onStderr } = context;
+  const { caller, invoker, env, stdin, hostNetns, onStderr, onProcess } =
+    context;
   try {
     checkCaller(type, caller);
     let result: Result | undefined;
@@ -93,6 +96,7 @@ async function runDelegate<T>(
       hostNetns,
       onStderr,
       signal: signalFor(command, context),
+      onProcess,
       onResult: (value) => {
         result = value;
       },

@@ -33,6 +33,8 @@ export interface DispatchInput {
   readonly signal?: AbortSignal | undefined;
   /** DEL of a list: what its plugins leave to each other to delete. */
   readonly deferredLinks?: DeferredLinks | undefined;
+  /** Called before a process is started for another plugin. */
+  readonly onProcess?: (() => Promise<void>) | undefined;
 }
 
 /** What running a plugin came to. */
@@ -67,12 +69,9 @@ export interface Invocation {
   readonly onResult?: (result: Result) => void;
   /** When to give up: a process is killed then, with all that it started. */
   readonly signal?: AbortSignal | undefined;
-  /**
-   * What the plugins of a list leave to each other to delete. A plugin that
-   * gets a process of its own finds nothing left.
-   */
+  /** What the plugins of a list leave to each other to delete. */
   readonly deferredLinks?: DeferredLinks | undefined;
-  /** Called before a process is started for the plugin. */
+  /** Called before a process is started for the plugin, or for one that it calls. */
   readonly onProcess?: (() => Promise<void>) | undefined;
 }
 

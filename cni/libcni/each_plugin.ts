@@ -73,6 +73,13 @@ export async function delPlugins(
   const { capabilityArgs } = conf;
   const deferredLinks = new DeferredLinks();
   const failures: Error[] = [];
+  const removeDeferred = async (): Promise<void> => {
+    await deferredLinks.removeAll().catch((error) => failures.push(error));
+  };
+  const onProcess = async (): Promise<void> => {
+    await removeDeferred();
+    await tools.onProcess?.();
+  };
   for (const plugin of network.plugins.toReversed()) {
     try {
       await runPlugin(tools, {
@@ -82,13 +89,14 @@ export async function delPlugins(
         conf,
         signal,
         deferredLinks,
+        onProcess,
       });
     } catch (error) {
       failures.push(pluginFailure(plugin, "delete", error));
       if (!continueOnDelErrors) break;
     }
   }
-  await deferredLinks.removeAll().catch((error) => failures.push(error));
+  await removeDeferred();
   throwAll(failures, `${failures.length} plugins failed (delete)`);
 }
 

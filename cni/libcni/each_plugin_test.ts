@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { describeError } from "../error.ts";
+import type { Invoker } from "../invoke/invoker.ts";
 import { checkPlugins, delPlugins, gcPlugins } from "./each_plugin.ts";
 import { PluginFailure } from "./operation.ts";
 import { createTools, type PluginTools } from "./tools.ts";
@@ -60,6 +61,42 @@ Deno.test("delPlugins() goes on if it is told to", async () => {
     PluginFailure,
   );
   assertEquals(host.story, ["c DEL", "b DEL", "a DEL"]);
+});
+
+Deno.test("delPlugins() runs all though what is left to delete cannot be", async () => {
+  using host = makeHost("none");
+  const story: string[] = [];
+  const invoker: Invoker = {
+    async invoke({ type, deferredLinks, onProcess }): Promise<string> {
+      if (type === "b") await onProcess?.();
+      story.push(type);
+      const remove = (): void => {
+        story.push(`without ${type}'s`);
+        if (type === "c") throw new Error("busy");
+      };
+      deferredLinks?.defer({ index: 1, name: `${type}1`, remove });
+      return "";
+    },
+  };
+  const onProcess = (): Promise<void> => {
+    story.push("process");
+    return Promise.resolve();
+  };
+  const tools = { ...toolsOf(host), invoker, onProcess };
+  const error = await assertRejects(
+    () => delPlugins(tools, host.list(["a", "b", "c"]), host.conf(), {}),
+    Error,
+  );
+  assertEquals(describeError(error), 'Cannot delete "c1": busy');
+  assertEquals(story, [
+    "c",
+    "without c's",
+    "process",
+    "b",
+    "a",
+    "without b's",
+    "without a's",
+  ]);
 });
 
 Deno.test("gcPlugins() runs all, and returns what failed", async () => {

@@ -43,6 +43,8 @@ export interface PluginRun extends OperationOptions {
   readonly conf?: RuntimeConf;
   /** DEL: what the plugins leave to each other to delete. */
   readonly deferredLinks?: DeferredLinks | undefined;
+  /** Called before a process is started; what the tools say by default. */
+  readonly onProcess?: () => Promise<void>;
 }
 
 /**
@@ -51,9 +53,10 @@ export interface PluginRun extends OperationOptions {
  * @throws {CniError} The plugin's own, or why it could not be run
  */
 export async function runPlugin(
-  { pluginDirs, env, invoker, hostNetns, onStderr, onProcess }: PluginTools,
-  { command, type, stdin, conf, signal, deferredLinks }: PluginRun,
+  tools: PluginTools,
+  { command, type, stdin, conf, signal, ...hooks }: PluginRun,
 ): Promise<PluginOutput> {
+  const { pluginDirs, env, invoker, hostNetns, onStderr, onProcess } = tools;
   let result: Result | undefined;
   const stdout = await invoker.invoke({
     type,
@@ -74,8 +77,8 @@ export async function runPlugin(
       result = value;
     },
     signal,
-    deferredLinks,
     onProcess,
+    ...hooks,
   });
   return { stdout, result };
 }

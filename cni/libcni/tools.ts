@@ -26,6 +26,8 @@ export interface NetworkRuntimeOptions {
   readonly hostNetns?: string;
   /** Takes what plugins and the runtime log; stderr by default. */
   readonly onStderr?: (text: string) => void;
+  /** Called before a process is started for a plugin. */
+  readonly onProcess?: (() => Promise<void>) | undefined;
   /**
    * Keeps ADD, CHECK and DEL of one container apart, and GC from them all. By
    * default nothing does: a plugin that is a runtime itself, as multus is, would
@@ -48,7 +50,7 @@ export interface PluginTools {
   /** What the runtime itself logs, in the same place. */
   readonly log: Log;
   /** Called before a process is started for a plugin. */
-  readonly onProcess?: () => Promise<void>;
+  readonly onProcess?: (() => Promise<void>) | undefined;
 }
 
 /** What a runtime works with. */
@@ -68,6 +70,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
     cache: new AttachmentCache(options.cacheDir),
     locks: options.locks,
     onStderr,
+    onProcess: options.onProcess,
     log: createLog({ component: "libcni" }, onStderr),
   };
 }

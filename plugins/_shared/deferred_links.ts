@@ -5,6 +5,7 @@
  */
 
 import type { Call } from "../../cni/plugin.ts";
+import { throwAll } from "../../cni/rollback.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { LinkEnd } from "./veth.ts";
 
@@ -29,19 +30,39 @@ export function deleteOrDefer(
 
 /**
  * Deletes a link of the host, together with all that was left to be deleted.
+ * Where that is refused each is deleted by itself.
  *
  * @returns Whether the link was there
- * @throws {NetlinkError} If the kernel refuses
+ * @throws {NetlinkError} If the kernel refuses; an AggregateError of several
  */
 export function deleteWithDeferred(
   host: Rtnl,
   name: string,
   { deferredLinks }: Call,
 ): boolean {
-  const deferred = deferredLinks?.takeAll() ?? [];
-  if (deferred.length === 0) return host.link.ensureGone(name);
+  if (deferredLinks === undefined || deferredLinks.isEmpty) {
+    return host.link.ensureGone(name);
+  }
   const found = host.link.find(name);
+  const deferred = deferredLinks.takeAll();
   const links = found === undefined ? deferred : [found, ...deferred];
-  host.link.ensureAllGone(links.map(({ index }) => index));
+  const indexes = links.map(({ index }) => index);
+  try {
+    host.link.ensureAllGone(indexes);
+  } catch {
+    deleteEach(host, indexes);
+  }
   return found !== undefined;
+}
+
+function deleteEach(host: Rtnl, indexes: readonly number[]): void {
+  const failures: unknown[] = [];
+  for (const index of indexes) {
+    try {
+      host.link.ensureGone(index);
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  throwAll(failures, `${failures.length} links cannot be deleted`);
 }

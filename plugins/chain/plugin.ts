@@ -47,7 +47,6 @@ import { throwAll } from "../../cni/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { ChainConfig } from "./config.ts";
 import type { Links } from "./links.ts";
-import type { Running } from "./running_add.ts";
 
 /** The plugin. */
 export const chain: Plugin<ChainConfig> = definePlugin({
@@ -61,8 +60,10 @@ export const chain: Plugin<ChainConfig> = definePlugin({
       const { RunningAdd } = await import("./running_add.ts");
       await warnOfMistakes(call, links);
       const { network, conf, options } = links;
-      using running = new RunningAdd(runningOf(call, links));
-      const tools = { ...links.tools, onProcess: () => running.begin() };
+      using running = new RunningAdd(call);
+      // A chain around this one has the lock.
+      const { onProcess = () => running.begin() } = links.tools;
+      const tools = { ...links.tools, onProcess };
       // What a failure leaves is for the DEL that the runtime runs then.
       return await addPlugins(tools, network, conf, options);
     }),
@@ -74,11 +75,10 @@ export const chain: Plugin<ChainConfig> = definePlugin({
     }),
 
   del: (call) =>
-    operate(call, async (links) => {
+    operate(call, async ({ tools, network, conf, options }) => {
       const { delPlugins } = await import("../../cni/libcni/each_plugin.ts");
       const { waitForAdd } = await import("./running_add.ts");
-      const { tools, network, conf, options } = links;
-      await waitForAdd(runningOf(call, links));
+      await waitForAdd(call);
       await delPlugins(tools, network, conf, options);
     }),
 
@@ -113,14 +113,6 @@ async function operate<T>(
     const { sayWhichFailed } = await import("../../cni/libcni/operation.ts");
     throw sayWhichFailed(error);
   }
-}
-
-/** Says which ADD it is; a call has more, some of which fails when it is looked at. */
-function runningOf(
-  { network, args, log, signal }: Call<ChainConfig>,
-  { network: { plugins } }: Links,
-): Running {
-  return { network, args, log, signal, types: plugins.map(({ type }) => type) };
 }
 
 async function warnOfMistakes(

@@ -22,21 +22,21 @@ import { stableName } from "../_shared/stable_name.ts";
 /** Where the locks are, if somebody was killed. */
 const FOLDER = "/run/cni/chain";
 /** How long one is waited for, and between two looks at it, in ms. */
-const PATIENCE_MS = 30_000, PAUSE_MS = 20;
+const PATIENCE_MS = 20_000, PAUSE_MS = 20;
+/** How often a lock is tried that is taken away again and again. */
+const ATTEMPTS = 100;
 
-/** What is told apart: the attachment, and a chain in a chain from that around it. */
-export type Running = Pick<Call, "network" | "args" | "log" | "signal"> & {
-  /** The types of the chain's plugins. */
-  readonly types: readonly string[];
+/** The attachment that is told apart. */
+export interface Running
+  extends Pick<Call, "network" | "args" | "log" | "signal"> {
   /** Where the locks are; /run/cni/chain if undefined. */
   readonly folder?: string;
-};
+}
 
 function lockPathOf(running: Running): string {
   const { containerId, ifName, network } = attachmentOf(running);
-  const { folder = FOLDER, types } = running;
-  const name = stableName("", network, containerId, ifName, ...types);
-  return join(folder, name);
+  const { folder = FOLDER } = running;
+  return join(folder, stableName("", network, containerId, ifName));
 }
 
 /** An ADD that is under way, until disposal. */
@@ -65,41 +65,57 @@ export class RunningAdd implements Disposable {
       log.warn("Going on without a lock", { error: describeError(error) });
       return;
     }
-    if (this.#lock !== undefined) return;
-    throw new CniError(
-      ErrorCode.TryAgainLater,
-      "Cannot add: a plugin that was started by an earlier ADD still runs",
-    );
+    if (this.#lock === undefined) throw stillRuns("add");
   }
 
   /** Ends the lock here, and with the last process. */
   [Symbol.dispose](): void {
     if (this.#lock === undefined) return;
-    removeQuietly(lockPathOf(this.#running));
+    removeOwn(lockPathOf(this.#running), this.#lock);
     this.#lock[Symbol.dispose]();
   }
 }
 
-/** Waits for processes that a killed ADD has left, but not for ever. */
+function stillRuns(what: "add" | "delete"): CniError {
+  return new CniError(
+    ErrorCode.TryAgainLater,
+    `Cannot ${what}: a plugin that an earlier ADD has started still runs`,
+  );
+}
+
+/**
+ * Waits for processes that a killed ADD has left, but not for ever: after that
+ * what can be deleted is.
+ *
+ * @throws {CniError} 11 if the call's own time is up before
+ */
 export async function waitForAdd(running: Running): Promise<void> {
   const path = lockPathOf(running);
   // Hardly ever is there one.
   if (ifPossible(() => Deno.lstatSync(path)) === undefined) return;
+  let lock: InheritedLock | undefined;
   try {
-    using lock = await waitForLock(
-      running,
-      () => InheritedLock.tryAcquire(path),
-    );
-    if (lock === undefined) {
-      running.log.warn("Going on though a plugin of an earlier ADD still runs");
-    }
-    removeQuietly(path);
+    lock = await waitForLock(running, () => tryLock(path));
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return;
-    running.log.warn("Going on without a lock", {
-      error: describeError(error),
-    });
+    const isGone = isErrno(error, "ENOENT");
+    if (!isGone) {
+      running.log.warn("Going on without a lock", {
+        error: describeError(error),
+      });
+    }
+    return;
   }
+  if (lock !== undefined) {
+    removeOwn(path, lock);
+    return lock[Symbol.dispose]();
+  }
+  if (running.signal?.aborted) throw stillRuns("delete");
+  running.log.warn("Going on though a plugin of an earlier ADD still runs");
+}
+
+/** Removes the file while it is locked, unless another one has its name by now. */
+function removeOwn(path: string, lock: InheritedLock): void {
+  if (isSameFile(path, lock.path)) removeQuietly(path);
 }
 
 /** @returns Undefined if the lock cannot be had in time */
@@ -118,22 +134,35 @@ async function waitForLock(
   return undefined;
 }
 
-/** Locks a file, making it, unless others have it locked. */
+/**
+ * Locks the file that has the name, unless others have it locked.
+ *
+ * @throws {SyscallError} ENOENT
+ */
+function tryLock(path: string): InheritedLock | undefined {
+  for (let count = 0; count < ATTEMPTS; count++) {
+    using stack = new DisposableStack();
+    const lock = InheritedLock.tryAcquire(path);
+    if (lock === undefined) return undefined;
+    stack.use(lock);
+    // Who had it before may have removed it meanwhile.
+    if (!isSameFile(path, lock.path)) continue;
+    stack.move();
+    return lock;
+  }
+  throw new Error(`Cannot lock "${path}": it is another file each time`);
+}
+
+/** Does the same with a file that need not be there. */
 function tryCreate(path: string): InheritedLock | undefined {
-  for (;;) {
-    Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  for (let count = 0; count < ATTEMPTS; count++) {
     Deno.openSync(path, { create: true, write: true, mode: 0o600 }).close();
     try {
-      using stack = new DisposableStack();
-      const lock = InheritedLock.tryAcquire(path);
-      if (lock === undefined) return undefined;
-      stack.use(lock);
-      // Who had it before may have removed it meanwhile.
-      if (!isSameFile(path, lock.path)) continue;
-      stack.move();
-      return lock;
+      return tryLock(path);
     } catch (error) {
       if (!isErrno(error, "ENOENT")) throw error;
     }
   }
+  throw new Error(`Cannot lock "${path}": it is removed each time`);
 }

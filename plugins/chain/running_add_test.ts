@@ -15,7 +15,6 @@ class Scene implements Disposable {
     args: { containerId: "c1", ifName: "eth0" } as Running["args"],
     log: createLog({}, (text) => this.logs.push(text)),
     signal: undefined,
-    types: ["a", "b"],
     folder: `${this.folder}/locks`,
   };
 
@@ -47,8 +46,9 @@ Deno.test("RunningAdd locks until its disposal, and leaves nothing", async () =>
       "still runs",
     );
     assertEquals(code, 11);
-    using nested = new RunningAdd({ ...running, types: ["a"] });
-    await nested.begin();
+    const args = { ...running.args, ifName: "eth1" };
+    using another = new RunningAdd({ ...running, args });
+    await another.begin();
   }
   assertEquals([scene.locks, scene.logs], [[], []]);
 });
@@ -71,15 +71,36 @@ Deno.test("waitForAdd() waits for a process that outlives RunningAdd", async () 
   assertEquals([scene.locks, scene.logs], [[], []]);
 });
 
-Deno.test("waitForAdd() goes on at its signal, and where there is nothing", async () => {
+Deno.test("waitForAdd() gives up at the call's signal, and leaves the lock", async () => {
   using scene = new Scene();
-  const { running, logs } = scene;
+  const { running } = scene;
   await waitForAdd(running);
-  using add = new RunningAdd(running);
+  {
+    using add = new RunningAdd(running);
+    await add.begin();
+    for (let count = 0; count < 2; count++) {
+      const signal = AbortSignal.timeout(50);
+      const { code } = await assertRejects(
+        () => waitForAdd({ ...running, signal }),
+        CniError,
+        "still runs",
+      );
+      assertEquals([code, scene.locks.length], [11, 1]);
+    }
+  }
+  assertEquals([scene.locks, scene.logs], [[], []]);
+});
+
+Deno.test("RunningAdd removes its own lock only", async () => {
+  using scene = new Scene();
+  const add = new RunningAdd(scene.running);
   await add.begin();
-  await waitForAdd({ ...running, signal: AbortSignal.timeout(50) });
-  assertEquals(logs.length, 1);
-  assert(logs[0]?.includes("still runs"), logs[0]);
+  const [path = ""] = scene.locks;
+  Deno.removeSync(path);
+  using other = new RunningAdd(scene.running);
+  await other.begin();
+  add[Symbol.dispose]();
+  assertEquals(scene.locks, [path]);
 });
 
 Deno.test("RunningAdd goes on where there can be no lock", async () => {

@@ -62,7 +62,8 @@ function getDenoDir(): string {
 
 async function listOwnSources(): Promise<string[]> {
   const folder = `${ROOT}scripts/mkdenort`;
-  const sources = [`${folder}.ts`];
+  // Of the last one the loader knows the first line of what it links.
+  const sources = [`${folder}.ts`, `${ROOT}scripts/compile/link.ts`];
   for await (const { name } of Deno.readDir(folder)) {
     if (!/_(test|sample)\.ts$/.test(name)) sources.push(`${folder}/${name}`);
   }

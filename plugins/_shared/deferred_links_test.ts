@@ -1,0 +1,60 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { DeferredLinks } from "../../cni/deferred_links.ts";
+import type { Call } from "../../cni/plugin.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { linkNames } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { deleteOrDefer, deleteWithDeferred } from "./deferred_links.ts";
+
+/** What of a call counts here. */
+function callOn(hosts: TestHosts, deferredLinks?: DeferredLinks): Call {
+  const call: Pick<Call, "deferredLinks" | "hostNetns"> = {
+    deferredLinks,
+    hostNetns: hosts.host.path,
+  };
+  return call as Call;
+}
+
+Deno.test(
+  requireRoot("deleteOrDefer() deletes at once where nobody would later"),
+  async () => {
+    using hosts = TestHosts.create();
+    using host = Rtnl.open(hosts.host.path);
+    const add = (name: string): { index: number; name: string } =>
+      host.link.addIfb({ name, mtu: 1500, transmitQueueLength: 1 });
+    deleteOrDefer(host, add("a"), callOn(hosts));
+    assertEquals(linkNames(hosts.host), ["lo"]);
+    const links = new DeferredLinks();
+    deleteOrDefer(host, add("b"), callOn(hosts, links));
+    assertEquals(linkNames(hosts.host), ["lo", "b"]);
+    await links.removeAll();
+    assertEquals(linkNames(hosts.host), ["lo"]);
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "deleteWithDeferred() deletes the others if one cannot be deleted",
+  ),
+  () => {
+    using hosts = TestHosts.create();
+    using host = Rtnl.open(hosts.host.path);
+    const links = new DeferredLinks();
+    const call = callOn(hosts, links);
+    const add = (name: string): { index: number; name: string } =>
+      host.link.addIfb({ name, mtu: 1500, transmitQueueLength: 1 });
+    deleteOrDefer(host, host.link.get("lo"), call);
+    deleteOrDefer(host, add("a"), call);
+    add("b");
+    assertThrows(
+      () => deleteWithDeferred(host, "b", call),
+      Error,
+      "EOPNOTSUPP",
+    );
+    assertEquals(linkNames(hosts.host), ["lo"]);
+    deleteOrDefer(host, add("c"), call);
+    assertEquals(deleteWithDeferred(host, "none", call), false);
+    assertEquals(linkNames(hosts.host), ["lo"]);
+  },
+);
