@@ -7,7 +7,7 @@
 
 import { calledAs } from "../cni/called_as.ts";
 import { formatFailure } from "../cni/error.ts";
-import { printAndExit } from "../cni/skel.ts";
+import { printAndExit } from "../cni/answer.ts";
 import { writeStderr, writeStdout } from "../cni/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import { unknownName } from "../plugins/registry.ts";

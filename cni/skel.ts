@@ -5,6 +5,7 @@
  * @module
  */
 
+import { formatVersions, printAndExit } from "./answer.ts";
 import { missingVariables, readCmdArgs } from "./args.ts";
 import { formatFailure } from "./error.ts";
 import { createInvoker } from "./invoke/in_process.ts";
@@ -14,12 +15,7 @@ import type {
   PluginLookup,
 } from "./invoke/invoker.ts";
 import type { Plugin } from "./plugin.ts";
-import {
-  readStdin,
-  sendConsoleToStderr,
-  writeStderr,
-  writeStdout,
-} from "./stdio.ts";
+import { readStdin, sendConsoleToStderr, writeStderr } from "./stdio.ts";
 import { CURRENT_VERSION } from "./version.ts";
 
 /** The release of these plugins. */
@@ -59,18 +55,6 @@ export async function dispatch(
   } catch (error) {
     return { ...formatFailure(error, CURRENT_VERSION), stderr };
   }
-}
-
-/**
- * Formats the answer to VERSION.
- *
- * Source: containernetworking/cni pkg/skel/skel.go, pkg/version/plugin.go.
- *
- * @param supportedVersions Those that the plugin serves
- */
-export function formatVersions(supportedVersions: readonly string[]): string {
-  return JSON.stringify({ cniVersion: CURRENT_VERSION, supportedVersions }) +
-    "\n";
 }
 
 /**
@@ -115,21 +99,6 @@ export function processInput(
     hostNetns: CURRENT_NETNS,
     onStderr: (text) => writeStderr(text),
   };
-}
-
-/**
- * Prints what a plugin came to, and ends the process. What cannot be printed is
- * a failure; undoing what was done is then the runtime's, by DEL.
- *
- * @param output `exitCode` from 0 to 255
- */
-export function printAndExit(
-  { stdout, exitCode }: { readonly stdout: string; readonly exitCode: number },
-): never {
-  const problem = writeStdout(stdout);
-  if (problem === undefined) Deno.exit(exitCode);
-  writeStderr(`Cannot write to stdout: ${problem}\n`);
-  Deno.exit(1);
 }
 
 /** The namespace of this thread, where a plugin stands for the host. */

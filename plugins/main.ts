@@ -5,9 +5,9 @@
  * @module
  */
 
+import { formatVersions, printAndExit } from "../cni/answer.ts";
 import { calledAs } from "../cni/called_as.ts";
 import { formatFailure } from "../cni/error.ts";
-import { formatVersions, printAndExit, runMain } from "../cni/skel.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import {
   findPlugin,
@@ -40,7 +40,10 @@ async function main(): Promise<void> {
     printAndExit({ stdout: formatVersions(versions), exitCode: 0 });
   }
   const plugin = findPlugin(name);
-  if (plugin !== undefined) await runMain(await plugin, findPlugin);
+  if (plugin !== undefined) {
+    const { runMain } = await import("../cni/skel.ts");
+    await runMain(await plugin, findPlugin);
+  }
   const program = programNames.find((known) => known === name);
   if (program !== undefined) return void await programs[program]();
   printAndExit(formatFailure(unknownName(name), CURRENT_VERSION));

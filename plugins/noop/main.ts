@@ -1,5 +1,6 @@
 import { describeError } from "../../cni/error.ts";
-import { dispatch, printAndExit, processInput } from "../../cni/skel.ts";
+import { printAndExit } from "../../cni/answer.ts";
+import { dispatch, processInput } from "../../cni/skel.ts";
 import { once } from "../../cni/types.ts";
 import { createNoop } from "./plugin.ts";
 

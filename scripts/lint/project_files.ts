@@ -24,6 +24,7 @@ const PRODUCT = [
 
 /** The files that speak for the process: its arguments, streams and exit code. */
 export const PROCESS_OWNERS = [
+  "cni/answer.ts",
   "cni/skel.ts",
   "cni/stdio.ts",
   "plugins/main.ts",
