@@ -1,5 +1,14 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import { pluginNames } from "../../plugins/registry.ts";
 import { listSinglePrograms } from "./programs.ts";
+
+Deno.test("listSinglePrograms() finds every plugin", async () => {
+  const programs = await listSinglePrograms();
+  assertEquals(
+    programs.map(({ name }) => name),
+    [...pluginNames, "noop"],
+  );
+});
 
 Deno.test("listSinglePrograms() finds where a plugin starts", async () => {
   assertEquals(await listSinglePrograms(["ptp"]), [

@@ -29,6 +29,7 @@ export const PROCESS_OWNERS = [
   "cni/stdio.ts",
   "plugins/main.ts",
   "plugins/multus/command.ts",
+  "plugins/multus/main.ts",
   "plugins/noop/main.ts",
   "cli/",
 ];
