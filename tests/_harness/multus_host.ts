@@ -14,6 +14,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../../cni/args.ts";
+import { unlessMissing } from "../../cni/io_failure.ts";
 import type { JsonObject } from "../../cni/json.ts";
 import {
   allOf,
@@ -293,7 +294,9 @@ export class MultusHost implements AsyncDisposable {
         .filter((name) => /^\d/.test(name))
         .filter((ip) => {
           const path = `${this.hosts.folder}/leases/${network}/${ip}`;
-          return Deno.readTextFileSync(path).includes(containerId);
+          // Of other pods of the test one may be gone by now.
+          const lease = unlessMissing(() => Deno.readTextFileSync(path));
+          return lease?.includes(containerId) ?? false;
         })
         .map((ip) => `lease ${network} ${ip}`)
     );
