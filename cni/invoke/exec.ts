@@ -12,7 +12,7 @@ import { readFormat } from "./program_format.ts";
 /** What a plugin's process is given. */
 export type ExecInput = Pick<
   Invocation,
-  "env" | "stdin" | "onStderr" | "signal"
+  "env" | "stdin" | "onStderr" | "signal" | "onProcess"
 >;
 
 /**
@@ -29,9 +29,10 @@ export type ExecInput = Pick<
  */
 export async function execPlugin(
   path: string,
-  { env, stdin, onStderr, signal }: ExecInput,
+  { env, stdin, onStderr, signal, onProcess }: ExecInput,
   pauseForRetry: PauseForRetry = pauseOneSecond,
 ): Promise<string> {
+  await onProcess?.();
   const startMs = performance.now();
   const child = await start(path, { env, signal }, pauseForRetry);
   const { success, ...ending } = await runToEnd(child, stdin, signal);

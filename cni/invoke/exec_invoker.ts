@@ -12,7 +12,6 @@ export const execInvoker: Invoker = {
   async invoke(invocation): Promise<string> {
     const folders = splitPath(invocation.env["CNI_PATH"] ?? "");
     const path = findPlugin(invocation.type, folders);
-    await invocation.onProcess?.();
     // Loaded here: most of those who have this invoker never use it.
     const { execPlugin } = await import("./exec.ts");
     return await execPlugin(path, invocation);

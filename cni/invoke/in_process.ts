@@ -46,7 +46,6 @@ export function createInvoker(
       const mayRunHere = env["CNI_NO_INPROCESS"] !== "1" && isOwn(path);
       const plugin = mayRunHere ? lookup(type) : undefined;
       if (plugin === undefined) {
-        await invocation.onProcess?.();
         const { execPlugin } = await import("./exec.ts");
         return await execPlugin(path, invocation);
       }

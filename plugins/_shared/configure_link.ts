@@ -28,7 +28,8 @@ export function addAddress(
 
 /**
  * Adds a route, beside others to the same destination. Where a container has two
- * networks with a default route each, that of the last one is used.
+ * networks with a default route each, that of the last one is used for IPv4; for
+ * IPv6 they are next hops of one route.
  *
  * Source: containernetworking/plugins pkg/ipam/ipam_linux.go `ConfigureIface`.
  *
