@@ -1,5 +1,5 @@
 /**
- * The bandwidth of a pod, which it names in two annotations.
+ * A pod's bandwidth limits, from two annotations.
  *
  * @module
  */
@@ -8,11 +8,11 @@ import { CniError, ErrorCode, toCniError } from "../cni/error.ts";
 import type { JsonObject } from "../cni/json.ts";
 import { parseQuantity } from "./quantity.ts";
 
-/** The least and the most that Kubernetes takes for meant, in bits a second. */
+/** The lowest and the highest rate that Kubernetes accepts, in bits per second. */
 const LEAST = 1_000n, MOST = 1_000_000_000_000_000n;
 
 /**
- * The burst beside a rate, in bits; it stands for no limit.
+ * The burst that goes with a rate, in bits. It means "no limit".
  *
  * It is kubelet's, 2^31 - 1. With containerd's, 2^32 - 1, the Go plugin's
  * arithmetic overflows at rates below 16 Mbit/s, with this below 8 Mbit/s.
@@ -20,13 +20,13 @@ const LEAST = 1_000n, MOST = 1_000_000_000_000_000n;
 const BURST_BITS = 0x7fff_ffff;
 
 /**
- * Reads the capability `bandwidth` from a pod's annotations, in bits and bits a
- * second. Ingress is what goes into the pod.
+ * Reads the capability `bandwidth` from a pod's annotations, in bits and bits
+ * per second. Ingress is traffic to the pod.
  *
  * Source: kubelet `buildCNIRuntimeConf`, k8s.io/kubernetes pkg/util/bandwidth
  * `ExtractPodBandwidthResources`.
  *
- * @returns Undefined if no annotation is about it
+ * @returns Undefined if there is no such annotation
  * @throws {CniError} 7 If one cannot be read, or is below 1k or above 1P
  */
 export function readBandwidth(

@@ -1,9 +1,8 @@
 /**
- * What a runtime offers to plugins for a pod, by capability.
+ * The capability arguments of a pod.
  *
- * A capability that a pod makes no use of is left out, as containerd does:
- * kubelet's empty `portMappings` would replace what a plugin's configuration
- * says itself.
+ * A capability that a pod does not use is omitted, as in containerd. kubelet's
+ * empty `portMappings` would override the plugin's configuration.
  *
  * Source: kubelet `buildCNIRuntimeConf`, containerd `cniNamespaceOpts`, CNI
  * CONVENTIONS.md.
@@ -17,9 +16,9 @@ import { readBandwidth } from "./bandwidth_annotations.ts";
 import type { IpRange, Pod, PodDns, PortMapping } from "./pod.ts";
 
 /**
- * Builds what plugins may have for a pod.
+ * Builds the capability arguments of a pod.
  *
- * @param podCidrs The node's, one of a family
+ * @param podCidrs The node's, one per family
  * @throws {CniError} 7 If an annotation about bandwidth cannot be honoured
  */
 export function buildCapabilityArgs(
@@ -57,7 +56,7 @@ function listPortMappings(mappings: readonly PortMapping[] = []): JsonValue[] {
     );
 }
 
-/** Of each member of the outer list the pod gets one address. */
+/** The pod gets one address from each member of the outer list. */
 function listIpRanges(
   ranges: readonly (readonly IpRange[])[] | undefined,
   podCidrs: readonly Cidr[],

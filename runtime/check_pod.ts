@@ -1,5 +1,5 @@
 /**
- * Checking that a pod is attached as it was.
+ * Checking that a pod is still attached as set-up left it.
  *
  * @module
  */
@@ -13,8 +13,8 @@ import { readCachedPod, restoreAttachment } from "./pod_attachments.ts";
  * Checks a pod's loopback and its networks, with the configuration and the
  * arguments that it was set up with.
  *
- * @throws {CniError} What the first plugin throws that finds something wrong; 3
- *   if the pod is attached to nothing
+ * @throws {CniError} The error of the first plugin that finds a difference; 3 if
+ *   the pod has no attachment
  * @throws {CheckNotSupportedError} 1 If its network's version has no CHECK
  */
 export async function checkPod(

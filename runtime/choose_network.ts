@@ -17,7 +17,7 @@ import {
 } from "../cni/libcni/mod.ts";
 import type { FileStamps } from "./file_stamps.ts";
 
-/** What is chosen from. */
+/** The candidates. */
 export interface NetworkSource {
   /** The folder with the networks' configurations. */
   readonly confDir: string;
@@ -29,9 +29,9 @@ export interface NetworkSource {
   readonly loopback: NetworkConfList | undefined;
 }
 
-/** A file that comes before the default network's and cannot be used. */
+/** A file that sorts before the default network's and cannot be used. */
 export interface SkippedFile {
-  /** The file, or the folder if that cannot be read. */
+  /** The file, or the folder if the folder cannot be read. */
   readonly path: string;
   /** Why it cannot be used. */
   readonly error: CniError;
@@ -39,35 +39,35 @@ export interface SkippedFile {
 
 /** A network that can be used. */
 export interface UsableNetwork extends FoundNetwork {
-  /** What its plugins want of the runtime. */
+  /** The capabilities that its plugins declare. */
   readonly capabilities: readonly string[];
 }
 
 interface Search {
   /** The first network that can be used. */
   readonly network: UsableNetwork | undefined;
-  /** The first that can be read: better than none when pods are torn down. */
+  /** The first that can be read. Good enough for tearing pods down. */
   readonly readable: NetworkConfList | undefined;
-  /** Why files before it cannot be used, in order. */
+  /** Why the files before it cannot be used, in order. */
   readonly skipped: readonly SkippedFile[];
-  /** Whether another try may end otherwise, although no file has changed. */
+  /** Whether a retry may give another answer although no file has changed. */
   readonly isTransient: boolean;
 }
 
-/** What was found. */
+/** The choice. */
 export interface NetworkChoice extends Search {
-  /** Why pods can have no loopback. */
+  /** Why the loopback plugin cannot be used. */
   readonly loopbackError: CniError | undefined;
 }
 
 /**
- * Chooses the first network, in alphabetical order of the files, that can be
- * read and whose plugins are there and serve its version. It does not throw.
+ * Chooses the first usable network, in alphabetical order of the files: it can be
+ * read, and all of its plugins exist and support its version. Never throws.
  *
  * Source: kubelet pkg/kubelet/dockershim/network/cni/cni.go
  * `getDefaultCNINetwork`.
  *
- * @param stamps Given those of all files that the choice depends on
+ * @param stamps Receives the stamps of all files that the choice depends on
  */
 export async function chooseNetwork(
   source: NetworkSource,
@@ -108,7 +108,7 @@ async function searchFolder(
   return { network: undefined, readable, skipped, isTransient };
 }
 
-/** Reads the networks of a folder; one that cannot be read is skipped as a whole. */
+/** Reads the networks of a folder. Skips a network that cannot be read. */
 function* readFolder(
   folder: string,
   onSkipped: (path: string, error: CniError) => void,
@@ -120,10 +120,10 @@ function* readFolder(
   }
 }
 
-/** How long the plugins of one network may take to tell their versions. */
+/** How long the plugins of one network may take to report their versions. */
 const VALIDATION_TIMEOUT_MS = 30_000;
 
-/** What the plugins of a network say of it. */
+/** The answers of a network's plugins. */
 interface Validation {
   readonly capabilities: readonly string[];
   readonly error?: CniError;
@@ -139,7 +139,7 @@ async function validate(
       .filter(({ type }) => !type.includes("/"))
       .flatMap(({ type }) => pluginDirs.map((folder) => join(folder, type))),
   );
-  // One that many callers wait for is not ended by the signal of one of them.
+  // Many callers may wait for this one, so no caller's signal ends it.
   const signal = deadline(VALIDATION_TIMEOUT_MS);
   try {
     return {
@@ -151,8 +151,8 @@ async function validate(
 }
 
 /**
- * Lists what a change in the folder's networks would show in: the folder, their
- * files, and the folders beside those, which may have further plugins in them.
+ * Lists the paths to watch for changes: the folder, its files, and the folders
+ * beside the files, which may hold further plugins.
  */
 function listConfPaths(confDir: string): string[] {
   const folders = listUnlessUnreadable(() =>
@@ -169,7 +169,7 @@ function listConfPaths(confDir: string): string[] {
   ];
 }
 
-/** Most names in the folder are those of files, and have nothing in them. */
+/** Most names in the folder are files, not folders. */
 function listUnlessUnreadable(list: () => string[]): string[] {
   return ifPossible(list) ?? [];
 }

@@ -1,5 +1,5 @@
 /**
- * Removing what is left of pods that are no more.
+ * Removing what is left of pods that no longer exist.
  *
  * @module
  */
@@ -12,10 +12,10 @@ import type { Node } from "./node.ts";
 import { POD_IFNAME, type PodSandbox } from "./pod.ts";
 import { findNetns, isOfPod, restoreAttachment } from "./pod_attachments.ts";
 
-/** What is said of a pod that stays. */
+/** How a caller names a pod that stays. */
 export type ValidPod = Pick<PodSandbox, "containerId">;
 
-/** The pods that stay, or who lists them when nothing can be set up any more. */
+/** The pods that stay, or a function that lists them once nothing else is running. */
 export type ValidPods =
   | readonly ValidPod[]
   | (() => MaybePromise<readonly ValidPod[]>);
@@ -23,14 +23,14 @@ export type ValidPods =
 /** A garbage collection. */
 export interface Collection {
   readonly validPods: ValidPods;
-  /** Pods that stay as well; read when nothing can be set up any more. */
+  /** Further pods that stay; read once nothing else is running. */
   readonly unlisted: ReadonlySet<ValidPod>;
   readonly signal: AbortSignal;
 }
 
 /**
- * Detaches pods that are no more from everything, be it the default network or
- * one that was it before, and has the default network collect its garbage.
+ * Detaches pods that no longer exist from all networks, including former default
+ * networks, and runs GC of the default network.
  *
  * @throws The only failure, or an AggregateError of several
  */
@@ -77,7 +77,7 @@ function delAll(
   ]));
 }
 
-/** Unlike GC of the library it gives no plugin a namespace that is the host's. */
+/** Unlike the library's GC, this never passes the host's namespace to a plugin. */
 async function delStale(
   node: Node,
   attachment: CachedAttachment,
@@ -91,8 +91,8 @@ async function delStale(
 }
 
 /**
- * Lists the attachments that stay: those that are cached, and one of each pod,
- * lest one be released whose file was lost.
+ * Lists the attachments that stay: the cached ones, plus one for each pod in case
+ * its cache file was lost.
  */
 function listValid(
   containerIds: ReadonlySet<string>,

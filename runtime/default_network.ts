@@ -1,5 +1,5 @@
 /**
- * The network that a node's pods are attached to, for as long as it is that.
+ * The node's current default network.
  *
  * @module
  */
@@ -15,14 +15,14 @@ import {
 import { FileStamps } from "./file_stamps.ts";
 
 /**
- * When what could not be used is tried again, although no file has changed: a
- * plugin may have been too slow for once, or could not be started.
+ * When an unusable network is tried again although no file has changed: a plugin
+ * may have been slow once, or could not be started.
  *
  * Source: kubelet `defaultSyncConfigPeriod`.
  */
 const RETRY_AFTER_MS = 5_000;
 
-/** A choice, and what it was made of. */
+/** A choice, and the files it was based on. */
 interface Known {
   readonly choice: NetworkChoice;
   readonly stamps: FileStamps;
@@ -30,8 +30,8 @@ interface Known {
 }
 
 /**
- * The default network. It is chosen when it is asked for, and again when a file
- * that the choice depends on has changed; no timer runs, no watch is held.
+ * The default network. It is chosen on demand, and chosen again after a file that
+ * the choice depends on has changed. There is no timer and no watch.
  */
 export class DefaultNetwork {
   readonly #source: NetworkSource;
@@ -39,12 +39,12 @@ export class DefaultNetwork {
   readonly #retryAfterMs: number;
   #known: Known | undefined;
   #search: Promise<NetworkChoice> | undefined;
-  /** What was logged of the last choice. */
+  /** The messages logged for the last choice. */
   #reports: ReadonlySet<string> = new Set();
 
   /**
-   * @param log Told of files that cannot be used, and of each new network
-   * @param retryAfterMs When what may pass by itself is tried again
+   * @param log Receives unusable files and each new default network
+   * @param retryAfterMs When to retry after an error that may go away by itself
    */
   constructor(
     source: NetworkSource,
@@ -57,7 +57,7 @@ export class DefaultNetwork {
   }
 
   /**
-   * Gets the network as the files have it now.
+   * Returns the network according to the current files.
    *
    * @throws {CniError} 11 at the signal
    */
@@ -72,7 +72,7 @@ export class DefaultNetwork {
   }
 
   async #get(): Promise<NetworkChoice> {
-    // It may have begun before the change that this caller has just made.
+    // It may have started before this caller's latest change.
     await this.#search;
     const known = this.#known;
     if (known !== undefined && this.#isCurrent(known)) return known.choice;
@@ -91,7 +91,7 @@ export class DefaultNetwork {
     }
   }
 
-  /** Logs what was not logged of the choice before. */
+  /** Logs messages that the previous choice did not have. */
   #report(choice: NetworkChoice): void {
     const reports = new Map(
       listReports(choice).map((report) => [JSON.stringify(report), report]),
@@ -109,7 +109,7 @@ export class DefaultNetwork {
   }
 }
 
-/** What is said of a choice. */
+/** Describes a choice. */
 interface Report {
   readonly level: LogLevel;
   readonly message: string;

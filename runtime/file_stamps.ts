@@ -1,24 +1,24 @@
 /**
- * Noticing that files have changed, by nothing but `stat`.
+ * Noticing changed files with nothing but `stat`.
  *
  * @module
  */
 
 /**
- * How coarse the clock of a file system is, in milliseconds: what is written
- * again sooner may have the time of what was read.
+ * Resolution of file system timestamps in milliseconds. A file written again
+ * within that time may keep the timestamp that was read.
  */
 const CLOCK_TICK_MS = 10;
 
 /**
- * What some paths were at a moment. Take the stamp of a file before reading it:
- * what is written meanwhile is noticed then.
+ * The state of some paths at one moment. Take the stamp of a file before reading
+ * it, so that a write in between is noticed.
  */
 export class FileStamps {
   readonly #stamps = new Map<string, string>();
   #isSettled = true;
 
-  /** Takes the stamps of paths. A folder's changes with the names in it. */
+  /** Takes the stamps of paths. A folder's stamp changes with its entries. */
   add(paths: Iterable<string>): void {
     const nowMs = Date.now();
     for (const path of paths) {
@@ -29,7 +29,7 @@ export class FileStamps {
     }
   }
 
-  /** Says whether all is as it was, and could not have changed unnoticed. */
+  /** Reports whether nothing has changed, and nothing could have unnoticed. */
   isCurrent(): boolean {
     return this.#isSettled &&
       this.#stamps.entries()
@@ -37,7 +37,7 @@ export class FileStamps {
   }
 }
 
-/** Looks where a link leads to, as a mounted ConfigMap has them. */
+/** Follows symbolic links, which mounted ConfigMaps use. */
 function tryStat(path: string): Deno.FileInfo | undefined {
   try {
     return Deno.statSync(path);

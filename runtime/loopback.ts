@@ -1,5 +1,5 @@
 /**
- * The network that every pod has first: its own loopback.
+ * The loopback network, the first network of every pod.
  *
  * @module
  */
@@ -9,15 +9,15 @@ import {
   parseNetworkConfList,
 } from "../cni/libcni/mod.ts";
 
-/** Its name, the same in kubelet, CRI-O and containerd. */
+/** Network name, the same in kubelet, CRI-O and containerd. */
 export const LOOPBACK_NETWORK = "cni-loopback";
 
 /** Its interface, in the cache and in CNI_IFNAME. */
 export const LOOPBACK_IFNAME = "lo";
 
 /**
- * Builds the network's configuration. Its version is the first that has CHECK;
- * the Go plugin knows it since 0.8, and no later one gives it more to do.
+ * Builds the network's configuration. It uses the first version that has CHECK,
+ * which the Go plugin has supported since 0.8.
  */
 export function buildLoopback(): NetworkConfList {
   const document = {

@@ -1,5 +1,5 @@
 /**
- * What a node agent needs of CNI: pods in, networks out.
+ * CNI for node agents: pods in, networks out.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What all operations on the pods of a node share.
+ * State shared by all operations on a node's pods.
  *
  * @module
  */
@@ -20,28 +20,28 @@ import type { Cidr } from "../net/cidr.ts";
 import type { NetworkChoice, UsableNetwork } from "./choose_network.ts";
 import type { DefaultNetwork } from "./default_network.ts";
 
-/** What an operation works with. */
+/** The tools of an operation. */
 export interface Node {
   readonly confDir: string;
   readonly defaultNetwork: DefaultNetwork;
   /** The loopback's network, if pods have one. */
   readonly loopback: NetworkConfList | undefined;
-  /** The node's, one of a family; none while they are not known. */
+  /** The node's PodCIDRs, one per family; empty until they are known. */
   readonly podCidrs: readonly Cidr[];
-  /** Runs plugins; whoever calls it has the lock. */
+  /** Runs plugins. The caller holds the lock. */
   readonly runtime: NetworkRuntime;
   readonly locks: AttachmentLocks;
-  /** Path of the namespace that stands for the host. */
+  /** Path of the host's network namespace. */
   readonly hostNetns: string;
   readonly log: Log;
 }
 
 /**
- * Gets the network that pods can be attached to now.
+ * Returns the network that pods can be attached to now.
  *
  * Source: kubelet pkg/kubelet/dockershim/network/cni/cni.go `checkInitialized`.
  *
- * @throws {CniError} 50 With kubelet's words and the reason, if there is none
+ * @throws {CniError} 50 with kubelet's message and the reason if there is none
  */
 export function getReadyNetwork(
   { confDir, podCidrs }: Pick<Node, "confDir" | "podCidrs">,
@@ -58,7 +58,7 @@ export function getReadyNetwork(
   return network;
 }
 
-/** Makes the error of a node that has no network at all. */
+/** Builds the error for a node without any network. */
 export function uninitialized(
   confDir: string,
   { skipped }: Pick<NetworkChoice, "skipped">,
@@ -76,11 +76,11 @@ function notReady(message: string, details = ""): CniError {
 }
 
 /**
- * Waits until nobody else, in no other process, is at work on a container. On a
- * disk that is full or read-only it must be detachable all the same, so then
- * there is no lock.
+ * Locks a container against all other operations, in every process. On a full or
+ * read-only disk a container must still be detachable, so there it goes on
+ * without a lock.
  *
- * @throws {CniError} 3 or 4 if it is no container ID, 11 at the signal
+ * @throws {CniError} 3 or 4 if the container ID is invalid, 11 at the signal
  */
 export async function tryLockContainer(
   { locks, log }: Pick<Node, "locks" | "log">,

@@ -1,6 +1,6 @@
 /**
  * The network side of a node agent: attaches the node's pods to its default
- * network, as kubelet did and as container runtimes do.
+ * network, as kubelet used to and container runtimes do.
  *
  * @module
  */
@@ -32,16 +32,15 @@ import { PodNetworkError, type PodOperation } from "./pod_network_error.ts";
 import { type PodNetwork, setUpPod } from "./set_up.ts";
 import { tearDownPod } from "./tear_down.ts";
 
-/** Source: kubelet `CNITimeoutSec`: 20 s less than a call of the CRI has. */
+/** Source: kubelet `CNITimeoutSec`: 20 s less than a CRI call. */
 const TIMEOUT_MS = 220_000;
 
 /**
  * The pods of one node and their networks.
  *
- * Operations on one pod follow one another, those on several run at the same
- * time, and garbage collection has the node for itself. No two processes are at
- * work on one container. Nothing is started by making it, and nothing has to be
- * closed.
+ * Operations on one pod run one after the other, operations on different pods run
+ * concurrently, and garbage collection runs alone. Two processes never work on
+ * the same container. Constructing it starts nothing, and nothing must be closed.
  *
  * Source: kubelet pkg/kubelet/dockershim/network, of Kubernetes 1.23.
  */
@@ -50,14 +49,14 @@ export class NodeNetwork {
   readonly #locks = new PodLocks();
   readonly #onOperation: (operation: EndedOperation) => void;
   readonly #beingSetUp = new Set<ValidPod>();
-  /** For each garbage collection, pods that who asked for it may not have listed. */
+  /** For each garbage collection, pods that its caller may not have listed. */
   readonly #unlisted = new Set<Set<ValidPod>>();
   #podCidrs: readonly Cidr[];
 
   /**
-   * Starts with what the node decides once; nothing is touched yet.
+   * Takes the node's options; touches nothing yet.
    *
-   * @throws {CniError} 7 If a PodCIDR is none
+   * @throws {CniError} 7 If a PodCIDR is invalid
    */
   constructor(options: NodeNetworkOptions) {
     const { podCidr = "", podCidrs = [], onOperation = (): void => {} } =
@@ -68,12 +67,12 @@ export class NodeNetwork {
   }
 
   /**
-   * Tells the node its PodCIDRs, which it gets from the cluster after it has
-   * started. Once they are known they stay: a change is logged, and no more.
+   * Sets the PodCIDRs that the cluster assigns after the node has started. They
+   * cannot change later: a change is only logged.
    *
    * Source: kubelet `NET_PLUGIN_EVENT_POD_CIDR_CHANGE`.
    *
-   * @throws {CniError} 7 If one is none
+   * @throws {CniError} 7 If one is invalid
    */
   setPodCidrs(podCidrs: readonly string[]): void {
     const parsed = parsePodCidrs(podCidrs);
@@ -84,7 +83,7 @@ export class NodeNetwork {
     }
   }
 
-  /** Tells whether pods can be set up. It does not throw. */
+  /** Reports whether pods can be set up. Never throws. */
   async status(options: PodOptions = {}): Promise<NodeStatus> {
     const signal = signalOf(options);
     let found: Pick<NodeStatus, "network" | "skipped"> = { skipped: [] };
@@ -102,11 +101,11 @@ export class NodeNetwork {
 
   /**
    * Attaches a pod to its loopback and to the default network. If that fails,
-   * all of it is undone.
+   * everything is undone.
    *
    * @throws {PodNetworkError} `networkPlugin cni failed to set up pod "P" network`;
-   *   50 without a network that can be used, 4 if the container is attached
-   *   already, 11 if it was too late before anything was begun
+   *   50 without a usable network, 4 if the container is already attached, 11 if
+   *   the deadline passed before anything was started
    */
   async setUpPod(pod: Pod, options: PodOptions = {}): Promise<PodNetwork> {
     const { containerId } = pod;
@@ -125,13 +124,13 @@ export class NodeNetwork {
   }
 
   /**
-   * Detaches a pod from what it was attached to. That its network namespace is
-   * gone is no obstacle. It may be repeated.
+   * Detaches a pod from everything it is attached to. Works without the network
+   * namespace and can be repeated.
    *
-   * @param pod Beside its sandbox, all that its plugins might need if nothing is
-   *   known of its set-up
+   * @param pod The sandbox, plus everything its plugins may need if its set-up is
+   *   not in the cache
    * @throws {PodNetworkError} `networkPlugin cni failed to teardown pod "P"
-   *   network`, when everything has been tried
+   *   network`, after everything has been tried
    */
   async tearDownPod(pod: Pod, options: PodOptions = {}): Promise<void> {
     await this.#operate(
@@ -143,7 +142,7 @@ export class NodeNetwork {
   }
 
   /**
-   * Reads the addresses that a pod has now from its network namespace.
+   * Reads a pod's current addresses from its network namespace.
    *
    * @throws {PodNetworkError} `networkPlugin cni failed on the status hook for
    *   pod "P"`; 8 if the namespace is gone
@@ -163,8 +162,8 @@ export class NodeNetwork {
   /**
    * Checks that a pod is attached as its set-up left it.
    *
-   * @throws {PodNetworkError} What a plugin found wrong, or 3 if the pod is
-   *   attached to nothing; the cause is a CheckNotSupportedError if the network's
+   * @throws {PodNetworkError} The difference a plugin found, or 3 if the pod has
+   *   no attachment; the cause is a CheckNotSupportedError if the network's
    *   version has no CHECK
    */
   async checkPod(pod: PodSandbox, options: PodOptions = {}): Promise<void> {
@@ -177,12 +176,12 @@ export class NodeNetwork {
   }
 
   /**
-   * Removes what is left of pods that are no more. It waits for the operations
-   * that are under way; later ones wait for it.
+   * Removes what is left of pods that no longer exist. Waits for running
+   * operations; later operations wait for it.
    *
-   * @param validPods The pods that stay, or a function that lists them when
-   *   nothing else is at work; it may not call operations on pods. Those that
-   *   this agent sets up meanwhile stay, too
+   * @param validPods The pods that stay, or a function that lists them once
+   *   nothing else is running; it must not call operations on pods. Pods that
+   *   this agent is setting up at the time stay too
    * @throws The only failure, or an AggregateError of several
    */
   async collectGarbage(
@@ -221,7 +220,7 @@ export class NodeNetwork {
     }
   }
 
-  /** What counts operations must not make one fail. */
+  /** A failing observer must not make an operation fail. */
   #report(ended: EndedOperation): void {
     try {
       this.#onOperation(ended);

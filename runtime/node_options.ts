@@ -1,5 +1,5 @@
 /**
- * What a node is made of, and what it tells.
+ * Options and reports of a node.
  *
  * @module
  */
@@ -21,31 +21,31 @@ import { buildLoopback } from "./loopback.ts";
 import type { Node } from "./node.ts";
 import type { PodNetworkError, PodOperation } from "./pod_network_error.ts";
 
-/** What a node decides once. */
+/** Options of a node. */
 export interface NodeNetworkOptions extends
   Pick<
     NetworkRuntimeOptions,
     "env" | "pluginDirs" | "invoker" | "hostNetns" | "onStderr"
   > {
-  /** The folder with the networks' configurations, such as /etc/cni/net.d. */
+  /** The folder with network configurations, such as /etc/cni/net.d. */
   readonly confDir: string;
   /**
-   * Where attachments are remembered, and what locks them; /var/lib/cni by
-   * default. Garbage collection takes all that is there for the node's, so do
-   * not share it with another runtime.
+   * Folder of the attachment cache and its locks; default /var/lib/cni. Garbage
+   * collection treats everything there as this node's, so do not share it with
+   * another runtime.
    */
   readonly cacheDir?: string;
-  /** The node's PodCIDR, or two of them with a comma between. */
+  /** The node's PodCIDR, or two separated by a comma. */
   readonly podCidr?: string;
-  /** The same as a list, one of a family. */
+  /** The same as a list, one per family. */
   readonly podCidrs?: readonly string[];
   /** Whether pods are attached to their loopback first; true by default. */
   readonly loopback?: boolean;
-  /** Told of each operation on a pod when it has ended; for metrics. */
+  /** Called after each operation on a pod; for metrics. */
   readonly onOperation?: (operation: EndedOperation) => void;
 }
 
-/** An operation that has ended. */
+/** A finished operation. */
 export interface EndedOperation {
   /** Which one. */
   readonly operation: PodOperation;
@@ -55,11 +55,11 @@ export interface EndedOperation {
   readonly error?: PodNetworkError;
 }
 
-/** When to give up on an operation. */
+/** Limits of an operation. */
 export interface PodOptions {
-  /** Ends it. */
+  /** Aborts it. */
   readonly signal?: AbortSignal | undefined;
-  /** How long it may take, waiting for its turn included; 220 s by default. */
+  /** How long it may take, including the wait for its turn; default 220 s. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -67,20 +67,20 @@ export interface PodOptions {
 export interface NodeStatus {
   /** Whether they can. */
   readonly isReady: boolean;
-  /** Why not, in one sentence; absent if they can. */
+  /** Why not, in one sentence; absent if ready. */
   readonly reason?: string;
-  /** The same with its code: 50, or 51 if pods that are set up may suffer. */
+  /** The same with its code: 50, or 51 if attached pods may be affected. */
   readonly error?: CniError;
   /** The default network and its file, if there is one. */
   readonly network?: { readonly name: string; readonly path: string };
-  /** Files before that which cannot be used, and why. */
+  /** Files before it that cannot be used, and why. */
   readonly skipped: readonly SkippedFile[];
 }
 
 /**
- * Parses PodCIDRs; an empty text is none.
+ * Parses PodCIDRs. An empty string means no PodCIDR.
  *
- * @throws {CniError} 7 If one is none
+ * @throws {CniError} 7 If one is invalid
  */
 export function parsePodCidrs(texts: readonly string[]): Cidr[] {
   return texts.map((text) => text.trim()).filter((text) => text !== "")
@@ -98,9 +98,9 @@ export function parsePodCidrs(texts: readonly string[]): Cidr[] {
 }
 
 /**
- * Makes what the operations work with.
+ * Builds the tools of the operations.
  *
- * @param getPodCidrs Answers those that are known when an operation asks
+ * @param getPodCidrs Returns the PodCIDRs known so far
  */
 export function createNode(
   options: NodeNetworkOptions,
@@ -109,7 +109,7 @@ export function createNode(
   const { confDir, pluginDirs, hostNetns = CURRENT_NETNS } = options;
   const { onStderr = writeStderr, cacheDir } = options;
   const log = createLog({ component: "node-network" }, onStderr);
-  // The locks are held around a pod's networks, not around each one of them.
+  // One lock covers all networks of a pod.
   const runtime = new NetworkRuntime(options);
   const loopback = options.loopback ?? true ? buildLoopback() : undefined;
   const source = { confDir, pluginDirs, runtime, loopback };

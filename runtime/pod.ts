@@ -1,5 +1,5 @@
 /**
- * Pods, as whoever runs them describes them.
+ * Pods, as described by the program that runs them.
  *
  * @module
  */
@@ -8,52 +8,52 @@ import { CniError, ErrorCode } from "../cni/error.ts";
 import type { JsonObject } from "../cni/json.ts";
 import type { CniArgs } from "../cni/libcni/mod.ts";
 
-/** The interface of a pod that its status is about, in every pod the same. */
+/** The pod's primary interface, the same in every pod. */
 export const POD_IFNAME = "eth0";
 
-/** A port of the host that leads to one of the pod. */
+/** A host port that is mapped to a pod's port. */
 export interface PortMapping {
-  /** From 1 to 65535; a mapping with any less is left out. */
+  /** 1 to 65535; mappings with less are ignored. */
   readonly hostPort: number;
-  /** From 1 to 65535. */
+  /** 1 to 65535. */
   readonly containerPort: number;
-  /** `tcp`, `udp` or `sctp`, in any case; `tcp` by default. */
+  /** `tcp`, `udp` or `sctp`, case-insensitive; default `tcp`. */
   readonly protocol?: string;
-  /** The host's address; all of them by default. */
+  /** The host's address; default all. */
   readonly hostIp?: string;
 }
 
-/** Addresses that one is chosen from, as text. */
+/** A range to allocate an address from, as text. */
 export interface IpRange {
-  /** As `10.1.2.0/24`. */
+  /** Such as `10.1.2.0/24`. */
   readonly subnet: string;
-  /** The first; that of the subnet by default. */
+  /** First address; default the subnet's first. */
   readonly rangeStart?: string;
-  /** The last; that of the subnet by default. */
+  /** Last address; default the subnet's last. */
   readonly rangeEnd?: string;
-  /** The router; the first address of the subnet by default. */
+  /** Gateway; default the subnet's first address. */
   readonly gateway?: string;
 }
 
-/** How a pod resolves names, as the CRI has it. */
+/** A pod's DNS configuration, as in the CRI. */
 export interface PodDns {
   /** Addresses of name servers, in order of preference. */
   readonly servers?: readonly string[];
   /** Domains to try for short names, in order. */
   readonly searches?: readonly string[];
-  /** As `ndots:5`. */
+  /** Such as `ndots:5`. */
   readonly options?: readonly string[];
 }
 
-/** A pod's names. Operations on pods of the same names follow one another. */
+/** A pod's names. Operations on pods with the same names run one after the other. */
 export interface PodNames {
   /** The Kubernetes namespace. */
   readonly namespace: string;
-  /** Its own within that. */
+  /** The pod's name in that namespace. */
   readonly name: string;
 }
 
-/** A pod's names and its sandbox: what tells it from all others. */
+/** A pod's names and its sandbox, which identify it. */
 export interface PodSandbox extends PodNames {
   /** ID of the sandbox: CNI_CONTAINERID. */
   readonly containerId: string;
@@ -61,11 +61,11 @@ export interface PodSandbox extends PodNames {
   readonly netns: string;
 }
 
-/** A pod, and what it wants of its network. */
+/** A pod and its network options. */
 export interface Pod extends PodSandbox {
   /** K8S_POD_UID of CNI_ARGS. */
   readonly uid?: string;
-  /** Capability `io.kubernetes.cri.pod-annotations`; two of them are its bandwidth. */
+  /** Capability `io.kubernetes.cri.pod-annotations`; two of them set its bandwidth. */
   readonly annotations?: Readonly<Record<string, string>>;
   /** `args.cni.labels` of every plugin's configuration. */
   readonly labels?: Readonly<Record<string, string>>;
@@ -73,13 +73,13 @@ export interface Pod extends PodSandbox {
   readonly portMappings?: readonly PortMapping[];
   /** Capability `dns`. */
   readonly dns?: PodDns;
-  /** Capability `ipRanges`: an address of each; the node's PodCIDRs by default. */
+  /** Capability `ipRanges`: one address from each; default the node's PodCIDRs. */
   readonly ipRanges?: readonly (readonly IpRange[])[];
   /** Capability `cgroupPath`. */
   readonly cgroupPath?: string;
-  /** Any other capability, as `ips` or `mac`; replaces those above. */
+  /** Any other capability, such as `ips` or `mac`; overrides the ones above. */
   readonly capabilityArgs?: JsonObject;
-  /** Further pairs of CNI_ARGS. */
+  /** Additional CNI_ARGS pairs. */
   readonly cniArgs?: CniArgs;
 }
 
@@ -88,11 +88,11 @@ export function formatFullName({ namespace, name }: PodNames): string {
   return `${name}_${namespace}`;
 }
 
-/** The key of CNI_ARGS by which a pod's attachment can be told from others. */
+/** The CNI_ARGS key that marks an attachment as a pod's. */
 export const SANDBOX_KEY = "K8S_POD_INFRA_CONTAINER_ID";
 
 /**
- * Lists what CNI_ARGS shall say of a pod.
+ * Lists the CNI_ARGS of a pod.
  *
  * Source: kubelet `buildCNIRuntimeConf`; the UID is containerd's.
  */
@@ -109,7 +109,7 @@ export function listPodArgs(pod: Pod): CniArgs {
 }
 
 /**
- * Checks that CNI_ARGS can tell of a pod.
+ * Checks that CNI_ARGS can describe a pod.
  *
  * @throws {CniError} 4 If a name is missing, or a value would be read as several
  */

@@ -1,5 +1,5 @@
 /**
- * Attachments of pods, as the cache has them.
+ * Cached attachments of pods.
  *
  * @module
  */
@@ -19,20 +19,20 @@ import { LOOPBACK_NETWORK } from "./loopback.ts";
 import type { Node } from "./node.ts";
 import { type PodSandbox, SANDBOX_KEY } from "./pod.ts";
 
-/** An attachment, with what CHECK and DEL are to be given. */
+/** An attachment with the input for CHECK and DEL. */
 export interface PodAttachment {
   readonly list: NetworkConfList;
   readonly conf: RuntimeConf;
 }
 
-/** A container's attachments; that to its loopback is not what it is there for. */
+/** A container's attachments, with the loopback kept apart. */
 export interface CachedPod {
   readonly loopback: CachedAttachment | undefined;
   /** All others. */
   readonly networks: readonly CachedAttachment[];
 }
 
-/** Finds what a container is attached to, whatever the default network is now. */
+/** Finds a container's attachments, whatever the default network is now. */
 export function readCachedPod(
   { runtime }: {
     readonly runtime: Pick<NetworkRuntime, "listCachedAttachments">;
@@ -49,7 +49,7 @@ export function readCachedPod(
 }
 
 /**
- * Restores what ADD was given.
+ * Restores the input of ADD.
  *
  * @param netns The namespace, or "" if it is gone
  * @throws {CniError} 6 or 7 If the cached configuration cannot be read
@@ -62,7 +62,7 @@ export function restoreAttachment(
   return { list: parseNetworkConfList(config), conf };
 }
 
-/** Says whether an attachment is a pod's, and no other program's or person's. */
+/** Reports whether an attachment belongs to a pod. */
 export function isOfPod(
   { cniArgs, containerId }: CachedAttachment,
 ): boolean {
@@ -74,8 +74,8 @@ export function isOfPod(
 /**
  * Returns the path of a sandbox's namespace, or "" with a warning if it is gone.
  *
- * A path like /proc/PID/ns/net leads to the host's namespace when a process
- * there has got that number since: then it is gone, too.
+ * A path such as /proc/PID/ns/net leads to the host's namespace after a host
+ * process has reused the PID. That counts as gone too.
  */
 export function findNetns(
   { hostNetns, log }: Pick<Node, "hostNetns" | "log">,
@@ -93,7 +93,7 @@ function isThere(netns: string): boolean {
     return true;
   } catch (error) {
     if (!(error instanceof SyscallError)) throw error;
-    // What else is wrong with it the plugins will say.
+    // The plugins report any other problem.
     return !isMissingNetns(error);
   }
 }

@@ -10,15 +10,15 @@ import { Rtnl } from "../ffi/rtnl/mod.ts";
 import type { Ip } from "../net/ip.ts";
 import { POD_IFNAME, type PodSandbox } from "./pod.ts";
 
-/** The addresses by which a pod is reached. */
+/** The addresses at which a pod can be reached. */
 export interface PodIps {
-  /** The first of them. */
+  /** The first address. */
   readonly ip: Ip;
   /** IPv4 before IPv6. */
   readonly ips: readonly Ip[];
 }
 
-/** @returns Undefined if there are none */
+/** @returns Undefined without addresses */
 function orderIps(ips: readonly Ip[]): PodIps | undefined {
   const [v4, v6] = [4, 6].map((family) =>
     ips.filter((ip) => ip.family === family)
@@ -28,13 +28,13 @@ function orderIps(ips: readonly Ip[]): PodIps | undefined {
 }
 
 /**
- * Gets the addresses of a pod's interface from what ADD answered. An address
- * that no interface is named for counts as this one's.
+ * Returns the addresses of a pod's interface from the result of ADD. An address
+ * without an interface belongs to this one.
  *
  * Source: containerd go-cni result.go `createResult`, containerd
  * `setupPodNetwork`.
  *
- * @throws {CniError} 999 If there are none
+ * @throws {CniError} 999 without addresses
  */
 export function getResultIps(
   { interfaces, ips }: Result,
@@ -57,13 +57,13 @@ export function getResultIps(
 }
 
 /**
- * Reads the addresses of a pod's interface from its network namespace: those
- * with which others can reach it, in the kernel's order.
+ * Reads the global addresses of a pod's interface from its network namespace, in
+ * kernel order.
  *
  * Source: kubelet `GetPodIPs`, which runs `ip -o addr show dev eth0 scope global`.
  *
- * @throws {CniError} 8 If the namespace cannot be opened, 999 if there is no
- *   such interface, or it has no such address
+ * @throws {CniError} 8 if the namespace cannot be opened, 999 if the interface
+ *   does not exist or has no global address
  */
 export function readPodIps({ netns }: Pick<PodSandbox, "netns">): PodIps {
   using sandbox = openSandbox(netns);

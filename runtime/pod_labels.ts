@@ -1,5 +1,5 @@
 /**
- * The labels of a pod, in the configuration of every plugin.
+ * A pod's labels in the configuration of every plugin.
  *
  * @module
  */
@@ -18,9 +18,9 @@ import {
 } from "../cni/libcni/mod.ts";
 
 /**
- * Makes the network of one pod, whose plugins find the pod's labels in
- * `args.cni.labels`. They are in the network's document, too, and so in what is
- * cached for CHECK and DEL.
+ * Builds the network of one pod, whose plugins find the pod's labels in
+ * `args.cni.labels`. The labels become part of the cached configuration, for
+ * CHECK and DEL.
  *
  * Source: CNI CONVENTIONS.md, "args in network config".
  */

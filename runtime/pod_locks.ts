@@ -1,8 +1,8 @@
 /**
- * Locks that keep the operations on one pod apart, within this process.
+ * Locks that serialize operations on one pod within this process.
  *
- * They go by the pod's names, not by its sandbox: a pod's new sandbox is not set
- * up while the old one is torn down.
+ * They use the pod's names, not its sandbox: a pod's new sandbox waits for the
+ * tear-down of the old one.
  *
  * @module
  */
@@ -12,8 +12,8 @@ import { TurnQueues } from "../cni/libcni/waiting.ts";
 import type { PodNames } from "./pod.ts";
 
 /**
- * The locks of all pods. One is there for as long as somebody has it or waits
- * for it, which is what kubelet counts references for.
+ * The locks of all pods. A lock exists while an operation holds it or waits for
+ * it, which is why kubelet counts references.
  *
  * Source: kubelet pkg/kubelet/dockershim/network/plugins.go `PluginManager`.
  */
@@ -21,7 +21,7 @@ export class PodLocks {
   readonly #queues = new TurnQueues();
 
   /**
-   * Waits until all operations on a pod that were begun before are over.
+   * Waits until all earlier operations on a pod have finished.
    *
    * @returns The lock, held until disposal
    * @throws {CniError} 11 at the signal
@@ -30,7 +30,7 @@ export class PodLocks {
     { namespace, name }: PodNames,
     signal: AbortSignal,
   ): Promise<Disposable> {
-    // No name has a slash in it.
+    // Names cannot contain a slash.
     const key = `${namespace}/${name}`;
     return await this.#queues.takeTurn(key, {
       signal,

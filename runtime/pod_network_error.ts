@@ -7,7 +7,7 @@
 import { CniError, describeError, toCniError } from "../cni/error.ts";
 import { formatFullName, type PodNames } from "./pod.ts";
 
-/** Operations on a pod, as kubelet's metrics name them; the last is ours. */
+/** Operations on a pod, as kubelet's metrics name them; the last one is new. */
 export type PodOperation =
   | "set_up_pod"
   | "tear_down_pod"
@@ -25,8 +25,8 @@ const SENTENCES: Readonly<Record<PodOperation, (pod: string) => string>> = {
 };
 
 /**
- * An operation on a pod that failed. The cause is what failed in it, and the
- * code is that of the plugin, if it was one.
+ * A failed operation on a pod. The cause is the underlying error, and the code is
+ * the plugin's if a plugin failed.
  */
 export class PodNetworkError extends CniError {
   /** What failed. */
@@ -34,7 +34,7 @@ export class PodNetworkError extends CniError {
   /** The pod, as `name_namespace`. */
   readonly pod: string;
 
-  /** Makes the error of an operation. */
+  /** Builds the error of an operation. */
   constructor(operation: PodOperation, pod: PodNames, cause: unknown) {
     const fullName = formatFullName(pod);
     const sentence = SENTENCES[operation](JSON.stringify(fullName));
@@ -43,7 +43,7 @@ export class PodNetworkError extends CniError {
     this.pod = fullName;
   }
 
-  /** Renders the error as kubelet logs it: everything in one sentence. */
+  /** Formats the error as kubelet logs it, in one sentence. */
   override toString(): string {
     return describeError(this);
   }

@@ -1,5 +1,5 @@
 /**
- * Quantities as Kubernetes writes them: `10M`, `1.5Gi`, `1e6`.
+ * Kubernetes quantities: `10M`, `1.5Gi`, `1e6`.
  *
  * @module
  */
@@ -29,7 +29,7 @@ const POWERS_OF_TWO: Readonly<Record<string, number>> = {
   Ei: 60,
 };
 
-/** What Kubernetes says of a text that is no quantity. */
+/** The message of Kubernetes for an invalid quantity. */
 const GRAMMAR =
   "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
@@ -39,7 +39,7 @@ const GRAMMAR =
  * Source: k8s.io/apimachinery pkg/api/resource/quantity.go `ParseQuantity` and
  * `Quantity.Value`.
  *
- * @throws {CniError} 7 If it is none
+ * @throws {CniError} 7 if it is invalid
  */
 export function parseQuantity(text: string): bigint {
   const [, sign = "", whole = "", fraction = "", suffix = ""] =
@@ -57,7 +57,7 @@ function malformed(): CniError {
   return new CniError(ErrorCode.InvalidNetworkConfig, GRAMMAR);
 }
 
-/** What the digits of a quantity are to be multiplied with. */
+/** The multiplier of a suffix. */
 interface Scale {
   /** Exponent of ten. */
   readonly ten: number;
@@ -65,7 +65,7 @@ interface Scale {
   readonly two: number;
 }
 
-/** Beyond this everything is as large, or as small, as can be: int64 ends at 19 digits. */
+/** Larger exponents saturate: int64 has 19 digits. */
 const LARGEST_EXPONENT = 100;
 
 function findScale(suffix: string): Scale | undefined {

@@ -18,23 +18,23 @@ import { checkPodArgs, listPodArgs, type Pod, POD_IFNAME } from "./pod.ts";
 import { getResultIps, type PodIps } from "./pod_ips.ts";
 import { withLabels } from "./pod_labels.ts";
 
-/** What a pod was attached to. */
+/** The attachment of a pod. */
 export interface PodNetwork extends PodIps {
   /** Name of the network. */
   readonly network: string;
-  /** What the last plugin answered, in its own version. */
+  /** The last plugin's result, in its own version. */
   readonly document: JsonObject;
-  /** What that says. */
+  /** The decoded result. */
   readonly result: Result;
 }
 
-/** How long undoing what has failed may take, in milliseconds. */
+/** Deadline for undoing a failed set-up, in milliseconds. */
 const UNDO_TIMEOUT_MS = 30_000;
 
 /**
  * Attaches a pod to its loopback and to the default network. If that fails, or
- * the pod has no address then, it is detached again, with a deadline of its own:
- * that of the operation may be what was missed.
+ * the pod has no address afterwards, it is detached again. The undo has its own
+ * deadline, because the operation's may have passed.
  *
  * Source: kubelet `SetUpPod`, containerd `setupPodNetwork`.
  */
@@ -77,7 +77,7 @@ export function describePod(
   return { containerId, netns, ifName: POD_IFNAME, args, capabilityArgs };
 }
 
-/** A plugin of another make might undo its ADD on the interfaces of the host. */
+/** A foreign plugin might undo its ADD on the host's interfaces. */
 function refuseHost({ hostNetns }: Node, { netns }: Pod): void {
   if (!isSameFile(netns, hostNetns)) return;
   throw new CniError(
@@ -86,7 +86,7 @@ function refuseHost({ hostNetns }: Node, { netns }: Pod): void {
   );
 }
 
-/** Undoing a second set-up would undo the first one, too. */
+/** Undoing a second set-up would undo the first one too. */
 function refuseAttached(
   { runtime }: Node,
   { containerId }: Pod,
@@ -109,7 +109,7 @@ async function addLoopback(
   const { runtime, loopback } = node;
   if (loopback === undefined) return;
   const own = { ...conf, ifName: LOOPBACK_IFNAME };
-  // Before ADD, since DEL is due after one that fails, too.
+  // Before ADD: a failed ADD needs a DEL too.
   rollback.onFailure("take the loopback down", () => undo(node, loopback, own));
   await runtime.addNetworkList(loopback, own, { signal });
 }

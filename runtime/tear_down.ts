@@ -21,9 +21,9 @@ import {
 import { describePod } from "./set_up.ts";
 
 /**
- * Detaches a pod from what it was attached to, with the configuration and the
- * arguments of then. If nothing is known of that it is detached from the default
- * network: a set-up may have ended half-way, with the process that did it.
+ * Detaches a pod from its networks with the configuration and arguments of its
+ * set-up. If nothing is cached, it is detached from the default network: its
+ * set-up may have been killed half-way.
  *
  * Source: kubelet `TearDownPod`.
  *
@@ -64,14 +64,14 @@ async function delFromDefault(
   signal: AbortSignal,
 ): Promise<void> {
   const choice = await node.defaultNetwork.get(signal);
-  // That a plugin is missing keeps the others from nothing.
+  // A missing plugin does not stop the others.
   const list = choice.network?.list ?? choice.readable;
   if (list === undefined) throw uninitialized(node.confDir, choice);
   const conf = describePod(pod, buildKnownArgs(node, pod));
   await del(node, { list, conf }, signal);
 }
 
-/** An annotation that no set-up could have honoured is none of tear-down's business. */
+/** Set-up would have refused an invalid annotation, so tear-down ignores it. */
 function buildKnownArgs({ podCidrs, log }: Node, pod: Pod): JsonObject {
   try {
     return buildCapabilityArgs(pod, podCidrs);
@@ -85,7 +85,7 @@ function buildKnownArgs({ podCidrs, log }: Node, pod: Pod): JsonObject {
   }
 }
 
-/** A loopback that stays up in a namespace that goes hurts nobody. */
+/** A loopback that stays up does no harm: its namespace goes away. */
 async function delLoopback(
   node: Node,
   pod: Pod,
