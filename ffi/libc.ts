@@ -29,6 +29,10 @@ const SYMBOLS = {
     parameters: ["i32", "i32", "i32", "buffer", "u32", UNCOMPILED],
     result: "i32",
   },
+  connect: {
+    parameters: ["i32", "buffer", "u32", UNCOMPILED],
+    result: "i32",
+  },
   send: {
     parameters: ["i32", "buffer", "i32", "i32", UNCOMPILED],
     result: "i32",
@@ -146,7 +150,13 @@ export function setSocketOptionBytes(
   );
 }
 
-/** send(2) to the socket's peer, the kernel for netlink. Returns the bytes sent. */
+/** connect(2). The address is a `struct sockaddr` of the socket's family. */
+export function connect(fd: number, address: Bytes): void {
+  const { symbols } = libc();
+  checked("connect", symbols.connect(fd, address, address.length, PADDING));
+}
+
+/** send(2) to the socket's peer. Returns the bytes sent. */
 export function send(fd: number, message: Bytes, flags: number): number {
   const { symbols } = libc();
   return checked(

@@ -31,6 +31,8 @@ import {
   type Fields,
   struct,
   type StructValue,
+  u16,
+  u32,
   u64,
 } from "./struct.ts";
 
@@ -42,6 +44,15 @@ const SOL_SOCKET = 1, SO_RCVTIMEO = 20, SO_SNDBUFFORCE = 32;
 /** Source: include/uapi/linux/netlink.h. */
 const SOL_NETLINK = 270;
 const NETLINK_CAP_ACK = 10, NETLINK_EXT_ACK = 11, NETLINK_GET_STRICT_CHK = 12;
+
+/** Address of a netlink socket; port 0 is the kernel. Source: `struct sockaddr_nl`. */
+const socketAddress = struct({
+  family: u16,
+  padding: u16,
+  portId: u32,
+  groups: u32,
+});
+const KERNEL = socketAddress.encode({ family: AF_NETLINK });
 
 /** Netlink families. Source: include/uapi/linux/netlink.h. */
 export const Protocol = { Route: 0, Netfilter: 12 } as const;
@@ -278,7 +289,15 @@ export class NetlinkSocket implements Disposable {
   }
 }
 
+/**
+ * Prepares a socket. Once it is connected to the kernel, messages from other
+ * sockets are refused: root in a user namespace may send to any port of the
+ * network namespaces it owns, and could forge answers.
+ *
+ * Source: net/netlink/af_netlink.c `netlink_getsockbyportid`.
+ */
 function configure(fd: number): void {
+  libc.connect(fd, KERNEL);
   for (
     // Strict checking is what makes the kernel honour a dump's filters.
     const name of [NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK]

@@ -7,10 +7,10 @@ import {
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson } from "../../tests/_harness/ip_json.ts";
+import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
 import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 import { SyscallError } from "../errno.ts";
-import { NetNs } from "../netns.ts";
+import { inNetns, NetNs } from "../netns.ts";
 import { getAddress, newAddress } from "../rtnl/address_message.ts";
 import { AF_INET } from "../rtnl/constants.ts";
 import type { Link } from "../rtnl/link.ts";
@@ -112,6 +112,69 @@ Deno.test(
     }
   },
 );
+
+/** Lists the ports of the netlink sockets for rtnetlink in a namespace. */
+function rtnetlinkPorts(netns: NetNs): string[] {
+  const table = inNetns(
+    netns,
+    () => Deno.readTextFileSync("/proc/thread-self/net/netlink"),
+  );
+  return table.trim().split("\n").slice(1).map((line) => line.split(/\s+/))
+    .filter(([, protocol, port]) => protocol === "0" && port !== "0")
+    .map(([, , port = ""]) => port);
+}
+
+Deno.test(
+  requireRoot("NetlinkSocket takes no answers from anyone but the kernel"),
+  async () => {
+    // Root of a user namespace may send to any socket in its namespaces.
+    await using container = await startUserNamespace();
+    using netns = NetNs.open(`/proc/${container.pid}/ns/net`);
+    using socket = NetlinkSocket.open(netns, Protocol.Route);
+    // It binds the socket, where that was not done before.
+    socket.request(getLink, { header: { index: 1 } }, newLink);
+    const ports = rtnetlinkPorts(netns);
+    assertEquals(ports.length, 1);
+    const forged = runIn(
+      netns,
+      "nsenter",
+      ...["--preserve-credentials", `--user=/proc/${container.pid}/ns/user`],
+      ...[Deno.execPath(), "run", "-A", "--no-check", FORGE, ...ports],
+    );
+    const answers = socket.dump(getAddress, { header: {} }, newAddress);
+    assertEquals(answers.map(({ attributes }) => String(attributes.local)), []);
+    assertEquals(forged, "ECONNREFUSED\n");
+  },
+);
+
+const FORGE = new URL(
+  "../../tests/_harness/forge_answers.ts",
+  import.meta.url,
+).pathname;
+
+/** Starts a process that is root in user and network namespaces of its own. */
+async function startUserNamespace(): Promise<
+  AsyncDisposable & { readonly pid: number }
+> {
+  const child = new Deno.Command("unshare", {
+    args: ["--user", "--map-root-user", "--net", "cat"],
+    stdin: "piped",
+    stdout: "piped",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  // What comes back comes from inside.
+  await writer.write(new TextEncoder().encode("here"));
+  const reader = child.stdout.getReader();
+  await reader.read();
+  return {
+    pid: child.pid,
+    async [Symbol.asyncDispose](): Promise<void> {
+      await writer.close();
+      await reader.cancel();
+      await child.status;
+    },
+  };
+}
 
 Deno.test(requireRoot("NetlinkSocket closes once"), () => {
   using hosts = TestHosts.create();
