@@ -62,6 +62,7 @@ export interface AttributeSet<R extends Rows>
 
 /** Declares a set of attributes. */
 export function attributeSet<R extends Rows>(rows: R): AttributeSet<R> {
+  let entries: [string, Row<unknown>][] | undefined;
   let names: Map<number, string> | undefined;
   const nameOf = (type: number): string | undefined => {
     names ??= new Map(
@@ -72,7 +73,8 @@ export function attributeSet<R extends Rows>(rows: R): AttributeSet<R> {
   return {
     encode(values): Bytes {
       const parts: Bytes[] = [];
-      for (const [name, [type, codec]] of Object.entries(rows)) {
+      entries ??= Object.entries(rows);
+      for (const [name, [type, codec]] of entries) {
         const value = values[name];
         if (value !== undefined) {
           parts.push(encodeAttribute(type, codec.encode(value)));

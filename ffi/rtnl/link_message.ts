@@ -58,23 +58,38 @@ const linkInfo: Codec<LinkInfo> = {
   locate: (bytes, offset) => infoIn(bytes).locate(bytes, offset),
 };
 
-/** Returns the attributes by the kinds that are named among them. */
-function infoIn(bytes: Bytes): ReturnType<typeof infoAttributes> {
-  return infoAttributes(infoAttributes({}).decode(bytes));
-}
-
-function infoAttributes({ kind = "", portKind = "" }: LinkInfo): AttributeSet<{
+type InfoAttributes = AttributeSet<{
   kind: Row<string>;
   data: Row<KindData>;
   portKind: Row<string>;
   portData: Row<PortData>;
-}> {
-  return attributeSet({
-    kind: [1, cstring],
-    data: [2, kindData[kind] ?? unknownData],
-    portKind: [4, cstring],
-    portData: [5, portKinds[portKind] ?? unknownData],
-  });
+}>;
+
+/** Returns the attributes by the kinds that are named among them. */
+function infoIn(bytes: Bytes): InfoAttributes {
+  return infoAttributes(infoAttributes({}).decode(bytes));
+}
+
+/** By kind and port kind; built on first use. */
+const infoSets = new Map<string, InfoAttributes>();
+
+function infoAttributes(
+  { kind = "", portKind = "" }: LinkInfo,
+): InfoAttributes {
+  const data = kindData[kind], portData = portKinds[portKind];
+  // Kinds without a codec share one set, so there are few.
+  const key = `${data && kind}/${portData && portKind}`;
+  let set = infoSets.get(key);
+  if (set === undefined) {
+    set = attributeSet({
+      kind: [1, cstring],
+      data: [2, data ?? unknownData],
+      portKind: [4, cstring],
+      portData: [5, portData ?? unknownData],
+    });
+    infoSets.set(key, set);
+  }
+  return set;
 }
 
 /** Data of a kind that we do not know is passed over. */
