@@ -39,6 +39,8 @@ export class SyscallError extends Error {
   readonly syscall: string;
   /** The error's name, as in `ENODEV`. */
   readonly errno: string;
+  /** The error's number, positive. */
+  readonly number: number;
 
   /**
    * Makes an error of a number.
@@ -46,16 +48,19 @@ export class SyscallError extends Error {
    * @param syscall Name of the call
    * @param errno Positive error number
    * @param explanation What the kernel said beyond the number
+   * @param action What begins the message, if it is more than the call
    */
-  constructor(syscall: string, errno: number, explanation = "") {
+  constructor(
+    syscall: string,
+    errno: number,
+    explanation = "",
+    action: string = syscall,
+  ) {
     const name = errnoName(errno);
-    super(
-      explanation === ""
-        ? `${syscall}: ${name}`
-        : `${syscall}: ${name}: ${explanation}`,
-    );
+    super([action, name, explanation].filter((text) => text !== "").join(": "));
     this.syscall = syscall;
     this.errno = name;
+    this.number = errno;
   }
 }
 

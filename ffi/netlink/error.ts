@@ -10,7 +10,19 @@ import { attributeSet, cstring } from "./attribute.ts";
 import { Flag, messageHeader, type RawMessage } from "./message.ts";
 import { alignRecord, i32, u32 } from "./struct.ts";
 
-/** A netlink request that the kernel refused, with the kernel's explanation. */
+/** What is known of a failed request beyond the error number. */
+export interface Explanation {
+  /** The object of the request, as in `"eth0"` or `10.1.0.0/16`. */
+  readonly object?: string | undefined;
+  /** The system call that failed, if the request never reached the kernel. */
+  readonly syscall?: string | undefined;
+  /** The kernel's own text (extended acknowledgement). */
+  readonly extAck?: string | undefined;
+  /** The attribute that the kernel objects to, as in `linkInfo.kind`. */
+  readonly attribute?: string | undefined;
+}
+
+/** A netlink request that failed, with the kernel's explanation. */
 export class NetlinkError extends SyscallError {
   /** Names the class in texts. */
   override readonly name = "NetlinkError";
@@ -22,20 +34,24 @@ export class NetlinkError extends SyscallError {
   readonly attribute: string | undefined;
 
   /**
-   * Makes an error of a number and what the kernel says to it.
+   * Makes an error from its number and what else is known.
    *
    * @param request Name of the message type
    * @param errno Positive error number
-   * @param explanation The kernel's text and the offending attribute, if it named them
    */
   constructor(
     request: string,
     errno: number,
-    explanation: { extAck?: string; attribute?: string | undefined } = {},
+    { object, syscall, extAck = "", attribute }: Explanation = {},
   ) {
-    const { extAck = "", attribute } = explanation;
     const at = attribute === undefined ? "" : `(attribute ${attribute})`;
-    super(request, errno, [extAck, at].filter((text) => text !== "").join(" "));
+    const subject = object === undefined ? request : `${request} ${object}`;
+    super(
+      request,
+      errno,
+      [extAck, at].filter((text) => text !== "").join(" "),
+      syscall === undefined ? subject : `${subject}: ${syscall}`,
+    );
     this.request = request;
     this.extAck = extAck;
     this.attribute = attribute;

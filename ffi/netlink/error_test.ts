@@ -178,6 +178,12 @@ Deno.test("NetlinkError tells the request, the number's name and the explanation
       { extAck: "Bad", attribute: "oif" },
       "RTM_NEWROUTE: EINVAL: Bad (attribute oif)",
     ],
+    [{ object: "10.1.0.0/16" }, "RTM_NEWROUTE 10.1.0.0/16: EINVAL"],
+    [{ syscall: "send" }, "RTM_NEWROUTE: send: EINVAL"],
+    [
+      { object: "10.1.0.0/16", syscall: "send" },
+      "RTM_NEWROUTE 10.1.0.0/16: send: EINVAL",
+    ],
   ];
   for (const [explanation, message] of rows) {
     await t.step(message, () => {
@@ -185,6 +191,7 @@ Deno.test("NetlinkError tells the request, the number's name and the explanation
       assertInstanceOf(error, SyscallError);
       assertEquals(String(error), `NetlinkError: ${message}`);
       assertEquals(error.request, "RTM_NEWROUTE");
+      assertEquals([error.syscall, error.number], ["RTM_NEWROUTE", 22]);
       assertEquals(error.extAck, explanation?.extAck ?? "");
       assertEquals(error.attribute, explanation?.attribute);
       assertEquals(isErrno(error, "EINVAL"), true);

@@ -71,6 +71,12 @@ export interface Body<F extends Fields, R extends Rows> {
   readonly attributes?: AttributeValues<R>;
 }
 
+/** Names what a message is about, for error texts: `"eth0"`, `10.1.0.0/16`. */
+export type Describe<F extends Fields, R extends Rows> = (
+  header: Partial<StructValue<F>>,
+  attributes: AttributeValues<R>,
+) => string | undefined;
+
 /** A kind of message: its number, its fixed header and its attributes. */
 export interface MessageType<F extends Fields, R extends Rows>
   extends Codec<Body<F, R>> {
@@ -78,6 +84,8 @@ export interface MessageType<F extends Fields, R extends Rows>
   readonly name: string;
   /** The kernel's number. */
   readonly type: number;
+  /** Names what a body is about, for error texts. */
+  readonly describe?: ((body: Body<F, R>) => string | undefined) | undefined;
   /** Decodes a body of this kind. */
   decode(body: Bytes): {
     header: StructValue<F>;
@@ -85,21 +93,32 @@ export interface MessageType<F extends Fields, R extends Rows>
   };
 }
 
-/** Declares a kind of message. */
+/**
+ * Declares a kind of message.
+ *
+ * @param describe Names the object of a message, for error texts
+ */
 export function message<F extends Fields, R extends Rows>(
   name: string,
   type: number,
   header: Struct<F>,
   attributes: AttributeSet<R>,
+  describe?: Describe<F, R>,
 ): MessageType<F, R> {
-  return { name, type, ...headed(header, attributes) };
+  return {
+    name,
+    type,
+    describe: describe &&
+      ((body) => describe(body.header, body.attributes ?? {})),
+    ...headed(header, attributes),
+  };
 }
 
 /** A codec for a fixed header followed by attributes. */
 export function headed<F extends Fields, R extends Rows>(
   header: Struct<F>,
   attributes: AttributeSet<R>,
-): Omit<MessageType<F, R>, "name" | "type"> {
+): Omit<MessageType<F, R>, "name" | "type" | "describe"> {
   const attributesStart = alignRecord(header.size);
   return {
     encode: (body) =>

@@ -32,6 +32,7 @@
 
 export {
   type Answer,
+  type DumpOptions,
   type EncodedRequest,
   encodeRequest,
   NetlinkSocket,

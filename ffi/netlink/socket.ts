@@ -4,7 +4,7 @@
  * @module
  */
 
-import { SyscallError } from "../errno.ts";
+import { isErrno, SyscallError } from "../errno.ts";
 import { Fd } from "../fd.ts";
 import * as libc from "../libc.ts";
 import type { Bytes } from "../libc.ts";
@@ -38,9 +38,9 @@ import {
 
 /** Source: include/linux/socket.h, include/linux/net.h. */
 const AF_NETLINK = 16, SOCK_RAW = 3, SOCK_CLOEXEC = 0o2000000;
-const MSG_PEEK = 0x2, MSG_TRUNC = 0x20;
+const MSG_PEEK = 0x2, MSG_TRUNC = 0x20, MSG_DONTWAIT = 0x40;
 /** Source: include/uapi/asm-generic/socket.h. */
-const SOL_SOCKET = 1, SO_RCVTIMEO = 20, SO_SNDBUFFORCE = 32;
+const SOL_SOCKET = 1, SO_SNDBUF = 7, SO_RCVTIMEO = 20, SO_SNDBUFFORCE = 32;
 /** Source: include/uapi/linux/netlink.h. */
 const SOL_NETLINK = 270;
 const NETLINK_CAP_ACK = 10, NETLINK_EXT_ACK = 11, NETLINK_GET_STRICT_CHK = 12;
@@ -54,6 +54,9 @@ const socketAddress = struct({
 });
 const KERNEL = socketAddress.encode({ family: AF_NETLINK });
 
+/** Source: include/uapi/asm-generic/errno-base.h. */
+const EINTR = 4;
+
 /** Netlink families. Source: include/uapi/linux/netlink.h. */
 export const Protocol = { Route: 0, Netfilter: 12 } as const;
 
@@ -65,8 +68,8 @@ const RECEIVE_TIMEOUT_SECONDS = 10n;
 const RECEIVE_BUFFER_BYTES = 32 * 1024;
 /** A socket takes this much in one send(2), however the machine is tuned. */
 const SAFE_SEND_BYTES = 64 * 1024;
-/** How often a dump is started again because what it lists changed meanwhile. */
-const DUMP_ATTEMPTS = 10;
+/** How many dumps are tried while what they list keeps changing. */
+const DUMP_ATTEMPTS = 10, INCOMPLETE_DUMP_ATTEMPTS = 3;
 
 /** A request: what it is, its body, and the flags beside REQUEST and ACK. */
 export interface Request<F extends Fields, R extends Rows> extends Body<F, R> {
@@ -74,10 +77,21 @@ export interface Request<F extends Fields, R extends Rows> extends Body<F, R> {
   readonly flags?: number;
 }
 
+/** How a dump is done. */
+export interface DumpOptions {
+  /**
+   * Whether a list that changed while it was read will do, after a few tries.
+   * Entries may be missing or listed twice.
+   */
+  readonly mayBeIncomplete?: boolean | undefined;
+}
+
 /** A request that is one of several, encoded but for its number. */
 export interface EncodedRequest {
   /** The kernel's name of its type, for error texts. */
   readonly name: string;
+  /** Names what it is about, for error texts. */
+  readonly describe: () => string | undefined;
   /** The kernel's number of its type. */
   readonly type: number;
   /** All of them, REQUEST and ACK included. */
@@ -96,6 +110,7 @@ export function encodeRequest<F extends Fields, R extends Rows>(
   const body = type.encode(request);
   return {
     name: type.name,
+    describe: () => type.describe?.(request),
     type: type.type,
     flags: Flag.Request | (request.flags ?? 0),
     body,
@@ -150,32 +165,24 @@ export class NetlinkSocket implements Disposable {
    * of the same kind of body that came before it (an echo, or what was asked for).
    *
    * @param answers Kind of the messages to return
-   * @throws {NetlinkError} If the kernel refuses the request
+   * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it
    */
   request<F extends Fields, R extends Rows, AF extends Fields, AR extends Rows>(
     type: MessageType<F, R>,
     request: Request<F, R>,
     answers?: MessageType<AF, AR>,
   ): Answer<AF, AR>[] {
-    const sent = this.#send(type, request, Flag.Request | Flag.Ack);
-    const decoded: Answer<AF, AR>[] = [];
-    for (const reply of this.#replies(sent.sequence)) {
-      if (reply.type === ControlType.Error) {
-        throwUnlessSuccess(type, sent.body, decodeError(reply));
-        return decoded;
-      }
-      if (answers !== undefined && reply.type === answers.type) {
-        decoded.push(answers.decode(reply.body));
-      }
-    }
-    return decoded;
+    const encoded = encodeRequest(type, request);
+    const { verdict, replies } = this.#ask(encoded, Flag.Ack);
+    throwIfRefused(encoded, verdict);
+    return decodeAnswers(replies, answers);
   }
 
   /**
    * Sends several requests at once, and waits for the acknowledgement of the
    * last one that asks for it or for the first refusal.
    *
-   * @throws {NetlinkError} If the kernel refuses one of them
+   * @throws {NetlinkError} If they cannot be sent or the kernel refuses one of them
    */
   requestAll(requests: readonly EncodedRequest[]): void {
     const first = this.#sequence + 1;
@@ -185,102 +192,107 @@ export class NetlinkSocket implements Disposable {
       ),
     );
     const last = requests.findLastIndex(({ flags }) => flags & Flag.Ack);
-    if (bytes.length > SAFE_SEND_BYTES) this.#makeRoom(bytes.length);
-    libc.send(this.#fd.number, bytes, 0);
-    for (const reply of this.#received()) {
-      const position = reply.sequence - first;
-      const request = requests[position];
-      if (request === undefined || reply.type !== ControlType.Error) continue;
-      throwIfRefused(request, decodeError(reply));
-      if (position === last) return;
+    const [begin] = requests;
+    if (begin === undefined) return;
+    during(begin, () => {
+      if (bytes.length > SAFE_SEND_BYTES) {
+        makeRoom(this.#fd.number, bytes.length);
+      }
+      libc.send(this.#fd.number, bytes, 0);
+    });
+    for (;;) {
+      for (const reply of this.#receiveFirst(begin)) {
+        const position = reply.sequence - first;
+        const request = requests[position];
+        if (request === undefined || reply.type !== ControlType.Error) continue;
+        const verdict = decodeError(reply);
+        if (verdict.errno !== 0) this.#dropAnswers();
+        throwIfRefused(request, verdict);
+        if (position === last) return;
+      }
+    }
+  }
+
+  /** Receives messages even if later ones found no room: some 300 refusals fit. */
+  #receiveFirst(begin: EncodedRequest): RawMessage[] {
+    try {
+      return this.#receive(begin);
+    } catch (error) {
+      if (!isErrno(error, "ENOBUFS")) throw error;
+      return this.#receive(begin);
+    }
+  }
+
+  /** Makes room for the answers to the next request. */
+  #dropAnswers(): void {
+    const buffer = new Uint8Array(1);
+    try {
+      for (;;) libc.recv(this.#fd.number, buffer, MSG_DONTWAIT);
+    } catch (error) {
+      if (!isErrno(error, "EAGAIN")) throw error;
     }
   }
 
   /**
-   * Lists what the kernel has, starting again when it changed under way.
+   * Lists what the kernel has, starting again when it changed under way. All of
+   * it is received before any of it is decoded: the kernel writes the next part
+   * when one is received, so whatever comes between makes a change more likely.
    *
    * @param answers Kind of the messages to return
-   * @throws {NetlinkError} If the kernel refuses, or EINTR if the list keeps changing
+   * @throws {NetlinkError} If the request cannot be sent or the kernel refuses
+   * it; EINTR if the list keeps changing
    */
   dump<F extends Fields, R extends Rows, AF extends Fields, AR extends Rows>(
     type: MessageType<F, R>,
     request: Request<F, R>,
     answers: MessageType<AF, AR>,
+    { mayBeIncomplete = false }: DumpOptions = {},
   ): Answer<AF, AR>[] {
-    for (let attempt = 0; attempt < DUMP_ATTEMPTS; attempt++) {
-      const list = this.#dumpOnce(type, request, answers);
-      if (list !== undefined) return list;
+    const encoded = encodeRequest(type, request);
+    const attempts = mayBeIncomplete ? INCOMPLETE_DUMP_ATTEMPTS : DUMP_ATTEMPTS;
+    for (let attempt = 1;; attempt++) {
+      const { verdict, replies } = this.#ask(encoded, Flag.Dump);
+      throwIfRefused(encoded, verdict);
+      // The mark may be on any one part.
+      const isWhole = replies.every(({ flags }) =>
+        (flags & Flag.DumpInterrupted) === 0
+      );
+      if (isWhole || mayBeIncomplete && attempt === attempts) {
+        return decodeAnswers(replies, answers);
+      }
+      if (attempt < attempts) continue;
+      throw new NetlinkError(encoded.name, EINTR, {
+        object: encoded.describe(),
+        extAck: `the list changed during each of ${attempts} dumps`,
+      });
     }
-    throw new NetlinkError(type.name, 4, {
-      extAck: `the list changed during each of ${DUMP_ATTEMPTS} dumps`,
-    });
   }
 
-  #dumpOnce<
-    F extends Fields,
-    R extends Rows,
-    AF extends Fields,
-    AR extends Rows,
-  >(
-    type: MessageType<F, R>,
-    request: Request<F, R>,
-    answers: MessageType<AF, AR>,
-  ): Answer<AF, AR>[] | undefined {
-    const sent = this.#send(type, request, Flag.Request | Flag.Dump);
-    const decoded: Answer<AF, AR>[] = [];
-    // The mark may be on any one part, so it is collected over all of them.
-    let flags = 0;
-    for (const reply of this.#replies(sent.sequence)) {
-      flags |= reply.flags & Flag.DumpInterrupted;
-      if (reply.type === ControlType.Done || reply.type === ControlType.Error) {
-        const verdict = reply.type === ControlType.Done
-          ? decodeDone(reply)
-          : decodeError(reply);
-        throwUnlessSuccess(type, sent.body, verdict);
-        break;
-      }
-      if (reply.type === answers.type) {
-        decoded.push(answers.decode(reply.body));
-      }
-    }
-    return flags & Flag.DumpInterrupted ? undefined : decoded;
-  }
-
-  #send<F extends Fields, R extends Rows>(
-    type: MessageType<F, R>,
-    request: Request<F, R>,
-    flags: number,
-  ): { sequence: number; body: Bytes } {
+  /** Sends a request, and receives everything up to the verdict on it. */
+  #ask(request: EncodedRequest, flags: number): Outcome {
     const sequence = this.#sequence = (this.#sequence + 1) % 0x1_0000_0000;
-    const body = type.encode(request);
-    const bytes = encodeMessage(
-      type.type,
-      flags | (request.flags ?? 0),
-      sequence,
-      body,
-    );
-    libc.send(this.#fd.number, bytes, 0);
-    return { sequence, body };
-  }
-
-  /** What is sent at once must fit into the socket's buffer as a whole. */
-  #makeRoom(length: number): void {
-    libc.setSocketOption(this.#fd.number, {
-      level: SOL_SOCKET,
-      name: SO_SNDBUFFORCE,
-      value: length,
-    });
-  }
-
-  /** Messages that answer one request; late answers to earlier ones are dropped. */
-  *#replies(sequence: number): Generator<RawMessage> {
-    for (const reply of this.#received()) {
-      if (reply.sequence === sequence) yield reply;
+    const { type, body } = request;
+    const bytes = encodeMessage(type, request.flags | flags, sequence, body);
+    during(request, () => libc.send(this.#fd.number, bytes, 0));
+    const replies: RawMessage[] = [];
+    for (;;) {
+      for (const reply of this.#receive(request)) {
+        // Late answers to earlier requests are dropped.
+        if (reply.sequence !== sequence) continue;
+        replies.push(reply);
+        if (reply.type === ControlType.Done) {
+          return { verdict: decodeDone(reply), replies };
+        }
+        if (reply.type === ControlType.Error) {
+          return { verdict: decodeError(reply), replies };
+        }
+      }
     }
   }
 
-  *#received(): Generator<RawMessage> {
-    for (;;) yield* splitMessages(receive(this.#fd.number));
+  /** Receives one or more messages. */
+  #receive(request: EncodedRequest): RawMessage[] {
+    return splitMessages(during(request, () => receive(this.#fd.number)));
   }
 
   /** Closes the socket; a second call does nothing. */
@@ -311,6 +323,21 @@ function configure(fd: number): void {
   });
 }
 
+/**
+ * Makes room for what is sent at once, which must fit into the socket's buffer
+ * as a whole. Only CAP_NET_ADMIN of the machine's own user namespace may exceed
+ * the limit, `net.core.wmem_max`; others get as much as that allows.
+ */
+function makeRoom(fd: number, value: number): void {
+  const level = SOL_SOCKET;
+  try {
+    libc.setSocketOption(fd, { level, name: SO_SNDBUFFORCE, value });
+  } catch (error) {
+    if (!isErrno(error, "EPERM")) throw error;
+    libc.setSocketOption(fd, { level, name: SO_SNDBUF, value });
+  }
+}
+
 /** Receives one datagram whole: its length is asked for before it is taken. */
 function receive(fd: number): Bytes {
   receiveBuffer ??= new Uint8Array(RECEIVE_BUFFER_BYTES);
@@ -326,31 +353,51 @@ function uninterrupted(fd: number, flags: number): number {
     try {
       return libc.recv(fd, receiveBuffer ?? new Uint8Array(0), flags);
     } catch (error) {
-      if (!(error instanceof SyscallError && error.errno === "EINTR")) {
-        throw error;
-      }
+      if (!isErrno(error, "EINTR")) throw error;
     }
   }
 }
 
-function throwUnlessSuccess<F extends Fields, R extends Rows>(
-  type: MessageType<F, R>,
-  body: Bytes,
-  verdict: Verdict,
-): void {
-  const locate = (offset: number): string | undefined =>
-    type.locate?.(body, offset);
-  throwIfRefused({ name: type.name, locate }, verdict);
+/** What a request came to. */
+interface Outcome {
+  readonly verdict: Verdict;
+  /** Everything that answers the request, undecoded. */
+  readonly replies: readonly RawMessage[];
+}
+
+function decodeAnswers<F extends Fields, R extends Rows>(
+  replies: readonly RawMessage[],
+  answers: MessageType<F, R> | undefined,
+): Answer<F, R>[] {
+  if (answers === undefined) return [];
+  return replies.filter(({ type }) => type === answers.type)
+    .map(({ body }) => answers.decode(body));
+}
+
+/**
+ * Names the request in what a system call throws.
+ *
+ * @throws {NetlinkError} With the call's errno
+ */
+function during<T>({ name, describe }: EncodedRequest, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    const { syscall, number } = error;
+    throw new NetlinkError(name, number, { object: describe(), syscall });
+  }
 }
 
 /** @throws {NetlinkError} Unless the verdict is success */
 function throwIfRefused(
-  { name, locate }: Pick<EncodedRequest, "name" | "locate">,
+  { name, describe, locate }: EncodedRequest,
   { errno, extAck, offset }: Verdict,
 ): void {
   if (errno === 0) return;
   const attribute = offset === undefined
     ? undefined
     : locate(offset - messageHeader.size);
-  throw new NetlinkError(name, errno, { extAck, attribute });
+  const object = describe();
+  throw new NetlinkError(name, errno, { object, extAck, attribute });
 }

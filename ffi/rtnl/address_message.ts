@@ -6,6 +6,7 @@
  * @module
  */
 
+import type { Ip } from "../../net/ip.ts";
 import { attributeSet, cstring, ip } from "../netlink/attribute.ts";
 import { message } from "../netlink/message.ts";
 import { struct, u32, u8 } from "../netlink/struct.ts";
@@ -28,12 +29,25 @@ const addressAttributes = attributeSet({
   flags: [8, u32],
 });
 
+/** Names the address of a message, for error texts. */
+function describe(
+  { prefixLength, ifindex }: {
+    readonly prefixLength?: number;
+    readonly ifindex?: number;
+  },
+  { address }: { readonly address?: Ip | undefined },
+): string | undefined {
+  const link = ifindex ? `link ${ifindex}` : undefined;
+  return address === undefined ? link : `${address}/${prefixLength} of ${link}`;
+}
+
 /** Adds an address, and tells of one. */
 export const newAddress = message(
   "RTM_NEWADDR",
   20,
   addressHeader,
   addressAttributes,
+  describe,
 );
 
 /** Takes an address away. */
@@ -42,6 +56,7 @@ export const delAddress = message(
   21,
   addressHeader,
   addressAttributes,
+  describe,
 );
 
 /** Asks for addresses. */
@@ -50,4 +65,5 @@ export const getAddress = message(
   22,
   addressHeader,
   addressAttributes,
+  describe,
 );

@@ -6,7 +6,7 @@
 
 import { isErrno } from "../errno.ts";
 import { Flag } from "../netlink/message.ts";
-import type { NetlinkSocket } from "../netlink/socket.ts";
+import type { DumpOptions, NetlinkSocket } from "../netlink/socket.ts";
 import { delLink, getLink, newLink } from "./link_message.ts";
 import type {
   BridgeChange,
@@ -145,12 +145,17 @@ export class LinkRequests {
     }
   }
 
-  /** Lists all links of the namespace. */
-  list(): Link[] {
-    return this.#socket.dump(getLink, {
-      header: {},
-      attributes: { extendedMask: RTEXT_FILTER_SKIP_STATS },
-    }, newLink).map(decodeLink);
+  /**
+   * Lists all links of the namespace.
+   *
+   * @throws {NetlinkError} EINTR if they keep changing, unless an incomplete
+   * list will do
+   */
+  list(options: DumpOptions = {}): Link[] {
+    const attributes = { extendedMask: RTEXT_FILTER_SKIP_STATS };
+    return this.#socket
+      .dump(getLink, { header: {}, attributes }, newLink, options)
+      .map(decodeLink);
   }
 
   /**

@@ -132,12 +132,43 @@ const bridgePortAttributes = attributeSet({
 /** A link message without its number, as a veth holds one of its peer. */
 const peerLink = headed(linkHeader, linkAttributes);
 
+/** Names the link of a message, for error texts. */
+function describe(
+  { index = 0 }: { readonly index?: number },
+  { name, group }: {
+    readonly name?: string | undefined;
+    readonly group?: number | undefined;
+  },
+): string | undefined {
+  if (name !== undefined) return `"${name}"`;
+  if (index !== 0) return `link ${index}`;
+  return group === undefined ? undefined : `group ${group}`;
+}
+
 /** Creates or changes a link, and tells of one. */
-export const newLink = message("RTM_NEWLINK", 16, linkHeader, linkAttributes);
+export const newLink = message(
+  "RTM_NEWLINK",
+  16,
+  linkHeader,
+  linkAttributes,
+  describe,
+);
 /** Deletes a link. */
-export const delLink = message("RTM_DELLINK", 17, linkHeader, linkAttributes);
+export const delLink = message(
+  "RTM_DELLINK",
+  17,
+  linkHeader,
+  linkAttributes,
+  describe,
+);
 /** Asks for links. */
-export const getLink = message("RTM_GETLINK", 18, linkHeader, linkAttributes);
+export const getLink = message(
+  "RTM_GETLINK",
+  18,
+  linkHeader,
+  linkAttributes,
+  describe,
+);
 
 /** Gives a bridge's port VLANs. */
 export const setBridgePort = message(
@@ -145,6 +176,7 @@ export const setBridgePort = message(
   19,
   linkHeader,
   bridgePortAttributes,
+  ({ index }) => index ? `link ${index}` : undefined,
 );
 /** Takes VLANs from a bridge's port. */
 export const delBridgePort = message(
@@ -152,6 +184,7 @@ export const delBridgePort = message(
   17,
   linkHeader,
   bridgePortAttributes,
+  ({ index }) => index ? `link ${index}` : undefined,
 );
 /** Asks for bridges' ports. */
 export const getBridgePort = message(
@@ -159,6 +192,7 @@ export const getBridgePort = message(
   18,
   linkHeader,
   bridgePortAttributes,
+  ({ index }) => index ? `link ${index}` : undefined,
 );
 /** Tells of a bridge's port. */
 export const newBridgePort = message(
@@ -166,4 +200,5 @@ export const newBridgePort = message(
   16,
   linkHeader,
   bridgePortAttributes,
+  ({ index }) => index ? `link ${index}` : undefined,
 );

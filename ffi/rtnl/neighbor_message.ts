@@ -6,6 +6,7 @@
  * @module
  */
 
+import type { Ip } from "../../net/ip.ts";
 import { attributeSet, ip, mac } from "../netlink/attribute.ts";
 import { message } from "../netlink/message.ts";
 import { i32, struct, u16, u8 } from "../netlink/struct.ts";
@@ -27,12 +28,21 @@ const neighborAttributes = attributeSet({
   linkLayerAddress: [2, mac],
 });
 
+/** Names the neighbour of a message, for error texts. */
+function describe(
+  { ifindex }: { readonly ifindex?: number },
+  { destination }: { readonly destination?: Ip | undefined },
+): string {
+  return `${destination} of link ${ifindex}`;
+}
+
 /** Adds a neighbour, and tells of one. */
 export const newNeighbor = message(
   "RTM_NEWNEIGH",
   28,
   neighborHeader,
   neighborAttributes,
+  describe,
 );
 
 /** Forgets a neighbour. */
@@ -41,6 +51,7 @@ export const delNeighbor = message(
   29,
   neighborHeader,
   neighborAttributes,
+  describe,
 );
 
 /** Asks for neighbours. */

@@ -6,6 +6,7 @@
  * @module
  */
 
+import type { Ip } from "../../net/ip.ts";
 import type { Bytes } from "../libc.ts";
 import { attributeSet, ip, nested } from "../netlink/attribute.ts";
 import { headed, message } from "../netlink/message.ts";
@@ -83,12 +84,31 @@ const routeAttributes = attributeSet({
   nextHopId: [30, u32],
 });
 
+/** Names the route of a message, for error texts. */
+function describe(
+  { destinationLength }: { readonly destinationLength?: number },
+  { destination, gateway, oif, table }: {
+    readonly destination?: Ip | undefined;
+    readonly gateway?: Ip | undefined;
+    readonly oif?: number | undefined;
+    readonly table?: number | undefined;
+  },
+): string {
+  return [
+    destinationLength ? `${destination}/${destinationLength}` : "default",
+    gateway && `via ${gateway}`,
+    oif && `dev ${oif}`,
+    table && `table ${table}`,
+  ].filter(Boolean).join(" ");
+}
+
 /** Adds a route, and tells of one. */
 export const newRoute = message(
   "RTM_NEWROUTE",
   24,
   routeHeader,
   routeAttributes,
+  describe,
 );
 
 /** Deletes a route. */
@@ -97,6 +117,7 @@ export const delRoute = message(
   25,
   routeHeader,
   routeAttributes,
+  describe,
 );
 
 /** Asks for routes. */

@@ -6,6 +6,7 @@
  * @module
  */
 
+import type { Ip } from "../../net/ip.ts";
 import { attributeSet, ip } from "../netlink/attribute.ts";
 import { message } from "../netlink/message.ts";
 import { struct, u32, u8 } from "../netlink/struct.ts";
@@ -33,11 +34,38 @@ const ruleAttributes = attributeSet({
   protocol: [21, u8],
 });
 
+/** Names the rule of a message, for error texts. */
+function describe(
+  { sourceLength, table: ofHeader }: {
+    readonly sourceLength?: number;
+    readonly table?: number;
+  },
+  { source, table = ofHeader }: {
+    readonly source?: Ip | undefined;
+    readonly table?: number | undefined;
+  },
+): string | undefined {
+  const from = source === undefined ? "all" : `${source}/${sourceLength}`;
+  return table ? `from ${from} lookup ${table}` : undefined;
+}
+
 /** Adds a rule, and tells of one. */
-export const newRule = message("RTM_NEWRULE", 32, ruleHeader, ruleAttributes);
+export const newRule = message(
+  "RTM_NEWRULE",
+  32,
+  ruleHeader,
+  ruleAttributes,
+  describe,
+);
 
 /** Deletes a rule. */
-export const delRule = message("RTM_DELRULE", 33, ruleHeader, ruleAttributes);
+export const delRule = message(
+  "RTM_DELRULE",
+  33,
+  ruleHeader,
+  ruleAttributes,
+  describe,
+);
 
 /** Asks for rules. */
 export const getRule = message("RTM_GETRULE", 34, ruleHeader, ruleAttributes);

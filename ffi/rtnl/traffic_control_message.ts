@@ -40,12 +40,18 @@ const filterHeader = struct({
 /** Attributes of all of them. Source: `TCA_*`. */
 const trafficAttributes = kindAttributes<KindOptions>(trafficControlKinds);
 
+/** Names the link of a message, for error texts. */
+function describe({ ifindex }: { readonly ifindex?: number }): string {
+  return `of link ${ifindex}`;
+}
+
 /** Adds or replaces a qdisc, and tells of one. */
 export const newQdisc = message(
   "RTM_NEWQDISC",
   36,
   trafficHeader,
   trafficAttributes,
+  describe,
 );
 /** Deletes a qdisc. */
 export const delQdisc = message(
@@ -53,6 +59,7 @@ export const delQdisc = message(
   37,
   trafficHeader,
   trafficAttributes,
+  describe,
 );
 /** Asks for qdiscs. */
 export const getQdisc = message(
@@ -60,6 +67,7 @@ export const getQdisc = message(
   38,
   trafficHeader,
   trafficAttributes,
+  describe,
 );
 
 /** Adds a class to a qdisc, and tells of one. */
@@ -68,6 +76,7 @@ export const newClass = message(
   40,
   trafficHeader,
   trafficAttributes,
+  describe,
 );
 /** Deletes a class. */
 export const delClass = message(
@@ -75,6 +84,7 @@ export const delClass = message(
   41,
   trafficHeader,
   trafficAttributes,
+  describe,
 );
 /** Asks for classes. */
 export const getClass = message(
@@ -82,6 +92,7 @@ export const getClass = message(
   42,
   trafficHeader,
   trafficAttributes,
+  describe,
 );
 
 /** Adds a filter to a qdisc, and tells of one. */
@@ -90,6 +101,7 @@ export const newFilter = message(
   44,
   filterHeader,
   trafficAttributes,
+  describe,
 );
 /** Deletes a filter. */
 export const delFilter = message(
@@ -97,6 +109,7 @@ export const delFilter = message(
   45,
   filterHeader,
   trafficAttributes,
+  describe,
 );
 /** Asks for filters. */
 export const getFilter = message(
@@ -104,4 +117,5 @@ export const getFilter = message(
   46,
   filterHeader,
   trafficAttributes,
+  describe,
 );

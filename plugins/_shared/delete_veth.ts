@@ -77,7 +77,10 @@ export function deleteStaleVeths(
 ): void {
   const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
   const prefix = aliasPrefixOf(network);
-  const stale = host.link.list().filter(({ name, alias }) =>
+  // The next GC finds what this one misses.
+  const stale = host.link.list({ mayBeIncomplete: true }).filter((
+    { name, alias },
+  ) =>
     isOurHostEnd(name) && alias?.startsWith(prefix) === true &&
     !spared.includes(alias)
   );

@@ -161,7 +161,10 @@ export function deleteStaleIfbs(
 ): void {
   const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
   const prefix = aliasPrefixOf(network);
-  const stale = host.link.list().filter(({ kind, name, alias }) =>
+  // The next GC finds what this one misses.
+  const stale = host.link.list({ mayBeIncomplete: true }).filter((
+    { kind, name, alias },
+  ) =>
     kind === "ifb" && name.startsWith(PREFIX) &&
     alias?.startsWith(prefix) === true && !spared.includes(alias)
   );
