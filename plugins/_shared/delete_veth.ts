@@ -25,7 +25,7 @@ export type PeerTest = (peer: Link) => boolean;
  *
  * @param isLikelyPeer Tells the Go plugin's cables from other plugins' where
  * nothing else does
- * @throws {CniError} 8 if the sandbox is there and cannot be entered
+ * @throws {CniError} 11 or 999 if the sandbox is there and cannot be opened
  * @throws {SyscallError} If the kernel refuses
  */
 export function deleteVeth(

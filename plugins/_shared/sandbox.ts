@@ -8,24 +8,33 @@ import type { CmdArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { isOwnNetns } from "../../cni/own_netns.ts";
 import type { Call } from "../../cni/plugin.ts";
+import { isErrno } from "../../ffi/errno.ts";
 import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 
 /**
  * Opens the sandbox's namespace.
  *
- * @throws {CniError} 8 if CNI_NETNS is not the path of a network namespace
+ * @throws {CniError} 8 if CNI_NETNS is not the path of a network namespace, 11
+ * if descriptors or memory ran out, 999 for any other failure
  */
 export function openSandbox({ netns }: Pick<CmdArgs, "netns">): Rtnl {
   try {
     return Rtnl.open(netns);
   } catch (error) {
     throw new CniError(
-      ErrorCode.InvalidNetns,
+      codeOf(error),
       `Cannot open network namespace "${netns}"`,
       { cause: error },
     );
   }
+}
+
+function codeOf(error: unknown): number {
+  if (isMissingNetns(error)) return ErrorCode.InvalidNetns;
+  return isErrno(error, "EMFILE", "ENFILE", "ENOMEM", "ENOBUFS")
+    ? ErrorCode.TryAgainLater
+    : ErrorCode.Internal;
 }
 
 /**
@@ -34,7 +43,7 @@ export function openSandbox({ netns }: Pick<CmdArgs, "netns">): Rtnl {
  * A path that now leads to the host's own namespace is one that was given to
  * another process: what is deleted there by name would be the host's.
  *
- * @throws {CniError} 8 if it is there and cannot be entered
+ * @throws {CniError} 11 or 999 if it is there and cannot be opened
  */
 export function findSandbox(
   { args, hostNetns }: Pick<Call, "args" | "hostNetns">,
