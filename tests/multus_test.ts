@@ -91,14 +91,22 @@ Deno.test(onHost("multus does what the known example shows"), async (t) => {
         .replace("MAC1", example.mac("net1")),
     );
   });
-  await t.step("the scratch file is as Go's multus writes it", () => {
-    const [first, second] = example.bytes;
-    assertEquals(
-      Deno.readTextFileSync(example.scratchFile),
-      SCRATCH.join("").replace("B0", first).replace("B1", second),
-    );
-    assertEquals((Deno.statSync(example.scratchFile).mode ?? 0) & 0o777, 0o600);
-  });
+  await t.step(
+    "the scratch file is as Go's multus writes it, and names the network",
+    () => {
+      const [first, second] = example.bytes;
+      assertEquals(
+        Deno.readTextFileSync(example.scratchFile),
+        SCRATCH.join("")
+          .replace('"B0"', `"${first}","multusNetwork":"multus-cni-network"`)
+          .replace("B1", second),
+      );
+      assertEquals(
+        (Deno.statSync(example.scratchFile).mode ?? 0) & 0o777,
+        0o600,
+      );
+    },
+  );
   await t.step("libcni's cache has both attachments", () => {
     const [first, second] = example.bytes;
     assertEquals(readCache(host, `pods-${pod.containerId}-eth0`), {

@@ -43,7 +43,7 @@ export async function add(session: Session): Promise<Result | ForeignResult> {
   if (pod !== undefined) cluster.prepare();
   const delegates = await selectDelegates(session, pod);
   checkNames(session, delegates);
-  scratch.write(call.args.containerId, delegates);
+  scratch.write(call.args.containerId, delegates, call.network);
   return await attachAll(session, delegates, pod);
 }
 

@@ -12,7 +12,6 @@ import {
   type KnownAttachment,
   listAttachments,
   listCachedAttachments,
-  listUntold,
 } from "./cached_attachments.ts";
 import { type Delegate, injectCniVersion } from "./delegate.ts";
 import { detach } from "./detach.ts";
@@ -40,27 +39,11 @@ export async function del(session: Session): Promise<void> {
 }
 
 /**
- * Detaches a container from all networks of all its attachments, and forgets it
- * if nothing fails.
+ * Detaches a container, last to first, whatever fails.
  *
  * @throws The only failure, or an AggregateError of several
  */
-export async function detachAll(session: Session): Promise<void> {
-  const { call: { args }, scratch, cache, log } = session;
-  const { delegates, isComplete } = scratch.readWhatIsLeft(args.containerId);
-  const known = describeAll(session, delegates);
-  const cached = listCachedAttachments(cache, args, log);
-  await detachEach(
-    session,
-    isComplete
-      ? [...known, ...listUntold(known, cached)]
-      : joinAttachments(known, cached),
-  );
-  scratch.remove(args.containerId);
-}
-
-/** Detaches a container, last to first, whatever fails. */
-async function detachEach(
+export async function detachEach(
   session: Session,
   attachments: readonly KnownAttachment[],
 ): Promise<void> {

@@ -25,7 +25,11 @@ import { replaceFile } from "../../cni/libcni/replace_file.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Delegate } from "./delegate.ts";
 import { nameByPlace } from "./delegate_conf.ts";
-import { decodeScratch, encodeScratch } from "./scratch_document.ts";
+import {
+  decodeScratch,
+  encodeScratch,
+  type ScratchDocument,
+} from "./scratch_document.ts";
 
 /** What can be used of a container's scratch file. */
 export interface ScratchState {
@@ -36,7 +40,15 @@ export interface ScratchState {
   readonly delegates: readonly Delegate[];
   /** Whether they are all that was attached, as far as the file says. */
   readonly isComplete: boolean;
+  /**
+   * Name of the multus network that wrote the file; "" if there is no file, or
+   * it does not say, as those of the Go version.
+   */
+  readonly owner: string;
 }
+
+/** What is known of a container without a scratch file. */
+const NOTHING: ScratchState = { delegates: [], isComplete: false, owner: "" };
 
 /** The scratch files of one folder. */
 export class ScratchCache {
@@ -57,13 +69,18 @@ export class ScratchCache {
   /**
    * Remembers the networks of a container, in place of earlier ones.
    *
+   * @param owner Name of the multus network that attaches it
    * @throws {CniError} 5 if they cannot be written, 4 if the container has a name
    *   that the folder has another use for
    */
-  write(containerId: string, delegates: readonly Delegate[]): void {
+  write(
+    containerId: string,
+    delegates: readonly Delegate[],
+    owner = "",
+  ): void {
     checkIsFree(containerId);
     const path = this.#path(containerId);
-    const bytes = encodeScratch(delegates);
+    const bytes = encodeScratch(delegates, owner);
     withIoFailure(`write "${path}"`, () => {
       if (this.#folder === "") throw new Error("no folder is given");
       replaceFile(path, bytes);
@@ -88,11 +105,11 @@ export class ScratchCache {
     const path = this.#path(containerId);
     try {
       const bytes = readIfThere(path);
-      if (bytes === undefined) return { delegates: [], isComplete: false };
+      if (bytes === undefined) return NOTHING;
       return this.#pickUsable(decodeScratch(bytes, `"${path}"`));
     } catch (error) {
       this.#warn(error);
-      return { delegates: [], isComplete: false };
+      return NOTHING;
     }
   }
 
@@ -132,7 +149,7 @@ export class ScratchCache {
     return join(this.#folder, containerId);
   }
 
-  #pickUsable(entries: ReturnType<typeof decodeScratch>): ScratchState {
+  #pickUsable({ owner, entries }: ScratchDocument): ScratchState {
     const isUsable = (entry: Delegate | CniError): entry is Delegate =>
       !(entry instanceof CniError);
     const isComplete = entries.every(isUsable);
@@ -141,7 +158,7 @@ export class ScratchCache {
       this.#warn(entry);
       return [];
     });
-    return { delegates, isComplete };
+    return { delegates, isComplete, owner };
   }
 
   #warn(error: unknown): void {

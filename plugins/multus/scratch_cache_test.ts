@@ -159,11 +159,13 @@ Deno.test("ScratchCache.readWhatIsLeft() keeps the names of interfaces", () => {
 Deno.test("ScratchCache.readWhatIsLeft() tells whether it is all", () => {
   using fixture = new Fixture();
   const { scratch } = fixture;
-  const nothing = { delegates: [], isComplete: false };
+  const nothing = { delegates: [], isComplete: false, owner: "" };
   assertEquals(scratch.readWhatIsLeft("c1"), nothing);
   scratch.write("c1", DELEGATES);
-  const all = { delegates: DELEGATES, isComplete: true };
+  const all = { delegates: DELEGATES, isComplete: true, owner: "" };
   assertEquals(scratch.readWhatIsLeft("c1"), all);
+  scratch.write("c1", DELEGATES, "net");
+  assertEquals(scratch.readWhatIsLeft("c1"), { ...all, owner: "net" });
 });
 
 Deno.test("ScratchCache.remove() forgets what is there, and once more", () => {

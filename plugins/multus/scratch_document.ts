@@ -18,6 +18,7 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import {
   decode,
   decodeLeniently,
+  isObject,
   type JsonObject,
   type JsonValue,
   omitAbsent,
@@ -34,11 +35,37 @@ import {
   loadDelegate,
 } from "./delegate.ts";
 
-/** Encodes a file to the byte as the Go version does. */
+/** The content of a scratch file. */
+export interface ScratchDocument {
+  /**
+   * Name of the multus network that the container was attached by; "" if a
+   * program that does not write it, such as the Go version, made the file.
+   */
+  readonly owner: string;
+  /** The pod's networks in order, never none. */
+  readonly entries: readonly ScratchEntry[];
+}
+
+/**
+ * Key of the first network that holds {@linkcode ScratchDocument.owner}. The Go
+ * version ignores it, as every key that it does not know.
+ */
+const OWNER = "multusNetwork";
+
+/**
+ * Encodes a file. Without an owner it is the Go version's file to the byte.
+ *
+ * @param owner Name of the multus network; "" leaves the key out
+ */
 export function encodeScratch(
   delegates: readonly Delegate[],
+  owner = "",
 ): Uint8Array<ArrayBuffer> {
-  const text = delegates.map(formatDelegate).join(",");
+  const text = delegates
+    .map((delegate, index) =>
+      formatDelegate(delegate, index === 0 ? owner : "")
+    )
+    .join(",");
   return new TextEncoder().encode(`[${text}]`);
 }
 
@@ -54,6 +81,7 @@ function formatStruct(members: readonly Member[]): string {
 
 function formatDelegate(
   { name, conf, request, deviceId = request.deviceId, ...more }: Delegate,
+  owner: string,
 ): string {
   const document = isList(conf)
     ? parseJson(conf.bytes, name) as JsonObject
@@ -68,6 +96,7 @@ function formatDelegate(
     ["deviceID", unlessEmpty(deviceId)],
     ["resourceName", unlessEmpty(more.resourceName)],
     ["Bytes", formatJson(conf.bytes.toBase64())],
+    [OWNER, unlessEmpty(owner)],
   ]);
 }
 
@@ -182,23 +211,29 @@ export type ScratchEntry = Delegate | CniError;
  * Decodes a file of any version.
  *
  * @param what The file, as error messages shall call it
- * @returns Its networks in order, never none
  * @throws {CniError} 6 if it is no list of networks
  */
 export function decodeScratch(
   bytes: Uint8Array,
   what: string,
-): ScratchEntry[] {
-  const entries = parseJson(bytes, what);
-  if (Array.isArray(entries) && entries.length > 0) {
-    return entries.map((entry, index) =>
+): ScratchDocument {
+  const list = parseJson(bytes, what);
+  if (Array.isArray(list) && list.length > 0) {
+    const entries = list.map((entry, index) =>
       decodeEntry(entry, `network ${index} of ${what}`)
     );
+    return { owner: findOwner(list[0]), entries };
   }
   throw new CniError(
     ErrorCode.DecodingFailure,
     `Cannot decode ${what}: it is no list of networks`,
   );
+}
+
+/** A damaged network may still name the owner. */
+function findOwner(first: unknown): string {
+  const owner = isObject(first) ? first[OWNER] : undefined;
+  return typeof owner === "string" ? owner : "";
 }
 
 function decodeEntry(value: unknown, what: string): ScratchEntry {

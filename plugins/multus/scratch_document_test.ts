@@ -75,14 +75,44 @@ Deno.test("encodeScratch() writes what Go writes, to the byte", async (t) => {
 Deno.test("decodeScratch() reads back what was written", async (t) => {
   for (const { name, delegates } of CASES) {
     await t.step(name, () => {
-      assertEquals(decodeScratch(encodeScratch(delegates), "it"), delegates);
+      const document = { owner: "", entries: delegates };
+      assertEquals(decodeScratch(encodeScratch(delegates), "it"), document);
+    });
+  }
+});
+
+Deno.test("encodeScratch() names the owner, in a key that Go ignores", async (t) => {
+  for (const { name, delegates } of CASES) {
+    await t.step(name, () => {
+      const bytes = encodeScratch(delegates, "multus-cni-network");
+      const document = { owner: "multus-cni-network", entries: delegates };
+      assertEquals(decodeScratch(bytes, "it"), document);
+      const [first, ...others] = JSON.parse(decode(bytes));
+      const { multusNetwork, ...known } = first;
+      assertEquals(multusNetwork, "multus-cni-network");
+      assertEquals([known, ...others], JSON.parse(decode(readGolden(name))));
+    });
+  }
+});
+
+Deno.test("decodeScratch() reads the owner of a file whose first network is damaged", async (t) => {
+  const rows: [string, unknown, string][] = [
+    ["it has no configuration", { multusNetwork: "a" }, "a"],
+    ["the owner is no text", { Bytes: BYTES, multusNetwork: 7 }, ""],
+    ["there is no network", null, ""],
+  ];
+  for (const [name, first, owner] of rows) {
+    await t.step(name, () => {
+      const text = JSON.stringify([first, { Bytes: BYTES }]);
+      assertEquals(decodeScratch(encode(text), "it").owner, owner);
     });
   }
 });
 
 Deno.test("decodeScratch() reads what multus 3.8 wrote", () => {
-  const delegates = decodeScratch(readGolden("scratch-v3"), "it");
-  const [first, second] = delegates.map((entry) => {
+  const { owner, entries } = decodeScratch(readGolden("scratch-v3"), "it");
+  assertEquals(owner, "");
+  const [first, second] = entries.map((entry) => {
     assert(!(entry instanceof CniError));
     assert(isList(entry.conf));
     return entry;
@@ -113,7 +143,7 @@ function decodeOne(
   more: Record<string, unknown>,
 ): Delegate | CniError | undefined {
   const text = JSON.stringify([{ Bytes: BYTES, ...more }]);
-  return decodeScratch(encode(text), "it")[0];
+  return decodeScratch(encode(text), "it").entries[0];
 }
 
 Deno.test("decodeScratch() reads what other versions may have written", async (t) => {
@@ -168,7 +198,7 @@ Deno.test("decodeScratch() says of a network why it cannot be used", async (t) =
   for (const [name, value, problem] of rows) {
     await t.step(name, () => {
       const text = JSON.stringify([value, { Bytes: BYTES }]);
-      const [bad, good] = decodeScratch(encode(text), "it");
+      const [bad, good] = decodeScratch(encode(text), "it").entries;
       assert(bad instanceof CniError);
       assertEquals(bad.code, 6);
       assert(bad.toString().includes(problem), bad.toString());

@@ -207,6 +207,48 @@ async function attachTwo(scene: MultusScene): Promise<void> {
   makeOld(scene.cniDir);
 }
 
+/** Attaches a container as a runtime does that has a multus network of its own. */
+async function attachBy(
+  scene: MultusScene,
+  network: string,
+  containerId: string,
+): Promise<void> {
+  const added = await scene.run("ADD", { ...both(scene), name: network }, {
+    containerId,
+    sandbox: scene.hosts.addNetns(),
+  });
+  assertEquals(added.exitCode, 0, added.stdout);
+  makeOld(scene.cniDir);
+}
+
+/** Lists the containers that plugins were asked to detach. */
+function listDetached(scene: MultusScene): string[] {
+  const calls = scene.plugins.calls.filter(({ command }) => command === "DEL");
+  return [...new Set(calls.map(({ containerId }) => containerId))];
+}
+
+/** Makes a container's files what Go's multus would have written. */
+function forgetOwner(scene: MultusScene, containerId: string): void {
+  const path = `${scene.cniDir}/${containerId}`;
+  const [{ multusNetwork: _, ...first }, ...others] = JSON.parse(
+    Deno.readTextFileSync(path),
+  );
+  Deno.writeTextFileSync(path, JSON.stringify([first, ...others]));
+  makeOld(scene.cniDir);
+}
+
+/** Ends a container's sandbox, as far as libcni's cache can tell. */
+function endSandbox(scene: MultusScene, containerId: string): void {
+  for (const file of scene.remembered) {
+    if (!file.startsWith("results/") || !file.includes(containerId)) continue;
+    const path = `${scene.cniDir}/${file}`;
+    const attachment = JSON.parse(Deno.readTextFileSync(path));
+    attachment.netns = "/run/netns/gone";
+    Deno.writeTextFileSync(path, JSON.stringify(attachment));
+  }
+  makeOld(scene.cniDir);
+}
+
 /** What is younger than the process may be unknown to the runtime. */
 function makeOld(folder: string): void {
   const files = listFiles(folder).map((name) => `${folder}/${name}`);
@@ -300,17 +342,103 @@ conformance("multus GC", {
       assertEquals(scene.remembered, ["live"]);
     },
   ),
-  "a container of which only libcni's cache is left is detached": row(
+  "a container of which only libcni's cache is left is detached once its sandbox is gone":
+    row(
+      async (scene) => {
+        await attachTwo(scene);
+        Deno.removeSync(`${scene.cniDir}/stale`);
+        // It may be somebody else's, and alive.
+        assertQuiet(await collect(scene, ["live", "eth0"]));
+        assertEquals(listDetached(scene), []);
+        endSandbox(scene, "stale");
+        assertQuiet(await collect(scene, ["live", "eth0"]));
+        assertEquals(scene.story.slice(5), [
+          "other-plugin DEL net1",
+          "weave-net DEL eth0",
+          "weave-net GC",
+        ]);
+        assertEquals(scene.remembered, LIVE);
+      },
+    ),
+  "a network's GC leaves the containers of another network in the same cniDir":
+    row(async (scene) => {
+      await attachBy(scene, "a", "cont-a");
+      await attachBy(scene, "b", "cont-b");
+      const keys = { ...both(scene), "cni.dev/valid-attachments": [] };
+      assertQuiet(await scene.run("GC", { ...keys, name: "a" }));
+      assertEquals(listDetached(scene), ["cont-a"]);
+      // The plugin serves both networks, and is told of what is left of both.
+      assertTold(scene.call("weave-net", "GC"), [
+        { containerID: "cont-b", ifname: "eth0" },
+        { containerID: "cont-b", ifname: "net1" },
+      ]);
+      assertQuiet(await scene.run("GC", { ...keys, name: "b" }));
+      assertEquals(listDetached(scene), ["cont-a", "cont-b"]);
+      assertEquals(scene.remembered, []);
+    }),
+  "a runtime's GC leaves the containers of another runtime, those of Go's multus included":
+    row(async (scene) => {
+      await attachBy(scene, "kubernetes", "pod");
+      await attachBy(scene, "podman", "theirs");
+      await attachBy(scene, "podman", "theirs-go");
+      forgetOwner(scene, "theirs-go");
+      await attachBy(scene, "podman", "theirs-lost");
+      Deno.removeSync(`${scene.cniDir}/theirs-lost`);
+      const before = scene.remembered;
+      const collectBy = (name: string, containerID: string) =>
+        scene.run("GC", {
+          ...both(scene),
+          name,
+          "cni.dev/valid-attachments": [{ containerID, ifname: "eth0" }],
+        });
+      assertQuiet(await collectBy("kubernetes", "pod"));
+      assertEquals([listDetached(scene), scene.remembered], [[], before]);
+      assertQuiet(await collectBy("podman", "theirs"));
+      assertEquals([listDetached(scene), scene.remembered], [[], before]);
+    }),
+  "a container of Go's multus is detached once its sandbox is gone": row(
     async (scene) => {
       await attachTwo(scene);
-      Deno.removeSync(`${scene.cniDir}/stale`);
+      forgetOwner(scene, "stale");
       assertQuiet(await collect(scene, ["live", "eth0"]));
-      assertEquals(scene.story.slice(4), [
-        "other-plugin DEL net1",
-        "weave-net DEL eth0",
+      assertEquals(listDetached(scene), []);
+      endSandbox(scene, "stale");
+      assertQuiet(await collect(scene, ["live", "eth0"]));
+      assertEquals(listDetached(scene), ["stale"]);
+      assertEquals(scene.remembered, LIVE);
+    },
+  ),
+  "a container of which Go's multus left only the scratch file is kept": row(
+    async (scene) => {
+      await attachTwo(scene);
+      forgetOwner(scene, "stale");
+      Deno.removeSync(`${scene.cniDir}/results`, { recursive: true });
+      assertQuiet(await collect(scene, ["live", "eth0"]));
+      assertEquals(listDetached(scene), []);
+      assertEquals(scene.remembered, ["live", "stale"]);
+    },
+  ),
+  "a container that two networks share loses only what is stale of it": row(
+    async (scene) => {
+      scene.addPlugin("third-plugin", "1.1.1.7/24");
+      await attachBy(scene, "a", "shared");
+      const delegates = [scene.conf("third1", "third-plugin")];
+      const added = await scene.run("ADD", { delegates, name: "b" }, {
+        containerId: "shared",
+        env: { CNI_IFNAME: "eth1" },
+      });
+      assertEquals(added.exitCode, 0, added.stdout);
+      makeOld(scene.cniDir);
+      const keys = { ...both(scene), "cni.dev/valid-attachments": [] };
+      assertQuiet(await scene.run("GC", { ...keys, name: "b" }));
+      assertEquals(scene.story.slice(3), [
+        "third-plugin DEL eth1",
         "weave-net GC",
       ]);
-      assertEquals(scene.remembered, LIVE);
+      assertEquals(scene.remembered, [
+        "results/other1-shared-net1",
+        "results/weave1-shared-eth0",
+      ]);
     },
   ),
   "a container that cannot be detached is kept, and the others are not": row(
