@@ -1,5 +1,5 @@
 /**
- * Waiting for the master network.
+ * Whether the master network is ready.
  *
  * @module
  */
@@ -28,14 +28,28 @@ export async function waitUntilReady(
   const end = performance.now() + patienceMs;
   while (!exists(path)) {
     const left = end - performance.now();
-    if (left <= 0 || signal?.aborted) throw notReady(path);
+    if (left <= 0 || signal?.aborted) {
+      throw notReady(ErrorCode.TryAgainLater, path);
+    }
     await pause(Math.min(left, INTERVAL_MS), signal);
   }
 }
 
-function notReady(path: string): CniError {
+/**
+ * Checks once whether the file is there. Runtimes call STATUS within their own
+ * status call, which must not wait.
+ *
+ * @param path The file; undefined: the network is always ready
+ * @throws {CniError} 50 if it is not there
+ */
+export function requireReady(path: string | undefined): void {
+  if (path === undefined || exists(path)) return;
+  throw notReady(ErrorCode.PluginNotAvailable, path);
+}
+
+function notReady(code: number, path: string): CniError {
   return new CniError(
-    ErrorCode.TryAgainLater,
+    code,
     `have you checked that your default network is ready? ` +
       `still waiting for readinessindicatorfile @ ${path}`,
   );

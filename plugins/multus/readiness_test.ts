@@ -1,7 +1,7 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
-import { waitUntilReady } from "./readiness.ts";
+import { requireReady, waitUntilReady } from "./readiness.ts";
 
 Deno.test("waitUntilReady() waits for nothing if there is no file to wait for", async () => {
   await waitUntilReady(undefined);
@@ -51,4 +51,20 @@ Deno.test("waitUntilReady() fails at once if the file cannot be looked for", asy
   const path = `${folder.addFile("file", "")}/ready`;
   const error = await assertRejects(() => waitUntilReady(path), CniError, path);
   assertEquals(error.code, 5);
+});
+
+Deno.test("requireReady() looks once", async (t) => {
+  using folder = new PluginFolder();
+  await t.step("no file is asked for", () => requireReady(undefined));
+  await t.step("the file is there", () => requireReady(folder.path));
+  await t.step("the file is not there", () => {
+    const path = `${folder.path}/ready`;
+    const { code, message } = assertThrows(() => requireReady(path), CniError);
+    assertEquals(code, 50);
+    assertEquals(
+      message,
+      "have you checked that your default network is ready? still " +
+        `waiting for readinessindicatorfile @ ${path}`,
+    );
+  });
 });

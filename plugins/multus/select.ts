@@ -27,6 +27,7 @@ const EVENT_MS = 500;
  * Resolves the networks of a pod, and tells the pod of one that is missing.
  *
  * @param pod Undefined without Kubernetes: then it has the configuration's
+ * @param signal When to give up
  * @returns The master first
  * @throws {CniError} 7 If a network is missing or malformed, 11 if the API
  *   cannot be asked
@@ -34,9 +35,10 @@ const EVENT_MS = 500;
 export async function selectDelegates(
   session: Session,
   pod: KnownPod | undefined,
+  signal: AbortSignal | undefined = session.call.signal,
 ): Promise<Delegate[]> {
   try {
-    const delegates = await resolveNetworks(buildQuery(session, pod));
+    const delegates = await resolveNetworks(buildQuery(session, pod, signal));
     if (delegates.every(({ request }) => !request.defaultRoute)) {
       return delegates;
     }
@@ -62,15 +64,19 @@ function isMissing(error: unknown): error is MissingNetworkError {
  *
  * @throws {CniError} As {@linkcode selectDelegates}
  */
-export async function findMaster(session: Session): Promise<Delegate> {
-  return await resolveMaster(buildQuery(session, undefined));
+export async function findMaster(
+  session: Session,
+  signal: AbortSignal | undefined = session.call.signal,
+): Promise<Delegate> {
+  return await resolveMaster(buildQuery(session, undefined, signal));
 }
 
 function buildQuery(
   session: Session,
   pod: KnownPod | undefined,
+  signal: AbortSignal | undefined,
 ): NetworksQuery {
-  const { call: { config, cniVersion, signal }, k8s, cluster, log } = session;
+  const { call: { config, cniVersion }, k8s, cluster, log } = session;
   return {
     config,
     cniVersion,

@@ -5,34 +5,43 @@
  */
 
 import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
+import { deadline } from "../../cni/invoke/deadline.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
-import { isList } from "./delegate.ts";
-import { waitUntilReady } from "./readiness.ts";
+import { type Delegate, isList } from "./delegate.ts";
+import { requireReady } from "./readiness.ts";
 import { findMaster } from "./select.ts";
 import type { Session } from "./session.ts";
 
 /**
- * Checks that the master network could serve ADD, as its plugins say.
+ * How long the API may take to answer what the master network is, in
+ * milliseconds. containerd and CRI-O wait for STATUS before they answer the
+ * kubelet, which takes a runtime that is slow to answer for one that is down.
+ */
+const API_MS = 2500;
+
+/**
+ * Checks that the master network could serve ADD, as its plugins say. It waits
+ * for nothing but the API, and for that only if it has the master network.
  *
  * Source: multus-cni pkg/multus/multus.go `CmdStatus`.
  *
- * @throws {CniError} The first plugin's own; 11 if the network is not ready, 50
- *   if ADD could not ask Kubernetes
+ * @throws {CniError} The first plugin's own; 50 if the readiness file is not
+ *   there, Kubernetes cannot be asked, or there is no master network
  */
 export async function status(session: Session): Promise<void> {
   const { runtime, call: { config, signal } } = session;
-  await waitUntilReady(config.readinessIndicatorFile, signal);
-  await requireClient(session);
-  const { conf } = await findMaster(session);
+  requireReady(config.readinessIndicatorFile);
+  const { conf } = await requireMaster(session);
   const list = isList(conf) ? conf : toNetworkConfList(conf);
   await runtime.statusNetworkList(list, { signal });
 }
 
-/** A kubeconfig of no use keeps every pod from being attached. */
-async function requireClient({ cluster }: Session): Promise<void> {
-  if (!cluster.isConfigured) return;
+/** A kubeconfig of no use keeps every pod from being attached, too. */
+async function requireMaster(session: Session): Promise<Delegate> {
+  const { cluster, call: { signal } } = session;
   try {
-    await cluster.client();
+    if (cluster.isConfigured) await cluster.client();
+    return await findMaster(session, deadline(API_MS, signal));
   } catch (error) {
     const { message, details } = toCniError(error);
     throw new CniError(ErrorCode.PluginNotAvailable, message, { details });

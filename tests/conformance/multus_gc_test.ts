@@ -105,13 +105,24 @@ conformance("multus STATUS", {
       assertEquals(scene.story, ["weave STATUS"]);
     },
   ),
-  "41 STATUS says to try again if the API cannot tell the cluster network": row(
+  "41 STATUS without the readiness file answers at once that it is not available":
+    row(async (scene) => {
+      const readinessindicatorfile = `${scene.hosts.folder}/ready`;
+      const keys = { ...both(scene), readinessindicatorfile };
+      const { exitCode, json } = await scene.run("STATUS", keys);
+      assertEquals([exitCode, json.code], [1, 50]);
+      assertStringIncludes(json.msg, readinessindicatorfile);
+      assertEquals(scene.story, []);
+      Deno.writeTextFileSync(readinessindicatorfile, "");
+      assertQuiet(await scene.run("STATUS", keys));
+    }),
+  "41 STATUS is not available if the API cannot tell the cluster network": row(
     async (scene) => {
       await scene.api.stop();
       const { kubeconfig } = scene;
       const keys = { kubeconfig, clusterNetwork: "weave" };
       const { exitCode, json } = await scene.run("STATUS", keys);
-      assertEquals([exitCode, json.code], [1, 11]);
+      assertEquals([exitCode, json.code], [1, 50]);
     },
   ),
   "STATUS does not ask the API about delegates": row(async (scene) => {
