@@ -161,6 +161,11 @@ const SCRATCH = [
   '"IsFilterV6Gateway":false,"Bytes":"B1"}]',
 ];
 
+/** What multus up to 4.3.0 keeps of a list that it reads from a file. */
+const STRIPPED = '{"cniVersion":"0.3.1","name":"pods","plugins":[' +
+  '{"ipam":{"type":"host-local"},"type":"ptp"},' +
+  '{"capabilities":{"bandwidth":true},"ipam":{},"type":"bandwidth"}]}';
+
 /** The same as multus before 3.9, with a CNI library before 1.2, wrote it. */
 const OLD_SCRATCH = [
   '[{"Conf":{"cniVersion":"0.3.1","name":"pods","ipam":{},"dns":{}},',
@@ -232,6 +237,22 @@ Deno.test(
         assertEquals(host.api.requests, []);
       });
     }
+  },
+);
+
+Deno.test(
+  onHost("multus detaches pods of which Go's scratch file has lost keys"),
+  async () => {
+    await using example = await Example.start();
+    const { host, pod } = example;
+    await host.succeed("ADD", pod);
+    const [, second] = example.bytes;
+    Deno.writeTextFileSync(
+      example.scratchFile,
+      SCRATCH.join("").replace("B0", btoa(STRIPPED)).replace("B1", second),
+    );
+    await host.succeed("DEL", pod);
+    assertEquals(example.leftovers(), []);
   },
 );
 

@@ -123,9 +123,31 @@ function restore(
 }
 
 /**
+ * Returns a network as ADD was given it.
+ *
+ * The Go version up to 4.3.0 writes into its scratch file only a few keys of the
+ * plugins of a list that comes from a file. libcni's cache has them all, but not
+ * the plugins that were appended from the folder beside that file.
+ *
+ * @param told What the scratch file has
+ * @param cached What libcni's cache has
+ */
+export function asAdded(
+  told: KnownAttachment["network"],
+  cached: KnownAttachment["network"],
+): KnownAttachment["network"] {
+  const appended = told.plugins.slice(cached.plugins.length);
+  return {
+    ...cached,
+    cniVersion: cached.cniVersion || told.cniVersion,
+    plugins: [...cached.plugins, ...appended],
+  };
+}
+
+/**
  * Joins what the scratch file tells with what the cache does. What both know is
- * in the place where the first has it, and as the cache has it, for that is what
- * ADD was given; what only the cache knows comes last.
+ * in the place where the first has it, and as ADD was given it; what only the
+ * cache knows comes last.
  */
 export function joinAttachments(
   fromScratch: readonly KnownAttachment[],
@@ -135,7 +157,9 @@ export function joinAttachments(
   const first = fromScratch.map((known) => {
     const better = cached.get(identify(known));
     cached.delete(identify(known));
-    return better ? { ...better, name: known.name } : known;
+    if (better === undefined) return known;
+    const network = asAdded(known.network, better.network);
+    return { ...better, network, name: known.name };
   });
   return [...first, ...cached.values()];
 }

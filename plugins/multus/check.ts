@@ -8,7 +8,7 @@ import { mayHaveVersion } from "../../cni/libcni/operation.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
 import type { KnownAttachment } from "./cached_attachments.ts";
 import { describeAll, findOwn } from "./del.ts";
-import { recallArgs } from "./recall.ts";
+import { recall } from "./recall.ts";
 import { selectDelegates } from "./select.ts";
 import type { Session } from "./session.ts";
 
@@ -23,13 +23,12 @@ import type { Session } from "./session.ts";
  */
 export async function check(session: Session): Promise<void> {
   const { runtime, call: { signal }, log } = session;
-  for (const { name, network, conf } of await findAttachments(session)) {
+  for (const attachment of await findAttachments(session)) {
+    const { network, conf } = recall(session, attachment);
     if (!mayHaveVersion(network, COMMAND_SINCE.CHECK)) continue;
-    const added = recallArgs(session, network, conf);
-    const options = { signal };
     await log.time(
-      name,
-      () => runtime.checkNetworkList(network, added, options),
+      attachment.name,
+      () => runtime.checkNetworkList(network, conf, { signal }),
     );
   }
 }

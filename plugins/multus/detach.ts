@@ -10,12 +10,13 @@ import { findPlugin } from "../../cni/invoke/find.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
 import type { KnownAttachment } from "./cached_attachments.ts";
 import { DEVICE_INFO_DIR, removeDeviceInfo } from "./device_info.ts";
-import { isCached, recallArgs } from "./recall.ts";
+import { isCached, recall, type Recalled } from "./recall.ts";
 import type { Session } from "./session.ts";
 
 /**
  * Runs DEL of a network's plugins, last to first, all of them whatever fails,
- * with the arguments that ADD was given, as far as they are remembered.
+ * with the configuration and the arguments that ADD was given, as far as they are
+ * remembered.
  *
  * @param signal When to give up
  * @throws {PluginFailure} Or an AggregateError of several; the attachment is
@@ -23,17 +24,17 @@ import type { Session } from "./session.ts";
  */
 export async function detach(
   session: Session,
-  { network, conf }: Pick<KnownAttachment, "network" | "conf">,
+  attachment: Recalled,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   // ADD runs no plugin of a network without a name, or with a bad one.
-  if (!isNetworkName(network.name)) return;
-  const added = recallArgs(session, network, conf);
+  if (!isNetworkName(attachment.network.name)) return;
+  const { network, conf } = recall(session, attachment);
   const options = { continueOnDelErrors: true, signal };
   const plugins = listRun(session, network, conf);
   const run = { ...network, plugins };
   try {
-    await session.runtime.delNetworkList(run, added, options);
+    await session.runtime.delNetworkList(run, conf, options);
   } catch (error) {
     if (!isRefused(session, { network, conf }, error)) throw error;
     session.log.warn("ADD was refused as DEL is", {
@@ -41,13 +42,13 @@ export async function detach(
       error: describeError(error),
     });
   }
-  forgetDevice(session, added);
+  forgetDevice(session, conf);
 }
 
 /** A plugin that does not speak a configuration's version never did anything for it. */
 function isRefused(
   session: Session,
-  { network, conf }: Pick<KnownAttachment, "network" | "conf">,
+  { network, conf }: Recalled,
   error: unknown,
 ): boolean {
   return toCniError(error).code === ErrorCode.IncompatibleVersion &&

@@ -168,6 +168,49 @@ test("multus.del() passes over what ADD cannot have run", async (scene) => {
   }
 });
 
+/** Rewrites the configurations of the scratch file, as Go's multus might have. */
+function rewriteScratch(
+  scene: MultusScene,
+  edit: (conf: JsonObject) => JsonObject,
+): void {
+  const entries = JSON.parse(Deno.readTextFileSync(scene.scratchFile));
+  for (const entry of entries) {
+    entry.Bytes = btoa(JSON.stringify(edit(JSON.parse(atob(entry.Bytes)))));
+  }
+  Deno.writeTextFileSync(scene.scratchFile, JSON.stringify(entries));
+}
+
+/** Keeps the keys of plugins that Go's type has. */
+function strip(list: JsonObject): JsonObject {
+  const plugins = list["plugins"] as JsonObject[];
+  return {
+    ...list,
+    plugins: plugins.map(({ type }) => ({ type: type ?? "" })),
+  };
+}
+
+for (const command of ["CHECK", "DEL"]) {
+  test(`multus ${command} gives plugins what ADD gave them, though the scratch file lacks keys`, async (scene) => {
+    const plugins = [{ type: "a", mode: "x" }, { type: "b", socket: "/run/b" }];
+    const list = { name: "list", cniVersion: "1.0.0", plugins };
+    assertSuccess(await scene.run("ADD", { delegates: [list] }));
+    rewriteScratch(scene, strip);
+    assertSuccess(await scene.run(command, { delegates: [list] }));
+    assertEquals(scene.call("a", command)?.stdin.mode, "x");
+    assertEquals(scene.call("b", command)?.stdin.socket, "/run/b");
+  });
+}
+
+test("multus.del() runs plugins that only the scratch file has of a list", async (scene) => {
+  const list = { name: "list", cniVersion: "1.0.0", plugins: [{ type: "a" }] };
+  assertSuccess(await scene.run("ADD", { delegates: [list] }));
+  const appended = [{ type: "a" }, { type: "b", socket: "/run/b" }];
+  rewriteScratch(scene, (conf) => ({ ...conf, plugins: appended }));
+  assertSuccess(await scene.run("DEL", { delegates: [list] }));
+  assertEquals(scene.story.slice(1), ["b DEL eth0", "a DEL eth0"]);
+  assertEquals(scene.call("b", "DEL")?.stdin.socket, "/run/b");
+});
+
 test("multus.del() fails for a plugin that ADD has run and that is gone", async (scene) => {
   assertSuccess(await scene.run("ADD", both(scene)));
   const plugin = `${scene.plugins.folder.path}/b`;

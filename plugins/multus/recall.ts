@@ -7,26 +7,51 @@
 import { describeError } from "../../cni/error.ts";
 import type { Network } from "../../cni/libcni/operation.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
+import {
+  asAdded,
+  type KnownAttachment,
+  networkOf,
+} from "./cached_attachments.ts";
+import { loadDelegate } from "./delegate.ts";
 import type { Session } from "./session.ts";
 
+/** A network, and the attachment to it. */
+export type Recalled = Pick<KnownAttachment, "network" | "conf">;
+
 /**
- * Returns the description of an attachment with the arguments of its ADD, as
+ * Returns an attachment with the configuration and the arguments of its ADD, as
  * libcni's cache has them, if it has: a scratch file knows no port mappings and
- * no bandwidth, and the annotation may have changed.
+ * no bandwidth, and may lack keys of plugins, and the annotation may have changed.
  */
-export function recallArgs(
-  { runtime, log }: Pick<Session, "runtime" | "log">,
-  network: Network,
-  conf: RuntimeConf,
-): RuntimeConf {
-  try {
-    return runtime.findCachedConfig(network, conf)?.conf ?? conf;
-  } catch (error) {
-    log.warn("Doing without the arguments of ADD", {
+export function recall(session: Session, attachment: Recalled): Recalled {
+  const { runtime, log } = session;
+  const { network, conf } = attachment;
+  const doWithout = (error: unknown): void =>
+    log.warn("Doing without what ADD was given", {
       network: network.name,
       error: describeError(error),
     });
-    return conf;
+  const cached = attempt(
+    () => runtime.findCachedConfig(network, conf),
+    doWithout,
+  );
+  if (cached === undefined) return attachment;
+  const added = attempt(
+    () => asAdded(network, networkOf(loadDelegate(cached.config))),
+    doWithout,
+  );
+  return { network: added ?? network, conf: cached.conf };
+}
+
+function attempt<T>(
+  run: () => T,
+  onError: (error: unknown) => void,
+): T | undefined {
+  try {
+    return run();
+  } catch (error) {
+    onError(error);
+    return undefined;
   }
 }
 
