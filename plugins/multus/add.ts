@@ -32,7 +32,8 @@ import type { Session } from "./session.ts";
  *
  * Source: multus-cni pkg/multus/multus.go `CmdAdd`.
  *
- * @returns What the master's plugins answered
+ * @returns What the master's plugins answered, in the version of multus'
+ *   configuration, which may differ from that of the master's
  */
 export async function add(session: Session): Promise<Result | ForeignResult> {
   const { call, k8s, cluster, scratch } = session;
@@ -86,13 +87,32 @@ async function attachAll(
     );
     attached.push(await attachOne(session, delegates, index));
   }
+  const answer = await answerOf(session, attached);
   if (pod !== undefined) {
     const { publish } = await import("./publish.ts");
     await publish(session, pod, attached);
   }
   rollback.commit();
-  const [master] = attached;
-  return { document: master?.document ?? {} };
+  return answer;
+}
+
+/**
+ * Takes the master's result as it is if it has the configuration's version, with
+ * keys that nobody knows.
+ *
+ * Source: CNI spec 1.1.0, "Version considerations".
+ *
+ * @throws {CniError} 1 if it cannot be had in that version
+ */
+async function answerOf(
+  { call: { cniVersion } }: Session,
+  [master]: readonly Attached[],
+): Promise<ForeignResult> {
+  if (master === undefined) return { document: {} };
+  const { document, result } = master;
+  if (document["cniVersion"] === cniVersion) return { document };
+  const { encodeResult } = await import("../../cni/result_encoding.ts");
+  return { document: encodeResult(result, cniVersion) };
 }
 
 /** How long the undoing of one attachment may take, in milliseconds. */

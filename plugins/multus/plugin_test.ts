@@ -4,7 +4,11 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
 import { runIn } from "../../tests/_harness/ip_json.ts";
-import { CONTAINER, MultusScene } from "../../tests/_harness/multus_scene.ts";
+import {
+  CONTAINER,
+  MultusScene,
+  resultOf,
+} from "../../tests/_harness/multus_scene.ts";
 import type { CallOutput } from "../../tests/_harness/test_hosts.ts";
 
 // What a cluster has to do with it is in tests/conformance.
@@ -90,15 +94,38 @@ test("multus.add() says which plugin is missing", async (scene) => {
   assertEquals(scene.story, [...ADDS, ...DELS]);
 });
 
-test("multus.add() prints the master's result in the master's version", async (scene) => {
-  const cniVersion = "0.3.1";
-  const ADD =
-    `echo '{"cniVersion":"0.3.1","ips":[{"version":"4","address":"1.1.1.2/24"}],` +
-    `"dns":{},"vendorKey":{"kept":true}}'`;
-  scene.addPlugin("a", undefined, { ADD });
-  const delegates = [scene.conf("first", "a", { cniVersion })];
-  const { json } = await scene.run("ADD", { delegates });
-  assertEquals([json.cniVersion, json.vendorKey], [cniVersion, { kept: true }]);
+/** A result of one address, with a key that no version knows. */
+function resultWithKey(cniVersion: string): JsonObject {
+  return {
+    ...resultOf(cniVersion, "1.1.1.2/24"),
+    ...cniVersion !== "0.2.0" && { vendorKey: { kept: true } },
+    ...cniVersion.startsWith("0.") && { dns: {} },
+  };
+}
+
+for (const asked of ["0.2.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]) {
+  test(`multus.add() prints the result in the configuration's version, ${asked}`, async (scene) => {
+    for (const cniVersion of ["0.2.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]) {
+      const result = resultWithKey(cniVersion);
+      const ADD = `echo '${JSON.stringify(result)}'`;
+      scene.addPlugin("a", undefined, { ADD });
+      const delegates = [scene.conf("first", "a", { cniVersion })];
+      const { json } = await scene.run("ADD", { delegates, cniVersion: asked });
+      const expected = resultWithKey(asked);
+      if (cniVersion === "0.2.0") delete expected["vendorKey"];
+      assertEquals(json, expected, `the master's version is ${cniVersion}`);
+      await scene.run("DEL", { delegates, cniVersion: asked });
+    }
+  });
+}
+
+test("multus.add() undoes what cannot be said in the configuration's version", async (scene) => {
+  scene.addPlugin("a", undefined, { ADD: `echo '{"cniVersion":"1.0.0"}'` });
+  const keys = { delegates: [scene.conf("first", "a")], cniVersion: "0.2.0" };
+  const { exitCode, json } = await scene.run("ADD", keys);
+  assertEquals([exitCode, json.code], [1, 1]);
+  assertStringIncludes(json.msg, "cannot convert: no valid IP addresses");
+  assertEquals(scene.story, ["a ADD eth0", "a DEL eth0"]);
 });
 
 test("multus.add() waits for the readiness file", async (scene) => {
