@@ -21,21 +21,34 @@ import type { Session } from "./session.ts";
 /**
  * Detaches a pod from all networks that anything is known of.
  *
- * What was attached is on disk: the API is asked only if nothing is there. Then
- * there may be nothing to detach, so that what cannot be found out is no
- * failure: a pod that is gone must not stay because the API is.
+ * What was attached is on disk. If nothing is there, there may be nothing to
+ * detach: then DEL tries what it can and succeeds, because a failure would keep
+ * the pod in `Terminating` for ever.
  *
  * Source: multus-cni pkg/multus/multus.go `CmdDel`.
  *
  * @throws What failed; the scratch file stays then, for another try
  */
 export async function del(session: Session): Promise<void> {
-  const { call: { args }, scratch } = session;
+  const { call: { args: { containerId } }, scratch } = session;
   const { attachments, isScratchOthers } = findOwn(session);
   if (isScratchOthers) return await detachEach(session, attachments);
-  const isKnown = attachments.length > 0;
-  await detachEach(session, isKnown ? attachments : await askFor(session));
-  scratch.remove(args.containerId);
+  if (attachments.length > 0) await detachEach(session, attachments);
+  else if (scratch.has(containerId)) {
+    await detachEach(session, await askFor(session));
+  } else await detachUnknown(session);
+  scratch.remove(containerId);
+}
+
+/** Detaches a container that may never have been attached. */
+async function detachUnknown(session: Session): Promise<void> {
+  try {
+    await detachEach(session, await askFor(session));
+  } catch (error) {
+    session.log.warn("Cannot detach a container that nothing is known of", {
+      error: describeError(error),
+    });
+  }
 }
 
 /**
@@ -106,7 +119,7 @@ export function describeAll(
   });
 }
 
-/** Finds what ADD would attach the pod to now. */
+/** Finds what the container may be attached to; nothing if that is impossible. */
 async function askFor(session: Session): Promise<KnownAttachment[]> {
   try {
     const { rediscoverDelegates } = await import("./rediscover.ts");

@@ -309,6 +309,42 @@ test("multus.del() succeeds a second time, and says nothing", async (scene) => {
   }
 });
 
+test("multus.del() succeeds for a container that nothing is known of, whatever plugins say", async (scene) => {
+  scene.addPlugin("a", undefined, { DEL: "echo no >&2; exit 1" });
+  const { exitCode, stdout, stderr } = await scene.run("DEL", both(scene));
+  assertEquals([exitCode, stdout], [0, ""]);
+  assertStringIncludes(stderr, "a container that nothing is known of");
+  // Pods may have been attached before multus was there.
+  assertEquals(scene.story, DELS);
+});
+
+test("multus.del() fails as plugins do while there is a scratch file, though it is damaged", async (scene) => {
+  assertSuccess(await scene.run("ADD", both(scene)));
+  Deno.writeTextFileSync(scene.scratchFile, "");
+  Deno.removeSync(`${scene.cniDir}/results`, { recursive: true });
+  scene.addPlugin("a", undefined, { DEL: "echo no >&2; exit 1" });
+  assertEquals((await scene.run("DEL", both(scene))).exitCode, 1);
+  scene.addPlugin("a");
+  assertEquals((await scene.run("DEL", both(scene))).exitCode, 0);
+  assertEquals(scene.remembered, []);
+});
+
+test("multus.del() of what is not remembered asks the API only if the memory is lost", async (scene) => {
+  scene.putPod("net1");
+  scene.addNetwork("test", "net1", "1.1.1.4/24");
+  assertSuccess(await scene.runForPod("ADD", both(scene)));
+  const podRequests = (): number =>
+    scene.api.requestsOf("GET", /\/pods\/testpod$/).length;
+  assertSuccess(await scene.runForPod("DEL", both(scene)));
+  scene.api.clearRequests();
+  assertSuccess(await scene.runForPod("DEL", both(scene)));
+  assertEquals([podRequests(), scene.story.slice(-2)], [0, DELS]);
+  Deno.removeSync(scene.cniDir, { recursive: true });
+  assertSuccess(await scene.runForPod("DEL", both(scene)));
+  assertEquals(podRequests(), 1);
+  assertEquals(scene.story.slice(-3), ["net1 DEL net2", ...DELS]);
+});
+
 test("multus.del() needs neither a namespace nor arguments that are some", async (scene) => {
   const rows: Record<string, string>[] = [
     { CNI_NETNS: "" },

@@ -4,38 +4,60 @@
  * @module
  */
 
+import { join } from "@std/path/posix";
 import { describeError } from "../../cni/error.ts";
+import { deadline } from "../../cni/invoke/deadline.ts";
+import { ifPossible } from "../../cni/io_failure.ts";
 import type { Delegate } from "./delegate.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod.ts";
 import { selectDelegates } from "./select.ts";
 import type { Session } from "./session.ts";
 
+/** How long the API may take in all, in milliseconds. */
+const API_MS = 2500;
+
 /**
- * Chooses what ADD would attach the pod to now; for a pod of which nothing can
- * be learned that is what the configuration has for every pod.
+ * Chooses what the container may have been attached to.
  *
- * @throws {CniError} If not even that can be found out
+ * The API is asked for the pod's networks only if what ADD wrote down may have
+ * been lost. Otherwise multus has attached the container to nothing, or has
+ * detached it already; but the networks of every pod may have been attached
+ * before multus was installed.
+ *
+ * @throws {CniError} If not even those can be found out
  */
 export async function rediscoverDelegates(
   session: Session,
 ): Promise<Delegate[]> {
-  const pod = await askForPod(session);
+  const signal = deadline(API_MS, session.call.signal);
+  const pod = isMemoryLost(session)
+    ? await askForPod(session, signal)
+    : undefined;
   if (pod !== undefined) {
     try {
-      return await selectDelegates(session, pod);
+      return await selectDelegates(session, pod, signal);
     } catch (error) {
       session.log.verbose("Detaching from the networks of every pod only", {
         error: describeError(error),
       });
     }
   }
-  return await selectDelegates(session, undefined);
+  return await selectDelegates(session, undefined, signal);
+}
+
+/** Says whether the scratch file cannot be read, or the cache was removed. */
+function isMemoryLost({ call, scratch }: Session): boolean {
+  const { args: { containerId }, config: { cniDir } } = call;
+  const results = join(cniDir, "results");
+  return scratch.has(containerId) ||
+    ifPossible(() => Deno.statSync(results)) === undefined;
 }
 
 async function askForPod(
   { k8s, cluster, log, call }: Session,
+  signal: AbortSignal,
 ): Promise<KnownPod | undefined> {
-  const { config: { runtimeConfig }, signal } = call;
+  const { config: { runtimeConfig } } = call;
   try {
     const pod = await findPod({ k8s, runtimeConfig, cluster, signal });
     return pod === POD_IS_GONE ? undefined : pod;

@@ -113,6 +113,12 @@ export class ScratchCache {
     }
   }
 
+  /** Says whether there is a file for a container, whatever is in it. */
+  has(containerId: string): boolean {
+    const path = this.#path(containerId);
+    return ifPossible(() => Deno.statSync(path).isFile) ?? false;
+  }
+
   /**
    * Forgets a container; succeeds if it is not remembered.
    *
