@@ -48,6 +48,9 @@ export const FLAGS = {
   "all": {
     summary: "names no namespace that stays: removes all attachments",
   },
+  "dry-run": { summary: "shows what would be deleted, and deletes nothing" },
+  "strict": { summary: "fails if nothing is attached, and runs nothing" },
+  "force": { summary: "deletes it even if it is still attached to networks" },
   "to": {
     value: "FORM",
     summary: "the form that is wanted, chain or list, instead of the other one",

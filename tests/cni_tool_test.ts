@@ -279,8 +279,35 @@ onNode("cni finds an attachment by any path of its namespace", async (host) => {
       containerID: "cnitool-296747069b8a02dc4e2a",
       ifname: "eth0",
       netns: "/var/run/netns/blue",
+      wasAttached: false,
     },
   );
+});
+
+onNode("cni del says that no attachment is known", async (host, t) => {
+  addPods(host);
+  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "add", "pods", "blue");
+  const rows: [args: string[], note: string][] = [
+    [["-i", "typo"], 'to "pods" as "typo" is known; see cni list'],
+    [["--container-id", "typo"], 'with container ID "typo" is known; see cni'],
+  ];
+  for (const [args, note] of rows) {
+    await t.step(args.join(" "), async () => {
+      const del = ["del", "pods", "blue", ...args];
+      const lax = await host.cni(...del);
+      assertEquals([lax.code, lax.stdout], [0, ""]);
+      assertStringIncludes(lax.stderr, note);
+      const strict = await host.cni(...del, "--strict");
+      assertEquals([strict.code, strict.stderr], [1, lax.stderr]);
+      const { stdout } = await host.cni(...del, "--strict", "--json");
+      assertEquals(JSON.parse(stdout).code, 3);
+      await succeed(host, "check", "pods", "blue");
+    });
+  }
+  await t.step("and nothing else if something was", async () => {
+    await succeed(host, "del", "pods", "blue", "--strict");
+  });
 });
 
 onNode("cni add refuses what is attached, or is not there", async (host) => {
@@ -420,13 +447,30 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
     [["blu"], 'Cannot keep the attachments of "blu"'],
     [["blu:eth0"], 'Cannot keep the attachments of "blu:eth0"'],
     [["blue:"], "interface name is empty"],
+    [
+      ["blue", "green:net7"],
+      'Cannot keep "green:net7": "/var/run/netns/green" has no attachment ' +
+      '"net7" to "pods"; it has eth0, net1',
+    ],
+    [["red:eth0"], 'has no attachment "eth0" to "pods"; it has none'],
     [[""], 'Cannot name a network namespace ""'],
   ];
+  await succeed(host, "netns", "add", "red");
   for (const [args, text] of refusals) {
     const { code, stderr } = await host.cni("gc", "pods", ...args);
     assertEquals(code, 1);
     assertStringIncludes(stderr, text);
   }
+  const dry = await host.cni("gc", "pods", "blue", "red", "--dry-run");
+  assertEquals(dry.code, 0, dry.stderr);
+  assertMatch(
+    dry.stdout,
+    /^(would delete cnitool-\S+ \S+ in \/var\/run\/netns\/green\n){2}$/,
+  );
+  const { wouldDelete } = JSON.parse(
+    await succeed(host, "gc", "pods", "--all", "--dry-run", "--json"),
+  );
+  assertEquals(wouldDelete.length, 4);
   assertEquals((await list()).length, 4);
   const gone = await succeed(
     host,
@@ -525,7 +569,9 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
   await t.step("not with --no-undo", async () => {
     assertEquals((await host.cni(...args, "--no-undo")).code, 1);
     assertEquals(await leases(), "10.1.0.4\n");
-    await succeed(host, "del", "hang", "blue");
+    const { code, stderr } = await host.cni("del", "hang", "blue");
+    assertEquals(code, 0);
+    assertStringIncludes(stderr, 'to "hang" as "eth0" is known; see cni list');
     assertEquals(await leases(), "");
   });
   const signals: [Deno.Signal, number][] = [["SIGINT", 130], ["SIGTERM", 143]];
@@ -610,16 +656,39 @@ onNode("cni netns makes and deletes only namespaces", async (host) => {
   assertEquals(stdout, "blue\nfake\nfolder\n");
 });
 
-onNode("cni netns del warns of attachments that are left", async (host) => {
+onNode("cni netns del refuses what is attached", async (host) => {
   addPods(host);
   await succeed(host, "netns", "add", "blue");
   await succeed(host, "add", "pods", "blue");
-  const { code, stderr } = await host.cni("netns", "del", "blue");
-  assertEquals([code, stderr], [
-    0,
-    '"blue" is still attached to "pods" as "eth0": ' +
-    "run cni del pods /var/run/netns/blue --ifname eth0\n",
-  ]);
+  const attached = 'it is attached to "pods" as "eth0": ' +
+    "run cni del pods /var/run/netns/blue --ifname eth0";
+  assertEquals(
+    await host.cni("netns", "del", "blue"),
+    failed(
+      `Cannot delete network namespace "blue": ${attached}; or say --force\n`,
+    ),
+  );
+  await succeed(host, "check", "pods", "blue");
+  const unreadable = await host
+    .cni("netns", "del", "blue", "--cache-dir=/etc/passwd");
+  assertEquals(unreadable.code, 1);
+  assertStringIncludes(unreadable.stderr, "Attachments are unknown: ");
+  const { code, stderr } = await host.cni("netns", "del", "blue", "--force");
+  assertEquals([code, stderr], [0, `${attached}\n`]);
+  assertEquals((await host.run(["ls", "/run/netns"])).stdout, "");
+  const again = await host.cni("netns", "del", "blue");
+  assertStringIncludes(again.stderr, 'there is no "/var/run/netns/blue"');
+});
+
+onNode("cni netns list says that it cannot tell attachments", async (host) => {
+  await succeed(host, "netns", "add", "blue");
+  const args = ["netns", "list", "--cache-dir=/etc/passwd"];
+  const { code, stdout, stderr } = await host.cni(...args);
+  assertEquals(code, 0);
+  assertMatch(stdout, /^blue .* unknown$/m);
+  assertMatch(stderr, /^Attachments are unknown: .*"\/etc\/passwd\/results"/);
+  const [blue] = JSON.parse(await succeed(host, ...args, "--json"));
+  assertEquals(blue.attachments, null);
 });
 
 onNode("cni netns exec goes on as the other program", async (host, t) => {

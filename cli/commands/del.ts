@@ -4,6 +4,7 @@
  * @module
  */
 
+import { CniError, ErrorCode } from "../../cni/error.ts";
 import {
   type NetworkConfList,
   NetworkNotFoundError,
@@ -13,7 +14,7 @@ import {
   type RuntimeConf,
 } from "../../cni/libcni/mod.ts";
 import { describeMadeAttachment } from "../attachment.ts";
-import type { CommandCall, Output } from "../command.ts";
+import { type CommandCall, findFlag, type Output } from "../command.ts";
 import {
   createLocks,
   createRuntime,
@@ -35,14 +36,49 @@ export async function del(call: CommandCall): Promise<Output> {
   });
   const list = found.list ?? restoreNetwork(runtime, name, conf);
   if (list === undefined) throw found.error;
+  const wasAttached = isAttached(runtime, name, conf);
+  const unknown = formatUnknown(name, conf, call);
+  if (!wasAttached && call.flags.has("strict")) {
+    throw new CniError(ErrorCode.UnknownContainer, unknown);
+  }
   await runtime.delNetworkList(list, conf, {
     signal: call.signal,
     useCachedConfig: true,
     continueOnDelErrors: true,
   });
   const { containerId: containerID, ifName: ifname } = conf;
-  const json = { network: name, containerID, ifname, netns: conf.netns };
-  return { json, text: "" };
+  const { netns: path } = conf;
+  return {
+    json: { network: name, containerID, ifname, netns: path, wasAttached },
+    text: "",
+    note: wasAttached ? undefined : unknown,
+  };
+}
+
+/** A file that cannot be read may be that of the attachment. */
+function isAttached(
+  runtime: NetworkRuntime,
+  name: string,
+  conf: RuntimeConf,
+): boolean {
+  try {
+    return runtime.findCachedConfig({ name }, conf) !== undefined;
+  } catch {
+    return true;
+  }
+}
+
+/** DEL of what is not there succeeds, so only this tells of a mistyped name. */
+function formatUnknown(
+  name: string,
+  { containerId, ifName, netns }: RuntimeConf,
+  call: CommandCall,
+): string {
+  const id = findFlag(call, "container-id") === undefined
+    ? ""
+    : ` with container ID "${containerId}"`;
+  return `No attachment of "${netns}" to "${name}" as "${ifName}"${id} is ` +
+    "known; see cni list";
 }
 
 /** A network whose configuration is gone may still have attachments. */

@@ -33,23 +33,43 @@ export async function gc(call: CommandCall): Promise<Output> {
   const list = getNetwork(folders, network);
   const stays = kept.map(parseKept);
   const { signal } = call;
+  const isDryRun = call.flags.has("dry-run");
   // What is attached while this waits is not stale, and stays if it is to stay.
-  using _lock = await createLocks(folders).lockExclusively({ signal });
+  using _lock = isDryRun
+    ? undefined
+    : await createLocks(folders).lockExclusively({ signal });
   const runtime = createRuntime(call, folders);
   const before = listOf(folders, list.name);
-  for (const { text, netns } of stays) checkKept(text, netns, before);
+  for (const kept of stays) checkKept(kept, list.name, before);
   const validAttachments = before.filter((cached) =>
-    stays.some(({ netns, ifName }) =>
-      isOfNetns(cached, netns) && (ifName ?? cached.ifName) === cached.ifName
-    )
+    stays.some((kept) => isKept(cached, kept))
   );
+  if (isDryRun) return preview(list, before, validAttachments);
   await runtime.gcNetworkList(list, { signal, validAttachments });
   const after = listOf(folders, list.name).map(({ path }) => path);
   const deleted = before.filter(({ path }) => !after.includes(path));
   return {
     json: { network: list.name, deleted: deleted.map(describe) },
-    text: deleted.map(formatDeleted).join("\n"),
+    text: deleted.map((one) => `deleted ${formatAttachment(one)}`).join("\n"),
     note: findOmission(list),
+  };
+}
+
+/** Tells what would be deleted. What the plugins would find, only they know. */
+function preview(
+  list: NetworkConfList,
+  cached: readonly CachedAttachment[],
+  valid: readonly CachedAttachment[],
+): Output {
+  const stale = list.disableGc
+    ? []
+    : cached.filter((attachment) => !valid.includes(attachment));
+  return {
+    json: { network: list.name, wouldDelete: stale.map(describe) },
+    text: stale.map((one) => `would delete ${formatAttachment(one)}`)
+      .join("\n"),
+    note: findOmission(list) ??
+      `The plugins of "${list.name}" may find more that the cache does not know`,
   };
 }
 
@@ -100,16 +120,34 @@ function parseKept(text: string): Kept {
   return { text, netns: resolveNetns(text.slice(0, colon)), ifName };
 }
 
-/** A mistyped name would have removed what was to stay. */
+function isKept(cached: CachedAttachment, { netns, ifName }: Kept): boolean {
+  return isOfNetns(cached, netns) &&
+    (ifName ?? cached.ifName) === cached.ifName;
+}
+
+/**
+ * Refuses a name that nothing is known by: a mistyped one would have removed
+ * what was to stay. A namespace without attachments may be named, because
+ * scripts name all that there are.
+ */
 function checkKept(
-  text: string,
-  netns: string,
+  kept: Kept,
+  network: string,
   cached: readonly CachedAttachment[],
 ): void {
+  const { text, netns, ifName } = kept;
+  if (cached.some((attachment) => isKept(attachment, kept))) return;
+  const own = cached.filter((attachment) => isOfNetns(attachment, netns));
   const problem = findNetnsProblem(netns);
-  if (problem === undefined) return;
-  if (cached.some((attachment) => isOfNetns(attachment, netns))) return;
-  throw new Error(`Cannot keep the attachments of "${text}": ${problem}`);
+  if (problem !== undefined && own.length === 0) {
+    throw new Error(`Cannot keep the attachments of "${text}": ${problem}`);
+  }
+  if (ifName === undefined) return;
+  const has = own.map(({ ifName }) => ifName).join(", ") || "none";
+  throw new Error(
+    `Cannot keep "${text}": "${netns}" has no attachment "${ifName}" to ` +
+      `"${network}"; it has ${has}`,
+  );
 }
 
 function describe(
@@ -118,9 +156,9 @@ function describe(
   return { containerID, ifname, netns };
 }
 
-function formatDeleted(
+function formatAttachment(
   { containerId, ifName, netns }: CachedAttachment,
 ): string {
   const where = netns === "" ? "" : ` in ${netns}`;
-  return showControls(`deleted ${containerId} ${ifName}${where}`);
+  return showControls(`${containerId} ${ifName}${where}`);
 }

@@ -7,6 +7,7 @@
 import type { CachedAttachment } from "../../cni/libcni/mod.ts";
 import { isOfNetns, listAttachments } from "../attachment.ts";
 import type { CommandCall, Output } from "../command.ts";
+import { formatFailureText } from "../failure.ts";
 import { execInNetns } from "../netns/exec.ts";
 import {
   addNamed,
@@ -24,50 +25,76 @@ export function addNetns({ args: [name = ""] }: CommandCall): Output {
   return { json: { name, path: addNamed(name) }, text: "" };
 }
 
-/** Takes a namespace's name away; warns of attachments that are still there. */
+/** Takes a namespace's name away, unless it is attached to networks. */
 export function delNetns(call: CommandCall): Output {
   const [name = ""] = call.args;
   const path = pathOfName(name);
-  const left = readAttachments(call)
-    .filter((cached) => isOfNetns(cached, path));
-  delNamed(name);
-  for (const { network, ifName } of left) {
-    call.onStderr(
-      `"${name}" is still attached to "${network}" as "${ifName}": ` +
-        `run cni del ${network} ${path} --ifname ${ifName}\n`,
+  const isThere = findNetnsProblem(path) === undefined;
+  const left = isThere ? listLeft(call, path) : [];
+  if (left.length > 0 && !call.flags.has("force")) {
+    throw new Error(
+      `Cannot delete network namespace "${name}": ${left.join("; ")}; or say ` +
+        "--force",
     );
   }
-  return { json: { name, path }, text: "" };
+  delNamed(name);
+  const note = left.length === 0 ? undefined : left.join("\n");
+  return { json: { name, path }, text: "", note };
+}
+
+/** Lists what would be left of a namespace's attachments, and how to delete it. */
+function listLeft(call: CommandCall, path: string): string[] {
+  const { attachments, problem } = readAttachments(call);
+  if (problem !== undefined) return [problem];
+  return attachments.filter((cached) => isOfNetns(cached, path))
+    .map(({ network, ifName }) =>
+      `it is attached to "${network}" as "${ifName}": run cni del ${network} ` +
+      `${path} --ifname ${ifName}`
+    );
 }
 
 /** A named namespace, as it is shown. */
 interface Row extends NamedNetns {
-  /** Networks and interfaces, `pods/eth0`. */
-  readonly attachments: readonly string[];
+  /** Networks and interfaces, `pods/eth0`; undefined if it cannot be told. */
+  readonly attachments: readonly string[] | undefined;
 }
 
 /** Lists the namespaces with names. */
 export function listNetns(call: CommandCall): Output {
-  const cached = readAttachments(call);
+  const { attachments, problem } = readAttachments(call);
   const rows = listNamed().map((netns): Row => ({
     ...netns,
-    attachments: cached.filter((one) => isOfNetns(one, netns.path))
-      .map(({ network, ifName }) => `${network}/${ifName}`),
+    attachments: problem === undefined
+      ? attachments.filter((one) => isOfNetns(one, netns.path))
+        .map(({ network, ifName }) => `${network}/${ifName}`)
+      : undefined,
   }));
-  const json = rows.map(({ isNetns, inode, ...row }) => ({
+  const json = rows.map(({ isNetns, inode, attachments, ...row }) => ({
     ...row,
     isNetns: isNetns ?? null,
     inode: inode ?? null,
+    attachments: attachments ?? null,
   }));
-  return { json, text: (style) => formatTable(COLUMNS, rows, style) };
+  return {
+    json,
+    text: (style) => formatTable(COLUMNS, rows, style),
+    note: problem,
+  };
 }
 
-/** What is cached is of interest here, but its absence does no harm. */
-function readAttachments(call: CommandCall): CachedAttachment[] {
+/** The attachments of the node, or why they cannot be told. */
+interface Found {
+  readonly attachments: readonly CachedAttachment[];
+  readonly problem?: string;
+}
+
+/** Namespaces can be listed by everybody, the cache is often root's alone. */
+function readAttachments(call: CommandCall): Found {
   try {
-    return listAttachments(readFolders(call));
-  } catch {
-    return [];
+    return { attachments: listAttachments(readFolders(call)) };
+  } catch (error) {
+    const problem = `Attachments are unknown: ${formatFailureText(error)}`;
+    return { attachments: [], problem };
   }
 }
 
@@ -82,7 +109,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   {
     heading: "ATTACHMENTS",
-    cell: ({ attachments }) => attachments.join(","),
+    cell: ({ attachments }) => attachments?.join(",") ?? "unknown",
   },
 ];
 

@@ -30,11 +30,11 @@ export const NETNS_COMMANDS: readonly CommandRow[] = [
     name: "netns del",
     summary: "Takes a network namespace's name away",
     about: [
-      "The namespace ends with the last process in it. Detach it from its " +
-      "networks first.",
+      "The namespace ends with the last process in it. One that is attached " +
+      "to networks is refused without --force.",
     ],
     args: [NAME],
-    flags: ["cache-dir"],
+    flags: ["force", "cache-dir"],
     examples: [{ line: "cni netns del blue", what: "delete one" }],
     load: async () => (await import("../commands/netns.ts")).delNetns,
   },

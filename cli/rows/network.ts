@@ -60,10 +60,11 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
       "Uses the configuration and the arguments of the time when it was " +
       "attached, even if the network's configuration has been changed or " +
       "removed. Goes on after a plugin that fails. May be repeated, and the " +
-      "namespace may be gone.",
+      "namespace may be gone. If nothing is known to be attached, it says so " +
+      "and runs the plugins all the same.",
     ],
     args: [NETWORK, NETNS],
-    flags: [...ATTACHMENT, ...FOLDERS],
+    flags: [...ATTACHMENT, "strict", ...FOLDERS],
     timeout: TIMEOUT,
     examples: [
       { line: "cni del pods blue", what: "detach what ip netns calls blue" },
@@ -89,12 +90,16 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
       isOptional: true,
       isRepeated: true,
     }],
-    flags: ["all", ...FOLDERS],
+    flags: ["all", "dry-run", ...FOLDERS],
     timeout: TIMEOUT,
     examples: [
       {
         line: "cni gc pods blue green:net1",
         what: "keep these, remove others",
+      },
+      {
+        line: "cni gc pods blue --dry-run",
+        what: "see what would be deleted",
       },
       { line: "cni gc pods --all", what: "remove every attachment to pods" },
     ],
