@@ -20,6 +20,7 @@ function callWith(flags: [FlagName, string][]): CommandCall {
     flags: new Map(flags),
     env: {},
     onStderr(): void {},
+    showFailure(): void {},
     timeoutMs: 0,
     interrupt: signal,
     signal,

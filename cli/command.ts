@@ -77,6 +77,11 @@ export const FLAGS = {
     summary: "where attachments are cached, instead of /var/lib/cni",
     completes: "directory",
   },
+  "undo-timeout": {
+    value: "TIME",
+    summary: "gives up undoing a failed ADD after this time (default 30s)",
+  },
+  "verbose": { summary: "shows what plugins print while ADD is undone" },
   "timeout": {
     value: "TIME",
     summary: "gives up after this time: 10s, 2m, 1h30m; 0 for never",
@@ -158,6 +163,8 @@ export interface CommandCall {
   readonly env: Environment;
   /** Takes text for people, as it is written. */
   readonly onStderr: (text: string) => void;
+  /** Shows an error now, if the command still has work to do before it throws it. */
+  readonly showFailure: (error: Error) => void;
   /** How long it may take, in ms; 0 is as long as it wants. */
   readonly timeoutMs: number;
   /** Aborted when the user has had enough. */
@@ -176,6 +183,8 @@ export interface Output {
   readonly isBare?: boolean;
   /** What people shall know besides, without a newline at its end. */
   readonly note?: string | undefined;
+  /** 0 by default. */
+  readonly exitCode?: number;
 }
 
 /** Does what a command does. */

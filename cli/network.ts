@@ -8,6 +8,7 @@
 import { resolve } from "@std/path/posix";
 import { checkNetworkName } from "../cni/args.ts";
 import { CniError, ErrorCode } from "../cni/error.ts";
+import { isTimeout } from "../cni/invoke/deadline.ts";
 import { splitPath } from "../cni/invoke/find.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
 import { isObject, type JsonObject, parseJson } from "../cni/json.ts";
@@ -27,6 +28,7 @@ import {
 import { dispatch } from "../cni/skel.ts";
 import { findPlugin } from "../plugins/registry.ts";
 import { type CommandCall, findFlag } from "./command.ts";
+import { formatDuration } from "./duration.ts";
 import { pathOfName } from "./netns/named.ts";
 
 const DEFAULT_CONF_DIR = "/etc/cni/net.d";
@@ -102,7 +104,7 @@ function hasPlugins(path: string): boolean {
  * @param locks Left out where the caller has locked what it is about
  */
 export function createRuntime(
-  { env, onStderr }: CommandCall,
+  { env, onStderr }: Pick<CommandCall, "env" | "onStderr">,
   { pluginDirs, cacheDir }: Folders,
   locks?: AttachmentLocks,
 ): NetworkRuntime {
@@ -114,6 +116,24 @@ export function createRuntime(
     invoker: createInvoker(dispatch, findPlugin),
     ...locks && { locks },
   });
+}
+
+/**
+ * Refuses to begin if time is up. A lock that is asked for then would seem to
+ * be taken.
+ *
+ * @throws {CniError} 11 If it is
+ */
+export function refuseLate(
+  { signal, timeoutMs }: Pick<CommandCall, "signal" | "timeoutMs">,
+): void {
+  if (!signal.aborted || !isTimeout(signal)) return;
+  throw new CniError(
+    ErrorCode.TryAgainLater,
+    `Timed out after ${
+      formatDuration(timeoutMs)
+    }, before any plugin was started`,
+  );
 }
 
 /** Makes the locks that all calls of the tool with one cache have in common. */

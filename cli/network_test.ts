@@ -24,6 +24,7 @@ function callWith(
     flags: new Map(flags),
     env,
     onStderr(): void {},
+    showFailure(): void {},
     timeoutMs: 0,
     interrupt: signal,
     signal,

@@ -51,16 +51,23 @@ export async function runTool(
   const wantsJson = argv.slice(0, end < 0 ? argv.length : end).includes(
     "--json",
   );
+  const shown = new Set<unknown>();
+  const showFailure = (error: unknown): void => {
+    if (!wantsJson && !shown.has(error)) {
+      world.onStderr(`${explain(program, error)}\n`);
+    }
+    shown.add(error);
+  };
   try {
     const line = parseCommandLine(program, argv);
-    const output = await runLine(program, line, world);
+    const output = await runLine(program, line, world, showFailure);
     return print(output, line.flags, world);
   } catch (error) {
     const exitCode = chooseExitCode(error, world);
     if (wantsJson) {
       return { stdout: formatJson(toFailureDocument(error)), exitCode };
     }
-    world.onStderr(`${explain(program, error)}\n`);
+    showFailure(error);
     return { stdout: "", exitCode };
   }
 }
@@ -79,13 +86,13 @@ function chooseExitCode(error: unknown, { interrupt }: World): number {
 }
 
 function print(output: Output, flags: FlagValues, world: World): Ended {
-  const { json, text, isBare = false, note } = output;
-  if (flags.has("json")) return { stdout: formatJson(json), exitCode: 0 };
+  const { json, text, isBare = false, note, exitCode = 0 } = output;
+  if (flags.has("json")) return { stdout: formatJson(json), exitCode };
   if (note !== undefined) world.onStderr(`${note}\n`);
   const plain = typeof text === "string" ? text : text(styleOf(world));
   const isOpen = plain === "" || isBare && !world.isTerminal;
   const newline = isOpen ? "" : "\n";
-  return { stdout: plain + newline, exitCode: 0 };
+  return { stdout: plain + newline, exitCode };
 }
 
 function formatJson(document: unknown): string {
@@ -100,6 +107,7 @@ async function runLine(
   program: Program,
   { words, row, args, flags }: CommandLine,
   world: World,
+  showFailure: CommandCall["showFailure"],
 ): Promise<Output> {
   if (row === undefined) return runProgram(program, { words, flags }, world);
   if (flags.has("help")) {
@@ -114,6 +122,7 @@ async function runLine(
     flags,
     env,
     onStderr,
+    showFailure,
     timeoutMs,
     interrupt,
     signal: timeoutMs === 0 ? interrupt : deadline(timeoutMs, interrupt),

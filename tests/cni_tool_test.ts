@@ -43,7 +43,8 @@ echo '{"cniVersion":"1.1.0","ips":[{"address":"10.9.8.7/24"}]}'`;
 const FAIL = `echo '{"code":7,"msg":"bad thing","details":"very"}'; exit 1`;
 /** Notes its calls, and never answers to ADD. */
 const HANG = `echo "$CNI_COMMAND" >> /run/calls
-[ "$CNI_COMMAND" != ADD ] || sleep 100`;
+[ "$CNI_COMMAND" != ADD ] || sleep 100
+echo undone >&2`;
 
 /** Adds networks of one plugin each. */
 function addScripts(
@@ -558,17 +559,27 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
   await t.step("when time is up", async () => {
     const { code, stderr } = await host.cni(...args);
     assertEquals(code, 1);
-    assertStringIncludes(stderr, 'plugin type="hang" failed (add): ');
-    assertStringIncludes(stderr, "the deadline has passed");
+    // The error comes first, and nothing of what DEL printed after it.
+    const [error = "", ...more] = stderr.split("\n");
+    assertMatch(error, /^plugin type="hang" failed \(add\): /);
+    assertStringIncludes(error, "the deadline has passed");
+    assertEquals(more, ["Undoing ADD, for 30s at most…", ""]);
     assertEquals(await leases(), "");
   });
+  await t.step(
+    "and shows what plugins print then if it is asked to",
+    async () => {
+      const { stderr } = await host.cni(...args, "--verbose");
+      assertMatch(stderr, /\nUndoing ADD.*\nundone\n$/s);
+    },
+  );
   await t.step("as a document", async () => {
     const { stdout } = await host.cni(...args, "--json");
     assertEquals(JSON.parse(stdout).code, 999);
   });
   await t.step("not with --no-undo", async () => {
     assertEquals((await host.cni(...args, "--no-undo")).code, 1);
-    assertEquals(await leases(), "10.1.0.4\n");
+    assertEquals(await leases(), "10.1.0.5\n");
     const { code, stderr } = await host.cni("del", "hang", "blue");
     assertEquals(code, 0);
     assertStringIncludes(stderr, 'to "hang" as "eth0" is known; see cni list');
@@ -590,6 +601,26 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
       assertEquals(await leases(), "");
     });
   }
+});
+
+onNode("cni add gives up undoing in time", async (host, t) => {
+  host.addPlugin("stuck", 'echo "$CNI_COMMAND" >&2; sleep 100');
+  host.addNetwork("stuck", [{ type: "stuck" }]);
+  await succeed(host, "netns", "add", "blue");
+  const args = ["add", "stuck", "blue", "--timeout=1s", "--undo-timeout=1s"];
+  await t.step("and says what may be left", async () => {
+    const { code, stderr } = await host.cni(...args);
+    assertEquals(code, 1);
+    assertMatch(
+      stderr,
+      /^ADD\nplugin .* failed \(add\): .*\nUndoing ADD, for 1s at most…\nDEL\nCannot undo ADD: plugin .* was killed after .*\nSomething may be left: run cni del stuck \/var\/run\/netns\/blue --ifname eth0\n$/,
+    );
+  });
+  await t.step("also as a document", async () => {
+    const { code, stdout, stderr } = await host.cni(...args, "--json");
+    assertEquals([code, JSON.parse(stdout).code], [1, 999]);
+    assertMatch(stderr, /^ADD\nDEL\nCannot undo ADD: /);
+  });
 });
 
 onNode("cni ends at once on a second signal", async (host) => {

@@ -5,13 +5,22 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { CachedAttachment, RuntimeConf } from "../../cni/libcni/mod.ts";
+import { deadline } from "../../cni/invoke/deadline.ts";
+import type {
+  AttachmentResult,
+  CachedAttachment,
+  NetworkConfList,
+  NetworkRuntime,
+  RuntimeConf,
+} from "../../cni/libcni/mod.ts";
 import {
   describeAttachment,
   isOfNetns,
   listAttachments,
 } from "../attachment.ts";
-import type { CommandCall, Output } from "../command.ts";
+import { type CommandCall, findFlag, type Output } from "../command.ts";
+import { formatDuration, parseDuration } from "../duration.ts";
+import { formatFailureText } from "../failure.ts";
 import { findNetnsProblem } from "../netns/named.ts";
 import {
   createLocks,
@@ -19,27 +28,102 @@ import {
   type Folders,
   getNetwork,
   readFolders,
+  refuseLate,
 } from "../network.ts";
 import { arrangeResult } from "../result_document.ts";
+
+/** How long the DEL after a failed ADD may take, unless the user says. */
+const UNDO_TIMEOUT = "30s";
 
 /** Runs ADD, and DEL if that fails, and returns the result. */
 export async function add(call: CommandCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
   const folders = readFolders(call);
+  const undoTimeoutMs = parseDuration(
+    findFlag(call, "undo-timeout") ?? UNDO_TIMEOUT,
+  );
   const list = getNetwork(folders, network);
   const conf = await describeAttachment(call, netns);
   const { signal } = call;
   refuseMissing(conf);
+  refuseLate(call);
   // Locked before the look into the cache: another call may be about to attach it.
   using _lock = await createLocks(folders)
     .lockContainer(conf.containerId, { signal });
   const runtime = createRuntime(call, folders);
   refuseAttached(folders, list.name, conf);
-  const result = call.flags.has("no-undo")
-    ? await runtime.addNetworkList(list, conf, { signal })
-    : await runtime.addNetworkListOrUndo(list, conf, { signal });
-  const json = arrangeResult(result);
+  // A file that cannot be read may be that of this attachment: it throws then.
+  runtime.findCachedConfig(list, conf);
+  const adding = { call, folders, runtime, list, conf, undoTimeoutMs };
+  const json = arrangeResult(await addOrUndo(adding));
   return { json, text: JSON.stringify(json, null, 4), isBare: true };
+}
+
+/** One ADD. */
+interface Adding {
+  readonly call: CommandCall;
+  readonly folders: Folders;
+  readonly runtime: NetworkRuntime;
+  readonly list: NetworkConfList;
+  readonly conf: RuntimeConf;
+  readonly undoTimeoutMs: number;
+}
+
+/** Runs ADD. If it fails, the user is told why before it is undone. */
+async function addOrUndo(adding: Adding): Promise<AttachmentResult> {
+  const { call, runtime, list, conf } = adding;
+  const { signal } = call;
+  try {
+    return await runtime.addNetworkList(list, conf, { signal });
+  } catch (error) {
+    if (error instanceof Error && !call.flags.has("no-undo")) {
+      call.showFailure(error);
+      await undo(adding);
+    }
+    throw error;
+  }
+}
+
+/**
+ * Runs DEL of all plugins, with a deadline of its own: that of ADD may be what
+ * was missed. What they print is shown if something may be left.
+ */
+async function undo(
+  { call, folders, list, conf, undoTimeoutMs }: Adding,
+): Promise<void> {
+  const isVerbose = call.flags.has("verbose");
+  const held: string[] = [];
+  const onStderr = isVerbose ? call.onStderr : (text: string): void => {
+    held.push(text);
+  };
+  const signal = undoTimeoutMs === 0
+    ? new AbortController().signal
+    : deadline(undoTimeoutMs);
+  const runtime = createRuntime({ ...call, onStderr }, folders);
+  tellOfUndo(call, undoTimeoutMs);
+  try {
+    // A plugin that cannot be found would keep those before it from undoing.
+    const options = { signal, continueOnDelErrors: true };
+    await runtime.delNetworkList(list, conf, options);
+  } catch (error) {
+    const failure = formatFailureText(error);
+    const { netns, ifName } = conf;
+    call.onStderr(
+      `${
+        held.join("")
+      }Cannot undo ADD: ${failure}\nSomething may be left: run ` +
+        `cni del ${list.name} ${netns} --ifname ${ifName}\n`,
+    );
+  }
+}
+
+function tellOfUndo({ flags, onStderr }: CommandCall, timeoutMs: number): void {
+  // A script that asks for JSON may read stderr along with it.
+  if (flags.has("json")) return;
+  const limit = timeoutMs === 0
+    ? ""
+    : `, for ${formatDuration(timeoutMs)} at most`;
+  onStderr(`Undoing ADD${limit}…\n`);
 }
 
 function refuseMissing({ netns }: RuntimeConf): void {

@@ -9,6 +9,9 @@ import {
 import type { CommandCall } from "../command.ts";
 import { cni } from "../commands.ts";
 import { add } from "./add.ts";
+import { check } from "./check.ts";
+import { del } from "./del.ts";
+import { gc } from "./gc.ts";
 
 const NETNS = "/proc/self/ns/net";
 
@@ -35,7 +38,8 @@ function callIn(folder: string, signal: AbortSignal): CommandCall {
     ]),
     env: {},
     onStderr(): void {},
-    timeoutMs: 0,
+    showFailure(): void {},
+    timeoutMs: 1,
     interrupt: signal,
     signal,
   };
@@ -64,6 +68,42 @@ Deno.test("add() refuses what was attached while it waited", async () => {
     }, undefined);
     lock[Symbol.dispose]();
     await assertRejects(() => adding, Error, 'attached to "other" as that');
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+});
+
+Deno.test("a command says that time was up before it began", async (t) => {
+  const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  try {
+    Deno.writeTextFileSync(
+      `${folder}/net.conflist`,
+      JSON.stringify({
+        cniVersion: "1.1.0",
+        name: "net",
+        plugins: [{ type: "none" }],
+      }),
+    );
+    new AttachmentCache(folder).writeAttachment({
+      network: "net",
+      containerId: "c",
+      ifName: "eth0",
+      netns: NETNS,
+      config: new TextEncoder().encode("{}"),
+      cniArgs: [],
+      capabilityArgs: {},
+    }, {});
+    const signal = AbortSignal.timeout(1);
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    for (const command of [add, check, del, gc]) {
+      await t.step(command.name, async () => {
+        await assertRejects(
+          async () => await command(callIn(folder, signal)),
+          Error,
+          "Timed out after 1ms, before any plugin was started",
+        );
+      });
+    }
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }

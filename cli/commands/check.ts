@@ -17,6 +17,7 @@ import {
   createRuntime,
   getNetwork,
   readFolders,
+  refuseLate,
 } from "../network.ts";
 
 /** Runs CHECK, with the arguments that ADD was given. */
@@ -31,6 +32,7 @@ export async function check(call: CommandCall): Promise<Output> {
     netns,
   });
   const { conf, note } = getKnown(runtime, list, described);
+  refuseLate(call);
   await runtime.checkNetworkList(list, conf, { signal: call.signal });
   const { containerId: containerID, ifName: ifname } = conf;
   const json = { network: name, containerID, ifname, netns: conf.netns };

@@ -21,6 +21,7 @@ import {
   type Folders,
   getNetwork,
   readFolders,
+  refuseLate,
 } from "../network.ts";
 
 /** Runs DEL with what ADD was given, and goes on after plugins that fail. */
@@ -41,6 +42,7 @@ export async function del(call: CommandCall): Promise<Output> {
   if (!wasAttached && call.flags.has("strict")) {
     throw new CniError(ErrorCode.UnknownContainer, unknown);
   }
+  refuseLate(call);
   await runtime.delNetworkList(list, conf, {
     signal: call.signal,
     useCachedConfig: true,

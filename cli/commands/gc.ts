@@ -20,6 +20,7 @@ import {
   type Folders,
   getNetwork,
   readFolders,
+  refuseLate,
   resolveNetns,
 } from "../network.ts";
 import { showControls } from "../style.ts";
@@ -34,6 +35,7 @@ export async function gc(call: CommandCall): Promise<Output> {
   const stays = kept.map(parseKept);
   const { signal } = call;
   const isDryRun = call.flags.has("dry-run");
+  refuseLate(call);
   // What is attached while this waits is not stale, and stays if it is to stay.
   using _lock = isDryRun
     ? undefined
@@ -55,7 +57,7 @@ export async function gc(call: CommandCall): Promise<Output> {
   };
 }
 
-/** Tells what would be deleted. What the plugins would find, only they know. */
+/** Tells what would be deleted. Only the plugins know what they would find. */
 function preview(
   list: NetworkConfList,
   cached: readonly CachedAttachment[],

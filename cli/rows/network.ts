@@ -18,13 +18,15 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
     name: "add",
     summary: "Attaches a namespace to a network and prints the result",
     about: [
-      "If a plugin fails, the others are undone, with 30 seconds for it. A " +
-      "namespace that is attached already by this interface name is refused.",
+      "If a plugin fails or time is up, ADD is undone by DEL of all plugins. " +
+      "--timeout limits ADD, --undo-timeout limits what undoes it: together " +
+      "they limit the command. A namespace that is attached already by this " +
+      "interface name is refused.",
       "CNI_ARGS (K=V;K=V) and CAP_ARGS (a JSON object, by capability) go to " +
       "the plugins.",
     ],
     args: [NETWORK, NETNS],
-    flags: [...ATTACHMENT, "no-undo", ...FOLDERS],
+    flags: [...ATTACHMENT, "no-undo", "undo-timeout", "verbose", ...FOLDERS],
     timeout: TIMEOUT,
     examples: [
       { line: "cni add pods blue", what: "attach what ip netns calls blue" },
