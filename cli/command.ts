@@ -77,6 +77,7 @@ export const FLAGS = {
     summary: "where attachments are cached, instead of /var/lib/cni",
     completes: "directory",
   },
+  "exit-code": { summary: "exits with 1 if anything has a problem" },
   "undo-timeout": {
     value: "TIME",
     summary: "gives up undoing a failed ADD after this time (default 30s)",

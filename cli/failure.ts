@@ -25,6 +25,17 @@ export function formatFailureText(error: unknown): string {
     : `${message}: ${formatFailureText(error.cause)}`;
 }
 
+/** Says whether the kernel refused something for want of a permission. */
+export function isDenied(error: unknown): boolean {
+  if (error instanceof AggregateError && error.errors.some(isDenied)) {
+    return true;
+  }
+  return error instanceof Deno.errors.PermissionDenied ||
+    isErrno(error, "EPERM", "EACCES") ||
+    error instanceof Error && error.cause !== undefined &&
+      isDenied(error.cause);
+}
+
 /** The document that `--json` prints of a failure. */
 export interface FailureDocument {
   /** A code of the CNI specification, 999 if none is known. */
@@ -49,7 +60,12 @@ export class ExecError extends Error {
 
   /** Makes the error of a program and what execve(2) said. */
   constructor(file: string, cause: unknown) {
-    super(`Cannot run "${file}"`, { cause });
-    this.exitCode = isErrno(cause, "ENOENT") ? NOT_FOUND : NOT_EXECUTABLE;
+    const isMissing = isErrno(cause, "ENOENT");
+    const isSearched = isMissing && !file.includes("/");
+    super(
+      `Cannot run "${file}"${isSearched ? ": not found in PATH" : ""}`,
+      isSearched ? {} : { cause },
+    );
+    this.exitCode = isMissing ? NOT_FOUND : NOT_EXECUTABLE;
   }
 }

@@ -11,15 +11,19 @@ import { CniError, ErrorCode } from "../cni/error.ts";
 import { isTimeout } from "../cni/invoke/deadline.ts";
 import { splitPath } from "../cni/invoke/find.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
+import { ifPossible } from "../cni/io_failure.ts";
 import { isObject, type JsonObject, parseJson } from "../cni/json.ts";
 import {
   AttachmentLocks,
   type CniArgs,
   DEFAULT_CACHE_DIR,
   findNetworkConfList,
+  listConfFiles,
   lockFolderOf,
   type NetworkConfList,
+  NetworkNotFoundError,
   NetworkRuntime,
+  NoConfigsFoundError,
   readNetworkConf,
   readNetworkConfList,
   type RuntimeConf,
@@ -30,6 +34,7 @@ import { findPlugin } from "../plugins/registry.ts";
 import { type CommandCall, findFlag } from "./command.ts";
 import { formatDuration } from "./duration.ts";
 import { pathOfName } from "./netns/named.ts";
+import { findNearest } from "./suggest.ts";
 
 const DEFAULT_CONF_DIR = "/etc/cni/net.d";
 const DEFAULT_PLUGIN_DIR = "/opt/cni/bin";
@@ -58,19 +63,62 @@ export function readFolders(call: CommandCall): Folders {
   };
 }
 
+/** Says whether a path leads to a folder. */
+export function isFolder(path: string): boolean {
+  return ifPossible(() => Deno.statSync(path))?.isDirectory === true;
+}
+
+/** Chooses the exit code of a table: 1 if a problem counts, as `--exit-code` asks. */
+export function chooseExitCode(
+  { flags }: Pick<CommandCall, "flags">,
+  hasProblem: boolean,
+): number {
+  return hasProblem && flags.has("exit-code") ? 1 : 0;
+}
+
+/** No configuration has the network that the user named. */
+export class UnknownNetworkError extends CniError {}
+
 /**
  * Finds a network.
  *
  * @param network Its name, or with a slash in it the path of its configuration
- * @throws {CniError} If it is not there, or its configuration is malformed
+ * @throws {UnknownNetworkError} If there is none of that name
+ * @throws {CniError} 5 to 7 If its configuration, or one that is read before
+ *   it, cannot be read or is malformed
  */
 export function getNetwork(
   { confDir }: Folders,
   network: string,
 ): NetworkConfList {
-  return network.includes("/")
-    ? readNetworkFile(network)
-    : findNetworkConfList(confDir, network);
+  if (network.includes("/")) return readNetworkFile(network);
+  try {
+    return findNetworkConfList(confDir, network);
+  } catch (error) {
+    const isMissing = error instanceof NetworkNotFoundError ||
+      error instanceof NoConfigsFoundError;
+    if (!isMissing) throw error;
+    const { code, message } = error;
+    const hint = findHint(confDir, network);
+    throw new UnknownNetworkError(code, message + hint);
+  }
+}
+
+/** Guesses what was meant by a name that no network has. */
+function findHint(confDir: string, network: string): string {
+  if (ifPossible(() => Deno.statSync(network))?.isFile) {
+    return `; there is a file of that name here: ./${network}`;
+  }
+  const nearest = findNearest(network, listNetworkNames(confDir));
+  return nearest === undefined ? "" : `; did you mean "${nearest}"?`;
+}
+
+/** Lists the names of all networks that can be read, in alphabetical order. */
+export function listNetworkNames(confDir: string): string[] {
+  const extensions = [".conflist", ".conf", ".json"];
+  const names = listConfFiles(confDir, extensions)
+    .flatMap((file) => ifPossible(() => readNetworkFile(file).name) ?? []);
+  return [...new Set(names)].sort();
 }
 
 /**

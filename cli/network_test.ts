@@ -10,6 +10,7 @@ import {
   readFolders,
   readNetworkFile,
   resolveNetns,
+  UnknownNetworkError,
 } from "./network.ts";
 
 /** Makes a call with an environment and flags. */
@@ -141,6 +142,11 @@ Deno.test("getNetwork() takes a name or a path", async (t) => {
         assertEquals(plugins.map((plugin) => plugin.type), [type]);
       });
     }
+    assertThrows(
+      () => getNetwork(folders, "deno.json"),
+      UnknownNetworkError,
+      "; there is a file of that name here: ./deno.json",
+    );
     assertThrows(() => readNetworkFile(`${folder}/4.conf`), CniError, "name");
     assertThrows(
       () => readNetworkFile(`${folder}/5.conf`),

@@ -16,7 +16,12 @@ import {
   type Program,
 } from "./command.ts";
 import { parseDuration } from "./duration.ts";
-import { ExecError, formatFailureText, toFailureDocument } from "./failure.ts";
+import {
+  ExecError,
+  formatFailureText,
+  isDenied,
+  toFailureDocument,
+} from "./failure.ts";
 import { formatCommandHelp, formatProgramHelp } from "./help.ts";
 import { Interruption } from "./interrupt.ts";
 import { type CommandLine, parseCommandLine } from "./parse.ts";
@@ -74,8 +79,10 @@ export async function runTool(
 
 function explain({ explainUsage }: Program, error: unknown): string {
   if (error instanceof UsageError && explainUsage) return explainUsage(error);
-  // What a plugin says is no command to the terminal.
-  return formatFailureText(error).split("\n").map(showControls).join("\n");
+  const hint = isDenied(error) && Deno.uid() !== 0 ? "; run it as root" : "";
+  // What a plugin says must not command the terminal.
+  return formatFailureText(error).split("\n").map(showControls).join("\n") +
+    hint;
 }
 
 /** Who was interrupted ends as if by the signal. */

@@ -829,3 +829,103 @@ onNode("cni tells what is wrong with networks and plugins", async (host) => {
   const invalid = await host.cni("validate", "late");
   assertEquals([invalid.code, invalid.stderr], [1, `[${none("none")}]\n`]);
 });
+
+onNode(
+  "cni networks shows which networks a broken file hides",
+  async (host) => {
+    host.addPlugin("p", "");
+    const before = host.addNetwork("before", [{ type: "p" }]);
+    const broken = `${host.confDir}/broken.conflist`;
+    Deno.writeTextFileSync(broken, "{");
+    // Another file that only a search by name stumbles over.
+    const list =
+      '{"cniVersion":"1.1.0","name":"bare","plugins":[{"type":"p"}]}';
+    Deno.writeTextFileSync(`${host.confDir}/bare.conf`, list);
+    host.addNetwork("pods", [{ type: "p" }]);
+    const rows: { name: string; problems: string[] }[] = JSON.parse(
+      await succeed(host, "networks", "--json"),
+    );
+    const hidden =
+      `not found by name: ${broken} is before it and cannot be read`;
+    const problems = new Map(rows.map((row) => [row.name, row.problems]));
+    assertEquals(problems.get("before"), []);
+    assertEquals(problems.get("pods"), [hidden]);
+    const [unnamed = "", also] = problems.get("bare") ?? [];
+    assertMatch(unnamed, /missing 'type'/);
+    assertEquals(also, hidden);
+    await succeed(host, "netns", "add", "blue");
+    for (const name of ["pods", "bare"]) {
+      const { code, stderr } = await host.cni("add", name, "blue");
+      assertEquals(code, 1);
+      assertStringIncludes(stderr, `in "${broken}"`);
+    }
+    assertEquals((await host.cni("networks", "--exit-code")).code, 1);
+    for (const file of [broken, `${host.confDir}/bare.conf`]) {
+      Deno.removeSync(file);
+    }
+    assertEquals((await host.cni("networks", "--exit-code")).code, 0);
+    Deno.removeSync(before);
+  },
+);
+
+onNode("cni fails where there is nothing of that name", async (host, t) => {
+  addPods(host);
+  host.addPlugin("none", "exit 1");
+  const rows: [args: string[], code: number, stderr: string][] = [
+    [["list", "pods"], 0, "No such attachment is known in "],
+    [["list", "podz"], 1, `in ${host.confDir}; did you mean "pods"?\n`],
+    [["add", "podz", "blue"], 1, '; did you mean "pods"?\n'],
+    [["networks", "--conf-dir=/nosuch"], 1, 'There is no folder "/nosuch"\n'],
+    [["plugins", "--cni-path=/nosuch"], 1, 'There is no folder "/nosuch"\n'],
+    [
+      ["plugins", `--cni-path=/nosuch:${host.path}`],
+      0,
+      'There is no folder "/nosuch"\n',
+    ],
+    [["plugins"], 0, ""],
+    [["plugins", "--exit-code"], 1, ""],
+    [["netns", "exec", "blue", "--", "nothere"], 127, "not found in PATH\n"],
+  ];
+  await succeed(host, "netns", "add", "blue");
+  for (const [args, code, text] of rows) {
+    await t.step(args.join(" "), async () => {
+      const { stderr, ...ended } = await host.cni(...args);
+      assertEquals(ended.code, code, stderr);
+      assertStringIncludes(stderr, text);
+    });
+  }
+  await t.step("list --exit-code", async () => {
+    await succeed(host, "add", "pods", "blue");
+    assertEquals((await host.cni("list", "--exit-code")).code, 0);
+    assertEquals((await host.cni("netns", "del", "blue", "--force")).code, 0);
+    assertEquals((await host.cni("list", "--exit-code")).code, 1);
+  });
+});
+
+onNode("cni add says which of CAP_ARGS nobody is given", async (host) => {
+  addScripts(host, { show: SHOW });
+  await succeed(host, "netns", "add", "blue");
+  host.env["CAP_ARGS"] = '{"mac":"00:11:22:33:44:55","portMappings":[]}';
+  const { code, stderr } = await host.cni("add", "show", "blue");
+  assertEquals(code, 0);
+  assertMatch(stderr, /: no plugin of "show" declares "portMappings"\n$/);
+});
+
+onNode("cni asks for root where a permission is missing", async (host, t) => {
+  await host.run(["mkdir", "-m", "0700", "-p", "/var/lib/cni/results"]);
+  const asNobody = (...args: string[]): Promise<ToolEnded> =>
+    host.run([
+      ...["setpriv", "--reuid=65534", "--clear-groups"],
+      ...host.command(...args),
+    ]);
+  const { code } = await asNobody("version");
+  await t.step({
+    name: "as nobody, where others than root can run the tool",
+    ignore: code !== 0,
+    async fn(): Promise<void> {
+      const denied = await asNobody("list");
+      assertEquals(denied.code, 1);
+      assertMatch(denied.stderr, /; run it as root\n$/);
+    },
+  });
+});

@@ -6,6 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { deadline } from "../../cni/invoke/deadline.ts";
+import { listCapabilities } from "../../cni/libcni/conf.ts";
 import type {
   AttachmentResult,
   CachedAttachment,
@@ -56,7 +57,22 @@ export async function add(call: CommandCall): Promise<Output> {
   runtime.findCachedConfig(list, conf);
   const adding = { call, folders, runtime, list, conf, undoTimeoutMs };
   const json = arrangeResult(await addOrUndo(adding));
-  return { json, text: JSON.stringify(json, null, 4), isBare: true };
+  const note = findUndeclared(list, conf);
+  return { json, text: JSON.stringify(json, null, 4), isBare: true, note };
+}
+
+/** Says which of CAP_ARGS no plugin is given, because none declares it. */
+function findUndeclared(
+  { name, plugins }: NetworkConfList,
+  { capabilityArgs }: RuntimeConf,
+): string | undefined {
+  const declared = listCapabilities(plugins);
+  const ignored = Object.keys(capabilityArgs ?? {})
+    .filter((capability) => !declared.includes(capability))
+    .map((capability) => `"${capability}"`);
+  if (ignored.length === 0) return undefined;
+  return `Ignored of CAP_ARGS: no plugin of "${name}" declares ` +
+    ignored.join(", ");
 }
 
 /** One ADD. */

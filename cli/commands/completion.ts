@@ -5,13 +5,12 @@
  */
 
 import { ifPossible } from "../../cni/io_failure.ts";
-import { listConfFiles } from "../../cni/libcni/mod.ts";
 import { type CommandCall, type Output, SHELLS } from "../command.ts";
 import { formatBash } from "../completion/bash.ts";
 import { formatFish } from "../completion/fish.ts";
 import { formatZsh } from "../completion/zsh.ts";
 import { listNamed } from "../netns/named.ts";
-import { readFolders, readNetworkFile } from "../network.ts";
+import { listNetworkNames, readFolders } from "../network.ts";
 import { UsageError } from "../usage_error.ts";
 
 const FORMATS = { bash: formatBash, zsh: formatZsh, fish: formatFish };
@@ -32,7 +31,7 @@ export function completion(
 
 /** What the scripts ask for when a word is being completed. */
 const WORDS: Readonly<Record<string, (call: CommandCall) => string[]>> = {
-  network: listNetworkNames,
+  network: (call) => listNetworkNames(readFolders(call).confDir),
   netns: () => listNamed().map(({ name }) => name),
 };
 
@@ -45,12 +44,4 @@ export function complete(call: CommandCall): Output {
   const known = ifPossible(() => WORDS[kind]?.(call)) ?? [];
   const words = known.filter((word) => PLAIN.test(word));
   return { json: words, text: words.join("\n") };
-}
-
-function listNetworkNames(call: CommandCall): string[] {
-  const { confDir } = readFolders(call);
-  const files = listConfFiles(confDir, [".conflist", ".conf", ".json"]);
-  const names = files
-    .flatMap((file) => ifPossible(() => readNetworkFile(file).name) ?? []);
-  return [...new Set(names)].sort();
 }

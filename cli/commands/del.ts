@@ -7,9 +7,7 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import {
   type NetworkConfList,
-  NetworkNotFoundError,
   type NetworkRuntime,
-  NoConfigsFoundError,
   parseNetworkConfList,
   type RuntimeConf,
 } from "../../cni/libcni/mod.ts";
@@ -22,6 +20,7 @@ import {
   getNetwork,
   readFolders,
   refuseLate,
+  UnknownNetworkError,
 } from "../network.ts";
 
 /** Runs DEL with what ADD was given, and goes on after plugins that fail. */
@@ -91,10 +90,8 @@ function tryNetwork(
   try {
     return { list: getNetwork(folders, network) };
   } catch (error) {
-    const isMissing = error instanceof NetworkNotFoundError ||
-      error instanceof NoConfigsFoundError;
-    if (!isMissing) throw error;
-    return { error };
+    if (error instanceof UnknownNetworkError) return { error };
+    throw error;
   }
 }
 

@@ -9,7 +9,7 @@ import { decodeResult } from "../../cni/result_decoding.ts";
 import { listAttachments } from "../attachment.ts";
 import type { CommandCall, Output } from "../command.ts";
 import { isNetns } from "../netns/named.ts";
-import { getNetwork, readFolders } from "../network.ts";
+import { chooseExitCode, getNetwork, readFolders } from "../network.ts";
 import { type Column, formatTable } from "../table.ts";
 
 /** An attachment, as it is shown. */
@@ -35,9 +35,13 @@ export function list(call: CommandCall): Output {
   const rows = listAttachments(folders)
     .filter((cached) => name === undefined || cached.network === name)
     .map(toRow);
+  // A network without attachments is well; one that nobody knows is a mistake.
+  if (rows.length === 0 && name !== undefined) getNetwork(folders, name);
+  const hasProblem = rows.some(({ netnsExists }) => netnsExists === false);
   return {
     json: rows,
     text: (style) => formatTable(COLUMNS, rows, style),
+    exitCode: chooseExitCode(call, hasProblem),
     note: rows.length === 0
       ? `No such attachment is known in "${folders.cacheDir}"`
       : undefined,

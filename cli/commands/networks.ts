@@ -7,11 +7,23 @@
 
 import { findPlugin } from "../../cni/invoke/find.ts";
 import { objectOf } from "../../cni/json.ts";
-import { listConfFiles, type PluginConf } from "../../cni/libcni/mod.ts";
+import { readConfFile } from "../../cni/libcni/conf_files.ts";
+import {
+  listConfFiles,
+  parseNetworkConfList,
+  type PluginConf,
+  readNetworkConf,
+} from "../../cni/libcni/mod.ts";
 import { unfoldChains } from "../chain_form.ts";
 import type { CommandCall, Output } from "../command.ts";
 import { formatFailureText } from "../failure.ts";
-import { type Folders, readFolders, readNetworkFile } from "../network.ts";
+import {
+  chooseExitCode,
+  type Folders,
+  isFolder,
+  readFolders,
+  readNetworkFile,
+} from "../network.ts";
 import { type Column, formatTable } from "../table.ts";
 
 /** A configuration, as it is shown. */
@@ -29,12 +41,17 @@ interface Row {
 export function networks(call: CommandCall): Output {
   const folders = readFolders(call);
   const rows = listNetworks(folders);
+  const hasFolder = isFolder(folders.confDir);
+  const hasProblem = rows.some(({ problems }) => problems.length > 0);
   return {
     json: rows,
     text: (style) => formatTable(COLUMNS, rows, style),
-    note: rows.length === 0
+    note: !hasFolder
+      ? `There is no folder "${folders.confDir}"`
+      : rows.length === 0
       ? `No network is configured in "${folders.confDir}"`
       : undefined,
+    exitCode: hasFolder ? chooseExitCode(call, hasProblem) : 1,
   };
 }
 
@@ -42,14 +59,38 @@ function listNetworks(folders: Folders): Row[] {
   const files = [[".conflist"], [".conf", ".json"]]
     .flatMap((extensions) => listConfFiles(folders.confDir, extensions));
   const rows: Row[] = [];
+  let obstacle: string | undefined;
   for (const file of files) {
     const row = readRow(folders, file);
     const first = rows.find(({ name }) => name !== "" && name === row.name);
-    const hidden = first && `not used: "${row.name}" is in ${first.file}`;
-    const problems = row.problems.concat(hidden ?? []);
-    rows.push({ ...row, problems });
+    const stop = findStop(file);
+    const problems = [
+      // What only a search by name stumbles over.
+      ...row.name === "" ? [] : stop ?? [],
+      ...first ? [`not used: "${row.name}" is in ${first.file}`] : [],
+      ...obstacle === undefined || first || row.name === ""
+        ? []
+        : [`not found by name: ${obstacle} is before it and cannot be read`],
+    ];
+    rows.push({ ...row, problems: [...row.problems, ...problems] });
+    if (stop !== undefined) obstacle ??= file;
   }
   return rows;
+}
+
+/**
+ * Finds why a search for a network ends at a file, whatever network it is.
+ *
+ * @returns Undefined if it goes on, or finds the network
+ */
+function findStop(file: string): [problem: string] | undefined {
+  try {
+    if (file.endsWith(".conflist")) parseNetworkConfList(readConfFile(file));
+    else readNetworkConf(file);
+    return undefined;
+  } catch (error) {
+    return [formatFailureText(error)];
+  }
 }
 
 function readRow({ pluginDirs }: Folders, file: string): Row {

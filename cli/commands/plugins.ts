@@ -6,7 +6,7 @@
 
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { CommandCall, Output } from "../command.ts";
-import { readFolders } from "../network.ts";
+import { chooseExitCode, isFolder, readFolders } from "../network.ts";
 import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
 import { type Column, formatTable } from "../table.ts";
 
@@ -19,12 +19,20 @@ export async function plugins(call: CommandCall): Promise<Output> {
     shadowedBy: shadowedBy ?? null,
     problem: problem ?? null,
   }));
+  const missing = pluginDirs.filter((folder) => !isFolder(folder));
+  const notes = missing.map((folder) => `There is no folder "${folder}"`);
+  if (files.length === 0 && notes.length === 0) {
+    notes.push(`There is no plugin in "${pluginDirs.join(":")}"`);
+  }
+  const hasProblem = missing.length > 0 ||
+    files.some(({ problem }) => problem !== undefined);
   return {
     json,
     text: (style) => formatTable(COLUMNS, files, style),
-    note: files.length === 0
-      ? `There is no plugin in "${pluginDirs.join(":")}"`
-      : undefined,
+    note: notes.length === 0 ? undefined : notes.join("\n"),
+    exitCode: missing.length === pluginDirs.length
+      ? 1
+      : chooseExitCode(call, hasProblem),
   };
 }
 

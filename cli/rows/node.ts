@@ -14,10 +14,10 @@ export const NODE_COMMANDS: readonly CommandRow[] = [
     summary: "Shows the attachments of this node",
     about: [
       "They are those that the tool and runtimes with the same cache have " +
-      "made. EXISTS says whether the namespace still does.",
+      "made. EXISTS says whether the namespace still does: no is a problem.",
     ],
     args: [{ ...NETWORK, isOptional: true }],
-    flags: FOLDERS,
+    flags: ["exit-code", ...FOLDERS],
     examples: [
       { line: "cni list", what: "show all" },
       {
@@ -30,8 +30,11 @@ export const NODE_COMMANDS: readonly CommandRow[] = [
   {
     name: "networks",
     summary: "Shows the networks that are configured, and what is wrong",
-    flags: FOLDERS,
-    examples: [{ line: "cni networks", what: "show all" }],
+    flags: ["exit-code", ...FOLDERS],
+    examples: [
+      { line: "cni networks", what: "show all" },
+      { line: "cni networks --exit-code > /dev/null", what: "ask in a script" },
+    ],
     load: async () => (await import("../commands/networks.ts")).networks,
   },
   {
@@ -40,7 +43,7 @@ export const NODE_COMMANDS: readonly CommandRow[] = [
     about: [
       "Each is asked for its versions, and has the time of --timeout to answer.",
     ],
-    flags: FOLDERS,
+    flags: ["exit-code", ...FOLDERS],
     timeout: "5s",
     examples: [
       {
