@@ -4,7 +4,8 @@
  *     deno task test [--jobs N] [--verbose]
  *     deno task test ARGUMENTS OF deno test
  *
- * As root it first installs the Debian packages that the tests need, unless
+ * As root it first installs the Debian packages that the tests need, and where
+ * there is `go` it builds the newest Go plugins beside the tests, once; unless
  * `CNI_TEST_NO_INSTALL=1`. It builds the executables and tells the tests where
  * by `CNI_BIN`. All test files are run, several at the same time, each in a
  * process of its own; what deno prints goes to `build/test.log`, and a line for
@@ -18,6 +19,7 @@
 import { canUseNetns } from "../tests/_harness/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
 import { ensureDebianPackages } from "./debian_packages.ts";
+import { startGoPlugins } from "./go_plugins.ts";
 import { importFlags } from "./net.ts";
 import { formatTally, sumTallies, type Tally } from "./tally.ts";
 import { parseOptions, type TestOptions } from "./test/options.ts";
@@ -53,11 +55,37 @@ const LOG = "build/test.log";
 /** How long the tests may take, so that a test that hangs ends in a report. */
 const LIMIT_MS = 14 * 60_000;
 
+/** Whether nothing may be installed or downloaded for the tests. */
+const NO_INSTALL = Deno.env.get("CNI_TEST_NO_INSTALL") === "1";
+
 async function installPackages(): Promise<void> {
-  if (Deno.env.get("CNI_TEST_NO_INSTALL") === "1") return;
+  if (NO_INSTALL) return;
   const missing = await ensureDebianPackages(DEBIAN_PACKAGES);
   if (missing.length === 0) return;
   console.error(`Not installed, so some tests skip: ${missing.join(" ")}`);
+}
+
+/**
+ * Starts to build the newest Go plugins. Test files that use them wait for the
+ * end of the build, others do not.
+ *
+ * @returns Ends the build if it is still running
+ */
+async function buildGoPlugins(stop: AbortSignal): Promise<AsyncDisposable> {
+  const stack = new AsyncDisposableStack();
+  if (NO_INSTALL) return stack;
+  const end = new AbortController();
+  const signal = AbortSignal.any([stop, end.signal]);
+  const { ended } = await startGoPlugins(signal);
+  const told = ended.then((trouble) => {
+    if (trouble === undefined || end.signal.aborted) return;
+    console.error(`No newest Go plugins, so some tests skip: ${trouble}`);
+  });
+  stack.defer(async () => {
+    end.abort();
+    await told;
+  });
+  return stack;
 }
 
 function explainSkips(): void {
@@ -137,6 +165,8 @@ function judge({ tally }: RunResult): Tally {
 }
 
 async function main(options: TestOptions): Promise<Tally> {
+  const stop = createStop(LIMIT_MS);
+  await using _ = await buildGoPlugins(stop);
   await installPackages();
   explainSkips();
   const bin = await buildExecutables();
@@ -144,7 +174,7 @@ async function main(options: TestOptions): Promise<Tally> {
   const setting = {
     flags: await importFlags(),
     env: bin === undefined ? {} : { CNI_BIN: bin },
-    stop: createStop(LIMIT_MS),
+    stop,
   };
   const result = options.denoArgs.length > 0
     ? await runSome(options.denoArgs, setting)

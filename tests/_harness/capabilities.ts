@@ -8,7 +8,7 @@
 import { join } from "@std/path/posix";
 
 /** Where Debian's containernetworking-plugins puts the Go plugins. */
-const DEBIAN_PLUGIN_DIR = "/usr/lib/cni";
+export const DEBIAN_PLUGIN_DIR = "/usr/lib/cni";
 
 /** A test's name and whether it is skipped; the first argument of `Deno.test()`. */
 export interface TestHeader {
@@ -18,7 +18,8 @@ export interface TestHeader {
   readonly ignore: boolean;
 }
 
-function isExecutable(path: string): boolean {
+/** Says whether a path leads to an executable file. */
+export function isExecutable(path: string): boolean {
   try {
     const { isFile, mode } = Deno.statSync(path);
     return isFile && ((mode ?? 0) & 0o111) !== 0;

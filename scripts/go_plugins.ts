@@ -1,0 +1,117 @@
+/**
+ * Builds the newest Go plugins for the tests that compare with them.
+ *
+ * @module
+ */
+
+import { dirname } from "@std/path/posix";
+import { hasCommand } from "../tests/_harness/capabilities.ts";
+import {
+  NEWEST_FOLDER,
+  NEWEST_LOCK,
+  NEWEST_RELEASE,
+} from "../tests/_harness/peers.ts";
+
+const MODULE = "github.com/containernetworking/plugins";
+
+/** How long the module proxy may take to name a release. */
+const PROBE_MS = 30_000;
+/** How long the build may take, downloads included. */
+const BUILD_MS = 5 * 60_000;
+
+/** What is built, where, and by what. The tests of this file replace it. */
+export interface Build {
+  /** Appears complete, or not at all. */
+  readonly folder: string;
+  /** Held while the folder is being built. */
+  readonly lock: string;
+  /** The go command: a name in PATH, or a path. */
+  readonly go: string;
+}
+
+const NEWEST: Build = { folder: NEWEST_FOLDER, lock: NEWEST_LOCK, go: "go" };
+
+/** A build that is under way. */
+export interface RunningBuild {
+  /** Becomes what went wrong, or undefined if the plugins are there. */
+  readonly ended: Promise<string | undefined>;
+}
+
+/**
+ * Starts to build the newest Go plugins, unless they are there. Returns as soon
+ * as the lock is held, so whoever asks for the lock afterwards waits for the
+ * end of the build.
+ *
+ * Other processes may build the same folder: they take turns.
+ *
+ * @param stop Ends the build
+ */
+export async function startGoPlugins(
+  stop: AbortSignal,
+  build: Build = NEWEST,
+): Promise<RunningBuild> {
+  if (exists(build.folder)) return { ended: Promise.resolve(undefined) };
+  if (!build.go.includes("/") && !hasCommand(build.go)) {
+    return { ended: Promise.resolve(`PATH has no "${build.go}"`) };
+  }
+  await Deno.mkdir(dirname(build.folder), { recursive: true });
+  const lock = await Deno.open(build.lock, { create: true, write: true });
+  await lock.lock(true);
+  return { ended: buildAndRelease(lock, stop, build) };
+}
+
+async function buildAndRelease(
+  lock: Deno.FsFile,
+  stop: AbortSignal,
+  build: Build,
+): Promise<string | undefined> {
+  using _ = lock;
+  // Another process may have built it while this one waited for the lock.
+  if (exists(build.folder)) return undefined;
+  const unfinished = `${build.folder}.new`;
+  if (exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
+  // Where packets are dropped, the proxy would be asked for minutes.
+  const module = `${MODULE}@${NEWEST_RELEASE}`;
+  const probe = ["list", "-m", module];
+  const install = ["install", `${MODULE}/plugins/...@${NEWEST_RELEASE}`];
+  const trouble = await runGo(build.go, probe, stop, PROBE_MS) ??
+    await runGo(build.go, install, stop, BUILD_MS, { GOBIN: unfinished });
+  if (trouble === undefined) await Deno.rename(unfinished, build.folder);
+  return trouble;
+}
+
+/** Returns what went wrong. */
+async function runGo(
+  go: string,
+  args: readonly string[],
+  stop: AbortSignal,
+  limitMs: number,
+  env: Readonly<Record<string, string>> = {},
+): Promise<string | undefined> {
+  const limit = AbortSignal.timeout(limitMs);
+  const { success, stderr } = await new Deno.Command(go, {
+    args: [...args],
+    // No go.mod of a folder above counts.
+    cwd: "/",
+    env: { CGO_ENABLED: "0", ...env },
+    signal: AbortSignal.any([stop, limit]),
+    stdin: "null",
+    stdout: "null",
+  }).output();
+  if (success) return undefined;
+  const what = `go ${args.join(" ")}`;
+  if (stop.aborted) return `${what}: ended early`;
+  if (limit.aborted) return `${what}: no end after ${limitMs / 1000} s`;
+  const said = new TextDecoder().decode(stderr).trim().split("\n");
+  return `${what}: ${said.slice(-2).join(" ")}`;
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}

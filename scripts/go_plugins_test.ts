@@ -1,0 +1,101 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { type Build, startGoPlugins } from "./go_plugins.ts";
+
+/** A folder to build in, and a `go` that is a script. */
+class Workshop implements Disposable {
+  readonly #folder = Deno.makeTempDirSync({ prefix: "go-plugins-" });
+  readonly build: Build = {
+    folder: `${this.#folder}/v1`,
+    lock: `${this.#folder}/v1.lock`,
+    go: `${this.#folder}/go`,
+  };
+
+  /** @param install What `go install` does */
+  constructor(install: string) {
+    const script = `#!/bin/sh\necho "$1" >> ${this.#folder}/calls
+[ "$1" = install ] || exit 0\n${install}\n`;
+    Deno.writeTextFileSync(this.build.go, script, { mode: 0o755 });
+  }
+
+  /** Lists what `go` was asked for. */
+  calls(): string[] {
+    const text = Deno.readTextFileSync(`${this.#folder}/calls`);
+    return text.trim().split("\n");
+  }
+
+  /** Lists what is there besides go and its calls. */
+  list(): string[] {
+    return [...Deno.readDirSync(this.#folder)].map(({ name }) => name)
+      .filter((name) => !["calls", "go"].includes(name)).sort();
+  }
+
+  /** Builds, to the end. */
+  async run(stop = new AbortController().signal): Promise<string | undefined> {
+    const { ended } = await startGoPlugins(stop, this.build);
+    return await ended;
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.#folder, { recursive: true });
+  }
+}
+
+const INSTALL = 'mkdir "$GOBIN" && touch "$GOBIN/host-local"';
+
+Deno.test("startGoPlugins() builds once", async () => {
+  using shop = new Workshop(INSTALL);
+  assertEquals(await shop.run(), undefined);
+  assertEquals(shop.list(), ["v1", "v1.lock"]);
+  const path = `${shop.build.folder}/host-local`;
+  assertEquals((await Deno.stat(path)).isFile, true);
+  assertEquals(await shop.run(), undefined);
+  assertEquals(shop.calls(), ["list", "install"]);
+});
+
+Deno.test("startGoPlugins() waits for another build of the folder", async () => {
+  using shop = new Workshop(INSTALL);
+  const ran = await Promise.all([shop.run(), shop.run(), shop.run()]);
+  assertEquals(ran, [undefined, undefined, undefined]);
+  assertEquals(shop.calls(), ["list", "install"]);
+});
+
+Deno.test("startGoPlugins() holds the lock when it returns", async () => {
+  using shop = new Workshop("exec sleep 600");
+  const stop = new AbortController();
+  const { ended } = await startGoPlugins(stop.signal, shop.build);
+  const flock = new Deno.Command("flock", {
+    args: ["--nonblock", "--shared", shop.build.lock, "true"],
+  });
+  assertEquals((await flock.output()).code, 1);
+  stop.abort();
+  await ended;
+  assertEquals((await flock.output()).code, 0);
+});
+
+Deno.test("startGoPlugins() tells why there are no plugins", async (t) => {
+  await t.step("the build fails", async () => {
+    using shop = new Workshop(`${INSTALL}; echo no space >&2; exit 1`);
+    assertStringIncludes(await shop.run() ?? "", "no space");
+    assertEquals(shop.list(), ["v1.lock", "v1.new"]);
+  });
+  await t.step("it was told to stop", async () => {
+    using shop = new Workshop("exec sleep 600");
+    const stopped = AbortSignal.abort();
+    assertStringIncludes(await shop.run(stopped) ?? "", "ended early");
+  });
+  await t.step("there is no go", async () => {
+    using shop = new Workshop("");
+    const { signal } = new AbortController();
+    const build = { ...shop.build, go: "go-of-nobody" };
+    const { ended } = await startGoPlugins(signal, build);
+    assertEquals(await ended, 'PATH has no "go-of-nobody"');
+    assertEquals(shop.list(), []);
+  });
+});
+
+Deno.test("startGoPlugins() builds again after a failure", async () => {
+  using shop = new Workshop(`[ -e "$0.tried" ] || { touch "$0.tried"; exit 1; }
+${INSTALL}`);
+  assertStringIncludes(await shop.run() ?? "", "go install");
+  assertEquals(await shop.run(), undefined);
+});

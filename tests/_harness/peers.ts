@@ -1,0 +1,103 @@
+/**
+ * The Go plugins that tests compare with: Debian's, and the newest release,
+ * which `deno task test` builds (scripts/go_plugins.ts).
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { DEBIAN_PLUGIN_DIR, hasCommand, isExecutable } from "./capabilities.ts";
+
+/** The newest release of github.com/containernetworking/plugins that tests know. */
+export const NEWEST_RELEASE = "v1.9.1";
+
+/** Where `deno task test` puts the newest release; a release has a folder of its own. */
+export const NEWEST_FOLDER: string = decodeURIComponent(
+  new URL(`../../build/peers/${NEWEST_RELEASE}`, import.meta.url).pathname,
+);
+
+/** Locked by the process that builds {@linkcode NEWEST_FOLDER}. */
+export const NEWEST_LOCK = `${NEWEST_FOLDER}.lock`;
+
+/** Go plugins of one version. */
+export interface Peer {
+  /** The name in test names: `Go 1.9.1`. */
+  readonly name: string;
+  /** Folder of the executables. */
+  readonly folder: string;
+  /** The newest CNI version that all of them have. */
+  readonly cniVersion: string;
+}
+
+/** A peer that is not there, and how to get it. */
+export interface AbsentPeer {
+  readonly name: string;
+  readonly needs: string;
+}
+
+/** Returns the folders of Go plugins that are there, oldest release first. */
+export function peerFolders(): Peer[] {
+  return findPeers().peers;
+}
+
+/** Finds the Go plugins, once a build that is under way has ended. */
+export function findPeers(): {
+  readonly peers: Peer[];
+  readonly absent: AbsentPeer[];
+} {
+  const peers: Peer[] = [];
+  const absent: AbsentPeer[] = [];
+  const asked = Deno.env.get("CNI_GO_PLUGINS");
+  const folder = asked || DEBIAN_PLUGIN_DIR;
+  if (isPluginFolder(folder)) {
+    const version = asked ? `of ${folder}` : packageVersion();
+    peers.push(describePeer(`Go ${version}`, folder));
+  } else {
+    const needs = `needs the Go plugins in ${folder}`;
+    absent.push({ name: "Go of Debian", needs });
+  }
+  const name = `Go ${NEWEST_RELEASE.slice(1)}`;
+  awaitBuild();
+  if (isPluginFolder(NEWEST_FOLDER)) {
+    peers.push(describePeer(name, NEWEST_FOLDER));
+  } else {
+    absent.push({ name, needs: "needs go and its module proxy" });
+  }
+  return { peers, absent };
+}
+
+function isPluginFolder(folder: string): boolean {
+  return isExecutable(join(folder, "host-local"));
+}
+
+function describePeer(name: string, folder: string): Peer {
+  const { stdout } = new Deno.Command(join(folder, "host-local"), {
+    env: { CNI_COMMAND: "VERSION" },
+    stdin: "null",
+  }).outputSync();
+  const { supportedVersions } = JSON.parse(new TextDecoder().decode(stdout));
+  return { name, folder, cniVersion: supportedVersions.at(-1) };
+}
+
+/** Debian's plugins do not know their own version. */
+function packageVersion(): string {
+  const unknown = "of unknown version";
+  if (!hasCommand("dpkg-query")) return unknown;
+  const { stdout } = new Deno.Command("dpkg-query", {
+    args: ["-W", "-f=${Version}", "containernetworking-plugins"],
+    stderr: "null",
+  }).outputSync();
+  const [version] = new TextDecoder().decode(stdout).match(/^\d[\d.]*/) ?? [];
+  return version ?? unknown;
+}
+
+/** Waits until no process builds the newest release. */
+function awaitBuild(): void {
+  if (isPluginFolder(NEWEST_FOLDER)) return;
+  try {
+    using lock = Deno.openSync(NEWEST_LOCK);
+    lock.lockSync(false);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
