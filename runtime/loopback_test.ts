@@ -1,10 +1,7 @@
 import { assertEquals } from "@std/assert";
-import {
-  goPlugin,
-  ignoreUnless,
-  requireRoot,
-} from "../tests/_harness/capabilities.ts";
+import { requireRoot } from "../tests/_harness/capabilities.ts";
 import { ipJson } from "../tests/_harness/ip_json.ts";
+import { listPeers } from "../tests/_harness/parity.ts";
 import { TestHosts } from "../tests/_harness/test_hosts.ts";
 import { buildLoopback } from "./loopback.ts";
 
@@ -16,27 +13,28 @@ Deno.test("buildLoopback() has the name that other runtimes know", () => {
   ]);
 });
 
-const go = goPlugin("loopback");
-const needsGo = ignoreUnless(go !== undefined, "needs the Go plugins");
-const root = requireRoot(
-  `buildLoopback() suits the Go plugin${needsGo.suffix}`,
-);
-
-Deno.test({ ...root, ignore: root.ignore || needsGo.ignore }, () => {
-  using hosts = TestHosts.create();
-  const { name, cniVersion, plugins } = buildLoopback();
-  const config = { ...plugins[0]?.document, name, cniVersion };
-  for (const command of ["ADD", "CHECK", "DEL"]) {
-    const { exitCode, json: result } = hosts.exec(go ?? "", command, {
-      ...config,
-      ...command === "ADD" ? {} : { prevResult: PREV_RESULT },
-    }, { ifName: "lo" });
-    assertEquals(exitCode, 0, command);
-    if (command === "ADD") assertEquals(result.cniVersion, cniVersion);
-  }
-  const [lo] = ipJson(hosts.sandbox, "link", "show", "lo");
-  assertEquals(lo.flags.includes("UP"), false);
-});
+for (const peer of listPeers("buildLoopback()")) {
+  Deno.test(requireRoot(`buildLoopback() suits ${peer.name}`), () => {
+    using hosts = TestHosts.create();
+    const { name, cniVersion, plugins } = buildLoopback();
+    const config = { ...plugins[0]?.document, name, cniVersion };
+    for (const command of ["ADD", "CHECK", "DEL"]) {
+      const { exitCode, json: result } = hosts.exec(
+        `${peer.folder}/loopback`,
+        command,
+        {
+          ...config,
+          ...command === "ADD" ? {} : { prevResult: PREV_RESULT },
+        },
+        { ifName: "lo" },
+      );
+      assertEquals(exitCode, 0, command);
+      if (command === "ADD") assertEquals(result.cniVersion, cniVersion);
+    }
+    const [lo] = ipJson(hosts.sandbox, "link", "show", "lo");
+    assertEquals(lo.flags.includes("UP"), false);
+  });
+}
 
 const PREV_RESULT = {
   cniVersion: "0.4.0",

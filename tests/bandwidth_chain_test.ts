@@ -3,7 +3,7 @@
 import { assertEquals } from "@std/assert";
 import { requireRoot } from "./_harness/capabilities.ts";
 import { assertSuccess, hostLimits, WIDE } from "./_harness/limited_cable.ts";
-import { needsGo, succeedAs, type Who } from "./_harness/parity.ts";
+import { listPeers, nameOf, succeedAs, type Who } from "./_harness/parity.ts";
 import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
 
 type Run = (command: string, config: object) => Promise<CallOutput>;
@@ -56,15 +56,10 @@ async function attachAndDetach(
   assertSuccess(await runChained("DEL", {}));
 }
 
-for (const who of ["ours", "go"] as const) {
+for (const who of ["ours", ...listPeers("bandwidth behind plugins")] as const) {
   for (const type of ["ptp", "bridge"]) {
-    const header = who === "ours"
-      ? requireRoot(`bandwidth works behind ${type}`)
-      : requireRoot(
-        `bandwidth works behind the Go plugin ${type}`,
-        needsGo(type),
-      );
-    Deno.test(header, async (t) => {
+    const name = `bandwidth works behind ${type} (${nameOf(who)})`;
+    Deno.test(requireRoot(name), async (t) => {
       for (const cniVersion of ["0.3.0", "0.4.0", "1.0.0"]) {
         for (const order of ORDERS) {
           await t.step(

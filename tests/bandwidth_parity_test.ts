@@ -16,7 +16,8 @@ import {
 } from "./_harness/limited_cable.ts";
 import {
   callAs,
-  needsGo,
+  listPeers,
+  nameOf,
   normaliseResult,
   testLeavesTheSame,
   type Who,
@@ -27,12 +28,6 @@ const KUBELET_BURST = 2 ** 31 - 1;
 
 const runAs = (who: Who): RunPlugin => (hosts, command, config, options) =>
   callAs(who, hosts, { type: "bandwidth", command, config }, options);
-
-/** How either plugin is run. */
-const RUN = { ours: runAs("ours"), go: runAs("go") } as const;
-
-/** The newest version that both have. */
-const NEWEST = "1.0.0";
 
 /** Limits in both directions. */
 function both(rate: number, burst: number): Record<string, number> {
@@ -112,90 +107,96 @@ function withoutSecondAction(filter: any): unknown {
   return { ...filter, options: { ...filter.options, actions } };
 }
 
-for (const [name, keys] of Object.entries(ROWS)) {
-  testLeavesTheSame(
-    "bandwidth",
-    name,
-    (who) => observe(RUN[who], keys, NEWEST),
-  );
-}
-
-for (const cniVersion of ["0.3.0", "0.3.1", "0.4.0"]) {
-  testLeavesTheSame(
-    "bandwidth",
-    cniVersion,
-    (who) => observe(RUN[who], LIMITS, cniVersion),
-  );
-}
-
 function assertSuccess({ exitCode, stdout }: CallOutput): void {
   assertEquals([exitCode, stdout], [0, ""]);
 }
 
-for (const [adder, other] of [["ours", "go"], ["go", "ours"]] as const) {
+for (const peer of listPeers("bandwidth")) {
+  for (const [name, keys] of Object.entries(ROWS)) {
+    testLeavesTheSame(
+      peer,
+      ["bandwidth", name],
+      (who) => observe(runAs(who), keys, peer.cniVersion),
+    );
+  }
+
+  for (const cniVersion of ["0.3.0", "0.3.1", "0.4.0"]) {
+    testLeavesTheSame(
+      peer,
+      ["bandwidth", cniVersion],
+      (who) => observe(runAs(who), LIMITS, cniVersion),
+    );
+  }
+
+  for (const [adder, other] of [["ours", peer], [peer, "ours"]] as const) {
+    Deno.test(
+      requireRoot(
+        `bandwidth: what is added by ${
+          nameOf(adder)
+        } is checked and deleted by ${nameOf(other)}`,
+      ),
+      async (t) => {
+        for (const [name, keys] of Object.entries(ROWS)) {
+          await t.step(name, async () => {
+            using hosts = TestHosts.create();
+            const cable = new LimitedCable(hosts, {
+              cniVersion: peer.cniVersion,
+            });
+            const before = cable.limits();
+            const prevResult = await cable.add(keys, runAs(adder));
+            const all = { ...keys, prevResult };
+            // Without limits the Go plugin's CHECK ends in a panic.
+            if (name !== "nothing") {
+              assertSuccess(await cable.run("CHECK", all, {}, runAs(other)));
+            }
+            assertSuccess(await cable.run("DEL", all, {}, runAs(other)));
+            const after = cable.limits();
+            assertEquals(after.links, before.links);
+            // The Go plugin leaves the host's end as it is.
+            if (other === "ours") assertEquals(after, before);
+          });
+        }
+      },
+    );
+  }
+
   Deno.test(
     requireRoot(
-      `bandwidth: what is added by ${adder} is checked and deleted by ${other}`,
-      needsGo("bandwidth"),
+      `bandwidth refuses what the Go plugin refuses, in its words (${peer.name})`,
     ),
     async (t) => {
-      for (const [name, keys] of Object.entries(ROWS)) {
+      const rows: [name: string, keys: object, ifName?: string][] = [
+        ["ingress without burst", { ingressRate: 1 }],
+        ["ingress without rate", { ingressBurst: 1 }],
+        ["egress without burst", { egressRate: 1 }],
+        ["egress without rate", { egressBurst: 1 }],
+        ["a burst of 4 GiB", { egressRate: 1, egressBurst: 2 ** 35 }],
+        ["no prevResult", { ...LIMITS, prevResult: undefined }],
+        ["no interfaces", { ...LIMITS, prevResult: { interfaces: [] } }],
+        ["no host's end", {
+          ...LIMITS,
+          prevResult: { interfaces: [{ name: "other" }] },
+        }],
+        ["no veth", LIMITS, "bridge0"],
+        ["no interface", LIMITS, "eth9"],
+      ];
+      for (const [name, keys, ifName = "container-veth"] of rows) {
         await t.step(name, async () => {
           using hosts = TestHosts.create();
-          const cable = new LimitedCable(hosts, { cniVersion: NEWEST });
-          const before = cable.limits();
-          const prevResult = await cable.add(keys, RUN[adder]);
-          const all = { ...keys, prevResult };
-          // Without limits the Go plugin's CHECK ends in a panic.
-          if (name !== "nothing") {
-            assertSuccess(await cable.run("CHECK", all, {}, RUN[other]));
+          const cable = new LimitedCable(hosts, {
+            cniVersion: peer.cniVersion,
+          });
+          const link = ["link", "add", "bridge0", "type", "bridge"];
+          runIn(hosts.sandbox, "ip", ...link);
+          const texts: string[] = [];
+          for (const run of [runAs("ours"), runAs(peer)]) {
+            const { json } = await cable.run("ADD", keys, { ifName }, run);
+            // The reason follows, in each one's own words.
+            texts.push(json.msg.replace(/(has no veth peer): .*/, "$1"));
           }
-          assertSuccess(await cable.run("DEL", all, {}, RUN[other]));
-          const after = cable.limits();
-          assertEquals(after.links, before.links);
-          // The Go plugin leaves the host's end as it is.
-          if (other === "ours") assertEquals(after, before);
+          assertEquals(texts[0], texts[1]);
         });
       }
     },
   );
 }
-
-Deno.test(
-  requireRoot(
-    "bandwidth refuses what the Go plugin refuses, in its words",
-    needsGo("bandwidth"),
-  ),
-  async (t) => {
-    const rows: [name: string, keys: object, ifName?: string][] = [
-      ["ingress without burst", { ingressRate: 1 }],
-      ["ingress without rate", { ingressBurst: 1 }],
-      ["egress without burst", { egressRate: 1 }],
-      ["egress without rate", { egressBurst: 1 }],
-      ["a burst of 4 GiB", { egressRate: 1, egressBurst: 2 ** 35 }],
-      ["no prevResult", { ...LIMITS, prevResult: undefined }],
-      ["no interfaces", { ...LIMITS, prevResult: { interfaces: [] } }],
-      ["no host's end", {
-        ...LIMITS,
-        prevResult: { interfaces: [{ name: "other" }] },
-      }],
-      ["no veth", LIMITS, "bridge0"],
-      ["no interface", LIMITS, "eth9"],
-    ];
-    for (const [name, keys, ifName = "container-veth"] of rows) {
-      await t.step(name, async () => {
-        using hosts = TestHosts.create();
-        const cable = new LimitedCable(hosts, { cniVersion: NEWEST });
-        const link = ["link", "add", "bridge0", "type", "bridge"];
-        runIn(hosts.sandbox, "ip", ...link);
-        const texts: string[] = [];
-        for (const run of [RUN.ours, RUN.go]) {
-          const { json } = await cable.run("ADD", keys, { ifName }, run);
-          // The reason follows, in each one's own words.
-          texts.push(json.msg.replace(/(has no veth peer): .*/, "$1"));
-        }
-        assertEquals(texts[0], texts[1]);
-      });
-    }
-  },
-);

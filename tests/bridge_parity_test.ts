@@ -7,19 +7,18 @@
 import { assert, assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
 import { requireRoot } from "./_harness/capabilities.ts";
-import { ipJson, linkNames, runIn } from "./_harness/ip_json.ts";
+import { ipJson, runIn } from "./_harness/ip_json.ts";
 import {
   ASKED_MAC,
-  needsGo,
+  listPeers,
   normaliseResult,
   observeNetns,
-  shareBothWays,
   succeedAs,
   testLeavesTheSame,
   type Who,
 } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
-import { needsRuleTools, rulesOf } from "./_harness/rules.ts";
+import { needsRuleTools } from "./_harness/rules.ts";
 import {
   type CallOptions,
   type CallOutput,
@@ -96,114 +95,86 @@ function sysctlsOf({ host }: TestHosts): string[] {
   );
 }
 
-for (const row of ROWS) {
-  testLeavesTheSame("bridge", row[0], async (who) => {
-    using hosts = TestHosts.create();
-    const { stdout } = await run(who, hosts, ["ADD", configFor(hosts, row)]);
-    return {
-      result: normaliseResult(stdout, hosts),
-      host: observeNetns(hosts.host),
-      sandbox: observeNetns(hosts.sandbox),
-      sysctls: sysctlsOf(hosts),
-    };
-  });
-}
+for (const peer of listPeers("bridge")) {
+  for (const row of ROWS) {
+    testLeavesTheSame(peer, ["bridge", row[0]], async (who) => {
+      using hosts = TestHosts.create();
+      const { stdout } = await run(who, hosts, ["ADD", configFor(hosts, row)]);
+      return {
+        result: normaliseResult(stdout, hosts),
+        host: observeNetns(hosts.host),
+        sandbox: observeNetns(hosts.sandbox),
+        sysctls: sysctlsOf(hosts),
+      };
+    });
+  }
 
-Deno.test(
-  requireRoot(
-    "bridge and the Go plugin detach what the other attached",
-    needsGo("bridge"),
-    needsRuleTools,
-  ),
-  async (t) => {
-    const extras: [name: string, extras: Keys][] = [
-      ["plain", { isDefaultGateway: true }],
-      ["masqueraded by iptables", {
+  Deno.test(
+    requireRoot(
+      `bridge and the Go plugin make the same rules (${peer.name})`,
+      needsRuleTools,
+    ),
+    async (t) => {
+      /** Lists rules in the same order and with the same names. */
+      const listed = (text: string): string[] =>
+        text.split("\n").map((line) =>
+          line.replace(/veth[0-9a-f]+/, "VETH")
+            .replace(/([0-9a-f]{2}:){5}[0-9a-f]{2}/, "MAC").trim()
+        ).filter((line) => line !== "");
+      const rows: [name: string, extras: Keys, list: string[]][] = [
+        ["against spoofing", { macspoofchk: true }, [
+          "nft",
+          "list",
+          "table",
+          "bridge",
+          "nat",
+        ]],
+        ["of masquerading", { ipMasq: true, ipMasqBackend: "iptables" }, [
+          "sh",
+          "-c",
+          "iptables-save -t nat | grep ^-A",
+        ]],
+      ];
+      for (const [name, extras, [program = "", ...args]] of rows) {
+        await t.step(name, async () => {
+          const rules = async (who: Who): Promise<string[]> => {
+            using hosts = TestHosts.create();
+            const config = configFor(hosts, [name, [V4], {
+              isGateway: true,
+              ...extras,
+            }]);
+            await run(who, hosts, ["ADD", config]);
+            return listed(runIn(hosts.host, program, ...args));
+          };
+          assertEquals(await rules("ours"), await rules(peer));
+        });
+      }
+    },
+  );
+
+  Deno.test(
+    requireRoot(`bridge and the Go plugin share a bridge (${peer.name})`),
+    async () => {
+      using hosts = TestHosts.create();
+      const config = configFor(hosts, ["", [V4, V6], {
         isDefaultGateway: true,
-        ipMasq: true,
-        ipMasqBackend: "iptables",
-      }],
-      ["with a look at senders", { isGateway: true, macspoofchk: true }],
-      ["in hairpin mode", { isGateway: true, hairpinMode: true }],
-    ];
-    for (const [name, more] of extras) {
-      await shareBothWays(t, `${name}: `, {
-        type: "bridge",
-        makeConfig: (hosts) => configFor(hosts, [name, [V4, V6], more]),
-        assertDetached({ host, sandbox }): void {
-          assertEquals(linkNames(host), ["lo", "br0"]);
-          assertEquals(linkNames(sandbox), ["lo"]);
-          assertEquals(rulesOf(host, /test-container|CNI-/), []);
-        },
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot(
-    "bridge and the Go plugin make the same rules",
-    needsGo("bridge"),
-    needsRuleTools,
-  ),
-  async (t) => {
-    /** Lists rules in the same order and with the same names. */
-    const listed = (text: string): string[] =>
-      text.split("\n").map((line) =>
-        line.replace(/veth[0-9a-f]+/, "VETH")
-          .replace(/([0-9a-f]{2}:){5}[0-9a-f]{2}/, "MAC").trim()
-      ).filter((line) => line !== "");
-    const rows: [name: string, extras: Keys, list: string[]][] = [
-      ["against spoofing", { macspoofchk: true }, [
-        "nft",
-        "list",
-        "table",
-        "bridge",
-        "nat",
-      ]],
-      ["of masquerading", { ipMasq: true, ipMasqBackend: "iptables" }, [
-        "sh",
-        "-c",
-        "iptables-save -t nat | grep ^-A",
-      ]],
-    ];
-    for (const [name, extras, [program = "", ...args]] of rows) {
-      await t.step(name, async () => {
-        const rules = async (who: Who): Promise<string[]> => {
-          using hosts = TestHosts.create();
-          const config = configFor(hosts, [name, [V4], {
-            isGateway: true,
-            ...extras,
-          }]);
-          await run(who, hosts, ["ADD", config]);
-          return listed(runIn(hosts.host, program, ...args));
-        };
-        assertEquals(await rules("ours"), await rules("go"));
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("bridge and the Go plugin share a bridge", needsGo("bridge")),
-  async () => {
-    using hosts = TestHosts.create();
-    const config = configFor(hosts, ["", [V4, V6], { isDefaultGateway: true }]);
-    const attach = async (who: Who, containerId: string): Promise<NetNs> => {
-      const sandbox = hosts.addNetns();
-      await run(who, hosts, ["ADD", config], { sandbox, containerId });
-      return sandbox;
-    };
-    const mac = (): string =>
-      ipJson(hosts.host, "link", "show", "br0")[0].address;
-    await attach("go", "a");
-    const before = mac();
-    const second = await attach("ours", "b");
-    await attach("go", "c");
-    assertEquals(mac(), before);
-    const addresses = ["10.1.2.2", "10.1.2.4", "2001:db8:1::2", "10.1.2.1"];
-    for (const address of addresses) {
-      assert(runIn(second, "ping", "-c1", "-W2", address), address);
-    }
-  },
-);
+      }]);
+      const attach = async (who: Who, containerId: string): Promise<NetNs> => {
+        const sandbox = hosts.addNetns();
+        await run(who, hosts, ["ADD", config], { sandbox, containerId });
+        return sandbox;
+      };
+      const mac = (): string =>
+        ipJson(hosts.host, "link", "show", "br0")[0].address;
+      await attach(peer, "a");
+      const before = mac();
+      const second = await attach("ours", "b");
+      await attach(peer, "c");
+      assertEquals(mac(), before);
+      const addresses = ["10.1.2.2", "10.1.2.4", "2001:db8:1::2", "10.1.2.1"];
+      for (const address of addresses) {
+        assert(runIn(second, "ping", "-c1", "-W2", address), address);
+      }
+    },
+  );
+}

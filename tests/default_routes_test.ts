@@ -1,15 +1,10 @@
 /** A container with two networks that both have default routes, beside the Go plugins'. */
 
 import { assertEquals } from "@std/assert";
-import {
-  goPlugin,
-  ignoreUnless,
-  requireRoot,
-} from "./_harness/capabilities.ts";
+import { requireRoot } from "./_harness/capabilities.ts";
 import { ipJson } from "./_harness/ip_json.ts";
+import { listPeers } from "./_harness/parity.ts";
 import { TestHosts } from "./_harness/test_hosts.ts";
-
-const GO = (goPlugin("ptp") ?? "").replace(/\/[^/]*$/, "");
 
 /** Where traffic goes that no network is for. */
 const ELSEWHERE = ["192.0.2.1", "2001:db8::1"] as const;
@@ -59,6 +54,8 @@ function outline({ dev, gateway, nexthops }: DefaultRoute): unknown {
   return nexthops?.map(outline) ?? `${dev} ${gateway}`;
 }
 
+const peers = listPeers("default routes");
+
 for (const type of ["ptp", "bridge"]) {
   const root = requireRoot(`the last network's default route is used: ${type}`);
   Deno.test(root, async () => {
@@ -69,10 +66,11 @@ for (const type of ["ptp", "bridge"]) {
     });
   });
 
-  const go = ignoreUnless(GO !== "", "needs the Go plugins");
-  const name = `default routes are the Go plugin's: ${type}${go.suffix}`;
-  const both = requireRoot(name);
-  Deno.test({ name: both.name, ignore: both.ignore || go.ignore }, async () => {
-    assertEquals(await defaultRoutes(type, ""), await defaultRoutes(type, GO));
-  });
+  for (const { name, folder } of peers) {
+    const header = `default routes are the Go plugin's: ${type} (${name})`;
+    Deno.test(requireRoot(header), async () => {
+      const ours = await defaultRoutes(type, "");
+      assertEquals(ours, await defaultRoutes(type, folder));
+    });
+  }
 }

@@ -8,7 +8,6 @@
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../cni/args.ts";
 import type { JsonObject } from "../cni/json.ts";
-import { goPlugin, ignoreUnless } from "./_harness/capabilities.ts";
 import {
   DataFolder,
   type Output,
@@ -17,12 +16,9 @@ import {
   runAs,
   runInProcess as runOurs,
 } from "./_harness/host_local.ts";
+import { listPeers } from "./_harness/parity.ts";
 
-const go = goPlugin("host-local") ?? "";
-const runGo = runAs([go]);
-const needsGo = ignoreUnless(go !== "", "needs the Go host-local");
-
-/** The versions that even a Go plugin of some years ago has. */
+/** The versions that every peer has. */
 const VERSIONS = ["0.2.0", "0.3.1", "0.4.0", "1.0.0"];
 
 /** Leaves out the empty `dns` of older Go plugins at 1.0.0. */
@@ -145,21 +141,6 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 };
 
-Deno.test({
-  name: `host-local answers and writes what Go's does${needsGo.suffix}`,
-  ignore: needsGo.ignore,
-  fn: async (t) => {
-    for (const [name, scenario] of Object.entries(SCENARIOS)) {
-      for (const cniVersion of VERSIONS) {
-        await t.step(`${name}, ${cniVersion}`, async () => {
-          const ours = await play(runOurs, scenario, cniVersion);
-          assertEquals(ours, await play(runGo, scenario, cniVersion));
-        });
-      }
-    }
-  },
-});
-
 /** Calls that fail, each of them the last of its scenario. */
 const FAILURES: Readonly<Record<string, Scenario>> = {
   "no ipam ranges": { ipam: {} },
@@ -209,89 +190,106 @@ const FAILURES: Readonly<Record<string, Scenario>> = {
   },
 };
 
-Deno.test({
-  name: `host-local fails with the words of Go's${needsGo.suffix}`,
-  ignore: needsGo.ignore,
-  fn: async (t) => {
-    const messageOf = async (run: Run, scenario: Scenario): Promise<string> => {
-      const version = scenario.others?.["cniVersion"] ?? "1.0.0";
-      const seen = await play(run, { ...scenario, files: {} }, `${version}`);
-      const { json, exitCode } = seen.at(-2) as Output;
-      assertEquals(exitCode, 1);
-      return json.msg;
-    };
-    for (const [name, scenario] of Object.entries(FAILURES)) {
-      await t.step(name, async () => {
-        const ours = await messageOf(runOurs, scenario);
-        assertEquals(ours, await messageOf(runGo, scenario));
-      });
-    }
-  },
-});
+for (const peer of listPeers("host-local")) {
+  const runGo = runAs([`${peer.folder}/host-local`]);
+  Deno.test({
+    name: `host-local answers and writes what Go's does (${peer.name})`,
+    fn: async (t) => {
+      for (const [name, scenario] of Object.entries(SCENARIOS)) {
+        for (const cniVersion of new Set([...VERSIONS, peer.cniVersion])) {
+          await t.step(`${name}, ${cniVersion}`, async () => {
+            const ours = await play(runOurs, scenario, cniVersion);
+            assertEquals(ours, await play(runGo, scenario, cniVersion));
+          });
+        }
+      }
+    },
+  });
 
-Deno.test({
-  name: `host-local and Go's end each other's leases${needsGo.suffix}`,
-  ignore: needsGo.ignore,
-  fn: async (t) => {
-    const rows: [name: string, first: Run, second: Run][] = [
-      ["ours, then Go's", runOurs, runGo],
-      ["Go's, then ours", runGo, runOurs],
-    ];
-    for (const [name, first, second] of rows) {
-      await t.step(name, async () => {
-        using folder = new DataFolder();
-        const subnets = ["10.1.2.0/24", "2001:db8::/64"];
-        const ranges = subnets.map((subnet) => [{ subnet }]);
-        const config = folder.config({ ranges }, { cniVersion: "1.0.0" });
-        const { json: prevResult } = await first("ADD", config);
-        assertEquals(Object.keys(folder.leases()).sort(), [
-          "10.1.2.2",
-          "2001:db8::2",
-        ]);
-        const checked = await second("CHECK", { ...config, prevResult });
-        assertEquals(checked.exitCode, 0);
-        assertEquals((await second("ADD", config)).exitCode, 1);
-        assertEquals((await second("DEL", config)).exitCode, 0);
+  Deno.test({
+    name: `host-local fails with the words of Go's (${peer.name})`,
+    fn: async (t) => {
+      const messageOf = async (
+        run: Run,
+        scenario: Scenario,
+      ): Promise<string> => {
+        const version = scenario.others?.["cniVersion"] ?? "1.0.0";
+        const seen = await play(run, { ...scenario, files: {} }, `${version}`);
+        const { json, exitCode } = seen.at(-2) as Output;
+        assertEquals(exitCode, 1);
+        return json.msg;
+      };
+      for (const [name, scenario] of Object.entries(FAILURES)) {
+        await t.step(name, async () => {
+          const ours = await messageOf(runOurs, scenario);
+          assertEquals(ours, await messageOf(runGo, scenario));
+        });
+      }
+    },
+  });
+
+  Deno.test({
+    name: `host-local and Go's end each other's leases (${peer.name})`,
+    fn: async (t) => {
+      const rows: [name: string, first: Run, second: Run][] = [
+        ["ours, then Go's", runOurs, runGo],
+        ["Go's, then ours", runGo, runOurs],
+      ];
+      for (const [name, first, second] of rows) {
+        await t.step(name, async () => {
+          using folder = new DataFolder();
+          const subnets = ["10.1.2.0/24", "2001:db8::/64"];
+          const ranges = subnets.map((subnet) => [{ subnet }]);
+          const config = folder.config({ ranges }, { cniVersion: "1.0.0" });
+          const { json: prevResult } = await first("ADD", config);
+          assertEquals(Object.keys(folder.leases()).sort(), [
+            "10.1.2.2",
+            "2001:db8::2",
+          ]);
+          const checked = await second("CHECK", { ...config, prevResult });
+          assertEquals(checked.exitCode, 0);
+          assertEquals((await second("ADD", config)).exitCode, 1);
+          assertEquals((await second("DEL", config)).exitCode, 0);
+          assertEquals(folder.leases(), {});
+          const { json } = await second("ADD", config);
+          const { address } = json.ips[0];
+          assertEquals(address, "10.1.2.3/24");
+        });
+      }
+    },
+  });
+
+  Deno.test({
+    name: `host-local and Go's share a folder at one time (${peer.name})`,
+    fn: async (t) => {
+      using folder = new DataFolder();
+      const runOwn = runAs(await ownProgram());
+      // As many addresses as processes, so that none may be lost either.
+      const config = folder.config({
+        subnet: "10.1.2.0/28",
+        rangeStart: "10.1.2.2",
+        rangeEnd: "10.1.2.9",
+      }, { cniVersion: "1.0.0" });
+      const together = (command: string): Promise<Output[]> =>
+        Promise.all(
+          Array.from({ length: 8 }, (_, i) =>
+            (i % 2 === 0 ? runOwn : runGo)(command, config, {
+              CNI_CONTAINERID: `container${i}`,
+            })),
+        );
+
+      await t.step("each ADD gets an address of its own", async () => {
+        const added = await together("ADD");
+        const addresses = added.map(({ json }) => json.ips?.[0].address);
+        const want = Object.keys(folder.leases()).map((name) => `${name}/28`);
+        assertEquals(addresses.sort(), want.sort());
+        assertEquals(want.length, 8);
+      });
+      await t.step("each DEL ends one lease", async () => {
+        const deleted = await together("DEL");
+        assertEquals(deleted.map(({ exitCode }) => exitCode), Array(8).fill(0));
         assertEquals(folder.leases(), {});
-        const { json } = await second("ADD", config);
-        const { address } = json.ips[0];
-        assertEquals(address, "10.1.2.3/24");
       });
-    }
-  },
-});
-
-Deno.test({
-  name: `host-local and Go's share a folder at one time${needsGo.suffix}`,
-  ignore: needsGo.ignore,
-  fn: async (t) => {
-    using folder = new DataFolder();
-    const runOwn = runAs(await ownProgram());
-    // As many addresses as processes, so that none may be lost either.
-    const config = folder.config({
-      subnet: "10.1.2.0/28",
-      rangeStart: "10.1.2.2",
-      rangeEnd: "10.1.2.9",
-    }, { cniVersion: "1.0.0" });
-    const together = (command: string): Promise<Output[]> =>
-      Promise.all(
-        Array.from({ length: 8 }, (_, i) =>
-          (i % 2 === 0 ? runOwn : runGo)(command, config, {
-            CNI_CONTAINERID: `container${i}`,
-          })),
-      );
-
-    await t.step("each ADD gets an address of its own", async () => {
-      const added = await together("ADD");
-      const addresses = added.map(({ json }) => json.ips?.[0].address);
-      const want = Object.keys(folder.leases()).map((name) => `${name}/28`);
-      assertEquals(addresses.sort(), want.sort());
-      assertEquals(want.length, 8);
-    });
-    await t.step("each DEL ends one lease", async () => {
-      const deleted = await together("DEL");
-      assertEquals(deleted.map(({ exitCode }) => exitCode), Array(8).fill(0));
-      assertEquals(folder.leases(), {});
-    });
-  },
-});
+    },
+  });
+}

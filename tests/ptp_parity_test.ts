@@ -4,14 +4,11 @@
  * else is a difference allowed.
  */
 
-import { assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
-import { requireRoot } from "./_harness/capabilities.ts";
 import {
-  needsGo,
+  listPeers,
   normaliseResult,
   observeNetns,
-  shareBothWays,
   succeedAs,
   testLeavesTheSame,
 } from "./_harness/parity.ts";
@@ -60,32 +57,18 @@ function observe(netns: NetNs): unknown {
   return observeNetns(netns, ({ protocol }) => protocol !== "kernel");
 }
 
-for (const row of ROWS) {
-  testLeavesTheSame("ptp", row[0], async (who) => {
-    using hosts = TestHosts.create();
-    const config = configFor(hosts, row);
-    const call = { type: "ptp", command: "ADD", config };
-    const { stdout } = await succeedAs(who, hosts, call);
-    return {
-      result: normaliseResult(stdout, hosts),
-      host: observe(hosts.host),
-      sandbox: observe(hosts.sandbox),
-    };
-  });
+for (const peer of listPeers("ptp")) {
+  for (const row of ROWS) {
+    testLeavesTheSame(peer, ["ptp", row[0]], async (who) => {
+      using hosts = TestHosts.create();
+      const config = configFor(hosts, row);
+      const call = { type: "ptp", command: "ADD", config };
+      const { stdout } = await succeedAs(who, hosts, call);
+      return {
+        result: normaliseResult(stdout, hosts),
+        host: observe(hosts.host),
+        sandbox: observe(hosts.sandbox),
+      };
+    });
+  }
 }
-
-Deno.test(
-  requireRoot(
-    "ptp and the Go plugin detach what the other attached",
-    needsGo("ptp"),
-  ),
-  (t) =>
-    shareBothWays(t, "", {
-      type: "ptp",
-      makeConfig: (hosts) => configFor(hosts, ROWS[2] ?? ["", [], []]),
-      assertDetached({ host, sandbox }): void {
-        const nothing = { links: [], routes: [] };
-        assertEquals([host, sandbox].map(observe), [nothing, nothing]);
-      },
-    }),
-);

@@ -8,11 +8,12 @@ import { assertEquals } from "@std/assert";
 import { requireRoot } from "./_harness/capabilities.ts";
 import { ipJson, snapshot } from "./_harness/ip_json.ts";
 import {
-  needsGo,
+  listPeers,
   succeedAs,
   testLeavesTheSame,
   type Who,
 } from "./_harness/parity.ts";
+import type { Peer } from "./_harness/peers.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import type { CallOutput } from "./_harness/test_hosts.ts";
 import { ETH0, IPV6, NET1, TwoNetworks } from "./_harness/two_networks.ts";
@@ -148,19 +149,16 @@ const ROWS: Readonly<Record<string, () => Scene | Promise<Scene>>> = {
     "rule add to 10.7.0.0/16 lookup 101 priority 5000",
   ]),
   "behind our ptp": madeBy("ours", "ptp", {}),
-  "behind the Go ptp": madeBy("go", "ptp", {}),
   "behind our bridge": madeBy("ours", "bridge", { isGateway: true }),
-  "behind the Go bridge": madeBy("go", "bridge", { isGateway: true }),
 };
 
-for (const [name, prepare] of Object.entries(ROWS)) {
-  testLeavesTheSame("sbr", name, async (who) => {
-    const { networks, prevResult } = await prepare();
-    using _ = networks;
-    const { json } = await run(who, networks, "ADD", { prevResult });
-    const { dns: _dns, ...result } = json;
-    return withoutNames({ result, ...observe(networks) as object });
-  });
+/** As {@linkcode ROWS}, with plugins of a peer too. */
+function rowsFor(peer: Peer): typeof ROWS {
+  return {
+    ...ROWS,
+    "behind the Go ptp": madeBy(peer, "ptp", {}),
+    "behind the Go bridge": madeBy(peer, "bridge", { isGateway: true }),
+  };
 }
 
 /** What differs from one run to the next. */
@@ -172,50 +170,61 @@ function withoutNames(value: unknown): unknown {
   );
 }
 
-Deno.test(
-  requireRoot(
-    "sbr takes back what the Go plugin did, and CHECK agrees with it",
-    needsGo("sbr"),
-  ),
-  async (t) => {
-    for (const [name, prepare] of Object.entries(ROWS)) {
-      await t.step(name, async () => {
-        const { networks, prevResult } = await prepare();
-        using _ = networks;
-        const before = networks.routes().filter(isNoDefaultOfNet1).sort();
-        const rules = networks.rules();
-        await run("go", networks, "ADD", { prevResult });
-        await run("ours", networks, "CHECK", { prevResult });
-        await run("ours", networks, "DEL", { prevResult });
-        assertEquals(networks.rules(), rules);
-        const after = networks.routes().filter(isNoDefaultOfNet1).sort();
-        assertEquals(after, before);
-      });
-    }
-  },
-);
-
 /** It comes back only if the result lists it. */
 function isNoDefaultOfNet1(line: string): boolean {
   return !/^default .*net1/.test(line);
 }
 
-Deno.test(
-  requireRoot(
-    "the Go plugin removes the rules of our attachments",
-    needsGo("sbr"),
-  ),
-  async (t) => {
-    for (const [name, prepare] of Object.entries(ROWS)) {
-      await t.step(name, async () => {
-        const { networks, prevResult } = await prepare();
-        using _ = networks;
-        const rules = networks.rules();
-        await run("ours", networks, "ADD", { prevResult });
-        await run("go", networks, "CHECK", { prevResult });
-        await run("go", networks, "DEL", { prevResult });
-        assertEquals(networks.rules(), rules);
-      });
-    }
-  },
-);
+for (const peer of listPeers("sbr")) {
+  const rows = rowsFor(peer);
+  for (const [name, prepare] of Object.entries(rows)) {
+    testLeavesTheSame(peer, ["sbr", name], async (who) => {
+      const { networks, prevResult } = await prepare();
+      using _ = networks;
+      const { json } = await run(who, networks, "ADD", { prevResult });
+      const { dns: _dns, ...result } = json;
+      return withoutNames({ result, ...observe(networks) as object });
+    });
+  }
+
+  Deno.test(
+    requireRoot(
+      `sbr takes back what the Go plugin did, and CHECK agrees with it (${peer.name})`,
+    ),
+    async (t) => {
+      for (const [name, prepare] of Object.entries(rows)) {
+        await t.step(name, async () => {
+          const { networks, prevResult } = await prepare();
+          using _ = networks;
+          const before = networks.routes().filter(isNoDefaultOfNet1).sort();
+          const rules = networks.rules();
+          await run(peer, networks, "ADD", { prevResult });
+          await run("ours", networks, "CHECK", { prevResult });
+          await run("ours", networks, "DEL", { prevResult });
+          assertEquals(networks.rules(), rules);
+          const after = networks.routes().filter(isNoDefaultOfNet1).sort();
+          assertEquals(after, before);
+        });
+      }
+    },
+  );
+
+  Deno.test(
+    requireRoot(
+      `the Go plugin removes the rules of our attachments (${peer.name})`,
+    ),
+    async (t) => {
+      for (const [name, prepare] of Object.entries(rows)) {
+        await t.step(name, async () => {
+          const { networks, prevResult } = await prepare();
+          using _ = networks;
+          const rules = networks.rules();
+          await run("ours", networks, "ADD", { prevResult });
+          await run(peer, networks, "CHECK", { prevResult });
+          await run(peer, networks, "DEL", { prevResult });
+          assertEquals(networks.rules(), rules);
+        });
+      }
+    },
+  );
+}

@@ -7,15 +7,11 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { JsonObject } from "../cni/json.ts";
-import { goPlugin, ignoreUnless } from "./_harness/capabilities.ts";
 import { type Run, runAs } from "./_harness/host_local.ts";
+import { listPeers } from "./_harness/parity.ts";
 import { runStatic, staticConfig } from "./_harness/static.ts";
 
-const go = goPlugin("static") ?? "";
-const runGo = runAs([go]);
-const needsGo = ignoreUnless(go !== "", "needs the Go static");
-
-/** The versions that even a Go plugin of some years ago has. */
+/** The versions that every peer has. */
 const VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"];
 
 /** What a call is given. */
@@ -162,58 +158,61 @@ function comparable({ exitCode, json }: Awaited<ReturnType<Run>>): unknown {
   return Object.keys(dns).length === 0 ? others : json;
 }
 
-Deno.test({
-  name: `static answers and fails as Go's does${needsGo.suffix}`,
-  ignore: needsGo.ignore,
-  fn: async (t) => {
-    for (const [name, scenario] of Object.entries(SCENARIOS)) {
-      for (const cniVersion of VERSIONS) {
-        await t.step(`${name}, ${cniVersion}`, async () => {
-          const ours = await play(runOurs, scenario, { cniVersion });
-          const theirs = await play(runGo, scenario, { cniVersion });
-          assertEquals(comparable(ours), comparable(theirs));
-        });
-      }
-    }
-  },
-});
-
-Deno.test({
-  name: `static fails with what runbooks quote of Go's${needsGo.suffix}`,
-  ignore: needsGo.ignore,
-  fn: async (t) => {
-    for (const [name, [scenario, quoted]] of Object.entries(FAILURES)) {
-      await t.step(name, async () => {
-        for (const run of [runOurs, runGo]) {
-          const { exitCode, json, stdout } = await play(run, scenario);
-          assertEquals(exitCode, 1);
-          assert(`${json.msg}: ${json.details ?? ""}`.includes(quoted), stdout);
+for (const peer of listPeers("static")) {
+  const runGo = runAs([`${peer.folder}/static`]);
+  Deno.test({
+    name: `static answers and fails as Go's does (${peer.name})`,
+    fn: async (t) => {
+      for (const [name, scenario] of Object.entries(SCENARIOS)) {
+        for (const cniVersion of new Set([...VERSIONS, peer.cniVersion])) {
+          await t.step(`${name}, ${cniVersion}`, async () => {
+            const ours = await play(runOurs, scenario, { cniVersion });
+            const theirs = await play(runGo, scenario, { cniVersion });
+            assertEquals(comparable(ours), comparable(theirs));
+          });
         }
-      });
-    }
-  },
-});
+      }
+    },
+  });
 
-Deno.test({
-  name: `static and Go's accept each other's attachments${needsGo.suffix}`,
-  ignore: needsGo.ignore,
-  fn: async (t) => {
-    for (const [name, scenario] of Object.entries(SCENARIOS)) {
-      const runs = [[runOurs, runGo], [runGo, runOurs]] as const;
-      for (const [adds, others] of runs) {
-        const label = adds === runGo ? "Go's, then ours" : "ours, then Go's";
-        await t.step(`${name}: ${label}`, async () => {
-          const added = await play(adds, scenario);
-          if (added.exitCode !== 0) return;
-          const prevResult = added.json;
-          const checked = { ...scenario.others, prevResult };
-          const later = { ...scenario, others: checked };
-          for (const command of ["CHECK", "DEL"]) {
-            const output = await play(others, later, { command });
-            assertEquals(output.exitCode, 0, `${command}: ${output.stdout}`);
+  Deno.test({
+    name: `static fails with what runbooks quote of Go's (${peer.name})`,
+    fn: async (t) => {
+      for (const [name, [scenario, quoted]] of Object.entries(FAILURES)) {
+        await t.step(name, async () => {
+          for (const run of [runOurs, runGo]) {
+            const { exitCode, json, stdout } = await play(run, scenario);
+            assertEquals(exitCode, 1);
+            assert(
+              `${json.msg}: ${json.details ?? ""}`.includes(quoted),
+              stdout,
+            );
           }
         });
       }
-    }
-  },
-});
+    },
+  });
+
+  Deno.test({
+    name: `static and Go's accept each other's attachments (${peer.name})`,
+    fn: async (t) => {
+      for (const [name, scenario] of Object.entries(SCENARIOS)) {
+        const runs = [[runOurs, runGo], [runGo, runOurs]] as const;
+        for (const [adds, others] of runs) {
+          const label = adds === runGo ? "Go's, then ours" : "ours, then Go's";
+          await t.step(`${name}: ${label}`, async () => {
+            const added = await play(adds, scenario);
+            if (added.exitCode !== 0) return;
+            const prevResult = added.json;
+            const checked = { ...scenario.others, prevResult };
+            const later = { ...scenario, others: checked };
+            for (const command of ["CHECK", "DEL"]) {
+              const output = await play(others, later, { command });
+              assertEquals(output.exitCode, 0, `${command}: ${output.stdout}`);
+            }
+          });
+        }
+      }
+    },
+  });
+}

@@ -15,17 +15,12 @@ import {
   requireRoot,
 } from "./capabilities.ts";
 import { ipJson } from "./ip_json.ts";
+import { findPeers, type Peer } from "./peers.ts";
 import type { Keys } from "./plugin_scene.ts";
 import { type CallOptions, type CallOutput, TestHosts } from "./test_hosts.ts";
 
-/** Whose plugin it is. */
-export type Who = "ours" | "go";
-
-/** Who adds, and who checks and deletes. */
-const BOTH_WAYS: readonly (readonly [adder: Who, other: Who])[] = [
-  ["ours", "go"],
-  ["go", "ours"],
-];
+/** The owner of a plugin; `go` is the peer that `goPlugin()` finds. */
+export type Who = "ours" | "go" | Peer;
 
 /** The MAC of configurations that ask for one: it does not differ. */
 export const ASKED_MAC = "c2:11:22:33:44:55";
@@ -33,6 +28,32 @@ export const ASKED_MAC = "c2:11:22:33:44:55";
 /** Skips what compares with a plugin of Go. */
 export function needsGo(type: string): Needs {
   return ignoreUnless(goPlugin(type) !== undefined, "needs the Go plugins");
+}
+
+/**
+ * Returns the peers to compare with. For each one that is not there it
+ * registers a test that is skipped.
+ *
+ * @param subject What is compared, as the beginning of the test's name
+ */
+export function listPeers(subject: string): readonly Peer[] {
+  const { peers, absent } = findPeers();
+  for (const { name, needs } of absent) {
+    const skip = ignoreUnless(false, needs);
+    const test = `${subject} beside ${name}${skip.suffix}`;
+    Deno.test({ name: test, ignore: true, fn: () => {} });
+  }
+  return peers;
+}
+
+/** Returns the folder of a peer's plugins. */
+function folderOf(who: Exclude<Who, "ours">, type: string): string {
+  return who === "go" ? dirname(goPlugin(type) ?? "") : who.folder;
+}
+
+/** Returns what test names call it. */
+export function nameOf(who: Who): string {
+  return typeof who === "string" ? who : who.name;
 }
 
 /** A call of a plugin. */
@@ -53,9 +74,9 @@ export async function callAs(
   for (const netns of [hosts.host, options.sandbox ?? hosts.sandbox]) {
     withoutDetection(netns);
   }
-  const path = goPlugin(type) ?? "";
-  const env = { CNI_PATH: dirname(path), ...options.env };
-  return hosts.exec(path, command, config, { ...options, env });
+  const folder = folderOf(who, type);
+  const env = { CNI_PATH: folder, ...options.env };
+  return hosts.exec(`${folder}/${type}`, command, config, { ...options, env });
 }
 
 /**
@@ -82,55 +103,20 @@ export async function succeedAs(
 /**
  * Registers a test that each side leaves the same.
  *
+ * @param subject The plugin, and what is particular about its configuration
  * @param observe Returns what one leaves, without what is meant to differ
  */
 export function testLeavesTheSame(
-  type: string,
-  name: string,
+  peer: Peer,
+  [type, name]: readonly [type: string, name: string],
   observe: (who: Who) => Promise<unknown>,
 ): void {
   Deno.test(
     requireRoot(
-      `${type} leaves what the Go plugin leaves: ${name}`,
-      needsGo(type),
+      `${type} leaves what the Go plugin leaves: ${name} (${peer.name})`,
     ),
-    async () => assertEquals(await observe("ours"), await observe("go")),
+    async () => assertEquals(await observe("ours"), await observe(peer)),
   );
-}
-
-/** An attachment that one side makes and the other ends. */
-export interface Shared {
-  readonly type: string;
-  readonly makeConfig: (hosts: TestHosts) => Keys;
-  /** Asserts that nothing is left, leases aside. */
-  readonly assertDetached: (hosts: TestHosts) => void;
-}
-
-/**
- * Has each side add what the other checks and deletes.
- *
- * @param prefix The beginning of the steps' names
- */
-export async function shareBothWays(
-  t: Deno.TestContext,
-  prefix: string,
-  { type, makeConfig, assertDetached }: Shared,
-): Promise<void> {
-  for (const [adder, other] of BOTH_WAYS) {
-    const name = `${prefix}${adder} adds, ${other} checks and deletes`;
-    await t.step(name, async () => {
-      using hosts = TestHosts.create();
-      const config = makeConfig(hosts);
-      const call = { type, command: "ADD", config };
-      const { json } = await succeedAs(adder, hosts, call);
-      for (const command of ["CHECK", "DEL"]) {
-        const withResult = { ...config, prevResult: json };
-        await succeedAs(other, hosts, { type, command, config: withResult });
-      }
-      assertDetached(hosts);
-      assertEquals(hosts.leases(), []);
-    });
-  }
 }
 
 /** Returns a result without what differs from one run to the next. */
