@@ -1,6 +1,6 @@
 /**
- * What a process answers without a plugin: the little that VERSION needs, since
- * runtimes ask for it often.
+ * Answers that need no plugin code. VERSION takes this path, because runtimes call
+ * it often.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { CURRENT_VERSION } from "./version.ts";
  *
  * Source: containernetworking/cni pkg/skel/skel.go, pkg/version/plugin.go.
  *
- * @param supportedVersions Those that the plugin serves
+ * @param supportedVersions The versions that the plugin supports
  */
 export function formatVersions(supportedVersions: readonly string[]): string {
   return JSON.stringify({ cniVersion: CURRENT_VERSION, supportedVersions }) +
@@ -21,8 +21,8 @@ export function formatVersions(supportedVersions: readonly string[]): string {
 }
 
 /**
- * Prints what a plugin came to, and ends the process. What cannot be printed is
- * a failure; undoing what was done is then the runtime's, by DEL.
+ * Prints a plugin's output and exits. Output that cannot be printed is a failure;
+ * the runtime then cleans up with DEL.
  *
  * @param output `exitCode` from 0 to 255
  */

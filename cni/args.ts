@@ -15,7 +15,7 @@ export const COMMANDS = ["ADD", "DEL", "CHECK", "GC", "STATUS"] as const;
 /** One of {@linkcode COMMANDS}. */
 export type Command = typeof COMMANDS[number];
 
-/** What the environment says of one call; "" is absent. */
+/** The environment of one call; "" means absent. */
 export interface CmdArgs {
   /** CNI_CONTAINERID. */
   readonly containerId: string;
@@ -23,7 +23,7 @@ export interface CmdArgs {
   readonly netns: string;
   /** CNI_IFNAME: name of the interface inside the sandbox. */
   readonly ifName: string;
-  /** CNI_ARGS: `K=V;K2=V2`, as it is. */
+  /** CNI_ARGS: `K=V;K2=V2`, unparsed. */
   readonly args: string;
   /** CNI_PATH: folders with plugins, joined by `:`. */
   readonly path: string;
@@ -38,7 +38,7 @@ interface Variable {
 }
 
 /**
- * In this order they are checked and listed in errors.
+ * The order in which they are checked and listed in errors.
  *
  * Source: containernetworking/cni pkg/skel/skel.go `getCmdArgsFromEnv`.
  */
@@ -58,7 +58,7 @@ const VARIABLES: readonly Variable[] = [
 ];
 
 /**
- * Reads the environment of one command; an empty variable is a missing one.
+ * Reads the environment of one command. An empty variable counts as missing.
  *
  * @throws {CniError} 4 if a variable is missing or malformed
  */
@@ -82,7 +82,7 @@ export function readCmdArgs(command: string, env: Environment): CmdArgs {
   };
 }
 
-/** Says whether the sandbox may be the plugin's own namespace, by CNI_NETNS_OVERRIDE. */
+/** Reports whether CNI_NETNS_OVERRIDE allows the plugin's own namespace as the sandbox. */
 export function isNetnsOverridden(env: Environment): boolean {
   return /^(1|true)$/i.test(env["CNI_NETNS_OVERRIDE"] ?? "");
 }
@@ -95,13 +95,13 @@ export function missingVariables(names: readonly string[]): CniError {
   );
 }
 
-/** What container IDs and network names are made of. */
+/** The characters of container IDs and network names. */
 const NAME = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
 
 /**
  * Checks a container ID.
  *
- * @throws {CniError} 3 if it is empty, 4 if it has other characters than it may
+ * @throws {CniError} 3 if it is empty, 4 if it has an invalid character
  */
 export function checkContainerId(containerId: string): void {
   if (containerId === "") {
@@ -119,7 +119,7 @@ export function checkContainerId(containerId: string): void {
 /**
  * Checks a network's name.
  *
- * @throws {CniError} 7 if it is empty or has other characters than it may
+ * @throws {CniError} 7 if it is empty or has an invalid character
  */
 export function checkNetworkName(name: string): void {
   if (name === "") {
@@ -145,7 +145,7 @@ const FORBIDDEN_IN_INTERFACE_NAME =
  *
  * Source: containernetworking/cni pkg/utils/utils.go `ValidateInterfaceName`.
  *
- * @throws {CniError} 4 if it is no valid name
+ * @throws {CniError} 4 if it is invalid
  */
 export function checkInterfaceName(name: string): void {
   const invalid = (msg: string, details?: string): CniError =>
@@ -170,7 +170,7 @@ export function checkInterfaceName(name: string): void {
 }
 
 /**
- * Splits CNI_ARGS into its pairs; of several with one key the last counts.
+ * Splits CNI_ARGS into its pairs. If a key repeats, the last pair wins.
  *
  * @throws {CniError} 4 if a pair does not hold exactly one `=`
  */
@@ -196,7 +196,7 @@ function splitArgs(args: string): ArgPair[] {
   });
 }
 
-/** The tail of the text is what the Go library says; runbooks look for it. */
+/** The text ends like the Go library's, which runbooks search for. */
 function invalidArgs(problem: string, cause?: unknown): CniError {
   return new CniError(
     ErrorCode.InvalidEnvironment,
@@ -205,23 +205,22 @@ function invalidArgs(problem: string, cause?: unknown): CniError {
   );
 }
 
-/** The key that lets a runtime set keys that not every plugin knows. */
+/** The key that allows keys which a plugin does not know. */
 const IGNORE_UNKNOWN = "IgnoreUnknown";
 
 /**
  * Reads the keys of CNI_ARGS that a plugin knows, as in
  * `loadArgs(call.args.args, { IP: Ip.parse })`.
  *
- * A key with an empty value is absent, and of several pairs with one key the
- * last counts. Any other key is refused unless the runtime also says
- * `IgnoreUnknown=1`.
+ * A key with an empty value is absent. If a key repeats, the last pair wins. Any
+ * other key is refused unless the runtime also sets `IgnoreUnknown=1`.
  *
  * Source: containernetworking/cni pkg/types/args.go `LoadArgs`.
  *
  * @param args The value of CNI_ARGS
- * @param parsers What each known key's text is read by; keys are case-sensitive
- * @throws {CniError} 4 if a pair is none, a value cannot be parsed, or a key is
- *   unknown
+ * @param parsers A parser for each known key; keys are case-sensitive
+ * @throws {CniError} 4 if a pair is malformed, a value cannot be parsed, or a key
+ *   is unknown
  */
 export function loadArgs<T>(
   args: string,
@@ -259,11 +258,11 @@ function parseValue<T>(pair: string, parse: () => T): T {
 }
 
 /**
- * Reads a boolean of CNI_ARGS: `1`, `0`, `true` or `false`, in any case.
+ * Reads a boolean of CNI_ARGS: `1`, `0`, `true` or `false`, case-insensitive.
  *
  * Source: containernetworking/cni pkg/types/args.go `UnmarshallableBool`.
  *
- * @throws {RangeError} If the text is another one
+ * @throws {RangeError} If it is any other text
  */
 export function parseArgBoolean(text: string): boolean {
   if (/^(1|true)$/i.test(text)) return true;

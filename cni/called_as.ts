@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Returns it without folders. Deno.execPath() would follow links. */
+/** Returns the name without folders. Deno.execPath() would follow links. */
 export function calledAs(): string {
   const [argv0 = ""] = Deno.readTextFileSync("/proc/self/cmdline").split("\0");
   return argv0.slice(argv0.lastIndexOf("/") + 1);

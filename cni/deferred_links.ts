@@ -1,5 +1,5 @@
 /**
- * Links that plugins of one list leave to each other to delete.
+ * Links that the plugins of one list delete together.
  *
  * @module
  */
@@ -7,40 +7,39 @@
 import type { MaybePromise } from "./plugin.ts";
 import { tryAll } from "./rollback.ts";
 
-/** A link of the host that is of no use any more. */
+/** A link on the host that is to be deleted. */
 export interface DeferredLink {
   /** Index in the host's namespace. */
   readonly index: number;
   /** Its name there. */
   readonly name: string;
-  /** Deletes it by itself. Succeeds if it is gone already. */
+  /** Deletes this link alone. Succeeds if it is already gone. */
   readonly remove: () => MaybePromise<void>;
 }
 
 /**
- * Links whose deletion can wait for that of another one. When it deletes links
- * the kernel waits until no processor uses them any more, some 15 ms, and for
- * several at once it does so once. So a plugin that runs in one process with the
- * others of its list need not delete a link itself: it defers that, and whoever
- * deletes one after it takes the deferred ones along.
+ * Links whose deletion is deferred. When the kernel deletes links it waits about
+ * 15 ms until no CPU uses them, once per request however many links the request
+ * has. So a plugin that shares its process with the rest of its list defers the
+ * deletion, and the next plugin that deletes a link includes the deferred ones.
  *
- * What nobody takes is deleted before anything else is done that could depend on
- * it: before a plugin runs as a process, and at the end of the list.
+ * Links that no plugin takes are deleted before anything that could depend on it:
+ * before a plugin runs as a process, and at the end of the list.
  */
 export class DeferredLinks {
   #links: DeferredLink[] = [];
 
-  /** Whether there are none. */
+  /** Whether the list is empty. */
   get isEmpty(): boolean {
     return this.#links.length === 0;
   }
 
-  /** Leaves a link to be deleted. */
+  /** Defers the deletion of a link. */
   defer(link: DeferredLink): void {
     this.#links.push(link);
   }
 
-  /** Hands over the links, to be deleted by the caller at once. */
+  /** Takes all links; the caller must delete them at once. */
   takeAll(): readonly DeferredLink[] {
     return this.#links.splice(0);
   }
@@ -48,7 +47,7 @@ export class DeferredLinks {
   /**
    * Deletes the links one by one.
    *
-   * @throws What failed; an AggregateError if it is several
+   * @throws The only failure, or an AggregateError of several
    */
   async removeAll(): Promise<void> {
     await tryAll(

@@ -48,7 +48,7 @@ export interface ErrorObject {
   readonly code: number;
   /** The message. */
   readonly msg: string;
-  /** The details; absent if there are none. */
+  /** The details; omitted if empty. */
   readonly details?: string;
 }
 
@@ -58,14 +58,14 @@ export class CniError extends Error {
   override readonly name = "CniError";
   /** One of {@linkcode ErrorCode}, or a plugin's own code from 100. */
   readonly code: number;
-  /** What followed the message, without the texts of the causes. */
+  /** The details, without the texts of the causes. */
   readonly ownDetails: string | undefined;
 
   /**
-   * Makes an error.
+   * Creates an error.
    *
    * @param code One of {@linkcode ErrorCode}, or a plugin's own code from 100;
-   *   what is no code at all, and so could not be read, becomes 999
+   *   anything that is not a valid code becomes 999
    * @param message One sentence that names the action and the object
    * @param options `details` for the machine or the curious, `cause` for the error underneath
    */
@@ -81,7 +81,7 @@ export class CniError extends Error {
     this.ownDetails = options.details;
   }
 
-  /** The details text: the error's own, then those of its causes, joined by `: `. */
+  /** The details text: the error's own, then its causes', joined by `: `. */
   get details(): string {
     return [this.ownDetails ?? "", ...listCauses(this.cause).flatMap(ownTexts)]
       .filter((text) => text !== "").join(": ");
@@ -122,11 +122,13 @@ function isPrintable(value: unknown): boolean {
     typeof value !== "object" && typeof value !== "function";
 }
 
-/** Returns what an error says itself, without its causes. */
+/** Returns an error's own text, without its causes. */
 function ownTexts(error: unknown): string[] {
   // Not every value can be made a text: an object may lack even toString().
   if (!(error instanceof Error)) {
-    return [isPrintable(error) ? String(error) : "an object that is no error"];
+    return [
+      isPrintable(error) ? String(error) : "an object that is not an error",
+    ];
   }
   const texts = [error.message];
   if (error instanceof CniError) texts.push(error.ownDetails ?? "");
@@ -150,9 +152,9 @@ export function describeError(error: unknown): string {
  * Turns any thrown value into a {@linkcode CniError}.
  *
  * A CniError anywhere in the chain of causes keeps its code and message, and an
- * AggregateError has the first telling code among its errors. Anything else is
- * code 999 and speaks with its outermost text. The other texts of the chain
- * are the details.
+ * AggregateError takes the first specific code among its errors. Anything else
+ * has code 999 and its outermost text. The remaining texts of the chain are the
+ * details.
  *
  * Source: containernetworking/cni pkg/skel/skel.go `PluginMainFuncsWithError`.
  */
@@ -169,7 +171,7 @@ export function toCniError(error: unknown): CniError {
   });
 }
 
-/** Finds the code of a failure that has others beside it. */
+/** Finds the code of one of several failures. */
 function findMemberCode(chain: readonly unknown[]): number {
   const codes = chain
     .flatMap((link) => link instanceof AggregateError ? link.errors : [])
@@ -179,7 +181,7 @@ function findMemberCode(chain: readonly unknown[]): number {
 }
 
 /**
- * Makes what a plugin prints of any thrown value.
+ * Converts any thrown value to the JSON that a plugin prints.
  *
  * @param cniVersion The version that the error names
  */

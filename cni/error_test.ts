@@ -61,7 +61,7 @@ Deno.test("describeError() joins what a chain of errors says", async (t) => {
     [
       "an object that cannot be made a text",
       Object.create(null),
-      "an object that is no error",
+      "an object that is not an error",
     ],
     ["a cycle", makeCycle(), "outer: inner"],
     [

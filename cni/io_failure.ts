@@ -1,5 +1,5 @@
 /**
- * What failures of the file system mean, and how they are told.
+ * Classifying and reporting file system errors.
  *
  * @module
  */
@@ -9,8 +9,8 @@ import { CniError, ErrorCode } from "./error.ts";
 /**
  * Runs something that reads or writes.
  *
- * @param action What it does, as in `read "/x"`
- * @throws {CniError} 5, whatever `run` throws, with that as its cause
+ * @param action What it does, such as `read "/x"`
+ * @throws {CniError} 5 with the error of `run` as its cause
  */
 export function withIoFailure<T>(action: string, run: () => T): T {
   try {
@@ -23,9 +23,9 @@ export function withIoFailure<T>(action: string, run: () => T): T {
 }
 
 /**
- * Answers undefined where `run` finds that something does not exist.
+ * Returns undefined if `run` fails because something does not exist.
  *
- * @throws What `run` throws for any other reason
+ * @throws Any other error of `run`
  */
 export function unlessMissing<T>(run: () => T): T | undefined {
   try {
@@ -36,16 +36,16 @@ export function unlessMissing<T>(run: () => T): T | undefined {
   }
 }
 
-/** Says whether an error is that there is no such path, or can be none. */
+/** Reports whether an error means that a path does not or cannot exist. */
 export function isMissing(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound ||
-    // Nothing can have such a name. Deno has no class for it.
+    // No file can have such a name. Deno has no error class for it.
     error instanceof Error && Reflect.get(error, "code") === "ENAMETOOLONG";
 }
 
 /**
- * Answers undefined where `run` fails, whatever the reason: for who does without
- * it as well, or leaves it to others to say what is wrong.
+ * Returns undefined if `run` fails for any reason. For optional values, and where
+ * another check reports the problem.
  */
 export function ifPossible<T>(run: () => T): T | undefined {
   try {
@@ -56,7 +56,7 @@ export function ifPossible<T>(run: () => T): T | undefined {
 }
 
 /**
- * Removes a file, or an empty folder; it may be gone already.
+ * Removes a file or an empty folder. Succeeds if it is already gone.
  *
  * @throws {CniError} 5 if it cannot be removed
  */
@@ -67,11 +67,11 @@ export function removeIfThere(path: string): void {
   );
 }
 
-/** Removes a file, or an empty folder, if that can be done. */
+/** Removes a file or an empty folder if possible. */
 export function removeQuietly(path: string): void {
   try {
     Deno.removeSync(path);
   } catch {
-    // It is gone, or in use, or the error that counts is the one before.
+    // It is gone or in use, or an earlier error matters more.
   }
 }

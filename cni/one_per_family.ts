@@ -1,5 +1,5 @@
 /**
- * How many addresses old results have room for.
+ * The address limit of old results.
  *
  * @module
  */
@@ -9,13 +9,13 @@ import { CniError, ErrorCode } from "./error.ts";
 import { isAtLeast } from "./version.ts";
 
 /**
- * Checks that a result has room for the addresses that an IPAM plugin is to
- * give: before 0.3.0 that is one of each family.
+ * Checks that a result has room for an IPAM plugin's addresses. Before 0.3.0 that
+ * is one per family.
  *
  * Source: containernetworking/plugins plugins/ipam/host-local/backend/allocator/config.go
  * `LoadIPAMConfig`, plugins/ipam/static/main.go `LoadIPAMConfig`.
  *
- * @param families That of each address; undefined counts as one
+ * @param families The family of each address; undefined counts as one family
  * @throws {CniError} 7 if there are more
  */
 export function checkOnePerFamily(

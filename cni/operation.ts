@@ -33,7 +33,7 @@ import { CURRENT_VERSION, isAtLeast, isSpecVersion } from "./version.ts";
 /** From this version on a result can be printed without loss. */
 const LOSSLESS_SINCE = "1.0.0";
 
-/** The name under which each operation of a plugin is called. */
+/** The method of a plugin that handles each command. */
 const OPERATIONS = {
   ADD: "add",
   DEL: "del",
@@ -42,21 +42,21 @@ const OPERATIONS = {
   STATUS: "status",
 } as const satisfies Record<Command, keyof Plugin>;
 
-/** What was found to call, before the configuration is read. */
+/** The call, before the configuration is read. */
 export interface CommandCall {
   readonly plugin: Plugin;
-  /** CNI_COMMAND, whatever it says. */
+  /** CNI_COMMAND, unchecked. */
   readonly command: string;
   readonly args: CmdArgs;
   readonly input: DispatchInput;
-  /** Takes log text. */
+  /** Receives log text. */
   readonly onStderr: (text: string) => void;
 }
 
 /**
  * Reads the configuration and runs the operation.
  *
- * @returns What is to be printed, and the exit code
+ * @returns The output and the exit code
  */
 export async function runCommand(
   call: CommandCall,
@@ -77,7 +77,7 @@ export async function runCommand(
   }
 }
 
-/** All that one operation needs. */
+/** Everything one operation needs. */
 interface Run extends CommandCall {
   readonly command: Command;
   readonly request: Request;
@@ -88,7 +88,7 @@ interface Run extends CommandCall {
 async function runOperation(run: Run): Promise<string> {
   const { plugin, command, args, input, cniVersion } = run;
   // On ADD before anything is done, so that stdout never holds a result and an
-  // error; on DEL afterwards, for what can be cleaned up shall be.
+  // error; on DEL afterwards, so that DEL cleans up what it can.
   if (command === "ADD") checkNetns(args, input.hostNetns);
   const call = await createCall(run);
   const result = await plugin[OPERATIONS[command]]?.(call);

@@ -1,5 +1,5 @@
 /**
- * Telling a sandbox from the namespace that the plugin itself is in.
+ * Telling a sandbox from the plugin's own namespace.
  *
  * @module
  */
@@ -9,9 +9,9 @@ import { CniError, ErrorCode } from "./error.ts";
 import { findFileId } from "./same_file.ts";
 
 /**
- * Says whether CNI_NETNS is the plugin's own namespace and may not be: a path
- * like /proc/PID/ns/net whose PID now belongs to another process on the host.
- * A namespace that is not there is no one's.
+ * Reports whether CNI_NETNS is the plugin's own namespace although it must not be:
+ * a path such as /proc/PID/ns/net whose PID was reused by a process on the host.
+ * False for a namespace that does not exist.
  *
  * @param hostNetns Path of the plugin's own namespace
  * @throws {CniError} 8 if the plugin's own namespace cannot be read

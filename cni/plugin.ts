@@ -1,5 +1,5 @@
 /**
- * What a plugin is, and what it is given.
+ * Plugins and their calls.
  *
  * @module
  */
@@ -13,69 +13,69 @@ import type { Log } from "./log.ts";
 import type { Result } from "./result.ts";
 import type { NetConf, ValidAttachment } from "./types.ts";
 
-/** A value that is there now or later: kernel-only plugins need no promise. */
+/** A value or a promise. Plugins that only talk to the kernel need no promise. */
 export type MaybePromise<T> = T | Promise<T>;
 
 /**
- * What a plugin runs other plugins with if it does so as a runtime does, with
- * configurations of its own: the options of a `NetworkRuntime`.
+ * Options of a `NetworkRuntime`, for plugins that run other plugins as a runtime
+ * does, with configurations of their own.
  */
 export type RunningContext =
   & Pick<DispatchInput, "env" | "invoker" | "hostNetns" | "onProcess">
   & Required<Pick<DispatchInput, "onStderr">>;
 
 /**
- * What another plugin has answered, to be printed to the letter: in its own
- * version, with keys that nobody knows.
+ * Another plugin's result, to be printed unchanged: in its own version, with its
+ * unknown keys.
  */
 export interface ForeignResult {
   /** The result in the shape of the version that it names. */
   readonly document: JsonObject;
 }
 
-/** One call of a plugin: all that it may know. */
+/** One call of a plugin: everything it may know. */
 export interface Call<Config extends NetConf = NetConf> {
-  /** Which operation it is. */
+  /** The command. */
   readonly command: Command;
   /** The CNI_* variables. */
   readonly args: CmdArgs;
   /** The configuration, decoded by the plugin's schema. */
   readonly config: Config;
-  /** The configuration as it was given, byte for byte. */
+  /** The configuration as received, byte for byte. */
   readonly stdin: Uint8Array;
   /** Name of the network. */
   readonly network: string;
   /** The configuration's cniVersion, one of the plugin's. */
   readonly cniVersion: string;
   /**
-   * Result of the plugin before this one in the chain (ADD), or of the whole
-   * chain (CHECK, DEL); undefined if there is none. Decoded on first use.
+   * Result of the previous plugin in the chain (ADD), or of the whole chain (CHECK,
+   * DEL); undefined if absent. Decoded on first use.
    *
-   * @throws {CniError} 6 or 7 if it is no valid result
+   * @throws {CniError} 6 or 7 if it is not a valid result
    */
   readonly prevResult: Result | undefined;
   /**
-   * GC: the attachments that are to stay; undefined if the runtime does not
-   * say, and then nothing is known. Decoded on first use.
+   * GC: the attachments that stay; undefined if the runtime does not list them,
+   * which means they are unknown. Decoded on first use.
    *
    * @throws {CniError} 7 if the list is malformed
    */
   readonly validAttachments: readonly ValidAttachment[] | undefined;
-  /** Path of the namespace that stands for the host: the process's own. */
+  /** Path of the host's network namespace: the process's own. */
   readonly hostNetns: string;
   /** The configuration's `ipam` plugin. Fails on use if there is none. */
   readonly ipam: Delegate;
-  /** Another plugin, given this call's configuration. */
+  /** Another plugin, with this call's configuration. */
   delegate(type: string): Delegate;
-  /** For a plugin that is a runtime itself, as multus is. */
+  /** For plugins that are themselves runtimes, such as multus. */
   readonly running: RunningContext;
   /**
-   * DEL: where links can be left that the next plugin may delete together with
-   * its own; undefined if nobody would. Source: the group of links that
-   * RTM_DELLINK takes, net/core/rtnetlink.c `rtnl_group_dellink`.
+   * DEL: collects links for the next plugin to delete together with its own;
+   * undefined if no plugin follows. Source: the link group that RTM_DELLINK
+   * accepts, net/core/rtnetlink.c `rtnl_group_dellink`.
    */
   readonly deferredLinks: DeferredLinks | undefined;
-  /** When to give up on other plugins; undefined if there is no hurry. */
+  /** When to give up on other plugins; undefined without a deadline. */
   readonly signal: AbortSignal | undefined;
   /** Writes to stderr. */
   readonly log: Log;
@@ -85,21 +85,21 @@ export interface Call<Config extends NetConf = NetConf> {
  * A CNI plugin: a pure value. It reads no environment and no stdin, prints
  * nothing, never exits and keeps no state between calls.
  *
- * An operation that is left out succeeds and does nothing.
+ * A missing operation succeeds and does nothing.
  */
 export interface Plugin<Config extends NetConf = NetConf> {
   /** The `type` in configurations and the executable's name. */
   readonly name: string;
-  /** The versions of the specification that it serves. */
+  /** The versions of the specification that it supports. */
   readonly versions: readonly string[];
   /**
-   * What it says of itself where no command is given. Left out, it is its name
-   * and the release of these plugins; if it is "", no command is an error.
+   * Text to print when no command is given. Default: the name and the release of
+   * these plugins. With "", a missing command is an error.
    */
   readonly about?: string;
   /**
-   * Returns the schema that decodes the configuration. It may be loaded when it
-   * is asked for, since VERSION needs none.
+   * Returns the schema that decodes the configuration. May load it lazily, because
+   * VERSION does not need it.
    */
   readonly configSchema: () => MaybePromise<Schema<Config>>;
   /** Attaches the container. Undoes everything if it fails. */

@@ -1,9 +1,9 @@
 /**
- * What an attachment consists of, as plugins pass it along.
+ * Results: the description of an attachment that plugins pass along.
  *
- * There is one shape in memory, the newest version's, with addresses as values.
- * The shapes that travel are the business of `result_versions.ts`. A result
- * does not know its version: it is read in one and may be printed in another.
+ * In memory there is one shape, the newest version's, with parsed addresses.
+ * `result_versions.ts` has the shapes on the wire. A result does not know its
+ * version: it can be read in one and printed in another.
  *
  * Source: CNI spec 1.1.0, "Result types".
  *
@@ -18,13 +18,13 @@ import type { JsonObject } from "./json.ts";
 export interface Interface {
   /** The link's name in its namespace. */
   readonly name: string;
-  /** The hardware address, as its plugin wrote it. */
+  /** The hardware address as the plugin wrote it. */
   readonly mac?: string | undefined;
   /** In bytes. */
   readonly mtu?: number | undefined;
   /** The value of CNI_NETNS for an interface of the container, else absent. */
   readonly sandbox?: string | undefined;
-  /** A socket that leads to the interface, such as one for vhost-user. */
+  /** Path of a socket to the interface, such as vhost-user. */
   readonly socketPath?: string | undefined;
   /** The PCI device behind the interface. */
   readonly pciId?: string | undefined;
@@ -34,11 +34,11 @@ export interface Interface {
 
 /** An address of the container. */
 export interface IpConfig {
-  /** Position in {@linkcode Result.interfaces}; IPAM plugins leave it out. */
+  /** Index into {@linkcode Result.interfaces}; IPAM plugins omit it. */
   readonly interface?: number | undefined;
   /** The address, with the length of its network's prefix. */
   readonly address: Cidr;
-  /** The router of that network. */
+  /** The gateway of that network. */
   readonly gateway?: Ip | undefined;
   /** Keys that no version knows, to be passed on. */
   readonly unknownKeys?: JsonObject | undefined;
@@ -46,7 +46,7 @@ export interface IpConfig {
 
 /** A route of the container. */
 export interface Route {
-  /** The destination, with the host bits that it was given. */
+  /** The destination, host bits included. */
   readonly dst: Cidr;
   /** Absent: the plugin that adds the route decides. */
   readonly gw?: Ip | undefined;
@@ -54,7 +54,7 @@ export interface Route {
   readonly mtu?: number | undefined;
   /** The maximum segment size to announce, in bytes. */
   readonly advmss?: number | undefined;
-  /** The lower, the more preferred. */
+  /** Lower values are preferred. */
   readonly priority?: number | undefined;
   /** The routing table; 0 is not absent. */
   readonly table?: number | undefined;
@@ -64,7 +64,7 @@ export interface Route {
   readonly unknownKeys?: JsonObject | undefined;
 }
 
-/** How the container shall resolve names. */
+/** The container's DNS configuration. */
 export interface Dns {
   /** In order of preference. */
   readonly nameservers: readonly string[];
@@ -76,32 +76,32 @@ export interface Dns {
   readonly options: readonly string[];
 }
 
-/** What ADD answers, and what CHECK and DEL get as prevResult. */
+/** The result of ADD, and the prevResult of CHECK and DEL. */
 export interface Result {
-  /** Those that were made for the attachment, in both namespaces. */
+  /** The attachment's interfaces, in both namespaces. */
   readonly interfaces: readonly Interface[];
-  /** In order of assignment; versions before 0.3.0 keep the first of a family. */
+  /** In order of assignment. Versions before 0.3.0 keep the first one per family. */
   readonly ips: readonly IpConfig[];
-  /** Those that the container gets besides its addresses' own. */
+  /** Routes in addition to those that come with the addresses. */
   readonly routes: readonly Route[];
-  /** Empty if the plugin has no say in it. */
+  /** Empty if the plugin does not set it. */
   readonly dns: Dns;
   /** Keys that no version knows, to be passed on. */
   readonly unknownKeys?: JsonObject | undefined;
 }
 
-/** Builds a result without anything in it, to be spread and filled. */
+/** Builds an empty result to spread and fill. */
 export function emptyResult(): Result {
   return { interfaces: [], ips: [], routes: [], dns: emptyDns() };
 }
 
-/** Builds resolver settings that set nothing. */
+/** Builds an empty DNS configuration. */
 export function emptyDns(): Dns {
   return { nameservers: [], domain: "", search: [], options: [] };
 }
 
 /**
- * Tells whether the settings set nothing.
+ * Reports whether a DNS configuration is empty.
  *
  * Source: containernetworking/cni pkg/types/types.go `DNS.IsEmpty`.
  */

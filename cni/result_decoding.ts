@@ -1,7 +1,7 @@
 /**
- * Reading results, of whatever version, into the one of `result.ts`.
+ * Decoding results of any version into the shape of `result.ts`.
  *
- * Most ADDs have none to read, and so do not load this.
+ * Most ADDs have no result to read and do not load this.
  *
  * @module
  */
@@ -45,17 +45,17 @@ const versionedSchema = once(() =>
 );
 
 /**
- * Decodes a result in the version that it names itself.
+ * Decodes a result in the version that it names.
  *
- * Keys that the versions from 0.3.0 do not know are kept in `unknownKeys`.
+ * From 0.3.0 on, unknown keys are kept in `unknownKeys`.
  *
  * Source: containernetworking/cni pkg/types/create/create.go `CreateFromBytes`;
  * pkg/invoke/exec.go `fixupResultVersion`.
  *
  * @param value A parsed JSON document
- * @param defaultVersion The version of a result that names none: that of the
- *   configuration that the answering plugin was given
- * @throws {CniError} 1 If the version is unknown; 6 if the value is no result of it
+ * @param defaultVersion The version of a result without one: the version of the
+ *   plugin's configuration
+ * @throws {CniError} 1 if the version is unknown; 6 if the value is not a result of it
  */
 export function decodeResult(
   value: unknown,
@@ -68,16 +68,16 @@ export function decodeResult(
 }
 
 /**
- * Decodes the result that a runtime hands on with a configuration.
+ * Decodes the prevResult of a configuration.
  *
- * It must be of the configuration's own family of versions, which is also what
- * it is taken for if it names no version.
+ * It must be of the configuration's version family. Without a version it is read
+ * in the configuration's.
  *
  * Source: containernetworking/cni pkg/version/version.go `ParsePrevResult`. An
- * empty version, an error there from 0.3.0, counts as none.
+ * empty version, an error there from 0.3.0, counts as absent.
  *
- * @returns Nothing if the configuration has no prevResult
- * @throws {CniError} 1 If the versions do not fit; 7 if the prevResult is no result
+ * @returns Undefined if the configuration has no prevResult
+ * @throws {CniError} 1 if the versions do not match; 7 if it is not a result
  */
 export function parsePrevResult(
   config: Pick<NetConf, "prevResult"> & { readonly cniVersion?: string },
@@ -99,7 +99,7 @@ export function parsePrevResult(
   return decode(SCHEMAS[shape](), prevResult, what);
 }
 
-/** Reads 0.1.0 and 0.2.0, where what nobody specified is not passed on. */
+/** Reads 0.1.0 and 0.2.0, which drop unknown keys. */
 function buildPairSchema(): z.ZodMiniType<Result> {
   const ipSchema = z.object({
     ip: cidrSchema(),
@@ -126,7 +126,7 @@ function buildPairSchema(): z.ZodMiniType<Result> {
   );
 }
 
-/** Reads everything from 0.3.0 on: a key has one meaning wherever it occurs. */
+/** Reads everything from 0.3.0 on, where a key means the same in every version. */
 function buildListsSchema(): z.ZodMiniType<Result> {
   return z.pipe(
     z.looseObject({

@@ -1,5 +1,5 @@
 /**
- * Printing the one result of `result.ts` as a version of the specification has it.
+ * Encoding a result in any version of the specification.
  *
  * @module
  */
@@ -23,7 +23,7 @@ import {
 import { getResultShape, type ResultShape } from "./result_versions.ts";
 import { DEFAULT_VERSION } from "./version.ts";
 
-/** Lays a result out in a shape, stamped with one of its versions. */
+/** Converts a result to a shape, labelled with one of its versions. */
 type Encoder = (result: Result, version: string) => JsonObject;
 
 const ENCODERS: Readonly<Record<ResultShape, Encoder>> = {
@@ -33,16 +33,15 @@ const ENCODERS: Readonly<Record<ResultShape, Encoder>> = {
 };
 
 /**
- * Encodes a result as a version has it, with the keys in the order in which the
- * Go library prints them.
+ * Encodes a result in a version, with keys in the Go library's order.
  *
  * 0.1.0 and 0.2.0 keep the first address of either IP version, with its routes'
  * `dst` and `gw`; 0.3.0 to 0.4.0 leave out `mtu`, `socketPath` and `pciID` of
  * interfaces.
  *
  * @param version A version of the specification; "" is 0.1.0
- * @throws {CniError} 1 If the version is unknown, or cannot do without an
- *   address and there is none
+ * @throws {CniError} 1 if the version is unknown, or needs an address and the
+ *   result has none
  */
 export function encodeResult(result: Result, version: string): JsonObject {
   const encode = ENCODERS[getResultShape(version)];
@@ -50,8 +49,8 @@ export function encodeResult(result: Result, version: string): JsonObject {
 }
 
 /**
- * Prints a result as plugins do: indented by 4 spaces, without a line feed at
- * the end.
+ * Formats a result as plugins print it: indented by 4 spaces, without a final line
+ * feed.
  *
  * @throws {CniError} 1 As {@linkcode encodeResult}
  */
@@ -93,7 +92,7 @@ function encodeFirstIp(
   });
 }
 
-/** 0.3.0 to 0.4.0: every `ips` entry says its IP version, `dns` is always there. */
+/** 0.3.0 to 0.4.0: every `ips` entry has its IP version, `dns` is always present. */
 function encodeVersionedLists(result: Result, version: string): JsonObject {
   return {
     ...omitAbsent<JsonObject>({
@@ -114,7 +113,7 @@ function encodeVersionedLists(result: Result, version: string): JsonObject {
   };
 }
 
-/** 1.0.0 and 1.1.0: keys in alphabetical order, for Go prints them from a map. */
+/** 1.0.0 and 1.1.0: keys in alphabetical order, because Go prints a map. */
 function encodeLists(result: Result, version: string): JsonObject {
   return sortKeys({
     ...omitAbsent<JsonObject>({
@@ -128,7 +127,7 @@ function encodeLists(result: Result, version: string): JsonObject {
   });
 }
 
-/** Encodes a list, which is absent if there is nothing in it. */
+/** Encodes a list; an empty one is omitted. */
 function encodeList<T>(
   items: readonly T[],
   encode: (item: T) => JsonValue,

@@ -1,5 +1,5 @@
 /**
- * Which versions of the specification share a shape of results.
+ * Shapes of results, and the versions that share them.
  *
  * There are three shapes: one address per IP version (0.1.0 and 0.2.0), lists
  * (0.3.0 to 0.4.0), and lists whose addresses do not repeat their IP version
@@ -14,9 +14,9 @@
 
 import { CniError, ErrorCode } from "./error.ts";
 
-/** The shapes, by the versions that have them, oldest first. */
+/** The shapes and their versions, oldest first. */
 const VERSIONS = {
-  // Plugins that know 0.1.0 alone do not name a version.
+  // Plugins that only support 0.1.0 do not name a version.
   pair: ["", "0.1.0", "0.2.0"],
   versionedLists: ["0.3.0", "0.3.1", "0.4.0"],
   lists: ["1.0.0", "1.1.0"],
@@ -28,7 +28,7 @@ export type ResultShape = keyof typeof VERSIONS;
 /**
  * Finds the shape of results of a version.
  *
- * @throws {CniError} 1 If no version of the specification is named so
+ * @throws {CniError} 1 if there is no such version
  */
 export function getResultShape(version: string): ResultShape {
   const found = Object.entries(VERSIONS).find(([, versions]) =>
@@ -47,8 +47,8 @@ export function listVersionsOf(shape: ResultShape): readonly string[] {
 }
 
 /**
- * Says whether results of two versions have the same shape, so that a plugin
- * that is called in the one can read the other as prevResult.
+ * Reports whether two versions share a shape, so that a plugin called in one can
+ * read the other as prevResult.
  */
 export function haveSameShape(left: string, right: string): boolean {
   return Object.values<readonly string[]>(VERSIONS).some((versions) =>

@@ -1,5 +1,5 @@
 /**
- * Undoing the steps of an operation that fails half-way.
+ * Undoing the steps of a failed operation.
  *
  * @module
  */
@@ -21,9 +21,9 @@ export type Undo = () => void | Promise<void>;
  * rollback.commit();
  * ```
  *
- * Declare it after the resources that its undo steps use: it is disposed of
- * before them. An undo that fails is logged, and neither stops the others nor
- * hides the error that began it all.
+ * Declare it after the resources that its undo steps use, so that it is disposed
+ * of first. A failed undo is logged; it neither stops the others nor hides the
+ * original error.
  */
 export class Rollback implements AsyncDisposable {
   readonly #log: Log;
@@ -32,16 +32,16 @@ export class Rollback implements AsyncDisposable {
   /**
    * Starts with nothing to undo.
    *
-   * @param log Told of undo steps that fail
+   * @param log Receives undo steps that fail
    */
   constructor(log: Log) {
     this.#log = log;
   }
 
   /**
-   * Registers the undo of a step that has just succeeded.
+   * Registers the undo of a step that just succeeded.
    *
-   * @param label What the undo does, as in "delete veth0"
+   * @param label What the undo does, such as "delete veth0"
    */
   onFailure(label: string, undo: Undo): void {
     this.#steps.push([label, undo]);
@@ -65,10 +65,10 @@ export class Rollback implements AsyncDisposable {
 }
 
 /**
- * Runs all steps of a tear-down, whatever fails, in order.
+ * Runs all steps of a tear-down in order, even if some fail.
  *
  * @param steps What each step does, as in "release the lease", and how
- * @throws What the only failed step threw, or an AggregateError of several
+ * @throws The only failure, or an AggregateError of several
  */
 export async function tryAll(
   steps: Readonly<Record<string, Undo>>,
@@ -85,9 +85,9 @@ export async function tryAll(
 }
 
 /**
- * Throws what was caught, if anything was.
+ * Throws caught errors, if any.
  *
- * @param message What is said of several failures
+ * @param message The message for several failures
  * @throws The only failure, or an AggregateError of several
  */
 export function throwAll(failures: readonly unknown[], message: string): void {

@@ -1,17 +1,17 @@
 /**
- * Whether two paths lead to one file: an executable under two names, a
- * namespace under two paths.
+ * Telling whether two paths are the same file: an executable with two names, or a
+ * namespace with two paths.
  *
  * @module
  */
 
-/** Compares by device and inode; a path that leads nowhere is no file. */
+/** Compares device and inode. False if a path does not exist. */
 export function isSameFile(left: string, right: string): boolean {
   const file = findFileId(left);
   return file !== undefined && file === findFileId(right);
 }
 
-/** Returns device and inode, which no two files share; undefined if a path leads nowhere. */
+/** Returns device and inode, which identify a file; undefined if it does not exist. */
 export function findFileId(path: string): string | undefined {
   try {
     const { dev, ino } = Deno.statSync(path);

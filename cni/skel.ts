@@ -1,6 +1,6 @@
 /**
- * The frame around a plugin: reads the call, checks it in the order that
- * runtimes know, runs the operation, prints once.
+ * The frame around a plugin: reads the call, checks it in the Go library's order,
+ * runs the operation, and prints once.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import { CURRENT_VERSION } from "./version.ts";
 export const PLUGINS_VERSION = "0.1.0";
 
 /**
- * Runs one call of a plugin: from the environment and stdin to what is printed.
+ * Runs one call of a plugin, from the environment and stdin to the output.
  *
  * It never throws and never prints; a failure is an exit code and an error
  * document. Whatever happens, stdout is one JSON document or nothing.
@@ -48,7 +48,7 @@ export async function dispatch(
     if (command === "VERSION") {
       return { stdout: formatVersions(plugin.versions), stderr, exitCode: 0 };
     }
-    // Loaded here: who only asks for the versions need not wait for the rest.
+    // Loaded lazily: VERSION does not need the rest.
     const { runCommand } = await import("./operation.ts");
     const call = { plugin, command, args, input, onStderr };
     return { ...await runCommand(call), stderr };
@@ -60,7 +60,7 @@ export async function dispatch(
 /**
  * Source: containernetworking/plugins pkg/utils/buildversion, which Nomad parses.
  *
- * @throws {CniError} 4 if the plugin has nothing to say
+ * @throws {CniError} 4 if the plugin has no such text
  */
 function introduce({ name, versions, about }: Plugin): string {
   if (about === "") throw missingVariables(["CNI_COMMAND"]);
@@ -71,21 +71,21 @@ function introduce({ name, versions, about }: Plugin): string {
 /**
  * Runs this process as a plugin: reads its environment and stdin, prints, exits.
  *
- * @param lookup Finds plugins that need no process of their own when delegated to
+ * @param lookup Finds plugins that can be delegated to without a process
  */
 export async function runMain(
   plugin: Plugin,
   lookup: PluginLookup = () => undefined,
 ): Promise<never> {
   sendConsoleToStderr();
-  // For a plugin that waits for what never comes: then the process ends by
-  // itself, and that is no success.
+  // A plugin that waits forever lets the process end by itself. That must
+  // not look like success.
   Deno.exitCode = 1;
   printAndExit(await dispatch(plugin, processInput(lookup)));
 }
 
 /**
- * Returns what this process was run with; stdin is read when it is asked for.
+ * Returns this process's input; stdin is read on demand.
  *
  * @param lookup As {@linkcode runMain}
  */
@@ -101,5 +101,5 @@ export function processInput(
   };
 }
 
-/** The namespace of this thread, where a plugin stands for the host. */
+/** This thread's network namespace: for a plugin, the host's. */
 const CURRENT_NETNS = "/proc/thread-self/ns/net";

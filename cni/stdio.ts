@@ -1,13 +1,13 @@
 /**
- * The streams of a process that is a plugin: all of stdin, and all of an answer
- * or none, also where a pipe does not wait.
+ * The standard streams of a plugin process. Reads all of stdin and writes all of
+ * an answer or nothing, also on non-blocking pipes.
  *
  * @module
  */
 
 import { describeError } from "./error.ts";
 
-/** What of the console prints to stdout. */
+/** The console methods that print to stdout. */
 const STDOUT_METHODS = [
   "log",
   "info",
@@ -24,14 +24,14 @@ const STDOUT_METHODS = [
 ] as const;
 
 /**
- * Makes the console print to stderr alone: a stray `console.log`, in a plugin or
- * in what it imports, shall not get between the runtime and the answer.
+ * Redirects the console to stderr, so that a stray `console.log` in a plugin or a
+ * dependency does not corrupt the answer.
  */
 export function sendConsoleToStderr(): void {
   for (const method of STDOUT_METHODS) console[method] = console.error;
 }
 
-/** Reads stdin to its end. Deno itself tries again if that does not wait. */
+/** Reads all of stdin. Deno itself retries if stdin is non-blocking. */
 export function readStdin(): Uint8Array {
   const chunks: Uint8Array[] = [];
   const buffer = new Uint8Array(64 * 1024);
@@ -56,7 +56,7 @@ function joinChunks(chunks: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
-/** Writes all of a text; returns what is in the way if it cannot. */
+/** Writes all of a text; returns the error if it cannot. */
 export function writeStderr(text: string): string | undefined {
   return findProblem(() => {
     let bytes = new TextEncoder().encode(text);
@@ -67,12 +67,11 @@ export function writeStderr(text: string): string | undefined {
 }
 
 /**
- * Writes all of a text; returns what is in the way if it cannot.
+ * Writes all of a text; returns the error if it cannot.
  *
- * A stdout that is closed is not noticed, as it is by the Go plugins: before
- * this program begins, Deno has opened /dev/null in its place, for reading and
- * writing, and just so does who wants no answer, as by Python's
- * `subprocess.DEVNULL`.
+ * Unlike the Go plugins, this does not notice a closed stdout: Deno opens
+ * /dev/null in its place at start-up, which looks the same as a caller that
+ * discards the answer, such as Python's `subprocess.DEVNULL`.
  *
  * Source: Rust's std `sanitize_standard_fds`.
  */
@@ -96,20 +95,19 @@ function findProblem(write: () => void): string | undefined {
   }
 }
 
-/** A pipe takes so much at once or nothing. Source: linux/limits.h `PIPE_BUF`. */
+/** Writes up to this size to a pipe are atomic. Source: linux/limits.h `PIPE_BUF`. */
 const ATOMIC_BYTES = 4096;
-/** Less than Deno holds back of a line. Source: Rust's std `LineWriter`, 1024. */
+/** Less than Deno's line buffer. Source: Rust's std `LineWriter`, 1024. */
 const HELD_BACK_BYTES = 1023;
 const LINE_FEED = 0x0a;
 const NOTHING = new Uint8Array();
 
 /**
- * Cuts off whole lines, or a part of one without its end.
+ * Cuts off whole lines, or a part of one line without its end.
  *
- * To Deno stdout is a line buffer: whole lines are written through, anything
- * else is kept first and written then. So, if a pipe is full, of the former
- * nothing is gone and of the latter everything is taken; a mixture could not be
- * told.
+ * Deno line-buffers stdout: whole lines are written through, a partial line is
+ * buffered first. If a pipe is full, none of the former has been written and all
+ * of the latter is buffered; with a mixture there is no way to tell.
  */
 function lengthOfChunk(bytes: Uint8Array): number {
   const lines = bytes.subarray(0, ATOMIC_BYTES).lastIndexOf(LINE_FEED) + 1;
@@ -127,7 +125,7 @@ function writeChunk(chunk: Uint8Array): void {
   } while (rest.length > 0);
 }
 
-/** Does something with a stream; again after a while if that does not wait itself. */
+/** Reads or writes a stream; retries if it is non-blocking. */
 function whenReady<T>(transfer: () => T, onBusy = (): void => {}): T {
   for (;;) {
     try {
@@ -140,14 +138,14 @@ function whenReady<T>(transfer: () => T, onBusy = (): void => {}): T {
   }
 }
 
-/** EAGAIN: somebody who has the other end has set the stream so. */
+/** EAGAIN: the process at the other end made the stream non-blocking. */
 function isBusy(error: unknown): boolean {
   return error instanceof Deno.errors.WouldBlock;
 }
 
 const PAUSE_MS = 5;
 
-/** Sleeps: the process has nothing else to do than to wait for the stream. */
+/** Sleeps: the process can only wait for the stream. */
 function pause(): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE_MS);
 }

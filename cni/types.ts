@@ -1,7 +1,6 @@
 /**
- * Schemas of what travels in configurations, from which plugins compose their
- * own. They are read with `decode` of `json.ts`, which settles the case of the
- * keys and what null means.
+ * Schemas for configurations, from which plugins compose their own. Read them with
+ * `decode` of `json.ts`, which handles the case of keys and null.
  *
  * @module
  */
@@ -19,9 +18,9 @@ import {
 import type { Dns, Route } from "./result.ts";
 
 /**
- * A schema that reads text and answers a value.
+ * A schema that reads a string and returns a value.
  *
- * @internal To those who use it it is a schema of zod/mini
+ * @internal Users see a zod/mini schema
  */
 export type TextSchema<T> = z.ZodMiniPipe<
   z.ZodMiniString,
@@ -29,20 +28,19 @@ export type TextSchema<T> = z.ZodMiniPipe<
 >;
 
 /**
- * Builds the schema of a text that `parse` understands.
+ * Builds the schema of a string for `parse`.
  *
- * @param parse Answers the value, or throws an AddressError whose message
- *   becomes the problem that is reported
+ * @param parse Returns the value, or throws an AddressError whose message is
+ *   reported
  */
 export function parsedText<T>(parse: (text: string) => T): TextSchema<T> {
   return z.pipe(z.string(), parsedBy(parse));
 }
 
 /**
- * Builds the part of a schema that has a value parsed which is of the right
- * type.
+ * Builds the part of a schema that parses a value of the right type.
  *
- * @param parse As that of {@linkcode parsedText}
+ * @param parse As in {@linkcode parsedText}
  */
 export function parsedBy<Input, T>(
   parse: (input: Input) => T,
@@ -59,7 +57,7 @@ export function parsedBy<Input, T>(
   });
 }
 
-/** Marks a key as one that may be absent, or null, which `decode` drops. */
+/** Makes a key optional. `decode` drops null. */
 export function optional<S extends z.core.$ZodType>(
   schema: S,
 ): z.ZodMiniOptional<S> {
@@ -67,10 +65,10 @@ export function optional<S extends z.core.$ZodType>(
 }
 
 /**
- * Defers the building of a schema to the first use of it.
+ * Defers building a schema to its first use.
  *
- * zod needs one to two milliseconds for the first few schemas of a process, a
- * tenth of its life, and not every call decodes a configuration.
+ * zod needs 1 to 2 ms for the first schemas of a process, and not every call
+ * decodes a configuration.
  */
 export function once<T>(build: () => T): () => T {
   let built: T | undefined;
@@ -80,22 +78,22 @@ export function once<T>(build: () => T): () => T {
 /** Reads an address. */
 export const ipSchema: () => TextSchema<Ip> = once(() => parsedText(Ip.parse));
 
-/** Reads an address with a prefix length, whose host bits are kept. */
+/** Reads an address with a prefix length; keeps its host bits. */
 export const cidrSchema: () => TextSchema<Cidr> = once(() =>
   parsedText(Cidr.parse)
 );
 
-/** Reads an address that may be absent, null, or the empty text. */
+/** Reads an address that may be absent, null, or "". */
 export const optionalIpSchema: () => z.ZodMiniOptional<
   TextSchema<Ip | undefined>
 > = once(() =>
   optional(parsedText((text) => text === "" ? undefined : Ip.parse(text)))
 );
 
-/** Resolver settings as they are given: what is left out is undefined. */
+/** A DNS configuration as given; absent keys are undefined. */
 export type GivenDns = { readonly [K in keyof Dns]?: Dns[K] | undefined };
 
-/** Reads resolver settings as they are given, other keys included. */
+/** Reads a DNS configuration as given, including unknown keys. */
 export const givenDnsSchema = once(() => {
   const list = optional(z.array(z.string()));
   return z.looseObject({
@@ -106,7 +104,7 @@ export const givenDnsSchema = once(() => {
   });
 });
 
-/** Completes resolver settings by what sets nothing. */
+/** Fills absent keys of a DNS configuration with empty values. */
 export function completeDns(given: GivenDns): Dns {
   return {
     nameservers: given.nameservers ?? [],
@@ -116,7 +114,7 @@ export function completeDns(given: GivenDns): Dns {
   };
 }
 
-/** Reads resolver settings: the `dns` key of configurations and results. */
+/** Reads a DNS configuration: the `dns` key of configurations and results. */
 export const dnsSchema: () => z.ZodMiniType<Dns> = once(() =>
   z.pipe(givenDnsSchema(), z.transform((given): Dns => completeDns(given)))
 );
@@ -143,7 +141,7 @@ export const routeSchema: () => z.ZodMiniType<Route> = once(() => {
       return omitAbsent<Route>({
         dst,
         gw,
-        // To Go 0 is absent, save where it has a meaning: in table and scope.
+        // In Go 0 means absent, except for table and scope.
         mtu: mtu || undefined,
         advmss: advmss || undefined,
         priority: priority || undefined,
@@ -155,15 +153,15 @@ export const routeSchema: () => z.ZodMiniType<Route> = once(() => {
   );
 });
 
-/** Returns the keys that a schema did not know, or nothing for none. */
+/** Returns the unknown keys, or nothing. */
 export function collectUnknown(
   others: Readonly<Record<string, unknown>>,
 ): JsonObject | undefined {
-  // They came out of a JSON document and were not looked at since.
+  // They come from a JSON document and are unchanged since.
   return Object.keys(others).length === 0 ? undefined : others as JsonObject;
 }
 
-/** An attachment that the runtime still knows; GC spares what belongs to it. */
+/** An attachment that the runtime still has; GC keeps it. */
 export interface ValidAttachment {
   /** `containerID` in JSON. */
   readonly containerId: string;
@@ -182,13 +180,13 @@ const validAttachmentSchema = once(() =>
 );
 
 /**
- * Decodes which attachments GC shall spare.
+ * Decodes the attachments that GC keeps.
  *
- * Source: CNI spec 1.1.0, "GC"; the older name is that of libcni 1.2. Go's
+ * Source: CNI spec 1.1.0, "GC"; the older name is from libcni 1.2. Go's
  * libcni writes null for an empty list.
  *
  * @param config A parsed network configuration
- * @returns Undefined if the configuration does not say: not the same as none
+ * @returns Undefined if the key is absent, which differs from an empty list
  * @throws {CniError} 7 If the list is malformed
  */
 export function decodeValidAttachments(
@@ -211,16 +209,15 @@ function saysWhatIsValid(config: object): boolean {
 }
 
 /**
- * The keys that mean the same to every plugin and are read for it; a plugin
- * adds those that it reads itself.
+ * The keys that mean the same to every plugin. A plugin adds its own.
  *
  * Source: CNI spec 1.1.0, "Plugin configuration objects";
  * containernetworking/cni pkg/types/types.go `PluginConf`.
  */
 export interface NetConf {
-  /** Configuration of the IPAM plugin, read by that. */
+  /** Configuration of the IPAM plugin, which reads it. */
   readonly ipam?: { readonly type?: string | undefined } | undefined;
-  /** Result of the plugin before, or of the whole chain; raw. */
+  /** Result of the previous plugin or of the whole chain, undecoded. */
   readonly prevResult?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -239,8 +236,8 @@ export type NetConfWith<Shape> =
   };
 
 /**
- * Builds the schema of a plugin's configuration: the keys that all have, and
- * the plugin's own. Unknown keys are kept.
+ * Builds the schema of a plugin's configuration: the common keys and the plugin's
+ * own. Unknown keys are kept.
  *
  * @param shape Schemas of zod/mini by key, as `{ mtu: z.optional(z.int()) }`
  */

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Every released version of the specification that has a plugin protocol, oldest first. */
+/** All released versions of the specification, oldest first. */
 export const SPEC_VERSIONS = [
   "0.1.0",
   "0.2.0",
@@ -15,37 +15,37 @@ export const SPEC_VERSIONS = [
   "1.1.0",
 ] as const;
 
-/** A version of the specification that we read and write. */
+/** A supported version of the specification. */
 export type SpecVersion = typeof SPEC_VERSIONS[number];
 
-/** The version we speak when nothing else is asked for. */
+/** The default version of answers. */
 export const CURRENT_VERSION: SpecVersion = "1.1.0";
 
-/** What an absent or empty cniVersion means. */
+/** The meaning of an absent or empty cniVersion. */
 export const DEFAULT_VERSION: SpecVersion = "0.1.0";
 
-/** The first version of a configuration that has a command; all have the others. */
+/** The first version that has a command; the other commands are in all versions. */
 export const COMMAND_SINCE = {
   CHECK: "0.4.0",
   GC: "1.1.0",
   STATUS: "1.1.0",
 } as const satisfies Record<string, SpecVersion>;
 
-/** Says whether `version` is, to the letter, one of {@linkcode SPEC_VERSIONS}. */
+/** Reports whether `version` is exactly one of {@linkcode SPEC_VERSIONS}. */
 export function isSpecVersion(version: string): version is SpecVersion {
   return (SPEC_VERSIONS as readonly string[]).includes(version);
 }
 
 /**
- * Lists the versions from `minimum` on, oldest first: what a plugin serves that
- * needs a feature of `minimum`.
+ * Lists the versions from `minimum` on, oldest first, for plugins that need a
+ * feature of `minimum`.
  */
 export function listVersionsFrom(minimum: SpecVersion): readonly SpecVersion[] {
   return SPEC_VERSIONS.slice(SPEC_VERSIONS.indexOf(minimum));
 }
 
 /**
- * Splits a version into its three numbers; missing parts are 0, "" is 0.1.0.
+ * Splits a version into three numbers. Missing parts are 0; "" is 0.1.0.
  *
  * Source: containernetworking/cni pkg/version/plugin.go `ParseVersion`.
  *
@@ -77,7 +77,7 @@ export function compareVersions(left: string, right: string): number {
     leftParts[2] - rightParts[2];
 }
 
-/** Says whether `version` is `minimum` or newer; both must be parsable. */
+/** Reports whether `version` is `minimum` or newer; both must be parsable. */
 export function isAtLeast(version: string, minimum: string): boolean {
   return compareVersions(version, minimum) >= 0;
 }

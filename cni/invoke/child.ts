@@ -1,6 +1,6 @@
 /**
- * A process from its input to its end, which comes in time whatever the process
- * and those that it started do.
+ * Runs a child process and makes sure that it ends in time, whatever it or its own
+ * children do.
  *
  * @module
  */
@@ -9,30 +9,29 @@ import { type ExitStatus, waitForExit } from "./exit_status.ts";
 import { deadline, waitUntil } from "./deadline.ts";
 
 /**
- * How long to read on after a process has ended whose output somebody else
- * holds open, in milliseconds. A daemon that a plugin started with the plugin's
- * own stdout would hold it for ever.
+ * How long to keep reading after a process has ended while another process holds
+ * its output open, in milliseconds. A daemon started with the plugin's stdout
+ * would hold it forever.
  */
 const GRACE_MS = 1000;
 
 /**
- * How long to wait for what follows at once: the end of a process after it was
- * killed, unless it hangs in the kernel, and for what is in a pipe already.
+ * How long to wait for things that normally follow at once: the exit of a killed
+ * process, unless it hangs in the kernel, and data already in a pipe.
  */
 const SETTLING_MS = 100;
 
-/** How a process ended, and what it wrote. */
+/** The exit status and output of a process. */
 export interface Ending extends ExitStatus {
   readonly stdout: string;
   readonly stderr: string;
 }
 
 /**
- * Hands a process its input and waits for its end, and for that of its output.
+ * Feeds a process its input and waits until it has exited and its output has ended.
  *
  * @param child All three of its streams are pipes
- * @param signal When to kill it, and with it its process group, which it must
- *   then be the leader of
+ * @param signal Kills it together with its process group, which it must lead
  */
 export async function runToEnd(
   child: Deno.ChildProcess,
@@ -47,7 +46,7 @@ export async function runToEnd(
   return { ...status, stdout: stdout.text(), stderr: stderr.text() };
 }
 
-/** Waits for a process to end, if need be by killing it. */
+/** Waits for a process to exit, and kills it if it has to. */
 async function waitForStatus(
   child: Deno.ChildProcess,
   signal: AbortSignal | undefined,
@@ -62,16 +61,16 @@ async function waitForStatus(
   return { success: false, cause: "signal: killed", abort: signal };
 }
 
-/** Kills a process and those that it started, as far as they did not leave its group. */
+/** Kills a process and its children that are still in its group. */
 function killGroup(leader: number): void {
   try {
     Deno.kill(-leader, "SIGKILL");
   } catch {
-    // There is nobody left in the group.
+    // The group is empty.
   }
 }
 
-/** Waits for the ends of what is read; as a rule they have come by now. */
+/** Waits until all output has been read. Usually it has. */
 async function waitForEnds(
   pipes: readonly Transfer[],
   signal: AbortSignal | undefined,
@@ -83,15 +82,15 @@ async function waitForEnds(
   if (signal?.aborted) await waitUntil(ends, deadline(SETTLING_MS));
 }
 
-/** What goes through a pipe. */
+/** The data of a pipe. */
 interface Transfer {
   readonly over: Promise<void>;
   isOver(): boolean;
-  /** Has no more go through it. */
+  /** Stops the transfer. */
   stop(): void;
 }
 
-/** Watches what moves bytes through a pipe. If that fails it is over, too. */
+/** Watches a transfer. A failed transfer counts as finished. */
 function watch(
   transfer: Promise<void>,
   stop: () => Promise<void>,
@@ -109,9 +108,9 @@ function watch(
   };
 }
 
-/** What is read from a pipe. */
+/** The data read from a pipe. */
 interface Collection extends Transfer {
-  /** Decodes what has come so far. */
+  /** Decodes the data so far. */
   text(): string;
 }
 
@@ -137,7 +136,7 @@ function decodeText(chunks: readonly Uint8Array<ArrayBuffer>[]): string {
   return parts.join("") + decoder.decode();
 }
 
-/** Hands bytes over. That a process does not read them is no failure. */
+/** Writes bytes. Succeeds if the process does not read them. */
 function feed(stream: WritableStream<Uint8Array>, bytes: Uint8Array): Transfer {
   const writer = stream.getWriter();
   const write = async (): Promise<void> => {

@@ -1,15 +1,14 @@
 /**
- * Giving up on a call in time.
+ * Deadlines of calls.
  *
- * All of it is `AbortSignal`, whose timers keep no process alive once nobody
- * listens to them, and cost nothing at the start of one.
+ * They are plain `AbortSignal`s: their timers do not keep a process alive without
+ * listeners, and cost nothing at start-up.
  *
  * @module
  */
 
 /**
- * Makes the signal of a call that may take so long, and no longer than the one
- * that it is part of.
+ * Makes the signal of a call with a time limit, within the call around it.
  *
  * @param timeoutMs From now on, in milliseconds
  * @param parent The signal of the call around this one
@@ -22,13 +21,13 @@ export function deadline(
   return parent === undefined ? timeout : AbortSignal.any([parent, timeout]);
 }
 
-/** Says whether a signal came of time that ran out, and not of somebody's wish. */
+/** Reports whether a signal is a timeout rather than a cancellation. */
 export function isTimeout({ reason }: AbortSignal): boolean {
   return reason instanceof DOMException && reason.name === "TimeoutError";
 }
 
 /**
- * Names the end of a call that was given up before it began.
+ * Names the reason why a call was given up before it started.
  *
  * Source: Go context `DeadlineExceeded`, `Canceled`.
  */
@@ -37,9 +36,9 @@ export function formatAbort(signal: AbortSignal): string {
 }
 
 /**
- * Waits until something is over, but no longer than the signal lets it.
+ * Waits for a promise, at most until the signal.
  *
- * @returns What it came to; undefined if the signal came first
+ * @returns Its value; undefined if the signal came first
  */
 export async function waitUntil<T>(
   over: Promise<T>,
@@ -59,7 +58,7 @@ export async function waitUntil<T>(
   }
 }
 
-/** Waits for a time in milliseconds, but no longer than the signal lets it. */
+/** Waits for a time in milliseconds, at most until the signal. */
 export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   await waitUntil(new Promise<never>(() => {}), deadline(ms, signal));
 }

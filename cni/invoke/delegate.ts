@@ -1,5 +1,5 @@
 /**
- * Calling another plugin on behalf of this one: IPAM, or multus's networks.
+ * Running another plugin for this one: an IPAM plugin, or a network of multus.
  *
  * @module
  */
@@ -15,9 +15,9 @@ import type { Invoker } from "./invoker.ts";
 /** Another plugin, with this call's environment and configuration. */
 export interface Delegate {
   /**
-   * Runs ADD. If what it answers is no result, DEL follows at once. If it fails
-   * it does not: a plugin undoes what it failed to do, and one that refused
-   * because the attachment has a lease already would end that one.
+   * Runs ADD. If its answer is not a result, DEL follows at once. After a failed
+   * ADD no DEL follows: the plugin has undone its own work, and if it refused
+   * because the attachment already has a lease, DEL would release that lease.
    *
    * @throws {CniError} The plugin's error
    */
@@ -32,7 +32,7 @@ export interface Delegate {
   status(): Promise<void>;
 }
 
-/** What a delegate is called with. */
+/** The input of a delegate. */
 export interface DelegateContext {
   /** The plugin that calls. */
   readonly caller: string;
@@ -50,7 +50,7 @@ export interface DelegateContext {
   readonly onProcess?: (() => Promise<void>) | undefined;
 }
 
-/** Prepares the calling of a plugin; whether it can be found shows when it is called. */
+/** Prepares a delegate. A missing plugin is noticed when it is called. */
 export function delegateTo(type: string, context: DelegateContext): Delegate {
   const run = (command: Command): Promise<void> =>
     runDelegate(type, command, context, () => {});
@@ -64,8 +64,8 @@ export function delegateTo(type: string, context: DelegateContext): Delegate {
 }
 
 /**
- * Refuses a plugin that would call itself: it would be given the same
- * configuration, and so call itself again.
+ * Refuses a plugin that would call itself: with the same configuration it would
+ * do so forever.
  *
  * @throws {CniError} 7 if it would
  */
@@ -77,7 +77,7 @@ function checkCaller(type: string, caller: string): void {
   );
 }
 
-/** @param read Makes of what was printed what is returned */
+/** @param read Converts the plugin's output to the return value */
 async function runDelegate<T>(
   type: string,
   command: Command,
@@ -107,12 +107,12 @@ async function runDelegate<T>(
   }
 }
 
-/** How long the cleaning up after another command may take, in milliseconds. */
+/** Deadline for cleaning up after another command, in milliseconds. */
 const CLEAN_UP_MS = 10_000;
 
 /**
- * Chooses when to give up. A DEL that another command runs cleans up after it,
- * perhaps because that ran out of time, and so has time of its own.
+ * Chooses the deadline. A DEL inside another command cleans up after it, possibly
+ * because the command ran out of time, so it gets its own deadline.
  */
 function signalFor(
   command: Command,
@@ -138,7 +138,7 @@ async function addOrUndo(
   return result;
 }
 
-/** Reads what a process has printed; a plugin in this one hands its result over. */
+/** Reads the output of a process. A plugin in this process passes its result directly. */
 async function readResult(
   type: string,
   stdout: string,

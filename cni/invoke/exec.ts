@@ -1,5 +1,5 @@
 /**
- * Running a plugin as a process of its own.
+ * Running a plugin as a process.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { pause } from "./deadline.ts";
 import type { Invocation } from "./invoker.ts";
 import { readFormat } from "./program_format.ts";
 
-/** What a plugin's process is given. */
+/** The input of a plugin's process. */
 export type ExecInput = Pick<
   Invocation,
   "env" | "stdin" | "onStderr" | "signal" | "onProcess"
@@ -18,14 +18,14 @@ export type ExecInput = Pick<
 /**
  * Runs the executable at `path`.
  *
- * It may leave a daemon behind. If that holds the plugin's output open, what it
- * writes within a second of the plugin's end is read, and no more.
+ * The plugin may leave a daemon behind. If the daemon holds the plugin's output
+ * open, reading stops one second after the plugin has exited.
  *
- * @param input With a signal the plugin gets a process group of its own; when
- *   the signal comes, the group is killed and the call fails, at most 200 ms later
+ * @param input With a signal, the plugin gets its own process group. At the signal
+ *   the group is killed and the call fails within 200 ms
  * @param pauseForRetry Waits while the executable is being written
- * @returns What it printed on stdout
- * @throws {CniError} The plugin's own error, else 999 with what is known of its end
+ * @returns Its stdout
+ * @throws {CniError} The plugin's own error, otherwise 999 with its exit status
  */
 export async function execPlugin(
   path: string,
@@ -42,12 +42,12 @@ export async function execPlugin(
   throw (await loadFailures()).failure(path, { ...ending, elapsedMs });
 }
 
-/** Loads what only a call that fails has a need of. */
+/** Loads code that only failing calls need. */
 function loadFailures(): Promise<typeof import("./failure.ts")> {
   return import("./failure.ts");
 }
 
-/** Waits before one more try to start a file that is being written. */
+/** Waits before retrying to start a file that is being written. */
 type PauseForRetry = (signal: AbortSignal | undefined) => Promise<void>;
 
 function pauseOneSecond(signal: AbortSignal | undefined): Promise<void> {
@@ -58,8 +58,8 @@ function pauseOneSecond(signal: AbortSignal | undefined): Promise<void> {
 const RETRIES = 5;
 
 /**
- * Starts a plugin. While somebody copies a new version over it, it cannot be
- * started, and for a moment it is worth waiting for.
+ * Starts a plugin. A file cannot be started while a new version is copied over it,
+ * so that case is retried for a moment.
  *
  * Source: containernetworking/cni pkg/invoke/raw_exec.go `ExecPlugin`.
  */
@@ -107,10 +107,10 @@ function spawn(
   }).spawn();
 }
 
-/** A file that is no program yet. */
+/** A file that is not complete yet. */
 class UnfinishedError extends Error {}
 
-/** Says whether a start failed because of a file that is still being copied. */
+/** Reports whether a start failed because the file is still being copied. */
 function isUnfinished(error: unknown): boolean {
   // Deno has no class and no code for ETXTBSY, which is 26 everywhere.
   return error instanceof UnfinishedError ||

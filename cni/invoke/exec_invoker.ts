@@ -1,5 +1,5 @@
 /**
- * Running plugins as processes, for those who have no plugins of their own.
+ * Running plugins as processes, for programs without plugins of their own.
  *
  * @module
  */
@@ -7,12 +7,12 @@
 import { findPlugin, splitPath } from "./find.ts";
 import type { Invoker } from "./invoker.ts";
 
-/** Runs the executable that CNI_PATH leads to. */
+/** Runs the executable found in CNI_PATH. */
 export const execInvoker: Invoker = {
   async invoke(invocation): Promise<string> {
     const folders = splitPath(invocation.env["CNI_PATH"] ?? "");
     const path = findPlugin(invocation.type, folders);
-    // Loaded here: most of those who have this invoker never use it.
+    // Loaded lazily: most processes never use this invoker.
     const { execPlugin } = await import("./exec.ts");
     return await execPlugin(path, invocation);
   },

@@ -1,5 +1,5 @@
 /**
- * How a process ended, in the words that Go has for it.
+ * Exit statuses of processes, worded as in Go.
  *
  * @module
  */
@@ -42,7 +42,7 @@ export interface ExitStatus {
   readonly success: boolean;
   /** `exit status 3`, `signal: killed`. */
   readonly cause: string;
-  /** The signal that had come when it was killed by us. */
+  /** The abort signal, if that is why it was killed. */
   readonly abort?: AbortSignal;
 }
 

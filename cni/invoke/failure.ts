@@ -1,9 +1,9 @@
 /**
- * The error that a plugin's failure becomes.
+ * Errors for failed plugins.
  *
- * The Go library gives the errors that it makes up itself code 0, which the
- * specification does not have; here they are 999, as any other failure of which
- * nothing more is known. A plugin's own code is kept whatever it is.
+ * The Go library uses code 0 for errors it makes up itself, which the
+ * specification does not define. Here they have code 999, like any unclassified
+ * failure. A plugin's own code is always kept.
  *
  * @module
  */
@@ -15,15 +15,15 @@ import { once, optional } from "../types.ts";
 import type { Ending } from "./child.ts";
 import { formatAbort, isTimeout } from "./deadline.ts";
 
-/** How a plugin ended that did not succeed. */
+/** How a failed plugin ended. */
 export interface Failure extends Omit<Ending, "success"> {
   /** How long it ran. */
   readonly elapsedMs: number;
 }
 
 /**
- * Makes an error of a plugin's end: its own if it printed one, unless it was
- * killed after that.
+ * Builds the error of a failed plugin: the one it printed, unless it was killed
+ * afterwards.
  *
  * Source: containernetworking/cni pkg/invoke/raw_exec.go `pluginErr`.
  *
@@ -42,9 +42,9 @@ export function failure(path: string, failure: Failure): CniError {
 }
 
 /**
- * Makes an error of a call that was given up before the plugin was started.
+ * Builds the error of a call that was given up before the plugin was started.
  *
- * @param obstacle Why it was not started earlier, if it was tried
+ * @param obstacle Why an earlier attempt to start it failed, if there was one
  */
 export function unstartedFailure(
   path: string,
@@ -58,12 +58,12 @@ export function unstartedFailure(
   );
 }
 
-/** Makes an error of what was thrown when a plugin could not be started. */
+/** Builds the error of a plugin that could not be started. */
 export function startFailure(path: string, error: unknown): CniError {
   return internalError(noMessage(`fork/exec ${path}: ${formatErrno(error)}`));
 }
 
-/** Formats a failure to start as Go would, which is as libc does, in lower case. */
+/** Formats a failed start as Go does: libc's text in lower case. */
 function formatErrno(error: unknown): string {
   if (error instanceof Deno.errors.NotFound) return "no such file or directory";
   const text = describeError(error);
@@ -97,10 +97,10 @@ function describeEnd(
   return `${path} ${end}: ${why}${log}`;
 }
 
-/** How much of a plugin's output an error repeats, in UTF-16 code units. */
+/** How much of a plugin's output an error quotes, in UTF-16 code units. */
 const QUOTED_LENGTH = 4096;
 
-/** Quotes the end of a text: what a program says last is why it failed. */
+/** Quotes the end of a text, which usually says why a program failed. */
 function quoteEnd(text: string): string {
   const end = text.slice(-QUOTED_LENGTH);
   return JSON.stringify(end === text ? text : `…${end}`);
@@ -114,10 +114,10 @@ const errorSchema = once(() =>
   })
 );
 
-/** Reads the error that a plugin printed, or makes one of what else it printed. */
+/** Reads the error a plugin printed, or builds one from its other output. */
 function readError(path: string, failure: Failure): CniError {
   try {
-    return decodeError(failure) ?? unreadable("it is no error object");
+    return decodeError(failure) ?? unreadable("it is not an error object");
   } catch (error) {
     return unreadable(describeError(error));
   }
@@ -132,7 +132,7 @@ function readError(path: string, failure: Failure): CniError {
   }
 }
 
-/** @returns Undefined if neither a code nor a message is there */
+/** @returns Undefined without both a code and a message */
 function decodeError({ stdout, cause }: Failure): CniError | undefined {
   const { code = 0, msg, details } = decode(
     errorSchema(),

@@ -100,13 +100,13 @@ Deno.test("failure() tells what is known if there is no error", async (t) => {
     [
       "an empty object",
       { stdout: "{}" },
-      `${UNPARSED} "{}": it is no error object`,
+      `${UNPARSED} "{}": it is not an error object`,
       ended,
     ],
     [
       "a result",
       { stdout: '{"ips":[]}' },
-      `${UNPARSED} "{\\"ips\\":[]}": it is no error object`,
+      `${UNPARSED} "{\\"ips\\":[]}": it is not an error object`,
       ended,
     ],
     [

@@ -7,21 +7,21 @@
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../error.ts";
 
-/** Splits CNI_PATH. Empty elements, which would mean the current folder, are left out. */
+/** Splits CNI_PATH. Drops empty elements, which would mean the current folder. */
 export function splitPath(path: string): string[] {
   return path.split(":").filter((folder) => folder !== "");
 }
 
 /**
- * Finds the first regular file of that name; whether it can be executed shows
- * when it is.
+ * Finds the first regular file with that name. Does not check whether it is
+ * executable.
  *
  * Source: containernetworking/cni pkg/invoke/find.go `FindInPath`.
  *
- * @param type Name of the plugin; no path
- * @param folders Where to look, in order
+ * @param type Name of the plugin; not a path
+ * @param folders Folders to search, in order
  * @returns The executable's path
- * @throws {CniError} 7 if the name is no file name, 999 if there is no such file
+ * @throws {CniError} 7 if the name is not a file name, 999 if the file is not found
  */
 export function findPlugin(type: string, folders: readonly string[]): string {
   if (type === "") {
@@ -49,7 +49,7 @@ export function findPlugin(type: string, folders: readonly string[]): string {
   return found;
 }
 
-/** Joins a path with a slash in it: without one PATH would be searched. */
+/** Joins a path that contains a slash; without one, PATH would be searched. */
 function pathIn(folder: string, type: string): string {
   const path = join(folder, type);
   return path.includes("/") ? path : `./${path}`;

@@ -1,8 +1,8 @@
 /**
- * Running one of our own plugins without a process of its own.
+ * Running one of this project's plugins in this process.
  *
- * It is the same `dispatch()` with an environment, a stdin and a stdout of its
- * own, so that the outcome is the same; what is saved is the start.
+ * It uses the same `dispatch()` with its own environment, stdin and stdout. The
+ * outcome is the same, without the cost of a process start.
  *
  * @module
  */
@@ -22,13 +22,13 @@ import type {
 const OWN_EXECUTABLE = "/proc/self/exe";
 
 /**
- * Makes an invoker that runs a plugin in this process if the executable found
- * for it in CNI_PATH is this process's own, by device and inode, and as a
- * process if not. So an operator's other `host-local` is always honoured.
+ * Makes an invoker that runs a plugin in this process if its executable in
+ * CNI_PATH is this process's own file, by device and inode. Any other plugin runs
+ * as a process, so an operator's own `host-local` is always honoured.
  * `CNI_NO_INPROCESS=1` in the environment turns this off.
  *
- * A signal does not end what runs in this process: it is handed on to what is
- * called from there, and nothing is begun once it has come.
+ * A signal does not interrupt a plugin in this process. It is passed on to the
+ * plugins called from there, and nothing new is started after it.
  */
 export function createInvoker(
   dispatch: Dispatch,
@@ -60,7 +60,7 @@ export function createInvoker(
   return invoker;
 }
 
-/** Has a plugin run unless it is too late, and fails as a process would. */
+/** Runs a plugin unless the deadline has passed; fails like a process would. */
 async function run(
   path: string,
   { signal }: DispatchInput,

@@ -1,5 +1,5 @@
 /**
- * How a plugin is run: by whom, with what, to what effect.
+ * How a plugin is run: its input, its surroundings and its output.
  *
  * @module
  */
@@ -9,35 +9,35 @@ import type { DeferredLinks } from "../deferred_links.ts";
 import type { Plugin } from "../plugin.ts";
 import type { Result } from "../result.ts";
 
-/** What a plugin is run with; all it may know of the world. */
+/** The input of a plugin run: everything it may know about the world. */
 export interface DispatchInput {
   /** The CNI_* variables and all others. */
   readonly env: Environment;
-  /** Reads the configuration to its end. Not called where none is needed. */
+  /** Reads the whole configuration. Called only if the command needs it. */
   readonly stdin: () => Uint8Array;
   /** Runs other plugins for this one. */
   readonly invoker: Invoker;
   /** Path of the namespace that stands for the host. */
   readonly hostNetns: string;
-  /** Takes log text as it is written, besides {@linkcode DispatchOutput.stderr}. */
+  /** Receives log text as it is written, in addition to {@linkcode DispatchOutput.stderr}. */
   readonly onStderr?: (text: string) => void;
   /**
-   * Takes the result of ADD, besides {@linkcode DispatchOutput.stdout}, if that
-   * holds all of it: a caller in this process need not read it again.
+   * Receives the result of ADD, in addition to {@linkcode DispatchOutput.stdout},
+   * if that holds all of it. Saves a caller in this process from parsing it.
    */
   readonly onResult?: (result: Result) => void;
   /**
-   * When to give up on the plugins that this one calls. What it does itself it
-   * finishes, for half of it would be worse.
+   * When to give up on the plugins that this one calls. The plugin itself finishes
+   * its step, because half a step would be worse.
    */
   readonly signal?: AbortSignal | undefined;
-  /** DEL of a list: what its plugins leave to each other to delete. */
+  /** DEL of a list: the links that its plugins delete together. */
   readonly deferredLinks?: DeferredLinks | undefined;
   /** Called before a process is started for another plugin. */
   readonly onProcess?: (() => Promise<void>) | undefined;
 }
 
-/** What running a plugin came to. */
+/** The output of a plugin run. */
 export interface DispatchOutput {
   /** One JSON document, or nothing. */
   readonly stdout: string;
@@ -55,7 +55,7 @@ export type Dispatch = (
 
 /** One run of another plugin. */
 export interface Invocation {
-  /** The plugin's type, a file name to be found in CNI_PATH. */
+  /** The plugin's type: a file name to find in CNI_PATH. */
   readonly type: string;
   /** The whole environment, CNI_COMMAND included. */
   readonly env: Environment;
@@ -63,13 +63,13 @@ export interface Invocation {
   readonly stdin: Uint8Array;
   /** Path of the namespace that stands for the host. */
   readonly hostNetns: string;
-  /** Takes what the plugin logs. */
+  /** Receives the plugin's log. */
   readonly onStderr: (text: string) => void;
-  /** Takes the result of ADD if it is at hand and need not be read from what was printed. */
+  /** Receives the result of ADD if it is available without parsing the output. */
   readonly onResult?: (result: Result) => void;
-  /** When to give up: a process is killed then, with all that it started. */
+  /** When to give up. A process is then killed with its children. */
   readonly signal?: AbortSignal | undefined;
-  /** What the plugins of a list leave to each other to delete. */
+  /** The links that the plugins of a list delete together. */
   readonly deferredLinks?: DeferredLinks | undefined;
   /** Called before a process is started for the plugin, or for one that it calls. */
   readonly onProcess?: (() => Promise<void>) | undefined;
@@ -80,11 +80,11 @@ export interface Invoker {
   /**
    * Runs a plugin to its end.
    *
-   * @returns What it printed
+   * @returns Its output
    * @throws {CniError} The plugin's own error, or why it could not be run
    */
   invoke(invocation: Invocation): Promise<string>;
 }
 
-/** Finds one of our own plugins by type; undefined if it is not one. */
+/** Finds one of this project's plugins by type; undefined for any other. */
 export type PluginLookup = (type: string) => Promise<Plugin> | undefined;

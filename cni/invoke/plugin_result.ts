@@ -1,5 +1,5 @@
 /**
- * Reading the result that another plugin answered with.
+ * Reading another plugin's result.
  *
  * @module
  */
@@ -17,27 +17,27 @@ export interface ResultDocument extends JsonObject {
   cniVersion: string;
 }
 
-/** What a run of a plugin came to. */
+/** The output of a plugin's ADD. */
 export interface PluginOutput {
-  /** What the plugin printed. */
+  /** The plugin's output. */
   readonly stdout: string;
-  /** The result of ADD, if it need not be read from that. */
+  /** The result, if it is available without parsing. */
   readonly result: Result | undefined;
 }
 
 /** A result in its own version and as a value. */
 export interface PluginResult {
-  /** What the plugin printed, with the version, and keys that nobody knows. */
+  /** The document the plugin printed, with its version and unknown keys. */
   readonly document: ResultDocument;
-  /** What it says. */
+  /** The decoded result. */
   readonly result: Result;
 }
 
 /**
- * Reads what a plugin answered to ADD.
+ * Reads a plugin's answer to ADD.
  *
  * @param configVersion The cniVersion of the plugin's configuration
- * @throws {CniError} 6 if it is no result, 1 if nobody knows its version
+ * @throws {CniError} 6 if it is not a result, 1 if its version is unknown
  */
 export function readPluginResult(
   { stdout, result }: PluginOutput,
@@ -50,13 +50,13 @@ export function readPluginResult(
 const objectSchema = once(() => z.looseObject({}));
 
 /**
- * Parses what a plugin printed on ADD. A result that does not say its version
- * has that of the configuration; `null` is an empty result.
+ * Parses a plugin's output for ADD. A result without a version has the
+ * configuration's; `null` is an empty result.
  *
  * Source: containernetworking/cni pkg/invoke/exec.go `fixupResultVersion`.
  *
  * @param configVersion The cniVersion of the plugin's configuration
- * @throws {CniError} 6 if it is no JSON object
+ * @throws {CniError} 6 if it is not a JSON object
  */
 export function parsePluginResult(
   stdout: string,

@@ -1,26 +1,25 @@
 /**
- * What a file is to execve(2), as far as its first bytes tell.
+ * Tells from a file's first bytes whether execve(2) can run it.
  *
- * It is asked before a file is started: what execve(2) refuses Deno, by
- * execvp(3), gives to /bin/sh as a script. A file that a crash has left empty
- * would succeed at everything, and of a program for another machine the shell
- * would do whatever its bytes happen to say.
+ * This is checked before a file is started. If execve(2) refuses a file, Deno
+ * (through execvp(3)) hands it to /bin/sh as a script. An empty file would then
+ * always succeed, and a program for another machine would run as shell garbage.
  *
  * @module
  */
 
 /**
- * - `program`: one, as far as can be told
- * - `unfinished`: one that may still be being written
- * - `foreign`: one for another machine
- * - `other`: none, such as text without `#!`
+ * - `program`: looks like a program
+ * - `unfinished`: may still be being written
+ * - `foreign`: a program for another machine
+ * - `other`: not a program, such as text without `#!`
  */
 export type ProgramFormat = "program" | "unfinished" | "foreign" | "other";
 
-/** This process's own, which this machine must be able to run. */
+/** This process's own format, which this machine can run. */
 const OWN_EXECUTABLE = "/proc/self/exe";
 
-/** Tells what a file is; one that may not be read may be a program. */
+/** Classifies a file. An unreadable file may be a program. */
 export function readFormat(path: string): ProgramFormat {
   const [header, own] = [path, OWN_EXECUTABLE].map(findHeader);
   if (header === undefined || own === undefined) return "program";
@@ -38,8 +37,8 @@ export function readFormat(path: string): ProgramFormat {
 const ELF_MAGIC = "\x7fELF";
 
 /**
- * Says whether more is to come: nothing is there yet, or only the room for it,
- * or less than tells what it will be.
+ * Reports whether the file looks unfinished: it is empty, all zeros, or too short
+ * to classify.
  */
 function isBeginning(magic: string): boolean {
   const isCutOff = magic.length < ELF_MAGIC.length &&
@@ -47,22 +46,22 @@ function isBeginning(magic: string): boolean {
   return isCutOff || [...magic].every((byte) => byte === "\0");
 }
 
-/** What the kernel looks at first. */
+/** The ELF header. */
 interface Header {
-  /** The first four bytes, or as many as there are. */
+  /** The first four bytes, or fewer if the file is shorter. */
   readonly magic: string;
-  /** Which processor it is for: `EM_X86_64`. */
+  /** The processor, such as `EM_X86_64`. */
   readonly machine: number;
-  /** Where the table of segments ends, without which the kernel loads nothing. */
+  /** End of the segment table, which the kernel needs. */
   readonly endOfTable: number;
-  /** The file's, in bytes. */
+  /** File size in bytes. */
   readonly size: number;
 }
 
 /** Source: include/uapi/linux/elf.h `Elf64_Ehdr`. */
 const HEADER_BYTES = 64;
 const CLASS_AT = 4, MACHINE_AT = 18, CLASS_64 = 2;
-/** Where the table's offset, the size of an entry and their number are, by the width of an offset. */
+/** Positions of the table's offset, entry size and entry count, by offset width. */
 const TABLE_AT = { 4: [28, 42, 44], 8: [32, 54, 56] } as const;
 
 function findHeader(path: string): Header | undefined {
@@ -89,16 +88,16 @@ function readHeader(path: string): Header {
   };
 }
 
-/** Reads a number as the processors write it that we run on, in little endian. */
+/** Reads a little-endian number. */
 function readNumber(bytes: Uint8Array, at: number, width: number): number {
   return bytes.subarray(at, at + width)
     .reduceRight((number, byte) => number * 256 + byte, 0);
 }
 
-/** The 32-bit processors that 64-bit kernels stand for: x86 and Arm. Source: linux/elf-em.h. */
+/** The 32-bit processors that 64-bit kernels can emulate: x86 and Arm. Source: linux/elf-em.h. */
 const ALSO_RUNS: Readonly<Record<number, number>> = { 62: 3, 183: 40 };
 
-/** Says whether there may be something that runs programs for other machines. */
+/** Reports whether programs for other machines may be runnable (binfmt_misc). */
 function hasEmulators(): boolean {
   try {
     return [...Deno.readDirSync("/proc/sys/fs/binfmt_misc")]

@@ -1,12 +1,12 @@
 /**
- * The environment that a runtime gives to a plugin.
+ * The environment that a runtime passes to a plugin.
  *
  * @module
  */
 
 import type { Environment } from "../args.ts";
 
-/** What the CNI_* variables shall say; what is left out is empty. */
+/** Values of the CNI_* variables; absent ones become empty. */
 export interface RuntimeArgs {
   /** CNI_COMMAND. */
   readonly command: string;
@@ -16,15 +16,15 @@ export interface RuntimeArgs {
   readonly netns?: string;
   /** CNI_IFNAME: name of the interface inside the sandbox. */
   readonly ifName?: string;
-  /** CNI_ARGS: the text as it is, or pairs to make it of. */
+  /** CNI_ARGS: the text, or the pairs to join. */
   readonly args?: string | readonly (readonly [key: string, value: string])[];
   /** CNI_PATH: folders with plugins, joined by `:`. */
   readonly path?: string;
 }
 
 /**
- * Makes a plugin's environment of the runtime's. All six CNI_* variables are
- * set, those without a value to "", so that none of the runtime's own is left.
+ * Builds a plugin's environment from the runtime's. Sets all six CNI_* variables,
+ * those without a value to "", so that the runtime's own never leak through.
  *
  * Source: containernetworking/cni pkg/invoke/args.go `AsEnv`.
  *

@@ -1,5 +1,5 @@
 /**
- * Asking a plugin which versions of the specification it serves.
+ * Asking a plugin which versions of the specification it supports.
  *
  * @module
  */
@@ -14,23 +14,23 @@ import { execPlugin } from "./exec.ts";
 import type { Invocation } from "./invoker.ts";
 import { runtimeEnv } from "./runtime_env.ts";
 
-/** What a plugin answers to VERSION. */
+/** A plugin's answer to VERSION. */
 export interface VersionInfo {
-  /** The version that the answer is written in; plugins of 0.1.0 cannot tell. */
+  /** The version of the answer itself; plugins of 0.1.0 do not report it. */
   readonly cniVersion?: string;
-  /** The versions that the plugin serves, in its own order. */
+  /** The versions that the plugin supports, in its order. */
   readonly supportedVersions: readonly string[];
 }
 
-/** What a plugin is asked with. */
+/** Options of a probe. */
 export interface VersionProbe extends Pick<Invocation, "signal"> {
   /** The environment of the runtime. */
   readonly env: Environment;
-  /** Takes what the plugin logs; by default nobody does. */
+  /** Receives the plugin's log; discarded by default. */
   readonly onStderr?: (text: string) => void;
 }
 
-/** What every plugin answers to VERSION that is older than the command. */
+/** The answer of plugins that are older than VERSION. */
 const UNKNOWN_TO_PLUGIN = "unknown CNI_COMMAND: VERSION";
 
 /**
@@ -38,8 +38,8 @@ const UNKNOWN_TO_PLUGIN = "unknown CNI_COMMAND: VERSION";
  *
  * Source: containernetworking/cni pkg/invoke/exec.go `GetVersionInfo`.
  *
- * @throws {CniError} The plugin's own error, 999 if it could not be run, 6 if
- *   what it answers is no list of versions
+ * @throws {CniError} The plugin's own error, 999 if it could not be run, 6 if its
+ *   answer is not a list of versions
  */
 export async function getVersionInfo(
   path: string,
@@ -53,12 +53,12 @@ export async function getVersionInfo(
 }
 
 /**
- * Asks a plugin for its versions, whoever runs it.
+ * Asks a plugin for its versions through any invoker.
  *
  * @param env The environment of the runtime
- * @param path CNI_PATH, which the plugin itself has no use for
- * @param run Runs the plugin and answers what it printed
- * @throws {CniError} What `run` throws, or 6 if the answer is no list of versions
+ * @param path CNI_PATH, which the plugin itself does not use
+ * @param run Runs the plugin and returns its output
+ * @throws {CniError} Any error of `run`, or 6 if the answer is not a list of versions
  */
 export async function askForVersions(
   env: Environment,
@@ -77,7 +77,7 @@ export async function askForVersions(
   }
 }
 
-/** The first plugins asked for these variables before they looked at the command. */
+/** The earliest plugins require these variables for every command. */
 function probeEnv(env: Environment, path: string): Environment {
   const [netns, ifName] = ["dummy", "dummy"];
   return runtimeEnv({ command: "VERSION", netns, ifName, path }, env);
@@ -93,17 +93,17 @@ const answerSchema = once(() =>
 type Answer = SchemaOutput<ReturnType<typeof answerSchema>>;
 
 /**
- * Decodes what a plugin prints on VERSION.
+ * Decodes a plugin's output for VERSION.
  *
  * Source: containernetworking/cni pkg/version/plugin.go `PluginDecoder.Decode`.
  *
- * @throws {CniError} 6 if it is no list of versions
+ * @throws {CniError} 6 if it is not a list of versions
  */
 export function decodeVersionInfo(stdout: string): VersionInfo {
   const { cniVersion = "", supportedVersions = [] } = decodeAnswer(stdout);
   if (cniVersion === "") throw undecodable("missing field cniVersion");
   if (supportedVersions.length > 0) return { cniVersion, supportedVersions };
-  // The version that introduced the command had no list in its answer.
+  // The version that introduced the command had no list.
   if (cniVersion !== "0.2.0") {
     throw undecodable("missing field supportedVersions");
   }

@@ -87,7 +87,7 @@ conformance("invoke exec", {
       const { message, code } = await failureOf(`printf '${json}'; exit 1`);
       assertEquals(
         message,
-        `${UNPARSED} ${JSON.stringify(json)}: it is no error object`,
+        `${UNPARSED} ${JSON.stringify(json)}: it is not an error object`,
       );
       assertNotEquals(code, 0);
     }
