@@ -230,8 +230,8 @@ export class LinkRequests {
   /**
    * Gives a link an alias, a text for people and programs.
    *
-   * @param alias At most 255 bytes
-   * @throws {NetlinkError} ENODEV, EINVAL if the alias is too long
+   * @param alias At most 254 bytes
+   * @throws {NetlinkError} ENODEV, EINVAL or ERANGE if the alias is too long
    */
   setAlias(index: number, alias: string): void {
     this.#socket.request(newLink, { header: { index }, attributes: { alias } });

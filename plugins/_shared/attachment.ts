@@ -7,6 +7,7 @@
 
 import type { Call } from "../../cni/plugin.ts";
 import type { ValidAttachment } from "../../cni/types.ts";
+import { shorten } from "./stable_name.ts";
 
 /** One interface of one container on one network. */
 export interface Attachment extends ValidAttachment {
@@ -20,4 +21,42 @@ export function attachmentOf(
 ): Attachment {
   const { containerId, ifName } = args;
   return { network, containerId, ifName };
+}
+
+/** Begins every alias, which tells GC and people whose link it is. */
+const ALIAS_PREFIX = "cni/";
+/**
+ * The longest alias that the kernel takes with a NUL at its end. Source:
+ * include/uapi/linux/if.h `IFALIASZ`, net/core/rtnetlink.c `ifla_policy`.
+ */
+const MAX_ALIAS_BYTES = 254;
+/** A longer name is shortened, so that there is room for a hash of the rest. */
+const MAX_NETWORK_BYTES = 232;
+
+/** Returns the alias of an attachment's link. */
+export function aliasOf(
+  { network, containerId, ifName }: Attachment,
+): string {
+  const prefix = aliasPrefixOf(network);
+  const { length } = new TextEncoder().encode(prefix);
+  // Neither network nor container nor interface may have a slash in its name.
+  return prefix + shorten(`${containerId}/${ifName}`, MAX_ALIAS_BYTES - length);
+}
+
+/** Returns what the aliases of all attachments to a network begin with. */
+export function aliasPrefixOf(network: string): string {
+  return `${ALIAS_PREFIX}${shorten(network, MAX_NETWORK_BYTES)}/`;
+}
+
+/**
+ * Says whether a link with an attachment's name is another attachment's: names
+ * are hashes, and two may be equal. A link that has no alias yet was left by an
+ * ADD that was killed.
+ */
+export function isOfAnother(
+  { alias }: { readonly alias: string | undefined },
+  attachment: Attachment,
+): boolean {
+  return alias?.startsWith(ALIAS_PREFIX) === true &&
+    alias !== aliasOf(attachment);
 }

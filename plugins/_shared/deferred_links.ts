@@ -32,27 +32,22 @@ export function deleteOrDefer(
  * Deletes a link of the host, together with all that was left to be deleted.
  * Where that is refused each is deleted by itself.
  *
- * @returns Whether the link was there
+ * @param link Undefined if there is none
  * @throws {NetlinkError} If the kernel refuses; an AggregateError of several
  */
 export function deleteWithDeferred(
   host: Rtnl,
-  name: string,
+  link: LinkEnd | undefined,
   { deferredLinks }: Call,
-): boolean {
-  if (deferredLinks === undefined || deferredLinks.isEmpty) {
-    return host.link.ensureGone(name);
-  }
-  const found = host.link.find(name);
-  const deferred = deferredLinks.takeAll();
-  const links = found === undefined ? deferred : [found, ...deferred];
+): void {
+  const deferred = deferredLinks?.takeAll() ?? [];
+  const links = link === undefined ? deferred : [link, ...deferred];
   const indexes = links.map(({ index }) => index);
   try {
     host.link.ensureAllGone(indexes);
   } catch {
     deleteEach(host, indexes);
   }
-  return found !== undefined;
 }
 
 function deleteEach(host: Rtnl, indexes: readonly number[]): void {

@@ -10,11 +10,11 @@ import type { ValidAttachment } from "../../cni/types.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { attachmentOf } from "./attachment.ts";
+import { aliasOf, aliasPrefixOf, attachmentOf } from "./attachment.ts";
 import { deleteWithDeferred } from "./deferred_links.ts";
 import { readablePrevResult } from "./prev_result.ts";
 import { findSandbox } from "./sandbox.ts";
-import { aliasOf, aliasPrefixOf, hostIfNameOf, isOurHostEnd } from "./veth.ts";
+import { findHostEnd, isOurHostEnd } from "./veth.ts";
 
 /** Says whether a link of the host may be the host's end of a plugin's cable. */
 export type PeerTest = (peer: Link) => boolean;
@@ -33,8 +33,9 @@ export function deleteVeth(
   call: Call,
   isLikelyPeer: PeerTest,
 ): void {
-  const hostIfName = hostIfNameOf(attachmentOf(call));
-  if (deleteWithDeferred(host, hostIfName, call)) return;
+  const hostEnd = findHostEnd(host, attachmentOf(call));
+  deleteWithDeferred(host, hostEnd, call);
+  if (hostEnd !== undefined) return;
   using sandbox = findSandbox(call);
   const link = sandbox?.link.find(call.args.ifName);
   if (link !== undefined && isFromGoPlugin(host, link, call, isLikelyPeer)) {

@@ -1,5 +1,6 @@
 /**
- * Interface names that follow from what the interface belongs to.
+ * Names that follow from what the interface belongs to, within the kernel's
+ * limits.
  *
  * @module
  */
@@ -18,8 +19,26 @@ export function stableName(
   prefix: string,
   ...parts: readonly string[]
 ): string {
-  const hash = fnv1a64(parts.join("\0")).toString(16).padStart(16, "0");
-  return (prefix + hash).slice(0, MAX_NAME_LENGTH);
+  return (prefix + hashOf(parts.join("\0"))).slice(0, MAX_NAME_LENGTH);
+}
+
+/**
+ * Shortens a text that is too long. A hash of the whole takes the place of its
+ * end, so that different texts stay different.
+ *
+ * @param maxBytes Of UTF-8, more than 17
+ */
+export function shorten(text: string, maxBytes: number): string {
+  const bytes = new TextEncoder().encode(text);
+  if (bytes.length <= maxBytes) return text;
+  const end = `~${hashOf(text)}`;
+  const start = bytes.subarray(0, maxBytes - end.length);
+  // In a stream a character that is cut is waited for, and so left out.
+  return new TextDecoder().decode(start, { stream: true }) + end;
+}
+
+function hashOf(text: string): string {
+  return fnv1a64(text).toString(16).padStart(16, "0");
 }
 
 /**

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { stableName } from "./stable_name.ts";
+import { shorten, stableName } from "./stable_name.ts";
 
 Deno.test("stableName() hashes with FNV-1a", async (t) => {
   // The published test vectors of the hash, as far as a name has room.
@@ -26,4 +26,22 @@ Deno.test("stableName() tells attachments apart", () => {
   ];
   assertEquals(new Set(names).size, names.length);
   for (const name of names) assertMatch(name, /^veth[0-9a-f]{11}$/);
+});
+
+Deno.test("shorten() keeps within the limit, and different texts different", async (t) => {
+  const rows: [name: string, text: string, maxBytes: number, want: string][] = [
+    ["short", "net1", 20, "net1"],
+    ["as long as may be", "a".repeat(20), 20, "a".repeat(20)],
+    ["one byte more", "a".repeat(21), 20, "aaa~4c37049181f75a98"],
+    ["two bytes a character", "é".repeat(11), 20, "é~6f8fab3988fc2809"],
+    ["surrogates", "😀".repeat(6), 20, "~61f42c801212e355"],
+  ];
+  for (const [name, text, maxBytes, want] of rows) {
+    await t.step(name, () => assertEquals(shorten(text, maxBytes), want));
+  }
+  await t.step("the ends differ", () => {
+    const texts = Array.from({ length: 100 }, (_, i) => "x".repeat(30) + i);
+    const short = texts.map((text) => shorten(text, 20));
+    assertEquals(new Set(short).size, texts.length);
+  });
 });

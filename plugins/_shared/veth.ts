@@ -11,7 +11,7 @@ import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewVeth } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../net/mac.ts";
-import type { Attachment } from "./attachment.ts";
+import { aliasOf, type Attachment, isOfAnother } from "./attachment.ts";
 import { readyHostEndForIpv6 } from "./ipv6.ts";
 import { checkIfNameIsFree } from "./sandbox.ts";
 import { stableName } from "./stable_name.ts";
@@ -59,12 +59,17 @@ export function connectVeth(
   const name = hostIfNameOf(attachment);
   const { ifName } = attachment;
   try {
-    const { link: hostEnd, isReplacement } = addVeth(host, sandbox, {
-      name,
-      mtu: mtu > 0 ? mtu : undefined,
-      masterIndex,
-      peer: { netns: sandbox.netns, name: ifName, mac },
-    });
+    const { link: hostEnd, isReplacement } = addVeth(
+      host,
+      sandbox,
+      attachment,
+      {
+        name,
+        mtu: mtu > 0 ? mtu : undefined,
+        masterIndex,
+        peer: { netns: sandbox.netns, name: ifName, mac },
+      },
+    );
     host.link.setAlias(hostEnd.index, aliasOf(attachment));
     readyHostEndForIpv6(host.netns, name);
     if (hostEnd.linkIndex === undefined) throw new Error("it has no peer");
@@ -73,7 +78,8 @@ export function connectVeth(
   } catch (error) {
     // Another call has connected the sandbox meanwhile: its cable stays.
     if (error instanceof CniError) throw error;
-    host.link.ensureGone(name);
+    const hostEnd = findHostEnd(host, attachment);
+    if (hostEnd !== undefined) host.link.ensureGone(hostEnd.index);
     throw new Error(`Cannot connect "${ifName}" to "${name}"`, {
       cause: error,
     });
@@ -88,6 +94,7 @@ export function connectVeth(
 function addVeth(
   host: Rtnl,
   sandbox: Rtnl,
+  attachment: Attachment,
   veth: NewVeth,
 ): { link: Link; isReplacement: boolean } {
   try {
@@ -95,7 +102,9 @@ function addVeth(
   } catch (error) {
     if (!isErrno(error, "EEXIST")) throw error;
     checkIfNameIsFree(sandbox, veth.peer.name);
-    if (!host.link.ensureGone(veth.name)) throw error;
+    const leftover = findHostEnd(host, attachment);
+    if (leftover === undefined) throw error;
+    host.link.ensureGone(leftover.index);
     return { link: host.link.addVeth(veth), isReplacement: true };
   }
 }
@@ -146,26 +155,16 @@ export function hostIfNameOf(
   return stableName(HOST_PREFIX, network, containerId, ifName);
 }
 
+/** Finds the attachment's host end; a link of its name may be another one's. */
+export function findHostEnd(
+  host: Rtnl,
+  attachment: Attachment,
+): Link | undefined {
+  const link = host.link.find(hostIfNameOf(attachment));
+  return link === undefined || isOfAnother(link, attachment) ? undefined : link;
+}
+
 /** Says whether a link of the host is called as ours are. */
 export function isOurHostEnd(name: string): boolean {
   return OUR_HOST_END.test(name);
-}
-
-/** Begins the alias that tells GC whose cable it is. */
-const ALIAS_PREFIX = "cni/";
-/** Source: include/uapi/linux/if.h `IFALIASZ` less the final NUL. */
-const MAX_ALIAS_LENGTH = 255;
-
-/** Returns the alias of an attachment's host end. */
-export function aliasOf(
-  { network, containerId, ifName }: Attachment,
-): string {
-  // Neither network nor container nor interface may have a slash in its name.
-  return `${aliasPrefixOf(network)}${containerId}/${ifName}`
-    .slice(0, MAX_ALIAS_LENGTH);
-}
-
-/** Returns what the aliases of all attachments to a network begin with. */
-export function aliasPrefixOf(network: string): string {
-  return `${ALIAS_PREFIX}${network}/`;
 }

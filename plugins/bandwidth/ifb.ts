@@ -11,9 +11,12 @@ import { isErrno } from "../../ffi/errno.ts";
 import type { Link, NewIfb } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
-import type { Attachment } from "../_shared/attachment.ts";
+import {
+  aliasOf,
+  aliasPrefixOf,
+  type Attachment,
+} from "../_shared/attachment.ts";
 import { stableName } from "../_shared/stable_name.ts";
-import { aliasOf, aliasPrefixOf } from "../_shared/veth.ts";
 import { isRedirected } from "./redirect.ts";
 
 const PREFIX = "bwp", HASH_DIGITS = 12;

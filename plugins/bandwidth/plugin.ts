@@ -37,14 +37,14 @@ import { Rollback, tryAll } from "../../cni/rollback.ts";
 import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { attachmentOf } from "../_shared/attachment.ts";
+import { aliasOf, attachmentOf } from "../_shared/attachment.ts";
 import { deleteOrDefer } from "../_shared/deferred_links.ts";
 import {
   readablePrevResult,
   requirePrevResult,
 } from "../_shared/prev_result.ts";
 import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
-import { aliasOf, describeLink } from "../_shared/veth.ts";
+import { describeLink } from "../_shared/veth.ts";
 import type { BandwidthConfig } from "./config.ts";
 import {
   directionsOf,
