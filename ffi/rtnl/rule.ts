@@ -11,7 +11,7 @@ import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import { addressFamily, AF_INET, AF_INET6, AF_UNSPEC } from "./constants.ts";
 import { headerTable } from "./route.ts";
-import { delRule, getRule, newRule } from "./rule_message.ts";
+import { delRule, getRule, hasCondition, newRule } from "./rule_message.ts";
 
 /** Source: include/uapi/linux/fib_rules.h. */
 const FR_ACT_TO_TBL = 1, FIB_RULE_INVERT = 2;
@@ -119,7 +119,6 @@ function decodeRule(
       header.destinationLength === 0 &&
       (header.flags & FIB_RULE_INVERT) === 0 &&
       suppressPrefixLength === SUPPRESS_NOTHING &&
-      // Interfaces, marks, ports and other conditions.
-      attributes.unknown === undefined,
+      !hasCondition(attributes),
   };
 }

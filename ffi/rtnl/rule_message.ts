@@ -7,7 +7,7 @@
  */
 
 import type { Ip } from "../../net/ip.ts";
-import { attributeSet, ip } from "../netlink/attribute.ts";
+import { attributeSet, ip, raw, type Rows } from "../netlink/attribute.ts";
 import { message } from "../netlink/message.ts";
 import { struct, u32, u8 } from "../netlink/struct.ts";
 
@@ -24,6 +24,31 @@ const ruleHeader = struct({
   flags: u32,
 });
 
+/**
+ * Attributes of RTM_*RULE by which packets are chosen, beside their addresses;
+ * nobody here sets them. Source: include/uapi/linux/fib_rules.h `FRA_*`.
+ */
+const CONDITIONS = {
+  inputName: [3, raw],
+  mark: [10, raw],
+  realm: [11, raw],
+  tunnelId: [12, raw],
+  suppressGroup: [13, raw],
+  markMask: [16, raw],
+  outputName: [17, raw],
+  l3mdev: [19, raw],
+  userRange: [20, raw],
+  ipProtocol: [22, raw],
+  sourcePorts: [23, raw],
+  destinationPorts: [24, raw],
+  dscp: [25, raw],
+  flowLabel: [26, raw],
+  flowLabelMask: [27, raw],
+  sourcePortMask: [28, raw],
+  destinationPortMask: [29, raw],
+  dscpMask: [30, raw],
+} as const satisfies Rows;
+
 /** Attributes of RTM_*RULE. */
 const ruleAttributes = attributeSet({
   destination: [1, ip],
@@ -32,7 +57,15 @@ const ruleAttributes = attributeSet({
   suppressPrefixLength: [14, u32],
   table: [15, u32],
   protocol: [21, u8],
+  ...CONDITIONS,
 });
+
+/** Says whether a rule chooses packets by more than their addresses. */
+export function hasCondition(
+  attributes: Readonly<Record<string, unknown>>,
+): boolean {
+  return Object.keys(CONDITIONS).some((name) => attributes[name] !== undefined);
+}
 
 /** Names the rule of a message, for error texts. */
 function describe(

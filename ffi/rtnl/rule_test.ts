@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
 import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { simulateNewerKernel } from "../../tests/_harness/newer_kernel.ts";
 import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { Rtnl } from "./mod.ts";
@@ -178,6 +179,12 @@ Deno.test(
       using fixture = new Fixture();
       fixture.ip("rule add blackhole from 10.1.2.3 pref 9");
       assertEquals(fixture.list(), ["9: 10.1.2.3/32 0 false"]);
+    });
+    await t.step("an attribute that no kernel has yet is no condition", () => {
+      using fixture = new Fixture();
+      fixture.ip("rule add from 10.1.2.3 lookup 100 pref 9");
+      using _newer = simulateNewerKernel();
+      assertEquals(fixture.list(), ["9: 10.1.2.3/32 100 true"]);
     });
     await t.step("none", () => {
       using fixture = new Fixture();

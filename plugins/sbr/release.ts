@@ -20,6 +20,7 @@ import {
 } from "./carry_out.ts";
 import type { SbrConfig } from "./config.ts";
 import { nearestFirst } from "./plan.ts";
+import { USUAL_PRIORITY } from "./table.ts";
 import {
   listedDefaults,
   MAIN_TABLE,
@@ -160,11 +161,27 @@ function returningDefaults(
       (gateway === undefined ||
         route.nextHops.some((hop) => hop.gateway?.equals(gateway)));
     if (main.some(isListed)) return [];
-    const moved = emptied.find(isListed);
-    if (moved !== undefined) return moved;
-    return config.gateways?.[destination.family] === undefined
-      ? []
-      : RouteEntry.of({ ...listed, destination, gateway, ifindex });
+    const candidates = emptied.filter(isListed);
+    // Those that ADD has made beside the ones it moved have the usual metric.
+    const moved = candidates.filter((route) =>
+      route.priority !== USUAL_PRIORITY[route.family]
+    );
+    if (moved.length > 0) return moved;
+    const [usual] = candidates;
+    if (usual !== undefined) return usual;
+    const configured = config.gateways?.[destination.family];
+    if (configured === undefined) return [];
+    const replacement = emptied.find((route) =>
+      route.isDefault &&
+      route.nextHops.some((hop) => hop.gateway?.equals(configured))
+    );
+    return RouteEntry.of({
+      ...listed,
+      destination,
+      gateway,
+      ifindex,
+      priority: priority ?? replacement?.priority,
+    });
   });
 }
 

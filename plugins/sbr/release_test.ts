@@ -3,6 +3,7 @@ import { assertEquals } from "@std/assert";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { simulateNewerKernel } from "../../tests/_harness/newer_kernel.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
@@ -225,5 +226,59 @@ Deno.test(
         assertEquals(scene.state, before);
       });
     }
+  },
+);
+
+Deno.test(
+  requireRoot("sbr.del() brings default routes back with their metrics"),
+  async (t) => {
+    // The result need not tell metrics: it could not before 1.1.0.
+    const rows: [name: string, lines: string[], keys: Keys][] = [
+      ["one", ["route add default via 192.168.1.1 dev net1 metric 7"], {}],
+      ["two", [
+        "route add default via 192.168.1.1 dev net1 metric 7",
+        "route add default via 192.168.1.1 dev net1 metric 300",
+      ], {}],
+      ["one without", ["route append default via 192.168.1.1 dev net1"], {}],
+      ["IPv6", ["route add default via 2001:db8:1::1 dev net1 metric 7"], {}],
+      ["in favour of the configuration's", [
+        "route add default via 192.168.1.1 dev net1 metric 7",
+        "route add default via 2001:db8:1::1 dev net1 metric 9",
+      ], { gateways: ["192.168.1.254", "2001:db8:1::254"] }],
+    ];
+    for (const [name, lines, keys] of rows) {
+      await t.step(name, async () => {
+        using scene = new SbrScene([...ETH0, ...NET1, ...IPV6, ...lines]);
+        const families = lines.map((line) => line.includes("::") ? 6 : 4);
+        const routes = [
+          ...families.includes(4) ? [{ dst: "0.0.0.0/0" }] : [],
+          ...families.includes(6) ? [{ dst: "::/0", gw: "2001:db8:1::1" }] : [],
+        ];
+        const prevResult = {
+          ...scene.networks.result([IP4, IP6]),
+          routes,
+        };
+        const before = scene.state;
+        await scene.succeed("ADD", { prevResult, ...keys });
+        await scene.succeed("DEL", { prevResult, ...keys });
+        assertEquals(scene.state, before);
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "sbr.del() knows its rules when a newer kernel tells more of them",
+  ),
+  async () => {
+    using scene = new SbrScene();
+    const before = scene.state;
+    await scene.succeed("ADD");
+    using newer = simulateNewerKernel();
+    await scene.succeed("CHECK");
+    await scene.succeed("DEL");
+    newer[Symbol.dispose]();
+    assertEquals(scene.state, before);
   },
 );

@@ -121,7 +121,7 @@ function planDefault(
     return {
       routes: present.some(isWanted)
         ? []
-        : [defaultRoute(configured, ifindex, ofMain)],
+        : [defaultRoute(configured, wish, { ofMain, copied })],
       stale: present.filter((route) => !isWanted(route)),
     };
   }
@@ -135,7 +135,7 @@ function planDefault(
   );
   const made = gateway === undefined || isOneAsGood
     ? []
-    : [defaultRoute(gateway, ifindex, ofMain)];
+    : [defaultRoute(gateway, wish, { ofMain, copied: [] })];
   return { routes: [...copied, ...made], stale: [] };
 }
 
@@ -143,22 +143,29 @@ function leadsTo({ nextHops }: RouteEntry, router: Ip): boolean {
   return nextHops.every(({ gateway }) => gateway?.equals(router));
 }
 
-/** Makes a default route, to a router on the link if another one says that it is. */
+/**
+ * Makes a default route, to a router on the link if another one says that it
+ * is. The route that it replaces leaves its metric, by which DEL restores it.
+ */
 function defaultRoute(
   gateway: Ip,
-  ifindex: number,
-  others: readonly RouteEntry[],
+  { ifindex }: Wish,
+  { ofMain, copied }: Record<"ofMain" | "copied", readonly RouteEntry[]>,
 ): RouteEntry {
   return RouteEntry.of({
     destination: Cidr.parse(ANYWHERE[gateway.family]),
     gateway,
     ifindex,
-    isOnLink: others.some((route) => route.isOnLink && leadsTo(route, gateway)),
+    isOnLink: ofMain.some((route) => route.isOnLink && leadsTo(route, gateway)),
+    priority: copied[0]?.priority || undefined,
   });
 }
 
-/** What the kernel gives a route that comes without. */
-const USUAL_PRIORITY: Readonly<Record<IpFamily, number>> = { 4: 0, 6: 1024 };
+/** The metric that the kernel gives a route that comes without. */
+export const USUAL_PRIORITY: Readonly<Record<IpFamily, number>> = {
+  4: 0,
+  6: 1024,
+};
 
 /** Lists what leads everywhere over a link, be it learnt from a router. */
 function defaultsOfMain(

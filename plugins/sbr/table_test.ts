@@ -37,7 +37,7 @@ const DEFAULTS: [
   ["gateways instead of all others", {
     lines: ["route add default via 192.168.1.7 dev net1 metric 5"],
     keys: { ips: [IP4], gateways: ["192.168.1.254"] },
-  }, ["default via 192.168.1.254 dev net1"]],
+  }, ["default via 192.168.1.254 dev net1 metric 5"]],
   ["gateways of the other family", {
     lines: [],
     keys: { ips: [IP4], gateways: ["2001:db8:1::254"] },
@@ -86,7 +86,7 @@ const DEFAULTS: [
   ["IPv6 by gateways, link-local", {
     lines: ["route add default via 2001:db8:1::7 dev net1 metric 7"],
     keys: { ips: [IP6], gateways: ["fe80::9"] },
-  }, ["default via fe80::9 dev net1 metric 1024"]],
+  }, ["default via fe80::9 dev net1 metric 7"]],
 ];
 
 Deno.test(
