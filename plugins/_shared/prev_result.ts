@@ -7,7 +7,9 @@
 import type { CmdArgs } from "../../cni/args.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { IpConfig, Result } from "../../cni/result.ts";
+import type { Interface, IpConfig, Result } from "../../cni/result.ts";
+import { findFileId } from "../../cni/same_file.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 
 /**
@@ -64,4 +66,54 @@ export function ownPartOf(result: Result, args: CmdArgs): Result {
       gw === undefined || !others.some(({ address }) => address.contains(gw))
     ),
   };
+}
+
+/**
+ * Says whether a tear-down's sandbox is another pod's: a late DEL may come with
+ * a CNI_NETNS such as `/proc/PID/ns/net`, whose PID a process of another pod has
+ * by now. prevResult lists the interfaces that were there, with MACs or at least
+ * addresses. What cannot be compared contradicts nothing.
+ *
+ * @param sandbox Where CNI_NETNS leads now
+ */
+export function isOfAnotherPod(
+  sandbox: Rtnl,
+  call: Pick<Call, "prevResult" | "log" | "args">,
+): boolean {
+  const prevResult = readablePrevResult(call);
+  if (prevResult === undefined) return false;
+  const { interfaces, ips } = prevResult;
+  const { ifName, netns } = call.args;
+  const listed = interfaces.some(({ sandbox }) => sandbox)
+    ? interfaces
+    : [{ name: ifName, sandbox: netns }];
+  return listed.some((one, position) => {
+    if (!one.sandbox) return false;
+    if (isOtherNetns(one.sandbox, netns)) return true;
+    const addresses = ips.filter(({ interface: index }) =>
+      index === undefined ? one.name === ifName : index === position
+    );
+    return isOtherLink(sandbox, one, addresses);
+  });
+}
+
+/** Says whether two paths lead to different namespaces for sure. */
+function isOtherNetns(one: string, other: string): boolean {
+  if (one === other) return false;
+  const [id, otherId] = [findFileId(one), findFileId(other)];
+  return id !== undefined && otherId !== undefined && id !== otherId;
+}
+
+function isOtherLink(
+  sandbox: Rtnl,
+  { name, mac }: Interface,
+  ips: readonly IpConfig[],
+): boolean {
+  const link = sandbox.link.find(name);
+  if (link === undefined) return false;
+  if (mac && link.mac) return link.mac.toString() !== mac.toLowerCase();
+  const present = sandbox.address.list({ ifindex: link.index })
+    .filter(({ address }) => !address.ip.isLinkLocal);
+  return ips.length > 0 && present.length > 0 &&
+    !present.some((own) => ips.some((ip) => ip.address.equals(own.address)));
 }

@@ -8,8 +8,8 @@
  *
  * It has no keys. CNI_IFNAME does not matter: the interface is always `lo`. ADD
  * answers prevResult if there is one, else `lo` with the addresses that the
- * kernel gives it. DEL brings `lo` down; the interface itself belongs to the
- * namespace.
+ * kernel gives it. DEL brings `lo` down, unless another interface is up; `lo`
+ * itself belongs to the namespace.
  *
  * @module
  */
@@ -21,6 +21,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { checkFailure } from "../_shared/check_link.ts";
+import { isOfAnotherPod } from "../_shared/prev_result.ts";
 import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
 
 /** Every namespace is born with it, and it cannot be deleted. */
@@ -52,9 +53,20 @@ export const loopback: Plugin = definePlugin({
 
   del(call): void {
     using sandbox = findSandbox(call);
-    sandbox?.link.setDown(sandbox.link.get(NAME).index);
+    if (sandbox === undefined || isInUse(sandbox, call)) return;
+    sandbox.link.setDown(sandbox.link.get(NAME).index);
   },
 });
+
+/**
+ * Says whether somebody still needs the interface: another pod, where CNI_NETNS
+ * leads by now. One `lo` is like the other, so that prevResult, which may list
+ * nothing else, does not always tell. Other interfaces that are up do.
+ */
+function isInUse(sandbox: Rtnl, call: Call): boolean {
+  return isOfAnotherPod(sandbox, call) ||
+    sandbox.link.list().some(({ name, isUp }) => name !== NAME && isUp);
+}
 
 /**
  * Lists the addresses that the kernel gave the interface.

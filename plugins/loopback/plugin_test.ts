@@ -3,6 +3,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
 import { canPing, ipJson, runIn } from "../../tests/_harness/ip_json.ts";
 import { createHosts, isUp } from "../../tests/_harness/loopback.ts";
+import type { TestHosts } from "../../tests/_harness/test_hosts.ts";
 
 const CONFIG = { cniVersion: "1.0.0", name: "lo", type: "loopback" };
 
@@ -111,5 +112,61 @@ Deno.test(
     const env = { CNI_NETNS: "/nonexistent" };
     const { json } = await hosts.run("loopback", "ADD", CONFIG, { env });
     assertEquals(json.code, 8);
+  },
+);
+
+Deno.test(
+  requireRoot("loopback.del() leaves lo up in another pod's sandbox"),
+  async (t) => {
+    // The process whose ID is in CNI_NETNS has ended; another pod's has it now.
+    const rows: [
+      name: string,
+      prepare: (hosts: TestHosts) => void,
+      prevResultOf: (hosts: TestHosts, added: unknown) => unknown,
+      staysUp: boolean,
+    ][] = [
+      ["the same pod", () => {}, (_hosts, added) => added, false],
+      ["no prevResult", () => {}, () => undefined, false],
+      [
+        "an interface that is up",
+        ({ sandbox }) => {
+          runIn(sandbox, "ip", "link", "add", "eth0", "type", "bridge");
+          runIn(sandbox, "ip", "link", "set", "eth0", "up");
+        },
+        (_hosts, added) => added,
+        true,
+      ],
+      [
+        "an interface that is down",
+        ({ sandbox }) => {
+          runIn(sandbox, "ip", "link", "add", "eth0", "type", "bridge");
+        },
+        (_hosts, added) => added,
+        false,
+      ],
+      ["an interface with another MAC", ({ sandbox }) => {
+        const mac = "02:00:00:00:00:02";
+        const type = ["address", mac, "type", "bridge"];
+        runIn(sandbox, "ip", "link", "add", "eth0", ...type);
+      }, ({ sandbox: { path: sandbox } }) => ({
+        interfaces: [{ name: "eth0", mac: "02:00:00:00:00:01", sandbox }],
+      }), true],
+      ["a prevResult of another sandbox", () => {}, (hosts) => ({
+        interfaces: [{ name: "lo", sandbox: hosts.addNetns().path }],
+      }), true],
+    ];
+    for (const [name, prepare, prevResultOf, staysUp] of rows) {
+      await t.step(name, async () => {
+        using hosts = createHosts();
+        const { json: added } = await hosts.run("loopback", "ADD", CONFIG);
+        prepare(hosts);
+        const prevResult = prevResultOf(hosts, added);
+        const keys = prevResult === undefined ? {} : { prevResult };
+        const config = { ...CONFIG, ...keys };
+        const deleted = await hosts.run("loopback", "DEL", config);
+        assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
+        assertEquals(isUp(hosts), staysUp);
+      });
+    }
   },
 );

@@ -37,7 +37,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { FileLock } from "../../ffi/file_lock.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { requirePrevResult } from "../_shared/prev_result.ts";
+import { isOfAnotherPod, requirePrevResult } from "../_shared/prev_result.ts";
 import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
 import type { SbrConfig } from "./config.ts";
 import { sourcesOf } from "./routing.ts";
@@ -74,6 +74,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     using sandbox = findSandbox(call);
     if (sandbox === undefined) return;
     using _lock = lockSandbox(sandbox);
+    if (isOfAnotherPod(sandbox, call)) return;
     releaseSources(sandbox, call);
   },
 });

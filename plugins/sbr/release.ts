@@ -96,11 +96,16 @@ function findRemains(
   const { args, config } = call;
   const ifindex = sandbox.link.find(args.ifName)?.index;
   const prevResult = readablePrevResult(call);
-  const listed = prevResult === undefined ? [] : sourcesOf(prevResult, args);
-  const present = ifindex === undefined
+  const listed = prevResult === undefined
     ? []
-    : sandbox.address.list({ ifindex });
-  const addresses = [...listed, ...present].map(({ address }) => address);
+    : sourcesOf(prevResult, args).map(({ address }) => address);
+  const present = sandbox.address.list(
+    ifindex === undefined ? {} : { ifindex },
+  ).map(({ address }) => address);
+  // If the interface is gone, so are its addresses: what is present is another's.
+  const addresses = ifindex === undefined
+    ? listed.filter(({ ip }) => !present.some((other) => other.ip.equals(ip)))
+    : [...listed, ...present];
   return { addresses, ifindex, prevResult, config };
 }
 

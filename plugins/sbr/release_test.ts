@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { ipJson } from "../../tests/_harness/ip_json.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { simulateNewerKernel } from "../../tests/_harness/newer_kernel.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
@@ -57,9 +58,6 @@ Deno.test(
       }],
       ["a prevResult with an address that is none", {
         prevResult: { ips: [{ address: "?" }] },
-      }],
-      ["a prevResult of other addresses", {
-        prevResult: { ips: [{ address: "10.77.0.1/24" }] },
       }],
       ["keys that cannot be read", {
         gateways: ["one", "two", "three"],
@@ -280,5 +278,85 @@ Deno.test(
     await scene.succeed("DEL");
     newer[Symbol.dispose]();
     assertEquals(scene.state, before);
+  },
+);
+
+/** What `net1` of a scene is like. */
+function net1Of({ networks }: SbrScene): { mac: string; sandbox: string } {
+  const [{ address }] = ipJson(networks.sandbox, "link", "show", "net1");
+  return { mac: address, sandbox: networks.sandbox.path };
+}
+
+Deno.test(
+  requireRoot("sbr.del() leaves another pod's sandbox alone"),
+  async (t) => {
+    const other = { address: "10.77.0.1/24" };
+    const rows: [
+      name: string,
+      prevResultOf: (scene: SbrScene) => unknown,
+      isLeft: boolean,
+    ][] = [
+      ["the same MAC and address", (scene) => ({
+        interfaces: [{ name: "net1", ...net1Of(scene) }],
+        ips: [{ ...IP4, interface: 0 }],
+      }), false],
+      ["the same MAC, other addresses", (scene) => ({
+        interfaces: [{ name: "net1", ...net1Of(scene) }],
+        ips: [{ ...other, interface: 0 }],
+      }), false],
+      ["another MAC, the same address", (scene) => ({
+        interfaces: [{
+          name: "net1",
+          ...net1Of(scene),
+          mac: "02:00:00:00:00:07",
+        }],
+        ips: [{ ...IP4, interface: 0 }],
+      }), true],
+      ["no MAC, the same address", (scene) => ({
+        interfaces: [{ name: "net1", sandbox: scene.networks.sandbox.path }],
+        ips: [{ ...IP4, interface: 0 }],
+      }), false],
+      ["no MAC, other addresses", (scene) => ({
+        interfaces: [{ name: "net1", sandbox: scene.networks.sandbox.path }],
+        ips: [{ ...other, interface: 0 }],
+      }), true],
+      ["no interface, other addresses", () => ({ ips: [other] }), true],
+      ["another sandbox", (scene) => ({
+        interfaces: [{
+          name: "net1",
+          ...net1Of(scene),
+          sandbox: scene.networks.hosts.addNetns().path,
+        }],
+        ips: [{ ...IP4, interface: 0 }],
+      }), true],
+      ["a sandbox that is gone", (scene) => ({
+        interfaces: [{
+          name: "net1",
+          ...net1Of(scene),
+          sandbox: "/proc/4194304/ns/net",
+        }],
+        ips: [{ ...IP4, interface: 0 }],
+      }), false],
+    ];
+    for (const [name, prevResultOf, isLeft] of rows) {
+      await t.step(name, async () => {
+        using scene = new SbrScene();
+        const before = scene.state;
+        await scene.succeed("ADD");
+        const added = scene.state;
+        await scene.succeed("DEL", { prevResult: prevResultOf(scene) });
+        assertEquals(scene.state, isLeft ? added : before);
+      });
+    }
+    await t.step("without the interface, the address on another", async () => {
+      using scene = new SbrScene([
+        "address add 192.168.1.209/24 dev eth0",
+        "rule add from 192.168.1.209 lookup 100",
+        "link delete dev net1",
+      ]);
+      const before = scene.state;
+      await scene.succeed("DEL");
+      assertEquals(scene.state, before);
+    });
   },
 );
