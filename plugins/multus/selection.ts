@@ -13,16 +13,23 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { checkInterfaceName } from "../../cni/args.ts";
+import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
 import type { NetworkSelection } from "./delegate.ts";
 import { parseJsonNetworks } from "./selection_json.ts";
+
+/**
+ * How many networks an annotation may name: more than any pod is known to have.
+ * An annotation of 256 KiB has room for a hundred thousand.
+ */
+const MAX_NETWORKS = 128;
 
 /**
  * Parses the networks annotation.
  *
  * @param podNamespace Where networks are whose namespace is not given
  * @returns In the order of attachment; none of the empty text
- * @throws {CniError} 7 If it is malformed
+ * @throws {CniError} 7 If it is malformed, or names more than 128 networks
  */
 export function parseNetworks(
   text: string,
@@ -32,11 +39,49 @@ export function parseNetworks(
   const selections = /[[{"]/.test(text)
     ? parseJsonNetworks(text, podNamespace)
     : text.split(",").map((item) => parseItem(item, podNamespace));
-  selections.forEach(({ name }, index) => {
-    if (name !== "") return;
-    throw malformed(`item ${index + 1} names no network`);
-  });
+  const { length } = selections;
+  if (length > MAX_NETWORKS) {
+    throw malformed(
+      `the annotation names ${length} networks; a pod can have ${MAX_NETWORKS}`,
+    );
+  }
+  selections.forEach(checkSelection);
   return selections;
+}
+
+function checkSelection(
+  { name, request: { ifName } }: NetworkSelection,
+  index: number,
+): void {
+  const item = `item ${index + 1}`;
+  if (name === "") throw malformed(`${item} names no network`);
+  if (ifName === undefined) return;
+  try {
+    checkRequestedName(ifName);
+  } catch (error) {
+    const { message } = toCniError(error);
+    throw malformed(`${item}: interface ${JSON.stringify(ifName)}: ${message}`);
+  }
+}
+
+/**
+ * Checks what the kernel would refuse, or change: it puts a number in the place
+ * of `%d`, and takes the byte 0xA0 for a blank. A NUL fits neither in a name nor
+ * in an environment variable.
+ *
+ * Source: net/core/dev.c `dev_valid_name`, `__dev_alloc_name`.
+ *
+ * @throws {CniError} 4 If no link can have the name
+ */
+function checkRequestedName(name: string): void {
+  checkInterfaceName(name);
+  const isPossible = name.isWellFormed() && !/[\0%]/.test(name) &&
+    !new TextEncoder().encode(name).includes(0xa0);
+  if (isPossible) return;
+  throw new CniError(
+    ErrorCode.InvalidEnvironment,
+    "interface name has a character that the kernel does not allow",
+  );
 }
 
 /**

@@ -1,5 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
+import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { runIn } from "../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 import type { NetworkSelection } from "./delegate.ts";
 import { parseDefaultNetwork, parseNetworks } from "./selection.ts";
 
@@ -78,6 +81,70 @@ Deno.test("parseNetworks() tells which item names no network", async (t) => {
         CniError,
         `parsePodNetworkAnnotation: item ${item} names no network`,
       );
+    });
+  }
+});
+
+Deno.test("parseNetworks() refuses interface names that no link can have", async (t) => {
+  const KERNEL =
+    "interface name has a character that the kernel does not allow";
+  const FORBIDDEN = "interface name contains / or : or whitespace characters";
+  const rows: [string, string][] = [
+    ["a\0b", KERNEL],
+    ["a\ud800", KERNEL],
+    ["eth%d", KERNEL],
+    ["à0", KERNEL],
+    ["a:0", FORBIDDEN],
+    ["a/b", FORBIDDEN],
+    ["..", "interface name is . or .."],
+    ["1234567890123456", "interface name is too long"],
+  ];
+  for (const [ifName, reason] of rows) {
+    await t.step(JSON.stringify(ifName), () => {
+      const item = { name: "net1", interface: ifName };
+      const text = JSON.stringify([{ name: "net0" }, item]);
+      const error = assertThrows(() => parseNetworks(text, "pod"), CniError);
+      assertEquals(
+        error.message,
+        `parsePodNetworkAnnotation: item 2: interface ${
+          JSON.stringify(ifName)
+        }: ${reason}`,
+      );
+      assertEquals(error.code, 7);
+    });
+  }
+});
+
+Deno.test({
+  ...requireRoot(
+    "parseNetworks() refuses no interface name that the kernel takes",
+  ),
+  fn(): void {
+    using hosts = TestHosts.create();
+    const characters = "az09_-.@~é\x01";
+    const add = "link add peer0 type veth peer name".split(" ");
+    for (const character of characters) {
+      const ifName = `x${character}0`;
+      const text = JSON.stringify([{ name: "net1", interface: ifName }]);
+      assertEquals(names(parseNetworks(text, "pod")), [`pod/net1@${ifName}`]);
+      runIn(hosts.sandbox, "ip", ...add, ifName);
+      runIn(hosts.sandbox, "ip", "link", "del", "peer0");
+    }
+  },
+});
+
+Deno.test("parseNetworks() refuses more networks than a pod can have", async (t) => {
+  const shortForm = (count: number): string =>
+    Array.from({ length: count }, () => "net1").join();
+  const longForm = (count: number): string =>
+    JSON.stringify(Array.from({ length: count }, () => ({ name: "net1" })));
+  for (const write of [shortForm, longForm]) {
+    await t.step(write.name, () => {
+      assertEquals(parseNetworks(write(128), "pod").length, 128);
+      const parse = (): unknown => parseNetworks(write(129), "pod");
+      const message = "parsePodNetworkAnnotation: the annotation names 129 " +
+        "networks; a pod can have 128";
+      assertEquals(assertThrows(parse, CniError, message).code, 7);
     });
   }
 });
