@@ -19,6 +19,7 @@ import { encodeJson } from "../../cni/libcni/json_bytes.ts";
 import type { Log } from "../../cni/log.ts";
 import type { MultusConfig } from "./config.ts";
 import { type Delegate, toDelegate } from "./delegate.ts";
+import { nodePath } from "./node_path.ts";
 import { refuseSelf } from "./self_guard.ts";
 
 /** What the chain is made with. */
@@ -50,7 +51,8 @@ export function loadAuxiliaryChain(
   }
   try {
     checkNetworkName(name);
-    return readChain(join(dirname(clusterNetwork), name), name, cniVersion);
+    const folder = join(dirname(nodePath(clusterNetwork)), name);
+    return readChain(folder, name, cniVersion);
   } catch (error) {
     const reason = describeError(error);
     log.warn("The auxiliary CNI chain is left out", { name, error: reason });

@@ -8,11 +8,15 @@ import { loadAuxiliaryChain } from "./auxiliary_chain.ts";
 import type { Delegate } from "./delegate.ts";
 
 /** Loads a chain of the files, and collects what is logged. */
-function load(files: ConfFiles, name = "vendor"): [Delegate[], string[]] {
+function load(
+  files: ConfFiles,
+  name = "vendor",
+  root = "",
+): [Delegate[], string[]] {
   using folder = new ConfFolder(files);
   const warnings: string[] = [];
   const chain = loadAuxiliaryChain(name, {
-    config: { clusterNetwork: `${folder.path}/10-master.conf` },
+    config: { clusterNetwork: `${root}${folder.path}/10-master.conf` },
     cniVersion: "1.0.0",
     log: {
       warn: (_, fields) => void warnings.push(String(fields?.["error"])),
@@ -36,6 +40,15 @@ Deno.test("loadAuxiliaryChain() chains the files of the folder after passthru", 
     name: "vendor",
     plugins: [{ type: "passthru" }, { type: "a" }, { type: "b", x: 1 }],
   });
+});
+
+Deno.test("loadAuxiliaryChain() finds the folder beside a path of a container", () => {
+  const files = {
+    "10-master.conf": { name: "a", type: "a" },
+    "vendor/10.conf": { type: "a" },
+  };
+  const [chains, warnings] = load(files, "vendor", "/host");
+  assertEquals([chains.length, warnings], [1, []]);
 });
 
 Deno.test("loadAuxiliaryChain() finds nothing to chain", async (t) => {

@@ -14,6 +14,7 @@ import * as z from "zod/mini";
 import { type JsonObject, omitAbsent, type Schema } from "../../cni/json.ts";
 import { type NetConf, once, optional } from "../../cni/types.ts";
 import { bandwidthSchema, portMappingsSchema } from "./capability_schema.ts";
+import { nodePath } from "./node_path.ts";
 
 /** How log files are rotated. */
 export interface LogOptions {
@@ -164,7 +165,7 @@ function complete(written: Written): MultusConfig {
     defaultNetworks: written.defaultNetworks ?? [],
     systemNamespaces: written.systemNamespaces ?? ["kube-system"],
     multusNamespace: written.multusNamespace || "kube-system",
-    kubeconfig: written.kubeconfig,
+    kubeconfig: written.kubeconfig && nodePath(written.kubeconfig),
     namespaceIsolation: written.namespaceIsolation ?? false,
     nonIsolatedNamespaces: globalNamespaces === ""
       ? ["default"]
@@ -172,7 +173,7 @@ function complete(written: Written): MultusConfig {
     readinessIndicatorFile: written.readinessindicatorfile,
     confDir: findConfDir(written),
     cniDir: written.cniDir ?? "/var/lib/cni/multus",
-    binDir: written.binDir ?? "/opt/cni/bin",
+    binDir: nodePath(written.binDir ?? "/opt/cni/bin"),
     logFile: written.logFile,
     logLevel: logLevel.toLowerCase() || "error",
     logToStderr: written.logToStderr ?? true,
@@ -185,12 +186,10 @@ function complete(written: Written): MultusConfig {
 
 /**
  * Finds the folder, also where the reference's installer writes it: under a key
- * that the reference does not read, and as its container sees it, with the
- * node's root mounted on /host.
+ * that the reference does not read.
  */
 function findConfDir({ confDir, cniConf }: Written): string {
-  return confDir ?? cniConf?.replace(/^\/host(?=\/)/, "") ??
-    "/etc/cni/multus/net.d";
+  return nodePath(confDir ?? cniConf ?? "/etc/cni/multus/net.d");
 }
 
 function completeLogOptions(

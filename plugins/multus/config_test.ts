@@ -110,13 +110,22 @@ Deno.test("multusSchema() completes the rotation of logs", () => {
   });
 });
 
+Deno.test("multusSchema() reads paths of a container as the node has them", () => {
+  const config = read({
+    kubeconfig: "/host/etc/kubeconfig",
+    binDir: "/host/opt/cni/bin",
+  });
+  assertEquals(config.kubeconfig, "/etc/kubeconfig");
+  assertEquals(config.binDir, "/opt/cni/bin");
+});
+
 Deno.test("multusSchema() finds the folder where the reference's installer writes it", async (t) => {
   const rows: [object, string][] = [
     [{ cniConf: "/host/etc/cni/multus/net.d" }, "/etc/cni/multus/net.d"],
     [{ cniConf: "/host/opt/nets/" }, "/opt/nets"],
     [{ cniConf: "/hosts/nets" }, "/hosts/nets"],
     [{ cniConf: "/nets" }, "/nets"],
-    [{ cniConf: "/nets", confDir: "/host/nets" }, "/host/nets"],
+    [{ cniConf: "/nets", confDir: "/host/others" }, "/others"],
   ];
   for (const [document, confDir] of rows) {
     await t.step(JSON.stringify(document), () => {

@@ -25,6 +25,7 @@ import {
   findNetworkFile,
   readNetworkFile,
 } from "./network_files.ts";
+import { nodePath } from "./node_path.ts";
 import { refuseSelf } from "./self_guard.ts";
 
 /** What decides about the networks of every pod. */
@@ -140,7 +141,7 @@ async function resolveNamed(
   query: ConfiguredQuery,
   definitions: AttachmentDefinitions | undefined,
 ): Promise<Delegate> {
-  if (isPath(network)) return ownNetwork(readPath(network));
+  if (isPath(network)) return ownNetwork(readPath(nodePath(network)));
   const { confDir, multusNamespace: namespace } = query.config;
   const findFile = (): Delegate =>
     ownNetwork(findNetworkFile(confDir, network));

@@ -75,6 +75,10 @@ Deno.test("resolveConfigured() finds a clusterNetwork in each of its forms", asy
     ["CNI name", { clusterNetwork: "b", confDir }, ["b"]],
     ["folder", { clusterNetwork: confDir }, ["a"]],
     ["file", { clusterNetwork: `${confDir}/20.conflist` }, ["b"]],
+    ["file as the Go daemon's container has it", {
+      clusterNetwork: `/host${confDir}/20.conflist`,
+      defaultNetworks: [`/host${confDir}`],
+    }, ["b", "a"]],
     ["delegates too", { clusterNetwork: "nad", delegates: [B] }, [
       "kube-system/nad",
     ]],

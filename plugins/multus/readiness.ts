@@ -7,6 +7,7 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { pause } from "../../cni/invoke/deadline.ts";
 import { unlessMissing, withIoFailure } from "../../cni/io_failure.ts";
+import { nodePath } from "./node_path.ts";
 
 /** How long it is waited for, and how often it is looked for, in milliseconds. */
 const PATIENCE_MS = 45_000, INTERVAL_MS = 1000;
@@ -58,6 +59,6 @@ function notReady(code: number, path: string): CniError {
 function exists(path: string): boolean {
   return withIoFailure(
     `look for readinessindicatorfile "${path}"`,
-    () => unlessMissing(() => Deno.statSync(path)),
+    () => unlessMissing(() => Deno.statSync(nodePath(path))),
   ) !== undefined;
 }

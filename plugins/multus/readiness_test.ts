@@ -57,6 +57,9 @@ Deno.test("requireReady() looks once", async (t) => {
   using folder = new PluginFolder();
   await t.step("no file is asked for", () => requireReady(undefined));
   await t.step("the file is there", () => requireReady(folder.path));
+  await t.step("the file is there without /host", () => {
+    requireReady(`/host${folder.path}`);
+  });
   await t.step("the file is not there", () => {
     const path = `${folder.path}/ready`;
     const { code, message } = assertThrows(() => requireReady(path), CniError);
