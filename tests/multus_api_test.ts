@@ -246,7 +246,7 @@ Deno.test(
       assertFailure(added, trouble);
       assertStringIncludes(
         added.json.msg,
-        `[default/${pod.name}/${pod.uid}]: error setting the networks status: `,
+        `Multus: [default/${pod.name}/${pod.uid}]: error setting the networks status: `,
       );
       // What the runtime's DEL begins with.
       assertEquals(host.leftoversOf(pod), [pod.containerId]);

@@ -20,6 +20,7 @@ import {
 } from "./attach.ts";
 import { networkOf } from "./cached_attachments.ts";
 import type { Delegate } from "./delegate.ts";
+import { asMultus } from "./failure.ts";
 import { checkInterfaceNames, InterfaceNameError } from "./interface_names.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod.ts";
 import { waitUntilReady } from "./readiness.ts";
@@ -36,16 +37,30 @@ import type { Session } from "./session.ts";
  *   configuration, which may differ from that of the master's
  */
 export async function add(session: Session): Promise<Result | ForeignResult> {
-  const { call, k8s, cluster, scratch } = session;
-  const { config: { readinessIndicatorFile, runtimeConfig }, signal } = call;
+  const { call: { args, network }, k8s, scratch } = session;
+  const found = await asMultus({ k8s }, () => findNetworks(session));
+  if (found === POD_IS_GONE) return describeNothing(args);
+  const { pod, delegates } = found;
+  checkNames(session, delegates);
+  await asMultus(
+    { k8s, action: "error saving the delegates" },
+    () => scratch.write(args.containerId, delegates, network),
+  );
+  return await attachAll(session, delegates, pod);
+}
+
+/** Finds the pod, and what it is to be attached to, once the node is ready. */
+async function findNetworks(session: Session): Promise<
+  | { readonly pod: KnownPod | undefined; readonly delegates: Delegate[] }
+  | typeof POD_IS_GONE
+> {
+  const { call: { config, signal }, k8s, cluster } = session;
+  const { readinessIndicatorFile, runtimeConfig } = config;
   await waitUntilReady(readinessIndicatorFile, signal);
   const pod = await findPod({ k8s, runtimeConfig, cluster, signal });
-  if (pod === POD_IS_GONE) return describeNothing(call.args);
+  if (pod === POD_IS_GONE) return POD_IS_GONE;
   if (pod !== undefined) cluster.prepare();
-  const delegates = await selectDelegates(session, pod);
-  checkNames(session, delegates);
-  scratch.write(call.args.containerId, delegates, call.network);
-  return await attachAll(session, delegates, pod);
+  return { pod, delegates: await selectDelegates(session, pod) };
 }
 
 /**
@@ -90,7 +105,10 @@ async function attachAll(
   const answer = await answerOf(session, attached);
   if (pod !== undefined) {
     const { publish } = await import("./publish.ts");
-    await publish(session, pod, attached);
+    await asMultus(
+      { k8s: session.k8s },
+      () => publish(session, pod, attached),
+    );
   }
   rollback.commit();
   return answer;

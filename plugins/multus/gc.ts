@@ -9,6 +9,7 @@ import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { throwAll } from "../../cni/rollback.ts";
 import type { ValidAttachment } from "../../cni/types.ts";
 import { isList } from "./delegate.ts";
+import { asMultus } from "./failure.ts";
 import { waitUntilReady } from "./readiness.ts";
 import { findMaster } from "./select.ts";
 import type { Session } from "./session.ts";
@@ -31,7 +32,10 @@ import { releaseStaleContainers } from "./stale_containers.ts";
  */
 export async function gc(session: Session): Promise<void> {
   const { call: { validAttachments: valid, config, signal } } = session;
-  await waitUntilReady(config.readinessIndicatorFile, signal);
+  await asMultus(
+    {},
+    () => waitUntilReady(config.readinessIndicatorFile, signal),
+  );
   const failures: unknown[] = [];
   if (valid !== undefined) {
     failures.push(...await releaseStaleContainers(session, valid));
@@ -49,7 +53,7 @@ async function collectOfMaster(
   valid: readonly ValidAttachment[],
 ): Promise<void> {
   const { runtime, cache, call: { signal } } = session;
-  const { conf } = await findMaster(session);
+  const { conf } = await asMultus({}, () => findMaster(session));
   const list = isList(conf) ? conf : toNetworkConfList(conf);
   const validAttachments = joinValid(valid, cache.listAttachments());
   await runtime.gcNetworkList(list, { validAttachments, signal });

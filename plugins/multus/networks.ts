@@ -24,6 +24,7 @@ import {
 } from "./configured_networks.ts";
 import type { Delegate } from "./delegate.ts";
 import type { DeviceSource } from "./defined_network.ts";
+import { inContext } from "./missing_network.ts";
 import type { SelectedNetworks } from "./pod_networks.ts";
 
 /** What decides about the networks of a pod. */
@@ -55,7 +56,7 @@ export interface NetworksQuery extends DeviceSource {
 export async function resolveNetworks(
   query: NetworksQuery,
 ): Promise<Delegate[]> {
-  const selected = await readAnnotations(query);
+  const selected = await inStep(ANNOTATED, () => readAnnotations(query));
   using definitions = await openDefinitions(query);
   definitions?.prefetch([
     ...selected?.master ? [selected.master] : [],
@@ -76,15 +77,45 @@ async function resolveInOrder(
   selected: SelectedNetworks | undefined,
 ): Promise<Delegate[]> {
   if (definitions === undefined || selected === undefined) {
-    return await resolveConfigured(query, definitions);
+    return await inStep(
+      contextOf(query),
+      () => resolveConfigured(query, definitions),
+    );
   }
   const { resolveMasterOf, resolveOthersOf } = await import(
     "./pod_networks.ts"
   );
-  const master = await resolveMasterOf(selected, definitions, query);
-  const configured = await resolveConfigured(query, definitions, master);
-  const others = await resolveOthersOf(selected, definitions, query);
+  const master = await inStep(
+    ANNOTATED,
+    () => resolveMasterOf(selected, definitions, query),
+  );
+  const configured = await inStep(
+    contextOf(query),
+    () => resolveConfigured(query, definitions, master),
+  );
+  const others = await inStep(
+    ANNOTATED,
+    () => resolveOthersOf(selected, definitions, query),
+  );
   return [...configured, ...others];
+}
+
+/** What the Go version says of networks that a pod chooses. */
+const ANNOTATED = "error loading k8s delegates k8s args";
+
+/** What it says of those that the configuration has for every pod. */
+function contextOf({ config: { clusterNetwork } }: NetworksQuery): string {
+  return clusterNetwork === undefined
+    ? "error loading netconf"
+    : "failed to get clusterNetwork/defaultNetworks";
+}
+
+async function inStep<T>(context: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw inContext(context, error);
+  }
 }
 
 /**

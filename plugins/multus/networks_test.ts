@@ -157,7 +157,8 @@ Deno.test("resolveNetworks() passes on that devices cannot be found out", async 
   const error = await assertRejects(() => resolveNetworks(query), CniError);
   assertEquals([error.code, error.message], [
     11,
-    "GetNetworkDelegates: failed getting the delegate: no kubelet",
+    "error loading k8s delegates k8s args: GetNetworkDelegates: " +
+    "failed getting the delegate: no kubelet",
   ]);
 });
 

@@ -8,6 +8,7 @@
 import type { Command } from "../../cni/args.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { MultusConfig } from "./config.ts";
+import { asMultus } from "./failure.ts";
 import { parseK8sArgs, parseK8sArgsLeniently } from "./k8s_args.ts";
 import { OperationLog } from "./operation_log.ts";
 import { openSession, type Session } from "./session.ts";
@@ -34,7 +35,11 @@ export async function runOperation<T>(
   const parse = isStrict ? parseK8sArgs : parseK8sArgsLeniently;
   const subject = { command, args, k8s: parseK8sArgsLeniently(args.args) };
   try {
-    const session = openSession(call, parse(args.args), log);
+    const k8s = await asMultus(
+      { action: "error getting k8s args" },
+      () => parse(args.args),
+    );
+    const session = openSession(call, k8s, log);
     await using _cluster = session.cluster;
     using _lock = await lockOf(session);
     const result = await operation(session);

@@ -81,7 +81,7 @@ async function writeStatus(
   try {
     await client.setPodAnnotations(key, annotations, { signal });
   } catch (error) {
-    const failure = await describeFailure(pod, error);
+    const failure = await describeFailure(error);
     if (failure !== undefined) throw failure;
     log.verbose("The pod is gone", { pod: `${namespace}/${name}` });
   }
@@ -89,7 +89,6 @@ async function writeStatus(
 
 /** @returns Undefined if the pod is gone, which is no failure */
 async function describeFailure(
-  { namespace, name, uid }: KnownPod,
   error: unknown,
 ): Promise<CniError | undefined> {
   const { isNotFound, KubeError, kubeErrorCode } = await import(
@@ -99,7 +98,6 @@ async function describeFailure(
   const code = error instanceof KubeError ? kubeErrorCode(error) : 999;
   return new CniError(
     code,
-    `[${namespace}/${name}/${uid}]: error setting the networks status: ` +
-      describeError(error),
+    `error setting the networks status: ${describeError(error)}`,
   );
 }

@@ -8,6 +8,7 @@ import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
 import { deadline } from "../../cni/invoke/deadline.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { type Delegate, isList } from "./delegate.ts";
+import { asMultus } from "./failure.ts";
 import { requireReady } from "./readiness.ts";
 import { findMaster } from "./select.ts";
 import type { Session } from "./session.ts";
@@ -30,8 +31,10 @@ const API_MS = 2500;
  */
 export async function status(session: Session): Promise<void> {
   const { runtime, call: { config, signal } } = session;
-  requireReady(config.readinessIndicatorFile);
-  const { conf } = await requireMaster(session);
+  const { conf } = await asMultus({}, () => {
+    requireReady(config.readinessIndicatorFile);
+    return requireMaster(session);
+  });
   const list = isList(conf) ? conf : toNetworkConfList(conf);
   await runtime.statusNetworkList(list, { signal });
 }

@@ -111,7 +111,11 @@ conformance("multus STATUS", {
       const keys = { ...both(scene), readinessindicatorfile };
       const { exitCode, json } = await scene.run("STATUS", keys);
       assertEquals([exitCode, json.code], [1, 50]);
-      assertStringIncludes(json.msg, readinessindicatorfile);
+      assertEquals(
+        json.msg,
+        "Multus: have you checked that your default network is ready? " +
+          `still waiting for readinessindicatorfile @ ${readinessindicatorfile}`,
+      );
       assertEquals(scene.story, []);
       Deno.writeTextFileSync(readinessindicatorfile, "");
       assertQuiet(await scene.run("STATUS", keys));

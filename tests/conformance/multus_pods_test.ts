@@ -5,7 +5,12 @@
  * What of row 38 is about informers is about another program.
  */
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
 import { needsRoot } from "../_harness/capabilities.ts";
 import { conformance } from "../_harness/conformance.ts";
@@ -90,9 +95,10 @@ conformance(
     "37 another UID than the runtime's fails ADD": row(async (scene) => {
       const added = await scene.runForPod("ADD", master(scene), "otherUID");
       assertEquals([added.exitCode, added.json.code], [1, 4]);
-      assertStringIncludes(
+      assertEquals(
         added.json.msg,
-        'expected pod UID "otherUID" but got "testUID" from Kube API',
+        "Multus: [test/testpod/otherUID]: " +
+          'expected pod UID "otherUID" but got "testUID" from Kube API',
       );
       assertEquals([scene.story, scene.remembered], [[], []]);
     }),
@@ -191,9 +197,23 @@ conformance(
       const env = { CNI_ARGS: "IgnoreUnknown=true;K8S_POD_NAME:testpod" };
       const added = await scene.runForPod("ADD", master(scene), "", { env });
       assertEquals([added.exitCode, added.json.code], [1, 4]);
-      assertStringIncludes(added.json.msg, "ARGS: invalid pair");
+      assertMatch(
+        added.json.msg,
+        /^Multus: error getting k8s args: .*ARGS: invalid pair/,
+      );
       assertEquals(scene.story, []);
     }),
+    "a network that is missing fails ADD in the reference's words": row(
+      async (scene) => {
+        scene.putPod("gone");
+        const added = await scene.runForPod("ADD", master(scene), "testUID");
+        assertEquals([added.exitCode, added.json.code], [1, 7]);
+        assertMatch(
+          added.json.msg,
+          /^Multus: \[test\/testpod\/testUID\]: error loading k8s delegates k8s args: GetNetworkDelegates: failed getting the delegate: getKubernetesDelegate: cannot find a network-attachment-definition \(gone\) in namespace \(test\): /,
+        );
+      },
+    ),
   }),
   needsRoot,
 );
@@ -269,7 +289,10 @@ conformance(
       async (scene, keys) => {
         const added = await scene.runForPod("ADD", keys, "otherUID");
         assertEquals([added.exitCode, added.json.code], [1, 4]);
-        assertStringIncludes(added.json.msg, "[test/testpod/otherUID]: ");
+        assertMatch(
+          added.json.msg,
+          /^Multus: \[test\/testpod\/otherUID\]: error setting the networks status: /,
+        );
         assertStringIncludes(
           added.json.msg,
           'expected pod UID "otherUID" but got "testUID" from Kube API',

@@ -1,0 +1,52 @@
+/**
+ * How multus words its own failures. Alert rules and runbooks look for the
+ * beginning of these texts, so it is the Go version's, to the byte.
+ *
+ * @module
+ */
+
+import { CniError, toCniError } from "../../cni/error.ts";
+import type { K8sArgs } from "./k8s_args.ts";
+
+/** What a failure says beside its cause. */
+export interface FailureContext {
+  /** The pod; left out where there is none, or it is not known yet. */
+  readonly k8s?: K8sArgs;
+  /** What failed, such as `error saving the delegates`. */
+  readonly action?: string;
+}
+
+/**
+ * Makes an error of multus itself: `Multus: [namespace/pod/uid]: action: cause`.
+ * Failures of a network's plugins have another text.
+ *
+ * Source: multus-cni pkg/multus/multus.go `cmdErr`.
+ *
+ * @returns An error with the code and the details of the cause
+ */
+export function multusFailure(
+  error: unknown,
+  { k8s, action }: FailureContext = {},
+): CniError {
+  const { code, message, details } = toCniError(error);
+  const pod = k8s && `[${k8s.podNamespace}/${k8s.podName}/${k8s.podUid}]`;
+  const text = ["Multus", pod, action, message]
+    .filter((part) => part !== undefined).join(": ");
+  return new CniError(code, text, { details });
+}
+
+/**
+ * Runs a step of multus itself.
+ *
+ * @throws {CniError} As {@linkcode multusFailure}
+ */
+export async function asMultus<T>(
+  context: FailureContext,
+  run: () => T | Promise<T>,
+): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw multusFailure(error, context);
+  }
+}
