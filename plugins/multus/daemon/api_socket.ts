@@ -116,16 +116,17 @@ async function listenIn(
   await ensureFolder(folder);
   const random = crypto.randomUUID().slice(0, 8);
   const path = `${folder}/.${SOCKET_NAME}.${random}`;
-  const server = Deno.serve({
-    path,
-    onListen(): void {},
-    onError(error): Response {
-      log.warn("Cannot answer", { error: describeError(error) });
-      return new Response("", { status: 500 });
-    },
-  }, handle);
+  const server = forOwnerOnly(() =>
+    Deno.serve({
+      path,
+      onListen(): void {},
+      onError(error): Response {
+        log.warn("Cannot answer", { error: describeError(error) });
+        return new Response("", { status: 500 });
+      },
+    }, handle)
+  );
   try {
-    await Deno.chmod(path, 0o600);
     const inode = await findInode(path) ?? null;
     await Deno.rename(path, `${folder}/${SOCKET_NAME}`);
     return { server, inode };
@@ -135,13 +136,34 @@ async function listenIn(
   }
 }
 
-/** @throws {Error} If the folder is somebody else's */
+/** Makes files of mode 0600 from the first moment: the folder may be open to all. */
+function forOwnerOnly<T>(make: () => T): T {
+  const before = Deno.umask(0o177);
+  try {
+    return make();
+  } finally {
+    Deno.umask(before);
+  }
+}
+
+/**
+ * Makes the folder, or uses it as it is: it may be one that others need, such as
+ * /run.
+ *
+ * @throws {Error} If somebody else could replace the socket in it
+ */
 async function ensureFolder(folder: string): Promise<void> {
   await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
   const { uid, mode } = await Deno.stat(folder);
   if (uid !== Deno.uid()) throw new Error(`it is the folder of user ${uid}`);
-  const isOpen = ((mode ?? 0) & 0o077) !== 0;
-  if (isOpen) await Deno.chmod(folder, 0o700);
+  if (isWritableByOthers(mode ?? 0)) {
+    throw new Error("users other than its owner can write to it");
+  }
+}
+
+/** In a folder with the sticky bit, as /tmp, they cannot touch what is ours. */
+function isWritableByOthers(mode: number): boolean {
+  return (mode & 0o022) !== 0 && (mode & 0o1000) === 0;
 }
 
 async function findInode(path: string): Promise<number | null | undefined> {

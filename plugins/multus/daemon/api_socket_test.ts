@@ -101,12 +101,21 @@ Deno.test("ApiSocket.listen() makes a socket for its user only", async (t) => {
     assertEquals([scene.mode(folder), scene.mode(path)], [0o700, 0o600]);
     assertEquals([scene.files, await scene.ask()], [["api.sock"], "one"]);
   });
-  await t.step("where others may look into the folder", async () => {
-    await using scene = new Scene();
-    scene.makeFolder(0o777);
-    await scene.listen("one");
-    assertEquals(scene.mode(scene.folder), 0o700);
-  });
+  for (const mode of [0o755, 0o1777, 0o750]) {
+    await t.step(
+      `in a folder of mode ${mode.toString(8)}, as it is`,
+      async () => {
+        await using scene = new Scene();
+        scene.makeFolder(mode);
+        await scene.listen("one");
+        assertEquals(scene.mode(scene.folder), mode & 0o777);
+        assertEquals([scene.mode(scene.path), await scene.ask()], [
+          0o600,
+          "one",
+        ]);
+      },
+    );
+  }
 });
 
 Deno.test("ApiSocket.listen() takes the place of what is there", async (t) => {
@@ -126,6 +135,15 @@ Deno.test("ApiSocket.listen() takes the place of what is there", async (t) => {
 });
 
 Deno.test("ApiSocket.listen() refuses where there can be none", async (t) => {
+  for (const mode of [0o777, 0o770]) {
+    await t.step(`a folder of mode ${mode.toString(8)}`, async () => {
+      await using scene = new Scene();
+      scene.makeFolder(mode);
+      const message = "users other than its owner can write to it";
+      await assertRejects(() => scene.listen("one"), CniError, message);
+      assertEquals([scene.mode(scene.folder), scene.files], [mode, []]);
+    });
+  }
   await t.step("no folder", async () => {
     await using scene = new Scene();
     await Deno.writeTextFile(dirname(scene.folder), "");
