@@ -10,7 +10,12 @@
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import { Flag } from "../netlink/message.ts";
 import { type EncodedRequest, encodeRequest } from "../netlink/socket.ts";
-import { addressKey, type Expression, goToData } from "./expression.ts";
+import {
+  addressKey,
+  type Expression,
+  goToData,
+  isOfXtables,
+} from "./expression.ts";
 import {
   delChain,
   delElements,
@@ -49,8 +54,11 @@ export interface BaseChain {
   readonly hook: keyof typeof HOOKS;
   /** The lower, the earlier. */
   readonly priority: number;
+  readonly comment?: string | undefined;
 }
 
+/** Source: `NFT_TABLE_F_DORMANT`. */
+const TABLE_DORMANT = 0x1;
 /** Source: `NFT_SET_MAP`. */
 const SET_MAP = 0x8;
 /** How `nft` shows a key. Source: nftables include/datatype.h `TYPE_IPADDR`, `TYPE_IP6ADDR`. */
@@ -63,7 +71,22 @@ const { Create, Append, Exclusive } = Flag;
 
 /** Adds a table. */
 export function addTable(table: Table, comment?: string): Change {
-  const attributes = { name: table.name, comment };
+  return newTableOf(table, { comment });
+}
+
+/**
+ * Adds a table that the kernel does not call: what can be added to it can be
+ * tried without effect on packets.
+ */
+export function addDormantTable(table: Table): Change {
+  return newTableOf(table, { flags: TABLE_DORMANT });
+}
+
+function newTableOf(
+  table: Table,
+  more: { readonly comment?: string | undefined; readonly flags?: number },
+): Change {
+  const attributes = { name: table.name, ...more };
   return encodeRequest(newTable, {
     ...inTable(table),
     flags: Create,
@@ -83,17 +106,30 @@ export function addChain(
   name: string,
   base?: BaseChain,
 ): Change {
+  return newChainOf(table, { name, base, flags: Create });
+}
+
+/** Adds a chain that must not be there yet. */
+export function addNewChain(table: Table, name: string): Change {
+  return newChainOf(table, { name, flags: Create | Exclusive });
+}
+
+function newChainOf(
+  table: Table,
+  { name, base, flags }: {
+    readonly name: string;
+    readonly base?: BaseChain | undefined;
+    readonly flags: number;
+  },
+): Change {
   const attributes = {
     table: table.name,
     name,
     hook: base && { number: HOOKS[base.hook], priority: base.priority },
     type: base?.type,
+    comment: base?.comment,
   };
-  return encodeRequest(newChain, {
-    ...inTable(table),
-    flags: Create,
-    attributes,
-  });
+  return encodeRequest(newChain, { ...inTable(table), flags, attributes });
 }
 
 /** Deletes a chain; it must be empty, and nothing may lead to it. */
@@ -110,17 +146,29 @@ export interface NewRule {
 }
 
 /** Adds a rule at the end of its chain. */
-export function appendRule(
+export function appendRule(table: Table, rule: NewRule): Change {
+  return newRuleOf(table, rule, Create | Append);
+}
+
+/** Adds a rule at the beginning of its chain. */
+export function prependRule(table: Table, rule: NewRule): Change {
+  return newRuleOf(table, rule, Create);
+}
+
+function newRuleOf(
   table: Table,
   { chain, expressions, comment }: NewRule,
+  flags: number,
 ): Change {
   const attributes = {
     table: table.name,
     chain,
     expressions: [...expressions],
+    compat: expressions.some(isOfXtables)
+      ? { protocol: 0, flags: 0 }
+      : undefined,
     comment,
   };
-  const flags = Create | Append;
   return encodeRequest(newRule, { ...inTable(table), flags, attributes });
 }
 

@@ -17,8 +17,9 @@ import {
   cstring,
   markedNested,
   nested,
+  raw,
 } from "../netlink/attribute.ts";
-import { u32be } from "../netlink/struct.ts";
+import { struct, u16be, u32, u32be, u64be } from "../netlink/struct.ts";
 import { dataAttributes } from "./message.ts";
 
 /** One step of a rule. */
@@ -74,6 +75,39 @@ const immediateAttributes = attributeSet({
   destination: [1, u32be],
   data: [markedNested(2), nested(dataAttributes)],
 });
+
+/** Source: `NFTA_MATCH_*`, and `NFTA_TARGET_*`, which has the same numbers. */
+const xtablesAttributes = attributeSet({
+  name: [1, cstring],
+  revision: [2, u32be],
+  info: [3, raw],
+});
+
+/** Source: `NFTA_COUNTER_*`. */
+const counterAttributes = attributeSet({
+  bytes: [1, u64be],
+  packets: [2, u64be],
+});
+
+/**
+ * Where iptables keeps what `-j MASQUERADE` may choose from, one range, padded
+ * to 8 bytes. Source: include/uapi/linux/netfilter/nf_nat.h
+ * `struct nf_nat_ipv4_multi_range_compat`, `struct nf_nat_range`.
+ */
+const ip4Ranges = struct({
+  count: u32,
+  flags: u32,
+  firstIp: u32,
+  lastIp: u32,
+  firstPort: u16be,
+  lastPort: u16be,
+  padding: u32,
+});
+const IP6_RANGE_BYTES = 40;
+
+const XTABLES_COMMENT = "comment", XTABLES_MASQUERADE = "MASQUERADE";
+/** Longest comment of iptables in bytes, its NUL included. Source: `XT_MAX_COMMENT_LEN`. */
+export const XTABLES_COMMENT_MAX_BYTES = 256;
 
 /** Source: `NFT_META_*`. */
 const META_KEYS = { inputName: 6, outputName: 7, family: 15 } as const;
@@ -193,6 +227,74 @@ export function goToData(
   chain: string,
 ): { verdict: { code: number; chain: string } } {
   return { verdict: { code: VERDICTS.goto, chain } };
+}
+
+/**
+ * Matches every packet, and names the rule as `-m comment` of iptables does.
+ *
+ * @throws {RangeError} If the comment is longer than iptables allows
+ */
+export function xtablesComment(text: string): Expression {
+  const bytes = cstring.encode(text);
+  const info = new Uint8Array(XTABLES_COMMENT_MAX_BYTES);
+  if (bytes.length > info.length) {
+    throw new RangeError(
+      `Cannot encode an iptables comment of ${
+        bytes.length - 1
+      } bytes: expected at most ${info.length - 1}`,
+    );
+  }
+  info.set(bytes);
+  const attributes = { name: XTABLES_COMMENT, revision: 0, info };
+  return { name: "match", data: xtablesAttributes.encode(attributes) };
+}
+
+/** Does what {@linkcode masquerade} does, as `-j MASQUERADE` of iptables. */
+export function xtablesMasquerade(family: IpFamily): Expression {
+  const info = family === 4
+    ? ip4Ranges.encode({ count: 1 })
+    : new Uint8Array(IP6_RANGE_BYTES);
+  const attributes = { name: XTABLES_MASQUERADE, revision: 0, info };
+  return { name: "target", data: xtablesAttributes.encode(attributes) };
+}
+
+/** Counts packets, as every rule of iptables does. */
+export function count(): Expression {
+  const data = counterAttributes.encode({ bytes: 0n, packets: 0n });
+  return { name: "counter", data };
+}
+
+/** Says whether an expression is an extension of iptables. */
+export function isOfXtables({ name }: Expression): boolean {
+  return name === "match" || name === "target";
+}
+
+/** Returns the comment that {@linkcode xtablesComment} gave a rule; "" for none. */
+export function xtablesCommentOf(expressions: readonly Expression[]): string {
+  for (const expression of expressions.filter(isOfXtables)) {
+    const { name, info } = xtablesAttributes.decode(expression.data);
+    if (name === XTABLES_COMMENT && info) return cstring.decode(info);
+  }
+  return "";
+}
+
+/** Says whether a rule masquerades, as nft or as iptables has it. */
+export function isMasquerade(expressions: readonly Expression[]): boolean {
+  return expressions.some(({ name, data }) =>
+    name === "masq" ||
+    name === "target" &&
+      xtablesAttributes.decode(data).name === XTABLES_MASQUERADE
+  );
+}
+
+/** Returns what a rule decides in the end; undefined if it decides nothing. */
+export function verdictOf(
+  expressions: readonly Expression[],
+):
+  | { readonly code?: number | undefined; readonly chain?: string | undefined }
+  | undefined {
+  const last = expressions.findLast(({ name }) => name === "immediate");
+  return last && immediateAttributes.decode(last.data).data?.verdict;
 }
 
 /** Lists the values that a rule compares with, in order. */

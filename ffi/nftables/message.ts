@@ -41,6 +41,7 @@ const LIST_ELEMENT = markedNested(1);
 /** Source: `NFTA_TABLE_*`. */
 const tableAttributes = attributeSet({
   name: [1, cstring],
+  flags: [2, u32be],
   comment: [6, comment],
 });
 
@@ -66,15 +67,32 @@ const expressionAttributes = attributeSet({
   data: [markedNested(2), raw],
 });
 
+/** Source: `NFTA_RULE_COMPAT_*`. */
+const compatAttributes = attributeSet({
+  protocol: [1, u32be],
+  flags: [2, u32be],
+});
+
+/** What a rule is made of. */
+export const expressionList = listOf(
+  LIST_ELEMENT,
+  nested(expressionAttributes),
+);
+
 /** Source: `NFTA_RULE_*`. */
 const ruleAttributes = attributeSet({
   table: [1, cstring],
   chain: [2, cstring],
   handle: [3, u64be],
-  expressions: [
-    markedNested(4),
-    listOf(LIST_ELEMENT, nested(expressionAttributes)),
-  ],
+  expressions: [markedNested(4), expressionList],
+  compat: [markedNested(5), nested(compatAttributes)],
+  comment: [7, comment],
+});
+
+/** What tells the rules of a long chain apart: the expressions stay bytes. */
+const listedRuleAttributes = attributeSet({
+  handle: [3, u64be],
+  expressions: [markedNested(4), raw],
   comment: [7, comment],
 });
 
@@ -158,8 +176,10 @@ export const newChain = nft("NEWCHAIN", 3, chainAttributes);
 export const getChain = nft("GETCHAIN", 4, chainAttributes);
 /** Deletes an empty chain. */
 export const delChain = nft("DELCHAIN", 5, chainAttributes);
-/** Adds a rule, and tells of one. */
+/** Adds a rule. */
 export const newRule = nft("NEWRULE", 6, ruleAttributes);
+/** Tells of a rule, one of many. */
+export const listedRule = nft("NEWRULE", 6, listedRuleAttributes);
 /** Asks for rules. */
 export const getRule = nft("GETRULE", 7, ruleAttributes);
 /** Deletes a rule; without a handle all rules of a chain. */

@@ -11,6 +11,8 @@
 
 import { Ip } from "../../net/ip.ts";
 import { isErrno } from "../errno.ts";
+import type { Bytes } from "../libc.ts";
+import { NetlinkError } from "../netlink/error.ts";
 import { Flag } from "../netlink/message.ts";
 import {
   type EncodedRequest,
@@ -19,32 +21,68 @@ import {
   Protocol,
 } from "../netlink/socket.ts";
 import { NetNs } from "../netns.ts";
-import type { Change, Table } from "./change.ts";
+import { type Change, delTableOf, type Table } from "./change.ts";
 import { addressKey, type Expression } from "./expression.ts";
 import {
   beginBatch,
   endBatch,
+  expressionList,
   getChain,
   getElements,
   getGeneration,
   getRule,
   getSet,
+  listedRule,
+  newChain,
   newElements,
   newGeneration,
-  newRule,
   SUBSYSTEM,
   TableFamily,
 } from "./message.ts";
 
+/** A chain that is there. */
+export interface Chain {
+  readonly name: string;
+  /** "" for none. */
+  readonly comment: string;
+  /** Whether the kernel calls it. */
+  readonly isBase: boolean;
+}
+
 /** A rule that is there. */
-export interface Rule {
-  /** Names it among those of its table. */
+export class Rule {
+  /** Identifies the rule within its table. */
   readonly handle: bigint;
   /** "" for none. */
   readonly comment: string;
-  /** What it is made of, as the kernel tells it. */
-  readonly expressions: readonly Expression[];
+  readonly #bytes: Bytes;
+
+  /** Keeps the expressions as bytes until they are asked for. */
+  constructor({ handle = 0n, comment = "", expressions }: ListedRule) {
+    this.handle = handle;
+    this.comment = comment;
+    this.#bytes = expressions ?? new Uint8Array(0);
+  }
+
+  /** Returns what the rule is made of, as the kernel tells it. */
+  get expressions(): readonly Expression[] {
+    return expressionList.decode(this.#bytes).map(toExpression);
+  }
+
+  /**
+   * Says whether the bytes of the expressions contain a text. In a chain of
+   * thousands of rules this finds the few that are worth decoding.
+   *
+   * @param text ASCII
+   */
+  mentions(text: string): boolean {
+    return latin1.decode(this.#bytes).includes(text);
+  }
 }
+
+type ListedRule = ReturnType<typeof listedRule.decode>["attributes"];
+
+const latin1 = new TextDecoder("latin1");
 
 /** An element that is there. */
 export interface Element {
@@ -95,6 +133,22 @@ export class Nftables implements Disposable {
     ]);
   }
 
+  /**
+   * Asks whether changes could be made, without making them.
+   *
+   * @throws {NetlinkError} Of the change that is refused
+   */
+  tryOut(changes: readonly Change[]): void {
+    const name = "the end of what is tried";
+    const refused = { ...delTableOf({ family: "inet", name: "" }), name };
+    try {
+      this.commit([...changes, refused]);
+    } catch (error) {
+      if (error instanceof NetlinkError && error.request === name) return;
+      throw error;
+    }
+  }
+
   /** Returns how often anything was committed in this namespace. */
   generation(): number {
     const [answer] = this.#socket.request(
@@ -103,6 +157,18 @@ export class Nftables implements Disposable {
       newGeneration,
     );
     return answer?.attributes.generation ?? 0;
+  }
+
+  /** Lists the chains of a table; none if there is no such table. */
+  listChains({ family, name: table }: Table): Chain[] {
+    const header = { family: TableFamily[family] };
+    return this.#socket.dump(getChain, { header }, newChain)
+      .filter(({ attributes }) => attributes.table === table)
+      .map(({ attributes: { name = "", comment = "", hook } }) => ({
+        name,
+        comment,
+        isBase: hook !== undefined,
+      }));
   }
 
   /** Says whether a table has a chain. */
@@ -134,15 +200,9 @@ export class Nftables implements Disposable {
     const header = { family: TableFamily[table.family] };
     const attributes = { table: table.name, chain };
     return unlessMissing(
-      () => this.#socket.dump(getRule, { header, attributes }, newRule),
+      () => this.#socket.dump(getRule, { header, attributes }, listedRule),
       [],
-    ).map((
-      { attributes: { handle = 0n, comment = "", expressions = [] } },
-    ) => ({
-      handle,
-      comment,
-      expressions: expressions.map(toExpression),
-    }));
+    ).map((answer) => new Rule(answer.attributes));
   }
 
   /**

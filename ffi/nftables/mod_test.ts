@@ -1,8 +1,9 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
-import { Ip } from "../../net/ip.ts";
+import { Ip, type IpFamily } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 import {
+  allOf,
   hasCommand,
   ignoreUnless,
   requireRoot,
@@ -10,9 +11,12 @@ import {
 import { execIn } from "../../tests/_harness/exec_in.ts";
 import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
+import type { NetNs } from "../netns.ts";
 import {
   addChain,
+  addDormantTable,
   addElement,
+  addNewChain,
   addTable,
   addVerdictMap,
   appendRule,
@@ -22,23 +26,30 @@ import {
   delRuleOf,
   delTableOf,
   flushChain,
+  prependRule,
   type Table,
 } from "./change.ts";
 import {
   comparedValues,
+  count,
   decide,
   decideByAddress,
   type Expression,
   goTo,
   inputNameOf,
+  isMasquerade,
   jumpTo,
   masquerade,
   matchEthernetSource,
   matchFamily,
   matchInputName,
   matchNetwork,
+  verdictOf,
+  xtablesComment,
+  xtablesCommentOf,
+  xtablesMasquerade,
 } from "./expression.ts";
-import { Nftables } from "./mod.ts";
+import { Nftables, type Rule } from "./mod.ts";
 
 const TABLE: Table = { family: "inet", name: "test" };
 const KEY = Ip.parse("10.1.2.5");
@@ -55,19 +66,24 @@ class Fixture implements Disposable {
 
   /** Runs `nft`, whose words are what operators see. */
   nft(args: readonly string[], stdin = ""): string {
-    const { code, stdout, stderr } = execIn(this.hosts.host, {
-      path: "nft",
-      args,
-      stdin,
-      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
-    });
-    assertEquals(code, 0, stderr);
-    return stdout;
+    return runTool(this.hosts.host, "nft", args, stdin);
   }
 
   [Symbol.dispose](): void {
     this.#stack.dispose();
   }
+}
+
+function runTool(
+  netns: NetNs,
+  path: string,
+  args: readonly string[],
+  stdin = "",
+): string {
+  const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" };
+  const { code, stdout, stderr } = execIn(netns, { path, args, stdin, env });
+  assertEquals(code, 0, stderr);
+  return stdout;
 }
 
 /** Registers a test that works in a throw-away host. */
@@ -207,6 +223,161 @@ testInHost(
   },
   needsNft,
 );
+
+/** Rules in the words of iptables, with a comment before the decision. */
+const IPTABLES_RULES: readonly [
+  family: IpFamily,
+  words: string,
+  expressions: readonly Expression[],
+  decision: Expression,
+][] = ([
+  [4, "-d 10.1.2.0/24", ["destination", "==", "10.1.2.0/24"]],
+  [4, "-s 10.1.2.5/32", ["source", "==", "10.1.2.5/32"]],
+  [4, "! -d 224.0.0.0/4", ["destination", "!=", "224.0.0.0/4"]],
+  [6, "-d 2001:db8:1::/64", ["destination", "==", "2001:db8:1::/64"]],
+  [6, "-s 2001:db8:1::5/128", ["source", "==", "2001:db8:1::5/128"]],
+  [6, "! -d ff00::/8", ["destination", "!=", "ff00::/8"]],
+] as const).flatMap(([family, words, [field, operator, cidr]]) => {
+  const match = matchNetwork(field, operator, Cidr.parse(cidr));
+  return [
+    [family, `${words} -j ACCEPT`, match, decide("accept")],
+    [family, `${words} -j OTHER`, match, jumpTo("OTHER")],
+    [family, `${words} -j MASQUERADE`, match, xtablesMasquerade(family)],
+  ] as const;
+});
+
+testInHost(
+  "Nftables.commit() adds what iptables adds for the same words",
+  (fixture) => {
+    const { nftables, hosts: { host, sandbox } } = fixture;
+    const base = {
+      type: "nat",
+      hook: "postrouting",
+      priority: 100,
+    } as const;
+    const tables = [[4, "ip", "iptables"], [6, "ip6", "ip6tables"]] as const;
+    for (const [family, name, program] of tables) {
+      const table: Table = { family: name, name: "nat" };
+      const rules = IPTABLES_RULES.filter(([one]) => one === family);
+      nftables.commit([
+        addTable(table),
+        addChain(table, "POSTROUTING", base),
+        addNewChain(table, "OTHER"),
+        ...rules.map(([, , match, decision]) =>
+          appendRule(table, {
+            chain: "POSTROUTING",
+            expressions: [
+              ...match,
+              xtablesComment('a "b"'),
+              count(),
+              decision,
+            ],
+          })
+        ),
+      ]);
+      const stdin = [
+        "*nat",
+        "-N OTHER",
+        ...rules.map(([, words]) =>
+          `-A POSTROUTING -m comment --comment "a \\"b\\"" ${words}`
+        ),
+        "COMMIT\n",
+      ].join("\n");
+      runTool(sandbox, `${program}-nft-restore`, ["--noflush"], stdin);
+      const lists = [host, sandbox].map((netns) =>
+        [
+          runTool(netns, `${program}-nft-save`, ["-t", "nat"])
+            .replaceAll(/^#.*/gm, ""),
+          // Without the handles, which say in which order things were added.
+          runTool(netns, "nft", ["--debug=netlink", "list", "ruleset"])
+            .replaceAll(/^(ip6? nat \S+) .*/gm, "$1"),
+        ].map((text) => text.split("\n").sort())
+      );
+      assertEquals(lists[0], lists[1]);
+    }
+  },
+  allOf(needsNft, ignoreUnless(hasCommand("iptables-nft"), "needs iptables")),
+);
+
+testInHost("Nftables.tryOut() changes nothing", ({ nftables }) => {
+  const before = nftables.generation();
+  nftables.tryOut(SKELETON);
+  nftables.tryOut([addDormantTable(TABLE), ...SKELETON.slice(1)]);
+  const error = assertThrows(
+    () =>
+      nftables.tryOut([...SKELETON, delChainOf(TABLE, "none"), ...SKELETON]),
+    NetlinkError,
+  );
+  assertEquals(error.errno, "ENOENT");
+  const unknown = { type: "route", hook: "input", priority: 0 } as const;
+  const refused = assertThrows(
+    () => nftables.tryOut([addTable(TABLE), addChain(TABLE, "x", unknown)]),
+    NetlinkError,
+  );
+  assertEquals(refused.errno, "EOPNOTSUPP");
+  assertEquals(nftables.generation(), before);
+  assertEquals(nftables.listChains(TABLE), []);
+});
+
+testInHost("Nftables.listChains() lists those of the table", ({ nftables }) => {
+  const base = { type: "nat", hook: "postrouting", priority: 1 } as const;
+  nftables.commit([
+    ...SKELETON,
+    addChain(TABLE, "late", { ...base, comment: "ours" }),
+    addTable({ ...TABLE, name: "other" }),
+    addChain({ ...TABLE, name: "other" }, "elsewhere"),
+  ]);
+  assertEquals(nftables.listChains(TABLE), [
+    { name: "post", comment: "", isBase: true },
+    { name: "net1", comment: "", isBase: false },
+    { name: "late", comment: "ours", isBase: true },
+  ]);
+  const twice = assertThrows(
+    () => nftables.commit([addNewChain(TABLE, "net1")]),
+    NetlinkError,
+  );
+  assertEquals(twice.errno, "EEXIST");
+});
+
+testInHost("Nftables tells what rules are about", ({ nftables }) => {
+  const table: Table = { family: "ip", name: "nat" };
+  const rules: readonly (readonly Expression[])[] = [
+    [xtablesComment("é".repeat(127)), count(), jumpTo("net1")],
+    [xtablesComment("two"), xtablesMasquerade(4)],
+    [masquerade()],
+    [decide("accept")],
+  ];
+  nftables.commit([
+    addTable(table),
+    addChain(table, "post", {
+      type: "nat",
+      hook: "postrouting",
+      priority: 100,
+    }),
+    addChain(table, "net1"),
+    ...rules.toReversed().map((expressions) =>
+      prependRule(table, { chain: "post", expressions })
+    ),
+  ]);
+  const listed = nftables.listRules(table, "post");
+  const tell = ({ expressions }: Rule): unknown[] => [
+    xtablesCommentOf(expressions),
+    isMasquerade(expressions),
+    verdictOf(expressions)?.chain,
+    verdictOf(expressions) !== undefined,
+  ];
+  assertEquals(listed.map(tell), [
+    ["é".repeat(127), false, "net1", true],
+    ["two", true, undefined, false],
+    ["", true, undefined, false],
+    ["", false, undefined, true],
+  ]);
+  assertEquals(
+    listed.map((rule) => rule.mentions("net1")),
+    [true, false, false, false],
+  );
+  assertThrows(() => xtablesComment("é".repeat(128)), RangeError, "256 bytes");
+});
 
 testInHost("Nftables.commit() makes all changes or none", ({ nftables }) => {
   const before = nftables.generation();
