@@ -98,7 +98,7 @@ const BRIDGE_CHANGES: readonly Change[] = [
   [
     "no masquerade",
     "host",
-    "nft delete table inet cni_plugins_masquerade",
+    "iptables -t nat -F POSTROUTING",
     "The masquerade is gone",
   ],
 ];

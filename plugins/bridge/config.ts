@@ -8,7 +8,10 @@ import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
 import { netConf, once, optional } from "../../cni/types.ts";
 import { dnsOverrideSchema } from "../_shared/dns_override.ts";
-import { masqueradeBackendSchema } from "../_shared/masquerade/schema.ts";
+import {
+  masqueradeKeys,
+  withKnownBackend,
+} from "../_shared/masquerade/schema.ts";
 
 /**
  * Builds the schema of the network configuration.
@@ -18,13 +21,12 @@ import { masqueradeBackendSchema } from "../_shared/masquerade/schema.ts";
 export const bridgeSchema = once(() => {
   const flag = optional(z.boolean()), integer = optional(z.int());
   const withMac = z.looseObject({ mac: optional(z.string()) });
-  return netConf({
+  return withKnownBackend(netConf({
     bridge: optional(z.string()),
     isGateway: flag,
     isDefaultGateway: flag,
     forceAddress: flag,
-    ipMasq: flag,
-    ipMasqBackend: optional(masqueradeBackendSchema()),
+    ...masqueradeKeys(),
     mtu: integer,
     hairpinMode: flag,
     promiscMode: flag,
@@ -38,7 +40,7 @@ export const bridgeSchema = once(() => {
     dns: dnsOverrideSchema(),
     args: optional(z.looseObject({ cni: optional(withMac) })),
     runtimeConfig: optional(withMac),
-  });
+  }));
 });
 
 /** VLANs of a trunk: one, a range, or both. */

@@ -41,7 +41,7 @@ class BridgeScene extends PluginScene implements FaultScene {
         : linkNames(host).filter((name) => name !== "br0"),
       sandbox: snapshot(sandbox),
       leases: this.hosts.leases(),
-      rules: nftRules(host, /test-container/),
+      rules: nftRules(host, /test-container|CNI-/),
     };
   }
 }

@@ -8,17 +8,19 @@ import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
 import { netConf, once, optional } from "../../cni/types.ts";
 import { dnsOverrideSchema } from "../_shared/dns_override.ts";
-import { masqueradeBackendSchema } from "../_shared/masquerade/schema.ts";
+import {
+  masqueradeKeys,
+  withKnownBackend,
+} from "../_shared/masquerade/schema.ts";
 
 /** Builds the schema of the network configuration. */
 export const ptpSchema = once(() =>
-  netConf({
+  withKnownBackend(netConf({
     /** MTU of both ends in bytes; the kernel's default if absent, 0 or less. */
     mtu: optional(z.int()),
-    ipMasq: optional(z.boolean()),
-    ipMasqBackend: optional(masqueradeBackendSchema()),
+    ...masqueradeKeys(),
     dns: dnsOverrideSchema(),
-  })
+  }))
 );
 
 /** The decoded configuration. */

@@ -1,6 +1,7 @@
 /** ADD that fails at any single step: whatever the step, nothing may be left. */
 
 import type { NetNs } from "../../ffi/netns.ts";
+import type { Table } from "../../ffi/nftables/change.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import {
@@ -10,29 +11,42 @@ import {
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 
 class PtpScene extends PluginScene implements FaultScene {
-  constructor() {
-    super("ptp", (hosts) => ({ ...dualStack(hosts), ipMasq: true }));
+  constructor(ipMasqBackend: string) {
+    super("ptp", (hosts) => ({
+      ...dualStack(hosts),
+      ipMasq: true,
+      ipMasqBackend,
+    }));
   }
 
-  /** The tables of rules that all attachments share do not count. */
   override get state(): unknown {
-    return [super.state, listMasqueraded(this.hosts.host)];
+    return [super.state, listMasquerades(this.hosts.host)];
   }
 }
 
-/** Lists the addresses that are masqueraded. */
-function listMasqueraded({ path }: NetNs): string[] {
+const TABLES: readonly Table[] = [
+  { family: "inet", name: "cni_plugins_masquerade" },
+  { family: "ip", name: "nat" },
+  { family: "ip6", name: "nat" },
+];
+
+/** Lists the chains that may be there, with the number of their rules. */
+function listMasquerades({ path }: NetNs): unknown[] {
   using nftables = Nftables.open(path);
-  const table = { family: "inet", name: "cni_plugins_masquerade" } as const;
-  return ["source_ip", "source_ip6"].flatMap((map) =>
-    nftables.listElements(table, map).map(({ key }) => key.toString())
+  return TABLES.flatMap((table) =>
+    nftables.listChains(table).map((chain) => [
+      chain,
+      nftables.listRules(table, chain.name).length,
+    ])
   );
 }
 
-testFaultsOfAdd("ptp", "", {
-  make: () => new PtpScene(),
-  // The links of both ends, four addresses, six routes, two leases, ...
-  atLeast: 21,
-  optional:
-    /^write .*\/net\/ipv6\/conf\/(eth0|veth[0-9a-f]{11})\/(accept_ra|accept_dad|keep_addr_on_down)$/,
-});
+for (const backend of ["nftables", "iptables"]) {
+  testFaultsOfAdd("ptp", ` (${backend})`, {
+    make: () => new PtpScene(backend),
+    // The links of both ends, four addresses, six routes, two leases, ...
+    atLeast: 21,
+    optional:
+      /^write .*\/net\/ipv6\/conf\/(eth0|veth[0-9a-f]{11})\/(accept_ra|accept_dad|keep_addr_on_down)$/,
+  });
+}

@@ -168,14 +168,27 @@ testRules(
 testRules("ptp.check() notices a masquerade that is gone", async (t) => {
   const table = ["inet", "cni_plugins_masquerade"];
   const rows: [name: string, backend: string, tamper: string[]][] = [
-    ["the element", "nftables", [
-      ...["nft", "delete", "element"],
-      ...[...table, "source_ip", "{ 10.1.2.2 }"],
+    ["the rules of the addresses", "nftables", [
+      ...["nft", "flush", "chain", ...table, "masq_checks"],
     ]],
-    ["the rules", "nftables", ["nft", "flush", "table", ...table]],
+    ["the way to them", "nftables", [
+      ...["nft", "flush", "chain", ...table, "postrouting"],
+    ]],
     ["the table", "nftables", ["nft", "delete", "table", ...table]],
-    ["the rules of iptables", "iptables", [
+    ["the way to the chain", "iptables", [
       ..."iptables -t nat -F POSTROUTING".split(" "),
+    ]],
+    ["what one family's chain does", "iptables", [
+      "sh",
+      "-c",
+      "ip6tables -t nat -F $(ip6tables -t nat -S | sed -n 's/^-N //p')",
+    ]],
+    ["the table of iptables", "iptables", [
+      "nft",
+      "delete",
+      "table",
+      "ip",
+      "nat",
     ]],
   ];
   for (const [name, backend, [program = "", ...args]] of rows) {
@@ -193,6 +206,8 @@ testRules("ptp.check() notices a masquerade that is gone", async (t) => {
 testRules("ptp.add() refuses a backend that it does not know", async () => {
   using scene = new PtpScene("pf");
   await scene.fail("ADD", [7, "ipMasqBackend"]);
+  await scene.succeed("ADD", { ipMasq: false });
+  await scene.succeed("DEL", { ipMasq: false });
   assertEquals(scene.hosts.leases(), []);
   const deleted = await scene.run("DEL");
   assertEquals(deleted.exitCode, 0, deleted.stdout);

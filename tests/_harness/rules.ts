@@ -19,8 +19,8 @@ export function nftRules(host: NetNs, pattern: RegExp): string[] {
   return matching(runIn(host, "nft", "list", "ruleset"), pattern);
 }
 
-/** Lists the lines of rules that match, of both programs. */
-export function rulesOf(host: NetNs, pattern = /./): string[] {
+/** Lists the lines of rules that match, of both programs; no dates. */
+export function rulesOf(host: NetNs, pattern = /^[^#]/): string[] {
   const script = "nft list ruleset; iptables-save; ip6tables-save";
   return matching(runIn(host, "sh", "-ec", script), pattern);
 }

@@ -1,18 +1,7 @@
 /**
- * Masquerading by the `iptables` and `ip6tables` programs, for hosts whose
- * other rules are kept with them.
- *
- * In table nat, for each attachment:
- *
- * ```
- * -N CNI-<hash of network and container>
- * -A CNI-<hash> -d 10.1.2.5/24 -j ACCEPT
- * -A CNI-<hash> ! -d 224.0.0.0/4 -j MASQUERADE
- * -A POSTROUTING -s 10.1.2.5 -j CNI-<hash>
- * ```
- *
- * all with the comment `name: "<network>" id: "<container>"`. Chains, rules and
- * comments are the Go plugins', so that each removes what the other has added.
+ * Masquerading by running `iptables` and `ip6tables`, for hosts that have the
+ * legacy variant, or a program that might be either. The rules are those of
+ * `iptables_nft.ts`.
  *
  * Source: containernetworking/plugins pkg/ip/ipmasq_iptables_linux.go.
  *
@@ -22,36 +11,33 @@
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
-import type { MasqueradeNames } from "./names.ts";
+import { BackendMissing } from "./find_iptables.ts";
+import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
 
 /** How long to wait for another program that changes rules, in seconds. */
 const LOCK_WAIT_SECONDS = 20;
-/** Where the programs are if PATH does not lead to them. */
-const FOLDERS = ["", "/usr/sbin/", "/sbin/", "/usr/local/sbin/"] as const;
-/** What is not masqueraded, since it does not leave the link. */
-const MULTICAST: Readonly<Record<IpFamily, string>> = {
-  4: "224.0.0.0/4",
-  6: "ff00::/8",
-};
-const PREFIXES: Readonly<Record<IpFamily, string>> = {
-  4: "iptables",
-  6: "ip6tables",
-};
 
-/** The two ways in which rules of iptables are in the kernel. */
-export type Variant = "nft" | "legacy";
-
-/** The programs of one family, in one namespace. */
+/** The program of one family, in one namespace. */
 export interface Iptables {
   readonly netns: NetNs;
   readonly family: IpFamily;
-  /** Whichever the administrator prefers if undefined. */
-  readonly variant?: Variant | undefined;
+  /** Where it is. */
+  readonly path: string;
 }
+
+/**
+ * What a program exits with that does not work at all: where the kernel does
+ * not have its tables, and where its libraries are missing.
+ * Source: iptables include/xtables.h `VERSION_PROBLEM`; ld.so(8).
+ */
+const UNUSABLE: readonly number[] = [3, 126, 127];
+/** Source: iptables include/xtables.h `OTHER_PROBLEM`: among others no such chain. */
+const OTHER_PROBLEM = 1;
 
 /** How a program ended. */
 interface Ended {
   readonly success: boolean;
+  readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
@@ -99,7 +85,8 @@ export async function delIptablesMasquerade(
   addresses: readonly Ip[] | undefined,
 ): Promise<void> {
   const there = await run(iptables, ["-S", chain]);
-  if (!there.success) return;
+  if (there.code === OTHER_PROBLEM) return;
+  if (!there.success) throw failureOf(iptables, there);
   const listed = await run(iptables, ["-S", "POSTROUTING"]);
   const leading = listed.stdout.split("\n")
     .filter((line) => line.includes(`-j ${chain}`));
@@ -122,42 +109,40 @@ export async function listIptablesContainers(
   network: string,
 ): Promise<string[]> {
   const { stdout } = await run(iptables, ["-S", "POSTROUTING"]);
-  const own = `name: "${network}" id: "`;
-  const ids = stdout.replaceAll('\\"', '"').split("\n").flatMap((line) => {
-    const [, rest] = line.split(own);
-    const [id = ""] = rest?.split('"') ?? [];
-    return id === "" ? [] : [id];
+  const ids = stdout.split("\n").flatMap((line) => {
+    const parts = splitRule(line);
+    const comment = parts[parts.indexOf("--comment") + 1] ?? "";
+    return containerIn(comment, network) ?? [];
   });
   return [...new Set(ids)];
 }
 
-/** Finds a rule of the addresses that is not there. */
-export async function findMissingRule(
+/** Lists the addresses that are not masqueraded for the attachment. */
+export async function listIptablesUnmasqueraded(
   iptables: Iptables,
   names: MasqueradeNames,
   addresses: readonly Cidr[],
-): Promise<string | undefined> {
-  for (const rule of rulesOf(iptables, names, addresses)) {
-    const { success } = await run(iptables, ["-C", ...splitRule(rule)]);
-    if (!success) return rule;
+): Promise<Cidr[]> {
+  const missing: Cidr[] = [];
+  for (const address of addresses) {
+    for (const rule of rulesOf(iptables, names, [address])) {
+      const { success } = await run(iptables, ["-C", ...splitRule(rule)]);
+      if (success) continue;
+      missing.push(address);
+      break;
+    }
   }
-  return undefined;
+  return missing;
 }
 
 /**
- * Says whether the programs can be used.
+ * Tries whether the program works.
  *
- * @returns What is in the way; undefined for nothing
+ * @throws {Error} With what the program said
  */
-export async function findIptablesProblem(
-  iptables: Iptables,
-): Promise<string | undefined> {
-  try {
-    const ended = await run(iptables, ["-S", "POSTROUTING"]);
-    return ended.success ? undefined : failureOf(iptables, ended).message;
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
-  }
+export async function tryIptablesProgram(iptables: Iptables): Promise<void> {
+  const ended = await run(iptables, ["-S", "POSTROUTING"]);
+  if (!ended.success) throw failureOf(iptables, ended);
 }
 
 function rulesOf(
@@ -230,23 +215,26 @@ function restore(
 
 /**
  * @param suffix Of the program's name
- * @throws {Error} If there is no such program
+ * @throws {BackendMissing} If it cannot be started
  */
 async function execute(
-  iptables: Iptables,
+  { netns, path }: Iptables,
   suffix: string,
   args: readonly string[],
   stdin = "",
 ): Promise<Ended> {
-  const child = start(iptables, suffix, args);
+  const child = start(netns, path + suffix, args);
   const writer = child.stdin.getWriter();
   const [output] = await Promise.all([
     child.output(),
-    writer.write(new TextEncoder().encode(stdin)).then(() => writer.close()),
+    // A program that does not read it says more by how it ends.
+    writer.write(new TextEncoder().encode(stdin)).then(() => writer.close())
+      .catch(() => {}),
   ]);
   const decoder = new TextDecoder();
   return {
     success: output.success,
+    code: output.code,
     stdout: decoder.decode(output.stdout),
     stderr: decoder.decode(output.stderr),
   };
@@ -254,36 +242,35 @@ async function execute(
 
 /** Starts a program inside the namespace; it stays there. */
 function start(
-  iptables: Iptables,
-  suffix: string,
+  netns: NetNs,
+  path: string,
   args: readonly string[],
 ): Deno.ChildProcess {
-  for (const path of pathsOf(iptables, suffix)) {
-    try {
-      return inNetns(iptables.netns, () =>
-        new Deno.Command(path, {
-          args: [...args],
-          stdin: "piped",
-          stdout: "piped",
-          stderr: "piped",
-        }).spawn());
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    }
+  try {
+    return inNetns(netns, () =>
+      new Deno.Command(path, {
+        args: [...args],
+        stdin: "piped",
+        stdout: "piped",
+        stderr: "piped",
+      }).spawn());
+  } catch (error) {
+    if (!isUnstartable(error)) throw error;
+    throw new BackendMissing(`Cannot start "${path}"`, { cause: error });
   }
-  throw new Error(`Cannot find "${PREFIXES[iptables.family]}${suffix}"`);
 }
 
-/** Lists the programs to try; one whose variant is not installed under its own name is the default. */
-function pathsOf({ family, variant }: Iptables, suffix: string): string[] {
-  const names = [
-    ...variant === undefined ? [] : [`${PREFIXES[family]}-${variant}${suffix}`],
-    `${PREFIXES[family]}${suffix}`,
-  ];
-  return names.flatMap((name) => FOLDERS.map((folder) => folder + name));
+/** Says whether a program will not start however often that is tried. */
+function isUnstartable(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound ||
+    error instanceof Deno.errors.PermissionDenied ||
+    error instanceof Error && "code" in error && error.code === "ENOEXEC";
 }
 
-function failureOf({ family }: Iptables, { stderr }: Ended): Error {
+function failureOf({ path }: Iptables, { code, stderr }: Ended): Error {
   const why = stderr.trim().split("\n").join("; ");
-  return new Error(`${PREFIXES[family]}: ${why || "it failed without a word"}`);
+  const message = `${path}: ${why || `it ended with code ${code}`}`;
+  return UNUSABLE.includes(code)
+    ? new BackendMissing(message)
+    : new Error(message);
 }

@@ -2,51 +2,65 @@
  * IP masquerade: what leaves an attachment's addresses for other places than
  * their subnets goes out with the host's address.
  *
+ * The rules are kept where the Go plugins keep theirs: with the host's iptables,
+ * and in a table of nftables where there is no iptables. Only ADD and STATUS
+ * choose; CHECK, DEL and GC look in all places. The kernel is asked first, and
+ * programs are run for the legacy iptables only.
+ *
  * @module
  */
 
 import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
+import type { Log } from "../../../cni/log.ts";
 import { tryAll } from "../../../cni/rollback.ts";
 import type { ValidAttachment } from "../../../cni/types.ts";
-import type { Table } from "../../../ffi/nftables/change.ts";
+import { isErrno } from "../../../ffi/errno.ts";
 import type { Nftables } from "../../../ffi/nftables/mod.ts";
 import { inNetns, NetNs } from "../../../ffi/netns.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
-import { openNftables } from "../open_nftables.ts";
 import type { Attachment } from "../attachment.ts";
+import { openNftables } from "../open_nftables.ts";
+import {
+  BackendMissing,
+  findIptables,
+  findLegacyIptables,
+  type Program,
+} from "./find_iptables.ts";
+import type { Iptables } from "./iptables.ts";
 import { type MasqueradeNames, namesOf } from "./names.ts";
 import {
   addMasquerade,
   delMasquerade,
   delStaleMasquerade,
-  findUnmasqueraded,
+  listUnmasqueraded,
+  probeOfMasquerade,
 } from "./nftables.ts";
-import type { Iptables, Variant } from "./iptables.ts";
+import type { Backend } from "./schema.ts";
 
-/** Who keeps the rules. */
-export type Backend = "nftables" | "iptables";
-
-/** An attachment to masquerade. */
-export interface Masquerade {
+/** Where masquerading is done, and how. */
+export interface MasqueradeHost {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
-  readonly owner: Attachment;
-  /** The configuration's `ipMasqBackend`; nftables where the kernel has it if undefined. */
+  /** The configuration's `ipMasqBackend`; the host decides if undefined. */
   readonly backend: Backend | undefined;
+  /** PATH, which may lead to iptables. */
+  readonly path: string | undefined;
+  readonly log: Log;
+}
+
+/** An attachment to masquerade. */
+export interface Masquerade extends MasqueradeHost {
+  readonly owner: Attachment;
 }
 
 const FAMILIES: readonly IpFamily[] = [4, 6];
-/** Where iptables-nft keeps its rules. */
-const NAT_TABLES: Readonly<Record<IpFamily, Table>> = {
-  4: { family: "ip", name: "nat" },
-  6: { family: "ip6", name: "nat" },
-};
 /** Which tables the legacy iptables has in a namespace. */
 const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
   4: "/proc/thread-self/net/ip_tables_names",
   6: "/proc/thread-self/net/ip6_tables_names",
 };
+const NO_NFTABLES = "the kernel has no nf_tables";
 
 /**
  * Masquerades an attachment's addresses.
@@ -56,19 +70,17 @@ const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
  * {@linkcode tearDownMasquerade}
  */
 export async function setUpMasquerade(
-  { hostNetns, owner, backend }: Masquerade,
+  { owner, ...host }: Masquerade,
   addresses: readonly Cidr[],
 ): Promise<void> {
   const names = await namesOf(owner);
+  using nftables = openNftables(host.hostNetns);
+  const attempts = {
+    iptables: () => addByIptables(host, nftables, names, addresses),
+    nftables: () => addMasquerade(required(nftables), names, addresses),
+  };
   try {
-    using nftables = backend === "iptables"
-      ? undefined
-      : openNftables(hostNetns);
-    if (nftables !== undefined) {
-      return addMasquerade(nftables, names, addresses);
-    }
-    if (backend === "nftables") throw new Error("the kernel has no nf_tables");
-    await setUpIptables(hostNetns, names, addresses);
+    await firstThatWorks(host.backend, attempts);
   } catch (error) {
     const message = `Cannot masquerade ${addresses.join(", ")}`;
     throw new Error(message, { cause: error });
@@ -85,26 +97,27 @@ export async function setUpMasquerade(
  * @throws {Error} If a rule is there and cannot be removed
  */
 export async function tearDownMasquerade(
-  { hostNetns, owner }: Pick<Masquerade, "hostNetns" | "owner">,
+  { owner, ...host }: Masquerade,
   addresses: readonly Ip[] | undefined,
   sockets?: DisposableStack,
 ): Promise<void> {
   const names = await namesOf(owner);
   using own = new DisposableStack();
-  const nftables = (sockets ?? own).use(openNftables(hostNetns));
-  using netns = NetNs.open(hostNetns);
+  const nftables = (sockets ?? own).use(openNftables(host.hostNetns));
   await tryAll({
     "remove nftables rules": () => {
-      if (nftables !== undefined) delMasquerade(nftables, names, addresses);
+      if (nftables !== undefined) delMasquerade(nftables, names);
     },
-    "remove iptables rules": async () => {
-      const used = listUsedIptables(netns, nftables, names.chain);
-      if (used.length === 0) return;
-      const { delIptablesMasquerade } = await import("./iptables.ts");
-      for (const iptables of used) {
+    "remove the rules of iptables-nft": async () => {
+      if (nftables === undefined) return;
+      const { delIptablesNftMasquerade } = await import("./iptables_nft.ts");
+      delIptablesNftMasquerade(nftables, names, addresses);
+    },
+    "remove the rules of iptables-legacy": () =>
+      eachLegacyIptables(host, async (iptables) => {
+        const { delIptablesMasquerade } = await import("./iptables.ts");
         await delIptablesMasquerade(iptables, names, addresses);
-      }
-    },
+      }),
   });
 }
 
@@ -114,7 +127,7 @@ export async function tearDownMasquerade(
  * @throws {Error} If a rule is there and cannot be removed
  */
 export async function collectMasqueradeGarbage(
-  hostNetns: string,
+  host: MasqueradeHost,
   network: string,
   valid: readonly ValidAttachment[],
 ): Promise<void> {
@@ -126,44 +139,72 @@ export async function collectMasqueradeGarbage(
     containerId: "",
     ifName: "",
   });
-  using nftables = openNftables(hostNetns);
-  using netns = NetNs.open(hostNetns);
+  // The chain is the container's, whichever interface it is for.
+  const containers = new Set(valid.map(({ containerId }) => containerId));
+  const staleOf = (ids: readonly string[]): Promise<MasqueradeNames[]> =>
+    Promise.all(
+      [...new Set(ids)].filter((id) => !containers.has(id))
+        .map((containerId) => namesOf({ network, containerId, ifName: "" })),
+    );
+  using nftables = openNftables(host.hostNetns);
   await tryAll({
     "remove stale nftables rules": () => {
       if (nftables === undefined) return;
       delStaleMasquerade(nftables, networkHash, names);
     },
-    "remove stale iptables rules": async () => {
-      for (const iptables of listUsedIptables(netns, nftables, "POSTROUTING")) {
-        await delStaleIptables(iptables, network, valid);
+    "remove stale rules of iptables-nft": async () => {
+      if (nftables === undefined) return;
+      const { delIptablesNftMasquerade, listIptablesNftContainers } =
+        await import("./iptables_nft.ts");
+      const ids = listIptablesNftContainers(nftables, network);
+      for (const stale of await staleOf(ids)) {
+        delIptablesNftMasquerade(nftables, stale, undefined);
       }
     },
+    "remove stale rules of iptables-legacy": () =>
+      eachLegacyIptables(host, async (iptables) => {
+        const { delIptablesMasquerade, listIptablesContainers } = await import(
+          "./iptables.ts"
+        );
+        const ids = await listIptablesContainers(iptables, network);
+        for (const stale of await staleOf(ids)) {
+          await delIptablesMasquerade(iptables, stale, undefined);
+        }
+      }),
   });
 }
 
 /**
- * Checks that the addresses are masqueraded.
+ * Checks that the addresses are masqueraded, by whichever backend.
  *
  * @throws {CniError} 999 if one is not
  */
 export async function checkMasquerade(
-  { hostNetns, owner, backend }: Masquerade,
+  { owner, ...host }: Masquerade,
   addresses: readonly Cidr[],
 ): Promise<void> {
   const names = await namesOf(owner);
-  using nftables = backend === "iptables" ? undefined : openNftables(hostNetns);
-  const missing = nftables === undefined
-    ? await findMissingIptablesRule(hostNetns, names, addresses)
-    : findUnmasqueraded(nftables, names, addresses.map(({ ip }) => ip));
-  if (missing === undefined) return;
-  // Where no backend is named the Go plugins have chosen iptables.
-  if (
-    backend === undefined && isInIptables(hostNetns, nftables, names.chain) &&
-    await findMissingIptablesRule(hostNetns, names, addresses) === undefined
-  ) return;
+  using nftables = openNftables(host.hostNetns);
+  let missing = [...addresses];
+  if (nftables !== undefined) {
+    missing = listUnmasqueraded(nftables, names, missing);
+    if (missing.length === 0) return;
+    const { listIptablesNftUnmasqueraded } = await import("./iptables_nft.ts");
+    missing = listIptablesNftUnmasqueraded(nftables, names, missing);
+  }
+  if (missing.length === 0) return;
+  await eachLegacyIptables(host, async (iptables) => {
+    const { listIptablesUnmasqueraded } = await import("./iptables.ts");
+    const own = missing.filter(({ family }) => family === iptables.family);
+    const still = await listIptablesUnmasqueraded(iptables, names, own);
+    missing = missing.filter((one) =>
+      !own.includes(one) || still.includes(one)
+    );
+  });
+  if (missing.length === 0) return;
   throw new CniError(
     ErrorCode.Internal,
-    `The masquerade is gone: ${missing}`,
+    `The masquerade is gone: ${missing.map(({ ip }) => ip).join(", ")}`,
   );
 }
 
@@ -173,106 +214,138 @@ export async function checkMasquerade(
  * @throws {CniError} 50 if it cannot
  */
 export async function checkMasqueradeBackend(
-  hostNetns: string,
-  backend: Backend | undefined,
+  host: MasqueradeHost,
 ): Promise<void> {
-  const problem = await findProblem(hostNetns, backend);
-  if (problem === undefined) return;
-  throw new CniError(
-    ErrorCode.PluginNotAvailable,
-    `Cannot masquerade by ${backend ?? "nftables or iptables"}`,
-    { details: problem },
-  );
-}
-
-async function findProblem(
-  hostNetns: string,
-  backend: Backend | undefined,
-): Promise<string | undefined> {
-  if (backend !== "iptables") {
-    using nftables = openNftables(hostNetns);
-    if (nftables !== undefined) return undefined;
-    if (backend === "nftables") return "the kernel has no nf_tables";
-  }
-  const { findIptablesProblem } = await import("./iptables.ts");
-  using netns = NetNs.open(hostNetns);
-  return await findIptablesProblem({ netns, family: 4 });
-}
-
-async function setUpIptables(
-  hostNetns: string,
-  names: MasqueradeNames,
-  addresses: readonly Cidr[],
-): Promise<void> {
-  const { addIptablesMasquerade } = await import("./iptables.ts");
-  using netns = NetNs.open(hostNetns);
-  for (const family of FAMILIES) {
-    const own = addresses.filter((address) => address.family === family);
-    if (own.length === 0) continue;
-    await addIptablesMasquerade({ netns, family }, names, own);
-  }
-}
-
-function isInIptables(
-  hostNetns: string,
-  nftables: Nftables | undefined,
-  chain: string,
-): boolean {
-  using netns = NetNs.open(hostNetns);
-  return listUsedIptables(netns, nftables, chain).length > 0;
-}
-
-async function findMissingIptablesRule(
-  hostNetns: string,
-  names: MasqueradeNames,
-  addresses: readonly Cidr[],
-): Promise<string | undefined> {
-  const { findMissingRule } = await import("./iptables.ts");
-  using netns = NetNs.open(hostNetns);
-  for (const family of FAMILIES) {
-    const own = addresses.filter((address) => address.family === family);
-    const missing = await findMissingRule({ netns, family }, names, own);
-    if (missing !== undefined) return missing;
-  }
-  return undefined;
-}
-
-async function delStaleIptables(
-  iptables: Iptables,
-  network: string,
-  valid: readonly ValidAttachment[],
-): Promise<void> {
-  const { delIptablesMasquerade, listIptablesContainers } = await import(
-    "./iptables.ts"
-  );
-  for (const containerId of await listIptablesContainers(iptables, network)) {
-    // The chain is the container's, whichever interface it is for.
-    if (valid.some((attachment) => attachment.containerId === containerId)) {
-      continue;
-    }
-    const names = await namesOf({ network, containerId, ifName: "" });
-    await delIptablesMasquerade(iptables, names, undefined);
+  const { backend } = host;
+  using nftables = openNftables(host.hostNetns);
+  try {
+    await firstThatWorks(backend, {
+      iptables: () => tryIptables(host, nftables),
+      nftables: () => required(nftables).tryOut(probeOfMasquerade()),
+    });
+  } catch (error) {
+    throw new CniError(
+      ErrorCode.PluginNotAvailable,
+      `Cannot masquerade by ${backend ?? "iptables or nftables"}`,
+      { details: describeError(error) },
+    );
   }
 }
 
 /**
- * Lists the iptables, of both families and variants, that have a chain in table
- * nat or may have it, without starting a program to find that out.
+ * Does something by the backend that is asked for. If none is, it is iptables,
+ * as for the Go plugins, and nftables where that cannot work.
+ *
+ * @throws What the last attempt threw
  */
-function listUsedIptables(
-  netns: NetNs,
+async function firstThatWorks(
+  backend: Backend | undefined,
+  attempts: Readonly<Record<Backend, () => void | Promise<void>>>,
+): Promise<void> {
+  if (backend !== undefined) return await attempts[backend]();
+  try {
+    return await attempts.iptables();
+  } catch (error) {
+    if (!isLacking(error)) throw error;
+    try {
+      return await attempts.nftables();
+    } catch (second) {
+      const why = `${describeError(error)}; ${describeError(second)}`;
+      throw new Error(why, { cause: second });
+    }
+  }
+}
+
+/** Says whether an error means that the host cannot do it, now or later. */
+function isLacking(error: unknown): boolean {
+  return error instanceof BackendMissing || error instanceof RangeError ||
+    // What a kernel says to expressions, families and flags that it does not know.
+    isErrno(error, "ENOENT", "EOPNOTSUPP", "EAFNOSUPPORT", "EINVAL", "EPERM");
+}
+
+async function addByIptables(
+  host: MasqueradeHost,
   nftables: Nftables | undefined,
-  chain: string,
-): Iptables[] {
-  const used = (family: IpFamily, variant: Variant): boolean =>
-    variant === "nft"
-      ? nftables?.hasChain(NAT_TABLES[family], chain) === true
-      : hasLegacyNat(netns, family);
-  return FAMILIES.flatMap((family) =>
-    (["nft", "legacy"] as const)
-      .filter((variant) => used(family, variant))
-      .map((variant) => ({ netns, family, variant }))
+  names: MasqueradeNames,
+  addresses: readonly Cidr[],
+): Promise<void> {
+  const families = FAMILIES.filter((family) =>
+    addresses.some((address) => address.family === family)
+  ).map((family) => ({ family, program: requiredIptables(host, family) }));
+  const isNft = (family: IpFamily): boolean =>
+    families.some((one) =>
+      one.family === family && one.program.variant === "nft"
+    );
+  const byNetlink = addresses.filter(({ family }) => isNft(family));
+  if (byNetlink.length > 0) {
+    const { addIptablesNftMasquerade } = await import("./iptables_nft.ts");
+    addIptablesNftMasquerade(required(nftables), names, byNetlink);
+  }
+  using netns = NetNs.open(host.hostNetns);
+  for (const { family, program: { path, variant } } of families) {
+    if (variant === "nft") continue;
+    const { addIptablesMasquerade } = await import("./iptables.ts");
+    const own = addresses.filter((address) => address.family === family);
+    await addIptablesMasquerade({ netns, family, path }, names, own);
+  }
+}
+
+async function tryIptables(
+  host: MasqueradeHost,
+  nftables: Nftables | undefined,
+): Promise<void> {
+  const { path, variant } = requiredIptables(host, 4);
+  if (variant === "nft") {
+    const { probeOfIptablesNft } = await import("./iptables_nft.ts");
+    return required(nftables).tryOut(probeOfIptablesNft());
+  }
+  const { tryIptablesProgram } = await import("./iptables.ts");
+  using netns = NetNs.open(host.hostNetns);
+  await tryIptablesProgram({ netns, family: 4, path });
+}
+
+function requiredIptables(
+  { path }: MasqueradeHost,
+  family: IpFamily,
+): Program {
+  const found = findIptables(family, path);
+  if (found !== undefined) return found;
+  throw new BackendMissing(
+    `the host has no ${family === 4 ? "iptables" : "ip6tables"}`,
   );
+}
+
+function required(nftables: Nftables | undefined): Nftables {
+  if (nftables === undefined) throw new BackendMissing(NO_NFTABLES);
+  return nftables;
+}
+
+/**
+ * Works on each legacy iptables that has a table nat. A host without a program
+ * that works cannot have rules of ours there, unless the configuration says
+ * `iptables`: then it once had one.
+ */
+async function eachLegacyIptables(
+  { hostNetns, backend, path, log }: MasqueradeHost,
+  work: (iptables: Iptables) => Promise<void>,
+): Promise<void> {
+  using netns = NetNs.open(hostNetns);
+  for (const family of FAMILIES) {
+    if (!hasLegacyNat(netns, family)) continue;
+    const program = findLegacyIptables(family, path);
+    if (program === undefined) {
+      if (backend !== "iptables") continue;
+      throw new BackendMissing("the host has no iptables for its legacy rules");
+    }
+    try {
+      await work({ netns, family, path: program.path });
+    } catch (error) {
+      if (backend === "iptables" || !isLacking(error)) throw error;
+      log.info("iptables does not work, so it has no rules of ours", {
+        error: describeError(error),
+      });
+    }
+  }
 }
 
 function hasLegacyNat(netns: NetNs, family: IpFamily): boolean {

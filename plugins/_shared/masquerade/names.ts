@@ -11,7 +11,15 @@
 
 import { sha512 } from "../../../cni/sha512.ts";
 import { COMMENT_MAX_BYTES } from "../../../ffi/nftables/comment.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import type { IpFamily } from "../../../net/ip.ts";
 import type { Attachment } from "../attachment.ts";
+
+/** What is not masqueraded, since it does not leave the link. */
+export const MULTICAST: Readonly<Record<IpFamily, Cidr>> = {
+  4: Cidr.parse("224.0.0.0/4"),
+  6: Cidr.parse("ff00::/8"),
+};
 
 /** The names of one attachment. */
 export interface MasqueradeNames {
@@ -43,16 +51,28 @@ export async function namesOf(owner: Attachment): Promise<MasqueradeNames> {
     instance,
     comment: cutBytes(text.replaceAll('"', ""), COMMENT_MAX_BYTES - 1),
     chain: `CNI-${chainHash.slice(0, 24)}`,
-    iptablesComment: iptablesCommentOf(network, containerId),
+    iptablesComment: `${iptablesPrefixOf(network)}${containerId}"`,
   };
 }
 
-/** Returns the comment that names a network and a container in iptables. */
-export function iptablesCommentOf(
+/** Returns what the iptables comments of all attachments to a network begin with. */
+function iptablesPrefixOf(network: string): string {
+  return `name: "${network}" id: "`;
+}
+
+/**
+ * Returns the container that an iptables comment names.
+ *
+ * @returns undefined if it names another network
+ */
+export function containerIn(
+  comment: string,
   network: string,
-  containerId: string,
-): string {
-  return `name: "${network}" id: "${containerId}"`;
+): string | undefined {
+  const prefix = iptablesPrefixOf(network);
+  return comment.startsWith(prefix)
+    ? comment.slice(prefix.length).replace(/"$/, "")
+    : undefined;
 }
 
 /** Cuts a text that is ASCII but perhaps for the interface's name. */

@@ -5,9 +5,42 @@
  */
 
 import * as z from "zod/mini";
-import { once } from "../../../cni/types.ts";
+import type { Schema } from "../../../cni/json.ts";
+import { once, optional } from "../../../cni/types.ts";
 
-/** Reads `ipMasqBackend`: who keeps the rules. */
-export const masqueradeBackendSchema = once(() =>
-  z.enum(["nftables", "iptables"])
-);
+/** Who keeps the rules. */
+export type Backend = "nftables" | "iptables";
+
+const BACKENDS: readonly string[] = ["nftables", "iptables"];
+
+/** The keys of a configuration. */
+export interface MasqueradeKeys {
+  /** Whether to masquerade. */
+  readonly ipMasq?: boolean | undefined;
+  /** A {@linkcode Backend} if `ipMasq` is true; the host decides if undefined. */
+  readonly ipMasqBackend?: string | undefined;
+}
+
+/** Builds the schemas of {@linkcode MasqueradeKeys}. */
+export const masqueradeKeys: () => {
+  readonly ipMasq: Schema<boolean | undefined>;
+  readonly ipMasqBackend: Schema<string | undefined>;
+} = once(() => ({
+  ipMasq: optional(z.boolean()),
+  ipMasqBackend: optional(z.string()),
+}));
+
+/** Has a configuration refused that asks for a backend which there is not. */
+export function withKnownBackend<C extends MasqueradeKeys>(
+  config: Schema<C>,
+): Schema<C> {
+  const isKnown = ({ ipMasq, ipMasqBackend }: MasqueradeKeys): boolean =>
+    !ipMasq || ipMasqBackend === undefined || BACKENDS.includes(ipMasqBackend);
+  const check = z.refine<C>(isKnown, {
+    path: ["ipMasqBackend"],
+    error: `expected one of ${BACKENDS.join(", ")}`,
+    // Also beside other problems: DEL does without all the keys at once.
+    when: ({ value }) => typeof value === "object" && value !== null,
+  });
+  return (config as unknown as z.ZodMiniType<C>).check(check);
+}

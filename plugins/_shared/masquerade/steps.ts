@@ -12,15 +12,11 @@ import type { Cidr } from "../../../net/cidr.ts";
 import { attachmentOf } from "../attachment.ts";
 import { addressesOf, readablePrevResult } from "../prev_result.ts";
 import type { ConnectedVeth } from "../veth.ts";
-import type { Backend, Masquerade } from "./mod.ts";
+import type { Masquerade, MasqueradeHost } from "./mod.ts";
+import type { Backend, MasqueradeKeys } from "./schema.ts";
 
 /** A call of a plugin that masquerades. */
-export type MasqueradingCall = Call<
-  NetConf & {
-    readonly ipMasq?: boolean | undefined;
-    readonly ipMasqBackend?: Backend | undefined;
-  }
->;
+export type MasqueradingCall = Call<NetConf & MasqueradeKeys>;
 
 /**
  * Masquerades the container's addresses, to be undone by the rollback.
@@ -85,11 +81,11 @@ export async function checkMasqueraded(
  * @throws {CniError} 50 if it cannot
  */
 export async function checkCanMasquerade(
-  { config, hostNetns }: MasqueradingCall,
+  call: MasqueradingCall,
 ): Promise<void> {
-  if (!config.ipMasq) return;
+  if (!call.config.ipMasq) return;
   const { checkMasqueradeBackend } = await import("./mod.ts");
-  await checkMasqueradeBackend(hostNetns, config.ipMasqBackend);
+  await checkMasqueradeBackend(hostOf(call));
 }
 
 /**
@@ -98,15 +94,21 @@ export async function checkCanMasquerade(
  * @throws {Error} If a rule is there and cannot be removed
  */
 export async function endStaleMasquerades(
-  { config, hostNetns, network, validAttachments }: MasqueradingCall,
+  call: MasqueradingCall,
 ): Promise<void> {
+  const { config, network, validAttachments } = call;
   if (!config.ipMasq || validAttachments === undefined) return;
   const { collectMasqueradeGarbage } = await import("./mod.ts");
-  await collectMasqueradeGarbage(hostNetns, network, validAttachments);
+  await collectMasqueradeGarbage(hostOf(call), network, validAttachments);
 }
 
 function masqueradeOf(call: MasqueradingCall): Masquerade {
-  const { hostNetns, config } = call;
-  const owner = attachmentOf(call);
-  return { hostNetns, owner, backend: config.ipMasqBackend };
+  return { ...hostOf(call), owner: attachmentOf(call) };
+}
+
+function hostOf(call: MasqueradingCall): MasqueradeHost {
+  const { hostNetns, config, running, log } = call;
+  // The schema lets no other pass where it matters.
+  const backend = config.ipMasqBackend as Backend | undefined;
+  return { hostNetns, backend, path: running.env["PATH"], log };
 }

@@ -1,0 +1,307 @@
+/**
+ * The rules of `iptables-nft`, written and removed without running it.
+ *
+ * In tables `ip nat` and `ip6 nat`, for each attachment:
+ *
+ * ```
+ * -N CNI-<hash of network and container>
+ * -A CNI-<hash> -d 10.1.2.0/24 -j ACCEPT
+ * -A CNI-<hash> ! -d 224.0.0.0/4 -j MASQUERADE
+ * -A POSTROUTING -s 10.1.2.5/32 -j CNI-<hash>
+ * ```
+ *
+ * all with the comment `name: "<network>" id: "<container>"`. Chains, rules and
+ * comments are the Go plugins', and each rule is made of what `iptables` makes
+ * it of. So `iptables` and the Go plugins find, list and delete our rules, and
+ * the other way round.
+ *
+ * The last DEL removes chain POSTROUTING if we made it, and then a table without
+ * chains.
+ *
+ * Source: containernetworking/plugins pkg/ip/ipmasq_iptables_linux.go; iptables
+ * iptables/nft.c, iptables/nft-ipv4.c.
+ *
+ * @module
+ */
+
+import { isErrno } from "../../../ffi/errno.ts";
+import {
+  addChain,
+  addDormantTable,
+  addNewChain,
+  addTable,
+  appendRule,
+  type Change,
+  delChainOf,
+  delRuleOf,
+  delTableOf,
+  flushChain,
+  type NewRule,
+  prependRule,
+  type Table,
+} from "../../../ffi/nftables/change.ts";
+import {
+  comparedValues,
+  count,
+  decide,
+  type Expression,
+  isMasquerade,
+  jumpTo,
+  matchNetwork,
+  verdictOf,
+  xtablesComment,
+  xtablesCommentOf,
+  xtablesMasquerade,
+} from "../../../ffi/nftables/expression.ts";
+import type { Nftables, Rule } from "../../../ffi/nftables/mod.ts";
+import { Cidr } from "../../../net/cidr.ts";
+import type { Ip, IpFamily } from "../../../net/ip.ts";
+import { commitUnlessDisturbed } from "../commit_unless_disturbed.ts";
+import { BackendMissing } from "./find_iptables.ts";
+import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
+import { SOURCE_NAT } from "./nftables.ts";
+
+const TABLES: Readonly<Record<IpFamily, Table>> = {
+  4: { family: "ip", name: "nat" },
+  6: { family: "ip6", name: "nat" },
+};
+const FAMILIES: readonly IpFamily[] = [4, 6];
+const POSTROUTING = "POSTROUTING";
+/** The chains of a table nat that the kernel calls, as iptables names them. */
+const BASE_CHAINS: readonly string[] = [
+  "PREROUTING",
+  "INPUT",
+  "OUTPUT",
+  POSTROUTING,
+];
+/** Tells a chain that we made from one that others made. */
+const COMMENT = "Made for CNI plugins";
+
+/**
+ * Masquerades what leaves the addresses for other places than their subnets.
+ *
+ * @throws {NetlinkError} If the kernel refuses; then nothing is changed
+ * @throws {RangeError} If the names are longer than a comment of iptables
+ */
+export function addIptablesNftMasquerade(
+  nftables: Nftables,
+  names: MasqueradeNames,
+  addresses: readonly Cidr[],
+): void {
+  const families = FAMILIES.map((family) => ({
+    table: TABLES[family],
+    rules: rulesOf(names, addresses.filter((one) => one.family === family)),
+  })).filter(({ rules }) => rules.length > 0);
+  try {
+    // All else is there but for the first attachment on the host.
+    nftables.commit(families.flatMap(({ table, rules }) => [
+      addNewChain(table, names.chain),
+      ...rules.map((rule) => addition(table, rule)),
+    ]));
+  } catch (error) {
+    if (!isErrno(error, "ENOENT", "EEXIST")) throw error;
+    commitUnlessDisturbed(
+      nftables,
+      () =>
+        families.flatMap(({ table, rules }) => [
+          ...missingTable(nftables, table),
+          addChain(table, names.chain),
+          ...listMissing(nftables, table, rules)
+            .map((rule) => addition(table, rule)),
+        ]),
+    );
+  }
+}
+
+/**
+ * Removes an attachment's rules, and its chain unless another interface of the
+ * container still uses it.
+ *
+ * @param addresses Those that it is known to have; all of the chain's if none
+ */
+export function delIptablesNftMasquerade(
+  nftables: Nftables,
+  { chain }: Pick<MasqueradeNames, "chain">,
+  addresses: readonly Ip[] | undefined,
+): void {
+  for (const table of Object.values(TABLES)) {
+    if (!nftables.hasChain(table, chain)) continue;
+    commitUnlessDisturbed(
+      nftables,
+      () => removalOf(nftables, table, chain, addresses),
+    );
+  }
+}
+
+/** Lists the containers that have rules for a network. */
+export function listIptablesNftContainers(
+  nftables: Nftables,
+  network: string,
+): string[] {
+  const rules = Object.values(TABLES)
+    .flatMap((table) => nftables.listRules(table, POSTROUTING))
+    .filter((rule) => rule.mentions(network));
+  return rules.flatMap(({ expressions }) =>
+    containerIn(xtablesCommentOf(expressions), network) ?? []
+  );
+}
+
+/** Lists the addresses that are not masqueraded for the attachment. */
+export function listIptablesNftUnmasqueraded(
+  nftables: Nftables,
+  names: MasqueradeNames,
+  addresses: readonly Cidr[],
+): Cidr[] {
+  return addresses.filter((address) => {
+    const table = TABLES[address.family];
+    return !nftables.hasChain(table, names.chain) ||
+      listMissing(nftables, table, rulesOf(names, [address])).length > 0;
+  });
+}
+
+/**
+ * Lists changes that show whether the kernel knows the extensions of iptables.
+ * They need not be made, and are without effect on packets.
+ */
+export function probeOfIptablesNft(): Change[] {
+  const table: Table = { family: "ip", name: "cni_plugins_probe" };
+  const expressions = [xtablesComment("probe"), decide("accept")];
+  return [
+    addDormantTable(table),
+    addChain(table, POSTROUTING, SOURCE_NAT),
+    appendRule(table, { chain: POSTROUTING, expressions }),
+  ];
+}
+
+/** @param addresses Of one family */
+function rulesOf(
+  { chain, iptablesComment }: MasqueradeNames,
+  addresses: readonly Cidr[],
+): NewRule[] {
+  const comment = [xtablesComment(iptablesComment), count()];
+  const [first] = addresses;
+  if (first === undefined) return [];
+  const { family } = first;
+  const rule = (chain: string, ...expressions: Expression[]): NewRule => ({
+    chain,
+    expressions,
+  });
+  return [
+    rule(
+      chain,
+      ...matchNetwork("destination", "!=", MULTICAST[family]),
+      ...comment,
+      xtablesMasquerade(family),
+    ),
+    ...addresses.flatMap((address) => [
+      rule(
+        chain,
+        ...matchNetwork("destination", "==", address),
+        ...comment,
+        decide("accept"),
+      ),
+      rule(
+        POSTROUTING,
+        ...matchNetwork("source", "==", Cidr.host(address.ip)),
+        ...comment,
+        jumpTo(chain),
+      ),
+    ]),
+  ];
+}
+
+/** Subnets are spared by rules that come before the one that masquerades. */
+function addition(table: Table, rule: NewRule): Change {
+  const isFirst = rule.chain !== POSTROUTING && !isMasquerade(rule.expressions);
+  return isFirst ? prependRule(table, rule) : appendRule(table, rule);
+}
+
+/** Lists the rules that are not there. */
+function listMissing(
+  nftables: Nftables,
+  table: Table,
+  rules: readonly NewRule[],
+): NewRule[] {
+  const chains = Map.groupBy(rules, ({ chain }) => chain);
+  const [own = ""] = [...chains.keys()].filter((name) => name !== POSTROUTING);
+  return [...chains].flatMap(([chain, wanted]) => {
+    const there = nftables.listRules(table, chain)
+      .filter((rule) => chain === own || rule.mentions(own))
+      .map(({ expressions }) => meaningOf(expressions));
+    return wanted.filter(({ expressions }) =>
+      !there.includes(meaningOf(expressions))
+    );
+  });
+}
+
+/**
+ * Tells what a rule does, in the same words for all releases of iptables: they
+ * compare the bytes of a subnet with or without the zeros at its end.
+ */
+function meaningOf(expressions: readonly Expression[]): string {
+  const values = comparedValues(expressions)
+    .map((value) => value.toHex().replace(/(00)+$/, ""));
+  const { code, chain } = verdictOf(expressions) ?? {};
+  return [...values, isMasquerade(expressions), code, chain].join(" ");
+}
+
+/** @throws {BackendMissing} If iptables cannot use the table */
+function missingTable(nftables: Nftables, table: Table): Change[] {
+  if (nftables.hasChain(table, POSTROUTING)) return [];
+  const foreign = nftables.listChains(table)
+    .find(({ name, isBase }) => isBase && !BASE_CHAINS.includes(name));
+  if (foreign !== undefined) {
+    throw new BackendMissing(
+      `table ${table.family} nat is not for iptables: it has chain "${foreign.name}"`,
+    );
+  }
+  const base = { ...SOURCE_NAT, comment: COMMENT };
+  return [addTable(table), addChain(table, POSTROUTING, base)];
+}
+
+function removalOf(
+  nftables: Nftables,
+  table: Table,
+  chain: string,
+  addresses: readonly Ip[] | undefined,
+): Change[] {
+  const all = nftables.listRules(table, POSTROUTING);
+  const leading = all.filter((rule) =>
+    rule.mentions(chain) && verdictOf(rule.expressions)?.chain === chain
+  );
+  const own = leading.filter((rule) => isFromOneOf(rule, addresses ?? []));
+  const removal = own.map(({ handle }) =>
+    delRuleOf(table, POSTROUTING, handle)
+  );
+  if (own.length < leading.length) return removal;
+  return [
+    ...removal,
+    flushChain(table, chain),
+    delChainOf(table, chain),
+    ...own.length === all.length ? unusedTable(nftables, table, chain) : [],
+  ];
+}
+
+/** Lists the changes that remove what we made for all, when all else is gone. */
+function unusedTable(
+  nftables: Nftables,
+  table: Table,
+  chain: string,
+): Change[] {
+  const others = nftables.listChains(table)
+    .filter(({ name }) => name !== chain);
+  const isOurs = others.some(({ name, comment }) =>
+    name === POSTROUTING && comment === COMMENT
+  );
+  if (!isOurs) return [];
+  const removal = delChainOf(table, POSTROUTING);
+  return others.length > 1 ? [removal] : [removal, delTableOf(table)];
+}
+
+function isFromOneOf(rule: Rule, addresses: readonly Ip[]): boolean {
+  if (addresses.length === 0) return true;
+  const [source] = comparedValues(rule.expressions);
+  return addresses.some((address) =>
+    new Uint8Array(address.toBytes()).toHex() === source?.toHex()
+  );
+}
