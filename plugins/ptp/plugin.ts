@@ -81,7 +81,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       host.link.ensureGone(veth.host.index);
     });
     configureContainerEnd(sandbox, veth.container, ips, lease.routes);
-    routeToContainer(host, veth.host, ips);
+    routeToContainer(host, veth.host, ips, call.network);
     const ends = settleVeth(host, sandbox, veth);
     const addresses = ips.map(({ address }) => address);
     ensureForwarding(host.netns, addresses);

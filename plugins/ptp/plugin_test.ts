@@ -20,7 +20,7 @@ import {
   runIn,
   stockOf,
 } from "../../tests/_harness/ip_json.ts";
-import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
+import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 
 testAttaching("ptp", dualStack, ["onlink"]);
@@ -400,15 +400,17 @@ Deno.test(
   async () => {
     using hosts = TestHosts.create();
     const config = dualStack(hosts);
-    const add = async (containerId: string, name: string): Promise<NetNs> => {
+    const add = async (containerId: string, extras: Keys): Promise<NetNs> => {
       const sandbox = hosts.addNetns();
       const call = { sandbox, containerId };
-      assertSuccess(await hosts.run("ptp", "ADD", { ...config, name }, call));
+      const withExtras = { ...config, ...extras };
+      assertSuccess(await hosts.run("ptp", "ADD", withExtras, call));
       return sandbox;
     };
-    const kept = await add("kept", "net1");
-    const stale = await add("stale", "net1");
-    const other = await add("stale", "net2");
+    const ipam = hosts.hostLocal("10.9.0.0/24", "2001:db8:9::/64");
+    const kept = await add("kept", {});
+    const stale = await add("stale", {});
+    const other = await add("stale", { name: "net2", ipam });
     const countLinks = (): number[] =>
       [kept, stale, other].map((netns) => ipJson(netns, "link").length);
     assertSuccess(await hosts.run("ptp", "GC", config));

@@ -6,6 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { IpConfig, Result, Route } from "../../cni/result.ts";
+import { isErrno } from "../../ffi/errno.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
@@ -17,7 +18,7 @@ import {
   named,
 } from "../_shared/configure_link.ts";
 import { enableIpv6 } from "../_shared/ipv6.ts";
-import type { LinkEnd } from "../_shared/veth.ts";
+import { aliasPrefixOf, type LinkEnd } from "../_shared/veth.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
 const SCOPE_HOST = 254, SCOPE_LINK = 253;
@@ -126,24 +127,55 @@ export function containerRoute(
   };
 }
 
-/** Gives the host the gateways' addresses and leads the container's to the cable. */
+/**
+ * Gives the host the gateways' addresses and leads the container's to the cable.
+ *
+ * @throws {Error} If an address is routed elsewhere, and not by a dead attachment
+ */
 export function routeToContainer(
   host: Rtnl,
   link: LinkEnd,
   ips: readonly RoutedIp[],
+  network: string,
 ): void {
   for (const gateway of gatewaysOf(ips)) {
     const address = Cidr.host(gateway);
     addAddress(host, link, { address, noPrefixRoute: true });
   }
   for (const { address } of ips) {
-    // In place of a route to an earlier container with the same address, whose
-    // cable may not be gone yet.
     const destination = Cidr.host(address.ip);
     const route = { destination, ifindex: link.index, scope: SCOPE_HOST };
     named(`add route ${destination} to "${link.name}"`, () => {
-      host.route.replace(route);
+      try {
+        host.route.add(route);
+      } catch (error) {
+        if (!isErrno(error, "EEXIST")) throw error;
+        checkIsDead(host, destination, network);
+        host.route.replace(route);
+      }
     });
+  }
+}
+
+/**
+ * Checks that a route to a container's address is a dead one's. It is if the
+ * IPAM plugin has handed out the address again: in the same network, where the
+ * cable may not be gone yet; or if the link does not carry.
+ *
+ * @throws {Error} If the route is another one's
+ */
+function checkIsDead(host: Rtnl, destination: Cidr, network: string): void {
+  const { family } = destination;
+  const routes = host.route.list({ family })
+    .filter((route) => route.destination.equals(destination));
+  for (const { ifindex = 0 } of routes) {
+    const link = host.link.find(ifindex);
+    if (link === undefined || !link.isOperational) continue;
+    if (link.alias?.startsWith(aliasPrefixOf(network))) continue;
+    const owner = link.alias ? ` (${link.alias})` : "";
+    throw new Error(
+      `${destination.ip} is in use by "${link.name}"${owner}`,
+    );
   }
 }
 
