@@ -190,6 +190,26 @@ const FAILURES: Readonly<Record<string, Scenario>> = {
   },
 };
 
+/** Who does what to the container `a`, in a folder with very many leases. */
+const MIXED: Readonly<Record<string, [ours: boolean, command: string][]>> = {
+  "Go's ADD, our DEL": [[false, "ADD"], [true, "DEL"]],
+  "our ADD, Go's DEL": [[true, "ADD"], [false, "DEL"]],
+  "our ADD, Go's DEL, our ADD and DEL": [
+    [true, "ADD"],
+    [false, "DEL"],
+    [true, "ADD"],
+    [true, "DEL"],
+  ],
+  "our ADD, Go's DEL and ADD, our DEL": [
+    [true, "ADD"],
+    [false, "DEL"],
+    [false, "ADD"],
+    [true, "DEL"],
+  ],
+  "our ADD, our GC": [[true, "ADD"], [true, "GC"]],
+  "Go's ADD, our GC": [[false, "ADD"], [true, "GC"]],
+};
+
 for (const peer of listPeers("host-local")) {
   const runGo = runAs([`${peer.folder}/host-local`]);
   Deno.test({
@@ -289,6 +309,46 @@ for (const peer of listPeers("host-local")) {
         const deleted = await together("DEL");
         assertEquals(deleted.map(({ exitCode }) => exitCode), Array(8).fill(0));
         assertEquals(folder.leases(), {});
+      });
+    },
+  });
+
+  Deno.test({
+    name: `host-local and Go's share a large folder in turn (${peer.name})`,
+    fn: async (t) => {
+      const leases = Array.from({ length: 900 }, (_, i) => [
+        `10.8.${i >> 8}.${i & 255}`,
+        "b\r\neth0",
+      ]);
+      const planted = Object.fromEntries(leases);
+      using folder = new DataFolder();
+      const config = folder.config({ subnet: "10.1.2.0/24" }, {
+        cniVersion: "1.0.0",
+      });
+      const valid = [{ containerID: "b", ifname: "eth0" }];
+      const gc = {
+        ...config,
+        cniVersion: "1.1.0",
+        "cni.dev/valid-attachments": valid,
+      };
+      folder.plant(planted);
+      for (const [name, steps] of Object.entries(MIXED)) {
+        await t.step(name, async () => {
+          for (const [ours, command] of steps) {
+            const run = ours ? runOurs : runGo;
+            const env = { CNI_CONTAINERID: "a" };
+            const input = command === "GC" ? gc : config;
+            const { exitCode, stdout } = await run(command, input, env);
+            assertEquals(exitCode, 0, stdout);
+            const own = Object.entries(folder.leases())
+              .filter(([, content]) => content === "a\r\neth0");
+            assertEquals(own.length, command === "ADD" ? 1 : 0, command);
+          }
+          assertEquals(folder.leases(), planted);
+        });
+      }
+      await t.step("our last DEL or GC leaves no file", () => {
+        assertEquals(folder.owners(), []);
       });
     },
   });

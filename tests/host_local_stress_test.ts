@@ -8,7 +8,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
 import type { JsonObject } from "../cni/json.ts";
-import { indexPathOf } from "../ipam/host_local/owner_index.ts";
 import { eachAtOnce } from "./_harness/at_once.ts";
 import {
   allOf,
@@ -217,47 +216,44 @@ async function runAndKillAt(
   assert(signal === "SIGKILL" || code === 137, `it was not killed: ${code}`);
 }
 
-/** Makes a folder with leases enough that an index is kept. */
-async function plantIndexed(
+/** Makes a folder so large that each attachment has a file with its addresses. */
+async function plantLarge(
   folder: DataFolder,
   config: JsonObject,
 ): Promise<void> {
-  const leases = Array.from({ length: 100 }, (_, i) => [
-    `10.1.1.${i}`,
+  const leases = Array.from({ length: 600 }, (_, i) => [
+    `10.1.${1 + (i >> 8)}.${i & 255}`,
     `other${i}\r\neth0`,
   ]);
   folder.plant(Object.fromEntries(leases));
-  assertSuccess(await runInProcess("DEL", config));
+  const env = { CNI_CONTAINERID: "first" };
+  addressesOf(await runInProcess("ADD", config, env));
 }
 
 Deno.test({
   ...stress("outlives a kill at each step", needsStrace),
   fn: async (t) => {
+    const ownerFile = ".by-owner/mynet/dummy:eth0";
     const rows: [command: string, path: string, ...calls: string[]][] = [
       ["ADD", "mynet/unfinished", "openat 1", "write 1", "fdatasync 1"],
       ["ADD", "mynet/unfinished", "linkat 1", "unlink 1"],
       ["ADD", "mynet/unfinished", "openat 2", "write 2", "rename 1"],
-      ["ADD", "mynet", "utimensat 1"],
-      ["ADD", "index/signature", "openat 2", "write 1"],
-      ["DEL", "mynet/10.1.0.2", "unlink 1"],
-      ["DEL", "mynet", "utimensat 1"],
-      ["DEL", "index/signature", "openat 2", "write 1"],
+      ["ADD", ownerFile, "openat 1", "openat 2", "openat 3", "write 1"],
+      ["DEL", "mynet/10.1.0.3", "unlink 1"],
+      ["DEL", ownerFile, "openat 1", "unlink 1"],
     ];
     for (const [command, path, ...calls] of rows) {
       for (const moment of calls) {
         await t.step(`${command}: ${moment} on ${path}`, async () => {
           using folder = new DataFolder();
           const config = thousandAddresses(folder);
-          await plantIndexed(folder, config);
+          await plantLarge(folder, config);
           const before = folder.leases();
           if (command === "DEL") {
             addressesOf(await runInProcess("ADD", config));
           }
           const [call = "", nth] = moment.split(" ");
-          const index = indexPathOf(folder.folderOf());
-          const place = path.startsWith("index/")
-            ? join(index, path.slice("index/".length))
-            : join(folder.path, path);
+          const place = join(folder.path, path);
           await runAndKillAt([place, call, Number(nth)], command, config);
 
           const env = { CNI_CONTAINERID: "next" };
@@ -268,6 +264,7 @@ Deno.test({
           const { [address]: _, ...rest } = folder.leases();
           assertEquals(rest, before);
           assertEquals(Object.hasOwn(folder.read(), "unfinished"), false);
+          assertEquals(folder.owners(), ["first:eth0", "next:eth0"]);
         });
       }
     }
@@ -407,23 +404,29 @@ Deno.test({
 });
 
 Deno.test({
-  ...stress("does without an index where /run is full", needsRoot),
+  ...stress("finds the leases of a large folder on a full disk", needsRoot),
   fn: async () => {
     const plant = "mkdir mynet && cd mynet && for i in $(seq 700); do " +
       "printf 'other\\r\\neth0' > 10.1.$((i / 250 + 4)).$((i % 250)); done";
+    // A page for the lease and one for the last address: none for the owner's file.
+    const room = "head -c 8192 /dev/zero > /mnt/room";
+    const fill = "head -c 99999999 /dev/zero > /mnt/full 2>&-";
     await using disk = await Disk.mount(
-      "8m",
-      `(${plant}) && mount -t tmpfs -o size=4k tmpfs /run && ` +
-        "head -c 4096 /dev/zero > /run/full",
+      "4m",
+      `(${plant}) && ${room} && (${fill} || true) && rm /mnt/room`,
     );
     using folder = new DataFolder();
-    const config = folder.config({ subnet: "10.1.0.0/16", dataDir: "/mnt" });
-    const run = runAs(disk.enter(program));
-    assertEquals(addressesOf(await run("ADD", config)), ["10.1.0.2/16"]);
+    const config = folder.config({
+      subnet: "10.1.0.0/16",
+      dataDir: disk.dataDir,
+    });
+    assertEquals(addressesOf(await ours("ADD", config)), ["10.1.0.2/16"]);
     const path = `${disk.dataDir}/mynet/10.1.0.2`;
     assertEquals(await Deno.readTextFile(path), "dummy\r\neth0");
-    assertSuccess(await run("DEL", config));
-    const { msg } = (await run("CHECK", config)).json;
+    const ownerFile = `${disk.dataDir}/.by-owner/mynet/dummy:eth0`;
+    assertEquals(await Deno.readTextFile(ownerFile), "");
+    assertSuccess(await ours("DEL", config));
+    const { msg } = (await ours("CHECK", config)).json;
     assertStringIncludes(msg, "Failed to find address");
   },
 });
@@ -439,7 +442,7 @@ async function countOpened(
   const traced = [...strace, "-e", "trace=openat,getdents64", ...program];
   assertSuccess(await runAs(traced)(command, config));
   const lines = (await Deno.readTextFile(log)).split("\n");
-  const ofFolder = lines.filter((line) => line.includes(folder.folderOf()));
+  const ofFolder = lines.filter((line) => line.includes(folder.path));
   return ofFolder.some((line) => line.includes("getdents64"))
     ? -1
     : ofFolder.length;
@@ -456,20 +459,21 @@ Deno.test({
     ]);
     folder.plant(Object.fromEntries(leases));
     const steps: [name: string, command: string, readsAll: boolean][] = [
-      ["ADD without an index", "ADD", false],
-      ["DEL, which makes one", "DEL", true],
-      ["ADD", "ADD", false],
+      ["ADD, the first one", "ADD", false],
       ["DEL", "DEL", false],
       ["ADD after another program", "ADD", false],
+      ["DEL after another program", "DEL", false],
+      ["DEL of what may be another program's", "DEL", true],
+      ["ADD", "ADD", false],
     ];
     for (const [name, command, readsAll] of steps) {
       await t.step(name, async () => {
-        if (name.includes("another")) {
+        if (name.includes("after another")) {
           folder.plant({ "10.1.0.9": "other\r\neth0" });
         }
         const count = await countOpened(folder, command, config);
         assertEquals(count < 0, readsAll);
-        // Lock, lease, last reserved address, and the folder itself, for its times.
+        // Lock, lease, last reserved address.
         assert(count < 12, `${count} files were opened`);
       });
     }

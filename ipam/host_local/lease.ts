@@ -33,11 +33,6 @@ export function formatContainer(containerId: string): string {
   return containerId.trim();
 }
 
-/** Returns the container that a lease belongs to. */
-export function containerOf(content: string): string {
-  return content.split(SEPARATOR, 1)[0] ?? "";
-}
-
 /** Describes in words to whom a lease belongs. */
 export function describeOwner(content: string): string {
   const [containerId, ifName] = content.split(SEPARATOR);

@@ -29,19 +29,24 @@ export const LOCK_FILE = "lock";
 /** Not an address, so no program takes it for a lease. */
 const UNFINISHED_FILE = "unfinished";
 
+/** A folder up to this size is read whole each time: some 250 to 400 leases. */
+const LARGE_FOLDER_BYTES = 8 * 1024;
+
 /** Names the file that holds the address that was last handed out of a range set. */
 export function lastReservedName(rangeSet: number): string {
   return `last_reserved_ip.${rangeSet}`;
 }
 
 /** What is in a folder, by name: the content of what may be a lease. */
-export type Listing = Map<string, string | undefined>;
+export type Listing = ReadonlyMap<string, string | undefined>;
 
 /** The folder of a network. Who changes it holds the lock. */
 export class LeaseFolder implements Disposable {
   /** Where it is. */
   readonly path: string;
   #draft: Draft | undefined;
+  #listing: Map<string, string | undefined> | undefined;
+  #isLarge: boolean | undefined;
 
   /** Names the folder; it need not exist. */
   constructor(dataDir: string, network: string) {
@@ -54,16 +59,39 @@ export class LeaseFolder implements Disposable {
   }
 
   /**
-   * Lists everything, and reads each file whose name looks like an address.
-   * What a killed process has left unfinished is removed on the way.
+   * Says whether it takes long to read all leases.
+   *
+   * @throws {CniError} 5 if the folder cannot be read
+   */
+  isLarge(): boolean {
+    return this.#isLarge ??= this.#whileReading(() =>
+      Deno.statSync(this.path).size > LARGE_FOLDER_BYTES
+    );
+  }
+
+  /**
+   * Lists everything if the folder is not large, or was read already.
    *
    * @throws {CniError} 5 if the folder or a file cannot be read
    */
-  readAll(): Listing {
-    const entries = withIoFailure(
-      `read the lease folder "${this.path}"`,
-      () => [...Deno.readDirSync(this.path)],
-    );
+  listIfSmall(): Listing | undefined {
+    if (this.#listing === undefined && this.isLarge()) return undefined;
+    return this.listAll();
+  }
+
+  /**
+   * Lists everything, and reads each file whose name looks like an address.
+   * What a killed process has left unfinished is removed on the way. The folder
+   * is read once: the lock keeps it as it is.
+   *
+   * @throws {CniError} 5 if the folder or a file cannot be read
+   */
+  listAll(): Listing {
+    return this.#listing ??= this.#readAll();
+  }
+
+  #readAll(): Map<string, string | undefined> {
+    const entries = this.#whileReading(() => [...Deno.readDirSync(this.path)]);
     this.#sweep(entries);
     const mayBeLease = ({ name, isFile }: Deno.DirEntry): boolean =>
       isFile && /^[\da-f.:]+$/.test(name);
@@ -71,6 +99,10 @@ export class LeaseFolder implements Disposable {
       entry.name,
       mayBeLease(entry) ? this.read(entry.name) ?? "" : undefined,
     ]));
+  }
+
+  #whileReading<T>(run: () => T): T {
+    return withIoFailure(`read the lease folder "${this.path}"`, run);
   }
 
   #sweep(entries: readonly Deno.DirEntry[]): void {
@@ -104,6 +136,7 @@ export class LeaseFolder implements Disposable {
       `remove "${path}"`,
       () => unlessMissing(() => Deno.removeSync(path)),
     );
+    this.#listing?.delete(name);
   }
 
   /**
@@ -131,13 +164,15 @@ export class LeaseFolder implements Disposable {
    */
   addLease(name: string, content: string): boolean {
     const path = this.pathOf(name);
-    return withIoFailure(`write "${path}"`, () => {
+    const isAdded = withIoFailure(`write "${path}"`, () => {
       const draft = this.#draftOf(content);
       if (draft.link(path)) return true;
       if (!isBlankFile(path)) return false;
       draft.replace(path);
       return true;
     });
+    if (isAdded) this.#listing?.set(name, content);
+    return isAdded;
   }
 
   /** Writes the lease once, however many addresses are tried for it. */

@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
 import {
-  containerOf,
   describeOwner,
   findIp,
   formatContainer,
@@ -12,12 +11,6 @@ Deno.test("formatOwner() writes what the Go plugin writes", () => {
   assertEquals(formatOwner({ containerId: "dummy", ifName }), "dummy\r\neth0");
   assertEquals(formatOwner({ containerId: " d ", ifName }), "d\r\neth0");
   assertEquals(formatContainer(" dummy\n"), "dummy");
-});
-
-Deno.test("containerOf() reads leases old and new", () => {
-  assertEquals(containerOf("dummy\r\neth0"), "dummy");
-  assertEquals(containerOf("dummy"), "dummy");
-  assertEquals(containerOf(""), "");
 });
 
 Deno.test("describeOwner() names what a lease names", () => {

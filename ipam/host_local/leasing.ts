@@ -8,7 +8,7 @@ import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate, allocateRequested, type Candidate } from "./allocator.ts";
-import type { Owner } from "./lease.ts";
+import type { Lease, Owner } from "./lease.ts";
 import { findRange, type RangeSet } from "./range.ts";
 import type { LeaseStore } from "./store.ts";
 
@@ -54,7 +54,9 @@ export function leaseEach(
   store: LeaseStore,
   log: Log,
 ): Candidate[] {
-  refuseSecondLease(wishes, owner, store);
+  const known = store.knownLeasesOf(owner);
+  refuseSecondLease(wishes, owner, known);
+  store.begin(owner);
   const leased: Candidate[] = [];
   for (const [position, wish] of wishes.entries()) {
     try {
@@ -62,10 +64,12 @@ export function leaseEach(
       leased.push(lease);
       store.setLastReserved(position, lease.ip);
     } catch (error) {
-      takeBack(leased, owner, store, log);
+      takeBack(leased, store, log);
+      store.forget(owner);
       throw failedAt(position, error);
     }
   }
+  store.finish(owner, [...known, ...leased].map(({ ip }) => ip));
   return leased;
 }
 
@@ -98,13 +102,12 @@ function isNotFree(error: unknown): error is CniError {
 /** Ends only these leases: the owner may have others, from another ADD. */
 function takeBack(
   leased: readonly Candidate[],
-  owner: Owner,
   store: LeaseStore,
   log: Log,
 ): void {
   for (const { ip } of leased) {
     try {
-      store.takeBack(ip, owner);
+      store.takeBack(ip);
     } catch (error) {
       // The error that is reported is the one before.
       log.error(`Cannot release ${ip}`, { error: describeError(error) });
@@ -122,9 +125,8 @@ function takeBack(
 function refuseSecondLease(
   wishes: readonly Wish[],
   owner: Owner,
-  store: LeaseStore,
+  leases: readonly Lease[],
 ): void {
-  const leases = store.knownLeasesOf(owner);
   for (const [position, { set }] of wishes.entries()) {
     const lease = leases.find(({ ip }) => findRange(set, ip) !== undefined);
     if (lease === undefined) continue;

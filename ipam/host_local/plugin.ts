@@ -20,8 +20,8 @@
  * that both may be in use on one host. DEL leaves the folder with its `lock`
  * and `last_reserved_ip.*`. GC ends the leases of attachments that are no longer
  * valid, if it is told which ones are. STATUS tells whether an ADD would find
- * addresses. Where there are many leases, an index in `/run/cni/host-local` keeps
- * the time of ADD and DEL from growing with them.
+ * addresses. Where there are many leases, a file for each attachment in
+ * `<dataDir>/.by-owner/` keeps the time of ADD and DEL from growing with them.
  *
  * @module
  */
@@ -54,6 +54,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
   del(call): void {
     using store = LeaseStore.find(dataDirOf(call.config), call.network);
     store?.release(store.leasesOf(call.args));
+    store?.forget(call.args);
   },
 
   gc(call): void {
@@ -62,6 +63,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
     if (valid === undefined) return;
     using store = LeaseStore.find(dataDirOf(call.config), call.network);
     store?.release(store.leasesOfOthers(valid));
+    store?.retain(valid);
   },
 
   async status(call): Promise<void> {

@@ -18,8 +18,7 @@ import {
   type Owner,
 } from "./lease.ts";
 import { lastReservedName, LeaseFolder, type Listing } from "./lease_folder.ts";
-import { LeaseLookup } from "./lease_lookup.ts";
-import { INDEX_DIR, OwnerIndex } from "./owner_index.ts";
+import { OwnerFiles } from "./owner_files.ts";
 
 /** So many addresses are tried one by one before the folder is read. */
 const MANY_MISSES = 64;
@@ -31,35 +30,28 @@ const MANY_MISSES = 64;
 export class LeaseStore implements Disposable {
   readonly #folder: LeaseFolder;
   readonly #lock: FolderLock;
-  readonly #lookup: LeaseLookup;
+  readonly #owners: OwnerFiles;
+  #areOwnersKept: boolean | undefined;
   #misses = 0;
 
-  private constructor(folder: LeaseFolder, lock: FolderLock, indexDir: string) {
+  private constructor(folder: LeaseFolder, lock: FolderLock) {
     this.#folder = folder;
     this.#lock = lock;
-    this.#lookup = new LeaseLookup(
-      folder,
-      new OwnerIndex(folder.path, indexDir),
-    );
+    this.#owners = new OwnerFiles(folder.path);
   }
 
   /**
    * Opens and locks the leases of a network, creating the folder if need be.
    *
-   * @param indexDir Where indexes are kept
    * @throws {CniError} 5 if the folder cannot be created or written to
    */
-  static open(
-    dataDir: string,
-    network: string,
-    indexDir: string = INDEX_DIR,
-  ): LeaseStore {
+  static open(dataDir: string, network: string): LeaseStore {
     const folder = new LeaseFolder(dataDir, network);
     return whileOpening(folder, () => {
       const lock = unlessMissing(() => FolderLock.acquire(folder));
-      if (lock !== undefined) return new LeaseStore(folder, lock, indexDir);
+      if (lock !== undefined) return new LeaseStore(folder, lock);
       Deno.mkdirSync(folder.path, { recursive: true, mode: 0o755 });
-      return new LeaseStore(folder, FolderLock.acquire(folder), indexDir);
+      return new LeaseStore(folder, FolderLock.acquire(folder));
     });
   }
 
@@ -67,19 +59,14 @@ export class LeaseStore implements Disposable {
    * Opens and locks the leases of a network if there are any, also where nothing
    * can be written.
    *
-   * @param indexDir Where indexes are kept
    * @throws {CniError} 5 if the folder is there and cannot be locked for another
    *   reason
    */
-  static find(
-    dataDir: string,
-    network: string,
-    indexDir: string = INDEX_DIR,
-  ): LeaseStore | undefined {
+  static find(dataDir: string, network: string): LeaseStore | undefined {
     const folder = new LeaseFolder(dataDir, network);
     return whileOpening(folder, () => {
       const lock = unlessMissing(() => FolderLock.acquireToLook(folder));
-      return lock && new LeaseStore(folder, lock, indexDir);
+      return lock && new LeaseStore(folder, lock);
     });
   }
 
@@ -88,29 +75,10 @@ export class LeaseStore implements Disposable {
     return this.#folder.path;
   }
 
-  /**
-   * Leases an address.
-   *
-   * @returns False if the address is leased
-   * @throws {CniError} 5 if the lease cannot be written
-   */
-  reserve(ip: Ip, owner: Owner): boolean {
-    const address = ip.toString(), content = formatOwner(owner);
-    if (this.#isListedAsLeased(address)) return false;
-    if (!this.#folder.addLease(address, content)) {
-      this.#misses++;
-      return false;
-    }
-    this.#lookup.noteAdded(address, content);
-    return true;
-  }
-
-  #isListedAsLeased(address: string): boolean {
-    // After a long row of leases it is quicker to read them all.
-    const listing = this.#misses < MANY_MISSES
-      ? this.#lookup.listIfSmall()
-      : this.#lookup.listAll();
-    return listing?.has(address) === true && listing.get(address) !== "";
+  /** Once a folder has been large, its owners' files are kept for good. */
+  #keepsOwners(): boolean {
+    return this.#areOwnersKept ??= this.#lock.isHeld &&
+      (this.#folder.isLarge() || this.#owners.areKept());
   }
 
   /**
@@ -120,20 +88,36 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the leases cannot be read
    */
   leasesOf(owner: Owner): Lease[] {
-    const containerId = formatContainer(owner.containerId);
-    return this.#select(owner, this.#lookup.listOf(containerId));
+    if (this.#folder.listIfSmall() === undefined) {
+      const addresses = this.#owners.find(owner);
+      const leases = this.#confirm(owner, addresses);
+      const areAll = leases.length === addresses.length;
+      if (areAll && leases.length > 0) return leases;
+    }
+    return this.#select(owner, this.#folder.listAll());
   }
 
   /**
-   * Lists the leases of an owner as {@linkcode LeaseStore.leasesOf} does, but
-   * in a time that does not grow with the folder: of a large one that another
-   * program has changed, it may list only those that this plugin made.
+   * Lists the leases of an owner that is about to get one, in a time that does
+   * not grow with the folder: of a large folder only those that this plugin
+   * made.
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
   knownLeasesOf(owner: Owner): Lease[] {
-    const containerId = formatContainer(owner.containerId);
-    return this.#select(owner, this.#lookup.listKnownOf(containerId));
+    const listing = this.#folder.listIfSmall();
+    return listing === undefined
+      ? this.#confirm(owner, this.#owners.findOrCreate(owner))
+      : this.#select(owner, listing);
+  }
+
+  /** Picks the addresses that are leased to the owner. */
+  #confirm(owner: Owner, addresses: readonly string[]): Lease[] {
+    const names = addresses.filter((name) => findIp(name) !== undefined);
+    const listing = new Map(
+      names.map((name) => [name, this.#folder.read(name)]),
+    );
+    return this.#filter(listing, formatOwner(owner));
   }
 
   #select(owner: Owner, listing: Listing): Lease[] {
@@ -165,8 +149,54 @@ export class LeaseStore implements Disposable {
       formatOwner(owner),
       formatContainer(owner.containerId),
     ]));
-    return [...this.#lookup.listAll()].filter((entry) => !known.has(entry[1]))
+    return [...this.#folder.listAll()].filter((entry) => !known.has(entry[1]))
       .flatMap((entry) => this.#toLease(...entry));
+  }
+
+  /**
+   * Says that an owner is about to get leases, before the first one.
+   *
+   * @throws {CniError} 5 if a later DEL might not find them
+   */
+  begin(owner: Owner): void {
+    if (this.#keepsOwners()) this.#owners.empty(owner);
+  }
+
+  /** Says that an owner got all its leases: these. Never throws. */
+  finish(owner: Owner, ips: readonly Ip[]): void {
+    if (this.#keepsOwners()) this.#owners.fill(owner, ips.map(String));
+  }
+
+  /** Says that an owner's leases ended, or some of them. Never throws. */
+  forget(owner: Owner): void {
+    if (this.#keepsOwners()) this.#owners.remove(owner);
+  }
+
+  /** Says that these owners are all there are. Never throws. */
+  retain(owners: readonly Owner[]): void {
+    if (this.#keepsOwners()) this.#owners.retain(owners);
+  }
+
+  /**
+   * Leases an address.
+   *
+   * @returns False if the address is leased
+   * @throws {CniError} 5 if the lease cannot be written
+   */
+  reserve(ip: Ip, owner: Owner): boolean {
+    const address = ip.toString(), content = formatOwner(owner);
+    if (this.#isListedAsLeased(address)) return false;
+    if (this.#folder.addLease(address, content)) return true;
+    this.#misses++;
+    return false;
+  }
+
+  #isListedAsLeased(address: string): boolean {
+    // After a long row of leases it is quicker to read them all.
+    const listing = this.#misses < MANY_MISSES
+      ? this.#folder.listIfSmall()
+      : this.#folder.listAll();
+    return listing?.has(address) === true && listing.get(address) !== "";
   }
 
   /**
@@ -187,13 +217,13 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if one cannot be ended
    * @throws {AggregateError} If several cannot
    */
-  release(leases: readonly Pick<Lease, "ip" | "content">[]): void {
+  release(leases: readonly Lease[]): void {
     if (leases.length === 0) return;
     whileOpening(this.#folder, () => this.#lock.requireHeld());
     const failures: unknown[] = [];
-    for (const { ip, content } of leases) {
+    for (const { ip } of leases) {
       try {
-        this.#end(ip.toString(), content);
+        this.takeBack(ip);
       } catch (error) {
         failures.push(error);
       }
@@ -201,18 +231,13 @@ export class LeaseStore implements Disposable {
     throwAll(failures, `Cannot end ${failures.length} leases`);
   }
 
-  #end(address: string, content: string): void {
-    this.#folder.remove(address);
-    this.#lookup.noteRemoved(address, content);
-  }
-
   /**
-   * Ends the lease of an address that this owner has just got.
+   * Ends the lease of an address.
    *
    * @throws {CniError} 5 if it cannot be ended
    */
-  takeBack(ip: Ip, owner: Owner): void {
-    this.#end(ip.toString(), formatOwner(owner));
+  takeBack(ip: Ip): void {
+    this.#folder.remove(ip.toString());
   }
 
   /**
@@ -224,7 +249,7 @@ export class LeaseStore implements Disposable {
   lastReserved(rangeSet: number): Ip | undefined {
     const name = lastReservedName(rangeSet);
     // What is missing is not asked for: Deno takes long to fail.
-    if (this.#lookup.listIfSmall()?.has(name) === false) return undefined;
+    if (this.#folder.listIfSmall()?.has(name) === false) return undefined;
     return findIp(this.#folder.read(name) ?? "");
   }
 
@@ -234,14 +259,12 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if it cannot be written
    */
   setLastReserved(rangeSet: number, ip: Ip): void {
-    this.#lookup.noteChange();
     this.#folder.replace(lastReservedName(rangeSet), ip.toString());
   }
 
   /** Unlocks the leases. */
   [Symbol.dispose](): void {
     this.#folder[Symbol.dispose]();
-    if (this.#lock.isHeld) this.#lookup.keepIndex();
     this.#lock[Symbol.dispose]();
   }
 }

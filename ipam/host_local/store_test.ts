@@ -209,7 +209,7 @@ Deno.test("LeaseStore.release() ends leases and nothing else", () => {
   store.release(leases);
   assertEquals(fixture.read(), foreign);
   store.release(leases);
-  store.takeBack(Ip.parse("10.1.2.2"), OWNER);
+  store.takeBack(Ip.parse("10.1.2.2"));
   assertEquals(fixture.read(), foreign);
 });
 

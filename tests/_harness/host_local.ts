@@ -9,7 +9,6 @@ import { join } from "@std/path/posix";
 import type { Environment } from "../../cni/args.ts";
 import type { JsonObject } from "../../cni/json.ts";
 import { dispatch } from "../../cni/skel.ts";
-import { indexPathOf } from "../../ipam/host_local/owner_index.ts";
 import { hostLocal } from "../../ipam/host_local/plugin.ts";
 import { importFlags } from "../../scripts/net.ts";
 
@@ -175,25 +174,22 @@ export class DataFolder implements Disposable {
     );
   }
 
+  /** Lists the attachments of a network that have a file with their addresses. */
+  owners(network = "mynet"): string[] {
+    const entries = [
+      ...Deno.readDirSync(join(this.path, ".by-owner", network)),
+    ];
+    return entries.map(({ name }) => name).sort();
+  }
+
   /** Lists what is beside the networks' folders, and these. */
   list(): string[] {
     return [...Deno.readDirSync(this.path)].map(({ name }) => name);
   }
 
-  /** Removes everything, and what the plugin remembers of it elsewhere. */
+  /** Removes everything. */
   [Symbol.dispose](): void {
-    for (const name of this.list()) {
-      removeIfThere(indexPathOf(this.folderOf(name)));
-    }
-    removeIfThere(this.path);
-  }
-}
-
-function removeIfThere(path: string): void {
-  try {
-    Deno.removeSync(path, { recursive: true });
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    Deno.removeSync(this.path, { recursive: true });
   }
 }
 

@@ -1,0 +1,335 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { join } from "@std/path/posix";
+import { CniError } from "../../cni/error.ts";
+import { createLog } from "../../cni/log.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
+import { formatOwner, type Lease, type Owner } from "./lease.ts";
+import { leaseEach } from "./leasing.ts";
+import { resolveRangeSet } from "./range.ts";
+import { LeaseStore } from "./store.ts";
+
+const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
+const CONTENT = "dummy\r\neth0";
+const OWNER_FILE = ".by-owner/net/dummy:eth0";
+
+/** Few enough to be read each time, and enough for a large folder. */
+const FEW = 100, MANY = 900;
+
+const RANGE_SETS = [
+  resolveRangeSet([{ subnet: Cidr.parse("10.9.0.0/16") }], 0),
+  resolveRangeSet([{ subnet: Cidr.parse("2001:db8::/64") }], 1),
+];
+
+/** A folder of leases, and what is beside it. */
+class Fixture implements Disposable {
+  readonly root = Deno.makeTempDirSync({ prefix: "leases-" });
+  readonly folder = join(this.root, "net");
+
+  /** Makes leases of containers `c0`, `c1`…, each with its address. */
+  constructor(count: number) {
+    Deno.mkdirSync(this.folder);
+    for (let i = 0; i < count; i++) {
+      this.write(`net/${addressOf(i)}`, `c${i}\r\neth0`);
+    }
+  }
+
+  /** Writes a file as another program might. */
+  write(name: string, content: string): void {
+    Deno.writeTextFileSync(join(this.root, name), content);
+  }
+
+  /** Reads a file; undefined if there is none. */
+  read(name: string): string | undefined {
+    try {
+      return Deno.readTextFileSync(join(this.root, name));
+    } catch {
+      return undefined;
+    }
+  }
+
+  remove(name: string): void {
+    Deno.removeSync(join(this.root, name), { recursive: true });
+  }
+
+  /** Does something with the leases under one lock. */
+  run<T>(use: (store: LeaseStore) => T): T {
+    using store = LeaseStore.open(this.root, "net");
+    return use(store);
+  }
+
+  leasesOf(owner = OWNER): string[] {
+    return this.run((store) => namesOf(store.leasesOf(owner)));
+  }
+
+  /** Does what ADD does, with an address of each set unless one is requested. */
+  add(owner = OWNER, requested?: string): string[] {
+    const wishes = requested === undefined
+      ? RANGE_SETS.map((set) => ({ set, requested: undefined }))
+      : RANGE_SETS.slice(0, 1)
+        .map((set) => ({ set, requested: Ip.parse(requested) }));
+    const log = createLog({}, (line) => assert(false, line));
+    return this.run((store) => namesOf(leaseEach(wishes, owner, store, log)));
+  }
+
+  /** Does what DEL does. */
+  del(owner = OWNER): void {
+    this.run((store) => {
+      store.release(store.leasesOf(owner));
+      store.forget(owner);
+    });
+  }
+
+  /** Does what GC does. */
+  gc(valid: readonly Owner[]): void {
+    this.run((store) => {
+      store.release(store.leasesOfOthers(valid));
+      store.retain(valid);
+    });
+  }
+
+  /** Lists the owners that have a file. */
+  owners(): string[] {
+    const names = [...Deno.readDirSync(join(this.root, ".by-owner/net"))];
+    return names.map(({ name }) => name).sort();
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.root, { recursive: true });
+  }
+}
+
+function addressOf(i: number): string {
+  return `10.1.${i >> 8}.${i & 255}`;
+}
+
+function namesOf(leases: readonly Pick<Lease, "ip">[]): string[] {
+  return leases.map(({ ip }) => `${ip}`).sort();
+}
+
+function listFolder(path: string): string[] {
+  return [...Deno.readDirSync(path)].map(({ name }) => name).sort();
+}
+
+Deno.test("OwnerFiles leave no trace where there are few leases", () => {
+  using fixture = new Fixture(FEW);
+  fixture.add();
+  assertEquals(fixture.leasesOf().length, 2);
+  fixture.del();
+  assertEquals(fixture.leasesOf(), []);
+  assertEquals(listFolder(fixture.root), ["net"]);
+});
+
+Deno.test("OwnerFiles say which addresses an attachment has", () => {
+  using fixture = new Fixture(MANY);
+  const before = listFolder(fixture.folder);
+  assertEquals(fixture.add(), ["10.9.0.2", "2001:db8::2"]);
+  assertEquals(fixture.read(OWNER_FILE), "10.9.0.2 2001:db8::2\n");
+  fixture.add({ ...OWNER, ifName: "net/1" });
+  assertEquals(fixture.owners(), ["dummy:eth0", "dummy:net%2F1"]);
+  assertEquals(fixture.leasesOf(), ["10.9.0.2", "2001:db8::2"]);
+  fixture.del();
+  assertEquals(fixture.owners(), ["dummy:net%2F1"]);
+  fixture.del({ ...OWNER, ifName: "net/1" });
+  assertEquals(fixture.owners(), []);
+  const own = ["last_reserved_ip.0", "last_reserved_ip.1", "lock"];
+  assertEquals(listFolder(fixture.folder), [...before, ...own]);
+});
+
+Deno.test("OwnerFiles may be cut off anywhere, and no lease is lost", () => {
+  using fixture = new Fixture(MANY);
+  fixture.add();
+  const line = fixture.read(OWNER_FILE) ?? "";
+  const leases = fixture.leasesOf();
+  for (let length = 0; length <= line.length; length++) {
+    fixture.write(OWNER_FILE, line.slice(0, length));
+    assertEquals(fixture.leasesOf(), leases, `${length} bytes`);
+    assertThrows(() => fixture.add(OWNER, leases[0]), CniError);
+  }
+  const others = [
+    "\n",
+    "\0".repeat(20),
+    "10.9.0.2 2001:db8::\n",
+    "lock\n",
+    "x ".repeat(9),
+  ];
+  for (const text of [...others, `${line}${line}`, "../../etc/passwd\n"]) {
+    fixture.write(OWNER_FILE, text);
+    assertEquals(fixture.leasesOf(), leases, JSON.stringify(text));
+  }
+  fixture.write(OWNER_FILE, line.slice(0, 5));
+  fixture.del();
+  assertEquals(fixture.leasesOf(), []);
+  assertEquals(fixture.owners(), []);
+});
+
+Deno.test("OwnerFiles are believed only as far as the leases agree", async (t) => {
+  const changes: [name: string, (fixture: Fixture) => void, want: string[]][] =
+    [
+      [
+        "another program ended the leases and made another one",
+        (f) => {
+          f.remove("net/10.9.0.2");
+          f.remove("net/2001:db8::2");
+          f.write("net/10.9.0.77", CONTENT);
+        },
+        ["10.9.0.77"],
+      ],
+      [
+        "another program ended one and gave its address away",
+        (f) => f.write("net/10.9.0.2", "other\r\neth0"),
+        ["2001:db8::2"],
+      ],
+      [
+        "another program made one of the container alone",
+        (f) => {
+          f.remove("net/10.9.0.2");
+          f.remove("net/2001:db8::2");
+          f.write("net/10.9.0.77", "dummy");
+        },
+        ["10.9.0.77"],
+      ],
+      ["the files were removed", (f) => f.remove(".by-owner"), [
+        "10.9.0.2",
+        "2001:db8::2",
+      ]],
+      ["the folder was emptied", (f) => {
+        for (const name of listFolder(f.folder)) f.remove(`net/${name}`);
+      }, []],
+    ];
+  for (const [name, change, want] of changes) {
+    await t.step(name, () => {
+      using fixture = new Fixture(MANY);
+      fixture.add();
+      change(fixture);
+      assertEquals(fixture.leasesOf(), want);
+      fixture.del();
+      assertEquals(fixture.leasesOf(), []);
+      // Whatever was left, the attachment can be made again.
+      fixture.add();
+      assertEquals(fixture.leasesOf().length, 2);
+    });
+  }
+});
+
+Deno.test("OwnerFiles tell ADD that an attachment has a lease", () => {
+  using fixture = new Fixture(MANY);
+  const leases = fixture.add();
+  const before = fixture.read(OWNER_FILE);
+  const { message } = assertThrows(() => fixture.add(), CniError);
+  assert(message.includes("duplicate allocation is not allowed"), message);
+  assertEquals(fixture.read(OWNER_FILE), before);
+  assertEquals(fixture.leasesOf(), leases);
+});
+
+Deno.test("OwnerFiles list leases of other ranges, too", () => {
+  using fixture = new Fixture(MANY);
+  fixture.add(OWNER, "10.9.0.9");
+  const set = resolveRangeSet([{ subnet: Cidr.parse("10.8.0.0/16") }], 0);
+  const log = createLog({}, () => {});
+  fixture.run((store) =>
+    leaseEach([{ set, requested: undefined }], OWNER, store, log)
+  );
+  assertEquals(fixture.read(OWNER_FILE), "10.9.0.9 10.8.0.2\n");
+  fixture.del();
+  assertEquals(fixture.leasesOf(), []);
+});
+
+Deno.test("OwnerFiles say nothing while an ADD is under way", () => {
+  using fixture = new Fixture(MANY);
+  fixture.add(OWNER, "10.9.0.9");
+  // As an ADD that is killed after its first lease leaves it.
+  fixture.run((store) => {
+    store.knownLeasesOf(OWNER);
+    store.begin(OWNER);
+    assert(store.reserve(Ip.parse("10.8.0.2"), OWNER));
+  });
+  assertEquals(fixture.leasesOf(), ["10.8.0.2", "10.9.0.9"]);
+  fixture.del();
+  assertEquals(fixture.leasesOf(), []);
+});
+
+Deno.test("OwnerFiles are gone after an ADD that failed", () => {
+  using fixture = new Fixture(MANY);
+  fixture.write("net/10.9.0.9", "other\r\neth0");
+  assertThrows(() => fixture.add(OWNER, "10.9.0.9"), CniError);
+  assertEquals(fixture.owners(), []);
+});
+
+Deno.test("OwnerFiles are kept on when a large folder becomes small", () => {
+  using fixture = new Fixture(MANY);
+  fixture.add(OWNER, "10.9.0.2");
+  // The folder itself is made anew, since some file systems never shrink one.
+  Deno.removeSync(fixture.folder, { recursive: true });
+  Deno.mkdirSync(fixture.folder);
+  fixture.write("net/10.9.0.2", formatOwner(OWNER));
+  fixture.del();
+  assertEquals(fixture.owners(), []);
+  assertEquals(fixture.add(), ["10.9.0.2", "2001:db8::2"]);
+  assertEquals(fixture.read(OWNER_FILE), "10.9.0.2 2001:db8::2\n");
+});
+
+Deno.test("OwnerFiles of a network leave other networks alone", () => {
+  using fixture = new Fixture(MANY);
+  fixture.add();
+  {
+    using store = LeaseStore.open(fixture.root, "other");
+    store.begin(OWNER);
+    assert(store.reserve(Ip.parse("10.1.0.1"), OWNER));
+    store.finish(OWNER, [Ip.parse("10.1.0.1")]);
+  }
+  assertEquals(listFolder(join(fixture.root, ".by-owner")), ["net"]);
+});
+
+Deno.test("LeaseStore.retain() removes the files of owners that are gone", () => {
+  using fixture = new Fixture(MANY);
+  const owners = ["a", "b", "c"].map((containerId): Owner => ({
+    containerId,
+    ifName: "eth0",
+  }));
+  for (const owner of owners) fixture.add(owner);
+  const valid = owners.slice(1);
+  fixture.gc(valid);
+  assertEquals(fixture.owners(), ["b:eth0", "c:eth0"]);
+  for (const [i, owner] of owners.entries()) {
+    assertEquals(fixture.leasesOf(owner).length, i === 0 ? 0 : 2);
+  }
+  assertEquals(fixture.leasesOf({ containerId: "c1", ifName: "eth0" }), []);
+});
+
+Deno.test("LeaseStore works where no owner's file can be made", () => {
+  using fixture = new Fixture(MANY);
+  fixture.write(".by-owner", "in the way");
+  const leases = fixture.add();
+  assertEquals(leases.length, 2);
+  assertEquals(fixture.leasesOf(), leases);
+  fixture.del();
+  assertEquals(fixture.leasesOf(), []);
+});
+
+Deno.test("LeaseStore.begin() refuses to go on with a file that it cannot empty", () => {
+  using fixture = new Fixture(MANY);
+  fixture.add(OWNER, "10.9.0.9");
+  fixture.remove(OWNER_FILE);
+  Deno.mkdirSync(join(fixture.root, OWNER_FILE, "in-the-way"), {
+    recursive: true,
+  });
+  const error = assertThrows(
+    () => fixture.run((store) => store.begin(OWNER)),
+    CniError,
+  );
+  assertEquals(error.code, 5);
+});
+
+Deno.test("LeaseStore.reserve() reads a large folder after many misses", () => {
+  using fixture = new Fixture(MANY);
+  fixture.write(`net/${addressOf(300)}`, "");
+  fixture.run((store) => {
+    const isFree = (i: number): boolean =>
+      store.reserve(Ip.parse(addressOf(i)), OWNER);
+    const all = Array.from({ length: MANY + 1 }, (_, i) => i);
+    // The empty one, and the one after the last.
+    assertEquals(all.filter(isFree), [300, MANY]);
+  });
+  assertEquals(fixture.leasesOf(), [addressOf(300), addressOf(MANY)]);
+});
