@@ -107,24 +107,53 @@ Deno.test({
   },
 });
 
-/** Runs a command of a container and kills it after so many milliseconds. */
-async function runAndKill(
-  command: string,
-  config: JsonObject,
-  id: string,
-  afterMs: number,
-): Promise<string> {
-  const child = await spawn(program, command, config, { CNI_CONTAINERID: id });
-  const timer = setTimeout(() => {
-    try {
-      child.kill("SIGKILL");
-    } catch {
-      // It was quicker.
-    }
-  }, afterMs);
-  const { stdout, success } = await child.output();
-  clearTimeout(timer);
-  return success ? new TextDecoder().decode(stdout) : "";
+/**
+ * Runs commands of containers, and kills some at a random moment. Moments lie
+ * within what the last calls took here, beside whatever else was going on.
+ */
+class Killer {
+  readonly #config: JsonObject;
+  /** How long calls took that were not killed, in milliseconds. */
+  readonly #durations: number[] = [];
+  /** How many calls were killed. */
+  killed = 0;
+
+  constructor(config: JsonObject) {
+    this.#config = config;
+  }
+
+  /** Runs a command to its end. */
+  async run(command: string, id: string): Promise<string> {
+    const startMs = performance.now();
+    const child = await this.#spawn(command, id);
+    const { stdout, success } = await child.output();
+    assert(success, `${command} of ${id} failed`);
+    this.#durations.push(performance.now() - startMs);
+    return new TextDecoder().decode(stdout);
+  }
+
+  /** Runs a command and kills it; answers "" unless it was quicker. */
+  async runAndKill(command: string, id: string): Promise<string> {
+    const lately = this.#durations.slice(-12);
+    const afterMs = Math.random() * Math.max(...lately);
+    const child = await this.#spawn(command, id);
+    const timer = setTimeout(() => {
+      try {
+        child.kill("SIGKILL");
+      } catch {
+        // It was quicker.
+      }
+    }, afterMs);
+    const { stdout, success, signal } = await child.output();
+    clearTimeout(timer);
+    if (signal === "SIGKILL") this.killed++;
+    else assert(success, `${command} of ${id} failed`);
+    return success ? new TextDecoder().decode(stdout) : "";
+  }
+
+  #spawn(command: string, id: string): Promise<Deno.ChildProcess> {
+    return spawn(program, command, this.#config, { CNI_CONTAINERID: id });
+  }
 }
 
 /** Asserts that a folder holds whole leases only, and brings it to these by GC. */
@@ -155,7 +184,6 @@ async function assertCollectable(
 Deno.test({
   ...stress("outlives kills at any moment"),
   fn: async (t) => {
-    const longestMs = 90;
     using folder = new DataFolder();
     // As the Go plugin leaves them when it is killed.
     const empty = { "10.1.0.5": "", "10.1.0.6": "" };
@@ -164,21 +192,34 @@ Deno.test({
     const ids = Array.from({ length: 300 }, (_, i) => `container${i}`);
     const valid = new Map<string, string>();
 
-    await t.step("some 500 ADDs and DELs are killed, or just not", async () => {
-      await eachAtOnce(ids, 6, async (id) => {
-        const delay = (): number => Math.random() * longestMs;
-        const added = await runAndKill("ADD", config, id, delay());
-        if (added === "") {
-          return void await runAndKill("DEL", config, id, delay());
-        }
-        const [{ address }] = JSON.parse(added).ips;
-        const ip = address.split("/")[0];
-        assertEquals(valid.get(ip), undefined, "an address was given twice");
-        valid.set(ip, id);
+    const killer = new Killer(config);
+    const keep = (added: string, id: string): string => {
+      const [{ address }] = JSON.parse(added).ips;
+      const ip = address.split("/")[0];
+      assertEquals(valid.get(ip), undefined, "an address was given twice");
+      valid.set(ip, id);
+      return ip;
+    };
+
+    await t.step("a third of the ADDs ends, as a measure", async () => {
+      const brief = ids.filter((_, i) => i % 3 === 0);
+      await eachAtOnce(brief, 6, async (id) => {
+        keep(await killer.run("ADD", id), id);
+      });
+    });
+    await t.step("most of 400 ADDs and DELs are killed", async () => {
+      const others = ids.filter((_, i) => i % 3 !== 0);
+      await eachAtOnce(others, 6, async (id) => {
+        const added = await killer.runAndKill("ADD", id);
+        if (added === "") return void await killer.runAndKill("DEL", id);
+        const ip = keep(added, id);
         if (Math.random() < 0.5) return;
         valid.delete(ip);
-        await runAndKill("DEL", config, id, delay());
+        await killer.runAndKill("DEL", id);
+        // So that the measure is of now, not of the beginning.
+        await killer.run("DEL", id);
       });
+      assert(killer.killed > 0, "no call was killed");
     });
     await t.step("the addresses of empty files are used again", () => {
       for (const address of Object.keys(empty)) {
