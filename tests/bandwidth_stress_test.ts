@@ -14,8 +14,6 @@ import { TestHosts } from "./_harness/test_hosts.ts";
 
 /** How many operations are killed. */
 const KILLS = 36;
-/** Longer than any of them takes on a busy machine, in ms. */
-const LONGEST_MS = 60;
 
 function start(cable: LimitedCable, command: string, keys: object): Spawned {
   const { hosts, ifName } = cable;
@@ -48,7 +46,6 @@ Deno.test(requireRoot(name, needsBin), async (t) => {
       }, {
         random,
         count: KILLS,
-        longestMs: LONGEST_MS,
         // What is left is no hindrance to another ADD either.
         afterKill: async () => {
           if (random.once(3)) await succeed("ADD");

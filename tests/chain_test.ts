@@ -1,5 +1,3 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
-
 /**
  * chain with plugins that make something: what there is afterwards must be what
  * there would be without it. With the executables where `CNI_BIN` says where
@@ -18,6 +16,7 @@ import {
   requireRoot,
 } from "./_harness/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
+import { eventually } from "./_harness/eventually.ts";
 import { FaultInjector } from "./_harness/fault_injector.ts";
 import { type Snapshot, snapshot } from "./_harness/ip_json.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
@@ -397,11 +396,14 @@ inNamespaces(
           },
           stdin: JSON.stringify(requestOf(chain)),
         });
-        await appearance(pidFile);
+        const pid = Number(await appearance(pidFile));
         adding.kill();
         await adding.output;
         await runtime.run("DEL");
-        await new Promise((resolve) => setTimeout(resolve, 1200));
+        await eventually(
+          "the process that was left ended",
+          () => !isAlive(pid),
+        );
         assertEquals(ifPossible(() => Deno.statSync(made)), undefined);
         assertEquals(takeStock(hosts), before);
       });
@@ -412,15 +414,14 @@ inNamespaces(
 
 /** Waits for a file, and returns what is in it. */
 async function appearance(path: string): Promise<string> {
-  const endMs = performance.now() + 10_000;
-  for (;;) {
-    try {
-      return Deno.readTextFileSync(path);
-    } catch (error) {
-      if (performance.now() > endMs) throw error;
-    }
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
+  const read = (): string | undefined =>
+    ifPossible(() => Deno.readTextFileSync(path));
+  await eventually(`${path} appeared`, () => read() !== undefined);
+  return read() ?? "";
+}
+
+function isAlive(pid: number): boolean {
+  return ifPossible(() => Deno.statSync(`/proc/${pid}`)) !== undefined;
 }
 
 /** Runs ADD of a chain under strace, and returns the system calls. */

@@ -555,7 +555,7 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
   await succeed(host, "netns", "add", "blue");
   const leases = async (): Promise<string> =>
     (await host.run(["sh", "-c", "cd /run/leases/hang && ls -d 10.*"])).stdout;
-  const args = ["add", "hang", "blue", "--timeout", "500ms"];
+  const args = ["add", "hang", "blue", "--timeout", "3s"];
   await t.step("when time is up", async () => {
     const { code, stderr } = await host.cni(...args);
     assertEquals(code, 1);

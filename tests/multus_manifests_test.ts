@@ -8,6 +8,7 @@ import { loadAll } from "js-yaml";
 import { openKubeClient } from "../kube/client.ts";
 import { readInstallOptions } from "../plugins/multus/install/options.ts";
 import { pluginNames, programNames } from "../plugins/registry.ts";
+import { deadlineWhen } from "./_harness/eventually.ts";
 import { KubeApi } from "./_harness/kube_api.ts";
 import { findTarget, verbOf } from "./_harness/kube_api/target.ts";
 import { ConfFolder } from "./_harness/conf_folder.ts";
@@ -271,7 +272,8 @@ Deno.test("manifests: the role has the rights for all that is asked of the API s
   ];
   for (const path of watched) {
     const { metadata } = await client.list(path);
-    const signal = AbortSignal.timeout(200);
+    const asked = api.requests.length;
+    const signal = deadlineWhen(() => api.requests.length > asked);
     const resourceVersion = metadata?.resourceVersion ?? "";
     const events = client.watch(path, { resourceVersion, signal });
     await events.next().catch(() => {});

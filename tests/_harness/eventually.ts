@@ -25,3 +25,15 @@ export async function eventually(
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
+
+/**
+ * Makes the signal of a deadline that passes once something is so, however long
+ * that takes on this machine.
+ */
+export function deadlineWhen(isSo: () => boolean): AbortSignal {
+  const controller = new AbortController();
+  const end = (): void =>
+    controller.abort(new DOMException("", "TimeoutError"));
+  eventually("the deadline passed", isSo).then(end, end);
+  return controller.signal;
+}

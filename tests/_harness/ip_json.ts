@@ -68,7 +68,7 @@ export interface Snapshot {
 }
 
 /** How long the kernel may take to settle an address, in ms. */
-const SETTLING_MS = 5000;
+const SETTLING_MS = 15_000;
 
 /** Prints all of a namespace as five documents, by as few processes as can be. */
 const SNAPSHOT_SCRIPT = `

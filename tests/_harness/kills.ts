@@ -18,31 +18,37 @@ export interface Killed {
   leftovers(): unknown;
 }
 
-/** How often, and when. */
+/** How often, and what else. */
 export interface Kills {
   readonly random: Random;
   /** How many operations are killed. */
   readonly count: number;
-  /** When at the latest, in ms. */
-  readonly longestMs: number;
   /** Runs after each kill; nothing if undefined. */
   readonly afterKill?: () => Promise<unknown>;
 }
 
 /**
- * Kills ADD and DEL by turns, at any moment. Each time DEL follows, after which
- * there must be what there was before.
+ * Kills ADD and DEL by turns, at any moment of what they take on this machine.
+ * Each time DEL follows, after which there must be what there was before.
  */
 export async function killByTurns(
   killed: Killed,
-  { random, count, longestMs, afterKill }: Kills,
+  { random, count, afterKill }: Kills,
 ): Promise<void> {
   const before = killed.leftovers();
+  const addMs: number[] = [];
+  const add = async (): Promise<void> => {
+    const startMs = performance.now();
+    await killed.succeed("ADD");
+    addMs.push(performance.now() - startMs);
+  };
+  await add();
+  await killed.succeed("DEL");
   for (let kill = 0; kill < count; kill++) {
     const command = kill % 2 === 0 ? "ADD" : "DEL";
-    if (command === "DEL") await killed.succeed("ADD");
+    if (command === "DEL") await add();
     const operation = killed.start(command);
-    const ms = random.below(longestMs);
+    const ms = random.below(Math.max(...addMs.slice(-4)));
     await new Promise((resolve) => setTimeout(resolve, ms));
     operation.kill();
     await operation.output;

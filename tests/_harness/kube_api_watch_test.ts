@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { eventually } from "./eventually.ts";
 import { Asker } from "./kube_api/asker.ts";
 import { KubeApi } from "./kube_api.ts";
 
@@ -167,9 +168,5 @@ Deno.test("KubeApi forgets the watches of clients that have gone", async () => {
   assertEquals(scene.api.watchCount, 1);
   gone.abort();
   await response.body?.cancel().catch(() => {});
-  const deadline = performance.now() + 5_000;
-  while (scene.api.watchCount > 0 && performance.now() < deadline) {
-    await new Promise((next) => setTimeout(next));
-  }
-  assertEquals(scene.api.watchCount, 0);
+  await eventually("no watch is left", () => scene.api.watchCount === 0);
 });

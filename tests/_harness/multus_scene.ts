@@ -26,7 +26,7 @@ import { type CallOptions, type CallOutput, TestHosts } from "./test_hosts.ts";
 const VERSIONS = ["0.2.0", "0.3.1", "0.4.0", "1.0.0"] as const;
 
 /** How long closed connections may take to go, in milliseconds. */
-const SETTLING_MS = 2000;
+const SETTLING_MS = 15_000;
 
 /** The container of all calls. */
 export const CONTAINER = "123456789";

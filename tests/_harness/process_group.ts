@@ -4,6 +4,8 @@
  * @module
  */
 
+import { eventually } from "./eventually.ts";
+
 /**
  * Lists the processes of a group, by the process ID of its leader. Those that
  * are dead and wait to be noticed do not count.
@@ -29,15 +31,10 @@ function readStat(
   }
 }
 
-/** Waits until a group of processes is dead; throws if it is not within 1 s. */
+/** Waits until a group of processes is dead. */
 export async function waitUntilDead(leader: number): Promise<void> {
-  const endMs = performance.now() + 1000;
-  while (listGroup(leader).length > 0) {
-    if (performance.now() > endMs) {
-      throw new Error(`Processes ${listGroup(leader)} are still there`);
-    }
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
+  const isDead = (): boolean => listGroup(leader).length === 0;
+  await eventually(`the process group ${leader} died`, isDead);
 }
 
 /** Kills a process if it is still there. */

@@ -83,11 +83,13 @@ async function testTrust(
       await using scene = await KubeScene.start(options);
       using client = await scene.open(kind, { cluster });
       const startMs = performance.now();
-      const error = await kubeErrorOf(client.getPod("test", "p1"));
+      const error = await kubeErrorOf(
+        client.getPod("test", "p1", { overallMs: 60_000 }),
+      );
       assert(error.message.endsWith(`: ${why}`), error.message);
       assertEquals([error.isUntrusted, error.isUnsent], [true, true]);
       assertEquals(scene.api.requests.length, 0);
-      assert(performance.now() - startMs < 1000, "it is not tried again");
+      assert(performance.now() - startMs < 30_000, "it was tried again");
     });
   }
   await t.step("no TLS", async () => {
@@ -149,8 +151,8 @@ async function testSilence({ kind }: TransportCase): Promise<void> {
   await scene.api.blackhole();
   const startMs = performance.now();
   const waiting = client.getPod("test", "p1", {
-    perTryMs: 200,
-    overallMs: 5000,
+    perTryMs: 1000,
+    overallMs: 60_000,
   });
   const error = await kubeErrorOf(
     client.getPod("test", "p1", { overallMs: 300 }),
@@ -158,5 +160,5 @@ async function testSilence({ kind }: TransportCase): Promise<void> {
   assertEquals(error.isTimeout, true);
   await scene.api.restart();
   assertEquals((await waiting).metadata?.uid, "u1");
-  assert(performance.now() - startMs < 2000);
+  assert(performance.now() - startMs < 30_000);
 }

@@ -8,6 +8,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type Ending, playAll, type Scene } from "../_harness/arrangements.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
+import { deadlineWhen } from "../_harness/eventually.ts";
 
 type Deed = Scene["deed"];
 
@@ -469,15 +470,23 @@ conformance("chain STATUS", {
 });
 
 conformance("chain deadline", {
-  "ends the plugin that runs": sameWith({
-    answers: { a: {}, b: { ADD: "exec sleep 60" }, c: {} },
-    deed: (runtime, list, conf) =>
-      runtime.addNetworkList(list, conf, { signal: AbortSignal.timeout(300) }),
-  }, (ending) => {
-    assertEquals(story(ending), ["a ADD", "b ADD"]);
-    assertStringIncludes(
-      String(ending.answer),
-      "netplugin failed with no error message: signal: killed",
-    );
-  }),
+  "ends the plugin that runs": async (t) => {
+    const mark = await Deno.makeTempFile();
+    const isBegun = (): boolean => Deno.statSync(mark).size > 0;
+    await sameWith({
+      answers: { a: {}, b: { ADD: `echo > '${mark}'; exec sleep 60` }, c: {} },
+      deed: (runtime, list, conf) => {
+        Deno.truncateSync(mark);
+        const signal = deadlineWhen(isBegun);
+        return runtime.addNetworkList(list, conf, { signal });
+      },
+    }, (ending) => {
+      assertEquals(story(ending), ["a ADD", "b ADD"]);
+      assertStringIncludes(
+        String(ending.answer),
+        "netplugin failed with no error message: signal: killed",
+      );
+    })(t);
+    await Deno.remove(mark);
+  },
 });

@@ -7,10 +7,12 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import { deadline, waitUntil } from "../../cni/invoke/deadline.ts";
+import { deadline, pause, waitUntil } from "../../cni/invoke/deadline.ts";
 import { execPlugin } from "../../cni/invoke/exec.ts";
 import type { Invocation } from "../../cni/invoke/invoker.ts";
+import { ifPossible } from "../../cni/io_failure.ts";
 import { conformance } from "../_harness/conformance.ts";
+import { deadlineWhen } from "../_harness/eventually.ts";
 import { PluginFolder } from "../_harness/plugin_folder.ts";
 import { killIfAlive, waitUntilDead } from "../_harness/process_group.ts";
 import { CONFIG, exec, failureOf, PATH, run } from "./script_plugins.ts";
@@ -19,18 +21,30 @@ const utf8 = new TextEncoder();
 const NOTHING = "netplugin failed with no error message";
 const UNPARSED = "netplugin failed but error parsing its diagnostic message";
 
-/** Runs `script` with a deadline; checks that the call is over in time. */
+/** Much longer than anything takes here, and much less than scripts sleep, in ms. */
+const LONG_MS = 30_000;
+
+/**
+ * Runs `script`, whose deadline passes when it has written to `$MARK`; checks
+ * that the call does not wait for the script.
+ *
+ * @returns The error, and what was written
+ */
 async function checkDeadline(
   script: string,
   more: Partial<Invocation> = {},
-): Promise<CniError> {
-  const timeoutMs = 300;
+): Promise<{ error: CniError; mark: string }> {
+  using folder = new PluginFolder();
+  const path = `${folder.path}/mark`;
+  const read = (): string =>
+    ifPossible(() => Deno.readTextFileSync(path)) ?? "";
   const startMs = performance.now();
-  const signal = deadline(timeoutMs);
-  const error = await failureOf(script, { ...more, signal });
+  const signal = deadlineWhen(() => read().endsWith("\n"));
+  const env = { PATH, MARK: path };
+  const error = await failureOf(script, { env, ...more, signal });
   const elapsedMs = performance.now() - startMs;
-  assert(elapsedMs < timeoutMs + 200, `it took ${elapsedMs} ms`);
-  return error;
+  assert(elapsedMs < LONG_MS, `it took ${elapsedMs} ms`);
+  return { error, mark: read() };
 }
 
 conformance("invoke exec", {
@@ -165,48 +179,48 @@ conformance("invoke exec", {
       const stdout = await run("sleep 60 & echo $!");
       const elapsedMs = performance.now() - startMs;
       killIfAlive(Number(stdout));
-      assert(elapsedMs < 2000, `it took ${elapsedMs} ms`);
+      assert(elapsedMs < LONG_MS, `it took ${elapsedMs} ms`);
     },
 });
 
 conformance("invoke deadline", {
   "a plugin that sleeps is killed": async () => {
-    const { message, details } = await checkDeadline("exec sleep 60");
+    const { error: { message, details } } = await checkDeadline(
+      "echo > $MARK; exec sleep 60",
+    );
     assertEquals(message, `${NOTHING}: signal: killed`);
     assertMatch(details, /plugin was killed after \d+ ms: the deadline has/);
   },
   "one that ignores SIGTERM, with a child that holds the pipe, and all of it is dead":
     async () => {
-      using folder = new PluginFolder();
-      const { message } = await checkDeadline(
-        `echo $$ > ${folder.path}/pid
-        trap '' TERM
+      const { error, mark } = await checkDeadline(
+        `trap '' TERM
         sh -c "trap '' TERM; sleep 60; sleep 60" &
+        echo $$ > $MARK
         sleep 60; sleep 60; wait`,
       );
-      assertEquals(message, `${NOTHING}: signal: killed`);
-      await waitUntilDead(
-        Number(await Deno.readTextFile(`${folder.path}/pid`)),
-      );
+      assertEquals(error.message, `${NOTHING}: signal: killed`);
+      await waitUntilDead(Number(mark));
     },
   "a child with a session of its own is not waited for": async () => {
-    using folder = new PluginFolder();
-    const { message } = await checkDeadline(
-      `setsid sh -c 'echo $$ > ${folder.path}/pid; exec sleep 60' & sleep 60`,
+    const { error, mark } = await checkDeadline(
+      "setsid sh -c 'echo $$ > $MARK; exec sleep 60' & sleep 60",
     );
-    killIfAlive(Number(await Deno.readTextFile(`${folder.path}/pid`)));
-    assertEquals(message, `${NOTHING}: signal: killed`);
+    killIfAlive(Number(mark));
+    assertEquals(error.message, `${NOTHING}: signal: killed`);
   },
   "what it has logged is told": async () => {
-    const { details } = await checkDeadline(
-      "echo 'waiting for a lease' >&2; exec sleep 60",
+    const { error } = await checkDeadline(
+      "echo 'waiting for a lease' >&2; echo > $MARK; exec sleep 60",
     );
-    assertMatch(details, /stderr: "waiting for a lease\\n"$/);
+    assertMatch(error.details, /stderr: "waiting for a lease\\n"$/);
   },
   "a plugin that does not read its input is killed": async () => {
     const stdin = utf8.encode("x".repeat(1024 * 1024));
-    const { message } = await checkDeadline("exec sleep 60", { stdin });
-    assertEquals(message, `${NOTHING}: signal: killed`);
+    const { error } = await checkDeadline("echo > $MARK; exec sleep 60", {
+      stdin,
+    });
+    assertEquals(error.message, `${NOTHING}: signal: killed`);
   },
   "nothing is started after it": async () => {
     using folder = new PluginFolder();
@@ -227,15 +241,19 @@ conformance("invoke deadline", {
       const path = `${folder.path}/plugin`;
       await Deno.copyFile("/bin/cat", path);
       using _open = await Deno.open(path, { write: true });
-      const startMs = performance.now();
+      let pauses = 0;
+      const pauseForLong = (signal?: AbortSignal): Promise<void> => {
+        pauses++;
+        return pause(LONG_MS, signal);
+      };
       const error = await assertRejects(() =>
         execPlugin(path, {
           env: {},
           stdin: utf8.encode(CONFIG),
           onStderr(): void {},
-          signal: deadline(200),
-        }), CniError);
-      assert(performance.now() - startMs < 400);
+          signal: deadlineWhen(() => pauses > 0),
+        }, pauseForLong), CniError);
+      assertEquals(pauses, 1);
       assertEquals(error.message, `${NOTHING}: context deadline exceeded`);
       assertStringIncludes(error.details, "Text file busy");
     },
