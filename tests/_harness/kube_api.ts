@@ -274,9 +274,10 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
     await this.#listener.close();
   }
 
-  /** Listens again on the same port, with the same objects. */
+  /** Listens again on the same port, with the same objects. Watches from earlier versions get 410. */
   async restart(): Promise<void> {
     await this.stop();
+    this.store.restartWatchCache();
     await this.#listener.open();
   }
 

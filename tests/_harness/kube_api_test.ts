@@ -227,10 +227,24 @@ Deno.test("KubeApi lists in pages, until they are too old", async () => {
   assertEquals(first.json.metadata.remainingItemCount, 2);
   const token = encodeURIComponent(first.json.metadata.continue);
   const next = `/api/v1/pods?limit=3&continue=${token}`;
+  const version = first.json.metadata.resourceVersion;
+  // All pages are of one version.
+  api.removePod("n", "q");
+  api.putPod({ metadata: { namespace: "n", name: "r", labels: { a: "b" } } });
+  api.putPod({ metadata: { namespace: "n", name: "z" } });
   const second = await asker.ask("GET", next);
   assertEquals(namesOf(second.json.items), ["n/q", "n/r"]);
-  assertEquals(second.json.metadata.continue, undefined);
-  api.removePod("m", "q");
+  assertEquals(second.json.items[1].metadata.labels, undefined);
+  assertEquals(second.json.metadata, { resourceVersion: version });
+  const whole = await asker.ask(
+    "GET",
+    "/api/v1/pods?limit=3&resourceVersion=0",
+  );
+  assertEquals(namesOf(whole.json.items), ["m/q", "m/r", "n/p", "n/r", "n/z"]);
+  assertEquals(
+    (await asker.ask("GET", `${next}&resourceVersion=0`)).status,
+    400,
+  );
   api.compact();
   const { status, json } = await asker.ask("GET", next);
   assertEquals([status, json.reason], [410, "Expired"]);

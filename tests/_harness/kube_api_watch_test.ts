@@ -90,6 +90,35 @@ Deno.test("KubeApi says in the stream that a version is too old", async () => {
   assertMatch(news?.object.message, /^too old resource version: 2 \(3\)$/);
 });
 
+Deno.test("KubeApi knows a limited number of changes of each resource", async (t) => {
+  await using scene = await Scene.create();
+  const { api } = scene;
+  api.watchCapacity = 2;
+  const versions = ["a", "b", "c"].map((name) => {
+    scene.put(name);
+    return api.pod("n", name)?.metadata.resourceVersion;
+  });
+  // Changes of others push nothing out.
+  for (let i = 0; i < 5; i++) api.putNad("n", `net${i}`, {});
+  const watchFrom = (version?: string): Promise<string[]> =>
+    scene.story(`resourceVersion=${version}`);
+  await t.step("from the oldest on", async () => {
+    assertEquals(await watchFrom(versions[0]), ["ADDED b", "ADDED c"]);
+    assertEquals(await watchFrom(String(api.version)), []);
+  });
+  await t.step("and no earlier", async () => {
+    assertEquals(await watchFrom("2"), [
+      "ERROR too old resource version: 2 (3)",
+    ]);
+  });
+  await t.step("and none from before it was restarted", async () => {
+    await api.restart();
+    const [story] = await watchFrom(versions[2]);
+    assertEquals(story, "ERROR too old resource version: 5 (10)");
+    assertEquals(await watchFrom(String(api.version)), []);
+  });
+});
+
 Deno.test("KubeApi begins no watch at a version that is none", async () => {
   await using scene = await Scene.create();
   using asker = new Asker(scene.api);

@@ -113,6 +113,19 @@ export class ClusterObjects {
     );
   }
 
+  /** The version of the newest change. */
+  get version(): number {
+    return this.store.version;
+  }
+
+  /**
+   * Sets how many changes of a resource watches can go on from; 100 unless set.
+   * A watch from before them gets 410.
+   */
+  set watchCapacity(changes: number) {
+    this.store.watchCapacity = changes;
+  }
+
   /** Forgets all earlier versions: watches and lists that go on from one get 410. */
   compact(): void {
     this.store.compact();

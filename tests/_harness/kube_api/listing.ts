@@ -17,7 +17,7 @@ import {
   StatusError,
   versionTooLarge,
 } from "./status.ts";
-import type { ObjectStore } from "./store.ts";
+import { type ObjectStore, placeOf } from "./store.ts";
 import type { Target } from "./target.ts";
 
 /** From where a list goes on, and the version it is of. */
@@ -28,7 +28,11 @@ interface Continuation {
 }
 
 /**
- * Lists the objects that a request is about.
+ * Lists the objects that a request is about. All pages of a list show the
+ * objects of one version. A list of any version (`resourceVersion=0`) comes from
+ * the watch cache, which knows no pages.
+ *
+ * Source: k8s.io/apiserver pkg/storage/cacher/delegator.go `ShouldDelegateList`.
  *
  * @throws {StatusError} 400 for a wrong selector, 410 for a page of a list that
  * is too old
@@ -40,8 +44,9 @@ export function listObjects(
   const { resource, query } = call;
   checkVersionOf(store, query);
   const { after, version } = readContinuation(store, query);
-  const limit = readLimit(query);
-  const rest = store.list(resource.name).filter(selectorOf(call))
+  const isCached = query.get("resourceVersion") === "0";
+  const limit = isCached ? Infinity : readLimit(query);
+  const rest = store.listAt(resource.name, version).filter(selectorOf(call))
     .filter((object) => placeOf(object) > after);
   const items = rest.slice(0, limit);
   const last = items.at(-1);
@@ -58,11 +63,6 @@ export function listObjects(
     },
     items: items.map((item) => asItem(resource, item)),
   };
-}
-
-/** In the order in which a store lists. */
-function placeOf({ metadata: { namespace = "", name } }: KubeObject): string {
-  return `${namespace}/${name}`;
 }
 
 /** Says which objects a list or a watch is about. @throws {StatusError} 400 */
@@ -112,8 +112,13 @@ function readContinuation(
 ): Continuation {
   const token = query.get("continue") ?? "";
   if (token === "") return { version: store.version, after: "" };
+  if (query.get("resourceVersion")) {
+    throw badRequest(
+      "specifying resource version is not allowed when using continue",
+    );
+  }
   const continuation = decodeToken(token);
-  if (continuation.version < store.oldestVersion) {
+  if (continuation.version < store.compactedVersion) {
     throw new StatusError(
       410,
       "Expired",

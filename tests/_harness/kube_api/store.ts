@@ -25,22 +25,41 @@ export interface Change {
   readonly isRemoval: boolean;
 }
 
-/** Objects by resource, namespace and name. Copies go in and come out. */
+/** The changes of one resource that a watch can still tell. */
+export interface WatchWindow {
+  /** A watch from an earlier version is refused. */
+  readonly oldest: number;
+  readonly changes: readonly Change[];
+}
+
+/**
+ * Objects by resource, namespace and name. Copies go in and come out.
+ *
+ * There are two memories of the past, as in a real server. The watch cache knows
+ * the last few changes of each resource since the server started; etcd knows
+ * every version since the last compaction.
+ *
+ * Source: k8s.io/apiserver pkg/storage/cacher/watch_cache.go
+ * `getAllEventsSinceLocked`.
+ */
 export class ObjectStore {
+  /** How many changes of a resource the watch cache holds. Source: `defaultLowerBoundCapacity`. */
+  watchCapacity = 100;
   readonly #objects = new Map<string, KubeObject>();
   readonly #listeners = new Set<(change: Change) => void>();
   #changes: Change[] = [];
   #version = 1;
-  #oldest = 1;
+  #compacted = 1;
+  #cachedSince = 1;
 
   /** The version of the newest change. */
   get version(): number {
     return this.#version;
   }
 
-  /** The version since which changes are known. */
-  get oldestVersion(): number {
-    return this.#oldest;
+  /** The oldest version that a paged list can go on with. */
+  get compactedVersion(): number {
+    return this.#compacted;
   }
 
   /** Returns an object, if there is one. */
@@ -95,15 +114,45 @@ export class ObjectStore {
     return structuredClone(removed);
   }
 
+  /** Lists the objects of a resource as they were at a version, which must not be compacted. */
+  listAt(resource: ResourceName, version: number): KubeObject[] {
+    const objects = new Map(
+      this.list(resource).map((object) => [placeOf(object), object]),
+    );
+    for (const change of this.#changes.toReversed()) {
+      if (change.version <= version || change.resource !== resource) continue;
+      const { object, before } = change;
+      if (before === undefined) objects.delete(placeOf(object));
+      else objects.set(placeOf(object), structuredClone(before));
+    }
+    const sorted = [...objects].sort(([a], [b]) => a < b ? -1 : 1);
+    return sorted.map(([, object]) => object);
+  }
+
   /** Forgets what has happened so far, but not what there is. */
   compact(): void {
     this.#changes = [];
-    this.#oldest = this.#version;
+    this.#compacted = this.#version;
+    this.restartWatchCache();
   }
 
-  /** Lists what has happened after a version, which must not be too old. */
-  changesSince(version: number): readonly Change[] {
-    return this.#changes.filter((change) => change.version > version);
+  /** Empties the watch cache, as a restart of the server does. */
+  restartWatchCache(): void {
+    this.#cachedSince = this.#version;
+  }
+
+  /** Returns what the watch cache knows of a resource. */
+  watchWindowOf(resource: ResourceName): WatchWindow {
+    const known = this.#changes.filter((change) =>
+      change.resource === resource && change.version > this.#cachedSince
+    );
+    const changes = known.slice(-this.watchCapacity);
+    const [first] = changes;
+    const isWhole = changes.length === known.length || first === undefined;
+    return {
+      oldest: isWhole ? this.#cachedSince : first.version - 1,
+      changes,
+    };
   }
 
   /** Tells of every change from now on. @returns How to end that */
@@ -138,6 +187,13 @@ export class ObjectStore {
     this.#changes.push(change);
     for (const listener of this.#listeners) listener(change);
   }
+}
+
+/** Names an object within its resource, in the order in which etcd lists. */
+export function placeOf(
+  { metadata: { namespace = "", name } }: KubeObject,
+): string {
+  return `${namespace}/${name}`;
 }
 
 function key(resource: string, namespace: string, name: string): string {

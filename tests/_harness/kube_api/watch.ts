@@ -85,7 +85,7 @@ export class Watch {
   /** @returns Whether it can go on from there */
   #tellPast(version: number): boolean {
     const { resource } = this.#call;
-    const oldest = this.#store.oldestVersion;
+    const { oldest, changes } = this.#store.watchWindowOf(resource.name);
     if (version === 0) {
       const objects = this.#store.list(resource.name).filter(this.#selects);
       for (const object of objects) this.#tell("ADDED", object);
@@ -95,8 +95,10 @@ export class Watch {
       this.#tell("ERROR", tooOld(version, oldest).toStatus());
       return false;
     }
-    const changes = version === 0 ? [] : this.#store.changesSince(version);
-    for (const change of changes) this.#tellChange(change);
+    if (version === 0) return true;
+    for (const change of changes) {
+      if (change.version > version) this.#tellChange(change);
+    }
     return true;
   }
 
