@@ -61,15 +61,18 @@ export async function openKubeClient(
 /** Talks to one API server. Dispose of it to close its connections. */
 export class KubeClient implements Disposable {
   readonly #channel: Channel;
+  readonly #limits: TimeLimits;
   readonly #annotator = new PodAnnotator(this.request.bind(this));
 
   /**
    * Talks over a channel, which is the client's own from now on.
    *
+   * @param limits Of each request that has none of its own
    * @internal See {@linkcode openKubeClient}
    */
-  constructor(channel: Channel) {
+  constructor(channel: Channel, limits: TimeLimits = {}) {
     this.#channel = channel;
+    this.#limits = limits;
   }
 
   /**
@@ -126,7 +129,8 @@ export class KubeClient implements Disposable {
     annotations: Annotations,
     options: RequestOptions = {},
   ): Promise<void> {
-    return this.#annotator.set(pod, annotations, options);
+    const limits = { ...this.#limits, ...options };
+    return this.#annotator.set(pod, annotations, limits);
   }
 
   /**
@@ -168,8 +172,7 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * Sends any request. If it is no GET it is tried again only if the server has
-   * not carried it out.
+   * Sends any request, and repeats it as {@linkcode retry} does.
    *
    * @returns The JSON of the answer
    * @throws {KubeError}
@@ -184,7 +187,7 @@ export class KubeClient implements Disposable {
     return await retry(
       (signal) => this.#channel.exchange<T>(encoded, signal),
       encoded.method,
-      options,
+      { ...this.#limits, ...options },
     );
   }
 

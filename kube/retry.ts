@@ -1,5 +1,5 @@
 /**
- * Trying again, for as long as it makes sense.
+ * Repeating requests that may succeed later.
  *
  * @module
  */
@@ -7,23 +7,24 @@
 import { deadline, pause } from "../cni/invoke/deadline.ts";
 import { KubeError } from "./kube_error.ts";
 
-/** Time for one try of a GET, in milliseconds. */
+/** Time limit of the first try, in milliseconds. */
 const PER_TRY_MS = 1500;
-/** Time for all tries together, in milliseconds. */
-const OVERALL_MS = 2500;
-/** Time between two tries, in milliseconds, unless the server says. */
-const PAUSE_MS = 250;
+/** Time limit of all tries together, in milliseconds. */
+const OVERALL_MS = 15_000;
+/** The first pause between two tries, doubled up to the longest, in milliseconds. */
+const FIRST_PAUSE_MS = 250, LONGEST_PAUSE_MS = 1000;
 
-/** How long something may take. */
+/** How long a request may take. */
 export interface TimeLimits {
-  /** Gives it up. */
+  /** Cancels it. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Time for one try of a GET, in milliseconds; 1500 unless told. What is not
-   * tried again has all the time there is.
+   * Time limit of the first try, in milliseconds; 1500 by default. Each try that
+   * times out doubles it: a dead connection costs little, and a slow server
+   * still gets to answer. A POST is not repeated and gets all the time there is.
    */
   readonly perTryMs?: number | undefined;
-  /** Time for all tries together, in milliseconds; 2500 unless told. */
+  /** Time limit of all tries together, in milliseconds; 15000 by default. */
   readonly overallMs?: number | undefined;
 }
 
@@ -33,12 +34,13 @@ export function overallSignal(limits: TimeLimits): AbortSignal {
 }
 
 /**
- * Tries something until it works, another try makes no sense, or time is up.
+ * Repeats a request until it succeeds, fails for good, or runs out of time.
  *
- * @param attempt Makes one try, in the time that the signal gives it
- * @param method HTTP method; only a GET may be carried out twice
- * @throws {KubeError} That of the last try, or if time was up meanwhile that of
- *   the one before, which says why it takes so long
+ * @param attempt Makes one try within the signal's time limit
+ * @param method HTTP method. Every method but POST is idempotent here: each
+ *   PATCH is a merge patch, each PUT names the version that it replaces
+ * @throws {KubeError} The error of the last try; if that try ran out of time,
+ *   the error of the one before, which tells more
  */
 export async function retry<T>(
   attempt: (signal: AbortSignal) => Promise<T>,
@@ -48,7 +50,8 @@ export async function retry<T>(
   const { perTryMs = PER_TRY_MS, overallMs = OVERALL_MS } = limits;
   const overall = overallSignal(limits);
   const endMs = performance.now() + overallMs;
-  const tryMs = method === "GET" ? perTryMs : overallMs;
+  let tryMs = method === "POST" ? overallMs : perTryMs;
+  let pauseMs = FIRST_PAUSE_MS;
   for (let before: KubeError | undefined;;) {
     try {
       return await attempt(deadline(tryMs, overall));
@@ -56,21 +59,23 @@ export async function retry<T>(
       const isWorthIt = error instanceof KubeError && mayRetry(error, method);
       if (overall.aborted && isWorthIt) throw before ?? error;
       if (!isWorthIt) throw error;
-      const pauseMs = error.retryAfterMs || PAUSE_MS;
-      if (performance.now() + pauseMs >= endMs) throw error;
-      await pause(pauseMs, overall);
+      const waitMs = error.retryAfterMs || pauseMs;
+      if (performance.now() + waitMs >= endMs) throw error;
+      await pause(waitMs, overall);
       if (overall.aborted) throw error;
+      if (error.isTimeout) tryMs *= 2;
+      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
       before = error;
     }
   }
 }
 
-/** What may pass by itself, of which nobody knows what was carried out. */
+/** Statuses of a server that may recover; it may have carried out the request. */
 const PASSING: readonly number[] = [500, 502, 503, 504];
 
 function mayRetry(error: KubeError, method: string): boolean {
   if (error.isUntrusted) return false;
   if (error.isUnsent || error.status === 429) return true;
-  return method === "GET" &&
+  return method !== "POST" &&
     (error.status === 0 || PASSING.includes(error.status));
 }

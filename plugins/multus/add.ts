@@ -28,8 +28,8 @@ import { selectDelegates } from "./select.ts";
 import type { Session } from "./session.ts";
 
 /**
- * Attaches a pod to its networks, in order, and tells the API about it. If
- * anything fails all of it is undone, in reverse.
+ * Attaches a pod to its networks, in order, and reports them to the API. If
+ * anything fails, everything is undone, in reverse order.
  *
  * Source: multus-cni pkg/multus/multus.go `CmdAdd`.
  *

@@ -19,6 +19,8 @@ export interface ClusterOptions {
   readonly daemonSocketDir?: string | undefined;
   /** UID of the pod that the call is about, if it is known. */
   readonly podUid?: string | undefined;
+  /** Time limit of a request, in milliseconds; that of `kube/retry.ts` by default. */
+  readonly overallMs?: number | undefined;
 }
 
 /**
@@ -63,7 +65,8 @@ export class Cluster implements AsyncDisposable {
     const channel = await this.#openChannel();
     // Loaded here: most of the start-up time of a call would be this.
     const { KubeClient } = await import("../../kube/client.ts");
-    return new KubeClient(channel);
+    const { overallMs } = this.#options;
+    return new KubeClient(channel, { overallMs });
   }
 
   async #openChannel(): Promise<Channel> {

@@ -15,6 +15,12 @@ import type { OperationLog } from "./operation_log.ts";
 import { ScratchCache } from "./scratch_cache.ts";
 import { enterRecursion } from "./self_guard.ts";
 
+/**
+ * Time limit of a request, in milliseconds, unless a pod waits to be attached:
+ * DEL and GC can do without an answer, and STATUS must not keep a runtime.
+ */
+const SHORT_MS = 2500;
+
 /** One call of multus. */
 export interface Session {
   readonly call: Call<MultusConfig>;
@@ -42,7 +48,7 @@ export function openSession(
   k8s: K8sArgs,
   log: OperationLog,
 ): Session {
-  const { config, running, args } = call;
+  const { config, running, args, command } = call;
   const pluginDirs = [...new Set([config.binDir, ...splitPath(args.path)])];
   return {
     call,
@@ -56,6 +62,7 @@ export function openSession(
       env: running.env,
       daemonSocketDir: config.daemonSocketDir,
       podUid: k8s.podUid,
+      overallMs: command === "ADD" ? undefined : SHORT_MS,
     }),
     runtime: new NetworkRuntime({
       ...running,

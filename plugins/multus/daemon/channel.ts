@@ -20,6 +20,9 @@ import { exchangeOverUnix, type UnixAnswer } from "./unix_http.ts";
  */
 const SILENCE_MS = 60, PROBE_MS = 60;
 
+/** The daemon's answer when the API server has not answered it in time. */
+const GATEWAY_TIMEOUT = 504;
+
 /** How the daemon is reached, and the API server without it. */
 export interface DaemonChannelOptions {
   readonly socketPath: string;
@@ -34,9 +37,9 @@ export interface DaemonChannelOptions {
 }
 
 /**
- * Sends requests to the daemon. Whatever it does, or does not, they are then
- * sent to the API server, in the time that is left. So one may be carried out
- * twice: what the plugin writes, it may write twice.
+ * Sends requests to the daemon, and to the API server if the daemon fails or
+ * times out. So the API server may get a request twice: everything that the
+ * plugin writes may be written twice.
  */
 export class DaemonChannel implements Channel {
   readonly #options: DaemonChannelOptions;
@@ -98,11 +101,13 @@ export class DaemonChannel implements Channel {
       );
       // Without it the daemon runs, and cannot help this time.
       if (answer.headers.get(ORIGIN) !== null) return answer;
+      // Its connection may be at fault: the next try goes past it.
+      if (answer.status === GATEWAY_TIMEOUT) this.#isDown = true;
     } catch (error) {
+      this.#isDown = true;
       if (signal.aborted) {
         throw noAnswer(this.#describe(request), error, signal);
       }
-      this.#isDown = true;
     } finally {
       own.abort();
     }

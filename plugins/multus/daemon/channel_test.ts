@@ -225,6 +225,16 @@ Deno.test("DaemonChannel.exchange() ends with the time for it", async () => {
     /^Get "unix:\/.*\/s\.sock:\/pods\/p1": context deadline exceeded$/,
   );
   assertEquals(direct.requests, []);
+  // Perhaps only the daemon's own connection is slow.
+  assertEquals(await ask(channel), { by: "direct" });
+});
+
+Deno.test("DaemonChannel.exchange() passes by a daemon that waited in vain", async () => {
+  const answers = [http(504, "", ""), http(200, '{"by":"daemon"}')];
+  await using daemon = new UnixServer(({ say }) => say(answers.shift() ?? ""));
+  const channel = open(daemon);
+  assertEquals(await ask(channel), { by: "direct" });
+  assertEquals(await ask(channel), { by: "direct" });
 });
 
 Deno.test("DaemonChannel.exchange() throws what is wrong with the way past the daemon", async () => {

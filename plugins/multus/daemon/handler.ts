@@ -14,9 +14,9 @@ import { HEALTH_PATH, MAY_BE_REMEMBERED, ORIGIN, POD_UID } from "./protocol.ts";
 import type { Remembered } from "./remembered.ts";
 import { findRequest, type PluginRequest } from "./requests.ts";
 
-/** Time for the API server, in milliseconds: a little less than the plugin waits. */
-const READ_MS = 1400, WRITE_MS = 2400;
-/** The same if something old can be answered instead. */
+/** Time limit of the API server, in milliseconds: a little less than a plugin's first try. */
+const FORWARD_MS = 1400;
+/** The same if there is a remembered answer to fall back on. */
 const IMPATIENT_MS = 700;
 /** The largest body that is taken, in bytes. Source: k8s.io/apiserver `MaxRequestBodyBytes`. */
 const MAX_BODY_BYTES = 3 * 2 ** 20;
@@ -119,7 +119,7 @@ export class Handler {
 
   async #forward(
     request: ApiRequest,
-    timeoutMs: number = request.method === "GET" ? READ_MS : WRITE_MS,
+    timeoutMs: number = FORWARD_MS,
     instead?: () => Response,
   ): Promise<Response> {
     try {

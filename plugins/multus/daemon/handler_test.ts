@@ -147,7 +147,7 @@ Deno.test("Handler.handle() forwards what is written, as it is", async () => {
     body: "{}",
     contentType,
   }]);
-  assertEquals(scene.timeouts, [2400]);
+  assertEquals(scene.timeouts, [1400]);
 });
 
 Deno.test("Handler.handle() does not wait for events", async () => {
