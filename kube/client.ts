@@ -35,9 +35,12 @@ export type RequestOptions = TimeLimits;
 export interface ListOptions extends RequestOptions {
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
-  /** `0`: whatever the server has at hand. */
+  /**
+   * The objects must be at least this new; `0` takes any version from the
+   * server's cache. The newest version by default.
+   */
   readonly resourceVersion?: string | undefined;
-  /** Objects in one answer; 500 unless told. */
+  /** Objects in one page; 500 by default, 0 for no limit. */
   readonly limit?: number | undefined;
 }
 
@@ -192,26 +195,43 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * Lists the objects of a kind, in as many requests as it takes, each of which
-   * has the whole time.
+   * Lists the objects of a kind.
    *
    * @returns All of them, with the version from which a watch goes on
-   * @throws {KubeError} 410 if too much happened meanwhile: begin anew
+   * @throws {KubeError} As {@linkcode listPages}
    */
   async list<T>(
     path: string,
     options: ListOptions = {},
   ): Promise<ObjectList<T>> {
-    const { labelSelector, fieldSelector, limit = 500, ...limits } = options;
     const items: T[] = [];
+    let last: ObjectList<T> = {};
+    for await (last of this.listPages<T>(path, options)) {
+      items.push(...last.items ?? []);
+    }
+    return { ...last, items };
+  }
+
+  /**
+   * Lists the objects of a kind, page by page. Each page is a request with time
+   * limits of its own; all of them have the same version.
+   *
+   * @throws {KubeError} 410 if the server has compacted that version meanwhile:
+   *   list again
+   */
+  async *listPages<T>(
+    path: string,
+    options: ListOptions = {},
+  ): AsyncGenerator<ObjectList<T>, void> {
+    const { labelSelector, fieldSelector, limit = 500, ...limits } = options;
     let position: Readonly<Record<string, string | undefined>> = {
       resourceVersion: limits.resourceVersion,
     };
     for (;;) {
       const query = { labelSelector, fieldSelector, limit, ...position };
       const page = await this.request<ObjectList<T>>({ path, query }, limits);
-      items.push(...page.items ?? []);
-      if (!page.metadata?.continue) return { ...page, items };
+      yield page;
+      if (!page.metadata?.continue) return;
       position = { continue: page.metadata.continue };
     }
   }

@@ -16,18 +16,16 @@ import type { Status, WatchEvent } from "./types.ts";
 const OPENING_MS = 10_000;
 /** After how long the server shall end it, in seconds, unless told. */
 const TIMEOUT_SECONDS = 300;
-/** The same for one that begins with what there is, and has no bookmarks. */
-const FIRST_TIMEOUT_SECONDS = 60;
 /** How much later we end it ourselves, in milliseconds. */
 const GRACE_MS = 30_000;
 
 /** Where a watch starts, and what it is to have. */
 export interface WatchOptions {
-  /** That of the list, or of the last event; `0`: what there is is told first. */
+  /** The version of the list, or of the last event or bookmark. */
   readonly resourceVersion: string;
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
-  /** After how long the server shall end it, in seconds; 300, or from `0` on 60, unless told. */
+  /** After how long the server shall end it, in seconds; 300 by default. */
   readonly timeoutSeconds?: number | undefined;
   /** Ends the watch. */
   readonly signal?: AbortSignal | undefined;
@@ -36,25 +34,18 @@ export interface WatchOptions {
 }
 
 /**
- * Opens a watch with the first event that is asked for. There are bookmarks,
- * unless it begins with what there is: Kubernetes 1.34 takes bookmarks together
- * with that for a list in the form of a watch, and tells an error 500 if its
- * store is etcd before 3.5.13, which cannot be asked how far it has come.
- *
- * Source: k8s.io/apimachinery pkg/apis/meta/internalversion/defaults.go
- * `SetListOptionsDefaults`, k8s.io/apiserver pkg/storage/cacher/cacher.go `Watch`.
+ * Opens a watch when its first event is asked for. The server sends bookmarks,
+ * so that the version stays fresh where nothing happens.
  *
  * @throws {KubeError} As {@linkcode readEvents}, or if there is no such watch
  */
 export async function* openWatch<T>(
   channel: Channel,
   path: string,
-  { signal, onOpen, timeoutSeconds: seconds, ...options }: WatchOptions,
+  { signal, onOpen, timeoutSeconds = TIMEOUT_SECONDS, ...options }:
+    WatchOptions,
 ): AsyncGenerator<WatchEvent<T>, void> {
-  const isFirst = ["", "0"].includes(options.resourceVersion);
-  const timeoutSeconds = seconds ??
-    (isFirst ? FIRST_TIMEOUT_SECONDS : TIMEOUT_SECONDS);
-  const allowWatchBookmarks = isFirst ? undefined : "true";
+  const allowWatchBookmarks = "true";
   const query = { ...options, watch: 1, allowWatchBookmarks, timeoutSeconds };
   const end = deadline(timeoutSeconds * 1000 + GRACE_MS, signal);
   try {

@@ -14,9 +14,6 @@ import type { ObjectMeta, WatchEvent } from "../../../kube/types.ts";
 import { pauseAfter } from "./pauses.ts";
 import type { Remembered } from "./remembered.ts";
 
-/** What is told when a watch begins: all there is. */
-const FROM_THE_BEGINNING = "0";
-
 /**
  * After how long a watch that tells nothing is given up, in milliseconds. A
  * server sends a bookmark each minute, so that the connection may be dead.
@@ -30,15 +27,26 @@ const LOOK_MS = 10_000;
 /** A watch that ends sooner is no better than one that fails, in milliseconds. */
 const SHORT_MS = 1000;
 
-/** The statuses of an answer that says that the version is of no use any more. */
-const VERSION_IS_USELESS: readonly number[] = [400, 410, 504];
+/**
+ * Answers to a version that the server has compacted or does not know; 200 if
+ * the list is too long for one answer.
+ */
+const VERSION_IS_USELESS: readonly number[] = [200, 400, 410, 504];
+
+/** Time limits of a page of the list, in milliseconds: it may be long. */
+const PAGE_LIMITS = { perTryMs: 10_000, overallMs: 10_000 };
+
+/** The version to list first: any, from the server's cache. */
+const ANY_VERSION = "0";
+/** The newest version, which the server reads from etcd, page by page. */
+const NEWEST_VERSION = "";
 
 /** The most that is remembered of one kind, in characters. */
 const MAX_LENGTH = 16 * 2 ** 20;
 
 /** What is remembered. */
 export interface InformerOptions<T> {
-  readonly client: Pick<KubeClient, "watch">;
+  readonly client: Pick<KubeClient, "listPages" | "watch">;
   /** Where the objects are, from the server's root. */
   readonly path: string;
   readonly fieldSelector?: string | undefined;
@@ -49,22 +57,29 @@ export interface InformerOptions<T> {
   readonly log: Pick<Log, "info" | "warn">;
   /** In characters; 16 Mi unless told. */
   readonly maxLength?: number;
+  /** Objects in one page of the list; 500 by default. */
+  readonly limit?: number | undefined;
   /** As {@linkcode SILENCE_MS} and how often that is looked at. */
   readonly silenceMs?: number;
   readonly lookMs?: number;
 }
 
 /**
- * Remembers objects. It never lists: a watch from the beginning tells of each
- * object by itself, so that no more than one has to be in memory with all that
- * the server knows of it. Nobody says when that is all, and nobody needs to
- * know: who does not find an object here asks the API server.
+ * Remembers objects: lists them, then watches from the version of that list.
+ * Each event and each bookmark moves the version. If the server has forgotten
+ * the version (410), the objects are listed again.
+ *
+ * Source: k8s.io/client-go tools/cache/reflector.go `ListAndWatch`,
+ * `relistResourceVersion`.
  */
 export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   readonly #options: InformerOptions<T>;
   readonly #objects = new Map<string, Remembered>();
   #length = 0;
-  #version = FROM_THE_BEGINNING;
+  /** Where the next watch starts; undefined if a list comes first. */
+  #version: string | undefined;
+  /** The list must be at least this new. */
+  #leastVersion = ANY_VERSION;
   #isCurrent = false;
   #isTroubleTold = false;
   #heardAtMs = 0;
@@ -77,10 +92,6 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   /** Whether the server tells us of changes now. */
   get isCurrent(): boolean {
     return this.#isCurrent;
-  }
-
-  get #isAtBeginning(): boolean {
-    return this.#version === FROM_THE_BEGINNING;
   }
 
   /** How many objects are remembered. */
@@ -97,12 +108,12 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   async run(signal: AbortSignal): Promise<void> {
     for (let failures = 0; !signal.aborted;) {
       const startedAtMs = performance.now();
-      const wasAtBeginning = this.#isAtBeginning;
+      const wasListed = this.#version !== undefined;
       const isOrderly = await this.#tryToFollow(signal);
       const isShort = performance.now() - startedAtMs < SHORT_MS;
       // A server that was restarted knows no versions before that: who had to
       // wait for it need not wait once more.
-      if (this.#isAtBeginning && !wasAtBeginning) failures = 0;
+      if (this.#version === undefined && wasListed) failures = 0;
       failures = isOrderly && !isShort ? 0 : failures + 1;
       if (failures > 0) await pause(choosePause(failures), signal);
     }
@@ -111,16 +122,59 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   /** @returns Whether the watch ended as it should */
   async #tryToFollow(signal: AbortSignal): Promise<boolean> {
     try {
-      await this.#follow(signal);
+      const version = this.#version ?? await this.#list(signal);
+      await this.#follow(version, signal);
       return true;
     } catch (error) {
       if (signal.aborted) return true;
       this.#tellTrouble(error);
-      if (isVersionUseless(error)) this.#forgetAll();
+      if (hasStatus(error, ...VERSION_IS_USELESS)) this.#forgetVersion();
       return false;
     } finally {
       this.#isCurrent = false;
     }
+  }
+
+  /**
+   * Lists the objects, and forgets those that are gone. Until it is through,
+   * what was known stays.
+   *
+   * @returns The version of the list
+   */
+  async #list(signal: AbortSignal): Promise<string> {
+    const { client, path, fieldSelector, limit } = this.#options;
+    const resourceVersion = this.#leastVersion;
+    const gone = new Set(this.#objects.keys());
+    let version = "";
+    const pages = client.listPages<T>(path, {
+      ...PAGE_LIMITS,
+      fieldSelector,
+      limit: isPaged(resourceVersion) ? limit : 0,
+      resourceVersion,
+      signal,
+    });
+    for await (const { items = [], metadata } of pages) {
+      for (const object of items) {
+        const key = keyOf(object);
+        gone.delete(key);
+        this.#replace(key, this.#options.remember(object));
+      }
+      version = metadata?.resourceVersion ?? "";
+    }
+    for (const key of gone) this.#replace(key, undefined);
+    this.#moveTo(version);
+    return version;
+  }
+
+  /** Has the objects listed again; if it was the list that failed, the newest ones. */
+  #forgetVersion(): void {
+    if (this.#version === undefined) this.#leastVersion = NEWEST_VERSION;
+    this.#version = undefined;
+  }
+
+  /** The next watch starts there; so does the next list, if that is refused. */
+  #moveTo(version: string): void {
+    this.#version = this.#leastVersion = version;
   }
 
   /** A long one is told of once. */
@@ -140,14 +194,17 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
     this.#isTroubleTold = false;
   }
 
-  async #follow(signal: AbortSignal): Promise<void> {
+  async #follow(
+    resourceVersion: string,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { client, path, fieldSelector } = this.#options;
     const own = new AbortController();
     const both = AbortSignal.any([signal, own.signal]);
     const guard = this.#giveUpWhenSilent(own, both);
     const events = client.watch<T>(path, {
       fieldSelector,
-      resourceVersion: this.#version,
+      resourceVersion,
       signal: both,
       onOpen: () => this.#open(),
     });
@@ -173,15 +230,12 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
 
   #take({ type, object }: WatchEvent<T>): void {
     this.#heardAtMs = performance.now();
-    const { namespace = "", name = "", resourceVersion = "" } =
-      object.metadata ?? {};
-    // What there is at the beginning comes in any order.
-    if (isLater(resourceVersion, this.#version)) {
-      this.#version = resourceVersion;
-    }
+    const { resourceVersion } = object.metadata ?? {};
+    // Events come in the order of their versions, unlike the items of a list.
+    if (resourceVersion) this.#moveTo(resourceVersion);
     if (type === "BOOKMARK") return;
     this.#replace(
-      `${namespace}/${name}`,
+      keyOf(object),
       type === "DELETED" ? undefined : this.#options.remember(object),
     );
   }
@@ -196,28 +250,15 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
     this.#length += length;
     this.#objects.set(key, remembered);
   }
-
-  #forgetAll(): void {
-    this.#version = FROM_THE_BEGINNING;
-    this.#objects.clear();
-    this.#length = 0;
-  }
 }
 
-/**
- * Compares versions.
- *
- * Source: Kubernetes API concepts, "Resource versions": decimal numbers.
- */
-function isLater(version: string, other: string): boolean {
-  if (!/^\d+$/.test(version)) return false;
-  return version.length === other.length
-    ? version > other
-    : version.length > other.length;
+function keyOf({ metadata }: { readonly metadata?: ObjectMeta }): string {
+  return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }
 
-function isVersionUseless(error: unknown): boolean {
-  return hasStatus(error, ...VERSION_IS_USELESS);
+/** A list that is to be as new as some version comes from the cache only if it is whole. */
+function isPaged(resourceVersion: string): boolean {
+  return [ANY_VERSION, NEWEST_VERSION].includes(resourceVersion);
 }
 
 /** All daemons of a cluster lose their server at the same moment. */
