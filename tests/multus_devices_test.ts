@@ -4,7 +4,10 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import type { JsonObject } from "../cni/json.ts";
+import { allocated, claimOf, sliceOf } from "./_harness/claims.ts";
 import { FakeKubelet } from "./_harness/kubelet.ts";
+import { MultusDaemon } from "./_harness/multus_daemon.ts";
 import {
   BIN,
   type HostOutput,
@@ -70,9 +73,14 @@ class DeviceHost implements AsyncDisposable {
   }
 
   /** Runs multus in the mount namespace. */
-  run(command: string, pod: HostPod): Promise<HostOutput> {
+  run(
+    command: string,
+    pod: HostPod,
+    keys: JsonObject = {},
+  ): Promise<HostOutput> {
     const { path } = this.folder;
     return this.host.call(command, pod, {
+      keys,
       env: { CNI_PATH: path, FOLDER: path },
       command: ["unshare", "-m", "sh", "-c", SCRIPT, "sh", `${BIN}/multus`],
     });
@@ -143,6 +151,45 @@ Deno.test(
       assertEquals(host.api.requests, []);
       assertEquals(kubelet.calls.length, 1);
       assertEquals([host.leftovers(), devices.told], [[], []]);
+    });
+  },
+);
+
+Deno.test(
+  onHost("multus hands the devices of extended resources to networks"),
+  async (t) => {
+    await using devices = await DeviceHost.start();
+    const { host, kubelet } = devices;
+    host.api.putNad(
+      "default",
+      "fast",
+      { cniVersion: "1.0.0", type: "sriov" },
+      { "k8s.v1.cni.cncf.io/resourceName": RESOURCE },
+    );
+    const device = { id: "0000:03:02.7", resource: RESOURCE };
+    const results = [allocated("vf7")];
+    host.api.putClaim(claimOf("web-extended", results, "default"));
+    host.api.putSlice(sliceOf("slice", { vf7: device }));
+    // The containers ask for it by name only: there are no spec.resourceClaims.
+    const extendedResourceClaimStatus = {
+      resourceClaimName: "web-extended",
+      requestMappings: [{ requestName: "req-0", resourceName: RESOURCE }],
+    };
+    const object = { status: { extendedResourceClaimStatus } };
+    const pod = host.addPod("web", { networks: "fast", object });
+    kubelet.setPod("default", "web", {});
+    const attach = async (keys: JsonObject = {}): Promise<void> => {
+      const added = await devices.run("ADD", pod, keys);
+      assertEquals([added.code, added.stderr], [0, ""], added.stdout);
+      assertEquals(devices.sent("ADD", "net1").deviceID, device.id);
+      assertEquals((await devices.run("DEL", pod, keys)).code, 0);
+    };
+    await t.step("by itself", () => attach());
+    await t.step("with the daemon, which remembers the pod", async () => {
+      await using daemon = await MultusDaemon.start(host);
+      await attach({ daemonSocketDir: daemon.socketDir });
+      const [pods] = daemon.answers.filter(({ path }) => /pods/.test(path));
+      assertEquals([pods?.method, pods?.origin], ["GET", "cache"]);
     });
   },
 );

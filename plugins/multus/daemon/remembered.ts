@@ -10,6 +10,7 @@ import type {
   ObjectMeta,
   Pod,
 } from "../../../kube/types.ts";
+import type { ClaimStatus } from "../devices/resource_claims.ts";
 
 /** An object. */
 export interface Remembered {
@@ -26,35 +27,26 @@ const CONFIG_HASH = "kubernetes.io/config.hash";
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 /**
- * Makes what is remembered of a pod: its annotations, but nothing of what it
- * runs. One that has claims to devices is not remembered, for the plugin has to
- * know what became of them.
+ * Picks what the plugin needs of a pod: annotations, node and claims to devices,
+ * which are settled before the pod gets a node. Nothing of what it runs.
  */
-export function rememberPod({ metadata, spec }: Pod): Remembered | undefined {
-  const { resourceClaims = [], nodeName } = asClaimant(spec);
-  if (metadata?.uid === undefined || resourceClaims.length > 0) {
-    return undefined;
-  }
+export function rememberPod(
+  { metadata, spec, status = {} }: Pod,
+): Remembered | undefined {
+  if (metadata?.uid === undefined) return undefined;
+  const { resourceClaimStatuses, extendedResourceClaimStatus }: ClaimStatus =
+    status;
   const hash = metadata.annotations?.[CONFIG_HASH];
   return {
     text: JSON.stringify({
       apiVersion: "v1",
       kind: "Pod",
       metadata: shorten(metadata),
-      spec: { nodeName },
+      spec: { nodeName: spec?.nodeName },
+      status: { resourceClaimStatuses, extendedResourceClaimStatus },
     }),
     uids: [metadata.uid, ...hash === undefined ? [] : [hash]],
   };
-}
-
-/** The types of the API are older than its claims. */
-function asClaimant(
-  spec: Pod["spec"],
-): {
-  readonly resourceClaims?: readonly unknown[];
-  readonly nodeName?: string;
-} {
-  return spec ?? {};
 }
 
 /** Makes what is remembered of a network attachment definition. */

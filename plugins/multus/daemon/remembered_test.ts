@@ -34,7 +34,23 @@ Deno.test("rememberPod() keeps annotations, and nothing of what a pod runs", () 
     kind: "Pod",
     metadata: { ...KEPT, annotations: { a: "b" } },
     spec: { nodeName: "node1" },
+    status: {},
   });
+});
+
+Deno.test("rememberPod() keeps what became of claims to devices", () => {
+  const claims = {
+    resourceClaimStatuses: [{ name: "nic", resourceClaimName: "web-nic-1" }],
+    extendedResourceClaimStatus: {
+      resourceClaimName: "web-extended-1",
+      requestMappings: [{ requestName: "r", resourceName: "vendor.com/nic" }],
+    },
+  };
+  const remembered = rememberPod(pod({
+    spec: { resourceClaims: [{ name: "nic" }] },
+    status: { phase: "Pending", conditions: [], ...claims },
+  }));
+  assertEquals(JSON.parse(remembered?.text ?? "").status, claims);
 });
 
 Deno.test("rememberPod() knows a static pod by the kubelet's UID too", () => {
@@ -45,7 +61,6 @@ Deno.test("rememberPod() knows a static pod by the kubelet's UID too", () => {
 
 Deno.test("rememberPod() does not remember every pod", async (t) => {
   const rows: [string, object][] = [
-    ["one with claims", { spec: { resourceClaims: [{ name: "gpu" }] } }],
     ["one without a UID", { metadata: { name: "one" } }],
     ["one without anything", { metadata: undefined }],
   ];
