@@ -179,9 +179,26 @@ export function formatPlugins(plugins: readonly PluginConf[]): string {
  * @throws {CniError} 7 If a chain has something else among its plugins
  */
 export function unfoldChains(plugins: readonly PluginConf[]): PluginConf[] {
-  return plugins.flatMap((plugin) => {
-    const links = linksOf(plugin);
-    return [plugin, ...unfoldChains(links)];
+  return placePlugins(plugins).map(({ conf }) => conf);
+}
+
+/** A plugin, and where it is in the configuration. */
+export interface PlacedPlugin {
+  readonly conf: PluginConf;
+  /** Keys and indices, such as `["plugins", 0, "plugins", 1]`. */
+  readonly path: readonly (string | number)[];
+  /** The plugins that it runs, if it is a chain. */
+  readonly links: readonly PluginConf[];
+}
+
+/** Lists plugins as {@linkcode unfoldChains} does, and says where they are. */
+export function placePlugins(
+  plugins: readonly PluginConf[],
+  parent: readonly (string | number)[] = [],
+): PlacedPlugin[] {
+  return plugins.flatMap((conf, index) => {
+    const path = [...parent, "plugins", index], links = linksOf(conf);
+    return [{ conf, path, links }, ...placePlugins(links, path)];
   });
 }
 

@@ -49,7 +49,7 @@ export const FLAGS = {
     summary: "names no namespace that stays: removes all attachments",
   },
   "dry-run": { summary: "shows what would be deleted, and deletes nothing" },
-  "strict": { summary: "fails if nothing is attached, and runs nothing" },
+  "strict": { summary: "fails where there would only be a note or a warning" },
   "force": { summary: "deletes it even if it is still attached to networks" },
   "to": {
     value: "FORM",

@@ -7,16 +7,19 @@
 import { join } from "@std/path/posix";
 import type { Environment } from "../cni/args.ts";
 import { deadline } from "../cni/invoke/deadline.ts";
+import { findPlugin as findExecutable } from "../cni/invoke/find.ts";
 import {
   type ProgramFormat,
   readFormat,
 } from "../cni/invoke/program_format.ts";
 import { getVersionInfo } from "../cni/invoke/version_probe.ts";
-import { unlessMissing } from "../cni/io_failure.ts";
+import { ifPossible, unlessMissing } from "../cni/io_failure.ts";
+import type { Plugin } from "../cni/plugin.ts";
 import { haveSameContent } from "../cni/same_content.ts";
 import { isSameFile } from "../cni/same_file.ts";
-import { findPlugin } from "../plugins/registry.ts";
+import { findPlugin, pluginNames } from "../plugins/registry.ts";
 import { formatFailureText } from "./failure.ts";
+import { findNearest } from "./suggest.ts";
 
 /** The file that this process runs. */
 const OWN_EXECUTABLE = "/proc/self/exe";
@@ -166,9 +169,48 @@ async function askVersions(
   return info.supportedVersions;
 }
 
-async function findOrigin(path: string): Promise<Origin> {
+/** Finds out whose a file is. */
+export async function findOrigin(path: string): Promise<Origin> {
   if (isSameFile(path, OWN_EXECUTABLE)) return "ours";
   return await isCopy(path) ? "copy" : "other";
+}
+
+/**
+ * Finds the plugin of ours that a type in a configuration stands for.
+ *
+ * @returns Undefined if it is not ours, or another executable has its name.
+ *   One that is not installed may become ours.
+ */
+export async function findOwnPlugin(
+  type: string,
+  folders: readonly string[],
+): Promise<Plugin | undefined> {
+  const plugin = findPlugin(type);
+  const path = ifPossible(() => findExecutable(type, folders));
+  const isForeign = plugin === undefined ||
+    path !== undefined && await findOrigin(path) === "other";
+  return isForeign ? undefined : await plugin;
+}
+
+/**
+ * Says that the executable of a type is missing, and suggests another type.
+ *
+ * @returns Undefined if there is one
+ */
+export function findMissing(
+  type: string,
+  folders: readonly string[],
+): string | undefined {
+  try {
+    findExecutable(type, folders);
+    return undefined;
+  } catch (error) {
+    const nearest = findNearest(type, pluginNames);
+    const hint = nearest === undefined || nearest === type
+      ? ""
+      : `; did you mean "${nearest}"?`;
+    return formatFailureText(error) + hint;
+  }
 }
 
 /** Says whether a file has the very bytes of this executable. */

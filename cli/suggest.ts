@@ -16,7 +16,10 @@ export function findNearest(
 ): string | undefined {
   const typed = word.toLowerCase();
   const [best] = candidates
-    .map((candidate) => ({ candidate, distance: rate(typed, candidate) }))
+    .map((candidate) => ({
+      candidate,
+      distance: rate(typed, candidate.toLowerCase()),
+    }))
     .filter(({ distance }) => distance <= Math.max(1, typed.length / 3))
     .sort((left, right) => left.distance - right.distance);
   return best?.candidate;

@@ -2,7 +2,16 @@ import { assertEquals } from "@std/assert";
 import { findNearest } from "./suggest.ts";
 
 Deno.test("findNearest() finds what was meant", async (t) => {
-  const words = ["add", "check", "del", "gc", "status", "list", "netns"];
+  const words = [
+    "add",
+    "check",
+    "del",
+    "gc",
+    "status",
+    "list",
+    "netns",
+    "minID",
+  ];
   const rows: [typed: string, meant: string | undefined][] = [
     ["ad", "add"],
     ["dad", "add"],
@@ -14,6 +23,7 @@ Deno.test("findNearest() finds what was meant", async (t) => {
     ["lst", "list"],
     ["net", "netns"],
     ["c", "check"],
+    ["minid", "minID"],
     ["xyzzy", undefined],
     ["", undefined],
     ["frobnicate", undefined],

@@ -129,6 +129,22 @@ export function decodeLeniently<T>(
   return decode(schema, kept, what);
 }
 
+/** A part of a value that a schema does not accept. */
+export interface SchemaIssue {
+  /** Where it is: keys and indices. */
+  readonly path: readonly PropertyKey[];
+  /** What is wrong with it. */
+  readonly message: string;
+}
+
+/** Lists everything that {@linkcode decode} would refuse in a value. */
+export function listIssues(
+  schema: Schema<unknown>,
+  value: unknown,
+): SchemaIssue[] {
+  return parse(schema, value).error?.issues ?? [];
+}
+
 function parse<T>(
   schema: Schema<T>,
   value: unknown,
@@ -303,7 +319,7 @@ function formatIssue({ path, message }: z.core.$ZodIssue): string {
 }
 
 /** Formats `["ipam", "ranges", 0, "subnet"]` as `ipam.ranges[0].subnet`. */
-function formatPath(path: readonly PropertyKey[]): string {
+export function formatPath(path: readonly PropertyKey[]): string {
   return path
     .map((key) => typeof key === "number" ? `[${key}]` : `.${String(key)}`)
     .join("").replace(/^\./, "");

@@ -827,7 +827,14 @@ onNode("cni tells what is wrong with networks and plugins", async (host) => {
   ]);
   assertMatch(await succeed(host, "validate", "pods"), /^pods is valid: ptp\n/);
   const invalid = await host.cni("validate", "late");
-  assertEquals([invalid.code, invalid.stderr], [1, `[${none("none")}]\n`]);
+  assertEquals(invalid, {
+    code: 1,
+    stderr: "",
+    stdout: `error: plugins[0].type: ${none("none")}
+error: plugins[0].ipam.type: ${none("nor-this")}
+late is not valid: none; keys not checked: none, nor-this
+`,
+  });
 });
 
 onNode(
@@ -928,4 +935,52 @@ onNode("cni asks for root where a permission is missing", async (host, t) => {
       assertMatch(denied.stderr, /; run it as root\n$/);
     },
   });
+});
+
+onNode("cni status asks what can be asked at any version", async (host, t) => {
+  const ipam = host.hostLocal("10.1.0.0/24");
+  const more = { cniVersion: "1.0.0" };
+  host.addPlugin("other", 'echo "$CNI_COMMAND" >> /run/calls');
+  host.addNetwork("own", [{ type: "ptp", ipam }], more);
+  host.addNetwork("mixed", [{ type: "ptp", ipam }, { type: "other" }], more);
+  host.addNetwork("gone", [{ type: "gone", ipam: { type: "nor-this" } }], more);
+  host.addNetwork("new", [{ type: "ptp", ipam }, { type: "gone" }]);
+  host.addNetwork("full", [{
+    type: "ptp",
+    ipam: {
+      ...ipam,
+      ranges: [[{ subnet: "10.2.0.0/32", gateway: "10.2.0.0" }]],
+    },
+  }], more);
+  await t.step("ours", async () => {
+    assertEquals(await succeed(host, "status", "own"), "");
+    const json = JSON.parse(await succeed(host, "status", "own", "--json"));
+    assertEquals(json, { network: "own", ready: true, asked: ["ptp"] });
+  });
+  const reason = 'Not asked: other; version "1.0.0" of "mixed" has no STATUS';
+  await t.step("not others, and says so", async () => {
+    const { code, stdout, stderr } = await host.cni("status", "mixed");
+    assertEquals([code, stdout, stderr], [0, "", `${reason}\n`]);
+    const json = JSON.parse(await succeed(host, "status", "mixed", "--json"));
+    assertEquals(json, {
+      network: "mixed",
+      ready: null,
+      asked: ["ptp"],
+      reason,
+    });
+    assertEquals((await host.run(["ls", "/run/calls"])).code, 2);
+  });
+  const rows: [network: string, text: RegExp][] = [
+    ["gone", /failed to find plugin "gone" .*failed to find plugin "nor-this"/],
+    ["new", /failed to find plugin "gone"/],
+    ["full", /no IP addresses available/],
+  ];
+  for (const [network, text] of rows) {
+    await t.step(`${network} is not ready`, async () => {
+      const { code, stdout } = await host.cni("status", network, "--json");
+      const { code: cniCode, ...failure } = JSON.parse(stdout);
+      assertEquals([code, cniCode], [1, 50]);
+      assertMatch(failure.msg, text);
+    });
+  }
 });

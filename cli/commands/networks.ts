@@ -5,7 +5,6 @@
  * @module
  */
 
-import { findPlugin } from "../../cni/invoke/find.ts";
 import { objectOf } from "../../cni/json.ts";
 import { readConfFile } from "../../cni/libcni/conf_files.ts";
 import {
@@ -24,6 +23,7 @@ import {
   readFolders,
   readNetworkFile,
 } from "../network.ts";
+import { findMissing } from "../plugin_file.ts";
 import { type Column, formatTable } from "../table.ts";
 
 /** A configuration, as it is shown. */
@@ -116,14 +116,8 @@ function listMissing(
     const delegate = objectOf(document["ipam"])["type"];
     return typeof delegate === "string" ? [type, delegate] : [type];
   });
-  return [...new Set(types)].flatMap((type) => {
-    try {
-      findPlugin(type, pluginDirs);
-      return [];
-    } catch (error) {
-      return formatFailureText(error);
-    }
-  });
+  return [...new Set(types)]
+    .flatMap((type) => findMissing(type, pluginDirs) ?? []);
 }
 
 const COLUMNS: readonly Column<Row>[] = [

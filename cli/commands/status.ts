@@ -4,26 +4,90 @@
  * @module
  */
 
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { objectOf } from "../../cni/json.ts";
+import type { NetworkConfList, PluginConf } from "../../cni/libcni/mod.ts";
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
-import { COMMAND_SINCE } from "../../cni/version.ts";
+import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
+import { unfoldChains } from "../chain_form.ts";
 import type { CommandCall, Output } from "../command.ts";
 import { createRuntime, getNetwork, readFolders } from "../network.ts";
+import { findMissing, findOwnPlugin } from "../plugin_file.ts";
 
-/** Runs STATUS. */
+/** Runs STATUS of the plugins that have it, and looks whether the others are there. */
 export async function status(call: CommandCall): Promise<Output> {
   const [network = ""] = call.args;
   const folders = readFolders(call);
   const list = getNetwork(folders, network);
+  const { pluginDirs } = folders;
+  refuseMissing(list, pluginDirs);
   const runtime = createRuntime(call, folders);
-  await runtime.statusNetworkList(list, { signal: call.signal });
-  const { name, cniVersion } = list;
-  const isAsked = mayHaveVersion(list, COMMAND_SINCE.STATUS);
+  const { signal } = call;
+  const hasStatus = mayHaveVersion(list, COMMAND_SINCE.STATUS);
+  const asked = hasStatus ? list.plugins : await listAskable(list, pluginDirs);
+  const cniVersion = hasStatus ? list.cniVersion : CURRENT_VERSION;
+  const askable = { ...list, cniVersion, plugins: asked };
+  await runtime.statusNetworkList(askable, { signal });
+  const others = list.plugins.filter((plugin) => !asked.includes(plugin));
+  const reason = others.length === 0
+    ? undefined
+    : `Not asked: ${listTypes(others).join(", ")}; version ` +
+      `"${list.cniVersion}" of "${list.name}" has no STATUS`;
   return {
-    json: { network: name, ready: isAsked || null },
+    json: {
+      network: list.name,
+      ready: reason === undefined ? true : null,
+      asked: listTypes(asked),
+      ...reason !== undefined && { reason },
+    },
     text: "",
-    note: isAsked
-      ? undefined
-      : `The plugins of "${name}" were not asked: its version, ` +
-        `"${cniVersion}", has no STATUS`,
+    note: reason,
   };
+}
+
+function listTypes(plugins: readonly PluginConf[]): string[] {
+  return plugins.map(({ type }) => type);
+}
+
+/** Lists the plugin, those that it runs, and its IPAM plugin, by type. */
+function listInvolved(plugins: readonly PluginConf[]): string[] {
+  const types = unfoldChains(plugins).flatMap(({ type, document }) => {
+    const { type: ipam } = objectOf(document["ipam"]);
+    return typeof ipam === "string" && ipam !== "" ? [type, ipam] : [type];
+  });
+  return [...new Set(types)];
+}
+
+/** @throws {CniError} 50 If a plugin is not there: ADD could not work */
+function refuseMissing(
+  { name, plugins }: NetworkConfList,
+  pluginDirs: readonly string[],
+): void {
+  const missing = listInvolved(plugins)
+    .flatMap((type) => findMissing(type, pluginDirs) ?? []);
+  if (missing.length === 0) return;
+  throw new CniError(
+    ErrorCode.PluginNotAvailable,
+    `Cannot attach to "${name}": ${missing.join("; ")}`,
+  );
+}
+
+/**
+ * Lists the plugins that can be asked although the network's version has no
+ * STATUS: ours, which have it, if all that they run is ours. multus asks networks
+ * that have versions of their own.
+ */
+async function listAskable(
+  { plugins }: NetworkConfList,
+  pluginDirs: readonly string[],
+): Promise<PluginConf[]> {
+  const askable: PluginConf[] = [];
+  for (const plugin of plugins) {
+    const types = listInvolved([plugin]);
+    const own = await Promise.all(
+      types.map((type) => findOwnPlugin(type, pluginDirs)),
+    );
+    if (own.every(Boolean) && !types.includes("multus")) askable.push(plugin);
+  }
+  return askable;
 }

@@ -4,27 +4,84 @@
  * @module
  */
 
+import { ErrorCode, toCniError } from "../../cni/error.ts";
+import { listCapabilities } from "../../cni/libcni/conf.ts";
+import type { NetworkConfList } from "../../cni/libcni/mod.ts";
 import { unfoldChains } from "../chain_form.ts";
 import type { CommandCall, Output } from "../command.ts";
+import { formatFailureText } from "../failure.ts";
 import { createRuntime, getNetwork, readFolders } from "../network.ts";
+import { showControls, type Style } from "../style.ts";
+import { errorAt, type Problem } from "../validation/problem.ts";
+import type { Validation } from "../validation/validate.ts";
 
-/** Asks every plugin for its versions. */
+/** Lists what is wrong. Errors fail, warnings with `--strict` only. */
 export async function validate(call: CommandCall): Promise<Output> {
   const [network = ""] = call.args;
-  const folders = readFolders(call);
-  const written = getNetwork(folders, network);
-  // Nobody but a chain asks for the plugins in it.
-  const list = { ...written, plugins: unfoldChains(written.plugins) };
-  const runtime = createRuntime(call, folders);
-  const { signal } = call;
-  const capabilities = await runtime.validateNetworkList(list, { signal });
-  const { name, cniVersion } = list;
-  const plugins = list.plugins.map(({ type }) => type);
-  const wants = capabilities.length === 0
-    ? ""
-    : `; wants ${capabilities.join(", ")}`;
-  return {
-    json: { network: name, cniVersion, plugins, capabilities },
-    text: `${name} is valid: ${plugins.join(", ")}${wants}`,
+  try {
+    const { pluginDirs, ...folders } = readFolders(call);
+    const list = getNetwork({ pluginDirs, ...folders }, network);
+    const { validateNetwork } = await import("../validation/validate.ts");
+    // What plugins log is of no interest: their errors are shown.
+    const quiet = { env: call.env, onStderr(): void {} };
+    const runtime = createRuntime(quiet, { pluginDirs, ...folders });
+    const { signal } = call;
+    const validator = { runtime, pluginDirs, signal };
+    return report(call, await validateNetwork(list, validator), list);
+  } catch (error) {
+    const { code } = toCniError(error);
+    const isMalformed = code === ErrorCode.DecodingFailure ||
+      code === ErrorCode.InvalidNetworkConfig;
+    if (!isMalformed) throw error;
+    const problems = [errorAt([], formatFailureText(error))];
+    return report(call, { problems, notChecked: [] });
+  }
+}
+
+/** @param list Undefined if it cannot be read */
+function report(
+  call: CommandCall,
+  { problems, notChecked }: Validation,
+  list?: NetworkConfList,
+): Output {
+  const plugins = list === undefined ? [] : unfoldChains(list.plugins);
+  const capabilities = listCapabilities(plugins);
+  const types = plugins.map(({ type }) => type);
+  const hasErrors = problems.some(({ severity }) => severity === "error");
+  const isValid = !hasErrors &&
+    (problems.length === 0 || !call.flags.has("strict"));
+  const name = list?.name ?? call.args[0] ?? "";
+  const verdict = (style: Style): string => {
+    const word = isValid ? style.green("valid") : style.red("not valid");
+    return `${showControls(name)} is ${word}` + formatList(": ", types) +
+      formatList("; wants ", capabilities) +
+      formatList("; keys not checked: ", notChecked);
   };
+  return {
+    json: {
+      network: name,
+      cniVersion: list?.cniVersion ?? null,
+      valid: isValid,
+      problems,
+      plugins: types,
+      capabilities,
+      notChecked,
+    },
+    text: (style) =>
+      [
+        ...problems.map((problem) => format(problem, style)),
+        verdict(style),
+      ].join("\n"),
+    exitCode: isValid ? 0 : 1,
+  };
+}
+
+function formatList(label: string, words: readonly string[]): string {
+  return words.length === 0 ? "" : showControls(label + words.join(", "));
+}
+
+function format({ severity, path, message }: Problem, style: Style): string {
+  const mark = severity === "error" ? style.red : style.yellow;
+  const where = path === "" ? "" : `${path}: `;
+  return `${mark(severity)}: ${showControls(where + message)}`;
 }

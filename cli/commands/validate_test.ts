@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { cni } from "../commands.ts";
 import { runTool } from "../run.ts";
@@ -44,9 +44,16 @@ async function run(
 
 Deno.test("validate asks the plugins of a chain too", async () => {
   const all = await run(["chain", "a", "b"], "validate", "FILE");
-  assertEquals(all.stdout, "pods is valid: chain, a, b; wants mac\n");
-  const missing = await run(["chain", "a"], "validate", "FILE");
-  assertStringIncludes(missing.stderr, 'failed to find plugin "b"');
+  assertStringIncludes(
+    all.stdout,
+    "pods is not valid: chain, a, b; wants mac; keys not checked: chain, a, i, b\n",
+  );
+  assertMatch(all.stdout, /^error: plugins\[0\]\.plugins\[0\]\.ipam\.type: /m);
+  const missing = await run(["chain", "a", "i"], "validate", "FILE");
+  assertMatch(
+    missing.stdout,
+    /^error: plugins\[0\]\.plugins\[1\]\.type: failed to find plugin "b"/m,
+  );
 });
 
 Deno.test("networks shows the plugins of a chain, and which are missing", async () => {

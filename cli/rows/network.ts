@@ -121,10 +121,12 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
     name: "validate",
     summary: "Checks a network's configuration against its plugins",
     about: [
-      "The plugins must be there, and serve the configuration's version.",
+      "The plugins must be there, serve the configuration's version, know the " +
+      "keys and be able to read their values. Plugins of others are not asked " +
+      "for their keys. Errors make it fail, warnings do not without --strict.",
     ],
     args: [NETWORK, { ...NETNS, isOptional: true }],
-    flags: FOLDERS,
+    flags: ["strict", ...FOLDERS],
     timeout: TIMEOUT,
     examples: [
       {

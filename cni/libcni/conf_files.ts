@@ -21,6 +21,7 @@ import {
   type PluginConf,
   toNetworkConfList,
 } from "./conf.ts";
+import { parseDocument } from "./conf_document.ts";
 
 /** No file of a folder is a network configuration. */
 export class NoConfigsFoundError extends CniError {
@@ -116,11 +117,15 @@ function addPluginFiles(list: NetworkConfList, path: string): NetworkConfList {
     ? list
     : appendPlugins(list, readPluginFiles(folder));
   if (complete.plugins.length > 0) return complete;
+  const isBare = parseDocument("configuration list", list.bytes)["type"] !==
+    undefined;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     "no plugin configs found",
     {
-      details: `neither "plugins" in "${path}" nor files *.conf in "${folder}"`,
+      details:
+        `neither "plugins" in "${path}" nor files *.conf in "${folder}"` +
+        (isBare ? "; a bare plugin belongs in a file *.conf" : ""),
     },
   );
 }

@@ -192,6 +192,16 @@ Deno.test("readNetworkConfList() tells which file is wrong", async (t) => {
       7,
       [
         "no plugin configs found",
+        `neither "plugins" in "DIR/lan.conflist" nor files *.conf in "DIR/lan"; ` +
+        "a bare plugin belongs in a file *.conf",
+      ].join(": "),
+    ],
+    [
+      "there is no plugin at all",
+      { "lan.conflist": '{"name":"lan"}' },
+      7,
+      [
+        "no plugin configs found",
         `neither "plugins" in "DIR/lan.conflist" nor files *.conf in "DIR/lan"`,
       ].join(": "),
     ],

@@ -1,0 +1,112 @@
+/**
+ * The keys of one plugin's configuration: whether it knows them, and can read
+ * their values.
+ *
+ * @module
+ */
+
+import { listIssues, objectOf, type Schema } from "../../cni/json.ts";
+import type { PluginConf } from "../../cni/libcni/mod.ts";
+import { listKnownKeys, listUnknownKeys } from "../../cni/schema_keys.ts";
+import { findNearest } from "../suggest.ts";
+import { errorAt, type Place, type Problem, warningAt } from "./problem.ts";
+
+/** Keys that mean the same to every plugin, or are the runtime's or the IPAM plugin's. */
+const COMMON_KEYS = [
+  "type",
+  "name",
+  "cniVersion",
+  "capabilities",
+  "args",
+  "runtimeConfig",
+  "prevResult",
+  "dns",
+  "ipam",
+];
+
+/** IPAM plugins of ours. */
+export const IPAM_PLUGINS: readonly string[] = ["host-local", "static"];
+
+/** A plugin's configuration, where it is, and the schemas that decode it. */
+export interface CheckedPlugin {
+  readonly conf: PluginConf;
+  readonly place: Place;
+  /** Undefined if the plugin is not ours. */
+  readonly own: Schema<unknown> | undefined;
+  /** That of its IPAM plugin; undefined if it has none, or it is not ours. */
+  readonly ipam: Schema<unknown> | undefined;
+}
+
+/** Lists values that the plugin, or its IPAM plugin, cannot read. */
+export function listWrongValues(
+  { conf, place, own, ipam }: CheckedPlugin,
+): Problem[] {
+  const problems = [own, ipam]
+    .flatMap((schema) => schema ? listIssues(schema, conf.document) : [])
+    .map(({ path, message }) => errorAt([...place, ...path], message));
+  // Both read some of the keys.
+  return problems.filter((one, index) =>
+    problems.findIndex((other) => isSame(one, other)) === index
+  );
+}
+
+function isSame(one: Problem, other: Problem): boolean {
+  return one.path === other.path && one.message === other.message;
+}
+
+/** Lists keys that neither the plugin nor its IPAM plugin knows. */
+export function listStrangeKeys(
+  { conf, place, own, ipam }: CheckedPlugin,
+): Problem[] {
+  const { type, document } = conf;
+  const isCommon = (key: string): boolean =>
+    COMMON_KEYS.some((known) => known.toLowerCase() === key.toLowerCase());
+  const others = Object.fromEntries(
+    Object.entries(document).filter(([key]) => !isCommon(key)),
+  );
+  const ipamType = String(objectOf(document["ipam"])["type"]);
+  const asked: (readonly [type: string, schema: typeof own, value: object])[] =
+    [
+      [type, own, others],
+      // Any other plugin reads the type at most.
+      ...IPAM_PLUGINS.includes(ipamType)
+        ? [[ipamType, ipam, { ipam: document["ipam"] }] as const]
+        : [],
+    ];
+  return asked.flatMap(([type, schema, value]) => {
+    if (schema === undefined) return [];
+    return listUnknownKeys(schema, value).flatMap(({ path, known }) => {
+      const key = String(path.at(-1));
+      if (isAnnotation(key)) return [];
+      const candidates = path.length === 1 ? [...known, ...COMMON_KEYS] : known;
+      const problem = `${type} has no such key${didYouMean(key, candidates)}`;
+      return [warningAt([...place, ...path], problem)];
+    });
+  });
+}
+
+/** Comments, and keys of others, which have their domain's name before a slash. */
+function isAnnotation(key: string): boolean {
+  return /^[_$/#]|[./]/.test(key);
+}
+
+/** Asks whether a key was meant that is spelt nearly the same. */
+export function didYouMean(word: string, known: readonly string[]): string {
+  const nearest = findNearest(word, known);
+  return nearest === undefined ? "" : `; did you mean "${nearest}"?`;
+}
+
+/**
+ * Lists the capabilities that a plugin and its IPAM plugin make use of.
+ *
+ * @returns Undefined if it cannot be told, because one of them is not ours
+ */
+export function listUsedCapabilities(
+  { conf, own, ipam }: CheckedPlugin,
+): string[] | undefined {
+  const hasIpam = objectOf(conf.document["ipam"])["type"] !== undefined;
+  if (own === undefined || hasIpam && ipam === undefined) return undefined;
+  return [own, ipam].flatMap((schema) =>
+    schema ? listKnownKeys(schema, "runtimeConfig") : []
+  );
+}

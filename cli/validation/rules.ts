@@ -1,0 +1,232 @@
+/**
+ * What is wrong with a configuration though every plugin can read its part.
+ *
+ * @module
+ */
+
+import { type JsonObject, objectOf } from "../../cni/json.ts";
+import { listCapabilities } from "../../cni/libcni/conf.ts";
+import type { NetworkConfList } from "../../cni/libcni/mod.ts";
+import { compareVersions, SPEC_VERSIONS } from "../../cni/version.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip, unlessNoAddress } from "../../net/ip.ts";
+import { CHAIN, type PlacedPlugin } from "../chain_form.ts";
+import { listDuplicateKeys } from "./duplicate_keys.ts";
+import {
+  type CheckedPlugin,
+  didYouMean,
+  IPAM_PLUGINS,
+  listUsedCapabilities,
+} from "./keys.ts";
+import { errorAt, type Problem, warningAt } from "./problem.ts";
+
+/** Plugins that make the container's interface: ours, and the Go project's. */
+const INTERFACE_PLUGINS = [
+  "bridge",
+  "dummy",
+  "host-device",
+  "ipvlan",
+  "macvlan",
+  "multus",
+  "ptp",
+  "tap",
+  "vlan",
+];
+/** Plugins of ours that want the result of another one. */
+const CHAINED_PLUGINS = ["bandwidth", "sbr"];
+/** Plugins of ours that cannot do without an IPAM plugin. */
+const IPAM_USERS = ["ptp"];
+
+/** Keys of a list. Source: CNI spec 1.1.0, "Network configuration objects". */
+const LIST_KEYS = [
+  "cniVersion",
+  "cniVersions",
+  "name",
+  "disableCheck",
+  "disableGC",
+  "loadOnlyInlinedPlugins",
+  "plugins",
+  "args",
+];
+/** The first version that has lists. */
+const LISTS_SINCE = "0.3.0";
+
+/** Lists what is wrong with the list itself. Keys of others are fine in it. */
+export function checkList(
+  { cniVersion, bytes }: NetworkConfList,
+  document: JsonObject,
+): Problem[] {
+  const twice = listDuplicateKeys(new TextDecoder().decode(bytes))
+    .map((path) => warningAt(path, "the key is there twice: the last counts"));
+  const keys = Object.keys(document).filter((key) => !LIST_KEYS.includes(key));
+  const misspelt = keys.flatMap((key) => {
+    const hint = didYouMean(key, LIST_KEYS);
+    return hint === "" ? [] : [warningAt([key], `no such key${hint}`)];
+  });
+  return [...twice, ...misspelt, ...checkVersion(cniVersion)];
+}
+
+function checkVersion(cniVersion: string): Problem[] {
+  const known = SPEC_VERSIONS.find((version) => version === cniVersion);
+  if (cniVersion === "") {
+    return [warningAt(["cniVersion"], 'missing, which is the same as "0.1.0"')];
+  }
+  if (known === undefined) {
+    const versions = SPEC_VERSIONS.join(", ");
+    return [warningAt(["cniVersion"], `known versions are ${versions}`)];
+  }
+  if (compareVersions(known, LISTS_SINCE) >= 0) return [];
+  return [
+    warningAt(["cniVersion"], `lists of plugins began with ${LISTS_SINCE}`),
+  ];
+}
+
+/** Lists what is wrong with the order of the plugins. */
+export function checkOrder(plugins: readonly PlacedPlugin[]): Problem[] {
+  const [first, ...others] = plugins
+    .filter(({ conf }) => conf.type !== CHAIN);
+  if (first === undefined) return [];
+  const { type } = first.conf;
+  const early = CHAINED_PLUGINS.includes(type)
+    ? [errorAt(first.path, `${type} must come after another plugin`)]
+    : [];
+  const makers = [first, ...others]
+    .filter(({ conf }) => INTERFACE_PLUGINS.includes(conf.type));
+  const [maker, ...more] = makers;
+  return [
+    ...early,
+    ...more.map(({ conf, path }) =>
+      errorAt(
+        path,
+        `${conf.type} would make the interface that ${maker?.conf.type} makes`,
+      )
+    ),
+  ];
+}
+
+/** Lists what is wrong with a chain: the runtime does not look into it. */
+export function checkChain({ conf, path, links }: PlacedPlugin): Problem[] {
+  if (conf.type !== CHAIN) return [];
+  if (links.length === 0) return [errorAt([...path, "plugins"], "missing")];
+  const undeclared = listCapabilities(links)
+    .filter((name) => conf.capabilities[name] !== true)
+    .map((name) =>
+      errorAt(
+        [...path, "capabilities"],
+        `"${name}" is missing, which a plugin of the chain declares: the ` +
+          "runtime does not pass it on",
+      )
+    );
+  const misplaced = ["ipam", "dns", "ipMasq"]
+    .filter((key) => conf.document[key] !== undefined)
+    .map((key) =>
+      errorAt([...path, key], "no effect in a chain: it is for a plugin of it")
+    );
+  return [...undeclared, ...misplaced];
+}
+
+/** Lists what is wrong with the use of an IPAM plugin. */
+export function checkIpam(
+  { conf, place }: CheckedPlugin,
+  isOurs: (type: string) => boolean,
+): Problem[] {
+  const ipam = objectOf(conf.document["ipam"]);
+  const { type } = ipam;
+  if (!type) {
+    return IPAM_USERS.includes(conf.type)
+      ? [errorAt([...place, "ipam"], `${conf.type} needs an IPAM plugin`)]
+      : [];
+  }
+  if (typeof type !== "string") return [];
+  return isOurs(type) && !IPAM_PLUGINS.includes(type)
+    ? [errorAt([...place, "ipam", "type"], `${type} is not an IPAM plugin`)]
+    : [];
+}
+
+/** Lists capabilities that are declared and come to nothing, or are missing. */
+export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
+  const { conf: { type, capabilities, document }, place } = plugin;
+  const used = type === CHAIN || type === "multus" || type === "debug"
+    ? undefined
+    : listUsedCapabilities(plugin);
+  const declared = Object.keys(capabilities)
+    .filter((name) => capabilities[name]);
+  const useless = used === undefined ? [] : declared
+    .filter((name) => !used.includes(name))
+    .map((name) =>
+      warningAt(
+        [...place, "capabilities", name],
+        `${type} makes no use of it${didYouMean(name, used)}`,
+      )
+    );
+  return [
+    ...useless,
+    ...used !== undefined && type === "bandwidth" &&
+        !declared.includes("bandwidth") && !hasRate(document)
+      ? [
+        warningAt(
+          place,
+          'bandwidth limits nothing: neither a rate nor the capability "bandwidth" is there',
+        ),
+      ]
+      : [],
+  ];
+}
+
+function hasRate(document: JsonObject): boolean {
+  return Object.entries(document).some(([key, value]) =>
+    /^(in|e)gressrate$/i.test(key) && value !== null && value !== 0
+  );
+}
+
+/** Lists addresses and routes that make no sense, whatever plugin they are for. */
+export function checkAddresses({ conf, place }: CheckedPlugin): Problem[] {
+  const { ipam, dns } = conf.document;
+  const { routes, addresses, dns: ipamDns } = objectOf(ipam);
+  const at = [...place, "ipam"];
+  return [
+    ...listOf(routes).flatMap((route, index, all) => {
+      const isSame = (other: JsonObject): boolean =>
+        ["dst", "table", "priority"].every((key) => other[key] === route[key]);
+      return all.findIndex(isSame) === index ? [] : [
+        warningAt(
+          [...at, "routes", index],
+          `a second route to ${route["dst"]}: only one of them counts`,
+        ),
+      ];
+    }),
+    ...listOf(addresses).flatMap(({ address, gateway }, index) => {
+      if (isOutside(address, gateway) !== true) return [];
+      const path = [...at, "addresses", index, "gateway"];
+      return [warningAt(path, `${gateway} is not in ${address}`)];
+    }),
+    ...checkNameservers([...place, "dns"], dns),
+    ...checkNameservers([...at, "dns"], ipamDns),
+  ];
+}
+
+function listOf(value: JsonObject[string] | undefined): JsonObject[] {
+  return Array.isArray(value) ? value.map(objectOf) : [];
+}
+
+/** Says whether a gateway is outside of an address's subnet; undefined if it cannot be told. */
+function isOutside(address: unknown, gateway: unknown): boolean | undefined {
+  if (typeof address !== "string" || typeof gateway !== "string") return;
+  return unlessNoAddress(() =>
+    gateway !== "" && !Cidr.parse(address).contains(Ip.parse(gateway))
+  );
+}
+
+function checkNameservers(
+  place: readonly PropertyKey[],
+  dns: JsonObject[string] | undefined,
+): Problem[] {
+  const { nameservers } = objectOf(dns);
+  return (Array.isArray(nameservers) ? nameservers : [])
+    .flatMap((server, index) => {
+      if (typeof server !== "string") return [];
+      if (unlessNoAddress(() => Ip.parse(server))) return [];
+      const path = [...place, "nameservers", index];
+      return [warningAt(path, `"${server}" is not an IP address`)];
+    });
+}

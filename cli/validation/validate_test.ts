@@ -1,0 +1,250 @@
+import { assertEquals } from "@std/assert";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { cni } from "../commands.ts";
+import { runTool } from "../run.ts";
+
+const OURS = [
+  "bandwidth",
+  "bridge",
+  "chain",
+  "host-local",
+  "loopback",
+  "multus",
+  "ptp",
+  "sbr",
+  "static",
+];
+const IPAM = { type: "host-local", subnet: "10.60.0.0/24" };
+const PTP = { type: "ptp", ipam: IPAM };
+const SHAPED = { type: "bandwidth", capabilities: { bandwidth: true } };
+
+/** The document that the tool prints. */
+interface Found {
+  readonly exitCode: number;
+  readonly valid: boolean;
+  /** `severity path: message`. */
+  readonly problems: readonly string[];
+  readonly notChecked: readonly string[];
+}
+
+/** Validates a file on a node that has all of our plugins, and "other". */
+async function validate(content: string, ...args: string[]): Promise<Found> {
+  using folder = new PluginFolder();
+  for (const type of OURS) folder.addOwnExecutable(type);
+  const versions = '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}';
+  folder.add("other", `[ "$CNI_COMMAND" = VERSION ] && echo '${versions}'`);
+  const file = folder.addFile("10.conflist", content);
+  const { path } = folder;
+  let stderr = "";
+  const { stdout, exitCode } = await runTool(cni, [
+    ...["validate", file, `--cni-path=${path}`, "--json"],
+    ...args,
+  ], {
+    env: {},
+    isTerminal: false,
+    onStderr: (text) => stderr += text,
+    interrupt: new AbortController().signal,
+  });
+  assertEquals(stderr, "");
+  const { valid, problems, notChecked } = JSON.parse(stdout);
+  return {
+    exitCode,
+    valid,
+    notChecked,
+    problems: problems.map((problem: Record<string, string>) =>
+      `${problem["severity"]} ${problem["path"]}: ${
+        problem["message"]?.replaceAll(path, "")
+      }`
+    ),
+  };
+}
+
+function list(plugins: readonly object[], more: object = {}): string {
+  return JSON.stringify({
+    cniVersion: "1.1.0",
+    name: "bad",
+    plugins,
+    ...more,
+  });
+}
+
+/** ptp with keys of host-local. */
+function leased(keys: object): string {
+  return list([{ type: "ptp", ipam: { ...IPAM, ...keys } }]);
+}
+
+/** ptp with keys of static. */
+function fixed(keys: object): string {
+  return list([{ type: "ptp", ipam: { type: "static", ...keys } }]);
+}
+
+const rows: [name: string, content: string, ...problems: string[]][] = [
+  ["nothing wrong", list([PTP, SHAPED])],
+  ["keys in other cases", list([{ ...PTP, MTU: 1450, IPMASQ: false }])],
+  ["comments and keys of others", list([{ ...PTP, _why: 1, "x.io/y": 1 }])],
+  ["a list's keys of others", list([PTP], { nerdctlID: "x" })],
+  [
+    "a text for a number",
+    list([{ ...PTP, mtu: "abc" }]),
+    "error plugins[0].mtu: expected a number, got a string",
+  ],
+  [
+    "a misspelt key",
+    list([{ ...PTP, ipMask: true }]),
+    'warning plugins[0].ipMask: ptp has no such key; did you mean "ipMasq"?',
+  ],
+  [
+    "a misspelt key of an item",
+    list([{ type: "bridge", vlanTrunk: [{ id: 1 }, { id: 2, mnID: 1 }] }]),
+    'warning plugins[0].vlanTrunk[1].mnID: bridge has no such key; did you mean "minID"?',
+  ],
+  [
+    "a misspelt key of IPAM",
+    leased({ gatway: "10.60.0.9" }),
+    'warning plugins[0].ipam.gatway: host-local has no such key; did you mean "gateway"?',
+  ],
+  [
+    "an unknown key",
+    list([{ type: "loopback", frobnicate: 1 }]),
+    "warning plugins[0].frobnicate: loopback has no such key",
+  ],
+  [
+    "no subnet",
+    leased({ subnet: "10.60.0.0/33" }),
+    "error plugins[0].ipam.subnet: invalid CIDR address: 10.60.0.0/33",
+  ],
+  [
+    "values that do not fit together",
+    leased({ subnet: "10.60.0.5/24" }),
+    "error plugins[0].ipam: invalid range set 0: Network has host bits set. " +
+    "For a subnet mask of length 24 the network address is 10.60.0.0",
+  ],
+  [
+    "a value that is out of range",
+    list([{ type: "bridge", vlan: 5000, ipam: IPAM }]),
+    "error plugins[0]: invalid VLAN ID 5000 (must be between 0 and 4094)",
+  ],
+  [
+    "two default routes",
+    leased({ routes: [{ dst: "0.0.0.0/0" }, { dst: "0.0.0.0/0", gw: "::1" }] }),
+    "warning plugins[0].ipam.routes[1]: a second route to 0.0.0.0/0: only one of them counts",
+  ],
+  [
+    "no IPAM",
+    list([{ type: "ptp", ipam: {} }]),
+    "error plugins[0].ipam: ptp needs an IPAM plugin",
+  ],
+  ["a bridge without IPAM", list([{ type: "bridge" }])],
+  [
+    "a plugin for IPAM that does no IPAM",
+    list([{ type: "bridge", ipam: { type: "ptp", subnet: "x" } }]),
+    "error plugins[0].ipam.type: ptp is not an IPAM plugin",
+  ],
+  [
+    "a limit that limits nothing",
+    list([PTP, { type: "bandwidth" }]),
+    'warning plugins[1]: bandwidth limits nothing: neither a rate nor the capability "bandwidth" is there',
+  ],
+  [
+    "a misspelt capability",
+    list([{ ...PTP, capabilities: { ipRangs: true, ips: true } }]),
+    'warning plugins[0].capabilities.ipRangs: ptp makes no use of it; did you mean "ipRanges"?',
+  ],
+  [
+    "a version that nobody knows",
+    list([PTP], { cniVersion: "9.9.9" }),
+    "warning cniVersion: known versions are 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0",
+    'error plugins[0]: plugin ptp does not support config version "9.9.9"',
+  ],
+  [
+    "a list before there were lists",
+    list([PTP], { cniVersion: "0.2.0" }),
+    "warning cniVersion: lists of plugins began with 0.3.0",
+  ],
+  [
+    "two plugins that make the interface",
+    list([PTP, { type: "bridge", ipam: IPAM }]),
+    "error plugins[1]: bridge would make the interface that ptp makes",
+  ],
+  [
+    "a chained plugin that comes first",
+    list([{ type: "sbr" }]),
+    "error plugins[0]: sbr must come after another plugin",
+  ],
+  [
+    "a gateway of another subnet",
+    fixed({ addresses: [{ address: "10.1.0.2/24", gateway: "10.2.0.1" }] }),
+    "warning plugins[0].ipam.addresses[0].gateway: 10.2.0.1 is not in 10.1.0.2/24",
+  ],
+  [
+    "a name for an address",
+    list([{ ...PTP, dns: { nameservers: ["10.0.0.1", "dns.example"] } }]),
+    'warning plugins[0].dns.nameservers[1]: "dns.example" is not an IP address',
+  ],
+  [
+    "a misspelt key of the list",
+    list([PTP], { disablecheck: true }),
+    'warning disablecheck: no such key; did you mean "disableCheck"?',
+  ],
+  [
+    "a key twice",
+    '{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"ptp","type":"bridge"}]}',
+    "warning plugins[0].type: the key is there twice: the last counts",
+  ],
+  ["a chain", list([{ ...SHAPED, type: "chain", plugins: [PTP, SHAPED] }])],
+  [
+    "a chain that hides what its plugins want",
+    list([{ type: "chain", dns: {}, plugins: [{ ...PTP, mtu: 0.5 }, SHAPED] }]),
+    'error plugins[0].capabilities: "bandwidth" is missing, which a plugin of the chain declares: the runtime does not pass it on',
+    "error plugins[0].dns: no effect in a chain: it is for a plugin of it",
+    "error plugins[0].plugins[0].mtu: expected an integer, got 0.5",
+  ],
+  [
+    "a chain of something else",
+    list([{ type: "chain", plugins: [{}] }]),
+    "error : failed to parse plugin config 0: error parsing configuration: missing 'type'",
+  ],
+  [
+    "a plugin that is missing",
+    list([{ type: "brigde", ipam: { type: "host-locl" } }]),
+    'error plugins[0].type: failed to find plugin "brigde" in path []; did you mean "bridge"?',
+    'error plugins[0].ipam.type: failed to find plugin "host-locl" in path []; did you mean "host-local"?',
+  ],
+  [
+    "a bare plugin",
+    JSON.stringify({ cniVersion: "1.1.0", name: "n", ...PTP }),
+    'error : no plugin configs found; neither "plugins" in "/10.conflist" nor ' +
+    'files *.conf in "/n"; a bare plugin belongs in a file *.conf',
+  ],
+  [
+    "a node that is not ready, which is not the file's fault",
+    leased({ dataDir: "/proc/none" }),
+  ],
+];
+
+Deno.test("validate tells what is wrong with a configuration", async (t) => {
+  for (const [name, content, ...problems] of rows) {
+    await t.step(name, async () => {
+      const found = await validate(content);
+      assertEquals(found.problems, problems);
+      const valid = !problems.some((problem) => problem.startsWith("error"));
+      assertEquals([found.valid, found.exitCode], [valid, valid ? 0 : 1]);
+    });
+  }
+});
+
+Deno.test("validate fails for a warning if it is strict", async () => {
+  const warned = await validate(list([{ ...PTP, ipMask: true }]), "--strict");
+  assertEquals([warned.valid, warned.exitCode], [false, 1]);
+  const fine = await validate(list([PTP]), "--strict");
+  assertEquals([fine.valid, fine.exitCode], [true, 0]);
+});
+
+Deno.test("validate says whose keys it cannot check", async () => {
+  const plugins = [{ ...PTP, ipam: { type: "other" } }, {
+    type: "other",
+    x: 1,
+  }];
+  const { problems, notChecked } = await validate(list(plugins));
+  assertEquals([problems, notChecked], [[], ["other"]]);
+});
