@@ -1,0 +1,58 @@
+import { assertEquals } from "@std/assert";
+import { actingRules } from "./acting_rules.ts";
+import { hasCommand, ignoreUnless, requireRoot } from "./capabilities.ts";
+import { runIn } from "./ip_json.ts";
+import { TestHosts } from "./test_hosts.ts";
+
+/** Rules of two chains and a map, all reached from one base chain. */
+const RULES = `
+add table ip t
+add chain ip t base { type nat hook postrouting priority 100 ; }
+add chain ip t by_source
+add chain ip t hide
+add map ip t sources { type ipv4_addr : verdict ; }
+add rule ip t base ip daddr 224.0.0.0/4 counter return
+add rule ip t base goto by_source
+add rule ip t by_source ip saddr vmap @sources
+add rule ip t hide masquerade
+`;
+
+const ELEMENT = "element ip t sources { 10.1.2.3 : goto hide }";
+
+Deno.test(
+  requireRoot(
+    "actingRules() lists what can do something to a packet",
+    ignoreUnless(hasCommand("nft"), "needs nft"),
+  ),
+  async (t) => {
+    using hosts = TestHosts.create();
+    const { host } = hosts;
+    const nft = (lines: string): string[] => {
+      runIn(host, "sh", "-ec", 'echo "$1" | nft -f -', "sh", lines);
+      return actingRules(host).map((line) => line.replace(/(: ).*/, ""));
+    };
+    const all = ["ip t base", "ip t base", "ip t by_source"];
+    await t.step("nothing", () => assertEquals(nft(""), []));
+    await t.step("a lookup in an empty map", () => {
+      assertEquals(nft(RULES), []);
+    });
+    await t.step("an element, and the way to it", () => {
+      const found = [...all, "@sources", "ip t hide"];
+      assertEquals(nft(`add ${ELEMENT}`), found);
+    });
+    await t.step("the element is gone", () => {
+      assertEquals(nft("delete element ip t sources { 10.1.2.3 }"), []);
+    });
+    await t.step("a rule, and a return before it", () => {
+      const rule = "add rule ip t by_source ip saddr 10.1.2.3 masquerade";
+      assertEquals(nft(rule), all);
+    });
+    await t.step("a rule in a chain that is not reached", () => {
+      assertEquals(nft("flush chain ip t base"), []);
+    });
+    await t.step("an anonymous map", () => {
+      const rule = "add rule ip t base ip saddr vmap { 10.1.2.3 : drop }";
+      assertEquals(nft(rule).length, 2);
+    });
+  },
+);
