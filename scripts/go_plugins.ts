@@ -17,7 +17,7 @@ const MODULE = "github.com/containernetworking/plugins";
 /** How long the module proxy may take to name a release. */
 const PROBE_MS = 30_000;
 /** How long the build may take, downloads included. */
-const BUILD_MS = 5 * 60_000;
+const BUILD_MS = 10 * 60_000;
 
 /** What is built, where, and by what. The tests of this file replace it. */
 export interface Build {
