@@ -7,12 +7,14 @@
 import { dirname } from "@std/path/posix";
 import { hasCommand } from "../tests/_harness/capabilities.ts";
 import {
+  CNITOOL_RELEASE,
   NEWEST_FOLDER,
   NEWEST_LOCK,
   NEWEST_RELEASE,
 } from "../tests/_harness/peers.ts";
 
-const MODULE = "github.com/containernetworking/plugins";
+const PLUGINS = "github.com/containernetworking/plugins";
+const CNI = "github.com/containernetworking/cni";
 
 /** How long the module proxy may take to name a release. */
 const PROBE_MS = 30_000;
@@ -71,11 +73,13 @@ async function buildAndRelease(
   const unfinished = `${build.folder}.new`;
   if (exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
   // Where packets are dropped, the proxy would be asked for minutes.
-  const module = `${MODULE}@${NEWEST_RELEASE}`;
-  const probe = ["list", "-m", module];
-  const install = ["install", `${MODULE}/plugins/...@${NEWEST_RELEASE}`];
+  const probe = ["list", "-m", `${PLUGINS}@${NEWEST_RELEASE}`];
+  const plugins = ["install", `${PLUGINS}/plugins/...@${NEWEST_RELEASE}`];
+  const cnitool = ["install", `${CNI}/cnitool@${CNITOOL_RELEASE}`];
+  const env = { GOBIN: unfinished };
   const trouble = await runGo(build.go, probe, stop, PROBE_MS) ??
-    await runGo(build.go, install, stop, BUILD_MS, { GOBIN: unfinished });
+    await runGo(build.go, plugins, stop, BUILD_MS, env) ??
+    await runGo(build.go, cnitool, stop, BUILD_MS, env);
   if (trouble === undefined) await Deno.rename(unfinished, build.folder);
   return trouble;
 }

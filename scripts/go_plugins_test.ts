@@ -40,7 +40,7 @@ class Workshop implements Disposable {
   }
 }
 
-const INSTALL = 'mkdir "$GOBIN" && touch "$GOBIN/host-local"';
+const INSTALL = 'mkdir -p "$GOBIN" && touch "$GOBIN/host-local"';
 
 Deno.test("startGoPlugins() builds once", async () => {
   using shop = new Workshop(INSTALL);
@@ -49,14 +49,14 @@ Deno.test("startGoPlugins() builds once", async () => {
   const path = `${shop.build.folder}/host-local`;
   assertEquals((await Deno.stat(path)).isFile, true);
   assertEquals(await shop.run(), undefined);
-  assertEquals(shop.calls(), ["list", "install"]);
+  assertEquals(shop.calls(), ["list", "install", "install"]);
 });
 
 Deno.test("startGoPlugins() waits for another build of the folder", async () => {
   using shop = new Workshop(INSTALL);
   const ran = await Promise.all([shop.run(), shop.run(), shop.run()]);
   assertEquals(ran, [undefined, undefined, undefined]);
-  assertEquals(shop.calls(), ["list", "install"]);
+  assertEquals(shop.calls(), ["list", "install", "install"]);
 });
 
 Deno.test("startGoPlugins() holds the lock when it returns", async () => {

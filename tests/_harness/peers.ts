@@ -11,6 +11,9 @@ import { DEBIAN_PLUGIN_DIR, hasCommand, isExecutable } from "./capabilities.ts";
 /** The newest release of github.com/containernetworking/plugins that tests know. */
 export const NEWEST_RELEASE = "v1.9.1";
 
+/** The release of github.com/containernetworking/cni whose cnitool is put beside them. */
+export const CNITOOL_RELEASE = "v1.3.0";
+
 /** Where `deno task test` puts the newest release; a release has a folder of its own. */
 export const NEWEST_FOLDER: string = decodeURIComponent(
   new URL(`../../build/peers/${NEWEST_RELEASE}`, import.meta.url).pathname,

@@ -1,0 +1,127 @@
+/**
+ * Our cnitool beside Go's, in one cache: what one attaches the other checks
+ * and detaches.
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path/posix";
+import { actingRules } from "./_harness/acting_rules.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  isExecutable,
+  requireRoot,
+} from "./_harness/capabilities.ts";
+import { execIn, type ExecOutput } from "./_harness/exec_in.ts";
+import { BIN, needsBin } from "./_harness/executables.ts";
+import { stockOf } from "./_harness/ip_json.ts";
+import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
+import { listPeers } from "./_harness/parity.ts";
+import { NEWEST_FOLDER } from "./_harness/peers.ts";
+import { TestHosts } from "./_harness/test_hosts.ts";
+
+const needsTools = ignoreUnless(
+  ["unshare", "mount", "nft", "tc"].every(hasCommand),
+  "needs unshare, mount, nft and tc",
+);
+
+/** A host, and a folder in place of /var/lib, where both tools keep the cache. */
+class ToolScene implements Disposable {
+  readonly hosts: TestHosts = TestHosts.create();
+  readonly #confFolder = `${this.hosts.folder}/net.d`;
+  readonly #varLib = `${this.hosts.folder}/lib`;
+
+  constructor() {
+    for (const folder of [this.#confFolder, this.#varLib]) {
+      Deno.mkdirSync(folder);
+    }
+    const routes = [{ dst: "0.0.0.0/0" }];
+    const ipam = { ...this.hosts.hostLocal("10.1.2.0/24"), routes };
+    const plugins = [{ type: "ptp", ipam }, { type: "bandwidth", ...WIDE }];
+    const list = { cniVersion: "1.0.0", name: "net1", plugins };
+    const path = `${this.#confFolder}/net1.conflist`;
+    Deno.writeTextFileSync(path, JSON.stringify(list));
+  }
+
+  /** Runs the cnitool of a folder, with the plugins there. */
+  run(folder: string, command: string): ExecOutput {
+    const { host, sandbox } = this.hosts;
+    const script = 'mount --bind "$0" /var/lib; exec "$@"';
+    const tool = [join(folder, "cnitool"), command, "net1", sandbox.path];
+    const inside = ["sh", "-ec", script, this.#varLib, ...tool];
+    return execIn(host, {
+      path: "unshare",
+      args: ["--mount", "--propagation", "private", ...inside],
+      env: {
+        PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
+        CNI_PATH: folder,
+        NETCONFPATH: this.#confFolder,
+      },
+      stdin: "",
+    });
+  }
+
+  /** Runs a command that must succeed. */
+  succeed(folder: string, command: string): void {
+    const { code, stdout, stderr } = this.run(folder, command);
+    assertEquals(code, 0, `${command}: ${stdout}${stderr}`);
+  }
+
+  /** Lists the cache's files. */
+  cached(): string[] {
+    try {
+      const files = Deno.readDirSync(`${this.#varLib}/cni/results`);
+      return [...files].map(({ name }) => name);
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return [];
+      throw error;
+    }
+  }
+
+  /** All that an attachment changes. */
+  state(): unknown {
+    const { host } = this.hosts;
+    const kernel = [stockOf(this.hosts), hostLimits(host), actingRules(host)];
+    return [...kernel, this.hosts.leases(), this.cached()];
+  }
+
+  [Symbol.dispose](): void {
+    this.hosts[Symbol.dispose]();
+  }
+}
+
+// Debian's package has the plugins only.
+const peers = listPeers("cnitool")
+  .filter(({ folder }) => folder === NEWEST_FOLDER);
+
+for (const { name, folder } of peers) {
+  const needsPeer = ignoreUnless(
+    isExecutable(join(folder, "cnitool")),
+    `needs cnitool in ${folder}`,
+  );
+  for (const isOursFirst of [true, false]) {
+    const sides = isOursFirst ? ["ours", "Go"] : ["Go", "ours"];
+    const [adder = "", other = ""] = isOursFirst
+      ? [BIN, folder]
+      : [folder, BIN];
+    const run = `cnitool: ${sides[0]} adds, ${sides[1]} checks and deletes`;
+    Deno.test(
+      requireRoot(`${run} (${name})`, needsPeer, needsBin, needsTools),
+      () => {
+        using scene = new ToolScene();
+        const before = scene.state();
+        scene.succeed(adder, "add");
+        const [file = "", ...more] = scene.cached();
+        assertEquals(more, []);
+        assertStringIncludes(file, "net1-cnitool-");
+        scene.succeed(other, "check");
+        scene.succeed(other, "del");
+        assertEquals(scene.state(), before);
+        for (const side of [other, adder]) {
+          scene.succeed(side, "del");
+          assertEquals(scene.state(), before);
+        }
+      },
+    );
+  }
+}
