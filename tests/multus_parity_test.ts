@@ -5,7 +5,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../cni/json.ts";
-import { goPlugin, hasCommand, ignoreUnless } from "./_harness/capabilities.ts";
+import { hasCommand, ignoreUnless } from "./_harness/capabilities.ts";
 import { runIn } from "./_harness/ip_json.ts";
 import {
   type HostCall,
@@ -13,13 +13,11 @@ import {
   MultusHost,
   onHost,
 } from "./_harness/multus_host.ts";
+import { listPeers } from "./_harness/parity.ts";
+import type { Peer } from "./_harness/peers.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
 
-const GO = (goPlugin("portmap") ?? "").replace(/\/[^/]*$/, "");
-const needs = ignoreUnless(
-  GO !== "" && hasCommand("iptables"),
-  "needs the Go plugins and iptables",
-);
+const needs = ignoreUnless(hasCommand("iptables"), "needs iptables");
 
 const PORTS = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }];
 
@@ -39,13 +37,13 @@ function masterOf(host: MultusHost): JsonObject {
   };
 }
 
-function callOf(host: MultusHost, binDir: string): HostCall {
+function callOf(host: MultusHost, binDir: string, peer: Peer): HostCall {
   const runtimeConfig = { portMappings: PORTS };
   const capabilities = { portMappings: true };
   const delegates = [masterOf(host)];
   return {
     keys: { binDir, delegates, capabilities, runtimeConfig },
-    env: { CNI_PATH: GO },
+    env: { CNI_PATH: peer.folder },
   };
 }
 
@@ -82,20 +80,22 @@ async function attachAndDetach(
   assertEquals([host.leftovers(), hostPorts(host)], [[], []]);
 }
 
-Deno.test({
-  ...onHost("multus runs the Go plugins", needs),
-  async fn(t): Promise<void> {
-    await t.step("all of them", async () => {
-      await using host = await MultusHost.start();
-      using empty = new PluginFolder();
-      const pod = host.addPod("web", { networks: "green" });
-      await attachAndDetach(host, pod, callOf(host, empty.path));
-    });
-    await t.step("those that this project does not have", async () => {
-      await using host = await MultusHost.start();
-      const pod = host.addPod("web", { networks: "green" });
-      const { binDir } = host.conf();
-      await attachAndDetach(host, pod, callOf(host, String(binDir)));
-    });
-  },
-});
+for (const peer of listPeers("multus")) {
+  Deno.test({
+    ...onHost(`multus runs the Go plugins (${peer.name})`, needs),
+    async fn(t): Promise<void> {
+      await t.step("all of them", async () => {
+        await using host = await MultusHost.start();
+        using empty = new PluginFolder();
+        const pod = host.addPod("web", { networks: "green" });
+        await attachAndDetach(host, pod, callOf(host, empty.path, peer));
+      });
+      await t.step("those that this project does not have", async () => {
+        await using host = await MultusHost.start();
+        const pod = host.addPod("web", { networks: "green" });
+        const { binDir } = host.conf();
+        await attachAndDetach(host, pod, callOf(host, String(binDir), peer));
+      });
+    },
+  });
+}
