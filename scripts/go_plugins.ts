@@ -8,8 +8,8 @@ import { dirname } from "@std/path/posix";
 import { hasCommand } from "../tests/_harness/capabilities.ts";
 import {
   CNITOOL_RELEASE,
+  lockOf,
   NEWEST_FOLDER,
-  NEWEST_LOCK,
   NEWEST_RELEASE,
 } from "../tests/_harness/peers.ts";
 
@@ -25,13 +25,11 @@ const BUILD_MS = 6 * 60_000;
 export interface Build {
   /** Appears complete, or not at all. */
   readonly folder: string;
-  /** Held while the folder is being built. */
-  readonly lock: string;
   /** The go command: a name in PATH, or a path. */
   readonly go: string;
 }
 
-const NEWEST: Build = { folder: NEWEST_FOLDER, lock: NEWEST_LOCK, go: "go" };
+const NEWEST: Build = { folder: NEWEST_FOLDER, go: "go" };
 
 /** A build that is under way. */
 export interface RunningBuild {
@@ -57,7 +55,10 @@ export async function startGoPlugins(
     return { ended: Promise.resolve(`PATH has no "${build.go}"`) };
   }
   await Deno.mkdir(dirname(build.folder), { recursive: true });
-  const lock = await Deno.open(build.lock, { create: true, write: true });
+  const lock = await Deno.open(lockOf(build.folder), {
+    create: true,
+    write: true,
+  });
   await lock.lock(true);
   return { ended: buildAndRelease(lock, stop, build) };
 }

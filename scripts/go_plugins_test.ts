@@ -1,4 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { lockOf } from "../tests/_harness/peers.ts";
 import { type Build, startGoPlugins } from "./go_plugins.ts";
 
 /** A folder to build in, and a `go` that is a script. */
@@ -6,7 +7,6 @@ class Workshop implements Disposable {
   readonly #folder = Deno.makeTempDirSync({ prefix: "go-plugins-" });
   readonly build: Build = {
     folder: `${this.#folder}/v1`,
-    lock: `${this.#folder}/v1.lock`,
     go: `${this.#folder}/go`,
   };
 
@@ -64,7 +64,7 @@ Deno.test("startGoPlugins() holds the lock when it returns", async () => {
   const stop = new AbortController();
   const { ended } = await startGoPlugins(stop.signal, shop.build);
   const flock = new Deno.Command("flock", {
-    args: ["--nonblock", "--shared", shop.build.lock, "true"],
+    args: ["--nonblock", "--shared", lockOf(shop.build.folder), "true"],
   });
   assertEquals((await flock.output()).code, 1);
   stop.abort();

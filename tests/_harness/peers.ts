@@ -19,8 +19,10 @@ export const NEWEST_FOLDER: string = decodeURIComponent(
   new URL(`../../build/peers/${NEWEST_RELEASE}`, import.meta.url).pathname,
 );
 
-/** Locked by the process that builds {@linkcode NEWEST_FOLDER}. */
-export const NEWEST_LOCK = `${NEWEST_FOLDER}.lock`;
+/** Returns the file that a process locks while it builds a folder of plugins. */
+export function lockOf(folder: string): string {
+  return `${folder}.lock`;
+}
 
 /** Go plugins of one version. */
 export interface Peer {
@@ -43,8 +45,12 @@ export function peerFolders(): Peer[] {
   return findPeers().peers;
 }
 
-/** Finds the Go plugins, once a build that is under way has ended. */
-export function findPeers(): {
+/**
+ * Finds the Go plugins. Waits for the end of a build of the newest release.
+ *
+ * @param newest Folder of that release
+ */
+export function findPeers(newest: string = NEWEST_FOLDER): {
   readonly peers: Peer[];
   readonly absent: AbsentPeer[];
 } {
@@ -60,9 +66,9 @@ export function findPeers(): {
     absent.push({ name: "Go of Debian", needs });
   }
   const name = `Go ${NEWEST_RELEASE.slice(1)}`;
-  awaitBuild();
-  if (isPluginFolder(NEWEST_FOLDER)) {
-    peers.push(describePeer(name, NEWEST_FOLDER));
+  awaitBuild(newest);
+  if (isPluginFolder(newest)) {
+    peers.push(describePeer(name, newest));
   } else {
     absent.push({ name, needs: "needs go and its module proxy" });
   }
@@ -94,11 +100,11 @@ function packageVersion(): string {
   return version ?? unknown;
 }
 
-/** Waits until no process builds the newest release. */
-function awaitBuild(): void {
-  if (isPluginFolder(NEWEST_FOLDER)) return;
+/** Waits until no process builds a folder of plugins. */
+function awaitBuild(folder: string): void {
+  if (isPluginFolder(folder)) return;
   try {
-    using lock = Deno.openSync(NEWEST_LOCK);
+    using lock = Deno.openSync(lockOf(folder));
     lock.lockSync(false);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;

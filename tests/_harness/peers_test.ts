@@ -1,0 +1,80 @@
+import { assertEquals } from "@std/assert";
+import { importFlags } from "../../scripts/net.ts";
+import { eventually } from "./eventually.ts";
+import { findPeers, lockOf, NEWEST_RELEASE } from "./peers.ts";
+
+const NEWEST = `Go ${NEWEST_RELEASE.slice(1)}`;
+
+/** Writes a folder of plugins with as much as is looked at. */
+function writePlugins(folder: string): void {
+  Deno.mkdirSync(folder);
+  const versions = '{"supportedVersions":["1.0.0","1.1.0"]}';
+  const script = `#!/bin/sh\necho '${versions}'\n`;
+  Deno.writeTextFileSync(`${folder}/host-local`, script, { mode: 0o755 });
+}
+
+/** Returns a test that has a folder of its own. */
+function inFolder(
+  test: (folder: string) => void | Promise<void>,
+): () => Promise<void> {
+  return async (): Promise<void> => {
+    const folder = await Deno.makeTempDir({ prefix: "peers-" });
+    try {
+      await test(folder);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  };
+}
+
+Deno.test(
+  "findPeers() finds the newest release, or tells what it needs",
+  inFolder((parent) => {
+    const folder = `${parent}/v1`;
+    const outcome = (): unknown[] => {
+      const { peers, absent } = findPeers(folder);
+      return [...peers, ...absent].filter(({ name }) => name === NEWEST);
+    };
+    const needs = "needs go and its module proxy";
+    assertEquals(outcome(), [{ name: NEWEST, needs }]);
+    writePlugins(folder);
+    assertEquals(outcome(), [{ name: NEWEST, folder, cniVersion: "1.1.0" }]);
+  }),
+);
+
+Deno.test(
+  "findPeers() waits for the end of a build",
+  inFolder(async (parent) => {
+    const folder = `${parent}/v1`;
+    const options = { create: true, write: true };
+    using lock = await Deno.open(lockOf(folder), options);
+    await lock.lock(true);
+    const script = `import { findPeers } from "${
+      import.meta.resolve("./peers.ts")
+    }";
+    console.log(findPeers("${folder}").peers.at(-1).name);`;
+    await Deno.writeTextFile(`${parent}/find.ts`, script);
+    const child = new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "-A",
+        "--no-check",
+        ...await importFlags(),
+        `${parent}/find.ts`,
+      ],
+      cwd: new URL("../..", import.meta.url),
+      stdout: "piped",
+    }).spawn();
+    const output = child.output();
+    // The kernel marks who waits for a lock with an arrow.
+    const waiting = new RegExp(`-> FLOCK .* ${child.pid} `);
+    await eventually(
+      "the process waits",
+      () => waiting.test(Deno.readTextFileSync("/proc/locks")),
+    );
+    writePlugins(folder);
+    await lock.unlock();
+    const { stdout } = await output;
+    assertEquals(new TextDecoder().decode(stdout), `${NEWEST}\n`);
+  }),
+);
