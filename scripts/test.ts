@@ -128,6 +128,8 @@ async function runEverything(
     root: ROOT,
     jobs,
     verbose,
+    checkTypes: true,
+    testArgs: [],
     print: (text) => console.log(text),
     log: (text) => log.writeSync(encoder.encode(text)),
   });

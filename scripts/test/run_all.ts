@@ -25,6 +25,10 @@ export interface RunOptions {
   readonly env: Readonly<Record<string, string>>;
   /** How many files are run at the same time. */
   readonly jobs: number;
+  /** Whether types are checked, too. */
+  readonly checkTypes: boolean;
+  /** More arguments for each `deno test`. */
+  readonly testArgs: readonly string[];
   /** Whether what passes is shown as well. */
   readonly verbose: boolean;
   /** Ends the run; its reason is told. */
@@ -50,7 +54,8 @@ interface Job {
 }
 
 /**
- * Runs the tests. Their types are checked beside them, once for all.
+ * Runs the tests. Their types are checked beside them, once for all, unless
+ * the options say no.
  *
  * The files that failed are shown in full at once, others by a line.
  */
@@ -62,10 +67,20 @@ export async function runAll(
   const types = { name: "types", args: check, judge: judgeCommand };
   const test = (path: string): Job => ({
     name: path,
-    args: ["test", "-A", "--no-check", ...options.flags, path],
+    args: [
+      "test",
+      "-A",
+      "--no-check",
+      ...options.flags,
+      ...options.testArgs,
+      path,
+    ],
     judge: judgeShard,
   });
-  const together = [types, ...plan.together.map(test)];
+  const together = [
+    ...options.checkTypes ? [types] : [],
+    ...plan.together.map(test),
+  ];
   const alone = plan.alone.map(test);
   const ran = [
     ...await runJobs(together, options.jobs, options),

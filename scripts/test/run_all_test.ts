@@ -31,9 +31,11 @@ class Run implements Disposable {
 
   run(
     together: readonly string[],
-    { alone = [], verbose = false }: {
+    { alone = [], verbose = false, checkTypes = true, testArgs = [] }: {
       readonly alone?: readonly string[];
       readonly verbose?: boolean;
+      readonly checkTypes?: boolean;
+      readonly testArgs?: readonly string[];
     } = {},
   ): Promise<RunResult> {
     return runAll({ together, alone }, {
@@ -42,6 +44,8 @@ class Run implements Disposable {
       env: { NO_COLOR: "1" },
       jobs: 2,
       verbose,
+      checkTypes,
+      testArgs,
       stop: this.stop.signal,
       print: (text) => this.printed.push(text),
       log: (text) => this.logged += text,
@@ -76,6 +80,21 @@ Deno.test("runAll() has a line for what passes, and a report of what fails", asy
   assertStringIncludes(fails, "\nerror: Error: Wrong\n");
   assertEquals(run.printed.indexOf(fails), 2, "what runs alone runs last");
   assertStringIncludes(run.logged, "==> good_test.ts\nrunning 1 test");
+});
+
+Deno.test("runAll() leaves the types unchecked if told to", async () => {
+  using run = new Run({ "good_test.ts": `${GOOD} const n: number = "";` });
+  const { tally } = await run.run(["good_test.ts"], { checkTypes: false });
+  assertEquals(tally, { passed: 1, failed: 0, skipped: 0 });
+  assertEquals(run.find("types"), "");
+});
+
+Deno.test("runAll() gives deno what else it shall be told", async () => {
+  using run = new Run({ "fails_test.ts": FAILS });
+  const { tally } = await run.run(["fails_test.ts"], {
+    testArgs: ["--filter", "skips"],
+  });
+  assertEquals(tally, { passed: 0, failed: 0, skipped: 1 });
 });
 
 Deno.test("runAll() shows everything if told to", async () => {

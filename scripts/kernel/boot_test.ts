@@ -1,0 +1,109 @@
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import {
+  hasCommand,
+  ignoreUnless,
+  requireRoot,
+} from "../../tests/_harness/capabilities.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { boot, type BootEnd } from "./boot.ts";
+
+const KERNEL = "linux.uml";
+const needsKernel = ignoreUnless(
+  hasCommand(KERNEL),
+  "needs Debian's user-mode-linux",
+);
+
+/** Boots with a script as the first process. */
+class Boot implements Disposable {
+  readonly folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly stop = new AbortController();
+  shown = "";
+
+  run(
+    script: string,
+    onText: () => void = () => {},
+    env: Record<string, string> = {},
+  ): Promise<BootEnd> {
+    const init = `${this.folder}/init.sh`;
+    Deno.writeTextFileSync(
+      init,
+      `#!/bin/sh\nexec >/dev/tty1 2>&1\n${script}\n`,
+    );
+    Deno.chmodSync(init, 0o755);
+    return boot({
+      kernel: KERNEL,
+      init,
+      env,
+      folder: this.folder,
+      stop: this.stop.signal,
+      onText: (text) => {
+        this.shown += text;
+        onText();
+      },
+    });
+  }
+
+  /** Says whether a process of the kernel is there: all name its first process. */
+  isRunning(): boolean {
+    return [...Deno.readDirSync("/proc")].some(({ name }) => {
+      try {
+        return Deno.readTextFileSync(`/proc/${name}/cmdline`)
+          .includes(`${this.folder}/init.sh`);
+      } catch {
+        return false; // no process, or one that has just ended
+      }
+    });
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.folder, { recursive: true });
+  }
+}
+
+Deno.test(
+  requireRoot(
+    "boot() runs a script on the machine's files, which stay",
+    needsKernel,
+  ),
+  async () => {
+    using kernel = new Boot();
+    const path = `${kernel.folder}/file`;
+    await Deno.writeTextFile(path, "old");
+    const { output, log, stopped } = await kernel.run(
+      `read -r text < ${path}; echo "$GREETING $text $(uname -r)"
+      echo new > ${path}; halt -f`,
+      () => {},
+      { GREETING: "hello" },
+    );
+    assertStringIncludes(output, "hello old ");
+    assertEquals(output.includes(Deno.osRelease()), false, output);
+    assertEquals(kernel.shown, output);
+    assertStringIncludes(log, "Linux version ");
+    assertEquals(stopped, undefined);
+    assertEquals(await Deno.readTextFile(path), "old");
+    await eventually("the kernel is gone", () => !kernel.isRunning());
+  },
+);
+
+Deno.test(
+  requireRoot("boot() ends a kernel that it is told to end", needsKernel),
+  async () => {
+    using kernel = new Boot();
+    const { output, stopped } = await kernel.run(
+      "echo begun; while :; do sleep 1; done",
+      () => kernel.stop.abort("enough"),
+    );
+    assertStringIncludes(output, "begun");
+    assertEquals(stopped, "enough");
+    await eventually("the kernel is gone", () => !kernel.isRunning());
+  },
+);
+
+Deno.test("boot() refuses what the kernel would read as two words", async () => {
+  using kernel = new Boot();
+  await assertRejects(
+    () => kernel.run("", () => {}, { NAME: "two words" }),
+    Error,
+    'Cannot boot a kernel with whitespace in "NAME=two words"',
+  );
+});

@@ -1,0 +1,61 @@
+#!/bin/sh
+# The first process of the kernel that `deno task test:kernel` boots.
+#
+# The machine's file system is its root, read-only. An overlay in memory is put
+# before it, so the tests can write anywhere and nothing stays. The kernel gives
+# the words NAME=VALUE of its command line as variables:
+#
+#   CNI_KERNEL_DENO     deno
+#   CNI_KERNEL_ROOT     the project
+#   CNI_KERNEL_RUN      the file that says what to run: scripts/kernel/inside.ts
+#
+# This script runs twice: in the machine's file system, and in the overlay.
+set -eu
+
+# The second console is for the tests; the first is for the kernel.
+exec </dev/null >/dev/tty1 2>&1
+
+modules=/usr/lib/uml/modules/$(uname -r)
+
+if [ "${1-}" = "" ]; then
+  stty -opost </dev/tty1
+  mount -t proc proc /proc
+  mount -t sysfs sys /sys
+  mount -t tmpfs -o size=90% memory /mnt
+  mkdir -p /mnt/upper /mnt/work /mnt/root /mnt/modules/lib/modules
+  ln -s "$modules" /mnt/modules/lib/modules/
+  modprobe -d /mnt/modules overlay
+  mount -n -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work \
+    overlay /mnt/root
+  for folder in proc sys dev; do
+    mount -n --move "/$folder" "/mnt/root/$folder"
+  done
+  cd /mnt/root
+  pivot_root . mnt
+  exec chroot . "$0" overlay
+fi
+
+# What the machine has running is not running here.
+for folder in /run /var/lib/cni /etc/cni; do
+  mkdir -p "$folder"
+  mount -t tmpfs memory "$folder"
+done
+mkdir -p /dev/shm /dev/pts /dev/net
+mount -t tmpfs memory /dev/shm
+mount -t devpts devpts /dev/pts
+ln -sfn /proc/self/fd /dev/fd
+ln -sfn fd/0 /dev/stdin
+ln -sfn fd/1 /dev/stdout
+ln -sfn fd/2 /dev/stderr
+# From here on the kernel loads the modules that it needs by itself. It does not
+# know that somebody needs these.
+mkdir -p /lib/modules
+ln -sfn "$modules" "/lib/modules/$(uname -r)"
+modprobe -a ipv6 tun
+ip link set lo up
+
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+cd "$CNI_KERNEL_ROOT"
+"$CNI_KERNEL_DENO" run -A --no-config scripts/kernel/inside.ts \
+  "$CNI_KERNEL_RUN" || echo "The runner ended with exit code $?"
+halt -f >/dev/null 2>&1

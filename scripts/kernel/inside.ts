@@ -1,0 +1,44 @@
+/**
+ * Runs test files in the kernel that `deno task test:kernel` boots.
+ *
+ * @module
+ */
+
+import { formatTally } from "../tally.ts";
+import { planFiles, type TestFile } from "../test/plan.ts";
+import { runAll } from "../test/run_all.ts";
+import { createStop } from "../test/stop.ts";
+
+/** The files to run inside, and how; passed as a file of JSON. */
+export interface InsideRun {
+  /** A URL. */
+  readonly root: string;
+  readonly files: readonly TestFile[];
+  /** Flags for any deno command. */
+  readonly flags: readonly string[];
+  /** More arguments for `deno test`. */
+  readonly testArgs: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly verbose: boolean;
+  /** How long the tests may take. */
+  readonly limitMs: number;
+}
+
+async function main(path: string): Promise<void> {
+  const run = JSON.parse(await Deno.readTextFile(path)) as InsideRun;
+  console.log(`Running in Linux ${Deno.osRelease()}`);
+  const { together, alone } = planFiles(run.files);
+  const { tally, conformance } = await runAll({ together, alone }, {
+    ...run,
+    root: new URL(run.root),
+    jobs: 1,
+    checkTypes: false,
+    stop: createStop(run.limitMs),
+    print: (text) => console.log(text),
+    log: () => {},
+  });
+  console.log(`conformance rows: ${formatTally(conformance)}`);
+  console.log(formatTally(tally));
+}
+
+if (import.meta.main) await main(Deno.args[0] ?? "");

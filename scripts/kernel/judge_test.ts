@@ -1,0 +1,63 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import type { Tally } from "../tally.ts";
+import type { BootEnd } from "./boot.ts";
+import { judgeBoot } from "./judge.ts";
+
+const STARTED = "VFS: Mounted root\nRun /init.sh as init process\n";
+const COUNTED = "ok     some_test.ts 3 passed\n3 passed, 1 failed, 2 skipped\n";
+
+Deno.test("judgeBoot() skips only where the kernel does not start", async (t) => {
+  const rows: [
+    name: string,
+    end: Partial<BootEnd>,
+    counts: [passed: number, failed: number, skipped: number],
+    message: string,
+  ][] = [
+    [
+      "tests that were counted",
+      { output: COUNTED, log: STARTED },
+      [3, 1, 2],
+      "",
+    ],
+    [
+      "a kernel that does not start",
+      { log: "Checking ptrace\nptrace: Operation not permitted\n" },
+      [0, 0, 1],
+      "does not boot here:\nChecking ptrace\nptrace: Operation not permitted",
+    ],
+    [
+      "a kernel that dies at once",
+      { log: `${STARTED}Kernel panic` },
+      [0, 1, 0],
+      "it ended before the tests did. It logged last:\nVFS: Mounted root",
+    ],
+    [
+      "a first process that fails",
+      { output: "modprobe: not found" },
+      [0, 1, 0],
+      "it ended before the tests did",
+    ],
+    [
+      "a kernel that was ended",
+      { stopped: "the limit is over" },
+      [0, 1, 0],
+      "the kernel: the limit is over",
+    ],
+    [
+      "a kernel that did not end after the tests",
+      { output: COUNTED, log: STARTED, stopped: "the limit is over" },
+      [3, 2, 2],
+      "the kernel: the limit is over",
+    ],
+  ];
+  for (const [name, end, [passed, failed, skipped], text] of rows) {
+    await t.step(name, () => {
+      const whole = { output: "", log: "", stopped: undefined, ...end };
+      const { tally, message } = judgeBoot(whole);
+      const want: Tally = { passed, failed, skipped };
+      assertEquals(tally, want);
+      assertStringIncludes(message, text);
+      assertEquals(message === "", text === "");
+    });
+  }
+});

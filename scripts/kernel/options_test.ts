@@ -1,0 +1,34 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { type KernelOptions, parseKernelOptions } from "./options.ts";
+
+const NOTHING = { core: false, verbose: false, files: [], testArgs: [] };
+
+Deno.test("parseKernelOptions() reads options and files", async (t) => {
+  const rows: [args: string[], options: Partial<KernelOptions>][] = [
+    [[], {}],
+    [["--core", "--verbose"], { core: true, verbose: true }],
+    [["--filter", "BR-5"], { testArgs: ["--filter", "BR-5"] }],
+    [["--filter=BR-5", "./tests/chain_test.ts", "a_test.ts"], {
+      testArgs: ["--filter", "BR-5"],
+      files: ["tests/chain_test.ts", "a_test.ts"],
+    }],
+  ];
+  for (const [args, options] of rows) {
+    await t.step(args.join(" ") || "nothing", () => {
+      assertEquals(parseKernelOptions(args), { ...NOTHING, ...options });
+    });
+  }
+});
+
+Deno.test("parseKernelOptions() refuses what it cannot do", async (t) => {
+  const rows: [args: string[], message: string][] = [
+    [["--jobs=2"], 'Cannot use "--jobs=2"'],
+    [["--filter"], "Cannot use --filter without a text"],
+    [["--core", "a_test.ts"], 'Cannot use --core with "a_test.ts"'],
+  ];
+  for (const [args, message] of rows) {
+    await t.step(args.join(" "), () => {
+      assertThrows(() => parseKernelOptions(args), Error, message);
+    });
+  }
+});

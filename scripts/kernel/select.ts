@@ -1,0 +1,68 @@
+/**
+ * Says which test files have to do with the kernel.
+ *
+ * @module
+ */
+
+import { dirname, join } from "@std/path/posix";
+import { ALONE, type TestFile } from "../test/plan.ts";
+
+/** What a test names that works in network namespaces, or skips without them. */
+const NEEDS_NAMESPACES = /\b(?:requireRoot|needsRoot|canUseNetns)\b/;
+
+/** These declare {@linkcode NEEDS_NAMESPACES} for others. */
+const CAPABILITIES = "tests/_harness/capabilities.ts";
+
+/** A relative import, of values or types. */
+const IMPORT = /\bfrom\s+"(\.[^"]+)"/g;
+
+/** Conformance rows of plugins that change links, addresses, routes or rules. */
+const CORE = /^tests\/conformance\/(?!multus_)/;
+
+/** Reads a file of the project by its path from the root. */
+export type ReadSource = (path: string) => string;
+
+/**
+ * Lists the test files that work in network namespaces: those that say so by
+ * `requireRoot()` or the like, themselves or in a module of `tests/` that they
+ * import. Tests of scripts, such as the benchmarks, are not about the kernel.
+ */
+export function selectKernelPart(
+  files: readonly TestFile[],
+  read: ReadSource,
+): TestFile[] {
+  return files.filter(({ path }) =>
+    !path.startsWith("scripts/") &&
+    listHarness(path, read).some((one) =>
+      one !== CAPABILITIES && NEEDS_NAMESPACES.test(read(one))
+    )
+  );
+}
+
+/** Lists a test file and the modules of `tests/` that it leads to. */
+function listHarness(path: string, read: ReadSource): string[] {
+  const found = new Set([path]);
+  for (const one of found) {
+    for (const [, specifier = ""] of read(one).matchAll(IMPORT)) {
+      const imported = join(dirname(one), specifier);
+      if (imported.startsWith("tests/")) found.add(imported);
+    }
+  }
+  return [...found];
+}
+
+/** Says whether a file is in the part that the gate runs. */
+export function isCore(path: string): boolean {
+  return CORE.test(path) || /vlan/.test(path);
+}
+
+/**
+ * Says why a file of the kernel part cannot run in User-mode Linux, which has
+ * one CPU and makes page faults and system calls several times as slow.
+ *
+ * @returns `undefined` if it can
+ */
+export function findObstacle(path: string): string | undefined {
+  if (/_stress_test\.ts$/.test(path)) return "loads several CPUs";
+  return ALONE[path];
+}

@@ -1,0 +1,47 @@
+import { assert, assertEquals } from "@std/assert";
+import { listTestFiles } from "../test/plan.ts";
+import { findObstacle, isCore, selectKernelPart } from "./select.ts";
+
+const SOURCES: Readonly<Record<string, string>> = {
+  "net/ip_test.ts": 'import { Ip } from "./ip.ts";',
+  "plugins/ptp/direct_test.ts":
+    'import {\n  requireRoot,\n} from "../../tests/_harness/capabilities.ts";',
+  "tests/indirect_test.ts": 'import { scene } from "./_harness/scene.ts";',
+  "tests/_harness/scene.ts": 'export { deep } from "./deep.ts";',
+  "tests/_harness/deep.ts": 'import { needsRoot } from "./capabilities.ts";',
+  "tests/pure_test.ts":
+    'import { hasCommand } from "./_harness/capabilities.ts";',
+  "tests/_harness/capabilities.ts": "export const needsRoot = 1;",
+  "scripts/bench/netns_test.ts":
+    'import { requireRoot } from "../../tests/_harness/capabilities.ts";',
+};
+
+Deno.test("selectKernelPart() finds what needs namespaces, also through modules of tests", () => {
+  const files = Object.keys(SOURCES).filter((path) => path.endsWith("_test.ts"))
+    .map((path) => ({ path, size: 1 }));
+  const part = selectKernelPart(files, (path) => SOURCES[path] ?? "");
+  assertEquals(part.map(({ path }) => path), [
+    "plugins/ptp/direct_test.ts",
+    "tests/indirect_test.ts",
+  ]);
+});
+
+Deno.test("the gate's part has the plugins that change the kernel", () => {
+  const root = new URL("../../", import.meta.url);
+  const part = selectKernelPart(
+    listTestFiles(root),
+    (path) => Deno.readTextFileSync(new URL(path, root)),
+  ).map(({ path }) => path);
+  const core = part.filter((path) =>
+    isCore(path) && findObstacle(path) === undefined
+  );
+  for (
+    const path of [
+      "plugins/bridge/vlan_test.ts",
+      "tests/conformance/bridge_test.ts",
+      "tests/conformance/ptp_test.ts",
+      "tests/conformance/sbr_test.ts",
+    ]
+  ) assert(core.includes(path), path);
+  assertEquals(core.filter((path) => /multus/.test(path)), []);
+});

@@ -1,0 +1,193 @@
+/**
+ * Runs the kernel part of the tests in a kernel that has everything: what
+ * `deno task test:kernel` does.
+ *
+ *     deno task test:kernel [--core] [--filter TEXT] [--verbose] [FILE...]
+ *
+ * The kernel is User-mode Linux, Debian's package `user-mode-linux`: it runs as
+ * a process, and has modules for VLANs, ipvlan, vrf and the like, which the
+ * machine's kernel may lack. As root this first installs the package, unless
+ * `CNI_TEST_NO_INSTALL=1`. `--core` runs the part that the gate runs. Files that
+ * are named are run even if they are not in the kernel part.
+ *
+ * The kernel has the machine's file system, and writes to memory only. It has no
+ * network to the outside, so everything is downloaded and built before.
+ *
+ * @module
+ */
+
+import { hasCommand } from "../tests/_harness/capabilities.ts";
+import { ensureCompiled } from "./compile.ts";
+import { ensureDebianPackages } from "./debian_packages.ts";
+import { boot, type BootEnd } from "./kernel/boot.ts";
+import type { InsideRun } from "./kernel/inside.ts";
+import { judgeBoot } from "./kernel/judge.ts";
+import { type KernelOptions, parseKernelOptions } from "./kernel/options.ts";
+import { findObstacle, isCore, selectKernelPart } from "./kernel/select.ts";
+import { importFlags } from "./net.ts";
+import { formatTally, type Tally } from "./tally.ts";
+import { listTestFiles, type TestFile } from "./test/plan.ts";
+import { createStop } from "./test/stop.ts";
+
+const ROOT = new URL("..", import.meta.url);
+
+/** The kernel, and the program that loads its modules. */
+const DEBIAN_PACKAGES = ["user-mode-linux", "kmod"];
+const KERNEL = "linux.uml";
+
+/** For what this run writes: the files below, and the kernel's own. */
+const FOLDER = "build/kernel";
+/** The kernel's messages. */
+const LOG = `${FOLDER}/kernel.log`;
+
+/** How long the tests may take, and the kernel to boot and to end. */
+const LIMIT_MS = { core: 6 * 60_000, all: 40 * 60_000 } as const;
+const END_MS = 60_000;
+
+/** These say where executables are and what tests do; PATH is the script's. */
+const PASSED_ON = ["CNI_GO_PLUGINS", "NO_COLOR", "OFFLINE"];
+
+async function installPackages(): Promise<void> {
+  if (Deno.env.get("CNI_TEST_NO_INSTALL") === "1") return;
+  await ensureDebianPackages(DEBIAN_PACKAGES);
+}
+
+/** Says why the kernel cannot be booted here. */
+function findHindrance(): string | undefined {
+  if (Deno.uid() !== 0) return "needs root";
+  const missing = [KERNEL, "modprobe"].filter((name) => !hasCommand(name));
+  if (missing.length === 0) return undefined;
+  return `needs ${missing.join(" and ")}: Debian's user-mode-linux and kmod`;
+}
+
+/** The files to run, and those that cannot be run with the reasons. */
+interface Choice {
+  readonly files: readonly TestFile[];
+  readonly left: readonly (readonly [path: string, reason: string])[];
+}
+
+/** Chooses what the command line asks for; what it names is run in any case. */
+function chooseFiles({ files, core }: KernelOptions): Choice {
+  const all = listTestFiles(ROOT);
+  if (files.length > 0) {
+    return { files: files.map((path) => findFile(all, path)), left: [] };
+  }
+  const read = (path: string): string =>
+    Deno.readTextFileSync(new URL(path, ROOT));
+  const part = selectKernelPart(all, read)
+    .filter(({ path }) => !core || isCore(path));
+  const isPossible = ({ path }: TestFile): boolean =>
+    findObstacle(path) === undefined;
+  return {
+    files: part.filter(isPossible),
+    left: part.flatMap(({ path }) => {
+      const reason = findObstacle(path);
+      return reason === undefined ? [] : [[path, reason] as const];
+    }),
+  };
+}
+
+function findFile(all: readonly TestFile[], path: string): TestFile {
+  const found = all.find((file) => file.path === path);
+  if (found !== undefined) return found;
+  throw new Error(`No test file is named "${path}"`);
+}
+
+/** Does everything that needs a network or takes long in the kernel. */
+async function prepare(
+  files: readonly TestFile[],
+  { testArgs, verbose, core }: KernelOptions,
+): Promise<InsideRun> {
+  const bin = await ensureCompiled();
+  const flags = await importFlags();
+  const paths = files.map(({ path }) => path);
+  await runDeno(["cache", ...flags, "scripts/kernel/inside.ts", ...paths]);
+  const passedOn = PASSED_ON.flatMap((name) => {
+    const value = Deno.env.get(name);
+    return value === undefined ? [] : [[name, value]];
+  });
+  return {
+    root: ROOT.href,
+    files,
+    flags,
+    testArgs,
+    verbose,
+    limitMs: LIMIT_MS[core ? "core" : "all"],
+    env: { ...Object.fromEntries(passedOn), CNI_BIN: bin },
+  };
+}
+
+async function runDeno(args: readonly string[]): Promise<void> {
+  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [...args],
+    cwd: ROOT,
+    stdin: "null",
+    stdout: "null",
+    stderr: "piped",
+  }).output();
+  if (!success) throw new Error(new TextDecoder().decode(stderr));
+}
+
+/** Asks where deno keeps what it downloads and compiles. */
+async function findDenoFolder(): Promise<string> {
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json", "--no-config"],
+    stderr: "null",
+  }).output();
+  return JSON.parse(new TextDecoder().decode(stdout)).denoDir;
+}
+
+/** Boots the kernel, and shows what the tests there print. */
+async function runInside(run: InsideRun): Promise<BootEnd> {
+  const folder = new URL(`${FOLDER}/`, ROOT).pathname;
+  await Deno.writeTextFile(`${folder}run.json`, JSON.stringify(run));
+  const encoder = new TextEncoder();
+  return await boot({
+    kernel: KERNEL,
+    init: new URL("scripts/kernel/init.sh", ROOT).pathname,
+    env: {
+      CNI_KERNEL_DENO: Deno.execPath(),
+      CNI_KERNEL_ROOT: ROOT.pathname,
+      CNI_KERNEL_RUN: `${folder}run.json`,
+      DENO_DIR: await findDenoFolder(),
+      DENO_NO_UPDATE_CHECK: "1",
+      HOME: Deno.env.get("HOME") ?? "/root",
+    },
+    folder,
+    stop: createStop(run.limitMs + END_MS),
+    onText: (text) => Deno.stdout.writeSync(encoder.encode(text)),
+  });
+}
+
+function skip(reason: string): Tally {
+  console.log(`Skipped: the tests in User-mode Linux: ${reason}`);
+  return { passed: 0, failed: 0, skipped: 1 };
+}
+
+async function main(options: KernelOptions): Promise<Tally> {
+  await installPackages();
+  const hindrance = findHindrance();
+  if (hindrance !== undefined) return skip(hindrance);
+  await Deno.remove(new URL(FOLDER, ROOT), { recursive: true }).catch(() => {});
+  await Deno.mkdir(new URL(FOLDER, ROOT), { recursive: true });
+  const { files, left } = chooseFiles(options);
+  for (const [path, reason] of left) {
+    console.log(`skipped ${path}: ${reason}`);
+  }
+  const end = await runInside(await prepare(files, options));
+  await Deno.writeTextFile(new URL(LOG, ROOT), end.log);
+  const { tally, message } = judgeBoot(end);
+  if (message !== "") console.log(message);
+  return { ...tally, skipped: tally.skipped + left.length };
+}
+
+if (import.meta.main) {
+  try {
+    const tally = await main(parseKernelOptions(Deno.args));
+    console.log(formatTally(tally));
+    Deno.exitCode = tally.failed > 0 ? 1 : 0;
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : String(error));
+    Deno.exitCode = 1;
+  }
+}
