@@ -6,7 +6,7 @@ import {
   MasqueradeScene,
   testMasquerade,
 } from "../../tests/_harness/masquerade_scene.ts";
-import { needsRuleTools } from "../../tests/_harness/rules.ts";
+import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 
 testMasquerade("bridge", bridgeConfig);
 
@@ -14,6 +14,7 @@ Deno.test(
   requireRoot(
     "bridge.add() does not masquerade what containers send each other",
     needsRuleTools,
+    needsInetRules,
   ),
   async (t) => {
     for (const backend of ["nftables", "iptables"]) {

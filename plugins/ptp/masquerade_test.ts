@@ -15,7 +15,7 @@ import {
 import { OUTSIDE, reached } from "../../tests/_harness/outside.ts";
 import { needsGo, succeedAs } from "../../tests/_harness/parity.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
-import { needsRuleTools } from "../../tests/_harness/rules.ts";
+import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 import type { CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
 
 /** In the newest version that the Go plugin has too. */
@@ -42,7 +42,7 @@ function testRules(
   fn: (t: Deno.TestContext) => Promise<void>,
   ...needs: readonly Needs[]
 ): void {
-  Deno.test(requireRoot(name, needsRuleTools, ...needs), fn);
+  Deno.test(requireRoot(name, needsRuleTools, needsInetRules, ...needs), fn);
 }
 
 testMasquerade("ptp", makeConfig);

@@ -14,7 +14,7 @@ import type { NetNs } from "../../ffi/netns.ts";
 import { requireRoot } from "./capabilities.ts";
 import { connectOutside, OUTSIDE, reached } from "./outside.ts";
 import { type Keys, PluginScene } from "./plugin_scene.ts";
-import { needsRuleTools, rulesOf } from "./rules.ts";
+import { needsInetRules, needsRuleTools, rulesOf } from "./rules.ts";
 import type { TestHosts } from "./test_hosts.ts";
 
 /** Returns a configuration with these keys. */
@@ -49,7 +49,11 @@ export function testMasquerade(type: string, makeConfig: MakeConfig): void {
   const test = (
     name: string,
     fn: (t: Deno.TestContext) => Promise<void>,
-  ): void => Deno.test(requireRoot(`${type}.${name}`, needsRuleTools), fn);
+  ): void =>
+    Deno.test(
+      requireRoot(`${type}.${name}`, needsRuleTools, needsInetRules),
+      fn,
+    );
 
   test("add() masquerades by each backend, and DEL ends it", async (t) => {
     for (const backend of [undefined, "nftables", "iptables"]) {

@@ -5,7 +5,12 @@
  */
 
 import type { NetNs } from "../../ffi/netns.ts";
-import { hasCommand, ignoreUnless } from "./capabilities.ts";
+import {
+  canUseNetns,
+  hasCommand,
+  ignoreUnless,
+  type Needs,
+} from "./capabilities.ts";
 import { runIn } from "./ip_json.ts";
 
 /** Skips what needs both programs. */
@@ -13,6 +18,22 @@ export const needsRuleTools = ignoreUnless(
   hasCommand("nft") && hasCommand("iptables"),
   "needs nft and iptables",
 );
+
+/**
+ * Skips what needs rules for IPv4 and IPv6. A kernel can have nftables for
+ * bridges only.
+ */
+export const needsInetRules: Needs = ignoreUnless(
+  tryInetRules(),
+  "needs nft and a kernel with CONFIG_NF_TABLES_INET",
+);
+
+function tryInetRules(): boolean {
+  if (!canUseNetns || !hasCommand("nft")) return false;
+  const args = "-n nft add table inet probe".split(" ");
+  const options = { args, stderr: "null", stdout: "null" } as const;
+  return new Deno.Command("unshare", options).outputSync().success;
+}
 
 /** Lists the lines of nft's rules that match. */
 export function nftRules(host: NetNs, pattern: RegExp): string[] {

@@ -18,7 +18,7 @@ import { conformance, type Row } from "../_harness/conformance.ts";
 import { writeFakeIpam } from "../_harness/fake_ipam.ts";
 import { canPing, ipJson, linkNames, runIn } from "../_harness/ip_json.ts";
 import { type Keys, PluginScene } from "../_harness/plugin_scene.ts";
-import { needsRuleTools, rulesOf } from "../_harness/rules.ts";
+import { needsInetRules, needsRuleTools, rulesOf } from "../_harness/rules.ts";
 import type { CallOutput, TestHosts } from "../_harness/test_hosts.ts";
 
 type Json = CallOutput["json"];
@@ -329,6 +329,12 @@ const EACH_WITH_RULES: Readonly<Record<string, (cniVersion: string) => Row>> = {
     masqueraded(cniVersion, { ipMasqBackend: "iptables" }),
   "BR-16 masquerade by nftables": (cniVersion) =>
     masqueraded(cniVersion, { ipMasqBackend: "nftables" }),
+};
+
+/** Rows of rules of bridges. */
+const EACH_WITH_BRIDGE_RULES: Readonly<
+  Record<string, (cniVersion: string) => Row>
+> = {
   "BR-18 a look at senders": (cniVersion) => async () => {
     using bench = new Bench((hosts) =>
       bridgeConfig(hosts, { cniVersion, macspoofchk: true })
@@ -552,11 +558,17 @@ function rowsFor(
 }
 
 const needsTools = allOf(needsRuleTools, needsRoot);
+const needsInet = allOf(needsInetRules, needsTools);
 
 conformance("bridge", ONCE, needsRoot);
 for (const cniVersion of SPEC_VERSIONS) {
   conformance("bridge", rowsFor(EACH, cniVersion), needsRoot);
-  conformance("bridge", rowsFor(EACH_WITH_RULES, cniVersion), needsTools);
+  conformance("bridge", rowsFor(EACH_WITH_RULES, cniVersion), needsInet);
+  conformance(
+    "bridge",
+    rowsFor(EACH_WITH_BRIDGE_RULES, cniVersion),
+    needsTools,
+  );
   if (!isAtLeast(cniVersion, "0.3.0")) continue;
   conformance("bridge", rowsFor(EACH_WITH_LISTS, cniVersion), needsRoot);
   const rows = rowsFor(EACH_WITH_VLANS, cniVersion);

@@ -12,14 +12,10 @@ import {
 } from "../../plugins/_shared/masquerade/mod.ts";
 import type { Attachment } from "../../plugins/_shared/attachment.ts";
 import { namesOf } from "../../plugins/_shared/masquerade/names.ts";
-import {
-  allOf,
-  hasCommand,
-  ignoreUnless,
-  needsRoot,
-} from "../_harness/capabilities.ts";
+import { allOf, needsRoot } from "../_harness/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { runIn } from "../_harness/ip_json.ts";
+import { needsInetRules } from "../_harness/rules.ts";
 import { TestHosts } from "../_harness/test_hosts.ts";
 
 const NETWORK = "unit-test";
@@ -212,5 +208,4 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
 };
 
-const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
-conformance("masquerade", ROWS, allOf(needsNft, needsRoot));
+conformance("masquerade", ROWS, allOf(needsInetRules, needsRoot));
