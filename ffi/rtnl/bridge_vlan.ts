@@ -55,7 +55,7 @@ export class BridgeVlanRequests {
   }
 
   /**
-   * Takes VLANs from a port.
+   * Takes VLANs from a port. VLANs that it does not have are no error.
    *
    * @throws {NetlinkError} As {@linkcode BridgeVlanRequests.add}
    */

@@ -104,7 +104,9 @@ export function setPortVlans(
   const requests = new BridgeVlanRequests(host.socket);
   named(`set the VLANs of "${port.name}"`, () => {
     const { remove, add } = planPortVlans(requests.list(port.index), wanted);
-    for (const vlans of remove) delVlans(requests, port, vlans);
+    for (const { first, last } of remove) {
+      requests.del(port.index, { first, last });
+    }
     for (const vlans of add) requests.add(port.index, vlans);
   });
 }
@@ -130,19 +132,6 @@ export function findVlanProblem(
 
 function formatRange({ first, last }: VlanRange): string {
   return first === last ? `${first}` : `${first}-${last}`;
-}
-
-function delVlans(
-  requests: BridgeVlanRequests,
-  { index }: LinkEnd,
-  { first, last }: PortVlans,
-): void {
-  try {
-    requests.del(index, { first, last });
-  } catch (error) {
-    // Another attachment was faster: the host's own port is everybody's.
-    if (!isErrno(error, "ENOENT")) throw error;
-  }
 }
 
 /**
