@@ -6,9 +6,11 @@ import {
   allOf,
   hasCommand,
   ignoreUnless,
+  type Needs,
   requireRoot,
 } from "../../tests/_harness/capabilities.ts";
 import { execIn } from "../../tests/_harness/exec_in.ts";
+import { needsInetRules } from "../../tests/_harness/rules.ts";
 import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import type { NetNs } from "../netns.ts";
@@ -99,6 +101,15 @@ function testInHost(
   });
 }
 
+/** Registers a test that works in a table for IPv4 and IPv6. */
+function testInInet(
+  name: string,
+  run: (fixture: Fixture) => void,
+  ...needs: readonly Needs[]
+): void {
+  testInHost(name, run, allOf(needsInetRules, ...needs));
+}
+
 /** Adds the table with a chain that the kernel calls and one that it does not. */
 const SKELETON: readonly Change[] = [
   addTable(TABLE, "a table"),
@@ -149,7 +160,7 @@ const RULES: readonly [words: string, expressions: readonly Expression[]][] = [
   ]],
 ];
 
-testInHost(
+testInInet(
   "Nftables.commit() adds what nft adds for the same words",
   (fixture) => {
     fixture.nftables.commit([
@@ -246,7 +257,7 @@ const IPTABLES_RULES: readonly [
   ] as const;
 });
 
-testInHost(
+testInInet(
   "Nftables.commit() adds what iptables adds for the same words",
   (fixture) => {
     const { nftables, hosts: { host, sandbox } } = fixture;
@@ -299,7 +310,7 @@ testInHost(
   allOf(needsNft, ignoreUnless(hasCommand("iptables-nft"), "needs iptables")),
 );
 
-testInHost("Nftables.tryOut() changes nothing", ({ nftables }) => {
+testInInet("Nftables.tryOut() changes nothing", ({ nftables }) => {
   const before = nftables.generation();
   nftables.tryOut(SKELETON);
   nftables.tryOut([addDormantTable(TABLE), ...SKELETON.slice(1)]);
@@ -319,7 +330,7 @@ testInHost("Nftables.tryOut() changes nothing", ({ nftables }) => {
   assertEquals(nftables.listChains(TABLE), []);
 });
 
-testInHost("Nftables.listChains() lists those of the table", ({ nftables }) => {
+testInInet("Nftables.listChains() lists those of the table", ({ nftables }) => {
   const base = { type: "nat", hook: "postrouting", priority: 1 } as const;
   nftables.commit([
     ...SKELETON,
@@ -339,7 +350,7 @@ testInHost("Nftables.listChains() lists those of the table", ({ nftables }) => {
   assertEquals(twice.errno, "EEXIST");
 });
 
-testInHost("Nftables tells what rules are about", ({ nftables }) => {
+testInInet("Nftables tells what rules are about", ({ nftables }) => {
   const table: Table = { family: "ip", name: "nat" };
   const rules: readonly (readonly Expression[])[] = [
     [xtablesComment("é".repeat(127)), count(), jumpTo("net1")],
@@ -379,7 +390,7 @@ testInHost("Nftables tells what rules are about", ({ nftables }) => {
   assertThrows(() => xtablesComment("é".repeat(128)), RangeError, "256 bytes");
 });
 
-testInHost("Nftables.commit() makes all changes or none", ({ nftables }) => {
+testInInet("Nftables.commit() makes all changes or none", ({ nftables }) => {
   const before = nftables.generation();
   const error = assertThrows(
     () => nftables.commit([...SKELETON, delElement(TABLE, "no-map", KEY)]),
@@ -395,7 +406,7 @@ testInHost("Nftables.commit() makes all changes or none", ({ nftables }) => {
   assertEquals([missing.errno, missing.attribute], ["ENOENT", "name"]);
 });
 
-testInHost(
+testInInet(
   "Nftables.commit() refuses when something was committed since",
   ({ nftables }) => {
     const before = nftables.generation();
@@ -409,7 +420,7 @@ testInHost(
   },
 );
 
-testInHost(
+testInInet(
   "Nftables adds, finds, lists and deletes elements",
   ({ nftables }) => {
     const other = Ip.parse("10.1.2.6");
@@ -436,7 +447,7 @@ testInHost(
   },
 );
 
-testInHost("Nftables lists every one of 3000 elements", ({ nftables }) => {
+testInInet("Nftables lists every one of 3000 elements", ({ nftables }) => {
   nftables.commit([...SKELETON, addVerdictMap(TABLE, "map4", 4)]);
   const keys = Array.from(
     { length: 3000 },
@@ -452,7 +463,7 @@ testInHost("Nftables lists every one of 3000 elements", ({ nftables }) => {
   assertEquals(new Set(listed), new Set(keys.map((key) => `c${key}`)));
 });
 
-testInHost("Nftables lists and deletes rules", ({ nftables }) => {
+testInInet("Nftables lists and deletes rules", ({ nftables }) => {
   const rule = (comment: string): Change =>
     appendRule(TABLE, {
       chain: "net1",
@@ -475,7 +486,7 @@ testInHost("Nftables lists and deletes rules", ({ nftables }) => {
   nftables.commit([delTableOf(TABLE)]);
 });
 
-testInHost("Nftables says which chains and sets there are", ({ nftables }) => {
+testInInet("Nftables says which chains and sets there are", ({ nftables }) => {
   nftables.commit([...SKELETON, addVerdictMap(TABLE, "map4", 4)]);
   assertEquals(nftables.hasChain(TABLE, "net1"), true);
   assertEquals(nftables.hasChain(TABLE, "net2"), false);

@@ -55,9 +55,12 @@ Deno.test(
       true,
       false,
     ]);
+    // A kernel without CONFIG_RPS does not count receive queues.
+    const [lo] = ipJson(host, "link", "show", "lo");
+    const rxQueues = lo.num_rx_queues === undefined ? undefined : 1;
     for (const end of [outer, inner]) {
       assertEquals([end.mtu, end.linkinfo.info_kind], [1400, "veth"]);
-      assertEquals([end.num_tx_queues, end.num_rx_queues], [1, 1]);
+      assertEquals([end.num_tx_queues, end.num_rx_queues], [1, rxQueues]);
     }
     assertEquals([namesOf(host), namesOf(sandbox)], [
       ["lo", "veth0"],

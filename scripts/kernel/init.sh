@@ -53,6 +53,15 @@ mkdir -p /lib/modules
 ln -sfn "$modules" "/lib/modules/$(uname -r)"
 modprobe -a ipv6 tun
 ip link set lo up
+# A host without nftables for IPv4 has the other iptables.
+if ! nft add table ip probe 2>/dev/null; then
+  for name in iptables ip6tables; do
+    for end in "" -save -restore; do
+      [ -x "/usr/sbin/$name-legacy$end" ] || continue
+      ln -sfn "/usr/sbin/$name-legacy$end" "/usr/sbin/$name$end"
+    done
+  done
+fi
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 cd "$CNI_KERNEL_ROOT"

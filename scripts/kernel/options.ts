@@ -4,6 +4,8 @@
  * @module
  */
 
+import { CORE_FILTER } from "./select.ts";
+
 /** The options and files on the command line. */
 export interface KernelOptions {
   /** Whether only the part is run that the gate runs. */
@@ -38,6 +40,7 @@ export function parseKernelOptions(args: readonly string[]): KernelOptions {
   if (core && files.length > 0) {
     throw new Error(`Cannot use --core with "${files.join(" ")}"`);
   }
+  filter ??= core ? CORE_FILTER : undefined;
   const testArgs = filter === undefined ? [] : ["--filter", filter];
   return { core, verbose, files, testArgs };
 }

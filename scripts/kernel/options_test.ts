@@ -1,12 +1,21 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { type KernelOptions, parseKernelOptions } from "./options.ts";
+import { CORE_FILTER } from "./select.ts";
 
 const NOTHING = { core: false, verbose: false, files: [], testArgs: [] };
 
 Deno.test("parseKernelOptions() reads options and files", async (t) => {
   const rows: [args: string[], options: Partial<KernelOptions>][] = [
     [[], {}],
-    [["--core", "--verbose"], { core: true, verbose: true }],
+    [["--core", "--verbose"], {
+      core: true,
+      verbose: true,
+      testArgs: ["--filter", CORE_FILTER],
+    }],
+    [["--core", "--filter", "GC"], {
+      core: true,
+      testArgs: ["--filter", "GC"],
+    }],
     [["--filter", "BR-5"], { testArgs: ["--filter", "BR-5"] }],
     [["--filter=BR-5", "./tests/chain_test.ts", "a_test.ts"], {
       testArgs: ["--filter", "BR-5"],

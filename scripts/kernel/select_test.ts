@@ -1,6 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { listTestFiles } from "../test/plan.ts";
-import { findObstacle, isCore, selectKernelPart } from "./select.ts";
+import {
+  CORE_FILTER,
+  findObstacle,
+  isCore,
+  selectKernelPart,
+} from "./select.ts";
 
 const SOURCES: Readonly<Record<string, string>> = {
   "net/ip_test.ts": 'import { Ip } from "./ip.ts";',
@@ -24,6 +29,20 @@ Deno.test("selectKernelPart() finds what needs namespaces, also through modules 
     "plugins/ptp/direct_test.ts",
     "tests/indirect_test.ts",
   ]);
+});
+
+Deno.test("CORE_FILTER leaves out rows of older versions", () => {
+  const filter = new RegExp(CORE_FILTER.slice(1, -1));
+  const names: [name: string, isRun: boolean][] = [
+    ["PTP-1 IPv4, 0.1.0", false],
+    ["PTP-1 IPv4, 0.3.1", false],
+    ["PTP-1 IPv4, 1.0.0", false],
+    ["PTP-1 IPv4, 1.1.0", true],
+    ["VLANs: a trunk", true],
+    ["trunk of VLAN 100", true],
+    ["PTP-1 IPv4, 0.1.0 (skipped: needs root)", true],
+  ];
+  assertEquals(names.map(([name]) => [name, filter.test(name)]), names);
 });
 
 Deno.test("the gate's part has the plugins that change the kernel", () => {

@@ -79,6 +79,8 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
         ? assertInterfaces
         : assertFamilies,
     }),
+  "PTP-4 masquerade by iptables": (cniVersion) => () =>
+    roundTrip(masqueraded(cniVersion, "iptables")),
   "PTP-7 without dns in the configuration the IPAM plugin's counts":
     (cniVersion) => () => withResolvConf(cniVersion, {}, DNS),
   "PTP-8 any list in dns replaces all of the IPAM plugin's":
@@ -108,7 +110,7 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
   },
 };
 
-/** Rows for each version that masquerade. */
+/** Rows for each version that masquerade by nftables, named or not. */
 const EACH_MASQUERADED: Readonly<
   Record<string, (cniVersion: string) => Row>
 > = {
@@ -123,8 +125,6 @@ const EACH_MASQUERADED: Readonly<
         assertEquals(result.dns, DNS);
       },
     }),
-  "PTP-4 masquerade by iptables": (cniVersion) => () =>
-    roundTrip(masqueraded(cniVersion, "iptables")),
   "PTP-5 masquerade by nftables": (cniVersion) => () =>
     roundTrip(masqueraded(cniVersion, "nftables")),
   "PTP-6 dual stack with routes that inherit the gateway": (cniVersion) => () =>
