@@ -11,6 +11,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
+import { aliasPrefixOf } from "../_shared/attachment.ts";
 import {
   addAddress,
   addRoute,
@@ -18,7 +19,7 @@ import {
   named,
 } from "../_shared/configure_link.ts";
 import { enableIpv6 } from "../_shared/ipv6.ts";
-import { aliasPrefixOf, type LinkEnd } from "../_shared/veth.ts";
+import type { LinkEnd } from "../_shared/veth.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
 const SCOPE_HOST = 254, SCOPE_LINK = 253;
