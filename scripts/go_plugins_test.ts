@@ -83,6 +83,11 @@ Deno.test("startGoPlugins() tells why there are no plugins", async (t) => {
     const stopped = AbortSignal.abort();
     assertStringIncludes(await shop.run(stopped) ?? "", "ended early");
   });
+  await t.step("go cannot be run", async () => {
+    using shop = new Workshop("");
+    await Deno.chmod(shop.build.go, 0o644);
+    assertStringIncludes(await shop.run() ?? "", "PermissionDenied");
+  });
   await t.step("there is no go", async () => {
     using shop = new Workshop("");
     const { signal } = new AbortController();
