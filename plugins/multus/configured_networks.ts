@@ -10,6 +10,7 @@
 
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/io_failure.ts";
+import type { JsonObject } from "../../cni/json.ts";
 import type { NetworkConf, NetworkConfList } from "../../cni/libcni/conf.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
 import type {
@@ -98,20 +99,31 @@ export async function resolveConfigured(
 export function loadStaticDelegates(
   { delegates }: Pick<MultusConfig, "delegates">,
 ): [Delegate, ...Delegate[]] {
-  const [master, ...others] = delegates.map((document, index) => {
-    try {
-      const delegate = loadDelegate(encodeJson(document));
-      refuseSelf(delegate);
-      return delegate;
-    } catch (error) {
-      throw inContext(`failed to load delegate ${index} config`, error);
-    }
-  });
+  const [master, ...others] = delegates.map(loadStaticDelegate);
   if (master !== undefined) return [master, ...others];
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     "LoadNetConf: at least one delegate/clusterNetwork must be specified",
   );
+}
+
+/**
+ * Loads one network that is written in the configuration.
+ *
+ * @param index Its place in `delegates`, from 0
+ * @throws {CniError} 7 If it is malformed, or multus itself
+ */
+export function loadStaticDelegate(
+  document: JsonObject,
+  index: number,
+): Delegate {
+  try {
+    const delegate = loadDelegate(encodeJson(document));
+    refuseSelf(delegate);
+    return delegate;
+  } catch (error) {
+    throw inContext(`failed to load delegate ${index} config`, error);
+  }
 }
 
 async function resolveCluster(
