@@ -8,11 +8,11 @@
 import { CniError, toCniError } from "../../cni/error.ts";
 import type { K8sArgs } from "./k8s_args.ts";
 
-/** What a failure says beside its cause. */
+/** The parts of a failure's text that come before its cause. */
 export interface FailureContext {
-  /** The pod; left out where there is none, or it is not known yet. */
+  /** The pod; left out in STATUS and GC, and before CNI_ARGS are read. */
   readonly k8s?: K8sArgs;
-  /** What failed, such as `error saving the delegates`. */
+  /** The step that failed, such as `error saving the delegates`. */
   readonly action?: string;
 }
 

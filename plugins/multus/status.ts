@@ -26,8 +26,8 @@ const API_MS = 2500;
  *
  * Source: multus-cni pkg/multus/multus.go `CmdStatus`.
  *
- * @throws {CniError} The first plugin's own; 50 if the readiness file is not
- *   there, Kubernetes cannot be asked, or there is no master network
+ * @throws {CniError} The first plugin's own; 50 if the readiness file is
+ *   missing, Kubernetes cannot be asked, or the master network is not found
  */
 export async function status(session: Session): Promise<void> {
   const { runtime, call: { config, signal } } = session;
