@@ -1,11 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { sha512 } from "../../cni/sha512.ts";
-import {
-  hasCommand,
-  ignoreUnless,
-  type Needs,
-  requireRoot,
-} from "../../tests/_harness/capabilities.ts";
+import { type Needs, requireRoot } from "../../tests/_harness/capabilities.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { runIn } from "../../tests/_harness/ip_json.ts";
 import {
@@ -15,7 +10,11 @@ import {
 import { OUTSIDE, reached } from "../../tests/_harness/outside.ts";
 import { needsGo, succeedAs } from "../../tests/_harness/parity.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
-import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
+import {
+  needsInetRules,
+  needsLegacyIptables,
+  needsRuleTools,
+} from "../../tests/_harness/rules.ts";
 import type { CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
 
 /** In the newest version that the Go plugin has too. */
@@ -270,15 +269,4 @@ testRules("ptp masquerades by the legacy iptables too", async () => {
     runIn(host, "iptables-legacy", "-t", "nat", "-S").includes(chain),
     false,
   );
-}, needsLegacy());
-
-function needsLegacy(): Needs {
-  const works = hasCommand("iptables-legacy") &&
-    !requireRoot("").ignore &&
-    new Deno.Command("unshare", {
-      args: ["-n", "iptables-legacy", "-t", "nat", "-S"],
-      stderr: "null",
-      stdout: "null",
-    }).outputSync().success;
-  return ignoreUnless(works, "needs the kernel's legacy iptables");
-}
+}, needsLegacyIptables());

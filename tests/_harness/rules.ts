@@ -35,6 +35,18 @@ function tryInetRules(): boolean {
   return new Deno.Command("unshare", options).outputSync().success;
 }
 
+/** Skips what needs tables of the legacy iptables. */
+export function needsLegacyIptables(): Needs {
+  const works = hasCommand("iptables-legacy") &&
+    canUseNetns &&
+    new Deno.Command("unshare", {
+      args: ["-n", "iptables-legacy", "-t", "nat", "-S"],
+      stderr: "null",
+      stdout: "null",
+    }).outputSync().success;
+  return ignoreUnless(works, "needs the kernel's legacy iptables");
+}
+
 /** Lists the lines of nft's rules that match. */
 export function nftRules(host: NetNs, pattern: RegExp): string[] {
   return matching(runIn(host, "nft", "list", "ruleset"), pattern);

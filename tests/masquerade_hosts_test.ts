@@ -1,0 +1,228 @@
+/**
+ * Masquerading on hosts that have few programs, or rules of others: the whole
+ * life of an attachment, by the executables, in a mount namespace in which other
+ * folders lie over those of the programs.
+ */
+
+import { assertEquals, assertMatch } from "@std/assert";
+import { bridgeConfig } from "./_harness/bridge_network.ts";
+import { allOf, requireRoot } from "./_harness/capabilities.ts";
+import { dualStack } from "./_harness/dual_stack.ts";
+import { execIn } from "./_harness/exec_in.ts";
+import { BIN, needsBin } from "./_harness/executables.ts";
+import { runIn } from "./_harness/ip_json.ts";
+import {
+  type MakeConfig,
+  MasqueradeScene,
+} from "./_harness/masquerade_scene.ts";
+import { OUTSIDE, reached } from "./_harness/outside.ts";
+import type { Keys } from "./_harness/plugin_scene.ts";
+import { needsLegacyIptables, needsRuleTools } from "./_harness/rules.ts";
+
+/** Where a host has its iptables, nft and iproute2. */
+const PROGRAM_FOLDERS: readonly string[] = [
+  "/usr/local/sbin",
+  "/usr/local/bin",
+  "/usr/sbin",
+  "/usr/bin",
+];
+
+/** Which iptables a host has, as a script that puts it into the folder $1. */
+const PROGRAMS: Readonly<Record<string, string>> = {
+  "no program at all": "",
+  "iptables-nft": link("xtables-nft-multi"),
+  "iptables-legacy": link("xtables-legacy-multi"),
+  // As k3s has it.
+  "a script as iptables": `${link("xtables-legacy-multi")}
+    cp /bin/dash $1/sh
+    for program in iptables ip6tables; do
+      for name in $program $program-restore; do
+        mv $1/$name $1/$name-real
+        printf '#!/usr/sbin/sh\\nexec /usr/sbin/xtables-legacy-multi '$name' "$@"\\n' > $1/$name
+        chmod +x $1/$name
+      done
+    done`,
+  "an iptables that does not start": `
+    for name in iptables iptables-restore ip6tables ip6tables-restore; do
+      printf '#!/none\\n' > $1/$name
+      chmod +x $1/$name
+    done`,
+};
+
+function link(multi: string): string {
+  return `cp $(realpath /usr/sbin/${multi}) $1/${multi}
+    for name in iptables iptables-restore ip6tables ip6tables-restore; do
+      ln -s ${multi} $1/$name
+    done`;
+}
+
+/** Which tables there are already, as a script that makes them. */
+const OTHERS: Readonly<Record<string, string>> = {
+  "nobody's tables": "",
+  "tables by iptables-legacy": makeTables("legacy"),
+  "tables by iptables-nft": makeTables("nft"),
+  "tables by nft": `for family in ip ip6; do
+    nft "table $family nat { chain postrouting {
+      type nat hook postrouting priority 100; oifname \\"wan0\\" masquerade; }; }"
+  done`,
+};
+
+function makeTables(variant: string): string {
+  return ["iptables", "ip6tables"].map((program) =>
+    `${program}-${variant} -t nat -A POSTROUTING -o wan0 -j MASQUERADE`
+  ).join("\n");
+}
+
+/** Where the rules are kept. */
+type Place = "a table of nftables" | "iptables-nft" | "iptables-legacy";
+
+/** A host with these programs and tables. */
+class Host extends MasqueradeScene {
+  readonly #programs: string;
+  readonly #script: string;
+  readonly #type: string;
+
+  constructor(
+    type: string,
+    makeConfig: MakeConfig,
+    { programs, others, backend }: {
+      readonly programs: string;
+      readonly others: string;
+      readonly backend: string | undefined;
+    },
+  ) {
+    const makeWithGateway: MakeConfig = (hosts, extras) =>
+      makeConfig(hosts, { ...extras, isGateway: true });
+    super(type, makeWithGateway, backend);
+    this.#type = type;
+    this.#script = programs;
+    const { host, folder } = this.hosts;
+    this.#programs = `${folder}/programs`;
+    Deno.mkdirSync(this.#programs);
+    runIn(host, "sh", "-ec", programs, "sh", this.#programs);
+    runIn(host, "sh", "-ec", others);
+  }
+
+  /** All rules, of both variants, without the tables that legacy programs leave. */
+  get allRules(): string {
+    const legacy = ["iptables-legacy-save", "ip6tables-legacy-save"]
+      .map((program) => runIn(this.hosts.host, program))
+      .join("").split("\n").filter((line) => /^-|CNI-/.test(line));
+    return [this.rules, ...legacy].join("\n");
+  }
+
+  /** Where the container's rules are. */
+  get place(): Place {
+    const { rules, allRules } = this;
+    if (/^\tchain masq_checks/m.test(rules)) return "a table of nftables";
+    const isInNft = /^-A CNI-/m.test(rules);
+    assertMatch(allRules, /^-A CNI-.*test-container/m);
+    return isInNft ? "iptables-nft" : "iptables-legacy";
+  }
+
+  /** Runs the executable, which finds no other programs than the host has. */
+  call(command: string, extras: Keys = {}): Keys {
+    const { hosts } = this;
+    const masks = PROGRAM_FOLDERS.filter((folder) => folder !== "/usr/bin")
+      .map((folder) => `mount --bind ${this.#programs} ${folder}`);
+    // What mounts is in /usr/bin.
+    // The legacy programs need a file for their lock; nothing else does.
+    const mode = /legacy/.test(this.#script) ? "rw" : "ro";
+    const script = `mount -t tmpfs -o ${mode} none /run
+      ${masks.join("\n")}
+      mount --bind ${this.#programs} /usr/bin
+      exec ${BIN}/${this.#type}`;
+    const output = execIn(hosts.host, {
+      path: "/usr/bin/unshare",
+      args: ["-m", "/bin/sh", "-ec", script],
+      env: {
+        ...hosts.environment(command),
+        CNI_PATH: BIN,
+        PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
+      },
+      stdin: JSON.stringify({ ...this.config, ...extras }),
+    });
+    assertEquals(output.code, 0, output.stdout + output.stderr);
+    return output.stdout === "" ? {} : JSON.parse(output.stdout);
+  }
+}
+
+/** What is tried. */
+interface Life {
+  readonly programs: keyof typeof PROGRAMS;
+  readonly others: keyof typeof OTHERS;
+  readonly backend?: string;
+  readonly place: Place;
+}
+
+/** Registers a test of an attachment's whole life. */
+function testLife(
+  type: string,
+  makeConfig: MakeConfig,
+  { programs, others, backend, place }: Life,
+): void {
+  const suffix = backend === undefined ? "" : `, ipMasqBackend ${backend}`;
+  const needs = allOf(needsBin, needsRuleTools, needsLegacyIptables());
+  Deno.test(
+    requireRoot(
+      `${type} masquerades by ${place} on a host with ${programs} and ${others}${suffix}`,
+      needs,
+    ),
+    () => {
+      using host = new Host(type, makeConfig, {
+        programs: PROGRAMS[programs] ?? "",
+        others: OTHERS[others] ?? "",
+        backend,
+      });
+      const before = host.allRules;
+      host.call("STATUS", { cniVersion: "1.1.0" });
+      for (const last of ["DEL", "GC"]) {
+        const prevResult = host.call("ADD");
+        assertEquals(reached(host.hosts.sandbox), OUTSIDE);
+        assertEquals(host.place, place);
+        host.call("CHECK", { prevResult });
+        if (last === "DEL") {
+          host.call("DEL", { prevResult });
+          host.call("DEL", { prevResult });
+        }
+        const gc = { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] };
+        host.call("GC", gc);
+        assertEquals(host.allRules, before);
+      }
+    },
+  );
+}
+
+for (const others of Object.keys(OTHERS)) {
+  const byNftables = {
+    programs: "no program at all",
+    others,
+    place: "a table of nftables",
+  } as const;
+  testLife("ptp", dualStack, byNftables);
+  testLife("ptp", dualStack, { ...byNftables, backend: "nftables" });
+  testLife("bridge", bridgeConfig, byNftables);
+  testLife("ptp", dualStack, {
+    programs: "iptables-nft",
+    others,
+    // iptables does not work with a table that has such a chain.
+    place: others === "tables by nft" ? "a table of nftables" : "iptables-nft",
+  });
+  testLife("ptp", dualStack, {
+    programs: "iptables-legacy",
+    others,
+    place: "iptables-legacy",
+  });
+}
+for (const others of ["nobody's tables", "tables by iptables-legacy"]) {
+  testLife("ptp", dualStack, {
+    programs: "a script as iptables",
+    others,
+    place: "iptables-legacy",
+  });
+  testLife("ptp", dualStack, {
+    programs: "an iptables that does not start",
+    others,
+    place: "a table of nftables",
+  });
+}
