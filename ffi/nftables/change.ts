@@ -106,22 +106,6 @@ export function addChain(
   name: string,
   base?: BaseChain,
 ): Change {
-  return newChainOf(table, { name, base, flags: Create });
-}
-
-/** Adds a chain that must not be there yet. */
-export function addNewChain(table: Table, name: string): Change {
-  return newChainOf(table, { name, flags: Create | Exclusive });
-}
-
-function newChainOf(
-  table: Table,
-  { name, base, flags }: {
-    readonly name: string;
-    readonly base?: BaseChain | undefined;
-    readonly flags: number;
-  },
-): Change {
   const attributes = {
     table: table.name,
     name,
@@ -129,7 +113,11 @@ function newChainOf(
     type: base?.type,
     comment: base?.comment,
   };
-  return encodeRequest(newChain, { ...inTable(table), flags, attributes });
+  return encodeRequest(newChain, {
+    ...inTable(table),
+    flags: Create,
+    attributes,
+  });
 }
 
 /** Deletes a chain; it must be empty, and nothing may lead to it. */

@@ -15,8 +15,10 @@ import {
   markedNested,
   nested,
   raw,
+  type Row,
   type Rows,
 } from "../netlink/attribute.ts";
+import type { Bytes } from "../libc.ts";
 import { message, type MessageType } from "../netlink/message.ts";
 import { i32be, struct, u16be, u32be, u64be, u8 } from "../netlink/struct.ts";
 import { comment } from "./comment.ts";
@@ -73,28 +75,25 @@ const compatAttributes = attributeSet({
   flags: [2, u32be],
 });
 
-/** What a rule is made of. */
-export const expressionList = listOf(
-  LIST_ELEMENT,
-  nested(expressionAttributes),
-);
-
 /** Source: `NFTA_RULE_*`. */
-const ruleAttributes = attributeSet({
+export const ruleAttributes = attributeSet({
   table: [1, cstring],
   chain: [2, cstring],
   handle: [3, u64be],
-  expressions: [markedNested(4), expressionList],
+  expressions: [
+    markedNested(4),
+    listOf(LIST_ELEMENT, nested(expressionAttributes)),
+  ],
   compat: [markedNested(5), nested(compatAttributes)],
   comment: [7, comment],
 });
 
-/** What tells the rules of a long chain apart: the expressions stay bytes. */
-const listedRuleAttributes = attributeSet({
-  handle: [3, u64be],
-  expressions: [markedNested(4), raw],
-  comment: [7, comment],
-});
+/** What is told of a rule, left as bytes: few rules of a long chain matter. */
+const undecodedRule: AttributeSet<{ bytes: Row<Bytes> }> = {
+  encode: ({ bytes = new Uint8Array(0) }) => bytes,
+  decode: (bytes) => ({ bytes }),
+  locate: () => undefined,
+};
 
 /** Source: `NFTA_SET_*`. */
 const setAttributes = attributeSet({
@@ -179,7 +178,7 @@ export const delChain = nft("DELCHAIN", 5, chainAttributes);
 /** Adds a rule. */
 export const newRule = nft("NEWRULE", 6, ruleAttributes);
 /** Tells of a rule, one of many. */
-export const listedRule = nft("NEWRULE", 6, listedRuleAttributes);
+export const listedRule = nft("NEWRULE", 6, undecodedRule);
 /** Asks for rules. */
 export const getRule = nft("GETRULE", 7, ruleAttributes);
 /** Deletes a rule; without a handle all rules of a chain. */

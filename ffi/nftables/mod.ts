@@ -26,7 +26,6 @@ import { addressKey, type Expression } from "./expression.ts";
 import {
   beginBatch,
   endBatch,
-  expressionList,
   getChain,
   getElements,
   getGeneration,
@@ -36,6 +35,7 @@ import {
   newChain,
   newElements,
   newGeneration,
+  ruleAttributes,
   SUBSYSTEM,
   TableFamily,
 } from "./message.ts";
@@ -49,29 +49,38 @@ export interface Chain {
   readonly isBase: boolean;
 }
 
-/** A rule that is there. */
+/** A rule that is there, decoded when it is asked what it is. */
 export class Rule {
-  /** Identifies the rule within its table. */
-  readonly handle: bigint;
-  /** "" for none. */
-  readonly comment: string;
   readonly #bytes: Bytes;
+  #decoded: ReturnType<typeof ruleAttributes.decode> | undefined;
 
-  /** Keeps the expressions as bytes until they are asked for. */
-  constructor({ handle = 0n, comment = "", expressions }: ListedRule) {
-    this.handle = handle;
-    this.comment = comment;
-    this.#bytes = expressions ?? new Uint8Array(0);
+  /** @param bytes The attributes that the kernel tells */
+  constructor(bytes: Bytes) {
+    this.#bytes = bytes;
   }
 
-  /** Returns what the rule is made of, as the kernel tells it. */
+  /** Returns the number that identifies the rule within its table. */
+  get handle(): bigint {
+    return this.#attributes.handle ?? 0n;
+  }
+
+  /** Returns the comment; "" for none. */
+  get comment(): string {
+    return this.#attributes.comment ?? "";
+  }
+
+  /** Returns what the rule is made of. */
   get expressions(): readonly Expression[] {
-    return expressionList.decode(this.#bytes).map(toExpression);
+    return this.#attributes.expressions?.map(toExpression) ?? [];
+  }
+
+  get #attributes(): ReturnType<typeof ruleAttributes.decode> {
+    return this.#decoded ??= ruleAttributes.decode(this.#bytes);
   }
 
   /**
-   * Says whether the bytes of the expressions contain a text. In a chain of
-   * thousands of rules this finds the few that are worth decoding.
+   * Says whether a text is anywhere in the rule. In a chain of thousands this
+   * finds the few rules that are worth decoding.
    *
    * @param text ASCII
    */
@@ -79,8 +88,6 @@ export class Rule {
     return latin1.decode(this.#bytes).includes(text);
   }
 }
-
-type ListedRule = ReturnType<typeof listedRule.decode>["attributes"];
 
 const latin1 = new TextDecoder("latin1");
 
@@ -202,7 +209,7 @@ export class Nftables implements Disposable {
     return unlessMissing(
       () => this.#socket.dump(getRule, { header, attributes }, listedRule),
       [],
-    ).map((answer) => new Rule(answer.attributes));
+    ).map(({ attributes: { bytes } }) => new Rule(bytes ?? new Uint8Array(0)));
   }
 
   /**

@@ -24,11 +24,9 @@
  * @module
  */
 
-import { isErrno } from "../../../ffi/errno.ts";
 import {
   addChain,
   addDormantTable,
-  addNewChain,
   addTable,
   appendRule,
   type Change,
@@ -92,25 +90,12 @@ export function addIptablesNftMasquerade(
     table: TABLES[family],
     rules: rulesOf(names, addresses.filter((one) => one.family === family)),
   })).filter(({ rules }) => rules.length > 0);
-  try {
-    // All else is there but for the first attachment on the host.
-    nftables.commit(families.flatMap(({ table, rules }) => [
-      addNewChain(table, names.chain),
-      ...rules.map((rule) => addition(table, rule)),
+  // Nothing is tried that might be refused: the kernel takes 10 ms to undo.
+  commitUnlessDisturbed(nftables, () =>
+    families.flatMap(({ table, rules }) => [
+      ...missingTable(nftables, table),
+      ...missingRules(nftables, table, { names, rules }),
     ]));
-  } catch (error) {
-    if (!isErrno(error, "ENOENT", "EEXIST")) throw error;
-    commitUnlessDisturbed(
-      nftables,
-      () =>
-        families.flatMap(({ table, rules }) => [
-          ...missingTable(nftables, table),
-          addChain(table, names.chain),
-          ...listMissing(nftables, table, rules)
-            .map((rule) => addition(table, rule)),
-        ]),
-    );
-  }
 }
 
 /**
@@ -208,6 +193,23 @@ function rulesOf(
       ),
     ]),
   ];
+}
+
+/** Lists the changes that add the chain and those rules that are not there. */
+function missingRules(
+  nftables: Nftables,
+  table: Table,
+  { names: { chain }, rules }: {
+    readonly names: MasqueradeNames;
+    readonly rules: readonly NewRule[];
+  },
+): Change[] {
+  const additions = (missing: readonly NewRule[]): Change[] =>
+    missing.map((rule) => addition(table, rule));
+  // The chain may be another interface's, or an earlier attachment's.
+  return nftables.hasChain(table, chain)
+    ? additions(listMissing(nftables, table, rules))
+    : [addChain(table, chain), ...additions(rules)];
 }
 
 /** Subnets are spared by rules that come before the one that masquerades. */

@@ -135,7 +135,7 @@ export function probeOfMasquerade(): Change[] {
 }
 
 function isOf({ instance }: MasqueradeNames): (rule: Rule) => boolean {
-  return ({ comment }) => comment.startsWith(instance);
+  return (rule) => rule.mentions(instance) && rule.comment.startsWith(instance);
 }
 
 function deletion({ handle }: Rule): Change {
