@@ -51,7 +51,8 @@ type ZodSchema = z.core.$ZodType;
  *
  * @param document Text, or its UTF-8
  * @param what The document, as the error message shall call it
- * @throws {CniError} 6 If it is not JSON, not UTF-8, or empty
+ * @throws {CniError} 6 If it is not JSON, not UTF-8, empty, or nested more than
+ *   {@linkcode MAX_DEPTH} levels deep
  */
 export function parseJson(
   document: Uint8Array | string,
@@ -61,7 +62,9 @@ export function parseJson(
     const text = typeof document === "string" ? document : decodeUtf8(document);
     if (text.trim() === "") throw new SyntaxError("it is empty");
     // V8 tells the place itself: the position, or the text around it.
-    return JSON.parse(text);
+    const value = JSON.parse(text);
+    checkDepth(text, value);
+    return value;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new CniError(
@@ -69,6 +72,30 @@ export function parseJson(
       `Cannot parse ${what}: ${error.message}`,
     );
   }
+}
+
+/**
+ * How many objects and arrays may contain each other. JSON.parse() has no limit,
+ * but whatever walks or prints a value is recursive and runs out of stack.
+ * Source: Go encoding/json `maxNestingDepth` is 10 000.
+ */
+const MAX_DEPTH = 1000;
+
+function checkDepth(text: string, value: unknown): void {
+  // Each level has a bracket: an ordinary document is told by its length alone.
+  if (text.length <= 2 * MAX_DEPTH) return;
+  if (text.split(/[[{]/, MAX_DEPTH + 2).length <= MAX_DEPTH + 1) return;
+  let level = [value].filter(isNesting);
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) {
+      throw new SyntaxError(`it is nested more than ${MAX_DEPTH} levels deep`);
+    }
+    level = level.flatMap((item) => Object.values(item).filter(isNesting));
+  }
+}
+
+function isNesting(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
 }
 
 /** Decodes text; a byte order mark is left in, for JSON has none. */
@@ -300,6 +327,7 @@ function expectedGot(expected: string, input: unknown): string {
 
 function nameType(value: unknown): string {
   if (value === null) return "null";
+  if (isBeyondRange(value)) return "a number out of range";
   return withArticle(Array.isArray(value) ? "array" : typeof value);
 }
 
@@ -309,9 +337,15 @@ function withArticle(noun: string): string {
 
 /** Shows a scalar as JSON does; of anything else only the type is of interest. */
 function quote(value: unknown): string {
-  return typeof value === "string" || typeof value === "number"
+  const isScalar = typeof value === "string" || typeof value === "number";
+  return isScalar && !isBeyondRange(value)
     ? JSON.stringify(value)
     : nameType(value);
+}
+
+/** Says whether a value is what JSON.parse() makes of a number like 1e999. */
+function isBeyondRange(value: unknown): boolean {
+  return typeof value === "number" && !Number.isFinite(value);
 }
 
 function formatIssue({ path, message }: z.core.$ZodIssue): string {

@@ -20,6 +20,25 @@ Deno.test("parseJson() reads bytes and text", () => {
   assertEquals(parseJson(`[1500.0, null]`), [1500, null]);
 });
 
+function nested(open: string, close: string, depth: number): string {
+  return `${open.repeat(depth)}1${close.repeat(depth)}`;
+}
+
+Deno.test("parseJson() reads nested values that sortKeys() can walk", async (t) => {
+  const rows: [name: string, document: string][] = [
+    ["lists", nested("[", "]", 1000)],
+    ["objects", nested('{"a":', "}", 1000)],
+    ["many brackets on few levels", `[${"[],{},".repeat(5000)}0]`],
+    ["brackets in a text", JSON.stringify("[{".repeat(5000))],
+  ];
+  for (const [name, document] of rows) {
+    await t.step(name, () => {
+      const value = parseJson(document) as JsonValue;
+      assertEquals(JSON.stringify(sortKeys(value)), document);
+    });
+  }
+});
+
 Deno.test("parseJson() tells what is wrong, and where", async (t) => {
   const rows: [string, Uint8Array | string, string][] = [
     ["nothing", new Uint8Array(), "it is empty"],
@@ -29,6 +48,9 @@ Deno.test("parseJson() tells what is wrong, and where", async (t) => {
     ["a comma too many", `{"a":1,}`, "position 7"],
     ["a wrong word", `{"mtu": tru}`, `"{"mtu": tru}"`],
     ["a byte order mark", utf8.encode("\ufeff{}"), "Unexpected token"],
+    ["lists, too deep", nested("[", "]", 1001), "more than 1000 levels deep"],
+    ["objects, too deep", nested('{"a":', "}", 9000), "1000 levels deep"],
+    ["a list, far too deep", nested("[", "]", 2_000_000), "1000 levels deep"],
     ["Latin-1", Uint8Array.of(0x22, 0xfc, 0x22), "it is not UTF-8"],
   ];
   for (const [name, document, problem] of rows) {
@@ -163,6 +185,21 @@ Deno.test("decode() says what it expected and what it got", async (t) => {
     ],
     [z.int(), "1500", "expected a number, got a string"],
     [z.int(), 1.5, "expected an integer, got 1.5"],
+    [
+      z.int(),
+      JSON.parse("1e999"),
+      "expected a number, got a number out of range",
+    ],
+    [
+      z.number(),
+      JSON.parse("-1e999"),
+      "expected a number, got a number out of range",
+    ],
+    [
+      z.enum(["tcp", "udp"]),
+      JSON.parse("1e999"),
+      `expected "tcp" or "udp", got a number out of range`,
+    ],
     [
       z.int(),
       2 ** 63,

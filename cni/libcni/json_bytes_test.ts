@@ -52,6 +52,11 @@ Deno.test("encodeJson() writes the bytes that Go would", async (t) => {
   }
 });
 
+Deno.test("encodeJson() writes whatever parseJson() reads", () => {
+  const document = `${'{"a":['.repeat(500)}1${"]}".repeat(500)}`;
+  assertEquals(rewrite(document), document);
+});
+
 Deno.test("encodeJson() refuses a number that would become null", () => {
   const error = assertThrows(() => rewrite(`{"mtu":[1e400]}`), CniError);
   assertEquals(error.code, 7);

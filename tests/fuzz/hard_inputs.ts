@@ -35,11 +35,13 @@ function textWith(key: string, text: string): string {
   return configWith({}).replace(/\}$/, () => `,"${key}":${text}}`);
 }
 
-function nested(open: string, close: string): string {
-  return `${open.repeat(20_000)}1${close.repeat(20_000)}`;
+function nested(open: string, close: string, depth = 20_000): string {
+  return `${open.repeat(depth)}1${close.repeat(depth)}`;
 }
 
 const LISTS = nested("[", "]"), OBJECTS = nested('{"a":', "}");
+/** As deep as a configuration may be, with room for what is around it. */
+const DEEP_OBJECTS = nested('{"a":', "}", 990);
 
 /** Configurations by what is hard about them. */
 const CONFIGS: Readonly<Record<string, string>> = {
@@ -58,6 +60,11 @@ const CONFIGS: Readonly<Record<string, string>> = {
   "a prevResult that hands on objects in objects": textWith(
     "prevResult",
     `{"ips":[{"address":"10.1.2.3/24"}],"x":${OBJECTS}}`,
+  ),
+  "as many objects in objects as may be": textWith("x", DEEP_OBJECTS),
+  "a prevResult with as many objects in objects as may be": textWith(
+    "prevResult",
+    `{"ips":[{"address":"10.1.2.3/24"}],"x":${DEEP_OBJECTS}}`,
   ),
   "keys of JavaScript's own": textWith(
     "__proto__",
