@@ -21,15 +21,26 @@
 import { join } from "@std/path/posix";
 import { checkContainerId } from "../args.ts";
 import { CniError, ErrorCode } from "../error.ts";
+import { deadline } from "../invoke/deadline.ts";
 import { ifPossible, withIoFailure } from "../io_failure.ts";
+import type { Log } from "../log.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
 import { LockFile, type LockMode, readIfLocked } from "./lock_file.ts";
 import { type Patience, pollUntil, TurnQueues } from "./waiting.ts";
 
-/** When to give up waiting. */
+/** How long to wait for others at most, unless told otherwise, in ms. */
+const LIMIT_MS = 5 * 60_000;
+
+/** How to wait. */
 export interface LockOptions {
-  /** Never, if it is left out. */
+  /** Ends the wait, if the limit does not end it first. */
   readonly signal?: AbortSignal;
+  /** When to give up in any case, in ms; 5 minutes by default. */
+  readonly limitMs?: number;
+  /** Told after a few seconds who has the lock. */
+  readonly log?: Log | undefined;
+  /** When to tell, in ms; 5 s by default. */
+  readonly noticeMs?: number;
 }
 
 const ALL = ".all", GATE = ".gate";
@@ -66,17 +77,16 @@ export class AttachmentLocks {
    *
    * @returns The lock, held until disposal
    * @throws {CniError} 3 or 4 if it is no container ID, 5 if the folder cannot
-   *   be used, 11 at the signal
+   *   be used, 11 at the signal or limit
    */
   async lockContainer(
     containerId: string,
-    { signal }: LockOptions = {},
+    options: LockOptions = {},
   ): Promise<Disposable> {
     checkContainerId(containerId);
-    const waitFor = (...names: string[]): Patience => ({
-      signal,
-      giveUp: () => this.#busy(`container "${containerId}"`, names, signal),
-    });
+    const what = `container "${containerId}"`;
+    const wait = this.#createWait(what, options);
+    const waitFor = (...names: string[]): Patience => wait(() => names);
     using stack = new DisposableStack();
     const own = waitFor(containerId), gate = waitFor(GATE);
     stack.use(await this.#queues.takeTurn(containerId, own));
@@ -91,13 +101,11 @@ export class AttachmentLocks {
    * container from now on wait until this lock ends.
    *
    * @returns The lock, held until disposal
-   * @throws {CniError} 5 if the folder cannot be used, 11 at the signal
+   * @throws {CniError} 5 if the folder cannot be used, 11 at the signal or
+   *   limit
    */
-  async lockExclusively({ signal }: LockOptions = {}): Promise<Disposable> {
-    const waitFor = (listNames: () => string[]): Patience => ({
-      signal,
-      giveUp: () => this.#busy("all containers", listNames(), signal),
-    });
+  async lockExclusively(options: LockOptions = {}): Promise<Disposable> {
+    const waitFor = this.#createWait("all containers", options);
     using stack = new DisposableStack();
     const gate = waitFor(() => [GATE]);
     const containers = waitFor(() => this.#listContainers());
@@ -106,6 +114,23 @@ export class AttachmentLocks {
     stack.use(await pollUntil(() => this.#tryAll(), containers));
     this.#sweep();
     return stack.move();
+  }
+
+  /** Prepares to wait for files that others may have locked. */
+  #createWait(
+    what: string,
+    { signal: parent, limitMs = LIMIT_MS, log, ...options }: LockOptions,
+  ): (listNames: () => string[]) => Patience {
+    const signal = deadline(limitMs, parent);
+    return (listNames) => ({
+      ...options,
+      signal,
+      giveUp: () => this.#busy(what, listNames(), signal),
+      notice: () =>
+        log?.warn(`Waiting for the lock on ${what}`, {
+          holder: this.#describeHolders(listNames()),
+        }),
+    });
   }
 
   #tryContainer(containerId: string): Disposable | undefined {
@@ -154,25 +179,23 @@ export class AttachmentLocks {
   }
 
   /** Makes the error that says who has what was waited for. */
-  #busy(
-    what: string,
-    names: readonly string[],
-    signal: AbortSignal | undefined,
-  ): CniError {
-    const holders = names.flatMap((name) => {
+  #busy(what: string, names: readonly string[], signal: AbortSignal): CniError {
+    const holders = this.#describeHolders(names);
+    return new CniError(
+      ErrorCode.TryAgainLater,
+      `Cannot lock ${what}: ` +
+        (holders === "" ? "it is in use" : `held by ${holders}`),
+      { cause: signal.reason },
+    );
+  }
+
+  #describeHolders(names: readonly string[]): string {
+    return names.flatMap((name) => {
       const processId = readIfLocked(join(this.#folder, name)).trim();
       if (processId === "") return [];
       const work = name === GATE ? "garbage collection" : `container "${name}"`;
       return [`process ${processId} (${work})`];
-    });
-    return new CniError(
-      ErrorCode.TryAgainLater,
-      `Cannot lock ${what}: ` +
-        (holders.length === 0
-          ? "it is in use"
-          : `held by ${holders.join(", ")}`),
-      { cause: signal?.reason },
-    );
+    }).join(", ");
   }
 }
 

@@ -1,8 +1,7 @@
 /**
  * Files that are locked by flock(2), and may be removed by who has the lock.
  *
- * It is not `FileLock` of `ffi/`: that waits in the kernel, and so would all of
- * this process.
+ * It is not `FileLock`: while that waits, all of this process does.
  *
  * @module
  */

@@ -7,7 +7,8 @@ import {
 import { join } from "@std/path/posix";
 import { importFlags } from "../../scripts/net.ts";
 import { CniError, ErrorCode } from "../error.ts";
-import { AttachmentLocks, lockFolderOf } from "./lock.ts";
+import { createLog } from "../log.ts";
+import { AttachmentLocks, lockFolderOf, type LockOptions } from "./lock.ts";
 
 /** How long a test waits for what must happen, in milliseconds. */
 const DEADLINE_MS = 20_000;
@@ -117,6 +118,45 @@ Deno.test("AttachmentLocks.lockContainer() keeps processes apart", async () => {
   await end(holder);
   using _lock = await waiting;
   assertEquals(fixture.list(), [".all", ".gate", "c1"]);
+});
+
+Deno.test("AttachmentLocks names who has the lock, and gives up in time", async (t) => {
+  await using fixture = new Fixture();
+  const own = `process ${Deno.pid}`;
+  const lines: string[] = [];
+  const log = createLog({}, (line) => lines.push(line));
+  const options: LockOptions = { limitMs: 50, noticeMs: 0, log };
+  const other = new AttachmentLocks(fixture.folder);
+  const held = await fixture.locks.lockContainer("c1");
+  await t.step("of a container", async () => {
+    const error = await assertRejects(
+      () => other.lockContainer("c1", options),
+      CniError,
+    );
+    assertEquals(error.code, ErrorCode.TryAgainLater);
+    const holder = `${own} (container "c1")`;
+    assertEquals(
+      error.message,
+      `Cannot lock container "c1": held by ${holder}`,
+    );
+    assertEquals(lines, [
+      'level=warn msg="Waiting for the lock on container \\"c1\\"" ' +
+      `holder=${JSON.stringify(holder)}\n`,
+    ]);
+  });
+  await t.step("of all, also if a signal would come later", async () => {
+    const { signal } = new AbortController();
+    const error = await assertRejects(
+      () => other.lockExclusively({ ...options, signal }),
+      CniError,
+    );
+    assertEquals(
+      error.message,
+      `Cannot lock all containers: held by ${own} (container "c1")`,
+    );
+    assertEquals(lines.length, 2);
+  });
+  held[Symbol.dispose]();
 });
 
 Deno.test("AttachmentLocks.lockContainer() outlives a process that is killed", async () => {

@@ -6,6 +6,7 @@
 
 import { checkContainerId } from "../args.ts";
 import { describeError, ErrorCode, toCniError } from "../error.ts";
+import { omitAbsent } from "../json.ts";
 import type { OperationOptions } from "./operation.ts";
 import type { RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
@@ -14,15 +15,16 @@ import type { Tools } from "./tools.ts";
  * Waits until no other operation on the container is under way, and no GC. What
  * is no container ID needs no lock: the operation will refuse it.
  *
- * @throws {CniError} 5 If the lock cannot be made, 11 at the signal
+ * @throws {CniError} 5 If the lock cannot be made, 11 at the signal, or
+ * after five minutes
  */
 export async function lockContainer(
-  { locks }: Tools,
+  { locks, log }: Tools,
   { containerId }: RuntimeConf,
   { signal }: OperationOptions,
 ): Promise<Disposable | undefined> {
   if (!isContainerId(containerId)) return undefined;
-  return await locks?.lockContainer(containerId, signal ? { signal } : {});
+  return await locks?.lockContainer(containerId, omitAbsent({ signal, log }));
 }
 
 function isContainerId(containerId: string): boolean {
@@ -38,7 +40,8 @@ function isContainerId(containerId: string): boolean {
  * Does the same if a lock can be made: on a disk that is full or read-only a
  * container must be detachable all the same.
  *
- * @throws {CniError} 11 at the signal
+ * @throws {CniError} 11 at the signal, or
+ * after five minutes
  */
 export async function tryLockContainer(
   tools: Tools,
@@ -60,11 +63,12 @@ export async function tryLockContainer(
 /**
  * Waits until no operation on any container is under way.
  *
- * @throws {CniError} 5 If the lock cannot be made, 11 at the signal
+ * @throws {CniError} 5 If the lock cannot be made, 11 at the signal, or
+ * after five minutes
  */
 export async function lockExclusively(
-  { locks }: Tools,
+  { locks, log }: Tools,
   { signal }: OperationOptions,
 ): Promise<Disposable | undefined> {
-  return await locks?.lockExclusively(signal ? { signal } : {});
+  return await locks?.lockExclusively(omitAbsent({ signal, log }));
 }

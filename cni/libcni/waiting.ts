@@ -12,7 +12,13 @@ export interface Patience {
   readonly signal: AbortSignal | undefined;
   /** Makes the error that the wait ends with. */
   readonly giveUp: () => Error;
+  /** Runs once if the wait takes long. */
+  readonly notice?: () => void;
+  /** What is long, in ms; 5 s by default. */
+  readonly noticeMs?: number;
 }
+
+const NOTICE_MS = 5000;
 
 /** The first and the longest pause between two attempts. */
 const FIRST_PAUSE_MS = 1, LONGEST_PAUSE_MS = 50;
@@ -27,10 +33,17 @@ export async function pollUntil<T>(
   attempt: () => T | undefined,
   patience: Patience,
 ): Promise<T> {
+  const { notice, noticeMs = NOTICE_MS } = patience;
+  const noticeAtMs = performance.now() + noticeMs;
+  let isNoticed = false;
   for (let pauseMs = FIRST_PAUSE_MS;; pauseMs *= 2) {
     throwIfEnded(patience);
     const outcome = attempt();
     if (outcome !== undefined) return outcome;
+    if (!isNoticed && performance.now() >= noticeAtMs) {
+      isNoticed = true;
+      notice?.();
+    }
     await pause(Math.min(pauseMs, LONGEST_PAUSE_MS), patience.signal);
   }
 }

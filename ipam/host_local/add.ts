@@ -29,7 +29,7 @@ export function leaseAddresses(call: Call<HostLocalConfig>): Result {
   const wishes = distribute(requestedIpsOf(call.config, call.args), sets);
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
-  using store = LeaseStore.open(dataDirOf(call.config), call.network);
+  using store = LeaseStore.open(dataDirOf(call.config), call.network, call.log);
   const leased = leaseEach(wishes, call.args, store, call.log);
   return { interfaces: [], ips: leased.map(ipConfigOf), routes, dns };
 }

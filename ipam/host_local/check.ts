@@ -19,7 +19,7 @@ import { LeaseStore } from "./store.ts";
  */
 export function checkLeases(call: Call<HostLocalConfig>): void {
   const sets = rangeSetsOf(call.config, call.cniVersion);
-  using store = LeaseStore.find(dataDirOf(call.config), call.network);
+  using store = LeaseStore.find(dataDirOf(call.config), call.network, call.log);
   const leased = (store?.leasesOf(call.args) ?? []).map(({ ip }) => ip);
   const lost = call.prevResult?.ips.find(({ address: { ip } }) =>
     sets.some((set) => findRange(set, ip)) &&

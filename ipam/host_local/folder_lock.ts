@@ -4,7 +4,8 @@
  * @module
  */
 
-import { FileLock } from "../../ffi/file_lock.ts";
+import { FileLock } from "../../cni/file_lock.ts";
+import type { Log } from "../../cni/log.ts";
 import { unlessMissing } from "./io_failure.ts";
 import { type LeaseFolder, LOCK_FILE } from "./lease_folder.ts";
 
@@ -24,11 +25,13 @@ export class FolderLock implements Disposable {
   /**
    * Waits for the lock, for who is going to write. Its file is created if need be.
    *
+   * @param log Told who has the lock, if that takes long
    * @throws {Deno.errors.NotFound} If there is no folder
+   * @throws {CniError} 11 if others keep the lock
    */
-  static acquire(folder: LeaseFolder): FolderLock {
+  static acquire(folder: LeaseFolder, log?: Log): FolderLock {
     const path = folder.pathOf(LOCK_FILE);
-    return new FolderLock(FileLock.acquire(path, LOCK_MODE));
+    return new FolderLock(FileLock.acquire(path, LOCK_MODE, { log }));
   }
 
   /**
@@ -37,15 +40,17 @@ export class FolderLock implements Disposable {
    * Where it is missing as well, nothing is locked, and the folder may be looked
    * at: who cannot create a file there has no means to remove one either.
    *
+   * @param log Told who has the lock, if that takes long
    * @throws {Deno.errors.NotFound} If there is no folder
+   * @throws {CniError} 11 if others keep the lock
    */
-  static acquireToLook(folder: LeaseFolder): FolderLock {
+  static acquireToLook(folder: LeaseFolder, log?: Log): FolderLock {
     try {
-      return FolderLock.acquire(folder);
+      return FolderLock.acquire(folder, log);
     } catch (error) {
       if (!isWritingRefused(error)) throw error;
       const path = folder.pathOf(LOCK_FILE);
-      const file = unlessMissing(() => FileLock.acquireExisting(path));
+      const file = unlessMissing(() => FileLock.acquireExisting(path, { log }));
       return new FolderLock(file, error);
     }
   }

@@ -52,7 +52,11 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
   // The ranges do not matter here: leases shall end even if the configuration
   // has become wrong since.
   del(call): void {
-    using store = LeaseStore.find(dataDirOf(call.config), call.network);
+    using store = LeaseStore.find(
+      dataDirOf(call.config),
+      call.network,
+      call.log,
+    );
     store?.release(store.leasesOf(call.args));
     store?.forget(call.args);
   },
@@ -61,7 +65,11 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
     const valid = call.validAttachments;
     // A list that is missing is not an empty one: then nothing is known.
     if (valid === undefined) return;
-    using store = LeaseStore.find(dataDirOf(call.config), call.network);
+    using store = LeaseStore.find(
+      dataDirOf(call.config),
+      call.network,
+      call.log,
+    );
     store?.release(store.leasesOfOthers(valid));
     store?.retain(valid);
   },

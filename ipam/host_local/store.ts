@@ -4,9 +4,10 @@
  * @module
  */
 
+import { CniError, ErrorCode } from "../../cni/error.ts";
 import { throwAll } from "../../cni/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
-import { withIoFailure } from "../../cni/io_failure.ts";
+import type { Log } from "../../cni/log.ts";
 import { FolderLock } from "./folder_lock.ts";
 import { unlessMissing } from "./io_failure.ts";
 import {
@@ -43,15 +44,17 @@ export class LeaseStore implements Disposable {
   /**
    * Opens and locks the leases of a network, creating the folder if need be.
    *
-   * @throws {CniError} 5 if the folder cannot be created or written to
+   * @param log Told who has the lock, if that takes long
+   * @throws {CniError} 5 if the folder cannot be created or written to, 11 if
+   *   others keep the lock
    */
-  static open(dataDir: string, network: string): LeaseStore {
+  static open(dataDir: string, network: string, log?: Log): LeaseStore {
     const folder = new LeaseFolder(dataDir, network);
     return whileOpening(folder, () => {
-      const lock = unlessMissing(() => FolderLock.acquire(folder));
+      const lock = unlessMissing(() => FolderLock.acquire(folder, log));
       if (lock !== undefined) return new LeaseStore(folder, lock);
       Deno.mkdirSync(folder.path, { recursive: true, mode: 0o755 });
-      return new LeaseStore(folder, FolderLock.acquire(folder));
+      return new LeaseStore(folder, FolderLock.acquire(folder, log));
     });
   }
 
@@ -59,13 +62,18 @@ export class LeaseStore implements Disposable {
    * Opens and locks the leases of a network if there are any, also where nothing
    * can be written.
    *
+   * @param log Told who has the lock, if that takes long
    * @throws {CniError} 5 if the folder is there and cannot be locked for another
-   *   reason
+   *   reason, 11 if others keep the lock
    */
-  static find(dataDir: string, network: string): LeaseStore | undefined {
+  static find(
+    dataDir: string,
+    network: string,
+    log?: Log,
+  ): LeaseStore | undefined {
     const folder = new LeaseFolder(dataDir, network);
     return whileOpening(folder, () => {
-      const lock = unlessMissing(() => FolderLock.acquireToLook(folder));
+      const lock = unlessMissing(() => FolderLock.acquireToLook(folder, log));
       return lock && new LeaseStore(folder, lock);
     });
   }
@@ -270,5 +278,15 @@ export class LeaseStore implements Disposable {
 }
 
 function whileOpening<T>(folder: LeaseFolder, run: () => T): T {
-  return withIoFailure(`open the lease folder "${folder.path}"`, run);
+  try {
+    return run();
+  } catch (error) {
+    // That others keep the lock.
+    if (error instanceof CniError) throw error;
+    throw new CniError(
+      ErrorCode.IoFailure,
+      `Cannot open the lease folder "${folder.path}"`,
+      { cause: error },
+    );
+  }
 }

@@ -7,6 +7,8 @@ import {
 } from "@std/assert";
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import { FileLock } from "../../cni/file_lock.ts";
+import { createLog } from "../../cni/log.ts";
 import { Ip } from "../../net/ip.ts";
 import {
   allOf,
@@ -273,6 +275,30 @@ Deno.test("LeaseStore.find() creates nothing where there is nothing", () => {
   using fixture = Fixture.create();
   assertEquals(LeaseStore.find(fixture.dataDir, "net"), undefined);
   assertEquals(listDataDir(fixture), []);
+});
+
+Deno.test("LeaseStore gives up waiting for the lock, and names who has it", () => {
+  using fixture = Fixture.create({});
+  using _held = fixture.open();
+  const { acquire } = FileLock;
+  FileLock.acquire = (path, mode, wait): FileLock =>
+    acquire(path, mode, { ...wait, limitMs: 20, noticeMs: 10 });
+  try {
+    for (const open of [LeaseStore.open, LeaseStore.find]) {
+      const lines: string[] = [];
+      const log = createLog({}, (line) => lines.push(line));
+      const error = assertThrows(
+        () => open(fixture.dataDir, "net", log),
+        CniError,
+      );
+      assertEquals(error.code, ErrorCode.TryAgainLater);
+      assertEquals(error.message, `Cannot lock "${fixture.folder}/lock"`);
+      assertStringIncludes(error.details, `process ${Deno.pid} (`);
+      assertEquals(lines.length, 1);
+    }
+  } finally {
+    FileLock.acquire = acquire;
+  }
 });
 
 Deno.test("LeaseStore.open() creates the folder and an empty lock file", () => {

@@ -34,7 +34,7 @@ export async function lockContainer(
   const { config, command, running, signal } = call;
   if (isNested(running.env)) return undefined;
   const locks = new AttachmentLocks(lockFolderOf(config.cniDir));
-  const patience = { signal: deadline(PATIENCE_MS, signal) };
+  const patience = { signal: deadline(PATIENCE_MS, signal), log };
   try {
     return await locks.lockContainer(containerId, patience);
   } catch (error) {

@@ -9,9 +9,8 @@
  */
 
 import { basename, dirname, extname, join } from "@std/path/posix";
+import { FileLock } from "../../cni/file_lock.ts";
 import { removeQuietly, unlessMissing } from "../../cni/io_failure.ts";
-import { SyscallError } from "../../ffi/errno.ts";
-import { FileLock } from "../../ffi/file_lock.ts";
 import type { LogOptions } from "./config.ts";
 
 const MEGABYTE = 1 << 20, DAY_MS = 24 * 60 * 60 * 1000;
@@ -188,10 +187,5 @@ function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
 
 /** Locks a log file; answers nothing if it is gone, or another has the lock. */
 export function tryLock(path: string): FileLock | undefined {
-  try {
-    return unlessMissing(() => FileLock.acquireExisting(path, 0));
-  } catch (error) {
-    if (error instanceof SyscallError) return undefined;
-    throw error;
-  }
+  return unlessMissing(() => FileLock.tryExisting(path));
 }

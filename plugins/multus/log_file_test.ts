@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
-import { FileLock } from "../../ffi/file_lock.ts";
+import { FileLock } from "../../cni/file_lock.ts";
 import type { LogOptions } from "./config.ts";
 import { compressFiles } from "./log_compression.ts";
 import { LogFile } from "./log_file.ts";
@@ -154,7 +154,7 @@ Deno.test("LogFile.append() names files without extension", () => {
 Deno.test("LogFile.append() leaves it to another process that is at it", () => {
   using fixture = new Fixture();
   fixture.fill();
-  using _lock = FileLock.acquireExisting(fixture.path, 0);
+  using _lock = FileLock.acquireExisting(fixture.path);
   assertEquals(fixture.open().append("line\n"), false);
   assertEquals(fixture.list(), ["multus.log"]);
   assertEquals(fixture.read().endsWith("line\n"), true);
@@ -247,7 +247,7 @@ Deno.test("compressFiles() replaces files by gzipped ones", async () => {
 Deno.test("compressFiles() leaves a file that another process compresses", async () => {
   using fixture = new Fixture();
   const path = fixture.plant(NEW, "line\n");
-  using _lock = FileLock.acquireExisting(path, 0);
+  using _lock = FileLock.acquireExisting(path);
   await compressFiles([path]);
   assertEquals(fixture.list(), [NEW]);
 });

@@ -31,11 +31,11 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
+import { FileLock } from "../../cni/file_lock.ts";
+import type { Log } from "../../cni/log.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { IpConfig, Result } from "../../cni/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { isErrno } from "../../ffi/errno.ts";
-import { FileLock } from "../../ffi/file_lock.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { isOfAnotherPod, requirePrevResult } from "../_shared/prev_result.ts";
 import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
@@ -54,7 +54,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const { routeBySource } = await import("./add.ts");
     // From here on nothing waits, so that the lock is held for a moment.
     using sandbox = openSandbox(call.args);
-    using _lock = lockSandbox(sandbox);
+    using _lock = lockSandbox(sandbox, call.log);
     routeBySource(sandbox, ips, call);
     return prevResult;
   },
@@ -64,7 +64,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const ips = requireSources(prevResult, call);
     const { checkSources } = await import("./check.ts");
     using sandbox = openSandbox(call.args);
-    using _lock = lockSandbox(sandbox);
+    using _lock = lockSandbox(sandbox, call.log);
     const { args, config } = call;
     checkSources(sandbox, args, { prevResult, ips, config });
   },
@@ -73,7 +73,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const { releaseSources } = await import("./release.ts");
     using sandbox = findSandbox(call);
     if (sandbox === undefined) return;
-    using _lock = lockSandbox(sandbox);
+    using _lock = lockSandbox(sandbox, call.log);
     if (isOfAnotherPod(sandbox, call)) return;
     releaseSources(sandbox, call);
   },
@@ -105,16 +105,10 @@ const LOCK_TIMEOUT_MS = 10_000;
  *
  * @throws {CniError} 11 if others take too long
  */
-function lockSandbox({ netns }: Rtnl): FileLock {
-  try {
-    const path = `/proc/thread-self/fd/${netns.fd}`;
-    return FileLock.acquireExisting(path, LOCK_TIMEOUT_MS);
-  } catch (error) {
-    if (!isErrno(error, "EAGAIN")) throw error;
-    throw new CniError(
-      ErrorCode.TryAgainLater,
-      `Cannot lock network namespace "${netns.path}"`,
-      { cause: error },
-    );
-  }
+function lockSandbox({ netns }: Rtnl, log: Log): FileLock {
+  return FileLock.acquireExisting(`/proc/thread-self/fd/${netns.fd}`, {
+    what: `network namespace "${netns.path}"`,
+    limitMs: LOCK_TIMEOUT_MS,
+    log,
+  });
 }

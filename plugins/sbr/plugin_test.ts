@@ -1,7 +1,6 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { SyscallError } from "../../ffi/errno.ts";
-import { FileLock } from "../../ffi/file_lock.ts";
+import { FileLock } from "../../cni/file_lock.ts";
 import {
   assertFailure,
   assertSuccess,
@@ -271,19 +270,21 @@ Deno.test(
   async (t) => {
     const acquire = FileLock.acquireExisting;
     const paths: string[] = [];
-    FileLock.acquireExisting = (path, timeoutMs): FileLock => {
+    FileLock.acquireExisting = (path, wait = {}): FileLock => {
       paths.push(path);
-      assert(timeoutMs !== undefined && timeoutMs <= 30_000);
-      throw new SyscallError("flock", 11);
+      assert(wait.limitMs !== undefined && wait.limitMs <= 30_000);
+      return acquire(path, { ...wait, limitMs: 10 });
     };
     try {
       for (const command of ["ADD", "CHECK", "DEL"]) {
         await t.step(command, async () => {
           using scene = new SbrScene();
           const before = scene.networks.state();
-          const output = await scene.run(command);
           const { path } = scene.networks.sandbox;
+          using _held = acquire(path);
+          const output = await scene.run(command);
           assertFailure(output, 11, `Cannot lock network namespace "${path}"`);
+          assertStringIncludes(output.json.details, `process ${Deno.pid} (`);
           assertEquals(scene.networks.state(), before);
         });
       }

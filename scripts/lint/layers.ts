@@ -58,8 +58,8 @@ const LAYERS: readonly Layer[] = [
     "plugins/_shared/",
   ]),
   layer("plugins/*/", ["net/", "ffi/", "cni/", "plugins/_shared/"]),
-  layer("ipam/dhcp/", ["net/", "cni/", "ffi/file_lock.ts", "ffi/packet.ts"]),
-  layer("ipam/*/", ["net/", "cni/", "ffi/file_lock.ts"]),
+  layer("ipam/dhcp/", ["net/", "cni/", "ffi/packet.ts"]),
+  layer("ipam/*/", ["net/", "cni/"]),
   layer("runtime/", ["net/", "ffi/", "cni/"]),
   layer("cli/", ["net/", "ffi/", "cni/", "runtime/", "plugins/registry.ts"]),
   // The entry points: who imports one shall not load what belongs to another.

@@ -1,0 +1,170 @@
+/**
+ * Advisory locks on files, shared with other programs that use flock(2).
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "./error.ts";
+import { ifPossible } from "./io_failure.ts";
+import type { Log } from "./log.ts";
+
+/** The first and the longest pause between two attempts, in ms. */
+const FIRST_PAUSE_MS = 1, LONGEST_PAUSE_MS = 16;
+/** How long to wait for others, and when to say so, in ms. */
+const LIMIT_MS = 60_000, NOTICE_MS = 5000;
+
+/** How to wait for a lock that others have. */
+export interface LockWait {
+  /** What is locked, as messages call it; the quoted path by default. */
+  readonly what?: string;
+  /** When to give up, in ms; 60 s by default. */
+  readonly limitMs?: number;
+  /** When to log who has the lock, in ms; 5 s by default. */
+  readonly noticeMs?: number;
+  readonly log?: Log | undefined;
+}
+
+/** An exclusive flock(2), held until disposal. */
+export class FileLock implements Disposable {
+  readonly #file: Deno.FsFile;
+
+  private constructor(file: Deno.FsFile) {
+    this.#file = file;
+  }
+
+  /**
+   * Opens `path`, creating it with `mode`, and waits for the lock on it. This
+   * thread does nothing else meanwhile.
+   *
+   * @param mode Permission bits of a new file
+   * @throws {Deno.errors.NotFound} If the folder does not exist
+   * @throws {CniError} 11 if others keep the lock; the details name them
+   */
+  static acquire(path: string, mode: number, wait: LockWait = {}): FileLock {
+    const file = Deno.openSync(path, { write: true, create: true, mode });
+    return FileLock.#lock(file, path, wait);
+  }
+
+  /**
+   * Waits for the lock on an existing file, which is not opened for writing.
+   * This thread does nothing else meanwhile.
+   *
+   * @throws {Deno.errors.NotFound} If there is no such file
+   * @throws {CniError} 11 if others keep the lock; the details name them
+   */
+  static acquireExisting(path: string, wait: LockWait = {}): FileLock {
+    return FileLock.#lock(Deno.openSync(path), path, wait);
+  }
+
+  /**
+   * Locks an existing file without waiting.
+   *
+   * @returns Undefined if others have the lock
+   * @throws {Deno.errors.NotFound} If there is no such file
+   */
+  static tryExisting(path: string): FileLock | undefined {
+    using stack = new DisposableStack();
+    const file = stack.use(Deno.openSync(path));
+    if (!file.tryLockSync(true)) return undefined;
+    stack.move();
+    return new FileLock(file);
+  }
+
+  /** Closes the file again unless it can be locked. */
+  static #lock(file: Deno.FsFile, path: string, wait: LockWait): FileLock {
+    try {
+      if (!file.tryLockSync(true)) waitForLock(file, path, wait);
+      return new FileLock(file);
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+  }
+
+  /** Gives the lock up by closing the file; a second call does nothing. */
+  [Symbol.dispose](): void {
+    try {
+      this.#file.close();
+    } catch (error) {
+      if (!(error instanceof Deno.errors.BadResource)) throw error;
+    }
+  }
+}
+
+/** Polls, since the kernel would let nobody wait for a limited time. */
+function waitForLock(
+  file: Deno.FsFile,
+  path: string,
+  { what = `"${path}"`, limitMs = LIMIT_MS, noticeMs = NOTICE_MS, log }:
+    LockWait,
+): void {
+  const startMs = performance.now();
+  let isNoticed = false;
+  let pauseMs = FIRST_PAUSE_MS;
+  while (!file.tryLockSync(true)) {
+    const waitedMs = performance.now() - startMs;
+    if (waitedMs >= limitMs) {
+      throw new CniError(ErrorCode.TryAgainLater, `Cannot lock ${what}`, {
+        details: `after ${limitMs} ms it is still held by ${
+          describeHolders(file)
+        }`,
+      });
+    }
+    if (waitedMs >= noticeMs && !isNoticed) {
+      isNoticed = true;
+      log?.warn(`Waiting for the lock on ${what}`, {
+        holder: describeHolders(file),
+      });
+    }
+    pause(Math.min(pauseMs, limitMs - waitedMs));
+    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+  }
+}
+
+/** Stops this thread for a while. */
+function pause(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+/** Names the processes that have a flock(2) on a file, as far as it can be seen. */
+function describeHolders(file: Deno.FsFile): string {
+  const text = ifPossible(() => Deno.readTextFileSync("/proc/locks")) ?? "";
+  const holders = findHolders(text, file.statSync()).map(describeProcess);
+  return holders.join(", ") || "another process";
+}
+
+/**
+ * Finds the process IDs of those who have a flock(2) on a file. The kernel has 0
+ * for a process of another PID namespace.
+ *
+ * Source: proc_locks(5).
+ *
+ * @param text What `/proc/locks` holds
+ */
+export function findHolders(
+  text: string,
+  { dev, ino }: Pick<Deno.FileInfo, "dev" | "ino">,
+): number[] {
+  // Lines with an arrow are of those who wait.
+  const line = /^\d+: FLOCK +\S+ +\S+ +(\d+) ([\da-f]+):([\da-f]+):(\d+) /gm;
+  const locks = [...text.matchAll(line)]
+    .filter(([, , , , inode]) => Number(inode) === ino);
+  // Some file systems have another device number there, Btrfs for one.
+  const exact = locks.filter(([, , major = "", minor = ""]) =>
+    makeDevice(parseInt(major, 16), parseInt(minor, 16)) === dev
+  );
+  return (exact.length > 0 ? exact : locks).map(([, pid]) => Number(pid));
+}
+
+/** Source: include/linux/kdev_t.h `new_encode_dev`. */
+function makeDevice(major: number, minor: number): number {
+  return (minor & 0xff) + major * 0x100 + (minor & ~0xff) * 0x1000;
+}
+
+function describeProcess(pid: number): string {
+  if (pid === 0) return "a process of another PID namespace";
+  const name = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/comm`));
+  return name === undefined
+    ? `process ${pid}`
+    : `process ${pid} (${name.trim()})`;
+}
