@@ -4,6 +4,7 @@
  * @module
  */
 
+import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { IpConfig, Route } from "../../cni/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { NewAddress } from "../../ffi/rtnl/address.ts";
@@ -49,6 +50,35 @@ export function addRoute(
       if (!isErrno(error, "EEXIST")) throw error;
     }
   });
+}
+
+const UINT32_MAX = 2 ** 32 - 1;
+/** The largest numbers that a route can have. Source: include/uapi/linux/rtnetlink.h. */
+const LARGEST = [
+  ["mtu", UINT32_MAX],
+  ["advmss", UINT32_MAX],
+  ["priority", UINT32_MAX],
+  ["table", UINT32_MAX],
+  ["scope", 255],
+] as const;
+
+/**
+ * Checks that the kernel has room for the numbers of an IPAM plugin's routes.
+ *
+ * @throws {CniError} 7 that names route, key and range
+ */
+export function checkRouteNumbers(routes: readonly Route[]): void {
+  for (const route of routes) {
+    for (const [key, largest] of LARGEST) {
+      const { [key]: value = 0 } = route;
+      if (value >= 0 && value <= largest) continue;
+      throw new CniError(
+        ErrorCode.InvalidNetworkConfig,
+        `IPAM plugin returned route ${route.dst} with ${key} ${value}: ` +
+          `expected 0 to ${largest}`,
+      );
+    }
+  }
 }
 
 /** Translates a route of a result; without a gateway it goes through its family's first. */

@@ -11,6 +11,7 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { announce } from "../_shared/announce.ts";
 import { attachmentOf } from "../_shared/attachment.ts";
+import { checkRouteNumbers } from "../_shared/configure_link.ts";
 import { ensureForwarding } from "../_shared/ip_forward.ts";
 import {
   type ConnectedVeth,
@@ -53,6 +54,7 @@ export async function leaseAddresses(
   if (!settings.isLayer3) return emptyResult();
   const lease = await call.ipam.add();
   rollback.onFailure("release the addresses", () => call.ipam.del());
+  checkRouteNumbers(lease.routes);
   return { ...lease, ...routedThroughBridge(lease, settings) };
 }
 

@@ -202,7 +202,9 @@ Deno.test({
         using fixture = new Fixture();
         if (before !== "") fixture.ip(before);
         const state = snapshot(fixture.hosts.host);
+        const index = fixture.rtnl.link.find("br0")?.index;
         const action = before === "" ? "create" : "set up";
+        const object = before === "" ? '"br0"' : `link ${index}`;
         for (const [keys, named] of VLAN_KEYS) {
           const error = assertThrows(() =>
             ensureBridge(fixture.rtnl, { ...WANTED, ...keys })
@@ -212,7 +214,7 @@ Deno.test({
             `Cannot ${action} bridge "br0": ` +
               "the kernel has no VLAN filtering for bridges " +
               "(CONFIG_BRIDGE_VLAN_FILTERING), which is needed for " +
-              `${named}: RTM_NEWLINK: EOPNOTSUPP`,
+              `${named}: RTM_NEWLINK ${object}: EOPNOTSUPP`,
           );
         }
         assertEquals(snapshot(fixture.hosts.host), state);

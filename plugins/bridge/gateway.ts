@@ -26,7 +26,8 @@ type GatewaySettings = Pick<BridgeSettings, "isGateway" | "isDefaultGateway">;
  * address for every one of the container's, and if it is the default gateway
  * the container has a default route for each family.
  *
- * @throws {CniError} 7 if there is no address, or a gateway that cannot be
+ * @throws {CniError} 7 if there is no address, or a gateway that the bridge
+ * cannot have
  */
 export function routedThroughBridge(
   { ips, routes }: Pick<Result, "ips" | "routes">,
@@ -35,11 +36,7 @@ export function routedThroughBridge(
   if (ips.length === 0) {
     throw refuse("IPAM plugin returned missing IP config");
   }
-  const completed = ips.map((ip) =>
-    checkedGateway(
-      isGateway ? { ...ip, gateway: ip.gateway ?? gatewayFor(ip.address) } : ip,
-    )
-  );
+  const completed = isGateway ? ips.map(withGateway) : ips;
   return {
     ips: completed,
     routes: isDefaultGateway
@@ -52,13 +49,13 @@ function refuse(message: string): CniError {
   return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }
 
-function checkedGateway(ip: IpConfig): IpConfig {
-  const { address, gateway } = ip;
-  if (gateway === undefined) return ip;
+/** Completes an address with the gateway that the bridge becomes. */
+function withGateway(ip: IpConfig): IpConfig {
+  const { address, gateway = gatewayFor(address) } = ip;
   if (gateway.family !== address.family || gateway.equals(address.ip)) {
     throw refuse(`IPAM plugin returned gateway ${gateway} for ${address}`);
   }
-  return ip;
+  return { ...ip, gateway };
 }
 
 /** The first address of the subnet, or the other one of a subnet of two. */

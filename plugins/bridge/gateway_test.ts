@@ -48,6 +48,14 @@ Deno.test("routedThroughBridge() completes gateways and default routes", async (
       "10.0.0.5/24",
     ], ["0.0.0.0/0"]],
     [
+      "nor does it mind the gateway",
+      "switch",
+      ["10.0.0.5/24 10.0.0.5", "10.0.1.5/24 fd00::1", "fd00::5/64 10.0.0.1"],
+      [],
+      ["10.0.0.5/24 10.0.0.5", "10.0.1.5/24 fd00::1", "fd00::5/64 10.0.0.1"],
+      [],
+    ],
+    [
       "the first address of the subnet",
       "gateway",
       ["10.0.0.5/24", "fd00::5/64"],

@@ -85,8 +85,9 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     await using rollback = new Rollback(call.log);
     const adding: Adding = { call, settings, host, sandbox, rollback };
 
-    const link = ensureBridge(host, settings);
+    // First what may be refused: nobody undoes the bridge.
     const lease = await leaseAddresses(adding);
+    const link = ensureBridge(host, settings);
     const veth = await connectToBridge(adding, link);
     await dropSpoofedFrames(adding, veth);
     const ends = await configureContainer(adding, veth, lease);

@@ -689,3 +689,31 @@ test("bridge.status() says what is in the way", async (t) => {
     assertFailure(status, 7, "invalid VLAN ID -1");
   });
 });
+
+test("bridge.add() minds the gateway only where the bridge becomes it", async (t) => {
+  const rows: [name: string, gateway: string][] = [
+    ["the container itself", "10.0.0.2"],
+    ["of the other family", "fd00::1"],
+  ];
+  for (const [name, gateway] of rows) {
+    const result = { ips: [{ address: "10.0.0.2/24", gateway }] };
+    await t.step(`${name}, a switch`, async () => {
+      using hosts = TestHosts.create();
+      const config = withFakeIpam(hosts, result, { isDefaultGateway: false });
+      const { json } = await run(hosts, "ADD", config);
+      assertEquals(json.ips, [{ ...result.ips[0], interface: 2 }]);
+      await run(hosts, "CHECK", { ...config, prevResult: json });
+      await run(hosts, "DEL", { ...config, prevResult: json });
+    });
+    await t.step(`${name}, a gateway`, async () => {
+      using hosts = TestHosts.create();
+      const before = stockOf(hosts);
+      assertFailure(
+        await hosts.run("bridge", "ADD", withFakeIpam(hosts, result)),
+        7,
+        `IPAM plugin returned gateway ${gateway} for 10.0.0.2/24`,
+      );
+      assertEquals(stockOf(hosts), before);
+    });
+  }
+});

@@ -171,6 +171,9 @@ Deno.test({
         await t.step(`${JSON.stringify(extras)}, ${bridge}`, async () => {
           using hosts = TestHosts.create();
           if (bridge === "a bridge") await occupy(hosts);
+          const object = bridge === "a bridge"
+            ? `link ${ipJson(hosts.host, "link", "show", "br0")[0].ifindex}`
+            : '"br0"';
           const before = stockOf(hosts);
           const config = bridgeConfig(hosts, {
             ...extras,
@@ -184,7 +187,7 @@ Deno.test({
             999,
             "the kernel has no VLAN filtering for bridges " +
               "(CONFIG_BRIDGE_VLAN_FILTERING), which is needed for " +
-              `"${key}": RTM_NEWLINK: EOPNOTSUPP`,
+              `"${key}": RTM_NEWLINK ${object}: EOPNOTSUPP`,
           );
           assertEquals(stockOf(hosts), before);
           assertEquals(hosts.leases(), []);

@@ -41,6 +41,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { attachmentOf } from "../_shared/attachment.ts";
+import { checkRouteNumbers } from "../_shared/configure_link.ts";
 import { ensureForwarding } from "../_shared/ip_forward.ts";
 import {
   checkCanMasquerade,
@@ -74,6 +75,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     const lease = await call.ipam.add();
     rollback.onFailure("release the addresses", () => call.ipam.del());
     const ips = routedIpsOf(lease);
+    checkRouteNumbers(lease.routes);
 
     const { mtu } = call.config;
     const veth = connectVeth(host, sandbox, attachmentOf(call), { mtu });

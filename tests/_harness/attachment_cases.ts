@@ -63,6 +63,30 @@ export function testAttaching(
     await scene.succeed("DEL");
   });
 
+  Deno.test(
+    requireRoot(
+      `${type}.add() refuses routes that cannot be, and makes nothing`,
+    ),
+    async (t) => {
+      for (const [keys, message] of BAD_ROUTES) {
+        await t.step(message, async () => {
+          const routes = [
+            { dst: "10.1.0.0/16" },
+            { dst: "10.2.0.0/16", ...keys },
+          ];
+          using scene = new PluginScene(type, (hosts) => {
+            const ipam = { ...hosts.hostLocal("10.1.2.0/24"), routes };
+            return makeConfig(hosts, { ipam });
+          });
+          const before = scene.state;
+          const text = `IPAM plugin returned route 10.2.0.0/16 with ${message}`;
+          await scene.fail("ADD", [7, text]);
+          assertEquals(scene.state, before);
+        });
+      }
+    },
+  );
+
   test("honours every key of a route", async () => {
     using scene = makeSceneWith({
       cniVersion: "1.1.0",
@@ -95,6 +119,17 @@ export function testAttaching(
     await scene.succeed("CHECK", { prevResult });
   });
 }
+
+/** Routes with a number that the kernel has no room for, and what is said of it. */
+const BAD_ROUTES: readonly [keys: Keys, message: string][] = [
+  [{ table: -1 }, "table -1: expected 0 to 4294967295"],
+  [{ table: 4294967296 }, "table 4294967296: expected 0 to 4294967295"],
+  [{ scope: 300 }, "scope 300: expected 0 to 255"],
+  [{ scope: -1 }, "scope -1: expected 0 to 255"],
+  [{ priority: -1 }, "priority -1: expected 0 to 4294967295"],
+  [{ mtu: -1 }, "mtu -1: expected 0 to 4294967295"],
+  [{ advmss: 2 ** 40 }, "advmss 1099511627776: expected 0 to 4294967295"],
+];
 
 /** What CNI_NETNS may be when a container is gone, or is not. */
 const NETNS: readonly [name: string, pathOf: (hosts: TestHosts) => string][] = [
