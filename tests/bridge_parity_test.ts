@@ -37,6 +37,11 @@ function run(
 
 const V4 = "10.1.2.0/24", V6 = "2001:db8:1::/64";
 
+/** An IPAM configuration with one address and any gateway. */
+function staticIpam(gateway: string): Keys {
+  return { type: "static", addresses: [{ address: "10.1.2.2/24", gateway }] };
+}
+
 /** Configurations, by what is particular about them. */
 const ROWS: [
   name: string,
@@ -64,6 +69,10 @@ const ROWS: [
     isGateway: true,
     runtimeConfig: { mac: ASKED_MAC },
   }],
+  ["the container as its own gateway", [], {
+    ipam: staticIpam("10.1.2.2"),
+  }],
+  ["a gateway of the other family", [], { ipam: staticIpam("2001:db8:1::1") }],
   ["dns", [V4], { dns: { nameservers: ["10.1.2.3"], search: ["a.test"] } }],
 ];
 
