@@ -208,7 +208,7 @@ Deno.test("KubeClient keeps no process alive", async (t) => {
         stdin: "null",
       }).output();
       assertEquals(new TextDecoder().decode(stdout), "done\n");
-      assert(performance.now() - startMs < 4_000, "it waited for something");
+      assert(performance.now() - startMs < 45_000, "it waited for something");
     });
   }
 });

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import type { FaultRule } from "../tests/_harness/kube_api.ts";
 import type { KubeClient } from "./client.ts";
 
 const POD = { namespace: "test", name: "p1", uid: "u1" };
@@ -151,19 +152,39 @@ Deno.test("PodAnnotator says that the pod is gone", async (t) => {
   }
 });
 
-Deno.test("PodAnnotator does not write twice what may have been written", async (t) => {
-  for (const drop of ["before", "after", "mid-body"] as const) {
-    await t.step(`connection cut ${drop}`, async () => {
+Deno.test("PodAnnotator repeats what may have been written", async (t) => {
+  const faults: Readonly<Record<string, Partial<FaultRule>>> = {
+    "connection cut before": { drop: "before" },
+    "connection cut after": { drop: "after" },
+    "connection cut mid-body": { drop: "mid-body" },
+    "500": { status: 500 },
+    "503": { status: 503 },
+    "429": { status: 429, retryAfter: 1 },
+    "no answer": { delayMs: 60_000 },
+  };
+  for (const [name, rule] of Object.entries(faults)) {
+    await t.step(`PATCH, ${name}`, async () => {
       await using scene = await KubeScene.start();
       using client = await scene.open();
-      scene.api.fault({ method: "PATCH", drop, times: 1 });
-      const error = await kubeErrorOf(
-        client.setPodAnnotations(POD, { a: "b" }),
-      );
-      assertEquals([error.status, methods(scene)], [0, ["PATCH"]]);
+      scene.api.fault({ method: "PATCH", ...rule, times: 1 });
+      await client.setPodAnnotations(POD, { a: "b" }, { perTryMs: 500 });
+      assertEquals(scene.api.pod("test", "p1")?.metadata.annotations, {
+        a: "b",
+      });
+      assertEquals(methods(scene), ["PATCH", "PATCH"]);
+    });
+    await t.step(`PUT, ${name}`, async () => {
+      await using scene = await KubeScene.start();
+      using client = await scene.open();
+      scene.api.forbid("patch", "pods/status");
+      scene.api.fault({ method: "PUT", ...rule, times: 1 });
+      await client.setPodAnnotations(POD, { a: "b" }, { perTryMs: 500 });
+      assertEquals(scene.api.pod("test", "p1")?.metadata.annotations, {
+        a: "b",
+      });
     });
   }
-  await t.step("but waits for a server that is not there", async () => {
+  await t.step("and waits for a server that is not there", async () => {
     await using scene = await KubeScene.start();
     using client = await scene.open();
     await scene.api.stop();
