@@ -41,7 +41,7 @@ export interface Access {
   readonly origin: string;
   /** URL, perhaps with a path, without a slash at the end. */
   readonly server: string;
-  /** PEM; authorities that are trusted beside those that the world trusts. */
+  /** PEM; the only authorities that are trusted. If empty, those of the node are. */
   readonly caCerts: readonly string[];
   readonly isInsecure: boolean;
   /** The name in the server's certificate, if it is not that in the URL. */

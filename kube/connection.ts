@@ -18,6 +18,7 @@ import type { Channel } from "./channel.ts";
 import { isSameCertificate } from "./credentials.ts";
 import { failure, noAnswer } from "./no_answer.ts";
 import type { ApiRequest } from "./request.ts";
+import { settleTrust } from "./trust.ts";
 import {
   type HttpRequest,
   loadTransport,
@@ -49,9 +50,10 @@ export class Connection implements Channel {
    * @throws {CniError} 7 if certificates or keys are not what they should be
    */
   static async open(access: Access, env: Environment): Promise<Connection> {
-    const open = await loadTransport(access, env);
+    const settled = settleTrust(access, env);
+    const open = await loadTransport(settled, env);
     try {
-      return new Connection(access, open);
+      return new Connection(settled, open);
     } catch (error) {
       throw new CniError(
         ErrorCode.InvalidNetworkConfig,

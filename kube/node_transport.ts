@@ -55,7 +55,7 @@ function describeTls(
   return {
     keepAlive: true,
     rejectUnauthorized: !isInsecure,
-    ...caCerts.length === 0 ? {} : { ca: [...caCerts] },
+    ca: [...caCerts],
     ...tlsServerName === undefined ? {} : { servername: tlsServerName },
     ...certificate,
   };

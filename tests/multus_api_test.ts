@@ -15,6 +15,7 @@ import type {
   KubeApi,
   KubeconfigKind,
 } from "./_harness/kube_api.ts";
+import { CertificateAuthority } from "./_harness/kube_api/certificates.ts";
 import {
   BIN,
   type HostCall,
@@ -330,6 +331,13 @@ mkdir -p /var/run/secrets/kubernetes.io/serviceaccount
 mount --bind "$ACCOUNT" /var/run/secrets/kubernetes.io/serviceaccount
 exec "$@"`;
 
+/** Lends multus a node whose authorities are the server's. */
+const ON_TRUSTING_NODE = `set -e
+mount -t tmpfs tmpfs /etc/ssl
+mkdir -p /etc/ssl/certs
+cp "$CA" /etc/ssl/certs/ca-certificates.crt
+exec "$@"`;
+
 Deno.test(
   onHost("multus reaches the API by any kubeconfig, or as a pod"),
   async (t) => {
@@ -354,6 +362,44 @@ Deno.test(
         env: { ...api.inClusterEnvironment(), ACCOUNT: folder },
         command: ["unshare", "-m", "sh", "-c", IN_POD, "sh", `${BIN}/multus`],
       });
+    });
+    await t.step("the node's authorities", async () => {
+      const cluster = {
+        "certificate-authority": undefined,
+        "certificate-authority-data": undefined,
+      };
+      const file = "without-ca";
+      const kubeconfig = api.writeKubeconfig(folder, "token", {
+        file,
+        cluster,
+      });
+      const ca = `${folder}/server-ca.pem`;
+      await Deno.writeTextFile(ca, api.caPem);
+      const run = ["unshare", "-m", "sh", "-c", ON_TRUSTING_NODE, "sh"];
+      await attach("trusting", {
+        keys: { kubeconfig },
+        env: { CA: ca },
+        command: [...run, `${BIN}/multus`],
+      });
+    });
+    await t.step("but trusts no other authority", async () => {
+      const other = await CertificateAuthority.create("other");
+      const cluster = {
+        "certificate-authority": undefined,
+        "certificate-authority-data": btoa(other.pem),
+      };
+      const file = "other-ca";
+      const kubeconfig = api.writeKubeconfig(folder, "token", {
+        file,
+        cluster,
+      });
+      const pod = host.addPod("untrusted");
+      const { code, json } = await host.call("ADD", pod, {
+        keys: { kubeconfig },
+        env: { DENO_CERT: `${folder}/server-ca.pem` },
+      });
+      assertEquals([code, json.code], [1, 7]);
+      assertStringIncludes(json.msg, "certificate signed by unknown authority");
     });
     assertEquals(host.leftovers(), []);
   },

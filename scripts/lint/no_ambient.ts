@@ -34,7 +34,8 @@ const LIBC = ["ffi/libc.ts"];
 /** Members of `Deno` that have a home. */
 const DENO_HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   ["args", PROCESS_OWNERS],
-  ["env", PROCESS_OWNERS],
+  // Deno's own variables decide whom TLS trusts, unless they are taken away.
+  ["env", [...PROCESS_OWNERS, "kube/trust.ts"]],
   ["exit", PROCESS_OWNERS],
   ["exitCode", PROCESS_OWNERS],
   ["stdin", PROCESS_OWNERS],

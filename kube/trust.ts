@@ -1,0 +1,100 @@
+/**
+ * Which authorities may sign the API server's certificate.
+ *
+ * @module
+ */
+
+import type { Environment } from "../cni/args.ts";
+import { ifPossible } from "../cni/io_failure.ts";
+import type { Access } from "./access.ts";
+
+/** Where distributions keep their bundle. Source: Go crypto/x509 root_linux.go. */
+const BUNDLES = [
+  "/etc/ssl/certs/ca-certificates.crt",
+  "/etc/pki/tls/certs/ca-bundle.crt",
+  "/etc/ssl/ca-bundle.pem",
+  "/etc/pki/tls/cacert.pem",
+  "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+  "/etc/ssl/cert.pem",
+];
+
+/** Where they keep single certificates. Source: Go crypto/x509 root_linux.go. */
+const FOLDERS = ["/etc/ssl/certs", "/etc/pki/tls/certs"];
+
+/** Variables by which Deno trusts others; with an empty store it has no roots. */
+const VARIABLES: Readonly<Record<string, string | undefined>> = {
+  DENO_TLS_CA_STORE: "",
+  DENO_CERT: undefined,
+  NODE_EXTRA_CA_CERTS: undefined,
+};
+
+let hasNoRoots = false;
+
+/**
+ * Completes an access as Go does: its own authorities are the only ones; if it
+ * has none, those of the node are.
+ *
+ * @param env `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the node's, as in Go
+ */
+export function settleTrust(access: Access, env: Environment): Access {
+  if (access.isInsecure || !access.server.startsWith("https:")) return access;
+  dropDefaultRoots();
+  const { caCerts } = access;
+  return caCerts.length > 0
+    ? access
+    : { ...access, caCerts: readNodeRoots(env) };
+}
+
+/**
+ * Takes away the roots that Deno has by default, Mozilla's or what the
+ * environment names: certificates of ours are added to those. They belong to the
+ * process, which reads them with its first TLS connection.
+ */
+function dropDefaultRoots(): void {
+  if (hasNoRoots) return;
+  hasNoRoots = true;
+  const names = Object.keys(VARIABLES);
+  const before = names.map((name) => [name, Deno.env.get(name)] as const);
+  setVariables(Object.entries(VARIABLES));
+  try {
+    Deno.createHttpClient({})[Symbol.dispose]();
+  } finally {
+    setVariables(before);
+  }
+}
+
+function setVariables(
+  variables: readonly (readonly [name: string, value: string | undefined])[],
+): void {
+  for (const [name, value] of variables) {
+    if (value === undefined) Deno.env.delete(name);
+    else Deno.env.set(name, value);
+  }
+}
+
+/**
+ * Reads the certificates of the node's authorities.
+ *
+ * Source: Go crypto/x509 root_unix.go `loadSystemRoots`.
+ */
+function readNodeRoots(env: Environment): string[] {
+  const bundles = env["SSL_CERT_FILE"] ? [env["SSL_CERT_FILE"]] : BUNDLES;
+  const folders = env["SSL_CERT_DIR"]?.split(":") ?? FOLDERS;
+  const files = folders.flatMap(listFiles);
+  const bundle = bundles.find((path) => readCertificates(path).length > 0);
+  const found = [...bundle ? [bundle] : [], ...files].flatMap(readCertificates);
+  return [...new Set(found)];
+}
+
+function listFiles(folder: string): string[] {
+  const entries = ifPossible(() => [...Deno.readDirSync(folder)]) ?? [];
+  return entries.map(({ name }) => `${folder}/${name}`);
+}
+
+/** Reads the certificates in a file; none if it cannot be read. */
+function readCertificates(path: string): string[] {
+  const text = ifPossible(() => Deno.readTextFileSync(path)) ?? "";
+  return text.match(
+    /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g,
+  ) ?? [];
+}

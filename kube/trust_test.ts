@@ -1,0 +1,152 @@
+import { assertEquals } from "@std/assert";
+import { OFFLINE_FLAGS } from "../scripts/net.ts";
+import { CertificateAuthority } from "../tests/_harness/kube_api/certificates.ts";
+import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
+import { KubeApi } from "../tests/_harness/kube_api.ts";
+import { KubeScene } from "../tests/_harness/kube_scene.ts";
+
+/** Keys of a cluster without authorities of its own. */
+const NO_CA = {
+  "certificate-authority": undefined,
+  "certificate-authority-data": undefined,
+};
+
+/** What each transport is chosen for: our own TLS, `fetch`, `node:https`. */
+const TRANSPORTS: Readonly<
+  Record<string, [kind: KubeconfigKind, cluster: Record<string, unknown>]>
+> = {
+  "our own": ["token", {}],
+  "fetch": ["clientCertData", {}],
+  "node:https": ["token", { "tls-server-name": KubeApi.serverName }],
+};
+
+/** A server, and files with its authority in them. */
+class Scene implements AsyncDisposable {
+  readonly #kube: KubeScene;
+  /** Path of the authority of the server. */
+  readonly ca: string;
+
+  private constructor(kube: KubeScene) {
+    this.#kube = kube;
+    this.ca = kube.folder.addFile("server-ca.pem", kube.api.caPem);
+  }
+
+  static async start(): Promise<Scene> {
+    return new Scene(await KubeScene.start());
+  }
+
+  /** Reads a pod, in a process with nothing else in its environment. */
+  async ask(
+    kind: KubeconfigKind,
+    cluster: Readonly<Record<string, unknown>>,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<string> {
+    const { api, folder } = this.#kube;
+    const kubeconfig = api.writeKubeconfig(folder.path, kind, { cluster });
+    const script = `
+      import { openKubeClient } from "${import.meta.resolve("./client.ts")}";
+      const env = Deno.env.toObject();
+      const kubeconfig = ${JSON.stringify(kubeconfig)};
+      using client = await openKubeClient({ kubeconfig, env });
+      const format = (variables) =>
+        JSON.stringify(Object.entries(variables).sort());
+      await client.getPod("test", "p1", { perTryMs: 20_000, overallMs: 20_000 })
+        .then(() => console.log("answered"), (e) => console.log(e.message));
+      if (format(env) !== format(Deno.env.toObject())) console.log("the environment has changed");`;
+    const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "-A",
+        "--no-check",
+        ...OFFLINE_FLAGS,
+        `data:application/typescript,${encodeURIComponent(script)}`,
+      ],
+      cwd: new URL("..", import.meta.url).pathname,
+      clearEnv: true,
+      env: { DENO_DIR: await findDenoDir(), HOME: folder.path, ...env },
+      stdin: "null",
+    }).output();
+    const decoder = new TextDecoder();
+    const text = decoder.decode(stdout).trim() || decoder.decode(stderr);
+    return text.replace(/^.*x509: certificate /, "");
+  }
+
+  /** Makes a folder with certificates in it. @returns Its path */
+  addFolder(): string {
+    const path = `${this.#kube.folder.path}/certificates`;
+    Deno.mkdirSync(path);
+    Deno.writeTextFileSync(`${path}/README`, "no certificate");
+    Deno.writeTextFileSync(`${path}/ca.pem`, this.#kube.api.caPem);
+    return path;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#kube[Symbol.asyncDispose]();
+  }
+}
+
+/** Where modules are that are downloaded already. */
+async function findDenoDir(): Promise<string> {
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json"],
+  }).output();
+  return JSON.parse(new TextDecoder().decode(stdout)).denoDir;
+}
+
+const UNKNOWN = "signed by unknown authority";
+
+Deno.test("KubeClient trusts the kubeconfig's authorities, and no others", async (t) => {
+  await using scene = await Scene.start();
+  const other = await CertificateAuthority.create("other");
+  const isOther = { "certificate-authority-data": btoa(other.pem) };
+  const rows: readonly [string, Record<string, string>][] = [
+    ["nothing", {}],
+    ["DENO_CERT", { DENO_CERT: scene.ca }],
+    ["DENO_TLS_CA_STORE", {
+      DENO_TLS_CA_STORE: "system",
+      SSL_CERT_FILE: scene.ca,
+    }],
+    ["NODE_EXTRA_CA_CERTS", { NODE_EXTRA_CA_CERTS: scene.ca }],
+    ["SSL_CERT_FILE", { SSL_CERT_FILE: scene.ca }],
+  ];
+  for (const [transport, [kind, cluster]] of Object.entries(TRANSPORTS)) {
+    for (const [name, env] of rows) {
+      await t.step(`${transport}, environment with ${name}`, async () => {
+        const keys = {
+          ...cluster,
+          "certificate-authority": undefined,
+          ...isOther,
+        };
+        assertEquals(await scene.ask(kind, keys, env), UNKNOWN);
+      });
+    }
+    await t.step(`${transport}, environment with mistakes`, async () => {
+      const env = { DENO_TLS_CA_STORE: "none", SSL_CERT_FILE: "/nowhere" };
+      assertEquals(await scene.ask(kind, cluster, env), "answered");
+    });
+  }
+});
+
+Deno.test("KubeClient trusts the node's authorities if the kubeconfig has none", async (t) => {
+  await using scene = await Scene.start();
+  const folder = scene.addFolder();
+  const rows: readonly [string, Record<string, string>, string][] = [
+    ["without the server's", {}, UNKNOWN],
+    ["in SSL_CERT_FILE", { SSL_CERT_FILE: scene.ca }, "answered"],
+    ["in SSL_CERT_DIR", { SSL_CERT_DIR: `/nowhere:${folder}` }, "answered"],
+    [
+      "of which none can be read",
+      { SSL_CERT_FILE: "/nowhere", SSL_CERT_DIR: "/nowhere" },
+      UNKNOWN,
+    ],
+    ["and not Deno's", { DENO_CERT: scene.ca }, UNKNOWN],
+  ];
+  for (const [transport, [kind, cluster]] of Object.entries(TRANSPORTS)) {
+    for (const [name, env, expected] of rows) {
+      await t.step(`${transport}, ${name}`, async () => {
+        const keys = { ...cluster, ...NO_CA };
+        assertEquals(await scene.ask(kind, keys, env), expected);
+      });
+    }
+  }
+});
