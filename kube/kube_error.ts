@@ -16,7 +16,7 @@ export interface KubeFailure {
   readonly isTimeout?: boolean;
   /** Whether the server cannot have seen the request. */
   readonly isUnsent?: boolean;
-  /** Whether the server is not the one that it should be. */
+  /** Whether TLS failed for good: one side does not accept the other. */
   readonly isUntrusted?: boolean;
   /** How long the server asks us to stay away, in milliseconds. */
   readonly retryAfterMs?: number | undefined;
@@ -39,7 +39,7 @@ export class KubeError extends Error {
   readonly isTimeout: boolean;
   /** Whether the server cannot have seen the request. */
   readonly isUnsent: boolean;
-  /** Whether the server is not the one that it should be. */
+  /** Whether TLS failed for good: one side does not accept the other. */
   readonly isUntrusted: boolean;
   /** How long the server asks us to stay away, in milliseconds. */
   readonly retryAfterMs: number | undefined;

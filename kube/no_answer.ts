@@ -30,6 +30,31 @@ interface Obstacle {
   readonly isUntrusted?: true;
 }
 
+/**
+ * Alerts by which a server says that TLS cannot be agreed on, in the words of
+ * rustls and of Go. Others, as InternalError, may pass.
+ *
+ * Source: RFC 8446 section 6.2; Go crypto/tls alert.go `alertText`.
+ */
+const FINAL_ALERTS: Readonly<Record<string, string>> = {
+  HandshakeFailure: "handshake failure",
+  BadCertificate: "bad certificate",
+  UnsupportedCertificate: "unsupported certificate",
+  CertificateRevoked: "revoked certificate",
+  CertificateExpired: "expired certificate",
+  CertificateUnknown: "unknown certificate",
+  UnknownCA: "unknown certificate authority",
+  AccessDenied: "access denied",
+  ProtocolVersion: "protocol version not supported",
+  InsufficientSecurity: "insufficient security level",
+  UnrecognizedName: "unrecognized name",
+  CertificateRequired: "certificate required",
+};
+
+const FINAL_ALERT = new RegExp(
+  `received fatal alert: (${Object.keys(FINAL_ALERTS).join("|")})\\b`,
+);
+
 const VERIFY = "tls: failed to verify certificate: x509: certificate";
 
 /** The first one that matches counts. */
@@ -49,6 +74,14 @@ const OBSTACLES: readonly Obstacle[] = [
   {
     pattern: /failed to lookup address|ENOTFOUND|EAI_AGAIN/,
     describe: ({ hostname }) => `dial tcp: lookup ${hostname}: no such host`,
+  },
+  {
+    pattern: FINAL_ALERT,
+    describe: (_url, text) => {
+      const [, name = ""] = FINAL_ALERT.exec(text) ?? [];
+      return `remote error: tls: ${FINAL_ALERTS[name]}`;
+    },
+    isUntrusted: true,
   },
   {
     pattern: /InvalidContentType/,

@@ -56,6 +56,21 @@ Deno.test("noAnswer() says in Go's words what is in the way", async (t) => {
       "unsent",
     ],
     [
+      new Error("received fatal alert: CertificateRequired"),
+      "remote error: tls: certificate required",
+      "untrusted",
+    ],
+    [
+      fetchFailed("(Connect): received fatal alert: HandshakeFailure"),
+      "remote error: tls: handshake failure",
+      "unsent untrusted",
+    ],
+    [
+      fetchFailed("(Connect): received fatal alert: InternalError"),
+      "received fatal alert: InternalError",
+      "unsent",
+    ],
+    [
       fetchFailed("(Connect): invalid peer certificate: UnknownIssuer"),
       `${verify}signed by unknown authority`,
       "unsent untrusted",

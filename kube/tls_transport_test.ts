@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { testTransport } from "../tests/_harness/transport_cases.ts";
@@ -131,3 +131,13 @@ function listDescriptors(targets: readonly string[]): number[] {
       }
     }).map(Number);
 }
+
+Deno.test("TlsTransport knows a server that refuses us for good", async () => {
+  await using scene = await KubeScene.start({ needsCertificate: true });
+  using client = await scene.open("token");
+  const error = await kubeErrorOf(client.getPod("test", "p1"));
+  assertMatch(error.message, /: remote error: tls: certificate required$/);
+  assertEquals([error.status, error.isUntrusted], [0, true]);
+  using certified = await scene.open("clientCert");
+  assertEquals((await certified.getPod("test", "p1")).metadata?.uid, "u1");
+});

@@ -74,6 +74,8 @@ export interface KubeApiOptions {
   readonly serverNames?: readonly string[];
   /** Whether its certificate is over. */
   readonly isExpired?: boolean;
+  /** Whether it refuses whoever shows no good certificate, by an alert of TLS. */
+  readonly needsCertificate?: boolean;
 }
 
 /** An API server. */
@@ -112,6 +114,7 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
     const ca = credentials.authority.pem;
     this.#listener = new Listener({
       tls: this.#hasTls ? { ...serverCertificate, ca } : undefined,
+      needsCertificate: options.needsCertificate ?? false,
       netns: options.netns,
       hostname: options.hostname ?? "127.0.0.1",
       port: options.port ?? 0,

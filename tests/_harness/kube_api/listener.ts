@@ -21,6 +21,8 @@ import type { Certificate } from "./certificates.ts";
 export interface ListenerOptions {
   /** Undefined for HTTP without TLS. */
   readonly tls: (Certificate & { readonly ca: string }) | undefined;
+  /** Whether a client without a good certificate is refused. */
+  readonly needsCertificate: boolean;
   readonly netns: NetNs | undefined;
   readonly hostname: string;
   /** Any that is free if 0. */
@@ -142,7 +144,7 @@ export class Listener {
     const options = {
       ...tls,
       requestCert: true,
-      rejectUnauthorized: false,
+      rejectUnauthorized: this.#options.needsCertificate,
       minVersion: "TLSv1.2",
       ALPNCallback: (offer: ProtocolOffer) => this.#choose(offer),
     } as const;
