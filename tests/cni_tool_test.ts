@@ -984,3 +984,58 @@ onNode("cni status asks what can be asked at any version", async (host, t) => {
     });
   }
 });
+
+onNode("cni check shows all differences", async (host, t) => {
+  host.addPlugin(
+    "wrong",
+    `case $CNI_COMMAND in
+ADD) echo '{"cniVersion":"1.1.0"}';;
+CHECK) echo '{"code":101,"msg":"one","details":"two"}'; exit 1
+esac`,
+  );
+  const ipam = {
+    ...host.hostLocal("10.22.0.0/24"),
+    routes: [{ dst: "0.0.0.0/0" }, { dst: "10.99.0.0/16" }],
+  };
+  host.addNetwork("pods", [{ type: "wrong" }, { type: "ptp", ipam }]);
+  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "add", "pods", "blue");
+  const found = async (): Promise<Record<string, unknown>[]> => {
+    const { stdout } = await host.cni("check", "pods", "blue", "--json");
+    return JSON.parse(stdout).differences;
+  };
+  const wrong = { plugin: "wrong", code: 101, msg: "one; two" };
+  assertEquals(await found(), [wrong]);
+  for (
+    const change of [
+      "rm /run/leases/pods/10.22.0.2",
+      "ip -n blue route del default",
+      "ip -n blue route del 10.99.0.0/16",
+      "sysctl -qw net.ipv4.ip_forward=0",
+    ]
+  ) {
+    assertEquals((await host.run(change.split(" "))).code, 0, change);
+  }
+  const lacks = 'Interface "eth0" lacks route';
+  await t.step("as a list", async () => {
+    const [first, lease, ...others] = await found();
+    assertEquals(first, wrong);
+    assertMatch(String(lease?.["msg"]), /host-local/);
+    assertEquals(
+      others,
+      [
+        `${lacks} 0.0.0.0/0 via 10.22.0.1`,
+        `${lacks} 10.99.0.0/16 via 10.22.0.1`,
+        "IPv4 forwarding is off",
+      ].map((msg) => ({ plugin: "ptp", code: lease?.["code"], msg })),
+    );
+  });
+  await t.step("as text", async () => {
+    const { code, stdout, stderr } = await host.cni("check", "pods", "blue");
+    assertEquals([code, stdout], [1, ""]);
+    const lines = stderr.trimEnd().split("\n");
+    assertEquals(lines.length, 5, stderr);
+    assertEquals(lines[0], "wrong: one; two");
+    assertEquals(lines[4], "ptp: IPv4 forwarding is off");
+  });
+});

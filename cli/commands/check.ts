@@ -4,7 +4,8 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../cni/error.ts";
+import { listDifferences } from "../../cni/differences.ts";
+import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
 import type {
   NetworkConfList,
   NetworkRuntime,
@@ -19,8 +20,17 @@ import {
   readFolders,
   refuseLate,
 } from "../network.ts";
+import { showControls } from "../style.ts";
 
-/** Runs CHECK, with the arguments that ADD was given. */
+/** Something that is not as it was made. */
+interface Difference {
+  /** The type of the plugin that found it. */
+  readonly plugin: string;
+  readonly code: number;
+  readonly msg: string;
+}
+
+/** Runs CHECK of all plugins, with the arguments that ADD was given. */
 export async function check(call: CommandCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
   const folders = readFolders(call);
@@ -33,11 +43,35 @@ export async function check(call: CommandCall): Promise<Output> {
   });
   const { conf, note } = getKnown(runtime, list, described);
   refuseLate(call);
-  await runtime.checkNetworkList(list, conf, { signal: call.signal });
-  const { containerId: containerID, ifName: ifname } = conf;
-  const json = { network: name, containerID, ifname, netns: conf.netns };
+  const check = (plugins: typeof list.plugins): Promise<void> =>
+    runtime.checkNetworkList({ ...list, plugins }, conf, {
+      signal: call.signal,
+    });
+  // Fails if there is nothing to check by, whatever the plugins are.
+  await check([]);
+  const differences: Difference[] = [];
+  for (const plugin of list.plugins) {
+    try {
+      await check([plugin]);
+    } catch (error) {
+      const { code } = toCniError(error);
+      differences.push(
+        ...listDifferences(error)
+          .map((msg) => ({ plugin: plugin.type, code, msg })),
+      );
+    }
+  }
+  const { containerId: containerID, ifName: ifname, netns: path } = conf;
   const nothing = `Nothing was checked: "${name}" has disableCheck`;
-  return { json, text: "", note: list.disableCheck ? nothing : note };
+  const found = differences.map(({ plugin, msg }) => `${plugin}: ${msg}`);
+  const notes = [...found, list.disableCheck ? nothing : note ?? ""]
+    .filter((text) => text !== "");
+  return {
+    json: { network: name, containerID, ifname, netns: path, differences },
+    text: "",
+    note: notes.length === 0 ? undefined : notes.map(showControls).join("\n"),
+    exitCode: differences.length === 0 ? 0 : 1,
+  };
 }
 
 /** An attachment that is to be checked. */

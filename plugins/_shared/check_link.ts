@@ -5,6 +5,7 @@
  */
 
 import type { CmdArgs } from "../../cni/args.ts";
+import { formatDetails } from "../../cni/differences.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Interface, Result } from "../../cni/result.ts";
 import { isSameFile } from "../../cni/same_file.ts";
@@ -15,9 +16,18 @@ import type { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { familiesNotForwarded } from "./ip_forward.ts";
 
-/** Returns the error for something that is not as it was left. */
-export function checkFailure(message: string): CniError {
-  return new CniError(ErrorCode.Internal, message);
+/**
+ * Returns the error for something that is not as it was left.
+ *
+ * @param others What else is not
+ */
+export function checkFailure(message: string, ...others: string[]): CniError {
+  const details = formatDetails(others);
+  return new CniError(ErrorCode.Internal, message, { details });
+}
+
+function throwAny([first, ...others]: readonly string[]): void {
+  if (first !== undefined) throw checkFailure(first, ...others);
 }
 
 /**
@@ -107,15 +117,16 @@ export function checkForwarding(
   host: NetNs,
   addresses: readonly Cidr[],
 ): void {
-  const [family] = familiesNotForwarded(host, addresses);
-  if (family === undefined) return;
-  throw checkFailure(`IPv${family} forwarding is off`);
+  throwAny(
+    familiesNotForwarded(host, addresses)
+      .map((family) => `IPv${family} forwarding is off`),
+  );
 }
 
 /**
  * Checks that a link has all of these addresses, prefix lengths included.
  *
- * @throws {CniError} 999 if one is missing or cannot be used
+ * @throws {CniError} 999 if any are missing or cannot be used
  */
 export function checkAddresses(
   rtnl: Rtnl,
@@ -123,15 +134,15 @@ export function checkAddresses(
   addresses: readonly Cidr[],
 ): void {
   const present = rtnl.address.list({ ifindex: link.index });
-  for (const address of addresses) {
+  throwAny(addresses.flatMap((address) => {
     const found = present.find((other) => other.address.equals(address));
     if (found === undefined) {
-      throw checkFailure(`Interface "${link.name}" lacks address ${address}`);
+      return [`Interface "${link.name}" lacks address ${address}`];
     }
-    if (found.hasDadFailed) {
-      throw checkFailure(`Address ${address} is in use by another host`);
-    }
-  }
+    return found.hasDadFailed
+      ? [`Address ${address} is in use by another host`]
+      : [];
+  }));
 }
 
 /**
@@ -139,7 +150,7 @@ export function checkAddresses(
  *
  * @param table Where a route that says none may be: in "any" of the sandbox,
  * where chained plugins such as sbr move them, but in "main" of the host
- * @throws {CniError} 999 if one is missing
+ * @throws {CniError} 999 if any are missing
  */
 export function checkRoutes(
   rtnl: Rtnl,
@@ -151,13 +162,12 @@ export function checkRoutes(
     ifindex: link.index,
     ...table === "any" ? { table } : {},
   });
-  for (const route of routes) {
-    if (present.some((other) => isSameRoute(route, other))) continue;
-    const via = route.gateway === undefined ? "" : ` via ${route.gateway}`;
-    throw checkFailure(
-      `Interface "${link.name}" lacks route ${route.destination}${via}`,
-    );
-  }
+  const missing = routes
+    .filter((route) => !present.some((other) => isSameRoute(route, other)));
+  throwAny(missing.map(({ destination, gateway }) => {
+    const via = gateway === undefined ? "" : ` via ${gateway}`;
+    return `Interface "${link.name}" lacks route ${destination}${via}`;
+  }));
 }
 
 function isSameRoute(wanted: Route, actual: Route): boolean {

@@ -20,6 +20,7 @@ import {
   checkRoutes,
   sandboxInterfaceOf,
 } from "../_shared/check_link.ts";
+import type { Differences } from "../../cni/differences.ts";
 import type { BridgeConfig } from "./config.ts";
 import { containerRoutes } from "./container.ts";
 import { gatewayAddressesOf } from "./gateway.ts";
@@ -43,44 +44,50 @@ export interface Checked {
   readonly result: Result;
 }
 
-/** The links of one attachment. */
-export interface CheckedLinks {
-  /** The bridge. */
-  readonly bridge: Link;
+/** Both ends of the cable; one that is missing, or is another link, is undefined. */
+export interface CheckedCable {
   /** The cable's end in the host. */
-  readonly port: Link;
+  readonly port: Link | undefined;
   /** The cable's end in the container. */
-  readonly container: Link;
+  readonly container: Link | undefined;
 }
 
 /**
  * Checks the links, from the container to the bridge, and what each of them has.
  *
- * @returns The links
- * @throws {CniError} 999 if something is not as ADD left it
+ * @param differences Takes what is not as ADD left it
  */
-export async function checkLinks(checked: Checked): Promise<CheckedLinks> {
-  const container = checkContainerEnd(checked);
-  const bridge = checkBridge(checked);
-  const port = checkPort(checked, { bridge, container });
-  await checkVlans(checked, port);
-  if (checked.settings.isLayer3) checkGateway(checked, bridge);
-  return { bridge, port, container };
+export async function checkLinks(
+  differences: Differences,
+  checked: Checked,
+): Promise<CheckedCable> {
+  const container = await differences.collect(() => findContainerEnd(checked));
+  if (container) await checkContainerEnd(differences, checked, container);
+  const bridge = await differences.collect(() => findBridge(checked));
+  if (bridge) await checkBridge(differences, checked, bridge);
+  const port = container &&
+    await differences.collect(() => findPort(checked, container));
+  if (port) await checkPort(differences, checked, { bridge, container, port });
+  return { port, container };
 }
 
-function checkContainerEnd(
+function findContainerEnd(
   { sandbox, call, settings, result }: Checked,
 ): Link {
   const expected = sandboxInterfaceOf(result, call.args);
   const check = settings.leavesContainerDown ? checkLinkThere : checkLink;
-  const link = check(sandbox, expected, "veth");
+  return check(sandbox, expected, "veth");
+}
+
+async function checkContainerEnd(
+  differences: Differences,
+  { sandbox, result }: Checked,
+  link: Link,
+): Promise<void> {
   const addresses = result.ips.map(({ address }) => address);
-  checkAddresses(sandbox, link, addresses);
-  checkRoutes(sandbox, link, [
-    ...subnetRoutes(addresses),
-    ...containerRoutes(result),
-  ], "any");
-  return link;
+  const routes = [...subnetRoutes(addresses), ...containerRoutes(result)];
+  await differences.collect(() => checkAddresses(sandbox, link, addresses));
+  await differences.collect(() => checkRoutes(sandbox, link, routes, "any"));
 }
 
 /** Lists the kernel's routes, without which no neighbour can be reached. */
@@ -90,22 +97,30 @@ function subnetRoutes(addresses: readonly Cidr[]): KernelRoute[] {
     .map((address) => ({ destination: address.masked() }));
 }
 
-function checkBridge({ host, settings, result }: Checked): Link {
+function findBridge({ host, settings, result }: Checked): Link {
   const { name, mac } = hostInterfaceOf(result, settings.bridge);
   // The MAC of one that nobody has an address on is not ours to keep.
   const isKept = settings.isLayer3 && settings.isGateway;
-  const link = checkLink(
-    host,
-    { name, mac: isKept ? mac : undefined },
-    "bridge",
-  );
-  if (settings.promiscuous && !link.isPromiscuous) {
+  return checkLink(host, { name, mac: isKept ? mac : undefined }, "bridge");
+}
+
+async function checkBridge(
+  differences: Differences,
+  checked: Checked,
+  link: Link,
+): Promise<void> {
+  const { settings } = checked;
+  await differences.collect(() => {
+    if (!settings.promiscuous || link.isPromiscuous) return;
     throw checkFailure(`Bridge "${link.name}" is not promiscuous`);
-  }
-  if (hasVlans(settings) && !link.hasVlanFiltering) {
+  });
+  await differences.collect(() => {
+    if (!hasVlans(settings) || link.hasVlanFiltering) return;
     throw checkFailure(`Bridge "${link.name}" does not tell VLANs apart`);
+  });
+  if (settings.isLayer3 && settings.isGateway) {
+    await checkGateway(differences, checked, link);
   }
-  return link;
 }
 
 /** Finds an interface of the host in the result. */
@@ -115,23 +130,36 @@ function hostInterfaceOf({ interfaces }: Result, name: string): Interface {
   throw checkFailure(`prevResult has no interface "${name}" of the host`);
 }
 
-function checkPort(
-  { host, settings, result }: Checked,
-  { bridge, container }: Omit<CheckedLinks, "port">,
-): Link {
-  const { linkIndex } = container;
+function findPort({ host, result }: Checked, { name, linkIndex }: Link): Link {
   const peer = linkIndex === undefined ? undefined : host.link.find(linkIndex);
   if (peer === undefined) {
-    throw checkFailure(`"${container.name}" is not connected to the host`);
+    throw checkFailure(`"${name}" is not connected to the host`);
   }
-  const port = checkLink(host, hostInterfaceOf(result, peer.name), "veth");
-  checkConnected(port, container);
-  if (port.masterIndex !== bridge.index) {
+  return checkLink(host, hostInterfaceOf(result, peer.name), "veth");
+}
+
+async function checkPort(
+  differences: Differences,
+  checked: Checked,
+  { bridge, container, port }: {
+    readonly bridge: Link | undefined;
+    readonly container: Link;
+    readonly port: Link;
+  },
+): Promise<void> {
+  const { hairpin, isolated } = checked.settings;
+  await differences.collect(() => checkConnected(port, container));
+  await differences.collect(() => {
+    if (bridge === undefined || port.masterIndex === bridge.index) return;
     throw checkFailure(`"${port.name}" is no port of "${bridge.name}"`);
-  }
-  checkPortOption(port, "hairpin mode", port.hasHairpin, settings.hairpin);
-  checkPortOption(port, "isolation", port.isIsolated, settings.isolated);
-  return port;
+  });
+  await differences.collect(() =>
+    checkPortOption(port, "hairpin mode", port.hasHairpin, hairpin)
+  );
+  await differences.collect(() =>
+    checkPortOption(port, "isolation", port.isIsolated, isolated)
+  );
+  await differences.collect(() => checkVlans(checked, port));
 }
 
 function checkPortOption(
@@ -154,17 +182,23 @@ async function checkVlans(
   if (problem !== undefined) throw checkFailure(problem);
 }
 
-function checkGateway(
+async function checkGateway(
+  differences: Differences,
   { host, settings, result }: Checked,
   bridge: Link,
-): void {
-  if (!settings.isGateway) return;
+): Promise<void> {
   const { vlan } = settings;
-  const link = vlan === undefined ? bridge : checkLink(
-    host,
-    hostInterfaceOf(result, vlanGatewayNameOf(settings, vlan)),
-  );
+  const link = vlan === undefined
+    ? bridge
+    : await differences.collect(() =>
+      checkLink(
+        host,
+        hostInterfaceOf(result, vlanGatewayNameOf(settings, vlan)),
+      )
+    );
   const gateways = gatewayAddressesOf(result.ips);
-  checkAddresses(host, link, gateways);
-  checkForwarding(host.netns, gateways);
+  if (link) {
+    await differences.collect(() => checkAddresses(host, link, gateways));
+  }
+  await differences.collect(() => checkForwarding(host.netns, gateways));
 }

@@ -113,21 +113,28 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     const settings = settingsOf(call);
     using host = Rtnl.open(call.hostNetns);
     using sandbox = openSandbox(call.args);
-    if (settings.isLayer3) await call.ipam.check();
     const prevResult = requirePrevResult(call, "Required prevResult missing");
     const result = ownPartOf(prevResult, call.args);
     const { checkLinks } = await import("./check.ts");
+    const { Differences } = await import("../../cni/differences.ts");
+    const differences = new Differences();
+    if (settings.isLayer3) {
+      await differences.collect(() => call.ipam.check());
+    }
     const { port, container } = await checkLinks(
+      differences,
       { host, sandbox, call, settings, result },
     );
-    if (settings.checksSpoofing) {
+    if (settings.checksSpoofing && port && container) {
       const { checkSpoofCheck } = await import("./mac_spoofing.ts");
-      checkSpoofCheck(call.hostNetns, attachmentOf(call), {
-        hostIfName: port.name,
-        mac: container.mac,
-      });
+      const attachment = attachmentOf(call);
+      const end = { hostIfName: port.name, mac: container.mac };
+      await differences
+        .collect(() => checkSpoofCheck(call.hostNetns, attachment, end));
     }
-    await checkMasqueraded(call, result.ips.map(({ address }) => address));
+    const addresses = result.ips.map(({ address }) => address);
+    await differences.collect(() => checkMasqueraded(call, addresses));
+    differences.throwAny();
   },
 
   async del(call): Promise<void> {

@@ -18,6 +18,7 @@ import {
   checkRoutes,
   sandboxInterfaceOf,
 } from "../_shared/check_link.ts";
+import type { Differences } from "../../cni/differences.ts";
 import { ownPartOf } from "../_shared/prev_result.ts";
 import {
   containerRoute,
@@ -26,52 +27,73 @@ import {
   routedIpsOf,
 } from "./routing.ts";
 
-/**
- * Checks the container's end: link, addresses, the routes to and through the
- * gateways, and those of the IPAM plugin.
- *
- * @returns The link
- * @throws {CniError} 999 if something is not as ADD left it
- */
-export function checkContainerEnd(
-  sandbox: Rtnl,
-  prevResult: Result,
-  args: CmdArgs,
-): Link {
-  const expected = sandboxInterfaceOf(prevResult, args);
-  const link = checkLink(sandbox, expected, "veth");
-  const own = ownPartOf(prevResult, args);
-  const ips = routedIpsOf(own);
-  checkAddresses(sandbox, link, ips.map(({ address }) => address));
-  checkRoutes(sandbox, link, [
-    ...gatewayRoutes(ips),
-    ...own.routes.map((route) => containerRoute(route, ips)),
-  ], "any");
-  return link;
+/** What is compared: both namespaces, and what ADD left in them. */
+export interface Checked {
+  /** The host's namespace. */
+  readonly host: Rtnl;
+  /** The container's namespace. */
+  readonly sandbox: Rtnl;
+  readonly prevResult: Result;
+  readonly args: CmdArgs;
 }
 
 /**
- * Checks the host's end: link, the gateways' addresses, the routes to the
- * container, and forwarding.
+ * Checks both ends of the cable.
  *
- * @throws {CniError} 999 if something is not as ADD left it
+ * @param differences Takes what is not as ADD left it
  */
-export function checkHostEnd(
-  host: Rtnl,
-  prevResult: Result,
-  args: CmdArgs,
-  containerEnd: Link,
-): void {
-  const hostInterface = prevResult.interfaces.find(({ sandbox }) => !sandbox);
-  if (hostInterface === undefined) {
-    throw checkFailure("prevResult has no interface of the host");
+export async function checkEnds(
+  differences: Differences,
+  checked: Checked,
+): Promise<void> {
+  const container = await differences.collect(() => findContainerEnd(checked));
+  if (container !== undefined) {
+    await checkContainerEnd(differences, checked, container);
   }
-  const link = checkLink(host, hostInterface, "veth");
-  checkConnected(link, containerEnd);
+  const host = await differences.collect(() => findHostEnd(checked));
+  if (host !== undefined) await checkHostEnd(differences, checked, host);
+  if (host === undefined || container === undefined) return;
+  await differences.collect(() => checkConnected(host, container));
+}
+
+function findContainerEnd({ sandbox, prevResult, args }: Checked): Link {
+  return checkLink(sandbox, sandboxInterfaceOf(prevResult, args), "veth");
+}
+
+function findHostEnd({ host, prevResult }: Checked): Link {
+  const expected = prevResult.interfaces.find(({ sandbox }) => !sandbox);
+  if (expected !== undefined) return checkLink(host, expected, "veth");
+  throw checkFailure("prevResult has no interface of the host");
+}
+
+/** Checks addresses, the routes to and through the gateways, and those of IPAM. */
+async function checkContainerEnd(
+  differences: Differences,
+  { sandbox, prevResult, args }: Checked,
+  link: Link,
+): Promise<void> {
+  const own = ownPartOf(prevResult, args);
+  const ips = routedIpsOf(own);
+  const addresses = ips.map(({ address }) => address);
+  await differences.collect(() => checkAddresses(sandbox, link, addresses));
+  const routes = [
+    ...gatewayRoutes(ips),
+    ...own.routes.map((route) => containerRoute(route, ips)),
+  ];
+  await differences.collect(() => checkRoutes(sandbox, link, routes, "any"));
+}
+
+/** Checks the gateways' addresses, the routes to the container, and forwarding. */
+async function checkHostEnd(
+  differences: Differences,
+  { host, prevResult, args }: Checked,
+  link: Link,
+): Promise<void> {
   const ips = routedIpsOf(ownPartOf(prevResult, args));
-  checkAddresses(host, link, gatewaysOf(ips).map(Cidr.host));
+  const gateways = gatewaysOf(ips).map(Cidr.host);
   const destinations = ips.map(({ address }) => Cidr.host(address.ip));
   const routes = destinations.map((destination) => ({ destination }));
-  checkRoutes(host, link, routes, "main");
-  checkForwarding(host.netns, destinations);
+  await differences.collect(() => checkAddresses(host, link, gateways));
+  await differences.collect(() => checkRoutes(host, link, routes, "main"));
+  await differences.collect(() => checkForwarding(host.netns, destinations));
 }

@@ -101,15 +101,23 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   async check(call): Promise<void> {
     using host = Rtnl.open(call.hostNetns);
     using sandbox = openSandbox(call.args);
-    await call.ipam.check();
     const prevResult = requirePrevResult(
       call,
       "ptp: Required prevResult missing",
     );
-    const { checkContainerEnd, checkHostEnd } = await import("./check.ts");
-    const end = checkContainerEnd(sandbox, prevResult, call.args);
-    checkHostEnd(host, prevResult, call.args, end);
-    await checkMasqueraded(call, addressesOf(prevResult, call.args));
+    const { checkEnds } = await import("./check.ts");
+    const { Differences } = await import("../../cni/differences.ts");
+    const differences = new Differences();
+    await differences.collect(() => call.ipam.check());
+    await checkEnds(differences, {
+      host,
+      sandbox,
+      prevResult,
+      args: call.args,
+    });
+    const addresses = addressesOf(prevResult, call.args);
+    await differences.collect(() => checkMasqueraded(call, addresses));
+    differences.throwAny();
   },
 
   async del(call): Promise<void> {
