@@ -2,7 +2,8 @@
  * Runs the whole gate, the same here and in CI: what `deno task ok` does.
  *
  * Every stage runs, even after one has failed. A stage prints one line with
- * its time, and what it has to say if it fails; the tests always do. The last
+ * its time, and what it has to say if it fails; the tests always do. They run
+ * in the machine's kernel, and a part of them in another one. The last
  * lines name the stages that failed, and count tests and stages.
  *
  * @module
@@ -15,6 +16,9 @@ import { tee } from "./tee.ts";
 import { createStop } from "./test/stop.ts";
 
 const ROOT = new URL("..", import.meta.url);
+
+/** What the second kernel runs: scripts/test_kernel.ts. */
+const KERNEL_TESTS = "tests in User-mode Linux";
 
 /** A stage of the gate: its name, and the arguments of deno that run it. */
 interface Stage {
@@ -59,16 +63,19 @@ async function runStage({ name, args }: Stage): Promise<Tally> {
   return { passed: 0, failed: 1, skipped: 0 };
 }
 
-/** Runs the command that people run, and counts what it counted. */
-async function runTests(): Promise<Tally> {
+/** Runs a command that people run, and counts what it counted. */
+async function runTask(
+  name: string,
+  args: readonly string[],
+  signal: AbortSignal,
+): Promise<Tally> {
   const startMs = performance.now();
-  const args = ["task", "test"];
   const { output, success } = await tee(Deno.execPath(), {
-    args,
+    args: ["task", ...args],
     cwd: ROOT,
-    signal: createStop(),
+    signal,
   });
-  printStage("tests", success, startMs);
+  printStage(name, success, startMs);
   const stage = {
     passed: Number(success),
     failed: Number(!success),
@@ -82,7 +89,11 @@ if (import.meta.main) {
   for (const stage of listStages(await importFlags())) {
     tallies.set(stage.name, await runStage(stage));
   }
-  tallies.set("tests", await runTests());
+  const stop = createStop();
+  tallies.set("tests", await runTask("tests", ["test"], stop));
+  // Afterwards, not beside them: there are tests that measure times and rates.
+  const kernel = ["test:kernel", "--core"];
+  tallies.set(KERNEL_TESTS, await runTask(KERNEL_TESTS, kernel, stop));
   const tally = sumTallies([...tallies.values()]);
   const failed = [...tallies].filter(([, { failed }]) => failed > 0);
   if (failed.length > 0) {

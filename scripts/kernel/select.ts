@@ -17,7 +17,7 @@ const CAPABILITIES = "tests/_harness/capabilities.ts";
 const IMPORT = /\bfrom\s+"(\.[^"]+)"/g;
 
 /** Conformance rows of plugins that change links, addresses, routes or rules. */
-const CORE = /^tests\/conformance\/(?!multus_)/;
+const CORE = /^tests\/conformance\/(?!debug_|multus_)/;
 
 /**
  * Filters the tests of the gate's part: a row for each version of the
