@@ -178,27 +178,39 @@ async function checkVlans(
 ): Promise<void> {
   if (!hasVlans(settings)) return;
   const { findVlanProblem } = await import("./port_vlans.ts");
-  const problem = findVlanProblem(host, port, settings);
+  throwIfProblem(findVlanProblem(host, port, settings));
+}
+
+function throwIfProblem(problem: string | undefined): void {
   if (problem !== undefined) throw checkFailure(problem);
 }
 
 async function checkGateway(
   differences: Differences,
-  { host, settings, result }: Checked,
+  checked: Checked,
   bridge: Link,
 ): Promise<void> {
-  const { vlan } = settings;
-  const link = vlan === undefined
-    ? bridge
-    : await differences.collect(() =>
-      checkLink(
-        host,
-        hostInterfaceOf(result, vlanGatewayNameOf(settings, vlan)),
-      )
-    );
+  const { host, result } = checked;
+  const link = await differences.collect(() =>
+    checkGatewayLink(checked, bridge)
+  );
   const gateways = gatewayAddressesOf(result.ips);
   if (link) {
     await differences.collect(() => checkAddresses(host, link, gateways));
   }
   await differences.collect(() => checkForwarding(host.netns, gateways));
+}
+
+/** Checks the link that has the gateway's addresses: in a VLAN, one of its own. */
+async function checkGatewayLink(
+  { host, settings, result }: Checked,
+  bridge: Link,
+): Promise<Link> {
+  const { vlan } = settings;
+  if (vlan === undefined) return bridge;
+  const name = vlanGatewayNameOf(settings, vlan);
+  const link = checkLink(host, hostInterfaceOf(result, name));
+  const { findVlanGatewayProblem } = await import("./port_vlans.ts");
+  throwIfProblem(findVlanGatewayProblem(host, bridge, link, settings));
+  return link;
 }

@@ -162,6 +162,23 @@ export function ensureVlanGateway(
   });
 }
 
+/**
+ * Compares the VLANs of the port that a gateway in a VLAN is connected to.
+ *
+ * @param link The bridge
+ * @returns The problem; undefined if there is none, or the gateway is not a veth
+ */
+export function findVlanGatewayProblem(
+  host: Rtnl,
+  link: Link,
+  gateway: Link,
+  settings: WantedVlans,
+): string | undefined {
+  const port = findPort(host, link, gateway);
+  if (port === undefined) return undefined;
+  return findVlanProblem(host, port, { ...settings, trunk: [] });
+}
+
 /** Finds the other end; there is none if an operator has made it in another way. */
 function findPort(
   host: Rtnl,

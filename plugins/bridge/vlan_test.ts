@@ -1,7 +1,7 @@
 /**
  * VLANs from ADD to DEL. What is asked about them is answered from a table, for
- * few kernels of test machines have bridges with VLANs; where the kernel has
- * them, `tests/conformance/bridge_test.ts` has the same rows with the kernel's.
+ * few kernels of test machines have bridges with VLANs. Where the kernel has
+ * them, `tests/conformance/bridge_vlan_test.ts` tests the same with the kernel's.
  */
 
 import { assert, assertEquals } from "@std/assert";

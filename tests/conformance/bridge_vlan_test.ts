@@ -14,7 +14,13 @@ import { changePortVlans, portVlans } from "../_harness/bridge_vlans.ts";
 import { assertFailure, assertSuccess } from "../_harness/call_outcome.ts";
 import { allOf, needsRoot } from "../_harness/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { findReached, linkNames, runIn, stockOf } from "../_harness/ip_json.ts";
+import {
+  findReached,
+  ipJson,
+  linkNames,
+  runIn,
+  stockOf,
+} from "../_harness/ip_json.ts";
 import { type Keys, PluginScene } from "../_harness/plugin_scene.ts";
 import { type CallOutput, TestHosts } from "../_harness/test_hosts.ts";
 
@@ -287,6 +293,36 @@ const ONCE: Readonly<Record<string, Row>> = {
     const reached = ["10.1.200.1", "2001:db8:200::1"];
     assertEquals(findReached(second, own), own);
     assertEquals(findReached(other, reached), reached);
+  },
+  "CHECK of a gateway that left its VLAN": async () => {
+    using ports = new Ports();
+    const { host } = ports;
+    const sandbox = ports.hosts.addNetns();
+    const config = ports.routed(100);
+    const prevResult = await ports.run("ADD", config, "a", sandbox);
+    const withResult = { ...config, prevResult };
+    const options = { containerId: "a", sandbox };
+    const [gateway] = ipJson(host, "link", "show", "br0.100");
+    for (
+      const [change, text] of [
+        ["del vid 100", `"${gateway.link}" lacks VLAN 100`],
+        ["add vid 100 pvid untagged"],
+        ["add vid 7", `"${gateway.link}" is also in VLAN 7`],
+      ] as const
+    ) {
+      changePortVlans(host, gateway.link, change);
+      const checked = await ports.hosts.run(
+        "bridge",
+        "CHECK",
+        withResult,
+        options,
+      );
+      if (text === undefined) assertSuccess(checked);
+      else assertFailure(checked, 999, text);
+    }
+    // The next ADD mends it for all.
+    await ports.add("b", config);
+    await ports.run("CHECK", withResult, "a", sandbox);
   },
   "a gateway that an operator has made is used as it is": async () => {
     using ports = new Ports();
