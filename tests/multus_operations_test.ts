@@ -153,6 +153,30 @@ Deno.test(
 );
 
 Deno.test(
+  onHost("multus' GC of one network leaves the pods of another"),
+  async () => {
+    await using host = await MultusHost.start("1.1.0");
+    const theirs = { keys: { name: "somebody-elses" } };
+    const [ours, live] = ["ours", "live"]
+      .map((name) => host.addPod(name, { networks: "green" }));
+    assert(ours && live);
+    await host.succeed("ADD", ours);
+    await host.succeed("ADD", live, theirs);
+    const before = host.leftoversOf(live);
+    ours[Symbol.dispose]();
+    await host.succeed("GC", ours, {
+      keys: { "cni.dev/valid-attachments": [] },
+      env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
+    });
+    assertEquals(host.leftoversOf(ours), []);
+    assertEquals(host.leftoversOf(live), before);
+    await host.succeed("CHECK", live, theirs);
+    await host.succeed("DEL", live, theirs);
+    assertEquals(host.leftovers(), []);
+  },
+);
+
+Deno.test(
   onHost("multus' STATUS is the master's"),
   async () => {
     await using host = await MultusHost.start("1.1.0");
