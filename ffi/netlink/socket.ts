@@ -248,7 +248,8 @@ export class NetlinkSocket implements Disposable {
     answers: MessageType<AF, AR>,
     { mayBeIncomplete = false }: DumpOptions = {},
   ): Answer<AF, AR>[] {
-    const encoded = encodeRequest(type, request);
+    const describe = (): string => type.describe?.(request) ?? "list";
+    const encoded = { ...encodeRequest(type, request), describe };
     const attempts = mayBeIncomplete ? INCOMPLETE_DUMP_ATTEMPTS : DUMP_ATTEMPTS;
     for (let attempt = 1;; attempt++) {
       const { verdict, replies } = this.#ask(encoded, Flag.Dump);

@@ -389,7 +389,7 @@ Deno.test(
     const error = assertThrows(() => fixture.dumpAddresses(), NetlinkError);
     assertEquals(
       error.message,
-      "RTM_GETADDR: EINTR: the list changed during each of 10 dumps",
+      "RTM_GETADDR list: EINTR: the list changed during each of 10 dumps",
     );
     await t.step("unless an incomplete list will do", () => {
       const ips = fixture.dumpAddresses(() => {}, { mayBeIncomplete: true });

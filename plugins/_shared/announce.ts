@@ -9,6 +9,7 @@ import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
+import { named } from "./configure_link.ts";
 
 /**
  * Lets the kernel announce an interface's addresses, by gratuitous ARP and by
@@ -39,9 +40,11 @@ export function enableAnnouncements(sandbox: NetNs, ifName: string): void {
  * sends when the interface comes up is lost on a bridge, whose port does not
  * forward yet. No packet socket is needed: closing one takes the kernel 10 ms.
  *
- * @throws {NetlinkError} ENODEV if the link is gone
+ * @throws {Error} If the kernel refuses
  */
-export function announce(sandbox: Rtnl, { index, mac }: Link): void {
+export function announce(sandbox: Rtnl, { index, name, mac }: Link): void {
   // The MAC that it has: the kernel announces every setting of it.
-  sandbox.link.set(index, { mac });
+  named(`announce the addresses of "${name}"`, () => {
+    sandbox.link.set(index, { mac });
+  });
 }

@@ -14,6 +14,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route } from "../../ffi/rtnl/route.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
+import { listAddresses, named } from "./configure_link.ts";
 import { familiesNotForwarded } from "./ip_forward.ts";
 
 /**
@@ -133,7 +134,7 @@ export function checkAddresses(
   link: Link,
   addresses: readonly Cidr[],
 ): void {
-  const present = rtnl.address.list({ ifindex: link.index });
+  const present = listAddresses(rtnl, link);
   throwAny(addresses.flatMap((address) => {
     const found = present.find((other) => other.address.equals(address));
     if (found === undefined) {
@@ -158,10 +159,14 @@ export function checkRoutes(
   routes: readonly Route[],
   table: "any" | "main",
 ): void {
-  const present = rtnl.route.list({
-    ifindex: link.index,
-    ...table === "any" ? { table } : {},
-  });
+  const present = named(
+    `list the routes of "${link.name}"`,
+    () =>
+      rtnl.route.list({
+        ifindex: link.index,
+        ...table === "any" ? { table } : {},
+      }),
+  );
   const missing = routes
     .filter((route) => !present.some((other) => isSameRoute(route, other)));
   throwAny(missing.map(({ destination, gateway }) => {

@@ -7,10 +7,34 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { IpConfig, Route } from "../../cni/result.ts";
 import { isErrno } from "../../ffi/errno.ts";
-import type { NewAddress } from "../../ffi/rtnl/address.ts";
+import type { Address, NewAddress } from "../../ffi/rtnl/address.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import type { LinkEnd } from "./veth.ts";
+
+/**
+ * Brings a link up.
+ *
+ * @throws {Error} That names the link
+ */
+export function bringUp(netns: Rtnl, { index, name }: LinkEnd): void {
+  named(`bring "${name}" up`, () => netns.link.setUp(index));
+}
+
+/**
+ * Lists a link's addresses.
+ *
+ * @throws {Error} That names the link
+ */
+export function listAddresses(
+  netns: Rtnl,
+  { index: ifindex, name }: LinkEnd,
+): Address[] {
+  return named(
+    `list the addresses of "${name}"`,
+    () => netns.address.list({ ifindex }),
+  );
+}
 
 /**
  * Adds an address.

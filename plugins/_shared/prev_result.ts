@@ -11,6 +11,7 @@ import type { Interface, IpConfig, Result } from "../../cni/result.ts";
 import { findFileId } from "../../cni/same_file.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
+import { listAddresses } from "./configure_link.ts";
 
 /**
  * Reads prevResult as a tear-down must: one that cannot be read is done without.
@@ -112,7 +113,7 @@ function isOtherLink(
   const link = sandbox.link.find(name);
   if (link === undefined) return false;
   if (mac && link.mac) return link.mac.toString() !== mac.toLowerCase();
-  const present = sandbox.address.list({ ifindex: link.index })
+  const present = listAddresses(sandbox, link)
     .filter(({ address }) => !address.ip.isLinkLocal);
   return ips.length > 0 && present.length > 0 &&
     !present.some((own) => ips.some((ip) => ip.address.equals(own.address)));

@@ -120,8 +120,8 @@ export function settleVeth(
   veth: Veth,
 ): Veth<Link> {
   return {
-    container: sandbox.link.get(veth.container.index),
-    host: host.link.get(veth.host.index),
+    container: sandbox.link.get(veth.container.name),
+    host: host.link.get(veth.host.name),
   };
 }
 

@@ -11,7 +11,7 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { announce } from "../_shared/announce.ts";
 import { attachmentOf } from "../_shared/attachment.ts";
-import { checkRouteNumbers } from "../_shared/configure_link.ts";
+import { checkRouteNumbers, named } from "../_shared/configure_link.ts";
 import { ensureForwarding } from "../_shared/ip_forward.ts";
 import {
   type ConnectedVeth,
@@ -79,7 +79,10 @@ export async function connectToBridge(
     host.link.ensureGone(veth.host.index);
   });
   if (hairpin || isolated) {
-    host.link.setBridgePort(veth.host.index, { hairpin, isolated });
+    const { index, name } = veth.host;
+    named(`set up port "${name}"`, () => {
+      host.link.setBridgePort(index, { hairpin, isolated });
+    });
   }
   if (hasVlans(settings)) {
     const { setPortVlans } = await import("./port_vlans.ts");

@@ -119,9 +119,11 @@ function giveMac(host: Rtnl, link: Link): Link {
  * @returns The bridge as it is
  */
 export function keepMac(host: Rtnl, before: Link): Link {
-  const link = host.link.get(before.index);
-  const { mac } = before;
-  if (mac === undefined || link.mac?.equals(mac)) return link;
-  host.link.set(link.index, { mac });
-  return { ...link, mac };
+  const { index, name, mac } = before;
+  return named(`keep the MAC of bridge "${name}"`, () => {
+    const link = host.link.get(index);
+    if (mac === undefined || link.mac?.equals(mac)) return link;
+    host.link.set(index, { mac });
+    return { ...link, mac };
+  });
 }

@@ -21,6 +21,7 @@ import {
   sandboxInterfaceOf,
 } from "../_shared/check_link.ts";
 import type { Differences } from "../../cni/differences.ts";
+import { named } from "../_shared/configure_link.ts";
 import type { BridgeConfig } from "./config.ts";
 import { containerRoutes } from "./container.ts";
 import { gatewayAddressesOf } from "./gateway.ts";
@@ -131,7 +132,10 @@ function hostInterfaceOf({ interfaces }: Result, name: string): Interface {
 }
 
 function findPort({ host, result }: Checked, { name, linkIndex }: Link): Link {
-  const peer = linkIndex === undefined ? undefined : host.link.find(linkIndex);
+  const peer = named(
+    `find the other end of "${name}"`,
+    () => linkIndex === undefined ? undefined : host.link.find(linkIndex),
+  );
   if (peer === undefined) {
     throw checkFailure(`"${name}" is not connected to the host`);
   }

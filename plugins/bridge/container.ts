@@ -12,6 +12,7 @@ import { enableAnnouncements } from "../_shared/announce.ts";
 import {
   addAddress,
   addRoute,
+  bringUp,
   kernelRouteOf,
 } from "../_shared/configure_link.ts";
 import { enableIpv6 } from "../_shared/ipv6.ts";
@@ -38,7 +39,7 @@ export function configureContainerEnd(
   for (const { address } of ips) {
     addAddress(sandbox, link, { address, detectsDuplicates });
   }
-  sandbox.link.setUp(link.index);
+  bringUp(sandbox, link);
   for (const route of containerRoutes({ ips, routes })) {
     addRoute(sandbox, link, route);
   }

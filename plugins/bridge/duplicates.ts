@@ -7,6 +7,7 @@
 import { pollUntil } from "../../cni/libcni/waiting.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
+import { listAddresses } from "../_shared/configure_link.ts";
 import type { LinkEnd } from "../_shared/veth.ts";
 
 /** How long duplicate address detection may take, in ms. */
@@ -19,17 +20,17 @@ const DETECTION_TIMEOUT_MS = 5_000;
  */
 export async function detectDuplicates(
   sandbox: Rtnl,
-  { index, name }: LinkEnd,
+  link: LinkEnd,
   addresses: readonly Cidr[],
 ): Promise<void> {
   if (!addresses.some(({ family }) => family === 6)) return;
   const isDone = (): true | undefined => {
-    const present = sandbox.address.list({ ifindex: index, family: 6 })
+    const present = listAddresses(sandbox, link)
       .filter((one) => addresses.some((other) => other.equals(one.address)));
     const duplicate = present.find(({ hasDadFailed }) => hasDadFailed);
     if (duplicate !== undefined) {
       throw new Error(
-        `Cannot add address ${duplicate.address} to "${name}": another host has it`,
+        `Cannot add address ${duplicate.address} to "${link.name}": another host has it`,
       );
     }
     return present.some(({ isTentative }) => isTentative) ? undefined : true;
@@ -38,7 +39,7 @@ export async function detectDuplicates(
     signal: AbortSignal.timeout(DETECTION_TIMEOUT_MS),
     giveUp: () =>
       new Error(
-        `Cannot find out whether another host has an address of "${name}"`,
+        `Cannot find out whether another host has an address of "${link.name}"`,
       ),
   });
 }

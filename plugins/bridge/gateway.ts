@@ -11,7 +11,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
-import { named } from "../_shared/configure_link.ts";
+import { listAddresses, named } from "../_shared/configure_link.ts";
 import type { BridgeSettings } from "./settings.ts";
 
 const DEFAULT_ROUTES: Readonly<Record<IpFamily, string>> = {
@@ -107,7 +107,7 @@ export function ensureGatewayAddresses(
 ): void {
   const isIn = (list: readonly Cidr[], one: Cidr): boolean =>
     list.some((other) => other.equals(one));
-  const present = host.address.list({ ifindex: link.index })
+  const present = listAddresses(host, link)
     .map(({ address }) => address);
   const missing = gateways.filter((gateway) => !isIn(present, gateway));
   const others = present.filter((address) => !isIn(gateways, address));

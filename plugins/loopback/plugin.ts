@@ -21,6 +21,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { checkFailure } from "../_shared/check_link.ts";
+import { bringUp, listAddresses, named } from "../_shared/configure_link.ts";
 import { isOfAnotherPod } from "../_shared/prev_result.ts";
 import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
 
@@ -40,7 +41,7 @@ export const loopback: Plugin = definePlugin({
     const link = sandbox.link.get(NAME);
     // A prevResult that cannot be read changes nothing.
     const { prevResult } = call;
-    if (!link.isUp) sandbox.link.setUp(link.index);
+    if (!link.isUp) bringUp(sandbox, link);
     return prevResult ?? describe(sandbox, link, call);
   },
 
@@ -54,7 +55,8 @@ export const loopback: Plugin = definePlugin({
   del(call): void {
     using sandbox = findSandbox(call);
     if (sandbox === undefined || isInUse(sandbox, call)) return;
-    sandbox.link.setDown(sandbox.link.get(NAME).index);
+    const { index } = sandbox.link.get(NAME);
+    named(`bring "${NAME}" down`, () => sandbox.link.setDown(index));
   },
 });
 
@@ -73,8 +75,8 @@ function isInUse(sandbox: Rtnl, call: Call): boolean {
  *
  * @throws {CniError} 999 if somebody else gave it another one
  */
-function describe(sandbox: Rtnl, { index }: Link, { args }: Call): Result {
-  const addresses = sandbox.address.list({ ifindex: index })
+function describe(sandbox: Rtnl, link: Link, { args }: Call): Result {
+  const addresses = listAddresses(sandbox, link)
     .map(({ address }) => address);
   const foreign = addresses.find(({ ip }) => !ip.isLoopback);
   if (foreign !== undefined) {

@@ -15,6 +15,7 @@ import { aliasPrefixOf } from "../_shared/attachment.ts";
 import {
   addAddress,
   addRoute,
+  bringUp,
   kernelRouteOf,
   named,
 } from "../_shared/configure_link.ts";
@@ -78,7 +79,7 @@ export function configureContainerEnd(
   for (const { address } of ips) {
     addAddress(sandbox, link, { address, noPrefixRoute: true });
   }
-  sandbox.link.setUp(link.index);
+  bringUp(sandbox, link);
   for (const route of gatewayRoutes(ips)) {
     addRoute(sandbox, link, route);
   }

@@ -11,6 +11,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RouteEntry, RouteEntryRequests } from "../../ffi/rtnl/route_entry.ts";
 import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import type { Cidr } from "../../net/cidr.ts";
+import { listAddresses } from "../_shared/configure_link.ts";
 import { readablePrevResult } from "../_shared/prev_result.ts";
 import {
   attempt,
@@ -94,19 +95,19 @@ function findRemains(
   call: Call<SbrConfig>,
 ): Remains {
   const { args, config } = call;
-  const ifindex = sandbox.link.find(args.ifName)?.index;
+  const link = sandbox.link.find(args.ifName);
   const prevResult = readablePrevResult(call);
   const listed = prevResult === undefined
     ? []
     : sourcesOf(prevResult, args).map(({ address }) => address);
-  const present = sandbox.address.list(
-    ifindex === undefined ? {} : { ifindex },
-  ).map(({ address }) => address);
+  const present =
+    (link === undefined ? sandbox.address.list() : listAddresses(sandbox, link))
+      .map(({ address }) => address);
   // If the interface is gone, so are its addresses: what is present is another's.
-  const addresses = ifindex === undefined
+  const addresses = link === undefined
     ? listed.filter(({ ip }) => !present.some((other) => other.ip.equals(ip)))
     : [...listed, ...present];
-  return { addresses, ifindex, prevResult, config };
+  return { addresses, ifindex: link?.index, prevResult, config };
 }
 
 function planRelease(routing: Routing, remains: Remains): ReleasePlan {
