@@ -151,18 +151,13 @@ const NETNS: readonly [name: string, pathOf: (hosts: TestHosts) => string][] = [
   }],
 ];
 
-/**
- * Attaches and detaches, whatever is left to find the attachment by.
- *
- * @param suffix The end of the steps' names
- */
+/** Attaches and detaches, whatever is left to find the attachment by. */
 export async function detachByWhatIsLeft(
   t: Deno.TestContext,
   makeScene: () => PluginScene | Promise<PluginScene>,
-  suffix = "",
 ): Promise<void> {
   for (const [name, pathOf] of NETNS) {
-    await t.step(name + suffix, async () => {
+    await t.step(name, async () => {
       using scene = await makeScene();
       const before = scene.state;
       await scene.succeed("ADD");
