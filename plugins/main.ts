@@ -26,7 +26,7 @@ const programs: Readonly<Record<ProgramName, () => Promise<unknown>>> = {
 
 /** What plugins do that are called with arguments, as no runtime calls them. */
 const commands: Readonly<Record<string, () => Promise<unknown>>> = {
-  "multus": () => import("./multus/command.ts"),
+  "multus": () => import("../node/multus/command.ts"),
 };
 
 /** Runs the plugin or program; says which ones there are if the name is none of theirs. */

@@ -5,7 +5,7 @@
 
 import { assert, assertEquals, assertExists } from "@std/assert";
 import { load } from "js-yaml";
-import { readDaemonOptions } from "../plugins/multus/daemon/options.ts";
+import { readDaemonOptions } from "../node/multus/daemon/options.ts";
 
 // What is read is as untyped as YAML is, and tests see to what they need.
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test

@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertExists, assertMatch } from "@std/assert";
 import { loadAll } from "js-yaml";
 import { openKubeClient } from "../kube/client.ts";
-import { readInstallOptions } from "../plugins/multus/install/options.ts";
+import { readInstallOptions } from "../node/multus/install/options.ts";
 import { pluginNames, programNames } from "../plugins/registry.ts";
 import { deadlineWhen } from "./_harness/eventually.ts";
 import { KubeApi } from "./_harness/kube_api.ts";

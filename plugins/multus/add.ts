@@ -18,13 +18,13 @@ import {
   describe,
   type Place,
 } from "./attach.ts";
-import { networkOf } from "./cached_attachments.ts";
-import type { Delegate } from "./delegate.ts";
+import { networkOf } from "./memory/cached_attachments.ts";
+import type { Delegate } from "./networks/delegate.ts";
 import { asMultus } from "./failure.ts";
 import { checkInterfaceNames, InterfaceNameError } from "./interface_names.ts";
-import { findPod, type KnownPod, POD_IS_GONE } from "./pod.ts";
-import { waitUntilReady } from "./readiness.ts";
-import { selectDelegates } from "./select.ts";
+import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
+import { waitUntilReady } from "./pod/readiness.ts";
+import { selectDelegates } from "./networks/select.ts";
 import type { Session } from "./session.ts";
 
 /**
@@ -104,7 +104,7 @@ async function attachAll(
   }
   const answer = await answerOf(session, attached);
   if (pod !== undefined) {
-    const { publish } = await import("./publish.ts");
+    const { publish } = await import("./report/publish.ts");
     await asMultus(
       { k8s: session.k8s },
       () => publish(session, pod, attached),

@@ -9,8 +9,8 @@ import type { JsonObject } from "../../cni/json.ts";
 import type { AttachmentResult } from "../../cni/libcni/attachment_result.ts";
 import { sayWhichFailed } from "../../cni/libcni/operation.ts";
 import { keyOf, type RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
-import { networkOf } from "./cached_attachments.ts";
-import { type Delegate, isList } from "./delegate.ts";
+import { networkOf } from "./memory/cached_attachments.ts";
+import { type Delegate, isList } from "./networks/delegate.ts";
 import { runtimeConfOf } from "./delegate_conf.ts";
 import type { Session } from "./session.ts";
 
@@ -85,7 +85,7 @@ async function applyRoutes(
   if (delegates.every(({ request }) => request.defaultRoute === undefined)) {
     return added;
   }
-  const { applyDefaultRoute } = await import("./default_route.ts");
+  const { applyDefaultRoute } = await import("./routes/default_route.ts");
   const document = applyDefaultRoute({
     netns: args.netns,
     ifName: conf.ifName,
@@ -106,7 +106,7 @@ async function provideDeviceInfo(
 ): Promise<void> {
   const path = capabilityArgs?.["CNIDeviceInfoFile"];
   if (!resourceName || !deviceId || typeof path !== "string") return;
-  const { copyDeviceInfo } = await import("./device_info.ts");
+  const { copyDeviceInfo } = await import("./devices/device_info.ts");
   try {
     copyDeviceInfo({ resourceName, deviceId }, path);
   } catch (error) {
@@ -120,7 +120,7 @@ async function readDeviceInfo(
 ): Promise<JsonObject | undefined> {
   const path = capabilityArgs?.["CNIDeviceInfoFile"];
   if (typeof path !== "string") return undefined;
-  const { findDeviceInfo } = await import("./device_info.ts");
+  const { findDeviceInfo } = await import("./devices/device_info.ts");
   try {
     return findDeviceInfo(path);
   } catch (error) {

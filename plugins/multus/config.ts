@@ -13,7 +13,10 @@ import { resolve } from "@std/path/posix";
 import * as z from "zod/mini";
 import { type JsonObject, omitAbsent, type Schema } from "../../cni/json.ts";
 import { type NetConf, once, optional } from "../../cni/types.ts";
-import { bandwidthSchema, portMappingsSchema } from "./capability_schema.ts";
+import {
+  bandwidthSchema,
+  portMappingsSchema,
+} from "./networks/capability_schema.ts";
 import { nodePath } from "./node_path.ts";
 
 /** How log files are rotated. */

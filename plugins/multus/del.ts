@@ -12,10 +12,10 @@ import {
   type KnownAttachment,
   listAttachments,
   listCachedAttachments,
-} from "./cached_attachments.ts";
-import { type Delegate, injectCniVersion } from "./delegate.ts";
+} from "./memory/cached_attachments.ts";
+import { type Delegate, injectCniVersion } from "./networks/delegate.ts";
 import { detach } from "./detach.ts";
-import { isCached } from "./recall.ts";
+import { isCached } from "./memory/recall.ts";
 import type { Session } from "./session.ts";
 
 /**
@@ -122,7 +122,7 @@ export function describeAll(
 /** Finds what the container may be attached to; nothing if that is impossible. */
 async function askFor(session: Session): Promise<KnownAttachment[]> {
   try {
-    const { rediscoverDelegates } = await import("./rediscover.ts");
+    const { rediscoverDelegates } = await import("./memory/rediscover.ts");
     return describeAll(session, await rediscoverDelegates(session));
   } catch (error) {
     session.log.warn("Nothing is known of the container", {

@@ -8,9 +8,9 @@ import type { CmdArgs } from "../../cni/args.ts";
 import type { JsonObject, JsonValue } from "../../cni/json.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
 import { KNOWN_CAPABILITIES } from "./config.ts";
-import type { Delegate } from "./delegate.ts";
-import { type DeviceInfoKey, deviceInfoPath } from "./device_info.ts";
-import { delegateArgs, type K8sArgs } from "./k8s_args.ts";
+import type { Delegate } from "./networks/delegate.ts";
+import { type DeviceInfoKey, deviceInfoPath } from "./devices/device_info.ts";
+import { delegateArgs, type K8sArgs } from "./pod/k8s_args.ts";
 
 /** What the description of an attachment is made of. */
 export interface RuntimeConfSource {

@@ -4,7 +4,7 @@ import {
   type AttachmentRequest,
   type Delegate,
   loadDelegate,
-} from "./delegate.ts";
+} from "./networks/delegate.ts";
 import { interfaceNameOf, runtimeConfOf } from "./delegate_conf.ts";
 
 function delegate(name: string, request: AttachmentRequest = {}): Delegate {

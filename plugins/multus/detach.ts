@@ -8,9 +8,9 @@ import { checkNetworkName } from "../../cni/args.ts";
 import { describeError, ErrorCode, toCniError } from "../../cni/error.ts";
 import { findPlugin } from "../../cni/invoke/find.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
-import type { KnownAttachment } from "./cached_attachments.ts";
-import { DEVICE_INFO_DIR, removeDeviceInfo } from "./device_info.ts";
-import { isCached, recall, type Recalled } from "./recall.ts";
+import type { KnownAttachment } from "./memory/cached_attachments.ts";
+import { DEVICE_INFO_DIR, removeDeviceInfo } from "./devices/device_info.ts";
+import { isCached, recall, type Recalled } from "./memory/recall.ts";
 import type { Session } from "./session.ts";
 
 /**

@@ -6,7 +6,7 @@
  */
 
 import { CniError, toCniError } from "../../cni/error.ts";
-import type { K8sArgs } from "./k8s_args.ts";
+import type { K8sArgs } from "./pod/k8s_args.ts";
 
 /** The parts of a failure's text that come before its cause. */
 export interface FailureContext {

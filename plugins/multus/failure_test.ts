@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { asMultus, multusFailure } from "./failure.ts";
-import { parseK8sArgs } from "./k8s_args.ts";
+import { parseK8sArgs } from "./pod/k8s_args.ts";
 
 const K8S = parseK8sArgs(
   "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=web;K8S_POD_UID=u1",

@@ -8,12 +8,12 @@ import { describeError } from "../../cni/error.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { throwAll } from "../../cni/rollback.ts";
 import type { ValidAttachment } from "../../cni/types.ts";
-import { isList } from "./delegate.ts";
+import { isList } from "./networks/delegate.ts";
 import { asMultus } from "./failure.ts";
-import { waitUntilReady } from "./readiness.ts";
-import { findMaster } from "./select.ts";
+import { waitUntilReady } from "./pod/readiness.ts";
+import { findMaster } from "./networks/select.ts";
 import type { Session } from "./session.ts";
-import { releaseStaleContainers } from "./stale_containers.ts";
+import { releaseStaleContainers } from "./memory/stale_containers.ts";
 
 /**
  * Detaches the containers that the runtime no longer has from all networks that

@@ -12,7 +12,7 @@ import {
   toCniError,
 } from "../../cni/error.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { type Delegate, isList } from "./delegate.ts";
+import { type Delegate, isList } from "./networks/delegate.ts";
 import { interfaceNameOf } from "./delegate_conf.ts";
 
 /** A name that a delegate cannot have. */

@@ -9,8 +9,8 @@ import type { Command } from "../../cni/args.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { MultusConfig } from "./config.ts";
 import { asMultus } from "./failure.ts";
-import { parseK8sArgs, parseK8sArgsLeniently } from "./k8s_args.ts";
-import { OperationLog } from "./operation_log.ts";
+import { parseK8sArgs, parseK8sArgsLeniently } from "./pod/k8s_args.ts";
+import { OperationLog } from "./log/operation_log.ts";
 import { openSession, type Session } from "./session.ts";
 
 /** Operations that make or remove what belongs to one container. */
@@ -19,7 +19,7 @@ const EXCLUSIVE: readonly Command[] = ["ADD", "DEL"];
 async function lockOf(session: Session): Promise<Disposable | undefined> {
   const { command, args: { containerId } } = session.call;
   if (!EXCLUSIVE.includes(command)) return undefined;
-  const { lockContainer } = await import("./container_lock.ts");
+  const { lockContainer } = await import("./memory/container_lock.ts");
   return await lockContainer(session, containerId);
 }
 

@@ -44,7 +44,7 @@ export const multus = definePlugin<MultusConfig>({
   check: (call) =>
     operate(call, async () => (await import("./check.ts")).check),
   async del(call): Promise<void> {
-    const { isRecursion } = await import("./self_guard.ts");
+    const { isRecursion } = await import("./networks/self_guard.ts");
     // An error would keep the pod from being deleted.
     if (isRecursion(call.running.env, call.args)) return;
     await operate(call, async () => (await import("./del.ts")).del);

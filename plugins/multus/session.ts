@@ -8,12 +8,12 @@ import { splitPath } from "../../cni/invoke/find.ts";
 import { AttachmentCache } from "../../cni/libcni/cache.ts";
 import { NetworkRuntime } from "../../cni/libcni/api.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { Cluster } from "./cluster.ts";
+import { Cluster } from "./pod/cluster.ts";
 import type { MultusConfig } from "./config.ts";
-import type { K8sArgs } from "./k8s_args.ts";
-import type { OperationLog } from "./operation_log.ts";
-import { ScratchCache } from "./scratch_cache.ts";
-import { enterRecursion } from "./self_guard.ts";
+import type { K8sArgs } from "./pod/k8s_args.ts";
+import type { OperationLog } from "./log/operation_log.ts";
+import { ScratchCache } from "./memory/scratch_cache.ts";
+import { enterRecursion } from "./networks/self_guard.ts";
 
 /**
  * Time limit of a request, in milliseconds, unless a pod waits to be attached:

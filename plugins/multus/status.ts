@@ -7,10 +7,10 @@
 import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
 import { deadline } from "../../cni/invoke/deadline.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
-import { type Delegate, isList } from "./delegate.ts";
+import { type Delegate, isList } from "./networks/delegate.ts";
 import { asMultus } from "./failure.ts";
-import { requireReady } from "./readiness.ts";
-import { findMaster } from "./select.ts";
+import { requireReady } from "./pod/readiness.ts";
+import { findMaster } from "./networks/select.ts";
 import type { Session } from "./session.ts";
 
 /**

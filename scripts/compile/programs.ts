@@ -52,7 +52,7 @@ export async function listSinglePrograms(
 
 async function getEntry(plugin: string): Promise<string> {
   const folder = plugin.replaceAll("-", "_");
-  const candidates = ["plugins", "ipam"].map((layer) =>
+  const candidates = ["plugins", "ipam", "node"].map((layer) =>
     `${layer}/${folder}/main.ts`
   );
   for (const entry of candidates) {

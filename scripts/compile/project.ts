@@ -17,6 +17,7 @@ export const PROGRAM_SOURCES = [
   "ipam",
   "kube",
   "plugins",
+  "node",
   "cli",
   "scripts/offline",
   "deno.json",

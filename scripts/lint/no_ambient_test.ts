@@ -57,7 +57,7 @@ Deno.test("cni/no-ambient refuses globals in product code", async (t) => {
 Deno.test("cni/no-ambient refuses the process's state outside its owners", async (t) => {
   const homes =
     "belongs to cni/answer.ts, cni/skel.ts, cni/stdio.ts, plugins/main.ts, " +
-    "plugins/multus/command.ts, plugins/multus/main.ts, plugins/noop/main.ts, cli/";
+    "node/multus/command.ts, node/multus/main.ts, plugins/noop/main.ts, cli/";
   await testRows(t, noAmbient, [
     ["plugins/ptp/plugin.ts", "Deno.exit(1);", `Deno.exit ${homes}`],
     ["plugins/ptp/plugin.ts", "Deno.exitCode = 1;", `Deno.exitCode ${homes}`],

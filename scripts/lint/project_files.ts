@@ -14,6 +14,7 @@ const PRODUCT = [
   "kube/",
   "ipam/",
   "plugins/",
+  "node/",
   "runtime/",
   "cli/",
   "mod.ts",
@@ -28,8 +29,8 @@ export const PROCESS_OWNERS = [
   "cni/skel.ts",
   "cni/stdio.ts",
   "plugins/main.ts",
-  "plugins/multus/command.ts",
-  "plugins/multus/main.ts",
+  "node/multus/command.ts",
+  "node/multus/main.ts",
   "plugins/noop/main.ts",
   "cli/",
 ];

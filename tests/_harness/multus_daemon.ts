@@ -10,7 +10,7 @@ import {
   exchangeOverUnix,
   type UnixAnswer,
   type UnixRequest,
-} from "../../plugins/multus/daemon/unix_http.ts";
+} from "../../plugins/multus/pod/unix_http.ts";
 import { eventually } from "./eventually.ts";
 import { BIN, type MultusHost } from "./multus_host.ts";
 

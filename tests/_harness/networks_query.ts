@@ -6,7 +6,7 @@
 
 import { decode } from "../../cni/json.ts";
 import { multusSchema } from "../../plugins/multus/config.ts";
-import type { NetworksQuery } from "../../plugins/multus/networks.ts";
+import type { NetworksQuery } from "../../plugins/multus/networks/networks.ts";
 
 /**
  * Makes a query for a pod in namespace `test`.

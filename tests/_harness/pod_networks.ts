@@ -19,12 +19,12 @@ import type { NetNs } from "../../ffi/netns.ts";
 import {
   applyDefaultRoute,
   markDefaultRoutes,
-} from "../../plugins/multus/default_route.ts";
-import type { Delegate } from "../../plugins/multus/delegate.ts";
+} from "../../plugins/multus/routes/default_route.ts";
+import type { Delegate } from "../../plugins/multus/networks/delegate.ts";
 import {
   buildNetworkStatus,
   type NetworkStatus,
-} from "../../plugins/multus/network_status.ts";
+} from "../../plugins/multus/report/network_status.ts";
 import { assertSuccess } from "./call_outcome.ts";
 import { defaultRoutes } from "./default_routes.ts";
 import { ipJson } from "./ip_json.ts";

@@ -14,7 +14,7 @@ import {
   type MultusConfig,
   multusSchema,
 } from "../../plugins/multus/config.ts";
-import { loadStaticDelegates } from "../../plugins/multus/configured_networks.ts";
+import { loadStaticDelegates } from "../../plugins/multus/networks/configured_networks.ts";
 import {
   type Delegate,
   injectCniArgs,
@@ -23,13 +23,13 @@ import {
   isList,
   loadDelegate,
   toDelegate,
-} from "../../plugins/multus/delegate.ts";
-import { readNetworkFile } from "../../plugins/multus/network_files.ts";
-import { parseNetworks } from "../../plugins/multus/selection.ts";
+} from "../../plugins/multus/networks/delegate.ts";
+import { readNetworkFile } from "../../plugins/multus/networks/network_files.ts";
+import { parseNetworks } from "../../plugins/multus/networks/selection.ts";
 import { ConfFolder } from "../_harness/conf_folder.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { networksQuery } from "../_harness/networks_query.ts";
-import { resolveNetworks } from "../../plugins/multus/networks.ts";
+import { resolveNetworks } from "../../plugins/multus/networks/networks.ts";
 import { expand } from "./rows.ts";
 
 const WEAVE = { name: "weave1", cniVersion: "0.2.0", type: "weave-net" };

@@ -15,9 +15,9 @@ import { Ip, type IpFamily } from "../../net/ip.ts";
 import {
   addDefaultRoutes,
   dropDefaultRoutes,
-} from "../../plugins/multus/cached_routes.ts";
-import { markDefaultRoutes } from "../../plugins/multus/default_route.ts";
-import { setDefaultRoutes } from "../../plugins/multus/gateways.ts";
+} from "../../plugins/multus/routes/cached_routes.ts";
+import { markDefaultRoutes } from "../../plugins/multus/routes/default_route.ts";
+import { setDefaultRoutes } from "../../plugins/multus/routes/gateways.ts";
 import { canUseNetns, ignoreUnless } from "../_harness/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { defaultRoutes } from "../_harness/default_routes.ts";

@@ -13,15 +13,15 @@ import {
   type KnownAttachment,
   listAttachments,
   listCachedAttachments,
-} from "../../plugins/multus/cached_attachments.ts";
+} from "../../plugins/multus/memory/cached_attachments.ts";
 import {
   type AttachmentRequest,
   type Delegate,
   loadDelegate,
-} from "../../plugins/multus/delegate.ts";
-import { parseK8sArgs } from "../../plugins/multus/k8s_args.ts";
-import { ScratchCache } from "../../plugins/multus/scratch_cache.ts";
-import { encodeScratch } from "../../plugins/multus/scratch_document.ts";
+} from "../../plugins/multus/networks/delegate.ts";
+import { parseK8sArgs } from "../../plugins/multus/pod/k8s_args.ts";
+import { ScratchCache } from "../../plugins/multus/memory/scratch_cache.ts";
+import { encodeScratch } from "../../plugins/multus/memory/scratch_document.ts";
 import { needsRoot } from "../_harness/capabilities.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { createRandom } from "../_harness/random.ts";

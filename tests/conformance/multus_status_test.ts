@@ -12,8 +12,11 @@ import {
   buildNetworkStatus,
   formatNetworkStatus,
   type NetworkStatus,
-} from "../../plugins/multus/network_status.ts";
-import { addedInterface, postEvents } from "../../plugins/multus/pod_events.ts";
+} from "../../plugins/multus/report/network_status.ts";
+import {
+  addedInterface,
+  postEvents,
+} from "../../plugins/multus/report/pod_events.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { Asker } from "../_harness/kube_api/asker.ts";
 import { KubeApi } from "../_harness/kube_api.ts";

@@ -1,0 +1,156 @@
+/**
+ * `multus daemon`: keeps a connection to the API server, and what plugins ask
+ * of it, at hand for those of its node.
+ *
+ * @module
+ */
+
+import type { Environment } from "../../../cni/args.ts";
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import type { Channel } from "../../../kube/channel.ts";
+import { KubeClient } from "../../../kube/client.ts";
+import { openConnection } from "../../../kube/open_connection.ts";
+import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
+import type { CommandWorld } from "../command_row.ts";
+import { formatFlags } from "../flags.ts";
+import type { LogLevel } from "../../../plugins/multus/log/log_level.ts";
+import { OperationLog } from "../../../plugins/multus/log/operation_log.ts";
+import { ApiSocket } from "./api_socket.ts";
+import { EventQueue } from "./event_queue.ts";
+import { Forwarder } from "./forwarder.ts";
+import { Handler } from "./handler.ts";
+import { Informer } from "./informer.ts";
+import {
+  COMMAND,
+  DAEMON_FLAGS,
+  type DaemonOptions,
+  readDaemonOptions,
+} from "./options.ts";
+import { rememberDefinition, rememberPod } from "./remembered.ts";
+import { Upstream } from "./upstream.ts";
+
+/** How long what is under way in the end may take, in milliseconds. */
+const FAREWELL_MS = 300;
+
+/**
+ * Runs the command, until the signal.
+ *
+ * @throws {CniError} 4 if the command line cannot be followed, 7 if there is no
+ *   API server, 5 if there can be no socket
+ */
+export async function daemon(
+  args: readonly string[],
+  { env, signal, onStdout, onStderr }: CommandWorld,
+): Promise<number> {
+  const options = readDaemonOptions(args, env);
+  if (options === undefined) return onStdout(formatHelp());
+  const log = openLog(options.logLevel, onStderr);
+  using upstream = await Upstream.open({
+    open: () => connect(options, env),
+    log,
+  });
+  await serve(options, { upstream, log, signal });
+  return 0;
+}
+
+/** What the parts of the daemon share. */
+interface Surroundings {
+  readonly upstream: Upstream;
+  readonly log: OperationLog;
+  readonly signal: AbortSignal;
+}
+
+async function serve(
+  { nodeName, socketDir: folder }: DaemonOptions,
+  { upstream, log, signal }: Surroundings,
+): Promise<void> {
+  const client = new KubeClient(upstream);
+  const pods = nodeName === "" ? undefined : podsOf(nodeName, client, log);
+  const definitions = definitionsOf(client, log);
+  const forwarder = new Forwarder(upstream);
+  const forward = forwarder.forward.bind(forwarder);
+  const events = new EventQueue({ forward, log });
+  const handler = new Handler({ pods, definitions, events, forwarder, log });
+  const handle = handler.handle.bind(handler);
+  const socket = await ApiSocket.listen({ folder, handle, log });
+  log.info("listening", { folder, node: nodeName });
+  await Promise.all([
+    pods?.run(signal),
+    definitions.run(signal),
+    events.run(signal),
+    socket.keepInPlace(signal),
+  ]);
+  await Promise.all([socket.close(FAREWELL_MS), events.finish(FAREWELL_MS)]);
+  log.info("ended", { reason: signal.reason?.message });
+}
+
+function podsOf(
+  nodeName: string,
+  client: KubeClient,
+  log: OperationLog,
+): Informer<Pod> {
+  return new Informer({
+    client,
+    path: "/api/v1/pods",
+    fieldSelector: `spec.nodeName=${nodeName}`,
+    remember: rememberPod,
+    what: "pods",
+    log,
+  });
+}
+
+function definitionsOf(
+  client: KubeClient,
+  log: OperationLog,
+): Informer<NetworkAttachmentDefinition> {
+  return new Informer({
+    client,
+    path: "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions",
+    remember: rememberDefinition,
+    what: "network attachment definitions",
+    log,
+  });
+}
+
+/** @throws {CniError} 7 */
+async function connect(
+  { kubeconfig }: DaemonOptions,
+  env: Environment,
+): Promise<Channel> {
+  const connection = await openConnection({ kubeconfig, env });
+  if (connection !== undefined) return connection;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot run "${COMMAND}": there is neither a --kubeconfig nor a service account`,
+  );
+}
+
+/** There is no log file: whoever runs a daemon collects what it prints. */
+function openLog(
+  logLevel: LogLevel,
+  onStderr: (text: string) => void,
+): OperationLog {
+  const logOptions = {
+    maxAgeDays: 0,
+    maxSizeMegabytes: 0,
+    maxBackups: 0,
+    compress: false,
+  };
+  return new OperationLog(
+    { logLevel, logToStderr: true, logOptions },
+    onStderr,
+  );
+}
+
+function formatHelp(): string {
+  return [
+    "Keeps a connection to the API server for the plugins of this node, and",
+    "remembers the pods of the node and all network attachment definitions.",
+    "Plugins that do not find it ask the API server themselves.",
+    "",
+    `Usage: ${COMMAND} [FLAGS]`,
+    "",
+    "Flags:",
+    formatFlags(DAEMON_FLAGS),
+  ].join("\n");
+}

@@ -1,0 +1,145 @@
+/**
+ * The master network: the one that a node's pods would have without multus.
+ *
+ * @module
+ */
+
+import { basename } from "@std/path/posix";
+import { checkNetworkName } from "../../../cni/args.ts";
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { withIoFailure } from "../../../cni/io_failure.ts";
+import type { JsonObject } from "../../../cni/json.ts";
+import {
+  listCapabilities,
+  type NetworkConf,
+  type NetworkConfList,
+} from "../../../cni/libcni/conf.ts";
+import { parseDocument } from "../../../cni/libcni/conf_document.ts";
+import {
+  listConfFiles,
+  readNetworkConf,
+  readNetworkConfList,
+} from "../../../cni/libcni/conf_files.ts";
+import { isList } from "../../../plugins/multus/networks/delegate.ts";
+import { isOwnConf } from "../../../plugins/multus/networks/self_guard.ts";
+import type { ConfigurationOptions } from "./options.ts";
+
+/** A network's configuration, as the runtime would use it. */
+export interface Master {
+  /** Name of its file, without {@linkcode RENAMED}. */
+  readonly file: string;
+  /** Where it is now. */
+  readonly path: string;
+  /** The whole document; of a list with the plugins that have files of their own. */
+  readonly document: JsonObject;
+  /** The network's name. */
+  readonly name: string;
+  /** What a plugin of it wants, in alphabetical order. */
+  readonly capabilities: readonly string[];
+}
+
+/** What `--rename-conf-file` puts behind the name of a file. */
+export const RENAMED = ".old";
+
+const EXTENSIONS = [".conf", ".conflist", ".json"];
+
+/** Where to look, and how. */
+export type MasterOptions = Pick<
+  ConfigurationOptions,
+  "masterFolder" | "masterFile" | "renamesMaster"
+>;
+
+/** A file that may be the master network's. */
+type Candidate = Pick<Master, "file" | "path">;
+
+/**
+ * Finds the master network: that of the first file in alphabetical order which
+ * is a network's and not one of multus, whatever it is called.
+ *
+ * A file that cannot be used is passed over, as runtimes do; but not one that
+ * was chosen, by name or before: its owner is busy with it.
+ *
+ * @param current The file that was chosen before
+ * @param onSkipped Told of each file that is passed over, and why
+ * @returns Undefined if there is none
+ * @throws {CniError} 5, 6 or 7 if the chosen file cannot be used
+ */
+export function findMaster(
+  options: MasterOptions,
+  current?: string,
+  onSkipped: (path: string, error: unknown) => void = () => {},
+): Master | undefined {
+  for (const candidate of listCandidates(options)) {
+    const { file, path } = candidate;
+    try {
+      const master = readMaster(candidate);
+      if (master !== undefined) return master;
+      if (file === options.masterFile) throw ownAsMaster(path);
+    } catch (error) {
+      if (file === options.masterFile || file === current) throw error;
+      onSkipped(path, error);
+    }
+  }
+  return undefined;
+}
+
+function ownAsMaster(path: string): CniError {
+  return new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot use "${path}" as master network: it is multus itself`,
+  );
+}
+
+/** Lists the files in the order of their names before they were renamed. */
+function listCandidates(options: MasterOptions): Candidate[] {
+  const { masterFolder, masterFile, renamesMaster } = options;
+  const found = listConfFiles(masterFolder, EXTENSIONS)
+    .map((path) => ({ file: basename(path), path }));
+  const names = found.map(({ file }) => file);
+  const renamed = renamesMaster
+    ? listRenamed(masterFolder).filter(({ file }) => !names.includes(file))
+    : [];
+  return [...found, ...renamed]
+    .filter(({ file }) => masterFile === undefined || file === masterFile)
+    .sort((left, right) => left.file < right.file ? -1 : 1);
+}
+
+function listRenamed(folder: string): Candidate[] {
+  return listConfFiles(folder, [RENAMED])
+    .map((path) => ({ file: basename(path, RENAMED), path }))
+    .filter(({ file }) =>
+      EXTENSIONS.some((extension) => file.endsWith(extension))
+    );
+}
+
+/**
+ * Reads a file, by its content rather than by its extension.
+ *
+ * @returns Undefined if it is one of multus
+ */
+function readMaster(candidate: Candidate): Master | undefined {
+  const conf = readConf(candidate.path);
+  if (isOwnConf(conf)) return undefined;
+  checkNetworkName(conf.name);
+  const plugins = isList(conf) ? conf.plugins : [conf.plugin];
+  return {
+    ...candidate,
+    document: parseDocument("configuration", conf.bytes),
+    name: conf.name,
+    capabilities: listCapabilities(plugins).sort(),
+  };
+}
+
+/**
+ * Reads a network's configuration, of which the name does not tell what it is.
+ *
+ * Source: multus-cni cmd/thin_entrypoint/main.go `createMultusConfig`.
+ *
+ * @throws {CniError} 5 if it cannot be read, 6 or 7 if it is malformed
+ */
+export function readConf(path: string): NetworkConf | NetworkConfList {
+  const bytes = withIoFailure(`read "${path}"`, () => Deno.readFileSync(path));
+  const { plugins, type } = parseDocument("configuration", bytes);
+  const isBare = plugins === undefined && type !== undefined;
+  return isBare ? readNetworkConf(path) : readNetworkConfList(path);
+}

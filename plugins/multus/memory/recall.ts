@@ -1,0 +1,72 @@
+/**
+ * What an attachment was given at ADD, which nothing else may know any more.
+ *
+ * @module
+ */
+
+import { describeError } from "../../../cni/error.ts";
+import type { Network } from "../../../cni/libcni/operation.ts";
+import type { RuntimeConf } from "../../../cni/libcni/runtime_conf.ts";
+import {
+  asAdded,
+  type KnownAttachment,
+  networkOf,
+} from "./cached_attachments.ts";
+import { loadDelegate } from "../networks/delegate.ts";
+import type { Session } from "../session.ts";
+
+/** A network, and the attachment to it. */
+export type Recalled = Pick<KnownAttachment, "network" | "conf">;
+
+/**
+ * Returns an attachment with the configuration and the arguments of its ADD, as
+ * libcni's cache has them, if it has: a scratch file knows no port mappings and
+ * no bandwidth, and may lack keys of plugins, and the annotation may have changed.
+ */
+export function recall(session: Session, attachment: Recalled): Recalled {
+  const { runtime, log } = session;
+  const { network, conf } = attachment;
+  const doWithout = (error: unknown): void =>
+    log.warn("Doing without what ADD was given", {
+      network: network.name,
+      error: describeError(error),
+    });
+  const cached = attempt(
+    () => runtime.findCachedConfig(network, conf),
+    doWithout,
+  );
+  if (cached === undefined) return attachment;
+  const added = attempt(
+    () => asAdded(network, networkOf(loadDelegate(cached.config))),
+    doWithout,
+  );
+  return { network: added ?? network, conf: cached.conf };
+}
+
+function attempt<T>(
+  run: () => T,
+  onError: (error: unknown) => void,
+): T | undefined {
+  try {
+    return run();
+  } catch (error) {
+    onError(error);
+    return undefined;
+  }
+}
+
+/**
+ * Says whether libcni's cache has an attachment, which is to say that its ADD
+ * came to an end. A file that cannot be read is that of one all the same.
+ */
+export function isCached(
+  { runtime }: Pick<Session, "runtime">,
+  network: Pick<Network, "name">,
+  conf: RuntimeConf,
+): boolean {
+  try {
+    return runtime.findCachedConfig(network, conf) !== undefined;
+  } catch {
+    return true;
+  }
+}

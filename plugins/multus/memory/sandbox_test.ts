@@ -1,0 +1,26 @@
+import { assertEquals } from "@std/assert";
+import { requireRoot } from "../../../tests/_harness/capabilities.ts";
+import { TestHosts } from "../../../tests/_harness/test_hosts.ts";
+import { isSandboxGone } from "./sandbox.ts";
+
+Deno.test({
+  ...requireRoot("isSandboxGone() tells a namespace from what one leaves"),
+  async fn(t): Promise<void> {
+    using hosts = TestHosts.create();
+    const { folder, sandbox, host } = hosts;
+    Deno.writeTextFileSync(`${folder}/unmounted`, "");
+    const rows: [string, string, boolean][] = [
+      ["a namespace", sandbox.path, false],
+      ["no path", "", false],
+      ["a path that cannot be followed", `${folder}/unmounted/x`, false],
+      ["nothing", `${folder}/gone`, true],
+      ["the file that it was mounted on", `${folder}/unmounted`, true],
+      ["the host's own namespace", host.path, true],
+    ];
+    for (const [name, path, isGone] of rows) {
+      await t.step(name, () => {
+        assertEquals(isSandboxGone(path, host.path), isGone);
+      });
+    }
+  },
+});

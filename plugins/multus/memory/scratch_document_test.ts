@@ -1,0 +1,220 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../../cni/error.ts";
+import { Ip } from "../../../net/ip.ts";
+import { type Delegate, isList, loadDelegate } from "../networks/delegate.ts";
+import { decodeScratch, encodeScratch } from "./scratch_document.ts";
+
+/**
+ * What Go's encoding/json writes for the fields and tags of multus-cni's
+ * `DelegateNetConf`, with the types of containernetworking/cni 1.3.0, given
+ * `scratch-cases.json`; `scratch-v3` is from a node with multus 3.8.
+ */
+const GOLDEN = new URL("../../../tests/golden/multus/", import.meta.url);
+
+function readGolden(name: string): Uint8Array {
+  return Deno.readFileSync(new URL(name, GOLDEN));
+}
+
+function encode(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+function decode(bytes: Uint8Array): string {
+  return new TextDecoder().decode(bytes);
+}
+
+interface GoldenDelegate {
+  readonly config: string;
+  readonly name?: string;
+  readonly ifName?: string;
+  readonly mac?: string;
+  readonly infinibandGuid?: string;
+  readonly ips?: string[];
+  readonly defaultRoute?: string[];
+  readonly isFilterV4Gateway?: boolean;
+  readonly isFilterV6Gateway?: boolean;
+  readonly deviceId?: string;
+  readonly resourceName?: string;
+}
+
+function toDelegate(
+  { config, name, defaultRoute, ...more }: GoldenDelegate,
+): Delegate {
+  const { deviceId, resourceName, ifName, mac, infinibandGuid, ips } = more;
+  const request = {
+    ...ifName && { ifName },
+    ...mac && { mac },
+    ...infinibandGuid && { infinibandGuid },
+    ...ips && { ips },
+    ...defaultRoute && { defaultRoute: defaultRoute.map(Ip.parse) },
+    ...deviceId && !resourceName && { deviceId },
+  };
+  return {
+    ...loadDelegate(encode(config), { ...name && { name }, request }),
+    ...resourceName && deviceId && { resourceName, deviceId },
+    isFilterV4Gateway: more.isFilterV4Gateway ?? false,
+    isFilterV6Gateway: more.isFilterV6Gateway ?? false,
+  };
+}
+
+const CASES = Object.entries(
+  JSON.parse(decode(readGolden("scratch-cases.json"))) as Record<
+    string,
+    GoldenDelegate[]
+  >,
+).map(([name, delegates]) => ({ name, delegates: delegates.map(toDelegate) }));
+
+Deno.test("encodeScratch() writes what Go writes, to the byte", async (t) => {
+  for (const { name, delegates } of CASES) {
+    await t.step(name, () => {
+      assertEquals(decode(encodeScratch(delegates)), decode(readGolden(name)));
+    });
+  }
+});
+
+Deno.test("decodeScratch() reads back what was written", async (t) => {
+  for (const { name, delegates } of CASES) {
+    await t.step(name, () => {
+      const document = { owner: "", entries: delegates };
+      assertEquals(decodeScratch(encodeScratch(delegates), "it"), document);
+    });
+  }
+});
+
+Deno.test("encodeScratch() names the owner, in a key that Go ignores", async (t) => {
+  for (const { name, delegates } of CASES) {
+    await t.step(name, () => {
+      const bytes = encodeScratch(delegates, "multus-cni-network");
+      const document = { owner: "multus-cni-network", entries: delegates };
+      assertEquals(decodeScratch(bytes, "it"), document);
+      const [first, ...others] = JSON.parse(decode(bytes));
+      const { multusNetwork, ...known } = first;
+      assertEquals(multusNetwork, "multus-cni-network");
+      assertEquals([known, ...others], JSON.parse(decode(readGolden(name))));
+    });
+  }
+});
+
+Deno.test("decodeScratch() reads the owner of a file whose first network is damaged", async (t) => {
+  const rows: [string, unknown, string][] = [
+    ["it has no configuration", { multusNetwork: "a" }, "a"],
+    ["the owner is no text", { Bytes: BYTES, multusNetwork: 7 }, ""],
+    ["there is no network", null, ""],
+  ];
+  for (const [name, first, owner] of rows) {
+    await t.step(name, () => {
+      const text = JSON.stringify([first, { Bytes: BYTES }]);
+      assertEquals(decodeScratch(encode(text), "it").owner, owner);
+    });
+  }
+});
+
+Deno.test("decodeScratch() reads what multus 3.8 wrote", () => {
+  const { owner, entries } = decodeScratch(readGolden("scratch-v3"), "it");
+  assertEquals(owner, "");
+  const [first, second] = entries.map((entry) => {
+    assert(!(entry instanceof CniError));
+    assert(isList(entry.conf));
+    return entry;
+  });
+  assertEquals(first?.name, "kube-ovn");
+  assertEquals(
+    first && decode(first.conf.bytes),
+    `{"cniVersion":"0.3.1","name":"kube-ovn","plugins":[{"server_socket":` +
+      `"/run/openvswitch/kube-ovn-daemon.sock","type":"kube-ovn"},` +
+      `{"capabilities":{"portMappings":true},"type":"portmap"}]}`,
+  );
+  assertEquals(second?.name, "default/ipvlan-net2");
+  assertEquals(
+    second && decode(second.conf.bytes),
+    `{ "cniVersion": "0.3.1", "name": "ipvlan-network", "plugins": [ ` +
+      `{ "type": "ipvlan", "master": "bond0", "ipam": { "type": ` +
+      `"host-local", "subnet": "192.168.133.0/24", "rangeStart": ` +
+      `"192.168.133.190", "rangeEnd": "192.168.133.250" } }, ` +
+      `{ "type": "sbr" } ] }`,
+  );
+});
+
+/** A network that only has what it must have. */
+const BYTES = encode(`{"name":"n","type":"t"}`).toBase64();
+
+/** Decodes a file of one network with some more keys. */
+function decodeOne(
+  more: Record<string, unknown>,
+): Delegate | CniError | undefined {
+  const text = JSON.stringify([{ Bytes: BYTES, ...more }]);
+  return decodeScratch(encode(text), "it").entries[0];
+}
+
+Deno.test("decodeScratch() reads what other versions may have written", async (t) => {
+  const bare = loadDelegate(encode(`{"name":"n","type":"t"}`));
+  const rows: [string, Record<string, unknown>, Delegate][] = [
+    ["the network alone", {}, bare],
+    ["keys that are unknown", { New: { a: [1] } }, bare],
+    ["keys in another case", { name: "x", IFNAMEREQUEST: "a0" }, {
+      ...bare,
+      name: "x",
+      request: { ifName: "a0" },
+    }],
+    ["null where nothing is", {
+      Name: null,
+      ipRequest: null,
+      "default-route": null,
+      IsFilterV4Gateway: null,
+    }, bare],
+    ["empty texts", { Name: "", ifnameRequest: "", deviceID: "" }, bare],
+    ["one flag for both families", { IsFilterGateway: true }, {
+      ...bare,
+      isFilterV4Gateway: true,
+      isFilterV6Gateway: true,
+    }],
+    ["a gateway that is none, as of a nil net.IP", {
+      "default-route": ["", "10.0.0.1"],
+    }, { ...bare, request: { defaultRoute: [Ip.parse("10.0.0.1")] } }],
+    ["a view of the network that is no view of it", {
+      Conf: 7,
+      ConfList: [],
+    }, bare],
+  ];
+  for (const [name, more, expected] of rows) {
+    await t.step(name, () => assertEquals(decodeOne(more), expected));
+  }
+});
+
+Deno.test("decodeScratch() says of a network why it cannot be used", async (t) => {
+  const rows: [string, unknown, string][] = [
+    ["null", null, "expected an object, got null"],
+    ["a text", "x", "expected an object, got a string"],
+    ["no Bytes", {}, "Bytes: missing"],
+    ["Bytes that are no base64", { Bytes: "*" }, "not base64"],
+    ["Bytes that are no JSON", { Bytes: "e30" + "e" }, "Cannot parse"],
+    [
+      "Bytes without a network",
+      { Bytes: "e30=" },
+      "error parsing configuration",
+    ],
+    ["a name of another type", { Bytes: BYTES, Name: 1 }, "Name: expected"],
+  ];
+  for (const [name, value, problem] of rows) {
+    await t.step(name, () => {
+      const text = JSON.stringify([value, { Bytes: BYTES }]);
+      const [bad, good] = decodeScratch(encode(text), "it").entries;
+      assert(bad instanceof CniError);
+      assertEquals(bad.code, 6);
+      assert(bad.toString().includes(problem), bad.toString());
+      assert(!(good instanceof CniError));
+    });
+  }
+});
+
+Deno.test("decodeScratch() refuses what is no list of networks", async (t) => {
+  for (const text of ["", " ", "\0\0", "[", "[]", "{}", "null", '"x"', "[}"]) {
+    await t.step(JSON.stringify(text), () => {
+      const error = assertThrows(
+        () => decodeScratch(encode(text), "it"),
+        CniError,
+      );
+      assertEquals(error.code, 6);
+    });
+  }
+});

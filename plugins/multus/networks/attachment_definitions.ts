@@ -1,0 +1,139 @@
+/**
+ * NetworkAttachmentDefinitions: the networks that Kubernetes knows.
+ *
+ * @module
+ */
+
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../../../cni/error.ts";
+import type { KubeClient } from "../../../kube/client.ts";
+import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
+import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
+import { MissingNetworkError } from "./missing_network.ts";
+
+/** What is asked of Kubernetes to resolve networks. */
+export type DefinitionSource = Pick<
+  KubeClient,
+  "getNetworkAttachmentDefinition"
+>;
+
+/** What names a NetworkAttachmentDefinition. */
+export interface DefinitionKey {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Requests at a time: a pod may name as many networks as fit an annotation. */
+const MAX_REQUESTS = 8;
+
+/**
+ * The definitions of one operation: each is fetched once, and as many as
+ * possible at the same time. Dispose of it to give up what is under way.
+ */
+export class AttachmentDefinitions implements Disposable {
+  readonly #source: DefinitionSource;
+  readonly #fetched = new Map<string, Promise<NetworkAttachmentDefinition>>();
+  readonly #abort = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #waiting: (() => void)[] = [];
+  #running = 0;
+
+  /** @param signal Gives up all requests */
+  constructor(source: DefinitionSource, signal?: AbortSignal) {
+    this.#source = source;
+    const { signal: own } = this.#abort;
+    this.#signal = signal ? AbortSignal.any([signal, own]) : own;
+  }
+
+  /** Starts to fetch definitions that will be asked for, in this order. */
+  prefetch(keys: readonly DefinitionKey[]): void {
+    // Who asks for one hears of its failure.
+    for (const key of keys) this.get(key).catch(() => {});
+  }
+
+  /**
+   * Returns a definition.
+   *
+   * @throws {MissingNetworkError} 7 If there is none, 11 if the API cannot be
+   *   asked
+   */
+  get(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {
+    const id = `${key.namespace}/${key.name}`;
+    let definition = this.#fetched.get(id);
+    if (definition === undefined) {
+      definition = this.#fetch(key);
+      this.#fetched.set(id, definition);
+    }
+    return definition;
+  }
+
+  async #fetch(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {
+    const { namespace, name } = key;
+    try {
+      checkPathSegment(namespace);
+      checkPathSegment(name);
+      return await this.#inTurn(() =>
+        this.#source.getNetworkAttachmentDefinition(namespace, name, {
+          signal: this.#signal,
+        })
+      );
+    } catch (error) {
+      throw missing(key, error);
+    }
+  }
+
+  async #inTurn<T>(request: () => Promise<T>): Promise<T> {
+    if (this.#running >= MAX_REQUESTS) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+    this.#running++;
+    try {
+      this.#signal.throwIfAborted();
+      return await request();
+    } finally {
+      this.#running--;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  /** Gives up what is under way. */
+  [Symbol.dispose](): void {
+    this.#abort.abort();
+  }
+}
+
+/**
+ * Refuses what would make a path lead elsewhere than to a definition.
+ *
+ * Source: apimachinery pkg/api/validation/path/name.go `IsValidPathSegmentName`.
+ */
+function checkPathSegment(text: string): void {
+  if (!/^\.{0,2}$|[/%]/.test(text)) return;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `invalid resource name ${JSON.stringify(text)}`,
+  );
+}
+
+/** Source: of the text, multus-cni pkg/k8sclient/k8sclient.go `getKubernetesDelegate`. */
+function missing(
+  { namespace, name }: DefinitionKey,
+  cause: unknown,
+): MissingNetworkError {
+  const code = cause instanceof KubeError
+    ? kubeErrorCode(cause)
+    : toCniError(cause).code;
+  const event =
+    `cannot find a network-attachment-definition (${name}) in namespace (${namespace}): ${
+      describeError(cause)
+    }`;
+  return new MissingNetworkError(
+    code,
+    `getKubernetesDelegate: ${event}`,
+    event,
+  );
+}

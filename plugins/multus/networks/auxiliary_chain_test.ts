@@ -1,0 +1,101 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../../cni/error.ts";
+import {
+  type ConfFiles,
+  ConfFolder,
+} from "../../../tests/_harness/conf_folder.ts";
+import { loadAuxiliaryChain } from "./auxiliary_chain.ts";
+import type { Delegate } from "./delegate.ts";
+
+/** Loads a chain of the files, and collects what is logged. */
+function load(
+  files: ConfFiles,
+  name = "vendor",
+  root = "",
+): [Delegate[], string[]] {
+  using folder = new ConfFolder(files);
+  const warnings: string[] = [];
+  const chain = loadAuxiliaryChain(name, {
+    config: { clusterNetwork: `${root}${folder.path}/10-master.conf` },
+    cniVersion: "1.0.0",
+    log: {
+      warn: (_, fields) => void warnings.push(String(fields?.["error"])),
+    },
+  });
+  return [chain, warnings];
+}
+
+Deno.test("loadAuxiliaryChain() chains the files of the folder after passthru", () => {
+  const [[chain], warnings] = load({
+    "vendor/20.conf": { type: "b", x: 1 },
+    "vendor/10.conf": { type: "a" },
+    "vendor/30.json": { type: "c" },
+    "vendor/40.conflist": { name: "d", plugins: [{ type: "d" }] },
+    "other/10.conf": { type: "e" },
+  });
+  assertEquals([chain?.name, warnings], ["vendor", []]);
+  assertEquals(JSON.parse(new TextDecoder().decode(chain?.conf.bytes)), {
+    cniVersion: "1.0.0",
+    loadOnlyInlinedPlugins: true,
+    name: "vendor",
+    plugins: [{ type: "passthru" }, { type: "a" }, { type: "b", x: 1 }],
+  });
+});
+
+Deno.test("loadAuxiliaryChain() finds the folder beside a path of a container", () => {
+  const files = {
+    "10-master.conf": { name: "a", type: "a" },
+    "vendor/10.conf": { type: "a" },
+  };
+  const [chains, warnings] = load(files, "vendor", "/host");
+  assertEquals([chains.length, warnings], [1, []]);
+});
+
+Deno.test("loadAuxiliaryChain() finds nothing to chain", async (t) => {
+  const rows: [string, ConfFiles][] = [
+    ["no folder", {}],
+    ["no files", { "vendor/x.txt": "" }],
+  ];
+  for (const [name, files] of rows) {
+    await t.step(name, () => assertEquals(load(files), [[], []]));
+  }
+});
+
+Deno.test("loadAuxiliaryChain() leaves out what is malformed, and tells why", async (t) => {
+  const good = { "vendor/10.conf": { type: "a" } };
+  const rows: [string, ConfFiles, string, string][] = [
+    ["a broken file", { ...good, "vendor/2.conf": "{" }, "vendor", "2.conf"],
+    [
+      "multus",
+      { ...good, "vendor/2.conf": { type: "multus" } },
+      "vendor",
+      "multus would call itself",
+    ],
+    ["a path", good, "../vendor", "invalid characters"],
+  ];
+  for (const [name, files, chainName, reason] of rows) {
+    await t.step(name, () => {
+      const [chain, [warning = "", ...others]] = load(files, chainName);
+      assertEquals([chain, others], [[], []]);
+      assertEquals(warning.includes(reason), true, warning);
+    });
+  }
+});
+
+Deno.test("loadAuxiliaryChain() needs a clusterNetwork that is a path", async (t) => {
+  for (const config of [{}, { clusterNetwork: "net" }]) {
+    await t.step(JSON.stringify(config), () => {
+      const context = {
+        config,
+        cniVersion: "1.0.0",
+        log: { warn: (): void => {} },
+      };
+      const error = assertThrows(
+        () => loadAuxiliaryChain("vendor", context),
+        CniError,
+        "is no path",
+      );
+      assertEquals(error.code, 7);
+    });
+  }
+});

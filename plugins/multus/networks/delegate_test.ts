@@ -1,0 +1,215 @@
+import {
+  assert,
+  assertEquals,
+  assertStrictEquals,
+  assertThrows,
+} from "@std/assert";
+import { CniError } from "../../../cni/error.ts";
+import {
+  type Delegate,
+  injectCniArgs,
+  injectCniVersion,
+  injectDeviceId,
+  injectName,
+  isList,
+  loadDelegate,
+} from "./delegate.ts";
+
+function encode(document: unknown): Uint8Array {
+  const isText = typeof document === "string";
+  return new TextEncoder().encode(isText ? document : JSON.stringify(document));
+}
+
+function textOf({ conf }: Delegate): string {
+  return new TextDecoder().decode(conf.bytes);
+}
+
+function documentOf(delegate: Delegate): unknown {
+  return JSON.parse(textOf(delegate));
+}
+
+Deno.test("loadDelegate() tells lists from bare plugins by their type", async (t) => {
+  const plugins = [{ type: "bridge" }];
+  const rows: [string, object, boolean][] = [
+    ["a type", { name: "n", type: "bridge" }, false],
+    ["a type in another case", { name: "n", Type: "bridge" }, false],
+    ["a type and plugins", { name: "n", type: "bridge", plugins }, false],
+    ["plugins", { name: "n", plugins }, true],
+    ["plugins and an empty type", { name: "n", type: "", plugins }, true],
+  ];
+  for (const [name, document, expected] of rows) {
+    await t.step(name, () => {
+      const { conf } = loadDelegate(encode(document));
+      assertEquals([isList(conf), conf.name], [expected, "n"]);
+    });
+  }
+});
+
+Deno.test("loadDelegate() keeps the bytes, and names the delegate as it is told", () => {
+  const bytes = encode('{ "type":"bridge",\n "name" : "n" }');
+  const byDefault = loadDelegate(bytes);
+  assertStrictEquals(byDefault.conf.bytes, bytes);
+  assertEquals([byDefault.name, byDefault.request], ["n", {}]);
+  const request = { ifName: "ext0" };
+  const told = loadDelegate(bytes, { name: "ns/nad", request });
+  assertEquals([told.name, told.conf.name, told.request], [
+    "ns/nad",
+    "n",
+    request,
+  ]);
+});
+
+Deno.test("loadDelegate() refuses what is no network", async (t) => {
+  const rows: [string, unknown, number, string][] = [
+    ["no JSON", '{"type":', 6, "Cannot parse"],
+    ["no object", [], 7, "expected an object"],
+    ["null", null, 7, "neither 'type' nor 'plugins'"],
+    ["neither type nor plugins", { name: "n" }, 7, "neither 'type'"],
+    ["an empty list", { name: "n", plugins: [] }, 7, "no plugins in list"],
+    ["a plugin without type", { name: "n", plugins: [{}] }, 7, "'type'"],
+    ["null for a plugin", { name: "n", plugins: [null] }, 7, "'type'"],
+    ["a list without name", { plugins: [{ type: "a" }] }, 7, "no name"],
+    ["a type that is no text", { name: "n", type: 5 }, 7, "type: expected"],
+  ];
+  for (const [name, document, code, message] of rows) {
+    await t.step(name, () => {
+      const load = (): Delegate => loadDelegate(encode(document));
+      assertEquals(assertThrows(load, CniError, message).code, code);
+    });
+  }
+});
+
+Deno.test("injectName() leaves bytes that have a name as they are", () => {
+  const bytes = encode('{ "name": "n" , "type": "bridge" }');
+  assertStrictEquals(injectName(bytes, "nad"), bytes);
+});
+
+Deno.test("injectName() gives a name, with the keys in order", async (t) => {
+  const expected = '{"a":[{"b":1,"c":2}],"name":"nad","type":"bridge"}';
+  const rows = [
+    '{"type":"bridge", "a":[{"c":2,"b":1}]}',
+    '{"type":"bridge", "name":"", "a":[{"c":2,"b":1}]}',
+    '{"type":"bridge", "name":null, "a":[{"c":2,"b":1}]}',
+  ];
+  for (const text of rows) {
+    await t.step(text, () => {
+      const bytes = injectName(encode(text), "nad");
+      assertEquals(new TextDecoder().decode(bytes), expected);
+    });
+  }
+});
+
+const LIST = {
+  cniVersion: "0.3.1",
+  name: "n",
+  unknown: { z: 1, a: [null] },
+  plugins: [
+    { type: "sriov", vlan: 5, "x.y/z": { deep: [1, { w: "v" }] } },
+    { type: "tuning", sysctl: { "net.core.somaxconn": "500" } },
+  ],
+};
+const BARE = { cniVersion: "0.3.1", name: "n", type: "sriov", vlan: 5 };
+const DEVICE = { resourceName: "intel.com/sriov", deviceId: "0000:00:01.0" };
+const SET = { deviceID: "0000:00:01.0", pciBusID: "0000:00:01.0" };
+
+Deno.test("injectDeviceId() sets both keys in the bare plugin, and remembers the device", () => {
+  const delegate = injectDeviceId(loadDelegate(encode(BARE)), DEVICE);
+  assertEquals(documentOf(delegate), { ...BARE, ...SET });
+  const { resourceName, deviceId } = delegate;
+  assertEquals({ resourceName, deviceId }, DEVICE);
+});
+
+Deno.test("injectDeviceId() sets both keys in every plugin of a list, and keeps all else", () => {
+  const delegate = injectDeviceId(loadDelegate(encode(LIST)), DEVICE);
+  const plugins = LIST.plugins.map((plugin) => ({ ...plugin, ...SET }));
+  assertEquals(documentOf(delegate), { ...LIST, plugins });
+  assert(isList(delegate.conf));
+  const parsed = delegate.conf.plugins.map(({ document }) => document);
+  assertEquals(parsed, plugins);
+});
+
+Deno.test("injectDeviceId() replaces what the configuration had, however it was spelt", () => {
+  const document = { ...BARE, deviceid: "old", PciBusID: "old" };
+  const delegate = injectDeviceId(loadDelegate(encode(document)), DEVICE);
+  assertEquals(documentOf(delegate), { ...BARE, ...SET });
+});
+
+Deno.test("injectCniArgs() merges key by key", async (t) => {
+  const cniArgs = { a: 2, b: { c: null } };
+  const rows: [string, object, object][] = [
+    ["no args", {}, { cni: cniArgs }],
+    ["null", { args: null }, { cni: cniArgs }],
+    ["other args", { args: { x: 1 } }, { x: 1, cni: cniArgs }],
+    [
+      "args.cni",
+      { args: { x: 1, cni: { a: 1, z: 9 } } },
+      { x: 1, cni: { a: 2, b: { c: null }, z: 9 } },
+    ],
+  ];
+  for (const [name, extra, args] of rows) {
+    await t.step(`${name} in a bare plugin`, () => {
+      const delegate = loadDelegate(encode({ ...BARE, ...extra }));
+      const edited = injectCniArgs(delegate, cniArgs);
+      assertEquals(documentOf(edited), { ...BARE, args });
+    });
+    await t.step(`${name} in a list`, () => {
+      const [first, second] = LIST.plugins;
+      const document = { ...LIST, plugins: [{ ...first, ...extra }, second] };
+      const edited = injectCniArgs(loadDelegate(encode(document)), cniArgs);
+      const plugins = [
+        { ...first, args },
+        { ...second, args: { cni: cniArgs } },
+      ];
+      assertEquals(documentOf(edited), { ...LIST, plugins });
+    });
+  }
+});
+
+Deno.test("injectCniArgs() refuses args that are no object", async (t) => {
+  for (const args of ["text", [1], { cni: "text" }]) {
+    await t.step(JSON.stringify(args), () => {
+      const delegate = loadDelegate(encode({ ...BARE, args }));
+      const error = assertThrows(
+        () => injectCniArgs(delegate, { a: 1 }),
+        CniError,
+        "is no object",
+      );
+      assertEquals(error.code, 7);
+    });
+  }
+});
+
+Deno.test("injectCniVersion() gives lists a version that have none", async (t) => {
+  const { cniVersion: _, ...unversioned } = LIST;
+  const rows: [string, object, string][] = [
+    ["no version", unversioned, "1.0.0"],
+    ["an empty version", { ...LIST, cniVersion: "" }, "1.0.0"],
+    ["a version", LIST, "0.3.1"],
+  ];
+  for (const [name, document, cniVersion] of rows) {
+    await t.step(name, () => {
+      const delegate = loadDelegate(encode(document));
+      const versioned = injectCniVersion(delegate, "1.0.0");
+      assertEquals(documentOf(versioned), { ...LIST, cniVersion });
+      assertEquals(versioned.conf.cniVersion, cniVersion);
+    });
+  }
+});
+
+Deno.test("injectCniVersion() leaves the rest as it is", async (t) => {
+  const rows: [string, object, string][] = [
+    ["a list that offers versions", {
+      ...LIST,
+      cniVersion: "",
+      cniVersions: ["0.4.0"],
+    }, "1.0.0"],
+    ["a bare plugin", { name: "n", type: "bridge" }, "1.0.0"],
+    ["no version to give", { name: "n", plugins: LIST.plugins }, ""],
+  ];
+  for (const [name, document, version] of rows) {
+    await t.step(name, () => {
+      const delegate = loadDelegate(encode(document));
+      assertStrictEquals(injectCniVersion(delegate, version), delegate);
+    });
+  }
+});

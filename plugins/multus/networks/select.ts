@@ -1,0 +1,137 @@
+/**
+ * Choosing what a pod is attached to.
+ *
+ * @module
+ */
+
+import { ErrorCode } from "../../../cni/error.ts";
+import type { KubeClient } from "../../../kube/client.ts";
+import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
+import type { DefinitionSource } from "./attachment_definitions.ts";
+import type { Cluster } from "../pod/cluster.ts";
+import type { Delegate } from "./delegate.ts";
+import type { ResourceMap } from "../devices/resource_map.ts";
+import { MissingNetworkError } from "./missing_network.ts";
+import {
+  type NetworksQuery,
+  resolveMaster,
+  resolveNetworks,
+} from "./networks.ts";
+import type { KnownPod } from "../pod/pod.ts";
+import type { Session } from "../session.ts";
+
+/** How long the event about a missing network is waited for, in milliseconds. */
+const EVENT_MS = 500;
+
+/**
+ * Resolves the networks of a pod, and tells the pod of one that is missing.
+ *
+ * @param pod Undefined without Kubernetes: then it has the configuration's
+ * @param signal When to give up
+ * @returns The master first
+ * @throws {CniError} 7 If a network is missing or malformed, 11 if the API
+ *   cannot be asked
+ */
+export async function selectDelegates(
+  session: Session,
+  pod: KnownPod | undefined,
+  signal: AbortSignal | undefined = session.call.signal,
+): Promise<Delegate[]> {
+  try {
+    const delegates = await resolveNetworks(buildQuery(session, pod, signal));
+    if (delegates.every(({ request }) => !request.defaultRoute)) {
+      return delegates;
+    }
+    const { markDefaultRoutes } = await import("../routes/default_route.ts");
+    return markDefaultRoutes(delegates);
+  } catch (error) {
+    if (pod && isMissing(error)) {
+      await tellPod(session, pod, error.eventMessage);
+    }
+    throw error;
+  }
+}
+
+/** An API that cannot say whether there is a network takes no event either. */
+function isMissing(error: unknown): error is MissingNetworkError {
+  return error instanceof MissingNetworkError &&
+    error.code !== ErrorCode.TryAgainLater;
+}
+
+/**
+ * Resolves the configuration's master: operations that are about no pod are
+ * about that.
+ *
+ * @throws {CniError} As {@linkcode selectDelegates}
+ */
+export async function findMaster(
+  session: Session,
+  signal: AbortSignal | undefined = session.call.signal,
+): Promise<Delegate> {
+  return await resolveMaster(buildQuery(session, undefined, signal));
+}
+
+function buildQuery(
+  session: Session,
+  pod: KnownPod | undefined,
+  signal: AbortSignal | undefined,
+): NetworksQuery {
+  const { call: { config, cniVersion }, k8s, cluster, log } = session;
+  return {
+    config,
+    cniVersion,
+    podNamespace: k8s.podNamespace,
+    annotations: pod?.annotations,
+    client: cluster.isConfigured ? definitionsOf(cluster) : undefined,
+    takeDevice: pod && deviceTaker(session, pod),
+    log,
+    signal,
+  };
+}
+
+/** A pod whose networks are all in files needs no client. */
+function definitionsOf(cluster: Cluster): DefinitionSource {
+  return {
+    async getNetworkAttachmentDefinition(
+      ...key
+    ): Promise<NetworkAttachmentDefinition> {
+      const client = await cluster.client();
+      return await client.getNetworkAttachmentDefinition(...key);
+    },
+  };
+}
+
+/** The devices are looked up for the first network that needs one. */
+function deviceTaker(
+  session: Session,
+  pod: KnownPod,
+): (resourceName: string) => Promise<string | undefined> {
+  let devices: Promise<ResourceMap> | undefined;
+  return async (resourceName) => {
+    devices ??= readDevices(session, pod);
+    return (await devices).take(resourceName);
+  };
+}
+
+async function readDevices(
+  { cluster, log, call: { signal } }: Session,
+  { namespace, name, object }: KnownPod,
+): Promise<ResourceMap> {
+  const client: KubeClient = await cluster.client();
+  const pod = object ?? await client.getPod(namespace, name, { signal });
+  const { readResourceMap } = await import("../devices/resource_map.ts");
+  return await readResourceMap({ pod, client, log, signal });
+}
+
+async function tellPod(
+  { cluster, log }: Session,
+  pod: KnownPod,
+  message: string,
+): Promise<void> {
+  const { noNetworkFound, postEvents } = await import(
+    "../report/pod_events.ts"
+  );
+  const events = [noNetworkFound(pod, message)];
+  const client = await cluster.client();
+  await postEvents(client, events, { withinMs: EVENT_MS, log });
+}

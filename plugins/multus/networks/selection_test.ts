@@ -1,0 +1,185 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { CniError } from "../../../cni/error.ts";
+import { requireRoot } from "../../../tests/_harness/capabilities.ts";
+import { runIn } from "../../../tests/_harness/ip_json.ts";
+import { TestHosts } from "../../../tests/_harness/test_hosts.ts";
+import type { NetworkSelection } from "./delegate.ts";
+import { parseDefaultNetwork, parseNetworks } from "./selection.ts";
+
+/** `namespace/name@interface` of each. */
+function names(selections: readonly NetworkSelection[]): string[] {
+  return selections.map(({ namespace, name, request: { ifName } }) =>
+    `${namespace}/${name}${ifName === undefined ? "" : `@${ifName}`}`
+  );
+}
+
+Deno.test("parseNetworks() reads the short form", async (t) => {
+  const rows: [string, string[]][] = [
+    ["", []],
+    ["net1", ["pod/net1"]],
+    ["net1,net2", ["pod/net1", "pod/net2"]],
+    [" net1 ,\n\tother/net2 ", ["pod/net1", "other/net2"]],
+    ["other / net1 @ ext0", ["other/net1@ext0"]],
+    ["net1,net1", ["pod/net1", "pod/net1"]],
+    ["/net1", ["pod/net1"]],
+    ["net1@", ["pod/net1"]],
+    ["net1@Ext_0.5", ["pod/net1@Ext_0.5"]],
+    ["net1@123456789012345", ["pod/net1@123456789012345"]],
+    ["a-1/0-b", ["a-1/0-b"]],
+    ["null", ["pod/null"]],
+  ];
+  for (const [text, expected] of rows) {
+    await t.step(JSON.stringify(text), () => {
+      assertEquals(names(parseNetworks(text, "pod")), expected);
+    });
+  }
+});
+
+const MISMATCH = "one or more items did not match comma-delimited format";
+const BAD_INTERFACE = "Failed to parse interface name: must be less than 15";
+
+Deno.test("parseNetworks() refuses what has not the short form", async (t) => {
+  const rows: [string, string][] = [
+    ["a/b/c", "Invalid network object (failed at '/')"],
+    ["a@b@c", "Invalid network object (failed at '@')"],
+    ["net1@a/b", MISMATCH],
+    ["Net1", `${MISMATCH} (must consist`],
+    ["net.1", "mismatch @ 'net.1'"],
+    ["-net1", "mismatch @ '-net1'"],
+    ["net1-", "mismatch @ 'net1-'"],
+    ["NS/net1", "mismatch @ 'NS'"],
+    ["net 1", "mismatch @ 'net 1'"],
+    ["../net1", "mismatch @ '..'"],
+    ["net1@my ifc", `${BAD_INTERFACE} chars`],
+    ["net1@1234567890123456", "interface name '1234567890123456'"],
+    ["net1@ääääääää", BAD_INTERFACE],
+  ];
+  for (const [text, message] of rows) {
+    await t.step(text, () => {
+      const parse = (): unknown => parseNetworks(`ok,${text}`, "pod");
+      assertEquals(assertThrows(parse, CniError, message).code, 7);
+    });
+  }
+});
+
+Deno.test("parseNetworks() tells which item names no network", async (t) => {
+  const rows: [string, number][] = [
+    [" ", 1],
+    [",", 1],
+    ["net1,", 2],
+    ["net1,,net2", 2],
+    ["other/", 1],
+    ["@ext0", 1],
+    ['[{"name":"a"},{}]', 2],
+    ['[{"name":""}]', 1],
+    ['[{"namespace":"other"}]', 1],
+  ];
+  for (const [text, item] of rows) {
+    await t.step(JSON.stringify(text), () => {
+      assertThrows(
+        () => parseNetworks(text, "pod"),
+        CniError,
+        `parsePodNetworkAnnotation: item ${item} names no network`,
+      );
+    });
+  }
+});
+
+Deno.test("parseNetworks() refuses interface names that no link can have", async (t) => {
+  const KERNEL =
+    "interface name has a character that the kernel does not allow";
+  const FORBIDDEN = "interface name contains / or : or whitespace characters";
+  const rows: [string, string][] = [
+    ["a\0b", KERNEL],
+    ["a\ud800", KERNEL],
+    ["eth%d", KERNEL],
+    ["à0", KERNEL],
+    ["a:0", FORBIDDEN],
+    ["a/b", FORBIDDEN],
+    ["..", "interface name is . or .."],
+    ["1234567890123456", "interface name is too long"],
+  ];
+  for (const [ifName, reason] of rows) {
+    await t.step(JSON.stringify(ifName), () => {
+      const item = { name: "net1", interface: ifName };
+      const text = JSON.stringify([{ name: "net0" }, item]);
+      const error = assertThrows(() => parseNetworks(text, "pod"), CniError);
+      assertEquals(
+        error.message,
+        `parsePodNetworkAnnotation: item 2: interface ${
+          JSON.stringify(ifName)
+        }: ${reason}`,
+      );
+      assertEquals(error.code, 7);
+    });
+  }
+});
+
+Deno.test({
+  ...requireRoot(
+    "parseNetworks() refuses no interface name that the kernel takes",
+  ),
+  fn(): void {
+    using hosts = TestHosts.create();
+    const characters = "az09_-.@~é\x01";
+    const add = "link add peer0 type veth peer name".split(" ");
+    for (const character of characters) {
+      const ifName = `x${character}0`;
+      const text = JSON.stringify([{ name: "net1", interface: ifName }]);
+      assertEquals(names(parseNetworks(text, "pod")), [`pod/net1@${ifName}`]);
+      runIn(hosts.sandbox, "ip", ...add, ifName);
+      runIn(hosts.sandbox, "ip", "link", "del", "peer0");
+    }
+  },
+});
+
+Deno.test("parseNetworks() refuses more networks than a pod can have", async (t) => {
+  const shortForm = (count: number): string =>
+    Array.from({ length: count }, () => "net1").join();
+  const longForm = (count: number): string =>
+    JSON.stringify(Array.from({ length: count }, () => ({ name: "net1" })));
+  for (const write of [shortForm, longForm]) {
+    await t.step(write.name, () => {
+      assertEquals(parseNetworks(write(128), "pod").length, 128);
+      const parse = (): unknown => parseNetworks(write(129), "pod");
+      const message = "parsePodNetworkAnnotation: the annotation names 129 " +
+        "networks; a pod can have 128";
+      assertEquals(assertThrows(parse, CniError, message).code, 7);
+    });
+  }
+});
+
+Deno.test("parseDefaultNetwork() reads one network", async (t) => {
+  const rows: [string, string][] = [
+    ["net1", "kube-system/net1"],
+    ["other/net1@eth5", "other/net1@eth5"],
+    ['[{"name":"net1"}]', "kube-system/net1"],
+  ];
+  for (const [text, expected] of rows) {
+    await t.step(text, () => {
+      const selection = parseDefaultNetwork(text, "kube-system");
+      assertEquals(names([selection]), [expected]);
+    });
+  }
+});
+
+Deno.test("parseDefaultNetwork() refuses none, several and malformed ones", async (t) => {
+  const FAILED = "tryLoadK8sPodDefaultNetwork: ";
+  const PARSE = `${FAILED}failed to parse CRD object: `;
+  const rows: [string, string][] = [
+    [
+      "",
+      `${PARSE}parsePodNetworkAnnotation: pod annotation does not have "network" as key`,
+    ],
+    ["[]", `${FAILED}no default network is specified: []`],
+    ["a,b", `${FAILED}more than one default network is specified: a,b`],
+    ["a/b/c", `${PARSE}parsePodNetworkAnnotation: parsePodNetworkObjectName: `],
+    [" ", `${PARSE}parsePodNetworkAnnotation: item 1 names no network`],
+  ];
+  for (const [text, message] of rows) {
+    await t.step(JSON.stringify(text), () => {
+      const parse = (): unknown => parseDefaultNetwork(text, "kube-system");
+      assertEquals(assertThrows(parse, CniError, message).code, 7);
+    });
+  }
+});

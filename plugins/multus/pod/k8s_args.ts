@@ -1,0 +1,106 @@
+/**
+ * What the kubelet says of the pod, in CNI_ARGS, and what delegates are told.
+ *
+ * @module
+ */
+
+import { loadArgs } from "../../../cni/args.ts";
+import type { CniArgs } from "../../../cni/libcni/runtime_conf.ts";
+import type { AttachmentRequest } from "../networks/delegate.ts";
+
+/** The pod, as CNI_ARGS has it; "" is absent. */
+export interface K8sArgs {
+  /** K8S_POD_NAMESPACE. */
+  readonly podNamespace: string;
+  /** K8S_POD_NAME. */
+  readonly podName: string;
+  /** K8S_POD_INFRA_CONTAINER_ID: the sandbox's container. */
+  readonly infraContainerId: string;
+  /** K8S_POD_UID. */
+  readonly podUid: string;
+}
+
+/** Values of CNI_ARGS by key. */
+type ArgTexts = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Reads CNI_ARGS as a plugin does that knows the keys of Kubernetes, and `IP`.
+ * An `IP` may be anything: whether it is a list, or has a prefix length, is the
+ * delegates' business.
+ *
+ * Source: multus-cni pkg/k8sclient `GetK8sArgs`, containernetworking/cni
+ * pkg/types/args.go `LoadArgs`.
+ *
+ * @param text The value of CNI_ARGS
+ * @throws {CniError} 4 if a pair does not have exactly one `=`, or a key is
+ *   unknown and nothing says `IgnoreUnknown=1`
+ */
+export function parseK8sArgs(text: string): K8sArgs {
+  const asItIs = (value: string): string => value;
+  return pickK8sArgs(loadArgs(text, {
+    IP: asItIs,
+    K8S_POD_NAMESPACE: asItIs,
+    K8S_POD_NAME: asItIs,
+    K8S_POD_INFRA_CONTAINER_ID: asItIs,
+    K8S_POD_UID: asItIs,
+  }));
+}
+
+/** Reads what can be read of CNI_ARGS, for a DEL that nothing shall stop. */
+export function parseK8sArgsLeniently(text: string): K8sArgs {
+  return pickK8sArgs(Object.fromEntries(splitPairs(text)));
+}
+
+function pickK8sArgs(args: ArgTexts): K8sArgs {
+  return {
+    podNamespace: args["K8S_POD_NAMESPACE"] ?? "",
+    podName: args["K8S_POD_NAME"] ?? "",
+    infraContainerId: args["K8S_POD_INFRA_CONTAINER_ID"] ?? "",
+    podUid: args["K8S_POD_UID"] ?? "",
+  };
+}
+
+/**
+ * Builds CNI_ARGS of a delegate: five keys that are always there, in this
+ * order; what else multus was given; and the hardware address and the addresses
+ * that the annotation asks for, which plugins without the capability read here.
+ *
+ * Each key is there once. The Go version repeats those that it was given too,
+ * of which plugins take the last; so does this, at the place of the first. An
+ * empty value does not take the place of a known one, and `IgnoreUnknown` stays
+ * true, for delegates get keys that they need not know.
+ *
+ * Source: multus-cni pkg/types `CreateCNIRuntimeConf`.
+ *
+ * @param text The value of CNI_ARGS that multus was given
+ */
+export function delegateArgs(
+  k8s: K8sArgs,
+  text: string,
+  { mac, ips = [] }: Pick<AttachmentRequest, "mac" | "ips">,
+): CniArgs {
+  const args = new Map([
+    ["IgnoreUnknown", "true"],
+    ["K8S_POD_NAMESPACE", k8s.podNamespace],
+    ["K8S_POD_NAME", k8s.podName],
+    ["K8S_POD_INFRA_CONTAINER_ID", k8s.infraContainerId],
+    ["K8S_POD_UID", k8s.podUid],
+  ]);
+  for (const [key, value] of splitPairs(text)) {
+    const isNews = value !== "" || !args.has(key);
+    if (isNews && key !== "IgnoreUnknown") args.set(key, value);
+  }
+  if (mac) args.set("MAC", mac);
+  if (ips.length > 0) args.set("IP", ips.join(","));
+  return [...args];
+}
+
+/** Splits CNI_ARGS at each pair's first `=`; what has none is no pair. */
+function splitPairs(text: string): [key: string, value: string][] {
+  return text.split(";")
+    .filter((pair) => pair.includes("="))
+    .map((pair) => {
+      const end = pair.indexOf("=");
+      return [pair.slice(0, end), pair.slice(end + 1)];
+    });
+}

@@ -1,0 +1,121 @@
+/**
+ * The pod that a call is about, as far as networks are concerned.
+ *
+ * @module
+ */
+
+import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
+import {
+  isObject,
+  type JsonObject,
+  type JsonValue,
+} from "../../../cni/json.ts";
+import type { Pod } from "../../../kube/types.ts";
+import type { Cluster } from "./cluster.ts";
+import type { K8sArgs } from "./k8s_args.ts";
+
+/** Annotations by key. */
+export type Annotations = Readonly<Record<string, string>>;
+
+/** What is known of a pod. */
+export interface KnownPod {
+  readonly namespace: string;
+  readonly name: string;
+  /** "" if nobody said. */
+  readonly uid: string;
+  readonly annotations: Annotations;
+  /**
+   * The kubelet has it from a file: the UID that the runtime knows is not that
+   * of the pod which the API shows.
+   */
+  readonly isStatic: boolean;
+  /** What the API answered; absent if the runtime knew the annotations. */
+  readonly object?: Pod;
+}
+
+/** Source: containerd and ocicni, the capability by which they hand annotations over. */
+export const POD_ANNOTATIONS = "io.kubernetes.cri.pod-annotations";
+
+/** Source: kubernetes pkg/kubelet/types/pod_update.go `ConfigSourceAnnotationKey`. */
+const CONFIG_SOURCE = "kubernetes.io/config.source";
+
+/** Where a pod is looked for. */
+export interface PodSource {
+  readonly k8s: K8sArgs;
+  readonly runtimeConfig: JsonObject;
+  readonly cluster: Cluster;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The API has no such pod: it was deleted before its sandbox was made. */
+export const POD_IS_GONE = Symbol("the pod is gone");
+
+/**
+ * Finds the pod of a call: its annotations from the runtime, if that hands them
+ * over, else from the API.
+ *
+ * @returns Undefined without Kubernetes, or if the runtime names no pod
+ * @throws {CniError} 4 if the API has another pod by that name, 11 or 7 if it
+ *   cannot be asked
+ */
+export async function findPod(
+  source: PodSource,
+): Promise<KnownPod | typeof POD_IS_GONE | undefined> {
+  const { podNamespace: namespace, podName: name, podUid } = source.k8s;
+  if (!source.cluster.isConfigured || name === "" || namespace === "") {
+    return undefined;
+  }
+  const handed = source.runtimeConfig[POD_ANNOTATIONS];
+  if (isAnnotations(handed)) {
+    const isStatic = isFromFile(handed);
+    return { namespace, name, uid: podUid, annotations: handed, isStatic };
+  }
+  return await askForPod(source);
+}
+
+function isAnnotations(
+  value: JsonValue | undefined,
+): value is Record<string, string> {
+  return isObject(value) &&
+    Object.values(value).every((item) => typeof item === "string");
+}
+
+function isFromFile(annotations: Annotations): boolean {
+  const origin = annotations[CONFIG_SOURCE];
+  return origin !== undefined && origin !== "api";
+}
+
+async function askForPod(
+  { k8s, cluster, signal }: PodSource,
+): Promise<KnownPod | typeof POD_IS_GONE> {
+  const client = await cluster.client();
+  const { isNotFound, KubeError, kubeErrorCode } = await import(
+    "../../../kube/kube_error.ts"
+  );
+  try {
+    const { podNamespace, podName } = k8s;
+    const pod = await client.getPod(podNamespace, podName, { signal });
+    return describePod(pod, k8s);
+  } catch (error) {
+    if (isNotFound(error)) return POD_IS_GONE;
+    if (!(error instanceof KubeError)) throw error;
+    throw new CniError(
+      kubeErrorCode(error),
+      `error waiting for pod: ${describeError(error)}`,
+    );
+  }
+}
+
+/** @throws {CniError} 4 if it is not the pod that the runtime means */
+function describePod(object: Pod, k8s: K8sArgs): KnownPod {
+  const { uid = "", annotations = {} } = object.metadata ?? {};
+  const isStatic = isFromFile(annotations);
+  if (k8s.podUid !== "" && k8s.podUid !== uid && !isStatic) {
+    throw new CniError(
+      ErrorCode.InvalidEnvironment,
+      `expected pod UID "${k8s.podUid}" but got "${uid}" from Kube API`,
+    );
+  }
+  const { podNamespace: namespace, podName: name } = k8s;
+  return { namespace, name, uid, annotations, isStatic, object };
+}

@@ -1,0 +1,73 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { CniError } from "../../../cni/error.ts";
+import { PluginFolder } from "../../../tests/_harness/plugin_folder.ts";
+import { requireReady, waitUntilReady } from "./readiness.ts";
+
+Deno.test("waitUntilReady() waits for nothing if there is no file to wait for", async () => {
+  await waitUntilReady(undefined);
+});
+
+Deno.test("waitUntilReady() does not wait for what is there", async () => {
+  using folder = new PluginFolder();
+  const startedAt = performance.now();
+  await waitUntilReady(folder.path);
+  assert(performance.now() - startedAt < 500);
+});
+
+Deno.test("waitUntilReady() waits until the file is there", async () => {
+  using folder = new PluginFolder();
+  const path = `${folder.path}/ready`;
+  let isReady = false;
+  const waiting = waitUntilReady(path).then(() => {
+    isReady = true;
+  });
+  await Promise.resolve();
+  assertEquals(isReady, false);
+  folder.addFile("ready", "");
+  await waiting;
+});
+
+Deno.test("waitUntilReady() says to try again when its patience ends", async (t) => {
+  using folder = new PluginFolder();
+  const path = `${folder.path}/ready`;
+  const text = "have you checked that your default network is ready? still " +
+    `waiting for readinessindicatorfile @ ${path}`;
+  const rows: [string, () => Promise<void>][] = [
+    ["no time", () => waitUntilReady(path, undefined, 0)],
+    ["some time", () => waitUntilReady(path, undefined, 20)],
+    ["given up", () => waitUntilReady(path, AbortSignal.abort())],
+    ["given up meanwhile", () => waitUntilReady(path, AbortSignal.timeout(5))],
+  ];
+  for (const [name, wait] of rows) {
+    await t.step(name, async () => {
+      const error = await assertRejects(wait, CniError, text);
+      assertEquals(error.code, 11);
+    });
+  }
+});
+
+Deno.test("waitUntilReady() fails at once if the file cannot be looked for", async () => {
+  using folder = new PluginFolder();
+  const path = `${folder.addFile("file", "")}/ready`;
+  const error = await assertRejects(() => waitUntilReady(path), CniError, path);
+  assertEquals(error.code, 5);
+});
+
+Deno.test("requireReady() looks once", async (t) => {
+  using folder = new PluginFolder();
+  await t.step("no file is asked for", () => requireReady(undefined));
+  await t.step("the file is there", () => requireReady(folder.path));
+  await t.step("the file is there without /host", () => {
+    requireReady(`/host${folder.path}`);
+  });
+  await t.step("the file is not there", () => {
+    const path = `${folder.path}/ready`;
+    const { code, message } = assertThrows(() => requireReady(path), CniError);
+    assertEquals(code, 50);
+    assertEquals(
+      message,
+      "have you checked that your default network is ready? still " +
+        `waiting for readinessindicatorfile @ ${path}`,
+    );
+  });
+});

@@ -1,0 +1,148 @@
+/**
+ * Events that tell of a pod's networks, as `kubectl describe pod` shows them.
+ *
+ * Source: multus-cni pkg/multus/multus.go `DelegateAdd`, pkg/k8sclient
+ * `Eventf`; k8s.io/client-go tools/record/event.go `makeEvent`.
+ *
+ * @module
+ */
+
+import { describeError } from "../../../cni/error.ts";
+import { deadline, waitUntil } from "../../../cni/invoke/deadline.ts";
+import type { IpConfig } from "../../../cni/result.ts";
+import type { KubeClient } from "../../../kube/client.ts";
+import type { Event } from "../../../kube/types.ts";
+import type { OperationLog } from "../log/operation_log.ts";
+import type { KnownPod } from "../pod/pod.ts";
+
+/** What is needed of a pod to tell of it. */
+export type EventSubject = Pick<
+  KnownPod,
+  "namespace" | "name" | "uid" | "object"
+>;
+
+/**
+ * Tells that a pod was given an interface.
+ *
+ * @param ips Its addresses, as in a result
+ * @param network The network as {@linkcode Delegate.name}; "" for none
+ */
+export function addedInterface(
+  pod: EventSubject,
+  ifName: string,
+  ips: readonly Pick<IpConfig, "address">[],
+  network: string,
+): Event {
+  const addresses = ips.map(({ address }) => address.toString()).join(" ");
+  const origin = network === "" ? "" : ` from ${network}`;
+  return describeEvent(pod, {
+    type: "Normal",
+    reason: "AddedInterface",
+    message: `Add ${ifName} [${addresses}]${origin}`,
+  });
+}
+
+/**
+ * Tells that a pod asks for a network which is not there.
+ *
+ * @param message What cannot be found, and why
+ */
+export function noNetworkFound(pod: EventSubject, message: string): Event {
+  return describeEvent(pod, {
+    type: "Warning",
+    reason: "NoNetworkFound",
+    message,
+  });
+}
+
+/** Who tells it. */
+const COMPONENT = "multus";
+
+function describeEvent(
+  { namespace, name, uid, object }: EventSubject,
+  what: Required<Pick<Event, "type" | "reason" | "message">>,
+): Event {
+  const now = new Date();
+  // Go's time of the API: RFC 3339 in whole seconds.
+  const timestamp = now.toISOString().replace(/\.\d+Z$/, "Z");
+  const { resourceVersion } = object?.metadata ?? {};
+  return {
+    apiVersion: "v1",
+    kind: "Event",
+    metadata: { name: nameEvent(name, now), namespace },
+    involvedObject: {
+      kind: "Pod",
+      namespace,
+      name,
+      ...uid === "" ? {} : { uid },
+      apiVersion: "v1",
+      ...resourceVersion === undefined ? {} : { resourceVersion },
+    },
+    ...what,
+    source: { component: COMPONENT },
+    firstTimestamp: timestamp,
+    lastTimestamp: timestamp,
+    count: 1,
+    reportingComponent: COMPONENT,
+    reportingInstance: "",
+  };
+}
+
+/** Source: k8s.io/apimachinery pkg/util/validation `DNS1123SubdomainMaxLength`. */
+const NAME_MAX = 253;
+const NANOSECONDS_IN_MILLISECOND = 1_000_000;
+
+/**
+ * Names an event after its pod and time. The clock tells milliseconds; what is
+ * below them is made up, for events of one pod may be told in the same one.
+ */
+function nameEvent(podName: string, time: Date): string {
+  const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
+  const nanoseconds = BigInt(time.getTime()) *
+      BigInt(NANOSECONDS_IN_MILLISECOND) +
+    BigInt(random % NANOSECONDS_IN_MILLISECOND);
+  const suffix = `.${nanoseconds.toString(16)}`;
+  const room = NAME_MAX - suffix.length;
+  return podName.slice(0, room).replace(/[^a-z\d]+$/, "") + suffix;
+}
+
+/** How events are posted. */
+export interface PostOptions {
+  /** How long to wait for all of them, in milliseconds. */
+  readonly withinMs: number;
+  /** Told of those that the API does not take, or not in time. */
+  readonly log: Pick<OperationLog, "verbose">;
+}
+
+/**
+ * Posts events, all at once, and waits for them no longer than it is let. A pod
+ * has its networks whether anybody is told or not, so nothing fails with them.
+ */
+export async function postEvents(
+  client: Pick<KubeClient, "createEvent">,
+  events: readonly Event[],
+  options: PostOptions,
+): Promise<void> {
+  const signal = deadline(options.withinMs);
+  await Promise.all(
+    events.map((event) => postEvent(client, event, { ...options, signal })),
+  );
+}
+
+async function postEvent(
+  client: Pick<KubeClient, "createEvent">,
+  event: Event,
+  { withinMs, log, signal }: PostOptions & { readonly signal: AbortSignal },
+): Promise<void> {
+  const { reason, message, metadata: { namespace = "" } } = event;
+  const times = { perTryMs: withinMs, overallMs: withinMs };
+  try {
+    const posted = client.createEvent(namespace, event, { signal, ...times })
+      .then(() => true);
+    if (await waitUntil(posted, signal)) return;
+    throw new Error(`no answer within ${withinMs} ms`);
+  } catch (error) {
+    const problem = describeError(error);
+    log.verbose("Cannot post an event", { reason, event: message, problem });
+  }
+}

@@ -1,0 +1,192 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { Cidr } from "../../../net/cidr.ts";
+import type { Event } from "../../../kube/types.ts";
+import {
+  addedInterface,
+  type EventSubject,
+  noNetworkFound,
+  postEvents,
+} from "./pod_events.ts";
+
+const POD: EventSubject = {
+  namespace: "test",
+  name: "pod1",
+  uid: "u1",
+  object: { metadata: { resourceVersion: "42" } },
+};
+const IPS = ["10.1.1.2/24", "2001:db8::2/64"]
+  .map((text) => ({ address: Cidr.parse(text) }));
+
+Deno.test("addedInterface() and noNetworkFound() describe what kubectl shows", async (t) => {
+  const rows: Readonly<Record<string, readonly [Event, Partial<Event>]>> = {
+    "two addresses": [
+      addedInterface(POD, "eth0", IPS, "test/net1"),
+      {
+        type: "Normal",
+        reason: "AddedInterface",
+        message: "Add eth0 [10.1.1.2/24 2001:db8::2/64] from test/net1",
+      },
+    ],
+    "no address, no name": [
+      addedInterface(POD, "net1", [], ""),
+      { type: "Normal", reason: "AddedInterface", message: "Add net1 []" },
+    ],
+    "no network": [
+      noNetworkFound(POD, "cannot find it"),
+      { type: "Warning", reason: "NoNetworkFound", message: "cannot find it" },
+    ],
+  };
+  for (const [name, [event, expected]] of Object.entries(rows)) {
+    await t.step(name, () => {
+      const { metadata, firstTimestamp, lastTimestamp, ...others } = event;
+      assertEquals(others, {
+        apiVersion: "v1",
+        kind: "Event",
+        involvedObject: {
+          kind: "Pod",
+          namespace: "test",
+          name: "pod1",
+          uid: "u1",
+          apiVersion: "v1",
+          resourceVersion: "42",
+        },
+        ...expected,
+        source: { component: "multus" },
+        count: 1,
+        reportingComponent: "multus",
+        reportingInstance: "",
+      });
+      assertEquals(metadata.namespace, "test");
+      assertEquals(lastTimestamp, firstTimestamp);
+      assertMatch(String(firstTimestamp), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+      const age = Date.now() - Date.parse(String(firstTimestamp));
+      assert(age >= 0 && age < 60_000, String(age));
+    });
+  }
+});
+
+Deno.test("addedInterface() leaves out what is not known of the pod", () => {
+  const pod = { namespace: "test", name: "pod1", uid: "" };
+  const { involvedObject } = addedInterface(pod, "eth0", IPS, "net1");
+  assertEquals(involvedObject, {
+    kind: "Pod",
+    namespace: "test",
+    name: "pod1",
+    apiVersion: "v1",
+  });
+});
+
+Deno.test("addedInterface() names events after the pod and the time", async (t) => {
+  const nameOf = (name: string): string =>
+    addedInterface({ ...POD, name }, "eth0", IPS, "n").metadata.name ?? "";
+
+  await t.step("in nanoseconds, hexadecimal", () => {
+    const [, hex = ""] = /^pod1\.([\da-f]+)$/.exec(nameOf("pod1")) ?? [];
+    const age = Date.now() - Number(BigInt(`0x${hex}`) / 1_000_000n);
+    assert(age >= 0 && age < 60_000, String(age));
+  });
+
+  await t.step("differently even in one moment", () => {
+    const names = Array.from({ length: 20 }, () => nameOf("pod1"));
+    assertEquals(new Set(names).size, names.length);
+  });
+
+  await t.step("as the API allows names to be", () => {
+    const long = `${"a".repeat(235)}-.${"b".repeat(16)}`;
+    const name = nameOf(long);
+    assert(name.length <= 253, name);
+    assertMatch(name, /^a{235}\.[\da-f]{16}$/);
+  });
+});
+
+/** Says what a test's log was told. */
+function recordLog(): {
+  readonly lines: Record<string, unknown>[];
+  readonly verbose: (msg: string, fields?: object) => void;
+} {
+  const lines: Record<string, unknown>[] = [];
+  const verbose = (msg: string, fields?: object): void => {
+    lines.push({ msg, ...fields });
+  };
+  return { lines, verbose };
+}
+
+const EVENTS = ["net1", "net2", "net3"]
+  .map((ifName) => addedInterface(POD, ifName, IPS, "test/n"));
+
+Deno.test("postEvents() posts all at once", async () => {
+  const log = recordLog();
+  const posted: unknown[] = [];
+  const all = Promise.withResolvers<void>();
+  await postEvents(
+    {
+      createEvent(namespace, event): Promise<void> {
+        posted.push([namespace, event]);
+        // Nothing is answered until all are posted.
+        if (posted.length === EVENTS.length) all.resolve();
+        return all.promise;
+      },
+    },
+    EVENTS,
+    { withinMs: 30_000, log },
+  );
+  assertEquals(posted, EVENTS.map((event) => ["test", event]));
+  assertEquals(log.lines, []);
+});
+
+Deno.test("postEvents() logs what is not taken, and fails with nothing", async () => {
+  const log = recordLog();
+  await postEvents(
+    {
+      createEvent(_namespace, { message }): Promise<void> {
+        if (message?.includes("net2")) {
+          return Promise.reject(new Error("forbidden"));
+        }
+        if (message?.includes("net3")) throw new Error("no client");
+        return Promise.resolve();
+      },
+    },
+    EVENTS,
+    { withinMs: 30_000, log },
+  );
+  assertEquals(
+    log.lines,
+    [
+      { event: EVENTS[2]?.message, problem: "no client" },
+      { event: EVENTS[1]?.message, problem: "forbidden" },
+    ].map((line) => ({
+      msg: "Cannot post an event",
+      reason: "AddedInterface",
+      ...line,
+    })),
+  );
+});
+
+Deno.test("postEvents() waits no longer than it is let, whatever the client does", async () => {
+  const log = recordLog();
+  const signals: (AbortSignal | undefined)[] = [];
+  const started = performance.now();
+  await postEvents(
+    {
+      createEvent(_namespace, { message }, options): Promise<void> {
+        signals.push(options?.signal);
+        const { promise, reject } = Promise.withResolvers<void>();
+        // One heeds the signal, the others never answer.
+        if (message?.includes("net1")) {
+          options?.signal?.addEventListener(
+            "abort",
+            () => reject(new Error("gone")),
+          );
+        }
+        return promise;
+      },
+    },
+    EVENTS,
+    { withinMs: 50, log },
+  );
+  const took = performance.now() - started;
+  assert(took >= 45 && took < 5000, `${took} ms`);
+  assertEquals(signals.map((signal) => signal?.aborted), [true, true, true]);
+  assertEquals(log.lines.length, 3);
+  assertEquals(log.lines[2]?.["problem"], "no answer within 50 ms");
+});

@@ -1,0 +1,103 @@
+/**
+ * Telling the API what a pod was attached to.
+ *
+ * @module
+ */
+
+import { CniError, describeError } from "../../../cni/error.ts";
+import type { KubeClient } from "../../../kube/client.ts";
+import type { Attached } from "../attach.ts";
+import { buildNetworkStatus, formatNetworkStatus } from "./network_status.ts";
+import { addedInterface, postEvents } from "./pod_events.ts";
+import type { KnownPod } from "../pod/pod.ts";
+import type { Session } from "../session.ts";
+
+/** The annotation. Source: Network Custom Resource Definition De-facto Standard 1.3. */
+const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
+
+/** How long events are waited for beside the status, in milliseconds. */
+const EVENTS_MS = 500;
+
+/**
+ * Writes the status annotation of a pod, and meanwhile an event for each
+ * attachment.
+ *
+ * A pod that is gone by now is no failure, nor is an event that was lost. Nor is
+ * a status that cannot be written, if the runtime handed over the annotations
+ * and they ask for nothing: then a pod without networks of its own is attached
+ * whether the API answers or not.
+ *
+ * @throws {CniError} 11 or 7 if the status cannot be written, 4 if the API has
+ *   another pod by that name
+ */
+export async function publish(
+  session: Session,
+  pod: KnownPod,
+  attached: readonly Attached[],
+): Promise<void> {
+  try {
+    const client = await session.cluster.client();
+    // The status is what is waited for: it goes first.
+    const writing = writeStatus(session, client, pod, attached);
+    await Promise.all([writing, announce(session, client, pod, attached)]);
+  } catch (error) {
+    const isOrdinary = attached.length === 1 && pod.object === undefined;
+    if (!isOrdinary) throw error;
+    session.log.warn("The network status was not written", {
+      error: describeError(error),
+    });
+  }
+}
+
+async function announce(
+  { log }: Session,
+  client: KubeClient,
+  pod: KnownPod,
+  attached: readonly Attached[],
+): Promise<void> {
+  const events = attached
+    .filter(({ result }) => result.interfaces.length + result.ips.length > 0)
+    .map(({ ifName, result, delegate }) =>
+      addedInterface(pod, ifName, result.ips, delegate.name)
+    );
+  await postEvents(client, events, { withinMs: EVENTS_MS, log });
+}
+
+async function writeStatus(
+  { log, call: { signal } }: Session,
+  client: KubeClient,
+  pod: KnownPod,
+  attached: readonly Attached[],
+): Promise<void> {
+  const status = attached.flatMap((one, index) =>
+    buildNetworkStatus({ ...one, isMaster: index === 0 })
+  );
+  if (status.length === 0) return;
+  const { namespace, name, uid, isStatic, object } = pod;
+  // Of a static pod the runtime does not know the UID that the API has.
+  const isUidKnown = uid !== "" && (!isStatic || object !== undefined);
+  const key = { namespace, name, uid: isUidKnown ? uid : undefined };
+  const annotations = { [NETWORK_STATUS]: formatNetworkStatus(status) };
+  try {
+    await client.setPodAnnotations(key, annotations, { signal });
+  } catch (error) {
+    const failure = await describeFailure(error);
+    if (failure !== undefined) throw failure;
+    log.verbose("The pod is gone", { pod: `${namespace}/${name}` });
+  }
+}
+
+/** @returns Undefined if the pod is gone, which is no failure */
+async function describeFailure(
+  error: unknown,
+): Promise<CniError | undefined> {
+  const { isNotFound, KubeError, kubeErrorCode } = await import(
+    "../../../kube/kube_error.ts"
+  );
+  if (isNotFound(error)) return undefined;
+  const code = error instanceof KubeError ? kubeErrorCode(error) : 999;
+  return new CniError(
+    code,
+    `error setting the networks status: ${describeError(error)}`,
+  );
+}

@@ -1,0 +1,145 @@
+/**
+ * Setting the default gateways of one interface in the kernel.
+ *
+ * @module
+ */
+
+import type { Link } from "../../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
+import {
+  type RouteEntry,
+  RouteEntryRequests,
+} from "../../../ffi/rtnl/route_entry.ts";
+import type { Ip, IpFamily } from "../../../net/ip.ts";
+import {
+  adding,
+  deleting,
+  describe,
+  ignoringRouters,
+  refused,
+  runAll,
+  type Step,
+} from "./gateway_steps.ts";
+
+/** What the default routes of one family shall be. */
+export interface DefaultRouteWish {
+  /** IPv4 or IPv6. */
+  readonly family: IpFamily;
+  /** The only gateway; undefined if there shall be none. */
+  readonly gateway: Ip | undefined;
+}
+
+/** Source: include/uapi/linux/rtnetlink.h `rt_class_t`. */
+const MAIN_TABLE = 254;
+/** Metric of a route that is added without one. Source: include/net/ip6_fib.h `IP6_RT_PRIO_USER`. */
+const UNSET_METRIC: Readonly<Record<IpFamily, number>> = { 4: 0, 6: 1024 };
+
+/**
+ * Sets the default routes of an interface in table main: those that are in the
+ * way are deleted, and what is missing is added. If it fails, the routes are as
+ * they were before.
+ *
+ * @param sandbox Borrowed, not closed
+ * @param wishes One for each family that is to be changed
+ * @throws {CniError} 7 If there is no such interface to lead to a gateway, it
+ *   cannot reach the gateway, or another's default route counts more
+ * @throws {Error} That names what the kernel refuses, and what could not be
+ *   put back
+ */
+export function setDefaultRoutes(
+  sandbox: Rtnl,
+  ifName: string,
+  wishes: readonly DefaultRouteWish[],
+): void {
+  const link = sandbox.link.find(ifName);
+  if (link === undefined) return requireNoGateway(ifName, wishes);
+  const entries = new RouteEntryRequests(sandbox.socket).list()
+    .filter((entry) =>
+      entry.isDefault && entry.isUnicast && entry.table === MAIN_TABLE
+    );
+  runAll(
+    ifName,
+    wishes.flatMap((wish) => planFamily({ sandbox, link, entries }, wish)),
+  );
+}
+
+/** Some plugins make no interface; there is nothing to be deleted then. */
+function requireNoGateway(
+  ifName: string,
+  wishes: readonly DefaultRouteWish[],
+): void {
+  const gateways = wishes.flatMap(({ gateway }) => gateway ?? []);
+  if (gateways.length === 0) return;
+  throw refused(gateways.join(", "), ifName, "there is no such interface");
+}
+
+/** What is there. */
+interface Scene {
+  readonly sandbox: Rtnl;
+  /** The interface. */
+  readonly link: Link;
+  /** Default routes of table main, of all interfaces and both families. */
+  readonly entries: readonly RouteEntry[];
+}
+
+/** @throws {CniError} 7 If the gateway's route would not count */
+function planFamily(
+  scene: Scene,
+  { family, gateway }: DefaultRouteWish,
+): Step[] {
+  const { sandbox, link } = scene;
+  const entries = scene.entries.filter((entry) => entry.family === family);
+  const own = entries.filter((entry) => entry.over(link.index) !== undefined);
+  const kept = own.filter((entry) => isVia(entry, link, gateway));
+  const removals = own.filter((entry) => !kept.includes(entry));
+  const isMissing = gateway !== undefined && kept.length === 0;
+  if (gateway !== undefined) {
+    const metrics = kept.map(({ priority }) => priority);
+    const metric = isMissing ? UNSET_METRIC[family] : Math.min(...metrics);
+    requireFirst({ ...scene, entries }, gateway, metric);
+  }
+  return [
+    ...family === 6 ? [ignoringRouters(sandbox, link)] : [],
+    ...removals.flatMap((entry) => deleting(sandbox, link, entry)),
+    ...isMissing ? [adding(sandbox, link, gateway)] : [],
+  ];
+}
+
+/** Says whether a route leads to a gateway and nowhere else. */
+function isVia(
+  { nextHops: [hop, ...others] }: RouteEntry,
+  { index }: Link,
+  gateway: Ip | undefined,
+): boolean {
+  return others.length === 0 && hop?.ifindex === index &&
+    gateway !== undefined && hop.gateway?.equals(gateway) === true;
+}
+
+/** @throws {CniError} 7 If packets would rather leave by another interface */
+function requireFirst(
+  { sandbox, link, entries }: Scene,
+  gateway: Ip,
+  metric: number,
+): void {
+  const rival = entries.find((entry) =>
+    !entry.isOnlyOver(link.index) && entry.priority <= metric
+  );
+  if (rival === undefined) return;
+  const name = nameOtherLink(sandbox, link, rival);
+  throw refused(
+    gateway,
+    link.name,
+    `the ${
+      describe(rival)
+    } over "${name}" with metric ${rival.priority} is in the way`,
+  );
+}
+
+function nameOtherLink(
+  sandbox: Rtnl,
+  { index }: Link,
+  { nextHops }: RouteEntry,
+): string {
+  const other = nextHops.find((hop) => hop.ifindex !== index)?.ifindex ?? 0;
+  return sandbox.link.find(other)?.name ?? String(other);
+}
