@@ -221,6 +221,7 @@ Deno.test(
           "(default): ",
       );
       assertEquals(scene.host.leftoversOf(pod), []);
+      assertEquals((await scene.call("DEL", pod)).code, 0);
       const events = scene.api.eventTexts
         .map((text) => text.slice(0, text.indexOf(" (")));
       // An API server that cannot tell would not take it either.
@@ -230,7 +231,6 @@ Deno.test(
           "Warning NoNetworkFound cannot find a network-attachment-definition",
         ],
       );
-      assertEquals((await scene.call("DEL", pod)).code, 0);
     });
   },
 );

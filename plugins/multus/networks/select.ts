@@ -24,7 +24,8 @@ import type { Session } from "../session.ts";
 const EVENT_MS = 500;
 
 /**
- * Resolves the networks of a pod, and tells the pod of one that is missing.
+ * Resolves the networks of a pod. On ADD, a missing network is an event of the
+ * pod: a DEL that looks for the same network would only repeat it.
  *
  * @param pod Undefined without Kubernetes: then it has the configuration's
  * @param signal When to give up
@@ -45,7 +46,7 @@ export async function selectDelegates(
     const { markDefaultRoutes } = await import("../routes/default_route.ts");
     return markDefaultRoutes(delegates);
   } catch (error) {
-    if (pod && isMissing(error)) {
+    if (pod && session.call.command === "ADD" && isMissing(error)) {
       await tellPod(session, pod, error.eventMessage);
     }
     throw error;
