@@ -6,18 +6,17 @@
 
 import { describeError } from "../../../cni/error.ts";
 import { deadline, pause, waitUntil } from "../../../cni/invoke/deadline.ts";
-import type { Log } from "../../../cni/log.ts";
+import type { Log, LogFields } from "../../../cni/log.ts";
 import type { ApiRequest } from "../../../kube/request.ts";
 import type { ForwardedAnswer } from "./forwarder.ts";
 import { pauseAfter } from "./pauses.ts";
 
 /** How many events wait at most. */
 const MAX_EVENTS = 1000;
-/** Time for one of them, in milliseconds. */
+/** How often an event is posted that the API server refuses for now. Source: client-go tools/record/event.go `maxTriesPerEvent`. */
+const MAX_TRIES = 12;
+/** Time limit of one try, in milliseconds. */
 const TIMEOUT_MS = 5000;
-
-/** How long the first ones wait: the status of the pod that they are about goes first. */
-const COURTESY_MS = 100;
 
 /** Where events go. */
 export interface EventQueueOptions {
@@ -26,14 +25,28 @@ export interface EventQueueOptions {
     timeoutMs: number,
   ) => Promise<ForwardedAnswer>;
   readonly log: Pick<Log, "info" | "warn">;
-  /** How many events wait at most; 1000 unless told. */
+  /** How many events wait at most; 1000 by default. */
   readonly maxEvents?: number;
+  /** As {@linkcode MAX_TRIES}. */
+  readonly maxTries?: number;
 }
 
-/** Posts events, one after the other; the oldest are given up if they are too many. */
+/** An event, and how often it was refused. */
+interface Entry {
+  readonly event: ApiRequest;
+  refusals: number;
+}
+
+/** What became of an event. */
+type Outcome = "settled" | "refused" | "unanswered";
+
+/**
+ * Posts events one after the other. An event that the API server refuses for now
+ * goes to the end of the queue. If too many wait, the oldest are dropped.
+ */
 export class EventQueue {
   readonly #options: EventQueueOptions;
-  readonly #events: ApiRequest[] = [];
+  readonly #events: Entry[] = [];
   #arrived = Promise.withResolvers<void>();
   #dropped = 0;
 
@@ -56,21 +69,20 @@ export class EventQueue {
         log.warn("Events are dropped: too many wait", { waiting: maxEvents });
       }
     }
-    this.#events.push(event);
+    this.#events.push({ event, refusals: 0 });
     this.#arrived.resolve();
   }
 
   /** Posts what comes, until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     for (let failures = 0; !signal.aborted;) {
-      const [event] = this.#events;
-      if (event === undefined) {
+      const [entry] = this.#events;
+      if (entry === undefined) {
         await waitUntil(this.#waitForMore(), signal);
-        await pause(COURTESY_MS, signal);
         continue;
       }
-      const isDone = await waitUntil(this.#post(event), signal);
-      failures = isDone ? 0 : failures + 1;
+      const outcome = await waitUntil(this.#post(entry), signal);
+      failures = outcome === "settled" ? 0 : failures + 1;
       if (failures > 0) await pause(pauseAfter(failures), signal);
     }
   }
@@ -86,8 +98,8 @@ export class EventQueue {
   }
 
   async #postAll(): Promise<void> {
-    for (const event of [...this.#events]) {
-      if (!await this.#post(event)) return;
+    for (const entry of [...this.#events]) {
+      if (await this.#post(entry) === "unanswered") return;
     }
   }
 
@@ -104,21 +116,37 @@ export class EventQueue {
     this.#dropped = 0;
   }
 
-  /** @returns Whether it is dealt with: else it may be tried again */
-  async #post(event: ApiRequest): Promise<boolean> {
+  async #post(entry: Entry): Promise<Outcome> {
     const { forward, log } = this.#options;
     try {
-      const { status, text } = await forward(event, TIMEOUT_MS);
-      if (status === 429 || status >= 500) return false;
-      if (status > 299) {
+      const { status, text } = await forward(entry.event, TIMEOUT_MS);
+      if (status === 429 || status >= 500) {
+        this.#postpone(entry, { status, text });
+        return "refused";
+      }
+      // 409: an earlier try was carried out after all.
+      if (status > 299 && status !== 409) {
         log.info("The API server does not take an event", { status, text });
       }
     } catch (error) {
       log.info("Cannot post an event", { error: describeError(error) });
-      return false;
+      return "unanswered";
     }
-    // It may have been given up meanwhile.
-    if (this.#events[0] === event) this.#events.shift();
-    return true;
+    this.#remove(entry);
+    return "settled";
+  }
+
+  #postpone(entry: Entry, answer: LogFields): void {
+    const { maxTries = MAX_TRIES, log } = this.#options;
+    if (!this.#remove(entry)) return;
+    if (++entry.refusals < maxTries) this.#events.push(entry);
+    else log.info("The API server does not take an event", answer);
+  }
+
+  /** @returns Whether it was still there: it may have been dropped meanwhile */
+  #remove(entry: Entry): boolean {
+    const index = this.#events.indexOf(entry);
+    if (index >= 0) this.#events.splice(index, 1);
+    return index >= 0;
   }
 }

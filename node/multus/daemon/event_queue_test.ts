@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { ApiRequest } from "../../../kube/request.ts";
 import { eventually } from "../../../tests/_harness/eventually.ts";
-import { EventQueue } from "./event_queue.ts";
+import { EventQueue, type EventQueueOptions } from "./event_queue.ts";
 import type { ForwardedAnswer } from "./forwarder.ts";
 
 /** An event, known by its body. */
@@ -24,7 +24,7 @@ class Scene implements AsyncDisposable {
 
   constructor(
     reply: (body: string) => Promise<ForwardedAnswer> | ForwardedAnswer,
-    maxEvents = 3,
+    options: Partial<EventQueueOptions> = {},
   ) {
     const log = (message: string, fields: object = {}): void =>
       void this.logged.push(`${message} ${JSON.stringify(fields)}`);
@@ -35,7 +35,8 @@ class Scene implements AsyncDisposable {
         return answered;
       },
       log: { info: log, warn: log },
-      maxEvents,
+      maxEvents: 3,
+      ...options,
     });
   }
 
@@ -83,8 +84,8 @@ Deno.test("EventQueue tries again what may pass, and nothing else", async (t) =>
       }),
       ["a", "b"],
     ],
-    ["429", failOnce(() => answer(429)), ["a", "a", "b"]],
-    ["503", failOnce(() => answer(503)), ["a", "a", "b"]],
+    ["429", failOnce(() => answer(429)), ["a", "b", "a"]],
+    ["503", failOnce(() => answer(503)), ["a", "b", "a"]],
     ["403", failOnce(() => answer(403)), ["a", "b"]],
     ["409", failOnce(() => answer(409)), ["a", "b"]],
   ];
@@ -100,6 +101,20 @@ Deno.test("EventQueue tries again what may pass, and nothing else", async (t) =>
   }
 });
 
+Deno.test("EventQueue lets no event hold up others, and gives it up in the end", async () => {
+  await using scene = new Scene(
+    (body) => answer(body === "bad" ? 500 : 201),
+    { maxTries: 2 },
+  );
+  for (const body of ["bad", "b", "c"]) scene.queue.add(event(body));
+  scene.run();
+  await eventually("all is dealt with", () => scene.queue.size === 0);
+  assertEquals(scene.posted, ["bad", "b", "c", "bad"]);
+  assertEquals(scene.logged, [
+    'The API server does not take an event {"status":500,"text":"{\\"code\\":500}"}',
+  ]);
+});
+
 function failOnce(fail: () => ForwardedAnswer): () => ForwardedAnswer {
   let isFirst = true;
   return () => {
@@ -113,7 +128,7 @@ Deno.test("EventQueue keeps an event in its place that others push out meanwhile
   const { promise, resolve } = Promise.withResolvers<ForwardedAnswer>();
   await using scene = new Scene(
     (body) => body === "a" ? promise : answer(201),
-    2,
+    { maxEvents: 2 },
   );
   scene.queue.add(event("a"));
   scene.run();
@@ -137,7 +152,7 @@ Deno.test("EventQueue.finish() posts what it can in the time that it has", async
     const scene = new Scene(() => answer(201));
     scene.queue.add(event("a"));
     scene.queue.add(event("b"));
-    await scene.queue.finish(1000);
+    await scene.queue.finish(60_000);
     assertEquals([scene.posted, scene.logged], [["a", "b"], []]);
   });
   await t.step("nothing", async () => {
@@ -147,11 +162,23 @@ Deno.test("EventQueue.finish() posts what it can in the time that it has", async
     await scene.queue.finish(20);
     assertEquals(scene.logged, ['Events are lost {"count":2}']);
   });
-  await t.step("no more once one fails", async () => {
+  await t.step("each once", async () => {
     const scene = new Scene(() => answer(503));
     scene.queue.add(event("a"));
     scene.queue.add(event("b"));
-    await scene.queue.finish(1000);
-    assertEquals(scene.posted, ["a"]);
+    await scene.queue.finish(60_000);
+    assertEquals(scene.posted, ["a", "b"]);
+    assertEquals(scene.logged, ['Events are lost {"count":2}']);
+  });
+  await t.step("no more once there is no answer", async () => {
+    let tries = 0;
+    const scene = new Scene(() => {
+      tries++;
+      throw new Error("refused");
+    });
+    scene.queue.add(event("a"));
+    scene.queue.add(event("b"));
+    await scene.queue.finish(60_000);
+    assertEquals(tries, 1);
   });
 });
