@@ -4,8 +4,8 @@
  * @module
  */
 
-/** How long anything may take that is waited for, in ms. */
-const PATIENCE_MS = 15_000;
+/** How long anything may take that is waited for, however slow the machine is, in ms. */
+const PATIENCE_MS = 60_000;
 const POLL_MS = 5;
 
 /**

@@ -14,8 +14,8 @@ import {
 import { eventually } from "./eventually.ts";
 import { BIN, type MultusHost } from "./multus_host.ts";
 
-/** How long an answer may take, in ms. */
-const PATIENCE_MS = 5000;
+/** How long an answer may take, however slow the machine is, in ms. */
+const PATIENCE_MS = 60_000;
 
 /** What the daemon has answered, by its log. */
 export interface DaemonAnswer {
