@@ -9,6 +9,8 @@ import type { ApiRequest } from "./request.ts";
 
 /** A way to an API server. Dispose of it to close its connections. */
 export interface Channel extends Disposable {
+  /** Whether several requests at a time cost no more TLS connections. */
+  readonly isShared?: boolean;
   /**
    * Does what takes its time before a request, and is no part of it.
    *

@@ -78,6 +78,11 @@ export class KubeClient implements Disposable {
     this.#limits = limits;
   }
 
+  /** Whether several requests at a time cost no more TLS connections. */
+  get isShared(): boolean {
+    return this.#channel.isShared ?? false;
+  }
+
   /**
    * Reads a pod.
    *

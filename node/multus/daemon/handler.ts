@@ -21,6 +21,8 @@ import { findRequest, type PluginRequest } from "./requests.ts";
 
 /** Time limit of the API server, in milliseconds: a little less than a plugin's first try. */
 const FORWARD_MS = 1400;
+/** The same for an event, before it is queued: a little less than ADD waits. */
+const EVENT_MS = 300;
 /** The same if there is a remembered answer to fall back on. */
 const IMPATIENT_MS = 700;
 /** The largest body that is taken, in bytes. Source: k8s.io/apiserver `MaxRequestBodyBytes`. */
@@ -41,7 +43,7 @@ export interface HandlerOptions {
   /** Undefined if no node is known. */
   readonly pods: Memory | undefined;
   readonly definitions: Memory;
-  readonly events: Pick<EventQueue, "add">;
+  readonly events: Pick<EventQueue, "add" | "size">;
   readonly forwarder: Pick<Forwarder, "forward">;
   readonly log: Pick<OperationLog, "debug">;
 }
@@ -79,7 +81,7 @@ export class Handler {
     }
     try {
       const apiRequest = await readRequest(request, url);
-      if (asked.kind === "event") return this.#enqueue(apiRequest);
+      if (asked.kind === "event") return await this.#post(apiRequest);
       return await this.#find(asked, request, apiRequest);
     } catch (error) {
       return describeFailure(error);
@@ -97,9 +99,18 @@ export class Handler {
     return new Response(text, { status: isReady ? 200 : 503 });
   }
 
-  #enqueue(event: ApiRequest): Response {
-    this.#options.events.add(event);
-    return answer("queue", { status: 202, text: "{}" });
+  /**
+   * Posts an event, so that it is safe when ADD ends. If the API server is slow
+   * or in trouble, it is queued, and so are all that follow.
+   */
+  async #post(event: ApiRequest): Promise<Response> {
+    const { events } = this.#options;
+    const enqueue = (): Response => {
+      events.add(event);
+      return answer("queue", { status: 202, text: "{}" });
+    };
+    if (events.size > 0) return enqueue();
+    return await this.#forward(event, EVENT_MS, enqueue);
   }
 
   async #find(
@@ -130,7 +141,7 @@ export class Handler {
     try {
       const { forwarder } = this.#options;
       const forwarded = await forwarder.forward(request, timeoutMs);
-      if (instead && forwarded.status >= 500) return instead();
+      if (instead && isTrouble(forwarded.status)) return instead();
       // The plugin's credentials may be better than ours.
       if (forwarded.status === 401) {
         return refuse(502, "the API server refuses the daemon's credentials");
@@ -141,6 +152,11 @@ export class Handler {
       throw error;
     }
   }
+}
+
+/** Says whether the same request may succeed later. */
+function isTrouble(status: number): boolean {
+  return status === 429 || status >= 500;
 }
 
 function recall(

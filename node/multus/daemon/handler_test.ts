@@ -44,7 +44,10 @@ class Scene {
     this.#handler = new Handler({
       pods: memory("ns/p1"),
       definitions: memory("ns/n1"),
-      events: { add: (event) => void this.events.push(event) },
+      events: {
+        add: (event) => void this.events.push(event),
+        size: 0,
+      },
       forwarder: {
         forward: (request, timeoutMs): Promise<ForwardedAnswer> => {
           this.forwarded.push(request);
@@ -150,13 +153,39 @@ Deno.test("Handler.handle() forwards what is written, as it is", async () => {
   assertEquals(scene.timeouts, [1400]);
 });
 
-Deno.test("Handler.handle() does not wait for events", async () => {
-  const scene = new Scene();
-  const headers = { "content-type": "application/json" };
-  const answer = await scene.ask("POST", EVENTS, headers, '{"a":1}');
-  assertEquals([answer.status, answer.origin], [202, "queue"]);
-  assertEquals(scene.forwarded, []);
-  assertEquals(scene.events.map(({ body }) => body), ['{"a":1}']);
+Deno.test("Handler.handle() posts an event before it answers, if it can", async (t) => {
+  const status = (status: number) => (): ForwardedAnswer => ({
+    ...API_ANSWER,
+    status,
+  });
+  // What is answered, where from, and whether the event is queued.
+  const rows: [string, () => ForwardedAnswer, number, string | null][] = [
+    ["posted", status(201), 201, "api"],
+    ["refused", status(403), 403, "api"],
+    ["there already", status(409), 409, "api"],
+    ["refused for now", status(429), 202, "queue"],
+    ["in trouble", status(500), 202, "queue"],
+    ["out of reach", unreachable, 202, "queue"],
+    ["refused with the daemon's credentials", status(401), 502, null],
+  ];
+  for (const [name, reply, expected, origin] of rows) {
+    await t.step(name, async () => {
+      const scene = new Scene({}, reply);
+      const answer = await scene.ask("POST", EVENTS, {}, '{"a":1}');
+      assertEquals([answer.status, answer.origin], [expected, origin]);
+      assertEquals(scene.timeouts, [300]);
+      const queued = scene.events.map(({ body }) => body);
+      assertEquals(queued, origin === "queue" ? ['{"a":1}'] : []);
+    });
+  }
+  await t.step("not while others wait", async () => {
+    const queued: ApiRequest[] = [];
+    const add = (event: ApiRequest): void => void queued.push(event);
+    const scene = new Scene({ events: { add, size: 1 } });
+    const answer = await scene.ask("POST", EVENTS, {}, '{"a":1}');
+    assertEquals([answer.status, answer.origin], [202, "queue"]);
+    assertEquals([queued.length, scene.forwarded], [1, []]);
+  });
 });
 
 Deno.test("Handler.handle() passes on what the API server refuses", async () => {

@@ -110,13 +110,15 @@ function nameEvent(podName: string, time: Date): string {
 export interface PostOptions {
   /** How long to wait for all of them, in milliseconds. */
   readonly withinMs: number;
+  /** Whether to post them all at once; else each waits for the one before. */
+  readonly isShared?: boolean | undefined;
   /** Told of those that the API does not take, or not in time. */
   readonly log: Pick<OperationLog, "verbose">;
 }
 
 /**
- * Posts events, all at once, and waits for them no longer than it is let. A pod
- * has its networks whether anybody is told or not, so nothing fails with them.
+ * Posts events, and waits for them no longer than it may. A pod has its networks
+ * whether anybody is told or not, so nothing fails with them.
  */
 export async function postEvents(
   client: Pick<KubeClient, "createEvent">,
@@ -124,9 +126,10 @@ export async function postEvents(
   options: PostOptions,
 ): Promise<void> {
   const signal = deadline(options.withinMs);
-  await Promise.all(
-    events.map((event) => postEvent(client, event, { ...options, signal })),
-  );
+  const post = (event: Event): Promise<void> =>
+    postEvent(client, event, { ...options, signal });
+  if (options.isShared) return void await Promise.all(events.map(post));
+  for (const event of events) await post(event);
 }
 
 async function postEvent(

@@ -15,12 +15,13 @@ import type { Session } from "../session.ts";
 /** The annotation. Source: Network Custom Resource Definition De-facto Standard 1.3. */
 const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 
-/** How long events are waited for beside the status, in milliseconds. */
+/** How long ADD waits for its events, in milliseconds. */
 const EVENTS_MS = 500;
 
 /**
- * Writes the status annotation of a pod, and meanwhile an event for each
- * attachment.
+ * Writes the status annotation of a pod and posts an event for each attachment:
+ * at the same time if connections are open already, else after the status, on
+ * its connection, for a TLS handshake takes longer than a request.
  *
  * A pod that is gone by now is no failure, nor is an event that was lost. Nor is
  * a status that cannot be written, if the runtime handed over the annotations
@@ -37,8 +38,8 @@ export async function publish(
 ): Promise<void> {
   try {
     const client = await session.cluster.client();
-    // The status is what is waited for: it goes first.
     const writing = writeStatus(session, client, pod, attached);
+    if (!client.isShared) await writing;
     await Promise.all([writing, announce(session, client, pod, attached)]);
   } catch (error) {
     const isOrdinary = attached.length === 1 && pod.object === undefined;
@@ -60,7 +61,8 @@ async function announce(
     .map(({ ifName, result, delegate }) =>
       addedInterface(pod, ifName, result.ips, delegate.name)
     );
-  await postEvents(client, events, { withinMs: EVENTS_MS, log });
+  const { isShared } = client;
+  await postEvents(client, events, { withinMs: EVENTS_MS, isShared, log });
 }
 
 async function writeStatus(
