@@ -202,6 +202,59 @@ testRules("ptp.check() notices a masquerade that is gone", async (t) => {
   }
 });
 
+testRules(
+  "ptp.add() does without iptables for names that its comments have no room for",
+  async () => {
+    using scene = new PtpScene();
+    const names = { name: "n".repeat(160) };
+    const containerId = "c".repeat(83);
+    const { json } = await scene.succeed("ADD", names, { containerId });
+    assertEquals(reached(scene.hosts.sandbox), OUTSIDE);
+    assertMatch(scene.rules, /chain masq_checks/);
+    const prevResult = { ...names, prevResult: json };
+    await scene.succeed("CHECK", prevResult, { containerId });
+    await scene.succeed("DEL", prevResult, { containerId });
+    assertEquals(scene.rules, "");
+  },
+);
+
+testRules(
+  "ptp.add() spares the subnets of all interfaces of a container, by iptables",
+  async () => {
+    using scene = new PtpScene("iptables");
+    const ipam = scene.hosts.hostLocal("10.9.0.0/24");
+    await scene.succeed("ADD");
+    await scene.succeed("ADD", { ipam }, { ifName: "net1" });
+    const own = scene.rules.split("\n").filter((line) =>
+      line.startsWith("-A CNI-") && line.includes("10.") ||
+      line.includes("! -d 224.")
+    ).map((line) => line.replace(/.*?(! -d|-d) (\S+) .*-j (\w+)/, "$1 $2 $3"));
+    assertEquals(own, [
+      "-d 10.9.0.0/24 ACCEPT",
+      "-d 10.1.2.0/24 ACCEPT",
+      "! -d 224.0.0.0/4 MASQUERADE",
+    ]);
+  },
+);
+
+testRules("ptp leaves the tables of others that they share", async () => {
+  using scene = new PtpScene("iptables");
+  const { host } = scene.hosts;
+  await scene.succeed("ADD");
+  // A table that we made, in which somebody else has a rule now.
+  const rule = "POSTROUTING -o wan0 -j MASQUERADE".split(" ");
+  runIn(host, "iptables", "-t", "nat", "-A", ...rule);
+  runIn(host, "ip6tables", "-t", "nat", "-N", "THEIRS");
+  await scene.succeed("DEL");
+  assertMatch(scene.rules, /-A POSTROUTING -o wan0 -j MASQUERADE/);
+  assertMatch(scene.rules, /:THEIRS/);
+  await scene.succeed("ADD");
+  runIn(host, "iptables", "-t", "nat", "-D", ...rule);
+  runIn(host, "ip6tables", "-t", "nat", "-X", "THEIRS");
+  await scene.succeed("DEL");
+  assertEquals(scene.rules, "");
+});
+
 testRules("ptp.add() refuses a backend that it does not know", async () => {
   using scene = new PtpScene("pf");
   await scene.fail("ADD", [7, "ipMasqBackend"]);

@@ -1,0 +1,80 @@
+import { assertEquals } from "@std/assert";
+import { findIptables, findLegacyIptables } from "./find_iptables.ts";
+
+/** Makes an iptables in each folder, and returns PATH. */
+function makePath(
+  root: string,
+  folders: Readonly<Record<string, Readonly<Record<string, string>>>>,
+): string {
+  return Object.entries(folders).map(([folder, links]) => {
+    const path = `${root}/${folder}`;
+    Deno.mkdirSync(path);
+    for (const [name, target] of Object.entries(links)) {
+      if (target === "") Deno.writeTextFileSync(`${path}/${name}`, "");
+      else Deno.symlinkSync(target, `${path}/${name}`);
+    }
+    return path;
+  }).join(":");
+}
+
+Deno.test("findIptables() finds what PATH leads to, and its variant", async (t) => {
+  const multi = (name: string): Record<string, string> => ({
+    iptables: name,
+    [name]: "",
+  });
+  const rows: [
+    name: string,
+    folders: Record<string, Record<string, string>>,
+    found: unknown,
+  ][] = [
+    ["nft", { a: multi("xtables-nft-multi") }, ["a/iptables", "nft"]],
+    ["legacy", { a: multi("xtables-legacy-multi") }, ["a/iptables", "legacy"]],
+    ["before 1.8", { a: multi("xtables-multi") }, ["a/iptables", "legacy"]],
+    ["a script", { a: { iptables: "" } }, ["a/iptables", undefined]],
+    ["over alternatives", {
+      a: { iptables: "alternative", alternative: "../b/xtables-nft-multi" },
+      b: { "xtables-nft-multi": "" },
+    }, ["a/iptables", "nft"]],
+    ["the first", {
+      a: {},
+      b: { iptables: "" },
+      c: multi("xtables-nft-multi"),
+    }, ["b/iptables", undefined]],
+    ["none that leads nowhere", {
+      a: { iptables: "nowhere" },
+      b: multi("xtables-nft-multi"),
+    }, ["b/iptables", "nft"]],
+  ];
+  for (const [name, folders, found] of rows) {
+    await t.step(name, () => {
+      const root = Deno.makeTempDirSync();
+      try {
+        const program = findIptables(4, `:${makePath(root, folders)}:/none`);
+        const path = program?.path.slice(root.length + 1);
+        assertEquals([path, program?.variant], found);
+      } finally {
+        Deno.removeSync(root, { recursive: true });
+      }
+    });
+  }
+});
+
+Deno.test("findLegacyIptables() prefers the one that is called so", () => {
+  const root = Deno.makeTempDirSync();
+  try {
+    const path = makePath(root, {
+      a: {
+        "xtables-nft-multi": "",
+        "xtables-legacy-multi": "",
+        iptables: "xtables-nft-multi",
+        "iptables-legacy": "xtables-legacy-multi",
+      },
+    });
+    assertEquals(findLegacyIptables(4, path), {
+      path: `${path}/iptables-legacy`,
+      variant: "legacy",
+    });
+  } finally {
+    Deno.removeSync(root, { recursive: true });
+  }
+});
