@@ -8,7 +8,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { bridgeConfig } from "./_harness/bridge_network.ts";
 import { allOf, requireRoot } from "./_harness/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
-import { execIn } from "./_harness/exec_in.ts";
+import { execIn, type ExecOutput } from "./_harness/exec_in.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { runIn } from "./_harness/ip_json.ts";
 import {
@@ -120,8 +120,15 @@ class Host extends MasqueradeScene {
     return isInNft ? "iptables-nft" : "iptables-legacy";
   }
 
-  /** Runs the executable, which finds no other programs than the host has. */
+  /** Runs a command that must succeed. */
   call(command: string, extras: Keys = {}): Keys {
+    const { code, stdout, stderr } = this.exec(command, extras);
+    assertEquals(code, 0, stdout + stderr);
+    return stdout === "" ? {} : JSON.parse(stdout);
+  }
+
+  /** Runs the executable, which finds no other programs than the host has. */
+  exec(command: string, extras: Keys = {}): ExecOutput {
     const { hosts } = this;
     const masks = PROGRAM_FOLDERS.filter((folder) => folder !== "/usr/bin")
       .map((folder) => `mount --bind ${this.#programs} ${folder}`);
@@ -132,7 +139,7 @@ class Host extends MasqueradeScene {
       ${masks.join("\n")}
       mount --bind ${this.#programs} /usr/bin
       exec ${BIN}/${this.#type}`;
-    const output = execIn(hosts.host, {
+    return execIn(hosts.host, {
       path: "/usr/bin/unshare",
       args: ["-m", "/bin/sh", "-ec", script],
       env: {
@@ -142,8 +149,6 @@ class Host extends MasqueradeScene {
       },
       stdin: JSON.stringify({ ...this.config, ...extras }),
     });
-    assertEquals(output.code, 0, output.stdout + output.stderr);
-    return output.stdout === "" ? {} : JSON.parse(output.stdout);
   }
 }
 
@@ -155,6 +160,31 @@ interface Life {
   readonly place: Place;
 }
 
+const needsAll = allOf(needsBin, needsRuleTools, needsLegacyIptables());
+
+Deno.test(
+  requireRoot("ptp says that a host has no iptables, if it is named", needsAll),
+  () => {
+    using host = new Host("ptp", dualStack, {
+      programs: "",
+      others: OTHERS["tables by iptables-legacy"] ?? "",
+      backend: "iptables",
+    });
+    const rows: [command: string, text: RegExp][] = [
+      ["STATUS", /"code": 50,[^]*the host has no iptables/],
+      ["ADD", /the host has no iptables/],
+      // Its rules may be there, and nothing can remove them.
+      ["DEL", /the host has no iptables for its legacy rules/],
+    ];
+    for (const [command, text] of rows) {
+      const { code, stdout } = host.exec(command);
+      assertEquals(code, 1);
+      assertMatch(stdout, text);
+    }
+    host.call("DEL", { ipMasqBackend: undefined });
+  },
+);
+
 /** Registers a test of an attachment's whole life. */
 function testLife(
   type: string,
@@ -162,11 +192,10 @@ function testLife(
   { programs, others, backend, place }: Life,
 ): void {
   const suffix = backend === undefined ? "" : `, ipMasqBackend ${backend}`;
-  const needs = allOf(needsBin, needsRuleTools, needsLegacyIptables());
   Deno.test(
     requireRoot(
       `${type} masquerades by ${place} on a host with ${programs} and ${others}${suffix}`,
-      needs,
+      needsAll,
     ),
     () => {
       using host = new Host(type, makeConfig, {
