@@ -42,6 +42,13 @@ const PROGRAMS: Readonly<Record<string, string>> = {
         chmod +x $1/$name
       done
     done`,
+  "an iptables without its kernel modules": `
+    cp /bin/dash $1/sh
+    for program in iptables ip6tables; do
+      printf '#!/usr/sbin/sh\nexit 3\n' > $1/$program
+      printf '#!/usr/sbin/sh\nexit 2\n' > $1/$program-restore
+      chmod +x $1/$program $1/$program-restore
+    done`,
   "an iptables that does not start": `
     for name in iptables iptables-restore ip6tables ip6tables-restore; do
       printf '#!/none\\n' > $1/$name
@@ -249,9 +256,16 @@ for (const others of ["nobody's tables", "tables by iptables-legacy"]) {
     others,
     place: "iptables-legacy",
   });
-  testLife("ptp", dualStack, {
-    programs: "an iptables that does not start",
-    others,
-    place: "a table of nftables",
-  });
+  for (
+    const programs of [
+      "an iptables without its kernel modules",
+      "an iptables that does not start",
+    ]
+  ) {
+    testLife("ptp", dualStack, {
+      programs,
+      others,
+      place: "a table of nftables",
+    });
+  }
 }

@@ -220,21 +220,32 @@ testRules(
 
 testRules(
   "ptp.add() spares the subnets of all interfaces of a container, by iptables",
-  async () => {
-    using scene = new PtpScene("iptables");
-    const ipam = scene.hosts.hostLocal("10.9.0.0/24");
-    await scene.succeed("ADD");
-    await scene.succeed("ADD", { ipam }, { ifName: "net1" });
-    const own = scene.rules.split("\n").filter((line) =>
-      line.startsWith("-A CNI-") && line.includes("10.") ||
-      line.includes("! -d 224.")
-    ).map((line) => line.replace(/.*?(! -d|-d) (\S+) .*-j (\w+)/, "$1 $2 $3"));
-    assertEquals(own, [
-      "-d 10.9.0.0/24 ACCEPT",
-      "-d 10.1.2.0/24 ACCEPT",
-      "! -d 224.0.0.0/4 MASQUERADE",
-    ]);
+  async (t) => {
+    for (const variant of ["nft", "legacy"]) {
+      await t.step(variant, async () => {
+        using scene = new PtpScene("iptables");
+        const { hosts } = scene;
+        for (const name of ["iptables", "iptables-restore"]) {
+          const multi = `/usr/sbin/xtables-${variant}-multi`;
+          Deno.symlinkSync(multi, `${hosts.folder}/${name}`);
+        }
+        const env = { PATH: hosts.folder };
+        for (const [at, ifName] of ["eth0", "net1"].entries()) {
+          const ipam = hosts.hostLocal(`10.${at}.0.0/24`);
+          await scene.succeed("ADD", { ipam }, { ifName, env });
+        }
+        const own = runIn(hosts.host, `iptables-${variant}-save`).split("\n")
+          .filter((line) => line.startsWith("-A CNI-"))
+          .map((line) => line.replace(/^\S+ \S+ (.*) -m .* -j /, "$1 "));
+        assertEquals(own, [
+          "-d 10.1.0.0/24 ACCEPT",
+          "-d 10.0.0.0/24 ACCEPT",
+          "! -d 224.0.0.0/4 MASQUERADE",
+        ]);
+      });
+    }
   },
+  needsLegacyIptables(),
 );
 
 testRules("ptp leaves the tables of others that they share", async () => {

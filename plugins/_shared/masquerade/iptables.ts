@@ -58,17 +58,20 @@ export async function addIptablesMasquerade(
   // earlier attachment has left the chain, or another interface shares it.
   const first = await restore(iptables, [
     `-N ${names.chain}`,
-    ...append(rules),
+    ...rules.map(addition),
   ]);
   if (first.success) return;
   const chain = await run(iptables, ["-S", names.chain]);
-  if (!chain.success) throw failureOf(iptables, first);
+  if (!chain.success) {
+    const isUnusable = UNUSABLE.includes(chain.code);
+    throw failureOf(iptables, isUnusable ? chain : first);
+  }
   const postrouting = await run(iptables, ["-S", "POSTROUTING"]);
   const present = (chain.stdout + postrouting.stdout).split("\n");
-  const missing = append(rules).filter((rule) =>
-    !present.some((line) => isSameRule(line, rule))
+  const missing = rules.filter((rule) =>
+    !present.some((line) => isSameRule(line, `-A ${rule}`))
   );
-  const second = await restore(iptables, missing);
+  const second = await restore(iptables, missing.map(addition));
   if (!second.success) throw failureOf(iptables, second);
 }
 
@@ -108,13 +111,14 @@ export async function listIptablesContainers(
   iptables: Iptables,
   network: string,
 ): Promise<string[]> {
-  const { stdout } = await run(iptables, ["-S", "POSTROUTING"]);
-  const ids = stdout.split("\n").flatMap((line) => {
+  const listed = await run(iptables, ["-S", "POSTROUTING"]);
+  if (!listed.success) throw failureOf(iptables, listed);
+  const ids = listed.stdout.split("\n").flatMap((line) => {
     const parts = splitRule(line);
     const comment = parts[parts.indexOf("--comment") + 1] ?? "";
     return containerIn(comment, network) ?? [];
   });
-  return [...new Set(ids)];
+  return ids;
 }
 
 /** Lists the addresses that are not masqueraded for the attachment. */
@@ -160,8 +164,9 @@ function rulesOf(
   ]).filter((rule, index, all) => all.indexOf(rule) === index);
 }
 
-function append(rules: readonly string[]): string[] {
-  return rules.map((rule) => `-A ${rule}`);
+/** Subnets are spared by rules that come before the one that masquerades. */
+function addition(rule: string): string {
+  return `${rule.endsWith(" ACCEPT") ? "-I" : "-A"} ${rule}`;
 }
 
 /** Quotes as iptables-restore reads it, and as `iptables -S` prints it. */
