@@ -5,7 +5,7 @@
  */
 
 import type { CmdArgs, Command } from "./args.ts";
-import { formatFailure } from "./error.ts";
+import { describeError, formatFailure } from "./error.ts";
 import { type Delegate, delegateTo } from "./invoke/delegate.ts";
 import type { DispatchInput, DispatchOutput } from "./invoke/invoker.ts";
 import { decode, decodeLeniently } from "./json.ts";
@@ -62,6 +62,7 @@ export async function runCommand(
   call: CommandCall,
 ): Promise<Pick<DispatchOutput, "stdout" | "exitCode">> {
   let errorVersion: string = CURRENT_VERSION;
+  const records: string[] = [];
   try {
     const { plugin, command } = call;
     const request = readRequest(call.input.stdin);
@@ -69,11 +70,27 @@ export async function runCommand(
     const cniVersion = decodeConfigVersion(request.document);
     if (isSpecVersion(cniVersion)) errorVersion = cniVersion;
     checkVersion(plugin, command, cniVersion);
-    const run = { ...call, command, request, cniVersion };
+    const run = { ...call, command, request, cniVersion, records };
     const stdout = await runOperation(run);
     return { stdout, exitCode: 0 };
   } catch (error) {
     return formatFailure(error, errorVersion);
+  } finally {
+    if (records.length > 0) await keepRecords(call, records);
+  }
+}
+
+/** Appends log lines to the log file, if there is one. Never throws. */
+async function keepRecords(
+  { input, onStderr }: CommandCall,
+  records: readonly string[],
+): Promise<void> {
+  try {
+    const { appendToLog, findLogPath } = await import("./log_file.ts");
+    const path = findLogPath(input.env);
+    if (path !== undefined) appendToLog(path, records);
+  } catch (error) {
+    createLog({}, onStderr).warn("Cannot log", { error: describeError(error) });
   }
 }
 
@@ -83,6 +100,8 @@ interface Run extends CommandCall {
   readonly request: Request;
   /** The configuration's. */
   readonly cniVersion: string;
+  /** Takes log lines for the log file. */
+  readonly records: string[];
 }
 
 async function runOperation(run: Run): Promise<string> {
@@ -107,6 +126,7 @@ async function runOperation(run: Run): Promise<string> {
 
 async function createCall(run: Run): Promise<Call> {
   const { plugin, command, args, request, cniVersion, input, onStderr } = run;
+  const { records } = run;
   const { name: network, bytes: stdin } = request;
   const { env, invoker, hostNetns, signal, deferredLinks, onProcess } = input;
   const log = createLog({
@@ -115,7 +135,10 @@ async function createCall(run: Run): Promise<Call> {
     containerId: args.containerId,
     ifName: args.ifName,
     network,
-  }, onStderr);
+  }, (line) => {
+    records.push(`time=${new Date().toISOString()} ${line}`);
+    onStderr(line);
+  });
   const config = await decodeConfig(run, log);
   const delegate = (type: string): Delegate =>
     delegateTo(type, {

@@ -1,0 +1,129 @@
+/**
+ * A log file for all plugins of a node: runtimes drop what a plugin writes to
+ * stderr, unless the plugin fails.
+ *
+ * The path comes from `CNI_LOG_FILE`, or from `logFile` in `/etc/cni/log.json`.
+ * Both are looked up only by a call that has something to log. The file is
+ * renamed to `<path>.1` before it would exceed 1 MiB, so it takes 2 MiB at most.
+ *
+ * @module
+ */
+
+import { dirname } from "@std/path/posix";
+import type { Environment } from "./args.ts";
+import { CniError, ErrorCode } from "./error.ts";
+import { FileLock } from "./file_lock.ts";
+import { unlessMissing, withIoFailure } from "./io_failure.ts";
+import { isObject, parseJson } from "./json.ts";
+
+/** The settings of a node. */
+const SETTINGS_FILE = "/etc/cni/log.json";
+/** Longest record and file, in bytes. */
+const MAX_RECORD_BYTES = 8 * 1024, MAX_FILE_BYTES = 1024 * 1024;
+
+/**
+ * Returns where to log, if anywhere.
+ *
+ * @throws {CniError} 5 if the settings cannot be read, 6 if they are not JSON, 7
+ *   if they name no absolute path
+ */
+export function findLogPath(
+  env: Environment,
+  settings: string = SETTINGS_FILE,
+): string | undefined {
+  const path = env["CNI_LOG_FILE"] || readSettings(settings);
+  if (path === undefined || path.startsWith("/")) return path;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot log to ${JSON.stringify(path)}: it is not an absolute path`,
+  );
+}
+
+function readSettings(settings: string): string | undefined {
+  const bytes = withIoFailure(
+    `read "${settings}"`,
+    () => unlessMissing(() => Deno.readFileSync(settings)),
+  );
+  if (bytes === undefined) return undefined;
+  const document = parseJson(bytes, `"${settings}"`);
+  const path = isObject(document) ? document["logFile"] : undefined;
+  if (typeof path === "string") return path;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `Cannot decode "${settings}": logFile: expected a string`,
+  );
+}
+
+/**
+ * Appends records to a log file, each by one write, so that records of several
+ * processes do not mix. Missing folders are created.
+ *
+ * @param records With line ends; longer ones than 8 KiB are cut
+ * @throws {CniError} 5 if the file cannot be written, or the path is a symbolic
+ *   link
+ */
+export function appendToLog(path: string, records: readonly string[]): void {
+  withIoFailure(`write the log file "${path}"`, () => {
+    for (const record of records) appendRecord(path, encodeRecord(record));
+  });
+}
+
+function encodeRecord(record: string): Uint8Array {
+  const bytes = new TextEncoder().encode(record);
+  if (bytes.length <= MAX_RECORD_BYTES) return bytes;
+  const cut = bytes.slice(0, MAX_RECORD_BYTES);
+  cut[MAX_RECORD_BYTES - 1] = 0x0a;
+  return cut;
+}
+
+function appendRecord(path: string, bytes: Uint8Array): void {
+  {
+    using file = openLog(path);
+    if (!isFull(file.statSync(), bytes)) return writeAll(file, bytes);
+  }
+  setAside(path, bytes);
+  using file = openLog(path);
+  writeAll(file, bytes);
+}
+
+function openLog(path: string): Deno.FsFile {
+  const options = { append: true, create: true, mode: 0o600 };
+  requireNoLink(path);
+  using stack = new DisposableStack();
+  const file = stack.use(
+    unlessMissing(() => Deno.openSync(path, options)) ?? makeLog(path, options),
+  );
+  // Deno cannot pass O_NOFOLLOW, so look again at what was opened.
+  requireNoLink(path);
+  stack.move();
+  return file;
+}
+
+function makeLog(path: string, options: Deno.OpenOptions): Deno.FsFile {
+  Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
+  return Deno.openSync(path, options);
+}
+
+function requireNoLink(path: string): void {
+  const info = unlessMissing(() => Deno.lstatSync(path));
+  if (info === undefined || info.isFile) return;
+  throw new Error("it is not a regular file");
+}
+
+function isFull({ size }: Deno.FileInfo, { length }: Uint8Array): boolean {
+  return size + length > MAX_FILE_BYTES;
+}
+
+/** Renames a full file, unless another process does or did. */
+function setAside(path: string, bytes: Uint8Array): void {
+  using lock = unlessMissing(() => FileLock.tryExisting(path));
+  if (lock === undefined) return;
+  // The lock may be on a file that has another name by now.
+  const info = unlessMissing(() => Deno.statSync(path));
+  if (info && isFull(info, bytes)) Deno.renameSync(path, `${path}.1`);
+}
+
+function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
+  let left = bytes;
+  while (left.length > 0) left = left.subarray(file.writeSync(left));
+}

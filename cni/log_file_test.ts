@@ -1,0 +1,228 @@
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { importFlags } from "../scripts/net.ts";
+import { eachAtOnce } from "../tests/_harness/at_once.ts";
+import { CniError } from "./error.ts";
+import { appendToLog, findLogPath } from "./log_file.ts";
+import { definePlugin } from "./plugin.ts";
+import { dispatch } from "./skel.ts";
+import { netConf } from "./types.ts";
+
+/** A folder for log files and settings. */
+class Fixture implements Disposable {
+  readonly folder = Deno.makeTempDirSync({ prefix: "cni-log-" });
+  readonly path = `${this.folder}/var/log/plugins.log`;
+  readonly settings = `${this.folder}/log.json`;
+
+  read(path = this.path): string {
+    return Deno.readTextFileSync(path);
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.folder, { recursive: true });
+  }
+}
+
+Deno.test("findLogPath() takes the environment before the node's settings", async (t) => {
+  const rows: [
+    env: string | undefined,
+    settings: string | undefined,
+    want: string | undefined,
+  ][] = [
+    [undefined, undefined, undefined],
+    ["", undefined, undefined],
+    ["/a", undefined, "/a"],
+    [undefined, '{"logFile":"/b","x":1}', "/b"],
+    ["", '{"logFile":"/b"}', "/b"],
+    ["/a", '{"logFile":"/b"}', "/a"],
+    ["/a", "not read", "/a"],
+  ];
+  for (const [env, settings, want] of rows) {
+    await t.step(`${env} ${settings}`, () => {
+      using fixture = new Fixture();
+      if (settings !== undefined) {
+        Deno.writeTextFileSync(fixture.settings, settings);
+      }
+      const variables = env === undefined ? {} : { CNI_LOG_FILE: env };
+      assertEquals(findLogPath(variables, fixture.settings), want);
+    });
+  }
+});
+
+Deno.test("findLogPath() says what is wrong with the settings", async (t) => {
+  const rows: [settings: string, code: number, message: RegExp][] = [
+    ["{", 6, /^Cannot parse ".*\/log.json": /],
+    ["[]", 7, /^Cannot decode ".*": logFile: expected a string$/],
+    ['{"logFile":5}', 7, /: logFile: expected a string$/],
+    ['{"logFile":"a.log"}', 7, /^Cannot log to "a.log": it is not an absolute/],
+  ];
+  for (const [settings, code, message] of rows) {
+    await t.step(settings, () => {
+      using fixture = new Fixture();
+      Deno.writeTextFileSync(fixture.settings, settings);
+      const error = assertThrows(
+        () => findLogPath({}, fixture.settings),
+        CniError,
+      );
+      assertEquals(error.code, code);
+      assertMatch(error.message, message);
+    });
+  }
+});
+
+Deno.test("appendToLog() makes folder and file, for root alone", () => {
+  using fixture = new Fixture();
+  appendToLog(fixture.path, ["one\n", "two\n"]);
+  appendToLog(fixture.path, ["three\n"]);
+  assertEquals(fixture.read(), "one\ntwo\nthree\n");
+  assertEquals((Deno.statSync(fixture.path).mode ?? 0) & 0o777, 0o600);
+});
+
+Deno.test("appendToLog() cuts records that are too long", () => {
+  using fixture = new Fixture();
+  appendToLog(fixture.path, [`${"ä".repeat(9000)}\n`, "next\n"]);
+  const lines = Deno.readFileSync(fixture.path);
+  assertEquals(lines.length, 8 * 1024 + "next\n".length);
+  assertEquals(fixture.read().split("\n").slice(1), ["next", ""]);
+});
+
+Deno.test("appendToLog() takes no more than twice a megabyte", () => {
+  using fixture = new Fixture();
+  const record = (i: number): string => `${`${i}`.padEnd(1023, "x")}\n`;
+  appendToLog(fixture.path, Array.from({ length: 1024 }, (_, i) => record(i)));
+  assertEquals(Deno.statSync(fixture.path).size, 1024 * 1024);
+  appendToLog(fixture.path, [record(1024)]);
+  assertEquals(Deno.statSync(`${fixture.path}.1`).size, 1024 * 1024);
+  assertEquals(fixture.read(), record(1024));
+  appendToLog(fixture.path, Array.from({ length: 1500 }, (_, i) => record(i)));
+  const files = [...Deno.readDirSync(`${fixture.folder}/var/log`)];
+  assertEquals(files.map(({ name }) => name).sort(), [
+    "plugins.log",
+    "plugins.log.1",
+  ]);
+  for (const { name } of files) {
+    const { size } = Deno.statSync(`${fixture.folder}/var/log/${name}`);
+    assert(size <= 1024 * 1024, `${name} has ${size} bytes`);
+  }
+});
+
+Deno.test("appendToLog() follows no link, and writes to nothing but files", async (t) => {
+  const rows: [name: string, make: (fixture: Fixture) => void][] = [
+    ["a link", ({ path, folder }) => {
+      Deno.writeTextFileSync(`${folder}/other`, "kept");
+      Deno.symlinkSync(`${folder}/other`, path);
+    }],
+    [
+      "a link that leads nowhere",
+      ({ path, folder }) => Deno.symlinkSync(`${folder}/none`, path),
+    ],
+    ["a folder", ({ path }) => Deno.mkdirSync(path)],
+    ["a pipe", ({ path }) => {
+      new Deno.Command("mkfifo", { args: [path] }).outputSync();
+    }],
+  ];
+  for (const [name, make] of rows) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      Deno.mkdirSync(`${fixture.folder}/var/log`, { recursive: true });
+      make(fixture);
+      const error = assertThrows(
+        () => appendToLog(fixture.path, ["x\n"]),
+        CniError,
+      );
+      assertEquals(error.code, 5);
+      assertStringIncludes(error.details, "it is not a regular file");
+      const names = [...Deno.readDirSync(fixture.folder)].map((e) => e.name);
+      assertEquals(names.includes("none"), false);
+      if (name === "a link") {
+        assertEquals(fixture.read(`${fixture.folder}/other`), "kept");
+      }
+    });
+  }
+});
+
+Deno.test("appendToLog() loses and mixes no records of many processes", async () => {
+  using fixture = new Fixture();
+  const module = new URL("log_file.ts", import.meta.url);
+  const flags = await importFlags();
+  // Together a little more than fits: one of them renames the file.
+  await eachAtOnce(["a", "b", "c", "d"], 4, async (letter) => {
+    const script = `import { appendToLog } from "${module}";
+      for (let i = 0; i < 400; i++) {
+        appendToLog("${fixture.path}", ["${letter}".repeat(1000) + i + "\\n"]);
+      }`;
+    const { success } = await new Deno.Command(Deno.execPath(), {
+      args: ["eval", ...flags, script],
+      cwd: new URL("..", import.meta.url),
+    }).output();
+    assert(success);
+  });
+  const lines = [`${fixture.path}.1`, fixture.path]
+    .flatMap((path) => fixture.read(path).split("\n").slice(0, -1));
+  assertEquals(lines.length, 1600);
+  assertEquals(new Set(lines).size, 1600);
+  for (const line of lines) assertMatch(line, /^(a+|b+|c+|d+)\d+$/);
+});
+
+const warner = definePlugin({
+  name: "warner",
+  configSchema: () => netConf({}),
+  versions: ["1.0.0"],
+  add: () => ({ interfaces: [], ips: [], routes: [], dns: {} }) as never,
+  del: ({ log }) => log.warn("Cannot find\nthe link", { link: "eth0" }),
+});
+
+/** Runs DEL of a plugin that logs a warning. */
+async function delWith(
+  env: Record<string, string>,
+): Promise<{ exitCode: number; stderr: string }> {
+  return await dispatch(warner, {
+    env: {
+      CNI_COMMAND: "DEL",
+      CNI_CONTAINERID: "c1",
+      CNI_IFNAME: "eth0",
+      CNI_PATH: "/bin",
+      ...env,
+    },
+    stdin: () =>
+      new TextEncoder().encode(
+        '{"cniVersion":"1.0.0","name":"net1","type":"warner"}',
+      ),
+    invoker: { invoke: () => Promise.reject(new Error("no plugin is run")) },
+    hostNetns: "/proc/thread-self/ns/net",
+  });
+}
+
+const LINE = "level=warn plugin=warner command=DEL containerId=c1 " +
+  'ifName=eth0 network=net1 msg="Cannot find\\nthe link" link=eth0\n';
+
+Deno.test("dispatch() appends what a plugin logs to the log file", async () => {
+  using fixture = new Fixture();
+  const env = { CNI_LOG_FILE: fixture.path };
+  const { exitCode, stderr } = await delWith(env);
+  assertEquals([exitCode, stderr], [0, LINE]);
+  await delWith(env);
+  const lines = fixture.read().split("\n");
+  assertEquals(lines.length, 3);
+  for (const line of lines.slice(0, -1)) {
+    const [, time = "", rest] = /^time=(\S+) (.*)$/.exec(line) ?? [];
+    assertEquals(`${rest}\n`, LINE);
+    assertMatch(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  }
+});
+
+Deno.test("dispatch() succeeds if the log file cannot be written", async (t) => {
+  using fixture = new Fixture();
+  for (const path of ["/proc/version/x", "relative", fixture.folder, "/a\0b"]) {
+    await t.step(path, async () => {
+      const { exitCode, stderr } = await delWith({ CNI_LOG_FILE: path });
+      assertEquals(exitCode, 0);
+      assertMatch(stderr.slice(LINE.length), /^level=warn msg="Cannot log" /);
+    });
+  }
+});
