@@ -103,17 +103,17 @@ function waitForLock(
   let pauseMs = FIRST_PAUSE_MS;
   while (!file.tryLockSync(true)) {
     const waitedMs = performance.now() - startMs;
+    if (waitedMs >= noticeMs && !isNoticed) {
+      isNoticed = true;
+      log?.warn(`Waiting for the lock on ${what}`, {
+        holder: describeHolders(file),
+      });
+    }
     if (waitedMs >= limitMs) {
       throw new CniError(ErrorCode.TryAgainLater, `Cannot lock ${what}`, {
         details: `after ${limitMs} ms it is still held by ${
           describeHolders(file)
         }`,
-      });
-    }
-    if (waitedMs >= noticeMs && !isNoticed) {
-      isNoticed = true;
-      log?.warn(`Waiting for the lock on ${what}`, {
-        holder: describeHolders(file),
       });
     }
     pause(Math.min(pauseMs, limitMs - waitedMs));

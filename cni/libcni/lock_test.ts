@@ -125,7 +125,7 @@ Deno.test("AttachmentLocks names who has the lock, and gives up in time", async 
   const own = `process ${Deno.pid}`;
   const lines: string[] = [];
   const log = createLog({}, (line) => lines.push(line));
-  const options: LockOptions = { limitMs: 50, noticeMs: 0, log };
+  const options: LockOptions = { limitMs: 300, noticeMs: 0, log };
   const other = new AttachmentLocks(fixture.folder);
   const held = await fixture.locks.lockContainer("c1");
   await t.step("of a container", async () => {
