@@ -29,11 +29,6 @@ export interface DeferredLink {
 export class DeferredLinks {
   #links: DeferredLink[] = [];
 
-  /** Whether the list is empty. */
-  get isEmpty(): boolean {
-    return this.#links.length === 0;
-  }
-
   /** Defers the deletion of a link. */
   defer(link: DeferredLink): void {
     this.#links.push(link);

@@ -39,7 +39,13 @@ export {
   Protocol,
   type Request,
 } from "./socket.ts";
-export { type Body, Flag, message, type MessageType } from "./message.ts";
+export {
+  type Body,
+  type Describe,
+  Flag,
+  message,
+  type MessageType,
+} from "./message.ts";
 export {
   type AttributeSet,
   attributeSet,

@@ -80,7 +80,7 @@ export interface Request<F extends Fields, R extends Rows> extends Body<F, R> {
 /** How a dump is done. */
 export interface DumpOptions {
   /**
-   * Whether a list that changed while it was read will do, after a few tries.
+   * Whether to accept, after a few tries, a list that changed while it was read.
    * Entries may be missing or listed twice.
    */
   readonly mayBeIncomplete?: boolean | undefined;
@@ -213,7 +213,7 @@ export class NetlinkSocket implements Disposable {
     }
   }
 
-  /** Receives messages even if later ones found no room: some 300 refusals fit. */
+  /** Receives messages even if later ones were lost: some 300 refusals fit. */
   #receiveFirst(begin: EncodedRequest): RawMessage[] {
     try {
       return this.#receive(begin);

@@ -25,8 +25,8 @@ const ruleHeader = struct({
 });
 
 /**
- * Attributes of RTM_*RULE by which packets are chosen, beside their addresses;
- * nobody here sets them. Source: include/uapi/linux/fib_rules.h `FRA_*`.
+ * Attributes of RTM_*RULE that select packets by more than their addresses. No
+ * plugin sets them. Source: include/uapi/linux/fib_rules.h `FRA_*`.
  */
 const CONDITIONS = {
   inputName: [3, raw],
@@ -60,7 +60,7 @@ const ruleAttributes = attributeSet({
   ...CONDITIONS,
 });
 
-/** Says whether a rule chooses packets by more than their addresses. */
+/** Says whether a rule selects packets by more than their addresses. */
 export function hasCondition(
   attributes: Readonly<Record<string, unknown>>,
 ): boolean {

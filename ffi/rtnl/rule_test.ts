@@ -180,7 +180,7 @@ Deno.test(
       fixture.ip("rule add blackhole from 10.1.2.3 pref 9");
       assertEquals(fixture.list(), ["9: 10.1.2.3/32 0 false"]);
     });
-    await t.step("an attribute that no kernel has yet is no condition", () => {
+    await t.step("an unknown attribute is not taken for a condition", () => {
       using fixture = new Fixture();
       fixture.ip("rule add from 10.1.2.3 lookup 100 pref 9");
       using _newer = simulateNewerKernel();

@@ -23,14 +23,14 @@ export function attachmentOf(
   return { network, containerId, ifName };
 }
 
-/** Begins every alias, which tells GC and people whose link it is. */
+/** Prefix of every alias. The alias tells GC and people whose link it is. */
 const ALIAS_PREFIX = "cni/";
 /**
  * The longest alias that the kernel takes with a NUL at its end. Source:
  * include/uapi/linux/if.h `IFALIASZ`, net/core/rtnetlink.c `ifla_policy`.
  */
 const MAX_ALIAS_BYTES = 254;
-/** A longer name is shortened, so that there is room for a hash of the rest. */
+/** Longer names are shortened, to leave room for a hash of the rest. */
 const MAX_NETWORK_BYTES = 232;
 
 /** Returns the alias of an attachment's link. */
@@ -49,8 +49,8 @@ export function aliasPrefixOf(network: string): string {
 }
 
 /**
- * Says whether a link with an attachment's name is another attachment's: names
- * are hashes, and two may be equal. A link that has no alias yet was left by an
+ * Says whether a link with an attachment's name belongs to another attachment:
+ * names are hashes, and two may be equal. A link without an alias was left by an
  * ADD that was killed.
  */
 export function isOfAnother(

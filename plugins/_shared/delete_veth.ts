@@ -14,7 +14,7 @@ import { aliasOf, aliasPrefixOf, attachmentOf } from "./attachment.ts";
 import { deleteWithDeferred } from "./deferred_links.ts";
 import { readablePrevResult } from "./prev_result.ts";
 import { findSandbox } from "./sandbox.ts";
-import { findHostEnd, isOurHostEnd } from "./veth.ts";
+import { findOwnHostEnd, isOurHostEnd } from "./veth.ts";
 
 /** Says whether a link of the host may be the host's end of a plugin's cable. */
 export type PeerTest = (peer: Link) => boolean;
@@ -33,7 +33,7 @@ export function deleteVeth(
   call: Call,
   isLikelyPeer: PeerTest,
 ): void {
-  const hostEnd = findHostEnd(host, attachmentOf(call));
+  const hostEnd = findOwnHostEnd(host, attachmentOf(call));
   deleteWithDeferred(host, hostEnd, call);
   if (hostEnd !== undefined) return;
   using sandbox = findSandbox(call);

@@ -70,10 +70,10 @@ export function ownPartOf(result: Result, args: CmdArgs): Result {
 }
 
 /**
- * Says whether a tear-down's sandbox is another pod's: a late DEL may come with
- * a CNI_NETNS such as `/proc/PID/ns/net`, whose PID a process of another pod has
- * by now. prevResult lists the interfaces that were there, with MACs or at least
- * addresses. What cannot be compared contradicts nothing.
+ * Says whether CNI_NETNS of a late DEL leads to another pod's sandbox: a path
+ * like `/proc/PID/ns/net` does once the PID is used again. prevResult lists the
+ * attachment's interfaces with their MACs and addresses. A value that is missing
+ * on either side is not compared.
  *
  * @param sandbox Where CNI_NETNS leads now
  */
@@ -98,7 +98,7 @@ export function isOfAnotherPod(
   });
 }
 
-/** Says whether two paths lead to different namespaces for sure. */
+/** Says whether two paths certainly lead to different namespaces. */
 function isOtherNetns(one: string, other: string): boolean {
   if (one === other) return false;
   const [id, otherId] = [findFileId(one), findFileId(other)];

@@ -9,7 +9,7 @@ import { TestHosts } from "../../tests/_harness/test_hosts.ts";
 import { findSandbox, openSandbox } from "./sandbox.ts";
 
 Deno.test(
-  requireRoot("openSandbox() answers 8 for what is no namespace alone"),
+  requireRoot("openSandbox() answers 8 only if the path leads to no namespace"),
   async (t) => {
     const args = { netns: "/run/netns/any" };
     const rows: [code: number, syscall: string, errno: number][] = [
@@ -73,7 +73,7 @@ Deno.test(
 
 Deno.test(
   requireRoot(
-    "findSandbox() finds none where it is gone, and throws if it may be there",
+    "findSandbox() returns undefined if it is gone, and throws if it may exist",
   ),
   () => {
     using hosts = TestHosts.create();

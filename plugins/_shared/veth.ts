@@ -78,7 +78,7 @@ export function connectVeth(
   } catch (error) {
     // Another call has connected the sandbox meanwhile: its cable stays.
     if (error instanceof CniError) throw error;
-    const hostEnd = findHostEnd(host, attachment);
+    const hostEnd = findOwnHostEnd(host, attachment);
     if (hostEnd !== undefined) host.link.ensureGone(hostEnd.index);
     throw new Error(`Cannot connect "${ifName}" to "${name}"`, {
       cause: error,
@@ -102,7 +102,7 @@ function addVeth(
   } catch (error) {
     if (!isErrno(error, "EEXIST")) throw error;
     checkIfNameIsFree(sandbox, veth.peer.name);
-    const leftover = findHostEnd(host, attachment);
+    const leftover = findOwnHostEnd(host, attachment);
     if (leftover === undefined) throw error;
     host.link.ensureGone(leftover.index);
     return { link: host.link.addVeth(veth), isReplacement: true };
@@ -156,7 +156,7 @@ export function hostIfNameOf(
 }
 
 /** Finds the attachment's host end; a link of its name may be another one's. */
-export function findHostEnd(
+export function findOwnHostEnd(
   host: Rtnl,
   attachment: Attachment,
 ): Link | undefined {

@@ -26,8 +26,8 @@ type GatewaySettings = Pick<BridgeSettings, "isGateway" | "isDefaultGateway">;
  * address for every one of the container's, and if it is the default gateway
  * the container has a default route for each family.
  *
- * @throws {CniError} 7 if there is no address, or a gateway that the bridge
- * cannot have
+ * @throws {CniError} 7 if the IPAM plugin returned no address, or a gateway
+ * that the bridge cannot have
  */
 export function routedThroughBridge(
   { ips, routes }: Pick<Result, "ips" | "routes">,

@@ -85,7 +85,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     await using rollback = new Rollback(call.log);
     const adding: Adding = { call, settings, host, sandbox, rollback };
 
-    // First what may be refused: nobody undoes the bridge.
+    // Before the bridge, which is not undone if the answer is refused.
     const lease = await leaseAddresses(adding);
     const link = ensureBridge(host, settings);
     const veth = await connectToBridge(adding, link);

@@ -61,9 +61,9 @@ export const loopback: Plugin = definePlugin({
 });
 
 /**
- * Says whether somebody still needs the interface: another pod, where CNI_NETNS
- * leads by now. One `lo` is like the other, so that prevResult, which may list
- * nothing else, does not always tell. Other interfaces that are up do.
+ * Says whether a pod may still need the interface: CNI_NETNS of a late DEL may
+ * lead to another pod. All `lo` look alike, so prevResult cannot tell if it lists
+ * nothing else. Then other interfaces that are up show that the sandbox is in use.
  */
 function isInUse(sandbox: Rtnl, call: Call): boolean {
   return isOfAnotherPod(sandbox, call) ||

@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-console -- its output is what it is for
 /**
- * A program that sends a forged answer to somebody else's netlink socket in its
- * own network namespace: `forge_answers.ts PORT...`.
+ * A program that sends a forged answer to the netlink socket of another process
+ * in its network namespace: `forge_answers.ts PORT...`.
  *
  * It claims that loopback has the address 8.8.8.8/32, in the answers to the
  * first requests that a socket sends. It prints a line for each port: "sent",
