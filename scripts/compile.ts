@@ -7,10 +7,11 @@
  *     deno task compile --plugin MODULE [--name NAME] [--target ...] [--out ...]
  *
  * By default there is one executable, `cni`, which acts as the plugin by whose
- * name it is called, and a hard link to it for each plugin: on disk and in the
- * page cache they are one file. `cp -a` and `tar` keep the links; plain `cp` and
- * `install` make files that work by themselves. With `--each` every plugin
- * becomes an executable of its own. `--plugin` makes one of somebody else's
+ * name it is called, and a symbolic link to it for each plugin: on disk and in
+ * the page cache they are one file. `cp -a`, `cp -r`, `rsync -a`, `tar` and
+ * COPY in a Dockerfile keep the links; `scp -r` and `cp -L` make a whole file of
+ * each. With `--each` every plugin becomes an executable of its own. noop, a
+ * plugin for tests, is not among them. `--plugin` makes one of somebody else's
  * plugin, which need not be in the project (docs/write-a-plugin.md).
  *
  * Files appear complete, under their final name, by rename(2): a plugin that is

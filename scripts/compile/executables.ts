@@ -121,7 +121,7 @@ async function compileProgram(
   ], { env: denort.env });
   // A source that changes while we read it counts as newer than the executable.
   await Deno.utime(made, started, started);
-  for (const link of links) await Deno.link(made, `${staging}/${link}`);
+  for (const link of links) await Deno.symlink(name, `${staging}/${link}`);
   const { size } = await Deno.stat(made);
   const executables: Executable[] = [];
   for (const file of [name, ...links]) {

@@ -17,8 +17,12 @@ export interface Program {
   readonly links: readonly string[];
 }
 
-/** What the executable can be called as. */
-const allNames: readonly string[] = [...pluginNames, ...programNames];
+/**
+ * What the executable is called as on nodes. It can also be noop, a plugin for
+ * tests, if somebody makes that link.
+ */
+const allNames: readonly string[] = [...pluginNames, ...programNames]
+  .filter((name) => name !== "noop");
 
 /** All plugins in one executable. */
 export const multiCall: Program = {

@@ -46,16 +46,29 @@ export interface NoopCall {
 export function installNoop(folder: string, name = "noop"): string {
   const path = `${folder}/${name}`;
   const bin = Deno.env.get("CNI_BIN");
-  if (bin && name === "noop") Deno.symlinkSync(`${bin}/noop`, path);
+  if (bin && name === "noop") Deno.symlinkSync(`${bin}/cni`, path);
   else {
     // Under another name the compiled one would be another plugin.
-    const program = bin ? [`${bin}/noop`] : interpretedNoop();
+    const program = bin ? [linkNoop(bin)] : interpretedNoop();
     const command = program.map((word) => `'${word}'`).join(" ");
     Deno.writeTextFileSync(path, `#!/bin/sh\nexec ${command}\n`, {
       mode: 0o755,
     });
   }
   return path;
+}
+
+let link: string | undefined;
+
+/** Links to the compiled executable as noop, until the process ends. */
+function linkNoop(bin: string): string {
+  if (link !== undefined) return link;
+  const folder = Deno.makeTempDirSync({ prefix: "cni-noop-" });
+  addEventListener("unload", () => {
+    Deno.removeSync(folder, { recursive: true });
+  });
+  Deno.symlinkSync(`${bin}/cni`, `${folder}/noop`);
+  return link = `${folder}/noop`;
 }
 
 let bundle: string | undefined;
