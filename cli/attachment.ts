@@ -5,6 +5,7 @@
  */
 
 import { checkContainerId, checkInterfaceName } from "../cni/args.ts";
+import { ifPossible } from "../cni/io_failure.ts";
 import { isSameFile } from "../cni/same_file.ts";
 import {
   AttachmentCache,
@@ -86,11 +87,16 @@ export async function describeMadeAttachment(
   { network, netns }: { readonly network: string; readonly netns: string },
 ): Promise<RuntimeConf> {
   const conf = await describeAttachment(call, netns);
-  if (findFlag(call, "container-id") !== undefined) return conf;
-  const made = listAttachments(readFolders(call)).filter((cached) =>
+  const isOf = (cached: CachedAttachment): boolean =>
     cached.network === network && cached.ifName === conf.ifName &&
-    isOfNetns(cached, conf.netns)
-  );
+    isOfNetns(cached, conf.netns);
+  if (findFlag(call, "container-id") !== undefined) {
+    return completeId(
+      conf,
+      () => listAttachments(readFolders(call)).filter(isOf),
+    );
+  }
+  const made = listAttachments(readFolders(call)).filter(isOf);
   const isOwn = made.some(({ containerId }) =>
     containerId === conf.containerId
   );
@@ -102,4 +108,18 @@ export async function describeMadeAttachment(
     `Cannot tell which attachment of "${conf.netns}" to "${network}" is ` +
       `meant: choose by --container-id one of ${ids}`,
   );
+}
+
+/** Completes an ID that only one attachment's begins with, as `cni list` shows it. */
+function completeId(
+  conf: RuntimeConf,
+  listMade: () => readonly CachedAttachment[],
+): RuntimeConf {
+  const ids = (ifPossible(listMade) ?? []).map(({ containerId }) =>
+    containerId
+  );
+  const [only, ...others] = ids.filter((id) => id.startsWith(conf.containerId));
+  return only === undefined || others.length > 0
+    ? conf
+    : { ...conf, containerId: only };
 }

@@ -77,6 +77,7 @@ export const FLAGS = {
     summary: "where attachments are cached, instead of /var/lib/cni",
     completes: "directory",
   },
+  "wide": { summary: "shows container IDs in full" },
   "exit-code": { summary: "exits with 1 if anything has a problem" },
   "undo-timeout": {
     value: "TIME",

@@ -251,6 +251,7 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
   assertMatch(containerID, /^cnitool-[0-9a-f]{20}$/);
   assertEquals(attachment, {
     network: "pods",
+    pod: null,
     ifname: "eth0",
     addresses: ["10.22.0.2/24", "fd00:22::2/64"],
     netns: "/var/run/netns/blue",
@@ -1038,4 +1039,39 @@ esac`,
     assertEquals(lines[0], "wrong: one; two");
     assertEquals(lines[4], "ptp: IPv4 forwarding is off");
   });
+});
+
+onNode("cni list shows pods, and short IDs that may be used", async (host) => {
+  addPods(host);
+  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "add", "pods", "blue");
+  assertEquals((await host.cni("list")).stdout.includes("POD"), false);
+  const id = "0123456789abcdef".repeat(4);
+  host.env["CNI_ARGS"] =
+    `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web-0`;
+  await succeed(
+    host,
+    "add",
+    "pods",
+    "blue",
+    "-i",
+    "net1",
+    "--container-id",
+    id,
+  );
+  delete host.env["CNI_ARGS"];
+  const table = await succeed(host, "list");
+  assertMatch(table, /^NETWORK +POD +CONTAINER /);
+  assertMatch(table, /^pods +default\/web-0 +0123456789abc +net1 /m);
+  assertMatch(table, /^pods +- +cnitool-\w{20} +eth0 /m);
+  assertStringIncludes(await succeed(host, "list", "--wide"), ` ${id} `);
+  const rows = JSON.parse(await succeed(host, "list", "--json"));
+  assertEquals(
+    rows.map(({ pod }: Record<string, unknown>) => pod).sort(),
+    ["default/web-0", null],
+  );
+  const short = ["pods", "blue", "-i", "net1", "--container-id=0123456789abc"];
+  await succeed(host, "check", ...short);
+  await succeed(host, "del", ...short, "--strict");
+  assertEquals((await host.cni("list")).stdout.includes("net1"), false);
 });

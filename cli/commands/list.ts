@@ -15,6 +15,8 @@ import { type Column, formatTable } from "../table.ts";
 /** An attachment, as it is shown. */
 interface Row {
   readonly network: string;
+  /** Namespace and name of the pod in Kubernetes; null if it is not known. */
+  readonly pod: string | null;
   readonly containerID: string;
   readonly ifname: string;
   readonly addresses: readonly string[];
@@ -40,7 +42,7 @@ export function list(call: CommandCall): Output {
   const hasProblem = rows.some(({ netnsExists }) => netnsExists === false);
   return {
     json: rows,
-    text: (style) => formatTable(COLUMNS, rows, style),
+    text: (style) => formatTable(chooseColumns(call, rows), rows, style),
     exitCode: chooseExitCode(call, hasProblem),
     note: rows.length === 0
       ? `No such attachment is known in "${folders.cacheDir}"`
@@ -52,6 +54,7 @@ function toRow(cached: CachedAttachment): Row {
   const { netns } = cached;
   return {
     network: cached.network,
+    pod: findPod(cached),
     containerID: cached.containerId,
     ifname: cached.ifName,
     addresses: listAddresses(cached),
@@ -59,6 +62,31 @@ function toRow(cached: CachedAttachment): Row {
     netnsExists: (netns === "" ? undefined : isNetns(netns)) ?? null,
     since: cached.since.toISOString().replace(/\.\d+Z$/, "Z"),
   };
+}
+
+/** Finds what Kubernetes runtimes tell plugins of the pod. */
+function findPod({ cniArgs }: CachedAttachment): string | null {
+  const { K8S_POD_NAMESPACE: namespace, K8S_POD_NAME: name } = Object
+    .fromEntries<string | undefined>(cniArgs);
+  return namespace && name ? `${namespace}/${name}` : null;
+}
+
+/** IDs of containers are hashes, and 13 digits tell them apart, as in crictl. */
+function shorten(id: string): string {
+  return /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 13) : id;
+}
+
+function chooseColumns(
+  { flags }: CommandCall,
+  rows: readonly Row[],
+): Column<Row>[] {
+  const hasPods = rows.some(({ pod }) => pod !== null);
+  return COLUMNS.filter(({ heading }) => heading !== "POD" || hasPods)
+    .map((column) =>
+      column.heading === "CONTAINER" && !flags.has("wide")
+        ? { ...column, cell: (row) => shorten(column.cell(row)) }
+        : column
+    );
 }
 
 /** Lists the addresses of a result; one that cannot be read has none. */
@@ -73,6 +101,7 @@ function listAddresses({ result }: CachedAttachment): string[] {
 
 const COLUMNS: readonly Column<Row>[] = [
   { heading: "NETWORK", cell: ({ network }) => network },
+  { heading: "POD", cell: ({ pod }) => pod ?? "" },
   { heading: "CONTAINER", cell: ({ containerID }) => containerID },
   { heading: "INTERFACE", cell: ({ ifname }) => ifname },
   { heading: "ADDRESSES", cell: ({ addresses }) => addresses.join(",") },

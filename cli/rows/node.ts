@@ -17,7 +17,7 @@ export const NODE_COMMANDS: readonly CommandRow[] = [
       "made. EXISTS says whether the namespace still does: no is a problem.",
     ],
     args: [{ ...NETWORK, isOptional: true }],
-    flags: ["exit-code", ...FOLDERS],
+    flags: ["wide", "exit-code", ...FOLDERS],
     examples: [
       { line: "cni list", what: "show all" },
       {
