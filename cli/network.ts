@@ -115,10 +115,32 @@ function findHint(confDir: string, network: string): string {
 
 /** Lists the names of all networks that can be read, in alphabetical order. */
 export function listNetworkNames(confDir: string): string[] {
-  const extensions = [".conflist", ".conf", ".json"];
-  const names = listConfFiles(confDir, extensions)
-    .flatMap((file) => ifPossible(() => readNetworkFile(file).name) ?? []);
-  return [...new Set(names)].sort();
+  return [...new Set(listNamedFiles(confDir).map(({ name }) => name))].sort();
+}
+
+/**
+ * Returns the path of a network's configuration, in the order in which networks
+ * are searched for.
+ *
+ * @throws {UnknownNetworkError} If there is none that can be read
+ */
+export function getNetworkFile(confDir: string, network: string): string {
+  const found = listNamedFiles(confDir).find(({ name }) => name === network);
+  if (found !== undefined) return found.file;
+  throw new UnknownNetworkError(
+    ErrorCode.Internal,
+    `no net configuration with name "${network}" in ${confDir}` +
+      findHint(confDir, network),
+  );
+}
+
+function listNamedFiles(confDir: string): { name: string; file: string }[] {
+  return [[".conflist"], [".conf", ".json"]]
+    .flatMap((extensions) => listConfFiles(confDir, extensions))
+    .flatMap((file) => {
+      const name = ifPossible(() => readNetworkFile(file).name);
+      return name === undefined ? [] : [{ name, file }];
+    });
 }
 
 /**

@@ -8,7 +8,7 @@
 import { dirname, join } from "@std/path/posix";
 import { CniError, describeError, toCniError } from "../../cni/error.ts";
 import { findPlugin } from "../../cni/invoke/find.ts";
-import { withIoFailure } from "../../cni/io_failure.ts";
+import { ifPossible, withIoFailure } from "../../cni/io_failure.ts";
 import { listConfFiles, type PluginConf } from "../../cni/libcni/mod.ts";
 import {
   CHAIN,
@@ -22,7 +22,7 @@ import {
   type WrittenNetwork,
 } from "../chain_form.ts";
 import { type CommandCall, findFlag, type Output } from "../command.ts";
-import { readFolders } from "../network.ts";
+import { getNetworkFile, readFolders } from "../network.ts";
 import { findHiddenFromPodman } from "../podman_network.ts";
 import { UsageError } from "../usage_error.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
@@ -43,8 +43,8 @@ interface Conversion {
 
 /** Converts a file, and prints what comes of it or writes it. */
 export function convert(call: CommandCall): Output {
-  const [file = ""] = call.args;
   const wanted = readForm(call);
+  const file = findFile(call);
   const target = findTarget(call, file);
   const bytes = withIoFailure(`read "${file}"`, () => Deno.readFileSync(file));
   const before = inFile(file, () => parseWritten(bytes));
@@ -59,6 +59,15 @@ export function convert(call: CommandCall): Output {
     : write(conversion, target, `${text}\n`);
   const notes = listNotes(call, conversion);
   return notes.length === 0 ? output : { ...output, note: notes.join("\n") };
+}
+
+/** A file is taken for what it is, also if a network has its name. */
+function findFile(call: CommandCall): string {
+  const [network = ""] = call.args;
+  const isPath = network.includes("/") ||
+    ifPossible(() => Deno.statSync(network)) !== undefined;
+  if (isPath) return network;
+  return getNetworkFile(readFolders(call).confDir, network);
 }
 
 /** @throws {UsageError} If `--to` names no form */

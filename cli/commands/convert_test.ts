@@ -221,3 +221,22 @@ Deno.test("convert says that a file cannot be read or written", async () => {
   const { stderr } = await place.convert();
   assertStringIncludes(stderr, `Cannot read "${place.file}"`);
 });
+
+Deno.test("convert takes the name of a network", async () => {
+  using place = new Place();
+  const run = async (name: string): Promise<Ended & { stderr: string }> => {
+    let stderr = "";
+    const argv = ["convert", name, `--conf-dir=${place.folder.path}`];
+    const ended = await runTool(cni, argv, {
+      env: {},
+      isTerminal: false,
+      onStderr: (text) => stderr += text,
+      interrupt: new AbortController().signal,
+    });
+    return { ...ended, stderr };
+  };
+  assertEquals((await run("pods")).stdout, print(CHAIN));
+  const unknown = await run("podz");
+  assertEquals(unknown.exitCode, 1);
+  assertStringIncludes(unknown.stderr, '; did you mean "pods"?');
+});

@@ -147,15 +147,12 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
     ],
     args: [{
       name: "FILE",
-      summary: "path of a network's configuration",
+      summary: "path of a network's configuration, or the network's name",
       completes: "file",
     }],
-    flags: ["to", "output", "write", "cni-path"],
+    flags: ["to", "output", "write", "cni-path", "conf-dir"],
     examples: [
-      {
-        line: "cni convert /etc/cni/net.d/10-pods.conflist",
-        what: "see the other form",
-      },
+      { line: "cni convert pods", what: "see the other form" },
       {
         line: "cni convert --to chain --write /etc/cni/net.d/10-pods.conflist",
         what: "start fewer processes for each pod from now on",
