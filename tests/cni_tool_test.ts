@@ -1075,3 +1075,21 @@ onNode("cni list shows pods, and short IDs that may be used", async (host) => {
   await succeed(host, "del", ...short, "--strict");
   assertEquals((await host.cni("list")).stdout.includes("net1"), false);
 });
+
+onNode("cni check that is interrupted tells no differences", async (host) => {
+  addScripts(host, {
+    hang: `echo "$CNI_COMMAND" >> /run/calls
+[ "$CNI_COMMAND" != CHECK ] || sleep 100
+echo '{"cniVersion":"1.1.0"}'`,
+  });
+  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "add", "hang", "blue");
+  const child = host.start("check", "hang", "blue", "--json");
+  await waitForCalls(host, "ADD\nCHECK\n");
+  child.kill("SIGINT");
+  const { code, stdout } = await child.output();
+  assertEquals(code, 130);
+  const { differences, msg } = JSON.parse(new TextDecoder().decode(stdout));
+  assertEquals(differences, undefined);
+  assertMatch(msg, /signal: killed/);
+});

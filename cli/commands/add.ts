@@ -32,6 +32,7 @@ import {
   refuseLate,
 } from "../network.ts";
 import { arrangeResult } from "../result_document.ts";
+import { showControls } from "../style.ts";
 
 /** How long the DEL after a failed ADD may take, unless the user says. */
 const UNDO_TIMEOUT = "30s";
@@ -122,13 +123,11 @@ async function undo(
     const options = { signal, continueOnDelErrors: true };
     await runtime.delNetworkList(list, conf, options);
   } catch (error) {
-    const failure = formatFailureText(error);
     const { netns, ifName } = conf;
+    const lines = `Cannot undo ADD: ${formatFailureText(error)}\n` +
+      `Something may be left: run cni del ${list.name} ${netns} --ifname ${ifName}`;
     call.onStderr(
-      `${
-        held.join("")
-      }Cannot undo ADD: ${failure}\nSomething may be left: run ` +
-        `cni del ${list.name} ${netns} --ifname ${ifName}\n`,
+      `${held.join("")}${lines.split("\n").map(showControls).join("\n")}\n`,
     );
   }
 }

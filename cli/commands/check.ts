@@ -54,6 +54,8 @@ export async function check(call: CommandCall): Promise<Output> {
     try {
       await check([plugin]);
     } catch (error) {
+      // What was not checked is no difference.
+      if (call.signal.aborted) throw error;
       const { code } = toCniError(error);
       differences.push(
         ...listDifferences(error)
