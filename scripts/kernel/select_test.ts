@@ -57,7 +57,9 @@ Deno.test("the gate's part has the plugins that change the kernel", () => {
   for (
     const path of [
       "plugins/bridge/vlan_test.ts",
+      "tests/conformance/bandwidth_test.ts",
       "tests/conformance/bridge_test.ts",
+      "tests/conformance/masquerade_test.ts",
       "tests/conformance/ptp_test.ts",
       "tests/conformance/sbr_test.ts",
     ]
