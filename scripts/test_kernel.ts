@@ -30,6 +30,7 @@ import { listTestFiles, type TestFile } from "./test/plan.ts";
 import { createStop } from "./test/stop.ts";
 
 const ROOT = new URL("..", import.meta.url);
+const ROOT_PATH = decodeURIComponent(ROOT.pathname);
 
 /** The kernel, and the program that loads its modules. */
 const DEBIAN_PACKAGES = ["user-mode-linux", "kmod"];
@@ -55,6 +56,9 @@ async function installPackages(): Promise<void> {
 /** Says why the kernel cannot be booted here. */
 function findHindrance(): string | undefined {
   if (Deno.uid() !== 0) return "needs root";
+  if (/\s/.test(ROOT_PATH + Deno.execPath())) {
+    return "needs paths without whitespace, to the project and to deno";
+  }
   const missing = [KERNEL, "modprobe"].filter((name) => !hasCommand(name));
   if (missing.length === 0) return undefined;
   return `needs ${missing.join(" and ")}: Debian's user-mode-linux and kmod`;
@@ -139,15 +143,15 @@ async function findDenoFolder(): Promise<string> {
 
 /** Boots the kernel, and shows what the tests there print. */
 async function runInside(run: InsideRun): Promise<BootEnd> {
-  const folder = new URL(`${FOLDER}/`, ROOT).pathname;
+  const folder = `${ROOT_PATH}${FOLDER}/`;
   await Deno.writeTextFile(`${folder}run.json`, JSON.stringify(run));
   const encoder = new TextEncoder();
   return await boot({
     kernel: KERNEL,
-    init: new URL("scripts/kernel/init.sh", ROOT).pathname,
+    init: `${ROOT_PATH}scripts/kernel/init.sh`,
     env: {
       CNI_KERNEL_DENO: Deno.execPath(),
-      CNI_KERNEL_ROOT: ROOT.pathname,
+      CNI_KERNEL_ROOT: ROOT_PATH,
       CNI_KERNEL_RUN: `${folder}run.json`,
       DENO_DIR: await findDenoFolder(),
       DENO_NO_UPDATE_CHECK: "1",

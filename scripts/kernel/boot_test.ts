@@ -99,6 +99,18 @@ Deno.test(
   },
 );
 
+Deno.test(
+  requireRoot("boot() returns if the first process dies", needsKernel),
+  async () => {
+    using kernel = new Boot();
+    const { output, log, stopped } = await kernel.run("echo begun; exit 1");
+    assertStringIncludes(output, "begun");
+    assertStringIncludes(log, "Attempted to kill init");
+    assertEquals(stopped, undefined);
+    await eventually("the kernel is gone", () => !kernel.isRunning());
+  },
+);
+
 Deno.test("boot() refuses what the kernel would read as two words", async () => {
   using kernel = new Boot();
   await assertRejects(

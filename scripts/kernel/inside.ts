@@ -26,7 +26,8 @@ export interface InsideRun {
 
 async function main(path: string): Promise<void> {
   const run = JSON.parse(await Deno.readTextFile(path)) as InsideRun;
-  console.log(`Running in Linux ${Deno.osRelease()}`);
+  const { deno } = Deno.version;
+  console.log(`Running in Linux ${Deno.osRelease()} by deno ${deno}`);
   const { together, alone } = planFiles(run.files);
   const { tally, conformance } = await runAll({ together, alone }, {
     ...run,

@@ -23,12 +23,13 @@ const SOME_LINES = 12;
 /**
  * Judges a boot. Where the kernel does not even start, as in a container that
  * forbids ptrace(2), the tests are skipped; every later end without a count of
- * the tests is a failure.
+ * the tests is a failure. So is a run without any test, which proves nothing.
  */
 export function judgeBoot({ output, log, stopped }: BootEnd): BootVerdict {
   const tally = findTally(output);
   if (tally !== undefined && stopped === undefined) {
-    return { tally, message: "" };
+    if (tally.passed + tally.failed > 0) return { tally, message: "" };
+    return { tally: { ...tally, failed: 1 }, message: "No test was run" };
   }
   const tail = log.trimEnd().split("\n").slice(-SOME_LINES).join("\n");
   const hasStarted = output !== "" || STARTED.test(log);

@@ -20,6 +20,12 @@ Deno.test("judgeBoot() skips only where the kernel does not start", async (t) =>
       "",
     ],
     [
+      "a filter that leaves nothing",
+      { output: "0 passed, 0 failed, 2 skipped\n", log: STARTED },
+      [0, 1, 2],
+      "No test was run",
+    ],
+    [
       "a kernel that does not start",
       { log: "Checking ptrace\nptrace: Operation not permitted\n" },
       [0, 0, 1],
