@@ -21,6 +21,7 @@ import { FaultInjector } from "./_harness/fault_injector.ts";
 import { type Snapshot, snapshot } from "./_harness/ip_json.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { killIfAlive } from "./_harness/process_group.ts";
+import { needsInetRules } from "./_harness/rules.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
 import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
 
@@ -461,6 +462,8 @@ inNamespaces(
   },
   needsBin,
   needsStrace,
+  // Elsewhere the masquerade needs a program: the legacy iptables.
+  needsInetRules,
 );
 
 inNamespaces(
