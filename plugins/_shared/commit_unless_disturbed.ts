@@ -8,8 +8,11 @@ import { isErrno } from "../../ffi/errno.ts";
 import type { Change } from "../../ffi/nftables/change.ts";
 import type { Nftables } from "../../ffi/nftables/mod.ts";
 
-/** How often something else may be committed before ours. */
-const ATTEMPTS = 20;
+/**
+ * How often something else may be committed before ours. Whenever that happens
+ * another call has finished, and a hundred may run at once when a node starts.
+ */
+const ATTEMPTS = 1000;
 
 /**
  * Commits changes that follow from what is there, again if that has changed

@@ -110,10 +110,12 @@ export function delIptablesNftMasquerade(
   addresses: readonly Ip[] | undefined,
 ): void {
   for (const table of Object.values(TABLES)) {
-    if (!nftables.hasChain(table, chain)) continue;
     commitUnlessDisturbed(
       nftables,
-      () => removalOf(nftables, table, chain, addresses),
+      () =>
+        nftables.hasChain(table, chain)
+          ? removalOf(nftables, table, chain, addresses)
+          : [],
     );
   }
 }
