@@ -40,7 +40,9 @@ export function aliasOf(
   const prefix = aliasPrefixOf(network);
   const { length } = new TextEncoder().encode(prefix);
   // Neither network nor container nor interface may have a slash in its name.
-  return prefix + shorten(`${containerId}/${ifName}`, MAX_ALIAS_BYTES - length);
+  // As the kernel tells it: half a surrogate pair has no bytes of its own.
+  const rest = `${containerId}/${ifName}`.toWellFormed();
+  return prefix + shorten(rest, MAX_ALIAS_BYTES - length);
 }
 
 /** Returns what the aliases of all attachments to a network begin with. */

@@ -56,6 +56,12 @@ Deno.test("aliasOf() leaves whole what fits", () => {
   assertEquals(bytes(aliasOf(owner)), 254);
 });
 
+Deno.test("aliasOf() is what the kernel gives back", () => {
+  const owner = { network: "net1", containerId: "c1", ifName: "half\ud800" };
+  const bytes = new TextEncoder().encode(aliasOf(owner));
+  assertEquals(new TextDecoder().decode(bytes), aliasOf(owner));
+});
+
 Deno.test("isOfAnother() goes by aliases of ours alone", async (t) => {
   const owner = { network: "net1", containerId: "c1", ifName: "eth0" };
   const rows: [alias: string | undefined, want: boolean][] = [
@@ -104,6 +110,25 @@ Deno.test(
         assertEquals(scene.state, state);
       });
     }
+  },
+);
+
+Deno.test(
+  requireRoot("ptp refuses an interface name with a NUL"),
+  async () => {
+    using scene = new PluginScene("ptp", (hosts) => ({
+      cniVersion: "1.0.0",
+      name: "net1",
+      type: "ptp",
+      ipam: hosts.hostLocal("10.1.2.0/24"),
+    }));
+    const { state } = scene;
+    const options = { ifName: "a\0b" };
+    const { exitCode, json } = await scene.run("ADD", {}, options);
+    assertEquals([exitCode, json.code], [1, 4]);
+    assert(json.msg.includes("it contains a NUL"), json.msg);
+    await scene.succeed("DEL", {}, options);
+    assertEquals(scene.state, state);
   },
 );
 

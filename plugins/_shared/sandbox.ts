@@ -74,6 +74,8 @@ export function checkIfNameIsFree(sandbox: Rtnl, ifName: string): void {
   if (ifName.includes("%")) {
     throw refuse("the kernel would put a number in place of the %");
   }
+  // No environment holds one, but a call within a process may.
+  if (ifName.includes("\0")) throw refuse("it contains a NUL");
   if (sandbox.link.find(ifName) !== undefined) {
     throw refuse("the sandbox has one of that name");
   }
