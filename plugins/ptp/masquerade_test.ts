@@ -227,7 +227,7 @@ testRules(
         const { hosts } = scene;
         for (const name of ["iptables", "iptables-restore"]) {
           const multi = `/usr/sbin/xtables-${variant}-multi`;
-          Deno.symlinkSync(multi, `${hosts.folder}/${name}`);
+          await Deno.symlink(multi, `${hosts.folder}/${name}`);
         }
         const env = { PATH: hosts.folder };
         for (const [at, ifName] of ["eth0", "net1"].entries()) {
