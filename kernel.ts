@@ -24,7 +24,7 @@ export {
   checkIfNameIsFree,
   findSandbox,
   openSandbox,
-} from "./plugins/_shared/sandbox.ts";
+} from "./plugins/parts/sandbox.ts";
 export { inNetns, isMissingNetns, NetNs, type Sync } from "./ffi/netns.ts";
 
 // What is in a namespace: by an open `Rtnl`, or by its socket for what few need.
@@ -41,7 +41,7 @@ export * from "./ffi/rtnl/bridge_vlan.ts";
 export { ensureSysctl, readSysctl, writeSysctl } from "./ffi/sysctl.ts";
 
 // The host's end of a link needs a name that DEL finds again.
-export { stableName } from "./plugins/_shared/stable_name.ts";
+export { stableName } from "./plugins/parts/stable_name.ts";
 
 // CHECK: whether all that is as a result says.
 export {
@@ -50,12 +50,12 @@ export {
   checkLink,
   checkRoutes,
   sandboxInterfaceOf,
-} from "./plugins/_shared/check_link.ts";
+} from "./plugins/parts/check_link.ts";
 export {
   addressesOf,
   ownIpsOf,
   readablePrevResult,
-} from "./plugins/_shared/prev_result.ts";
+} from "./plugins/parts/prev_result.ts";
 
 // What the kernel refuses: compare `errno`, never texts.
 export { isErrno, SyscallError } from "./ffi/errno.ts";

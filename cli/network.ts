@@ -8,7 +8,7 @@
 import { resolve } from "@std/path/posix";
 import { checkNetworkName } from "../cni/args.ts";
 import { CniError, ErrorCode } from "../cni/error.ts";
-import { isTimeout } from "../cni/invoke/deadline.ts";
+import { isTimeout } from "../cni/deadline.ts";
 import { splitPath } from "../cni/invoke/find.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
 import { ifPossible } from "../cni/io_failure.ts";

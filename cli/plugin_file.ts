@@ -6,7 +6,7 @@
 
 import { join } from "@std/path/posix";
 import type { Environment } from "../cni/args.ts";
-import { deadline } from "../cni/invoke/deadline.ts";
+import { deadline } from "../cni/deadline.ts";
 import { findPlugin as findExecutable } from "../cni/invoke/find.ts";
 import {
   type ProgramFormat,

@@ -5,7 +5,7 @@
  */
 
 import type { Environment } from "../cni/args.ts";
-import { deadline } from "../cni/invoke/deadline.ts";
+import { deadline } from "../cni/deadline.ts";
 import { PLUGINS_VERSION } from "../cni/skel.ts";
 import {
   type CommandCall,

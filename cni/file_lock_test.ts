@@ -5,7 +5,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { hasCommand, ignoreUnless } from "../tests/_harness/capabilities.ts";
+import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { CniError, ErrorCode } from "./error.ts";
 import { FileLock, findHolders } from "./file_lock.ts";

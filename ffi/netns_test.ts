@@ -9,9 +9,9 @@ import {
   canUseNetns,
   ignoreUnless,
   requireRoot,
-} from "../tests/_harness/capabilities.ts";
-import { ipJson } from "../tests/_harness/ip_json.ts";
-import { TestHosts } from "../tests/_harness/test_hosts.ts";
+} from "../testing/capabilities.ts";
+import { ipJson } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 import { SyscallError } from "./errno.ts";
 import {
   CURRENT_NETNS,

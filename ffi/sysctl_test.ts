@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { requireRoot } from "../tests/_harness/capabilities.ts";
-import { runIn } from "../tests/_harness/ip_json.ts";
-import { TestHosts } from "../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../testing/capabilities.ts";
+import { runIn } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 import { inNetns } from "./netns.ts";
 import { Rtnl } from "./rtnl/mod.ts";
 import { ensureSysctl, readSysctl, writeSysctl } from "./sysctl.ts";

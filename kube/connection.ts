@@ -6,7 +6,7 @@
 
 import type { Environment } from "../cni/args.ts";
 import { CniError, describeError, ErrorCode } from "../cni/error.ts";
-import { waitUntil } from "../cni/invoke/deadline.ts";
+import { waitUntil } from "../cni/deadline.ts";
 import type {
   Access,
   ClientCertificate,

@@ -10,7 +10,7 @@
 import type { Environment } from "../cni/args.ts";
 import { describeError } from "../cni/error.ts";
 import { type Ending, runToEnd } from "../cni/invoke/child.ts";
-import { deadline } from "../cni/invoke/deadline.ts";
+import { deadline } from "../cni/deadline.ts";
 import { type JsonObject, omitAbsent } from "../cni/json.ts";
 import type { Credentials, CredentialSource } from "./access.ts";
 import { decodeExecCredential, VERSIONS } from "./exec_credential_document.ts";

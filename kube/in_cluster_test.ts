@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
-import { deadline } from "../cni/invoke/deadline.ts";
+import { deadline } from "../cni/deadline.ts";
 import { KubeScene } from "../tests/_harness/kube_scene.ts";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
 import { Connection } from "./connection.ts";

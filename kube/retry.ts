@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline, pause } from "../cni/invoke/deadline.ts";
+import { deadline, pause } from "../cni/deadline.ts";
 import { KubeError } from "./kube_error.ts";
 
 /** Time limit of the first try, in milliseconds. */

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { deadline } from "../cni/invoke/deadline.ts";
+import { deadline } from "../cni/deadline.ts";
 import { readHead, say } from "../tests/_harness/talk_server.ts";
 import { TlsServer } from "../tests/_harness/tls_server.ts";
 import { TlsTransport } from "./tls_transport.ts";

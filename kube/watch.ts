@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline } from "../cni/invoke/deadline.ts";
+import { deadline } from "../cni/deadline.ts";
 import type { Channel } from "./channel.ts";
 import { type Exchange, MAX_BYTES, readAnswer, readChunks } from "./answer.ts";
 import { KubeError } from "./kube_error.ts";

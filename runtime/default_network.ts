@@ -5,7 +5,7 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../cni/error.ts";
-import { formatAbort, waitUntil } from "../cni/invoke/deadline.ts";
+import { formatAbort, waitUntil } from "../cni/deadline.ts";
 import type { Log, LogFields, LogLevel } from "../cni/log.ts";
 import {
   chooseNetwork,

@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../tests/_harness/capabilities.ts";
-import { ipJson } from "../tests/_harness/ip_json.ts";
+import { requireRoot } from "../testing/capabilities.ts";
+import { ipJson } from "../testing/ip_json.ts";
 import { listPeers } from "../tests/_harness/parity.ts";
-import { TestHosts } from "../tests/_harness/test_hosts.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 import { buildLoopback } from "./loopback.ts";
 
 Deno.test("buildLoopback() has the name that other runtimes know", () => {

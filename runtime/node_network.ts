@@ -6,7 +6,7 @@
  */
 
 import { describeError, toCniError } from "../cni/error.ts";
-import { deadline } from "../cni/invoke/deadline.ts";
+import { deadline } from "../cni/deadline.ts";
 import type { MaybePromise } from "../cni/plugin.ts";
 import type { Cidr } from "../net/cidr.ts";
 import { checkPod } from "./check_pod.ts";

@@ -1,8 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import type { CachedAttachment } from "../cni/libcni/mod.ts";
 import { createLog } from "../cni/log.ts";
-import { requireRoot } from "../tests/_harness/capabilities.ts";
-import { TestHosts } from "../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../testing/capabilities.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 import {
   findNetns,
   isOfPod,

@@ -2,9 +2,9 @@ import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
 import { emptyResult, type Result } from "../cni/result.ts";
 import { Cidr } from "../net/cidr.ts";
-import { requireRoot } from "../tests/_harness/capabilities.ts";
-import { runIn } from "../tests/_harness/ip_json.ts";
-import { TestHosts } from "../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../testing/capabilities.ts";
+import { runIn } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 import { getResultIps, type PodIps, readPodIps } from "./pod_ips.ts";
 
 const POD = { containerId: "c1" };

@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../cni/error.ts";
-import { deadline } from "../cni/invoke/deadline.ts";
+import { deadline } from "../cni/deadline.ts";
 import type { JsonObject } from "../cni/json.ts";
 import type { NetworkConfList, RuntimeConf } from "../cni/libcni/mod.ts";
 import type { Result } from "../cni/result.ts";

@@ -25,7 +25,7 @@ import {
   type RawMessage,
   splitMessages,
 } from "../ffi/netlink/message.ts";
-import { runIn } from "../tests/_harness/ip_json.ts";
+import { runIn } from "../testing/ip_json.ts";
 import {
   findMessageType,
   firstMessage,

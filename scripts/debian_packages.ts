@@ -4,7 +4,7 @@
  * @module
  */
 
-import { hasCommand } from "../tests/_harness/capabilities.ts";
+import { hasCommand } from "../testing/capabilities.ts";
 
 /** Bounds every wait for a mirror or another apt, since CI may have no network. */
 const APT_OPTIONS = [

@@ -5,7 +5,7 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { hasCommand } from "../tests/_harness/capabilities.ts";
+import { hasCommand } from "../testing/capabilities.ts";
 import {
   CNITOOL_RELEASE,
   lockOf,

@@ -11,7 +11,7 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
-} from "../tests/_harness/capabilities.ts";
+} from "../testing/capabilities.ts";
 import { fetchDeno } from "./compile/fetch_deno.ts";
 import { getOwnTarget, type Target } from "./compile/target.ts";
 import { makeDenort, makeDenortFile } from "./mkdenort.ts";

@@ -16,7 +16,7 @@
  * @module
  */
 
-import { canUseNetns } from "../tests/_harness/capabilities.ts";
+import { canUseNetns } from "../testing/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
 import { ensureDebianPackages } from "./debian_packages.ts";
 import { startGoPlugins } from "./go_plugins.ts";

@@ -16,7 +16,7 @@
  * @module
  */
 
-import { hasCommand } from "../tests/_harness/capabilities.ts";
+import { hasCommand } from "../testing/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
 import { ensureDebianPackages } from "./debian_packages.ts";
 import { boot, type BootEnd } from "./kernel/boot.ts";

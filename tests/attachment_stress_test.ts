@@ -12,15 +12,15 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
-} from "./_harness/capabilities.ts";
-import type { ExecOutput } from "./_harness/exec_in.ts";
+} from "../testing/capabilities.ts";
+import type { ExecOutput } from "../testing/exec_in.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
-import { findReached, ipJson, linkNames } from "./_harness/ip_json.ts";
+import { findReached, ipJson, linkNames } from "../testing/ip_json.ts";
 import { killByTurns } from "./_harness/kills.ts";
 import { createRandom, type Random } from "./_harness/random.ts";
 import { nftRules } from "./_harness/rules.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
-import { TestHosts } from "./_harness/test_hosts.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 
 const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
 

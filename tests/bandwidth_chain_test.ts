@@ -1,10 +1,10 @@
 /** bandwidth behind the plugins that connect containers: ours, and the Go ones. */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "./_harness/capabilities.ts";
+import { requireRoot } from "../testing/capabilities.ts";
 import { assertSuccess, hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { listPeers, nameOf, succeedAs, type Who } from "./_harness/parity.ts";
-import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 
 type Run = (command: string, config: object) => Promise<CallOutput>;
 

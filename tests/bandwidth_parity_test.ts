@@ -6,8 +6,8 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "./_harness/capabilities.ts";
-import { ipJson, runIn } from "./_harness/ip_json.ts";
+import { requireRoot } from "../testing/capabilities.ts";
+import { ipJson, runIn } from "../testing/ip_json.ts";
 import {
   LimitedCable,
   LIMITS,
@@ -22,7 +22,7 @@ import {
   testLeavesTheSame,
   type Who,
 } from "./_harness/parity.ts";
-import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 
 const KUBELET_BURST = 2 ** 31 - 1;
 

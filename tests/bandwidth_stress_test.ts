@@ -4,13 +4,13 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "./_harness/capabilities.ts";
+import { requireRoot } from "../testing/capabilities.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
 import { killByTurns } from "./_harness/kills.ts";
 import { LimitedCable, WIDE } from "./_harness/limited_cable.ts";
 import { createRandom } from "./_harness/random.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
-import { TestHosts } from "./_harness/test_hosts.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 
 /** How many operations are killed. */
 const KILLS = 36;

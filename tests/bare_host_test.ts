@@ -10,14 +10,14 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
-} from "./_harness/capabilities.ts";
-import { execIn } from "./_harness/exec_in.ts";
+} from "../testing/capabilities.ts";
+import { execIn } from "../testing/exec_in.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
-import { runIn, stockOf } from "./_harness/ip_json.ts";
+import { runIn, stockOf } from "../testing/ip_json.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { MultusHost, onHost, TWO_NETWORKS } from "./_harness/multus_host.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
-import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 import {
   type BareHostOptions,
   withoutPrograms,

@@ -12,7 +12,7 @@ import {
   goPlugin,
   requireRoot,
   type TestHeader,
-} from "./_harness/capabilities.ts";
+} from "../testing/capabilities.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 
 function bench(name: string): TestHeader {

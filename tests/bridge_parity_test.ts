@@ -6,8 +6,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
-import { requireRoot } from "./_harness/capabilities.ts";
-import { ipJson, runIn } from "./_harness/ip_json.ts";
+import { requireRoot } from "../testing/capabilities.ts";
+import { ipJson, runIn } from "../testing/ip_json.ts";
 import {
   ASKED_MAC,
   listPeers,
@@ -23,7 +23,7 @@ import {
   type CallOptions,
   type CallOutput,
   TestHosts,
-} from "./_harness/test_hosts.ts";
+} from "../testing/test_hosts.ts";
 
 /** Runs either plugin. */
 function run(

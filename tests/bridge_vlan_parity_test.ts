@@ -7,12 +7,12 @@
 import { assertEquals } from "@std/assert";
 import { needsBridgeVlans, switchConfig } from "./_harness/bridge_network.ts";
 import { changePortVlans, portVlans } from "./_harness/bridge_vlans.ts";
-import { ignoreUnless, requireRoot } from "./_harness/capabilities.ts";
+import { ignoreUnless, requireRoot } from "../testing/capabilities.ts";
 import { eventually } from "./_harness/eventually.ts";
-import { ipJson, linkNames } from "./_harness/ip_json.ts";
+import { ipJson, linkNames } from "../testing/ip_json.ts";
 import { normaliseResult, observeNetns, type Who } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
-import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 
 const PEERS = new URL("../build/peers/v1.9.1/", import.meta.url).pathname;
 

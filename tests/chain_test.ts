@@ -14,16 +14,16 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
-} from "./_harness/capabilities.ts";
+} from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { FaultInjector } from "./_harness/fault_injector.ts";
-import { type Snapshot, snapshot } from "./_harness/ip_json.ts";
+import { type Snapshot, snapshot } from "../testing/ip_json.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { killIfAlive } from "./_harness/process_group.ts";
 import { needsInetRules } from "./_harness/rules.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
-import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 
 const BIN = Deno.env.get("CNI_BIN") ?? "";
 const needsBin = ignoreUnless(

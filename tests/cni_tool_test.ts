@@ -11,7 +11,7 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { needsRoot, requireRoot } from "./_harness/capabilities.ts";
+import { needsRoot, requireRoot } from "../testing/capabilities.ts";
 import { conformance } from "./_harness/conformance.ts";
 import { type ToolEnded, ToolHost } from "./_harness/tool_host.ts";
 

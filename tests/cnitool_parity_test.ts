@@ -11,14 +11,14 @@ import {
   ignoreUnless,
   isExecutable,
   requireRoot,
-} from "./_harness/capabilities.ts";
-import { execIn, type ExecOutput } from "./_harness/exec_in.ts";
+} from "../testing/capabilities.ts";
+import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
-import { stockOf } from "./_harness/ip_json.ts";
+import { stockOf } from "../testing/ip_json.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { listPeers } from "./_harness/parity.ts";
 import { NEWEST_FOLDER } from "./_harness/peers.ts";
-import { TestHosts } from "./_harness/test_hosts.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 
 const needsTools = ignoreUnless(
   ["unshare", "mount", "nft", "tc"].every(hasCommand),

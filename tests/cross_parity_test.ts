@@ -11,8 +11,8 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
-} from "./_harness/capabilities.ts";
-import { runIn, snapshot } from "./_harness/ip_json.ts";
+} from "../testing/capabilities.ts";
+import { runIn, snapshot } from "../testing/ip_json.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { callAs, listPeers, nameOf, type Who } from "./_harness/parity.ts";
 import { NEWEST_RELEASE, type Peer } from "./_harness/peers.ts";
@@ -22,7 +22,7 @@ import {
   type CallOptions,
   type CallOutput,
   TestHosts,
-} from "./_harness/test_hosts.ts";
+} from "../testing/test_hosts.ts";
 
 /** A plugin's part of a configuration. */
 type PluginKeys = Keys & { readonly type: string };

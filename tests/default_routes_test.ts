@@ -1,10 +1,10 @@
 /** A container with two networks that both have default routes, beside the Go plugins'. */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "./_harness/capabilities.ts";
-import { ipJson } from "./_harness/ip_json.ts";
+import { requireRoot } from "../testing/capabilities.ts";
+import { ipJson } from "../testing/ip_json.ts";
 import { listPeers } from "./_harness/parity.ts";
-import { TestHosts } from "./_harness/test_hosts.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 
 /** Where traffic goes that no network is for. */
 const ELSEWHERE = ["192.0.2.1", "2001:db8::1"] as const;

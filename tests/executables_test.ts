@@ -17,10 +17,10 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
-} from "./_harness/capabilities.ts";
+} from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
-import { ipJson, snapshot } from "./_harness/ip_json.ts";
-import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+import { ipJson, snapshot } from "../testing/ip_json.ts";
+import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 
 const BIN = Deno.env.get("CNI_BIN") ?? "";
 const needsBin = ignoreUnless(

@@ -17,7 +17,7 @@ import {
   ignoreUnless,
   type Needs,
   type TestHeader,
-} from "./_harness/capabilities.ts";
+} from "../testing/capabilities.ts";
 import { Disk } from "./_harness/disk.ts";
 import { needsBin } from "./_harness/executables.ts";
 import {

@@ -11,7 +11,7 @@ import {
   canUseNetns,
   hasCommand,
   ignoreUnless,
-} from "./_harness/capabilities.ts";
+} from "../testing/capabilities.ts";
 import { needsBin } from "./_harness/executables.ts";
 import {
   assertSuccess,

@@ -6,11 +6,11 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { bridgeConfig } from "./_harness/bridge_network.ts";
-import { allOf, requireRoot } from "./_harness/capabilities.ts";
+import { allOf, requireRoot } from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
-import { execIn, type ExecOutput } from "./_harness/exec_in.ts";
+import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
-import { runIn } from "./_harness/ip_json.ts";
+import { runIn } from "../testing/ip_json.ts";
 import {
   type MakeConfig,
   MasqueradeScene,

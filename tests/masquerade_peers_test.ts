@@ -5,9 +5,9 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { bridgeConfig } from "./_harness/bridge_network.ts";
-import { requireRoot } from "./_harness/capabilities.ts";
+import { requireRoot } from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
-import { runIn } from "./_harness/ip_json.ts";
+import { runIn } from "../testing/ip_json.ts";
 import {
   type MakeConfig,
   MasqueradeScene,
@@ -17,7 +17,7 @@ import { listPeers } from "./_harness/parity.ts";
 import type { Peer } from "./_harness/peers.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { needsRuleTools } from "./_harness/rules.ts";
-import type { CallOutput } from "./_harness/test_hosts.ts";
+import type { CallOutput } from "../testing/test_hosts.ts";
 
 const TYPES: Readonly<Record<string, MakeConfig>> = {
   ptp: dualStack,

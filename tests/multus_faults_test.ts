@@ -13,15 +13,15 @@ import {
 } from "@std/assert";
 import type { JsonObject } from "../cni/json.ts";
 import type { NetNs } from "../ffi/netns.ts";
-import { requireRoot } from "./_harness/capabilities.ts";
+import { requireRoot } from "../testing/capabilities.ts";
 import { FaultInjector, type Moment } from "./_harness/fault_injector.ts";
 import { eachStep } from "./_harness/fault_steps.ts";
-import { runIn } from "./_harness/ip_json.ts";
+import { runIn } from "../testing/ip_json.ts";
 import { killByTurns } from "./_harness/kills.ts";
 import { MultusHost, onHost } from "./_harness/multus_host.ts";
 import { CONTAINER, MultusScene } from "./_harness/multus_scene.ts";
 import { createRandom } from "./_harness/random.ts";
-import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 
 /** The plugins of four networks. */
 const PLUGINS = ["a", "b", "c", "d"];

@@ -5,8 +5,8 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../cni/json.ts";
-import { hasCommand, ignoreUnless } from "./_harness/capabilities.ts";
-import { runIn } from "./_harness/ip_json.ts";
+import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
+import { runIn } from "../testing/ip_json.ts";
 import {
   type HostCall,
   type HostPod,

@@ -8,9 +8,9 @@ import { assert, assertEquals } from "@std/assert";
 import type { Invocation, Invoker } from "../cni/invoke/invoker.ts";
 import { dispatch } from "../cni/skel.ts";
 import { multus } from "../plugins/multus/plugin.ts";
-import { requireRoot } from "./_harness/capabilities.ts";
+import { requireRoot } from "../testing/capabilities.ts";
 import { listFiles } from "./_harness/multus_scene.ts";
-import { TestHosts } from "./_harness/test_hosts.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 
 /** Answers for all plugins, and remembers the attachments that DEL is run for. */
 class Answering implements Invoker {

@@ -7,8 +7,8 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../cni/json.ts";
-import { hasCommand, ignoreUnless } from "./_harness/capabilities.ts";
-import { runIn, snapshot } from "./_harness/ip_json.ts";
+import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
+import { runIn, snapshot } from "../testing/ip_json.ts";
 import {
   BIN,
   type HostCall,

@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { eachAtOnce } from "./_harness/at_once.ts";
-import { ipJson } from "./_harness/ip_json.ts";
+import { ipJson } from "../testing/ip_json.ts";
 import type { HostPod } from "./_harness/multus_host.ts";
 import { MultusHost, onHost } from "./_harness/multus_host.ts";
 

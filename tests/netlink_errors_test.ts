@@ -5,12 +5,12 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { bridgeConfig } from "./_harness/bridge_network.ts";
-import { requireRoot } from "./_harness/capabilities.ts";
+import { requireRoot } from "../testing/capabilities.ts";
 import { FailingSend } from "./_harness/failing_send.ts";
 import { eachStep } from "./_harness/fault_steps.ts";
 import { type Keys, PluginScene } from "./_harness/plugin_scene.ts";
 import { IP4, SbrScene } from "./_harness/sbr_scene.ts";
-import type { CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+import type { CallOutput, TestHosts } from "../testing/test_hosts.ts";
 
 /** Before anything opens the C library. */
 const sending = FailingSend.install();

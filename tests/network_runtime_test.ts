@@ -16,9 +16,9 @@ import {
 import { dispatch } from "../cni/skel.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import { findPlugin } from "../plugins/registry.ts";
-import { requireRoot } from "./_harness/capabilities.ts";
-import { ipJson } from "./_harness/ip_json.ts";
-import { TestHosts } from "./_harness/test_hosts.ts";
+import { requireRoot } from "../testing/capabilities.ts";
+import { ipJson } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 
 /** A runtime on a throw-away host. */
 function runtimeOf(hosts: TestHosts): NetworkRuntime {

@@ -19,9 +19,9 @@ import {
   type Pod,
   PodNetworkError,
 } from "../runtime/mod.ts";
-import { requireRoot } from "./_harness/capabilities.ts";
-import { canPing, ipJson, runIn } from "./_harness/ip_json.ts";
-import { TestHosts } from "./_harness/test_hosts.ts";
+import { requireRoot } from "../testing/capabilities.ts";
+import { canPing, ipJson, runIn } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 
 /** A throw-away host with an agent on it. */
 class AgentHost implements Disposable {

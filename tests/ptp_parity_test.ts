@@ -13,7 +13,7 @@ import {
   testLeavesTheSame,
 } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
-import { TestHosts } from "./_harness/test_hosts.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 
 const ROWS: [
   name: string,

@@ -13,10 +13,10 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
-} from "./_harness/capabilities.ts";
-import { runIn } from "./_harness/ip_json.ts";
+} from "../testing/capabilities.ts";
+import { runIn } from "../testing/ip_json.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
-import { TestHosts } from "./_harness/test_hosts.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 import { TwoNetworks } from "./_harness/two_networks.ts";
 
 const PORT = 7000;

@@ -5,8 +5,8 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "./_harness/capabilities.ts";
-import { ipJson, snapshot } from "./_harness/ip_json.ts";
+import { requireRoot } from "../testing/capabilities.ts";
+import { ipJson, snapshot } from "../testing/ip_json.ts";
 import {
   listPeers,
   succeedAs,
@@ -15,7 +15,7 @@ import {
 } from "./_harness/parity.ts";
 import type { Peer } from "./_harness/peers.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
-import type { CallOutput } from "./_harness/test_hosts.ts";
+import type { CallOutput } from "../testing/test_hosts.ts";
 import { ETH0, IPV6, NET1, TwoNetworks } from "./_harness/two_networks.ts";
 
 /** Runs a plugin of either side for `net1`. */

@@ -5,12 +5,12 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
-import { goPlugin, requireRoot } from "./_harness/capabilities.ts";
+import { goPlugin, requireRoot } from "../testing/capabilities.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
-import { runIn } from "./_harness/ip_json.ts";
+import { runIn } from "../testing/ip_json.ts";
 import { createRandom } from "./_harness/random.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
-import { TestHosts } from "./_harness/test_hosts.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
 import { ETH0, IPV6, NET1, TwoNetworks } from "./_harness/two_networks.ts";
 
 /** How many operations are killed. */

@@ -14,9 +14,9 @@ import { compile } from "../scripts/compile.ts";
 import { makeImportMap } from "../scripts/compile/import_map.ts";
 import { ROOT, runDeno } from "../scripts/compile/project.ts";
 import { isOffline } from "../scripts/net.ts";
-import { requireRoot } from "./_harness/capabilities.ts";
-import { ipJson } from "./_harness/ip_json.ts";
-import { type CallOutput, TestHosts } from "./_harness/test_hosts.ts";
+import { requireRoot } from "../testing/capabilities.ts";
+import { ipJson } from "../testing/ip_json.ts";
+import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 
 const EXAMPLE = `${ROOT}docs/examples/neighbors`;
 const guide = await Deno.readTextFile(`${ROOT}docs/write-a-plugin.md`);

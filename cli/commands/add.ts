@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { deadline } from "../../cni/invoke/deadline.ts";
+import { deadline } from "../../cni/deadline.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
 import type {
   AttachmentResult,

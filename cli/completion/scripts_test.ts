@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
 import { assertEquals } from "@std/assert";
-import { hasCommand, ignoreUnless } from "../../tests/_harness/capabilities.ts";
+import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import type { Program } from "../command.ts";
 import { cni } from "../commands.ts";
 import { formatBash } from "./bash.ts";

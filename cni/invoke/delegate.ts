@@ -9,7 +9,7 @@ import { CniError, ErrorCode } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Result } from "../result.ts";
 import { Rollback } from "../rollback.ts";
-import { deadline } from "./deadline.ts";
+import { deadline } from "../deadline.ts";
 import type { Invoker } from "./invoker.ts";
 
 /** Another plugin, with this call's environment and configuration. */

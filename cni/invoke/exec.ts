@@ -5,7 +5,7 @@
  */
 
 import { runToEnd } from "./child.ts";
-import { pause } from "./deadline.ts";
+import { pause } from "../deadline.ts";
 import type { Invocation } from "./invoker.ts";
 import { readFormat } from "./program_format.ts";
 

@@ -13,7 +13,7 @@ import { CniError, describeError, ErrorCode } from "../error.ts";
 import { decode, parseJson } from "../json.ts";
 import { once, optional } from "../types.ts";
 import type { Ending } from "./child.ts";
-import { formatAbort, isTimeout } from "./deadline.ts";
+import { formatAbort, isTimeout } from "../deadline.ts";
 
 /** How a failed plugin ended. */
 export interface Failure extends Omit<Ending, "success"> {

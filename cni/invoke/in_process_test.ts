@@ -11,7 +11,7 @@ import type { Plugin } from "../plugin.ts";
 import { emptyResult, type Result } from "../result.ts";
 import { dispatch } from "../skel.ts";
 import { netConf } from "../types.ts";
-import { deadline } from "./deadline.ts";
+import { deadline } from "../deadline.ts";
 import { createInvoker } from "./in_process.ts";
 import type {
   DispatchInput,

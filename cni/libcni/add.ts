@@ -6,7 +6,7 @@
 
 import { CniError, ErrorCode, toCniError } from "../error.ts";
 import type { JsonObject } from "../json.ts";
-import { deadline } from "../invoke/deadline.ts";
+import { deadline } from "../deadline.ts";
 import { Rollback } from "../rollback.ts";
 import { addPlugins, checkNames } from "./add_plugins.ts";
 import type { AttachmentResult } from "./attachment_result.ts";

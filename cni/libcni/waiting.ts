@@ -4,7 +4,7 @@
  * @module
  */
 
-import { pause, waitUntil } from "../invoke/deadline.ts";
+import { pause, waitUntil } from "../deadline.ts";
 
 /** How long to wait, and what to say then. */
 export interface Patience {

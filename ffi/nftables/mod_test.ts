@@ -8,10 +8,10 @@ import {
   ignoreUnless,
   type Needs,
   requireRoot,
-} from "../../tests/_harness/capabilities.ts";
-import { execIn } from "../../tests/_harness/exec_in.ts";
+} from "../../testing/capabilities.ts";
+import { execIn } from "../../testing/exec_in.ts";
 import { needsInetRules } from "../../tests/_harness/rules.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import type { NetNs } from "../netns.ts";
 import {

@@ -1,8 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { inNetns } from "../netns.ts";
 import { writeSysctl } from "../sysctl.ts";

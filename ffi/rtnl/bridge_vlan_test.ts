@@ -4,9 +4,9 @@ import {
   changePortVlans,
   portVlans,
 } from "../../tests/_harness/bridge_vlans.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { BridgeVlanRequests, type PortVlans } from "./bridge_vlan.ts";
 import type { Link } from "./link.ts";

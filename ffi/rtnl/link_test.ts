@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Mac } from "../../net/mac.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import type { NetNs } from "../netns.ts";
 import { Rtnl } from "./mod.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { isMissingNetns } from "../netns.ts";
 import { Rtnl } from "./mod.ts";
 import { NeighborRequests } from "./neighbor.ts";

@@ -1,9 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { Rtnl } from "./mod.ts";
 import { NeighborRequests } from "./neighbor.ts";

@@ -6,8 +6,8 @@ import {
 } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson } from "../../tests/_harness/ip_json.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson } from "../../testing/ip_json.ts";
 import { TwoCables } from "../../tests/_harness/two_cables.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { RouteEntry, RouteEntryRequests } from "./route_entry.ts";

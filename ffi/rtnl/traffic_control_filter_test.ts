@@ -1,11 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import {
   ControlledLink,
   errnoOf,
 } from "../../tests/_harness/controlled_link.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { handleOf, Parent } from "./traffic_control.ts";
 import { MATCH_ALL, matchNetwork, Protocol } from "./traffic_control_filter.ts";
 

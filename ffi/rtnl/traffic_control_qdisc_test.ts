@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import {
   ControlledLink,
   errnoOf,
 } from "../../tests/_harness/controlled_link.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { tcJson } from "../../tests/_harness/limited_cable.ts";
 import { handleOf, Parent } from "./traffic_control.ts";
 import type { QdiscSettings } from "./traffic_control_qdisc.ts";

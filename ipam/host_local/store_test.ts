@@ -15,7 +15,7 @@ import {
   canUseNetns,
   hasCommand,
   ignoreUnless,
-} from "../../tests/_harness/capabilities.ts";
+} from "../../testing/capabilities.ts";
 import { Disk } from "../../tests/_harness/disk.ts";
 import type { Lease, Owner } from "./lease.ts";
 import { LeaseStore } from "./store.ts";

@@ -4,21 +4,21 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { Crash } from "../../tests/_harness/crash.ts";
 import {
   eachStep,
   type FaultScene,
   testFaultsOfAdd,
 } from "../../tests/_harness/fault_steps.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import {
   type HostLimits,
   LimitedCable,
   WIDE,
 } from "../../tests/_harness/limited_cable.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
-import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 const SUBNETS = { unshapedSubnets: ["10.0.0.0/8", "2001:db8::/32"] };
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
 import {
   assertFailure,
   assertSuccess,
@@ -9,7 +9,7 @@ import {
   LimitedCable,
   WIDE,
 } from "../../tests/_harness/limited_cable.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 Deno.test(
   requireRoot(

@@ -15,8 +15,8 @@ import {
   aliasOf,
   aliasPrefixOf,
   type Attachment,
-} from "../_shared/attachment.ts";
-import { stableName } from "../_shared/stable_name.ts";
+} from "../parts/attachment.ts";
+import { stableName } from "../parts/stable_name.ts";
 import { isRedirected } from "./redirect.ts";
 
 const PREFIX = "bwp", HASH_DIGITS = 12;

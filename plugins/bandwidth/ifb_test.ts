@@ -4,8 +4,8 @@ import {
   assertMatch,
   assertNotEquals,
 } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
 import {
   assertSuccess,
   HOST_END,
@@ -14,7 +14,7 @@ import {
   LIMITS,
   WIDE,
 } from "../../tests/_harness/limited_cable.ts";
-import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 Deno.test(
   requireRoot(

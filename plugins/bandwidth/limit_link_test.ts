@@ -6,9 +6,9 @@ import type {
   NewQdisc,
   TokenBucket,
 } from "../../ffi/rtnl/traffic_control_qdisc.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { limitLink, type LinkLimit, unlimitLink } from "./limit_link.ts";
 import { bucketOf } from "./token_bucket.ts";
 

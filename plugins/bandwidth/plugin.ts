@@ -37,14 +37,11 @@ import { Rollback, tryAll } from "../../cni/rollback.ts";
 import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { aliasOf, attachmentOf } from "../_shared/attachment.ts";
-import { deleteOrDefer } from "../_shared/deferred_links.ts";
-import {
-  readablePrevResult,
-  requirePrevResult,
-} from "../_shared/prev_result.ts";
-import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
-import { describeLink } from "../_shared/veth.ts";
+import { aliasOf, attachmentOf } from "../parts/attachment.ts";
+import { deleteOrDefer } from "../parts/deferred_links.ts";
+import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
+import { findSandbox, openSandbox } from "../parts/sandbox.ts";
+import { describeLink } from "../parts/veth.ts";
 import type { BandwidthConfig } from "./config.ts";
 import {
   directionsOf,

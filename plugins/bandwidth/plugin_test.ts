@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
 import {
   assertFailure,
   assertSuccess,
@@ -11,7 +11,7 @@ import {
   tcJson,
   WIDE,
 } from "../../tests/_harness/limited_cable.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 Deno.test(
   requireRoot("bandwidth.add() limits both directions, and del() ends it"),

@@ -1,14 +1,14 @@
 /** What limits do to real traffic. */
 
 import { assert, assertEquals } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import {
   type Container,
   measureFlows,
   type Measurement,
 } from "../../tests/_harness/flows.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
-import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 /** How far from its limit a flow may be; headers, which limits count, are 4.4 % of it. */
 const TOLERANCE = 0.1;

@@ -9,17 +9,17 @@ import { emptyResult, type Interface, type Result } from "../../cni/result.ts";
 import type { Rollback } from "../../cni/rollback.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { announce } from "../_shared/announce.ts";
-import { attachmentOf } from "../_shared/attachment.ts";
-import { checkRouteNumbers, named } from "../_shared/configure_link.ts";
-import { ensureForwarding } from "../_shared/ip_forward.ts";
+import { announce } from "../parts/announce.ts";
+import { attachmentOf } from "../parts/attachment.ts";
+import { checkRouteNumbers, named } from "../parts/configure_link.ts";
+import { ensureForwarding } from "../parts/ip_forward.ts";
 import {
   type ConnectedVeth,
   connectVeth,
   describeLink,
   settleVeth,
   type Veth,
-} from "../_shared/veth.ts";
+} from "../parts/veth.ts";
 import type { BridgeConfig } from "./config.ts";
 import { configureContainerEnd, settlePort } from "./container.ts";
 import {

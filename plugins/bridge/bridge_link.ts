@@ -11,8 +11,8 @@ import { NetlinkError } from "../../ffi/netlink/error.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
-import { named } from "../_shared/configure_link.ts";
-import { readyHostEndForIpv6 } from "../_shared/ipv6.ts";
+import { named } from "../parts/configure_link.ts";
+import { readyHostEndForIpv6 } from "../parts/ipv6.ts";
 import { type BridgeSettings, hasVlans } from "./settings.ts";
 
 /** The part of the settings that is about the bridge. */

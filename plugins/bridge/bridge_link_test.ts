@@ -11,10 +11,10 @@ import {
   needsBridgeVlans,
   needsNoBridgeVlans,
 } from "../../tests/_harness/bridge_network.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { intercept } from "../../tests/_harness/fault_injector.ts";
-import { ipJson, runIn, snapshot } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { ipJson, runIn, snapshot } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { ensureBridge, keepMac, type WantedBridge } from "./bridge_link.ts";
 
 const WANTED: WantedBridge = {

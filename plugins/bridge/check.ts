@@ -19,9 +19,9 @@ import {
   checkLinkThere,
   checkRoutes,
   sandboxInterfaceOf,
-} from "../_shared/check_link.ts";
+} from "../parts/check_link.ts";
 import type { Differences } from "../../cni/differences.ts";
-import { named } from "../_shared/configure_link.ts";
+import { named } from "../parts/configure_link.ts";
 import type { BridgeConfig } from "./config.ts";
 import { containerRoutes } from "./container.ts";
 import { gatewayAddressesOf } from "./gateway.ts";

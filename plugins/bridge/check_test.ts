@@ -2,14 +2,14 @@ import {
   bridgeConfig,
   switchConfig,
 } from "../../tests/_harness/bridge_network.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import {
   type Change,
   CHANGES,
   checkAfterChanges,
   checkPrevResults,
 } from "../../tests/_harness/check_cases.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 
 /** Changes that only a bridge and its ports may see. */

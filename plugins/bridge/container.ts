@@ -8,15 +8,15 @@ import type { Result } from "../../cni/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
-import { enableAnnouncements } from "../_shared/announce.ts";
+import { enableAnnouncements } from "../parts/announce.ts";
 import {
   addAddress,
   addRoute,
   bringUp,
   kernelRouteOf,
-} from "../_shared/configure_link.ts";
-import { enableIpv6 } from "../_shared/ipv6.ts";
-import { type LinkEnd, settleVeth, type Veth } from "../_shared/veth.ts";
+} from "../parts/configure_link.ts";
+import { enableIpv6 } from "../parts/ipv6.ts";
+import { type LinkEnd, settleVeth, type Veth } from "../parts/veth.ts";
 import type { BridgeSettings } from "./settings.ts";
 
 /**

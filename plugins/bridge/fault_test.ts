@@ -5,7 +5,7 @@ import {
   type FaultScene,
   testFaultsOfAdd,
 } from "../../tests/_harness/fault_steps.ts";
-import { linkNames, snapshot } from "../../tests/_harness/ip_json.ts";
+import { linkNames, snapshot } from "../../testing/ip_json.ts";
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { nftRules } from "../../tests/_harness/rules.ts";
 

@@ -11,7 +11,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
-import { listAddresses, named } from "../_shared/configure_link.ts";
+import { listAddresses, named } from "../parts/configure_link.ts";
 import type { BridgeSettings } from "./settings.ts";
 
 const DEFAULT_ROUTES: Readonly<Record<IpFamily, string>> = {

@@ -4,9 +4,9 @@ import type { IpConfig } from "../../cni/result.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import {
   ensureGatewayAddresses,
   gatewayAddressesOf,

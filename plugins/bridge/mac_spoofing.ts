@@ -12,11 +12,11 @@ import { comparedValues, inputNameOf } from "../../ffi/nftables/expression.ts";
 import type { Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../net/mac.ts";
-import type { Attachment } from "../_shared/attachment.ts";
-import { checkFailure } from "../_shared/check_link.ts";
-import { commitUnlessDisturbed } from "../_shared/commit_unless_disturbed.ts";
-import { openNftables } from "../_shared/open_nftables.ts";
-import { hostIfNameOf } from "../_shared/veth.ts";
+import type { Attachment } from "../parts/attachment.ts";
+import { checkFailure } from "../parts/check_link.ts";
+import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
+import { openNftables } from "../parts/open_nftables.ts";
+import { hostIfNameOf } from "../parts/veth.ts";
 import {
   additionOf,
   type AllowedSender,

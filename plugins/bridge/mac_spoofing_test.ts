@@ -6,10 +6,10 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
-} from "../../tests/_harness/capabilities.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
-import { hostIfNameOf } from "../_shared/veth.ts";
+} from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { hostIfNameOf } from "../parts/veth.ts";
 import {
   checkCanCheckSpoofing,
   checkSpoofCheck,

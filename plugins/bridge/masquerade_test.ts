@@ -1,7 +1,7 @@
 import { assert } from "@std/assert";
 import { bridgeConfig } from "../../tests/_harness/bridge_network.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { canPing, runIn } from "../../tests/_harness/ip_json.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { canPing, runIn } from "../../testing/ip_json.ts";
 import {
   MasqueradeScene,
   testMasquerade,

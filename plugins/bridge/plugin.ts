@@ -43,22 +43,22 @@ import type { Result } from "../../cni/result.ts";
 import { Rollback, tryAll } from "../../cni/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { attachmentOf } from "../_shared/attachment.ts";
+import { attachmentOf } from "../parts/attachment.ts";
 import {
   deleteStaleVeths,
   deleteVeth,
   type PeerTest,
-} from "../_shared/delete_veth.ts";
+} from "../parts/delete_veth.ts";
 import {
   checkCanMasquerade,
   checkMasqueraded,
   endMasquerade,
   endStaleMasquerades,
   startMasquerade,
-} from "../_shared/masquerade/steps.ts";
-import { ownPartOf, requirePrevResult } from "../_shared/prev_result.ts";
-import { checkIfNameIsFree, openSandbox } from "../_shared/sandbox.ts";
-import { describeLink, describeVeth } from "../_shared/veth.ts";
+} from "../parts/masquerade/steps.ts";
+import { ownPartOf, requirePrevResult } from "../parts/prev_result.ts";
+import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
+import { describeLink, describeVeth } from "../parts/veth.ts";
 import {
   type Adding,
   becomeGateway,

@@ -20,7 +20,7 @@ import {
   assertFailure,
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
-import { allOf, requireRoot } from "../../tests/_harness/capabilities.ts";
+import { allOf, requireRoot } from "../../testing/capabilities.ts";
 import { writeFakeIpam } from "../../tests/_harness/fake_ipam.ts";
 import {
   findReached,
@@ -29,7 +29,7 @@ import {
   runIn,
   snapshot,
   stockOf,
-} from "../../tests/_harness/ip_json.ts";
+} from "../../testing/ip_json.ts";
 import { connectOutside, OUTSIDE } from "../../tests/_harness/outside.ts";
 import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { needsInetRules, rulesOf } from "../../tests/_harness/rules.ts";
@@ -37,7 +37,7 @@ import {
   type CallOptions,
   type CallOutput,
   TestHosts,
-} from "../../tests/_harness/test_hosts.ts";
+} from "../../testing/test_hosts.ts";
 
 testAttaching("bridge", bridgeConfig, []);
 

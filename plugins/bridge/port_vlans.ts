@@ -11,10 +11,10 @@ import {
 } from "../../ffi/rtnl/bridge_vlan.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { named } from "../_shared/configure_link.ts";
-import { readyHostEndForIpv6 } from "../_shared/ipv6.ts";
-import { stableName } from "../_shared/stable_name.ts";
-import type { LinkEnd } from "../_shared/veth.ts";
+import { named } from "../parts/configure_link.ts";
+import { readyHostEndForIpv6 } from "../parts/ipv6.ts";
+import { stableName } from "../parts/stable_name.ts";
+import type { LinkEnd } from "../parts/veth.ts";
 import { type BridgeSettings, vlanGatewayNameOf } from "./settings.ts";
 import type { VlanRange } from "./trunk.ts";
 

@@ -3,10 +3,10 @@ import { NetlinkError } from "../../ffi/netlink/error.ts";
 import type { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import type { PortVlans } from "../../ffi/rtnl/bridge_vlan.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { FakeBridgeVlans } from "../../tests/_harness/fake_bridge_vlans.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import {
   ensureVlanGateway,
   findVlanProblem,

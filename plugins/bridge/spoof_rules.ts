@@ -45,8 +45,8 @@ import {
 } from "../../ffi/nftables/expression.ts";
 import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Mac } from "../../net/mac.ts";
-import type { Attachment } from "../_shared/attachment.ts";
-import { stableName } from "../_shared/stable_name.ts";
+import type { Attachment } from "../parts/attachment.ts";
+import { stableName } from "../parts/stable_name.ts";
 
 /** Where the rules are. */
 export const TABLE: Table = { family: "bridge", name: "nat" };

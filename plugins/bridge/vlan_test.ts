@@ -15,7 +15,7 @@ import {
   assertFailure,
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { BridgeVlansInstead } from "../../tests/_harness/fake_bridge_vlans.ts";
 import {
   canPing,
@@ -23,8 +23,8 @@ import {
   linkNames,
   runIn,
   stockOf,
-} from "../../tests/_harness/ip_json.ts";
-import { type CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
+} from "../../testing/ip_json.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 type Config = Record<string, unknown>;
 

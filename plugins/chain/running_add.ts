@@ -10,14 +10,14 @@
 
 import { dirname, join } from "@std/path/posix";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { deadline, pause } from "../../cni/invoke/deadline.ts";
+import { deadline, pause } from "../../cni/deadline.ts";
 import { ifPossible, removeQuietly } from "../../cni/io_failure.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { isSameFile } from "../../cni/same_file.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { InheritedLock } from "../../ffi/inherited_lock.ts";
-import { attachmentOf } from "../_shared/attachment.ts";
-import { stableName } from "../_shared/stable_name.ts";
+import { attachmentOf } from "../parts/attachment.ts";
+import { stableName } from "../parts/stable_name.ts";
 
 /** Where the locks are, if somebody was killed. */
 const FOLDER = "/run/cni/chain";

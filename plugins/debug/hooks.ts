@@ -6,11 +6,11 @@
 
 import { CniError, describeError } from "../../cni/error.ts";
 import { type Ending, runToEnd } from "../../cni/invoke/child.ts";
-import { deadline } from "../../cni/invoke/deadline.ts";
+import { deadline } from "../../cni/deadline.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { inNetns, type NetNs, StrandedThreadError } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { findSandbox } from "../_shared/sandbox.ts";
+import { findSandbox } from "../parts/sandbox.ts";
 import type { DebugConfig } from "./config.ts";
 
 /** A program and its arguments. */

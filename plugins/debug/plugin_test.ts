@@ -6,10 +6,10 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { type Outcome, runCommand } from "../../tests/_harness/recorder.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { debug } from "./plugin.ts";
 
 /** Runs the plugin for a sandbox that is not there. */

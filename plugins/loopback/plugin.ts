@@ -20,10 +20,10 @@ import { emptyResult, type Result } from "../../cni/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { checkFailure } from "../_shared/check_link.ts";
-import { bringUp, listAddresses, named } from "../_shared/configure_link.ts";
-import { isOfAnotherPod } from "../_shared/prev_result.ts";
-import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
+import { checkFailure } from "../parts/check_link.ts";
+import { bringUp, listAddresses, named } from "../parts/configure_link.ts";
+import { isOfAnotherPod } from "../parts/prev_result.ts";
+import { findSandbox, openSandbox } from "../parts/sandbox.ts";
 
 /** Every namespace is born with it, and it cannot be deleted. */
 const NAME = "lo";

@@ -1,9 +1,9 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { canPing, ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { canPing, ipJson, runIn } from "../../testing/ip_json.ts";
 import { createHosts, isUp } from "../../tests/_harness/loopback.ts";
-import type { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
 
 const CONFIG = { cniVersion: "1.0.0", name: "lo", type: "loopback" };
 

@@ -5,7 +5,7 @@
  */
 
 import type { CmdArgs } from "../../cni/args.ts";
-import { deadline } from "../../cni/invoke/deadline.ts";
+import { deadline } from "../../cni/deadline.ts";
 import type { ForeignResult } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result.ts";
 import { Rollback } from "../../cni/rollback.ts";

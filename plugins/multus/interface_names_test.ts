@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { type Delegate, loadDelegate } from "./networks/delegate.ts";
 import {
   checkInterfaceNames,

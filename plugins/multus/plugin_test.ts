@@ -2,14 +2,14 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import {
   CONTAINER,
   MultusScene,
   resultOf,
 } from "../../tests/_harness/multus_scene.ts";
-import type { CallOutput } from "../../tests/_harness/test_hosts.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 
 // What a cluster has to do with it is in tests/conformance.
 

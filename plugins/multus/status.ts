@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode, toCniError } from "../../cni/error.ts";
-import { deadline } from "../../cni/invoke/deadline.ts";
+import { deadline } from "../../cni/deadline.ts";
 import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { type Delegate, isList } from "./networks/delegate.ts";
 import { asMultus } from "./failure.ts";

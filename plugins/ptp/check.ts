@@ -17,9 +17,9 @@ import {
   checkLink,
   checkRoutes,
   sandboxInterfaceOf,
-} from "../_shared/check_link.ts";
+} from "../parts/check_link.ts";
 import type { Differences } from "../../cni/differences.ts";
-import { ownPartOf } from "../_shared/prev_result.ts";
+import { ownPartOf } from "../parts/prev_result.ts";
 import {
   containerRoute,
   gatewayRoutes,

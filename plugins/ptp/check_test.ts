@@ -1,5 +1,5 @@
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import {
   type Change,
   CHANGES,
@@ -7,7 +7,7 @@ import {
   checkPrevResults,
 } from "../../tests/_harness/check_cases.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 
 /** Changes of the routes through which ptp reaches everything. */

@@ -7,11 +7,11 @@
 import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
 import { netConf, once, optional } from "../../cni/types.ts";
-import { dnsOverrideSchema } from "../_shared/dns_override.ts";
+import { dnsOverrideSchema } from "../parts/dns_override.ts";
 import {
   masqueradeKeys,
   withKnownBackend,
-} from "../_shared/masquerade/schema.ts";
+} from "../parts/masquerade/schema.ts";
 
 /** Builds the schema of the network configuration. */
 export const ptpSchema = once(() =>

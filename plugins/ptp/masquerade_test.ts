@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { sha512 } from "../../cni/sha512.ts";
-import { type Needs, requireRoot } from "../../tests/_harness/capabilities.ts";
+import { type Needs, requireRoot } from "../../testing/capabilities.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import {
   MasqueradeScene,
   testMasquerade,
@@ -15,7 +15,7 @@ import {
   needsLegacyIptables,
   needsRuleTools,
 } from "../../tests/_harness/rules.ts";
-import type { CallOutput, TestHosts } from "../../tests/_harness/test_hosts.ts";
+import type { CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 /** In the newest version that the Go plugin has too. */
 function makeConfig(hosts: TestHosts, extras: Keys): Keys {

@@ -40,19 +40,19 @@ import { Rollback, tryAll } from "../../cni/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { attachmentOf } from "../_shared/attachment.ts";
-import { checkRouteNumbers } from "../_shared/configure_link.ts";
-import { ensureForwarding } from "../_shared/ip_forward.ts";
+import { attachmentOf } from "../parts/attachment.ts";
+import { checkRouteNumbers } from "../parts/configure_link.ts";
+import { ensureForwarding } from "../parts/ip_forward.ts";
 import {
   checkCanMasquerade,
   checkMasqueraded,
   endMasquerade,
   endStaleMasquerades,
   startMasquerade,
-} from "../_shared/masquerade/steps.ts";
-import { addressesOf, requirePrevResult } from "../_shared/prev_result.ts";
-import { checkIfNameIsFree, openSandbox } from "../_shared/sandbox.ts";
-import { connectVeth, describeVeth, settleVeth } from "../_shared/veth.ts";
+} from "../parts/masquerade/steps.ts";
+import { addressesOf, requirePrevResult } from "../parts/prev_result.ts";
+import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
+import { connectVeth, describeVeth, settleVeth } from "../parts/veth.ts";
 import type { PtpConfig } from "./config.ts";
 import {
   configureContainerEnd,
@@ -128,7 +128,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       // First the cable, then the lease: an address that is handed out again
       // must not still be routed to the old container.
       [`delete interface "${call.args.ifName}"`]: async () => {
-        const { deleteVeth } = await import("../_shared/delete_veth.ts");
+        const { deleteVeth } = await import("../parts/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
         deleteVeth(host, call, isNoPort);
       },
@@ -150,7 +150,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       // As on DEL, the cables before the leases.
       "delete stale interfaces": async () => {
         if (validAttachments === undefined) return;
-        const { deleteStaleVeths } = await import("../_shared/delete_veth.ts");
+        const { deleteStaleVeths } = await import("../parts/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
         deleteStaleVeths(host, network, validAttachments);
       },

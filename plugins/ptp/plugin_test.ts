@@ -10,7 +10,7 @@ import {
   assertFailure,
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { writeFakeIpam } from "../../tests/_harness/fake_ipam.ts";
 import {
@@ -19,9 +19,9 @@ import {
   ipJson,
   runIn,
   stockOf,
-} from "../../tests/_harness/ip_json.ts";
+} from "../../testing/ip_json.ts";
 import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 testAttaching("ptp", dualStack, ["onlink"]);
 

@@ -11,16 +11,16 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import { aliasPrefixOf } from "../_shared/attachment.ts";
+import { aliasPrefixOf } from "../parts/attachment.ts";
 import {
   addAddress,
   addRoute,
   bringUp,
   kernelRouteOf,
   named,
-} from "../_shared/configure_link.ts";
-import { enableIpv6 } from "../_shared/ipv6.ts";
-import type { LinkEnd } from "../_shared/veth.ts";
+} from "../parts/configure_link.ts";
+import { enableIpv6 } from "../parts/ipv6.ts";
+import type { LinkEnd } from "../parts/veth.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
 const SCOPE_HOST = 254, SCOPE_LINK = 253;

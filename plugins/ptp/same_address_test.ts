@@ -1,13 +1,13 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { MasqueradeScene } from "../../tests/_harness/masquerade_scene.ts";
 import { OUTSIDE, reached } from "../../tests/_harness/outside.ts";
 import { needsGo, succeedAs } from "../../tests/_harness/parity.ts";
 import { needsRuleTools } from "../../tests/_harness/rules.ts";
-import type { CallOutput } from "../../tests/_harness/test_hosts.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 
 /** A host on which two networks hand out the same addresses. */
 class TwoNetworks extends MasqueradeScene {

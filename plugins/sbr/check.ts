@@ -10,7 +10,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Rule } from "../../ffi/rtnl/rule.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { checkFailure } from "../_shared/check_link.ts";
+import { checkFailure } from "../parts/check_link.ts";
 import type { SbrConfig } from "./config.ts";
 import {
   listedDefaults,

@@ -1,5 +1,5 @@
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";

@@ -4,7 +4,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { Crash } from "../../tests/_harness/crash.ts";
 import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";

@@ -37,8 +37,8 @@ import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { IpConfig, Result } from "../../cni/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { isOfAnotherPod, requirePrevResult } from "../_shared/prev_result.ts";
-import { findSandbox, openSandbox } from "../_shared/sandbox.ts";
+import { isOfAnotherPod, requirePrevResult } from "../parts/prev_result.ts";
+import { findSandbox, openSandbox } from "../parts/sandbox.ts";
 import type { SbrConfig } from "./config.ts";
 import { sourcesOf } from "./routing.ts";
 

@@ -9,7 +9,7 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
-} from "../../tests/_harness/capabilities.ts";
+} from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import { ETH0, NET1 } from "../../tests/_harness/two_networks.ts";

@@ -11,8 +11,8 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RouteEntry, RouteEntryRequests } from "../../ffi/rtnl/route_entry.ts";
 import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { listAddresses } from "../_shared/configure_link.ts";
-import { readablePrevResult } from "../_shared/prev_result.ts";
+import { listAddresses } from "../parts/configure_link.ts";
+import { readablePrevResult } from "../parts/prev_result.ts";
 import {
   attempt,
   describeRoute,

@@ -1,8 +1,8 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 import { assertEquals } from "@std/assert";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson } from "../../tests/_harness/ip_json.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson } from "../../testing/ip_json.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { simulateNewerKernel } from "../../tests/_harness/newer_kernel.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 

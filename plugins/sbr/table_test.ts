@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import {

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { type Job, runJob, runJobs } from "./attach.ts";
 import { CallFailure, CallRunner } from "./call.ts";

@@ -1,8 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import {
-  ignoreUnless,
-  requireRoot,
-} from "../../tests/_harness/capabilities.ts";
+import { ignoreUnless, requireRoot } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import {
   type Call,

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { CallRunner } from "./call.ts";
 import type { ChainName } from "./chain.ts";

@@ -9,8 +9,8 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { ensureForwarding } from "../../plugins/_shared/ip_forward.ts";
-import { connectVeth, settleVeth } from "../../plugins/_shared/veth.ts";
+import { ensureForwarding } from "../../plugins/parts/ip_forward.ts";
+import { connectVeth, settleVeth } from "../../plugins/parts/veth.ts";
 import {
   configureContainerEnd,
   routeToContainer,

@@ -1,6 +1,6 @@
 import { assert } from "@std/assert";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { awaitTeardown, makeNetns } from "./netns.ts";
 
 Deno.test(requireRoot("makeNetns() brings the loopback up"), () => {

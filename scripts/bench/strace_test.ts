@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { hasCommand, ignoreUnless } from "../../tests/_harness/capabilities.ts";
+import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import { findStrace, parseStraceSummary } from "./strace.ts";
 
 /** As strace 6.1 prints it. */

@@ -6,7 +6,7 @@
  */
 
 import type { NetNs } from "../../ffi/netns.ts";
-import { execIn } from "../../tests/_harness/exec_in.ts";
+import { execIn } from "../../testing/exec_in.ts";
 
 /** One plugin's entry in a list. */
 export type PluginConf = Readonly<Record<string, unknown>> & {

@@ -3,7 +3,7 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
-} from "../../tests/_harness/capabilities.ts";
+} from "../../testing/capabilities.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { boot, type BootEnd } from "./boot.ts";
 

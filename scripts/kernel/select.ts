@@ -11,7 +11,7 @@ import { ALONE, type TestFile } from "../test/plan.ts";
 const NEEDS_NAMESPACES = /\b(?:requireRoot|needsRoot|canUseNetns)\b/;
 
 /** These declare {@linkcode NEEDS_NAMESPACES} for others. */
-const CAPABILITIES = "tests/_harness/capabilities.ts";
+const CAPABILITIES = "testing/capabilities.ts";
 
 /** A relative import, of values or types. */
 const IMPORT = /\bfrom\s+"(\.[^"]+)"/g;

@@ -10,15 +10,16 @@ import {
 const SOURCES: Readonly<Record<string, string>> = {
   "net/ip_test.ts": 'import { Ip } from "./ip.ts";',
   "plugins/ptp/direct_test.ts":
-    'import {\n  requireRoot,\n} from "../../tests/_harness/capabilities.ts";',
+    'import {\n  requireRoot,\n} from "../../testing/capabilities.ts";',
   "tests/indirect_test.ts": 'import { scene } from "./_harness/scene.ts";',
   "tests/_harness/scene.ts": 'export { deep } from "./deep.ts";',
-  "tests/_harness/deep.ts": 'import { needsRoot } from "./capabilities.ts";',
+  "tests/_harness/deep.ts":
+    'import { needsRoot } from "../../testing/capabilities.ts";',
   "tests/pure_test.ts":
-    'import { hasCommand } from "./_harness/capabilities.ts";',
-  "tests/_harness/capabilities.ts": "export const needsRoot = 1;",
+    'import { hasCommand } from "../testing/capabilities.ts";',
+  "testing/capabilities.ts": "export const needsRoot = 1;",
   "scripts/bench/netns_test.ts":
-    'import { requireRoot } from "../../tests/_harness/capabilities.ts";',
+    'import { requireRoot } from "../../testing/capabilities.ts";',
 };
 
 Deno.test("selectKernelPart() finds what needs namespaces, also through modules of tests", () => {

@@ -34,7 +34,7 @@ const LAYERS: readonly Layer[] = [
   layer("ffi/", ["net/"]),
   layer("cni/", ["net/"]),
   layer("kube/", ["net/", "cni/"]),
-  layer("plugins/_shared/", ["net/", "ffi/", "cni/"]),
+  layer("plugins/parts/", ["net/", "ffi/", "cni/"]),
   layer("plugins/registry.ts", ["cni/"], [
     "plugins/*/plugin.ts",
     "ipam/*/plugin.ts",
@@ -49,9 +49,9 @@ const LAYERS: readonly Layer[] = [
     "ffi/",
     "cni/",
     "kube/",
-    "plugins/_shared/",
+    "plugins/parts/",
   ]),
-  layer("plugins/*/", ["net/", "ffi/", "cni/", "plugins/_shared/"]),
+  layer("plugins/*/", ["net/", "ffi/", "cni/", "plugins/parts/"]),
   layer("ipam/dhcp/", ["net/", "cni/", "ffi/packet.ts"]),
   layer("ipam/*/", ["net/", "cni/"]),
   layer("node/", [
@@ -66,7 +66,7 @@ const LAYERS: readonly Layer[] = [
   // The entry points: who imports one shall not load what belongs to another.
   layer("mod.ts", ["plugin.ts", "libcni.ts", "runtime/"]),
   layer("plugin.ts", ["net/", "cni/"]),
-  layer("kernel.ts", ["net/", "ffi/", "cni/", "plugins/_shared/"]),
+  layer("kernel.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),
   layer("libcni.ts", ["net/", "cni/", "plugins/registry.ts"]),
 ];
 

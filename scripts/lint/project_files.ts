@@ -78,7 +78,7 @@ export function isIn(path: string, patterns: readonly string[]): boolean {
 
 /** Says whether a file is a test, or serves only tests. */
 export function isTest(path: string): boolean {
-  return path.startsWith("tests/") || path.endsWith("_test.ts");
+  return isIn(path, ["tests/", "testing/"]) || path.endsWith("_test.ts");
 }
 
 /** Says whether a file's code ends up in the executables. */

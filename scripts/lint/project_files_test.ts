@@ -52,9 +52,9 @@ Deno.test("isProduct() and isTest() sort files", async (t) => {
     ["net/ip.ts", true, false],
     ["mod.ts", true, false],
     ["kernel.ts", true, false],
-    ["testing.ts", false, false],
+    ["testing/mod.ts", false, true],
     ["net/ip_test.ts", false, true],
-    ["tests/_harness/test_hosts.ts", false, true],
+    ["testing/test_hosts.ts", false, true],
     ["scripts/ci.ts", false, false],
   ];
   for (const [path, product, test] of rows) {

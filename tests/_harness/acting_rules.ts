@@ -6,7 +6,7 @@
  */
 
 import type { NetNs } from "../../ffi/netns.ts";
-import { runIn } from "./ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 
 // deno-lint-ignore no-explicit-any -- as nft prints it
 type Json = any;

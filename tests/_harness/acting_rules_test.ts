@@ -1,8 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { actingRules } from "./acting_rules.ts";
-import { hasCommand, ignoreUnless, requireRoot } from "./capabilities.ts";
-import { runIn } from "./ip_json.ts";
-import { TestHosts } from "./test_hosts.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  requireRoot,
+} from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 /** Rules of two chains and a map, all reached from one base chain. */
 const RULES = `

@@ -5,11 +5,11 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "./capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { writeFakeIpam } from "./fake_ipam.ts";
-import { canPing, ipJson, runIn } from "./ip_json.ts";
+import { canPing, ipJson, runIn } from "../../testing/ip_json.ts";
 import { type Keys, PluginScene } from "./plugin_scene.ts";
-import type { TestHosts } from "./test_hosts.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
 
 /**
  * Registers the tests of ADD that need nothing but a configuration.

@@ -6,9 +6,9 @@
 
 import type { NetNs } from "../../ffi/netns.ts";
 import { assertSuccess } from "./call_outcome.ts";
-import { canUseNetns, ignoreUnless } from "./capabilities.ts";
+import { canUseNetns, ignoreUnless } from "../../testing/capabilities.ts";
 import type { Keys } from "./plugin_scene.ts";
-import type { TestHosts } from "./test_hosts.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
 
 /** A configuration of a switch and no more. */
 export function switchConfig(extras: Keys = {}): Keys {

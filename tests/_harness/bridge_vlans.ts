@@ -5,7 +5,7 @@
  */
 
 import type { NetNs } from "../../ffi/netns.ts";
-import { runIn } from "./ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 
 /** A port's VLANs as `bridge -j -compressvlans vlan` prints them. */
 interface PrintedPort {

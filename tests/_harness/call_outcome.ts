@@ -5,7 +5,7 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { CallOutput } from "./test_hosts.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 
 /** Asserts that a call succeeded and had nothing to say on stderr. */
 export function assertSuccess({ exitCode, stdout, stderr }: CallOutput): void {

@@ -6,7 +6,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { assertFailure, assertSuccess } from "./call_outcome.ts";
-import { runIn } from "./ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import type { Keys, PluginScene } from "./plugin_scene.ts";
 
 /**

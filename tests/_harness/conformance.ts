@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { Needs } from "./capabilities.ts";
+import type { Needs } from "../../testing/capabilities.ts";
 
 /** What a row does; it throws if the behaviour is another one. */
 export type Row = (t: Deno.TestContext) => void | Promise<void>;

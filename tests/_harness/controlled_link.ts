@@ -14,8 +14,8 @@ import {
   TrafficControl,
 } from "../../ffi/rtnl/traffic_control.ts";
 import type { QdiscSettings } from "../../ffi/rtnl/traffic_control_qdisc.ts";
-import { runIn } from "./ip_json.ts";
-import { TestHosts } from "./test_hosts.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 /** A link on a throw-away host, and traffic control there. */
 export class ControlledLink implements Disposable {

@@ -5,7 +5,7 @@
  */
 
 import type { NetNs } from "../../ffi/netns.ts";
-import { ipJson } from "./ip_json.ts";
+import { ipJson } from "../../testing/ip_json.ts";
 
 /** What `ip -j` says of a route or of a way of one. */
 interface IpRoute {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { TestHosts } from "./test_hosts.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
 
 /** A configuration for one subnet each of IPv4 and IPv6. */
 export function dualStack(

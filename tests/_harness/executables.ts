@@ -4,9 +4,9 @@
  * @module
  */
 
-import { ignoreUnless, type Needs } from "./capabilities.ts";
+import { ignoreUnless, type Needs } from "../../testing/capabilities.ts";
 import { type Spawned, spawnIn } from "./spawn_in.ts";
-import type { CallOptions, TestHosts } from "./test_hosts.ts";
+import type { CallOptions, TestHosts } from "../../testing/test_hosts.ts";
 
 /** Where they are; empty if they were not built. */
 export const BIN: string = Deno.env.get("CNI_BIN") ?? "";

@@ -5,10 +5,10 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { requireRoot } from "./capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { FaultInjector, type Moment } from "./fault_injector.ts";
 import type { Keys } from "./plugin_scene.ts";
-import type { CallOutput } from "./test_hosts.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 
 /** A host on which ADD fails. */
 export interface FaultScene extends Disposable {

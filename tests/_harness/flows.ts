@@ -7,7 +7,7 @@
 
 import { assert } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
-import type { ExecOutput } from "./exec_in.ts";
+import type { ExecOutput } from "../../testing/exec_in.ts";
 import { type Spawned, spawnIn } from "./spawn_in.ts";
 
 const FLOOD = new URL("flood.ts", import.meta.url);

@@ -6,7 +6,7 @@
 
 import type { JsonObject } from "../../cni/json.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { ipJson, runIn } from "./ip_json.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
 
 /** The annotation by which pods choose networks. */
 export const NETWORKS = "k8s.v1.cni.cncf.io/networks";

@@ -4,7 +4,11 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
-import { hasCommand, ignoreUnless, requireRoot } from "./capabilities.ts";
+import {
+  hasCommand,
+  ignoreUnless,
+  requireRoot,
+} from "../../testing/capabilities.ts";
 import { Asker, type AskerOptions } from "./kube_api/asker.ts";
 import {
   KubeApi,
@@ -12,7 +16,7 @@ import {
   type KubeconfigKind,
 } from "./kube_api.ts";
 import { spawnIn } from "./spawn_in.ts";
-import { TestHosts } from "./test_hosts.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 const POD = "/api/v1/namespaces/n/pods/p";
 const SERVICE_ACCOUNT = "system:serviceaccount:kube-system:multus";

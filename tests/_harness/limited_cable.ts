@@ -9,8 +9,12 @@ import { assertEquals } from "@std/assert";
 import { isAtLeast } from "../../cni/version.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { linkNames, runIn } from "./ip_json.ts";
-import { type CallOptions, type CallOutput, TestHosts } from "./test_hosts.ts";
+import { linkNames, runIn } from "../../testing/ip_json.ts";
+import {
+  type CallOptions,
+  type CallOutput,
+  TestHosts,
+} from "../../testing/test_hosts.ts";
 
 export { assertFailure, assertSuccess } from "./call_outcome.ts";
 

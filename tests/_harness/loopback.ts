@@ -4,8 +4,8 @@
  * @module
  */
 
-import { ipJson, runIn } from "./ip_json.ts";
-import { TestHosts } from "./test_hosts.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 /** Makes a host whose sandbox has its loopback as the kernel makes it: down. */
 export function createHosts(): TestHosts {

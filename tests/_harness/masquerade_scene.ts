@@ -11,11 +11,11 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
-import { requireRoot } from "./capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { connectOutside, OUTSIDE, reached } from "./outside.ts";
 import { type Keys, PluginScene } from "./plugin_scene.ts";
 import { needsInetRules, needsRuleTools, rulesOf } from "./rules.ts";
-import type { TestHosts } from "./test_hosts.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
 
 /** Returns a configuration with these keys. */
 export type MakeConfig = (hosts: TestHosts, extras: Keys) => Keys;

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline } from "../../cni/invoke/deadline.ts";
+import { deadline } from "../../cni/deadline.ts";
 import { inNetns } from "../../ffi/netns.ts";
 import {
   exchangeOverUnix,

@@ -22,15 +22,15 @@ import {
   needsRoot,
   requireRoot,
   type TestHeader,
-} from "./capabilities.ts";
-import type { ExecOutput } from "./exec_in.ts";
+} from "../../testing/capabilities.ts";
+import type { ExecOutput } from "../../testing/exec_in.ts";
 import { BIN, needsBin } from "./executables.ts";
 import { HostPod, type PodOptions } from "./host_pod.ts";
-import { ipJson } from "./ip_json.ts";
+import { ipJson } from "../../testing/ip_json.ts";
 import { KubeApi, type LoggedRequest } from "./kube_api.ts";
 import { listFiles } from "./multus_scene.ts";
 import { type Spawned, spawnIn } from "./spawn_in.ts";
-import { TestHosts } from "./test_hosts.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 export type { HostPod, PodOptions };
 

@@ -20,7 +20,11 @@ import {
   type PluginCall,
   RecordingPlugins,
 } from "./recording_plugins.ts";
-import { type CallOptions, type CallOutput, TestHosts } from "./test_hosts.ts";
+import {
+  type CallOptions,
+  type CallOutput,
+  TestHosts,
+} from "../../testing/test_hosts.ts";
 
 /** The versions for which the published list is run. */
 const VERSIONS = ["0.2.0", "0.3.1", "0.4.0", "1.0.0"] as const;

@@ -8,8 +8,8 @@
 import type { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { findReached } from "./ip_json.ts";
-import type { TestHosts } from "./test_hosts.ts";
+import { findReached } from "../../testing/ip_json.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
 
 /** The addresses out there. */
 export const OUTSIDE: readonly string[] = ["192.0.2.2", "2001:db8:ff::2"];

@@ -13,11 +13,15 @@ import {
   ignoreUnless,
   type Needs,
   requireRoot,
-} from "./capabilities.ts";
-import { ipJson } from "./ip_json.ts";
+} from "../../testing/capabilities.ts";
+import { ipJson } from "../../testing/ip_json.ts";
 import { findPeers, type Peer } from "./peers.ts";
 import type { Keys } from "./plugin_scene.ts";
-import { type CallOptions, type CallOutput, TestHosts } from "./test_hosts.ts";
+import {
+  type CallOptions,
+  type CallOutput,
+  TestHosts,
+} from "../../testing/test_hosts.ts";
 
 /** The owner of a plugin; `go` is the peer that `goPlugin()` finds. */
 export type Who = "ours" | "go" | Peer;

@@ -6,7 +6,11 @@
  */
 
 import { join } from "@std/path/posix";
-import { DEBIAN_PLUGIN_DIR, hasCommand, isExecutable } from "./capabilities.ts";
+import {
+  DEBIAN_PLUGIN_DIR,
+  hasCommand,
+  isExecutable,
+} from "../../testing/capabilities.ts";
 
 /** The newest release of github.com/containernetworking/plugins that tests know. */
 export const NEWEST_RELEASE = "v1.9.1";

@@ -12,8 +12,12 @@
  */
 
 import { assertFailure, assertSuccess } from "./call_outcome.ts";
-import { stockOf } from "./ip_json.ts";
-import { type CallOptions, type CallOutput, TestHosts } from "./test_hosts.ts";
+import { stockOf } from "../../testing/ip_json.ts";
+import {
+  type CallOptions,
+  type CallOutput,
+  TestHosts,
+} from "../../testing/test_hosts.ts";
 
 /** A configuration, or keys of one. */
 export type Keys = Readonly<Record<string, unknown>>;

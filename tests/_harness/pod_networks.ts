@@ -27,9 +27,9 @@ import {
 } from "../../plugins/multus/report/network_status.ts";
 import { assertSuccess } from "./call_outcome.ts";
 import { defaultRoutes } from "./default_routes.ts";
-import { ipJson } from "./ip_json.ts";
+import { ipJson } from "../../testing/ip_json.ts";
 import { delegatesWith, type Gateways } from "./multus_delegates.ts";
-import { TestHosts } from "./test_hosts.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 const INTERFACES = ["eth0", "net1"] as const;
 

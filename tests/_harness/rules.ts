@@ -10,8 +10,8 @@ import {
   hasCommand,
   ignoreUnless,
   type Needs,
-} from "./capabilities.ts";
-import { runIn } from "./ip_json.ts";
+} from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
 
 /** Skips what needs both programs. */
 export const needsRuleTools = ignoreUnless(

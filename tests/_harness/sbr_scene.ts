@@ -12,7 +12,7 @@
 
 import { assertSuccess } from "./call_outcome.ts";
 import type { Keys } from "./plugin_scene.ts";
-import type { CallOutput } from "./test_hosts.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 import { ETH0, type ListedIp, NET1, TwoNetworks } from "./two_networks.ts";
 
 /** What a result lists of `net1`. */

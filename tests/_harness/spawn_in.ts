@@ -5,7 +5,7 @@
  */
 
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
-import type { ExecInput, ExecOutput } from "./exec_in.ts";
+import type { ExecInput, ExecOutput } from "../../testing/exec_in.ts";
 
 /** A program that is running. */
 export interface Spawned {

@@ -9,8 +9,8 @@ import { inNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { runIn } from "./ip_json.ts";
-import { TestHosts } from "./test_hosts.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 /** The host, and a socket in it. */
 export class TwoCables implements Disposable {

@@ -17,8 +17,8 @@ import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { runIn } from "./ip_json.ts";
-import { type CallOutput, TestHosts } from "./test_hosts.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 /** What the interfaces have, as `ip` is told it. */
 export const ETH0 = [

@@ -7,12 +7,12 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
-import { needsRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { type Container, measureFlows } from "../_harness/flows.ts";
-import { ipJson, runIn } from "../_harness/ip_json.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { LimitedCable, LIMITS, tcJson } from "../_harness/limited_cable.ts";
-import { type CallOutput, TestHosts } from "../_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 /** Of network "cni-plugin-bandwidth-test" and container "dummy". */
 const IFB = "bwpa8eda89404b7";

@@ -13,13 +13,13 @@ import {
   needsBridgeVlans,
   switchConfig,
 } from "../_harness/bridge_network.ts";
-import { allOf, needsRoot } from "../_harness/capabilities.ts";
+import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { writeFakeIpam } from "../_harness/fake_ipam.ts";
-import { canPing, ipJson, linkNames, runIn } from "../_harness/ip_json.ts";
+import { canPing, ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
 import { type Keys, PluginScene } from "../_harness/plugin_scene.ts";
 import { needsInetRules, needsRuleTools, rulesOf } from "../_harness/rules.ts";
-import type { CallOutput, TestHosts } from "../_harness/test_hosts.ts";
+import type { CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 type Json = CallOutput["json"];
 

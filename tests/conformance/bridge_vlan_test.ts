@@ -12,7 +12,7 @@ import {
 } from "../_harness/bridge_network.ts";
 import { changePortVlans, portVlans } from "../_harness/bridge_vlans.ts";
 import { assertFailure, assertSuccess } from "../_harness/call_outcome.ts";
-import { allOf, needsRoot } from "../_harness/capabilities.ts";
+import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   findReached,
@@ -20,9 +20,9 @@ import {
   linkNames,
   runIn,
   stockOf,
-} from "../_harness/ip_json.ts";
+} from "../../testing/ip_json.ts";
 import { type Keys, PluginScene } from "../_harness/plugin_scene.ts";
-import { type CallOutput, TestHosts } from "../_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 /** VLANs of a port, as iproute2 prints them. */
 const ACCESS = "100 PVID Egress Untagged", NATIVE = "1 PVID Egress Untagged";

@@ -12,16 +12,16 @@ import {
   canUseNetns,
   hasCommand,
   ignoreUnless,
-} from "../_harness/capabilities.ts";
+} from "../../testing/capabilities.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { dualStack } from "../_harness/dual_stack.ts";
-import { ipJson } from "../_harness/ip_json.ts";
+import { ipJson } from "../../testing/ip_json.ts";
 import { PluginFolder } from "../_harness/plugin_folder.ts";
 import {
   type CallOptions,
   type CallOutput,
   TestHosts,
-} from "../_harness/test_hosts.ts";
+} from "../../testing/test_hosts.ts";
 
 /** A host on which debug is called. */
 class DebugHosts implements Disposable {

@@ -24,7 +24,7 @@ import {
 } from "../../ipam/host_local/schema.ts";
 import { LeaseStore } from "../../ipam/host_local/store.ts";
 import { Ip } from "../../net/ip.ts";
-import { hasCommand, ignoreUnless } from "../_harness/capabilities.ts";
+import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import { conformance } from "../_harness/conformance.ts";
 import {
   assertFailure,

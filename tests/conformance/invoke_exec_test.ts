@@ -7,7 +7,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import { deadline, pause, waitUntil } from "../../cni/invoke/deadline.ts";
+import { deadline, pause, waitUntil } from "../../cni/deadline.ts";
 import { execPlugin } from "../../cni/invoke/exec.ts";
 import type { Invocation } from "../../cni/invoke/invoker.ts";
 import { ifPossible } from "../../cni/io_failure.ts";

@@ -2,9 +2,9 @@
 
 import { assertEquals } from "@std/assert";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
-import { needsRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { canPing } from "../_harness/ip_json.ts";
+import { canPing } from "../../testing/ip_json.ts";
 import { createHosts, isUp } from "../_harness/loopback.ts";
 
 const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {

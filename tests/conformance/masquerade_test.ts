@@ -9,14 +9,14 @@ import {
   type MasqueradeHost,
   setUpMasquerade,
   tearDownMasquerade,
-} from "../../plugins/_shared/masquerade/mod.ts";
-import type { Attachment } from "../../plugins/_shared/attachment.ts";
-import { namesOf } from "../../plugins/_shared/masquerade/names.ts";
-import { allOf, needsRoot } from "../_harness/capabilities.ts";
+} from "../../plugins/parts/masquerade/mod.ts";
+import type { Attachment } from "../../plugins/parts/attachment.ts";
+import { namesOf } from "../../plugins/parts/masquerade/names.ts";
+import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { runIn } from "../_harness/ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { needsInetRules } from "../_harness/rules.ts";
-import { TestHosts } from "../_harness/test_hosts.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 
 const NETWORK = "unit-test";
 const GOLDEN = new URL("../golden/nftables/", import.meta.url);

@@ -7,11 +7,11 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
-import { needsRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { runIn } from "../_harness/ip_json.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import { CONTAINER, MultusScene } from "../_harness/multus_scene.ts";
-import type { CallOutput } from "../_harness/test_hosts.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 
 const AREA = "multus cluster";
 

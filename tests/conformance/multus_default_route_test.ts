@@ -18,7 +18,7 @@ import {
 } from "../../plugins/multus/routes/cached_routes.ts";
 import { markDefaultRoutes } from "../../plugins/multus/routes/default_route.ts";
 import { setDefaultRoutes } from "../../plugins/multus/routes/gateways.ts";
-import { canUseNetns, ignoreUnless } from "../_harness/capabilities.ts";
+import { canUseNetns, ignoreUnless } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { defaultRoutes } from "../_harness/default_routes.ts";
 import { delegatesWith, type Gateways } from "../_harness/multus_delegates.ts";

@@ -7,7 +7,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
-import { needsRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   CONTAINER,
@@ -16,7 +16,7 @@ import {
   MultusScene,
 } from "../_harness/multus_scene.ts";
 import type { PluginCall } from "../_harness/recording_plugins.ts";
-import type { CallOutput } from "../_harness/test_hosts.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 
 /** Makes a row of a scene with plugins weave-net and other-plugin. */
 function row(

@@ -12,7 +12,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
-import { needsRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../../testing/capabilities.ts";
 import { conformance } from "../_harness/conformance.ts";
 import {
   CONTAINER,
@@ -21,7 +21,7 @@ import {
   resultOf,
   type VersionRow,
 } from "../_harness/multus_scene.ts";
-import type { CallOutput } from "../_harness/test_hosts.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 
 /** The runtime hands the pod's annotations over, so that nobody asks for the pod. */
 const HANDED = { "io.kubernetes.cri.pod-annotations": {} };

@@ -22,14 +22,14 @@ import {
 import { parseK8sArgs } from "../../plugins/multus/pod/k8s_args.ts";
 import { ScratchCache } from "../../plugins/multus/memory/scratch_cache.ts";
 import { encodeScratch } from "../../plugins/multus/memory/scratch_document.ts";
-import { needsRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../../testing/capabilities.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { createRandom } from "../_harness/random.ts";
 import {
   type PluginCall,
   RecordingPlugins,
 } from "../_harness/recording_plugins.ts";
-import { type CallOutput, TestHosts } from "../_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 function delegate(
   config: JsonObject,

@@ -2,11 +2,11 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
-import { allOf, needsRoot } from "../_harness/capabilities.ts";
+import { allOf, needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import { canPing, ipJson, snapshot } from "../_harness/ip_json.ts";
+import { canPing, ipJson, snapshot } from "../../testing/ip_json.ts";
 import { needsInetRules } from "../_harness/rules.ts";
-import { type CallOutput, TestHosts } from "../_harness/test_hosts.ts";
+import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 type Config = Record<string, unknown>;
 

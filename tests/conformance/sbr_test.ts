@@ -2,9 +2,9 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
-import { needsRoot } from "../_harness/capabilities.ts";
+import { needsRoot } from "../../testing/capabilities.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
-import type { CallOutput } from "../_harness/test_hosts.ts";
+import type { CallOutput } from "../../testing/test_hosts.ts";
 import { ETH0, NET1, TwoNetworks } from "../_harness/two_networks.ts";
 
 type Keys = Readonly<Record<string, unknown>>;

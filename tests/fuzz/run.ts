@@ -16,7 +16,7 @@ import { dispatch } from "../../cni/skel.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { createRandom, type Random } from "../_harness/random.ts";
-import { TestHosts } from "../_harness/test_hosts.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { checkOutput, KNOWN_CODES } from "./check_output.ts";
 import { listHardInputs } from "./hard_inputs.ts";
 import { type FuzzInput, makeInput, readBytes } from "./input.ts";

@@ -5,7 +5,7 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
-import { deadline, pause, waitUntil } from "../../../cni/invoke/deadline.ts";
+import { deadline, pause, waitUntil } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import { SOCKET_NAME } from "../../../plugins/multus/pod/daemon_protocol.ts";
 

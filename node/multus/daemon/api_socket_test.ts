@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { dirname } from "@std/path/posix";
 import { CniError } from "../../../cni/error.ts";
-import { deadline, pause } from "../../../cni/invoke/deadline.ts";
+import { deadline, pause } from "../../../cni/deadline.ts";
 import { eventually } from "../../../tests/_harness/eventually.ts";
 import { leaveSocket } from "../../../tests/_harness/unix_server.ts";
 import { ApiSocket } from "./api_socket.ts";

@@ -5,7 +5,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { deadline, pause, waitUntil } from "../../../cni/invoke/deadline.ts";
+import { deadline, pause, waitUntil } from "../../../cni/deadline.ts";
 import type { Log, LogFields } from "../../../cni/log.ts";
 import type { ApiRequest } from "../../../kube/request.ts";
 import type { ForwardedAnswer } from "./forwarder.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline } from "../../../cni/invoke/deadline.ts";
+import { deadline } from "../../../cni/deadline.ts";
 import { readText } from "../../../kube/answer.ts";
 import type { Channel } from "../../../kube/channel.ts";
 import { KubeError } from "../../../kube/kube_error.ts";

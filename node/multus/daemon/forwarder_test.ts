@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { pause } from "../../../cni/invoke/deadline.ts";
+import { pause } from "../../../cni/deadline.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import { noAnswer } from "../../../kube/no_answer.ts";
 import { FakeChannel, json } from "../../../tests/_harness/fake_channel.ts";

@@ -6,7 +6,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { pause } from "../../../cni/invoke/deadline.ts";
+import { pause } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { hasStatus } from "../../../kube/kube_error.ts";

@@ -5,7 +5,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { pause } from "../../../cni/invoke/deadline.ts";
+import { pause } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import { type Exchange, readAnswer } from "../../../kube/answer.ts";
 import type { Channel } from "../../../kube/channel.ts";

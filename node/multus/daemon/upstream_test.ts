@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { deadline } from "../../../cni/invoke/deadline.ts";
+import { deadline } from "../../../cni/deadline.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import {
   FakeChannel,

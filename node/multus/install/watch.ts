@@ -5,7 +5,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { deadline, pause, waitUntil } from "../../../cni/invoke/deadline.ts";
+import { deadline, pause, waitUntil } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import { isFolder } from "./node_folder.ts";
 

@@ -6,7 +6,7 @@
  * @module
  */
 
-import { formatAbort } from "../../../cni/invoke/deadline.ts";
+import { formatAbort } from "../../../cni/deadline.ts";
 import type { Bytes } from "../../../ffi/libc.ts";
 import { concat, u32be, u8 } from "../../../ffi/netlink/struct.ts";
 

@@ -7,7 +7,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { deadline, pause } from "../../../cni/invoke/deadline.ts";
+import { deadline, pause } from "../../../cni/deadline.ts";
 import type { Bytes } from "../../../ffi/libc.ts";
 import { GrpcClient, GrpcError, type GrpcStatus } from "./grpc.ts";
 import { message, messages, text, texts, type ValueOf } from "./protobuf.ts";

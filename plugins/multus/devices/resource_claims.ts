@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { deadline } from "../../../cni/invoke/deadline.ts";
+import { deadline } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import type { AllocatedDevice } from "../../../kube/types.ts";
 import {

@@ -9,7 +9,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { deadline } from "../../../cni/invoke/deadline.ts";
+import { deadline } from "../../../cni/deadline.ts";
 import { AttachmentLocks, lockFolderOf } from "../../../cni/libcni/lock.ts";
 import { isNested } from "../networks/self_guard.ts";
 import type { Session } from "../session.ts";

@@ -1,8 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
-import { requireRoot } from "../../../tests/_harness/capabilities.ts";
-import { runIn } from "../../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../../../testing/capabilities.ts";
+import { runIn } from "../../../testing/ip_json.ts";
+import { TestHosts } from "../../../testing/test_hosts.ts";
 import type { NetworkSelection } from "./delegate.ts";
 import { parseDefaultNetwork, parseNetworks } from "./selection.ts";
 

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { deadline, waitUntil } from "../../../cni/invoke/deadline.ts";
+import { deadline, waitUntil } from "../../../cni/deadline.ts";
 import type { Header } from "../../../kube/access.ts";
 import { decodeAnswer, type Exchange } from "../../../kube/answer.ts";
 import type { Channel } from "../../../kube/channel.ts";

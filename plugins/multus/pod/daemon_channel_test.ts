@@ -6,7 +6,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
-import { deadline, pause } from "../../../cni/invoke/deadline.ts";
+import { deadline, pause } from "../../../cni/deadline.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import type { ApiRequest } from "../../../kube/request.ts";
 import { FakeChannel, json } from "../../../tests/_harness/fake_channel.ts";

@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { pause } from "../../../cni/invoke/deadline.ts";
+import { pause } from "../../../cni/deadline.ts";
 import { unlessMissing, withIoFailure } from "../../../cni/io_failure.ts";
 import { nodePath } from "../node_path.ts";
 

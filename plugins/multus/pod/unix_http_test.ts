@@ -10,7 +10,7 @@ import {
   saySilence,
   UnixServer,
 } from "../../../tests/_harness/unix_server.ts";
-import { deadline } from "../../../cni/invoke/deadline.ts";
+import { deadline } from "../../../cni/deadline.ts";
 import { exchangeOverUnix, type UnixRequest } from "./unix_http.ts";
 
 const GET: UnixRequest = { method: "GET", path: "/a?b=c", headers: [] };

@@ -8,7 +8,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { deadline, waitUntil } from "../../../cni/invoke/deadline.ts";
+import { deadline, waitUntil } from "../../../cni/deadline.ts";
 import type { IpConfig } from "../../../cni/result.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import type { Event } from "../../../kube/types.ts";

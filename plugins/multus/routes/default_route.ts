@@ -22,7 +22,7 @@
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { JsonObject } from "../../../cni/json.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
-import { openSandbox } from "../../_shared/sandbox.ts";
+import { openSandbox } from "../../parts/sandbox.ts";
 import { addDefaultRoutes, dropDefaultRoutes } from "./cached_routes.ts";
 import type { Delegate } from "../networks/delegate.ts";
 import { type DefaultRouteWish, setDefaultRoutes } from "./gateways.ts";

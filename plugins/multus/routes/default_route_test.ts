@@ -1,7 +1,7 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { JsonObject } from "../../../cni/json.ts";
-import { requireRoot } from "../../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../../testing/capabilities.ts";
 import { defaultRoutes } from "../../../tests/_harness/default_routes.ts";
 import {
   delegatesWith,

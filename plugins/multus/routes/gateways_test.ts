@@ -9,7 +9,7 @@ import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { readSysctl } from "../../../ffi/sysctl.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
-import { requireRoot } from "../../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../../testing/capabilities.ts";
 import {
   FaultInjector,
   type Moment,

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { ipJson, runIn } from "../../tests/_harness/ip_json.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { aliasOf, aliasPrefixOf, isOfAnother } from "./attachment.ts";
 import { hostIfNameOf } from "./veth.ts";

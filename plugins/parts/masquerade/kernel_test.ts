@@ -6,7 +6,7 @@ import {
   type EncodedRequest,
   NetlinkSocket,
 } from "../../../ffi/netlink/socket.ts";
-import { requireRoot } from "../../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../../testing/capabilities.ts";
 import { dualStack } from "../../../tests/_harness/dual_stack.ts";
 import { intercept } from "../../../tests/_harness/fault_injector.ts";
 import { MasqueradeScene } from "../../../tests/_harness/masquerade_scene.ts";

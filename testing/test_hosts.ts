@@ -15,16 +15,16 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { Environment } from "../../cni/args.ts";
-import { createInvoker } from "../../cni/invoke/in_process.ts";
-import type { DeferredLinks } from "../../cni/deferred_links.ts";
-import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
-import type { Plugin } from "../../cni/plugin.ts";
-import { dispatch } from "../../cni/skel.ts";
-import type { NetConf } from "../../cni/types.ts";
-import { NetNs } from "../../ffi/netns.ts";
-import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { findPlugin, pluginNames } from "../../plugins/registry.ts";
+import type { Environment } from "../cni/args.ts";
+import { createInvoker } from "../cni/invoke/in_process.ts";
+import type { DeferredLinks } from "../cni/deferred_links.ts";
+import type { DispatchOutput } from "../cni/invoke/invoker.ts";
+import type { Plugin } from "../cni/plugin.ts";
+import { dispatch } from "../cni/skel.ts";
+import type { NetConf } from "../cni/types.ts";
+import { NetNs } from "../ffi/netns.ts";
+import { Rtnl } from "../ffi/rtnl/mod.ts";
+import { findPlugin, pluginNames } from "../plugins/registry.ts";
 import { execIn } from "./exec_in.ts";
 
 /** What a call of a plugin may have beside its configuration. */

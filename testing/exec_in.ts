@@ -4,7 +4,7 @@
  * @module
  */
 
-import { inNetns, type NetNs } from "../../ffi/netns.ts";
+import { inNetns, type NetNs } from "../ffi/netns.ts";
 
 /** What a program is run with. */
 export interface ExecInput {

@@ -17,24 +17,10 @@
  * @module
  */
 
-export {
-  type CallOptions,
-  type CallOutput,
-  TestHosts,
-} from "./tests/_harness/test_hosts.ts";
+export { type CallOptions, type CallOutput, TestHosts } from "./test_hosts.ts";
 
 // What is there, as iproute2 sees it.
-export {
-  canPing,
-  ipJson,
-  runIn,
-  type Snapshot,
-  snapshot,
-} from "./tests/_harness/ip_json.ts";
+export { canPing, ipJson, runIn, type Snapshot, snapshot } from "./ip_json.ts";
 
 // Tests that are skipped, and say so, where they cannot run.
-export {
-  type Needs,
-  requireRoot,
-  type TestHeader,
-} from "./tests/_harness/capabilities.ts";
+export { type Needs, requireRoot, type TestHeader } from "./capabilities.ts";

@@ -2,9 +2,9 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { DeferredLinks } from "../../cni/deferred_links.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
-import { linkNames } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
+import { linkNames } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { deleteOrDefer, deleteWithDeferred } from "./deferred_links.ts";
 
 /** What of a call counts here. */

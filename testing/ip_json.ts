@@ -4,7 +4,7 @@
  * @module
  */
 
-import { inNetns, type NetNs } from "../../ffi/netns.ts";
+import { inNetns, type NetNs } from "../ffi/netns.ts";
 
 /**
  * Runs `ip -j ...` (or another program of iproute2) in a namespace.

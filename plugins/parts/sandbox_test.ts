@@ -2,10 +2,10 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { requireRoot } from "../../tests/_harness/capabilities.ts";
+import { requireRoot } from "../../testing/capabilities.ts";
 import { intercept } from "../../tests/_harness/fault_injector.ts";
-import { runIn } from "../../tests/_harness/ip_json.ts";
-import { TestHosts } from "../../tests/_harness/test_hosts.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import { findSandbox, openSandbox } from "./sandbox.ts";
 
 Deno.test(
