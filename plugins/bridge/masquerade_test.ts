@@ -1,4 +1,4 @@
-import { assert } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { bridgeConfig } from "../../tests/_harness/bridge_network.ts";
 import { requireRoot } from "../../testing/capabilities.ts";
 import { canPing, runIn } from "../../testing/ip_json.ts";
@@ -29,6 +29,33 @@ Deno.test(
         const rule = "iptables -A INPUT ! -s 10.1.2.2 -j DROP";
         runIn(other, "sh", "-c", rule);
         assert(canPing(hosts.sandbox, "10.1.2.3"));
+      });
+    }
+  },
+);
+
+Deno.test(
+  requireRoot(
+    "bridge.del() leaves the masquerade of another network's container with the same address",
+    needsRuleTools,
+  ),
+  async (t) => {
+    for (const backend of ["nftables", "iptables"]) {
+      await t.step(backend, async () => {
+        using scene = new MasqueradeScene("bridge", bridgeConfig, backend);
+        const { hosts } = scene;
+        const net2 = { name: "net2", bridge: "br2" };
+        const other = { sandbox: hosts.addNetns(), containerId: "other" };
+        await scene.succeed("ADD");
+        const before = scene.rules;
+        await scene.succeed("ADD", net2, other);
+        await scene.succeed("DEL", net2, other);
+        assertEquals(scene.rules, before);
+        await scene.succeed("ADD", net2, other);
+        await scene.succeed("DEL");
+        assertStringIncludes(scene.rules, "other");
+        await scene.succeed("DEL", net2, other);
+        assertEquals(scene.rules, "");
       });
     }
   },

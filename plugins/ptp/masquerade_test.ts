@@ -268,12 +268,17 @@ testRules("ptp leaves the tables of others that they share", async () => {
 
 testRules("ptp.add() refuses a backend that it does not know", async () => {
   using scene = new PtpScene("pf");
-  await scene.fail("ADD", [7, "ipMasqBackend"]);
+  await scene.fail("ADD", [
+    7,
+    'ipMasqBackend: expected "nftables" or "iptables", got "pf"',
+  ]);
   await scene.succeed("ADD", { ipMasq: false });
   await scene.succeed("DEL", { ipMasq: false });
   assertEquals(scene.hosts.leases(), []);
-  const deleted = await scene.run("DEL");
-  assertEquals(deleted.exitCode, 0, deleted.stdout);
+  for (const extras of [{}, { mtu: "wrong, too" }]) {
+    const deleted = await scene.run("DEL", extras);
+    assertEquals(deleted.exitCode, 0, deleted.stdout);
+  }
 });
 
 testRules(

@@ -8,10 +8,12 @@ import * as z from "zod/mini";
 import type { Schema } from "../../../cni/json.ts";
 import { once, optional } from "../../../cni/types.ts";
 
-/** Who keeps the rules. */
+/** Where the rules are kept. */
 export type Backend = "nftables" | "iptables";
 
 const BACKENDS: readonly string[] = ["nftables", "iptables"];
+
+const quote = (text: string | undefined): string => JSON.stringify(text);
 
 /** The keys of a configuration. */
 export interface MasqueradeKeys {
@@ -38,7 +40,10 @@ export function withKnownBackend<C extends MasqueradeKeys>(
     !ipMasq || ipMasqBackend === undefined || BACKENDS.includes(ipMasqBackend);
   const check = z.refine<C>(isKnown, {
     path: ["ipMasqBackend"],
-    error: `expected one of ${BACKENDS.join(", ")}`,
+    error: ({ input }) =>
+      `expected ${BACKENDS.map(quote).join(" or ")}, got ${
+        quote((input as MasqueradeKeys).ipMasqBackend)
+      }`,
     // Also beside other problems: DEL does without all the keys at once.
     when: ({ value }) => typeof value === "object" && value !== null,
   });
