@@ -269,20 +269,18 @@ async function addByIptables(
   names: MasqueradeNames,
   addresses: readonly Cidr[],
 ): Promise<void> {
-  const families = FAMILIES.filter((family) =>
-    addresses.some((address) => address.family === family)
-  ).map((family) => ({ family, program: requiredIptables(host, family) }));
-  const isNft = (family: IpFamily): boolean =>
-    families.some((one) =>
-      one.family === family && one.program.variant === "nft"
-    );
-  const byNetlink = addresses.filter(({ family }) => isNft(family));
+  const programs = new Map(
+    addresses.map(({ family }) => [family, requiredIptables(host, family)]),
+  );
+  const byNetlink = addresses.filter(({ family }) =>
+    programs.get(family)?.variant === "nft"
+  );
   if (byNetlink.length > 0) {
     const { addIptablesNftMasquerade } = await import("./iptables_nft.ts");
     addIptablesNftMasquerade(required(nftables), names, byNetlink);
   }
   using netns = NetNs.open(host.hostNetns);
-  for (const { family, program: { path, variant } } of families) {
+  for (const [family, { path, variant }] of programs) {
     if (variant === "nft") continue;
     const { addIptablesMasquerade } = await import("./iptables.ts");
     const own = addresses.filter((address) => address.family === family);
