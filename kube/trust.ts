@@ -79,7 +79,7 @@ function setVariables(
  */
 function readNodeRoots(env: Environment): string[] {
   const bundles = env["SSL_CERT_FILE"] ? [env["SSL_CERT_FILE"]] : BUNDLES;
-  const folders = env["SSL_CERT_DIR"]?.split(":") ?? FOLDERS;
+  const folders = (env["SSL_CERT_DIR"] || FOLDERS.join(":")).split(":");
   const files = folders.flatMap(listFiles);
   const bundle = bundles.find((path) => readCertificates(path).length > 0);
   const found = [...bundle ? [bundle] : [], ...files].flatMap(readCertificates);
