@@ -5,11 +5,10 @@
  */
 
 import { CniError, ErrorCode } from "./error.ts";
+import { deadline, waitUntil } from "./deadline.ts";
 import { ifPossible } from "./io_failure.ts";
 import type { Log } from "./log.ts";
 
-/** The first and the longest pause between two attempts, in ms. */
-const FIRST_PAUSE_MS = 1, LONGEST_PAUSE_MS = 16;
 /** How long to wait for others, and when to say so, in ms. */
 const LIMIT_MS = 60_000, NOTICE_MS = 5000;
 
@@ -33,27 +32,32 @@ export class FileLock implements Disposable {
   }
 
   /**
-   * Opens `path`, creating it with `mode`, and waits for the lock on it. This
-   * thread does nothing else meanwhile.
+   * Opens `path`, creating it with `mode`, and waits for the lock on it.
    *
    * @param mode Permission bits of a new file
    * @throws {Deno.errors.NotFound} If the folder does not exist
    * @throws {CniError} 11 if others keep the lock; the details name them
    */
-  static acquire(path: string, mode: number, wait: LockWait = {}): FileLock {
+  static async acquire(
+    path: string,
+    mode: number,
+    wait: LockWait = {},
+  ): Promise<FileLock> {
     const file = Deno.openSync(path, { write: true, create: true, mode });
-    return FileLock.#lock(file, path, wait);
+    return await FileLock.#lock(file, path, wait);
   }
 
   /**
    * Waits for the lock on an existing file, which is not opened for writing.
-   * This thread does nothing else meanwhile.
    *
    * @throws {Deno.errors.NotFound} If there is no such file
    * @throws {CniError} 11 if others keep the lock; the details name them
    */
-  static acquireExisting(path: string, wait: LockWait = {}): FileLock {
-    return FileLock.#lock(Deno.openSync(path), path, wait);
+  static async acquireExisting(
+    path: string,
+    wait: LockWait = {},
+  ): Promise<FileLock> {
+    return await FileLock.#lock(Deno.openSync(path), path, wait);
   }
 
   /**
@@ -70,13 +74,17 @@ export class FileLock implements Disposable {
     return new FileLock(file);
   }
 
-  /** Closes the file again unless it can be locked. */
-  static #lock(file: Deno.FsFile, path: string, wait: LockWait): FileLock {
+  static async #lock(
+    file: Deno.FsFile,
+    path: string,
+    wait: LockWait,
+  ): Promise<FileLock> {
+    const lock = new FileLock(file);
     try {
-      if (!file.tryLockSync(true)) waitForLock(file, path, wait);
-      return new FileLock(file);
+      if (!file.tryLockSync(true)) await waitForLock(file, path, wait);
+      return lock;
     } catch (error) {
-      file.close();
+      lock[Symbol.dispose]();
       throw error;
     }
   }
@@ -91,39 +99,30 @@ export class FileLock implements Disposable {
   }
 }
 
-/** Polls, since the kernel would let nobody wait for a limited time. */
-function waitForLock(
+/**
+ * Waits in the kernel's queue, on another thread. Polling would not do: others
+ * who wait in the kernel would always come first. Who gives up closes the file,
+ * so that the thread cannot keep the lock when it gets it.
+ */
+async function waitForLock(
   file: Deno.FsFile,
   path: string,
   { what = `"${path}"`, limitMs = LIMIT_MS, noticeMs = NOTICE_MS, log }:
     LockWait,
-): void {
-  const startMs = performance.now();
-  let isNoticed = false;
-  let pauseMs = FIRST_PAUSE_MS;
-  while (!file.tryLockSync(true)) {
-    const waitedMs = performance.now() - startMs;
-    if (waitedMs >= noticeMs && !isNoticed) {
-      isNoticed = true;
-      log?.warn(`Waiting for the lock on ${what}`, {
-        holder: describeHolders(file),
-      });
-    }
-    if (waitedMs >= limitMs) {
-      throw new CniError(ErrorCode.TryAgainLater, `Cannot lock ${what}`, {
-        details: `after ${limitMs} ms it is still held by ${
-          describeHolders(file)
-        }`,
-      });
-    }
-    pause(Math.min(pauseMs, limitMs - waitedMs));
-    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+): Promise<void> {
+  const locked = file.lock(true).then(() => true);
+  const isLockedAfter = (ms: number): Promise<boolean | undefined> =>
+    waitUntil(locked, deadline(ms));
+  if (noticeMs < limitMs) {
+    if (await isLockedAfter(noticeMs)) return;
+    log?.warn(`Waiting for the lock on ${what}`, {
+      holder: describeHolders(file),
+    });
   }
-}
-
-/** Stops this thread for a while. */
-function pause(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  if (await isLockedAfter(limitMs - Math.min(noticeMs, limitMs))) return;
+  throw new CniError(ErrorCode.TryAgainLater, `Cannot lock ${what}`, {
+    details: `after ${limitMs} ms it is still held by ${describeHolders(file)}`,
+  });
 }
 
 /** Names the processes that have a flock(2) on a file, as far as it can be seen. */

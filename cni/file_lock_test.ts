@@ -2,6 +2,7 @@ import {
   assert,
   assertEquals,
   assertMatch,
+  assertRejects,
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
@@ -40,7 +41,7 @@ function hasOpen(pid: number, path: string): boolean {
 function spawnHolder(path: string): Deno.ChildProcess {
   const module = new URL("file_lock.ts", import.meta.url);
   const script = `import { FileLock } from "${module}";
-    const lock = FileLock.acquire("${path}", 0o600);
+    const lock = await FileLock.acquire("${path}", 0o600);
     console.log("locked");
     Deno.stdin.readSync(new Uint8Array(1));
     lock[Symbol.dispose]();`;
@@ -66,8 +67,8 @@ Deno.test({
     `FileLock keeps other programs out until it is disposed of${flock.suffix}`,
   ignore: flock.ignore,
   fn: () =>
-    withPath((path) => {
-      const lock = FileLock.acquire(path, 0o600);
+    withPath(async (path) => {
+      const lock = await FileLock.acquire(path, 0o600);
       assertEquals(isFree(path), false);
       lock[Symbol.dispose]();
       assertEquals(isFree(path), true);
@@ -77,11 +78,11 @@ Deno.test({
 
 Deno.test({
   name:
-    `FileLock.acquire() waits, and a process that dies lets go${flock.suffix}`,
+    `await FileLock.acquire() waits, and a process that dies lets go${flock.suffix}`,
   ignore: flock.ignore,
   fn: () =>
     withPath(async (path) => {
-      const lock = FileLock.acquire(path, 0o600);
+      const lock = await FileLock.acquire(path, 0o600);
       const holder = spawnHolder(path);
       await eventually("it waits", () => hasOpen(holder.pid, path));
       lock[Symbol.dispose]();
@@ -97,46 +98,47 @@ Deno.test({
     }),
 });
 
-Deno.test("FileLock.acquire() creates the file with the mode, or takes it as it is", () =>
-  withPath((path) => {
+Deno.test("await FileLock.acquire() creates the file with the mode, or takes it as it is", () =>
+  withPath(async (path) => {
     const modeOf = (): number => (Deno.statSync(path).mode ?? 0) & 0o777;
-    FileLock.acquire(path, 0o600)[Symbol.dispose]();
+    (await FileLock.acquire(path, 0o600))[Symbol.dispose]();
     assertEquals(modeOf(), 0o600);
-    Deno.writeTextFileSync(path, "kept");
-    FileLock.acquire(path, 0o640)[Symbol.dispose]();
-    assertEquals([modeOf(), Deno.readTextFileSync(path)], [0o600, "kept"]);
+    await Deno.writeTextFile(path, "kept");
+    (await FileLock.acquire(path, 0o640))[Symbol.dispose]();
+    assertEquals([modeOf(), await Deno.readTextFile(path)], [0o600, "kept"]);
   }));
 
-Deno.test("FileLock.acquire() throws if there is no folder", () =>
-  withPath((path) => {
-    assertThrows(
+Deno.test("await FileLock.acquire() throws if there is no folder", () =>
+  withPath(async (path) => {
+    await assertRejects(
       () => FileLock.acquire(`${path}/none`, 0o600),
       Deno.errors.NotFound,
     );
   }));
 
 Deno.test({
-  name: `FileLock.acquireExisting() keeps other programs out${flock.suffix}`,
+  name:
+    `await FileLock.acquireExisting() keeps other programs out${flock.suffix}`,
   ignore: flock.ignore,
   fn: () =>
-    withPath((path) => {
-      Deno.writeTextFileSync(path, "kept", { mode: 0o400 });
+    withPath(async (path) => {
+      await Deno.writeTextFile(path, "kept", { mode: 0o400 });
       {
-        using _lock = FileLock.acquireExisting(path);
+        using _lock = await FileLock.acquireExisting(path);
         assertEquals(isFree(path), false);
       }
       assertEquals(isFree(path), true);
-      assertEquals(Deno.readTextFileSync(path), "kept");
+      assertEquals(await Deno.readTextFile(path), "kept");
     }),
 });
 
 Deno.test("FileLock waits for others, but not for ever, and names them", () =>
   withPath(async (path) => {
-    const lock = FileLock.acquire(path, 0o600);
+    const lock = await FileLock.acquire(path, 0o600);
     const lines: string[] = [];
     const log = createLog({}, (line) => lines.push(line));
     const holder = `process ${Deno.pid} \\(.+\\)`;
-    const rows: [what: string, wait: () => FileLock][] = [
+    const rows: [what: string, wait: () => Promise<FileLock>][] = [
       [
         `"${path}"`,
         () => FileLock.acquire(path, 0o600, { limitMs: 30, noticeMs: 10, log }),
@@ -151,11 +153,15 @@ Deno.test("FileLock waits for others, but not for ever, and names them", () =>
       [
         "the door",
         () =>
-          FileLock.acquireExisting(path, { what: "the door", limitMs: 0, log }),
+          FileLock.acquireExisting(path, {
+            what: "the door",
+            limitMs: 0,
+            log,
+          }),
       ],
     ];
     for (const [what, wait] of rows) {
-      const error = assertThrows(wait, CniError);
+      const error = await assertRejects(wait, CniError);
       assertEquals(error.code, ErrorCode.TryAgainLater);
       assertEquals(error.message, `Cannot lock ${what}`);
       assertMatch(
@@ -170,9 +176,11 @@ Deno.test("FileLock waits for others, but not for ever, and names them", () =>
       assertMatch(line, new RegExp(`holder="${holder}"\n$`));
     }
     lock[Symbol.dispose]();
+    // Those who gave up were first in the queue.
+    (await FileLock.acquire(path, 0o600))[Symbol.dispose]();
     const next = spawnHolder(path);
     assertEquals(await readLine(next), "locked\n");
-    const { details } = assertThrows(
+    const { details } = await assertRejects(
       () => FileLock.acquireExisting(path, { limitMs: 0 }),
       CniError,
     );
@@ -181,14 +189,14 @@ Deno.test("FileLock waits for others, but not for ever, and names them", () =>
     // It lets go when it has read something.
     const writer = next.stdin.getWriter();
     await writer.write(new Uint8Array(1));
-    using _lock = FileLock.acquireExisting(path);
+    using _lock = await FileLock.acquireExisting(path);
     await Promise.all([next.status, next.stdout.cancel(), writer.close()]);
   }));
 
 Deno.test("FileLock.tryExisting() locks what nobody has locked", () =>
-  withPath((path) => {
+  withPath(async (path) => {
     assertThrows(() => FileLock.tryExisting(path), Deno.errors.NotFound);
-    Deno.writeTextFileSync(path, "");
+    await Deno.writeTextFile(path, "");
     {
       using lock = FileLock.tryExisting(path);
       assert(lock !== undefined);
@@ -223,9 +231,9 @@ Deno.test("findHolders() reads /proc/locks", async (t) => {
   }
 });
 
-Deno.test("FileLock.acquireExisting() creates nothing", () =>
-  withPath((path) => {
-    assertThrows(
+Deno.test("await FileLock.acquireExisting() creates nothing", () =>
+  withPath(async (path) => {
+    await assertRejects(
       () => FileLock.acquireExisting(path),
       Deno.errors.NotFound,
     );

@@ -1,7 +1,7 @@
 /**
  * Files that are locked by flock(2), and may be removed by who has the lock.
  *
- * It is not `FileLock`: while that waits, all of this process does.
+ * Other than `FileLock`, they never wait, and notice that a file was removed.
  *
  * @module
  */

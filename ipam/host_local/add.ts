@@ -17,19 +17,24 @@ import { LeaseStore } from "./store.ts";
 /**
  * Leases an attachment's addresses: all of them, or none.
  *
- * Nothing here may wait while the store is open: a second call in this very
- * process would block on the lock, and the first could not go on.
+ * Nothing waits while the store is open, so that the lock is held for a moment.
  *
  * @throws {CniError} 7 if the ranges are malformed or have no such address as is
  *   requested, 11 if none is left, 999 if the attachment has leases already, 5 if
  *   a file cannot be read or written
  */
-export function leaseAddresses(call: Call<HostLocalConfig>): Result {
+export async function leaseAddresses(
+  call: Call<HostLocalConfig>,
+): Promise<Result> {
   const sets = rangeSetsOf(call.config, call.cniVersion);
   const wishes = distribute(requestedIpsOf(call.config, call.args), sets);
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
-  using store = LeaseStore.open(dataDirOf(call.config), call.network, call.log);
+  using store = await LeaseStore.open(
+    dataDirOf(call.config),
+    call.network,
+    call.log,
+  );
   const leased = leaseEach(wishes, call.args, store, call.log);
   return { interfaces: [], ips: leased.map(ipConfigOf), routes, dns };
 }

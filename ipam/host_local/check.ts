@@ -17,9 +17,15 @@ import { LeaseStore } from "./store.ts";
  *
  * @throws {CniError} 999 if not, 7 if the ranges are malformed
  */
-export function checkLeases(call: Call<HostLocalConfig>): void {
+export async function checkLeases(
+  call: Call<HostLocalConfig>,
+): Promise<void> {
   const sets = rangeSetsOf(call.config, call.cniVersion);
-  using store = LeaseStore.find(dataDirOf(call.config), call.network, call.log);
+  using store = await LeaseStore.find(
+    dataDirOf(call.config),
+    call.network,
+    call.log,
+  );
   const leased = (store?.leasesOf(call.args) ?? []).map(({ ip }) => ip);
   const lost = call.prevResult?.ips.find(({ address: { ip } }) =>
     sets.some((set) => findRange(set, ip)) &&

@@ -6,7 +6,7 @@
 
 import { FileLock } from "../../cni/file_lock.ts";
 import type { Log } from "../../cni/log.ts";
-import { unlessMissing } from "./io_failure.ts";
+import { awaitUnlessMissing } from "./io_failure.ts";
 import { type LeaseFolder, LOCK_FILE } from "./lease_folder.ts";
 
 /** Source: containernetworking/plugins, by alexflint/go-filemutex. */
@@ -29,9 +29,9 @@ export class FolderLock implements Disposable {
    * @throws {Deno.errors.NotFound} If there is no folder
    * @throws {CniError} 11 if others keep the lock
    */
-  static acquire(folder: LeaseFolder, log?: Log): FolderLock {
+  static async acquire(folder: LeaseFolder, log?: Log): Promise<FolderLock> {
     const path = folder.pathOf(LOCK_FILE);
-    return new FolderLock(FileLock.acquire(path, LOCK_MODE, { log }));
+    return new FolderLock(await FileLock.acquire(path, LOCK_MODE, { log }));
   }
 
   /**
@@ -44,14 +44,17 @@ export class FolderLock implements Disposable {
    * @throws {Deno.errors.NotFound} If there is no folder
    * @throws {CniError} 11 if others keep the lock
    */
-  static acquireToLook(folder: LeaseFolder, log?: Log): FolderLock {
+  static async acquireToLook(
+    folder: LeaseFolder,
+    log?: Log,
+  ): Promise<FolderLock> {
     try {
-      return FolderLock.acquire(folder, log);
+      return await FolderLock.acquire(folder, log);
     } catch (error) {
       if (!isWritingRefused(error)) throw error;
       const path = folder.pathOf(LOCK_FILE);
-      const file = unlessMissing(() => FileLock.acquireExisting(path, { log }));
-      return new FolderLock(file, error);
+      const lock = FileLock.acquireExisting(path, { log });
+      return new FolderLock(await awaitUnlessMissing(lock), error);
     }
   }
 

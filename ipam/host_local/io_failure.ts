@@ -19,3 +19,16 @@ export function unlessMissing<T>(run: () => T): T | undefined {
     throw error;
   }
 }
+
+/** Does the same with what is under way. */
+export async function awaitUnlessMissing<T>(
+  result: Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await result;
+  } catch (error) {
+    return unlessMissing(() => {
+      throw error;
+    });
+  }
+}

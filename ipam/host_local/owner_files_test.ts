@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path/posix";
 import { CniError } from "../../cni/error.ts";
 import { createLog } from "../../cni/log.ts";
@@ -53,17 +53,17 @@ class Fixture implements Disposable {
   }
 
   /** Does something with the leases under one lock. */
-  run<T>(use: (store: LeaseStore) => T): T {
-    using store = LeaseStore.open(this.root, "net");
+  async run<T>(use: (store: LeaseStore) => T): Promise<T> {
+    using store = await LeaseStore.open(this.root, "net");
     return use(store);
   }
 
-  leasesOf(owner = OWNER): string[] {
+  leasesOf(owner = OWNER): Promise<string[]> {
     return this.run((store) => namesOf(store.leasesOf(owner)));
   }
 
   /** Does what ADD does, with an address of each set unless one is requested. */
-  add(owner = OWNER, requested?: string): string[] {
+  add(owner = OWNER, requested?: string): Promise<string[]> {
     const wishes = requested === undefined
       ? RANGE_SETS.map((set) => ({ set, requested: undefined }))
       : RANGE_SETS.slice(0, 1)
@@ -73,16 +73,16 @@ class Fixture implements Disposable {
   }
 
   /** Does what DEL does. */
-  del(owner = OWNER): void {
-    this.run((store) => {
+  del(owner = OWNER): Promise<void> {
+    return this.run((store) => {
       store.release(store.leasesOf(owner));
       store.forget(owner);
     });
   }
 
   /** Does what GC does. */
-  gc(valid: readonly Owner[]): void {
-    this.run((store) => {
+  gc(valid: readonly Owner[]): Promise<void> {
+    return this.run((store) => {
       store.release(store.leasesOfOthers(valid));
       store.retain(valid);
     });
@@ -111,40 +111,40 @@ function listFolder(path: string): string[] {
   return [...Deno.readDirSync(path)].map(({ name }) => name).sort();
 }
 
-Deno.test("OwnerFiles leave no trace where there are few leases", () => {
+Deno.test("OwnerFiles leave no trace where there are few leases", async () => {
   using fixture = new Fixture(FEW);
-  fixture.add();
-  assertEquals(fixture.leasesOf().length, 2);
-  fixture.del();
-  assertEquals(fixture.leasesOf(), []);
+  await fixture.add();
+  assertEquals((await fixture.leasesOf()).length, 2);
+  await fixture.del();
+  assertEquals(await fixture.leasesOf(), []);
   assertEquals(listFolder(fixture.root), ["net"]);
 });
 
-Deno.test("OwnerFiles say which addresses an attachment has", () => {
+Deno.test("OwnerFiles say which addresses an attachment has", async () => {
   using fixture = new Fixture(MANY);
   const before = listFolder(fixture.folder);
-  assertEquals(fixture.add(), ["10.9.0.2", "2001:db8::2"]);
+  assertEquals(await fixture.add(), ["10.9.0.2", "2001:db8::2"]);
   assertEquals(fixture.read(OWNER_FILE), "10.9.0.2 2001:db8::2\n");
-  fixture.add({ ...OWNER, ifName: "net/1" });
+  await fixture.add({ ...OWNER, ifName: "net/1" });
   assertEquals(fixture.owners(), ["dummy:eth0", "dummy:net%2F1"]);
-  assertEquals(fixture.leasesOf(), ["10.9.0.2", "2001:db8::2"]);
-  fixture.del();
+  assertEquals(await fixture.leasesOf(), ["10.9.0.2", "2001:db8::2"]);
+  await fixture.del();
   assertEquals(fixture.owners(), ["dummy:net%2F1"]);
-  fixture.del({ ...OWNER, ifName: "net/1" });
+  await fixture.del({ ...OWNER, ifName: "net/1" });
   assertEquals(fixture.owners(), []);
   const own = ["last_reserved_ip.0", "last_reserved_ip.1", "lock"];
   assertEquals(listFolder(fixture.folder), [...before, ...own]);
 });
 
-Deno.test("OwnerFiles may be cut off anywhere, and no lease is lost", () => {
+Deno.test("OwnerFiles may be cut off anywhere, and no lease is lost", async () => {
   using fixture = new Fixture(MANY);
-  fixture.add();
+  await fixture.add();
   const line = fixture.read(OWNER_FILE) ?? "";
-  const leases = fixture.leasesOf();
+  const leases = await fixture.leasesOf();
   for (let length = 0; length <= line.length; length++) {
     fixture.write(OWNER_FILE, line.slice(0, length));
-    assertEquals(fixture.leasesOf(), leases, `${length} bytes`);
-    assertThrows(() => fixture.add(OWNER, leases[0]), CniError);
+    assertEquals(await fixture.leasesOf(), leases, `${length} bytes`);
+    await assertRejects(() => fixture.add(OWNER, leases[0]), CniError);
   }
   const others = [
     "\n",
@@ -155,11 +155,11 @@ Deno.test("OwnerFiles may be cut off anywhere, and no lease is lost", () => {
   ];
   for (const text of [...others, `${line}${line}`, "../../etc/passwd\n"]) {
     fixture.write(OWNER_FILE, text);
-    assertEquals(fixture.leasesOf(), leases, JSON.stringify(text));
+    assertEquals(await fixture.leasesOf(), leases, JSON.stringify(text));
   }
   fixture.write(OWNER_FILE, line.slice(0, 5));
-  fixture.del();
-  assertEquals(fixture.leasesOf(), []);
+  await fixture.del();
+  assertEquals(await fixture.leasesOf(), []);
   assertEquals(fixture.owners(), []);
 });
 
@@ -198,82 +198,82 @@ Deno.test("OwnerFiles are believed only as far as the leases agree", async (t) =
       }, []],
     ];
   for (const [name, change, want] of changes) {
-    await t.step(name, () => {
+    await t.step(name, async () => {
       using fixture = new Fixture(MANY);
-      fixture.add();
+      await fixture.add();
       change(fixture);
-      assertEquals(fixture.leasesOf(), want);
-      fixture.del();
-      assertEquals(fixture.leasesOf(), []);
+      assertEquals(await fixture.leasesOf(), want);
+      await fixture.del();
+      assertEquals(await fixture.leasesOf(), []);
       // Whatever was left, the attachment can be made again.
-      fixture.add();
-      assertEquals(fixture.leasesOf().length, 2);
+      await fixture.add();
+      assertEquals((await fixture.leasesOf()).length, 2);
     });
   }
 });
 
-Deno.test("OwnerFiles tell ADD that an attachment has a lease", () => {
+Deno.test("OwnerFiles tell ADD that an attachment has a lease", async () => {
   using fixture = new Fixture(MANY);
-  const leases = fixture.add();
+  const leases = await fixture.add();
   const before = fixture.read(OWNER_FILE);
-  const { message } = assertThrows(() => fixture.add(), CniError);
+  const { message } = await assertRejects(() => fixture.add(), CniError);
   assert(message.includes("duplicate allocation is not allowed"), message);
   assertEquals(fixture.read(OWNER_FILE), before);
-  assertEquals(fixture.leasesOf(), leases);
+  assertEquals(await fixture.leasesOf(), leases);
 });
 
-Deno.test("OwnerFiles list leases of other ranges, too", () => {
+Deno.test("OwnerFiles list leases of other ranges, too", async () => {
   using fixture = new Fixture(MANY);
-  fixture.add(OWNER, "10.9.0.9");
+  await fixture.add(OWNER, "10.9.0.9");
   const set = resolveRangeSet([{ subnet: Cidr.parse("10.8.0.0/16") }], 0);
   const log = createLog({}, () => {});
-  fixture.run((store) =>
+  await fixture.run((store) =>
     leaseEach([{ set, requested: undefined }], OWNER, store, log)
   );
   assertEquals(fixture.read(OWNER_FILE), "10.9.0.9 10.8.0.2\n");
-  fixture.del();
-  assertEquals(fixture.leasesOf(), []);
+  await fixture.del();
+  assertEquals(await fixture.leasesOf(), []);
 });
 
-Deno.test("OwnerFiles say nothing while an ADD is under way", () => {
+Deno.test("OwnerFiles say nothing while an ADD is under way", async () => {
   using fixture = new Fixture(MANY);
-  fixture.add(OWNER, "10.9.0.9");
+  await fixture.add(OWNER, "10.9.0.9");
   // As an ADD that is killed after its first lease leaves it.
-  fixture.run((store) => {
+  await fixture.run((store) => {
     store.knownLeasesOf(OWNER);
     store.begin(OWNER);
     assert(store.reserve(Ip.parse("10.8.0.2"), OWNER));
   });
-  assertEquals(fixture.leasesOf(), ["10.8.0.2", "10.9.0.9"]);
-  fixture.del();
-  assertEquals(fixture.leasesOf(), []);
+  assertEquals(await fixture.leasesOf(), ["10.8.0.2", "10.9.0.9"]);
+  await fixture.del();
+  assertEquals(await fixture.leasesOf(), []);
 });
 
-Deno.test("OwnerFiles are gone after an ADD that failed", () => {
+Deno.test("OwnerFiles are gone after an ADD that failed", async () => {
   using fixture = new Fixture(MANY);
   fixture.write("net/10.9.0.9", "other\r\neth0");
-  assertThrows(() => fixture.add(OWNER, "10.9.0.9"), CniError);
+  await assertRejects(() => fixture.add(OWNER, "10.9.0.9"), CniError);
   assertEquals(fixture.owners(), []);
 });
 
-Deno.test("OwnerFiles are kept on when a large folder becomes small", () => {
+Deno.test("OwnerFiles are kept on when a large folder becomes small", async () => {
   using fixture = new Fixture(MANY);
-  fixture.add(OWNER, "10.9.0.2");
+  await fixture.add(OWNER, "10.9.0.2");
   // The folder itself is made anew, since some file systems never shrink one.
-  Deno.removeSync(fixture.folder, { recursive: true });
-  Deno.mkdirSync(fixture.folder);
+  await Deno.remove(fixture.folder, { recursive: true });
+  await Deno.mkdir(fixture.folder);
   fixture.write("net/10.9.0.2", formatOwner(OWNER));
-  fixture.del();
+  await fixture.del();
   assertEquals(fixture.owners(), []);
-  assertEquals(fixture.add(), ["10.9.0.2", "2001:db8::2"]);
+  assertEquals(await fixture.add(), ["10.9.0.2", "2001:db8::2"]);
   assertEquals(fixture.read(OWNER_FILE), "10.9.0.2 2001:db8::2\n");
 });
 
-Deno.test("OwnerFiles of a network leave other networks alone", () => {
+Deno.test("OwnerFiles of a network leave other networks alone", async () => {
   using fixture = new Fixture(MANY);
-  fixture.add();
+  await fixture.add();
   {
-    using store = LeaseStore.open(fixture.root, "other");
+    using store = await LeaseStore.open(fixture.root, "other");
     store.begin(OWNER);
     assert(store.reserve(Ip.parse("10.1.0.1"), OWNER));
     store.finish(OWNER, [Ip.parse("10.1.0.1")]);
@@ -281,55 +281,58 @@ Deno.test("OwnerFiles of a network leave other networks alone", () => {
   assertEquals(listFolder(join(fixture.root, ".by-owner")), ["net"]);
 });
 
-Deno.test("LeaseStore.retain() removes the files of owners that are gone", () => {
+Deno.test("LeaseStore.retain() removes the files of owners that are gone", async () => {
   using fixture = new Fixture(MANY);
   const owners = ["a", "b", "c"].map((containerId): Owner => ({
     containerId,
     ifName: "eth0",
   }));
-  for (const owner of owners) fixture.add(owner);
+  for (const owner of owners) await fixture.add(owner);
   const valid = owners.slice(1);
-  fixture.gc(valid);
+  await fixture.gc(valid);
   assertEquals(fixture.owners(), ["b:eth0", "c:eth0"]);
   for (const [i, owner] of owners.entries()) {
-    assertEquals(fixture.leasesOf(owner).length, i === 0 ? 0 : 2);
+    assertEquals((await fixture.leasesOf(owner)).length, i === 0 ? 0 : 2);
   }
-  assertEquals(fixture.leasesOf({ containerId: "c1", ifName: "eth0" }), []);
+  assertEquals(
+    await fixture.leasesOf({ containerId: "c1", ifName: "eth0" }),
+    [],
+  );
 });
 
-Deno.test("LeaseStore works where no owner's file can be made", () => {
+Deno.test("LeaseStore works where no owner's file can be made", async () => {
   using fixture = new Fixture(MANY);
   fixture.write(".by-owner", "in the way");
-  const leases = fixture.add();
+  const leases = await fixture.add();
   assertEquals(leases.length, 2);
-  assertEquals(fixture.leasesOf(), leases);
-  fixture.del();
-  assertEquals(fixture.leasesOf(), []);
+  assertEquals(await fixture.leasesOf(), leases);
+  await fixture.del();
+  assertEquals(await fixture.leasesOf(), []);
 });
 
-Deno.test("LeaseStore.begin() refuses to go on with a file that it cannot empty", () => {
+Deno.test("LeaseStore.begin() refuses to go on with a file that it cannot empty", async () => {
   using fixture = new Fixture(MANY);
-  fixture.add(OWNER, "10.9.0.9");
+  await fixture.add(OWNER, "10.9.0.9");
   fixture.remove(OWNER_FILE);
-  Deno.mkdirSync(join(fixture.root, OWNER_FILE, "in-the-way"), {
+  await Deno.mkdir(join(fixture.root, OWNER_FILE, "in-the-way"), {
     recursive: true,
   });
-  const error = assertThrows(
+  const error = await assertRejects(
     () => fixture.run((store) => store.begin(OWNER)),
     CniError,
   );
   assertEquals(error.code, 5);
 });
 
-Deno.test("LeaseStore.reserve() reads a large folder after many misses", () => {
+Deno.test("LeaseStore.reserve() reads a large folder after many misses", async () => {
   using fixture = new Fixture(MANY);
   fixture.write(`net/${addressOf(300)}`, "");
-  fixture.run((store) => {
+  await fixture.run((store) => {
     const isFree = (i: number): boolean =>
       store.reserve(Ip.parse(addressOf(i)), OWNER);
     const all = Array.from({ length: MANY + 1 }, (_, i) => i);
     // The empty one, and the one after the last.
     assertEquals(all.filter(isFree), [300, MANY]);
   });
-  assertEquals(fixture.leasesOf(), [addressOf(300), addressOf(MANY)]);
+  assertEquals(await fixture.leasesOf(), [addressOf(300), addressOf(MANY)]);
 });

@@ -41,18 +41,18 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
 
   async add(call): Promise<Result> {
     const { leaseAddresses } = await import("./add.ts");
-    return leaseAddresses(call);
+    return await leaseAddresses(call);
   },
 
   async check(call): Promise<void> {
     const { checkLeases } = await import("./check.ts");
-    checkLeases(call);
+    await checkLeases(call);
   },
 
   // The ranges do not matter here: leases shall end even if the configuration
   // has become wrong since.
-  del(call): void {
-    using store = LeaseStore.find(
+  async del(call): Promise<void> {
+    using store = await LeaseStore.find(
       dataDirOf(call.config),
       call.network,
       call.log,
@@ -61,11 +61,11 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
     store?.forget(call.args);
   },
 
-  gc(call): void {
+  async gc(call): Promise<void> {
     const valid = call.validAttachments;
     // A list that is missing is not an empty one: then nothing is known.
     if (valid === undefined) return;
-    using store = LeaseStore.find(
+    using store = await LeaseStore.find(
       dataDirOf(call.config),
       call.network,
       call.log,

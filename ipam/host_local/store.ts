@@ -9,7 +9,7 @@ import { throwAll } from "../../cni/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { Log } from "../../cni/log.ts";
 import { FolderLock } from "./folder_lock.ts";
-import { unlessMissing } from "./io_failure.ts";
+import { awaitUnlessMissing } from "./io_failure.ts";
 import {
   describeOwner,
   findIp,
@@ -48,14 +48,20 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the folder cannot be created or written to, 11 if
    *   others keep the lock
    */
-  static open(dataDir: string, network: string, log?: Log): LeaseStore {
+  static async open(
+    dataDir: string,
+    network: string,
+    log?: Log,
+  ): Promise<LeaseStore> {
     const folder = new LeaseFolder(dataDir, network);
-    return whileOpening(folder, () => {
-      const lock = unlessMissing(() => FolderLock.acquire(folder, log));
+    try {
+      const lock = await awaitUnlessMissing(FolderLock.acquire(folder, log));
       if (lock !== undefined) return new LeaseStore(folder, lock);
       Deno.mkdirSync(folder.path, { recursive: true, mode: 0o755 });
-      return new LeaseStore(folder, FolderLock.acquire(folder, log));
-    });
+      return new LeaseStore(folder, await FolderLock.acquire(folder, log));
+    } catch (error) {
+      throw asUnopened(folder, error);
+    }
   }
 
   /**
@@ -66,16 +72,20 @@ export class LeaseStore implements Disposable {
    * @throws {CniError} 5 if the folder is there and cannot be locked for another
    *   reason, 11 if others keep the lock
    */
-  static find(
+  static async find(
     dataDir: string,
     network: string,
     log?: Log,
-  ): LeaseStore | undefined {
+  ): Promise<LeaseStore | undefined> {
     const folder = new LeaseFolder(dataDir, network);
-    return whileOpening(folder, () => {
-      const lock = unlessMissing(() => FolderLock.acquireToLook(folder, log));
+    try {
+      const lock = await awaitUnlessMissing(
+        FolderLock.acquireToLook(folder, log),
+      );
       return lock && new LeaseStore(folder, lock);
-    });
+    } catch (error) {
+      throw asUnopened(folder, error);
+    }
   }
 
   /** Where the leases are. */
@@ -227,7 +237,7 @@ export class LeaseStore implements Disposable {
    */
   release(leases: readonly Lease[]): void {
     if (leases.length === 0) return;
-    whileOpening(this.#folder, () => this.#lock.requireHeld());
+    this.#requireLock();
     const failures: unknown[] = [];
     for (const { ip } of leases) {
       try {
@@ -237,6 +247,14 @@ export class LeaseStore implements Disposable {
       }
     }
     throwAll(failures, `Cannot end ${failures.length} leases`);
+  }
+
+  #requireLock(): void {
+    try {
+      this.#lock.requireHeld();
+    } catch (error) {
+      throw asUnopened(this.#folder, error);
+    }
   }
 
   /**
@@ -277,16 +295,12 @@ export class LeaseStore implements Disposable {
   }
 }
 
-function whileOpening<T>(folder: LeaseFolder, run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    // That others keep the lock.
-    if (error instanceof CniError) throw error;
-    throw new CniError(
-      ErrorCode.IoFailure,
-      `Cannot open the lease folder "${folder.path}"`,
-      { cause: error },
-    );
-  }
+function asUnopened({ path }: LeaseFolder, error: unknown): unknown {
+  // That others keep the lock.
+  if (error instanceof CniError) return error;
+  return new CniError(
+    ErrorCode.IoFailure,
+    `Cannot open the lease folder "${path}"`,
+    { cause: error },
+  );
 }

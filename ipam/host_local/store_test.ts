@@ -42,7 +42,7 @@ class Fixture implements Disposable {
     return fixture;
   }
 
-  open(): LeaseStore {
+  open(): Promise<LeaseStore> {
     return LeaseStore.open(this.dataDir, "net");
   }
 
@@ -86,12 +86,12 @@ Deno.test("LeaseStore.reserve() writes the Go plugin's files", async (t) => {
     ],
   ];
   for (const [id, ip, owner, name] of rows) {
-    await t.step(id, () => {
+    await t.step(id, async () => {
       using fixture = Fixture.create();
-      using store = fixture.open();
+      using store = await fixture.open();
       assert(store.reserve(Ip.parse(ip), owner));
       assertEquals(fixture.read(), { [name]: "dummy\r\neth0" });
-      const { mode } = Deno.statSync(join(fixture.folder, name));
+      const { mode } = await Deno.stat(join(fixture.folder, name));
       assertEquals((mode ?? 0) & 0o777, 0o600);
       store.release(store.leasesOf(owner));
       assertEquals(fixture.read(), {});
@@ -112,10 +112,10 @@ Deno.test("LeaseStore.reserve() takes an address that is free", async (t) => {
     ["what a killed process left", { unfinished: "dummy\r\net" }, true],
   ];
   for (const [name, files, want] of rows) {
-    await t.step(name, () => {
+    await t.step(name, async () => {
       using fixture = Fixture.create(files);
       {
-        using store = fixture.open();
+        using store = await fixture.open();
         assertEquals(store.reserve(Ip.parse("10.1.2.2"), OWNER), want);
       }
       const { unfinished: _, ...others } = files;
@@ -169,25 +169,25 @@ Deno.test("LeaseStore.leasesOf() reads what Go plugins wrote", async (t) => {
     ],
   ];
   for (const [name, files, want] of rows) {
-    await t.step(name, () => {
+    await t.step(name, async () => {
       using fixture = Fixture.create(files);
-      using store = fixture.open();
+      using store = await fixture.open();
       assertEquals(namesOf(store.leasesOf(OWNER)), want);
     });
   }
 });
 
-Deno.test("LeaseStore.leasesOf() removes what a killed process left", () => {
+Deno.test("LeaseStore.leasesOf() removes what a killed process left", async () => {
   const lease = { "10.1.2.2": "dummy\r\neth0" };
   using fixture = Fixture.create({ ...lease, unfinished: "dummy\r\net" });
   {
-    using store = fixture.open();
+    using store = await fixture.open();
     assertEquals(namesOf(store.leasesOf(OWNER)), ["10.1.2.2"]);
   }
   assertEquals(fixture.read(), lease);
 });
 
-Deno.test("LeaseStore.leasesOfOthers() spares every lease of the owners", () => {
+Deno.test("LeaseStore.leasesOfOthers() spares every lease of the owners", async () => {
   using fixture = Fixture.create({
     "10.1.2.2": "dummy\r\neth0",
     "10.1.2.3": "dummy",
@@ -197,16 +197,16 @@ Deno.test("LeaseStore.leasesOfOthers() spares every lease of the owners", () => 
     "10.1.2.7": "",
     "README": "gone",
   });
-  using store = fixture.open();
+  using store = await fixture.open();
   const others = namesOf(store.leasesOfOthers([OWNER]));
   assertEquals(others, ["10.1.2.4", "10.1.2.5", "10.1.2.6", "10.1.2.7"]);
   assertEquals(store.leasesOfOthers([]).length, 6);
 });
 
-Deno.test("LeaseStore.release() ends leases and nothing else", () => {
+Deno.test("LeaseStore.release() ends leases and nothing else", async () => {
   const foreign = { "10.1.2.9": "other\r\neth0", "README": "dummy" };
   using fixture = Fixture.create({ "10.1.2.2": "dummy\r\neth0", ...foreign });
-  using store = fixture.open();
+  using store = await fixture.open();
   const leases = store.leasesOf(OWNER);
   store.release(leases);
   assertEquals(fixture.read(), foreign);
@@ -218,11 +218,11 @@ Deno.test("LeaseStore.release() ends leases and nothing else", () => {
 Deno.test("LeaseStore.release() goes on after a failure", async (t) => {
   const leases = ["10.1.2.2", "10.1.2.3", "10.1.2.4"];
   for (const stuck of [["10.1.2.2"], ["10.1.2.2", "10.1.2.3"]]) {
-    await t.step(`${stuck.length} of them cannot be removed`, () => {
+    await t.step(`${stuck.length} of them cannot be removed`, async () => {
       using fixture = Fixture.create(
         Object.fromEntries(leases.map((name) => [name, "dummy\r\neth0"])),
       );
-      using store = fixture.open();
+      using store = await fixture.open();
       const listed = store.leasesOf(OWNER);
       for (const name of stuck) obstruct(join(fixture.folder, name));
       const error = assertThrows(() => store.release(listed), Error);
@@ -251,18 +251,18 @@ Deno.test("LeaseStore.lastReserved() reads one address, or none", async (t) => {
     ["\0\0\0\0\0\0\0\0", undefined],
   ];
   for (const [content, want] of rows) {
-    await t.step(JSON.stringify(content), () => {
+    await t.step(JSON.stringify(content), async () => {
       using fixture = Fixture.create({ "last_reserved_ip.1": content });
-      using store = fixture.open();
+      using store = await fixture.open();
       assertEquals(store.lastReserved(1)?.toString(), want);
       assertEquals(store.lastReserved(0), undefined);
     });
   }
 });
 
-Deno.test("LeaseStore.setLastReserved() replaces the address, without a line end", () => {
+Deno.test("LeaseStore.setLastReserved() replaces the address, without a line end", async () => {
   using fixture = Fixture.create({ "last_reserved_ip.0": "2001:db8::ffff\n" });
-  using store = fixture.open();
+  using store = await fixture.open();
   store.setLastReserved(0, Ip.parse("10.1.2.2"));
   store.setLastReserved(1, Ip.parse("2001:db8::2"));
   assertEquals(fixture.read(), {
@@ -271,23 +271,23 @@ Deno.test("LeaseStore.setLastReserved() replaces the address, without a line end
   });
 });
 
-Deno.test("LeaseStore.find() creates nothing where there is nothing", () => {
+Deno.test("LeaseStore.find() creates nothing where there is nothing", async () => {
   using fixture = Fixture.create();
-  assertEquals(LeaseStore.find(fixture.dataDir, "net"), undefined);
+  assertEquals(await LeaseStore.find(fixture.dataDir, "net"), undefined);
   assertEquals(listDataDir(fixture), []);
 });
 
-Deno.test("LeaseStore gives up waiting for the lock, and names who has it", () => {
+Deno.test("LeaseStore gives up waiting for the lock, and names who has it", async () => {
   using fixture = Fixture.create({});
-  using _held = fixture.open();
+  using _held = await fixture.open();
   const { acquire } = FileLock;
-  FileLock.acquire = (path, mode, wait): FileLock =>
+  FileLock.acquire = (path, mode, wait): Promise<FileLock> =>
     acquire(path, mode, { ...wait, limitMs: 20, noticeMs: 10 });
   try {
     for (const open of [LeaseStore.open, LeaseStore.find]) {
       const lines: string[] = [];
       const log = createLog({}, (line) => lines.push(line));
-      const error = assertThrows(
+      const error = await assertRejects(
         () => open(fixture.dataDir, "net", log),
         CniError,
       );
@@ -301,12 +301,12 @@ Deno.test("LeaseStore gives up waiting for the lock, and names who has it", () =
   }
 });
 
-Deno.test("LeaseStore.open() creates the folder and an empty lock file", () => {
+Deno.test("LeaseStore.open() creates the folder and an empty lock file", async () => {
   using fixture = Fixture.create();
-  using _store = LeaseStore.open(join(fixture.dataDir, "a/b"), "net");
+  using _store = await LeaseStore.open(join(fixture.dataDir, "a/b"), "net");
   const folder = join(fixture.dataDir, "a/b/net");
   assertEquals(readFolder(folder), { lock: "" });
-  const { mode } = Deno.statSync(folder);
+  const { mode } = await Deno.stat(folder);
   assertEquals((mode ?? 0) & 0o777, 0o755 & ~Deno.umask());
 });
 
@@ -338,7 +338,7 @@ Deno.test({
       "mkdir net && head -c 12288 /dev/zero > /mnt/data",
     );
     const folder = `${disk.dataDir}/net`;
-    using store = LeaseStore.open(disk.dataDir, "net");
+    using store = await LeaseStore.open(disk.dataDir, "net");
     assert(store.reserve(Ip.parse("10.1.2.2"), OWNER));
     const before = { "lock": "", "10.1.2.2": "dummy\r\neth0" };
     await assertIoFailure(
@@ -381,7 +381,7 @@ Deno.test({
     const folder = `${disk.dataDir}/net`;
     const before = readFolder(folder);
     {
-      using store = LeaseStore.find(disk.dataDir, "net");
+      using store = await LeaseStore.find(disk.dataDir, "net");
       assert(store !== undefined);
       assert(isLocked(folder), "others are not kept out");
       assertEquals(store.leasesOf(OTHER), []);
@@ -407,7 +407,7 @@ Deno.test({
     await using disk = await Disk.mount("64k", `${LEASE} && ${READ_ONLY}`);
     const folder = `${disk.dataDir}/net`;
     const before = readFolder(folder);
-    using store = LeaseStore.find(disk.dataDir, "net");
+    using store = await LeaseStore.find(disk.dataDir, "net");
     assert(store !== undefined);
     assertEquals(store.leasesOf(OTHER), []);
     store.release([]);
@@ -430,7 +430,7 @@ Deno.test({
     await using disk = await Disk.mount("64k", `${LEASE} && ${READ_ONLY}`);
     const folder = `${disk.dataDir}/net`;
     const before = readFolder(folder);
-    using store = LeaseStore.find(disk.dataDir, "net");
+    using store = await LeaseStore.find(disk.dataDir, "net");
     const leases = store?.leasesOf(OWNER) ?? [];
     const [program = "", ...args] = disk.enter(
       ["mount", "-o", "remount,rw", "/mnt"],
@@ -443,7 +443,7 @@ Deno.test({
     );
     assertEquals(readFolder(folder), before);
     // The next one gets the lock.
-    using next = LeaseStore.find(disk.dataDir, "net");
+    using next = await LeaseStore.find(disk.dataDir, "net");
     next?.release(leases);
     assertEquals(readFolder(folder), { lock: "" });
   },

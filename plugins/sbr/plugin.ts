@@ -52,9 +52,9 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const prevResult = requirePrevResult(call, NOT_CHAINED);
     const ips = requireSources(prevResult, call);
     const { routeBySource } = await import("./add.ts");
-    // From here on nothing waits, so that the lock is held for a moment.
     using sandbox = openSandbox(call.args);
-    using _lock = lockSandbox(sandbox, call.log);
+    // From here on nothing waits, so that the lock is held for a moment.
+    using _lock = await lockSandbox(sandbox, call.log);
     routeBySource(sandbox, ips, call);
     return prevResult;
   },
@@ -64,7 +64,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const ips = requireSources(prevResult, call);
     const { checkSources } = await import("./check.ts");
     using sandbox = openSandbox(call.args);
-    using _lock = lockSandbox(sandbox, call.log);
+    using _lock = await lockSandbox(sandbox, call.log);
     const { args, config } = call;
     checkSources(sandbox, args, { prevResult, ips, config });
   },
@@ -73,7 +73,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const { releaseSources } = await import("./release.ts");
     using sandbox = findSandbox(call);
     if (sandbox === undefined) return;
-    using _lock = lockSandbox(sandbox, call.log);
+    using _lock = await lockSandbox(sandbox, call.log);
     if (isOfAnotherPod(sandbox, call)) return;
     releaseSources(sandbox, call);
   },
@@ -105,8 +105,8 @@ const LOCK_TIMEOUT_MS = 10_000;
  *
  * @throws {CniError} 11 if others take too long
  */
-function lockSandbox({ netns }: Rtnl, log: Log): FileLock {
-  return FileLock.acquireExisting(`/proc/thread-self/fd/${netns.fd}`, {
+async function lockSandbox({ netns }: Rtnl, log: Log): Promise<FileLock> {
+  return await FileLock.acquireExisting(`/proc/thread-self/fd/${netns.fd}`, {
     what: `network namespace "${netns.path}"`,
     limitMs: LOCK_TIMEOUT_MS,
     log,

@@ -1,6 +1,8 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { FileLock } from "../../cni/file_lock.ts";
+import { ifPossible } from "../../cni/io_failure.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
 import {
   assertFailure,
   assertSuccess,
@@ -265,12 +267,20 @@ Deno.test({
   },
 });
 
+/** Lists this process's descriptors of a namespace. */
+function listOpen(path: string): string[] {
+  const { ino } = Deno.statSync(path);
+  return [...Deno.readDirSync("/proc/self/fd")].map(({ name }) =>
+    ifPossible(() => Deno.readLinkSync(`/proc/self/fd/${name}`)) ?? ""
+  ).filter((target) => target === `net:[${ino}]`);
+}
+
 Deno.test(
   requireRoot("sbr gives up waiting for the namespace after a while"),
   async (t) => {
     const acquire = FileLock.acquireExisting;
     const paths: string[] = [];
-    FileLock.acquireExisting = (path, wait = {}): FileLock => {
+    FileLock.acquireExisting = (path, wait = {}): Promise<FileLock> => {
       paths.push(path);
       assert(wait.limitMs !== undefined && wait.limitMs <= 30_000);
       return acquire(path, { ...wait, limitMs: 10 });
@@ -281,10 +291,15 @@ Deno.test(
           using scene = new SbrScene();
           const before = scene.networks.state();
           const { path } = scene.networks.sandbox;
-          using _held = acquire(path);
+          const countOpen = (): number => listOpen(path).length;
+          const openBefore = countOpen();
+          using held = await acquire(path);
           const output = await scene.run(command);
           assertFailure(output, 11, `Cannot lock network namespace "${path}"`);
           assertStringIncludes(output.json.details, `process ${Deno.pid} (`);
+          held[Symbol.dispose]();
+          // The thread that waited gets the lock now, and closes the file.
+          await eventually("it is closed", () => countOpen() === openBefore);
           assertEquals(scene.networks.state(), before);
         });
       }

@@ -359,19 +359,19 @@ function isLocked(path: string): boolean {
 }
 
 conformance("host-local", {
-  "LK-1: a file is locked by its path": () => {
+  "LK-1: a file is locked by its path": async () => {
     using folder = new DataFolder();
     const path = folder.write("file", "");
-    const lock = FileLock.acquire(path, 0o600);
+    const lock = await FileLock.acquire(path, 0o600);
     assert(isLocked(path));
     lock[Symbol.dispose]();
     assert(!isLocked(path));
   },
 
-  "LK-2: a folder is locked by its file named lock": () => {
+  "LK-2: a folder is locked by its file named lock": async () => {
     using folder = new DataFolder();
     const path = `${folder.folderOf()}/lock`;
-    const store = LeaseStore.open(folder.path, "mynet");
+    const store = await LeaseStore.open(folder.path, "mynet");
     assert(isLocked(path));
     store[Symbol.dispose]();
     assert(!isLocked(path));

@@ -248,9 +248,9 @@ function rowsAt(cniVersion: string): Record<string, Row> {
     },
 
     // dispatch() lets no such container ID in, so this is asked of the store.
-    "HL-10: blanks around a container ID do not count": () => {
+    "HL-10: blanks around a container ID do not count": async () => {
       using fixture = new Fixture(cniVersion);
-      using store = LeaseStore.open(fixture.path, "mynet");
+      using store = await LeaseStore.open(fixture.path, "mynet");
       const owner: Owner = { containerId: "  dummy\n ", ifName: "eth0" };
       assert(store.reserve(Ip.parse("10.1.2.2"), owner));
       assertEquals(fixture.leases(), { "10.1.2.2": LEASE });

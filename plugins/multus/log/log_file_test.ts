@@ -151,10 +151,10 @@ Deno.test("LogFile.append() names files without extension", () => {
   assertEquals(fixture.list(), ["log", "log-2024-05-01T10-00-00.000"]);
 });
 
-Deno.test("LogFile.append() leaves it to another process that is at it", () => {
+Deno.test("LogFile.append() leaves it to another process that is at it", async () => {
   using fixture = new Fixture();
   fixture.fill();
-  using _lock = FileLock.acquireExisting(fixture.path);
+  using _lock = await FileLock.acquireExisting(fixture.path);
   assertEquals(fixture.open().append("line\n"), false);
   assertEquals(fixture.list(), ["multus.log"]);
   assertEquals(fixture.read().endsWith("line\n"), true);
@@ -247,7 +247,7 @@ Deno.test("compressFiles() replaces files by gzipped ones", async () => {
 Deno.test("compressFiles() leaves a file that another process compresses", async () => {
   using fixture = new Fixture();
   const path = fixture.plant(NEW, "line\n");
-  using _lock = FileLock.acquireExisting(path);
+  using _lock = await FileLock.acquireExisting(path);
   await compressFiles([path]);
   assertEquals(fixture.list(), [NEW]);
 });
