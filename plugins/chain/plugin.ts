@@ -71,14 +71,7 @@ export const chain: Plugin<ChainConfig> = definePlugin({
   check: (call) =>
     operate(call, async ({ tools, network, conf, options }) => {
       const { checkPlugins } = await import("../../cni/libcni/each_plugin.ts");
-      const { Differences } = await import("../../cni/differences.ts");
-      const differences = new Differences();
-      for (const plugin of network.plugins) {
-        const one = { ...network, plugins: [plugin] };
-        await differences
-          .collect(() => checkPlugins(tools, one, conf, options));
-      }
-      differences.throwAny();
+      await checkPlugins(tools, network, conf, options);
     }),
 
   del: (call) =>
