@@ -88,7 +88,7 @@ export async function tryLockContainer(
   signal: AbortSignal,
 ): Promise<Disposable | undefined> {
   try {
-    return await locks.lockContainer(containerId, { signal });
+    return await locks.lockContainer(containerId, { signal, log });
   } catch (error) {
     if (toCniError(error).code !== ErrorCode.IoFailure) throw error;
     log.warn("Going on without a lock", {

@@ -46,12 +46,13 @@ export async function setUpPod(
   const { runtime } = node;
   checkPodArgs(pod);
   refuseHost(node, pod);
-  using _lock = await node.locks.lockContainer(pod.containerId, { signal });
+  const { locks, log } = node;
+  using _lock = await locks.lockContainer(pod.containerId, { signal, log });
   refuseAttached(node, pod);
   const { list } = getReadyNetwork(node, await node.defaultNetwork.get(signal));
   const network = withLabels(list, pod.labels);
   const conf = describePod(pod, buildCapabilityArgs(pod, node.podCidrs));
-  await using rollback = new Rollback(node.log);
+  await using rollback = new Rollback(log);
   await addLoopback(node, conf, { rollback, signal });
   const { result, document } = await runtime.addNetworkListOrUndo(
     network,

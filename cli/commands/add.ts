@@ -7,6 +7,7 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { deadline } from "../../cni/deadline.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
+import { createLog } from "../../cni/log.ts";
 import type {
   AttachmentResult,
   CachedAttachment,
@@ -50,8 +51,9 @@ export async function add(call: CommandCall): Promise<Output> {
   refuseMissing(conf);
   refuseLate(call);
   // Locked before the look into the cache: another call may be about to attach it.
+  const log = createLog({ command: "add" }, call.onStderr);
   using _lock = await createLocks(folders)
-    .lockContainer(conf.containerId, { signal });
+    .lockContainer(conf.containerId, { signal, log });
   const runtime = createRuntime(call, folders);
   refuseAttached(folders, list.name, conf);
   // A file that cannot be read may be that of this attachment: it throws then.

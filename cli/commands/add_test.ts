@@ -15,19 +15,11 @@ import { gc } from "./gc.ts";
 
 const NETNS = "/proc/self/ns/net";
 
-/** Makes a signal that tells when somebody waits for it, as for a lock. */
-function observedSignal(): { signal: AbortSignal; waited: Promise<void> } {
-  const { signal } = new AbortController();
-  const { promise: waited, resolve } = Promise.withResolvers<void>();
-  const listen = signal.addEventListener;
-  signal.addEventListener = (...args: Parameters<typeof listen>): void => {
-    listen.apply(signal, args);
-    resolve();
-  };
-  return { signal, waited };
-}
-
-function callIn(folder: string, signal: AbortSignal): CommandCall {
+function callIn(
+  folder: string,
+  signal: AbortSignal,
+  onStderr: (text: string) => void = () => {},
+): CommandCall {
   return {
     program: cni,
     args: [`${folder}/net.conflist`, NETNS],
@@ -37,7 +29,7 @@ function callIn(folder: string, signal: AbortSignal): CommandCall {
       ["container-id", "c"],
     ]),
     env: {},
-    onStderr(): void {},
+    onStderr,
     showFailure(): void {},
     timeoutMs: 1,
     interrupt: signal,
@@ -54,9 +46,12 @@ Deno.test("add() refuses what was attached while it waited", async () => {
     );
     const lock = await new AttachmentLocks(lockFolderOf(folder))
       .lockContainer("c");
-    const { signal, waited } = observedSignal();
-    const adding = add(callIn(folder, signal));
-    await waited;
+    const { signal } = new AbortController();
+    const { promise: waits, resolve } = Promise.withResolvers<void>();
+    const adding = add(callIn(folder, signal, (text) => {
+      if (text.includes("Waiting for the lock")) resolve();
+    }));
+    await waits;
     new AttachmentCache(folder).writeAttachment({
       network: "other",
       containerId: "c",
