@@ -11,13 +11,9 @@
 
 import { resolve } from "@std/path/posix";
 import * as z from "zod/mini";
+import { ifPossible } from "../../cni/io_failure.ts";
 import { type JsonObject, omitAbsent, type Schema } from "../../cni/json.ts";
 import { type NetConf, once, optional } from "../../cni/types.ts";
-import {
-  bandwidthSchema,
-  portMappingsSchema,
-} from "./networks/capability_schema.ts";
-import { nodePath } from "./node_path.ts";
 
 /** How log files are rotated. */
 export interface LogOptions {
@@ -86,6 +82,36 @@ export const KNOWN_CAPABILITIES = [
   "deviceID",
   "CNIDeviceInfoFile",
 ] as const;
+
+/**
+ * Reads `portMappings`; other keys are kept.
+ *
+ * Source: multus-cni pkg/types/types.go `PortMapEntry`.
+ */
+export const portMappingsSchema = once(() => {
+  const port = optional(z.int()), text = optional(z.string());
+  return z.array(z.looseObject({
+    hostPort: port,
+    containerPort: port,
+    protocol: text,
+    hostIP: text,
+  }));
+});
+
+/**
+ * Reads `bandwidth`, in bits and bits per second; other keys are kept.
+ *
+ * Source: multus-cni pkg/types/types.go `BandwidthEntry`.
+ */
+export const bandwidthSchema = once(() => {
+  const bits = optional(z.int());
+  return z.looseObject({
+    ingressRate: bits,
+    ingressBurst: bits,
+    egressRate: bits,
+    egressBurst: bits,
+  });
+});
 
 /** Reads a path; the empty text is none. */
 const pathSchema = once(() =>
@@ -206,4 +232,23 @@ function completeLogOptions(
     maxBackups,
     compress,
   };
+}
+
+/**
+ * Returns a path as the node has it. The Go version's thick daemon and its
+ * installer write the paths of their containers into the configuration, such as
+ * /host/etc/cni/net.d/10-pods.conflist.
+ *
+ * @returns The path without /host, unless the node has it as it is written
+ */
+export function nodePath(
+  path: string,
+  isThere: (path: string) => boolean = exists,
+): string {
+  if (!path.startsWith("/host/") || isThere(path)) return path;
+  return path.slice("/host".length);
+}
+
+function exists(path: string): boolean {
+  return ifPossible(() => Deno.statSync(path)) !== undefined;
 }

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { decode, decodeLeniently } from "../../cni/json.ts";
-import { type MultusConfig, multusSchema } from "./config.ts";
+import { type MultusConfig, multusSchema, nodePath } from "./config.ts";
 
 function read(document: object): MultusConfig {
   return decode(multusSchema(), document, "network configuration");
@@ -193,4 +193,21 @@ Deno.test("multusSchema() lets DEL do without what cannot be read", () => {
     runtimeConfig: { mac: "02:00:00:00:00:01" },
   });
   assertEquals(dropped.length, 4);
+});
+
+Deno.test("nodePath() leaves out the mount point of the node's root", async (t) => {
+  const there = new Set(["/host/etc/really-there"]);
+  const rows: [string, string][] = [
+    ["/host/etc/cni/net.d", "/etc/cni/net.d"],
+    ["/host/etc/really-there", "/host/etc/really-there"],
+    ["/hosts/etc/cni", "/hosts/etc/cni"],
+    ["/host", "/host"],
+    ["/etc/host/cni", "/etc/host/cni"],
+    ["", ""],
+  ];
+  for (const [path, expected] of rows) {
+    await t.step(path, () => {
+      assertEquals(nodePath(path, (path) => there.has(path)), expected);
+    });
+  }
 });

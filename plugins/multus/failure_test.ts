@@ -1,6 +1,11 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import { asMultus, multusFailure } from "./failure.ts";
+import {
+  asMultus,
+  inContext,
+  MissingNetworkError,
+  multusFailure,
+} from "./failure.ts";
 import { parseK8sArgs } from "./pod/k8s_args.ts";
 
 const K8S = parseK8sArgs(
@@ -44,4 +49,21 @@ Deno.test("asMultus() passes results on, and words failures", async () => {
     CniError,
   );
   assertEquals([code, message], [999, "Multus: [ns/web/u1]: oh"]);
+});
+
+Deno.test("inContext() keeps code, details and what the event shall say", () => {
+  const missing = inContext(
+    "b",
+    inContext("a", new MissingNetworkError(11, "m", "event")),
+  );
+  assertInstanceOf(missing, MissingNetworkError);
+  assertEquals([missing.code, missing.message, missing.eventMessage], [
+    11,
+    "b: a: m",
+    "event",
+  ]);
+  const other = inContext("a", new CniError(7, "m", { details: "d" }));
+  assertEquals([other.code, other.message, other.details], [7, "a: m", "d"]);
+  const unknown = inContext("a", new TypeError("m"));
+  assertEquals([unknown.code, unknown.message], [999, "a: m"]);
 });

@@ -6,7 +6,7 @@
 
 import { decode } from "../../cni/json.ts";
 import { multusSchema } from "../../plugins/multus/config.ts";
-import type { NetworksQuery } from "../../plugins/multus/networks/networks.ts";
+import type { NetworksQuery } from "../../plugins/multus/networks/resolve.ts";
 
 /**
  * Makes a query for a pod in namespace `test`.

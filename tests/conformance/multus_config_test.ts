@@ -5,7 +5,7 @@
  * Source: multus-cni pkg/types/conf_test.go.
  */
 
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { decode, type JsonObject, parseJson } from "../../cni/json.ts";
 import { decodeResult } from "../../cni/result_decoding.ts";
@@ -14,7 +14,6 @@ import {
   type MultusConfig,
   multusSchema,
 } from "../../plugins/multus/config.ts";
-import { loadStaticDelegates } from "../../plugins/multus/networks/configured_networks.ts";
 import {
   type Delegate,
   injectCniArgs,
@@ -25,11 +24,11 @@ import {
   toDelegate,
 } from "../../plugins/multus/networks/delegate.ts";
 import { readNetworkFile } from "../../plugins/multus/networks/network_files.ts";
-import { parseNetworks } from "../../plugins/multus/networks/selection.ts";
+import { parseNetworks } from "../../plugins/multus/networks/annotations.ts";
 import { ConfFolder } from "../_harness/conf_folder.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { networksQuery } from "../_harness/networks_query.ts";
-import { resolveNetworks } from "../../plugins/multus/networks/networks.ts";
+import { resolveNetworks } from "../../plugins/multus/networks/resolve.ts";
 import { expand } from "./rows.ts";
 
 const WEAVE = { name: "weave1", cniVersion: "0.2.0", type: "weave-net" };
@@ -70,6 +69,15 @@ function refuses(load: () => unknown, code: number): Row {
   };
 }
 
+/** Makes a row of a configuration whose networks fail to resolve. */
+function refusesNetworks(config: object, code: number): Row {
+  return async () => {
+    const query = networksQuery(config);
+    const error = await assertRejects(() => resolveNetworks(query), CniError);
+    assertEquals(error.code, code);
+  };
+}
+
 function pluginsOf(delegate: Delegate): readonly JsonObject[] {
   assert(isList(delegate.conf));
   return delegate.conf.plugins.map(({ document }) => document);
@@ -107,15 +115,15 @@ const FIXTURE_BYTES =
   "I6dHJ1ZX0sInR5cGUiOiJwb3J0bWFwIn1dfQ==";
 
 conformance("multus config", {
-  "1 a valid configuration is read": () => {
-    const config = read({
+  "1 a valid configuration is read": async () => {
+    const { config, ...query } = networksQuery({
       delegates: [WEAVE],
       runtimeConfig: {
         portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
       },
     });
-    const [master, ...others] = loadStaticDelegates(config);
-    assertEquals([master.name, others], ["weave1", []]);
+    const [master, ...others] = await resolveNetworks({ config, ...query });
+    assertEquals([master?.name, others], ["weave1", []]);
     assertEquals(config.runtimeConfig["portMappings"], [
       { hostPort: 8080, containerPort: 80, protocol: "tcp" },
     ]);
@@ -163,16 +171,13 @@ conformance("multus config", {
     const delegates = await resolveNetworks(query);
     assertEquals(delegates.map(({ name }) => name), ["weave1", "other1"]);
   },
-  "7 neither delegates nor kubeconfig is refused": refuses(
-    () => loadStaticDelegates(read({})),
+  "7 neither delegates nor kubeconfig is refused": refusesNetworks({}, 7),
+  "7 a kubeconfig is no network": refusesNetworks(
+    { kubeconfig: "/etc/kubeconfig" },
     7,
   ),
-  "7 a kubeconfig is no network": refuses(
-    () => loadStaticDelegates(read({ kubeconfig: "/etc/kubeconfig" })),
-    7,
-  ),
-  "8 a delegate with neither type nor plugins is refused": refuses(
-    () => loadStaticDelegates(read({ delegates: [{ name: "weave1" }] })),
+  "8 a delegate with neither type nor plugins is refused": refusesNetworks(
+    { delegates: [{ name: "weave1" }] },
     7,
   ),
   "9 there is no readiness file by default": () =>
@@ -313,13 +318,13 @@ conformance("multus config", {
     assertEquals(documentOf(versioned), { ...LIST, cniVersion: "1.0.0" });
   },
   "a delegate of the configuration is the bytes that Go's multus remembers":
-    () => {
-      const [master] = loadStaticDelegates(read(FIXTURE));
-      assertEquals(new Uint8Array(master.conf.bytes).toBase64(), FIXTURE_BYTES);
+    async () => {
+      const [master] = await resolveNetworks(networksQuery(FIXTURE));
+      const bytes = new Uint8Array(master?.conf.bytes ?? []);
+      assertEquals(bytes.toBase64(), FIXTURE_BYTES);
     },
-  "an empty list of plugins is refused": refuses(
-    () =>
-      loadStaticDelegates(read({ delegates: [{ name: "a", plugins: [] }] })),
+  "an empty list of plugins is refused": refusesNetworks(
+    { delegates: [{ name: "a", plugins: [] }] },
     7,
   ),
 });

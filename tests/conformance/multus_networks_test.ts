@@ -8,18 +8,18 @@
 
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import {
-  DEFAULT_NETWORK,
-  NETWORKS,
-} from "../../plugins/multus/networks/annotations.ts";
 import type { Delegate } from "../../plugins/multus/networks/delegate.ts";
 import { isList } from "../../plugins/multus/networks/delegate.ts";
 import {
   type NetworksQuery,
   resolveMaster,
   resolveNetworks,
-} from "../../plugins/multus/networks/networks.ts";
-import { parseNetworks } from "../../plugins/multus/networks/selection.ts";
+} from "../../plugins/multus/networks/resolve.ts";
+import { parseNetworks } from "../../plugins/multus/networks/annotations.ts";
+import {
+  DEFAULT_NETWORK,
+  NETWORKS,
+} from "../../plugins/multus/networks/selections.ts";
 import { type ConfFiles, ConfFolder } from "../_harness/conf_folder.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {

@@ -13,7 +13,17 @@ import {
 import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
 import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
-import { MissingNetworkError } from "./missing_network.ts";
+import { inContext, MissingNetworkError } from "../failure.ts";
+import {
+  type Delegate,
+  injectCniArgs,
+  injectDeviceId,
+  injectName,
+  loadDelegate,
+  type NetworkSelection,
+  toDelegate,
+} from "./delegate.ts";
+import { findNetworkFile } from "./network_files.ts";
 
 /** What is asked of Kubernetes to resolve networks. */
 export type DefinitionSource = Pick<
@@ -25,6 +35,17 @@ export type DefinitionSource = Pick<
 export interface DefinitionKey {
   readonly namespace: string;
   readonly name: string;
+}
+
+/** Hands out the pod's devices. */
+export interface DeviceSource {
+  /**
+   * Hands out the next device of a resource; undefined if there is none left.
+   * Without it networks have no devices.
+   */
+  readonly takeDevice?:
+    | ((resourceName: string) => Promise<string | undefined>)
+    | undefined;
 }
 
 /** Requests at a time: a pod may name as many networks as fit an annotation. */
@@ -69,6 +90,34 @@ export class AttachmentDefinitions implements Disposable {
       this.#fetched.set(id, definition);
     }
     return definition;
+  }
+
+  /**
+   * Resolves a network that is a definition.
+   *
+   * Source: multus-cni pkg/k8sclient/k8sclient.go `getKubernetesDelegate`.
+   *
+   * @throws {MissingNetworkError} As {@linkcode get}
+   * @throws {CniError} 5, 6 or 7 if it is malformed; what `takeDevice` throws
+   */
+  async resolve(
+    selection: NetworkSelection,
+    { config, takeDevice }: DeviceSource & {
+      readonly config: { readonly confDir: string };
+    },
+  ): Promise<Delegate> {
+    const definition = await this.get(selection);
+    const delegate = readDefinition(definition, selection, config.confDir);
+    const resourceName = resourceNameOf(definition);
+    const { request: { cniArgs } } = selection;
+    const withArgs = cniArgs === undefined
+      ? delegate
+      : injectCniArgs(delegate, cniArgs);
+    if (resourceName === undefined) return withArgs;
+    const deviceId = await takeDevice?.(resourceName);
+    return deviceId === undefined
+      ? withArgs
+      : injectDeviceId(withArgs, { resourceName, deviceId });
   }
 
   async #fetch(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {
@@ -136,4 +185,43 @@ function missing(
     `getKubernetesDelegate: ${event}`,
     event,
   );
+}
+
+/** Annotation of a definition with the resource whose device it needs. */
+const RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName";
+
+/** Returns the resource whose device a network needs; undefined for none. */
+function resourceNameOf(
+  { metadata }: NetworkAttachmentDefinition,
+): string | undefined {
+  return metadata?.annotations?.[RESOURCE_NAME] || undefined;
+}
+
+/**
+ * Reads the configuration of a definition: its own, or if it has none that of a
+ * file with the definition's name.
+ *
+ * @throws {CniError} 5, 6 or 7 if it is malformed or missing
+ */
+function readDefinition(
+  { spec }: NetworkAttachmentDefinition,
+  { namespace, name, request }: NetworkSelection,
+  confDir: string,
+): Delegate {
+  const options = { name: `${namespace}/${name}`, request };
+  const config = spec?.config ?? "";
+  const isWritten = config !== "";
+  try {
+    return isWritten
+      ? loadDelegate(
+        injectName(new TextEncoder().encode(config), name),
+        options,
+      )
+      : toDelegate(findNetworkFile(confDir, name), options);
+  } catch (error) {
+    const context = isWritten
+      ? `Cannot read network-attachment-definition "${options.name}"`
+      : "GetCNIConfig: err in GetCNIConfigFromFile";
+    throw inContext(context, error);
+  }
 }

@@ -23,9 +23,8 @@ import {
 } from "../../../cni/libcni/conf_files.ts";
 import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
 import type { Log } from "../../../cni/log.ts";
-import type { MultusConfig } from "../config.ts";
+import { type MultusConfig, nodePath } from "../config.ts";
 import { type Delegate, toDelegate } from "./delegate.ts";
-import { nodePath } from "../node_path.ts";
 import { refuseSelf } from "./self_guard.ts";
 
 /** What the chain is made with. */
@@ -42,13 +41,13 @@ export interface ChainContext {
  * than the network that pods cannot do without.
  *
  * @param name Of the network, and of the folder beside clusterNetwork
- * @returns Nothing if there are no plugins, or one is malformed
+ * @returns Undefined if there are no plugins, or one is malformed
  * @throws {CniError} 7 If clusterNetwork is no path, so that there is no folder
  */
 export function loadAuxiliaryChain(
   name: string,
   { config: { clusterNetwork = "" }, cniVersion, log }: ChainContext,
-): Delegate[] {
+): Delegate | undefined {
   if (!clusterNetwork.includes("/")) {
     throw new CniError(
       ErrorCode.InvalidNetworkConfig,
@@ -62,7 +61,7 @@ export function loadAuxiliaryChain(
   } catch (error) {
     const reason = describeError(error);
     log.warn("The auxiliary CNI chain is left out", { name, error: reason });
-    return [];
+    return undefined;
   }
 }
 
@@ -70,10 +69,10 @@ function readChain(
   folder: string,
   name: string,
   cniVersion: string,
-): Delegate[] {
+): Delegate | undefined {
   const added = listConfFiles(folder, [".conf"])
     .map((path) => readNetworkConf(path).plugin);
-  if (added.length === 0) return [];
+  if (added.length === 0) return undefined;
   const bytes = encodeJson({
     cniVersion,
     name,
@@ -82,5 +81,5 @@ function readChain(
   });
   const chain = toDelegate(appendPlugins(parseNetworkConfList(bytes), added));
   refuseSelf(chain);
-  return [chain];
+  return chain;
 }

@@ -11,12 +11,12 @@ import type { DefinitionSource } from "./attachment_definitions.ts";
 import type { Cluster } from "../pod/cluster.ts";
 import type { Delegate } from "./delegate.ts";
 import type { ResourceMap } from "../devices/resource_map.ts";
-import { MissingNetworkError } from "./missing_network.ts";
+import { MissingNetworkError } from "../failure.ts";
 import {
   type NetworksQuery,
   resolveMaster,
   resolveNetworks,
-} from "./networks.ts";
+} from "./resolve.ts";
 import type { KnownPod } from "../pod/pod.ts";
 import type { Session } from "../session.ts";
 

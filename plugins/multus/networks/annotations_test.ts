@@ -3,8 +3,14 @@ import { CniError } from "../../../cni/error.ts";
 import { requireRoot } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
+import { networksQuery } from "../../../tests/_harness/networks_query.ts";
+import {
+  type ChosenNetworks,
+  parseDefaultNetwork,
+  parseNetworks,
+  readAnnotations,
+} from "./annotations.ts";
 import type { NetworkSelection } from "./delegate.ts";
-import { parseDefaultNetwork, parseNetworks } from "./selection.ts";
 
 /** `namespace/name@interface` of each. */
 function names(selections: readonly NetworkSelection[]): string[] {
@@ -180,6 +186,62 @@ Deno.test("parseDefaultNetwork() refuses none, several and malformed ones", asyn
     await t.step(JSON.stringify(text), () => {
       const parse = (): unknown => parseDefaultNetwork(text, "kube-system");
       assertEquals(assertThrows(parse, CniError, message).code, 7);
+    });
+  }
+});
+
+function read(
+  annotations: { networks?: string; defaultNetwork?: string },
+  written: object = {},
+): ChosenNetworks {
+  const { config, podNamespace } = networksQuery(written);
+  const { networks, defaultNetwork } = annotations;
+  return readAnnotations({ networks, defaultNetwork, podNamespace, config });
+}
+
+Deno.test("readAnnotations() has each annotation's own namespace by default", () => {
+  const { master, others } = read(
+    { networks: "a,other/b", defaultNetwork: "c" },
+    { multusNamespace: "infra" },
+  );
+  assertEquals(master?.namespace, "infra");
+  assertEquals(others.map(({ namespace }) => namespace), ["test", "other"]);
+});
+
+Deno.test("readAnnotations() selects nothing where nothing is asked for", () => {
+  assertEquals(read({}), { others: [] });
+  assertEquals(read({ networks: "" }), { others: [] });
+});
+
+Deno.test("readAnnotations() keeps pods to their namespace if they are isolated", async (t) => {
+  const isolated = { namespaceIsolation: true };
+  const rows: [string, string, object, boolean][] = [
+    ["networks", "a,test/b", isolated, true],
+    ["networks", "default/a", isolated, true],
+    ["networks", "other/a", isolated, false],
+    ["networks", "kube-system/a", isolated, false],
+    ["networks", "other/a", {}, true],
+    ["networks", '[{"name":"a","namespace":"other"}]', isolated, false],
+    [
+      "networks",
+      "other/a",
+      { ...isolated, globalNamespaces: "x, other" },
+      true,
+    ],
+    ["networks", "default/a", { ...isolated, globalNamespaces: "x" }, false],
+    ["defaultNetwork", "a", isolated, true],
+    ["defaultNetwork", "kube-system/a", isolated, true],
+    ["defaultNetwork", "test/a", isolated, true],
+    ["defaultNetwork", "default/a", isolated, true],
+    ["defaultNetwork", "other/a", isolated, false],
+    ["defaultNetwork", "other/a", {}, true],
+  ];
+  for (const [annotation, text, config, isPermitted] of rows) {
+    await t.step(`${annotation} ${text} ${JSON.stringify(config)}`, () => {
+      const run = (): unknown => read({ [annotation]: text }, config);
+      if (isPermitted) return void run();
+      const message = "namespace isolation enabled, annotation violates";
+      assertEquals(assertThrows(run, CniError, message).code, 7);
     });
   }
 });

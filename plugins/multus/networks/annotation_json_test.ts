@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { Ip } from "../../../net/ip.ts";
 import type { AttachmentRequest } from "./delegate.ts";
-import { parseJsonNetworks } from "./selection_json.ts";
+import { isHardwareAddress, parseJsonNetworks } from "./annotation_json.ts";
 
 function requestOf(fields: object): AttachmentRequest | undefined {
   const text = JSON.stringify([{ name: "net1", ...fields }]);
@@ -116,6 +116,39 @@ Deno.test("parseJsonNetworks() refuses addresses that are none", async (t) => {
     await t.step(JSON.stringify(fields), () => {
       const error = assertThrows(() => requestOf(fields), CniError);
       assertEquals([error.code, error.message], [7, message]);
+    });
+  }
+});
+
+const GUID = "02:00:5e:10:00:00:00:01";
+const LONG = "00:00:00:00:fe:80:00:00:00:00:00:00:02:00:5e:10:00:00:00:01";
+
+Deno.test("isHardwareAddress() knows the three forms and the three lengths", async (t) => {
+  const rows: [string, boolean][] = [
+    ["02:00:5e:10:00:01", true],
+    ["02-00-5E-10-00-01", true],
+    ["0200.5e10.0001", true],
+    [GUID, true],
+    [GUID.replaceAll(":", "-"), true],
+    ["0200.5e10.0000.0001", true],
+    [LONG, true],
+    ["0000.0000.fe80.0000.0000.0000.0200.5e10.0000.0001", true],
+    ["", false],
+    ["02005e100001", false],
+    ["02:00:5e:10:00", false],
+    ["02:00:5e:10:00:01:", false],
+    ["02:00:5e:10:00:01:02", false],
+    ["02:00-5e:10:00:01", false],
+    ["0200.5e10", false],
+    ["0200:5e10:0001", false],
+    ["02.00.5e.10.00.01", false],
+    ["2:0:5e:10:0:1", false],
+    ["02:00:5e:10:00:0g", false],
+    [" 02:00:5e:10:00:01", false],
+  ];
+  for (const [text, expected] of rows) {
+    await t.step(text || '""', () => {
+      assertEquals(isHardwareAddress(text), expected);
     });
   }
 });
