@@ -13,7 +13,7 @@ import { openConnection } from "../../../kube/open_connection.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
 import type { CommandWorld } from "../command_row.ts";
 import { formatFlags } from "../flags.ts";
-import type { LogLevel } from "../../../plugins/multus/log/log_level.ts";
+import type { LogLevel } from "../../../plugins/multus/log/operation_log.ts";
 import { OperationLog } from "../../../plugins/multus/log/operation_log.ts";
 import { ApiSocket } from "./api_socket.ts";
 import { EventQueue } from "./event_queue.ts";

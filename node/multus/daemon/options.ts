@@ -11,7 +11,7 @@ import {
   findLogLevel,
   LOG_LEVELS,
   type LogLevel,
-} from "../../../plugins/multus/log/log_level.ts";
+} from "../../../plugins/multus/log/operation_log.ts";
 
 /** What errors call the command. */
 export const COMMAND = "multus daemon";

@@ -2,8 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
 import { FileLock } from "../../../cni/file_lock.ts";
 import type { LogOptions } from "../config.ts";
-import { compressFiles } from "./log_compression.ts";
-import { LogFile } from "./log_file.ts";
+import { compressFiles, LogFile } from "./log_file.ts";
 
 const MEGABYTE = 1 << 20;
 const OPTIONS: LogOptions = {

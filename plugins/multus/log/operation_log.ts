@@ -18,8 +18,19 @@ import {
 } from "../../../cni/log.ts";
 import type { MultusConfig } from "../config.ts";
 import type { K8sArgs } from "../pod/k8s_args.ts";
-import { LogFile } from "./log_file.ts";
-import { findLogLevel, LOG_LEVELS, type LogLevel } from "./log_level.ts";
+import { compressFiles, LogFile } from "./log_file.ts";
+
+/** The levels, from most to least; nothing is logged at `panic`. */
+export const LOG_LEVELS = ["debug", "verbose", "error", "panic"] as const;
+
+/** One of {@linkcode LOG_LEVELS}. */
+export type LogLevel = typeof LOG_LEVELS[number];
+
+/** Finds the level of a name in any case; undefined if it is none. */
+export function findLogLevel(name: string): LogLevel | undefined {
+  const folded = name.toLowerCase();
+  return LOG_LEVELS.find((level) => level === folded);
+}
 
 /** What is used in place of a level that is none. */
 const DEFAULT_LEVEL: LogLevel = "error";
@@ -143,10 +154,7 @@ export class OperationLog implements Log {
   async finish(): Promise<void> {
     if (this.#file === undefined || this.#isPodWaiting) return;
     try {
-      const paths = this.#file.listUncompressed();
-      if (paths.length === 0) return;
-      const { compressFiles } = await import("./log_compression.ts");
-      await compressFiles(paths);
+      await compressFiles(this.#file.listUncompressed());
     } catch (error) {
       this.#complain("Cannot compress log files", error);
     }

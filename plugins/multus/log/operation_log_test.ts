@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "@std/path/posix";
 import { CniError } from "../../../cni/error.ts";
 import {
+  findLogLevel,
   type LogConfig,
   OperationLog,
   operationRecord,
@@ -207,4 +208,11 @@ Deno.test("operationRecord() says nothing of a pod where there is none", () => {
     ms: 13,
     networks: "a=0",
   });
+});
+
+Deno.test("findLogLevel() knows a level in any case", () => {
+  assertEquals(findLogLevel("debug"), "debug");
+  assertEquals(findLogLevel("Panic"), "panic");
+  assertEquals(findLogLevel("info"), undefined);
+  assertEquals(findLogLevel(""), undefined);
 });
