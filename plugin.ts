@@ -51,13 +51,12 @@ export {
   parseArgs,
 } from "./cni/args.ts";
 export { dispatch, runMain } from "./cni/skel.ts";
+export type { Dispatch, PluginLookup } from "./cni/invoke/in_process.ts";
 export type {
-  Dispatch,
   DispatchInput,
   DispatchOutput,
   Invocation,
   Invoker,
-  PluginLookup,
 } from "./cni/invoke/invoker.ts";
 export type { Delegate } from "./cni/invoke/delegate.ts";
 export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";

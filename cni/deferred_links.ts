@@ -4,7 +4,6 @@
  * @module
  */
 
-import type { MaybePromise } from "./plugin.ts";
 import { tryAll } from "./rollback.ts";
 
 /** A link on the host that is to be deleted. */
@@ -14,7 +13,7 @@ export interface DeferredLink {
   /** Its name there. */
   readonly name: string;
   /** Deletes this link alone. Succeeds if it is already gone. */
-  readonly remove: () => MaybePromise<void>;
+  readonly remove: () => void | Promise<void>;
 }
 
 /**

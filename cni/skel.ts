@@ -8,12 +8,8 @@
 import { formatVersions, printAndExit } from "./answer.ts";
 import { missingVariables, readCmdArgs } from "./args.ts";
 import { formatFailure } from "./error.ts";
-import { createInvoker } from "./invoke/in_process.ts";
-import type {
-  DispatchInput,
-  DispatchOutput,
-  PluginLookup,
-} from "./invoke/invoker.ts";
+import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
+import type { DispatchInput, DispatchOutput } from "./invoke/invoker.ts";
 import type { Plugin } from "./plugin.ts";
 import { readStdin, sendConsoleToStderr, writeStderr } from "./stdio.ts";
 import { CURRENT_VERSION } from "./version.ts";

@@ -16,15 +16,11 @@ import type {
 import { type Exchange, readAnswer } from "./answer.ts";
 import type { Channel } from "./channel.ts";
 import { isSameCertificate } from "./credentials.ts";
+import { loadTransport } from "./load_transport.ts";
 import { failure, noAnswer } from "./no_answer.ts";
 import type { ApiRequest } from "./request.ts";
 import { settleTrust } from "./trust.ts";
-import {
-  type HttpRequest,
-  loadTransport,
-  type OpenTransport,
-  type Transport,
-} from "./transport.ts";
+import type { HttpRequest, OpenTransport, Transport } from "./transport.ts";
 
 /** As the server's audit log shall call us. */
 const USER_AGENT = "cni-plugins";

@@ -7,16 +7,24 @@
  * @module
  */
 
+import type { Plugin } from "../plugin.ts";
 import { findFileId } from "../same_file.ts";
 import { findPlugin, splitPath } from "./find.ts";
 import type {
-  Dispatch,
   DispatchInput,
   DispatchOutput,
   Invocation,
   Invoker,
-  PluginLookup,
 } from "./invoker.ts";
+
+/** Runs a plugin on given input. */
+export type Dispatch = (
+  plugin: Plugin,
+  input: DispatchInput,
+) => Promise<DispatchOutput>;
+
+/** Finds one of this project's plugins by type; undefined for any other. */
+export type PluginLookup = (type: string) => Promise<Plugin> | undefined;
 
 /** The file this process runs. */
 const OWN_EXECUTABLE = "/proc/self/exe";

@@ -6,7 +6,6 @@
 
 import type { Environment } from "../args.ts";
 import type { DeferredLinks } from "../deferred_links.ts";
-import type { Plugin } from "../plugin.ts";
 import type { Result } from "../result.ts";
 
 /** The input of a plugin run: everything it may know about the world. */
@@ -47,12 +46,6 @@ export interface DispatchOutput {
   readonly exitCode: 0 | 1;
 }
 
-/** Runs a plugin on given input. */
-export type Dispatch = (
-  plugin: Plugin,
-  input: DispatchInput,
-) => Promise<DispatchOutput>;
-
 /** One run of another plugin. */
 export interface Invocation {
   /** The plugin's type: a file name to find in CNI_PATH. */
@@ -85,6 +78,3 @@ export interface Invoker {
    */
   invoke(invocation: Invocation): Promise<string>;
 }
-
-/** Finds one of this project's plugins by type; undefined for any other. */
-export type PluginLookup = (type: string) => Promise<Plugin> | undefined;

@@ -7,14 +7,14 @@
 import { type CmdArgs, loadArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { checkOnePerFamily } from "../../cni/one_per_family.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { Ip } from "../../net/ip.ts";
+import type { Ip } from "../../net/ip.ts";
 import {
   checkDisjoint,
   type RangeConfig,
   type RangeSet,
   resolveRangeSet,
 } from "./range.ts";
+import { parseRequestedIp } from "./requested_ip.ts";
 import type { HostLocalConfig } from "./schema.ts";
 
 /** Where leases are kept unless the configuration says otherwise. */
@@ -80,16 +80,6 @@ export function requestedIpsOf(
 function requestedInArgs(cniArgs: string): Ip[] {
   const { IP } = loadArgs<{ IP: Ip }>(cniArgs, { IP: parseRequestedIp });
   return IP === undefined ? [] : [IP];
-}
-
-/**
- * Parses an address that is asked for. A prefix length may be given, as other
- * IPAM plugins want it; it is not used.
- *
- * @throws {AddressError} If it is none
- */
-export function parseRequestedIp(text: string): Ip {
-  return text.includes("/") ? Cidr.parse(text).ip : Ip.parse(text);
 }
 
 function invalid(message: string): CniError {

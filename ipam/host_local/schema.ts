@@ -15,8 +15,8 @@ import {
   parsedText,
   routeSchema,
 } from "../../cni/types.ts";
-import { parseRequestedIp } from "./config.ts";
 import { parseBlock } from "./range.ts";
+import { parseRequestedIp } from "./requested_ip.ts";
 
 /** Builds the schema of the whole network configuration. */
 export const hostLocalSchema = once(() => {
