@@ -144,7 +144,7 @@ Deno.test("readCmdArgs() reads CNI_NETNS_OVERRIDE", async (t) => {
   }
 });
 
-Deno.test("checkContainerId() refuses what is no container ID", async (t) => {
+Deno.test("checkContainerId() refuses invalid container IDs", async (t) => {
   for (const id of ["a51debf7e1eb", "A", "0", "a_b.c-d", "a".repeat(300)]) {
     await t.step(`accepts "${id.slice(0, 20)}"`, () => checkContainerId(id));
   }
@@ -166,7 +166,7 @@ Deno.test("checkContainerId() refuses what is no container ID", async (t) => {
   }
 });
 
-Deno.test("checkNetworkName() refuses what is no name", async (t) => {
+Deno.test("checkNetworkName() refuses invalid names", async (t) => {
   for (const name of ["eth0", "skel-test", "0.a_b"]) {
     await t.step(`accepts "${name}"`, () => checkNetworkName(name));
   }
@@ -221,7 +221,7 @@ Deno.test("checkInterfaceName() refuses what the kernel would", async (t) => {
 });
 
 Deno.test("checkInterfaceName() takes for white space what Go does", () => {
-  // unicode.IsSpace: U+FEFF, U+180E and U+200B are none to it, U+0085 is.
+  // unicode.IsSpace includes U+0085, but not U+FEFF, U+180E and U+200B.
   const spaces = [..."\t\n\v\f\r \u0085\u00a0\u1680\u2028\u2029\u202f\u205f"]
     .concat("\u3000")
     .concat(
@@ -263,7 +263,7 @@ Deno.test("parseArgs() splits CNI_ARGS into pairs", async (t) => {
   }
 });
 
-Deno.test("parseArgs() refuses what is no pair", async (t) => {
+Deno.test("parseArgs() refuses malformed pairs", async (t) => {
   const rows: [args: string, pair: string][] = [
     ["IP", "IP"],
     ["IP:10.1.2.3", "IP:10.1.2.3"],
@@ -282,7 +282,7 @@ Deno.test("parseArgs() refuses what is no pair", async (t) => {
   }
 });
 
-/** What an IPAM plugin might understand. */
+/** Keys that an IPAM plugin might read. */
 const KNOWN = { IP: Ip.parse, GATEWAY: Ip.parse, isSticky: parseArgBoolean };
 
 Deno.test("loadArgs() reads the keys that are known", async (t) => {

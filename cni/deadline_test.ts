@@ -9,7 +9,7 @@ import {
 
 const never = new Promise<never>(() => {});
 
-Deno.test("deadline() passes in time, or with that of the call around it", async (t) => {
+Deno.test("deadline() ends on time, or with the surrounding call's", async (t) => {
   await t.step("its own", async () => {
     const startMs = performance.now();
     const signal = deadline(20, new AbortController().signal);
@@ -23,7 +23,7 @@ Deno.test("deadline() passes in time, or with that of the call around it", async
     await waitUntil(never, signal);
     assertEquals(isTimeout(signal), true);
   });
-  await t.step("that of the call around it", async () => {
+  await t.step("the surrounding call's", async () => {
     const parent = deadline(20);
     const signal = deadline(60_000, parent);
     await waitUntil(never, signal);

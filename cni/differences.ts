@@ -1,5 +1,5 @@
 /**
- * Everything that CHECK finds, in one error.
+ * Collects everything that CHECK finds in one error.
  *
  * @module
  */
@@ -7,15 +7,15 @@
 import { CniError, toCniError } from "./error.ts";
 import type { MaybePromise } from "./plugin.ts";
 
-/** Begins the lines of an error's details that are further differences. */
+/** Starts each further difference in an error's details. */
 const ALSO = "also: ";
 
-/** Joins further differences to the details of an error, one a line. */
+/** Appends further differences to an error's details, one per line. */
 export function formatDetails(others: readonly string[]): string {
   return others.map((other) => ALSO + other).join("\n");
 }
 
-/** Lists the differences in an error; one that has no others is one difference. */
+/** Lists the differences in an error. Any other error counts as one difference. */
 export function listDifferences(error: unknown): string[] {
   const { message, details } = toCniError(error);
   const lines = details === "" ? [] : details.split("\n");
@@ -26,8 +26,8 @@ export function listDifferences(error: unknown): string[] {
 }
 
 /**
- * Collects what is not as ADD left it. The error's message is the first
- * difference; its details are the others, one a line.
+ * Collects differences from the state that ADD left. The error's message is the
+ * first difference; its details are the others, one per line.
  *
  * ```ts ignore
  * const differences = new Differences();
@@ -40,7 +40,7 @@ export class Differences {
   readonly #failures: unknown[] = [];
 
   /**
-   * Runs a check, and keeps what it throws.
+   * Runs a check and collects its error.
    *
    * @returns What the check returns; undefined if it threw
    */
@@ -54,9 +54,9 @@ export class Differences {
   }
 
   /**
-   * Ends the collection.
+   * Throws the collected differences, if any.
    *
-   * @throws What the only check threw that failed
+   * @throws The error itself if only one check failed
    * @throws {CniError} With the code of the first difference, if several failed
    */
   throwAny(): void {

@@ -52,7 +52,7 @@ Deno.test("describeError() joins what a chain of errors says", async (t) => {
   const rows: [string, unknown, string][] = [
     ["one error", new Error("a"), "a"],
     ["causes", new Error("a", { cause: new Error("b") }), "a: b"],
-    ["a cause that is no error", new Error("a", { cause: 5 }), "a: 5"],
+    ["a cause that is not an error", new Error("a", { cause: 5 }), "a: 5"],
     ["details", tryLater, "try later: busy"],
     ["no message", new TypeError(), "TypeError"],
     ["a text", "plain", "plain"],

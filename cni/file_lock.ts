@@ -12,13 +12,13 @@ import type { Log } from "./log.ts";
 /** How long to wait for others, and when to say so, in ms. */
 const LIMIT_MS = 60_000, NOTICE_MS = 5000;
 
-/** How to wait for a lock that others have. */
+/** Options of a wait for a lock. */
 export interface LockWait {
-  /** What is locked, as messages call it; the quoted path by default. */
+  /** The locked object's name in messages; the quoted path by default. */
   readonly what?: string;
   /** When to give up, in ms; 60 s by default. */
   readonly limitMs?: number;
-  /** When to log who has the lock, in ms; 5 s by default. */
+  /** When to log the lock's holder, in ms; 5 s by default. */
   readonly noticeMs?: number;
   readonly log?: Log | undefined;
 }
@@ -36,7 +36,8 @@ export class FileLock implements Disposable {
    *
    * @param mode Permission bits of a new file
    * @throws {Deno.errors.NotFound} If the folder does not exist
-   * @throws {CniError} 11 if others keep the lock; the details name them
+   * @throws {CniError} 11 if the lock is not released; the details name its
+   *   holders
    */
   static async acquire(
     path: string,
@@ -50,8 +51,9 @@ export class FileLock implements Disposable {
   /**
    * Waits for the lock on an existing file, which is not opened for writing.
    *
-   * @throws {Deno.errors.NotFound} If there is no such file
-   * @throws {CniError} 11 if others keep the lock; the details name them
+   * @throws {Deno.errors.NotFound} If the file does not exist
+   * @throws {CniError} 11 if the lock is not released; the details name its
+   *   holders
    */
   static async acquireExisting(
     path: string,
@@ -63,8 +65,8 @@ export class FileLock implements Disposable {
   /**
    * Locks an existing file without waiting.
    *
-   * @returns Undefined if others have the lock
-   * @throws {Deno.errors.NotFound} If there is no such file
+   * @returns Undefined if the file is locked elsewhere
+   * @throws {Deno.errors.NotFound} If the file does not exist
    */
   static tryExisting(path: string): FileLock | undefined {
     using stack = new DisposableStack();
@@ -89,7 +91,7 @@ export class FileLock implements Disposable {
     }
   }
 
-  /** Gives the lock up by closing the file; a second call does nothing. */
+  /** Releases the lock by closing the file. A second call does nothing. */
   [Symbol.dispose](): void {
     try {
       this.#file.close();
@@ -125,7 +127,7 @@ async function waitForLock(
   });
 }
 
-/** Names the processes that have a flock(2) on a file, as far as it can be seen. */
+/** Names the processes that hold a flock(2) on a file, as far as visible. */
 function describeHolders(file: Deno.FsFile): string {
   const text = ifPossible(() => Deno.readTextFileSync("/proc/locks")) ?? "";
   const holders = findHolders(text, file.statSync()).map(describeProcess);
@@ -133,22 +135,22 @@ function describeHolders(file: Deno.FsFile): string {
 }
 
 /**
- * Finds the process IDs of those who have a flock(2) on a file. The kernel has 0
- * for a process of another PID namespace.
+ * Finds the process IDs that hold a flock(2) on a file. The kernel shows 0 for
+ * processes of other PID namespaces.
  *
  * Source: proc_locks(5).
  *
- * @param text What `/proc/locks` holds
+ * @param text The content of `/proc/locks`
  */
 export function findHolders(
   text: string,
   { dev, ino }: Pick<Deno.FileInfo, "dev" | "ino">,
 ): number[] {
-  // Lines with an arrow are of those who wait.
+  // Lines with an arrow belong to waiting processes.
   const line = /^\d+: FLOCK +\S+ +\S+ +(\d+) ([\da-f]+):([\da-f]+):(\d+) /gm;
   const locks = [...text.matchAll(line)]
     .filter(([, , , , inode]) => Number(inode) === ino);
-  // Some file systems have another device number there, Btrfs for one.
+  // Some file systems, such as Btrfs, have a different device number there.
   const exact = locks.filter(([, , major = "", minor = ""]) =>
     makeDevice(parseInt(major, 16), parseInt(minor, 16)) === dev
   );

@@ -98,7 +98,7 @@ Deno.test({
     }),
 });
 
-Deno.test("await FileLock.acquire() creates the file with the mode, or takes it as it is", () =>
+Deno.test("FileLock.acquire() creates the file with the mode, or takes it as it is", () =>
   withPath(async (path) => {
     const modeOf = (): number => (Deno.statSync(path).mode ?? 0) & 0o777;
     (await FileLock.acquire(path, 0o600))[Symbol.dispose]();
@@ -108,7 +108,7 @@ Deno.test("await FileLock.acquire() creates the file with the mode, or takes it 
     assertEquals([modeOf(), await Deno.readTextFile(path)], [0o600, "kept"]);
   }));
 
-Deno.test("await FileLock.acquire() throws if there is no folder", () =>
+Deno.test("FileLock.acquire() throws if there is no folder", () =>
   withPath(async (path) => {
     await assertRejects(
       () => FileLock.acquire(`${path}/none`, 0o600),
@@ -231,7 +231,7 @@ Deno.test("findHolders() reads /proc/locks", async (t) => {
   }
 });
 
-Deno.test("await FileLock.acquireExisting() creates nothing", () =>
+Deno.test("FileLock.acquireExisting() creates nothing", () =>
   withPath(async (path) => {
     await assertRejects(
       () => FileLock.acquireExisting(path),

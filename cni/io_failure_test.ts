@@ -23,7 +23,7 @@ Deno.test("unlessMissing() answers undefined where nothing is there", async (t) 
   const rows: [name: string, path: string, want: string | undefined][] = [
     ["a file", "/proc/sys/kernel/ostype", "Linux\n"],
     ["no file", "/no/such/file", undefined],
-    ["a name that can be none", `/${"n".repeat(300)}`, undefined],
+    ["an impossible name", `/${"n".repeat(300)}`, undefined],
   ];
   for (const [name, path, want] of rows) {
     await t.step(name, () => {

@@ -1,7 +1,7 @@
 /**
- * Reads JSON as the Go plugins do, so that a configuration which works with
- * them works here: keys match in any case, null means absent, unknown keys are
- * kept, and the problem that is reported names its place.
+ * Reads JSON as the Go plugins do, so that their configurations work here: keys
+ * match case-insensitively, null means absent, unknown keys are kept, and
+ * errors name the place of the problem.
  *
  * @module
  */
@@ -9,7 +9,7 @@
 import * as z from "zod/mini";
 import { CniError, ErrorCode } from "./error.ts";
 
-/** Any value that JSON can express. */
+/** Any JSON value. */
 export type JsonValue =
   | string
   | number
@@ -21,36 +21,36 @@ export type JsonValue =
 /** A JSON object. */
 export type JsonObject = { [key: string]: JsonValue };
 
-/** Says whether a value is an object, of those that JSON can express. */
+/** Reports whether a JSON value is an object. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Returns an object as it is; an empty one for any other value, or none. */
+/** Returns an object unchanged; an empty object for any other value. */
 export function objectOf(value: JsonValue | undefined): JsonObject {
   return isObject(value) ? value : {};
 }
 
 /**
- * A schema of zod or zod/mini, by what it makes of a value. Nothing else of
- * zod is in our interfaces.
+ * A schema of zod or zod/mini, by its output type. Public interfaces use
+ * nothing else of zod.
  */
 export interface Schema<T> {
-  /** zod's own. */
+  /** Internal to zod. */
   readonly _zod: { readonly output: T };
 }
 
-/** What a schema makes of a value. */
+/** The output type of a schema. */
 export type SchemaOutput<S> = S extends Schema<infer T> ? T : never;
 
-/** Any schema, as zod sees it. */
+/** Any schema. */
 type ZodSchema = z.core.$ZodType;
 
 /**
  * Parses a whole JSON document.
  *
  * @param document Text, or its UTF-8
- * @param what The document, as the error message shall call it
+ * @param what The document's name in error messages
  * @throws {CniError} 6 If it is not JSON, not UTF-8, empty, or nested more than
  *   {@linkcode MAX_DEPTH} levels deep
  */
@@ -61,7 +61,7 @@ export function parseJson(
   try {
     const text = typeof document === "string" ? document : decodeUtf8(document);
     if (text.trim() === "") throw new SyntaxError("it is empty");
-    // V8 tells the place itself: the position, or the text around it.
+    // V8's message has the place: the position, or the surrounding text.
     const value = JSON.parse(text);
     checkDepth(text, value);
     return value;
@@ -75,14 +75,14 @@ export function parseJson(
 }
 
 /**
- * How many objects and arrays may contain each other. JSON.parse() has no limit,
- * but whatever walks or prints a value is recursive and runs out of stack.
+ * The nesting limit of objects and arrays. JSON.parse() has no limit, but code
+ * that walks or prints a value is recursive and would overflow the stack.
  * Source: Go encoding/json `maxNestingDepth` is 10 000.
  */
 const MAX_DEPTH = 1000;
 
 function checkDepth(text: string, value: unknown): void {
-  // Each level has a bracket: an ordinary document is told by its length alone.
+  // Each level takes a bracket, so short documents need no scan.
   if (text.length <= 2 * MAX_DEPTH) return;
   if (text.split(/[[{]/, MAX_DEPTH + 2).length <= MAX_DEPTH + 1) return;
   let level = [value].filter(isNesting);
@@ -98,7 +98,7 @@ function isNesting(value: unknown): value is object {
   return typeof value === "object" && value !== null;
 }
 
-/** Decodes text; a byte order mark is left in, for JSON has none. */
+/** Decodes UTF-8. Keeps a byte order mark, which is invalid in JSON. */
 function decodeUtf8(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
@@ -111,9 +111,9 @@ function decodeUtf8(bytes: Uint8Array): string {
 /**
  * Checks a value against a schema, after {@linkcode foldKeys}.
  *
- * @param what The value, as the error message shall call it
- * @param code The code of the error, if it is not the configuration that is wrong
- * @returns What the schema makes of the value
+ * @param what The value's name in error messages
+ * @param code The code of the error, if the value is not a configuration
+ * @returns The schema's output
  * @throws {CniError} `code` With the first problem as the message, and all
  *   problems as the details if there are more
  */
@@ -134,11 +134,11 @@ export function decode<T>(
 }
 
 /**
- * Checks a value against a schema as {@linkcode decode} does, but does without
- * the keys whose values are wrong, as a tear-down must.
+ * Checks a value against a schema as {@linkcode decode} does, but leaves out
+ * keys with invalid values, as a teardown must.
  *
- * @param onDropped Told of each key that was left out, as `path: problem`
- * @throws {CniError} 7 If the value cannot be decoded without those keys either
+ * @param onDropped Receives each dropped key, as `path: problem`
+ * @throws {CniError} 7 If the value is invalid even without those keys
  */
 export function decodeLeniently<T>(
   schema: Schema<T>,
@@ -156,15 +156,15 @@ export function decodeLeniently<T>(
   return decode(schema, kept, what);
 }
 
-/** A part of a value that a schema does not accept. */
+/** A part of a value that a schema rejects. */
 export interface SchemaIssue {
-  /** Where it is: keys and indices. */
+  /** Its place: keys and indices. */
   readonly path: readonly PropertyKey[];
-  /** What is wrong with it. */
+  /** The problem. */
   readonly message: string;
 }
 
-/** Lists everything that {@linkcode decode} would refuse in a value. */
+/** Lists all problems that {@linkcode decode} would find in a value. */
 export function listIssues(
   schema: Schema<unknown>,
   value: unknown,
@@ -182,8 +182,8 @@ function parse<T>(
 }
 
 /**
- * Copies an object without a key, or without the whole list in which its path
- * leads. What is beside the path is not copied: it may be nested without end.
+ * Copies an object without a key, or without the whole list that contains the
+ * key's path. Does not copy anything off the path, which may be deeply nested.
  */
 function copyWithoutKey(value: unknown, path: readonly PropertyKey[]): unknown {
   const [key, ...rest] = path;
@@ -200,9 +200,9 @@ function copyWithoutKey(value: unknown, path: readonly PropertyKey[]): unknown {
  * Respells the keys of a value as a schema spells them, at every depth that the
  * schema describes, and drops each null whose key may be absent.
  *
- * A key that the schema has to the letter is taken as such; else one that
- * differs in case only. The last of several spellings wins. `__proto__` is
- * dropped, for assigning to it would not set a key.
+ * A key with the schema's exact spelling is taken first, then one that differs
+ * only in case; the last of several wins. `__proto__` is dropped, because
+ * assigning it would not set a key.
  *
  * Source: Go encoding/json `Unmarshal`.
  */
@@ -240,7 +240,7 @@ function foldObject(
   value: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
   const folded: Record<string, unknown> = {};
-  // To list the keys alone takes half as long as to list the entries.
+  // Listing only the keys takes half as long as listing the entries.
   for (const key of Object.keys(value)) {
     if (key === "__proto__") continue;
     const item = value[key];
@@ -256,8 +256,8 @@ function foldObject(
 function findSpelling(shape: object, key: string): string | undefined {
   if (Object.hasOwn(shape, key)) return key;
   const folded = key.toLowerCase();
-  // The lengths are compared first, as it is quick; case does not change them,
-  // but for letters that no schema has.
+  // Comparing lengths first is quick. Case changes no length, except for
+  // letters that no schema uses.
   return Object.keys(shape).find((known) =>
     known.length === key.length && known.toLowerCase() === folded
   );
@@ -275,10 +275,10 @@ function foldRecord(
   );
 }
 
-/** What is said of a value for which no better words are known. */
+/** The message for problems without a better one. */
 const UNACCEPTABLE = "not a valid value";
 
-/** Words a problem; zod/mini itself has no words unless a locale is loaded. */
+/** Describes a problem. zod/mini has no messages without a locale. */
 function describeProblem(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case "invalid_type":
@@ -310,7 +310,7 @@ function describeProblem(issue: z.core.$ZodRawIssue): string {
 function describeTypeProblem(expected: string, input: unknown): string {
   if (input === undefined) return "missing";
   if (expected === "int") return expectedGot("an integer", input);
-  // A record is zod's name for an object whose keys are data.
+  // zod calls an object with arbitrary keys a record.
   const type = expected === "record" ? "object" : expected;
   return `expected ${withArticle(type)}, got ${nameType(input)}`;
 }
@@ -335,7 +335,7 @@ function withArticle(noun: string): string {
   return `${/^[aeiou]/.test(noun) ? "an" : "a"} ${noun}`;
 }
 
-/** Shows a scalar as JSON does; of anything else only the type is of interest. */
+/** Formats a scalar as JSON does, and anything else as its type. */
 function quote(value: unknown): string {
   const isScalar = typeof value === "string" || typeof value === "number";
   return isScalar && !isBeyondRange(value)
@@ -343,7 +343,7 @@ function quote(value: unknown): string {
     : nameType(value);
 }
 
-/** Says whether a value is what JSON.parse() makes of a number like 1e999. */
+/** Reports whether a value is what JSON.parse() returns for a number like 1e999. */
 function isBeyondRange(value: unknown): boolean {
   return typeof value === "number" && !Number.isFinite(value);
 }
@@ -360,8 +360,8 @@ export function formatPath(path: readonly PropertyKey[]): string {
 }
 
 /**
- * Copies an object without its undefined values, so that an optional key that
- * is absent is absent, and not there with the value `undefined`.
+ * Copies an object without its undefined values, so that absent optional keys
+ * do not exist as keys.
  */
 export function omitAbsent<T extends object>(
   fields: { readonly [K in keyof T]: T[K] | undefined },
@@ -371,7 +371,7 @@ export function omitAbsent<T extends object>(
   return Object.fromEntries(present) as T;
 }
 
-/** Copies a value with the keys of every object in it in alphabetical order. */
+/** Copies a value with the keys of all objects in it sorted. */
 export function sortKeys<T extends JsonValue>(value: T): T;
 export function sortKeys(value: JsonValue): JsonValue {
   if (Array.isArray(value)) return value.map((item) => sortKeys(item));

@@ -4,27 +4,27 @@
  * @module
  */
 
-/** How much a line matters. */
+/** The severity of a line. */
 export type LogLevel = "info" | "warn" | "error";
 
-/** Values beside the message. */
+/** Additional values of a line. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** Writes log lines for one call of one plugin. */
+/** Writes the log of one plugin call. */
 export interface Log {
-  /** Tells what was done beyond the ordinary. */
+  /** Logs an unusual action. */
   info(message: string, fields?: LogFields): void;
-  /** Tells of something wrong that the call got over. */
+  /** Logs a problem that the call could handle. */
   warn(message: string, fields?: LogFields): void;
-  /** Tells of something wrong that was left behind. */
+  /** Logs a problem that remains. */
   error(message: string, fields?: LogFields): void;
 }
 
 /**
- * Makes a log.
+ * Creates a log.
  *
- * @param fields Stand in every line
- * @param write Takes one line with its end
+ * @param fields Added to every line
+ * @param write Receives each line with its line end
  */
 export function createLog(
   fields: LogFields,
@@ -35,7 +35,7 @@ export function createLog(
   return { info: line("info"), warn: line("warn"), error: line("error") };
 }
 
-/** Formats values as `key=value`, without those that are empty. */
+/** Formats values as `key=value`, without empty ones. */
 export function formatFields(fields: LogFields): string {
   return Object.entries(fields)
     .filter(([, value]) => value !== undefined && value !== "")
@@ -43,7 +43,7 @@ export function formatFields(fields: LogFields): string {
     .join(" ");
 }
 
-/** Quotes what has blanks, quotes or control characters in it. */
+/** Quotes a value that has blanks, quotes or control characters. */
 function formatValue(value: string): string {
   return /^[^\s\p{Cc}"=]+$/u.test(value) ? value : JSON.stringify(value);
 }

@@ -3,7 +3,7 @@ import { readCmdArgs } from "./args.ts";
 import { CniError, ErrorCode } from "./error.ts";
 import { isOwnNetns } from "./own_netns.ts";
 
-/** What is compared are files: any will do. */
+/** Any file works here, because files are compared. */
 const OWN = "/proc/self/ns/net";
 const OTHER = "/proc/self/ns/mnt";
 

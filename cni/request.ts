@@ -1,6 +1,6 @@
 /**
- * What is checked of a call before the plugin is asked, in the order that
- * runtimes know.
+ * The checks of a call before the plugin runs, in the order that runtimes
+ * expect.
  *
  * @module
  */
@@ -17,23 +17,23 @@ import { isOwnNetns } from "./own_netns.ts";
 import type { Plugin } from "./plugin.ts";
 import { COMMAND_SINCE, DEFAULT_VERSION, isAtLeast } from "./version.ts";
 
-/** The same, for commands of any kind. */
+/** The same for any command. */
 const SINCE: Partial<Record<Command, string>> = COMMAND_SINCE;
 
-/** What stdin held. */
+/** The content of stdin. */
 export interface Request {
-  /** Byte for byte, as delegates shall get it. */
+  /** Byte for byte, as passed to delegates. */
   readonly bytes: Uint8Array;
   readonly document: object;
   readonly name: string;
 }
 
-/** Says whether a text is a command that acts on a configuration. */
+/** Reports whether a text is a command that acts on a configuration. */
 export function isCommand(command: string): command is Command {
   return (COMMANDS as readonly string[]).includes(command);
 }
 
-/** Returns the error for a command that is none; clients compare its very text. */
+/** Creates the error for an unknown command. Clients compare its exact text. */
 export function unknownCommand(command: string): CniError {
   return new CniError(
     ErrorCode.InvalidEnvironment,
@@ -42,11 +42,11 @@ export function unknownCommand(command: string): CniError {
 }
 
 /**
- * Reads the configuration and checks the network's name. Nothing else of it is
- * looked at: a command that is none is reported before a wrong version.
+ * Reads the configuration and checks only the network's name, because an
+ * unknown command must be reported before a wrong version.
  *
  * @throws {CniError} 5 if stdin cannot be read, 6 if it is not JSON, 7 if the
- * name is missing or malformed
+ *   name is missing or malformed
  */
 export function readRequest(stdin: () => Uint8Array): Request {
   const bytes = readAll(stdin);
@@ -76,13 +76,14 @@ function parseRequest(bytes: Uint8Array): { name: string; document: object } {
 }
 
 /**
- * Returns the version that a configuration is written in; none or an empty one
- * is 0.1.0, and any other text is taken as it is.
+ * Returns the version of a configuration. An absent or empty one means 0.1.0;
+ * any other text is returned unchecked.
  *
  * Source: containernetworking/cni pkg/version/conf.go `ConfigDecoder`.
  *
- * @param config Parsed or not
- * @throws {CniError} 6 if it is no configuration, or the version no text
+ * @param config JSON text or a parsed value
+ * @throws {CniError} 6 if it is not a configuration, or the version is not a
+ *   string
  */
 export function decodeConfigVersion(
   config: object | string | Uint8Array,
@@ -94,7 +95,7 @@ export function decodeConfigVersion(
   }
 }
 
-/** A configuration by its keys, which may be spelt in any way. */
+/** A configuration by its keys, in any spelling. */
 type ConfigDocument = Readonly<Record<string, unknown>>;
 
 function parseConfig(config: object | string | Uint8Array): ConfigDocument {
@@ -105,7 +106,7 @@ function parseConfig(config: object | string | Uint8Array): ConfigDocument {
   throw new TypeError("expected an object");
 }
 
-/** Reads one key as `decode` would: to build a schema for it takes longer. */
+/** Reads one key as `decode` would. Building a schema for it takes longer. */
 function findText(document: ConfigDocument, name: string): string {
   const folded = name.toLowerCase();
   const key = Object.keys(document).findLast((key) =>
@@ -124,12 +125,12 @@ function undecodable(failed: string, error: unknown): CniError {
 }
 
 /**
- * Checks that the plugin serves the configuration's version, and that the
+ * Checks that the plugin supports the configuration's version, and that the
  * version has the command.
  *
  * Source: containernetworking/cni pkg/skel/skel.go `checkVersionAndCall`.
  *
- * @throws {CniError} 1 if not, 6 if a version that must be compared cannot be parsed
+ * @throws {CniError} 1 if not, 6 if a version to compare is malformed
  */
 export function checkVersion(
   plugin: Plugin,
@@ -175,12 +176,13 @@ function checkCommandVersion(
 }
 
 /**
- * Refuses a sandbox that is the plugin's own namespace: a path like
- * /proc/PID/ns/net whose PID now is another process on the host.
+ * Refuses a sandbox that is the plugin's own namespace. A path like
+ * /proc/PID/ns/net leads there once the PID belongs to another process on the
+ * host.
  *
  * Source: containernetworking/cni pkg/ns/ns_linux.go `CheckNetNS`.
  *
- * @throws {CniError} 8 if it is
+ * @throws {CniError} 8 if it is its own namespace
  */
 export function checkNetns(args: CmdArgs, hostNetns: string): void {
   if (!isOwnNetns(args, hostNetns)) return;

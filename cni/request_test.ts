@@ -60,7 +60,7 @@ Deno.test("readRequest() reads the name, and keeps the bytes", async (t) => {
   }
 });
 
-Deno.test("readRequest() refuses what is no configuration", async (t) => {
+Deno.test("readRequest() refuses malformed configurations", async (t) => {
   const rows: [name: string, stdin: string | Uint8Array, code: number][] = [
     ["nothing", "", 6],
     ["white space", " \n", 6],
@@ -111,7 +111,7 @@ Deno.test("readRequest() reports that stdin cannot be read", () => {
 Deno.test("decodeConfigVersion() reads the version, parsed or not", async (t) => {
   const rows: [name: string, config: string, cniVersion: string][] = [
     ["a version", `{"cniVersion":"1.0.0"}`, "1.0.0"],
-    ["one that is none", `{"cniVersion":"x"}`, "x"],
+    ["a malformed one", `{"cniVersion":"x"}`, "x"],
     ["a key in another case", `{"CNIVERSION":"1.0.0"}`, "1.0.0"],
     ["no version", `{}`, "0.1.0"],
     ["an empty one", `{"cniVersion":""}`, "0.1.0"],

@@ -302,8 +302,8 @@ Deno.test("decodeResult() reads in the version that the result names", async (t)
     ["0.2.0", { cniVersion: "0.2.0", ip4 }, "1.1.0"],
     ["1.0.0", { cniVersion: "1.0.0", ips }, "0.2.0"],
     ["no version is 0.1.0", { ip4 }, undefined],
-    ["an empty version is none", { cniVersion: "", ip4 }, undefined],
-    ["a null version is none", { cniVersion: null, ip4 }, undefined],
+    ["an empty version counts as absent", { cniVersion: "", ip4 }, undefined],
+    ["a null version counts as absent", { cniVersion: null, ip4 }, undefined],
     ["no version is the default version", { ips }, "0.3.1"],
     ["keys in another case", { CNIVERSION: "1.1.0", IPs: ips }, undefined],
     ["the IP version is not believed", {
@@ -356,7 +356,7 @@ Deno.test("addresses keep their host bits and print in canonical form", async (t
   }
 });
 
-Deno.test("decodeResult() refuses what is no result", async (t) => {
+Deno.test("decodeResult() refuses malformed results", async (t) => {
   const rows: [unknown, string][] = [
     [null, "expected an object, got null"],
     [[], "expected an object, got an array"],
@@ -427,7 +427,7 @@ Deno.test("a version that never was is refused", async (t) => {
   }
 });
 
-Deno.test("parsePrevResult() answers nothing if there is none", () => {
+Deno.test("parsePrevResult() returns undefined if there is no result", () => {
   assertEquals(parsePrevResult({ cniVersion: "1.1.0" }), undefined);
 });
 
@@ -487,7 +487,7 @@ Deno.test("parsePrevResult() refuses a result of another family", async (t) => {
   }
 });
 
-Deno.test("parsePrevResult() refuses what is no result", () => {
+Deno.test("parsePrevResult() refuses malformed results", () => {
   const config = { cniVersion: "1.1.0", prevResult: { ips: [{}] } };
   assertEquals(failureOf(() => parsePrevResult(config)), [
     ErrorCode.InvalidNetworkConfig,
@@ -582,7 +582,7 @@ class Draw {
   }
 }
 
-/** What a version can express of a result. */
+/** The parts of a result that a version can express. */
 function project(result: Result, version: string): Result {
   if (isAtLeast(version, "1.0.0")) return result;
   if (isAtLeast(version, "0.3.0")) {

@@ -44,7 +44,7 @@ Deno.test("isSameFile() does not take two absent files for one", () => {
   assertEquals(isSameFile("/nonexistent", "/nonexistent"), false);
 });
 
-Deno.test("findFileId() tells files apart, and finds none where there is none", () => {
+Deno.test("findFileId() distinguishes files, and returns undefined for a missing one", () => {
   assertEquals(findFileId("/proc/self/exe"), findFileId(Deno.execPath()));
   assertNotEquals(findFileId("/proc"), findFileId("/sys"));
   assertEquals(findFileId("/nonexistent"), undefined);

@@ -248,7 +248,7 @@ Deno.test("dispatch() answers VERSION without a look at stdin", async (t) => {
   }
 });
 
-Deno.test("dispatch() introduces the plugin where there is no command", async (t) => {
+Deno.test("dispatch() introduces the plugin if no command is given", async (t) => {
   for (const env of [{}, { ...ENV, CNI_COMMAND: "" }]) {
     await t.step(JSON.stringify(env), async () => {
       const written: string[] = [];

@@ -115,7 +115,7 @@ Deno.test("routeSchema() reads every field", async (t) => {
   }
 });
 
-Deno.test("routeSchema() refuses a route that is none", async (t) => {
+Deno.test("routeSchema() refuses malformed routes", async (t) => {
   const rows: [string, unknown, string][] = [
     ["no dst", { gw: "10.0.0.1" }, "dst: missing"],
     ["null dst", { dst: null }, "dst: expected a string, got null"],

@@ -41,7 +41,7 @@ const MALFORMED = [
   "99999999999999999999.0.0",
 ];
 
-Deno.test("parseVersion() refuses what is no version", async (t) => {
+Deno.test("parseVersion() refuses malformed versions", async (t) => {
   for (const text of MALFORMED) {
     await t.step(JSON.stringify(text), () => {
       assertThrows(

@@ -15,7 +15,7 @@ function spawn(script: string, detached = false): Deno.ChildProcess {
 }
 
 Deno.test("runToEnd() decodes what arrives in pieces", async () => {
-  // The bytes of one character, each on its own, and one that is none.
+  // The bytes of one character, each on its own, and an invalid one.
   const pieces = ["\\303", "\\244", "\\342", "\\202", "\\254", "\\377"];
   const script = pieces.map((byte) => `printf '${byte}'; sleep 0.02`);
   const { stdout } = await runToEnd(

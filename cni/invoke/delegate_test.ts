@@ -34,7 +34,7 @@ const STDIN = new TextEncoder().encode(' {"name":"net1"}\n');
 interface Witness {
   readonly delegate: Delegate;
   readonly invocations: Invocation[];
-  /** What is logged. */
+  /** The log. */
   readonly lines: string[];
   /** The commands of the invocations. */
   commands(): (string | undefined)[];
@@ -111,9 +111,9 @@ Deno.test("Delegate.add() reads the result in its own version, else in the confi
     ["none", "1.1.0", { ips }],
     ["an empty one", "1.1.0", { cniVersion: "", ips }],
     ["null", "1.1.0", { cniVersion: null, ips }],
-    ["one that is no text", "1.1.0", { cniVersion: 1.1, ips }],
+    ["one that is not a string", "1.1.0", { cniVersion: 1.1, ips }],
     ["none, for an old configuration", "0.2.0", { ip4 }],
-    ["none, for one without a version", "0.1.0", { ip4, dns: {} }],
+    ["none, for a result without a version", "0.1.0", { ip4, dns: {} }],
     ["another", "1.1.0", { cniVersion: "0.2.0", ip4 }],
     ["another family", "0.2.0", { cniVersion: "0.4.0", ips: versioned }],
   ];
@@ -172,7 +172,7 @@ Deno.test("Delegate.add() takes a result that is at hand as it is", async () => 
   assertStrictEquals(await delegate.add(), result);
 });
 
-Deno.test("Delegate.add() refuses what is no result, and undoes it", async (t) => {
+Deno.test("Delegate.add() refuses a malformed result, and cleans up", async (t) => {
   const rows: [name: string, answer: string, code: number][] = [
     ["nothing", "", 6],
     ["white space", "\n", 6],

@@ -20,7 +20,7 @@ const utf8 = new TextEncoder();
 const UNSTARTED = "netplugin failed with no error message: fork/exec";
 const CONFIG = '{"name":"net1"}';
 
-/** What a plugin printed on either stream. */
+/** The output of a plugin on both streams. */
 interface Outcome {
   readonly stdout: string;
   readonly stderr: string;
@@ -322,7 +322,7 @@ Deno.test("execPlugin() waits for a program that is not there in full", async ()
 interface Sleeper {
   readonly script: string;
   readonly stdin?: string;
-  /** What is in the details besides the reason. */
+  /** The details apart from the reason. */
   readonly details?: RegExp;
 }
 

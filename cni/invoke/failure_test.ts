@@ -6,7 +6,7 @@ import {
   unstartedFailure,
 } from "./failure.ts";
 
-/** What a plugin that says nothing ends with. */
+/** The exit status of a plugin that prints nothing. */
 const SILENT: Failure = {
   stdout: "",
   stderr: "",
@@ -33,10 +33,14 @@ Deno.test("failure() is the error that the plugin printed", async (t) => {
       code: 100,
       msg: "m",
     }],
-    ["with details that are no text", '{"code":100,"msg":"m","details":[]}', {
-      code: 100,
-      msg: "m",
-    }],
+    [
+      "with details that are not a string",
+      '{"code":100,"msg":"m","details":[]}',
+      {
+        code: 100,
+        msg: "m",
+      },
+    ],
     ["with keys in another case", '{"Code":7,"MSG":"m","Details":"d"}', {
       code: 7,
       msg: "m",
@@ -69,7 +73,7 @@ Deno.test("failure() is the error that the plugin printed", async (t) => {
   }
 });
 
-Deno.test("failure() tells what is known if there is no error", async (t) => {
+Deno.test("failure() reports what is known if there is no error", async (t) => {
   const ended = "/p ended after 12 ms: exit status 1";
   const rows: [
     name: string,
@@ -116,7 +120,7 @@ Deno.test("failure() tells what is known if there is no error", async (t) => {
       ended,
     ],
     [
-      "a code that is no number",
+      "a code that is not a number",
       { stdout: '{"code":"7","msg":"m"}' },
       `${UNPARSED} "{\\"code\\":\\"7\\",\\"msg\\":\\"m\\"}": ` +
       "Cannot decode error: code: expected a number, got a string",

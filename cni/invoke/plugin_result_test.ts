@@ -41,7 +41,7 @@ Deno.test("parsePluginResult() believes the version that a result names", async 
   });
 });
 
-Deno.test("parsePluginResult() refuses what is no object", async (t) => {
+Deno.test("parsePluginResult() refuses anything but an object", async (t) => {
   const rows: [name: string, stdout: string, problem: string][] = [
     ["nothing", "", "Cannot parse result: it is empty"],
     ["white space", "\n", "Cannot parse result: it is empty"],
@@ -99,7 +99,7 @@ Deno.test("readPluginResult() takes a result that is at hand rather than reading
   );
 });
 
-Deno.test("readPluginResult() throws for what is no result", async (t) => {
+Deno.test("readPluginResult() throws for a malformed result", async (t) => {
   const rows: [name: string, stdout: string, code: number, text: string][] = [
     ["nothing", "", 6, "failed to unmarshal raw result: "],
     ["a list", "[]", 6, "failed to unmarshal raw result: "],

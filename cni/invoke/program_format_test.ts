@@ -40,7 +40,7 @@ Deno.test("readFormat() tells programs from what a shell would take for scripts"
   const whole = readOwnHeader();
   const rows: [name: string, content: Uint8Array, format: string][] = [
     ["an ELF file", whole, "program"],
-    ["one of which the table is missing", whole.slice(0, 64), "unfinished"],
+    ["one without its table", whole.slice(0, 64), "unfinished"],
     ["one with half a header", whole.slice(0, 20), "unfinished"],
     ["one for another processor", forMachine(EM_S390), formatOfForeign()],
     [

@@ -103,7 +103,7 @@ Deno.test("decodeVersionInfo() reads every form of the answer", async (t) => {
   }
 });
 
-Deno.test("decodeVersionInfo() refuses what is no answer", async (t) => {
+Deno.test("decodeVersionInfo() refuses malformed output", async (t) => {
   const rows: [stdout: string, problem: string][] = [
     ["", "Cannot parse answer: it is empty"],
     ["[]", "Cannot decode answer: expected an object, got an array"],

@@ -15,8 +15,8 @@ import { describeAttachment, keyOf, type RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
 
 /**
- * Runs ADD of each plugin in order, each with the result of the one before, and
- * caches the last result. What a failure leaves is for DEL.
+ * Runs ADD of each plugin in order, each with the previous plugin's result, and
+ * caches the last result. After a failure the caller must run DEL.
  *
  * Source: containernetworking/cni libcni/api.go `AddNetworkList`.
  *
@@ -48,24 +48,24 @@ function keepResult(
   }
 }
 
-/** How long the DEL after a failed ADD may take, in milliseconds. */
+/** Time limit of the DEL after a failed ADD, in milliseconds. */
 const UNDO_TIMEOUT_MS = 30_000;
 
-/** When to give up, and when to give up undoing. */
+/** Deadlines of an ADD and of its cleanup. */
 export interface AddOrUndoOptions extends OperationOptions {
-  /** How long the DEL after a failed ADD may take, in milliseconds; 30 s by default. */
+  /** Time limit of the DEL after a failed ADD, in milliseconds; 30 s by default. */
   readonly undoTimeoutMs?: number;
 }
 
 /**
- * Runs ADD as {@linkcode addToNetwork} does and, if it fails, DEL of all
- * plugins, with a deadline of its own: that of ADD may be what was missed. What
- * fails in the DEL is logged.
+ * Runs ADD as {@linkcode addToNetwork} does. If it fails, runs DEL of all
+ * plugins with a deadline of its own, because ADD may have run out of time.
+ * Failures of DEL are logged.
  *
- * An attachment that is there already is refused, because DEL would end it.
+ * Refuses an attachment that already exists, because DEL would end it.
  *
- * @throws {CniError} 3, 4 or 7 If a name is missing or malformed; 4 if the cache
- *   has this very attachment
+ * @throws {CniError} 3, 4 or 7 If a name is missing or malformed; 4 if the
+ *   cache already has this attachment
  */
 export async function addToNetworkOrUndo(
   tools: Tools,
@@ -79,7 +79,8 @@ export async function addToNetworkOrUndo(
   rollback.onFailure("undo ADD", async () => {
     const { delFromNetwork } = await import("./del.ts");
     await delFromNetwork(tools, network, conf, {
-      // A plugin that cannot be found would keep those before it from undoing.
+      // Otherwise a missing plugin would keep the ones before it from undoing
+      // their work.
       continueOnDelErrors: true,
       signal: deadline(undoTimeoutMs),
     });
@@ -89,7 +90,7 @@ export async function addToNetworkOrUndo(
   return result;
 }
 
-/** A file that cannot be read may be that of an attachment, so it is taken for one. */
+/** Reports whether the attachment is cached. An unreadable file counts, because it may be the attachment's. */
 function isAttached(
   { cache }: Tools,
   network: Network,
@@ -109,7 +110,7 @@ function attached(
   return new CniError(
     ErrorCode.InvalidEnvironment,
     `Cannot attach container "${containerId}" to network "${name}" as "${ifName}": ` +
-      "CNI_CONTAINERID and CNI_IFNAME are those of an attachment that exists; " +
-      "delete that first",
+      "CNI_CONTAINERID and CNI_IFNAME belong to an existing attachment; " +
+      "delete it first",
   );
 }

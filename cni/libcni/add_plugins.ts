@@ -1,5 +1,5 @@
 /**
- * ADD of a network's plugins, each with the result of the one before.
+ * ADD of a network's plugins, each with the previous plugin's result.
  *
  * @module
  */
@@ -25,14 +25,14 @@ import { buildRequest } from "./request.ts";
 import type { RuntimeConf } from "./runtime_conf.ts";
 import type { PluginTools } from "./tools.ts";
 
-/** What ADD of several plugins begins with. */
+/** The starting point of an ADD of several plugins. */
 export interface AddPluginsOptions extends OperationOptions {
-  /** What the first plugin is given; none if there was no plugin before it. */
+  /** The prevResult of the first plugin; undefined if no plugin ran before it. */
   readonly prevResult?: JsonObject | undefined;
 }
 
 /**
- * Runs ADD of each plugin in order. What a failure leaves is for DEL.
+ * Runs ADD of each plugin in order. After a failure the caller must run DEL.
  *
  * Source: containernetworking/cni libcni/api.go `AddNetworkList`.
  *
@@ -69,7 +69,7 @@ function noPlugins({ name }: PluginList): CniError {
   );
 }
 
-/** One plugin's part in an ADD. */
+/** One plugin's step of an ADD. */
 interface PluginAdd {
   readonly network: PluginList;
   readonly plugin: PluginConf;
@@ -83,7 +83,7 @@ async function addPlugin(
   { signal }: OperationOptions,
 ): Promise<AttachmentResult> {
   const { capabilityArgs } = conf;
-  // To the Go library a missing plugin comes before a malformed name.
+  // The Go library reports a missing plugin before a malformed name.
   pathOf(plugin.type, tools);
   checkNames(network, conf);
   const output = await runPlugin(tools, {
@@ -97,7 +97,7 @@ async function addPlugin(
 }
 
 /**
- * Checks the names that ADD is about.
+ * Checks the names that an ADD uses.
  *
  * @throws {CniError} 3, 4 or 7 If a name is missing or malformed
  */

@@ -4,7 +4,7 @@ import { CniError } from "../error.ts";
 import { addPlugins } from "./add_plugins.ts";
 import { createTools } from "./tools.ts";
 
-Deno.test("addPlugins() gives the first plugin what was before it, as it is", async () => {
+Deno.test("addPlugins() passes the initial result to the first plugin unchanged", async () => {
   using host = new RecordingPlugins();
   for (const type of ["a", "b"]) host.add(type, { ADD: "echo '{\"x\":1}'" });
   const prevResult = { cniVersion: "0.2.0", ip4: { ip: "10.0.0.2/24" } };
@@ -21,7 +21,7 @@ Deno.test("addPlugins() gives the first plugin what was before it, as it is", as
   assertEquals(added.document, { cniVersion: "1.1.0", x: 1 });
 });
 
-Deno.test("addPlugins() refuses to add none", async () => {
+Deno.test("addPlugins() refuses an empty list", async () => {
   using host = new RecordingPlugins();
   const error = await assertRejects(
     () =>

@@ -10,7 +10,7 @@ import { PluginFailure } from "./operation.ts";
 
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 
-Deno.test("addNetworkList() hands an answer of another version on in the list's", async () => {
+Deno.test("addNetworkList() converts a result of another version to the list's", async () => {
   using host = new RecordingPlugins();
   host.add("old", {
     ADD: 'echo \'{"cniVersion":"0.2.0","ip4":{"ip":"10.0.0.2/24"}}\'',
@@ -26,7 +26,7 @@ Deno.test("addNetworkList() hands an answer of another version on in the list's"
   assertEquals(document, { cniVersion: "1.1.0" });
 });
 
-Deno.test("addNetworkList() hands on keys that nobody knows", async () => {
+Deno.test("addNetworkList() passes on unknown keys", async () => {
   using host = new RecordingPlugins();
   const result = '{"cniVersion":"1.0.0","x":{"y":"<&>"},"ips":[]}';
   host.add("a", { ADD: `echo '${result}'` });
@@ -46,7 +46,7 @@ Deno.test("addNetworkList() refuses a network without plugins", async () => {
   assertEquals(error.code, 7);
 });
 
-Deno.test("addNetworkList() says of a missing plugin before a malformed name", async () => {
+Deno.test("addNetworkList() reports a missing plugin before a malformed name", async () => {
   using host = new RecordingPlugins();
   const conf = host.conf({ containerId: "%" });
   const error = await assertRejects(
@@ -59,7 +59,7 @@ Deno.test("addNetworkList() says of a missing plugin before a malformed name", a
   );
 });
 
-Deno.test("addNetworkListOrUndo() is ADD alone if that succeeds", async () => {
+Deno.test("addNetworkListOrUndo() runs only ADD if it succeeds", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const { result } = await host.runtime()
@@ -109,7 +109,7 @@ Deno.test("addNetworkListOrUndo() runs DEL of all plugins after a failure", asyn
   }
 });
 
-Deno.test("addNetworkListOrUndo() throws the failure of ADD and logs that of DEL", async () => {
+Deno.test("addNetworkListOrUndo() throws the failure of ADD and logs the failure of DEL", async () => {
   using host = new RecordingPlugins();
   host.add("a", {
     ADD: FAIL,
@@ -123,7 +123,7 @@ Deno.test("addNetworkListOrUndo() throws the failure of ADD and logs that of DEL
   assertStringIncludes(host.logged, "cannot undo");
 });
 
-Deno.test("addNetworkListOrUndo() undoes with a deadline of its own", async () => {
+Deno.test("addNetworkListOrUndo() gives DEL a deadline of its own", async () => {
   using host = new RecordingPlugins();
   host.add("a", { ADD: "exec sleep 60" });
   await assertRejects(() =>
@@ -145,7 +145,7 @@ Deno.test("addNetworkListOrUndo() undoes with a deadline of its own", async () =
   assertStringIncludes(host.logged, "netplugin failed with no error message");
 });
 
-Deno.test("addNetworkListOrUndo() refuses an attachment that exists, and leaves it alone", async (t) => {
+Deno.test("addNetworkListOrUndo() refuses an existing attachment without changing it", async (t) => {
   const rows: [name: string, spoil: (path: string) => void][] = [
     ["it is cached", (): void => {}],
     ["its file is junk", (path): void => Deno.writeTextFileSync(path, "{")],
@@ -166,7 +166,7 @@ Deno.test("addNetworkListOrUndo() refuses an attachment that exists, and leaves 
       const error = await assertRejects(
         () => runtime.addNetworkListOrUndo(list, host.conf()),
         CniError,
-        "CNI_CONTAINERID and CNI_IFNAME are those of an attachment that exists",
+        "CNI_CONTAINERID and CNI_IFNAME belong to an existing attachment",
       );
       assertEquals(error.code, 4);
       assertEquals(host.story, ["a ADD"]);
@@ -179,7 +179,7 @@ Deno.test("addNetworkListOrUndo() refuses an attachment that exists, and leaves 
   }
 });
 
-Deno.test("addNetworkListOrUndo() has nothing to undo for a malformed name", async (t) => {
+Deno.test("addNetworkListOrUndo() runs nothing for a malformed name", async (t) => {
   const rows: [name: string, code: number, keys: Record<string, string>][] = [
     ["no container ID", 3, { containerId: "" }],
     ["a malformed container ID", 4, { containerId: "a/b" }],

@@ -1,6 +1,6 @@
 /**
- * The runtime's side of the protocol: networks that are lists of plugins,
- * attachments that are remembered, and the operations between them.
+ * The runtime's side of the protocol: networks as lists of plugins, cached
+ * attachments, and the operations on them.
  *
  * Source: containernetworking/cni libcni/api.go.
  *
@@ -43,13 +43,13 @@ import {
   type Tools,
 } from "./tools.ts";
 
-/** A network of one plugin or of a list of them, as the cache knows it. */
+/** A network as the cache identifies it, with one plugin or a list. */
 export type NamedNetwork = Pick<Network, "name" | "cniVersion">;
 
 /**
- * Attaches containers to networks and detaches them, by running the plugins of
- * network configurations, and remembers what it did on disk, in the format of
- * the Go library.
+ * Attaches containers to networks and detaches them by running the plugins of
+ * network configurations. Caches attachments on disk in the Go library's
+ * format.
  *
  * ```ts ignore
  * const runtime = new NetworkRuntime({ pluginDirs: ["/opt/cni/bin"], env });
@@ -62,19 +62,19 @@ export type NamedNetwork = Pick<Network, "name" | "cniVersion">;
 export class NetworkRuntime {
   readonly #tools: Tools;
 
-  /** Starts with what the runtime decides once; nothing is touched yet. */
+  /** Creates a runtime with fixed options. Touches nothing yet. */
   constructor(options: NetworkRuntimeOptions) {
     this.#tools = createTools(options);
   }
 
   /**
-   * Attaches a container: runs ADD of each plugin in order, each with the result
-   * of the one before, and caches the last result.
+   * Attaches a container: runs ADD of each plugin in order, each with the
+   * previous plugin's result, and caches the last result.
    *
-   * What a failure leaves is for DEL; see {@linkcode addNetworkListOrUndo}.
+   * After a failure, DEL must follow; see {@linkcode addNetworkListOrUndo}.
    *
-   * @throws {PluginFailure} `plugin type="T" failed (add)`, its cause being the
-   *   plugin's error; nothing is cached
+   * @throws {PluginFailure} `plugin type="T" failed (add)`, with the plugin's
+   *   error as its cause; nothing is cached
    * @throws {Error} If the cache cannot be written; the container is attached
    */
   async addNetworkList(
@@ -88,11 +88,12 @@ export class NetworkRuntime {
   }
 
   /**
-   * Attaches a container as {@linkcode addNetworkList} does and, if that fails,
-   * runs DEL of all plugins, with a deadline of its own, `undoTimeoutMs`. What
-   * fails in the DEL is logged; the failure of ADD is thrown.
+   * Attaches a container as {@linkcode addNetworkList} does. If that fails,
+   * runs DEL of all plugins with a deadline of its own, `undoTimeoutMs`.
+   * Failures of DEL are logged; the failure of ADD is thrown.
    *
-   * @throws {CniError} 4 If the cache has this very attachment: DEL would end it
+   * @throws {CniError} 4 If the cache already has this attachment, because DEL
+   *   would end it
    */
   async addNetworkListOrUndo(
     list: NetworkConfList,
@@ -109,7 +110,7 @@ export class NetworkRuntime {
    * order, each with the cached result.
    *
    * @throws {CheckNotSupportedError} 1 If the configuration is older than 0.4.0
-   * @throws {CniError} What the first plugin throws that finds something wrong
+   * @throws {CniError} The error of the first plugin that finds a difference
    */
   async checkNetworkList(
     list: Network & { readonly disableCheck?: boolean },
@@ -123,10 +124,10 @@ export class NetworkRuntime {
 
   /**
    * Detaches a container: runs DEL of each plugin, last to first, each with the
-   * cached result, and forgets the attachment. It may be repeated.
+   * cached result, and removes the attachment from the cache. May be repeated.
    *
-   * @throws {PluginFailure} `plugin type="T" failed (delete)`, its cause being the
-   *   plugin's error; the attachment is still cached
+   * @throws {PluginFailure} `plugin type="T" failed (delete)`, with the
+   *   plugin's error as its cause; the attachment is still cached
    */
   async delNetworkList(
     list: Network,
@@ -139,8 +140,8 @@ export class NetworkRuntime {
   }
 
   /**
-   * Removes what is left of attachments that the runtime no longer has: runs DEL
-   * for those that are cached, then GC of each plugin in order.
+   * Removes the remains of attachments that the runtime no longer has: runs DEL
+   * for the cached ones, then GC of each plugin in order.
    *
    * @throws The only failure, or an AggregateError of several
    */
@@ -154,10 +155,10 @@ export class NetworkRuntime {
   }
 
   /**
-   * Checks that the plugins could serve ADD.
+   * Checks that the plugins are ready for ADD.
    *
-   * @throws {CniError} The first one's that cannot: 50, or 51 if containers that
-   *   are attached already may suffer
+   * @throws {CniError} The error of the first plugin that is not ready: 50, or
+   *   51 if running containers may be affected
    */
   async statusNetworkList(
     list: NetworkConfList,
@@ -168,9 +169,9 @@ export class NetworkRuntime {
   }
 
   /**
-   * Checks that the plugins are there and serve the configuration's version.
+   * Checks that the plugins exist and support the configuration's version.
    *
-   * @returns The capabilities that they want of the runtime, each once
+   * @returns The capabilities that they declare, without duplicates
    * @throws {CniError} With all failures in one text, `[first second]`
    */
   async validateNetworkList(
@@ -181,7 +182,7 @@ export class NetworkRuntime {
     return await validateNetwork(this.#tools, list, options);
   }
 
-  /** Attaches a container to a bare plugin's network; throws the plugin's error. */
+  /** Attaches a container to the network of a bare plugin; throws the plugin's error. */
   async addNetwork(
     network: NetworkConf,
     conf: RuntimeConf,
@@ -194,7 +195,7 @@ export class NetworkRuntime {
     );
   }
 
-  /** Checks an attachment to a bare plugin's network, as {@linkcode checkNetworkList} does. */
+  /** Checks an attachment to the network of a bare plugin, as {@linkcode checkNetworkList} does. */
   async checkNetwork(
     network: NetworkConf,
     conf: RuntimeConf,
@@ -205,7 +206,7 @@ export class NetworkRuntime {
     await checkNetwork(this.#tools, asNetwork(network), conf, options);
   }
 
-  /** Detaches a container from a bare plugin's network; throws the plugin's error. */
+  /** Detaches a container from the network of a bare plugin; throws the plugin's error. */
   async delNetwork(
     network: NetworkConf,
     conf: RuntimeConf,
@@ -219,10 +220,10 @@ export class NetworkRuntime {
   }
 
   /**
-   * Checks that a bare plugin is there and serves its configuration's version.
+   * Checks that a bare plugin exists and supports its configuration's version.
    *
-   * @returns The capabilities that it wants of the runtime
-   * @throws {CniError} If not
+   * @returns The capabilities that it declares
+   * @throws {CniError} If it does not
    */
   async validateNetwork(
     { plugin, cniVersion }: NetworkConf,
@@ -234,9 +235,9 @@ export class NetworkRuntime {
   }
 
   /**
-   * Asks a plugin for the versions that it serves.
+   * Asks a plugin for the versions that it supports.
    *
-   * @throws {CniError} The plugin's own, or why it could not be asked
+   * @throws {CniError} The plugin's error, or why it could not be run
    */
   async getVersionInfo(
     type: string,
@@ -249,8 +250,9 @@ export class NetworkRuntime {
   /**
    * Finds the cached result of an attachment, in the configuration's version.
    *
-   * @returns Nothing if none is cached
-   * @throws {CniError} 1 or 6 If it is no result, or cannot be had in that version
+   * @returns Undefined if none is cached
+   * @throws {CniError} 1 or 6 If it is not a result, or cannot be converted to
+   *   that version
    */
   findCachedResult(
     network: NamedNetwork,
@@ -260,11 +262,11 @@ export class NetworkRuntime {
   }
 
   /**
-   * Finds what ADD of an attachment was given: the configuration, and the
-   * arguments in place of those of `conf`.
+   * Finds the input of an attachment's ADD: the configuration, and the
+   * arguments, which replace those of `conf`.
    *
-   * @returns Nothing if the attachment is not cached
-   * @throws {CniError} If what is cached cannot be read
+   * @returns Undefined if the attachment is not cached
+   * @throws {CniError} If the cached document cannot be read
    */
   findCachedConfig(
     network: Pick<NamedNetwork, "name">,
@@ -273,13 +275,13 @@ export class NetworkRuntime {
     return findCachedConfig(this.#tools.cache, network, conf);
   }
 
-  /** Lists what is cached of one container, or of all. */
+  /** Lists the cached attachments of one container, or of all. */
   listCachedAttachments(containerId?: string): CachedAttachment[] {
     return this.#tools.cache.listAttachments(containerId);
   }
 }
 
-/** A network of one plugin does not say which plugin failed. */
+/** A network of one plugin need not say which plugin failed. */
 async function unwrapFailure<T>(operation: Promise<T>): Promise<T> {
   try {
     return await operation;

@@ -14,7 +14,7 @@ function bare(keys: Readonly<Record<string, unknown>> = {}): ReturnType<
   return parseNetworkConf(new TextEncoder().encode(JSON.stringify(document)));
 }
 
-Deno.test("NetworkRuntime begins no plugin after the signal", async (t) => {
+Deno.test("NetworkRuntime starts no plugin after the signal", async (t) => {
   const rows = [
     "addNetworkList",
     "checkNetworkList",
@@ -38,7 +38,7 @@ Deno.test("NetworkRuntime begins no plugin after the signal", async (t) => {
   }
 });
 
-Deno.test("NetworkRuntime runs nothing for a signal that has come", async () => {
+Deno.test("NetworkRuntime runs nothing if the signal is already aborted", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const signal = AbortSignal.abort();
@@ -49,7 +49,7 @@ Deno.test("NetworkRuntime runs nothing for a signal that has come", async () => 
   assertEquals([host.story, host.cached], [[], []]);
 });
 
-Deno.test("NetworkRuntime throws a bare plugin's error as it is", async () => {
+Deno.test("NetworkRuntime throws a bare plugin's error unchanged", async () => {
   using host = new RecordingPlugins();
   host.add("a", { ADD: FAIL, CHECK: FAIL, DEL: FAIL });
   const runtime = host.runtime();
@@ -96,7 +96,7 @@ Deno.test("NetworkRuntime attaches different containers at the same time", async
   assertEquals(host.cached, ["net1-c0-eth0", "net1-c1-eth0"]);
 });
 
-Deno.test("NetworkRuntime answers VERSION of a plugin that it finds", async () => {
+Deno.test("NetworkRuntime returns the versions of a plugin", async () => {
   using host = new RecordingPlugins();
   host.add("a", {
     VERSION:

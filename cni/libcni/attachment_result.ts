@@ -14,18 +14,18 @@ import { haveSameShape } from "../result_versions.ts";
 import type { AttachmentCache } from "./cache.ts";
 import { keyOf, type RuntimeConf } from "./runtime_conf.ts";
 
-/** A result in its own version and as a value. */
+/** A result in its own version, and decoded. */
 export interface AttachmentResult {
-  /** What the plugin printed, `cniVersion` and keys that nobody knows included. */
+  /** The plugin's output, with `cniVersion` and unknown keys. */
   readonly document: JsonObject;
-  /** What it says. */
+  /** The decoded result. */
   readonly result: Result;
 }
 
 /**
- * Returns a result as the next plugin of a list shall get it: as it is, or, if
- * a plugin answered in the shape of another version than it was asked in, in
- * the list's version. The Go library hands that on too, and the next plugin
+ * Returns a result for the next plugin of a list. If the plugin printed the
+ * shape of another version than requested, the result is converted to the
+ * list's version. The Go library passes such a result on, and the next plugin
  * fails.
  */
 export function toPrevResult(
@@ -56,8 +56,9 @@ export function toPrevResult(
  *
  * Source: containernetworking/cni libcni/api.go `getCachedResult`.
  *
- * @returns Nothing if none is cached
- * @throws {CniError} 1 or 6 If it is no result, or cannot be had in that version
+ * @returns Undefined if none is cached
+ * @throws {CniError} 1 or 6 If it is not a result, or cannot be converted to
+ *   that version
  */
 export function findCachedResult(
   cache: AttachmentCache,

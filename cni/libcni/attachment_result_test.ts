@@ -7,7 +7,7 @@ import { findCachedResult, toPrevResult } from "./attachment_result.ts";
 import { AttachmentCache } from "./cache.ts";
 import { describeAttachment, type RuntimeConf } from "./runtime_conf.ts";
 
-Deno.test("toPrevResult() converts only what the next plugin could not read", async (t) => {
+Deno.test("toPrevResult() converts only results that the next plugin cannot read", async (t) => {
   const old = '{"cniVersion":"0.2.0","ip4":{"ip":"10.0.0.2/24"}}';
   const rows: [name: string, stdout: string, asked: string, version: string][] =
     [
@@ -15,7 +15,12 @@ Deno.test("toPrevResult() converts only what the next plugin could not read", as
       ["the same shape", '{"cniVersion":"1.0.0"}', "1.1.0", "1.0.0"],
       ["an older shape", old, "1.1.0", "1.1.0"],
       ["a newer shape", '{"cniVersion":"1.1.0"}', "0.4.0", "0.4.0"],
-      ["what cannot be converted", '{"cniVersion":"1.1.0"}', "", "1.1.0"],
+      [
+        "a result that cannot be converted",
+        '{"cniVersion":"1.1.0"}',
+        "",
+        "1.1.0",
+      ],
     ];
   for (const [name, stdout, asked, version] of rows) {
     await t.step(name, () => {
@@ -47,7 +52,7 @@ async function withCached(
   }
 }
 
-Deno.test("findCachedResult() answers in the version of the configuration", async () => {
+Deno.test("findCachedResult() converts to the configuration's version", async () => {
   const document = { cniVersion: "0.4.0", x: 1, ips: [{ address: "::1/128" }] };
   await withCached(document, (cache) => {
     const find = (cniVersion: string): JsonObject | undefined =>
@@ -64,7 +69,7 @@ Deno.test("findCachedResult() answers in the version of the configuration", asyn
   });
 });
 
-Deno.test("findCachedResult() throws for a version in which it cannot be had", async () => {
+Deno.test("findCachedResult() throws for a version that the result cannot be converted to", async () => {
   await withCached({ cniVersion: "1.1.0" }, (cache) => {
     const network = { name: "net1", cniVersion: "9.0.0" };
     const error = assertThrows(() => findCachedResult(cache, network, CONF));
@@ -76,7 +81,7 @@ Deno.test("findCachedResult() throws for a version in which it cannot be had", a
   });
 });
 
-Deno.test("findCachedResult() throws for what is no result", async () => {
+Deno.test("findCachedResult() throws for a malformed result", async () => {
   await assertRejects(
     () =>
       withCached({ cniVersion: "1.1.0", ips: "junk" }, (cache) => {

@@ -1,18 +1,17 @@
 /**
- * What a runtime remembers of its attachments between two processes: the
- * configuration and arguments of each ADD, and its result, which CHECK and DEL
- * are given as prevResult.
+ * The cache in which a runtime keeps its attachments between two processes: the
+ * configuration and arguments of each ADD, and its result, which becomes the
+ * prevResult of CHECK and DEL.
  *
- * There is one file for each attachment,
- * `<cache folder>/results/<network>-<container ID>-<interface>`. Its format is
- * the Go library's to the byte, and both may work in one folder. All three
- * names may contain `-`, so a file's name is never taken apart: what counts is
- * in the file.
+ * Each attachment has one file, `<cache folder>/results/<network>-<container
+ * ID>-<interface>`. The format is byte for byte the Go library's, and both can
+ * share a folder. All three names may contain `-`, so file names are never
+ * parsed; the file's content decides.
  *
- * A file is complete or not there, whatever crashes: the Go library's may be
- * empty after a loss of power, and such a file is taken for none. Files outlive
- * a reboot, which the attachments do not. A cache folder on a tmpfs, such as
- * one in `/run`, does not.
+ * A file is always complete or absent, even after a crash. The Go library may
+ * leave an empty file after a power loss, which counts as absent. Files survive
+ * a reboot, but attachments do not; put the cache folder on a tmpfs, such as
+ * `/run`, to avoid that.
  *
  * Source: containernetworking/cni libcni/api.go.
  *
@@ -42,13 +41,13 @@ import { replaceFile } from "./replace_file.ts";
 
 export type { Attachment, AttachmentKey, CachedRequest };
 
-/** Where attachments are remembered unless the runtime says otherwise. */
+/** The default cache folder. */
 export const DEFAULT_CACHE_DIR = "/var/lib/cni";
 
 /** Source: include/uapi/linux/limits.h `NAME_MAX`. */
 const NAME_BYTES = 255;
 
-/** An attachment that was found in the cache. */
+/** An attachment found in the cache. */
 export interface CachedAttachment extends CachedDocument {
   /** When its ADD ended. */
   readonly since: Date;
@@ -56,24 +55,24 @@ export interface CachedAttachment extends CachedDocument {
   readonly path: string;
 }
 
-/** The attachments of one runtime. */
+/** The cache of one runtime's attachments. */
 export class AttachmentCache {
   readonly #folder: string;
 
   /**
-   * Keeps them in a folder.
+   * Opens the cache in a folder.
    *
-   * @param cacheDir Made when it is needed; the default if ""
+   * @param cacheDir Created on first use; "" for the default
    */
   constructor(cacheDir: string = DEFAULT_CACHE_DIR) {
     this.#folder = join(cacheDir || DEFAULT_CACHE_DIR, "results");
   }
 
   /**
-   * Returns the file of an attachment, whether it is there or not.
+   * Returns the path of an attachment's file, which need not exist.
    *
-   * @throws {CniError} 4 if a name is empty, leads to another folder, or all of
-   *   them are too long together
+   * @throws {CniError} 4 if a name is empty or contains `/` or NUL, or the
+   *   names are too long together
    */
   pathOf(key: AttachmentKey): string {
     const path = this.#path(key);
@@ -81,14 +80,14 @@ export class AttachmentCache {
     if (length <= NAME_BYTES) return path;
     throw unusable(
       key,
-      `a file's name may have ${NAME_BYTES} bytes, and theirs would have ${length}`,
+      `their file's name would have ${length} bytes, and ${NAME_BYTES} is the limit`,
     );
   }
 
   /**
-   * Remembers an attachment, in place of an earlier one with the same names.
+   * Caches an attachment, and replaces an earlier one with the same names.
    *
-   * @param result What ADD answered, as it was answered
+   * @param result The result of ADD, as the plugin printed it
    * @throws {CniError} 4 as {@linkcode pathOf}, 5 if it cannot be written
    */
   writeAttachment(
@@ -101,9 +100,9 @@ export class AttachmentCache {
   }
 
   /**
-   * Changes what ADD answered, of an attachment that is remembered.
+   * Replaces the result of a cached attachment.
    *
-   * @returns Whether it is; if not, nothing is written
+   * @returns False if the attachment is not cached; nothing is written then
    * @throws {CniError} 4 as {@linkcode pathOf}, 5 if it cannot be written
    */
   replaceResult(key: AttachmentKey, result: JsonObject): boolean {
@@ -114,11 +113,11 @@ export class AttachmentCache {
   }
 
   /**
-   * Reads what ADD answered.
+   * Reads the result of ADD.
    *
-   * @returns The result in its own version; undefined if there is none, or no
-   *   file that could be read
-   * @throws {CniError} 4 as {@linkcode pathOf}, 6 if the file has something else
+   * @returns The result in its own version; undefined if it is absent or the
+   *   file cannot be read
+   * @throws {CniError} 4 as {@linkcode pathOf}, 6 if the file is malformed
    */
   readResult(key: AttachmentKey): JsonObject | undefined {
     const bytes = this.#read(key);
@@ -131,11 +130,11 @@ export class AttachmentCache {
   }
 
   /**
-   * Reads what ADD was asked for.
+   * Reads the input of ADD.
    *
-   * @returns Undefined if there is no file that could be read
-   * @throws {CniError} 4 as {@linkcode pathOf}, 6 if the file has something
-   *   else, such as a result alone
+   * @returns Undefined if the file is absent or cannot be read
+   * @throws {CniError} 4 as {@linkcode pathOf}, 6 if the file is malformed or
+   *   holds only a result
    */
   readConfig(key: AttachmentKey): CachedRequest | undefined {
     const bytes = this.#read(key);
@@ -156,15 +155,16 @@ export class AttachmentCache {
   }
 
   /**
-   * Lists attachments in the order of their files' names. What is no attachment,
-   * or cannot be read, is left out.
+   * Lists attachments in the order of their file names. Skips files that are
+   * not attachments or cannot be read.
    *
-   * @param containerId Lists those of one container
+   * @param containerId Lists only this container's attachments
    * @throws {CniError} 5 if the folder cannot be read
    */
   listAttachments(containerId = ""): CachedAttachment[] {
     return this.#listNames()
-      // Such a file need not be opened to know that it is not the container's.
+      // The name alone shows that a file is not the container's; no need to
+      // open it.
       .filter((name) => !containerId || name.includes(`-${containerId}-`))
       .map((name) => readAttachment(join(this.#folder, name)))
       .filter((found) => found !== undefined)
@@ -172,8 +172,8 @@ export class AttachmentCache {
   }
 
   /**
-   * Forgets an attachment; succeeds if it is not remembered. A file that says
-   * it belongs to another attachment stays.
+   * Removes an attachment; succeeds if it is not cached. A file that names
+   * another attachment is kept.
    *
    * @throws {CniError} 4 as {@linkcode pathOf}, 5 if the file cannot be removed
    */
@@ -199,7 +199,7 @@ export class AttachmentCache {
     return join(this.#folder, name);
   }
 
-  /** Reads a file that has something in it; any other one is no file. */
+  /** Reads a file; undefined if it is absent or empty. */
   #read(key: AttachmentKey): Uint8Array | undefined {
     return readIfPossible(this.#path(key));
   }
@@ -230,7 +230,7 @@ function unusable(
   );
 }
 
-/** Says whether a file is an attachment's, by what it says itself, if anything. */
+/** Reports whether a file belongs to an attachment, as far as its content says. */
 function belongsTo(key: AttachmentKey, found: AttachmentKey): boolean {
   const names = ["network", "containerId", "ifName"] as const;
   return names.every((name) => [key[name], ""].includes(found[name]));
@@ -254,17 +254,17 @@ function readAttachment(path: string): CachedAttachment | undefined {
 }
 
 function readIfPossible(path: string): Uint8Array | undefined {
-  // To read a pipe would be to wait for a writer.
+  // Reading a FIFO would block until a writer comes.
   const isFile = ifPossible(() => Deno.statSync(path).isFile);
   if (!isFile) return undefined;
   const bytes = ifPossible(() => Deno.readFileSync(path));
-  // A file that was not synced may be empty after a crash, or full of zeros.
+  // A file that was not synced may be empty or all zeros after a crash.
   return bytes?.some((byte) => byte > SPACE) ? bytes : undefined;
 }
 
 const SPACE = 0x20;
 
-/** @throws {CniError} 6 with the Go library's words, whatever `run` throws */
+/** @throws {CniError} 6 with the Go library's message, whatever `run` throws */
 function withMessage<T>(message: string, run: () => T): T {
   try {
     return run();

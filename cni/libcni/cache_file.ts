@@ -1,5 +1,5 @@
 /**
- * What is in one file of the attachment cache.
+ * The format of one file of the attachment cache.
  *
  * Source: containernetworking/cni libcni/api.go `cachedInfo`.
  *
@@ -18,7 +18,7 @@ import {
 import { once, optional } from "../types.ts";
 import { encodeJson } from "./json_bytes.ts";
 
-/** What tells one attachment from another. */
+/** Identifies an attachment. */
 export interface AttachmentKey {
   /** Name of the network. */
   readonly network: string;
@@ -28,13 +28,13 @@ export interface AttachmentKey {
   readonly ifName: string;
 }
 
-/** What ADD was asked for, of which DEL and CHECK need the same. */
+/** The input of ADD, which DEL and CHECK need again. */
 export interface CachedRequest {
-  /** The configuration of the network as it was loaded, byte for byte. */
+  /** The network's configuration as it was loaded, byte for byte. */
   readonly config: Uint8Array;
-  /** The pairs of CNI_ARGS, in order; none if none were cached. */
+  /** The pairs of CNI_ARGS, in order; empty if none were cached. */
   readonly cniArgs: readonly (readonly [key: string, value: string])[];
-  /** What the runtime offered, by capability. */
+  /** The runtime's capability arguments, by capability. */
   readonly capabilityArgs: JsonObject;
 }
 
@@ -44,21 +44,21 @@ export interface Attachment extends AttachmentKey, CachedRequest {
   readonly netns: string;
 }
 
-/** What a file holds: an attachment, and what its ADD answered. */
+/** The content of a file: an attachment and its result. */
 export interface CachedDocument extends Attachment {
-  /** The result in its own version; undefined if there is none. */
+  /** The result in its own version; undefined if absent. */
   readonly result: JsonObject | undefined;
 }
 
-/** What a document of this format has as its `kind`. */
+/** The `kind` of documents in this format. */
 export const CACHE_KIND = "cniCacheV1";
 
-/** Encodes a file to the byte as the Go library would. */
+/** Encodes a file exactly as the Go library would. */
 export function encodeDocument(
   { result = {}, ...attachment }: CachedDocument,
 ): Uint8Array<ArrayBuffer> {
   const { capabilityArgs } = attachment;
-  // In the order of the Go struct. What is empty there is left out.
+  // The order of the Go struct, which omits empty values.
   const members: (readonly [key: string, value: JsonValue])[] = [
     ["kind", CACHE_KIND],
     ["containerId", attachment.containerId],
@@ -81,7 +81,7 @@ function isEmpty(object: JsonObject): boolean {
   return Object.keys(object).length === 0;
 }
 
-/** Formats a key and its value by way of an object that has only them. */
+/** Formats one key and its value. */
 function formatMember(member: readonly [string, JsonValue]): string {
   const object = encodeJson(Object.fromEntries([member]));
   return new TextDecoder().decode(object).slice(1, -1);
@@ -106,9 +106,9 @@ const documentSchema = once(() => {
 /**
  * Decodes a file.
  *
- * @param what The file, as error messages shall call it
- * @returns The document; its kind is {@linkcode CACHE_KIND} unless it is none
- *   of this format
+ * @param what The file's name in error messages
+ * @returns The document; its kind differs from {@linkcode CACHE_KIND} if it is
+ *   in another format
  * @throws {CniError} 6 If it is not JSON, or a key is of the wrong type
  */
 export function decodeDocument(
@@ -122,25 +122,25 @@ export function decodeDocument(
     ...keyOf(raw),
     netns: raw.netns,
     config: decodeBase64(raw.config, what),
-    // What is missing of a pair is empty to Go.
+    // Go reads missing parts of a pair as empty.
     cniArgs: (raw.cniArgs ?? []).map(([key = "", value = ""]) => [key, value]),
     capabilityArgs: (raw.capabilityArgs ?? {}) as JsonObject,
     result: raw.result as JsonObject | undefined,
   };
 }
 
-/** The result in a file, and whose it is as far as the file says. */
+/** The result in a file, and its attachment as far as the file names it. */
 export interface OwnedResult extends AttachmentKey {
-  /** The result in its own version; undefined if there is none. */
+  /** The result in its own version; undefined if absent. */
   readonly result: JsonObject | undefined;
 }
 
 /**
- * Decodes the result in a file, whatever else may be wrong with that. A file
- * without a kind is a result itself, as libcni wrote it before 0.8.
+ * Decodes the result in a file, even if other parts of the file are malformed.
+ * A file without a kind is itself a result, as libcni before 0.8 wrote it.
  *
- * @param what The file, as error messages shall call it
- * @throws {CniError} 6 If it is not a JSON object, or one of another kind
+ * @param what The file's name in error messages
+ * @throws {CniError} 6 If it is not a JSON object, or is of another kind
  */
 export function decodeResult(bytes: Uint8Array, what: string): OwnedResult {
   const json = parseJson(bytes, what);

@@ -69,7 +69,7 @@ function attachment(others: Partial<Attachment> = {}): Attachment {
   };
 }
 
-/** What libcni was asked to cache, for each of its files. */
+/** The input of libcni for each of its files. */
 const GO_ATTACHMENTS: Readonly<
   Record<string, readonly [attachment: Attachment, result: JsonObject]>
 > = {
@@ -252,7 +252,7 @@ const GO_ATTACHMENTS: Readonly<
   ],
 };
 
-Deno.test("AttachmentCache knows all files that libcni wrote", () => {
+Deno.test("AttachmentCache lists all files that libcni wrote", () => {
   const names = [...Deno.readDirSync(GO_FILES)].map(({ name }) => name).sort();
   assertEquals(names, Object.keys(GO_ATTACHMENTS).sort());
 });
@@ -269,7 +269,7 @@ Deno.test("AttachmentCache.writeAttachment() writes libcni's bytes", async (t) =
   }
 });
 
-Deno.test("AttachmentCache reads what libcni wrote", async (t) => {
+Deno.test("AttachmentCache reads files that libcni wrote", async (t) => {
   using fixture = new Fixture();
   for (const [name, [given, result]] of Object.entries(GO_ATTACHMENTS)) {
     fixture.plant(name, await Deno.readFile(new URL(name, GO_FILES)));
@@ -295,7 +295,7 @@ Deno.test("AttachmentCache reads what libcni wrote", async (t) => {
   });
 });
 
-Deno.test("AttachmentCache.writeAttachment() leaves out what is empty", async (t) => {
+Deno.test("AttachmentCache.writeAttachment() omits empty values", async (t) => {
   const rows: [name: string, result: JsonObject | undefined][] = [
     ["no result", undefined],
     ["an empty result", {}],
@@ -316,7 +316,7 @@ Deno.test("AttachmentCache.writeAttachment() leaves out what is empty", async (t
   }
 });
 
-Deno.test("AttachmentCache.writeAttachment() keeps others from reading", () => {
+Deno.test("AttachmentCache.writeAttachment() creates files that only the owner can read", () => {
   using fixture = new Fixture();
   fixture.cache.writeAttachment(attachment(), RESULT);
   const modeOf = (path: string): number =>
@@ -325,7 +325,7 @@ Deno.test("AttachmentCache.writeAttachment() keeps others from reading", () => {
   assertEquals(modeOf(join(fixture.results, FILE)), 0o600);
 });
 
-Deno.test("AttachmentCache.writeAttachment() replaces what was there", () => {
+Deno.test("AttachmentCache.writeAttachment() replaces an older file", () => {
   using fixture = new Fixture();
   fixture.plant(FILE, "longer than what is written, ".repeat(100));
   fixture.cache.writeAttachment(attachment(), { cniVersion: "1.0.0" });
@@ -334,7 +334,7 @@ Deno.test("AttachmentCache.writeAttachment() replaces what was there", () => {
   assertEquals(fixture.list(), [FILE]);
 });
 
-Deno.test("AttachmentCache.replaceResult() changes the result alone", () => {
+Deno.test("AttachmentCache.replaceResult() changes only the result", () => {
   using fixture = new Fixture();
   const { cache } = fixture;
   const whole = attachment({
@@ -350,7 +350,7 @@ Deno.test("AttachmentCache.replaceResult() changes the result alone", () => {
   assertEquals(replaced, fixture.read(FILE));
 });
 
-Deno.test("AttachmentCache.replaceResult() writes nothing that is not there", async (t) => {
+Deno.test("AttachmentCache.replaceResult() creates no file", async (t) => {
   const files: Readonly<Record<string, string | undefined>> = {
     "no file": undefined,
     "an empty file": "",
@@ -371,7 +371,7 @@ Deno.test("AttachmentCache.replaceResult() writes nothing that is not there", as
   }
 });
 
-Deno.test("AttachmentCache keeps names with dashes apart", async (t) => {
+Deno.test("AttachmentCache distinguishes names with dashes", async (t) => {
   using fixture = new Fixture();
   const one = { network: "a-b", containerId: "c", ifName: "eth0" };
   const other = { network: "a", containerId: "b-c", ifName: "eth0" };
@@ -392,7 +392,7 @@ Deno.test("AttachmentCache keeps names with dashes apart", async (t) => {
   });
 });
 
-Deno.test("AttachmentCache.readResult() reads results that are the whole file", async (t) => {
+Deno.test("AttachmentCache.readResult() reads files that are a bare result", async (t) => {
   for (const version of SPEC_VERSIONS) {
     await t.step(version, () => {
       using fixture = new Fixture();
@@ -412,7 +412,7 @@ Deno.test("AttachmentCache.readResult() reads results that are the whole file", 
   }
 });
 
-Deno.test("AttachmentCache takes a file without content for none", async (t) => {
+Deno.test("AttachmentCache treats an empty file as absent", async (t) => {
   const rows: Record<string, string> = {
     "empty": "",
     "white space": " \r\n\t",
@@ -431,7 +431,7 @@ Deno.test("AttachmentCache takes a file without content for none", async (t) => 
   }
 });
 
-Deno.test("AttachmentCache takes what cannot be read for none", async (t) => {
+Deno.test("AttachmentCache treats an unreadable file as absent", async (t) => {
   using fixture = new Fixture();
   const check = (): void => {
     assertEquals(fixture.cache.readResult(KEY), undefined);
@@ -455,19 +455,24 @@ Deno.test("AttachmentCache takes what cannot be read for none", async (t) => {
   });
 });
 
-Deno.test("AttachmentCache tells of content that is none of its own", async (t) => {
+Deno.test("AttachmentCache reports malformed content", async (t) => {
   const rows: [
     name: string,
     content: string,
     result: "none" | "fails",
     details: string,
   ][] = [
-    ["no JSON", "adfadsfasdf", "fails", "Cannot parse"],
+    ["text that is not JSON", "adfadsfasdf", "fails", "Cannot parse"],
     ["half a document", '{"kind":"cniCacheV1","cont', "fails", "Cannot parse"],
-    ["no object", "[]", "fails", "expected an object, got an array"],
+    ["an array", "[]", "fails", "expected an object, got an array"],
     ["another kind", '{"kind":"cniCacheV9"}', "fails", "cniCacheV9"],
     ["a key of the wrong type", '{"kind":"cniCacheV1","netns":5}', "none", ""],
-    ["a config in no base64", '{"kind":"cniCacheV1","config":"%"}', "none", ""],
+    [
+      "a config that is not base64",
+      '{"kind":"cniCacheV1","config":"%"}',
+      "none",
+      "",
+    ],
   ];
   for (const [name, content, result, details] of rows) {
     await t.step(name, () => {
@@ -492,7 +497,7 @@ Deno.test("AttachmentCache tells of content that is none of its own", async (t) 
   }
 });
 
-Deno.test("AttachmentCache.listAttachments() leaves out what is none", async (t) => {
+Deno.test("AttachmentCache.listAttachments() skips other files", async (t) => {
   const names = { networkName: "net1", containerId: "c1", ifName: "eth0" };
   const rows: Record<string, JsonObject> = {
     "another kind": { ...names, kind: "cniCacheV9" },
@@ -542,7 +547,7 @@ Deno.test("AttachmentCache reads keys in any case, and null as absent", () => {
   assertEquals(fixture.cache.listAttachments("c1").length, 1);
 });
 
-Deno.test("AttachmentCache refuses names that name no file of its own", async (t) => {
+Deno.test("AttachmentCache refuses names that lead to other paths", async (t) => {
   const rows: [name: string, key: Partial<AttachmentKey>, message: string][] = [
     [
       "an empty one",
@@ -584,7 +589,7 @@ Deno.test("AttachmentCache refuses names that name no file of its own", async (t
   }
 });
 
-Deno.test("AttachmentCache has no file of a name that is too long", () => {
+Deno.test("AttachmentCache refuses names that are too long", () => {
   using fixture = new Fixture();
   const { cache } = fixture;
   // With "net1-" and "-eth0" 255 bytes, and one more.
@@ -598,14 +603,14 @@ Deno.test("AttachmentCache has no file of a name that is too long", () => {
   );
   assertEquals(error.code, ErrorCode.InvalidEnvironment);
   assert(error.message.endsWith(
-    "a file's name may have 255 bytes, and theirs would have 256",
+    "their file's name would have 256 bytes, and 255 is the limit",
   ));
   assertEquals(cache.readResult(tooLong), undefined);
   assertEquals(cache.readConfig(tooLong), undefined);
   cache.remove(tooLong);
 });
 
-Deno.test("AttachmentCache says what it cannot do to a folder", async (t) => {
+Deno.test("AttachmentCache names the folder that it cannot use", async (t) => {
   using fixture = new Fixture();
   await Deno.writeTextFile(fixture.results, "in the way");
   const { cache } = fixture;
@@ -629,7 +634,7 @@ Deno.test("AttachmentCache says what it cannot do to a folder", async (t) => {
   }
 });
 
-Deno.test("AttachmentCache is in /var/lib/cni unless it is put elsewhere", () => {
+Deno.test("AttachmentCache uses /var/lib/cni by default", () => {
   const path = `/var/lib/cni/results/${FILE}`;
   assertEquals(new AttachmentCache().pathOf(KEY), path);
   assertEquals(new AttachmentCache("").pathOf(KEY), path);

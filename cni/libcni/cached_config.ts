@@ -1,5 +1,5 @@
 /**
- * What ADD was given, found again for DEL.
+ * The input of ADD, found again for DEL.
  *
  * @module
  */
@@ -15,18 +15,18 @@ import type { Network } from "./operation.ts";
 import { keyOf, restoreArgs, type RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
 
-/** What ADD was given, as the cache has it. */
+/** The input of ADD, from the cache. */
 export interface CachedConfig {
   /** The network's configuration, byte for byte. */
   readonly config: Uint8Array;
-  /** The attachment, with its arguments; the namespace is the caller's. */
+  /** The attachment with the cached arguments and the caller's namespace. */
   readonly conf: RuntimeConf;
 }
 
 /**
- * Finds what ADD of an attachment was given.
+ * Finds the input of an attachment's ADD.
  *
- * @returns Nothing if the attachment is not cached
+ * @returns Undefined if the attachment is not cached
  * @throws {CniError} If the cached document cannot be read
  */
 export function findCachedConfig(
@@ -38,7 +38,7 @@ export function findCachedConfig(
   return cached && { config: cached.config, conf: restoreArgs(conf, cached) };
 }
 
-/** Makes a list of one plugin of the configuration of a bare plugin. */
+/** Wraps the configuration of a bare plugin in a list. */
 export function asNetwork(
   { name, cniVersion, plugin, bytes }: NetworkConf,
 ): Network {
@@ -46,8 +46,8 @@ export function asNetwork(
 }
 
 /**
- * Returns what ADD of an attachment was given, to be undone by DEL. If that
- * cannot be told any more, it is what DEL is given.
+ * Returns the input of the ADD that DEL is to undo. If the cache does not have
+ * it, returns the input of DEL.
  */
 export function restoreAttachment(
   { cache, log }: Tools,
@@ -69,7 +69,7 @@ export function restoreAttachment(
   }
 }
 
-/** Parses a list, or a bare plugin: to a list it looks like one of no plugins. */
+/** Parses a list or a bare plugin. To the list parser, a bare plugin is a list without plugins. */
 function parseCachedConfig(bytes: Uint8Array): Network {
   const list = parseNetworkConfList(bytes);
   return list.plugins.length > 0 ? list : asNetwork(parseNetworkConf(bytes));

@@ -22,7 +22,7 @@ function remember(
   return cache;
 }
 
-Deno.test("findCachedConfig() finds the bytes, and the arguments for the caller's namespace", () => {
+Deno.test("findCachedConfig() returns the bytes, and the cached arguments with the caller's namespace", () => {
   using host = new RecordingPlugins();
   const cache = remember(host, BARE, host.conf({ args: [["A", "1"]] }));
   const asked = host.conf({ netns: "/other", args: [["B", "2"]] });
@@ -54,7 +54,7 @@ Deno.test("findCachedConfig() throws for a file without a configuration", () => 
   );
 });
 
-Deno.test("restoreAttachment() understands lists and bare plugins", async (t) => {
+Deno.test("restoreAttachment() reads lists and bare plugins", async (t) => {
   const list = '{"name":"net1","cniVersion":"1.0.0","plugins":' +
     '[{"type":"a","mtu":1},{"type":"b"}]}';
   const rows: [name: string, text: string, types: string[]][] = [

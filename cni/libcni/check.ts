@@ -17,7 +17,7 @@ import {
 import type { RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
 
-/** The configuration's version has no CHECK: nothing was checked. */
+/** The configuration's version has no CHECK, so nothing was checked. */
 export class CheckNotSupportedError extends CniError {}
 
 /**
@@ -26,7 +26,7 @@ export class CheckNotSupportedError extends CniError {}
  * Source: containernetworking/cni libcni/api.go `CheckNetworkList`.
  *
  * @throws {CheckNotSupportedError} 1 If the configuration is older than 0.4.0
- * @throws {CniError} What the first plugin throws that finds something wrong; 6
+ * @throws {CniError} The error of the first plugin that finds a difference; 6
  *   if the configuration's version cannot be parsed
  * @throws {Error} If the cached result cannot be used
  */

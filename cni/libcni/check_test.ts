@@ -3,7 +3,7 @@ import { describeError } from "../error.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { CheckNotSupportedError } from "./check.ts";
 
-Deno.test("checkNetworkList() gives each plugin the result of the last", async () => {
+Deno.test("checkNetworkList() passes the last plugin's result to each plugin", async () => {
   using host = new RecordingPlugins();
   host.add("a", { ADD: 'echo \'{"cniVersion":"1.1.0","n":1}\'' });
   host.add("b", { ADD: 'echo \'{"cniVersion":"1.1.0","n":2}\'' });
@@ -15,7 +15,7 @@ Deno.test("checkNetworkList() gives each plugin the result of the last", async (
   assertEquals(seen, [2, 2]);
 });
 
-Deno.test("checkNetworkList() gives no result if none is cached", async () => {
+Deno.test("checkNetworkList() passes no result if none is cached", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   await host.runtime().checkNetworkList(host.list(["a"]), host.conf());
@@ -26,7 +26,7 @@ Deno.test("checkNetworkList() gives no result if none is cached", async () => {
   });
 });
 
-Deno.test("checkNetworkList() minds the version before disableCheck", async (t) => {
+Deno.test("checkNetworkList() checks the version before disableCheck", async (t) => {
   const rows: [cniVersion: string, text: string][] = [
     [
       "0.3.1",

@@ -1,10 +1,10 @@
 /**
  * Network configurations as administrators write them: lists of plugins, and
- * the bare plugin that was a configuration of its own before 1.0.0.
+ * the bare plugins that were configurations before 1.0.0.
  *
- * The keys of a list are read to the letter, those of a plugin in any case, for
- * that is how the Go library reads them. The message of an error is that
- * library's text; what else may help is in the details.
+ * Like the Go library, this matches the keys of a list exactly and those of a
+ * plugin case-insensitively. Error messages are the Go library's; further hints
+ * are in the details.
  *
  * Source: containernetworking/cni libcni/conf.go.
  *
@@ -28,41 +28,41 @@ import { encodeJson } from "./json_bytes.ts";
 
 /** One plugin of a network. */
 export interface PluginConf {
-  /** The name of its executable. */
+  /** The plugin's executable. */
   readonly type: string;
-  /** What the plugin's own object calls the network; "" if absent. */
+  /** `name` in the plugin's own object; "" if absent. */
   readonly name: string;
-  /** The version that the plugin's own object names; "" if absent. */
+  /** `cniVersion` in the plugin's own object; "" if absent. */
   readonly cniVersion: string;
-  /** Keys of runtimeConfig, and whether the plugin wants them. */
+  /** Keys of runtimeConfig, and whether the plugin declares them. */
   readonly capabilities: Readonly<Record<string, boolean>>;
-  /** The whole object, unknown keys and all. */
+  /** The whole object with unknown keys. */
   readonly document: JsonObject;
 }
 
-/** A network: the plugins that make it. */
+/** A network: a list of plugins. */
 export interface NetworkConfList {
-  /** As it is written, be it valid or not; ADD refuses what is not. */
+  /** The name as written, not checked; ADD refuses invalid names. */
   readonly name: string;
-  /** The version that was chosen of those offered; "" if none was. */
+  /** The version chosen from those offered; "" if none is given. */
   readonly cniVersion: string;
-  /** CHECK shall do nothing. */
+  /** Whether CHECK does nothing. */
   readonly disableCheck: boolean;
-  /** GC shall do nothing. */
+  /** Whether GC does nothing. */
   readonly disableGc: boolean;
-  /** The network's folder with further plugins shall not be read. */
+  /** Whether the network's folder with further plugins is ignored. */
   readonly loadOnlyInlinedPlugins: boolean;
   /** In the order in which ADD runs them. */
   readonly plugins: readonly PluginConf[];
-  /** The file; if plugins of other files were added, one that has them all. */
+  /** The file's content; with plugins from other files merged in, if there are any. */
   readonly bytes: Uint8Array;
 }
 
-/** A bare plugin that is a network by itself. */
+/** A bare plugin that is a network on its own. */
 export interface NetworkConf {
-  /** As it is written; "" if absent. */
+  /** `name` as written; "" if absent. */
   readonly name: string;
-  /** As it is written; "" if absent. */
+  /** `cniVersion` as written; "" if absent. */
   readonly cniVersion: string;
   /** The plugin, whose object is the whole configuration. */
   readonly plugin: PluginConf;
@@ -73,7 +73,8 @@ export interface NetworkConf {
 /**
  * Parses the configuration of a bare plugin.
  *
- * @throws {CniError} 6 If it is not JSON, 7 if it is no plugin's configuration
+ * @throws {CniError} 6 If it is not JSON, 7 if it is not a plugin's
+ *   configuration
  */
 export function parseNetworkConf(bytes: Uint8Array): NetworkConf {
   const plugin = decodePluginConf(parseDocument("configuration", bytes));
@@ -92,12 +93,12 @@ const pluginSchema = once(() =>
 );
 
 /**
- * Reads what a runtime has to know of a plugin, in the order of keys in which
- * the plugin will read it: of several spellings of one the last counts.
+ * Reads the keys of a plugin that a runtime needs. Like the plugin itself, it
+ * takes the last of several spellings of a key.
  *
  * @param value The plugin's object
- * @throws {CniError} 7 If it is none, the type is missing, or a key that means
- *   the same to every plugin has a value of another type
+ * @throws {CniError} 7 If it is not an object, the type is missing, or a key
+ *   with a common meaning has a value of the wrong type
  */
 export function decodePluginConf(value: JsonValue): PluginConf {
   const document = (value ?? {}) as JsonObject;
@@ -117,7 +118,7 @@ export function decodePluginConf(value: JsonValue): PluginConf {
   };
 }
 
-/** Source: of the hint, containerd, where lists in *.conf are a common mistake. */
+/** Hints at the cause. In containerd setups, lists in *.conf files are a common mistake. */
 function missingType(document: JsonObject): CniError {
   const details = document["plugins"] === undefined
     ? ""
@@ -128,9 +129,10 @@ function missingType(document: JsonObject): CniError {
 /**
  * Parses the configuration of a network.
  *
- * Without `plugins` it has none, for they may be in files of their own.
+ * `plugins` may be absent, because plugins may be in files of their own.
  *
- * @throws {CniError} 6 If it is not JSON, 7 if it is no network's configuration
+ * @throws {CniError} 6 If it is not JSON, 7 if it is not a network
+ *   configuration
  */
 export function parseNetworkConfList(bytes: Uint8Array): NetworkConfList {
   const document = parseDocument("configuration list", bytes);
@@ -154,9 +156,9 @@ export function parseNetworkConfList(bytes: Uint8Array): NetworkConfList {
 }
 
 /**
- * Reads the plugins that are in another configuration.
+ * Decodes the plugins inside another configuration.
  *
- * @throws {CniError} 7 If one is no plugin's configuration; it says which
+ * @throws {CniError} 7 If one is malformed; the message has its index
  */
 export function decodePluginConfs(
   values: readonly JsonValue[],
@@ -174,7 +176,7 @@ function decodeInlined(value: JsonValue, index: number): PluginConf {
   }
 }
 
-/** Lists what plugins want of the runtime, each once, in order. */
+/** Lists the capabilities that plugins declare, without duplicates, in order. */
 export function listCapabilities(plugins: readonly PluginConf[]): string[] {
   const wanted = plugins.flatMap(({ capabilities }) =>
     Object.keys(capabilities).filter((key) => capabilities[key])
@@ -182,7 +184,7 @@ export function listCapabilities(plugins: readonly PluginConf[]): string[] {
   return [...new Set(wanted)];
 }
 
-/** Makes a list of a bare plugin, with a document to go with it. */
+/** Wraps a bare plugin in a list, with a matching document. */
 export function toNetworkConfList(conf: NetworkConf): NetworkConfList {
   const { name, cniVersion, plugin } = conf;
   const plugins = [plugin.document];
@@ -190,8 +192,8 @@ export function toNetworkConfList(conf: NetworkConf): NetworkConfList {
 }
 
 /**
- * Appends plugins to a list, and to its document: from that, in a runtime's
- * cache, DEL shall find them when their files are gone.
+ * Appends plugins to a list and to its document. The document goes into the
+ * runtime's cache, so DEL finds the plugins even after their files are gone.
  */
 export function appendPlugins(
   list: NetworkConfList,

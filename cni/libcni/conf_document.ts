@@ -1,6 +1,6 @@
 /**
- * The documents that configurations are, read key by key to the letter, with
- * errors in the words of the Go library.
+ * Reads configuration documents key by key, matching keys exactly, with the Go
+ * library's error messages.
  *
  * Source: containernetworking/cni libcni/conf.go `NetworkConfFromBytes`.
  *
@@ -12,10 +12,10 @@ import { CniError, describeError, ErrorCode, toCniError } from "../error.ts";
 import { decode, type JsonObject, type JsonValue, parseJson } from "../json.ts";
 import { compareVersions, CURRENT_VERSION } from "../version.ts";
 
-/** What errors call a document. */
+/** The name of a document in errors. */
 export type DocumentKind = "configuration" | "configuration list";
 
-/** Builds the error for a document that is no configuration. */
+/** Builds the error for a malformed document. */
 export function malformed(
   kind: DocumentKind,
   problem: string,
@@ -28,9 +28,9 @@ export function malformed(
 }
 
 /**
- * Has what is thrown say which kind of document was parsed.
+ * Runs a parser and adds the kind of document to its error.
  *
- * @throws {CniError} With the code of what was thrown
+ * @throws {CniError} With the code of the parser's error
  */
 export function decodeAs<T>(kind: DocumentKind, read: () => T): T {
   try {
@@ -42,9 +42,9 @@ export function decodeAs<T>(kind: DocumentKind, read: () => T): T {
 }
 
 /**
- * Parses a document; null is an empty one.
+ * Parses a document; null counts as an empty object.
  *
- * @throws {CniError} 6 If it is not JSON, 7 if it is no object
+ * @throws {CniError} 6 If it is not JSON, 7 if it is not an object
  */
 export function parseDocument(
   kind: DocumentKind,
@@ -58,10 +58,10 @@ export function parseDocument(
 }
 
 /**
- * Reads a text.
+ * Reads a string.
  *
  * @returns Undefined if it is absent
- * @throws {CniError} 7 If it is anything else, null too
+ * @throws {CniError} 7 If it is anything else, including null
  */
 export function readText(
   document: JsonObject,
@@ -73,7 +73,7 @@ export function readText(
 }
 
 /**
- * Reads a boolean, which may be written as a text in any case.
+ * Reads a boolean, which may also be a string in any case.
  *
  * @returns False if it is absent
  * @throws {CniError} 7 If it is anything else
@@ -91,10 +91,10 @@ export function readBool(document: JsonObject, key: string): boolean {
 }
 
 /**
- * Reads what the list has as plugins.
+ * Reads the `plugins` of a list.
  *
- * @returns Undefined if they are absent
- * @throws {CniError} 7 If they are no array, or an empty one
+ * @returns Undefined if absent
+ * @throws {CniError} 7 If they are not an array, or it is empty
  */
 export function readPlugins(document: JsonObject): JsonValue[] | undefined {
   const plugins = document["plugins"];
@@ -107,12 +107,11 @@ export function readPlugins(document: JsonObject): JsonValue[] | undefined {
 }
 
 /**
- * Chooses the newest version offered by `cniVersions` and `cniVersion` that we
- * speak.
+ * Chooses the newest supported version from `cniVersions` and `cniVersion`.
  *
- * @returns `cniVersion`, unseen, if there are no `cniVersions` or none will do;
- *   "" if that is absent too
- * @throws {CniError} 7 If a version is no text, or none that can be compared
+ * @returns `cniVersion` unchecked if `cniVersions` is absent or has no
+ *   supported version; "" if that is absent too
+ * @throws {CniError} 7 If a version is not a string, or cannot be compared
  */
 export function readVersion(document: JsonObject): string {
   const cniVersion = readText(document, "cniVersion") ?? "";

@@ -18,7 +18,7 @@ function assertRefused(read: () => unknown, message: string): void {
   assertEquals(describeError(error), PREFIX + message);
 }
 
-Deno.test("parseDocument() tells what is no document from what is malformed", async (t) => {
+Deno.test("parseDocument() distinguishes other JSON from malformed JSON", async (t) => {
   const rows: [bytes: string, code: number, message: string][] = [
     ["", 6, "Cannot parse it: it is empty"],
     ["{", 6, "Cannot parse it: Expected property name or '}' in JSON"],
@@ -44,7 +44,7 @@ Deno.test("parseDocument() tells what is no document from what is malformed", as
   });
 });
 
-Deno.test("readText() takes texts only", async (t) => {
+Deno.test("readText() accepts only strings", async (t) => {
   assertEquals(readText({ name: "" }, "name"), "");
   assertEquals(readText({ Name: "a" }, "name"), undefined);
   const rows: [JsonValue, string][] = [
@@ -64,7 +64,7 @@ Deno.test("readText() takes texts only", async (t) => {
   }
 });
 
-Deno.test("readBool() takes booleans, and texts in any case", async (t) => {
+Deno.test("readBool() accepts booleans, and strings in any case", async (t) => {
   const rows: [JsonObject, boolean][] = [
     [{}, false],
     [{ disablecheck: true }, false],
@@ -81,7 +81,7 @@ Deno.test("readBool() takes booleans, and texts in any case", async (t) => {
   }
 });
 
-Deno.test("readBool() refuses what is neither", async (t) => {
+Deno.test("readBool() refuses any other value", async (t) => {
   const rows: [JsonValue, string][] = [
     ["Yes", `invalid value "yes" for disableGC`],
     ["", `invalid value "" for disableGC`],
@@ -96,7 +96,7 @@ Deno.test("readBool() refuses what is neither", async (t) => {
   }
 });
 
-Deno.test("readPlugins() takes an array with something in it, or nothing", async (t) => {
+Deno.test("readPlugins() accepts a non-empty array, or its absence", async (t) => {
   assertEquals(readPlugins({}), undefined);
   assertEquals(readPlugins({ plugins: [null] }), [null]);
   const rows: [JsonValue, string][] = [
@@ -111,34 +111,34 @@ Deno.test("readPlugins() takes an array with something in it, or nothing", async
   }
 });
 
-Deno.test("readVersion() chooses the newest version that we speak", async (t) => {
+Deno.test("readVersion() chooses the newest supported version", async (t) => {
   const rows: [
     name: string,
     versions: { cniVersion?: string; cniVersions?: string[] },
     expected: string,
   ][] = [
     ["none", {}, ""],
-    ["one, unseen", { cniVersion: "1.2.3" }, "1.2.3"],
-    ["one that is no version, unseen", { cniVersion: "abc" }, "abc"],
+    ["one, unchecked", { cniVersion: "1.2.3" }, "1.2.3"],
+    ["a malformed one, unchecked", { cniVersion: "abc" }, "abc"],
     ["the newest", { cniVersions: ["1.1.0", "0.4.0", "1.0.0"] }, "1.1.0"],
-    ["not by the alphabet", { cniVersions: ["0.3.1", "0.10.0"] }, "0.10.0"],
-    ["none from the future", { cniVersions: ["1.0.0", "99.0.0"] }, "1.0.0"],
-    ["a list of none", { cniVersions: [] }, ""],
-    ["nothing but the future", { cniVersions: ["99.0.0"] }, ""],
+    ["not alphabetically", { cniVersions: ["0.3.1", "0.10.0"] }, "0.10.0"],
+    ["not a future version", { cniVersions: ["1.0.0", "99.0.0"] }, "1.0.0"],
+    ["an empty list", { cniVersions: [] }, ""],
+    ["only future versions", { cniVersions: ["99.0.0"] }, ""],
     ["both", { cniVersion: "1.1.0", cniVersions: ["0.4.0"] }, "1.1.0"],
     ["both, the list newer", {
       cniVersion: "0.4.0",
       cniVersions: ["1.0.0"],
     }, "1.0.0"],
-    ["both, one from the future", {
+    ["both, one of them a future version", {
       cniVersion: "9.0.0",
       cniVersions: ["0.4.0"],
     }, "0.4.0"],
-    ["both from the future", {
+    ["both, only future versions", {
       cniVersion: "9.0.0",
       cniVersions: ["99.0.0"],
     }, "9.0.0"],
-    ["an empty text, which is 0.1.0", {
+    ["an empty string, which means 0.1.0", {
       cniVersion: "9.0.0",
       cniVersions: [""],
     }, ""],
@@ -148,7 +148,7 @@ Deno.test("readVersion() chooses the newest version that we speak", async (t) =>
   }
 });
 
-Deno.test("readVersion() refuses what cannot be compared", async (t) => {
+Deno.test("readVersion() refuses versions that cannot be compared", async (t) => {
   const rows: [JsonObject, string][] = [
     [
       { cniVersions: ["1.0.0", "1.0.f"] },

@@ -1,8 +1,8 @@
 /**
  * Network configurations in a folder, such as /etc/cni/net.d.
  *
- * A network's name becomes part of paths, so one that is not valid is refused
- * here already: the Go library leaves that to ADD, and reads a folder first.
+ * A network's name becomes part of paths, so an invalid name is refused here.
+ * The Go library reads a folder of that name first and leaves the check to ADD.
  *
  * Source: containernetworking/cni libcni/conf.go.
  *
@@ -23,26 +23,26 @@ import {
 } from "./conf.ts";
 import { parseDocument } from "./conf_document.ts";
 
-/** No file of a folder is a network configuration. */
+/** A folder has no network configuration. */
 export class NoConfigsFoundError extends CniError {
-  /** The folder, as it was given. */
+  /** The folder, as given. */
   readonly folder: string;
 
-  /** Makes the error of a folder. */
+  /** Creates the error for a folder. */
   constructor(folder: string) {
     super(ErrorCode.Internal, `no net configurations found in ${folder}`);
     this.folder = folder;
   }
 }
 
-/** A folder has network configurations, but none of the network. */
+/** A folder has network configurations, but not the network's. */
 export class NetworkNotFoundError extends CniError {
-  /** The folder, as it was given. */
+  /** The folder, as given. */
   readonly folder: string;
-  /** The network that was looked for. */
+  /** The requested network. */
   readonly network: string;
 
-  /** Makes the error of a network and a folder. */
+  /** Creates the error for a network and a folder. */
   constructor(folder: string, network: string) {
     super(
       ErrorCode.Internal,
@@ -56,12 +56,12 @@ export class NetworkNotFoundError extends CniError {
 const LISTS = [".conflist"], BARE_PLUGINS = [".conf", ".json"];
 
 /**
- * Lists the files of a folder by their names' ends, in alphabetical order.
+ * Lists the files of a folder with certain extensions, in alphabetical order.
  *
- * What is in folders of the folder is left out; a link is what it is named.
+ * Subfolders are not searched. Links count by their own names.
  *
- * @param extensions Such as `.conflist`, to the letter
- * @returns Paths that begin with the folder; none if there is no such folder
+ * @param extensions Such as `.conflist`, case-sensitive
+ * @returns Paths that begin with the folder; empty if the folder does not exist
  * @throws {CniError} 5 If the folder cannot be read
  */
 export function listConfFiles(
@@ -70,7 +70,7 @@ export function listConfFiles(
 ): string[] {
   return listFolder(folder)
     .filter(({ isDirectory, name }) =>
-      // Of a hidden file such as ".conf" the whole name is its extension.
+      // For a hidden file such as ".conf", the whole name is the extension.
       !isDirectory && extensions.includes(name.slice(name.lastIndexOf(".")))
     )
     .map(({ name }) => join(folder, name)).sort();
@@ -99,12 +99,12 @@ export function readNetworkConf(path: string): NetworkConf {
 }
 
 /**
- * Reads the configuration of a network: the plugins of the file, and then those
- * that have files of their own in the folder beside it, which has the network's
- * name, in the order of their names.
+ * Reads the configuration of a network: the plugins of the file, then those in
+ * files of their own, which are in a folder beside the file with the network's
+ * name, in alphabetical order.
  *
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
- *   if there is no plugin at all or the network's name is not valid
+ *   if there are no plugins or the network's name is invalid
  */
 export function readNetworkConfList(path: string): NetworkConfList {
   return addPluginFiles(parseFile(path, parseNetworkConfList), path);
@@ -124,7 +124,7 @@ function addPluginFiles(list: NetworkConfList, path: string): NetworkConfList {
     "no plugin configs found",
     {
       details:
-        `neither "plugins" in "${path}" nor files *.conf in "${folder}"` +
+        `"${path}" has no "plugins", and "${folder}" has no *.conf files` +
         (isBare ? "; a bare plugin belongs in a file *.conf" : ""),
     },
   );
@@ -141,7 +141,7 @@ function parseFile<T>(path: string, parse: (bytes: Uint8Array) => T): T {
 }
 
 /**
- * Reads a configuration as it is.
+ * Reads a configuration file.
  *
  * @throws {CniError} 5 If it cannot be read
  */
@@ -153,12 +153,12 @@ export function readConfFile(path: string): Uint8Array {
   }
 }
 
-/** The name becomes that of a folder: with ".." in it, of one anywhere. */
+/** Checks the name before it is used in a path, where ".." could lead anywhere. */
 function checkNameIn(path: string, name: string): void {
   inFile(path, () => checkNetworkName(name));
 }
 
-/** Has an error tell which file it is about. */
+/** Adds the file to an error's details. */
 function inFile<T>(path: string, read: () => T): T {
   try {
     return read();
@@ -170,13 +170,13 @@ function inFile<T>(path: string, read: () => T): T {
 }
 
 /**
- * Finds a network among the bare plugins of a folder. The files are read in
- * alphabetical order, and a malformed one ends the search.
+ * Finds a network among the bare plugins of a folder. Reads files in
+ * alphabetical order and stops at a malformed one.
  *
  * @throws {NoConfigsFoundError} If there are no files `*.conf` or `*.json`
- * @throws {NetworkNotFoundError} If none of them is the network's
+ * @throws {NetworkNotFoundError} If none of them has the network's name
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
- *   if the name is not valid
+ *   if the name is invalid
  */
 export function findNetworkConf(folder: string, name: string): NetworkConf {
   const paths = listConfFiles(folder, BARE_PLUGINS);
@@ -192,13 +192,13 @@ export function findNetworkConf(folder: string, name: string): NetworkConf {
 
 /**
  * Finds a network in a folder: first among the lists, then among the bare
- * plugins. The files are read in alphabetical order, and a malformed one ends
- * the search. Other networks' names are not checked, and their folders not read.
+ * plugins. Reads files in alphabetical order and stops at a malformed one.
+ * Other networks' names are not checked, and their folders are not read.
  *
  * @throws {NoConfigsFoundError} If there is no configuration at all
- * @throws {NetworkNotFoundError} If none is the network's
+ * @throws {NetworkNotFoundError} If none has the network's name
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
- *   if the name is not valid
+ *   if the name is invalid
  */
 export function findNetworkConfList(
   folder: string,
@@ -219,7 +219,7 @@ export function findNetworkConfList(
   }
 }
 
-/** A network, and the file that it was read from. */
+/** A network and its file. */
 export interface FoundNetwork {
   /** The network. */
   readonly list: NetworkConfList;
@@ -228,10 +228,10 @@ export interface FoundNetwork {
 }
 
 /**
- * Reads the networks of a folder, one after the other as they are asked for, in
- * alphabetical order of all files, lists and bare plugins.
+ * Reads the networks of a folder lazily, lists and bare plugins together, in
+ * alphabetical order of their files.
  *
- * @param onSkipped Told of each file that cannot be used, and why
+ * @param onSkipped Receives each unusable file with its error
  * @throws {CniError} 5 If the folder cannot be read
  */
 export function* readNetworks(
@@ -251,13 +251,13 @@ export function* readNetworks(
 }
 
 /**
- * Finds the network that a node's containers are attached to: the first of
+ * Finds a node's default network: the first of {@linkcode readNetworks}.
  * {@linkcode readNetworks}.
  *
- * Source: what kubelet, CRI-O's ocicni and containerd have in common.
+ * Source: the common behaviour of kubelet, CRI-O's ocicni and containerd.
  *
- * @param onSkipped Told of each file before it that cannot be used, and why
- * @returns Undefined if there is none
+ * @param onSkipped Receives each unusable file before it, with its error
+ * @returns Undefined if no file is usable
  * @throws {CniError} 5 If the folder cannot be read
  */
 export function findDefaultNetwork(

@@ -30,7 +30,7 @@ function listTypes({ plugins }: NetworkConfList): string[] {
   return plugins.map(({ type }) => type);
 }
 
-/** Asserts what is thrown; of a text only that it begins so, without the folder. */
+/** Asserts the error; of its text only the beginning, without the folder. */
 function assertFails(
   folder: ConfFolder,
   fn: () => unknown,
@@ -43,7 +43,7 @@ function assertFails(
   assertEquals(error.code, code);
 }
 
-Deno.test("listConfFiles() goes by the names in the folder itself", () => {
+Deno.test("listConfFiles() selects files by their names in the folder", () => {
   using folder = new ConfFolder({
     "b.conf": "",
     "a.json": "",
@@ -72,7 +72,7 @@ Deno.test("listConfFiles() goes by the names in the folder itself", () => {
   assertEquals(listConfFiles(`${folder.path}/absent`, [".conf"]), []);
 });
 
-Deno.test("listConfFiles() tells which folder it cannot read", () => {
+Deno.test("listConfFiles() names the folder that it cannot read", () => {
   using folder = new ConfFolder({ file: "" });
   assertFails(
     folder,
@@ -82,7 +82,7 @@ Deno.test("listConfFiles() tells which folder it cannot read", () => {
   );
 });
 
-Deno.test("readNetworkConf() tells which file it cannot read", async (t) => {
+Deno.test("readNetworkConf() names the file that it cannot read", async (t) => {
   using folder = new ConfFolder({
     "empty.conf": "",
     "list.conf": list("lan", "ptp"),
@@ -118,7 +118,7 @@ Deno.test("readNetworkConfList() adds the plugins of the network's folder", asyn
       "lan.conflist": list("lan", "ptp"),
       "lan/README": "",
     }, ["ptp"]],
-    ["after its own, by their names", {
+    ["after its own plugins, by file name", {
       "lan.conflist": list("lan", "ptp"),
       "lan/b.conf": { type: "second" },
       "lan/a.conf": { type: "first", name: "whatever" },
@@ -130,7 +130,7 @@ Deno.test("readNetworkConfList() adds the plugins of the network's folder", asyn
     ["alone", { "lan.conflist": { name: "lan" }, "lan/a.conf": bare("") }, [
       "bare",
     ]],
-    ["not if they are unwanted", {
+    ["not if the list declines them", {
       "lan.conflist": {
         ...list("lan", "ptp"),
         loadOnlyInlinedPlugins: "true",
@@ -148,14 +148,14 @@ Deno.test("readNetworkConfList() adds the plugins of the network's folder", asyn
   }
 });
 
-Deno.test("readNetworkConfList() keeps the bytes of a file that says it all", () => {
+Deno.test("readNetworkConfList() keeps the bytes of a self-contained file", () => {
   using folder = new ConfFolder();
   const text = `\n { "plugins": [ {"type": "ptp"} ], "name": "lan" }\n`;
   const { bytes } = readNetworkConfList(folder.add("lan.conflist", text));
   assertEquals(new TextDecoder().decode(bytes), text);
 });
 
-Deno.test("readNetworkConfList() tells which file is wrong", async (t) => {
+Deno.test("readNetworkConfList() names the malformed file", async (t) => {
   const lan = list("lan", "ptp");
   const rows: [name: string, files: ConfFiles, code: number, text: string][] = [
     ["it is absent", {}, 5, "error reading DIR/lan.conflist: "],
@@ -187,22 +187,22 @@ Deno.test("readNetworkConfList() tells which file is wrong", async (t) => {
       ].join(": "),
     ],
     [
-      "there is no plugin",
+      "no plugin",
       { "lan.conflist": bare("lan") },
       7,
       [
         "no plugin configs found",
-        `neither "plugins" in "DIR/lan.conflist" nor files *.conf in "DIR/lan"; ` +
+        `"DIR/lan.conflist" has no "plugins", and "DIR/lan" has no *.conf files; ` +
         "a bare plugin belongs in a file *.conf",
       ].join(": "),
     ],
     [
-      "there is no plugin at all",
+      "no plugin anywhere",
       { "lan.conflist": '{"name":"lan"}' },
       7,
       [
         "no plugin configs found",
-        `neither "plugins" in "DIR/lan.conflist" nor files *.conf in "DIR/lan"`,
+        `"DIR/lan.conflist" has no "plugins", and "DIR/lan" has no *.conf files`,
       ].join(": "),
     ],
   ];
@@ -215,7 +215,7 @@ Deno.test("readNetworkConfList() tells which file is wrong", async (t) => {
   }
 });
 
-Deno.test("readNetworkConfList() lets no name lead to another folder", async (t) => {
+Deno.test("readNetworkConfList() refuses names that lead to another folder", async (t) => {
   const invalid = "invalid characters found in network name: in ";
   const rows: [name: string, text: string][] = [
     ["", "missing network name: in "],
@@ -246,7 +246,7 @@ Deno.test("readNetworkConfList() lets no name lead to another folder", async (t)
   }
 });
 
-Deno.test("findNetworkConf() reads files until one is the network's", async (t) => {
+Deno.test("findNetworkConf() reads files until it finds the network", async (t) => {
   const rows: [name: string, files: ConfFiles, type: string][] = [
     ["*.conf", { "1.conf": bare("lan") }, "bare"],
     ["*.json", { "1.json": bare("lan") }, "bare"],
@@ -284,7 +284,7 @@ Deno.test("findNetworkConfList() prefers lists to bare plugins", async (t) => {
       "1.conflist": list("wan", "ptp"),
       "2.conf": bare("lan"),
     }, ["bare"]],
-    ["past a list that nobody can use", {
+    ["past an unusable list", {
       "1.conflist": list("w a n", "ptp"),
       "2.conflist": { name: "wan" },
       "3.conflist": list("wan2", "ptp"),
@@ -300,7 +300,7 @@ Deno.test("findNetworkConfList() prefers lists to bare plugins", async (t) => {
   }
 });
 
-Deno.test("findNetworkConfList() gives up at a file that is malformed", async (t) => {
+Deno.test("findNetworkConfList() stops at a malformed file", async (t) => {
   const rows: [name: string, files: ConfFiles, code: number, text: string][] = [
     [
       "a list",
@@ -330,7 +330,7 @@ Deno.test("findNetworkConfList() gives up at a file that is malformed", async (t
   }
 });
 
-Deno.test("findNetworkConfList() tells no network from no configuration", async (t) => {
+Deno.test("findNetworkConfList() distinguishes a missing network from an empty folder", async (t) => {
   const found = `no net configuration with name "lan" in DIR`;
   const none = "no net configurations found in DIR";
   const rows: [name: string, files: ConfFiles, text: string][] = [
@@ -366,7 +366,7 @@ Deno.test("findNetworkConfList() tells no network from no configuration", async 
   });
 });
 
-Deno.test("findNetworkConfList() finds nothing under a name that is none", () => {
+Deno.test("findNetworkConfList() finds nothing under an empty name", () => {
   using folder = new ConfFolder({
     "1.conf": { type: "nameless" },
     "2.conflist": list("../lan", "ptp"),
@@ -382,7 +382,7 @@ Deno.test("findNetworkConfList() finds nothing under a name that is none", () =>
   );
 });
 
-Deno.test("findDefaultNetwork() takes the first that can be used", async (t) => {
+Deno.test("findDefaultNetwork() returns the first usable network", async (t) => {
   const rows: [
     name: string,
     files: ConfFiles,
@@ -429,7 +429,7 @@ Deno.test("findDefaultNetwork() takes the first that can be used", async (t) => 
         "5.conflist: invalid characters found in network name",
       ],
     ],
-    ["nothing that can", { "1.conf": "{}" }, undefined, [
+    ["no usable file", { "1.conf": "{}" }, undefined, [
       "1.conf: error parsing configuration",
     ]],
   ];
@@ -447,13 +447,13 @@ Deno.test("findDefaultNetwork() takes the first that can be used", async (t) => 
   }
 });
 
-Deno.test("findDefaultNetwork() does with nobody to tell, and without a folder", () => {
+Deno.test("findDefaultNetwork() works without onSkipped and without a folder", () => {
   using folder = new ConfFolder({ "1.conf": "{", "2.conf": bare("lan") });
   assertEquals(findDefaultNetwork(folder.path)?.list.name, "lan");
   assertEquals(findDefaultNetwork(`${folder.path}/absent`), undefined);
 });
 
-Deno.test("readNetworks() reads a file when it is asked for", () => {
+Deno.test("readNetworks() reads files lazily", () => {
   using folder = new ConfFolder({
     "1.conflist": list("lan", "ptp"),
     "2.conf": "{",

@@ -53,7 +53,7 @@ Deno.test("decodePluginConf() reads keys as the plugin will", async (t) => {
       cniVersion: "1.0.0",
     }],
     // Requests are sorted, so the plugin finds "Type" before "type".
-    ["in the order of the alphabet", `{"type":"a","Type":"b"}`, {}],
+    ["in alphabetical order", `{"type":"a","Type":"b"}`, {}],
     [
       "capabilities, which have only one spelling",
       `{"type":"a","Capabilities":{"mac":true,"Mac":false,"ips":null}}`,
@@ -74,7 +74,7 @@ Deno.test("decodePluginConf() reads keys as the plugin will", async (t) => {
   }
 });
 
-Deno.test("decodePluginConf() refuses what is no plugin's configuration", async (t) => {
+Deno.test("decodePluginConf() refuses malformed configurations", async (t) => {
   const rows: [document: string, problem: string][] = [
     ["{}", "missing 'type'"],
     ["null", "missing 'type'"],
@@ -110,7 +110,7 @@ Deno.test("decodePluginConf() refuses what is no plugin's configuration", async 
   }
 });
 
-Deno.test("parseNetworkConf() tells a list by its plugins", () => {
+Deno.test("parseNetworkConf() recognizes a list by its plugins", () => {
   const list = { name: "lan", plugins: [{ type: "ptp" }] };
   const error = assertThrows(() => parseNetworkConf(encode(list)), CniError);
   assertEquals(error.message, "error parsing configuration: missing 'type'");
@@ -149,7 +149,7 @@ Deno.test("parseNetworkConfList() reads every key", () => {
   ]);
 });
 
-Deno.test("parseNetworkConfList() takes what only ADD can refuse", async (t) => {
+Deno.test("parseNetworkConfList() accepts names that ADD will refuse", async (t) => {
   const rows: [document: object, name: string][] = [
     [{ name: "" }, ""],
     [{ name: "../lan", plugins: [{ type: "ptp" }] }, "../lan"],
@@ -161,7 +161,7 @@ Deno.test("parseNetworkConfList() takes what only ADD can refuse", async (t) => 
   }
 });
 
-Deno.test("parseNetworkConfList() speaks as the Go library of what is wrong", async (t) => {
+Deno.test("parseNetworkConfList() reports problems in the Go library's words", async (t) => {
   const rows: [document: string, message: string][] = [
     ["{}", "error parsing configuration list: no name"],
     [`{"Name":"lan"}`, "error parsing configuration list: no name"],
@@ -198,7 +198,7 @@ Deno.test("parseNetworkConfList() speaks as the Go library of what is wrong", as
   }
 });
 
-Deno.test("decodePluginConfs() says which plugin is malformed", () => {
+Deno.test("decodePluginConfs() names the malformed plugin", () => {
   const [a] = decodePluginConfs([{ type: "a" }]);
   assertEquals(a?.type, "a");
   const error = assertThrows(
@@ -209,7 +209,7 @@ Deno.test("decodePluginConfs() says which plugin is malformed", () => {
   assertEquals(error.code, 7);
 });
 
-Deno.test("listCapabilities() lists what is wanted, each once", () => {
+Deno.test("listCapabilities() lists declared capabilities without duplicates", () => {
   const plugins = decodePluginConfs([
     { type: "a", capabilities: { mac: true, ips: false } },
     { type: "b", capabilities: { ips: true, mac: true } },
@@ -218,7 +218,7 @@ Deno.test("listCapabilities() lists what is wanted, each once", () => {
   assertEquals(listCapabilities(plugins), ["mac", "ips"]);
 });
 
-Deno.test("toNetworkConfList() makes a list that reads the same again", async (t) => {
+Deno.test("toNetworkConfList() returns a list that parses to itself", async (t) => {
   const rows: [conf: JsonObject, bytes: string][] = [
     [
       { type: "ptp", name: "lan", cniVersion: "0.3.1", "9": 1, "10": 2 },
@@ -241,7 +241,7 @@ Deno.test("toNetworkConfList() makes a list that reads the same again", async (t
   }
 });
 
-Deno.test("appendPlugins() makes a list that needs no other file", () => {
+Deno.test("appendPlugins() returns a self-contained list", () => {
   const bytes = encode({
     name: "lan",
     cniVersions: ["1.0.0"],

@@ -18,31 +18,30 @@ import { dropRecycledNetns } from "./recycled_netns.ts";
 import { keyOf, type RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
 
-/** The first version of a configuration whose DEL gets the result of ADD. */
+/** The first configuration version in which DEL gets the result of ADD. */
 const PREV_RESULT_SINCE = "0.4.0";
 
-/** How far DEL goes. */
+/** Options of DEL. */
 export interface DelOptions extends OperationOptions {
   /**
-   * Goes on after a plugin that fails or is missing, and throws all failures in
-   * the end. The Go library stops at the first, and what the plugins before it
-   * in the list have made remains.
+   * Whether to continue after a plugin that fails or is missing, and throw all
+   * failures at the end. The Go library stops at the first failure, and the
+   * work of the plugins before it in the list remains.
    */
   readonly continueOnDelErrors?: boolean | undefined;
   /**
-   * Uses the configuration and the arguments that ADD was given, as the cache
-   * has them, rather than those of this call, if there are any: the
-   * configuration may have changed since, and who has lost the capabilities'
-   * arguments cannot have what was made of them removed. A namespace that is
-   * the runtime's own by now is left out.
+   * Whether to use the configuration and arguments of ADD from the cache, if
+   * present, instead of this call's. The configuration may have changed since,
+   * and without the capability arguments, what was made from them cannot be
+   * removed. A namespace that is now the runtime's own is left out.
    */
   readonly useCachedConfig?: boolean | undefined;
 }
 
 /**
  * Runs DEL of each plugin, last to first, each with the cached result of ADD,
- * and forgets the attachment. After a failure it is still cached, for another
- * try.
+ * and removes the attachment from the cache. After a failure it stays cached
+ * for the next attempt.
  *
  * Source: containernetworking/cni libcni/api.go `DelNetworkList`.
  *
@@ -69,8 +68,8 @@ export async function delFromNetwork(
 }
 
 /**
- * Finds the cached result. One that cannot be read, as after a crash, is as
- * good as none, or DEL would fail for ever.
+ * Finds the cached result. An unreadable one, as after a crash, counts as
+ * absent; otherwise DEL would fail forever.
  */
 function tryCachedResult(
   { cache, log }: Tools,
@@ -90,7 +89,7 @@ function tryCachedResult(
   }
 }
 
-/** What cannot be removed from the cache is the business of GC. */
+/** Removes the attachment from the cache. A failure is left to GC. */
 function forget(
   { cache, log }: Tools,
   network: Network,

@@ -62,7 +62,7 @@ Deno.test("delNetworkList() goes past missing plugins and reports all failures, 
   assertEquals(toCniError(error).code, 11);
 });
 
-Deno.test("delNetworkList() uses the cached configuration and arguments if told to", async () => {
+Deno.test("delNetworkList() uses the cached configuration and arguments on request", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   host.add("b");
@@ -94,7 +94,7 @@ Deno.test("delNetworkList() uses the cached configuration and arguments if told 
   assertEquals(host.cached, []);
 });
 
-Deno.test("delNetworkList() leaves out the host's namespace if the cache counts", async (t) => {
+Deno.test("delNetworkList() leaves out the host's namespace if it uses the cache", async (t) => {
   const netns = `/proc/${Deno.pid}/ns/net`;
   const rows: [name: string, useCachedConfig: boolean, expected: string][] = [
     ["the cached attachment", true, ""],
@@ -115,13 +115,13 @@ Deno.test("delNetworkList() leaves out the host's namespace if the cache counts"
   }
 });
 
-Deno.test("delNetworkList() uses what it is given where the cache has nothing to use", async (t) => {
+Deno.test("delNetworkList() uses its own arguments if the cache has none", async (t) => {
   const rows: [name: string, content: string, isTold: boolean][] = [
     ["no file", "", false],
     ["junk", "{", true],
     ["a bare result", '{"cniVersion":"1.1.0"}', true],
     [
-      "a configuration that is none",
+      "a malformed configuration",
       JSON.stringify({
         kind: "cniCacheV1",
         containerId: "c1",
@@ -169,7 +169,7 @@ Deno.test("delNetwork() finds the configuration of a bare plugin in the cache", 
   assertEquals(host.calls.map(({ stdin }) => stdin.mtu), [1, 1]);
 });
 
-Deno.test("delNetworkList() keeps a cached result that it cannot use until it has succeeded", async () => {
+Deno.test("delNetworkList() keeps an unusable cached result until it has succeeded", async () => {
   using host = new RecordingPlugins();
   host.add("a", { DEL: FAIL });
   const list = host.list(["a"]);
@@ -185,7 +185,7 @@ Deno.test("delNetworkList() keeps a cached result that it cannot use until it ha
   assertEquals(host.cached, []);
 });
 
-Deno.test("delNetworkList() throws for a version that is none before anything runs", async () => {
+Deno.test("delNetworkList() refuses a malformed version before it runs a plugin", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const list = host.list(["a"], { cniVersion: "broken" });
@@ -196,7 +196,7 @@ Deno.test("delNetworkList() throws for a version that is none before anything ru
   assertEquals(host.story, []);
 });
 
-Deno.test("delNetworkList() succeeds although the cache cannot forget", async () => {
+Deno.test("delNetworkList() succeeds even if the cache file cannot be removed", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const path = `${host.cacheDir}/results/net1-c1-eth0`;

@@ -1,6 +1,6 @@
 /**
- * CHECK, DEL and GC of a network's plugins, one after the other: what a runtime
- * does of them apart from remembering attachments.
+ * CHECK, DEL and GC of a network's plugins in sequence: the part of a runtime
+ * that does not use the cache.
  *
  * @module
  */
@@ -19,9 +19,9 @@ import { buildRequest } from "./request.ts";
 import type { RuntimeConf } from "./runtime_conf.ts";
 import type { PluginTools } from "./tools.ts";
 
-/** What plugins are asked with about an attachment that was made. */
+/** The input of operations on an existing attachment. */
 export interface AttachedOptions extends OperationOptions {
-  /** The result of the whole list's ADD, if it is known. */
+  /** The result of the whole list's ADD, if known. */
   readonly prevResult?: JsonObject | undefined;
 }
 
@@ -30,7 +30,7 @@ export interface AttachedOptions extends OperationOptions {
  *
  * Source: containernetworking/cni libcni/api.go `CheckNetworkList`.
  *
- * @throws {CniError} What the first plugin throws that finds something wrong
+ * @throws {CniError} The error of the first plugin that finds a difference
  */
 export async function checkPlugins(
   tools: PluginTools,
@@ -50,15 +50,15 @@ export async function checkPlugins(
   }
 }
 
-/** How far DEL of several plugins goes. */
+/** Options of DEL for several plugins. */
 export interface DelPluginsOptions extends AttachedOptions {
-  /** Whether a plugin that fails or is missing keeps none from being run. */
+  /** Whether to continue after a plugin that fails or is missing. */
   readonly continueOnDelErrors?: boolean | undefined;
 }
 
 /**
- * Runs DEL of each plugin, last to first. Links that they leave to each other
- * to delete are gone in the end, whatever fails.
+ * Runs DEL of each plugin, last to first. Links whose deletion the plugins
+ * deferred are deleted at the end in any case.
  *
  * Source: containernetworking/cni libcni/api.go `DelNetworkList`.
  *
@@ -100,18 +100,18 @@ export async function delPlugins(
   throwAll(failures, `${failures.length} plugins failed (delete)`);
 }
 
-/** What GC shall spare. */
+/** Options of GC for several plugins. */
 export interface GcPluginsOptions extends OperationOptions {
-  /** The network's attachments that are to stay; left out if nobody says. */
+  /** The network's valid attachments; undefined if unknown. */
   readonly validAttachments?: readonly ValidAttachment[] | undefined;
 }
 
 /**
- * Runs GC of each plugin in order, whatever fails.
+ * Runs GC of each plugin in order, and continues after failures.
  *
  * Source: containernetworking/cni libcni/api.go `GCNetworkList`.
  *
- * @returns What failed
+ * @returns The failures
  */
 export async function gcPlugins(
   tools: PluginTools,

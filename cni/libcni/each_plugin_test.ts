@@ -9,7 +9,7 @@ import { createTools, type PluginTools } from "./tools.ts";
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 const prevResult = { cniVersion: "1.1.0", x: 1 };
 
-/** Makes three plugins of which the second fails, by a command. */
+/** Creates three plugins; the second fails on a given command. */
 function makeHost(failing: string): RecordingPlugins {
   const host = new RecordingPlugins();
   host.add("a");
@@ -22,7 +22,7 @@ function toolsOf({ folder: { path } }: RecordingPlugins): PluginTools {
   return createTools({ pluginDirs: [path], env: { PATH: "/usr/bin:/bin" } });
 }
 
-Deno.test("checkPlugins() gives each plugin the same result, up to the first that fails", async () => {
+Deno.test("checkPlugins() passes the same result to each plugin and stops at the first failure", async () => {
   using host = makeHost("CHECK");
   const list = host.list(["a", "b", "c"]);
   await assertRejects(
@@ -37,7 +37,7 @@ Deno.test("checkPlugins() gives each plugin the same result, up to the first tha
   );
 });
 
-Deno.test("delPlugins() begins with the last and stops at the first that fails", async () => {
+Deno.test("delPlugins() starts with the last plugin and stops at the first failure", async () => {
   using host = makeHost("DEL");
   const list = host.list(["a", "b", "c"]);
   const error = await assertRejects(
@@ -52,7 +52,7 @@ Deno.test("delPlugins() begins with the last and stops at the first that fails",
   assertEquals(host.calls[1]?.stdin.prevResult, prevResult);
 });
 
-Deno.test("delPlugins() goes on if it is told to", async () => {
+Deno.test("delPlugins() continues after failures on request", async () => {
   using host = makeHost("DEL");
   const list = host.list(["a", "b", "c"]);
   const options = { continueOnDelErrors: true };
@@ -63,7 +63,7 @@ Deno.test("delPlugins() goes on if it is told to", async () => {
   assertEquals(host.story, ["c DEL", "b DEL", "a DEL"]);
 });
 
-Deno.test("delPlugins() runs all though what is left to delete cannot be", async () => {
+Deno.test("delPlugins() runs all plugins even if deferred links cannot be deleted", async () => {
   using host = makeHost("none");
   const story: string[] = [];
   const invoker: Invoker = {
@@ -99,7 +99,7 @@ Deno.test("delPlugins() runs all though what is left to delete cannot be", async
   ]);
 });
 
-Deno.test("gcPlugins() runs all, and returns what failed", async () => {
+Deno.test("gcPlugins() runs all plugins and returns the failures", async () => {
   using host = makeHost("GC");
   const failures = await gcPlugins(
     toolsOf(host),

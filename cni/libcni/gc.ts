@@ -1,5 +1,5 @@
 /**
- * GC: removing what is left of attachments that the runtime no longer has.
+ * GC: removing the remains of attachments that the runtime no longer has.
  *
  * @module
  */
@@ -16,21 +16,20 @@ import { mayHaveVersion } from "./operation.ts";
 import { dropRecycledNetns } from "./recycled_netns.ts";
 import type { Tools } from "./tools.ts";
 
-/** What GC shall spare, and how far it goes. */
+/** Options of GC. */
 export interface GcOptions extends DelOptions {
   /**
-   * The network's attachments that are to stay. Left out, the runtime does not
-   * say: then every cached attachment is deleted, and the plugins are not told
-   * of any list.
+   * The network's valid attachments. If undefined, every cached attachment is
+   * deleted, and the plugins get no list.
    */
   readonly validAttachments?: readonly ValidAttachment[] | undefined;
 }
 
 /**
- * Runs DEL for the network's cached attachments that are not to stay, then GC
- * of each plugin in order. Nothing stops it: failures are collected. Unlike the
- * Go library it says so if the cache cannot be read, and sends no plugin into
- * the runtime's own namespace.
+ * Runs DEL for the network's cached attachments that are not valid, then GC of
+ * each plugin in order. Collects failures and continues. Unlike the Go library,
+ * it reports an unreadable cache, and never passes the runtime's own namespace
+ * to a plugin.
  *
  * Source: containernetworking/cni libcni/api.go `GCNetworkList`.
  *
@@ -60,7 +59,7 @@ export async function collectGarbage(
   throwAll(failures, `${failures.length} failures of garbage collection`);
 }
 
-/** Makes what runs a step and collects its failure as the cause of a sentence. */
+/** Returns a function that runs a step and collects its failure under a message. */
 function attemptInto(
   failures: unknown[],
 ): <T>(failed: string, step: () => MaybePromise<T>) => Promise<T | undefined> {

@@ -4,7 +4,7 @@ import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 
-Deno.test("gcNetworkList() runs DEL with what was cached of the attachment", async () => {
+Deno.test("gcNetworkList() runs DEL with the cached configuration and arguments", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const list = host.list([{ type: "a", capabilities: { ips: true } }]);
@@ -29,7 +29,7 @@ Deno.test("gcNetworkList() runs DEL with what was cached of the attachment", asy
   assertEquals(host.cached, []);
 });
 
-Deno.test("gcNetworkList() sends no plugin into the host's namespace", async () => {
+Deno.test("gcNetworkList() never passes the host's namespace to a plugin", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const list = host.list(["a"]);
@@ -43,7 +43,7 @@ Deno.test("gcNetworkList() sends no plugin into the host's namespace", async () 
   assertEquals(host.cached, []);
 });
 
-Deno.test("gcNetworkList() says so if the cache cannot be read, and asks the plugins all the same", async () => {
+Deno.test("gcNetworkList() reports an unreadable cache and still runs the plugins", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   await Deno.mkdir(host.cacheDir);
@@ -81,7 +81,7 @@ Deno.test("gcNetworkList() collects failures in order", async () => {
   ]);
 });
 
-Deno.test("gcNetworkList() deletes as far as it is told", async () => {
+Deno.test("gcNetworkList() deletes only the attachments that are not valid", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   host.add("b");

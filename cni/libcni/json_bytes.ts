@@ -1,6 +1,6 @@
 /**
  * Writes JSON as the Go library does, so that a plugin reads the same bytes
- * whichever of the two called it.
+ * from both.
  *
  * @module
  */
@@ -9,20 +9,20 @@ import { CniError, ErrorCode } from "../error.ts";
 import type { JsonObject, JsonValue } from "../json.ts";
 
 /**
- * Encodes an object in one line, with the keys of every object in it in
- * alphabetical order.
+ * Encodes an object in one line, with the keys of all objects sorted.
  *
- * `JSON.stringify` cannot: it moves keys that look like integers to the front.
+ * `JSON.stringify` cannot do this: it moves keys that look like integers to the
+ * front.
  *
  * Source: Go encoding/json `Marshal` of a map.
  *
- * @throws {CniError} 7 If a number is larger than any that JSON can express here
+ * @throws {CniError} 7 If a number exceeds the range of JSON numbers here
  */
 export function encodeJson(document: JsonObject): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(formatJson(document));
 }
 
-/** Formats a value as {@linkcode encodeJson} does, and throws as it does. */
+/** Formats a value; throws as {@linkcode encodeJson} does. */
 export function formatJson(value: JsonValue): string {
   if (Array.isArray(value)) return `[${value.map(formatJson).join(",")}]`;
   if (typeof value === "object" && value !== null) return formatObject(value);
@@ -39,8 +39,8 @@ function formatObject(object: JsonObject): string {
 }
 
 /**
- * Makes a text that sorts as the UTF-8 of another one does: JavaScript sorts by
- * UTF-16, which has surrogates, so U+10000 and up, before U+E000.
+ * Returns a key that sorts a text by its UTF-8. JavaScript sorts by UTF-16,
+ * which puts the surrogates of U+10000 and up before U+E000.
  */
 function sortable(text: string): string {
   return text.replace(/[\ud800-\uffff]/g, (unit) => {
@@ -49,7 +49,7 @@ function sortable(text: string): string {
   });
 }
 
-/** Escapes also what could end a script in HTML, as Go does. */
+/** Quotes a text. Like Go, also escapes characters that are special in HTML. */
 function formatText(text: string): string {
   return JSON.stringify(text.toWellFormed()).replace(
     /[<>&\u2028\u2029]/g,
@@ -60,7 +60,7 @@ function formatText(text: string): string {
 
 function formatNumber(value: number): string {
   if (Object.is(value, -0)) return "-0";
-  // What 1e400 is parsed to; JSON.stringify() would make it null.
+  // 1e400 parses to Infinity, which JSON.stringify() would turn into null.
   if (Number.isFinite(value)) return String(value);
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,

@@ -52,7 +52,7 @@ Deno.test("encodeJson() writes the bytes that Go would", async (t) => {
   }
 });
 
-Deno.test("encodeJson() writes whatever parseJson() reads", () => {
+Deno.test("encodeJson() writes every document that parseJson() reads", () => {
   const document = `${'{"a":['.repeat(500)}1${"]}".repeat(500)}`;
   assertEquals(rewrite(document), document);
 });

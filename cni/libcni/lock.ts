@@ -1,19 +1,19 @@
 /**
- * Locks that keep operations on one container apart, and garbage collection
- * from all others, between processes and within one.
+ * Locks that serialize the operations on a container, and run garbage
+ * collection alone, across processes and within one.
  *
- * The specification forbids both at one time, and leaves it to the runtime to
- * see to it. The locks are flock(2) on files in one folder, so that they end
- * with the process that holds them, however it ends:
+ * The specification requires this of the runtime. The locks are flock(2) on
+ * files in one folder, so they end with the process that holds them, however it
+ * ends:
  *
- * - one file for each container that is locked, named by its ID, removed when
- *   it is unlocked
- * - `.all`: shared by all who have locked a container; exclusive during GC
- * - `.gate`: who waits for GC keeps others from sharing `.all` anew, or it
- *   might wait for ever
+ * - a file for each locked container, named by its ID and removed when it is
+ *   unlocked
+ * - `.all`: shared by all that have locked a container; exclusive during GC
+ * - `.gate`: while GC waits, it keeps others from sharing `.all`, which could
+ *   otherwise delay GC forever
  *
- * What is in the files is for people only: the ID of the process that has the
- * lock. Nothing else may be in the folder.
+ * The files contain the ID of the process that holds the lock, for people to
+ * read. The folder must contain nothing else.
  *
  * @module
  */
@@ -28,56 +28,56 @@ import { DEFAULT_CACHE_DIR } from "./cache.ts";
 import { LockFile, type LockMode, readIfLocked } from "./lock_file.ts";
 import { type Patience, pollUntil, TurnQueues } from "./waiting.ts";
 
-/** How long to wait for others at most, unless told otherwise, in ms. */
+/** Default time limit of a wait, in ms. */
 const LIMIT_MS = 5 * 60_000;
 
-/** How to wait. */
+/** Options of a wait. */
 export interface LockOptions {
-  /** Ends the wait, if the limit does not end it first. */
+  /** Ends the wait early. */
   readonly signal?: AbortSignal;
-  /** When to give up in any case, in ms; 5 minutes by default. */
+  /** Time limit in ms; 5 minutes by default. */
   readonly limitMs?: number;
-  /** Told after a few seconds who has the lock. */
+  /** After a few seconds, receives a line that names the holders of the lock. */
   readonly log?: Log | undefined;
-  /** When to tell, in ms; 5 s by default. */
+  /** When to log that line, in ms; 5 s by default. */
   readonly noticeMs?: number;
 }
 
 const ALL = ".all", GATE = ".gate";
 
 /**
- * Returns where the locks of a runtime are: beside its cache, which the Go
- * library does not look into.
+ * Returns the folder of a runtime's locks. It is beside the cache, where the Go
+ * library does not look.
  */
 export function lockFolderOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
   return join(cacheDir || DEFAULT_CACHE_DIR, "locks");
 }
 
 /**
- * The locks of one runtime.
+ * The container locks of one runtime.
  *
- * They do not nest: who holds one and asks for another may wait for itself.
+ * They do not nest: a holder that asks for a second lock may wait for itself.
  */
 export class AttachmentLocks {
   readonly #folder: string;
   readonly #queues = new TurnQueues();
 
   /**
-   * Keeps them in a folder.
+   * Keeps the lock files in a folder.
    *
-   * @param folder Made when it is needed
+   * @param folder Created on first use
    */
   constructor(folder: string) {
     this.#folder = folder;
   }
 
   /**
-   * Waits until nobody else is at work on a container, and no GC is under way.
-   * Within this process it is first come, first served.
+   * Waits until no other operation on the container and no GC is running.
+   * Within this process, requests are served in order.
    *
    * @returns The lock, held until disposal
-   * @throws {CniError} 3 or 4 if it is no container ID, 5 if the folder cannot
-   *   be used, 11 at the signal or limit
+   * @throws {CniError} 3 or 4 if the container ID is invalid, 5 if the folder
+   *   cannot be used, 11 on the signal or after the limit
    */
   async lockContainer(
     containerId: string,
@@ -90,19 +90,19 @@ export class AttachmentLocks {
     using stack = new DisposableStack();
     const own = waitFor(containerId), gate = waitFor(GATE);
     stack.use(await this.#queues.takeTurn(containerId, own));
-    // The container comes first: who waits for it must not keep GC waiting.
+    // The container comes first, so that waiting for it does not delay GC.
     stack.use(await pollUntil(() => this.#tryContainer(containerId), own));
     stack.use(await pollUntil(() => this.#tryShare(), gate));
     return stack.move();
   }
 
   /**
-   * Waits until nobody is at work on any container, for GC. Those who ask for a
-   * container from now on wait until this lock ends.
+   * Waits until no operation on any container is running, for GC. Later
+   * requests for a container wait until this lock is released.
    *
    * @returns The lock, held until disposal
-   * @throws {CniError} 5 if the folder cannot be used, 11 at the signal or
-   *   limit
+   * @throws {CniError} 5 if the folder cannot be used, 11 on the signal or
+   *   after the limit
    */
   async lockExclusively(options: LockOptions = {}): Promise<Disposable> {
     const waitFor = this.#createWait("all containers", options);
@@ -116,7 +116,7 @@ export class AttachmentLocks {
     return stack.move();
   }
 
-  /** Prepares to wait for files that others may have locked. */
+  /** Prepares to wait for files that others may hold. */
   #createWait(
     what: string,
     { signal: parent, limitMs = LIMIT_MS, log, ...options }: LockOptions,
@@ -140,7 +140,7 @@ export class AttachmentLocks {
     return { [Symbol.dispose]: () => lock.remove() };
   }
 
-  /** Joins those who hold a container, unless GC is under way or waits. */
+  /** Shares `.all`, unless GC is running or waiting. */
   #tryShare(): Disposable | undefined {
     using gate = this.#tryLock(GATE, { exclusive: false });
     return gate && this.#tryLock(ALL, { exclusive: false });
@@ -164,7 +164,7 @@ export class AttachmentLocks {
     });
   }
 
-  /** Removes the files of processes that were killed, as far as it can. */
+  /** Removes files left by killed processes, as far as possible. */
   #sweep(): void {
     for (const name of this.#listContainers()) {
       this.#tryLock(name, { exclusive: true })?.remove();
@@ -172,13 +172,13 @@ export class AttachmentLocks {
   }
 
   #listContainers(): string[] {
-    // Whoever needs the folder will say what is wrong with it.
+    // The next user of the folder reports what is wrong with it.
     const entries = ifPossible(() => [...Deno.readDirSync(this.#folder)]) ?? [];
     return entries.map(({ name }) => name)
       .filter((name) => !name.startsWith(".")).sort();
   }
 
-  /** Makes the error that says who has what was waited for. */
+  /** Creates the error that names the holders of the lock. */
   #busy(what: string, names: readonly string[], signal: AbortSignal): CniError {
     const holders = this.#describeHolders(names);
     return new CniError(
@@ -199,11 +199,11 @@ export class AttachmentLocks {
   }
 }
 
-/** Writes who has a lock; it is no less locked if there is no space for that. */
+/** Writes the holder's process ID. The lock is valid even if the disk is full. */
 function sign(lock: LockFile): void {
   try {
     lock.write(new TextEncoder().encode(`${Deno.pid}\n`));
   } catch {
-    // Nobody will be told who has it.
+    // The only loss is the name of the holder in messages.
   }
 }

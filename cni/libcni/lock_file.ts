@@ -1,23 +1,24 @@
 /**
- * Files that are locked by flock(2), and may be removed by who has the lock.
+ * Files that are locked by flock(2), and that the holder of the lock may
+ * remove.
  *
- * Other than `FileLock`, they never wait, and notice that a file was removed.
+ * Unlike `FileLock`, they never wait, and they notice a removed file.
  *
  * @module
  */
 
 import { unlessMissing } from "../io_failure.ts";
 
-/** Whether others may have the lock as well. */
+/** Whether the lock excludes others. */
 export interface LockMode {
   readonly exclusive: boolean;
 }
 
-/** A locked file, until disposal. */
+/** A locked file. Disposal unlocks it. */
 export class LockFile implements Disposable {
   /** The open file. */
   readonly file: Deno.FsFile;
-  /** Its name. */
+  /** Its path. */
   readonly path: string;
 
   private constructor(file: Deno.FsFile, path: string) {
@@ -26,11 +27,11 @@ export class LockFile implements Disposable {
   }
 
   /**
-   * Opens and locks a file, creating it for its owner alone, without waiting.
+   * Opens and locks a file without waiting. Creates it with mode 0600.
    *
-   * @returns Undefined if somebody else has it locked
-   * @throws {Deno.errors.NotFound} If there is no folder for it, and whatever
-   *   else the file system has against it
+   * @returns Undefined if the file is locked elsewhere
+   * @throws {Deno.errors.NotFound} If its folder does not exist; other errors
+   *   of the file system are thrown as they are
    */
   static tryOpen(path: string, { exclusive }: LockMode): LockFile | undefined {
     for (;;) {
@@ -43,7 +44,7 @@ export class LockFile implements Disposable {
       using stack = new DisposableStack();
       stack.use(file);
       if (!file.tryLockSync(exclusive)) return undefined;
-      // Who had the lock before may have removed or renamed the file meanwhile.
+      // The previous holder may have removed or renamed the file meanwhile.
       if (!isAt(file, path)) continue;
       stack.move();
       return new LockFile(file, path);
@@ -58,25 +59,25 @@ export class LockFile implements Disposable {
     while (left.length > 0) left = left.subarray(this.file.writeSync(left));
   }
 
-  /** Removes the file if that can be done, and unlocks it. */
+  /** Removes the file if possible, and unlocks it. */
   remove(): void {
     try {
-      // While it is locked: the next one to open it would lose it.
+      // Must happen before unlocking, or the next holder would lose its file.
       Deno.removeSync(this.path);
     } catch {
-      // It will be used again.
+      // It stays and will be reused.
     } finally {
       this[Symbol.dispose]();
     }
   }
 
-  /** Unlocks the file; to be called once. */
+  /** Unlocks the file. Must be called only once. */
   [Symbol.dispose](): void {
     this.file.close();
   }
 }
 
-/** Says whether a path leads to an open file. */
+/** Reports whether a path leads to an open file. */
 function isAt(file: Deno.FsFile, path: string): boolean {
   return unlessMissing(() => {
     const [named, open] = [Deno.statSync(path), file.statSync()];
@@ -84,12 +85,12 @@ function isAt(file: Deno.FsFile, path: string): boolean {
   }) ?? false;
 }
 
-/** Reads what is in a file if somebody has it locked, and "" if nobody has. */
+/** Reads a file if it is locked; returns "" if it is not. */
 export function readIfLocked(path: string): string {
   try {
     using file = Deno.openSync(path);
     return file.tryLockSync(false) ? "" : Deno.readTextFileSync(path);
   } catch {
-    return ""; // It is gone, and so is who had it.
+    return ""; // The file is gone, so its lock is too.
   }
 }

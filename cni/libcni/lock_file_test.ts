@@ -19,7 +19,7 @@ function exists(path: string): boolean {
   return names.some(({ name }) => path.endsWith(`/${name}`));
 }
 
-Deno.test("LockFile.tryOpen() shares a lock, or does not", async (t) => {
+Deno.test("LockFile.tryOpen() takes shared and exclusive locks", async (t) => {
   const rows: [held: typeof SHARED, wanted: typeof SHARED, open: boolean][] = [
     [SHARED, SHARED, true],
     [SHARED, EXCLUSIVE, false],
@@ -40,7 +40,7 @@ Deno.test("LockFile.tryOpen() shares a lock, or does not", async (t) => {
   }
 });
 
-Deno.test("LockFile.remove() unlocks a file that is gone for those who have it open", () =>
+Deno.test("LockFile.remove() unlocks a removed file that others have open", () =>
   withPath((path) => {
     const first = LockFile.tryOpen(path, EXCLUSIVE);
     first?.remove();
@@ -67,7 +67,7 @@ Deno.test("LockFile.write() replaces the content", () =>
     assertEquals(Deno.readTextFileSync(path), "short");
   }));
 
-Deno.test("LockFile.tryOpen() throws if there is no folder", () =>
+Deno.test("LockFile.tryOpen() throws if the folder does not exist", () =>
   withPath((path) => {
     assertThrows(
       () => LockFile.tryOpen(join(path, "none"), EXCLUSIVE),
@@ -75,7 +75,7 @@ Deno.test("LockFile.tryOpen() throws if there is no folder", () =>
     );
   }));
 
-Deno.test("readIfLocked() reads what somebody has locked for himself", () =>
+Deno.test("readIfLocked() reads an exclusively locked file", () =>
   withPath((path) => {
     assertEquals(readIfLocked(path), "");
     const lock = LockFile.tryOpen(path, EXCLUSIVE);
@@ -98,7 +98,7 @@ const COUNT = `
     left--;
   }`;
 
-Deno.test("LockFile.tryOpen() does not lock what has been removed meanwhile", () =>
+Deno.test("LockFile.tryOpen() does not lock a file that was removed meanwhile", () =>
   withPath(async (path) => {
     await Deno.writeTextFile(`${path}.count`, "0");
     const module = new URL("lock_file.ts", import.meta.url);

@@ -10,9 +10,9 @@ import { CniError, ErrorCode } from "../error.ts";
 import { createLog } from "../log.ts";
 import { AttachmentLocks, lockFolderOf, type LockOptions } from "./lock.ts";
 
-/** How long a test waits for what must happen, in milliseconds. */
+/** How long a test waits for an event that must happen, in milliseconds. */
 const DEADLINE_MS = 20_000;
-/** How long a test waits for what must not happen, in milliseconds. */
+/** How long a test waits for an event that must not happen, in milliseconds. */
 const GLANCE_MS = 60;
 
 /** Locks in a folder of their own, and processes that use the same. */
@@ -86,7 +86,7 @@ async function end(process: Deno.ChildProcess): Promise<void> {
   await process.status;
 }
 
-/** Asserts that a lock is not to be had now, and returns what is said of it. */
+/** Asserts that a lock is held elsewhere, and returns the error. */
 async function assertBusy(
   acquire: (options: { signal: AbortSignal }) => Promise<Disposable>,
 ): Promise<string> {
@@ -97,14 +97,14 @@ async function assertBusy(
   return error.message;
 }
 
-/** Waits for a lock and gives it back. */
+/** Waits for a lock and releases it. */
 async function assertFree(
   acquire: (options: { signal: AbortSignal }) => Promise<Disposable>,
 ): Promise<void> {
   using _lock = await acquire({ signal: AbortSignal.timeout(DEADLINE_MS) });
 }
 
-Deno.test("AttachmentLocks.lockContainer() keeps processes apart", async () => {
+Deno.test("AttachmentLocks.lockContainer() excludes other processes", async () => {
   await using fixture = new Fixture();
   const { locks } = fixture;
   const holder = await fixture.spawnHolder('lockContainer("c1")');
@@ -120,7 +120,7 @@ Deno.test("AttachmentLocks.lockContainer() keeps processes apart", async () => {
   assertEquals(fixture.list(), [".all", ".gate", "c1"]);
 });
 
-Deno.test("AttachmentLocks names who has the lock, and gives up in time", async (t) => {
+Deno.test("AttachmentLocks names the holder and gives up in time", async (t) => {
   await using fixture = new Fixture();
   const own = `process ${Deno.pid}`;
   const lines: string[] = [];
@@ -159,7 +159,7 @@ Deno.test("AttachmentLocks names who has the lock, and gives up in time", async 
   held[Symbol.dispose]();
 });
 
-Deno.test("AttachmentLocks.lockContainer() outlives a process that is killed", async () => {
+Deno.test("AttachmentLocks.lockContainer() succeeds after the holder was killed", async () => {
   await using fixture = new Fixture();
   const holder = await fixture.spawnHolder('lockContainer("c1")');
   holder.kill("SIGKILL");
@@ -190,7 +190,7 @@ Deno.test("AttachmentLocks.lockContainer() holds while files come and go", async
   assertEquals(fixture.list(), [".all", ".gate"]);
 });
 
-Deno.test("AttachmentLocks.lockContainer() is first come, first served in a process", async () => {
+Deno.test("AttachmentLocks.lockContainer() serves requests of a process in order", async () => {
   await using fixture = new Fixture();
   const order: number[] = [];
   await Promise.all([1, 2, 3, 4, 5].map(async (number) => {
@@ -202,7 +202,7 @@ Deno.test("AttachmentLocks.lockContainer() is first come, first served in a proc
   assertEquals(order, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]);
 });
 
-Deno.test("AttachmentLocks.lockContainer() lets nobody pass who comes after one that gives up", async () => {
+Deno.test("AttachmentLocks.lockContainer() keeps the order when a waiter gives up", async () => {
   await using fixture = new Fixture();
   const { locks } = fixture;
   const first = await locks.lockContainer("c1");
@@ -219,7 +219,7 @@ Deno.test("AttachmentLocks.lockContainer() lets nobody pass who comes after one 
   assertEquals(order, ["first ends", "last begins"]);
 });
 
-Deno.test("AttachmentLocks.lockContainer() does not begin after the signal", async () => {
+Deno.test("AttachmentLocks.lockContainer() does not start after the signal", async () => {
   await using fixture = new Fixture();
   const signal = AbortSignal.abort();
   const error = await assertRejects(
@@ -230,7 +230,7 @@ Deno.test("AttachmentLocks.lockContainer() does not begin after the signal", asy
   assertEquals(error.message, 'Cannot lock container "c1": it is in use');
 });
 
-Deno.test("AttachmentLocks.lockExclusively() keeps all others out, and they it", async (t) => {
+Deno.test("AttachmentLocks.lockExclusively() and all other locks exclude each other", async (t) => {
   await t.step("while a container is locked", async () => {
     await using fixture = new Fixture();
     const { locks } = fixture;
@@ -262,7 +262,7 @@ Deno.test("AttachmentLocks.lockExclusively() keeps all others out, and they it",
   });
 });
 
-Deno.test("AttachmentLocks.lockExclusively() comes before those who ask later", async () => {
+Deno.test("AttachmentLocks.lockExclusively() takes precedence over later requests", async () => {
   await using fixture = new Fixture();
   const { locks } = fixture;
   const order: string[] = [];
@@ -284,7 +284,7 @@ Deno.test("AttachmentLocks.lockExclusively() comes before those who ask later", 
   assertEquals(order, ["gc", "c2"]);
 });
 
-Deno.test("AttachmentLocks.lockExclusively() gets its turn in a crowd", async () => {
+Deno.test("AttachmentLocks.lockExclusively() does not starve", async () => {
   await using fixture = new Fixture();
   const busy = join(fixture.base, "busy");
   await Deno.mkdir(busy);
@@ -307,7 +307,7 @@ Deno.test("AttachmentLocks.lockExclusively() gets its turn in a crowd", async ()
   }
 });
 
-Deno.test("AttachmentLocks.lockExclusively() removes what killed processes left", async () => {
+Deno.test("AttachmentLocks.lockExclusively() removes files of killed processes", async () => {
   await using fixture = new Fixture();
   const holder = await fixture.spawnHolder('lockContainer("c1")');
   holder.kill("SIGKILL");
@@ -316,7 +316,7 @@ Deno.test("AttachmentLocks.lockExclusively() removes what killed processes left"
   assertEquals(fixture.list(), [".all", ".gate"]);
 });
 
-Deno.test("AttachmentLocks makes its folder and files for their owner alone", async () => {
+Deno.test("AttachmentLocks creates its folder and files for the owner only", async () => {
   await using fixture = new Fixture();
   using _lock = await fixture.locks.lockContainer("c1");
   const modes = [".", ".all", ".gate", "c1"].map((name) =>
@@ -325,12 +325,12 @@ Deno.test("AttachmentLocks makes its folder and files for their owner alone", as
   assertEquals(modes, [0o700, 0o600, 0o600, 0o600]);
 });
 
-Deno.test("AttachmentLocks refuses what cannot be locked", async (t) => {
+Deno.test("AttachmentLocks refuses invalid container IDs", async (t) => {
   const rows: [name: string, id: string, code: number, message: string][] = [
     ["no ID", "", 3, "missing containerID"],
     ["a path", "../x", 4, "invalid characters in containerID"],
     ["a file of its own", ".all", 4, "invalid characters in containerID"],
-    ["a name that no file can have", "x".repeat(256), 5, "Cannot lock"],
+    ["a name too long for a file", "x".repeat(256), 5, "Cannot lock"],
   ];
   for (const [name, id, code, message] of rows) {
     await t.step(name, async () => {
@@ -345,7 +345,7 @@ Deno.test("AttachmentLocks refuses what cannot be locked", async (t) => {
       await assertFree((options) => fixture.locks.lockExclusively(options));
     });
   }
-  await t.step("a folder that is none", async () => {
+  await t.step("a folder that is a file", async () => {
     await using fixture = new Fixture();
     await Deno.writeTextFile(fixture.folder, "in the way");
     const error = await assertRejects(

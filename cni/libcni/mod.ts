@@ -1,6 +1,6 @@
 /**
- * The runtime's side of CNI: loading network configurations, running their
- * plugins, remembering attachments.
+ * The runtime's side of CNI: loads network configurations, runs their plugins
+ * and caches attachments.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * What all operations on a network share: its plugins, one run of one of them,
- * and what is said of its failure.
+ * The common part of all operations on a network: its plugins, one run of a
+ * plugin, and the errors of plugins.
  *
  * @module
  */
@@ -17,18 +17,18 @@ import type { NetworkConfList, PluginConf } from "./conf.ts";
 import { formatCniArgs, type RuntimeConf } from "./runtime_conf.ts";
 import type { PluginTools } from "./tools.ts";
 
-/** The part of a list of plugins that the operations read. */
+/** The part of a list that operations read. */
 export type Network = Pick<
   NetworkConfList,
   "name" | "cniVersion" | "plugins" | "bytes"
 >;
 
-/** The part of it that its plugins are given, or follows from. */
+/** The part of a list that determines its plugins' input. */
 export type PluginList = Pick<Network, "name" | "cniVersion" | "plugins">;
 
 /** When to give up. */
 export interface OperationOptions {
-  /** Ends the plugin that runs, and the operation. */
+  /** Ends the running plugin and the operation. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -37,20 +37,20 @@ export interface PluginRun extends OperationOptions {
   readonly command: Command;
   /** The plugin's `type`. */
   readonly type: string;
-  /** The request, as `buildRequest` made it. */
+  /** The configuration, as returned by `buildRequest`. */
   readonly stdin: Uint8Array;
-  /** The attachment; GC and STATUS are about none. */
+  /** The attachment; undefined for GC and STATUS. */
   readonly conf?: RuntimeConf;
-  /** DEL: what the plugins leave to each other to delete. */
+  /** DEL: links that the plugins delete together. */
   readonly deferredLinks?: DeferredLinks | undefined;
-  /** Called before a process is started; what the tools say by default. */
+  /** Called before a process is started; by default the callback of the tools. */
   readonly onProcess?: () => Promise<void>;
 }
 
 /**
  * Runs a plugin.
  *
- * @throws {CniError} The plugin's own, or why it could not be run
+ * @throws {CniError} The plugin's error, or why it could not be run
  */
 export async function runPlugin(
   tools: PluginTools,
@@ -83,20 +83,20 @@ export async function runPlugin(
   return { stdout, result };
 }
 
-/** Finds a plugin's executable. Throws as `findPlugin` does. */
+/** Finds a plugin's executable. Throws like `findPlugin`. */
 export function pathOf(type: string, { pluginDirs }: PluginTools): string {
   return findPlugin(type, pluginDirs);
 }
 
-/** A plugin of a list that failed; the cause is its error. */
+/** The failure of a plugin of a list; the cause is the plugin's error. */
 export class PluginFailure extends Error {}
 
 /**
- * Makes the error that says which plugin of a list failed.
+ * Creates the error that names the failed plugin of a list.
  *
  * Source: containernetworking/cni libcni/api.go `pluginDescription`.
  *
- * @param action What failed, as the Go library calls it: `add` or `delete`
+ * @param action The failed action in the Go library's words: `add` or `delete`
  */
 export function pluginFailure(
   { type, name }: PluginConf,
@@ -112,9 +112,8 @@ export function pluginFailure(
 }
 
 /**
- * Makes the error by which a plugin answers that runs others itself: the message,
- * which is what runtimes show, says which of them failed. Code and details are
- * those of that plugin's error.
+ * Creates the error of a plugin that runs others. The message, which runtimes
+ * show, names the failed plugin. Code and details are from that plugin's error.
  */
 export function sayWhichFailed(error: unknown): CniError {
   const hasText = error instanceof Error && !(error instanceof CniError) &&
@@ -125,7 +124,7 @@ export function sayWhichFailed(error: unknown): CniError {
 }
 
 /**
- * Says whether a configuration's version has what began with `minimum`.
+ * Reports whether a configuration's version is at least `minimum`.
  *
  * @throws {CniError} 6 If the version cannot be parsed
  */
@@ -141,7 +140,7 @@ export function hasVersion(
   }
 }
 
-/** Says the same of a version that may be anything: one that is none has nothing. */
+/** Does the same for any text; a malformed version is below every minimum. */
 export function mayHaveVersion(
   network: Pick<Network, "cniVersion">,
   minimum: string,

@@ -1,5 +1,5 @@
 /**
- * Which lock an operation holds, and when it goes on without.
+ * Which lock an operation needs, and when it can do without.
  *
  * @module
  */
@@ -12,11 +12,11 @@ import type { RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
 
 /**
- * Waits until no other operation on the container is under way, and no GC. What
- * is no container ID needs no lock: the operation will refuse it.
+ * Waits until no other operation on the container and no GC is running. An
+ * invalid container ID needs no lock, because the operation will refuse it.
  *
- * @throws {CniError} 5 If the lock cannot be made, 11 at the signal, or
- * after five minutes
+ * @throws {CniError} 5 If the lock cannot be created, 11 on the signal or after
+ *   five minutes
  */
 export async function lockContainer(
   { locks, log }: Tools,
@@ -37,11 +37,10 @@ function isContainerId(containerId: string): boolean {
 }
 
 /**
- * Does the same if a lock can be made: on a disk that is full or read-only a
- * container must be detachable all the same.
+ * Does the same if the lock can be created. A container must be detachable even
+ * if the disk is full or read-only.
  *
- * @throws {CniError} 11 at the signal, or
- * after five minutes
+ * @throws {CniError} 11 on the signal or after five minutes
  */
 export async function tryLockContainer(
   tools: Tools,
@@ -61,10 +60,10 @@ export async function tryLockContainer(
 }
 
 /**
- * Waits until no operation on any container is under way.
+ * Waits until no operation on any container is running.
  *
- * @throws {CniError} 5 If the lock cannot be made, 11 at the signal, or
- * after five minutes
+ * @throws {CniError} 5 If the lock cannot be created, 11 on the signal or after
+ *   five minutes
  */
 export async function lockExclusively(
   { locks, log }: Tools,

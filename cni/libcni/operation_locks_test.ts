@@ -68,7 +68,7 @@ Deno.test("NetworkRuntime holds the container's lock during ADD, CHECK and DEL",
   }
 });
 
-Deno.test("NetworkRuntime lets other containers and STATUS by", async () => {
+Deno.test("NetworkRuntime blocks neither other containers nor STATUS", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const list = host.list(["a"]);
@@ -82,7 +82,7 @@ Deno.test("NetworkRuntime lets other containers and STATUS by", async () => {
   assertEquals(host.story, ["a ADD", "a STATUS"]);
 });
 
-Deno.test("NetworkRuntime runs the DELs of GC under the one lock of that", async () => {
+Deno.test("NetworkRuntime runs the DELs of GC under GC's lock", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const list = host.list(["a"]);
@@ -92,7 +92,7 @@ Deno.test("NetworkRuntime runs the DELs of GC under the one lock of that", async
   assertEquals(host.story, ["a ADD", "a DEL", "a GC"]);
 });
 
-Deno.test("NetworkRuntime undoes under the lock of ADD", async () => {
+Deno.test("NetworkRuntime cleans up under ADD's lock", async () => {
   using host = new RecordingPlugins();
   host.add("a", { ADD: "exit 1" });
   const runtime = runtimeOf(host, locksOf(host));
@@ -102,7 +102,7 @@ Deno.test("NetworkRuntime undoes under the lock of ADD", async () => {
   assertEquals(host.story, ["a ADD", "a DEL"]);
 });
 
-Deno.test("NetworkRuntime detaches and checks although no lock can be made, and does nothing else", async () => {
+Deno.test("NetworkRuntime runs only DEL and CHECK if no lock can be created", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const list = host.list(["a"]);
@@ -120,7 +120,7 @@ Deno.test("NetworkRuntime detaches and checks although no lock can be made, and 
   assertEquals(host.story, ["a DEL", "a CHECK"]);
 });
 
-Deno.test("NetworkRuntime refuses what is no container ID as it does without locks", async () => {
+Deno.test("NetworkRuntime refuses an invalid container ID with and without locks alike", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const conf = host.conf({ containerId: "../c" });

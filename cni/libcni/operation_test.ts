@@ -11,7 +11,7 @@ import {
 } from "./operation.ts";
 import { createTools } from "./tools.ts";
 
-Deno.test("runPlugin() gives a plugin the attachment, or none", async () => {
+Deno.test("runPlugin() passes the attachment, if any", async () => {
   using host = new RecordingPlugins();
   host.add("a", { STATUS: "env | grep ^CNI_ >&2; echo $OTHER >&2" });
   const other = `${host.folder.path}/other`;
@@ -103,7 +103,7 @@ Deno.test("pluginFailure() says which plugin failed and keeps its error", async 
   }
 });
 
-Deno.test("hasVersion() and mayHaveVersion() differ on what is no version", async (t) => {
+Deno.test("hasVersion() and mayHaveVersion() differ on malformed versions", async (t) => {
   const rows: [version: string, expected: boolean | undefined][] = [
     ["0.4.0", true],
     ["1.1.0", true],

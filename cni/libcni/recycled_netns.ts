@@ -1,5 +1,5 @@
 /**
- * Paths of namespaces that have come to lead to the host's.
+ * Namespace paths that now lead to the host's namespace.
  *
  * @module
  */
@@ -10,12 +10,12 @@ import type { RuntimeConf } from "./runtime_conf.ts";
 import type { Tools } from "./tools.ts";
 
 /**
- * Returns an attachment without its namespace if that is the runtime's own by
- * now, and says so: a path like /proc/PID/ns/net, whose process has ended, leads
- * there when another on the host gets its PID. What a plugin deleted by name
- * would be the host's.
+ * Returns an attachment without its namespace, and logs that, if the path now
+ * leads to the runtime's own namespace. This happens to a path like
+ * /proc/PID/ns/net when the process has ended and another one on the host gets
+ * its PID. Plugins would then delete the host's links by name.
  *
- * With CNI_NETNS_OVERRIDE the sandbox may be that namespace, and stays.
+ * With CNI_NETNS_OVERRIDE, that namespace is allowed.
  *
  * @throws {CniError} 8 if the runtime's own namespace cannot be read
  */
@@ -26,7 +26,7 @@ export function dropRecycledNetns(
   const { netns, containerId, ifName } = conf;
   const netnsOverride = isNetnsOverridden(env);
   if (!isOwnNetns({ netns, netnsOverride }, hostNetns)) return conf;
-  log.warn("Deleting without the namespace, whose path leads to the host's", {
+  log.warn("Deleting without the namespace: its path now leads to the host's", {
     containerId,
     ifName,
     netns,

@@ -2,7 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { createLog } from "../log.ts";
 import { dropRecycledNetns } from "./recycled_netns.ts";
 
-/** What is compared are files: any will do. */
+/** Any file works here, because files are compared. */
 const OWN = "/proc/self/ns/net";
 const OTHER = "/proc/self/ns/mnt";
 
@@ -17,7 +17,7 @@ Deno.test("dropRecycledNetns() keeps DEL out of the runtime's own namespace", as
     ["its own", `/proc/${Deno.pid}/ns/net`, {}, ""],
     ["its own, where that is allowed", OWN, allowed, OWN],
     ["another", OTHER, {}, OTHER],
-    ["one that is gone", "/proc/0/ns/net", {}, "/proc/0/ns/net"],
+    ["one that no longer exists", "/proc/0/ns/net", {}, "/proc/0/ns/net"],
     ["none", "", {}, ""],
   ];
   for (const [name, netns, env, expected] of rows) {

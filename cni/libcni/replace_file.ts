@@ -1,5 +1,5 @@
 /**
- * Writing a file so that it is there whole or not at all, whatever crashes.
+ * Writes a file atomically: after a crash it is complete or absent.
  *
  * @module
  */
@@ -9,25 +9,24 @@ import { removeQuietly } from "../io_failure.ts";
 import { LockFile } from "./lock_file.ts";
 
 /**
- * Where a file is until it is complete: beside the others, for a rename must
- * not leave the file system; in a folder of its own, for the Go library reads
- * all files that it finds, and skips folders.
+ * The folder of files that are being written. It is beside the target, because
+ * a rename must stay on the file system. It is a folder of its own, because the
+ * Go library reads all files that it finds, but skips folders.
  */
 const UNFINISHED = ".unfinished";
 
-/** For the owner alone, as files are that `LockFile` makes. */
+/** Owner only, like files that `LockFile` creates. */
 const PRIVATE = 0o600;
 
-/** How often a file is begun again whose folder another writer has removed. */
+/** How often to retry when another writer has removed the folder. */
 const TRIES = 100;
 
 /**
- * Writes a file in place of an older one, or not at all. Folders are made as
- * needed.
+ * Writes a file atomically, replacing an older one. Creates folders as needed.
  *
- * @param mode Who may read and write it; its owner alone by default
- * @throws {Deno.errors.PermissionDenied} If it may not be written, and whatever
- *   else the file system has against it
+ * @param mode Permission bits; 0600 by default
+ * @throws {Deno.errors.PermissionDenied} If it may not be written; other errors
+ *   of the file system are thrown as they are
  */
 export function replaceFile(
   path: string,
@@ -35,13 +34,13 @@ export function replaceFile(
   mode = PRIVATE,
 ): void {
   const folder = join(dirname(path), UNFINISHED);
-  // Closed last: the lock on it keeps other writers away.
+  // Disposed of last: its lock keeps other writers away.
   using unfinished = openUnfinished(folder);
   try {
     unfinished.write(bytes);
     if (mode !== PRIVATE) Deno.chmodSync(unfinished.path, mode);
-    // The content must be on disk before the name is, or a crash leaves the
-    // name without it.
+    // Sync the content before the rename, or a crash could leave an empty file
+    // under the final name.
     unfinished.file.syncDataSync();
     Deno.renameSync(unfinished.path, path);
   } catch (error) {
@@ -53,9 +52,9 @@ export function replaceFile(
 }
 
 /**
- * Opens the first file in the folder that nobody writes. One that was left by
- * a crash is used again, so that there are never more of them than there were
- * writers at one time.
+ * Opens the first file in the folder that is not being written. Reuses files
+ * left by a crash, so there are never more of them than there were writers at
+ * once.
  */
 function openUnfinished(folder: string): LockFile {
   let tries = TRIES;
@@ -72,8 +71,9 @@ function openUnfinished(folder: string): LockFile {
 }
 
 /**
- * Says whether another writer has removed the folder: before a file was opened
- * in it, or while it was made, where what was there at first is then no folder.
+ * Reports whether another writer has removed the folder: before a file was
+ * opened in it, or during mkdir, which then sees a path that exists but is not
+ * a folder.
  */
 function isFolderGone(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound ||

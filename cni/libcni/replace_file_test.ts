@@ -24,7 +24,7 @@ class Folder implements Disposable {
     ).map((path) => path.replace(`${this.path}/`, "")).sort();
   }
 
-  /** Puts a file where unfinished ones are, as a crash would leave it. */
+  /** Creates an unfinished file, as a crash would leave it. */
   plantUnfinished(slot: string, content: string): Deno.FsFile {
     const folder = join(this.path, ".unfinished");
     Deno.mkdirSync(folder, { recursive: true });
@@ -46,7 +46,7 @@ Deno.test("replaceFile() writes the file and leaves nothing beside it", () => {
   assertEquals([...Deno.readDirSync(folder.path)].length, 1);
 });
 
-Deno.test("replaceFile() makes the folders, for their owner alone", () => {
+Deno.test("replaceFile() creates the folders for the owner only", () => {
   using folder = new Folder();
   const path = join(folder.path, "a/b/file");
   replaceFile(path, new Uint8Array([1, 2]));
@@ -57,14 +57,14 @@ Deno.test("replaceFile() makes the folders, for their owner alone", () => {
   assertEquals(modes, [0o700, 0o700, 0o600]);
 });
 
-Deno.test("replaceFile() lets others read what it is told to", () => {
+Deno.test("replaceFile() sets the mode", () => {
   using folder = new Folder();
   const path = join(folder.path, "file");
   replaceFile(path, new Uint8Array([1]), 0o644);
   assertEquals((Deno.statSync(path).mode ?? 0) & 0o777, 0o644);
 });
 
-Deno.test("replaceFile() uses what a crash has left", () => {
+Deno.test("replaceFile() reuses a file left by a crash", () => {
   using folder = new Folder();
   folder.plantUnfinished("0", "half of something that was longer").close();
   folder.write("whole");
@@ -72,7 +72,7 @@ Deno.test("replaceFile() uses what a crash has left", () => {
   assertEquals(folder.list(), ["file"]);
 });
 
-Deno.test("replaceFile() leaves alone what another process writes", () => {
+Deno.test("replaceFile() leaves another process's unfinished file alone", () => {
   using folder = new Folder();
   using other = folder.plantUnfinished("0", "being written");
   other.lockSync(true);
@@ -82,7 +82,7 @@ Deno.test("replaceFile() leaves alone what another process writes", () => {
   assertEquals(Deno.readTextFileSync(path), "being written");
 });
 
-Deno.test("replaceFile() leaves the old file where it fails", async (t) => {
+Deno.test("replaceFile() keeps the old file if it fails", async (t) => {
   await t.step("a file that cannot be written to", () => {
     using folder = new Folder();
     folder.write("old");
@@ -111,7 +111,7 @@ async function spawnWriter(path: string, text: string): Promise<Deno.Command> {
   });
 }
 
-Deno.test("replaceFile() shows a whole file at any time, with several writers", async () => {
+Deno.test("replaceFile() keeps the file complete at all times with several writers", async () => {
   using folder = new Folder();
   folder.write("0".repeat(10_000));
   let done = 0;

@@ -1,6 +1,5 @@
 /**
- * What a plugin of a network is sent: its own configuration, and what the
- * runtime adds to it.
+ * The input of a plugin: its own configuration, and what the runtime adds.
  *
  * Source: containernetworking/cni libcni/conf.go `InjectConf`, libcni/api.go
  * `buildOneConfig`, `injectRuntimeConfig` and `GCNetworkList`.
@@ -18,24 +17,24 @@ import {
 } from "./conf.ts";
 import { encodeJson } from "./json_bytes.ts";
 
-/** What a request has besides the network's name and version. */
+/** The parts of a request apart from the network's name and version. */
 export interface RequestExtras {
-  /** The result of the plugin before, or of the whole chain, in its version. */
+  /** The previous plugin's or the whole chain's result, in its own version. */
   readonly prevResult?: JsonObject | undefined;
-  /** What the runtime offers, by capability; for ADD, CHECK and DEL. */
+  /** Capability arguments, by capability; for ADD, CHECK and DEL. */
   readonly capabilityArgs?: JsonObject | undefined;
-  /** For GC; absent if the runtime does not say which attachments are valid. */
+  /** The valid attachments for GC; undefined if unknown. */
   readonly gc?:
     | { readonly validAttachments: readonly ValidAttachment[] }
     | undefined;
 }
 
 /**
- * Sets keys of a plugin's configuration. Other spellings of them, which a
- * plugin might take for them, are dropped.
+ * Sets keys of a plugin's configuration. Removes other spellings of them, which
+ * a plugin might read instead.
  *
- * @throws {CniError} 7 If a key is empty, a value null, or what comes of it no
- *   plugin's configuration
+ * @throws {CniError} 7 If a key is empty, a value is null, or the result is not
+ *   a plugin's configuration
  */
 export function injectConf(
   document: JsonObject,
@@ -63,12 +62,12 @@ function checkInjected(key: string, value: JsonValue): void {
 }
 
 /**
- * Builds what a plugin reads from stdin.
+ * Builds the configuration that a plugin reads from stdin.
  *
- * Keys that the file has and the runtime does not set, `prevResult` and
- * `runtimeConfig` among them, are passed on.
+ * Passes on keys from the file that the runtime does not set, including
+ * `prevResult` and `runtimeConfig`.
  *
- * @param list The network, whose name and version all its plugins are given
+ * @param list The network; its name and version go to every plugin
  * @throws {CniError} 7 If it cannot be encoded
  */
 export function buildRequest(
@@ -83,14 +82,15 @@ export function buildRequest(
     prevResult,
     runtimeConfig: pickRuntimeConfig(plugin, capabilityArgs),
     "cni.dev/valid-attachments": attachments,
-    // The name that libcni 1.2 and the plugins of its time have for it.
+    // The key that libcni 1.2 and the plugins of its time use.
     "cni.dev/attachments": attachments,
   });
-  // What the plugin has was decoded, and these keys are none that it could break.
+  // The plugin's own keys have been decoded; these keys cannot make them
+  // invalid.
   return encodeJson(setKeys(plugin.document, keys));
 }
 
-/** Picks what the plugin wants of what the runtime offers; undefined for nothing. */
+/** Picks the capability arguments that the plugin declares; undefined if none. */
 function pickRuntimeConfig(
   { capabilities }: PluginConf,
   capabilityArgs: JsonObject,

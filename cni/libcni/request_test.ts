@@ -4,7 +4,7 @@ import type { JsonObject, JsonValue } from "../json.ts";
 import { decodePluginConf } from "./conf.ts";
 import { buildRequest, injectConf, type RequestExtras } from "./request.ts";
 
-Deno.test("injectConf() sets keys, whatever they were", async (t) => {
+Deno.test("injectConf() replaces and adds keys", async (t) => {
   const conf = { type: "ptp", mtu: 1500, dns: { domain: "a" } };
   const rows: [name: string, keys: Record<string, JsonValue>, JsonObject][] = [
     ["none", {}, conf],
@@ -33,7 +33,7 @@ Deno.test("injectConf() sets keys, whatever they were", async (t) => {
   }
 });
 
-Deno.test("injectConf() leaves no other spelling that a plugin might prefer", () => {
+Deno.test("injectConf() removes other spellings of a key", () => {
   const conf = { type: "ptp", Name: "a", cniversion: "0.1.0", MTU: 1 };
   assertEquals(injectConf(conf, { name: "lan", cniVersion: "1.0.0" }), {
     type: "ptp",
@@ -43,7 +43,7 @@ Deno.test("injectConf() leaves no other spelling that a plugin might prefer", ()
   });
 });
 
-Deno.test("injectConf() keeps keys that objects have by nature", () => {
+Deno.test("injectConf() keeps keys that objects inherit", () => {
   const conf = JSON.parse(`{"type":"ptp","__proto__":{"mtu":1}}`);
   const injected = injectConf(conf, { name: "lan" });
   assertEquals(Object.keys(injected), ["type", "__proto__", "name"]);
@@ -51,7 +51,7 @@ Deno.test("injectConf() keeps keys that objects have by nature", () => {
   assertEquals(JSON.stringify(injected["__proto__"]), `{"mtu":1}`);
 });
 
-Deno.test("injectConf() refuses what makes no configuration", async (t) => {
+Deno.test("injectConf() refuses invalid keys and values", async (t) => {
   const rows: [Record<string, JsonValue>, message: string][] = [
     [{ "": 1 }, "keys cannot be empty"],
     [{ mtu: null }, "key 'mtu' value must not be nil"],
@@ -73,7 +73,7 @@ Deno.test("injectConf() refuses what makes no configuration", async (t) => {
   }
 });
 
-/** What a plugin of the network "lan" is sent. */
+/** The input of a plugin of the network "lan". */
 function request(plugin: JsonObject, extras?: RequestExtras): string {
   const list = { name: "lan", cniVersion: "1.0.0" };
   return new TextDecoder().decode(
@@ -81,7 +81,7 @@ function request(plugin: JsonObject, extras?: RequestExtras): string {
   );
 }
 
-Deno.test("buildRequest() gives every plugin the network's name and version", async (t) => {
+Deno.test("buildRequest() sets the network's name and version", async (t) => {
   const rows: [name: string, plugin: JsonObject, expected: string][] = [
     [
       "sorted",
@@ -105,7 +105,7 @@ Deno.test("buildRequest() gives every plugin the network's name and version", as
   }
 });
 
-Deno.test("buildRequest() sends no version as an empty one", () => {
+Deno.test("buildRequest() sends an absent version as an empty one", () => {
   const bytes = buildRequest(
     { name: "lan", cniVersion: "" },
     decodePluginConf({ type: "ptp", cniVersion: "1.0.0" }),
@@ -116,7 +116,7 @@ Deno.test("buildRequest() sends no version as an empty one", () => {
   );
 });
 
-Deno.test("buildRequest() passes on the result as it is", () => {
+Deno.test("buildRequest() passes on the result unchanged", () => {
   const prevResult = { cniVersion: "0.2.0", ip4: { ip: "10.0.0.2/24" }, x: 1 };
   const plugin = { type: "tuning", prevResult: { old: true } };
   assertEquals(JSON.parse(request(plugin, { prevResult })), {
@@ -127,7 +127,7 @@ Deno.test("buildRequest() passes on the result as it is", () => {
   });
 });
 
-Deno.test("buildRequest() offers what is there and wanted", async (t) => {
+Deno.test("buildRequest() passes capability arguments that the plugin declares", async (t) => {
   const offered = { mac: "02:00:00:00:00:01", ips: ["10.0.0.2"], aliases: [] };
   const rows: [
     name: string,
@@ -143,7 +143,7 @@ Deno.test("buildRequest() offers what is there and wanted", async (t) => {
     ["not there", { capabilities: { portMappings: true } }, undefined],
     ["in another case", { capabilities: { MAC: true } }, undefined],
     ["what every object has", { capabilities: { toString: true } }, undefined],
-    ["in place of the file's", {
+    ["instead of the file's", {
       capabilities: { ips: true },
       runtimeConfig: { mac: "x" },
     }, { ips: ["10.0.0.2"] }],
@@ -162,7 +162,7 @@ Deno.test("buildRequest() offers what is there and wanted", async (t) => {
   }
 });
 
-Deno.test("buildRequest() does not take inherited capabilities for wanted", () => {
+Deno.test("buildRequest() ignores inherited capabilities", () => {
   const capabilityArgs = { toString: 1, constructor: 2, mac: null };
   const plugin = { type: "ptp", capabilities: { mac: true } };
   assertEquals(JSON.parse(request(plugin, { capabilityArgs })).runtimeConfig, {
@@ -170,7 +170,7 @@ Deno.test("buildRequest() does not take inherited capabilities for wanted", () =
   });
 });
 
-Deno.test("buildRequest() names the valid attachments in both ways", async (t) => {
+Deno.test("buildRequest() sends the valid attachments under both keys", async (t) => {
   const rows: [name: string, extras: RequestExtras, expected: unknown][] = [
     ["not said", {}, undefined],
     ["none", { gc: { validAttachments: [] } }, []],

@@ -1,5 +1,5 @@
 /**
- * What a runtime says of one attachment, beside the network's configuration.
+ * A runtime's description of one attachment.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type { Attachment, AttachmentKey, CachedRequest } from "./cache.ts";
 export type CniArgs = readonly (readonly [key: string, value: string])[];
 
 /**
- * One attachment, as its runtime describes it: the same for ADD, CHECK and DEL.
+ * One attachment as its runtime describes it, identical for ADD, CHECK and DEL.
  *
  * Source: containernetworking/cni libcni/api.go `RuntimeConf`.
  */
@@ -24,23 +24,23 @@ export interface RuntimeConf {
   readonly ifName: string;
   /** CNI_ARGS, pair by pair. */
   readonly args?: CniArgs;
-  /** CNI_ARGS as it is; unless it is empty, it replaces {@linkcode args}. */
+  /** CNI_ARGS as one text; unless empty, it replaces {@linkcode args}. */
   readonly rawArgs?: string;
   /**
-   * What the runtime offers, by capability, such as `portMappings`. A plugin
-   * gets what its configuration declares in `capabilities`.
+   * Capability arguments, by capability, such as `portMappings`. A plugin gets
+   * those that its configuration declares in `capabilities`.
    */
   readonly capabilityArgs?: JsonObject;
 }
 
-/** Formats what CNI_ARGS shall be. */
+/** Formats the value of CNI_ARGS. */
 export function formatCniArgs({ args = [], rawArgs }: RuntimeConf): string {
   return rawArgs || args.map(([key, value]) => `${key}=${value}`).join(";");
 }
 
 /**
- * Lists the pairs of CNI_ARGS, for the cache. What follows the first `=` is the
- * value: whether plugins accept it is for them to say.
+ * Lists the pairs of CNI_ARGS for the cache. The value is everything after the
+ * first `=`; plugins decide whether to accept it.
  */
 export function listCniArgs(conf: RuntimeConf): CniArgs {
   if (!conf.rawArgs) return conf.args ?? [];
@@ -50,7 +50,7 @@ export function listCniArgs(conf: RuntimeConf): CniArgs {
   });
 }
 
-/** Builds what the cache knows an attachment by. */
+/** Returns the key of an attachment in the cache. */
 export function keyOf(
   network: { readonly name: string },
   { containerId, ifName }: RuntimeConf,
@@ -58,7 +58,7 @@ export function keyOf(
   return { network: network.name, containerId, ifName };
 }
 
-/** Builds what the cache keeps of an attachment, beside its result. */
+/** Returns what the cache keeps of an attachment, apart from its result. */
 export function describeAttachment(
   network: { readonly name: string; readonly bytes: Uint8Array },
   conf: RuntimeConf,
@@ -73,9 +73,8 @@ export function describeAttachment(
 }
 
 /**
- * Builds the description of an attachment with what was cached of it: the
- * arguments, if there were any, and the capabilities' arguments. The namespace
- * stays: it may be gone since.
+ * Returns an attachment with its cached arguments, if there were any, and
+ * capability arguments. The namespace is kept as given: it may be gone by now.
  *
  * Source: containernetworking/cni libcni/api.go `getCachedConfig`.
  */

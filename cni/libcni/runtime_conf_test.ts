@@ -39,7 +39,7 @@ Deno.test("formatCniArgs() and listCniArgs() agree on both forms of CNI_ARGS", a
   }
 });
 
-Deno.test("describeAttachment() keeps what DEL will need", () => {
+Deno.test("describeAttachment() keeps what DEL needs", () => {
   const bytes = new TextEncoder().encode("{}");
   const conf = { ...CONF, rawArgs: "A=1", capabilityArgs: { mac: "m" } };
   assertEquals(describeAttachment({ name: "net1", bytes }, conf), {

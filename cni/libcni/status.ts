@@ -1,5 +1,5 @@
 /**
- * STATUS: whether a network's plugins could serve ADD.
+ * STATUS: whether a network's plugins are ready for ADD.
  *
  * @module
  */
@@ -15,13 +15,13 @@ import { buildRequest } from "./request.ts";
 import type { PluginTools } from "./tools.ts";
 
 /**
- * Runs STATUS of each plugin in order. A configuration before 1.1.0 has no
- * STATUS, which says nothing against it.
+ * Runs STATUS of each plugin in order. A configuration older than 1.1.0 has no
+ * STATUS and counts as ready.
  *
  * Source: containernetworking/cni libcni/api.go `GetStatusNetworkList`.
  *
- * @throws {CniError} What the first plugin throws that is not ready: 50, or 51
- *   if containers that are attached already may suffer
+ * @throws {CniError} The error of the first plugin that is not ready: 50, or 51
+ *   if running containers may be affected
  */
 export async function checkStatus(
   tools: PluginTools,

@@ -29,7 +29,7 @@ Deno.test("statusNetworkList() runs from 1.1.0 on, without an attachment", async
   }
 });
 
-Deno.test("statusNetworkList() throws the first plugin's error as it is", async () => {
+Deno.test("statusNetworkList() throws the first plugin's error unchanged", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   host.add("b", {

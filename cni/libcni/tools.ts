@@ -1,5 +1,5 @@
 /**
- * What a runtime works with, whatever the network.
+ * What a runtime needs for every network.
  *
  * @module
  */
@@ -12,54 +12,54 @@ import { writeStderr } from "../stdio.ts";
 import { AttachmentCache } from "./cache.ts";
 import type { AttachmentLocks } from "./lock.ts";
 
-/** What a runtime decides once. */
+/** Options of a runtime. */
 export interface NetworkRuntimeOptions {
-  /** Folders with plugins, in the order in which they are searched: CNI_PATH. */
+  /** Folders with plugins in search order: CNI_PATH. */
   readonly pluginDirs: readonly string[];
-  /** What plugins inherit; the CNI_* variables replace those in it. */
+  /** The environment of plugins; the CNI_* variables are replaced. */
   readonly env: Environment;
-  /** Where attachments are remembered; /var/lib/cni by default. */
+  /** The cache folder; /var/lib/cni by default. */
   readonly cacheDir?: string;
-  /** Runs plugins; as processes by default. */
+  /** Runs plugins; starts processes by default. */
   readonly invoker?: Invoker;
   /** Path of the namespace that stands for the host; this thread's by default. */
   readonly hostNetns?: string;
-  /** Takes what plugins and the runtime log; stderr by default. */
+  /** Receives the log of plugins and of the runtime; stderr by default. */
   readonly onStderr?: (text: string) => void;
   /** Called before a process is started for a plugin. */
   readonly onProcess?: (() => Promise<void>) | undefined;
   /**
-   * Keeps ADD, CHECK and DEL of one container apart, and GC from them all. By
-   * default nothing does: a plugin that is a runtime itself, as multus is, would
-   * wait for the one that called it.
+   * Serializes ADD, CHECK and DEL of a container, and runs GC alone. By default
+   * there is no locking, because a plugin that is itself a runtime, such as
+   * multus, would wait for its caller.
    */
   readonly locks?: Pick<AttachmentLocks, "lockContainer" | "lockExclusively">;
 }
 
-/** What runs plugins, by a runtime or a plugin that does as one does. */
+/** What it takes to run plugins. */
 export interface PluginTools {
-  /** Folders with plugins, in the order in which they are searched. */
+  /** Folders with plugins in search order. */
   readonly pluginDirs: readonly string[];
-  /** What plugins inherit; the CNI_* variables replace those in it. */
+  /** The environment of plugins; the CNI_* variables are replaced. */
   readonly env: Environment;
   readonly invoker: Invoker;
   /** Path of the namespace that stands for the host. */
   readonly hostNetns: string;
-  /** Takes what plugins log. */
+  /** Receives the log of plugins. */
   readonly onStderr: (text: string) => void;
-  /** What the runtime itself logs, in the same place. */
+  /** The runtime's own log, written to the same place. */
   readonly log: Log;
   /** Called before a process is started for a plugin. */
   readonly onProcess?: (() => Promise<void>) | undefined;
 }
 
-/** What a runtime works with. */
+/** Everything a runtime needs. */
 export interface Tools extends PluginTools {
   readonly cache: AttachmentCache;
   readonly locks: NetworkRuntimeOptions["locks"];
 }
 
-/** Fills in what the options leave out. */
+/** Fills in defaults. */
 export function createTools(options: NetworkRuntimeOptions): Tools {
   const { onStderr = tryWriteStderr } = options;
   return {
@@ -75,7 +75,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
   };
 }
 
-/** What cannot be said keeps nothing from being done. */
+/** Ignores failures: logging must never stop an operation. */
 function tryWriteStderr(text: string): void {
   writeStderr(text);
 }

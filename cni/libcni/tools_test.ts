@@ -9,7 +9,7 @@ Deno.test("createTools() runs plugins as processes from this thread's namespace 
   assertEquals(tools.locks, undefined);
 });
 
-Deno.test("createTools() logs where plugins log", () => {
+Deno.test("createTools() logs to the same place as plugins", () => {
   let logged = "";
   const { log } = createTools({
     pluginDirs: [],

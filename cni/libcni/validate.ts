@@ -1,5 +1,5 @@
 /**
- * Validation: whether a network's plugins are there and serve its version.
+ * Validation: whether a network's plugins exist and support its version.
  *
  * @module
  */
@@ -12,9 +12,9 @@ import type { Network, OperationOptions } from "./operation.ts";
 import type { Tools } from "./tools.ts";
 
 /**
- * Asks a plugin for the versions that it serves.
+ * Asks a plugin for the versions that it supports.
  *
- * @throws {CniError} The plugin's own, or why it could not be asked
+ * @throws {CniError} The plugin's error, or why it could not be run
  */
 export async function probePlugin(
   tools: Tools,
@@ -31,13 +31,13 @@ export async function probePlugin(
 }
 
 /**
- * Checks that every plugin of a network is there and serves its version.
+ * Checks that every plugin of a network exists and supports its version.
  *
  * Source: containernetworking/cni libcni/api.go `ValidateNetworkList`.
  *
- * @returns The capabilities that the plugins want, each once
+ * @returns The capabilities that the plugins declare, without duplicates
  * @throws {CniError} With all failures in one text, `[first second]`, and the
- *   code of the first that has a telling one
+ *   code of the first specific one
  */
 export async function validateNetwork(
   tools: Tools,
@@ -62,9 +62,9 @@ function joinFailures(failures: readonly unknown[]): CniError {
 }
 
 /**
- * Checks that a plugin is there and serves a version.
+ * Checks that a plugin exists and supports a version.
  *
- * @throws {CniError} If not
+ * @throws {CniError} If it does not
  */
 export async function validatePlugin(
   tools: Tools,

@@ -21,7 +21,7 @@ Deno.test("validateNetworkList() collects all failures in one text", async () =>
   assertEquals(error.code, 1);
 });
 
-Deno.test("validateNetworkList() compares versions to the letter, and none is 0.1.0", async (t) => {
+Deno.test("validateNetworkList() compares versions exactly, and takes an absent one as 0.1.0", async (t) => {
   const rows: [cniVersion: string, isServed: boolean][] = [
     ["", true],
     ["0.1.0", true],
@@ -45,7 +45,7 @@ Deno.test("validateNetworkList() compares versions to the letter, and none is 0.
   }
 });
 
-Deno.test("validateNetworkList() asks whoever runs the plugins", async () => {
+Deno.test("validateNetworkList() asks the invoker", async () => {
   using host = new RecordingPlugins();
   const asked: string[] = [];
   const runtime = host.runtime({

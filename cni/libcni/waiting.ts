@@ -1,20 +1,20 @@
 /**
- * Waiting for what other processes, and others in this one, are at.
+ * Waiting for other processes and for other tasks of this one.
  *
  * @module
  */
 
 import { pause, waitUntil } from "../deadline.ts";
 
-/** How long to wait, and what to say then. */
+/** Time limit of a wait, and what happens then. */
 export interface Patience {
-  /** Ends the wait; undefined for never. */
+  /** Ends the wait; undefined to wait forever. */
   readonly signal: AbortSignal | undefined;
-  /** Makes the error that the wait ends with. */
+  /** Creates the error that ends the wait. */
   readonly giveUp: () => Error;
-  /** Runs once if the wait takes long. */
+  /** Called once if the wait takes long. */
   readonly notice?: () => void;
-  /** What is long, in ms; 5 s by default. */
+  /** When a wait counts as long, in ms; 5 s by default. */
   readonly noticeMs?: number;
 }
 
@@ -24,10 +24,10 @@ const NOTICE_MS = 5000;
 const FIRST_PAUSE_MS = 1, LONGEST_PAUSE_MS = 50;
 
 /**
- * Makes attempts until one succeeds, with a pause in between that grows to a
- * twentieth of a second. The event loop goes on meanwhile.
+ * Polls until an attempt succeeds. The pause between attempts grows to 50 ms.
+ * The event loop keeps running.
  *
- * @throws What `giveUp` makes, at the signal; and whatever `attempt` throws
+ * @throws The error from `giveUp` on the signal, or an error from `attempt`
  */
 export async function pollUntil<T>(
   attempt: () => T | undefined,
@@ -48,21 +48,21 @@ export async function pollUntil<T>(
   }
 }
 
-/** Queues of those who want the same thing, one for each name. */
+/** Queues, one for each name. */
 export class TurnQueues {
-  /** What ends when the last in the queue is done. */
+  /** The end of the last turn in each queue. */
   readonly #tails = new Map<string, Promise<void>>();
 
   /**
-   * Waits until all who came before are done.
+   * Waits until all earlier turns are done.
    *
-   * @returns The turn, which ends with its disposal
-   * @throws What `giveUp` makes, at the signal
+   * @returns The turn, which ends when disposed of
+   * @throws The error from `giveUp` on the signal
    */
   async takeTurn(name: string, patience: Patience): Promise<Disposable> {
     const before = this.#tails.get(name) ?? Promise.resolve();
     const { promise: done, resolve: leave } = Promise.withResolvers<void>();
-    // Who gives up leaves, and those behind still wait for those before.
+    // A waiter that gives up leaves; later ones still wait for earlier ones.
     const tail = before.then(() => done);
     this.#tails.set(name, tail);
     tail.then(() => this.#forget(name, tail));

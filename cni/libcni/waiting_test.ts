@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { type Patience, pollUntil, TurnQueues } from "./waiting.ts";
 
-/** Waits for ever. */
+/** Waits forever. */
 const PATIENT: Patience = { signal: undefined, giveUp: () => new Error() };
 
 /** Waits until the signal. */
@@ -9,7 +9,7 @@ function until(signal: AbortSignal): Patience {
   return { signal, giveUp: () => new RangeError("gave up") };
 }
 
-Deno.test("pollUntil() answers the first success", async (t) => {
+Deno.test("pollUntil() returns the first success", async (t) => {
   for (const failures of [0, 1, 4]) {
     await t.step(`after ${failures} failures`, async () => {
       let attempts = 0;
@@ -20,7 +20,7 @@ Deno.test("pollUntil() answers the first success", async (t) => {
   }
 });
 
-Deno.test("pollUntil() lets the event loop go on", async () => {
+Deno.test("pollUntil() keeps the event loop running", async () => {
   let isDone = false;
   const polling = pollUntil(() => isDone || undefined, PATIENT);
   await Deno.stat("/");
@@ -28,7 +28,7 @@ Deno.test("pollUntil() lets the event loop go on", async () => {
   assertEquals(await polling, true);
 });
 
-Deno.test("pollUntil() gives up at the signal", async (t) => {
+Deno.test("pollUntil() gives up on the signal", async (t) => {
   await t.step("which was there before", async () => {
     let attempts = 0;
     await assertRejects(
@@ -51,13 +51,13 @@ Deno.test("pollUntil() gives up at the signal", async (t) => {
   });
 });
 
-Deno.test("TurnQueues.takeTurn() keeps names apart", async () => {
+Deno.test("TurnQueues.takeTurn() has one queue for each name", async () => {
   const queues = new TurnQueues();
   using _one = await queues.takeTurn("one", PATIENT);
   using _other = await queues.takeTurn("other", PATIENT);
 });
 
-Deno.test("TurnQueues.takeTurn() gives turns in the order they were asked for", async () => {
+Deno.test("TurnQueues.takeTurn() gives turns in order", async () => {
   const queues = new TurnQueues();
   const controller = new AbortController();
   const order: string[] = [];
