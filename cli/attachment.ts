@@ -1,5 +1,5 @@
 /**
- * Attachments of namespaces: what the cache knows of them.
+ * Attachments of namespaces, as the cache has them.
  *
  * @module
  */
@@ -23,8 +23,8 @@ import {
 } from "./network.ts";
 
 /**
- * Lists what is cached of all networks. An attachment whose namespace the cache
- * leaves out, as libcni before 1.2 did, has the one that its result names.
+ * Lists the cached attachments of all networks. If the cache has no namespace,
+ * as with libcni before 1.2, it is taken from the result.
  *
  * @throws {CniError} 5 If the cache cannot be read
  */
@@ -36,18 +36,18 @@ export function listAttachments({ cacheDir }: Folders): CachedAttachment[] {
     }));
 }
 
-/** Finds the namespace that the attachment's interface was put into; "" if there is none. */
+/** Finds the namespace of the attachment's interface in the result; "" if unknown. */
 function findSandbox({ ifName, result }: CachedAttachment): string {
   try {
     const { interfaces } = decodeResult(result ?? {});
     return interfaces.find(({ name, sandbox }) => sandbox && name === ifName)
       ?.sandbox ?? "";
   } catch {
-    return ""; // Whoever needs the result will say what is wrong with it.
+    return ""; // The code that needs the result reports what is wrong with it.
   }
 }
 
-/** Says whether an attachment is of the namespace at a path, by whatever path it was made. */
+/** Reports whether an attachment belongs to the namespace at a path, even if it was made under another path. */
 export function isOfNetns(
   { netns }: Pick<CachedAttachment, "netns">,
   path: string,
@@ -56,11 +56,10 @@ export function isOfNetns(
 }
 
 /**
- * Describes an attachment to be made: the container's ID is made of the
- * namespace's path unless it is given.
+ * Describes a new attachment. The container ID is derived from the namespace's
+ * path unless it is given.
  *
- * @throws {Error} If something that the command line or the environment says
- *   cannot be
+ * @throws {Error} If the command line or the environment is invalid
  */
 export async function describeAttachment(
   call: CommandCall,
@@ -76,11 +75,11 @@ export async function describeAttachment(
 }
 
 /**
- * Describes an attachment that was made before, be it by the tool or by a
- * runtime, under another path of the namespace or another container ID.
+ * Describes an existing attachment, which the tool or a runtime may have made
+ * under another path of the namespace or another container ID.
  *
  * @param network Name of the network
- * @throws {Error} If there are several in the namespace
+ * @throws {Error} If the namespace has several
  */
 export async function describeMadeAttachment(
   call: CommandCall,
@@ -110,7 +109,7 @@ export async function describeMadeAttachment(
   );
 }
 
-/** Completes an ID that only one attachment's begins with, as `cni list` shows it. */
+/** Completes a container ID from a unique prefix, such as `cni list` shows. */
 function completeId(
   conf: RuntimeConf,
   listMade: () => readonly CachedAttachment[],

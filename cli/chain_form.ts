@@ -1,7 +1,7 @@
 /**
- * The two forms of a network's configuration: a list of plugins, each of which
- * a runtime starts by itself, and a list of the plugin `chain` alone, which runs
- * the others.
+ * The two forms of a network's configuration: a list of plugins that the
+ * runtime starts one by one, and a list with only the plugin `chain`, which
+ * runs the others.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import {
 import { parseDocument } from "../cni/libcni/conf_document.ts";
 import { isSpecVersion } from "../cni/version.ts";
 
-/** What a configuration can be made to be. */
+/** The forms of a configuration. */
 export const FORMS = ["chain", "list"] as const;
 
 /** One of {@linkcode FORMS}. */
@@ -31,20 +31,21 @@ export type Form = typeof FORMS[number];
 /** The plugin that runs others. */
 export const CHAIN = "chain";
 
-/** A network's configuration as somebody wrote it. */
+/** A network's configuration as written in a file. */
 export interface WrittenNetwork {
-  /** What a runtime reads in it. */
+  /** The configuration as a runtime reads it. */
   readonly list: NetworkConfList;
-  /** All of it, each number with the digits that it has in the file. */
+  /** The whole document, with all numbers as written. */
   readonly document: JsonObject;
-  /** Whether it is a bare plugin, which a list was made of. */
+  /** Whether the file has a bare plugin, from which the list was made. */
   readonly isBare: boolean;
 }
 
 /**
- * Parses a configuration, a list or a bare plugin.
+ * Parses a list or a bare plugin.
  *
- * @throws {CniError} 6 If it is not JSON, 7 if it is no network's configuration
+ * @throws {CniError} 6 If it is not JSON, 7 if it is not a network
+ *   configuration
  */
 export function parseWritten(bytes: Uint8Array): WrittenNetwork {
   const document = parseDocument("configuration", bytes);
@@ -56,16 +57,16 @@ export function parseWritten(bytes: Uint8Array): WrittenNetwork {
   return { list, document: parseExactly(bytes), isBare };
 }
 
-/** A list may have a type, which nobody reads; a chain that is bare has plugins. */
+/** Reports whether it is a bare plugin. A list may have a type, which is ignored; a bare chain has plugins. */
 function isBarePlugin(document: JsonObject): boolean {
   const key = Object.keys(document).find((key) => key.toLowerCase() === "type");
   if (key === undefined) return false;
   return document["plugins"] === undefined || document[key] === CHAIN;
 }
 
-/** Parses JSON so that it is printed with the numbers that it has: 1.0, 1e400. */
+/** Parses JSON and keeps the spelling of numbers, such as 1.0 and 1e400. */
 function parseExactly(bytes: Uint8Array): JsonObject {
-  // TypeScript does not know of it yet.
+  // TypeScript does not declare it yet.
   const { rawJSON } = JSON as unknown as {
     rawJSON(text: string): JsonValue;
   };
@@ -78,7 +79,7 @@ function parseExactly(bytes: Uint8Array): JsonObject {
   );
 }
 
-/** Says which form a network has: a list is one that has no chain in it. */
+/** Returns a network's form. It is a chain if any of its plugins is one. */
 export function formOf({ list: { plugins } }: WrittenNetwork): Form {
   return plugins.some(isChain) ? "chain" : "list";
 }
@@ -88,13 +89,13 @@ function isChain({ type }: PluginConf): boolean {
 }
 
 /**
- * Makes a network's configuration of a form; one that has it already is returned
- * as it is. A bare plugin becomes a list of it. All keys of the network and of
- * its plugins stay as they are.
+ * Converts a network's configuration to a form; returns it unchanged if it
+ * already has that form. A bare plugin becomes a list. Keeps all keys of the
+ * network and its plugins.
  *
- * A chain gets all plugins, those of other chains in the network too.
+ * A new chain gets all plugins, including those of other chains in the network.
  *
- * @throws {CniError} 7 If it cannot have that form
+ * @throws {CniError} 7 If the conversion is impossible
  */
 export function convertTo(form: Form, network: WrittenNetwork): JsonObject {
   const { document, isBare } = network;
@@ -116,7 +117,7 @@ export function convertTo(form: Form, network: WrittenNetwork): JsonObject {
   return { ...own, plugins: wanted.map(({ document }) => document) };
 }
 
-/** Reads the plugins with the numbers that they have in the file. */
+/** Reads the plugins with their numbers as written. */
 function readExactPlugins({ document, isBare }: WrittenNetwork): PluginConf[] {
   const { plugins } = document;
   if (isBare) return decodePluginConfs([document]);
@@ -132,7 +133,7 @@ function checkVersion({ list: { cniVersion } }: WrittenNetwork): void {
   throw refused(`${CHAIN} does not serve its version, "${cniVersion}"`);
 }
 
-/** Makes a chain of plugins, which declares what any of them does. */
+/** Wraps plugins in a chain, which declares all their capabilities. */
 export function makeChain(plugins: readonly PluginConf[]): PluginConf {
   const wanted = listCapabilities(plugins).map((name) => [name, true] as const);
   return decodePluginConf({
@@ -142,7 +143,7 @@ export function makeChain(plugins: readonly PluginConf[]): PluginConf {
   });
 }
 
-/** Finds the network's own keys, which of a bare plugin's are but two. */
+/** Returns the network's own keys. Of a bare plugin's keys, there are only two. */
 function ownKeys({ document, isBare }: WrittenNetwork): JsonObject {
   if (!isBare) return document;
   const entries = Object.entries(document)
@@ -150,10 +151,10 @@ function ownKeys({ document, isBare }: WrittenNetwork): JsonObject {
   return Object.fromEntries(entries);
 }
 
-/** Keys of a chain that the list says in other ways. */
+/** Keys of a chain that a list expresses in other ways. */
 const CHAIN_KEYS = ["type", "plugins", "capabilities"];
 
-/** Refuses to take a chain apart where something of it would be lost. */
+/** Refuses to unwrap a chain if that would lose something. */
 function checkLost(chain: PluginConf, kept: readonly string[]): void {
   const lost = Object.keys(chain.document)
     .filter((key) => !CHAIN_KEYS.includes(key) && !kept.includes(key));
@@ -164,7 +165,7 @@ function checkLost(chain: PluginConf, kept: readonly string[]): void {
   if (linksOf(chain).length === 0) throw refused(`its ${CHAIN} has no plugins`);
 }
 
-/** Shows which plugins there are, and in which chains: `chain(ptp, sbr), x`. */
+/** Formats plugins and chains: `chain(ptp, sbr), x`. */
 export function formatPlugins(plugins: readonly PluginConf[]): string {
   return plugins.map((plugin) =>
     isChain(plugin)
@@ -174,24 +175,24 @@ export function formatPlugins(plugins: readonly PluginConf[]): string {
 }
 
 /**
- * Lists plugins, each with those that it runs if it is a chain.
+ * Lists plugins, and the plugins of chains after their chain.
  *
- * @throws {CniError} 7 If a chain has something else among its plugins
+ * @throws {CniError} 7 If a chain has a malformed plugin
  */
 export function unfoldChains(plugins: readonly PluginConf[]): PluginConf[] {
   return placePlugins(plugins).map(({ conf }) => conf);
 }
 
-/** A plugin, and where it is in the configuration. */
+/** A plugin and its place in the configuration. */
 export interface PlacedPlugin {
   readonly conf: PluginConf;
   /** Keys and indices, such as `["plugins", 0, "plugins", 1]`. */
   readonly path: readonly (string | number)[];
-  /** The plugins that it runs, if it is a chain. */
+  /** The plugins of a chain; empty for other plugins. */
   readonly links: readonly PluginConf[];
 }
 
-/** Lists plugins as {@linkcode unfoldChains} does, and says where they are. */
+/** Lists plugins like {@linkcode unfoldChains}, with their places. */
 export function placePlugins(
   plugins: readonly PluginConf[],
   parent: readonly (string | number)[] = [],

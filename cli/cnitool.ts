@@ -1,6 +1,6 @@
 /**
- * The tool under the name of `cnitool`: what the Go program of that name does
- * with the same command line, and no more.
+ * The tool when invoked as `cnitool`: behaves exactly like the Go program of
+ * that name.
  *
  * Source: containernetworking/cni cnitool/cnitool.go.
  *
@@ -30,7 +30,7 @@ import { readArgs, readFolders } from "./network.ts";
 import { arrangeResult } from "./result_document.ts";
 import type { UsageError } from "./usage_error.ts";
 
-/** A network, the attachment that the command line describes, and what runs plugins. */
+/** A network, the attachment from the command line, and the runtime. */
 interface Setting {
   readonly list: NetworkConfList;
   readonly conf: RuntimeConf;
@@ -42,7 +42,7 @@ type Verb = (
   options: { readonly signal: AbortSignal },
 ) => Promise<unknown>;
 
-/** What each verb does; what it returns is printed. */
+/** The action of each verb. Its return value is printed. */
 const VERBS: Readonly<Record<string, Verb>> = {
   add: async ({ runtime, list, conf }, options) =>
     arrangeResult(await runtime.addNetworkList(list, conf, options)),
@@ -50,7 +50,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
     runtime.checkNetworkList(list, conf, options),
   del: ({ runtime, list, conf }, options) =>
     runtime.delNetworkList(list, conf, options),
-  // No list of what is valid: every attachment to the network goes.
+  // Without a list of valid attachments, all attachments to the network are
+  // deleted.
   gc: ({ runtime, list }, options) => runtime.gcNetworkList(list, options),
   status: ({ runtime, list }, options) =>
     runtime.statusNetworkList(list, options),
@@ -68,7 +69,7 @@ function runVerb(verb: Verb): Run {
   };
 }
 
-/** In the order of the Go program, which decides on which error is seen. */
+/** Checks in the order of the Go program, so that the same error is reported first. */
 async function readSetting(call: CommandCall): Promise<Setting> {
   const [network = "", path = ""] = call.args;
   const { env, onStderr } = call;
@@ -99,7 +100,8 @@ const rows = Object.entries(VERBS).map(([name, verb]): CommandRow => ({
     },
   ],
   flags: ["ifname"],
-  // A verb of ours: the usage text is the Go program's to the letter.
+  // One more verb than the Go program; the usage text is exactly the Go
+  // program's.
   isHidden: name === "validate",
   load: () => Promise.resolve(runVerb(verb)),
 }));
@@ -113,7 +115,7 @@ export const cnitool: Program = {
   explainUsage,
 };
 
-/** Says how it is used, and before that what is wrong if nothing is missing. */
+/** Explains the usage, after the problem if it is not just a missing argument. */
 function explainUsage({ message, isIncomplete }: UsageError): string {
   const { name, about } = cnitool;
   return [

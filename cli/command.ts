@@ -1,6 +1,6 @@
 /**
- * What a command of the `cni` tool is: a row of a table, from which help and
- * completion are made, and a function that is loaded when it is run.
+ * Commands of the `cni` tool. A command is a row in a table, which also
+ * provides help and completion, and a function that is loaded on demand.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { Environment } from "../cni/args.ts";
 import type { UsageError } from "./usage_error.ts";
 import type { Style } from "./style.ts";
 
-/** What completion offers for a word. */
+/** The words that completion offers. */
 export type Completes =
   | "network"
   | "netns"
@@ -20,17 +20,17 @@ export type Completes =
 
 /** A flag of one or more commands. */
 export interface Flag {
-  /** The letter for `-i`. */
+  /** The letter of its short form, as in `-i`. */
   readonly short?: string;
-  /** What help calls the value; a flag without is there or not. */
+  /** The value's name in help; absent for a flag without a value. */
   readonly value?: string;
-  /** What it does, without a full stop. */
+  /** Description, starting with a verb, without a full stop. */
   readonly summary: string;
-  /** What completion offers for the value. */
+  /** Completion of the value. */
   readonly completes?: Completes;
 }
 
-/** Every flag by its long name. */
+/** All flags by long name. */
 export const FLAGS = {
   "ifname": {
     short: "i",
@@ -93,22 +93,22 @@ export const FLAGS = {
   "version": { short: "V", summary: "prints the version" },
 } as const satisfies Readonly<Record<string, Flag>>;
 
-/** The shells that commands are completed in. */
+/** The shells that have completion. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
-/** The long name of a flag. */
+/** A flag's long name. */
 export type FlagName = keyof typeof FLAGS;
 
 /** A positional argument. */
 export interface Argument {
-  /** What help calls it, in capitals. */
+  /** Its name in help, in capitals. */
   readonly name: string;
-  /** What it is, without a full stop. */
+  /** Description, without a full stop. */
   readonly summary: string;
   readonly completes?: Completes;
-  /** Whether it may be missing. */
+  /** Whether it may be absent. */
   readonly isOptional?: boolean;
-  /** Whether there may be more of it; only of the last one. */
+  /** Whether it may repeat; only for the last argument. */
   readonly isRepeated?: boolean;
 }
 
@@ -116,83 +116,83 @@ export interface Argument {
 export interface Example {
   /** A command line. */
   readonly line: string;
-  /** What it is for, without a full stop. */
+  /** Its purpose, without a full stop. */
   readonly what: string;
 }
 
-/** A command, but for what it does. */
+/** A command, without its implementation. */
 export interface CommandRow {
   /** One word, or two such as `netns add`. */
   readonly name: string;
-  /** What it does: a verb first, without a full stop. */
+  /** Description, starting with a verb, without a full stop. */
   readonly summary: string;
-  /** What else is to be known: paragraphs. */
+  /** Further paragraphs of help. */
   readonly about?: readonly string[];
   readonly args?: readonly Argument[];
-  /** Besides `--json` and `--help`, which all have. */
+  /** Flags in addition to `--json` and `--help`, which all commands have. */
   readonly flags?: readonly FlagName[];
-  /** Has the flag `--timeout`, with this default. */
+  /** Default of the flag `--timeout`; absent if the command has no such flag. */
   readonly timeout?: string;
-  /** The last argument is a command line of another program: its flags are not ours. */
+  /** Whether the last argument is another program's command line. Its flags are not parsed. */
   readonly isWrapper?: boolean;
-  /** Neither help nor completion mention it. */
+  /** Whether help and completion omit it. */
   readonly isHidden?: boolean;
   readonly examples?: readonly Example[];
-  /** Loads what it does. */
+  /** Loads the implementation. */
   readonly load: () => Promise<Run>;
 }
 
-/** A program: the commands that it has. */
+/** A program and its commands. */
 export interface Program {
-  /** Its name, for messages. */
+  /** Its name in messages. */
   readonly name: string;
-  /** What it is for. */
+  /** Its purpose. */
   readonly about: string;
   readonly rows: readonly CommandRow[];
-  /** Explains how it is used, if not by the error's message. */
+  /** Explains its usage; by default the error's message does. */
   readonly explainUsage?: (error: UsageError) => string;
 }
 
-/** The values of the flags that were given. */
+/** The values of the given flags. */
 export type FlagValues = ReadonlyMap<FlagName, string | true>;
 
 /** A call of a command. */
 export interface CommandCall {
-  /** The program that it is a command of. */
+  /** The program that the command belongs to. */
   readonly program: Program;
   readonly args: readonly string[];
   readonly flags: FlagValues;
   readonly env: Environment;
-  /** Takes text for people, as it is written. */
+  /** Receives text for people as it is written. */
   readonly onStderr: (text: string) => void;
-  /** Shows an error now, if the command still has work to do before it throws it. */
+  /** Prints an error at once, if the command has more work to do before it throws it. */
   readonly showFailure: (error: Error) => void;
-  /** How long it may take, in ms; 0 is as long as it wants. */
+  /** Time limit in ms; 0 for none. */
   readonly timeoutMs: number;
-  /** Aborted when the user has had enough. */
+  /** Aborted when the user interrupts the command. */
   readonly interrupt: AbortSignal;
-  /** Aborted then too, and when time is up. */
+  /** Aborted on interruption and when time is up. */
   readonly signal: AbortSignal;
 }
 
-/** What a command prints. */
+/** The output of a command. */
 export interface Output {
-  /** The document that `--json` prints. */
+  /** The document for `--json`. */
   readonly json: unknown;
-  /** What people see, without the newline at its end; "" is nothing. */
+  /** The text for people, without the newline at the end; "" for none. */
   readonly text: string | ((style: Style) => string);
-  /** Leaves the newline out unless it is for a terminal, as cnitool does. */
+  /** Whether to omit the newline unless on a terminal, as cnitool does. */
   readonly isBare?: boolean;
-  /** What people shall know besides, without a newline at its end. */
+  /** Notes for people on stderr, without the newline at the end. */
   readonly note?: string | undefined;
   /** 0 by default. */
   readonly exitCode?: number;
 }
 
-/** Does what a command does. */
+/** The implementation of a command. */
 export type Run = (call: CommandCall) => Output | Promise<Output>;
 
-/** Finds the value of a flag that has one. */
+/** Finds the value of a flag. */
 export function findFlag(
   { flags }: { readonly flags: FlagValues },
   name: FlagName,

@@ -1,20 +1,20 @@
 /**
- * Container IDs of namespaces that no runtime named.
+ * Container IDs for namespaces without a runtime.
  *
  * @module
  */
 
 import { sha512 } from "../cni/sha512.ts";
 
-/** How many digits of the hash are in an ID: ten bytes. */
+/** Number of hexadecimal digits of the hash in an ID: ten bytes. */
 const ID_DIGITS = 20;
 
 /**
- * Makes a container ID of a namespace's path, the same as cnitool does.
+ * Derives a container ID from a namespace's path, as cnitool does.
  *
  * Source: containernetworking/cni cnitool/cnitool.go.
  *
- * @param netns The absolute path; its links are not followed
+ * @param netns The absolute path; links are not resolved
  */
 export async function makeContainerId(netns: string): Promise<string> {
   const hash = await sha512(netns);

@@ -12,14 +12,14 @@ const UNITS: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-/** Timers count milliseconds in 31 bits. */
+/** The limit of timers: 31 bits of milliseconds. */
 const LONGEST_MS = 2 ** 31 - 1;
 
 /**
- * Parses a duration: seconds, or numbers with units as Go writes them, `1m30s`.
+ * Parses a duration: seconds, or numbers with units in Go's notation, `1m30s`.
  *
  * @returns Milliseconds, 0 to 2^31 - 1
- * @throws {RangeError} If the text is no duration, or a longer one
+ * @throws {RangeError} If the text is malformed or the duration too long
  */
 export function parseDuration(text: string): number {
   const isNumber = /^\d+(\.\d+)?$/.test(text);
@@ -39,7 +39,7 @@ export function parseDuration(text: string): number {
   return Math.round(ms);
 }
 
-/** Formats a duration with the largest unit of which it is a whole number. */
+/** Formats a duration in the largest unit that gives a whole number. */
 export function formatDuration(ms: number): string {
   const [unit = "ms"] = Object.keys(UNITS).reverse()
     .filter((name) =>

@@ -1,5 +1,5 @@
 /**
- * Errors as the tool shows them.
+ * Errors as the tool prints them.
  *
  * @module
  */
@@ -8,8 +8,8 @@ import { CniError, toCniError } from "../cni/error.ts";
 import { isErrno } from "../ffi/errno.ts";
 
 /**
- * Renders an error for people: what was tried, and what the plugin said, as
- * `msg; details`; several failures in a line each.
+ * Formats an error for people: the action, then the plugin's error as `msg;
+ * details`. Several failures take one line each.
  *
  * Source: containernetworking/cni pkg/types/types.go `Error.Error`.
  */
@@ -25,7 +25,7 @@ export function formatFailureText(error: unknown): string {
     : `${message}: ${formatFailureText(error.cause)}`;
 }
 
-/** Says whether the kernel refused something for want of a permission. */
+/** Reports whether the kernel denied permission. */
 export function isDenied(error: unknown): boolean {
   if (error instanceof AggregateError && error.errors.some(isDenied)) {
     return true;
@@ -36,29 +36,29 @@ export function isDenied(error: unknown): boolean {
       isDenied(error.cause);
 }
 
-/** The document that `--json` prints of a failure. */
+/** The document for a failure with `--json`. */
 export interface FailureDocument {
-  /** A code of the CNI specification, 999 if none is known. */
+  /** A code of the CNI specification; 999 if unknown. */
   readonly code: number;
   readonly msg: string;
   readonly details?: string;
 }
 
-/** Makes that document of any thrown value. */
+/** Converts any thrown value to that document. */
 export function toFailureDocument(error: unknown): FailureDocument {
   const { cniVersion: _, ...document } = toCniError(error).toObject("");
   return document;
 }
 
-/** Exit codes of a program that cannot be run, as of shells. */
+/** Exit codes for programs that cannot be run, as in shells. */
 const NOT_EXECUTABLE = 126, NOT_FOUND = 127;
 
-/** A program that could not be run. */
+/** The failure to run a program. */
 export class ExecError extends Error {
-  /** What a shell would return. */
+  /** The exit code that a shell would return. */
   readonly exitCode: number;
 
-  /** Makes the error of a program and what execve(2) said. */
+  /** Creates the error from execve(2)'s error. */
   constructor(file: string, cause: unknown) {
     const isMissing = isErrno(cause, "ENOENT");
     const isSearched = isMissing && !file.includes("/");

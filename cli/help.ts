@@ -1,5 +1,5 @@
 /**
- * Help, made of the table of commands.
+ * Help, generated from the table of commands.
  *
  * @module
  */
@@ -15,13 +15,13 @@ import {
 import { formatArguments } from "./parse.ts";
 import type { Style } from "./style.ts";
 
-/** The width that paragraphs are wrapped to, in characters. */
+/** The width of wrapped paragraphs, in characters. */
 const WIDTH = 78;
 
 /**
- * Formats what a program can do.
+ * Formats the help of a program or of a group of commands.
  *
- * @param group First word of the commands to tell about, if not of all
+ * @param group First word of the commands in the group; all commands if absent
  */
 export function formatProgramHelp(
   { name, about, rows }: Program,
@@ -41,7 +41,7 @@ export function formatProgramHelp(
   ].join("\n\n");
 }
 
-/** Formats all there is to know of a command. */
+/** Formats the help of a command. */
 export function formatCommandHelp(
   program: string,
   row: CommandRow,
@@ -75,7 +75,7 @@ function describeFlag(name: FlagName, row: CommandRow): [string, string] {
   return [`${short}--${name}${value}`, flag.summary + fallback];
 }
 
-/** Formats pairs in two columns under a heading; nothing if there are none. */
+/** Formats pairs in two columns under a heading; "" without pairs. */
 function section(
   heading: string,
   style: Style,
@@ -83,7 +83,7 @@ function section(
 ): string {
   if (pairs.length === 0) return "";
   const width = Math.max(...pairs.map(([left]) => left.length));
-  // Where the left column is wide, the right one goes below.
+  // If the left column is wide, the right one goes below it.
   const isNarrow = width <= 30;
   const lines = pairs.flatMap(([left, right]) => {
     const indent = isNarrow ? width + 4 : 6;
@@ -95,7 +95,7 @@ function section(
   return [style.bold(`${heading}:`), ...lines].join("\n");
 }
 
-/** Breaks a text into lines, all of them indented. */
+/** Wraps a text into indented lines. */
 function wrap(text: string, indent = 0): string {
   const lines: string[] = [];
   for (const word of text.split(" ")) {

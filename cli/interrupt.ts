@@ -1,18 +1,18 @@
 /**
- * What happens when the user has had enough.
+ * Interruption by the user.
  *
  * @module
  */
 
-/** Signals by which the tool is asked to end, and their numbers. */
+/** Signals that interrupt the tool, and their numbers. */
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 
-/** The reason of an end that was asked for by a signal. */
+/** The abort reason after a signal. */
 export class Interruption extends Error {
-  /** What shells expect of a process that ended by that signal. */
+  /** The exit code that shells expect after that signal. */
   readonly exitCode: number;
 
-  /** Makes the reason of a signal. */
+  /** Creates the reason for a signal. */
   constructor(signal: keyof typeof SIGNALS) {
     super(`interrupted by ${signal}`);
     this.exitCode = 128 + SIGNALS[signal];
@@ -20,10 +20,10 @@ export class Interruption extends Error {
 }
 
 /**
- * Has the first SIGINT, SIGTERM or SIGHUP abort what is going on, so that it
- * can be undone, and the second one end the process at once.
+ * Makes the first SIGINT, SIGTERM or SIGHUP abort the command, so that it can
+ * clean up, and the second one exit at once.
  *
- * @param onFirst Told of the first one
+ * @param onFirst Receives the first signal
  */
 export function listenToSignals(
   onFirst: (reason: Interruption) => void,

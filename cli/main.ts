@@ -1,6 +1,6 @@
 /**
- * The `cni` tool, and `cnitool` by its other name: attaches namespaces to
- * networks by hand, and shows what is there.
+ * The `cni` tool, also as `cnitool`: attaches namespaces to networks by hand,
+ * and shows the node's state.
  *
  * @module
  */
@@ -16,7 +16,8 @@ import { type Ended, runTool, type World } from "./run.ts";
 
 async function main(): Promise<void> {
   const env = Deno.env.toObject();
-  // A runtime takes it for a plugin, and wants an answer that it understands.
+  // The caller is a runtime that takes this for a plugin, and expects a
+  // plugin's error.
   if (Deno.args.length === 0 && env["CNI_COMMAND"]) {
     printAndExit(formatFailure(unknownName(calledAs()), CURRENT_VERSION));
   }
@@ -29,20 +30,20 @@ async function main(): Promise<void> {
   end(await runTool(await loadProgram(), Deno.args, world));
 }
 
-/** What a shell returns of a program that SIGPIPE ended. */
+/** The exit code that a shell reports for a program killed by SIGPIPE. */
 const PIPE_EXIT_CODE = 128 + 13;
 
-/** Prints, and ends the process; without a word if nobody reads on, as `head` does not. */
+/** Prints and exits. Exits silently if the reader is gone, as with `head`. */
 function end({ stdout, exitCode }: Ended): never {
   const problem = writeStdout(stdout);
   if (problem === undefined) Deno.exit(exitCode);
-  // Its text is all that is known of an error here; EPIPE is 32 everywhere.
+  // Only the error's text is available here; EPIPE is 32 on all architectures.
   if (problem.endsWith("(os error 32)")) Deno.exit(PIPE_EXIT_CODE);
   writeStderr(`Cannot write to stdout: ${problem}\n`);
   Deno.exit(1);
 }
 
-/** Loads what the tool is by the name that it was called by. */
+/** Loads the program for the name that the tool was invoked as. */
 async function loadProgram(): Promise<Parameters<typeof runTool>[0]> {
   return calledAs() === "cnitool"
     ? (await import("./cnitool.ts")).cnitool

@@ -1,6 +1,5 @@
 /**
- * Networks, and what the environment and the flags say of how to attach to
- * them.
+ * Networks, and the environment and flags that say how to attach to them.
  *
  * @module
  */
@@ -40,17 +39,17 @@ const DEFAULT_CONF_DIR = "/etc/cni/net.d";
 const DEFAULT_PLUGIN_DIR = "/opt/cni/bin";
 const DEFAULT_IFNAME = "eth0";
 
-/** Where things are on this node. */
+/** The folders that the tool uses. */
 export interface Folders {
-  /** Those with plugins, in the order in which they are searched. */
+  /** Folders with plugins in search order. */
   readonly pluginDirs: readonly string[];
-  /** The one with configurations. */
+  /** The folder with configurations. */
   readonly confDir: string;
-  /** The one with the attachment cache. */
+  /** The folder with the attachment cache. */
   readonly cacheDir: string;
 }
 
-/** Reads where things are: from the flags, else the environment, else by custom. */
+/** Reads the folders: flags first, then the environment, then defaults. */
 export function readFolders(call: CommandCall): Folders {
   const { env } = call;
   const path = findFlag(call, "cni-path") ??
@@ -63,12 +62,12 @@ export function readFolders(call: CommandCall): Folders {
   };
 }
 
-/** Says whether a path leads to a folder. */
+/** Reports whether a path leads to a folder. */
 export function isFolder(path: string): boolean {
   return ifPossible(() => Deno.statSync(path))?.isDirectory === true;
 }
 
-/** Chooses the exit code of a table: 1 if a problem counts, as `--exit-code` asks. */
+/** Returns the exit code of a table: with `--exit-code`, 1 if there is a problem. */
 export function chooseExitCode(
   { flags }: Pick<CommandCall, "flags">,
   hasProblem: boolean,
@@ -76,16 +75,16 @@ export function chooseExitCode(
   return hasProblem && flags.has("exit-code") ? 1 : 0;
 }
 
-/** No configuration has the network that the user named. */
+/** The requested network has no configuration. */
 export class UnknownNetworkError extends CniError {}
 
 /**
  * Finds a network.
  *
- * @param network Its name, or with a slash in it the path of its configuration
- * @throws {UnknownNetworkError} If there is none of that name
- * @throws {CniError} 5 to 7 If its configuration, or one that is read before
- *   it, cannot be read or is malformed
+ * @param network Its name, or a path with a slash
+ * @throws {UnknownNetworkError} If no network has that name
+ * @throws {CniError} 5 to 7 If its configuration, or one that is read first,
+ *   cannot be read or is malformed
  */
 export function getNetwork(
   { confDir }: Folders,
@@ -104,7 +103,7 @@ export function getNetwork(
   }
 }
 
-/** Guesses what was meant by a name that no network has. */
+/** Suggests a file or a similar name for an unknown network. */
 function findHint(confDir: string, network: string): string {
   if (ifPossible(() => Deno.statSync(network))?.isFile) {
     return `; there is a file of that name here: ./${network}`;
@@ -113,16 +112,15 @@ function findHint(confDir: string, network: string): string {
   return nearest === undefined ? "" : `; did you mean "${nearest}"?`;
 }
 
-/** Lists the names of all networks that can be read, in alphabetical order. */
+/** Lists the names of all readable networks in alphabetical order. */
 export function listNetworkNames(confDir: string): string[] {
   return [...new Set(listNamedFiles(confDir).map(({ name }) => name))].sort();
 }
 
 /**
- * Returns the path of a network's configuration, in the order in which networks
- * are searched for.
+ * Returns the path of a network's configuration, in search order.
  *
- * @throws {UnknownNetworkError} If there is none that can be read
+ * @throws {UnknownNetworkError} If no readable configuration has that name
  */
 export function getNetworkFile(confDir: string, network: string): string {
   const found = listNamedFiles(confDir).find(({ name }) => name === network);
@@ -144,8 +142,7 @@ function listNamedFiles(confDir: string): { name: string; file: string }[] {
 }
 
 /**
- * Reads a network's configuration, a list or a bare plugin whatever the file is
- * called.
+ * Reads a network's configuration, a list or a bare plugin under any file name.
  *
  * @throws {CniError} 5 If the file cannot be read, 6 or 7 if it is malformed
  */
@@ -158,7 +155,7 @@ export function readNetworkFile(path: string): NetworkConfList {
   return toNetworkConfList(conf);
 }
 
-/** Looks whether a file is a list; what is wrong with it shows when it is read. */
+/** Reports whether a file has a list. Problems are reported when it is read. */
 function hasPlugins(path: string): boolean {
   try {
     const document = parseJson(Deno.readFileSync(path));
@@ -169,9 +166,9 @@ function hasPlugins(path: string): boolean {
 }
 
 /**
- * Makes what runs plugins; ours run in this process.
+ * Creates the runtime. This project's plugins run in this process.
  *
- * @param locks Left out where the caller has locked what it is about
+ * @param locks Left out if the caller already holds the lock
  */
 export function createRuntime(
   { env, onStderr }: Pick<CommandCall, "env" | "onStderr">,
@@ -189,10 +186,9 @@ export function createRuntime(
 }
 
 /**
- * Refuses to begin if time is up. A lock that is asked for then would seem to
- * be taken.
+ * Fails if time is up. Otherwise, a lock would seem to be held elsewhere.
  *
- * @throws {CniError} 11 If it is
+ * @throws {CniError} 11 If time is up
  */
 export function refuseLate(
   { signal, timeoutMs }: Pick<CommandCall, "signal" | "timeoutMs">,
@@ -206,13 +202,13 @@ export function refuseLate(
   );
 }
 
-/** Makes the locks that all calls of the tool with one cache have in common. */
+/** Creates the locks that all calls with one cache share. */
 export function createLocks({ cacheDir }: Folders): AttachmentLocks {
   return new AttachmentLocks(lockFolderOf(cacheDir));
 }
 
 /**
- * Reads what plugins are told besides the network and the namespace.
+ * Reads the arguments for plugins from flags and environment.
  *
  * @throws {CniError} 4 If CNI_ARGS or CAP_ARGS is malformed
  */
@@ -251,10 +247,9 @@ function parseCapabilityArgs(text: string): JsonObject {
 }
 
 /**
- * Returns the path of a namespace that is given by path, or by the name that
- * `ip netns` has for it.
+ * Returns the path of a namespace given by path or by `ip netns` name.
  *
- * @throws {Error} If it cannot be a name
+ * @throws {Error} If the name is invalid
  */
 export function resolveNetns(netns: string): string {
   return netns.includes("/") ? resolve(netns) : pathOfName(netns);

@@ -1,5 +1,5 @@
 /**
- * Reading a command line by the table of commands.
+ * Parses a command line with the table of commands.
  *
  * @module
  */
@@ -17,24 +17,23 @@ import {
 import { findNearest } from "./suggest.ts";
 import { UsageError } from "./usage_error.ts";
 
-/** What a command line says. */
+/** A parsed command line. */
 export interface CommandLine {
-  /** The words of the command, as far as there are any. */
+  /** The words of the command, as far as given. */
   readonly words: readonly string[];
-  /** The command; undefined if only flags are there, or a group's name. */
+  /** The command; undefined if there are only flags, or the name of a group. */
   readonly row: CommandRow | undefined;
   readonly args: readonly string[];
   readonly flags: FlagValues;
 }
 
 /**
- * Reads a command line.
+ * Parses a command line.
  *
- * With `--help` the arguments are not looked at.
+ * With `--help`, arguments are not checked.
  *
- * @param argv What follows the program's name
- * @throws {UsageError} If there is something in it that we do not know, or
- *   something is missing
+ * @param argv The arguments after the program's name
+ * @throws {UsageError} If something is unknown or missing
  */
 export function parseCommandLine(
   program: Program,
@@ -47,7 +46,8 @@ export function parseCommandLine(
   const { row, words } = findRow(program, read.rest);
   if (row?.isWrapper) {
     const wrapped = readWrapper(row, before);
-    // A second `--` and those behind the other command's name are not ours.
+    // A second `--`, and those after the other command's name, belong to that
+    // command.
     const isOurs = wrapped.rest.length < (row.args?.length ?? 0);
     const tail = end < 0 || isOurs ? after : ["--", ...after];
     return check(program, row, { ...wrapped, rest: wrapped.rest.concat(tail) });
@@ -58,15 +58,15 @@ export function parseCommandLine(
   return { words, row, args: [], flags };
 }
 
-/** What `@std/cli` made of arguments. */
+/** The output of `@std/cli`. */
 interface RawFlags {
   readonly values: Readonly<Record<string, unknown>>;
-  /** Arguments that look like flags and are none that any command has. */
+  /** Arguments that look like flags of no command. */
   readonly unknown: readonly string[];
   readonly rest: readonly string[];
 }
 
-/** @param stopEarly Takes everything from the first word on as it is */
+/** @param stopEarly Stops at the first word, and keeps the rest as it is */
 function readFlags(argv: readonly string[], stopEarly = false): RawFlags {
   const unknown: string[] = [];
   const names = Object.keys(FLAGS) as FlagName[];
@@ -77,7 +77,7 @@ function readFlags(argv: readonly string[], stopEarly = false): RawFlags {
       return "short" in flag ? [[name, flag.short]] : [];
     }),
   );
-  // Where it stops early the rest is another program's.
+  // With stopEarly, the rest belongs to another program.
   const args = stopEarly ? [...argv] : joinDashes(argv);
   const parsed: Record<string, unknown> = parseArgs(args, {
     string: ["_", ...names.filter(hasValue)],
@@ -94,7 +94,7 @@ function readFlags(argv: readonly string[], stopEarly = false): RawFlags {
   return { values, unknown, rest: (rest as unknown[]).map(String) };
 }
 
-/** Joins a flag with the `-` behind it, which `@std/cli` takes for no value. */
+/** Joins a flag with a following `-`, which `@std/cli` does not accept as a value. */
 function joinDashes(argv: readonly string[]): string[] {
   const isValue = (at: number): boolean => {
     const [, name = ""] = /^--(.+)$/.exec(argv[at - 1] ?? "") ?? [];
@@ -105,7 +105,7 @@ function joinDashes(argv: readonly string[]): string[] {
     .filter((_, at) => !isValue(at));
 }
 
-/** Finds the command that the first word names, or the first two. */
+/** Finds the command by the first word, or the first two. */
 function findRow(
   { name, rows }: Program,
   rest: readonly string[],
@@ -145,7 +145,7 @@ function didYouMean(nearest: string | undefined, command: string): string {
     : `; did you mean ${nearest}?`;
 }
 
-/** Reads the arguments of a command up to those that are another command line. */
+/** Reads a command's arguments. The last one may be another command line. */
 function readWrapper(row: CommandRow, argv: readonly string[]): RawFlags {
   const words = row.name.split(" ").length;
   const own = (row.args?.length ?? 1) - 1;
@@ -175,7 +175,7 @@ function check(
   return line;
 }
 
-/** Takes the values of the flags that a command has; refuses all others. */
+/** Reads the values of a command's flags; refuses other flags. */
 function takeFlags(
   command: string,
   known: readonly FlagName[],
@@ -243,7 +243,7 @@ function checkArguments(
   );
 }
 
-/** Formats a command's arguments as usage lines show them. */
+/** Formats a command's arguments for usage lines. */
 export function formatArguments({ args = [], isWrapper }: CommandRow): string {
   return args.map(({ name, isOptional, isRepeated }, at) => {
     const isCommand = isWrapper === true && at === args.length - 1;

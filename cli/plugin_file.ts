@@ -1,5 +1,5 @@
 /**
- * Plugins as they are found on disk: what each file is, and whether it works.
+ * Plugins on disk: the origin of each file, and whether it works.
  *
  * @module
  */
@@ -21,44 +21,43 @@ import { findPlugin, pluginNames } from "../plugins/registry.ts";
 import { formatFailureText } from "./failure.ts";
 import { findNearest } from "./suggest.ts";
 
-/** The file that this process runs. */
+/** The executable of this process. */
 const OWN_EXECUTABLE = "/proc/self/exe";
-/** Names under which our executable is no plugin. */
+/** Names under which this executable is not a plugin. */
 const TOOLS = ["cni", "cnitool"];
 
-/** Whose a file is: this very executable, a copy of it, or somebody else's. */
+/** The origin of a file: this executable, a copy of it, or another program. */
 export type Origin = "ours" | "copy" | "other";
 
-/** A file in one of the folders of CNI_PATH. */
+/** A file in a folder of CNI_PATH. */
 export interface PluginFile {
   readonly name: string;
   readonly path: string;
   readonly origin: Origin;
-  /** The versions of the specification that it serves; none if it does not tell. */
+  /** The versions of the specification that it supports; empty if unknown. */
   readonly versions: readonly string[];
-  /** The file of this name in an earlier folder, which is run instead. */
+  /** The file of the same name in an earlier folder, which is used instead. */
   readonly shadowedBy: string | undefined;
   /** Why it cannot be used. */
   readonly problem: string | undefined;
 }
 
-/** How plugins are asked for their versions. */
+/** How to ask plugins for their versions. */
 export interface Probe {
   readonly env: Environment;
-  /** Ends all of it. */
+  /** Ends all requests. */
   readonly interrupt: AbortSignal;
-  /** How long each may take, in ms; 0 is as long as it wants. */
+  /** Time limit of each request, in ms; 0 for none. */
   readonly timeoutMs: number;
 }
 
-/** How many plugins are asked at a time. */
+/** Maximum number of concurrent requests. */
 const PROBES_AT_ONCE = 4;
 
 /**
- * Looks at the files in folders, and asks each that may be a plugin for its
- * versions.
+ * Lists the files in folders, and asks each possible plugin for its versions.
  *
- * @returns By name; of one name in the order of the folders
+ * @returns Sorted by name, then by the order of the folders
  */
 export async function listPluginFiles(
   folders: readonly string[],
@@ -86,7 +85,7 @@ interface Candidate {
   readonly path: string;
 }
 
-/** Lists the files of a folder, without those that are clearly something else. */
+/** Lists the files of a folder, without those that are clearly not plugins. */
 function listCandidates(folder: string): Candidate[] {
   return listNames(folder)
     .map((name) => ({ name, path: join(folder, name) }))
@@ -102,13 +101,13 @@ function listNames(folder: string): string[] {
   }
 }
 
-/** Folders are not searched, and a text beside the plugins is a licence. */
+/** Reports whether an entry may be a plugin. Folders are not searched, and text files are licences. */
 function mayBePlugin(path: string): boolean {
   try {
     const { isFile, mode } = Deno.statSync(path);
     return isFile && (isExecutable(mode) || readFormat(path) === "program");
   } catch {
-    return true; // A link that leads nowhere shall be seen.
+    return true; // Show dangling links.
   }
 }
 
@@ -169,17 +168,18 @@ async function askVersions(
   return info.supportedVersions;
 }
 
-/** Finds out whose a file is. */
+/** Finds the origin of a file. */
 export async function findOrigin(path: string): Promise<Origin> {
   if (isSameFile(path, OWN_EXECUTABLE)) return "ours";
   return await isCopy(path) ? "copy" : "other";
 }
 
 /**
- * Finds the plugin of ours that a type in a configuration stands for.
+ * Finds this project's plugin for a type in a configuration.
  *
- * @returns Undefined if it is not ours, or another executable has its name.
- *   One that is not installed may become ours.
+ * @returns Undefined for other plugins, and if another executable has that
+ *   name. A plugin that is not installed counts, because it may be installed
+ *   later.
  */
 export async function findOwnPlugin(
   type: string,
@@ -193,9 +193,9 @@ export async function findOwnPlugin(
 }
 
 /**
- * Says that the executable of a type is missing, and suggests another type.
+ * Explains that the executable of a type is missing, and suggests another type.
  *
- * @returns Undefined if there is one
+ * @returns Undefined if it exists
  */
 export function findMissing(
   type: string,
@@ -213,11 +213,11 @@ export function findMissing(
   }
 }
 
-/** Says whether a file has the very bytes of this executable. */
+/** Reports whether a file has exactly the same bytes as this executable. */
 async function isCopy(path: string): Promise<boolean> {
   try {
     return await haveSameContent(OWN_EXECUTABLE, path);
   } catch {
-    return false; // It may be run and not read.
+    return false; // It is executable but not readable.
   }
 }

@@ -1,9 +1,9 @@
 /**
- * Networks that podman has made, and what of them it cannot see in a chain.
+ * Networks created by podman, and the parts that a chain hides from it.
  *
- * podman has no list of its networks beside their files: which bridges and
- * subnets are in use, and what `podman network rm` shall delete, it reads in the
- * first plugin of each, if that is one that it knows.
+ * podman keeps no list of its networks apart from their files. It reads the
+ * bridges and subnets in use, and what `podman network rm` must delete, from
+ * the first plugin of each file, if it knows that plugin.
  *
  * Source: containers/common libnetwork/cni/cni_conversion.go, cni_types.go.
  *
@@ -14,12 +14,12 @@ import { objectOf } from "../cni/json.ts";
 import type { PluginConf } from "../cni/libcni/conf.ts";
 import { CHAIN, unfoldChains, type WrittenNetwork } from "./chain_form.ts";
 
-/** What podman puts into `args` of a network: what it was given for it. */
+/** podman's entry in `args` of a network: its creation options. */
 const ARGS = ["podman_labels", "podman_options"];
 
 /**
- * Says what podman will do for not seeing into the chain at the beginning of a
- * network; undefined if there is none, or the network has no mark of podman's.
+ * Explains the effects of a chain at the beginning of a network on podman;
+ * undefined if there is no such chain, or podman did not create the network.
  */
 export function findHiddenFromPodman(
   network: WrittenNetwork,

@@ -1,5 +1,5 @@
 /**
- * Results as they are shown.
+ * Results as printed.
  *
  * @module
  */
@@ -9,8 +9,8 @@ import type { AttachmentResult } from "../cni/libcni/mod.ts";
 import { encodeResult } from "../cni/result_encoding.ts";
 
 /**
- * Returns a result in its own version, with its keys in the order in which
- * cnitool prints them; as it is if that cannot be.
+ * Returns a result in its own version, with its keys in cnitool's order;
+ * unchanged if it cannot be decoded.
  */
 export function arrangeResult(
   { document, result }: AttachmentResult,

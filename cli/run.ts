@@ -1,5 +1,5 @@
 /**
- * One run of the tool: from its arguments to what it prints.
+ * One run of the tool, from its arguments to its output.
  *
  * @module
  */
@@ -28,30 +28,30 @@ import { type CommandLine, parseCommandLine } from "./parse.ts";
 import { chooseStyle, showControls, type Style, wantsColor } from "./style.ts";
 import { UsageError } from "./usage_error.ts";
 
-/** What the tool is run in. */
+/** The surroundings of the tool. */
 export interface World {
   readonly env: Environment;
   /** Whether stdout is a terminal. */
   readonly isTerminal: boolean;
-  /** Takes text for people, as it is written. */
+  /** Receives text for people as it is written. */
   readonly onStderr: (text: string) => void;
-  /** Aborted by an {@linkcode Interruption} if the user has had enough. */
+  /** Aborted by an {@linkcode Interruption} when the user interrupts the tool. */
   readonly interrupt: AbortSignal;
 }
 
-/** What a run came to. */
+/** The outcome of a run. */
 export interface Ended {
   readonly stdout: string;
   readonly exitCode: number;
 }
 
-/** Runs a program. Never throws: a failure is text on stderr, or a document. */
+/** Runs a program. Never throws: a failure becomes text on stderr, or a document. */
 export async function runTool(
   program: Program,
   argv: readonly string[],
   world: World,
 ): Promise<Ended> {
-  // Needed even where the command line cannot be read.
+  // Needed even if the command line is invalid.
   const end = argv.indexOf("--");
   const wantsJson = argv.slice(0, end < 0 ? argv.length : end).includes(
     "--json",
@@ -80,12 +80,12 @@ export async function runTool(
 function explain({ explainUsage }: Program, error: unknown): string {
   if (error instanceof UsageError && explainUsage) return explainUsage(error);
   const hint = isDenied(error) && Deno.uid() !== 0 ? "; run it as root" : "";
-  // What a plugin says must not command the terminal.
+  // A plugin's text must not contain terminal control codes.
   return formatFailureText(error).split("\n").map(showControls).join("\n") +
     hint;
 }
 
-/** Who was interrupted ends as if by the signal. */
+/** After an interruption, exits as if killed by the signal. */
 function chooseExitCode(error: unknown, { interrupt }: World): number {
   const { aborted, reason } = interrupt;
   if (aborted && reason instanceof Interruption) return reason.exitCode;
@@ -156,13 +156,13 @@ function runProgram(
   );
 }
 
-/** Tells which version of the tool it is. */
+/** Returns the version of the tool. */
 export function describeVersion({ name }: Program): Output {
   const version = PLUGINS_VERSION;
   return { json: { name, version }, text: `${name} ${version}` };
 }
 
-/** @throws {RangeError} If `--timeout` is no duration */
+/** @throws {RangeError} If `--timeout` is malformed */
 function readTimeout(row: CommandRow, flags: FlagValues): number {
   return parseDuration(findFlag({ flags }, "timeout") ?? row.timeout ?? "0");
 }

@@ -6,21 +6,21 @@
 
 import type { Environment } from "../cni/args.ts";
 
-/** Marks text for people. */
+/** Highlights text for people. */
 export interface Style {
-  /** Marks headings. */
+  /** Highlights headings. */
   bold(text: string): string;
-  /** Marks what is wrong. */
+  /** Highlights errors. */
   red(text: string): string;
-  /** Marks what wants attention. */
+  /** Highlights warnings. */
   yellow(text: string): string;
-  /** Marks what is well. */
+  /** Highlights success. */
   green(text: string): string;
 }
 
 const ESCAPE = "\u001b[";
 
-/** Returns the marks of a terminal, or none at all. */
+/** Returns terminal highlighting, or none. */
 export function chooseStyle(isColored: boolean): Style {
   const mark = (on: number, off: number) => (text: string): string =>
     isColored && text !== "" ? `${ESCAPE}${on}m${text}${ESCAPE}${off}m` : text;
@@ -33,8 +33,8 @@ export function chooseStyle(isColored: boolean): Style {
 }
 
 /**
- * Says whether to use colours: on a terminal that has them, unless the user
- * wants none.
+ * Reports whether to use colours: on a terminal that supports them, unless the
+ * user disables them.
  *
  * Source: https://no-color.org.
  */
@@ -43,8 +43,8 @@ export function wantsColor(env: Environment, isTerminal: boolean): boolean {
 }
 
 /**
- * Makes control characters visible, as in JSON: what a file or a plugin says
- * must not command the terminal.
+ * Makes control characters visible, as in JSON. Text from files and plugins
+ * must not control the terminal.
  */
 export function showControls(text: string): string {
   return text.replace(

@@ -1,14 +1,14 @@
 /**
- * Guessing what somebody meant.
+ * Suggestions for mistyped words.
  *
  * @module
  */
 
 /**
- * Finds the candidate that a mistyped word is nearest to.
+ * Finds the candidate that is closest to a mistyped word.
  *
- * @returns Nothing if none is near: more than a third of the word would have
- *   to change, and neither begins with the other
+ * @returns Undefined if none is close: more than a third of the word would have
+ *   to change, and neither starts with the other
  */
 export function findNearest(
   word: string,
@@ -25,7 +25,7 @@ export function findNearest(
   return best?.candidate;
 }
 
-/** Rates a difference; a beginning is as near as one wrong letter. */
+/** Rates a difference. A prefix counts like one wrong letter. */
 function rate(typed: string, candidate: string): number {
   const isBeginning = typed !== "" &&
     (candidate.startsWith(typed) || typed.startsWith(candidate));
@@ -33,7 +33,7 @@ function rate(typed: string, candidate: string): number {
   return isBeginning ? Math.min(edits, 1) : edits;
 }
 
-/** Counts letters to insert, drop, replace or swap with the next (optimal string alignment). */
+/** Counts the letters to insert, delete, replace or swap with the next (optimal string alignment). */
 function countEdits(left: string, right: string): number {
   const rows = [Array.from({ length: right.length + 1 }, (_, at) => at)];
   const at = (row: number, column: number): number =>

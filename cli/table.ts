@@ -6,12 +6,12 @@
 
 import { showControls, type Style } from "./style.ts";
 
-/** A column: its heading, what stands in it, and how it is marked. */
+/** A column: its heading, content and highlighting. */
 export interface Column<Row> {
   readonly heading: string;
   /** Returns a cell's text; "" is shown as a dash. */
   readonly cell: (row: Row) => string;
-  /** Marks a cell that wants it. */
+  /** Highlights a cell. */
   readonly mark?: (
     row: Row,
     style: Style,
@@ -19,8 +19,8 @@ export interface Column<Row> {
 }
 
 /**
- * Formats rows under their headings, columns two blanks apart, in a line each,
- * without a newline at the end.
+ * Formats rows under their headings, one line each, with two blanks between
+ * columns and no newline at the end.
  */
 export function formatTable<Row>(
   columns: readonly Column<Row>[],
@@ -55,7 +55,7 @@ function show(text: string): string {
   return text === "" ? "-" : showControls(text);
 }
 
-/** Counts characters, not UTF-16 units. */
+/** Counts characters, not UTF-16 code units. */
 function measure(text: string): number {
   return [...text].length;
 }

@@ -1,17 +1,17 @@
 /**
- * What is wrong with a command line.
+ * Errors in a command line.
  *
  * @module
  */
 
 import { CniError, ErrorCode } from "../cni/error.ts";
 
-/** A command line that cannot be understood: code 4, as for what the environment says. */
+/** An invalid command line: code 4, like an invalid environment. */
 export class UsageError extends CniError {
-  /** Whether all would be well if there were more of it. */
+  /** Whether only something is missing. */
   readonly isIncomplete: boolean;
 
-  /** Makes an error; the message says what is wrong and what would be right. */
+  /** Creates an error. The message has the problem and the correct usage. */
   constructor(message: string, { isIncomplete = false } = {}) {
     super(ErrorCode.InvalidEnvironment, message);
     this.isIncomplete = isIncomplete;

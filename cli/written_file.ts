@@ -1,5 +1,5 @@
 /**
- * Files that the tool writes in place of others.
+ * Output files of the tool.
  *
  * @module
  */
@@ -11,12 +11,12 @@ import { type CommandCall, findFlag } from "./command.ts";
 import { UsageError } from "./usage_error.ts";
 
 /**
- * Finds the file that `--output` and `--write` name.
+ * Finds the file for `--output` and `--write`.
  *
- * @param file The one that was read
+ * @param file The input file
  * @returns Undefined for stdout
- * @throws {UsageError} If they contradict each other, or would replace the file
- *   without a word of it
+ * @throws {UsageError} If the flags contradict each other, or would silently
+ *   replace the input
  */
 export function findTarget(
   call: CommandCall,
@@ -36,7 +36,7 @@ function contradiction(problem: string): UsageError {
   return new UsageError(`Cannot choose the file to write: ${problem}`);
 }
 
-/** Where a path leads; the path itself if there is nothing. */
+/** Resolves a path; returns it unchanged if it does not exist. */
 function followLinks(path: string): string {
   try {
     return Deno.realPathSync(path);
@@ -46,10 +46,10 @@ function followLinks(path: string): string {
 }
 
 /**
- * Refuses a name by which runtimes take a list for the configuration of a bare
- * plugin: those with the Go library would then have no network at all.
+ * Refuses file names that runtimes read as bare plugins. Runtimes that use the
+ * Go library would then find no network at all.
  *
- * @throws {CniError} 7 If it is one
+ * @throws {CniError} 7 If it has such a name
  */
 export function checkTarget(path: string): void {
   if (!/\.(conf|json)$/.test(path)) return;
@@ -60,12 +60,12 @@ export function checkTarget(path: string): void {
   );
 }
 
-/** Who may read a file that is new: everybody, as configurations are. */
+/** Mode of a new file: readable by all, like configurations. */
 const NEW_MODE = 0o644;
 
 /**
- * Writes a file, whole or not at all. One that was there keeps its mode, and a
- * link that led to it stays.
+ * Writes a file atomically. Keeps the mode of an existing file, and follows a
+ * link.
  *
  * @throws {CniError} 5 If it cannot be written
  */

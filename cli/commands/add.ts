@@ -35,10 +35,10 @@ import {
 import { arrangeResult } from "../result_document.ts";
 import { showControls } from "../style.ts";
 
-/** How long the DEL after a failed ADD may take, unless the user says. */
+/** Default time limit of the DEL after a failed ADD. */
 const UNDO_TIMEOUT = "30s";
 
-/** Runs ADD, and DEL if that fails, and returns the result. */
+/** Runs ADD, and DEL if it fails. Returns the result. */
 export async function add(call: CommandCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
   const folders = readFolders(call);
@@ -56,7 +56,7 @@ export async function add(call: CommandCall): Promise<Output> {
     .lockContainer(conf.containerId, { signal, log });
   const runtime = createRuntime(call, folders);
   refuseAttached(folders, list.name, conf);
-  // A file that cannot be read may be that of this attachment: it throws then.
+  // Throws if a file that may be this attachment's cannot be read.
   runtime.findCachedConfig(list, conf);
   const adding = { call, folders, runtime, list, conf, undoTimeoutMs };
   const json = arrangeResult(await addOrUndo(adding));
@@ -64,7 +64,7 @@ export async function add(call: CommandCall): Promise<Output> {
   return { json, text: JSON.stringify(json, null, 4), isBare: true, note };
 }
 
-/** Says which of CAP_ARGS no plugin is given, because none declares it. */
+/** Names the capabilities in CAP_ARGS that no plugin declares. */
 function findUndeclared(
   { name, plugins }: NetworkConfList,
   { capabilityArgs }: RuntimeConf,
@@ -88,7 +88,7 @@ interface Adding {
   readonly undoTimeoutMs: number;
 }
 
-/** Runs ADD. If it fails, the user is told why before it is undone. */
+/** Runs ADD. If it fails, prints the error before cleaning up. */
 async function addOrUndo(adding: Adding): Promise<AttachmentResult> {
   const { call, runtime, list, conf } = adding;
   const { signal } = call;
@@ -104,8 +104,8 @@ async function addOrUndo(adding: Adding): Promise<AttachmentResult> {
 }
 
 /**
- * Runs DEL of all plugins, with a deadline of its own: that of ADD may be what
- * was missed. What they print is shown if something may be left.
+ * Runs DEL of all plugins with a deadline of its own, because ADD may have run
+ * out of time. Prints their output if something may be left behind.
  */
 async function undo(
   { call, folders, list, conf, undoTimeoutMs }: Adding,
@@ -121,7 +121,8 @@ async function undo(
   const runtime = createRuntime({ ...call, onStderr }, folders);
   tellOfUndo(call, undoTimeoutMs);
   try {
-    // A plugin that cannot be found would keep those before it from undoing.
+    // Otherwise a missing plugin would keep the ones before it from undoing
+    // their work.
     const options = { signal, continueOnDelErrors: true };
     await runtime.delNetworkList(list, conf, options);
   } catch (error) {
@@ -135,7 +136,7 @@ async function undo(
 }
 
 function tellOfUndo({ flags, onStderr }: CommandCall, timeoutMs: number): void {
-  // A script that asks for JSON may read stderr along with it.
+  // Scripts that use --json may capture stderr together with stdout.
   if (flags.has("json")) return;
   const limit = timeoutMs === 0
     ? ""
@@ -152,7 +153,7 @@ function refuseMissing({ netns }: RuntimeConf): void {
   );
 }
 
-/** A second ADD would fail and be undone, and the first attachment with it. */
+/** Refuses a second ADD. It would fail, and its cleanup would end the first attachment. */
 function refuseAttached(
   folders: Folders,
   network: string,

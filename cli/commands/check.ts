@@ -1,5 +1,5 @@
 /**
- * `cni check`: checks that an attachment is as it was made.
+ * `cni check`: checks that an attachment is unchanged since ADD.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import {
 } from "../network.ts";
 import { showControls } from "../style.ts";
 
-/** Something that is not as it was made. */
+/** A difference from the state that ADD left. */
 interface Difference {
   /** The type of the plugin that found it. */
   readonly plugin: string;
@@ -30,7 +30,7 @@ interface Difference {
   readonly msg: string;
 }
 
-/** Runs CHECK of all plugins, with the arguments that ADD was given. */
+/** Runs CHECK of all plugins with the arguments of ADD. */
 export async function check(call: CommandCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
   const folders = readFolders(call);
@@ -47,14 +47,14 @@ export async function check(call: CommandCall): Promise<Output> {
     runtime.checkNetworkList({ ...list, plugins }, conf, {
       signal: call.signal,
     });
-  // Fails if there is nothing to check by, whatever the plugins are.
+  // Fails if there is no result to check against.
   await check([]);
   const differences: Difference[] = [];
   for (const plugin of list.plugins) {
     try {
       await check([plugin]);
     } catch (error) {
-      // What was not checked is no difference.
+      // A missing check is not a difference.
       if (call.signal.aborted) throw error;
       const { code } = toCniError(error);
       differences.push(
@@ -76,14 +76,14 @@ export async function check(call: CommandCall): Promise<Output> {
   };
 }
 
-/** An attachment that is to be checked. */
+/** The attachment to check. */
 interface Known {
   readonly conf: RuntimeConf;
-  /** What is not known of it. */
+  /** A note about what is unknown. */
   readonly note?: string;
 }
 
-/** Without the result of ADD there is nothing to compare with. */
+/** Finds the attachment. Without the result of ADD, there is nothing to compare with. */
 function getKnown(
   runtime: NetworkRuntime,
   list: NetworkConfList,
@@ -98,7 +98,7 @@ function getKnown(
   );
 }
 
-/** Finds what ADD was given, or its result alone, as libcni cached it before 0.8. */
+/** Finds the input of ADD, or only its result, as libcni before 0.8 cached it. */
 function findKnown(
   runtime: NetworkRuntime,
   list: NetworkConfList,

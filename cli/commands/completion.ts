@@ -1,5 +1,6 @@
 /**
- * `cni completion`: prints what makes a shell complete the tool's commands.
+ * `cni completion`: prints a script that completes the tool's commands in a
+ * shell.
  *
  * @module
  */
@@ -29,16 +30,16 @@ export function completion(
   return { json: { shell, script: text }, text };
 }
 
-/** What the scripts ask for when a word is being completed. */
+/** Prints the words that the scripts ask for. */
 const WORDS: Readonly<Record<string, (call: CommandCall) => string[]>> = {
   network: (call) => listNetworkNames(readFolders(call).confDir),
   netns: () => listNamed().map(({ name }) => name),
 };
 
-/** A name that no shell reads as anything else. */
+/** Names without characters that are special to a shell. */
 const PLAIN = /^[\p{L}\p{N}_][\p{L}\p{N}_.@%+,-]*$/u;
 
-/** Prints names, one a line. Nobody wants to hear of errors at the prompt. */
+/** Prints names, one per line. Ignores errors, which would clutter the prompt. */
 export function complete(call: CommandCall): Output {
   const [kind = ""] = call.args;
   const known = ifPossible(() => WORDS[kind]?.(call)) ?? [];

@@ -1,6 +1,6 @@
 /**
  * `cni convert`: rewrites a network's configuration to run its plugins in one
- * process, or in a process each.
+ * process, or in one process each.
  *
  * @module
  */
@@ -27,21 +27,21 @@ import { findHiddenFromPodman } from "../podman_network.ts";
 import { UsageError } from "../usage_error.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 
-/** What is done. */
+/** A conversion. */
 interface Conversion {
-  /** The file that is read. */
+  /** The input file. */
   readonly file: string;
-  /** The one that is written; undefined for stdout. */
+  /** The output file; undefined for stdout. */
   readonly target: string | undefined;
   readonly before: WrittenNetwork;
   readonly after: WrittenNetwork;
-  /** The form that the network gets. */
+  /** The new form. */
   readonly form: Form;
-  /** Whether nothing is to be changed. */
+  /** Whether the network already has that form. */
   readonly isDone: boolean;
 }
 
-/** Converts a file, and prints what comes of it or writes it. */
+/** Converts a file, and prints or writes the result. */
 export function convert(call: CommandCall): Output {
   const wanted = readForm(call);
   const file = findFile(call);
@@ -61,7 +61,7 @@ export function convert(call: CommandCall): Output {
   return notes.length === 0 ? output : { ...output, note: notes.join("\n") };
 }
 
-/** A file is taken for what it is, also if a network has its name. */
+/** Finds the file. An existing file takes precedence over a network of that name. */
 function findFile(call: CommandCall): string {
   const [network = ""] = call.args;
   const isPath = network.includes("/") ||
@@ -70,7 +70,7 @@ function findFile(call: CommandCall): string {
   return getNetworkFile(readFolders(call).confDir, network);
 }
 
-/** @throws {UsageError} If `--to` names no form */
+/** @throws {UsageError} If `--to` is not a form */
 function readForm(call: CommandCall): Form | undefined {
   const name = findFlag(call, "to");
   const form = FORMS.find((form) => form === name);
@@ -80,7 +80,7 @@ function readForm(call: CommandCall): Form | undefined {
   );
 }
 
-/** Has an error say which file cannot be converted. */
+/** Adds the file to an error's message. */
 function inFile<T>(file: string, run: () => T): T {
   try {
     return run();
@@ -96,7 +96,7 @@ function write(
   target: string,
   text: string,
 ): Output {
-  // A list that has been in a file of any name has been of use there.
+  // An existing list may keep its file name, whatever that is.
   if (before.isBare || target !== file) checkTarget(target);
   if (!isDone || target !== file) writeTarget(target, text);
   const { plugins } = after.list;
@@ -113,7 +113,7 @@ function listTypes(plugins: readonly PluginConf[]): string[] {
     .filter((type) => type !== CHAIN);
 }
 
-/** Lists what is to be known before a runtime reads what was written. */
+/** Lists notes on using the new configuration. */
 function listNotes(call: CommandCall, conversion: Conversion): string[] {
   const { file, target, before: { list }, form } = conversion;
   const notes = form === "chain" ? listChainNotes(call, conversion) : [];

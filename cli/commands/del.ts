@@ -23,7 +23,7 @@ import {
   UnknownNetworkError,
 } from "../network.ts";
 
-/** Runs DEL with what ADD was given, and goes on after plugins that fail. */
+/** Runs DEL with the input of ADD, and continues after plugins that fail. */
 export async function del(call: CommandCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
   const folders = readFolders(call);
@@ -56,7 +56,7 @@ export async function del(call: CommandCall): Promise<Output> {
   };
 }
 
-/** A file that cannot be read may be that of the attachment. */
+/** Reports whether the attachment is cached. An unreadable file counts, because it may be the attachment's. */
 function isAttached(
   runtime: NetworkRuntime,
   name: string,
@@ -69,7 +69,7 @@ function isAttached(
   }
 }
 
-/** DEL of what is not there succeeds, so only this tells of a mistyped name. */
+/** Notes that no attachment is known. DEL succeeds anyway, so only this reveals a mistyped name. */
 function formatUnknown(
   name: string,
   { containerId, ifName, netns }: RuntimeConf,
@@ -82,7 +82,7 @@ function formatUnknown(
     "known; see cni list";
 }
 
-/** A network whose configuration is gone may still have attachments. */
+/** Finds the network. Its configuration may be gone while it still has attachments. */
 function tryNetwork(
   folders: Folders,
   network: string,

@@ -1,5 +1,5 @@
 /**
- * `cni gc`: removes what is left of attachments that nobody has any more.
+ * `cni gc`: removes the remains of attachments that are no longer in use.
  *
  * @module
  */
@@ -26,7 +26,7 @@ import {
 import { showControls } from "../style.ts";
 import { UsageError } from "../usage_error.ts";
 
-/** Runs DEL for attachments that are not to stay, and GC. */
+/** Runs DEL for attachments that are not valid, and GC. */
 export async function gc(call: CommandCall): Promise<Output> {
   const [network = "", ...kept] = call.args;
   checkIntent(call, kept);
@@ -36,7 +36,7 @@ export async function gc(call: CommandCall): Promise<Output> {
   const { signal } = call;
   const isDryRun = call.flags.has("dry-run");
   refuseLate(call);
-  // What is attached while this waits is not stale, and stays if it is to stay.
+  // Lock before reading the cache: an attachment made meanwhile is not stale.
   using _lock = isDryRun
     ? undefined
     : await createLocks(folders).lockExclusively({ signal });
@@ -57,7 +57,7 @@ export async function gc(call: CommandCall): Promise<Output> {
   };
 }
 
-/** Tells what would be deleted. Only the plugins know what they would find. */
+/** Lists what would be deleted. Only the plugins know what else they would find. */
 function preview(
   list: NetworkConfList,
   cached: readonly CachedAttachment[],
@@ -75,7 +75,7 @@ function preview(
   };
 }
 
-/** Says what of GC was not done. */
+/** Explains which part of GC was skipped. */
 function findOmission(list: NetworkConfList): string | undefined {
   const { name, cniVersion } = list;
   if (list.disableGc) return `Nothing was removed: "${name}" has disableGC`;
@@ -84,7 +84,7 @@ function findOmission(list: NetworkConfList): string | undefined {
     `know: its version, "${cniVersion}", has no GC`;
 }
 
-/** Nothing is removed because somebody forgot to say what stays. */
+/** Refuses to run without a list, so that forgetting it deletes nothing. */
 function checkIntent({ flags }: CommandCall, kept: readonly string[]): void {
   const isAll = flags.has("all");
   if (isAll === (kept.length === 0)) return;
@@ -103,15 +103,15 @@ function listOf(folders: Folders, network: string): CachedAttachment[] {
   );
 }
 
-/** Something that stays, as it was given. */
+/** An attachment to keep, as given. */
 interface Kept {
   readonly text: string;
   readonly netns: string;
-  /** All interfaces if undefined. */
+  /** Undefined for all interfaces. */
   readonly ifName: string | undefined;
 }
 
-/** Parses `NETNS` or `NETNS:IFNAME`; a namespace may have a colon in its name. */
+/** Parses `NETNS` or `NETNS:IFNAME`. A namespace may have a colon in its name. */
 function parseKept(text: string): Kept {
   const netns = resolveNetns(text);
   const colon = text.lastIndexOf(":");
@@ -128,9 +128,9 @@ function isKept(cached: CachedAttachment, { netns, ifName }: Kept): boolean {
 }
 
 /**
- * Refuses a name that nothing is known by: a mistyped one would have removed
- * what was to stay. A namespace without attachments may be named, because
- * scripts name all that there are.
+ * Refuses an unknown name. If it is a typo, the attachment to keep would be
+ * deleted. A namespace without attachments is accepted, because scripts name
+ * all namespaces.
  */
 function checkKept(
   kept: Kept,

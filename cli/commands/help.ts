@@ -10,7 +10,7 @@ import { parseCommandLine } from "../parse.ts";
 import { describeVersion } from "../run.ts";
 import { chooseStyle, type Style } from "../style.ts";
 
-/** Tells about a command, a group of them, or the tool. */
+/** Prints help on a command, a group of commands, or the tool. */
 export function help({ program, args }: CommandCall): Output {
   const { row, words } = parseCommandLine(program, [...args, "--help"]);
   const text = (style: Style): string =>
@@ -20,7 +20,7 @@ export function help({ program, args }: CommandCall): Output {
   return { json: { help: text(chooseStyle(false)) }, text };
 }
 
-/** Tells the version. */
+/** Prints the version. */
 export function version({ program }: CommandCall): Output {
   return describeVersion(program);
 }

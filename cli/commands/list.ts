@@ -12,18 +12,18 @@ import { isNetns } from "../netns/named.ts";
 import { chooseExitCode, getNetwork, readFolders } from "../network.ts";
 import { type Column, formatTable } from "../table.ts";
 
-/** An attachment, as it is shown. */
+/** An attachment, as shown. */
 interface Row {
   readonly network: string;
-  /** Namespace and name of the pod in Kubernetes; null if it is not known. */
+  /** Namespace and name of the Kubernetes pod; null if unknown. */
   readonly pod: string | null;
   readonly containerID: string;
   readonly ifname: string;
   readonly addresses: readonly string[];
   readonly netns: string;
-  /** Null if it cannot be told. */
+  /** Null if unknown. */
   readonly netnsExists: boolean | null;
-  /** When it was made, in UTC. */
+  /** The time of ADD, in UTC. */
   readonly since: string;
 }
 
@@ -37,7 +37,7 @@ export function list(call: CommandCall): Output {
   const rows = listAttachments(folders)
     .filter((cached) => name === undefined || cached.network === name)
     .map(toRow);
-  // A network without attachments is well; one that nobody knows is a mistake.
+  // A network without attachments is fine, but an unknown network is a mistake.
   if (rows.length === 0 && name !== undefined) getNetwork(folders, name);
   const hasProblem = rows.some(({ netnsExists }) => netnsExists === false);
   return {
@@ -64,14 +64,14 @@ function toRow(cached: CachedAttachment): Row {
   };
 }
 
-/** Finds what Kubernetes runtimes tell plugins of the pod. */
+/** Finds the pod in the arguments that Kubernetes runtimes pass. */
 function findPod({ cniArgs }: CachedAttachment): string | null {
   const { K8S_POD_NAMESPACE: namespace, K8S_POD_NAME: name } = Object
     .fromEntries<string | undefined>(cniArgs);
   return namespace && name ? `${namespace}/${name}` : null;
 }
 
-/** IDs of containers are hashes, and 13 digits tell them apart, as in crictl. */
+/** Length of a shortened ID: 13 digits identify a container, as in crictl. */
 function shorten(id: string): string {
   return /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 13) : id;
 }
@@ -89,7 +89,7 @@ function chooseColumns(
     );
 }
 
-/** Lists the addresses of a result; one that cannot be read has none. */
+/** Lists the addresses of a result; empty if it cannot be decoded. */
 function listAddresses({ result }: CachedAttachment): string[] {
   if (result === undefined) return [];
   try {

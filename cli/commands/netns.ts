@@ -1,5 +1,5 @@
 /**
- * `cni netns`: network namespaces with names, as `ip netns` has them.
+ * `cni netns`: named network namespaces, compatible with `ip netns`.
  *
  * @module
  */
@@ -20,12 +20,12 @@ import {
 import { readFolders, resolveNetns } from "../network.ts";
 import { type Column, formatTable } from "../table.ts";
 
-/** Makes a namespace. */
+/** Creates a namespace. */
 export function addNetns({ args: [name = ""] }: CommandCall): Output {
   return { json: { name, path: addNamed(name) }, text: "" };
 }
 
-/** Takes a namespace's name away, unless it is attached to networks. */
+/** Deletes a namespace's name, unless it is attached to networks. */
 export function delNetns(call: CommandCall): Output {
   const [name = ""] = call.args;
   const path = pathOfName(name);
@@ -42,7 +42,7 @@ export function delNetns(call: CommandCall): Output {
   return { json: { name, path }, text: "", note };
 }
 
-/** Lists what would be left of a namespace's attachments, and how to delete it. */
+/** Lists the remaining attachments of a namespace, and how to delete them. */
 function listLeft(call: CommandCall, path: string): string[] {
   const { attachments, problem } = readAttachments(call);
   if (problem !== undefined) return [problem];
@@ -53,13 +53,13 @@ function listLeft(call: CommandCall, path: string): string[] {
     );
 }
 
-/** A named namespace, as it is shown. */
+/** A named namespace, as shown. */
 interface Row extends NamedNetns {
-  /** Networks and interfaces, `pods/eth0`; undefined if it cannot be told. */
+  /** Networks and interfaces, `pods/eth0`; undefined if unknown. */
   readonly attachments: readonly string[] | undefined;
 }
 
-/** Lists the namespaces with names. */
+/** Lists the named namespaces. */
 export function listNetns(call: CommandCall): Output {
   const { attachments, problem } = readAttachments(call);
   const rows = listNamed().map((netns): Row => ({
@@ -82,13 +82,13 @@ export function listNetns(call: CommandCall): Output {
   };
 }
 
-/** The attachments of the node, or why they cannot be told. */
+/** The node's attachments, or why they are unknown. */
 interface Found {
   readonly attachments: readonly CachedAttachment[];
   readonly problem?: string;
 }
 
-/** Namespaces can be listed by everybody, the cache is often root's alone. */
+/** Reads the cache if possible. Anybody can list namespaces, but often only root can read the cache. */
 function readAttachments(call: CommandCall): Found {
   try {
     return { attachments: listAttachments(readFolders(call)) };
@@ -113,7 +113,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
 ];
 
-/** Goes on as another program in a namespace. */
+/** Runs another program in a namespace, in this process. */
 export function execNetns({ args, onStderr }: CommandCall): never {
   const [netns = "", ...command] = args;
   const path = resolveNetns(netns);

@@ -1,6 +1,5 @@
 /**
- * `cni networks`: shows the networks that are configured, and what is wrong
- * with them.
+ * `cni networks`: shows the configured networks and their problems.
  *
  * @module
  */
@@ -26,18 +25,18 @@ import {
 import { findMissing } from "../plugin_file.ts";
 import { type Column, formatTable } from "../table.ts";
 
-/** A configuration, as it is shown. */
+/** A configuration, as shown. */
 interface Row {
   /** "" if it cannot be read. */
   readonly name: string;
   readonly cniVersion: string;
-  /** The plugins' types, in order. */
+  /** The plugins' types in order. */
   readonly plugins: readonly string[];
   readonly file: string;
   readonly problems: readonly string[];
 }
 
-/** Reads all configurations, in the order in which a network is searched for. */
+/** Reads all configurations in search order. */
 export function networks(call: CommandCall): Output {
   const folders = readFolders(call);
   const rows = listNetworks(folders);
@@ -65,7 +64,7 @@ function listNetworks(folders: Folders): Row[] {
     const first = rows.find(({ name }) => name !== "" && name === row.name);
     const stop = findStop(file);
     const problems = [
-      // What only a search by name stumbles over.
+      // These problems affect only a search by name.
       ...row.name === "" ? [] : stop ?? [],
       ...first ? [`not used: "${row.name}" is in ${first.file}`] : [],
       ...obstacle === undefined || first || row.name === ""
@@ -79,9 +78,9 @@ function listNetworks(folders: Folders): Row[] {
 }
 
 /**
- * Finds why a search for a network ends at a file, whatever network it is.
+ * Explains why a search for any network stops at a file.
  *
- * @returns Undefined if it goes on, or finds the network
+ * @returns Undefined if it continues
  */
 function findStop(file: string): [problem: string] | undefined {
   try {
@@ -107,7 +106,7 @@ function readRow({ pluginDirs }: Folders, file: string): Row {
   }
 }
 
-/** Lists the types that plugins are of and nobody has. */
+/** Lists the plugin types that are not installed. */
 function listMissing(
   plugins: readonly PluginConf[],
   pluginDirs: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * `cni plugins`: shows the plugins that are there, and whether they work.
+ * `cni plugins`: shows the installed plugins and whether they work.
  *
  * @module
  */
@@ -36,7 +36,7 @@ export async function plugins(call: CommandCall): Promise<Output> {
   };
 }
 
-/** Formats versions as a range where none is missing in between. */
+/** Formats versions, as a range if none is missing in between. */
 function formatVersions(versions: readonly string[]): string {
   const known = SPEC_VERSIONS.filter((version) => versions.includes(version));
   const [oldest] = known, newest = known.at(-1);

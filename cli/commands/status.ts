@@ -1,5 +1,5 @@
 /**
- * `cni status`: asks whether a network could take another container.
+ * `cni status`: checks whether a network is ready for another container.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type { CommandCall, Output } from "../command.ts";
 import { createRuntime, getNetwork, readFolders } from "../network.ts";
 import { findMissing, findOwnPlugin } from "../plugin_file.ts";
 
-/** Runs STATUS of the plugins that have it, and looks whether the others are there. */
+/** Runs STATUS of the plugins that have it, and checks that the others exist. */
 export async function status(call: CommandCall): Promise<Output> {
   const [network = ""] = call.args;
   const folders = readFolders(call);
@@ -49,7 +49,7 @@ function listTypes(plugins: readonly PluginConf[]): string[] {
   return plugins.map(({ type }) => type);
 }
 
-/** Lists the plugin, those that it runs, and its IPAM plugin, by type. */
+/** Lists the types of the plugin, the plugins that it runs, and its IPAM plugin. */
 function listInvolved(plugins: readonly PluginConf[]): string[] {
   const types = unfoldChains(plugins).flatMap(({ type, document }) => {
     const { type: ipam } = objectOf(document["ipam"]);
@@ -58,7 +58,7 @@ function listInvolved(plugins: readonly PluginConf[]): string[] {
   return [...new Set(types)];
 }
 
-/** @throws {CniError} 50 If a plugin is not there: ADD could not work */
+/** @throws {CniError} 50 If a plugin is missing, so that ADD would fail */
 function refuseMissing(
   { name, plugins }: NetworkConfList,
   pluginDirs: readonly string[],
@@ -74,8 +74,8 @@ function refuseMissing(
 
 /**
  * Lists the plugins that can be asked although the network's version has no
- * STATUS: ours, which have it, if all that they run is ours. multus asks networks
- * that have versions of their own.
+ * STATUS: this project's plugins, if all that they run are this project's too.
+ * For multus, networks have versions of their own.
  */
 async function listAskable(
   { plugins }: NetworkConfList,

@@ -15,14 +15,14 @@ import { showControls, type Style } from "../style.ts";
 import { errorAt, type Problem } from "../validation/problem.ts";
 import type { Validation } from "../validation/validate.ts";
 
-/** Lists what is wrong. Errors fail, warnings with `--strict` only. */
+/** Lists problems. Fails on errors, and on warnings with `--strict`. */
 export async function validate(call: CommandCall): Promise<Output> {
   const [network = ""] = call.args;
   try {
     const { pluginDirs, ...folders } = readFolders(call);
     const list = getNetwork({ pluginDirs, ...folders }, network);
     const { validateNetwork } = await import("../validation/validate.ts");
-    // What plugins log is of no interest: their errors are shown.
+    // The plugins' log is not needed, because their errors are shown.
     const quiet = { env: call.env, onStderr(): void {} };
     const runtime = createRuntime(quiet, { pluginDirs, ...folders });
     const { signal } = call;

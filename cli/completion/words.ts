@@ -1,5 +1,5 @@
 /**
- * What completion scripts are made of: the table of commands in plain words.
+ * The table of commands as words for completion scripts.
  *
  * @module
  */
@@ -13,25 +13,25 @@ import {
   type Program,
 } from "../command.ts";
 
-/** A flag in plain words. */
+/** A flag for completion scripts. */
 export interface FlagWords {
   /** With its dashes. */
   readonly long: string;
-  /** With its dash; "" if there is none. */
+  /** With its dash; "" if it has no short form. */
   readonly short: string;
   readonly summary: string;
   /** Whether a value follows. */
   readonly hasValue: boolean;
-  /** What to offer for the value. */
+  /** The words to offer for the value. */
   readonly completes: Completes | undefined;
 }
 
-/** A command in plain words. */
+/** A command for completion scripts. */
 export interface CommandWords {
   readonly name: string;
   readonly summary: string;
   readonly flags: readonly FlagWords[];
-  /** What to offer for each argument; the last is for all further ones if it repeats. */
+  /** The words to offer for each argument; the last entry also applies to repetitions. */
   readonly args: readonly (Completes | undefined)[];
   /** Whether the last argument repeats. */
   readonly repeats: boolean;

@@ -1,7 +1,7 @@
 /**
- * Going on as another program inside a network namespace, as `ip netns exec`
- * does it: the program has the tool's place, with its terminal, its signals and
- * its exit code.
+ * Replaces the tool by another program inside a network namespace, as `ip netns
+ * exec` does. The program keeps the terminal, receives the signals, and its
+ * exit code is the result.
  *
  * Source: iproute2 lib/namespace.c `netns_switch`; ip-netns(8).
  *
@@ -20,23 +20,25 @@ const CLONE_NEWNS = 0x20000, CLONE_NEWNET = 0x40000000;
 const MS_RDONLY = 1, MS_BIND = 0x1000, MS_REC = 0x4000, MS_SLAVE = 1 << 19;
 const MNT_DETACH = 2;
 
-/** What to run, and where. */
+/** The program and its namespace. */
 export interface NetnsExec {
   /** The namespace's path. */
   readonly path: string;
-  /** Its name, for the files in /etc/netns; "" if it has none. */
+  /** The name for files in /etc/netns; "" if it has none. */
   readonly name: string;
   /** The program and its arguments. */
   readonly command: readonly string[];
-  /** Told of what could not be done and does not matter much. */
+  /** Receives failures that are not fatal. */
   readonly warn: (text: string) => void;
 }
 
 /**
- * Ends the tool and goes on as another program in a namespace, with a /sys that
- * shows the namespace's links, and /etc/netns/NAME/* in place of /etc/*.
+ * Replaces the tool by another program in a namespace, with a /sys that shows
+ * the namespace's links, and with the files of /etc/netns/NAME over those of
+ * /etc.
  *
- * After a failure the thread is in that namespace, so the process has to end.
+ * After a failure this thread may be in that namespace, so the process must
+ * exit.
  *
  * @throws {Error} If the namespace cannot be entered
  * @throws {ExecError} If the program cannot be run
@@ -70,7 +72,7 @@ function enter(path: string): void {
   }
 }
 
-/** Gives this thread mounts of its own, with a /sys of the namespace. */
+/** Gives this thread its own mounts, with a /sys of the namespace. */
 function isolateMounts(): void {
   try {
     libc.unshare(CLONE_NEWNS);
@@ -81,7 +83,7 @@ function isolateMounts(): void {
   }
 }
 
-/** Takes /sys away; what is to be mounted over one that stays is read-only like it. */
+/** Unmounts /sys. If it cannot be unmounted, the new one must be read-only like the old one. */
 function uncoverSys(): number {
   try {
     libc.umount("/sys", MNT_DETACH);
@@ -109,7 +111,7 @@ function listNames(folder: string): string[] {
   return entries.map(({ name }) => name);
 }
 
-/** Reads the environment as this process was given it, before anything was taken out or put in. */
+/** Reads the environment that this process was started with, without later changes. */
 function readOwnEnvironment(): libc.Bytes[] {
   const bytes = Deno.readFileSync("/proc/self/environ");
   const variables: libc.Bytes[] = [];
@@ -122,9 +124,9 @@ function readOwnEnvironment(): libc.Bytes[] {
 }
 
 /**
- * Finds how many files this process might open when it was started, which its
- * parent may too. Deno takes all that it can get, and programs that close every
- * file they could have take long then.
+ * Finds the file limit that this process was started with, which its parent may
+ * share. Deno raises the limit to the maximum, which slows down programs that
+ * close every possible file.
  */
 function findParentLimit(): libc.OpenFileLimit | undefined {
   try {

@@ -1,6 +1,6 @@
 /**
- * Network namespaces with names, shared with `ip netns`: a name is a file on
- * which the namespace is mounted.
+ * Named network namespaces, shared with `ip netns`. A name is a file with the
+ * namespace mounted on it.
  *
  * Source: iproute2 ip/ipnetns.c, lib/namespace.c; ip-netns(8).
  *
@@ -13,9 +13,9 @@ import { Fd } from "../../ffi/fd.ts";
 import * as libc from "../../ffi/libc.ts";
 import { NetNs, unbindNetNs } from "../../ffi/netns.ts";
 
-/** Where the names are. Source: iproute2 include/namespace.h. */
+/** The folder of names. Source: iproute2 include/namespace.h. */
 export const NETNS_FOLDER = "/var/run/netns";
-/** The same, where /var/run is not what it should be: a link to /run. */
+/** The same folder if /var/run is not a link to /run. */
 const OTHER_NETNS_FOLDER = "/run/netns";
 
 /** Source: include/uapi/linux/mount.h. */
@@ -27,20 +27,20 @@ const O_RDONLY = 0, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
 /** Source: include/uapi/linux/limits.h `NAME_MAX`. */
 const LONGEST_NAME_BYTES = 255;
 
-/** Something in the folder of names. */
+/** An entry in the folder of names. */
 export interface NamedNetns {
   readonly name: string;
   readonly path: string;
-  /** Whether a network namespace is mounted there; undefined if it cannot be told. */
+  /** Whether a network namespace is mounted there; undefined if unknown. */
   readonly isNetns: boolean | undefined;
-  /** Its inode, the number in `net:[4026531840]`; undefined if it is none. */
+  /** Its inode, the number in `net:[4026531840]`; undefined if it is not a namespace. */
   readonly inode: number | undefined;
 }
 
 /**
- * Returns where the namespace of a name is, be there one or not.
+ * Returns the path for a name. The namespace need not exist.
  *
- * @throws {Error} If it cannot be a name
+ * @throws {Error} If the name is invalid
  */
 export function pathOfName(name: string): string {
   const bytes = new TextEncoder().encode(name).length;
@@ -61,9 +61,9 @@ function exists(path: string): boolean {
 }
 
 /**
- * Says whether a path leads to a network namespace.
+ * Reports whether a path leads to a network namespace.
  *
- * @returns Undefined if it cannot be told, for instance without permission
+ * @returns Undefined if unknown, for instance without permission
  */
 export function isNetns(path: string): boolean | undefined {
   try {
@@ -77,7 +77,7 @@ export function isNetns(path: string): boolean | undefined {
   }
 }
 
-/** Lists what is in the folder of names, by name. */
+/** Lists the entries of the folder, sorted by name. */
 export function listNamed(): NamedNetns[] {
   return listNames().map((name) => {
     const path = `${NETNS_FOLDER}/${name}`;
@@ -97,11 +97,11 @@ function listNames(): string[] {
 }
 
 /**
- * Makes a namespace with a name, as `ip netns add` does. Everything in it is
- * down, the loopback link too.
+ * Creates a named namespace, as `ip netns add` does. All its links are down,
+ * including loopback.
  *
  * @returns Its path
- * @throws {Error} If the name is taken, or the kernel refuses
+ * @throws {Error} If the name is taken or the kernel refuses
  */
 export function addNamed(name: string): string {
   const path = pathOfName(name);
@@ -124,27 +124,26 @@ export function addNamed(name: string): string {
 }
 
 /**
- * Makes the folder a mount that is shared between mount namespaces: so others
- * see the names that are added, and none of them keeps a namespace alive that
- * is deleted.
+ * Makes the folder a mount that mount namespaces share. Then all of them see
+ * new names, and none keeps a deleted namespace alive.
  */
 function shareFolder(): void {
   Deno.mkdirSync(NETNS_FOLDER, { recursive: true, mode: 0o755 });
-  // Two at once would mount it on itself over and over.
+  // Two processes at once would mount it on itself repeatedly.
   using folder = Deno.openSync(NETNS_FOLDER, { read: true });
   folder.lockSync(true);
   const share = (): void => libc.mount("", NETNS_FOLDER, MS_SHARED | MS_REC);
   try {
     share();
   } catch (error) {
-    // It is no mount yet.
+    // It is not a mount yet.
     if (!isErrno(error, "EINVAL")) throw error;
     libc.mount(NETNS_FOLDER, NETNS_FOLDER, MS_BIND | MS_REC);
     share();
   }
 }
 
-/** Makes the file to mount on: nobody may read it, so that it is seen to be nothing. */
+/** Creates the file to mount on, with mode 0, so that it is recognizable as empty. */
 function createNameFile(path: string): void {
   try {
     Deno.openSync(path, { write: true, createNew: true, mode: 0 }).close();
@@ -159,10 +158,10 @@ function createNameFile(path: string): void {
 }
 
 /**
- * Takes a namespace's name away, as `ip netns del` does. It ends when the last
- * process in it does.
+ * Deletes a namespace's name, as `ip netns del` does. The namespace ends with
+ * the last process in it.
  *
- * @throws {Error} If there is none of that name, or the file is none
+ * @throws {Error} If the name does not exist, or is not a namespace
  */
 export function delNamed(name: string): void {
   const path = pathOfName(name);
@@ -183,7 +182,7 @@ export function delNamed(name: string): void {
   }
 }
 
-/** Explains why a path leads to no namespace; undefined if it does, or may. */
+/** Explains why a path does not lead to a namespace; undefined if it does, or may. */
 export function findNetnsProblem(path: string): string | undefined {
   if (!exists(path)) return `there is no "${path}"`;
   return isNetns(path) === false

@@ -1,5 +1,5 @@
 /**
- * Arguments and flags that several commands have.
+ * Arguments and flags that several commands share.
  *
  * @module
  */
@@ -13,13 +13,13 @@ export const NETWORK: Argument = {
     "name of a network, or the path of its configuration, with a slash in it",
   completes: "network",
 };
-/** A namespace to attach, or that is attached. */
+/** A namespace that is, or will be, attached. */
 export const NETNS: Argument = {
   name: "NETNS",
   summary: "path of a network namespace, or its name as ip netns has it",
   completes: "netns",
 };
-/** Where things are. */
+/** Flags for folders. */
 export const FOLDERS: readonly FlagName[] = [
   "cni-path",
   "conf-dir",

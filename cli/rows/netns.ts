@@ -1,5 +1,5 @@
 /**
- * The commands for namespaces with names.
+ * The commands for named namespaces.
  *
  * @module
  */
@@ -13,7 +13,7 @@ const NAME: Argument = {
   completes: "netns",
 };
 
-/** What `ip netns` does, where it is not installed. */
+/** The commands of `ip netns`, for nodes without it. */
 export const NETNS_COMMANDS: readonly CommandRow[] = [
   {
     name: "netns add",

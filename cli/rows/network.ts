@@ -7,12 +7,12 @@
 import type { CommandRow, FlagName } from "../command.ts";
 import { FOLDERS, NETNS, NETWORK } from "./arguments.ts";
 
-/** Which attachment it is. */
+/** Flags that identify an attachment. */
 const ATTACHMENT: readonly FlagName[] = ["ifname", "container-id"];
-/** As long as the kubelet gives a runtime. */
+/** The time limit that the kubelet gives a runtime. */
 const TIMEOUT = "220s";
 
-/** What runs the plugins of a network. */
+/** The commands that run a network's plugins. */
 export const NETWORK_COMMANDS: readonly CommandRow[] = [
   {
     name: "add",

@@ -1,5 +1,5 @@
 /**
- * The commands that show the state of the node.
+ * The commands that show the node's state.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 import type { CommandRow } from "../command.ts";
 import { FOLDERS, NETWORK } from "./arguments.ts";
 
-/** What shows the state of the node. */
+/** The commands that show the node's state. */
 export const NODE_COMMANDS: readonly CommandRow[] = [
   {
     name: "list",

@@ -1,5 +1,5 @@
 /**
- * The commands that are about the tool itself.
+ * The commands about the tool itself.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 import { type CommandRow, SHELLS } from "../command.ts";
 import { FOLDERS } from "./arguments.ts";
 
-/** What is about the tool itself. */
+/** The commands about the tool itself. */
 export const OWN_COMMANDS: readonly CommandRow[] = [
   {
     name: "completion",

@@ -1,26 +1,26 @@
 /**
- * Keys that are twice in one object: JSON allows it, and the last one counts.
+ * Keys that repeat in one object. JSON allows it, and the last one wins.
  *
  * @module
  */
 
 import type { Place } from "./problem.ts";
 
-/** Strings, and what tells keys from values. */
+/** Strings, and the tokens that distinguish keys from values. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|[{}[\],:]/gs;
 
-/** An object or array that is being read. */
+/** An object or array that is being scanned. */
 interface Level {
   readonly isArray: boolean;
   readonly keys: Set<string>;
-  /** The key or index of the value that is being read. */
+  /** The key or index of the current value. */
   at: string | number;
 }
 
 /**
- * Lists the keys that are repeated.
+ * Lists repeated keys.
  *
- * @param text Must be JSON
+ * @param text Valid JSON
  */
 export function listDuplicateKeys(text: string): Place[] {
   const found: Place[] = [];

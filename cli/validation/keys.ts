@@ -1,6 +1,5 @@
 /**
- * The keys of one plugin's configuration: whether it knows them, and can read
- * their values.
+ * The keys of one plugin's configuration: unknown keys and invalid values.
  *
  * @module
  */
@@ -11,7 +10,7 @@ import { listKnownKeys, listUnknownKeys } from "../../cni/schema_keys.ts";
 import { findNearest } from "../suggest.ts";
 import { errorAt, type Place, type Problem, warningAt } from "./problem.ts";
 
-/** Keys that mean the same to every plugin, or are the runtime's or the IPAM plugin's. */
+/** Keys with the same meaning for every plugin, and those of the runtime and the IPAM plugin. */
 const COMMON_KEYS = [
   "type",
   "name",
@@ -24,20 +23,20 @@ const COMMON_KEYS = [
   "ipam",
 ];
 
-/** IPAM plugins of ours. */
+/** This project's IPAM plugins. */
 export const IPAM_PLUGINS: readonly string[] = ["host-local", "static"];
 
-/** A plugin's configuration, where it is, and the schemas that decode it. */
+/** A plugin's configuration, its place, and the schemas that decode it. */
 export interface CheckedPlugin {
   readonly conf: PluginConf;
   readonly place: Place;
-  /** Undefined if the plugin is not ours. */
+  /** Undefined for other projects' plugins. */
   readonly own: Schema<unknown> | undefined;
-  /** That of its IPAM plugin; undefined if it has none, or it is not ours. */
+  /** The IPAM plugin's schema; undefined if there is none, or it is another project's. */
   readonly ipam: Schema<unknown> | undefined;
 }
 
-/** Lists values that the plugin, or its IPAM plugin, cannot read. */
+/** Lists values that the plugin or its IPAM plugin cannot read. */
 export function listWrongValues(
   { conf, place, own, ipam }: CheckedPlugin,
 ): Problem[] {
@@ -68,7 +67,7 @@ export function listStrangeKeys(
   const asked: (readonly [type: string, schema: typeof own, value: object])[] =
     [
       [type, own, others],
-      // Any other plugin reads the type at most.
+      // Any other plugin reads at most the type.
       ...IPAM_PLUGINS.includes(ipamType)
         ? [[ipamType, ipam, { ipam: document["ipam"] }] as const]
         : [],
@@ -85,21 +84,21 @@ export function listStrangeKeys(
   });
 }
 
-/** Comments, and keys of others, which have their domain's name before a slash. */
+/** Matches comments, and keys that belong to others: their domain comes before a slash. */
 function isAnnotation(key: string): boolean {
   return /^[_$/#]|[./]/.test(key);
 }
 
-/** Asks whether a key was meant that is spelt nearly the same. */
+/** Suggests a key with a similar spelling. */
 export function didYouMean(word: string, known: readonly string[]): string {
   const nearest = findNearest(word, known);
   return nearest === undefined ? "" : `; did you mean "${nearest}"?`;
 }
 
 /**
- * Lists the capabilities that a plugin and its IPAM plugin make use of.
+ * Lists the capabilities that a plugin and its IPAM plugin use.
  *
- * @returns Undefined if it cannot be told, because one of them is not ours
+ * @returns Undefined if unknown, because one of them is another project's
  */
 export function listUsedCapabilities(
   { conf, own, ipam }: CheckedPlugin,

@@ -1,5 +1,5 @@
 /**
- * What is wrong with a configuration though every plugin can read its part.
+ * Problems of a configuration that are not in any single plugin's part.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import {
 } from "./keys.ts";
 import { errorAt, type Problem, warningAt } from "./problem.ts";
 
-/** Plugins that make the container's interface: ours, and the Go project's. */
+/** Plugins that create the container's interface: this project's and the Go project's. */
 const INTERFACE_PLUGINS = [
   "bridge",
   "dummy",
@@ -32,9 +32,9 @@ const INTERFACE_PLUGINS = [
   "tap",
   "vlan",
 ];
-/** Plugins of ours that want the result of another one. */
+/** This project's plugins that need another plugin's result. */
 const CHAINED_PLUGINS = ["bandwidth", "sbr"];
-/** Plugins of ours that cannot do without an IPAM plugin. */
+/** This project's plugins that need an IPAM plugin. */
 const IPAM_USERS = ["ptp"];
 
 /** Keys of a list. Source: CNI spec 1.1.0, "Network configuration objects". */
@@ -48,10 +48,10 @@ const LIST_KEYS = [
   "plugins",
   "args",
 ];
-/** The first version that has lists. */
+/** The first version with lists. */
 const LISTS_SINCE = "0.3.0";
 
-/** Lists what is wrong with the list itself. Keys of others are fine in it. */
+/** Lists problems of the list itself. It may have keys that belong to others. */
 export function checkList(
   { cniVersion, bytes }: NetworkConfList,
   document: JsonObject,
@@ -81,7 +81,7 @@ function checkVersion(cniVersion: string): Problem[] {
   ];
 }
 
-/** Lists what is wrong with the order of the plugins. */
+/** Lists problems with the order of the plugins. */
 export function checkOrder(plugins: readonly PlacedPlugin[]): Problem[] {
   const [first, ...others] = plugins
     .filter(({ conf }) => conf.type !== CHAIN);
@@ -104,7 +104,7 @@ export function checkOrder(plugins: readonly PlacedPlugin[]): Problem[] {
   ];
 }
 
-/** Lists what is wrong with a chain: the runtime does not look into it. */
+/** Lists problems with a chain, whose content the runtime does not see. */
 export function checkChain({ conf, path, links }: PlacedPlugin): Problem[] {
   if (conf.type !== CHAIN) return [];
   if (links.length === 0) return [errorAt([...path, "plugins"], "missing")];
@@ -125,7 +125,7 @@ export function checkChain({ conf, path, links }: PlacedPlugin): Problem[] {
   return [...undeclared, ...misplaced];
 }
 
-/** Lists what is wrong with the use of an IPAM plugin. */
+/** Lists problems with the use of an IPAM plugin. */
 export function checkIpam(
   { conf, place }: CheckedPlugin,
   isOurs: (type: string) => boolean,
@@ -143,7 +143,7 @@ export function checkIpam(
     : [];
 }
 
-/** Lists capabilities that are declared and come to nothing, or are missing. */
+/** Lists capabilities that are declared but unused, or missing. */
 export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
   const { conf: { type, capabilities, document }, place } = plugin;
   const used = type === CHAIN || type === "multus" || type === "debug"
@@ -179,7 +179,7 @@ function hasRate(document: JsonObject): boolean {
   );
 }
 
-/** Lists addresses and routes that make no sense, whatever plugin they are for. */
+/** Lists addresses and routes that make no sense for any plugin. */
 export function checkAddresses({ conf, place }: CheckedPlugin): Problem[] {
   const { ipam, dns } = conf.document;
   const { routes, addresses, dns: ipamDns } = objectOf(ipam);
@@ -209,7 +209,7 @@ function listOf(value: JsonObject[string] | undefined): JsonObject[] {
   return Array.isArray(value) ? value.map(objectOf) : [];
 }
 
-/** Says whether a gateway is outside of an address's subnet; undefined if it cannot be told. */
+/** Reports whether a gateway is outside an address's subnet; undefined if unknown. */
 function isOutside(address: unknown, gateway: unknown): boolean | undefined {
   if (typeof address !== "string" || typeof gateway !== "string") return;
   return unlessNoAddress(() =>

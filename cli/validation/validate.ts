@@ -1,6 +1,6 @@
 /**
- * Validation of a network: all that can be told of its configuration before a
- * container is attached to it.
+ * Validates a network: finds everything that its configuration reveals before a
+ * container is attached.
  *
  * @module
  */
@@ -32,7 +32,7 @@ import {
   checkOrder,
 } from "./rules.ts";
 
-/** The means to validate a network. */
+/** What it takes to validate a network. */
 export interface Validator {
   readonly runtime: NetworkRuntime;
   readonly pluginDirs: readonly string[];
@@ -43,14 +43,14 @@ export interface Validator {
 export interface Validation {
   /** In the order of the configuration. */
   readonly problems: readonly Problem[];
-  /** The types of plugins that are not ours: their keys were not looked at. */
+  /** The types of other projects' plugins, which have no key checks. */
   readonly notChecked: readonly string[];
 }
 
 /**
- * Validates a network and all of its plugins, those in chains included.
+ * Validates a network and all its plugins, including those in chains.
  *
- * @throws {CniError} 7 If a chain has something else among its plugins
+ * @throws {CniError} 7 If a chain has a malformed plugin
  */
 export async function validateNetwork(
   list: NetworkConfList,
@@ -68,7 +68,7 @@ export async function validateNetwork(
   return { problems: sortByPath(problems), notChecked: [...foreign] };
 }
 
-/** Problems of one plugin stay in their order. */
+/** Sorts problems by place; those of one plugin keep their order. */
 function sortByPath(problems: readonly Problem[]): Problem[] {
   const order = (path: string): string =>
     (/^(plugins\[\d+\]\.?)*/.exec(path)?.[0] ?? "")
@@ -80,7 +80,7 @@ function sortByPath(problems: readonly Problem[]): Problem[] {
   );
 }
 
-/** @param foreign Takes the types of plugins that are not ours */
+/** @param foreign Collects the types of other projects' plugins */
 async function findSchemas(
   { type, document }: PluginConf,
   { pluginDirs }: Validator,
@@ -120,7 +120,7 @@ async function checkPlugin(
     ...checkCapabilities(checked),
     ...checkAddresses(checked),
   ];
-  // What is wrong already would only be said again, in other words.
+  // A known problem would only be repeated in other words.
   if (problems.some(({ severity }) => severity === "error")) return problems;
   return [...problems, ...await askForErrors(list, checked, validator)];
 }
@@ -144,13 +144,13 @@ async function checkExecutables(
   }
 }
 
-/** Plugins whose STATUS is about more than their configuration, or writes files. */
+/** Plugins with a STATUS that goes beyond their configuration, or writes files. */
 const NOT_ASKED = ["chain", "debug", "multus"];
 
 /**
- * Runs STATUS of a plugin and of its IPAM plugin, if they are ours: it tells
- * which values do not fit together. Whether the node is ready is not of interest
- * here.
+ * Runs STATUS of a plugin and its IPAM plugin, if both are this project's, to
+ * find values that do not fit together. Whether the node is ready does not
+ * matter here.
  */
 async function askForErrors(
   list: NetworkConfList,
@@ -165,7 +165,7 @@ async function askForErrors(
   ]]];
   if (ipam !== undefined) types.unshift([ipamType, [...place, "ipam"]]);
   for (const [type, place] of types) {
-    // Older versions have no STATUS, and the plugins serve all of them.
+    // Older versions have no STATUS, and the plugins support all versions.
     const plugins = [{ ...conf, type }];
     const asked = { ...list, cniVersion: CURRENT_VERSION, plugins };
     try {
@@ -173,7 +173,7 @@ async function askForErrors(
     } catch (error) {
       const { code } = toCniError(error);
       if (code !== ErrorCode.InvalidNetworkConfig) continue;
-      // The plugin would say the same as its IPAM plugin.
+      // The plugin would report the same as its IPAM plugin.
       return [errorAt(place, toCniError(error).message)];
     }
   }
