@@ -1,6 +1,6 @@
 /**
- * A kubelet's pod-resources service for tests: gRPC on a unix socket, by which
- * Multus asks for the devices of a pod.
+ * A kubelet's pod-resources service for tests: gRPC on a unix socket, which
+ * Multus asks for the devices of a pod. Node.js serves the HTTP/2.
  *
  * ```ts ignore
  * await using kubelet = await FakeKubelet.start();
@@ -13,8 +13,12 @@
  */
 
 import { dirname } from "@std/path/posix";
-import { Http2Connection } from "./http2/connection.ts";
-import type { HeaderRecord, Http2Stream } from "./http2/stream.ts";
+import {
+  type HeaderRecord,
+  type Http2Request,
+  Http2Server,
+  type SendReply,
+} from "./kubelet/http2_server.ts";
 import {
   decodePodRequest,
   encodeGet,
@@ -23,11 +27,11 @@ import {
   type PodResources,
 } from "./kubelet/messages.ts";
 import {
+  formatReply,
   frameMessage,
   type KubeletFault,
   overrideReply,
   type Reply,
-  sendReply,
 } from "./kubelet/replies.ts";
 import { readToEnd, say, TalkServer } from "./talk_server.ts";
 
@@ -39,29 +43,27 @@ const GARBAGE = new TextEncoder().encode("this is no HTTP/2\r\n\0\xff");
 const GRPC_UNKNOWN = 2;
 const GRPC_UNIMPLEMENTED = 12;
 
-/** A call that has come. */
+/** A complete call. */
 export interface KubeletCall {
-  /** `List`, `Get`, or the path if it is another one. */
+  /** `List` or `Get`; the path for any other method. */
   readonly method: string;
-  /** Of the pod that a Get is about; empty for List. */
+  /** The pod that a Get asks for; empty for List. */
   readonly podName: string;
   readonly podNamespace: string;
-  /** With the pseudo-headers. */
+  /** Includes the pseudo-headers. */
   readonly headers: HeaderRecord;
-  /** In ms, by `performance.now()`. */
-  readonly at: number;
 }
 
-/** How a kubelet is made. */
+/** Options of a kubelet. */
 export interface FakeKubeletOptions {
   /** Where to listen; `kubelet.sock` in a folder of its own if undefined. */
   readonly socketPath?: string;
   /**
-   * Whether there is Get: "enabled" since 1.34 and if undefined; "disabled",
-   * which it says by UNKNOWN with a text, from 1.27 on; "unimplemented" before.
+   * Whether Get works: "enabled" (the default, since 1.34), "disabled" (since
+   * 1.27, fails with UNKNOWN), or "unimplemented" (before 1.27).
    */
   readonly get?: "enabled" | "disabled" | "unimplemented";
-  /** Whether it speaks garbage instead of HTTP/2. */
+  /** Whether it sends garbage instead of HTTP/2. */
   readonly garbage?: boolean;
 }
 
@@ -73,24 +75,29 @@ export class FakeKubelet implements AsyncDisposable {
   readonly #pods = new Map<string, PodResources>();
   readonly #calls: KubeletCall[] = [];
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
-  readonly #server: TalkServer<Deno.UnixConn>;
+  #server: { readonly connections: number } = { connections: 0 };
   #faults: { readonly fault: KubeletFault; left: number }[] = [];
 
   private constructor(options: FakeKubeletOptions) {
     this.#options = options;
     this.socketPath = options.socketPath ?? this.#makeSocketPath();
-    this.#server = this.#stack.use(this.#listen());
-    this.#stack.defer(() => {
-      for (const timer of this.#timers) clearTimeout(timer);
-    });
   }
 
-  /** Starts one that knows no pods. */
-  static start(options: FakeKubeletOptions = {}): Promise<FakeKubelet> {
-    return Promise.resolve(new FakeKubelet(options));
+  /**
+   * Starts one that knows no pods.
+   *
+   * @throws {Deno.errors.NotFound} If Node.js is not installed
+   */
+  static async start(options: FakeKubeletOptions = {}): Promise<FakeKubelet> {
+    const kubelet = new FakeKubelet(options);
+    await using stack = new AsyncDisposableStack();
+    stack.use(kubelet);
+    await kubelet.#listen();
+    stack.move();
+    return kubelet;
   }
 
-  /** Says what devices a pod has. */
+  /** Sets the devices of a pod. */
   setPod(namespace: string, name: string, devices: PodDevices): void {
     this.#pods.set(`${namespace}/${name}`, { namespace, name, devices });
   }
@@ -100,7 +107,7 @@ export class FakeKubelet implements AsyncDisposable {
     this.#pods.delete(`${namespace}/${name}`);
   }
 
-  /** Makes calls fail; of several faults the first that matches does. */
+  /** Makes calls fail. If several faults match a call, the first one applies. */
   fault(fault: KubeletFault): void {
     this.#faults.push({ fault, left: fault.times ?? Infinity });
   }
@@ -110,17 +117,17 @@ export class FakeKubelet implements AsyncDisposable {
     this.#faults = [];
   }
 
-  /** Lists the calls that have come. */
+  /** Lists the complete calls. */
   get calls(): readonly KubeletCall[] {
     return this.#calls;
   }
 
-  /** Counts the connections that have been accepted. */
+  /** Counts the accepted connections. */
   get connections(): number {
     return this.#server.connections;
   }
 
-  /** Ends it, and removes the socket. */
+  /** Stops it and removes the socket. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stack.disposeAsync();
   }
@@ -131,39 +138,36 @@ export class FakeKubelet implements AsyncDisposable {
     return `${folder}/kubelet.sock`;
   }
 
-  #listen(): TalkServer<Deno.UnixConn> {
-    Deno.mkdirSync(dirname(this.socketPath), { recursive: true });
-    const talk = this.#options.garbage
-      ? talkGarbage
-      : (conn: Deno.UnixConn): Promise<void> => this.#serve(conn);
+  async #listen(): Promise<void> {
     const { socketPath: path } = this;
-    return new TalkServer(Deno.listen({ transport: "unix", path }), talk);
+    Deno.mkdirSync(dirname(path), { recursive: true });
+    if (this.#options.garbage) {
+      const listener = Deno.listen({ transport: "unix", path });
+      this.#server = this.#stack.use(new TalkServer(listener, talkGarbage));
+      return;
+    }
+    this.#stack.defer(() => removeIfThere(path));
+    const server = await Http2Server.start(
+      path,
+      (request, send) => this.#receive(request, send),
+    );
+    this.#server = this.#stack.use(server);
+    this.#stack.defer(() => {
+      for (const timer of this.#timers) clearTimeout(timer);
+    });
   }
 
-  async #serve(conn: Deno.UnixConn): Promise<void> {
-    await new Http2Connection(conn, (stream) => void this.#receive(stream))
-      .serve();
-  }
-
-  async #receive(stream: Http2Stream): Promise<void> {
-    await stream.ended;
-    if (stream.failure !== undefined) return;
-    const call = readCall(stream.headers ?? {}, stream.body);
+  #receive(request: Http2Request, send: SendReply): void {
+    const call = readCall(request);
     this.#calls.push(call);
-    this.#answer(stream, call);
-  }
-
-  #answer(stream: Http2Stream, call: KubeletCall): void {
     const fault = this.#takeFault(call.method);
-    const answer = (): void => {
-      if (fault.hang) return;
-      const reply = overrideReply(this.#reply(call), fault);
-      void sendReply(stream, reply, fault);
-    };
-    if (fault.delayMs === undefined) return answer();
+    if (fault.hang) return;
+    const reply = (): void =>
+      send(formatReply(overrideReply(this.#reply(call), fault), fault));
+    if (fault.delayMs === undefined) return reply();
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
-      answer();
+      reply();
     }, fault.delayMs);
     this.#timers.add(timer);
   }
@@ -205,7 +209,7 @@ export class FakeKubelet implements AsyncDisposable {
   }
 }
 
-/** Answers whatever comes with what is no HTTP/2. */
+/** Sends garbage after the first bytes of the client. */
 async function talkGarbage(conn: Deno.UnixConn): Promise<void> {
   await conn.read(new Uint8Array(1024));
   await say(conn, GARBAGE);
@@ -213,11 +217,18 @@ async function talkGarbage(conn: Deno.UnixConn): Promise<void> {
   await readToEnd(conn);
 }
 
-function readCall(headers: HeaderRecord, body: Uint8Array): KubeletCall {
+/** Removes a socket: Node.js leaves it if it is killed. */
+async function removeIfThere(path: string): Promise<void> {
+  try {
+    await Deno.remove(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+function readCall({ headers, body }: Http2Request): KubeletCall {
   const path = headers[":path"] ?? "";
   const method = path.startsWith(SERVICE) ? path.slice(SERVICE.length) : path;
-  const pod = decodePodRequest(
-    method === "Get" ? body.subarray(5) : body.slice(0, 0),
-  );
-  return { method, ...pod, headers, at: performance.now() };
+  const message = method === "Get" ? body.subarray(5) : new Uint8Array();
+  return { method, ...decodePodRequest(message), headers };
 }

@@ -1,5 +1,5 @@
 /**
- * What a kubelet answers, and what can be wrong with that.
+ * The replies of a kubelet, and their faults.
  *
  * Source: gRPC's PROTOCOL-HTTP2.md
  *
@@ -7,27 +7,26 @@
  */
 
 import type { Bytes } from "../../../ffi/libc.ts";
-import { ErrorCode } from "../http2/http2_error.ts";
-import type { Http2Stream } from "../http2/stream.ts";
+import type { Http2Reply } from "./http2_server.ts";
 
 /** A method of the service. */
 export type PodResourcesMethod = "List" | "Get";
 
-/** What a kubelet does instead of answering. */
+/** What a kubelet does instead of replying. */
 export interface KubeletFault {
   /** Any method if undefined. */
   readonly method?: PodResourcesMethod;
-  /** How many calls it meets; all of them if undefined. */
+  /** How many calls fail; all if undefined. */
   readonly times?: number;
-  /** Waits so long first. With nothing else it then answers. */
+  /** Delay before the reply, in ms. */
   readonly delayMs?: number;
-  /** Never answers, and keeps the stream open. */
+  /** Never replies, and keeps the stream open. */
   readonly hang?: boolean;
-  /** Fails with this gRPC status, as 14 (UNAVAILABLE). */
+  /** Fails with this gRPC status, such as 14 (UNAVAILABLE). */
   readonly grpcStatus?: number;
   /** grpc-message; percent-encoded on the wire. */
   readonly grpcMessage?: string;
-  /** Whether a status is in the first and only headers, or in trailers. The former if undefined, as Go does it. */
+  /** Where the status of an error is: in the only headers (the default, as in Go), or in trailers. */
   readonly where?: "trailers-only" | "trailers";
   /** HTTP status instead of 200, without gRPC. */
   readonly httpStatus?: number;
@@ -41,15 +40,15 @@ export interface KubeletFault {
   readonly drop?: "stream" | "connection";
 }
 
-/** What is sent in the end. */
+/** A reply of the service. */
 export interface Reply {
   readonly status: number;
   readonly message?: string;
-  /** What comes before the status; nothing for an error. */
+  /** The framed message; undefined for an error. */
   readonly body?: Bytes;
 }
 
-/** Returns what is sent under a fault. */
+/** Returns the reply that a fault asks for. */
 export function overrideReply(reply: Reply, fault: KubeletFault): Reply {
   const { grpcStatus, grpcMessage, message, body } = fault;
   if (grpcStatus !== undefined) {
@@ -59,7 +58,7 @@ export function overrideReply(reply: Reply, fault: KubeletFault): Reply {
   return body === undefined ? reply : { status: 0, body };
 }
 
-/** Prefixes a message as gRPC does: uncompressed, and its length. */
+/** Frames a message as gRPC does: an uncompressed flag and the length come first. */
 export function frameMessage(message: Bytes): Bytes {
   const framed = new Uint8Array(5 + message.length);
   new DataView(framed.buffer).setUint32(1, message.length);
@@ -67,49 +66,33 @@ export function frameMessage(message: Bytes): Bytes {
   return framed;
 }
 
-/** Sends an answer, or as much of it as a fault leaves. */
-export async function sendReply(
-  stream: Http2Stream,
+/** Builds what goes over the wire, as much of it as a fault leaves. */
+export function formatReply(
   { status, message = "", body }: Reply,
   fault: KubeletFault,
-): Promise<void> {
-  if (fault.httpStatus !== undefined) return await refuse(stream, fault);
+): Http2Reply {
+  const { httpStatus, drop, where, withoutTrailers } = fault;
+  if (httpStatus !== undefined) {
+    const body = new TextEncoder().encode("not gRPC\n");
+    return { headers: { ":status": String(httpStatus) }, body };
+  }
   const headers = { ":status": "200", "content-type": "application/grpc" };
   const trailers = {
     "grpc-status": String(status),
     ...(message === "" ? {} : { "grpc-message": encodeMessage(message) }),
   };
-  if (body === undefined && fault.where !== "trailers") {
-    const all = { ...headers, ...trailers };
-    return await stream.sendHeaders(all, { endStream: true });
+  if (body === undefined && where !== "trailers") {
+    return { headers: { ...headers, ...trailers } };
   }
-  await stream.sendHeaders(headers);
-  if (fault.drop !== undefined) return await drop(stream, body, fault.drop);
-  if (body !== undefined) await stream.sendData(body);
-  if (fault.withoutTrailers) await stream.sendEnd();
-  else await stream.sendHeaders(trailers, { endStream: true });
+  const bytes = body ?? new Uint8Array();
+  if (drop !== undefined) {
+    const half = bytes.slice(0, Math.ceil(bytes.length / 2));
+    return { headers, body: half, drop };
+  }
+  return { headers, body: bytes, ...(withoutTrailers ? {} : { trailers }) };
 }
 
-async function refuse(
-  stream: Http2Stream,
-  { httpStatus }: KubeletFault,
-): Promise<void> {
-  await stream.sendHeaders({ ":status": String(httpStatus) });
-  await stream.sendData(new TextEncoder().encode("not gRPC\n"));
-  await stream.sendEnd();
-}
-
-/** Leaves alone what is printable, spaces too, unlike a URL. */
+/** Leaves printable characters alone, spaces too, unlike a URL. */
 function encodeMessage(text: string): string {
   return text.replace(/[^ -~]|%/gu, encodeURIComponent);
-}
-
-async function drop(
-  stream: Http2Stream,
-  body: Bytes = new Uint8Array(),
-  what: "stream" | "connection",
-): Promise<void> {
-  await stream.sendData(body.subarray(0, Math.ceil(body.length / 2)));
-  if (what === "stream") await stream.reset(ErrorCode.internalError);
-  else await stream.endConnection();
 }
