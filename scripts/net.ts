@@ -1,10 +1,9 @@
 /**
- * Says which import map a deno command shall use: none where jsr.io answers,
- * `scripts/offline/import_map.json` where it does not.
+ * Finds out which flags a deno command needs: none where jsr.io is reachable,
+ * else those for `scripts/offline/import_map.json`.
  *
- * Run as a script it prints the extra command-line flags (or nothing), for use
- * as `deno test $(deno run -A --no-config scripts/net.ts)`. Imports nothing, so
- * that it runs before any import can be resolved.
+ * `scripts/deno.ts` adds them to a command; this script prints them. Imports
+ * nothing, so that it runs before any import can be resolved.
  *
  * @module
  */
@@ -12,20 +11,20 @@
 /** Replaces the `jsr:` imports of deno.json by the stand-ins. */
 export const OFFLINE_IMPORT_MAP = "scripts/offline/import_map.json";
 
-/** Flags that have it used. */
+/** The flags that select it. */
 export const OFFLINE_FLAGS = [
   "--no-remote",
   `--import-map=${OFFLINE_IMPORT_MAP}`,
 ] as const;
 
-/** How long a server may take to answer before it counts as out of reach. */
+/** How long a server may take to respond. */
 const PROBE_TIMEOUT_MS = 2000;
 
 /**
- * Finds out whether the `jsr:` imports can be resolved.
+ * Reports whether `jsr:` imports cannot be resolved.
  *
- * `OFFLINE=1` and `OFFLINE=0` decide without asking; otherwise jsr.io is asked
- * once, for at most two seconds.
+ * `OFFLINE=1` and `OFFLINE=0` decide without a request. Otherwise one request
+ * to jsr.io decides; it takes two seconds at most.
  */
 export async function isOffline(): Promise<boolean> {
   const decided = Deno.env.get("OFFLINE");
@@ -34,7 +33,7 @@ export async function isOffline(): Promise<boolean> {
   return !await isReachable("https://jsr.io/@std/path/meta.json");
 }
 
-/** Asks, for at most two seconds, whether a file can be had. */
+/** Reports whether a URL responds with success, within two seconds. */
 export async function isReachable(url: string): Promise<boolean> {
   try {
     const response = await fetch(url, {
@@ -50,7 +49,7 @@ export async function isReachable(url: string): Promise<boolean> {
 
 /**
  * Returns the flags for a deno command that runs, checks or bundles our code,
- * and sets `OFFLINE` so that child processes need not ask again.
+ * and sets `OFFLINE` so that child processes do not ask again.
  */
 export async function importFlags(): Promise<string[]> {
   const offline = await isOffline();
@@ -58,13 +57,16 @@ export async function importFlags(): Promise<string[]> {
   return offline ? [...OFFLINE_FLAGS] : [];
 }
 
-if (import.meta.main) {
-  const asked = !Deno.env.get("OFFLINE");
+/** Returns the flags, and prints a line if they are a surprise. */
+export async function announceImportFlags(): Promise<string[]> {
+  const isDecided = Boolean(Deno.env.get("OFFLINE"));
   const flags = await importFlags();
-  if (asked && flags.length > 0) {
+  if (!isDecided && flags.length > 0) {
     console.error(
       "jsr.io is out of reach: using scripts/offline/import_map.json",
     );
   }
-  console.log(flags.join(" "));
+  return flags;
 }
+
+if (import.meta.main) console.log((await announceImportFlags()).join(" "));
