@@ -1,17 +1,16 @@
-// deno-lint-ignore-file no-console -- its output is what it is for
+// deno-lint-ignore-file no-console -- a script for the terminal
 
 /**
- * Captures what iproute2 and the kernel say to each other, as golden files.
+ * Captures the netlink messages between iproute2 and the kernel as golden files.
  *
  * Runs commands under `strace` in throw-away namespaces and writes
- * `tests/golden/netlink/<name>.json`: the bytes, and what our decoder makes of
- * them. Needs root, iproute2 and strace; with `--render` nothing, since that
- * decodes anew what was captured, as is due when the decoder has learnt
- * something. Read the difference before you commit it: the rendering says
- * whether our decoder is right.
+ * `tests/golden/netlink/<name>.json`: the bytes, and how our decoder reads them.
+ * Needs root, iproute2 and strace. After a change of the decoder, `--render`
+ * decodes the captured bytes again, and needs none of these. Read the diff
+ * before you commit it: it shows whether the decoder is right.
  *
  * ```sh
- * deno run -A scripts/capture_netlink.ts [--render] [name...]
+ * deno task deno run -A scripts/capture_netlink.ts [--render] [name...]
  * ```
  *
  * @module
@@ -33,20 +32,10 @@ import {
   renderMessage,
 } from "../tests/_harness/netlink_rendering.ts";
 
-/** Stands for the path of the sandbox in commands. */
+/** Placeholder for the path of the sandbox in commands. */
 const SANDBOX = "$SANDBOX";
 
-/** One file: the conversation of interest in one command. */
-interface Capture {
-  readonly name: string;
-  /** Commands that come before. */
-  readonly after?: readonly string[];
-  readonly command: string;
-  /** The request to keep: iproute2 looks links up before it says what it wants. */
-  readonly request: string;
-}
-
-/** A cable; then one with addresses of both families; then one with routes. */
+/** A veth pair; then with addresses of both families; then with routes. */
 const CABLE = [
   "ip link set lo up",
   `ip link add veth0 type veth peer name eth0 netns ${SANDBOX}`,
@@ -66,6 +55,7 @@ const ROUTES = [
   "nexthop via 10.1.2.2 nexthop via 192.0.2.1 dev veth0 onlink weight 3",
   "ip -6 route add default via 2001:db8::2 metric 50 table 5000",
 ];
+const BRIDGE = ["ip link add br0 type bridge"];
 const RULE = "from 10.1.2.3 lookup 5000 priority 50";
 const NEIGHBOR = "10.1.2.2 dev veth0 lladdr 0a:58:0a:01:02:02 nud permanent";
 const ROOT = "dev veth0 root handle 1:";
@@ -83,448 +73,185 @@ const REDIRECTED = [
   "tc qdisc add dev veth0 clsact",
 ];
 
-const CAPTURES: readonly Capture[] = [
-  {
-    name: "link_add_veth",
-    command: "ip link add veth0 up mtu 1400 type veth " +
+/** Commands to capture by the name of their file, after those that prepare the scene. */
+const CAPTURES: readonly [
+  after: readonly string[],
+  commands: Readonly<Record<string, string>>,
+][] = [
+  [[], {
+    link_add_veth: "ip link add veth0 up mtu 1400 type veth " +
       `peer name eth0 mtu 1400 address 0a:58:0a:01:02:03 netns ${SANDBOX}`,
-    request: "RTM_NEWLINK",
-  },
-  {
-    name: "link_add_veth_queues",
-    command: "ip link add veth0 up numtxqueues 1 numrxqueues 1 type veth " +
+    link_add_veth_queues:
+      "ip link add veth0 up numtxqueues 1 numrxqueues 1 type veth " +
       `peer name eth0 numtxqueues 1 numrxqueues 1 netns ${SANDBOX}`,
-    request: "RTM_NEWLINK",
-  },
-  {
-    name: "link_add_veth_taken",
-    after: CABLE,
-    command: "ip link add veth1 type veth peer name veth0",
-    request: "RTM_NEWLINK",
-  },
-  {
-    name: "link_set_up",
-    after: CABLE,
-    command: "ip link set dev veth0 up",
-    request: "RTM_NEWLINK",
-  },
-  {
-    name: "link_set_down",
-    after: CABLE,
-    command: "ip link set dev veth0 down",
-    request: "RTM_NEWLINK",
-  },
-  {
-    name: "link_delete",
-    after: CABLE,
-    command: "ip link delete dev veth0",
-    request: "RTM_DELLINK",
-  },
-  {
-    name: "link_show",
-    after: [...CABLE, "ip link set veth0 alias cable"],
-    command: "ip link show dev veth0",
-    request: "RTM_GETLINK",
-  },
-  {
-    name: "link_show_bridge",
-    after: ["ip link add br0 type bridge"],
-    command: "ip link show dev br0",
-    request: "RTM_GETLINK",
-  },
-  {
-    name: "link_add_bridge",
-    command:
+    link_add_bridge:
       "ip link add br0 up mtu 1400 address 0a:58:0a:01:02:01 type bridge",
-    request: "RTM_NEWLINK",
-  },
-  {
-    name: "link_set_master",
-    after: [...CABLE, "ip link add br0 type bridge"],
-    command: "ip link set dev veth0 master br0",
-    request: "RTM_NEWLINK",
-  },
-  {
-    name: "link_set_bridge_port",
-    after: [
-      ...CABLE,
-      "ip link add br0 type bridge",
-      "ip link set dev veth0 master br0",
-    ],
-    command: "ip link set dev veth0 type bridge_slave hairpin on isolated on",
-    request: "RTM_NEWLINK",
-  },
-  {
-    name: "bridge_vlan_add",
-    after: [
-      ...CABLE,
-      "ip link add br0 type bridge",
-      "ip link set dev veth0 master br0",
-    ],
-    command: "bridge vlan add dev veth0 vid 100 pvid untagged",
-    request: "RTM_SETLINK",
-  },
-  {
-    name: "bridge_vlan_add_range",
-    after: [
-      ...CABLE,
-      "ip link add br0 type bridge",
-      "ip link set dev veth0 master br0",
-    ],
-    command: "bridge vlan add dev veth0 vid 200-210",
-    request: "RTM_SETLINK",
-  },
-  {
-    name: "bridge_vlan_delete",
-    after: [
-      ...CABLE,
-      "ip link add br0 type bridge",
-      "ip link set dev veth0 master br0",
-    ],
-    command: "bridge vlan del dev veth0 vid 1",
-    request: "RTM_DELLINK",
-  },
-  {
-    name: "link_set_vlan_filtering",
-    after: ["ip link add br0 type bridge"],
-    command: "ip link set dev br0 type bridge vlan_filtering 1",
-    request: "RTM_NEWLINK",
-  },
-  {
-    name: "link_set_address",
-    after: CABLE,
-    command: "ip link set dev veth0 address 0a:58:0a:01:02:04",
-    request: "RTM_NEWLINK",
-  },
-  {
-    name: "link_show_absent",
-    command: "ip link show dev veth0",
-    request: "RTM_GETLINK",
-  },
-  {
-    name: "address_add_ipv4",
-    after: CABLE,
-    command: "ip address add 10.1.2.1/24 broadcast + dev veth0",
-    request: "RTM_NEWADDR",
-  },
-  {
-    name: "address_add_ipv4_noprefixroute",
-    after: CABLE,
-    command: "ip address add 10.1.2.1/32 dev veth0 noprefixroute",
-    request: "RTM_NEWADDR",
-  },
-  {
-    name: "address_add_ipv6",
-    after: CABLE,
-    command: "ip address add 2001:db8::1/64 dev veth0 nodad",
-    request: "RTM_NEWADDR",
-  },
-  {
-    name: "address_replace",
-    after: ADDRESSES,
-    command: "ip address replace 10.1.2.1/24 broadcast + dev veth0",
-    request: "RTM_NEWADDR",
-  },
-  {
-    name: "address_add_taken",
-    after: ADDRESSES,
-    command: "ip address add 10.1.2.1/24 dev veth0",
-    request: "RTM_NEWADDR",
-  },
-  {
-    name: "address_delete",
-    after: ADDRESSES,
-    command: "ip address delete 10.1.2.1/24 dev veth0",
-    request: "RTM_DELADDR",
-  },
-  {
-    name: "address_show",
-    after: ADDRESSES,
-    command: "ip address show dev veth0",
-    request: "RTM_GETADDR",
-  },
-  {
-    name: "route_add_metrics_table",
-    after: ADDRESSES,
-    command: `ip route add ${ROUTE} dev veth0 mtu 1400 advmss 1360 table 5000`,
-    request: "RTM_NEWROUTE",
-  },
-  {
-    name: "route_add_link_scope",
-    after: ADDRESSES,
-    command: "ip route add 10.8.0.1/32 dev veth0 scope link src 10.1.2.1",
-    request: "RTM_NEWROUTE",
-  },
-  {
-    name: "route_add_onlink",
-    after: ADDRESSES,
-    command: "ip route add default via 192.0.2.1 dev veth0 onlink metric 50",
-    request: "RTM_NEWROUTE",
-  },
-  {
-    name: "route_add_multipath",
-    after: ADDRESSES,
-    command: "ip route add 10.7.0.0/16 " +
+    link_show_absent: "ip link show dev veth0",
+    route_show_absent_table: "ip -4 route show table 7777",
+    rule_add_ipv4: "ip rule add from 10.1.2.3 lookup 100",
+    rule_add_ipv6_priority_table:
+      "ip -6 rule add from 2001:db8::/64 lookup 5000 priority 50",
+    rule_show_ipv6: "ip -6 rule show",
+    link_add_ifb: "ip link add ifb7 up mtu 1400 txqueuelen 0 type ifb",
+  }],
+  [CABLE, {
+    link_add_veth_taken: "ip link add veth1 type veth peer name veth0",
+    link_set_up: "ip link set dev veth0 up",
+    link_set_down: "ip link set dev veth0 down",
+    link_delete: "ip link delete dev veth0",
+    link_set_address: "ip link set dev veth0 address 0a:58:0a:01:02:04",
+    address_add_ipv4: "ip address add 10.1.2.1/24 broadcast + dev veth0",
+    address_add_ipv4_noprefixroute:
+      "ip address add 10.1.2.1/32 dev veth0 noprefixroute",
+    address_add_ipv6: "ip address add 2001:db8::1/64 dev veth0 nodad",
+    qdisc_add_tbf: `tc qdisc add ${ROOT} ${TBF}`,
+    qdisc_add_tbf_rate64:
+      `tc qdisc add ${ROOT} tbf rate 320gbit burst 1mb latency 25ms`,
+    qdisc_add_htb: `tc qdisc add ${HTB}`,
+    qdisc_add_bfifo: `tc qdisc add ${ROOT} bfifo limit 7000`,
+    qdisc_add_ingress: "tc qdisc add dev veth0 ingress",
+    qdisc_add_clsact: "tc qdisc add dev veth0 clsact",
+  }],
+  [[...CABLE, "ip link set veth0 alias cable"], {
+    link_show: "ip link show dev veth0",
+  }],
+  [BRIDGE, {
+    link_show_bridge: "ip link show dev br0",
+    link_set_vlan_filtering: "ip link set dev br0 type bridge vlan_filtering 1",
+  }],
+  [[...CABLE, ...BRIDGE], {
+    link_set_master: "ip link set dev veth0 master br0",
+  }],
+  [[...CABLE, ...BRIDGE, "ip link set dev veth0 master br0"], {
+    link_set_bridge_port:
+      "ip link set dev veth0 type bridge_slave hairpin on isolated on",
+    bridge_vlan_add: "bridge vlan add dev veth0 vid 100 pvid untagged",
+    bridge_vlan_add_range: "bridge vlan add dev veth0 vid 200-210",
+    bridge_vlan_delete: "bridge vlan del dev veth0 vid 1",
+  }],
+  [ADDRESSES, {
+    address_replace: "ip address replace 10.1.2.1/24 broadcast + dev veth0",
+    address_add_taken: "ip address add 10.1.2.1/24 dev veth0",
+    address_delete: "ip address delete 10.1.2.1/24 dev veth0",
+    address_show: "ip address show dev veth0",
+    route_add_metrics_table:
+      `ip route add ${ROUTE} dev veth0 mtu 1400 advmss 1360 table 5000`,
+    route_add_link_scope:
+      "ip route add 10.8.0.1/32 dev veth0 scope link src 10.1.2.1",
+    route_add_onlink:
+      "ip route add default via 192.0.2.1 dev veth0 onlink metric 50",
+    route_add_multipath: "ip route add 10.7.0.0/16 " +
       "nexthop via 10.1.2.2 nexthop via 192.0.2.1 dev veth0 onlink weight 3",
-    request: "RTM_NEWROUTE",
-  },
-  {
-    name: "route_add_unreachable",
-    after: ADDRESSES,
-    command: "ip route add 10.9.0.0/16 via 192.0.2.1",
-    request: "RTM_NEWROUTE",
-  },
-  {
-    name: "route_add_ipv6",
-    after: ADDRESSES,
-    command: "ip -6 route add 2001:db8:9::/48 via 2001:db8::2 dev veth0 " +
+    route_add_unreachable: "ip route add 10.9.0.0/16 via 192.0.2.1",
+    route_add_ipv6:
+      "ip -6 route add 2001:db8:9::/48 via 2001:db8::2 dev veth0 " +
       "mtu 1400 metric 50",
-    request: "RTM_NEWROUTE",
-  },
-  {
-    name: "route_prepend",
-    after: [...ADDRESSES, `ip route add ${ROUTE}`],
-    command: "ip route prepend 10.9.0.0/16 via 10.1.2.3 dev veth0",
-    request: "RTM_NEWROUTE",
-  },
-  {
-    name: "route_replace",
-    after: [...ADDRESSES, `ip route add ${ROUTE}`],
-    command: "ip route replace 10.9.0.0/16 via 10.1.2.3 dev veth0",
-    request: "RTM_NEWROUTE",
-  },
-  {
-    name: "route_delete",
-    after: [...ADDRESSES, `ip route add ${ROUTE} table 5000`],
-    command: `ip route delete ${ROUTE} dev veth0 table 5000`,
-    request: "RTM_DELROUTE",
-  },
-  {
-    name: "route_show_table",
-    after: ROUTES,
-    command: "ip -4 route show table 5000",
-    request: "RTM_GETROUTE",
-  },
-  {
-    name: "route_show_ipv6",
-    after: ROUTES,
-    command: "ip -6 route show table 5000",
-    request: "RTM_GETROUTE",
-  },
-  {
-    name: "route_show_absent_table",
-    command: "ip -4 route show table 7777",
-    request: "RTM_GETROUTE",
-  },
-  {
-    name: "neighbor_replace",
-    after: ADDRESSES,
-    command: `ip neighbor replace ${NEIGHBOR}`,
-    request: "RTM_NEWNEIGH",
-  },
-  {
-    name: "neighbor_delete",
-    after: [...ADDRESSES, `ip neighbor add ${NEIGHBOR}`],
-    command: "ip neighbor delete 10.1.2.2 dev veth0",
-    request: "RTM_DELNEIGH",
-  },
-  {
-    name: "neighbor_show",
-    after: [...ADDRESSES, `ip neighbor add ${NEIGHBOR}`],
-    command: "ip neighbor show dev veth0",
-    request: "RTM_GETNEIGH",
-  },
-  {
-    name: "rule_add_ipv4",
-    command: "ip rule add from 10.1.2.3 lookup 100",
-    request: "RTM_NEWRULE",
-  },
-  {
-    name: "rule_add_ipv6_priority_table",
-    command: "ip -6 rule add from 2001:db8::/64 lookup 5000 priority 50",
-    request: "RTM_NEWRULE",
-  },
-  {
-    name: "rule_add_taken",
-    after: [`ip rule add ${RULE}`],
-    command: `ip rule add ${RULE}`,
-    request: "RTM_NEWRULE",
-  },
-  {
-    name: "rule_delete",
-    after: [`ip rule add ${RULE}`],
-    command: `ip rule delete ${RULE}`,
-    request: "RTM_DELRULE",
-  },
-  {
-    name: "rule_show",
-    after: [
-      `ip rule add ${RULE}`,
-      "ip rule add from 10.1.2.4 to 10.9.0.0/16 fwmark 7 lookup 100",
-    ],
-    command: "ip -4 rule show",
-    request: "RTM_GETRULE",
-  },
-  {
-    name: "rule_show_ipv6",
-    command: "ip -6 rule show",
-    request: "RTM_GETRULE",
-  },
-  {
-    name: "link_add_ifb",
-    command: "ip link add ifb7 up mtu 1400 txqueuelen 0 type ifb",
-    request: "RTM_NEWLINK",
-  },
-  {
-    name: "qdisc_add_tbf",
-    after: CABLE,
-    command: `tc qdisc add ${ROOT} ${TBF}`,
-    request: "RTM_NEWQDISC",
-  },
-  {
-    name: "qdisc_add_tbf_rate64",
-    after: CABLE,
-    command: `tc qdisc add ${ROOT} tbf rate 320gbit burst 1mb latency 25ms`,
-    request: "RTM_NEWQDISC",
-  },
-  {
-    name: "qdisc_add_taken",
-    after: [...CABLE, `tc qdisc add ${HTB}`],
-    command: `tc qdisc add ${HTB}`,
-    request: "RTM_NEWQDISC",
-  },
-  {
-    name: "qdisc_replace",
-    after: [...CABLE, `tc qdisc add ${ROOT} bfifo limit 7000`],
-    command: `tc qdisc replace ${ROOT} bfifo limit 8000`,
-    request: "RTM_NEWQDISC",
-  },
-  {
-    name: "qdisc_add_htb",
-    after: CABLE,
-    command: `tc qdisc add ${HTB}`,
-    request: "RTM_NEWQDISC",
-  },
-  {
-    name: "qdisc_add_bfifo",
-    after: CABLE,
-    command: `tc qdisc add ${ROOT} bfifo limit 7000`,
-    request: "RTM_NEWQDISC",
-  },
-  {
-    name: "qdisc_add_ingress",
-    after: CABLE,
-    command: "tc qdisc add dev veth0 ingress",
-    request: "RTM_NEWQDISC",
-  },
-  {
-    name: "qdisc_add_clsact",
-    after: CABLE,
-    command: "tc qdisc add dev veth0 clsact",
-    request: "RTM_NEWQDISC",
-  },
-  {
-    name: "qdisc_delete",
-    after: [...CABLE, `tc qdisc add ${ROOT} ${TBF}`],
-    command: "tc qdisc delete dev veth0 root",
-    request: "RTM_DELQDISC",
-  },
-  {
-    name: "qdisc_show",
-    after: [
-      ...CABLE,
-      `tc qdisc add ${ROOT} ${TBF}`,
-      "tc qdisc add dev veth0 clsact",
-    ],
-    command: "tc qdisc show dev veth0",
-    request: "RTM_GETQDISC",
-  },
-  {
-    name: "class_add_htb",
-    after: [...CABLE, `tc qdisc add ${HTB}`],
-    command: `tc class add ${CLASS}`,
-    request: "RTM_NEWTCLASS",
-  },
-  {
-    name: "class_delete",
-    after: [...CABLE, `tc qdisc add ${HTB}`, `tc class add ${CLASS}`],
-    command: "tc class delete dev veth0 classid 1:30",
-    request: "RTM_DELTCLASS",
-  },
-  {
-    name: "class_show",
-    after: [...CABLE, `tc qdisc add ${HTB}`, `tc class add ${CLASS}`],
-    command: "tc class show dev veth0",
-    request: "RTM_GETTCLASS",
-  },
-  {
-    name: "filter_add_redirect",
-    after: REDIRECTED,
-    command: `tc filter add ${REDIRECT}`,
-    request: "RTM_NEWTFILTER",
-  },
-  {
-    name: "filter_add_ipv4_source",
-    after: [...CABLE, `tc qdisc add ${HTB}`],
-    command: `tc filter add ${SOURCE}`,
-    request: "RTM_NEWTFILTER",
-  },
-  {
-    name: "filter_add_ipv6_destination",
-    after: [...CABLE, `tc qdisc add ${HTB}`],
-    command: "tc filter add dev veth0 parent 1: protocol ipv6 prio 15 u32 " +
+    neighbor_replace: `ip neighbor replace ${NEIGHBOR}`,
+  }],
+  [[...ADDRESSES, `ip route add ${ROUTE}`], {
+    route_prepend: "ip route prepend 10.9.0.0/16 via 10.1.2.3 dev veth0",
+    route_replace: "ip route replace 10.9.0.0/16 via 10.1.2.3 dev veth0",
+  }],
+  [[...ADDRESSES, `ip route add ${ROUTE} table 5000`], {
+    route_delete: `ip route delete ${ROUTE} dev veth0 table 5000`,
+  }],
+  [ROUTES, {
+    route_show_table: "ip -4 route show table 5000",
+    route_show_ipv6: "ip -6 route show table 5000",
+  }],
+  [[...ADDRESSES, `ip neighbor add ${NEIGHBOR}`], {
+    neighbor_delete: "ip neighbor delete 10.1.2.2 dev veth0",
+    neighbor_show: "ip neighbor show dev veth0",
+  }],
+  [[`ip rule add ${RULE}`], {
+    rule_add_taken: `ip rule add ${RULE}`,
+    rule_delete: `ip rule delete ${RULE}`,
+  }],
+  [[
+    `ip rule add ${RULE}`,
+    "ip rule add from 10.1.2.4 to 10.9.0.0/16 fwmark 7 lookup 100",
+  ], {
+    rule_show: "ip -4 rule show",
+  }],
+  [[...CABLE, `tc qdisc add ${HTB}`], {
+    qdisc_add_taken: `tc qdisc add ${HTB}`,
+    class_add_htb: `tc class add ${CLASS}`,
+    filter_add_ipv4_source: `tc filter add ${SOURCE}`,
+    filter_add_ipv6_destination:
+      "tc filter add dev veth0 parent 1: protocol ipv6 prio 15 u32 " +
       "match ip6 dst 2001:db8:9::/49 flowid 1:1",
-    request: "RTM_NEWTFILTER",
-  },
-  {
-    name: "filter_delete",
-    after: [...REDIRECTED, `tc filter add ${REDIRECT}`],
-    command: "tc filter delete dev veth0 ingress protocol all prio 1 " +
+  }],
+  [[...CABLE, `tc qdisc add ${ROOT} bfifo limit 7000`], {
+    qdisc_replace: `tc qdisc replace ${ROOT} bfifo limit 8000`,
+  }],
+  [[...CABLE, `tc qdisc add ${ROOT} ${TBF}`], {
+    qdisc_delete: "tc qdisc delete dev veth0 root",
+  }],
+  [[...CABLE, `tc qdisc add ${ROOT} ${TBF}`, "tc qdisc add dev veth0 clsact"], {
+    qdisc_show: "tc qdisc show dev veth0",
+  }],
+  [[...CABLE, `tc qdisc add ${HTB}`, `tc class add ${CLASS}`], {
+    class_delete: "tc class delete dev veth0 classid 1:30",
+    class_show: "tc class show dev veth0",
+  }],
+  [REDIRECTED, {
+    filter_add_redirect: `tc filter add ${REDIRECT}`,
+  }],
+  [[...REDIRECTED, `tc filter add ${REDIRECT}`], {
+    filter_delete: "tc filter delete dev veth0 ingress protocol all prio 1 " +
       "handle 800::800 u32",
-    request: "RTM_DELTFILTER",
-  },
-  {
-    name: "filter_delete_priority",
-    after: [...REDIRECTED, `tc filter add ${REDIRECT}`],
-    command: "tc filter delete dev veth0 ingress protocol all prio 1",
-    request: "RTM_DELTFILTER",
-  },
-  {
-    name: "filter_show",
-    after: [...REDIRECTED, `tc filter add ${REDIRECT}`],
-    command: "tc filter show dev veth0 ingress",
-    request: "RTM_GETTFILTER",
-  },
+    filter_delete_priority:
+      "tc filter delete dev veth0 ingress protocol all prio 1",
+    filter_show: "tc filter show dev veth0 ingress",
+  }],
 ];
 
-/** What a golden file holds. */
+const OBJECTS: Readonly<Record<string, string>> = {
+  address: "ADDR",
+  neighbor: "NEIGH",
+  class: "TCLASS",
+  filter: "TFILTER",
+};
+const VERBS: Readonly<Record<string, string>> = { delete: "DEL", show: "GET" };
+
+/** Returns the request to keep: iproute2 looks links up before it sends it. */
+function requestOf(name: string): string {
+  if (name.startsWith("bridge_vlan_add")) return "RTM_SETLINK";
+  if (name === "bridge_vlan_delete") return "RTM_DELLINK";
+  const [object = "", verb = ""] = name.split("_");
+  return `RTM_${VERBS[verb] ?? "NEW"}${
+    OBJECTS[object] ?? object.toUpperCase()
+  }`;
+}
+
+/** The content of a golden file. */
 export interface Golden {
   readonly command: string;
   readonly iproute2: string;
   readonly kernel: string;
-  /** The request first, then what the kernel answered. */
+  /** The request first, then the kernel's replies. */
   readonly messages: readonly GoldenMessage[];
 }
 
 /** One message of a golden file. */
 export interface GoldenMessage {
   readonly direction: "sent" | "received";
-  /** The whole message, its header included, in hex. */
+  /** The whole message with its header, in hex. */
   readonly bytes: string;
   readonly decoded: Rendering;
 }
 
-/** A datagram as it was seen, and the socket, as iproute2 has several. */
+/** A datagram and its socket, since iproute2 opens several. */
 interface Datagram {
   readonly socket: string;
   readonly direction: GoldenMessage["direction"];
   readonly bytes: Bytes;
 }
 
-/** Width of golden files, where bytes let them. */
+/** Line width of golden files, except for long bytes. */
 const MAX_LINE = 100;
 
-/** Tells strace to dump what is sent and received, and not to interpret it. */
+/** Makes strace dump messages without interpreting them. */
 const STRACE = [
   ...["-e", "trace=sendmsg,sendto,recvmsg"],
   ...["-e", "raw=all", "-e", "read=all", "-e", "write=all"],
@@ -535,7 +262,7 @@ function trace(netns: NetNs, command: readonly string[]): Datagram[] {
   const file = Deno.makeTempFileSync();
   try {
     const args = [...STRACE, "-o", file, ...command];
-    // It fails if the command does, and refusals are worth capturing too.
+    // Fails with the command; refusals are captured too.
     inNetns(netns, () => new Deno.Command("strace", { args }).outputSync());
     return parseTrace(Deno.readTextFileSync(file));
   } finally {
@@ -543,10 +270,10 @@ function trace(netns: NetNs, command: readonly string[]): Datagram[] {
   }
 }
 
-/** Reads `sendmsg(0x3, ...` and the dump that follows, as ` | 00010  de ad  .. |`. */
+/** Parses `sendmsg(0x3, ...` and the dump after it, such as ` | 00010  de ad  .. |`. */
 function parseTrace(text: string): Datagram[] {
   return text.split(/^(?=\w+\()/m).flatMap((call) => {
-    // Sixteen bytes a line, with one more space in the middle; then as text.
+    // 16 bytes per line with an extra space in the middle, then as text.
     const hex = [...call.matchAll(/^ \| [\da-f]{5} {2}([\da-f ]{48}) /gm)]
       .map(([, bytes = ""]) => bytes.replaceAll(" ", "")).join("");
     const [, name = "", socket = ""] = /^(\w+)\((\w+)/.exec(call) ?? [];
@@ -556,7 +283,7 @@ function parseTrace(text: string): Datagram[] {
   });
 }
 
-/** Keeps the first request of a type, and the answers to it. */
+/** Keeps the first request of a type and its replies. */
 function keepConversation(
   datagrams: readonly Datagram[],
   name: string,
@@ -564,7 +291,7 @@ function keepConversation(
   const at = datagrams.findIndex(({ direction, bytes }) => {
     if (direction !== "sent") return false;
     const { type, sequence } = firstMessage(bytes);
-    // With number 0 iproute2 tries out what the kernel knows.
+    // iproute2 probes the kernel with sequence number 0.
     return sequence !== 0 && findMessageType(type)?.name === name;
   });
   const [sent, ...later] = datagrams.slice(at);
@@ -581,7 +308,7 @@ function keepConversation(
   });
 }
 
-/** Returns a message with the header that precedes its body in memory. */
+/** Returns a message with its header, which precedes the body in memory. */
 function wholeOf(body: Bytes): Bytes {
   const { size } = messageHeader;
   return new Uint8Array(
@@ -591,16 +318,21 @@ function wholeOf(body: Bytes): Bytes {
   );
 }
 
-function capture({ after = [], command, request }: Capture): Golden {
+function capture(
+  name: string,
+  command: string,
+  after: readonly string[],
+): Golden {
   using host = NetNs.create();
   using sandbox = NetNs.create();
   const words = (line: string): string[] =>
     line.replaceAll(SANDBOX, sandbox.path).split(" ");
   for (const line of after) {
-    const [name = "", ...args] = words(line);
-    runIn(host, name, ...args);
+    const [program = "", ...args] = words(line);
+    runIn(host, program, ...args);
   }
-  const messages = keepConversation(trace(host, words(command)), request);
+  const datagrams = trace(host, words(command));
+  const messages = keepConversation(datagrams, requestOf(name));
   return { command, ...versions(host), messages };
 }
 
@@ -611,7 +343,7 @@ function versions(netns: NetNs): Pick<Golden, "iproute2" | "kernel"> {
   return { iproute2, kernel };
 }
 
-/** Formats JSON with whatever is short enough on one line. */
+/** Formats JSON; what fits is on one line. */
 function formatJson(value: unknown, indent = ""): string {
   const line = JSON.stringify(value);
   if (typeof value !== "object" || value === null) return line;
@@ -625,7 +357,7 @@ function formatJson(value: unknown, indent = ""): string {
   return `${open}\n${parts}\n${indent}${close}`;
 }
 
-/** Decodes anew what was captured. */
+/** Decodes the captured bytes again. */
 function renderAgain({ messages, ...rest }: Golden): Golden {
   const decode = ({ bytes }: GoldenMessage): RawMessage =>
     firstMessage(Uint8Array.fromHex(bytes));
@@ -641,13 +373,16 @@ if (import.meta.main) {
   const { render, _: names } = parseArgs(Deno.args, { boolean: ["render"] });
   const folder = new URL("../tests/golden/netlink/", import.meta.url);
   Deno.mkdirSync(folder, { recursive: true });
-  for (const one of CAPTURES) {
-    if (names.length > 0 && !names.includes(one.name)) continue;
-    const file = new URL(`${one.name}.json`, folder);
+  const captures = CAPTURES.flatMap(([after, commands]) =>
+    Object.entries(commands).map((entry) => [...entry, after] as const)
+  );
+  for (const [name, command, after] of captures) {
+    if (names.length > 0 && !names.includes(name)) continue;
+    const file = new URL(`${name}.json`, folder);
     const golden = render
       ? renderAgain(JSON.parse(Deno.readTextFileSync(file)))
-      : capture(one);
+      : capture(name, command, after);
     Deno.writeTextFileSync(file, `${formatJson(golden)}\n`);
-    console.log(one.name);
+    console.log(name);
   }
 }
