@@ -13,10 +13,10 @@ import {
 import { CniError, toCniError } from "../../cni/error.ts";
 import type { JsonObject } from "../../cni/json.ts";
 import { CheckNotSupportedError } from "../../cni/libcni/check.ts";
-import type { NetworkConfList } from "../../cni/libcni/conf.ts";
+import type { NetworkConf, NetworkConfList } from "../../cni/libcni/conf.ts";
 import { PluginFailure } from "../../cni/libcni/operation.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
-import { conformance, type Row } from "../_harness/conformance.ts";
+import { conformance } from "../_harness/conformance.ts";
 import type { Debug } from "../_harness/noop.ts";
 import {
   failureOf,
@@ -72,26 +72,56 @@ function lastCommands(noop: NoopNetwork, count: number): unknown[] {
   return Array.from({ length: count }, (_, index) => noop.call(index)?.Command);
 }
 
-function refuses(
-  keys: Partial<RuntimeConf>,
-  expected: { readonly code: number; readonly text: string },
-  name = NETWORK,
-): Row {
-  return row(async (noop) => {
-    const error = await assertRejects(
-      () =>
-        noop.runtime.addNetworkList(
-          list(noop, [{}], { name }),
-          noop.conf(keys),
-        ),
-      PluginFailure,
-      'plugin type="noop" failed (add)',
-    );
-    assertStringIncludes(toCniError(error).message, expected.text);
-    assertEquals(toCniError(error).code, expected.code);
-    assertEquals(noop.call(), undefined);
-  });
-}
+const REFUSED: readonly (readonly [
+  what: string,
+  keys: Partial<RuntimeConf> & { readonly network?: string },
+  code: number,
+  text: string,
+])[] = [
+  [
+    "a container ID of other characters",
+    { containerId: "some-%%container-id" },
+    4,
+    "invalid characters in containerID",
+  ],
+  ["no container ID", { containerId: "" }, 3, "missing containerID"],
+  [
+    "a network name of other characters",
+    { network: "invalid%%%%name" },
+    7,
+    "invalid characters found in network name",
+  ],
+  ...([
+    ["no interface name", "", "is empty"],
+    ["an interface name of 16 characters", "1234567890123456", "is too long"],
+    ["the interface name .", ".", "is . or .."],
+    ["the interface name ..", "..", "is . or .."],
+    ["an interface name with a slash", "test/test", "contains / or :"],
+    ["an interface name with a colon", "test:test", "contains / or :"],
+    ["an interface name with a blank", "test test", "contains / or :"],
+  ] as const).map(([what, ifName, text]) =>
+    [what, { ifName }, 4, `interface name ${text}`] as const
+  ),
+];
+
+conformance(
+  "libcni AddNetworkList",
+  Object.fromEntries(REFUSED.map(([what, keys, code, text]) => [
+    `refuses ${what}`,
+    row(async (noop) => {
+      const { network: name = NETWORK, ...conf } = keys;
+      const network = list(noop, [{}], { name });
+      const error = await assertRejects(
+        () => noop.runtime.addNetworkList(network, noop.conf(conf)),
+        PluginFailure,
+        'plugin type="noop" failed (add)',
+      );
+      assertStringIncludes(toCniError(error).message, text);
+      assertEquals(toCniError(error).code, code);
+      assertEquals(noop.call(), undefined);
+    }),
+  ])),
+);
 
 conformance("libcni AddNetworkList", {
   "runs ADD of the plugins in order, each with the result before": row(
@@ -154,47 +184,6 @@ conformance("libcni AddNetworkList", {
     assertEquals(lastCommands(noop, 1), ["ADD"]);
     assertEquals(noop.call(2), undefined);
   }),
-  "refuses a container ID of other characters": refuses(
-    { containerId: "some-%%container-id" },
-    { code: 4, text: "invalid characters in containerID" },
-  ),
-  "refuses no container ID": refuses(
-    { containerId: "" },
-    { code: 3, text: "missing containerID" },
-  ),
-  "refuses a network name of other characters": refuses(
-    {},
-    { code: 7, text: "invalid characters found in network name" },
-    "invalid%%%%name",
-  ),
-  "refuses no interface name": refuses(
-    { ifName: "" },
-    { code: 4, text: "interface name is empty" },
-  ),
-  "refuses an interface name of 16 characters": refuses(
-    { ifName: "1234567890123456" },
-    { code: 4, text: "interface name is too long" },
-  ),
-  "refuses the interface name .": refuses(
-    { ifName: "." },
-    { code: 4, text: "interface name is . or .." },
-  ),
-  "refuses the interface name ..": refuses(
-    { ifName: ".." },
-    { code: 4, text: "interface name is . or .." },
-  ),
-  "refuses an interface name with a slash": refuses(
-    { ifName: "test/test" },
-    { code: 4, text: "interface name contains / or :" },
-  ),
-  "refuses an interface name with a colon": refuses(
-    { ifName: "test:test" },
-    { code: 4, text: "interface name contains / or :" },
-  ),
-  "refuses an interface name with a blank": refuses(
-    { ifName: "test test" },
-    { code: 4, text: "interface name contains / or :" },
-  ),
   "caches nothing if the second plugin fails": row(async (noop) => {
     const network = list(noop, [{}, BANANA, {}]);
     const failure = noop.runtime.addNetworkList(network, noop.conf());
@@ -578,74 +567,62 @@ conformance("libcni STATUS", {
 
 const DEADLINE_MS = 200, PATIENCE_MS = 30_000;
 
-type TimedOperation = (
-  noop: NoopNetwork,
-  options: { readonly signal: AbortSignal },
-) => Promise<unknown>;
-
-/** Makes a row of an operation on `sleep`, which takes longer than anybody waits. */
-function timesOut(operation: TimedOperation): Row {
-  return row(async (noop) => {
-    noop.folder.add("sleep", "exec sleep 60");
-    const begin = performance.now();
-    const signal = AbortSignal.timeout(DEADLINE_MS);
-    assertStringIncludes(
-      await failureOf(operation(noop, { signal })),
-      "netplugin failed with no error message",
-    );
-    assert(performance.now() - begin < PATIENCE_MS, "it took too long");
-  });
+interface Timed {
+  readonly runtime: NoopNetwork["runtime"];
+  readonly single: NetworkConf;
+  readonly list: NetworkConfList;
+  readonly conf: RuntimeConf;
 }
 
-const SLEEP = [{ type: "sleep" }];
+/** Operations on the plugin `sleep`, which takes longer than the deadline. */
+const TIMED: Readonly<
+  Record<
+    string,
+    (on: Timed, options: { readonly signal: AbortSignal }) => Promise<unknown>
+  >
+> = {
+  AddNetwork: (on, options) =>
+    on.runtime.addNetwork(on.single, on.conf, options),
+  CheckNetwork: (on, options) =>
+    on.runtime.checkNetwork(on.single, on.conf, options),
+  DelNetwork: (on, options) =>
+    on.runtime.delNetwork(on.single, on.conf, options),
+  GetVersionInfo: (on, options) => on.runtime.getVersionInfo("sleep", options),
+  ValidateNetwork: (on, options) =>
+    on.runtime.validateNetwork(on.single, options),
+  AddNetworkList: (on, options) =>
+    on.runtime.addNetworkList(on.list, on.conf, options),
+  CheckNetworkList: (on, options) =>
+    on.runtime.checkNetworkList(on.list, on.conf, options),
+  DelNetworkList: (on, options) =>
+    on.runtime.delNetworkList(on.list, on.conf, options),
+  ValidateNetworkList: (on, options) =>
+    on.runtime.validateNetworkList(on.list, options),
+  GC: (on, options) => on.runtime.gcNetworkList(on.list, options),
+  STATUS: (on, options) => on.runtime.statusNetworkList(on.list, options),
+};
 
-conformance("libcni deadline", {
-  "ends AddNetwork": timesOut((noop, options) =>
-    noop.runtime.addNetwork(
-      noop.single({}, { type: "sleep" }),
-      noop.conf(),
-      options,
-    )
+conformance(
+  "libcni deadline",
+  Object.fromEntries(
+    Object.entries(TIMED).map(([name, operation]) => [
+      `ends ${name}`,
+      row(async (noop) => {
+        noop.folder.add("sleep", "exec sleep 60");
+        const on = {
+          runtime: noop.runtime,
+          single: noop.single({}, { type: "sleep" }),
+          list: noop.listOf([{ type: "sleep" }]),
+          conf: noop.conf(),
+        };
+        const begin = performance.now();
+        const signal = AbortSignal.timeout(DEADLINE_MS);
+        assertStringIncludes(
+          await failureOf(operation(on, { signal })),
+          "netplugin failed with no error message",
+        );
+        assert(performance.now() - begin < PATIENCE_MS, "it took too long");
+      }),
+    ]),
   ),
-  "ends CheckNetwork": timesOut((noop, options) =>
-    noop.runtime.checkNetwork(
-      noop.single({}, { type: "sleep" }),
-      noop.conf(),
-      options,
-    )
-  ),
-  "ends DelNetwork": timesOut((noop, options) =>
-    noop.runtime.delNetwork(
-      noop.single({}, { type: "sleep" }),
-      noop.conf(),
-      options,
-    )
-  ),
-  "ends GetVersionInfo": timesOut((noop, options) =>
-    noop.runtime.getVersionInfo("sleep", options)
-  ),
-  "ends ValidateNetwork": timesOut((noop, options) =>
-    noop.runtime.validateNetwork(
-      noop.single({}, { type: "sleep" }),
-      options,
-    )
-  ),
-  "ends AddNetworkList": timesOut((noop, options) =>
-    noop.runtime.addNetworkList(noop.listOf(SLEEP), noop.conf(), options)
-  ),
-  "ends CheckNetworkList": timesOut((noop, options) =>
-    noop.runtime.checkNetworkList(noop.listOf(SLEEP), noop.conf(), options)
-  ),
-  "ends DelNetworkList": timesOut((noop, options) =>
-    noop.runtime.delNetworkList(noop.listOf(SLEEP), noop.conf(), options)
-  ),
-  "ends ValidateNetworkList": timesOut((noop, options) =>
-    noop.runtime.validateNetworkList(noop.listOf(SLEEP), options)
-  ),
-  "ends GC": timesOut((noop, options) =>
-    noop.runtime.gcNetworkList(noop.listOf(SLEEP), options)
-  ),
-  "ends STATUS": timesOut((noop, options) =>
-    noop.runtime.statusNetworkList(noop.listOf(SLEEP), options)
-  ),
-});
+);
