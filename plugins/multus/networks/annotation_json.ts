@@ -1,5 +1,5 @@
 /**
- * The networks annotation in its longer form, JSON.
+ * The JSON form of the networks annotation.
  *
  * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
  * 4.1.2; multus-cni pkg/types/types.go `NetworkSelectionElement`.
@@ -27,7 +27,7 @@ const networksSchema = once(() => {
     name: text,
     namespace: text,
     interface: text,
-    // What `interface` was called before.
+    // The earlier name of `interface`.
     interfaceRequest: text,
     ips: optional(z.array(z.string())),
     mac: text,
@@ -47,8 +47,8 @@ type Element = z.output<ReturnType<typeof networksSchema>>[number];
 /**
  * Parses a list of networks; unknown keys are ignored.
  *
- * @param namespace Where networks are whose namespace is not given
- * @returns As they are written, a name that is missing as ""
+ * @param namespace The default namespace
+ * @returns The networks as written; a missing name is ""
  * @throws {CniError} 7 If it is malformed
  */
 export function parseJsonNetworks(
@@ -86,7 +86,7 @@ function toRequest(element: Element): AttachmentRequest {
     mac: element.mac || undefined,
     infinibandGuid: element["infiniband-guid"] || undefined,
     ips: element.ips,
-    // These came out of a JSON document.
+    // The document is JSON, so these are JSON too.
     bandwidth: element.bandwidth as JsonObject | undefined,
     portMappings: element.portMappings as JsonObject[] | undefined,
     cniArgs: element["cni-args"] as JsonObject | undefined,
@@ -95,7 +95,7 @@ function toRequest(element: Element): AttachmentRequest {
   });
 }
 
-/** Checks texts that go on as they are. */
+/** Checks texts that plugins receive unchanged. */
 function checkAddresses(element: Element): void {
   const { mac = "", "infiniband-guid": guid = "", ips = [] } = element;
   checkHardwareAddress(mac, "failed to mac");
@@ -128,15 +128,15 @@ function checkIp(text: string): void {
 const OCTETS = /^[\da-f]{2}([:-])[\da-f]{2}(?:\1[\da-f]{2})*$/i;
 const DOTTED = /^[\da-f]{4}(?:\.[\da-f]{4})+$/i;
 
-/** In octets: Ethernet, EUI-64 (an InfiniBand GUID), InfiniBand over IP. */
+/** Octets of Ethernet, EUI-64 (an InfiniBand GUID) and IP over InfiniBand. */
 const LENGTHS = [6, 8, 20];
 
 /**
- * Says whether a text is a hardware address: octets with colons or dashes
- * between them, or pairs of octets with dots.
+ * Reports whether a text is a hardware address: octets separated by colons or
+ * dashes, or pairs of octets separated by dots.
  *
- * Source: Go net `ParseMAC`. The form without separators, which it has since
- * 1.26, no plugin of today reads.
+ * Source: Go net `ParseMAC`. Go 1.26 added a form without separators, which no
+ * plugin reads yet.
  */
 export function isHardwareAddress(text: string): boolean {
   const octets = text.replaceAll(/[:.-]/g, "").length / 2;

@@ -7,8 +7,8 @@
  * ```
  *
  * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
- * 4.1; multus-cni pkg/k8sclient/k8sclient.go `parsePodNetworkAnnotation`, whose
- * texts the errors have as far as it has any.
+ * 4.1; multus-cni pkg/k8sclient/k8sclient.go `parsePodNetworkAnnotation`, which
+ * the error texts follow.
  *
  * @module
  */
@@ -70,16 +70,16 @@ function checkIsolation(
 }
 
 /**
- * How many networks an annotation may name: more than any pod is known to have.
- * An annotation of 256 KiB has room for a hundred thousand.
+ * Limits the networks of an annotation, far above what pods use. An annotation
+ * of 256 KiB has room for a hundred thousand.
  */
 const MAX_NETWORKS = 128;
 
 /**
  * Parses the networks annotation.
  *
- * @param podNamespace Where networks are whose namespace is not given
- * @returns In the order of attachment; none of the empty text
+ * @param podNamespace The default namespace
+ * @returns The networks in the order of attachment; none for ""
  * @throws {CniError} 7 If it is malformed, or names more than 128 networks
  */
 export function parseNetworks(
@@ -116,9 +116,9 @@ function checkSelection(
 }
 
 /**
- * Checks what the kernel would refuse, or change: it puts a number in the place
- * of `%d`, and takes the byte 0xA0 for a blank. A NUL fits neither in a name nor
- * in an environment variable.
+ * Refuses names that the kernel would refuse or change: it replaces `%d` by a
+ * number, and treats the byte 0xA0 as a space. A NUL can neither be in a name
+ * nor in an environment variable.
  *
  * Source: net/core/dev.c `dev_valid_name`, `__dev_alloc_name`.
  *
@@ -138,7 +138,7 @@ function checkRequestedName(name: string): void {
 /**
  * Parses the default-network annotation: one network, in the same grammar.
  *
- * @param multusNamespace Where the network is if its namespace is not given
+ * @param multusNamespace The default namespace
  * @throws {CniError} 7 If it is malformed, or names none or several
  */
 export function parseDefaultNetwork(
@@ -176,7 +176,7 @@ function malformed(problem: string): CniError {
   );
 }
 
-/** Parses `namespace/name@interface`; the first and the last may be left out. */
+/** Parses `namespace/name@interface`; namespace and interface are optional. */
 function parseItem(item: string, defaultNamespace: string): NetworkSelection {
   const [name = "", namespace = "", ...tooMany] = splitTrimmed(item, "/")
     .reverse();
@@ -205,7 +205,7 @@ function malformedItem(problem: string): CniError {
   return malformed(`parsePodNetworkObjectName: ${problem}`);
 }
 
-/** Checks a name or namespace. In this form neither can have dots; in JSON they can. */
+/** Checks a name or namespace. Dots are allowed in the JSON form only. */
 function checkLabel(text: string): void {
   if (text === "" || /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(text)) return;
   throw malformedItem(

@@ -1,5 +1,5 @@
 /**
- * NetworkAttachmentDefinitions: the networks that Kubernetes knows.
+ * NetworkAttachmentDefinitions: networks that are Kubernetes objects.
  *
  * @module
  */
@@ -25,13 +25,13 @@ import {
 } from "./delegate.ts";
 import { findNetworkFile } from "./network_files.ts";
 
-/** What is asked of Kubernetes to resolve networks. */
+/** The part of the Kubernetes API that resolves networks. */
 export type DefinitionSource = Pick<
   KubeClient,
   "getNetworkAttachmentDefinition"
 >;
 
-/** What names a NetworkAttachmentDefinition. */
+/** Identifies a NetworkAttachmentDefinition. */
 export interface DefinitionKey {
   readonly namespace: string;
   readonly name: string;
@@ -40,20 +40,20 @@ export interface DefinitionKey {
 /** Hands out the pod's devices. */
 export interface DeviceSource {
   /**
-   * Hands out the next device of a resource; undefined if there is none left.
-   * Without it networks have no devices.
+   * Hands out the next device of a resource; undefined if none is left. If
+   * absent, networks get no devices.
    */
   readonly takeDevice?:
     | ((resourceName: string) => Promise<string | undefined>)
     | undefined;
 }
 
-/** Requests at a time: a pod may name as many networks as fit an annotation. */
+/** Limits concurrent requests: an annotation can name many networks. */
 const MAX_REQUESTS = 8;
 
 /**
- * The definitions of one operation: each is fetched once, and as many as
- * possible at the same time. Dispose of it to give up what is under way.
+ * The definitions of one operation. Each is fetched once, several concurrently.
+ * Disposal aborts requests in flight.
  */
 export class AttachmentDefinitions implements Disposable {
   readonly #source: DefinitionSource;
@@ -63,16 +63,16 @@ export class AttachmentDefinitions implements Disposable {
   readonly #waiting: (() => void)[] = [];
   #running = 0;
 
-  /** @param signal Gives up all requests */
+  /** @param signal Aborts all requests */
   constructor(source: DefinitionSource, signal?: AbortSignal) {
     this.#source = source;
     const { signal: own } = this.#abort;
     this.#signal = signal ? AbortSignal.any([signal, own]) : own;
   }
 
-  /** Starts to fetch definitions that will be asked for, in this order. */
+  /** Starts to fetch definitions, in this order. */
   prefetch(keys: readonly DefinitionKey[]): void {
-    // Who asks for one hears of its failure.
+    // get() reports the failure.
     for (const key of keys) this.get(key).catch(() => {});
   }
 
@@ -149,14 +149,14 @@ export class AttachmentDefinitions implements Disposable {
     }
   }
 
-  /** Gives up what is under way. */
+  /** Aborts requests in flight. */
   [Symbol.dispose](): void {
     this.#abort.abort();
   }
 }
 
 /**
- * Refuses what would make a path lead elsewhere than to a definition.
+ * Refuses names that would turn the URL into that of another object.
  *
  * Source: apimachinery pkg/api/validation/path/name.go `IsValidPathSegmentName`.
  */
@@ -168,7 +168,7 @@ function checkPathSegment(text: string): void {
   );
 }
 
-/** Source: of the text, multus-cni pkg/k8sclient/k8sclient.go `getKubernetesDelegate`. */
+/** Source: the text, multus-cni pkg/k8sclient/k8sclient.go `getKubernetesDelegate`. */
 function missing(
   { namespace, name }: DefinitionKey,
   cause: unknown,
@@ -187,10 +187,10 @@ function missing(
   );
 }
 
-/** Annotation of a definition with the resource whose device it needs. */
+/** Annotation of a definition: the resource that provides its device. */
 const RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName";
 
-/** Returns the resource whose device a network needs; undefined for none. */
+/** Returns the resource of the device that a network needs; undefined for none. */
 function resourceNameOf(
   { metadata }: NetworkAttachmentDefinition,
 ): string | undefined {
@@ -198,8 +198,8 @@ function resourceNameOf(
 }
 
 /**
- * Reads the configuration of a definition: its own, or if it has none that of a
- * file with the definition's name.
+ * Reads the configuration of a definition, or, if it has none, the file with
+ * the definition's name.
  *
  * @throws {CniError} 5, 6 or 7 if it is malformed or missing
  */

@@ -1,6 +1,6 @@
 /**
- * The auxiliary chain: plugins that run for every pod, after all its networks,
- * without anybody editing the master's configuration.
+ * The auxiliary chain: plugins that run for every pod after all its networks,
+ * with the master's configuration unchanged.
  *
  * ```
  * clusterNetwork /etc/cni/net.d/10-master.conf, auxiliaryCNIChainName vendor:
@@ -27,22 +27,22 @@ import { type MultusConfig, nodePath } from "../config.ts";
 import { type Delegate, toDelegate } from "./delegate.ts";
 import { refuseSelf } from "./self_guard.ts";
 
-/** What the chain is made with. */
+/** Settings of the chain. */
 export interface ChainContext {
   readonly config: Pick<MultusConfig, "clusterNetwork">;
   /** The chain's version. */
   readonly cniVersion: string;
-  /** Told why there is no chain. */
+  /** Receives the reason why the chain is left out. */
   readonly log: Pick<Log, "warn">;
 }
 
 /**
- * Loads the chain. One that cannot be loaded is left out: it is in other hands
- * than the network that pods cannot do without.
+ * Loads the chain. A malformed chain is left out, with a warning: its owner is
+ * not the owner of the master network, and must not stop pods from starting.
  *
- * @param name Of the network, and of the folder beside clusterNetwork
+ * @param name Name of the network, and of the folder next to clusterNetwork
  * @returns Undefined if there are no plugins, or one is malformed
- * @throws {CniError} 7 If clusterNetwork is no path, so that there is no folder
+ * @throws {CniError} 7 If clusterNetwork is not a path
  */
 export function loadAuxiliaryChain(
   name: string,
@@ -51,7 +51,7 @@ export function loadAuxiliaryChain(
   if (!clusterNetwork.includes("/")) {
     throw new CniError(
       ErrorCode.InvalidNetworkConfig,
-      `Cannot find auxiliary CNI chain "${name}": clusterNetwork "${clusterNetwork}" is no path`,
+      `Cannot find auxiliary CNI chain "${name}": clusterNetwork "${clusterNetwork}" is not a path`,
     );
   }
   try {
@@ -60,7 +60,7 @@ export function loadAuxiliaryChain(
     return readChain(folder, name, cniVersion);
   } catch (error) {
     const reason = describeError(error);
-    log.warn("The auxiliary CNI chain is left out", { name, error: reason });
+    log.warn("Skipped the auxiliary CNI chain", { name, error: reason });
     return undefined;
   }
 }
@@ -76,7 +76,7 @@ function readChain(
   const bytes = encodeJson({
     cniVersion,
     name,
-    // Plugins that expect to be chained find a result before them.
+    // Chained plugins expect a previous result.
     plugins: [{ type: "passthru" }],
   });
   const chain = toDelegate(appendPlugins(parseNetworkConfList(bytes), added));

@@ -93,7 +93,7 @@ Deno.test("loadAuxiliaryChain() needs a clusterNetwork that is a path", async (t
       const error = assertThrows(
         () => loadAuxiliaryChain("vendor", context),
         CniError,
-        "is no path",
+        "is not a path",
       );
       assertEquals(error.code, 7);
     });

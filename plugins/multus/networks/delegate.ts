@@ -1,10 +1,10 @@
 /**
- * The networks that multus attaches a pod to, and how their configurations are
- * read and completed.
+ * The networks that multus attaches a pod to: reading and completing their
+ * configurations.
  *
- * What is run and cached is `conf.bytes`. It stays byte for byte what somebody
- * wrote until something has to be set in it; then it is the whole document
- * again, unknown keys and all, and never the parsed view of it.
+ * Plugins run with `conf.bytes`, and the cache keeps it. The bytes are unchanged
+ * unless a key must be set; then the whole document is encoded again, including
+ * unknown keys.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import { encodeJson } from "../../../cni/libcni/json_bytes.ts";
 import { injectConf } from "../../../cni/libcni/request.ts";
 import type { Ip } from "../../../net/ip.ts";
 
-/** What an annotation asks of one attachment, besides the network. */
+/** The settings that an annotation requests for one attachment. */
 export interface AttachmentRequest {
   /** Name of the interface inside the sandbox. */
   readonly ifName?: string;
@@ -36,28 +36,28 @@ export interface AttachmentRequest {
   readonly bandwidth?: JsonObject;
   /** Capability of that name. */
   readonly portMappings?: readonly JsonObject[];
-  /** What `args.cni` of the configuration shall have. */
+  /** Merged into `args.cni` of the configuration. */
   readonly cniArgs?: JsonObject;
-  /** Gateways of default routes; absent differs from none. */
+  /** Gateways of default routes; absent differs from empty. */
   readonly defaultRoute?: readonly Ip[];
-  /** Device, if none is found for the network's resource. */
+  /** Device to use if the network's resource provides none. */
   readonly deviceId?: string;
 }
 
-/** A network to attach a pod to. The first of several is the master. */
+/** A network to attach a pod to. A pod's first network is the master. */
 export interface Delegate {
-  /** What status, events and errors call it: `ns/nad`, or the CNI name. */
+  /** Name in status, events and errors: `ns/nad`, or the CNI name. */
   readonly name: string;
   /**
-   * The list, or the bare plugin, which has `plugin`. Its `bytes` are what is
-   * run and cached.
+   * The list, or the single plugin, which has `plugin`. Its `bytes` are run and
+   * cached.
    */
   readonly conf: NetworkConfList | NetworkConf;
-  /** What the annotation asks; nothing for networks of every pod. */
+  /** What the annotation requests; empty for networks of every pod. */
   readonly request: AttachmentRequest;
-  /** Resource of which the device is. */
+  /** Resource that provided the device. */
   readonly resourceName?: string;
-  /** Device that was found for the network's resource. */
+  /** Device that the network's resource provided. */
   readonly deviceId?: string;
   /** As the scratch file has it. */
   readonly isFilterV4Gateway: boolean;
@@ -71,11 +71,11 @@ export interface NetworkSelection {
   readonly name: string;
   /** Its namespace. */
   readonly namespace: string;
-  /** What is asked of the attachment. */
+  /** What the annotation requests for the attachment. */
   readonly request: AttachmentRequest;
 }
 
-/** What a delegate has besides its configuration. */
+/** Settings of a delegate apart from its configuration. */
 export interface DelegateOptions {
   /** As {@linkcode Delegate.name}; the CNI name by default. */
   readonly name?: string;
@@ -83,7 +83,7 @@ export interface DelegateOptions {
   readonly request?: AttachmentRequest;
 }
 
-/** A device, and the resource of which it is. */
+/** A device and the resource that provides it. */
 export interface DelegateDevice {
   /** Such as `intel.com/sriov`. */
   readonly resourceName: string;
@@ -91,7 +91,7 @@ export interface DelegateDevice {
   readonly deviceId: string;
 }
 
-/** Says whether a configuration is a list, and not a bare plugin. */
+/** Reports whether a configuration is a list, not a single plugin. */
 export function isList(
   conf: NetworkConfList | NetworkConf,
 ): conf is NetworkConfList {
@@ -99,12 +99,12 @@ export function isList(
 }
 
 /**
- * Reads a delegate: a bare plugin if there is a `type`, else a list.
+ * Reads a delegate: a single plugin if it has a `type`, otherwise a list.
  *
  * Source: multus-cni pkg/types/conf.go `LoadDelegateNetConf`.
  *
- * @param bytes The configuration, which is kept as it is
- * @throws {CniError} 6 If it is not JSON, 7 if it is no network's configuration
+ * @param bytes The configuration, which is kept unchanged
+ * @throws {CniError} 6 If it is not JSON, 7 if it is not a network configuration
  */
 export function loadDelegate(
   bytes: Uint8Array,
@@ -123,14 +123,14 @@ function parseEither(bytes: Uint8Array): NetworkConfList | NetworkConf {
   );
 }
 
-/** Of a plugin keys are read in any case, and the empty text is no type. */
+/** Keys of a plugin are case-insensitive; "" does not count as a type. */
 function hasType(document: JsonObject): boolean {
   return Object.entries(document).some(([key, value]) =>
     key.toLowerCase() === "type" && value !== "" && value !== null
   );
 }
 
-/** Makes a delegate of a configuration that was read already. */
+/** Builds a delegate from a configuration. */
 export function toDelegate(
   conf: NetworkConfList | NetworkConf,
   { name = conf.name, request = {} }: DelegateOptions = {},
@@ -145,13 +145,13 @@ export function toDelegate(
 }
 
 /**
- * Gives a configuration a name if it has none.
+ * Sets the name of a configuration that has none.
  *
  * Source: network-attachment-definition-client pkg/utils/net-attach-def.go
- * `getCNIConfigFromSpec`, which looks for the key to the letter.
+ * `getCNIConfigFromSpec`, for which the key is case-sensitive.
  *
- * @returns The same bytes if it has one
- * @throws {CniError} 6 If it is not JSON, 7 if it is no object
+ * @returns The same bytes if the configuration has a name
+ * @throws {CniError} 6 If it is not JSON, 7 if it is not an object
  */
 export function injectName(bytes: Uint8Array, name: string): Uint8Array {
   const document = parseDocument("configuration", bytes);
@@ -161,8 +161,8 @@ export function injectName(bytes: Uint8Array, name: string): Uint8Array {
 }
 
 /**
- * Has the bare plugin, or every plugin of the list, know its device, as
- * `deviceID` and `pciBusID`; the delegate remembers it too.
+ * Sets the device as `deviceID` and `pciBusID` of the single plugin, or of every
+ * plugin of the list, and in the delegate.
  *
  * @throws {CniError} 7 If the configuration cannot be encoded
  */
@@ -178,10 +178,10 @@ export function injectDeviceId(
 }
 
 /**
- * Sets keys in `args.cni` of the bare plugin, or of every plugin of the list.
- * Keys that are there already and are not set stay.
+ * Sets keys in `args.cni` of the single plugin, or of every plugin of the list.
+ * Other keys are kept.
  *
- * @throws {CniError} 7 If `args` or `args.cni` is no object
+ * @throws {CniError} 7 If `args` or `args.cni` is not an object
  */
 export function injectCniArgs(
   delegate: Delegate,
@@ -194,19 +194,19 @@ export function injectCniArgs(
   });
 }
 
-/** Returns an object of an object; an empty one if it is absent. */
+/** Returns a nested object; an empty one if it is absent. */
 function getObject(parent: JsonObject, key: string): JsonObject {
   const value = parent[key] ?? {};
   if (isObject(value)) return value;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `Cannot set "cni-args": "${key}" of the configuration is no object`,
+    `Cannot set "cni-args": "${key}" of the configuration is not an object`,
   );
 }
 
 /**
- * Gives a list that has no version one. A bare plugin is left as it is: to it
- * no version is 0.1.0.
+ * Sets the version of a list that has none. A single plugin is unchanged:
+ * without a version it uses 0.1.0.
  *
  * Source: multus-cni pkg/multus/multus.go `DelegateAdd`, `DelegateDel`.
  */
@@ -222,7 +222,7 @@ export function injectCniVersion(
   return { ...delegate, conf: encodeList({ ...document, cniVersion }) };
 }
 
-/** Edits the object of the bare plugin, or of every plugin. */
+/** Edits the object of the single plugin, or of every plugin. */
 function editPlugins(
   delegate: Delegate,
   edit: (plugin: JsonObject) => JsonObject,

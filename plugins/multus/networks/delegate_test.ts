@@ -172,7 +172,7 @@ Deno.test("injectCniArgs() refuses args that are no object", async (t) => {
       const error = assertThrows(
         () => injectCniArgs(delegate, { a: 1 }),
         CniError,
-        "is no object",
+        "is not an object",
       );
       assertEquals(error.code, 7);
     });

@@ -1,5 +1,5 @@
 /**
- * Networks that the node has as files.
+ * Networks in files of the node.
  *
  * Source: network-attachment-definition-client pkg/utils/net-attach-def.go
  * `GetCNIConfigFromFile`; multus-cni pkg/k8sclient/k8sclient.go `getNetDelegate`.
@@ -24,8 +24,8 @@ import { isOwnConf } from "./self_guard.ts";
 const EXTENSIONS = [".conf", ".json", ".conflist"];
 
 /**
- * Finds a network by its CNI name. The files are read in alphabetical order,
- * and a malformed one ends the search: it may be the one that is meant.
+ * Finds a network by its CNI name. Files are read in alphabetical order. A
+ * malformed file ends the search, because it may be the file in question.
  *
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
  *   if there is no such network
@@ -43,9 +43,8 @@ export function findNetworkFile(
 }
 
 /**
- * Finds the first network of a folder, in alphabetical order of all files. Those
- * of multus itself, which may share the folder, are passed over by what is in
- * them.
+ * Finds the first network of a folder, in alphabetical order of its files. Files
+ * that configure multus itself, which may share the folder, are skipped.
  *
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed, 7
  *   if there is no network
@@ -69,8 +68,8 @@ function notFound(message: string): CniError {
 }
 
 /**
- * Reads a network: a list with the plugins of the files beside it, or a bare
- * plugin. The name of the file tells which it is.
+ * Reads a network: a list with the plugins of the files next to it, or a single
+ * plugin. The file's extension tells them apart.
  *
  * @throws {CniError} 5 If a file cannot be read, 6 or 7 if one is malformed
  */
@@ -78,7 +77,7 @@ export function readNetworkFile(path: string): NetworkConfList | NetworkConf {
   return readAs(path, readNetworkConfList);
 }
 
-/** Reads a network without the files beside it, which only matter if it is the one. */
+/** Reads a network without the files next to it, to look at its name and types. */
 function glance(path: string): NetworkConfList | NetworkConf {
   return readAs(path, (path) => parseNetworkConfList(readConfFile(path)));
 }

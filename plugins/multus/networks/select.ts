@@ -1,5 +1,5 @@
 /**
- * Choosing what a pod is attached to.
+ * Finds the networks to attach a call's pod to.
  *
  * @module
  */
@@ -20,15 +20,15 @@ import {
 import type { KnownPod } from "../pod/pod.ts";
 import type { Session } from "../session.ts";
 
-/** How long the event about a missing network is waited for, in milliseconds. */
+/** How long ADD waits for the event about a missing network, in milliseconds. */
 const EVENT_MS = 500;
 
 /**
- * Resolves the networks of a pod. On ADD, a missing network is an event of the
- * pod: a DEL that looks for the same network would only repeat it.
+ * Resolves the networks of a pod. ADD posts an event if a network is missing;
+ * a DEL that looks for the same network would only repeat it.
  *
- * @param pod Undefined without Kubernetes: then it has the configuration's
- * @param signal When to give up
+ * @param pod Undefined without Kubernetes: selects the configuration's networks
+ * @param signal Aborts the requests
  * @returns The master first
  * @throws {CniError} 7 If a network is missing or malformed, 11 if the API
  *   cannot be asked
@@ -53,15 +53,14 @@ export async function selectDelegates(
   }
 }
 
-/** An API that cannot say whether there is a network takes no event either. */
+/** If the API cannot be asked for the network, it cannot take an event either. */
 function isMissing(error: unknown): error is MissingNetworkError {
   return error instanceof MissingNetworkError &&
     error.code !== ErrorCode.TryAgainLater;
 }
 
 /**
- * Resolves the configuration's master: operations that are about no pod are
- * about that.
+ * Resolves the configuration's master, for operations that concern no pod.
  *
  * @throws {CniError} As {@linkcode selectDelegates}
  */
@@ -90,7 +89,7 @@ function buildQuery(
   };
 }
 
-/** A pod whose networks are all in files needs no client. */
+/** Opens the client for the first definition: files need none. */
 function definitionsOf(cluster: Cluster): DefinitionSource {
   return {
     async getNetworkAttachmentDefinition(
@@ -102,7 +101,7 @@ function definitionsOf(cluster: Cluster): DefinitionSource {
   };
 }
 
-/** The devices are looked up for the first network that needs one. */
+/** Looks up the devices when the first network needs one. */
 function deviceTaker(
   session: Session,
   pod: KnownPod,

@@ -1,10 +1,10 @@
 /**
- * Keeps multus from attaching a pod to itself: each such call would make the
- * next, until the node is full of processes.
+ * Keeps multus from delegating to itself: each call would start another one,
+ * until the node runs out of processes.
  *
- * A configuration tells by the types in it, whatever its file is called. What
- * hides behind a plugin that runs others is caught when it comes back, by an
- * environment variable that delegates inherit.
+ * The plugin types in a configuration show most cases. The others, behind a
+ * plugin that runs further plugins, show in an environment variable that
+ * delegates inherit.
  *
  * @module
  */
@@ -21,16 +21,16 @@ const OWN_TYPES: readonly unknown[] = [
   "multus-daemon",
 ];
 
-/** Keys whose objects are configurations of plugins that are run in turn. */
+/** Keys that hold the configurations of further plugins. */
 const INNER_PLUGINS = ["plugins", "delegates", "delegate"];
 
-/** Says whether a network's configuration is one of multus, at any level. */
+/** Reports whether a network runs multus, at any level of its configuration. */
 export function isOwnConf(conf: NetworkConfList | NetworkConf): boolean {
   const plugins = isList(conf) ? conf.plugins : [conf.plugin];
   return plugins.some(({ document }) => runsMultus(document));
 }
 
-/** Keys are compared in any case, as plugins do. */
+/** Compares keys case-insensitively, as plugins do. */
 function runsMultus(value: JsonValue): boolean {
   if (Array.isArray(value)) return value.some(runsMultus);
   if (typeof value !== "object" || value === null) return false;
@@ -55,21 +55,20 @@ export function refuseSelf(delegate: Delegate): void {
   );
 }
 
-/** The attachments that are being made by multus above a delegate, outermost first. */
+/** The attachments in progress above a delegate, outermost first. */
 const VARIABLE = "CNI_MULTUS_ATTACHMENTS";
 
 /**
- * How many of them there may be: with another interface name each time, no
- * attachment comes back, and there is no end all the same.
+ * Limits the nesting. A loop that uses another interface name each time never
+ * repeats an attachment.
  */
 const MAX_DEPTH = 8;
 
 /**
- * Says whether multus was called for an attachment that it is busy with: by a
- * delegate of its own, however indirectly. STATUS and GC are of no attachment,
- * and so all of one.
+ * Reports whether one of multus' own delegates, directly or not, called multus
+ * for an attachment in progress. STATUS and GC all count as the same attachment.
  *
- * @param env What this process was started with
+ * @param env The environment of this process
  */
 export function isRecursion(
   env: Environment,
@@ -79,19 +78,19 @@ export function isRecursion(
   return above.length >= MAX_DEPTH || above.includes(nameOf(args));
 }
 
-/** Says whether multus was called by a delegate of multus. */
+/** Reports whether a delegate of multus called multus. */
 export function isNested(env: Environment): boolean {
   return listAbove(env).length > 0;
 }
 
 /**
- * Enters an attachment: makes the environment of its delegates.
+ * Enters an attachment: builds the environment of its delegates.
  *
- * A DEL that {@linkcode isRecursion} finds has nothing to do, and should not
- * come here: an error would keep the pod from being deleted.
+ * Callers return early from a DEL that {@linkcode isRecursion} reports: an error
+ * would keep the pod from being deleted.
  *
- * @param env What this process was started with
- * @throws {CniError} 7 If multus is busy with it already
+ * @param env The environment of this process
+ * @throws {CniError} 7 If the attachment is already in progress
  */
 export function enterRecursion(
   env: Environment,
@@ -112,7 +111,7 @@ function listAbove(env: Environment): string[] {
   return (env[VARIABLE] ?? "").split(" ").filter((name) => name !== "");
 }
 
-/** Neither part can have a slash or a blank in it. */
+/** Neither part can contain a slash or a space. */
 function nameOf(
   { containerId, ifName }: Pick<CmdArgs, "containerId" | "ifName">,
 ): string {
