@@ -1,5 +1,5 @@
 /**
- * ADD: attaching a pod to all its networks.
+ * ADD: attaches a pod to all its networks.
  *
  * @module
  */
@@ -28,13 +28,13 @@ import { selectDelegates } from "./networks/select.ts";
 import type { Session } from "./session.ts";
 
 /**
- * Attaches a pod to its networks, in order, and reports them to the API. If
- * anything fails, everything is undone, in reverse order.
+ * Attaches a pod to its networks, in order, and reports them to the API. A
+ * failure undoes everything, in reverse order.
  *
  * Source: multus-cni pkg/multus/multus.go `CmdAdd`.
  *
- * @returns What the master's plugins answered, in the version of multus'
- *   configuration, which may differ from that of the master's
+ * @returns The master's result, in the version of multus' configuration, which
+ *   may differ from the version of the master's configuration
  */
 export async function add(session: Session): Promise<Result | ForeignResult> {
   const { call: { args, network }, k8s, scratch } = session;
@@ -49,7 +49,7 @@ export async function add(session: Session): Promise<Result | ForeignResult> {
   return await attachAll(session, delegates, pod);
 }
 
-/** Finds the pod, and what it is to be attached to, once the node is ready. */
+/** Waits until the node is ready, then finds the pod and its networks. */
 async function findNetworks(session: Session): Promise<
   | { readonly pod: KnownPod | undefined; readonly delegates: Delegate[] }
   | typeof POD_IS_GONE
@@ -64,8 +64,8 @@ async function findNetworks(session: Session): Promise<
 }
 
 /**
- * Makes what is answered for a pod that was deleted before its sandbox was
- * made: a success, so that the runtime goes on to delete it.
+ * Builds the result for a pod that was deleted before its sandbox was created:
+ * ADD succeeds, so that the runtime goes on to delete the pod.
  */
 function describeNothing({ ifName, netns }: CmdArgs): Result {
   return {
@@ -75,7 +75,7 @@ function describeNothing({ ifName, netns }: CmdArgs): Result {
   };
 }
 
-/** Before anything is made or remembered: what was there is then as it was. */
+/** Checks the names before anything is created or written. */
 function checkNames(session: Session, delegates: readonly Delegate[]): void {
   try {
     checkInterfaceNames(delegates, session.call.args);
@@ -95,7 +95,7 @@ async function attachAll(
   const attached: Attached[] = [];
   for (const [index, delegate] of delegates.entries()) {
     const place = { delegates, index };
-    // Before ADD: what a plugin of a list has made is undone with the others.
+    // Registered before ADD, which may fail halfway through a list of plugins.
     rollback.onFailure(
       `detach the pod from network "${delegate.name}"`,
       () => undo(session, place, delegate),
@@ -115,12 +115,12 @@ async function attachAll(
 }
 
 /**
- * Takes the master's result as it is if it has the configuration's version, with
- * keys that nobody knows.
+ * Returns the master's result. In the configuration's version it is unchanged,
+ * including unknown keys; otherwise it is converted.
  *
  * Source: CNI spec 1.1.0, "Version considerations".
  *
- * @throws {CniError} 1 if it cannot be had in that version
+ * @throws {CniError} 1 if it cannot be converted to that version
  */
 async function answerOf(
   { call: { cniVersion } }: Session,
@@ -133,10 +133,10 @@ async function answerOf(
   return { document: encodeResult(result, cniVersion) };
 }
 
-/** How long the undoing of one attachment may take, in milliseconds. */
+/** Time limit for undoing one attachment, in milliseconds. */
 const UNDO_MS = 30_000;
 
-/** Time of its own: that of ADD may be what ran out. */
+/** Undoes an attachment with its own deadline: ADD's may have passed. */
 async function undo(
   session: Session,
   place: Place,

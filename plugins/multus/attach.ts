@@ -1,5 +1,5 @@
 /**
- * Attaching a pod to one network.
+ * Attaches a pod to one network.
  *
  * @module
  */
@@ -14,24 +14,24 @@ import { type Delegate, isList } from "./networks/delegate.ts";
 import { runtimeConfOf } from "./delegate_conf.ts";
 import type { Session } from "./session.ts";
 
-/** One of a pod's networks. */
+/** The position of a network in a pod's list. */
 export interface Place {
-  /** All of the pod's, in order; the first is the master. */
+  /** All networks of the pod, in order; the first is the master. */
   readonly delegates: readonly Delegate[];
-  /** Which of them it is, from 0. */
+  /** Index of the network, from 0. */
   readonly index: number;
 }
 
-/** What an attachment came to. */
+/** The outcome of an attachment. */
 export interface Attached extends AttachmentResult {
   readonly delegate: Delegate;
   /** Name of the interface inside the sandbox. */
   readonly ifName: string;
-  /** What is known of the device, for the status. */
+  /** Device information for the status. */
   readonly deviceInfo?: JsonObject;
 }
 
-/** Describes an attachment, the same for every command. */
+/** Returns an attachment's runtime configuration, equal for all commands. */
 export function describe({ call, k8s }: Session, place: Place): RuntimeConf {
   const { args, config } = call;
   return runtimeConfOf({
@@ -43,10 +43,10 @@ export function describe({ call, k8s }: Session, place: Place): RuntimeConf {
 }
 
 /**
- * Runs ADD of a network's plugins, and gives the sandbox the default routes
- * that were asked for.
+ * Runs ADD of a network's plugins, and sets the requested default routes in the
+ * sandbox.
  *
- * @throws {CniError} With the code of what failed. What was made is for DEL
+ * @throws {CniError} With the code of the cause. DEL removes what was created
  */
 export async function attach(
   session: Session,
@@ -72,7 +72,7 @@ async function runAdd(
     : await runtime.addNetwork(network, conf, { signal });
 }
 
-/** The result that is printed and remembered tells of the routes that there are. */
+/** Updates routes in the sandbox, in the result, and in libcni's cache. */
 async function applyRoutes(
   { call: { args }, cache }: Session,
   { delegates }: Place,
@@ -110,7 +110,7 @@ async function provideDeviceInfo(
   try {
     copyDeviceInfo({ resourceName, deviceId }, path);
   } catch (error) {
-    log.debug("No device info was copied", { error: String(error) });
+    log.debug("Cannot copy device info", { error: String(error) });
   }
 }
 
@@ -124,17 +124,19 @@ async function readDeviceInfo(
   try {
     return findDeviceInfo(path);
   } catch (error) {
-    log.warn("The status has no device info", { error: String(error) });
+    log.warn("Cannot read device info for the status", {
+      error: String(error),
+    });
     return undefined;
   }
 }
 
 /**
- * Words the failure of an attachment.
+ * Builds the error for a failed attachment.
  *
  * Source: multus-cni pkg/multus `cmdPluginErr`.
  *
- * @returns An error with the code and the details of the cause
+ * @returns An error with the code and details of the cause
  */
 export function attachmentFailure(
   { k8s }: Pick<Session, "k8s">,

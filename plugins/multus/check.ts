@@ -1,5 +1,5 @@
 /**
- * CHECK: whether a pod is attached as ADD left it.
+ * CHECK: checks that a pod is attached as ADD left it.
  *
  * @module
  */
@@ -13,13 +13,13 @@ import { selectDelegates } from "./networks/select.ts";
 import type { Session } from "./session.ts";
 
 /**
- * Checks all networks that the pod was attached to, those of its annotation
- * included; networks whose configuration is older than CHECK are passed over.
+ * Checks all networks that the pod was attached to, including its annotation's.
+ * Networks with a CNI version that has no CHECK are skipped.
  *
- * The Go version checks the configuration's own delegates only, and fails for
- * one that is too old.
+ * The Go version only checks the configuration's delegates, and fails if the CNI
+ * version of one has no CHECK.
  *
- * @throws What the first network throws that finds something wrong
+ * @throws The first failure
  */
 export async function check(session: Session): Promise<void> {
   const { runtime, call: { signal }, log } = session;
@@ -33,7 +33,7 @@ export async function check(session: Session): Promise<void> {
   }
 }
 
-/** A pod of which nothing is remembered has the networks of every pod. */
+/** Falls back to the networks of every pod if no attachment is on record. */
 async function findAttachments(
   session: Session,
 ): Promise<readonly KnownAttachment[]> {

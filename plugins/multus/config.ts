@@ -1,8 +1,8 @@
 /**
  * The configuration of multus.
  *
- * A DEL has to work with a configuration that is broken: what cannot be read of
- * it is left out, and what is missing shows when it is asked for.
+ * DEL must work with a broken configuration: unreadable keys are left out, and a
+ * missing one only matters when it is used.
  *
  * Source: multus-cni pkg/types/conf.go `LoadNetConf`, pkg/types/types.go `NetConf`.
  *
@@ -17,37 +17,37 @@ import { type NetConf, once, optional } from "../../cni/types.ts";
 
 /** How log files are rotated. */
 export interface LogOptions {
-  /** Days after which a rotated file is removed. */
+  /** Age in days at which a rotated file is removed. */
   readonly maxAgeDays: number;
-  /** Megabytes (2^20) at which the file is rotated. */
+  /** Size in MiB at which the file is rotated. */
   readonly maxSizeMegabytes: number;
-  /** How many rotated files are kept. */
+  /** Number of rotated files to keep. */
   readonly maxBackups: number;
-  /** Rotated files are gzipped. */
+  /** Compress rotated files with gzip. */
   readonly compress: boolean;
 }
 
 /** The decoded configuration; paths are absolute and clean. */
 export interface MultusConfig extends NetConf {
-  /** Networks of every pod, as written; unused if there is a clusterNetwork. Not checked. */
+  /** Networks of every pod, unchecked; ignored if clusterNetwork is set. */
   readonly delegates: readonly JsonObject[];
-  /** The master network, in one of four forms; undefined if `delegates` has it. */
+  /** The master network: a name or path; undefined if `delegates` has it. */
   readonly clusterNetwork?: string;
-  /** Further networks of every pod outside the system namespaces, in the same forms. */
+  /** Further networks of every pod outside the system namespaces: names or paths. */
   readonly defaultNetworks: readonly string[];
-  /** Namespaces whose pods have no {@linkcode defaultNetworks}. */
+  /** Namespaces where pods have no {@linkcode defaultNetworks}. */
   readonly systemNamespaces: readonly string[];
   /** Namespace of the NetworkAttachmentDefinitions that the configuration names. */
   readonly multusNamespace: string;
   /** Path of the kubeconfig; undefined: in-cluster credentials, or no API at all. */
   readonly kubeconfig?: string;
-  /** Pods may use networks of their own namespace only. */
+  /** Restricts pods to networks of their own namespace. */
   readonly namespaceIsolation: boolean;
-  /** Namespaces that pods may use in spite of that: `globalNamespaces`. */
+  /** Namespaces that isolated pods may use too: `globalNamespaces`. */
   readonly nonIsolatedNamespaces: readonly string[];
-  /** File that is there when the master network is ready: `readinessindicatorfile`. */
+  /** File that exists once the master network is ready: `readinessindicatorfile`. */
   readonly readinessIndicatorFile?: string;
-  /** Folder with configurations that networks without one are looked for in. */
+  /** Folder with configurations for networks that are found by name. */
   readonly confDir: string;
   /** Folder of the scratch files and of libcni's cache. */
   readonly cniDir: string;
@@ -55,24 +55,24 @@ export interface MultusConfig extends NetConf {
   readonly binDir: string;
   /** Log file; undefined for none. */
   readonly logFile?: string;
-  /** In lower case; of a level that is none the log has to tell. */
+  /** In lower case; the log reports an unknown level. */
   readonly logLevel: string;
-  /** Logs to stderr too. */
+  /** Log to stderr too. */
   readonly logToStderr: boolean;
   /** How log files are rotated. */
   readonly logOptions: LogOptions;
   /**
-   * What the runtime offers, by capability, as written; the names that
-   * multus knows ({@linkcode KNOWN_CAPABILITIES}) in their own spelling.
+   * The runtime's arguments by capability, unchanged; the names in
+   * {@linkcode KNOWN_CAPABILITIES} in this spelling.
    */
   readonly runtimeConfig: JsonObject;
-  /** Name of the last network, of files beside clusterNetwork: `auxiliaryCNIChainName`. */
+  /** Name of the auxiliary chain: `auxiliaryCNIChainName`. */
   readonly auxiliaryChainName?: string;
   /** Folder of the daemon's socket. */
   readonly daemonSocketDir: string;
 }
 
-/** Keys of runtimeConfig that every delegate may get; others are for the master only. */
+/** Keys of runtimeConfig for all delegates; the others are for the master only. */
 export const KNOWN_CAPABILITIES = [
   "portMappings",
   "bandwidth",
@@ -113,7 +113,7 @@ export const bandwidthSchema = once(() => {
   });
 });
 
-/** Reads a path; the empty text is none. */
+/** Reads a path; "" counts as absent. */
 const pathSchema = once(() =>
   optional(z.pipe(
     z.string(),
@@ -171,7 +171,7 @@ const writtenSchema = once(() => {
     capabilities: optional(z.record(z.string(), z.nullable(z.boolean()))),
     runtimeConfig: optional(runtimeConfigSchema()),
     auxiliaryCNIChainName: text,
-    // Of no effect: what was not detached is always remembered.
+    // No effect: failed detachments are always recorded for the next DEL.
     retryDeleteOnError: flag,
     daemonSocketDir: path,
   });
@@ -188,7 +188,7 @@ function complete(written: Written): MultusConfig {
   const { globalNamespaces = "", logLevel = "" } = written;
   return omitAbsent<MultusConfig>({
     prevResult: written.prevResult,
-    // They came out of a JSON document.
+    // The document is JSON, so these are JSON objects.
     delegates: (written.delegates ?? []) as JsonObject[],
     clusterNetwork: written.clusterNetwork || undefined,
     defaultNetworks: written.defaultNetworks ?? [],
@@ -214,7 +214,7 @@ function complete(written: Written): MultusConfig {
 }
 
 /**
- * Finds the folder, also where the reference's installer writes it: under a key
+ * Finds the folder. The reference's installer writes it under `cniConf`, a key
  * that the reference does not read.
  */
 function findConfDir({ confDir, cniConf }: Written): string {
@@ -235,11 +235,11 @@ function completeLogOptions(
 }
 
 /**
- * Returns a path as the node has it. The Go version's thick daemon and its
- * installer write the paths of their containers into the configuration, such as
+ * Translates a container's path to the node's. The Go version's thick daemon and
+ * its installer write container paths into the configuration, such as
  * /host/etc/cni/net.d/10-pods.conflist.
  *
- * @returns The path without /host, unless the node has it as it is written
+ * @returns The path without /host, unless it exists on the node as written
  */
 export function nodePath(
   path: string,

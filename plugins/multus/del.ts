@@ -1,5 +1,5 @@
 /**
- * DEL: detaching a pod from all its networks.
+ * DEL: detaches a pod from all its networks.
  *
  * @module
  */
@@ -19,15 +19,15 @@ import { isCached } from "./memory/recall.ts";
 import type { Session } from "./session.ts";
 
 /**
- * Detaches a pod from all networks that anything is known of.
+ * Detaches a pod from all its known networks.
  *
- * What was attached is on disk. If nothing is there, there may be nothing to
- * detach: then DEL tries what it can and succeeds, because a failure would keep
- * the pod in `Terminating` for ever.
+ * ADD records attachments on disk. Without a record there is probably nothing to
+ * detach: DEL then does what it can and succeeds, because a failure would keep
+ * the pod in `Terminating` forever.
  *
  * Source: multus-cni pkg/multus/multus.go `CmdDel`.
  *
- * @throws What failed; the scratch file stays then, for another try
+ * @throws The failure; the scratch file is kept for the next DEL
  */
 export async function del(session: Session): Promise<void> {
   const { call: { args: { containerId } }, scratch } = session;
@@ -45,14 +45,14 @@ async function detachUnknown(session: Session): Promise<void> {
   try {
     await detachEach(session, await askFor(session));
   } catch (error) {
-    session.log.warn("Cannot detach a container that nothing is known of", {
+    session.log.warn("Cannot detach a container without a record", {
       error: describeError(error),
     });
   }
 }
 
 /**
- * Detaches a container, last to first, whatever fails.
+ * Detaches a container, last network first, and continues after failures.
  *
  * @throws The only failure, or an AggregateError of several
  */
@@ -73,17 +73,17 @@ export async function detachEach(
   throwAll(failures, `errors: ${failures.map(describeError).join(" / ")}`);
 }
 
-/** What is remembered of one attachment by multus. */
+/** The record of one ADD of multus. */
 interface Remembered {
   /** In the order of ADD. */
   readonly attachments: readonly KnownAttachment[];
-  /** The scratch file is that of another attachment of the container. */
+  /** The scratch file belongs to another attachment of the container. */
   readonly isScratchOthers: boolean;
 }
 
 /**
- * Finds what was attached by the ADD of this call: what the scratch file tells,
- * and if that is not all, or is another's, what libcni's cache knows.
+ * Finds what this call's ADD attached: from the scratch file, and, if that is
+ * incomplete or belongs to another attachment, from libcni's cache.
  */
 export function findOwn(session: Session): Remembered {
   const { call: { args }, scratch, cache, log } = session;
@@ -103,8 +103,8 @@ export function findOwn(session: Session): Remembered {
 }
 
 /**
- * Describes attachments as ADD did. A list without a version has multus' own
- * then, except for CHECK, which it does not have.
+ * Describes attachments as ADD did. A list without a version gets multus' own,
+ * except for CHECK, which is skipped without a version.
  */
 export function describeAll(
   { call: { command, args, config, cniVersion }, k8s }: Session,
@@ -119,13 +119,13 @@ export function describeAll(
   });
 }
 
-/** Finds what the container may be attached to; nothing if that is impossible. */
+/** Finds the networks that the container may be attached to, if possible. */
 async function askFor(session: Session): Promise<KnownAttachment[]> {
   try {
     const { rediscoverDelegates } = await import("./memory/rediscover.ts");
     return describeAll(session, await rediscoverDelegates(session));
   } catch (error) {
-    session.log.warn("Nothing is known of the container", {
+    session.log.warn("Cannot find the container's networks", {
       error: describeError(error),
     });
     return [];

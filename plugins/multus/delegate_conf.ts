@@ -1,5 +1,5 @@
 /**
- * What each delegate is told of its attachment.
+ * The runtime configuration of each delegate.
  *
  * @module
  */
@@ -12,13 +12,13 @@ import type { Delegate } from "./networks/delegate.ts";
 import { type DeviceInfoKey, deviceInfoPath } from "./devices/device_info.ts";
 import { delegateArgs, type K8sArgs } from "./pod/k8s_args.ts";
 
-/** What the description of an attachment is made of. */
+/** The input of {@linkcode runtimeConfOf}. */
 export interface RuntimeConfSource {
-  /** All of the pod's, in order; the first is the master. */
+  /** All networks of the pod, in order; the first is the master. */
   readonly delegates: readonly Delegate[];
-  /** Which of them it is, from 0. */
+  /** Index of the delegate, from 0. */
   readonly index: number;
-  /** What multus was called with. */
+  /** The arguments of multus itself. */
   readonly args: CmdArgs;
   /** The pod. */
   readonly k8s: K8sArgs;
@@ -27,11 +27,11 @@ export interface RuntimeConfSource {
 }
 
 /**
- * Names a delegate's interface: as is asked for, or as multus itself was asked
- * if it is the master, or `net` and its place, networks of every pod counted.
+ * Names a delegate's interface: the requested name, or CNI_IFNAME for the
+ * master, or `net` and the index in the list of all networks.
  *
- * @param index Which delegate, from 0
- * @param ifName CNI_IFNAME that multus was given
+ * @param index The delegate, from 0
+ * @param ifName CNI_IFNAME of multus
  */
 export function interfaceNameOf(
   delegates: readonly Delegate[],
@@ -41,17 +41,17 @@ export function interfaceNameOf(
   return delegates[index]?.request.ifName || nameByPlace(index, ifName);
 }
 
-/** Names the interface of a delegate that asks for none. */
+/** Names the interface of a delegate without a requested name. */
 export function nameByPlace(index: number, ifName: string): string {
   return index === 0 ? ifName : `net${index}`;
 }
 
 /**
- * Describes the attachment of a delegate, the same for every command.
+ * Returns the runtime configuration of a delegate, equal for all commands.
  *
- * What the runtime offers is offered to all delegates, so the host ports of a
- * pod reach every network that declares `portMappings`; a request of its own
- * replaces it. The master takes what is requested from CNI_ARGS alone.
+ * All delegates get the runtime's capability arguments, so a pod's host ports
+ * reach every network that declares `portMappings`. The annotation's request
+ * replaces them. The master gets its request in CNI_ARGS only.
  *
  * Source: multus-cni pkg/types `CreateCNIRuntimeConf`, `mergeCNIRuntimeConfig`.
  *
@@ -76,7 +76,7 @@ export function runtimeConfOf(source: RuntimeConfSource): RuntimeConf {
   };
 }
 
-/** Merges what the runtime offers with what is requested. */
+/** Merges the runtime's capability arguments with the request. */
 function offerTo(
   delegate: Delegate,
   { index, capabilityArgs }: RuntimeConfSource,
@@ -86,7 +86,7 @@ function offerTo(
   const offered = Object.entries(capabilityArgs)
     .filter(([capability]) => isMaster || known.includes(capability));
   const merged = isMaster ? offered : [...offered, ...listRequested(delegate)];
-  // The last of equal keys counts, were it only to say that there is nothing.
+  // Of equal keys the last one wins, even an empty one.
   return Object.fromEntries(
     Object.entries(Object.fromEntries(merged))
       .filter(([, value]) => !isEmpty(value)),
@@ -112,7 +112,7 @@ function isEmpty(value: JsonValue): boolean {
   return typeof value === "object" && Object.keys(value).length === 0;
 }
 
-/** Adds where the plugin finds what is known of its device, if it has one. */
+/** Adds the path of the device information file, if there is a device. */
 function withDeviceInfo(
   offer: JsonObject,
   key: DeviceInfoKey,

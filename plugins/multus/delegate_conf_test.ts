@@ -47,7 +47,7 @@ Deno.test("interfaceNameOf() names interfaces by request or place", async (t) =>
   }
 });
 
-/** What the runtime offers. */
+/** The runtime's capability arguments. */
 const OFFER: JsonObject = {
   portMappings: [{ hostPort: 80, containerPort: 8080, protocol: "tcp" }],
   ips: ["10.0.0.1/24"],
@@ -63,7 +63,7 @@ const REQUEST: AttachmentRequest = {
   portMappings: [{ hostPort: 81, containerPort: 8081 }],
 };
 
-/** Describes the attachment of the second of two delegates, or of the first. */
+/** Returns the runtime configuration of the second of two delegates, or of the first. */
 function offerTo(
   own: Delegate,
   { index = 1, capabilityArgs = OFFER }: {

@@ -1,5 +1,5 @@
 /**
- * Detaching a pod from one network.
+ * Detaches a pod from one network.
  *
  * @module
  */
@@ -14,20 +14,19 @@ import { isCached, recall, type Recalled } from "./memory/recall.ts";
 import type { Session } from "./session.ts";
 
 /**
- * Runs DEL of a network's plugins, last to first, all of them whatever fails,
- * with the configuration and the arguments that ADD was given, as far as they are
- * remembered.
+ * Runs DEL of a network's plugins, last one first, and continues after failures.
+ * The plugins get the recorded configuration and arguments of ADD.
  *
- * @param signal When to give up
- * @throws {PluginFailure} Or an AggregateError of several; the attachment is
- *   still remembered
+ * @param signal Aborts DEL
+ * @throws {PluginFailure} Or an AggregateError of several; the attachment's
+ *   record is kept
  */
 export async function detach(
   session: Session,
   attachment: Recalled,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  // ADD runs no plugin of a network without a name, or with a bad one.
+  // ADD refuses a network without a valid name before it runs a plugin.
   if (!isNetworkName(attachment.network.name)) return;
   const { network, conf } = recall(session, attachment);
   const options = { continueOnDelErrors: true, signal };
@@ -37,7 +36,7 @@ export async function detach(
     await session.runtime.delNetworkList(run, conf, options);
   } catch (error) {
     if (!isRefused(session, { network, conf }, error)) throw error;
-    session.log.warn("ADD was refused as DEL is", {
+    session.log.warn("Ignored a refused DEL: ADD was refused too", {
       network: network.name,
       error: describeError(error),
     });
@@ -45,7 +44,7 @@ export async function detach(
   forgetDevice(session, conf);
 }
 
-/** A plugin that does not speak a configuration's version never did anything for it. */
+/** Reports whether ADD cannot have run either: the plugin refuses the CNI version. */
 function isRefused(
   session: Session,
   { network, conf }: Recalled,
@@ -65,9 +64,9 @@ function isNetworkName(name: string): boolean {
 }
 
 /**
- * Lists the plugins that ADD may have run. If ADD did not come to an end, those
- * that are not there are not among them: a pod whose network names a plugin that
- * no node has could not be deleted otherwise.
+ * Lists the plugins that ADD may have run. If ADD did not complete, missing
+ * plugins are left out: otherwise a pod with a plugin that is not installed could
+ * not be deleted.
  */
 function listRun(
   session: Session,
@@ -81,7 +80,9 @@ function listRun(
       findPlugin(type, pluginDirs);
       return true;
     } catch (error) {
-      log.verbose("ADD has not run a plugin", { error: describeError(error) });
+      log.verbose("Skipped DEL of a plugin that ADD did not run", {
+        error: describeError(error),
+      });
       return false;
     }
   });
@@ -92,7 +93,7 @@ function forgetDevice(
   { capabilityArgs }: RuntimeConf,
 ): void {
   const path = capabilityArgs?.["CNIDeviceInfoFile"];
-  // A path that the runtime gave is not ours to remove.
+  // Keep a file at a path that the runtime chose.
   if (typeof path !== "string") return;
   if (!path.startsWith(`${DEVICE_INFO_DIR}/cni/`)) return;
   try {

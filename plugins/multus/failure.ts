@@ -1,6 +1,6 @@
 /**
- * How multus words its own failures. Alert rules and runbooks look for the
- * beginning of these texts, so it is the Go version's, to the byte.
+ * Error texts of multus itself. Alert rules and runbooks match their beginnings,
+ * so these equal the Go version's.
  *
  * @module
  */
@@ -8,21 +8,21 @@
 import { CniError, toCniError } from "../../cni/error.ts";
 import type { K8sArgs } from "./pod/k8s_args.ts";
 
-/** The parts of a failure's text that come before its cause. */
+/** The parts of an error text that precede the cause. */
 export interface FailureContext {
-  /** The pod; left out in STATUS and GC, and before CNI_ARGS are read. */
+  /** The pod; absent in STATUS and GC, and before CNI_ARGS are parsed. */
   readonly k8s?: K8sArgs;
   /** The step that failed, such as `error saving the delegates`. */
   readonly action?: string;
 }
 
 /**
- * Makes an error of multus itself: `Multus: [namespace/pod/uid]: action: cause`.
- * Failures of a network's plugins have another text.
+ * Builds an error of multus itself: `Multus: [namespace/pod/uid]: action: cause`.
+ * Errors of a network's plugins have another text.
  *
  * Source: multus-cni pkg/multus/multus.go `cmdErr`.
  *
- * @returns An error with the code and the details of the cause
+ * @returns An error with the code and details of the cause
  */
 export function multusFailure(
   error: unknown,
@@ -51,17 +51,17 @@ export async function asMultus<T>(
   }
 }
 
-/** A NetworkAttachmentDefinition that the API does not answer with. */
+/** The API did not return a NetworkAttachmentDefinition. */
 export class MissingNetworkError extends CniError {
-  /** What a NoNetworkFound event shall say. */
+  /** The message of the NoNetworkFound event. */
   readonly eventMessage: string;
 
   /**
-   * Makes an error.
+   * Creates an error.
    *
-   * @param code 7 if there is no such network, 11 if the API could not tell
-   * @param message With what was being done
-   * @param eventMessage Without
+   * @param code 7 if the network does not exist, 11 if the API cannot be asked
+   * @param message With the context of the failure
+   * @param eventMessage Without the context
    */
   constructor(code: number, message: string, eventMessage: string) {
     super(code, message);
@@ -69,7 +69,7 @@ export class MissingNetworkError extends CniError {
   }
 }
 
-/** Makes an error say what was being done, and stay of its kind. */
+/** Prefixes an error with the failed step; its class, code and details stay. */
 export function inContext(context: string, error: unknown): CniError {
   const { code, message, details } = toCniError(error);
   const text = `${context}: ${message}`;

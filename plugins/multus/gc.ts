@@ -1,5 +1,5 @@
 /**
- * GC: releasing what belongs to containers that are no more.
+ * GC: releases what removed containers left behind.
  *
  * @module
  */
@@ -16,19 +16,17 @@ import type { Session } from "./session.ts";
 import { releaseStaleContainers } from "./memory/stale_containers.ts";
 
 /**
- * Detaches the containers that the runtime no longer has from all networks that
- * they are remembered with, and then has the master network's plugins do the
- * same for what nobody remembers.
+ * Detaches containers that the runtime no longer has from all recorded networks,
+ * then runs GC of the master network's plugins for what has no record.
  *
- * The runtime knows one attachment of a container, and multus has several: to
- * the plugins all those are valid that the runtime names, and all that are
- * remembered of those containers. If the runtime names none at all, everything
- * that is remembered is valid.
+ * The runtime knows one attachment of a container, multus several. The plugins
+ * get the runtime's attachments and all recorded attachments of these containers
+ * as valid. Without a list from the runtime, every recorded attachment is valid.
  *
- * Source: multus-cni pkg/multus/multus.go `CmdGC`, which takes all that is in
- * its cache for valid, whatever the runtime says.
+ * Source: multus-cni pkg/multus/multus.go `CmdGC`, for which everything in its
+ * cache is valid, whatever the runtime lists.
  *
- * @throws What failed, when everything was tried
+ * @throws All failures, after everything was tried
  */
 export async function gc(session: Session): Promise<void> {
   const { call: { validAttachments: valid, config, signal } } = session;

@@ -1,5 +1,5 @@
 /**
- * Whether the delegates can have the interface names that they shall have.
+ * Checks the interface names of the delegates.
  *
  * @module
  */
@@ -15,17 +15,17 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { type Delegate, isList } from "./networks/delegate.ts";
 import { interfaceNameOf } from "./delegate_conf.ts";
 
-/** A name that a delegate cannot have. */
+/** A delegate cannot have its interface name. */
 export class InterfaceNameError extends CniError {
-  /** Which delegate, from 0. */
+  /** Index of the delegate, from 0. */
   readonly index: number;
 
   /**
-   * Makes an error in the words of the Go version.
+   * Creates an error with the Go version's text.
    *
-   * @param index Which delegate, from 0
+   * @param index The delegate, from 0
    * @param ifName The name
-   * @param reason Why it cannot have it
+   * @param reason The cause
    */
   constructor(
     delegates: readonly Delegate[],
@@ -44,7 +44,7 @@ export class InterfaceNameError extends CniError {
   }
 }
 
-/** Returns the type of a bare plugin; of a list, which has none, the name. */
+/** Returns the type of a single plugin, or the name of a list. */
 function describe(delegate: Delegate | undefined): string {
   if (delegate === undefined) return "";
   const { conf } = delegate;
@@ -52,17 +52,17 @@ function describe(delegate: Delegate | undefined): string {
 }
 
 /**
- * Checks that each delegate can have its interface name: it is a name, no
- * delegate before has it, and the sandbox does not have it yet.
+ * Checks that each delegate's interface name is valid, unique, and unused in the
+ * sandbox.
  *
- * All are checked before anything is made, so that what fails here need not be
- * undone: DEL of such a delegate would remove the link that has the name.
+ * Runs before anything is created, so that nothing needs to be undone: DEL of a
+ * refused delegate would remove the existing link of that name.
  *
  * Source: multus-cni pkg/multus `validateIfName`.
  *
- * @param listNames Lists the names that the namespace has
- * @throws {InterfaceNameError} 4 for a name that cannot be had, 8 if the
- *   namespace cannot be entered
+ * @param listNames Lists the names in use in a namespace
+ * @throws {InterfaceNameError} 4 for an unusable name, 8 if the namespace cannot
+ *   be entered
  */
 export function checkInterfaceNames(
   delegates: readonly Delegate[],
@@ -98,9 +98,9 @@ function alreadyExists(name: string, other?: Delegate): CniError {
 }
 
 /**
- * Lists the names of the links in a namespace, by one dump.
+ * Lists the names of the links in a namespace, with one dump.
  *
- * @throws {CniError} 8 if it is no network namespace that can be entered
+ * @throws {CniError} 8 if the namespace cannot be entered
  */
 export function listInterfaceNames(netns: string): string[] {
   try {

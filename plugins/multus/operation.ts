@@ -1,6 +1,6 @@
 /**
- * What all operations of multus have around them: the log, the container's lock,
- * and the client that is closed in the end.
+ * The frame of all operations of multus: the log, the container's lock, and the
+ * API client, which is closed at the end.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { parseK8sArgs, parseK8sArgsLeniently } from "./pod/k8s_args.ts";
 import { OperationLog } from "./log/operation_log.ts";
 import { openSession, type Session } from "./session.ts";
 
-/** Operations that make or remove what belongs to one container. */
+/** Operations that hold the container's lock. */
 const EXCLUSIVE: readonly Command[] = ["ADD", "DEL"];
 
 async function lockOf(session: Session): Promise<Disposable | undefined> {
@@ -23,14 +23,14 @@ async function lockOf(session: Session): Promise<Disposable | undefined> {
   return await lockContainer(session, containerId);
 }
 
-/** Runs an operation, and logs one line of it. */
+/** Runs an operation, and logs one line about it. */
 export async function runOperation<T>(
   call: Call<MultusConfig>,
   operation: (session: Session) => Promise<T>,
 ): Promise<T> {
   const { config, command, args, running } = call;
   const log = new OperationLog(config, running.onStderr);
-  // Only ADD and CHECK are about a pod that has to be known.
+  // Only ADD and CHECK must know the pod.
   const isStrict = command === "ADD" || command === "CHECK";
   const parse = isStrict ? parseK8sArgs : parseK8sArgsLeniently;
   const subject = { command, args, k8s: parseK8sArgsLeniently(args.args) };

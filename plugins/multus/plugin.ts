@@ -7,13 +7,12 @@
  *                  └───→                              b       net2
  * ```
  *
- * The runtime calls multus as it calls any plugin, and multus does what a
- * runtime does, once for each network: it runs the network's plugins, hands on
- * their results, and remembers what DEL has to undo. Which networks a pod has
- * besides the first is in its annotations, and what they are in objects of the
- * Kubernetes API.
+ * The runtime calls multus like any plugin. For each network, multus then acts as
+ * a runtime: it runs the network's plugins, returns the first network's result,
+ * and records what DEL has to undo. A pod's annotations name its further
+ * networks; objects of the Kubernetes API define them.
  *
- * Plugins that are this very executable are run in this process.
+ * Plugins that belong to this executable run in this process.
  *
  * Source: k8snetworkplumbingwg/multus-cni; Kubernetes Network Custom Resource
  * Definition De-facto Standard 1.3.
@@ -26,7 +25,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { MultusConfig } from "./config.ts";
 import type { Session } from "./session.ts";
 
-/** Runs what an operation does; it is loaded when it is needed. */
+/** Loads an operation, and runs it. */
 async function operate<T>(
   call: Call<MultusConfig>,
   load: () => Promise<(session: Session) => Promise<T>>,

@@ -11,7 +11,7 @@ import {
 } from "../../tests/_harness/multus_scene.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
 
-// What a cluster has to do with it is in tests/conformance.
+// tests/conformance has the tests with a cluster.
 
 function both(scene: MultusScene): { delegates: JsonObject[] } {
   return { delegates: [scene.conf("first", "a"), scene.conf("second", "b")] };
@@ -21,7 +21,7 @@ function assertSuccess({ exitCode, stdout, stderr }: CallOutput): void {
   assertEquals([exitCode, stderr], [0, ""], stdout);
 }
 
-/** Registers a test of a scene with plugins a and b. */
+/** Registers a test with plugins a and b. */
 function test(name: string, run: (scene: MultusScene) => Promise<void>): void {
   const header = requireRoot(name);
   Deno.test({
@@ -94,7 +94,7 @@ test("multus.add() says which plugin is missing", async (scene) => {
   assertEquals(scene.story, [...ADDS, ...DELS]);
 });
 
-/** A result of one address, with a key that no version knows. */
+/** A result with one address and an unknown key. */
 function resultWithKey(cniVersion: string): JsonObject {
   return {
     ...resultOf(cniVersion, "1.1.1.2/24"),
@@ -195,7 +195,7 @@ test("multus.del() passes over what ADD cannot have run", async (scene) => {
   }
 });
 
-/** Rewrites the configurations of the scratch file, as Go's multus might have. */
+/** Rewrites the configurations in the scratch file as Go's multus might. */
 function rewriteScratch(
   scene: MultusScene,
   edit: (conf: JsonObject) => JsonObject,
@@ -207,7 +207,7 @@ function rewriteScratch(
   Deno.writeTextFileSync(scene.scratchFile, JSON.stringify(entries));
 }
 
-/** Keeps the keys of plugins that Go's type has. */
+/** Keeps only the keys that Go's plugin type has. */
 function strip(list: JsonObject): JsonObject {
   const plugins = list["plugins"] as JsonObject[];
   return {
@@ -250,7 +250,7 @@ test("multus.del() fails for a plugin that ADD has run and that is gone", async 
   assertEquals(scene.remembered, []);
 });
 
-/** Attaches the container as eth0, and calls multus for eth1 of another network. */
+/** Attaches the container as eth0, then as eth1 to another multus network. */
 async function addBeside(scene: MultusScene): Promise<CallOutput> {
   scene.addPlugin("c", "1.1.1.4/24");
   assertSuccess(await scene.run("ADD", both(scene)));
@@ -309,12 +309,12 @@ test("multus.del() succeeds a second time, and says nothing", async (scene) => {
   }
 });
 
-test("multus.del() succeeds for a container that nothing is known of, whatever plugins say", async (scene) => {
+test("multus.del() succeeds for a container without a record, whatever plugins say", async (scene) => {
   scene.addPlugin("a", undefined, { DEL: "echo no >&2; exit 1" });
   const { exitCode, stdout, stderr } = await scene.run("DEL", both(scene));
   assertEquals([exitCode, stdout], [0, ""]);
-  assertStringIncludes(stderr, "a container that nothing is known of");
-  // Pods may have been attached before multus was there.
+  assertStringIncludes(stderr, "a container without a record");
+  // Pods may be older than multus.
   assertEquals(scene.story, DELS);
 });
 

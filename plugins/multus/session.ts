@@ -1,5 +1,5 @@
 /**
- * What the operations of one call share.
+ * State shared within one call of multus.
  *
  * @module
  */
@@ -16,32 +16,32 @@ import { ScratchCache } from "./memory/scratch_cache.ts";
 import { enterRecursion } from "./networks/self_guard.ts";
 
 /**
- * Time limit of a request, in milliseconds, unless a pod waits to be attached:
- * DEL and GC can do without an answer, and STATUS must not keep a runtime.
+ * Time limit of an API request in commands other than ADD, in milliseconds: DEL
+ * and GC can do without a response, and STATUS must not keep a runtime waiting.
  */
 const SHORT_MS = 2500;
 
 /** One call of multus. */
 export interface Session {
   readonly call: Call<MultusConfig>;
-  /** The pod, as CNI_ARGS name it. */
+  /** The pod, from CNI_ARGS. */
   readonly k8s: K8sArgs;
-  /** Runs the plugins of delegates, and remembers their attachments. */
+  /** Runs the delegates' plugins, and caches their attachments. */
   readonly runtime: NetworkRuntime;
-  /** Where those plugins are looked for, in order. */
+  /** Folders to search for these plugins, in order. */
   readonly pluginDirs: readonly string[];
-  /** What the runtime remembers. */
+  /** The cache of {@linkcode runtime}. */
   readonly cache: AttachmentCache;
-  /** Remembers which delegates a container has. */
+  /** Records the delegates of containers. */
   readonly scratch: ScratchCache;
   readonly cluster: Cluster;
   readonly log: OperationLog;
 }
 
 /**
- * Opens what a call works with; nothing is touched yet.
+ * Builds the session of a call, without any I/O.
  *
- * @throws {CniError} 7 if multus was called by itself
+ * @throws {CniError} 7 if multus was called by one of its own delegates
  */
 export function openSession(
   call: Call<MultusConfig>,

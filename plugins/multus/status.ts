@@ -1,5 +1,5 @@
 /**
- * STATUS: whether pods could be attached.
+ * STATUS: checks that pods can be attached.
  *
  * @module
  */
@@ -14,19 +14,19 @@ import { findMaster } from "./networks/select.ts";
 import type { Session } from "./session.ts";
 
 /**
- * How long the API may take to answer what the master network is, in
- * milliseconds. containerd and CRI-O wait for STATUS before they answer the
- * kubelet, which takes a runtime that is slow to answer for one that is down.
+ * Time limit for finding the master network in the API, in milliseconds.
+ * containerd and CRI-O wait for STATUS before they respond to the kubelet, which
+ * treats a slow runtime as down.
  */
 const API_MS = 2500;
 
 /**
- * Checks that the master network could serve ADD, as its plugins say. It waits
- * for nothing but the API, and for that only if it has the master network.
+ * Runs STATUS of the master network's plugins. The only wait is for the API, and
+ * only if the master network is a NetworkAttachmentDefinition.
  *
  * Source: multus-cni pkg/multus/multus.go `CmdStatus`.
  *
- * @throws {CniError} The first plugin's own; 50 if the readiness file is
+ * @throws {CniError} The first plugin's error; 50 if the readiness file is
  *   missing, Kubernetes cannot be asked, or the master network is not found
  */
 export async function status(session: Session): Promise<void> {
@@ -39,7 +39,7 @@ export async function status(session: Session): Promise<void> {
   await runtime.statusNetworkList(list, { signal });
 }
 
-/** A kubeconfig of no use keeps every pod from being attached, too. */
+/** Fails for an unusable kubeconfig too: every ADD would. */
 async function requireMaster(session: Session): Promise<Delegate> {
   const { cluster, call: { signal } } = session;
   try {

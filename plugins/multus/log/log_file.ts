@@ -1,9 +1,10 @@
 /**
- * A log file that many processes append to, each of which lives for a moment,
- * and that one of them sets aside when it is full.
+ * A log file that many short-lived processes append to. The process that finds
+ * it full rotates it.
  *
- * Files that were set aside are named as those of the Go version, as in
- * `multus-2024-05-01T10-00-00.000.log`, so that either removes the other's.
+ * Rotated files have the Go version's names, such as
+ * `multus-2024-05-01T10-00-00.000.log`, so that each version removes the other's
+ * old files.
  *
  * @module
  */
@@ -24,11 +25,11 @@ export class LogFile {
   readonly #now: () => Date;
 
   /**
-   * Names a file. It is made, and its folder, when there is something to write.
+   * Sets the file's path. The first line creates the file and its folder.
    *
-   * @param options When it is set aside, and how long it is kept then; 0 is no
-   *   limit of age or number, and 100 megabytes
-   * @param now Tells the time
+   * @param options The rotation. 0 means no limit for age and number, and 100 MiB
+   *   for the size
+   * @param now Returns the time
    */
   constructor(
     path: string,
@@ -41,13 +42,12 @@ export class LogFile {
   }
 
   /**
-   * Appends a line by one write, so that those of several processes do not mix.
-   * A file that it would make too large is set aside before.
+   * Appends a line with one write, so that lines of several processes do not mix.
+   * Rotates the file first if the line would make it too large.
    *
-   * @param line With its end
-   * @returns Whether a file was set aside
-   * @throws {Deno.errors.PermissionDenied} If it cannot be written, and whatever
-   *   else the file system has against it
+   * @param line With its line feed
+   * @returns Whether the file was rotated
+   * @throws {Deno.errors.PermissionDenied} Or another error of the file system
    */
   append(line: string): boolean {
     const bytes = new TextEncoder().encode(line);
@@ -62,7 +62,7 @@ export class LogFile {
     return isSetAside;
   }
 
-  /** Lists the files that were set aside and shall yet be compressed. */
+  /** Lists the rotated files that are yet to be compressed. */
   listUncompressed(): string[] {
     return this.#options.compress
       ? this.#listBackups().flatMap(({ paths }) => paths)
@@ -86,11 +86,11 @@ export class LogFile {
     return isFile && size > 0 && size + added > megabytes * MEGABYTE;
   }
 
-  /** Sets the file aside, unless another process is at it, or was before. */
+  /** Rotates the file, unless another process does it, or has done it. */
   #setAside(added: number): boolean {
     using lock = tryLock(this.#path);
     if (lock === undefined) return false;
-    // The lock may be on a file that has another name by now.
+    // The locked file may have been renamed meanwhile.
     if (!this.#isFull(Deno.statSync(this.#path), added)) return false;
     Deno.renameSync(this.#path, this.#nameBackup());
     this.#removeOld();
@@ -113,11 +113,11 @@ export class LogFile {
     const old = this.#listBackups().filter(({ stamp }, index) =>
       stamp < oldest || maxBackups > 0 && index >= maxBackups
     );
-    // What cannot be removed, another process has removed, or the next one will.
+    // If one cannot be removed, another process has removed it, or the next one will.
     for (const path of old.flatMap(({ paths }) => paths)) removeQuietly(path);
   }
 
-  /** Lists what was set aside, newest first. */
+  /** Lists the rotated files, newest first. */
   #listBackups(): Backup[] {
     const { folder, stem, extension } = splitPath(this.#path);
     const byStamp = new Map<string, string[]>();
@@ -132,9 +132,9 @@ export class LogFile {
   }
 }
 
-/** A file that was set aside; two while it is compressed. */
+/** A rotated file; two files while it is being compressed. */
 interface Backup {
-  /** When; it sorts as the time does. */
+  /** Time of the rotation; sorts chronologically. */
   readonly stamp: string;
   readonly paths: readonly string[];
 }
@@ -164,13 +164,13 @@ function findStamp(
   return STAMP.test(stamp) ? stamp : undefined;
 }
 
-/** Lists the names in a folder; there are none in one that was not made yet. */
+/** Lists the names in a folder; none if it does not exist. */
 function listNames(folder: string): string[] {
   const entries = unlessMissing(() => [...Deno.readDirSync(folder)]) ?? [];
   return entries.map(({ name }) => name);
 }
 
-/** Opens for reading as well: for writing alone a pipe waits for a reader. */
+/** Opens for reading too: opening a pipe only for writing waits for a reader. */
 function openForAppending(path: string): Deno.FsFile {
   return Deno.openSync(path, {
     read: true,
@@ -185,18 +185,16 @@ function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
   while (left.length > 0) left = left.subarray(file.writeSync(left));
 }
 
-/** Locks a log file; answers nothing if it is gone, or another has the lock. */
+/** Locks a log file; undefined if it is gone, or another process has the lock. */
 function tryLock(path: string): FileLock | undefined {
   return unlessMissing(() => FileLock.tryExisting(path));
 }
 
 /**
- * Replaces files by gzipped ones. A file that another process compresses is
- * left to that; one that is there beside its `.gz` was not finished by whoever
- * began, and is done again.
+ * Replaces files by gzipped ones. A file that another process is compressing is
+ * skipped. A file next to its `.gz` was left unfinished, and is compressed again.
  *
- * @throws {Deno.errors.PermissionDenied} If one cannot be written, and whatever
- *   else the file system has against it
+ * @throws {Deno.errors.PermissionDenied} Or another error of the file system
  */
 export async function compressFiles(paths: readonly string[]): Promise<void> {
   for (const path of paths) {

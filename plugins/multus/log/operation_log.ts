@@ -1,9 +1,9 @@
 /**
- * What multus logs: one line for an operation, and what went wrong in it.
+ * The log of multus: one line for each operation, and its errors.
  *
  * A line has the time, the level in brackets, and `key=value` pairs. It goes to
- * stderr, of which most runtimes show nothing, and to a file if there is one in
- * the configuration. Configurations and credentials are in none.
+ * stderr, which most runtimes hide, and to the configured file. Configurations
+ * and credentials are never logged.
  *
  * @module
  */
@@ -20,56 +20,56 @@ import type { MultusConfig } from "../config.ts";
 import type { K8sArgs } from "../pod/k8s_args.ts";
 import { compressFiles, LogFile } from "./log_file.ts";
 
-/** The levels, from most to least; nothing is logged at `panic`. */
+/** The levels, most verbose first; nothing is logged at `panic`. */
 export const LOG_LEVELS = ["debug", "verbose", "error", "panic"] as const;
 
 /** One of {@linkcode LOG_LEVELS}. */
 export type LogLevel = typeof LOG_LEVELS[number];
 
-/** Finds the level of a name in any case; undefined if it is none. */
+/** Finds a level by its name, in any case; undefined if unknown. */
 export function findLogLevel(name: string): LogLevel | undefined {
   const folded = name.toLowerCase();
   return LOG_LEVELS.find((level) => level === folded);
 }
 
-/** What is used in place of a level that is none. */
+/** Replaces an unknown level. */
 const DEFAULT_LEVEL: LogLevel = "error";
 
-/** The keys of the configuration that are about logging. */
+/** The configuration's keys for logging. */
 export type LogConfig = Pick<
   MultusConfig,
   "logFile" | "logLevel" | "logToStderr" | "logOptions"
 >;
 
-/** How long one network took. */
+/** The duration of one network's plugins. */
 export interface NetworkTiming {
-  /** What errors call the network. */
+  /** Name of the network, as in errors. */
   readonly name: string;
   /** In milliseconds. */
   readonly ms: number;
 }
 
-/** Whose an operation is. */
+/** The command and the container of an operation. */
 export interface OperationSubject {
   readonly command: Command;
   readonly args: Pick<CmdArgs, "containerId" | "netns" | "ifName">;
-  /** The pod; absent for commands that are about none. */
+  /** The pod; absent for commands without one. */
   readonly k8s?: K8sArgs | undefined;
 }
 
-/** What became of an operation. */
+/** The outcome of an operation. */
 export interface OperationOutcome {
-  /** How long it took in milliseconds. */
+  /** Duration in milliseconds. */
   readonly ms: number;
-  /** Networks whose plugins were run, in that order. */
+  /** The networks in the order in which their plugins ran. */
   readonly networks: readonly NetworkTiming[];
-  /** What it failed with. */
+  /** The failure. */
   readonly error?: unknown;
 }
 
 /**
- * The log of one operation. Nothing that it does fails an operation: of a log
- * file that cannot be written it tells on stderr, once.
+ * The log of one operation. Logging never fails the operation: if the file cannot
+ * be written, one line on stderr reports it.
  */
 export class OperationLog implements Log {
   readonly #startedAt = performance.now();
@@ -82,10 +82,10 @@ export class OperationLog implements Log {
   #isPodWaiting = false;
 
   /**
-   * Opens the log that a configuration asks for, and starts the clock. A level
-   * that is none becomes `error`, with a word about it on stderr.
+   * Opens the configured log, and starts the clock. An unknown level is reported
+   * on stderr and replaced by `error`.
    *
-   * @param onStderr Takes one line with its end
+   * @param onStderr Receives one line with its line feed
    */
   constructor(
     { logFile, logLevel, logToStderr, logOptions }: LogConfig,
@@ -98,32 +98,32 @@ export class OperationLog implements Log {
     this.#level = this.#readLevel(logLevel);
   }
 
-  /** Tells of something that kept the operation from its end. */
+  /** Logs the failure of the operation. */
   error(message: string, fields: LogFields = {}): void {
     this.#log("error", message, fields);
   }
 
-  /** Tells of something wrong that the operation got over, at level `error`. */
+  /** Logs a problem that the operation survives, at level `error`. */
   warn(message: string, fields: LogFields = {}): void {
     this.#log("error", `warning: ${message}`, fields);
   }
 
-  /** As {@linkcode verbose}, for those who know a log by its usual levels. */
+  /** Same as {@linkcode verbose}, for the common log interface. */
   info(message: string, fields: LogFields = {}): void {
     this.#log("verbose", message, fields);
   }
 
-  /** Tells what was done. */
+  /** Logs what was done. */
   verbose(message: string, fields: LogFields = {}): void {
     this.#log("verbose", message, fields);
   }
 
-  /** Tells what only those want to know who look for a fault. */
+  /** Logs details for debugging. */
   debug(message: string, fields: LogFields = {}): void {
     this.#log("debug", message, fields);
   }
 
-  /** Runs the plugins of a network, and remembers how long they took. */
+  /** Runs a network's plugins, and records their duration. */
   async time<T>(name: string, run: () => Promise<T>): Promise<T> {
     const startedAt = performance.now();
     try {
@@ -134,9 +134,9 @@ export class OperationLog implements Log {
   }
 
   /**
-   * Writes the line of the operation: at `verbose` if it succeeded.
+   * Logs the operation: at `verbose` if it succeeded, otherwise at `error`.
    *
-   * @param error What it failed with; undefined if it did not
+   * @param error The failure; undefined for success
    */
   report(subject: OperationSubject, error?: unknown): void {
     this.#isPodWaiting = ["ADD", "CHECK"].includes(subject.command);
@@ -148,8 +148,8 @@ export class OperationLog implements Log {
   }
 
   /**
-   * Compresses log files that were set aside, unless a pod waits for the
-   * operation that was reported: it takes a second for 100 megabytes.
+   * Compresses rotated log files, unless a pod waits for the reported operation:
+   * 100 MB take a second.
    */
   async finish(): Promise<void> {
     if (this.#file === undefined || this.#isPodWaiting) return;
@@ -178,7 +178,7 @@ export class OperationLog implements Log {
     try {
       this.#file?.append(line);
     } catch (error) {
-      // To try again would fail again, and be told of again.
+      // Report the failure once only.
       this.#file = undefined;
       this.#complain("Cannot write the log file", error);
     }
@@ -195,9 +195,10 @@ export class OperationLog implements Log {
 }
 
 /**
- * Builds what the line of an operation says: whose it was, how long it took and
- * each of its networks, as in `networks="kube-ovn=35 default/ipvlan=12"` in
- * milliseconds. Of CNI_ARGS it has the pod's names only.
+ * Builds the fields of an operation's line: the container, the duration, and the
+ * duration of each network in milliseconds, such as
+ * `networks="kube-ovn=35 default/ipvlan=12"`. Of CNI_ARGS only the pod's
+ * namespace, name and UID are logged.
  */
 export function operationRecord(
   { command, args, k8s }: OperationSubject,
