@@ -17,7 +17,7 @@ import { createStop } from "./test/stop.ts";
 
 const ROOT = new URL("..", import.meta.url);
 
-/** What the second kernel runs: scripts/test_kernel.ts. */
+/** The stage in the second kernel: scripts/test_kernel.ts. */
 const KERNEL_TESTS = "tests in User-mode Linux";
 
 /** A stage of the gate: its name, and the arguments of deno that run it. */

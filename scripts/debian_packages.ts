@@ -59,7 +59,7 @@ function install(names: readonly string[]): Promise<boolean> {
 /**
  * Installs the missing ones among some packages, as far as root and apt-get can.
  *
- * @returns The packages that are still missing; none where there is no dpkg
+ * @returns The packages that are still missing; empty without dpkg
  */
 export async function ensureDebianPackages(
   names: readonly string[],

@@ -72,7 +72,7 @@ Deno.test("startGoPlugins() holds the lock when it returns", async () => {
   assertEquals((await flock.output()).code, 0);
 });
 
-Deno.test("startGoPlugins() tells why there are no plugins", async (t) => {
+Deno.test("startGoPlugins() says why it has no plugins", async (t) => {
   await t.step("the build fails", async () => {
     using shop = new Workshop(`${INSTALL}; echo no space >&2; exit 1`);
     assertStringIncludes(await shop.run() ?? "", "no space");
@@ -88,7 +88,7 @@ Deno.test("startGoPlugins() tells why there are no plugins", async (t) => {
     await Deno.chmod(shop.build.go, 0o644);
     assertStringIncludes(await shop.run() ?? "", "PermissionDenied");
   });
-  await t.step("there is no go", async () => {
+  await t.step("go is not installed", async () => {
     using shop = new Workshop("");
     const { signal } = new AbortController();
     const build = { ...shop.build, go: "go-of-nobody" };

@@ -2,7 +2,7 @@
  * Finds import cycles in the product.
  *
  * Two modules that import each other run in an order that neither chooses, and
- * can only be understood together. Imports of types alone are no such tie.
+ * can only be understood together. Imports of types alone do not count.
  *
  * @module
  */

@@ -48,7 +48,7 @@ function report() {
 }
 `;
 
-/** What the probe reports. */
+/** The report of the probe. */
 interface Report {
   readonly args: string[];
   readonly cmdline: string[];
@@ -248,7 +248,7 @@ async function tryOddCalls(t: Deno.TestContext, probe: Probe): Promise<void> {
     const { code } = runExactly({ path, argv: [], environment: [] });
     assert(code === 0 || code === NO_ARGUMENTS_STATUS, `status ${code}`);
   });
-  await t.step("entries that are no variables are no variables", () => {
+  await t.step("entries without = are not variables", () => {
     const { env } = report(["HOME", "HOMER", "", "=", "=x", "DENO_", "A=1"]);
     assertEquals(env, { A: "1" });
   });
@@ -374,7 +374,7 @@ async function tryUnsuitable(t: Deno.TestContext, probe: Probe): Promise<void> {
       assertStringIncludes(stderr, message);
     });
   }
-  await t.step("it says so if there is no program", async () => {
+  await t.step("it reports a missing program", async () => {
     const { code, stderr } = await run([denort]);
     assertEquals(code, 1);
     assertStringIncludes(stderr, "denort stand-in: no program is attached");

@@ -1,10 +1,10 @@
 /**
- * Runs a command whose output is both shown and read.
+ * Runs a command, and both shows and reads its output.
  *
  * @module
  */
 
-/** What a command printed on stdout, and whether it exited with 0. */
+/** The stdout of a command, and whether it exited with 0. */
 export interface CommandResult {
   readonly output: string;
   readonly success: boolean;
@@ -14,7 +14,7 @@ export interface CommandResult {
  * Runs a command, passes its stdout and stderr on as they come, and returns
  * its stdout. The command has no stdin.
  *
- * @throws {Deno.errors.NotFound} If there is no such command
+ * @throws {Deno.errors.NotFound} If the command does not exist
  */
 export async function tee(
   command: string,

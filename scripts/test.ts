@@ -111,7 +111,7 @@ function describe(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** What every process of the tests is given. */
+/** The input of every test process. */
 interface Setting {
   readonly flags: readonly string[];
   readonly env: Readonly<Record<string, string>>;

@@ -6,7 +6,7 @@
 
 import { inNetns, type NetNs } from "../ffi/netns.ts";
 
-/** What a program is run with. */
+/** Options of a program. */
 export interface ExecInput {
   /** Its path, and argv[0]. */
   readonly path: string;

@@ -57,7 +57,7 @@ export function findReached(
   return addresses.filter((address) => answered.includes(address));
 }
 
-/** What a namespace has: links, addresses, routes and rules. */
+/** The state of a namespace: links, addresses, routes and rules. */
 export interface Snapshot {
   /** Links with their addresses. */
   readonly links: unknown;

@@ -9,7 +9,7 @@
  * ```
  *
  * Disposing of it removes the namespaces and the folder, and fails the test if
- * a descriptor was left open: Deno's own check does not see those of the FFI.
+ * a descriptor was left open: Deno's own check does not see descriptors of the FFI.
  *
  * @module
  */
@@ -27,7 +27,7 @@ import { Rtnl } from "../ffi/rtnl/mod.ts";
 import { findPlugin, pluginNames } from "../plugins/registry.ts";
 import { execIn } from "./exec_in.ts";
 
-/** What a call of a plugin may have beside its configuration. */
+/** Optional input of a call of a plugin. */
 export interface CallOptions {
   /** The first one if undefined. */
   readonly sandbox?: NetNs;
@@ -43,7 +43,7 @@ export interface CallOptions {
 
 /** What a call printed and how it ended; the document decoded, if there is one. */
 export interface CallOutput extends DispatchOutput {
-  /** The document on stdout; undefined if there is none. */
+  /** The document on stdout; undefined if empty. */
   // deno-lint-ignore no-explicit-any -- tests look into it as they please
   readonly json: any;
 }
@@ -62,7 +62,7 @@ export class TestHosts implements Disposable {
 
   private constructor() {
     const before = openDescriptors();
-    // What others close meanwhile, such as idle connections, is no leak.
+    // Descriptors that others close meanwhile, such as idle connections, do not count.
     this.#stack.defer(() =>
       assertEquals(listMore(openDescriptors(), before), [])
     );
@@ -173,7 +173,7 @@ export class TestHosts implements Disposable {
   }
 }
 
-/** Lists the names in a folder; there are none in one that does not exist. */
+/** Lists the names in a folder; empty if it does not exist. */
 function listFolder(path: string): string[] {
   try {
     return [...Deno.readDirSync(path)].map(({ name }) => name);

@@ -11,14 +11,14 @@ import { combineMeasures, type Measures } from "./measures.ts";
 import { waitFor } from "./process.ts";
 import type { Attachment, PlannedCall, Verb } from "./route.ts";
 
-/** What is to be done with an attachment. */
+/** The steps to run on an attachment. */
 export interface Job {
   readonly verb: Verb;
   readonly attachment: Attachment;
   readonly calls: readonly PlannedCall[];
 }
 
-/** What was measured of one of several calls. */
+/** The measurement of one of several calls. */
 export interface MeasuredCall {
   /** See {@linkcode PlannedCall}. */
   readonly plugin: string;
@@ -42,7 +42,7 @@ export function runJob(
   });
 }
 
-/** A job of which a call is running. */
+/** A job with a running call. */
 interface RunningJob {
   readonly job: Job;
   /** The call's position. */

@@ -26,7 +26,7 @@ const BAR = 14, GAP = 10, MARGIN = 12, PLOT = 480, AXIS = 44;
 interface Section {
   readonly heading: string;
   readonly isMember: (row: Row) => boolean;
-  /** What a bar is as long as, and how far that spreads. */
+  /** The length of a bar, and its spread. */
   readonly measure: (row: Row) => Omit<Spread, "min">;
 }
 

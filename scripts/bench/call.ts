@@ -28,7 +28,7 @@ export interface Call {
   readonly files?: Readonly<Record<string, string>>;
 }
 
-/** What came of a call. */
+/** The outcome of a call. */
 export interface Outcome {
   readonly stdout: string;
   readonly measures: Measures;

@@ -31,7 +31,7 @@ export type PluginConf = Readonly<Record<string, unknown>> & {
   readonly type: string;
 };
 
-/** What a network is like. */
+/** The properties of a network. */
 export interface Network {
   readonly chain: ChainName;
   /** Whether containers reach other networks by the node's address. */

@@ -24,13 +24,13 @@ export type Recorder = (step: string, measures: Measures) => void;
 /** How a call is run, and so what is measured. */
 export type Run = (call: Call, host: NetNs) => Outcome;
 
-/** What is done with fresh containers. */
+/** The steps to run on fresh containers. */
 export interface Turn {
   readonly verbs: readonly Verb[];
   /** Their namespaces. */
   readonly sandboxes: readonly NetNs[];
   readonly record: Recorder;
-  /** Told that somebody's CHECK fails, which is not done again then. */
+  /** Receives contestants with a failing CHECK, which is not repeated. */
   readonly omit: (failure: CallFailure) => void;
 }
 
@@ -47,7 +47,7 @@ export class Contestant {
     this.#route = route;
   }
 
-  /** What it is called in tables. */
+  /** Its name in tables. */
   get who(): string {
     return `${this.node.subject.name} ${this.#route.name}`.trim();
   }

@@ -19,7 +19,7 @@ import {
 const PANEL = { width: 360, height: 200 } as const;
 const LEFT = 52, TOP = HEAD_HEIGHT + 48, GAP = 64, COLUMNS = 2, MARGIN = 12;
 
-/** What one panel shows: the rows of one step of one chain. */
+/** The content of a panel: the rows of one step of one chain. */
 interface Panel {
   readonly label: string;
   readonly rows: readonly Row[];

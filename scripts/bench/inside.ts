@@ -18,7 +18,7 @@ import { hasExecutable, type Subject } from "./subject.ts";
 import { type Row, summarize } from "./summary.ts";
 import type { Workbench } from "./workbench.ts";
 
-/** What the measuring process is told. */
+/** The input of the measuring process. */
 export interface Task extends
   Pick<
     BenchOptions,
@@ -29,7 +29,7 @@ export interface Task extends
   readonly folder: string;
 }
 
-/** What it answers. */
+/** Its output. */
 export interface Answer {
   readonly notes: readonly string[];
   readonly rows: readonly Row[];

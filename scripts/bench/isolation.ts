@@ -12,12 +12,12 @@ const UNSHARE = [
   "--user --map-root-user --net --mount --pid --fork --kill-child --mount-proc",
 ] as const;
 
-/** Signals that ask for an end, with the exit status that tells of it. */
+/** Signals that end the run, with the matching exit status. */
 const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 
-/** What an isolated process came to. */
+/** The outcome of an isolated process. */
 export interface Isolated {
-  /** Its exit status, or that of a process that a signal ended. */
+  /** Its exit status; 128 and the signal's number if a signal ended it. */
   readonly code: number;
   readonly stdout: string;
 }

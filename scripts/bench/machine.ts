@@ -6,7 +6,7 @@
 
 import type { Subject } from "./subject.ts";
 
-/** What there is to know of a machine. */
+/** Facts about a machine. */
 export interface Machine {
   /** When, UTC. */
   readonly date: string;
@@ -64,7 +64,7 @@ function findVersion(bin: string): string {
   return owner ? run("dpkg-query", "--show", format, owner) : version;
 }
 
-/** Returns what a program prints, stdout first; nothing if there is none. */
+/** Returns the output of a program, stdout first; "" if it is not installed. */
 function run(command: string, ...args: string[]): string {
   try {
     const { stdout, stderr, success } = new Deno.Command(command, {

@@ -19,9 +19,9 @@ import {
 } from "./route.ts";
 import type { Subject } from "./subject.ts";
 
-/** What a node is made of. */
+/** The parts of a node. */
 export interface NodeParts {
-  /** Whose executables run on it. */
+  /** The owner of the executables on it. */
   readonly subject: Subject;
   readonly chain: ChainName;
   readonly masquerade: boolean;
@@ -48,7 +48,7 @@ export class BenchNode implements Disposable {
     this.#parts = parts;
   }
 
-  /** Whose executables run on it. */
+  /** The owner of the executables on it. */
   get subject(): Subject {
     return this.#parts.subject;
   }

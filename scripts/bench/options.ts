@@ -8,7 +8,7 @@ import { parseArgs } from "@std/cli/parse-args";
 import { resolve } from "@std/path/posix";
 import { ROOT } from "../compile/project.ts";
 
-/** What the command line asks for. */
+/** The options of the command line. */
 export interface BenchOptions {
   /** Folder of our executables, absolute; undefined if they are to be built. */
   readonly bin?: string | undefined;
@@ -22,7 +22,7 @@ export interface BenchOptions {
   readonly growth: boolean;
   /** Rounds that count, 1 to 1000; undefined leaves the choice to the plan. */
   readonly rounds?: number | undefined;
-  /** What the names of the cells to be measured contain. */
+  /** Measures only cells with one of these texts in their name. */
   readonly filter: string;
   /** Where the results are written, absolute. */
   readonly out: string;

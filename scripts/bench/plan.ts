@@ -113,7 +113,7 @@ const MOST_CONTAINERS: Readonly<Partial<Record<ChainName, number>>> = {
   bridge: 1000,
 };
 
-/** What a plan follows from. */
+/** The input of a plan. */
 export type PlanInput = Pick<
   BenchOptions,
   "quick" | "growth" | "rounds" | "filter"

@@ -41,7 +41,7 @@ const O_RDONLY = 0, O_WRONLY = 1, O_CREAT = 0o100, O_TRUNC = 0o1000;
 /** Source: include/uapi/linux/prctl.h, resource.h. */
 const PR_SET_CHILD_SUBREAPER = 36, RUSAGE_THREAD = 1;
 
-/** What to start. */
+/** A process to start. */
 export interface Program {
   /** The executable, and argv[0]. */
   readonly path: string;
@@ -109,7 +109,7 @@ export class PreparedProgram implements Disposable {
    * Starts it.
    *
    * @returns Its process ID
-   * @throws {Error} If there is no such executable
+   * @throws {Error} If the executable does not exist
    */
   start(): number {
     const pid = this.#pid;
@@ -142,7 +142,7 @@ const usage = new BigInt64Array(RUSAGE_WORDS);
  * Waits for a child to end.
  *
  * @param pid Which one; -1 for whichever is the first
- * @throws {Error} If there is no such child
+ * @throws {Error} If the child does not exist
  */
 export function waitFor(pid: number): Ended {
   const ended = libc().wait4(pid, status, 0, usage);

@@ -1,5 +1,5 @@
 /**
- * What was measured in a cell.
+ * The measurements of a cell.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { type Measure, MEASURES, type Measures } from "./measures.ts";
 export interface Series {
   /** The contestant. */
   readonly who: string;
-  /** What it did. */
+  /** The step that it ran. */
   readonly step: string;
   readonly values: Readonly<Partial<Record<Measure, readonly number[]>>>;
 }

@@ -7,14 +7,14 @@
 import type { Machine } from "./machine.ts";
 import type { Row } from "./summary.ts";
 
-/** What a run found out. */
+/** The results of a run. */
 export interface Report {
   readonly machine: Machine;
   /** Whether it is about growth, and whether it was a quick one. */
   readonly growth: boolean;
   readonly quick: boolean;
   readonly filter: string;
-  /** What was skipped, and why. */
+  /** Skipped cells, and why. */
   readonly notes: readonly string[];
   readonly rows: readonly Row[];
 }

@@ -7,7 +7,7 @@
 import type { Report } from "./report.ts";
 import type { Row } from "./summary.ts";
 
-/** Makes a row of ptp by ours, but for what is given. */
+/** Builds a row of our ptp with some values changed. */
 export function sampleRow(more: Partial<Row> = {}): Row {
   return {
     cell: "ptp, 0 containers",

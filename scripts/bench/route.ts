@@ -8,7 +8,7 @@
 import type { Call } from "./call.ts";
 import { type ChainName, CHAINS, type ConfList } from "./chain.ts";
 
-/** What is done with an attachment. */
+/** A step on an attachment. */
 export type Verb = "ADD" | "CHECK" | "DEL";
 
 /** A container that is to be attached, or is. */
@@ -18,7 +18,7 @@ export interface Attachment {
   readonly netns: string;
   /** The network's configuration for this container. */
   readonly list: ConfList;
-  /** What the last plugin of ADD printed. */
+  /** The output of the last plugin of ADD. */
   result?: string;
 }
 
@@ -39,7 +39,7 @@ export interface PlannedCall {
 
 /** A way to run a chain. */
 export interface Route {
-  /** What it is called in tables; "" for one process after the other. */
+  /** Its name in tables; "" for one process after the other. */
   readonly name: string;
   /** The executable that it needs besides the plugins. */
   readonly executable: string | undefined;

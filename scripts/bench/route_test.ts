@@ -16,7 +16,7 @@ function attachmentTo(chain: ChainName): Attachment {
 
 function routeNamed(name: string): Route {
   const route = ROUTES.find((route) => route.name === name);
-  if (route === undefined) throw new Error(`There is no route "${name}"`);
+  if (route === undefined) throw new Error(`Route "${name}" does not exist`);
   return route;
 }
 

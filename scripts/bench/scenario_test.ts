@@ -55,7 +55,7 @@ class Scene implements Disposable {
     return measureScenario({ chain, masquerade: false, cells: full }, bench);
   }
 
-  /** What was called, without the container. */
+  /** The calls, without the container. */
   calls(): string[] {
     return this.lines().map((line) => line.replace(/ \S+$/, ""));
   }

@@ -17,7 +17,7 @@ const SCRIPT = `
 
 Deno.test(
   requireRoot(
-    "hideSharedFolders() keeps the machine's folders apart, but for what is needed",
+    "hideSharedFolders() hides the machine's folders except what is needed",
   ),
   async (t) => {
     const rows: [needed: string, hidden: string][] = [

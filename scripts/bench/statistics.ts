@@ -1,5 +1,5 @@
 /**
- * What is said of a series of measurements.
+ * Statistics of a series of measurements.
  *
  * @module
  */
@@ -17,7 +17,7 @@ export interface Spread {
 /**
  * Describes a series by order statistics, which a few outliers do not move.
  *
- * @throws {RangeError} If there is no value
+ * @throws {RangeError} If `values` is empty
  */
 export function describeSpread(values: readonly number[]): Spread {
   if (values.length === 0) {

@@ -13,7 +13,7 @@ const LINE = /^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+(\d+))?\s+(\w+)$/;
  * Counts the system calls, and the programs that were begun: calls of execve
  * that did not fail. Searching PATH for a program fails in every folder before.
  *
- * @throws {Error} If there is no line of a system call
+ * @throws {Error} If the text has no line of a system call
  */
 export function parseStraceSummary(text: string): Measures {
   let execs = 0, syscalls = 0;
@@ -33,7 +33,7 @@ export function parseStraceSummary(text: string): Measures {
  * Finds strace.
  *
  * @param path Folders, with colons between
- * @returns `undefined` if there is none, or it may not trace here
+ * @returns `undefined` if it is missing or may not trace here
  */
 export function findStrace(path: string): string | undefined {
   return path.split(":").map((folder) => `${folder}/strace`).find(canTrace);

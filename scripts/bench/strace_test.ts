@@ -17,12 +17,12 @@ Deno.test("parseStraceSummary() counts calls, and programs that did begin", () =
   assertEquals(parseStraceSummary(SUMMARY), { execs: 3, syscalls: 20 });
 });
 
-Deno.test("parseStraceSummary() refuses what is no summary", () => {
+Deno.test("parseStraceSummary() refuses other text", () => {
   const text = "strace: Cannot find executable 'x'\n";
   assertThrows(() => parseStraceSummary(text), Error, "Cannot find executable");
 });
 
-Deno.test("findStrace() finds none where there is none", () => {
+Deno.test("findStrace() returns undefined if strace is not installed", () => {
   assertEquals(findStrace("/no/such/folder:/proc"), undefined);
 });
 

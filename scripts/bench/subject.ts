@@ -1,12 +1,12 @@
 /**
- * Whose executables are measured.
+ * The executables to measure.
  *
  * @module
  */
 
 /** A set of executables that are measured beside others. */
 export interface Subject {
-  /** What it is called in tables. */
+  /** Its name in tables. */
   readonly name: string;
   /** Folder of the executables. */
   readonly bin: string;
@@ -44,7 +44,7 @@ export function findSubjects(
     subjects.push({ name: GO, bin: goFolder });
   } else {
     notes.push(
-      `Skipped the Go plugins: there are none in ${goFolder} (Debian package containernetworking-plugins)`,
+      `Skipped the Go plugins: none found in ${goFolder} (Debian package containernetworking-plugins)`,
     );
   }
   for (const peer of peers) {
@@ -53,12 +53,12 @@ export function findSubjects(
   }
   for (const { bin } of subjects) {
     if (hasExecutable(bin, "host-local")) continue;
-    throw new Error(`Cannot measure "${bin}": there is no host-local in it`);
+    throw new Error(`Cannot measure "${bin}": it contains no host-local`);
   }
   return { subjects, notes };
 }
 
-/** What folders of plugins are called everywhere. */
+/** Folder names that say nothing about the plugins. */
 const COMMON_NAMES = ["bin", "cni"];
 
 /** Names a folder by the end of its path, as much of it as it takes to tell it from others. */

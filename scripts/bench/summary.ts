@@ -22,11 +22,11 @@ export interface Row {
   readonly masquerade?: boolean;
   /** Containers that were on the node already. */
   readonly containers?: number;
-  /** Attachments at the same time, to all of which the figures are. */
+  /** Concurrent attachments; the figures are for all of them together. */
   readonly parallel?: number;
   /** What was done: a verb, with the plugin if it is a part of the chain. */
   readonly step: string;
-  /** Who did it. */
+  /** The contestant. */
   readonly who: string;
   /** How many times it was measured. */
   readonly rounds: number;
@@ -93,7 +93,7 @@ function describeCell(cell: Cell | undefined): Partial<Row> {
   return { chain, masquerade, containers, parallel };
 }
 
-/** What hardly differs from run to run. */
+/** Figures that hardly differ from run to run. */
 type Counted = "peakKib" | "execs" | "syscalls";
 
 function medianOf(

@@ -1,5 +1,5 @@
 /**
- * What all measurements share.
+ * The environment that all measurements share.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { Rounds } from "./plan.ts";
 import type { Series } from "./recording.ts";
 import type { Subject } from "./subject.ts";
 
-/** What a measurement works with. */
+/** The environment of a measurement. */
 export interface Workbench {
   readonly subjects: readonly Subject[];
   readonly runner: CallRunner;
@@ -24,7 +24,7 @@ export interface Workbench {
   readonly progress: (text: string) => void;
 }
 
-/** What was measured in a cell. */
+/** The measurements of a cell. */
 export interface CellResult {
   readonly name: string;
   readonly series: readonly Series[];

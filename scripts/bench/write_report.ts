@@ -11,7 +11,7 @@ import { describeLines, formatMarkdown } from "./table.ts";
 
 /**
  * Writes the results: the document, tables and a chart, as `bench.*`, or
- * `growth.*` if they are of growth. Nothing is written if there are none.
+ * `growth.*` if they are of growth. Writes nothing without rows.
  *
  * @param folder Made if it is not there
  * @returns The files

@@ -98,7 +98,7 @@ async function rewriteChunks(
  * executable.
  *
  * @param entry From the project's root; absolute if it is not the project's
- * @throws {Error} If there is no such module, and if `deno bundle` fails or warns: it only warns of things that are then missing, such as `import.meta.main`
+ * @throws {Error} If the module does not exist, or if `deno bundle` fails or warns: it only warns of things that are then missing, such as `import.meta.main`
  */
 export async function bundle(entry: string, name: string): Promise<Bundle> {
   if (isAbsolute(entry) && await findChangeTime(entry) === undefined) {

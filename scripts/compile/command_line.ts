@@ -10,7 +10,7 @@ import type { CompileOptions } from "./executables.ts";
 import type { Program } from "./programs.ts";
 import { parseTarget } from "./target.ts";
 
-/** What the command line asks for. */
+/** The options of the command line. */
 export interface CommandLine {
   readonly options: CompileOptions;
   /** Whether every plugin becomes an executable of its own. */
@@ -52,7 +52,7 @@ const USAGE = "usage: deno task compile [--target TARGET] [--out DIRECTORY] " +
 /**
  * Describes a program from outside of the project.
  *
- * @param name By default that of the module, or of its folder if it is `main.ts`
+ * @param name By default the name of the module, or of the folder of a `main.ts`
  * @throws {Error} If the name cannot be the type of a plugin
  */
 function describeForeign(module: string, name?: string): Program {

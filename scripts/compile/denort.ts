@@ -26,7 +26,7 @@ export interface Denort {
  * on dl.deno.land unless `OFFLINE=1`. A stand-in is made once for each version
  * of deno, and again when a part of `mkdenort` has changed.
  *
- * @throws {Error} If there is none, and the deno to make it from cannot be fetched
+ * @throws {Error} If it does not exist, and the deno to make it from cannot be fetched
  */
 export async function provideDenort(target: Target): Promise<Denort> {
   if (await isDenortAvailable(target)) return { env: {} };

@@ -12,7 +12,7 @@ import { multiCall, type Program } from "./programs.ts";
 import { ROOT, runDeno } from "./project.ts";
 import { getOwnTarget, type Target } from "./target.ts";
 
-/** What to make, for which machine, and where to put it. */
+/** The programs to compile, the target and the output folder. */
 export interface CompileOptions {
   /** By default the running machine. */
   readonly target?: Target;
@@ -43,7 +43,7 @@ export interface CompileResult {
 /**
  * Makes executables.
  *
- * @throws {Error} If a program cannot be bundled, or there is no runtime for the target
+ * @throws {Error} If a program cannot be bundled, or the target has no runtime
  */
 export async function compile(
   options: CompileOptions = {},

@@ -16,7 +16,7 @@ export type Imports = Readonly<Record<string, string>>;
 /** As `--import-map` reads it. */
 export interface ImportMap {
   readonly imports: Imports;
-  /** What else holds in a folder, by its URL. */
+  /** Overrides for a folder, by its URL. */
   readonly scopes: Readonly<Record<string, Imports>>;
 }
 
@@ -32,7 +32,7 @@ interface Config {
  *
  * @param root Path of the project, or of a copy of it
  * @param entry Absolute path of the program's first module
- * @throws {Error} If a configuration is no JSON
+ * @throws {Error} If a configuration is not JSON
  */
 export async function makeImportMap(
   root: string,

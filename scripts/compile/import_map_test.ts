@@ -105,7 +105,7 @@ Deno.test("makeImportMap() heeds the program's own deno.json", async (t) => {
         },
       });
     });
-    await t.step("save for what the project uses, too", () => {
+    await t.step("except for what the project uses, too", () => {
       assertEquals(imports["zod"], "npm:zod@^4");
       assertEquals(imports["@ours/lib"], `file://${folder}/p/mod.ts`);
     });

@@ -26,13 +26,13 @@ const IMPORT = /^import(?:\{([^{}]*)\}from)?"\.\/([^"]+)";/;
 const FOREIGN_IMPORT = /^import[^;"]*"((?!\.\/)[^"]+)"/;
 /** `export{a as b};` at the end. */
 const EXPORT = /export\{([^{}]*)\};?$/;
-/** What is true of the module to begin with, and of no other. */
+/** Marks the entry module. */
 const IS_MAIN = /\bimport\.meta\.main\b/g;
 /** `import("./chunk.js")`. */
 const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
 /** The first line of every linked script. */
 export const LINKED_HEAD = "(()=>{const store=()=>{";
-/** What would be left of a module that is not as expected. */
+/** Module syntax that must not remain after linking. */
 const LEFT_OVER =
   /\bimport\.meta\b|\b__(?:load|lazy)\b|(?:^|[;}])(?:import|export)[*{" ]/;
 
@@ -90,7 +90,7 @@ function checkNobodyWaits(
   }
 }
 
-/** Turns a module's text into that of a function. */
+/** Turns the text of a module into the text of a function. */
 function linkChunk(chunks: Chunks, name: string, isEntry: boolean): string {
   const refuse = (why: string): Error =>
     new Error(`Cannot link chunk "${name}": ${why}`);
@@ -128,7 +128,7 @@ function linkChunk(chunks: Chunks, name: string, isEntry: boolean): string {
   const source = `(__load,__lazy)=>{"use strict";${imports}${body}${result}}`;
   const problem = findSyntaxError(source);
   if (problem === undefined) return source;
-  // A module may use `await` where this may not, save for the one to begin with.
+  // A module may use `await` where this may not, except the entry module.
   const waiting = `async${source}`;
   if (isEntry && findSyntaxError(waiting) === undefined) return waiting;
   throw refuse(problem);

@@ -24,7 +24,7 @@ export const PROGRAM_SOURCES = [
   "deno.lock",
 ] as const;
 
-/** What programs from outside import by the project's name, beside these. */
+/** Further sources, which other programs import by the name of the project. */
 export const LIBRARY_SOURCES = [
   "mod.ts",
   "plugin.ts",
@@ -63,7 +63,7 @@ export async function runDeno(
   throw new Error(`Cannot run "deno ${args[0]}": ${why}`);
 }
 
-/** Returns when a file was last changed, in ms since 1970, or undefined if there is none. */
+/** Returns the modification time of a file in ms since 1970, or undefined if it does not exist. */
 export async function findChangeTime(
   path: string | URL,
 ): Promise<number | undefined> {

@@ -31,7 +31,7 @@ export const TARGETS: readonly Target[] = Object.keys(targets) as Target[];
 /**
  * Reads the name of a target.
  *
- * @throws {Error} If there is no such target; the message names those there are
+ * @throws {Error} If the target is unknown; the message lists the known ones
  */
 export function parseTarget(name: string): Target {
   const target = TARGETS.find((target) => target === name);
@@ -44,7 +44,7 @@ export function parseTarget(name: string): Target {
 /**
  * Returns the target that is the running machine.
  *
- * @throws {Error} If it is none
+ * @throws {Error} If it is not a target
  */
 export function getOwnTarget(): Target {
   const { os, arch, target } = Deno.build;

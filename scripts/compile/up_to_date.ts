@@ -51,7 +51,7 @@ async function isUpToDate(directory: string): Promise<boolean> {
   return true;
 }
 
-/** Returns when a file, or the last changed file in a folder, was changed; 0 if there is none. Tests do not count. */
+/** Returns the modification time of a file, or the latest one in a folder without tests; 0 if nothing exists. */
 async function findNewestChange(path: string): Promise<number> {
   const time = await findChangeTime(path) ?? 0;
   if (time === 0 || !(await Deno.stat(path)).isDirectory) return time;

@@ -32,7 +32,7 @@ export interface PrintedResult {
   readonly ips: readonly { address: string; gateway: string }[];
 }
 
-/** What one call of a plugin came to. */
+/** The outcome of a call of a plugin. */
 export interface PluginRun {
   readonly type: string;
   readonly milliseconds: number;

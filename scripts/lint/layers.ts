@@ -16,7 +16,7 @@ interface Layer {
   /** See `matchedPart`; what matched is also the files' own, free to import. */
   readonly files: string;
   readonly mayImport: readonly string[];
-  /** What may only be imported lazily, by `import()`. */
+  /** May only be imported lazily, with `import()`. */
   readonly mayLoad: readonly string[];
 }
 
@@ -63,20 +63,20 @@ const LAYERS: readonly Layer[] = [
   ]),
   layer("runtime/", ["net/", "ffi/", "cni/"]),
   layer("cli/", ["net/", "ffi/", "cni/", "runtime/", "plugins/registry.ts"]),
-  // The entry points: who imports one shall not load what belongs to another.
+  // The entry points: importing one must not load the others.
   layer("mod.ts", ["plugin.ts", "libcni.ts", "runtime/"]),
   layer("plugin.ts", ["net/", "cni/"]),
   layer("kernel.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),
   layer("libcni.ts", ["net/", "cni/", "plugins/registry.ts"]),
 ];
 
-/** Where configuration is parsed, so where zod belongs. */
+/** Layers that parse configurations, and so may import zod. */
 const ZOD_PLACES = ["cni/", "kube/", "plugins/*/", "ipam/*/", "node/"];
 
-/** Files that stand between us and Node, for what nothing else can do. */
+/** Files that may import Node modules, because Deno has no other way. */
 const NODE_PLACES = ["kube/node_transport.ts"];
 
-/** A fault of an import, or `undefined` if it has none. */
+/** The fault of an import, or `undefined`. */
 type Fault = string | undefined;
 
 function findLayerFault(path: string, specifier: string, lazy: boolean): Fault {

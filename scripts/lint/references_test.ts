@@ -5,7 +5,7 @@ import {
   listDestructuredDenoMembers,
 } from "./references.ts";
 
-/** Lints a source with one visitor, for what the visitor collects. */
+/** Lints a source with one visitor, which collects something. */
 function visit(source: string, visitor: Deno.lint.LintVisitor): void {
   const rule: Deno.lint.Rule = { create: () => visitor };
   Deno.lint.runPlugin({ name: "cni", rules: { rule } }, "/a.ts", source);

@@ -26,7 +26,7 @@ export const XZR: Register = 31;
 
 const EXIT_GROUP = 94;
 
-/** Instructions on 64 bits each, in Arm's order: what is changed comes first, but for stores. */
+/** Instructions on 64 bits each, in Arm's order: the destination comes first, except for stores. */
 export class Arm64Assembler extends Assembler {
   /** `mov target, source`, which is `orr target, xzr, source` */
   move(target: Register, source: Register): void {

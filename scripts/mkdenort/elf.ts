@@ -64,7 +64,7 @@ const SYMBOL_SIZE = 24;
 const RelocationField = { address: 0, type: 8, symbolIndex: 12 } as const;
 const RELOCATION_SIZE = 24;
 
-/** What differs between the processors. */
+/** The differences between the processors. */
 interface MachineFacts {
   readonly name: Machine;
   /** Relocations that put the address of an imported function into a slot. */
@@ -272,7 +272,7 @@ export interface SegmentPlace {
  * in memory, with the program header of the notes (ABI tag and build-id, which
  * nothing needs at run time) for its own.
  *
- * @throws {Error} If there are no notes, or a loaded segment follows them: the headers of loaded segments must be in order of address
+ * @throws {Error} If the file has no notes, or a loaded segment follows them: the headers of loaded segments must be in order of address
  */
 export function planSegment(elf: Elf): SegmentPlace {
   const noteAt = elf.segments.findLastIndex(({ type }) => type === PT_NOTE);

@@ -14,7 +14,7 @@ import { LINKED_HEAD } from "../compile/link.ts";
 export interface ChangedVariables {
   /** How the variables begin that it left out. */
   readonly droppedPrefixes: readonly string[];
-  /** Names of those that it set. */
+  /** Names of the variables that it set. */
   readonly set: readonly string[];
 }
 

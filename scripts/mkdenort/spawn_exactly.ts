@@ -23,7 +23,7 @@ const libc = {
 const FILE_ACTIONS_SIZE = 256;
 const O_WRONLY = 1;
 
-/** What to start. */
+/** A process to start. */
 export interface ExactProcess {
   readonly path: string;
   /** All of argv, with `argv[0]`. */

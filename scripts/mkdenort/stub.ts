@@ -26,7 +26,7 @@ import type { Assembler } from "./assembler.ts";
 /** Functions of libc that the code calls, by the slots in which their addresses are. */
 export const CALLED_FUNCTIONS = ["setenv", "getcwd", "chdir"] as const;
 
-/** What the start-up code shall do to the process it starts. */
+/** The changes that the start-up code makes to its process. */
 export interface StubPlan {
   /** Where the executable used to start. */
   readonly entry: number;

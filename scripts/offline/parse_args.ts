@@ -15,7 +15,7 @@ type AliasOf<Name, A extends Aliases> = Name extends keyof A
   ? A[Name] extends readonly string[] ? A[Name][number] : A[Name]
   : never;
 
-/** What the declared flags hold, before aliases. */
+/** The values of the declared flags, before aliases. */
 type Declared<
   B extends string,
   S extends string,
@@ -61,7 +61,7 @@ export interface ParseOptions<
   default?: D;
   /** Other names for flags. */
   alias?: A;
-  /** Stops looking for flags after the first argument that is none. */
+  /** Stops parsing flags at the first positional argument. */
   stopEarly?: boolean;
   /** Is asked about each argument that is not declared; `false` drops it. */
   unknown?: (arg: string, key?: string, value?: unknown) => unknown;

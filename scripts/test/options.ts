@@ -4,13 +4,13 @@
  * @module
  */
 
-/** What the command line asks for. */
+/** The options of the command line. */
 export interface TestOptions {
   /** How many files are run at the same time. */
   readonly jobs: number;
   /** Whether what passes is shown as well. */
   readonly verbose: boolean;
-  /** What goes to `deno test`; if there is any, only that is run. */
+  /** Arguments for `deno test`; with any, it is the only command. */
   readonly denoArgs: readonly string[];
 }
 

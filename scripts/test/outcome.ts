@@ -20,7 +20,7 @@ import {
 } from "./read_output.ts";
 import type { ShardEnd } from "./run_shard.ts";
 
-/** What came of a part of the tests. */
+/** The outcome of a part of the tests. */
 export interface Outcome {
   readonly tally: Tally;
   /** The rows of the conformance lists among them. */
@@ -30,7 +30,7 @@ export interface Outcome {
   readonly failures: readonly Failure[];
   /** The last of the failures, if it is not a test but how the process ended. */
   readonly trouble: Failure | undefined;
-  /** What there is to read on the failures, in full. */
+  /** The full report of the failures. */
   readonly report: string;
 }
 
@@ -66,7 +66,7 @@ export function judgeShard(name: string, end: ShardEnd): Outcome {
   };
 }
 
-/** Judges a command that is no test, and does not count unless it fails. */
+/** Judges a command that is not a test, and counts only if it fails. */
 export function judgeCommand(name: string, end: ShardEnd): Outcome {
   if (end.code === 0 && end.signal === null) return NOTHING;
   const { code, signal, stopped, output } = end;
@@ -106,7 +106,7 @@ export function formatFailures(failures: readonly Failure[]): string {
   ).join("\n");
 }
 
-/** What explains how a process ended. */
+/** Explains how a process ended. */
 interface Circumstances {
   /** Where it ended, if that was before its end. */
   readonly place: string | undefined;

@@ -61,7 +61,7 @@ function listFiles(root: URL, folder: string): TestFile[] {
 
 /**
  * Puts files in order: long ones first, so that short ones fill up the end.
- * What starts whole programs, in `tests/`, takes longest.
+ * Files in `tests/`, which start whole programs, take longest.
  */
 export function planFiles(files: readonly TestFile[]): Plan {
   const isAlone = ({ path }: TestFile): boolean =>

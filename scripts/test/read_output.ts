@@ -22,12 +22,12 @@ export interface Failure {
   readonly lines: readonly string[];
 }
 
-/** What there is to know from the output of `deno test`. */
+/** The parsed output of `deno test`. */
 export interface ShardOutput {
   readonly results: readonly TestResult[];
   /** The last test or step that began and has not ended. */
   readonly running: string | undefined;
-  /** What deno printed of itself, without what the tests printed. */
+  /** The output of deno itself, without the output of the tests. */
   readonly own: string;
   /** What was printed of the tests that failed, without steps that passed. */
   readonly failedTests: string;
@@ -37,7 +37,7 @@ const BEGIN = /^( *)(\S.*) \.\.\.$/;
 const RESULT = /^( *)(.*) \.\.\. (ok|FAILED|ignored|cancelled)(?: \(.*\))?$/;
 const PASSED_STEP = /^ +.* \.\.\. ok \(.*\)$/;
 const OUTPUT_BEGIN = /^-{7} (?:\w+-test )?output -{7}$/;
-/** What a test printed last need not end its line. */
+/** The last output of a test may lack a newline. */
 const OUTPUT_END = /-{5} (?:\w+-test )?output end -{5}$/;
 const ERRORS = " ERRORS ";
 const FAILURES = " FAILURES ";
@@ -45,7 +45,7 @@ const FAILURES = " FAILURES ";
 /** How many lines of an error make it known. */
 const BRIEF_LINES = 12;
 
-/** Reads lines, each of which may begin or end a test or step. */
+/** Parses lines; each may begin or end a test or step. */
 class Reader {
   readonly results: TestResult[] = [];
   /** The names of the tests and steps that have not ended, outermost first. */
@@ -66,7 +66,7 @@ class Reader {
     this.open.push(begun);
   }
 
-  /** What a test printed may look like anything, and is only kept. */
+  /** Keeps the output of a test, which may look like anything. */
   keep(line: string): void {
     this.#block.push(line);
   }
@@ -124,7 +124,7 @@ export function findReport(own: string): string {
     .trimEnd();
 }
 
-/** Lists the failures that a report tells of. */
+/** Lists the failures in a report. */
 export function findFailures(report: string): Failure[] {
   const [errors = "", list = ""] = report.split(`\n${FAILURES}\n`);
   const names = list.trim().split("\n\n")[0]?.split("\n") ?? [];

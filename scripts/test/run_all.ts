@@ -39,7 +39,7 @@ export interface RunOptions {
   readonly log: (text: string) => void;
 }
 
-/** What came of all tests. */
+/** The outcome of all tests. */
 export interface RunResult {
   readonly tally: Tally;
   readonly conformance: Tally;

@@ -146,7 +146,7 @@ Deno.test("runAll() checks types once, which counts if it fails", async () => {
   assert(run.find("types").includes("TS2322"));
 });
 
-Deno.test("formatOutcome() leaves out what is none", () => {
+Deno.test("formatOutcome() omits empty parts", () => {
   const none = { passed: 0, failed: 0, skipped: 0 };
   const outcome = {
     tally: none,

@@ -6,7 +6,7 @@
 
 /** How a process ended. */
 export interface ShardEnd {
-  /** What it printed, stdout and stderr as they came. */
+  /** Its output, stdout and stderr in order of arrival. */
   readonly output: string;
   /** Its exit code; meaningless if a signal ended it. */
   readonly code: number;
@@ -102,7 +102,7 @@ class Reading {
   }
 }
 
-/** Kills a process and those that it has started, but for leaders of other groups. */
+/** Kills a process and its descendants, except leaders of other groups. */
 function killGroup(leader: number): void {
   try {
     Deno.kill(-leader, "SIGKILL");

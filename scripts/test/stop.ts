@@ -1,10 +1,10 @@
 /**
- * Ends a run before its time: when it takes too long, or is told to.
+ * Ends a run early: on a signal, or after a time limit.
  *
  * @module
  */
 
-/** What a terminal, a supervisor and a closed terminal send. */
+/** Signals of Ctrl-C, a supervisor and a closed terminal. */
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**

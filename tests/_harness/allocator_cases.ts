@@ -5,7 +5,7 @@
  * @module
  */
 
-/** What is taken, what was last, and what comes next. */
+/** Taken addresses, the last one, and the expected next one. */
 export const FIRST_FREE: readonly [
   subnets: string,
   taken: string,

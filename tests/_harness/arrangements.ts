@@ -41,10 +41,10 @@ export interface Scene {
   readonly plugins?: readonly PluginObject[];
   /** Keys of the list. */
   readonly keys?: PluginObject;
-  /** What there is in the cache beforehand. */
+  /** The initial content of the cache. */
   readonly cached?: string;
   readonly conf?: Partial<RuntimeConf>;
-  /** What the runtime does. */
+  /** The operations of the runtime. */
   readonly deed: (
     runtime: NetworkRuntime,
     list: NetworkConfList,
@@ -52,19 +52,19 @@ export interface Scene {
   ) => Promise<unknown>;
 }
 
-/** What came of a scene. */
+/** The outcome of a scene. */
 export interface Ending {
   /** How the plugins were arranged. */
   readonly arrangement: string;
-  /** What the plugins were sent, in order. */
+  /** The input of the plugins, in order. */
   readonly calls: readonly PluginCall[];
   /** The same as it was recorded, byte for byte. */
   readonly recorded: string;
-  /** What the runtime's caller was told; an error in words. */
+  /** What the runtime returned; for an error, its message. */
   readonly answer: unknown;
   /** Code of the error; 0 for none. */
   readonly code: number;
-  /** What the cache has as the result in the end. */
+  /** The cached result at the end. */
   readonly kept: JsonObject | undefined;
 }
 
@@ -144,7 +144,7 @@ function readIfThere(path: string): string {
   }
 }
 
-/** What a chain's error has before that of its plugin. */
+/** The prefix that a chain adds to the error of its plugin. */
 const CHAINS =
   /(plugin type="chain" failed \((add|delete)\): |failed to GC plugin chain: )+/g;
 

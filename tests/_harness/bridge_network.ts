@@ -1,5 +1,5 @@
 /**
- * What tests of bridge begin with.
+ * The scene of tests of bridge.
  *
  * @module
  */

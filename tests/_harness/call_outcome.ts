@@ -1,5 +1,5 @@
 /**
- * What tests expect of a call of a plugin, in one line.
+ * Assertions on the outcome of a plugin call.
  *
  * @module
  */

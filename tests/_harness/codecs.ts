@@ -56,7 +56,7 @@ export function randomMac(): Mac {
   return Mac.fromBytes(randomBytes(6));
 }
 
-/** What is tested of every kind of message. */
+/** Tests that every kind of message gets. */
 export interface MessageSample<T> {
   /** The messages, with the names and numbers that the kernel has for them. */
   readonly numbers: readonly (readonly [

@@ -1,5 +1,5 @@
 /**
- * The behaviours that other programs count on, one test for each: the rows of
+ * The behaviours that other programs rely on, one test for each: the rows of
  * the conformance lists. `deno task test` counts them by their names.
  *
  * @module
@@ -7,15 +7,15 @@
 
 import type { Needs } from "../../testing/capabilities.ts";
 
-/** What a row does; it throws if the behaviour is another one. */
+/** The test of a row; throws if the behaviour differs. */
 export type Row = (t: Deno.TestContext) => void | Promise<void>;
 
 /**
  * Registers a test for each row, named `conformance AREA: ROW`.
  *
- * @param area What the rows are about, such as `skel` or `host-local`
+ * @param area The topic of the rows, such as `skel` or `host-local`
  * @param rows By name, the behaviour in a few words
- * @param needs What `ignoreUnless` returned, for rows that cannot run everywhere
+ * @param needs From `ignoreUnless`, for rows that cannot run everywhere
  */
 export function conformance(
   area: string,

@@ -20,7 +20,7 @@ import { FakeKubelet, type FakeKubeletOptions } from "./kubelet.ts";
 export class DeviceNode implements AsyncDisposable {
   readonly api: KubeApi;
   readonly client: KubeClient;
-  /** What was warned of. */
+  /** The warnings so far. */
   readonly warnings: string[] = [];
   readonly #dir: string;
   readonly #stack: AsyncDisposableStack;
@@ -52,7 +52,7 @@ export class DeviceNode implements AsyncDisposable {
     return node;
   }
 
-  /** Path of the kubelet's socket; there is none until it is started. */
+  /** Path of the kubelet's socket, which exists once it has started. */
   get kubeletSocket(): string {
     return `${this.#dir}/kubelet.sock`;
   }
@@ -88,7 +88,7 @@ export class DeviceNode implements AsyncDisposable {
     for (const slice of slices) this.api.putSlice({ ...slice });
   }
 
-  /** Makes a pod of the node, and returns it as the API server has it. */
+  /** Adds a pod to the node, and returns it as the API server stores it. */
   async pod(
     status: ClaimStatus = {},
     metadata: { readonly namespace?: string; readonly name?: string } = {},
@@ -117,7 +117,7 @@ export class DeviceNode implements AsyncDisposable {
     });
   }
 
-  /** Ends the API server, and removes the files. */
+  /** Stops the API server, and removes the files. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stack.disposeAsync();
   }

@@ -1,17 +1,17 @@
 /**
- * Waiting for what takes its time.
+ * Waiting for conditions.
  *
  * @module
  */
 
-/** How long anything may take that is waited for, however slow the machine is, in ms. */
+/** Longest wait on the slowest machine, in ms. */
 const PATIENCE_MS = 60_000;
 const POLL_MS = 5;
 
 /**
- * Waits until something is so.
+ * Waits until a condition holds.
  *
- * @param what The end of "It did not come to pass that ..."
+ * @param what The condition in words, for the error
  */
 export async function eventually(
   what: string,
@@ -20,15 +20,15 @@ export async function eventually(
   const endMs = performance.now() + PATIENCE_MS;
   while (!await isSo()) {
     if (performance.now() > endMs) {
-      throw new Error(`It did not come to pass that ${what}`);
+      throw new Error(`Timed out waiting until ${what}`);
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
 
 /**
- * Makes the signal of a deadline that passes once something is so, however long
- * that takes on this machine.
+ * Returns the signal of a deadline that passes once a condition holds, however
+ * long that takes on this machine.
  */
 export function deadlineWhen(isSo: () => boolean): AbortSignal {
   const controller = new AbortController();

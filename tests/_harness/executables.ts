@@ -11,7 +11,7 @@ import type { CallOptions, TestHosts } from "../../testing/test_hosts.ts";
 /** Where they are; empty if they were not built. */
 export const BIN: string = Deno.env.get("CNI_BIN") ?? "";
 
-/** Skips what runs them where there are none. */
+/** Skips tests of the executables if they are not built. */
 export const needsBin: Needs = ignoreUnless(
   BIN !== "",
   "needs CNI_BIN, as `deno task test` sets it",

@@ -23,7 +23,7 @@ interface VlanInfo {
   readonly flags: number;
 }
 
-/** What of a request is looked at. */
+/** The parts of a request that matter here. */
 interface LinkRequest {
   readonly header: { readonly family?: number; readonly index?: number };
   // deno-lint-ignore no-explicit-any -- whatever the request has
@@ -34,7 +34,7 @@ interface LinkRequest {
 export class FakeBridgeVlans {
   readonly #default: readonly VlanInfo[];
   readonly #ports = new Map<number, Map<number, number>>();
-  /** What was changed, in order, as `add 100 pvid untagged`. */
+  /** The changes, in order, such as `add 100 pvid untagged`. */
   readonly changes: string[] = [];
 
   /** @param defaults What a port begins with, as `1 pvid untagged` */
@@ -80,11 +80,11 @@ export class FakeBridgeVlans {
     return [];
   }
 
-  /** Answers a request to list the ports, of which there may be any. */
+  /** Replies to a request to list the ports. */
   dump(): unknown[] {
     return Array.from({ length: 64 }, (_, at) => at + 1).flatMap((index) => [
       { header: { index }, attributes: { vlans: this.#infosOf(index) } },
-      // As the bridge tells of itself, or of a link without VLANs.
+      // For the bridge itself, or a link without VLANs.
       { header: { index }, attributes: {} },
     ]);
   }
@@ -172,7 +172,7 @@ export class BridgeVlansInstead implements Disposable {
     return ask({ ...body, attributes: { ...attributes, linkInfo } });
   }
 
-  /** Adds to what the kernel tells of a bridge. */
+  /** Adds to the kernel's description of a bridge. */
   #withFiltering(answer: LinkRequest): LinkRequest {
     const { header, attributes } = answer;
     const isOn = this.#filtering.has(header?.index ?? 0) ||

@@ -16,7 +16,7 @@ export type Reply = (
 
 /** The channel. */
 export class FakeChannel implements Channel {
-  /** What was asked, as `GET /x`. */
+  /** The requests, such as `GET /x`. */
   readonly requests: string[] = [];
   /** How often credentials were asked for. */
   authentications = 0;

@@ -5,7 +5,7 @@
  * @module
  */
 
-/** What the script answers to ADD, and what it wrote down. */
+/** The script's result of ADD, and its record of calls. */
 export interface FakeIpam {
   /** The plugin's type. */
   readonly type: string;

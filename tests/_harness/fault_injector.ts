@@ -20,7 +20,7 @@ export class FaultInjector implements Disposable {
   readonly #stack = new DisposableStack();
   readonly #failing: number;
   readonly #moment: Moment;
-  /** What was done, in order. */
+  /** The steps so far, in order. */
   readonly steps: string[] = [];
 
   /**

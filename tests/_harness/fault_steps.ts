@@ -18,13 +18,13 @@ export interface FaultScene extends Disposable {
   run(command: string, extras?: Keys): Promise<CallOutput>;
 }
 
-/** What is tried. */
+/** The operation under test. */
 export interface FaultTest {
   /** Makes a host on which the next ADD succeeds. */
   readonly make: () => FaultScene | Promise<FaultScene>;
   /** How many steps ADD undoes, at the least: fewer are not all. */
   readonly atLeast: number;
-  /** Steps that ADD does without where they fail; there are none if undefined. */
+  /** Steps that may fail without failing ADD; none by default. */
   readonly optional?: RegExp;
   /** The state after an ADD that nothing disturbs; not looked at if undefined. */
   readonly added?: () => Promise<unknown>;
@@ -34,8 +34,8 @@ export interface FaultTest {
  * Does something for step 1, 2, ... until there is no such step, each as a step
  * of the test.
  *
- * @param work Returns what came of it; undefined if there is no such step
- * @param most The number of which there is none for sure
+ * @param work Returns the outcome; undefined after the last step
+ * @param most A number above the last step
  * @returns What it returned
  */
 export async function eachStep<T>(

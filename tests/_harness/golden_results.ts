@@ -10,7 +10,7 @@ import type { Result } from "../../cni/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 
-/** The result of which `tests/golden/results/` holds a print per version. */
+/** The result that `tests/golden/results/` holds in each version. */
 export const GOLDEN: Result = {
   interfaces: [
     { name: "br0", mac: "aa:bb", mtu: 1500, socketPath: "/s", pciId: "p" },
@@ -58,7 +58,7 @@ export function readGolden(version: string): string {
   return Deno.readTextFileSync(new URL(file, import.meta.url));
 }
 
-/** What is left of the golden result on the way to a richer family. */
+/** The golden result after its conversion to a richer version. */
 const IMPOVERISHED: Record<string, JsonObject> = {
   "0 to 1": {
     ips: [

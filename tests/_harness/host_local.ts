@@ -17,7 +17,7 @@ export interface Output {
   readonly exitCode: number;
   readonly stdout: string;
   readonly stderr: string;
-  /** What was printed, decoded; undefined if that is nothing. */
+  /** The decoded output; undefined if empty. */
   // deno-lint-ignore no-explicit-any -- tests look into it as they please
   readonly json: any;
 }

@@ -11,7 +11,7 @@ import { ipJson, runIn } from "../../testing/ip_json.ts";
 /** The annotation by which pods choose networks. */
 export const NETWORKS = "k8s.v1.cni.cncf.io/networks";
 
-/** What a pod has besides a name. */
+/** Options of a pod. */
 export interface PodOptions {
   /** The networks that it chooses; an object is written as JSON. */
   readonly networks?: string | readonly JsonObject[];

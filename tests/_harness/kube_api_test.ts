@@ -172,7 +172,7 @@ Deno.test("KubeApi knows no other custom resources", async () => {
   assertEquals([status, text], [404, "404 page not found\n"]);
 });
 
-Deno.test("KubeApi.uninstall() leaves a page that is no Status", async () => {
+Deno.test("KubeApi.uninstall() leaves a page that is not a Status", async () => {
   await using scene = await ApiScene.create();
   scene.api.uninstall("network-attachment-definitions");
   const { status, text } = await scene.asker.ask("GET", `${NADS}/net`);

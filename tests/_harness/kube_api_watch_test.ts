@@ -119,7 +119,7 @@ Deno.test("KubeApi knows a limited number of changes of each resource", async (t
   });
 });
 
-Deno.test("KubeApi begins no watch at a version that is none", async () => {
+Deno.test("KubeApi starts no watch at an invalid version", async () => {
   await using scene = await Scene.create();
   using asker = new Asker(scene.api);
   const path = `${PODS}?watch=1&resourceVersion=x`;

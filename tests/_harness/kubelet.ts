@@ -39,7 +39,7 @@ export type { KubeletFault, PodResourcesMethod } from "./kubelet/replies.ts";
 export type { ContainerDevices, PodDevices } from "./kubelet/messages.ts";
 
 const SERVICE = "/v1.PodResourcesLister/";
-const GARBAGE = new TextEncoder().encode("this is no HTTP/2\r\n\0\xff");
+const GARBAGE = new TextEncoder().encode("not HTTP/2\r\n\0\xff");
 const GRPC_UNKNOWN = 2;
 const GRPC_UNIMPLEMENTED = 12;
 

@@ -51,7 +51,7 @@ export const IFB = "bwpa8eda89404b7";
 /** The name of its host's end. */
 export const HOST_END = "host-veth";
 
-/** What is unusual of a cable. */
+/** Options of a cable. */
 export interface CableOptions {
   readonly mtu?: number;
   readonly hostEnd?: string;
@@ -100,7 +100,7 @@ export class LimitedCable {
     host.link.get(this.hostEnd);
   }
 
-  /** What the plugin before has answered. */
+  /** The result of the previous plugin. */
   get prevResult(): PrevResult {
     const ip = { interface: 1, address: "10.0.0.2/24", gateway: "10.0.0.1" };
     const version = isAtLeast(this.#cniVersion, "1.0.0")
@@ -154,7 +154,7 @@ export class LimitedCable {
   }
 }
 
-/** What a host has of traffic control, but for what the kernel adds to each link. */
+/** Traffic control of a host, without what the kernel adds to each link. */
 export interface HostLimits {
   readonly links: string[];
   readonly qdiscs: string[];

@@ -1,5 +1,5 @@
 /**
- * What tests of loopback begin with.
+ * The scene of tests of loopback.
  *
  * @module
  */

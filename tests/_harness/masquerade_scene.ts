@@ -22,7 +22,7 @@ export type MakeConfig = (hosts: TestHosts, extras: Keys) => Keys;
 
 /** A host with something to reach, on which a plugin masquerades. */
 export class MasqueradeScene extends PluginScene {
-  /** What is to be reached. */
+  /** The servers to reach. */
   readonly outside: NetNs = connectOutside(this.hosts);
 
   /** @param ipMasqBackend None is asked for if undefined */
@@ -35,7 +35,7 @@ export class MasqueradeScene extends PluginScene {
     return rulesOf(this.hosts.host).join("\n");
   }
 
-  /** Asserts that there is no rule for container `test-container`. */
+  /** Asserts that container `test-container` has no rule. */
   assertEnded(): void {
     const { rules } = this;
     assert(!/test-container|CNI-/.test(rules), rules);

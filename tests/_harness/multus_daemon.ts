@@ -17,7 +17,7 @@ import { BIN, type MultusHost } from "./multus_host.ts";
 /** How long an answer may take, however slow the machine is, in ms. */
 const PATIENCE_MS = 60_000;
 
-/** What the daemon has answered, by its log. */
+/** The daemon's responses, from its log. */
 export interface DaemonAnswer {
   readonly method: string;
   readonly path: string;
@@ -32,7 +32,7 @@ export class MultusDaemon implements AsyncDisposable {
   readonly socketPath: string;
   readonly #child: Deno.ChildProcess;
   readonly #reading: Promise<void>;
-  /** What it has logged so far. */
+  /** Its log so far. */
   log = "";
 
   private constructor(socketDir: string, child: Deno.ChildProcess) {
@@ -80,7 +80,7 @@ export class MultusDaemon implements AsyncDisposable {
     for await (const chunk of text) this.log += chunk;
   }
 
-  /** Says whether it answers, and is told of changes. */
+  /** Reports whether it responds, and watches for changes. */
   async isReady(): Promise<boolean> {
     try {
       return (await this.ask({ path: "/readyz" })).status === 200;
@@ -89,7 +89,7 @@ export class MultusDaemon implements AsyncDisposable {
     }
   }
 
-  /** Asks it, as root may; a GET unless told. */
+  /** Sends a request as root, by default a GET. */
   async ask(
     request: Partial<UnixRequest> & Pick<UnixRequest, "path">,
   ): Promise<UnixAnswer> {
@@ -101,7 +101,7 @@ export class MultusDaemon implements AsyncDisposable {
     );
   }
 
-  /** Lists what it has answered about pods, networks and events. */
+  /** Lists its responses about pods, networks and events. */
   get answers(): DaemonAnswer[] {
     const lines = this.log.split("\n");
     return lines.flatMap((line) => {
@@ -124,7 +124,7 @@ export class MultusDaemon implements AsyncDisposable {
     await this.#child.status;
   }
 
-  /** Ends it; returns its exit code and how long that took, in ms. */
+  /** Stops it; returns its exit code and how long that took, in ms. */
   async end(): Promise<{ code: number; tookMs: number }> {
     const startMs = performance.now();
     this.signal("SIGTERM");

@@ -36,7 +36,7 @@ export type { HostPod, PodOptions };
 
 export { BIN };
 
-/** How to skip tests of a node where there can be none. */
+/** Skips tests of a node where none can be created. */
 export const needsHost: Needs = allOf(needsBin, needsRoot);
 
 /** Returns the header of a test that needs a node. */
@@ -59,7 +59,7 @@ export interface HostCall {
   readonly keys?: JsonObject;
   /** Replaces and adds variables. */
   readonly env?: Environment;
-  /** What is run, with its arguments, in place of multus. */
+  /** The command to run instead of multus. */
   readonly command?: readonly string[];
 }
 
@@ -79,7 +79,7 @@ export const LIMITED: HostCall = {
 
 /** How multus ended. */
 export interface HostOutput extends ExecOutput {
-  /** The document on stdout; undefined if there is none. */
+  /** The document on stdout; undefined if empty. */
   // deno-lint-ignore no-explicit-any -- tests look into it as they please
   readonly json: any;
   /** How long it took, in milliseconds. */
@@ -93,7 +93,7 @@ export class MultusHost implements AsyncDisposable {
   /** It listens in the node's namespace. */
   readonly api: KubeApi;
   readonly kubeconfig: string;
-  /** What multus remembers. */
+  /** The state of multus. */
   readonly cniDir: string;
   readonly #cniVersion: string;
   readonly #pods: HostPod[] = [];
@@ -190,7 +190,7 @@ export class MultusHost implements AsyncDisposable {
     };
   }
 
-  /** Makes a pod, which the API knows, or that of another cluster, and its sandbox. */
+  /** Adds a pod to the API (or another cluster's API), and its sandbox. */
   addPod(
     name: string,
     options: PodOptions = {},
@@ -287,7 +287,7 @@ export class MultusHost implements AsyncDisposable {
     ];
   }
 
-  /** @param containerId Whose; anybody's if empty */
+  /** @param containerId The container; any if empty */
   #listLeases(containerId = ""): string[] {
     return ["pods", "green"].flatMap((network) =>
       this.hosts.leases(network)

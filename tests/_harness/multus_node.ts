@@ -30,7 +30,7 @@ export interface InstallEnded {
 export class Watch {
   readonly #child: Deno.ChildProcess;
   readonly #reading: Promise<void>;
-  /** What it has logged so far. */
+  /** Its log so far. */
   log = "";
 
   /** Reads what a process logs. */
@@ -151,7 +151,7 @@ export class MultusNode implements AsyncDisposable {
     }
   }
 
-  /** Returns the master network's configuration in ours; undefined if there is none. */
+  /** Returns the master network's configuration in ours, or undefined. */
   delegate(): Record<string, unknown> | undefined {
     const conf = this.conf();
     if (conf === undefined) return undefined;
@@ -219,7 +219,7 @@ export class MultusNode implements AsyncDisposable {
     while (!isSo()) {
       if (performance.now() > endMs) {
         const logs = this.#watches.map(({ log }) => log).join("---\n");
-        throw new Error(`It did not come to pass that ${what}:\n${logs}`);
+        throw new Error(`Timed out waiting until ${what}:\n${logs}`);
       }
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }

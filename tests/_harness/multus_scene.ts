@@ -35,7 +35,7 @@ const SETTLING_MS = 15_000;
 /** The container of all calls. */
 export const CONTAINER = "123456789";
 
-/** What a row does in one version of the configuration. */
+/** The test of a row in one version of the configuration. */
 export type VersionRow = (cniVersion: string) => Promise<void>;
 
 /** Makes a row for each version. */
@@ -65,7 +65,7 @@ export class MultusScene implements AsyncDisposable {
   readonly hosts: TestHosts;
   /** The delegates. */
   readonly plugins: RecordingPlugins = new RecordingPlugins();
-  /** What is remembered. */
+  /** The state of multus. */
   readonly cniDir: string;
   /** The cluster. */
   readonly api: KubeApi;
@@ -223,7 +223,7 @@ export class MultusScene implements AsyncDisposable {
   }
 }
 
-/** Lists the files of a folder; there are none if it is not there. */
+/** Lists the files of a folder; empty if it does not exist. */
 export function listFiles(folder: string): string[] {
   try {
     return [...Deno.readDirSync(folder)].filter(({ isFile }) => isFile)

@@ -78,10 +78,10 @@ export function findMessageType(type: number): AnyMessageType | undefined {
 /**
  * Takes one message from the start of bytes.
  *
- * @throws {RangeError} If there is none
+ * @throws {RangeError} If the bytes hold no message
  */
 export function firstMessage(bytes: Bytes): RawMessage {
-  // iproute2 sends its whole buffer, of which the rest is no message.
+  // iproute2 sends its whole buffer; the rest is not a message.
   const { length } = messageHeader.decode(bytes);
   const [message] = splitMessages(bytes.subarray(0, length));
   if (message === undefined) throw new RangeError("Cannot find a message");

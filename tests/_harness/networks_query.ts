@@ -1,5 +1,5 @@
 /**
- * What networks are resolved of, in tests.
+ * The input for resolving networks, in tests.
  *
  * @module
  */

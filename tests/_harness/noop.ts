@@ -24,7 +24,7 @@ import type {
 } from "../../plugins/noop/debug_file.ts";
 import { OFFLINE_FLAGS } from "../../scripts/net.ts";
 
-/** What a debug file may tell noop to do. */
+/** The content of a debug file, which controls noop. */
 export type Debug = Script;
 
 /** One call of noop, with what came on stdin as text. */

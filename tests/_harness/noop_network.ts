@@ -167,7 +167,7 @@ export class NoopNetwork implements Disposable {
   }
 }
 
-/** What the runtime offers; `otherStuff` no plugin wants. */
+/** The capability arguments of the runtime; no plugin wants `otherStuff`. */
 export const PORTS = {
   portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
   somethingElse: ["foobar", "baz"],
@@ -175,7 +175,7 @@ export const PORTS = {
   otherStuff: [1],
 };
 
-/** What of it the plugins get. */
+/** The part of them that plugins get. */
 export const RUNTIME_CONFIG = {
   portMappings: PORTS.portMappings,
   somethingElse: PORTS.somethingElse,

@@ -27,7 +27,7 @@ export class PluginScene implements Disposable {
   readonly #type: string;
   /** The host and its sandbox. */
   readonly hosts: TestHosts = TestHosts.create();
-  /** What calls have that say nothing else. */
+  /** The defaults of calls. */
   readonly config: Keys;
 
   /**

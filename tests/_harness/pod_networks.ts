@@ -36,7 +36,7 @@ const INTERFACES = ["eth0", "net1"] as const;
 /** One of the pod's interfaces. */
 export type PodInterface = typeof INTERFACES[number];
 
-/** What a network is like. */
+/** The properties of a network. */
 export interface PodNetwork {
   /** Of which the first address is the router's. */
   readonly subnets: readonly string[];
@@ -52,7 +52,7 @@ export class PodNetworks implements Disposable {
   readonly #delegates: readonly Delegate[];
   /** Where results are remembered. */
   readonly cache: AttachmentCache = new AttachmentCache(this.#hosts.folder);
-  /** What the annotation says of each attachment. */
+  /** The annotation's entry for each attachment. */
   readonly statuses: NetworkStatus[] = [];
 
   /** @param requests The gateways that each network is asked to have */

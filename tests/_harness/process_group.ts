@@ -1,5 +1,5 @@
 /**
- * What is left of the processes that a test has started.
+ * The remaining processes of a test.
  *
  * @module
  */

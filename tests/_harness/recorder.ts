@@ -13,12 +13,12 @@ import { dispatch } from "../../cni/skel.ts";
 import { netConf } from "../../cni/types.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 
-/** What a plugin can do. */
+/** The methods of a plugin. */
 export const OPERATIONS = ["add", "check", "del", "gc", "status"] as const;
 /** One of {@linkcode OPERATIONS}. */
 export type Operation = typeof OPERATIONS[number];
 
-/** A whole environment but for the command. */
+/** A complete environment without the command. */
 export const ENV: Environment = {
   CNI_CONTAINERID: "some-container-id",
   CNI_NETNS: "/proc/0/ns/net",
@@ -38,7 +38,7 @@ export const CONFIG = {
 /** For what reaches the callback of every command. */
 export const CURRENT = { ...CONFIG, cniVersion: "1.1.0" };
 
-/** What stands for the plugin's own namespace; only its inode matters. */
+/** A stand-in for the plugin's own namespace; only its inode matters. */
 export const OWN_NETNS = "/proc/self/ns/net";
 
 /** A plugin that writes down what it was asked, and may do more. */
@@ -75,7 +75,7 @@ const noInvoker: Invoker = {
   invoke: () => Promise.reject(new Error("nothing was to be delegated")),
 };
 
-/** What a run came to. */
+/** The outcome of a run. */
 export interface Outcome {
   readonly exitCode: number;
   // deno-lint-ignore no-explicit-any -- tests look into it as they please

@@ -46,7 +46,7 @@ export class RecordingPlugins implements Disposable {
   /** All that was logged. */
   logged = "";
 
-  /** Adds plugins that succeed at everything, but for their answers. */
+  /** Adds plugins that succeed, except for the given answers. */
   add(type: string, answers: Answers = {}): void {
     const cases = Object.entries({ ADD: "echo {}", ...answers })
       .map(([command, script]) => `${command}) ${script} ;;`);
@@ -66,7 +66,7 @@ export class RecordingPlugins implements Disposable {
     return `${this.folder.path}/calls`;
   }
 
-  /** All calls, in order; one that is being written is none yet. */
+  /** All complete calls, in order. */
   get calls(): PluginCall[] {
     try {
       return Deno.readTextFileSync(this.#log).split("\n").slice(0, -1)

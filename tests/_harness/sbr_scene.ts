@@ -15,7 +15,7 @@ import type { Keys } from "./plugin_scene.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
 import { ETH0, type ListedIp, NET1, TwoNetworks } from "./two_networks.ts";
 
-/** What a result lists of `net1`. */
+/** The part of a result about `net1`. */
 export const IP4 = { address: "192.168.1.209/24", gateway: "192.168.1.1" };
 /** As {@linkcode IP4}, of IPv6. */
 export const IP6 = { address: "2001:db8:1::209/64", gateway: "2001:db8:1::1" };

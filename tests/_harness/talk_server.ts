@@ -1,13 +1,12 @@
 /**
- * A server that does with each connection what it was told to, whatever that
- * is.
+ * A server that runs a function on each connection.
  *
  * @module
  */
 
 import { concat } from "../../ffi/netlink/struct.ts";
 
-/** Does something with a connection, which is closed when it has. */
+/** Handles a connection, which is closed afterwards. */
 export type Talk<C extends Deno.Conn> = (
   connection: C,
   index: number,
@@ -20,7 +19,7 @@ export class TalkServer<C extends Deno.Conn> implements AsyncDisposable {
   readonly #running: Promise<void>;
   #connections = 0;
 
-  /** Accepts what comes; the listener is the server's from now on. */
+  /** Accepts all connections, and takes over the listener. */
   constructor(listener: AsyncIterable<C> & Disposable, talk: Talk<C>) {
     this.#listener = listener;
     this.#running = this.#accept(talk);
@@ -51,7 +50,7 @@ export class TalkServer<C extends Deno.Conn> implements AsyncDisposable {
     }
   }
 
-  /** Cuts all connections. */
+  /** Closes all connections. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#listener[Symbol.dispose]();
     for (const connection of this.#open) connection[Symbol.dispose]();
@@ -59,7 +58,7 @@ export class TalkServer<C extends Deno.Conn> implements AsyncDisposable {
   }
 }
 
-/** Reads the head of a request, and what comes together with its end. */
+/** Reads the head of a request, and what arrives with its end. */
 export async function readHead(connection: Deno.Conn): Promise<string> {
   let bytes = new Uint8Array();
   for (;;) {
@@ -72,7 +71,7 @@ export async function readHead(connection: Deno.Conn): Promise<string> {
   }
 }
 
-/** Reads until the other side says that there is no more. */
+/** Reads until the other side closes. */
 export async function readToEnd(connection: Deno.Conn): Promise<void> {
   const nobodyCares = new Uint8Array(1024);
   while (await connection.read(nobodyCares) !== null);

@@ -20,7 +20,7 @@ import {
 import { ConfFolder } from "./conf_folder.ts";
 import { type Answers, RecordingPlugins } from "./recording_plugins.ts";
 
-/** What a script does that serves all versions. */
+/** A script that supports all versions. */
 const VERSION = `echo '${
   JSON.stringify({
     cniVersion: "1.1.0",
@@ -71,7 +71,7 @@ export class TestNode implements Disposable {
     });
   }
 
-  /** Adds a plugin that succeeds at everything, but for its answers. */
+  /** Adds a plugin that succeeds, except for the given answers. */
   addPlugin(type: string, answers: Answers = {}): void {
     this.plugins.add(type, { VERSION, ADD, ...answers });
   }
@@ -111,7 +111,7 @@ export class TestNode implements Disposable {
     };
   }
 
-  /** What plugins were called for, VERSION aside. */
+  /** The commands that plugins got, without VERSION. */
   get story(): string[] {
     return this.plugins.story.filter((call) => !call.endsWith("VERSION"));
   }

@@ -1,5 +1,5 @@
 /**
- * A server with TLS that does with each connection what it was told to.
+ * A TLS server that runs a function on each connection.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { type Talk, TalkServer } from "./talk_server.ts";
 
 /** The server, on 127.0.0.1. */
 export class TlsServer extends TalkServer<Deno.TlsConn> {
-  /** Where it is, without a slash at the end. */
+  /** Its URL, without a slash at the end. */
   readonly url: string;
   /** PEM of the authority that signed its certificate. */
   readonly caPem: string;

@@ -1,5 +1,5 @@
 /**
- * What holds of every transport to an API server.
+ * Tests of every transport to an API server.
  *
  * @module
  */

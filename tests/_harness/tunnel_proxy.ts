@@ -7,7 +7,7 @@
 /** A tunnel that was asked for. */
 export interface Tunnel {
   readonly port: number;
-  /** Name and password, joined by `:`; undefined if there were none. */
+  /** Name and password, joined by `:`; undefined if missing. */
   readonly credentials: string | undefined;
 }
 

@@ -20,7 +20,7 @@ import { Cidr } from "../../net/cidr.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
-/** What the interfaces have, as `ip` is told it. */
+/** The addresses and routes of the interfaces, in the syntax of `ip`. */
 export const ETH0 = [
   "address add 10.0.0.2/24 dev eth0",
   "route add 10.2.0.0/24 via 10.0.0.5",
@@ -119,7 +119,7 @@ export class TwoNetworks implements Disposable {
     return rulesAmong(this.#listAll());
   }
 
-  /** Lists the routes of all tables, but for the kernel's own of table local. */
+  /** Lists the routes of all tables, except the kernel's own in table local. */
   routes(): string[] {
     return routesAmong(this.#listAll());
   }

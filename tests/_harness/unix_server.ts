@@ -7,9 +7,9 @@
 
 import { readHead, readToEnd, say, TalkServer } from "./talk_server.ts";
 
-/** What is said to a connection. */
+/** The reply to a connection. */
 export interface UnixConversation {
-  /** What has come, as text: the head of a request at least. */
+  /** The received text: at least the head of a request. */
   readonly request: string;
   /** Sends text, or bytes. */
   say(what: string | Uint8Array): Promise<void>;
@@ -25,7 +25,7 @@ export class UnixServer implements AsyncDisposable {
   readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
   /** Where it listens. */
   readonly path: string = `${this.#folder}/s.sock`;
-  /** What has come, by connection. */
+  /** The received text of each connection. */
   readonly requests: string[] = [];
   readonly #server: TalkServer<Deno.UnixConn>;
 

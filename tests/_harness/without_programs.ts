@@ -20,7 +20,7 @@ const PROGRAMS = [
   "tc",
 ] as const;
 
-/** What else a host lacks. */
+/** Further programs that the host lacks. */
 export interface BareHostOptions {
   /** Whether /run is read-only. */
   readonly readOnlyRun?: boolean;

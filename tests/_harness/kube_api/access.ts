@@ -1,5 +1,5 @@
 /**
- * Who may do what.
+ * Authentication and authorization.
  *
  * @module
  */
@@ -7,10 +7,10 @@
 import { forbidden } from "./status.ts";
 import type { Target, Verb } from "./target.ts";
 
-/** Who multus is in a cluster. */
+/** The user of multus in a cluster. */
 export const SERVICE_ACCOUNT = "system:serviceaccount:kube-system:multus";
 
-/** What a basic user logs in with. */
+/** The credentials of basic authentication. */
 export const BASIC_USER = { username: "multus", password: "s3cr&t:é" } as const;
 
 /** Knows credentials, and what is forbidden. */

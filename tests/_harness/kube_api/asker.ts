@@ -15,7 +15,7 @@ export interface AskerOptions {
   readonly clientCert?: { readonly cert: string; readonly key: string };
 }
 
-/** What was answered. */
+/** The response. */
 export interface Reply {
   readonly status: number;
   readonly headers: Headers;

@@ -30,16 +30,16 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** What a certificate says. */
+/** The content of a certificate. */
 export interface CertificateRequest {
   readonly commonName: string;
   readonly organizations?: readonly string[];
-  /** Whose side it is for. */
+  /** The side of the connection that uses it. */
   readonly usage: "server" | "client";
   readonly dnsNames?: readonly string[];
   /** Addresses, as bytes. */
   readonly ipAddresses?: readonly Uint8Array[];
-  /** When it ends, in ms since 1970; in a year if undefined. */
+  /** Expiry, in ms since 1970; in a year if undefined. */
   readonly notAfter?: number;
 }
 
@@ -62,7 +62,7 @@ export class CertificateAuthority {
     this.pem = pem;
   }
 
-  /** Makes an authority, which signs itself. */
+  /** Creates an authority with a self-signed certificate. */
   static async create(commonName: string): Promise<CertificateAuthority> {
     const { privateKey: key, publicKey } = await generateKeys();
     const spki = await exportPublicKey(publicKey);
@@ -82,7 +82,7 @@ export class CertificateAuthority {
     return new CertificateAuthority(commonName, { key, keyId }, cert);
   }
 
-  /** Makes a certificate and a key for it. */
+  /** Issues a certificate with a new key. */
   async issue(request: CertificateRequest): Promise<Certificate> {
     const { publicKey, privateKey } = await generateKeys();
     const spki = await exportPublicKey(publicKey);
@@ -104,7 +104,7 @@ export class CertificateAuthority {
   }
 }
 
-/** What is put into a certificate and who signs it. */
+/** The content of a certificate, and its signer. */
 interface Content {
   readonly issuer: Uint8Array;
   readonly signer: CryptoKey;

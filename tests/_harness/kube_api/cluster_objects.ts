@@ -1,5 +1,5 @@
 /**
- * What tests do with the objects of an API server, past its API.
+ * Direct access of tests to the objects of an API server, without its API.
  *
  * @module
  */
@@ -25,12 +25,12 @@ export class ClusterObjects {
     return this.store.put("pods", pod);
   }
 
-  /** Returns a pod; undefined if there is none. */
+  /** Returns a pod, or undefined. */
   pod(namespace: string, name: string): KubeObject | undefined {
     return this.store.find("pods", namespace, name);
   }
 
-  /** Removes a pod. Nothing happens if there is none. */
+  /** Removes a pod if it exists. */
   removePod(namespace: string, name: string): void {
     this.store.remove("pods", namespace, name);
   }
@@ -61,7 +61,7 @@ export class ClusterObjects {
     });
   }
 
-  /** Removes a network attachment definition. Nothing happens if there is none. */
+  /** Removes a network attachment definition if it exists. */
   removeNad(namespace: string, name: string): void {
     this.store.remove("network-attachment-definitions", namespace, name);
   }
@@ -82,7 +82,7 @@ export class ClusterObjects {
   }
 
   /**
-   * Returns an object; undefined if there is none.
+   * Returns an object, or undefined.
    *
    * @param namespace Empty if the resource has none
    */
@@ -94,7 +94,7 @@ export class ClusterObjects {
     return this.store.find(resource, namespace, name);
   }
 
-  /** Removes an object. Nothing happens if there is none. */
+  /** Removes an object if it exists. */
   remove(resource: ResourceName, namespace: string, name: string): void {
     this.store.remove(resource, namespace, name);
   }

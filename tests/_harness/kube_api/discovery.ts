@@ -1,5 +1,5 @@
 /**
- * What an API server tells of itself.
+ * The discovery documents of an API server.
  *
  * @module
  */

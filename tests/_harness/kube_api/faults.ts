@@ -1,5 +1,5 @@
 /**
- * What can be made to go wrong with a request.
+ * Faults to inject into requests.
  *
  * @module
  */
@@ -61,7 +61,7 @@ export class FaultList {
     this.#faults.length = 0;
   }
 
-  /** Returns the rule that meets a request, which counts as a hit; an empty one if there is none. */
+  /** Returns the rule that matches a request, and counts the hit; an empty rule without a match. */
   take(method: string, path: string): FaultRule {
     const found = this.#faults.find(({ rule, hits }) =>
       hits < (rule.times ?? Infinity) &&

@@ -29,7 +29,7 @@ export type KubeconfigKind =
   /** Nothing. */
   | "none";
 
-/** What a kubeconfig has beside what its kind says. */
+/** Options of a kubeconfig besides its kind. */
 export interface KubeconfigOverrides {
   /** Name in the folder; `kubeconfig` if undefined. */
   readonly file?: string;

@@ -32,7 +32,7 @@ export interface ListenerOptions {
   onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void;
 }
 
-/** What a client offers to speak. */
+/** The protocols that a client offers. */
 interface ProtocolOffer {
   /** As `h2` and `http/1.1`. */
   readonly protocols: readonly string[];

@@ -14,7 +14,7 @@ export interface KubeObject {
   [field: string]: any;
 }
 
-/** What every object has. */
+/** The fields of every object. */
 export interface KubeMetadata {
   name: string;
   /** Undefined if the resource has none. */
@@ -46,7 +46,7 @@ export type ResourceName =
   | "resourceclaims"
   | "resourceslices";
 
-/** What the server must know of a resource. */
+/** The definition of a resource. */
 export interface Resource {
   readonly name: ResourceName;
   /** Empty for the core group. */

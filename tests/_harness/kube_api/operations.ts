@@ -1,5 +1,5 @@
 /**
- * What an API server does to its objects, all but watching them.
+ * The operations of an API server on its objects, except watch.
  *
  * Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go and
  * pkg/endpoints/handlers, as far as clients see it
@@ -50,12 +50,12 @@ const PATCH_TYPES = [
 export interface ApiCall extends Target {
   readonly verb: Verb;
   readonly query: URLSearchParams;
-  /** Without parameters; empty if there is none. */
+  /** Without parameters; empty if missing. */
   readonly contentType: string;
   readonly body: string;
 }
 
-/** What is answered. */
+/** The response. */
 export interface Answer {
   readonly status: number;
   readonly body: unknown;
@@ -166,7 +166,7 @@ function write(
   checkUid(resource, stored, given);
   checkAnnotations(resource, given);
   const object = merge(call, stored, given);
-  // A write that changes nothing is none, and its version stays.
+  // A write without changes keeps the version.
   if (isSame(object, stored)) return stored;
   return store.put(resource.name, object);
 }
@@ -245,7 +245,7 @@ function parseJson(
   throw badRequest(describe(why));
 }
 
-/** @returns Undefined if it is none */
+/** @returns Undefined if it is not one */
 function tryToParse(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -25,7 +25,7 @@ import { Watch, type WatchCall } from "./watch.ts";
 
 const NOT_FOUND: Answer = { status: 404, body: "404 page not found\n" };
 
-/** Who asks and shows no proof of who it is. */
+/** The user of requests without credentials. */
 const ANONYMOUS = "system:anonymous";
 
 /** Source: k8s.io/apiserver pkg/server/config.go `MaxRequestBodyBytes`. */
@@ -68,7 +68,7 @@ export interface LoggedRequest {
   /** `1.1`, of old clients `1.0`. */
   readonly httpVersion: string;
   readonly body: string;
-  /** What was answered; undefined as long as nothing is. */
+  /** The response; undefined until it is sent. */
   readonly status: number | undefined;
 }
 
@@ -248,7 +248,7 @@ function bodyOf(
   return { body, contentType: type.trim() };
 }
 
-/** What a fault answers by itself; undefined if it does not. */
+/** The response of a fault, or undefined. */
 function answerOf({ status, body }: FaultRule): Answer | undefined {
   if (status === undefined && body === undefined) return undefined;
   const code = status ?? 200;

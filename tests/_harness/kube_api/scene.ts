@@ -1,5 +1,5 @@
 /**
- * What the tests of the API server begin with.
+ * The scene of the tests of the API server.
  *
  * @module
  */

@@ -57,7 +57,7 @@ function detailsOf(
   };
 }
 
-/** There is no such object. */
+/** The object does not exist. */
 export function notFound(resource: Resource, name: string): StatusError {
   const message = `${qualifiedName(resource)} "${name}" not found`;
   return new StatusError(404, "NotFound", message, detailsOf(resource, name));
@@ -99,7 +99,7 @@ export function invalid(
   });
 }
 
-/** What is wrong with an object. */
+/** A fault of an object. */
 export interface Problem {
   readonly field: string;
   /** Absent if `why` says it all. */
@@ -154,12 +154,12 @@ export function forbiddenPath(
   return new StatusError(403, "Forbidden", message, {});
 }
 
-/** What proves who asks is wrong. */
+/** The credentials are wrong. */
 export function unauthorized(): StatusError {
   return new StatusError(401, "Unauthorized", "Unauthorized");
 }
 
-/** There is no such resource in the group. */
+/** The group does not have the resource. */
 export function noSuchResource(): StatusError {
   const message = "the server could not find the requested resource";
   return new StatusError(404, "NotFound", message, {});
@@ -198,12 +198,12 @@ export function tooLarge(limit: number): StatusError {
   return new StatusError(413, "RequestEntityTooLarge", message);
 }
 
-/** What is asked makes no sense. */
+/** The request makes no sense. */
 export function badRequest(message: string): StatusError {
   return new StatusError(400, "BadRequest", message);
 }
 
-/** What has happened since that version is no longer known. */
+/** The history since that version is gone. */
 export function tooOld(version: number, oldest: number): StatusError {
   const message = `too old resource version: ${version} (${oldest})`;
   return new StatusError(410, "Expired", message);
@@ -219,7 +219,7 @@ export function versionTooLarge(version: string, current: number): StatusError {
   });
 }
 
-/** Words what Go says of a text that is no number. Source: Go strconv `NumError`. */
+/** Formats Go's error for a text that is not a number. Source: Go strconv `NumError`. */
 export function parsingProblem(
   what: "ParseInt" | "ParseUint",
   text: string,

@@ -14,7 +14,7 @@ import {
   resources,
 } from "./objects.ts";
 
-/** What has happened to an object. */
+/** A change of an object. */
 export interface Change {
   readonly version: number;
   readonly resource: ResourceName;
@@ -172,7 +172,7 @@ export class ObjectStore {
     return object;
   }
 
-  /** Makes it without a version of its own, so that those of others are in order. */
+  /** Creates it without a version, so that the versions of the others stay in order. */
   #ensureNamespace(name: string): void {
     const place = key("namespaces", "", name);
     if (this.#objects.has(place)) return;

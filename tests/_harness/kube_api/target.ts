@@ -1,5 +1,5 @@
 /**
- * What a path of the API is about.
+ * The target of a path of the API.
  *
  * @module
  */
@@ -18,7 +18,7 @@ export interface Target {
   readonly subresource: string;
 }
 
-/** What can be done. */
+/** The operations. */
 export type Verb =
   | "get"
   | "list"
@@ -31,7 +31,7 @@ export type Verb =
 /**
  * Finds what a path leads to.
  *
- * @returns Undefined if its group is none that the server has
+ * @returns Undefined if the server does not have the group
  * @throws {StatusError} 404 if the group has no such resource
  */
 export function findTarget(path: string): Target | undefined {

@@ -1,5 +1,5 @@
 /**
- * What an API server insists on before it writes.
+ * The checks of an API server before it writes.
  *
  * @module
  */
@@ -96,7 +96,7 @@ export function checkNewObject(resource: Resource, object: NewObject): void {
   checkAnnotations(resource, object);
 }
 
-/** Checks annotations, of which servers say everything three times. */
+/** Checks annotations. Servers report each fault of them three times. */
 export function checkAnnotations(
   resource: Resource,
   { metadata: { name, annotations = {} } }: NewObject,

@@ -18,7 +18,7 @@ export interface WatchOutput {
   end(): void;
 }
 
-/** What is watched. */
+/** The watched objects. */
 export type WatchCall = Target & { readonly query: URLSearchParams };
 
 /** A watch that goes on until it is stopped or its time is over. */

@@ -17,7 +17,7 @@ export interface Http2Request {
   readonly body: Bytes;
 }
 
-/** What a client receives. */
+/** The reply to a request. */
 export interface Http2Reply {
   readonly headers: HeaderRecord;
   /** Undefined if the headers end the stream. */

@@ -12,7 +12,7 @@ import type { Http2Reply } from "./http2_server.ts";
 /** A method of the service. */
 export type PodResourcesMethod = "List" | "Get";
 
-/** What a kubelet does instead of replying. */
+/** A fault that replaces a kubelet's reply. */
 export interface KubeletFault {
   /** Any method if undefined. */
   readonly method?: PodResourcesMethod;
