@@ -104,7 +104,7 @@ const runtimeConfig = (bandWidth: object): object => ({
   runtimeConfig: { bandWidth },
 });
 
-/** What came of a container that is limited. */
+/** The outcome for a limited container. */
 interface Slow {
   readonly checked: CallOutput;
   readonly rate: number | undefined;
@@ -296,7 +296,7 @@ const PAIRS: readonly [
   [0, 0, undefined],
 ];
 
-/** What does not depend on the version. */
+/** Rows that do not depend on the version. */
 const ONCE: Readonly<Record<string, Row>> = {
   "BW-13 rates and bursts that are taken, and that are not": async (t) => {
     for (const [rate, burst, refusal] of PAIRS) {

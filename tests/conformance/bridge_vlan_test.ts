@@ -220,7 +220,7 @@ class Ports implements Disposable {
 }
 
 const ONCE: Readonly<Record<string, Row>> = {
-  "CHECK of a bridge that no longer tells VLANs apart": async () => {
+  "CHECK of a bridge that no longer filters VLANs": async () => {
     using scene = new PluginScene("bridge", () => switchConfig({ vlan: 100 }));
     const { json: prevResult } = await scene.succeed("ADD");
     const { host } = scene.hosts;

@@ -58,7 +58,7 @@ function inTurn(...deeds: readonly Deed[]): Deed {
   };
 }
 
-/** What a plugin answers: a result, as `sh` prints it. */
+/** A plugin's result, as `sh` prints it. */
 function answer(result: object): string {
   return `echo '${JSON.stringify(result)}'`;
 }
@@ -231,17 +231,17 @@ conformance("chain ADD that fails", {
       );
     },
   ),
-  "for an answer that is no JSON": refuses(
+  "for output that is not JSON": refuses(
     "echo oops",
     "failed to unmarshal raw result: ",
     6,
   ),
-  "for an answer of a version that nobody knows": refuses(
+  "for a result of an unknown version": refuses(
     answer({ cniVersion: "7.0.0" }),
     'unsupported CNI result version "7.0.0"',
     1,
   ),
-  "for an answer that is no result": refuses(
+  "for output that is not a result": refuses(
     answer({ ips: 5 }),
     "Cannot decode result: ips: ",
     6,
@@ -276,7 +276,7 @@ conformance("chain CHECK", {
     { cached: FROM_LEGACY, deed: CHECK },
     (ending) => assertEquals(prevResults(ending), [A, A, A]),
   ),
-  "gives them no result if there is none": sameWith(
+  "gives them no result if none is cached": sameWith(
     { deed: CHECK },
     (ending) => assertEquals(prevResults(ending), Array(3).fill(undefined)),
   ),
@@ -376,14 +376,14 @@ conformance("chain DEL", {
       assertEquals(calls[5]?.netns, "");
     },
   ),
-  "gets over a cache that is spoilt": sameWith(
+  "ignores a corrupt cache": sameWith(
     { cached: "junk", deed: DEL },
     (ending) => assertEquals(story(ending), ["c DEL", "b DEL", "a DEL"]),
   ),
 });
 
 conformance("chain GC", {
-  "tells the plugins in order which attachments are valid": sameWith(
+  "gives the plugins the valid attachments, in order": sameWith(
     { deed: GC },
     (ending) => {
       assertEquals(story(ending), ["a GC", "b GC", "c GC"]);
@@ -395,18 +395,18 @@ conformance("chain GC", {
       }
     },
   ),
-  "tells them that none is valid": sameWith({
+  "gives them an empty list if none is valid": sameWith({
     deed: (runtime, list) =>
       runtime.gcNetworkList(list, { validAttachments: [] }),
   }, ({ calls }) => {
     assertEquals(calls[2]?.stdin["cni.dev/valid-attachments"], []);
   }),
-  "tells them nothing if the runtime does not say": sameWith({
+  "gives them no list if the runtime has none": sameWith({
     deed: (runtime, list) => runtime.gcNetworkList(list),
   }, ({ calls: [first] }) => {
     assertEquals(Object.keys(first?.stdin), ["cniVersion", "name", "type"]);
   }),
-  "deletes what is not valid first": sameWith(
+  "deletes stale attachments first": sameWith(
     { answers: RESULTS, deed: inTurn(ADD, GC) },
     (ending) => {
       assertEquals(
@@ -424,7 +424,7 @@ conformance("chain GC", {
     { keys: { cniVersion: "1.0.0" }, deed: GC },
     (ending) => assertEquals(story(ending), []),
   ),
-  "goes on after a failure": sameWith(
+  "continues after a failure": sameWith(
     { answers: { a: { GC: LATER }, b: {} }, deed: GC },
     (ending) => {
       assertEquals(story(ending), ["a GC", "b GC"]);
@@ -448,7 +448,7 @@ conformance("chain STATUS", {
       });
     },
   ),
-  "keeps code 50 of the first that is not ready": sameWith({
+  "keeps code 50 of the first plugin that is not ready": sameWith({
     answers: {
       a: {},
       b: { STATUS: `echo '{"code":50,"msg":"no"}'; exit 1` },
@@ -463,7 +463,7 @@ conformance("chain STATUS", {
     { plugins: WITH_MISSING, deed: STATUS },
     (ending) => assertEquals(ending.answer, MISSING),
   ),
-  "asks nobody before 1.1.0": sameWith(
+  "runs no plugin before 1.1.0": sameWith(
     { keys: { cniVersion: "1.0.0" }, deed: STATUS },
     (ending) => assertEquals(story(ending), []),
   ),

@@ -40,7 +40,7 @@ class DebugHosts implements Disposable {
     return await this.hosts.run("debug", command, this.config(more), options);
   }
 
-  /** What is written down of a call. */
+  /** The record of a call. */
   record(
     title: string,
     more: object,
@@ -66,7 +66,7 @@ StdinData: ${JSON.stringify(this.config(more))}
     return ["sh", "-c", `${command} > "${this.hosts.folder}/${name}"`];
   }
 
-  /** What such a hook wrote; undefined if it was not run. */
+  /** The output of such a hook; undefined if it did not run. */
   saved(name: string): string | undefined {
     try {
       return Deno.readTextFileSync(`${this.hosts.folder}/${name}`);
@@ -272,7 +272,7 @@ conformance(
         assertStringIncludes(output.stderr, "no-such-program");
         assertEquals(debug.saved("after"), "ran\n");
       },
-    "leaves hooks out when there is no namespace": async () => {
+    "skips hooks without a namespace": async () => {
       using debug = new DebugHosts();
       const file = `${debug.hosts.folder}/no-netns`;
       Deno.writeTextFileSync(file, "");

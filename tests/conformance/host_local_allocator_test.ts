@@ -97,7 +97,7 @@ conformance("host-local", {
     "10.0.0.1-10.0.0.6",
   ),
 
-  "AL-2: after the last address comes the first": handsOut(
+  "AL-2: the first address follows the last one": handsOut(
     "10.0.0.0/29",
     "10.0.0.6",
     ALL_OF_29,
@@ -164,7 +164,7 @@ conformance("host-local", {
     }
   },
 
-  "AL-9: an exhausted set says so": async (t) => {
+  "AL-9: an exhausted set is reported": async (t) => {
     const rows: [subnets: string, free: number, ranges: string][] = [
       ["10.0.0.0/30", 1, "10.0.0.1-10.0.0.2"],
       ["10.0.0.0/29", 5, "10.0.0.1-10.0.0.6"],
@@ -183,7 +183,7 @@ conformance("host-local", {
     }
   },
 
-  "AL-10: after the end of a range comes the start of the next": async () => {
+  "AL-10: the start of the next range follows the end of a range": async () => {
     using network = new Network("10.0.0.0/29 10.0.1.0/29", "", "10.0.0.6");
     assertEquals(await network.next(), "10.0.1.2");
   },

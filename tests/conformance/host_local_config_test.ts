@@ -77,7 +77,7 @@ conformance("host-local", {
     assertEquals(resolve({ ipam: range }), [["10.1.2.9-10.1.2.20 10.1.2.30"]]);
   },
 
-  "CF-2: ranges keep what is given, and have defaults for the rest": () => {
+  "CF-2: ranges keep given values, and have defaults for the rest": () => {
     const ranges = [
       [{ subnet: "10.1.2.0/24", ...BOUNDS, gateway: "10.1.2.30" }, {
         subnet: "10.1.4.0/24",

@@ -92,11 +92,11 @@ conformance("invoke exec", {
       assertEquals(message, `${NOTHING}: signal: ${name}`);
     }
   },
-  "what is no JSON is quoted, with what is wrong": async () => {
+  "output that is not JSON is quoted, with the reason": async () => {
     const { message } = await failureOf("printf '{{{'; exit 1");
     assertMatch(message, /^netplugin failed but .* message "\{\{\{": .+/);
   },
-  "JSON that is no error gets a text, and a code": async () => {
+  "JSON that is not an error gets a message and a code": async () => {
     for (const json of ["{}", '{"cniVersion":"1.0.0","ips":[]}']) {
       const { message, code } = await failureOf(`printf '${json}'; exit 1`);
       assertEquals(
@@ -209,7 +209,7 @@ conformance("invoke deadline", {
     killIfAlive(Number(mark));
     assertEquals(error.message, `${NOTHING}: signal: killed`);
   },
-  "what it has logged is told": async () => {
+  "its log is in the error": async () => {
     const { error } = await checkDeadline(
       "echo 'waiting for a lease' >&2; echo > $MARK; exec sleep 60",
     );

@@ -29,7 +29,7 @@ async function checkVersion(
   assertEquals(await delegation.add(), ADDRESS_NOW);
 }
 
-/** Checks that what a plugin printed is no result. */
+/** Asserts that a plugin's output is not a result. */
 async function checkNoResult(printed: string): Promise<void> {
   using delegation = new Delegation(`${TELL}; printf '${printed}'`);
   const error = await assertRejects(() => delegation.to("noop").add());
@@ -68,7 +68,7 @@ conformance("invoke result", {
   },
   "an empty version is the configuration's": () =>
     checkVersion({ cniVersion: "", ...ADDRESS["0.4.0"] }, "0.4.0"),
-  "a version that is no text is the configuration's": () =>
+  "a version that is not a string counts as the configuration's": () =>
     checkVersion({ cniVersion: 1.1, ...ADDRESS["1.1.0"] }, "1.1.0"),
   "without any version it is 0.1.0": async () => {
     await checkVersion(ADDRESS["0.2.0"], "0.1.0");
@@ -87,10 +87,10 @@ conformance("invoke result", {
     using delegation = new Delegation("echo null");
     assertEquals(await delegation.add(), { cniVersion: "1.1.0" });
   },
-  "an array is no result": () => checkNoResult("[]"),
-  "nothing is no result": () => checkNoResult(""),
+  "an array is not a result": () => checkNoResult("[]"),
+  "empty output is not a result": () => checkNoResult(""),
   "a log line before a result makes it none": () => checkNoResult("log\\n{}"),
-  "two documents are no result": () => checkNoResult("{}{}"),
+  "two documents are not a result": () => checkNoResult("{}{}"),
   "what other commands print is not looked at": async () => {
     using delegation = new Delegation("echo '{{{'");
     for (const command of ["check", "del", "gc", "status"] as const) {

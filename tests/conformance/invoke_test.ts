@@ -101,7 +101,7 @@ function find(
 conformance("invoke find", {
   "the second folder is searched": () =>
     assertEquals(find("p", (_, second) => second.add("p", "")), "/second/p"),
-  "the first folder comes first": () => {
+  "the first folder takes precedence": () => {
     const found = find("p", (first, second) => {
       first.add("p", "");
       second.add("p", "");
@@ -124,7 +124,7 @@ conformance("invoke find", {
     const error = assertThrows(() => findPlugin("", ["/bin"]), CniError);
     assertEquals(error.message, "no plugin name provided");
   },
-  "the text for what is not there": () => {
+  "the message for a missing plugin": () => {
     const error = assertThrows(() => findPlugin("p", ["/a", "/b"]), CniError);
     assertEquals(error.message, 'failed to find plugin "p" in path [/a /b]');
   },
@@ -141,7 +141,7 @@ conformance("invoke find", {
     });
     assertEquals(found, "/second/p");
   },
-  "a folder of the path that is not there is passed over": () => {
+  "a missing folder of the path is skipped": () => {
     using folder = new PluginFolder();
     const path = folder.add("p", "");
     assertEquals(findPlugin("p", ["/nonexistent", folder.path]), path);
@@ -203,16 +203,13 @@ conformance("invoke delegate", {
     checkRuns("STATUS", (delegate) => delegate.status()),
   "GC finds and runs the plugin, whatever the caller's command": () =>
     checkRuns("GC", (delegate) => delegate.gc()),
-  "ADD of a plugin that is not there": () =>
-    checkMissing((delegate) => delegate.add()),
-  "CHECK of a plugin that is not there": () =>
+  "ADD of a missing plugin": () => checkMissing((delegate) => delegate.add()),
+  "CHECK of a missing plugin": () =>
     checkMissing((delegate) => delegate.check()),
-  "DEL of a plugin that is not there": () =>
-    checkMissing((delegate) => delegate.del()),
-  "STATUS of a plugin that is not there": () =>
+  "DEL of a missing plugin": () => checkMissing((delegate) => delegate.del()),
+  "STATUS of a missing plugin": () =>
     checkMissing((delegate) => delegate.status()),
-  "GC of a plugin that is not there": () =>
-    checkMissing((delegate) => delegate.gc()),
+  "GC of a missing plugin": () => checkMissing((delegate) => delegate.gc()),
   "the process's own environment stays as it is": async () => {
     const before = Deno.env.toObject();
     using delegation = new Delegation("echo {}");

@@ -73,7 +73,7 @@ conformance("invoke VERSION", {
       `echo '{"code":4,"msg":"unknown CNI_COMMAND: VERSION"}'; exit 1`;
     assertEquals(await probe(script), ["0.1.0"]);
   },
-  "an answer that is no JSON is an error": () => {
+  "output that is not JSON is an error": () => {
     const error = assertThrows(() => decodeVersionInfo("{{{"), CniError);
     assertMatch(error.message, /^decoding version info: /);
   },
@@ -103,7 +103,7 @@ conformance("invoke VERSION", {
   },
 });
 
-/** What the first library asked for, whatever the command. */
+/** The check of the first library, for any command. */
 const FIRST_CHECKS = `
 for name in COMMAND NETNS IFNAME PATH; do
   eval value=\\"\\$CNI_$name\\"

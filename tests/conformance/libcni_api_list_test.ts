@@ -1,5 +1,5 @@
 /**
- * libcni with lists of plugins: what runtimes that call the Go library see.
+ * libcni with lists of plugins, as seen by runtimes that call the Go library.
  *
  * Source: containernetworking/cni libcni/api_test.go.
  */
@@ -34,7 +34,7 @@ const BANANA: Debug = { ReportError: "plugin error: banana" };
 const PASS: Debug = { ReportResult: "PASSTHROUGH" };
 const INJECT: Debug = { ReportResult: "INJECT-DNS" };
 
-/** The result of three plugins of which the last adds a name server. */
+/** The result of three plugins; the last one adds a name server. */
 const FINAL: JsonObject = {
   cniVersion: "1.0.0",
   dns: { nameservers: ["1.2.3.4"] },
@@ -50,7 +50,7 @@ function list(
   return noop.list(debugs, { cniVersion: "1.0.0", ...keys });
 }
 
-/** A list whose second plugin is not there. */
+/** A list with a missing second plugin. */
 function withMissing(noop: NoopNetwork, keys: Keys = {}): NetworkConfList {
   return noop.listOf([
     noop.plugin({}, 0),
@@ -59,7 +59,7 @@ function withMissing(noop: NoopNetwork, keys: Keys = {}): NetworkConfList {
   ], { cniVersion: "1.0.0", ...keys });
 }
 
-/** What each of the plugins got as prevResult on its last call. */
+/** The prevResult of each plugin's last call. */
 function prevResults(noop: NoopNetwork, count: number): unknown[] {
   return Array.from(
     { length: count },
@@ -67,7 +67,7 @@ function prevResults(noop: NoopNetwork, count: number): unknown[] {
   );
 }
 
-/** The last command that each of the plugins got. */
+/** The last command of each plugin. */
 function lastCommands(noop: NoopNetwork, count: number): unknown[] {
   return Array.from({ length: count }, (_, index) => noop.call(index)?.Command);
 }
@@ -124,7 +124,7 @@ conformance(
 );
 
 conformance("libcni AddNetworkList", {
-  "runs ADD of the plugins in order, each with the result before": row(
+  "runs ADD of the plugins in order, each with the previous result": row(
     async (noop) => {
       const { document } = await noop.runtime
         .addNetworkList(list(noop), noop.conf());
@@ -263,7 +263,7 @@ conformance("libcni CheckNetworkList", {
     assertStringIncludes(await failureOf(failure), MISSING);
     assertEquals(noop.commands, ["CHECK"]);
   }),
-  "throws the second plugin's error as it is": row(async (noop) => {
+  "throws the second plugin's error unchanged": row(async (noop) => {
     const network = list(noop, [{}, { ...BANANA, ReportErrorCode: 11 }, {}]);
     const error = await assertRejects(
       () => noop.runtime.checkNetworkList(network, noop.conf()),
@@ -273,7 +273,7 @@ conformance("libcni CheckNetworkList", {
     assertEquals(error.code, 11);
     assertEquals(noop.commands, ["CHECK", "CHECK"]);
   }),
-  "fails for a cache file of junk": row(async (noop) => {
+  "fails for a corrupt cache file": row(async (noop) => {
     noop.writeCacheFile("adfadsfasdfasfdsafaf");
     const failure = noop.runtime.checkNetworkList(list(noop), noop.conf());
     assertStringIncludes(
@@ -293,7 +293,7 @@ conformance("libcni CheckNetworkList", {
   }),
 });
 
-/** Logs commands with the plugin that got them, for the order among plugins. */
+/** Adds plugins that log their commands to one file, to show the order. */
 function orderedPlugins(noop: NoopNetwork): Keys[] {
   return ["a", "b", "c"].map((type) => {
     const log = `${noop.folder.path}/order`;
@@ -355,7 +355,7 @@ conformance("libcni DelNetworkList", {
     );
     assertStringIncludes(await failureOf(failure), MISSING);
   }),
-  "says which plugin failed": row(async (noop) => {
+  "names the plugin that failed": row(async (noop) => {
     const network = list(noop, [{}, BANANA, {}]);
     const failure = noop.runtime.delNetworkList(network, noop.conf());
     assertEquals(
@@ -371,7 +371,7 @@ conformance("libcni DelNetworkList", {
     assertEquals(lastCommands(noop, 3), ["ADD", "DEL", "DEL"]);
     assertEquals(noop.isCached, true);
   }),
-  "gets over a cache file of junk": row(async (noop) => {
+  "ignores a corrupt cache file": row(async (noop) => {
     noop.writeCacheFile("adfadsfasdfasfdsafaf");
     await noop.runtime.delNetworkList(list(noop, [{}, {}]), noop.conf());
     assertEquals(prevResults(noop, 2), [undefined, undefined]);
@@ -401,7 +401,7 @@ conformance("libcni ValidateNetworkList", {
     assert(text.startsWith(`[${MISSING}`), text);
     assert(text.endsWith("]]"), text);
   }),
-  "joins what all plugins say of a version": row(async (noop) => {
+  "joins the errors of all plugins about a version": row(async (noop) => {
     const network = list(noop, [{}, {}, {}], { cniVersion: "broken" });
     const one = 'plugin noop does not support config version "broken"';
     assertEquals(
@@ -422,7 +422,7 @@ conformance("libcni GC", {
     assertEquals(noop.commands, ["ADD"]);
     assertEquals(noop.isCached, true);
   }),
-  "spares a valid attachment and names it": row(async (noop) => {
+  "keeps a valid attachment and names it": row(async (noop) => {
     const network = noop.list([{}]);
     await noop.runtime.addNetworkList(network, noop.conf());
     await noop.runtime.gcNetworkList(network, { validAttachments: [VALID] });
@@ -434,7 +434,7 @@ conformance("libcni GC", {
     assertEquals([stdin.name, stdin.cniVersion], [NETWORK, "1.1.0"]);
     assertEquals(noop.isCached, true);
   }),
-  "deletes an attachment that is not valid, then runs GC": row(
+  "deletes a stale attachment, then runs GC": row(
     async (noop) => {
       const network = noop.list([{}]);
       await noop.runtime.addNetworkList(network, noop.conf());
@@ -445,7 +445,7 @@ conformance("libcni GC", {
       assertEquals(noop.isCached, false);
     },
   ),
-  "deletes another interface of a container of which one is valid": row(
+  "deletes the stale interface of a container, and keeps the valid one": row(
     async (noop) => {
       const network = noop.list([{}]);
       const other = noop.conf({ ifName: "eth7" });
@@ -466,7 +466,7 @@ conformance("libcni GC", {
     assertEquals(left.map((attachment) => attachment.network), ["other"]);
     assertEquals(noop.commands, ["ADD", "ADD", "DEL", "GC"]);
   }),
-  "without a list of valid attachments deletes all and names none": row(
+  "deletes all without a list of valid attachments, and names none": row(
     async (noop) => {
       const network = noop.list([{}]);
       await noop.runtime.addNetworkList(network, noop.conf());
@@ -485,7 +485,7 @@ conformance("libcni GC", {
     assertStringIncludes(text, `${one}; ${one}`);
     assertEquals(noop.commands, ["GC", "GC", "GC"]);
   }),
-  "goes on after a DEL that fails": row(async (noop) => {
+  "continues after a DEL that fails": row(async (noop) => {
     const network = noop.list([{}]);
     await noop.runtime.addNetworkList(network, noop.conf());
     noop.tell(BANANA);
@@ -505,7 +505,7 @@ conformance("libcni GC", {
       ["a GC", "b GC", "c GC"],
     );
   }),
-  "is about no attachment": row(async (noop) => {
+  "is not about an attachment": row(async (noop) => {
     await noop.runtime.gcNetworkList(noop.list([{}]));
     const { StdinData: _, ...env } = noop.call()?.CmdArgs ?? {};
     assertEquals(env, {
@@ -526,7 +526,7 @@ conformance("libcni GC", {
 });
 
 conformance("libcni STATUS", {
-  "runs the plugins with name and version, about no attachment": row(
+  "runs the plugins with name and version, without an attachment": row(
     async (noop) => {
       await noop.runtime.statusNetworkList(noop.list([{}, {}]));
       assertEquals(noop.commands, ["STATUS", "STATUS"]);

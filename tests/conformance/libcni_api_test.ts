@@ -33,7 +33,7 @@ function missing(noop: NoopNetwork): NetworkConf {
   return noop.single({}, { type: "does-not-exist" });
 }
 
-/** What a plugin reads, beside what the operation adds. */
+/** The input of a plugin, without what the operation adds. */
 function request(noop: NoopNetwork, keys: Keys = {}): Keys {
   return {
     name: NETWORK,
@@ -51,7 +51,7 @@ function request(noop: NoopNetwork, keys: Keys = {}): Keys {
   };
 }
 
-/** What the plugin is given in its environment. */
+/** The environment of the plugin. */
 function environment(noop: NoopNetwork): Keys {
   return {
     ContainerID: "some-container-id",
@@ -73,7 +73,7 @@ function assertCall(noop: NoopNetwork, command: string, stdin: Keys): void {
 }
 
 conformance("libcni runtimeConfig", {
-  "has what is declared true and supplied": row(async (noop) => {
+  "has the arguments of capabilities declared true": row(async (noop) => {
     await noop.runtime.addNetwork(noop.single(), noop.conf());
     assertEquals(noop.call()?.stdin.runtimeConfig, RUNTIME_CONFIG);
   }),
@@ -202,7 +202,7 @@ conformance("libcni CheckNetwork", {
     assertEquals(noop.call()?.Command, "CHECK");
     assertEquals(noop.call()?.stdin.prevResult, result);
   }),
-  "fails for a cache file of junk": row(async (noop) => {
+  "fails for a corrupt cache file": row(async (noop) => {
     noop.writeCacheFile("adfadsfasdfasfdsafaf");
     const failure = noop.runtime.checkNetwork(noop.single(), noop.conf());
     assertStringIncludes(
@@ -276,13 +276,13 @@ conformance("libcni DelNetwork", {
     await noop.runtime.delNetwork(single, noop.conf());
     assertEquals(noop.call()?.stdin.prevResult.cniVersion, "0.4.0");
   }),
-  "gets over a cache file of junk": row(async (noop) => {
+  "ignores a corrupt cache file": row(async (noop) => {
     noop.writeCacheFile("adfadsfasdfasfdsafaf");
     await noop.runtime.delNetwork(noop.single(), noop.conf());
     assertCall(noop, "DEL", request(noop));
     assertEquals(noop.isCached, false);
   }),
-  "gets over a cached result that cannot be converted": row(async (noop) => {
+  "ignores a cached result that cannot be converted": row(async (noop) => {
     noop.writeCacheFile({ cniVersion: "0.4567.0", ips: [] });
     await noop.runtime.delNetwork(noop.single(), noop.conf());
     assertCall(noop, "DEL", request(noop));
@@ -436,9 +436,9 @@ conformance("libcni legacy", {
     assertEquals("prevResult" in noop.call()?.stdin, false);
     assertEquals(noop.isCached, false);
   }),
-  "noop serves a runtime of 0.1.0 whose configuration has no version":
+  "noop supports a runtime of 0.1.0 with a configuration without a version":
     servesLegacyRuntime({}),
-  "noop serves a runtime of 0.1.0 whose configuration is of 0.1.0":
+  "noop supports a runtime of 0.1.0 with a configuration of 0.1.0":
     servesLegacyRuntime({ cniVersion: "0.1.0" }),
 });
 

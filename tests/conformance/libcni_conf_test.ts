@@ -193,7 +193,7 @@ conformance("libcni conf list", {
       assertEquals(plugins.length, 3);
     },
   ),
-  "a bare plugin is taken where there is none": inFolder(
+  "a bare plugin is found if no list has the name": inFolder(
     { "49-whatever.conf": BARE, "50-whatever.conflist": LIST },
     (path) => {
       const list = findNetworkConfList(path, "some-plugin");
@@ -207,7 +207,7 @@ conformance("libcni conf list", {
       "no net configurations found in /nonexistent/net.d",
     );
   },
-  "another name: not found, though there are no bare plugins": inFolder(
+  "another name is not found, even without bare plugins": inFolder(
     { "50-whatever.conflist": LIST },
     (path) => {
       assertThrows(
@@ -254,7 +254,7 @@ conformance("libcni conf list", {
     );
     assertEquals(list.disableCheck, false);
   },
-  "disableCheck may be no other text": () => {
+  "disableCheck refuses other text": () => {
     assertSaid(
       () => parseNetworkConfList(encode({ ...LIST, disableCheck: "adsf" })),
       /^error parsing configuration list: invalid value "adsf" for disableCheck$/,
@@ -394,7 +394,7 @@ const ORIGINAL = {
 };
 
 conformance("libcni conf InjectConf", {
-  "bytes that are no configuration never come so far": () => {
+  "bytes that are not a configuration are refused early": () => {
     assertSaid(
       () => parseNetworkConf(encode("cc cc cc")),
       /^error parsing configuration: /,
@@ -473,7 +473,7 @@ conformance("libcni conf versions", {
     const cniVersions = ["0.4.0", "1.0.0", "99.0.0"];
     assertEquals(chosenVersion({ cniVersions }), "1.0.0");
   },
-  "what is no version is refused": () => {
+  "an invalid version is refused": () => {
     assertSaid(
       () => chosenVersion({ cniVersions: ["1.1.0", "1.0.f"] }),
       /^error parsing configuration list: invalid cniVersions entry 1\.0\.f at index 1: /,
@@ -488,7 +488,7 @@ conformance("libcni conf versions", {
       "1.0.0",
     );
   },
-  "no cniVersions at all is no version": () => {
+  "empty cniVersions are no version": () => {
     assertEquals(chosenVersion({ cniVersions: [] }), "");
   },
   "a bare plugin becomes a list that loads the same again": () => {

@@ -1,4 +1,4 @@
-/** What operators and the Go plugins count on of masquerading by nftables. */
+/** Behaviour of nftables masquerading that operators and the Go plugins rely on. */
 
 import { assert, assertEquals, fail } from "@std/assert";
 import { createLog } from "../../cni/log.ts";

@@ -75,21 +75,22 @@ conformance(
         assertEquals(added.json, { cniVersion });
       },
     ),
-    "29 a namespace that is none is told with the network that needs it": row(
-      async (scene) => {
-        const CNI_NETNS = "/nonexistent/netns";
-        const env = { CNI_NETNS };
-        const added = await scene.run("ADD", both(scene), { env });
-        assertEquals(added.exitCode, 1);
-        assertStringIncludes(
-          added.json.msg,
-          '[//:weave1]: error adding container to network "weave1": ' +
-            'DelegateAdd: cannot set "weave-net" interface name to "eth0": ' +
-            `validateIfName: no net namespace ${CNI_NETNS} found: `,
-        );
-        assertEquals([scene.story, scene.remembered], [[], []]);
-      },
-    ),
+    "29 the error for an invalid namespace names the network that needs it":
+      row(
+        async (scene) => {
+          const CNI_NETNS = "/nonexistent/netns";
+          const env = { CNI_NETNS };
+          const added = await scene.run("ADD", both(scene), { env });
+          assertEquals(added.exitCode, 1);
+          assertStringIncludes(
+            added.json.msg,
+            '[//:weave1]: error adding container to network "weave1": ' +
+              'DelegateAdd: cannot set "weave-net" interface name to "eth0": ' +
+              `validateIfName: no net namespace ${CNI_NETNS} found: `,
+          );
+          assertEquals([scene.story, scene.remembered], [[], []]);
+        },
+      ),
     "31 of two delegates the second fails, both are deleted": row(
       async (scene) => {
         scene.addPlugin("other-plugin", undefined, { ADD: FAILING });
@@ -152,7 +153,7 @@ conformance(
 conformance(
   "multus add",
   eachVersion({
-    "30 what is no JSON fails ADD and DEL": async (cniVersion) => {
+    "30 input that is not JSON fails ADD and DEL": async (cniVersion) => {
       const text = '{"name":"node-cni-network","type":"multus",' +
         `"cniVersion":"${cniVersion}","delegates":[{"name":"weave1",`;
       for (const command of ["ADD", "DEL"]) {

@@ -33,7 +33,7 @@ function row(run: (scene: MultusScene) => Promise<void>): Row {
   };
 }
 
-/** Adds a plugin that makes an interface, so that there is something to tell of. */
+/** Adds a plugin that creates an interface to report. */
 function addLinked(
   scene: MultusScene,
   type: string,
@@ -67,7 +67,7 @@ function assertFailure(
   assertStringIncludes(json.msg, text);
 }
 
-/** Lists the networks of which the pod's status tells. */
+/** Lists the networks in the pod's status. */
 function told(scene: MultusScene): string[] {
   return (scene.api.networkStatus("test", "testpod") ?? [])
     .map(({ name }: { name: string }) => name);
@@ -141,7 +141,7 @@ conformance(AREA, {
     assertSuccess(await scene.runForPod("DEL", master(scene)));
     assertEquals([scene.story, scene.remembered], [[...ADDS, ...DELS], []]);
   }),
-  "DEL of what nobody knows needs no kubeconfig that is one": row(
+  "DEL of an unknown attachment needs no valid kubeconfig": row(
     async (scene) => {
       Deno.writeTextFileSync(scene.kubeconfig, "\0garbage: [");
       const { exitCode, stdout } = await scene.runForPod("DEL", master(scene));
@@ -210,7 +210,7 @@ conformance(AREA, {
     assertSuccess(await scene.runForPod("ADD", master(scene)));
     assertEquals([told(scene), scene.api.events], [ALL, []]);
   }),
-  "events that are not answered hold up nobody for long": row(
+  "events without a response do not delay for long": row(
     async (scene) => {
       scene.api.fault({ path: /events/, delayMs: 120_000 });
       const startedAt = performance.now();
@@ -219,7 +219,7 @@ conformance(AREA, {
       assertEquals(told(scene), ALL);
     },
   ),
-  "a definition that is missing is told to the pod": row(async (scene) => {
+  "a missing definition is an event of the pod": row(async (scene) => {
     scene.api.removeNad("test", "net2");
     const added = await scene.runForPod("ADD", master(scene));
     const text =
@@ -231,7 +231,7 @@ conformance(AREA, {
     ]);
     assertEquals([scene.story, scene.remembered], [[], []]);
   }),
-  "an annotation that is none attaches nothing": row(async (scene) => {
+  "an invalid annotation attaches nothing": row(async (scene) => {
     scene.putPod("net1,net2@a@b");
     const added = await scene.runForPod("ADD", master(scene));
     assertFailure(added, 7, "failed at '@'");
@@ -239,7 +239,7 @@ conformance(AREA, {
   }),
 }, needsRoot);
 
-/** Makes a row of a scene with network `kube-system/big` besides. */
+/** Builds a row for a scene that also has network `kube-system/big`. */
 function masterRow(
   run: (scene: MultusScene) => Promise<void>,
   defaultNetwork: string,
@@ -280,7 +280,7 @@ conformance(AREA, {
     },
     "kube-system/big",
   ),
-  "what default-network asks for comes by CNI_ARGS": masterRow(
+  "the values of default-network are in CNI_ARGS": masterRow(
     async (scene) => {
       assertSuccess(await scene.runForPod("ADD", master(scene)));
       const { stdin, args, ifName } = scene.call("big", "ADD") ?? {};
@@ -338,7 +338,7 @@ conformance(AREA, {
     assertEquals(scene.api.requestsOf("GET", /definitions/), []);
     assertEquals([scene.story, scene.remembered], [[], []]);
   }),
-  "isolation spares the pod's namespace, default and global ones": row(
+  "isolation allows the pod's namespace, default and global ones": row(
     async (scene) => {
       for (const namespace of ["default", "shared"]) {
         scene.api.putNad(namespace, "net2", scene.conf("net2", "net2"));
@@ -361,7 +361,7 @@ conformance(AREA, {
 }, needsRoot);
 
 conformance(AREA, {
-  "default networks come before those of the pod, and count": row(
+  "default networks come before the pod's, and count": row(
     async (scene) => {
       for (const name of ["cluster", "extra"]) {
         addLinked(scene, name, name, "3.3.3.3/24");
@@ -403,7 +403,7 @@ conformance(AREA, {
     );
     assertEquals([scene.story, scene.remembered], [[], []]);
   }),
-  "an interface that is there is nobody's to take": row(async (scene) => {
+  "an existing interface is not replaced": row(async (scene) => {
     scene.putPod("net1@lo");
     const added = await scene.runForPod("ADD", master(scene));
     assertFailure(added, 4, "interface name lo already exists");

@@ -83,7 +83,7 @@ function pluginsOf(delegate: Delegate): readonly JsonObject[] {
   return delegate.conf.plugins.map(({ document }) => document);
 }
 
-/** What a selection's elements ask for. */
+/** The values of a selection's elements. */
 function requestOf(fields: object): Delegate["request"] | undefined {
   const text = JSON.stringify([{ name: "net1", ...fields }]);
   return parseNetworks(text, "test")[0]?.request;
@@ -149,7 +149,7 @@ conformance("multus config", {
       { maxAgeDays: 5, maxSizeMegabytes: 100, maxBackups: 5, compress: true },
     ]);
   },
-  "4 without globalNamespaces there is default": () => {
+  "4 globalNamespaces defaults to default": () => {
     const config = read({ namespaceIsolation: true });
     assertEquals(config.nonIsolatedNamespaces, ["default"]);
   },
@@ -180,7 +180,7 @@ conformance("multus config", {
     { delegates: [{ name: "weave1" }] },
     7,
   ),
-  "9 there is no readiness file by default": () =>
+  "9 the default is no readiness file": () =>
     assertEquals(read({}).readinessIndicatorFile, undefined),
   "9 a readiness file is kept": () => {
     const config = read({ readinessindicatorfile: "/etc/cni/net.d/foo" });
@@ -215,7 +215,7 @@ conformance("multus config", {
     assertEquals(pluginsOf(delegate), expected);
     assertEquals(documentOf(delegate), { ...LIST, plugins: expected });
   },
-  "12 cni-args are added where there are none": () => {
+  "12 cni-args are added to a configuration without args": () => {
     const delegate = injectCniArgs(loadDelegate(encode(WEAVE)), { key1: "v1" });
     const args = { cni: { key1: "v1" } };
     assertEquals(documentOf(delegate), { ...WEAVE, args });

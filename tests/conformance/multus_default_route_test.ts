@@ -45,7 +45,7 @@ conformance(AREA, {
   "19 default-route absent: both families are filtered": () => {
     assertEquals(marks(undefined, []), "true/true true/true");
   },
-  "19 default-route of nobody: nothing is filtered": () => {
+  "19 no default-route: nothing is filtered": () => {
     assertEquals(marks(undefined, undefined), "false/false false/false");
   },
   "19 an empty default-route is not an absent one": () => {
@@ -125,7 +125,7 @@ conformance(AREA, {
       "via 192.168.1.1 dev net1",
     ]);
   },
-  "21 default routes of both families are set, in place of others": () => {
+  "21 default routes of both families replace others": () => {
     using networks = new TwoNetworks([
       ...NET1,
       ...DEFAULT_NET1,
@@ -137,7 +137,7 @@ conformance(AREA, {
       "via 2001:db8:1::7 dev net1 metric 1024",
     ]);
   },
-  "21 a default route that is there is no failure": () => {
+  "21 an existing default route is not a failure": () => {
     using networks = new TwoNetworks([...NET1, ...DEFAULT_NET1]);
     setGateways(networks, "192.168.1.1");
     setGateways(networks, "192.168.1.1");
@@ -255,7 +255,7 @@ conformance(
       );
       assertEquals(count(edited), "3/1 2/0");
     },
-    "22 the only route goes, and comes again": (cniVersion) => {
+    "22 the only route is removed, and added again": (cniVersion) => {
       const only = cachedResult(cniVersion, {
         v4: [{ dst: "0.0.0.0/0", gw: "10.1.1.1" }],
         v6: [],
@@ -348,9 +348,9 @@ interface Case {
   readonly networks: readonly PodNetwork[];
   /** What `ip` shows, in place of the default routes that plugins have made. */
   readonly kernel: readonly string[];
-  /** What the cache has, of eth0 first. */
+  /** The cached results, eth0 first. */
   readonly cache: readonly string[];
-  /** What the status has as `gateway`, of eth0 and of net1. */
+  /** The `gateway` of eth0 and net1 in the status. */
   readonly gateways: readonly (readonly string[] | undefined)[];
   /** By which interface packets leave. */
   readonly leaves: { readonly v4?: PodInterface; readonly v6?: PodInterface };

@@ -68,7 +68,7 @@ function putNetworks(node: DeviceNode, ...names: string[]): void {
   }
 }
 
-/** Resolves the networks of a pod, all of which take from one map. */
+/** Resolves the networks of a pod, which share one map of devices. */
 async function resolve(
   node: DeviceNode,
   pod: Pod,
@@ -271,7 +271,7 @@ conformance("multus devices", {
         "request req-1 not found in claim ext",
       );
     },
-  "67 a claim that is not there is an error": async () => {
+  "67 a missing claim is an error": async () => {
     await using node = await DeviceNode.start();
     await assertFails(() => idsOf(node, claims("c1")), 7, "not found");
   },
@@ -284,29 +284,30 @@ conformance("multus devices", {
       "claim c1 has no device allocation",
     );
   },
-  "68 devices that are not described are left out, those of the kubelet stay":
-    async (t) => {
-      const id = "0000:05:00.0";
-      const rows: [name: string, slice: Parameters<typeof sliceOf>[1]][] = [
-        ["no slice", {}],
-        ["no deviceID", { lost: { resource: NIC } }],
-        ["no resourceName", { lost: { id } }],
-        ["another device", { other: { id, resource: NIC } }],
-      ];
-      for (const [name, devices] of rows) {
-        await t.step(name, async () => {
-          await using node = await DeviceNode.start();
-          await node.note("uid-of-test-p1", ["0000:03:02.9"], NIC);
-          node.put([
-            claimOf("c1", [allocated("lost", GPU), allocated("d1")]),
-            claimOf("c2", [allocated("lost", GPU)]),
-          ], [sliceOf("gpus", devices, GPU), sliceOf("s", { d1: ONE })]);
-          const ids = await idsOf(node, claims("c1", "c2"));
-          assertEquals(ids, [ONE.id, "0000:03:02.9"]);
-          assertEquals(node.warnings.length, 2);
-        });
-      }
-    },
+  "68 devices without a description are left out, the kubelet's stay": async (
+    t,
+  ) => {
+    const id = "0000:05:00.0";
+    const rows: [name: string, slice: Parameters<typeof sliceOf>[1]][] = [
+      ["no slice", {}],
+      ["no deviceID", { lost: { resource: NIC } }],
+      ["no resourceName", { lost: { id } }],
+      ["another device", { other: { id, resource: NIC } }],
+    ];
+    for (const [name, devices] of rows) {
+      await t.step(name, async () => {
+        await using node = await DeviceNode.start();
+        await node.note("uid-of-test-p1", ["0000:03:02.9"], NIC);
+        node.put([
+          claimOf("c1", [allocated("lost", GPU), allocated("d1")]),
+          claimOf("c2", [allocated("lost", GPU)]),
+        ], [sliceOf("gpus", devices, GPU), sliceOf("s", { d1: ONE })]);
+        const ids = await idsOf(node, claims("c1", "c2"));
+        assertEquals(ids, [ONE.id, "0000:03:02.9"]);
+        assertEquals(node.warnings.length, 2);
+      });
+    }
+  },
   "69 a claim and a driver are asked for once": async () => {
     await using node = await DeviceNode.start();
     const gpu = allocated("gpu", { request: "gpu", ...GPU });
@@ -353,7 +354,7 @@ conformance("multus devices", {
     const ids = [ONE.id, TWO.id, three.id, "0000:03:02.9"];
     assertEquals(await idsOf(node, status), ids);
   },
-  "71 the kubelet's devices are those of the pod, sorted": async (t) => {
+  "71 the kubelet's devices of the pod are sorted": async (t) => {
     for (const get of ["enabled", "disabled", "unimplemented"] as const) {
       await t.step(`Get is ${get}`, async () => {
         await using node = await DeviceNode.start();
@@ -402,7 +403,7 @@ conformance("multus devices", {
     await node.note("uid-of-test-p1", ["d2", "d1"], NIC);
     assertEquals(await idsOf(node, {}), ["d1", "d2"]);
   },
-  "72 a checkpoint that is no JSON is an error": async () => {
+  "72 a checkpoint that is not JSON is an error": async () => {
     await using node = await DeviceNode.start();
     await Deno.writeTextFile(node.checkpointPath, "invalid");
     await assertFails(() => idsOf(node, {}), 6, node.checkpointPath);

@@ -96,7 +96,7 @@ conformance("multus STATUS", {
       assertEquals(scene.story, []);
     },
   ),
-  "41 STATUS is about a cluster network that the API knows": row(
+  "41 STATUS covers a cluster network from the API": row(
     async (scene) => {
       scene.addNetwork("kube-system", "weave", "1.1.1.2/24");
       const { kubeconfig } = scene;
@@ -183,7 +183,7 @@ function assertTold(call: PluginCall | undefined, valid: JsonObject[]): void {
 }
 
 conformance("multus GC", {
-  "42 GC runs the first delegate once, and tells it all that is cached": row(
+  "42 GC runs the first delegate once, with all cached attachments": row(
     async (scene) => {
       await scene.run("ADD", both(scene));
       assertQuiet(await scene.run("GC", both(scene)));
@@ -197,7 +197,7 @@ conformance("multus GC", {
     assertEquals(scene.story.slice(1), ["weave-net GC"]);
     assertTold(scene.plugins.calls.at(-1), VALID.slice(0, 1));
   }),
-  "42 GC with nothing cached tells of no attachment": row(async (scene) => {
+  "42 GC with nothing cached names no attachment": row(async (scene) => {
     assertQuiet(await scene.run("GC", both(scene)));
     assertTold(scene.call("weave-net", "GC"), []);
   }),
@@ -264,7 +264,7 @@ function endSandbox(scene: MultusScene, containerId: string): void {
   makeOld(scene.cniDir);
 }
 
-/** What is younger than the process may be unknown to the runtime. */
+/** The runtime may not know attachments that are younger than the process. */
 function makeOld(folder: string): void {
   const files = listFiles(folder).map((name) => `${folder}/${name}`);
   const results = listFiles(`${folder}/results`)
@@ -344,7 +344,7 @@ conformance("multus GC", {
     assertQuiet(await collect(scene, ["live", "eth0"]));
     assertEquals(scene.remembered.length, 6);
   }),
-  "a container of which only the scratch file is left is detached": row(
+  "a container with only a scratch file left is detached": row(
     async (scene) => {
       await attachTwo(scene);
       Deno.removeSync(`${scene.cniDir}/results`, { recursive: true });
@@ -357,12 +357,12 @@ conformance("multus GC", {
       assertEquals(scene.remembered, ["live"]);
     },
   ),
-  "a container of which only libcni's cache is left is detached once its sandbox is gone":
+  "a container with only libcni's cache left is detached once its sandbox is gone":
     row(
       async (scene) => {
         await attachTwo(scene);
         Deno.removeSync(`${scene.cniDir}/stale`);
-        // It may be somebody else's, and alive.
+        // It may belong to another program, and be alive.
         assertQuiet(await collect(scene, ["live", "eth0"]));
         assertEquals(listDetached(scene), []);
         endSandbox(scene, "stale");
@@ -423,7 +423,7 @@ conformance("multus GC", {
       assertEquals(scene.remembered, LIVE);
     },
   ),
-  "a container of which Go's multus left only the scratch file is kept": row(
+  "a container with only a scratch file of Go's multus left is kept": row(
     async (scene) => {
       await attachTwo(scene);
       forgetOwner(scene, "stale");
@@ -433,7 +433,7 @@ conformance("multus GC", {
       assertEquals(scene.remembered, ["live", "stale"]);
     },
   ),
-  "a container that two networks share loses only what is stale of it": row(
+  "a container that two networks share loses only its stale attachments": row(
     async (scene) => {
       scene.addPlugin("third-plugin", "1.1.1.7/24");
       await attachBy(scene, "a", "shared");
@@ -479,7 +479,7 @@ conformance("multus GC", {
       ]);
     },
   ),
-  "a container whose namespace's path leads to the host's by now is detached without":
+  "a container with a path that now resolves to the host's namespace is detached without":
     row(async (scene) => {
       await attachTwo(scene);
       for (const file of scene.remembered) {

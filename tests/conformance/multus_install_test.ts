@@ -70,7 +70,7 @@ conformance("multus command", {
     assertEquals([flags.code, flags.stderr], [0, ""]);
     assertStringIncludes(flags.stdout, "--cni-bin-dir=FOLDER");
   }),
-  "what is no command is refused": row(async (node) => {
+  "an unknown command is refused": row(async (node) => {
     assertEquals(await node.multus("toString"), {
       code: 1,
       stdout: "",
@@ -113,7 +113,7 @@ conformance("multus install", {
       assertEquals(Deno.readLinkSync(`${node.binDir}/${name}`), "cni-multus");
     }
   }),
-  "the running executable is what is installed": row(async (node) => {
+  "the running executable is installed": row(async (node) => {
     node.writeMaster("10-pods.conf", PODS);
     const { code } = await node.install("--multus-bin-file=/proc/self/exe");
     assertEquals(code, 0);
@@ -176,7 +176,7 @@ conformance("multus install", {
     assert(outputs.size > 5, [...outputs].join(""));
     await watch.end();
   }),
-  "an interrupted copy is no obstacle": row(async (node) => {
+  "an interrupted copy is replaced": row(async (node) => {
     node.writeMaster("10-pods.conf", PODS);
     const left = `${node.binDir}/.cni-multus.unfinished`;
     Deno.writeTextFileSync(left, "a half", { mode: 0o400 });
@@ -198,7 +198,7 @@ conformance("multus install", {
       ]);
     },
   ),
-  "somebody else's plugin stays, unless it is named": row(async (node) => {
+  "a foreign plugin stays, unless it is named": row(async (node) => {
     node.writeMaster("10-pods.conf", PODS);
     Deno.writeTextFileSync(`${node.binDir}/passthru`, "other");
     Deno.writeTextFileSync(`${node.binDir}/host-local`, "other");
@@ -220,7 +220,7 @@ conformance("multus install", {
       assertEquals(names.sort(), ["cni-multus", "multus"]);
     },
   ),
-  "a folder that is not there is said, and not made": row(async (node) => {
+  "a missing folder is reported, and not created": row(async (node) => {
     node.writeMaster("10-pods.conf", PODS);
     for (const flag of ["cni-bin-dir", "cni-conf-dir"]) {
       const path = `${node.folder}/missing`;
@@ -251,7 +251,7 @@ conformance("multus install", {
       assertEquals(conf.plugins[0].kubeconfig, "/node/k.conf");
     },
   ),
-  "without a service account there is no configuration": row(async (node) => {
+  "without a service account no configuration is written": row(async (node) => {
     node.writeMaster("10-pods.conf", PODS);
     Deno.removeSync(`${node.serviceAccount}/token`);
     const { code, stderr } = await node.install();
@@ -293,7 +293,7 @@ conformance("multus install", {
     assertEquals((await waiting).code, 0);
     assertEquals(delegateName(node), "pods");
   }),
-  "files of multus are no master, whatever they are called": row(
+  "files of multus are never the master, whatever their name": row(
     async (node) => {
       const inner = { type: "multus", name: "m", cniVersion: "1.0.0" };
       node.writeConf("01-other-name.conf", JSON.stringify(inner));
@@ -304,7 +304,7 @@ conformance("multus install", {
       assertEquals(delegateName(node), "pods");
     },
   ),
-  "a file that is no network's is passed over, and said": row(async (node) => {
+  "a file that is not a network is skipped, and logged": row(async (node) => {
     node.writeConf("01-empty.conf", "");
     node.writeConf("02-list.conflist", '{"name":"x","plugins":[]}');
     node.writeMaster("10-pods.conf", PODS);
@@ -465,7 +465,7 @@ conformance("multus install --watch", {
     );
     await watch.end();
   }),
-  "a master network that comes later is found": row(async (node) => {
+  "a master network that is added later is found": row(async (node) => {
     const watch = await node.watch();
     await node.until("it waits", () => /Cannot find a master/.test(watch.log));
     assertEquals(node.read("bin/multus"), node.read("multus"));
@@ -493,7 +493,7 @@ conformance("multus install --watch", {
     await node.until("it is in ours", () => delegateName(node) === "again");
     await watch.end();
   }),
-  "a master network whose file is renamed is followed": row(async (node) => {
+  "a renamed file of the master network is followed": row(async (node) => {
     const path = node.writeMaster("10-pods.conf", PODS);
     const watch = await started(node);
     Deno.renameSync(path, `${node.confDir}/05-pods.conf`);
@@ -504,15 +504,20 @@ conformance("multus install --watch", {
     assertEquals(delegateName(node), "pods");
     await watch.end();
   }),
-  "a network whose file comes first becomes the master": row(async (node) => {
-    node.writeMaster("10-pods.conf", PODS);
-    const watch = await started(node);
-    const first = node.writeMaster("05-first.conf", { ...PODS, name: "first" });
-    await node.until("it is chosen", () => delegateName(node) === "first");
-    Deno.removeSync(first);
-    await node.until("the other one is", () => delegateName(node) === "pods");
-    await watch.end();
-  }),
+  "a network with an earlier file name becomes the master": row(
+    async (node) => {
+      node.writeMaster("10-pods.conf", PODS);
+      const watch = await started(node);
+      const first = node.writeMaster("05-first.conf", {
+        ...PODS,
+        name: "first",
+      });
+      await node.until("it is chosen", () => delegateName(node) === "first");
+      Deno.removeSync(first);
+      await node.until("the other one is", () => delegateName(node) === "pods");
+      await watch.end();
+    },
+  ),
   "the last good configuration stays when the master network goes": row(
     async (node) => {
       const path = node.writeMaster("10-pods.conf", PODS);
@@ -546,7 +551,7 @@ conformance("multus install --watch", {
       await watch.end();
     },
   ),
-  "a configuration that is there stays when there is no master network": row(
+  "an existing configuration stays without a master network": row(
     async (node) => {
       const path = node.writeMaster("10-pods.conf", PODS);
       await node.install();
@@ -665,7 +670,7 @@ conformance("multus install --watch", {
       assertEquals(node.read("bin/multus"), node.read("multus"));
     },
   ),
-  "an executable that is newer where it comes from is installed": row(
+  "a newer executable in the source folder is installed": row(
     async (node) => {
       node.writeMaster("10-pods.conf", PODS);
       const watch = await started(node);

@@ -60,7 +60,7 @@ async function resolve(query: NetworksQuery): Promise<string[]> {
   return (await resolveNetworks(query)).map(describe);
 }
 
-/** Makes a row of which networks a pod has. */
+/** Builds a row about the networks of a pod. */
 function finds(query: NetworksQuery, expected: readonly string[]): Row {
   return async () => assertEquals(await resolve(query), [...expected]);
 }
@@ -122,7 +122,7 @@ conformance("multus networks", {
     podQuery({ [NETWORKS]: "net1,net2" }, NETS),
     ALL.slice(0, 3),
   ),
-  "44 a definition that is missing is told in the reference's words": fails(
+  "44 a missing definition has the reference's message": fails(
     podQuery({ [NETWORKS]: "net1,net2" }, { "test/net3": NET3 }),
     /^GetNetworkDelegates: failed getting the delegate: getKubernetesDelegate: cannot find a network-attachment-definition \(net1\) in namespace \(test\): network-attachment-definitions\.k8s\.cni\.cncf\.io "net1" not found$/,
   ),
@@ -130,7 +130,7 @@ conformance("multus networks", {
     podQuery({ [NETWORKS]: JSON_TEXT }, OTHER_NS),
     ALL,
   ),
-  "46 JSON that is none is told in the reference's words": fails(
+  "46 invalid JSON has the reference's message": fails(
     podQuery({ [NETWORKS]: "[adsfasdfasdfasf]" }, {}),
     /^parsePodNetworkAnnotation: failed to parse pod Network Attachment Selection Annotation JSON format: /,
   ),
@@ -241,27 +241,27 @@ conformance("multus networks", {
     ),
     ["net1 mynet1"],
   ),
-  "52 a folder that is none": fails(
+  "52 a path that is not a folder": fails(
     podQuery({ [DEFAULT_NETWORK]: "net1" }, { "kube-system/net1": "" }, {
       config: { ...STATIC, confDir: "badfilepath" },
     }),
     /No networks found in .*badfilepath$/,
   ),
-  "53 without Kubernetes there are the delegates": finds(
+  "53 without Kubernetes the delegates remain": finds(
     networksQuery(STATIC, { annotations: { [DEFAULT_NETWORK]: "net1" } }),
     [MASTER],
   ),
-  "53 without Kubernetes and delegates there is nothing": fails(
+  "53 without Kubernetes and delegates nothing remains": fails(
     networksQuery({}, { annotations: { [DEFAULT_NETWORK]: "net1" } }),
     /at least one delegate\/clusterNetwork must be specified/,
   ),
-  "54 isolation is told in the reference's words": fails(
+  "54 isolation has the reference's message": fails(
     podQuery({ [NETWORKS]: "kube-system/net1" }, { "kube-system/net1": NET1 }, {
       config: { ...STATIC, namespaceIsolation: true },
     }),
     /^GetNetworkDelegates: namespace isolation enabled, annotation violates permission, pod is in namespace test but refers to target namespace kube-system$/,
   ),
-  "54 isolation spares the namespaces that are global": finds(
+  "54 isolation allows global namespaces": finds(
     podQuery({ [NETWORKS]: "kube-system/net1" }, { "kube-system/net1": NET1 }, {
       config: {
         ...STATIC,
@@ -271,7 +271,7 @@ conformance("multus networks", {
     }),
     ALL.slice(0, 2),
   ),
-  "56 a resource whose devices cannot be asked for": async () => {
+  "56 a resource with devices that cannot be listed": async () => {
     const client = new DefinitionStore();
     client.put("test/net1", NET1, "intel.com/sriov");
     const query = networksQuery(STATIC, {

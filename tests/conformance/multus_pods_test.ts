@@ -2,7 +2,7 @@
 
 /**
  * multus and the pods of a cluster: rows 33 to 39, 53, 55 and 58 of the list.
- * What of row 38 is about informers is about another program.
+ * The part of row 38 about informers does not apply: it is another program.
  */
 
 import {
@@ -73,7 +73,7 @@ conformance(
         assertEquals(fetched, ["net1", "net2"]);
       },
     ),
-    "33 an event tells of each attachment": row(async (scene) => {
+    "33 each attachment has an event": row(async (scene) => {
       await scene.runForPod("ADD", master(scene));
       assertEquals(scene.api.eventTexts.sort(), [
         "Normal AddedInterface Add eth0 [1.1.1.2/24] from weave1",
@@ -152,7 +152,7 @@ conformance(
   needsRoot,
 );
 
-/** What the annotation may ask of a network. */
+/** The values of a network in the annotation. */
 const REQUEST = {
   name: "net1",
   mac: "c2:11:22:33:44:66",
@@ -169,7 +169,7 @@ const REQUEST = {
 conformance(
   "multus pods",
   eachVersion({
-    "35 what the annotation asks for is told to its network alone": row(
+    "35 only its network receives the values of the annotation": row(
       async (scene) => {
         const { name: _, ...asked } = REQUEST;
         const capabilities = Object.fromEntries(
@@ -237,7 +237,7 @@ function statusRow(
   });
 }
 
-/** Asserts that everything was undone, and that nothing but the scratch file tells of it. */
+/** Asserts that everything was undone, and that only the scratch file remains. */
 function assertUndone(scene: MultusScene): void {
   assertEquals(scene.story, [
     "weave-net ADD eth0",
@@ -253,19 +253,19 @@ const LINKED = [{ name: "linked", interface: "net1", dns: {} }];
 conformance(
   "multus pods",
   eachVersion({
-    "53 a kubeconfig that is none fails ADD": row(async (scene) => {
+    "53 an invalid kubeconfig fails ADD": row(async (scene) => {
       const kubeconfig = `${scene.hosts.folder}/no-kubeconfig`;
       const keys = { ...master(scene), kubeconfig };
       const added = await scene.runForPod("ADD", keys);
       assertEquals([added.exitCode, added.json.code], [1, 7]);
       assertEquals([scene.story, scene.remembered], [[], []]);
     }),
-    "53 without a kubeconfig there are the delegates": row(async (scene) => {
+    "53 without a kubeconfig the delegates remain": row(async (scene) => {
       const keys = { ...master(scene), kubeconfig: "" };
       assertSuccess(await scene.runForPod("ADD", keys));
       assertEquals(scene.story, ["weave-net ADD eth0"]);
     }),
-    "53 without a kubeconfig and delegates there is nothing": row(
+    "53 without a kubeconfig and delegates nothing remains": row(
       async (scene) => {
         const { exitCode, json } = await scene.runForPod("ADD", {
           kubeconfig: "",
@@ -307,13 +307,13 @@ conformance(
       assertEquals([added.exitCode, added.json.code], [1, 11]);
       assertUndone(scene);
     }),
-    "58 a kubeconfig that is none fails ADD": statusRow(async (scene, keys) => {
+    "58 an invalid kubeconfig fails ADD": statusRow(async (scene, keys) => {
       const kubeconfig = `${scene.hosts.folder}/no-kubeconfig`;
       const added = await scene.runForPod("ADD", { ...keys, kubeconfig });
       assertEquals([added.exitCode, added.json.code], [1, 7]);
       assertUndone(scene);
     }),
-    "58 without Kubernetes there is no status": statusRow(
+    "58 without Kubernetes no status is written": statusRow(
       async (scene, keys) => {
         assertSuccess(
           await scene.runForPod("ADD", { ...keys, kubeconfig: "" }),

@@ -50,7 +50,7 @@ class Folder implements Disposable {
 }
 
 const CONTAINER = "c1";
-/** A pod of three networks, one of which is a list. */
+/** A pod of three networks; one is a list. */
 const DELEGATES = [
   delegate({ cniVersion: "1.0.0", name: "master", plugins: [{ type: "a" }] }),
   delegate({ cniVersion: "1.0.0", name: "blue", type: "b" }, {
@@ -106,7 +106,7 @@ function findAttachments(
   );
 }
 
-/** Checks that a scratch file that is not whole is none, and that DEL misses nothing. */
+/** Asserts that an incomplete scratch file is ignored, and that DEL misses nothing. */
 function checkBroken(
   folder: Folder,
   cache: AttachmentCache,
@@ -123,21 +123,21 @@ conformance("multus power loss", {
     Deno.writeFileSync(join(folder.path, CONTAINER), SCRATCH);
     assertEquals(folder.scratch.read(CONTAINER), DELEGATES);
   },
-  "a scratch file that was cut off at any length is none": () => {
+  "a scratch file that was cut off at any length is ignored": () => {
     using folder = new Folder();
     const cache = fillCache(folder.path);
     for (let length = 0; length < SCRATCH.length; length++) {
       checkBroken(folder, cache, SCRATCH.subarray(0, length));
     }
   },
-  "a scratch file that is zeros from any byte on is none": () => {
+  "a scratch file with zeros from any byte on is ignored": () => {
     using folder = new Folder();
     const cache = fillCache(folder.path);
     for (let length = 0; length < SCRATCH.length; length++) {
       checkBroken(folder, cache, SCRATCH.slice().fill(0, length));
     }
   },
-  "a scratch file that ends with those of another is none": () => {
+  "a scratch file that ends with the bytes of another is ignored": () => {
     using folder = new Folder();
     const cache = fillCache(folder.path);
     const longer = encodeScratch([...DELEGATES, ...DELEGATES]);

@@ -137,7 +137,7 @@ conformance("multus state", {
     const write = (): void => scratch.write("123456789", [delegate(WEAVE)]);
     assertEquals(assertThrows(write, CniError).code, 5);
   },
-  "29 a missing namespace is told in the reference's words": () => {
+  "29 a missing namespace has the reference's message": () => {
     const netns = "/nonexistent";
     const check = (): void =>
       checkInterfaceNames([delegate(WEAVE)], { ...ARGS, netns });
@@ -191,7 +191,7 @@ conformance("multus state", {
     assertEquals(stderr.length, 1);
     assertEquals(Deno.readTextFileSync(logFile), stderr.join(""));
   },
-  "83 a level that is none is ignored": () => {
+  "83 an invalid level is ignored": () => {
     const stderr: string[] = [];
     const config = { ...LOG, logLevel: "XXX", logToStderr: true };
     const log = new OperationLog(config, (line) => stderr.push(line));

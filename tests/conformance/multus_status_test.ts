@@ -1,6 +1,6 @@
 /**
  * What others count on of multus: the status that it writes, and its events.
- * The numbers are those of the published list.
+ * The numbers refer to the published list.
  */
 
 import { assertEquals, assertThrows } from "@std/assert";
@@ -102,7 +102,7 @@ conformance(AREA, {
     });
     assertEquals(scene.api.networkStatus("test", "testpod"), statuses);
   },
-  "85 default goes to the interface whose address has a router": () => {
+  "85 the interface with a gateway is the default": () => {
     const statuses = statusOf({
       interfaces: [
         { name: "0xsomething", mac: "be:ee:ee:ee:ee:ef" },
@@ -160,7 +160,7 @@ conformance(AREA, {
     const text = formatNetworkStatus(statusOf(singleResult({ routes })));
     assertEquals(/nil|null|undefined|gateway/.test(text), false, text);
   },
-  "88 the device is told of": () => {
+  "88 the status has the device": () => {
     const deviceInfo = {
       type: "pci",
       version: "v1.1.0",
@@ -228,7 +228,7 @@ conformance(AREA, {
       dns: {},
     }]);
   },
-  "94 name resolution is told of as it is": () => {
+  "94 the status has name resolution unchanged": () => {
     const dns = {
       nameservers: ["aaa", "bbb"],
       domain: "testDomain",

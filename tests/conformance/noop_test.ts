@@ -129,7 +129,7 @@ conformance("noop", {
     using noop = new Noop();
     assertEquals(await noop.run("ADD"), printed(RESULT));
   },
-  "prints what is no result at all": async () => {
+  "prints text that is not a result": async () => {
     using noop = new Noop({ ReportResult: "no JSON\n{" });
     assertEquals(await noop.run("ADD"), printed("no JSON\n{"));
   },
@@ -179,12 +179,11 @@ conformance("noop", {
     assertEquals(await noop.run("DEL", { debugFile }, ""), printed(RESULT));
     assertEquals(readDebug(debugFile)?.Command, "DEL");
   },
-  "prefers the debug file of CNI_ARGS to that of the configuration":
-    async () => {
-      using noop = new Noop();
-      const config = { debugFile: "/no/such/file" };
-      assertEquals(await noop.run("ADD", config), printed(RESULT));
-    },
+  "prefers the debug file of CNI_ARGS to the configuration's": async () => {
+    using noop = new Noop();
+    const config = { debugFile: "/no/such/file" };
+    assertEquals(await noop.run("ADD", config), printed(RESULT));
+  },
   "records the command and all arguments": async () => {
     using noop = new Noop();
     await noop.run("ADD", { some: "stdin-json" });
@@ -270,13 +269,13 @@ conformance("noop", {
       ips: [{ version: "4", address: "10.1.2.3/24" }],
       dns: { nameservers: ["1.2.3.4"], domain: "local" },
     }),
-  "fails to pass on a prevResult that is not there": async () => {
+  "fails to pass on a missing prevResult": async () => {
     using noop = new Noop(PASSTHROUGH);
     const { code, stdout } = await noop.run("ADD");
     assertEquals(code, 1);
     assertMatch(JSON.parse(stdout).msg, /PASSTHROUGH.* no prevResult$/);
   },
-  "refuses a prevResult that is none, and records nothing": async () => {
+  "refuses an invalid prevResult, and records nothing": async () => {
     using noop = new Noop();
     const { code } = await noop.run("ADD", {
       prevResult: { cniVersion: "0.4.0" },
@@ -318,7 +317,7 @@ conformance("noop", {
     });
     assertEquals(readDebug(noop.debugFile), undefined);
   },
-  "claims all versions and one that is none by default": async () => {
+  "claims all versions and an invalid one by default": async () => {
     using noop = new Noop();
     for (const args of [noop.args, ""]) {
       const { stdout } = await noop.run("VERSION", {}, args);
@@ -348,7 +347,7 @@ conformance("noop", {
     assertEquals(calls.map(({ Command }) => Command), ["ADD", "GC", "DEL"]);
     assertEquals(calls[2]?.CmdArgs, readDebug(noop.debugFile)?.CmdArgs);
   },
-  "loses no call of those that come at the same time": async () => {
+  "loses no concurrent call": async () => {
     using noop = new Noop();
     const { commandLog } = noop;
     writeCommandLog(commandLog);
@@ -400,7 +399,7 @@ conformance("noop", {
     await delegate.del();
     assertEquals(readDebug(noop.debugFile)?.Command, "DEL");
   },
-  "stands in for a plugin of another name": async () => {
+  "replaces a plugin of another name": async () => {
     using folder = new PluginFolder();
     const path = installNoop(folder.path, "ptp");
     const { stderr } = await new Deno.Command(path, { clearEnv: true })

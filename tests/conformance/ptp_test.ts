@@ -1,4 +1,4 @@
-/** What runtimes count on of ptp, in every version of the specification. */
+/** Behaviour of ptp that runtimes rely on, in every version of the specification. */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
@@ -70,7 +70,7 @@ const DNS = {
 
 /** Rows for each version, by the version's place in their names. */
 const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
-  "PTP-2 and PTP-3 the result tells what is on the links": (cniVersion) => () =>
+  "PTP-2 and PTP-3 the result matches the links": (cniVersion) => () =>
     roundTrip({
       cniVersion,
       extras: {},

@@ -240,17 +240,17 @@ conformance("results", {
     `${version}: an address that is missing is refused`,
     refusesIp(version, { interface: 0 }, "address: missing"),
   ]),
-  "a gateway that is none is refused": refusesIp(
+  "an invalid gateway is refused": refusesIp(
     "1.1.0",
     { address: "1.2.3.4/24", gateway: "1.2.3.x" },
     "gateway: invalid IP address: 1.2.3.x",
   ),
-  "an interface index that is no integer is refused": refusesIp(
+  "an interface index that is not an integer is refused": refusesIp(
     "1.1.0",
     { address: "1.2.3.4/24", interface: 0.5 },
     "interface: expected an integer, got 0.5",
   ),
-  "an empty gateway is none": () => {
+  "an empty gateway is dropped": () => {
     const ips = [{ address: "1.2.3.4/24", gateway: "" }];
     assertEquals(reprintIps("1.1.0", ips), [{ address: "1.2.3.4/24" }]);
   },
@@ -271,7 +271,7 @@ conformance("results", {
     ]);
   },
   ...expand([null, [], "{}", 5], (document) => [
-    `${JSON.stringify(document)} is no result`,
+    `${JSON.stringify(document)} is not a result`,
     () => assertEquals(failureOf(() => decodeResult(document)).code, 6),
   ]),
 });

@@ -1,5 +1,5 @@
 /**
- * What the rows of several lists are made with.
+ * Tools for the rows of several lists.
  *
  * @module
  */
@@ -27,7 +27,7 @@ export function expand<const T>(
   return Object.fromEntries(table.map(row));
 }
 
-/** What a failure is expected to say. */
+/** The expected text of a failure. */
 export interface Failure {
   readonly code: number;
   readonly msg?: string;
@@ -41,11 +41,11 @@ export function failureOf(fail: () => unknown): Failure {
   return failure;
 }
 
-/** What became of a call of the recorder. */
+/** The outcome of a call of the recorder. */
 export interface Recorded extends Outcome {
-  /** What it was asked for, in order. */
+  /** Its commands, in order. */
   readonly operations: readonly Operation[];
-  /** What it was given. */
+  /** Its input. */
   readonly calls: readonly Call[];
 }
 

@@ -1,4 +1,4 @@
-/** What runtimes count on of sbr, in every version of the specification. */
+/** Behaviour of sbr that runtimes rely on, in every version of the specification. */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
@@ -9,7 +9,7 @@ import { ETH0, NET1, TwoNetworks } from "../_harness/two_networks.ts";
 
 type Keys = Readonly<Record<string, unknown>>;
 
-/** What each interface's routes are before. */
+/** The initial routes of each interface. */
 const ETH0_ROUTES = [
   "default via 10.0.0.1 dev eth0",
   "10.0.0.0/24 dev eth0 proto kernel scope link src 10.0.0.2",
@@ -205,7 +205,7 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
 
 /** Rows for versions that have no chains yet. */
 const WITHOUT_CHAINS: Readonly<Record<string, (cniVersion: string) => Row>> = {
-  "SBR-5 without prevResult it says that it is chained":
+  "SBR-5 without prevResult the error says that it is a chained plugin":
     (cniVersion) => async () => {
       using networks = new TwoNetworks();
       const before = networks.state();

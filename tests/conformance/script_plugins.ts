@@ -123,10 +123,10 @@ export function parseEnv(text: string): Record<string, string> {
 /** What a plugin does that prints its environment, each variable with a NUL. */
 export const PRINT_ENV = "cat /proc/$$/environ";
 
-/** What a delegate tells of how it was called. */
+/** A delegate's record of a call. */
 export const TELL = 'echo "$CNI_COMMAND $CNI_IFNAME" >&2';
 
-/** What a plugin does that prints a JSON document. */
+/** The script of a plugin that prints a JSON document. */
 export function print(value: unknown): string {
   return `cat > /dev/null; echo '${JSON.stringify(value)}'`;
 }

@@ -37,7 +37,7 @@ conformance("skel", {
     `ADD with interface name "${name}" is code 4, ${msg}`,
     refuses({ CNI_COMMAND: "ADD", CNI_IFNAME: name }, CONFIG, { code: 4, msg }),
   ]),
-  "the interface name that is too long is told the limit": refuses(
+  "the error for a long interface name has the limit": refuses(
     { CNI_COMMAND: "ADD", CNI_IFNAME: "1234567890123456" },
     CONFIG,
     { code: 4, details: "interface name should be less than 16 characters" },

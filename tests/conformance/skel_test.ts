@@ -74,7 +74,7 @@ function inVersion(cniVersion: unknown): object {
 
 const JUNK = "junk";
 
-/** What a command asks of versions that not all have it. */
+/** Commands that not all versions have. */
 const GATES = [
   ["CHECK", "0.3.0", "0.4.0", ["0.1.0", "0.2.0", "0.3.0"]],
   ["GC", "1.0.0", "1.1.0", ["0.1.0", "0.4.0", "1.0.0"]],
@@ -150,13 +150,12 @@ conformance("skel", {
       details: `config is "${cniVersion}", plugin supports ["1.0.0" "1.1.0"]`,
     }, { versions: ["1.0.0", "1.1.0"] }),
   ]),
-  "ADD does not mind an entry of the plugin's list that is no version":
-    async () => {
-      const env = { ...ENV, CNI_COMMAND: "ADD" };
-      const outcome = await record(env, CONFIG, { versions: [JUNK, "9.8.7"] });
-      assertEquals(outcome.operations, ["add"]);
-    },
-  "a cniVersion that is no text is code 6": refuses(
+  "ADD ignores an invalid entry of the plugin's versions": async () => {
+    const env = { ...ENV, CNI_COMMAND: "ADD" };
+    const outcome = await record(env, CONFIG, { versions: [JUNK, "9.8.7"] });
+    assertEquals(outcome.operations, ["add"]);
+  },
+  "a cniVersion that is not a string is code 6": refuses(
     { CNI_COMMAND: "ADD" },
     inVersion(5),
     { code: 6 },
@@ -277,7 +276,7 @@ const SAME_NETNS = {
   msg: "plugin's netns and netns from CNI_NETNS should not be the same",
 };
 
-/** Makes a row: in the plugin's own namespace, or one that is none, it ends so. */
+/** Builds a row on the outcome in the plugin's own namespace, or an invalid one. */
 function inNetns(
   command: string,
   env: Environment,
@@ -367,7 +366,7 @@ conformance("skel", {
     ["null", "null", { code: 7, msg: "missing network name" }],
     ["trailing junk", `${JSON.stringify(CONFIG)}x`, { code: 6 }],
     ["an array", "[]", { code: 6 }],
-    ["a name that is no text", '{"name":5}', { code: 6 }],
+    ["a name that is not a string", '{"name":5}', { code: 6 }],
     ["no name", "{}", { code: 7, msg: "missing network name" }],
     ["an empty name", '{"name":""}', { code: 7, msg: "missing network name" }],
     ["a null name", '{"name":null}', { code: 7, msg: "missing network name" }],
@@ -389,7 +388,7 @@ conformance("skel", {
     const outcome = await record({ ...ENV, CNI_COMMAND: "ADD" }, config);
     assertEquals(outcome.operations, ["add"]);
   },
-  "of a key that comes twice the last counts": async () => {
+  "the last value of a duplicate key counts": async () => {
     const text = '{"name":"%%","cniVersion":"9.8.7","name":"skel-test"}';
     const outcome = await record({ ...ENV, CNI_COMMAND: "ADD" }, text);
     assertEquals(outcome.calls[0]?.network, "skel-test");

@@ -27,7 +27,7 @@ const ROUTES = [
   { dst: "3ffe:ffff:0:1ff::1/64" },
 ];
 
-/** What a row gives to ADD, and what that answers. */
+/** The input of ADD in a row, and its result. */
 interface Scenario {
   readonly ipam: JsonObject | undefined;
   readonly others?: JsonObject;

@@ -18,7 +18,7 @@ import { Ip } from "../../net/ip.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { expand, failureOf } from "./rows.ts";
 
-/** Makes a row: the value is no address with a prefix length. */
+/** Builds a row on a value that is not an address with a prefix length. */
 function isNoCidr(value: unknown, problem: string): Row {
   return () => {
     assertEquals(failureOf(() => decode(cidrSchema(), value, "it")), {
@@ -39,23 +39,23 @@ conformance("types", {
     `${text} is printed as it is read`,
     () => assertEquals(`${decode(cidrSchema(), text, "it")}`, text),
   ]),
-  "1.2.3/45 is no address": isNoCidr(
+  "1.2.3/45 is not an address": isNoCidr(
     "1.2.3/45",
     "invalid CIDR address: 1.2.3/45",
   ),
-  "10.0.0.1/99 is no address": isNoCidr(
+  "10.0.0.1/99 is not an address": isNoCidr(
     "10.0.0.1/99",
     "invalid CIDR address: 10.0.0.1/99",
   ),
-  "an address without a length is none here": isNoCidr(
+  "an address without a prefix length is refused": isNoCidr(
     "10.0.0.1",
     "invalid CIDR address: 10.0.0.1",
   ),
-  "leading zeros make no address": isNoCidr(
+  "leading zeros are refused": isNoCidr(
     "010.0.0.1/8",
     "invalid CIDR address: 010.0.0.1/8",
   ),
-  "a number is no address": isNoCidr(5, "expected a string, got a number"),
+  "a number is not an address": isNoCidr(5, "expected a string, got a number"),
 });
 
 /** Reads a route and prints it. */
@@ -152,7 +152,7 @@ conformance("types", {
     'invalid pair "IgnoreUnknown=0, Unk=nown"',
   ),
   ...expand(["IP=10.0.0.1;", ";", "IP", "IP=a=b"], (args) => [
-    `CNI_ARGS ${args} has a pair that is none`,
+    `CNI_ARGS ${args} has an invalid pair`,
     () => {
       const { code, msg = "" } = failureOf(() => loadArgs(args, KNOWN));
       assertEquals(code, 4);
@@ -171,7 +171,7 @@ conformance("types", {
     "IP=ten",
     'error parsing value of pair "IP=ten"',
   ),
-  "a key of CNI_ARGS whose type has no parser is code 4": () => {
+  "a key of CNI_ARGS with a type without a parser is code 4": () => {
     const parsers = { IP: undefined } as unknown as typeof KNOWN;
     const { code, msg } = failureOf(() => loadArgs("IP=10.0.0.1", parsers));
     assertEquals(

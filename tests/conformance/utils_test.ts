@@ -1,5 +1,5 @@
 /**
- * What may be a container ID, a network's name and an interface's name.
+ * Valid container IDs, network names and interface names.
  *
  * Source: containernetworking/cni pkg/utils/utils_test.go.
  *
@@ -112,6 +112,6 @@ conformance("utils", {
     `U+${space.charCodeAt(0).toString(16)} is white space, as to Go`,
     checks(checkInterfaceName, `a${space}b`, CHARACTERS),
   ]),
-  "U+feff is no white space, as to Go": checks(checkInterfaceName, "a\ufeffb"),
+  "U+feff is not white space, as in Go": checks(checkInterfaceName, "a\ufeffb"),
   "interface name testname is fine": checks(checkInterfaceName, "testname"),
 });

@@ -30,7 +30,7 @@ conformance("version", {
     `the version of ${config} is 0.1.0`,
     () => assertEquals(decodeConfigVersion(config), "0.1.0"),
   ]),
-  "a configuration that is no JSON has no version": () => {
+  "a configuration that is not JSON has no version": () => {
     const { code, msg = "" } = failureOf(() => decodeConfigVersion("{{{"));
     assertEquals(code, 6);
     assert(msg.startsWith("decoding version from network config: "), msg);
@@ -52,7 +52,7 @@ conformance("version", {
     const answer = { cniVersion: "some-future", supportedVersions };
     assertEquals(decodeVersionInfo(JSON.stringify(answer)), answer);
   },
-  "an answer to VERSION that is no JSON is refused": isNoAnswer("{{{", ""),
+  "a reply to VERSION that is not JSON is refused": isNoAnswer("{{{", ""),
   "an answer to VERSION without cniVersion is refused": isNoAnswer(
     '{"supportedVersions":["foo"]}',
     "missing field cniVersion",
@@ -84,7 +84,7 @@ conformance("version", {
     ["asdfasdf", "asdf.", ".asdfas", "asdf.adsf.", "0.", "..", "1.2.3.4.5"]
       .concat("1.2.3.4", "v1", " 1", "1.0.0-rc1"),
     (text) => [
-      `"${text}" is no version`,
+      `"${text}" is not a version`,
       () => void assertThrows(() => parseVersion(text), RangeError),
     ],
   ),
@@ -188,7 +188,7 @@ conformance("version", {
       assertEquals(failureOf(() => parsePrevResult(config)).code, 1);
     },
   ]),
-  "no prevResult is none": () => {
+  "a configuration without prevResult has none": () => {
     assertEquals(parsePrevResult({ cniVersion: "1.0.0" }), undefined);
   },
   ...expand([{}, { cniVersion: "" }], (none) => [
