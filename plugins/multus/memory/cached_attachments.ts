@@ -1,10 +1,9 @@
 /**
- * What DEL undoes, when the scratch file does not tell: the attachments of a
- * container as libcni's cache has them, each with its own configuration,
- * arguments and result.
+ * The attachments of a container in libcni's cache, each with its configuration,
+ * arguments and result. DEL undoes these if the scratch file is incomplete.
  *
- * The cache knows what was attached; only the scratch file knows of what was
- * begun. Where neither has all, both together lose the least.
+ * The cache has completed attachments; the scratch file also has those that ADD
+ * began. If neither is complete, joining both loses the least.
  *
  * @module
  */
@@ -27,22 +26,22 @@ import { runtimeConfOf, type RuntimeConfSource } from "../delegate_conf.ts";
 
 /** One attachment, as libcni's operations take it. */
 export interface KnownAttachment {
-  /** What errors call its network: `ns/nad` if that is known, or the CNI name. */
+  /** Name of the network in errors: `ns/nad` if known, or the CNI name. */
   readonly name: string;
-  /** The network, as ADD was given it; a list may say that it has no CHECK. */
+  /** The network as ADD received it; a list may disable CHECK. */
   readonly network: Network & { readonly disableCheck?: boolean };
-  /** The attachment; of the namespace it is known what the runtime says now. */
+  /** The runtime configuration, with the namespace of the current call. */
   readonly conf: RuntimeConf;
 }
 
-/** Makes a network of a delegate, which may be a bare plugin. */
+/** Returns the network of a delegate, which may be a single plugin. */
 export function networkOf(
   { conf }: Pick<Delegate, "conf">,
 ): KnownAttachment["network"] {
   return isList(conf) ? conf : asNetwork(conf);
 }
 
-/** Lists the attachments of delegates, in their order. */
+/** Lists the attachments of delegates, in order. */
 export function listAttachments(
   source: Omit<RuntimeConfSource, "index">,
 ): KnownAttachment[] {
@@ -54,26 +53,25 @@ export function listAttachments(
 }
 
 /**
- * Lists a container's attachments as the cache has them, in the order of their
- * ADDs: the one with the interface that the runtime names, which is the
- * master's, before the others.
+ * Lists a container's attachments in the cache, in the order of their ADDs. The
+ * master, with the interface name of the runtime, comes first.
  *
- * @param args DEL's; its namespace is taken, for the cached one may be gone
- * @param log Told of what cannot be read
+ * @param args Of DEL; its namespace replaces the cached one, which may be gone
+ * @param log Receives warnings about unreadable files
  */
 export function listCachedAttachments(
   cache: Pick<AttachmentCache, "listAttachments">,
   args: Pick<CmdArgs, "containerId" | "netns" | "ifName" | "args">,
   log: Pick<Log, "warn">,
 ): KnownAttachment[] {
-  // To the cache no container is every container.
+  // For the cache, "" selects every container.
   if (args.containerId === "") return [];
   return cache.listAttachments(args.containerId)
     .sort((left, right) => compareAge(left, right, args.ifName))
     .flatMap((found) => restore(found, args, log));
 }
 
-/** Compares by age, and names in their own order where the clock was too slow. */
+/** Compares by age; at equal times, by interface name. */
 function compareAge(
   left: CachedAttachment,
   right: CachedAttachment,
@@ -82,7 +80,7 @@ function compareAge(
   const rank = ({ ifName, since }: CachedAttachment): (number | string)[] => [
     ifName === masterIfName ? 0 : 1,
     since.getTime(),
-    // So net10 comes after net2.
+    // Puts net10 after net2.
     ifName.length,
     ifName,
   ];
@@ -123,14 +121,14 @@ function restore(
 }
 
 /**
- * Returns a network as ADD was given it.
+ * Returns a network as ADD received it.
  *
- * The Go version up to 4.3.0 writes into its scratch file only a few keys of the
- * plugins of a list that comes from a file. libcni's cache has them all, but not
- * the plugins that were appended from the folder beside that file.
+ * The Go version up to 4.3.0 writes only a few plugin keys into its scratch file
+ * if the list comes from a file. libcni's cache has all keys, but not the plugins
+ * that were appended from the folder next to that file.
  *
- * @param told What the scratch file has
- * @param cached What libcni's cache has
+ * @param told The network in the scratch file
+ * @param cached The network in libcni's cache
  */
 export function asAdded(
   told: KnownAttachment["network"],
@@ -145,9 +143,9 @@ export function asAdded(
 }
 
 /**
- * Joins what the scratch file tells with what the cache does. What both know is
- * in the place where the first has it, and as ADD was given it; what only the
- * cache knows comes last.
+ * Joins the attachments of the scratch file and the cache. Attachments in both
+ * keep their position in the scratch file, and are returned as ADD received them;
+ * those in the cache only come last.
  */
 export function joinAttachments(
   fromScratch: readonly KnownAttachment[],
@@ -164,7 +162,7 @@ export function joinAttachments(
   return [...first, ...cached.values()];
 }
 
-/** Lists what the cache knows and the scratch file does not tell of. */
+/** Lists the attachments that only the cache has. */
 export function listUntold(
   fromScratch: readonly KnownAttachment[],
   fromCache: readonly KnownAttachment[],
@@ -174,15 +172,15 @@ export function listUntold(
 }
 
 /**
- * Finds what a call of multus has attached beside another of the same container,
- * whose scratch file has taken the place of this one's. A runtime may attach a
- * container several times, with an interface name for each.
+ * Finds the attachments of this call if the container's scratch file belongs to
+ * another call: a runtime may attach a container several times, each time with
+ * another interface name, and the last ADD replaces the file.
  *
- * The file is another's if the cache has its master network with another
- * interface's name, or the name of the interface for another network.
+ * The file belongs to another call if the cache has its master network under
+ * another interface name, or this interface name for another network.
  *
- * @param fromScratch What the file would tell of this call, the master first
- * @returns Undefined if the file may well be this call's
+ * @param fromScratch The attachments in the file, the master first
+ * @returns Undefined if the file may belong to this call
  */
 export function findBesideOthers(
   fromScratch: readonly KnownAttachment[],
@@ -199,7 +197,7 @@ export function findBesideOthers(
   return isOthers ? untold.filter((known) => !isMasters(known)) : undefined;
 }
 
-/** An interface's name cannot have a blank in it. */
+/** An interface name cannot contain a space. */
 function identify({ network, conf }: KnownAttachment): string {
   return `${conf.ifName} ${network.name}`;
 }

@@ -1,9 +1,8 @@
 /**
- * Keeping operations on one container apart.
+ * Serializes operations on one container.
  *
- * Runtimes should do that, and do not always: one that was restarted cleans up
- * beside the ADD of its predecessor. The undoing of the one would take what the
- * other has made.
+ * Runtimes should do so, but may not: a restarted runtime cleans up while the
+ * ADD of its predecessor still runs, and would remove what that ADD creates.
  *
  * @module
  */
@@ -14,18 +13,18 @@ import { AttachmentLocks, lockFolderOf } from "../../../cni/libcni/lock.ts";
 import { isNested } from "../networks/self_guard.ts";
 import type { Session } from "../session.ts";
 
-/** How long another operation on the container is waited for, in milliseconds. */
+/** How long to wait for another operation on the container, in milliseconds. */
 const PATIENCE_MS = 30_000;
 
 /**
- * Waits until no other multus is at work on a container.
+ * Waits until no other multus process works on a container.
  *
- * A container must be detachable all the same: DEL and GC go on without a lock
- * that cannot be had. So does multus below multus, which holds it already.
+ * Containers must stay detachable: DEL and GC continue without the lock if they
+ * cannot get it. So does a nested multus: the outer one holds the lock.
  *
  * @returns The lock, held until disposal
- * @throws {CniError} ADD: 11 if the other one takes too long, 5 if the lock
- *   cannot be made
+ * @throws {CniError} In ADD: 11 if the other operation takes too long, 5 if the
+ *   lock cannot be created
  */
 export async function lockContainer(
   { call, log }: Pick<Session, "call" | "log">,

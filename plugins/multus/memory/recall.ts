@@ -1,5 +1,5 @@
 /**
- * What an attachment was given at ADD, which nothing else may know any more.
+ * The recorded configuration and arguments of an attachment's ADD.
  *
  * @module
  */
@@ -15,19 +15,19 @@ import {
 import { loadDelegate } from "../networks/delegate.ts";
 import type { Session } from "../session.ts";
 
-/** A network, and the attachment to it. */
+/** A network and the attachment to it. */
 export type Recalled = Pick<KnownAttachment, "network" | "conf">;
 
 /**
- * Returns an attachment with the configuration and the arguments of its ADD, as
- * libcni's cache has them, if it has: a scratch file knows no port mappings and
- * no bandwidth, and may lack keys of plugins, and the annotation may have changed.
+ * Returns an attachment with the configuration and arguments of its ADD, if
+ * libcni's cache has them. A scratch file has no port mappings and no bandwidth,
+ * and may lack plugin keys, and the annotation may have changed.
  */
 export function recall(session: Session, attachment: Recalled): Recalled {
   const { runtime, log } = session;
   const { network, conf } = attachment;
   const doWithout = (error: unknown): void =>
-    log.warn("Doing without what ADD was given", {
+    log.warn("Cannot read the cached arguments of ADD", {
       network: network.name,
       error: describeError(error),
     });
@@ -56,8 +56,8 @@ function attempt<T>(
 }
 
 /**
- * Says whether libcni's cache has an attachment, which is to say that its ADD
- * came to an end. A file that cannot be read is that of one all the same.
+ * Reports whether libcni's cache has an attachment, that is, whether its ADD
+ * completed. An unreadable file counts.
  */
 export function isCached(
   { runtime }: Pick<Session, "runtime">,

@@ -1,5 +1,5 @@
 /**
- * Finding out what a container may be attached to when nothing is remembered.
+ * Finds the networks that a container without a record may be attached to.
  *
  * @module
  */
@@ -13,18 +13,17 @@ import { findPod, type KnownPod, POD_IS_GONE } from "../pod/pod.ts";
 import { selectDelegates } from "../networks/select.ts";
 import type { Session } from "../session.ts";
 
-/** How long the API may take in all, in milliseconds. */
+/** Time limit for all API requests, in milliseconds. */
 const API_MS = 2500;
 
 /**
- * Chooses what the container may have been attached to.
+ * Selects the networks that the container may be attached to.
  *
- * The API is asked for the pod's networks only if what ADD wrote down may have
- * been lost. Otherwise multus has attached the container to nothing, or has
- * detached it already; but the networks of every pod may have been attached
- * before multus was installed.
+ * Asks the API for the pod's networks only if the record of ADD may be lost.
+ * Otherwise multus never attached the container, or has detached it already; but
+ * the networks of every pod may have been attached before multus was installed.
  *
- * @throws {CniError} If not even those can be found out
+ * @throws {CniError} If not even the networks of every pod can be found
  */
 export async function rediscoverDelegates(
   session: Session,
@@ -45,7 +44,7 @@ export async function rediscoverDelegates(
   return await selectDelegates(session, undefined, signal);
 }
 
-/** Says whether the scratch file cannot be read, or the cache was removed. */
+/** Reports whether the scratch file is unreadable, or the cache was removed. */
 function isMemoryLost({ call, scratch }: Session): boolean {
   const { args: { containerId }, config: { cniDir } } = call;
   const results = join(cniDir, "results");
@@ -62,8 +61,8 @@ async function askForPod(
     const pod = await findPod({ k8s, runtimeConfig, cluster, signal });
     return pod === POD_IS_GONE ? undefined : pod;
   } catch (error) {
-    // A kubelet repeats DEL for what is long gone, and nobody wants to hear it.
-    log.verbose("Cannot find out the pod's networks", {
+    // Not a warning: kubelets repeat DEL for pods that are long gone.
+    log.verbose("Cannot find the pod's networks", {
       error: describeError(error),
     });
     return undefined;

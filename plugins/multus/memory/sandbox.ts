@@ -1,5 +1,5 @@
 /**
- * Whether the sandbox of an attachment is still there.
+ * Detects removed sandboxes.
  *
  * @module
  */
@@ -7,20 +7,19 @@
 import { ifPossible, unlessMissing } from "../../../cni/io_failure.ts";
 
 /**
- * Says whether the network namespace that a container was attached in is gone.
- * Its path may lead nowhere, to the empty file that an unmounted namespace
- * leaves, or to the host's namespace: /proc/PID/ns/net does when a process of
- * the host gets the process ID.
+ * Reports whether a container's network namespace is gone. Its path may then be
+ * missing, be the empty file that an unmounted namespace leaves, or resolve to
+ * the host's namespace: /proc/PID/ns/net does if a host process reuses the PID.
  *
- * @param netns CNI_NETNS of ADD; of "" nothing can be said
+ * @param netns CNI_NETNS of ADD; for "" the result is false
  * @param hostNetns Path of the host's own namespace
- * @returns False also if a path cannot be looked at
+ * @returns False also if a path cannot be read
  */
 export function isSandboxGone(netns: string, hostNetns: string): boolean {
   return netns !== "" && (ifPossible(() => {
     const host = Deno.statSync(hostNetns);
     const sandbox = unlessMissing(() => Deno.statSync(netns));
-    // All namespaces are files of one file system, nsfs.
+    // All namespaces are files of the same file system, nsfs.
     return sandbox?.dev !== host.dev || sandbox.ino === host.ino;
   }) ?? false);
 }

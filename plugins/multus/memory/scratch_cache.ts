@@ -1,14 +1,13 @@
 /**
- * What multus remembers of a pod between ADD and DEL: its networks, in a file
- * named by the container's ID. So DEL needs no API server, and undoes what ADD
- * did though the annotation has changed since.
+ * Scratch files: the record of a pod's networks between ADD and DEL, in a file
+ * named after the container's ID. DEL needs no API server, and undoes what ADD
+ * did even if the annotation has changed since.
  *
- * The format is the Go version's, which reads our files as we read its: one may
- * take the place of the other on a node with pods. It is a bare list, so there
- * is no place for a checksum. What stands in for that: a file is complete or
- * not there, for it gets its name when it is on disk, whereas the Go version's
- * may be empty or cut off after a crash; and every network in it is decoded
- * before the first is used.
+ * The Go version reads and writes the same format: either version can replace the
+ * other on a node with running pods. The format is a plain list without room for
+ * a checksum. Instead, a file is renamed into place once it is on disk, so it is
+ * complete or missing (the Go version's may be empty or truncated after a crash),
+ * and every network in it is decoded before the first one is used.
  *
  * @module
  */
@@ -31,23 +30,23 @@ import {
   type ScratchDocument,
 } from "./scratch_document.ts";
 
-/** What can be used of a container's scratch file. */
+/** The usable content of a container's scratch file. */
 export interface ScratchState {
   /**
-   * Those networks that could be read, in order. Each that does not stand where
-   * it stood has its interface's name in its request.
+   * The readable networks, in order. A network that moved up in the list has its
+   * interface name in its request.
    */
   readonly delegates: readonly Delegate[];
-  /** Whether they are all that was attached, as far as the file says. */
+  /** Whether the file is complete. */
   readonly isComplete: boolean;
   /**
-   * Name of the multus network that wrote the file; "" if there is no file, or
-   * it does not say, as those of the Go version.
+   * Name of the multus network that wrote the file; "" without a file, or if the
+   * Go version wrote it.
    */
   readonly owner: string;
 }
 
-/** What is known of a container without a scratch file. */
+/** The state of a container without a scratch file. */
 const NOTHING: ScratchState = { delegates: [], isComplete: false, owner: "" };
 
 /** The scratch files of one folder. */
@@ -56,10 +55,10 @@ export class ScratchCache {
   readonly #log: Pick<Log, "warn"> | undefined;
 
   /**
-   * Keeps them in a folder, beside libcni's `results`.
+   * Sets the folder, which also has libcni's `results`.
    *
-   * @param cniDir Made when it is needed
-   * @param log Told of files that cannot be read
+   * @param cniDir Created when needed
+   * @param log Receives warnings about unreadable files
    */
   constructor(cniDir: string, log?: Pick<Log, "warn">) {
     this.#folder = cniDir;
@@ -67,11 +66,11 @@ export class ScratchCache {
   }
 
   /**
-   * Remembers the networks of a container, in place of earlier ones.
+   * Writes the networks of a container; replaces earlier ones.
    *
    * @param owner Name of the multus network that attaches it
-   * @throws {CniError} 5 if they cannot be written, 4 if the container has a name
-   *   that the folder has another use for
+   * @throws {CniError} 5 if the file cannot be written, 4 if the container's ID is
+   *   a name that the folder uses otherwise
    */
   write(
     containerId: string,
@@ -90,7 +89,7 @@ export class ScratchCache {
   /**
    * Reads the networks of a container.
    *
-   * @returns Undefined if there is no file, or not all of it can be read
+   * @returns Undefined if there is no file, or part of it is unreadable
    */
   read(containerId: string): Delegate[] | undefined {
     const { delegates, isComplete } = this.readWhatIsLeft(containerId);
@@ -98,8 +97,7 @@ export class ScratchCache {
   }
 
   /**
-   * Reads as many networks of a container as can be read, for a DEL that has to
-   * do without the others, or finds them elsewhere. It never throws.
+   * Reads all readable networks of a container, for DEL. Never throws.
    */
   readWhatIsLeft(containerId: string): ScratchState {
     const path = this.#path(containerId);
@@ -113,14 +111,14 @@ export class ScratchCache {
     }
   }
 
-  /** Says whether there is a file for a container, whatever is in it. */
+  /** Reports whether a container has a file, whatever its content. */
   has(containerId: string): boolean {
     const path = this.#path(containerId);
     return ifPossible(() => Deno.statSync(path).isFile) ?? false;
   }
 
   /**
-   * Forgets a container; succeeds if it is not remembered.
+   * Removes a container's file; succeeds if there is none.
    *
    * @throws {CniError} 5 if the file cannot be removed
    */
@@ -129,8 +127,8 @@ export class ScratchCache {
   }
 
   /**
-   * Lists the containers that are remembered, in alphabetical order. What is no
-   * scratch file by its looks is left out, for a folder may have other files.
+   * Lists the containers with a file, in alphabetical order. Other files in the
+   * folder are left out.
    *
    * @throws {CniError} 5 if the folder cannot be read
    */
@@ -143,8 +141,8 @@ export class ScratchCache {
   }
 
   /**
-   * Says whether a container was remembered after a time, such as that at which
-   * the runtime may have listed its containers.
+   * Reports whether a container's file is newer than a time, such as the time at
+   * which the runtime may have listed its containers.
    */
   isYounger(containerId: string, time: Date): boolean {
     const since = findTime(this.#path(containerId));
@@ -174,7 +172,7 @@ export class ScratchCache {
   }
 }
 
-/** Folders beside the scratch files: libcni's results and the locks. */
+/** Folders next to the scratch files: libcni's results and the locks. */
 const TAKEN_NAMES: readonly string[] = ["results", "locks"];
 
 function checkIsFree(containerId: string): void {
@@ -185,9 +183,9 @@ function checkIsFree(containerId: string): void {
   );
 }
 
-/** Has a delegate keep its interface's name though it moves up. */
+/** Keeps the interface name of a delegate that moves up in the list. */
 function pinName(delegate: Delegate, index: number): Delegate {
-  // The first cannot move, and only DEL knows the name that it has.
+  // The first one cannot move, and only DEL has its name.
   if (index === 0) return delegate;
   const ifName = delegate.request.ifName || nameByPlace(index, "");
   return { ...delegate, request: { ...delegate.request, ifName } };
@@ -195,17 +193,17 @@ function pinName(delegate: Delegate, index: number): Delegate {
 
 function readIfThere(path: string): Uint8Array | undefined {
   return unlessMissing(() =>
-    // To read a pipe would be to wait for a writer.
+    // Reading a pipe would wait for a writer.
     Deno.statSync(path).isFile ? Deno.readFileSync(path) : undefined
   );
 }
 
-/** Finds when a file was written, unless it is gone meanwhile, or cannot be read. */
+/** Returns the time of a file's last change; undefined if it is gone or unreadable. */
 function findTime(path: string): Date | undefined {
   return ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
 }
 
-/** Lists files, without what is in folders and what is hidden. */
+/** Lists files, without folders and hidden files. */
 function listFiles(folder: string): string[] {
   const entries = unlessMissing(() => [...Deno.readDirSync(folder)]) ?? [];
   return entries
@@ -213,7 +211,7 @@ function listFiles(folder: string): string[] {
     .map(({ name }) => name);
 }
 
-/** Says whether a file begins as a list does, or is what a crash left of one. */
+/** Reports whether a file begins like a list, or may be one that a crash damaged. */
 function looksLikeScratch(path: string): boolean {
   try {
     using file = Deno.openSync(path);

@@ -5,7 +5,7 @@ import type { LogFields } from "../../../cni/log.ts";
 import { type Delegate, loadDelegate } from "../networks/delegate.ts";
 import { ScratchCache } from "./scratch_cache.ts";
 
-/** Scratch files in a folder of their own, and what was logged of them. */
+/** Scratch files in a temporary folder, and the warnings about them. */
 class Fixture implements Disposable {
   readonly root: string = Deno.makeTempDirSync({ prefix: "multus-scratch-" });
   readonly folder: string = join(this.root, "multus");
@@ -71,7 +71,7 @@ Deno.test("ScratchCache.write() writes for root's eyes alone", () => {
   const modes = [fixture.folder, join(fixture.folder, "c1")]
     .map((path) => (Deno.statSync(path).mode ?? 0) & 0o777);
   assertEquals(modes, [0o700, 0o600]);
-  // Nothing is left of how it was written.
+  // No temporary file is left.
   const names = [...Deno.readDirSync(fixture.folder)].map(({ name }) => name);
   assertEquals(names, ["c1"]);
 });

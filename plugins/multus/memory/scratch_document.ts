@@ -1,11 +1,11 @@
 /**
- * What is in a scratch file: the networks of a pod, in the format of the Go
- * version, which writes what it has in memory.
+ * The content of a scratch file: the networks of a pod, in the format of the Go
+ * version, which dumps its Go structs.
  *
- * Of each network `Bytes` is what is run, and all that DEL needs besides the
- * request. `Conf` and `ConfList` say again what Go's types know of it; they are
- * written for the Go version and never read. Requested bandwidth and port
- * mappings have no place in the format: libcni's cache has them.
+ * `Bytes` is a network's configuration; DEL needs only that and the request.
+ * `Conf` and `ConfList` repeat the keys that Go's types have; they are written
+ * for the Go version and never read. The format has no requested bandwidth and
+ * port mappings: these are in libcni's cache.
  *
  * Source: multus-cni pkg/types `DelegateNetConf`, containernetworking/cni
  * pkg/types/types.go `PluginConf`, `NetConfList`.
@@ -38,22 +38,22 @@ import {
 /** The content of a scratch file. */
 export interface ScratchDocument {
   /**
-   * Name of the multus network that the container was attached by; "" if a
-   * program that does not write it, such as the Go version, made the file.
+   * Name of the multus network that attached the container; "" if the file does
+   * not have it, such as one of the Go version.
    */
   readonly owner: string;
-  /** The pod's networks in order, never none. */
+  /** The pod's networks in order, at least one. */
   readonly entries: readonly ScratchEntry[];
 }
 
 /**
- * Key of the first network that holds {@linkcode ScratchDocument.owner}. The Go
- * version ignores it, as every key that it does not know.
+ * Key in the first network for {@linkcode ScratchDocument.owner}. The Go version
+ * ignores it, like every unknown key.
  */
 const OWNER = "multusNetwork";
 
 /**
- * Encodes a file. Without an owner it is the Go version's file to the byte.
+ * Encodes a file. Without an owner it equals the Go version's file.
  *
  * @param owner Name of the multus network; "" leaves the key out
  */
@@ -72,7 +72,7 @@ export function encodeScratch(
 /** A key of a Go struct and its value as JSON; undefined is left out. */
 type Member = readonly [key: string, json: string | undefined];
 
-/** Formats a Go struct, whose keys have an order of their own. */
+/** Formats a Go struct, with keys in the order of its fields. */
 function formatStruct(members: readonly Member[]): string {
   const present = members.filter(([, json]) => json !== undefined)
     .map(([key, json]) => `${formatJson(key)}:${json}`);
@@ -130,7 +130,7 @@ function unlessEmpty(text: string | undefined): string | undefined {
   return text ? formatJson(text) : undefined;
 }
 
-/** The keys of a configuration that Go's type has. */
+/** The configuration's keys that Go's type has. */
 const viewSchema = once(() => {
   const text = optional(z.string());
   return z.looseObject({
@@ -144,14 +144,14 @@ const viewSchema = once(() => {
   });
 });
 
-/** A value of a wrong type is left out: it is in `Bytes`, for its plugin to refuse. */
+/** Leaves out values of a wrong type: `Bytes` has them, and the plugin refuses them. */
 function decodeView(
   document: JsonObject,
 ): z.infer<ReturnType<typeof viewSchema>> {
   return decodeLeniently(viewSchema(), document, "configuration", () => {});
 }
 
-/** Formats what Go's type keeps of a plugin's configuration. */
+/** Formats the keys of a plugin's configuration that Go's type has. */
 function formatView(document: JsonObject): string {
   const { capabilities = {}, ipam, dns = {}, ...view } = decodeView(document);
   const { nameservers, domain, search, options } = dns;
@@ -161,7 +161,7 @@ function formatView(document: JsonObject): string {
     capabilities: unlessNothing(Object.fromEntries(wanted)),
     cniVersion: view.cniVersion || undefined,
     dns: unlessNothing({ nameservers, domain, search, options }),
-    // Go leaves no struct out.
+    // Go never leaves out structs.
     ipam: unlessNothing({ type: ipam?.type }) ?? {},
     name: view.name || undefined,
     prevResult: unlessNothing((view.prevResult ?? {}) as JsonObject),
@@ -169,7 +169,7 @@ function formatView(document: JsonObject): string {
   }));
 }
 
-/** Leaves out what is empty; answers undefined if that is all. */
+/** Leaves out empty values; returns undefined if nothing is left. */
 function unlessNothing(
   object: { readonly [key: string]: JsonValue | undefined },
 ): JsonObject | undefined {
@@ -196,7 +196,7 @@ const entrySchema = once(() => {
     "default-route": texts,
     IsFilterV4Gateway: flag,
     IsFilterV6Gateway: flag,
-    // Until 3.9 there was one for both families.
+    // Until 3.9 both families had the same key.
     IsFilterGateway: flag,
     deviceID: text,
     resourceName: text,
@@ -204,14 +204,14 @@ const entrySchema = once(() => {
   });
 });
 
-/** What can be told of one network of a file: the network, or why not. */
+/** A decoded network of a file, or the error. */
 export type ScratchEntry = Delegate | CniError;
 
 /**
  * Decodes a file of any version.
  *
- * @param what The file, as error messages shall call it
- * @throws {CniError} 6 if it is no list of networks
+ * @param what Name of the file in error messages
+ * @throws {CniError} 6 if it is not a list of networks
  */
 export function decodeScratch(
   bytes: Uint8Array,
@@ -230,7 +230,7 @@ export function decodeScratch(
   );
 }
 
-/** A damaged network may still name the owner. */
+/** Finds the owner, even in a damaged network. */
 function findOwner(first: unknown): string {
   const owner = isObject(first) ? first[OWNER] : undefined;
   return typeof owner === "string" ? owner : "";
@@ -247,7 +247,7 @@ function decodeEntry(value: unknown, what: string): ScratchEntry {
     });
     return {
       ...delegate,
-      // Without a resource it is the device that the annotation asks for.
+      // Without a resource, this is the device that the annotation requests.
       ...resourceName && deviceId && { resourceName, deviceId },
       isFilterV4Gateway: IsFilterV4Gateway ?? false,
       isFilterV6Gateway: IsFilterV6Gateway ?? false,
@@ -271,7 +271,7 @@ function decodeRequest(
   });
 }
 
-/** Go writes "" for an address that is none; routes need no undoing. */
+/** Ignores gateways that Go writes as "": routes need no undoing. */
 function parseGateway(text: string): Ip[] {
   return unlessNoAddress(() => [Ip.parse(text)]) ?? [];
 }

@@ -135,10 +135,10 @@ Deno.test("decodeScratch() reads what multus 3.8 wrote", () => {
   );
 });
 
-/** A network that only has what it must have. */
+/** A network with the required keys only. */
 const BYTES = encode(`{"name":"n","type":"t"}`).toBase64();
 
-/** Decodes a file of one network with some more keys. */
+/** Decodes a file of one network with additional keys. */
 function decodeOne(
   more: Record<string, unknown>,
 ): Delegate | CniError | undefined {

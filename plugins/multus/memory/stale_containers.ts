@@ -1,9 +1,9 @@
 /**
- * Containers that multus remembers and the runtime no longer has.
+ * Releases containers on record that the runtime no longer has.
  *
- * `cniDir` may be shared: by several multus networks, by several runtimes, and
- * with the Go version. The runtime lists the attachments of one network, so what
- * others have attached is not in its list and is alive all the same.
+ * Several multus networks, several runtimes and the Go version may share
+ * `cniDir`. The runtime lists the attachments of one network only, so a container
+ * that is not in its list may still run.
  *
  * @module
  */
@@ -28,17 +28,17 @@ import type { ScratchState } from "./scratch_cache.ts";
 import type { Session } from "../session.ts";
 
 /**
- * Detaches such containers from their networks and forgets them.
+ * Detaches such containers from their networks and removes their records.
  *
- * A container belongs to the network that its scratch file names. One that no
- * file names a network for (the Go version writes none) is released only if
- * every sandbox that it is known to have had is gone.
+ * A container belongs to the network that its scratch file names. If the file
+ * names none (as the Go version's), the container is released only once all its
+ * known sandboxes are gone.
  *
- * Containers that were remembered after this process has started are spared: the
- * runtime may have made its list before.
+ * Containers with a record that is newer than this process are kept: the runtime
+ * may have built its list earlier.
  *
- * @param valid The attachments that the runtime has
- * @returns What failed
+ * @param valid The runtime's attachments
+ * @returns The failures
  */
 export async function releaseStaleContainers(
   session: Session,
@@ -82,7 +82,7 @@ function processStart(): Date {
   return new Date(performance.timeOrigin);
 }
 
-/** Says whether a container that the runtime does not have is ours to release. */
+/** Reports whether this call may release a container that the runtime does not list. */
 function isOurs(
   { call }: Session,
   { owner }: ScratchState,
@@ -93,20 +93,20 @@ function isOurs(
     cached.every(({ netns }) => isSandboxGone(netns, call.hostNetns));
 }
 
-/** Runs DEL for a container as the runtime would have. */
+/** Runs DEL for a container, as the runtime would have. */
 async function release(session: Session, containerId: string): Promise<void> {
   using _lock = await lockContainer(session, containerId);
   const { call, scratch, cache, log } = session;
   const state = scratch.readWhatIsLeft(containerId);
   const cached = cache.listAttachments(containerId);
-  // Somebody may have changed it before the lock was ours.
+  // It may have changed before this process got the lock.
   if (!isOurs(session, state, cached)) return;
   const known = {
     containerId,
     netns: cached.find(({ netns }) => netns !== "")?.netns ?? "",
     ifName: guessIfName(state.delegates, cached),
   };
-  // Nobody says that the path still leads where it did.
+  // The path may resolve to another namespace by now.
   const { netns } = dropRecycledNetns({ ...call.running, log }, known);
   const args = { ...call.args, ...known, netns, args: "" };
   const ofContainer = { ...session, call: { ...call, args } };
@@ -116,7 +116,7 @@ async function release(session: Session, containerId: string): Promise<void> {
 
 /**
  * Detaches a container from the networks in its scratch file. An attachment that
- * only libcni's cache has may be another network's: it is released when its
+ * only libcni's cache has may belong to another network: it is released once its
  * sandbox is gone.
  */
 async function detachAll(
@@ -144,7 +144,7 @@ function isTold(
     known.network.name === network && known.conf.ifName === ifName
   );
 }
-/** Nothing but libcni's cache has the name that the runtime gave the master's interface. */
+/** Finds the master's interface name, which only libcni's cache has. */
 function guessIfName(
   delegates: readonly Delegate[],
   cached: readonly CachedAttachment[],
@@ -158,10 +158,10 @@ function guessIfName(
   return (master ?? findOldest(cached))?.ifName ?? DEFAULT_IFNAME;
 }
 
-/** What kubelets call the interface of a pod's first network. */
+/** The kubelet's name for the interface of a pod's first network. */
 const DEFAULT_IFNAME = "eth0";
 
-/** The master is attached first, as far as the file system's clock can tell. */
+/** Finds the oldest attachment: the master is attached first. */
 function findOldest(
   cached: readonly CachedAttachment[],
 ): CachedAttachment | undefined {

@@ -1,5 +1,5 @@
 /**
- * The way to the Kubernetes API, taken when something is asked of it.
+ * Access to the Kubernetes API, opened for the first request.
  *
  * @module
  */
@@ -10,33 +10,33 @@ import type { Channel } from "../../../kube/channel.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { SOCKET_NAME } from "./daemon_protocol.ts";
 
-/** How the API is found. */
+/** How to reach the API. */
 export interface ClusterOptions {
-  /** Path of a kubeconfig; undefined for in-cluster credentials, if there are any. */
+  /** Path of a kubeconfig; undefined for in-cluster credentials, if any. */
   readonly kubeconfig?: string | undefined;
   readonly env: Environment;
-  /** Folder of the socket of the daemon, which may be there or not. */
+  /** Folder of the socket of the daemon, which is optional. */
   readonly daemonSocketDir?: string | undefined;
-  /** UID of the pod that the call is about, if it is known. */
+  /** UID of the call's pod, if known. */
   readonly podUid?: string | undefined;
-  /** Time limit of a request, in milliseconds; that of `kube/retry.ts` by default. */
+  /** Time limit of a request, in milliseconds; the default of `kube/retry.ts` if absent. */
   readonly overallMs?: number | undefined;
 }
 
 /**
- * A cluster that may not be there: without Kubernetes, multus attaches to the
- * networks of its configuration and asks nobody.
+ * The cluster, if any: without Kubernetes, multus attaches pods to the networks
+ * of its configuration.
  */
 export class Cluster implements AsyncDisposable {
   readonly #options: ClusterOptions;
   #client: Promise<KubeClient> | undefined;
 
-  /** Remembers where the API would be; nothing is read yet. */
+  /** Keeps the options, without any I/O. */
   constructor(options: ClusterOptions) {
     this.#options = options;
   }
 
-  /** Whether there is an API to be asked. */
+  /** Whether an API is configured. */
   get isConfigured(): boolean {
     const { kubeconfig, env } = this.#options;
     return kubeconfig !== undefined ||
@@ -44,18 +44,18 @@ export class Cluster implements AsyncDisposable {
   }
 
   /**
-   * Returns the client, the same each time. With a daemon, what is wrong with
-   * the kubeconfig shows when the daemon cannot help.
+   * Returns the client, the same for every call. With a daemon, the kubeconfig is
+   * only read if the daemon fails.
    *
-   * @throws {CniError} 7 if there is no API, or the kubeconfig is of no use
+   * @throws {CniError} 7 if there is no API, or the kubeconfig is unusable
    */
   client(): Promise<KubeClient> {
     return this.#client ??= this.#open();
   }
 
   /**
-   * Opens the client while something else is done: the first use of TLS takes
-   * some 30 ms of another thread. What is wrong shows when the client is used.
+   * Opens the client in the background: the first use of TLS takes about 30 ms of
+   * another thread. {@linkcode client} reports errors.
    */
   prepare(): void {
     this.client().catch(() => {});
@@ -63,7 +63,7 @@ export class Cluster implements AsyncDisposable {
 
   async #open(): Promise<KubeClient> {
     const channel = await this.#openChannel();
-    // Loaded here: most of the start-up time of a call would be this.
+    // Lazy: this would be most of a call's start-up time.
     const { KubeClient } = await import("../../../kube/client.ts");
     const { overallMs } = this.#options;
     return new KubeClient(channel, { overallMs });
@@ -95,7 +95,7 @@ export class Cluster implements AsyncDisposable {
   }
 }
 
-/** One of somebody else could tell a pod any network. */
+/** Reports whether root or this user owns the socket: others could forge networks. */
 function isOurSocket(path: string): boolean {
   try {
     const { isSocket, uid } = Deno.statSync(path);

@@ -1,6 +1,5 @@
 /**
- * The plugin's way to the API server by the daemon of its node, and past it if
- * that is of no use.
+ * Sends API requests through the node's daemon, or directly if the daemon fails.
  *
  * @module
  */
@@ -25,33 +24,33 @@ import { exchangeOverUnix, type UnixAnswer } from "./unix_http.ts";
  */
 const SILENCE_MS = 60, PROBE_MS = 60;
 
-/** The daemon's answer when the API server has not answered it in time. */
+/** The daemon's response if the API server did not respond in time. */
 const GATEWAY_TIMEOUT = 504;
 
-/** How the daemon is reached, and the API server without it. */
+/** How to reach the daemon, and the API server without it. */
 export interface DaemonChannelOptions {
   readonly socketPath: string;
-  /** The pod that the call is about; "" if nobody said. */
+  /** UID of the call's pod; "" if unknown. */
   readonly podUid: string;
   /**
-   * Opens the way past the daemon; called once, if it is needed.
+   * Opens a direct channel to the API server; called at most once.
    *
-   * @throws {CniError} If there is none
+   * @throws {CniError} If there is no API server
    */
   readonly openDirect: () => Promise<Channel>;
 }
 
 /**
  * Sends requests to the daemon, and to the API server if the daemon fails or
- * times out. So the API server may get a request twice: everything that the
- * plugin writes may be written twice.
+ * times out. The API server may then get a request twice; all writes of the
+ * plugin may safely be repeated.
  */
 export class DaemonChannel implements Channel {
   readonly #options: DaemonChannelOptions;
   #direct: Promise<Channel> | undefined;
   #isDown = false;
 
-  /** Remembers where the daemon would be; nothing is connected yet. */
+  /** Keeps the options, without any I/O. */
   constructor(options: DaemonChannelOptions) {
     this.#options = options;
   }
@@ -72,10 +71,10 @@ export class DaemonChannel implements Channel {
   }
 
   /**
-   * Has the daemon answer, or else the API server.
+   * Sends a request to the daemon, or else to the API server.
    *
    * @throws {KubeError}
-   * @throws {CniError} If there is no way past the daemon
+   * @throws {CniError} If the API server cannot be reached directly
    */
   async exchange<T>(request: ApiRequest, signal: AbortSignal): Promise<T> {
     const answer = await this.#ask(request, signal);
@@ -97,7 +96,7 @@ export class DaemonChannel implements Channel {
     return this.#direct ??= this.#options.openDirect();
   }
 
-  /** @returns Undefined if the daemon is of no use */
+  /** @returns Undefined if the daemon fails */
   async #ask(
     request: ApiRequest,
     signal: AbortSignal,
@@ -109,7 +108,7 @@ export class DaemonChannel implements Channel {
         this.#send(request, AbortSignal.any([signal, own.signal])),
         signal,
       );
-      // Without it the daemon runs, and cannot help this time.
+      // Without the header, the daemon runs, but cannot serve this request.
       if (answer.headers.get(ORIGIN) !== null) return answer;
       // Its connection may be at fault: the next try goes past it.
       if (answer.status === GATEWAY_TIMEOUT) this.#isDown = true;
@@ -125,10 +124,10 @@ export class DaemonChannel implements Channel {
   }
 
   /**
-   * Waits as long as the daemon runs: it may be the API server that takes its
-   * time, and would take it twice.
+   * Waits as long as the daemon runs: if the API server is slow, a second request
+   * would be slow too.
    *
-   * @throws {Error} If there is no answer
+   * @throws {Error} If there is no response
    */
   async #waitFor(
     answering: Promise<UnixAnswer>,
@@ -142,7 +141,7 @@ export class DaemonChannel implements Channel {
     }
   }
 
-  /** @throws {Error} If the daemon does not say that it runs */
+  /** @throws {Error} If the daemon does not respond */
   async #probe(signal: AbortSignal): Promise<void> {
     const request = { method: "GET", path: HEALTH_PATH, headers: [] };
     const soon = deadline(PROBE_MS, signal);
@@ -170,7 +169,7 @@ export class DaemonChannel implements Channel {
     return { method, url: `unix:${this.#options.socketPath}:${path}` };
   }
 
-  /** Closes the connections past the daemon; there are none to it. */
+  /** Closes direct connections; requests to the daemon close their own. */
   [Symbol.dispose](): void {
     this.#direct?.then((direct) => direct[Symbol.dispose](), () => {});
   }

@@ -21,10 +21,10 @@ import { DaemonChannel } from "./daemon_channel.ts";
 
 const GET: ApiRequest = { method: "GET", path: "/pods/p1" };
 const TRY_MS = 1500;
-/** What may be lost to a daemon that does not answer, with a busy machine, in ms. */
+/** Upper bound for the delay by an unresponsive daemon on a busy machine, in ms. */
 const HOLD_UP_MS = 600;
 
-/** Writes an answer. */
+/** Writes a response. */
 function http(
   status: number,
   body: string,
@@ -34,7 +34,7 @@ function http(
     `${origin}content-length: ${body.length}\r\n\r\n${body}`;
 }
 
-/** Answers all requests the same. */
+/** Sends the same response to all requests. */
 function always(text: string): Speak {
   return ({ say }) => say(text);
 }
@@ -42,7 +42,7 @@ function always(text: string): Speak {
 const isProbe = (request: string): boolean =>
   request.startsWith("GET /healthz ");
 
-/** A way past the daemon that answers `{"by":"direct"}`. */
+/** A direct channel that returns `{"by":"direct"}`. */
 function openDirect(): FakeChannel {
   return new FakeChannel(() => json({ by: "direct" }));
 }
@@ -225,7 +225,7 @@ Deno.test("DaemonChannel.exchange() ends with the time for it", async () => {
     /^Get "unix:\/.*\/s\.sock:\/pods\/p1": context deadline exceeded$/,
   );
   assertEquals(direct.requests, []);
-  // Perhaps only the daemon's own connection is slow.
+  // The daemon's own connection may be the slow one.
   assertEquals(await ask(channel), { by: "direct" });
 });
 

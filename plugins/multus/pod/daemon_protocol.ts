@@ -1,24 +1,23 @@
 /**
- * What the plugin and the daemon say to each other beside the Kubernetes API,
- * whose paths and objects they use.
+ * The protocol of plugin and daemon: the Kubernetes API with additional headers.
  *
  * @module
  */
 
-/** Name of the socket in its folder. */
+/** File name of the socket. */
 export const SOCKET_NAME = "api.sock";
 
 /**
- * Header of an answer: where it is from, `cache`, `api` or `queue`. One without
- * it is the daemon's own, which has no answer then.
+ * Header of a response: its source, `cache`, `api` or `queue`. Without it, the
+ * response is the daemon's own error.
  */
 export const ORIGIN = "multus-origin";
 
-/** Header of a GET of a pod: the UID without which what is remembered is of no use. */
+/** Header of a GET of a pod: the UID that a cached pod must have. */
 export const POD_UID = "multus-pod-uid";
 
-/** Header of a GET that may be answered with what is remembered. Source: RFC 9111 5.2.1.2. */
+/** Header of a GET that accepts a cached object. Source: RFC 9111 5.2.1.2. */
 export const MAY_BE_REMEMBERED = ["cache-control", "max-stale"] as const;
 
-/** What answers that the daemon runs. */
+/** Path of the daemon's health check. */
 export const HEALTH_PATH = "/healthz";

@@ -1,5 +1,5 @@
 /**
- * What the kubelet says of the pod, in CNI_ARGS, and what delegates are told.
+ * The pod in CNI_ARGS, and CNI_ARGS for delegates.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { loadArgs } from "../../../cni/args.ts";
 import type { CniArgs } from "../../../cni/libcni/runtime_conf.ts";
 import type { AttachmentRequest } from "../networks/delegate.ts";
 
-/** The pod, as CNI_ARGS has it; "" is absent. */
+/** The pod in CNI_ARGS; "" means absent. */
 export interface K8sArgs {
   /** K8S_POD_NAMESPACE. */
   readonly podNamespace: string;
@@ -33,7 +33,7 @@ type ArgTexts = Readonly<Record<string, string | undefined>>;
  *
  * @param text The value of CNI_ARGS
  * @throws {CniError} 4 if a pair does not have exactly one `=`, or a key is
- *   unknown and nothing says `IgnoreUnknown=1`
+ *   unknown without `IgnoreUnknown=1`
  */
 export function parseK8sArgs(text: string): K8sArgs {
   const asItIs = (value: string): string => value;
@@ -46,7 +46,7 @@ export function parseK8sArgs(text: string): K8sArgs {
   }));
 }
 
-/** Reads what can be read of CNI_ARGS, for a DEL that nothing shall stop. */
+/** Parses CNI_ARGS for DEL; malformed pairs are ignored. */
 export function parseK8sArgsLeniently(text: string): K8sArgs {
   return pickK8sArgs(Object.fromEntries(splitPairs(text)));
 }
@@ -61,18 +61,18 @@ function pickK8sArgs(args: ArgTexts): K8sArgs {
 }
 
 /**
- * Builds CNI_ARGS of a delegate: five keys that are always there, in this
- * order; what else multus was given; and the hardware address and the addresses
- * that the annotation asks for, which plugins without the capability read here.
+ * Builds CNI_ARGS of a delegate: five keys that are always present, in this
+ * order; the other keys of multus' own CNI_ARGS; and the hardware address and
+ * the addresses that the annotation requests, for plugins without the capability.
  *
- * Each key is there once. The Go version repeats those that it was given too,
- * of which plugins take the last; so does this, at the place of the first. An
- * empty value does not take the place of a known one, and `IgnoreUnknown` stays
- * true, for delegates get keys that they need not know.
+ * Each key occurs once. The Go version repeats keys, and plugins use the last
+ * value; here that value is at the key's first position. An empty value does not
+ * replace a known one, and `IgnoreUnknown` stays true, because delegates get keys
+ * that they may not know.
  *
  * Source: multus-cni pkg/types `CreateCNIRuntimeConf`.
  *
- * @param text The value of CNI_ARGS that multus was given
+ * @param text The value of multus' own CNI_ARGS
  */
 export function delegateArgs(
   k8s: K8sArgs,
@@ -95,7 +95,7 @@ export function delegateArgs(
   return [...args];
 }
 
-/** Splits CNI_ARGS at each pair's first `=`; what has none is no pair. */
+/** Splits CNI_ARGS into pairs at the first `=`; items without one are ignored. */
 function splitPairs(text: string): [key: string, value: string][] {
   return text.split(";")
     .filter((pair) => pair.includes("="))

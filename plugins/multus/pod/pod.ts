@@ -1,5 +1,5 @@
 /**
- * The pod that a call is about, as far as networks are concerned.
+ * The pod of a call, with what decides about its networks.
  *
  * @module
  */
@@ -17,29 +17,29 @@ import type { K8sArgs } from "./k8s_args.ts";
 /** Annotations by key. */
 export type Annotations = Readonly<Record<string, string>>;
 
-/** What is known of a pod. */
+/** A pod, from the runtime or the API. */
 export interface KnownPod {
   readonly namespace: string;
   readonly name: string;
-  /** "" if nobody said. */
+  /** "" if unknown. */
   readonly uid: string;
   readonly annotations: Annotations;
   /**
-   * The kubelet has it from a file: the UID that the runtime knows is not that
-   * of the pod which the API shows.
+   * A static pod: the runtime's UID differs from the API's, which is the UID of
+   * the mirror pod.
    */
   readonly isStatic: boolean;
-  /** What the API answered; absent if the runtime knew the annotations. */
+  /** The API's object; absent if the runtime passed the annotations. */
   readonly object?: Pod;
 }
 
-/** Source: containerd and ocicni, the capability by which they hand annotations over. */
+/** Capability with the pod's annotations. Source: containerd and ocicni. */
 export const POD_ANNOTATIONS = "io.kubernetes.cri.pod-annotations";
 
 /** Source: kubernetes pkg/kubelet/types/pod_update.go `ConfigSourceAnnotationKey`. */
 const CONFIG_SOURCE = "kubernetes.io/config.source";
 
-/** Where a pod is looked for. */
+/** The input of {@linkcode findPod}. */
 export interface PodSource {
   readonly k8s: K8sArgs;
   readonly runtimeConfig: JsonObject;
@@ -47,15 +47,15 @@ export interface PodSource {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The API has no such pod: it was deleted before its sandbox was made. */
+/** The API does not have the pod: it was deleted before its sandbox was created. */
 export const POD_IS_GONE = Symbol("the pod is gone");
 
 /**
- * Finds the pod of a call: its annotations from the runtime, if that hands them
- * over, else from the API.
+ * Finds the pod of a call. The annotations come from the runtime if it passes
+ * them, otherwise from the API.
  *
- * @returns Undefined without Kubernetes, or if the runtime names no pod
- * @throws {CniError} 4 if the API has another pod by that name, 11 or 7 if it
+ * @returns Undefined without Kubernetes, or if the runtime does not name a pod
+ * @throws {CniError} 4 if the API has another pod of that name, 11 or 7 if it
  *   cannot be asked
  */
 export async function findPod(
@@ -106,7 +106,7 @@ async function askForPod(
   }
 }
 
-/** @throws {CniError} 4 if it is not the pod that the runtime means */
+/** @throws {CniError} 4 if the runtime's UID differs */
 function describePod(object: Pod, k8s: K8sArgs): KnownPod {
   const { uid = "", annotations = {} } = object.metadata ?? {};
   const isStatic = isFromFile(annotations);

@@ -1,5 +1,5 @@
 /**
- * Whether the master network is ready.
+ * The readiness file of the master network.
  *
  * @module
  */
@@ -13,12 +13,12 @@ import { nodePath } from "../config.ts";
 const PATIENCE_MS = 45_000, INTERVAL_MS = 1000;
 
 /**
- * Waits until the master network has made the file that says that it is ready.
+ * Waits until the master network has created its readiness file.
  *
  * Source: multus-cni pkg/multus `GetReadinessIndicatorFile`... `WaitForReadinessIndicatorFile`.
  *
- * @param path The file; undefined: there is nothing to wait for
- * @throws {CniError} 11 if it does not come in time
+ * @param path The file; undefined returns at once
+ * @throws {CniError} 11 if the file does not appear in time
  */
 export async function waitUntilReady(
   path: string | undefined,
@@ -37,11 +37,11 @@ export async function waitUntilReady(
 }
 
 /**
- * Checks once whether the file is there. Runtimes call STATUS within their own
+ * Checks once whether the file exists. Runtimes call STATUS within their own
  * status call, which must not wait.
  *
- * @param path The file; undefined: the network is always ready
- * @throws {CniError} 50 if it is not there
+ * @param path The file; undefined means always ready
+ * @throws {CniError} 50 if it does not exist
  */
 export function requireReady(path: string | undefined): void {
   if (path === undefined || exists(path)) return;

@@ -1,10 +1,9 @@
 /**
- * One exchange of HTTP/1.1 over a unix socket, the whole answer in memory.
+ * One HTTP/1.1 request over a unix socket, with the whole response in memory.
  *
- * `fetch` can do this too, but the first one of a process takes 12 ms to
- * become ready, which is most of what the daemon saves. So this takes just the
- * answers that the daemon gives, which say how long they are: any other one is
- * an error.
+ * The first `fetch` of a process takes 12 ms, which is most of what the daemon
+ * saves. This code only accepts responses with a content length, as the daemon
+ * sends them; any other response is an error.
  *
  * @module
  */
@@ -19,26 +18,26 @@ import { malformed } from "../../../kube/http1_lines.ts";
 /** A request. */
 export type UnixRequest = Omit<Http1Request, "host">;
 
-/** An answer. */
+/** A response. */
 export interface UnixAnswer {
   readonly status: number;
   readonly headers: { get(name: string): string | null };
   readonly text: string;
 }
 
-/** The most that is read of an answer, in bytes. */
+/** Size limit of a response, in bytes. */
 const MAX_BYTES = 16 * 2 ** 20;
-/** The most that its head may have. */
+/** Size limit of its head, in bytes. */
 const MAX_HEAD_BYTES = 16 * 2 ** 10;
-/** Memory that a connection reads into, in bytes. */
+/** Size of a connection's read buffer, in bytes. */
 const BUFFER_BYTES = 64 * 2 ** 10;
 
 /**
- * Sends a request on a connection of its own, and reads the answer.
+ * Sends a request on a new connection, and reads the response.
  *
- * @param socketPath Where somebody listens
- * @param signal Gives it up
- * @throws {Error} If nobody listens, or what comes is no whole answer
+ * @param socketPath The server's socket
+ * @param signal Aborts the request
+ * @throws {Error} If the connection fails, or the response is incomplete
  */
 export async function exchangeOverUnix(
   socketPath: string,
