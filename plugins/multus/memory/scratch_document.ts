@@ -103,7 +103,7 @@ function formatDelegate(
 function formatRequest(
   { ifName, mac, infinibandGuid, ips = [], defaultRoute }: AttachmentRequest,
 ): Member[] {
-  // An empty list of gateways is not left out: it says that there was one.
+  // Keep an empty list of gateways: it differs from an absent one.
   const gateways = defaultRoute?.map(String);
   return [
     ["ifnameRequest", unlessEmpty(ifName)],

@@ -24,9 +24,9 @@ export interface K8sArgs {
 type ArgTexts = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads CNI_ARGS as a plugin does that knows the keys of Kubernetes, and `IP`.
- * An `IP` may be anything: whether it is a list, or has a prefix length, is the
- * delegates' business.
+ * Parses CNI_ARGS with the keys of Kubernetes and `IP` as the known keys. `IP` is
+ * not checked: the delegates decide whether it may be a list or have a prefix
+ * length.
  *
  * Source: multus-cni pkg/k8sclient `GetK8sArgs`, containernetworking/cni
  * pkg/types/args.go `LoadArgs`.

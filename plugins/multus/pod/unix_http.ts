@@ -49,7 +49,7 @@ export async function exchangeOverUnix(
     transport: "unix",
     path: socketPath,
   });
-  // What is being read or written then fails.
+  // Pending reads and writes then fail.
   const close = (): void => connection[Symbol.dispose]();
   signal.addEventListener("abort", close);
   try {

@@ -1,11 +1,10 @@
 /**
- * What the `k8s.v1.cni.cncf.io/network-status` annotation says of a pod's
- * attachments.
+ * The `k8s.v1.cni.cncf.io/network-status` annotation of a pod.
  *
- * `default` marks the interface of the cluster's own network, which others take
- * for the pod's first one. Where packets leave to is not its business: that is
- * what `gateway` tells, also after a pod has asked for another default route,
- * if the result that a status is built from is the edited one.
+ * `default` marks the interface of the cluster's own network, which other
+ * programs treat as the pod's first. It says nothing about the default route:
+ * `gateway` does, and includes requested default routes if the status is built
+ * from the edited result.
  *
  * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
  * 5; network-attachment-definition-client pkg/utils/net-attach-def.go
@@ -18,7 +17,7 @@ import { type JsonObject, omitAbsent } from "../../../cni/json.ts";
 import type { Dns, Interface, IpConfig, Result } from "../../../cni/result.ts";
 import type { Delegate } from "../networks/delegate.ts";
 
-/** One interface, with the keys in the order in which they are printed. */
+/** One interface, with the keys in the order of the output. */
 export interface NetworkStatus {
   /** The network, as {@linkcode Delegate.name}. */
   readonly name: string;
@@ -29,31 +28,31 @@ export interface NetworkStatus {
   readonly mac?: string;
   /** In bytes. */
   readonly mtu?: number;
-  /** It is the pod's interface on the cluster's own network. */
+  /** Whether this is the pod's interface on the cluster's own network. */
   readonly default?: true;
-  /** What the network has to say of name resolution; often nothing. */
+  /** Name resolution of the network; often empty. */
   readonly dns: Partial<Dns>;
   /** The device information file's content. */
   readonly "device-info"?: JsonObject;
-  /** Routers of default routes. */
+  /** Gateways of default routes. */
   readonly gateway?: readonly string[];
 }
 
-/** What a status is built from. */
+/** The input of a status. */
 export interface NetworkStatusSource {
   readonly delegate: Pick<Delegate, "name">;
   /** Whether the network is the cluster's own. */
   readonly isMaster: boolean;
-  /** What ADD came to, with the default routes that there are now. */
+  /** The result of ADD, with the current default routes. */
   readonly result: Result;
-  /** The device information file's content, if there is one. */
+  /** The device information file's content, if it exists. */
   readonly deviceInfo?: JsonObject | undefined;
 }
 
 /**
  * Builds the status of one attachment: an entry for each interface in the
- * sandbox. A result that names a single interface has one entry, wherever that
- * is; one that names none, as those before 0.3.0, has no entry.
+ * sandbox. A result with a single interface has one entry, wherever that
+ * interface is; a result without interfaces, as before 0.3.0, has none.
  */
 export function buildNetworkStatus(
   { delegate, isMaster, result, deviceInfo }: NetworkStatusSource,
@@ -75,7 +74,7 @@ export function buildNetworkStatus(
   );
 }
 
-/** What one entry is about. */
+/** The subject of one entry. */
 interface StatusPart {
   /** Undefined if the result names none in the sandbox. */
   readonly link: Interface | undefined;
@@ -114,7 +113,7 @@ function findMainInterface(
   return routed ? interfaces[routed.interface ?? -1] : inSandbox[0];
 }
 
-/** Lists the routers of default routes, of those that name one. */
+/** Lists the gateways of default routes. */
 function listGateways({ routes }: Result): string[] {
   return routes.filter(({ dst }) => dst.prefixLength === 0)
     .flatMap(({ gw }) => gw?.toString() ?? []);
@@ -136,11 +135,11 @@ function unlessEmpty<T>(items: readonly T[]): readonly T[] | undefined {
 }
 
 /**
- * Formats the annotation's value to the byte as the reference does: entries
- * indented by 4 spaces, in brackets, without anything between them but commas.
+ * Formats the annotation's value exactly like the reference: entries indented by
+ * 4 spaces, in brackets, separated by commas only.
  *
  * Source: network-attachment-definition-client pkg/utils/net-attach-def.go
- * `SetNetworkStatus`; Go encoding/json, which escapes what HTML gives a meaning.
+ * `SetNetworkStatus`; Go encoding/json, which escapes HTML characters.
  */
 export function formatNetworkStatus(
   statuses: readonly NetworkStatus[],

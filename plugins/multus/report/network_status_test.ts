@@ -8,7 +8,7 @@ import {
 } from "./network_status.ts";
 
 interface Row {
-  /** What ADD answered, 1.1.0 unless it says otherwise. */
+  /** A result of ADD, 1.1.0 by default. */
   readonly result: JsonObject;
   readonly isMaster?: boolean;
   readonly deviceInfo?: JsonObject;

@@ -1,5 +1,5 @@
 /**
- * Events that tell of a pod's networks, as `kubectl describe pod` shows them.
+ * Events about a pod's networks, as `kubectl describe pod` shows them.
  *
  * Source: multus-cni pkg/multus/multus.go `DelegateAdd`, pkg/k8sclient
  * `Eventf`; k8s.io/client-go tools/record/event.go `makeEvent`.
@@ -15,16 +15,16 @@ import type { Event } from "../../../kube/types.ts";
 import type { OperationLog } from "../log/operation_log.ts";
 import type { KnownPod } from "../pod/pod.ts";
 
-/** What is needed of a pod to tell of it. */
+/** The pod of an event. */
 export type EventSubject = Pick<
   KnownPod,
   "namespace" | "name" | "uid" | "object"
 >;
 
 /**
- * Tells that a pod was given an interface.
+ * Builds the event for a new interface of a pod.
  *
- * @param ips Its addresses, as in a result
+ * @param ips The interface's addresses, as in a result
  * @param network The network as {@linkcode Delegate.name}; "" for none
  */
 export function addedInterface(
@@ -43,9 +43,9 @@ export function addedInterface(
 }
 
 /**
- * Tells that a pod asks for a network which is not there.
+ * Builds the event for a missing network of a pod.
  *
- * @param message What cannot be found, and why
+ * @param message The missing network, and the cause
  */
 export function noNetworkFound(pod: EventSubject, message: string): Event {
   return describeEvent(pod, {
@@ -55,7 +55,7 @@ export function noNetworkFound(pod: EventSubject, message: string): Event {
   });
 }
 
-/** Who tells it. */
+/** The reporting component. */
 const COMPONENT = "multus";
 
 function describeEvent(
@@ -93,8 +93,8 @@ const NAME_MAX = 253;
 const NANOSECONDS_IN_MILLISECOND = 1_000_000;
 
 /**
- * Names an event after its pod and time. The clock tells milliseconds; what is
- * below them is made up, for events of one pod may be told in the same one.
+ * Names an event after its pod and time. The clock has milliseconds; random
+ * digits below distinguish events of the same millisecond.
  */
 function nameEvent(podName: string, time: Date): string {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
@@ -110,15 +110,15 @@ function nameEvent(podName: string, time: Date): string {
 export interface PostOptions {
   /** How long to wait for all of them, in milliseconds. */
   readonly withinMs: number;
-  /** Whether to post them all at once; else each waits for the one before. */
+  /** Whether to post all at once; otherwise one after the other. */
   readonly isShared?: boolean | undefined;
-  /** Told of those that the API does not take, or not in time. */
+  /** Receives the events that the API refuses, or does not accept in time. */
   readonly log: Pick<OperationLog, "verbose">;
 }
 
 /**
- * Posts events, and waits for them no longer than it may. A pod has its networks
- * whether anybody is told or not, so nothing fails with them.
+ * Posts events, and waits until the time limit. Lost events are not failures: the
+ * pod has its networks anyway.
  */
 export async function postEvents(
   client: Pick<KubeClient, "createEvent">,

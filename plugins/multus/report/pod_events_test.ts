@@ -99,7 +99,7 @@ Deno.test("addedInterface() names events after the pod and the time", async (t) 
   });
 });
 
-/** Says what a test's log was told. */
+/** Formats the messages of a test's log. */
 function recordLog(): {
   readonly lines: Record<string, unknown>[];
   readonly verbose: (msg: string, fields?: object) => void;
@@ -122,7 +122,7 @@ Deno.test("postEvents() posts all at once", async () => {
     {
       createEvent(namespace, event): Promise<void> {
         posted.push([namespace, event]);
-        // Nothing is answered until all are posted.
+        // No response arrives until all events are posted.
         if (posted.length === EVENTS.length) all.resolve();
         return all.promise;
       },
@@ -190,7 +190,7 @@ Deno.test("postEvents() waits no longer than it is let, whatever the client does
       createEvent(_namespace, { message }, options): Promise<void> {
         signals.push(options?.signal);
         const { promise, reject } = Promise.withResolvers<void>();
-        // One heeds the signal, the others never answer.
+        // One request obeys the signal, the others never return.
         if (message?.includes("net1")) {
           options?.signal?.addEventListener(
             "abort",

@@ -1,5 +1,5 @@
 /**
- * Telling the API what a pod was attached to.
+ * Reports a pod's attachments to the API.
  *
  * @module
  */
@@ -20,16 +20,15 @@ const EVENTS_MS = 500;
 
 /**
  * Writes the status annotation of a pod and posts an event for each attachment:
- * at the same time if connections are open already, else after the status, on
- * its connection, for a TLS handshake takes longer than a request.
+ * concurrently if connections are open, otherwise after the status on the same
+ * connection, because a TLS handshake takes longer than a request.
  *
- * A pod that is gone by now is no failure, nor is an event that was lost. Nor is
- * a status that cannot be written, if the runtime handed over the annotations
- * and they ask for nothing: then a pod without networks of its own is attached
- * whether the API answers or not.
+ * A deleted pod and lost events are not failures. If the runtime passed the
+ * annotations and they select no networks, an unwritten status is not a failure
+ * either: such pods start even if the API is down.
  *
  * @throws {CniError} 11 or 7 if the status cannot be written, 4 if the API has
- *   another pod by that name
+ *   another pod of that name
  */
 export async function publish(
   session: Session,
@@ -44,7 +43,7 @@ export async function publish(
   } catch (error) {
     const isOrdinary = attached.length === 1 && pod.object === undefined;
     if (!isOrdinary) throw error;
-    session.log.warn("The network status was not written", {
+    session.log.warn("Cannot write the network status", {
       error: describeError(error),
     });
   }
@@ -76,7 +75,7 @@ async function writeStatus(
   );
   if (status.length === 0) return;
   const { namespace, name, uid, isStatic, object } = pod;
-  // Of a static pod the runtime does not know the UID that the API has.
+  // The runtime does not know the API's UID of a static pod.
   const isUidKnown = uid !== "" && (!isStatic || object !== undefined);
   const key = { namespace, name, uid: isUidKnown ? uid : undefined };
   const annotations = { [NETWORK_STATUS]: formatNetworkStatus(status) };
@@ -89,7 +88,7 @@ async function writeStatus(
   }
 }
 
-/** @returns Undefined if the pod is gone, which is no failure */
+/** @returns Undefined if the pod is gone */
 async function describeFailure(
   error: unknown,
 ): Promise<CniError | undefined> {

@@ -1,10 +1,9 @@
 /**
- * Default routes in the result of an ADD, edited where they stand: what the
- * plugin has said beside them stays as it is, whatever it means.
+ * Edits default routes in the result of an ADD. The rest of the result is
+ * unchanged, including unknown keys.
  *
  * Source: multus-cni pkg/netutils/netutils.go `DeleteDefaultGWCache`,
- * `AddDefaultGWCache`. Those compare texts, and so never find the default route
- * of IPv6.
+ * `AddDefaultGWCache`. These compare texts, and never find IPv6 default routes.
  *
  * @module
  */
@@ -21,13 +20,13 @@ import { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily, unlessNoAddress } from "../../../net/ip.ts";
 
 /**
- * Copies a result without the default routes of some families. Those of other
- * tables than main stay.
+ * Copies a result without the default routes of some families. Default routes in
+ * tables other than main are kept.
  *
  * @param document A result of any version
- * @param kept Gateways whose routes stay, with all that is said of them; one
- *   that left its gateway to the addresses names it then
- * @throws {CniError} 1 If results of that version are not known
+ * @param kept Gateways to keep the routes of, with all their keys; a route that
+ *   took its gateway from the addresses gets an explicit one
+ * @throws {CniError} 1 If the result's version is unknown
  */
 export function dropDefaultRoutes(
   document: JsonObject,
@@ -55,12 +54,11 @@ function nameGateway(route: JsonValue, gateway: Ip): JsonValue {
 }
 
 /**
- * Copies a result with default routes through gateways after its other routes,
- * except for those that it has. Before 0.3.0 a family without an address has
- * no routes either.
+ * Copies a result and appends missing default routes through gateways. Before
+ * 0.3.0 a family without an address cannot have routes.
  *
  * @param document A result of any version
- * @throws {CniError} 1 If results of that version are not known
+ * @throws {CniError} 1 If the result's version is unknown
  */
 export function addDefaultRoutes(
   document: JsonObject,
@@ -82,17 +80,17 @@ function toDefaultRoute(gateway: Ip): JsonObject {
   return { dst, gw: gateway.toString() };
 }
 
-/** Whose routes a list has. */
+/** What the routes of a list have in common. */
 interface Owner {
-  /** The family that all of them are of; undefined if each says it. */
+  /** The family of all routes; undefined if each route has its own. */
   readonly family?: IpFamily;
-  /** The addresses' routers, through which a route leads that names none. */
+  /** The gateways of the addresses, for routes without one. */
   readonly routers: readonly Ip[];
 }
 
 type Edit = (routes: readonly JsonValue[], owner: Owner) => JsonValue[];
 
-/** Where results before 0.3.0 have the address and the routes of each family. */
+/** Keys of results before 0.3.0, with the address and routes of a family. */
 const PAIR: readonly (readonly [key: string, family: IpFamily])[] = [
   ["ip4", 4],
   ["ip6", 6],
@@ -117,7 +115,7 @@ function readRouter(ip: JsonValue): Ip[] {
   return router === undefined ? [] : [router];
 }
 
-/** Edits the routes of an object, which has none if nothing is left of them. */
+/** Edits the routes of an object; removes the key if none are left. */
 function editList(
   object: JsonObject,
   edit: Edit,
@@ -130,9 +128,9 @@ function editList(
 }
 
 /**
- * Says whether a result is of the shape with one address a family.
+ * Reports whether a result has the old shape, with one address per family.
  *
- * @throws {CniError} 1 If nobody knows; others compare the very text
+ * @throws {CniError} 1 If the version is unknown, with the Go version's text
  */
 function isPair(document: JsonObject): boolean {
   const version = readKey(document, "cniVersion")[1] ?? "";
@@ -156,17 +154,17 @@ function isFrom100(version: string): boolean {
   }
 }
 
-/** A default route of table main. */
+/** A default route in table main. */
 interface DefaultRoute {
-  /** Undefined if nothing says it: neither destination nor gateway is there. */
+  /** Undefined if the route has neither destination nor gateway. */
   readonly family: IpFamily | undefined;
   readonly gateway: Ip | undefined;
 }
 
-/** Source: include/uapi/linux/rtnetlink.h `rt_class_t`; 0 lets the kernel choose, main. */
+/** Source: include/uapi/linux/rtnetlink.h `rt_class_t`; for 0 the kernel uses main. */
 const MAIN_TABLES: readonly JsonValue[] = [0, 254];
 
-/** Reads a route if it is a default route of table main. */
+/** Reads a route if it is a default route in table main. */
 function readDefaultRoute(
   value: JsonValue,
   owner: Owner,
@@ -176,7 +174,7 @@ function readDefaultRoute(
   if (!MAIN_TABLES.includes(table ?? 0)) return undefined;
   const named = parseIp(readKey(value, "gw")[1]);
   const [, dst] = readKey(value, "dst");
-  // A destination that is left out is Go's zero value: everything.
+  // A missing destination is Go's zero value: all destinations.
   const isUnsaid = dst === undefined || dst === null || dst === "";
   const family = isUnsaid
     ? owner.family ?? named?.family
@@ -190,13 +188,13 @@ function parseIp(value: JsonValue | undefined): Ip | undefined {
   return unlessNoAddress(() => Ip.parse(String(value)));
 }
 
-/** Says of which family a destination is that stands for all others. */
+/** Returns the family of a destination that covers all addresses. */
 function parseDefaultFamily(dst: string): IpFamily | undefined {
   const cidr = unlessNoAddress(() => Cidr.parse(dst));
   if (cidr !== undefined) {
     return cidr.prefixLength === 0 ? cidr.family : undefined;
   }
-  // Short for 0.0.0.0/0 in the language of iproute2.
+  // iproute2's short form of 0.0.0.0/0.
   return /^0(\.0){0,2}\/0$/.test(dst) ? 4 : undefined;
 }
 
@@ -204,7 +202,7 @@ function isSame(ip: Ip, other: Ip | undefined): boolean {
   return other !== undefined && ip.equals(other);
 }
 
-/** Reads a key in whichever case it is written, the last of several. */
+/** Reads a key case-insensitively, the last one of several. */
 function readKey(
   object: JsonObject,
   name: string,

@@ -83,7 +83,7 @@ Deno.test("dropDefaultRoutes() and addDefaultRoutes() edit results of every vers
 
 interface RouteRow {
   readonly route: JsonValue;
-  /** The families with which it is dropped. */
+  /** The families that drop it. */
   readonly families: readonly IpFamily[];
 }
 

@@ -1,20 +1,18 @@
 /**
- * The default routes that pods ask for, instead of those that the networks'
- * plugins have made: `"default-route": ["10.1.1.1"]` of a selected network.
+ * Default routes that pods request with `"default-route": ["10.1.1.1"]` of a
+ * selected network. They replace those of the networks' plugins.
  *
- * Each family is for itself. If some network of the pod asks for an IPv4
- * gateway, that is the only IPv4 default route of the networks; default routes
- * of IPv6 stay as they are unless one of IPv6 is asked for too. An empty list
- * asks for none, and changes nothing. Routes of other tables than main, such as
- * those of sbr, are never touched.
+ * The families are independent. If any network of the pod requests an IPv4
+ * gateway, it becomes the only IPv4 default route of all networks; IPv6 default
+ * routes only change if an IPv6 gateway is requested too. An empty list changes
+ * nothing. Routes in tables other than main, such as sbr's, never change.
  *
- * A default route that is as it was asked for stays, with its metric and
- * whatever else the plugin has set; one that is added has no metric, so that it
- * counts more than any other.
+ * A default route through the requested gateway is kept, with its metric and all
+ * other attributes. A new one has no metric, so that it takes precedence.
  *
  * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
- * 4.1.2.1.9; multus-cni pkg/types/conf.go `CheckGatewayConfig`. There a gateway
- * of one family costs all networks the default routes of the other as well.
+ * 4.1.2.1.9; multus-cni pkg/types/conf.go `CheckGatewayConfig`, where a gateway
+ * of one family also removes the default routes of the other.
  *
  * @module
  */
@@ -30,13 +28,13 @@ import { type DefaultRouteWish, setDefaultRoutes } from "./gateways.ts";
 const FAMILIES: readonly IpFamily[] = [4, 6];
 
 /**
- * Marks delegates by what others of the pod ask, as the scratch file has it;
- * nothing is marked if none has a list, be it empty.
+ * Marks delegates that lose default routes to another network of the pod, for
+ * the scratch file. Without any list of gateways nothing is marked.
  *
- * The marks are those of the reference, which acts on them. Here they are only
- * written down; what is done is {@linkcode applyDefaultRoute}'s to say.
+ * The reference acts on these marks. Here they are only recorded;
+ * {@linkcode applyDefaultRoute} does not use them.
  *
- * @throws {CniError} 7 If two gateways of a family are asked for
+ * @throws {CniError} 7 If two gateways of the same family are requested
  */
 export function markDefaultRoutes(delegates: readonly Delegate[]): Delegate[] {
   const isAnyAsked = delegates.some(({ request }) => request.defaultRoute);
@@ -55,7 +53,7 @@ export function markDefaultRoutes(delegates: readonly Delegate[]): Delegate[] {
   }));
 }
 
-/** Others compare the message to the letter. */
+/** The message equals the reference's. */
 function severalGateways(gateways: readonly Ip[]): CniError {
   return new CniError(
     ErrorCode.InvalidNetworkConfig,
@@ -71,44 +69,44 @@ function findGateway(
   return request.defaultRoute?.find((ip) => ip.family === family);
 }
 
-/** An attachment whose ADD is done. */
+/** An attachment after its ADD. */
 export interface DefaultRouteOptions {
   /** Path of the sandbox's namespace. */
   readonly netns: string;
-  /** The attachment's interface there. */
+  /** The attachment's interface in the sandbox. */
   readonly ifName: string;
   /** The network. */
   readonly delegate: Delegate;
   /** All networks of the pod. */
   readonly delegates: readonly Delegate[];
-  /** What ADD answered, in its own version. */
+  /** The result of ADD, in its own version. */
   readonly document: JsonObject;
 }
 
 /**
- * Makes the default routes of an attachment's interface those that the pod asks
- * for. If it fails, the kernel's routes are as they were before.
+ * Sets the requested default routes of an attachment's interface. A failure
+ * restores the kernel's routes.
  *
- * @returns What ADD answered, with the default routes that there are now; the
- *   very same document if nothing is asked of a family
- * @throws {CniError} 1 if nobody knows the result's version, 7 if the interface
- *   cannot reach the gateway or another default route counts more, 8 if the
+ * @returns The result of ADD with the new default routes; the same object if the
+ *   pod requests none
+ * @throws {CniError} 1 if the result's version is unknown, 7 if the interface
+ *   cannot reach the gateway or another default route takes precedence, 8 if the
  *   namespace cannot be opened
- * @throws {Error} That names what the kernel refuses
+ * @throws {Error} Names the request that the kernel refuses
  */
 export function applyDefaultRoute(
   { netns, ifName, delegate, delegates, document }: DefaultRouteOptions,
 ): JsonObject {
   const wishes = listWishes(delegate, delegates);
   if (wishes.length === 0) return document;
-  // First, because it may be refused.
+  // Before the kernel's routes: it may fail.
   const edited = editResult(document, wishes);
   using sandbox = openSandbox({ netns });
   setDefaultRoutes(sandbox, ifName, wishes);
   return edited;
 }
 
-/** Lists what is to be of each family that some network of the pod asks for. */
+/** Lists the wishes for each family that any network of the pod requests. */
 function listWishes(
   delegate: Delegate,
   delegates: readonly Delegate[],

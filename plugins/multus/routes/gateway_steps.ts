@@ -1,5 +1,5 @@
 /**
- * The changes of which `setDefaultRoutes()` is made, and the ways back.
+ * The steps of `setDefaultRoutes()`, and how to undo them.
  *
  * @module
  */
@@ -18,21 +18,21 @@ import { ensureSysctl, readSysctl } from "../../../ffi/sysctl.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip } from "../../../net/ip.ts";
 
-/** A change of the sandbox, and the way back. */
+/** A change in the sandbox, with its undo. */
 export interface Step {
-  /** As in `delete default route via ...`. */
+  /** Such as `delete default route via ...`. */
   readonly action: string;
-  /** Does it. */
+  /** Runs the step. */
   readonly work: () => void;
-  /** Undoes it, also if it was not done. */
+  /** Undoes the step, even if it was not done. */
   readonly undo: () => void;
 }
 
 /**
- * Runs steps; if one fails, undoes it and those before it, last first: one that
- * fails may have been done all the same.
+ * Runs steps. If one fails, undoes it and the earlier ones, last first: a failed
+ * step may have taken effect.
  *
- * @throws What the step threw, named, and with it what could not be undone
+ * @throws The step's error with its name, and the errors of undoing
  */
 export function runAll(ifName: string, steps: readonly Step[]): void {
   for (const [position, step] of steps.entries()) {
@@ -67,9 +67,9 @@ function failure(action: string, cause: unknown): Error {
 }
 
 /**
- * Makes the error for a gateway that a pod cannot have.
+ * Builds the error for a gateway that cannot be set.
  *
- * @param why As in `there is no such interface`
+ * @param why Such as `there is no such interface`
  */
 export function refused(
   gateway: string | Ip,
@@ -82,7 +82,7 @@ export function refused(
   );
 }
 
-/** Says in words which default route is meant. */
+/** Describes a default route in words. */
 export function describe({ nextHops }: RouteEntry): string {
   const gateways = nextHops.flatMap(({ gateway }) => gateway ?? []);
   return gateways.length === 0
@@ -91,8 +91,8 @@ export function describe({ nextHops }: RouteEntry): string {
 }
 
 /**
- * Deletes the ways of a default route that lead out by a link. The kernel
- * deletes a route of IPv4 with all its ways, so the others are added again.
+ * Deletes the nexthops of a default route that use a link. The kernel deletes an
+ * IPv4 route with all its nexthops, so the others are added again.
  */
 export function deleting(
   sandbox: Rtnl,
@@ -118,8 +118,8 @@ export function deleting(
 }
 
 /**
- * Adds a default route over a link, without a metric. Its work throws a
- * CniError 7 if the gateway cannot be reached.
+ * Adds a default route over a link, without a metric. The step throws CniError 7
+ * if the gateway is unreachable.
  */
 export function adding(sandbox: Rtnl, link: Link, gateway: Ip): Step {
   const destination = Cidr.of(Ip.fromValue(gateway.family, 0n), 0);
@@ -140,10 +140,9 @@ export function adding(sandbox: Rtnl, link: Link, gateway: Ip): Step {
 }
 
 /**
- * Checks that the addresses leave no doubt that the gateway is on the link,
- * where no route of table main says so: it is on one of their subnets, whose
- * route sbr has moved; or there is no subnet, as with a /32, where it can be
- * nowhere else. What remains is a mistake in the annotation.
+ * Checks by the addresses that the gateway is on the link, if no route in table
+ * main does: it is in one of their subnets (sbr has moved the route), or there is
+ * no subnet, as with a /32. Anything else is a mistake in the annotation.
  *
  * @throws {CniError} 7
  */
@@ -172,7 +171,7 @@ function requireOnLink(
   );
 }
 
-/** Does something that may be done already. */
+/** Ignores that something is already done. */
 function unless(errno: string, work: () => void): void {
   try {
     work();
@@ -182,8 +181,8 @@ function unless(errno: string, work: () => void): void {
 }
 
 /**
- * Stops the kernel from learning default routes from routers that advertise
- * themselves: the next advertisement would bring back what is deleted.
+ * Stops the kernel from learning default routes from router advertisements: the
+ * next one would restore the deleted route.
  */
 export function ignoringRouters({ netns }: Rtnl, { name }: Link): Step {
   const key = `net/ipv6/conf/${name}/accept_ra_defrtr`;
@@ -193,8 +192,8 @@ export function ignoringRouters({ netns }: Rtnl, { name }: Link): Step {
       inNetns(netns, work);
     } catch (error) {
       if (error instanceof StrandedThreadError) throw error;
-      // There is no IPv6, or /proc/sys is read-only. What is deleted may come
-      // back then, which is better than no network at all.
+      // IPv6 is missing, or /proc/sys is read-only. A deleted route may come back
+      // then, which is better than no network.
     }
   };
   return {

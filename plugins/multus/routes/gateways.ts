@@ -1,5 +1,5 @@
 /**
- * Setting the default gateways of one interface in the kernel.
+ * Sets the default gateways of one interface in the kernel.
  *
  * @module
  */
@@ -21,30 +21,29 @@ import {
   type Step,
 } from "./gateway_steps.ts";
 
-/** What the default routes of one family shall be. */
+/** The default routes to set for one family. */
 export interface DefaultRouteWish {
   /** IPv4 or IPv6. */
   readonly family: IpFamily;
-  /** The only gateway; undefined if there shall be none. */
+  /** The only gateway; undefined for no default route. */
   readonly gateway: Ip | undefined;
 }
 
 /** Source: include/uapi/linux/rtnetlink.h `rt_class_t`. */
 const MAIN_TABLE = 254;
-/** Metric of a route that is added without one. Source: include/net/ip6_fib.h `IP6_RT_PRIO_USER`. */
+/** Metric of a route added without one. Source: include/net/ip6_fib.h `IP6_RT_PRIO_USER`. */
 const UNSET_METRIC: Readonly<Record<IpFamily, number>> = { 4: 0, 6: 1024 };
 
 /**
- * Sets the default routes of an interface in table main: those that are in the
- * way are deleted, and what is missing is added. If it fails, the routes are as
- * they were before.
+ * Sets the default routes of an interface in table main: deletes conflicting
+ * routes, and adds missing ones. A failure restores the routes.
  *
  * @param sandbox Borrowed, not closed
- * @param wishes One for each family that is to be changed
- * @throws {CniError} 7 If there is no such interface to lead to a gateway, it
- *   cannot reach the gateway, or another's default route counts more
- * @throws {Error} That names what the kernel refuses, and what could not be
- *   put back
+ * @param wishes One for each family to change
+ * @throws {CniError} 7 If the interface is missing or cannot reach the gateway,
+ *   or another interface's default route takes precedence
+ * @throws {Error} Names the request that the kernel refuses, and the routes that
+ *   could not be restored
  */
 export function setDefaultRoutes(
   sandbox: Rtnl,
@@ -63,7 +62,7 @@ export function setDefaultRoutes(
   );
 }
 
-/** Some plugins make no interface; there is nothing to be deleted then. */
+/** Some plugins create no interface, so that there is nothing to delete. */
 function requireNoGateway(
   ifName: string,
   wishes: readonly DefaultRouteWish[],
@@ -73,16 +72,16 @@ function requireNoGateway(
   throw refused(gateways.join(", "), ifName, "there is no such interface");
 }
 
-/** What is there. */
+/** The current state. */
 interface Scene {
   readonly sandbox: Rtnl;
   /** The interface. */
   readonly link: Link;
-  /** Default routes of table main, of all interfaces and both families. */
+  /** Default routes in table main, of all interfaces and both families. */
   readonly entries: readonly RouteEntry[];
 }
 
-/** @throws {CniError} 7 If the gateway's route would not count */
+/** @throws {CniError} 7 If another route would take precedence over the gateway's */
 function planFamily(
   scene: Scene,
   { family, gateway }: DefaultRouteWish,
@@ -105,7 +104,7 @@ function planFamily(
   ];
 }
 
-/** Says whether a route leads to a gateway and nowhere else. */
+/** Reports whether a route has exactly this gateway. */
 function isVia(
   { nextHops: [hop, ...others] }: RouteEntry,
   { index }: Link,
@@ -115,7 +114,7 @@ function isVia(
     gateway !== undefined && hop.gateway?.equals(gateway) === true;
 }
 
-/** @throws {CniError} 7 If packets would rather leave by another interface */
+/** @throws {CniError} 7 If packets would leave through another interface */
 function requireFirst(
   { sandbox, link, entries }: Scene,
   gateway: Ip,
