@@ -1,6 +1,6 @@
 /**
- * Reading the checkpoint of the kubelet's device manager, for kubelets whose
- * pod-resources socket is not there.
+ * Reads the checkpoint of the kubelet's device manager, for kubelets without a
+ * pod-resources socket.
  *
  * @module
  */
@@ -35,8 +35,8 @@ const checkpointSchema = once(() => {
  * Reads which devices the kubelet's device plugins gave to the containers of a
  * pod.
  *
- * @param podUid The pod, for the file does not know names
- * @throws {CniError} 5 if the file cannot be read, 6 or 7 if it is of no use
+ * @param podUid The pod; the file has no names
+ * @throws {CniError} 5 if the file cannot be read, 6 or 7 if it is malformed
  */
 export function readCheckpoint(path: string, podUid: string): PodDevice[] {
   const { Data } = decode(checkpointSchema(), readFile(path), `"${path}"`);
@@ -60,7 +60,7 @@ function readFile(path: string): unknown {
     return parseJson(Deno.readFileSync(path), `"${path}"`);
   } catch (error) {
     if (error instanceof CniError) throw error;
-    // The words are the reference's, for those who search logs for them.
+    // The reference's text, so that log searches find it.
     throw new CniError(ErrorCode.IoFailure, `error reading file ${path}`, {
       cause: error,
     });

@@ -1,10 +1,9 @@
 /**
- * The files in which device plugins and CNI plugins tell about devices.
+ * Device information files, written by device plugins and CNI plugins.
  *
- * A device plugin writes what it knows of a device into the folder `dp`. It is
- * copied into the folder `cni`, into a file of the attachment, where the CNI
- * plugin may complete it, or write it if there is none. What is there in the
- * end becomes a part of the network status.
+ * A device plugin describes a device in the folder `dp`. multus copies the file to
+ * the attachment's file in the folder `cni`, where the CNI plugin may complete or
+ * create it. The final content becomes part of the network status.
  *
  * Source: Device Information Specification v1.1.0.
  *
@@ -20,18 +19,18 @@ import {
 } from "../../../cni/io_failure.ts";
 import { isObject, type JsonObject, parseJson } from "../../../cni/json.ts";
 
-/** Where both folders are. */
+/** Parent of both folders. */
 export const DEVICE_INFO_DIR = "/var/run/k8s.cni.cncf.io/devinfo";
 
-/** Whose file it is. */
+/** The attachment of a file. */
 export interface DeviceInfoKey {
-  /** What status and errors call the delegate: `ns/nad`, or the CNI name. */
+  /** Name of the delegate: `ns/nad`, or the CNI name. */
   readonly delegateName: string;
   readonly containerId: string;
   readonly ifName: string;
 }
 
-/** Makes the path that a CNI plugin is given as capability `CNIDeviceInfoFile`. */
+/** Builds the path for the capability `CNIDeviceInfoFile` of a CNI plugin. */
 export function deviceInfoPath(
   { delegateName, containerId, ifName }: DeviceInfoKey,
   baseDir: string = DEVICE_INFO_DIR,
@@ -41,13 +40,13 @@ export function deviceInfoPath(
 }
 
 /**
- * Copies what the device plugin says of a device to where the CNI plugin looks.
- * The file is there whole or not at all, and for all to read.
+ * Copies the device plugin's file to the CNI plugin's path. The copy is atomic and
+ * world-readable.
  *
- * @param path As made by {@linkcode deviceInfoPath}; folders are made as needed
- * @returns Whether the device plugin says anything
- * @throws {CniError} 5 if a file cannot be read or written, or is there
- *   already; 6 if it is no JSON object
+ * @param path From {@linkcode deviceInfoPath}; folders are created as needed
+ * @returns Whether the device plugin has a file
+ * @throws {CniError} 5 if a file cannot be read or written, or the target exists;
+ *   6 if it is not a JSON object
  */
 export function copyDeviceInfo(
   { resourceName, deviceId }: {
@@ -67,10 +66,10 @@ export function copyDeviceInfo(
 }
 
 /**
- * Finds what is known of the device of an attachment.
+ * Reads the device information of an attachment.
  *
  * @returns Undefined if there is no file
- * @throws {CniError} 5 if it cannot be read, 6 if it is no JSON object
+ * @throws {CniError} 5 if it cannot be read, 6 if it is not a JSON object
  */
 export function findDeviceInfo(path: string): JsonObject | undefined {
   const bytes = findFile(path);
@@ -78,7 +77,7 @@ export function findDeviceInfo(path: string): JsonObject | undefined {
 }
 
 /**
- * Removes a file; it may be gone already.
+ * Removes a file; succeeds if there is none.
  *
  * @throws {CniError} 5 if it cannot be removed
  */
@@ -102,7 +101,7 @@ function parseObject(bytes: Uint8Array, path: string): JsonObject {
   if (isObject(value)) return value as JsonObject;
   throw new CniError(
     ErrorCode.DecodingFailure,
-    `Cannot parse "${path}": it is no object`,
+    `Cannot parse "${path}": it is not an object`,
   );
 }
 

@@ -20,7 +20,7 @@ const INFO = {
 };
 const KEY = { delegateName: "ns/nad", containerId: "c1", ifName: "net1" };
 
-/** A folder like `devinfo`, in which a device plugin has written. */
+/** A folder like `devinfo` with files of a device plugin. */
 class Folder implements Disposable {
   readonly dir = Deno.makeTempDirSync({ prefix: "devinfo-" });
   readonly path = deviceInfoPath(KEY, this.dir);

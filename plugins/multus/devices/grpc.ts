@@ -1,5 +1,5 @@
 /**
- * Unary calls of gRPC over a unix socket.
+ * Unary gRPC calls over a unix socket.
  *
  * Source: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md.
  *
@@ -10,7 +10,7 @@ import { formatAbort } from "../../../cni/deadline.ts";
 import type { Bytes } from "../../../ffi/libc.ts";
 import { concat, u32be, u8 } from "../../../ffi/netlink/struct.ts";
 
-/** By their codes. Source: google.golang.org/grpc codes/codes.go. */
+/** Names of the status codes. Source: google.golang.org/grpc codes/codes.go. */
 const STATUSES = [
   "OK",
   "Canceled",
@@ -34,14 +34,14 @@ const STATUSES = [
 /** How a call ended. */
 export type GrpcStatus = typeof STATUSES[number];
 
-/** What the other side answered instead of a message. */
+/** The server returned a status instead of a message. */
 export class GrpcError extends Error {
-  /** Names the class in texts. */
+  /** The class's name in error texts. */
   override readonly name = "GrpcError";
   /** Anything but `OK`. */
   readonly status: GrpcStatus;
 
-  /** Makes an error of a status, worded as Go's. */
+  /** Builds an error from a status, with Go's text. */
   constructor(status: GrpcStatus, description: string) {
     super(`rpc error: code = ${status} desc = ${description}`);
     this.status = status;
@@ -49,31 +49,29 @@ export class GrpcError extends Error {
 }
 
 /**
- * The host of the URL, which is in no other use: the connection goes to the
- * socket. But NO_PROXY applies to the socket too, for Deno counts it among the
- * proxies, and its `*` takes in every host that is not an address. So this is
- * an address, and one that is nobody's: that of the discard prefix.
+ * The host of the URL. The connection uses the socket, but Deno treats the socket
+ * as a proxy, so NO_PROXY applies, and its `*` matches every host that is not an
+ * address. Hence an unused address, from the discard prefix.
  *
  * Source: RFC 6666.
  */
 const HOST = "[100::]";
 
-/** The largest message taken: 16 MiB, as the reference allows it. */
+/** Size limit of a message: 16 MiB, like the reference's. */
 const MESSAGE_LIMIT = 16 * 2 ** 20;
-/** A message begins with whether it is compressed, and its length. */
+/** Size of a message's prefix: the compressed flag and the length. */
 const PREFIX_LENGTH = u8.size + u32be.size;
 
 /**
  * Calls the methods of a server. Messages of more than 16 MiB are refused.
  *
- * The status of a call is read from the headers only, since `fetch` hides the
- * trailers. It is there whenever there is no message, in the short form of an
- * answer that all servers use; and when there is a message, it is success.
+ * `fetch` hides trailers, so the status is read from the headers. Servers put it
+ * there if there is no message; a message means success.
  */
 export class GrpcClient implements Disposable {
   readonly #http: Deno.HttpClient;
 
-  /** Makes a client; it connects with the first call. */
+  /** Creates a client; the first call connects. */
   constructor(socketPath: string) {
     this.#http = Deno.createHttpClient({
       proxy: { transport: "unix", path: socketPath },
@@ -86,10 +84,10 @@ export class GrpcClient implements Disposable {
    * Calls a method.
    *
    * @param method As `/package.Service/Method`
-   * @returns The message of the answer
-   * @throws {GrpcError} If the answer has a status instead
-   * @throws {RangeError} If the answer is not framed as it should be
-   * @throws {Error} If there is no answer, or only a part of it
+   * @returns The message of the response
+   * @throws {GrpcError} If the response has a status instead
+   * @throws {RangeError} If the response is badly framed
+   * @throws {Error} If the response is missing or incomplete
    */
   async call(
     method: string,
@@ -116,7 +114,7 @@ export class GrpcClient implements Disposable {
   }
 }
 
-/** Takes what `fetch` says in vain off its errors. */
+/** Removes the noise from errors of `fetch`. */
 function explain(error: unknown): unknown {
   const cause = error instanceof TypeError ? error.cause : undefined;
   if (!(cause instanceof Error)) return error;
@@ -142,7 +140,7 @@ async function readMessage(response: Response): Promise<Bytes> {
   return unframe(body);
 }
 
-/** Finds out what an answer says of the call before there is a message. */
+/** Reads the status of the call from the response's headers. */
 function findStatus({ status, headers }: Response): GrpcError | undefined {
   const code = headers.get("grpc-status");
   if (code !== null && code !== "0") {
@@ -158,7 +156,7 @@ function findStatus({ status, headers }: Response): GrpcError | undefined {
   );
 }
 
-/** Decodes what is percent-encoded; what is so wrongly stays as it is. */
+/** Decodes percent-encoding; malformed text is returned unchanged. */
 function decodeDescription(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -199,7 +197,7 @@ function tooLarge(length: number): RangeError {
   return new RangeError(`Cannot take a message of ${length} bytes`);
 }
 
-/** Makes the error of a connection that was lost. */
+/** Builds the error for a lost connection. */
 function cutOff(): Error {
   return new Error("The answer ends too early");
 }

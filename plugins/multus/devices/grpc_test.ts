@@ -23,7 +23,7 @@ function list(
   return client.call(LIST, new Uint8Array(), signal);
 }
 
-/** Calls a server that does something else than it should. */
+/** Calls a server that misbehaves. */
 async function callFaulty(
   fault: KubeletFault,
   options: FakeKubeletOptions = {},
@@ -160,11 +160,11 @@ Deno.test("GrpcClient.call() tells why there is no answer", async (t) => {
   }
 });
 
-/** Calls where a server was killed that left its socket behind. */
+/** Calls the socket that a killed server left behind. */
 async function listWithoutServer(): Promise<void> {
   const dir = await Deno.makeTempDir();
   const listener = Deno.listen({ transport: "unix", path: `${dir}/s` });
-  // Under another name the listener does not find it to remove it.
+  // Under another name the listener cannot remove it.
   await Deno.rename(`${dir}/s`, `${dir}/left`);
   listener.close();
   await list(`${dir}/left`)

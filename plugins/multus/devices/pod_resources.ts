@@ -1,5 +1,5 @@
 /**
- * Asking the kubelet for the devices of a pod.
+ * Asks the kubelet for the devices of a pod.
  *
  * Source: k8s.io/kubelet pkg/apis/podresources/v1/api.proto.
  *
@@ -25,16 +25,15 @@ const podResources = message({
   namespace: text(2),
   containers: messages(3, containerResources),
 });
-/** What both methods answer: one pod, or all of the node. */
+/** The response of both methods: one pod, or all pods of the node. */
 const response = message({ podResources: messages(1, podResources) });
 
 const SERVICE = "/v1.PodResourcesLister";
 const TIMEOUT_MS = 10_000;
 
 /**
- * How long to stay away, time after time, if the kubelet says that it has too
- * many callers. It serves 100 a second, and a node that boots has a CNI call
- * for each of its pods.
+ * Delays of the retries if the kubelet's rate limit is exceeded. It serves 100
+ * calls a second, and a booting node has a CNI call for each of its pods.
  *
  * Source: kubernetes pkg/kubelet/apis/grpc/ratelimit.go.
  */
@@ -44,9 +43,9 @@ const RATE_LIMIT_PAUSES_MS = [20, 50, 100, 200, 400, 800];
  * Reads which devices the kubelet's device plugins gave to the containers of a
  * pod. It takes at most 10 s.
  *
- * @returns None if the kubelet does not know the pod
- * @throws {CniError} 11 if the kubelet cannot answer now, 5 if what it answers
- *   is of no use
+ * @returns No devices if the kubelet does not know the pod
+ * @throws {CniError} 11 if the kubelet is unavailable, 5 if its response is
+ *   malformed
  */
 export async function readPodResources(
   socketPath: string,
@@ -72,9 +71,9 @@ export async function readPodResources(
 }
 
 /**
- * Asks for the one pod, else for all. Kubelets before 1.27 do not know the
- * former; up to 1.33 they know it, but refuse it with the status Unknown unless
- * a feature gate is on. Of a pod that it does not know a kubelet says the same.
+ * Asks for the pod, or else for all pods. Kubelets before 1.27 do not have the
+ * first method; up to 1.33 they refuse it with the status Unknown unless a feature
+ * gate is on. They return the same status for an unknown pod.
  */
 async function ask(
   kubelet: GrpcClient,
@@ -122,7 +121,7 @@ function listDevices(
   );
 }
 
-/** What may pass by itself: anything but a wrong answer, or a status that says so. */
+/** Reports whether an error may be temporary: not a malformed response or a final status. */
 function codeOf(error: unknown): number {
   if (error instanceof RangeError) return ErrorCode.IoFailure;
   if (!(error instanceof GrpcError)) return ErrorCode.TryAgainLater;

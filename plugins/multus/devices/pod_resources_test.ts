@@ -15,7 +15,7 @@ const DEVICES = {
   c2: { "vendor.com/fpga": ["f"] },
 };
 
-/** A kubelet with our pod, and others that differ in a part of the name. */
+/** A kubelet with the pod, and others with partly equal names. */
 async function startKubelet(
   options: FakeKubeletOptions = {},
 ): Promise<FakeKubelet> {

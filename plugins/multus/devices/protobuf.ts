@@ -2,8 +2,8 @@
  * Protocol buffers, declared as tables: one row `name: kind(number)` is the
  * encoder, the decoder and the TypeScript type of a field.
  *
- * There are only the kinds of fields that the kubelet's answers need. What no
- * row describes is skipped, so that newer kubelets may say more.
+ * Only the field types of the kubelet's responses are supported. Unknown fields
+ * are skipped, so that newer kubelets may send more.
  *
  * Source: https://protobuf.dev/programming-guides/encoding.
  *
@@ -13,7 +13,7 @@
 import type { Bytes } from "../../../ffi/libc.ts";
 import { type Codec, concat } from "../../../ffi/netlink/struct.ts";
 
-/** How the value behind a tag ends: the lower three bits of the tag. */
+/** The wire type: the lower three bits of a tag. */
 const WIRE_TYPE_BITS = 3;
 const WireType = {
   Varint: 0,
@@ -24,19 +24,19 @@ const WireType = {
   Fixed32: 5,
 } as const;
 
-/** Seven bits of a number in each byte, so ten bytes for 64 bits. */
+/** Seven bits per byte, so ten bytes for 64 bits. */
 const LONGEST_VARINT = 10;
 const LARGEST_FIELD_NUMBER = 2 ** 29 - 1;
 
-/** A field of a message, by what a value of it is in TypeScript. */
+/** A field of a message, by its TypeScript type. */
 export interface Field<T> {
   /** Its number in the message. */
   readonly number: number;
-  /** Makes the value of a field that is absent. */
+  /** Returns the value of an absent field. */
   start(): T;
-  /** Takes in one occurrence of the field; returns what the value is now. */
+  /** Adds one occurrence of the field; returns the new value. */
   add(before: T, payload: Bytes): T;
-  /** Encodes each occurrence that the value needs. */
+  /** Encodes the value as occurrences of the field. */
   encode(value: T): Bytes[];
 }
 
@@ -48,10 +48,10 @@ export type MessageValue<F extends Fields> = {
   [K in keyof F]: F[K] extends Field<infer T> ? T : never;
 };
 
-/** What a codec makes of bytes. */
+/** The value that a codec decodes. */
 export type ValueOf<C> = C extends Codec<infer T> ? T : never;
 
-/** Declares a `string`; it is "" if absent. */
+/** Declares a `string`; "" if absent. */
 export function text(number: number): Field<string> {
   return {
     number,
@@ -84,8 +84,8 @@ function repeated<T>(number: number, codec: Codec<T>): Field<T[]> {
 }
 
 /**
- * Declares a message. Decoding throws a RangeError if the bytes end too early
- * or are no protocol buffers.
+ * Declares a message. Decoding throws a RangeError if the bytes end early or are
+ * malformed.
  */
 export function message<F extends Fields>(
   fields: F,
@@ -114,8 +114,7 @@ export function message<F extends Fields>(
 }
 
 /**
- * Reads the fields that have bytes for a value. Those of other types, and all
- * that is in a group, have only to be skipped.
+ * Reads the length-delimited fields. Other types and whole groups are skipped.
  */
 function* readFields(
   bytes: Bytes,
@@ -136,7 +135,7 @@ function* readFields(
   if (groups.length > 0) throw malformed("a group without an end");
 }
 
-/** A place in a run of bytes. */
+/** A position in bytes. */
 class Reader {
   readonly #bytes: Bytes;
   #at = 0;

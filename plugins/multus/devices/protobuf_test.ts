@@ -42,7 +42,7 @@ Deno.test("message() is safe with any bytes", () => {
 });
 
 Deno.test("message() encodes as other programs do", async (t) => {
-  // Worked out by hand from the description of the encoding.
+  // Encoded by hand.
   const rows: [name: string, value: Pod, hex: string][] = [
     ["nothing", { name: "", devices: [] }, ""],
     ["a string", { name: "é", devices: [] }, "0a 02 c3a9"],
@@ -137,7 +137,7 @@ Deno.test("message() copes with the largest answers", () => {
   const deviceIds = Array.from({ length: 200_000 }, (_, id) => String(id));
   const value = { resourceName: "r", deviceIds };
   assertEquals(device.decode(device.encode(value)).deviceIds.length, 200_000);
-  // A megabyte of bytes that open groups must not exhaust the stack.
+  // A megabyte of nested groups must not exhaust the stack.
   const groups = new Uint8Array(2 ** 20).fill(0x13);
   assertThrows(() => device.decode(groups), RangeError, "without an end");
 });

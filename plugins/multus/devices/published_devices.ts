@@ -1,5 +1,5 @@
 /**
- * What the API server says of claims, and of the devices that they were given.
+ * Resource claims and their allocated devices, from the API server.
  *
  * @module
  */
@@ -13,18 +13,18 @@ import type {
   SliceDevice,
 } from "../../../kube/types.ts";
 
-/** The part of the API that tells of claims. */
+/** The part of the API for claims. */
 export type ClaimClient = Pick<
   KubeClient,
   "getResourceClaim" | "listResourceSlices"
 >;
 
-/** Attribute by which a driver says what plugins are to be given as `deviceID`. */
+/** Attribute of a device: its `deviceID` for plugins. */
 export const DEVICE_ID = "k8s.cni.cncf.io/deviceID";
-/** Attribute by which a driver says for which networks a device is. */
+/** Attribute of a device: the resource of the networks that it is for. */
 export const RESOURCE_NAME = "k8s.cni.cncf.io/resourceName";
 
-/** What a driver says of a device; what it does not say is undefined. */
+/** A driver's attributes of a device; undefined if absent. */
 export interface PublishedDevice {
   readonly deviceId: string | undefined;
   readonly resourceName: string | undefined;
@@ -33,7 +33,7 @@ export interface PublishedDevice {
 /** The devices of a driver, by pool and name. */
 type Catalog = ReadonlyMap<string, PublishedDevice>;
 
-/** Whose claims and devices are asked for. */
+/** Selects claims and devices. */
 export interface Scope {
   readonly client: ClaimClient;
   /** The namespace of the claims. */
@@ -42,27 +42,27 @@ export interface Scope {
   readonly nodeName: string | undefined;
 }
 
-/** Time for one try, in milliseconds: a list may be long. */
+/** Time limit of one attempt, in milliseconds: a list may be long. */
 const PER_TRY_MS = 5000;
 
-/** Reads claims and devices, all that is asked for twice only once. */
+/** Reads claims and devices, each only once. */
 export class DeviceDirectory {
   readonly #scope: Scope;
   readonly #options: RequestOptions;
   readonly #claims = new Map<string, Promise<readonly AllocatedDevice[]>>();
   readonly #catalogs = new Map<string, Promise<Catalog>>();
 
-  /** Opens a directory; nothing is read yet. */
+  /** Creates a directory, without any I/O. */
   constructor(scope: Scope, signal: AbortSignal, overallMs: number) {
     this.#scope = scope;
     this.#options = { signal, overallMs, perTryMs: PER_TRY_MS };
   }
 
   /**
-   * Lists what a claim was given.
+   * Lists the devices that a claim was allocated.
    *
-   * @throws {CniError} 11 if that is nothing yet, or the server cannot answer
-   *   now; 7 if there is no such claim
+   * @throws {CniError} 11 if none is allocated yet, or the server is unavailable;
+   *   7 if the claim does not exist
    */
   listAllocated(claim: string): Promise<readonly AllocatedDevice[]> {
     return this.#claims.getOrInsertComputed(
@@ -72,10 +72,10 @@ export class DeviceDirectory {
   }
 
   /**
-   * Finds what the driver says of a device.
+   * Finds the driver's attributes of a device.
    *
-   * @returns Undefined if it does not mention it
-   * @throws {CniError} 11 if the server cannot answer now, 7 if it does not want to
+   * @returns Undefined if the driver does not publish the device
+   * @throws {CniError} 11 if the server is unavailable, 7 if it refuses
    */
   async findPublished(
     { driver, pool, device }: AllocatedDevice,
@@ -121,7 +121,7 @@ function listPublished(
   ]);
 }
 
-/** Names a device of a driver; names of pools may have slashes, those of devices do not. */
+/** Builds a key for a driver's device; pool names may contain slashes, device names not. */
 function keyOf(pool: string, device: string): string {
   return `${pool}/${device}`;
 }

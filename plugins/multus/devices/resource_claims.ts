@@ -1,5 +1,5 @@
 /**
- * The devices of a pod that it claims: dynamic resource allocation.
+ * The devices of a pod's resource claims: dynamic resource allocation.
  *
  * @module
  */
@@ -20,14 +20,14 @@ import type { PodDevice } from "./resource_map.ts";
 const TIMEOUT_MS = 20_000;
 
 /**
- * What a pod's status says of its claims.
+ * The claims in a pod's status.
  *
  * Source: k8s.io/api/core/v1/types.go `PodStatus`.
  */
 export interface ClaimStatus {
   /** One for each claim of the pod's specification. */
   readonly resourceClaimStatuses?: readonly ClaimReference[];
-  /** The claim that stands for extended resources of the containers. */
+  /** The claim for extended resources of the containers. */
   readonly extendedResourceClaimStatus?: ExtendedResources | null;
 }
 
@@ -35,11 +35,11 @@ export interface ClaimStatus {
 export interface ClaimReference {
   /** The specification's name for it. */
   readonly name: string;
-  /** The claim; absent if none had to be made. */
+  /** The claim; absent if none was needed. */
   readonly resourceClaimName?: string;
 }
 
-/** A claim, and which of its requests stands for which extended resource. */
+/** A claim, and the extended resource of each request. */
 export interface ExtendedResources {
   readonly resourceClaimName: string;
   readonly requestMappings?: readonly {
@@ -48,23 +48,22 @@ export interface ExtendedResources {
   }[];
 }
 
-/** What is needed to learn what a pod was given for its claims. */
+/** The input of the lookup of claimed devices. */
 export interface ClaimSource extends Scope {
   readonly status: ClaimStatus;
-  /** Told of devices that are left out. */
+  /** Receives the devices that are left out. */
   readonly log: Pick<Log, "warn">;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Reads which devices a pod was given for its claims. It takes at most 20 s.
+ * Reads the devices that a pod's claims were allocated, within 20 s.
  *
- * A device of a claim is left out unless its driver says what it is for
- * networks: a pod may well claim a GPU too. But one that stands for an extended
- * resource must be of that resource.
+ * A claimed device is left out unless its driver publishes attributes for
+ * networks: a pod may claim a GPU too. A device for an extended resource must
+ * belong to that resource.
  *
- * @throws {CniError} 11 for what may pass by itself, 7 for what is wrong with
- *   the claims
+ * @throws {CniError} 11 for temporary failures, 7 for wrong claims
  */
 export async function readClaimedDevices(
   { status, log, signal, ...scope }: ClaimSource,
@@ -102,7 +101,7 @@ async function listClaimed(
   return devices.flat();
 }
 
-/** Lists the devices that stand for extended resources. */
+/** Lists the devices for extended resources. */
 async function listExtended(
   extended: ExtendedResources | null | undefined,
   directory: DeviceDirectory,
@@ -123,7 +122,7 @@ async function listExtended(
   }));
 }
 
-/** Returns what networks need to know of a device, or why they cannot use it. */
+/** Returns a device's attributes for networks, or why networks cannot use it. */
 function toPodDevice(
   published: PublishedDevice | undefined,
 ): PodDevice | string {

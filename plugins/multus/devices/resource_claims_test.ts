@@ -23,9 +23,9 @@ const FPGA = "vendor.com/fpga";
 class Cluster implements ClaimClient {
   readonly claims: ResourceClaim[] = [];
   readonly slices: ResourceSlice[] = [];
-  /** What was asked for. */
+  /** The requests. */
   readonly requests: string[] = [];
-  /** What was left out, and why. */
+  /** The devices left out, with the reasons. */
   readonly warnings: LogFields[] = [];
 
   getResourceClaim(namespace: string, name: string): Promise<ResourceClaim> {
@@ -49,7 +49,7 @@ class Cluster implements ClaimClient {
     );
   }
 
-  /** Reads what a pod has that claims these, and returns ids by resource. */
+  /** Reads the devices of a pod with these claims, and returns IDs by resource. */
   async read(
     status: ClaimStatus,
     more: Partial<ClaimSource> = {},
@@ -86,7 +86,7 @@ function makeCluster(): Cluster {
   return cluster;
 }
 
-/** The status of a pod with claims that were made for it. */
+/** The status of a pod with generated claims. */
 function claims(...names: string[]): ClaimStatus {
   return {
     resourceClaimStatuses: names.map((resourceClaimName, index) => ({
@@ -96,7 +96,7 @@ function claims(...names: string[]): ClaimStatus {
   };
 }
 
-/** The status of a pod whose extended resources a claim stands for. */
+/** The status of a pod with a claim for its extended resources. */
 function extended(
   claim: string,
   mappings: Readonly<Record<string, string>>,

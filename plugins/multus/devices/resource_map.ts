@@ -1,5 +1,5 @@
 /**
- * Which devices a pod has, by the resource that it asked for.
+ * The devices of a pod, by requested resource.
  *
  * @module
  */
@@ -13,33 +13,33 @@ import type { ClaimStatus } from "./resource_claims.ts";
 
 /** A device that a pod has. */
 export interface PodDevice {
-  /** The resource, as `vendor.com/nic`. */
+  /** The resource, such as `vendor.com/nic`. */
   readonly resourceName: string;
-  /** The device, as a PCI address. */
+  /** The device, such as a PCI address. */
   readonly deviceId: string;
 }
 
-/** Which pod is meant. */
+/** Identifies the pod. */
 export interface PodName {
   readonly namespace: string;
   readonly name: string;
 }
 
-/** What is needed to learn of a pod's devices. */
+/** The input of {@linkcode readResourceMap}. */
 export interface ResourceMapSource {
-  /** The pod, as the API server has it. */
+  /** The API server's object of the pod. */
   readonly pod: Pod;
-  /** Asked for claims, if the pod has any. */
+  /** Reads the pod's claims, if any. */
   readonly client: ClaimClient;
-  /** Whose slices are listed; the pod's `spec.nodeName` unless given. */
+  /** Node of the slices; the pod's `spec.nodeName` by default. */
   readonly nodeName?: string | undefined;
-  /** Where the kubelet tells of devices. */
+  /** The kubelet's pod-resources socket. */
   readonly kubeletSocket?: string | undefined;
-  /** Where it notes them, for nodes without that socket. */
+  /** The kubelet's checkpoint, for nodes without that socket. */
   readonly checkpointPath?: string | undefined;
-  /** Told of devices that are left out. */
+  /** Receives the devices that are left out. */
   readonly log: Pick<Log, "warn">;
-  /** Gives up the reading. */
+  /** Aborts the requests. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -48,14 +48,14 @@ const CHECKPOINT =
   "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
 
 /**
- * The devices of a pod, each of which is handed out once. All networks of a
- * pod take from one map, in the order in which they are attached.
+ * The devices of a pod. Each is handed out once: all networks of the pod take from
+ * one map, in the order of attachment.
  */
 export class ResourceMap {
   /** The devices that are left, by resource. */
   readonly #left = new Map<string, string[]>();
 
-  /** Makes a map; the devices of a resource are handed out in sorted order. */
+  /** Creates a map that hands out the devices of a resource in sorted order. */
   constructor(devices: readonly PodDevice[]) {
     const byResource = Map.groupBy(devices, ({ resourceName }) => resourceName);
     for (const [name, members] of byResource) {
@@ -66,7 +66,7 @@ export class ResourceMap {
   /**
    * Hands out the next device of a resource.
    *
-   * @returns Its ID; undefined if there is no such resource, or nothing left of it
+   * @returns Its ID; undefined if the resource is unknown or used up
    */
   take(resourceName: string): string | undefined {
     return this.#left.get(resourceName)?.shift();
@@ -74,11 +74,11 @@ export class ResourceMap {
 }
 
 /**
- * Reads which devices a pod has: those of device plugins from the kubelet, or
- * from its checkpoint if it has no socket; then those of the pod's claims.
+ * Reads the devices of a pod: those of device plugins from the kubelet, or from its
+ * checkpoint if it has no socket; then those of the pod's claims.
  *
- * @throws {CniError} 11 for what may pass by itself, 5 or 6 for what cannot be
- *   read, 7 for what is wrong with the pod or its claims
+ * @throws {CniError} 11 for temporary failures, 5 or 6 for unreadable files, 7 for
+ *   a wrong pod or wrong claims
  */
 export async function readResourceMap(
   source: ResourceMapSource,
@@ -117,7 +117,7 @@ async function readClaims(
   });
 }
 
-/** Says whether the API server has to be asked. */
+/** Reports whether the pod's devices require the API server. */
 function hasClaims({ status = {} }: Pod): boolean {
   const { resourceClaimStatuses, extendedResourceClaimStatus }: ClaimStatus =
     status;

@@ -11,7 +11,7 @@ import {
 
 const NIC = "vendor.com/nic";
 
-/** Takes all there is of a resource, and once more. */
+/** Takes all devices of a resource, and then once more. */
 function takeAll(map: ResourceMap, resourceName = NIC): string[] {
   const ids: string[] = [];
   for (let id = map.take(resourceName); id; id = map.take(resourceName)) {
@@ -20,7 +20,7 @@ function takeAll(map: ResourceMap, resourceName = NIC): string[] {
   return ids;
 }
 
-/** A node: where its kubelet's files are, and a cluster of one claim. */
+/** A node: its kubelet's files, and a cluster with one claim. */
 class Node implements Disposable {
   readonly dir = Deno.makeTempDirSync({ prefix: "devices-" });
   readonly source: ResourceMapSource = {
@@ -103,7 +103,7 @@ Deno.test("ResourceMap.take() hands out each device once, in sorted order", () =
 });
 
 Deno.test("ResourceMap.take() hands out a device twice that was given twice", () => {
-  // As a share of a device that several may use.
+  // A device may be shared.
   const device = { resourceName: NIC, deviceId: "d" };
   assertEquals(takeAll(new ResourceMap([device, device])), ["d", "d"]);
 });
