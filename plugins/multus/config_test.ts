@@ -29,7 +29,7 @@ const DEFAULTS: MultusConfig = {
   daemonSocketDir: "/run/multus",
 };
 
-Deno.test("multusSchema() has a default for what is left out, empty or null", async (t) => {
+Deno.test("multusSchema() has defaults for absent, empty and null keys", async (t) => {
   const rows: [string, object][] = [
     ["nothing", {}],
     ["unknown keys", { defaultnetworkfile: "/x", name: "n", type: "multus" }],
@@ -110,7 +110,7 @@ Deno.test("multusSchema() completes the rotation of logs", () => {
   });
 });
 
-Deno.test("multusSchema() reads paths of a container as the node has them", () => {
+Deno.test("multusSchema() translates a container's paths to the node's", () => {
   const config = read({
     kubeconfig: "/host/etc/kubeconfig",
     binDir: "/host/opt/cni/bin",
@@ -134,7 +134,7 @@ Deno.test("multusSchema() finds the folder where the reference's installer write
   }
 });
 
-Deno.test("multusSchema() keeps all of runtimeConfig, and spells what it knows", () => {
+Deno.test("multusSchema() keeps all of runtimeConfig, and normalizes known names", () => {
   const known = {
     portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
     bandwidth: { ingressRate: 1000, unknown: 1 },
@@ -173,7 +173,7 @@ Deno.test("multusSchema() refuses values of another type", async (t) => {
   }
 });
 
-Deno.test("multusSchema() lets DEL do without what cannot be read", () => {
+Deno.test("multusSchema() lets DEL ignore unreadable keys", () => {
   const dropped: string[] = [];
   const config = decodeLeniently(
     multusSchema(),
@@ -195,7 +195,7 @@ Deno.test("multusSchema() lets DEL do without what cannot be read", () => {
   assertEquals(dropped.length, 4);
 });
 
-Deno.test("nodePath() leaves out the mount point of the node's root", async (t) => {
+Deno.test("nodePath() removes the mount point of the node's root", async (t) => {
   const there = new Set(["/host/etc/really-there"]);
   const rows: [string, string][] = [
     ["/host/etc/cni/net.d", "/etc/cni/net.d"],

@@ -27,7 +27,7 @@ const K8S = {
   podUid: "",
 };
 
-Deno.test("interfaceNameOf() names interfaces by request or place", async (t) => {
+Deno.test("interfaceNameOf() names interfaces by request or index", async (t) => {
   const delegates = [
     delegate("a"),
     delegate("b", { ifName: "ext0" }),
@@ -82,7 +82,7 @@ function offerTo(
     .capabilityArgs;
 }
 
-Deno.test("runtimeConfOf() describes the attachment", () => {
+Deno.test("runtimeConfOf() builds the runtime configuration", () => {
   const own = delegate("ns/n", { ifName: "a0", ips: ["10.0.0.2"] });
   const delegates = [delegate("master"), own];
   assertEquals(
@@ -110,7 +110,7 @@ Deno.test("runtimeConfOf() describes the attachment", () => {
   );
 });
 
-Deno.test("runtimeConfOf() offers what the runtime offers, or the request", async (t) => {
+Deno.test("runtimeConfOf() merges the runtime's arguments with the request", async (t) => {
   const { portMappings, ips, dns } = OFFER as Record<string, JsonObject>;
   const devinfo = "/var/run/k8s.cni.cncf.io/devinfo/cni/";
   await t.step("the master, all that is not empty, and no request", () => {
@@ -160,13 +160,13 @@ Deno.test("runtimeConfOf() offers what the runtime offers, or the request", asyn
   });
 });
 
-Deno.test("runtimeConfOf() leaves what it is given as it is", () => {
+Deno.test("runtimeConfOf() does not change its input", () => {
   const before = structuredClone(OFFER);
   offerTo(delegate("a", REQUEST));
   assertEquals(OFFER, before);
 });
 
-Deno.test("runtimeConfOf() refuses a place without a delegate", () => {
+Deno.test("runtimeConfOf() refuses an index without a delegate", () => {
   const source = { delegates: [], args: ARGS, k8s: K8S, capabilityArgs: {} };
   assertThrows(() => runtimeConfOf({ ...source, index: 0 }), RangeError);
 });

@@ -12,7 +12,7 @@ const K8S = parseK8sArgs(
   "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=web;K8S_POD_UID=u1",
 );
 
-Deno.test("multusFailure() words failures as the Go version does", async (t) => {
+Deno.test("multusFailure() uses the Go version's texts", async (t) => {
   const cause = new CniError(11, "no answer", { details: "in time" });
   const rows: [string, CniError, string][] = [
     ["of no pod", multusFailure(cause), "Multus: no answer"],
@@ -39,7 +39,7 @@ Deno.test("multusFailure() words failures as the Go version does", async (t) => 
   }
 });
 
-Deno.test("asMultus() passes results on, and words failures", async () => {
+Deno.test("asMultus() returns results, and wraps failures", async () => {
   assertEquals(await asMultus({}, () => 7), 7);
   const fail = (): never => {
     throw new TypeError("oh");
@@ -51,7 +51,7 @@ Deno.test("asMultus() passes results on, and words failures", async () => {
   assertEquals([code, message], [999, "Multus: [ns/web/u1]: oh"]);
 });
 
-Deno.test("inContext() keeps code, details and what the event shall say", () => {
+Deno.test("inContext() keeps code, details and event message", () => {
   const missing = inContext(
     "b",
     inContext("a", new MissingNetworkError(11, "m", "event")),

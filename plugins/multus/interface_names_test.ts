@@ -23,12 +23,12 @@ function list(name: string): Delegate {
 
 const ARGS = { ifName: "eth0", netns: "/run/netns/a" };
 
-Deno.test("checkInterfaceNames() accepts names that are free", () => {
+Deno.test("checkInterfaceNames() accepts unused names", () => {
   const delegates = [delegate("a"), delegate("b", "a.b_C"), delegate("c")];
   checkInterfaceNames(delegates, ARGS, () => ["lo", "net1"]);
 });
 
-Deno.test("checkInterfaceNames() says whose name cannot be had", async (t) => {
+Deno.test("checkInterfaceNames() names the delegate with the unusable name", async (t) => {
   const exists = "already exists";
   const rows: [string, Delegate[], number, string][] = [
     [
@@ -81,7 +81,7 @@ Deno.test("checkInterfaceNames() says whose name cannot be had", async (t) => {
   }
 });
 
-Deno.test("checkInterfaceNames() asks the sandbox once", () => {
+Deno.test("checkInterfaceNames() lists the sandbox's names once", () => {
   let asked = 0;
   const listNames = (): string[] => {
     asked++;
@@ -95,7 +95,7 @@ Deno.test("checkInterfaceNames() asks the sandbox once", () => {
   assertEquals(asked, 1);
 });
 
-Deno.test("checkInterfaceNames() says that there is no namespace", () => {
+Deno.test("checkInterfaceNames() reports a missing namespace", () => {
   const netns = "/nonexistent/netns";
   const error = assertThrows(
     () => checkInterfaceNames([delegate("weave-net")], { ...ARGS, netns }),

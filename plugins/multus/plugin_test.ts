@@ -38,14 +38,14 @@ function test(name: string, run: (scene: MultusScene) => Promise<void>): void {
 const ADDS = ["a ADD eth0", "b ADD net1"];
 const DELS = ["b DEL net1", "a DEL eth0"];
 
-test("multus.add() hands CNI_PATH on, with binDir before it", async (scene) => {
+test("multus.add() passes on CNI_PATH, with binDir before it", async (scene) => {
   const { path } = scene.plugins.folder;
   const env = { CNI_PATH: "/some/where:/else" };
   assertSuccess(await scene.run("ADD", both(scene), { env }));
   assertEquals(scene.call("a", "ADD")?.path, `${path}:/some/where:/else`);
 });
 
-test("multus.add() may be repeated after it failed, without DEL", async (scene) => {
+test("multus.add() may be repeated after a failure, without DEL", async (scene) => {
   scene.addPlugin("b", undefined, { ADD: "echo no >&2; exit 1" });
   assertEquals((await scene.run("ADD", both(scene))).exitCode, 1);
   scene.addPlugin("b", "1.1.1.3/24");
@@ -53,7 +53,7 @@ test("multus.add() may be repeated after it failed, without DEL", async (scene) 
   assertEquals(scene.story.slice(4), ADDS);
 });
 
-test("multus.add() makes nothing of names that are taken", async (scene) => {
+test("multus.add() creates nothing if an interface name is in use", async (scene) => {
   runIn(scene.hosts.sandbox, "ip", "link", "add", "net1", "type", "veth");
   const { exitCode, json } = await scene.run("ADD", both(scene));
   assertEquals([exitCode, json.code], [1, 4]);
@@ -61,7 +61,7 @@ test("multus.add() makes nothing of names that are taken", async (scene) => {
   assertEquals([scene.story, scene.remembered], [[], []]);
 });
 
-test("multus.add() says which plugin of which network failed", async (scene) => {
+test("multus.add() names the failed plugin and its network", async (scene) => {
   const plugins = [{ type: "a" }, { type: "b" }];
   const list = { name: "list", cniVersion: "1.0.0", plugins };
   scene.addPlugin("b", undefined, {
@@ -83,7 +83,7 @@ test("multus.add() says which plugin of which network failed", async (scene) => 
   ]);
 });
 
-test("multus.add() says which plugin is missing", async (scene) => {
+test("multus.add() names the missing plugin", async (scene) => {
   const delegates = [
     ...both(scene).delegates,
     scene.conf("third", "no-such-plugin"),
@@ -119,7 +119,7 @@ for (const asked of ["0.2.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]) {
   });
 }
 
-test("multus.add() undoes what cannot be said in the configuration's version", async (scene) => {
+test("multus.add() undoes attachments if the result cannot be converted", async (scene) => {
   scene.addPlugin("a", undefined, { ADD: `echo '{"cniVersion":"1.0.0"}'` });
   const keys = { delegates: [scene.conf("first", "a")], cniVersion: "0.2.0" };
   const { exitCode, json } = await scene.run("ADD", keys);
@@ -149,7 +149,7 @@ test("multus.add() leaves a log file", async (scene) => {
   assertStringIncludes(line, `containerId=${CONTAINER} ifName=eth0 `);
 });
 
-test("multus.check() checks what the pod was attached to, whatever is configured now", async (scene) => {
+test("multus.check() checks recorded attachments, whatever the current configuration", async (scene) => {
   assertSuccess(await scene.run("ADD", both(scene)));
   const { delegates: [first] } = both(scene);
   assert(first);
@@ -179,7 +179,7 @@ test("multus.check() without a scratch file checks the networks of every pod", a
   ]);
 });
 
-test("multus.del() passes over what ADD cannot have run", async (scene) => {
+test("multus.del() skips plugins that ADD cannot have run", async (scene) => {
   const rows: JsonObject[] = [
     scene.conf("third", "no-such-plugin"),
     scene.conf("third", "../bin/a"),
@@ -228,7 +228,7 @@ for (const command of ["CHECK", "DEL"]) {
   });
 }
 
-test("multus.del() runs plugins that only the scratch file has of a list", async (scene) => {
+test("multus.del() runs plugins that only the scratch file has", async (scene) => {
   const list = { name: "list", cniVersion: "1.0.0", plugins: [{ type: "a" }] };
   assertSuccess(await scene.run("ADD", { delegates: [list] }));
   const appended = [{ type: "a" }, { type: "b", socket: "/run/b" }];
@@ -238,7 +238,7 @@ test("multus.del() runs plugins that only the scratch file has of a list", async
   assertEquals(scene.call("b", "DEL")?.stdin.socket, "/run/b");
 });
 
-test("multus.del() fails for a plugin that ADD has run and that is gone", async (scene) => {
+test("multus.del() fails if a plugin that ADD ran is missing", async (scene) => {
   assertSuccess(await scene.run("ADD", both(scene)));
   const plugin = `${scene.plugins.folder.path}/b`;
   Deno.renameSync(plugin, `${plugin}.away`);
@@ -276,7 +276,7 @@ test("multus.del() leaves the container's other attachments", async (scene) => {
   assertEquals(scene.remembered, []);
 });
 
-test("multus.del() finds the attachment whose scratch file a later ADD has taken", async (scene) => {
+test("multus.del() finds the attachment if a later ADD replaced its scratch file", async (scene) => {
   scene.addPlugin("c", undefined, { ADD: "exit 1" });
   assertSuccess(await scene.run("ADD", both(scene)));
   assertEquals((await scene.run("ADD", other(scene), ETH1)).exitCode, 1);
@@ -286,7 +286,7 @@ test("multus.del() finds the attachment whose scratch file a later ADD has taken
   assertEquals(scene.remembered, []);
 });
 
-test("multus.del() of an interface that was never added touches no other", async (scene) => {
+test("multus.del() of an unknown interface does not affect others", async (scene) => {
   assertSuccess(await scene.run("ADD", both(scene)));
   assertSuccess(await scene.run("DEL", both(scene), ETH1));
   assertEquals(scene.story, ADDS);
@@ -294,14 +294,14 @@ test("multus.del() of an interface that was never added touches no other", async
   assertEquals([scene.story, scene.remembered], [[...ADDS, ...DELS], []]);
 });
 
-test("multus.del() undoes what the pod was attached to, whatever is configured now", async (scene) => {
+test("multus.del() undoes recorded attachments, whatever the current configuration", async (scene) => {
   assertSuccess(await scene.run("ADD", both(scene)));
   const delegates = [scene.conf("other", "no-such-plugin")];
   assertSuccess(await scene.run("DEL", { delegates }));
   assertEquals([scene.story, scene.remembered], [[...ADDS, ...DELS], []]);
 });
 
-test("multus.del() succeeds a second time, and says nothing", async (scene) => {
+test("multus.del() succeeds a second time, silently", async (scene) => {
   await scene.run("ADD", both(scene));
   for (let time = 0; time < 2; time++) {
     const { exitCode, stdout, stderr } = await scene.run("DEL", both(scene));
@@ -318,7 +318,7 @@ test("multus.del() succeeds for a container without a record, whatever plugins s
   assertEquals(scene.story, DELS);
 });
 
-test("multus.del() fails as plugins do while there is a scratch file, though it is damaged", async (scene) => {
+test("multus.del() fails with its plugins as long as a scratch file exists, even a damaged one", async (scene) => {
   assertSuccess(await scene.run("ADD", both(scene)));
   Deno.writeTextFileSync(scene.scratchFile, "");
   Deno.removeSync(`${scene.cniDir}/results`, { recursive: true });
@@ -329,7 +329,7 @@ test("multus.del() fails as plugins do while there is a scratch file, though it 
   assertEquals(scene.remembered, []);
 });
 
-test("multus.del() of what is not remembered asks the API only if the memory is lost", async (scene) => {
+test("multus.del() without a record asks the API only if the record may be lost", async (scene) => {
   scene.putPod("net1");
   scene.addNetwork("test", "net1", "1.1.1.4/24");
   assertSuccess(await scene.runForPod("ADD", both(scene)));
@@ -345,7 +345,7 @@ test("multus.del() of what is not remembered asks the API only if the memory is 
   assertEquals(scene.story.slice(-3), ["net1 DEL net2", ...DELS]);
 });
 
-test("multus.del() needs neither a namespace nor arguments that are some", async (scene) => {
+test("multus.del() needs neither a namespace nor valid arguments", async (scene) => {
   const rows: Record<string, string>[] = [
     { CNI_NETNS: "" },
     { CNI_NETNS: "/run/netns/gone" },
@@ -368,7 +368,7 @@ test("multus.del() does not wait for the readiness file", async (scene) => {
   assertEquals(scene.remembered, []);
 });
 
-test("multus.del() does not need a configuration that is whole", async (scene) => {
+test("multus.del() works with a broken configuration", async (scene) => {
   await scene.run("ADD", both(scene));
   const keys = { delegates: "none", runtimeConfig: [], logOptions: 7 };
   const { exitCode, stdout } = await scene.run("DEL", keys);

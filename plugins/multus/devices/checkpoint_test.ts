@@ -61,7 +61,7 @@ Deno.test("readCheckpoint() reads the devices of one pod only", () => {
   ]);
 });
 
-Deno.test("readCheckpoint() finds nothing where nothing is noted", async (t) => {
+Deno.test("readCheckpoint() returns nothing for an empty checkpoint", async (t) => {
   const rows: [name: string, text: string][] = [
     ["no data", "{}"],
     ["no entries", '{"Data":{"PodDeviceEntries":null}}'],

@@ -64,7 +64,7 @@ Deno.test("deviceInfoPath() names the file of an attachment", async (t) => {
   }
 });
 
-Deno.test("copyDeviceInfo() copies to the byte, for all to read", () => {
+Deno.test("copyDeviceInfo() copies the bytes to a world-readable file", () => {
   using folder = new Folder();
   const text = `${JSON.stringify(INFO, null, 1)}\n`;
   folder.publish(text);
@@ -76,13 +76,13 @@ Deno.test("copyDeviceInfo() copies to the byte, for all to read", () => {
   assertEquals((dirMode ?? 0) & 0o777, 0o755 & ~Deno.umask());
 });
 
-Deno.test("copyDeviceInfo() says if there is nothing to copy", () => {
+Deno.test("copyDeviceInfo() reports whether there is a file to copy", () => {
   using folder = new Folder();
   assertEquals(folder.copy(), false);
   assertEquals(findDeviceInfo(folder.path), undefined);
 });
 
-Deno.test("copyDeviceInfo() never overwrites, and leaves nothing beside", () => {
+Deno.test("copyDeviceInfo() never overwrites, and leaves no temporary file", () => {
   using folder = new Folder();
   folder.publish('{"type":"old"}');
   folder.copy();
@@ -103,7 +103,7 @@ Deno.test("copyDeviceInfo() copies only JSON objects", async (t) => {
   }
 });
 
-Deno.test("copyDeviceInfo() fails where nothing can be written", () => {
+Deno.test("copyDeviceInfo() fails if the target is not writable", () => {
   using folder = new Folder();
   folder.publish("{}");
   Deno.writeTextFileSync(`${folder.dir}/cni`, "in the way");
@@ -117,7 +117,7 @@ Deno.test("findDeviceInfo() reads what the CNI plugin wrote", () => {
   assertEquals(findDeviceInfo(folder.path), INFO);
 });
 
-Deno.test("findDeviceInfo() tells of a file that is of no use", () => {
+Deno.test("findDeviceInfo() reports a malformed file", () => {
   using folder = new Folder();
   Deno.mkdirSync(`${folder.dir}/cni`);
   Deno.writeTextFileSync(folder.path, '{"type":');

@@ -57,7 +57,7 @@ function empty(): Uint8Array<ArrayBuffer> {
   return new Uint8Array();
 }
 
-Deno.test("GrpcClient.call() throws the status of an answer", async (t) => {
+Deno.test("GrpcClient.call() throws the status of a response", async (t) => {
   const rows: [
     name: string,
     fault: KubeletFault,
@@ -106,7 +106,7 @@ Deno.test("GrpcClient.call() throws the status of an answer", async (t) => {
   }
 });
 
-Deno.test("GrpcClient.call() refuses what is not framed", async (t) => {
+Deno.test("GrpcClient.call() refuses bad framing", async (t) => {
   const rows: [name: string, body: number[], text: string][] = [
     ["a message too many", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "5 bytes after"],
     ["a compressed message", [1, 0, 0, 0, 1, 9], "compressed"],
@@ -132,7 +132,7 @@ Deno.test("GrpcClient.call() takes messages of up to 16 MiB", async () => {
   assertStringIncludes(error.message, "message of 16777");
 });
 
-Deno.test("GrpcClient.call() tells why there is no answer", async (t) => {
+Deno.test("GrpcClient.call() reports the cause of a missing response", async (t) => {
   const rows: [name: string, call: () => Promise<unknown>, text: string][] = [
     ["no socket", () => list("/nowhere/kubelet.sock"), "No such file"],
     ["no server", listWithoutServer, "Connection refused"],
@@ -171,7 +171,7 @@ async function listWithoutServer(): Promise<void> {
     .finally(() => Deno.remove(dir, { recursive: true }));
 }
 
-Deno.test("GrpcClient.call() ends with its signal", async () => {
+Deno.test("GrpcClient.call() aborts with its signal", async () => {
   await using kubelet = await FakeKubelet.start();
   kubelet.fault({ hang: true });
   const late = await assertRejects(
@@ -186,7 +186,7 @@ Deno.test("GrpcClient.call() ends with its signal", async () => {
   assertEquals(gone.message, "context canceled");
 });
 
-Deno.test("GrpcClient connects to the socket whatever the proxies are", async (t) => {
+Deno.test("GrpcClient ignores proxy settings", async (t) => {
   const rows: [variable: string, value: string][] = [
     ["NO_PROXY", "*"],
     ["NO_PROXY", "localhost,127.0.0.0/8,10.0.0.0/8,.svc,fd00::/8,0.0.0.0/0"],

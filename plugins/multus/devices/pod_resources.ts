@@ -121,7 +121,7 @@ function listDevices(
   );
 }
 
-/** Reports whether an error may be temporary: not a malformed response or a final status. */
+/** Returns 11 for errors that may be temporary, 5 for others. */
 function codeOf(error: unknown): number {
   if (error instanceof RangeError) return ErrorCode.IoFailure;
   if (!(error instanceof GrpcError)) return ErrorCode.TryAgainLater;

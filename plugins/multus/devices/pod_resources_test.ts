@@ -60,14 +60,14 @@ Deno.test("readPodResources() asks for one pod, or for all if that is refused", 
   }
 });
 
-Deno.test("readPodResources() says which pod it is about", async () => {
+Deno.test("readPodResources() names the pod in errors", async () => {
   await using kubelet = await startKubelet();
   await read(kubelet);
   const [{ podName, podNamespace } = {}] = kubelet.calls;
   assertEquals([podNamespace, podName], ["test", "p1"]);
 });
 
-Deno.test("readPodResources() finds nothing of a pod that is not there", async (t) => {
+Deno.test("readPodResources() returns nothing for an unknown pod", async (t) => {
   for (const get of ["enabled", "disabled"] as const) {
     await t.step(`Get is ${get}`, async () => {
       await using kubelet = await startKubelet({ get });
@@ -76,7 +76,7 @@ Deno.test("readPodResources() finds nothing of a pod that is not there", async (
   }
 });
 
-Deno.test("readPodResources() adds up containers, and what is told twice", async () => {
+Deno.test("readPodResources() joins containers and repeated resources", async () => {
   await using kubelet = await FakeKubelet.start();
   kubelet.setPod("test", "p1", {
     c1: [[NIC, ["d3"]], [NIC, ["d1"]], [NIC, []]],
@@ -103,7 +103,7 @@ Deno.test("readPodResources() reads what the kubelet's own library encodes", asy
   ]);
 });
 
-Deno.test("readPodResources() comes again if the kubelet has too many callers", async () => {
+Deno.test("readPodResources() retries when the kubelet is rate limited", async () => {
   await using kubelet = await startKubelet();
   kubelet.fault({
     grpcStatus: 8,
@@ -163,7 +163,7 @@ Deno.test("readPodResources() gives up in time", async () => {
   assertEquals(error.details, "context deadline exceeded");
 });
 
-Deno.test("readPodResources() is not kept waiting by a kubelet that always has too many callers", async () => {
+Deno.test("readPodResources() stops retrying a kubelet that is always rate limited", async () => {
   await using kubelet = await startKubelet();
   kubelet.fault({ grpcStatus: 8 });
   const error = await assertRejects(

@@ -30,7 +30,7 @@ function bytes(hex: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(hex.replaceAll(" ", ""));
 }
 
-Deno.test("message() returns any values unharmed", () => {
+Deno.test("message() round-trips any values", () => {
   assertRoundTrip(pod, drawPod);
 });
 
@@ -41,7 +41,7 @@ Deno.test("message() is safe with any bytes", () => {
   );
 });
 
-Deno.test("message() encodes as other programs do", async (t) => {
+Deno.test("message() encodes like other programs", async (t) => {
   // Encoded by hand.
   const rows: [name: string, value: Pod, hex: string][] = [
     ["nothing", { name: "", devices: [] }, ""],
@@ -70,7 +70,7 @@ Deno.test("message() encodes as other programs do", async (t) => {
   }
 });
 
-Deno.test("message() skips what no row describes", async (t) => {
+Deno.test("message() skips unknown fields", async (t) => {
   const rows: [name: string, hex: string][] = [
     ["a varint", "10 ffffffffffffffffff01"],
     ["64 bits", "11 0102030405060708"],
@@ -89,11 +89,11 @@ Deno.test("message() skips what no row describes", async (t) => {
   }
 });
 
-Deno.test("message() takes the last of a string that occurs twice", () => {
+Deno.test("message() uses the last occurrence of a string", () => {
   assertEquals(pod.decode(bytes("0a 01 61 0a 01 62")).name, "b");
 });
 
-Deno.test("message() refuses what is no message", async (t) => {
+Deno.test("message() refuses malformed messages", async (t) => {
   const rows: [name: string, hex: string, problem: string][] = [
     ["a tag that is cut off", "80", "1 bytes where 0 are left"],
     ["a length that is cut off", "0a 80", "1 bytes where 0 are left"],
@@ -121,7 +121,7 @@ Deno.test("message() refuses what is no message", async (t) => {
   }
 });
 
-Deno.test("message() refuses every message that is cut inside a field", () => {
+Deno.test("message() refuses every message truncated inside a field", () => {
   const whole = pod.encode({
     name: randomOf("a", "bc"),
     devices: [{ resourceName: "r", deviceIds: ["d".repeat(200)] }],
@@ -133,7 +133,7 @@ Deno.test("message() refuses every message that is cut inside a field", () => {
   }
 });
 
-Deno.test("message() copes with the largest answers", () => {
+Deno.test("message() decodes the largest responses", () => {
   const deviceIds = Array.from({ length: 200_000 }, (_, id) => String(id));
   const value = { resourceName: "r", deviceIds };
   assertEquals(device.decode(device.encode(value)).deviceIds.length, 200_000);
@@ -142,7 +142,7 @@ Deno.test("message() copes with the largest answers", () => {
   assertThrows(() => device.decode(groups), RangeError, "without an end");
 });
 
-Deno.test("message() refuses random bytes or makes a message of them", () => {
+Deno.test("message() refuses random bytes or decodes a message", () => {
   for (let round = 0; round < 2000; round++) {
     const sample = randomBytes(randomBelow(12));
     let value: ValueOf<typeof device>;

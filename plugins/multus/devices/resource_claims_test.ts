@@ -120,7 +120,7 @@ async function assertFails(
   assertStringIncludes(String(error), text);
 }
 
-Deno.test("readClaimedDevices() reads what claims were given", async () => {
+Deno.test("readClaimedDevices() reads the devices allocated to claims", async () => {
   const cluster = makeCluster();
   assertEquals(await cluster.read(claims("c1", "c2", "c3")), {
     [NIC]: ["0000:03:02.1", "0000:03:02.2"],
@@ -179,7 +179,7 @@ Deno.test("readClaimedDevices() looks at the pod's node, pool and driver only", 
   });
 });
 
-Deno.test("readClaimedDevices() leaves out devices that are none for networks", async (t) => {
+Deno.test("readClaimedDevices() leaves out devices that are not for networks", async (t) => {
   const rows: [
     name: string,
     slice: Parameters<typeof sliceOf>[1],
@@ -243,7 +243,7 @@ Deno.test("readClaimedDevices() fails if a claim cannot be read", async (t) => {
   });
 });
 
-Deno.test("readClaimedDevices() takes a claim that needs no device", async () => {
+Deno.test("readClaimedDevices() accepts a claim without devices", async () => {
   const cluster = makeCluster();
   cluster.claims.push(claimOf("none", []));
   assertEquals(await cluster.read(claims("none")), {});
@@ -267,7 +267,7 @@ Deno.test("readClaimedDevices() reads extended resources by their requests", asy
   });
 });
 
-Deno.test("readClaimedDevices() refuses extended resources that are none", async (t) => {
+Deno.test("readClaimedDevices() refuses devices that are not the extended resource", async (t) => {
   const attribute = "k8s.cni.cncf.io/resourceName";
   const rows: [name: string, status: ClaimStatus, text: string][] = [
     [

@@ -102,7 +102,7 @@ Deno.test("ResourceMap.take() hands out each device once, in sorted order", () =
   assertEquals(map.take(NIC), undefined);
 });
 
-Deno.test("ResourceMap.take() hands out a device twice that was given twice", () => {
+Deno.test("ResourceMap.take() hands out a device twice if it is listed twice", () => {
   // A device may be shared.
   const device = { resourceName: NIC, deviceId: "d" };
   assertEquals(takeAll(new ResourceMap([device, device])), ["d", "d"]);
@@ -130,7 +130,7 @@ Deno.test("readResourceMap() asks the kubelet, else reads its checkpoint", async
   });
 });
 
-Deno.test("readResourceMap() adds what the pod claims", async () => {
+Deno.test("readResourceMap() adds the pod's claimed devices", async () => {
   using node = new Node();
   node.note("c", "a");
   assertEquals(await node.readClaim(), ["a", "b of node1", "c"]);
@@ -150,7 +150,7 @@ Deno.test("readResourceMap() asks the API nothing for a pod without claims", asy
   }
 });
 
-Deno.test("readResourceMap() needs to know whose devices it reads", async (t) => {
+Deno.test("readResourceMap() requires the pod's names and UID", async (t) => {
   using node = new Node();
   node.note("a");
   await t.step("the UID, for the checkpoint", async () => {

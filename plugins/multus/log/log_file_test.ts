@@ -52,7 +52,7 @@ class Fixture implements Disposable {
   }
 }
 
-Deno.test("LogFile.append() adds lines, and makes the folder", () => {
+Deno.test("LogFile.append() appends lines, and creates the folder", () => {
   using fixture = new Fixture();
   const path = join(fixture.folder, "a", "b", "multus.log");
   const file = fixture.open({}, path);
@@ -61,7 +61,7 @@ Deno.test("LogFile.append() adds lines, and makes the folder", () => {
   assertEquals((Deno.statSync(path).mode ?? 0) & 0o777, 0o600);
 });
 
-Deno.test("LogFile.append() sets a full file aside", () => {
+Deno.test("LogFile.append() rotates a full file", () => {
   using fixture = new Fixture();
   fixture.fill("old");
   const file = fixture.open();
@@ -80,14 +80,14 @@ Deno.test("LogFile.append() fills a file to its limit", () => {
   assertEquals(fixture.open().append("\n"), true);
 });
 
-Deno.test("LogFile.append() writes even a line that is larger than a file", () => {
+Deno.test("LogFile.append() writes a line that is larger than the limit", () => {
   using fixture = new Fixture();
   const line = `${"x".repeat(MEGABYTE)}\n`;
   assertEquals(fixture.open().append(line), false);
   assertEquals(fixture.read(), line);
 });
 
-Deno.test("LogFile.append() takes no limit for 100 megabytes", () => {
+Deno.test("LogFile.append() uses 100 MiB without a limit", () => {
   using fixture = new Fixture();
   const file = fixture.open({ maxSizeMegabytes: 0 });
   Deno.writeTextFileSync(fixture.path, "");
@@ -95,7 +95,7 @@ Deno.test("LogFile.append() takes no limit for 100 megabytes", () => {
   assertEquals([file.append("\n"), file.append("\n")], [false, true]);
 });
 
-Deno.test("LogFile.append() names files of one moment apart", () => {
+Deno.test("LogFile.append() gives files of the same time different names", () => {
   using fixture = new Fixture();
   const file = fixture.open();
   for (let number = 0; number < 3; number++) {
@@ -123,7 +123,7 @@ const FOLDER = [
 ];
 const NEW = "multus-2024-05-01T10-00-00.000.log";
 
-Deno.test("LogFile.append() removes old files when it sets one aside", async (t) => {
+Deno.test("LogFile.append() removes old files when it rotates", async (t) => {
   const rows: [string, Partial<LogOptions>, number[]][] = [
     ["too many", { maxBackups: 3, maxAgeDays: 0 }, [2, 3, 4]],
     ["too old", { maxBackups: 0, maxAgeDays: 5 }, [4]],
@@ -150,7 +150,7 @@ Deno.test("LogFile.append() names files without extension", () => {
   assertEquals(fixture.list(), ["log", "log-2024-05-01T10-00-00.000"]);
 });
 
-Deno.test("LogFile.append() leaves it to another process that is at it", async () => {
+Deno.test("LogFile.append() leaves the rotation to another process", async () => {
   using fixture = new Fixture();
   fixture.fill();
   using _lock = await FileLock.acquireExisting(fixture.path);
@@ -159,7 +159,7 @@ Deno.test("LogFile.append() leaves it to another process that is at it", async (
   assertEquals(fixture.read().endsWith("line\n"), true);
 });
 
-Deno.test("LogFile.append() neither waits for a reader nor sets a pipe aside", () => {
+Deno.test("LogFile.append() neither waits for the reader of a pipe nor rotates it", () => {
   using fixture = new Fixture();
   const made = new Deno.Command("mkfifo", { args: [fixture.path] })
     .outputSync();
@@ -168,7 +168,7 @@ Deno.test("LogFile.append() neither waits for a reader nor sets a pipe aside", (
   assertEquals(fixture.list(), ["multus.log"]);
 });
 
-Deno.test("LogFile.append() fails where nothing can be written", () => {
+Deno.test("LogFile.append() fails if the file is not writable", () => {
   using fixture = new Fixture();
   Deno.mkdirSync(fixture.path);
   assertThrows(() => fixture.open().append("line\n"), Error);
@@ -219,7 +219,7 @@ Deno.test("LogFile.append() loses and mixes no lines of several processes", asyn
   assertEquals(new Set(lines).size, WRITERS * LINES);
 });
 
-Deno.test("LogFile.listUncompressed() lists nothing unless it shall be compressed", () => {
+Deno.test("LogFile.listUncompressed() lists nothing without compression", () => {
   using fixture = new Fixture();
   const path = fixture.plant(NEW, "");
   assertEquals(fixture.open().listUncompressed(), [path]);
@@ -243,7 +243,7 @@ Deno.test("compressFiles() replaces files by gzipped ones", async () => {
   assertEquals(fixture.modeOf(`${NEW}.gz`), 0o600);
 });
 
-Deno.test("compressFiles() leaves a file that another process compresses", async () => {
+Deno.test("compressFiles() skips a file that another process compresses", async () => {
   using fixture = new Fixture();
   const path = fixture.plant(NEW, "line\n");
   using _lock = await FileLock.acquireExisting(path);

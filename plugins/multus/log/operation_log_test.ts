@@ -59,7 +59,7 @@ class Folder implements Disposable {
   }
 }
 
-Deno.test("OperationLog writes the time, the level, and what there is to say", () => {
+Deno.test("OperationLog writes the time, the level, the message and the fields", () => {
   const { log, lines } = open();
   log.verbose("attached", { network: "a b", pod: "test/web-0", nothing: "" });
   assertEquals(lines.length, 1);
@@ -69,13 +69,13 @@ Deno.test("OperationLog writes the time, the level, and what there is to say", (
   );
 });
 
-Deno.test("OperationLog writes one line, whatever is in it", () => {
+Deno.test("OperationLog writes one line, whatever its content", () => {
   const { log, lines } = open();
   log.error("a\nb", { error: "c\r\nd\u2028" });
   assertEquals(lines.join("").split("\n").length, 2);
 });
 
-Deno.test("OperationLog writes what its level lets through", async (t) => {
+Deno.test("OperationLog filters by level", async (t) => {
   const rows: [level: string, written: string[]][] = [
     ["panic", []],
     ["error", ["error", "error"]],
@@ -103,7 +103,7 @@ Deno.test("OperationLog marks warnings as the Go version does", () => {
   assertMatch(lines[0] ?? "", / \[error\] msg="warning: no pod" pod=a\n$/);
 });
 
-Deno.test("OperationLog tells of a level that is none, and logs errors", () => {
+Deno.test("OperationLog reports an unknown level, and logs errors", () => {
   const { log, lines } = open({ logLevel: "loud" });
   log.verbose("v");
   log.error("e");
@@ -112,7 +112,7 @@ Deno.test("OperationLog tells of a level that is none, and logs errors", () => {
   assertMatch(lines[1] ?? "", / \[error\] msg=e\n$/);
 });
 
-Deno.test("OperationLog writes to its file, and to stderr if it shall", () => {
+Deno.test("OperationLog writes to its file, and to stderr if configured", () => {
   using folder = new Folder();
   const { logFile } = folder;
   for (const logToStderr of [true, false]) {
@@ -127,7 +127,7 @@ Deno.test("OperationLog writes to its file, and to stderr if it shall", () => {
   ]);
 });
 
-Deno.test("OperationLog tells once of a file that cannot be written", async () => {
+Deno.test("OperationLog reports an unwritable file once", async () => {
   using folder = new Folder();
   const logFile = folder.path;
   const { log, lines } = open({ logFile, logToStderr: false });
@@ -161,7 +161,7 @@ Deno.test("OperationLog.finish() compresses unless a pod waits", async (t) => {
   }
 });
 
-Deno.test("OperationLog.finish() does nothing where nothing was logged", async () => {
+Deno.test("OperationLog.finish() does nothing without a log", async () => {
   using folder = new Folder();
   const logFile = join(folder.path, "a", "multus.log");
   const { log, lines } = open({ logFile });
@@ -192,7 +192,7 @@ Deno.test("OperationLog.report() writes a failure at level error", () => {
   );
 });
 
-Deno.test("operationRecord() says nothing of a pod where there is none", () => {
+Deno.test("operationRecord() has no pod fields without a pod", () => {
   const args = { containerId: "", netns: "", ifName: "" };
   const record = operationRecord({ command: "STATUS", args }, {
     ms: 12.6,
@@ -210,7 +210,7 @@ Deno.test("operationRecord() says nothing of a pod where there is none", () => {
   });
 });
 
-Deno.test("findLogLevel() knows a level in any case", () => {
+Deno.test("findLogLevel() ignores case", () => {
   assertEquals(findLogLevel("debug"), "debug");
   assertEquals(findLogLevel("Panic"), "panic");
   assertEquals(findLogLevel("info"), undefined);

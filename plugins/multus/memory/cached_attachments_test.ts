@@ -74,7 +74,7 @@ function names(known: readonly KnownAttachment[]): string[] {
   return known.map(({ network, conf }) => `${network.name} ${conf.ifName}`);
 }
 
-Deno.test("listCachedAttachments() restores what ADD was given", () => {
+Deno.test("listCachedAttachments() restores the input of ADD", () => {
   using fixture = new Fixture();
   const capabilityArgs = { portMappings: [{ hostPort: 80 }] };
   fixture.attach("n", "net1", {
@@ -96,7 +96,7 @@ Deno.test("listCachedAttachments() restores what ADD was given", () => {
   ]);
 });
 
-Deno.test("listCachedAttachments() gives DEL's arguments where none are cached", () => {
+Deno.test("listCachedAttachments() uses DEL's arguments if none are cached", () => {
   using fixture = new Fixture();
   fixture.attach("n", "eth0");
   assertEquals(fixture.list()[0]?.conf, {
@@ -122,14 +122,14 @@ Deno.test("listCachedAttachments() lists in the order of ADD, the master first",
   assertEquals(names(fixture.list()), expected);
 });
 
-Deno.test("listCachedAttachments() lists nothing of other containers", () => {
+Deno.test("listCachedAttachments() ignores other containers", () => {
   using fixture = new Fixture();
   fixture.attach("a", "eth0", { containerId: "other" });
   assertEquals(fixture.list(), []);
   assertEquals(fixture.list({ containerId: "" }), []);
 });
 
-Deno.test("listCachedAttachments() leaves out what it cannot use, and says so", () => {
+Deno.test("listCachedAttachments() leaves out unusable files, with a warning", () => {
   using fixture = new Fixture();
   fixture.attach("bad", "net1", { config: `{"plugins":[]}` });
   fixture.attach("good", "eth0");
@@ -163,7 +163,7 @@ function known(
   return { ...attachment, conf: { ...attachment.conf, args } };
 }
 
-Deno.test("joinAttachments() loses nothing that one of two sources knows", async (t) => {
+Deno.test("joinAttachments() keeps everything from both sources", async (t) => {
   const [a, b, c] = [
     known("a", "eth0"),
     known("b", "net1"),
@@ -191,14 +191,14 @@ Deno.test("joinAttachments() loses nothing that one of two sources knows", async
   }
 });
 
-Deno.test("joinAttachments() prefers what the cache has, but for the name", () => {
+Deno.test("joinAttachments() prefers the cache, except for the name", () => {
   const scratch = known("a", "eth0");
   const cached = { ...known("a", "eth0", [["IP", "10.0.0.1"]]), name: "a" };
   const expected = [{ ...cached, name: "ns/a" }];
   assertEquals(joinAttachments([scratch], [cached]), expected);
 });
 
-Deno.test("findBesideOthers() tells this attachment from another's", async (t) => {
+Deno.test("findBesideOthers() distinguishes this attachment from another's", async (t) => {
   const known = (...texts: string[]): KnownAttachment[] =>
     texts.map((text) => {
       const [name = "", ifName = ""] = text.split(" ");

@@ -58,14 +58,14 @@ Deno.test("ScratchCache keeps the networks of containers apart", () => {
   assertEquals(fixture.warnings, []);
 });
 
-Deno.test("ScratchCache.write() replaces what was written before", () => {
+Deno.test("ScratchCache.write() replaces an earlier file", () => {
   using fixture = new Fixture();
   fixture.scratch.write("c1", DELEGATES);
   fixture.scratch.write("c1", [delegate("z")]);
   assertEquals(fixture.scratch.read("c1"), [delegate("z")]);
 });
 
-Deno.test("ScratchCache.write() writes for root's eyes alone", () => {
+Deno.test("ScratchCache.write() creates files that only root can read", () => {
   using fixture = new Fixture();
   fixture.scratch.write("c1", DELEGATES);
   const modes = [fixture.folder, join(fixture.folder, "c1")]
@@ -76,7 +76,7 @@ Deno.test("ScratchCache.write() writes for root's eyes alone", () => {
   assertEquals(names, ["c1"]);
 });
 
-Deno.test("ScratchCache.write() fails where nothing can be written", async (t) => {
+Deno.test("ScratchCache.write() fails if the folder is not writable", async (t) => {
   using fixture = new Fixture();
   fixture.plant("file", "");
   const { folder } = fixture;
@@ -101,7 +101,7 @@ Deno.test("ScratchCache.write() fails where nothing can be written", async (t) =
   });
 });
 
-Deno.test("ScratchCache.write() refuses containers with the names of its folders", () => {
+Deno.test("ScratchCache.write() refuses container IDs that are names of its folders", () => {
   using fixture = new Fixture();
   for (const name of ["results", "locks"]) {
     const write = (): void => fixture.scratch.write(name, DELEGATES);
@@ -109,7 +109,7 @@ Deno.test("ScratchCache.write() refuses containers with the names of its folders
   }
 });
 
-Deno.test("ScratchCache.read() answers nothing for what is no file", async (t) => {
+Deno.test("ScratchCache.read() returns undefined for anything but a file", async (t) => {
   using fixture = new Fixture();
   fixture.plant("other", "x");
   fixture.makeResults();
@@ -125,7 +125,7 @@ Deno.test("ScratchCache.read() answers nothing for what is no file", async (t) =
   assertEquals(fixture.warnings, []);
 });
 
-Deno.test("ScratchCache.read() answers nothing for what is broken, and says so", async (t) => {
+Deno.test("ScratchCache.read() returns undefined for a broken file, with a warning", async (t) => {
   using fixture = new Fixture();
   const { scratch, warnings } = fixture;
   const one = `{"Bytes":"${encode(`{"name":"n","type":"t"}`).toBase64()}"}`;
@@ -156,7 +156,7 @@ Deno.test("ScratchCache.readWhatIsLeft() keeps the names of interfaces", () => {
   assertEquals(scratch.read("c1"), undefined);
 });
 
-Deno.test("ScratchCache.readWhatIsLeft() tells whether it is all", () => {
+Deno.test("ScratchCache.readWhatIsLeft() reports whether the file is complete", () => {
   using fixture = new Fixture();
   const { scratch } = fixture;
   const nothing = { delegates: [], isComplete: false, owner: "" };
@@ -168,7 +168,7 @@ Deno.test("ScratchCache.readWhatIsLeft() tells whether it is all", () => {
   assertEquals(scratch.readWhatIsLeft("c1"), { ...all, owner: "net" });
 });
 
-Deno.test("ScratchCache.remove() forgets what is there, and once more", () => {
+Deno.test("ScratchCache.remove() may be repeated", () => {
   using fixture = new Fixture();
   fixture.scratch.remove("c1");
   fixture.scratch.write("c1", DELEGATES);
@@ -177,7 +177,7 @@ Deno.test("ScratchCache.remove() forgets what is there, and once more", () => {
   assertEquals(fixture.scratch.list(), []);
 });
 
-Deno.test("ScratchCache.list() leaves out what is no scratch file", () => {
+Deno.test("ScratchCache.list() leaves out other files", () => {
   using fixture = new Fixture();
   const { scratch, folder } = fixture;
   assertEquals(scratch.list(), []);

@@ -226,7 +226,7 @@ export function decodeScratch(
   }
   throw new CniError(
     ErrorCode.DecodingFailure,
-    `Cannot decode ${what}: it is no list of networks`,
+    `Cannot decode ${what}: it is not a list of networks`,
   );
 }
 

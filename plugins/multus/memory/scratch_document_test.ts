@@ -64,7 +64,7 @@ const CASES = Object.entries(
   >,
 ).map(([name, delegates]) => ({ name, delegates: delegates.map(toDelegate) }));
 
-Deno.test("encodeScratch() writes what Go writes, to the byte", async (t) => {
+Deno.test("encodeScratch() writes the same bytes as Go", async (t) => {
   for (const { name, delegates } of CASES) {
     await t.step(name, () => {
       assertEquals(decode(encodeScratch(delegates)), decode(readGolden(name)));
@@ -146,7 +146,7 @@ function decodeOne(
   return decodeScratch(encode(text), "it").entries[0];
 }
 
-Deno.test("decodeScratch() reads what other versions may have written", async (t) => {
+Deno.test("decodeScratch() reads files of other versions", async (t) => {
   const bare = loadDelegate(encode(`{"name":"n","type":"t"}`));
   const rows: [string, Record<string, unknown>, Delegate][] = [
     ["the network alone", {}, bare],
@@ -181,7 +181,7 @@ Deno.test("decodeScratch() reads what other versions may have written", async (t
   }
 });
 
-Deno.test("decodeScratch() says of a network why it cannot be used", async (t) => {
+Deno.test("decodeScratch() reports why a network cannot be used", async (t) => {
   const rows: [string, unknown, string][] = [
     ["null", null, "expected an object, got null"],
     ["a text", "x", "expected an object, got a string"],
@@ -207,7 +207,7 @@ Deno.test("decodeScratch() says of a network why it cannot be used", async (t) =
   }
 });
 
-Deno.test("decodeScratch() refuses what is no list of networks", async (t) => {
+Deno.test("decodeScratch() refuses anything but a list of networks", async (t) => {
   for (const text of ["", " ", "\0\0", "[", "[]", "{}", "null", '"x"', "[}"]) {
     await t.step(JSON.stringify(text), () => {
       const error = assertThrows(

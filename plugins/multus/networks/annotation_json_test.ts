@@ -9,7 +9,7 @@ function requestOf(fields: object): AttachmentRequest | undefined {
   return parseJsonNetworks(text, "pod")[0]?.request;
 }
 
-Deno.test("parseJsonNetworks() fills in the namespace", () => {
+Deno.test("parseJsonNetworks() sets the default namespace", () => {
   const text = '[{"name":"a.B"},{"name":"b","namespace":""},' +
     '{"NAME":"c","namespace":"other","ipRequest":"1.2.3.4"}]';
   assertEquals(
@@ -22,7 +22,7 @@ Deno.test("parseJsonNetworks() fills in the namespace", () => {
   assertEquals(parseJsonNetworks("[]", "pod"), []);
 });
 
-Deno.test("parseJsonNetworks() reads what is asked of the attachment", async (t) => {
+Deno.test("parseJsonNetworks() reads the requests for the attachment", async (t) => {
   const bandwidth = { ingressRate: 1, ingressBurst: 2, egressRate: 3, x: 4 };
   const portMappings = [{ hostPort: 8080, containerPort: 80, hostIP: "::1" }];
   const cniArgs = { a: { b: [1, null] } };
@@ -64,7 +64,7 @@ Deno.test("parseJsonNetworks() reads what is asked of the attachment", async (t)
 const JSON_FORMAT =
   "parsePodNetworkAnnotation: failed to parse pod Network Attachment Selection Annotation JSON format: ";
 
-Deno.test("parseJsonNetworks() refuses what is no list of networks", async (t) => {
+Deno.test("parseJsonNetworks() refuses anything but a list of networks", async (t) => {
   const rows: [string, string][] = [
     ["[adsfasdfasdfasf]", "Cannot parse JSON: "],
     ['[{"name":"a"}', "Cannot parse JSON: "],
@@ -95,7 +95,7 @@ Deno.test("parseJsonNetworks() refuses what is no list of networks", async (t) =
   }
 });
 
-Deno.test("parseJsonNetworks() refuses addresses that are none", async (t) => {
+Deno.test("parseJsonNetworks() refuses malformed addresses", async (t) => {
   const rows: [object, string][] = [
     [
       { mac: "02:00" },
@@ -123,7 +123,7 @@ Deno.test("parseJsonNetworks() refuses addresses that are none", async (t) => {
 const GUID = "02:00:5e:10:00:00:00:01";
 const LONG = "00:00:00:00:fe:80:00:00:00:00:00:00:02:00:5e:10:00:00:00:01";
 
-Deno.test("isHardwareAddress() knows the three forms and the three lengths", async (t) => {
+Deno.test("isHardwareAddress() accepts three forms and three lengths", async (t) => {
   const rows: [string, boolean][] = [
     ["02:00:5e:10:00:01", true],
     ["02-00-5E-10-00-01", true],

@@ -44,7 +44,7 @@ Deno.test("parseNetworks() reads the short form", async (t) => {
 const MISMATCH = "one or more items did not match comma-delimited format";
 const BAD_INTERFACE = "Failed to parse interface name: must be less than 15";
 
-Deno.test("parseNetworks() refuses what has not the short form", async (t) => {
+Deno.test("parseNetworks() refuses a malformed short form", async (t) => {
   const rows: [string, string][] = [
     ["a/b/c", "Invalid network object (failed at '/')"],
     ["a@b@c", "Invalid network object (failed at '@')"],
@@ -68,7 +68,7 @@ Deno.test("parseNetworks() refuses what has not the short form", async (t) => {
   }
 });
 
-Deno.test("parseNetworks() tells which item names no network", async (t) => {
+Deno.test("parseNetworks() reports which item has no name", async (t) => {
   const rows: [string, number][] = [
     [" ", 1],
     [",", 1],
@@ -123,7 +123,7 @@ Deno.test("parseNetworks() refuses interface names that no link can have", async
 
 Deno.test({
   ...requireRoot(
-    "parseNetworks() refuses no interface name that the kernel takes",
+    "parseNetworks() accepts interface names that the kernel accepts",
   ),
   fn(): void {
     using hosts = TestHosts.create();
@@ -169,7 +169,7 @@ Deno.test("parseDefaultNetwork() reads one network", async (t) => {
   }
 });
 
-Deno.test("parseDefaultNetwork() refuses none, several and malformed ones", async (t) => {
+Deno.test("parseDefaultNetwork() refuses no, several and malformed networks", async (t) => {
   const FAILED = "tryLoadK8sPodDefaultNetwork: ";
   const PARSE = `${FAILED}failed to parse CRD object: `;
   const rows: [string, string][] = [
@@ -199,7 +199,7 @@ function read(
   return readAnnotations({ networks, defaultNetwork, podNamespace, config });
 }
 
-Deno.test("readAnnotations() has each annotation's own namespace by default", () => {
+Deno.test("readAnnotations() uses each annotation's default namespace", () => {
   const { master, others } = read(
     { networks: "a,other/b", defaultNetwork: "c" },
     { multusNamespace: "infra" },
@@ -208,12 +208,12 @@ Deno.test("readAnnotations() has each annotation's own namespace by default", ()
   assertEquals(others.map(({ namespace }) => namespace), ["test", "other"]);
 });
 
-Deno.test("readAnnotations() selects nothing where nothing is asked for", () => {
+Deno.test("readAnnotations() selects nothing without annotations", () => {
   assertEquals(read({}), { others: [] });
   assertEquals(read({ networks: "" }), { others: [] });
 });
 
-Deno.test("readAnnotations() keeps pods to their namespace if they are isolated", async (t) => {
+Deno.test("readAnnotations() restricts isolated pods to their namespace", async (t) => {
   const isolated = { namespaceIsolation: true };
   const rows: [string, string, object, boolean][] = [
     ["networks", "a,test/b", isolated, true],

@@ -43,7 +43,7 @@ Deno.test("AttachmentDefinitions.get() fetches each definition once", async () =
   assertEquals(store.requests, ["ns/net0", "ns/net1"]);
 });
 
-Deno.test("AttachmentDefinitions.prefetch() fetches at the same time, and not too many", async (t) => {
+Deno.test("AttachmentDefinitions.prefetch() fetches concurrently, up to a limit", async (t) => {
   for (const [count, peak] of [[3, 3], [30, 8]] as const) {
     await t.step(`${count}`, async () => {
       const store = storeOf(count);
@@ -57,7 +57,7 @@ Deno.test("AttachmentDefinitions.prefetch() fetches at the same time, and not to
   }
 });
 
-Deno.test("AttachmentDefinitions.get() says what is missing, and why", async (t) => {
+Deno.test("AttachmentDefinitions.get() reports a missing definition with the cause", async (t) => {
   const rows: [string, KubeError, number][] = [
     ["not found", new KubeError("x", { status: 404 }), 7],
     ["forbidden", new KubeError("x", { status: 403 }), 7],
@@ -86,7 +86,7 @@ Deno.test("AttachmentDefinitions.get() says what is missing, and why", async (t)
   }
 });
 
-Deno.test("AttachmentDefinitions.get() asks nothing that would lead elsewhere", async (t) => {
+Deno.test("AttachmentDefinitions.get() refuses names that would change the URL", async (t) => {
   for (const name of ["", ".", "..", "a/b", "../../pods/p", "a%2fb"]) {
     for (
       const key of [{ namespace: "ns", name }, { namespace: name, name: "a" }]
@@ -105,7 +105,7 @@ Deno.test("AttachmentDefinitions.get() asks nothing that would lead elsewhere", 
   }
 });
 
-Deno.test("AttachmentDefinitions gives up what is under way when it is disposed of", async () => {
+Deno.test("AttachmentDefinitions aborts requests in flight on disposal", async () => {
   const store = storeOf(20);
   const release = store.hold();
   {
@@ -120,7 +120,7 @@ Deno.test("AttachmentDefinitions gives up what is under way when it is disposed 
   assertEquals(store.requests.length, 8);
 });
 
-Deno.test("AttachmentDefinitions gives up when it is told to", async () => {
+Deno.test("AttachmentDefinitions aborts with its signal", async () => {
   const store = storeOf(1);
   const controller = new AbortController();
   using definitions = new AttachmentDefinitions(store, controller.signal);
@@ -162,7 +162,7 @@ function documentOf(delegate: Delegate): JsonObject {
   return JSON.parse(textOf(delegate));
 }
 
-Deno.test("AttachmentDefinitions.resolve() keeps what is written, and names the delegate after the definition", async () => {
+Deno.test("AttachmentDefinitions.resolve() keeps the bytes, and names the delegate after the definition", async () => {
   const text = '{ "type": "macvlan",\n "name": "n" }';
   const request = { ifName: "ext0" };
   const delegate = await resolve(text, { request });
@@ -171,20 +171,20 @@ Deno.test("AttachmentDefinitions.resolve() keeps what is written, and names the 
   assertEquals([name, conf.name, delegate.request], ["ns/nad", "n", request]);
 });
 
-Deno.test("AttachmentDefinitions.resolve() gives a network without a name the definition's", async () => {
+Deno.test("AttachmentDefinitions.resolve() names an unnamed network after the definition", async () => {
   const delegate = await resolve('{"type":"mynet"}');
   assertEquals(textOf(delegate), '{"name":"nad","type":"mynet"}');
   assertEquals(delegate.conf.name, "nad");
 });
 
-Deno.test("AttachmentDefinitions.resolve() finds a file by name if nothing is written", async () => {
+Deno.test("AttachmentDefinitions.resolve() finds a file by name if the definition is empty", async () => {
   const conf = { name: "nad", type: "macvlan" };
   using folder = new ConfFolder({ "10.conf": conf });
   const delegate = await resolve("", { confDir: folder.path });
   assertEquals([delegate.name, documentOf(delegate)], ["ns/nad", conf]);
 });
 
-Deno.test("AttachmentDefinitions.resolve() takes a device, and puts it into the configuration", async () => {
+Deno.test("AttachmentDefinitions.resolve() takes a device, and sets it in the configuration", async () => {
   const taken: string[] = [];
   const takeDevice = (resourceName: string): Promise<string> => {
     taken.push(resourceName);
@@ -227,7 +227,7 @@ Deno.test("AttachmentDefinitions.resolve() leaves the configuration alone if the
   }
 });
 
-Deno.test("AttachmentDefinitions.resolve() sets what cni-args ask for beside the device", async () => {
+Deno.test("AttachmentDefinitions.resolve() sets cni-args and the device", async () => {
   const delegate = await resolve({ plugins: [{ type: "a" }, { type: "b" }] }, {
     resourceName: "r",
     takeDevice: () => Promise.resolve("d"),
@@ -240,7 +240,7 @@ Deno.test("AttachmentDefinitions.resolve() sets what cni-args ask for beside the
   });
 });
 
-Deno.test("AttachmentDefinitions.resolve() says what is wrong with a definition", async (t) => {
+Deno.test("AttachmentDefinitions.resolve() reports a malformed definition", async (t) => {
   const NAD = 'Cannot read network-attachment-definition "ns/nad": ';
   const rows: [string, DefinitionConfig, number, string][] = [
     ["no JSON", "asdf", 6, NAD],

@@ -42,7 +42,7 @@ Deno.test("loadAuxiliaryChain() chains the files of the folder after passthru", 
   });
 });
 
-Deno.test("loadAuxiliaryChain() finds the folder beside a path of a container", () => {
+Deno.test("loadAuxiliaryChain() finds the folder next to a container's path", () => {
   const files = {
     "10-master.conf": { name: "a", type: "a" },
     "vendor/10.conf": { type: "a" },
@@ -61,7 +61,7 @@ Deno.test("loadAuxiliaryChain() finds nothing to chain", async (t) => {
   }
 });
 
-Deno.test("loadAuxiliaryChain() leaves out what is malformed, and tells why", async (t) => {
+Deno.test("loadAuxiliaryChain() skips a malformed chain, with a warning", async (t) => {
   const good = { "vendor/10.conf": { type: "a" } };
   const rows: [string, ConfFiles, string, string][] = [
     ["a broken file", { ...good, "vendor/2.conf": "{" }, "vendor", "2.conf"],

@@ -28,7 +28,7 @@ function documentOf(delegate: Delegate): unknown {
   return JSON.parse(textOf(delegate));
 }
 
-Deno.test("loadDelegate() tells lists from bare plugins by their type", async (t) => {
+Deno.test("loadDelegate() distinguishes lists from single plugins by their type", async (t) => {
   const plugins = [{ type: "bridge" }];
   const rows: [string, object, boolean][] = [
     ["a type", { name: "n", type: "bridge" }, false],
@@ -45,7 +45,7 @@ Deno.test("loadDelegate() tells lists from bare plugins by their type", async (t
   }
 });
 
-Deno.test("loadDelegate() keeps the bytes, and names the delegate as it is told", () => {
+Deno.test("loadDelegate() keeps the bytes, and uses the given name", () => {
   const bytes = encode('{ "type":"bridge",\n "name" : "n" }');
   const byDefault = loadDelegate(bytes);
   assertStrictEquals(byDefault.conf.bytes, bytes);
@@ -59,7 +59,7 @@ Deno.test("loadDelegate() keeps the bytes, and names the delegate as it is told"
   ]);
 });
 
-Deno.test("loadDelegate() refuses what is no network", async (t) => {
+Deno.test("loadDelegate() refuses anything but a network", async (t) => {
   const rows: [string, unknown, number, string][] = [
     ["no JSON", '{"type":', 6, "Cannot parse"],
     ["no object", [], 7, "expected an object"],
@@ -79,12 +79,12 @@ Deno.test("loadDelegate() refuses what is no network", async (t) => {
   }
 });
 
-Deno.test("injectName() leaves bytes that have a name as they are", () => {
+Deno.test("injectName() keeps bytes with a name", () => {
   const bytes = encode('{ "name": "n" , "type": "bridge" }');
   assertStrictEquals(injectName(bytes, "nad"), bytes);
 });
 
-Deno.test("injectName() gives a name, with the keys in order", async (t) => {
+Deno.test("injectName() sets a name, with the keys in order", async (t) => {
   const expected = '{"a":[{"b":1,"c":2}],"name":"nad","type":"bridge"}';
   const rows = [
     '{"type":"bridge", "a":[{"c":2,"b":1}]}',
@@ -112,14 +112,14 @@ const BARE = { cniVersion: "0.3.1", name: "n", type: "sriov", vlan: 5 };
 const DEVICE = { resourceName: "intel.com/sriov", deviceId: "0000:00:01.0" };
 const SET = { deviceID: "0000:00:01.0", pciBusID: "0000:00:01.0" };
 
-Deno.test("injectDeviceId() sets both keys in the bare plugin, and remembers the device", () => {
+Deno.test("injectDeviceId() sets both keys in a single plugin, and the device in the delegate", () => {
   const delegate = injectDeviceId(loadDelegate(encode(BARE)), DEVICE);
   assertEquals(documentOf(delegate), { ...BARE, ...SET });
   const { resourceName, deviceId } = delegate;
   assertEquals({ resourceName, deviceId }, DEVICE);
 });
 
-Deno.test("injectDeviceId() sets both keys in every plugin of a list, and keeps all else", () => {
+Deno.test("injectDeviceId() sets both keys in every plugin of a list, and keeps everything else", () => {
   const delegate = injectDeviceId(loadDelegate(encode(LIST)), DEVICE);
   const plugins = LIST.plugins.map((plugin) => ({ ...plugin, ...SET }));
   assertEquals(documentOf(delegate), { ...LIST, plugins });
@@ -128,7 +128,7 @@ Deno.test("injectDeviceId() sets both keys in every plugin of a list, and keeps 
   assertEquals(parsed, plugins);
 });
 
-Deno.test("injectDeviceId() replaces what the configuration had, however it was spelt", () => {
+Deno.test("injectDeviceId() replaces existing keys, in any case", () => {
   const document = { ...BARE, deviceid: "old", PciBusID: "old" };
   const delegate = injectDeviceId(loadDelegate(encode(document)), DEVICE);
   assertEquals(documentOf(delegate), { ...BARE, ...SET });
@@ -165,7 +165,7 @@ Deno.test("injectCniArgs() merges key by key", async (t) => {
   }
 });
 
-Deno.test("injectCniArgs() refuses args that are no object", async (t) => {
+Deno.test("injectCniArgs() refuses args that are not objects", async (t) => {
   for (const args of ["text", [1], { cni: "text" }]) {
     await t.step(JSON.stringify(args), () => {
       const delegate = loadDelegate(encode({ ...BARE, args }));
@@ -179,7 +179,7 @@ Deno.test("injectCniArgs() refuses args that are no object", async (t) => {
   }
 });
 
-Deno.test("injectCniVersion() gives lists a version that have none", async (t) => {
+Deno.test("injectCniVersion() sets the version of lists without one", async (t) => {
   const { cniVersion: _, ...unversioned } = LIST;
   const rows: [string, object, string][] = [
     ["no version", unversioned, "1.0.0"],
@@ -196,7 +196,7 @@ Deno.test("injectCniVersion() gives lists a version that have none", async (t) =
   }
 });
 
-Deno.test("injectCniVersion() leaves the rest as it is", async (t) => {
+Deno.test("injectCniVersion() keeps everything else", async (t) => {
   const rows: [string, object, string][] = [
     ["a list that offers versions", {
       ...LIST,

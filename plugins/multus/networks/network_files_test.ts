@@ -22,7 +22,7 @@ const A = { name: "a", type: "type-a" }, B = { name: "b", type: "type-b" };
 const LIST_A = { name: "a", plugins: [{ type: "list-a" }] };
 const BROKEN = "asdfasdfasfdasfd";
 
-Deno.test("findNetworkFile() takes the first file of the name, whatever its kind", async (t) => {
+Deno.test("findNetworkFile() returns the first file with the name, whatever its kind", async (t) => {
   const rows: [string, ConfFiles, string[]][] = [
     ["*.conf", { "10.conf": B, "20.conf": A }, ["type-a"]],
     ["*.json", { "10.json": A }, ["type-a"]],
@@ -60,7 +60,7 @@ Deno.test("findNetworkFile() keeps the bytes of the file", () => {
   assertEquals(new TextDecoder().decode(bytes), text);
 });
 
-Deno.test("findNetworkFile() says what is wrong, and in which file", async (t) => {
+Deno.test("findNetworkFile() reports the malformed file", async (t) => {
   const rows: [string, ConfFiles, number, string][] = [
     ["an empty folder", {}, 7, "No networks found in "],
     [
@@ -110,7 +110,7 @@ Deno.test("findNetworkFile() says what is wrong, and in which file", async (t) =
   });
 });
 
-Deno.test("findFirstNetworkFile() passes over multus, however its file is called", async (t) => {
+Deno.test("findFirstNetworkFile() skips multus, whatever its file's name", async (t) => {
   const own = { name: "multus-cni-network", type: "multus" };
   const ownList = { name: "m", plugins: [{ type: "multus-shim" }] };
   const rows: [string, ConfFiles, string][] = [
@@ -138,7 +138,7 @@ Deno.test("findFirstNetworkFile() passes over multus, however its file is called
   });
 });
 
-Deno.test("readNetworkFile() reads the plugins beside a list, unless it forbids that", async (t) => {
+Deno.test("readNetworkFile() reads the plugins next to a list, unless the list forbids it", async (t) => {
   const beside = { "a/2.conf": { type: "y" }, "a/1.conf": { type: "x" } };
   const rows: [object, string[]][] = [
     [{}, ["list-a", "x", "y"]],
@@ -159,7 +159,7 @@ Deno.test("readNetworkFile() reads the plugins beside a list, unless it forbids 
   }
 });
 
-Deno.test("readNetworkFile() says that a file is not there", () => {
+Deno.test("readNetworkFile() reports a missing file", () => {
   const read = (): unknown => readNetworkFile("/no/such/10.conf");
   const error = assertThrows(read, CniError, "file /no/such/10.conf: error");
   assertEquals(error.code, 5);

@@ -47,7 +47,7 @@ Deno.test("resolveNetworks() has master, networks of every pod, the pod's own, a
   assertEquals(client.requests, ["kube-system/d", "other/b", "test/a"]);
 });
 
-Deno.test("resolveNetworks() replaces the master, and asks for nothing that is not used", async (t) => {
+Deno.test("resolveNetworks() replaces the master, and fetches only what it uses", async (t) => {
   const annotations = { [DEFAULT_NETWORK]: "n", [NETWORKS]: "a" };
   const rows: [object, string[]][] = [
     [STATIC, ["kube-system/n", "s", "test/a"]],
@@ -68,7 +68,7 @@ Deno.test("resolveNetworks() replaces the master, and asks for nothing that is n
   }
 });
 
-Deno.test("resolveNetworks() does without annotations if there is no Kubernetes", async () => {
+Deno.test("resolveNetworks() ignores annotations without Kubernetes", async () => {
   const annotations = { [NETWORKS]: "a/b/c", [DEFAULT_NETWORK]: "" };
   assertEquals(await namesOf(networksQuery(STATIC, { annotations })), [
     "m",
@@ -76,13 +76,13 @@ Deno.test("resolveNetworks() does without annotations if there is no Kubernetes"
   ]);
 });
 
-Deno.test("resolveNetworks() asks for nothing if there is nothing to ask for", async () => {
+Deno.test("resolveNetworks() fetches nothing if no network is a definition", async () => {
   const client = new DefinitionStore();
   const query = networksQuery(STATIC, { client, annotations: { other: "x" } });
   assertEquals([await namesOf(query), client.requests], [["m", "s"], []]);
 });
 
-Deno.test("resolveNetworks() asks for all definitions at the same time", async () => {
+Deno.test("resolveNetworks() fetches all definitions concurrently", async () => {
   const client = new DefinitionStore({
     "kube-system/c": { type: "c" },
     "kube-system/d": { type: "d" },
@@ -95,7 +95,7 @@ Deno.test("resolveNetworks() asks for all definitions at the same time", async (
   assertEquals(client.peak, 4);
 });
 
-Deno.test("resolveNetworks() takes devices in the order of attachment, all of one source", async () => {
+Deno.test("resolveNetworks() takes devices in the order of attachment", async () => {
   const client = new DefinitionStore();
   for (const key of ["kube-system/n", "kube-system/d", "test/a", "test/b"]) {
     client.put(key, { type: "sriov" }, "intel.com/sriov");
@@ -134,7 +134,7 @@ Deno.test("resolveNetworks() fails for the first network that is missing", async
   );
 });
 
-Deno.test("resolveNetworks() asks for nothing if the pod may not have what it asks for", async () => {
+Deno.test("resolveNetworks() fetches nothing if the pod may not use a network", async () => {
   const client = new DefinitionStore();
   const annotations = { [NETWORKS]: "a,other/b" };
   const config = { ...STATIC, namespaceIsolation: true };
@@ -146,7 +146,7 @@ Deno.test("resolveNetworks() asks for nothing if the pod may not have what it as
   assertEquals(client.requests, []);
 });
 
-Deno.test("resolveNetworks() passes on that devices cannot be found out", async () => {
+Deno.test("resolveNetworks() reports that devices cannot be read", async () => {
   const client = new DefinitionStore();
   client.put("test/a", { type: "sriov" }, "intel.com/sriov");
   const query = networksQuery(STATIC, {
@@ -183,12 +183,12 @@ async function resolve(
 
 const A = { name: "a", type: "type-a" }, B = { name: "b", type: "type-b" };
 
-Deno.test("resolveNetworks() loads what is written in the configuration", async () => {
+Deno.test("resolveNetworks() loads delegates of the configuration", async () => {
   const names = await resolve({ delegates: [A, B], defaultNetworks: ["c"] });
   assertEquals(names, ["a", "b"]);
 });
 
-Deno.test("resolveNetworks() refuses a configuration that is none", async (t) => {
+Deno.test("resolveNetworks() refuses a configuration without valid networks", async (t) => {
   const none =
     "LoadNetConf: at least one delegate/clusterNetwork must be specified";
   const rows: [object, number, string][] = [
@@ -263,7 +263,7 @@ Deno.test("resolveNetworks() finds files without Kubernetes", async (t) => {
   }
 });
 
-Deno.test("resolveNetworks() spares pods of the system what others have", async (t) => {
+Deno.test("resolveNetworks() has no default networks for pods of system namespaces", async (t) => {
   using folder = new ConfFolder({ "10.conf": A, "20.conf": B });
   const config = {
     clusterNetwork: "a",
@@ -286,7 +286,7 @@ Deno.test("resolveNetworks() spares pods of the system what others have", async 
   }
 });
 
-Deno.test("resolveNetworks() says all that it tried", async (t) => {
+Deno.test("resolveNetworks() reports everything it tried", async (t) => {
   const FAILED =
     "failed to get clusterNetwork/defaultNetworks: GetDefaultNetworks: failed to get clusterNetwork a in namespace kube-system: ";
   const config = { clusterNetwork: "a", confDir: "/no/such/folder" };
@@ -317,7 +317,7 @@ Deno.test("resolveNetworks() says all that it tried", async (t) => {
   }
 });
 
-Deno.test("resolveNetworks() takes a file if the API cannot be asked, and not one in place of a malformed definition", async () => {
+Deno.test("resolveNetworks() uses a file if the API cannot be asked, but not instead of a malformed definition", async () => {
   using folder = new ConfFolder({ "10.conf": A });
   const config = { clusterNetwork: "a", confDir: folder.path };
   const store = new DefinitionStore();

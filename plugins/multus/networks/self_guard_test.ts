@@ -4,7 +4,7 @@ import { CniError } from "../../../cni/error.ts";
 import { loadDelegate } from "./delegate.ts";
 import { enterRecursion, isRecursion, refuseSelf } from "./self_guard.ts";
 
-Deno.test("refuseSelf() knows multus by the types in a configuration", async (t) => {
+Deno.test("refuseSelf() detects multus by the types in a configuration", async (t) => {
   const inner = { type: "multus" };
   const rows: [object, boolean][] = [
     [{ type: "multus" }, true],
@@ -35,7 +35,7 @@ Deno.test("refuseSelf() knows multus by the types in a configuration", async (t)
 
 const ETH0 = { containerId: "c1", ifName: "eth0" };
 
-Deno.test("enterRecursion() marks the environment of delegates, and keeps the rest of it", () => {
+Deno.test("enterRecursion() adds a variable to the environment of delegates", () => {
   const env = { PATH: "/bin", CNI_IFNAME: "eth0" };
   const inner = enterRecursion(env, ETH0);
   assertEquals(Object.keys(inner).length, 3);
@@ -46,7 +46,7 @@ Deno.test("enterRecursion() marks the environment of delegates, and keeps the re
   ]);
 });
 
-Deno.test("enterRecursion() refuses the attachment that is being made, and no other", async (t) => {
+Deno.test("enterRecursion() only refuses the attachment in progress", async (t) => {
   const inner = enterRecursion({}, ETH0);
   const rows: [string, { containerId: string; ifName: string }, boolean][] = [
     ["the same", ETH0, true],
@@ -65,7 +65,7 @@ Deno.test("enterRecursion() refuses the attachment that is being made, and no ot
   }
 });
 
-Deno.test("enterRecursion() finds an attachment below others, and STATUS below STATUS", () => {
+Deno.test("enterRecursion() detects a nested attachment, and STATUS within STATUS", () => {
   const eth1 = { ...ETH0, ifName: "eth1" };
   const inner = enterRecursion(enterRecursion({}, ETH0), eth1);
   assertEquals([isRecursion(inner, ETH0), isRecursion(inner, eth1)], [
@@ -76,7 +76,7 @@ Deno.test("enterRecursion() finds an attachment below others, and STATUS below S
   assert(isRecursion(enterRecursion({}, none), none));
 });
 
-Deno.test("enterRecursion() ends also if the interface is another one each time", () => {
+Deno.test("enterRecursion() also stops a loop with a new interface name each time", () => {
   let env: Environment = {};
   const enterAll = (): void => {
     for (let index = 0; index < 100; index++) {

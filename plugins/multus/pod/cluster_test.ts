@@ -6,7 +6,7 @@ import { leaveSocket } from "../../../tests/_harness/unix_server.ts";
 import { Cluster } from "./cluster.ts";
 import { SOCKET_NAME } from "./daemon_protocol.ts";
 
-Deno.test("Cluster.isConfigured says whether there is an API to be asked", async (t) => {
+Deno.test("Cluster.isConfigured reports whether an API is configured", async (t) => {
   const host = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
   const port = { KUBERNETES_SERVICE_PORT: "443" };
   const rows: [string, Record<string, string>, string | undefined, boolean][] =
@@ -23,19 +23,19 @@ Deno.test("Cluster.isConfigured says whether there is an API to be asked", async
   }
 });
 
-Deno.test("Cluster.client() fails where there is no API", async () => {
+Deno.test("Cluster.client() fails without an API", async () => {
   await using cluster = new Cluster({ env: {} });
   await assertRejects(() => cluster.client(), CniError, "neither a kubeconfig");
 });
 
-Deno.test("Cluster.client() is the same each time", async () => {
+Deno.test("Cluster.client() always returns the same client", async () => {
   await using scene = await KubeScene.start();
   const kubeconfig = scene.api.writeKubeconfig(scene.folder.path);
   await using cluster = new Cluster({ env: {}, kubeconfig });
   assertStrictEquals(await cluster.client(), await cluster.client());
 });
 
-Deno.test("Cluster.client() asks the daemon if its socket is there", async (t) => {
+Deno.test("Cluster.client() asks the daemon if its socket exists", async (t) => {
   await using scene = await KubeScene.start();
   const kubeconfig = scene.api.writeKubeconfig(scene.folder.path);
   await t.step("it answers", async () => {

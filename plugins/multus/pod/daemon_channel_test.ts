@@ -66,7 +66,7 @@ async function ask(
   return await channel.exchange(request, deadline(TRY_MS));
 }
 
-Deno.test("DaemonChannel.exchange() takes what the daemon answers", async (t) => {
+Deno.test("DaemonChannel.exchange() returns the daemon's response", async (t) => {
   for (const origin of ["cache", "api", "queue"]) {
     await t.step(origin, async () => {
       const header = `multus-origin: ${origin}\r\n`;
@@ -78,7 +78,7 @@ Deno.test("DaemonChannel.exchange() takes what the daemon answers", async (t) =>
   }
 });
 
-Deno.test("DaemonChannel.exchange() says what it needs", async (t) => {
+Deno.test("DaemonChannel.exchange() sends the headers of the protocol", async (t) => {
   const remembered = { ...GET, mayBeRemembered: true } as const;
   const body = { method: "PATCH", path: "/p", body: "{}" };
   const rows: [string, ApiRequest, string, string[], string[]][] = [
@@ -105,7 +105,7 @@ Deno.test("DaemonChannel.exchange() says what it needs", async (t) => {
   }
 });
 
-Deno.test("DaemonChannel.exchange() throws what the API server answers", async (t) => {
+Deno.test("DaemonChannel.exchange() throws the API server's error", async (t) => {
   const status = (code: number): string =>
     JSON.stringify({ kind: "Status", code, message: `no ${code}` });
   for (const code of [403, 404, 409, 422, 429, 500, 503]) {
@@ -128,7 +128,7 @@ Deno.test("DaemonChannel.exchange() throws what the API server answers", async (
   }
 });
 
-Deno.test("DaemonChannel.exchange() does without a daemon that is of no use", async (t) => {
+Deno.test("DaemonChannel.exchange() bypasses a failing daemon", async (t) => {
   const rows: [string, Speak][] = [
     ["says nothing", saySilence],
     ["closes the connection", (): void => {}],
@@ -162,7 +162,7 @@ Deno.test("DaemonChannel.exchange() does without a daemon that is of no use", as
   });
 });
 
-Deno.test("DaemonChannel.exchange() does not ask again who said nothing", async () => {
+Deno.test("DaemonChannel.exchange() does not ask an unresponsive daemon again", async () => {
   await using daemon = new UnixServer(saySilence);
   const direct = openDirect();
   const channel = open(daemon, direct);
@@ -174,7 +174,7 @@ Deno.test("DaemonChannel.exchange() does not ask again who said nothing", async 
   assertEquals([direct.requests.length, direct.authentications], [2, 1]);
 });
 
-Deno.test("DaemonChannel.exchange() asks again who could not help", async () => {
+Deno.test("DaemonChannel.exchange() asks the daemon again after an error response", async () => {
   const answers = [http(502, "", ""), http(200, '{"by":"daemon"}')];
   await using daemon = new UnixServer(({ say }) => say(answers.shift() ?? ""));
   const channel = open(daemon);
@@ -183,7 +183,7 @@ Deno.test("DaemonChannel.exchange() asks again who could not help", async () => 
   assertEquals(await ask(channel), { by: "daemon" });
 });
 
-Deno.test("DaemonChannel.exchange() waits for an API server that takes its time", async () => {
+Deno.test("DaemonChannel.exchange() waits for a slow API server", async () => {
   await using daemon = new UnixServer(async ({ request, say }) => {
     if (!isProbe(request)) await pause(400);
     await say(http(200, '{"by":"daemon"}'));
@@ -195,7 +195,7 @@ Deno.test("DaemonChannel.exchange() waits for an API server that takes its time"
   assert(probes >= 1 && probes <= 4, String(probes));
 });
 
-Deno.test("DaemonChannel.exchange() notices a daemon that stops while it is waited for", async () => {
+Deno.test("DaemonChannel.exchange() detects a daemon that stops during a request", async () => {
   let probes = 0;
   await using daemon = new UnixServer(async (conversation) => {
     const { request, say } = conversation;
@@ -207,7 +207,7 @@ Deno.test("DaemonChannel.exchange() notices a daemon that stops while it is wait
   assert(performance.now() - startMs < TRY_MS);
 });
 
-Deno.test("DaemonChannel.exchange() ends with the time for it", async () => {
+Deno.test("DaemonChannel.exchange() aborts with its signal", async () => {
   await using daemon = new UnixServer(async (conversation) => {
     if (isProbe(conversation.request)) {
       await conversation.say(http(200, "", ""));
@@ -229,7 +229,7 @@ Deno.test("DaemonChannel.exchange() ends with the time for it", async () => {
   assertEquals(await ask(channel), { by: "direct" });
 });
 
-Deno.test("DaemonChannel.exchange() passes by a daemon that waited in vain", async () => {
+Deno.test("DaemonChannel.exchange() bypasses a daemon that timed out", async () => {
   const answers = [http(504, "", ""), http(200, '{"by":"daemon"}')];
   await using daemon = new UnixServer(({ say }) => say(answers.shift() ?? ""));
   const channel = open(daemon);
@@ -237,7 +237,7 @@ Deno.test("DaemonChannel.exchange() passes by a daemon that waited in vain", asy
   assertEquals(await ask(channel), { by: "direct" });
 });
 
-Deno.test("DaemonChannel.exchange() throws what is wrong with the way past the daemon", async () => {
+Deno.test("DaemonChannel.exchange() throws the failure of the direct channel", async () => {
   const channel = new DaemonChannel({
     socketPath: "/nowhere",
     podUid: "",
@@ -247,7 +247,7 @@ Deno.test("DaemonChannel.exchange() throws what is wrong with the way past the d
   channel[Symbol.dispose]();
 });
 
-Deno.test("DaemonChannel closes the way past the daemon, if it was opened", async () => {
+Deno.test("DaemonChannel closes the direct channel, if it is open", async () => {
   const direct = openDirect();
   {
     using channel = open({ path: "/nowhere" }, direct);
@@ -259,7 +259,7 @@ Deno.test("DaemonChannel closes the way past the daemon, if it was opened", asyn
   open({ path: "/nowhere" })[Symbol.dispose]();
 });
 
-Deno.test("DaemonChannel.send() goes past the daemon", async () => {
+Deno.test("DaemonChannel.send() bypasses the daemon", async () => {
   await using daemon = new UnixServer(always(http(200, "{}")));
   const direct = openDirect();
   const { answer } = await open(daemon, direct).send(GET, deadline(TRY_MS));

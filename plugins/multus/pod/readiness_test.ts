@@ -3,18 +3,18 @@ import { CniError } from "../../../cni/error.ts";
 import { PluginFolder } from "../../../tests/_harness/plugin_folder.ts";
 import { requireReady, waitUntilReady } from "./readiness.ts";
 
-Deno.test("waitUntilReady() waits for nothing if there is no file to wait for", async () => {
+Deno.test("waitUntilReady() does not wait without a path", async () => {
   await waitUntilReady(undefined);
 });
 
-Deno.test("waitUntilReady() does not wait for what is there", async () => {
+Deno.test("waitUntilReady() does not wait for an existing file", async () => {
   using folder = new PluginFolder();
   const startedAt = performance.now();
   await waitUntilReady(folder.path);
   assert(performance.now() - startedAt < 500);
 });
 
-Deno.test("waitUntilReady() waits until the file is there", async () => {
+Deno.test("waitUntilReady() waits until the file exists", async () => {
   using folder = new PluginFolder();
   const path = `${folder.path}/ready`;
   let isReady = false;
@@ -27,7 +27,7 @@ Deno.test("waitUntilReady() waits until the file is there", async () => {
   await waiting;
 });
 
-Deno.test("waitUntilReady() says to try again when its patience ends", async (t) => {
+Deno.test("waitUntilReady() fails with code 11 after its time limit", async (t) => {
   using folder = new PluginFolder();
   const path = `${folder.path}/ready`;
   const text = "have you checked that your default network is ready? still " +
@@ -46,14 +46,14 @@ Deno.test("waitUntilReady() says to try again when its patience ends", async (t)
   }
 });
 
-Deno.test("waitUntilReady() fails at once if the file cannot be looked for", async () => {
+Deno.test("waitUntilReady() fails at once if the path cannot be read", async () => {
   using folder = new PluginFolder();
   const path = `${folder.addFile("file", "")}/ready`;
   const error = await assertRejects(() => waitUntilReady(path), CniError, path);
   assertEquals(error.code, 5);
 });
 
-Deno.test("requireReady() looks once", async (t) => {
+Deno.test("requireReady() checks once", async (t) => {
   using folder = new PluginFolder();
   await t.step("no file is asked for", () => requireReady(undefined));
   await t.step("the file is there", () => requireReady(folder.path));

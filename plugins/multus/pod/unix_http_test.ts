@@ -23,7 +23,7 @@ function exchange(
   return exchangeOverUnix(server.path, request, deadline(PATIENCE_MS));
 }
 
-Deno.test("exchangeOverUnix() reads answers, however they come", async (t) => {
+Deno.test("exchangeOverUnix() reads responses, however they are split", async (t) => {
   const text = '{"a":"ä"}';
   const head =
     "HTTP/1.1 200 OK\r\ncontent-length: 10\r\nX-Some:  thing\r\n\r\n";
@@ -45,7 +45,7 @@ Deno.test("exchangeOverUnix() reads answers, however they come", async (t) => {
   }
 });
 
-Deno.test("exchangeOverUnix() does not wait for the end of the connection", async () => {
+Deno.test("exchangeOverUnix() does not wait until the connection is closed", async () => {
   await using server = new UnixServer(async (conversation) => {
     const head = "HTTP/1.1 404 Not Found\r\nContent-Length: 2";
     await conversation.say(`${head}\r\n\r\nno`);
@@ -55,7 +55,7 @@ Deno.test("exchangeOverUnix() does not wait for the end of the connection", asyn
   assertEquals([status, text], [404, "no"]);
 });
 
-Deno.test("exchangeOverUnix() sends all that it is given, and gets as much", async () => {
+Deno.test("exchangeOverUnix() sends and receives large bodies", async () => {
   const body = "ä".repeat(1_000_000);
   using folder = new PluginFolder();
   const path = `${folder.path}/s.sock`;
@@ -78,7 +78,7 @@ Deno.test("exchangeOverUnix() sends all that it is given, and gets as much", asy
   assertEquals(answer.headers.get("seen"), "PATCH /x%20y ?z=1");
 });
 
-Deno.test("exchangeOverUnix() refuses what is no whole answer", async (t) => {
+Deno.test("exchangeOverUnix() refuses an incomplete response", async (t) => {
   const ok = "HTTP/1.1 200 OK\r\n";
   const rows: [string, string, string][] = [
     ["nothing", "", "it ends before its end"],
@@ -117,7 +117,7 @@ Deno.test("exchangeOverUnix() refuses what is no whole answer", async (t) => {
   }
 });
 
-Deno.test("exchangeOverUnix() gives up when it is told to", async (t) => {
+Deno.test("exchangeOverUnix() aborts with its signal", async (t) => {
   await t.step("before it begins", async () => {
     await assertRejects(
       () => exchangeOverUnix("/nowhere", GET, AbortSignal.abort()),
@@ -132,7 +132,7 @@ Deno.test("exchangeOverUnix() gives up when it is told to", async (t) => {
   });
 });
 
-Deno.test("exchangeOverUnix() fails at once where nobody listens", async (t) => {
+Deno.test("exchangeOverUnix() fails at once without a server", async (t) => {
   using folder = new PluginFolder();
   const stale = `${folder.path}/stale.sock`;
   leaveSocket(stale);

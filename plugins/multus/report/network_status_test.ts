@@ -180,13 +180,13 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
 };
 
-Deno.test("buildNetworkStatus() tells of each interface in the sandbox", async (t) => {
+Deno.test("buildNetworkStatus() has an entry for each interface in the sandbox", async (t) => {
   for (const [name, row] of Object.entries(ROWS)) {
     await t.step(name, () => assertEquals<object>(build(row), row.expected));
   }
 });
 
-Deno.test("formatNetworkStatus() prints what the reference does, to the byte", () => {
+Deno.test("formatNetworkStatus() prints the same bytes as the reference", () => {
   const statuses = build({
     result: {
       interfaces: [{ ...ETH0, mtu: 1500 }, ETH1],
@@ -241,7 +241,7 @@ ${dns}]`;
   assertEquals(formatNetworkStatus(statuses), expected);
 });
 
-Deno.test("formatNetworkStatus() prints settings that set nothing, and no attachments", () => {
+Deno.test("formatNetworkStatus() prints empty settings, and an empty list", () => {
   assertEquals(formatNetworkStatus([]), "[]");
   const dns = {};
   assertEquals(

@@ -65,7 +65,7 @@ Deno.test("addedInterface() and noNetworkFound() describe what kubectl shows", a
   }
 });
 
-Deno.test("addedInterface() leaves out what is not known of the pod", () => {
+Deno.test("addedInterface() leaves out unknown fields of the pod", () => {
   const pod = { namespace: "test", name: "pod1", uid: "" };
   const { involvedObject } = addedInterface(pod, "eth0", IPS, "net1");
   assertEquals(involvedObject, {
@@ -153,7 +153,7 @@ Deno.test("postEvents() posts one after the other, on one connection", async () 
   assertEquals(posted, EVENTS);
 });
 
-Deno.test("postEvents() logs what is not taken, and fails with nothing", async () => {
+Deno.test("postEvents() logs refused events, and never fails", async () => {
   const log = recordLog();
   await postEvents(
     {
@@ -181,7 +181,7 @@ Deno.test("postEvents() logs what is not taken, and fails with nothing", async (
   );
 });
 
-Deno.test("postEvents() waits no longer than it is let, whatever the client does", async () => {
+Deno.test("postEvents() waits until its time limit, whatever the client does", async () => {
   const log = recordLog();
   const signals: (AbortSignal | undefined)[] = [];
   const started = performance.now();

@@ -116,7 +116,7 @@ const ROUTES: Readonly<Record<string, RouteRow>> = {
   "no route at all": { route: "0.0.0.0/0", families: [] },
 };
 
-Deno.test("dropDefaultRoutes() knows a default route by its prefix length", async (t) => {
+Deno.test("dropDefaultRoutes() detects a default route by its prefix length", async (t) => {
   for (const [name, { route, families }] of Object.entries(ROUTES)) {
     await t.step(name, () => {
       for (const family of [4, 6] as const) {
@@ -130,7 +130,7 @@ Deno.test("dropDefaultRoutes() knows a default route by its prefix length", asyn
   }
 });
 
-Deno.test("dropDefaultRoutes() takes a route without destination for one of its list", () => {
+Deno.test("dropDefaultRoutes() gives a route without destination the family of its list", () => {
   const document = {
     ip4: { ip: "10.1.1.3/24", gateway: "10.1.1.1", routes: [{}, PLAIN4] },
     ip6: { ip: "10::3/64", routes: [{}] },
@@ -141,7 +141,7 @@ Deno.test("dropDefaultRoutes() takes a route without destination for one of its 
   });
 });
 
-Deno.test("dropDefaultRoutes() leaves those through given gateways as they are", () => {
+Deno.test("dropDefaultRoutes() keeps routes through given gateways", () => {
   const kept = { ...DEFAULT6, priority: 7, note: "mine" };
   const document = {
     cniVersion: "1.1.0",
@@ -154,7 +154,7 @@ Deno.test("dropDefaultRoutes() leaves those through given gateways as they are",
   });
 });
 
-Deno.test("dropDefaultRoutes() and addDefaultRoutes() take the addresses' routers for those that routes leave out", () => {
+Deno.test("dropDefaultRoutes() and addDefaultRoutes() use the addresses' gateways for routes without one", () => {
   const gateways = [Ip.parse("10.1.1.1"), Ip.parse("10::1")];
   const implicit4 = { dst: "0.0.0.0/0", priority: 7 };
   const implicit6 = { dst: "::/0", mtu: 1400 };
@@ -184,7 +184,7 @@ Deno.test("dropDefaultRoutes() and addDefaultRoutes() take the addresses' router
   }
 });
 
-Deno.test("addDefaultRoutes() adds no route that is there", () => {
+Deno.test("addDefaultRoutes() does not add an existing route", () => {
   const there = { dst: "::0/0", gw: "10:0::1", priority: 7 };
   const elsewhere = { dst: "0.0.0.0/0", gw: "10.1.1.1", table: 100 };
   const document = { cniVersion: "1.1.0", routes: [there, elsewhere, PLAIN4] };
@@ -195,12 +195,12 @@ Deno.test("addDefaultRoutes() adds no route that is there", () => {
   });
 });
 
-Deno.test("addDefaultRoutes() adds none of a family that an old result has no address of", () => {
+Deno.test("addDefaultRoutes() adds no route for a family without an address in an old result", () => {
   const document = { cniVersion: "0.2.0", ip6: { ip: "10::3/64" } };
   assertEquals(addDefaultRoutes(document, [Ip.parse("10.1.1.1")]), document);
 });
 
-Deno.test("addDefaultRoutes() puts up with null and with keys in any case", () => {
+Deno.test("addDefaultRoutes() accepts null, and keys in any case", () => {
   const gateways = [Ip.parse("10.1.1.1")];
   for (const routes of [null, []]) {
     assertEquals(
@@ -210,7 +210,7 @@ Deno.test("addDefaultRoutes() puts up with null and with keys in any case", () =
   }
 });
 
-Deno.test("dropDefaultRoutes() and addDefaultRoutes() refuse versions that nobody knows", () => {
+Deno.test("dropDefaultRoutes() and addDefaultRoutes() refuse unknown versions", () => {
   for (const cniVersion of ["0.9.0", "0.5.0", "one", 7]) {
     for (
       const edit of [

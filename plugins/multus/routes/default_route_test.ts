@@ -41,7 +41,7 @@ const MARKS: Readonly<
   "IPv4 in the clothes of IPv6": [[["::ffff:10.1.1.1"]], [[false, true]]],
 };
 
-Deno.test("markDefaultRoutes() marks who is asked for which family", async (t) => {
+Deno.test("markDefaultRoutes() marks delegates by family", async (t) => {
   for (const [name, [requests, marks]] of Object.entries(MARKS)) {
     await t.step(name, () => {
       const delegates = delegatesWith(...requests);
@@ -192,7 +192,7 @@ Deno.test(
   },
 );
 
-Deno.test("applyDefaultRoute() does not even open the namespace if no gateway is asked for", () => {
+Deno.test("applyDefaultRoute() does not open the namespace if no gateway is requested", () => {
   const delegates = delegatesWith([], undefined);
   const [delegate] = delegates as [Delegate];
   const document = RESULTS.eth0;
@@ -201,7 +201,7 @@ Deno.test("applyDefaultRoute() does not even open the namespace if no gateway is
   assertStrictEquals(applyDefaultRoute(options), document);
 });
 
-Deno.test("applyDefaultRoute() tells by the code what is wrong", async (t) => {
+Deno.test("applyDefaultRoute() fails with the code of the cause", async (t) => {
   const delegates = delegatesWith(["10.0.0.1"]);
   const [delegate] = delegates as [Delegate];
   const ask = { netns: "/nowhere", ifName: "eth0", delegate, delegates };

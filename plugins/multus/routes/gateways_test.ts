@@ -278,7 +278,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
 
 Deno.test(
   requireRoot(
-    "setDefaultRoutes() says what is wrong with a gateway, and changes nothing",
+    "setDefaultRoutes() refuses a wrong gateway, and changes nothing",
   ),
   async (t) => {
     for (const [name, row] of Object.entries(REFUSALS)) {
@@ -300,7 +300,7 @@ Deno.test(
 
 Deno.test(
   requireRoot(
-    "setDefaultRoutes() leaves an interface alone that is not there if no gateway is wanted",
+    "setDefaultRoutes() ignores a missing interface if no gateway is requested",
   ),
   () => {
     using networks = new TwoNetworks();
@@ -316,7 +316,7 @@ function acceptsRouters({ sandbox }: TwoNetworks): string {
 
 Deno.test(
   requireRoot(
-    "setDefaultRoutes() keeps routers from advertising themselves where IPv6 is settled",
+    "setDefaultRoutes() disables router advertisements if it sets IPv6 routes",
   ),
   () => {
     using networks = new TwoNetworks();
@@ -329,7 +329,7 @@ Deno.test(
 
 Deno.test(
   requireRoot(
-    "setDefaultRoutes() leaves everything as it was, whichever step fails",
+    "setDefaultRoutes() restores everything, whichever step fails",
   ),
   async (t) => {
     for (const moment of ["instead", "afterwards"] as const) {
