@@ -113,14 +113,14 @@ Deno.test("runtimeConfOf() builds the runtime configuration", () => {
 Deno.test("runtimeConfOf() merges the runtime's arguments with the request", async (t) => {
   const { portMappings, ips, dns } = OFFER as Record<string, JsonObject>;
   const devinfo = "/var/run/k8s.cni.cncf.io/devinfo/cni/";
-  await t.step("the master, all that is not empty, and no request", () => {
+  await t.step("the master: all non-empty arguments, no request", () => {
     const offer = offerTo(delegate("m", REQUEST), { index: 0 });
     assertEquals(offer, { portMappings, ips, dns } as JsonObject);
   });
-  await t.step("others, what multus knows", () => {
+  await t.step("others: known capabilities", () => {
     assertEquals(offerTo(delegate("a")), { portMappings, ips } as JsonObject);
   });
-  await t.step("others, what they request instead", () => {
+  await t.step("others: their requests", () => {
     assertEquals(offerTo(delegate("a", REQUEST)), {
       portMappings: [{ hostPort: 81, containerPort: 8081 }],
       ips: ["10.0.0.2/24"],
@@ -154,7 +154,7 @@ Deno.test("runtimeConfOf() merges the runtime's arguments with the request", asy
       });
     },
   );
-  await t.step("the runtime's file, if there is no device", () => {
+  await t.step("the runtime's file without a device", () => {
     const capabilityArgs = { CNIDeviceInfoFile: "/x" };
     assertEquals(offerTo(delegate("a"), { capabilityArgs }), capabilityArgs);
   });

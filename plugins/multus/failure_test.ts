@@ -15,7 +15,7 @@ const K8S = parseK8sArgs(
 Deno.test("multusFailure() uses the Go version's texts", async (t) => {
   const cause = new CniError(11, "no answer", { details: "in time" });
   const rows: [string, CniError, string][] = [
-    ["of no pod", multusFailure(cause), "Multus: no answer"],
+    ["without a pod", multusFailure(cause), "Multus: no answer"],
     [
       "of a pod",
       multusFailure(cause, { k8s: K8S }),
@@ -27,7 +27,7 @@ Deno.test("multusFailure() uses the Go version's texts", async (t) => {
       "Multus: [ns/web/u1]: error saving the delegates: no answer",
     ],
     [
-      "of a container that is no pod's",
+      "of a container without a pod",
       multusFailure(cause, { k8s: parseK8sArgs("") }),
       "Multus: [//]: no answer",
     ],

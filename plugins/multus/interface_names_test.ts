@@ -38,7 +38,7 @@ Deno.test("checkInterfaceNames() names the delegate with the unusable name", asy
       `"a" interface name to "eth0": validateIfName: interface name eth0 ${exists}`,
     ],
     [
-      "that of a list",
+      "a list's",
       [list("l")],
       0,
       `"l" interface name to "eth0": validateIfName: interface name eth0 ${exists}`,
@@ -56,13 +56,13 @@ Deno.test("checkInterfaceNames() names the delegate with the unusable name", asy
       `"b" interface name to "net1": validateIfName: interface name net1 ${exists}`,
     ],
     [
-      "one that is too long",
+      "too long",
       [delegate("a", "x0"), delegate("b", "x".repeat(16))],
       1,
       `"b" interface name to "${"x".repeat(16)}": interface name is too long`,
     ],
     [
-      "one that is none",
+      "invalid",
       [delegate("a", "x/0")],
       0,
       `"a" interface name to "x/0": ` +

@@ -95,9 +95,9 @@ Deno.test("message() uses the last occurrence of a string", () => {
 
 Deno.test("message() refuses malformed messages", async (t) => {
   const rows: [name: string, hex: string, problem: string][] = [
-    ["a tag that is cut off", "80", "1 bytes where 0 are left"],
-    ["a length that is cut off", "0a 80", "1 bytes where 0 are left"],
-    ["a value that is cut off", "0a 03 6161", "3 bytes where 2 are left"],
+    ["a truncated tag", "80", "1 bytes where 0 are left"],
+    ["a truncated length", "0a 80", "1 bytes where 0 are left"],
+    ["a truncated value", "0a 03 6161", "3 bytes where 2 are left"],
     ["a length without end", "0a ffffffffffffffffff7f 61", "bytes where 1"],
     ["a cut varint", "10 ff", "1 bytes where 0 are left"],
     ["a cut fixed64", "11 01020304", "8 bytes where 4 are left"],

@@ -86,7 +86,7 @@ async function listClaimed(
   log: Pick<Log, "warn">,
 ): Promise<PodDevice[]> {
   if (!claim) {
-    log.warn("Left out a claim that was not made", { claim: name });
+    log.warn("Left out a claim that was not created", { claim: name });
     return [];
   }
   const allocated = await directory.listAllocated(claim);

@@ -222,7 +222,7 @@ Deno.test("readClaimedDevices() leaves out devices that are not for networks", a
 });
 
 Deno.test("readClaimedDevices() fails if a claim cannot be read", async (t) => {
-  await t.step("there is none", async () => {
+  await t.step("no claim", async () => {
     const text = 'Cannot read resource claim "test/c9"; ' +
       'resourceclaims "c9" not found';
     await assertFails(makeCluster(), claims("c1", "c9"), 7, text);

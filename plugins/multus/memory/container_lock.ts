@@ -38,7 +38,7 @@ export async function lockContainer(
     return await locks.lockContainer(containerId, patience);
   } catch (error) {
     if (command === "ADD") throw error;
-    log.warn("Going on without a lock", {
+    log.warn("Continuing without the lock", {
       containerId,
       error: describeError(error),
     });

@@ -179,7 +179,7 @@ function checkIsFree(containerId: string): void {
   if (!TAKEN_NAMES.includes(containerId)) return;
   throw new CniError(
     ErrorCode.InvalidEnvironment,
-    `Cannot remember container "${containerId}": CNI_CONTAINERID is the name of a folder of ours`,
+    `Cannot record container "${containerId}": CNI_CONTAINERID is the name of a folder of multus`,
   );
 }
 

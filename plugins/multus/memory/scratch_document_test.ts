@@ -98,8 +98,8 @@ Deno.test("encodeScratch() names the owner, in a key that Go ignores", async (t)
 Deno.test("decodeScratch() reads the owner of a file whose first network is damaged", async (t) => {
   const rows: [string, unknown, string][] = [
     ["it has no configuration", { multusNetwork: "a" }, "a"],
-    ["the owner is no text", { Bytes: BYTES, multusNetwork: 7 }, ""],
-    ["there is no network", null, ""],
+    ["the owner is not a string", { Bytes: BYTES, multusNetwork: 7 }, ""],
+    ["null instead of a network", null, ""],
   ];
   for (const [name, first, owner] of rows) {
     await t.step(name, () => {
@@ -168,10 +168,10 @@ Deno.test("decodeScratch() reads files of other versions", async (t) => {
       isFilterV4Gateway: true,
       isFilterV6Gateway: true,
     }],
-    ["a gateway that is none, as of a nil net.IP", {
+    ["an empty gateway, as of a nil net.IP", {
       "default-route": ["", "10.0.0.1"],
     }, { ...bare, request: { defaultRoute: [Ip.parse("10.0.0.1")] } }],
-    ["a view of the network that is no view of it", {
+    ["a wrong Conf", {
       Conf: 7,
       ConfList: [],
     }, bare],
@@ -186,8 +186,8 @@ Deno.test("decodeScratch() reports why a network cannot be used", async (t) => {
     ["null", null, "expected an object, got null"],
     ["a text", "x", "expected an object, got a string"],
     ["no Bytes", {}, "Bytes: missing"],
-    ["Bytes that are no base64", { Bytes: "*" }, "not base64"],
-    ["Bytes that are no JSON", { Bytes: "e30" + "e" }, "Cannot parse"],
+    ["Bytes not in base64", { Bytes: "*" }, "not base64"],
+    ["Bytes without JSON", { Bytes: "e30" + "e" }, "Cannot parse"],
     [
       "Bytes without a network",
       { Bytes: "e30=" },

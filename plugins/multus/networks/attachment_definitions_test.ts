@@ -210,7 +210,7 @@ Deno.test("AttachmentDefinitions.resolve() leaves the configuration alone if the
   const text = '{"name":"n", "type":"sriov"}';
   const rows: [string, Setting][] = [
     ["none left", { resourceName: "r", takeDevice: none }],
-    ["nobody to ask", { resourceName: "r" }],
+    ["no device source", { resourceName: "r" }],
     ["no resource", { takeDevice: () => Promise.resolve("d") }],
     ["an empty resource", {
       resourceName: "",

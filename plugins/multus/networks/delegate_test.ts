@@ -69,7 +69,12 @@ Deno.test("loadDelegate() refuses anything but a network", async (t) => {
     ["a plugin without type", { name: "n", plugins: [{}] }, 7, "'type'"],
     ["null for a plugin", { name: "n", plugins: [null] }, 7, "'type'"],
     ["a list without name", { plugins: [{ type: "a" }] }, 7, "no name"],
-    ["a type that is no text", { name: "n", type: 5 }, 7, "type: expected"],
+    [
+      "a type that is not a string",
+      { name: "n", type: 5 },
+      7,
+      "type: expected",
+    ],
   ];
   for (const [name, document, code, message] of rows) {
     await t.step(name, () => {

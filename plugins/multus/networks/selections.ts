@@ -33,7 +33,7 @@ export type Selection =
     | { readonly kind: "written"; readonly document: JsonObject }
     /** In a file, or in the first file of a folder. */
     | { readonly kind: "path"; readonly path: string }
-    /** In a definition, or if there is none in the file with that CNI name. */
+    /** In a definition, or else in the file with that CNI name. */
     | { readonly kind: "named"; readonly network: NetworkSelection }
     /** In a definition. */
     | { readonly kind: "definition"; readonly network: NetworkSelection }

@@ -83,8 +83,8 @@ Deno.test("DaemonChannel.exchange() sends the headers of the protocol", async (t
   const body = { method: "PATCH", path: "/p", body: "{}" };
   const rows: [string, ApiRequest, string, string[], string[]][] = [
     ["of a pod", remembered, "u1", ["cache-control: max-stale", "uid: u1"], []],
-    ["of no pod", remembered, "", ["cache-control: max-stale"], ["uid"]],
-    ["a UID that is none", remembered, "u\r\nx: y", ["max-stale"], ["uid"]],
+    ["without a pod", remembered, "", ["cache-control: max-stale"], ["uid"]],
+    ["an invalid UID", remembered, "u\r\nx: y", ["max-stale"], ["uid"]],
     ["the newest", GET, "u1", [], ["cache-control", "uid"]],
     [
       "a body",

@@ -56,7 +56,7 @@ Deno.test("parseK8sArgs() refuses what the Go library refuses", async (t) => {
       podUid: "a",
     }],
     [
-      "IgnoreUnknown that is no boolean",
+      "IgnoreUnknown that is not a boolean",
       "IgnoreUnknown=yes",
       'error parsing value of pair "IgnoreUnknown=yes"',
       {},
@@ -119,7 +119,7 @@ Deno.test("delegateArgs() lists each key once, in the Go version's order", async
     ],
     ["a value with = in it", POD, "B=foo=bar==", {}, `${FIVE};B=foo=bar==`],
     ["an empty value of another key", POD, "B=", {}, `${FIVE};B=`],
-    ["what is no pair", POD, ";B;;A:1", {}, FIVE],
+    ["items that are not pairs", POD, ";B;;A:1", {}, FIVE],
     ["unknown keys stay ignored", POD, "IgnoreUnknown=0", {}, FIVE],
     ["MAC and IP", POD, "B=1", {
       ips: ["10.0.0.2/24", "fd00::2"],

@@ -127,7 +127,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     isMaster: true,
     expected: [STATUS0],
   },
-  "interfaces of which none is in the sandbox": {
+  "no interface in the sandbox": {
     result: { interfaces: [HOST, { name: "br0" }], ips: [IP4] },
     isMaster: true,
     expected: [],

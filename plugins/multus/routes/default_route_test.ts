@@ -78,7 +78,7 @@ Deno.test("markDefaultRoutes() refuses several gateways of a family", async (t) 
   }
 });
 
-/** What the plugins of the two interfaces have answered. */
+/** The results of the two interfaces' plugins. */
 const RESULTS: Readonly<Record<"eth0" | "net1", JsonObject>> = {
   eth0: {
     cniVersion: "1.1.0",

@@ -23,7 +23,7 @@ import {
 } from "../../../tests/_harness/two_networks.ts";
 import { type DefaultRouteWish, setDefaultRoutes } from "./gateways.ts";
 
-/** What shall be: gateways, and families that shall have none. */
+/** Wishes: gateways, and families without any. */
 type Wish = string | IpFamily;
 
 function wishOf(wish: Wish): DefaultRouteWish {
@@ -38,7 +38,7 @@ function set(sandbox: NetNs, ifName: string, wishes: readonly Wish[]): void {
 }
 
 interface Row {
-  /** What is done beside the common lines, as `ip` is told it. */
+  /** Arguments of `ip` in addition to the common ones. */
   readonly lines?: readonly string[];
   readonly ifName: "eth0" | "net1";
   readonly wishes: readonly Wish[];
@@ -131,7 +131,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       V6_ETH0,
     ],
   },
-  "another interface's that counts less": {
+  "another interface's with a higher metric": {
     lines: [NO_V4, "route add default via 10.0.0.1 metric 10"],
     ifName: "net1",
     wishes: ["192.168.1.1"],
@@ -351,7 +351,7 @@ function failAt(step: number, moment: Moment): boolean {
     ...NET1,
     ...IPV6,
     NO_V4,
-    // Two ways of which one goes, so that there is a step of each kind.
+    // Two nexthops, one to delete, so that there is a step of each kind.
     "route add default metric 100 nexthop via 10.0.0.1 dev eth0 " +
     "nexthop via 192.168.1.9 dev net1",
     "route add default via 192.168.1.8 metric 5 mtu 1400",
