@@ -172,7 +172,7 @@ conformance("multus config", {
     assertEquals(delegates.map(({ name }) => name), ["weave1", "other1"]);
   },
   "7 neither delegates nor kubeconfig is refused": refusesNetworks({}, 7),
-  "7 a kubeconfig is no network": refusesNetworks(
+  "7 a kubeconfig is not a network": refusesNetworks(
     { kubeconfig: "/etc/kubeconfig" },
     7,
   ),
