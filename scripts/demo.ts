@@ -44,7 +44,7 @@ function report(isTrue: boolean, statement: string): void {
   if (!isTrue) failures.push(statement);
 }
 
-/** Says whether this process may make network namespaces. */
+/** Reports whether this process may make network namespaces. */
 function mayMakeNetns(): boolean {
   try {
     NetNs.create()[Symbol.dispose]();
@@ -235,7 +235,7 @@ async function demo(path: string): Promise<void> {
   proveNothingLeft([node, a, b], `${folder}/leases/${list.name}`);
 }
 
-/** Makes a namespace with its loopback up. */
+/** Creates a namespace with its loopback up. */
 function makeNetns(): NetNs {
   const netns = NetNs.create();
   using rtnl = Rtnl.open(netns.path);

@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-console -- its output is what it is for
 
 /**
- * Makes a stand-in for `denort`, the runtime that `deno compile` puts into
+ * Creates a stand-in for `denort`, the runtime that `deno compile` puts into
  * executables, out of an ordinary `deno`: for machines that cannot download it.
  *
  *     deno run -A scripts/mkdenort.ts DENO OUTPUT
@@ -108,7 +108,7 @@ const assemblers = {
 >;
 
 /**
- * Makes a stand-in for `denort`.
+ * Creates a stand-in for `denort`.
  *
  * The same bytes always give the same result.
  *
@@ -144,7 +144,7 @@ function formatLoaderUrl(): string {
 }
 
 /**
- * Makes the file `output` out of the file `deno`.
+ * Creates the file `output` out of the file `deno`.
  *
  * It appears complete or not at all.
  *

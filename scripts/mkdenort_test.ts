@@ -142,7 +142,7 @@ async function compileScript(
   assert(success, decode(stderr));
 }
 
-/** Makes a stand-in from `deno`, and the probe with it. */
+/** Creates a stand-in from `deno`, and the probe with it. */
 async function makeProbe(
   deno: string,
   target: Target,

@@ -1,5 +1,5 @@
 /**
- * Says what this machine lets tests do, so that a test that cannot run here is
+ * The capabilities of this machine, so that a test that cannot run here is
  * skipped by name and with a reason, and counted.
  *
  * @module
@@ -18,7 +18,7 @@ export interface TestHeader {
   readonly ignore: boolean;
 }
 
-/** Says whether a path leads to an executable file. */
+/** Reports whether a path resolves to an executable file. */
 export function isExecutable(path: string): boolean {
   try {
     const { isFile, mode } = Deno.statSync(path);
@@ -28,7 +28,7 @@ export function isExecutable(path: string): boolean {
   }
 }
 
-/** Says whether PATH leads to a command. */
+/** Reports whether PATH resolves to a command. */
 export function hasCommand(name: string): boolean {
   const directories = (Deno.env.get("PATH") ?? "").split(":");
   return directories.some((directory) => isExecutable(join(directory, name)));

@@ -10,7 +10,7 @@ import { inNetns, type NetNs } from "../ffi/netns.ts";
  * Runs `ip -j ...` (or another program of iproute2) in a namespace.
  *
  * @param args For example `["-6", "route", "show", "table", "all"]`
- * @throws {Error} With what the program said if it failed
+ * @throws {Error} With the program's stderr if it failed
  */
 // deno-lint-ignore no-explicit-any -- tests look into it as they please
 export function ipJson(netns: NetNs, ...args: string[]): any {
@@ -21,7 +21,7 @@ export function ipJson(netns: NetNs, ...args: string[]): any {
 /**
  * Runs a program in a namespace and returns what it printed.
  *
- * @throws {Error} With what the program said if it failed
+ * @throws {Error} With the program's stderr if it failed
  */
 export function runIn(netns: NetNs, name: string, ...args: string[]): string {
   const { success, stdout, stderr } = inNetns(
@@ -34,16 +34,16 @@ export function runIn(netns: NetNs, name: string, ...args: string[]): string {
   );
 }
 
-/** Says whether one address answers a ping from a namespace. */
+/** Reports whether an address replies to a ping from a namespace. */
 export function canPing(netns: NetNs, address: string): boolean {
   return findReached(netns, [address]).length === 1;
 }
 
 /**
- * Lists which addresses answer a ping from a namespace. They are asked side by
- * side, for to know that one does not answer takes all the time there is.
+ * Lists the addresses that reply to a ping from a namespace. Pings run side by
+ * side, since a missing reply takes the whole timeout.
  *
- * @param seconds How long an answer may take
+ * @param seconds Timeout of a reply
  */
 export function findReached(
   netns: NetNs,

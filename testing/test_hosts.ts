@@ -74,12 +74,12 @@ export class TestHosts implements Disposable {
     this.sandbox = this.addNetns();
   }
 
-  /** Makes a host with one sandbox. */
+  /** Creates a host with one sandbox. */
   static create(): TestHosts {
     return new TestHosts();
   }
 
-  /** Makes one more namespace, with its loopback up. */
+  /** Creates one more namespace, with its loopback up. */
   addNetns(): NetNs {
     const netns = this.#stack.use(NetNs.create());
     using rtnl = Rtnl.open(netns.path);

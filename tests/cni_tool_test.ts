@@ -29,7 +29,7 @@ function onNode(
   });
 }
 
-/** Makes a row of a conformance list that runs on a node of its own. */
+/** Builds a row of a conformance list that runs on a node of its own. */
 function row(test: (host: ToolHost) => Promise<void>): () => Promise<void> {
   return async () => {
     await using host = await ToolHost.create();

@@ -257,7 +257,7 @@ async function runAndKillAt(
   assert(signal === "SIGKILL" || code === 137, `it was not killed: ${code}`);
 }
 
-/** Makes a folder so large that each attachment has a file with its addresses. */
+/** Creates a folder so large that each attachment has a file with its addresses. */
 async function plantLarge(
   folder: DataFolder,
   config: JsonObject,

@@ -38,7 +38,7 @@ interface Trouble {
   begin(api: KubeApi): unknown;
 }
 
-/** Makes the trouble that a fault is. */
+/** Creates the trouble that a fault is. */
 function fault(rule: FaultRule, code: 7 | 11, text: RegExp): Trouble {
   return { code, text, begin: (api) => api.fault(rule) };
 }

@@ -48,7 +48,7 @@ class Scene implements AsyncDisposable {
     return daemon;
   }
 
-  /** Makes a pod with network `green`, of which the daemon knows. */
+  /** Creates a pod with network `green`, of which the daemon knows. */
   async addPod(name: string): Promise<HostPod> {
     const pod = this.host.addPod(name, { networks: "green" });
     await this.waitForMemory(
@@ -325,7 +325,7 @@ Deno.test(onHost("of two daemons the later one is asked"), async () => {
   assertEquals((await later.end()).code, 0);
 });
 
-/** Says whether a daemon has forwarded a status. */
+/** Reports whether a daemon has forwarded a status. */
 function isPatched({ answers }: MultusDaemon): boolean {
   return answers.some(({ method, origin }) =>
     method === "PATCH" && origin === "api"

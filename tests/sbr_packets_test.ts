@@ -34,7 +34,7 @@ function listen(netns: NetNs): Deno.Listener {
   return inNetns(netns, () => Deno.listen({ hostname: "::", port: PORT }));
 }
 
-/** Says which connections come about, all tried at once. */
+/** Returns which connections come about, all tried at once. */
 function connect(
   ...attempts: readonly [from: NetNs, address: string][]
 ): Promise<boolean[]> {
@@ -138,7 +138,7 @@ test("sbr answers those who are beyond the router of a second network", async ()
   assertEquals(await tryAll(), [true, true, true, true, true, true]);
 });
 
-/** Makes a router, and has packets to its network sent from behind it. */
+/** Creates a router, and has packets to its network sent from behind it. */
 function beyond(router: NetNs, number: 1 | 2): void {
   const [host4, host6] = [`198.51.100.${number}`, `2001:db8:ff::${number}`];
   ip(

@@ -108,7 +108,7 @@ export class CallRunner {
     return { stdout, measures };
   }
 
-  /** Begins a call; others may run at the same time. */
+  /** Starts a call; others may run at the same time. */
   start(call: Call, host: NetNs): RunningCall {
     const program = this.#provide(call);
     using prepared = new PreparedProgram(program);

@@ -54,7 +54,7 @@ export function listExecutables(chain: ChainName): string[] {
   return [...new Set([...CHAINS[chain], "host-local"])];
 }
 
-/** Makes the configuration of a network. */
+/** Creates the configuration of a network. */
 export function describeNetwork(network: Network): ConfList {
   return {
     cniVersion: CNI_VERSION,

@@ -8,7 +8,7 @@
 import { NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 
-/** Makes a namespace with its loopback up, as a runtime gives a container. */
+/** Creates a namespace with its loopback up, as a runtime gives a container. */
 export function makeNetns(): NetNs {
   const netns = NetNs.create();
   using rtnl = Rtnl.open(netns.path);

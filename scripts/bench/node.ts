@@ -43,7 +43,7 @@ export class BenchNode implements Disposable {
   /** Stands for the host's namespace. */
   readonly host: NetNs = makeNetns();
 
-  /** Makes a node without containers. */
+  /** Creates a node without containers. */
   constructor(parts: NodeParts) {
     this.#parts = parts;
   }

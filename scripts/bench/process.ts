@@ -182,7 +182,7 @@ export function adoptOrphans(): void {
   libc().prctl(PR_SET_CHILD_SUBREAPER, 1n, 0n, 0n, 0n);
 }
 
-/** Begins a program with its stdin, which the shell would else keep from it. */
+/** Starts a program with its stdin, which the shell would else keep from it. */
 const LEAVE_TO_US = 'stdin=$1; shift; "$@" < "$stdin" &';
 
 /**

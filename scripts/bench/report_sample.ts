@@ -24,7 +24,7 @@ export function sampleRow(more: Partial<Row> = {}): Row {
   };
 }
 
-/** Makes a report of rows. */
+/** Creates a report of rows. */
 export function sampleReport(
   rows: readonly Row[],
   more: Partial<Report> = {},

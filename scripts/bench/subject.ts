@@ -70,7 +70,7 @@ function namePeer(folder: string, taken: readonly string[]): string {
   return ends.find((end) => !isTaken(end)) ?? folder;
 }
 
-/** Says whether there is such an executable in a folder. */
+/** Reports whether there is such an executable in a folder. */
 export function hasExecutable(folder: string, name: string): boolean {
   try {
     const { isFile, mode } = Deno.statSync(`${folder}/${name}`);

@@ -51,7 +51,7 @@ export interface Ratio {
   readonly cpuMs: Spread;
 }
 
-/** Makes the rows of a cell. Series that were not timed to the end are left out. */
+/** Creates the rows of a cell. Series that were not timed to the end are left out. */
 export function summarize(
   name: string,
   series: readonly Series[],

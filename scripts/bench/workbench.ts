@@ -37,7 +37,7 @@ export interface CellResult {
 export const SETTLE_MS = 20;
 
 /**
- * Says whether `work` came to its end, and notes why if a call failed.
+ * Reports whether `work` came to its end, and notes why if a call failed.
  *
  * @param what As in "ptp, 0 containers, ours"
  */

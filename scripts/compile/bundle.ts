@@ -1,5 +1,5 @@
 /**
- * Makes one script out of a module and all that it imports.
+ * Creates one script out of a module and all that it imports.
  *
  * @module
  */

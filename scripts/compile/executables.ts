@@ -98,7 +98,7 @@ export function checkBudget(entry: string, bytes: number): void {
   );
 }
 
-/** Makes the executable and its links, complete, and then moves them where they belong. */
+/** Creates the executable and its links, complete, and then moves them where they belong. */
 async function compileProgram(
   { name, entry, links }: Program,
   { target, denort, staging, out }: Build,

@@ -28,7 +28,7 @@ interface Config {
 }
 
 /**
- * Makes the import map for a program.
+ * Creates the import map for a program.
  *
  * @param root Path of the project, or of a copy of it
  * @param entry Absolute path of the program's first module

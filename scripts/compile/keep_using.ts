@@ -33,7 +33,7 @@ export function keepUsing(source: string): string {
   return kept.join("\n");
 }
 
-/** Says whether a line is behind a statement that began with this indentation. */
+/** Reports whether a line is behind a statement that began with this indentation. */
 function beginsStatement(line: string, indent: number): boolean {
   const text = line.trimStart();
   if (text === "") return false;

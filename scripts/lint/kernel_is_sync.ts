@@ -14,12 +14,12 @@ import { findDenoMember, isReference } from "./references.ts";
 
 const FUNCTIONS = ["ArrowFunctionExpression", "FunctionExpression"];
 
-/** Says whether a member of `Deno` has a synchronous twin, as `readTextFile`. */
+/** Reports whether a member of `Deno` has a synchronous twin, as `readTextFile`. */
 function hasSyncTwin(member: string): boolean {
   return `${member}Sync` in Deno;
 }
 
-/** Says whether a node is a function passed to `inNetns()`. */
+/** Reports whether a node is a function passed to `inNetns()`. */
 function isNetnsCallback(node: Deno.lint.Node): boolean {
   if (!FUNCTIONS.includes(node.type) || !("parent" in node)) return false;
   if (node.parent.type !== "CallExpression") return false;

@@ -17,7 +17,7 @@ const CODECS = [
   "ffi/packet.ts",
 ];
 
-/** Says whether an expression is a mask of low bits: 3, 7 or `align - 1`. */
+/** Reports whether an expression is a mask of low bits: 3, 7 or `align - 1`. */
 function isLowBits(node: Deno.lint.Node): boolean {
   if (node.type === "BinaryExpression") {
     return node.operator === "-" && node.right.type === "Literal" &&
@@ -26,7 +26,7 @@ function isLowBits(node: Deno.lint.Node): boolean {
   return node.type === "Literal" && (node.value === 3 || node.value === 7);
 }
 
-/** Says whether an operand of `&` clears low bits: `~3`, `~7`, `~(align - 1)`. */
+/** Reports whether an operand of `&` clears low bits: `~3`, `~7`, `~(align - 1)`. */
 function isAlignmentMask(node: Deno.lint.Node): boolean {
   return node.type === "UnaryExpression" && node.operator === "~" &&
     isLowBits(node.argument);

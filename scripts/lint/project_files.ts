@@ -71,17 +71,17 @@ export function matchedPart(path: string, pattern: string): string | undefined {
   return new RegExp(`^${source}${end}`).exec(path)?.[0];
 }
 
-/** Says whether `path` is in one of the places; see {@linkcode matchedPart}. */
+/** Reports whether `path` is in one of the places; see {@linkcode matchedPart}. */
 export function isIn(path: string, patterns: readonly string[]): boolean {
   return patterns.some((pattern) => matchedPart(path, pattern) !== undefined);
 }
 
-/** Says whether a file is a test, or serves only tests. */
+/** Reports whether a file is a test, or serves only tests. */
 export function isTest(path: string): boolean {
   return isIn(path, ["tests/", "testing/"]) || path.endsWith("_test.ts");
 }
 
-/** Says whether a file's code ends up in the executables. */
+/** Reports whether a file's code ends up in the executables. */
 export function isProduct(path: string): boolean {
   return isIn(path, PRODUCT) && !isTest(path);
 }

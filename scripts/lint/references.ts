@@ -11,7 +11,7 @@ function isGlobalObject(node: Deno.lint.Node): boolean {
 }
 
 /**
- * Says whether an identifier names a variable or a type, rather than a key of
+ * Reports whether an identifier names a variable or a type, rather than a key of
  * something else: `process` does in `f(process)` and `globalThis.process`, but
  * not in `child.process` and `{ process: 1 }`.
  */

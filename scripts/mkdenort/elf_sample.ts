@@ -28,7 +28,7 @@ const SYMBOLS = 0x300;
 const STRINGS = 0x400;
 const RELOCATIONS = 0x500;
 
-/** Makes an executable that `parseElf` accepts, unless the options make it wrong. */
+/** Creates an executable that `parseElf` accepts, unless the options make it wrong. */
 export function makeSampleElf(
   {
     machine = 62,

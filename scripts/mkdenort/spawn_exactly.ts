@@ -67,7 +67,7 @@ function encode(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(`${text}\0`);
 }
 
-/** Makes an array of pointers to texts, with NULL at its end; `texts` keeps them alive. */
+/** Creates an array of pointers to texts, with NULL at its end; `texts` keeps them alive. */
 function encodeList(list: readonly string[]): {
   readonly texts: readonly Uint8Array[];
   readonly pointers: BigUint64Array<ArrayBuffer>;

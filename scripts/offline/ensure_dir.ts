@@ -7,7 +7,7 @@
  */
 
 /**
- * Makes a directory and its parents, unless it is there already.
+ * Creates a directory and its parents, unless it is there already.
  *
  * @throws {Error} If something else than a directory has that name
  */
@@ -22,7 +22,7 @@ export async function ensureDir(dir: string | URL): Promise<void> {
 }
 
 /**
- * Makes a directory and its parents, unless it is there already.
+ * Creates a directory and its parents, unless it is there already.
  *
  * @throws {Error} If something else than a directory has that name
  */

@@ -43,7 +43,7 @@ export type Args<V = Record<string, unknown>> =
   & V
   & { _: (string | number)[]; "--"?: string[] };
 
-/** Says which flags there are and what they hold. */
+/** Declares the flags and their values. */
 export interface ParseOptions<
   B extends string = string,
   S extends string = string,

@@ -8,7 +8,7 @@
  * @module
  */
 
-/** Says whether a path begins at the root. */
+/** Reports whether a path begins at the root. */
 export function isAbsolute(path: string): boolean {
   return path.startsWith("/");
 }

@@ -25,7 +25,7 @@ export interface ShardOptions {
   readonly cwd: string | URL;
   /** Variables beside those of this process. */
   readonly env: Readonly<Record<string, string>>;
-  /** Ends the process, and those that it has started; its reason is told. */
+  /** Stops the process, and those that it has started; its reason is told. */
   readonly stop: AbortSignal;
   /** Is given what the process prints, as it comes. */
   readonly onText?: (text: string) => void | Promise<void>;

@@ -97,7 +97,7 @@ function isReturn(statement: Json): boolean {
   return "return" in statement;
 }
 
-/** Says whether a statement does something by itself. */
+/** Reports whether a statement has an effect by itself. */
 function isAction(statement: Json): boolean {
   if (statement.xt !== undefined) return statement.xt?.type !== "match";
   const passive = ["match", "jump", "goto", "vmap", "return", "comment"];

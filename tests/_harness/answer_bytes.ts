@@ -1,5 +1,5 @@
 /**
- * Answers of HTTP/1.1 that come from nowhere.
+ * HTTP/1.1 responses without a server.
  *
  * @module
  */
@@ -22,7 +22,7 @@ export function bytesOf(text: string, size: number = Infinity): ReadBytes {
   };
 }
 
-/** Reads answers from text that comes as in {@linkcode bytesOf}. */
+/** Reads responses from text in chunks as of {@linkcode bytesOf}. */
 export function readerOf(text: string, size?: number): AnswerReader {
   return new AnswerReader(bytesOf(text, size));
 }

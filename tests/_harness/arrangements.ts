@@ -33,9 +33,9 @@ import {
 /** A plugin's configuration. */
 export type PluginObject = Readonly<Record<string, unknown>>;
 
-/** A network, what its plugins answer, and what a runtime does with it. */
+/** A network, the results of its plugins, and the operations of a runtime. */
 export interface Scene {
-  /** What the plugins answer, by type; `a`, `b` and `c` that succeed if left out. */
+  /** Scripts of the plugins by type; by default `a`, `b` and `c`, which succeed. */
   readonly answers?: Readonly<Record<string, Answers>>;
   /** The plugins, if they are not one of each type. */
   readonly plugins?: readonly PluginObject[];
@@ -58,7 +58,7 @@ export interface Ending {
   readonly arrangement: string;
   /** The input of the plugins, in order. */
   readonly calls: readonly PluginCall[];
-  /** The same as it was recorded, byte for byte. */
+  /** The same input as recorded, byte for byte. */
   readonly recorded: string;
   /** What the runtime returned; for an error, its message. */
   readonly answer: unknown;

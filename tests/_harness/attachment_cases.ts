@@ -120,7 +120,7 @@ export function testAttaching(
   });
 }
 
-/** Routes with a number that the kernel has no room for, and what is said of it. */
+/** Routes with a number out of the kernel's range, and the error. */
 const BAD_ROUTES: readonly [keys: Keys, message: string][] = [
   [{ table: -1 }, "table -1: expected 0 to 4294967295"],
   [{ table: 4294967296 }, "table 4294967296: expected 0 to 4294967295"],

@@ -54,13 +54,13 @@ export async function occupy(hosts: TestHosts): Promise<NetNs> {
 
 const hasBridgeVlans = tryBridgeVlans();
 
-/** Skips what needs a kernel whose bridges have VLANs. */
+/** Skips tests that need VLANs on bridges. */
 export const needsBridgeVlans = ignoreUnless(
   hasBridgeVlans,
   "needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING",
 );
 
-/** Skips what needs a kernel whose bridges have none. */
+/** Skips tests that need a kernel without VLANs on bridges. */
 export const needsNoBridgeVlans = ignoreUnless(
   !hasBridgeVlans,
   "needs a kernel without CONFIG_BRIDGE_VLAN_FILTERING",

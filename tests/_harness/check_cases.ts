@@ -133,7 +133,7 @@ export async function checkPrevResults(
   }
 }
 
-/** What ADD has answered, as far as it is changed here. */
+/** The part of ADD's result that is changed here. */
 export interface Result {
   readonly interfaces: readonly {
     readonly name: string;

@@ -16,7 +16,7 @@ export const DRIVER = "sriovnetwork.k8snetworkplumbingwg.io";
 /** The pool of devices for which no other is named. */
 export const POOL = "node1";
 
-/** An object as it is put into an API server. */
+/** An object to put into an API server. */
 export type Put<T> = T & {
   readonly metadata: { readonly name: string; readonly namespace?: string };
 };
@@ -27,7 +27,7 @@ export interface CniAttributes {
   readonly resource?: string;
 }
 
-/** Makes a device that a claim was given. */
+/** Builds a device allocated to a claim. */
 export function allocated(
   device: string,
   more: Partial<AllocatedDevice> = {},
@@ -35,7 +35,7 @@ export function allocated(
   return { request: "req-0", driver: DRIVER, pool: POOL, device, ...more };
 }
 
-/** Makes a claim that was given devices, or nothing so far. */
+/** Builds a claim, with or without allocated devices. */
 export function claimOf(
   name: string,
   results?: readonly AllocatedDevice[],
@@ -45,7 +45,7 @@ export function claimOf(
   return { metadata: { name, namespace }, ...status && { status } };
 }
 
-/** Makes a slice; devices that say nothing to CNI say something to others. */
+/** Builds a slice; devices without attributes for CNI have others. */
 export function sliceOf(
   name: string,
   devices: Readonly<Record<string, CniAttributes>>,

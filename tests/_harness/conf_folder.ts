@@ -14,7 +14,7 @@ export class ConfFolder implements Disposable {
   /** Where it is. */
   readonly path: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
 
-  /** Makes the folder with its files, and the folders that these are in. */
+  /** Creates the folder with its files, and the folders that these are in. */
   constructor(files: ConfFiles = {}) {
     for (const [name, content] of Object.entries(files)) {
       this.add(name, content);

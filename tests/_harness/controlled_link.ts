@@ -1,5 +1,5 @@
 /**
- * Links whose traffic is controlled, and `tc` as an oracle.
+ * Links with traffic control, and `tc` as the oracle.
  *
  * @module
  */
@@ -58,7 +58,7 @@ export class ControlledLink implements Disposable {
   }
 }
 
-/** Asserts that the kernel refuses something; answers the errno. */
+/** Asserts that the kernel refuses something, and returns the errno. */
 export function errnoOf(work: () => unknown): string {
   return assertThrows(work, NetlinkError).errno;
 }

@@ -22,7 +22,7 @@ export class Crash implements Disposable {
   hasHappened = false;
 
   /**
-   * Begins to count.
+   * Starts to count.
    *
    * @param calls How many of them are done
    * @param methods What counts as one, and fails from then on

@@ -21,7 +21,7 @@ interface IpRoute {
 }
 
 /**
- * Lists the routes of a namespace whose prefix is shorter than 8, IPv4 first,
+ * Lists the routes of a namespace with a prefix shorter than 8, IPv4 first,
  * in the words of `ip route`: `via 10.0.0.1 dev eth0 metric 100`. Those of other
  * tables than main come last.
  */

@@ -12,7 +12,7 @@ import type { NetworkAttachmentDefinition } from "../../kube/types.ts";
 /** What a definition is made of: its configuration as text, or what becomes JSON. */
 export type DefinitionConfig = string | object;
 
-/** Answers as an API server does that has nothing but definitions. */
+/** Responds like an API server with nothing but definitions. */
 export class DefinitionStore {
   readonly #definitions = new Map<string, NetworkAttachmentDefinition>();
   readonly #failures = new Map<string, KubeError>();
@@ -25,7 +25,7 @@ export class DefinitionStore {
   #running = 0;
   #gate: Promise<void> = Promise.resolve();
 
-  /** Makes a store with definitions by `namespace/name`. */
+  /** Creates a store with definitions by `namespace/name`. */
   constructor(definitions: Readonly<Record<string, DefinitionConfig>> = {}) {
     for (const [key, config] of Object.entries(definitions)) {
       this.put(key, config);
@@ -58,7 +58,7 @@ export class DefinitionStore {
     return resolve;
   }
 
-  /** Answers as a client does. */
+  /** Responds like a client. */
   async getNetworkAttachmentDefinition(
     namespace: string,
     name: string,

@@ -1,5 +1,5 @@
 /**
- * A node whose pods have devices, in a cluster.
+ * A cluster node with pods that have devices.
  *
  * @module
  */
@@ -37,7 +37,7 @@ export class DeviceNode implements AsyncDisposable {
     this.#stack = stack;
   }
 
-  /** Starts a node whose kubelet knows no devices. */
+  /** Starts a node with a kubelet without devices. */
   static async start(): Promise<DeviceNode> {
     await using stack = new AsyncDisposableStack();
     const api = stack.use(await KubeApi.start());

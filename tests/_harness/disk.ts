@@ -46,7 +46,7 @@ export class Disk implements AsyncDisposable {
     return ["nsenter", target, "--mount", "--", ...program];
   }
 
-  /** Ends the process, and with it the file system. */
+  /** Stops the process, and with it the file system. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#child.stdin.close();
     await this.#child.status;

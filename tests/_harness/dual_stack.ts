@@ -1,5 +1,5 @@
 /**
- * The configuration of ptp that most tests of it begin with.
+ * The configuration of most tests of ptp.
  *
  * @module
  */

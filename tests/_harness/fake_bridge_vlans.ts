@@ -37,7 +37,7 @@ export class FakeBridgeVlans {
   /** The changes, in order, such as `add 100 pvid untagged`. */
   readonly changes: string[] = [];
 
-  /** @param defaults What a port begins with, as `1 pvid untagged` */
+  /** @param defaults The initial VLANs of a port, such as `1 pvid untagged` */
   constructor(defaults: readonly string[] = ["1 pvid untagged"]) {
     this.#default = defaults.map(parseVlan);
   }
@@ -47,7 +47,7 @@ export class FakeBridgeVlans {
     return this.#infosOf(index).map(formatVlan);
   }
 
-  /** Changes a port as somebody else would. */
+  /** Changes a port as another program would. */
   set(index: number, vlans: readonly string[]): void {
     this.#ports.set(index, new Map());
     for (const vlan of vlans) this.#add(index, parseVlan(vlan));
@@ -63,7 +63,7 @@ export class FakeBridgeVlans {
     return socket as unknown as NetlinkSocket;
   }
 
-  /** Answers a request to change a port. */
+  /** Handles a request to change a port. */
   change(name: string, { header, attributes }: LinkRequest): unknown[] {
     assertEquals(header.family, AF_BRIDGE);
     const index = header.index ?? 0;
@@ -117,7 +117,7 @@ export class BridgeVlansInstead implements Disposable {
   readonly #filtering = new Set<string | number>();
   readonly #stack = new DisposableStack();
 
-  /** Begins to answer. */
+  /** Starts to answer. */
   constructor(table: FakeBridgeVlans = new FakeBridgeVlans()) {
     this.table = table;
     const { request, dump } = NetlinkSocket.prototype;
@@ -186,7 +186,7 @@ export class BridgeVlansInstead implements Disposable {
     };
   }
 
-  /** Lets the kernel answer again. */
+  /** Restores the kernel's replies. */
   [Symbol.dispose](): void {
     this.#stack.dispose();
   }

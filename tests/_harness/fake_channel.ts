@@ -1,5 +1,5 @@
 /**
- * A channel that answers what a test tells it to.
+ * A channel with responses from a test.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { type Exchange, readAnswer } from "../../kube/answer.ts";
 import type { Channel } from "../../kube/channel.ts";
 import type { ApiRequest } from "../../kube/request.ts";
 
-/** Answers a request, or throws. */
+/** Returns the response to a request, or throws. */
 export type Reply = (
   request: ApiRequest,
   signal: AbortSignal,
@@ -23,7 +23,7 @@ export class FakeChannel implements Channel {
   isClosed = false;
   readonly #reply: Reply;
 
-  /** Answers by a function. */
+  /** Responds with a function. */
   constructor(reply: Reply) {
     this.#reply = reply;
   }
@@ -34,12 +34,12 @@ export class FakeChannel implements Channel {
     return Promise.resolve();
   }
 
-  /** Answers with the JSON of an answer. */
+  /** Returns the JSON of a response. */
   async exchange<T>(request: ApiRequest, signal: AbortSignal): Promise<T> {
     return await readAnswer<T>(await this.send(request, signal));
   }
 
-  /** Answers. */
+  /** Responds. */
   async send(request: ApiRequest, signal: AbortSignal): Promise<Exchange> {
     this.requests.push(`${request.method} ${request.path}`);
     const answer = await this.#reply(request, signal);
@@ -53,7 +53,7 @@ export class FakeChannel implements Channel {
   }
 }
 
-/** Makes an answer of JSON. */
+/** Builds a JSON response. */
 export function json(value: unknown, init: ResponseInit = {}): Response {
   const headers = { "content-type": "application/json" };
   return new Response(JSON.stringify(value), { headers, ...init });

@@ -1,5 +1,5 @@
 /**
- * An IPAM plugin that answers what a test says: a shell script, so that it is
+ * An IPAM plugin with results from a test: a shell script, so that it is
  * run as any other program's plugin would be.
  *
  * @module
@@ -17,7 +17,7 @@ export interface FakeIpam {
  * Puts a script into a folder of plugins.
  *
  * @param folder A folder of CNI_PATH
- * @param answers What is printed and the exit status for each command; nothing and 0 if undefined
+ * @param answers Output and exit status of each command; nothing and 0 by default
  */
 export function writeFakeIpam(
   folder: string,

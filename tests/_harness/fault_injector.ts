@@ -24,7 +24,7 @@ export class FaultInjector implements Disposable {
   readonly steps: string[] = [];
 
   /**
-   * Begins to count.
+   * Starts to count.
    *
    * @param failing Which step fails, from 1
    */

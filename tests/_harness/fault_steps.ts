@@ -12,7 +12,7 @@ import type { CallOutput } from "../../testing/test_hosts.ts";
 
 /** A host on which ADD fails. */
 export interface FaultScene extends Disposable {
-  /** All that an ADD which fails leaves as it was. */
+  /** The state that a failed ADD must leave unchanged. */
   readonly state: unknown;
   /** Runs a command, with more keys or other ones. */
   run(command: string, extras?: Keys): Promise<CallOutput>;
@@ -20,13 +20,13 @@ export interface FaultScene extends Disposable {
 
 /** The operation under test. */
 export interface FaultTest {
-  /** Makes a host on which the next ADD succeeds. */
+  /** Creates a host where the next ADD succeeds. */
   readonly make: () => FaultScene | Promise<FaultScene>;
   /** How many steps ADD undoes, at the least: fewer are not all. */
   readonly atLeast: number;
   /** Steps that may fail without failing ADD; none by default. */
   readonly optional?: RegExp;
-  /** The state after an ADD that nothing disturbs; not looked at if undefined. */
+  /** The state after an undisturbed ADD; not checked if undefined. */
   readonly added?: () => Promise<unknown>;
 }
 

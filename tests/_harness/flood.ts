@@ -22,7 +22,7 @@ async function connect(hostname: string): Promise<Deno.TcpConn> {
     try {
       return await Deno.connect({ hostname, port: PORT });
     } catch (error) {
-      // Nobody listens yet.
+      // The server does not listen yet.
       if (performance.now() > end) throw error;
       await new Promise((resolve) => setTimeout(resolve, 20));
     }

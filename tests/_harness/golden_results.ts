@@ -47,7 +47,7 @@ const FAMILIES = [
   ["1.0.0", "1.1.0"],
 ];
 
-/** Says by a number which versions have the same shape. */
+/** Maps versions of the same shape to the same number. */
 export function familyOf(version: string): number {
   return FAMILIES.findIndex((versions) => versions.includes(version));
 }
@@ -100,7 +100,7 @@ const IMPOVERISHED: Record<string, JsonObject> = {
   },
 };
 
-/** Returns what the golden result in one version is in another, as it is printed. */
+/** Returns the golden result of one version converted to another, as printed. */
 export function goldenBetween(from: string, to: string): string {
   const left = IMPOVERISHED[`${familyOf(from)} to ${familyOf(to)}`];
   return left === undefined

@@ -109,12 +109,12 @@ function decode(stdout: string): Output["json"] {
   return stdout === "" ? undefined : JSON.parse(stdout);
 }
 
-/** A data folder, and configurations whose leases are in it. */
+/** A data folder, and configurations that use it. */
 export class DataFolder implements Disposable {
   /** Where it is. */
   readonly path: string = Deno.makeTempDirSync({ prefix: "host-local-" });
 
-  /** Makes a configuration of the network `mynet`. */
+  /** Builds a configuration of the network `mynet`. */
   config(ipam: JsonObject, others: JsonObject = {}): JsonObject {
     return {
       cniVersion: "1.1.0",
@@ -141,7 +141,7 @@ export class DataFolder implements Disposable {
     return path;
   }
 
-  /** Makes leases, or whatever else may be in a network's folder. */
+  /** Creates leases or other files in a network's folder. */
   plant(files: Readonly<Record<string, string>>, network = "mynet"): void {
     Deno.mkdirSync(this.folderOf(network), { recursive: true });
     for (const [name, content] of Object.entries(files)) {

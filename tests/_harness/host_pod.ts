@@ -30,7 +30,7 @@ export class HostPod implements Disposable {
   readonly annotations: Readonly<Record<string, string>>;
   #isGone = false;
 
-  /** Makes the sandbox. */
+  /** Creates the sandbox. */
   constructor(name: string, options: PodOptions) {
     const { networks, annotations = {} } = options;
     this.name = name;

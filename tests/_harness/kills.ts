@@ -8,7 +8,7 @@ import { assertEquals } from "@std/assert";
 import type { Random } from "./random.ts";
 import type { Spawned } from "./spawn_in.ts";
 
-/** An attachment whose plugin is killed. */
+/** An attachment with a plugin that is killed. */
 export interface Killed {
   /** Starts a command. */
   start(command: string): Spawned;

@@ -64,7 +64,7 @@ export type { LoggedRequest } from "./kube_api/requests.ts";
 export interface KubeApiOptions {
   /** `https` if undefined. */
   readonly transport?: "https" | "http" | "unix";
-  /** The namespace in which it listens, whose loopback must be up; the machine's if undefined. */
+  /** The namespace to listen in, with its loopback up; the machine's if undefined. */
   readonly netns?: NetNs;
   /** `127.0.0.1` or `::1`, the former if undefined. */
   readonly hostname?: string;
@@ -83,7 +83,7 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
   /** A name that the server's certificate has besides its addresses. */
   static readonly serverName = SERVER_NAME;
 
-  /** A bearer token that is good, as long as it is not revoked. */
+  /** A valid bearer token, until it is revoked. */
   readonly token: string;
   /** Path of the socket, for transport `unix`. */
   readonly socketPath: string | undefined;
@@ -173,17 +173,17 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
     return this.#handler.watches.size;
   }
 
-  /** Tells all watches that want to know how far things have come. */
+  /** Sends a bookmark to all watches that accept them. */
   sendBookmarks(): void {
     for (const watch of this.#handler.watches) watch.bookmark();
   }
 
-  /** Ends all watches, properly. */
+  /** Closes all watches gracefully. */
   endWatches(): void {
     for (const watch of [...this.#handler.watches]) watch.end();
   }
 
-  /** Lists the requests that have come. */
+  /** Lists the received requests. */
   get requests(): readonly LoggedRequest[] {
     return this.#handler.requests;
   }
@@ -216,18 +216,18 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
     return this.#listener.offeredProtocols;
   }
 
-  /** Makes requests fail. If several rules match, the first one does. */
+  /** Makes requests fail. If several rules match, the first one applies. */
   fault(rule: FaultRule): Fault {
     return this.#faults.add(rule);
   }
 
-  /** Ends all faults. */
+  /** Removes all faults. */
   clearFaults(): void {
     this.#faults.clear();
   }
 
   /**
-   * Answers 403 to a verb on a resource.
+   * Denies a verb on a resource with 403.
    *
    * @param verb get, list, watch, create, update, patch, delete; `*` for all
    * @param resource As `pods` or `pods/status`; `*` for all
@@ -242,7 +242,7 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
   }
 
   /**
-   * Makes one more good token.
+   * Creates another valid token.
    *
    * @param user `system:serviceaccount:kube-system:multus` if undefined
    */
@@ -250,13 +250,13 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
     return this.#access.addToken(user);
   }
 
-  /** Makes a token worthless: 401. */
+  /** Revokes a token: 401. */
   revokeToken(token: string): void {
     this.#access.revokeToken(token);
   }
 
   /**
-   * Makes a client certificate.
+   * Issues a client certificate.
    *
    * @param options.notAfter When it ends, in ms since 1970; in a year if undefined
    */
@@ -324,7 +324,7 @@ export class KubeApi extends ClusterObjects implements AsyncDisposable {
     };
   }
 
-  /** Ends it, with all connections. */
+  /** Stops it and closes all connections. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
     this.#stack.dispose();

@@ -21,7 +21,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 const POD = "/api/v1/namespaces/n/pods/p";
 const SERVICE_ACCOUNT = "system:serviceaccount:kube-system:multus";
 
-/** Asks once, as somebody. */
+/** Sends one request as a user. */
 async function askAs(
   api: KubeApi,
   options: Partial<AskerOptions>,

@@ -25,7 +25,7 @@ async function byAllTransports(
   }
 }
 
-/** Says whether a request gets an answer. */
+/** Reports whether a request gets a response. */
 async function isAnswered(
   asker: Asker,
   signal?: AbortSignal,

@@ -50,7 +50,7 @@ export class KubeScene implements AsyncDisposable {
     return client;
   }
 
-  /** Ends the server, and removes the folder. */
+  /** Stops the server, and removes the folder. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.folder[Symbol.dispose]();
     await this.api[Symbol.asyncDispose]();

@@ -84,7 +84,7 @@ export class FakeKubelet implements AsyncDisposable {
   }
 
   /**
-   * Starts one that knows no pods.
+   * Starts one without pods.
    *
    * @throws {Deno.errors.NotFound} If Node.js is not installed
    */
@@ -112,7 +112,7 @@ export class FakeKubelet implements AsyncDisposable {
     this.#faults.push({ fault, left: fault.times ?? Infinity });
   }
 
-  /** Ends all faults. */
+  /** Removes all faults. */
   clearFaults(): void {
     this.#faults = [];
   }

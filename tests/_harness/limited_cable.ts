@@ -46,7 +46,7 @@ export const WIDE = {
   egressBurst: 5e6,
 };
 
-/** The name of {@linkcode LimitedCable}'s IFB, unless it is said otherwise there. */
+/** The default name of {@linkcode LimitedCable}'s IFB. */
 export const IFB = "bwpa8eda89404b7";
 /** The name of its host's end. */
 export const HOST_END = "host-veth";
@@ -141,7 +141,7 @@ export class LimitedCable {
     });
   }
 
-  /** Adds limits, which must succeed; answers the result. */
+  /** Adds limits, which must succeed, and returns the result. */
   async add(keys: object, run?: RunPlugin): Promise<CallOutput["json"]> {
     const { exitCode, stdout, json } = await this.run("ADD", keys, {}, run);
     assertEquals(exitCode, 0, stdout);

@@ -7,14 +7,14 @@
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 
-/** Makes a host whose sandbox has its loopback as the kernel makes it: down. */
+/** Creates a host with a sandbox with its loopback down, the kernel's default. */
 export function createHosts(): TestHosts {
   const hosts = TestHosts.create();
   runIn(hosts.sandbox, "ip", "link", "set", "lo", "down");
   return hosts;
 }
 
-/** Says whether the sandbox's loopback is up. */
+/** Reports whether the sandbox's loopback is up. */
 export function isUp({ sandbox }: TestHosts): boolean {
   return ipJson(sandbox, "link", "show", "lo")[0].flags.includes("UP");
 }

@@ -14,7 +14,7 @@ import {
 import { eventually } from "./eventually.ts";
 import { BIN, type MultusHost } from "./multus_host.ts";
 
-/** How long an answer may take, however slow the machine is, in ms. */
+/** Longest response time on the slowest machine, in ms. */
 const PATIENCE_MS = 60_000;
 
 /** The daemon's responses, from its log. */
@@ -27,7 +27,7 @@ export interface DaemonAnswer {
 
 /** A daemon. */
 export class MultusDaemon implements AsyncDisposable {
-  /** The `daemonSocketDir` of plugins that shall use it. */
+  /** The `daemonSocketDir` for plugins that use it. */
   readonly socketDir: string;
   readonly socketPath: string;
   readonly #child: Deno.ChildProcess;

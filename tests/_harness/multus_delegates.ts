@@ -11,7 +11,7 @@ import type { Delegate } from "../../plugins/multus/networks/delegate.ts";
 /** Gateways that a network is asked to have; undefined if nothing is asked. */
 export type Gateways = readonly string[] | undefined;
 
-/** Makes networks `net0`, `net1`, ... of what each is asked for. */
+/** Builds networks `net0`, `net1`, ... from their options. */
 export function delegatesWith(...requests: readonly Gateways[]): Delegate[] {
   return requests.map((gateways, position) => {
     const name = `net${position}`;

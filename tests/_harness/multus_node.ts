@@ -49,7 +49,7 @@ export class Watch {
     for await (const chunk of text) this.log += chunk;
   }
 
-  /** Ends it; returns its exit code and how long that took, in ms. */
+  /** Stops it; returns its exit code and how long that took, in ms. */
   async end(
     signal: Deno.Signal = "SIGTERM",
   ): Promise<{ code: number; tookMs: number }> {
@@ -61,7 +61,7 @@ export class Watch {
     return { code, tookMs };
   }
 
-  /** Ends it if it still runs. */
+  /** Stops it if it is still running. */
   async dispose(): Promise<void> {
     try {
       this.#child.kill("SIGKILL");
@@ -89,7 +89,7 @@ export class MultusNode implements AsyncDisposable {
   };
   readonly #watches: Watch[] = [];
 
-  /** Makes a node with a service account, and no network. */
+  /** Creates a node with a service account, and no network. */
   constructor() {
     for (const path of [this.binDir, this.confDir, this.serviceAccount]) {
       Deno.mkdirSync(path);

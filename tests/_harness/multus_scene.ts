@@ -38,7 +38,7 @@ export const CONTAINER = "123456789";
 /** The test of a row in one version of the configuration. */
 export type VersionRow = (cniVersion: string) => Promise<void>;
 
-/** Makes a row for each version. */
+/** Builds a row for each version. */
 export function eachVersion(
   rows: Readonly<Record<string, VersionRow>>,
   versions: readonly string[] = VERSIONS,
@@ -100,7 +100,7 @@ export class MultusScene implements AsyncDisposable {
     return new MultusScene(hosts, api, { cniVersion, sockets });
   }
 
-  /** Adds a plugin that answers ADD with one address, if it is given one. */
+  /** Adds a plugin; ADD returns the address, if given. */
   addPlugin(type: string, address?: string, answers: Answers = {}): void {
     const result = address === undefined
       ? { cniVersion: this.#version }
@@ -114,7 +114,7 @@ export class MultusScene implements AsyncDisposable {
     return { name, type, cniVersion: this.#version, ...keys };
   }
 
-  /** Puts a network, and the plugin that makes it, which is called as it is. */
+  /** Adds a network, and a plugin of the same name. */
   addNetwork(namespace: string, name: string, address: string): void {
     this.addPlugin(name, address);
     this.api.putNad(namespace, name, this.conf(name, name));
@@ -164,7 +164,7 @@ export class MultusScene implements AsyncDisposable {
   /**
    * Calls multus for the pod.
    *
-   * @param uid The one that the runtime knows
+   * @param uid The UID that the runtime passes
    */
   runForPod(
     command: string,
@@ -214,7 +214,7 @@ export class MultusScene implements AsyncDisposable {
     }
   }
 
-  /** Ends the cluster, and removes everything. */
+  /** Stops the cluster, and removes everything. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.api[Symbol.asyncDispose]();
     await this.#waitForSockets();

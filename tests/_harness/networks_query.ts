@@ -9,9 +9,9 @@ import { multusSchema } from "../../plugins/multus/config.ts";
 import type { NetworksQuery } from "../../plugins/multus/networks/resolve.ts";
 
 /**
- * Makes a query for a pod in namespace `test`.
+ * Builds a query for a pod in namespace `test`.
  *
- * @param config The configuration of multus, as it is written
+ * @param config The configuration of multus, before parsing
  */
 export function networksQuery(
   config: object,

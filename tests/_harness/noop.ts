@@ -79,7 +79,7 @@ function interpretedNoop(): string[] {
   return [Deno.execPath(), "run", "-A", "--no-config", bundle];
 }
 
-/** Makes one script of noop, once for each process, which removes it in the end. */
+/** Creates the script of noop once per process, which removes it at its end. */
 function bundleNoop(): string {
   const folder = Deno.makeTempDirSync({ prefix: "cni-noop-" });
   addEventListener("unload", () => {
@@ -108,7 +108,7 @@ export function readDebug(path: string): NoopCall | undefined {
   return Command ? readCall({ Command, CmdArgs }) : undefined;
 }
 
-/** Makes an empty command log. */
+/** Creates an empty command log. */
 export function writeCommandLog(path: string): void {
   Deno.writeTextFileSync(path, "");
 }

@@ -62,7 +62,7 @@ export class NoopNetwork implements Disposable {
     return `${this.folder.path}/debug${plugin}`;
   }
 
-  /** Tells one of the plugins what to do. */
+  /** Changes the debug file of a plugin. */
   tell(debug: Debug, plugin = 0): void {
     writeDebug(this.debugFile(plugin), debug);
   }
@@ -77,7 +77,7 @@ export class NoopNetwork implements Disposable {
     return readCommandLog(this.commandLog).map(({ Command }) => Command);
   }
 
-  /** Makes a network of one plugin, which does what `debug` says. */
+  /** Builds a network of one plugin with the debug file `debug`. */
   single(debug: Debug = {}, keys: Keys = {}): NetworkConf {
     return parseNetworkConf(encodeText({
       name: NETWORK,
@@ -92,13 +92,13 @@ export class NoopNetwork implements Disposable {
     }));
   }
 
-  /** Makes a network of several plugins, which do what `debugs` says. */
+  /** Builds a network of several plugins with the debug files `debugs`. */
   list(debugs: readonly Debug[] = [{}], keys: Keys = {}): NetworkConfList {
     const plugins = debugs.map((debug, index) => this.plugin(debug, index));
     return this.listOf(plugins, keys);
   }
 
-  /** Makes a network of given plugins. */
+  /** Builds a network of the given plugins. */
   listOf(plugins: readonly Keys[], keys: Keys = {}): NetworkConfList {
     return parseNetworkConfList(encodeText({
       name: NETWORK,
@@ -108,7 +108,7 @@ export class NoopNetwork implements Disposable {
     }));
   }
 
-  /** Makes the configuration of one plugin, and its debug file. */
+  /** Builds the configuration of one plugin, and creates its debug file. */
   plugin(debug: Debug = {}, index = 0): Keys {
     this.tell({ ReportResult: JSON.stringify(RESULT), ...debug }, index);
     const { commandLog } = this;
@@ -140,7 +140,7 @@ export class NoopNetwork implements Disposable {
     Deno.writeTextFileSync(this.cacheFile, text);
   }
 
-  /** Says whether the attachment has a file in the cache. */
+  /** Reports whether the attachment has a file in the cache. */
   get isCached(): boolean {
     try {
       return Deno.statSync(this.cacheFile).isFile;
@@ -155,7 +155,7 @@ export class NoopNetwork implements Disposable {
       .map(({ name }) => name).sort();
   }
 
-  /** Makes a cache that cannot be written. */
+  /** Creates a cache that cannot be written. */
   spoilCache(): void {
     Deno.mkdirSync(this.cacheDir, { recursive: true });
     Deno.writeTextFileSync(`${this.cacheDir}/results`, "");
@@ -185,7 +185,7 @@ function encodeText(document: unknown): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(document));
 }
 
-/** Makes a row of a test that is given a runtime of its own. */
+/** Builds a row from a test that gets its own runtime. */
 export function row(test: (noop: NoopNetwork) => Promise<void> | void): Row {
   return async () => {
     using noop = new NoopNetwork();
@@ -193,7 +193,7 @@ export function row(test: (noop: NoopNetwork) => Promise<void> | void): Row {
   };
 }
 
-/** Awaits a failure and tells it as a user is told. */
+/** Awaits a failure, and returns the message for users. */
 export async function failureOf(operation: Promise<unknown>): Promise<string> {
   return describeError(await assertRejects(() => operation));
 }

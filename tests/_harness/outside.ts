@@ -33,7 +33,7 @@ export function connectOutside(hosts: TestHosts): NetNs {
   return netns;
 }
 
-/** Says which of the places outside answer to a namespace. */
+/** Returns which of the hosts outside reply to a namespace. */
 export function reached(from: NetNs): readonly string[] {
   return findReached(from, OUTSIDE);
 }

@@ -143,7 +143,7 @@ type Route = any;
 /**
  * Lists links and routes of the main table, but the link-local ones.
  *
- * @param isMeant Says which routes are compared; all if undefined
+ * @param isMeant Selects the routes to compare; all if undefined
  */
 export function observeNetns(
   netns: NetNs,

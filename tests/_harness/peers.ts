@@ -15,7 +15,7 @@ import {
 /** The newest release of github.com/containernetworking/plugins that tests know. */
 export const NEWEST_RELEASE = "v1.9.1";
 
-/** The release of github.com/containernetworking/cni whose cnitool is put beside them. */
+/** The release of github.com/containernetworking/cni that provides cnitool. */
 export const CNITOOL_RELEASE = "v1.3.0";
 
 /** Where `deno task test` puts the newest release; a release has a folder of its own. */

@@ -5,7 +5,7 @@ import { findPeers, lockOf, NEWEST_RELEASE } from "./peers.ts";
 
 const NEWEST = `Go ${NEWEST_RELEASE.slice(1)}`;
 
-/** Writes a folder of plugins with as much as is looked at. */
+/** Writes a folder with the part of plugins that is checked. */
 function writePlugins(folder: string): void {
   Deno.mkdirSync(folder);
   const versions = '{"supportedVersions":["1.0.0","1.1.0"]}';

@@ -12,7 +12,7 @@ export class PluginFolder implements Disposable {
   /**
    * Adds a plugin.
    *
-   * @param script What `sh` shall run
+   * @param script The script for `sh`
    * @returns The executable's path
    */
   add(type: string, script: string): string {
@@ -20,7 +20,7 @@ export class PluginFolder implements Disposable {
   }
 
   /**
-   * Adds a file as it is.
+   * Adds a file.
    *
    * @returns Its path
    */

@@ -31,7 +31,7 @@ export class PluginScene implements Disposable {
   readonly config: Keys;
 
   /**
-   * Makes the host.
+   * Creates the host.
    *
    * @param makeConfig Returns the configuration on that host
    */

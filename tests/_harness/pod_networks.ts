@@ -42,7 +42,7 @@ export interface PodNetwork {
   readonly subnets: readonly string[];
   /** The default routes that its plugin makes. */
   readonly defaults?: readonly JsonObject[];
-  /** Version in which its plugin answers; the newest if undefined. */
+  /** Version of its plugin's results; the newest if undefined. */
   readonly cniVersion?: string;
 }
 
@@ -123,7 +123,7 @@ export class PodNetworks implements Disposable {
     return defaultRoutes(this.sandbox);
   }
 
-  /** Says by which interface packets to an address leave; undefined if they cannot. */
+  /** Returns the interface for packets to an address; undefined if unreachable. */
   leavesBy(address: string): string | undefined {
     try {
       return ipJson(this.sandbox, "route", "get", address)[0].dev;

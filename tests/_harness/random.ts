@@ -8,7 +8,7 @@
 export interface Random {
   /** Returns an integer from 0 to below `limit`. */
   below(limit: number): number;
-  /** Says yes once in `times`. */
+  /** Returns true once in `times` on average. */
   once(times: number): boolean;
   /** Picks one of several. */
   pick<T>(items: readonly [T, ...T[]]): T;

@@ -1,5 +1,5 @@
 /**
- * A runtime whose plugins are shell scripts that record how they are called.
+ * A runtime with shell scripts as plugins, which record their calls.
  *
  * ```ts ignore
  * using host = new RecordingPlugins();
@@ -34,7 +34,7 @@ export interface PluginCall {
   readonly stdin: any;
 }
 
-/** What `sh` shall do on a command, after the call is recorded. */
+/** The script for a command, after the call is recorded. */
 export type Answers = Readonly<Record<string, string>>;
 
 /** Plugins, a cache and a log, all gone in the end. */
@@ -82,7 +82,7 @@ export class RecordingPlugins implements Disposable {
     return this.calls.map(({ type, command }) => `${type} ${command}`);
   }
 
-  /** Makes a runtime that finds these plugins. */
+  /** Creates a runtime with these plugins. */
   runtime(options: Partial<NetworkRuntimeOptions> = {}): NetworkRuntime {
     return new NetworkRuntime({
       pluginDirs: [this.folder.path],
@@ -93,7 +93,7 @@ export class RecordingPlugins implements Disposable {
     });
   }
 
-  /** Makes a network, named `net1` and of 1.1.0 unless told otherwise. */
+  /** Builds a network, by default `net1` of version 1.1.0. */
   list(
     types: readonly (string | Readonly<Record<string, unknown>>)[],
     keys: Readonly<Record<string, unknown>> = {},

@@ -1,5 +1,5 @@
 /**
- * A container on two networks, for whose interface `net1` sbr is called.
+ * A container on two networks; sbr is called for its interface `net1`.
  *
  * ```ts ignore
  * using scene = new SbrScene([...ETH0, ...NET1], { ips: [IP4] });
@@ -33,7 +33,7 @@ export class SbrScene implements Disposable {
   /** The configuration's keys, prevResult included. */
   readonly keys: Keys;
 
-  /** @param lines What the interfaces are given, as `ip` is told it */
+  /** @param lines Arguments of `ip` that set up the interfaces */
   constructor(
     lines: readonly string[] = [...ETH0, ...NET1],
     { ips, routes = [], ...others }: SceneKeys = {},

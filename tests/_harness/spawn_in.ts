@@ -9,7 +9,7 @@ import type { ExecInput, ExecOutput } from "../../testing/exec_in.ts";
 
 /** A program that is running. */
 export interface Spawned {
-  /** Ends it at once, as a crash would. Nothing happens if it has ended. */
+  /** Kills it, as a crash would, if it is still running. */
   kill(): void;
   /** Becomes what it came to. */
   readonly output: Promise<ExecOutput>;

@@ -29,7 +29,7 @@ export function runStatic(
   return run(staticIpam, variables, config);
 }
 
-/** Makes a configuration of a network whose addresses static gives. */
+/** Builds a configuration of a network with static addresses. */
 export function staticConfig(
   ipam: JsonObject | undefined,
   others: JsonObject = {},

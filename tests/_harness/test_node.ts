@@ -1,5 +1,5 @@
 /**
- * A node whose plugins are shell scripts that record how they are called.
+ * A node with shell scripts as plugins, which record their calls.
  *
  * ```ts ignore
  * using node = new TestNode();
@@ -36,7 +36,7 @@ const VERSION = `echo '${
   })
 }'`;
 
-/** What a script does that answers a result with an address of `eth0`. */
+/** A script that prints a result with an address of `eth0`. */
 export const ADD = `echo '${
   JSON.stringify({
     cniVersion: "1.1.0",
@@ -58,7 +58,7 @@ export class TestNode implements Disposable {
     this.network = this.restart(options);
   }
 
-  /** Makes one more node of the same files, as after a restart of the agent. */
+  /** Creates another node on the same files, as after a restart of the agent. */
   restart(options: Partial<NodeNetworkOptions> = {}): NodeNetwork {
     return new NodeNetwork({
       confDir: this.conf.path,
@@ -99,7 +99,7 @@ export class TestNode implements Disposable {
     Deno.renameSync(path, `${this.conf.path}/${file}`);
   }
 
-  /** Describes a pod, whose namespace is gone. */
+  /** Describes a pod without its namespace. */
   pod(keys: Partial<Pod> = {}): Pod {
     return {
       namespace: "default",

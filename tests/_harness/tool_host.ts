@@ -1,7 +1,7 @@
 /**
  * A throw-away node for the `cni` tool: a network namespace and a mount
  * namespace of its own, in which the names of namespaces (/run/netns) and the
- * attachment cache (/var/lib/cni) are nobody else's.
+ * attachment cache (/var/lib/cni) are private.
  *
  * ```ts ignore
  * await using host = await ToolHost.create();
@@ -53,7 +53,7 @@ export class ToolHost implements AsyncDisposable {
     }
   }
 
-  /** Makes a node. The tool is the compiled one if `CNI_BIN` says where it is. */
+  /** Creates a node. `CNI_BIN` selects a compiled tool. */
   static async create(): Promise<ToolHost> {
     const holder = new Deno.Command("unshare", {
       args: ["-n", "-m", "--propagation", "private", "sh", "-c", HOLDER],
@@ -85,7 +85,7 @@ export class ToolHost implements AsyncDisposable {
     return path;
   }
 
-  /** Returns an IPAM configuration whose leases end with the node. */
+  /** Returns an IPAM configuration with leases that end with the node. */
   hostLocal(...subnets: string[]): object {
     const ranges = subnets.map((subnet) => [{ subnet }]);
     return { type: "host-local", dataDir: "/run/leases", ranges };
@@ -141,7 +141,7 @@ export class ToolHost implements AsyncDisposable {
     });
   }
 
-  /** Ends the node. */
+  /** Stops the node. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#holder.stdin.close();
     await this.#holder.status;

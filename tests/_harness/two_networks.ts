@@ -60,7 +60,7 @@ export class TwoNetworks implements Disposable {
   /**
    * Connects the container.
    *
-   * @param lines What the interfaces are given, as `ip` is told it
+   * @param lines Arguments of `ip` that set up the interfaces
    */
   constructor(lines: readonly string[] = [...ETH0, ...NET1]) {
     withoutLinkLocal(this.sandbox);

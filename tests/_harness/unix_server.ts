@@ -13,11 +13,11 @@ export interface UnixConversation {
   readonly request: string;
   /** Sends text, or bytes. */
   say(what: string | Uint8Array): Promise<void>;
-  /** Says nothing more until the connection is closed, from here or there. */
+  /** Waits until either side closes the connection. */
   saySilence(): Promise<void>;
 }
 
-/** Says something; the connection is closed when it has. */
+/** Sends a reply; the connection is closed afterwards. */
 export type Speak = (conversation: UnixConversation) => Promise<void> | void;
 
 /** The server. */
@@ -50,7 +50,7 @@ export class UnixServer implements AsyncDisposable {
   }
 }
 
-/** Leaves a socket behind on which nobody listens, as a daemon does that is killed. */
+/** Leaves a socket without a listener, as a killed daemon does. */
 export function leaveSocket(path: string): void {
   const first = `${path}.first`;
   const listener = Deno.listen({ transport: "unix", path: first });

@@ -78,7 +78,7 @@ function globalAddressesOf(netns: NetNs, name: string): string[] {
     .map(({ local, prefixlen }: Keys) => `${local}/${prefixlen}`).sort();
 }
 
-/** Makes a row of one attachment with a bridge that is the gateway. */
+/** Builds a row of one attachment with a bridge that is the gateway. */
 function asGateway(
   cniVersion: string,
   subnets: readonly string[],
@@ -152,7 +152,7 @@ function assertInterfaces(
   assertEquals(ips.map((ip: Keys) => ip["interface"]), ips.map(() => 2));
 }
 
-/** Makes a row of an attachment to a switch. */
+/** Builds a row of an attachment to a switch. */
 function asSwitch(
   extras: Keys,
   assertAdded: (json: Json, hosts: TestHosts) => void,
@@ -545,7 +545,7 @@ function withVlans(extras: Keys, want: readonly string[]): Row {
   return asSwitch(extras, (_, hosts) => assertEquals(vlansOf(hosts), want));
 }
 
-/** Makes the rows of one version. */
+/** Creates the rows of one version. */
 function rowsFor(
   each: Readonly<Record<string, (cniVersion: string) => Row>>,
   cniVersion: string,

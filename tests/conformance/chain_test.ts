@@ -13,7 +13,7 @@ import { deadlineWhen } from "../_harness/eventually.ts";
 type Deed = Scene["deed"];
 
 /**
- * Makes a row of a scene that is played in all arrangements.
+ * Builds a row of a scene that is played in all arrangements.
  *
  * @param check What the rule is, of the scene without a chain
  */

@@ -81,7 +81,7 @@ class Fixture extends DataFolder {
     assertSuccess(await this.run("DEL", ipam, call));
   }
 
-  /** Makes the file that `resolvConf` names. */
+  /** Creates the file that `resolvConf` names. */
   get resolvConf(): string {
     return this.write("resolv.conf", RESOLV_CONF);
   }
@@ -142,7 +142,7 @@ async function withDualStack(
   await look(await fixture.add(ipam), fixture);
 }
 
-/** Says whether results of a version name the family of each address. */
+/** Reports whether results of a version name the family of each address. */
 function namesFamilies(cniVersion: string): boolean {
   return isAtLeast(cniVersion, "0.3.0") && !isAtLeast(cniVersion, "1.0.0");
 }

@@ -48,7 +48,7 @@ function encode(document: string | object): Uint8Array {
   );
 }
 
-/** Makes a row of what happens in a folder with these files. */
+/** Builds a row of what happens in a folder with these files. */
 function inFolder(files: ConfFiles, check: (path: string) => void): Row {
   return () => {
     using folder = new ConfFolder(files);

@@ -15,7 +15,7 @@ import {
 } from "../_harness/multus_scene.ts";
 import { assertFailure, runCommand } from "../_harness/recorder.ts";
 
-/** Makes a row of a scene with plugins weave-net and other-plugin. */
+/** Builds a row of a scene with plugins weave-net and other-plugin. */
 function row(
   run: (scene: MultusScene, cniVersion: string) => Promise<void>,
 ): (cniVersion: string) => Promise<void> {

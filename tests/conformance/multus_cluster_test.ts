@@ -19,7 +19,7 @@ const POD_ANNOTATIONS = "io.kubernetes.cri.pod-annotations";
 const CONFIG_SOURCE = "kubernetes.io/config.source";
 const DEFAULT_NETWORK = "v1.multus-cni.io/default-network";
 
-/** Makes a row of a scene with a pod of networks net1 and net2, whose master is weave1. */
+/** Builds a row of a scene with a pod of networks net1 and net2, whose master is weave1. */
 function row(run: (scene: MultusScene) => Promise<void>): Row {
   return async () => {
     await using scene = await MultusScene.start();

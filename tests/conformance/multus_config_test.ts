@@ -62,14 +62,14 @@ function read(document: string | object): MultusConfig {
   return decode(multusSchema(), parseJson(text, what), what);
 }
 
-/** Makes a row of documents that fail to load. */
+/** Builds a row of documents that fail to load. */
 function refuses(load: () => unknown, code: number): Row {
   return () => {
     assertEquals(assertThrows(load, CniError).code, code);
   };
 }
 
-/** Makes a row of a configuration whose networks fail to resolve. */
+/** Builds a row of a configuration whose networks fail to resolve. */
 function refusesNetworks(config: object, code: number): Row {
   return async () => {
     const query = networksQuery(config);

@@ -18,7 +18,7 @@ import {
 import type { PluginCall } from "../_harness/recording_plugins.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
 
-/** Makes a row of a scene with plugins weave-net and other-plugin. */
+/** Builds a row of a scene with plugins weave-net and other-plugin. */
 function row(
   run: (scene: MultusScene) => Promise<void>,
   cniVersion = "1.1.0",
@@ -242,7 +242,7 @@ function listDetached(scene: MultusScene): string[] {
   return [...new Set(calls.map(({ containerId }) => containerId))];
 }
 
-/** Makes a container's files what Go's multus would have written. */
+/** Creates a container's files what Go's multus would have written. */
 function forgetOwner(scene: MultusScene, containerId: string): void {
   const path = `${scene.cniDir}/${containerId}`;
   const [{ multusNetwork: _, ...first }, ...others] = JSON.parse(

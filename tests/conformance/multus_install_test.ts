@@ -17,7 +17,7 @@ import { conformance } from "../_harness/conformance.ts";
 import { KubeApi } from "../_harness/kube_api.ts";
 import { MultusNode } from "../_harness/multus_node.ts";
 
-/** Makes a row that has a node of its own. */
+/** Builds a row that has a node of its own. */
 function row(test: (node: MultusNode) => Promise<void>): () => Promise<void> {
   return async () => {
     await using node = new MultusNode();

@@ -70,7 +70,7 @@ const CONTEXT =
   /^(failed to get clusterNetwork\/defaultNetworks|error loading netconf|error loading k8s delegates k8s args): /;
 
 /**
- * Makes a row of why a pod has none.
+ * Builds a row of why a pod has none.
  *
  * @param message What follows the context
  */
@@ -83,7 +83,7 @@ function fails(query: NetworksQuery, message: RegExp, code = 7): Row {
   };
 }
 
-/** Makes a row about a folder that `confDir` is. */
+/** Builds a row about a folder that `confDir` is. */
 function inFolder(
   files: ConfFiles,
   row: (confDir: string) => Row,

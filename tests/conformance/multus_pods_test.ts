@@ -28,7 +28,7 @@ const HANDED = { "io.kubernetes.cri.pod-annotations": {} };
 
 type SceneRow = (scene: MultusScene, cniVersion: string) => Promise<void>;
 
-/** Makes a row of a scene with a pod of networks net1 and net2. */
+/** Builds a row of a scene with a pod of networks net1 and net2. */
 function row(run: SceneRow): VersionRow {
   return async (cniVersion) => {
     await using scene = await MultusScene.start(cniVersion);
@@ -218,7 +218,7 @@ conformance(
   needsRoot,
 );
 
-/** Makes a row of a scene with two delegates whose pod nobody asks for before the status. */
+/** Builds a row of a scene with two delegates whose pod nobody asks for before the status. */
 function statusRow(
   run: (scene: MultusScene, keys: JsonObject) => Promise<void>,
 ): VersionRow {

@@ -262,7 +262,7 @@ function describeCalls(calls: readonly PluginCall[]): string[] {
 
 const UNDONE = ["c DEL net1", "b DEL eth0", "a DEL eth0"];
 
-/** Makes a row: DEL undoes ADD with ADD's arguments, whatever became of the files. */
+/** Builds a row: DEL undoes ADD with ADD's arguments, whatever became of the files. */
 function undoes(damage: (node: Node) => void): () => Promise<void> {
   return async () => {
     using node = new Node();

@@ -207,7 +207,7 @@ async function withResolvConf(
   }
 }
 
-/** Makes the rows of one version. */
+/** Creates the rows of one version. */
 function rowsFor(
   each: Readonly<Record<string, (cniVersion: string) => Row>>,
   cniVersion: string,

@@ -136,7 +136,7 @@ const WHOLE = [
   ["1.1.0", LISTS],
 ] as const;
 
-/** Makes a row: by way of a version, a document comes back as it was. */
+/** Builds a row: by way of a version, a document comes back as it was. */
 function comesBack(document: object, version: string, by: string): Row {
   return () => {
     const there = convert({ cniVersion: version, ...document }, by);
@@ -207,7 +207,7 @@ function reprintIps(cniVersion: string, ips: object[]): unknown {
   return printed.map(({ version: _, ...ip }) => ip);
 }
 
-/** Makes a row: a list of addresses is refused. */
+/** Builds a row: a list of addresses is refused. */
 function refusesIp(cniVersion: string, ip: object, problem: string): Row {
   return () => {
     assertEquals(failureOf(() => decodeResult({ cniVersion, ips: [ip] })), {

@@ -19,7 +19,7 @@ import {
   run,
 } from "../_harness/recorder.ts";
 
-/** Makes a row of each line of a table. */
+/** Builds a row of each line of a table. */
 export function expand<const T>(
   table: readonly T[],
   row: (line: T) => readonly [name: string, row: Row],
@@ -65,7 +65,7 @@ export async function record(
   };
 }
 
-/** Makes a row: such a call is refused, and reaches no operation. */
+/** Builds a row: such a call is refused, and reaches no operation. */
 export function refuses(
   env: Environment,
   config: unknown,

@@ -110,7 +110,7 @@ export async function failureOf(
   return await assertRejects(() => run(script, more), CniError);
 }
 
-/** Says what `env` prints of a plugin's environment. */
+/** Returns what `env` prints of a plugin's environment. */
 export function parseEnv(text: string): Record<string, string> {
   return Object.fromEntries(
     text.split("\0").filter((line) => line !== "").map((line) => {

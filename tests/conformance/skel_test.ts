@@ -225,7 +225,7 @@ conformance("skel", {
   },
 });
 
-/** Makes a row: of what ADD throws, the runtime is shown that. */
+/** Builds a row: of what ADD throws, the runtime is shown that. */
 function shows(error: unknown, expected: object): Row {
   return async () => {
     const { plugin } = recorder({

@@ -119,7 +119,7 @@ conformance("types", {
 
 const KNOWN = { IP: Ip.parse, Sticky: parseArgBoolean };
 
-/** Makes a row: CNI_ARGS is refused with these words. */
+/** Builds a row: CNI_ARGS is refused with these words. */
 function isRefused(args: string, problem: string): Row {
   return () => {
     const { code, msg } = failureOf(() => loadArgs(args, KNOWN));
@@ -127,7 +127,7 @@ function isRefused(args: string, problem: string): Row {
   };
 }
 
-/** Makes a row: nothing in CNI_ARGS is for the plugin. */
+/** Builds a row: nothing in CNI_ARGS is for the plugin. */
 function holdsNothing(args: string): Row {
   return () => assertEquals(loadArgs(args, KNOWN), {});
 }

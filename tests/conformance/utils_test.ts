@@ -15,7 +15,7 @@ import {
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { expand, type Failure, failureOf } from "./rows.ts";
 
-/** Makes a row: the check lets the text pass, or fails so. */
+/** Builds a row: the check lets the text pass, or fails so. */
 function checks(
   check: (text: string) => void,
   text: string,

@@ -37,7 +37,7 @@ conformance("version", {
   },
 });
 
-/** Makes a row: what a plugin printed on VERSION cannot be read. */
+/** Builds a row: what a plugin printed on VERSION cannot be read. */
 function isNoAnswer(stdout: string, problem: string): Row {
   return () => {
     const { code, msg = "" } = failureOf(() => decodeVersionInfo(stdout));

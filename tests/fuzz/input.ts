@@ -25,7 +25,7 @@ export interface FuzzInput {
   readonly delegation: "done" | number;
 }
 
-/** Makes the input of a seed. */
+/** Creates the input of a seed. */
 export function makeInput(seed: number): FuzzInput {
   const random = createRandom(seed);
   const plugin = pluginNames[random.below(pluginNames.length)] ?? "";

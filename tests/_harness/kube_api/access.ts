@@ -18,7 +18,7 @@ export class AccessControl {
   readonly #tokens = new Map<string, string>();
   readonly #forbidden = new Set<string>();
 
-  /** Makes a token that is good. @returns The token */
+  /** Creates a valid token. @returns The token */
   addToken(user = SERVICE_ACCOUNT): string {
     const random = crypto.getRandomValues(new Uint8Array(24));
     const token = `kube-api-test.${random.toBase64({ alphabet: "base64url" })}`;
@@ -26,7 +26,7 @@ export class AccessControl {
     return token;
   }
 
-  /** Makes a token worthless. */
+  /** Revokes a token. */
   revokeToken(token: string): void {
     this.#tokens.delete(token);
   }

@@ -1,16 +1,16 @@
 /**
- * Asks an API server as a client in Deno does.
+ * A client of the API server, built on `fetch`.
  *
  * @module
  */
 
-/** Where to ask, and as whom. */
+/** The server, and the credentials. */
 export interface AskerOptions {
   readonly url: string;
   readonly caPem?: string;
-  /** Asked through this socket, whatever the host. */
+  /** Connects to this socket, whatever the host. */
   readonly socketPath?: string | undefined;
-  /** Undefined to prove nothing, or to do so by certificate. */
+  /** Undefined for anonymous requests, or with a client certificate. */
   readonly token?: string;
   readonly clientCert?: { readonly cert: string; readonly key: string };
 }
@@ -20,16 +20,16 @@ export interface Reply {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  // deno-lint-ignore no-explicit-any -- tests read any field
   readonly json: any;
 }
 
-/** A client, with connections of its own. */
+/** A client with its own connections. */
 export class Asker implements Disposable {
   readonly #options: AskerOptions;
   readonly #client: Deno.HttpClient;
 
-  /** Makes one; of a `KubeApi` it takes the token. */
+  /** Creates a client; uses the token of a `KubeApi`. */
   constructor(options: AskerOptions) {
     const { caPem, token, socketPath } = options;
     const clientCert = token === undefined ? options.clientCert : undefined;
@@ -44,7 +44,7 @@ export class Asker implements Disposable {
     });
   }
 
-  /** Sends a request. @param body Sent as JSON, or as it is if it is text */
+  /** Sends a request. @param body Text, or a value to send as JSON */
   fetch(
     method: string,
     path: string,
@@ -69,7 +69,7 @@ export class Asker implements Disposable {
     });
   }
 
-  /** Sends a request and reads the answer. */
+  /** Sends a request and reads the response. */
   async ask(
     method: string,
     path: string,

@@ -115,7 +115,7 @@ interface Content {
   readonly extensions: readonly Uint8Array[];
 }
 
-/** Makes a certificate's PEM. Source: RFC 5280 section 4.1. */
+/** Signs a certificate, and returns its PEM. Source: RFC 5280 section 4.1. */
 async function sign(content: Content): Promise<string> {
   const algorithm = der.sequence(der.oid(OID.ecPublicKeyWithSha256));
   const toBeSigned = der.sequence(
@@ -161,7 +161,7 @@ async function exportPublicKey(key: CryptoKey): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.exportKey("spki", key));
 }
 
-/** Makes a key identifier. Source: RFC 7093 section 2. */
+/** Computes a key identifier. Source: RFC 7093 section 2. */
 async function hashKey(spki: Uint8Array): Promise<Uint8Array> {
   const hash = await crypto.subtle.digest("SHA-256", Uint8Array.from(spki));
   return new Uint8Array(hash).subarray(0, 20);

@@ -19,7 +19,7 @@ export class ClusterObjects {
    * node `node1` unless it says otherwise. One of its name is written over
    * and stays the same pod, unless the new one has another UID.
    *
-   * @returns The pod as it is now
+   * @returns The current pod
    */
   putPod(pod: NewObject): KubeObject {
     return this.store.put("pods", pod);
@@ -46,7 +46,7 @@ export class ClusterObjects {
   /**
    * Puts a network attachment definition.
    *
-   * @param config Text as it is, or an object; none if undefined
+   * @param config Text, or an object; none if undefined
    */
   putNad(
     namespace: string,

@@ -34,7 +34,7 @@ export function sharedCredentials(): Promise<Credentials> {
 }
 
 /**
- * Makes a server's certificate.
+ * Issues a server certificate.
  *
  * @param names Host names; if undefined all that a server goes by, and its addresses
  */

@@ -1,5 +1,5 @@
 /**
- * A request and its answer.
+ * A request and its response.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import { gzipSync } from "node:zlib";
 import type { FaultRule } from "./faults.ts";
 import type { Answer } from "./operations.ts";
 
-/** Above this size answers are compressed for those who ask. Source: k8s.io/apiserver responsewriters */
+/** Larger responses are compressed if the client accepts it. Source: k8s.io/apiserver responsewriters */
 const GZIP_THRESHOLD = 128 * 1024;
 
-/** A request that has come whole, and what answers it. */
+/** A complete request, and its response. */
 export class Exchange {
   readonly #incoming: IncomingMessage;
   readonly #outgoing: ServerResponse;
@@ -41,7 +41,7 @@ export class Exchange {
    * Reads a request.
    *
    * @param cut Closes its connection
-   * @returns Undefined if it is broken off
+   * @returns Undefined if the client aborts it
    */
   static async read(
     incoming: IncomingMessage,
@@ -71,7 +71,7 @@ export class Exchange {
     return this.#incoming.httpVersion;
   }
 
-  /** Answers, unless the rule says to break off halfway. */
+  /** Sends a response, or half of it if the rule says so. */
   send({ status, body }: Answer, rule: FaultRule): void {
     if (this.#outgoing.destroyed || this.#outgoing.writableEnded) return;
     const isText = typeof body === "string";
@@ -91,7 +91,7 @@ export class Exchange {
     else this.breakOff(bytes.subarray(0, Math.ceil(bytes.length / 2)));
   }
 
-  /** Begins an answer that goes on. */
+  /** Starts a streamed response. */
   startStream(): { write(text: string): void; end(): void } {
     const outgoing = this.#outgoing;
     outgoing.writeHead(200, { "content-type": "application/json" });
@@ -102,12 +102,12 @@ export class Exchange {
     };
   }
 
-  /** Calls when the answer has ended, whoever ended it. */
+  /** Calls the listener once the response has ended, on either side. */
   onClose(listener: () => void): void {
     this.#outgoing.once("close", listener);
   }
 
-  /** Sends the beginning of something and closes the connection. */
+  /** Sends a part of a response, and closes the connection. */
   breakOff(beginning: Uint8Array | string): void {
     const isText = typeof beginning === "string";
     const bytes = isText ? new TextEncoder().encode(beginning) : beginning;

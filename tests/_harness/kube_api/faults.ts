@@ -14,17 +14,17 @@ export interface FaultRule {
   readonly times?: number;
   /** Waits so long before the request is dealt with. It is given up if the server is stopped. */
   readonly delayMs?: number;
-  /** Answers with this status and, if `body` says nothing else, a Status object. */
+  /** Responds with this status, and a Status object unless `body` is set. */
   readonly status?: number;
-  /** The answer's body as it is sent: garbage, HTML, anything. With status 200 if `status` is undefined. */
+  /** The raw response body: garbage, HTML, anything. The status is 200 by default. */
   readonly body?: string;
   /** The Retry-After header, in seconds. */
   readonly retryAfter?: number;
-  /** More headers of the answer. */
+  /** Additional response headers. */
   readonly headers?: Readonly<Record<string, string>>;
   /**
    * Closes the connection: before the request is carried out; "after" that
-   * but before anything is answered; or after half of the answer's body.
+   * but before the response; or after half of the response body.
    */
   readonly drop?: "before" | "after" | "mid-body";
 }
@@ -33,7 +33,7 @@ export interface FaultRule {
 export interface Fault {
   /** How many requests it has met. */
   readonly hits: number;
-  /** Ends it. */
+  /** Stops it. */
   clear(): void;
 }
 

@@ -49,7 +49,7 @@ export class Listener {
   #port: number;
   #connections = 0;
 
-  /** Makes one that does not listen yet. */
+  /** Creates a listener that does not listen yet. */
   constructor(options: ListenerOptions) {
     this.#options = options;
     this.#port = options.port;
@@ -129,7 +129,7 @@ export class Listener {
 
   #keep(socket: Socket): void {
     this.#sockets.add(socket);
-    // Go's servers do so; without, every other answer takes 40 ms.
+    // As Go's servers do; without it, every other response takes 40 ms.
     socket.setNoDelay(true);
     socket.on("error", () => {});
     socket.once("close", () => this.#sockets.delete(socket));

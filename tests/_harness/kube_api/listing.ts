@@ -20,7 +20,7 @@ import {
 import { type ObjectStore, placeOf } from "./store.ts";
 import type { Target } from "./target.ts";
 
-/** From where a list goes on, and the version it is of. */
+/** Where a list continues, and its version. */
 interface Continuation {
   readonly version: number;
   /** The place of the last object that the page before it had. */
@@ -30,7 +30,7 @@ interface Continuation {
 /**
  * Lists the objects that a request is about. All pages of a list show the
  * objects of one version. A list of any version (`resourceVersion=0`) comes from
- * the watch cache, which knows no pages.
+ * the watch cache, which does not paginate.
  *
  * Source: k8s.io/apiserver pkg/storage/cacher/delegator.go `ShouldDelegateList`.
  *
@@ -65,7 +65,7 @@ export function listObjects(
   };
 }
 
-/** Says which objects a list or a watch is about. @throws {StatusError} 400 */
+/** Returns the filter of a list or a watch. @throws {StatusError} 400 */
 export function selectorOf(
   { resource, namespace, name, query }: Target & {
     readonly query: URLSearchParams;

@@ -135,7 +135,7 @@ export const resources: Readonly<Record<ResourceName, Resource>> = {
 /** The group that a CRD has brought. */
 const CUSTOM = "k8s.cni.cncf.io";
 
-/** Says whether a resource, or one of a group, is a custom one: another part of the server serves it. */
+/** Reports whether a resource, or one of a group, is a custom one: another part of the server serves it. */
 export function isCustom({ group }: Pick<Resource, "group">): boolean {
   return group === CUSTOM;
 }

@@ -230,7 +230,7 @@ function readPatch({ body, contentType, resource }: ApiCall): unknown {
   return parseJson(body, (why) => `error decoding patch: ${why}`);
 }
 
-/** @param describe Words the refusal; what is wrong is said as Go says it */
+/** @param describe Formats the refusal from Go's description of the fault */
 function parseJson(
   text: string,
   describe: (why: string) => string,

@@ -54,12 +54,12 @@ const TROUBLES: Readonly<Record<number, readonly [string, string]>> = {
   ],
 };
 
-/** A request that has come. */
+/** A received request. */
 export interface LoggedRequest {
   readonly method: string;
   /** With the query. */
   readonly path: string;
-  /** Who asked; undefined if nobody that is known. */
+  /** The user; undefined if unknown. */
   readonly user: string | undefined;
   /** In ms, by `performance.now()`. */
   readonly at: number;
@@ -72,7 +72,7 @@ export interface LoggedRequest {
   readonly status: number | undefined;
 }
 
-/** Answers requests. */
+/** Handles requests. */
 export class RequestHandler {
   readonly #store: ObjectStore;
   readonly #access: AccessControl;
@@ -82,7 +82,7 @@ export class RequestHandler {
   #stopped = Promise.withResolvers<void>();
   #requests: LoggedRequest[] = [];
 
-  /** Makes one that shares what it is given. */
+  /** Creates a handler that shares its input. */
   constructor(
     store: ObjectStore,
     access: AccessControl,
@@ -93,7 +93,7 @@ export class RequestHandler {
     this.#faults = faults;
   }
 
-  /** Lists the requests that have come. */
+  /** Lists the received requests. */
   get requests(): readonly LoggedRequest[] {
     return this.#requests;
   }
@@ -113,7 +113,7 @@ export class RequestHandler {
     this.#uninstalled.add(resources[resource].group);
   }
 
-  /** Gives up what it is doing; its answers stay as they are. */
+  /** Aborts pending work; responses stay unfinished. */
   stop(): void {
     for (const watch of [...this.#watches]) watch.stop();
     this.#stopped.resolve();
@@ -121,7 +121,7 @@ export class RequestHandler {
   }
 
   /**
-   * Answers a request.
+   * Handles a request.
    *
    * @param certified Who the client certificate says it is, if there is one; ""
    * if it is not good

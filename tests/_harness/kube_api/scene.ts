@@ -25,7 +25,7 @@ export class ApiScene implements AsyncDisposable {
     return new ApiScene(await KubeApi.start());
   }
 
-  /** Ends it. */
+  /** Stops it. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.asker[Symbol.dispose]();
     await this.api[Symbol.asyncDispose]();

@@ -7,7 +7,7 @@
 import type { KubeObject, Resource } from "./objects.ts";
 import { badRequest } from "./status.ts";
 
-/** Says whether an object is meant. */
+/** Reports whether an object is selected. */
 export type Selector = (object: KubeObject) => boolean;
 
 const TERM = /^([^=!]+)(==|=|!=)(.*)$/;

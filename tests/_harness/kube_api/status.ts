@@ -16,7 +16,7 @@ export class StatusError extends Error {
   readonly reason: string;
   readonly details: Readonly<Record<string, unknown>> | undefined;
 
-  /** Makes one of a message that is shown as it is. */
+  /** Creates an error with a message that is shown unchanged. */
   constructor(
     code: number,
     reason: string,
@@ -63,7 +63,7 @@ export function notFound(resource: Resource, name: string): StatusError {
   return new StatusError(404, "NotFound", message, detailsOf(resource, name));
 }
 
-/** There is such an object already. */
+/** The object exists already. */
 export function alreadyExists(resource: Resource, name: string): StatusError {
   const message = `${qualifiedName(resource)} "${name}" already exists`;
   const details = detailsOf(resource, name);

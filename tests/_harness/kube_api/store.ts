@@ -18,7 +18,7 @@ import {
 export interface Change {
   readonly version: number;
   readonly resource: ResourceName;
-  /** As it is now; as it was last, if it has been removed. */
+  /** The current object; the last one if it has been removed. */
   readonly object: KubeObject;
   /** As it was before; undefined if it is new. */
   readonly before: KubeObject | undefined;
@@ -141,7 +141,7 @@ export class ObjectStore {
     this.#cachedSince = this.#version;
   }
 
-  /** Returns what the watch cache knows of a resource. */
+  /** Returns the watch cache of a resource. */
   watchWindowOf(resource: ResourceName): WatchWindow {
     const known = this.#changes.filter((change) =>
       change.resource === resource && change.version > this.#cachedSince
@@ -155,7 +155,7 @@ export class ObjectStore {
     };
   }
 
-  /** Tells of every change from now on. @returns How to end that */
+  /** Reports every change from now on. @returns Ends the subscription */
   listen(listener: (change: Change) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -29,7 +29,7 @@ export type Verb =
   | "delete";
 
 /**
- * Finds what a path leads to.
+ * Finds what a path resolves to.
  *
  * @returns Undefined if the server does not have the group
  * @throws {StatusError} 404 if the group has no such resource
@@ -51,7 +51,7 @@ function targetIn(
     resource.group === group && resource.version === version
   );
   if (served.length === 0 || path.length === 0) return undefined;
-  // The resource `namespaces` and the place of others begin alike.
+  // Paths of the resource `namespaces` and of namespaced objects begin alike.
   const isInNamespace = path[0] === "namespaces" && path.length > 2;
   const [, namespace = ""] = isInNamespace ? path : [];
   const [plural, name = "", subresource = "", ...more] = isInNamespace
@@ -73,7 +73,7 @@ function isClusterWide({ isNamespaced }: Resource, name: string): boolean {
 }
 
 /**
- * Says what a method does to a target.
+ * Returns what a method does to a target.
  *
  * @throws {StatusError} 405
  */

@@ -191,7 +191,7 @@ export function checkUid(
   throw invalid(resource, name || stored.metadata.name, problem);
 }
 
-/** Says whether two objects say the same, in whatever order. */
+/** Reports whether two objects are equal, in any order of keys. */
 export function isSame(one: unknown, other: unknown): boolean {
   return canonical(one) === canonical(other);
 }

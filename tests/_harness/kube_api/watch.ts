@@ -14,14 +14,14 @@ import type { Target } from "./target.ts";
 export interface WatchOutput {
   /** Sends text. */
   write(text: string): void;
-  /** Ends the answer. */
+  /** Ends the response. */
   end(): void;
 }
 
 /** The watched objects. */
 export type WatchCall = Target & { readonly query: URLSearchParams };
 
-/** A watch that goes on until it is stopped or its time is over. */
+/** A watch that runs until it is stopped or times out. */
 export class Watch {
   readonly #store: ObjectStore;
   readonly #call: WatchCall;
@@ -30,11 +30,11 @@ export class Watch {
   readonly #stack = new DisposableStack();
 
   /**
-   * Tells what has happened already.
+   * Sends past changes.
    *
-   * @param open Begins the answer
+   * @param open Starts the response
    *
-   * @throws {StatusError} 400 or 500 before anything is told
+   * @throws {StatusError} 400 or 500 before the first event
    */
   constructor(store: ObjectStore, call: WatchCall, open: () => WatchOutput) {
     this.#store = store;
@@ -52,19 +52,19 @@ export class Watch {
     else this.#stack.defer(listener);
   }
 
-  /** Tells nothing any more. Its answer stays as it is. */
+  /** Sends nothing more, and leaves the response open. */
   stop(): void {
     this.#stack.dispose();
   }
 
-  /** Stops and ends the answer, as a server does once `timeoutSeconds` are over. */
+  /** Stops and ends the response, as a server does after `timeoutSeconds`. */
   end(): void {
     this.stop();
     this.#output.end();
   }
 
   /**
-   * Tells how far things have come, if the client knows such news.
+   * Sends a bookmark if the client accepts them.
    *
    * @param annotations What there is to say besides
    */
@@ -91,7 +91,7 @@ export class Watch {
       for (const object of objects) this.#tell("ADDED", object);
       this.bookmark({ "k8s.io/initial-events-end": "true" });
     } else if (version < oldest) {
-      // Only the stream says so: the answer itself is 200.
+      // Only in the stream: the response status is 200.
       this.#tell("ERROR", tooOld(version, oldest).toStatus());
       return false;
     }

@@ -7,7 +7,7 @@
 import type { Bytes } from "../../../ffi/libc.ts";
 import { concat } from "../../../ffi/netlink/struct.ts";
 
-/** Devices by resource; as pairs if a resource shall occur twice. */
+/** Devices by resource; pairs allow a resource twice. */
 export type ContainerDevices =
   | Readonly<Record<string, readonly string[]>>
   | readonly (readonly [resource: string, ids: readonly string[]])[];
