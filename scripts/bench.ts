@@ -27,10 +27,10 @@ import { ensureCompiled } from "./compile.ts";
 import { ROOT } from "./compile/project.ts";
 import { importFlags } from "./net.ts";
 
-/** Says that the program was started by itself, with the task that follows. */
+/** Marks a run that this script started, with a task. */
 const NESTED = "--in-namespaces";
 
-/** Measures in a process of its own, which everything ends with. */
+/** Measures in a separate process, which takes everything with it at its end. */
 async function measure(
   task: Omit<Task, "folder">,
 ): Promise<Answer | number> {

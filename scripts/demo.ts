@@ -24,7 +24,7 @@ import { importFlags } from "./net.ts";
 const CONFLIST = new URL("../docs/examples/10-ptp.conflist", import.meta.url);
 const PEER = new URL("demo/peer.ts", import.meta.url).pathname;
 const PORT = 8080;
-/** Says that the demo was started by itself. */
+/** Marks a run that the demo started. */
 const NESTED = "--in-user-namespace";
 
 /** Prints a heading. */
@@ -44,7 +44,7 @@ function report(isTrue: boolean, statement: string): void {
   if (!isTrue) failures.push(statement);
 }
 
-/** Reports whether this process may make network namespaces. */
+/** Reports whether this process may create network namespaces. */
 function mayMakeNetns(): boolean {
   try {
     NetNs.create()[Symbol.dispose]();
@@ -54,7 +54,7 @@ function mayMakeNetns(): boolean {
   }
 }
 
-/** Runs a command as root of a user namespace of its own. */
+/** Runs a command as root of a new user namespace. */
 function unshare(...command: string[]): number {
   return new Deno.Command("unshare", {
     args: ["-Urnm", ...command],
@@ -79,7 +79,7 @@ async function runInUserNamespace(): Promise<number> {
   return unshare(...run, NESTED);
 }
 
-/** The list as it is documented, with its leases in a folder of the demo's. */
+/** The documented list, with its leases in a folder of the demo. */
 function readConfList(dataDir: string): ConfList {
   const list = JSON.parse(Deno.readTextFileSync(CONFLIST));
   for (const plugin of list.plugins) plugin.ipam.dataDir = dataDir;
@@ -117,7 +117,7 @@ function checkAndDetach(
   }
 }
 
-/** Draws what came of it. */
+/** Draws the result. */
 function draw(results: readonly PrintedResult[]): void {
   const lines = results.map(({ interfaces, ips }, position) => {
     const addresses = ips.map(({ address }) => address).join(" ");

@@ -33,7 +33,7 @@ const NEWEST: Build = { folder: NEWEST_FOLDER, go: "go" };
 
 /** A build that is under way. */
 export interface RunningBuild {
-  /** Becomes what went wrong, or undefined if the plugins are there. */
+  /** Resolves to the problem, or undefined if the plugins exist. */
   readonly ended: Promise<string | undefined>;
 }
 

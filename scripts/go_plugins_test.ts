@@ -23,7 +23,7 @@ class Workshop implements Disposable {
     return text.trim().split("\n");
   }
 
-  /** Lists what is there besides go and its calls. */
+  /** Lists the files except go and the record of its calls. */
   list(): string[] {
     return [...Deno.readDirSync(this.#folder)].map(({ name }) => name)
       .filter((name) => !["calls", "go"].includes(name)).sort();

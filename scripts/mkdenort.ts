@@ -144,7 +144,7 @@ function formatLoaderUrl(): string {
 }
 
 /**
- * Creates the file `output` out of the file `deno`.
+ * Creates the file `output` from the file `deno`.
  *
  * It appears complete or not at all.
  *

@@ -20,7 +20,7 @@ import { makeSampleElf, SAMPLE_ENTRY } from "./mkdenort/elf_sample.ts";
 import { runExactly } from "./mkdenort/spawn_exactly.ts";
 import { NO_ARGUMENTS_STATUS } from "./mkdenort/stub.ts";
 
-/** A program whose first argument says what it does; anything else makes it report on itself. */
+/** A program that runs the command in its first argument; by default it reports on itself. */
 const PROBE = `
 const [verb] = Deno.args;
 const exits = {
@@ -56,7 +56,7 @@ interface Report {
   readonly env: Record<string, string>;
 }
 
-/** Variables that make an ordinary deno do something else than run the program. */
+/** Variables that make an ordinary deno not run the program. */
 const HOSTILE = {
   COMPLETE: "bash",
   DENO_COVERAGE_DIR: "/tmp/coverage",
@@ -76,7 +76,7 @@ const HOSTILE = {
   SSLKEYLOGFILE: "/tmp/keys",
 } as const;
 
-/** Variables that have nothing to do with deno, or only look so. */
+/** Variables that do not concern deno, or only seem to. */
 const HARMLESS = {
   DENO: "1",
   HOMES: "2",
@@ -335,7 +335,7 @@ async function tryQuietness(t: Deno.TestContext, probe: Probe): Promise<void> {
   });
 }
 
-/** Programs that the stand-in cannot run, and what it says of them. */
+/** Programs that the stand-in cannot run, and its error for each. */
 const unsuitable: {
   readonly name: string;
   readonly files: Readonly<Record<string, string>>;

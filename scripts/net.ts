@@ -8,7 +8,7 @@
  * @module
  */
 
-/** Replaces the `jsr:` imports of deno.json by the stand-ins. */
+/** Maps the `jsr:` imports of deno.json to stand-ins. */
 export const OFFLINE_IMPORT_MAP = "scripts/offline/import_map.json";
 
 /** The flags that select it. */

@@ -14,7 +14,7 @@ export interface Tally {
 // deno-lint-ignore no-control-regex -- the terminal's own codes are meant
 const COLORS = /\x1b\[[\d;]*m/g;
 
-/** Returns a text as it is without colours. */
+/** Returns a text without colours. */
 export function stripColors(text: string): string {
   return text.replaceAll(COLORS, "");
 }

@@ -58,7 +58,7 @@ const LOG = "build/test.log";
  */
 const LIMIT_MS = 45 * 60_000;
 
-/** Whether nothing may be installed or downloaded for the tests. */
+/** Whether the tests must not install or download anything. */
 const NO_INSTALL = Deno.env.get("CNI_TEST_NO_INSTALL") === "1";
 
 async function installPackages(): Promise<void> {

@@ -28,7 +28,7 @@ export interface MeasuredCall {
 /**
  * Does one job, call by call.
  *
- * @param run How each call is run, and so what is measured
+ * @param run How to run each call, which decides on the measurement
  * @throws {CallFailure} Of the first call that fails
  */
 export function runJob(
@@ -61,7 +61,7 @@ export interface Workshop {
  * Does jobs, several at the same time, each call by call. After a failure no
  * other job is begun.
  *
- * @throws {CallFailure} Of the first call that fails, once no other runs any more
+ * @throws {CallFailure} If a call fails, once all others have ended
  */
 export function runJobs(
   jobs: readonly Job[],

@@ -1,5 +1,5 @@
 /**
- * Calls of executables in a node's namespace, and what is measured of them.
+ * Calls of executables in a node's namespace, and their measurements.
  *
  * @module
  */
@@ -34,7 +34,7 @@ export interface Outcome {
   readonly measures: Measures;
 }
 
-/** A call that has begun. */
+/** A running call. */
 export interface RunningCall {
   readonly pid: number;
   /**
@@ -50,7 +50,7 @@ export interface RunningCall {
 export class CallFailure extends Error {
   override readonly name = "CallFailure";
 
-  /** Makes a failure that says what the executable said, in one line. */
+  /** Builds a failure from the executable's output, in one line. */
   constructor({ path, args, env }: Call, code: number, output: string) {
     const command = env["CNI_COMMAND"] ?? args[0] ?? "";
     const said = output.trim().replace(/\s+/g, " ").slice(0, 500);

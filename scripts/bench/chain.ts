@@ -38,7 +38,7 @@ export interface Network {
   readonly masquerade: boolean;
   /** Folder of the leases. */
   readonly dataDir: string;
-  /** The port of the node that leads to the container's port 80. */
+  /** The port of the node that is mapped to the container's port 80. */
   readonly hostPort: number;
 }
 
@@ -54,7 +54,7 @@ export function listExecutables(chain: ChainName): string[] {
   return [...new Set([...CHAINS[chain], "host-local"])];
 }
 
-/** Creates the configuration of a network. */
+/** Builds the configuration of a network. */
 export function describeNetwork(network: Network): ConfList {
   return {
     cniVersion: CNI_VERSION,

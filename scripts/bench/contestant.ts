@@ -1,5 +1,5 @@
 /**
- * Somebody's executables, run in one way, on a node of theirs.
+ * Executables of one owner, run in one way, on a node of their own.
  *
  * @module
  */
@@ -18,10 +18,10 @@ import type { BenchNode } from "./node.ts";
 import { type Attachment, type Route, ROUTES, type Verb } from "./route.ts";
 import { hasExecutable } from "./subject.ts";
 
-/** Told what was measured of a step. */
+/** Receives the measurements of a step. */
 export type Recorder = (step: string, measures: Measures) => void;
 
-/** How a call is run, and so what is measured. */
+/** How to run a call, which decides on the measurement. */
 export type Run = (call: Call, host: NetNs) => Outcome;
 
 /** The steps to run on fresh containers. */
@@ -116,7 +116,7 @@ export class Contestant {
   }
 }
 
-/** Lists who can run a chain on a node: one by one, and those of one process that are there. */
+/** Lists the contestants that can run a chain on a node: plugin by plugin, and in one process. */
 export function listContestants(
   node: BenchNode,
   chain: ChainName,

@@ -123,7 +123,7 @@ function drawAxis(levels: readonly number[], at: Place): string[] {
   });
 }
 
-/** Leaves out numbers that would stand in each other. */
+/** Omits numbers that would overlap. */
 function thinOut(levels: readonly number[], most: number): number[] {
   return levels.filter((level) => level === 0 || level >= most / 8);
 }

@@ -14,7 +14,7 @@ Deno.test("drawCurves() has a panel for each step, and in it a curve for each co
   for (const label of ["ptp: ADD", "ptp: ADD ptp", "ours", "go", "2000"]) {
     assertStringIncludes(svg, `>${label}<`);
   }
-  // It would stand in the 0.
+  // It would overlap the 0.
   assertEquals(svg.includes(">50<"), false);
 });
 

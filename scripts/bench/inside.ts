@@ -1,5 +1,5 @@
 /**
- * The part of a run that measures, in a place of its own.
+ * The part of a run that measures, in isolation.
  *
  * @module
  */

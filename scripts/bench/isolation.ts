@@ -6,7 +6,7 @@
  * @module
  */
 
-/** Ways into such a place: as root, or as root of a user namespace of its own. */
+/** Ways to isolate: as root, or as root of a new user namespace. */
 const UNSHARE = [
   "--net --mount --pid --fork --kill-child --mount-proc",
   "--user --map-root-user --net --mount --pid --fork --kill-child --mount-proc",
@@ -23,7 +23,7 @@ export interface Isolated {
 }
 
 /**
- * Runs a command in a place of its own. At the first signal that asks for an
+ * Runs a command in isolation. At the first signal that asks for an
  * end it is killed, with all that it has begun.
  *
  * @throws {Error} If there cannot be such a place

@@ -23,7 +23,7 @@ export interface Machine {
   readonly versions: Readonly<Record<string, string>>;
 }
 
-/** Describes this machine and whose executables are measured on it. */
+/** Describes this machine and the measured executables. */
 export function describeMachine(subjects: readonly Subject[]): Machine {
   return {
     date: new Date().toISOString().slice(0, 16) + "Z",

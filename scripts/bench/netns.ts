@@ -19,7 +19,7 @@ export function makeNetns(): NetNs {
 const POLL_MS = 5, DEADLINE_MS = 60_000;
 const clock = new Int32Array(new SharedArrayBuffer(4));
 
-/** Stops this thread for a while, and all that is in the process with it. */
+/** Blocks this thread, and so the whole process, for a while. */
 export function pause(milliseconds: number): void {
   Atomics.wait(clock, 0, 0, milliseconds);
 }

@@ -110,7 +110,7 @@ export class BenchNode implements Disposable {
     return made;
   }
 
-  /** Removes it all, and returns when the kernel has done so. */
+  /** Removes everything, and returns once the kernel is done. */
   [Symbol.dispose](): void {
     for (const container of this.#containers) container[Symbol.dispose]();
     this.host[Symbol.dispose]();

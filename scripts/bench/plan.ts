@@ -99,7 +99,7 @@ const VARIANTS: readonly Variant[] = [
   ["ports", true],
 ];
 
-/** Every plugin once; masquerade by itself, as it grows by itself. */
+/** Every plugin once; masquerade separately, as it grows separately. */
 const GROWTH_VARIANTS: readonly Variant[] = [
   ["host-local", false],
   ["ptp", true],

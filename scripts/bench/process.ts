@@ -1,6 +1,6 @@
 /**
  * Starting processes and waiting for them, without anything of Deno's between:
- * `Deno.Command` costs milliseconds of its own and tells no resource usage.
+ * `Deno.Command` adds milliseconds and does not report resource usage.
  *
  * A process is made by posix_spawn(3), which does not copy this one, in the
  * namespaces of the calling thread, and read from wait4(2).
@@ -182,7 +182,7 @@ export function adoptOrphans(): void {
   libc().prctl(PR_SET_CHILD_SUBREAPER, 1n, 0n, 0n, 0n);
 }
 
-/** Starts a program with its stdin, which the shell would else keep from it. */
+/** Starts a program with its stdin, which the shell would otherwise withhold. */
 const LEAVE_TO_US = 'stdin=$1; shift; "$@" < "$stdin" &';
 
 /**

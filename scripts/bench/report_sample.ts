@@ -1,5 +1,5 @@
 /**
- * A report, for tests of what is made of one.
+ * A sample report for tests.
  *
  * @module
  */
@@ -24,7 +24,7 @@ export function sampleRow(more: Partial<Row> = {}): Row {
   };
 }
 
-/** Creates a report of rows. */
+/** Builds a report from rows. */
 export function sampleReport(
   rows: readonly Row[],
   more: Partial<Report> = {},

@@ -111,7 +111,7 @@ const tool: Route = {
 /** Every way. */
 export const ROUTES: readonly Route[] = [oneByOne, tool, chained, multus];
 
-/** Plans the one call of a plugin that does all that the chain does. */
+/** Plans the single call of a plugin that does the work of the whole chain. */
 function planWhole(
   plugin: string,
   describe: (attachment: Attachment, place: Place) => object,

@@ -71,7 +71,7 @@ interface Way {
   readonly take: (contestant: Contestant, turn: Turn) => void;
 }
 
-/** Lists the ways to measure a cell: memory and system calls need runs of their own. */
+/** Lists the ways to measure a cell: memory and system calls need separate runs. */
 function listWays(
   { parallel }: Cell,
   { runner, rounds, strace }: Workbench,
@@ -95,7 +95,7 @@ function listWays(
   return [...ways, { warmUp: 0, rounds: 1, take: traced }];
 }
 
-/** Measures a cell: A B A B, so that whatever else happens happens to all. */
+/** Measures a cell in turns, A B A B, so that disturbances affect all. */
 function measureCell(
   cell: Cell,
   contestants: readonly Contestant[],

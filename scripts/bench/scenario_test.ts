@@ -10,7 +10,7 @@ import type { CellResult, Workbench } from "./workbench.ts";
 /** A script that fails at a verb. */
 const failAt = (verb: string): string => `test "$CNI_COMMAND" != ${verb}`;
 
-/** Subjects whose host-local is a script that writes down how it is called. */
+/** Subjects with a script as host-local, which records its calls. */
 class Scene implements Disposable {
   readonly #stack = new DisposableStack();
   readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
@@ -70,7 +70,7 @@ class Scene implements Disposable {
   }
 }
 
-/** Lists what was measured, and how often. */
+/** Lists the measured steps, and how often. */
 function describe(result: CellResult | undefined): string[] {
   return (result?.series ?? []).map(({ step, who, values }) =>
     `${step} ${who} ${values.wallMs?.length}`

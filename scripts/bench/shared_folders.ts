@@ -7,7 +7,7 @@
 
 import * as libc from "../../ffi/libc.ts";
 
-/** Where plugins and iptables write unless they are told. */
+/** Default folders of plugins and iptables. */
 const SHARED_FOLDERS = ["/run", "/var/lib/cni"] as const;
 
 /**

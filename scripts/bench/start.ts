@@ -18,7 +18,7 @@ import {
   type Workbench,
 } from "./workbench.ts";
 
-/** The executables that are asked for their versions, where they are there. */
+/** The executables that get VERSION, if they exist. */
 const EXECUTABLES = [
   "host-local",
   "ptp",

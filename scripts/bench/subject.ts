@@ -19,14 +19,14 @@ export const GO = "go";
 /** Where Debian's containernetworking-plugins has them. */
 export const GO_FOLDER = "/usr/lib/cni";
 
-/** Those that are there, and what is to be said of others. */
+/** The subjects found, and notes on the others. */
 export interface Subjects {
   readonly subjects: readonly Subject[];
   readonly notes: readonly string[];
 }
 
 /**
- * Finds whose executables there are.
+ * Finds the subjects to measure.
  *
  * @param bin Folder of ours
  * @param peers Folders of more
@@ -70,7 +70,7 @@ function namePeer(folder: string, taken: readonly string[]): string {
   return ends.find((end) => !isTaken(end)) ?? folder;
 }
 
-/** Reports whether there is such an executable in a folder. */
+/** Reports whether a folder has the executable. */
 export function hasExecutable(folder: string, name: string): boolean {
   try {
     const { isFile, mode } = Deno.statSync(`${folder}/${name}`);

@@ -1,5 +1,5 @@
 /**
- * What is told of the measurements: a row for each step of each contestant.
+ * Summary of the measurements: a row for each step of each contestant.
  *
  * @module
  */
@@ -51,7 +51,7 @@ export interface Ratio {
   readonly cpuMs: Spread;
 }
 
-/** Creates the rows of a cell. Series that were not timed to the end are left out. */
+/** Builds the rows of a cell, without incomplete series. */
 export function summarize(
   name: string,
   series: readonly Series[],
@@ -81,7 +81,7 @@ export function summarize(
   });
 }
 
-/** Chooses whom the others are compared with: the Go plugins, else anybody else, else ours. */
+/** Chooses the baseline: the Go plugins, else any other, else ours. */
 function chooseReference(contestants: readonly string[]): string | undefined {
   const others = contestants.filter((who) => who.split(" ")[0] !== OURS);
   return contestants.includes(GO) ? GO : others[0] ?? contestants[0];

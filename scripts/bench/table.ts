@@ -11,7 +11,7 @@ import { groupByCell, type Report } from "./report.ts";
 import type { Spread } from "./statistics.ts";
 import type { Row } from "./summary.ts";
 
-/** A column: its heading, its alignment, and what stands in it; "" if nothing does. */
+/** A column: its heading, alignment and text ("" if empty). */
 interface Column {
   readonly heading: string;
   readonly isNumber: boolean;

@@ -18,9 +18,9 @@ export interface Workbench {
   readonly rounds: Rounds;
   /** A folder in memory. */
   readonly folder: string;
-  /** Tells that something cannot be measured. */
+  /** Reports that something cannot be measured. */
   readonly note: (text: string) => void;
-  /** Tells how far it is. */
+  /** Reports progress. */
   readonly progress: (text: string) => void;
 }
 
@@ -37,7 +37,7 @@ export interface CellResult {
 export const SETTLE_MS = 20;
 
 /**
- * Reports whether `work` came to its end, and notes why if a call failed.
+ * Reports whether `work` finished, and notes the reason if a call failed.
  *
  * @param what As in "ptp, 0 containers, ours"
  */

@@ -1,5 +1,5 @@
 /**
- * Creates one script out of a module and all that it imports.
+ * Bundles a module and all its imports into one script.
  *
  * @module
  */
@@ -60,7 +60,7 @@ async function resolutionFlags(
   ];
 }
 
-/** Reads what was bundled; the entry keeps its name, with another ending. */
+/** Reads the bundle; the entry keeps its name, with another extension. */
 async function readChunks(folder: string): Promise<Chunks> {
   const chunks: Record<string, string> = {};
   for await (const { name } of Deno.readDir(folder)) {

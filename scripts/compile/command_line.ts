@@ -13,7 +13,7 @@ import { parseTarget } from "./target.ts";
 /** The options of the command line. */
 export interface CommandLine {
   readonly options: CompileOptions;
-  /** Whether every plugin becomes an executable of its own. */
+  /** Whether every plugin becomes a separate executable. */
   readonly each: boolean;
 }
 

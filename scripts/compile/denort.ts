@@ -70,7 +70,7 @@ async function listOwnSources(): Promise<string[]> {
   return sources;
 }
 
-/** Reports whether a file is there and was made after all of the others. */
+/** Reports whether a file exists and is newer than all of the others. */
 async function isNewer(
   file: string,
   others: readonly string[],

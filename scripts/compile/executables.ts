@@ -98,7 +98,7 @@ export function checkBudget(entry: string, bytes: number): void {
   );
 }
 
-/** Creates the executable and its links, complete, and then moves them where they belong. */
+/** Creates the executable and its links, and moves them to the output once complete. */
 async function compileProgram(
   { name, entry, links }: Program,
   { target, denort, staging, out }: Build,

@@ -10,10 +10,10 @@ import { dirname, resolve } from "@std/path/posix";
 import { isOffline, OFFLINE_IMPORT_MAP } from "../net.ts";
 import { ROOT } from "./project.ts";
 
-/** Where specifiers lead, by specifier or by what they begin with. */
+/** Targets of imports, by specifier or prefix. */
 export type Imports = Readonly<Record<string, string>>;
 
-/** As `--import-map` reads it. */
+/** The format of `--import-map`. */
 export interface ImportMap {
   readonly imports: Imports;
   /** Overrides for a folder, by its URL. */
@@ -28,7 +28,7 @@ interface Config {
 }
 
 /**
- * Creates the import map for a program.
+ * Builds the import map for a program.
  *
  * @param root Path of the project, or of a copy of it
  * @param entry Absolute path of the program's first module

@@ -8,7 +8,7 @@ const PROJECT = {
   imports: { "@std/path": "jsr:@std/path@^1", "zod": "npm:zod@^4" },
 };
 
-/** Puts files into a folder of their own, and decides whether jsr.io is in reach. */
+/** Writes files to a new folder, and sets whether jsr.io is reachable. */
 async function withFiles<T>(
   files: Readonly<Record<string, string>>,
   offline: "0" | "1",

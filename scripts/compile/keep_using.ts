@@ -1,5 +1,5 @@
 /**
- * Keeping what `using` is there for.
+ * Keeps bundlers from breaking `using`.
  *
  * @module
  */
@@ -33,7 +33,7 @@ export function keepUsing(source: string): string {
   return kept.join("\n");
 }
 
-/** Reports whether a line is behind a statement that began with this indentation. */
+/** Reports whether a line follows a statement with this indentation. */
 function beginsStatement(line: string, indent: number): boolean {
   const text = line.trimStart();
   if (text === "") return false;

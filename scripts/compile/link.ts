@@ -22,7 +22,7 @@ export type Chunks = Readonly<Record<string, string>>;
 
 /** `import{a as b}from"./chunk.js";` or `import"./chunk.js";`, as minified. */
 const IMPORT = /^import(?:\{([^{}]*)\}from)?"\.\/([^"]+)";/;
-/** An import of what is in no chunk, as of `node:fs`. */
+/** An import from outside the chunks, such as `node:fs`. */
 const FOREIGN_IMPORT = /^import[^;"]*"((?!\.\/)[^"]+)"/;
 /** `export{a as b};` at the end. */
 const EXPORT = /export\{([^{}]*)\};?$/;

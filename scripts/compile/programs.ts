@@ -31,7 +31,7 @@ export const multiCall: Program = {
   links: allNames.filter((name) => name !== "cni"),
 };
 
-/** The tool as an executable of its own. */
+/** The tool as a separate executable. */
 export const tool: Program = {
   name: "cni",
   entry: "cli/main.ts",
@@ -39,7 +39,7 @@ export const tool: Program = {
 };
 
 /**
- * Lists each plugin as a program of its own.
+ * Lists each plugin as a separate program.
  *
  * @throws {Error} If a plugin has no `main.ts`
  */

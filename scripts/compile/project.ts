@@ -37,7 +37,7 @@ export const LIBRARY_SOURCES = [
  * Runs the running deno with other arguments, in the project's root unless
  * another folder is given, and returns what it said on stderr.
  *
- * @throws {Error} If it fails, or is aborted; the message is what it said
+ * @throws {Error} If it fails or is aborted; the message is its stderr
  */
 export async function runDeno(
   args: readonly string[],

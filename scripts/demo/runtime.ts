@@ -26,7 +26,7 @@ export interface Container {
   readonly netns: NetNs;
 }
 
-/** A result as it was printed; only what the demo looks at. */
+/** The part of a printed result that the demo uses. */
 export interface PrintedResult {
   readonly interfaces: readonly { name: string; sandbox?: string }[];
   readonly ips: readonly { address: string; gateway: string }[];
@@ -59,7 +59,7 @@ export class Runtime {
    * Runs one command for one container.
    *
    * @param prevResult The result of ADD, for CHECK and DEL
-   * @throws {Error} With what the plugin said if one fails
+   * @throws {Error} With the plugin's output if one fails
    */
   run(
     command: "ADD" | "CHECK" | "DEL",

@@ -6,7 +6,7 @@
 
 import { assertEquals } from "@std/assert";
 
-/** A file's path from the project's root, its text, and what is expected. */
+/** The path from the project's root, the text, and the expected messages. */
 export type Row = readonly [path: string, source: string, message?: string];
 
 /** Returns what a rule says of a source, one message per report. */
@@ -25,7 +25,7 @@ export function diagnose(
 
 /**
  * Tests a rule on one source per step; a row without a message is in order.
- * A message may be given by its beginning.
+ * The start of a message is enough.
  */
 export async function testRows(
   t: Deno.TestContext,

@@ -1,5 +1,5 @@
 /**
- * Tells what an identifier stands for, without a type checker.
+ * Finds out what an identifier refers to, without a type checker.
  *
  * @module
  */

@@ -10,7 +10,7 @@ import { isTest, projectPath } from "./project_files.ts";
 /** Deno's plugin API reads the default export. */
 const MAY_EXPORT_DEFAULT = "scripts/lint_plugin.ts";
 
-/** Reports enums: `as const` objects need no run time of their own. */
+/** Reports enums: `as const` objects need no code at run time. */
 export const noEnum: Deno.lint.Rule = {
   create(context): Deno.lint.LintVisitor {
     return {

@@ -312,7 +312,7 @@ function leaveDeletedDirectory(code: Arm64Assembler): void {
   code.label("directory exists");
 }
 
-/** Calls the function whose address is at a label, by way of the scratch register x16. */
+/** Calls the function at the address stored at a label, through the scratch register x16. */
 function callSlot(code: Arm64Assembler, label: string): void {
   code.loadPage(16, label);
   code.loadPageOffset(16, 16, label);

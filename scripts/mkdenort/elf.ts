@@ -9,7 +9,7 @@
  * @module
  */
 
-/** Processors whose executables we can change. */
+/** Supported processors. */
 export type Machine = "x86_64" | "aarch64";
 
 /** Where the fields of `Elf64_Ehdr` lie, in bytes. */
@@ -110,7 +110,7 @@ export interface Elf {
 /**
  * Reads the headers of a position-independent executable.
  *
- * @throws {Error} If the file is something else; the message says what was expected and what is there
+ * @throws {Error} If the file differs; the message has the expected and the actual content
  */
 export function parseElf(bytes: Uint8Array): Elf {
   const view = viewOf(bytes);
@@ -259,7 +259,7 @@ function toFileOffset(elf: Elf, address: number): number {
   );
 }
 
-/** Where a new segment shall go. */
+/** The place of a new segment. */
 export interface SegmentPlace {
   /** The program header that is given up for it. */
   readonly headerOffset: number;

@@ -5,7 +5,7 @@
  * @module
  */
 
-/** What a sample shall contain; what is left out is as in a real `deno`. */
+/** The content of a sample; by default as in a real `deno`. */
 export interface SampleOptions {
   /** `e_machine`: 62 is x86-64, 183 is arm64. */
   readonly machine?: number;

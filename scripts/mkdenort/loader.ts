@@ -88,7 +88,7 @@ function readAttachment(): Uint8Array<ArrayBuffer> {
   throw new Error("denort stand-in: no program is attached");
 }
 
-/** A program as it is attached: a script in UTF-8. */
+/** An attached program: a script in UTF-8. */
 interface Program {
   readonly name: string;
   readonly text: Uint8Array;

@@ -7,7 +7,7 @@ interface Outcome {
   readonly stderr: string;
 }
 
-/** Runs a script with an ordinary deno, to whose executable no program is attached. */
+/** Runs a script with an ordinary deno, which has no program attached. */
 async function runScript(
   script: string,
   env: Record<string, string> = {},

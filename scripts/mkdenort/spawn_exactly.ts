@@ -45,7 +45,7 @@ export function runExactly(
   symbols.posix_spawn_file_actions_addopen(actions, 1, stdout, O_WRONLY, 0);
   const pid = new Int32Array(1);
   const status = new Int32Array(1);
-  // Named, lest they be collected while C still reads them.
+  // In variables, so that they are not collected while C reads them.
   const [args, variables] = [argv, environment].map(encodeList);
   const error = symbols.posix_spawn(
     pid,

@@ -49,7 +49,7 @@ export interface MemoryOperand {
 
 const EXIT_GROUP = 231;
 
-/** Instructions on 64 bits each, in Intel's order: what is changed comes first. */
+/** 64-bit instructions in Intel's order: the destination comes first. */
 export class X86Assembler extends Assembler {
   /** `mov target, source` */
   move(target: Register, source: Register): void {
@@ -136,7 +136,7 @@ export class X86Assembler extends Assembler {
     this.#relative([0x0f, 0x82], label);
   }
 
-  /** `call [rip + label]`: calls the function whose address is there */
+  /** `call [rip + label]`: calls the function at the address stored there */
   callSlot(label: string): void {
     this.#relative([0xff, 0x15], label);
   }
@@ -155,7 +155,7 @@ export class X86Assembler extends Assembler {
     ]);
   }
 
-  /** REX.W, 0x81, ModRM with the operation in place of a register, 32 bits. */
+  /** REX.W, 0x81, ModRM with the operation instead of a register, 32 bits. */
   #onNumber(operation: number, target: Register, value: number): void {
     expectFits("an immediate operand", value, 32);
     this.emit([

@@ -8,10 +8,10 @@
  * @module
  */
 
-/** Any class whose instances are of type `T`, abstract ones included. */
+/** Any class with instances of type `T`, including abstract classes. */
 type Class<T> = abstract new (...args: never[]) => T;
 
-/** Reports that an assertion does not hold. */
+/** The error of a failed assertion. */
 export class AssertionError extends Error {
   override name = "AssertionError";
 }
@@ -66,7 +66,7 @@ export function assertNotEquals<T>(actual: T, expected: T, msg?: string): void {
 }
 
 /**
- * Asserts that two values are the same, as `Object.is` has it.
+ * Asserts that two values are the same by `Object.is`.
  *
  * @throws {AssertionError} If they are not
  */
@@ -159,7 +159,7 @@ export function assertThrows(fn: () => unknown, msg?: string): unknown;
  * Asserts that a function throws an error of a class, and returns that error.
  *
  * @param msgIncludes Text that the error's message must contain
- * @throws {AssertionError} If nothing, or something else, is thrown
+ * @throws {AssertionError} If `fn` throws nothing or another error
  */
 export function assertThrows<E extends Error = Error>(
   fn: () => unknown,
@@ -197,7 +197,7 @@ export function assertRejects(
  * class, and returns that error. Throwing before the promise is made is a failure.
  *
  * @param msgIncludes Text that the error's message must contain
- * @throws {AssertionError} If it does not reject, or with something else
+ * @throws {AssertionError} If it does not reject, or with another error
  */
 export function assertRejects<E extends Error = Error>(
   fn: () => PromiseLike<unknown>,
@@ -241,7 +241,7 @@ function readExpectation(
     : { errorClass: classOrMsg, msgIncludes, msg };
 }
 
-/** Without a class anything may be thrown, and std does not look at the message either. */
+/** Without a class any error passes, and as in std the message is not checked. */
 function requireError(
   error: unknown,
   { errorClass, msgIncludes, msg }: ErrorExpectation,
@@ -306,7 +306,7 @@ function inspect(value: unknown): string {
   });
 }
 
-/** Classes whose instances are equal if their texts are. */
+/** Classes with instances that are compared as text. */
 const TEXT_CLASSES = [RegExp, URL, URLSearchParams] as const;
 
 /** Pairs of objects under comparison: a pair met again is part of a cycle. */

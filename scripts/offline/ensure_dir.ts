@@ -7,24 +7,24 @@
  */
 
 /**
- * Creates a directory and its parents, unless it is there already.
+ * Creates a directory and its parents if missing.
  *
- * @throws {Error} If something else than a directory has that name
+ * @throws {Error} If the path exists and is not a directory
  */
 export async function ensureDir(dir: string | URL): Promise<void> {
   try {
     await Deno.mkdir(dir, { recursive: true });
   } catch (error) {
-    // mkdir says EEXIST of a file, and of a link that leads to a directory too.
+    // mkdir fails with EEXIST for a file, and also for a link to a directory.
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
     requireDirectory(await Deno.stat(dir));
   }
 }
 
 /**
- * Creates a directory and its parents, unless it is there already.
+ * Creates a directory and its parents if missing.
  *
- * @throws {Error} If something else than a directory has that name
+ * @throws {Error} If the path exists and is not a directory
  */
 export function ensureDirSync(dir: string | URL): void {
   try {

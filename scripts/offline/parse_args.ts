@@ -51,9 +51,9 @@ export interface ParseOptions<
   D extends Record<string, unknown> = Record<string, unknown>,
   A extends Aliases = Aliases,
 > {
-  /** Flags without a value; `true` for all that begin with `--` and have no `=`. */
+  /** Flags without a value; `true` for all flags with `--` and without `=`. */
   boolean?: boolean | B | readonly B[];
-  /** Flags whose value is text, even if it looks like a number. */
+  /** Flags with text as value, even if it looks like a number. */
   string?: S | readonly S[];
   /** Flags that may come several times; all their values are kept. */
   collect?: C | readonly C[];
@@ -65,7 +65,7 @@ export interface ParseOptions<
   stopEarly?: boolean;
   /** Is asked about each argument that is not declared; `false` drops it. */
   unknown?: (arg: string, key?: string, value?: unknown) => unknown;
-  /** Gives what follows `--` a place of its own, instead of the end of `_`. */
+  /** Puts arguments after `--` into `--` instead of `_`. */
   "--"?: boolean;
 }
 
@@ -251,7 +251,7 @@ function readAttachedValue(letter: string, rest: string): string | undefined {
     : undefined;
 }
 
-/** Turns text that looks like a number into that number; leaves everything else. */
+/** Converts text that looks like a number; returns other text unchanged. */
 function toNumber(value: unknown): unknown {
   if (typeof value !== "string") return value;
   return /^0x[0-9a-f]+$/i.test(value) ||

@@ -25,7 +25,7 @@ export interface Outcome {
   readonly tally: Tally;
   /** The rows of the conformance lists among them. */
   readonly conformance: Tally;
-  /** The names of what was skipped, which say why. */
+  /** The names of skipped tests, with the reason. */
   readonly skipped: readonly string[];
   readonly failures: readonly Failure[];
   /** The last of the failures, if it is not a test but how the process ended. */
@@ -75,7 +75,7 @@ export function judgeCommand(name: string, end: ShardEnd): Outcome {
   return { ...judgeFailure(failure), report: output.trim() };
 }
 
-/** Judges what was not run, which is one failure. */
+/** Judges a file that was not run as one failure. */
 export function judgeUnrun(names: readonly string[], why: string): Outcome {
   const more = names.length - SOME_LINES;
   const lines = names.slice(0, SOME_LINES);
@@ -114,7 +114,7 @@ interface Circumstances {
   readonly isExplained: boolean;
 }
 
-/** Finds what is wrong beside the tests that failed. */
+/** Finds problems other than failed tests. */
 function findTrouble(
   name: string,
   end: ShardEnd,

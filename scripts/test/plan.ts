@@ -11,7 +11,7 @@
 
 import project from "../../deno.json" with { type: "json" };
 
-/** Files that are run one by one, when nothing else is, and why. */
+/** Files that run alone, one by one, and why. */
 export const ALONE: Readonly<Record<string, string>> = {
   "plugins/bandwidth/traffic_test.ts": "measures rates",
   "tests/bench_test.ts": "measures times",
@@ -29,19 +29,19 @@ const TEST_FILE = /(?:^|[/_.])test\.(?:m?[jt]s|[jt]sx)$/;
 export interface TestFile {
   /** From the project's root. */
   readonly path: string;
-  /** Its size in bytes, which stands for the time that it takes. */
+  /** Its size in bytes, an estimate of its duration. */
   readonly size: number;
 }
 
 /** Test files in the order in which they are run. */
 export interface Plan {
-  /** These are handed out to as many processes as there may be. */
+  /** Files to run in parallel processes. */
   readonly together: readonly string[];
-  /** These are run after the others, one by one. */
+  /** Files to run after the others, one by one. */
   readonly alone: readonly string[];
 }
 
-/** Lists the files that `deno test` finds by itself. */
+/** Lists the files that `deno test` would find. */
 export function listTestFiles(root: URL): TestFile[] {
   const excluded = [...project.exclude, ...project.test.exclude];
   return listFiles(root, "").filter(({ path }) =>

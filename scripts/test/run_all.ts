@@ -1,5 +1,5 @@
 /**
- * Runs all tests, several files at a time, and shows what came of each.
+ * Runs all tests, several files at a time, and shows the outcome of each.
  *
  * @module
  */
@@ -31,7 +31,7 @@ export interface RunOptions {
   readonly testArgs: readonly string[];
   /** Whether what passes is shown as well. */
   readonly verbose: boolean;
-  /** Ends the run; its reason is told. */
+  /** Ends the run; its reason is printed. */
   readonly stop: AbortSignal;
   /** Shows something. */
   readonly print: (text: string) => void;
@@ -97,7 +97,7 @@ export async function runAll(
   };
 }
 
-/** Runs jobs, and takes them from the queue; what is left is not to be run. */
+/** Runs jobs from the queue; remaining jobs must not run. */
 async function runJobs(
   queue: Job[],
   atOnce: number,

@@ -16,7 +16,7 @@ const HANGS = 'Deno.test("hangs", async () => {' +
   " await new Promise((resolve) => setTimeout(resolve, 500));" +
   ' Deno.writeTextFileSync("hanging", ""); while (true); });';
 
-/** Runs files in a folder of their own. */
+/** Runs files in a new folder. */
 class Run implements Disposable {
   readonly folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly printed: string[] = [];
@@ -52,7 +52,7 @@ class Run implements Disposable {
     });
   }
 
-  /** Returns what was printed on a file. */
+  /** Returns the output about a file. */
   find(name: string): string {
     return this.printed.find((text) => text.includes(` ${name} `)) ?? "";
   }

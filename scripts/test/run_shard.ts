@@ -1,5 +1,5 @@
 /**
- * Runs a part of the tests in a process, and tells how that ended.
+ * Runs a part of the tests in a process, and reports how it ended.
  *
  * @module
  */
@@ -25,7 +25,7 @@ export interface ShardOptions {
   readonly cwd: string | URL;
   /** Variables beside those of this process. */
   readonly env: Readonly<Record<string, string>>;
-  /** Stops the process, and those that it has started; its reason is told. */
+  /** Stops the process and its descendants; its reason is printed. */
   readonly stop: AbortSignal;
   /** Is given what the process prints, as it comes. */
   readonly onText?: (text: string) => void | Promise<void>;
@@ -34,7 +34,7 @@ export interface ShardOptions {
 /** How long children of a process may keep its output open after its end. */
 const GRACE_MS = 3000;
 
-/** Runs deno, which leads a process group of its own, without stdin. */
+/** Runs deno in a new process group, without stdin. */
 export async function runShard(
   args: readonly string[],
   { cwd, env, stop, onText = () => {} }: ShardOptions,

@@ -9,7 +9,7 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
  * Returns a signal that is aborted by one of the operating system, or when the
- * time is over. Its reason is a text that tells which.
+ * time is over. Its reason is a text that says which.
  *
  * @param limitMs How long a run may take, in ms; by default for ever
  */

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 
-/** In a process of its own, which hears the signals. */
+/** Runs in a separate process, which receives the signals. */
 async function runScript(
   limitMs: number,
   onReady: (child: Deno.ChildProcess) => void,

@@ -70,7 +70,7 @@ function reach(ruleSet: RuleSet, chain: string): string[] {
   );
 }
 
-/** Lists what a packet meets in chains and maps that a statement leads to. */
+/** Lists the statements in the chains and maps that a statement refers to. */
 function reachByStatement(
   ruleSet: RuleSet,
   chain: string,

@@ -119,7 +119,7 @@ async function play(scene: Scene, arrangement: string): Promise<Ending> {
     ...told,
     arrangement,
     calls,
-    // Every host has a folder of its own.
+    // Every host has its own folder.
     recorded: log.replaceAll(folder.path, "@path"),
     kept: file.startsWith("{") ? JSON.parse(file).result : undefined,
   };
@@ -129,7 +129,7 @@ function encode(document: unknown): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(document));
 }
 
-/** Writes the attachment's file as libcni did before 0.8, which may be junk. */
+/** Writes the attachment's file in the format of libcni before 0.8, or junk. */
 function fillCache({ cacheDir }: RecordingPlugins, content: string): void {
   Deno.mkdirSync(`${cacheDir}/results`, { recursive: true });
   Deno.writeTextFileSync(`${cacheDir}/results/net1-c1-eth0`, content);

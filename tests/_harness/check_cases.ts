@@ -80,7 +80,7 @@ export const CHANGES: readonly Change[] = [
   ["no lease", "host", "rm $LEASES/net1/10.1.2.2", "Failed to find address"],
 ];
 
-/** Runs CHECK after each of the changes, of an attachment of its own. */
+/** Runs CHECK after each of the changes, each on a new attachment. */
 export async function checkAfterChanges(
   t: Deno.TestContext,
   makeScene: () => PluginScene,

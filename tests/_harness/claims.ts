@@ -21,7 +21,7 @@ export type Put<T> = T & {
   readonly metadata: { readonly name: string; readonly namespace?: string };
 };
 
-/** What a driver says of a device to CNI; it says nothing of what is left out. */
+/** A driver's description of a device for CNI. */
 export interface CniAttributes {
   readonly id?: string;
   readonly resource?: string;

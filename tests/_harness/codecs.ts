@@ -66,7 +66,7 @@ export interface MessageSample<T> {
   ])[];
   /** One of them; the others are laid out alike. */
   readonly codec: Codec<T>;
-  /** Draws what is sent. */
+  /** Draws a random message. */
   readonly draw: () => T;
 }
 

@@ -9,7 +9,7 @@ import { dirname } from "@std/path/posix";
 /** The files of a folder by path: text, or what becomes JSON. */
 export type ConfFiles = Readonly<Record<string, string | object>>;
 
-/** A folder of its own, removed in the end. */
+/** A temporary folder. */
 export class ConfFolder implements Disposable {
   /** Where it is. */
   readonly path: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
@@ -41,7 +41,7 @@ export class ConfFolder implements Disposable {
     Deno.symlinkSync(target, `${this.path}/${name}`);
   }
 
-  /** Removes the folder with all that is in it. */
+  /** Removes the folder with its content. */
   [Symbol.dispose](): void {
     Deno.removeSync(this.path, { recursive: true });
   }

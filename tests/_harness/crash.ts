@@ -18,7 +18,7 @@ export type NetlinkMethod = "request" | "dump";
 export class Crash implements Disposable {
   readonly #stack = new DisposableStack();
   #left: number;
-  /** Whether it came to that. */
+  /** Whether the crash happened. */
   hasHappened = false;
 
   /**

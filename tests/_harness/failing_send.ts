@@ -6,7 +6,7 @@
 
 const ENOBUFS = 105;
 
-/** Counts what is sent, and has one send(2) fail. */
+/** Counts sent messages, and makes one send(2) fail. */
 export class FailingSend {
   /** How many were sent. */
   sent = 0;

@@ -167,7 +167,7 @@ export class BridgeVlansInstead implements Disposable {
     }
     this.#filtering.add(attributes.name ?? header.index);
     const linkInfo = { kind: attributes.linkInfo.kind, data: {} };
-    // A request to turn it on holds nothing else.
+    // The request to turn it on has no other attribute.
     if (attributes.name === undefined) return [];
     return ask({ ...body, attributes: { ...attributes, linkInfo } });
   }
@@ -192,7 +192,7 @@ export class BridgeVlansInstead implements Disposable {
   }
 }
 
-/** Lists the VLANs that a request names, one by one. */
+/** Lists the VLANs in a request, one by one. */
 function expand(infos: readonly VlanInfo[]): VlanInfo[] {
   const [first, last] = infos;
   assert(first !== undefined, "no VLAN is named");

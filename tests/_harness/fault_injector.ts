@@ -67,7 +67,7 @@ export class FaultInjector implements Disposable {
     try {
       if (this.#moment === "afterwards") work();
     } finally {
-      // deno-lint-ignore no-unsafe-finally -- in place of what the step threw
+      // deno-lint-ignore no-unsafe-finally -- replaces the error of the step
       throw new SyscallError(`injected into ${description}`, 5);
     }
   }
@@ -85,7 +85,7 @@ export type MethodsOf<K extends string> = {
 };
 
 /**
- * Puts something in place of a method.
+ * Replaces a method.
  *
  * @param around Is told the arguments, and what the method would do
  * @returns How to put the method back

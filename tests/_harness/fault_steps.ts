@@ -86,7 +86,7 @@ interface Fault {
   readonly added: unknown;
 }
 
-/** Runs ADD with one failing step, and looks at what is left of it. */
+/** Runs ADD with one failing step, and checks what it leaves. */
 async function addWithFault(
   { make, optional }: FaultTest,
   { step, moment, added }: Fault,

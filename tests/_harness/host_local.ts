@@ -182,7 +182,7 @@ export class DataFolder implements Disposable {
     return entries.map(({ name }) => name).sort();
   }
 
-  /** Lists what is beside the networks' folders, and these. */
+  /** Lists the networks' folders, and other files next to them. */
   list(): string[] {
     return [...Deno.readDirSync(this.path)].map(({ name }) => name);
   }

@@ -58,7 +58,7 @@ export class HostPod implements Disposable {
     return [...links, ...rules];
   }
 
-  /** Removes the sandbox, with all that is in it. */
+  /** Removes the sandbox with its content. */
   [Symbol.dispose](): void {
     this.#isGone = true;
     this.sandbox[Symbol.dispose]();

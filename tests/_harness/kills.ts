@@ -18,7 +18,7 @@ export interface Killed {
   leftovers(): unknown;
 }
 
-/** How often, and what else. */
+/** Options of the test. */
 export interface Kills {
   readonly random: Random;
   /** How many operations are killed. */

@@ -33,7 +33,7 @@ async function askAs(
   return { status, user, message: json.message ?? "" };
 }
 
-/** Asks a server with a certificate of its own once. */
+/** Sends one request to a server with its own certificate. */
 async function askServer(
   options: KubeApiOptions,
   host?: string,

@@ -56,7 +56,7 @@ export interface KubeletCall {
 
 /** Options of a kubelet. */
 export interface FakeKubeletOptions {
-  /** Where to listen; `kubelet.sock` in a folder of its own if undefined. */
+  /** Where to listen; `kubelet.sock` in a temporary folder if undefined. */
   readonly socketPath?: string;
   /**
    * Whether Get works: "enabled" (the default, since 1.34), "disabled" (since

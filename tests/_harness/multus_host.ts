@@ -134,7 +134,7 @@ export class MultusHost implements AsyncDisposable {
     return { api, kubeconfig };
   }
 
-  /** Network `blue`: a bridge, and addresses that pods choose; `green`: cables, leases, and a table of its own. */
+  /** Network `blue`: a bridge, and addresses that pods choose; `green`: veth pairs, leases, and its own table. */
   #addDefinitions(api: KubeApi): void {
     api.putNad("default", "blue", {
       cniVersion: this.#cniVersion,
@@ -269,7 +269,7 @@ export class MultusHost implements AsyncDisposable {
     return this.api.requestsOf(method, new RegExp(`/pods/${pod.name}(/|$)`));
   }
 
-  /** Lists what is remembered: scratch files, and `results/` of libcni. */
+  /** Lists the state: scratch files, and `results/` of libcni. */
   get remembered(): string[] {
     return [
       ...listFiles(this.cniDir),
@@ -277,7 +277,7 @@ export class MultusHost implements AsyncDisposable {
     ];
   }
 
-  /** Lists what there is of one pod: what is in its sandbox, what is remembered, leases. */
+  /** Lists everything of one pod: the content of its sandbox, state, leases. */
   leftoversOf(pod: HostPod): string[] {
     // None of them is a part of another, as the tests name them.
     return [
@@ -294,7 +294,7 @@ export class MultusHost implements AsyncDisposable {
         .filter((name) => /^\d/.test(name))
         .filter((ip) => {
           const path = `${this.hosts.folder}/leases/${network}/${ip}`;
-          // Of other pods of the test one may be gone by now.
+          // Another pod of the test may be gone by now.
           const lease = unlessMissing(() => Deno.readTextFileSync(path));
           return lease?.includes(containerId) ?? false;
         })

@@ -213,7 +213,7 @@ export class MultusNode implements AsyncDisposable {
     });
   }
 
-  /** Waits until something is so. */
+  /** Waits until a condition holds. */
   async until(what: string, isSo: () => boolean): Promise<void> {
     const endMs = performance.now() + PATIENCE_MS;
     while (!isSo()) {

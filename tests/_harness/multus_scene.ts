@@ -52,7 +52,7 @@ export function eachVersion(
   return Object.fromEntries(all);
 }
 
-/** Writes a result of one address as a version has it. */
+/** Builds a result with one address in a version. */
 export function resultOf(cniVersion: string, address: string): JsonObject {
   if (cniVersion === "0.2.0") return { cniVersion, ip4: { ip: address } };
   const version = cniVersion.startsWith("0.") ? { version: "4" } : {};
@@ -198,7 +198,7 @@ export class MultusScene implements AsyncDisposable {
     return `${this.cniDir}/${CONTAINER}`;
   }
 
-  /** Lists what is remembered: scratch files, and `results/` of libcni. */
+  /** Lists the state: scratch files, and `results/` of libcni. */
   get remembered(): string[] {
     return [
       ...listFiles(this.cniDir),

@@ -61,7 +61,7 @@ const TYPES = [
   ...[newFilter, delFilter, getFilter],
 ] as unknown as AnyMessageType[];
 
-/** A message as JSON; what is absent from the bytes is absent here. */
+/** A message as JSON, without absent attributes. */
 export interface Rendering {
   readonly type: string;
   readonly flags: string;

@@ -1,5 +1,5 @@
 /**
- * A kernel that tells more than this one.
+ * A kernel that reports more than this one.
  *
  * @module
  */

@@ -27,7 +27,7 @@ import { OFFLINE_FLAGS } from "../../scripts/net.ts";
 /** The content of a debug file, which controls noop. */
 export type Debug = Script;
 
-/** One call of noop, with what came on stdin as text. */
+/** One call of noop, with its stdin as text. */
 export interface NoopCall {
   readonly Command: string;
   readonly CmdArgs: RecordedArgs;
@@ -40,7 +40,7 @@ export interface NoopCall {
  * sources with this deno, which takes a second to prepare.
  *
  * @param folder A folder of CNI_PATH
- * @param name The type of the plugin that it stands in for
+ * @param name The type of the plugin that it replaces
  * @returns The executable's path
  */
 export function installNoop(folder: string, name = "noop"): string {
@@ -97,7 +97,7 @@ function bundleNoop(): string {
   throw new Error(`Cannot bundle noop: ${new TextDecoder().decode(stderr)}`);
 }
 
-/** Writes the debug file that tells noop what to do. */
+/** Writes the debug file that controls noop. */
 export function writeDebug(path: string, debug: Debug = {}): void {
   Deno.writeTextFileSync(path, JSON.stringify(debug));
 }

@@ -1,5 +1,5 @@
 /**
- * Our plugins beside those of Go: what each leaves on the same configuration.
+ * Compares our plugins with Go's: what each leaves for the same configuration.
  *
  * @module
  */
@@ -55,7 +55,7 @@ function folderOf(who: Exclude<Who, "ours">, type: string): string {
   return who === "go" ? dirname(goPlugin(type) ?? "") : who.folder;
 }
 
-/** Returns what test names call it. */
+/** Returns its name in test names. */
 export function nameOf(who: Who): string {
   return typeof who === "string" ? who : who.name;
 }
@@ -67,7 +67,7 @@ export interface PluginCall {
   readonly config: unknown;
 }
 
-/** Runs a plugin of either side; those of Go find Go's. */
+/** Runs a plugin of either side; Go's plugins find Go's IPAM. */
 export async function callAs(
   who: Who,
   hosts: TestHosts,
@@ -92,7 +92,7 @@ function withoutDetection(netns: NetNs): void {
   inNetns(netns, () => writeSysctl(key, "0"));
 }
 
-/** Runs a plugin that must succeed; Go's tell their story on stderr. */
+/** Runs a plugin that must succeed; Go's may log to stderr. */
 export async function succeedAs(
   who: Who,
   hosts: TestHosts,
@@ -107,8 +107,8 @@ export async function succeedAs(
 /**
  * Registers a test that each side leaves the same.
  *
- * @param subject The plugin, and what is particular about its configuration
- * @param observe Returns what one leaves, without what is meant to differ
+ * @param subject The plugin, and the special part of its configuration
+ * @param observe Returns the state that one leaves, without intended differences
  */
 export function testLeavesTheSame(
   peer: Peer,
@@ -123,7 +123,7 @@ export function testLeavesTheSame(
   );
 }
 
-/** Returns a result without what differs from one run to the next. */
+/** Returns a result without values that differ between runs. */
 export function normaliseResult(stdout: string, { sandbox }: TestHosts): Keys {
   const { dns, ...result } = JSON.parse(
     stdout.replaceAll(sandbox.path, "SANDBOX")
@@ -159,7 +159,7 @@ export function observeNetns(
   };
 }
 
-/** A difference that is meant: our IPv6 addresses have `nodad`. */
+/** An intended difference: our IPv6 addresses have `nodad`. */
 function linksOf(netns: NetNs): unknown[] {
   // deno-lint-ignore no-explicit-any -- as iproute2 prints it
   return ipJson(netns, "address").filter(({ ifname }: any) => ifname !== "lo")

@@ -18,7 +18,7 @@ export const NEWEST_RELEASE = "v1.9.1";
 /** The release of github.com/containernetworking/cni that provides cnitool. */
 export const CNITOOL_RELEASE = "v1.3.0";
 
-/** Where `deno task test` puts the newest release; a release has a folder of its own. */
+/** Where `deno task test` puts the newest release, in a folder per release. */
 export const NEWEST_FOLDER: string = decodeURIComponent(
   new URL(`../../build/peers/${NEWEST_RELEASE}`, import.meta.url).pathname,
 );
@@ -44,7 +44,7 @@ export interface AbsentPeer {
   readonly needs: string;
 }
 
-/** Returns the folders of Go plugins that are there, oldest release first. */
+/** Returns the existing folders of Go plugins, oldest release first. */
 export function peerFolders(): Peer[] {
   return findPeers().peers;
 }

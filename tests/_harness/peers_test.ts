@@ -13,7 +13,7 @@ function writePlugins(folder: string): void {
   Deno.writeTextFileSync(`${folder}/host-local`, script, { mode: 0o755 });
 }
 
-/** Returns a test that has a folder of its own. */
+/** Returns a test with its own folder. */
 function inFolder(
   test: (folder: string) => void | Promise<void>,
 ): () => Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * Plugins that are shell scripts, to be run as processes of their own.
+ * Plugins that are shell scripts, to run as separate processes.
  *
  * @module
  */
@@ -35,7 +35,7 @@ export class PluginFolder implements Disposable {
     Deno.symlinkSync("/proc/self/exe", `${this.path}/${type}`);
   }
 
-  /** Removes the folder with all that is in it. */
+  /** Removes the folder with its content. */
   [Symbol.dispose](): void {
     Deno.removeSync(this.path, { recursive: true });
   }

@@ -116,7 +116,7 @@ export function runCommand(
 /** The outcome of success that is not ADD's. */
 export const SILENT = { exitCode: 0, stdout: "", stderr: "", json: undefined };
 
-/** Asserts that a run ended with an error document that holds what is expected. */
+/** Asserts that a run ended with the expected error document. */
 export function assertFailure(
   { exitCode, json, stdout }: Outcome,
   expected: { code: number; msg?: string; details?: string },

@@ -11,7 +11,7 @@ import type { ExecInput, ExecOutput } from "../../testing/exec_in.ts";
 export interface Spawned {
   /** Kills it, as a crash would, if it is still running. */
   kill(): void;
-  /** Becomes what it came to. */
+  /** Resolves to the outcome. */
   readonly output: Promise<ExecOutput>;
 }
 

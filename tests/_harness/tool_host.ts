@@ -38,7 +38,7 @@ export class ToolHost implements AsyncDisposable {
   readonly #command: readonly string[];
   /** The folder with configurations. */
   readonly confDir: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
-  /** Added to every run's environment, over what is always there. */
+  /** Added to the environment of every run; overrides the defaults. */
   readonly env: Record<string, string> = {};
 
   private constructor(

@@ -13,7 +13,7 @@ import { kubeErrorOf, KubeScene } from "./kube_scene.ts";
 export interface TransportCase {
   /** As tests name it. */
   readonly name: string;
-  /** A kubeconfig that leads to it. */
+  /** A kubeconfig for it. */
   readonly kind: KubeconfigKind;
   /**
    * How many connections three requests take at least that are sent at the same

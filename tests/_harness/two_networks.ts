@@ -68,7 +68,7 @@ export class TwoNetworks implements Disposable {
     this.ip(...lines);
   }
 
-  /** Adds a cable to a namespace of its own, where the end is called `lan`. */
+  /** Adds a veth pair to a new namespace, where its end is called `lan`. */
   #connect(name: string): NetNs {
     const router = this.hosts.addNetns();
     withoutLinkLocal(router);
@@ -84,7 +84,7 @@ export class TwoNetworks implements Disposable {
 
   /** Runs command lines of `ip` in the container. */
   ip(...lines: readonly string[]): void {
-    // One process for all that need no option.
+    // One process for all commands without options.
     const script = "for line; do case $line in -*) ip $line;; " +
       '*) echo "$line";; esac; done | ip -batch -';
     runIn(this.sandbox, "sh", "-c", script, "sh", ...lines);

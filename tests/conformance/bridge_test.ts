@@ -37,7 +37,7 @@ class Bench extends PluginScene {
     super("bridge", makeConfig);
   }
 
-  /** Runs CHECK and DEL, as far as the version has them, and looks at what is left. */
+  /** Runs CHECK and DEL, if the version has them, and checks what remains. */
   async finish(prevResult: Json): Promise<void> {
     const { cniVersion } = this.config;
     if (isAtLeast(`${cniVersion}`, "0.4.0")) {
@@ -251,7 +251,7 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
     const { json: first } = await bench.succeed("ADD");
     const { address } = show(hosts.host, "br0");
     const options = { sandbox: hosts.addNetns(), containerId: "second" };
-    // The lowest there is: a bridge without a MAC of its own would take it.
+    // The lowest MAC: a bridge without its own MAC would take it.
     const env = { CNI_ARGS: "IgnoreUnknown=1;MAC=02:00:00:00:00:01" };
     await bench.succeed("ADD", {}, { ...options, env });
     assertEquals(show(hosts.host, "br0").address, address);
@@ -307,7 +307,7 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
   },
 };
 
-/** Rows for each version whose results have lists. */
+/** Rows for each version with lists in results. */
 const EACH_WITH_LISTS: Readonly<Record<string, (cniVersion: string) => Row>> = {
   "BR-17 ADD, CHECK and DEL": (cniVersion) => async (t) => {
     for (const subnets of [[V4], [V6], [V4, V6]]) {
@@ -329,7 +329,7 @@ const EACH_WITH_RULES: Readonly<Record<string, (cniVersion: string) => Row>> = {
     masqueraded(cniVersion, { ipMasqBackend: "nftables" }),
 };
 
-/** Rows whose rules need no nftables for IPv4 and IPv6. */
+/** Rows with rules that need no nftables for IPv4 and IPv6. */
 const EACH_WITHOUT_INET: Readonly<
   Record<string, (cniVersion: string) => Row>
 > = {

@@ -67,7 +67,7 @@ const PORTS: Readonly<Record<string, Port>> = {
   "trunk of every VLAN": [{ vlanTrunk: EVERY_VLAN }, [NATIVE, "2-4094"]],
 };
 
-/** Bridges that are there before ADD, as arguments of `ip`. */
+/** Bridges that exist before ADD, as arguments of `ip`. */
 const WITHOUT_FILTERING = "link add br0 up type bridge";
 const WITH_DEFAULT = (id: number): string =>
   `link add br0 up type bridge vlan_filtering 1 vlan_default_pvid ${id}`;
@@ -158,7 +158,7 @@ const CHANGES: Readonly<
   ],
 };
 
-/** CHECK of a port that somebody changed. */
+/** CHECK of a port that another program changed. */
 function asChanged(keys: Keys, change: string, text?: string): Row {
   return async () => {
     using scene = new PluginScene("bridge", () => switchConfig(keys));
@@ -174,7 +174,7 @@ function asChanged(keys: Keys, change: string, text?: string): Row {
   };
 }
 
-/** Containers on one bridge, each with keys of its own. */
+/** Containers on one bridge, each with its own keys. */
 class Ports implements Disposable {
   readonly hosts = TestHosts.create();
   readonly host: NetNs = this.hosts.host;
@@ -204,7 +204,7 @@ class Ports implements Disposable {
     return switchConfig({ ipam: this.hosts.hostLocal("10.1.2.0/24"), ...keys });
   }
 
-  /** A network of its own, whose gateway is the host. */
+  /** A separate network with the host as gateway. */
   routed(vlan: number): Keys {
     const subnets = [`10.1.${vlan}.0/24`, `2001:db8:${vlan}::/64`];
     return bridgeConfig(this.hosts, {

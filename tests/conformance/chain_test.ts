@@ -47,7 +47,7 @@ const GC: Deed = (runtime, list) =>
 const STATUS: Deed = (runtime, list) => runtime.statusNetworkList(list);
 const VALID = { containerId: "c9", ifName: "net3" };
 
-/** Does one thing after the other, whatever the first comes to. */
+/** Runs one operation after the other, even if the first fails. */
 function inTurn(...deeds: readonly Deed[]): Deed {
   return async (...scene) => {
     const told: unknown[] = [];
@@ -188,7 +188,7 @@ function failsAt(type: string, expected: readonly string[]): Row {
   });
 }
 
-/** A row of an ADD whose second plugin answers what it should not. */
+/** A row of an ADD with invalid output of the second plugin. */
 function refuses(script: string, expected: string, code: number): Row {
   const answers = { a: {}, b: { ADD: script }, c: {} };
   return sameWith({ answers, deed: ADD }, (ending) => {

@@ -1,5 +1,5 @@
 /**
- * Which address host-local gives, asked by ADD: the rows AL of the conformance
+ * The addresses that host-local's ADD returns: the rows AL of the conformance
  * list.
  *
  * @module
@@ -18,14 +18,14 @@ import {
   runInProcess as run,
 } from "../_harness/host_local.ts";
 
-/** A network whose containers are `c1`, `c2`… in the order of their ADDs. */
+/** A network with containers `c1`, `c2`… in the order of their ADDs. */
 class Network extends DataFolder {
   readonly #config: JsonObject;
   #containers = 0;
 
   /**
    * @param subnets The subnets of its only range set
-   * @param taken Addresses that somebody else has
+   * @param taken Addresses of other containers
    * @param last The address that was handed out last, if any was
    */
   constructor(subnets: string, taken = "", last = "") {

@@ -66,7 +66,7 @@ class Fixture extends DataFolder {
     return run(command, config, env);
   }
 
-  /** Runs ADD, and CHECK as far as the version has it. */
+  /** Runs ADD, and CHECK if the version has it. */
   async add(ipam: JsonObject, call: Call = {}): Promise<Output> {
     const added = await this.run("ADD", ipam, call);
     assertSuccess(added);

@@ -13,7 +13,7 @@ export const SERVICE_ACCOUNT = "system:serviceaccount:kube-system:multus";
 /** The credentials of basic authentication. */
 export const BASIC_USER = { username: "multus", password: "s3cr&t:é" } as const;
 
-/** Knows credentials, and what is forbidden. */
+/** The valid credentials, and denied verbs. */
 export class AccessControl {
   readonly #tokens = new Map<string, string>();
   readonly #forbidden = new Set<string>();

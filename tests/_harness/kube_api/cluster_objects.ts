@@ -99,7 +99,7 @@ export class ClusterObjects {
     this.store.remove(resource, namespace, name);
   }
 
-  /** Lists the events that there are, in the order in which they came. */
+  /** Lists the events, in order of arrival. */
   get events(): KubeObject[] {
     const version = ({ metadata }: KubeObject): number =>
       Number(metadata.resourceVersion);

@@ -1,5 +1,5 @@
 /**
- * The certificates of the API server of the tests, made once for a process.
+ * The certificates of the API server of the tests, created once per process.
  *
  * @module
  */
@@ -10,18 +10,18 @@ import {
   type CertificateRequest,
 } from "./certificates.ts";
 
-/** A name that the server's certificate has besides its addresses. */
+/** A name in the server's certificate. */
 export const SERVER_NAME = "kube.example";
 
 const IPV4_LOOPBACK = Uint8Array.of(127, 0, 0, 1);
 const IPV6_LOOPBACK = Uint8Array.of(...Array(15).fill(0), 1);
 
-/** The authority and what it has signed for everybody. */
+/** The authority, and the certificates that all tests share. */
 export interface Credentials {
   readonly authority: CertificateAuthority;
   /** The server's. */
   readonly server: Certificate;
-  /** That of user `multus` in group `system:multus`. */
+  /** The certificate of user `multus` in group `system:multus`. */
   readonly client: Certificate;
 }
 
@@ -36,7 +36,7 @@ export function sharedCredentials(): Promise<Credentials> {
 /**
  * Issues a server certificate.
  *
- * @param names Host names; if undefined all that a server goes by, and its addresses
+ * @param names Host names; by default all names and addresses of the server
  */
 export function issueServerCertificate(
   authority: CertificateAuthority,

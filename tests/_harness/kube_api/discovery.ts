@@ -8,7 +8,7 @@ import { apiVersionOf, type Resource, resources } from "./objects.ts";
 
 const VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"];
 
-/** Finds what is at a path that leads to no resource; text or an object. */
+/** Finds the document at a path without a resource; text or an object. */
 export function findInformation(path: string): unknown {
   if (["/healthz", "/livez", "/readyz"].includes(path)) return "ok";
   if (path === "/version") return version;

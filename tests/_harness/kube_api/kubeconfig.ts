@@ -1,5 +1,5 @@
 /**
- * Kubeconfig files that lead to the API server of the tests.
+ * Kubeconfig files for the API server of the tests.
  *
  * @module
  */
@@ -49,7 +49,7 @@ export interface KubeconfigOverrides {
   readonly document?: Readonly<Record<string, unknown>>;
 }
 
-/** The server that a kubeconfig leads to. */
+/** The server of a kubeconfig. */
 export interface KubeconfigTarget {
   readonly url: string;
   /** Undefined without TLS. */

@@ -153,7 +153,7 @@ export class Listener {
       .on("tlsClientError", () => {});
   }
 
-  /** Speaks HTTP/1.1 only, but remembers what else it could be. */
+  /** Speaks HTTP/1.1 only, but records the other protocols on offer. */
   #choose({ protocols }: ProtocolOffer): string | undefined {
     for (const name of protocols) this.#offeredProtocols.add(name);
     return protocols.find((name) => name === "http/1.1");

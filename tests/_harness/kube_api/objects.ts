@@ -23,7 +23,7 @@ export interface KubeMetadata {
   resourceVersion: string;
   creationTimestamp: string;
   annotations?: Record<string, string>;
-  // deno-lint-ignore no-explicit-any -- whatever else there is
+  // deno-lint-ignore no-explicit-any -- any other field
   [field: string]: any;
 }
 
@@ -55,7 +55,7 @@ export interface Resource {
   readonly kind: string;
   readonly shortNames: readonly string[];
   readonly isNamespaced: boolean;
-  /** Whether `/status` is there, and writes elsewhere leave the status alone. */
+  /** Whether it has `/status`, so that other writes leave the status alone. */
   readonly hasStatus: boolean;
   /** Fields that a field selector may name, besides name and namespace. */
   readonly selectable: readonly string[];

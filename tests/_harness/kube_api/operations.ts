@@ -62,7 +62,7 @@ export interface Answer {
 }
 
 /**
- * Does what is asked.
+ * Runs the requested operation.
  *
  * @throws {StatusError}
  */
@@ -155,7 +155,7 @@ function patch(store: ObjectStore, call: ApiCall): KubeObject {
   return write(store, call, { stored, given });
 }
 
-/** Puts what is given into the part of the object that the request is about. */
+/** Writes the input to the part of the object that the request addresses. */
 function write(
   store: ObjectStore,
   call: ApiCall,

@@ -169,7 +169,7 @@ export class RequestHandler {
     return goesOn;
   }
 
-  /** Does what is asked. A body that is undefined goes its own way. */
+  /** Runs the requested operation. A watch, with an undefined body, streams its own response. */
   #answer(exchange: Exchange, user: string | undefined): Answer {
     try {
       return this.#answerOrThrow(exchange, user);

@@ -143,7 +143,7 @@ export function forbidden(
   return new StatusError(403, "Forbidden", message, detailsOf(resource, name));
 }
 
-/** The user may not even ask that. */
+/** The user may not request that path. */
 export function forbiddenPath(
   user: string,
   method: string,
@@ -192,7 +192,7 @@ export function notAcceptable(): StatusError {
   return new StatusError(406, "NotAcceptable", message, {});
 }
 
-/** The body is too long. @param limit How long it may be, in bytes */
+/** The body is too long. @param limit In bytes */
 export function tooLarge(limit: number): StatusError {
   const message = `Request entity too large: limit is ${limit}`;
   return new StatusError(413, "RequestEntityTooLarge", message);

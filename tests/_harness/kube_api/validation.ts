@@ -79,7 +79,7 @@ function otherKindText(
   return `${begin} ${expected}: ${why}`;
 }
 
-/** Checks what is new. Events may have any name. */
+/** Checks a new object. Events may have any name. */
 export function checkNewObject(resource: Resource, object: NewObject): void {
   const { name, namespace = "" } = object.metadata;
   if (name === "") throw nameRequired(resource);
@@ -147,7 +147,7 @@ function nameRequired(resource: Resource): StatusError {
   });
 }
 
-/** Checks that what is written was made of what is there. */
+/** Checks that a write is based on the current version. */
 export function checkVersion(
   resource: Resource,
   stored: KubeObject,
@@ -164,7 +164,7 @@ export function checkVersion(
         "latest version and try again",
     );
   }
-  // Those of the core group may be written blindly.
+  // Objects of the core group may be written without a version.
   if (resource.group === "") return;
   // To this one a resource is a kind.
   throw invalid({ ...resource, kind: resource.name }, name, {

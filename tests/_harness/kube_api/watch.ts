@@ -10,7 +10,7 @@ import { parsingProblem, StatusError, tooOld } from "./status.ts";
 import type { Change, ObjectStore } from "./store.ts";
 import type { Target } from "./target.ts";
 
-/** Where a watch tells. */
+/** The output of a watch. */
 export interface WatchOutput {
   /** Sends text. */
   write(text: string): void;
