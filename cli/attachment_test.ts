@@ -38,7 +38,7 @@ Deno.test("isOfNetns() compares paths and namespaces", () => {
   assertEquals(isOfNetns({ netns: "" }, ""), false);
 });
 
-Deno.test("describeAttachment() makes an ID of the path unless one is given", async () => {
+Deno.test("describeAttachment() derives the ID from the path unless one is given", async () => {
   const made = await describeAttachment(callWith([]), "/var/run/netns/testing");
   assertEquals(made.containerId, "cnitool-77383ca0a0715733ca6f");
   assertEquals([made.netns, made.ifName], ["/var/run/netns/testing", "eth0"]);
@@ -49,7 +49,7 @@ Deno.test("describeAttachment() makes an ID of the path unless one is given", as
   assertEquals(given.containerId, "c");
 });
 
-Deno.test("describeMadeAttachment() finds what was made under another ID", async (t) => {
+Deno.test("describeMadeAttachment() finds an attachment with another ID", async (t) => {
   const folder = Deno.makeTempDirSync();
   try {
     const cache = new AttachmentCache(folder);
@@ -76,12 +76,12 @@ Deno.test("describeMadeAttachment() finds what was made under another ID", async
     };
     const rows: [name: string, flags: [FlagName, string][], id: string][] = [
       ["a runtime's", [], "runtime"],
-      ["the one that is named", [["container-id", "x"]], "x"],
-      ["the one of two that is named", [
+      ["the given ID", [["container-id", "x"]], "x"],
+      ["the given ID of two", [
         ["ifname", "net1"],
         ["container-id", "two"],
       ], "two"],
-      ["none of that name", [["ifname", "net2"]], "cnitool-"],
+      ["another interface name", [["ifname", "net2"]], "cnitool-"],
     ];
     for (const [name, flags, id] of rows) {
       await t.step(name, async () => {
@@ -89,7 +89,7 @@ Deno.test("describeMadeAttachment() finds what was made under another ID", async
         assertEquals(found.slice(0, id.length), id);
       });
     }
-    await t.step("none in that namespace", async () => {
+    await t.step("another namespace", async () => {
       assertEquals((await describe("/nowhere")).slice(0, 8), "cnitool-");
     });
     await t.step("one of two", async () => {

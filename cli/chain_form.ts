@@ -101,7 +101,7 @@ export function convertTo(form: Form, network: WrittenNetwork): JsonObject {
   const { document, isBare } = network;
   const plugins = readExactPlugins(network);
   if (form === "chain" && plugins.length === 0) {
-    throw refused("it has no plugins, all are in files of their own");
+    throw refused("all its plugins are in files of their own");
   }
   const all = unfoldChains(plugins);
   const links = all.filter((plugin) => !isChain(plugin));
@@ -130,7 +130,7 @@ function refused(problem: string): CniError {
 
 function checkVersion({ list: { cniVersion } }: WrittenNetwork): void {
   if (cniVersion === "" || isSpecVersion(cniVersion)) return;
-  throw refused(`${CHAIN} does not serve its version, "${cniVersion}"`);
+  throw refused(`${CHAIN} does not support its version, "${cniVersion}"`);
 }
 
 /** Wraps plugins in a chain, which declares all their capabilities. */
@@ -160,7 +160,7 @@ function checkLost(chain: PluginConf, kept: readonly string[]): void {
     .filter((key) => !CHAIN_KEYS.includes(key) && !kept.includes(key));
   if (lost.length > 0) {
     const keys = lost.map((key) => JSON.stringify(key)).join(", ");
-    throw refused(`its ${CHAIN} has what a list has no place for: ${keys}`);
+    throw refused(`its ${CHAIN} has keys that a list cannot have: ${keys}`);
   }
   if (linksOf(chain).length === 0) throw refused(`its ${CHAIN} has no plugins`);
 }

@@ -34,7 +34,7 @@ const LIST = {
   vendor: { x: [1, { y: null }] },
 };
 
-Deno.test("convertTo() puts the plugins of a list into a chain, and keeps all else", () => {
+Deno.test("convertTo() moves the plugins of a list into a chain and keeps everything else", () => {
   const chain = convertTo("chain", parse(LIST));
   assertEquals(chain, {
     ...LIST,
@@ -47,7 +47,7 @@ Deno.test("convertTo() puts the plugins of a list into a chain, and keeps all el
   assertEquals(Object.keys(chain), Object.keys(LIST));
 });
 
-/** Makes plugins of types, a nested list being a chain: `["ptp", ["sbr"]]`. */
+/** Creates plugins from types; a nested list is a chain: `["ptp", ["sbr"]]`. */
 function pluginsOf(types: Types): JsonObject[] {
   return types.map((type) =>
     typeof type === "string"
@@ -58,7 +58,7 @@ function pluginsOf(types: Types): JsonObject[] {
 
 type Types = readonly (string | Types)[];
 
-Deno.test("convertTo() puts all plugins into one chain, and takes all chains apart", async (t) => {
+Deno.test("convertTo() moves all plugins into one chain, and unwraps all chains", async (t) => {
   const rows: [from: Types, to: Types][] = [
     [["ptp", "sbr"], [["ptp", "sbr"]]],
     [["bridge", "portmap", "sbr"], [["bridge", "portmap", "sbr"]]],
@@ -83,7 +83,7 @@ Deno.test("convertTo() puts all plugins into one chain, and takes all chains apa
   }
 });
 
-Deno.test("convertTo() declares nothing if no plugin does", () => {
+Deno.test("convertTo() declares no capabilities if no plugin does", () => {
   const plugins = [{ type: "ptp", capabilities: {} }, { type: "sbr" }];
   assertEquals(convertTo("chain", parse({ name: "n", plugins })), {
     name: "n",
@@ -91,7 +91,7 @@ Deno.test("convertTo() declares nothing if no plugin does", () => {
   });
 });
 
-Deno.test("convertTo() makes a list of a bare plugin, which keeps its keys", () => {
+Deno.test("convertTo() wraps a bare plugin in a list and keeps its keys", () => {
   const conf = { cniVersion: "0.4.0", type: "ptp", name: "n", mtu: 1400 };
   const list = { cniVersion: "0.4.0", name: "n", plugins: [conf] };
   const chain = { type: "chain", plugins: [conf] };
@@ -99,7 +99,7 @@ Deno.test("convertTo() makes a list of a bare plugin, which keeps its keys", () 
   assertEquals(convertTo("list", parse(conf)), list);
 });
 
-Deno.test("convertTo() makes a list of a bare chain", () => {
+Deno.test("convertTo() converts a bare chain to a list", () => {
   const plugins = [{ type: "ptp" }, { type: "sbr" }];
   const conf = { name: "n", type: "chain", capabilities: {}, plugins };
   assertEquals(formOf(parse(conf)), "chain");
@@ -108,8 +108,8 @@ Deno.test("convertTo() makes a list of a bare chain", () => {
   assertEquals(convertTo("chain", parse(conf)), chain);
 });
 
-Deno.test("convertTo() returns a network that has the form already as it is", async (t) => {
-  // More than its plugins declare, and a key that nobody reads.
+Deno.test("convertTo() returns a network unchanged if it already has the form", async (t) => {
+  // More capabilities than its plugins declare, and an unused key.
   const chain = { type: "chain", capabilities: { mac: true }, note: "mine" };
   const plugins = [{ ...chain, plugins: LIST.plugins }];
   const rows: [name: string, form: Form, document: object][] = [
@@ -125,7 +125,7 @@ Deno.test("convertTo() returns a network that has the form already as it is", as
   }
 });
 
-Deno.test("formOf() takes a list with a chain anywhere in it for a chain", async (t) => {
+Deno.test("formOf() returns chain for a list with a chain at any position", async (t) => {
   const rows: [types: Types, form: Form][] = [
     [["ptp", "sbr"], "list"],
     [[["ptp", "sbr"]], "chain"],
@@ -141,7 +141,7 @@ Deno.test("formOf() takes a list with a chain anywhere in it for a chain", async
   }
 });
 
-Deno.test("formatPlugins() shows which plugins are in which chain", () => {
+Deno.test("formatPlugins() shows plugins inside their chains", () => {
   const plugins = pluginsOf([["ptp", ["sbr"]], "portmap"]);
   assertEquals(
     formatPlugins(decodePluginConfs(plugins)),
@@ -149,7 +149,7 @@ Deno.test("formatPlugins() shows which plugins are in which chain", () => {
   );
 });
 
-Deno.test("convertTo() keeps every digit, also of what no number can be", () => {
+Deno.test("convertTo() keeps every digit, also of numbers out of range", () => {
   const numbers = '{"a":1.0,"b":12345678901234567890,"c":1e400,"d":-0,"e":5}';
   const plugins = '{"type":"ptp","x":[1e3]},{"type":"sbr","mtu":1.50}';
   const list = `{"name":"n","x":${numbers},"plugins":[${plugins}]}`;
@@ -158,7 +158,7 @@ Deno.test("convertTo() keeps every digit, also of what no number can be", () => 
   assertEquals(JSON.stringify(convertTo("list", parse(chain))), list);
 });
 
-/** Lists the configurations that the documentation shows, with where they are. */
+/** Lists the configurations in the documentation, with their places. */
 function* listExamples(): Iterable<[name: string, text: string]> {
   const docs = new URL("../docs/", import.meta.url);
   for (const { name, isFile } of Deno.readDirSync(docs)) {
@@ -174,7 +174,7 @@ function* listExamples(): Iterable<[name: string, text: string]> {
   }
 }
 
-Deno.test("convertTo() and back is what there was, of all examples", async (t) => {
+Deno.test("convertTo() and back restores all examples", async (t) => {
   let count = 0;
   for (const [name, text] of listExamples()) {
     const document = JSON.parse(text);
@@ -195,7 +195,7 @@ Deno.test("convertTo() and back is what there was, of all examples", async (t) =
   assert(count > 5, `${count} examples`);
 });
 
-Deno.test("convertTo() refuses what it cannot convert, and says why", async (t) => {
+Deno.test("convertTo() refuses with a reason", async (t) => {
   const chainWith = (keys: object): object => ({
     name: "n",
     plugins: [{ type: "chain", plugins: [{ type: "a" }], ...keys }],
@@ -206,24 +206,29 @@ Deno.test("convertTo() refuses what it cannot convert, and says why", async (t) 
     document: object,
     problem: string,
   ][] = [
-    ["no plugins", "chain", { name: "n" }, "it has no plugins"],
     [
-      "a version that chain does not serve",
+      "no plugins",
+      "chain",
+      { name: "n" },
+      "all its plugins are in files of their own",
+    ],
+    [
+      "a version that chain does not support",
       "chain",
       { name: "n", cniVersion: "9.0.0", plugins: pluginsOf(["ptp", "sbr"]) },
-      'chain does not serve its version, "9.0.0"',
+      'chain does not support its version, "9.0.0"',
     ],
     [
       "a chain with a name",
       "list",
       chainWith({ name: "x", capabilities: {} }),
-      'what a list has no place for: "name"',
+      'keys that a list cannot have: "name"',
     ],
     [
       "a chain with keys of its own",
       "list",
       chainWith({ args: {}, Plugins: [] }),
-      'what a list has no place for: "args", "Plugins"',
+      'keys that a list cannot have: "args", "Plugins"',
     ],
     ["an empty chain", "list", chainWith({ plugins: [] }), "has no plugins"],
     [
@@ -236,7 +241,7 @@ Deno.test("convertTo() refuses what it cannot convert, and says why", async (t) 
       "a chain with a name in one that is to be another",
       "chain",
       chainWith({ plugins: [{ type: "chain", name: "x", plugins: [] }] }),
-      'what a list has no place for: "name"',
+      'keys that a list cannot have: "name"',
     ],
     ["a chain of nothing", "list", chainWith({ plugins: 5 }), "has no plugins"],
     [
@@ -259,7 +264,7 @@ Deno.test("convertTo() refuses what it cannot convert, and says why", async (t) 
   }
 });
 
-Deno.test("parseWritten() refuses what no runtime could read", async (t) => {
+Deno.test("parseWritten() refuses malformed configurations", async (t) => {
   const rows: [document: string, code: number][] = [
     ["", 6],
     ["{", 6],
@@ -278,7 +283,7 @@ Deno.test("parseWritten() refuses what no runtime could read", async (t) => {
   }
 });
 
-Deno.test("parseWritten() takes a list with a type for a list", () => {
+Deno.test("parseWritten() accepts a list with a type", () => {
   const list = { name: "n", type: "bridge", plugins: [{ type: "a" }] };
   assertEquals(parse(list).isBare, false);
   assertEquals(parse({ name: "n", Type: "bridge" }).isBare, true);

@@ -35,61 +35,62 @@ export const FLAGS = {
   "ifname": {
     short: "i",
     value: "NAME",
-    summary:
-      "the interface's name in the namespace, instead of CNI_IFNAME or eth0",
+    summary: "name of the interface; overrides CNI_IFNAME (default eth0)",
   },
   "container-id": {
     value: "ID",
-    summary: "the container's ID, instead of one made of the namespace's path",
+    summary: "container ID (default derived from the namespace's path)",
   },
   "no-undo": {
-    summary: "leaves what a failed ADD has made, for a look at it",
+    summary: "does not undo a failed ADD, so that it can be inspected",
   },
   "all": {
-    summary: "names no namespace that stays: removes all attachments",
+    summary: "removes all attachments; takes no namespaces",
   },
-  "dry-run": { summary: "shows what would be deleted, and deletes nothing" },
-  "strict": { summary: "fails where there would only be a note or a warning" },
-  "force": { summary: "deletes it even if it is still attached to networks" },
+  "dry-run": { summary: "shows what would be deleted without deleting it" },
+  "strict": { summary: "treats notes and warnings as errors" },
+  "force": {
+    summary: "deletes the namespace even if it is attached to networks",
+  },
   "to": {
     value: "FORM",
-    summary: "the form that is wanted, chain or list, instead of the other one",
+    summary: "target form, chain or list (default the other one)",
     completes: ["chain", "list"],
   },
   "output": {
     value: "FILE",
-    summary: "writes to this file, or to stdout if it is -",
+    summary: "writes to this file, or to stdout for -",
     completes: "file",
   },
-  "write": { summary: "writes to the file itself" },
+  "write": { summary: "replaces the input file" },
   "cni-path": {
     value: "FOLDERS",
-    summary: "where plugins are, joined by colons, instead of CNI_PATH",
+    summary: "colon-separated folders with plugins; overrides CNI_PATH",
     completes: "directory",
   },
   "conf-dir": {
     value: "FOLDER",
-    summary: "where configurations are, instead of NETCONFPATH",
+    summary: "folder with configurations; overrides NETCONFPATH",
     completes: "directory",
   },
   "cache-dir": {
     value: "FOLDER",
-    summary: "where attachments are cached, instead of /var/lib/cni",
+    summary: "folder with the attachment cache (default /var/lib/cni)",
     completes: "directory",
   },
   "wide": { summary: "shows container IDs in full" },
-  "exit-code": { summary: "exits with 1 if anything has a problem" },
+  "exit-code": { summary: "exits with 1 if there is a problem" },
   "undo-timeout": {
     value: "TIME",
-    summary: "gives up undoing a failed ADD after this time (default 30s)",
+    summary: "time limit for undoing a failed ADD (default 30s)",
   },
-  "verbose": { summary: "shows what plugins print while ADD is undone" },
+  "verbose": { summary: "shows the plugins' output while ADD is undone" },
   "timeout": {
     value: "TIME",
-    summary: "gives up after this time: 10s, 2m, 1h30m; 0 for never",
+    summary: "time limit, such as 10s, 2m or 1h30m; 0 for none",
   },
   "json": { summary: "prints one JSON document, errors included" },
-  "help": { short: "h", summary: "tells about the command" },
+  "help": { short: "h", summary: "shows help for the command" },
   "version": { short: "V", summary: "prints the version" },
 } as const satisfies Readonly<Record<string, Flag>>;
 

@@ -13,8 +13,8 @@ import { OWN_COMMANDS } from "./rows/own.ts";
 /** The tool. */
 export const cni: Program = {
   name: "cni",
-  about: "Attaches network namespaces to container networks by CNI plugins, " +
-    "and shows what is there.",
+  about: "Attaches network namespaces to container networks with CNI " +
+    "plugins, and shows the node's networks, plugins and attachments.",
   rows: [
     ...NETWORK_COMMANDS,
     ...NODE_COMMANDS,

@@ -33,7 +33,7 @@ export function parseDuration(text: string): number {
   );
   if (text === "" || !isAll || ms > LONGEST_MS) {
     throw new RangeError(
-      `Cannot parse duration "${text}": write seconds, or 500ms, 10s, 2m, 1h30m`,
+      `Cannot parse duration "${text}": use seconds, or 500ms, 10s, 2m, 1h30m`,
     );
   }
   return Math.round(ms);

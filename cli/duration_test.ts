@@ -29,7 +29,7 @@ Deno.test("parseDuration() refuses everything else", async (t) => {
       const error = assertThrows(() => parseDuration(text), RangeError);
       assertEquals(
         error.message,
-        `Cannot parse duration "${text}": write seconds, or 500ms, 10s, 2m, 1h30m`,
+        `Cannot parse duration "${text}": use seconds, or 500ms, 10s, 2m, 1h30m`,
       );
     });
   }

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { CniError } from "../cni/error.ts";
 import { formatFailureText, toFailureDocument } from "./failure.ts";
 
-Deno.test("formatFailureText() says what was tried and what came of it", async (t) => {
+Deno.test("formatFailureText() shows the action and the reason", async (t) => {
   const refused = new CniError(7, "no such key", { details: "mtu" });
   const rows: [name: string, error: unknown, text: string][] = [
     ["a plugin's error", refused, "no such key; mtu"],
@@ -17,7 +17,7 @@ Deno.test("formatFailureText() says what was tried and what came of it", async (
       "no such key; mtu\nb",
     ],
     ["no message", new TypeError(), "TypeError"],
-    ["no error", "text", "text"],
+    ["a string", "text", "text"],
   ];
   for (const [name, error, text] of rows) {
     await t.step(name, () => assertEquals(formatFailureText(error), text));

@@ -7,7 +7,7 @@ import { chooseStyle } from "./style.ts";
 const plain = chooseStyle(false);
 const shown = cni.rows.filter(({ isHidden }) => isHidden !== true);
 
-Deno.test("every example in the help can be run", async (t) => {
+Deno.test("every example in the help is a valid command line", async (t) => {
   for (const { name, examples = [] } of shown) {
     for (const { line } of examples) {
       await t.step(line, () => {
@@ -19,7 +19,7 @@ Deno.test("every example in the help can be run", async (t) => {
   }
 });
 
-Deno.test("formatCommandHelp() tells all there is, in 78 columns", async (t) => {
+Deno.test("formatCommandHelp() shows everything in 78 columns", async (t) => {
   for (const row of shown) {
     await t.step(row.name, () => {
       const help = formatCommandHelp("cni", row, plain);
@@ -48,17 +48,17 @@ Usage: cni version [FLAGS]
 
 Flags:
       --json  prints one JSON document, errors included
-  -h, --help  tells about the command`,
+  -h, --help  shows help for the command`,
   );
 });
 
-Deno.test("formatProgramHelp() lists all commands, or those of a group", () => {
+Deno.test("formatProgramHelp() lists all commands or a group of commands", () => {
   const all = formatProgramHelp(cni, plain);
   for (const { name } of shown) assertStringIncludes(all, `  ${name} `);
   assert(!all.includes("__complete"));
   const group = formatProgramHelp(cni, plain, "netns");
   assertStringIncludes(group, "Usage: cni netns COMMAND");
-  assertStringIncludes(group, "\n  add   Makes");
+  assertStringIncludes(group, "\n  add   Creates");
   assert(!group.includes("NETWORK"));
   assertStringIncludes(
     formatProgramHelp(cni, chooseStyle(true)),

@@ -106,7 +106,7 @@ export function getNetwork(
 /** Suggests a file or a similar name for an unknown network. */
 function findHint(confDir: string, network: string): string {
   if (ifPossible(() => Deno.statSync(network))?.isFile) {
-    return `; there is a file of that name here: ./${network}`;
+    return `; did you mean the file ./${network}?`;
   }
   const nearest = findNearest(network, listNetworkNames(confDir));
   return nearest === undefined ? "" : `; did you mean "${nearest}"?`;

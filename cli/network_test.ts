@@ -13,7 +13,7 @@ import {
   UnknownNetworkError,
 } from "./network.ts";
 
-/** Makes a call with an environment and flags. */
+/** Creates a call with an environment and flags. */
 function callWith(
   env: Record<string, string>,
   flags: [FlagName, string][] = [],
@@ -32,7 +32,7 @@ function callWith(
   };
 }
 
-Deno.test("readFolders() asks flags, environment and custom, in this order", async (t) => {
+Deno.test("readFolders() reads flags, then the environment, then defaults", async (t) => {
   const env = { CNI_PATH: "/a:/b", NETCONFPATH: "/c" };
   const rows: [name: string, call: CommandCall, want: unknown][] = [
     [
@@ -95,7 +95,7 @@ Deno.test("readArgs() reads CNI_ARGS, CAP_ARGS and the interface's name", async 
   }
 });
 
-Deno.test("readArgs() refuses what it cannot read", async (t) => {
+Deno.test("readArgs() refuses malformed variables", async (t) => {
   const rows: [env: Record<string, string>, message: string][] = [
     [{ CNI_ARGS: "a" }, 'invalid CNI_ARGS pair "a"'],
     [{ CNI_ARGS: "a=1;" }, 'invalid CNI_ARGS pair ""'],
@@ -119,7 +119,7 @@ Deno.test("readArgs() refuses what it cannot read", async (t) => {
   assert(message.startsWith("Cannot parse CAP_ARGS: "), message);
 });
 
-Deno.test("getNetwork() takes a name or a path", async (t) => {
+Deno.test("getNetwork() accepts a name or a path", async (t) => {
   const folder = Deno.makeTempDirSync();
   try {
     const list = '{"cniVersion":"1.1.0","name":"one","plugins":[{"type":"p"}]}';
@@ -145,7 +145,7 @@ Deno.test("getNetwork() takes a name or a path", async (t) => {
     assertThrows(
       () => getNetwork(folders, "deno.json"),
       UnknownNetworkError,
-      "; there is a file of that name here: ./deno.json",
+      "; did you mean the file ./deno.json?",
     );
     assertThrows(() => readNetworkFile(`${folder}/4.conf`), CniError, "name");
     assertThrows(
@@ -158,7 +158,7 @@ Deno.test("getNetwork() takes a name or a path", async (t) => {
   }
 });
 
-Deno.test("resolveNetns() takes a path or a name", () => {
+Deno.test("resolveNetns() accepts a path or a name", () => {
   assertEquals(resolveNetns("/proc/1/ns/net"), "/proc/1/ns/net");
   assertEquals(resolveNetns("/a/../b//c/"), "/b/c");
   assertEquals(resolveNetns("./x"), `${Deno.cwd()}/x`);

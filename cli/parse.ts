@@ -134,7 +134,7 @@ function unknownCommand(
   known: readonly string[],
 ): UsageError {
   return new UsageError(
-    `Cannot run "${parent} ${word}": there is no such command` +
+    `Cannot run "${parent} ${word}": unknown command` +
       didYouMean(findNearest(word, known), parent),
   );
 }
@@ -204,7 +204,7 @@ function unknownFlag(
   if (own !== undefined) return missingValue(command, own);
   const nearest = findNearest(written.replace(/^-+/, ""), known);
   return new UsageError(
-    `Cannot run "${command}": there is no flag ${written}` +
+    `Cannot run "${command}": unknown flag ${written}` +
       didYouMean(nearest && `--${nearest}`, command),
   );
 }
@@ -238,7 +238,7 @@ function checkArguments(
   const stray = args[declared.length];
   if (stray === undefined || declared.at(-1)?.isRepeated) return;
   throw new UsageError(
-    `Cannot run "${command}": "${stray}" is one argument too many; usage: ` +
+    `Cannot run "${command}": unexpected argument "${stray}"; usage: ` +
       `${command} ${formatArguments(row)}`.trim(),
   );
 }

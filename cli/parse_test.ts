@@ -39,7 +39,7 @@ const rows: CommandRow[] = [
 ];
 const program: Program = { name: "tool", about: "Tries", rows };
 
-/** What a command line says, in a short form: command, arguments, flags. */
+/** A parsed command line in short form: command, arguments, flags. */
 function parse(line: string): unknown[] {
   const argv = line === "" ? [] : line.split(" ");
   const { row, words, args, flags } = parseCommandLine(program, argv);
@@ -101,17 +101,17 @@ Deno.test("parseCommandLine() leaves another program's command line alone", asyn
   }
 });
 
-Deno.test("parseCommandLine() says what is wrong", async (t) => {
+Deno.test("parseCommandLine() reports errors", async (t) => {
   const lines: [line: string, message: string][] = [
-    ["ad", 'Cannot run "tool ad": there is no such command; did you mean add?'],
-    ["x", 'Cannot run "tool x": there is no such command; see tool --help'],
+    ["ad", 'Cannot run "tool ad": unknown command; did you mean add?'],
+    ["x", 'Cannot run "tool x": unknown command; see tool --help'],
     [
       "secre",
-      'Cannot run "tool secre": there is no such command; see tool --help',
+      'Cannot run "tool secre": unknown command; see tool --help',
     ],
     [
       "netns lst",
-      'Cannot run "tool netns lst": there is no such command; did you mean list?',
+      'Cannot run "tool netns lst": unknown command; did you mean list?',
     ],
     [
       "add",
@@ -119,11 +119,11 @@ Deno.test("parseCommandLine() says what is wrong", async (t) => {
     ],
     [
       "add a b c",
-      'Cannot run "tool add": "c" is one argument too many; usage: tool add NETWORK [NETNS]',
+      'Cannot run "tool add": unexpected argument "c"; usage: tool add NETWORK [NETNS]',
     ],
     [
       "netns list x",
-      'Cannot run "tool netns list": "x" is one argument too many; usage: tool netns list',
+      'Cannot run "tool netns list": unexpected argument "x"; usage: tool netns list',
     ],
     [
       "netns exec a",
@@ -131,23 +131,23 @@ Deno.test("parseCommandLine() says what is wrong", async (t) => {
     ],
     [
       "add a --ifnam x",
-      'Cannot run "tool add": there is no flag --ifnam; did you mean --ifname?',
+      'Cannot run "tool add": unknown flag --ifnam; did you mean --ifname?',
     ],
     [
       "add a -x",
-      'Cannot run "tool add": there is no flag -x; see tool add --help',
+      'Cannot run "tool add": unknown flag -x; see tool add --help',
     ],
     [
       "add a --bogus=1",
-      'Cannot run "tool add": there is no flag --bogus; see tool add --help',
+      'Cannot run "tool add": unknown flag --bogus; see tool add --help',
     ],
     [
       "gc --ifname x",
-      'Cannot run "tool gc": there is no flag --ifname; see tool gc --help',
+      'Cannot run "tool gc": unknown flag --ifname; see tool gc --help',
     ],
     [
       "gc --timeout 1",
-      'Cannot run "tool gc": there is no flag --timeout; see tool gc --help',
+      'Cannot run "tool gc": unknown flag --timeout; see tool gc --help',
     ],
     [
       "add a --ifname",
@@ -161,10 +161,10 @@ Deno.test("parseCommandLine() says what is wrong", async (t) => {
       "add a -i --json",
       'Cannot run "tool add": --ifname needs a value, --ifname=NAME',
     ],
-    ["--all", 'Cannot run "tool": there is no flag --all; see tool --help'],
+    ["--all", 'Cannot run "tool": unknown flag --all; see tool --help'],
     [
       "--__proto__ x",
-      'Cannot run "tool": there is no flag --__proto__; see tool --help',
+      'Cannot run "tool": unknown flag --__proto__; see tool --help',
     ],
   ];
   for (const [line, message] of lines) {
@@ -175,7 +175,7 @@ Deno.test("parseCommandLine() says what is wrong", async (t) => {
   }
 });
 
-Deno.test("formatArguments() shows what may be missing and what repeats", () => {
+Deno.test("formatArguments() marks optional and repeated arguments", () => {
   assertEquals(rows.map(formatArguments), [
     "NETWORK [NETNS]",
     "[N...]",

@@ -139,9 +139,9 @@ async function inspect(
 
 const FORMAT_PROBLEMS: Readonly<Record<ProgramFormat, string | undefined>> = {
   program: undefined,
-  unfinished: "no program: exec format error",
+  unfinished: "not an executable: exec format error",
   foreign: "for another machine: exec format error",
-  other: "no program: exec format error",
+  other: "not an executable: exec format error",
 };
 
 function findFileProblem(path: string): string | undefined {
@@ -151,7 +151,7 @@ function findFileProblem(path: string): string | undefined {
     return FORMAT_PROBLEMS[readFormat(path)];
   } catch (error) {
     return error instanceof Deno.errors.NotFound
-      ? "link that leads nowhere"
+      ? "dangling link"
       : formatFailureText(error);
   }
 }

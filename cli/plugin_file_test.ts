@@ -15,7 +15,7 @@ function list(
   return listPluginFiles(folders, { env, interrupt, timeoutMs });
 }
 
-Deno.test("listPluginFiles() tells whose plugins are and what they serve", async () => {
+Deno.test("listPluginFiles() reports origins and versions", async () => {
   using first = new PluginFolder();
   using second = new PluginFolder();
   first.addOwnExecutable("ptp");
@@ -36,7 +36,7 @@ Deno.test("listPluginFiles() tells whose plugins are and what they serve", async
   ]);
 });
 
-Deno.test("listPluginFiles() tells why a plugin cannot be used", async (t) => {
+Deno.test("listPluginFiles() reports why a plugin cannot be used", async (t) => {
   using folder = new PluginFolder();
   folder.addFile("empty", "");
   folder.addFile("text", "hello");
@@ -48,10 +48,10 @@ Deno.test("listPluginFiles() tells why a plugin cannot be used", async (t) => {
   folder.add("hangs", "sleep 100");
   const files = await list([folder.path], 300);
   const rows: [name: string, problem: string][] = [
-    ["empty", "no program: exec format error"],
-    ["text", "no program: exec format error"],
+    ["empty", "not an executable: exec format error"],
+    ["text", "not an executable: exec format error"],
     ["off", "not executable"],
-    ["link", "link that leads nowhere"],
+    ["link", "dangling link"],
     ["broken", "exit status 3"],
     ["silent", "decoding version info"],
     ["error", "no"],
@@ -66,14 +66,14 @@ Deno.test("listPluginFiles() tells why a plugin cannot be used", async (t) => {
   }
 });
 
-Deno.test("listPluginFiles() passes over what is no plugin", async () => {
+Deno.test("listPluginFiles() skips files that are not plugins", async () => {
   using folder = new PluginFolder();
   folder.addFile("LICENSE", "You may", 0o644);
   Deno.mkdirSync(`${folder.path}/folder`);
   assertEquals(await list([folder.path]), []);
 });
 
-Deno.test("listPluginFiles() knows a copy of its own executable", async () => {
+Deno.test("listPluginFiles() recognizes a copy of its own executable", async () => {
   using folder = new PluginFolder();
   const path = `${folder.path}/cni`;
   Deno.copyFileSync("/proc/self/exe", path);

@@ -27,8 +27,8 @@ export function findHiddenFromPodman(
   const { list: { name, plugins } } = network;
   const [first] = plugins;
   if (first?.type !== CHAIN || !isOfPodman(network)) return undefined;
-  return `podman does not see into the chain of "${name}": it may give its ` +
-    "bridge's name and subnet to another network, and does not remove its bridge";
+  return `podman cannot see inside the chain of "${name}": it may give the ` +
+    "bridge's name and subnet to another network, and will not remove the bridge";
 }
 
 function isOfPodman({ list: { plugins }, document }: WrittenNetwork): boolean {

@@ -6,7 +6,7 @@ const BRIDGE = { type: "bridge", bridge: "cni-podman1", isGateway: true };
 const OTHER = { type: "bridge", bridge: "cni0" };
 const CHAINED = [{ type: "chain", plugins: [OTHER, { type: "sbr" }] }];
 
-Deno.test("findHiddenFromPodman() tells of podman's networks, if a chain comes first", async (t) => {
+Deno.test("findHiddenFromPodman() warns about podman's networks if a chain comes first", async (t) => {
   const labels = { podman_labels: { app: "web" } };
   const rows: [name: string, document: object, isHidden: boolean][] = [
     ["labels", { args: labels, plugins: CHAINED }, true],

@@ -4,7 +4,7 @@ import type { CommandCall, Output, Program } from "./command.ts";
 import { Interruption } from "./interrupt.ts";
 import { runTool, type World } from "./run.ts";
 
-/** Runs a tool whose only command does what is given. */
+/** Runs a tool with one command. */
 async function run(
   argv: string[],
   command: (call: CommandCall) => Output | Promise<Output>,
@@ -68,7 +68,7 @@ Deno.test("runTool() prints for people or for programs", async (t) => {
   }
 });
 
-Deno.test("runTool() ends a bare text with a newline on terminals only", async () => {
+Deno.test("runTool() ends bare text with a newline only on terminals", async () => {
   const bare = (): Output => ({ json: {}, text: "{}", isBare: true });
   assertEquals((await run(["go"], bare)).stdout, "{}");
   assertEquals((await run(["go"], bare, { isTerminal: true })).stdout, "{}\n");
@@ -77,7 +77,7 @@ Deno.test("runTool() ends a bare text with a newline on terminals only", async (
   assertEquals(ended.stdout, "");
 });
 
-Deno.test("runTool() shows failures as text or as a document", async () => {
+Deno.test("runTool() prints failures as text or as a document", async () => {
   assertEquals(await run(["go"], refuse), {
     stdout: "",
     stderr: "later; busy\n",
@@ -91,22 +91,22 @@ Deno.test("runTool() shows failures as text or as a document", async () => {
   ]);
 });
 
-Deno.test("runTool() lets nothing command the terminal", async () => {
+Deno.test("runTool() escapes terminal control codes", async () => {
   const { stderr } = await run(["go"], () => {
     throw new Error("a\u001b[2Jb\nc");
   });
   assertEquals(stderr, "a\\u001b[2Jb\nc\n");
 });
 
-Deno.test("runTool() shows what cannot be understood", async (t) => {
+Deno.test("runTool() reports usage errors", async (t) => {
   const rows: [argv: string[], stderr: string][] = [
     [
       ["gone"],
-      'Cannot run "tool gone": there is no such command; did you mean go?\n',
+      'Cannot run "tool gone": unknown command; did you mean go?\n',
     ],
     [
       ["go", "x"],
-      'Cannot run "tool go": "x" is one argument too many; usage: tool go\n',
+      'Cannot run "tool go": unexpected argument "x"; usage: tool go\n',
     ],
     [["go", "--timeout", "soon"], "Cannot parse duration"],
     [[], 'Cannot run "tool": a command is missing\n'],
@@ -131,7 +131,7 @@ Deno.test("runTool() lets a program explain its usage", async () => {
   assertEquals(ended.stderr, "usage: tool go\n");
 });
 
-Deno.test("runTool() ends as if by the signal that interrupted it", async () => {
+Deno.test("runTool() exits like a process killed by the signal", async () => {
   const controller = new AbortController();
   const ended = await run(["go"], (call) => {
     controller.abort(new Interruption("SIGTERM"));
@@ -146,7 +146,7 @@ Deno.test("runTool() limits the time of a command", async (t) => {
     await new Promise((resolve) => signal.addEventListener("abort", resolve));
     return { json: {}, text: "over" };
   };
-  await t.step("to that of --timeout", async () => {
+  await t.step("to --timeout", async () => {
     const ended = await run(["go", "--timeout", "10ms"], waitForEnd);
     assertEquals(ended.stdout, "over\n");
   });
@@ -162,7 +162,7 @@ Deno.test("runTool() limits the time of a command", async (t) => {
   });
 });
 
-Deno.test("runTool() tells about itself", async () => {
+Deno.test("runTool() prints help and version", async () => {
   const version = await run(["--version"], greet);
   assertEquals([version.stdout, version.exitCode], ["tool 0.1.0\n", 0]);
   const help = await run(["--help"], greet);

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { chooseStyle, showControls, wantsColor } from "./style.ts";
 
-Deno.test("wantsColor() is for terminals whose user wants it", async (t) => {
+Deno.test("wantsColor() allows colours on terminals unless disabled", async (t) => {
   const rows: [
     name: string,
     env: Record<string, string>,
@@ -11,7 +11,7 @@ Deno.test("wantsColor() is for terminals whose user wants it", async (t) => {
     ["a terminal", { TERM: "xterm" }, true, true],
     ["a pipe", { TERM: "xterm" }, false, false],
     ["NO_COLOR", { NO_COLOR: "1" }, true, false],
-    ["an empty NO_COLOR, which is none", { NO_COLOR: "" }, true, true],
+    ["an empty NO_COLOR, which does not count", { NO_COLOR: "" }, true, true],
     ["a dumb terminal", { TERM: "dumb" }, true, false],
   ];
   for (const [name, env, tty, want] of rows) {
@@ -19,13 +19,13 @@ Deno.test("wantsColor() is for terminals whose user wants it", async (t) => {
   }
 });
 
-Deno.test("chooseStyle() marks text only where there are colours", () => {
+Deno.test("chooseStyle() highlights text only with colours", () => {
   assertEquals(chooseStyle(false).red("a"), "a");
   assertEquals(chooseStyle(true).red("a"), "\u001b[31ma\u001b[39m");
   assertEquals(chooseStyle(true).bold(""), "");
 });
 
-Deno.test("showControls() leaves nothing that commands a terminal", () => {
+Deno.test("showControls() escapes all control characters", () => {
   assertEquals(showControls("a\u001b[2Jb\n"), "a\\u001b[2Jb\\u000a");
   assertEquals(showControls("\u202eexe.fdp\u009b"), "\\u202eexe.fdp\\u009b");
   assertEquals(showControls("Größe 网络"), "Größe 网络");

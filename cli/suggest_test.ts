@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { findNearest } from "./suggest.ts";
 
-Deno.test("findNearest() finds what was meant", async (t) => {
+Deno.test("findNearest() finds the closest word", async (t) => {
   const words = [
     "add",
     "check",

@@ -16,7 +16,7 @@ const columns: Column<Fruit>[] = [
   },
 ];
 
-Deno.test("formatTable() lines up columns by characters", () => {
+Deno.test("formatTable() aligns columns by characters", () => {
   const rows = [
     { name: "🍏 apple", note: "" },
     { name: "fig", note: "very\tsweet" },
@@ -27,13 +27,13 @@ Deno.test("formatTable() lines up columns by characters", () => {
   );
 });
 
-Deno.test("formatTable() marks without moving columns", () => {
+Deno.test("formatTable() highlights without moving columns", () => {
   assertEquals(
     formatTable(columns, [{ name: "kiwi", note: "bad" }], chooseStyle(true)),
     "\u001b[1mNAME\u001b[22m  \u001b[1mNOTE\u001b[22m\nkiwi  \u001b[31mbad\u001b[39m",
   );
 });
 
-Deno.test("formatTable() shows headings alone when there are no rows", () => {
+Deno.test("formatTable() shows only headings without rows", () => {
   assertEquals(formatTable(columns, [], chooseStyle(false)), "NAME  NOTE");
 });

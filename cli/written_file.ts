@@ -29,7 +29,7 @@ export function findTarget(
   }
   if (output === undefined || output === "-") return undefined;
   if (followLinks(output) !== followLinks(file)) return output;
-  throw contradiction(`to replace "${file}" itself, say --write`);
+  throw contradiction(`to replace "${file}" itself, use --write`);
 }
 
 function contradiction(problem: string): UsageError {
@@ -55,8 +55,8 @@ export function checkTarget(path: string): void {
   if (!/\.(conf|json)$/.test(path)) return;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `Cannot write a list of plugins to "${path}": runtimes expect one in ` +
-      "*.conflist, and a bare plugin in *.conf and *.json",
+    `Cannot write a list of plugins to "${path}": runtimes expect lists in ` +
+      "*.conflist, and bare plugins in *.conf and *.json",
   );
 }
 

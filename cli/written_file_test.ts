@@ -3,7 +3,7 @@ import { CniError } from "../cni/error.ts";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
 import { checkTarget, writeTarget } from "./written_file.ts";
 
-Deno.test("checkTarget() refuses names of bare plugins' files alone", () => {
+Deno.test("checkTarget() refuses only names of bare plugins' files", () => {
   for (const path of ["a.conf", "/etc/cni/net.d/10.json"]) {
     assertEquals(assertThrows(() => checkTarget(path), CniError).code, 7);
   }
@@ -16,7 +16,7 @@ function modeOf(path: string): number {
   return (Deno.statSync(path).mode ?? 0) & 0o777;
 }
 
-Deno.test("writeTarget() keeps the mode of a file, and lets everybody read a new one", () => {
+Deno.test("writeTarget() keeps a file's mode, and makes a new file readable by all", () => {
   using folder = new PluginFolder();
   const old = folder.addFile("old", "something longer", 0o600);
   writeTarget(old, "new");
@@ -26,7 +26,7 @@ Deno.test("writeTarget() keeps the mode of a file, and lets everybody read a new
   assertEquals([Deno.readTextFileSync(path), modeOf(path)], ["x", 0o644]);
 });
 
-Deno.test("writeTarget() writes where a link leads", () => {
+Deno.test("writeTarget() follows links", () => {
   using folder = new PluginFolder();
   const file = folder.addFile("file", "old", 0o640);
   const link = `${folder.path}/link`;

@@ -321,11 +321,11 @@ onNode("cni add refuses what is attached, or is not there", async (host) => {
   await succeed(host, "netns", "add", "blue");
   await succeed(host, "add", "pods", "blue");
   const refusals: [args: string[], text: string][] = [
-    [["pods", "blue"], 'attached to "pods" as that already'],
-    [["pods", "/run/netns/blue"], 'attached to "pods" as that already'],
-    [["more", "blue"], 'attached to "pods" as that already'],
-    [["pods", "green"], 'there is no "/var/run/netns/green"'],
-    [["pods", "/etc/passwd"], '"/etc/passwd" is no network namespace'],
+    [["pods", "blue"], 'already attached to "pods" with'],
+    [["pods", "/run/netns/blue"], 'already attached to "pods" with'],
+    [["more", "blue"], 'already attached to "pods" with'],
+    [["pods", "green"], '"/var/run/netns/green" does not exist'],
+    [["pods", "/etc/passwd"], '"/etc/passwd" is not a network namespace'],
     [["pods", ".."], "a name has 1 to 255 bytes and no slash"],
     [["none", "blue"], 'no net configuration with name "none"'],
     [["./none", "blue"], "error reading ./none"],
@@ -401,7 +401,7 @@ onNode(
     );
     assertMatch(await succeed(host, "netns", "list"), /^blue .* pods\/eth0$/m);
     const { stderr } = await host.cni("add", "pods", "blue");
-    assertStringIncludes(stderr, 'attached to "pods" as that already');
+    assertStringIncludes(stderr, 'already attached to "pods" with');
     assertEquals(await succeed(host, "gc", "pods", "blue"), "");
     await succeed(host, "check", "pods", "blue");
     await succeed(host, "del", "pods", "/run/netns/blue");
@@ -425,7 +425,7 @@ onNode("cni check reads what libcni cached before 0.8", async (host) => {
   assertEquals(code, 0, stderr);
   assertStringIncludes(stderr, "CNI_COMMAND=CHECK\n");
   assertMatch(stderr, /"prevResult":{"cniVersion":"1.1.0","ips":\[{"address":/);
-  assertStringIncludes(stderr, "only its result is known\n");
+  assertStringIncludes(stderr, "the cache has only its result\n");
   const junk = await check('{"kind":"cniCacheV9"}');
   assertEquals(junk.code, 1);
   assertStringIncludes(junk.stderr, 'its kind is "cniCacheV9"');
@@ -444,7 +444,7 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
         `${row.netns.replace(/.*\//, "")}:${row.ifname}`
       ).sort();
   const refusals: [args: string[], text: string][] = [
-    [[], "say --all to remove every attachment to the network"],
+    [[], "use --all to remove every attachment to the network"],
     [["--all", "blue"], "with --all no namespace stays"],
     [["blu"], 'Cannot keep the attachments of "blu"'],
     [["blu:eth0"], 'Cannot keep the attachments of "blu:eth0"'],
@@ -498,8 +498,7 @@ onNode(
       host.addNetwork("one", [{ type: "note" }], { cniVersion });
       const { code, stdout, stderr } = await host.cni("gc", "one", "blue");
       const note = calls === ""
-        ? 'The plugins of "one" were not asked for what the cache does not ' +
-          'know: its version, "1.0.0", has no GC\n'
+        ? 'Deleted cached attachments only: version "1.0.0" of "one" has no GC\n'
         : "";
       assertEquals([code, stdout, stderr], [0, "", note]);
       assertEquals((await host.run(["cat", "/run/calls"])).stdout, calls);
@@ -564,7 +563,7 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
     const [error = "", ...more] = stderr.split("\n");
     assertMatch(error, /^plugin type="hang" failed \(add\): /);
     assertStringIncludes(error, "the deadline has passed");
-    assertEquals(more, ["Undoing ADD, for 30s at most…", ""]);
+    assertEquals(more, ["Undoing ADD (at most 30s)…", ""]);
     assertEquals(await leases(), "");
   });
   await t.step(
@@ -614,7 +613,7 @@ onNode("cni add gives up undoing in time", async (host, t) => {
     assertEquals(code, 1);
     assertMatch(
       stderr,
-      /^ADD\nplugin .* failed \(add\): .*\nUndoing ADD, for 1s at most…\nDEL\nCannot undo ADD: plugin .* was killed after .*\nSomething may be left: run cni del stuck \/var\/run\/netns\/blue --ifname eth0\n$/,
+      /^ADD\nplugin .* failed \(add\): .*\nUndoing ADD \(at most 1s\)…\nDEL\nCannot undo ADD: plugin .* was killed after .*\nSomething may be left behind: run cni del stuck \/var\/run\/netns\/blue --ifname eth0\n$/,
     );
   });
   await t.step("also as a document", async () => {
@@ -672,12 +671,12 @@ onNode("cni netns makes and deletes only namespaces", async (host) => {
   await host.run(["mkdir", "/run/netns/folder"]);
   const refusals: [args: string[], text: string][] = [
     [["add", "blue"], 'Cannot add network namespace "blue": it exists'],
-    [["add", "fake"], "is no network namespace; remove the file"],
+    [["add", "fake"], "is not a network namespace; remove the file"],
     [["add", "a/b"], "a name has 1 to 255 bytes and no slash"],
-    [["del", "fake"], "is no network namespace but a plain file"],
-    [["del", "folder"], "is no network namespace"],
-    [["del", "none"], 'there is no "/var/run/netns/none"'],
-    [["exec", "fake", "true"], "is no network namespace"],
+    [["del", "fake"], "is a plain file, not a network namespace"],
+    [["del", "folder"], "is not a network namespace"],
+    [["del", "none"], '"/var/run/netns/none" does not exist'],
+    [["exec", "fake", "true"], "is not a network namespace"],
   ];
   for (const [args, text] of refusals) {
     const { code, stderr } = await host.cni("netns", ...args);
@@ -697,7 +696,7 @@ onNode("cni netns del refuses what is attached", async (host) => {
   assertEquals(
     await host.cni("netns", "del", "blue"),
     failed(
-      `Cannot delete network namespace "blue": ${attached}; or say --force\n`,
+      `Cannot delete network namespace "blue": ${attached}; or use --force\n`,
     ),
   );
   await succeed(host, "check", "pods", "blue");
@@ -709,7 +708,7 @@ onNode("cni netns del refuses what is attached", async (host) => {
   assertEquals([code, stderr], [0, `${attached}\n`]);
   assertEquals((await host.run(["ls", "/run/netns"])).stdout, "");
   const again = await host.cni("netns", "del", "blue");
-  assertStringIncludes(again.stderr, 'there is no "/var/run/netns/blue"');
+  assertStringIncludes(again.stderr, '"/var/run/netns/blue" does not exist');
 });
 
 onNode("cni netns list says that it cannot tell attachments", async (host) => {
@@ -824,7 +823,7 @@ onNode("cni tells what is wrong with networks and plugins", async (host) => {
   assertMatch(problems[2][1][0], /^error parsing configuration list: /);
   assertEquals(problems[3], [
     "pods",
-    [`not used: "pods" is in ${host.confDir}/pods.conflist`],
+    [`not used: ${host.confDir}/pods.conflist has "pods" too, and comes first`],
   ]);
   assertMatch(await succeed(host, "validate", "pods"), /^pods is valid: ptp\n/);
   const invalid = await host.cni("validate", "late");
@@ -854,7 +853,7 @@ onNode(
       await succeed(host, "networks", "--json"),
     );
     const hidden =
-      `not found by name: ${broken} is before it and cannot be read`;
+      `not found by name: ${broken} comes first and cannot be read`;
     const problems = new Map(rows.map((row) => [row.name, row.problems]));
     assertEquals(problems.get("before"), []);
     assertEquals(problems.get("pods"), [hidden]);
@@ -876,19 +875,27 @@ onNode(
   },
 );
 
-onNode("cni fails where there is nothing of that name", async (host, t) => {
+onNode("cni fails for unknown names and folders", async (host, t) => {
   addPods(host);
   host.addPlugin("none", "exit 1");
   const rows: [args: string[], code: number, stderr: string][] = [
-    [["list", "pods"], 0, "No such attachment is known in "],
+    [["list", "pods"], 0, "There are no such attachments in "],
     [["list", "podz"], 1, `in ${host.confDir}; did you mean "pods"?\n`],
     [["add", "podz", "blue"], 1, '; did you mean "pods"?\n'],
-    [["networks", "--conf-dir=/nosuch"], 1, 'There is no folder "/nosuch"\n'],
-    [["plugins", "--cni-path=/nosuch"], 1, 'There is no folder "/nosuch"\n'],
+    [
+      ["networks", "--conf-dir=/nosuch"],
+      1,
+      'The folder "/nosuch" does not exist\n',
+    ],
+    [
+      ["plugins", "--cni-path=/nosuch"],
+      1,
+      'The folder "/nosuch" does not exist\n',
+    ],
     [
       ["plugins", `--cni-path=/nosuch:${host.path}`],
       0,
-      'There is no folder "/nosuch"\n',
+      'The folder "/nosuch" does not exist\n',
     ],
     [["plugins"], 0, ""],
     [["plugins", "--exit-code"], 1, ""],

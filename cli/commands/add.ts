@@ -50,7 +50,7 @@ export async function add(call: CommandCall): Promise<Output> {
   const { signal } = call;
   refuseMissing(conf);
   refuseLate(call);
-  // Locked before the look into the cache: another call may be about to attach it.
+  // Lock before reading the cache: another call may be attaching it right now.
   const log = createLog({ command: "add" }, call.onStderr);
   using _lock = await createLocks(folders)
     .lockContainer(conf.containerId, { signal, log });
@@ -74,7 +74,7 @@ function findUndeclared(
     .filter((capability) => !declared.includes(capability))
     .map((capability) => `"${capability}"`);
   if (ignored.length === 0) return undefined;
-  return `Ignored of CAP_ARGS: no plugin of "${name}" declares ` +
+  return `Ignored CAP_ARGS: no plugin of "${name}" declares ` +
     ignored.join(", ");
 }
 
@@ -128,7 +128,7 @@ async function undo(
   } catch (error) {
     const { netns, ifName } = conf;
     const lines = `Cannot undo ADD: ${formatFailureText(error)}\n` +
-      `Something may be left: run cni del ${list.name} ${netns} --ifname ${ifName}`;
+      `Something may be left behind: run cni del ${list.name} ${netns} --ifname ${ifName}`;
     call.onStderr(
       `${held.join("")}${lines.split("\n").map(showControls).join("\n")}\n`,
     );
@@ -140,7 +140,7 @@ function tellOfUndo({ flags, onStderr }: CommandCall, timeoutMs: number): void {
   if (flags.has("json")) return;
   const limit = timeoutMs === 0
     ? ""
-    : `, for ${formatDuration(timeoutMs)} at most`;
+    : ` (at most ${formatDuration(timeoutMs)})`;
   onStderr(`Undoing ADD${limit}…\n`);
 }
 
@@ -167,8 +167,8 @@ function refuseAttached(
   if (taken === undefined) return;
   throw new CniError(
     ErrorCode.InvalidEnvironment,
-    `Cannot attach "${netns}" to "${network}" as "${ifName}": it is attached ` +
-      `to "${taken.network}" as that already, container ID ` +
-      `"${taken.containerId}"; delete that first`,
+    `Cannot attach "${netns}" to "${network}" as "${ifName}": that interface ` +
+      `is already attached to "${taken.network}" with container ID ` +
+      `"${taken.containerId}"; delete that attachment first`,
   );
 }

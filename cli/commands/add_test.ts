@@ -37,7 +37,7 @@ function callIn(
   };
 }
 
-Deno.test("add() refuses what was attached while it waited", async () => {
+Deno.test("add() refuses an attachment that was made while it waited", async () => {
   const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
   try {
     Deno.writeTextFileSync(
@@ -62,13 +62,17 @@ Deno.test("add() refuses what was attached while it waited", async () => {
       capabilityArgs: {},
     }, undefined);
     lock[Symbol.dispose]();
-    await assertRejects(() => adding, Error, 'attached to "other" as that');
+    await assertRejects(
+      () => adding,
+      Error,
+      'attached to "other" with container ID "c"',
+    );
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }
 });
 
-Deno.test("a command says that time was up before it began", async (t) => {
+Deno.test("a command reports that time was up before it started", async (t) => {
   const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
   try {
     Deno.writeTextFileSync(

@@ -109,7 +109,7 @@ function findKnown(
   } catch (error) {
     if (runtime.findCachedResult(list, conf) === undefined) throw error;
     const note =
-      "Checked without what the attachment was made with: only its result is known";
+      "Checked without the arguments of ADD: the cache has only its result";
     return { conf, note };
   }
 }

@@ -23,7 +23,7 @@ export function completion(
   const known = SHELLS.find((name) => name === shell);
   if (known === undefined) {
     throw new UsageError(
-      `Cannot complete in "${shell}": known are ${SHELLS.join(", ")}`,
+      `Cannot complete in "${shell}": it must be ${SHELLS.join(" or ")}`,
     );
   }
   const text = FORMATS[known](program).trimEnd();

@@ -76,7 +76,7 @@ function readForm(call: CommandCall): Form | undefined {
   const form = FORMS.find((form) => form === name);
   if (name === undefined || form !== undefined) return form;
   throw new UsageError(
-    `Cannot convert to "${name}": known are ${FORMS.join(", ")}`,
+    `Cannot convert to "${name}": it must be ${FORMS.join(" or ")}`,
   );
 }
 
@@ -122,7 +122,7 @@ function listNotes(call: CommandCall, conversion: Conversion): string[] {
   if (!isBeside) return notes;
   return [
     ...notes,
-    `"${file}" is there too: remove it, or runtimes may use it for "${list.name}"`,
+    `"${file}" still exists: remove it, or runtimes may use it for "${list.name}"`,
   ];
 }
 
@@ -132,19 +132,23 @@ function listChainNotes(
 ): string[] {
   const notes: string[] = [];
   if (listTypes(after.list.plugins).length === 1) {
-    notes.push("A chain of one plugin starts as many processes as the plugin");
+    notes.push(
+      "A chain of one plugin starts no fewer processes than the plugin",
+    );
   }
   const { name, loadOnlyInlinedPlugins } = after.list;
   const folder = join(dirname(file), name);
   if (!loadOnlyInlinedPlugins && listConfFiles(folder, [".conf"]).length > 0) {
-    notes.push(`Plugins in files of "${folder}" stay out of the chain`);
+    notes.push(`Plugins in files in "${folder}" are not part of the chain`);
   }
   const hidden = findHiddenFromPodman(after);
   if (hidden !== undefined) notes.push(hidden);
   try {
     findPlugin(CHAIN, readFolders(call).pluginDirs);
   } catch (error) {
-    notes.push(`It needs a plugin that is not here: ${describeError(error)}`);
+    notes.push(
+      `A required plugin is not installed here: ${describeError(error)}`,
+    );
   }
   return notes;
 }

@@ -67,7 +67,7 @@ Deno.test("convert prints the other form, indented by 2", async () => {
   assertEquals(place.read("10-pods.conflist"), JSON.stringify(LIST));
 });
 
-Deno.test("convert --write replaces the file, which keeps its mode and the links to it", async () => {
+Deno.test("convert --write replaces the file and keeps its mode and links", async () => {
   using place = new Place();
   const link = `${place.folder.path}/link.conflist`;
   Deno.symlinkSync(place.file, link);
@@ -98,31 +98,31 @@ Deno.test("convert --to may be repeated, and then writes nothing", async () => {
   assertEquals(place.read("10-pods.conflist"), print(LIST));
 });
 
-Deno.test("convert says that a chain of one plugin saves nothing", async () => {
+Deno.test("convert notes that a chain of one plugin saves nothing", async () => {
   const list = { ...LIST, plugins: PLUGINS.slice(0, 1) };
   using place = new Place("10-pods.conflist", list);
   const { stdout, stderr } = await place.convert("--write");
   assertEquals(stdout, `${place.file} runs chain(ptp) now\n`);
   assertStringIncludes(
     stderr,
-    "A chain of one plugin starts as many processes",
+    "A chain of one plugin starts no fewer processes",
   );
   assertEquals((await place.convert("--write")).stderr, "");
   assertEquals(place.read("10-pods.conflist"), print(list));
 });
 
-Deno.test("convert --output writes another file, and tells of the one beside it", async () => {
+Deno.test("convert --output writes another file and mentions the input beside it", async () => {
   using place = new Place();
   const output = `${place.folder.path}/new.conflist`;
   const { stdout, stderr } = await place.convert("--output", output);
   assertEquals(stdout, `${output} runs chain(ptp, sbr) now\n`);
-  assertStringIncludes(stderr, `"${place.file}" is there too`);
+  assertStringIncludes(stderr, `"${place.file}" still exists`);
   assertEquals(place.read("new.conflist"), print(CHAIN));
   assertEquals((Deno.statSync(output).mode ?? 0) & 0o777, 0o644);
   assertEquals(place.read("10-pods.conflist"), JSON.stringify(LIST));
 });
 
-Deno.test("convert tells what a runtime will find otherwise than expected", async (t) => {
+Deno.test("convert notes surprises for runtimes", async (t) => {
   await t.step("no plugin chain", async () => {
     using place = new Place();
     Deno.removeSync(`${place.bin.path}/chain`);
@@ -136,7 +136,7 @@ Deno.test("convert tells what a runtime will find otherwise than expected", asyn
     const { stderr, exitCode } = await place.convert();
     assertStringIncludes(
       stderr,
-      'podman does not see into the chain of "pods"',
+      'podman cannot see inside the chain of "pods"',
     );
     assertEquals([exitCode, stderr.split("\n").length], [0, 2], stderr);
     assertEquals((await place.convert("--to", "list")).stderr, "");
@@ -151,14 +151,14 @@ Deno.test("convert tells what a runtime will find otherwise than expected", asyn
       place.folder.addFile("pods/1.conf", '{"type":"a"}');
       const { stderr } = await place.convert();
       assertEquals(
-        stderr.includes("stay out of the chain"),
+        stderr.includes("are not part of the chain"),
         !loadOnlyInlinedPlugins,
       );
     });
   }
 });
 
-Deno.test("convert refuses to do what would surprise", async (t) => {
+Deno.test("convert refuses surprising requests", async (t) => {
   const bare = { cniVersion: "1.0.0", name: "n", type: "ptp" };
   const rows: [
     name: string,
@@ -166,7 +166,12 @@ Deno.test("convert refuses to do what would surprise", async (t) => {
     args: string[],
     problem: string,
   ][] = [
-    ["no such form", ["a.conflist", LIST], ["--to", "x"], "known are chain"],
+    [
+      "no such form",
+      ["a.conflist", LIST],
+      ["--to", "x"],
+      "it must be chain or list",
+    ],
     [
       "two targets",
       ["a.conflist", LIST],
@@ -177,13 +182,13 @@ Deno.test("convert refuses to do what would surprise", async (t) => {
       "a list where a bare plugin is expected",
       ["a.conf", bare],
       ["--write"],
-      "runtimes expect one in *.conflist",
+      "runtimes expect lists in *.conflist",
     ],
     [
       "another such name",
       ["a.conflist", LIST],
       ["--output", "/nonexistent/a.json"],
-      "runtimes expect one in *.conflist",
+      "runtimes expect lists in *.conflist",
     ],
     [
       "what cannot be converted",
@@ -209,10 +214,10 @@ Deno.test("convert --output refuses the file itself, by any path", async () => {
   const same = `${place.folder.path}/./10-pods.conflist`;
   const { exitCode, stderr } = await place.convert("--output", same);
   assertEquals(exitCode, 1);
-  assertStringIncludes(stderr, "say --write");
+  assertStringIncludes(stderr, "use --write");
 });
 
-Deno.test("convert says that a file cannot be read or written", async () => {
+Deno.test("convert reports files that it cannot read or write", async () => {
   using place = new Place();
   const output = `${place.file}/x.conflist`;
   const written = await place.convert("--output", output, "--json");
@@ -222,7 +227,7 @@ Deno.test("convert says that a file cannot be read or written", async () => {
   assertStringIncludes(stderr, `Cannot read "${place.file}"`);
 });
 
-Deno.test("convert takes the name of a network", async () => {
+Deno.test("convert accepts the name of a network", async () => {
   using place = new Place();
   const run = async (name: string): Promise<Ended & { stderr: string }> => {
     let stderr = "";

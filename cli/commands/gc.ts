@@ -71,7 +71,7 @@ function preview(
     text: stale.map((one) => `would delete ${formatAttachment(one)}`)
       .join("\n"),
     note: findOmission(list) ??
-      `The plugins of "${list.name}" may find more that the cache does not know`,
+      `The plugins of "${list.name}" may remove more than the cache shows`,
   };
 }
 
@@ -80,8 +80,8 @@ function findOmission(list: NetworkConfList): string | undefined {
   const { name, cniVersion } = list;
   if (list.disableGc) return `Nothing was removed: "${name}" has disableGC`;
   if (mayHaveVersion(list, COMMAND_SINCE.GC)) return undefined;
-  return `The plugins of "${name}" were not asked for what the cache does not ` +
-    `know: its version, "${cniVersion}", has no GC`;
+  return `Deleted cached attachments only: version "${cniVersion}" of "${name}" ` +
+    "has no GC";
 }
 
 /** Refuses to run without a list, so that forgetting it deletes nothing. */
@@ -90,9 +90,9 @@ function checkIntent({ flags }: CommandCall, kept: readonly string[]): void {
   if (isAll === (kept.length === 0)) return;
   throw new UsageError(
     isAll
-      ? 'Cannot run "cni gc": with --all no namespace stays, so name none'
-      : 'Cannot run "cni gc": name the namespaces whose attachments stay, or ' +
-        "say --all to remove every attachment to the network",
+      ? 'Cannot run "cni gc": --all removes everything; do not name namespaces with it'
+      : 'Cannot run "cni gc": name the namespaces to keep, or use ' +
+        "--all to remove every attachment to the network",
     { isIncomplete: !isAll },
   );
 }

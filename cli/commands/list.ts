@@ -45,7 +45,7 @@ export function list(call: CommandCall): Output {
     text: (style) => formatTable(chooseColumns(call, rows), rows, style),
     exitCode: chooseExitCode(call, hasProblem),
     note: rows.length === 0
-      ? `No such attachment is known in "${folders.cacheDir}"`
+      ? `There are no such attachments in "${folders.cacheDir}"`
       : undefined,
   };
 }

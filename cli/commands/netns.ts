@@ -33,7 +33,7 @@ export function delNetns(call: CommandCall): Output {
   const left = isThere ? listLeft(call, path) : [];
   if (left.length > 0 && !call.flags.has("force")) {
     throw new Error(
-      `Cannot delete network namespace "${name}": ${left.join("; ")}; or say ` +
+      `Cannot delete network namespace "${name}": ${left.join("; ")}; or use ` +
         "--force",
     );
   }

@@ -46,7 +46,7 @@ export function networks(call: CommandCall): Output {
     json: rows,
     text: (style) => formatTable(COLUMNS, rows, style),
     note: !hasFolder
-      ? `There is no folder "${folders.confDir}"`
+      ? `The folder "${folders.confDir}" does not exist`
       : rows.length === 0
       ? `No network is configured in "${folders.confDir}"`
       : undefined,
@@ -66,10 +66,12 @@ function listNetworks(folders: Folders): Row[] {
     const problems = [
       // These problems affect only a search by name.
       ...row.name === "" ? [] : stop ?? [],
-      ...first ? [`not used: "${row.name}" is in ${first.file}`] : [],
+      ...first
+        ? [`not used: ${first.file} has "${row.name}" too, and comes first`]
+        : [],
       ...obstacle === undefined || first || row.name === ""
         ? []
-        : [`not found by name: ${obstacle} is before it and cannot be read`],
+        : [`not found by name: ${obstacle} comes first and cannot be read`],
     ];
     rows.push({ ...row, problems: [...row.problems, ...problems] });
     if (stop !== undefined) obstacle ??= file;

@@ -20,9 +20,11 @@ export async function plugins(call: CommandCall): Promise<Output> {
     problem: problem ?? null,
   }));
   const missing = pluginDirs.filter((folder) => !isFolder(folder));
-  const notes = missing.map((folder) => `There is no folder "${folder}"`);
+  const notes = missing.map((folder) =>
+    `The folder "${folder}" does not exist`
+  );
   if (files.length === 0 && notes.length === 0) {
-    notes.push(`There is no plugin in "${pluginDirs.join(":")}"`);
+    notes.push(`There are no plugins in "${pluginDirs.join(":")}"`);
   }
   const hasProblem = missing.length > 0 ||
     files.some(({ problem }) => problem !== undefined);
@@ -51,7 +53,7 @@ function formatVersions(versions: readonly string[]): string {
 }
 
 function describeProblem({ problem, shadowedBy }: PluginFile): string {
-  return [problem, shadowedBy && `not used: ${shadowedBy} is first`]
+  return [problem, shadowedBy && `not used: ${shadowedBy} comes first`]
     .filter((text) => text !== undefined).join("; ");
 }
 

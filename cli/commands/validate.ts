@@ -54,7 +54,7 @@ function report(
   const verdict = (style: Style): string => {
     const word = isValid ? style.green("valid") : style.red("not valid");
     return `${showControls(name)} is ${word}` + formatList(": ", types) +
-      formatList("; wants ", capabilities) +
+      formatList("; declares ", capabilities) +
       formatList("; keys not checked: ", notChecked);
   };
   return {

@@ -5,7 +5,7 @@ import { runTool } from "../run.ts";
 
 const VERSIONS = `echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}'`;
 
-/** A chain of two plugins, of which the second wants something. */
+/** A chain of two plugins; the second declares a capability. */
 const NETWORK = JSON.stringify({
   cniVersion: "1.1.0",
   name: "pods",
@@ -42,11 +42,11 @@ async function run(
   return { stdout, stderr };
 }
 
-Deno.test("validate asks the plugins of a chain too", async () => {
+Deno.test("validate also asks the plugins of a chain", async () => {
   const all = await run(["chain", "a", "b"], "validate", "FILE");
   assertStringIncludes(
     all.stdout,
-    "pods is not valid: chain, a, b; wants mac; keys not checked: chain, a, i, b\n",
+    "pods is not valid: chain, a, b; declares mac; keys not checked: chain, a, i, b\n",
   );
   assertMatch(all.stdout, /^error: plugins\[0\]\.plugins\[0\]\.ipam\.type: /m);
   const missing = await run(["chain", "a", "i"], "validate", "FILE");
@@ -56,7 +56,7 @@ Deno.test("validate asks the plugins of a chain too", async () => {
   );
 });
 
-Deno.test("networks shows the plugins of a chain, and which are missing", async () => {
+Deno.test("networks shows the plugins of a chain and missing plugins", async () => {
   const { stdout } = await run(["chain", "a"], "networks", "--json");
   const [{ plugins, problems }] = JSON.parse(stdout);
   assertEquals(plugins, ["chain", "a", "b"]);

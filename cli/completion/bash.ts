@@ -15,8 +15,8 @@ import {
 /**
  * Formats the script for bash 4 and later.
  *
- * Names come from the tool, word by word: `compgen -W` would run what is in
- * them.
+ * The shell function reads names line by line, because `compgen -W` would
+ * execute code in them.
  */
 export function formatBash(program: Program): string {
   const { name } = program;
@@ -95,9 +95,9 @@ function listGroups(commands: readonly CommandWords[]): string[] {
 }
 
 /**
- * Lists the flags that a value follows.
+ * Lists the flags that take a value.
  *
- * @param only Those whose values are completed so, if not all
+ * @param only Only flags with these kinds of values
  */
 function listValueFlags(
   commands: readonly CommandWords[],
@@ -112,7 +112,7 @@ function listValueFlags(
   return [...new Set(words)];
 }
 
-/** Formats what completes flags whose values are certain words. */
+/** Formats the completion of flags with fixed values. */
 function formatWordFlags(commands: readonly CommandWords[]): string {
   const flags = commands.flatMap(({ flags }) => flags);
   const cases = flags.flatMap(({ long, completes }) =>

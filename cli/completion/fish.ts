@@ -44,13 +44,13 @@ function __${name}_words
     end
 end
 
-# Says whether the words begin with those of a command.
+# Reports whether the words begin with those of a command.
 function __${name}_in
     set -l words (__${name}_words)
     string match -q -- "$argv *" "$words "
 end
 
-# Says whether there are so many words behind those of a command.
+# Reports whether that many words follow those of a command.
 function __${name}_at
     set -l words (__${name}_words)
     test (count $words) -eq (math $argv[1] + (count $argv) - 1)

@@ -39,7 +39,7 @@ for (const [shell, format] of Object.entries(FORMATS)) {
   });
 }
 
-Deno.test("the completion scripts name every command and flag", async (t) => {
+Deno.test("the completion scripts have every command and flag", async (t) => {
   for (const [shell, format] of Object.entries(FORMATS)) {
     await t.step(shell, () => {
       const script = format(cni);
@@ -52,7 +52,7 @@ Deno.test("the completion scripts name every command and flag", async (t) => {
   }
 });
 
-/** Has bash complete the last of the words; the tool it asks answers with names. */
+/** Completes the last word in bash, with a tool that prints names. */
 const ASK = `source "$1"; shift
 cni() { [[ $1 == __complete ]] && printf '%s\\n' "$2-a" "$2-b"; }
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cni 2>/dev/null
@@ -78,7 +78,7 @@ Deno.test("bash completes commands, flags and names", async (t) => {
       ["cni list --conf-dir /pro", "/proc"],
       ["cni convert --to ", "chain list"],
       ["cni convert --to l", "list"],
-      // Then bash itself completes the names of files.
+      // Then bash itself completes file names.
       ["cni convert --output ", ""],
       ["cni convert f", ""],
       ["cni convert --wr", "--write"],

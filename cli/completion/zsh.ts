@@ -22,7 +22,7 @@ export function formatZsh(program: Program): string {
   return `#compdef ${name}
 # Completion of ${name} in zsh: put it into a file _${name} in a folder of fpath
 
-# The last argument says of what; _arguments puts options of compadd before it.
+# The last argument is the kind; _arguments puts options for compadd before it.
 _${name}_names() {
     local -a names
     names=(\${(f)"$(${name} __complete $argv[-1] 2>/dev/null)"})
@@ -33,7 +33,7 @@ _${name}_names() {
 _${name}() {
     local curcontext=$curcontext state line
     local -a commands
-    _arguments -C '--help[tells about the tool]' '1: :->command' '*:: :->rest'
+    _arguments -C '--help[shows help]' '1: :->command' '*:: :->rest'
     case $state in
         command)
             commands=(${formatPairs(first)})
@@ -55,7 +55,7 @@ fi
 `;
 }
 
-/** Formats what follows a first word: a command's arguments, or second words. */
+/** Formats the words after a first word: a command's arguments, or second words. */
 function formatFirst(
   program: string,
   commands: readonly CommandWords[],

@@ -151,7 +151,7 @@ function createNameFile(path: string): void {
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
     throw new Error(
       isNetns(path) === false
-        ? `"${path}" is there, and is no network namespace; remove the file`
+        ? `"${path}" exists but is not a network namespace; remove the file`
         : "it exists",
     );
   }
@@ -170,9 +170,9 @@ export function delNamed(name: string): void {
       `Cannot delete network namespace "${name}"${why}`,
       cause === undefined ? {} : { cause },
     );
-  if (!exists(path)) throw failed(`: there is no "${path}"`);
+  if (!exists(path)) throw failed(`: "${path}" does not exist`);
   if (isNetns(path) === false) {
-    throw failed(`: "${path}" is no network namespace but a plain file`);
+    throw failed(`: "${path}" is a plain file, not a network namespace`);
   }
   try {
     unbindNetNs(path);
@@ -184,8 +184,8 @@ export function delNamed(name: string): void {
 
 /** Explains why a path does not lead to a namespace; undefined if it does, or may. */
 export function findNetnsProblem(path: string): string | undefined {
-  if (!exists(path)) return `there is no "${path}"`;
+  if (!exists(path)) return `"${path}" does not exist`;
   return isNetns(path) === false
-    ? `"${path}" is no network namespace`
+    ? `"${path}" is not a network namespace`
     : undefined;
 }

@@ -3,7 +3,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { findNetnsProblem, isNetns, pathOfName } from "./named.ts";
 
-Deno.test("pathOfName() takes what ip netns takes", async (t) => {
+Deno.test("pathOfName() accepts the same names as ip netns", async (t) => {
   for (const name of ["blue", "a b", "-x", "ü", "x".repeat(255)]) {
     await t.step(name, () => {
       assertEquals(pathOfName(name), `/var/run/netns/${name}`);
@@ -16,7 +16,7 @@ Deno.test("pathOfName() takes what ip netns takes", async (t) => {
   }
 });
 
-Deno.test("isNetns() knows network namespaces from all else", async (t) => {
+Deno.test("isNetns() recognizes network namespaces", async (t) => {
   const folder = Deno.makeTempDirSync();
   try {
     Deno.writeTextFileSync(`${folder}/file`, "");
@@ -26,14 +26,14 @@ Deno.test("isNetns() knows network namespaces from all else", async (t) => {
     const rows: [path: string, want: boolean, problem: string | undefined][] = [
       ["/proc/self/ns/net", true, undefined],
       [`${folder}/link`, true, undefined],
-      ["/proc/self/ns/mnt", false, "is no network namespace"],
-      ["/dev/null", false, "is no network namespace"],
-      [folder, false, "is no network namespace"],
-      [`${folder}/file`, false, "is no network namespace"],
-      [`${folder}/fifo`, false, "is no network namespace"],
-      [`${folder}/loop`, false, "is no network namespace"],
-      [`${folder}/file/x`, false, "there is no"],
-      [`${folder}/none`, false, "there is no"],
+      ["/proc/self/ns/mnt", false, "is not a network namespace"],
+      ["/dev/null", false, "is not a network namespace"],
+      [folder, false, "is not a network namespace"],
+      [`${folder}/file`, false, "is not a network namespace"],
+      [`${folder}/fifo`, false, "is not a network namespace"],
+      [`${folder}/loop`, false, "is not a network namespace"],
+      [`${folder}/file/x`, false, "does not exist"],
+      [`${folder}/none`, false, "does not exist"],
     ];
     for (const [path, want, problem] of rows) {
       await t.step(path.replace(folder, ""), () => {

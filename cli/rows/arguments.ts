@@ -9,14 +9,13 @@ import type { Argument, FlagName } from "../command.ts";
 /** A network. */
 export const NETWORK: Argument = {
   name: "NETWORK",
-  summary:
-    "name of a network, or the path of its configuration, with a slash in it",
+  summary: "name of a network, or path of its configuration (with a slash)",
   completes: "network",
 };
 /** A namespace that is, or will be, attached. */
 export const NETNS: Argument = {
   name: "NETNS",
-  summary: "path of a network namespace, or its name as ip netns has it",
+  summary: "path of a network namespace, or its name in ip netns",
   completes: "netns",
 };
 /** Flags for folders. */

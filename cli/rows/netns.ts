@@ -17,35 +17,41 @@ const NAME: Argument = {
 export const NETNS_COMMANDS: readonly CommandRow[] = [
   {
     name: "netns add",
-    summary: "Makes a network namespace with a name",
+    summary: "Creates a named network namespace",
     about: [
-      "ip netns sees it too. Its loopback link is down, as it is with ip " +
-      "netns add.",
+      "The namespace is visible to ip netns. As with ip netns add, its loopback " +
+      "link is down.",
     ],
     args: [{ name: "NAME", summary: "name of the namespace" }],
-    examples: [{ line: "cni netns add blue", what: "make one" }],
+    examples: [{
+      line: "cni netns add blue",
+      what: "create the namespace blue",
+    }],
     load: async () => (await import("../commands/netns.ts")).addNetns,
   },
   {
     name: "netns del",
-    summary: "Takes a network namespace's name away",
+    summary: "Deletes a named network namespace",
     about: [
-      "The namespace ends with the last process in it. One that is attached " +
-      "to networks is refused without --force.",
+      "Deletes the name; the namespace ends with the last process in it. " +
+      "Without --force, fails if the namespace is attached to networks.",
     ],
     args: [NAME],
     flags: ["force", "cache-dir"],
-    examples: [{ line: "cni netns del blue", what: "delete one" }],
+    examples: [{
+      line: "cni netns del blue",
+      what: "delete the namespace blue",
+    }],
     load: async () => (await import("../commands/netns.ts")).delNetns,
   },
   {
     name: "netns list",
-    summary: "Shows the network namespaces with names",
+    summary: "Shows the named network namespaces",
     flags: ["cache-dir"],
     examples: [
       {
         line: "cni netns list --json | jq -r '.[].name'",
-        what: "list the names alone",
+        what: "list only the names",
       },
     ],
     load: async () => (await import("../commands/netns.ts")).listNetns,
@@ -54,9 +60,9 @@ export const NETNS_COMMANDS: readonly CommandRow[] = [
     name: "netns exec",
     summary: "Runs a program in a network namespace",
     about: [
-      "The program takes the tool's place, with its terminal, signals and exit " +
-      "code. It sees the namespace's links in /sys, and files of " +
-      "/etc/netns/NAME in place of those in /etc.",
+      "The program replaces the tool's process, so it has the terminal and " +
+      "receives signals, and its exit code is returned. It sees the " +
+      "namespace's links in /sys, and the files of /etc/netns/NAME in /etc.",
     ],
     args: [NETNS, {
       name: "COMMAND",
@@ -66,7 +72,7 @@ export const NETNS_COMMANDS: readonly CommandRow[] = [
     }],
     isWrapper: true,
     examples: [
-      { line: "cni netns exec blue -- ip address", what: "look at its links" },
+      { line: "cni netns exec blue -- ip address", what: "show its links" },
     ],
     load: async () => (await import("../commands/netns.ts")).execNetns,
   },

@@ -18,40 +18,43 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
     name: "add",
     summary: "Attaches a namespace to a network and prints the result",
     about: [
-      "If a plugin fails or time is up, ADD is undone by DEL of all plugins. " +
-      "--timeout limits ADD, --undo-timeout limits what undoes it: together " +
-      "they limit the command. A namespace that is attached already by this " +
-      "interface name is refused.",
-      "CNI_ARGS (K=V;K=V) and CAP_ARGS (a JSON object, by capability) go to " +
-      "the plugins.",
+      "If a plugin fails or time is up, the command undoes ADD with DEL of all " +
+      "plugins. --timeout limits ADD and --undo-timeout limits DEL. Fails if " +
+      "the namespace already has an attachment with this interface name.",
+      "Passes CNI_ARGS (K=V;K=V) and CAP_ARGS (a JSON object with capabilities " +
+      "as keys) to the plugins.",
     ],
     args: [NETWORK, NETNS],
     flags: [...ATTACHMENT, "no-undo", "undo-timeout", "verbose", ...FOLDERS],
     timeout: TIMEOUT,
     examples: [
-      { line: "cni add pods blue", what: "attach what ip netns calls blue" },
+      {
+        line: "cni add pods blue",
+        what: "attach the namespace blue of ip netns",
+      },
       {
         line: "cni add pods /proc/4711/ns/net -i net1 --json | jq .ips",
-        what: "attach a process by a second interface, and see its addresses",
+        what: "attach a second interface to a process, and show its addresses",
       },
       {
         line: "cni add ./new.conflist blue --timeout 10s",
-        what: "try a configuration that is not installed",
+        what: "try a configuration before installing it",
       },
     ],
     load: async () => (await import("../commands/add.ts")).add,
   },
   {
     name: "check",
-    summary: "Checks that an attachment is as it was made",
+    summary: "Checks that an attachment is unchanged",
     about: [
-      "Prints nothing if it is. Attachments that a runtime made are found too.",
+      "Prints nothing if it is unchanged. Also checks attachments made by a " +
+      "container runtime.",
     ],
     args: [NETWORK, NETNS],
     flags: [...ATTACHMENT, ...FOLDERS],
     timeout: TIMEOUT,
     examples: [
-      { line: "cni check pods blue && echo fine", what: "ask in a script" },
+      { line: "cni check pods blue && echo fine", what: "use in a script" },
     ],
     load: async () => (await import("../commands/check.ts")).check,
   },
@@ -59,35 +62,37 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
     name: "del",
     summary: "Detaches a namespace from a network",
     about: [
-      "Uses the configuration and the arguments of the time when it was " +
-      "attached, even if the network's configuration has been changed or " +
-      "removed. Goes on after a plugin that fails. May be repeated, and the " +
-      "namespace may be gone. If nothing is known to be attached, it says so " +
-      "and runs the plugins all the same.",
+      "Uses the configuration and arguments of ADD, even if the network's " +
+      "configuration has been changed or removed since. Continues after a " +
+      "plugin fails. May be repeated, and the namespace may be gone. If no " +
+      "attachment is known, prints a note and still runs the plugins.",
     ],
     args: [NETWORK, NETNS],
     flags: [...ATTACHMENT, "strict", ...FOLDERS],
     timeout: TIMEOUT,
     examples: [
-      { line: "cni del pods blue", what: "detach what ip netns calls blue" },
+      {
+        line: "cni del pods blue",
+        what: "detach the namespace blue of ip netns",
+      },
       {
         line: "cni del pods /proc/4711/ns/net --container-id 0a1b2c",
-        what: "detach a container that only its ID can tell",
+        what: "detach a container by its ID",
       },
     ],
     load: async () => (await import("../commands/del.ts")).del,
   },
   {
     name: "gc",
-    summary: "Removes what is left of attachments that nobody has any more",
+    summary: "Removes attachments that are no longer in use",
     about: [
-      "The attachments of the namespaces that are named stay; all others to " +
-      "the network are deleted, and its plugins remove what else they find. " +
-      "No runtime may attach or detach a container meanwhile.",
+      "Keeps the attachments of the given namespaces and deletes all others to " +
+      "the network. The network's plugins then remove other leftovers. No " +
+      "runtime may attach or detach containers meanwhile.",
     ],
     args: [NETWORK, {
       name: "NETNS[:IFNAME]",
-      summary: "namespaces that stay attached, by all their interfaces or one",
+      summary: "namespaces to keep, with all their interfaces or one",
       completes: "netns",
       isOptional: true,
       isRepeated: true,
@@ -97,11 +102,11 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
     examples: [
       {
         line: "cni gc pods blue green:net1",
-        what: "keep these, remove others",
+        what: "keep these, remove all others",
       },
       {
         line: "cni gc pods blue --dry-run",
-        what: "see what would be deleted",
+        what: "show what would be deleted",
       },
       { line: "cni gc pods --all", what: "remove every attachment to pods" },
     ],
@@ -109,21 +114,24 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "status",
-    summary: "Asks whether a network could take another container",
-    about: ["Prints nothing if it could."],
+    summary: "Checks whether a network is ready for another container",
+    about: ["Prints nothing if it is ready."],
     args: [NETWORK, { ...NETNS, isOptional: true }],
     flags: FOLDERS,
     timeout: TIMEOUT,
-    examples: [{ line: "cni status pods", what: "ask all plugins of pods" }],
+    examples: [{
+      line: "cni status pods",
+      what: "ask all plugins of the network pods",
+    }],
     load: async () => (await import("../commands/status.ts")).status,
   },
   {
     name: "validate",
     summary: "Checks a network's configuration against its plugins",
     about: [
-      "The plugins must be there, serve the configuration's version, know the " +
-      "keys and be able to read their values. Plugins of others are not asked " +
-      "for their keys. Errors make it fail, warnings do not without --strict.",
+      "Checks that the plugins exist, support the configuration's version, and " +
+      "accept its keys and values. Does not check the keys of third-party " +
+      "plugins. Fails on errors, and with --strict also on warnings.",
     ],
     args: [NETWORK, { ...NETNS, isOptional: true }],
     flags: ["strict", ...FOLDERS],
@@ -131,7 +139,7 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
     examples: [
       {
         line: "cni validate ./new.conflist",
-        what: "look at a configuration before it is installed",
+        what: "check a configuration before installing it",
       },
     ],
     load: async () => (await import("../commands/validate.ts")).validate,
@@ -141,25 +149,25 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
     summary:
       "Rewrites a configuration to run its plugins in one process, or back",
     about: [
-      "A list of plugins becomes a list of the plugin chain alone, which runs " +
-      "the others, and the other way round. Nothing else is changed, so to " +
-      "convert a list twice is to have what there was.",
+      "Turns a list of plugins into a list with only the plugin chain, which " +
+      "runs the others, or the reverse. Changes nothing else, so converting a " +
+      "list twice restores it.",
     ],
     args: [{
       name: "FILE",
-      summary: "path of a network's configuration, or the network's name",
+      summary: "path of a network's configuration, or name of a network",
       completes: "file",
     }],
     flags: ["to", "output", "write", "cni-path", "conf-dir"],
     examples: [
-      { line: "cni convert pods", what: "see the other form" },
+      { line: "cni convert pods", what: "show the other form" },
       {
         line: "cni convert --to chain --write /etc/cni/net.d/10-pods.conflist",
-        what: "start fewer processes for each pod from now on",
+        what: "start fewer processes for each pod",
       },
       {
         line: "cni convert --to list old.conf --output new.conflist",
-        what: "make a list of the configuration of a bare plugin",
+        what: "convert a bare plugin to a list",
       },
     ],
     load: async () => (await import("../commands/convert.ts")).convert,

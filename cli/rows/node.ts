@@ -13,8 +13,8 @@ export const NODE_COMMANDS: readonly CommandRow[] = [
     name: "list",
     summary: "Shows the attachments of this node",
     about: [
-      "They are those that the tool and runtimes with the same cache have " +
-      "made. EXISTS says whether the namespace still does: no is a problem.",
+      "Includes attachments made by this tool and by runtimes with the same " +
+      "cache. EXISTS shows whether the namespace still exists; no is a problem.",
     ],
     args: [{ ...NETWORK, isOptional: true }],
     flags: ["wide", "exit-code", ...FOLDERS],
@@ -29,26 +29,26 @@ export const NODE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "networks",
-    summary: "Shows the networks that are configured, and what is wrong",
+    summary: "Shows the configured networks and their problems",
     flags: ["exit-code", ...FOLDERS],
     examples: [
       { line: "cni networks", what: "show all" },
-      { line: "cni networks --exit-code > /dev/null", what: "ask in a script" },
+      { line: "cni networks --exit-code > /dev/null", what: "use in a script" },
     ],
     load: async () => (await import("../commands/networks.ts")).networks,
   },
   {
     name: "plugins",
-    summary: "Shows the plugins that are installed, and whether they work",
+    summary: "Shows the installed plugins and whether they work",
     about: [
-      "Each is asked for its versions, and has the time of --timeout to answer.",
+      "Asks each plugin for its versions. --timeout applies to each plugin.",
     ],
     flags: ["exit-code", ...FOLDERS],
     timeout: "5s",
     examples: [
       {
         line: "cni plugins --cni-path dist/bin:/opt/cni/bin",
-        what: "see which of two folders a plugin would come from",
+        what: "show which of two folders a plugin comes from",
       },
     ],
     load: async () => (await import("../commands/plugins.ts")).plugins,

@@ -11,7 +11,7 @@ import { FOLDERS } from "./arguments.ts";
 export const OWN_COMMANDS: readonly CommandRow[] = [
   {
     name: "completion",
-    summary: "Prints what makes a shell complete commands, flags and names",
+    summary: "Prints a shell script that completes commands, flags and names",
     args: [{
       name: "SHELL",
       summary: SHELLS.join(", "),
@@ -32,14 +32,17 @@ export const OWN_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "help",
-    summary: "Tells about a command",
+    summary: "Shows help for a command",
     args: [{
       name: "COMMAND",
-      summary: "the command, or nothing for all of them",
+      summary: "the command; all commands if omitted",
       isOptional: true,
       isRepeated: true,
     }],
-    examples: [{ line: "cni help netns exec", what: "tell about one" }],
+    examples: [{
+      line: "cni help netns exec",
+      what: "show help for netns exec",
+    }],
     load: async () => (await import("../commands/help.ts")).help,
   },
   {

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { listDuplicateKeys } from "./duplicate_keys.ts";
 
-Deno.test("listDuplicateKeys() finds what is twice in one object", async (t) => {
+Deno.test("listDuplicateKeys() finds repeated keys in one object", async (t) => {
   const rows: [text: string, places: (string | number)[][]][] = [
     ['{"a":1,"b":{"a":2}}', []],
     ['{"a":1,"b":2,"a":3}', [["a"]]],

@@ -57,7 +57,7 @@ export function checkList(
   document: JsonObject,
 ): Problem[] {
   const twice = listDuplicateKeys(new TextDecoder().decode(bytes))
-    .map((path) => warningAt(path, "the key is there twice: the last counts"));
+    .map((path) => warningAt(path, "the key is repeated; the last one wins"));
   const keys = Object.keys(document).filter((key) => !LIST_KEYS.includes(key));
   const misspelt = keys.flatMap((key) => {
     const hint = didYouMean(key, LIST_KEYS);
@@ -69,7 +69,7 @@ export function checkList(
 function checkVersion(cniVersion: string): Problem[] {
   const known = SPEC_VERSIONS.find((version) => version === cniVersion);
   if (cniVersion === "") {
-    return [warningAt(["cniVersion"], 'missing, which is the same as "0.1.0"')];
+    return [warningAt(["cniVersion"], 'missing, which means "0.1.0"')];
   }
   if (known === undefined) {
     const versions = SPEC_VERSIONS.join(", ");
@@ -77,7 +77,10 @@ function checkVersion(cniVersion: string): Problem[] {
   }
   if (compareVersions(known, LISTS_SINCE) >= 0) return [];
   return [
-    warningAt(["cniVersion"], `lists of plugins began with ${LISTS_SINCE}`),
+    warningAt(
+      ["cniVersion"],
+      `lists of plugins require ${LISTS_SINCE} or later`,
+    ),
   ];
 }
 
@@ -98,7 +101,7 @@ export function checkOrder(plugins: readonly PlacedPlugin[]): Problem[] {
     ...more.map(({ conf, path }) =>
       errorAt(
         path,
-        `${conf.type} would make the interface that ${maker?.conf.type} makes`,
+        `${conf.type} would create the interface that ${maker?.conf.type} creates`,
       )
     ),
   ];
@@ -113,14 +116,17 @@ export function checkChain({ conf, path, links }: PlacedPlugin): Problem[] {
     .map((name) =>
       errorAt(
         [...path, "capabilities"],
-        `"${name}" is missing, which a plugin of the chain declares: the ` +
-          "runtime does not pass it on",
+        `"${name}" is missing: a plugin of the chain declares it, but ` +
+          "the runtime does not pass it on",
       )
     );
   const misplaced = ["ipam", "dns", "ipMasq"]
     .filter((key) => conf.document[key] !== undefined)
     .map((key) =>
-      errorAt([...path, key], "no effect in a chain: it is for a plugin of it")
+      errorAt(
+        [...path, key],
+        "no effect in a chain; set it in one of its plugins",
+      )
     );
   return [...undeclared, ...misplaced];
 }
@@ -156,7 +162,7 @@ export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
     .map((name) =>
       warningAt(
         [...place, "capabilities", name],
-        `${type} makes no use of it${didYouMean(name, used)}`,
+        `${type} does not use it${didYouMean(name, used)}`,
       )
     );
   return [
@@ -191,7 +197,7 @@ export function checkAddresses({ conf, place }: CheckedPlugin): Problem[] {
       return all.findIndex(isSame) === index ? [] : [
         warningAt(
           [...at, "routes", index],
-          `a second route to ${route["dst"]}: only one of them counts`,
+          `a second route to ${route["dst"]}; only one of them takes effect`,
         ),
       ];
     }),

@@ -27,7 +27,7 @@ interface Found {
   readonly notChecked: readonly string[];
 }
 
-/** Validates a file on a node that has all of our plugins, and "other". */
+/** Validates a file on a node with all of this project's plugins, and "other". */
 async function validate(content: string, ...args: string[]): Promise<Found> {
   using folder = new PluginFolder();
   for (const type of OURS) folder.addOwnExecutable(type);
@@ -127,7 +127,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "two default routes",
     leased({ routes: [{ dst: "0.0.0.0/0" }, { dst: "0.0.0.0/0", gw: "::1" }] }),
-    "warning plugins[0].ipam.routes[1]: a second route to 0.0.0.0/0: only one of them counts",
+    "warning plugins[0].ipam.routes[1]: a second route to 0.0.0.0/0; only one of them takes effect",
   ],
   [
     "no IPAM",
@@ -148,7 +148,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a misspelt capability",
     list([{ ...PTP, capabilities: { ipRangs: true, ips: true } }]),
-    'warning plugins[0].capabilities.ipRangs: ptp makes no use of it; did you mean "ipRanges"?',
+    'warning plugins[0].capabilities.ipRangs: ptp does not use it; did you mean "ipRanges"?',
   ],
   [
     "a version that nobody knows",
@@ -159,12 +159,12 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a list before there were lists",
     list([PTP], { cniVersion: "0.2.0" }),
-    "warning cniVersion: lists of plugins began with 0.3.0",
+    "warning cniVersion: lists of plugins require 0.3.0 or later",
   ],
   [
     "two plugins that make the interface",
     list([PTP, { type: "bridge", ipam: IPAM }]),
-    "error plugins[1]: bridge would make the interface that ptp makes",
+    "error plugins[1]: bridge would create the interface that ptp creates",
   ],
   [
     "a chained plugin that comes first",
@@ -187,16 +187,16 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     'warning disablecheck: no such key; did you mean "disableCheck"?',
   ],
   [
-    "a key twice",
+    "a repeated key",
     '{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"ptp","type":"bridge"}]}',
-    "warning plugins[0].type: the key is there twice: the last counts",
+    "warning plugins[0].type: the key is repeated; the last one wins",
   ],
   ["a chain", list([{ ...SHAPED, type: "chain", plugins: [PTP, SHAPED] }])],
   [
     "a chain that hides what its plugins want",
     list([{ type: "chain", dns: {}, plugins: [{ ...PTP, mtu: 0.5 }, SHAPED] }]),
-    'error plugins[0].capabilities: "bandwidth" is missing, which a plugin of the chain declares: the runtime does not pass it on',
-    "error plugins[0].dns: no effect in a chain: it is for a plugin of it",
+    'error plugins[0].capabilities: "bandwidth" is missing: a plugin of the chain declares it, but the runtime does not pass it on',
+    "error plugins[0].dns: no effect in a chain; set it in one of its plugins",
     "error plugins[0].plugins[0].mtu: expected an integer, got 0.5",
   ],
   [
@@ -213,8 +213,8 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   [
     "a bare plugin",
     JSON.stringify({ cniVersion: "1.1.0", name: "n", ...PTP }),
-    'error : no plugin configs found; neither "plugins" in "/10.conflist" nor ' +
-    'files *.conf in "/n"; a bare plugin belongs in a file *.conf',
+    'error : no plugin configs found; "/10.conflist" has no "plugins", and ' +
+    '"/n" has no *.conf files; a bare plugin belongs in a file *.conf',
   ],
   [
     "a node that is not ready, which is not the file's fault",
@@ -222,7 +222,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   ],
 ];
 
-Deno.test("validate tells what is wrong with a configuration", async (t) => {
+Deno.test("validate reports problems of a configuration", async (t) => {
   for (const [name, content, ...problems] of rows) {
     await t.step(name, async () => {
       const found = await validate(content);
@@ -233,14 +233,14 @@ Deno.test("validate tells what is wrong with a configuration", async (t) => {
   }
 });
 
-Deno.test("validate fails for a warning if it is strict", async () => {
+Deno.test("validate --strict fails on warnings", async () => {
   const warned = await validate(list([{ ...PTP, ipMask: true }]), "--strict");
   assertEquals([warned.valid, warned.exitCode], [false, 1]);
   const fine = await validate(list([PTP]), "--strict");
   assertEquals([fine.valid, fine.exitCode], [true, 0]);
 });
 
-Deno.test("validate says whose keys it cannot check", async () => {
+Deno.test("validate names plugins without key checks", async () => {
   const plugins = [{ ...PTP, ipam: { type: "other" } }, {
     type: "other",
     x: 1,
