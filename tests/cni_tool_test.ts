@@ -445,7 +445,10 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
       ).sort();
   const refusals: [args: string[], text: string][] = [
     [[], "use --all to remove every attachment to the network"],
-    [["--all", "blue"], "with --all no namespace stays"],
+    [
+      ["--all", "blue"],
+      "--all removes everything; do not name namespaces with it",
+    ],
     [["blu"], 'Cannot keep the attachments of "blu"'],
     [["blu:eth0"], 'Cannot keep the attachments of "blu:eth0"'],
     [["blue:"], "interface name is empty"],
@@ -673,8 +676,8 @@ onNode("cni netns makes and deletes only namespaces", async (host) => {
     [["add", "blue"], 'Cannot add network namespace "blue": it exists'],
     [["add", "fake"], "is not a network namespace; remove the file"],
     [["add", "a/b"], "a name has 1 to 255 bytes and no slash"],
-    [["del", "fake"], "is a plain file, not a network namespace"],
-    [["del", "folder"], "is not a network namespace"],
+    [["del", "fake"], '"/var/run/netns/fake" is not a network namespace'],
+    [["del", "folder"], 'netns/folder" is not a network namespace'],
     [["del", "none"], '"/var/run/netns/none" does not exist'],
     [["exec", "fake", "true"], "is not a network namespace"],
   ];

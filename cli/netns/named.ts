@@ -170,10 +170,8 @@ export function delNamed(name: string): void {
       `Cannot delete network namespace "${name}"${why}`,
       cause === undefined ? {} : { cause },
     );
-  if (!exists(path)) throw failed(`: "${path}" does not exist`);
-  if (isNetns(path) === false) {
-    throw failed(`: "${path}" is a plain file, not a network namespace`);
-  }
+  const problem = findNetnsProblem(path);
+  if (problem !== undefined) throw failed(`: ${problem}`);
   try {
     unbindNetNs(path);
     Deno.removeSync(path);
