@@ -344,15 +344,7 @@ inNamespaces(
           .toSpliced(place, 0, { type: "foreign" });
         const chain = chainOf(plugins);
         const runtime = new Runtime(hosts, [chain]);
-        const adding = spawnIn(hosts.host, {
-          path: `${BIN}/chain`,
-          env: {
-            ...hosts.environment("ADD"),
-            PATH: "/usr/bin:/bin",
-            CNI_PATH: `${BIN}:${hosts.folder}`,
-          },
-          stdin: JSON.stringify(requestOf(chain)),
-        });
+        const adding = startAdd(hosts, chain);
         const pid = Number(await appearance(pidFile));
         adding.kill();
         await adding.output;
@@ -388,15 +380,7 @@ inNamespaces(
         );
         const chain = chainOf(arrange(hosts));
         const runtime = new Runtime(hosts, [chain]);
-        const adding = spawnIn(hosts.host, {
-          path: `${BIN}/chain`,
-          env: {
-            ...hosts.environment("ADD"),
-            PATH: "/usr/bin:/bin",
-            CNI_PATH: `${BIN}:${hosts.folder}`,
-          },
-          stdin: JSON.stringify(requestOf(chain)),
-        });
+        const adding = startAdd(hosts, chain);
         const pid = Number(await appearance(pidFile));
         adding.kill();
         await adding.output;
@@ -412,6 +396,22 @@ inNamespaces(
   },
   needsBin,
 );
+
+/** Starts ADD of a chain that is to be killed. */
+function startAdd(
+  hosts: TestHosts,
+  chain: PluginObject,
+): ReturnType<typeof spawnIn> {
+  return spawnIn(hosts.host, {
+    path: `${BIN}/chain`,
+    env: {
+      ...hosts.environment("ADD"),
+      PATH: "/usr/bin:/bin",
+      CNI_PATH: `${BIN}:${hosts.folder}`,
+    },
+    stdin: JSON.stringify(requestOf(chain)),
+  });
+}
 
 /** Waits for a file, and returns what is in it. */
 async function appearance(path: string): Promise<string> {

@@ -72,6 +72,16 @@ class DeviceHost implements AsyncDisposable {
     return new DeviceHost(host, folder, kubelet);
   }
 
+  /** Adds the network `fast`, which needs a device. */
+  putFastNetwork(keys: JsonObject = {}): void {
+    this.host.api.putNad(
+      "default",
+      "fast",
+      { cniVersion: "1.0.0", type: "sriov", ...keys },
+      { "k8s.v1.cni.cncf.io/resourceName": RESOURCE },
+    );
+  }
+
   /** Runs multus in the mount namespace. */
   run(
     command: string,
@@ -110,11 +120,9 @@ Deno.test(
   async (t) => {
     await using devices = await DeviceHost.start();
     const { host, kubelet } = devices;
-    host.api.putNad("default", "fast", {
-      cniVersion: "1.0.0",
-      type: "sriov",
+    devices.putFastNetwork({
       capabilities: { CNIDeviceInfoFile: true, deviceID: true },
-    }, { "k8s.v1.cni.cncf.io/resourceName": RESOURCE });
+    });
     const pod = host.addPod("web", { networks: "fast,fast" });
     kubelet.setPod("default", "web", {
       c1: { [RESOURCE]: ["0000:03:02.2"] },
@@ -160,12 +168,7 @@ Deno.test(
   async (t) => {
     await using devices = await DeviceHost.start();
     const { host, kubelet } = devices;
-    host.api.putNad(
-      "default",
-      "fast",
-      { cniVersion: "1.0.0", type: "sriov" },
-      { "k8s.v1.cni.cncf.io/resourceName": RESOURCE },
-    );
+    devices.putFastNetwork();
     const device = { id: "0000:03:02.7", resource: RESOURCE };
     const results = [allocated("vf7")];
     host.api.putClaim(claimOf("web-extended", results, "default"));
@@ -199,12 +202,7 @@ Deno.test(
   async () => {
     await using devices = await DeviceHost.start();
     const { host, kubelet } = devices;
-    host.api.putNad(
-      "default",
-      "fast",
-      { cniVersion: "1.0.0", type: "sriov" },
-      { "k8s.v1.cni.cncf.io/resourceName": RESOURCE },
-    );
+    devices.putFastNetwork();
     const pod = host.addPod("web", { networks: "fast" });
     kubelet.fault({ httpStatus: 503 });
     const { code, json } = await devices.run("ADD", pod);

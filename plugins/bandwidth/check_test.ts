@@ -15,109 +15,75 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 Deno.test(
   requireRoot("bandwidth.check() notices what has been changed"),
   async (t) => {
-    const bucket = (dev: string, ...limit: string[]): string[] =>
-      ["tc", "qdisc", "change", "dev", dev, "root", "handle", "1:", "tbf"]
-        .concat(limit);
-    const ingress = ["rate", "100mbit", "burst", "1250000", "limit", "1562500"];
-    const replace = (from: string, to: string): string[] =>
-      ingress.map((word) => word === from ? to : word);
-    const ingressFilter = ["dev", HOST_END, "ingress"];
-    const rows: [name: string, commands: string[][], text: string][] = [
+    const bucket = (
+      dev: string,
+      { rate = "100mbit", burst = "1250000", limit = "1562500" } = {},
+    ): string =>
+      `tc qdisc change dev ${dev} root handle 1: ` +
+      `tbf rate ${rate} burst ${burst} limit ${limit}`;
+    const noFilter = `tc filter del dev ${HOST_END} ingress`;
+    const filter = (match: string, target: string): string =>
+      `tc filter add dev ${HOST_END} ingress protocol all prio 1 ` +
+      `u32 match ${match} action mirred egress redirect dev ${target}`;
+    const rows: [name: string, commands: string[], text: string][] = [
       [
         "no limit towards the container",
-        [["tc", "qdisc", "del", "dev", HOST_END, "root"]],
+        [`tc qdisc del dev ${HOST_END} root`],
         `Failed to find qdisc: there is no tbf on "${HOST_END}"`,
       ],
       [
         "another queue towards the container",
         [
-          ["tc", "qdisc", "del", "dev", HOST_END, "root"],
-          ["tc", "qdisc", "add", "dev", HOST_END, "root", "bfifo"],
+          `tc qdisc del dev ${HOST_END} root`,
+          `tc qdisc add dev ${HOST_END} root bfifo`,
         ],
         "Failed to find qdisc",
       ],
       [
         "another rate",
-        [bucket(HOST_END, ...replace("100mbit", "99mbit"))],
+        [bucket(HOST_END, { rate: "99mbit" })],
         "Rate doesn't match",
       ],
       [
         "another limit",
-        [bucket(HOST_END, ...replace("1562500", "1562501"))],
+        [bucket(HOST_END, { limit: "1562501" })],
         "Limit doesn't match",
       ],
       [
         "another burst",
-        [bucket(HOST_END, ...replace("1250000", "1248000"))],
+        [bucket(HOST_END, { burst: "1248000" })],
         "Buffer doesn't match",
       ],
       [
         "no limit out of the container",
-        [["tc", "qdisc", "del", "dev", IFB, "root"]],
+        [`tc qdisc del dev ${IFB} root`],
         `Failed to find qdisc: there is no tbf on "${IFB}"`,
       ],
-      [
-        "another rate out of the container",
-        [bucket(IFB, ...ingress)],
-        `on "${IFB}"`,
-      ],
-      ["no IFB", [["ip", "link", "del", IFB]], "get ifb device"],
+      ["another rate out of the container", [bucket(IFB)], `on "${IFB}"`],
+      ["no IFB", [`ip link del ${IFB}`], "get ifb device"],
       [
         "the IFB down",
-        [["ip", "link", "set", IFB, "down"]],
+        [`ip link set ${IFB} down`],
         `Interface "${IFB}" is down`,
       ],
       [
         "no redirection",
-        [["tc", "filter", "del", ...ingressFilter]],
+        [noFilter],
         `"${HOST_END}" does not redirect to "${IFB}"`,
       ],
       [
         "no qdisc to redirect",
-        [["tc", "qdisc", "del", "dev", HOST_END, "ingress"]],
+        [`tc qdisc del dev ${HOST_END} ingress`],
         "does not redirect",
       ],
       [
         "redirection to another link",
-        [
-          ["tc", "filter", "del", ...ingressFilter],
-          [
-            "tc",
-            "filter",
-            "add",
-            ...ingressFilter,
-            "protocol",
-            "all",
-            "prio",
-            "1",
-          ]
-            .concat(
-              "u32 match u32 0 0 action mirred egress redirect dev lo".split(
-                " ",
-              ),
-            ),
-        ],
+        [noFilter, filter("u32 0 0", "lo")],
         "does not redirect",
       ],
       [
         "redirection of some packets",
-        [
-          ["tc", "filter", "del", ...ingressFilter],
-          [
-            "tc",
-            "filter",
-            "add",
-            ...ingressFilter,
-            "protocol",
-            "all",
-            "prio",
-            "1",
-          ]
-            .concat(
-              `u32 match ip dst 10.0.0.0/8 action mirred egress redirect dev ${IFB}`
-                .split(" "),
-            ),
-        ],
+        [noFilter, filter("ip dst 10.0.0.0/8", IFB)],
         "does not redirect",
       ],
     ];
@@ -127,7 +93,8 @@ Deno.test(
         const cable = new LimitedCable(hosts);
         const keys = { ...WIDE, prevResult: await cable.add(WIDE) };
         assertSuccess(await cable.run("CHECK", keys));
-        for (const [program = "", ...args] of commands) {
+        for (const command of commands) {
+          const [program = "", ...args] = command.split(" ");
           runIn(hosts.host, program, ...args);
         }
         assertFailure(await cable.run("CHECK", keys), 999, text);
