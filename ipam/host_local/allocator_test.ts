@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import { FIRST_FREE } from "../../tests/_harness/allocator_cases.ts";
+import { EXHAUSTED, FIRST_FREE } from "../../tests/_harness/allocator_cases.ts";
 import { allocate, allocateRequested, candidates } from "./allocator.ts";
 import {
   countAddresses,
@@ -140,18 +140,9 @@ Deno.test("allocate() lets a released address rest (AL-6)", () => {
 });
 
 Deno.test("allocate() says which ranges are exhausted (AL-9)", async (t) => {
-  const rows: [subnets: string[], free: number, ranges: string][] = [
-    [["10.0.0.0/30"], 1, "10.0.0.1-10.0.0.2"],
-    [["10.0.0.0/29"], 5, "10.0.0.1-10.0.0.6"],
-    [
-      ["10.0.0.0/30", "10.0.1.0/30"],
-      2,
-      "10.0.0.1-10.0.0.2,10.0.1.1-10.0.1.2",
-    ],
-  ];
-  for (const [subnets, free, ranges] of rows) {
+  for (const [subnets, free, ranges] of EXHAUSTED) {
     await t.step(`AL-9: ${subnets}`, () => {
-      const pool = new Pool(setOf(...subnets));
+      const pool = new Pool(setOf(...subnets.split(" ")));
       for (let i = 0; i < free; i++) pool.allocate();
       assertExhausted(pool, ranges);
     });

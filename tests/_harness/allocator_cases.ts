@@ -1,6 +1,6 @@
 /**
- * Which address host-local takes next: for the allocator alone, and for the
- * plugin with its files.
+ * Cases of host-local's choice of addresses, for the allocator alone, and for
+ * the plugin with its files.
  *
  * @module
  */
@@ -29,4 +29,15 @@ export const FIRST_FREE: readonly [
   ["10.0.0.0/30 10.0.1.0/30", "", "", "10.0.0.2"],
   ["10.0.0.0/30 10.0.1.0/30", "", "10.0.0.2", "10.0.1.2"],
   ["10.0.0.0/30 10.0.1.0/30 10.0.2.0/30", "", "10.0.2.2", "10.0.0.2"],
+];
+
+/** Sets, the number of their addresses, and their ranges in the error. */
+export const EXHAUSTED: readonly [
+  subnets: string,
+  free: number,
+  ranges: string,
+][] = [
+  ["10.0.0.0/30", 1, "10.0.0.1-10.0.0.2"],
+  ["10.0.0.0/29", 5, "10.0.0.1-10.0.0.6"],
+  ["10.0.0.0/30 10.0.1.0/30", 2, "10.0.0.1-10.0.0.2,10.0.1.1-10.0.1.2"],
 ];

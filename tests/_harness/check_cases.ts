@@ -1,5 +1,5 @@
 /**
- * CHECK of plugins that attach by a cable: what it must notice, and what not.
+ * CHECK of plugins that attach with a veth pair: changes that it must notice, or not.
  *
  * @module
  */
@@ -10,9 +10,9 @@ import { runIn } from "../../testing/ip_json.ts";
 import type { Keys, PluginScene } from "./plugin_scene.ts";
 
 /**
- * One thing that is changed behind a plugin's back. The command is for a shell,
- * in which `$VETH` is the cable's end on the host and `$LEASES` a folder. CHECK
- * must say the text, or if there is none not mind.
+ * A change by another program. The command runs in a shell,
+ * where `$VETH` is the host end and `$LEASES` a folder. CHECK
+ * must report the text; without a text it must pass.
  */
 export type Change = readonly [
   what: string,

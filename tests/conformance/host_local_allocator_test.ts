@@ -7,7 +7,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../cni/json.ts";
-import { FIRST_FREE } from "../_harness/allocator_cases.ts";
+import { EXHAUSTED, FIRST_FREE } from "../_harness/allocator_cases.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import {
   addressesOf,
@@ -165,16 +165,7 @@ conformance("host-local", {
   },
 
   "AL-9: an exhausted set is reported": async (t) => {
-    const rows: [subnets: string, free: number, ranges: string][] = [
-      ["10.0.0.0/30", 1, "10.0.0.1-10.0.0.2"],
-      ["10.0.0.0/29", 5, "10.0.0.1-10.0.0.6"],
-      [
-        "10.0.0.0/30 10.0.1.0/30",
-        2,
-        "10.0.0.1-10.0.0.2,10.0.1.1-10.0.1.2",
-      ],
-    ];
-    for (const [subnets, free, ranges] of rows) {
+    for (const [subnets, free, ranges] of EXHAUSTED) {
       await t.step(subnets, async () => {
         using network = new Network(subnets);
         for (let i = 0; i < free; i++) await network.next();
