@@ -15,20 +15,18 @@ const RESOLVING = [
   ...["bundle", "serve", "eval"],
 ];
 
-/** Replaces this process by deno, so exit code and signals are those of deno. */
-function exec(args: readonly string[]): void {
+/** Replaces this process by deno, so that deno's exit code and signals pass through. */
+function exec(args: readonly string[]): never {
   const { symbols } = Deno.dlopen("libc.so.6", {
     execv: { parameters: ["buffer", "buffer"], result: "i32" },
   });
-  const texts = [Deno.execPath(), ...args].map(encode);
-  const argv = new BigUint64Array([
-    ...texts.map((text) =>
-      Deno.UnsafePointer.value(Deno.UnsafePointer.of(text))
-    ),
-    0n,
-  ]);
-  symbols.execv(encode(Deno.execPath()), argv);
-  throw new Error(`Cannot execute ${Deno.execPath()}`);
+  const argv = [Deno.execPath(), ...args].map(encode);
+  const pointers = argv.map((text) =>
+    Deno.UnsafePointer.value(Deno.UnsafePointer.of(text))
+  );
+  symbols.execv(encode(Deno.execPath()), BigUint64Array.of(...pointers, 0n));
+  // Using `argv` here keeps it alive while C reads it.
+  throw new Error(`Cannot execute deno with ${argv.length - 1} arguments`);
 }
 
 function encode(text: string): Uint8Array<ArrayBuffer> {
