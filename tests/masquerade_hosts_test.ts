@@ -269,3 +269,10 @@ for (const others of ["nobody's tables", "tables by iptables-legacy"]) {
     });
   }
 }
+testLife("ptp", dualStack, {
+  programs: "iptables-nft",
+  // Of a container with a legacy iptables; the host has none.
+  others: "tables by iptables-legacy",
+  backend: "iptables",
+  place: "iptables-nft",
+});

@@ -321,7 +321,8 @@ function required(nftables: Nftables | undefined): Nftables {
 /**
  * Works on each legacy iptables that has a table nat. A host without a program
  * that works cannot have rules of ours there, unless the configuration says
- * `iptables`: then it once had one.
+ * `iptables`: then it once had one. If what it has is iptables-nft, our rules are
+ * there, and the legacy table is somebody else's.
  */
 async function eachLegacyIptables(
   { hostNetns, backend, path, log }: MasqueradeHost,
@@ -332,7 +333,8 @@ async function eachLegacyIptables(
     if (!hasLegacyNat(netns, family)) continue;
     const program = findLegacyIptables(family, path);
     if (program === undefined) {
-      if (backend !== "iptables") continue;
+      const hasNft = findIptables(family, path) !== undefined;
+      if (backend !== "iptables" || hasNft) continue;
       throw new BackendMissing("the host has no iptables for its legacy rules");
     }
     try {
