@@ -16,14 +16,14 @@ const ATTEMPTS = 1000;
 
 /**
  * Commits changes that follow from what is there, again if that has changed
- * meanwhile.
+ * meanwhile, also while it was looked at.
  *
  * @param plan Looks at what is there, and lists the changes
- * @throws {NetlinkError} Of the change that was refused; ERESTART if others
- * never cease to commit
+ * @throws {NetlinkError} Of the change that was refused; ERESTART or EINTR if
+ * others never cease to commit
  */
 export function commitUnlessDisturbed(
-  nftables: Nftables,
+  nftables: Pick<Nftables, "commit" | "generation">,
   plan: () => readonly Change[],
 ): void {
   for (let attempt = 1;; attempt++) {
@@ -31,7 +31,8 @@ export function commitUnlessDisturbed(
     try {
       return nftables.commit(plan(), generation);
     } catch (error) {
-      if (!isErrno(error, "ERESTART") || attempt === ATTEMPTS) throw error;
+      const isDisturbed = isErrno(error, "ERESTART", "EINTR");
+      if (!isDisturbed || attempt === ATTEMPTS) throw error;
     }
   }
 }
