@@ -9,7 +9,7 @@ import { deadline, waitUntil } from "./deadline.ts";
 import { ifPossible } from "./io_failure.ts";
 import type { Log } from "./log.ts";
 
-/** How long to wait for others, and when to say so, in ms. */
+/** Time limit of a wait, and when to log it, in ms. */
 const LIMIT_MS = 60_000, NOTICE_MS = 5000;
 
 /** Options of a wait for a lock. */
@@ -49,7 +49,7 @@ export class FileLock implements Disposable {
   }
 
   /**
-   * Waits for the lock on an existing file, which is not opened for writing.
+   * Waits for the lock on an existing file, opened read-only.
    *
    * @throws {Deno.errors.NotFound} If the file does not exist
    * @throws {CniError} 11 if the lock is not released; the details name its
@@ -102,9 +102,9 @@ export class FileLock implements Disposable {
 }
 
 /**
- * Waits in the kernel's queue, on another thread. Polling would not do: others
- * who wait in the kernel would always come first. Who gives up closes the file,
- * so that the thread cannot keep the lock when it gets it.
+ * Waits in the kernel's queue, on another thread. With polling, processes that
+ * wait in the kernel would always come first. After the time limit the caller
+ * closes the file, so that the thread cannot keep a lock that it gets later.
  */
 async function waitForLock(
   file: Deno.FsFile,

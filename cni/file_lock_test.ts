@@ -108,7 +108,7 @@ Deno.test("FileLock.acquire() creates the file with the mode, or takes it as it 
     assertEquals([modeOf(), await Deno.readTextFile(path)], [0o600, "kept"]);
   }));
 
-Deno.test("FileLock.acquire() throws if there is no folder", () =>
+Deno.test("FileLock.acquire() throws if the folder does not exist", () =>
   withPath(async (path) => {
     await assertRejects(
       () => FileLock.acquire(`${path}/none`, 0o600),

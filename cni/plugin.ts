@@ -63,7 +63,7 @@ export interface Call<Config extends NetConf = NetConf> {
   readonly validAttachments: readonly ValidAttachment[] | undefined;
   /** Path of the host's network namespace: the process's own. */
   readonly hostNetns: string;
-  /** The configuration's `ipam` plugin. Fails on use if there is none. */
+  /** The configuration's `ipam` plugin. Fails on use if it is not configured. */
   readonly ipam: Delegate;
   /** Another plugin, with this call's configuration. */
   delegate(type: string): Delegate;

@@ -10,7 +10,7 @@ import { listKnownKeys, listUnknownKeys } from "../../cni/schema_keys.ts";
 import { findNearest } from "../suggest.ts";
 import { errorAt, type Place, type Problem, warningAt } from "./problem.ts";
 
-/** Keys with the same meaning for every plugin, and those of the runtime and the IPAM plugin. */
+/** Keys with the same meaning for every plugin, and keys of the runtime and the IPAM plugin. */
 const COMMON_KEYS = [
   "type",
   "name",
@@ -32,7 +32,7 @@ export interface CheckedPlugin {
   readonly place: Place;
   /** Undefined for other projects' plugins. */
   readonly own: Schema<unknown> | undefined;
-  /** The IPAM plugin's schema; undefined if there is none, or it is another project's. */
+  /** The IPAM plugin's schema; undefined without one, or for another project's. */
   readonly ipam: Schema<unknown> | undefined;
 }
 

@@ -32,7 +32,7 @@ import {
   checkOrder,
 } from "./rules.ts";
 
-/** What it takes to validate a network. */
+/** The tools to validate a network. */
 export interface Validator {
   readonly runtime: NetworkRuntime;
   readonly pluginDirs: readonly string[];

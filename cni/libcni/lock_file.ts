@@ -2,7 +2,7 @@
  * Files that are locked by flock(2), and that the holder of the lock may
  * remove.
  *
- * Unlike `FileLock`, they never wait, and they notice a removed file.
+ * Unlike `FileLock`, this never waits, and it notices a removed file.
  *
  * @module
  */

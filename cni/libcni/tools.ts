@@ -1,5 +1,5 @@
 /**
- * What a runtime needs for every network.
+ * The options and tools of a runtime, shared by all networks.
  *
  * @module
  */
@@ -36,7 +36,7 @@ export interface NetworkRuntimeOptions {
   readonly locks?: Pick<AttachmentLocks, "lockContainer" | "lockExclusively">;
 }
 
-/** What it takes to run plugins. */
+/** The surroundings in which plugins run. */
 export interface PluginTools {
   /** Folders with plugins in search order. */
   readonly pluginDirs: readonly string[];
