@@ -67,6 +67,7 @@ export async function addIptablesMasquerade(
     throw failureOf(iptables, isUnusable ? chain : first);
   }
   const postrouting = await run(iptables, ["-S", "POSTROUTING"]);
+  if (!postrouting.success) throw failureOf(iptables, postrouting);
   const present = (chain.stdout + postrouting.stdout).split("\n");
   const missing = rules.filter((rule) =>
     !present.some((line) => isSameRule(line, `-A ${rule}`))
@@ -91,6 +92,7 @@ export async function delIptablesMasquerade(
   if (there.code === OTHER_PROBLEM) return;
   if (!there.success) throw failureOf(iptables, there);
   const listed = await run(iptables, ["-S", "POSTROUTING"]);
+  if (!listed.success) throw failureOf(iptables, listed);
   const leading = listed.stdout.split("\n")
     .filter((line) => line.includes(`-j ${chain}`));
   const own = leading.filter((line) => isFromOneOf(line, addresses ?? []));
@@ -103,7 +105,7 @@ export async function delIptablesMasquerade(
   if (ended.success) return;
   // Another tear-down of the same attachment may have been faster.
   const left = await run(iptables, ["-S", chain]);
-  if (left.success) throw failureOf(iptables, ended);
+  if (left.code !== OTHER_PROBLEM) throw failureOf(iptables, ended);
 }
 
 /** Lists the containers that have rules for a network, by their comments. */
