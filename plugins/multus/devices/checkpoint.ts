@@ -9,7 +9,7 @@ import * as z from "zod/mini";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { decode, parseJson } from "../../../cni/json.ts";
 import { once, optional } from "../../../cni/types.ts";
-import type { PodDevice } from "./resource_map.ts";
+import type { PodDevice } from "./pod_device.ts";
 
 /**
  * The file. Devices are lists by NUMA node since Kubernetes 1.20, and one list

@@ -11,7 +11,7 @@ import { deadline, pause } from "../../../cni/deadline.ts";
 import type { Bytes } from "../../../ffi/libc.ts";
 import { GrpcClient, GrpcError, type GrpcStatus } from "./grpc.ts";
 import { message, messages, text, texts, type ValueOf } from "./protobuf.ts";
-import type { PodDevice, PodName } from "./resource_map.ts";
+import type { PodDevice, PodName } from "./pod_device.ts";
 
 const getRequest = message({ podName: text(1), podNamespace: text(2) });
 

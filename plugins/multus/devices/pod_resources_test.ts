@@ -6,7 +6,7 @@ import {
   type KubeletFault,
 } from "../../../tests/_harness/kubelet.ts";
 import { readPodResources } from "./pod_resources.ts";
-import type { PodDevice } from "./resource_map.ts";
+import type { PodDevice } from "./pod_device.ts";
 
 const POD = { namespace: "test", name: "p1" };
 const NIC = "vendor.com/nic";

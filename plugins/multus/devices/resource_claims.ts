@@ -15,7 +15,7 @@ import {
   RESOURCE_NAME,
   type Scope,
 } from "./published_devices.ts";
-import type { PodDevice } from "./resource_map.ts";
+import type { PodDevice } from "./pod_device.ts";
 
 const TIMEOUT_MS = 20_000;
 

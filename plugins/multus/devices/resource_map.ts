@@ -8,22 +8,9 @@ import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { ifPossible } from "../../../cni/io_failure.ts";
 import type { Log } from "../../../cni/log.ts";
 import type { ObjectMeta, Pod } from "../../../kube/types.ts";
+import type { PodDevice, PodName } from "./pod_device.ts";
 import type { ClaimClient } from "./published_devices.ts";
 import type { ClaimStatus } from "./resource_claims.ts";
-
-/** A device that a pod has. */
-export interface PodDevice {
-  /** The resource, such as `vendor.com/nic`. */
-  readonly resourceName: string;
-  /** The device, such as a PCI address. */
-  readonly deviceId: string;
-}
-
-/** Identifies the pod. */
-export interface PodName {
-  readonly namespace: string;
-  readonly name: string;
-}
 
 /** The input of {@linkcode readResourceMap}. */
 export interface ResourceMapSource {
