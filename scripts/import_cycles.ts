@@ -1,8 +1,8 @@
 /**
  * Finds import cycles in the product.
  *
- * Two modules that import each other run in an order that neither chooses, and
- * can only be understood together. Imports of types alone do not count.
+ * Modules that import each other can only be understood together, even if they
+ * share nothing but types. Their initialization order is also hard to predict.
  *
  * @module
  */
@@ -18,8 +18,10 @@ interface ModuleInfo {
   readonly modules: readonly {
     readonly specifier: string;
     readonly dependencies?: readonly {
-      /** Absent where only types are imported. */
+      /** Absent if only types are imported. */
       readonly code?: { readonly specifier?: string };
+      /** Absent if values are imported. */
+      readonly type?: { readonly specifier?: string };
     }[];
   }[];
 }
@@ -55,12 +57,14 @@ export function findCycle(graph: ImportGraph): string[] | undefined {
   return undefined;
 }
 
-/** Reads the imports that exist at run time from `deno info --json`. */
+/** Reads the imports, of types and of values, from `deno info --json`. */
 export function parseModuleInfo(json: string): ImportGraph {
   const { modules } = JSON.parse(json) as ModuleInfo;
   return new Map(modules.map(({ specifier, dependencies = [] }) => [
     specifier,
-    dependencies.flatMap(({ code }) => code?.specifier ?? []),
+    dependencies.flatMap(({ code, type }) =>
+      [code, type].flatMap((found) => found?.specifier ?? [])
+    ),
   ]));
 }
 

@@ -31,7 +31,7 @@ Deno.test("findCycle() returns a cycle from where it begins", async (t) => {
   }
 });
 
-Deno.test("parseModuleInfo() keeps the imports that exist at run time", () => {
+Deno.test("parseModuleInfo() reads imports of values and of types", () => {
   const json = JSON.stringify({
     modules: [
       {
@@ -47,6 +47,9 @@ Deno.test("parseModuleInfo() keeps the imports that exist at run time", () => {
   });
   assertEquals(
     parseModuleInfo(json),
-    new Map([["file:///a.ts", ["file:///b.ts"]], ["file:///b.ts", []]]),
+    new Map([
+      ["file:///a.ts", ["file:///b.ts", "file:///c.ts"]],
+      ["file:///b.ts", []],
+    ]),
   );
 });
