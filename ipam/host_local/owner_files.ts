@@ -63,18 +63,28 @@ export class OwnerFiles {
   /**
    * Lists the same as {@linkcode OwnerFiles.find}, and creates the file if it is
    * missing: in Deno, that takes less time than a call that fails.
+   *
+   * @returns Undefined if the file says nothing: an ADD that was killed may have
+   *   left leases
    */
-  findOrCreate(owner: Owner): string[] {
+  findOrCreate(owner: Owner): string[] | undefined {
     const path = this.#pathOf(owner);
-    const open = (): string[] => {
-      const options = { read: true, write: true, create: true, mode: 0o600 };
-      using file = Deno.openSync(path, options);
-      return parseLine(readAll(file));
+    const create = (): boolean => {
+      const options = { write: true, createNew: true, mode: 0o600 };
+      Deno.openSync(path, options).close();
+      return true;
     };
-    return ifPossible(open) ?? ifPossible(() => {
+    if (ifPossible(create)) return [];
+    const text = ifPossible(() => Deno.readTextFileSync(path));
+    if (text !== undefined) {
+      const addresses = parseLine(text);
+      return addresses.length > 0 ? addresses : undefined;
+    }
+    ifPossible(() => {
       Deno.mkdirSync(this.#path, { recursive: true, mode: 0o700 });
-      return open();
-    }) ?? [];
+      create();
+    });
+    return [];
   }
 
   /**
@@ -131,12 +141,6 @@ function nameOf({ containerId, ifName }: Owner): string {
 /** A line without its end was cut off. */
 function parseLine(text: string): string[] {
   return text.endsWith("\n") ? text.trim().split(" ") : [];
-}
-
-function readAll(file: Deno.FsFile): string {
-  const bytes = new Uint8Array(file.statSync().size);
-  const length = file.readSync(bytes) ?? 0;
-  return new TextDecoder().decode(bytes.subarray(0, length));
 }
 
 function listNames(path: string): string[] {

@@ -249,6 +249,21 @@ Deno.test("OwnerFiles say nothing while an ADD is under way", async () => {
   assertEquals(await fixture.leasesOf(), []);
 });
 
+Deno.test("OwnerFiles have ADD look for what a killed one left", async () => {
+  using fixture = new Fixture(MANY);
+  await fixture.run((store) => {
+    store.knownLeasesOf(OWNER);
+    store.begin(OWNER);
+    assert(store.reserve(Ip.parse("10.9.0.77"), OWNER));
+  });
+  const { message } = await assertRejects(() => fixture.add(), CniError);
+  assert(message.includes("10.9.0.77 has been allocated"), message);
+  await fixture.del();
+  assertEquals(await fixture.leasesOf(), []);
+  assertEquals(fixture.read("net/10.9.0.77"), undefined);
+  assertEquals((await fixture.add()).length, 2);
+});
+
 Deno.test("OwnerFiles are gone after an ADD that failed", async () => {
   using fixture = new Fixture(MANY);
   fixture.write("net/10.9.0.9", "other\r\neth0");

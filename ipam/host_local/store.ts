@@ -118,15 +118,17 @@ export class LeaseStore implements Disposable {
   /**
    * Lists the leases of an owner that is about to get one, in a time that does
    * not grow with the folder: of a large folder only those that this plugin
-   * made.
+   * made, unless an ADD of the owner was interrupted.
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
   knownLeasesOf(owner: Owner): Lease[] {
     const listing = this.#folder.listIfSmall();
-    return listing === undefined
-      ? this.#confirm(owner, this.#owners.findOrCreate(owner))
-      : this.#select(owner, listing);
+    if (listing !== undefined) return this.#select(owner, listing);
+    const addresses = this.#owners.findOrCreate(owner);
+    return addresses === undefined
+      ? this.#select(owner, this.#folder.listAll())
+      : this.#confirm(owner, addresses);
   }
 
   /** Picks the addresses that are leased to the owner. */
