@@ -63,6 +63,23 @@ testRules(
 );
 
 testRules(
+  "ptp.add() completes a table that lacks the way to its rules",
+  async () => {
+    using scene = new PtpScene("nftables");
+    const table = "inet cni_plugins_masquerade";
+    const chain = "{ type nat hook postrouting priority srcnat; }";
+    const commands = [
+      `add table ${table}`,
+      `add chain ${table} postrouting ${chain}`,
+      `add rule ${table} postrouting ip daddr 224.0.0.0/4 return`,
+    ];
+    for (const command of commands) runIn(scene.hosts.host, "nft", command);
+    await scene.succeed("ADD");
+    assertEquals(reached(scene.hosts.sandbox), OUTSIDE);
+  },
+);
+
+testRules(
   "ptp.del() ends the masquerade by a prevResult without addresses",
   async () => {
     using scene = new PtpScene("iptables");

@@ -168,7 +168,8 @@ function ruleOf(address: Cidr, { comment }: MasqueradeNames): Change {
 
 /** Lists the changes that complete what all attachments share. */
 function missingSkeleton(nftables: Nftables): Change[] {
-  if (nftables.listRules(TABLE, POSTROUTING).length > 0) return [];
+  const rules = nftables.listRules(TABLE, POSTROUTING);
+  if (rules.some((rule) => rule.mentions(CHECKS))) return [];
   const returns = Object.values(MULTICAST).map((multicast) => [
     ...matchFamily(multicast.family),
     ...matchNetwork("destination", "==", multicast),
