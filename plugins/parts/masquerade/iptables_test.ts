@@ -39,17 +39,17 @@ Deno.test(
         using netns = NetNs.open(hosts.host.path);
         const path = `${hosts.folder}/iptables`;
         for (const program of [path, `${path}-restore`]) {
-          Deno.writeTextFileSync(program, SCRIPT, { mode: 0o755 });
+          await Deno.writeTextFile(program, SCRIPT, { mode: 0o755 });
         }
         const file = `${hosts.folder}/codes`;
-        Deno.writeTextFileSync(file, `${codes.join("\n")}\n`);
+        await Deno.writeTextFile(file, `${codes.join("\n")}\n`);
         const iptables = { netns, family: 4, path } as const;
         const names = await namesOf(owner);
         const del = (): Promise<void> =>
           delIptablesMasquerade(iptables, names, undefined);
         if (error === undefined) await del();
         else await assertRejects(del, Error, error);
-        assertEquals(Deno.readTextFileSync(file), "");
+        assertEquals(await Deno.readTextFile(file), "");
       });
     }
   },

@@ -12,7 +12,7 @@
 
 import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
 import type { Log } from "../../../cni/log.ts";
-import { tryAll } from "../../../cni/rollback.ts";
+import { throwAll, tryAll } from "../../../cni/rollback.ts";
 import type { ValidAttachment } from "../../../cni/types.ts";
 import { isErrno } from "../../../ffi/errno.ts";
 import type { Nftables } from "../../../ffi/nftables/mod.ts";
@@ -319,32 +319,47 @@ function required(nftables: Nftables | undefined): Nftables {
 }
 
 /**
- * Works on each legacy iptables that has a table nat. A host without a program
- * that works cannot have rules of ours there, unless the configuration says
- * `iptables`: then it once had one. If what it has is iptables-nft, our rules are
- * there, and the legacy table is somebody else's.
+ * Works on each legacy iptables that has a table nat. Both families are tried. A
+ * host without a working program cannot have rules of this plugin there, unless
+ * the configuration says `iptables`: then it once had one. If the host's program
+ * is iptables-nft, the rules are there, and the legacy table is foreign.
  */
 async function eachLegacyIptables(
-  { hostNetns, backend, path, log }: MasqueradeHost,
+  host: MasqueradeHost,
   work: (iptables: Iptables) => Promise<void>,
 ): Promise<void> {
-  using netns = NetNs.open(hostNetns);
+  using netns = NetNs.open(host.hostNetns);
+  const failures: unknown[] = [];
   for (const family of FAMILIES) {
     if (!hasLegacyNat(netns, family)) continue;
-    const program = findLegacyIptables(family, path);
-    if (program === undefined) {
-      const hasNft = findIptables(family, path) !== undefined;
-      if (backend !== "iptables" || hasNft) continue;
-      throw new BackendMissing("the host has no iptables for its legacy rules");
-    }
     try {
-      await work({ netns, family, path: program.path });
+      await useLegacyIptables(host, family, netns, work);
     } catch (error) {
-      if (backend === "iptables" || !isLacking(error)) throw error;
-      log.info("iptables does not work, so it has no rules of ours", {
-        error: describeError(error),
-      });
+      failures.push(error);
     }
+  }
+  throwAll(failures, "iptables and ip6tables failed");
+}
+
+async function useLegacyIptables(
+  { backend, path, log }: MasqueradeHost,
+  family: IpFamily,
+  netns: NetNs,
+  work: (iptables: Iptables) => Promise<void>,
+): Promise<void> {
+  const program = findLegacyIptables(family, path);
+  if (program === undefined) {
+    const hasNft = findIptables(family, path) !== undefined;
+    if (backend !== "iptables" || hasNft) return;
+    throw new BackendMissing("the host has no iptables for its legacy rules");
+  }
+  try {
+    await work({ netns, family, path: program.path });
+  } catch (error) {
+    if (backend === "iptables" || !isLacking(error)) throw error;
+    log.info("iptables does not work, so it has no rules of ours", {
+      error: describeError(error),
+    });
   }
 }
 
