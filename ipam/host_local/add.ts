@@ -1,5 +1,5 @@
 /**
- * ADD: leasing an address of each list of ranges.
+ * ADD: leases one address from each list of ranges.
  *
  * @module
  */
@@ -17,11 +17,11 @@ import { LeaseStore } from "./store.ts";
 /**
  * Leases an attachment's addresses: all of them, or none.
  *
- * Nothing waits while the store is open, so that the lock is held for a moment.
+ * Nothing waits while the store is open, so the lock is held only briefly.
  *
- * @throws {CniError} 7 if the ranges are malformed or have no such address as is
- *   requested, 11 if none is left, 999 if the attachment has leases already, 5 if
- *   a file cannot be read or written
+ * @throws {CniError} 7 if the ranges are malformed or lack a requested address,
+ *   11 if no address is free, 999 if the attachment has leases already, 5 if a
+ *   file cannot be read or written
  */
 export async function leaseAddresses(
   call: Call<HostLocalConfig>,

@@ -1,6 +1,6 @@
 /**
- * Which address an attachment gets. Pure: whether one is free is asked of the
- * caller.
+ * Picks the address of an attachment. Pure: the caller decides whether an
+ * address is free.
  *
  * @module
  */
@@ -17,21 +17,22 @@ import {
   type RangeSet,
 } from "./range.ts";
 
-/** An address with the range it is from. */
+/** An address and its range. */
 export interface Candidate {
   readonly ip: Ip;
   readonly range: Range;
 }
 
 /**
- * Lists the addresses of a set in the order in which they are to be tried:
- * from the one after the last that was handed out, through all ranges, to that
- * last one itself. So an address that was released rests as long as possible.
+ * Lists the addresses of a set in the order in which to try them: from the
+ * successor of the last one handed out, through all ranges, to that last one
+ * itself. So a released address rests as long as possible.
  *
  * Source: containernetworking/plugins
  * plugins/ipam/host-local/backend/allocator/allocator.go `RangeIter`.
  *
- * @param lastReserved The address that was handed out last; ignored if it is not of the set
+ * @param lastReserved The address handed out last; ignored if it is outside the
+ *   set
  */
 export function* candidates(
   set: RangeSet,
@@ -53,7 +54,7 @@ export function* candidates(
   yield* addressesOf(current, current.start, lastReserved);
 }
 
-/** Lists a part of a range, both ends included, without what is withheld. */
+/** Lists a part of a range, both ends included, without withheld addresses. */
 function* addressesOf(
   range: Range,
   from: Ip = range.start,
@@ -63,9 +64,10 @@ function* addressesOf(
   for (let ip = from;;) {
     const block = withheld.find((block) => block.contains(ip));
     if (block === undefined) yield { ip, range };
-    // One step, however large the block: half of a /64 cannot be counted up.
+    // Skips a block in one step, however large: half of a /64 cannot be counted
+    // up.
     const last = block?.last ?? ip;
-    // Not the loop's condition: no address follows the last of its family.
+    // Not the loop's condition: the last address of a family has no successor.
     if (last.compare(to) >= 0) return;
     ip = last.next();
   }
@@ -74,7 +76,7 @@ function* addressesOf(
 /**
  * Takes the first free address of a set.
  *
- * @param reserve Takes one address; false if it is not free
+ * @param reserve Takes one address; returns false if it is not free
  * @throws {CniError} 11 if no address is free
  */
 export function allocate(
@@ -93,10 +95,11 @@ export function allocate(
 }
 
 /**
- * Takes the very address that was asked for.
+ * Takes exactly the requested address.
  *
- * @param reserve Takes one address; false if it is not free
- * @throws {CniError} 7 if it is withheld or not of the set, 11 if it is not free
+ * @param reserve Takes one address; returns false if it is not free
+ * @throws {CniError} 7 if it is withheld or outside the set, 11 if it is not
+ *   free
  */
 export function allocateRequested(
   set: RangeSet,

@@ -30,7 +30,7 @@ function listCandidates(set: RangeSet, lastReserved = ""): string[] {
   return [...candidates(set, parse(lastReserved))].map(({ ip }) => `${ip}`);
 }
 
-/** A set with its leases in memory. */
+/** A range set with leases in memory. */
 class Pool {
   readonly #set: RangeSet;
   readonly taken: Set<string>;
@@ -255,7 +255,7 @@ Deno.test("allocate() tells how many addresses there are", () => {
   assertEquals(error.details, "0 of 3 addresses are free");
 });
 
-/** Draws numbers from 0 up to but without `limit`. */
+/** Draws numbers from 0 to `limit`, exclusive. */
 type Draw = (limit: number) => number;
 
 /** Source: Marsaglia, "Xorshift RNGs", 2003. */
@@ -269,7 +269,10 @@ function seededDraw(seed: number): Draw {
   };
 }
 
-/** Draws a range of at most 16 addresses in the `position`th part of the space. */
+/**
+ * Draws a range of at most 16 addresses; ranges with different positions are
+ * disjoint.
+ */
 function drawRange(draw: Draw, family: IpFamily, position: number): Range {
   const base = Ip.parse(family === 4 ? "10.0.0.0" : "2001:db8::");
   const hostBits = draw(5);
@@ -287,7 +290,8 @@ function drawRange(draw: Draw, family: IpFamily, position: number): Range {
   return resolveRange({
     subnet,
     exclude,
-    // Half of the gateways are in the range, or at least in its subnet.
+    // Half of the configured gateways are in the subnet, some even in the
+    // range.
     gateway: draw(2) === 0 ? undefined : at(draw(2 * size)),
     ...draw(2) === 0 ? {} : { rangeStart: at(low), rangeEnd: at(high) },
   });
@@ -300,7 +304,7 @@ function drawSet(draw: Draw): RangeSet {
     { length },
     (_, position) => drawRange(draw, family, position),
   );
-  // In any order: a set need not be sorted.
+  // In either order: a set need not be sorted.
   return draw(2) === 0 ? ranges : ranges.toReversed();
 }
 
@@ -310,7 +314,7 @@ function enumerate({ start, end }: Range): bigint[] {
   return Array.from({ length: count }, (_, i) => start.value + BigInt(i));
 }
 
-/** Says of a number whether its range keeps it: another oracle. */
+/** Reports whether a range withholds the number: another oracle. */
 function isWithheld(set: RangeSet, value: bigint): boolean {
   return set.some(({ start, end, gateway, excluded }) =>
     start.value <= value && value <= end.value &&
@@ -323,7 +327,7 @@ function isWithheld(set: RangeSet, value: bigint): boolean {
 
 const SETS = 400;
 
-/** Registers a test of many sets, whose seed is in the name of its only step. */
+/** Registers a test of many sets; the name of its only step has the seed. */
 function property(
   name: string,
   check: (set: RangeSet, draw: Draw) => void,
@@ -362,7 +366,7 @@ property(
     assertEquals(countAddresses(set), BigInt(free.length), formatRangeSet(set));
     const pool = new Pool(set);
     for (let i = 0; i < free.length; i++) pool.allocate();
-    // As many calls as addresses, so these are all of them and none was twice.
+    // As many calls as addresses, so each address was handed out exactly once.
     const handedOut = [...pool.taken].map((ip) => Ip.parse(ip).value);
     assertEquals(new Set(handedOut), new Set(free), formatRangeSet(set));
     assertThrows(() => pool.allocate(), CniError, "no IP addresses available");

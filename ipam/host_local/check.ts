@@ -1,5 +1,5 @@
 /**
- * CHECK: that an attachment still has its leases.
+ * CHECK: verifies that an attachment still has its leases.
  *
  * @module
  */
@@ -12,8 +12,8 @@ import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
 
 /**
- * Checks that the attachment has leases, and one for each address of prevResult
- * that is of the ranges.
+ * Checks that the attachment has leases, including one for each address of
+ * prevResult that is in the ranges.
  *
  * @throws {CniError} 999 if not, 7 if the ranges are malformed
  */

@@ -1,5 +1,5 @@
 /**
- * What a configuration of host-local asks for.
+ * Reads the configuration of host-local.
  *
  * @module
  */
@@ -17,19 +17,20 @@ import {
 import { parseRequestedIp } from "./requested_ip.ts";
 import type { HostLocalConfig } from "./schema.ts";
 
-/** Where leases are kept unless the configuration says otherwise. */
+/** Default folder of the leases. */
 const DEFAULT_DATA_DIR = "/var/lib/cni/networks";
 
-/** Returns the folder that has one folder for each network. */
+/** Returns the folder with the networks' lease folders. */
 export function dataDirOf({ ipam }: HostLocalConfig): string {
   return ipam?.dataDir || DEFAULT_DATA_DIR;
 }
 
 /**
- * Returns the range sets, of each of which an attachment gets one address:
+ * Returns the range sets; an attachment gets one address from each. First come
  * the runtime's, then the single range, then the list.
  *
- * @throws {CniError} 7 if there is none, or they contradict each other
+ * @throws {CniError} 7 without range sets, or if they are invalid or contradict
+ *   each other
  */
 export function rangeSetsOf(
   { ipam, runtimeConfig }: HostLocalConfig,
@@ -40,7 +41,7 @@ export function rangeSetsOf(
   }
   const { subnet, ...bounds } = ipam;
   if (subnet === undefined && (bounds.exclude ?? []).length > 0) {
-    // Or the addresses would be handed out that somebody wants to keep.
+    // Otherwise addresses would be handed out that should be kept back.
     throw invalid('"exclude" is of no range: give it to those of "ranges"');
   }
   const configs: RangeConfig[][] = [
@@ -59,11 +60,10 @@ export function rangeSetsOf(
 }
 
 /**
- * Returns the addresses that were asked for: by CNI_ARGS, the configuration's
- * `args`, and the runtime, in this order. What several of them ask for is
- * listed once.
+ * Returns the requested addresses without duplicates: first from CNI_ARGS, then
+ * from the configuration's `args`, then from the runtime.
  *
- * @throws {CniError} 4 if CNI_ARGS cannot be read, or has a key that is not known
+ * @throws {CniError} 4 if CNI_ARGS is malformed or has an unknown key
  */
 export function requestedIpsOf(
   { args, runtimeConfig }: HostLocalConfig,

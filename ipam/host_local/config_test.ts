@@ -18,7 +18,7 @@ function resolveSets(config: JsonObject, cniVersion = "1.1.0"): string[][] {
   );
 }
 
-/** Lists the addresses that a configuration and CNI_ARGS ask for. */
+/** Lists the addresses requested by a configuration and CNI_ARGS. */
 function requestedIps(config: JsonObject, cniArgs = ""): string[] {
   const args = readCmdArgs("STATUS", { CNI_PATH: "/x", CNI_ARGS: cniArgs });
   return requestedIpsOf(decodeConfig(config), args).map(String);

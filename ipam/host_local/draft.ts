@@ -1,5 +1,5 @@
 /**
- * Files that nobody ever sees half of.
+ * Files that are never visible half-written.
  *
  * @module
  */
@@ -7,19 +7,19 @@
 import { removeQuietly } from "../../cni/io_failure.ts";
 import { unlessMissing } from "./io_failure.ts";
 
-/** A file that has its content, but not its name. */
+/** A file that has its content, but not its final name. */
 export class Draft implements Disposable {
-  /** What the file holds. */
+  /** Content of the file. */
   readonly content: string;
   readonly #path: string;
   #isThere = true;
 
   /**
-   * Writes the file. If that fails there is none, and what is thrown is the
-   * system's.
+   * Writes the file. If that fails, no file is left, and the system's error is
+   * thrown.
    *
-   * @param path Its name for the time being
-   * @param finish What is done with it before it is closed
+   * @param path Temporary name
+   * @param finish Runs before the file is closed
    */
   constructor(
     path: string,
@@ -36,19 +36,20 @@ export class Draft implements Disposable {
     }
   }
 
-  /** Whether it is still to get its name. */
+  /** Whether the file still has its temporary name. */
   get isThere(): boolean {
     return this.#isThere;
   }
 
   /**
-   * Gives the file a name that nothing has.
+   * Gives the file a new name, unless the name is taken.
    *
-   * @returns False if something has it
+   * @returns False if the name is taken
    */
   link(path: string): boolean {
     try {
-      // Asking first would take longer: what succeeds is quick in Deno.
+      // A check beforehand would take longer: successful calls are quick in
+      // Deno.
       Deno.linkSync(this.#path, path);
       this[Symbol.dispose]();
     } catch {
@@ -59,13 +60,13 @@ export class Draft implements Disposable {
     return true;
   }
 
-  /** Gives the file a name, and takes it from what has it. */
+  /** Gives the file a new name, and replaces any file of that name. */
   replace(path: string): void {
     Deno.renameSync(this.#path, path);
     this.#isThere = false;
   }
 
-  /** Removes the file, unless it has got another name. */
+  /** Removes the file, unless it has been renamed. */
   [Symbol.dispose](): void {
     if (this.#isThere) removeQuietly(this.#path);
     this.#isThere = false;
@@ -73,8 +74,8 @@ export class Draft implements Disposable {
 }
 
 /**
- * Writes a file that was not there. What a killed process left may be a lease
- * by another name, so it is never opened, only removed.
+ * Writes a new file. A leftover of a killed process may be a hard link to a
+ * lease, so it is never opened, only removed.
  */
 function writeNew(
   path: string,

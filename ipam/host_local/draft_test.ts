@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Draft } from "./draft.ts";
 
-/** Runs `test` with the path of a folder of its own. */
+/** Runs `test` with the path of a new folder. */
 function withFolder(test: (folder: string) => void): void {
   const folder = Deno.makeTempDirSync();
   try {
@@ -55,7 +55,7 @@ Deno.test("Draft.replace() takes a name from what has it", () => {
 
 Deno.test("Draft never touches what a killed process left", () => {
   withFolder((folder) => {
-    // Killed between the two steps of link(): one file by two names.
+    // Left by a kill between the two steps of link(): one file with two names.
     Deno.writeTextFileSync(`${folder}/10.1.2.2`, "dummy");
     Deno.linkSync(`${folder}/10.1.2.2`, `${folder}/draft`);
     using draft = new Draft(`${folder}/draft`, "other");

@@ -1,5 +1,5 @@
 /**
- * The lock of a lease folder, also where nothing can be written.
+ * The lock of a lease folder, also on read-only file systems.
  *
  * @module
  */
@@ -23,10 +23,10 @@ export class FolderLock implements Disposable {
   }
 
   /**
-   * Waits for the lock, for who is going to write. Its file is created if need be.
+   * Waits for the lock, to write. Creates its file if necessary.
    *
-   * @param log Told who has the lock, if that takes long
-   * @throws {Deno.errors.NotFound} If there is no folder
+   * @param log Receives the lock's holder if the wait is long
+   * @throws {Deno.errors.NotFound} If the folder does not exist
    * @throws {CniError} 11 if others keep the lock
    */
   static async acquire(folder: LeaseFolder, log?: Log): Promise<FolderLock> {
@@ -35,13 +35,14 @@ export class FolderLock implements Disposable {
   }
 
   /**
-   * Waits for the lock, for who may have nothing to write. Where the file cannot
-   * be opened for writing, as on a read-only file system, reading it will do.
-   * Where it is missing as well, nothing is locked, and the folder may be looked
-   * at: who cannot create a file there has no means to remove one either.
+   * Waits for the lock, for a caller that may have nothing to write. If the
+   * file cannot be opened for writing, as on a read-only file system, it is
+   * opened for reading. If it does not exist either, nothing is locked, and the
+   * folder may still be read: a caller that cannot create files there cannot
+   * remove any.
    *
-   * @param log Told who has the lock, if that takes long
-   * @throws {Deno.errors.NotFound} If there is no folder
+   * @param log Receives the lock's holder if the wait is long
+   * @throws {Deno.errors.NotFound} If the folder does not exist
    * @throws {CniError} 11 if others keep the lock
    */
   static async acquireToLook(
@@ -58,15 +59,15 @@ export class FolderLock implements Disposable {
     }
   }
 
-  /** Whether others are kept out. */
+  /** Whether the lock is held. */
   get isHeld(): boolean {
     return this.#file !== undefined;
   }
 
   /**
-   * Makes sure that others are kept out, before something is changed.
+   * Checks that the lock is held, before a change.
    *
-   * @throws {Error} Why they are not
+   * @throws {Error} The reason why it is not
    */
   requireHeld(): void {
     if (!this.isHeld) throw this.#refusal;
@@ -80,6 +81,6 @@ export class FolderLock implements Disposable {
 
 function isWritingRefused(error: unknown): boolean {
   return error instanceof Deno.errors.PermissionDenied ||
-    // Deno has no class for it.
+    // Deno has no error class for it.
     error instanceof Error && Reflect.get(error, "code") === "EROFS";
 }

@@ -1,5 +1,5 @@
 /**
- * Reading and removing where nothing being there is as good.
+ * Tolerates missing files on reading and removing.
  *
  * @module
  */
@@ -7,8 +7,8 @@
 import { isMissing } from "../../cni/io_failure.ts";
 
 /**
- * Answers undefined where `run` finds that something does not exist, be it that
- * a folder on the way is a file.
+ * Returns undefined if `run` fails because a file or folder does not exist, or
+ * because a folder on the path is a file.
  */
 export function unlessMissing<T>(run: () => T): T | undefined {
   try {
@@ -20,7 +20,7 @@ export function unlessMissing<T>(run: () => T): T | undefined {
   }
 }
 
-/** Does the same with what is under way. */
+/** Like {@linkcode unlessMissing}, for a promise. */
 export async function awaitUnlessMissing<T>(
   result: Promise<T>,
 ): Promise<T | undefined> {

@@ -1,23 +1,23 @@
 /**
- * What a lease says, and how it is written.
+ * The content of leases.
  *
  * @module
  */
 
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 
-/** To whom an address is leased. */
+/** The owner of a lease. */
 export interface Owner {
   readonly containerId: string;
   readonly ifName: string;
 }
 
-/** A lease that was found. */
+/** A lease in a folder. */
 export interface Lease {
   readonly ip: Ip;
-  /** The file that holds it. */
+  /** Path of the file. */
   readonly path: string;
-  /** Whom it says it belongs to, without blanks around it. */
+  /** The owner as written, without surrounding blanks. */
   readonly content: string;
 }
 
@@ -28,12 +28,12 @@ export function formatOwner({ containerId, ifName }: Owner): string {
   return `${formatContainer(containerId)}${SEPARATOR}${ifName}`;
 }
 
-/** Formats a lease of the container alone, as very old plugins wrote them. */
+/** Formats a lease of the container alone, as very old plugins do. */
 export function formatContainer(containerId: string): string {
   return containerId.trim();
 }
 
-/** Describes in words to whom a lease belongs. */
+/** Describes the owner of a lease. */
 export function describeOwner(content: string): string {
   const [containerId, ifName] = content.split(SEPARATOR);
   return ifName === undefined
@@ -41,7 +41,7 @@ export function describeOwner(content: string): string {
     : `container "${containerId}", interface "${ifName}"`;
 }
 
-/** Parses an address; undefined if the text is none. */
+/** Parses an address; undefined if the text is not an address. */
 export function findIp(text: string): Ip | undefined {
   return unlessNoAddress(() => Ip.parse(text));
 }

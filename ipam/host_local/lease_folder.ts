@@ -1,17 +1,17 @@
 /**
- * The files of one network: what may be in its folder, and how they are
- * changed so that no other program ever sees half of one.
+ * The files of one network: the layout of its folder, and changes that no other
+ * program ever sees half-done.
  *
- * The layout is the Go plugin's, and both may work on one folder at a time:
+ * The layout is the Go plugin's, and both plugins may use a folder at a time:
  *
  * - `lock`: empty; flock(2) on it guards everything else
  * - `10.1.2.3`, `2001:db8::5`: a lease; holds `<container ID>\r\n<interface>`
- *   (only the container ID if it is of a very old plugin)
- * - `last_reserved_ip.<i>`: the address that was last handed out of range set i
- * - `unfinished`: one of these while it is written; outlives only a plugin that
- *   was killed meanwhile, and then has no meaning
+ *   (only the container ID if a very old plugin wrote it)
+ * - `last_reserved_ip.<i>`: the last address handed out from range set i
+ * - `unfinished`: one of these while it is written; left only by a plugin that
+ *   was killed meanwhile, and then meaningless
  *
- * All other files are somebody else's and left alone.
+ * All other files are foreign and left alone.
  *
  * Source: containernetworking/plugins
  * plugins/ipam/host-local/backend/disk/backend.go.
@@ -24,42 +24,45 @@ import { removeQuietly, withIoFailure } from "../../cni/io_failure.ts";
 import { Draft } from "./draft.ts";
 import { unlessMissing } from "./io_failure.ts";
 
-/** Name of the file that is locked. */
+/** Name of the lock file. */
 export const LOCK_FILE = "lock";
-/** Not an address, so no program takes it for a lease. */
+/** Not an address, so no program mistakes it for a lease. */
 const UNFINISHED_FILE = "unfinished";
 
-/** A folder up to this size is read whole each time: some 250 to 400 leases. */
+/** A folder up to this size is always read whole: some 250 to 400 leases. */
 const LARGE_FOLDER_BYTES = 8 * 1024;
 
-/** Names the file that holds the address that was last handed out of a range set. */
+/**
+ * Returns the name of the file with the last address handed out from a range
+ * set.
+ */
 export function lastReservedName(rangeSet: number): string {
   return `last_reserved_ip.${rangeSet}`;
 }
 
-/** What is in a folder, by name: the content of what may be a lease. */
+/** Files of a folder by name, with the content of possible leases. */
 export type Listing = ReadonlyMap<string, string | undefined>;
 
-/** The folder of a network. Who changes it holds the lock. */
+/** The folder of a network. Hold the lock to change it. */
 export class LeaseFolder implements Disposable {
-  /** Where it is. */
+  /** Path of the folder. */
   readonly path: string;
   #draft: Draft | undefined;
   #listing: Map<string, string | undefined> | undefined;
   #isLarge: boolean | undefined;
 
-  /** Names the folder; it need not exist. */
+  /** Names the folder, which need not exist. */
   constructor(dataDir: string, network: string) {
     this.path = join(dataDir, network);
   }
 
-  /** Returns the path of a file in it. */
+  /** Returns the path of a file in the folder. */
   pathOf(name: string): string {
     return join(this.path, name);
   }
 
   /**
-   * Says whether it takes long to read all leases.
+   * Reports whether reading all leases takes long.
    *
    * @throws {CniError} 5 if the folder cannot be read
    */
@@ -70,7 +73,7 @@ export class LeaseFolder implements Disposable {
   }
 
   /**
-   * Lists everything if the folder is not large, or was read already.
+   * Lists all files if the folder is small or has been read already.
    *
    * @throws {CniError} 5 if the folder or a file cannot be read
    */
@@ -80,9 +83,10 @@ export class LeaseFolder implements Disposable {
   }
 
   /**
-   * Lists everything, and reads each file whose name looks like an address.
-   * What a killed process has left unfinished is removed on the way. The folder
-   * is read once: the lock keeps it as it is.
+   * Lists all files, and reads each one whose name looks like an address.
+   *
+   * Also removes the unfinished file of a killed process. The folder is read
+   * only once: the lock keeps it unchanged.
    *
    * @throws {CniError} 5 if the folder or a file cannot be read
    */
@@ -112,9 +116,9 @@ export class LeaseFolder implements Disposable {
   }
 
   /**
-   * Reads a file, without blanks around its content.
+   * Reads a file, without surrounding blanks.
    *
-   * @returns Undefined if there is none
+   * @returns Undefined if the file does not exist
    * @throws {CniError} 5 if it cannot be read
    */
   read(name: string): string | undefined {
@@ -126,7 +130,7 @@ export class LeaseFolder implements Disposable {
   }
 
   /**
-   * Removes a file; one that is not there is no failure.
+   * Removes a file, if it exists.
    *
    * @throws {CniError} 5 if it cannot be removed
    */
@@ -140,7 +144,7 @@ export class LeaseFolder implements Disposable {
   }
 
   /**
-   * Writes a file whole or not at all, in place of an older one.
+   * Writes a file whole or not at all, and replaces an older one.
    *
    * @throws {CniError} 5 if it cannot be written
    */
@@ -155,8 +159,8 @@ export class LeaseFolder implements Disposable {
   /**
    * Writes a lease whole or not at all, unless the address is leased.
    *
-   * An empty file is no lease: the Go plugin creates a file and fills it then,
-   * so that a crash leaves an empty one, and no container has outlived that.
+   * An empty file is not a lease: the Go plugin creates a file before it fills
+   * it, so a crash leaves an empty one, which no running container owns.
    *
    * @param name The address
    * @returns False if the address is leased
@@ -175,12 +179,12 @@ export class LeaseFolder implements Disposable {
     return isAdded;
   }
 
-  /** Writes the lease once, however many addresses are tried for it. */
+  /** Writes the lease once, however many addresses are tried. */
   #draftOf(content: string): Draft {
     if (this.#draft?.content === content && this.#draft.isThere) {
       return this.#draft;
     }
-    // On disk before it has a name, or a crash could leave it empty.
+    // Synced before it gets its name, or a crash could leave it empty.
     const sync = (file: Deno.FsFile): void => file.syncDataSync();
     return this.#draft = new Draft(
       this.pathOf(UNFINISHED_FILE),
@@ -189,13 +193,13 @@ export class LeaseFolder implements Disposable {
     );
   }
 
-  /** Removes what was begun and came to nothing. */
+  /** Removes an unfinished lease. */
   [Symbol.dispose](): void {
     this.#draft?.[Symbol.dispose]();
   }
 }
 
-/** Says whether a path is a file with nothing in it. */
+/** Reports whether a path is an empty file. */
 export function isBlankFile(path: string): boolean {
   return Deno.lstatSync(path).isFile &&
     Deno.readTextFileSync(path).trim() === "";

@@ -1,5 +1,5 @@
 /**
- * Leasing the addresses of one ADD: one from each range set, or none at all.
+ * Leases the addresses of one ADD: one from each range set, or none at all.
  *
  * @module
  */
@@ -12,16 +12,18 @@ import type { Lease, Owner } from "./lease.ts";
 import { findRange, type RangeSet } from "./range.ts";
 import type { LeaseStore } from "./store.ts";
 
-/** A range set that owes an address; any one unless one is requested. */
+/**
+ * A range set that still needs an address; any address unless one is requested.
+ */
 export interface Wish {
   readonly set: RangeSet;
   readonly requested: Ip | undefined;
 }
 
 /**
- * Gives each set the first of the requested addresses that it has.
+ * Gives each set the first remaining requested address that it contains.
  *
- * @throws {CniError} 7 if an address is left over
+ * @throws {CniError} 7 if a requested address is left over
  */
 export function distribute(
   requested: readonly Ip[],
@@ -44,9 +46,10 @@ export function distribute(
 /**
  * Leases one address from each set, or none at all.
  *
- * @param log Told of what cannot be taken back
- * @throws {CniError} 11 if an address is not free, 999 if the owner has one
- *   already, 7 if it may not be handed out, 5 if it cannot be written
+ * @param log Receives failures to take leases back
+ * @throws {CniError} 11 if an address is not free, 999 if the owner has a lease
+ *   already, 7 if an address must not be handed out, 5 if a lease cannot be
+ *   written
  */
 export function leaseEach(
   wishes: readonly Wish[],
@@ -109,15 +112,15 @@ function takeBack(
     try {
       store.takeBack(ip);
     } catch (error) {
-      // The error that is reported is the one before.
+      // The caller reports the earlier error.
       log.error(`Cannot release ${ip}`, { error: describeError(error) });
     }
   }
 }
 
 /**
- * Refuses an attachment that has a lease already: either it is attached, or
- * its DEL is still to come.
+ * Refuses an attachment that has a lease already: it is still attached, or its
+ * DEL is still to come.
  *
  * Source: containernetworking/plugins
  * plugins/ipam/host-local/backend/allocator/allocator.go `Get`.

@@ -1,17 +1,17 @@
 /**
- * One small file for each attachment, with the addresses that it has, so that
- * DEL need not read all leases of a large folder.
+ * One small file for each attachment with its addresses, so that DEL need not
+ * read all leases of a large folder.
  *
- * `<dataDir>/.by-owner/<network>/<container ID>:<interface>` holds one line, as
- * in `10.1.2.3 2001:db8::5`. No network has a name that begins with a dot, so
- * neither the Go plugin nor tools that list a network's folder come across it.
+ * `<dataDir>/.by-owner/<network>/<container ID>:<interface>` holds one line such
+ * as `10.1.2.3 2001:db8::5`. Names of networks never begin with a dot, so
+ * neither the Go plugin nor tools that list a network's folder see these files.
  *
- * The leases are the truth. A file only says which of them to read:
+ * The leases are the truth. A file only tells which of them to read:
  *
  * - ADD empties the file before the first lease, and writes the line after the
  *   last one. DEL removes the leases before the file.
- * - A file that is missing, empty or cut off says nothing. A line counts only
- *   if all its leases belong to the attachment. Otherwise all leases are read.
+ * - A missing, empty or truncated file is ignored. A line is used only if all
+ *   its leases belong to the attachment. Otherwise all leases are read.
  *
  * So no crash, full disk or half-written file hides a lease, and the folder may
  * be deleted at any time.
@@ -28,17 +28,19 @@ import {
 import { unlessMissing } from "./io_failure.ts";
 import { formatContainer, type Owner } from "./lease.ts";
 
-/** The folder for all networks, beside their lease folders. */
+/** The folder for all networks, next to their lease folders. */
 const BY_OWNER = ".by-owner";
 
-/** The files of one network's owners. Use them only while the network is locked. */
+/**
+ * The files of one network's owners. Use them only while the network is locked.
+ */
 export class OwnerFiles {
   readonly #dataDir: string;
   readonly #network: string;
   readonly #path: string;
 
   /**
-   * Names the folder; it need not exist.
+   * Names the folder, which need not exist.
    *
    * @param leaseFolder The network's lease folder
    */
@@ -48,24 +50,24 @@ export class OwnerFiles {
     this.#path = join(this.#dataDir, BY_OWNER, this.#network);
   }
 
-  /** Says whether the network's folder is there, without a call that fails. */
+  /** Reports whether the network's folder exists, without a failing call. */
   areKept(): boolean {
     return listNames(this.#dataDir).includes(BY_OWNER) &&
       listNames(join(this.#dataDir, BY_OWNER)).includes(this.#network);
   }
 
-  /** Lists the addresses that an owner's file names; none if it says nothing. */
+  /** Lists the addresses in an owner's file; none without a usable file. */
   find(owner: Owner): string[] {
     const path = this.#pathOf(owner);
     return parseLine(ifPossible(() => Deno.readTextFileSync(path)) ?? "");
   }
 
   /**
-   * Lists the same as {@linkcode OwnerFiles.find}, and creates the file if it is
-   * missing: in Deno, that takes less time than a call that fails.
+   * Like {@linkcode OwnerFiles.find}, but creates a missing file: in Deno, that
+   * takes less time than a failing call.
    *
-   * @returns Undefined if the file says nothing: an ADD that was killed may have
-   *   left leases
+   * @returns Undefined if the file exists without a usable line: a killed ADD
+   *   may have left leases
    */
   findOrCreate(owner: Owner): string[] | undefined {
     const path = this.#pathOf(owner);
@@ -88,9 +90,9 @@ export class OwnerFiles {
   }
 
   /**
-   * Makes an owner's file say nothing, before the owner gets a lease.
+   * Empties an owner's file, before the owner gets a lease.
    *
-   * @throws {CniError} 5 if it goes on saying something
+   * @throws {CniError} 5 if the file keeps its content
    */
   empty(owner: Owner): void {
     if (this.#write(owner, "")) return;
@@ -101,7 +103,7 @@ export class OwnerFiles {
     );
   }
 
-  /** Writes which addresses an owner has: all of them. Never throws. */
+  /** Writes all addresses of an owner. Never throws. */
   fill(owner: Owner, addresses: readonly string[]): void {
     this.#write(owner, `${addresses.join(" ")}\n`);
   }
@@ -114,12 +116,15 @@ export class OwnerFiles {
     }) ?? false;
   }
 
-  /** Removes an owner's file. Never throws: what it says is looked up. */
+  /**
+   * Removes an owner's file. Never throws: a stale file is checked against the
+   * leases.
+   */
   remove(owner: Owner): void {
     removeQuietly(this.#pathOf(owner));
   }
 
-  /** Removes the files of all but these owners. Never throws. */
+  /** Removes the files of all other owners. Never throws. */
   retain(owners: readonly Owner[]): void {
     const names = new Set(owners.map(nameOf));
     for (const name of listNames(this.#path)) {
@@ -132,13 +137,15 @@ export class OwnerFiles {
   }
 }
 
-/** Neither part may contain a colon or a slash, so no two owners share a name. */
+/**
+ * Neither part may contain a colon or a slash, so owners never share a name.
+ */
 function nameOf({ containerId, ifName }: Owner): string {
   return [formatContainer(containerId), ifName]
     .map((part) => encodeURIComponent(part.toWellFormed())).join(":");
 }
 
-/** A line without its end was cut off. */
+/** A line without its end is truncated. */
 function parseLine(text: string): string[] {
   return text.endsWith("\n") ? text.trim().split(" ") : [];
 }

@@ -13,7 +13,7 @@ const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
 const CONTENT = "dummy\r\neth0";
 const OWNER_FILE = ".by-owner/net/dummy:eth0";
 
-/** Few enough to be read each time, and enough for a large folder. */
+/** Few leases, which are always all read, and enough for a large folder. */
 const FEW = 100, MANY = 900;
 
 const RANGE_SETS = [
@@ -21,12 +21,12 @@ const RANGE_SETS = [
   resolveRangeSet([{ subnet: Cidr.parse("2001:db8::/64") }], 1),
 ];
 
-/** A folder of leases, and what is beside it. */
+/** A folder of leases, and its surroundings. */
 class Fixture implements Disposable {
   readonly root = Deno.makeTempDirSync({ prefix: "leases-" });
   readonly folder = join(this.root, "net");
 
-  /** Makes leases of containers `c0`, `c1`…, each with its address. */
+  /** Creates leases of containers `c0`, `c1`…, with an address each. */
   constructor(count: number) {
     Deno.mkdirSync(this.folder);
     for (let i = 0; i < count; i++) {
@@ -34,12 +34,12 @@ class Fixture implements Disposable {
     }
   }
 
-  /** Writes a file as another program might. */
+  /** Writes a file like another program. */
   write(name: string, content: string): void {
     Deno.writeTextFileSync(join(this.root, name), content);
   }
 
-  /** Reads a file; undefined if there is none. */
+  /** Reads a file; undefined if it does not exist. */
   read(name: string): string | undefined {
     try {
       return Deno.readTextFileSync(join(this.root, name));
@@ -52,7 +52,7 @@ class Fixture implements Disposable {
     Deno.removeSync(join(this.root, name), { recursive: true });
   }
 
-  /** Does something with the leases under one lock. */
+  /** Uses the leases under one lock. */
   async run<T>(use: (store: LeaseStore) => T): Promise<T> {
     using store = await LeaseStore.open(this.root, "net");
     return use(store);
@@ -62,7 +62,10 @@ class Fixture implements Disposable {
     return this.run((store) => namesOf(store.leasesOf(owner)));
   }
 
-  /** Does what ADD does, with an address of each set unless one is requested. */
+  /**
+   * Runs the steps of ADD, with an address from each set unless one is
+   * requested.
+   */
   add(owner = OWNER, requested?: string): Promise<string[]> {
     const wishes = requested === undefined
       ? RANGE_SETS.map((set) => ({ set, requested: undefined }))
@@ -72,7 +75,7 @@ class Fixture implements Disposable {
     return this.run((store) => namesOf(leaseEach(wishes, owner, store, log)));
   }
 
-  /** Does what DEL does. */
+  /** Runs the steps of DEL. */
   del(owner = OWNER): Promise<void> {
     return this.run((store) => {
       store.release(store.leasesOf(owner));
@@ -80,7 +83,7 @@ class Fixture implements Disposable {
     });
   }
 
-  /** Does what GC does. */
+  /** Runs the steps of GC. */
   gc(valid: readonly Owner[]): Promise<void> {
     return this.run((store) => {
       store.release(store.leasesOfOthers(valid));
@@ -88,7 +91,7 @@ class Fixture implements Disposable {
     });
   }
 
-  /** Lists the owners that have a file. */
+  /** Lists the owners with a file. */
   owners(): string[] {
     const names = [...Deno.readDirSync(join(this.root, ".by-owner/net"))];
     return names.map(({ name }) => name).sort();
@@ -205,7 +208,7 @@ Deno.test("OwnerFiles are believed only as far as the leases agree", async (t) =
       assertEquals(await fixture.leasesOf(), want);
       await fixture.del();
       assertEquals(await fixture.leasesOf(), []);
-      // Whatever was left, the attachment can be made again.
+      // Whatever was left, the attachment can be added again.
       await fixture.add();
       assertEquals((await fixture.leasesOf()).length, 2);
     });
@@ -238,7 +241,7 @@ Deno.test("OwnerFiles list leases of other ranges, too", async () => {
 Deno.test("OwnerFiles say nothing while an ADD is under way", async () => {
   using fixture = new Fixture(MANY);
   await fixture.add(OWNER, "10.9.0.9");
-  // As an ADD that is killed after its first lease leaves it.
+  // The state after an ADD that was killed after its first lease.
   await fixture.run((store) => {
     store.knownLeasesOf(OWNER);
     store.begin(OWNER);
@@ -274,7 +277,7 @@ Deno.test("OwnerFiles are gone after an ADD that failed", async () => {
 Deno.test("OwnerFiles are kept on when a large folder becomes small", async () => {
   using fixture = new Fixture(MANY);
   await fixture.add(OWNER, "10.9.0.2");
-  // The folder itself is made anew, since some file systems never shrink one.
+  // The folder itself is replaced, since some file systems never shrink one.
   await Deno.remove(fixture.folder, { recursive: true });
   await Deno.mkdir(fixture.folder);
   fixture.write("net/10.9.0.2", formatOwner(OWNER));
@@ -346,7 +349,7 @@ Deno.test("LeaseStore.reserve() reads a large folder after many misses", async (
     const isFree = (i: number): boolean =>
       store.reserve(Ip.parse(addressOf(i)), OWNER);
     const all = Array.from({ length: MANY + 1 }, (_, i) => i);
-    // The empty one, and the one after the last.
+    // The address of the empty lease, and the one after the last.
     assertEquals(all.filter(isFree), [300, MANY]);
   });
   assertEquals(await fixture.leasesOf(), [addressOf(300), addressOf(MANY)]);

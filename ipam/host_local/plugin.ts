@@ -17,11 +17,11 @@
  *
  * An attachment gets one address from each list of ranges. The leases are in
  * `/var/lib/cni/networks/<network>/` (`dataDir`), in the Go plugin's format, so
- * that both may be in use on one host. DEL leaves the folder with its `lock`
- * and `last_reserved_ip.*`. GC ends the leases of attachments that are no longer
- * valid, if it is told which ones are. STATUS tells whether an ADD would find
- * addresses. Where there are many leases, a file for each attachment in
- * `<dataDir>/.by-owner/` keeps the time of ADD and DEL from growing with them.
+ * a host may use both plugins. DEL leaves the folder with its `lock` and
+ * `last_reserved_ip.*`. GC ends the leases of all attachments that are not in
+ * its list of valid ones. STATUS reports whether an ADD would find addresses.
+ * In a large folder, a file for each attachment in `<dataDir>/.by-owner/` keeps
+ * the time of ADD and DEL independent of the number of leases.
  *
  * @module
  */
@@ -49,8 +49,8 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
     await checkLeases(call);
   },
 
-  // The ranges do not matter here: leases shall end even if the configuration
-  // has become wrong since.
+  // The ranges do not matter here: leases must end even if the configuration
+  // has become invalid since.
   async del(call): Promise<void> {
     using store = await LeaseStore.find(
       dataDirOf(call.config),
@@ -63,7 +63,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
 
   async gc(call): Promise<void> {
     const valid = call.validAttachments;
-    // A list that is missing is not an empty one: then nothing is known.
+    // A missing list is not an empty one: the valid attachments are unknown.
     if (valid === undefined) return;
     using store = await LeaseStore.find(
       dataDirOf(call.config),

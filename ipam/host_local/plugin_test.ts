@@ -30,7 +30,7 @@ Deno.test("hostLocal.add() refuses a second lease (HL-7)", async (t) => {
     });
   }
   await t.step("also where another address is requested", async () => {
-    // The Go plugin gives a second one then.
+    // The Go plugin would lease a second address.
     const { json } = await run("ADD", config, { CNI_ARGS: "IP=10.1.2.9" });
     assertStringIncludes(json.msg, "duplicate allocation is not allowed");
   });
@@ -100,7 +100,7 @@ Deno.test("hostLocal.del() creates nothing where there is nothing (HL-9)", async
   assertEquals(fixture.list(), []);
 });
 
-// The Go plugin refuses all of these, so that the lease stays for good.
+// The Go plugin refuses all of these, so the lease stays forever.
 Deno.test("hostLocal.del() does without a configuration that is right", async (t) => {
   const rows: [name: string, ipam: JsonObject, env: Environment][] = [
     ["no ranges", {}, {}],
@@ -229,7 +229,7 @@ Deno.test("hostLocal.add() uses the smallest subnets", async (t) => {
 Deno.test("hostLocal.add() goes on after the last reserved address", async (t) => {
   const rows: [name: string, files: Record<string, string>, want: string][] = [
     ["the next one", { "last_reserved_ip.0": "10.1.2.9" }, "10.1.2.10/24"],
-    // From which the Go plugin starts over.
+    // The Go plugin starts over in this case.
     ["with a line end", { "last_reserved_ip.0": "10.1.2.9\n" }, "10.1.2.10/24"],
     ["of another network", { "last_reserved_ip.0": "10.9.9.9" }, "10.1.2.2/24"],
     ["of another set", { "last_reserved_ip.1": "10.1.2.9" }, "10.1.2.2/24"],
@@ -239,7 +239,7 @@ Deno.test("hostLocal.add() goes on after the last reserved address", async (t) =
       { "last_reserved_ip.0": "10.1.2.254", "10.1.2.2": "x" },
       "10.1.2.3/24",
     ],
-    // Which the Go plugin never hands out again.
+    // The Go plugin never hands this address out again.
     ["into an empty lease", { "10.1.2.2": "" }, "10.1.2.2/24"],
     ["after a kill", { "unfinished": "other\r\net" }, "10.1.2.2/24"],
   ];
@@ -435,8 +435,8 @@ Deno.test("hostLocal.add() never hands out what is excluded", async () => {
 
 Deno.test("hostLocal.add() takes back what it leased, and only that", async (t) => {
   const ranges = [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/30" }]];
-  // The owner's own, from a time when the ranges were others. The Go plugin
-  // takes it away.
+  // The owner's own lease, from a time with other ranges. The Go plugin removes
+  // it.
   const own = { "192.0.2.2": "dummy\r\neth0" };
   const ips = { args: { cni: { ips: ["10.1.2.5", "10.1.3.2"] } } };
 
@@ -503,7 +503,7 @@ Deno.test("hostLocal.check() compares the leases with the result", async (t) => 
       result("10.1.2.2/24"),
       "10.1.2.2 is not leased",
     ],
-    // With which the Go plugin is content.
+    // The Go plugin accepts this.
     [
       "another address leased",
       { "10.1.2.3": "dummy\r\neth0" },
@@ -567,7 +567,7 @@ Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async 
     }],
     ["none is valid", { "cni.dev/valid-attachments": [] }, others],
     ["it is not known which", {}, all],
-    // Which is how Go's libcni writes an empty list.
+    // Go's libcni writes an empty list like this.
     ["null is none", { "cni.dev/valid-attachments": null }, others],
   ];
   for (const [name, config, after] of rows) {

@@ -1,5 +1,5 @@
 /**
- * Ranges of addresses: what a configuration means, with its defaults filled in.
+ * Ranges of addresses: the configured ranges with their defaults filled in.
  *
  * Source: containernetworking/plugins
  * plugins/ipam/host-local/backend/allocator/range.go, range_set.go.
@@ -11,37 +11,42 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 
-/** A range as it is configured. */
+/** A range as configured. */
 export interface RangeConfig {
   readonly subnet: Cidr;
-  /** Absent: the second address of the subnet, which is the gateway's. */
+  /** Defaults to the second address of the subnet, the default gateway. */
   readonly rangeStart?: Ip | undefined;
-  /** Absent: the last address that is not the broadcast address. */
+  /** Defaults to the last address before the broadcast address. */
   readonly rangeEnd?: Ip | undefined;
-  /** Absent: the second address. It may be of another subnet. */
+  /** Defaults to the second address. It may be outside the subnet. */
   readonly gateway?: Ip | undefined;
-  /** Parts of the subnet, down to single addresses, that are not to be handed out. */
+  /**
+   * Parts of the subnet, down to single addresses, that are never handed out.
+   */
   readonly exclude?: readonly Cidr[] | undefined;
 }
 
-/** A range with everything decided. */
+/** A range with its defaults filled in. */
 export interface Range {
   readonly subnet: Cidr;
-  /** First address that may be handed out. */
+  /** First address of the range. */
   readonly start: Ip;
-  /** Last address that may be handed out. */
+  /** Last address of the range. */
   readonly end: Ip;
-  /** Never handed out; undefined where the subnet has room for one address only. */
+  /** Never handed out; undefined if the subnet has only one address. */
   readonly gateway: Ip | undefined;
-  /** Never handed out. They may overlap, and lie before the start or past the end. */
+  /**
+   * Never handed out. They may overlap, and lie before the start or past the
+   * end.
+   */
   readonly excluded: readonly Cidr[];
 }
 
-/** Ranges of one family, of which an attachment gets one address. */
+/** Ranges of one family; an attachment gets one address from all of them. */
 export type RangeSet = readonly Range[];
 
 /**
- * Parses a part of a subnet: a network, or an address that stands for itself.
+ * Parses a part of a subnet: a network or a single address.
  *
  * @throws {AddressError} If it is neither
  */
@@ -50,9 +55,9 @@ export function parseBlock(text: string): Cidr {
 }
 
 /**
- * Decides what a set of configured ranges means.
+ * Resolves a set of configured ranges.
  *
- * @param position The set's place in the configuration, for errors
+ * @param position The set's position in the configuration, for errors
  * @throws {CniError} 7 if a range contradicts itself or another one of the set
  */
 export function resolveRangeSet(
@@ -81,9 +86,9 @@ export function resolveRangeSet(
 }
 
 /**
- * Checks that no address can come from two sets.
+ * Checks that no address is in two sets.
  *
- * @throws {CniError} 7 if one can
+ * @throws {CniError} 7 if one is
  */
 export function checkDisjoint(sets: readonly RangeSet[]): void {
   for (const [i, left] of sets.entries()) {
@@ -96,10 +101,10 @@ export function checkDisjoint(sets: readonly RangeSet[]): void {
 }
 
 /**
- * Decides what one configured range means.
+ * Resolves one configured range.
  *
- * A subnet of two addresses (/31, /127) hands out both but the gateway, as
- * RFC 3021 has it; a subnet of one hands that out, and has no gateway of its own.
+ * A subnet of two addresses (/31, /127) hands out both except the gateway, as
+ * in RFC 3021; a subnet of one hands that out, and has no gateway of its own.
  *
  * @throws {CniError} 7 if the parts do not fit together
  */
@@ -114,7 +119,8 @@ export function resolveRange(config: RangeConfig): Range {
   const hostBits = subnet.network.bitLength - subnet.prefixLength;
   const first = hostBits > 1 ? subnet.network.next() : subnet.network;
   const start = config.rangeStart ?? first;
-  // IPv6 has no broadcast address, so there the very last one is handed out.
+  // IPv6 has no broadcast address, so there the very last address is handed
+  // out.
   const end = config.rangeEnd ?? subnet.broadcast?.previous() ?? subnet.last;
   const isReversed = start.compare(end) > 0;
   if (config.rangeStart && (isReversed || !subnet.contains(start))) {
@@ -142,18 +148,21 @@ function checkExcluded(block: Cidr, subnet: Cidr): void {
   throw invalid(`Exclude ${excluded} not in network ${subnet}`);
 }
 
-/** Says whether the range has the address, be it withheld or not. */
+/** Reports whether the range contains the address, withheld or not. */
 export function rangeContains(range: Range, ip: Ip): boolean {
   return ip.family === range.start.family && range.start.compare(ip) <= 0 &&
     ip.compare(range.end) <= 0;
 }
 
-/** Finds the range of a set that an address belongs to. */
+/** Finds the range of a set that contains an address. */
 export function findRange(set: RangeSet, ip: Ip): Range | undefined {
   return set.find((range) => rangeContains(range, ip));
 }
 
-/** Lists what a range never hands out: the gateway's address, and what is excluded. */
+/**
+ * Lists the addresses that a range never hands out: the gateway and the
+ * exclusions.
+ */
 export function listWithheld({ gateway, excluded }: Range): readonly Cidr[] {
   return gateway === undefined ? excluded : [Cidr.host(gateway), ...excluded];
 }
@@ -174,7 +183,7 @@ function countInRange(range: Range): bigint {
   return countBetween(start, end) - withheld;
 }
 
-/** Leaves out the blocks that are within others, so that no two overlap. */
+/** Drops the blocks that are within others, so that no two overlap. */
 function listOutermost(blocks: readonly Cidr[]): Cidr[] {
   return blocks.filter((block, i) =>
     !blocks.some((other, j) =>
@@ -183,7 +192,7 @@ function listOutermost(blocks: readonly Cidr[]): Cidr[] {
   );
 }
 
-/** Counts addresses, both ends included; none if the ends are reversed. */
+/** Counts addresses, both ends included; 0 if the ends are reversed. */
 function countBetween(first: Ip, last: Ip): bigint {
   const count = last.value - first.value + 1n;
   return count > 0n ? count : 0n;
@@ -206,7 +215,7 @@ function formatRange({ start, end }: Range): string {
   return `${start}-${end}`;
 }
 
-/** Finds two different ranges, one of either set, that share an address. */
+/** Finds two different ranges, one from each set, that share an address. */
 function findOverlap(
   left: RangeSet,
   right: RangeSet,

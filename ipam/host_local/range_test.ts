@@ -15,7 +15,7 @@ import {
   resolveRangeSet,
 } from "./range.ts";
 
-/** `subnet [start]-[end] [gateway]`, as the rows below write a range. */
+/** `subnet [start]-[end] [gateway]`, the form of ranges in the rows below. */
 type RangeText = string;
 
 function resolve(text: RangeText): Range {
@@ -37,7 +37,7 @@ function resolveSet(...ranges: RangeText[]): RangeSet {
   return resolveRangeSet(ranges.map(parseRange), 0);
 }
 
-/** Asserts that `run` refuses a configuration with this very message. */
+/** Asserts that `run` refuses a configuration with exactly this message. */
 function assertRefused(run: () => unknown, message: string): void {
   const error = assertThrows(run, CniError);
   assertEquals(error.message, message);
@@ -188,7 +188,7 @@ Deno.test("resolveRange() refuses bounds that do not fit", async (t) => {
       "192.0.2.0/24 192.0.2.50-192.0.2.40",
       "RangeStart 192.0.2.50 not in network 192.0.2.0/24",
     ],
-    // The Go plugin takes this one, and hands out 192.0.3.0.
+    // The Go plugin accepts this one, and hands out 192.0.3.0.
     [
       "start after the end that is not configured",
       "192.0.2.0/24 192.0.2.255-",

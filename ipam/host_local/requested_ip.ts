@@ -1,5 +1,5 @@
 /**
- * Addresses that a configuration or a runtime requests.
+ * Addresses requested by a configuration or a runtime.
  *
  * @module
  */
@@ -8,8 +8,8 @@ import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 
 /**
- * Parses a requested address. A prefix length, which other IPAM plugins require,
- * is accepted and ignored.
+ * Parses a requested address. A prefix length, which other IPAM plugins
+ * require, is accepted and ignored.
  *
  * @throws {AddressError} If it is not an address
  */

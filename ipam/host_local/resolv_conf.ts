@@ -1,5 +1,5 @@
 /**
- * Reading resolv.conf(5).
+ * Reads resolv.conf(5).
  *
  * @module
  */
@@ -23,9 +23,10 @@ export function readResolvConf(path: string): Dns {
 }
 
 /**
- * Parses resolver settings: the last `domain` counts, everything else adds up.
+ * Parses resolver settings: the last `domain` wins, everything else adds up.
  *
- * Source: containernetworking/plugins plugins/ipam/host-local/dns.go `parseResolvConf`.
+ * Source: containernetworking/plugins plugins/ipam/host-local/dns.go
+ * `parseResolvConf`.
  */
 export function parseResolvConf(text: string): Dns {
   const nameservers: string[] = [], search: string[] = [];
@@ -34,7 +35,7 @@ export function parseResolvConf(text: string): Dns {
   for (const line of text.split("\n")) {
     const [keyword = "", first, ...others] = line.trim().split(/\s+/);
     if (first === undefined) continue;
-    // What begins a comment, such as `#` or `;search`, is none of these.
+    // The start of a comment, such as `#` or `;search`, matches none of these.
     if (keyword === "nameserver") nameservers.push(first);
     if (keyword === "domain") domain = first;
     if (keyword === "search") search.push(first, ...others);

@@ -1,7 +1,6 @@
 /**
- * Whether an ADD would find addresses, and a place to write its leases to.
- *
- * Nothing is changed to find that out, and no lock is waited for.
+ * STATUS: reports whether an ADD would find addresses, and could write its
+ * leases. It changes nothing and waits for no lock.
  *
  * @module
  */
@@ -26,9 +25,9 @@ import { readResolvConf } from "./resolv_conf.ts";
 import type { HostLocalConfig } from "./schema.ts";
 
 /**
- * Asks whether an ADD could succeed now.
+ * Checks that an ADD could succeed now.
  *
- * @throws {CniError} 50 if it could not, 7 if the configuration is wrong
+ * @throws {CniError} 50 if it could not, 7 if the configuration is invalid
  */
 export function checkStatus(call: Call<HostLocalConfig>): void {
   const sets = knownRangeSets(call);
@@ -41,7 +40,7 @@ export function checkStatus(call: Call<HostLocalConfig>): void {
   });
 }
 
-/** STATUS does not come with the ranges that a runtime gives to each ADD. */
+/** STATUS lacks the ranges that a runtime passes to each ADD. */
 function knownRangeSets(
   { config, cniVersion }: Call<HostLocalConfig>,
 ): RangeSet[] {
@@ -66,10 +65,10 @@ function asUnavailable(folder: LeaseFolder, run: () => void): void {
   }
 }
 
-/** An ADD takes one address of each set, so each must have one. */
+/** An ADD takes one address from each set, so each must have a free one. */
 function checkFree(folder: LeaseFolder, position: number, set: RangeSet): void {
   const last = findIp(folder.read(lastReservedName(position)) ?? "");
-  // The address that an ADD would get, and with that the answer is there.
+  // Looks for the address that an ADD would get; nothing is reserved.
   allocate(set, last, (ip) => isFree(folder, ip));
 }
 
@@ -85,7 +84,9 @@ function checkWritable(folder: LeaseFolder): void {
   });
 }
 
-/** Says whether there is a file, and fails if it cannot be written to. */
+/**
+ * Reports whether a file exists, and throws if it cannot be opened for writing.
+ */
 function canOpen(path: string): boolean {
   return unlessMissing(() => {
     using _file = Deno.openSync(path, { write: true });
@@ -93,15 +94,15 @@ function canOpen(path: string): boolean {
   }) ?? false;
 }
 
-/** @throws {Error} If nothing can be created where the path leads */
+/** @throws {Error} If nothing can be created at the path */
 function checkCreatable(path: string): void {
   const parent = dirname(path);
   if (parent !== path && !unlessMissing(() => Deno.statSync(parent))) {
     return checkCreatable(parent);
   }
   try {
-    // There is nothing to rename, and nothing is. But whether the file system
-    // can be written to, the kernel looks at first.
+    // Renames nothing, as the file does not exist. But the kernel checks first
+    // whether the file system is writable.
     Deno.renameSync(path, path);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;

@@ -1,5 +1,5 @@
 /**
- * The leases of one network, under lock: who has which address.
+ * The locked leases of one network: which address has which owner.
  *
  * @module
  */
@@ -21,12 +21,12 @@ import {
 import { lastReservedName, LeaseFolder, type Listing } from "./lease_folder.ts";
 import { OwnerFiles } from "./owner_files.ts";
 
-/** So many addresses are tried one by one before the folder is read. */
+/** Number of addresses to try one by one before the folder is read. */
 const MANY_MISSES = 64;
 
 /**
- * The leases of one network, locked until disposal. Where they cannot be locked
- * since nothing can be written, they can be read.
+ * The leases of one network, locked until disposal. On a read-only file system,
+ * they can be read without the lock.
  */
 export class LeaseStore implements Disposable {
   readonly #folder: LeaseFolder;
@@ -42,9 +42,9 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Opens and locks the leases of a network, creating the folder if need be.
+   * Opens and locks the leases of a network. Creates the folder if necessary.
    *
-   * @param log Told who has the lock, if that takes long
+   * @param log Receives the lock's holder if the wait is long
    * @throws {CniError} 5 if the folder cannot be created or written to, 11 if
    *   others keep the lock
    */
@@ -65,11 +65,11 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Opens and locks the leases of a network if there are any, also where nothing
-   * can be written.
+   * Opens and locks the leases of a network if there are any, also on a
+   * read-only file system.
    *
-   * @param log Told who has the lock, if that takes long
-   * @throws {CniError} 5 if the folder is there and cannot be locked for another
+   * @param log Receives the lock's holder if the wait is long
+   * @throws {CniError} 5 if the folder exists and cannot be locked for another
    *   reason, 11 if others keep the lock
    */
   static async find(
@@ -88,19 +88,19 @@ export class LeaseStore implements Disposable {
     }
   }
 
-  /** Where the leases are. */
+  /** Path of the folder. */
   get path(): string {
     return this.#folder.path;
   }
 
-  /** Once a folder has been large, its owners' files are kept for good. */
+  /** A folder that was large once keeps its owners' files for good. */
   #keepsOwners(): boolean {
     return this.#areOwnersKept ??= this.#lock.isHeld &&
       (this.#folder.isLarge() || this.#owners.areKept());
   }
 
   /**
-   * Lists the leases of an owner. Those that name the container alone count
+   * Lists the leases of an owner. Leases with only the container's ID count
    * only if no lease names the interface as well.
    *
    * @throws {CniError} 5 if the leases cannot be read
@@ -117,8 +117,8 @@ export class LeaseStore implements Disposable {
 
   /**
    * Lists the leases of an owner that is about to get one, in a time that does
-   * not grow with the folder: of a large folder only those that this plugin
-   * made, unless an ADD of the owner was interrupted.
+   * not grow with the folder: in a large folder, only leases of this plugin,
+   * unless an ADD of the owner was interrupted.
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
@@ -131,7 +131,7 @@ export class LeaseStore implements Disposable {
       : this.#confirm(owner, addresses);
   }
 
-  /** Picks the addresses that are leased to the owner. */
+  /** Picks the addresses that are really leased to the owner. */
   #confirm(owner: Owner, addresses: readonly string[]): Lease[] {
     const names = addresses.filter((name) => findIp(name) !== undefined);
     const listing = new Map(
@@ -159,8 +159,8 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Lists the leases that belong to none of the owners. A lease that names the
-   * container alone belongs to all of the container's owners.
+   * Lists the leases of all other owners. A lease with only the container's ID
+   * belongs to all owners of that container.
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
@@ -174,7 +174,7 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Says that an owner is about to get leases, before the first one.
+   * Announces the owner's leases, before the first one.
    *
    * @throws {CniError} 5 if a later DEL might not find them
    */
@@ -182,17 +182,20 @@ export class LeaseStore implements Disposable {
     if (this.#keepsOwners()) this.#owners.empty(owner);
   }
 
-  /** Says that an owner got all its leases: these. Never throws. */
+  /** Records all leases of the owner. Never throws. */
   finish(owner: Owner, ips: readonly Ip[]): void {
     if (this.#keepsOwners()) this.#owners.fill(owner, ips.map(String));
   }
 
-  /** Says that an owner's leases ended, or some of them. Never throws. */
+  /**
+   * Forgets the owner's record, after some or all of its leases ended. Never
+   * throws.
+   */
   forget(owner: Owner): void {
     if (this.#keepsOwners()) this.#owners.remove(owner);
   }
 
-  /** Says that these owners are all there are. Never throws. */
+  /** Forgets the records of all other owners. Never throws. */
   retain(owners: readonly Owner[]): void {
     if (this.#keepsOwners()) this.#owners.retain(owners);
   }
@@ -212,7 +215,7 @@ export class LeaseStore implements Disposable {
   }
 
   #isListedAsLeased(address: string): boolean {
-    // After a long row of leases it is quicker to read them all.
+    // After many leased addresses it is quicker to read them all.
     const listing = this.#misses < MANY_MISSES
       ? this.#folder.listIfSmall()
       : this.#folder.listAll();
@@ -220,7 +223,7 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Describes in words who has an address that is not free.
+   * Describes the owner of an address that is not free.
    *
    * @throws {CniError} 5 if the lease cannot be read
    */
@@ -231,8 +234,7 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Ends leases; one that is not there is no failure, and one that cannot be
-   * ended does not keep the others.
+   * Ends leases that still exist. If one cannot be ended, the others still are.
    *
    * @throws {CniError} 5 if one cannot be ended
    * @throws {AggregateError} If several cannot
@@ -269,20 +271,20 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Reads which address was last handed out of a range set.
+   * Reads the last address handed out from a range set.
    *
-   * @returns Undefined if that is not known, or not understood
+   * @returns Undefined if it is unknown or malformed
    * @throws {CniError} 5 if it cannot be read
    */
   lastReserved(rangeSet: number): Ip | undefined {
     const name = lastReservedName(rangeSet);
-    // What is missing is not asked for: Deno takes long to fail.
+    // A missing file is not read: failing calls take long in Deno.
     if (this.#folder.listIfSmall()?.has(name) === false) return undefined;
     return findIp(this.#folder.read(name) ?? "");
   }
 
   /**
-   * Remembers which address was last handed out of a range set.
+   * Saves the last address handed out from a range set.
    *
    * @throws {CniError} 5 if it cannot be written
    */
@@ -298,7 +300,7 @@ export class LeaseStore implements Disposable {
 }
 
 function asUnopened({ path }: LeaseFolder, error: unknown): unknown {
-  // That others keep the lock.
+  // Error 11: others keep the lock.
   if (error instanceof CniError) return error;
   return new CniError(
     ErrorCode.IoFailure,

@@ -25,12 +25,12 @@ const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
 /** Files of a folder: content by name, `undefined` for a folder. */
 type Files = Record<string, string | undefined>;
 
-/** The lease folder of the network `net`, in a data folder of its own. */
+/** The lease folder of network `net`, in a new data folder. */
 class Fixture implements Disposable {
   readonly dataDir = Deno.makeTempDirSync({ prefix: "leases-" });
   readonly folder = join(this.dataDir, "net");
 
-  /** Makes a folder with these files in it, or none if there are none. */
+  /** Creates a folder with these files, or no folder without files. */
   static create(files?: Files): Fixture {
     const fixture = new Fixture();
     if (files !== undefined) Deno.mkdirSync(fixture.folder);
@@ -46,7 +46,7 @@ class Fixture implements Disposable {
     return LeaseStore.open(this.dataDir, "net");
   }
 
-  /** Reads all files, apart from the empty one that is locked. */
+  /** Reads all files except the empty lock file. */
   read(): Files {
     const { lock: _, ...files } = readFolder(this.folder);
     return files;
@@ -107,7 +107,7 @@ Deno.test("LeaseStore.reserve() takes an address that is free", async (t) => {
     ["taken by the owner", { "10.1.2.2": "dummy\r\neth0" }, false],
     ["taken by who knows", { "10.1.2.2": "kept for the printer" }, false],
     ["a folder of that name", { "10.1.2.2": undefined }, false],
-    // The Go plugin never hands such an address out again.
+    // The Go plugin never hands out such an address again.
     ["an empty file, left by a crash", { "10.1.2.2": "" }, true],
     ["what a killed process left", { unfinished: "dummy\r\net" }, true],
   ];
@@ -233,7 +233,7 @@ Deno.test("LeaseStore.release() goes on after a failure", async (t) => {
   }
 });
 
-/** Puts in place of a file what cannot be removed: a folder that is not empty. */
+/** Replaces a file with a folder that is not empty and cannot be removed. */
 function obstruct(path: string): void {
   Deno.removeSync(path);
   Deno.mkdirSync(join(path, "in-the-way"), { recursive: true });
@@ -243,7 +243,7 @@ Deno.test("LeaseStore.lastReserved() reads one address, or none", async (t) => {
   const rows: [content: string | undefined, want: string | undefined][] = [
     ["10.1.2.9", "10.1.2.9"],
     ["2001:db8::9", "2001:db8::9"],
-    // The Go plugin takes none of these two for an address, and starts over.
+    // The Go plugin accepts neither of these as an address, and starts over.
     ["10.1.2.9\n", "10.1.2.9"],
     [" 10.1.2.9\r\n", "10.1.2.9"],
     ["", undefined],
@@ -310,7 +310,7 @@ Deno.test("LeaseStore.open() creates the folder and an empty lock file", async (
   assertEquals((mode ?? 0) & 0o777, 0o755 & ~Deno.umask());
 });
 
-/** Asserts that `run` fails as reading and writing does, for this reason. */
+/** Asserts that `run` fails with an I/O failure for this reason. */
 async function assertIoFailure(
   run: () => unknown,
   message: string,
@@ -352,7 +352,7 @@ Deno.test({
       "No space left on device",
     );
     assertEquals(readFolder(folder), before);
-    // Ending a lease needs no space, and makes some.
+    // Ending a lease needs no space, and frees some.
     store.release(store.leasesOf(OWNER));
     assert(store.reserve(Ip.parse("10.1.2.3"), OWNER));
   },
@@ -365,7 +365,7 @@ function isLocked(folder: string): boolean {
   }).outputSync().success;
 }
 
-/** What is done to a lease folder before its file system is read-only. */
+/** Command that makes the file system of a lease folder read-only. */
 const READ_ONLY = "mount -o remount,ro /mnt";
 const LEASE = "mkdir net && printf 'dummy\\r\\neth0' > net/10.1.2.2";
 const OTHER: Owner = { containerId: "other", ifName: "eth0" };

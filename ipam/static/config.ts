@@ -1,5 +1,5 @@
 /**
- * Which addresses an attachment gets, by all that may say so.
+ * Collects the addresses of an attachment from all sources.
  *
  * @module
  */
@@ -12,29 +12,30 @@ import { Cidr } from "../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../net/ip.ts";
 import type { StaticConfig } from "./schema.ts";
 
-/** An address that an attachment gets. */
+/** An address of an attachment. */
 export interface StaticAddress {
   readonly address: Cidr;
   /** Undefined for none. */
   readonly gateway: Ip | undefined;
   /**
-   * Whether the gateway was not given for the address, but found for its
-   * subnet. Results of the Go plugin lack it then.
+   * Whether the gateway was not configured with the address, but found by its
+   * subnet. The Go plugin's results lack such gateways.
    */
   readonly isGatewayFound?: boolean;
 }
 
 /**
- * Lists the addresses of an attachment: those of `runtimeConfig`, else those of
- * `args`, else those of `addresses` and CNI_ARGS together.
+ * Lists the addresses of an attachment: from `runtimeConfig`, else from `args`,
+ * else from `addresses` and CNI_ARGS together.
  *
- * A list that is not used is read all the same, unless it is `addresses`.
+ * An unused list is validated all the same, unless it is `addresses`.
  *
  * Source: containernetworking/plugins plugins/ipam/static/main.go
  * `LoadIPAMConfig`.
  *
- * @throws {CniError} 7 if the configuration lacks `ipam`, has an address that
- *   is none, or more than its version has room for; 4 if CNI_ARGS is wrong
+ * @throws {CniError} 7 if the configuration lacks `ipam`, has an invalid
+ *   address, or more addresses than its version allows; 4 if CNI_ARGS is
+ *   invalid
  */
 export function addressesOf(
   { config, args, cniVersion }: Pick<
@@ -80,10 +81,10 @@ function parseRequested(text: string): Cidr {
   );
 }
 
-/** What CNI_ARGS says of addresses. */
+/** The addresses in CNI_ARGS. */
 interface CniArgsAddresses {
   readonly addresses: readonly Cidr[];
-  /** Each is meant for the addresses in whose subnet it is. */
+  /** Each one applies to the addresses of its subnet. */
   readonly gateways: readonly Ip[];
 }
 
@@ -117,7 +118,9 @@ function parseGatewayArg(item: string): Ip {
   throw invalidArg(`invalid gateway address: ${item}`);
 }
 
-/** Adds the addresses of CNI_ARGS, and its gateways where there is none. */
+/**
+ * Adds the addresses of CNI_ARGS, and its gateways to addresses without one.
+ */
 function mergeCniArgs(
   configured: readonly StaticAddress[],
   { addresses, gateways }: CniArgsAddresses,
@@ -136,7 +139,7 @@ function mergeCniArgs(
   ];
 }
 
-/** Finds the gateway of an address's subnet in `addresses`, which it replaces. */
+/** Finds the gateway of an address's subnet in the overridden `addresses`. */
 function withKnownGateway(
   address: Cidr,
   { ipam }: StaticConfig,

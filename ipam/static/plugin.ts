@@ -1,5 +1,5 @@
 /**
- * static: the addresses that the configuration or the runtime names.
+ * static: addresses from the configuration or the runtime.
  *
  * ```json
  * {
@@ -15,8 +15,8 @@
  * }
  * ```
  *
- * It answers what it was told and keeps no account: that no two attachments get
- * one address is up to who names them. So there is nothing for DEL and GC to do.
+ * The plugin keeps no records: whoever configures the addresses has to keep
+ * them unique. So DEL and GC have nothing to do.
  *
  * @module
  */
@@ -54,16 +54,17 @@ export const staticIpam: Plugin<StaticConfig> = definePlugin({
   },
 
   status(call): void {
-    // A runtime names addresses and CNI_ARGS with each ADD, and not with this.
+    // A runtime passes addresses and CNI_ARGS with each ADD, but not with
+    // STATUS.
     addressesOf({ ...call, args: { ...call.args, args: "" } });
   },
 });
 
 /**
- * Looks for an address among those that the attachment has. Its prefix length
- * is the interface's affair.
+ * Looks for an address among the attachment's. The interface's plugin checks
+ * the prefix length.
  *
- * @throws {CniError} 999 if it is not there, or with another gateway
+ * @throws {CniError} 999 if it is missing, or has another gateway
  */
 function checkAddress(
   { address: { ip }, gateway, isGatewayFound }: StaticAddress,
@@ -78,7 +79,7 @@ function checkAddress(
       { details },
     );
   if (found === undefined) throw fail("prevResult has no such address");
-  // The Go plugin may have answered the ADD, and that would not have found it.
+  // The Go plugin may have run the ADD, and it does not find gateways this way.
   const mayLackGateway = isGatewayFound && found.gateway === undefined;
   if (gateway === undefined || mayLackGateway) return;
   if (found.gateway?.equals(gateway)) return;

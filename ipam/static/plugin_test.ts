@@ -6,7 +6,9 @@ import { runStatic, staticConfig } from "../../tests/_harness/static.ts";
 
 const ADDRESS = { address: "10.10.0.1/24", gateway: "10.10.0.254" };
 
-/** Lists what ADD answers as `address` or `address via gateway`. */
+/**
+ * Lists the addresses that ADD returns, as `address` or `address via gateway`.
+ */
 async function addressesOf(
   config: JsonObject,
   env?: Environment,
@@ -22,7 +24,7 @@ async function addressesOf(
   );
 }
 
-/** A configuration, and what ADD makes of it. */
+/** A configuration, and the result of ADD. */
 type Row = [
   name: string,
   ipam: JsonObject,
@@ -185,7 +187,7 @@ Deno.test("staticIpam.add() finds gateways", async (t) => {
   }
 });
 
-/** What is wrong, and how it is refused. */
+/** Invalid configurations, and their errors. */
 const WRONG: readonly [
   name: string,
   ipam: JsonObject | undefined,

@@ -1,8 +1,8 @@
 /**
  * The schema of static's configuration.
  *
- * Addresses stay texts here: a list that another one replaces is not looked at,
- * and each source has an error of its own.
+ * Addresses stay strings here: an overridden list is not validated, and each
+ * source has its own error.
  *
  * @module
  */
