@@ -1,5 +1,5 @@
 /**
- * The steps of ADD, in their order.
+ * The steps of ADD, in order.
  *
  * @module
  */
@@ -29,24 +29,24 @@ import {
 } from "./gateway.ts";
 import { type BridgeSettings, hasVlans } from "./settings.ts";
 
-/** An ADD under way. */
+/** An ADD in progress. */
 export interface Adding {
-  /** Borrowed, as all of these are. */
+  /** Borrowed, like all of these. */
   readonly call: Call<BridgeConfig>;
-  /** What the call asks for. */
+  /** Settings of the call. */
   readonly settings: BridgeSettings;
   /** The host's namespace. */
   readonly host: Rtnl;
   /** The container's namespace. */
   readonly sandbox: Rtnl;
-  /** Gets the undo of every step. */
+  /** Collects the undo of every step. */
   readonly rollback: Rollback;
 }
 
 /**
- * Asks for addresses, if the container is to have any.
+ * Requests addresses, if the container gets any.
  *
- * @throws {CniError} The IPAM plugin's; 7 if what it answers cannot be
+ * @throws {CniError} The IPAM plugin's; 7 if its result is invalid
  */
 export async function leaseAddresses(
   { call, settings, rollback }: Adding,
@@ -59,7 +59,7 @@ export async function leaseAddresses(
 }
 
 /**
- * Makes the cable, whose host's end is a port of the bridge from the start.
+ * Creates the cable; from the start, its host end is a port of the bridge.
  *
  * @param bridge The bridge
  * @throws {Error} If the kernel refuses
@@ -92,7 +92,7 @@ export async function connectToBridge(
 }
 
 /**
- * Lets only frames from the container's own MAC through, from the first one on.
+ * Drops frames from other MACs than the container's, from the first frame on.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -115,8 +115,8 @@ export async function dropSpoofedFrames(
 }
 
 /**
- * Configures the container's end, and lets its neighbours know once the bridge
- * forwards what it sends.
+ * Configures the container's end, and announces it to its neighbours once the
+ * bridge forwards its frames.
  *
  * @throws {Error} If the kernel refuses, or another host has an address
  */
@@ -140,12 +140,12 @@ export async function configureContainer(
 }
 
 /**
- * Gives the host the gateway's addresses, in the container's VLAN if it has one.
- * They come last: they are not taken back if a later step fails, for another
- * attachment may be using them by then.
+ * Gives the host the gateway's addresses, in the container's VLAN if it has
+ * one. This is the last step: the addresses stay if a later step fails, as
+ * another attachment may be using them by then.
  *
  * @param bridge The bridge
- * @returns What is added to the result's interfaces
+ * @returns Additional interfaces of the result
  * @throws {CniError} 7 if another address is in the way
  * @throws {Error} If the kernel refuses
  */

@@ -1,6 +1,6 @@
 /**
- * The bridge itself, which all attachments to it share: it is made by the first
- * one that needs it, and nobody deletes it.
+ * The bridge itself, shared by all attachments: the first one that needs it
+ * creates it, and no attachment deletes it.
  *
  * @module
  */
@@ -15,19 +15,20 @@ import { named } from "../parts/configure_link.ts";
 import { readyHostEndForIpv6 } from "../parts/ipv6.ts";
 import { type BridgeSettings, hasVlans } from "./settings.ts";
 
-/** The part of the settings that is about the bridge. */
+/** The bridge's part of the settings. */
 export type WantedBridge = Pick<
   BridgeSettings,
   "bridge" | "mtu" | "promiscuous" | "vlan" | "trunk"
 >;
 
 /**
- * Makes sure that the bridge is there, up, and as it must be for the attachment.
- * One that is there keeps its MTU, and whatever else is not asked for.
+ * Ensures that the bridge exists, is up, and has the options that the
+ * attachment needs. An existing bridge keeps its MTU and all options that the
+ * attachment does not need.
  *
- * @throws {CniError} 7 if the name is that of another kind of link
- * @throws {Error} If the kernel refuses; EOPNOTSUPP if it has no VLANs, with the
- *   option it lacks and the keys that need it
+ * @throws {CniError} 7 if another kind of link has the name
+ * @throws {Error} If the kernel refuses; EOPNOTSUPP if it lacks VLANs, with the
+ *   missing kernel option and the keys that need it
  */
 export function ensureBridge(host: Rtnl, wanted: WantedBridge): Link {
   const link = host.link.find(wanted.bridge) ?? addBridge(host, wanted);
@@ -43,13 +44,13 @@ export function ensureBridge(host: Rtnl, wanted: WantedBridge): Link {
   });
 }
 
-/** A bridge's without ports, if nobody gave it one. */
+/** MAC of a bridge without ports, unless it was set. */
 const NO_MAC = "000000000000";
 
 function addBridge(host: Rtnl, wanted: WantedBridge): Link {
   const { bridge: name, mtu } = wanted;
-  // With a MAC of its own, for it would else have that of a port, and change
-  // as ports come and go.
+  // With its own MAC: by default it has a port's, which changes as ports come
+  // and go.
   const mac = Mac.random();
   const vlanFiltering = hasVlans(wanted) ? true : undefined;
   return named(`create bridge "${name}"`, () => {
@@ -80,7 +81,10 @@ function completeBridge(host: Rtnl, link: Link, wanted: WantedBridge): void {
   if (!link.isUp) host.link.setUp(link.index);
 }
 
-/** Says what the kernel lacks if it refuses a bridge that tells VLANs apart. */
+/**
+ * Adds the missing kernel option to the error if the kernel refuses a bridge
+ * with VLANs.
+ */
 function forVlans<T>(wanted: WantedBridge, request: () => T): T {
   try {
     return request();
@@ -99,7 +103,9 @@ function forVlans<T>(wanted: WantedBridge, request: () => T): T {
   }
 }
 
-/** A kernel without any bridges gives the same number, and says so itself. */
+/**
+ * A kernel without any bridges returns the same errno, with its own message.
+ */
 function isVlanRefusal(error: unknown): boolean {
   return error instanceof NetlinkError && error.errno === "EOPNOTSUPP" &&
     error.extAck === "";
@@ -112,11 +118,11 @@ function giveMac(host: Rtnl, link: Link): Link {
 }
 
 /**
- * Gives a bridge the MAC back that it had before it got another port, if it is
- * another one now. Neighbours remember it, and DHCP servers do.
+ * Restores a bridge's MAC if a new port has changed it. Neighbours and DHCP
+ * servers remember the MAC.
  *
- * @param before The bridge as it was
- * @returns The bridge as it is
+ * @param before The bridge before the change
+ * @returns The bridge now
  */
 export function keepMac(host: Rtnl, before: Link): Link {
   const { index, name, mac } = before;

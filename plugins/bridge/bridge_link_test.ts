@@ -25,7 +25,7 @@ const WANTED: WantedBridge = {
   trunk: [],
 };
 
-/** A throw-away host with a socket in it. */
+/** A throw-away host with a socket. */
 class Fixture implements Disposable {
   readonly hosts = TestHosts.create();
   readonly rtnl = Rtnl.open(this.hosts.host.path);
@@ -38,8 +38,8 @@ class Fixture implements Disposable {
     return runIn(this.hosts.host, "sysctl", "-n", key).trim();
   }
 
-  /** Returns what `ip` says of the bridge. */
-  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  /** Returns the bridge as `ip` shows it. */
+  // deno-lint-ignore no-explicit-any -- tests access its keys freely
   show(): any {
     return ipJson(this.hosts.host, "link", "show", "br0")[0];
   }
@@ -69,7 +69,8 @@ test("ensureBridge() makes a bridge that is ready for use", () => {
   ]);
   assert(shown.flags.includes("UP") && !shown.flags.includes("PROMISC"));
   assertEquals(fixture.sysctl("net.ipv6.conf.br0.accept_ra"), "0");
-  // Its link-local address is usable at once, or IPv6 is not forwarded to it.
+  // Its link-local address is usable at once; otherwise IPv6 is not forwarded
+  // to it.
   assertEquals(fixture.sysctl("net.ipv6.conf.br0.accept_dad"), "0");
 });
 
@@ -143,7 +144,7 @@ test("a bridge of ours keeps its MAC, whichever ports come and go", () => {
 
 const WITH_VLANS = { ...WANTED, vlan: 100 };
 
-/** What needs VLANs, and the keys that an error names then. */
+/** Settings that need VLANs, and the keys in the error. */
 const VLAN_KEYS: [Partial<WantedBridge>, string][] = [
   [{ vlan: 100 }, '"vlan"'],
   [{ trunk: [{ first: 2, last: 4 }] }, '"vlanTrunk"'],

@@ -31,7 +31,7 @@ import {
   vlanGatewayNameOf,
 } from "./settings.ts";
 
-/** What is compared: both namespaces, what was left in them and what is asked for. */
+/** The data to compare: both namespaces, the result of ADD and the settings. */
 export interface Checked {
   /** The host's namespace. */
   readonly host: Rtnl;
@@ -39,13 +39,13 @@ export interface Checked {
   readonly sandbox: Rtnl;
   /** The CHECK. */
   readonly call: Call<BridgeConfig>;
-  /** What the call asks for. */
+  /** Settings of the call. */
   readonly settings: BridgeSettings;
   /** The attachment's own part of prevResult. */
   readonly result: Result;
 }
 
-/** Both ends of the cable; one that is missing, or is another link, is undefined. */
+/** Both ends of the cable; undefined if missing or replaced by another link. */
 export interface CheckedCable {
   /** The cable's end in the host. */
   readonly port: Link | undefined;
@@ -54,9 +54,9 @@ export interface CheckedCable {
 }
 
 /**
- * Checks the links, from the container to the bridge, and what each of them has.
+ * Checks the links from the container to the bridge, and their settings.
  *
- * @param differences Takes what is not as ADD left it
+ * @param differences Collects deviations from ADD's result
  */
 export async function checkLinks(
   differences: Differences,
@@ -91,7 +91,10 @@ async function checkContainerEnd(
   await differences.collect(() => checkRoutes(sandbox, link, routes, "any"));
 }
 
-/** Lists the kernel's routes, without which no neighbour can be reached. */
+/**
+ * Lists the kernel's routes to the subnets; without them no neighbour is
+ * reachable.
+ */
 function subnetRoutes(addresses: readonly Cidr[]): KernelRoute[] {
   return addresses
     .filter(({ ip, prefixLength }) => prefixLength < ip.bitLength)
@@ -100,7 +103,7 @@ function subnetRoutes(addresses: readonly Cidr[]): KernelRoute[] {
 
 function findBridge({ host, settings, result }: Checked): Link {
   const { name, mac } = hostInterfaceOf(result, settings.bridge);
-  // The MAC of one that nobody has an address on is not ours to keep.
+  // The plugin does not preserve the MAC of a bridge without addresses.
   const isKept = settings.isLayer3 && settings.isGateway;
   return checkLink(host, { name, mac: isKept ? mac : undefined }, "bridge");
 }
@@ -205,7 +208,10 @@ async function checkGateway(
   await differences.collect(() => checkForwarding(host.netns, gateways));
 }
 
-/** Checks the link that has the gateway's addresses: in a VLAN, one of its own. */
+/**
+ * Returns the link with the gateway's addresses: the bridge, or the VLAN's
+ * interface.
+ */
 async function checkGatewayLink(
   { host, settings, result }: Checked,
   bridge: Link,

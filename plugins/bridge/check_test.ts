@@ -12,7 +12,7 @@ import {
 import { runIn } from "../../testing/ip_json.ts";
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 
-/** Changes that only a bridge and its ports may see. */
+/** Changes that affect only a bridge and its ports. */
 const BRIDGE_CHANGES: readonly Change[] = [
   [
     "no route to the subnet",

@@ -1,5 +1,5 @@
 /**
- * The configuration of bridge, as it is written.
+ * The configuration schema of bridge.
  *
  * @module
  */
@@ -43,7 +43,7 @@ export const bridgeSchema = once(() => {
   }));
 });
 
-/** VLANs of a trunk: one, a range, or both. */
+/** VLANs of a trunk: a single one, a range, or both. */
 const trunkSchema = once(() =>
   z.looseObject({
     id: optional(z.int()),

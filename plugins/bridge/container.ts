@@ -21,7 +21,7 @@ import type { BridgeSettings } from "./settings.ts";
 
 /**
  * Gives the container its addresses, brings its end up and adds its routes. On
- * a bridge its neighbours are on the link, so the kernel's routes to the
+ * a bridge the neighbours are on the link, so the kernel's routes to the
  * subnets stay.
  *
  * @throws {Error} If the kernel refuses
@@ -45,22 +45,22 @@ export function configureContainerEnd(
   }
 }
 
-/** Lists the routes that are added beside the kernel's to the subnets. */
+/** Lists the routes to add to the kernel's subnet routes. */
 export function containerRoutes(
   { ips, routes }: Pick<Result, "ips" | "routes">,
 ): KernelRoute[] {
   return routes.map((route) => kernelRouteOf(route, ips));
 }
 
-/** How long the bridge's port may take to forward, in ms. */
+/** Time limit for the bridge's port to start forwarding, in ms. */
 const PORT_TIMEOUT_MS = 2_500;
 
 /**
- * Waits until the bridge's port forwards, which it does as soon as the kernel
- * is asked for it, but for kernels that take a little longer.
+ * Waits until the bridge's port forwards. Most kernels report that at once,
+ * some take a little longer.
  *
  * @returns Both ends
- * @throws {Error} If it never does
+ * @throws {Error} If the port does not start forwarding in time
  */
 export async function settlePort(
   host: Rtnl,

@@ -1,5 +1,5 @@
 /**
- * Waiting for duplicate address detection, where it is asked for.
+ * Waits for duplicate address detection, if enabled.
  *
  * @module
  */
@@ -10,13 +10,13 @@ import type { Cidr } from "../../net/cidr.ts";
 import { listAddresses } from "../parts/configure_link.ts";
 import type { LinkEnd } from "../parts/veth.ts";
 
-/** How long duplicate address detection may take, in ms. */
+/** Time limit of duplicate address detection, in ms. */
 const DETECTION_TIMEOUT_MS = 5_000;
 
 /**
- * Waits until it is known of every IPv6 address whether somebody else has it.
+ * Waits until the kernel has checked every IPv6 address for duplicates.
  *
- * @throws {Error} If somebody has, or it takes too long
+ * @throws {Error} If another host has an address, or detection takes too long
  */
 export async function detectDuplicates(
   sandbox: Rtnl,

@@ -1,4 +1,4 @@
-/** ADD that fails at any single step: whatever the step, nothing may be left. */
+/** ADD that fails at any single step: nothing may be left. */
 
 import { bridgeConfig, occupy } from "../../tests/_harness/bridge_network.ts";
 import {
@@ -9,7 +9,7 @@ import { linkNames, snapshot } from "../../testing/ip_json.ts";
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { nftRules } from "../../tests/_harness/rules.ts";
 
-/** A host that has the bridge, with a container, or one without. */
+/** A host with the bridge and another container, or without both. */
 class BridgeScene extends PluginScene implements FaultScene {
   readonly #hasBridge: boolean;
 
@@ -30,8 +30,8 @@ class BridgeScene extends PluginScene implements FaultScene {
   }
 
   /**
-   * Everything, but for what all attachments share: the tables of rules, and
-   * the bridge that a first ADD makes, with the gateway's addresses.
+   * Everything except the objects that attachments share: the tables of rules,
+   * and the bridge that a first ADD creates, with the gateway's addresses.
    */
   override get state(): unknown {
     const { host, sandbox } = this.hosts;

@@ -1,5 +1,5 @@
 /**
- * The gateway's addresses: which they are, and on which link of the host.
+ * The gateway's addresses, and the link of the host that gets them.
  *
  * @module
  */
@@ -22,12 +22,12 @@ const DEFAULT_ROUTES: Readonly<Record<IpFamily, string>> = {
 type GatewaySettings = Pick<BridgeSettings, "isGateway" | "isDefaultGateway">;
 
 /**
- * Completes what the IPAM plugin answered: a bridge that is the gateway has an
- * address for every one of the container's, and if it is the default gateway
- * the container has a default route for each family.
+ * Completes the IPAM plugin's result: a gateway bridge gets an address for each
+ * of the container's, and as the default gateway it becomes the container's
+ * default route of each family.
  *
  * @throws {CniError} 7 if the IPAM plugin returned no address, or a gateway
- * that the bridge cannot have
+ *   that the bridge cannot have
  */
 export function routedThroughBridge(
   { ips, routes }: Pick<Result, "ips" | "routes">,
@@ -49,7 +49,7 @@ function refuse(message: string): CniError {
   return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }
 
-/** Completes an address with the gateway that the bridge becomes. */
+/** Completes an address with the bridge's as its gateway. */
 function withGateway(ip: IpConfig): IpConfig {
   const { address, gateway = gatewayFor(address) } = ip;
   if (gateway.family !== address.family || gateway.equals(address.ip)) {
@@ -58,14 +58,19 @@ function withGateway(ip: IpConfig): IpConfig {
   return { ...ip, gateway };
 }
 
-/** The first address of the subnet, or the other one of a subnet of two. */
+/**
+ * Returns the first address of the subnet, or the other one of a subnet of two.
+ */
 function gatewayFor({ ip, network, prefixLength }: Cidr): Ip {
   const first = network.next();
   const isOfTwo = prefixLength === ip.bitLength - 1;
   return isOfTwo && first.equals(ip) ? network : first;
 }
 
-/** A route without a gateway is none: the plugin adds it as it is asked to. */
+/**
+ * Lists the missing default routes. A route without a gateway does not count as
+ * one: the plugin adds it unchanged.
+ */
 function missingDefaultRoutes(
   ips: readonly IpConfig[],
   routes: readonly Route[],
@@ -80,7 +85,10 @@ function missingDefaultRoutes(
   });
 }
 
-/** Lists the gateways' addresses, each once, with their subnets' prefix lengths. */
+/**
+ * Lists the gateways' addresses without duplicates, with their subnets' prefix
+ * lengths.
+ */
 export function gatewayAddressesOf(ips: readonly IpConfig[]): Cidr[] {
   const all = ips.flatMap(({ address, gateway }) =>
     gateway === undefined ? [] : [Cidr.of(gateway, address.prefixLength)]
@@ -91,13 +99,14 @@ export function gatewayAddressesOf(ips: readonly IpConfig[]): Cidr[] {
 }
 
 /**
- * Makes sure that a link has the gateways' addresses. A link has one IPv4
- * subnet and any number of IPv6 subnets that do not overlap, but for those of
- * one and the same attachment.
+ * Ensures that a link has the gateways' addresses. A link has one IPv4 subnet
+ * and any number of disjoint IPv6 subnets; only the subnets of a single
+ * attachment may overlap.
  *
- * Source: containernetworking/plugins plugins/main/bridge/bridge.go `ensureAddr`.
+ * Source: containernetworking/plugins plugins/main/bridge/bridge.go
+ * `ensureAddr`.
  *
- * @param force Whether addresses in the way are deleted
+ * @param force Whether to delete conflicting addresses
  * @throws {CniError} 7 if another address is in the way
  */
 export function ensureGatewayAddresses(
@@ -122,7 +131,7 @@ export function ensureGatewayAddresses(
 
 function isInTheWay(address: Cidr, gateway: Cidr): boolean {
   if (address.family !== gateway.family) return false;
-  // The kernel's own address, which every link has.
+  // The kernel's own address, present on every link.
   if (address.family === 6 && address.ip.isLinkLocal) return false;
   return address.family === 4 || address.overlaps(gateway);
 }
@@ -138,7 +147,8 @@ function deleteAddress(host: Rtnl, { index, name }: Link, address: Cidr): void {
     try {
       host.address.del(index, address);
     } catch (error) {
-      // It went with another one of its subnet, or another attachment was faster.
+      // Already deleted with another one of its subnet, or by another
+      // attachment.
       if (!isErrno(error, "EADDRNOTAVAIL")) throw error;
     }
   });
@@ -156,7 +166,7 @@ function addGatewayAddress(
       // Another attachment was faster.
       if (!isErrno(error, "EEXIST")) throw error;
     }
-    // A MAC that somebody set stays, whichever ports come and go.
+    // A MAC that was set explicitly stays, whichever ports come and go.
     host.link.set(index, { mac });
   });
 }

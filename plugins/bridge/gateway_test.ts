@@ -13,7 +13,7 @@ import {
   routedThroughBridge,
 } from "./gateway.ts";
 
-/** Reads `address gateway` and `address`. */
+/** Parses `address gateway` and `address`. */
 function ipOf(text: string): IpConfig {
   const [address = "", gateway] = text.split(" ");
   return {
@@ -22,13 +22,13 @@ function ipOf(text: string): IpConfig {
   };
 }
 
-/** Reads `destination gateway` and `destination`. */
+/** Parses `destination gateway` and `destination`. */
 function routeOf(text: string): { dst: Cidr; gw?: Ip } {
   const [dst = "", gw] = text.split(" ");
   return { dst: Cidr.parse(dst), ...gw ? { gw: Ip.parse(gw) } : {} };
 }
 
-/** What a bridge is to the container, in one word. */
+/** The bridge's role for the container. */
 const ROLES = {
   switch: { isGateway: false, isDefaultGateway: false },
   gateway: { isGateway: true, isDefaultGateway: false },
@@ -273,7 +273,7 @@ Deno.test(
   },
 );
 
-/** Lists the addresses of the bridge, but for the kernel's own. */
+/** Lists the addresses of the bridge except the kernel's own. */
 function addressesOf({ host }: TestHosts): string[] {
   return ipJson(host, "address", "show", "br0")[0].addr_info
     .map(({ local, prefixlen }: Record<string, unknown>) =>

@@ -1,6 +1,6 @@
 /**
- * Dropping frames that a container sends with another MAC than its own, by the
- * rules of `spoof_rules.ts`.
+ * Drops frames that a container sends with a foreign MAC, with the rules of
+ * `spoof_rules.ts`.
  *
  * @module
  */
@@ -32,8 +32,8 @@ import {
 const NO_NFTABLES = "the kernel has no nf_tables";
 
 /**
- * Drops what a port sends with another MAC, in place of what an earlier
- * attachment of the same names may have left.
+ * Drops frames from a port with a foreign MAC. Replaces rules left by an
+ * earlier attachment with the same names.
  *
  * @throws {Error} If the kernel refuses; then nothing is changed
  */
@@ -60,11 +60,11 @@ export function setUpSpoofCheck(
 }
 
 /**
- * Removes an attachment's rules, whoever has added them; and not those of one to
- * another network that has the same interface of the container.
+ * Removes an attachment's rules, also the Go plugin's. Keeps rules for another
+ * network's attachment with the same container and interface name.
  *
- * @param host The host's namespace, where the cable is gone already
- * @throws {NetlinkError} If they are there and cannot be removed
+ * @param host The host's namespace, after the cable was deleted
+ * @throws {NetlinkError} If the rules exist and cannot be removed
  */
 export function tearDownSpoofCheck(host: Rtnl, attachment: Attachment): void {
   using nftables = openNftables(host.netns.path);
@@ -76,7 +76,9 @@ export function tearDownSpoofCheck(host: Rtnl, attachment: Attachment): void {
   );
 }
 
-/** Says whether rules of these names look at an interface that is not ours. */
+/**
+ * Reports whether rules with these names match a foreign interface that exists.
+ */
 function isInUse(
   host: Rtnl,
   nftables: Nftables,
@@ -91,7 +93,7 @@ function isInUse(
 }
 
 /**
- * Checks that the rules are there.
+ * Checks that the rules exist.
  *
  * @throws {CniError} 999 if not
  */
@@ -119,7 +121,7 @@ export function checkSpoofCheck(
 }
 
 /**
- * Checks that senders can be looked at.
+ * Checks that the kernel can filter by the sender's MAC.
  *
  * @throws {CniError} 50 if not
  */
@@ -134,9 +136,9 @@ export function checkCanCheckSpoofing(hostNetns: string): void {
 }
 
 /**
- * Removes the rules of attachments to a network that are no longer valid.
+ * Removes the rules of stale attachments to a network.
  *
- * @throws {Error} If a rule is there and cannot be removed
+ * @throws {Error} If a rule exists and cannot be removed
  */
 export async function endStaleSpoofChecks(
   host: Rtnl,
@@ -168,8 +170,9 @@ function listAttachments(host: Rtnl, network: string): Attachment[] {
 }
 
 /**
- * Lists whom an ID may mean: there may be hyphens in the names that it joins.
- * The link's name, which follows from network and attachment, tells which.
+ * Lists the possible owners of an ID: the names that it joins may contain
+ * hyphens. The caller picks the owner by the link's name, which follows from
+ * network and attachment.
  */
 function ownersNamed(id: string): Owner[] {
   return [...id.matchAll(/-/g)].map(({ index }) => ({

@@ -35,7 +35,7 @@ const SKELETON = `table bridge nat {
 }
 `;
 
-/** A throw-away host, and an attachment on it. */
+/** A throw-away host with attachments. */
 class Fixture implements Disposable {
   readonly #hosts = TestHosts.create();
   readonly #rtnl = Rtnl.open(this.#hosts.host.path);
@@ -58,7 +58,7 @@ class Fixture implements Disposable {
     return endStaleSpoofChecks(this.#rtnl, network, attachments);
   }
 
-  /** Adds a link, as a port may be that the rules are about. */
+  /** Adds a link, as the port of an attachment's rules. */
   addLink(name: string): void {
     this.#rtnl.link.addBridge({ name });
   }
@@ -77,7 +77,7 @@ class Fixture implements Disposable {
     return this.nft("list", "ruleset");
   }
 
-  /** Lists the chains of one attachment each. */
+  /** Lists the attachments' chains. */
   chains(): string[] {
     return [...this.list().matchAll(/chain (cni-\S+)/g)].map(([, name = ""]) =>
       name

@@ -25,7 +25,7 @@ Deno.test(
         const options = { sandbox: other, containerId: "other" };
         await scene.succeed("ADD");
         await scene.succeed("ADD", {}, options);
-        // Whoever is masqueraded is not known by its own address.
+        // Masqueraded packets would have another source address.
         const rule = "iptables -A INPUT ! -s 10.1.2.2 -j DROP";
         runIn(other, "sh", "-c", rule);
         assert(canPing(hosts.sandbox, "10.1.2.3"));

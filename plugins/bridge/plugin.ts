@@ -15,8 +15,8 @@
  *   └───────────────────────────────────┘      └───────────────────┘
  * ```
  *
- * Containers reach each other through the bridge, and with `isGateway` the host
- * and what lies beyond it.
+ * Containers reach each other through the bridge, and with `isGateway` also the
+ * host and the networks beyond it.
  *
  * ```json
  * {
@@ -28,12 +28,11 @@
  * }
  * ```
  *
- * Without `ipam` it is a switch and no more.
+ * Without `ipam` the bridge is only a switch.
  *
  * DEL leaves nothing of the attachment behind. The bridge with the gateway's
- * address, the interface `<bridge>.<vlan>` and forwarding stay, also after an
- * ADD that fails: other attachments may need them from the moment on that they
- * are there.
+ * address, the interface `<bridge>.<vlan>` and forwarding stay, also after a
+ * failed ADD: as soon as they exist, other attachments may need them.
  *
  * @module
  */
@@ -85,7 +84,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     await using rollback = new Rollback(call.log);
     const adding: Adding = { call, settings, host, sandbox, rollback };
 
-    // Before the bridge, which is not undone if the answer is refused.
+    // Before the bridge, which would stay if the result were refused.
     const lease = await leaseAddresses(adding);
     const link = ensureBridge(host, settings);
     const veth = await connectToBridge(adding, link);
@@ -140,15 +139,15 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
   async del(call): Promise<void> {
     using sockets = new DisposableStack();
     await tryAll({
-      // Before the cable: so the kernel's waiting for both is one waiting.
+      // Before the cable, so that the kernel's waits for both coincide.
       "remove the masquerade": () => endMasquerade(call, sockets),
-      // First the cable, then the lease: an address that is handed out again
-      // must not still be answered for by the old container.
+      // The cable before the lease: once an address is handed out again, the
+      // old container must not answer for it any more.
       [`delete interface "${call.args.ifName}"`]: () => {
         using host = Rtnl.open(call.hostNetns);
         deleteVeth(host, call, isPortOf(host, call.config));
       },
-      // And not before the cable, by which nothing may come through meanwhile.
+      // After the cable, so that no spoofed frame gets through meanwhile.
       "remove the rules against MAC spoofing": async () => {
         if (!call.config.macspoofchk) return;
         const { tearDownSpoofCheck } = await import("./mac_spoofing.ts");
@@ -195,8 +194,8 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
 });
 
 /**
- * Tells the Go plugin's cables to this bridge from others. Those to a bridge
- * that was deleted are no ports any more.
+ * Tells the Go plugin's cables to this bridge from others. Cables to a deleted
+ * bridge are not ports any more.
  */
 function isPortOf(host: Rtnl, config: BridgeConfig): PeerTest {
   return ({ masterIndex }) =>

@@ -41,7 +41,7 @@ import {
 
 testAttaching("bridge", bridgeConfig, []);
 
-/** Registers a test that works in namespaces. */
+/** Registers a test that needs namespaces. */
 function test(
   name: string,
   fn: (t: Deno.TestContext) => Promise<void>,
@@ -61,7 +61,7 @@ async function run(
   return output;
 }
 
-/** A configuration whose addresses are what a test says. */
+/** Builds a configuration with the addresses of a fake IPAM result. */
 function withFakeIpam(
   hosts: TestHosts,
   result: unknown,
@@ -71,7 +71,7 @@ function withFakeIpam(
   return bridgeConfig(hosts, { ipam: { type }, ...extras });
 }
 
-/** What rules have that belong to a container. */
+/** Marks of rules that belong to a container. */
 const OF_CONTAINERS = /test-container|CNI-|cni-br/;
 
 // deno-lint-ignore no-explicit-any -- as iproute2 prints it
@@ -95,7 +95,7 @@ test("bridge.add() lets containers, the host and the outside reach each other at
   const other = hosts.addNetns();
   await run(hosts, "ADD", config);
   await run(hosts, "ADD", config, { sandbox: other, containerId: "other" });
-  // IPv6 first, for it would be what takes time.
+  // IPv6 first: if anything was slow, it would be IPv6.
   const [left, right] = [["2001:db8:1::2", "10.1.2.2"], [
     "2001:db8:1::3",
     "10.1.2.3",
@@ -376,7 +376,7 @@ test("bridge.add() leaves what it refuses as it was", async (t) => {
       assertFailure(await hosts.run("bridge", "ADD", config), code, text);
       assertEquals(stockOf(hosts), before);
       assertEquals(hosts.leases(), []);
-      // And DEL must not mind.
+      // DEL must succeed all the same.
       const deleted = await hosts.run("bridge", "DEL", config);
       assertEquals(deleted.exitCode, 0, deleted.stdout);
     });
@@ -454,7 +454,7 @@ test("bridge.add() does not touch the host's bridge but for its port", async () 
   using hosts = TestHosts.create();
   const { host } = hosts;
   const ip = (line: string): string => runIn(host, "ip", ...line.split(" "));
-  // A bridge as operators make them: with the MAC of what it connects.
+  // A bridge as operators create it: with the MAC of its port.
   ip("link add br0 type bridge");
   ip("link add uplink address c2:ff:ff:ff:ff:ff type veth peer name switch");
   ip("link set uplink up master br0");
@@ -508,9 +508,9 @@ test("bridge.add() replaces the host's end that a lost tear-down left", async ()
   await run(hosts, "CHECK", { ...config, prevResult: again.json }, { sandbox });
 });
 
-/** A host with the bridge, and a container that is not looked at. */
+/** A host with the bridge, and a container whose own state is ignored. */
 class RulesScene extends PluginScene {
-  /** Of rules, those that belong to a container. */
+  /** Includes only rules that belong to a container. */
   override get state(): unknown {
     return [super.state, rulesOf(this.hosts.host, OF_CONTAINERS)];
   }
@@ -649,7 +649,7 @@ test("bridge.gc() deletes what is of attachments that are not valid", async () =
   };
   const kept = await add("kept"), stale = await add("stale");
   const vanished = await add("vanished"), other = await add("other", net2);
-  // Its namespace is gone, and its interface with it; its rules are not.
+  // Simulates a deleted namespace: its interface is gone, its rules are not.
   runIn(vanished, "ip", "link", "del", "eth0");
   const counts = (): number[] =>
     [kept, stale, other].map((netns) => linkNames(netns).length);

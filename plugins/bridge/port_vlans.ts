@@ -1,5 +1,5 @@
 /**
- * VLANs of a port, and the interface through which the host is in one.
+ * VLANs of a port, and the host's interface in a VLAN.
  *
  * @module
  */
@@ -18,28 +18,29 @@ import type { LinkEnd } from "../parts/veth.ts";
 import { type BridgeSettings, vlanGatewayNameOf } from "./settings.ts";
 import type { VlanRange } from "./trunk.ts";
 
-/** The part of the settings that is about VLANs. */
+/** The VLANs' part of the settings. */
 export type WantedVlans = Pick<
   BridgeSettings,
   "vlan" | "trunk" | "preservesDefaultVlan"
 >;
 
-/** What is to be done to a port. */
+/** Changes of a port's VLANs. */
 export interface VlanPlan {
-  /** Before the others are added. */
+  /** VLANs to remove first. */
   readonly remove: readonly PortVlans[];
-  /** VLANs that are missing, or are not tagged as they should be. */
+  /** VLANs that are missing or have the wrong tagging. */
   readonly add: readonly PortVlans[];
 }
 
-/** The VLAN of a trunk's frames without a tag, if no other is asked for. */
+/** The default VLAN of a trunk's untagged frames. */
 const NATIVE_VLAN = 1;
 
 /**
- * Finds what is missing of a port's VLANs, and what is too much: those that the
- * bridge gives every port, unless they are to be kept.
+ * Plans which VLANs a port still needs, and which ones to remove: those that
+ * the bridge gives every port, unless they are to be kept.
  *
- * Source: containernetworking/plugins plugins/main/bridge/bridge.go `setupVeth`.
+ * Source: containernetworking/plugins plugins/main/bridge/bridge.go
+ * `setupVeth`.
  *
  * @param present One VLAN each
  */
@@ -68,19 +69,22 @@ function wantedVlansOf(
   if (native === undefined) return [...trunk];
   return [
     { first: native, last: native, isPvid: true, isUntagged: true },
-    // Once more among the tagged ones it would be tagged.
+    // A second time among the tagged ones, it would be tagged.
     ...trunk.flatMap((range) => without(range, native)),
   ];
 }
 
-/** Leaves a VLAN out of a range, which may make two of it, or none. */
+/** Removes a VLAN from a range; returns up to two ranges. */
 function without({ first, last }: VlanRange, id: number): VlanRange[] {
   if (id < first || id > last) return [{ first, last }];
   return [{ first, last: id - 1 }, { first: id + 1, last }]
     .filter((range) => range.first <= range.last);
 }
 
-/** Says whether a port has all VLANs of a range, tagged or untagged as wanted. */
+/**
+ * Reports whether a port has all VLANs of a range, tagged or untagged as
+ * wanted.
+ */
 function isComplete(wanted: PortVlans, present: readonly PortVlans[]): boolean {
   const { first, last, isPvid = false, isUntagged = false } = wanted;
   const found = present.filter((one) =>
@@ -92,7 +96,7 @@ function isComplete(wanted: PortVlans, present: readonly PortVlans[]): boolean {
 }
 
 /**
- * Gives a port the VLANs that are asked for.
+ * Sets the VLANs of a port.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -112,9 +116,9 @@ export function setPortVlans(
 }
 
 /**
- * Compares a port's VLANs with those that are asked for.
+ * Compares a port's VLANs with the settings.
  *
- * @returns What is wrong; undefined for nothing
+ * @returns The difference; undefined if they match
  */
 export function findVlanProblem(
   host: Rtnl,
@@ -135,9 +139,9 @@ function formatRange({ first, last }: VlanRange): string {
 }
 
 /**
- * Makes sure that the host has an interface in a VLAN of the bridge: the end of
- * a veth whose other end is a port. Like the bridge it is everybody's, and
- * nobody deletes it.
+ * Ensures that the host has an interface in a VLAN of the bridge: the end of a
+ * veth whose other end is a port. All attachments share it, and none deletes
+ * it.
  *
  * @param link The bridge
  * @throws {Error} If the kernel refuses
@@ -152,7 +156,7 @@ export function ensureVlanGateway(
   return named(`create "${name}"`, () => {
     const gateway = host.link.find(name) ??
       addVlanGateway(host, link, { name, vlan });
-    // Whoever has made it may not have come so far yet.
+    // The attachment that created it may not have set its VLANs yet.
     const port = findPort(host, link, gateway);
     if (port !== undefined) {
       setPortVlans(host, port, { ...settings, vlan, trunk: [] });
@@ -163,10 +167,11 @@ export function ensureVlanGateway(
 }
 
 /**
- * Compares the VLANs of the port that a gateway in a VLAN is connected to.
+ * Compares the VLANs of the port behind a VLAN's gateway with the settings.
  *
  * @param link The bridge
- * @returns The problem; undefined if there is none, or the gateway is not a veth
+ * @returns The difference; undefined if they match, or the gateway is not a
+ *   veth
  */
 export function findVlanGatewayProblem(
   host: Rtnl,
@@ -179,7 +184,10 @@ export function findVlanGatewayProblem(
   return findVlanProblem(host, port, { ...settings, trunk: [] });
 }
 
-/** Finds the other end; there is none if an operator has made it in another way. */
+/**
+ * Finds the port at the other end. An operator may have created another kind of
+ * interface, without a port.
+ */
 function findPort(
   host: Rtnl,
   { index: masterIndex }: Link,
@@ -187,7 +195,8 @@ function findPort(
 ): Link | undefined {
   if (kind !== "veth" || linkIndex === undefined) return undefined;
   const port = host.link.find(linkIndex);
-  // An end in another namespace may have the number of some link here.
+  // If the other end is in another namespace, its index may be another link's
+  // here.
   const isOtherEnd = port?.linkIndex === index;
   return isOtherEnd && port?.masterIndex === masterIndex ? port : undefined;
 }

@@ -17,12 +17,12 @@ import {
 
 const PORT = { index: 7, name: "veth7" };
 
-/** The host's namespace, of which nothing else is used. */
+/** The host's namespace; only its socket is used. */
 function rtnlOf({ socket }: FakeBridgeVlans): Rtnl {
   return { socket } as Rtnl;
 }
 
-/** Lists the VLANs of a range, as `200`. */
+/** Lists the VLANs of a range, such as `200`. */
 function range(first: number, last: number): string[] {
   return Array.from({ length: last - first + 1 }, (_, at) => `${first + at}`);
 }
@@ -171,14 +171,14 @@ Deno.test("setPortVlans() names the port if the kernel refuses", () => {
   assertEquals(error.message, 'Cannot set the VLANs of "veth7"');
 });
 
-/** What a test of the VLAN's gateway works with. */
+/** Fixture for the gateway of a VLAN. */
 class GatewayFixture implements Disposable {
   readonly hosts = TestHosts.create();
   readonly #rtnl = Rtnl.open(this.hosts.host.path);
   readonly bridge = this.#rtnl.link.addBridge({ name: "br0", mtu: 1400 });
   readonly vlans = new FakeBridgeVlans();
 
-  /** Makes the gateway: the links are the kernel's, the VLANs ours. */
+  /** Creates the gateway, with the kernel's links and fake VLANs. */
   ensure(): ReturnType<typeof ensureVlanGateway> {
     const { link, netns } = this.#rtnl;
     const host = { link, netns, socket: this.vlans.socket } as Rtnl;
@@ -186,7 +186,7 @@ class GatewayFixture implements Disposable {
     return ensureVlanGateway(host, this.bridge, wanted, 100);
   }
 
-  // deno-lint-ignore no-explicit-any -- tests look into it as they please
+  // deno-lint-ignore no-explicit-any -- tests access its keys freely
   links(): any[] {
     return ipJson(this.hosts.host, "link").slice(2);
   }

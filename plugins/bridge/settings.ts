@@ -1,5 +1,5 @@
 /**
- * What a configuration asks for, checked before anything is made.
+ * The settings of a call, checked before any change.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import { Mac } from "../../net/mac.ts";
 import type { BridgeConfig } from "./config.ts";
 import { MAX_VLAN, trunkRangesOf, type VlanRange } from "./trunk.ts";
 
-/** The bridge that is meant where none is named. */
+/** Default name of the bridge. */
 const DEFAULT_BRIDGE = "cni0";
 
-/** What is asked for; what the configuration leaves out is filled in. */
+/** Settings, with defaults filled in. */
 export interface BridgeSettings {
   /** Name of the bridge. */
   readonly bridge: string;
@@ -22,42 +22,44 @@ export interface BridgeSettings {
   readonly isLayer3: boolean;
   /** Whether the bridge has the gateway's address. */
   readonly isGateway: boolean;
-  /** Whether the container's default routes lead there. */
+  /** Whether the container's default routes go through the bridge. */
   readonly isDefaultGateway: boolean;
-  /** Whether other addresses of the bridge may make way for the gateway's. */
+  /** Whether to replace conflicting addresses of the bridge. */
   readonly forceAddress: boolean;
-  /** In bytes; the kernel's default if undefined. */
+  /** In bytes; undefined for the kernel's default. */
   readonly mtu: number | undefined;
-  /** Whether frames may leave by the port that they came in by. */
+  /** Whether frames may leave through the port by which they arrived. */
   readonly hairpin: boolean;
-  /** Whether the bridge takes in all frames. */
+  /** Whether the bridge accepts all frames. */
   readonly promiscuous: boolean;
-  /** Whether the port is cut off from others that are. */
+  /** Whether the port is isolated from other isolated ports. */
   readonly isolated: boolean;
-  /** The VLAN of frames without a tag; undefined for none. */
+  /** The VLAN of untagged frames; undefined for none. */
   readonly vlan: number | undefined;
   /** VLANs that the container tags itself. */
   readonly trunk: readonly VlanRange[];
-  /** Whether the port stays in the VLAN that the bridge gives all ports. */
+  /** Whether the port stays in the bridge's default VLAN. */
   readonly preservesDefaultVlan: boolean;
-  /** Whether frames with another sender than the container are dropped. */
+  /**
+   * Whether frames with another source MAC than the container's are dropped.
+   */
   readonly checksSpoofing: boolean;
-  /** Whether IPv6 addresses are used only once nobody else has them. */
+  /** Whether to wait for duplicate address detection of IPv6 addresses. */
   readonly detectsDuplicates: boolean;
   /** Whether the container's interface stays down. */
   readonly leavesContainerDown: boolean;
-  /** The container's; one of chance if none is asked for. */
+  /** MAC of the container's end; random unless configured. */
   readonly mac: Mac;
 }
 
 /**
- * Reads what a call asks for.
+ * Reads the settings of a call.
  *
  * Source: containernetworking/plugins plugins/main/bridge/bridge.go
- * `loadNetConf` and `cmdAdd`, whose texts these are.
+ * `loadNetConf` and `cmdAdd`, with their error texts.
  *
- * @throws {CniError} 7 if the configuration contradicts itself or has a value
- * that cannot be; 4 if CNI_ARGS do
+ * @throws {CniError} 7 if the configuration contradicts itself or has an
+ *   invalid value; 4 if CNI_ARGS does
  */
 export function settingsOf(call: Call<BridgeConfig>): BridgeSettings {
   const { config } = call;
@@ -84,19 +86,19 @@ export function settingsOf(call: Call<BridgeConfig>): BridgeSettings {
   return settings;
 }
 
-/** Returns the name of the bridge, which a tear-down needs as well. */
+/** Returns the name of the bridge, also for DEL. */
 export function bridgeNameOf({ bridge }: BridgeConfig): string {
   return bridge || DEFAULT_BRIDGE;
 }
 
-/** Says whether the bridge must tell VLANs apart. */
+/** Reports whether the bridge needs VLAN filtering. */
 export function hasVlans(
   { vlan, trunk }: Pick<BridgeSettings, "vlan" | "trunk">,
 ): boolean {
   return vlan !== undefined || trunk.length > 0;
 }
 
-/** Returns the name of the interface through which the host is in a VLAN. */
+/** Returns the name of the host's interface in a VLAN. */
 export function vlanGatewayNameOf(
   { bridge }: Pick<BridgeSettings, "bridge">,
   vlan: number,
@@ -134,7 +136,7 @@ function checkTogether(settings: BridgeSettings): void {
   }
 }
 
-/** Checks the name of an interface that is to be made. */
+/** Checks the name of an interface to create. */
 function checkName(name: string): void {
   const message = `Cannot use "${name}" as the name of an interface`;
   try {
@@ -147,8 +149,8 @@ function checkName(name: string): void {
 }
 
 /**
- * Reads the container's MAC. The runtime's word counts more than the
- * configuration's, and that more than CNI_ARGS.
+ * Reads the container's MAC. The runtime's takes precedence over the
+ * configuration's, and both over CNI_ARGS.
  */
 function macOf(
   { args, config: { args: configArgs, runtimeConfig } }: Call<BridgeConfig>,
@@ -169,7 +171,10 @@ function macOf(
   }
 }
 
-/** The kernel refuses these two, when all else is made. */
+/**
+ * Rejects two kinds of MACs that the kernel would refuse only after all other
+ * steps.
+ */
 function checkedMac(mac: Mac): Mac {
   if (mac.isMulticast) throw new RangeError("it is a group's");
   if (/^0*$/.test(mac.hex)) throw new RangeError("it is nobody's");

@@ -5,7 +5,7 @@ import type { Call } from "../../cni/plugin.ts";
 import { type BridgeConfig, bridgeSchema } from "./config.ts";
 import { type BridgeSettings, hasVlans, settingsOf } from "./settings.ts";
 
-/** Reads a configuration as a call of the plugin does. */
+/** Reads the settings of a configuration, as in a call. */
 function read(config: unknown, args = ""): BridgeSettings {
   const decoded = decode(bridgeSchema(), config, "network configuration");
   return settingsOf(
@@ -13,7 +13,7 @@ function read(config: unknown, args = ""): BridgeSettings {
   );
 }
 
-/** What a configuration without keys asks for, but for the MAC. */
+/** Settings of an empty configuration, except the MAC. */
 const DEFAULTS: Omit<BridgeSettings, "mac"> = {
   bridge: "cni0",
   isLayer3: false,

@@ -1,6 +1,6 @@
 /**
- * The rules by which frames are dropped that a container sends with another MAC
- * than its own: their names, and the changes that add and remove them.
+ * The rules that drop a container's frames with a foreign MAC: their names, and
+ * the changes that add and remove them.
  *
  * ```
  * table bridge nat {
@@ -17,9 +17,9 @@
  * }
  * ```
  *
- * all rules with the comment `macspoofchk-<container>-<interface>`. Table,
- * chains, rules and comments are the Go plugin's, so that each removes what the
- * other has added. Nothing else is listed than the rules of these chains.
+ * All rules have the comment `macspoofchk-<container>-<interface>`. Table,
+ * chains, rules and comments are the Go plugin's, so that each plugin removes
+ * the other's rules. Only the rules of these chains are listed.
  *
  * Source: containernetworking/plugins pkg/link/spoofcheck.go.
  *
@@ -48,14 +48,14 @@ import type { Mac } from "../../net/mac.ts";
 import type { Attachment } from "../parts/attachment.ts";
 import { stableName } from "../parts/stable_name.ts";
 
-/** Where the rules are. */
+/** Table of the rules. */
 export const TABLE: Table = { family: "bridge", name: "nat" };
-/** The chain that leads to those of the attachments. */
+/** The chain that jumps to the attachments' chains. */
 export const PREROUTING = "PREROUTING";
 /** Source: include/uapi/linux/netfilter_bridge.h `NF_BR_PRI_NAT_DST_BRIDGED`. */
 const PRIORITY = -300;
 
-/** Begins the comments of all attachments. */
+/** Prefix of all attachments' comments. */
 export const COMMENT_PREFIX = "macspoofchk-";
 const CHAIN_PREFIX = "cni-br-iface-", MAC_SUFFIX = "-mac";
 /** Source: include/uapi/linux/netfilter/nf_tables.h `NFT_CHAIN_MAXNAMELEN` less the final NUL. */
@@ -65,17 +65,17 @@ const MAX_ID_LENGTH = Math.min(
   COMMENT_MAX_BYTES - 1 - COMMENT_PREFIX.length,
 );
 
-/** What an attachment's rules are called. */
+/** Names of an attachment's rules. */
 export interface SpoofCheckNames {
-  /** The comment of all its rules. */
+  /** Comment of all its rules. */
   readonly comment: string;
   /** Chain of all frames from the interface. */
   readonly interfaceChain: string;
-  /** Chain that looks at the sender. */
+  /** Chain that checks the sender. */
   readonly macChain: string;
 }
 
-/** Whose rules they are; the network is not in their names. */
+/** Owner of rules; their names do not contain the network. */
 export type Owner = Pick<Attachment, "containerId" | "ifName">;
 
 /** Computes the names of an attachment's rules. */
@@ -89,7 +89,7 @@ export function namesOf({ containerId, ifName }: Owner): SpoofCheckNames {
   };
 }
 
-/** Hashes the rest of an ID that the kernel has no room for. */
+/** Hashes the end of an ID that is too long for the kernel. */
 function shortened(id: string): string {
   const bytes = new TextEncoder().encode(id);
   if (bytes.length <= MAX_ID_LENGTH) return id;
@@ -98,7 +98,7 @@ function shortened(id: string): string {
   return new TextDecoder().decode(kept, { stream: true }) + hash;
 }
 
-/** What is let through. */
+/** The sender whose frames pass. */
 export interface AllowedSender {
   /** The bridge's port. */
   readonly hostIfName: string;
@@ -106,7 +106,7 @@ export interface AllowedSender {
   readonly mac: Mac;
 }
 
-/** Lists the changes that complete what all attachments share. */
+/** Lists the changes that add the missing shared table and chain. */
 export function missingSkeleton(nftables: Nftables): Change[] {
   if (nftables.hasChain(TABLE, PREROUTING)) return [];
   const base = {
@@ -137,14 +137,14 @@ export function additionOf(
   ];
 }
 
-/** Lists the changes that remove what is there of an attachment's. */
+/** Lists the changes that remove an attachment's existing rules. */
 export function removalOf(
   nftables: Nftables,
   { comment, interfaceChain, macChain }: SpoofCheckNames,
 ): Change[] {
   const chains = [interfaceChain, macChain]
     .filter((chain) => nftables.hasChain(TABLE, chain));
-  // A rule leads to a chain: where there is none, there are no rules.
+  // Rules jump only to existing chains: without chains, no rules exist.
   const rules = chains.length === 0 ? [] : nftables.listRules(TABLE, PREROUTING)
     .filter((rule) => rule.comment === comment);
   return [

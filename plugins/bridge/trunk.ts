@@ -1,5 +1,5 @@
 /**
- * The VLANs that are let through a port with their tags: `vlanTrunk`.
+ * The VLANs that pass a port with their tags: `vlanTrunk`.
  *
  * @module
  */
@@ -7,24 +7,24 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { TrunkItem } from "./config.ts";
 
-/** The highest number of a VLAN; 4095 is reserved. */
+/** The highest VLAN ID; 4095 is reserved. */
 export const MAX_VLAN = 4094;
 
-/** VLANs with adjacent numbers. */
+/** VLANs with consecutive IDs. */
 export interface VlanRange {
   /** 1 to 4094. */
   readonly first: number;
-  /** The same as `first` for a single one. */
+  /** Equals `first` for a single VLAN. */
   readonly last: number;
 }
 
 /**
- * Collects the VLANs of a trunk into ranges, in order and none twice.
+ * Collects the VLANs of a trunk into sorted ranges without duplicates.
  *
  * Source: containernetworking/plugins plugins/main/bridge/bridge.go
- * `collectVlanTrunk`, whose texts these are.
+ * `collectVlanTrunk`, with its error texts.
  *
- * @throws {CniError} 7 if an item is none
+ * @throws {CniError} 7 if an item is invalid
  */
 export function trunkRangesOf(items: readonly TrunkItem[]): VlanRange[] {
   const ids = new Set(items.flatMap(idsOf));

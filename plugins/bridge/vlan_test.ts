@@ -1,7 +1,7 @@
 /**
- * VLANs from ADD to DEL. What is asked about them is answered from a table, for
- * few kernels of test machines have bridges with VLANs. Where the kernel has
- * them, `tests/conformance/bridge_vlan_test.ts` tests the same with the kernel's.
+ * VLANs from ADD to DEL. A table replaces the kernel's VLANs, since few kernels
+ * of test machines have bridges with VLANs. If the kernel has them,
+ * `tests/conformance/bridge_vlan_test.ts` tests the same with real ones.
  */
 
 import { assert, assertEquals } from "@std/assert";
@@ -31,7 +31,7 @@ type Config = Record<string, unknown>;
 const TRUNK = [{ id: 101 }, { minID: 103, maxID: 104 }];
 const ACCESS = "100 pvid untagged", NATIVE = "1 pvid untagged";
 
-/** A throw-away host whose bridges have VLANs. */
+/** A throw-away host with fake VLANs of bridges. */
 class Fixture implements Disposable {
   readonly hosts = TestHosts.create();
   readonly #vlans = new BridgeVlansInstead();
@@ -140,7 +140,7 @@ Deno.test(
           want,
           want,
         ]);
-        // The kernel's bridge does not know of VLANs: nothing is in the way.
+        // The kernel's bridge has no VLANs, so nothing blocks the packets.
         assert(canPing(hosts.sandbox, "10.1.2.1"));
         const withResult = { ...config, prevResult };
         await fixture.run("CHECK", withResult);
@@ -152,7 +152,7 @@ Deno.test(
           'Interface "br0.100" lacks address 10.1.2.1/24',
         );
         await fixture.run("DEL", config);
-        // The next attachment uses what is there.
+        // The next attachment uses the existing interface.
         await fixture.run("ADD", config);
         assertEquals(fixture.names().length, 5);
       });
