@@ -20,19 +20,19 @@ import { isRedirected } from "./redirect.ts";
 import { findDifference } from "./token_bucket.ts";
 
 /**
- * Checks that what goes to the container is limited.
+ * Checks that traffic to the container is limited.
  *
- * @throws {CniError} 999 if it is not, or otherwise
+ * @throws {CniError} 999 if it is not, or differently
  */
 export function checkIngress({ host, end }: Cable, limit: LinkLimit): void {
   checkLimit(new TrafficControl(host.socket), end, limit);
 }
 
 /**
- * Checks that what comes from the container is limited: the IFB, its queue, and
- * the filter that leads there.
+ * Checks that traffic from the container is limited: the IFB, its queue, and
+ * the filter that redirects to it.
  *
- * @throws {CniError} 999 if it is not, or otherwise
+ * @throws {CniError} 999 if it is not, or differently
  */
 export function checkEgress(cable: Cable, limit: LinkLimit): void {
   const { host, end, identity } = cable;

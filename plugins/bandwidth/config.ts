@@ -1,5 +1,5 @@
 /**
- * The configuration of bandwidth.
+ * The configuration schema of bandwidth.
  *
  * @module
  */
@@ -8,7 +8,9 @@ import * as z from "zod/mini";
 import type { SchemaOutput } from "../../cni/json.ts";
 import { cidrSchema, netConf, once, optional } from "../../cni/types.ts";
 
-/** Reads an integer as Go's uint64; the largest ones lose their last digits. */
+/**
+ * Reads an integer like Go's uint64; the largest ones lose their last digits.
+ */
 const uint64Schema = once(() =>
   z.number().check(z.refine(
     (value) => Number.isInteger(value) && value >= 0 && value <= 2 ** 64,
@@ -16,7 +18,9 @@ const uint64Schema = once(() =>
   ))
 );
 
-/** Builds the keys that are in the configuration, or in its `runtimeConfig.bandwidth`. */
+/**
+ * Builds the keys of the configuration and of its `runtimeConfig.bandwidth`.
+ */
 const blockShape = once(() => ({
   /** Towards the container, in bits per second. */
   ingressRate: optional(uint64Schema()),
@@ -26,9 +30,9 @@ const blockShape = once(() => ({
   egressRate: optional(uint64Schema()),
   /** In bits. */
   egressBurst: optional(uint64Schema()),
-  /** Whose traffic alone is limited. */
+  /** Only traffic with these subnets is limited. */
   shapedSubnets: optional(z.array(cidrSchema())),
-  /** Whose traffic is not limited. */
+  /** Traffic with these subnets is not limited. */
   unshapedSubnets: optional(z.array(cidrSchema())),
 }));
 

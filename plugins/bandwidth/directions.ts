@@ -1,5 +1,5 @@
 /**
- * Both directions of a cable: what its host's end sends, and what it receives.
+ * Both directions of a cable: the host end's outgoing and incoming traffic.
  *
  * @module
  */
@@ -15,21 +15,21 @@ import type { Limits } from "./limits.ts";
 import { deleteIdleIngress, endRedirect, redirect } from "./redirect.ts";
 import { bucketOf, isSmallerThanFrame } from "./token_bucket.ts";
 
-/** A cable whose host's end is there. */
+/** A cable with an existing host end. */
 export interface Cable extends IfbPlace {
   /** The host's end. */
   readonly end: Link;
 }
 
-/** How the two directions are limited, in the kernel's terms. */
+/** The limits of both directions, in the kernel's terms. */
 export interface Directions {
-  /** Towards the container: what the host's end sends. */
+  /** Towards the container: traffic that the host's end sends. */
   readonly ingress: LinkLimit | undefined;
-  /** Out of the container: what the IFB sends. */
+  /** Out of the container: traffic that the IFB sends. */
   readonly egress: LinkLimit | undefined;
 }
 
-/** Works out how the directions of a cable are to be limited. */
+/** Computes the limits of a cable's directions. */
 export function directionsOf(
   { ingress, egress, scope }: Limits,
   { mtu }: Pick<Link, "mtu">,
@@ -42,7 +42,10 @@ export function directionsOf(
   };
 }
 
-/** Warns of bursts in which no packet of full size has room: a lone bucket drops it. */
+/**
+ * Warns of bursts smaller than a full-size packet: a single bucket drops such
+ * packets.
+ */
 export function warnOfSmallBursts(
   log: Log,
   directions: Directions,
@@ -59,7 +62,7 @@ export function warnOfSmallBursts(
   }
 }
 
-/** Limits what goes to the container. */
+/** Limits traffic to the container. */
 export function limitIngress(
   { host, end }: Cable,
   limit: LinkLimit,
@@ -72,12 +75,12 @@ export function limitIngress(
   limitLink(traffic, end, limit);
 }
 
-/** How many packets wait where the queue has no limit in bytes, as for most links. */
+/** Length in packets of queues without a limit in bytes, as on most links. */
 const DEFAULT_QUEUE_LENGTH = 1000;
 
 /**
- * Limits what comes from the container. It is redirected last, when there is a
- * queue to go to.
+ * Limits traffic from the container. The redirection comes last, when the IFB
+ * has its queue.
  *
  * @returns The IFB
  */
@@ -99,10 +102,10 @@ export function limitEgress(
 }
 
 /**
- * Ends the limits on the host's end, if it is still there.
+ * Ends the limits on the host's end, if it still exists.
  *
- * @param isOwn Says whether an end without a redirection to the IFB is the
- * attachment's
+ * @param isOwn Reports whether an end without a redirection to the IFB is the
+ *   attachment's
  */
 export function endLimits(
   place: IfbPlace,

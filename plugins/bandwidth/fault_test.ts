@@ -1,6 +1,6 @@
 /**
- * ADD that fails at any single step, or is killed there: whatever the step,
- * nothing may be left, at the latest by DEL.
+ * ADD that fails or is killed at any single step: nothing may be left, at the
+ * latest after DEL.
  */
 
 import { assert, assertEquals } from "@std/assert";
@@ -22,11 +22,11 @@ import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
 const SUBNETS = { unshapedSubnets: ["10.0.0.0/8", "2001:db8::/32"] };
 
-/** What is there before, and what is asked for. */
+/** The state before, and the configuration. */
 interface Scenario {
   readonly before: readonly string[];
   readonly keys: Keys;
-  /** Steps of ADD, at the least. */
+  /** Minimum number of steps of ADD. */
   readonly atLeast: number;
 }
 
@@ -40,7 +40,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 };
 
-/** A cable, as it was before it is limited. */
+/** A cable without limits. */
 class CableScene implements FaultScene {
   readonly #hosts = TestHosts.create();
   readonly cable = new LimitedCable(this.#hosts);
@@ -62,7 +62,7 @@ class CableScene implements FaultScene {
     return this.cable.run(command, { ...this.#keys, ...extras });
   }
 
-  /** Kills ADD after some requests; says whether it came to that. */
+  /** Kills ADD after some requests; reports whether ADD got that far. */
   async killAdd(requests: number): Promise<boolean> {
     using crash = new Crash(requests);
     await this.run("ADD");
@@ -89,7 +89,7 @@ for (const [name, scenario] of Object.entries(SCENARIOS)) {
   );
 }
 
-/** @returns Whether it came to that; undefined if not */
+/** @returns Whether ADD got that far; undefined if not */
 async function addAndKill(
   scenario: Scenario,
   step: number,

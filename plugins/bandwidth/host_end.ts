@@ -1,5 +1,5 @@
 /**
- * The host's end of the container's cable, on which limits are set.
+ * The host's end of the container's cable, which gets the limits.
  *
  * @module
  */
@@ -10,13 +10,13 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 
 /**
- * Returns the host's end, of whatever plugin: the peer of the container's
- * interface, which the result must list.
+ * Returns the host's end, created by any plugin: the peer of the container's
+ * interface. The result must list it.
  *
  * Source: containernetworking/plugins plugins/meta/bandwidth/main.go
  * `getHostInterface`, with its texts.
  *
- * @throws {CniError} 7 if there is none
+ * @throws {CniError} 7 if it does not exist
  */
 export function getHostEnd(
   host: Rtnl,
@@ -56,7 +56,10 @@ function peerIndexOf(ifName: string, end: Link | undefined): number {
   throw refusal(`${what}: its kind is "${end.kind}"`);
 }
 
-/** Indexes are of one namespace, so the peer of a third one's may be anything here. */
+/**
+ * Finds the other end. Indexes are local to a namespace: if the peer is in a
+ * third one, its index may be any link's here.
+ */
 function findPeer(host: Rtnl, end: Link | undefined): Link | undefined {
   if (end?.kind !== "veth" || !end.linkIndex) return undefined;
   const peer = host.link.find(end.linkIndex);

@@ -1,6 +1,6 @@
 /**
- * The intermediate functional block (IFB) of an attachment: the link through
- * which goes what the container sends, for the sake of its queue.
+ * The intermediate functional block (IFB) of an attachment: a link with a
+ * queue, through which the container's outgoing traffic passes.
  *
  * @module
  */
@@ -21,18 +21,21 @@ import { isRedirected } from "./redirect.ts";
 
 const PREFIX = "bwp", HASH_DIGITS = 12;
 
-/** How an attachment's IFB is found. */
+/** Identification of an attachment's IFB. */
 export interface IfbIdentity {
-  /** The name as the Go plugin computes it, which the container's attachments to the network share. */
+  /**
+   * The Go plugin's name, shared by all attachments of the container to the
+   * network.
+   */
   readonly sharedName: string;
-  /** The name where another attachment has the shared one. */
+  /** The name if another attachment has the shared one. */
   readonly ownName: string;
-  /** Says whose it is; the Go plugin's have none. */
+  /** Identifies the owner; the Go plugin's IFBs have no alias. */
   readonly alias: string;
 }
 
 /**
- * Computes how an attachment's IFB is found.
+ * Computes the identification of an attachment's IFB.
  *
  * Source: containernetworking/plugins pkg/utils/utils.go
  * `MustFormatHashWithPrefix`.
@@ -49,21 +52,21 @@ export async function identifyIfb(
   };
 }
 
-/** Where an IFB belongs. */
+/** Surroundings of an IFB. */
 export interface IfbPlace {
   /** The host's namespace. */
   readonly host: Rtnl;
-  /** Whose it is. */
+  /** Owner of the IFB. */
   readonly identity: IfbIdentity;
-  /** The host's end of the cable, if it is there. */
+  /** The host's end of the cable, if it exists. */
   readonly end: Link | undefined;
-  /** Whether the sandbox is there, so that the cables of its interfaces are. */
+  /** Whether the sandbox exists, and with it the cables of its interfaces. */
   readonly hasSandbox: boolean;
 }
 
 /**
- * Creates the attachment's IFB, up and without a queue, in place of one that
- * was left by an ADD that was not finished.
+ * Creates the attachment's IFB, up and without a queue. Replaces one left by an
+ * unfinished ADD.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -96,20 +99,23 @@ function addUnlessTaken(host: Rtnl, ifb: NewIfb): Link | undefined {
   }
 }
 
-/** One without alias may be another attachment's that is being made right now. */
+/**
+ * Reports whether a link is left from an unfinished ADD. An IFB without alias
+ * may be another attachment's, created right now.
+ */
 function isLeftover({ host, identity, end }: IfbPlace, link: Link): boolean {
   if (link.kind !== "ifb" || end === undefined) return false;
   if (link.alias !== undefined) return link.alias === identity.alias;
   return isRedirected(new TrafficControl(host.socket), end.index, link.index);
 }
 
-/** Finds the attachment's IFB, whoever of us and the Go plugin has made it. */
+/** Finds the attachment's IFB, also the Go plugin's. */
 export function findIfb(place: IfbPlace): Link | undefined {
   return listIfbs(place)[0];
 }
 
 /**
- * Deletes the attachment's IFB, whoever has made it.
+ * Deletes the attachment's IFB, also the Go plugin's.
  *
  * @throws {SyscallError} If the kernel refuses
  */
@@ -117,7 +123,7 @@ export function deleteIfb(place: IfbPlace): void {
   for (const { index } of listIfbs(place)) place.host.link.ensureGone(index);
 }
 
-/** Lists the attachment's IFBs: there are two if an ADD was killed. */
+/** Lists the attachment's IFBs; a killed ADD may leave two. */
 export function listIfbs(place: IfbPlace): Link[] {
   const { ownName, sharedName } = place.identity;
   return [ownName, sharedName].flatMap((name) => {
@@ -127,9 +133,9 @@ export function listIfbs(place: IfbPlace): Link[] {
 }
 
 /**
- * Says whether a link of one of the names is this attachment's IFB. The Go
- * plugin's have no alias: such a one may also be of another attachment of the
- * container, if the cable of that leads there.
+ * Reports whether a link with one of the names is this attachment's IFB. The Go
+ * plugin's IFBs have no alias: such an IFB belongs to another attachment of the
+ * container if that one's cable is redirected to it.
  */
 function isOwn(
   { host, identity, end, hasSandbox }: IfbPlace,
@@ -153,7 +159,7 @@ function isUsedByOthers(
 }
 
 /**
- * Deletes the IFBs of attachments to a network that are no longer valid.
+ * Deletes the IFBs of stale attachments to a network.
  *
  * @throws {SyscallError} If the kernel refuses
  */
@@ -164,7 +170,7 @@ export function deleteStaleIfbs(
 ): void {
   const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
   const prefix = aliasPrefixOf(network);
-  // The next GC finds what this one misses.
+  // The next GC finds IFBs that this list misses.
   const stale = host.link.list({ mayBeIncomplete: true }).filter((
     { kind, name, alias },
   ) =>

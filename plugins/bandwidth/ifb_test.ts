@@ -56,7 +56,7 @@ Deno.test(
     "bandwidth tells the Go plugin's IFBs, which have no alias, from each other",
   ),
   async (t) => {
-    /** Makes what the Go plugin makes for the container's sending. */
+    /** Creates the Go plugin's limit of the container's outgoing traffic. */
     const limitAsGo = (hosts: TestHosts, hostEnd: string): void => {
       const commands = [
         `ip link add ${IFB} up type ifb`,

@@ -1,6 +1,6 @@
 /**
- * Limiting what a link sends: one token bucket, or one among classes where not
- * all traffic is limited.
+ * Limits a link's outgoing traffic: by a single token bucket, or by classes if
+ * only a part of the traffic is limited.
  *
  * ```
  *   1: tbf               1: htb ─┬─ 1:48  rate and burst of the limit ── bfifo
@@ -37,29 +37,35 @@ import {
   withExactBurst,
 } from "./token_bucket.ts";
 
-/** How a link is limited. */
+/** The limit of a link. */
 export interface LinkLimit {
-  /** What may pass. */
+  /** The rate and burst. */
   readonly bucket: Bucket;
-  /** Undefined if it is all traffic. */
+  /** Undefined if all traffic is limited. */
   readonly scope: Scope | undefined;
-  /** Which of a packet's addresses is the one of the container's correspondent. */
+  /** Which address of a packet is the remote one, seen from the container. */
   readonly remote: "source" | "destination";
 }
 
-/** Of the root qdisc, as the Go plugin has it; so either finds the other's. */
+/**
+ * Handle of the root qdisc, also the Go plugin's, so each plugin finds the
+ * other's.
+ */
 const ROOT_HANDLE = handleOf(1);
-/** Classes as the Go plugin had them in 1.5. */
+/** Classes of the Go plugin 1.5. */
 const SHAPED = 48, UNSHAPED = 1;
 
-/** Without limit: a rate that nothing reaches, and bytes that may wait. */
+/** Unlimited traffic: an unreachable rate, and the size of its queue. */
 const UNSHAPED_BYTES_PER_SECOND = 100e9, UNSHAPED_QUEUE_BYTES = 16 << 20;
-/** A millisecond; without tokens in advance the kernel would pause after each packet. */
+/** A millisecond; without a buffer the kernel would pause after each packet. */
 const UNSHAPED_BUFFER_TICKS = 15_625;
-/** What the kernel takes for large, so that classes would wait for each other. */
+/**
+ * The kernel considers larger quantums too big, as classes would wait for each
+ * other.
+ */
 const MAX_QUANTUM_BYTES = 200_000;
 
-/** Filters of one priority have one protocol. The priorities are the Go plugin's. */
+/** One priority per protocol; the priorities are the Go plugin's. */
 const FILTERS: Readonly<
   Record<IpFamily, Pick<NewFilter, "priority" | "protocol">>
 > = {
@@ -68,9 +74,10 @@ const FILTERS: Readonly<
 };
 
 /**
- * Limits what a link sends, in place of an earlier limit.
+ * Limits a link's outgoing traffic, and replaces an earlier limit.
  *
- * @throws {Error} If somebody else has a qdisc there, or the kernel refuses
+ * @throws {Error} If the link has another program's qdisc, or the kernel
+ *   refuses
  */
 export function limitLink(
   traffic: TrafficControl,
@@ -89,7 +96,7 @@ export function limitLink(
   }
 }
 
-/** An earlier limit was left by an ADD that was not finished. */
+/** Adds the root qdisc, and replaces a limit left by an unfinished ADD. */
 function addRoot(traffic: TrafficControl, root: NewQdisc): void {
   try {
     traffic.qdisc.add(root);
@@ -101,8 +108,8 @@ function addRoot(traffic: TrafficControl, root: NewQdisc): void {
 }
 
 /**
- * Ticks are what the Go plugin sends, and what its CHECK compares. Where the
- * kernel cuts them off it is given bytes.
+ * Sets the burst in bytes if the kernel truncates its ticks. Ticks are the
+ * default, since the Go plugin uses them and compares them in CHECK.
  */
 function ensureWholeBurst(
   traffic: TrafficControl,
@@ -137,7 +144,10 @@ export function unlimitLink(traffic: TrafficControl, ifindex: number): boolean {
   return true;
 }
 
-/** Others like the handle 1: for an htb, too, but have classes of their own there. */
+/**
+ * Reports whether a root qdisc is a limit. Another program's htb may have the
+ * same handle, but with other classes.
+ */
 function isOurs(
   traffic: TrafficControl,
   { ifindex, handle, kind }: Qdisc,
@@ -183,7 +193,10 @@ export function classesOf(
   ];
 }
 
-/** Queues of their own: the kernel's choice may have room for no packet at all, or for seconds of them. */
+/**
+ * Lists the classes' queues. The kernel's default queue may hold not even one
+ * packet, or seconds of traffic.
+ */
 function leavesOf(
   { index: ifindex }: Link,
   { bucket, scope }: LinkLimit,

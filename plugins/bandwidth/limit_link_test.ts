@@ -17,7 +17,7 @@ function limitOf(bitsPerSecond: number, burstBits: number): LinkLimit {
   return { bucket, scope: undefined, remote: "source" };
 }
 
-/** A kernel of older days, which cuts ticks off where nanoseconds exceed 32 bits. */
+/** An old kernel, which truncates ticks that exceed 32 bits in nanoseconds. */
 class CuttingKernel {
   bucket: TokenBucket | undefined;
   readonly qdisc = {

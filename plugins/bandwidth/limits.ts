@@ -1,5 +1,5 @@
 /**
- * What a configuration limits.
+ * The limits in a configuration.
  *
  * @module
  */
@@ -8,23 +8,23 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { BandwidthConfig } from "./config.ts";
 
-/** What one direction may carry. */
+/** The limit of one direction. */
 export interface Limit {
   /** More than 0. */
   readonly bitsPerSecond: number;
-  /** What may pass at once after a pause; more than 0. */
+  /** Amount that may pass at once after a pause; more than 0. */
   readonly burstBits: number;
 }
 
-/** Whose traffic is limited, where it is not everybody's. */
+/** The limited part of the traffic. */
 export interface Scope {
-  /** Whether the networks are those that are limited, or those that are not. */
+  /** Whether only these networks are limited, or all others. */
   readonly isShaped: boolean;
-  /** Of the other ends of the container's connections; at least one. */
+  /** Networks of the container's remote ends; at least one. */
   readonly networks: readonly Cidr[];
 }
 
-/** What is asked for, by direction; undefined is without limit. */
+/** Limits by direction; undefined for unlimited. */
 export interface Limits {
   /** Towards the container. */
   readonly ingress: Limit | undefined;
@@ -34,7 +34,7 @@ export interface Limits {
   readonly scope: Scope | undefined;
 }
 
-/** Says whether nothing is limited. */
+/** Reports whether both directions are unlimited. */
 export function isUnlimited({ ingress, egress }: Limits): boolean {
   return ingress === undefined && egress === undefined;
 }
@@ -42,8 +42,8 @@ export function isUnlimited({ ingress, egress }: Limits): boolean {
 type Block = Omit<BandwidthConfig, "runtimeConfig">;
 
 /**
- * Reads the limits. Those of the configuration win over the runtime's, and all
- * of them do if there is but one.
+ * Reads the limits. If the configuration has any limit, the runtime's are all
+ * ignored.
  *
  * Source: containernetworking/plugins plugins/meta/bandwidth/main.go
  * `getBandwidth`, `validateRateAndBurst`, with its texts.
@@ -57,7 +57,7 @@ export function limitsOf(config: BandwidthConfig): Limits {
   return {
     ingress: limitOf(block.ingressRate, block.ingressBurst),
     egress: limitOf(block.egressRate, block.egressBurst),
-    // The subnets may be the operator's where the rates are the runtime's.
+    // The rates may come from the runtime, and the subnets from the operator.
     scope: scopeOf(block) ?? scopeOf(config),
   };
 }
@@ -69,7 +69,7 @@ function hasLimits(
     .some((value) => value !== undefined);
 }
 
-/** What the kernel's 32 bits have no room for, in bytes. */
+/** In bytes; does not fit into the kernel's 32 bits. */
 const TOO_LARGE_BURST = 0xffff_ffff;
 
 function limitOf(bitsPerSecond = 0, burstBits = 0): Limit | undefined {

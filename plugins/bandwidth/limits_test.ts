@@ -10,7 +10,7 @@ function read(config: object): Limits {
   );
 }
 
-/** Shows both directions as `rate/burst`, and whose traffic it is. */
+/** Formats both directions as `rate/burst`, with the limited traffic. */
 function show({ ingress, egress, scope }: Limits): string {
   const [left, right] = [ingress, egress].map((limit) =>
     limit === undefined ? "-" : `${limit.bitsPerSecond}/${limit.burstBits}`

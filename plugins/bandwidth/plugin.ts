@@ -1,6 +1,6 @@
 /**
- * bandwidth: limits what a container receives and sends. Chained behind a plugin
- * that connects the container by a veth, such as ptp or bridge.
+ * bandwidth: limits a container's traffic. Chained after a plugin that connects
+ * the container by a veth, such as ptp or bridge.
  *
  * ```
  *     container                          host
@@ -12,9 +12,9 @@
  *                         └───────────────────────────────────┘
  * ```
  *
- * Ingress is towards the container. What the container sends arrives on the
- * host's end of its cable, where the kernel has no queue for it: it is sent
- * through an intermediate functional block (IFB), which has one.
+ * Ingress is towards the container. The container's outgoing traffic arrives on
+ * the host's end of its cable, where the kernel has no queue for it: it is
+ * redirected to an intermediate functional block (IFB), which has a queue.
  *
  * ```json
  * {
@@ -113,7 +113,7 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     const identity = await identifyIfb(attachmentOf(call));
     const place = { host, identity, ...findPlace(host, call) };
     await tryAll({
-      // Before the IFB: what is redirected to one that is gone is lost.
+      // Before the IFB: traffic redirected to a deleted IFB is lost.
       "end the limits of the host's end": () =>
         endLimits(place, (end) => isOwnEnd(end, call)),
       "delete the IFB": () => {
@@ -129,7 +129,7 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
   },
 });
 
-/** Adds an interface to a result, in place of one of the name. */
+/** Adds an interface to a result, or replaces one with the same name. */
 function withInterface(result: Result, added: Interface): Result {
   const others = result.interfaces.filter(({ name, sandbox }) =>
     sandbox || name !== added.name
@@ -137,7 +137,7 @@ function withInterface(result: Result, added: Interface): Result {
   return { ...result, interfaces: [...others, added] };
 }
 
-/** Finds what there still is of the cable; the IFB is found without. */
+/** Finds the rest of the cable; the IFB can be found without it. */
 function findPlace(
   host: Rtnl,
   call: Call,
@@ -153,9 +153,9 @@ function findPlace(
 }
 
 /**
- * Says whether a cable is this attachment's. An ADD that failed because the
- * interface's name was taken is also followed by a DEL: then it is another one's.
- * From 0.4.0 on the runtime says by prevResult that there was an ADD.
+ * Reports whether a cable is this attachment's. A DEL also follows an ADD that
+ * failed because another attachment had the interface's name. From 0.4.0 on, a
+ * prevResult shows that an ADD succeeded.
  */
 function isOwnEnd({ alias, name }: Link, call: Call): boolean {
   if (alias === aliasOf(attachmentOf(call))) return true;

@@ -1,6 +1,6 @@
 /**
- * Redirecting what a link receives to another link, which queues it: the kernel
- * has no queue for what comes in.
+ * Redirects a link's incoming traffic to another link, which queues it: the
+ * kernel has no queue for incoming traffic.
  *
  * @module
  */
@@ -19,18 +19,21 @@ import {
 } from "../../ffi/rtnl/traffic_control_filter.ts";
 import type { Qdisc } from "../../ffi/rtnl/traffic_control_qdisc.ts";
 
-/** Of qdiscs for what comes in. Source: include/uapi/linux/pkt_sched.h `TC_H_INGRESS`. */
+/**
+ * Handle of ingress qdiscs. Source: include/uapi/linux/pkt_sched.h
+ * `TC_H_INGRESS`.
+ */
 const INGRESS_HANDLE = handleOf(0xffff);
-/** The class that the Go plugin's filter names; there is none. */
+/** Class of the Go plugin's filter; it does not exist. */
 const CLASS = handleOf(1, 1);
 /**
- * Before all, as the Go plugin's, where the qdisc is ours; after all where it is
- * another program's: what that lets pass, counts or drops is then not bypassed.
+ * Priority of the filter: first in our own qdisc, like the Go plugin's; last in
+ * another program's, so that its filters are not bypassed.
  */
 const FIRST = 1, LAST = 0xffff;
 
 /**
- * Redirects all that a link receives. A qdisc that is there is used.
+ * Redirects all incoming traffic of a link. Uses an existing qdisc.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -64,7 +67,7 @@ export function redirect(
   }
 }
 
-/** Where the filter goes. */
+/** Position of the filter. */
 type FilterPlace = Pick<Filter, "parent" | "priority">;
 
 const ALONE: FilterPlace = { parent: INGRESS_HANDLE, priority: FIRST };
@@ -79,7 +82,10 @@ function addIngress(traffic: TrafficControl, ifindex: number): FilterPlace {
   return ALONE;
 }
 
-/** What is left of an ADD that was not finished is replaced. */
+/**
+ * Finds the filter's position in an existing qdisc. Removes the filter of an
+ * unfinished ADD.
+ */
 function findPlace(
   traffic: TrafficControl,
   { kind, ifindex }: Qdisc,
@@ -94,10 +100,10 @@ function findPlace(
 }
 
 /**
- * Ends the redirection to a link, and those to links that are gone.
+ * Ends the redirection to a link, and redirections to deleted links.
  *
- * @param to Undefined if that is gone
- * @returns Whether there was one to the link itself
+ * @param to Undefined if the link does not exist
+ * @returns Whether there was a redirection to the link itself
  */
 export function endRedirect(
   traffic: TrafficControl,
@@ -118,7 +124,7 @@ export function endRedirect(
   return ours.some(({ redirectTo }) => redirectTo === to);
 }
 
-/** Deletes the qdisc for what a link receives if it is one that does nothing. */
+/** Deletes the qdisc for incoming traffic if it has no filters. */
 export function deleteIdleIngress(
   traffic: TrafficControl,
   ifindex: number,
@@ -128,7 +134,7 @@ export function deleteIdleIngress(
   traffic.qdisc.del(ifindex, Parent.Ingress);
 }
 
-/** Says whether all that a link receives is redirected to another. */
+/** Reports whether all incoming traffic of a link is redirected to another. */
 export function isRedirected(
   traffic: TrafficControl,
   from: number,
@@ -140,10 +146,10 @@ export function isRedirected(
   );
 }
 
-/** The kernel's index of a link that does not exist any more. */
+/** The kernel's index of a deleted link. */
 const GONE = 0;
 
-/** Lists the filters of what a link receives, whichever kind the qdisc has. */
+/** Lists the filters of incoming traffic, for either kind of qdisc. */
 function listIngress(traffic: TrafficControl, ifindex: number): Filter[] {
   return traffic.filter.list(ifindex, Parent.ClsactIngress);
 }

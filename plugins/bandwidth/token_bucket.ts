@@ -1,6 +1,5 @@
 /**
- * From bits, as configurations have them, to the numbers of the kernel's token
- * buckets.
+ * Converts limits in bits to the numbers of the kernel's token buckets.
  *
  * @module
  */
@@ -12,39 +11,39 @@ import {
 } from "../../ffi/rtnl/traffic_control_rate.ts";
 import type { Limit } from "./limits.ts";
 
-/** How long a packet may wait for tokens. */
+/** Maximum time that a packet waits for tokens. */
 const LATENCY_MICROSECONDS = 25_000;
 const MICROSECONDS = 1e6, NANOSECONDS = 1e9;
 const TICKS_PER_MICROSECOND = 1000 / NANOSECONDS_PER_TICK;
 /**
- * More ticks than these some kernels cut off: as nanoseconds they have no room
- * in 32 bits.
+ * The most ticks that every kernel accepts: some kernels truncate ticks that
+ * exceed 32 bits in nanoseconds.
  *
  * Source: net/sched/sch_tbf.c `tbf_change`.
  */
 const MAX_SAFE_TICKS = Math.floor(MAX_U32 / NANOSECONDS_PER_TICK);
 
-/** Length of an Ethernet header, which counts where packets are queued. */
+/** Length of an Ethernet header, which counts in queues. */
 const HEADER_BYTES = 14;
-/** How much of a burst may be lost to rounding. */
+/** Acceptable loss of a burst by rounding. */
 const MAX_LOSS = 0.01;
 
 /** A limit in the kernel's numbers. */
 export interface Bucket extends TokenBucket {
-  /** What may pass at once, whether `burstBytes` says so or `bufferTicks`. */
+  /** The burst, whether given by `burstBytes` or `bufferTicks`. */
   readonly sizeBytes: number;
 }
 
 /**
- * Computes the bucket of a limit. Its numbers are the Go plugin's, rounding
- * included, so that either's CHECK is content with the other's, but for those
- * that are too large there: they are as large as they can be here.
+ * Computes the bucket of a limit. Its numbers are the Go plugin's, including
+ * rounding, so that each plugin's CHECK accepts the other's. Only numbers too
+ * large for the Go plugin differ: they are as large as possible here.
  *
- * `burstBytes` is set where ticks cannot tell the burst.
+ * `burstBytes` is set if ticks cannot express the burst.
  *
  * Source: containernetworking/plugins plugins/meta/bandwidth/ifb_creator.go.
  *
- * @param mtu Of the link, in bytes
+ * @param mtu MTU of the link, in bytes
  */
 export function bucketOf(
   { bitsPerSecond, burstBits }: Limit,
@@ -60,7 +59,9 @@ export function bucketOf(
   return tellsBurst(bucket, mtu) ? bucket : withExactBurst(bucket);
 }
 
-/** Turns bits into whole bytes, at least one: the kernel has no smaller bucket. */
+/**
+ * Converts bits to whole bytes, at least one: the kernel has no smaller bucket.
+ */
 function bitsToBytes(bits: number): number {
   return Math.max(1, Math.floor(bits / 8));
 }
@@ -70,8 +71,8 @@ function toU32(value: number): number {
 }
 
 /**
- * Says whether ticks are exact enough: little is lost to rounding, and a frame
- * of full size still passes if it would otherwise.
+ * Reports whether ticks are precise enough: rounding loses little of the burst,
+ * and full-size frames that fit into the burst still pass.
  */
 function tellsBurst(
   { bufferTicks, bytesPerSecond, sizeBytes }: Bucket,
@@ -83,17 +84,17 @@ function tellsBurst(
     toldBytes >= Math.min(sizeBytes, frameBytes(mtu));
 }
 
-/** Says whether the kernel may make less of a bucket than it is told. */
+/** Reports whether the kernel may truncate the bucket. */
 export function mayBeCutOff({ bufferTicks, burstBytes }: Bucket): boolean {
   return burstBytes === undefined && bufferTicks > MAX_SAFE_TICKS;
 }
 
-/** Returns the bucket with a burst that no kernel cuts off. */
+/** Returns the bucket with a burst that no kernel truncates. */
 export function withExactBurst(bucket: Bucket): Bucket {
   return { ...bucket, burstBytes: bucket.sizeBytes };
 }
 
-/** Says whether a frame of full size has more bytes than may pass at once. */
+/** Reports whether a full-size frame is larger than the burst. */
 export function isSmallerThanFrame(
   { sizeBytes }: Bucket,
   mtu: number,
@@ -101,15 +102,15 @@ export function isSmallerThanFrame(
   return sizeBytes < frameBytes(mtu);
 }
 
-/** Returns how long a frame with a packet of full size is, in bytes. */
+/** Returns the length of a frame with a full-size packet, in bytes. */
 export function frameBytes(mtu: number): number {
   return mtu + HEADER_BYTES;
 }
 
 /**
- * Compares a bucket of the kernel with one that is wanted.
+ * Compares the kernel's bucket with the wanted one.
  *
- * @returns What differs, in the Go plugin's words, or undefined
+ * @returns The difference, in the Go plugin's words; undefined if they match
  */
 export function findDifference(
   wanted: Bucket,
@@ -127,15 +128,15 @@ export function findDifference(
   return undefined;
 }
 
-/** What rounding to microseconds and to ticks can come to, in ticks. */
+/** Maximum error of rounding to microseconds and to ticks, in ticks. */
 const ROUNDING_TICKS = TICKS_PER_MICROSECOND + 1;
 /** The kernel multiplies by a rounded inverse of the rate. */
 const INVERSE_ERROR = 2 ** -30;
 
 /**
- * Says whether a buffer is the one of a bucket. The kernel tells the lower 32
- * bits of ticks, or the most that it made of ticks that were too many, as the
- * Go plugin still sends them.
+ * Reports whether a buffer matches a bucket. The kernel returns the lower 32
+ * bits of ticks, or its maximum if there were too many ticks, as the Go plugin
+ * still sends them.
  */
 export function isSameBuffer(
   { sizeBytes, bytesPerSecond }: Bucket,

@@ -1,4 +1,4 @@
-/** What limits do to real traffic. */
+/** The effect of limits on real traffic. */
 
 import { assert, assertEquals } from "@std/assert";
 import { requireRoot } from "../../testing/capabilities.ts";
@@ -10,15 +10,18 @@ import {
 import { runIn } from "../../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
-/** How far from its limit a flow may be; headers, which limits count, are 4.4 % of it. */
+/**
+ * Tolerated deviation of a flow from its limit; headers, which limits count,
+ * are 4.4 % of it.
+ */
 const TOLERANCE = 0.1;
 /**
- * Time for the machine to do something else, and so little that a burst within
- * the window, when TCP fills a hole, does not count.
+ * Time for unrelated work of the machine. It is short enough that a burst
+ * within the window, when TCP fills a gap, does not count.
  */
 const BURST_SECONDS = 0.1;
 const GATEWAY = "10.1.2.1";
-/** The wait is longer than any burst here lasts, TCP's beginnings included. */
+/** The warm-up is longer than any burst here, including TCP's start. */
 const LIMITED = { to: GATEWAY, warmMs: 1000, windowMs: 2500 };
 const UNLIMITED = { to: GATEWAY, warmMs: 100, windowMs: 400 };
 
