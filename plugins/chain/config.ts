@@ -1,5 +1,5 @@
 /**
- * The configuration of chain.
+ * The configuration schema of chain.
  *
  * @module
  */
@@ -9,22 +9,22 @@ import type { SchemaOutput } from "../../cni/json.ts";
 import { netConf, once, optional } from "../../cni/types.ts";
 
 /**
- * Builds the schema of the network configuration. It says no more than is needed
- * to hand things on, for each kind of schema takes its time to make.
+ * Builds the schema of the network configuration. It covers only the keys that
+ * chain passes on: each kind of schema takes time to build.
  */
 export const chainSchema = once(() => {
   const object = optional(z.looseObject({}));
   const anything = z.unknown();
   return netConf({
-    /** As it is, for the plugins are to get it so; `call.cniVersion` is never "". */
+    /** Unchanged, as the plugins get it; `call.cniVersion` is never "". */
     cniVersion: optional(z.string()),
-    /** The plugins' configurations, in the order in which ADD runs them. */
+    /** The plugins' configurations, in the order of ADD. */
     plugins: z.array(anything),
-    /** Keys of `runtimeConfig`, and whether the runtime shall set them. */
+    /** Keys of `runtimeConfig`, and whether the runtime should set them. */
     capabilities: object,
-    /** What the runtime offers, by capability. */
+    /** The runtime's values, by capability. */
     runtimeConfig: object,
-    /** What the runtime says to every plugin. */
+    /** The runtime's arguments for every plugin. */
     args: object,
     dns: optional(anything),
     ipMasq: optional(anything),

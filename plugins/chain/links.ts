@@ -1,5 +1,5 @@
 /**
- * What a call of chain is to the plugins in it.
+ * Translates a call of chain into calls of its plugins.
  *
  * @module
  */
@@ -16,22 +16,22 @@ import type { PluginTools } from "../../cni/libcni/tools.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { ChainConfig } from "./config.ts";
 
-/** What the plugins of a chain are run with: what a runtime would run them with. */
+/** The input of a chain's plugins, as a runtime would provide it. */
 export interface Links {
   readonly tools: PluginTools;
-  /** The plugins, as the network that they would be by themselves. */
+  /** The plugins, as a network of their own. */
   readonly network: PluginList;
-  /** The attachment; GC and STATUS are about none. */
+  /** The attachment; empty for GC and STATUS. */
   readonly conf: RuntimeConf;
-  /** The result that the runtime handed over, as it is, and when to give up. */
+  /** The runtime's prevResult, unchanged, and the time limit. */
   readonly options: AttachedOptions;
 }
 
 /**
- * Reads the plugins' configurations and what they are to be told.
+ * Reads the plugins' configurations and their input.
  *
- * @throws {CniError} 7 If a plugin's configuration is none, as the runtime would
- *   have refused it
+ * @throws {CniError} 7 if the chain has no plugins, or one's configuration is
+ *   invalid; a runtime would have reported the same
  */
 export function readLinks(call: Call<ChainConfig>): Links {
   const { args, config, network: name, running, log, signal } = call;
@@ -63,7 +63,7 @@ function readPlugins(config: ChainConfig): PluginConf[] {
   return args === undefined ? confs : confs.map((conf) => withArgs(conf, args));
 }
 
-/** What is handed on came out of a JSON document and was not looked at since. */
+/** Values passed on from a JSON document, without validation. */
 type HandedOn =
   & { readonly plugins: JsonValue[] }
   & {
@@ -75,8 +75,8 @@ function asJson(config: ChainConfig): HandedOn {
 }
 
 /**
- * Adds to a plugin's `args` what the runtime has added to the chain's, as it
- * would have done with each plugin of a list.
+ * Adds the runtime's `args` for the chain to a plugin's, as a runtime does for
+ * each plugin of a list.
  *
  * Source: multus-cni pkg/types/conf.go `addCNIArgsInConfList`.
  */

@@ -1,6 +1,6 @@
 /**
- * What is wrong with a chain's configuration though it works after a fashion:
- * keys that a runtime or a plugin does not see where they are.
+ * Mistakes in a chain's configuration that do not stop it from working: keys at
+ * a level where no runtime or plugin reads them.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import type { PluginList } from "../../cni/libcni/operation.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { ChainConfig } from "./config.ts";
 
-/** Keys that mean something to plugins, and are not the chain's. */
+/** Keys of plugins that chain itself does not have. */
 const PLUGIN_KEYS = ["ipam", "dns", "ipMasq"] as const;
 
-/** Lists mistakes, each in a sentence. */
+/** Lists mistakes, one sentence each. */
 export function listMistakes(
   config: ChainConfig,
   plugins: readonly PluginConf[],
@@ -33,7 +33,7 @@ export function listMistakes(
 }
 
 /**
- * Refuses mistakes: STATUS shows them before a container comes to harm.
+ * Refuses mistakes: STATUS reports them before a container suffers.
  *
  * @throws {CniError} 7 if there are any
  */

@@ -1,6 +1,6 @@
 /**
- * chain: runs several plugins in one process, as a runtime runs a list of them
- * in a process each.
+ * chain: runs several plugins in one process; a runtime runs each plugin of a
+ * list in a process of its own.
  *
  * ```
  * runtime ──▶ chain ─┬─▶ ptp ─┬─▶ host-local
@@ -26,13 +26,13 @@
  * }
  * ```
  *
- * To the plugins it is the runtime: each is sent to the byte what it would be
- * sent without the chain, and what it answers goes where it would go. Plugins
- * that are this very executable are run in this process, others as processes,
- * which go on if somebody kills this one: DEL waits for those.
+ * To the plugins it is the runtime: each one gets byte for byte the same input
+ * as without the chain, and its result is used in the same way. Plugins that
+ * are this very executable run in this process, others as separate processes,
+ * which go on if this one is killed: DEL waits for them.
  *
- * It makes nothing itself and remembers nothing: what DEL has to undo is what
- * the plugins made, and the result of ADD is in the runtime's cache.
+ * The chain itself creates nothing and keeps no records: DEL undoes the changes
+ * of its plugins, and the result of ADD is in the runtime's cache.
  *
  * @module
  */
@@ -61,10 +61,10 @@ export const chain: Plugin<ChainConfig> = definePlugin({
       await warnOfMistakes(call, links);
       const { network, conf, options } = links;
       using running = new RunningAdd(call);
-      // A chain around this one has the lock.
+      // An outer chain has the lock.
       const { onProcess = () => running.begin() } = links.tools;
       const tools = { ...links.tools, onProcess };
-      // What a failure leaves is for the DEL that the runtime runs then.
+      // The runtime's DEL removes the remains of a failure.
       return await addPlugins(tools, network, conf, options);
     }),
 
@@ -100,7 +100,7 @@ export const chain: Plugin<ChainConfig> = definePlugin({
     }),
 });
 
-/** Reads the chain, and does with it what a command does; it is loaded then. */
+/** Reads the chain and runs a command with it; loads the modules only then. */
 async function operate<T>(
   call: Call<ChainConfig>,
   operation: (links: Links) => Promise<T>,

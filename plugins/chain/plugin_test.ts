@@ -9,7 +9,7 @@ import { chain } from "./plugin.ts";
 
 const LATER = `echo '{"code":11,"msg":"later"}'; exit 1`;
 
-/** Runs the chain with plugins that are scripts. */
+/** Runs the chain with scripts as plugins. */
 async function run(
   host: RecordingPlugins,
   command: string,
@@ -55,7 +55,7 @@ Deno.test("chain refuses what has no plugins or something else among them, by ev
         const output = await run(host, command, { plugins });
         const { code, msg } = JSON.parse(output.stdout);
         assertEquals([output.exitCode, code], [1, 7]);
-        // DEL and GC try to do without, and tell the log why.
+        // DEL and GC try to go on without the plugins, and log the problem.
         assertStringIncludes(`${msg} ${output.stderr}`, problem);
       }
       assertEquals(host.story, []);
@@ -131,7 +131,7 @@ Deno.test("chain gives all plugins what the runtime says to it", async () => {
   ]);
 });
 
-/** A chain that its plugins get less from than they declare. */
+/** A chain that passes less to its plugins than they declare. */
 const MISTAKEN = {
   capabilities: { ips: true, mac: false },
   ipam: { type: "host-local" },

@@ -1,9 +1,9 @@
 /**
- * ADD of a chain with plugins that are processes of their own.
+ * ADD of a chain with plugins in processes of their own.
  *
- * Whoever kills the chain, as a runtime does whose patience has ended, does not
- * kill them: such a plugin goes on, and what it makes after DEL has passed would
- * stay. So it holds a lock as long as it runs, and DEL waits for that.
+ * If a runtime's time limit expires, it kills the chain, but not these
+ * processes. Such a plugin goes on, and would leave what it creates after DEL.
+ * So it holds a lock while it runs, and DEL waits for that lock.
  *
  * @module
  */
@@ -19,17 +19,17 @@ import { InheritedLock } from "../../ffi/inherited_lock.ts";
 import { attachmentOf } from "../parts/attachment.ts";
 import { stableName } from "../parts/stable_name.ts";
 
-/** Where the locks are, if somebody was killed. */
+/** Folder of the locks. */
 const FOLDER = "/run/cni/chain";
-/** How long one is waited for, and between two looks at it, in ms. */
+/** Time limit of a wait, and pause between two attempts, in ms. */
 const PATIENCE_MS = 20_000, PAUSE_MS = 20;
-/** How often a lock is tried that is taken away again and again. */
+/** Maximum number of attempts if the lock file is replaced each time. */
 const ATTEMPTS = 100;
 
-/** The attachment that is told apart. */
+/** The attachment to lock. */
 export interface Running
   extends Pick<Call, "network" | "args" | "log" | "signal"> {
-  /** Where the locks are; /run/cni/chain if undefined. */
+  /** Folder of the locks; /run/cni/chain if undefined. */
   readonly folder?: string;
 }
 
@@ -39,19 +39,19 @@ function lockPathOf(running: Running): string {
   return join(folder, stableName("", network, containerId, ifName));
 }
 
-/** An ADD that is under way, until disposal. */
+/** An ADD in progress, until disposal. */
 export class RunningAdd implements Disposable {
   readonly #running: Running;
   #lock: InheritedLock | undefined;
 
-  /** Nothing is locked before a process is to be started. */
+  /** Takes no lock until a process is about to start. */
   constructor(running: Running) {
     this.#running = running;
   }
 
   /**
-   * Has the processes that are started from now on hold the lock. Where there
-   * can be none they are started all the same.
+   * Makes processes that start from now on hold the lock. If locking is
+   * impossible, they start without it.
    *
    * @throws {CniError} 11 if a process of an earlier ADD still runs
    */
@@ -68,7 +68,7 @@ export class RunningAdd implements Disposable {
     if (this.#lock === undefined) throw stillRuns("add");
   }
 
-  /** Ends the lock here, and with the last process. */
+  /** Unlocks in this process; the lock ends with the last process. */
   [Symbol.dispose](): void {
     if (this.#lock === undefined) return;
     removeOwn(lockPathOf(this.#running), this.#lock);
@@ -84,14 +84,14 @@ function stillRuns(what: "add" | "delete"): CniError {
 }
 
 /**
- * Waits for processes that a killed ADD has left, but not for ever: after that
- * what can be deleted is.
+ * Waits for processes left by a killed ADD. After the time limit, DEL goes on
+ * and deletes as much as possible.
  *
- * @throws {CniError} 11 if the call's own time is up before
+ * @throws {CniError} 11 if the call's own time limit expires first
  */
 export async function waitForAdd(running: Running): Promise<void> {
   const path = lockPathOf(running);
-  // Hardly ever is there one.
+  // The common case: no lock file.
   if (ifPossible(() => Deno.lstatSync(path)) === undefined) return;
   let lock: InheritedLock | undefined;
   try {
@@ -113,12 +113,15 @@ export async function waitForAdd(running: Running): Promise<void> {
   running.log.warn("Going on though a plugin of an earlier ADD still runs");
 }
 
-/** Removes the file while it is locked, unless another one has its name by now. */
+/**
+ * Removes the file while it is locked, unless its name now belongs to another
+ * file.
+ */
 function removeOwn(path: string, lock: InheritedLock): void {
   if (isSameFile(path, lock.path)) removeQuietly(path);
 }
 
-/** @returns Undefined if the lock cannot be had in time */
+/** @returns Undefined if the lock stays busy */
 async function waitForLock(
   { signal }: Running,
   attempt: () => InheritedLock | undefined,
@@ -135,8 +138,9 @@ async function waitForLock(
 }
 
 /**
- * Locks the file that has the name, unless others have it locked.
+ * Locks the file with this name.
  *
+ * @returns Undefined if another process holds the lock
  * @throws {SyscallError} ENOENT
  */
 function tryLock(path: string): InheritedLock | undefined {
@@ -145,7 +149,7 @@ function tryLock(path: string): InheritedLock | undefined {
     const lock = InheritedLock.tryAcquire(path);
     if (lock === undefined) return undefined;
     stack.use(lock);
-    // Who had it before may have removed it meanwhile.
+    // The previous holder may have removed the file meanwhile.
     if (!isSameFile(path, lock.path)) continue;
     stack.move();
     return lock;
@@ -153,7 +157,7 @@ function tryLock(path: string): InheritedLock | undefined {
   throw new Error(`Cannot lock "${path}": it is another file each time`);
 }
 
-/** Does the same with a file that need not be there. */
+/** Like {@linkcode tryLock}, but creates a missing file. */
 function tryCreate(path: string): InheritedLock | undefined {
   Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   for (let count = 0; count < ATTEMPTS; count++) {

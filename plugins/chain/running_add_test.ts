@@ -6,7 +6,7 @@ import { ifPossible } from "../../cni/io_failure.ts";
 import { createLog } from "../../cni/log.ts";
 import { type Running, RunningAdd, waitForAdd } from "./running_add.ts";
 
-/** An attachment, the folder with its locks, and what is logged about it. */
+/** An attachment, the folder with its locks, and its log. */
 class Scene implements Disposable {
   readonly folder: string = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly logs: string[] = [];
@@ -60,7 +60,7 @@ Deno.test("waitForAdd() waits for a process that outlives RunningAdd", async () 
   await add.begin();
   const [path = ""] = scene.locks;
   await using child = new Deno.Command("sleep", { args: ["0.5"] }).spawn();
-  // As if this process had been killed: the file stays.
+  // Keeps the file, as if this process had been killed.
   Deno.renameSync(path, `${path}.kept`);
   add[Symbol.dispose]();
   Deno.renameSync(`${path}.kept`, path);
