@@ -1,5 +1,5 @@
 /**
- * The configuration of debug.
+ * The configuration schema of debug.
  *
  * @module
  */
@@ -14,12 +14,12 @@ export const debugSchema = once(() => {
   const hook = z.array(z.string()).check(z.minLength(1));
   const hooks = optional(z.array(hook));
   return netConf({
-    /** Path of the file to which every call is added. */
+    /** Path of the file that records every call. */
     cniOutput: optional(z.string()),
     addHooks: hooks,
     delHooks: hooks,
     checkHooks: hooks,
-    /** How long one hook may take. */
+    /** Time limit of a hook. */
     hookTimeoutSeconds: optional(z.number().check(z.positive())),
   });
 });

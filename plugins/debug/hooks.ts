@@ -1,5 +1,5 @@
 /**
- * Running a user's programs inside the sandbox.
+ * Runs a user's programs inside the sandbox.
  *
  * @module
  */
@@ -16,12 +16,12 @@ import type { DebugConfig } from "./config.ts";
 /** A program and its arguments. */
 export type Hook = readonly string[];
 
-/** How long a hook may take unless the configuration says: well below what runtimes grant. */
+/** Default time limit of a hook: well below the runtimes' limits. */
 export const DEFAULT_TIMEOUT_SECONDS = 30;
 
 /**
- * Runs hooks one after the other in the sandbox's namespace. One that fails is
- * logged and keeps nothing from going on; without a namespace none is run.
+ * Runs hooks one after the other in the sandbox's namespace. Failures are only
+ * logged; without a namespace no hook runs.
  */
 export async function runHooks(
   hooks: readonly Hook[],
@@ -46,13 +46,13 @@ function findOpenSandbox(call: Call<DebugConfig>): Rtnl | undefined {
   }
 }
 
-/** What is logged of a hook that failed. */
+/** Log fields of a failed hook. */
 interface Problem {
   readonly error: string;
   readonly stderr?: string;
 }
 
-/** Runs a hook. What it prints to stdout is dropped. */
+/** Runs a hook, and drops its stdout. */
 async function findProblem(
   hook: Hook,
   netns: NetNs,
@@ -64,7 +64,7 @@ async function findProblem(
     const child = spawn(hook, netns, call);
     ending = await runToEnd(child, new Uint8Array(), deadline(seconds * 1000));
   } catch (error) {
-    // A thread that cannot leave the sandbox must not go on.
+    // A thread that is stuck in the sandbox must not go on.
     if (error instanceof StrandedThreadError) throw error;
     return { error: describeError(error) };
   }
@@ -74,8 +74,8 @@ async function findProblem(
 }
 
 /**
- * Starts a hook in a namespace. It is there before this returns, and is waited
- * for from outside.
+ * Starts a hook in a namespace. The process exists when this returns, and the
+ * caller waits for it from outside.
  */
 function spawn(
   [program = "", ...args]: Hook,
@@ -85,7 +85,7 @@ function spawn(
   const command = new Deno.Command(program, {
     args,
     env: environmentOf(call),
-    // The group that is killed when it takes too long.
+    // A process group, which is killed after the time limit.
     detached: true,
     stdin: "piped",
     stdout: "piped",
@@ -94,7 +94,7 @@ function spawn(
   return inNetns(netns, () => command.spawn());
 }
 
-/** The variables of the call; the others are those of this process. */
+/** Returns the variables of the call; all others are inherited. */
 function environmentOf({ command, args }: Call): Record<string, string> {
   return {
     CNI_COMMAND: command,

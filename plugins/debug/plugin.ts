@@ -1,5 +1,5 @@
 /**
- * debug: shows what the plugins of a list are given, and runs commands in the
+ * debug: records the input of plugins in a list, and runs commands in the
  * sandbox. It changes nothing by itself.
  *
  * ```
@@ -16,8 +16,8 @@
  * }
  * ```
  *
- * ADD answers what the plugin before answered, or an empty result. DEL leaves
- * the file, and whatever the hooks did.
+ * ADD returns the previous plugin's result, or an empty one. DEL leaves the
+ * file and all effects of the hooks.
  *
  * @module
  */
@@ -39,8 +39,8 @@ export const debug: Plugin<DebugConfig> = definePlugin({
   async add(call): Promise<Result> {
     recordCall(call);
     const result = call.prevResult ?? emptyResult();
-    // Before the hooks run it shall be clear that the version has words for it:
-    // 0.1.0 and 0.2.0 have none for an empty result.
+    // Check before the hooks run that the version can express the result: 0.1.0
+    // and 0.2.0 cannot express an empty one.
     encodeResult(result, call.cniVersion);
     await runAny(call.config.addHooks, call);
     return result;
@@ -56,12 +56,12 @@ export const debug: Plugin<DebugConfig> = definePlugin({
     await runAny(call.config.delHooks, call);
   },
 
-  // These are about the network, so there is no sandbox to run hooks in.
+  // These commands are about the network: there is no sandbox for hooks.
   gc: recordCall,
   status: recordCall,
 });
 
-/** Runs hooks, for which much is loaded that a call without them does without. */
+/** Runs hooks. Their modules are loaded only if there are any. */
 async function runAny(
   hooks: readonly Hook[] | undefined,
   call: Call<DebugConfig>,

@@ -12,7 +12,7 @@ import { type Outcome, runCommand } from "../../tests/_harness/recorder.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { debug } from "./plugin.ts";
 
-/** Runs the plugin for a sandbox that is not there. */
+/** Runs the plugin for a sandbox that does not exist. */
 function run(command: string, config: object): Promise<Outcome> {
   const whole = { cniVersion: "1.1.0", name: "net1", ...config };
   return runCommand(debug, command, whole);
@@ -94,7 +94,7 @@ Deno.test(
   },
 );
 
-/** Says whether a process runs; one that waits to be collected does not. */
+/** Reports whether a process runs; a zombie does not. */
 function isRunning(pid: string): boolean {
   try {
     return !/\) [ZX]/.test(Deno.readTextFileSync(`/proc/${pid}/stat`));

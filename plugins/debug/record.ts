@@ -1,5 +1,5 @@
 /**
- * Writing down what the plugin was given.
+ * Records the input of a call.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { describeError } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { DebugConfig } from "./config.ts";
 
-/** What a record begins with. */
+/** The first line of a record. */
 const TITLES: Readonly<Record<Command, string>> = {
   ADD: "CmdAdd",
   DEL: "CmdDel",
@@ -19,7 +19,7 @@ const TITLES: Readonly<Record<Command, string>> = {
 };
 
 /**
- * Formats what the plugin was given.
+ * Formats the input of a call.
  *
  * Source: containernetworking/plugins plugins/debug/main.go `outputCmdArgs`.
  */
@@ -38,8 +38,8 @@ StdinData: ${new TextDecoder().decode(stdin)}
 }
 
 /**
- * Adds the call to the file that the configuration names, if it names one. What
- * is in the way is logged: nothing shall fail because somebody looks at it.
+ * Appends the call to the configured file, if any. Failures are only logged:
+ * debugging must not make a call fail.
  */
 export function recordCall(call: Call<DebugConfig>): void {
   const { cniOutput } = call.config;
@@ -53,9 +53,11 @@ export function recordCall(call: Call<DebugConfig>): void {
   }
 }
 
-/** Appends all at once, so that the records of several processes do not mix. */
+/**
+ * Appends in a single write, so that records of several processes do not mix.
+ */
 function appendText(path: string, text: string): void {
-  // Deno.writeTextFileSync() would also change the mode of a file that is there.
+  // Deno.writeTextFileSync() would also change the mode of an existing file.
   using file = Deno.openSync(path, { append: true, create: true, mode: 0o644 });
   let bytes = new TextEncoder().encode(text);
   while (bytes.length > 0) bytes = bytes.subarray(file.writeSync(bytes));
