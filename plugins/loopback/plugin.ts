@@ -1,13 +1,13 @@
 /**
  * loopback: brings the sandbox's own `lo` up. Runtimes call it for every
- * container, before or beside its networks.
+ * container, before or in addition to its networks.
  *
  * ```json
  * { "cniVersion": "1.0.0", "name": "lo", "type": "loopback" }
  * ```
  *
- * It has no keys. CNI_IFNAME does not matter: the interface is always `lo`. ADD
- * answers prevResult if there is one, else `lo` with the addresses that the
+ * It has no keys. CNI_IFNAME is ignored: the interface is always `lo`. ADD
+ * returns prevResult if there is one, else `lo` with the addresses that the
  * kernel gives it. DEL brings `lo` down, unless another interface is up; `lo`
  * itself belongs to the namespace.
  *
@@ -25,9 +25,9 @@ import { bringUp, listAddresses, named } from "../parts/configure_link.ts";
 import { isOfAnotherPod } from "../parts/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox.ts";
 
-/** Every namespace is born with it, and it cannot be deleted. */
+/** Exists in every namespace and cannot be deleted. */
 const NAME = "lo";
-/** What the Go plugin answers for a link without a hardware address. */
+/** The Go plugin's text for a link without a hardware address. */
 const NO_MAC = "00:00:00:00:00:00";
 
 /** The plugin. Source: containernetworking/plugins plugins/main/loopback/loopback.go. */
@@ -39,7 +39,7 @@ export const loopback: Plugin = definePlugin({
   add(call): Result {
     using sandbox = openSandbox(call.args);
     const link = sandbox.link.get(NAME);
-    // A prevResult that cannot be read changes nothing.
+    // An unreadable prevResult makes no difference.
     const { prevResult } = call;
     if (!link.isUp) bringUp(sandbox, link);
     return prevResult ?? describe(sandbox, link, call);
@@ -61,9 +61,10 @@ export const loopback: Plugin = definePlugin({
 });
 
 /**
- * Says whether a pod may still need the interface: CNI_NETNS of a late DEL may
- * lead to another pod. All `lo` look alike, so prevResult cannot tell if it lists
- * nothing else. Then other interfaces that are up show that the sandbox is in use.
+ * Reports whether a pod may still need the interface: CNI_NETNS of a late DEL
+ * may refer to another pod. All `lo` look alike, so a prevResult with only `lo`
+ * cannot tell. Then other interfaces that are up show that the sandbox is in
+ * use.
  */
 function isInUse(sandbox: Rtnl, call: Call): boolean {
   return isOfAnotherPod(sandbox, call) ||
@@ -73,7 +74,7 @@ function isInUse(sandbox: Rtnl, call: Call): boolean {
 /**
  * Lists the addresses that the kernel gave the interface.
  *
- * @throws {CniError} 999 if somebody else gave it another one
+ * @throws {CniError} 999 if it has other addresses
  */
 function describe(sandbox: Rtnl, link: Link, { args }: Call): Result {
   const addresses = listAddresses(sandbox, link)

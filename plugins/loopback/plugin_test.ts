@@ -118,7 +118,8 @@ Deno.test(
 Deno.test(
   requireRoot("loopback.del() leaves lo up in another pod's sandbox"),
   async (t) => {
-    // The process whose ID is in CNI_NETNS has ended; another pod's has it now.
+    // The process whose ID is in CNI_NETNS has ended; another pod's process has
+    // that ID now.
     const rows: [
       name: string,
       prepare: (hosts: TestHosts) => void,
