@@ -1,6 +1,6 @@
 /**
- * The files by which a test tells noop what to do and sees what it was given.
- * Their keys are those of the Go noop, so that either reads the other's.
+ * The files by which a test controls noop and sees its input. Their keys are
+ * the Go noop's, so that each noop reads the other's files.
  *
  * Source: containernetworking/cni plugins/test/noop/debug/debug.go.
  *
@@ -13,28 +13,28 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import { decode, parseJson, type Schema } from "../../cni/json.ts";
 import { once, optional } from "../../cni/types.ts";
 
-/** What noop shall do. What is left out, or empty, is not done. */
+/** Instructions for noop. Missing or empty ones are skipped. */
 export interface Script {
   /**
-   * What is printed, verbatim. `PASSTHROUGH` stands for the prevResult, and
-   * `INJECT-DNS` for the prevResult with the name server 1.2.3.4.
+   * Output, verbatim. `PASSTHROUGH` stands for the prevResult, and `INJECT-DNS`
+   * for the prevResult with the name server 1.2.3.4.
    */
   readonly ReportResult?: string | undefined;
-  /** Message of the error that is printed instead. */
+  /** Message of an error to print instead. */
   readonly ReportError?: string | undefined;
   /** The error's code; 999 if it is 0. */
   readonly ReportErrorCode?: number | undefined;
-  /** What is written to stderr, verbatim. */
+  /** Output to stderr, verbatim. */
   readonly ReportStderr?: string | undefined;
-  /** The versions of the specification that are claimed. */
+  /** The claimed versions of the specification. */
   readonly ReportVersionSupport?: readonly string[] | undefined;
-  /** The exit status, from 1, after the result has been printed. */
+  /** The exit status after the result has been printed; at least 1. */
   readonly ExitWithCode?: number | undefined;
-  /** How long to wait between recording the call and answering; not in the Go noop. */
+  /** Time between recording the call and the output; not in the Go noop. */
   readonly SleepSeconds?: number | undefined;
 }
 
-/** What noop was given: the variables, and stdin in base64. */
+/** Input of noop: the variables, and stdin in base64. */
 export interface RecordedArgs {
   readonly ContainerID: string;
   readonly Netns: string;
@@ -82,10 +82,11 @@ const scriptSchema: () => Schema<Script> = once(() =>
 );
 
 /**
- * Reads what noop shall do from a debug file.
+ * Reads the instructions of a debug file.
  *
- * @returns All keys of the file, those that noop does not know included
- * @throws {CniError} 5 if the file cannot be read, 6 or 7 if it is no debug file
+ * @returns All keys of the file, including unknown ones
+ * @throws {CniError} 5 if the file cannot be read, 6 or 7 if it is not a debug
+ *   file
  */
 export function readScript(path: string): Script {
   const what = `debug file "${path}"`;
@@ -94,8 +95,8 @@ export function readScript(path: string): Script {
 }
 
 /**
- * Writes a call into the debug file that told what to do, over the call before.
- * Who reads the file meanwhile sees either.
+ * Writes a call into its debug file, and replaces the previous call. The change
+ * is atomic for readers.
  *
  * @throws {CniError} 5 if the file cannot be written
  */
@@ -113,11 +114,11 @@ export function writeCall(
 }
 
 /**
- * Adds a call to a command log, a list of all calls. The file must be there,
+ * Appends a call to a command log, a list of all calls. The file must exist,
  * and may be empty. Processes that log at the same time wait for each other.
  *
  * @throws {CniError} 5 if the file cannot be read and written, 6 or 7 if it is
- *   no list
+ *   not a list
  */
 export function logCall(path: string, call: RecordedCall): void {
   const what = `command log "${path}"`;
@@ -129,7 +130,8 @@ export function logCall(path: string, call: RecordedCall): void {
   const text = Deno.readTextFileSync(path);
   const calls = text === "" ? null : parseJson(text, what);
   const list = decode(z.nullable(z.array(z.unknown())), calls, what) ?? [];
-  // The descriptor would write over the beginning; the lock is on the file.
+  // The descriptor would overwrite the beginning. The lock covers the file,
+  // whichever descriptor writes.
   Deno.writeTextFileSync(path, JSON.stringify([...list, call]));
 }
 

@@ -4,7 +4,10 @@ import { dispatch, processInput } from "../../cni/skel.ts";
 import { once } from "../../cni/types.ts";
 import { createNoop } from "./plugin.ts";
 
-/** Runs this process as noop. A mistake in the test's files crashes it, as it does the Go noop. */
+/**
+ * Runs this process as noop. Like the Go noop, it crashes on a mistake in the
+ * test's files.
+ */
 async function main(): Promise<void> {
   const { stdin, ...others } = processInput();
   const input = { ...others, stdin: once(stdin) };

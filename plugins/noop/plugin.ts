@@ -1,6 +1,6 @@
 /**
- * noop: a plugin that does nothing, records how it was called and answers what
- * it was told: a double for tests of runtimes, in place of any plugin.
+ * noop: a plugin that does nothing, records its calls and returns a given
+ * result: a test double for any plugin, in tests of runtimes.
  *
  * The test writes a debug file, names it by `DEBUG=PATH` in CNI_ARGS or by
  * `debugFile` in the configuration, and reads it again afterwards.
@@ -9,7 +9,7 @@
  * { "type": "noop", "debugFile": "/tmp/debug", "commandLog": "/tmp/commands" }
  * ```
  *
- * It touches nothing but these files, on every command, DEL included.
+ * It changes only these files, on every command, including DEL.
  *
  * @module
  */
@@ -37,7 +37,7 @@ const noopSchema = once(() =>
   netConf({
     /** Path of the debug file, unless CNI_ARGS has one. */
     debugFile: optional(z.string()),
-    /** Path of a file to which every call is added. */
+    /** Path of the file that records every call. */
     commandLog: optional(z.string()),
   })
 );
@@ -45,18 +45,18 @@ const noopSchema = once(() =>
 /** The decoded configuration. */
 export type NoopConfig = SchemaOutput<ReturnType<typeof noopSchema>>;
 
-/** What noop prints, and how it ends. */
+/** Output and exit status of noop. */
 export interface Ending {
   readonly stdout: string;
   readonly exitCode: number;
 }
 
 /**
- * Makes the plugin for one call.
+ * Creates the plugin for one call.
  *
- * @param end Prints and ends the process. What noop answers need not be a
- *   result, nor come with the exit status of a plugin
- * @throws {CniError} If there is CNI_ARGS and it leads to no debug file
+ * @param end Prints and ends the process. Noop's output need not be a result,
+ *   nor match the exit status of a plugin
+ * @throws {CniError} If CNI_ARGS is set and names no debug file
  *
  * Source: containernetworking/cni plugins/test/noop/main.go.
  */
@@ -81,10 +81,12 @@ export function createNoop(
   });
 }
 
-/** The first is no version of the specification: readers must get over it. */
+/**
+ * The first is not a version of the specification: readers must tolerate it.
+ */
 const DEFAULT_VERSIONS = ["0.-42.0", ...SPEC_VERSIONS];
 
-/** Lists the versions to claim. The configuration is read only if it must be. */
+/** Lists the versions to claim. Reads the configuration only if necessary. */
 function listVersions({ env, stdin }: DispatchInput): readonly string[] {
   const args = env["CNI_ARGS"] ?? "";
   if (args === "") return DEFAULT_VERSIONS;
@@ -102,13 +104,13 @@ function debugFileOf(stdin: Uint8Array): string | undefined {
 }
 
 /**
- * Does what the debug file says.
+ * Follows the debug file.
  *
- * @throws {CniError} What the file says; 5, 6 or 7 if one of the files cannot
- *   be used; 1, 6 or 7 if there is no prevResult to answer with, or no valid one
+ * @throws {CniError} The file's error; 5, 6 or 7 if one of the files is
+ *   unusable; 1, 6 or 7 if the prevResult is needed, but missing or invalid
  */
 function follow(call: Call<NoopConfig>, input: DispatchInput): Ending {
-  // Here the prevResult is decoded: a runtime that sends a wrong one shall hear of it.
+  // Decodes prevResult, so that a runtime that sends a malformed one notices.
   const { args, config, prevResult, stdin } = call;
   const path = parseArgs(args.args).get("DEBUG") ?? config.debugFile ?? "";
   if (path === "") {
@@ -130,7 +132,7 @@ function follow(call: Call<NoopConfig>, input: DispatchInput): Ending {
   return { stdout, exitCode: Math.max(script.ExitWithCode ?? 0, 0) };
 }
 
-/** Blocks, so that nothing but a signal gets in between. */
+/** Blocks, so that only a signal can interrupt it. */
 function sleep(seconds: number): void {
   const nobody = new Int32Array(new SharedArrayBuffer(4));
   Atomics.wait(nobody, 0, 0, seconds * 1000);

@@ -37,7 +37,10 @@ function unread(): never {
   throw new Error("stdin was read");
 }
 
-/** Runs noop, which tells how it would end; undefined if it leaves that to dispatch. */
+/**
+ * Runs noop and returns its output and exit status; undefined if it leaves
+ * these to dispatch.
+ */
 async function run(
   input: DispatchInput,
 ): Promise<{ ending?: Ending; output: DispatchOutput }> {
