@@ -6,8 +6,8 @@
  * { "type": "passthru" }  ──empty result──▶  { "type": "tuning", … }
  * ```
  *
- * ADD answers what the plugin before answered, or an empty result. There is
- * nothing to check, and nothing is left behind.
+ * ADD returns the previous plugin's result, or an empty one. CHECK and DEL do
+ * nothing.
  *
  * @module
  */
@@ -22,7 +22,7 @@ const passthruSchema = once(() => netConf({}));
 /** The plugin. Source: multus-cni cmd/passthru-cni. */
 export const passthru: Plugin = definePlugin({
   name: "passthru",
-  // Those before have no words for an empty result.
+  // Earlier versions cannot express an empty result.
   versions: listVersionsFrom("0.3.0"),
   configSchema: passthruSchema,
 

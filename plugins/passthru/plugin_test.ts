@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { type Outcome, runCommand } from "../../tests/_harness/recorder.ts";
 import { passthru } from "./plugin.ts";
 
-/** Runs the plugin for a sandbox that is not there. */
+/** Runs the plugin for a sandbox that does not exist. */
 function run(command: string, config: object): Promise<Outcome> {
   return runCommand(passthru, command, { name: "net1", ...config });
 }
