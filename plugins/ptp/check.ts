@@ -27,7 +27,7 @@ import {
   routedIpsOf,
 } from "./routing.ts";
 
-/** What is compared: both namespaces, and what ADD left in them. */
+/** The data to compare: both namespaces and the result of ADD. */
 export interface Checked {
   /** The host's namespace. */
   readonly host: Rtnl;
@@ -40,7 +40,7 @@ export interface Checked {
 /**
  * Checks both ends of the cable.
  *
- * @param differences Takes what is not as ADD left it
+ * @param differences Collects deviations from ADD's result
  */
 export async function checkEnds(
   differences: Differences,
@@ -66,7 +66,10 @@ function findHostEnd({ host, prevResult }: Checked): Link {
   throw checkFailure("prevResult has no interface of the host");
 }
 
-/** Checks addresses, the routes to and through the gateways, and those of IPAM. */
+/**
+ * Checks the addresses, the routes to and through the gateways, and IPAM's
+ * routes.
+ */
 async function checkContainerEnd(
   differences: Differences,
   { sandbox, prevResult, args }: Checked,

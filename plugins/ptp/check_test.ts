@@ -10,7 +10,7 @@ import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 
-/** Changes of the routes through which ptp reaches everything. */
+/** Changes of ptp's routes to and through the gateways. */
 const PTP_CHANGES: readonly Change[] = [
   [
     "no route to the gateway",

@@ -1,5 +1,5 @@
 /**
- * The configuration of ptp.
+ * The configuration schema of ptp.
  *
  * @module
  */

@@ -1,4 +1,4 @@
-/** ADD that fails at any single step: whatever the step, nothing may be left. */
+/** ADD that fails at any single step: nothing may be left. */
 
 import type { NetNs } from "../../ffi/netns.ts";
 import type { Table } from "../../ffi/nftables/change.ts";
@@ -30,7 +30,7 @@ const TABLES: readonly Table[] = [
   { family: "ip6", name: "nat" },
 ];
 
-/** Lists the chains that may be there, with the number of their rules. */
+/** Lists the masquerade's chains, with the number of their rules. */
 function listMasquerades({ path }: NetNs): unknown[] {
   using nftables = Nftables.open(path);
   return TABLES.flatMap((table) =>

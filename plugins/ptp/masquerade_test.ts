@@ -17,12 +17,12 @@ import {
 } from "../../tests/_harness/rules.ts";
 import type { CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
-/** In the newest version that the Go plugin has too. */
+/** The newest version that the Go plugin supports, too. */
 function makeConfig(hosts: TestHosts, extras: Keys): Keys {
   return { ...dualStack(hosts, extras), cniVersion: "1.0.0" };
 }
 
-/** A throw-away host with a sandbox, and with something to reach. */
+/** A throw-away host with a sandbox, and destinations to reach. */
 class PtpScene extends MasqueradeScene {
   constructor(backend?: string) {
     super("ptp", makeConfig, backend);
@@ -35,7 +35,7 @@ class PtpScene extends MasqueradeScene {
   }
 }
 
-/** Registers a test that needs namespaces and the tools. */
+/** Registers a test that needs namespaces and the rule tools. */
 function testRules(
   name: string,
   fn: (t: Deno.TestContext) => Promise<void>,
@@ -46,7 +46,7 @@ function testRules(
 
 testMasquerade("ptp", makeConfig);
 
-/** The names that belong to container test-container, network net1, eth0. */
+/** Names that belong to container test-container, network net1, eth0. */
 const OWN = /10\.1\.2\.|2001:db8:1::[2-9]|test-container|CNI-/;
 
 testRules(
@@ -147,7 +147,8 @@ testRules(
     using scene = new PtpScene();
     const { hosts } = scene;
     await scene.succeed("ADD", {}, { containerId: "dead" });
-    // As after a crash: the lease is free again, and all else is still there.
+    // The state after a crash: the lease is free again, and everything else
+    // still exists.
     await Deno.remove(`${hosts.folder}/leases`, { recursive: true });
     const sandbox = hosts.addNetns();
     const alive = { sandbox, containerId: "alive" };
@@ -269,7 +270,7 @@ testRules("ptp leaves the tables of others that they share", async () => {
   using scene = new PtpScene("iptables");
   const { host } = scene.hosts;
   await scene.succeed("ADD");
-  // A table that we made, in which somebody else has a rule now.
+  // Our table, in which another program now has a rule.
   const rule = "POSTROUTING -o wan0 -j MASQUERADE".split(" ");
   runIn(host, "iptables", "-t", "nat", "-A", ...rule);
   runIn(host, "ip6tables", "-t", "nat", "-N", "THEIRS");
@@ -340,7 +341,7 @@ testRules(
 testRules("ptp masquerades by the legacy iptables too", async () => {
   using scene = new PtpScene();
   const { host } = scene.hosts;
-  // As an older release, or the Go plugin, has left them on such a host.
+  // The chain as an older release or the Go plugin leaves it on such a host.
   const chain = "CNI-" +
     (await sha512("net1test-container")).slice(0, 24);
   for (

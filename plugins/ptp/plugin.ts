@@ -13,8 +13,8 @@
  * ```
  *
  * The gateway's address is on the host's end of every cable, and the container
- * reaches everything through it, its own subnet included: there is no link that
- * containers share.
+ * reaches everything through it, including its own subnet: containers share no
+ * link.
  *
  * ```json
  * {
@@ -25,8 +25,8 @@
  * }
  * ```
  *
- * With `"ipMasq": true` what the container sends to other places than its
- * subnet leaves with the host's address.
+ * With `"ipMasq": true` packets from the container to destinations outside its
+ * subnet leave with the host's address.
  *
  * DEL leaves nothing of the attachment behind. Forwarding, which ADD turns on
  * in the host, stays on: other attachments need it.
@@ -123,10 +123,10 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   async del(call): Promise<void> {
     using sockets = new DisposableStack();
     await tryAll({
-      // Before the cable: so the kernel's waiting for both is one waiting.
+      // Before the cable, so that the kernel's waits for both coincide.
       "remove the masquerade": () => endMasquerade(call, sockets),
-      // First the cable, then the lease: an address that is handed out again
-      // must not still be routed to the old container.
+      // The cable before the lease: once an address is handed out again, it
+      // must not be routed to the old container any more.
       [`delete interface "${call.args.ifName}"`]: async () => {
         const { deleteVeth } = await import("../parts/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
@@ -159,7 +159,10 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   },
 });
 
-/** The Go plugin's cables end in the host; those of bridge end in a bridge. */
+/**
+ * Tells the Go plugin's cables from the Go bridge plugin's, which are ports of
+ * a bridge.
+ */
 function isNoPort({ masterIndex }: Link): boolean {
   return masterIndex === undefined;
 }

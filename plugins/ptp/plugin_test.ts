@@ -25,7 +25,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 
 testAttaching("ptp", dualStack, ["onlink"]);
 
-/** A configuration whose addresses are what a test says. */
+/** Builds a configuration with the addresses of a fake IPAM result. */
 function withFakeIpam(hosts: TestHosts, result: unknown): {
   config: { cniVersion: string; name: string; type: string; ipam: unknown };
   calls: () => string[];
@@ -509,7 +509,7 @@ Deno.test(
     const config = dualStack(hosts);
     const added = await hosts.run("ptp", "ADD", config);
     assertSuccess(added);
-    // The sandbox was made anew, the old one is still held by someone, and the
+    // The sandbox was recreated, a process still holds the old one, and the
     // lease was released by other means.
     Deno.removeSync(`${hosts.folder}/leases`, { recursive: true });
     const again = await hosts.run("ptp", "ADD", config, {

@@ -25,14 +25,14 @@ import type { LinkEnd } from "../parts/veth.ts";
 /** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
 const SCOPE_HOST = 254, SCOPE_LINK = 253;
 
-/** An address with the gateway through which everything is reached. */
+/** An address with the gateway for all its traffic. */
 export interface RoutedIp extends IpConfig {
   readonly gateway: Ip;
 }
 
 /**
- * The host's end of a cable whose addresses have no gateway of their own: an
- * address that is nobody else's, for it means something on the cable only.
+ * Gateway addresses on the host's end of a cable if IPAM returns none:
+ * link-local, so only the cable uses them.
  */
 const CABLE_GATEWAYS: Readonly<Record<IpFamily, string>> = {
   4: "169.254.1.1",
@@ -41,10 +41,11 @@ const CABLE_GATEWAYS: Readonly<Record<IpFamily, string>> = {
 
 /**
  * Completes every address with a gateway: its own, else the first of its
- * family, else one that is only known on the cable. One made up from the subnet
- * might be a router's on another link of the host.
+ * family, else one that is only valid on the cable. The plugin does not derive
+ * one from the subnet, as it might be a router's on another link of the host.
  *
- * @throws {CniError} 7 if a gateway is of the other family, or there is no address
+ * @throws {CniError} 7 without addresses, or if a gateway is of the other
+ *   family
  */
 export function routedIpsOf({ ips }: Result): RoutedIp[] {
   const refuse = (why: string): CniError =>
@@ -89,8 +90,8 @@ export function configureContainerEnd(
 }
 
 /**
- * Lists the routes that lead everything through the gateways: the gateway is
- * on the cable, the rest of the subnet behind it.
+ * Lists the routes of all traffic through the gateways: the gateway is on the
+ * cable, the rest of the subnet behind it.
  */
 export function gatewayRoutes(ips: readonly RoutedIp[]): KernelRoute[] {
   const routes = ips.flatMap(({ address, gateway }): KernelRoute[] => {
@@ -112,7 +113,10 @@ export function gatewayRoutes(ips: readonly RoutedIp[]): KernelRoute[] {
   );
 }
 
-/** Translates a route of the result; without a gateway it goes through its family's first. */
+/**
+ * Translates a route of the result; without a gateway it uses the first of its
+ * family.
+ */
 export function containerRoute(
   route: Route,
   ips: readonly RoutedIp[],
@@ -121,8 +125,8 @@ export function containerRoute(
   const { gateway } = kernelRoute;
   return {
     ...kernelRoute,
-    // The subnet is not on the link, so the kernel would not believe in another
-    // gateway within it.
+    // The subnet is not on the link, so the kernel would refuse another gateway
+    // within it.
     isOnLink: gateway !== undefined &&
       ips.some(({ address }) => address.contains(gateway)) &&
       !ips.some((ip) => ip.gateway.equals(gateway)),
@@ -130,9 +134,10 @@ export function containerRoute(
 }
 
 /**
- * Gives the host the gateways' addresses and leads the container's to the cable.
+ * Gives the host the gateways' addresses, and routes the container's to the
+ * cable.
  *
- * @throws {Error} If an address is routed elsewhere, and not by a dead attachment
+ * @throws {Error} If an address is routed elsewhere by a live attachment
  */
 export function routeToContainer(
   host: Rtnl,
@@ -160,11 +165,11 @@ export function routeToContainer(
 }
 
 /**
- * Checks that a route to a container's address is a dead one's. It is if the
- * IPAM plugin has handed out the address again: in the same network, where the
- * cable may not be gone yet; or if the link does not carry.
+ * Checks that a route to a container's address is left from a dead attachment:
+ * in the same network, IPAM has handed out the address again, although the old
+ * cable may still exist; in another network, the link has no carrier.
  *
- * @throws {Error} If the route is another one's
+ * @throws {Error} If the route is a live attachment's
  */
 function checkIsDead(host: Rtnl, destination: Cidr, network: string): void {
   const { family } = destination;
@@ -181,7 +186,7 @@ function checkIsDead(host: Rtnl, destination: Cidr, network: string): void {
   }
 }
 
-/** Lists the gateways, each once. */
+/** Lists the gateways without duplicates. */
 export function gatewaysOf(ips: readonly RoutedIp[]): Ip[] {
   return ips.map(({ gateway }) => gateway).filter((gateway, position, all) =>
     all.findIndex((other) => other.equals(gateway)) === position

@@ -23,7 +23,7 @@ class TwoNetworks extends MasqueradeScene {
     return this.run(command, { name: "net2" }, options);
   }
 
-  /** Asserts that the second container cannot be attached, and changes nothing. */
+  /** Asserts that attaching the second container fails and changes nothing. */
   async assertRefused(reason: RegExp): Promise<void> {
     const { rules, state } = this;
     const { exitCode, stdout } = await this.runOther("ADD");
@@ -50,7 +50,7 @@ Deno.test(
           /10\.1\.2\.2 is in use by \\"veth[0-9a-f]{11}\\" \(cni\/net1\/test-container\/eth0\)/,
         );
         assertEquals(reached(sandbox), OUTSIDE);
-        // A runtime undoes an ADD that failed by DEL.
+        // A runtime runs DEL after a failed ADD.
         assertEquals((await scene.runOther("DEL")).exitCode, 0);
         assertEquals(reached(sandbox), OUTSIDE);
         await scene.succeed("DEL");
