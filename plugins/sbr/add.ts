@@ -1,5 +1,5 @@
 /**
- * ADD: routing by the source of what is sent.
+ * ADD: routes packets by their source.
  *
  * @module
  */
@@ -14,11 +14,12 @@ import { type Plan, planMove, planRules } from "./plan.ts";
 import { readRouting } from "./routing.ts";
 
 /**
- * Makes what is sent from an interface's addresses follow routes of its own.
+ * Routes packets from an interface's addresses by tables of their own.
  *
- * @param sandbox Locked, so that the table which is chosen stays free
- * @throws {CniError} 999 if the interface is not there
- * @throws {Error} That names the step which the kernel refused; what was done is then undone
+ * @param sandbox Locked, so that the chosen table stays free
+ * @throws {CniError} 999 if the interface does not exist
+ * @throws {Error} If the kernel refuses a step; names the step, after all of
+ *   them are undone
  */
 export function routeBySource(
   sandbox: Rtnl,
@@ -28,7 +29,7 @@ export function routeBySource(
   carryOut(sandbox, planFor(sandbox, ips, call), call.log);
 }
 
-/** Plans what is to be done for the addresses. */
+/** Plans the changes for the addresses. */
 function planFor(
   sandbox: Rtnl,
   ips: readonly IpConfig[],

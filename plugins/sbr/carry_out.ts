@@ -1,5 +1,5 @@
 /**
- * Doing what was planned, all of it or nothing.
+ * Carries out a plan, completely or not at all.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import { type NewRule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import type { Plan } from "./plan.ts";
 import type { Hint } from "./source_hints.ts";
 
-/** A change of the sandbox, and the way back. */
+/** A change of the sandbox, and its undo. */
 interface Step {
   /** As in `add rule ...`. */
   readonly action: string;
@@ -25,10 +25,10 @@ interface Step {
 }
 
 /**
- * Carries a plan out. If a step fails, those before it are undone.
+ * Carries out a plan. If a step fails, the steps before it are undone.
  *
- * @param log Told of what cannot be undone
- * @throws {Error} That names the step
+ * @param log Receives failures of the undo
+ * @throws {Error} If a step fails; names the step
  */
 export function carryOut({ socket }: Rtnl, plan: Plan, log: Log): void {
   const rules = new RuleRequests(socket);
@@ -44,7 +44,7 @@ export function carryOut({ socket }: Rtnl, plan: Plan, log: Log): void {
 function runAll(steps: readonly Step[], log: Log): void {
   const begun: Step[] = [];
   for (const step of steps) {
-    // Before it is done: one that fails may have been done all the same.
+    // Before the work: a failed step may have taken effect.
     begun.push(step);
     try {
       step.work();
@@ -60,16 +60,19 @@ function runAll(steps: readonly Step[], log: Log): void {
   }
 }
 
-/** Says whether the kernel answers that what was to be added is there, or what was to be deleted is not. */
+/**
+ * Reports whether an addition failed because the object exists, or a deletion
+ * because it does not.
+ */
 export function isDoneAlready(error: unknown): boolean {
   return isErrno(error, "EEXIST", "ESRCH", "ENOENT");
 }
 
 /**
- * Does what can only be tried.
+ * Runs an optional step.
  *
- * @param action What it does, as in `delete route ...`
- * @param log Told if it fails
+ * @param action Name of the step, as in `delete route ...`
+ * @param log Receives the failure
  */
 export function attempt(action: string, work: () => void, log: Log): void {
   try {
@@ -84,7 +87,7 @@ function addingRule(requests: RuleRequests, rule: NewRule): Step {
   return {
     action: `add ${describeRule(rule)}`,
     work: () => requests.add(rule),
-    // No other rule leads from there to that table.
+    // No other rule leads from this source to this table.
     undo: () => requests.del(rule),
   };
 }
@@ -106,8 +109,8 @@ function deletingRoute(requests: RouteEntryRequests, route: RouteEntry): Step {
 }
 
 /**
- * A hint is given if the kernel takes it. It does not while another host may
- * have the address, and then the subnet's route stays as it is.
+ * Adds a hint if the kernel accepts it. It refuses while duplicate address
+ * detection of the address is in progress; then the subnet's route stays.
  */
 function addingHint(
   requests: RouteEntryRequests,
@@ -135,7 +138,7 @@ function addingHint(
   ];
 }
 
-/** Says in words which route is meant. */
+/** Describes a route. */
 export function describeRoute(
   { destination, nextHops, table }: RouteEntry,
 ): string {
@@ -144,7 +147,7 @@ export function describeRoute(
   return `route ${destination}${via} of table ${table}`;
 }
 
-/** Says in words which rule is meant. */
+/** Describes a rule. */
 export function describeRule({ source, table }: NewRule): string {
   return `rule from ${source} lookup ${table}`;
 }

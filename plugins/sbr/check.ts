@@ -1,5 +1,5 @@
 /**
- * CHECK: whether packets from the addresses still leave by the interface.
+ * CHECK: verifies that packets from the addresses still leave by the interface.
  *
  * @module
  */
@@ -25,7 +25,7 @@ import {
 } from "./routing.ts";
 import { hintedAddresses } from "./source_hints.ts";
 
-/** What ADD was given. */
+/** Input of ADD. */
 interface Given {
   readonly prevResult: Result;
   /** The interface's addresses. */
@@ -34,9 +34,9 @@ interface Given {
 }
 
 /**
- * Checks the rules of the addresses, and the tables that these lead to.
+ * Checks the rules of the addresses and their tables.
  *
- * @throws {CniError} 999 if something is not as ADD left it
+ * @throws {CniError} 999 if something differs from ADD's state
  */
 export function checkSources(
   sandbox: Rtnl,
@@ -61,7 +61,7 @@ export function checkSources(
   if (addSourceHints) checkHints(ofTable(MAIN_TABLE), given);
 }
 
-/** Returns the rule of an address, which is asked before table main is. */
+/** Returns the rule of an address, and checks that it precedes table main. */
 function checkRule(routing: Routing, owner: Owner): Rule {
   const [rule] = ownRules(routing, owner);
   const [source] = owner.sources;
@@ -92,7 +92,7 @@ function checkListedRoutes(
     ips.some(({ address }) => address.family === dst.family) &&
     !staysOnLink(dst) &&
     !others.some(({ address }) => gw !== undefined && address.contains(gw)) &&
-    // Which default route a table gets is another question.
+    // The default route of a table is checked separately.
     (table !== MAIN_TABLE || dst.prefixLength > 0);
   for (const { dst, gw } of listedRoutes(prevResult, table)) {
     const isPresent = present.some(({ destination, nextHops }) =>
@@ -105,7 +105,7 @@ function checkListedRoutes(
   }
 }
 
-/** Checks that a table leads out, and everywhere if there is a router. */
+/** Checks that a table has routes, and a default route if there is a router. */
 function checkTable(
   table: readonly RouteEntry[],
   source: IpConfig,
@@ -131,7 +131,7 @@ function checkTable(
   checkNearness(routes, address);
 }
 
-/** Checks that a router within the subnet is reached without another one. */
+/** Checks that a router within the subnet has a direct route. */
 function checkNearness(routes: readonly RouteEntry[], address: Cidr): void {
   const others = routes.filter(({ isDefault }) => !isDefault);
   const lost = routes.filter(({ isDefault, isOnLink }) =>

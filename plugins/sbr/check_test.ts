@@ -4,7 +4,7 @@ import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
-/** What CHECK says when something was changed. */
+/** Changes, and CHECK's error about them. */
 const CHANGES: [name: string, keys: Keys, lines: string[], text: string][] = [
   [
     "the rule is gone",

@@ -1,5 +1,5 @@
 /**
- * The configuration of sbr.
+ * The configuration schema of sbr.
  *
  * @module
  */
@@ -9,18 +9,18 @@ import type { SchemaOutput } from "../../cni/json.ts";
 import { netConf, once, optional, parsedBy } from "../../cni/types.ts";
 import { AddressError, Ip, type IpFamily } from "../../net/ip.ts";
 
-/** A router for each family at most. */
+/** At most one router per family. */
 export type Gateways = Readonly<Partial<Record<IpFamily, Ip>>>;
 
-/** Tables have numbers of 32 bits; 0 is none. */
+/** Tables have 32-bit numbers; 0 is invalid. */
 const LAST_TABLE = 2 ** 32 - 1;
 
 /** Builds the schema of the network configuration. */
 export const sbrSchema = once(() =>
   netConf({
-    /** The table that packets from the addresses are looked up in; made if absent. */
+    /** Table for packets from the addresses; chosen by the plugin if absent. */
     table: optional(z.int().check(z.minimum(1), z.maximum(LAST_TABLE))),
-    /** Go before the gateways of the addresses. */
+    /** Take precedence over the gateways of the addresses. */
     gateways: optional(gatewaysSchema()),
     /** Whether the addresses' subnets stay in table main. */
     addSourceHints: optional(z.boolean()),
@@ -34,7 +34,9 @@ function gatewaysSchema(): z.ZodMiniType<Gateways> {
   return z.pipe(z.array(z.string()), parsedBy(parseGateways));
 }
 
-/** Source: the texts are those of containernetworking/plugins plugins/meta/sbr/main.go. */
+/**
+ * Source of the texts: containernetworking/plugins plugins/meta/sbr/main.go.
+ */
 function parseGateways(texts: string[]): Gateways {
   if (texts.length > 2) {
     throw new AddressError(

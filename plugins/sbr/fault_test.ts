@@ -1,6 +1,6 @@
 /**
- * ADD that fails at any single step, and ADD and DEL that end there: whatever
- * the step, nothing may be left, or nothing that DEL does not find.
+ * ADD that fails at any single step, and ADD and DEL that end there: nothing
+ * may be left, or only things that DEL still finds.
  */
 
 import { assert, assertEquals } from "@std/assert";
@@ -11,7 +11,7 @@ import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
-/** A scene with something of everything. */
+/** Creates a scene with every kind of route. */
 function sceneWith(extras: Keys): SbrScene {
   return new SbrScene([
     ...ETH0,
@@ -20,7 +20,7 @@ function sceneWith(extras: Keys): SbrScene {
     "address add 192.168.101.209/24 dev net1",
     "route add 172.16.0.0/12 dev net1 metric 5",
     "route add default via 192.168.1.3 metric 7",
-    // One route with eth0's, of which a part moves.
+    // The kernel merges it with eth0's route; only a part of that one moves.
     "route append default via 2001:db8:1::3 dev net1",
   ], {
     ips: [
@@ -43,7 +43,7 @@ const VARIANTS: Readonly<Record<string, Keys>> = {
   "a given table": { table: 5000 },
 };
 
-/** What there is before ADD, and after one that nothing disturbs. */
+/** Returns the states before ADD and after an undisturbed ADD. */
 async function statesOf(extras: Keys): Promise<Record<State, string[]>> {
   using scene = sceneWith(extras);
   const before = scene.state;
@@ -53,7 +53,7 @@ async function statesOf(extras: Keys): Promise<Record<State, string[]>> {
 
 type State = "before" | "added";
 
-/** How many steps there are, at the least. */
+/** Minimum number of steps. */
 function leastSteps(extras: Keys): number {
   return "table" in extras ? 2 : 12;
 }
@@ -66,7 +66,7 @@ for (const [variant, extras] of Object.entries(VARIANTS)) {
   });
 }
 
-/** Begins an operation, and ends it after a step. */
+/** Starts an operation and ends it after a step. */
 async function crashAfter(
   scene: SbrScene,
   command: string,
@@ -80,7 +80,7 @@ async function crashAfter(
 /**
  * Registers a test of an operation that ends after each of its steps.
  *
- * @param work Says whether there was such a step
+ * @param work Reports whether the operation got that far
  */
 function testCrashes(
   command: string,

@@ -1,6 +1,6 @@
 /**
- * What ADD is going to change: worked out before anything is touched, from what
- * is there. What an ADD before has left of itself is built upon.
+ * Plans the changes of ADD from the existing state, before any change. Takes
+ * remains of an earlier ADD into account.
  *
  * @module
  */
@@ -20,11 +20,11 @@ import {
 import { type Hint, keepSubnets } from "./source_hints.ts";
 import { isFor, planTable, type Wish } from "./table.ts";
 
-/** What is to be done, in this order. */
+/** The changes, in order. */
 export interface Plan {
   /** Rules to add. */
   readonly rules: readonly NewRule[];
-  /** Routes to add to the tables that the rules lead to. */
+  /** Routes to add to the rules' tables. */
   readonly copies: readonly RouteEntry[];
   /** Routes to add to table main. */
   readonly hints: readonly Hint[];
@@ -32,7 +32,7 @@ export interface Plan {
   readonly removals: readonly RouteEntry[];
 }
 
-/** Plans rules that lead packets from addresses to a table of somebody else. */
+/** Plans rules that lead packets from addresses to a foreign table. */
 export function planRules(
   routing: Routing,
   ips: readonly IpConfig[],
@@ -51,7 +51,7 @@ function ruleFor(ip: Ip, table: number): NewRule {
   return { source: Cidr.host(ip), table };
 }
 
-/** Plans a table for each address, and the move of the interface's routes there. */
+/** Plans a table for each address, and moves the interface's routes there. */
 export function planMove(routing: Routing, wish: Wish): Plan {
   const { ifindex, ips } = wish;
   const found = routing.routes.filter((route) => isMovable(route, wish));
@@ -77,7 +77,7 @@ export function planMove(routing: Routing, wish: Wish): Plan {
   };
 }
 
-/** Sorts routes so that those to gateways come before those through them. */
+/** Sorts routes: routes to gateways come before routes through them. */
 export function nearestFirst(routes: readonly RouteEntry[]): RouteEntry[] {
   return routes.toSorted((one, other) =>
     Number(one.hasGateway) - Number(other.hasGateway)
@@ -88,7 +88,7 @@ export function nearestFirst(routes: readonly RouteEntry[]): RouteEntry[] {
 interface Assignment {
   readonly ip: IpConfig;
   readonly table: number;
-  /** Whether no rule leads there yet. */
+  /** Whether the table's rule does not exist yet. */
   readonly isNew: boolean;
 }
 
@@ -107,9 +107,9 @@ function assignTables(
 }
 
 /**
- * Says whether a route of table main is one of those that move. What the kernel
- * has learnt from a router stays, for it would learn it again; so does what
- * belongs to an address that the result does not list.
+ * Reports whether a route of table main moves. A route learnt from a router
+ * stays, as the kernel would learn it again; so does a route of an address that
+ * the result does not list.
  */
 function isMovable(route: RouteEntry, { ips, ifindex }: Wish): boolean {
   return route.table === MAIN_TABLE && route.isUnicast &&
@@ -120,7 +120,10 @@ function isMovable(route: RouteEntry, { ips, ifindex }: Wish): boolean {
       ips.some((ip) => isFor(route, ip)));
 }
 
-/** Says whether the kernel can delete a route's ways over one link alone. */
+/**
+ * Reports whether the kernel can delete a route's next hops over one link
+ * alone.
+ */
 function isRemovable(route: RouteEntry, ifindex: number): boolean {
   return route.family === 6 || route.isOnlyOver(ifindex);
 }

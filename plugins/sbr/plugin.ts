@@ -1,7 +1,7 @@
 /**
- * sbr: source based routing. What a container sends from the addresses of an
- * interface leaves by that interface, whatever its other networks are; so a
- * reply goes back the way the request has come.
+ * sbr: source based routing. Packets from the addresses of an interface leave
+ * by that interface, whatever the container's other networks are; so a reply
+ * goes back the way the request came.
  *
  * ```
  *   container with eth0 (10.1.2.5/24) and, chained with sbr, net1 (10.9.0.5/24)
@@ -19,13 +19,13 @@
  * { "type": "sbr", "gateways": ["10.9.0.254"], "addSourceHints": true }
  * ```
  *
- * It is chained after the plugin that made the interface. Each address gets a
- * table, from 100 on, to which the interface's routes move. With `"table": 5000`
- * it only has packets from the addresses looked up in that table, which others
- * fill.
+ * It is chained after the plugin that created the interface. Each address gets
+ * a table, from 100 on, to which the interface's routes move. With
+ * `"table": 5000` it only directs packets from the addresses to that table,
+ * which another program fills.
  *
- * DEL leaves nothing of it: the routes return to table main, and those of the
- * interface that were not there before ADD are deleted.
+ * DEL leaves nothing behind: the routes return to table main, and routes of the
+ * interface that did not exist before ADD are deleted.
  *
  * @module
  */
@@ -53,7 +53,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const ips = requireSources(prevResult, call);
     const { routeBySource } = await import("./add.ts");
     using sandbox = openSandbox(call.args);
-    // From here on nothing waits, so that the lock is held for a moment.
+    // Nothing waits from here on, so the lock is held only briefly.
     using _lock = await lockSandbox(sandbox, call.log);
     routeBySource(sandbox, ips, call);
     return prevResult;
@@ -79,7 +79,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
   },
 });
 
-/** What a call without prevResult is told; clients compare its very text. */
+/** Error text for a call without prevResult; clients compare it verbatim. */
 const NOT_CHAINED = "This plugin must be called as chained plugin";
 
 /** @throws {CniError} 7 if the interface has no address */
@@ -95,13 +95,13 @@ function requireSources(
   );
 }
 
-/** How long to wait for other attachments of the sandbox. */
+/** Time limit of the wait for other attachments of the sandbox. */
 const LOCK_TIMEOUT_MS = 10_000;
 
 /**
- * Keeps other attachments of the sandbox out, which may be choosing a table
- * too. The lock is on the namespace itself, whatever path leads there, and it
- * is the Go plugin's as well.
+ * Locks out other attachments of the sandbox, which may also be choosing a
+ * table. The lock is on the namespace itself, independent of its path, and the
+ * Go plugin uses the same one.
  *
  * @throws {CniError} 11 if others take too long
  */

@@ -166,7 +166,7 @@ Deno.test(
         assertFailure(await scene.run("ADD", keys), code, text);
         assertEquals(scene.networks.state(), before);
         await scene.succeed("DEL", keys).catch((error) => {
-          // Only the warning about what it does without.
+          // Only the warning about the ignored configuration.
           assertStringIncludes(String(error), "Ignoring");
         });
         assertEquals(scene.networks.state(), before);
@@ -248,7 +248,7 @@ Deno.test({
         using scene = new SbrScene();
         const { hosts, sandbox } = scene.networks;
         const done = `${hosts.folder}/done`;
-        // By another path, and as the Go plugin does it.
+        // Through another path, and with the Go plugin's kind of lock.
         const path = `${hosts.folder}/netns`;
         Deno.symlinkSync(sandbox.path, path);
         if (command === "CHECK") await scene.succeed("ADD");
@@ -298,7 +298,7 @@ Deno.test(
           assertFailure(output, 11, `Cannot lock network namespace "${path}"`);
           assertStringIncludes(output.json.details, `process ${Deno.pid} (`);
           held[Symbol.dispose]();
-          // The thread that waited gets the lock now, and closes the file.
+          // The waiting thread gets the lock now, and closes the file.
           await eventually("it is closed", () => countOpen() === openBefore);
           assertEquals(scene.networks.state(), before);
         });

@@ -1,5 +1,5 @@
 /**
- * DEL: the way back, from whatever is left of an attachment.
+ * DEL: undoes ADD from the remains of an attachment.
  *
  * @module
  */
@@ -32,9 +32,9 @@ import {
 } from "./routing.ts";
 import { isMadeHint } from "./source_hints.ts";
 
-/** What is left of an attachment. */
+/** The remains of an attachment. */
 interface Remains {
-  /** Those of the interface, and those that prevResult says it had. */
+  /** Addresses of the interface, and of prevResult. */
   readonly addresses: readonly Cidr[];
   /** The interface; undefined if it is gone. */
   readonly ifindex: number | undefined;
@@ -42,24 +42,25 @@ interface Remains {
   readonly config: SbrConfig;
 }
 
-/** What DEL is going to do, in this order. */
+/** The changes of DEL, in order. */
 interface ReleasePlan {
   /** Routes to delete from table main. */
   readonly hints: readonly RouteEntry[];
   /** Routes to add to table main. */
   readonly returning: readonly RouteEntry[];
-  /** Routes to delete from the tables that were made for the addresses. */
+  /** Routes to delete from the addresses' own tables. */
   readonly emptied: readonly RouteEntry[];
-  /** Rules to delete: last, since by them the rest is found again. */
+  /** Rules to delete. They come last, since they identify everything else. */
   readonly rules: readonly Rule[];
 }
 
 /**
- * Takes the rules of the interface's addresses away, and empties the tables
- * that were made for them. Their routes return to table main, where other
- * plugins expect them; if the interface is gone they are too.
+ * Removes the rules of the interface's addresses, and empties their own tables.
+ * Their routes return to table main, where other plugins expect them. Without
+ * the interface, its routes are gone, too.
  *
- * @throws {Error} That names what the kernel refuses; the rest is done
+ * @throws {Error} If the kernel refuses a deletion; names it, after all others
+ *   are done
  */
 export function releaseSources(sandbox: Rtnl, call: Call<SbrConfig>): void {
   const plan = planRelease(readRouting(sandbox), findRemains(sandbox, call));
@@ -103,7 +104,8 @@ function findRemains(
   const present =
     (link === undefined ? sandbox.address.list() : listAddresses(sandbox, link))
       .map(({ address }) => address);
-  // If the interface is gone, so are its addresses: what is present is another's.
+  // Without the interface, its addresses are gone: any present ones are
+  // another's.
   const addresses = link === undefined
     ? listed.filter(({ ip }) => !present.some((other) => other.ip.equals(ip)))
     : [...listed, ...present];
@@ -137,7 +139,7 @@ function planRelease(routing: Routing, remains: Remains): ReleasePlan {
   return { hints, returning, emptied: emptied.toReversed(), rules };
 }
 
-/** Says whether routes of different tables are the same but for the table. */
+/** Reports whether routes are the same except for the table. */
 function isSameWay(one: RouteEntry, other: RouteEntry): boolean {
   const [ways, otherWays] = [one, other].map(({ nextHops }) =>
     nextHops.map(({ gateway }) => String(gateway)).join()
@@ -148,8 +150,9 @@ function isSameWay(one: RouteEntry, other: RouteEntry): boolean {
 
 /**
  * Lists the default routes of table main that ADD has moved, and those that it
- * has dropped for the configuration's gateways. The tables have some that it
- * has made, so the result tells: it lists what the interface's plugin added.
+ * has replaced by the configuration's gateways. The tables also have default
+ * routes that ADD created, so the result decides: it lists the routes of the
+ * interface's plugin.
  */
 function returningDefaults(
   { prevResult, config }: Remains,
@@ -168,7 +171,7 @@ function returningDefaults(
         route.nextHops.some((hop) => hop.gateway?.equals(gateway)));
     if (main.some(isListed)) return [];
     const candidates = emptied.filter(isListed);
-    // Those that ADD has made beside the ones it moved have the usual metric.
+    // Routes created by ADD next to moved ones have the default metric.
     const moved = candidates.filter((route) =>
       route.priority !== USUAL_PRIORITY[route.family]
     );
@@ -191,7 +194,7 @@ function returningDefaults(
   });
 }
 
-/** Says whether no other rules than these lead to a table. */
+/** Reports whether only these rules lead to a table. */
 function isUsedBy(
   rules: readonly Rule[],
   table: number,

@@ -230,7 +230,7 @@ Deno.test(
 Deno.test(
   requireRoot("sbr.del() brings default routes back with their metrics"),
   async (t) => {
-    // The result need not tell metrics: it could not before 1.1.0.
+    // The result need not contain metrics: before 1.1.0 it could not.
     const rows: [name: string, lines: string[], keys: Keys][] = [
       ["one", ["route add default via 192.168.1.1 dev net1 metric 7"], {}],
       ["two", [
@@ -281,7 +281,7 @@ Deno.test(
   },
 );
 
-/** What `net1` of a scene is like. */
+/** Returns the MAC and the namespace of `net1`. */
 function net1Of({ networks }: SbrScene): { mac: string; sandbox: string } {
   const [{ address }] = ipJson(networks.sandbox, "link", "show", "net1");
   return { mac: address, sandbox: networks.sandbox.path };

@@ -1,10 +1,9 @@
 /**
- * The sandbox's rules and routes, and which of them are an attachment's.
+ * The sandbox's rules and routes, and which of them belong to an attachment.
  *
- * Nothing is written down anywhere: the rule itself tells. It comes first on
- * ADD and goes last on DEL, so whatever was done in between, the rule by an
- * address of the interface leads to the table. So it is for attachments of the
- * Go plugin as well.
+ * No records are kept: the rule itself tells. ADD adds it first and DEL deletes
+ * it last, so at any time between, the rule of an interface's address leads to
+ * its table. This also holds for attachments of the Go plugin.
  *
  * @module
  */
@@ -22,14 +21,17 @@ import type { Ip } from "../../net/ip.ts";
 
 /** Table main. Source: include/uapi/linux/rtnetlink.h `rt_class_t`. */
 export const MAIN_TABLE = 254;
-/** With it all tables of the kernel's: default and local. */
+/** The kernel's own tables: default, main and local. */
 const KERNEL_TABLES: readonly number[] = [253, MAIN_TABLE, 255];
-/** The first number of tables that this plugin makes. Source: the Go plugin's `firstTableID`. */
+/**
+ * First number of the plugin's own tables. Source: the Go plugin's
+ * `firstTableID`.
+ */
 const FIRST_TABLE = 100;
 
-/** What decides where packets of the sandbox go. */
+/** Rules and routes of the sandbox. */
 export interface Routing {
-  /** Of both families, each in the order in which they are asked. */
+  /** Of both families, each in order of evaluation. */
   readonly rules: readonly Rule[];
   /** Of both families and all tables. */
   readonly routes: readonly RouteEntry[];
@@ -44,10 +46,9 @@ export function readRouting({ socket }: Rtnl): Routing {
 }
 
 /**
- * Lists the addresses of the call's interface, each once: those that name it,
- * those that name none, and those that name one which the result does not list.
- * Link-local addresses of IPv6 are left out: what is sent from them stays on
- * its link anyhow.
+ * Lists the addresses of the call's interface without duplicates: addresses
+ * with this interface, without one, or with one that the result does not list.
+ * Omits IPv6 link-local addresses, whose packets stay on their link anyway.
  */
 export function sourcesOf(
   { ips, interfaces }: Result,
@@ -62,29 +63,32 @@ export function sourcesOf(
   });
 }
 
-/** Says whether a destination of IPv6 means another thing on each link. */
+/** Reports whether an IPv6 destination has a different meaning on each link. */
 export function staysOnLink({ family, ip }: Cidr): boolean {
   return family === 6 && (ip.isLinkLocal || ip.isMulticast);
 }
 
-/** Returns an address's router; one of the other family is another kind of next hop. */
+/**
+ * Returns an address's router; a gateway of the other family is another kind of
+ * next hop.
+ */
 export function routerOf({ address, gateway }: IpConfig): Ip | undefined {
   return gateway?.family === address.family ? gateway : undefined;
 }
 
-/** Whose rules are looked for. */
+/** Owner of rules. */
 export interface Owner {
   /** The interface's addresses. */
   readonly sources: readonly Ip[];
   /** The interface; undefined if it is gone. */
   readonly ifindex: number | undefined;
-  /** The table of the configuration; undefined if the plugin chooses one. */
+  /** The configured table; undefined if the plugin chooses one. */
   readonly table: number | undefined;
 }
 
 /**
- * Lists the rules that an attachment has: by one of its addresses alone, to the
- * table of its configuration, or else to one that no other interface uses.
+ * Lists an attachment's rules: rules for exactly one of its addresses, to the
+ * configured table, or else to a table that no other interface uses.
  */
 export function ownRules(
   { rules, routes }: Routing,
@@ -103,7 +107,10 @@ export function ownRules(
   );
 }
 
-/** Refusals lead nowhere, so they are as good as the interface's. */
+/**
+ * Reports whether a route uses another interface; unreachable and similar
+ * routes use none.
+ */
 function leadsElsewhere(
   route: RouteEntry,
   ifindex: number | undefined,
@@ -113,9 +120,9 @@ function leadsElsewhere(
 }
 
 /**
- * Finds the first tables from 100 on that neither a rule nor a route uses.
+ * Finds the tables from 100 on that no rule or route uses.
  *
- * @returns Ever larger numbers
+ * @returns Ascending numbers
  */
 export function* freeTables(
   { rules, routes }: Routing,
@@ -138,9 +145,9 @@ export function listedRoutes(
 }
 
 /**
- * Lists the default routes of a result that were added to table main, those
- * without a gateway with the one that interface plugins take then: the first of
- * the family's addresses.
+ * Lists the default routes of a result that were added to table main. A route
+ * without a gateway gets the one that interface plugins use then: the first
+ * gateway of the family.
  */
 export function listedDefaults(result: Result | undefined): Route[] {
   return listedRoutes(result, MAIN_TABLE)

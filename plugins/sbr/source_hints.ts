@@ -1,6 +1,6 @@
 /**
- * Routes of table main that say which address to send from: so who has chosen
- * no address reaches the subnets of all interfaces.
+ * Routes of table main that set the source address: so programs that do not
+ * choose an address reach the subnets of all interfaces.
  *
  * @module
  */
@@ -12,14 +12,17 @@ import type { Cidr } from "../../net/cidr.ts";
 /** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
 const SCOPE_LINK = 253;
 
-/** A route to add, and what it takes the place of. */
+/** A route to add, and the routes that it replaces. */
 export interface Hint {
   readonly route: RouteEntry;
-  /** To be deleted once it is there. */
+  /** Routes to delete after the addition. */
   readonly replaced: readonly RouteEntry[];
 }
 
-/** Says whether a route leads to an address's subnet and has packets sent from it. */
+/**
+ * Reports whether a route leads to an address's subnet and sets that source
+ * address.
+ */
 export function isHint(route: RouteEntry, address: Cidr): boolean {
   return isToSubnet(route, address) &&
     route.preferredSource?.equals(address.ip) === true;
@@ -29,13 +32,13 @@ function isToSubnet({ destination }: RouteEntry, address: Cidr): boolean {
   return destination.equals(address.masked());
 }
 
-/** Says whether a route is a hint that this plugin made, or the Go plugin. */
+/** Reports whether a route is a hint from this plugin or the Go plugin. */
 export function isMadeHint(route: RouteEntry, address: Cidr): boolean {
   return isHint(route, address) && !route.hasGateway &&
     route.origin === "others";
 }
 
-/** Lists the addresses that get hints: of those in one subnet the first. */
+/** Lists the addresses that get hints: the first one of each subnet. */
 export function hintedAddresses(ips: readonly IpConfig[]): Cidr[] {
   const addresses = ips.map(({ address }) => address)
     .filter(({ prefixLength, ip }) => prefixLength < ip.bitLength);
@@ -49,12 +52,12 @@ function isSameSubnet(one: Cidr, other: Cidr): boolean {
 }
 
 /**
- * Keeps what is on the link in table main, the addresses' subnets with the
- * address to send from. The kernel is not asked to replace a route: it might
- * take another interface's route to the same subnet for the one that is meant.
+ * Keeps routes on the link in table main, and sets the source address of the
+ * addresses' subnets. Does not let the kernel replace a route, as it might pick
+ * another interface's route to the same subnet.
  *
- * @param emptied What would be deleted from table main
- * @returns What is to be deleted of it, and what is to be added
+ * @param emptied Routes that would be deleted from table main
+ * @returns Routes to add, and routes to delete
  */
 export function keepSubnets(
   emptied: readonly RouteEntry[],

@@ -39,7 +39,7 @@ Deno.test(
   async () => {
     using scene = new SbrScene([
       ...ETH0,
-      // While it may be another host's.
+      // Fails as long as duplicate address detection is in progress.
       "address add 2001:db8:1::209/64 dev net1",
     ], { ips: [IP6], addSourceHints: true });
     const before = scene.state;

@@ -1,5 +1,5 @@
 /**
- * What the table of one address holds.
+ * Plans the table of one address.
  *
  * @module
  */
@@ -12,29 +12,31 @@ import type { Gateways } from "./config.ts";
 import { MAIN_TABLE, routerOf, type Routing } from "./routing.ts";
 import { isHint } from "./source_hints.ts";
 
-/** What is wanted of an interface. */
+/** The wanted routing of an interface. */
 export interface Wish {
-  /** The addresses whose packets leave by it. */
+  /** Addresses whose packets leave by the interface. */
   readonly ips: readonly IpConfig[];
   readonly ifindex: number;
-  /** Routers that go before the addresses' own. */
+  /** Routers that take precedence over the addresses' own. */
   readonly gateways: Gateways;
   /** Whether the addresses' subnets stay in table main. */
   readonly addSourceHints: boolean;
 }
 
-/** What a table is planned from. */
+/** Input of a table's plan. */
 export interface TableInput {
   readonly ip: IpConfig;
   readonly table: number;
   readonly wish: Wish;
-  /** What is there. */
+  /** The existing rules and routes. */
   readonly routing: Routing;
-  /** The routes of table main that move, with their ways over the interface. */
+  /**
+   * Routes of table main that move, only their next hops over the interface.
+   */
   readonly moving: readonly RouteEntry[];
 }
 
-/** What is to become of a table. */
+/** Changes of a table. */
 export interface TablePlan {
   /** Routes to add. */
   readonly routes: readonly RouteEntry[];
@@ -42,7 +44,7 @@ export interface TablePlan {
   readonly stale: readonly RouteEntry[];
 }
 
-/** Plans which routes a table gets, and which of those that it has are to go. */
+/** Plans which routes to add to a table, and which ones to delete from it. */
 export function planTable(input: TableInput): TablePlan {
   const { ip, table, wish, moving } = input;
   const present = input.routing.routes.filter((route) =>
@@ -57,7 +59,7 @@ export function planTable(input: TableInput): TablePlan {
   });
   const others = copies.filter((route) =>
     !route.isDefault &&
-    // The hint of an ADD before this one, which has copied what it stands for.
+    // A hint of an earlier ADD, which has already copied the original route.
     !(wish.addSourceHints && isHint(route, ip.address) &&
       present.some((other) => other.destination.equals(route.destination)))
   );
@@ -66,8 +68,8 @@ export function planTable(input: TableInput): TablePlan {
 }
 
 /**
- * Says whether a route is for packets from an address: by the address that it
- * has them sent from, or by its gateways. One that has neither is for all.
+ * Reports whether a route is for packets from an address, by its source address
+ * or its gateways. A route without either is for all packets.
  *
  * Source: containernetworking/plugins plugins/meta/sbr/main.go `doRoutes`.
  */
@@ -83,9 +85,9 @@ export function isFor(
 }
 
 /**
- * Says whether a route must be for an address since it is for no other: through
- * a link-local gateway, for one. A default route is not: the address's gateway
- * goes before it.
+ * Reports whether a route is for no listed address in particular, for example
+ * through a link-local gateway. Such a route goes into all tables. Not so a
+ * default route: the address's gateway takes precedence.
  */
 function isForNoneInParticular(
   route: RouteEntry,
@@ -98,16 +100,16 @@ function isForNoneInParticular(
 
 /** Default routes for one address. */
 interface Defaults {
-  /** Of the interface, and to be copied. */
+  /** Default routes of the interface to copy. */
   readonly copied: readonly RouteEntry[];
-  /** In the table already. */
+  /** Default routes already in the table. */
   readonly present: readonly RouteEntry[];
 }
 
 /**
- * Plans the default route: through the configuration's gateway alone, else
- * through the address's unless the interface has one as good, else whichever
- * the interface has.
+ * Plans the default route: only through the configuration's gateway, if any;
+ * else through the address's, unless the interface has an equivalent one; else
+ * the interface's routes.
  */
 function planDefault(
   { ip, routing, wish }: TableInput,
@@ -144,8 +146,9 @@ function leadsTo({ nextHops }: RouteEntry, router: Ip): boolean {
 }
 
 /**
- * Makes a default route, to a router on the link if another one says that it
- * is. The route that it replaces leaves its metric, by which DEL restores it.
+ * Creates a default route; marks the router as on the link if an existing route
+ * does. It keeps the metric of the route that it replaces, from which DEL
+ * restores it.
  */
 function defaultRoute(
   gateway: Ip,
@@ -161,13 +164,15 @@ function defaultRoute(
   });
 }
 
-/** The metric that the kernel gives a route that comes without. */
+/** The kernel's default metric of a route. */
 export const USUAL_PRIORITY: Readonly<Record<IpFamily, number>> = {
   4: 0,
   6: 1024,
 };
 
-/** Lists what leads everywhere over a link, be it learnt from a router. */
+/**
+ * Lists the default routes over a link, including those learnt from a router.
+ */
 function defaultsOfMain(
   { routes }: Routing,
   family: IpFamily,

@@ -9,7 +9,9 @@ import {
   NET1,
 } from "../../tests/_harness/two_networks.ts";
 
-/** What net1 has in table main, and what its address's table has afterwards. */
+/**
+ * Default routes of net1 in table main, and in its address's table after ADD.
+ */
 const DEFAULTS: [
   name: string,
   given: { lines: string[]; keys: Keys & { ips: readonly ListedIp[] } },
