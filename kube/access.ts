@@ -1,54 +1,57 @@
 /**
- * What it takes to reach an API server and to be somebody there.
+ * The address of an API server, and the credentials for it.
  *
  * @module
  */
 
-/** A header, by name and value. */
+/** A header's name and value. */
 export type Header = readonly [name: string, value: string];
 
-/** A certificate of ours and its private key, as PEM. */
+/** A client certificate and its private key, as PEM. */
 export interface ClientCertificate {
   readonly cert: string;
   readonly key: string;
 }
 
-/** What shows the server who we are. */
+/** Authenticates the client to the server. */
 export interface Credentials {
   /** Value of the `Authorization` header. */
   readonly authorization?: string;
   readonly certificate?: ClientCertificate;
 }
 
-/** Where credentials come from that may change. */
+/** A source of credentials that may change. */
 export interface CredentialSource {
-  /** What is known without running a program for it. */
+  /** The credentials that are available without running a program. */
   readonly known: Credentials | undefined;
   /**
-   * Returns the credentials of now; the same object, as long as they do not
-   * change.
+   * Returns the current credentials: the same object until they change.
    *
-   * @throws {Error} If there are none; it says why, and nothing secret
+   * @throws {Error} If there are none; the message has the reason, and no
+   *   secrets
    */
   get(): Promise<Credentials>;
-  /** Has the next `get()` look for others, if these are still the current ones. */
+  /**
+   * Makes the next `get()` fetch new credentials, if these are still the
+   * current ones.
+   */
   renew(refused: Credentials): void;
 }
 
 /** The way to an API server. */
 export interface Access {
-  /** Where this is from, as error messages shall call it. */
+  /** The source of this, as error messages name it. */
   readonly origin: string;
-  /** URL, perhaps with a path, without a slash at the end. */
+  /** URL without a trailing slash; it may have a path. */
   readonly server: string;
-  /** PEM; the only authorities that are trusted. If empty, those of the node are. */
+  /** PEM; the only trusted authorities. If empty, the node's are trusted. */
   readonly caCerts: readonly string[];
   readonly isInsecure: boolean;
-  /** The name in the server's certificate, if it is not that in the URL. */
+  /** The name in the server's certificate, if it differs from the URL's. */
   readonly tlsServerName?: string;
   /** URL of a proxy: `http`, `https`, `socks5` or `socks5h`. */
   readonly proxyUrl?: string;
-  /** Headers by which we act for another user. */
+  /** Headers to impersonate another user. */
   readonly impersonation: readonly Header[];
   readonly credentials: CredentialSource;
 }

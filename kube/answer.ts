@@ -1,5 +1,5 @@
 /**
- * What the server answers.
+ * Reads the server's answers.
  *
  * @module
  */
@@ -9,22 +9,22 @@ import { failure, type Named, noAnswer } from "./no_answer.ts";
 import { refusal } from "./refusal.ts";
 import type { HttpAnswer } from "./transport.ts";
 
-/** The most that is read of an answer, in bytes: ten times the largest object. */
+/** The maximum size of an answer, in bytes: ten times the largest object. */
 export const MAX_BYTES = 16 * 2 ** 20;
 
-/** An answer, and to what. */
+/** A request and its answer. */
 export interface Exchange {
   readonly request: Named;
   readonly answer: HttpAnswer;
-  /** That of the request. */
+  /** The request's signal. */
   readonly signal: AbortSignal;
 }
 
 /**
  * Reads an answer.
  *
- * @returns The JSON in it
- * @throws {KubeError} If it is anything but the success of the request
+ * @returns Its JSON
+ * @throws {KubeError} If the request did not succeed
  */
 export async function readAnswer<T>(
   exchange: Exchange,
@@ -33,7 +33,7 @@ export async function readAnswer<T>(
   if (isSuccess(exchange.answer)) {
     return decodeAnswer<T>(exchange, await readText(exchange, maxBytes));
   }
-  // That it is refused is known, even if the reason breaks off.
+  // The request is refused, even if the connection breaks within the reason.
   const text = await readText(exchange, maxBytes).catch(() => "");
   return decodeAnswer<T>(exchange, text);
 }
@@ -45,8 +45,8 @@ function isSuccess({ status }: Pick<HttpAnswer, "status">): boolean {
 /**
  * Decodes the text of an answer.
  *
- * @returns The JSON in it
- * @throws {KubeError} If it is anything but the success of the request
+ * @returns Its JSON
+ * @throws {KubeError} If the request did not succeed
  */
 export function decodeAnswer<T>(
   { request, answer }: {
@@ -76,7 +76,7 @@ function parseObject(text: string): object | undefined {
 /**
  * Reads the text of an answer.
  *
- * @throws {KubeError} If it ends before its end, or is too long
+ * @throws {KubeError} If it is truncated or too long
  */
 export async function readText(
   exchange: Exchange,
@@ -98,10 +98,10 @@ export async function readText(
 }
 
 /**
- * Reads an answer as it comes; of a piece nothing is left when the next one is
- * asked for. Whoever leaves early has the rest of it cancelled.
+ * Reads an answer as it arrives. A piece is valid until the next one is
+ * requested. Leaving the loop early cancels the rest.
  *
- * @throws {KubeError} If it ends before its end
+ * @throws {KubeError} If it is truncated
  */
 export async function* readChunks(
   { request, answer, signal }: Exchange,
@@ -109,7 +109,7 @@ export async function* readChunks(
   try {
     if (answer.body !== null) yield* readBody(answer.body);
   } catch (error) {
-    // No answer, and not half of one: what has come is of no use to anybody.
+    // A truncated answer is useless: it counts as no answer.
     throw noAnswer(request, error, signal);
   }
 }

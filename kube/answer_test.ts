@@ -13,7 +13,7 @@ function exchange(
   };
 }
 
-/** A body that comes in pieces, and perhaps breaks off. */
+/** Builds a body that arrives in pieces, and may break off. */
 function pieces(
   texts: readonly string[],
   error?: Error,

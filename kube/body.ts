@@ -1,25 +1,25 @@
 /**
- * Reading the body of an answer.
+ * Reads the body of an answer.
  *
  * @module
  */
 
-/** Memory that a body is read into, in bytes. */
+/** Size of the buffer for a body, in bytes. */
 const PIECE_BYTES = 64 * 2 ** 10;
 
-/** What the last body was read into, for the next one. */
+/** The last body's buffer, for the next body. */
 const spare: Uint8Array<ArrayBuffer>[] = [];
 
 /**
- * Reads a body, piece by piece, of which each is there until the next one is
- * asked for. Whoever leaves early has the rest cancelled.
+ * Reads a body piece by piece. A piece is valid until the next one is
+ * requested. Leaving the loop early cancels the rest.
  *
- * As far as the body lets us, pieces are read into the same memory, and that of
- * the next body too. Else each would have 64 KiB of its own, which are given
- * back late, since they are not in the heap that the garbage collector looks
- * at: 200 MiB for some thousand small answers.
+ * If the body allows it, all pieces and the next body share one buffer.
+ * Otherwise each piece would allocate 64 KiB, which is released late because
+ * the garbage collector only measures its own heap: 200 MiB for a few thousand
+ * small answers.
  *
- * @throws {Error} If it ends before its end
+ * @throws {Error} If it is truncated
  */
 export async function* readBody(
   body: ReadableStream<Uint8Array>,
@@ -30,7 +30,7 @@ export async function* readBody(
   try {
     for (;;) {
       const { done, value } = await reader.read(memory);
-      // What was handed in is not ours any more; this is the same memory.
+      // The array that was passed in is detached; this is the same memory.
       if (value !== undefined) memory = new Uint8Array(value.buffer);
       if (done) return void (spare[0] = memory);
       yield value;
@@ -40,7 +40,7 @@ export async function* readBody(
   }
 }
 
-/** Bodies that are made of something else are read as they are. */
+/** Returns undefined for a body that is not a byte stream. */
 function findByteReader(
   body: ReadableStream<Uint8Array>,
 ): ReadableStreamBYOBReader | undefined {

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { readBody } from "./body.ts";
 
-/** A body of bytes that comes in pieces; it says what became of it. */
+/** Builds a body that arrives in pieces, and records its end. */
 function bytesOf(
   pieces: readonly string[],
   log: string[] = [],

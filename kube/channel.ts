@@ -1,5 +1,5 @@
 /**
- * What carries requests to an API server.
+ * The interface that carries requests to an API server.
  *
  * @module
  */
@@ -7,30 +7,31 @@
 import type { Exchange } from "./answer.ts";
 import type { ApiRequest } from "./request.ts";
 
-/** A way to an API server. Dispose of it to close its connections. */
+/** A channel to an API server. Dispose of it to close its connections. */
 export interface Channel extends Disposable {
-  /** Whether several requests at a time cost no more TLS connections. */
+  /** Whether concurrent requests need no additional TLS connections. */
   readonly isShared?: boolean;
   /**
-   * Does what takes its time before a request, and is no part of it.
+   * Gets credentials, which takes time but does not count as part of the
+   * request.
    *
-   * @throws {KubeError} If there are no credentials
+   * @throws {KubeError} If there are none
    */
   authenticate(
     request: ApiRequest,
     signal: AbortSignal | undefined,
   ): Promise<unknown>;
   /**
-   * Sends a request, and reads what is answered.
+   * Sends a request, and reads its answer.
    *
-   * @returns The JSON in it
+   * @returns The JSON in the answer
    * @throws {KubeError}
    */
   exchange<T>(request: ApiRequest, signal: AbortSignal): Promise<T>;
   /**
-   * Sends a request, whatever the answer.
+   * Sends a request; returns any answer, errors included.
    *
-   * @throws {KubeError} If nothing is answered
+   * @throws {KubeError} If there was no answer
    */
   send(request: ApiRequest, signal: AbortSignal): Promise<Exchange>;
 }

@@ -28,30 +28,30 @@ import { openWatch, type WatchOptions } from "./watch.ts";
 
 export type { Annotations, KubeRequest, PodKey, WatchOptions };
 
-/** How long a request may take. */
+/** Time limits of a request. */
 export type RequestOptions = TimeLimits;
 
-/** Which objects a LIST is to have. */
+/** Selects the objects of a LIST. */
 export interface ListOptions extends RequestOptions {
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
   /**
-   * The objects must be at least this new; `0` takes any version from the
-   * server's cache. The newest version by default.
+   * The minimum version of the list; `0` accepts any version from the server's
+   * cache. The newest version by default.
    */
   readonly resourceVersion?: string | undefined;
-  /** Objects in one page; 500 by default, 0 for no limit. */
+  /** Objects per page; 500 by default, 0 for no limit. */
   readonly limit?: number | undefined;
 }
 
-/** How the API is found. */
+/** Configures how the API server is found. */
 export type ClientOptions = ConnectionOptions;
 
 /**
- * Opens a client. No request is made yet.
+ * Opens a client without sending a request.
  *
- * @returns Undefined if there is no kubeconfig and we are in no pod
- * @throws {CniError} 7 if the kubeconfig, or what it refers to, is of no use
+ * @returns Undefined without a kubeconfig outside of a pod
+ * @throws {CniError} 7 if the kubeconfig, or a file it refers to, is unusable
  */
 export async function openKubeClient(
   options: ClientOptions,
@@ -61,16 +61,16 @@ export async function openKubeClient(
   return connection && new KubeClient(connection);
 }
 
-/** Talks to one API server. Dispose of it to close its connections. */
+/** Sends requests to one API server. Dispose of it to close its connections. */
 export class KubeClient implements Disposable {
   readonly #channel: Channel;
   readonly #limits: TimeLimits;
   readonly #annotator = new PodAnnotator(this.request.bind(this));
 
   /**
-   * Talks over a channel, which is the client's own from now on.
+   * Creates a client, which takes ownership of the channel.
    *
-   * @param limits Of each request that has none of its own
+   * @param limits Defaults for requests without limits
    * @internal See {@linkcode openKubeClient}
    */
   constructor(channel: Channel, limits: TimeLimits = {}) {
@@ -78,7 +78,7 @@ export class KubeClient implements Disposable {
     this.#limits = limits;
   }
 
-  /** Whether several requests at a time cost no more TLS connections. */
+  /** Whether concurrent requests need no additional TLS connections. */
   get isShared(): boolean {
     return this.#channel.isShared ?? false;
   }
@@ -128,9 +128,10 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * Sets annotations of a pod; others stay.
+   * Sets annotations of a pod, and keeps the others.
    *
-   * @throws {KubeError} 409 if the pod has another UID, 404 if it is gone
+   * @throws {KubeError} 409 if the pod has another UID, 404 if it does not
+   *   exist
    */
   setPodAnnotations(
     pod: PodKey,
@@ -158,7 +159,7 @@ export class KubeClient implements Disposable {
   /**
    * Lists the devices of a driver.
    *
-   * @param selector Without a node, those of all nodes
+   * @param selector Without a node, it selects the devices of all nodes
    * @throws {KubeError}
    */
   async listResourceSlices(
@@ -180,7 +181,7 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * Sends any request, and repeats it as {@linkcode retry} does.
+   * Sends a request, and repeats it like {@linkcode retry}.
    *
    * @returns The JSON of the answer
    * @throws {KubeError}
@@ -190,7 +191,7 @@ export class KubeClient implements Disposable {
     options: RequestOptions = {},
   ): Promise<T> {
     const encoded = encodeRequest(request);
-    // No part of the time for the request: a program may be run for it.
+    // Not part of the request's time limit: it may run a program.
     await this.#channel.authenticate(encoded, options.signal);
     return await retry(
       (signal) => this.#channel.exchange<T>(encoded, signal),
@@ -202,7 +203,7 @@ export class KubeClient implements Disposable {
   /**
    * Lists the objects of a kind.
    *
-   * @returns All of them, with the version from which a watch goes on
+   * @returns All objects, with the version at which a watch can start
    * @throws {KubeError} As {@linkcode listPages}
    */
   async list<T>(
@@ -218,10 +219,10 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * Lists the objects of a kind, page by page. Each page is a request with time
-   * limits of its own; all of them have the same version.
+   * Lists the objects of a kind, page by page. Each page is a separate request
+   * with its own time limits; all pages have the same version.
    *
-   * @throws {KubeError} 410 if the server has compacted that version meanwhile:
+   * @throws {KubeError} 410 if the server has since compacted that version:
    *   list again
    */
   async *listPages<T>(
@@ -242,7 +243,7 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * Follows what happens to the objects of a kind, until the server ends it.
+   * Watches the objects of a kind until the server ends the watch.
    *
    * @throws {KubeError} 410 if the version is too old: list again
    */
@@ -259,5 +260,5 @@ export class KubeClient implements Disposable {
   }
 }
 
-/** Where resources that are given to pods are. */
+/** Path of the API group for dynamic resource allocation. */
 const RESOURCES = "/apis/resource.k8s.io/v1";

@@ -191,7 +191,7 @@ Deno.test("KubeClient keeps no process alive", async (t) => {
     await t.step(kind, async () => {
       const path = scene.api.writeKubeconfig(scene.folder.path, kind);
       const times = { perTryMs: 60_000, overallMs: 60_000 };
-      // Nobody closes the client.
+      // The client is never closed.
       const script = `
         import { openKubeClient } from "${import.meta.resolve("./client.ts")}";
         const options = { kubeconfig: "${path}", env: Deno.env.toObject() };

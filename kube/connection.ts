@@ -1,5 +1,5 @@
 /**
- * Talking to one API server, as somebody.
+ * Sends authenticated requests to one API server.
  *
  * @module
  */
@@ -22,10 +22,10 @@ import type { ApiRequest } from "./request.ts";
 import { settleTrust } from "./trust.ts";
 import type { HttpRequest, OpenTransport, Transport } from "./transport.ts";
 
-/** As the server's audit log shall call us. */
+/** This client's name in the server's audit log. */
 const USER_AGENT = "cni-plugins";
 
-/** Talks to one API server. Dispose of it to close its connections. */
+/** A channel to one API server. Dispose of it to close its connections. */
 export class Connection implements Channel {
   readonly #access: Access;
   readonly #open: OpenTransport;
@@ -40,10 +40,10 @@ export class Connection implements Channel {
   }
 
   /**
-   * Makes everything ready; nothing is connected yet.
+   * Prepares the transport and the credentials, without connecting.
    *
-   * @param env The environment of this process
-   * @throws {CniError} 7 if certificates or keys are not what they should be
+   * @param env This process's environment
+   * @throws {CniError} 7 if certificates or keys are invalid
    */
   static async open(access: Access, env: Environment): Promise<Connection> {
     const settled = settleTrust(access, env);
@@ -59,9 +59,9 @@ export class Connection implements Channel {
   }
 
   /**
-   * Sends a request, and reads what is answered.
+   * Sends a request, and reads its answer.
    *
-   * @returns The JSON in it
+   * @returns The JSON in the answer
    * @throws {KubeError}
    */
   async exchange<T>(request: ApiRequest, signal: AbortSignal): Promise<T> {
@@ -69,9 +69,10 @@ export class Connection implements Channel {
   }
 
   /**
-   * Sends a request; if the credentials are refused, once more with new ones.
+   * Sends a request, and repeats it with new credentials if the server refuses
+   * the current ones.
    *
-   * @throws {KubeError} If nothing is answered
+   * @throws {KubeError} If there is no answer
    */
   async send(request: ApiRequest, signal: AbortSignal): Promise<Exchange> {
     const credentials = await this.authenticate(request, signal);
@@ -85,7 +86,7 @@ export class Connection implements Channel {
   }
 
   /**
-   * Gets credentials. That takes its time if a program provides them.
+   * Gets credentials, which takes time if a program provides them.
    *
    * @throws {KubeError} If there are none
    */
@@ -143,7 +144,10 @@ export class Connection implements Channel {
     return this.#access.server + path;
   }
 
-  /** A connection shows one certificate: another one takes another. */
+  /**
+   * A connection has one client certificate, so each certificate needs its own
+   * transport.
+   */
   #transportFor(certificate: ClientCertificate | undefined): Transport {
     if (isSameCertificate(certificate, this.#certificate)) {
       return this.#transport;
@@ -154,7 +158,8 @@ export class Connection implements Channel {
       this.#certificate = certificate;
       this.#transport = next;
     } catch {
-      // Half of it is written: the one that we have is good for a while.
+      // The file is half written; the current certificate stays valid for a
+      // while.
     }
     return this.#transport;
   }

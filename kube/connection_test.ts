@@ -70,7 +70,7 @@ Deno.test("Connection shows the certificate that is in the file now", async () =
   await Deno.writeTextFile(path, second.cert + second.key);
   api.fault({ status: 401, times: 1 });
   await client.getPod("test", "p1");
-  // The files are looked at again because of the 401.
+  // The 401 makes the client read the files again.
   assertEquals(api.requests.map(({ user }) => user), [
     "first",
     "first",

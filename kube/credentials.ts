@@ -1,6 +1,6 @@
 /**
- * Credentials that are in a configuration, or in files that it names, and how a
- * request shows them.
+ * Credentials from a configuration or from files that it names, and their form
+ * in a request.
  *
  * @module
  */
@@ -11,12 +11,12 @@ import type {
   CredentialSource,
 } from "./access.ts";
 
-/** How long what was read from files is used, in milliseconds. */
+/** How long credentials from files are cached, in milliseconds. */
 const FILE_LIFETIME_MS = 60_000;
 
 /**
- * Credentials in files, which somebody replaces before they expire. They are
- * read again once a minute, as long as they are asked for.
+ * Credentials in files, which another program replaces before they expire.
+ * While in use, they are read again once a minute.
  *
  * Source: client-go transport/token_source.go `NewCachedFileTokenSource`.
  */
@@ -29,8 +29,8 @@ export class FileCredentials implements CredentialSource {
   /**
    * Reads the files.
    *
-   * @param read Reads them
-   * @param now Milliseconds from any moment on
+   * @param read Reads and returns the credentials
+   * @param now Milliseconds from an arbitrary start
    * @throws What `read` throws
    */
   constructor(
@@ -43,12 +43,15 @@ export class FileCredentials implements CredentialSource {
     this.#staleAtMs = now() + FILE_LIFETIME_MS;
   }
 
-  /** What the files said. */
+  /** The credentials that were read last. */
   get known(): Credentials {
     return this.#current;
   }
 
-  /** Returns what the files say, or if they cannot be read, what they said. */
+  /**
+   * Returns the files' credentials, or the last known ones if the files cannot
+   * be read.
+   */
   get(): Promise<Credentials> {
     if (this.#now() >= this.#staleAtMs) this.#refresh();
     return Promise.resolve(this.#current);
@@ -60,11 +63,11 @@ export class FileCredentials implements CredentialSource {
       if (!isSame(read, this.#current)) this.#current = read;
       this.#staleAtMs = this.#now() + FILE_LIFETIME_MS;
     } catch {
-      // They are being replaced: what they said may be good for a while.
+      // The files are being replaced: the old credentials may still be valid.
     }
   }
 
-  /** Has the files read the next time. */
+  /** Makes the next `get()` read the files. */
   renew(refused: Credentials): void {
     if (refused === this.#current) this.#staleAtMs = -Infinity;
   }
@@ -90,7 +93,7 @@ function isSame(left: Credentials, right: Credentials): boolean {
     isSameCertificate(left.certificate, right.certificate);
 }
 
-/** Says whether two certificates are one; none is like none. */
+/** Reports whether two certificates are equal; undefined equals undefined. */
 export function isSameCertificate(
   left: ClientCertificate | undefined,
   right: ClientCertificate | undefined,

@@ -1,7 +1,7 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { basic, bearer, FileCredentials } from "./credentials.ts";
 
-/** Credentials that somebody else changes, and a clock. */
+/** Credentials that the test replaces, and a clock. */
 class Scene {
   nowMs = 0;
   reads = 0;

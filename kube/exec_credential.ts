@@ -1,5 +1,5 @@
 /**
- * Credentials from a program, such as that of a cloud.
+ * Credentials from a program, such as a cloud provider's.
  *
  * Source: client-go plugin/pkg/client/auth/exec/exec.go;
  * k8s.io/client-go/pkg/apis/clientauthentication/v1/types.go.
@@ -22,25 +22,25 @@ import {
   unusable,
 } from "./referenced_value.ts";
 
-/** How long a program may take, in milliseconds. */
+/** Time limit of a program, in milliseconds. */
 const TIMEOUT_MS = 10_000;
 
-/** How much is shown of what a program says when it fails, in characters. */
+/** Maximum length of a failed program's stderr in messages, in characters. */
 const STDERR_LENGTH = 500;
 
-/** What a program is run with. */
+/** Options for running the program. */
 export interface ExecOptions {
   readonly exec: ExecEntry;
   readonly cluster: ClusterEntry;
-  /** The program's environment, but for what the kubeconfig adds. */
+  /** The program's environment, to which the kubeconfig may add variables. */
   readonly env: Environment;
-  /** What the user has besides. */
+  /** The user's other credentials. */
   readonly own: CredentialSource;
-  /** How long the program may take, in milliseconds; 10 s unless told. */
+  /** Time limit of the program, in milliseconds; 10 s by default. */
   readonly timeoutMs?: number;
 }
 
-/** Credentials that a program prints; it is run again once they have expired. */
+/** Credentials that a program prints; it runs again when they have expired. */
 export class ExecCredentials implements CredentialSource {
   readonly #origin: Origin;
   readonly #options: ExecOptions;
@@ -49,9 +49,9 @@ export class ExecCredentials implements CredentialSource {
   #expiresAtMs = Infinity;
 
   /**
-   * Checks how the program is to be run.
+   * Checks the configuration of the program.
    *
-   * @throws {CniError} 7 if it cannot be
+   * @throws {CniError} 7 if the program cannot be run
    */
   constructor(origin: Origin, options: ExecOptions) {
     const { apiVersion = "", command, interactiveMode } = options.exec;
@@ -67,19 +67,19 @@ export class ExecCredentials implements CredentialSource {
     this.#options = options;
   }
 
-  /** Nothing: the program is run when somebody asks. */
+  /** Undefined: the program only runs on `get()`. */
   get known(): undefined {
     return undefined;
   }
 
-  /** Returns what the program printed, and has it print it if need be. */
+  /** Returns the program's credentials, and runs it if necessary. */
   get(): Promise<Credentials> {
     if (Date.now() >= this.#expiresAtMs) this.#forget();
-    // All who ask meanwhile wait for the same run.
+    // Concurrent callers wait for the same run.
     return this.#run ??= this.#load();
   }
 
-  /** Has the program run the next time. */
+  /** Makes the next `get()` run the program. */
   renew(refused: Credentials): void {
     if (refused === this.#current) this.#forget();
   }
@@ -102,7 +102,7 @@ export class ExecCredentials implements CredentialSource {
     }
   }
 
-  /** Runs the program; returns what it printed. */
+  /** Runs the program; returns its output. */
   async #print(): Promise<string> {
     const { timeoutMs = TIMEOUT_MS } = this.#options;
     const child = this.#start();
@@ -134,7 +134,7 @@ export class ExecCredentials implements CredentialSource {
         stdin: "piped",
         stdout: "piped",
         stderr: "piped",
-        // It leads a process group, which is killed if it takes too long.
+        // The program leads a process group, which is killed on timeout.
         detached: true,
       }).spawn();
     } catch (error) {
@@ -142,7 +142,7 @@ export class ExecCredentials implements CredentialSource {
     }
   }
 
-  /** A command with a slash that is not absolute begins at the kubeconfig. */
+  /** A relative command with a slash is relative to the kubeconfig's folder. */
   get #command(): string {
     const { command = "" } = this.#options.exec;
     return command.includes("/") ? resolveIn(this.#origin, command) : command;
@@ -175,7 +175,7 @@ function describeEnding({ cause, stderr }: Ending): string {
   return said === "" ? cause : `${cause}: ${said}`;
 }
 
-/** The extension of a cluster by which the program is configured. */
+/** The cluster's extension that configures the program. */
 const CLUSTER_EXTENSION = "client.authentication.k8s.io/exec";
 
 /** Describes the cluster to the program, with the authority's certificate. */

@@ -1,5 +1,5 @@
 /**
- * What a program that provides credentials prints.
+ * The document that a credential program prints.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type { ClientCertificate, Credentials } from "./access.ts";
 import { bearer } from "./credentials.ts";
 import type { ExecEntry } from "./kubeconfig_schema.ts";
 
-/** The versions of the document that are known. */
+/** The supported versions of the document. */
 export const VERSIONS: readonly string[] = [
   "client.authentication.k8s.io/v1",
   "client.authentication.k8s.io/v1beta1",
@@ -32,17 +32,17 @@ const documentSchema = once(() =>
 
 type Status = SchemaOutput<ReturnType<typeof documentSchema>>["status"];
 
-/** Credentials that are good for some time. */
+/** Credentials with an expiration time. */
 export interface ExpiringCredentials {
   readonly credentials: Credentials;
-  /** In milliseconds since 1970; Infinity if they do not expire. */
+  /** Milliseconds since 1970; Infinity if they do not expire. */
   readonly expiresAtMs: number;
 }
 
 /**
- * Reads what a program printed, of which no error shows anything.
+ * Reads a program's output. Errors never contain any of it.
  *
- * @throws {Error} If it is not what it should be
+ * @throws {Error} If the output is invalid
  */
 export function decodeExecCredential(
   text: string,

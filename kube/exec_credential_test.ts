@@ -33,7 +33,7 @@ class Scene extends PluginFolder {
   }
 }
 
-/** A script that counts its runs, and prints their number as the token. */
+/** Builds a script that counts its runs, and prints the count as the token. */
 function counting(status = ""): string {
   return `cd "$(dirname "$0")"; printf x >> runs
 printf '{"kind":"ExecCredential","apiVersion":"${apiVersion}",'

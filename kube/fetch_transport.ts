@@ -1,5 +1,5 @@
 /**
- * `fetch` with connections of its own.
+ * A transport by `fetch`, with its own connections.
  *
  * @module
  */
@@ -8,9 +8,9 @@ import type { Access, ClientCertificate } from "./access.ts";
 import type { HttpAnswer, HttpRequest, Transport } from "./transport.ts";
 
 /**
- * Opens a transport; nothing is connected yet.
+ * Opens a transport without connecting.
  *
- * @throws {Error} If certificates or keys are not what they should be
+ * @throws {Error} If certificates or keys are invalid
  */
 export function openFetchTransport(
   { caCerts, proxyUrl }: Access,
@@ -26,7 +26,7 @@ export function openFetchTransport(
   }));
 }
 
-/** Splits the name and the password off, which are told apart from the URL. */
+/** Splits off the user name and the password, which Deno expects separately. */
 function describeProxy(proxyUrl: string): Deno.Proxy {
   const url = new URL(proxyUrl);
   const { username, password } = url;
@@ -50,7 +50,7 @@ class FetchTransport implements Transport {
     const { url, method, headers, body } = request;
     return fetch(url, {
       method,
-      // A list: `Headers` would join those of the same name.
+      // A list, because `Headers` would join headers of the same name.
       headers: headers.map(([name, value]) => [name, value]),
       ...body === undefined ? {} : { body },
       client: this.#client,

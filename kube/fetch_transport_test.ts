@@ -3,11 +3,12 @@ import { TunnelProxy } from "../tests/_harness/tunnel_proxy.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { testTransport } from "../tests/_harness/transport_cases.ts";
 
-// A client certificate is one of the things that take `fetch`.
+// A client certificate is one of the features that require `fetch`.
 testTransport({
   name: "FetchTransport",
   kind: "clientCert",
-  // A request takes a connection that is free by the time its own one is open.
+  // A request uses a connection that becomes idle while its own is being
+  // opened.
   leastConnections: 1,
 });
 

@@ -1,5 +1,5 @@
 /**
- * HTTP/1.1 as bytes: requests that are sent, answers that are read.
+ * Encodes requests and decodes answers of HTTP/1.1.
  *
  * Source: RFC 9112.
  *
@@ -9,36 +9,37 @@
 import type { Header } from "./access.ts";
 import { LineReader, malformed, type ReadBytes } from "./http1_lines.ts";
 
-/** A request. */
+/** A request to encode. */
 export interface Http1Request {
-  /** One to which an answer may have a body: neither HEAD nor CONNECT. */
+  /** A method whose answers may have a body: neither HEAD nor CONNECT. */
   readonly method: string;
-  /** As the `Host` header has it. */
+  /** Value of the `Host` header. */
   readonly host: string;
-  /** With the query. */
+  /** Includes the query. */
   readonly path: string;
-  /** A name may come more than once. */
+  /** A name may occur more than once. */
   readonly headers: readonly Header[];
   readonly body?: string | undefined;
 }
 
-/** What comes before the body of an answer. */
+/** The head of an answer. */
 export interface AnswerHead {
   readonly status: number;
   readonly headers: { get(name: string): string | null };
-  /** Whether there is a body, if perhaps an empty one. */
+  /** Whether there is a body, which may be empty. */
   readonly hasBody: boolean;
-  /** Whether there can be another request on the connection. */
+  /** Whether the connection can carry another request. */
   readonly staysOpen: boolean;
 }
 
-/** Others are answered in other ways. */
+/** Answers to other methods are framed differently. */
 const METHODS: readonly string[] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 /**
- * Encodes a request, all of it in one piece.
+ * Encodes a whole request as one array.
  *
- * @throws {TypeError} If it would be another one, or more than one
+ * @throws {TypeError} If the bytes would be a different request, or more than
+ *   one
  */
 export function encodeHttpRequest(
   { method, host, path, headers, body }: Http1Request,
@@ -66,10 +67,10 @@ function format([name, value]: Header): string {
   throw new TypeError(`Cannot send header ${JSON.stringify(name)}`);
 }
 
-/** The most that the head of an answer may have, in bytes, unless told. */
+/** Default size limit of an answer's head, in bytes. */
 const MAX_HEAD_BYTES = 64 * 2 ** 10;
 
-/** How the end of a body is known; if at all, by how many bytes are left. */
+/** How the end of a body is determined. */
 type Framing = "length" | "chunks" | "until the end";
 
 /** Reads the answers on a connection, one after the other. */
@@ -81,9 +82,9 @@ export class AnswerReader {
   #isFirstChunk = true;
 
   /**
-   * Nothing is read yet.
+   * Creates a reader without reading.
    *
-   * @param maxHeadBytes The most that a head may have; 64 KiB unless told
+   * @param maxHeadBytes Size limit of a head; 64 KiB by default
    */
   constructor(read: ReadBytes, maxHeadBytes: number = MAX_HEAD_BYTES) {
     this.#lines = new LineReader(read);
@@ -91,18 +92,17 @@ export class AnswerReader {
   }
 
   /**
-   * Whether bytes have come that are not read. After an answer they are part of
-   * nothing that was asked for, and would be taken for the next one.
+   * Whether received bytes are left. After an answer they belong to no request,
+   * and would be mistaken for the next answer.
    */
   get hasUnread(): boolean {
     return this.#lines.hasUnread;
   }
 
   /**
-   * Reads the head of the next answer, passing over those that say that it will
-   * come.
+   * Reads the head of the next answer, and skips interim answers (1xx).
    *
-   * @throws {Error} If there is none, or what comes is none
+   * @throws {Error} If there is no answer, or it is malformed
    */
   async readHead(): Promise<AnswerHead> {
     this.#lines.begin("its head", this.#maxHeadBytes);
@@ -132,7 +132,7 @@ export class AnswerReader {
     this.#isFirstChunk = true;
     this.#lines.begin("the head of a chunk", this.#maxHeadBytes);
     const isLast = headers.get("connection")?.toLowerCase().includes("close");
-    // A body that is announced may come even where there can be none.
+    // A server may send an announced body even if the status forbids one.
     const isClear = isBare === (framing === "until the end");
     return {
       status,
@@ -142,7 +142,7 @@ export class AnswerReader {
     };
   }
 
-  /** A name that comes again adds to the value, and so does a line that goes on. */
+  /** Repeated names and continuation lines extend the value. */
   async #readHeaders(): Promise<Map<string, string>> {
     const headers = new Map<string, string>();
     let key = "";
@@ -159,10 +159,10 @@ export class AnswerReader {
   }
 
   /**
-   * Reads on in the body.
+   * Reads the next piece of the body.
    *
-   * @returns What has come, good until the next call; undefined at the end
-   * @throws {Error} If it ends before its end
+   * @returns A piece that is valid until the next call; undefined at the end
+   * @throws {Error} If the body is truncated
    */
   async readPiece(): Promise<Uint8Array | undefined> {
     if (this.#framing === "until the end") return await this.#lines.readAny();
@@ -173,7 +173,7 @@ export class AnswerReader {
     return piece;
   }
 
-  /** Leaves nothing if it was the last one. */
+  /** Begins the next chunk; nothing is left after the last one. */
   async #nextChunk(): Promise<void> {
     const isBetween = !this.#isFirstChunk &&
       await this.#lines.readLine() !== "";
@@ -184,7 +184,7 @@ export class AnswerReader {
     ) ?? [];
     if (size === undefined) throw malformed("a chunk has no size");
     this.#left = parseInt(size, 16);
-    // Some more than content. Source: Go net/http/internal/chunked.go `excess`.
+    // Allows some overhead. Source: Go net/http/internal/chunked.go `excess`.
     this.#lines.allow(16 + 2 * this.#left, this.#maxHeadBytes);
     if (this.#left > 0) return;
     await this.#readHeaders();
@@ -192,10 +192,13 @@ export class AnswerReader {
   }
 }
 
-/** A name, or the blanks of a line that goes on. Source: RFC 9112 section 5. */
+/** A name, or the blanks of a continuation line. Source: RFC 9112 section 5. */
 const HEADER_START = /^([\w!#$%&'*+.^`|~-]+):|^[ \t]+/;
 
-/** What is framed in two ways may be two answers to somebody else. */
+/**
+ * An answer with two framings is refused: another program might read it as two
+ * answers.
+ */
 function findFraming(
   headers: ReadonlyMap<string, string>,
   isHttp11: boolean,
@@ -216,7 +219,7 @@ function parseLength(text = ""): number {
   throw malformed(`its length is "${text}"`);
 }
 
-/** Time is linear, which it is not with a pattern for the end. */
+/** Takes linear time, unlike a regular expression for trailing blanks. */
 function trimBlanks(text: string): string {
   const isBlank = (at: number): boolean =>
     text[at] === " " || text[at] === "\t";

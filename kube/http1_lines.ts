@@ -1,31 +1,34 @@
 /**
- * Bytes of a connection, as lines and as they come.
+ * Reads lines and raw bytes from a connection.
  *
  * Source: RFC 9112 section 2.2.
  *
  * @module
  */
 
-/** Reads what has come; undefined at the end. A piece is good until the next one. */
+/**
+ * Reads received bytes; undefined at the end. A piece is valid until the next
+ * call.
+ */
 export type ReadBytes = () => Promise<Uint8Array | undefined>;
 
 const LF = 0x0a;
 
-/** Reads lines, and what is between them. */
+/** Reads lines, and the bytes between them. */
 export class LineReader {
   readonly #read: ReadBytes;
-  /** Makes each byte a character: lines are the same in whatever pieces they come. */
+  /** Decodes each byte to one character, so that pieces may end at any byte. */
   readonly #decoder = new TextDecoder("latin1");
   #unread = new Uint8Array();
   #part = "";
   #roomBytes = 0;
 
-  /** Nothing is read yet. */
+  /** Creates a reader without reading. */
   constructor(read: ReadBytes) {
     this.#read = read;
   }
 
-  /** Whether bytes have come that are not read. */
+  /** Whether received bytes are left. */
   get hasUnread(): boolean {
     return this.#unread.length > 0;
   }
@@ -33,23 +36,23 @@ export class LineReader {
   /**
    * Begins a part.
    *
-   * @param part What its lines are, for messages
-   * @param maxBytes How long they may be, all together
+   * @param part Name of the part, for messages
+   * @param maxBytes Total size limit of its lines
    */
   begin(part: string, maxBytes: number): void {
     this.#part = part;
     this.#roomBytes = maxBytes;
   }
 
-  /** Lets the lines of this part be longer, but have room for no more than that. */
+  /** Adds to the remaining size of this part's lines, up to a maximum. */
   allow(bytes: number, maxBytes: number): void {
     this.#roomBytes = Math.min(this.#roomBytes + bytes, maxBytes);
   }
 
   /**
-   * Reads a line, of which the end is left out.
+   * Reads a line without its line end.
    *
-   * @throws {Error} If it is too long, or contains what it may not
+   * @throws {Error} If it is too long, or has invalid characters
    */
   async readLine(): Promise<string> {
     for (let line = "";;) {
@@ -64,16 +67,16 @@ export class LineReader {
   }
 
   /**
-   * Reads some bytes of so many.
+   * Reads at least one byte and at most `count`.
    *
-   * @throws {Error} If there are no more
+   * @throws {Error} If the connection has ended
    */
   async readSome(count: number): Promise<Uint8Array> {
     if (!this.hasUnread) await this.#readMore();
     return this.#take(count);
   }
 
-  /** Reads any bytes; undefined at the end. */
+  /** Reads the next bytes; undefined at the end. */
   async readAny(): Promise<Uint8Array | undefined> {
     return this.hasUnread ? this.#take(Infinity) : await this.#read();
   }
@@ -94,7 +97,10 @@ export class LineReader {
   }
 }
 
-/** An LF by itself would do as an end, which nobody needs. The first one is the last. */
+/**
+ * Cuts CRLF off. Refuses a bare LF, which the RFC would allow, and any other
+ * CR.
+ */
 function cutEnd(line: string): string {
   const text = line.slice(0, -2);
   const isWhole = line.endsWith("\r\n") && !text.includes("\r") &&
@@ -103,7 +109,7 @@ function cutEnd(line: string): string {
   throw malformed("a line has a CR, LF or NUL of its own");
 }
 
-/** Makes the error of an answer that is none. */
+/** Returns the error for a malformed answer. */
 export function malformed(why: string): Error {
   return new Error(`Cannot read the answer: ${why}`);
 }

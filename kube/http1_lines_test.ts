@@ -4,7 +4,7 @@ import { LineReader } from "./http1_lines.ts";
 
 const SIZES = [1, 3, Infinity];
 
-/** Reads lines of some part, and what is between them. */
+/** Opens a reader that gets the text in pieces. */
 function open(text: string, size: number, maxBytes = 100): LineReader {
   const reader = new LineReader(bytesOf(text, size));
   reader.begin("it", maxBytes);

@@ -1,5 +1,5 @@
 /**
- * The way from a pod to its API server.
+ * Finds the API server from within a pod.
  *
  * Source: client-go rest/config.go `InClusterConfig`.
  *
@@ -17,15 +17,15 @@ import {
 } from "./referenced_value.ts";
 import { findServer } from "./service_environment.ts";
 
-/** Where a pod finds its service account. */
+/** Folder of a pod's service account. */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
- * Finds out how a pod reaches its API server.
+ * Returns how a pod reaches its API server.
  *
- * @param folder The files of the service account
- * @returns Undefined if the environment is not that of a pod
- * @throws {CniError} 7 if it is, but the files are of no use
+ * @param folder Folder of the service account
+ * @returns Undefined if the environment is not a pod's
+ * @throws {CniError} 7 if the service account's files are unusable
  */
 export function readInCluster(
   env: Environment,

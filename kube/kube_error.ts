@@ -1,50 +1,47 @@
 /**
- * What the Kubernetes API answers instead of what it was asked for.
+ * Errors of requests to the Kubernetes API.
  *
  * @module
  */
 
 import { ErrorCode } from "../cni/error.ts";
 
-/** What is known of a failure, beside its message. */
+/** The details of a failure. */
 export interface KubeFailure {
   /** HTTP status; 0 if there was no answer. */
   readonly status: number;
-  /** `reason` of the Status in the body, as `NotFound`; "" if there is none. */
+  /** `reason` of the Status in the body, such as `NotFound`; "" if absent. */
   readonly reason?: string;
-  /** Whether time ran out. */
+  /** Whether the request timed out. */
   readonly isTimeout?: boolean;
   /** Whether the server cannot have seen the request. */
   readonly isUnsent?: boolean;
-  /** Whether TLS failed for good: one side does not accept the other. */
+  /** Whether TLS failed permanently: one side does not accept the other. */
   readonly isUntrusted?: boolean;
-  /** How long the server asks us to stay away, in milliseconds. */
+  /** How long the server asks clients to wait, in milliseconds. */
   readonly retryAfterMs?: number | undefined;
-  /** The error underneath. */
+  /** The underlying error. */
   readonly cause?: unknown;
 }
 
-/**
- * A request that failed. The message is worded as client-go's, and holds
- * nothing secret.
- */
+/** A failed request. The message has client-go's wording, and no secrets. */
 export class KubeError extends Error {
   /** Names the class in texts. */
   override readonly name = "KubeError";
   /** HTTP status; 0 if there was no answer. */
   readonly status: number;
-  /** `reason` of the Status in the body, as `NotFound`; "" if there is none. */
+  /** `reason` of the Status in the body, such as `NotFound`; "" if absent. */
   readonly reason: string;
-  /** Whether time ran out. */
+  /** Whether the request timed out. */
   readonly isTimeout: boolean;
   /** Whether the server cannot have seen the request. */
   readonly isUnsent: boolean;
-  /** Whether TLS failed for good: one side does not accept the other. */
+  /** Whether TLS failed permanently: one side does not accept the other. */
   readonly isUntrusted: boolean;
-  /** How long the server asks us to stay away, in milliseconds. */
+  /** How long the server asks clients to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 
-  /** Makes an error of its message and what else is known. */
+  /** Creates an error with a message and details. */
   constructor(message: string, failure: KubeFailure) {
     super(message, "cause" in failure ? { cause: failure.cause } : {});
     this.status = failure.status;
@@ -56,22 +53,22 @@ export class KubeError extends Error {
   }
 }
 
-/** Says whether the object is not there. */
+/** Reports whether the object does not exist. */
 export function isNotFound(error: unknown): boolean {
   return hasStatus(error, 404);
 }
 
-/** Says whether the server knows us, and does not let us. */
+/** Reports whether the server denied permission to an authenticated client. */
 export function isForbidden(error: unknown): boolean {
   return hasStatus(error, 403);
 }
 
-/** Says whether the object is another by now: its version, or its UID. */
+/** Reports whether the object's version or UID has changed. */
 export function isConflict(error: unknown): boolean {
   return hasStatus(error, 409);
 }
 
-/** Says whether the server has answered with one of these statuses. */
+/** Reports whether the server answered with one of these statuses. */
 export function hasStatus(
   error: unknown,
   ...statuses: readonly number[]
@@ -79,13 +76,12 @@ export function hasStatus(
   return error instanceof KubeError && statuses.includes(error.status);
 }
 
-/** The `reason` of the error that says that a pod is another one of that name. */
+/** The `reason` of the error for a different pod of the same name. */
 export const UID_MISMATCH = "UidMismatch";
 
 /**
- * Returns the CNI error code of a failure: 11 for what may pass by itself, 4 if
- * the pod is not the one that the runtime means, 7 for what somebody has to put
- * right.
+ * Returns the CNI error code of a failure: 11 for a temporary problem, 4 if the
+ * pod is not the runtime's pod, 7 for a problem that an administrator must fix.
  */
 export function kubeErrorCode(
   { status, reason, isUntrusted }: KubeError,

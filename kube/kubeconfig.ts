@@ -1,5 +1,5 @@
 /**
- * Kubeconfig files.
+ * Reads kubeconfig files.
  *
  * Source: client-go tools/clientcmd/client_config.go, loader.go.
  *
@@ -20,11 +20,11 @@ import { type Origin, readPem, unusable } from "./referenced_value.ts";
 import { openCredentials, readImpersonation } from "./user.ts";
 
 /**
- * Reads how a kubeconfig's current context reaches its API server. Relative
- * paths in it begin at its folder.
+ * Reads the current context of a kubeconfig. Paths in it are relative to its
+ * folder.
  *
- * @param env Given to the program that provides credentials, if there is one
- * @throws {CniError} 7 if it, or a file that it names, is of no use
+ * @param env Environment of a program that provides credentials
+ * @throws {CniError} 7 if it, or a file that it names, is unusable
  */
 export async function readKubeconfig(
   path: string,
@@ -50,7 +50,7 @@ function read(origin: Origin, path: string): string {
   }
 }
 
-/** Parses JSON, or else YAML, whose library is loaded only then. */
+/** Parses JSON, or else YAML; only YAML loads its library. */
 async function parse(origin: Origin, text: string): Promise<unknown> {
   try {
     return JSON.parse(text);
@@ -100,7 +100,7 @@ function readCluster(
     data: cluster["certificate-authority-data"],
   }, "CERTIFICATE");
   if (isInsecure && ca !== undefined) {
-    // client-go's words, and its decision.
+    // Both the wording and the refusal follow client-go.
     throw unusable(
       origin,
       "specifying a root certificates file with the insecure flag is not allowed",
@@ -135,7 +135,7 @@ function checkServer(origin: Origin, server: string): string {
   return full.replace(/\/+$/, "");
 }
 
-/** Checks the URL of a proxy, which may have a password in it. */
+/** Checks the URL of a proxy, which may contain a password. */
 function checkProxy(
   origin: Origin,
   proxy: string | undefined,

@@ -1,5 +1,5 @@
 /**
- * What of a kubeconfig is read.
+ * The parts of a kubeconfig that are read.
  *
  * Source: client-go tools/clientcmd/api/v1/types.go.
  *
@@ -12,11 +12,11 @@ import { once, optional } from "../cni/types.ts";
 
 /** A kubeconfig. */
 export type Kubeconfig = SchemaOutput<ReturnType<typeof kubeconfigSchema>>;
-/** An API server. */
+/** A `cluster`: an API server. */
 export type ClusterEntry = SchemaOutput<ReturnType<typeof clusterSchema>>;
-/** Who we are to it. */
+/** A `user`: the client's credentials. */
 export type UserEntry = SchemaOutput<ReturnType<typeof userSchema>>;
-/** A program that knows who we are. */
+/** An `exec`: a program that provides credentials. */
 export type ExecEntry = SchemaOutput<ReturnType<typeof execSchema>>;
 
 const text = once(() => optional(z.string()));
@@ -67,7 +67,7 @@ const userSchema = once(() =>
   })
 );
 
-/** Reads a kubeconfig. */
+/** Schema of a kubeconfig. */
 export const kubeconfigSchema = once(() => {
   const named = { name: z.string() };
   const context = z.object({ cluster: text(), user: text() });

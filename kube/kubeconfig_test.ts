@@ -9,7 +9,7 @@ const CERTIFICATE =
 
 type Keys = Readonly<Record<string, unknown>>;
 
-/** Makes a kubeconfig with one of each. */
+/** Builds a kubeconfig with one cluster, one user and one context. */
 function makeDocument(
   cluster: Keys,
   user: Keys = {},

@@ -12,13 +12,13 @@ import { TlsTransport } from "./tls_transport.ts";
 import type { OpenTransport } from "./transport.ts";
 
 /**
- * Loads a transport that can reach the server.
+ * Loads a transport that can connect to the server.
  *
- * `fetch` cannot skip the check of the server's certificate, cannot expect a name
- * in it that differs from the URL's, and cannot ignore a proxy that the
- * environment names. Node's HTTPS can, but takes about 50 ms to load.
+ * `fetch` cannot skip the verification of the server's certificate, cannot
+ * verify a name other than the URL's, and cannot ignore the environment's
+ * proxy. Node's HTTPS can, but takes about 50 ms to load.
  *
- * @param env The environment of this process
+ * @param env This process's environment
  */
 export async function loadTransport(
   access: Access,
@@ -36,7 +36,7 @@ export async function loadTransport(
     );
 }
 
-/** Reports whether the server can only be reached by `fetch`. */
+/** Reports whether only `fetch` can reach the server. */
 function needsFetch(
   { server, proxyUrl }: Access,
   certificate: ClientCertificate | undefined,
@@ -51,12 +51,12 @@ async function loadNode({ server }: Access): Promise<OpenTransport> {
   return await loadNodeTransport(server);
 }
 
-/** Where `fetch` looks for a proxy. */
+/** The variables from which `fetch` takes its proxy. */
 const PROXIES = ["https_proxy", "http_proxy", "all_proxy"];
 
 /**
- * Reports whether `fetch` would use a proxy that Go would not: the environment's,
- * for a server on this machine.
+ * Reports whether `fetch`, unlike Go, would use the environment's proxy for a
+ * server on this machine.
  *
  * Source: golang.org/x/net/http/httpproxy/proxy.go `useProxy`.
  */

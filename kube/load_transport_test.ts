@@ -3,7 +3,7 @@ import { OFFLINE_FLAGS } from "../scripts/net.ts";
 import { KubeScene } from "../tests/_harness/kube_scene.ts";
 import { TunnelProxy } from "../tests/_harness/tunnel_proxy.ts";
 
-/** Reads the pod in a process whose environment names a proxy for everything. */
+/** Reads the pod in a process with proxy variables in its environment. */
 async function readPodAside(
   kubeconfig: string,
   env: Readonly<Record<string, string>>,

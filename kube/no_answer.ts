@@ -1,5 +1,5 @@
 /**
- * Why there is no answer.
+ * Errors of requests without an answer.
  *
  * @module
  */
@@ -9,30 +9,33 @@ import { formatAbort, isTimeout } from "../cni/deadline.ts";
 import { KubeError } from "./kube_error.ts";
 import type { HttpRequest } from "./transport.ts";
 
-/** Whom we cannot reach, or not believe, so that no request is sent. */
+/**
+ * No connection: the server is unreachable or untrusted, so no request was
+ * sent.
+ */
 export class ConnectError extends Error {
-  /** Makes an error of what was thrown. */
+  /** Wraps the error of the attempt to connect. */
   constructor(cause: unknown) {
     super("Cannot connect", { cause });
     this.name = "ConnectError";
   }
 }
 
-/** What a message says of a request. */
+/** The parts of a request that messages show. */
 export type Named = Pick<HttpRequest, "method" | "url">;
 
-/** What keeps a request from being answered. */
+/** A reason for which a request gets no answer. */
 interface Obstacle {
-  /** In the words of Deno, or by the code that Node has for it. */
+  /** Matches Deno's message, or Node's error code. */
   readonly pattern: RegExp;
-  /** In the words of Go. */
+  /** Formats Go's message. */
   readonly describe: (url: URL, text: string) => string;
   readonly isUntrusted?: true;
 }
 
 /**
- * Alerts by which a server says that TLS cannot be agreed on, in the words of
- * rustls and of Go. Others, as InternalError, may pass.
+ * Alerts for permanent TLS failures: rustls' name and Go's text. Others, such
+ * as InternalError, may be temporary.
  *
  * Source: RFC 8446 section 6.2; Go crypto/tls alert.go `alertText`.
  */
@@ -57,7 +60,7 @@ const FINAL_ALERT = new RegExp(
 
 const VERIFY = "tls: failed to verify certificate: x509: certificate";
 
-/** The first one that matches counts. */
+/** The first match wins. */
 const OBSTACLES: readonly Obstacle[] = [
   {
     pattern: /Connection refused|ECONNREFUSED/,
@@ -123,7 +126,7 @@ function dial({ host, port, protocol }: URL): string {
   return `dial tcp ${host}${port === "" ? standard : ""}: connect`;
 }
 
-/** Finds the name that a certificate was to have, in the words of Deno or Node. */
+/** Finds the expected name of a certificate in Deno's or Node's message. */
 function findName(text: string): string | undefined {
   const [, deno, node] =
     /for name "([^"]+)"|(?:Host|IP): (\S+?)\.? is not in/.exec(text) ?? [];
@@ -131,10 +134,10 @@ function findName(text: string): string | undefined {
 }
 
 /**
- * Makes the error of a request to which nothing came back.
+ * Returns the error for a request without an answer.
  *
- * @param error What was thrown instead
- * @param signal That of the request
+ * @param error The error that was thrown
+ * @param signal The request's signal
  */
 export function noAnswer(
   request: Named,
@@ -157,7 +160,7 @@ export function noAnswer(
   });
 }
 
-/** Makes the error of a request that got no usable answer, in the words of Go. */
+/** Returns the error for a request without a usable answer, in Go's wording. */
 export function failure(
   { method, url }: Named,
   why: string,
@@ -171,7 +174,7 @@ function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
-/** Takes what Deno says without the request, which it repeats. */
+/** Removes the request from Deno's message. */
 function ownWords(text: string): string {
   return text.replace(/^.*client error \(\w+\): |^.*fetch failed: /si, "")
     .trim();

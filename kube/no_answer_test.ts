@@ -5,7 +5,7 @@ import { failure, noAnswer } from "./no_answer.ts";
 const REQUEST = { method: "GET", url: "https://10.0.0.1/api/v1/pods/x" };
 const START = 'Get "https://10.0.0.1/api/v1/pods/x": ';
 
-/** As Deno's fetch throws it. */
+/** Builds an error like Deno's `fetch`. */
 function fetchFailed(why: string): Error {
   const cause = new Error(
     `error sending request for url (${REQUEST.url}): client error ${why}`,
@@ -13,7 +13,7 @@ function fetchFailed(why: string): Error {
   return new TypeError("fetch failed", { cause });
 }
 
-/** As Node's HTTPS throws it. */
+/** Builds an error like Node's HTTPS. */
 function nodeFailed(code: string, message: string): Error {
   return Object.assign(new Error(message), { code });
 }

@@ -1,5 +1,6 @@
 /**
- * Node's HTTP, for what `fetch` cannot do. Loaded only then.
+ * A transport by Node's HTTP, for features that `fetch` lacks. Loaded on
+ * demand.
  *
  * @module
  */
@@ -14,7 +15,7 @@ import type {
   Transport,
 } from "./transport.ts";
 
-/** What is used of `node:https` and `node:http`. */
+/** The used parts of `node:https` and `node:http`. */
 interface NodeHttp {
   request(
     url: string,
@@ -24,9 +25,9 @@ interface NodeHttp {
 }
 
 /**
- * Loads what is needed to reach a server.
+ * Loads the transport for a server.
  *
- * @param server Its URL
+ * @param server The server's URL
  */
 export async function loadNodeTransport(
   server: string,

@@ -113,7 +113,7 @@ Deno.test("NodeTransport does what FetchTransport does", async (t) => {
     await t.step(`it notices that the connection is cut: ${drop}`, async () => {
       using client = await scene.open("insecure");
       api.fault({ drop, times: 1 });
-      // It is not repeated.
+      // A POST is not repeated.
       const involvedObject = { namespace: "test", name: "p1" };
       const event = { metadata: { name: "e1" }, involvedObject };
       const error = await kubeErrorOf(client.createEvent("test", event));

@@ -1,5 +1,5 @@
 /**
- * Finding the API server.
+ * Finds the API server and opens a connection.
  *
  * @module
  */
@@ -9,19 +9,21 @@ import { Connection } from "./connection.ts";
 import { readInCluster } from "./in_cluster.ts";
 import { warmUpTls } from "./tls_warm_up.ts";
 
-/** How the API is found. */
+/** Configures how the API server is found. */
 export interface ConnectionOptions {
-  /** Path of a kubeconfig; without one, or "", the pod's own service account. */
+  /**
+   * Path of a kubeconfig; if absent or "", the pod's service account is used.
+   */
   readonly kubeconfig?: string | undefined;
-  /** The environment of this process. */
+  /** This process's environment. */
   readonly env: Environment;
 }
 
 /**
- * Makes everything ready; nothing is connected yet.
+ * Prepares the transport and the credentials, without connecting.
  *
- * @returns Undefined if there is no kubeconfig and we are in no pod
- * @throws {CniError} 7 if the kubeconfig, or what it refers to, is of no use
+ * @returns Undefined without a kubeconfig outside of a pod
+ * @throws {CniError} 7 if the kubeconfig, or a file it refers to, is unusable
  */
 export async function openConnection(
   { kubeconfig, env }: ConnectionOptions,

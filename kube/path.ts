@@ -7,16 +7,16 @@
 import { KubeError } from "./kube_error.ts";
 
 /**
- * Joins the names of a path, which begins at the server's root.
+ * Joins a root and names to a path, which starts at the server's root.
  *
- * @throws {KubeError} 400 if one of them would lead somewhere else
+ * @throws {KubeError} 400 if a name would change the path
  */
 export function apiPath(root: string, ...names: readonly string[]): string {
   return `${root}/${names.map(checkName).join("/")}`;
 }
 
 /**
- * Checks a name, which comes from whoever may write an annotation.
+ * Checks a name, which may come from a pod's annotation and is not trusted.
  *
  * Source: k8s.io/apimachinery/pkg/api/validation/path/name.go.
  */
@@ -35,7 +35,7 @@ function checkName(name: string): string {
 /**
  * Adds a query to a path.
  *
- * @param query What is undefined or "" is left out
+ * @param query Omits values that are undefined or ""
  */
 export function withQuery(
   path: string,

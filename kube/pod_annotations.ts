@@ -1,5 +1,5 @@
 /**
- * Annotations of a pod.
+ * Writes annotations of pods.
  *
  * @module
  */
@@ -17,40 +17,40 @@ import type { KubeRequest } from "./request.ts";
 import { overallSignal, type TimeLimits } from "./retry.ts";
 import type { Pod } from "./types.ts";
 
-/** A pod. */
+/** The name of a pod. */
 export interface PodKey {
   readonly namespace: string;
   readonly name: string;
-  /** If given the pod must be this one, and not a later one of the same name. */
+  /** If set, a later pod of the same name is refused. */
   readonly uid?: string | undefined;
 }
 
-/** Texts by key. */
+/** Values by key. */
 export type Annotations = Readonly<Record<string, string>>;
 
-/** Sends a request; answers the JSON that comes back. */
+/** Sends a request; returns the answer's JSON. */
 type Send = <T>(request: KubeRequest, limits: TimeLimits) => Promise<T>;
 
-/** How often a write is tried that others get in the way of. */
+/** Maximum number of attempts if other writes conflict. */
 const TRIES = 5;
-/** Time between two of them, in milliseconds. */
+/** Time between two attempts, in milliseconds. */
 const PAUSE_MS = 10;
 
 /**
- * Writes annotations of pods: with one PATCH of the status, or where that is not
- * allowed, as the reference implementation does, by reading and writing it.
+ * Writes annotations of pods with one PATCH of the status. If that is not
+ * allowed, it reads and replaces the status like the reference implementation.
  */
 export class PodAnnotator {
   readonly #send: Send;
   #mayPatch = true;
 
-  /** Writes with what sends requests. */
+  /** Creates a writer with a function that sends requests. */
   constructor(send: Send) {
     this.#send = send;
   }
 
   /**
-   * Sets annotations of a pod; others stay.
+   * Sets annotations of a pod, and keeps the others.
    *
    * @throws {KubeError} 409 if the pod has another UID
    */
@@ -86,12 +86,12 @@ export class PodAnnotator {
         method: "PATCH",
         path: statusPath(pod),
         contentType: "application/merge-patch+json",
-        // Nobody can change a UID, so that this fails if it is another one.
+        // A UID is immutable, so the request fails if the pod has another one.
         body: { metadata: { ...uid ? { uid } : {}, annotations } },
       }, limits);
     } catch (error) {
-      // Servers do not agree about how: 422, or 409, which may mean others
-      // that wrote at the same time.
+      // The status depends on the server: 422, or 409, which may also mean a
+      // concurrent write.
       if (uid && isInvalidOrConflict(error)) await this.#get(pod, limits);
       throw error;
     }
@@ -137,7 +137,7 @@ function statusPath(pod: PodKey): string {
   return `${podPath(pod)}/status`;
 }
 
-/** Says whether a PATCH is not for us, or not for the server. */
+/** Reports whether PATCH is not permitted or not supported. */
 function isUnsupported(error: unknown): boolean {
   return isForbidden(error) || hasStatus(error, 405, 415);
 }

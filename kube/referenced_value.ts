@@ -1,5 +1,5 @@
 /**
- * Values that a configuration names by a file, or holds itself as base64.
+ * Values that a configuration has as a file's path or inline as base64.
  *
  * @module
  */
@@ -7,18 +7,18 @@
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../cni/error.ts";
 
-/** Where a configuration is from. */
+/** The source of a configuration. */
 export interface Origin {
-  /** As error messages shall call it, such as `kubeconfig "/x"`. */
+  /** Its name in error messages, such as `kubeconfig "/x"`. */
   readonly what: string;
-  /** What relative paths in it begin at. */
+  /** Folder that its relative paths refer to. */
   readonly folder: string;
 }
 
 /**
- * Makes the error of a configuration that is of no use.
+ * Returns the error for an unusable configuration.
  *
- * @param why What is wrong, with the key and without its value
+ * @param why The problem, with the key and without its value
  */
 export function unusable(
   { what }: Origin,
@@ -33,7 +33,7 @@ export function unusable(
 }
 
 /**
- * Reads a file that a key names.
+ * Reads a file named by a key.
  *
  * @throws {CniError} 7 if it cannot be read, or is empty
  */
@@ -53,14 +53,14 @@ export function readNamedFile(
   return text;
 }
 
-/** Returns the path that a configuration means. */
+/** Resolves a path in a configuration. */
 export function resolveIn({ folder }: Origin, file: string): string {
   return file.startsWith("/") ? file : join(folder, file);
 }
 
-/** A value of which a configuration may have both forms; the data count. */
+/** A value that may have both forms; inline data take precedence. */
 export interface PemValue {
-  /** The key of the file; that of the data has `-data` after it. */
+  /** The key of the file; the key of the data has the suffix `-data`. */
   readonly key: string;
   readonly file?: string | undefined;
   /** Base64. */
@@ -70,9 +70,9 @@ export interface PemValue {
 /**
  * Reads a PEM.
  *
- * @param label What it must have at least one of, such as `CERTIFICATE`; what ends so is one
- * @returns Undefined if the configuration has none
- * @throws {CniError} 7 if it cannot be read, or has no such thing
+ * @param label End of the label of a required block, such as `CERTIFICATE`
+ * @returns Undefined if the configuration has neither form
+ * @throws {CniError} 7 if it cannot be read, or has no such block
  */
 export function readPem(
   origin: Origin,
@@ -87,7 +87,7 @@ export function readPem(
   throw unusable(origin, `${name}: it has no PEM block of a ${label}`);
 }
 
-/** Says whether a text has a PEM block whose label ends so. */
+/** Reports whether a text has a PEM block with a label that ends like this. */
 export function hasPem(text: string, label: string): boolean {
   return new RegExp(`-----BEGIN ([A-Z ]+ )?${label}-----`).test(text);
 }
@@ -96,7 +96,7 @@ function decodeBase64(origin: Origin, key: string, data: string): string {
   try {
     return new TextDecoder().decode(Uint8Array.fromBase64(data));
   } catch {
-    // What V8 says may show some of it.
+    // V8's message may contain part of the secret.
     throw unusable(origin, `${key}: it is not base64`);
   }
 }
@@ -104,8 +104,8 @@ function decodeBase64(origin: Origin, key: string, data: string): string {
 /**
  * Checks a token.
  *
- * @returns It, without white space around it
- * @throws {CniError} 7 if no header could have it
+ * @returns The token without surrounding white space
+ * @throws {CniError} 7 if it is not valid in a header
  */
 export function checkToken(origin: Origin, key: string, token: string): string {
   const trimmed = token.trim();

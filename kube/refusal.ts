@@ -1,5 +1,5 @@
 /**
- * How the server says no.
+ * Errors of requests that the server refuses.
  *
  * @module
  */
@@ -10,9 +10,10 @@ import type { HttpAnswer } from "./transport.ts";
 import type { Status } from "./types.ts";
 
 /**
- * What is said for a server that does not say anything, by HTTP status.
+ * Messages for answers without a Status, by HTTP status.
  *
- * Source: k8s.io/apimachinery/pkg/api/errors/errors.go `NewGenericServerResponse`.
+ * Source: k8s.io/apimachinery/pkg/api/errors/errors.go
+ * `NewGenericServerResponse`.
  */
 const TEXTS: Readonly<Record<number, string>> = {
   400: "the server rejected our request for an unknown reason",
@@ -31,13 +32,15 @@ const TEXTS: Readonly<Record<number, string>> = {
     "the server was unable to return a response in the time allotted, but may still be processing the request",
 };
 
-/** How much of a body is shown that is no Status, in characters. */
+/**
+ * Maximum length of a body in messages, unless it is a Status, in characters.
+ */
 const SHOWN_LENGTH = 200;
 
 /**
- * Makes the error of an answer that is not the success of a request.
+ * Returns the error for an answer that refuses a request.
  *
- * @param body What was answered: a Status, if it was an API server
+ * @param body The answer's body: a Status, if an API server sent it
  */
 export function refusal(
   request: Named,
@@ -48,7 +51,7 @@ export function refusal(
   const retryAfterMs = parseRetryAfter(headers.get("retry-after")) ??
     toMs(found?.details?.retryAfterSeconds);
   if (status < 400) {
-    // Who follows it shows the credentials to who knows whom.
+    // Following the redirect would send the credentials to an unknown server.
     const why = `the server answered ${status}, and is not followed elsewhere`;
     return failure(request, why, { status });
   }

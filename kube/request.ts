@@ -1,36 +1,36 @@
 /**
- * Requests, as they are asked for and as they are sent.
+ * Requests of callers, and their encoding.
  *
  * @module
  */
 
 import { withQuery } from "./path.ts";
 
-/** A request in general. */
+/** A request to the API. */
 export interface KubeRequest {
-  /** `GET` unless told. */
+  /** `GET` by default. */
   readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | undefined;
-  /** From the server's root, as `/api/v1/pods`. */
+  /** From the server's root, such as `/api/v1/pods`. */
   readonly path: string;
-  /** What is undefined or "" is left out. */
+  /** Values that are undefined or "" are omitted. */
   readonly query?:
     | Readonly<Record<string, string | number | undefined>>
     | undefined;
   /** Sent as JSON. */
   readonly body?: unknown;
-  /** `application/json` unless told. */
+  /** `application/json` by default. */
   readonly contentType?: string | undefined;
-  /** Whether somebody on the way may answer what he remembers, as far as we need it. */
+  /** Whether the node's daemon may answer with the part that it remembers. */
   readonly mayBeRemembered?: boolean | undefined;
 }
 
-/** A request as it is sent. */
+/** A request, ready to be sent. */
 export interface ApiRequest {
   readonly method: string;
-  /** With the query; the server's URL comes before it. */
+  /** Includes the query; relative to the server's URL. */
   readonly path: string;
   readonly body?: string;
-  /** There is one if there is a body. */
+  /** Present if there is a body. */
   readonly contentType?: string;
   /** As in {@linkcode KubeRequest}. */
   readonly mayBeRemembered?: true;

@@ -1,5 +1,5 @@
 /**
- * Repeating requests that may succeed later.
+ * Repeats requests that may succeed later.
  *
  * @module
  */
@@ -14,9 +14,9 @@ const OVERALL_MS = 15_000;
 /** The first pause between two tries, doubled up to the longest, in milliseconds. */
 const FIRST_PAUSE_MS = 250, LONGEST_PAUSE_MS = 1000;
 
-/** How long a request may take. */
+/** Time limits of a request. */
 export interface TimeLimits {
-  /** Cancels it. */
+  /** Cancels the request. */
   readonly signal?: AbortSignal | undefined;
   /**
    * Time limit of the first try, in milliseconds; 1500 by default. Each try that
@@ -28,7 +28,7 @@ export interface TimeLimits {
   readonly overallMs?: number | undefined;
 }
 
-/** Makes the signal of something with several requests in it. */
+/** Returns a signal for an operation with several requests. */
 export function overallSignal(limits: TimeLimits): AbortSignal {
   return deadline(limits.overallMs ?? OVERALL_MS, limits.signal);
 }

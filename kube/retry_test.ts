@@ -3,7 +3,7 @@ import { kubeErrorOf } from "../tests/_harness/kube_scene.ts";
 import { KubeError, type KubeFailure } from "./kube_error.ts";
 import { overallSignal, retry, type TimeLimits } from "./retry.ts";
 
-/** Fails some times, then answers how often it was tried. */
+/** Fails a number of times, then returns the number of attempts. */
 function failing(
   failure: KubeFailure,
   times = Infinity,
@@ -22,7 +22,7 @@ function failing(
 
 Deno.test("retry() repeats what may be repeated, and nothing else", async (t) => {
   const none: KubeFailure = { status: 0 };
-  // Whether an idempotent request is repeated, and whether a POST is.
+  // The failure, whether an idempotent request is repeated, whether a POST is.
   const rows: readonly (readonly [KubeFailure, boolean, boolean])[] = [
     [none, true, false],
     [{ ...none, isTimeout: true }, true, false],
@@ -72,7 +72,7 @@ Deno.test("retry() ends in time, with the last error", async () => {
     retry(always.attempt, "GET", { overallMs: 1500 }),
   );
   const elapsedMs = performance.now() - startMs;
-  // After pauses of 250 and 500 ms there is no time for one of 1000 ms.
+  // After pauses of 250 and 500 ms, a pause of 1000 ms would be too long.
   assertEquals([always.tries, error.message], [3, "try 3"]);
   assert(elapsedMs >= 740, `${elapsedMs} ms`);
 });
@@ -104,7 +104,7 @@ Deno.test("retry() stays away as long as the server asks, if that fits", async (
   }
 });
 
-/** Times out every time. @returns How long each try took, in milliseconds */
+/** Lets each try time out. @returns How long each try took, in milliseconds */
 async function measureTries(
   method: string,
   limits: TimeLimits,

@@ -1,5 +1,5 @@
 /**
- * Servers whose certificate is their own authority.
+ * Connects to servers with a self-signed certificate.
  *
  * @module
  */
@@ -7,13 +7,13 @@
 import { describeError } from "../cni/error.ts";
 import type { HttpAnswer, HttpRequest, Transport } from "./transport.ts";
 
-/** What `fetch` says of a server's certificate that could sign others. */
+/** Matches `fetch`'s error for a server certificate that is an authority. */
 const IS_AUTHORITY = /CaUsedAsEndEntity/;
 
 /**
- * Goes over to another transport where the first one does not accept the very
- * certificate that it is to trust, for it is one that could sign others. Go
- * does, and many a server that is set up by hand has such a certificate.
+ * Switches to another transport if the first one refuses the trusted
+ * certificate itself because it is an authority's. Go accepts it, and many
+ * servers that were set up by hand have such a certificate.
  */
 export class SelfSignedTransport implements Transport {
   readonly #first: Transport;
@@ -21,16 +21,19 @@ export class SelfSignedTransport implements Transport {
   #other: Promise<Transport> | undefined;
 
   /**
-   * Begins with a transport.
+   * Starts with the first transport.
    *
-   * @param load Opens the one to go over to
+   * @param load Opens the other transport
    */
   constructor(first: Transport, load: () => Promise<Transport>) {
     this.#first = first;
     this.#load = load;
   }
 
-  /** Sends a request; once more if it was not sent because of the certificate. */
+  /**
+   * Sends a request, and repeats it with the other transport if the certificate
+   * kept it from being sent.
+   */
   async send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
     if (this.#other === undefined) {
       try {

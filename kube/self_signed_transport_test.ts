@@ -4,7 +4,7 @@ import { kubeErrorOf } from "../tests/_harness/kube_scene.ts";
 import { TunnelProxy } from "../tests/_harness/tunnel_proxy.ts";
 import { type KubeClient, openKubeClient } from "./client.ts";
 
-/** An authority that signed itself, for 127.0.0.1, from 2020 to 2120. */
+/** A self-signed authority for 127.0.0.1, valid from 2020 to 2120. */
 const CERT = `-----BEGIN CERTIFICATE-----
 MIIBeDCCAR2gAwIBAgIBATAKBggqhkjOPQQDAjAPMQ0wCwYDVQQDEwRzZWxmMCAX
 DTIwMDEwMTAwMDAwMFoYDzIxMjAwMTAxMDAwMDAwWjAPMQ0wCwYDVQQDEwRzZWxm
@@ -23,7 +23,7 @@ EjLNKLu6Ezljc9G+xfn0HEat5JCB23el//T6Uc/n1IcSuiQtS2KW2eyw
 -----END PRIVATE KEY-----
 `;
 
-/** A server that is its own authority, with a pod. */
+/** A server with a self-signed certificate and one pod. */
 class Scene implements AsyncDisposable {
   readonly #folder = new PluginFolder();
   readonly #server = Deno.serve({

@@ -1,5 +1,6 @@
 /**
- * Where the API server is, as the kubelet tells each container.
+ * Finds the API server by the variables that the kubelet sets in each
+ * container.
  *
  * @module
  */
@@ -7,14 +8,14 @@
 import type { Environment } from "../cni/args.ts";
 
 /**
- * Forms the API server's URL.
+ * Builds the API server's URL.
  *
- * Source: client-go rest/config.go `InClusterConfig`; of the brackets, Go net
- * `JoinHostPort`, and multus-cni cmd/thin_entrypoint/main.go, whose host may
- * have them already.
+ * Source: client-go rest/config.go `InClusterConfig`; for the brackets, Go net
+ * `JoinHostPort` and multus-cni cmd/thin_entrypoint/main.go, where the host may
+ * already have them.
  *
  * @param protocol Without the colon
- * @returns Undefined if the environment is not that of a pod
+ * @returns Undefined if the environment is not a pod's
  */
 export function findServer(
   env: Environment,

@@ -1,22 +1,22 @@
 /**
- * A connection with TLS, on which requests come one after the other.
+ * A TLS connection that carries one request at a time.
  *
  * @module
  */
 
 import { type AnswerHead, AnswerReader } from "./http1.ts";
 
-/** Memory that a connection reads into, in bytes. */
+/** Size of a connection's read buffer, in bytes. */
 const BUFFER_BYTES = 64 * 2 ** 10;
 
-/** Where to, and whom to believe that it is there. */
+/** A server, and the authorities that may sign its certificate. */
 export interface Peer {
   readonly hostname: string;
   readonly port: number;
   readonly caCerts: string[];
 }
 
-/** A connection, on which there is one request at a time. */
+/** A connection with at most one request at a time. */
 export class TlsConnection implements Disposable {
   readonly reader: AnswerReader;
   readonly #tls: Deno.TlsConn;
@@ -33,9 +33,9 @@ export class TlsConnection implements Disposable {
   }
 
   /**
-   * Connects.
+   * Connects, and checks the server's certificate.
    *
-   * @throws {Error} If nobody is there, or somebody else
+   * @throws {Error} If the server is unreachable or untrusted
    */
   static async open(
     { hostname, port, caCerts }: Peer,
@@ -61,10 +61,9 @@ export class TlsConnection implements Disposable {
   }
 
   /**
-   * Whether there can be no other request on it, now that an answer is read:
-   * because it is closed; because the server, which has answered early, has
-   * perhaps stopped to read; or because there is more than the answer, which
-   * would be taken for the next one.
+   * Whether it cannot carry another request after an answer: it is closed; the
+   * server answered early and may have stopped reading; or bytes follow the
+   * answer, which would be mistaken for the next one.
    *
    * Source: RFC 9112 sections 6.3 and 9.5.
    */
@@ -72,7 +71,7 @@ export class TlsConnection implements Disposable {
     return this.#isOver || this.#isSending || this.reader.hasUnread;
   }
 
-  /** Takes it for a request. @returns Whether it can be */
+  /** Takes the connection for a request. @returns Whether it is usable */
   tryTake(): boolean {
     this.#isIdle = false;
     this.#tls.ref();
@@ -80,12 +79,13 @@ export class TlsConnection implements Disposable {
   }
 
   /**
-   * Leaves it to the next request. What the server says before there is one is
-   * its farewell; it is heard as soon as the event loop gets to it.
+   * Makes the connection available to the next request. Anything that the
+   * server sends before that ends the connection, as soon as the event loop
+   * reads it.
    */
   release(): void {
     this.#isIdle = true;
-    // It keeps no process alive.
+    // An idle connection must not keep the process alive.
     this.#tls.unref();
     this.#ahead = this.#tls.read(this.#buffer);
     const end = (): void => {
@@ -94,7 +94,11 @@ export class TlsConnection implements Disposable {
     this.#ahead.then(end, end);
   }
 
-  /** Closes it with the signal. @returns How to end that */
+  /**
+   * Closes the connection on the signal.
+   *
+   * @returns Stops listening to the signal
+   */
   closeOn(signal: AbortSignal): () => void {
     const close = (): void => this[Symbol.dispose]();
     signal.addEventListener("abort", close);
@@ -102,13 +106,13 @@ export class TlsConnection implements Disposable {
   }
 
   /**
-   * Sends a request, and reads the head of the answer, perhaps before all is
-   * sent: a server that wants no more of it says so, and may then read nothing.
+   * Sends a request, and reads the head of the answer, possibly before
+   * everything is sent: a server that refuses a request early may stop reading.
    *
    * @throws {Error} If there is no answer
    */
   async ask(bytes: Uint8Array): Promise<AnswerHead> {
-    // Where this fails there is nothing to read either, or there is an answer.
+    // If this fails, reading fails too, or there is already an answer.
     this.#write(bytes).catch(() => {});
     return await this.reader.readHead();
   }
@@ -128,7 +132,7 @@ export class TlsConnection implements Disposable {
     return count === null ? undefined : this.#buffer.subarray(0, count);
   }
 
-  /** Closes it; reading and writing then fail. */
+  /** Closes the connection; reads and writes then fail. */
   [Symbol.dispose](): void {
     if (this.#isClosed) return;
     this.#isOver = this.#isClosed = true;

@@ -6,14 +6,17 @@ import { TlsTransport } from "./tls_transport.ts";
 
 const PATIENCE_MS = 5000;
 
-/** Answers in some way. */
+/** Answers a request. */
 type Reply = (connection: Deno.TlsConn, head: string) => Promise<void>;
 
-/** A server that answers the first request as it is told, and the others as it should. */
+/**
+ * A server that answers the first request with `reply`, and the others
+ * properly.
+ */
 class Scene implements AsyncDisposable {
   readonly #server: TlsServer;
   readonly #transport: TlsTransport;
-  /** Whether the first one is answered. */
+  /** Resolves when the first request is answered. */
   readonly answered: Promise<void>;
 
   private constructor(server: TlsServer, answered: Promise<void>) {
@@ -59,7 +62,9 @@ class Scene implements AsyncDisposable {
     return [answer.status, await new Response(answer.body).text()];
   }
 
-  /** Waits until all that was said has come: something else has, which was said later. */
+  /**
+   * Waits until everything sent has arrived, because something sent later has.
+   */
   async settle(): Promise<void> {
     await this.answered;
     using other = this.#open();
@@ -81,7 +86,7 @@ function ok(text: string): string {
   return answer("200 OK", text);
 }
 
-/** Says one thing after the other. */
+/** Sends texts one after the other. */
 function sayAll(...what: readonly string[]): Reply {
   return async (connection) => {
     for (const text of what) await say(connection, text);
@@ -169,14 +174,14 @@ Deno.test("TlsConnection is read before all is written", async (t) => {
       await ended.promise;
     });
     using _ = defer(ended.resolve);
-    // Much more than the sockets hold.
+    // Much larger than the socket buffers.
     const body = "x".repeat(32 * 2 ** 20);
     assertEquals(await scene.ask("/1", body), [413, "no"]);
     assertEquals(await scene.ask("/2"), [200, "/2 on 1"]);
   });
 });
 
-/** Has a server go on, whatever becomes of the test. */
+/** Resolves even if the test fails, so that the server can end. */
 function defer(resolve: () => void): Disposable {
   return { [Symbol.dispose]: resolve };
 }

@@ -1,5 +1,5 @@
 /**
- * HTTPS on connections of our own, which send at once what they are given.
+ * HTTPS on our own connections, which send without delay.
  *
  * @module
  */
@@ -10,16 +10,16 @@ import { ConnectError } from "./no_answer.ts";
 import { TlsConnection } from "./tls_connection.ts";
 import type { HttpAnswer, HttpRequest, Transport } from "./transport.ts";
 
-/** How many connections wait for the next request. */
+/** Maximum number of idle connections. */
 const MAX_IDLE = 8;
 
 /**
- * A server that is reached without proxy and without a certificate of ours.
+ * A transport without proxy and without client certificate.
  *
- * Deno's `fetch` leaves Nagle's algorithm on. Where a TLS session is resumed,
- * which is every connection after the first, the request then waits for the
- * server to acknowledge the end of the handshake, to which a server in Go says
- * nothing: 40 ms. Besides, the first `fetch` of a process takes its time.
+ * Deno's `fetch` leaves Nagle's algorithm on. On a resumed TLS session, which
+ * every connection but the first has, the request then waits for the server to
+ * acknowledge the end of the handshake. A Go server sends nothing at that
+ * point, which costs 40 ms. The first `fetch` of a process is also slow.
  */
 export class TlsTransport implements Transport {
   readonly #caCerts: string[];
@@ -27,17 +27,17 @@ export class TlsTransport implements Transport {
   readonly #open = new Set<TlsConnection>();
 
   /**
-   * Nothing is connected yet.
+   * Creates a transport without connecting.
    *
-   * @throws {Error} If certificates are not what they should be
+   * @throws {Error} If certificates are invalid
    */
   constructor({ caCerts }: Pick<Access, "caCerts">) {
     this.#caCerts = [...caCerts];
-    // Else each connection would fail because of them.
+    // Fails here instead of with each connection.
     Deno.createHttpClient({ caCerts: this.#caCerts })[Symbol.dispose]();
   }
 
-  /** Sends a request on a connection on which there is no other one. */
+  /** Sends a request on an idle or a new connection. */
   async send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
     signal.throwIfAborted();
     const url = new URL(request.url);
@@ -62,7 +62,10 @@ export class TlsTransport implements Transport {
     }
   }
 
-  /** The last one that was used is the least likely to be closed by now. */
+  /**
+   * Prefers the last used connection, which is least likely to be closed by
+   * now.
+   */
   #takeIdle(): TlsConnection | undefined {
     const connection = [...this.#idle].findLast((idle) => idle.tryTake());
     if (connection !== undefined) this.#idle.delete(connection);
@@ -107,7 +110,7 @@ export class TlsTransport implements Transport {
   }
 }
 
-/** Reads a body as it is asked for. Whoever leaves early ends the connection. */
+/** Reads a body on demand. Cancelling it closes the connection. */
 function bodyOf(
   connection: TlsConnection,
   finish: () => void,

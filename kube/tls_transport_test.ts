@@ -36,7 +36,7 @@ Deno.test("TlsTransport uses no connection that the server has closed", async (t
   await t.step("meanwhile", async () => {
     await Promise.all(["1", "2", "3"].map(write));
     await scene.api.restart();
-    // Tried again, should it be the first to learn of it. A write is not.
+    // A read is repeated if it finds the connection closed. A write is not.
     await client.getPod("test", "p1");
     await Promise.all(["4", "5", "6"].map(write));
     assertEquals(scene.api.connections, 6);
@@ -98,7 +98,7 @@ const SOCKET_OPTIONS = {
 } as const;
 const IPPROTO_TCP = 6, TCP_NODELAY = 1;
 
-/** Reads whether our connections to a port send at once. */
+/** Reads whether our connections to a port have TCP_NODELAY. */
 function readNoDelay(port: number): boolean[] {
   const peer = `:${port.toString(16).padStart(4, "0").toUpperCase()}`;
   const inodes = Deno.readTextFileSync("/proc/self/net/tcp").split("\n")

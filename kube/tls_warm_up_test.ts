@@ -2,7 +2,10 @@ import { assert } from "@std/assert";
 
 const MODULE = new URL("./tls_warm_up.ts", import.meta.url).href;
 
-/** Makes a key on the main thread, which waits for the random bits; in ms. */
+/**
+ * Times the generation of a key on the main thread, which needs random bits, in
+ * ms.
+ */
 async function timeKey(before: string): Promise<number> {
   const script = `${before}
     const startMs = performance.now();
@@ -24,7 +27,7 @@ async function timeBest(before: string): Promise<number> {
 
 Deno.test("warmUpTls() does on another thread what the first use of TLS waits for", async () => {
   const cold = await timeBest("");
-  // Others do something meanwhile.
+  // The main thread is busy meanwhile.
   const warm = await timeBest(`
     const { warmUpTls } = await import("${MODULE}");
     warmUpTls();

@@ -1,21 +1,21 @@
 /**
- * How requests reach the server: the interface of all transports.
+ * The interface of all transports, which carry requests to the server.
  *
  * @module
  */
 
 import type { Access, ClientCertificate, Header } from "./access.ts";
 
-/** A request in the words of HTTP. */
+/** An HTTP request. */
 export interface HttpRequest {
   readonly method: string;
   readonly url: string;
-  /** A name may come more than once. */
+  /** A name may occur more than once. */
   readonly headers: readonly Header[];
   readonly body?: string;
 }
 
-/** An answer; a `Response` is one. */
+/** An HTTP answer, such as a `Response`. */
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: { get(name: string): string | null };
@@ -27,16 +27,16 @@ export interface Transport extends Disposable {
   /**
    * Sends a request.
    *
-   * @param signal Gives it up, the reading of its answer included
+   * @param signal Cancels the request and the reading of its answer
    * @throws {Error} If there is no answer
    */
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
 }
 
 /**
- * Opens a transport; nothing is connected yet.
+ * Opens a transport without connecting.
  *
- * @throws {Error} If certificates or keys are not what they should be
+ * @throws {Error} If certificates or keys are invalid
  */
 export type OpenTransport = (
   access: Access,

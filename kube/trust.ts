@@ -1,5 +1,5 @@
 /**
- * Which authorities may sign the API server's certificate.
+ * Selects the authorities that may sign the API server's certificate.
  *
  * @module
  */
@@ -8,7 +8,11 @@ import type { Environment } from "../cni/args.ts";
 import { ifPossible } from "../cni/io_failure.ts";
 import type { Access } from "./access.ts";
 
-/** Where distributions keep their bundle. Source: Go crypto/x509 root_linux.go. */
+/**
+ * The distributions' certificate bundles.
+ *
+ * Source: Go crypto/x509 root_linux.go.
+ */
 const BUNDLES = [
   "/etc/ssl/certs/ca-certificates.crt",
   "/etc/pki/tls/certs/ca-bundle.crt",
@@ -18,10 +22,14 @@ const BUNDLES = [
   "/etc/ssl/cert.pem",
 ];
 
-/** Where they keep single certificates. Source: Go crypto/x509 root_linux.go. */
+/**
+ * The distributions' folders of certificates.
+ *
+ * Source: Go crypto/x509 root_linux.go.
+ */
 const FOLDERS = ["/etc/ssl/certs", "/etc/pki/tls/certs"];
 
-/** Variables by which Deno trusts others; with an empty store it has no roots. */
+/** Variables that configure Deno's roots; an empty store has none. */
 const VARIABLES: Readonly<Record<string, string | undefined>> = {
   DENO_TLS_CA_STORE: "",
   DENO_CERT: undefined,
@@ -31,10 +39,11 @@ const VARIABLES: Readonly<Record<string, string | undefined>> = {
 let hasNoRoots = false;
 
 /**
- * Completes an access as Go does: its own authorities are the only ones; if it
- * has none, those of the node are.
+ * Completes an access like Go: only its own authorities are trusted, or the
+ * node's if it has none.
  *
- * @param env `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the node's, as in Go
+ * @param env `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the node's paths, as in
+ *   Go
  */
 export function settleTrust(access: Access, env: Environment): Access {
   if (access.isInsecure || !access.server.startsWith("https:")) return access;
@@ -46,9 +55,9 @@ export function settleTrust(access: Access, env: Environment): Access {
 }
 
 /**
- * Takes away the roots that Deno has by default, Mozilla's or what the
- * environment names: certificates of ours are added to those. They belong to the
- * process, which reads them with its first TLS connection.
+ * Removes Deno's default roots, which are Mozilla's or configured by the
+ * environment, because Deno adds ours to them instead of replacing them. They
+ * are global to the process, which loads them with its first TLS connection.
  */
 function dropDefaultRoots(): void {
   if (hasNoRoots) return;

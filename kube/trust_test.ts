@@ -5,13 +5,15 @@ import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
 import { KubeApi } from "../tests/_harness/kube_api.ts";
 import { KubeScene } from "../tests/_harness/kube_scene.ts";
 
-/** Keys of a cluster without authorities of its own. */
+/** Keys of a cluster without its own authorities. */
 const NO_CA = {
   "certificate-authority": undefined,
   "certificate-authority-data": undefined,
 };
 
-/** What each transport is chosen for: our own TLS, `fetch`, `node:https`. */
+/**
+ * Cluster keys that select each transport: our own TLS, `fetch`, `node:https`.
+ */
 const TRANSPORTS: Readonly<
   Record<string, [kind: KubeconfigKind, cluster: Record<string, unknown>]>
 > = {
@@ -20,10 +22,10 @@ const TRANSPORTS: Readonly<
   "node:https": ["token", { "tls-server-name": KubeApi.serverName }],
 };
 
-/** A server, and files with its authority in them. */
+/** A server, and files with its authority. */
 class Scene implements AsyncDisposable {
   readonly #kube: KubeScene;
-  /** Path of the authority of the server. */
+  /** Path of the server's authority. */
   readonly ca: string;
 
   private constructor(kube: KubeScene) {
@@ -35,7 +37,7 @@ class Scene implements AsyncDisposable {
     return new Scene(await KubeScene.start());
   }
 
-  /** Reads a pod, in a process with nothing else in its environment. */
+  /** Reads a pod in a process with no other environment. */
   async ask(
     kind: KubeconfigKind,
     cluster: Readonly<Record<string, unknown>>,
@@ -71,7 +73,7 @@ class Scene implements AsyncDisposable {
     return text.replace(/^.*x509: certificate /, "");
   }
 
-  /** Makes a folder with certificates in it. @returns Its path */
+  /** Creates a folder with certificates. @returns The folder's path */
   addFolder(): string {
     const path = `${this.#kube.folder.path}/certificates`;
     Deno.mkdirSync(path);
@@ -85,7 +87,7 @@ class Scene implements AsyncDisposable {
   }
 }
 
-/** Where modules are that are downloaded already. */
+/** Finds the folder of downloaded modules. */
 async function findDenoDir(): Promise<string> {
   const { stdout } = await new Deno.Command(Deno.execPath(), {
     args: ["info", "--json"],

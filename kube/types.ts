@@ -1,6 +1,6 @@
 /**
- * The objects of the Kubernetes API that are read and written here. What comes
- * from the server has more in it than is named; nothing of it is checked.
+ * The objects of the Kubernetes API that this library reads and writes. The
+ * server's objects have more fields, and are not validated.
  *
  * @module
  */
@@ -10,39 +10,42 @@ import type { ObjectMeta } from "kubernetes-types/meta/v1";
 export type { Event, Pod } from "kubernetes-types/core/v1";
 export type { ObjectMeta, Status } from "kubernetes-types/meta/v1";
 
-/** An answer to a LIST: the objects, and where a watch goes on. */
+/**
+ * An answer to a LIST: the objects, and the version at which a watch can start.
+ */
 export interface ObjectList<T> {
   readonly metadata?: {
     readonly resourceVersion?: string;
-    /** Absent or "" if nothing is left out. */
+    /** Absent or "" on the last page. */
     readonly continue?: string;
   };
   readonly items?: readonly T[];
 }
 
-/** Something that happened to an object that is watched. */
+/** A change of a watched object. */
 export interface WatchEvent<T> {
-  /** An `ERROR` is thrown, not answered. */
+  /** An `ERROR` is thrown instead. */
   readonly type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK";
-  /** Of a `BOOKMARK` it has nothing but the resourceVersion. */
+  /** For a `BOOKMARK` it only has the resourceVersion. */
   readonly object: T;
 }
 
 /**
- * A network to which pods may ask to be attached.
+ * A network that pods can request.
  *
- * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3, 3.2.
+ * Source: Kubernetes Network Custom Resource Definition De-facto Standard 1.3,
+ * 3.2.
  */
 export interface NetworkAttachmentDefinition {
   readonly metadata?: ObjectMeta;
   readonly spec?: {
-    /** A CNI configuration, or list of them, as JSON text. */
+    /** A CNI configuration or configuration list, as JSON text. */
     readonly config?: string;
   };
 }
 
 /**
- * A pod's claim to devices, and which ones it was given.
+ * A pod's claim to devices, and the allocated devices.
  *
  * Source: k8s.io/api/resource/v1/types.go `ResourceClaim`.
  */
@@ -58,7 +61,7 @@ export interface ResourceClaim {
 }
 
 /**
- * A device that a claim was given.
+ * A device allocated to a claim.
  *
  * Source: k8s.io/api/resource/v1/types.go `DeviceRequestAllocationResult`.
  */
@@ -70,7 +73,7 @@ export interface AllocatedDevice {
 }
 
 /**
- * Devices of one driver, as a rule of one node.
+ * Devices of one driver, usually on one node.
  *
  * Source: k8s.io/api/resource/v1/types.go `ResourceSlice`.
  */
@@ -90,7 +93,7 @@ export interface SliceDevice {
   readonly attributes?: Readonly<Record<string, DeviceAttribute>>;
 }
 
-/** A property of a device: one of the values is there. */
+/** An attribute of a device, with one of these values. */
 export interface DeviceAttribute {
   readonly string?: string;
   readonly int?: number;

@@ -1,5 +1,5 @@
 /**
- * The user of a kubeconfig.
+ * Reads the user of a kubeconfig.
  *
  * @module
  */
@@ -23,19 +23,19 @@ import {
   unusable,
 } from "./referenced_value.ts";
 
-/** What a user's credentials depend on. */
+/** The context of a user's credentials. */
 export interface UserOptions {
   readonly user: UserEntry;
-  /** The cluster that they are for, which a program may want to know. */
+  /** The credentials' cluster, which is passed to a program on request. */
   readonly cluster: ClusterEntry;
-  /** Given to the program that provides them, if there is one. */
+  /** Environment of a program that provides the credentials. */
   readonly env: Environment;
 }
 
 /**
- * Opens a user's credentials. Files are read, and no program is run yet.
+ * Opens a user's credentials. Reads files, but does not run a program.
  *
- * @throws {CniError} 7 if they are of no use
+ * @throws {CniError} 7 if they are unusable
  */
 export async function openCredentials(
   origin: Origin,
@@ -95,17 +95,17 @@ function readCertificate(
   throw unusable(origin, `${missing}: missing`);
 }
 
-/** Kubelets keep the certificate and its key in one file. */
+/** Finds the key in the certificate's file, where kubelets keep both. */
 function findKeyIn(cert: string | undefined): string | undefined {
   return cert !== undefined && hasPem(cert, "PRIVATE KEY") ? cert : undefined;
 }
 
 /**
- * Makes the headers by which a user acts for another.
+ * Builds the headers to impersonate another user.
  *
  * Source: client-go transport/round_trippers.go `impersonatingRoundTripper`.
  *
- * @throws {CniError} 7 if there is no user to act for
+ * @throws {CniError} 7 if no user to impersonate is named
  */
 export function readImpersonation(origin: Origin, user: UserEntry): Header[] {
   const { as, "as-uid": uid, "as-groups": groups = [] } = user;
@@ -127,7 +127,7 @@ export function readImpersonation(origin: Origin, user: UserEntry): Header[] {
   return headers.map(([name, value]) => [name, encodeHeader(value)]);
 }
 
-/** Makes a header's value of a text: its UTF-8, a character for a byte. */
+/** Encodes a text as a header's value: UTF-8, one character per byte. */
 function encodeHeader(text: string): string {
   return String.fromCharCode(...new TextEncoder().encode(text));
 }

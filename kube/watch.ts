@@ -1,5 +1,5 @@
 /**
- * Following what happens to objects.
+ * Watches objects for changes.
  *
  * @module
  */
@@ -12,32 +12,39 @@ import { failure } from "./no_answer.ts";
 import { encodeRequest } from "./request.ts";
 import type { Status, WatchEvent } from "./types.ts";
 
-/** How long a server may take to begin a watch, in milliseconds. */
+/** Time limit for the start of a watch, in milliseconds. */
 const OPENING_MS = 10_000;
-/** After how long the server shall end it, in seconds, unless told. */
+/** Default duration after which the server ends a watch, in seconds. */
 const TIMEOUT_SECONDS = 300;
-/** How much later we end it ourselves, in milliseconds. */
+/** Additional time before the client ends it, in milliseconds. */
 const GRACE_MS = 30_000;
 
-/** Where a watch starts, and what it is to have. */
+/** Selects the objects of a watch, and its start. */
 export interface WatchOptions {
-  /** The version of the list, or of the last event or bookmark. */
+  /**
+   * The version to start from: the list's, or the last event's or bookmark's.
+   */
   readonly resourceVersion: string;
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
-  /** After how long the server shall end it, in seconds; 300 by default. */
+  /**
+   * Duration after which the server ends the watch, in seconds; 300 by default.
+   */
   readonly timeoutSeconds?: number | undefined;
   /** Ends the watch. */
   readonly signal?: AbortSignal | undefined;
-  /** Called when the server has begun to answer; there may be no event for long. */
+  /**
+   * Called when the server starts to answer; the first event may come much
+   * later.
+   */
   readonly onOpen?: (() => void) | undefined;
 }
 
 /**
- * Opens a watch when its first event is asked for. The server sends bookmarks,
- * so that the version stays fresh where nothing happens.
+ * Opens a watch when its first event is requested. The server sends bookmarks,
+ * so that the version stays current without events.
  *
- * @throws {KubeError} As {@linkcode readEvents}, or if there is no such watch
+ * @throws {KubeError} Like {@linkcode readEvents}, or if the watch is refused
  */
 export async function* openWatch<T>(
   channel: Channel,
@@ -59,7 +66,7 @@ export async function* openWatch<T>(
   }
 }
 
-/** Runs the beginning of something that then goes on for long. */
+/** Applies a time limit to the start of a long operation. */
 async function inTime<T>(
   end: AbortSignal,
   begin: (signal: AbortSignal) => Promise<T>,
@@ -75,14 +82,14 @@ async function inTime<T>(
   }
 }
 
-/** What comes on a line; an `ERROR` has a Status as its object. */
+/** The content of a line; the object of an `ERROR` is a Status. */
 type Line<T> = WatchEvent<T> | {
   readonly type: "ERROR";
   readonly object: Status;
 };
 
 /**
- * Reads the events of a watch, until the server ends it.
+ * Reads the events of a watch until the server ends it.
  *
  * @throws {KubeError} If the server reports an error, or the connection breaks
  */

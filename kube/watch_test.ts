@@ -7,7 +7,7 @@ const PATH = "/api/v1/namespaces/test/pods";
 
 type Events = AsyncGenerator<WatchEvent<Pod>, void>;
 
-/** Watches from now on. */
+/** Starts a watch at the current version. */
 async function startWatch(
   client: KubeClient,
   signal?: AbortSignal,
@@ -17,13 +17,13 @@ async function startWatch(
   return client.watch<Pod>(PATH, { resourceVersion, signal });
 }
 
-/** Waits for the next event; "end" if there is none. */
+/** Waits for the next event; returns "end" after the last one. */
 async function next(events: Events): Promise<string> {
   const { done, value } = await events.next();
   return done ? "end" : `${value.type} ${value.object.metadata?.name ?? ""}`;
 }
 
-/** Waits until the server has so many watches. */
+/** Waits until the server has this number of watches. */
 async function waitForWatches(
   { api }: KubeScene,
   count: number,

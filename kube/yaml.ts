@@ -1,5 +1,5 @@
 /**
- * YAML, as people write it.
+ * Parses YAML.
  *
  * @module
  */
@@ -7,26 +7,27 @@
 import { JSON_SCHEMA, load, YAMLException } from "js-yaml";
 import { CniError, ErrorCode } from "../cni/error.ts";
 
-/** What a YAMLException tells. */
+/** The details of a YAMLException. */
 interface Problem {
   readonly reason: string;
-  /** Both from 0. */
+  /** Both start at 0. */
   readonly mark?: { readonly line: number; readonly column: number };
 }
 
 /**
  * Parses a YAML document that may hold secrets.
  *
- * @param what The document, as the error message shall call it
- * @throws {CniError} 7 with the place of the problem, and nothing that is there
+ * @param what The document's name in error messages
+ * @throws {CniError} 7 with the problem's position, and none of the content
  */
 export function parseYaml(text: string, what: string): unknown {
   try {
-    // Without dates: all that is not JSON is text. The last of two keys counts.
+    // Without dates: any scalar that is not JSON is text. The last duplicate
+    // key wins.
     return load(text, { schema: JSON_SCHEMA, json: true });
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error;
-    // The types of js-yaml are a package of their own, which may not be there.
+    // The types of js-yaml are in a separate package, which may be missing.
     const { reason: said, mark } = error as Problem;
     const reason = said.replace(/\s*["<(].*$/s, "");
     const { line, column } = mark ?? { line: 0, column: 0 };
