@@ -1,8 +1,8 @@
 /**
- * What `multus` does when it is called with arguments, which runtimes never
- * pass: commands for who installs and runs it.
+ * Runs the commands of `multus`, for its installation and operation. Runtimes
+ * call it without arguments.
  *
- * It runs when it is imported.
+ * Importing this module runs the command.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { pluginNames, programNames } from "../../plugins/registry.ts";
 import { type Command, type CommandWorld, NAME } from "./command_row.ts";
 import { refuse } from "./flags.ts";
 
-/** The commands, by the word that names them. */
+/** The commands by name. */
 const COMMANDS: Readonly<Record<string, Command>> = {
   "install": {
     summary: "puts the executable, credentials and configuration on a node",
@@ -26,14 +26,15 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
 };
 
-/** What a shell expects of a process that a signal has ended. */
+/** Signal numbers, for the exit codes that shells expect. */
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 
-/** How long a command may take to end that was asked to, in ms. */
+/** Time that a command has to end after a signal, in ms. */
 const GRACE_MS = 500;
 
 async function main(): Promise<never> {
-  // Whoever waits for what never comes must not end as if all were well.
+  // If the event loop runs empty during a wait, the process must not exit with
+  // 0.
   Deno.exitCode = 1;
   const { signal, ended } = listenToSignals();
   try {
@@ -88,8 +89,8 @@ function formatHelp(): string {
 }
 
 /**
- * Has the first signal ask the command to end; who asks again, or has waited
- * long enough, ends the process.
+ * Lets the first signal ask the command to end. A second signal or the end of
+ * the grace period ends the process.
  */
 function listenToSignals(): { signal: AbortSignal; ended: Promise<number> } {
   const controller = new AbortController();

@@ -1,31 +1,34 @@
 /**
- * What a command of `multus` is.
+ * The interface of the commands of `multus`.
  *
  * @module
  */
 
 import type { Environment } from "../../cni/args.ts";
 
-/** What messages call the program. */
+/** The program's name in messages. */
 export const NAME = "multus";
 
-/** What a command is run in. */
+/** The surroundings of a command. */
 export interface CommandWorld {
   readonly env: Environment;
-  /** Types of the plugins that the executable is, by the name it is called by. */
+  /**
+   * Types of the plugins in this executable, which are also the names to call
+   * it by.
+   */
   readonly pluginNames: readonly string[];
-  /** All names that the executable can be called by. */
+  /** All names under which the executable can be called. */
   readonly knownNames: readonly string[];
-  /** Prints a text and a newline; returns the exit code: 1 if it cannot. */
+  /** Prints a text and a newline; returns the exit code, 1 on failure. */
   readonly onStdout: (text: string) => number;
-  /** Takes text for people, as it is written. */
+  /** Writes text for people, unchanged. */
   readonly onStderr: (text: string) => void;
-  /** Aborted when the command shall end. */
+  /** Aborted when the command must end. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Does what a command does.
+ * Runs a command.
  *
  * @returns The exit code
  */
@@ -36,8 +39,8 @@ export type Run = (
 
 /** A row of the table of commands. */
 export interface Command {
-  /** What it does: a verb first, without a full stop. */
+  /** Description for help: starts with a verb, has no full stop. */
   readonly summary: string;
-  /** Loads it. */
+  /** Loads the command. */
   readonly load: () => Promise<Run>;
 }

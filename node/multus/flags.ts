@@ -1,7 +1,6 @@
 /**
- * The flags of the commands of `multus`, read as Go's pflag reads them: a
- * manifest that was written for the Go program may have `--name=` for nothing,
- * and `--switch=0`.
+ * Parses the flags of the commands of `multus` like Go's pflag: a manifest for
+ * the Go program may have `--name=` for an empty value, and `--switch=0`.
  *
  * Source: github.com/spf13/pflag `FlagSet.parseLongArg`.
  *
@@ -10,30 +9,30 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 
-/** A flag: a switch if its default is a boolean, else one that has a value. */
+/** A flag: a switch if its default is a boolean, else a flag with a value. */
 export interface Flag {
   readonly default: string | boolean;
-  /** What it does, without a full stop. */
+  /** Description for help, without a full stop. */
   readonly summary: string;
-  /** What help calls the value. */
+  /** The value's name in help. */
   readonly value?: string;
 }
 
-/** Flags by their names, without the dashes. */
+/** Flags by name, without the dashes. */
 export type FlagTable = Readonly<Record<string, Flag>>;
 
-/** What was given, or else the defaults. */
+/** The given values, or the defaults. */
 export type FlagValues<T extends FlagTable> = {
   readonly [Name in keyof T]: T[Name]["default"] extends boolean ? boolean
     : string;
 };
 
 /**
- * Reads flags; of one that is given twice the last counts.
+ * Reads flags; the last one wins if a flag is repeated.
  *
- * @param command What errors call the command, as `multus install`
- * @throws {CniError} 4 if there is anything that the command does not have, or
- *   a value is missing or no boolean
+ * @param command The command's name in errors, such as `multus install`
+ * @throws {CniError} 4 if a flag is unknown, or a value is missing or not a
+ *   boolean
  */
 export function parseFlags<const T extends FlagTable>(
   command: string,
@@ -53,7 +52,7 @@ export function parseFlags<const T extends FlagTable>(
     if (text === undefined) throw refuse(command, `--${name} needs a value`);
     values[name] = isSwitch ? parseBoolean(command, name, text) : text;
   }
-  // Each name of the table has a value of its default's type.
+  // Each name of the table now has a value of its default's type.
   return values as FlagValues<T>;
 }
 
@@ -64,7 +63,7 @@ function parseBoolean(command: string, name: string, text: string): boolean {
   throw refuse(command, `--${name} is true or false, not "${text}"`);
 }
 
-/** Makes the error of a command line that cannot be followed. */
+/** Returns the error for an invalid command line. */
 export function refuse(command: string, why: string): CniError {
   return new CniError(
     ErrorCode.InvalidEnvironment,
@@ -72,7 +71,7 @@ export function refuse(command: string, why: string): CniError {
   );
 }
 
-/** Formats what help says of flags: the name, and below it what it does. */
+/** Formats flags for help: the name, and the description below. */
 export function formatFlags(table: FlagTable): string {
   return Object.entries(table).map(([name, flag]) => {
     const value = typeof flag.default === "boolean"

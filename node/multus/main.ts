@@ -1,7 +1,7 @@
 import { runMain } from "../../cni/skel.ts";
 import { multus } from "../../plugins/multus/plugin.ts";
 
-/** Runs this process as multus: as the plugin, or with arguments as its commands. */
+/** Runs this process as the plugin multus, or with arguments as a command. */
 async function main(): Promise<void> {
   if (Deno.args.length > 0) await import("./command.ts");
   else await runMain(multus);

@@ -1,5 +1,5 @@
 /**
- * The daemon's socket, which is there for root only.
+ * The daemon's socket, which only root can use.
  *
  * @module
  */
@@ -9,29 +9,28 @@ import { deadline, pause, waitUntil } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import { SOCKET_NAME } from "../../../plugins/multus/pod/daemon_protocol.ts";
 
-/** How often it is looked whether the socket is still there, in milliseconds. */
+/** Interval between checks that the socket still exists, in milliseconds. */
 const LOOK_MS = 5000;
 
-/** What listens. */
+/** Options of the socket. */
 export interface ApiSocketOptions {
   readonly folder: string;
-  /** Answers; never throws. */
+  /** Answers a request; never throws. */
   readonly handle: (request: Request) => Promise<Response>;
   readonly log: Pick<Log, "info" | "warn">;
-  /** As {@linkcode LOOK_MS}. */
+  /** Like {@linkcode LOOK_MS}. */
   readonly lookMs?: number;
 }
 
-/** A server, and which file is its own. */
+/** A server, and the identity of its socket's file. */
 interface Listener {
   readonly server: Deno.HttpServer<Deno.UnixAddr>;
   readonly inode: number | null;
 }
 
 /**
- * A socket that appears at once as it shall be, in the place of any other: that
- * of a daemon which was killed, or of one which still runs and is then not asked
- * any more.
+ * A socket that appears atomically with its final mode. It replaces the socket
+ * of a killed daemon, or of one that still runs and then gets no more requests.
  */
 export class ApiSocket {
   readonly #options: ApiSocketOptions;
@@ -46,9 +45,10 @@ export class ApiSocket {
   }
 
   /**
-   * Listens.
+   * Opens the socket.
    *
-   * @throws {CniError} 5 if there can be no socket, or others could get at it
+   * @throws {CniError} 5 if the socket cannot be created, or would not be safe
+   *   from other users
    */
   static async listen(options: ApiSocketOptions): Promise<ApiSocket> {
     const { folder } = options;
@@ -62,7 +62,7 @@ export class ApiSocket {
     }
   }
 
-  /** Puts the socket back when somebody has removed it, until the signal. */
+  /** Restores the socket when it was removed, until the signal. */
   async keepInPlace(signal: AbortSignal): Promise<void> {
     const { folder, log, lookMs = LOOK_MS } = this.#options;
     for (;;) {
@@ -73,7 +73,7 @@ export class ApiSocket {
         const { server } = this.#listener;
         this.#listener = await listenIn(this.#options);
         log.info("The socket was gone, and is there again", { folder });
-        // Those that it has accepted are answered.
+        // Accepted requests are still answered.
         server.shutdown();
       } catch (error) {
         const reason = describeError(error);
@@ -82,7 +82,9 @@ export class ApiSocket {
     }
   }
 
-  /** Says whether somebody listens: we, or a daemon that was started later. */
+  /**
+   * Reports whether a daemon listens: this one, or one that was started later.
+   */
   async #isInPlace(): Promise<boolean> {
     if (await this.#isOurs()) {
       this.#isTaken = false;
@@ -101,9 +103,9 @@ export class ApiSocket {
     return await findInode(this.#path) === this.#listener.inode;
   }
 
-  /** Removes the socket, and waits for what is being answered. */
+  /** Removes the socket, and waits for pending answers. */
   async close(withinMs: number): Promise<void> {
-    // Plugins shall not find it any more.
+    // Plugins must no longer find it.
     if (await this.#isOurs()) await Deno.remove(this.#path).catch(() => {});
     const closed = this.#listener.server.shutdown();
     await waitUntil(closed, deadline(withinMs));
@@ -136,7 +138,10 @@ async function listenIn(
   }
 }
 
-/** Makes files of mode 0600 from the first moment: the folder may be open to all. */
+/**
+ * Creates files with mode 0600 from the start, because the folder may be open
+ * to all.
+ */
 function forOwnerOnly<T>(make: () => T): T {
   const before = Deno.umask(0o177);
   try {
@@ -147,10 +152,10 @@ function forOwnerOnly<T>(make: () => T): T {
 }
 
 /**
- * Makes the folder, or uses it as it is: it may be one that others need, such as
- * /run.
+ * Creates the folder, or uses an existing one unchanged, because other programs
+ * may need it, such as /run.
  *
- * @throws {Error} If somebody else could replace the socket in it
+ * @throws {Error} If another user could replace the socket in it
  */
 async function ensureFolder(folder: string): Promise<void> {
   await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
@@ -161,7 +166,10 @@ async function ensureFolder(folder: string): Promise<void> {
   }
 }
 
-/** In a folder with the sticky bit, as /tmp, they cannot touch what is ours. */
+/**
+ * In a folder with the sticky bit, such as /tmp, others cannot replace our
+ * files.
+ */
 function isWritableByOthers(mode: number): boolean {
   return (mode & 0o022) !== 0 && (mode & 0o1000) === 0;
 }

@@ -7,7 +7,7 @@ import { leaveSocket } from "../../../tests/_harness/unix_server.ts";
 import { ApiSocket } from "./api_socket.ts";
 import { exchangeOverUnix } from "../../../plugins/multus/pod/unix_http.ts";
 
-/** A folder that is not there yet. */
+/** A folder that does not exist yet. */
 class Scene implements AsyncDisposable {
   readonly #parent = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly folder: string = `${this.#parent}/run/multus`;
@@ -20,7 +20,7 @@ class Scene implements AsyncDisposable {
     Deno.chmodSync(this.folder, mode);
   }
 
-  /** Listens; answers are the name. */
+  /** Listens; answers every request with the name. */
   async listen(
     name: string,
     reply: () => Promise<Response> = () => Promise.resolve(new Response(name)),
@@ -38,7 +38,7 @@ class Scene implements AsyncDisposable {
     return listening;
   }
 
-  /** Says who answers; "" if nobody does. */
+  /** Returns the name of the answering daemon; "" without an answer. */
   async ask(): Promise<string> {
     try {
       const request = { method: "GET", path: "/", headers: [] };
@@ -75,7 +75,7 @@ class Scene implements AsyncDisposable {
   }
 }
 
-/** A socket that is kept in place until it is closed. */
+/** A socket that is kept in place until disposed of. */
 class Listening {
   readonly #socket: ApiSocket;
   readonly #controller = new AbortController();

@@ -1,6 +1,6 @@
 /**
- * `multus daemon`: keeps a connection to the API server, and what plugins ask
- * of it, at hand for those of its node.
+ * `multus daemon`: keeps a connection to the API server open for the plugins of
+ * its node, and caches the objects that they need.
  *
  * @module
  */
@@ -29,14 +29,14 @@ import {
 import { rememberDefinition, rememberPod } from "./remembered.ts";
 import { Upstream } from "./upstream.ts";
 
-/** How long what is under way in the end may take, in milliseconds. */
+/** Time limit for pending work at the end, in milliseconds. */
 const FAREWELL_MS = 300;
 
 /**
- * Runs the command, until the signal.
+ * Runs the command until the signal.
  *
- * @throws {CniError} 4 if the command line cannot be followed, 7 if there is no
- *   API server, 5 if there can be no socket
+ * @throws {CniError} 4 if the command line is invalid, 7 if no API server is
+ *   configured, 5 if the socket cannot be created
  */
 export async function daemon(
   args: readonly string[],
@@ -53,7 +53,7 @@ export async function daemon(
   return 0;
 }
 
-/** What the parts of the daemon share. */
+/** The objects that the parts of the daemon share. */
 interface Surroundings {
   readonly upstream: Upstream;
   readonly log: OperationLog;
@@ -125,7 +125,7 @@ async function connect(
   );
 }
 
-/** There is no log file: whoever runs a daemon collects what it prints. */
+/** Logs to stderr only: a daemon's output is collected by its supervisor. */
 function openLog(
   logLevel: LogLevel,
   onStderr: (text: string) => void,

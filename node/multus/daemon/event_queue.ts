@@ -1,5 +1,6 @@
 /**
- * Events on their way to the API server, for which no pod waits.
+ * Posts events to the API server in the background, so that no pod waits for
+ * them.
  *
  * @module
  */
@@ -11,38 +12,44 @@ import type { ApiRequest } from "../../../kube/request.ts";
 import type { ForwardedAnswer } from "./forwarder.ts";
 import { pauseAfter } from "./pauses.ts";
 
-/** How many events wait at most. */
+/** Maximum number of queued events. */
 const MAX_EVENTS = 1000;
-/** How often an event is posted that the API server refuses for now. Source: client-go tools/record/event.go `maxTriesPerEvent`. */
+/**
+ * Maximum number of attempts for an event that the API server refuses
+ * temporarily.
+ *
+ * Source: client-go tools/record/event.go `maxTriesPerEvent`.
+ */
 const MAX_TRIES = 12;
-/** Time limit of one try, in milliseconds. */
+/** Time limit of one attempt, in milliseconds. */
 const TIMEOUT_MS = 5000;
 
-/** Where events go. */
+/** Options of a queue. */
 export interface EventQueueOptions {
   readonly forward: (
     request: ApiRequest,
     timeoutMs: number,
   ) => Promise<ForwardedAnswer>;
   readonly log: Pick<Log, "info" | "warn">;
-  /** How many events wait at most; 1000 by default. */
+  /** Maximum number of queued events; 1000 by default. */
   readonly maxEvents?: number;
-  /** As {@linkcode MAX_TRIES}. */
+  /** Like {@linkcode MAX_TRIES}. */
   readonly maxTries?: number;
 }
 
-/** An event, and how often it was refused. */
+/** An event, and the number of its refusals. */
 interface Entry {
   readonly event: ApiRequest;
   refusals: number;
 }
 
-/** What became of an event. */
+/** The outcome of an attempt. */
 type Outcome = "settled" | "refused" | "unanswered";
 
 /**
- * Posts events one after the other. An event that the API server refuses for now
- * goes to the end of the queue. If too many wait, the oldest are dropped.
+ * Posts events one after the other. An event that the API server refuses
+ * temporarily goes to the end of the queue. If the queue is full, the oldest
+ * events are dropped.
  */
 export class EventQueue {
   readonly #options: EventQueueOptions;
@@ -50,12 +57,12 @@ export class EventQueue {
   #arrived = Promise.withResolvers<void>();
   #dropped = 0;
 
-  /** Makes one with nothing in it. */
+  /** Creates an empty queue. */
   constructor(options: EventQueueOptions) {
     this.#options = options;
   }
 
-  /** How many events wait. */
+  /** Number of queued events. */
   get size(): number {
     return this.#events.length;
   }
@@ -73,7 +80,7 @@ export class EventQueue {
     this.#arrived.resolve();
   }
 
-  /** Posts what comes, until the signal. */
+  /** Posts queued events until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     for (let failures = 0; !signal.aborted;) {
       const [entry] = this.#events;
@@ -87,7 +94,7 @@ export class EventQueue {
     }
   }
 
-  /** Posts what is left, as far as there is time. */
+  /** Posts the remaining events within a time limit. */
   async finish(withinMs: number): Promise<void> {
     const signal = deadline(withinMs);
     await waitUntil(this.#postAll(), signal);
@@ -124,7 +131,7 @@ export class EventQueue {
         this.#postpone(entry, { status, text });
         return "refused";
       }
-      // 409: an earlier try was carried out after all.
+      // 409: an earlier attempt succeeded after all.
       if (status > 299 && status !== 409) {
         log.info("The API server does not take an event", { status, text });
       }
@@ -143,7 +150,9 @@ export class EventQueue {
     else log.info("The API server does not take an event", answer);
   }
 
-  /** @returns Whether it was still there: it may have been dropped meanwhile */
+  /**
+   * @returns Whether it was still queued: it may have been dropped meanwhile
+   */
   #remove(entry: Entry): boolean {
     const index = this.#events.indexOf(entry);
     if (index >= 0) this.#events.splice(index, 1);

@@ -4,7 +4,7 @@ import { eventually } from "../../../tests/_harness/eventually.ts";
 import { EventQueue, type EventQueueOptions } from "./event_queue.ts";
 import type { ForwardedAnswer } from "./forwarder.ts";
 
-/** An event, known by its body. */
+/** An event, identified by its body. */
 function event(body: string): ApiRequest {
   return { method: "POST", path: "/events", body };
 }
@@ -14,7 +14,7 @@ function answer(status: number): ForwardedAnswer {
   return { status, contentType: "", retryAfter: null, text };
 }
 
-/** A queue, and what became of its events. */
+/** A queue that records its posted events. */
 class Scene implements AsyncDisposable {
   readonly posted: string[] = [];
   readonly logged: string[] = [];

@@ -1,5 +1,5 @@
 /**
- * Asking the API server what nobody here knows.
+ * Forwards requests that the cache cannot answer to the API server.
  *
  * @module
  */
@@ -10,34 +10,36 @@ import type { Channel } from "../../../kube/channel.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import type { ApiRequest } from "../../../kube/request.ts";
 
-/** Requests at a time: each has a connection, and the first one on it is slow. */
+/**
+ * Maximum number of concurrent requests: each has a connection, whose first
+ * request is slow.
+ */
 const MAX_REQUESTS = 16;
 
-/** What the API server answered. */
+/** An answer of the API server. */
 export interface ForwardedAnswer {
   readonly status: number;
   readonly contentType: string;
-  /** Header `Retry-After`. */
+  /** The header `Retry-After`. */
   readonly retryAfter: string | null;
   readonly text: string;
 }
 
-/** Forwards requests. */
+/** Forwards requests to the API server. */
 export class Forwarder {
   readonly #channel: Channel;
   readonly #waiting: (() => void)[] = [];
   #running = 0;
 
-  /** Forwards to an API server. */
+  /** Forwards over this channel. */
   constructor(channel: Channel) {
     this.#channel = channel;
   }
 
   /**
-   * Sends a request, and reads the answer, whatever it is.
+   * Sends a request, and reads its answer, errors included.
    *
-   * @param timeoutMs In milliseconds, the time in which it waits for its turn
-   *   included
+   * @param timeoutMs In milliseconds; includes the wait for a free slot
    * @throws {KubeError} If there is no answer
    */
   async forward(
@@ -57,7 +59,10 @@ export class Forwarder {
     }
   }
 
-  /** A connection that was kept may be closed just when it is used again. */
+  /**
+   * Repeats a request once, because a kept connection may close just as it is
+   * reused.
+   */
   async #try(
     request: ApiRequest,
     signal: AbortSignal,

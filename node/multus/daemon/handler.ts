@@ -1,5 +1,5 @@
 /**
- * How the daemon answers.
+ * Answers the requests of plugins.
  *
  * @module
  */
@@ -19,28 +19,35 @@ import {
 import type { Remembered } from "./remembered.ts";
 import { findRequest, type PluginRequest } from "./requests.ts";
 
-/** Time limit of the API server, in milliseconds: a little less than a plugin's first try. */
+/**
+ * Time limit of the API server, in milliseconds: slightly less than a plugin's
+ * first try.
+ */
 const FORWARD_MS = 1400;
-/** The same for an event, before it is queued: a little less than ADD waits. */
+/** The same for an event, before it is queued: slightly less than ADD waits. */
 const EVENT_MS = 300;
-/** The same if there is a remembered answer to fall back on. */
+/** The same if a cached answer is available as a fallback. */
 const IMPATIENT_MS = 700;
-/** The largest body that is taken, in bytes. Source: k8s.io/apiserver `MaxRequestBodyBytes`. */
+/**
+ * Size limit of a body, in bytes.
+ *
+ * Source: k8s.io/apiserver `MaxRequestBodyBytes`.
+ */
 const MAX_BODY_BYTES = 3 * 2 ** 20;
 
-/** Where answers are from. */
+/** The source of an answer. */
 type Origin = "cache" | "api" | "queue";
 
-/** Objects that are remembered. */
+/** The cached objects. */
 export interface Memory {
   readonly isCurrent: boolean;
   readonly size: number;
   find(namespace: string, name: string): Remembered | undefined;
 }
 
-/** What answers are made of. */
+/** The sources of answers. */
 export interface HandlerOptions {
-  /** Undefined if no node is known. */
+  /** Undefined if the node's name is unknown. */
   readonly pods: Memory | undefined;
   readonly definitions: Memory;
   readonly events: Pick<EventQueue, "add" | "size">;
@@ -52,7 +59,7 @@ export interface HandlerOptions {
 export class Handler {
   readonly #options: HandlerOptions;
 
-  /** Makes one that answers of what it is given. */
+  /** Creates a handler with these sources. */
   constructor(options: HandlerOptions) {
     this.#options = options;
   }
@@ -101,7 +108,7 @@ export class Handler {
 
   /**
    * Posts an event, so that it is safe when ADD ends. If the API server is slow
-   * or in trouble, it is queued, and so are all that follow.
+   * or failing, this event and all that follow are queued.
    */
   async #post(event: ApiRequest): Promise<Response> {
     const { events } = this.#options;
@@ -124,7 +131,8 @@ export class Handler {
     const fromCache = (): Response =>
       answer("cache", { status: 200, text: remembered.text });
     if (memory?.isCurrent) return fromCache();
-    // Nobody tells us of changes: the API server is asked, if it answers.
+    // Without a watch the cache may be stale: prefer the API server, if it
+    // answers.
     return await this.#forward(apiRequest, IMPATIENT_MS, fromCache);
   }
 
@@ -142,7 +150,7 @@ export class Handler {
       const { forwarder } = this.#options;
       const forwarded = await forwarder.forward(request, timeoutMs);
       if (instead && isTrouble(forwarded.status)) return instead();
-      // The plugin's credentials may be better than ours.
+      // The plugin's credentials may be valid when the daemon's are not.
       if (forwarded.status === 401) {
         return refuse(502, "the API server refuses the daemon's credentials");
       }
@@ -154,7 +162,7 @@ export class Handler {
   }
 }
 
-/** Says whether the same request may succeed later. */
+/** Reports whether the same request may succeed later. */
 function isTrouble(status: number): boolean {
   return status === 429 || status >= 500;
 }
@@ -168,7 +176,7 @@ function recall(
   if (headers.get(header) !== value) return undefined;
   const remembered = memory.find(namespace, name);
   if (kind !== "pod") return remembered;
-  // A pod of the same name may have taken the place of the one that we know.
+  // A new pod of the same name may have replaced the cached one.
   const uid = headers.get(POD_UID) ?? "";
   return remembered?.uids.includes(uid) ? remembered : undefined;
 }
@@ -199,7 +207,7 @@ function answer(
   return new Response(text, { status, headers });
 }
 
-/** Makes an answer that is no answer: the plugin goes its own way. */
+/** Builds a refusal, after which the plugin asks the API server itself. */
 function refuse(status: number, why: string): Response {
   return new Response(`${why}\n`, { status });
 }

@@ -9,11 +9,11 @@ const NAD =
   "/apis/k8s.cni.cncf.io/v1/namespaces/ns/network-attachment-definitions/n1";
 const EVENTS = "/api/v1/namespaces/ns/events";
 
-/** What the plugin says if it may be answered with what is remembered. */
+/** The plugin's header that permits a cached answer. */
 const MAY = { "cache-control": "max-stale" };
 const POD_MAY = { ...MAY, "multus-pod-uid": "u1" };
 
-/** One object, of which something is remembered. */
+/** A cache with one object. */
 function memory(key: string, isCurrent = true): Memory {
   return {
     isCurrent,
@@ -30,7 +30,7 @@ const API_ANSWER: ForwardedAnswer = {
   text: '{"by":"api"}',
 };
 
-/** A handler, and what it did. */
+/** A handler, and a record of its actions. */
 class Scene {
   readonly forwarded: ApiRequest[] = [];
   readonly timeouts: number[] = [];
@@ -158,7 +158,7 @@ Deno.test("Handler.handle() posts an event before it answers, if it can", async 
     ...API_ANSWER,
     status,
   });
-  // What is answered, where from, and whether the event is queued.
+  // The API server's answer, the daemon's status, and its origin.
   const rows: [string, () => ForwardedAnswer, number, string | null][] = [
     ["posted", status(201), 201, "api"],
     ["refused", status(403), 403, "api"],

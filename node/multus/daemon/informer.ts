@@ -1,6 +1,5 @@
 /**
- * Remembering objects of one kind, as long as the API server tells what becomes
- * of them.
+ * Caches the objects of one kind, and follows their changes by a watch.
  *
  * @module
  */
@@ -15,59 +14,63 @@ import { pauseAfter } from "./pauses.ts";
 import type { Remembered } from "./remembered.ts";
 
 /**
- * After how long a watch that tells nothing is given up, in milliseconds. A
- * server sends a bookmark each minute, so that the connection may be dead.
+ * Time after which a silent watch is given up, in milliseconds. A server sends
+ * a bookmark each minute, so the connection is probably dead.
  *
- * Source: k8s.io/apiserver pkg/storage/cacher/cacher.go `defaultBookmarkFrequency`.
+ * Source: k8s.io/apiserver pkg/storage/cacher/cacher.go
+ * `defaultBookmarkFrequency`.
  */
 const SILENCE_MS = 90_000;
-/** How often that is looked at, in milliseconds. */
+/** Interval between checks for silence, in milliseconds. */
 const LOOK_MS = 10_000;
 
-/** A watch that ends sooner is no better than one that fails, in milliseconds. */
+/** A watch that ends sooner counts as failed, in milliseconds. */
 const SHORT_MS = 1000;
 
 /**
- * Answers to a version that the server has compacted or does not know; 200 if
+ * Statuses for a version that the server has compacted or does not know; 200 if
  * the list is too long for one answer.
  */
 const VERSION_IS_USELESS: readonly number[] = [200, 400, 410, 504];
 
-/** Time limits of a page of the list, in milliseconds: it may be long. */
+/**
+ * Time limits of a page of the list, in milliseconds, because a page may be
+ * long.
+ */
 const PAGE_LIMITS = { perTryMs: 10_000, overallMs: 10_000 };
 
-/** The version to list first: any, from the server's cache. */
+/** The version of the first list: any, from the server's cache. */
 const ANY_VERSION = "0";
 /** The newest version, which the server reads from etcd, page by page. */
 const NEWEST_VERSION = "";
 
-/** The most that is remembered of one kind, in characters. */
+/** Size limit of the cache for one kind, in characters. */
 const MAX_LENGTH = 16 * 2 ** 20;
 
-/** What is remembered. */
+/** Options of an informer. */
 export interface InformerOptions<T> {
   readonly client: Pick<KubeClient, "listPages" | "watch">;
-  /** Where the objects are, from the server's root. */
+  /** Path of the objects, from the server's root. */
   readonly path: string;
   readonly fieldSelector?: string | undefined;
-  /** Makes of an object what is remembered of it; undefined if it is not to be. */
+  /** Reduces an object to its cached part; undefined if it is not cached. */
   readonly remember: (object: T) => Remembered | undefined;
-  /** What messages call the objects. */
+  /** The objects' name in messages. */
   readonly what: string;
   readonly log: Pick<Log, "info" | "warn">;
-  /** In characters; 16 Mi unless told. */
+  /** Size limit in characters; 16 Mi by default. */
   readonly maxLength?: number;
-  /** Objects in one page of the list; 500 by default. */
+  /** Objects per page of the list; 500 by default. */
   readonly limit?: number | undefined;
-  /** As {@linkcode SILENCE_MS} and how often that is looked at. */
+  /** Like {@linkcode SILENCE_MS}, and the interval between checks. */
   readonly silenceMs?: number;
   readonly lookMs?: number;
 }
 
 /**
- * Remembers objects: lists them, then watches from the version of that list.
- * Each event and each bookmark moves the version. If the server has forgotten
- * the version (410), the objects are listed again.
+ * Caches objects: lists them, then watches from the version of that list. Each
+ * event and each bookmark updates the version. If the server no longer has the
+ * version (410), the objects are listed again.
  *
  * Source: k8s.io/client-go tools/cache/reflector.go `ListAndWatch`,
  * `relistResourceVersion`.
@@ -76,50 +79,53 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   readonly #options: InformerOptions<T>;
   readonly #objects = new Map<string, Remembered>();
   #length = 0;
-  /** Where the next watch starts; undefined if a list comes first. */
+  /**
+   * The version at which the next watch starts; undefined if a list comes
+   * first.
+   */
   #version: string | undefined;
-  /** The list must be at least this new. */
+  /** The minimum version of the next list. */
   #leastVersion = ANY_VERSION;
   #isCurrent = false;
   #isTroubleTold = false;
   #heardAtMs = 0;
 
-  /** Remembers nothing yet. */
+  /** Creates an empty cache. */
   constructor(options: InformerOptions<T>) {
     this.#options = options;
   }
 
-  /** Whether the server tells us of changes now. */
+  /** Whether a watch currently reports changes. */
   get isCurrent(): boolean {
     return this.#isCurrent;
   }
 
-  /** How many objects are remembered. */
+  /** Number of cached objects. */
   get size(): number {
     return this.#objects.size;
   }
 
-  /** Finds what is remembered of an object, from whenever that is. */
+  /** Returns the cached part of an object, which may be stale. */
   find(namespace: string, name: string): Remembered | undefined {
     return this.#objects.get(`${namespace}/${name}`);
   }
 
-  /** Follows the objects until the signal; whatever fails is tried again. */
+  /** Follows the objects until the signal; retries after any failure. */
   async run(signal: AbortSignal): Promise<void> {
     for (let failures = 0; !signal.aborted;) {
       const startedAtMs = performance.now();
       const wasListed = this.#version !== undefined;
       const isOrderly = await this.#tryToFollow(signal);
       const isShort = performance.now() - startedAtMs < SHORT_MS;
-      // A server that was restarted knows no versions before that: who had to
-      // wait for it need not wait once more.
+      // A restarted server does not know older versions. The client already
+      // waited for it, so it lists again without another long pause.
       if (this.#version === undefined && wasListed) failures = 0;
       failures = isOrderly && !isShort ? 0 : failures + 1;
       if (failures > 0) await pause(choosePause(failures), signal);
     }
   }
 
-  /** @returns Whether the watch ended as it should */
+  /** @returns Whether the watch ended normally */
   async #tryToFollow(signal: AbortSignal): Promise<boolean> {
     try {
       const version = this.#version ?? await this.#list(signal);
@@ -136,8 +142,8 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   }
 
   /**
-   * Lists the objects, and forgets those that are gone. Until it is through,
-   * what was known stays.
+   * Lists the objects, and drops deleted ones at the end. Until then the old
+   * objects stay.
    *
    * @returns The version of the list
    */
@@ -166,18 +172,23 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
     return version;
   }
 
-  /** Has the objects listed again; if it was the list that failed, the newest ones. */
+  /**
+   * Makes the next run list the objects again, in the newest version if the
+   * list itself failed.
+   */
   #forgetVersion(): void {
     if (this.#version === undefined) this.#leastVersion = NEWEST_VERSION;
     this.#version = undefined;
   }
 
-  /** The next watch starts there; so does the next list, if that is refused. */
+  /**
+   * Sets the start of the next watch, and the minimum version of the next list.
+   */
   #moveTo(version: string): void {
     this.#version = this.#leastVersion = version;
   }
 
-  /** A long one is told of once. */
+  /** Logs a lasting problem once. */
   #tellTrouble(error: unknown): void {
     if (this.#isTroubleTold) return;
     const { what, log } = this.#options;
@@ -231,7 +242,7 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   #take({ type, object }: WatchEvent<T>): void {
     this.#heardAtMs = performance.now();
     const { resourceVersion } = object.metadata ?? {};
-    // Events come in the order of their versions, unlike the items of a list.
+    // Unlike the items of a list, events are ordered by version.
     if (resourceVersion) this.#moveTo(resourceVersion);
     if (type === "BOOKMARK") return;
     this.#replace(
@@ -240,7 +251,7 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
     );
   }
 
-  /** What is too much is not remembered: it is asked for when it is needed. */
+  /** An object beyond the size limit is not cached, but requested on demand. */
   #replace(key: string, remembered: Remembered | undefined): void {
     const { maxLength = MAX_LENGTH } = this.#options;
     this.#length -= this.#objects.get(key)?.text.length ?? 0;
@@ -256,12 +267,18 @@ function keyOf({ metadata }: { readonly metadata?: ObjectMeta }): string {
   return `${metadata?.namespace ?? ""}/${metadata?.name ?? ""}`;
 }
 
-/** A list that is to be as new as some version comes from the cache only if it is whole. */
+/**
+ * The server's cache only answers a list with a minimum version if it is not
+ * paged.
+ */
 function isPaged(resourceVersion: string): boolean {
   return [ANY_VERSION, NEWEST_VERSION].includes(resourceVersion);
 }
 
-/** All daemons of a cluster lose their server at the same moment. */
+/**
+ * Adds jitter, because all daemons of a cluster lose their server at the same
+ * time.
+ */
 function choosePause(failures: number): number {
   return pauseAfter(failures) * (0.5 + Math.random() / 2);
 }

@@ -7,7 +7,7 @@ import { KubeScene } from "../../../tests/_harness/kube_scene.ts";
 import { Informer, type InformerOptions } from "./informer.ts";
 import { rememberPod } from "./remembered.ts";
 
-/** An informer of the pods of node1, and the server that it asks. */
+/** An informer for the pods of node1, and its server. */
 class Scene implements AsyncDisposable {
   readonly api: KubeApi;
   readonly informer: Informer<Pod>;
@@ -48,14 +48,14 @@ class Scene implements AsyncDisposable {
     return new Scene(kube, await kube.open(), options);
   }
 
-  /** Puts a pod of node1. */
+  /** Creates or replaces a pod of node1. */
   put(name: string, uid: string, note = ""): void {
     const annotations = { note };
     const metadata = { namespace: "test", name, uid, annotations };
     this.api.putPod({ metadata });
   }
 
-  /** What is remembered of a pod: its UID and its note. */
+  /** Returns the cached part of a pod: its UID and its note. */
   find(name: string): string | undefined {
     const remembered = this.informer.find("test", name);
     if (remembered === undefined) return undefined;
@@ -63,7 +63,7 @@ class Scene implements AsyncDisposable {
     return `${remembered.uids} ${metadata.annotations.note ?? ""}`.trimEnd();
   }
 
-  /** The paths of its requests. */
+  /** Lists the paths of the informer's requests. */
   pathsAsked(): string[] {
     return this.api.requestsOf("GET", /\/pods/).map(({ path }) => path);
   }
@@ -77,9 +77,9 @@ class Scene implements AsyncDisposable {
   }
 
   /**
-   * Ends the watch, and waits until the next one has told of a new pod.
+   * Ends the watch, and waits until the next one reports a new pod.
    *
-   * @param prepare Sends something before that, which arrives
+   * @param prepare Sends something first, which still arrives
    */
   async resume(prepare: () => void = () => {}): Promise<void> {
     await eventually("it watches", () => this.api.watchCount === 1);
@@ -106,7 +106,7 @@ class Scene implements AsyncDisposable {
   }
 }
 
-/** The version that a request names. */
+/** Returns the version in a request's path. */
 function versionOf(path: string): number {
   return Number(new URLSearchParams(path.split("?")[1]).get("resourceVersion"));
 }
@@ -137,7 +137,7 @@ Deno.test("Informer remembers no pods of other nodes", async () => {
 
 Deno.test("Informer lists, then watches from the version of the list", async () => {
   await using scene = await Scene.start({}, (api) => {
-    // What is listed is older than the list.
+    // The listed objects are older than the list.
     api.putNad("test", "net1", {});
   });
   await scene.waitFor("p1", "u1");
@@ -286,8 +286,8 @@ Deno.test("Informer lists again at once, however long it has waited", async () =
   await eventually("it lists again", () => scene.lists().length > 1);
   const times = scene.api.requestsOf("GET", /\/pods/).map(({ at }) => at);
   const [last = 0, before = 0, third = 0, second = 0] = times.reverse();
-  // The pause after a first failure, and not the one after a fourth, which is
-  // eight times as long; that after a second one is between them.
+  // The pause after a first failure, not the one after a fourth, which is eight
+  // times as long. The limit is the pause after a second one.
   assert(
     last - before < 2 * (third - second),
     `${last - before} ms, ${third - second} ms`,

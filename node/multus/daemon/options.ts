@@ -1,5 +1,5 @@
 /**
- * What `multus daemon` can be told.
+ * The options of `multus daemon`.
  *
  * @module
  */
@@ -13,10 +13,10 @@ import {
   type LogLevel,
 } from "../../../plugins/multus/log/operation_log.ts";
 
-/** What errors call the command. */
+/** The command's name in errors. */
 export const COMMAND = "multus daemon";
 
-/** The flags, in the order in which help has them. */
+/** The flags, in the order of the help text. */
 export const DAEMON_FLAGS = {
   "kubeconfig": {
     default: "",
@@ -42,12 +42,12 @@ export const DAEMON_FLAGS = {
   "help": { default: false, summary: "tells about the command" },
 } as const satisfies FlagTable;
 
-/** What the command is told. */
+/** The command's options. */
 export interface DaemonOptions {
-  /** Path of a kubeconfig; "" for the service account. */
+  /** Path of a kubeconfig; "" for the pod's service account. */
   readonly kubeconfig: string;
   readonly socketDir: string;
-  /** "" if nobody said. */
+  /** "" if not given. */
   readonly nodeName: string;
   readonly logLevel: LogLevel;
 }
@@ -55,8 +55,8 @@ export interface DaemonOptions {
 /**
  * Reads the command line.
  *
- * @returns Undefined if help is asked for
- * @throws {CniError} 4 if it cannot be followed
+ * @returns Undefined if help is requested
+ * @throws {CniError} 4 if it is invalid
  */
 export function readDaemonOptions(
   args: readonly string[],

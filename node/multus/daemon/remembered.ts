@@ -1,6 +1,6 @@
 /**
- * What the daemon remembers of objects: what the plugin needs to know of them,
- * as the text of an answer.
+ * The cached part of objects: the fields that the plugin needs, as the text of
+ * an answer.
  *
  * @module
  */
@@ -12,23 +12,28 @@ import type {
 } from "../../../kube/types.ts";
 import type { ClaimStatus } from "../../../plugins/multus/devices/resource_claims.ts";
 
-/** An object. */
+/** A cached object. */
 export interface Remembered {
   /** JSON. */
   readonly text: string;
-  /** By which the runtime may know it. */
+  /** The UIDs by which the runtime may know it. */
   readonly uids: readonly string[];
 }
 
-/** By which the kubelet knows a pod that it has from a file. Source: kubernetes pkg/kubelet/types/pod_update.go. */
+/**
+ * The annotation with the kubelet's UID of a static pod.
+ *
+ * Source: kubernetes pkg/kubelet/types/pod_update.go.
+ */
 const CONFIG_HASH = "kubernetes.io/config.hash";
 
-/** What `kubectl apply` keeps for itself: the whole object once more. */
+/** The copy of the whole object that `kubectl apply` keeps. */
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 /**
- * Picks what the plugin needs of a pod: annotations, node and claims to devices,
- * which are settled before the pod gets a node. Nothing of what it runs.
+ * Picks the parts of a pod that the plugin needs: annotations, node and device
+ * claims, which are final before the pod is bound to a node. Containers are
+ * left out.
  */
 export function rememberPod(
   { metadata, spec, status = {} }: Pod,
@@ -49,7 +54,7 @@ export function rememberPod(
   };
 }
 
-/** Makes what is remembered of a network attachment definition. */
+/** Picks the cached part of a network attachment definition. */
 export function rememberDefinition(
   { metadata, spec }: NetworkAttachmentDefinition,
 ): Remembered | undefined {

@@ -13,10 +13,10 @@ const METADATA = {
   ownerReferences: [],
 };
 
-/** What is left of METADATA. */
+/** The part of METADATA that is kept. */
 const KEPT = { namespace: "ns", name: "one", uid: "u1", resourceVersion: "7" };
 
-/** As the API server sends it: with more than the types know. */
+/** Builds a pod like the API server's, with more fields than the types have. */
 function pod(keys: object): Pod {
   return { metadata: METADATA, ...keys } as unknown as Pod;
 }

@@ -1,21 +1,21 @@
 /**
- * What the daemon answers: the requests of the plugin, and no others. Secrets
- * are not among them, whatever the daemon itself may read.
+ * The requests that the daemon answers: only those of the plugin. They never
+ * include Secrets, even if the daemon may read them.
  *
  * @module
  */
 
 import { once } from "../../../cni/types.ts";
 
-/** How a request is dealt with. */
+/** How a request is handled. */
 export type Kind = "pod" | "definition" | "event" | "other";
 
 /** A request that the daemon answers. */
 export interface PluginRequest {
   readonly kind: Kind;
-  /** "" if it is about no namespace. */
+  /** "" if the request has no namespace. */
   readonly namespace: string;
-  /** "" if it is about no one object. */
+  /** "" if the request is not about a single object. */
   readonly name: string;
 }
 
@@ -24,7 +24,7 @@ const RESOURCES = "/apis/resource.k8s.io/v1";
 const DEFINITIONS =
   "/apis/k8s.cni.cncf.io/v1/namespaces/:namespace/network-attachment-definitions";
 
-/** A name after a colon is a segment of any text. */
+/** Path patterns; a name after a colon matches any segment. */
 const ROWS = [
   ["GET", `${CORE}/pods/:name`, "pod"],
   ["PATCH", `${CORE}/pods/:name/status`, "other"],
@@ -44,15 +44,15 @@ const compileRows = once(() =>
 );
 
 /**
- * Finds out what is asked.
+ * Identifies a request.
  *
- * @returns Undefined if it is nothing that the daemon answers
+ * @returns Undefined if the daemon does not answer it
  */
 export function findRequest(
   method: string,
   { pathname, searchParams }: URL,
 ): PluginRequest | undefined {
-  // It would never end.
+  // A watch would never end.
   if (searchParams.has("watch")) return undefined;
   for (const known of compileRows()) {
     if (known.method !== method) continue;
@@ -74,7 +74,7 @@ function describe(
       name: decodeURIComponent(name),
     };
   } catch {
-    // It is encoded as nobody encodes it.
+    // The encoding is invalid.
     return undefined;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The daemon's way to the API server, found anew when it has gone bad.
+ * The daemon's channel to the API server, which is replaced when it fails.
  *
  * @module
  */
@@ -12,25 +12,25 @@ import type { Channel } from "../../../kube/channel.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import type { ApiRequest } from "../../../kube/request.ts";
 
-/** Time between two ways that are opened, in milliseconds. */
+/** Minimum time between two openings of a channel, in milliseconds. */
 const MIN_AGE_MS = 5000;
-/** After how long nobody uses a way any more that is left, in milliseconds. */
+/** Time after which a replaced channel is no longer in use, in milliseconds. */
 const FAREWELL_MS = 10_000;
 
-/** How a way is opened, and who is told. */
+/** Options of the channel. */
 export interface UpstreamOptions {
-  /** Reads the kubeconfig, or the service account. */
+  /** Opens a channel with the kubeconfig or the service account. */
   readonly open: () => Promise<Channel>;
   readonly log: Pick<Log, "info" | "warn">;
-  /** Milliseconds from any moment on. */
+  /** Milliseconds from an arbitrary start. */
   readonly now?: () => number;
 }
 
 /**
- * A channel that outlives its credentials and its connections. A kubeconfig is
- * read again when what was in it is refused: somebody has replaced it. When
- * nothing comes back, the connections are given up, which may be dead without
- * anybody having said so.
+ * A channel that outlives its credentials and its connections. If the server
+ * refuses the credentials, the kubeconfig is read again, because it may have
+ * been replaced. If there is no answer, the connections are replaced, because
+ * they may be dead without notice.
  */
 export class Upstream implements Channel {
   readonly #options: UpstreamOptions;
@@ -47,9 +47,9 @@ export class Upstream implements Channel {
   }
 
   /**
-   * Opens a way; nothing is connected yet.
+   * Opens a channel without connecting.
    *
-   * @throws What `open` throws
+   * @throws Any error of `open`
    */
   static async open(options: UpstreamOptions): Promise<Upstream> {
     return new Upstream(options, await options.open());
@@ -63,12 +63,15 @@ export class Upstream implements Channel {
     return await this.#channel.authenticate(request, signal);
   }
 
-  /** Sends a request, and reads what is answered. */
+  /** Sends a request, and reads its answer. */
   async exchange<T>(request: ApiRequest, signal: AbortSignal): Promise<T> {
     return await readAnswer<T>(await this.send(request, signal));
   }
 
-  /** Sends a request; if we are not let in, once more by a way that is new. */
+  /**
+   * Sends a request, and repeats it on a new channel if the credentials are
+   * refused.
+   */
   async send(request: ApiRequest, signal: AbortSignal): Promise<Exchange> {
     const used = this.#channel;
     try {
@@ -84,7 +87,7 @@ export class Upstream implements Channel {
     return await this.#channel.send(request, signal);
   }
 
-  /** Opens another way, unless that has just been done. */
+  /** Opens a new channel, unless one was opened just before. */
   async #replace(used: Channel, reason: string): Promise<void> {
     if (this.#channel !== used) return;
     if (this.#now() - this.#openedAtMs < MIN_AGE_MS) return;
@@ -94,7 +97,7 @@ export class Upstream implements Channel {
 
   async #reopen(reason: string): Promise<void> {
     const { open, log } = this.#options;
-    // Also if it fails: not again with the next request.
+    // Set even if opening fails, so that the next request does not try again.
     this.#openedAtMs = this.#now();
     try {
       const left = this.#channel;
@@ -115,7 +118,7 @@ export class Upstream implements Channel {
   }
 }
 
-/** Nobody answers, or somebody whom we do not know. */
+/** Reports whether the server does not answer in time, or is untrusted. */
 function isDead(error: unknown): boolean {
   return error instanceof KubeError && (error.isTimeout || error.isUntrusted);
 }

@@ -10,7 +10,9 @@ import { Upstream } from "./upstream.ts";
 
 const GET = { method: "GET", path: "/x" };
 
-/** Channels that are opened one after the other; the clock stands still. */
+/**
+ * Channels that are opened one after the other, and a clock that stands still.
+ */
 class Scene {
   readonly opened: FakeChannel[] = [];
   readonly logged: string[] = [];
@@ -40,7 +42,7 @@ class Scene {
     return Promise.resolve(channel);
   }
 
-  /** Lists how many requests each channel has had. */
+  /** Lists the number of requests per channel. */
   get counts(): number[] {
     return this.opened.map(({ requests }) => requests.length);
   }

@@ -1,5 +1,6 @@
 /**
- * `multus install`: puts on a node what multus needs there, and keeps it so.
+ * `multus install`: installs the files that multus needs on a node, and
+ * restores them when they change.
  *
  * @module
  */
@@ -20,8 +21,8 @@ import { watch } from "./watch.ts";
 /**
  * Runs the command.
  *
- * @throws {CniError} If the command line cannot be followed; without watching
- *   also if anything fails
+ * @throws {CniError} If the command line is invalid; without watching also on
+ *   any other failure
  */
 export async function install(
   args: readonly string[],
@@ -56,7 +57,9 @@ function openConfiguration(
     : new MadeConfiguration(configuration, log);
 }
 
-/** A configuration makes a runtime call what it names: it comes last. */
+/**
+ * The configuration comes last, because runtimes call the plugin that it names.
+ */
 function listSteps(
   options: InstallOptions,
   configuration: Configuration | undefined,
@@ -97,7 +100,7 @@ function describeConfiguration(
   };
 }
 
-/** Lists the folders in which something may change that is to be followed. */
+/** Lists the folders to watch for changes. */
 function listFolders(options: InstallOptions): string[] {
   const { executable, credentials, configuration } = options;
   const folders = [credentials.serviceAccount, credentials.folder];
@@ -115,7 +118,7 @@ function removeConfiguration(configuration: Configuration | undefined): void {
   if (configuration instanceof MadeConfiguration) configuration.remove();
 }
 
-/** Makes a log whose lines tell the time: not everything that collects them does. */
+/** Creates a log with timestamps, because not every log collector adds them. */
 function createTimedLog(write: (line: string) => void): Log {
   const line =
     (level: keyof Log) => (message: string, fields?: LogFields): void =>

@@ -1,9 +1,9 @@
 /**
- * The configuration of multus on a node, which follows the master network's.
+ * The configuration of multus on a node, generated from the master network's.
  *
- * It is never empty and never removed while it is needed: a runtime that finds
- * none takes the master network's, and pods lose their other networks without
- * a word.
+ * It is never empty and never missing while it is needed. Otherwise a runtime
+ * would use the master network's, and pods would silently lose their other
+ * networks.
  *
  * @module
  */
@@ -27,7 +27,7 @@ import type {
 import { PlacedFile, readIfThere } from "./placed_file.ts";
 import { Readiness } from "./readiness.ts";
 
-/** A configuration that is made of the master network's. */
+/** A configuration that is generated from the master network's. */
 export class MadeConfiguration {
   readonly #options: ConfigurationOptions;
   readonly #log: Log;
@@ -35,10 +35,10 @@ export class MadeConfiguration {
   readonly #readiness: Readiness;
   readonly #skipped = new Map<string, string>();
   #master: Master | undefined;
-  /** The last good one. */
+  /** The last valid configuration. */
   #conf: MultusConf | undefined;
 
-  /** Nothing is read or written yet. */
+  /** Reads and writes nothing yet. */
   constructor(options: ConfigurationOptions, log: Log) {
     const place = (name: string): PlacedFile =>
       new PlacedFile(join(options.folder, name), log);
@@ -52,12 +52,12 @@ export class MadeConfiguration {
   }
 
   /**
-   * Sees to it that it is there, and what the master network asks for.
+   * Ensures that the configuration exists and matches the master network.
    *
-   * @throws {NotYetError} If there is no master network, or it is not ready, or
-   *   somebody else keeps replacing ours
-   * @throws {CniError} If the master network's configuration cannot be used, or
-   *   ours not be written; the one that is there stays, and is put back
+   * @throws {NotYetError} If the master network is missing or not ready, or
+   *   another program keeps replacing the configuration
+   * @throws {CniError} If the master network's configuration is unusable, or
+   *   ours cannot be written; the existing one stays, and is restored
    */
   ensure(): void {
     this.#readiness.require();
@@ -87,7 +87,7 @@ export class MadeConfiguration {
     throw new NotYetError(`Cannot find ${what} in "${masterFolder}"`);
   }
 
-  /** Tells of each file once, and again when something else is wrong with it. */
+  /** Logs each file once, and again if the reason changes. */
   #noteSkipped(path: string, reason: string): void {
     if (this.#skipped.get(path) === reason) return;
     this.#skipped.set(path, reason);
@@ -102,14 +102,14 @@ export class MadeConfiguration {
     this.#log.info("chose the master network", { path, network: name });
   }
 
-  /** Puts the last good one back if it has gone. */
+  /** Restores the last valid configuration if it is missing. */
   #keep(): void {
     this.#conf ??= FILE_NAMES.map((name) => this.#adopt(name))
       .find((conf) => conf !== undefined);
     if (this.#conf !== undefined) this.#place(this.#conf);
   }
 
-  /** Takes a file that was made before we were started for ours. */
+  /** Adopts a file that an earlier run wrote. */
   #adopt(fileName: MultusConf["fileName"]): MultusConf | undefined {
     const { path } = this.#files[fileName];
     const content = isOwnFile(path) ? readIfThere(path) : undefined;
@@ -123,7 +123,7 @@ export class MadeConfiguration {
     }
   }
 
-  /** Removes what runtimes would take for ours: its name may be the first of all. */
+  /** Removes our file of the other name, which runtimes might load first. */
   #removeStale(path: string): void {
     const content = readIfThere(path);
     if (content === undefined) return;
@@ -144,7 +144,7 @@ export class MadeConfiguration {
   }
 
   /**
-   * Removes it, whichever name it has.
+   * Removes the configuration under both names.
    *
    * @throws {CniError} 5 if it cannot be removed
    */
@@ -155,22 +155,22 @@ export class MadeConfiguration {
   }
 }
 
-/** A configuration that somebody has written. */
+/** A configuration that the user provides. */
 export class GivenConfiguration {
   readonly #source: string;
   readonly #file: PlacedFile;
 
-  /** Nothing is read or written yet. */
+  /** Reads and writes nothing yet. */
   constructor({ source, folder }: GivenConfigurationOptions, log: Log) {
     this.#source = source;
     this.#file = new PlacedFile(join(folder, basename(source)), log);
   }
 
   /**
-   * Sees to it that the node has it, to the letter.
+   * Ensures that the node has an exact copy of it.
    *
    * @throws {CniError} 5, 6 or 7 if it cannot be read, is malformed, or cannot
-   *   be written; the one that is there stays
+   *   be written; the existing one stays
    */
   ensure(): void {
     readConf(this.#source);
@@ -179,7 +179,7 @@ export class GivenConfiguration {
   }
 }
 
-/** Says whether a file is there that configures multus. */
+/** Reports whether a file exists and configures multus. */
 function isOwnFile(path: string): boolean {
   try {
     return isOwnConf(readConf(path));

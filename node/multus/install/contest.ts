@@ -1,18 +1,17 @@
 /**
- * Putting something back that somebody else has taken away, who may do it
- * again: two programs that each have their way at once would keep the node
- * busy.
+ * Limits how often a file is restored that another program keeps changing. Two
+ * programs that both react at once would keep the node busy.
  *
  * @module
  */
 
 import { NotYetError } from "./not_yet_error.ts";
 
-/** Who has been left alone for so long starts anew, in ms. */
+/** The pauses start over after this time without a contest, in ms. */
 const CALM_MS = 60_000;
 const FIRST_PAUSE_MS = 1000, LONGEST_PAUSE_MS = 10_000;
 
-/** How often one thing is put back: at once, then after longer and longer pauses. */
+/** Limits the restoring of one file: at once, then after increasing pauses. */
 export class Contest {
   readonly #path: string;
   readonly #now: () => number;
@@ -20,8 +19,8 @@ export class Contest {
   #lastMs = -Infinity;
 
   /**
-   * @param path What is put back
-   * @param now Milliseconds of a clock that does not jump
+   * @param path The restored file, for messages
+   * @param now Milliseconds of a monotonic clock
    */
   constructor(path: string, now: () => number = () => performance.now()) {
     this.#path = path;
@@ -29,9 +28,9 @@ export class Contest {
   }
 
   /**
-   * Takes a turn at putting it back.
+   * Takes a turn to restore the file.
    *
-   * @throws {NotYetError} If the last one was not long enough ago
+   * @throws {NotYetError} If the last turn was too recent
    */
   takeTurn(): void {
     const calmMs = this.#now() - this.#lastMs;

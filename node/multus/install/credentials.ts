@@ -1,9 +1,10 @@
 /**
- * What multus on the node shows to the API server: the token of the installing
- * pod's service account, in a kubeconfig and in a file beside it.
+ * The node's credentials for the API server: the token of the installing pod's
+ * service account, in a kubeconfig and in a file beside it.
  *
- * The kubelet renews the pod's token long before it expires, and so are the
- * copies, for as long as somebody watches. A token ends with its pod.
+ * The kubelet renews the pod's token long before it expires, and the installer
+ * updates the copies while it watches. A token is only valid as long as its
+ * pod.
  *
  * @module
  */
@@ -31,10 +32,10 @@ export class Credentials {
   }
 
   /**
-   * Sees to it that they are those of the service account.
+   * Ensures that the files match the service account.
    *
    * @throws {CniError} 4 or 5 if the service account cannot be read, or the
-   *   files not be written; those that are there stay
+   *   files cannot be written; the existing files stay
    */
   ensure(): void {
     const { serviceAccount, isOptional } = this.#options;
@@ -47,17 +48,17 @@ export class Credentials {
       );
     }
     const kubeconfig = formatKubeconfig(token, this.#options);
-    // First what the other one refers to.
+    // The token comes first, because the kubeconfig refers to it.
     this.#token.ensure(`${token}\n`);
     this.#kubeconfig.ensure(kubeconfig);
   }
 }
 
 /**
- * Formats a kubeconfig, in JSON, which YAML includes.
+ * Formats a kubeconfig as JSON, which is valid YAML.
  *
- * The token is in there too: `tokenFile` counts more, but means nothing to who
- * sees the node's files by other paths, as a container does.
+ * It also contains the token: `tokenFile` takes precedence, but its path is not
+ * valid in a container, which sees the node's files elsewhere.
  */
 function formatKubeconfig(token: string, options: CredentialOptions): string {
   const trust = options.skipTlsVerify ? { "insecure-skip-tls-verify": true } : {

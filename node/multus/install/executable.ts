@@ -1,8 +1,9 @@
 /**
- * The executable on the node, and the links by which it is multus.
+ * The executable on the node, and its links.
  *
- * It gets there by rename(2), complete and closed: one that is running is not
- * written to, and one that is being written is not run ("text file busy").
+ * It is installed by rename(2) when it is complete and closed: a running
+ * executable cannot be written, and an executable that is being written cannot
+ * be run ("text file busy").
  *
  * @module
  */
@@ -18,12 +19,12 @@ import { Links } from "./links.ts";
 import { requireFolder } from "./node_folder.ts";
 import type { ExecutableOptions } from "./options.ts";
 
-/** What a runtime calls. */
+/** The name that runtimes call. */
 const MULTUS = "multus";
-/** What the executable is called that it leads to. */
+/** The name of the executable that it links to. */
 const EXECUTABLE = "cni-multus";
 
-/** States of the file that is copied and of the copy. */
+/** States of the source and of its copy. */
 interface Twins {
   readonly source: string;
   readonly target: string;
@@ -35,12 +36,12 @@ export class Executable {
   readonly #path: string;
   readonly #log: Log;
   readonly #contest: Contest;
-  /** `multus` is ours whatever it was. */
+  /** `multus`, which replaces any other file. */
   readonly #command: Links;
   readonly #plugins: Links;
-  /** What the two files were when they had the same content. */
+  /** The states in which both files last had the same content. */
   #same: Twins = { source: "", target: "" };
-  /** The node runs the very file that we are: who replaces it means to. */
+  /** Whether the node runs this very file. A replacement of it is intended. */
   #isShared: boolean | undefined;
 
   /** Nothing is read or written yet. */
@@ -60,10 +61,10 @@ export class Executable {
   }
 
   /**
-   * Sees to it that the node has it.
+   * Ensures that the executable and its links exist.
    *
-   * @throws {NotYetError} If it is put back too often
-   * @throws {CniError} 5 if it cannot be read or written; the one that is there
+   * @throws {NotYetError} If it was restored too often
+   * @throws {CniError} 5 if it cannot be read or written; the existing one
    *   stays
    */
   async ensure(): Promise<void> {
@@ -72,7 +73,7 @@ export class Executable {
     const command = join(folder, MULTUS);
     this.#isShared ??= isSameFile(source, command);
     if (this.#isShared && identify(command) !== "") return;
-    // Another installer would have the same names for what is unfinished.
+    // Another installer would use the same temporary names.
     using lock = await Deno.open(folder, { read: true });
     await lock.lock(true);
     if (!await this.#isThere()) await this.#install();
@@ -80,7 +81,7 @@ export class Executable {
     this.#plugins.ensure();
   }
 
-  /** Only files that have changed since are compared. */
+  /** Compares only files that changed since the last comparison. */
   async #isThere(): Promise<boolean> {
     const twins = this.#identify();
     const { source, target } = this.#same;
@@ -103,7 +104,8 @@ export class Executable {
     const { target } = this.#same;
     const isTaken = target !== "" && identify(this.#path) !== target;
     if (isTaken) this.#contest.takeTurn();
-    // Before it is read: what takes its place meanwhile is not what was copied.
+    // Taken before reading: a file that replaces the source meanwhile must not
+    // count as copied.
     const copied = identify(source);
     const made = await tellIoFailure(
       `copy "${source}" to "${this.#path}"`,
@@ -116,7 +118,7 @@ export class Executable {
   }
 }
 
-/** Names a state of a file; "" if there is none. */
+/** Identifies a state of a file; "" if it does not exist. */
 function identify(path: string): string {
   const info = unlessMissing(() => Deno.statSync(path));
   if (info === undefined) return "";
@@ -125,9 +127,9 @@ function identify(path: string): string {
 }
 
 /**
- * Copies an executable, whole or not at all.
+ * Copies an executable completely or not at all.
  *
- * @returns What names the state of the copy
+ * @returns The identity of the copy's state
  */
 async function copy(source: string, path: string): Promise<string> {
   const unfinished = join(dirname(path), `.${basename(path)}.unfinished`);
@@ -155,7 +157,7 @@ async function tellIoFailure<T>(action: string, over: Promise<T>): Promise<T> {
   }
 }
 
-/** Has the content on disk, before its name is. */
+/** Flushes the content to disk before the rename. */
 async function flush(path: string): Promise<void> {
   using file = await Deno.open(path, { read: true });
   await file.sync();

@@ -7,7 +7,7 @@ import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
 import { Executable } from "./executable.ts";
 import { NotYetError } from "./not_yet_error.ts";
 
-/** A folder with what is installed, and one that it is installed to. */
+/** Creates a folder with the source, and a folder to install to. */
 function prepare(): {
   folder: ConfFolder;
   executable: Executable;

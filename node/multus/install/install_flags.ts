@@ -1,6 +1,6 @@
 /**
- * The flags of `multus install`: those of the reference's entry point by the
- * same names, and a few more.
+ * The flags of `multus install`: the same as the reference's entry point has,
+ * and a few more.
  *
  * Source: multus-cni cmd/thin_entrypoint/main.go `addFlags`.
  *
@@ -9,7 +9,7 @@
 
 import type { FlagValues } from "../flags.ts";
 
-/** The flags, in the order in which help has them. */
+/** The flags, in the order of the help text. */
 export const INSTALL_FLAGS = {
   "watch": {
     default: false,
@@ -152,5 +152,5 @@ export const INSTALL_FLAGS = {
   "help": { default: false, summary: "tells about the command" },
 } as const;
 
-/** The flags as they were given. */
+/** The flags' values. */
 export type InstallFlags = FlagValues<typeof INSTALL_FLAGS>;

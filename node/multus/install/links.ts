@@ -1,10 +1,10 @@
 /**
- * The links by which one executable is multus and other plugins.
+ * The links that turn one executable into multus and other plugins.
  *
- * They are symbolic: one can tell whose they are, who copies the folder without
- * care copies 94 MB once and not once for each, and a new executable is all of
- * them at the same moment. What they lead to has a name of its own, so that
- * another program may become `multus` without becoming the others.
+ * They are symbolic, because then their owner is visible, a careless copy of
+ * the folder has 94 MB once and not once per link, and a new executable
+ * replaces all plugins at the same moment. Their target has its own name, so
+ * that another program can replace `multus` without replacing the others.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import { isSameFile } from "../../../cni/same_file.ts";
 import { Contest } from "./contest.ts";
 import type { ExecutableOptions } from "./options.ts";
 
-/** What links lead to, and which there shall be. */
+/** The links' names and target. */
 export interface LinkOptions
   extends Pick<ExecutableOptions, "folder" | "links" | "replacesOthers"> {
   /** Name of the executable in the folder. */
@@ -32,9 +32,9 @@ export class Links {
   readonly #options: LinkOptions;
   readonly #log: Log;
   readonly #contests = new Map<string, Contest>();
-  /** Names of links that were there. */
+  /** Names of links that were found or made. */
   readonly #made = new Set<string>();
-  /** Names of files that were left alone. */
+  /** Names of foreign files that were kept. */
   readonly #left = new Set<string>();
 
   /** Nothing is read or written yet. */
@@ -44,11 +44,10 @@ export class Links {
   }
 
   /**
-   * Sees to it that each link is there, or something that is not ours to
-   * replace.
+   * Ensures that each link exists, or a foreign file that must be kept.
    *
-   * @throws {NotYetError} If one is put back too often
-   * @throws {CniError} 5 if one cannot be made
+   * @throws {NotYetError} If a link was restored too often
+   * @throws {CniError} 5 if a link cannot be created
    */
   ensure(): void {
     for (const name of this.#options.links) this.#ensureOne(name);
@@ -93,10 +92,10 @@ export class Links {
   }
 }
 
-/** Makes a link in place of what is there, which is never missing meanwhile. */
+/** Replaces a file by a link; the name exists at all times. */
 function replaceByLink(path: string, target: string): void {
   const unfinished = `${path}.unfinished`;
-  // It may have been left by a crash.
+  // A crash may have left it.
   removeQuietly(unfinished);
   Deno.symlinkSync(target, unfinished);
   Deno.renameSync(unfinished, path);

@@ -3,7 +3,7 @@ import { createLog } from "../../../cni/log.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
 import { Links } from "./links.ts";
 
-/** Makes links `a` and `b` in a folder; returns what `a` is then. */
+/** Creates links `a` and `b` in a folder; returns the result at `a`. */
 function link(
   folder: ConfFolder,
   replacesOthers = false,

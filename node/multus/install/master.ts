@@ -1,5 +1,5 @@
 /**
- * The master network: the one that a node's pods would have without multus.
+ * The master network: the network that a node's pods would get without multus.
  *
  * @module
  */
@@ -24,45 +24,45 @@ import { isList } from "../../../plugins/multus/networks/delegate.ts";
 import { isOwnConf } from "../../../plugins/multus/networks/self_guard.ts";
 import type { ConfigurationOptions } from "./options.ts";
 
-/** A network's configuration, as the runtime would use it. */
+/** A network's configuration, in the form that the runtime would use. */
 export interface Master {
   /** Name of its file, without {@linkcode RENAMED}. */
   readonly file: string;
-  /** Where it is now. */
+  /** Its current path. */
   readonly path: string;
-  /** The whole document; of a list with the plugins that have files of their own. */
+  /** The whole document; a list includes the plugins from separate files. */
   readonly document: JsonObject;
   /** The network's name. */
   readonly name: string;
-  /** What a plugin of it wants, in alphabetical order. */
+  /** The capabilities that its plugins request, in alphabetical order. */
   readonly capabilities: readonly string[];
 }
 
-/** What `--rename-conf-file` puts behind the name of a file. */
+/** The suffix that `--rename-conf-file` appends to a file's name. */
 export const RENAMED = ".old";
 
 const EXTENSIONS = [".conf", ".conflist", ".json"];
 
-/** Where to look, and how. */
+/** Options of the search. */
 export type MasterOptions = Pick<
   ConfigurationOptions,
   "masterFolder" | "masterFile" | "renamesMaster"
 >;
 
-/** A file that may be the master network's. */
+/** A file that may have the master network's configuration. */
 type Candidate = Pick<Master, "file" | "path">;
 
 /**
- * Finds the master network: that of the first file in alphabetical order which
- * is a network's and not one of multus, whatever it is called.
+ * Finds the master network: the first file in alphabetical order that
+ * configures a network, and not multus, whatever its name.
  *
- * A file that cannot be used is passed over, as runtimes do; but not one that
- * was chosen, by name or before: its owner is busy with it.
+ * Like runtimes, it skips unusable files. A file that was chosen by name or
+ * earlier is not skipped, because its owner is probably rewriting it.
  *
- * @param current The file that was chosen before
- * @param onSkipped Told of each file that is passed over, and why
- * @returns Undefined if there is none
- * @throws {CniError} 5, 6 or 7 if the chosen file cannot be used
+ * @param current The file that was chosen earlier
+ * @param onSkipped Receives each skipped file, and the reason
+ * @returns Undefined if not found
+ * @throws {CniError} 5, 6 or 7 if the chosen file is unusable
  */
 export function findMaster(
   options: MasterOptions,
@@ -90,7 +90,7 @@ function ownAsMaster(path: string): CniError {
   );
 }
 
-/** Lists the files in the order of their names before they were renamed. */
+/** Lists the files in the order of their original names. */
 function listCandidates(options: MasterOptions): Candidate[] {
   const { masterFolder, masterFile, renamesMaster } = options;
   const found = listConfFiles(masterFolder, EXTENSIONS)
@@ -113,9 +113,9 @@ function listRenamed(folder: string): Candidate[] {
 }
 
 /**
- * Reads a file, by its content rather than by its extension.
+ * Reads a file; its content decides its format, not its extension.
  *
- * @returns Undefined if it is one of multus
+ * @returns Undefined if it configures multus
  */
 function readMaster(candidate: Candidate): Master | undefined {
   const conf = readConf(candidate.path);
@@ -131,7 +131,7 @@ function readMaster(candidate: Candidate): Master | undefined {
 }
 
 /**
- * Reads a network's configuration, of which the name does not tell what it is.
+ * Reads a network's configuration or list; the file's name does not tell which.
  *
  * Source: multus-cni cmd/thin_entrypoint/main.go `createMultusConfig`.
  *

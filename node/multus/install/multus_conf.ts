@@ -1,5 +1,5 @@
 /**
- * The configuration of multus, made of the master network's.
+ * Generates the configuration of multus from the master network's.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import {
 import type { Master } from "./master.ts";
 import type { ConfigurationOptions } from "./options.ts";
 
-/** The two names that our configuration may have. */
+/** The two possible names of our configuration. */
 export const FILE_NAMES = ["00-multus.conf", "00-multus.conflist"] as const;
 
 /** A configuration of multus. */
@@ -23,21 +23,21 @@ export interface MultusConf {
   readonly content: string;
 }
 
-/** What of the options is written. */
+/** The options that affect the content. */
 export type MultusConfOptions = Pick<
   ConfigurationOptions,
   "cniVersion" | "forcesVersion" | "takesName" | "keys"
 >;
 
 /**
- * Formats the configuration as the reference does, to the letter: a list from
- * 1.0.0 on, the master network inside.
+ * Formats the configuration exactly like the reference: as a list from 1.0.0
+ * on, with the master network inside.
  *
  * Source: multus-cni cmd/thin_entrypoint/main.go `multusConflistTemplate`,
  * `multusConfTemplate`.
  *
- * @throws {CniError} 1 if the master network's version is not spoken or not the
- *   one that it must be, 7 if it has none
+ * @throws {CniError} 1 if the master network's version is not supported or not
+ *   the required one, 7 if it has none
  */
 export function formatMultusConf(
   master: Master,
@@ -56,8 +56,8 @@ export function formatMultusConf(
     ...Object.entries(options.keys),
   ];
   const head: Member[] = [["cniVersion", cniVersion], ["name", name]];
-  // What has files of its own is in there already: by that name the runtime
-  // would find those files, too.
+  // Plugins from separate files are already included: by that name the runtime
+  // would load those files as well.
   const hasAll = master.document["loadOnlyInlinedPlugins"] === true;
   if (options.takesName && hasAll) head.push(["loadOnlyInlinedPlugins", true]);
   return isAtLeast(cniVersion, "1.0.0")

@@ -1,5 +1,5 @@
 /**
- * Folders of the node.
+ * Checks folders of the node.
  *
  * @module
  */
@@ -8,10 +8,10 @@ import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { ifPossible } from "../../../cni/io_failure.ts";
 
 /**
- * Sees to it that a folder is there. It is not made: in a container that does
- * not have the node's folder mounted it would not be the node's.
+ * Checks that a folder exists. It is not created: in a container without a
+ * mount of the node's folder, the new one would be the container's.
  *
- * @throws {CniError} 5 if it is not
+ * @throws {CniError} 5 if it does not exist
  */
 export function requireFolder(path: string): void {
   if (isFolder(path)) return;
@@ -21,7 +21,7 @@ export function requireFolder(path: string): void {
   );
 }
 
-/** Says whether there is a folder; a path that cannot be looked at is none. */
+/** Reports whether the path is an accessible folder. */
 export function isFolder(path: string): boolean {
   return ifPossible(() => Deno.statSync(path).isDirectory) ?? false;
 }

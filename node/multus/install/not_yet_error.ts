@@ -1,8 +1,11 @@
 /**
- * What is not there yet, but may come.
+ * The error for something that is still missing.
  *
  * @module
  */
 
-/** Something that a node has a little later: worth waiting for. */
+/**
+ * Something is missing that a node may get later, and that is worth waiting
+ * for.
+ */
 export class NotYetError extends Error {}

@@ -1,5 +1,5 @@
 /**
- * What `multus install` is told, by its flags.
+ * The options of `multus install`, from its flags.
  *
  * @module
  */
@@ -14,83 +14,85 @@ import {
 } from "../../../plugins/multus/log/operation_log.ts";
 import { INSTALL_FLAGS, type InstallFlags } from "./install_flags.ts";
 
-/** What errors call the command. */
+/** The command's name in errors. */
 export const COMMAND = "multus install";
 
-/** Where a container that installs sees the node's folders. */
+/** Where an installing container mounts the node's folders. */
 export const HOST_ROOT = "/host";
 
-/** What is installed of the executable. */
+/** Options of the executable's installation. */
 export interface ExecutableOptions {
   readonly source: string;
   /** The node's folder of plugins. */
   readonly folder: string;
-  /** Other names for it. */
+  /** Additional names of the executable. */
   readonly links: readonly string[];
-  /** Links replace files of the same name that are not ours. */
+  /** Whether links replace foreign files of the same name. */
   readonly replacesOthers: boolean;
 }
 
-/** How multus shall find the API server and show who it is. */
+/** Options of the credentials for the API server. */
 export interface CredentialOptions {
-  /** Folder of the service account. */
+  /** Folder of the pod's service account. */
   readonly serviceAccount: string;
-  /** Folder that the files are written to. */
+  /** Folder to write the files to. */
   readonly folder: string;
-  /** What the node calls the kubeconfig. */
+  /** The kubeconfig's path on the node. */
   readonly hostPath: string;
   readonly skipTlsVerify: boolean;
   readonly env: Environment;
-  /** Without service account there are no credentials, and that is no failure. */
+  /** Without a service account, skips the credentials instead of failing. */
   readonly isOptional: boolean;
 }
 
-/** How the configuration is made of the master network's. */
+/** Options of a configuration generated from the master network's. */
 export interface ConfigurationOptions {
   /** The node's folder of configurations. */
   readonly folder: string;
-  /** Folder where the master network's is. */
+  /** Folder of the master network's configuration. */
   readonly masterFolder: string;
-  /** Its name there; undefined for the first. */
+  /** Its file name; undefined for the first file. */
   readonly masterFile?: string;
   readonly renamesMaster: boolean;
-  /** The version that the master network must have, or is given. */
+  /**
+   * The version that the master network must have, or that replaces its own.
+   */
   readonly cniVersion: string;
   readonly forcesVersion: boolean;
-  /** The network is called what the master network is called. */
+  /** Whether the network takes the master network's name. */
   readonly takesName: boolean;
-  /** Keys of the configuration that flags set, in the order in which they are written. */
+  /** Keys of the configuration set by flags, in the order of writing. */
   readonly keys: Readonly<Record<string, string | boolean>>;
-  /** As the node sees it; "" for none. */
+  /** Path on the node; "" for none. */
   readonly readinessFile: string;
   readonly readinessTimeoutMs: number;
 }
 
-/** A configuration that somebody has written. */
+/** A configuration that the user provides. */
 export interface GivenConfigurationOptions {
   readonly source: string;
   /** The node's folder of configurations. */
   readonly folder: string;
 }
 
-/** All that `multus install` does. */
+/** The actions of `multus install`. */
 export interface InstallOptions {
-  /** Undefined: none is installed. */
+  /** If undefined, no executable is installed. */
   readonly executable?: ExecutableOptions;
   readonly credentials: CredentialOptions;
-  /** Undefined: configurations are left alone. */
+  /** If undefined, configurations stay unchanged. */
   readonly configuration?: ConfigurationOptions | GivenConfigurationOptions;
-  /** Goes on when all is done. */
+  /** Whether it keeps running and restores the files. */
   readonly isWatching: boolean;
-  /** The configuration is not followed. */
+  /** Whether changes of configurations are ignored. */
   readonly skipsConfigWatch: boolean;
-  /** Our configurations are removed in the end. */
+  /** Whether our configurations are removed at the end. */
   readonly cleansUp: boolean;
-  /** How long it may take without watching, in ms. */
+  /** Time limit without watching, in ms. */
   readonly timeoutMs: number;
 }
 
-/** What the executable can be installed as. */
+/** The names under which the executable can be installed. */
 export interface Names {
   readonly pluginNames: readonly string[];
   readonly knownNames: readonly string[];
@@ -99,8 +101,8 @@ export interface Names {
 /**
  * Reads the command line.
  *
- * @returns Undefined if help is asked for
- * @throws {CniError} 4 if it cannot be followed
+ * @returns Undefined if help is requested
+ * @throws {CniError} 4 if it is invalid
  */
 export function readInstallOptions(
   args: readonly string[],
@@ -137,7 +139,7 @@ function readExecutable(flags: InstallFlags, names: Names): ExecutableOptions {
     source: flags["multus-bin-file"],
     folder: flags["cni-bin-dir"],
     links: listLinks(plugins, names),
-    // Only who names a plugin wants it in place of another one.
+    // Only a plugin that was named explicitly replaces a foreign one.
     replacesOthers: !["", "all"].includes(plugins),
   };
 }
@@ -197,7 +199,7 @@ function readKeys(flags: InstallFlags): Record<string, string | boolean> {
     logFile: flags["multus-log-file"],
     binDir: flags["additional-bin-dir"],
     // The reference writes "cniConf", which multus does not read, and the
-    // folder as its container sees it.
+    // folder's path in its container.
     confDir: isDefault ? "" : toHostPath(confDir),
     readinessindicatorfile: flags["readiness-indicator-file"],
     kubeconfig: flags["multus-kubeconfig-file-host"],
@@ -217,17 +219,17 @@ function readLogLevel(text: string): LogLevel | "" {
   throw refuse(COMMAND, `--multus-log-level: "${text}" is none of ${known}`);
 }
 
-/** Turns a path below {@linkcode HOST_ROOT} into what the node calls it. */
+/** Converts a path below {@linkcode HOST_ROOT} to the path on the node. */
 export function toHostPath(path: string): string {
   return path.startsWith(`${HOST_ROOT}/`) ? path.slice(HOST_ROOT.length) : path;
 }
 
-/** Returns what the node calls the copy of the token: it is beside the kubeconfig. */
+/** Returns the path of the token's copy on the node, beside the kubeconfig. */
 export function hostPathOfToken({ hostPath }: CredentialOptions): string {
   return join(dirname(hostPath), "token");
 }
 
-/** Milliseconds of each unit; without one it is seconds. */
+/** Milliseconds per unit; the default unit is seconds. */
 const UNITS: Readonly<Record<string, number>> = {
   "": 1000,
   ms: 1,
@@ -236,7 +238,7 @@ const UNITS: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-/** Timers count milliseconds in 31 bits. */
+/** Timers are limited to 31 bits of milliseconds. */
 const LONGEST_MS = 2 ** 31 - 1;
 
 function parseTime(flag: string, text: string): number {

@@ -20,7 +20,9 @@ function read(...args: string[]): InstallOptions {
   return options;
 }
 
-/** Reads what is written of the master network's configuration. */
+/**
+ * Reads the options for a configuration generated from the master network's.
+ */
 function readMade(...args: string[]): ConfigurationOptions {
   const { configuration } = read(...args);
   if (configuration !== undefined && "keys" in configuration) {

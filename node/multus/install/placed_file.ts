@@ -1,5 +1,5 @@
 /**
- * Files that are put on a node, and put back if somebody else removes or
+ * Files that are written to a node, and restored if another program removes or
  * changes them.
  *
  * @module
@@ -10,13 +10,13 @@ import { unlessMissing, withIoFailure } from "../../../cni/io_failure.ts";
 import type { Log } from "../../../cni/log.ts";
 import { Contest } from "./contest.ts";
 
-/** A file whose content is ours to say; readable by its owner alone. */
+/** A file with content that we manage, readable only by its owner. */
 export class PlacedFile {
-  /** Where it is. */
+  /** Path of the file. */
   readonly path: string;
   readonly #log: Log;
   readonly #contest: Contest;
-  /** What was last seen to be there as it shall be. */
+  /** The last content that was found or written as intended. */
   #placed: string | undefined;
 
   /** Nothing is read or written yet. */
@@ -27,10 +27,9 @@ export class PlacedFile {
   }
 
   /**
-   * Sees to it that the file has this content. Something else gets in its place
-   * whole, or not at all.
+   * Ensures that the file has this content. It is replaced atomically.
    *
-   * @throws {NotYetError} If it is put back too often
+   * @throws {NotYetError} If it was restored too often
    * @throws {CniError} 5 if it cannot be read or written
    */
   ensure(content: string): void {
@@ -56,9 +55,9 @@ export class PlacedFile {
 }
 
 /**
- * Reads a text.
+ * Reads a text file.
  *
- * @returns Undefined if there is no file
+ * @returns Undefined if it does not exist
  * @throws {CniError} 5 if it cannot be read
  */
 export function readIfThere(path: string): string | undefined {

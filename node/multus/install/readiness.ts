@@ -1,5 +1,5 @@
 /**
- * The file by which the master network says that it is ready.
+ * The file that signals that the master network is ready.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { Log } from "../../../cni/log.ts";
 import { NotYetError } from "./not_yet_error.ts";
 import { type ConfigurationOptions, HOST_ROOT } from "./options.ts";
 
-/** Asks for that file until it is there, or long enough. */
+/** Requires that file until it exists, or until a timeout. */
 export class Readiness {
   readonly #path: string;
   readonly #endMs: number;
@@ -17,7 +17,7 @@ export class Readiness {
   readonly #log: Log;
   #isOver: boolean;
 
-  /** The time runs from now on. */
+  /** Starts the timeout. */
   constructor(
     { readinessFile, readinessTimeoutMs }: Pick<
       ConfigurationOptions,
@@ -33,16 +33,16 @@ export class Readiness {
   }
 
   /**
-   * Returns if there is nothing to wait for any more. Once it has returned it
-   * always does: a file that vanishes later is for multus to notice, which
-   * looks for it before each pod.
+   * Returns if there is nothing left to wait for. After the first success it
+   * always returns: multus itself checks before each pod whether the file still
+   * exists.
    *
-   * @throws {NotYetError} If the file is not there
+   * @throws {NotYetError} If the file does not exist
    */
   require(): void {
     if (this.#isOver) return;
-    // A container may see it where the node has it, or below the node's root.
-    // A path that cannot be looked at is one that is not there.
+    // A container may have it at the node's path, or below the mounted node's
+    // root. An inaccessible path counts as missing.
     const isThere = [this.#path, HOST_ROOT + this.#path]
       .some((path) => ifPossible(() => Deno.statSync(path)) !== undefined);
     if (!isThere && performance.now() < this.#endMs) {

@@ -1,6 +1,6 @@
 /**
- * The service account of the pod that installs, as the kubelet mounts it, and
- * the API server, as the kubelet names it.
+ * Reads the installing pod's service account, which the kubelet mounts, and the
+ * API server's address, which the kubelet sets in the environment.
  *
  * @module
  */
@@ -13,10 +13,10 @@ import { findServer } from "../../../kube/service_environment.ts";
 import { readIfThere } from "./placed_file.ts";
 
 /**
- * Reads the token by which multus shows who it is.
+ * Reads the token that authenticates multus.
  *
- * @param folder Where the service account is mounted
- * @returns Undefined if there is none
+ * @param folder Mount point of the service account
+ * @returns Undefined if it does not exist
  * @throws {CniError} 5 if it cannot be read, or is empty
  */
 export function readToken(folder: string): string | undefined {
@@ -27,9 +27,9 @@ export function readToken(folder: string): string | undefined {
 }
 
 /**
- * Reads the certificates by which the API server is known.
+ * Reads the authorities that sign the API server's certificate.
  *
- * @param folder Where the service account is mounted
+ * @param folder Mount point of the service account
  * @returns PEM
  * @throws {CniError} 5 if they cannot be read
  */
@@ -39,9 +39,9 @@ export function readCaBundle(folder: string): Uint8Array {
 }
 
 /**
- * Returns the API server's URL, by the protocol that the environment may name.
+ * Returns the API server's URL; the environment may set the protocol.
  *
- * @throws {CniError} 4 if the environment does not say it
+ * @throws {CniError} 4 if the environment does not have the address
  */
 export function formatServer(env: Environment): string {
   const protocol = env["KUBERNETES_SERVICE_PROTOCOL"] || "https";

@@ -1,5 +1,5 @@
 /**
- * What is to be done, in its order, again and again.
+ * Runs steps in order, once or repeatedly.
  *
  * @module
  */
@@ -9,36 +9,36 @@ import { pause } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import { NotYetError } from "./not_yet_error.ts";
 
-/** Something that shall be so. */
+/** A step that ensures one condition. */
 export interface Step {
-  /** What log lines call it. */
+  /** The step's name in the log. */
   readonly name: string;
-  /** Sees to it that it is so; changes nothing if it is. */
+  /** Ensures the condition; changes nothing if it holds. */
   readonly ensure: () => void | Promise<void>;
 }
 
-/** How often it is tried again without watching, in ms. */
+/** Interval between retries without watching, in ms. */
 const RETRY_MS = 500;
 
-/** Steps, of which the later ones need the earlier ones. */
+/** Steps that each depend on the previous ones. */
 export class Steps {
   readonly #steps: readonly Step[];
   readonly #log: Log;
   readonly #done = new Set<Step>();
-  /** What is wrong now, as it was told. */
+  /** The current problems, as they were logged. */
   readonly #problems = new Map<Step, string>();
 
-  /** Nothing is done yet. */
+  /** Runs nothing yet. */
   constructor(steps: readonly Step[], log: Log) {
     this.#steps = steps;
     this.#log = log;
   }
 
   /**
-   * Takes all steps; those behind one that fails only if that has been done
-   * before. What is wrong is logged once, not each time.
+   * Runs all steps. After a failure it only continues if the failed step
+   * succeeded earlier. Each problem is logged once.
    *
-   * @returns Whether all is well
+   * @returns Whether no problem is left
    */
   async run(): Promise<boolean> {
     for (const step of this.#steps) {
@@ -55,10 +55,10 @@ export class Steps {
   }
 
   /**
-   * Takes all steps once; waits for what is not there yet.
+   * Runs all steps once, and waits for missing things.
    *
-   * @param timeoutMs How long it may take
-   * @throws {Error} If a step fails, time is up, or the signal comes
+   * @param timeoutMs Time limit for all steps
+   * @throws {Error} On a failed step, a timeout, or the signal
    */
   async runOnce(timeoutMs: number, signal: AbortSignal): Promise<void> {
     const endMs = performance.now() + timeoutMs;

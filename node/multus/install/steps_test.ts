@@ -3,7 +3,7 @@ import { createLog } from "../../../cni/log.ts";
 import { NotYetError } from "./not_yet_error.ts";
 import { Steps } from "./steps.ts";
 
-/** A step whose outcomes are given, one for each time; the last one stays. */
+/** Builds a step with the given outcomes, one per run; the last one repeats. */
 function stepOf(name: string, ...outcomes: (Error | undefined)[]): {
   name: string;
   ensure: () => void;

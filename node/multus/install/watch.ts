@@ -1,5 +1,5 @@
 /**
- * Doing something again whenever it may have to be done.
+ * Repeats an action after changes in folders.
  *
  * @module
  */
@@ -10,21 +10,27 @@ import type { Log } from "../../../cni/log.ts";
 import { isFolder } from "./node_folder.ts";
 
 /**
- * How often all is looked at, in ms: what is changed on a file system that
- * does not tell, or in a folder that was not there, is noticed then.
+ * Poll interval, in ms. It catches changes on file systems without
+ * notification, and in folders that did not exist.
  */
 const POLL_MS = 10_000;
-/** After a failure it is tried again after this time, doubled each time up to {@linkcode POLL_MS}. */
+/**
+ * Pause after the first failure, in ms, doubled each time up to
+ * {@linkcode POLL_MS}.
+ */
 const FIRST_RETRY_MS = 1000;
-/** Changes often come in groups: a file that is written is first created. */
+/**
+ * Delay after a change, in ms, because changes come in groups: a file is
+ * created, then written.
+ */
 const SETTLE_MS = 100;
 
 /**
- * Does something now, and again when a folder's content has changed or some
- * time has passed, until the signal.
+ * Acts now, and again after each change in a folder or after some time, until
+ * the signal.
  *
- * @param folders Those that are not there, or not yet, are polled
- * @param act Returns whether all is well; never throws
+ * @param folders Missing folders are polled
+ * @param act Returns whether it succeeded; never throws
  */
 export async function watch(
   folders: readonly string[],
@@ -33,7 +39,7 @@ export async function watch(
 ): Promise<void> {
   const open = createOpener(folders, log);
   for (let failures = 0; !signal.aborted;) {
-    // Opened first: what changes while it is looked at is looked at again.
+    // Opened first, so that a change during the action triggers another one.
     const watcher = open();
     try {
       failures = await act() ? 0 : failures + 1;
@@ -50,7 +56,7 @@ function chooseWait(failures: number): number {
   return Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), POLL_MS);
 }
 
-/** Makes what opens a watcher, and says once if that cannot be done. */
+/** Returns a function that opens a watcher, and logs a failure once. */
 function createOpener(
   folders: readonly string[],
   log: Log,

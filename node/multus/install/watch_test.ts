@@ -5,7 +5,7 @@ import { watch } from "./watch.ts";
 
 const log = createLog({}, () => {});
 
-/** Watches until something was done so often; returns when, in ms. */
+/** Watches until the action ran this often; returns the times, in ms. */
 async function watchFor(
   times: number,
   folders: readonly string[],
