@@ -9,13 +9,13 @@ import { AddressError, Ip, type IpFamily } from "./ip.ts";
 const ADDRESS_AND_LENGTH = /^(.+)\/(\d+)$/;
 
 /**
- * Holds an address and the length of its network prefix.
+ * An address and the length of its network prefix.
  *
- * Host bits are kept, so `10.0.0.5/24` can be an interface's address; ask for
- * {@linkcode Cidr.masked} to get the network alone.
+ * It keeps host bits, so `10.0.0.5/24` can be an interface's address;
+ * {@linkcode Cidr.masked} returns the network.
  */
 export class Cidr {
-  /** The address as it was given, with its host bits. */
+  /** The given address, with its host bits. */
   readonly ip: Ip;
   /** The number of leading network bits, 0 to 32 or 128. */
   readonly prefixLength: number;
@@ -23,7 +23,7 @@ export class Cidr {
   /**
    * Joins an address and a prefix length; prefer the named constructors.
    *
-   * @throws {AddressError} When `prefixLength` does not fit the family.
+   * @throws {AddressError} If `prefixLength` does not fit the family.
    */
   constructor(ip: Ip, prefixLength: number) {
     this.ip = ip;
@@ -35,17 +35,17 @@ export class Cidr {
   }
 
   /**
-   * Reads `address/length`. As in Go the length is decimal digits without a
+   * Parses `address/length`. As in Go, the length is decimal digits without a
    * sign, and leading zeros are allowed.
    *
-   * An IPv4-mapped address becomes IPv4 and its length loses the 96 mapped
-   * bits: `::ffff:1.2.3.4/120` is `1.2.3.4/24`. A length below 96 is refused
-   * there, although Go accepts it, since no IPv4 prefix length can express it:
-   * Go prints `::ffff:1.2.3.4/64` as `1.2.3.4/0`.
+   * An IPv4-mapped address becomes IPv4, and its length loses the 96 mapped
+   * bits: `::ffff:1.2.3.4/120` is `1.2.3.4/24`. Unlike in Go, its length must
+   * be at least 96, because no IPv4 prefix length can express less: Go prints
+   * `::ffff:1.2.3.4/64` as `1.2.3.4/0`.
    *
    * Source: Go `net.ParseCIDR`.
    *
-   * @throws {AddressError} When `text` is not of this form.
+   * @throws {AddressError} If `text` does not have this form.
    */
   static parse(text: string): Cidr {
     const [, address = "", length = ""] = ADDRESS_AND_LENGTH.exec(text) ?? [];
@@ -54,7 +54,7 @@ export class Cidr {
       const mappedBits = address.includes(":") ? 128 - ip.bitLength : 0;
       return new Cidr(ip, Number(length) - mappedBits);
     } catch {
-      // Whichever half was wrong, the message shows the whole text, as Go's.
+      // As in Go, the message shows the whole text, whichever half is invalid.
       throw new AddressError(`invalid CIDR address: ${text}`);
     }
   }
@@ -62,18 +62,18 @@ export class Cidr {
   /**
    * Joins an address and a prefix length.
    *
-   * @throws {AddressError} When `prefixLength` does not fit the family.
+   * @throws {AddressError} If `prefixLength` does not fit the family.
    */
   static of(ip: Ip, prefixLength: number): Cidr {
     return new Cidr(ip, prefixLength);
   }
 
-  /** Builds the network of this one address, a /32 or /128. */
+  /** Builds the network of a single address, a /32 or /128. */
   static host(ip: Ip): Cidr {
     return new Cidr(ip, ip.bitLength);
   }
 
-  /** Tells the IP version. */
+  /** The IP version. */
   get family(): IpFamily {
     return this.ip.family;
   }
@@ -89,14 +89,14 @@ export class Cidr {
   }
 
   /**
-   * Returns the broadcast address. IPv6 has none, and neither have /31 and
-   * /32, where every address is a host (RFC 3021).
+   * Returns the broadcast address; undefined for IPv6, and for /31 and /32,
+   * where every address is a host (RFC 3021).
    */
   get broadcast(): Ip | undefined {
     return this.family === 4 && this.prefixLength < 31 ? this.last : undefined;
   }
 
-  /** Tells whether the address is another than its network's first. */
+  /** Reports whether the address differs from its network's first address. */
   get hasHostBits(): boolean {
     return (this.ip.value & this.#hostMask) !== 0n;
   }
@@ -106,34 +106,37 @@ export class Cidr {
     return new Cidr(this.network, this.prefixLength);
   }
 
-  /** Tells whether `ip` is in this network; never across families. */
+  /** Reports whether `ip` is in this network; false for another family. */
   contains(ip: Ip): boolean {
     const differingBits = this.ip.value ^ ip.value;
     return this.family === ip.family &&
       (differingBits & ~this.#hostMask) === 0n;
   }
 
-  /** Tells whether every address of `other` is in this network. */
+  /** Reports whether every address of `other` is in this network. */
   containsCidr(other: Cidr): boolean {
     return this.prefixLength <= other.prefixLength && this.contains(other.ip);
   }
 
-  /** Tells whether the networks share an address: one contains the other. */
+  /** Reports whether the networks share an address: one contains the other. */
   overlaps(other: Cidr): boolean {
     return this.containsCidr(other) || other.containsCidr(this);
   }
 
-  /** Tells whether address, host bits included, and prefix length are equal. */
+  /**
+   * Reports whether the addresses, with host bits, and the prefix lengths are
+   * equal.
+   */
   equals(other: Cidr): boolean {
     return this.ip.equals(other.ip) && this.prefixLength === other.prefixLength;
   }
 
-  /** Formats as `address/length`, with the host bits. */
+  /** Formats it as `address/length`, with the host bits. */
   toString(): string {
     return `${this.ip}/${this.prefixLength}`;
   }
 
-  /** Gives JSON the canonical text. */
+  /** Returns the canonical text for JSON. */
   toJSON(): string {
     return this.toString();
   }

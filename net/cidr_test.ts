@@ -11,7 +11,7 @@ function randomCidr(family: IpFamily): Cidr {
   return Cidr.of(ip, Math.floor(Math.random() * (ip.bitLength + 1)));
 }
 
-/** Draws an address that has its first bits, any number, from `ip`. */
+/** Draws an address that shares a random number of leading bits with `ip`. */
 function randomNeighbor(ip: Ip): Ip {
   const { ip: random, prefixLength } = randomCidr(ip.family);
   const kept = formatBits(ip).slice(0, prefixLength);
@@ -24,7 +24,7 @@ function formatBits(ip: Ip): string {
 }
 
 // Every row of the two parse tables was confirmed with Go's net.ParseCIDR,
-// but for the refusal of mapped addresses with a short length.
+// except that mapped addresses with a short length are refused.
 
 Deno.test("Cidr.parse() accepts and canonicalizes what Go accepts", async (t) => {
   const rows: [text: string, canonical: string, network: string][] = [

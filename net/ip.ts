@@ -4,25 +4,26 @@
  * @module
  */
 
-/** Names the two families by their IP version number. */
+/** The two families, by IP version. */
 export type IpFamily = 4 | 6;
 
 /**
- * Reports text, bytes or a number that is no address, or arithmetic that
- * leaves the address space.
+ * The error for an invalid address as text, bytes or number, and for arithmetic
+ * that leaves the address space.
  *
- * Parse failures start with Go's words, because other programs compare them:
- * `invalid IP address: …`, `invalid CIDR address: …`, `invalid MAC address: …`.
+ * Messages about invalid text start with Go's wording, because other programs
+ * compare them: `invalid IP address: …`, `invalid CIDR address: …`,
+ * `invalid MAC address: …`.
  */
 export class AddressError extends Error {
-  /** Names the class in texts. */
+  /** The name of the class in texts. */
   override readonly name = "AddressError";
 }
 
 /**
- * Answers undefined where `parse` finds that something is no address.
+ * Returns `parse()`, or undefined if it throws an {@linkcode AddressError}.
  *
- * @throws What `parse` throws for any other reason
+ * @throws Any other error of `parse`
  */
 export function unlessNoAddress<T>(parse: () => T): T | undefined {
   try {
@@ -40,7 +41,7 @@ const GROUP = /^[\da-f]{1,4}$/i;
 const MAPPED_PREFIX = 0xffffn;
 
 /**
- * Holds one IPv4 or IPv6 address.
+ * An IPv4 or IPv6 address.
  *
  * Both fields are public, so structural comparison of two values (as test
  * assertions do) agrees with {@linkcode Ip.equals}.
@@ -54,7 +55,7 @@ export class Ip {
   /**
    * Builds an address from its number; prefer the named constructors.
    *
-   * @throws {AddressError} When `value` is outside the family's space.
+   * @throws {AddressError} If `value` is outside the family's space.
    */
   constructor(family: IpFamily, value: bigint) {
     this.family = family;
@@ -67,15 +68,15 @@ export class Ip {
   }
 
   /**
-   * Reads the textual form of an address.
+   * Parses the textual form of an address.
    *
-   * Accepts what Go accepts: no leading zeros in IPv4 octets, no zones,
+   * Accepts the same forms as Go: no leading zeros in IPv4 octets, no zones,
    * brackets or blanks. An IPv4-mapped address (`::ffff:1.2.3.4`) becomes the
-   * IPv4 address it stands for.
+   * IPv4 address that it maps.
    *
    * Source: Go `net.ParseIP` (1.17 and later) followed by `net.IP.To4`.
    *
-   * @throws {AddressError} When `text` is no address.
+   * @throws {AddressError} If `text` is not an address.
    */
   static parse(text: string): Ip {
     const isIpv6 = text.includes(":");
@@ -94,7 +95,7 @@ export class Ip {
    * length counts 128 bits.
    *
    * @param bytes 4 or 16 bytes.
-   * @throws {AddressError} When there are more or fewer bytes.
+   * @throws {AddressError} If there are more or fewer bytes.
    */
   static fromBytes(bytes: Uint8Array): Ip {
     if (bytes.length !== 4 && bytes.length !== 16) {
@@ -106,16 +107,16 @@ export class Ip {
   }
 
   /**
-   * Builds an address from its number. Family 6 stays family 6, also for
-   * IPv4-mapped values.
+   * Builds an address from its number. Family 6 is kept, even for IPv4-mapped
+   * values.
    *
-   * @throws {AddressError} When `value` is outside the family's space.
+   * @throws {AddressError} If `value` is outside the family's space.
    */
   static fromValue(family: IpFamily, value: bigint): Ip {
     return new Ip(family, value);
   }
 
-  /** Tells how many bits an address of this family has. */
+  /** The number of bits of an address of this family. */
   get bitLength(): 32 | 128 {
     return this.family === 4 ? 32 : 128;
   }
@@ -138,12 +139,12 @@ export class Ip {
     return ipv4 === this ? formatIpv6(this) : `::ffff:${ipv4}`;
   }
 
-  /** Gives JSON the canonical text. */
+  /** Returns the canonical text for JSON. */
   toJSON(): string {
     return this.toString();
   }
 
-  /** Tells whether both are the same address of the same family. */
+  /** Reports whether both are the same address of the same family. */
   equals(other: Ip): boolean {
     return this.family === other.family && this.value === other.value;
   }
@@ -151,7 +152,7 @@ export class Ip {
   /**
    * Orders addresses, every IPv4 address before every IPv6 address.
    *
-   * @returns -1, 0 or 1, as `Array.prototype.sort` wants it.
+   * @returns -1, 0 or 1, as `Array.prototype.sort` requires.
    */
   compare(other: Ip): number {
     if (this.family !== other.family) {
@@ -162,53 +163,65 @@ export class Ip {
   }
 
   /**
-   * Moves by `offset` addresses, backwards when it is negative.
+   * Returns the address `offset` addresses further, or before it if negative.
    *
-   * @throws {AddressError} When the result leaves the family's space.
+   * @throws {AddressError} If the result leaves the family's space.
    */
   add(offset: bigint): Ip {
     return new Ip(this.family, this.value + offset);
   }
 
   /**
-   * Returns the address that follows.
+   * Returns the next address.
    *
-   * @throws {AddressError} When this is the last of its family.
+   * @throws {AddressError} If this is the last of its family.
    */
   next(): Ip {
     return this.add(1n);
   }
 
   /**
-   * Returns the address that precedes.
+   * Returns the previous address.
    *
-   * @throws {AddressError} When this is the first of its family.
+   * @throws {AddressError} If this is the first of its family.
    */
   previous(): Ip {
     return this.add(-1n);
   }
 
-  // The predicates look through an IPv4-mapped address, as their models do.
+  // Like Go's methods, the predicates treat an IPv4-mapped address as IPv4.
 
-  /** Detects `0.0.0.0` and `::`. Source: Go `net.IP.IsUnspecified`. */
+  /**
+   * Reports whether this is `0.0.0.0` or `::`.
+   *
+   * Source: Go `net.IP.IsUnspecified`.
+   */
   get isUnspecified(): boolean {
     return unmap(this).value === 0n;
   }
 
-  /** Detects 127.0.0.0/8 and `::1`. Source: Go `net.IP.IsLoopback`. */
+  /**
+   * Reports whether this is in 127.0.0.0/8 or `::1`.
+   *
+   * Source: Go `net.IP.IsLoopback`.
+   */
   get isLoopback(): boolean {
     const { family, value } = unmap(this);
     return family === 4 ? value >> 24n === 127n : value === 1n;
   }
 
-  /** Detects 224.0.0.0/4 and ff00::/8. Source: Go `net.IP.IsMulticast`. */
+  /**
+   * Reports whether this is in 224.0.0.0/4 or ff00::/8.
+   *
+   * Source: Go `net.IP.IsMulticast`.
+   */
   get isMulticast(): boolean {
     const { family, value } = unmap(this);
     return family === 4 ? value >> 28n === 0xen : value >> 120n === 0xffn;
   }
 
   /**
-   * Detects link-local unicast, 169.254.0.0/16 and fe80::/10.
+   * Reports whether this is link-local unicast: in 169.254.0.0/16 or fe80::/10.
    *
    * Source: Go `net.IP.IsLinkLocalUnicast`.
    */
@@ -218,8 +231,8 @@ export class Ip {
   }
 
   /**
-   * Detects addresses of none of the kinds above, nor the IPv4 limited
-   * broadcast. Private ranges count as global.
+   * Reports whether none of the above holds and this is not the IPv4 limited
+   * broadcast address. Private ranges count as global.
    *
    * Source: Go `net.IP.IsGlobalUnicast`.
    */
@@ -231,7 +244,7 @@ export class Ip {
   }
 }
 
-/** Turns an IPv4-mapped address into IPv4; any other is returned as it is. */
+/** Converts an IPv4-mapped address to IPv4; returns any other unchanged. */
 function unmap(ip: Ip): Ip {
   const isMapped = ip.family === 6 && ip.value >> 32n === MAPPED_PREFIX;
   return isMapped ? new Ip(4, BigInt.asUintN(32, ip.value)) : ip;
@@ -251,7 +264,7 @@ function parseIpv6(text: string): bigint | undefined {
   const left = splitGroups(head);
   const right = splitGroups(tail ?? "");
   const missing = 8 - left.length - right.length;
-  // "::" stands for at least one group; without it nothing may be missing.
+  // "::" stands for at least one group; without it all groups must be present.
   if (tail === undefined ? missing !== 0 : missing < 1) return undefined;
   const groups = [...left, ...new Array<string>(missing).fill("0"), ...right];
   if (!groups.every((group) => GROUP.test(group))) return undefined;
@@ -267,7 +280,7 @@ function withHexTail(text: string): string {
   return text.slice(0, tailStart) + groups.join(":");
 }
 
-/** Splits at colons, where no text means no groups rather than an empty one. */
+/** Splits at colons; an empty text has no groups. */
 function splitGroups(text: string): string[] {
   return text === "" ? [] : text.split(":");
 }
@@ -288,7 +301,10 @@ function formatIpv6(ip: Ip): string {
   return `${groups.slice(0, start).join(":")}::${tail.join(":")}`;
 }
 
-/** Finds the run of zero groups to shorten: the longest, the first of equals. */
+/**
+ * Finds the run of zero groups to shorten: the longest, or the first of
+ * several.
+ */
 function findLongestZeroRun(
   groups: string[],
 ): { start: number; length: number } {

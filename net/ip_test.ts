@@ -5,8 +5,8 @@ const FAMILIES: IpFamily[] = [4, 6];
 const ROUNDS = 500;
 
 /**
- * Draws an address; zero groups are frequent, as in addresses people write,
- * and no address is IPv4-mapped, since its text means another address.
+ * Draws an address with frequent zero groups, like real addresses. It is never
+ * IPv4-mapped, because its text would be parsed as IPv4.
  */
 function randomIp(family: IpFamily): Ip {
   const bytes = crypto.getRandomValues(new Uint8Array(family === 4 ? 4 : 16));
@@ -19,7 +19,7 @@ function compareNumbers(a: bigint, b: bigint): number {
   return Number(a > b) - Number(a < b);
 }
 
-/** Names the predicates that hold. */
+/** Lists the predicates that are true. */
 function listKinds(ip: Ip): string {
   const kinds = {
     isUnspecified: ip.isUnspecified,

@@ -17,7 +17,7 @@ const MULTICAST_BIT = 0x01;
 const LOCALLY_ADMINISTERED_BIT = 0x02;
 
 /**
- * Holds one 48-bit hardware address.
+ * A 48-bit hardware address.
  *
  * Its only field is public, so structural comparison of two values (as test
  * assertions do) agrees with {@linkcode Mac.equals}.
@@ -29,7 +29,7 @@ export class Mac {
   /**
    * Builds an address from its bytes; prefer the named constructors.
    *
-   * @throws {AddressError} When there are not exactly 6 bytes.
+   * @throws {AddressError} If `bytes` does not have exactly 6 bytes.
    */
   constructor(bytes: Uint8Array) {
     if (bytes.length !== 6) {
@@ -41,16 +41,16 @@ export class Mac {
   }
 
   /**
-   * Reads `02:00:5e:00:53:01`, `02-00-5e-00-53-01`, `0200.5e00.5301` or
+   * Parses `02:00:5e:00:53:01`, `02-00-5e-00-53-01`, `0200.5e00.5301` or
    * `02005e005301`, in either case.
    *
-   * Go also takes 8-byte and 20-byte (InfiniBand) addresses; these are
-   * refused, as no Ethernet link can carry them. It takes the form without
-   * separators since 1.26.
+   * Go also accepts 8-byte and 20-byte (InfiniBand) addresses; these are
+   * refused, because no Ethernet link can have them. Go accepts the form
+   * without separators since 1.26.
    *
    * Source: Go `net.ParseMAC`.
    *
-   * @throws {AddressError} When `text` has none of these forms.
+   * @throws {AddressError} If `text` has none of these forms.
    */
   static parse(text: string): Mac {
     if (!MAC_FORMS.some((form) => form.test(text))) {
@@ -62,7 +62,7 @@ export class Mac {
   /**
    * Decodes an address in transmission order.
    *
-   * @throws {AddressError} When there are not exactly 6 bytes.
+   * @throws {AddressError} If `bytes` does not have exactly 6 bytes.
    */
   static fromBytes(bytes: Uint8Array): Mac {
     return new Mac(bytes);
@@ -85,22 +85,24 @@ export class Mac {
     return this.hex.replaceAll(/..(?=.)/g, "$&:");
   }
 
-  /** Gives JSON the canonical text. */
+  /** Returns the canonical text for JSON. */
   toJSON(): string {
     return this.toString();
   }
 
-  /** Tells whether both are the same address. */
+  /** Reports whether both are the same address. */
   equals(other: Mac): boolean {
     return this.hex === other.hex;
   }
 
-  /** Detects group addresses, broadcast among them. */
+  /** Reports whether this is a group address, broadcast included. */
   get isMulticast(): boolean {
     return (this.#firstByte & MULTICAST_BIT) !== 0;
   }
 
-  /** Detects addresses that no vendor has assigned. */
+  /**
+   * Reports whether this is locally administered, and not assigned by a vendor.
+   */
   get isLocallyAdministered(): boolean {
     return (this.#firstByte & LOCALLY_ADMINISTERED_BIT) !== 0;
   }

@@ -8,8 +8,8 @@ function randomBytes(): Uint8Array<ArrayBuffer> {
   return crypto.getRandomValues(new Uint8Array(6));
 }
 
-// Every row of the two parse tables was confirmed with Go's net.ParseMAC, but
-// for the refusal of addresses that are not 6 bytes long.
+// Every row of the two parse tables was confirmed with Go's net.ParseMAC,
+// except that addresses without exactly 6 bytes are refused.
 
 Deno.test("Mac.parse() accepts and canonicalizes what Go accepts", async (t) => {
   const rows: [text: string, canonical: string][] = [
