@@ -1,6 +1,6 @@
 /**
- * The kernel's side of a plugin: network namespaces as values, and what is in
- * them by netlink, without any other program.
+ * The kernel's side of a plugin: network namespaces as values, and their
+ * contents by netlink, without running other programs.
  *
  * ```ts
  * import type { Call } from "@cni/plugins/plugin";
@@ -13,13 +13,13 @@
  * }
  * ```
  *
- * All of it is synchronous. A plugin needs `--allow-ffi`, which compiled ones
- * have, and root's capabilities; the C library is opened on first use.
+ * All functions are synchronous. A plugin needs `--allow-ffi`, which compiled
+ * plugins have, and root's capabilities. The C library is opened on first use.
  *
  * @module
  */
 
-// Namespaces: that of `call.hostNetns` by `Rtnl.open`, the container's by these.
+// Namespaces: the container's. `Rtnl.open` opens the host's, `call.hostNetns`.
 export {
   checkIfNameIsFree,
   findSandbox,
@@ -27,7 +27,8 @@ export {
 } from "./plugins/parts/sandbox.ts";
 export { inNetns, isMissingNetns, NetNs, type Sync } from "./ffi/netns.ts";
 
-// What is in a namespace: by an open `Rtnl`, or by its socket for what few need.
+// The contents of a namespace: by an open `Rtnl`, or its socket for rare
+// requests.
 export { Rtnl } from "./ffi/rtnl/mod.ts";
 export * from "./ffi/rtnl/link.ts";
 export * from "./ffi/rtnl/address.ts";
@@ -40,10 +41,10 @@ export * from "./ffi/rtnl/neighbor.ts";
 export * from "./ffi/rtnl/bridge_vlan.ts";
 export { ensureSysctl, readSysctl, writeSysctl } from "./ffi/sysctl.ts";
 
-// The host's end of a link needs a name that DEL finds again.
+// The host's end of a link needs a name that DEL can compute again.
 export { stableName } from "./plugins/parts/stable_name.ts";
 
-// CHECK: whether all that is as a result says.
+// CHECK: compares the kernel's state with a result.
 export {
   checkAddresses,
   checkFailure,
@@ -57,7 +58,7 @@ export {
   readablePrevResult,
 } from "./plugins/parts/prev_result.ts";
 
-// What the kernel refuses: compare `errno`, never texts.
+// Errors of the kernel: compare `errno`, never messages.
 export { isErrno, SyscallError } from "./ffi/errno.ts";
 export { NetlinkError } from "./ffi/netlink/error.ts";
 

@@ -1,7 +1,7 @@
 /**
  * The runtime's side of CNI: loads network configurations, runs their plugins
- * in order, as processes or in this one, and remembers what is attached. It
- * does what the Go library does, on the same files.
+ * in order, as processes or in this process, and records attachments. It is
+ * compatible with the Go library, and uses the same files.
  *
  * ```ts
  * import type { Result } from "@cni/plugins/plugin";
@@ -24,7 +24,7 @@
 
 export * from "./cni/libcni/mod.ts";
 
-// How plugins are run: as processes, or those of this project in this one.
+// Runs plugins: as processes, or this project's plugins in this process.
 export { execInvoker } from "./cni/invoke/exec_invoker.ts";
 export { createInvoker } from "./cni/invoke/in_process.ts";
 export {

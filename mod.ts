@@ -1,11 +1,11 @@
 /**
- * CNI plugins and what they are made of, as a library, for programs of any kind:
+ * CNI plugins and their building blocks as a library, for any program:
  *
  * - a plugin: {@linkcode definePlugin}, {@linkcode runMain},
  *   {@linkcode dispatch}
  * - a container runtime: {@linkcode NetworkRuntime}, which runs the plugins of
- *   network configurations, and {@linkcode NodeNetwork}, which does so for the
- *   pods of a node
+ *   network configurations, and {@linkcode NodeNetwork}, which does this for
+ *   the pods of a node
  * - the plugins of this project: {@linkcode registry}
  *
  * ```ts
@@ -18,10 +18,10 @@
  * });
  * ```
  *
- * The parts are entry points of their own, since whoever starts for each call
- * should load no more than it needs: a plugin is written with
+ * The parts are separate entry points, because a program that starts for each
+ * call should only load what it needs. To write a plugin, use
  * `@cni/plugins/plugin` and `@cni/plugins/kernel` (links, addresses, routes,
- * namespaces), and tested with `@cni/plugins/testing`; `@cni/plugins/libcni` is
+ * namespaces); to test it, use `@cni/plugins/testing`. `@cni/plugins/libcni` is
  * the runtime library alone.
  *
  * @module

@@ -1,7 +1,7 @@
 /**
- * What a CNI plugin is written with: define one with
- * {@linkcode definePlugin}, run the process as it with {@linkcode runMain}, or
- * one call of it in memory with {@linkcode dispatch}.
+ * The toolkit for CNI plugins: define one with {@linkcode definePlugin}, run it
+ * as this process with {@linkcode runMain}, or run a single call in memory with
+ * {@linkcode dispatch}.
  *
  * ```ts
  * import {
@@ -26,15 +26,15 @@
  * if (import.meta.main) await runMain(greeter);
  * ```
  *
- * This is a part of `@cni/plugins`, an entry point of its own so that a plugin
- * pays at its start for nothing that it does not use. `@cni/plugins/kernel` has
- * links, addresses, routes and namespaces, `@cni/plugins/testing` throw-away
- * namespaces to test in.
+ * It is a separate entry point of `@cni/plugins`, so that a plugin does not
+ * load unused code at its start. `@cni/plugins/kernel` has links, addresses,
+ * routes and namespaces, `@cni/plugins/testing` has disposable namespaces for
+ * tests.
  *
  * @module
  */
 
-// Plugins, and how they are run.
+// Plugins, and running them.
 export {
   type Call,
   definePlugin,
@@ -61,7 +61,7 @@ export type {
 export type { Delegate } from "./cni/invoke/delegate.ts";
 export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
 
-// Undoing, failing, telling.
+// Cleanup, errors, log.
 export type { DeferredLink, DeferredLinks } from "./cni/deferred_links.ts";
 export { Rollback, tryAll, type Undo } from "./cni/rollback.ts";
 export {

@@ -1,6 +1,6 @@
 /**
- * Entry of the multi-call executable: which plugin or other program it is
- * follows from the name under which it was called.
+ * Entry point of the multi-call executable: the name under which it was called
+ * selects the plugin or other program.
  *
  * @module
  */
@@ -17,19 +17,21 @@ import {
   unknownName,
 } from "./registry.ts";
 
-/** What is no plugin of the registry but a whole program, which runs when it is loaded. */
+/** Programs that are not plugins of the registry; importing one runs it. */
 const programs: Readonly<Record<ProgramName, () => Promise<unknown>>> = {
   "noop": () => import("./noop/main.ts"),
   "cni": () => import("../cli/main.ts"),
   "cnitool": () => import("../cli/main.ts"),
 };
 
-/** What plugins do that are called with arguments, as no runtime calls them. */
+/**
+ * Commands of plugins, which run if there are arguments. Runtimes pass none.
+ */
 const commands: Readonly<Record<string, () => Promise<unknown>>> = {
   "multus": () => import("../node/multus/command.ts"),
 };
 
-/** Runs the plugin or program; says which ones there are if the name is none of theirs. */
+/** Runs the plugin or program; lists the known names if the name is unknown. */
 async function main(): Promise<void> {
   const name = calledAs();
   const command = Deno.args.length > 0 ? commands[name] : undefined;

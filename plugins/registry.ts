@@ -1,5 +1,5 @@
 /**
- * Every plugin of the multi-call executable, loaded when it is called.
+ * The plugins of the multi-call executable, which are loaded on demand.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { listVersionsFrom, type SpecVersion } from "../cni/version.ts";
 /** Loads a plugin. */
 export type PluginLoader = () => Promise<Plugin>;
 
-/** Loaders by type, which is also the executable's name. */
+/** Loaders by plugin type, which is also the executable's name. */
 export const registry: Readonly<Record<string, PluginLoader>> = {
   "bandwidth": async () => (await import("./bandwidth/plugin.ts")).bandwidth,
   "bridge": async () => (await import("./bridge/plugin.ts")).bridge,
@@ -27,7 +27,10 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
   "static": async () => (await import("../ipam/static/plugin.ts")).staticIpam,
 };
 
-/** The first version of the specification that a plugin serves, if it is not the very first. */
+/**
+ * The first supported version of the specification, for plugins that do not
+ * support the oldest one.
+ */
 const servedSince: Readonly<Record<string, SpecVersion>> = {
   "bandwidth": "0.3.0",
   "passthru": "0.3.0",
@@ -37,15 +40,15 @@ const servedSince: Readonly<Record<string, SpecVersion>> = {
 export const pluginNames: readonly string[] = Object.keys(registry);
 
 /**
- * Programs of the multi-call executable that are no plugins by this pattern, so
- * that nobody can run them but as processes; `main.ts` has their loaders.
+ * Programs of the multi-call executable that do not follow the plugin
+ * interface, so they can only run as processes; `main.ts` has their loaders.
  */
 export const programNames = ["noop", "cni", "cnitool"] as const;
 
 /** One of {@linkcode programNames}. */
 export type ProgramName = typeof programNames[number];
 
-/** Makes the error for a name under which the executable does nothing. */
+/** Returns the error for an unknown name of the executable. */
 export function unknownName(name: string): CniError {
   const names = [...pluginNames, ...programNames];
   return new CniError(
@@ -55,15 +58,15 @@ export function unknownName(name: string): CniError {
   );
 }
 
-/** Loads one of our plugins; undefined if there is none of that type. */
+/** Loads one of our plugins; returns undefined for an unknown type. */
 export function findPlugin(type: string): Promise<Plugin> | undefined {
   return Object.hasOwn(registry, type) ? registry[type]?.() : undefined;
 }
 
 /**
- * Lists the versions that one of our plugins serves, as it does itself: to load
- * it takes longer than all else that VERSION needs. Undefined if there is none
- * of that type.
+ * Lists the versions that one of our plugins supports, without loading it,
+ * which would take longer than the rest of VERSION. Returns undefined for an
+ * unknown type.
  */
 export function findVersions(type: string): readonly string[] | undefined {
   return Object.hasOwn(registry, type)
