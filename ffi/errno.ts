@@ -1,5 +1,5 @@
 /**
- * Linux error numbers by name, and the error that a failed system call throws.
+ * Names of Linux error numbers, and the error thrown by failed system calls.
  *
  * @module
  */
@@ -22,33 +22,33 @@ const NAMES =
     "EUCLEAN,ENOTNAM,ENAVAIL,EISNAM,EREMOTEIO,EDQUOT,ENOMEDIUM,EMEDIUMTYPE,ECANCELED,ENOKEY,EKEYEXPIRED,EKEYREVOKED," +
     "EKEYREJECTED,EOWNERDEAD,ENOTRECOVERABLE,ERFKILL,EHWPOISON").split(",");
 
-/** Returns the name of an error number (positive), `errno N` where there is none. */
+/** Returns the name of a positive error number, or `errno N` if it has no name. */
 export function errnoName(errno: number): string {
   return NAMES[errno] || `errno ${errno}`;
 }
 
 /**
- * A system call that the kernel refused.
+ * A failed system call.
  *
  * Match on {@linkcode SyscallError.errno}, never on the message.
  */
 export class SyscallError extends Error {
-  /** Names the class in texts. */
+  /** The class's name in messages. */
   override readonly name: string = "SyscallError";
-  /** The call or request that failed, as in `setns` or `RTM_NEWLINK`. */
+  /** The call or request that failed, such as `setns` or `RTM_NEWLINK`. */
   readonly syscall: string;
-  /** The error's name, as in `ENODEV`. */
+  /** The error's name, such as `ENODEV`. */
   readonly errno: string;
   /** The error's number, positive. */
   readonly number: number;
 
   /**
-   * Makes an error of a number.
+   * Creates an error from its number.
    *
    * @param syscall Name of the call
    * @param errno Positive error number
-   * @param explanation What the kernel said beyond the number
-   * @param action What begins the message, if it is more than the call
+   * @param explanation The kernel's text, if it sent one
+   * @param action The beginning of the message; the call's name by default
    */
   constructor(
     syscall: string,
@@ -64,7 +64,7 @@ export class SyscallError extends Error {
   }
 }
 
-/** Says whether `error` is a refused system call with one of these error names. */
+/** Reports whether `error` is a failed system call with one of these error names. */
 export function isErrno(error: unknown, ...names: string[]): boolean {
   return error instanceof SyscallError && names.includes(error.errno);
 }

@@ -29,7 +29,7 @@ Deno.test("errnoName() names errors as the kernel's headers do", async (t) => {
 });
 
 Deno.test("errnoName() gives the number where there is no name", async (t) => {
-  // 41 and 58 are gaps; 524 is one that the kernel should keep to itself.
+  // 41 and 58 are gaps; 524 is internal to the kernel.
   for (const errno of [0, 41, 58, 134, 524, -1, 1.5]) {
     await t.step(String(errno), () => {
       assertEquals(errnoName(errno), `errno ${errno}`);

@@ -16,9 +16,9 @@ export class Fd implements Disposable {
   }
 
   /**
-   * The descriptor's number, valid until disposal.
+   * The descriptor's number. It is valid until disposal.
    *
-   * @throws {Error} If the descriptor was closed
+   * @throws {Error} If the descriptor is closed
    */
   get number(): number {
     if (this.#fd < 0) throw new Error("Cannot use a closed descriptor");

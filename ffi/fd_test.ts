@@ -10,7 +10,7 @@ function openNull(): Fd {
   return new Fd(libc.open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-/** Returns what a descriptor of this process leads to. */
+/** Returns the path behind a descriptor of this process. */
 function targetOf(fd: number): string | undefined {
   try {
     return Deno.readLinkSync(`/proc/self/fd/${fd}`);
@@ -34,7 +34,7 @@ Deno.test("Fd closes only once: the number may be another's by then", () => {
   const { number } = fd;
   fd[Symbol.dispose]();
   using other = openNull();
-  // The lowest free number is given out first.
+  // The kernel assigns the lowest free number.
   assertEquals(other.number, number);
   fd[Symbol.dispose]();
   assertEquals(targetOf(number), "/dev/null");

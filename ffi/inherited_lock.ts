@@ -1,5 +1,5 @@
 /**
- * Locks that the children of a process hold as well.
+ * Locks that a process shares with its children.
  *
  * @module
  */
@@ -11,10 +11,11 @@ import * as libc from "./libc.ts";
 const O_RDWR = 2;
 
 /**
- * An exclusive flock(2) on a file. Children that are started after this share
- * it: it ends when they and the holder have all ended, or closed it.
+ * An exclusive flock(2) on a file. Children that are started later share it. It
+ * is released when the holder and all of these children have exited or closed
+ * it.
  *
- * Source: flock(2), of descriptors that refer to one open file description.
+ * Source: flock(2), on descriptors of the same open file description.
  */
 export class InheritedLock implements Disposable {
   readonly #fd: Fd;
@@ -24,26 +25,26 @@ export class InheritedLock implements Disposable {
   }
 
   /**
-   * Locks a file that is there, without waiting.
+   * Locks an existing file, without waiting.
    *
-   * @returns Undefined if others have it locked
+   * @returns Undefined if another process holds the lock
    * @throws {SyscallError} ENOENT, EACCES
    */
   static tryAcquire(path: string): InheritedLock | undefined {
     using stack = new DisposableStack();
-    // Without O_CLOEXEC: that is how children come by it.
+    // Without O_CLOEXEC, so that children inherit the descriptor.
     const fd = stack.use(new Fd(libc.open(path, O_RDWR)));
     if (!libc.tryLock(fd.number)) return undefined;
     stack.move();
     return new InheritedLock(fd);
   }
 
-  /** A path that leads to the file, whatever its name is by now. */
+  /** A path that resolves to the file even if it was renamed. */
   get path(): string {
     return `/proc/self/fd/${this.#fd.number}`;
   }
 
-  /** Closes the file here. */
+  /** Closes this process's descriptor. */
   [Symbol.dispose](): void {
     this.#fd[Symbol.dispose]();
   }

@@ -10,7 +10,7 @@ import type { IpFamily } from "../net/ip.ts";
 export type AddressField = "source" | "destination";
 
 /**
- * Where the addresses stand in the header, in bytes.
+ * The offsets of the addresses in the header, in bytes.
  *
  * Source: include/uapi/linux/ip.h `struct iphdr`, include/uapi/linux/ipv6.h
  * `struct ipv6hdr`.

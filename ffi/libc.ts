@@ -1,24 +1,24 @@
 /**
- * The system calls we make, by synchronous FFI to the C library.
+ * System calls, made by synchronous FFI to the C library.
  *
- * This is the only place that opens a dynamic library. It is opened on first
- * use, so that a call which needs no system call of ours (VERSION, host-local)
- * does not pay for it.
+ * Only this module opens a dynamic library. It does so on first use, so calls
+ * that need none of these system calls (VERSION, host-local) do not pay for it.
  *
  * @module
  */
 
 import { SyscallError } from "./errno.ts";
 
-/** Bytes that FFI may read or fill. */
+/** Bytes that FFI can read or write. */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
 /**
  * An extra by-value argument that makes Deno skip its just-in-time compiler for
- * a symbol: 0.05 ms instead of 0.3 ms each at start-up, for 0.2 µs more per call.
- * It travels in the register after the real arguments, where the callee does not
- * look: the C calling conventions of x86-64 and arm64 have the caller clean up.
- * That is so for up to five arguments: x86-64 has six registers for them.
+ * a symbol. Each symbol then takes 0.05 ms instead of 0.3 ms at start-up, and
+ * each call 0.2 µs more. The argument is passed in the register after the real
+ * arguments, which the callee ignores: in the C calling conventions of x86-64
+ * and arm64 the caller cleans up. This works for up to five real arguments,
+ * because x86-64 passes six in registers.
  */
 const UNCOMPILED = { struct: ["i32"] } as const;
 const PADDING: Bytes = new Uint8Array(4);
@@ -47,7 +47,7 @@ const SYMBOLS = {
   __errno_location: { parameters: [UNCOMPILED], result: "pointer" },
 } as const;
 
-/** What makes and names namespaces, which plugins do not. */
+/** Symbols to create and mount namespaces, which plugins do not need. */
 const NAMESPACE_SYMBOLS = {
   unshare: { parameters: ["i32", UNCOMPILED], result: "i32" },
   mount: {
@@ -58,19 +58,19 @@ const NAMESPACE_SYMBOLS = {
   ioctl: { parameters: ["i32", "u64", UNCOMPILED], result: "i32" },
 } as const;
 
-/** What few plugins need. */
+/** Symbols that few plugins need. */
 const LOCK_SYMBOLS = {
   flock: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
 } as const;
 
-/** What ends this program and begins another one. */
+/** Symbols to replace this program with another one. */
 const EXEC_SYMBOLS = {
   signal: { parameters: ["i32", "usize"], result: "usize" },
   setrlimit: { parameters: ["i32", "buffer"], result: "i32" },
   execvpe: { parameters: ["buffer", "buffer", "buffer"], result: "i32" },
 } as const;
 
-/** The opened library with this thread's errno. */
+/** The opened library, and the address of this thread's errno. */
 interface Libc {
   readonly symbols: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"];
   readonly errno: Int32Array;
@@ -94,15 +94,15 @@ let namespaces:
   | undefined;
 
 function namespaceCalls(): NonNullable<typeof namespaces> {
-  libc(); // which has errno
+  libc(); // finds errno
   return namespaces ??= Deno.dlopen("libc.so.6", NAMESPACE_SYMBOLS).symbols;
 }
 
 /**
- * Passes on a call's result, or throws what errno says.
+ * Returns a call's result, or throws the error that errno names.
  *
- * Must be given the call itself as its argument: the next thing that happens
- * after the call is the read of errno. Any Deno API in between would change it.
+ * Pass the call itself as the argument, so that errno is read right after it.
+ * Any Deno API in between may change errno.
  *
  * @throws {SyscallError} If the result is negative
  */
@@ -200,7 +200,7 @@ export function tryLock(fd: number): boolean {
   return true;
 }
 
-/** setns(2): moves this thread into the namespace that `fd` names. */
+/** setns(2): moves this thread into the namespace that `fd` refers to. */
 export function setns(fd: number, type: number): void {
   checked("setns", libc().symbols.setns(fd, type, PADDING));
 }
@@ -234,23 +234,23 @@ export function umount(target: string, flags: number): void {
 const NS_GET_NSTYPE = 0xb703n;
 
 /**
- * ioctl_ns(2): tells which kind of namespace a descriptor is of.
+ * ioctl_ns(2): returns the type of the namespace that a descriptor refers to.
  *
  * @returns Its CLONE_NEW* flag
- * @throws {SyscallError} ENOTTY if it is of none
+ * @throws {SyscallError} ENOTTY if the descriptor is not a namespace
  */
 export function namespaceType(fd: number): number {
   const symbols = namespaceCalls();
   return checked("ioctl", symbols.ioctl(fd, NS_GET_NSTYPE, PADDING));
 }
 
-/** How another program is begun. */
+/** The arguments of {@linkcode execvpe}. */
 export interface Exec {
-  /** The program; without a slash it is searched for in PATH. */
+  /** The program. A name without a slash is looked up in PATH. */
   readonly file: string;
   /** All arguments, the program's own name first. */
   readonly argv: readonly string[];
-  /** The environment: `NAME=value` each, with NUL at its end. */
+  /** The environment: NUL-terminated `NAME=value` entries. */
   readonly env: readonly Bytes[];
   /** The soft limit of open files. */
   readonly openFiles?: OpenFileLimit | undefined;
@@ -266,32 +266,32 @@ export interface OpenFileLimit {
 const SIGPIPE = 13, SIG_DFL = 0n, RLIMIT_NOFILE = 7;
 
 /**
- * execvpe(3): goes on as another program, in the namespaces of this thread.
- * Returns only by throwing.
+ * execvpe(3): replaces this program with another one, in this thread's
+ * namespaces. Never returns; throws on failure.
  *
- * Deno ignores SIGPIPE, which the program would inherit.
+ * Resets SIGPIPE first: Deno ignores it, and the program would inherit that.
  *
  * @throws {SyscallError} ENOENT, EACCES, ... from execve(2)
  */
 export function execvpe({ file, argv, env, openFiles }: Exec): never {
-  libc(); // which has errno
+  libc(); // finds errno
   const { symbols } = Deno.dlopen("libc.so.6", EXEC_SYMBOLS);
   const [args, variables] = [layOut(argv.map(cString)), layOut(env)];
   symbols.signal(SIGPIPE, SIG_DFL);
   if (openFiles !== undefined) {
     const { soft, hard } = openFiles;
     const limit = new Uint8Array(new BigUint64Array([soft, hard]).buffer);
-    symbols.setrlimit(RLIMIT_NOFILE, limit); // else it stays as it is
+    symbols.setrlimit(RLIMIT_NOFILE, limit); // a refusal changes nothing
   }
   checked("execvpe", symbols.execvpe(cString(file), args, variables));
   throw new Error(`Cannot go on as "${file}": execvpe came back`);
 }
 
 /**
- * Lays out texts for C: pointers, NULL, and the texts behind them. All of it is
- * one piece of memory, large enough that V8 never moves it.
+ * Lays out strings for C: pointers, NULL, then the strings. They share one
+ * block of memory that is too large for V8 to move.
  *
- * @param texts Each with NUL at its end
+ * @param texts NUL-terminated
  */
 export function layOut(texts: readonly Bytes[]): Bytes {
   const headBytes = 8 * (texts.length + 1);

@@ -47,7 +47,7 @@ Deno.test("errno is that of the call, 10 000 times over", () => {
       const { message } = assertThrows(call, SyscallError);
       if (message !== expected) wrong.push(`${expected}: ${message}`);
     }
-    // What else sets errno of this thread: a failing call of Deno's own.
+    // A failing call of Deno's own sets this thread's errno, too.
     assertThrows(() => Deno.statSync("/nonexistent"));
   }
   assertEquals(wrong, []);

@@ -1,9 +1,9 @@
 /**
- * Network namespaces as values: open, create, and work inside one for a moment.
+ * Network namespaces as values: open them, create them, run code inside them.
  *
- * A thread is in one namespace at a time, but a netlink socket stays in the one
- * where it was opened. So a namespace is entered only to open a socket, to
- * touch `/proc/sys/net` or to start a child synchronously.
+ * A thread is in one namespace at a time, but a netlink socket stays in the
+ * namespace where it was opened. So code enters a namespace only to open a
+ * socket, to access `/proc/sys/net` or to start a child synchronously.
  *
  * @module
  */
@@ -20,12 +20,12 @@ const O_RDONLY = 0, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
 const MS_BIND = 0x1000, MNT_DETACH = 2;
 
 /**
- * The namespace of the calling thread. Not `/proc/self`, which is the main
- * thread's: test runners and workers run our code on another one.
+ * The namespace of the calling thread. `/proc/self` would be the main thread's,
+ * but test runners and workers run this code on other threads.
  */
 export const CURRENT_NETNS = "/proc/thread-self/ns/net";
 
-/** A result that is there now: promises are refused by the compiler. */
+/** A synchronous result. The compiler rejects promises. */
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T;
 
 /** A network namespace, kept alive by an open descriptor. */
@@ -40,12 +40,12 @@ export class NetNs implements Disposable {
   }
 
   /**
-   * Opens a namespace by path. Whether it is one is known only on entering.
+   * Opens a namespace by path. Other files fail only when they are entered.
    *
    * @throws {SyscallError} ENOENT, EACCES, ... from open(2)
    */
   static open(path: string): NetNs {
-    // A FIFO would otherwise be waited for until somebody writes to it.
+    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
     const flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
     return new NetNs(new Fd(libc.open(path, flags)), path);
   }
@@ -56,8 +56,8 @@ export class NetNs implements Disposable {
   }
 
   /**
-   * Makes a new namespace that lives until it is disposed of, or longer while
-   * a process or a mount holds it.
+   * Creates a namespace. It lives until it is disposed of, or longer while a
+   * process or a mount holds it.
    *
    * @throws {SyscallError} EPERM without CAP_SYS_ADMIN
    */
@@ -78,7 +78,7 @@ export class NetNs implements Disposable {
   }
 
   /**
-   * Gives the namespace a name in the file system, as `ip netns` does.
+   * Mounts the namespace on a file, as `ip netns` does.
    *
    * @param path An existing empty file
    * @throws {SyscallError} From mount(2)
@@ -94,7 +94,7 @@ export class NetNs implements Disposable {
 }
 
 /**
- * Takes the name of a namespace away again; the file stays.
+ * Unmounts a namespace from its file. The file stays.
  *
  * @throws {SyscallError} EINVAL if nothing is mounted there
  */
@@ -103,11 +103,12 @@ export function unbindNetNs(path: string): void {
 }
 
 /**
- * Runs `work` with the calling thread inside a namespace, then returns.
+ * Runs `work` with the calling thread inside a namespace, then moves the thread
+ * back.
  *
- * `work` must be synchronous through and through: asynchronous file access and
- * nonblocking FFI run on other threads, which stay outside and would answer
- * for the wrong namespace without an error.
+ * `work` must be entirely synchronous. Asynchronous file access and nonblocking
+ * FFI run on other threads, which stay outside and would silently use the wrong
+ * namespace.
  *
  * @throws {SyscallError} EINVAL if `netns` is not a network namespace, EPERM
  */
@@ -122,9 +123,9 @@ export function inNetns<T>(netns: NetNs, work: () => Sync<T>): T {
 }
 
 /**
- * Moves the thread back. One that cannot return would go on in the wrong
- * namespace: so it is, for one, that root of a user namespace of its own leaves
- * the network namespace of the machine.
+ * Moves the thread back. This can fail: root of another user namespace can
+ * leave the machine's network namespace, but cannot enter it again. The thread
+ * would go on in the wrong namespace.
  *
  * @throws {StrandedThreadError} If setns(2) refuses
  */
@@ -137,22 +138,22 @@ function returnTo(netns: NetNs): void {
 }
 
 /**
- * The thread is stuck in a foreign namespace. Never catch this one: nothing that
- * runs on this thread afterwards would act where it means to.
+ * The thread is stuck in the wrong namespace. Never catch this error: any code
+ * that runs on the thread afterwards would act on the wrong namespace.
  */
 export class StrandedThreadError extends Error {
   override readonly name = "StrandedThreadError";
 
-  /** @param cause What setns(2) said */
+  /** @param cause The error of setns(2) */
   constructor(cause: unknown) {
     super("Cannot return to the namespace this thread came from", { cause });
   }
 }
 
 /**
- * Says whether an error means that there is no such namespace any more: the
- * path is gone, the process behind it has ended, or (after a reboot) only the
- * plain file is left on which the namespace was mounted.
+ * Reports whether an error means that the namespace no longer exists: its path
+ * is gone, its process has ended, or (after a reboot) only the plain file on
+ * which it was mounted is left.
  */
 export function isMissingNetns(error: unknown): boolean {
   return error instanceof SyscallError &&

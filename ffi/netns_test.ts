@@ -21,7 +21,7 @@ import {
   unbindNetNs,
 } from "./netns.ts";
 
-/** Names the namespace of this thread, as `net:[4026531840]`. */
+/** Names the namespace of this thread, such as `net:[4026531840]`. */
 function currentName(): string {
   return Deno.readLinkSync(CURRENT_NETNS);
 }
@@ -135,7 +135,8 @@ Deno.test({
   name: `inNetns() says so when the thread cannot return${userns.suffix}`,
   ignore: userns.ignore,
   fn(): void {
-    // Root of a user namespace may leave the machine's network, but not enter it.
+    // Root of a user namespace may leave the machine's network namespace, but
+    // not enter it.
     const module = new URL("netns.ts", import.meta.url);
     const script = `import { NetNs } from "${module}";
       try { NetNs.create(); } catch (error) { console.log(error.name, error.cause.message); }`;
@@ -154,7 +155,7 @@ Deno.test({
   },
 });
 
-/** Returns what opening and entering a path throws. */
+/** Returns the error of opening and entering a path. */
 function enter(path: string): unknown {
   try {
     using netns = NetNs.open(path);
@@ -165,7 +166,7 @@ function enter(path: string): unknown {
   }
 }
 
-/** Makes an empty file. */
+/** Creates an empty file. */
 function makeFile({ folder }: TestHosts): string {
   const path = `${folder}/netns`;
   Deno.writeTextFileSync(path, "");

@@ -1,8 +1,8 @@
 /**
- * Kernel parameters under /proc/sys, of the namespace the thread is in.
+ * Kernel parameters under /proc/sys, of the calling thread's namespace.
  *
- * Keys are written with slashes, `net/ipv4/conf/eth0.100/forwarding`, since
- * interface names may hold dots.
+ * Keys have slashes, as in `net/ipv4/conf/eth0.100/forwarding`, because
+ * interface names may contain dots.
  *
  * @module
  */
@@ -10,7 +10,7 @@
 const ROOT = "/proc/sys/";
 
 /**
- * Reads one parameter, without the line's end.
+ * Reads a parameter, without the trailing newline.
  *
  * @throws {Deno.errors.NotFound} If the kernel has no such parameter
  */
@@ -19,7 +19,7 @@ export function readSysctl(key: string): string {
 }
 
 /**
- * Writes one parameter.
+ * Writes a parameter.
  *
  * @throws {Deno.errors.NotFound} If the kernel has no such parameter
  */
@@ -28,8 +28,8 @@ export function writeSysctl(key: string, value: string): void {
 }
 
 /**
- * Writes one parameter unless it already has the value: some writes have side
- * effects even when they change nothing.
+ * Writes a parameter unless it already has the value: some writes have side
+ * effects even if the value stays the same.
  *
  * @throws {Deno.errors.NotFound} If the kernel has no such parameter
  */

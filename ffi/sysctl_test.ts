@@ -6,7 +6,7 @@ import { inNetns } from "./netns.ts";
 import { Rtnl } from "./rtnl/mod.ts";
 import { ensureSysctl, readSysctl, writeSysctl } from "./sysctl.ts";
 
-/** A parameter that nobody can write, root included. */
+/** A parameter that even root cannot write. */
 const READ_ONLY = "kernel/ostype";
 
 Deno.test("readSysctl() returns the value without the line's end", () => {

@@ -1,9 +1,9 @@
 /**
  * Netlink attributes, declared as tables.
  *
- * One row `name: [TYPE, codec]` is the documentation, the encoder, the decoder,
- * the TypeScript type and the trace of an attribute. Rows follow the order and
- * names of the kernel's own tables, so that a reviewer can lay them side by side.
+ * One row `name: [TYPE, codec]` is an attribute's documentation, encoder,
+ * decoder, TypeScript type and trace. Rows have the order and names of the
+ * kernel's own tables, so that reviewers can compare them side by side.
  *
  * @module
  */
@@ -26,25 +26,25 @@ const attributeHeader = struct({ length: u16, type: u16 });
 const TYPE_MASK = 0x3fff;
 const NESTED_FLAG = 0x8000;
 
-/** An attribute that no row describes, kept for traces and to be sent back. */
+/** An attribute without a row, kept for traces and for sending it back. */
 export interface RawAttribute {
-  /** Its number, without flags. */
+  /** The attribute's number, without flags. */
   readonly type: number;
-  /** Its payload. */
+  /** The attribute's payload. */
   readonly bytes: Bytes;
 }
 
-/** One attribute: its number in the kernel's enum and what it holds. */
+/** One attribute: its number in the kernel's enum and the codec of its payload. */
 export type Row<T> = readonly [type: number, codec: Codec<T>];
 /** Attributes by name. */
 export type Rows = Record<string, Row<unknown>>;
 
-/** Values of a set of attributes; all are optional, and undefined is absent. */
+/** Values of a set of attributes. All are optional; undefined means absent. */
 export type AttributeValues<R extends Rows> = {
   [K in keyof R]?: (R[K] extends Row<infer T> ? T : never) | undefined;
 };
 
-/** Decoded attributes, with those that no row describes. */
+/** Decoded attributes, including the attributes without a row. */
 export type DecodedAttributes<R extends Rows> = AttributeValues<R> & {
   readonly unknown?: readonly RawAttribute[];
 };
@@ -52,11 +52,11 @@ export type DecodedAttributes<R extends Rows> = AttributeValues<R> & {
 /** A declared set of attributes. */
 export interface AttributeSet<R extends Rows>
   extends Codec<AttributeValues<R>> {
-  /** Encodes attributes in the order of the rows, then the unknown ones of what was decoded. */
+  /** Encodes attributes in the order of the rows, then the ones without a row. */
   encode(values: DecodedAttributes<R>): Bytes;
-  /** Decodes a run of attributes; repeated ones overwrite each other. */
+  /** Decodes a run of attributes. If one repeats, the last wins. */
   decode(bytes: Bytes): DecodedAttributes<R>;
-  /** Names the attribute that begins at an offset, as `linkInfo.kind`. */
+  /** Names the attribute that begins at an offset, such as `linkInfo.kind`. */
   locate(bytes: Bytes, offset: number): string | undefined;
 }
 
@@ -130,7 +130,7 @@ export function encodeAttribute(type: number, payload: Bytes): Bytes {
 /**
  * Splits a run of attributes.
  *
- * @throws {RangeError} If a length leads outside the run
+ * @throws {RangeError} If a length exceeds the run
  */
 export function splitAttributes(
   bytes: Bytes,
@@ -143,7 +143,7 @@ export function splitAttributes(
 const textEncoder = new TextEncoder();
 const textDecoder = new TextDecoder();
 
-/** Text that ends with a NUL. */
+/** NUL-terminated text. */
 export const cstring: Codec<string> = {
   encode: (text) => textEncoder.encode(text + "\0"),
   decode(bytes): string {
@@ -152,25 +152,25 @@ export const cstring: Codec<string> = {
   },
 };
 
-/** Bytes as they are. */
+/** Plain bytes. */
 export const raw: Codec<Bytes> = {
   encode: (bytes) => bytes,
   decode: (bytes) => bytes.slice(),
 };
 
-/** An IPv4 or IPv6 address, told apart by its length. */
+/** An IPv4 or IPv6 address, depending on its length. */
 export const ip: Codec<Ip> = {
   encode: (address) => new Uint8Array(address.toBytes()),
   decode: (bytes) => Ip.fromBytes(bytes),
 };
 
-/** A 48-bit link-layer address; undefined for other lengths (tunnels, loopback of none). */
+/** A 48-bit link-layer address; undefined for other lengths, such as a tunnel's. */
 export const mac: Codec<Mac | undefined> = {
   encode: (address) => new Uint8Array(address?.toBytes() ?? []),
   decode: (bytes) => bytes.length === 6 ? Mac.fromBytes(bytes) : undefined,
 };
 
-/** An attribute without payload: present or not. */
+/** An attribute without payload: either present or absent. */
 export const flag: Codec<true> = {
   encode: () => new Uint8Array(0),
   decode: () => true,
@@ -197,12 +197,12 @@ export function listOf<T>(type: number, element: Codec<T>): Codec<T[]> {
   };
 }
 
-/** Type of an attribute whose payload is attributes, where the kernel wants it marked. */
+/** The type of a nested attribute for which the kernel requires the nested flag. */
 export function markedNested(type: number): number {
   return type | NESTED_FLAG;
 }
 
-/** A codec that is looked up when it is used, for attributes that contain themselves. */
+/** A codec that is looked up on use, for recursive attributes. */
 export function lazily<T>(find: () => Codec<T>): Codec<T> {
   return {
     encode: (value) => find().encode(value),

@@ -31,7 +31,7 @@ function fromHex(hex: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(hex.replaceAll(" ", ""));
 }
 
-/** What nests without end. */
+/** A recursive value. */
 interface Tree {
   readonly name?: string | undefined;
   readonly child?: Tree | undefined;
@@ -39,7 +39,7 @@ interface Tree {
 
 const leafSet = attributeSet({ port: [1, u16be], ip: [2, ip] });
 
-/** A set with an attribute of every codec. */
+/** An attribute set with every codec. */
 const treeSet = attributeSet({
   name: [1, cstring],
   leaf: [markedNested(2), nested(leafSet)],

@@ -1,5 +1,5 @@
 /**
- * What the kernel answers to a request that it refuses.
+ * Errors of netlink requests, with the kernel's explanation.
  *
  * @module
  */
@@ -10,31 +10,31 @@ import { attributeSet, cstring } from "./attribute.ts";
 import { Flag, messageHeader, type RawMessage } from "./message.ts";
 import { alignRecord, i32, u32 } from "./struct.ts";
 
-/** What is known of a failed request beyond the error number. */
+/** Details of a failed request beyond the error number. */
 export interface Explanation {
-  /** The object of the request, as in `"eth0"` or `10.1.0.0/16`. */
+  /** The object of the request, such as `"eth0"` or `10.1.0.0/16`. */
   readonly object?: string | undefined;
-  /** The system call that failed, if the request never reached the kernel. */
+  /** The system call that failed, if the kernel did not receive the request. */
   readonly syscall?: string | undefined;
   /** The kernel's own text (extended acknowledgement). */
   readonly extAck?: string | undefined;
-  /** The attribute that the kernel objects to, as in `linkInfo.kind`. */
+  /** The attribute that the kernel rejects, such as `linkInfo.kind`. */
   readonly attribute?: string | undefined;
 }
 
 /** A netlink request that failed, with the kernel's explanation. */
 export class NetlinkError extends SyscallError {
-  /** Names the class in texts. */
+  /** The class's name in messages. */
   override readonly name = "NetlinkError";
-  /** Name of the message type, as in `RTM_NEWROUTE`. */
+  /** Name of the message type, such as `RTM_NEWROUTE`. */
   readonly request: string;
-  /** The kernel's own text (extended acknowledgement), "" if it gave none. */
+  /** The kernel's own text (extended acknowledgement); "" if absent. */
   readonly extAck: string;
-  /** The attribute that the kernel objects to, as in `linkInfo.kind`. */
+  /** The attribute that the kernel rejects, such as `linkInfo.kind`. */
   readonly attribute: string | undefined;
 
   /**
-   * Makes an error from its number and what else is known.
+   * Creates an error from its number and its details.
    *
    * @param request Name of the message type
    * @param errno Positive error number
@@ -66,19 +66,19 @@ const extAckAttributes = attributeSet({
 
 /** The kernel's verdict on a request. */
 export interface Verdict {
-  /** 0 for success, else a positive error number. */
+  /** 0 on success, otherwise a positive error number. */
   readonly errno: number;
-  /** The kernel's text; also given as a warning with success. */
+  /** The kernel's text; on success, a warning. */
   readonly extAck: string;
-  /** Offset of the attribute it objects to, from the start of the whole request. */
+  /** Offset of the rejected attribute from the start of the whole request. */
   readonly offset: number | undefined;
 }
 
 /**
  * Decodes NLMSG_ERROR (also the acknowledgement, with errno 0).
  *
- * After the error number comes the request: only its header where the kernel
- * capped it, as NETLINK_CAP_ACK asks, else all of it. Then the explanation.
+ * The error number is followed by the request, or by its header alone if the
+ * kernel capped it as NETLINK_CAP_ACK asks, and then by the explanation.
  */
 export function decodeError(reply: RawMessage): Verdict {
   const request = reply.body.subarray(i32.size);
@@ -90,7 +90,7 @@ export function decodeError(reply: RawMessage): Verdict {
 
 /** Decodes NLMSG_DONE, which carries the verdict on a dump. */
 export function decodeDone(reply: RawMessage): Verdict {
-  // Very old kernels end a dump with an empty body.
+  // Very old kernels send an empty body.
   if (reply.body.length < i32.size) {
     return { errno: 0, extAck: "", offset: undefined };
   }
@@ -101,7 +101,8 @@ function decodeVerdict(reply: RawMessage, explanation: Bytes): Verdict {
   const { message, offset } = reply.flags & Flag.AckAttributes
     ? extAckAttributes.decode(explanation)
     : {};
-  // The number is negative on the wire; a dump's DONE may also hold a count.
+  // The number is negative on the wire. DONE may also hold a count, which is
+  // positive.
   const errno = Math.max(0, -i32.decode(reply.body));
   return { errno, extAck: message ?? "", offset };
 }

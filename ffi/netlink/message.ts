@@ -1,5 +1,6 @@
 /**
- * Netlink messages: the common header, message types, and replies in parts.
+ * Netlink messages: the common header, message types, and the splitting of
+ * replies.
  *
  * @module
  */
@@ -40,7 +41,7 @@ export const Flag = {
   Ack: 0x4,
   Echo: 0x8,
   DumpInterrupted: 0x10,
-  /** On an error reply: the request is not echoed, only its header. */
+  /** On an error reply: only the request's header is echoed. */
   Capped: 0x100,
   /** On an error reply: attributes that explain it follow. */
   AckAttributes: 0x200,
@@ -54,24 +55,24 @@ export const Flag = {
 /** Source: include/uapi/linux/netlink.h `NLMSG_*`. */
 export const ControlType = { Error: 2, Done: 3 } as const;
 
-/** One message as it was received. */
+/** A received message, undecoded. */
 export interface RawMessage {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
-  /** What follows the common header. */
+  /** The bytes after the common header. */
   readonly body: Bytes;
 }
 
 /** The parts of a message's body. */
 export interface Body<F extends Fields, R extends Rows> {
-  /** Fields that are left out are zero. */
+  /** Omitted fields are zero. */
   readonly header: Partial<StructValue<F>>;
-  /** Attributes by name; what is undefined is left out. */
+  /** Attributes by name; undefined ones are left out. */
   readonly attributes?: AttributeValues<R>;
 }
 
-/** Names what a message is about, for error texts: `"eth0"`, `10.1.0.0/16`. */
+/** Names the object of a message in errors, such as `"eth0"` or `10.1.0.0/16`. */
 export type Describe<F extends Fields, R extends Rows> = (
   header: Partial<StructValue<F>>,
   attributes: AttributeValues<R>,
@@ -80,11 +81,11 @@ export type Describe<F extends Fields, R extends Rows> = (
 /** A kind of message: its number, its fixed header and its attributes. */
 export interface MessageType<F extends Fields, R extends Rows>
   extends Codec<Body<F, R>> {
-  /** The kernel's name, for error texts. */
+  /** The kernel's name, used in errors. */
   readonly name: string;
   /** The kernel's number. */
   readonly type: number;
-  /** Names what a body is about, for error texts. */
+  /** Names the object of a body in errors. */
   readonly describe?: ((body: Body<F, R>) => string | undefined) | undefined;
   /** Decodes a body of this kind. */
   decode(body: Bytes): {
@@ -96,7 +97,7 @@ export interface MessageType<F extends Fields, R extends Rows>
 /**
  * Declares a kind of message.
  *
- * @param describe Names the object of a message, for error texts
+ * @param describe Names the object of a message in errors
  */
 export function message<F extends Fields, R extends Rows>(
   name: string,
@@ -155,9 +156,9 @@ export function encodeMessage(
 }
 
 /**
- * Splits what one recv(2) returned into messages.
+ * Splits the bytes of one recv(2) into messages.
  *
- * @throws {RangeError} If a length leads outside the bytes
+ * @throws {RangeError} If a length exceeds the bytes
  */
 export function splitMessages(bytes: Bytes): RawMessage[] {
   return splitRecords(messageHeader, bytes, "a message").map((

@@ -21,7 +21,7 @@ function fromHex(hex: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(hex.replaceAll(" ", ""));
 }
 
-/** A header of five bytes, so that attributes do not follow it at once. */
+/** A header of five bytes, so that padding precedes the attributes. */
 const shortHeader = struct({ family: u8, index: struct({ low: u8 }) });
 const attributes = attributeSet({ name: [1, cstring], value: [2, u32] });
 const sample = message("TEST_NEW", 77, shortHeader, attributes);

@@ -1,10 +1,10 @@
 /**
- * Netlink for what {@linkcode Rtnl} has no words for: declare a message once,
- * as tables, and ask for it by name.
+ * Netlink messages that {@linkcode Rtnl} does not cover: declare a message
+ * once, as tables, and use it by name.
  *
- * One row `name: [TYPE, codec]` is the documentation, the encoder, the decoder,
- * the type and the name in errors of an attribute. Numbers and order come from
- * the kernel's headers.
+ * One row `name: [TYPE, codec]` is an attribute's documentation, encoder,
+ * decoder, type and name in errors. Numbers and order come from the kernel's
+ * headers.
  *
  * ```ts
  * import { openSandbox } from "@cni/plugins/kernel";

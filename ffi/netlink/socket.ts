@@ -1,5 +1,5 @@
 /**
- * Netlink sockets: a request and its answer, and dumps.
+ * Netlink sockets: requests, answers and dumps.
  *
  * @module
  */
@@ -62,22 +62,22 @@ export const Protocol = { Route: 0, Netfilter: 12 } as const;
 
 /** Source: include/uapi/linux/time_types.h `struct timeval`. */
 const timeval = struct({ seconds: u64, microseconds: u64 });
-/** The kernel answers before send(2) returns; a wait this long is a lost answer. */
+/** The kernel answers before send(2) returns, so after this wait the answer is lost. */
 const RECEIVE_TIMEOUT_SECONDS = 10n;
-/** The kernel fills at most 32 KiB per part of a dump, and no more than we offer. */
+/** The kernel fills at most 32 KiB per part of a dump, or less if the buffer is smaller. */
 const RECEIVE_BUFFER_BYTES = 32 * 1024;
-/** A socket takes this much in one send(2), however the machine is tuned. */
+/** Every socket accepts this much in one send(2), however the machine is tuned. */
 const SAFE_SEND_BYTES = 64 * 1024;
-/** How many dumps are tried while what they list keeps changing. */
+/** How often a dump is tried while the list keeps changing. */
 const DUMP_ATTEMPTS = 10, INCOMPLETE_DUMP_ATTEMPTS = 3;
 
-/** A request: what it is, its body, and the flags beside REQUEST and ACK. */
+/** A request: its body and any flags besides REQUEST and ACK. */
 export interface Request<F extends Fields, R extends Rows> extends Body<F, R> {
-  /** Of {@linkcode Flag}. */
+  /** Values of {@linkcode Flag}. */
   readonly flags?: number;
 }
 
-/** How a dump is done. */
+/** Options of a dump. */
 export interface DumpOptions {
   /**
    * Whether to accept, after a few tries, a list that changed while it was read.
@@ -86,23 +86,23 @@ export interface DumpOptions {
   readonly mayBeIncomplete?: boolean | undefined;
 }
 
-/** A request that is one of several, encoded but for its number. */
+/** One of several requests, encoded except for its sequence number. */
 export interface EncodedRequest {
-  /** The kernel's name of its type, for error texts. */
+  /** The kernel's name of its type, used in errors. */
   readonly name: string;
-  /** Names what it is about, for error texts. */
+  /** Names its object in errors. */
   readonly describe: () => string | undefined;
   /** The kernel's number of its type. */
   readonly type: number;
-  /** All of them, REQUEST and ACK included. */
+  /** All flags, including REQUEST and ACK. */
   readonly flags: number;
-  /** What follows the common header. */
+  /** The bytes after the common header. */
   readonly body: Bytes;
   /** Names the attribute at an offset of the body. */
   readonly locate: (offset: number) => string | undefined;
 }
 
-/** Encodes a request that is to be sent together with others. */
+/** Encodes a request to send together with others. */
 export function encodeRequest<F extends Fields, R extends Rows>(
   type: MessageType<F, R>,
   request: Request<F, R>,
@@ -120,13 +120,13 @@ export function encodeRequest<F extends Fields, R extends Rows>(
 
 /** A decoded answer. */
 export interface Answer<F extends Fields, R extends Rows> {
-  /** Every field. */
+  /** All fields of the fixed header. */
   readonly header: StructValue<F>;
-  /** The attributes that were there. */
+  /** The attributes of the answer. */
   readonly attributes: DecodedAttributes<R>;
 }
 
-/** Receives for all sockets in turn: nothing here outlives one synchronous call. */
+/** Shared by all sockets: its content never outlives one synchronous call. */
 let receiveBuffer: Bytes | undefined;
 
 /** A netlink socket that stays in the namespace where it was opened. */
@@ -162,9 +162,9 @@ export class NetlinkSocket implements Disposable {
 
   /**
    * Sends one request, waits for its acknowledgement and returns the messages
-   * of the same kind of body that came before it (an echo, or what was asked for).
+   * that came before it: an echo, or the requested objects.
    *
-   * @param answers Kind of the messages to return
+   * @param answers The type of the messages to return
    * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it
    */
   request<F extends Fields, R extends Rows, AF extends Fields, AR extends Rows>(
@@ -179,10 +179,11 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends several requests at once, and waits for the acknowledgement of the
-   * last one that asks for it or for the first refusal.
+   * Sends several requests at once. Waits for the acknowledgement of the last
+   * request that asks for one, or for the first refusal.
    *
-   * @throws {NetlinkError} If they cannot be sent or the kernel refuses one of them
+   * @throws {NetlinkError} If the requests cannot be sent or the kernel refuses
+   * one
    */
   requestAll(requests: readonly EncodedRequest[]): void {
     const first = this.#sequence + 1;
@@ -213,7 +214,10 @@ export class NetlinkSocket implements Disposable {
     }
   }
 
-  /** Receives messages even if later ones were lost: some 300 refusals fit. */
+  /**
+   * Receives messages even if later ones were lost. The buffer holds about 300
+   * refusals.
+   */
   #receiveFirst(begin: EncodedRequest): RawMessage[] {
     try {
       return this.#receive(begin);
@@ -223,7 +227,7 @@ export class NetlinkSocket implements Disposable {
     }
   }
 
-  /** Makes room for the answers to the next request. */
+  /** Drops unread answers, to make room for the next request's. */
   #dropAnswers(): void {
     const buffer = new Uint8Array(1);
     try {
@@ -234,11 +238,12 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Lists what the kernel has, starting again when it changed under way. All of
-   * it is received before any of it is decoded: the kernel writes the next part
-   * when one is received, so whatever comes between makes a change more likely.
+   * Lists the kernel's objects, and starts again if the list changes meanwhile.
+   * All parts are received before any is decoded: the kernel writes the next
+   * part when one is received, so any work in between makes a change more
+   * likely.
    *
-   * @param answers Kind of the messages to return
+   * @param answers The type of the messages to return
    * @throws {NetlinkError} If the request cannot be sent or the kernel refuses
    * it; EINTR if the list keeps changing
    */
@@ -254,7 +259,7 @@ export class NetlinkSocket implements Disposable {
     for (let attempt = 1;; attempt++) {
       const { verdict, replies } = this.#ask(encoded, Flag.Dump);
       throwIfRefused(encoded, verdict);
-      // The mark may be on any one part.
+      // Any part may have the flag.
       const isWhole = replies.every(({ flags }) =>
         (flags & Flag.DumpInterrupted) === 0
       );
@@ -291,7 +296,7 @@ export class NetlinkSocket implements Disposable {
     }
   }
 
-  /** Receives one or more messages. */
+  /** Receives one datagram, which holds one or more messages. */
   #receive(request: EncodedRequest): RawMessage[] {
     return splitMessages(during(request, () => receive(this.#fd.number)));
   }
@@ -303,16 +308,16 @@ export class NetlinkSocket implements Disposable {
 }
 
 /**
- * Prepares a socket. Once it is connected to the kernel, messages from other
- * sockets are refused: root in a user namespace may send to any port of the
- * network namespaces it owns, and could forge answers.
+ * Prepares a socket. Connecting it to the kernel blocks messages from other
+ * sockets: root in a user namespace may send to any port of the network
+ * namespaces it owns, and could forge answers.
  *
  * Source: net/netlink/af_netlink.c `netlink_getsockbyportid`.
  */
 function configure(fd: number): void {
   libc.connect(fd, KERNEL);
   for (
-    // Strict checking is what makes the kernel honour a dump's filters.
+    // Only with strict checking does the kernel honour a dump's filters.
     const name of [NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK]
   ) {
     libc.setSocketOption(fd, { level: SOL_NETLINK, name, value: 1 });
@@ -325,9 +330,9 @@ function configure(fd: number): void {
 }
 
 /**
- * Makes room for what is sent at once, which must fit into the socket's buffer
- * as a whole. Only CAP_NET_ADMIN of the machine's own user namespace may exceed
- * the limit, `net.core.wmem_max`; others get as much as that allows.
+ * Enlarges the send buffer, which must hold everything that is sent at once.
+ * Only CAP_NET_ADMIN in the machine's own user namespace may exceed the limit
+ * `net.core.wmem_max`; other processes get as much as it allows.
  */
 function makeRoom(fd: number, value: number): void {
   const level = SOL_SOCKET;
@@ -339,7 +344,7 @@ function makeRoom(fd: number, value: number): void {
   }
 }
 
-/** Receives one datagram whole: its length is asked for before it is taken. */
+/** Receives one whole datagram. Its length is peeked at first. */
 function receive(fd: number): Bytes {
   receiveBuffer ??= new Uint8Array(RECEIVE_BUFFER_BYTES);
   const length = uninterrupted(fd, MSG_PEEK | MSG_TRUNC);
@@ -359,10 +364,10 @@ function uninterrupted(fd: number, flags: number): number {
   }
 }
 
-/** What a request came to. */
+/** The outcome of a request. */
 interface Outcome {
   readonly verdict: Verdict;
-  /** Everything that answers the request, undecoded. */
+  /** All answers to the request, undecoded. */
   readonly replies: readonly RawMessage[];
 }
 
@@ -376,7 +381,7 @@ function decodeAnswers<F extends Fields, R extends Rows>(
 }
 
 /**
- * Names the request in what a system call throws.
+ * Runs `work`, and names the request in the error of a failed system call.
  *
  * @throws {NetlinkError} With the call's errno
  */
@@ -390,7 +395,7 @@ function during<T>({ name, describe }: EncodedRequest, work: () => T): T {
   }
 }
 
-/** @throws {NetlinkError} Unless the verdict is success */
+/** @throws {NetlinkError} If the verdict is an error */
 function throwIfRefused(
   { name, describe, locate }: EncodedRequest,
   { errno, extAck, offset }: Verdict,

@@ -28,7 +28,7 @@ import {
   Protocol,
 } from "./socket.ts";
 
-/** A throw-away host with a cable to its sandbox, and a socket to test. */
+/** A throw-away host with a cable to its sandbox, and the tested socket. */
 class Fixture implements Disposable {
   readonly #stack = new DisposableStack();
   readonly hosts = this.#stack.use(TestHosts.create());
@@ -78,7 +78,7 @@ class Fixture implements Disposable {
   }
 }
 
-/** More addresses than the kernel has read before the first of them is decoded. */
+/** So many addresses that the kernel has not listed all when the first part arrives. */
 const LONG_DUMP = 1500;
 
 function unique(ips: readonly Ip[]): number {
@@ -122,7 +122,7 @@ Deno.test(
   },
 );
 
-/** Lists the ports of the netlink sockets for rtnetlink in a namespace. */
+/** Lists the ports of the rtnetlink sockets in a namespace. */
 function rtnetlinkPorts(netns: NetNs): string[] {
   const table = inNetns(
     netns,
@@ -140,7 +140,7 @@ Deno.test(
     await using container = await startUserNamespace();
     using netns = NetNs.open(`/proc/${container.pid}/ns/net`);
     using socket = NetlinkSocket.open(netns, Protocol.Route);
-    // It binds the socket, where that was not done before.
+    // The request binds the socket if it is not bound yet.
     socket.request(getLink, { header: { index: 1 } }, newLink);
     const ports = rtnetlinkPorts(netns);
     assertEquals(ports.length, 1);
@@ -161,7 +161,7 @@ const FORGE = new URL(
   import.meta.url,
 ).pathname;
 
-/** Starts a process that is root in user and network namespaces of its own. */
+/** Starts a process that is root in its own user and network namespaces. */
 async function startUserNamespace(): Promise<
   AsyncDisposable & { readonly pid: number }
 > {
@@ -171,7 +171,7 @@ async function startUserNamespace(): Promise<
     stdout: "piped",
   }).spawn();
   const writer = child.stdin.getWriter();
-  // What comes back comes from inside.
+  // Output shows that the process is inside.
   await writer.write(new TextEncoder().encode("here"));
   const reader = child.stdout.getReader();
   await reader.read();
@@ -322,13 +322,13 @@ Deno.test(requireRoot("NetlinkSocket.dump() lists more than one part"), () => {
     "veth0",
   );
   assertEquals(expected.length, LONG_DUMP);
-  // With that of the loopback.
+  // Including the loopback address.
   assertEquals([ips.length, unique(ips)], [LONG_DUMP + 1, LONG_DUMP + 1]);
 });
 
 /**
- * Does something between the parts of dumps: whenever a socket is about to
- * receive one.
+ * Runs `work` between the parts of dumps, whenever a socket is about to receive
+ * one.
  */
 function beforeEachReceive(work: () => void): Disposable {
   const original = Object.getOwnPropertyDescriptor(Fd.prototype, "number");
@@ -503,7 +503,7 @@ Deno.test(
       ifindex: link.index,
       address: Cidr.parse("10.20.0.1/16"),
     });
-    // One message cannot be split: these next hops take 64 000 bytes.
+    // A message cannot be split. These next hops take 64 000 bytes.
     const multipath = Array.from({ length: 4000 }, (_, i) => ({
       header: { length: 0, flags: 0, hops: 0, ifindex: link.index },
       attributes: { gateway: Ip.parse("10.20.0.2").add(BigInt(i)) },

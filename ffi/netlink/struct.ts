@@ -1,15 +1,15 @@
 /**
- * Fixed-size values of the kernel's binary interface, and C structs of them.
+ * Fixed-size values of the kernel's binary interface, and C structs.
  *
- * A struct is declared as a list of named fields; alignment, size and byte order
- * follow from the field types, so no offset is ever written by hand.
+ * A struct is declared as a list of named fields. Alignment, size and byte
+ * order follow from the field types, so no offset is written by hand.
  *
  * @module
  */
 
 import type { Bytes } from "../libc.ts";
 
-/** Turns values of one type into bytes and back. */
+/** Converts values of one type to bytes and back. */
 export interface Codec<T> {
   /** Encodes one value. */
   encode(value: T): Bytes;
@@ -25,7 +25,7 @@ export interface FixedCodec<T> extends Codec<T> {
   readonly size: number;
   /** The boundary on which C places the value, in bytes. */
   readonly alignment: number;
-  /** What an omitted field is encoded as. */
+  /** The value of an omitted field. */
   readonly zero: T;
   /** Reads the value at an offset. */
   read(view: DataView, offset: number): T;
@@ -33,7 +33,10 @@ export interface FixedCodec<T> extends Codec<T> {
   write(view: DataView, offset: number, value: T): void;
 }
 
-/** The kernel uses the machine's byte order; all machines we support are little-endian. */
+/**
+ * The kernel uses the machine's byte order, and all supported machines are
+ * little-endian.
+ */
 const HOST_ORDER = true;
 const BIG_ENDIAN = false;
 
@@ -41,7 +44,7 @@ function viewOf(bytes: Bytes): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** Completes reading and writing at an offset with encoding and decoding as a whole. */
+/** Builds a codec from functions that read and write at an offset. */
 function fixed<T>(
   layout: Omit<FixedCodec<T>, "encode" | "decode">,
 ): FixedCodec<T> {
@@ -76,7 +79,7 @@ function integer(
     zero: 0,
     read,
     write(view, offset, value): void {
-      // DataView would cut it to size and say nothing.
+      // DataView would truncate the value silently.
       if (value < range.min || value > range.max || !Number.isInteger(value)) {
         throw new RangeError(
           `Cannot encode ${value}: expected ${range.min} to ${range.max}`,
@@ -87,7 +90,7 @@ function integer(
   });
 }
 
-/** The integers that have room, both ends included. */
+/** A range of integers, both ends included. */
 interface Range {
   readonly min: number;
   readonly max: number;
@@ -180,12 +183,12 @@ export type StructValue<F extends Fields> = {
   [K in keyof F]: F[K] extends FixedCodec<infer T> ? T : never;
 };
 
-/** A struct: fields may be left out when encoding, and are then zero. */
+/** A struct. Fields that are omitted when encoding are zero. */
 export interface Struct<F extends Fields>
   extends FixedCodec<Partial<StructValue<F>>> {
-  /** Decodes exactly these bytes; every field is there. */
+  /** Decodes exactly these bytes, and returns all fields. */
   decode(bytes: Bytes): StructValue<F>;
-  /** Reads the struct at an offset; every field is there. */
+  /** Reads the struct at an offset, and returns all fields. */
   read(view: DataView, offset: number): StructValue<F>;
 }
 
@@ -222,15 +225,15 @@ export function struct<F extends Fields>(fields: F): Struct<F> {
   }) as Struct<F>;
 }
 
-/** Rounds a length up to a boundary. */
+/** Rounds a length up to a multiple of a boundary. */
 function alignUp(length: number, boundary: number): number {
   return Math.ceil(length / boundary) * boundary;
 }
 
-/** A part of a run of records: its header, and what follows that. */
+/** A record: its header and its payload. */
 export interface SplitRecord<T> {
   readonly header: T;
-  /** Where the record begins in the run. */
+  /** The record's offset in the run. */
   readonly start: number;
   readonly payload: Bytes;
 }
@@ -238,17 +241,17 @@ export interface SplitRecord<T> {
 /** The boundary on which every record of netlink begins. Source: `NLMSG_ALIGNTO`, `NLA_ALIGNTO`, `RTNH_ALIGNTO`. */
 const RECORD_ALIGNMENT = 4;
 
-/** Rounds a length up to where the next record of a run begins. */
+/** Rounds a length up to the start of the next record. */
 export function alignRecord(length: number): number {
   return alignUp(length, RECORD_ALIGNMENT);
 }
 
 /**
- * Splits a run of records that each begin with their own length, as messages
- * and attributes do. Fewer bytes at the end than a header are padding.
+ * Splits a run of records that begin with their own length, as messages and
+ * attributes do. Trailing bytes that are shorter than a header are padding.
  *
- * @param what Names a record in error texts, as `a message`
- * @throws {RangeError} If a length leads outside the run
+ * @param what Names a record in errors, such as `a message`
+ * @throws {RangeError} If a length exceeds the run
  */
 export function splitRecords<T extends { readonly length: number }>(
   layout: { readonly size: number; read(view: DataView, offset: number): T },

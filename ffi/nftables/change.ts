@@ -1,8 +1,8 @@
 /**
- * Changes to nf_tables, to be committed together.
+ * Changes to nf_tables, which are committed together.
  *
- * What is added may be there already, unless the change says otherwise; what is
- * deleted must be there.
+ * An addition succeeds if the object exists, unless noted otherwise. A deletion
+ * fails if the object does not exist.
  *
  * @module
  */
@@ -30,7 +30,7 @@ import {
   type TableFamilyName,
 } from "./message.ts";
 
-/** A change to be committed. */
+/** A change to commit. */
 export type Change = EncodedRequest;
 
 /** A table. */
@@ -39,7 +39,7 @@ export interface Table {
   readonly name: string;
 }
 
-/** Where a base chain looks at packets. Source: `enum nf_inet_hooks`. */
+/** The hooks of base chains. Source: `enum nf_inet_hooks`. */
 const HOOKS = {
   prerouting: 0,
   input: 1,
@@ -48,11 +48,11 @@ const HOOKS = {
   postrouting: 4,
 } as const;
 
-/** What makes a chain one that the kernel calls. */
+/** The type, hook and priority of a base chain, which the kernel calls. */
 export interface BaseChain {
   readonly type: "filter" | "nat" | "route";
   readonly hook: keyof typeof HOOKS;
-  /** The lower, the earlier. */
+  /** Lower values run earlier. */
   readonly priority: number;
   readonly comment?: string | undefined;
 }
@@ -61,7 +61,11 @@ export interface BaseChain {
 const TABLE_DORMANT = 0x1;
 /** Source: `NFT_SET_MAP`. */
 const SET_MAP = 0x8;
-/** How `nft` shows a key. Source: nftables include/datatype.h `TYPE_IPADDR`, `TYPE_IP6ADDR`. */
+/**
+ * How `nft` displays a key.
+ *
+ * Source: nftables include/datatype.h `TYPE_IPADDR`, `TYPE_IP6ADDR`.
+ */
 const ADDRESS_TYPES: Readonly<Record<IpFamily, number>> = { 4: 7, 6: 8 };
 const ADDRESS_BYTES: Readonly<Record<IpFamily, number>> = { 4: 4, 6: 16 };
 /** Source: `NFT_DATA_VERDICT`. */
@@ -75,8 +79,8 @@ export function addTable(table: Table, comment?: string): Change {
 }
 
 /**
- * Adds a table that the kernel does not call: what can be added to it can be
- * tried without effect on packets.
+ * Adds a table that the kernel does not call, so trying changes in it does not
+ * affect packets.
  */
 export function addDormantTable(table: Table): Change {
   return newTableOf(table, { flags: TABLE_DORMANT });
@@ -94,13 +98,13 @@ function newTableOf(
   });
 }
 
-/** Deletes a table with all that is in it. */
+/** Deletes a table and its content. */
 export function delTableOf(table: Table): Change {
   const attributes = { name: table.name };
   return encodeRequest(delTable, { ...inTable(table), attributes });
 }
 
-/** Adds a chain; one that the kernel calls if `base` says where. */
+/** Adds a chain: a base chain if `base` is given. */
 export function addChain(
   table: Table,
   name: string,
@@ -120,25 +124,25 @@ export function addChain(
   });
 }
 
-/** Deletes a chain; it must be empty, and nothing may lead to it. */
+/** Deletes a chain, which must be empty and unreferenced. */
 export function delChainOf(table: Table, name: string): Change {
   const attributes = { table: table.name, name };
   return encodeRequest(delChain, { ...inTable(table), attributes });
 }
 
-/** A rule to be. */
+/** A rule to add. */
 export interface NewRule {
   readonly chain: string;
   readonly expressions: readonly Expression[];
   readonly comment?: string | undefined;
 }
 
-/** Adds a rule at the end of its chain. */
+/** Appends a rule to its chain. */
 export function appendRule(table: Table, rule: NewRule): Change {
   return newRuleOf(table, rule, Create | Append);
 }
 
-/** Adds a rule at the beginning of its chain. */
+/** Prepends a rule to its chain. */
 export function prependRule(table: Table, rule: NewRule): Change {
   return newRuleOf(table, rule, Create);
 }
@@ -172,7 +176,7 @@ export function flushChain(table: Table, chain: string): Change {
   return encodeRequest(delRule, { ...inTable(table), attributes });
 }
 
-/** Adds a map from addresses to chains; it must not be there yet. */
+/** Adds a map from addresses to chains; fails if it exists. */
 export function addVerdictMap(
   table: Table,
   name: string,
@@ -186,7 +190,7 @@ export function addVerdictMap(
     keyLength: ADDRESS_BYTES[family],
     dataType: VERDICT_TYPE,
     dataLength: 0,
-    // Wanted, though the name is what is looked up by.
+    // Required, although the map is looked up by name.
     id: family,
   };
   const flags = Create | Exclusive;
@@ -196,12 +200,12 @@ export function addVerdictMap(
 /** An element of a verdict map. */
 export interface MapElement {
   readonly key: Ip;
-  /** Where packets go on. */
+  /** The chain to which packets go. */
   readonly chain: string;
   readonly comment?: string | undefined;
 }
 
-/** Adds an element to a verdict map; the key must not be there yet. */
+/** Adds an element to a verdict map; fails if the key exists. */
 export function addElement(
   table: Table,
   map: string,

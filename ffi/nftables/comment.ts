@@ -1,5 +1,6 @@
 /**
- * Comments of tables, chains, rules and elements, as `nft` keeps and shows them.
+ * Comments of tables, chains, rules and elements, as `nft` stores and shows
+ * them.
  *
  * @module
  */
@@ -7,7 +8,7 @@
 import type { Bytes } from "../libc.ts";
 import type { Codec } from "../netlink/struct.ts";
 
-/** Source: libnftnl include/udata.h `NFTNL_UDATA_RULE_COMMENT` and its kin. */
+/** Source: libnftnl include/udata.h `NFTNL_UDATA_RULE_COMMENT` and similar. */
 const COMMENT = 0;
 /** A type and a length of one byte each. */
 const HEADER_BYTES = 2;
@@ -16,10 +17,10 @@ const HEADER_BYTES = 2;
 export const COMMENT_MAX_BYTES = 128;
 
 /**
- * The comment in user data, whose other parts are left out; "" for none.
+ * Codec of the comment in user data; "" means none. Other parts are dropped.
  *
  * User data is a run of parts, each with its type and length. The kernel does
- * not look into it.
+ * not interpret it.
  */
 export const comment: Codec<string> = {
   encode(text): Bytes {

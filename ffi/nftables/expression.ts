@@ -1,5 +1,5 @@
 /**
- * What rules are made of: each expression looks at something, compares it, or
+ * The expressions of rules. An expression loads a value, compares it, or
  * decides. A comparison that fails ends the rule.
  *
  * Source: include/uapi/linux/netfilter/nf_tables.h; libnftnl src/expr/.
@@ -28,7 +28,11 @@ export interface Expression {
   readonly data: Bytes;
 }
 
-/** The register that steps hand values on in: its first 16 bytes. Source: `NFT_REG_1`. */
+/**
+ * The register that passes values between steps: its first 16 bytes.
+ *
+ * Source: `NFT_REG_1`.
+ */
 const REGISTER = 1;
 /** Source: `NFT_REG_VERDICT`. */
 const VERDICT_REGISTER = 0;
@@ -76,7 +80,7 @@ const immediateAttributes = attributeSet({
   data: [markedNested(2), nested(dataAttributes)],
 });
 
-/** Source: `NFTA_MATCH_*`, and `NFTA_TARGET_*`, which has the same numbers. */
+/** Source: `NFTA_MATCH_*` and `NFTA_TARGET_*`, which have the same numbers. */
 const xtablesAttributes = attributeSet({
   name: [1, cstring],
   revision: [2, u32be],
@@ -90,8 +94,10 @@ const counterAttributes = attributeSet({
 });
 
 /**
- * Where iptables keeps what `-j MASQUERADE` may choose from, one range, padded
- * to 8 bytes. Source: include/uapi/linux/netfilter/nf_nat.h
+ * The range from which `-j MASQUERADE` of iptables may choose, padded to 8
+ * bytes.
+ *
+ * Source: include/uapi/linux/netfilter/nf_nat.h
  * `struct nf_nat_ipv4_multi_range_compat`, `struct nf_nat_range`.
  */
 const ip4Ranges = struct({
@@ -106,7 +112,11 @@ const ip4Ranges = struct({
 const IP6_RANGE_BYTES = 40;
 
 const XTABLES_COMMENT = "comment", XTABLES_MASQUERADE = "MASQUERADE";
-/** Longest comment of iptables in bytes, its NUL included. Source: `XT_MAX_COMMENT_LEN`. */
+/**
+ * Longest comment of iptables in bytes, including the NUL.
+ *
+ * Source: `XT_MAX_COMMENT_LEN`.
+ */
 export const XTABLES_COMMENT_MAX_BYTES = 256;
 
 /** Source: `NFT_META_*`. */
@@ -125,17 +135,17 @@ const VERDICTS = {
 } as const;
 /** Source: include/uapi/linux/netfilter.h `NFPROTO_IPV4`, `NFPROTO_IPV6`. */
 const FAMILIES: Readonly<Record<IpFamily, number>> = { 4: 2, 6: 10 };
-/** Where the sender stands in an Ethernet header. Source: `struct ethhdr`. */
+/** Offset of the sender in an Ethernet header. Source: `struct ethhdr`. */
 const ETHERNET_SOURCE_OFFSET = 6;
 /** Source: include/uapi/linux/if.h `IFNAMSIZ`. */
 const INTERFACE_NAME_BYTES = 16;
 
 /** How a value is compared. */
 export type Operator = keyof typeof OPERATORS;
-/** A decision that needs no chain. */
+/** A verdict without a chain. */
 export type Verdict = "accept" | "drop" | "return";
 
-/** Goes on only with packets of a family; needed in tables of more than one. */
+/** Matches packets of a family; required in tables for several families. */
 export function matchFamily(family: IpFamily): Expression[] {
   return [
     loadMeta("family"),
@@ -143,14 +153,14 @@ export function matchFamily(family: IpFamily): Expression[] {
   ];
 }
 
-/** Goes on only with packets that came in by a link. */
+/** Matches packets that came in by a link. */
 export function matchInputName(name: string): Expression[] {
   const bytes = new Uint8Array(INTERFACE_NAME_BYTES);
   bytes.set(new TextEncoder().encode(name));
   return [loadMeta("inputName"), compare("==", bytes)];
 }
 
-/** Goes on only with Ethernet frames from a sender. */
+/** Matches Ethernet frames from a sender. */
 export function matchEthernetSource(mac: Mac): Expression[] {
   const bytes = new Uint8Array(mac.toBytes());
   const offset = ETHERNET_SOURCE_OFFSET;
@@ -160,7 +170,7 @@ export function matchEthernetSource(mac: Mac): Expression[] {
   ];
 }
 
-/** Goes on only with packets whose address is in a network, or is not. */
+/** Matches packets with an address in a network, or not in it. */
 export function matchNetwork(
   field: AddressField,
   operator: Operator,
@@ -169,7 +179,8 @@ export function matchNetwork(
   const network = cidr.masked().ip;
   const bytes = new Uint8Array(network.toBytes());
   const offset = ADDRESS_OFFSETS[network.family][field];
-  // As `nft` does: whole bytes are compared as such, and only others masked.
+  // Like `nft`: compares whole bytes, and masks only if the prefix ends inside
+  // one.
   if (cidr.prefixLength % 8 === 0 && cidr.prefixLength > 0) {
     const length = cidr.prefixLength / 8;
     return [
@@ -184,7 +195,7 @@ export function matchNetwork(
   ];
 }
 
-/** Lets a verdict map decide by an address; goes on if it does not know it. */
+/** Looks an address up in a verdict map, which decides; continues if it is not found. */
 export function decideByAddress(
   field: AddressField,
   family: IpFamily,
@@ -202,27 +213,27 @@ export function decideByAddress(
   ];
 }
 
-/** Gives the packet the address of the link by which it leaves. */
+/** Replaces the packet's source with the address of the link by which it leaves. */
 export function masquerade(): Expression {
   return { name: "masq", data: new Uint8Array(0) };
 }
 
-/** Decides about the packet. */
+/** Ends the rule with a verdict. */
 export function decide(verdict: Verdict): Expression {
   return immediate(VERDICTS[verdict]);
 }
 
-/** Goes on in another chain, and comes back if that decides nothing. */
+/** Jumps to another chain, and returns if that chain decides nothing. */
 export function jumpTo(chain: string): Expression {
   return immediate(VERDICTS.jump, chain);
 }
 
-/** Goes on in another chain for good. */
+/** Goes to another chain and does not return. */
 export function goTo(chain: string): Expression {
   return immediate(VERDICTS.goto, chain);
 }
 
-/** The value of a verdict map's element that goes on in a chain for good. */
+/** The value of a verdict map's element that goes to a chain and does not return. */
 export function goToData(
   chain: string,
 ): { verdict: { code: number; chain: string } } {
@@ -230,7 +241,7 @@ export function goToData(
 }
 
 /**
- * Matches every packet, and names the rule as `-m comment` of iptables does.
+ * Adds a comment like `-m comment` of iptables. Matches every packet.
  *
  * @throws {RangeError} If the comment is longer than iptables allows
  */
@@ -249,7 +260,7 @@ export function xtablesComment(text: string): Expression {
   return { name: "match", data: xtablesAttributes.encode(attributes) };
 }
 
-/** Does what {@linkcode masquerade} does, as `-j MASQUERADE` of iptables. */
+/** Does the same as {@linkcode masquerade}, in the form of `-j MASQUERADE` of iptables. */
 export function xtablesMasquerade(family: IpFamily): Expression {
   const info = family === 4
     ? ip4Ranges.encode({ count: 1 })
@@ -258,18 +269,18 @@ export function xtablesMasquerade(family: IpFamily): Expression {
   return { name: "target", data: xtablesAttributes.encode(attributes) };
 }
 
-/** Counts packets, as every rule of iptables does. */
+/** Counts packets, like every rule of iptables. */
 export function count(): Expression {
   const data = counterAttributes.encode({ bytes: 0n, packets: 0n });
   return { name: "counter", data };
 }
 
-/** Says whether an expression is an extension of iptables. */
+/** Reports whether an expression is an extension of iptables. */
 export function isOfXtables({ name }: Expression): boolean {
   return name === "match" || name === "target";
 }
 
-/** Returns the comment that {@linkcode xtablesComment} gave a rule; "" for none. */
+/** Returns the comment that {@linkcode xtablesComment} added to a rule; "" for none. */
 export function xtablesCommentOf(expressions: readonly Expression[]): string {
   for (const expression of expressions.filter(isOfXtables)) {
     const { name, info } = xtablesAttributes.decode(expression.data);
@@ -278,7 +289,7 @@ export function xtablesCommentOf(expressions: readonly Expression[]): string {
   return "";
 }
 
-/** Says whether a rule masquerades, as nft or as iptables has it. */
+/** Reports whether a rule masquerades, in the form of nft or of iptables. */
 export function isMasquerade(expressions: readonly Expression[]): boolean {
   return expressions.some(({ name, data }) =>
     name === "masq" ||
@@ -287,7 +298,7 @@ export function isMasquerade(expressions: readonly Expression[]): boolean {
   );
 }
 
-/** Returns what a rule decides in the end; undefined if it decides nothing. */
+/** Returns a rule's final verdict; undefined if it has none. */
 export function verdictOf(
   expressions: readonly Expression[],
 ):
@@ -297,7 +308,7 @@ export function verdictOf(
   return last && immediateAttributes.decode(last.data).data?.verdict;
 }
 
-/** Lists the values that a rule compares with, in order. */
+/** Lists the values with which a rule compares, in order. */
 export function comparedValues(expressions: readonly Expression[]): Bytes[] {
   return expressions.filter(({ name }) => name === "cmp").map(({ data }) =>
     compareAttributes.decode(data).data?.value ?? new Uint8Array(0)
@@ -305,17 +316,17 @@ export function comparedValues(expressions: readonly Expression[]): Bytes[] {
 }
 
 /**
- * Reads the link that a rule is about.
+ * Returns the name of the input link that a rule matches.
  *
- * @param expressions What {@linkcode matchInputName} made, before anything else
- * @returns "" if there is none
+ * @param expressions These must begin with {@linkcode matchInputName}
+ * @returns "" if the rule matches no input link
  */
 export function inputNameOf(expressions: readonly Expression[]): string {
   const [value] = comparedValues(expressions);
   return new TextDecoder().decode(value).replace(/\0.*$/s, "");
 }
 
-/** The key of an element that is an address. */
+/** The key of an element for an address. */
 export function addressKey(address: Ip): { value: Bytes } {
   return { value: new Uint8Array(address.toBytes()) };
 }
@@ -328,7 +339,7 @@ function loadMeta(key: keyof typeof META_KEYS): Expression {
   return { name: "meta", data };
 }
 
-/** A part of a packet, in bytes from the start of one of its headers. */
+/** A part of a packet, as bytes from the start of one of its headers. */
 interface PayloadPart {
   readonly base: keyof typeof BASES;
   readonly offset: number;

@@ -23,7 +23,7 @@ import { message, type MessageType } from "../netlink/message.ts";
 import { i32be, struct, u16be, u32be, u64be, u8 } from "../netlink/struct.ts";
 import { comment } from "./comment.ts";
 
-/** Fixed header of all messages of netfilter. Source: `struct nfgenmsg`. */
+/** Fixed header of all netfilter messages. Source: `struct nfgenmsg`. */
 const headerFields = { family: u8, version: u8, resourceId: u16be };
 
 const netfilterHeader = struct(headerFields);
@@ -63,7 +63,7 @@ const chainAttributes = attributeSet({
   comment: [12, comment],
 });
 
-/** Source: `NFTA_EXPR_*`. What is in `data` depends on `name`. */
+/** Source: `NFTA_EXPR_*`. The type of `data` depends on `name`. */
 const expressionAttributes = attributeSet({
   name: [1, cstring],
   data: [markedNested(2), raw],
@@ -88,7 +88,7 @@ export const ruleAttributes = attributeSet({
   comment: [7, comment],
 });
 
-/** What is told of a rule, left as bytes: few rules of a long chain matter. */
+/** The attributes of a rule, left undecoded: few rules of a long chain matter. */
 const undecodedRule: AttributeSet<{ bytes: Row<Bytes> }> = {
   encode: ({ bytes = new Uint8Array(0) }) => bytes,
   decode: (bytes) => ({ bytes }),
@@ -147,7 +147,7 @@ export const beginBatch = message(
   generationAttributes,
 );
 
-/** Ends what {@linkcode beginBatch} began: now the changes are made, all or none. */
+/** Ends the batch of {@linkcode beginBatch}. The kernel then makes all changes or none. */
 export const endBatch = message(
   "NFNL_MSG_BATCH_END",
   0x11,
@@ -167,33 +167,33 @@ function nft<R extends Rows>(
 
 /** Source: `enum nf_tables_msg_types`. */
 export const newTable = nft("NEWTABLE", 0, tableAttributes);
-/** Deletes a table with all that is in it. */
+/** Deletes a table and its content. */
 export const delTable = nft("DELTABLE", 2, tableAttributes);
 /** Adds a chain. */
 export const newChain = nft("NEWCHAIN", 3, chainAttributes);
-/** Asks for chains. */
+/** Requests chains. */
 export const getChain = nft("GETCHAIN", 4, chainAttributes);
 /** Deletes an empty chain. */
 export const delChain = nft("DELCHAIN", 5, chainAttributes);
 /** Adds a rule. */
 export const newRule = nft("NEWRULE", 6, ruleAttributes);
-/** Tells of a rule, one of many. */
+/** Reports one rule of a list. */
 export const listedRule = nft("NEWRULE", 6, undecodedRule);
-/** Asks for rules. */
+/** Requests rules. */
 export const getRule = nft("GETRULE", 7, ruleAttributes);
-/** Deletes a rule; without a handle all rules of a chain. */
+/** Deletes a rule, or all rules of a chain if no handle is given. */
 export const delRule = nft("DELRULE", 8, ruleAttributes);
 /** Adds a set or map. */
 export const newSet = nft("NEWSET", 9, setAttributes);
-/** Asks for sets. */
+/** Requests sets. */
 export const getSet = nft("GETSET", 10, setAttributes);
-/** Adds elements, and tells of some. */
+/** Adds or reports elements. */
 export const newElements = nft("NEWSETELEM", 12, elementListAttributes);
-/** Asks for elements. */
+/** Requests elements. */
 export const getElements = nft("GETSETELEM", 13, elementListAttributes);
 /** Deletes elements. */
 export const delElements = nft("DELSETELEM", 14, elementListAttributes);
-/** Tells the generation: how often anything was committed in the namespace. */
+/** Reports the generation: the number of commits in the namespace. */
 export const newGeneration = nft("NEWGEN", 15, generationAttributes);
-/** Asks for the generation. */
+/** Requests the generation. */
 export const getGeneration = nft("GETGEN", 16, generationAttributes);

@@ -1,10 +1,10 @@
 /**
- * nf_tables of one namespace: changes that are made all or none, and what is
- * there. It speaks to the kernel itself; no `nft` is run.
+ * nf_tables of one namespace: atomic changes and lists. It uses netlink and
+ * does not run `nft`.
  *
- * Closing the socket, and ending the process, right after something was deleted
- * takes 5-15 ms, for the kernel waits until no packet can see it any more. It
- * costs nothing if slower work comes between.
+ * After a deletion, closing the socket or exiting takes 5-15 ms, because the
+ * kernel waits until no packet can see the deleted objects. It costs nothing if
+ * slower work comes in between.
  *
  * @module
  */
@@ -40,21 +40,21 @@ import {
   TableFamily,
 } from "./message.ts";
 
-/** A chain that is there. */
+/** An existing chain. */
 export interface Chain {
   readonly name: string;
   /** "" for none. */
   readonly comment: string;
-  /** Whether the kernel calls it. */
+  /** Whether it is a base chain, which the kernel calls. */
   readonly isBase: boolean;
 }
 
-/** A rule that is there, decoded when it is asked what it is. */
+/** An existing rule, decoded on first access. */
 export class Rule {
   readonly #bytes: Bytes;
   #decoded: ReturnType<typeof ruleAttributes.decode> | undefined;
 
-  /** @param bytes The attributes that the kernel tells */
+  /** @param bytes The rule's attributes */
   constructor(bytes: Bytes) {
     this.#bytes = bytes;
   }
@@ -69,7 +69,7 @@ export class Rule {
     return this.#attributes.comment ?? "";
   }
 
-  /** Returns what the rule is made of. */
+  /** Returns the rule's expressions. */
   get expressions(): readonly Expression[] {
     return this.#attributes.expressions?.map(toExpression) ?? [];
   }
@@ -79,8 +79,8 @@ export class Rule {
   }
 
   /**
-   * Says whether a text is anywhere in the rule. In a chain of thousands this
-   * finds the few rules that are worth decoding.
+   * Reports whether the rule contains a text anywhere. In a chain of thousands
+   * this finds the few rules that are worth decoding.
    *
    * @param text ASCII
    */
@@ -91,16 +91,16 @@ export class Rule {
 
 const latin1 = new TextDecoder("latin1");
 
-/** An element that is there. */
+/** An existing element of a map. */
 export interface Element {
   readonly key: Ip;
   /** "" for none. */
   readonly comment: string;
-  /** The chain that a verdict leads to, if it is one. */
+  /** The verdict's chain, if the value is a verdict with a chain. */
   readonly chain: string | undefined;
 }
 
-/** How often a map is listed to be sure of it. */
+/** How often a map is listed at most until two lists agree. */
 const LIST_ATTEMPTS = 10;
 
 /** One socket to nf_tables, in the namespace where it was opened. */
@@ -123,11 +123,11 @@ export class Nftables implements Disposable {
   }
 
   /**
-   * Makes changes, all or none.
+   * Commits changes, all or none.
    *
-   * @param generation Make them only if nothing was committed since this one
-   * @throws {NetlinkError} Of the change that was refused; ERESTART if something
-   * was committed since
+   * @param generation If given, commits only if this is still the generation
+   * @throws {NetlinkError} If the kernel refuses a change, which the error
+   * names; ERESTART if the generation has changed
    */
   commit(changes: readonly Change[], generation?: number): void {
     if (changes.length === 0) return;
@@ -141,9 +141,10 @@ export class Nftables implements Disposable {
   }
 
   /**
-   * Asks whether changes could be made, without making them.
+   * Checks that the kernel accepts changes, without making them.
    *
-   * @throws {NetlinkError} Of the change that is refused
+   * @throws {NetlinkError} If the kernel refuses a change, which the error
+   * names
    */
   tryOut(changes: readonly Change[]): void {
     const name = "the end of what is tried";
@@ -156,7 +157,7 @@ export class Nftables implements Disposable {
     }
   }
 
-  /** Returns how often anything was committed in this namespace. */
+  /** Returns the generation: the number of commits in this namespace. */
   generation(): number {
     const [answer] = this.#socket.request(
       getGeneration,
@@ -166,7 +167,7 @@ export class Nftables implements Disposable {
     return answer?.attributes.generation ?? 0;
   }
 
-  /** Lists the chains of a table; none if there is no such table. */
+  /** Lists the chains of a table; an empty list if the table does not exist. */
   listChains({ family, name: table }: Table): Chain[] {
     const header = { family: TableFamily[family] };
     return this.#socket.dump(getChain, { header }, newChain)
@@ -178,7 +179,7 @@ export class Nftables implements Disposable {
       }));
   }
 
-  /** Says whether a table has a chain. */
+  /** Reports whether a table has a chain. */
   hasChain({ family, name: table }: Table, name: string): boolean {
     const header = { family: TableFamily[family] };
     const request = { header, attributes: { table, name } };
@@ -188,7 +189,7 @@ export class Nftables implements Disposable {
     }, false);
   }
 
-  /** Says whether a table has a set or map. */
+  /** Reports whether a table has a set or map. */
   hasSet({ family, name: table }: Table, name: string): boolean {
     const header = { family: TableFamily[family] };
     const request = { header, attributes: { table, name } };
@@ -199,7 +200,7 @@ export class Nftables implements Disposable {
   }
 
   /**
-   * Lists the rules of a chain; none if there is no such chain.
+   * Lists the rules of a chain; an empty list if the chain does not exist.
    *
    * @throws {NetlinkError} EOPNOTSUPP if the kernel has no nf_tables
    */
@@ -213,11 +214,11 @@ export class Nftables implements Disposable {
   }
 
   /**
-   * Lists the elements of a map whose keys are addresses; none if there is no
-   * such map.
+   * Lists the elements of a map with addresses as keys; an empty list if the
+   * map does not exist.
    *
-   * A dump in several parts may miss elements while the kernel makes the map's
-   * table larger or smaller, and it does not say so: two dumps must agree.
+   * A dump in several parts may silently miss elements while the kernel resizes
+   * the map's hash table, so two dumps must agree.
    */
   listElements(table: Table, map: string): Element[] {
     let before: Element[] | undefined;
@@ -264,7 +265,7 @@ export class Nftables implements Disposable {
   }
 }
 
-/** The kernel makes a batch's changes only at its end: one answer is enough. */
+/** The kernel makes all changes at the end of the batch, so one answer is enough. */
 function acknowledgeLast(
   change: EncodedRequest,
   index: number,
@@ -274,7 +275,7 @@ function acknowledgeLast(
   return { ...change, flags: change.flags | Flag.Ack };
 }
 
-/** Some expressions have no data, as that which masquerades. */
+/** Some expressions have no data, such as the one that masquerades. */
 function toExpression(
   { name = "", data = new Uint8Array(0) }: {
     readonly [K in keyof Expression]?: Expression[K] | undefined;
@@ -312,7 +313,7 @@ function toElement({ key, data, comment }: ElementAttributes): Element {
   };
 }
 
-/** Answers `otherwise` where `ask` finds that something does not exist. */
+/** Returns the result of `ask`, or `otherwise` if it fails with ENOENT. */
 function unlessMissing<T>(ask: () => T, otherwise: T): T {
   try {
     return ask();

@@ -65,7 +65,7 @@ class Fixture implements Disposable {
     Nftables.open(this.hosts.host.path),
   );
 
-  /** Runs `nft`, whose words are what operators see. */
+  /** Runs `nft`, which shows the rules as operators see them. */
   nft(args: readonly string[], stdin = ""): string {
     return runTool(this.hosts.host, "nft", args, stdin);
   }
@@ -87,7 +87,7 @@ function runTool(
   return stdout;
 }
 
-/** Registers a test that works in a throw-away host. */
+/** Registers a test in a throw-away host. */
 function testInHost(
   name: string,
   run: (fixture: Fixture) => void,
@@ -100,7 +100,7 @@ function testInHost(
   });
 }
 
-/** Registers a test that works in a table for IPv4 and IPv6. */
+/** Registers a test with a table for IPv4 and IPv6. */
 function testInInet(
   name: string,
   run: (fixture: Fixture) => void,
@@ -109,14 +109,14 @@ function testInInet(
   testInHost(name, run, allOf(needsInetRules, ...needs));
 }
 
-/** Adds the table with a chain that the kernel calls and one that it does not. */
+/** Adds the table with a base chain and a regular chain. */
 const SKELETON: readonly Change[] = [
   addTable(TABLE, "a table"),
   addChain(TABLE, "post", { type: "nat", hook: "postrouting", priority: 100 }),
   addChain(TABLE, "net1"),
 ];
 
-/** What each row's expressions are in the words of `nft`. */
+/** Expressions, and their form in `nft`. */
 const RULES: readonly [words: string, expressions: readonly Expression[]][] = [
   ["meta nfproto ipv4 return", [...matchFamily(4), decide("return")]],
   ["meta nfproto ipv6 accept", [...matchFamily(6), decide("accept")]],
@@ -234,7 +234,7 @@ testInHost(
   needsNft,
 );
 
-/** Rules in the words of iptables, with a comment before the decision. */
+/** Rules as iptables writes them, with a comment before the verdict. */
 const IPTABLES_RULES: readonly [
   family: IpFamily,
   words: string,
@@ -298,7 +298,7 @@ testInInet(
         [
           runTool(netns, `${program}-nft-save`, ["-t", "nat"])
             .replaceAll(/^#.*/gm, ""),
-          // Without the handles, which say in which order things were added.
+          // Without the handles, which depend on the order of additions.
           runTool(netns, "nft", ["--debug=netlink", "list", "ruleset"])
             .replaceAll(/^(ip6? nat \S+) .*/gm, "$1"),
         ].map((text) => text.split("\n").sort())
@@ -497,7 +497,7 @@ testInHost("Nftables finds nothing where there is no table", ({ nftables }) => {
   assertEquals(nftables.findElement(TABLE, "map4", KEY), undefined);
 });
 
-/** Makes a rule that leads to a chain, which therefore cannot be deleted. */
+/** Adds a rule that jumps to a chain, so that the chain cannot be deleted. */
 function appendJump(chain: string): Change {
   return appendRule(TABLE, { chain: "post", expressions: [jumpTo(chain)] });
 }

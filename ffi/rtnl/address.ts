@@ -21,9 +21,9 @@ export interface Address {
   readonly ifindex: number;
   /** The address with its prefix length. */
   readonly address: Cidr;
-  /** Duplicate address detection is under way: the address cannot be used yet. */
+  /** Whether duplicate address detection is under way: the address cannot be used yet. */
   readonly isTentative: boolean;
-  /** Another host has the address. */
+  /** Whether another host has the address. */
   readonly hasDadFailed: boolean;
 }
 
@@ -33,9 +33,9 @@ export interface NewAddress {
   readonly ifindex: number;
   /** The address with its prefix length. */
   readonly address: Cidr;
-  /** Whether the kernel shall make no route to the prefix. */
+  /** Whether the kernel adds no route to the prefix. */
   readonly noPrefixRoute?: boolean;
-  /** Whether an IPv6 address can be used only once it is known that nobody has it. */
+  /** Whether an IPv6 address is checked for duplicates before it can be used. */
   readonly detectsDuplicates?: boolean;
 }
 
@@ -44,7 +44,7 @@ export class AddressRequests {
   readonly #socket: NetlinkSocket;
 
   /**
-   * Speaks through an open socket.
+   * Uses an open socket.
    *
    * @param socket Borrowed, not closed
    */
@@ -53,20 +53,21 @@ export class AddressRequests {
   }
 
   /**
-   * Adds an address. An IPv6 address is usable at once unless asked otherwise:
-   * it is added without duplicate address detection, which takes more than a
-   * second and asks only the other end of a link that we made.
+   * Adds an address. An IPv6 address is usable at once unless
+   * `detectsDuplicates` is set. Duplicate address detection takes more than a
+   * second, and on our own links it asks only the other end.
    *
-   * @throws {NetlinkError} EEXIST if the link has it, ENODEV, EACCES where IPv6 is off
+   * @throws {NetlinkError} EEXIST if the link has it, ENODEV, EACCES if IPv6 is
+   * disabled
    */
   add(address: NewAddress): void {
     this.#new(address, Flag.Create | Flag.Exclusive);
   }
 
   /**
-   * Adds an address, or leaves it as it is if the link has it.
+   * Adds an address, or succeeds if the link already has it.
    *
-   * @throws {NetlinkError} ENODEV, EACCES where IPv6 is off
+   * @throws {NetlinkError} ENODEV, EACCES if IPv6 is disabled
    */
   replace(address: NewAddress): void {
     this.#new(address, Flag.Create | Flag.Replace);
@@ -91,7 +92,7 @@ export class AddressRequests {
   }
 
   /**
-   * Takes an address away.
+   * Removes an address.
    *
    * @throws {NetlinkError} EADDRNOTAVAIL if the link does not have it
    */
@@ -105,7 +106,7 @@ export class AddressRequests {
   /**
    * Lists the addresses of one link, or of one family, or all.
    *
-   * @throws {NetlinkError} ENODEV if there is no such link
+   * @throws {NetlinkError} ENODEV if the link does not exist
    */
   list(filter: { ifindex?: number; family?: IpFamily } = {}): Address[] {
     const family = filter.family === undefined
@@ -117,7 +118,8 @@ export class AddressRequests {
       { header: { family, ifindex } },
       newAddress,
     ).flatMap(({ header, attributes }) => {
-      // IFA_ADDRESS is the other end on a point-to-point link; IFA_LOCAL is ours.
+      // On a point-to-point link IFA_ADDRESS is the other end's, and IFA_LOCAL
+      // is ours.
       const own = attributes.local ?? attributes.address;
       if (own === undefined) return [];
       const flags = attributes.flags ?? header.flags;

@@ -29,7 +29,7 @@ const addressAttributes = attributeSet({
   flags: [8, u32],
 });
 
-/** Names the address of a message, for error texts. */
+/** Names the address of a message in errors. */
 function describe(
   { prefixLength, ifindex }: {
     readonly prefixLength?: number;
@@ -41,7 +41,7 @@ function describe(
   return address === undefined ? link : `${address}/${prefixLength} of ${link}`;
 }
 
-/** Adds an address, and tells of one. */
+/** Adds or reports an address. */
 export const newAddress = message(
   "RTM_NEWADDR",
   20,
@@ -50,7 +50,7 @@ export const newAddress = message(
   describe,
 );
 
-/** Takes an address away. */
+/** Removes an address. */
 export const delAddress = message(
   "RTM_DELADDR",
   21,
@@ -59,7 +59,7 @@ export const delAddress = message(
   describe,
 );
 
-/** Asks for addresses. */
+/** Requests addresses. */
 export const getAddress = message(
   "RTM_GETADDR",
   22,

@@ -9,7 +9,7 @@ import { writeSysctl } from "../sysctl.ts";
 import type { AddressRequests } from "./address.ts";
 import { Rtnl } from "./mod.ts";
 
-/** A host with a cable, both ends up, the link-local addresses left out. */
+/** A host with a cable. Both ends are up and have no link-local addresses. */
 class Fixture implements Disposable {
   readonly #stack = new DisposableStack();
   readonly hosts = this.#stack.use(TestHosts.create());
@@ -26,14 +26,14 @@ class Fixture implements Disposable {
     runIn(sandbox, "ip", "link", "set", "eth0", "up");
   }
 
-  /** Returns what `ip` says of the addresses of the cable. */
+  /** Returns the cable's addresses as `ip` shows them. */
   // deno-lint-ignore no-explicit-any -- tests look into it as they please
   show(): any[] {
     const { host } = this.hosts;
     return ipJson(host, "address", "show", "dev", "veth0")[0].addr_info;
   }
 
-  /** Lists the routes that the kernel made for addresses. */
+  /** Lists the routes that the kernel added for addresses. */
   prefixRoutes(): string[] {
     return ["-4", "-6"].flatMap((family) =>
       ipJson(this.hosts.host, family, "route", "show", "proto", "kernel")
@@ -223,7 +223,7 @@ Deno.test(
     ][] = [
       ["all", undefined, [
         "127.0.0.1/8",
-        // Ours, and not the other end's.
+        // Our address, not the other end's.
         "192.0.2.1/32",
         "10.1.2.3/24",
         "::1/128",
@@ -249,7 +249,7 @@ Deno.test(
   () => {
     using fixture = new Fixture();
     const { address, ifindex, hosts } = fixture;
-    // Detection waits a random while before it starts, and a second after.
+    // Detection starts after a random delay and takes another second.
     runIn(hosts.host, "ip", "address", "add", "2001:db8::1/64", "dev", "veth0");
     address.add({ ifindex, address: Cidr.parse("2001:db8::2/64") });
     const states = address.list({ ifindex }).map((

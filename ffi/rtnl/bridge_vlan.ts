@@ -1,5 +1,5 @@
 /**
- * VLANs of a bridge's ports: add, list, delete. The bridge needs VLAN filtering.
+ * VLANs of bridge ports: add, list, delete. The bridge needs VLAN filtering.
  *
  * @module
  */
@@ -18,24 +18,24 @@ const PVID = 0x2, UNTAGGED = 0x4, RANGE_BEGIN = 0x8, RANGE_END = 0x10;
 /** Source: include/uapi/linux/rtnetlink.h. */
 const RTEXT_FILTER_BRVLAN = 2;
 
-/** VLANs of a port, all of one range. */
+/** A range of a port's VLANs. */
 export interface PortVlans {
   /** 1 to 4094. */
   readonly first: number;
-  /** The same as `first` for a single one. */
+  /** The same as `first` for a single VLAN. */
   readonly last: number;
-  /** Frames that come in without a tag belong to it; only of a single one. */
+  /** Untagged frames that come in belong to this VLAN. Only for a single VLAN. */
   readonly isPvid?: boolean | undefined;
-  /** Frames go out without a tag. */
+  /** Frames of these VLANs go out untagged. */
   readonly isUntagged?: boolean | undefined;
 }
 
-/** VLANs of the bridges' ports in the namespace where the socket was opened. */
+/** VLANs of bridge ports in the namespace where the socket was opened. */
 export class BridgeVlanRequests {
   readonly #socket: NetlinkSocket;
 
   /**
-   * Speaks through an open socket.
+   * Uses an open socket.
    *
    * @param socket Borrowed, not closed
    */
@@ -44,20 +44,20 @@ export class BridgeVlanRequests {
   }
 
   /**
-   * Gives a port VLANs.
+   * Adds VLANs to a port.
    *
-   * @param index The port's
-   * @throws {NetlinkError} EOPNOTSUPP if the link is no port or the kernel has
-   * no bridges with VLANs, EINVAL if a number is none of a VLAN
+   * @param index The port's index
+   * @throws {NetlinkError} EOPNOTSUPP if the link is not a bridge port or the
+   * kernel does not support bridge VLANs, EINVAL if a VLAN's number is invalid
    */
   add(index: number, vlans: PortVlans): void {
     this.#socket.request(setBridgePort, requestOf(index, vlans));
   }
 
   /**
-   * Takes VLANs from a port. VLANs that it does not have are no error.
+   * Removes VLANs from a port. Ignores VLANs that it does not have.
    *
-   * @throws {NetlinkError} As {@linkcode BridgeVlanRequests.add}
+   * @throws {NetlinkError} Like {@linkcode BridgeVlanRequests.add}
    */
   del(index: number, vlans: PortVlans): void {
     this.#socket.request(delBridgePort, requestOf(index, vlans));

@@ -14,7 +14,7 @@ import { Rtnl } from "./mod.ts";
 
 const NATIVE = "1 PVID Egress Untagged";
 
-/** A bridge that tells VLANs apart, with a port. */
+/** A bridge with VLAN filtering, and a port. */
 class Fixture implements Disposable {
   readonly hosts = TestHosts.create();
   readonly rtnl = Rtnl.open(this.hosts.host.path);
@@ -32,7 +32,7 @@ class Fixture implements Disposable {
     return this.rtnl.link.get(name);
   }
 
-  /** What iproute2 sees. */
+  /** The VLANs as iproute2 shows them. */
   shown(name = "port0"): string[] {
     return portVlans(this.hosts.host, name);
   }
@@ -71,7 +71,7 @@ test("BridgeVlanRequests adds and deletes what iproute2 sees", (fixture) => {
   ]);
   requests.del(index, { first: 1, last: 1 });
   requests.del(index, { first: 203, last: 205 });
-  // What is gone is gone: the kernel has no error for that.
+  // The kernel reports no error for missing VLANs.
   requests.del(index, { first: 1, last: 1 });
   assertEquals(fixture.shown(), [access, "200-202", "206-210", untagged]);
 });

@@ -1,6 +1,6 @@
 /**
- * Kernel constants that more than one rtnetlink message needs, spelled as the
- * kernel spells them. They do not leave `ffi/`.
+ * Kernel constants that several rtnetlink messages need, under the kernel's
+ * names. They are not used outside `ffi/`.
  *
  * @module
  */

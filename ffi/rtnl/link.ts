@@ -24,7 +24,11 @@ export type * from "./link_types.ts";
 const IFF_UP = 1, IFF_PROMISC = 0x100, IFF_LOWER_UP = 0x1_0000;
 /** Source: RFC 2863, include/uapi/linux/if.h `IF_OPER_*`. */
 const OPERATIONAL_UNKNOWN = 0, OPERATIONAL_UP = 6;
-/** Leaves the counters, most of a link's reply, out. Source: include/uapi/linux/rtnetlink.h. */
+/**
+ * Leaves out the counters, which are most of a link's reply.
+ *
+ * Source: include/uapi/linux/rtnetlink.h.
+ */
 const RTEXT_FILTER_SKIP_STATS = 8;
 
 /** Links of the namespace in which the socket was opened. */
@@ -32,7 +36,7 @@ export class LinkRequests {
   readonly #socket: NetlinkSocket;
 
   /**
-   * Speaks through an open socket.
+   * Uses an open socket.
    *
    * @param socket Borrowed, not closed
    */
@@ -41,11 +45,11 @@ export class LinkRequests {
   }
 
   /**
-   * Creates a veth pair with one end here, up, and the other born in another
-   * namespace, down.
+   * Creates a veth pair: one end in this namespace, up, and the other directly
+   * in another namespace, down.
    *
-   * One queue a side: the kernel would else make one for each processor and
-   * then wait, twice, until all but the first are gone again.
+   * Each end has one queue. By default the kernel creates one for each CPU and
+   * then waits, twice, until all but the first are gone again.
    *
    * @returns The end in this namespace
    * @throws {NetlinkError} EEXIST if either name is taken
@@ -80,10 +84,10 @@ export class LinkRequests {
   }
 
   /**
-   * Creates a bridge, up.
+   * Creates a bridge that is up.
    *
    * @throws {NetlinkError} EEXIST if the name is taken, EOPNOTSUPP if the
-   * kernel has no bridges, or none with VLANs
+   * kernel does not support bridges, or bridge VLANs if asked for
    */
   addBridge({ name, mtu, mac, vlanFiltering }: NewBridge): Link {
     const filtering = vlanFiltering === undefined ? undefined : +vlanFiltering;
@@ -101,11 +105,11 @@ export class LinkRequests {
   }
 
   /**
-   * Creates an intermediate functional block, up: a link through which others'
-   * packets go for the sake of its queue.
+   * Creates an intermediate functional block, up: a link that queues the
+   * packets of other links.
    *
    * @throws {NetlinkError} EEXIST if the name is taken, EOPNOTSUPP if the
-   * kernel has none
+   * kernel does not support it
    */
   addIfb({ name, mtu, transmitQueueLength }: NewIfb): Link {
     this.#socket.request(newLink, {
@@ -119,7 +123,7 @@ export class LinkRequests {
   /**
    * Looks a link up.
    *
-   * @throws {NetlinkError} ENODEV if there is none of that name or index
+   * @throws {NetlinkError} ENODEV if no link has the name or index
    */
   get(link: string | number): Link {
     const [answer] = this.#socket.request(getLink, {
@@ -135,7 +139,7 @@ export class LinkRequests {
     return decodeLink(answer);
   }
 
-  /** Looks a link up, and returns undefined if there is none. */
+  /** Looks a link up; returns undefined if it does not exist. */
   find(link: string | number): Link | undefined {
     try {
       return this.get(link);
@@ -148,8 +152,8 @@ export class LinkRequests {
   /**
    * Lists all links of the namespace.
    *
-   * @throws {NetlinkError} EINTR if they keep changing, unless an incomplete
-   * list will do
+   * @throws {NetlinkError} EINTR if the list keeps changing, unless
+   * `mayBeIncomplete` is set
    */
   list(options: DumpOptions = {}): Link[] {
     const attributes = { extendedMask: RTEXT_FILTER_SKIP_STATS };
@@ -172,7 +176,8 @@ export class LinkRequests {
   /**
    * Changes a link.
    *
-   * @throws {NetlinkError} ENODEV, EBUSY or EINVAL where the link cannot be so
+   * @throws {NetlinkError} ENODEV, EBUSY or EINVAL if the link does not allow
+   * the change
    */
   set(
     index: number,
@@ -190,8 +195,8 @@ export class LinkRequests {
   /**
    * Changes a bridge.
    *
-   * @throws {NetlinkError} ENODEV, EOPNOTSUPP if it is none or the kernel has
-   * none with VLANs
+   * @throws {NetlinkError} ENODEV, EOPNOTSUPP if the link is not a bridge or
+   * the kernel does not support bridge VLANs
    */
   setBridge(index: number, { vlanFiltering }: BridgeChange): void {
     this.#socket.request(newLink, {
@@ -203,9 +208,9 @@ export class LinkRequests {
   }
 
   /**
-   * Changes a link as a port of its bridge.
+   * Changes a bridge port.
    *
-   * @throws {NetlinkError} EOPNOTSUPP if it is no port
+   * @throws {NetlinkError} EOPNOTSUPP if the link is not a bridge port
    */
   setBridgePort(
     index: number,
@@ -228,7 +233,7 @@ export class LinkRequests {
   }
 
   /**
-   * Gives a link an alias, a text for people and programs.
+   * Sets a link's alias, a free text for people and programs.
    *
    * @param alias At most 254 bytes
    * @throws {NetlinkError} ENODEV, EINVAL or ERANGE if the alias is too long
@@ -249,10 +254,10 @@ export class LinkRequests {
   }
 
   /**
-   * Deletes a link; a veth takes its peer along. The kernel waits until no
-   * processor uses it any more, about 15 ms.
+   * Deletes a link, and for a veth its peer. The kernel waits about 15 ms until
+   * no CPU uses it any more.
    *
-   * @throws {NetlinkError} ENODEV if there is none
+   * @throws {NetlinkError} ENODEV if it does not exist
    */
   del(link: string | number): void {
     this.#socket.request(delLink, {
@@ -262,20 +267,20 @@ export class LinkRequests {
   }
 
   /**
-   * Deletes a link if it is there.
+   * Deletes a link if it exists.
    *
-   * @returns Whether it was there
+   * @returns Whether it existed
    */
   ensureGone(link: string | number): boolean {
     return ignoreMissing(() => this.del(link));
   }
 
   /**
-   * Deletes the links that are there, and waits for all of them as long as for
-   * one: they become a group, which is deleted.
+   * Deletes the links that exist. It puts them into a group and deletes the
+   * group, which takes no longer than deleting one link.
    *
-   * @param indexes Of links of this namespace, not of both ends of a veth
-   * @throws {NetlinkError} EOPNOTSUPP if one cannot be deleted; then none is
+   * @param indexes Links of this namespace; never both ends of a veth
+   * @throws {NetlinkError} EOPNOTSUPP if one cannot be deleted; then all stay
    */
   ensureAllGone(indexes: readonly number[]): void {
     const [only, ...others] = indexes;
@@ -296,7 +301,7 @@ export class LinkRequests {
   }
 }
 
-/** @returns Whether the link was there */
+/** @returns Whether the link existed */
 function ignoreMissing(request: () => void): boolean {
   try {
     request();
@@ -307,7 +312,7 @@ function ignoreMissing(request: () => void): boolean {
   }
 }
 
-/** Returns a number that hardly any link's group has: not 0, which is every link's. */
+/** Returns a group that is almost certainly unused. 0 is the default group of all links. */
 function randomGroup(): number {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
   return (random | 1 << 31) >>> 0;
@@ -336,7 +341,8 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
     masterIndex: attributes.master,
     alias: attributes.alias,
     isOperational: operationalState === OPERATIONAL_UP ||
-      // Loopback has no state, and no other link before somebody asks for it.
+      // Loopback has no state, and other links have none until they are
+      // queried.
       operationalState === OPERATIONAL_UNKNOWN &&
         (header.flags & IFF_LOWER_UP) !== 0,
     isPromiscuous: (header.flags & IFF_PROMISC) !== 0,

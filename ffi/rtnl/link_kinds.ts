@@ -1,5 +1,5 @@
 /**
- * Data that belongs to one kind of link (IFLA_INFO_DATA), by the kind's name.
+ * Data of each kind of link (IFLA_INFO_DATA), by the kind's name.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { Mac } from "../../net/mac.ts";
 import { attributeSet } from "../netlink/attribute.ts";
 import { type Codec, u16, u8 } from "../netlink/struct.ts";
 
-/** The other end of a veth as it is asked for: a link message of its own. */
+/** The other end of a veth to create: a whole link message. */
 export interface PeerLink {
   readonly header: { readonly index?: number };
   readonly attributes?: {
@@ -28,27 +28,27 @@ export interface VethData {
 
 /** Data of a bridge. */
 export interface BridgeData {
-  /** Whether ports have VLANs: 1 or 0. */
+  /** Whether VLAN filtering is on: 1 or 0. */
   readonly vlanFiltering?: number | undefined;
-  /** The VLAN that a new port is in, 0 for none. */
+  /** The VLAN of new ports; 0 for none. */
   readonly defaultVlan?: number | undefined;
 }
 
-/** Data of any kind that we know. */
+/** Data of any supported kind. */
 export type KindData = VethData & BridgeData;
 
-/** Data of a link as a port of another one, a bridge's. */
+/** Data of a bridge port. */
 export interface PortData {
-  /** Whether frames may go out by the port they came in by: 1 or 0. */
+  /** Whether frames may leave by the port they came in by: 1 or 0. */
   readonly hairpin?: number | undefined;
-  /** Whether it is cut off from other ports that are: 1 or 0. */
+  /** Whether it is isolated from other isolated ports: 1 or 0. */
   readonly isolated?: number | undefined;
 }
 
 /**
  * Returns the codec of each kind's data.
  *
- * @param peerLink Codec of a whole link message, which a veth holds inside its own
+ * @param peerLink Codec of a whole link message, as nested in a veth's data
  */
 export function linkKinds(
   peerLink: Codec<PeerLink>,
@@ -61,7 +61,7 @@ export function linkKinds(
   };
 }
 
-/** The codec of each kind's data of a port. */
+/** The codec of each kind's port data. */
 export const portKinds: Readonly<Record<string, Codec<PortData>>> = {
   // Source: include/uapi/linux/if_link.h `IFLA_BRPORT_*`.
   bridge: attributeSet({ hairpin: [4, u8], isolated: [33, u8] }),

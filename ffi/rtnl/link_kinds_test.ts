@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import type { Codec } from "../netlink/struct.ts";
 import { linkKinds, type PeerLink } from "./link_kinds.ts";
 
-/** Stands for a whole link message: its index alone, in one byte. */
+/** A stand-in for a whole link message: only its index, in one byte. */
 const peerLink: Codec<PeerLink> = {
   encode: ({ header }) => new Uint8Array([header.index ?? 0]),
   decode: ([index = 0]) => ({ header: { index } }),

@@ -35,18 +35,18 @@ const linkHeader = struct({
   change: u32,
 });
 
-/** What kind of link it is and of what it is a port, with the data of either. */
+/** The kind of a link and of the link that it is a port of, with their data. */
 export interface LinkInfo {
   readonly kind?: string | undefined;
   readonly data?: KindData | undefined;
-  /** Kind of the link that it is a port of. */
+  /** Kind of the link that this one is a port of. */
   readonly portKind?: string | undefined;
   readonly portData?: PortData | undefined;
 }
 
 const kindData = linkKinds(lazily(() => peerLink));
 
-/** IFLA_LINKINFO: the codecs of the data follow from the kinds beside them. */
+/** IFLA_LINKINFO: the kinds determine the codecs of the data. */
 const linkInfo: Codec<LinkInfo> = {
   encode: (info) => infoAttributes(info).encode(info),
   decode(bytes): LinkInfo {
@@ -65,19 +65,19 @@ type InfoAttributes = AttributeSet<{
   portData: Row<PortData>;
 }>;
 
-/** Returns the attributes by the kinds that are named among them. */
+/** Returns the attribute set for the kinds that the attributes name. */
 function infoIn(bytes: Bytes): InfoAttributes {
   return infoAttributes(infoAttributes({}).decode(bytes));
 }
 
-/** By kind and port kind; built on first use. */
+/** Attribute sets by kind and port kind, built on first use. */
 const infoSets = new Map<string, InfoAttributes>();
 
 function infoAttributes(
   { kind = "", portKind = "" }: LinkInfo,
 ): InfoAttributes {
   const data = kindData[kind], portData = portKinds[portKind];
-  // Kinds without a codec share one set, so there are few.
+  // Kinds without a codec share one set.
   const key = `${data && kind}/${portData && portKind}`;
   let set = infoSets.get(key);
   if (set === undefined) {
@@ -92,7 +92,7 @@ function infoAttributes(
   return set;
 }
 
-/** Data of a kind that we do not know is passed over. */
+/** Ignores the data of unsupported kinds. */
 const unknownData: Codec<KindData & PortData> = {
   encode: () => new Uint8Array(0),
   decode: () => ({}),
@@ -121,18 +121,18 @@ const linkAttributes = attributeSet({
 const vlanInfo = struct({ flags: u16, id: u16 });
 
 /**
- * Attributes of RTM_*LINK for the family AF_BRIDGE: what in other families is
- * IFLA_AF_SPEC are a port's VLANs (`IFLA_BRIDGE_VLAN_INFO`).
+ * Attributes of RTM_*LINK for the family AF_BRIDGE. There, IFLA_AF_SPEC has the
+ * VLANs of a port (`IFLA_BRIDGE_VLAN_INFO`).
  */
 const bridgePortAttributes = attributeSet({
   extendedMask: [29, u32],
   vlans: [markedNested(26), listOf(2, vlanInfo)],
 });
 
-/** A link message without its number, as a veth holds one of its peer. */
+/** A link message without its number, as nested in a veth's data for its peer. */
 const peerLink = headed(linkHeader, linkAttributes);
 
-/** Names the link of a message, for error texts. */
+/** Names the link of a message in errors. */
 function describe(
   { index = 0 }: { readonly index?: number },
   { name, group }: {
@@ -145,7 +145,7 @@ function describe(
   return group === undefined ? undefined : `group ${group}`;
 }
 
-/** Creates or changes a link, and tells of one. */
+/** Creates, changes or reports a link. */
 export const newLink = message(
   "RTM_NEWLINK",
   16,
@@ -161,7 +161,7 @@ export const delLink = message(
   linkAttributes,
   describe,
 );
-/** Asks for links. */
+/** Requests links. */
 export const getLink = message(
   "RTM_GETLINK",
   18,
@@ -170,7 +170,7 @@ export const getLink = message(
   describe,
 );
 
-/** Gives a bridge's port VLANs. */
+/** Adds VLANs to a bridge port. */
 export const setBridgePort = message(
   "RTM_SETLINK",
   19,
@@ -178,7 +178,7 @@ export const setBridgePort = message(
   bridgePortAttributes,
   ({ index }) => index ? `link ${index}` : undefined,
 );
-/** Takes VLANs from a bridge's port. */
+/** Removes VLANs from a bridge port. */
 export const delBridgePort = message(
   "RTM_DELLINK",
   17,
@@ -186,7 +186,7 @@ export const delBridgePort = message(
   bridgePortAttributes,
   ({ index }) => index ? `link ${index}` : undefined,
 );
-/** Asks for bridges' ports. */
+/** Requests bridge ports. */
 export const getBridgePort = message(
   "RTM_GETLINK",
   18,
@@ -194,7 +194,7 @@ export const getBridgePort = message(
   bridgePortAttributes,
   ({ index }) => index ? `link ${index}` : undefined,
 );
-/** Tells of a bridge's port. */
+/** Reports a bridge port. */
 export const newBridgePort = message(
   "RTM_NEWLINK",
   16,

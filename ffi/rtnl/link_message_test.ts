@@ -85,7 +85,7 @@ Deno.test("link messages pass over the data of a kind that we do not know", () =
 });
 
 Deno.test("link messages read the kind wherever it stands", () => {
-  // The data comes before the kind that says what it means.
+  // The data comes before the kind that determines its type.
   const peer = newLink.encode({ header: { index: 9 } }).toHex();
   const hex = "00".repeat(16) + "28001200" + "18000200" + "14000100" + peer +
     "0900010076657468" + "00000000";

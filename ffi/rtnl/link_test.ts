@@ -7,7 +7,7 @@ import { NetlinkError } from "../netlink/error.ts";
 import type { NetNs } from "../netns.ts";
 import { Rtnl } from "./mod.ts";
 
-/** Returns what `ip` says of one link. */
+/** Returns a link as `ip` shows it. */
 // deno-lint-ignore no-explicit-any -- tests look into it as they please
 function show(netns: NetNs, name: string): any {
   return ipJson(netns, "link", "show", "dev", name)[0];
@@ -139,7 +139,7 @@ Deno.test(
     ]);
     assertEquals(errnoOf(() => rtnl.link.get("none")), "ENODEV");
     assertEquals(errnoOf(() => rtnl.link.get(999)), "ENODEV");
-    // Other refusals are not a missing link.
+    // Other errors do not mean a missing link.
     assertEquals(errnoOf(() => rtnl.link.find("x".repeat(16))), "ERANGE");
   },
 );
@@ -217,7 +217,7 @@ Deno.test(
       assertEquals(errnoOf(() => rtnl.link.del(link)), "ENODEV");
       assertEquals(rtnl.link.ensureGone(link), false);
     }
-    // Other refusals are not a missing link.
+    // Other errors do not mean a missing link.
     assertEquals(errnoOf(() => rtnl.link.ensureGone("lo")), "EOPNOTSUPP");
   },
 );
@@ -290,7 +290,7 @@ Deno.test(
     try {
       set(true);
     } catch (error) {
-      // Not every kernel has VLANs; then it says so.
+      // Not every kernel supports bridge VLANs.
       assert(error instanceof NetlinkError && error.errno === "EOPNOTSUPP");
       assertEquals(rtnl.link.get(index).hasVlanFiltering, false);
       return;

@@ -1,5 +1,5 @@
 /**
- * What links are, and what can be asked for of them.
+ * Types of links, of links to create and of changes.
  *
  * @module
  */
@@ -11,31 +11,31 @@ import type { NetNs } from "../netns.ts";
 export interface Link {
   /** Index within its namespace. */
   readonly index: number;
-  /** Its name there, 1 to 15 bytes. */
+  /** Its name in that namespace, 1 to 15 bytes. */
   readonly name: string;
-  /** Kind, as in `veth`; "" for physical links and loopback. */
+  /** Kind, such as `veth`; "" for physical links and loopback. */
   readonly kind: string;
-  /** The link-layer address, if it has one of 48 bits. */
+  /** The link-layer address, if it has 48 bits. */
   readonly mac: Mac | undefined;
   /** In bytes. */
   readonly mtu: number;
   /** Whether it is administratively up. */
   readonly isUp: boolean;
-  /** Index of a veth's peer, or of the link below, in whichever namespace that is. */
+  /** Index of a veth's peer or of the lower link, in that link's namespace. */
   readonly linkIndex: number | undefined;
-  /** Index of the bridge or VRF it is a port of. */
+  /** Index of the bridge or VRF that it is a port of. */
   readonly masterIndex: number | undefined;
-  /** A text for people and programs. */
+  /** A free text for people and programs. */
   readonly alias: string | undefined;
-  /** Whether packets pass: it is up, and so is what it depends on. */
+  /** Whether packets pass: it is up, and so are the links that it depends on. */
   readonly isOperational: boolean;
-  /** Whether it takes in all frames, whoever they are for. */
+  /** Whether it accepts all frames, whatever their destination. */
   readonly isPromiscuous: boolean;
-  /** A bridge's: whether its ports have VLANs. */
+  /** For a bridge: whether VLAN filtering is on. */
   readonly hasVlanFiltering: boolean;
-  /** A bridge port's: whether frames may go out where they came in. */
+  /** For a bridge port: whether frames may leave by the port they came in by. */
   readonly hasHairpin: boolean;
-  /** A bridge port's: whether it is cut off from other ports that are. */
+  /** For a bridge port: whether it is isolated from other isolated ports. */
   readonly isIsolated: boolean;
 }
 
@@ -45,13 +45,13 @@ export interface NewBridge {
   readonly name: string;
   /** In bytes; the kernel's default if undefined. */
   readonly mtu?: number | undefined;
-  /** One that is given stays, whichever ports come and go. */
+  /** A MAC that is set does not change when ports come and go. */
   readonly mac?: Mac | undefined;
-  /** Whether its ports have VLANs. */
+  /** Whether VLAN filtering is on. */
   readonly vlanFiltering?: boolean | undefined;
 }
 
-/** What can be changed of a link; what is undefined stays. */
+/** Changes of a link; undefined keeps a value. */
 export interface LinkChange {
   /** The link-layer address. */
   readonly mac?: Mac | undefined;
@@ -59,21 +59,21 @@ export interface LinkChange {
   readonly mtu?: number | undefined;
   /** Index of the bridge or VRF to make it a port of; 0 for none. */
   readonly masterIndex?: number | undefined;
-  /** Whether it takes in all frames, whoever they are for. */
+  /** Whether it accepts all frames, whatever their destination. */
   readonly isPromiscuous?: boolean | undefined;
 }
 
-/** What can be changed of a bridge. */
+/** Changes of a bridge. */
 export interface BridgeChange {
-  /** Whether its ports have VLANs. */
+  /** Whether VLAN filtering is on. */
   readonly vlanFiltering: boolean;
 }
 
-/** What can be changed of a bridge's port; what is undefined stays. */
+/** Changes of a bridge port; undefined keeps a value. */
 export interface BridgePortChange {
-  /** Whether frames may go out where they came in. */
+  /** Whether frames may leave by the port they came in by. */
   readonly hairpin?: boolean | undefined;
-  /** Whether it is cut off from other ports that are. */
+  /** Whether it is isolated from other isolated ports. */
   readonly isolated?: boolean | undefined;
 }
 
@@ -83,11 +83,11 @@ export interface NewVeth {
   readonly name: string;
   /** MTU of both ends in bytes; the kernel's default if undefined. */
   readonly mtu?: number | undefined;
-  /** Index of the bridge that the end here becomes a port of. */
+  /** Index of the bridge that this end becomes a port of. */
   readonly masterIndex?: number | undefined;
   /** The other end. */
   readonly peer: {
-    /** The namespace in which the other end is born; it is never moved. */
+    /** The namespace in which the other end is created; it is never moved. */
     readonly netns: NetNs;
     readonly name: string;
     /** The kernel chooses one if undefined. */
@@ -101,6 +101,6 @@ export interface NewIfb {
   readonly name: string;
   /** In bytes. */
   readonly mtu: number;
-  /** How many packets its queue holds, where that has no limit of its own. */
+  /** Length of its queue in packets, if the qdisc has no limit of its own. */
   readonly transmitQueueLength: number;
 }

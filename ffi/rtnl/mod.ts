@@ -1,6 +1,6 @@
 /**
- * rtnetlink of one namespace: links, addresses and routes, and the socket for
- * what few plugins need: `new NeighborRequests(rtnl.socket)`.
+ * rtnetlink of one namespace: links, addresses and routes. Other requests share
+ * its socket: `new NeighborRequests(rtnl.socket)`.
  *
  * @module
  */
@@ -13,9 +13,9 @@ import { RouteRequests } from "./route.ts";
 
 /** One open namespace with one netlink socket in it. */
 export class Rtnl implements Disposable {
-  /** Borrowed by whoever asks for more than is here. */
+  /** For requests that this class does not have. Owned by this object. */
   readonly socket: NetlinkSocket;
-  /** The namespace, for sysctls and for links that are born in it. */
+  /** The namespace, for sysctls and for creating links in it. */
   readonly netns: NetNs;
   /** Its links. */
   readonly link: LinkRequests;
@@ -35,7 +35,7 @@ export class Rtnl implements Disposable {
   /**
    * Opens the namespace at a path.
    *
-   * @throws {SyscallError} If the path cannot be opened, or is no network
+   * @throws {SyscallError} If the path cannot be opened or is not a network
    * namespace (see `isMissingNetns`)
    */
   static open(path: string): Rtnl {

@@ -14,15 +14,15 @@ import { delNeighbor, getNeighbor, newNeighbor } from "./neighbor_message.ts";
 /** Source: include/uapi/linux/neighbour.h. */
 const NUD_PERMANENT = 0x80;
 
-/** A neighbour: which link-layer address an address has on a link. */
+/** A neighbour: the link-layer address of an IP address on a link. */
 export interface Neighbor {
   /** Index of the link. */
   readonly ifindex: number;
   /** The address. */
   readonly ip: Ip;
-  /** Undefined while it is being asked for. */
+  /** Undefined while it is being resolved. */
   readonly mac: Mac | undefined;
-  /** Whether it was configured, and so never expires. */
+  /** Whether it was configured and never expires. */
   readonly isPermanent: boolean;
 }
 
@@ -31,7 +31,7 @@ export class NeighborRequests {
   readonly #socket: NetlinkSocket;
 
   /**
-   * Speaks through an open socket.
+   * Uses an open socket.
    *
    * @param socket Borrowed, not closed
    */
@@ -40,9 +40,9 @@ export class NeighborRequests {
   }
 
   /**
-   * Configures a neighbour for good, in place of what was known of it.
+   * Sets a permanent neighbour, replacing any entry for the address.
    *
-   * @throws {NetlinkError} ENODEV if there is no such link
+   * @throws {NetlinkError} ENODEV if the link does not exist
    */
   replace(ifindex: number, address: Ip, macAddress: Mac): void {
     this.#socket.request(newNeighbor, {
@@ -57,9 +57,9 @@ export class NeighborRequests {
   }
 
   /**
-   * Forgets a neighbour.
+   * Deletes a neighbour.
    *
-   * @throws {NetlinkError} ENOENT if it is not known
+   * @throws {NetlinkError} ENOENT if it does not exist
    */
   del(ifindex: number, address: Ip): void {
     this.#socket.request(delNeighbor, {

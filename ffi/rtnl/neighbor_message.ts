@@ -28,7 +28,7 @@ const neighborAttributes = attributeSet({
   linkLayerAddress: [2, mac],
 });
 
-/** Names the neighbour of a message, for error texts. */
+/** Names the neighbour of a message in errors. */
 function describe(
   { ifindex }: { readonly ifindex?: number },
   { destination }: { readonly destination?: Ip | undefined },
@@ -36,7 +36,7 @@ function describe(
   return `${destination} of link ${ifindex}`;
 }
 
-/** Adds a neighbour, and tells of one. */
+/** Adds or reports a neighbour. */
 export const newNeighbor = message(
   "RTM_NEWNEIGH",
   28,
@@ -45,7 +45,7 @@ export const newNeighbor = message(
   describe,
 );
 
-/** Forgets a neighbour. */
+/** Deletes a neighbour. */
 export const delNeighbor = message(
   "RTM_DELNEIGH",
   29,
@@ -54,7 +54,7 @@ export const delNeighbor = message(
   describe,
 );
 
-/** Asks for neighbours. */
+/** Requests neighbours. */
 export const getNeighbor = message(
   "RTM_GETNEIGH",
   30,

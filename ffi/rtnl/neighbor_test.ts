@@ -26,7 +26,7 @@ class Fixture implements Disposable {
     return this.rtnl.link.addVeth({ name, peer }).index;
   }
 
-  /** Lists what `ip` says of the permanent neighbours. */
+  /** Lists the permanent neighbours as `ip` shows them. */
   show(): string[] {
     const { host } = this.hosts;
     return ipJson(host, "neighbor", "show", "nud", "permanent").map((
@@ -95,7 +95,7 @@ Deno.test(
     runIn(hosts.host, "ip", "neighbor", "add", ...stale, "nud", "stale");
     const list = (filter?: Parameters<typeof neighbor.list>[0]): string[] =>
       neighbor.list(filter)
-        // The kernel adds those of IPv6 multicast by itself.
+        // The kernel adds IPv6 multicast neighbours by itself.
         .filter(({ ip }) => !ip.isMulticast)
         .map(({ ifindex, ip, mac, isPermanent }) =>
           [ifindex, ip, mac, isPermanent].join(" ")

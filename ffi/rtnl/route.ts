@@ -21,42 +21,42 @@ import { delRoute, getRoute, newRoute } from "./route_message.ts";
 /** Source: include/uapi/linux/rtnetlink.h. */
 const RT_TABLE_UNSPEC = 0, RT_TABLE_MAIN = 254, RTPROT_BOOT = 3;
 const RTN_UNICAST = 1, RTNH_F_ONLINK = 4, RTM_F_CLONED = 0x200;
-/** The header has eight bits for a table; larger numbers stand in RTA_TABLE alone. */
+/** The header has eight bits for a table; larger numbers are in RTA_TABLE only. */
 const HEADER_TABLE_MAX = 255;
 
 /** A unicast route. */
 export interface Route {
   /** Destination; host bits are not allowed. */
   readonly destination: Cidr;
-  /** Index of the link it leads out by. */
+  /** Index of the outgoing link. */
   readonly ifindex?: number | undefined;
-  /** The router that packets are sent to; undefined if there is none on the way. */
+  /** The router; undefined if the destination is on the link. */
   readonly gateway?: Ip | undefined;
-  /** Address to send from where the sender has chosen none. */
+  /** Source address for senders that have not chosen one. */
   readonly preferredSource?: Ip | undefined;
   /** Scope, 0 (universe) to 255; the kernel ignores it for IPv6. */
   readonly scope?: number | undefined;
   /** Routing table; main (254) if undefined. */
   readonly table?: number | undefined;
-  /** Priority, the lowest wins. */
+  /** Priority; the lowest wins. */
   readonly priority?: number | undefined;
-  /** Largest packet to send this way, in bytes. */
+  /** Largest packet to send over this route, in bytes. */
   readonly mtu?: number | undefined;
   /** Largest TCP segment to announce, in bytes. */
   readonly advmss?: number | undefined;
-  /** The gateway is on the link although no route to it says so. */
+  /** Whether the gateway counts as on the link even without a route to it. */
   readonly isOnLink?: boolean | undefined;
-  /** It may have a preferred source, which the kernel did not tell. */
+  /** Whether it may have a preferred source that the kernel does not report. */
   readonly isSourceUntold?: boolean | undefined;
 }
 
 /** Which routes to list. */
 export interface RouteFilter {
-  /** Both if undefined. */
+  /** Both families if undefined. */
   readonly family?: IpFamily;
-  /** Index of the link that they lead out by. */
+  /** Index of the outgoing link. */
   readonly ifindex?: number;
-  /** Main if undefined. */
+  /** The main table if undefined. */
   readonly table?: number | "any";
 }
 
@@ -65,7 +65,7 @@ export class RouteRequests {
   readonly #socket: NetlinkSocket;
 
   /**
-   * Speaks through an open socket.
+   * Uses an open socket.
    *
    * @param socket Borrowed, not closed
    */
@@ -76,28 +76,29 @@ export class RouteRequests {
   /**
    * Adds a route.
    *
-   * @throws {NetlinkError} EEXIST if there is one to the destination with the
-   * same priority, ENETUNREACH (IPv6: EHOSTUNREACH) if the gateway cannot be reached
+   * @throws {NetlinkError} EEXIST if another one has the same destination and
+   * priority, ENETUNREACH (IPv6: EHOSTUNREACH) if the gateway cannot be reached
    */
   add(route: Route): void {
     this.#new(route, Flag.Create | Flag.Exclusive);
   }
 
   /**
-   * Adds a route beside others to the same destination: before them for IPv4,
-   * so that it is the one which is used, as one more next hop for IPv6.
+   * Adds a route next to others with the same destination: for IPv4 before
+   * them, so that it is used, and for IPv6 as another next hop.
    *
    * Source: net/ipv4/fib_trie.c `fib_table_insert`.
    *
-   * @throws {NetlinkError} EEXIST if the very same route is there, ENETUNREACH, EHOSTUNREACH
+   * @throws {NetlinkError} EEXIST if the same route exists, ENETUNREACH,
+   * EHOSTUNREACH
    */
   prepend(route: Route): void {
     this.#new(route, Flag.Create);
   }
 
   /**
-   * Adds a route, in place of the one to the same destination with the same
-   * priority, whichever link that leads out by.
+   * Adds a route, or replaces the one with the same destination and priority,
+   * even if that one has another outgoing link.
    *
    * @throws {NetlinkError} ENETUNREACH (IPv6: EHOSTUNREACH) if the gateway cannot be reached
    */
@@ -110,10 +111,10 @@ export class RouteRequests {
   }
 
   /**
-   * Deletes the first route that has all that is given; what is undefined
-   * matches anything.
+   * Deletes the first route that has all given values. Undefined matches
+   * anything.
    *
-   * @throws {NetlinkError} ESRCH if there is none
+   * @throws {NetlinkError} ESRCH if no route matches
    */
   del(route: Route): void {
     this.#socket.request(delRoute, {
@@ -123,10 +124,10 @@ export class RouteRequests {
   }
 
   /**
-   * Lists the unicast routes of one table, or of all. One with several next
+   * Lists the unicast routes of one table, or of all. A route with several next
    * hops is listed once for each.
    *
-   * @throws {NetlinkError} ENODEV if there is no such link
+   * @throws {NetlinkError} ENODEV if the link does not exist
    */
   list({ family, ifindex, ...filter }: RouteFilter = {}): Route[] {
     const table = filter.table === "any"
@@ -146,7 +147,7 @@ export class RouteRequests {
         (table === undefined || route.table === table)
       );
     } catch (error) {
-      // The kernel's word for a table that no route was ever in.
+      // The table has never had a route.
       if (isErrno(error, "ENOENT")) return [];
       throw error;
     }
@@ -173,7 +174,8 @@ function decodeRoutes({ header, attributes }: RouteAnswer): Route[] {
     position,
   ) => ({
     ...shared,
-    // IPv6 routes to one destination are told together, with the first's source.
+    // The kernel reports IPv6 routes to one destination together, with the
+    // source of the first.
     ...family === 6 && position > 0
       ? { preferredSource: undefined, isSourceUntold: true }
       : {},
@@ -182,7 +184,7 @@ function decodeRoutes({ header, attributes }: RouteAnswer): Route[] {
   }));
 }
 
-/** A route with one next hop has its parts among its own attributes. */
+/** A route with one next hop has it in its own attributes. */
 function nextHopsOf(
   { header: { flags }, attributes }: RouteAnswer,
 ): (Pick<Route, "ifindex" | "gateway"> & { flags: number })[] {
@@ -194,7 +196,7 @@ function nextHopsOf(
   })) ?? [{ ifindex, gateway, flags }];
 }
 
-/** Encodes a route that is to be added. */
+/** Encodes a route to add. */
 export function newRouteBody(
   route: Route,
 ): Parameters<typeof newRoute.encode>[0] {
@@ -220,7 +222,7 @@ function headerOf(
   };
 }
 
-/** Returns what the header of a route or rule says of its table. */
+/** Returns the table as the header of a route or rule has it. */
 export function headerTable(table: number): number {
   return table > HEADER_TABLE_MAX ? RT_TABLE_UNSPEC : table;
 }

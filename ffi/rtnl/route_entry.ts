@@ -1,7 +1,6 @@
 /**
- * Routes as the kernel keeps them, for those that are to be moved from one
- * table to another: with everything that whoever made them has said, also what
- * nothing here has a name for.
+ * Routes as the kernel has them, for moving routes between tables. They keep
+ * all attributes that their creator set, including those without a name here.
  *
  * @module
  */
@@ -17,20 +16,20 @@ import { delRoute, getRoute, newRoute } from "./route_message.ts";
 /** Source: include/uapi/linux/rtnetlink.h. */
 const RTN_UNICAST = 1, RTPROT_KERNEL = 2, RTPROT_RA = 9;
 const RTNH_F_ONLINK = 4, RTM_F_CLONED = 0x200;
-/** Times of use, which nobody can set. */
+/** Usage times, which cannot be set. */
 const RTA_CACHEINFO = 12;
 
-/** The kernel's words for a route. */
+/** A route message. */
 type RouteBody = ReturnType<typeof newRoute.decode>;
 
-/** Who made a route. */
+/** The creator of a route. */
 export type RouteOrigin = "kernel" | "router" | "others";
 
-/** Where a route leads. */
+/** A next hop of a route. */
 export interface NextHop {
-  /** Index of the link that it is on. */
+  /** Index of the outgoing link. */
   readonly ifindex: number | undefined;
-  /** The router there; undefined if the destination itself is on the link. */
+  /** The router; undefined if the destination is on the link. */
   readonly gateway: Ip | undefined;
 }
 
@@ -42,63 +41,63 @@ export class RouteEntry {
     this.#body = body;
   }
 
-  /** Makes one that is not in the kernel yet. */
+  /** Creates an entry that is not in the kernel yet. */
   static of(route: Route): RouteEntry {
     return new RouteEntry(
       newRoute.decode(newRoute.encode(newRouteBody(route))),
     );
   }
 
-  /** Wraps what the kernel answered. */
+  /** Wraps an answer of the kernel. */
   static from(answer: RouteBody): RouteEntry {
     return new RouteEntry(answer);
   }
 
-  /** Of which addresses it is. */
+  /** The address family. */
   get family(): IpFamily {
     return this.#body.header.family === AF_INET ? 4 : 6;
   }
 
-  /** The addresses that it is for. */
+  /** The destination. */
   get destination(): Cidr {
     const { header, attributes } = this.#body;
     const ip = attributes.destination ?? Ip.fromValue(this.family, 0n);
     return Cidr.of(ip, header.destinationLength);
   }
 
-  /** Whether it is for all that no other route is for. */
+  /** Whether it is a default route. */
   get isDefault(): boolean {
     return this.#body.header.destinationLength === 0;
   }
 
-  /** The routing table that it is in. */
+  /** The routing table. */
   get table(): number {
     return this.#body.attributes.table ?? this.#body.header.table;
   }
 
-  /** Of routes to one destination that with the lowest counts; 0 is the lowest. */
+  /** The priority. Of routes to one destination the lowest wins; 0 is the lowest. */
   get priority(): number {
     return this.#body.attributes.priority ?? 0;
   }
 
-  /** Whether it leads somewhere, and is not for the host itself or a refusal. */
+  /** Whether it is a unicast route, and not, for example, local or unreachable. */
   get isUnicast(): boolean {
     return this.#body.header.type === RTN_UNICAST;
   }
 
-  /** By whom it was made: "router" is one that advertised itself. */
+  /** The creator. "router" means a router advertisement. */
   get origin(): RouteOrigin {
     const { protocol } = this.#body.header;
     if (protocol === RTPROT_KERNEL) return "kernel";
     return protocol === RTPROT_RA ? "router" : "others";
   }
 
-  /** Address to send from where the sender has chosen none. */
+  /** Source address for senders that have not chosen one. */
   get preferredSource(): Ip | undefined {
     return this.#body.attributes.preferredSource;
   }
 
-  /** Where it leads: mostly one place. */
+  /** The next hops, usually one. */
   get nextHops(): NextHop[] {
     const { oif: ifindex, gateway, multipath } = this.#body.attributes;
     return multipath?.map(({ header, attributes }) => ({
@@ -107,27 +106,27 @@ export class RouteEntry {
     })) ?? [{ ifindex, gateway }];
   }
 
-  /** Whether its router is on the link although no route to it says so. */
+  /** Whether its router counts as on the link even without a route to it. */
   get isOnLink(): boolean {
     return (this.#body.header.flags & RTNH_F_ONLINK) !== 0;
   }
 
-  /** Whether it leads to a router. */
+  /** Whether a next hop has a router. */
   get hasGateway(): boolean {
     return this.nextHops.some(({ gateway }) => gateway !== undefined);
   }
 
-  /** Says whether all its ways lead out by one link. */
+  /** Reports whether all next hops use one link. */
   isOnlyOver(ifindex: number): boolean {
     return this.nextHops.every((hop) => hop.ifindex === ifindex);
   }
 
-  /** Copies it with those ways only that lead out by a link; undefined if none does. */
+  /** Copies it with only the next hops over a link; undefined if it has none. */
   over(ifindex: number): RouteEntry | undefined {
     return this.#copyWith((hop) => hop === ifindex);
   }
 
-  /** Copies it with those ways only that lead out by other links; undefined if none does. */
+  /** Copies it with only the next hops over other links; undefined if it has none. */
   besides(ifindex: number): RouteEntry | undefined {
     return this.#copyWith((hop) => hop !== ifindex);
   }
@@ -144,7 +143,7 @@ export class RouteEntry {
     return new RouteEntry({ header, attributes: parts });
   }
 
-  /** Copies it as one of another table. */
+  /** Copies it into another table. */
   inTable(table: number): RouteEntry {
     const { header, attributes } = this.#body;
     return new RouteEntry({
@@ -153,12 +152,12 @@ export class RouteEntry {
     });
   }
 
-  /** Says it in the words of a request: without what only answers may say. */
+  /** Converts it to a request, without the parts that only answers may have. */
   toRequest(): RouteBody {
     const { header, attributes } = this.#body;
     const { oif, gateway, multipath, unknown, ...shared } = attributes;
-    // The kernel tells where a next hop of its own table leads, but is not to
-    // be told.
+    // For a nexthop object the kernel reports the gateway and link, but refuses
+    // them in requests.
     const way = attributes.nextHopId === undefined
       ? { oif, gateway, multipath: multipath?.map(withoutState) }
       : {};
@@ -175,7 +174,7 @@ export class RouteEntry {
 
 type NextHopBody = NonNullable<RouteBody["attributes"]["multipath"]>[number];
 
-/** Flags that say how a link is doing are refused in requests. */
+/** Removes the flags of the link's state, which the kernel refuses in requests. */
 function withoutState({ header, attributes }: NextHopBody): NextHopBody {
   const flags = header.flags & RTNH_F_ONLINK;
   return { header: { ...header, flags }, attributes };
@@ -186,7 +185,7 @@ export class RouteEntryRequests {
   readonly #socket: NetlinkSocket;
 
   /**
-   * Speaks through an open socket.
+   * Uses an open socket.
    *
    * @param socket Borrowed, not closed
    */
@@ -204,10 +203,10 @@ export class RouteEntryRequests {
   }
 
   /**
-   * Adds a route, beside others to the same destination.
+   * Adds a route next to others with the same destination.
    *
-   * @throws {NetlinkError} EEXIST if the very same is there, ENETUNREACH
-   * (IPv6: EHOSTUNREACH) if its gateway cannot be reached
+   * @throws {NetlinkError} EEXIST if the same route exists, ENETUNREACH (IPv6:
+   * EHOSTUNREACH) if its gateway cannot be reached
    */
   append(entry: RouteEntry): void {
     this.#socket.request(newRoute, {
@@ -217,10 +216,10 @@ export class RouteEntryRequests {
   }
 
   /**
-   * Deletes a route. Of an IPv6 route with several ways those are deleted that
-   * the entry has.
+   * Deletes a route. Of an IPv6 route with several next hops it deletes those
+   * that the entry has.
    *
-   * @throws {NetlinkError} ESRCH if it is not there
+   * @throws {NetlinkError} ESRCH if it does not exist
    */
   del(entry: RouteEntry): void {
     this.#socket.request(delRoute, entry.toRequest());

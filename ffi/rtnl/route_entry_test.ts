@@ -12,17 +12,17 @@ import { TwoCables } from "../../tests/_harness/two_cables.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { RouteEntry, RouteEntryRequests } from "./route_entry.ts";
 
-/** A host with two cables, and what is tested. */
+/** A host with two cables, and the tested object. */
 class Fixture extends TwoCables {
   readonly entries = new RouteEntryRequests(this.rtnl.socket);
 
-  /** Lists the routes to a destination, of all tables and types. */
+  /** Lists the routes to a destination, in all tables and of all types. */
   find(destination: string): RouteEntry[] {
     const wanted = Cidr.parse(destination);
     return this.entries.list().filter((one) => one.destination.equals(wanted));
   }
 
-  /** Returns the only one. */
+  /** Returns the only route to a destination. */
   get(destination: string): RouteEntry {
     const [entry, ...others] = this.find(destination);
     assertEquals(others, []);
@@ -30,7 +30,7 @@ class Fixture extends TwoCables {
     return entry;
   }
 
-  /** Returns what `ip` says of a table, but for its number. */
+  /** Returns a table as `ip` shows it, without its number. */
   show(family: 4 | 6, table: number): unknown[] {
     const { host } = this.hosts;
     const all = ["route", "show", "table", "all"];
@@ -41,7 +41,7 @@ class Fixture extends TwoCables {
   }
 }
 
-/** Routes as `ip route add` is told them; the destination comes first. */
+/** Arguments of `ip route add`; the destination comes first. */
 const ROUTES: readonly string[] = [
   "10.9.0.0/16 via 10.0.0.2",
   "10.9.0.0/16 dev veth0 scope link src 10.0.0.1 proto static",
@@ -68,7 +68,7 @@ const ROUTES: readonly string[] = [
   "::/0 via 2001:db8::2 pref low",
 ];
 
-/** The first word that is a destination. */
+/** Returns the first word that is a destination. */
 function destinationOf(line: string): string {
   return /\S+\/\d+/.exec(line)?.[0] ?? "";
 }
@@ -101,7 +101,7 @@ Deno.test(
           const error = assertThrows(() => entries.append(copy), NetlinkError);
           assertEquals(error.errno, "EEXIST");
         }
-        // And the way back.
+        // And back again.
         entries.del(entry);
         assertEquals(fixture.find(destination).length, 2);
         entries.append(entry);
@@ -155,7 +155,7 @@ Deno.test(
   },
 );
 
-/** Brings the ways of a route into a line. */
+/** Formats the next hops of a route as one line. */
 function waysOf(entry: RouteEntry | undefined): string | undefined {
   return entry?.nextHops.map(({ ifindex, gateway }) => `${gateway}@${ifindex}`)
     .join(" ");
@@ -191,7 +191,7 @@ Deno.test(
     assertEquals(single.over(second), undefined);
     assertEquals(single.besides(first), undefined);
     assertEquals(single.besides(second) === single, true);
-    // A single way is a route like any other.
+    // A single next hop is a route like any other.
     fixture.entries.append(
       (entry.over(second) ?? entry).inTable(100),
     );
@@ -207,7 +207,7 @@ Deno.test(
   () => {
     using fixture = new Fixture();
     const { first, second, entries } = fixture;
-    // As two plugins make them, each for its own interface.
+    // As two plugins add them, each for its own interface.
     fixture.ip("route append ::/0 via 2001:db8::2");
     fixture.ip("route append ::/0 via 2001:db8:1::2");
     fixture.ip("route append ::/0 via 2001:db8:1::3");

@@ -48,14 +48,14 @@ const nextHopHeader = struct({
   ifindex: i32,
 });
 
-/** A next hop has attributes of a route, of which these are in use. */
+/** A next hop has attributes of a route. Only these are used. */
 const nextHopAttributes = attributeSet({ gateway: [5, ip] });
 
 const nextHop = headed(nextHopHeader, nextHopAttributes);
 
 type NextHop = ReturnType<typeof nextHop.decode>;
 
-/** RTA_MULTIPATH: the next hops of a route that has several. */
+/** RTA_MULTIPATH: the next hops, if a route has several. */
 const nextHops: Codec<NextHop[]> = {
   encode: (hops) => concat(hops.map(encodeNextHop)),
   decode: (bytes) =>
@@ -84,7 +84,7 @@ const routeAttributes = attributeSet({
   nextHopId: [30, u32],
 });
 
-/** Names the route of a message, for error texts. */
+/** Names the route of a message in errors. */
 function describe(
   { destinationLength }: { readonly destinationLength?: number },
   { destination, gateway, oif, table }: {
@@ -102,7 +102,7 @@ function describe(
   ].filter(Boolean).join(" ");
 }
 
-/** Adds a route, and tells of one. */
+/** Adds or reports a route. */
 export const newRoute = message(
   "RTM_NEWROUTE",
   24,
@@ -120,7 +120,7 @@ export const delRoute = message(
   describe,
 );
 
-/** Asks for routes. */
+/** Requests routes. */
 export const getRoute = message(
   "RTM_GETROUTE",
   26,

@@ -14,7 +14,7 @@ type NextHop = NonNullable<
   NonNullable<RouteBody["attributes"]>["multipath"]
 >[number];
 
-/** The length is what the kernel would say it is. */
+/** The length is the one that the kernel would set. */
 function randomNextHop(): NextHop {
   const gateway = maybe("gateway", randomIp);
   const size = gateway.gateway === undefined

@@ -10,11 +10,11 @@ import type { Route, RouteFilter, RouteRequests } from "./route.ts";
 /** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
 const RT_SCOPE_LINK = 253;
 
-/** A host with two cables, and what is tested. */
+/** A host with two cables, and the tested object. */
 class Fixture extends TwoCables {
   readonly route: RouteRequests = this.rtnl.route;
 
-  /** Returns what `ip` says of the routes to a destination, in all tables. */
+  /** Returns the routes to a destination in all tables, as `ip` shows them. */
   // deno-lint-ignore no-explicit-any -- tests look into it as they please
   show(destination: string): any[] {
     const family = destination.includes(":") ? "-6" : "-4";
@@ -47,13 +47,13 @@ function parseRoute(
   };
 }
 
-/** Brings what was listed into one line. */
+/** Formats a listed route as one line. */
 function format(route: Route): string {
   const { destination, gateway, ifindex, table } = route;
   return `${destination} via ${gateway} dev ${ifindex} table ${table}`;
 }
 
-/** Routes, and what `ip` shows of them. */
+/** Routes, and how `ip` shows them. */
 const ROUTES: {
   name: string;
   route: RouteText;
@@ -310,7 +310,7 @@ Deno.test(
   },
 );
 
-/** Two routes to one destination by different links, as two attachments make them. */
+/** Two routes to one destination over different links, as two attachments add them. */
 const RIVALS: [name: string, first: RouteText, second: RouteText][] = [
   [
     "IPv4",
@@ -381,7 +381,7 @@ Deno.test(
           `${first.destination} via ${first.gateway} dev 2 table 254`,
           `${second.destination} via ${second.gateway} dev 3 table 254`,
         ];
-        // Of IPv6 they are next hops of one route, in the order of time.
+        // In IPv6 they are next hops of one route, in the order of addition.
         const isIpv4 = first.destination.includes(".");
         assertEquals(list(), isIpv4 ? lines.toReversed() : lines);
         assertEquals(list({ ifindex: fixture.first }), lines.slice(0, 1));

@@ -1,6 +1,5 @@
 /**
- * Policy rules of one namespace: which packets are looked up in which routing
- * table.
+ * Policy rules of one namespace, which choose the routing table of packets.
  *
  * @module
  */
@@ -15,27 +14,28 @@ import { delRule, getRule, hasCondition, newRule } from "./rule_message.ts";
 
 /** Source: include/uapi/linux/fib_rules.h. */
 const FR_ACT_TO_TBL = 1, FIB_RULE_INVERT = 2;
-/** What FRA_SUPPRESS_PREFIXLEN is, -1, where nothing is suppressed. */
+/** The FRA_SUPPRESS_PREFIXLEN of rules that suppress nothing: -1. */
 const SUPPRESS_NOTHING = 0xffff_ffff;
 
-/** A rule that has packets from some addresses looked up in a table. */
+/** A rule that looks up packets from some addresses in a table. */
 export interface NewRule {
-  /** The addresses; host bits are not allowed. */
+  /** The source addresses; host bits are not allowed. */
   readonly source: Cidr;
   /** The routing table, 1 to 2^32 - 1. */
   readonly table: number;
   /**
-   * The lowest is asked first. If undefined, a new rule comes before all others
-   * but that of table local, and any rule may be deleted.
+   * The priority; the lowest comes first. If undefined, a new rule comes before
+   * all others except the one for table local, and a deletion matches any
+   * priority.
    */
   readonly priority?: number | undefined;
 }
 
 /** A rule as the kernel has it. */
 export interface Rule extends NewRule {
-  /** The lowest is asked first. */
+  /** The priority; the lowest comes first. */
   readonly priority: number;
-  /** Whether the source decides alone, and packets are looked up in the table. */
+  /** Whether it matches by source only, and looks packets up in the table. */
   readonly isBySource: boolean;
 }
 
@@ -44,7 +44,7 @@ export class RuleRequests {
   readonly #socket: NetlinkSocket;
 
   /**
-   * Speaks through an open socket.
+   * Uses an open socket.
    *
    * @param socket Borrowed, not closed
    */
@@ -53,10 +53,11 @@ export class RuleRequests {
   }
 
   /**
-   * Adds a rule. One that is there already is added once more, unless its
-   * priority is given: the kernel chooses another one each time.
+   * Adds a rule. Without a priority, an existing rule is added again: the
+   * kernel chooses another priority each time.
    *
-   * @throws {NetlinkError} EEXIST if there is the same one with the same priority
+   * @throws {NetlinkError} EEXIST if the same rule exists with the same
+   * priority
    */
   add(rule: NewRule): void {
     this.#socket.request(newRule, {
@@ -66,19 +67,19 @@ export class RuleRequests {
   }
 
   /**
-   * Deletes the first rule that has all that is given.
+   * Deletes the first rule that has all given values.
    *
-   * @throws {NetlinkError} ENOENT if there is none
+   * @throws {NetlinkError} ENOENT if no rule matches
    */
   del(rule: NewRule): void {
     this.#socket.request(delRule, bodyOf(rule));
   }
 
-  /** Lists the rules of both families, each in the order in which they are asked. */
+  /** Lists the rules of both families, each family in order of priority. */
   list(): Rule[] {
     const request = { header: { family: AF_UNSPEC } };
     return this.#socket.dump(getRule, request, newRule)
-      // Multicast routing has rules of its own.
+      // Multicast routing has its own rules.
       .filter(({ header: { family } }) =>
         family === AF_INET || family === AF_INET6
       ).map(decodeRule);
@@ -113,7 +114,7 @@ function decodeRule(
   return {
     source: Cidr.of(source, header.sourceLength),
     table: attributes.table ?? header.table,
-    // The kernel does not tell the priority of the rule that is asked first.
+    // The kernel omits a priority of 0.
     priority: attributes.priority ?? 0,
     isBySource: header.action === FR_ACT_TO_TBL && header.tos === 0 &&
       header.destinationLength === 0 &&

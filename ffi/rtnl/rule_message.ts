@@ -25,8 +25,8 @@ const ruleHeader = struct({
 });
 
 /**
- * Attributes of RTM_*RULE that select packets by more than their addresses. No
- * plugin sets them. Source: include/uapi/linux/fib_rules.h `FRA_*`.
+ * Attributes of RTM_*RULE that match more than addresses. No plugin sets them.
+ * Source: include/uapi/linux/fib_rules.h `FRA_*`.
  */
 const CONDITIONS = {
   inputName: [3, raw],
@@ -60,14 +60,14 @@ const ruleAttributes = attributeSet({
   ...CONDITIONS,
 });
 
-/** Says whether a rule selects packets by more than their addresses. */
+/** Reports whether a rule matches more than addresses. */
 export function hasCondition(
   attributes: Readonly<Record<string, unknown>>,
 ): boolean {
   return Object.keys(CONDITIONS).some((name) => attributes[name] !== undefined);
 }
 
-/** Names the rule of a message, for error texts. */
+/** Names the rule of a message in errors. */
 function describe(
   { sourceLength, table: ofHeader }: {
     readonly sourceLength?: number;
@@ -82,7 +82,7 @@ function describe(
   return table ? `from ${from} lookup ${table}` : undefined;
 }
 
-/** Adds a rule, and tells of one. */
+/** Adds or reports a rule. */
 export const newRule = message(
   "RTM_NEWRULE",
   32,
@@ -100,5 +100,5 @@ export const delRule = message(
   describe,
 );
 
-/** Asks for rules. */
+/** Requests rules. */
 export const getRule = message("RTM_GETRULE", 34, ruleHeader, ruleAttributes);

@@ -8,7 +8,7 @@ import { NetlinkError } from "../netlink/error.ts";
 import { Rtnl } from "./mod.ts";
 import { RuleRequests } from "./rule.ts";
 
-/** A namespace with the kernel's rules. */
+/** A namespace with the kernel's default rules. */
 class Fixture implements Disposable {
   readonly #stack = new DisposableStack();
   readonly #hosts = this.#stack.use(TestHosts.create());
@@ -20,7 +20,7 @@ class Fixture implements Disposable {
     runIn(this.#hosts.host, "ip", ...line.split(" "));
   }
 
-  /** Lists what `ip` says of the rules that the kernel did not make. */
+  /** Lists the rules as `ip` shows them, without the kernel's. */
   show(family: 4 | 6 = 4): string[] {
     return ipJson(this.#hosts.host, `-${family}`, "rule")
       .filter(({ src }: Record<string, unknown>) => src !== "all")
@@ -30,7 +30,7 @@ class Fixture implements Disposable {
       });
   }
 
-  /** Lists what we say of the rules, but for the kernel's. */
+  /** Lists the rules as `RuleRequests` does, without the kernel's. */
   list(): string[] {
     return this.rule.list()
       .filter(({ source }) => source.prefixLength > 0)
@@ -48,7 +48,7 @@ function errnoOf(work: () => unknown): string {
   return assertThrows(work, NetlinkError).errno;
 }
 
-/** Rules, and what `ip` shows of them. */
+/** Rules, and how `ip` shows them. */
 const ROWS: [
   source: string,
   table: number,

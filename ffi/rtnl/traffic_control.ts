@@ -10,25 +10,25 @@ import { FilterRequests } from "./traffic_control_filter.ts";
 import { QdiscRequests } from "./traffic_control_qdisc.ts";
 
 /**
- * Where qdiscs and filters hang other than on a qdisc's handle.
+ * Parents of qdiscs and filters that are not a handle.
  *
  * Source: include/uapi/linux/pkt_sched.h `TC_H_ROOT`, `TC_H_INGRESS`,
  * `TC_H_MIN_INGRESS`.
  */
 export const Parent = {
-  /** The qdisc for what a link sends. */
+  /** The qdisc for packets that a link sends. */
   Root: 0xffff_ffff,
-  /** The qdisc for what a link receives: `ingress` or `clsact`. */
+  /** The qdisc for packets that a link receives: `ingress` or `clsact`. */
   Ingress: 0xffff_fff1,
-  /** A clsact's filters for what a link receives. */
+  /** The filters of a clsact for packets that a link receives. */
   ClsactIngress: 0xffff_fff2,
 } as const;
 
 /**
- * Makes a handle, as `1:30` in hexadecimal.
+ * Builds a handle, such as `1:30` in hexadecimal.
  *
- * @param major Of the qdisc, 16 bits
- * @param minor Of the class, 16 bits; 0 is the qdisc itself
+ * @param major The qdisc's number, 16 bits
+ * @param minor The class's number, 16 bits; 0 for the qdisc itself
  */
 export function handleOf(major: number, minor = 0): number {
   return major * 0x1_0000 + minor;
@@ -36,15 +36,15 @@ export function handleOf(major: number, minor = 0): number {
 
 /** Traffic control of the namespace in which the socket was opened. */
 export class TrafficControl {
-  /** Its links' qdiscs. */
+  /** The links' qdiscs. */
   readonly qdisc: QdiscRequests;
-  /** Their classes. */
+  /** The qdiscs' classes. */
   readonly class: ClassRequests;
-  /** Their filters. */
+  /** The qdiscs' filters. */
   readonly filter: FilterRequests;
 
   /**
-   * Speaks through an open socket.
+   * Uses an open socket.
    *
    * @param socket Borrowed, not closed
    */

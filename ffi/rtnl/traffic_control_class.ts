@@ -10,7 +10,7 @@ import { delClass, getClass, newClass } from "./traffic_control_message.ts";
 import { decodeRate, encodeRate } from "./traffic_control_rate.ts";
 
 /**
- * Without a link layer the kernel would look for a table of rates, and complain.
+ * Without a link layer the kernel looks for a table of rates, and complains.
  *
  * Source: include/uapi/linux/pkt_sched.h `TC_LINKLAYER_ETHERNET`.
  */
@@ -22,13 +22,13 @@ export interface HtbClass {
   readonly ifindex: number;
   /** Major number of the qdisc, minor number of the class. */
   readonly handle: number;
-  /** Handle of the qdisc or class that it belongs to; the kernel says `Parent.Root` for the former. */
+  /** Handle of the parent qdisc or class. For a qdisc the kernel reports `Parent.Root`. */
   readonly parent: number;
-  /** What it may send, and no more. */
+  /** The maximum rate. */
   readonly bytesPerSecond: number;
-  /** What may be sent at once, as the time it takes at the rate, in ticks. */
+  /** The burst, as the time that sending it takes at the rate, in ticks. */
   readonly bufferTicks: number;
-  /** How much is sent before it is another class's turn. */
+  /** How much it sends before the next class's turn. */
   readonly quantumBytes: number;
 }
 
@@ -37,7 +37,7 @@ export class ClassRequests {
   readonly #socket: NetlinkSocket;
 
   /**
-   * Speaks through an open socket.
+   * Uses an open socket.
    *
    * @param socket Borrowed, not closed
    */
@@ -48,17 +48,17 @@ export class ClassRequests {
   /**
    * Adds a class that may not borrow from others.
    *
-   * @throws {NetlinkError} EEXIST if there is one of the handle, ENOENT if
-   * there is no such qdisc
+   * @throws {NetlinkError} EEXIST if the handle is taken, ENOENT if the qdisc
+   * does not exist
    */
   add(htbClass: HtbClass): void {
     this.#new(htbClass, Flag.Create | Flag.Exclusive);
   }
 
   /**
-   * Adds a class, or changes the one of the handle.
+   * Adds a class, or changes the one with this handle.
    *
-   * @throws {NetlinkError} ENOENT if there is no such qdisc
+   * @throws {NetlinkError} ENOENT if the qdisc does not exist
    */
   replace(htbClass: HtbClass): void {
     this.#new(htbClass, Flag.Create | Flag.Replace);
@@ -91,7 +91,8 @@ export class ClassRequests {
   /**
    * Deletes a class.
    *
-   * @throws {NetlinkError} ENOENT if there is none, EBUSY if filters lead to it
+   * @throws {NetlinkError} ENOENT if it does not exist, EBUSY if filters refer
+   * to it
    */
   del(ifindex: number, handle: number): void {
     this.#socket.request(delClass, { header: { ifindex, handle } });

@@ -1,5 +1,5 @@
 /**
- * Filters: which packets go to which class, or to another link.
+ * Filters, which choose the class of packets or redirect them to another link.
  *
  * @module
  */
@@ -19,39 +19,43 @@ const U32_TERMINAL = 1, ACTION_STOLEN = 4;
 /** Source: include/uapi/linux/tc_act/tc_mirred.h `TCA_EGRESS_REDIR`. */
 const EGRESS_REDIRECT = 1;
 
-/** Protocols of packets, as filters have them. Source: include/uapi/linux/if_ether.h `ETH_P_*`. */
+/**
+ * Protocols of packets, as filters name them.
+ *
+ * Source: include/uapi/linux/if_ether.h `ETH_P_*`.
+ */
 export const Protocol = { All: 0x0003, Ipv4: 0x0800, Ipv6: 0x86dd } as const;
 
-/** A filter to add: of packets by their content (u32). */
+/** A u32 filter to add, which matches packets by their content. */
 export interface NewFilter {
   /** Index of the link. */
   readonly ifindex: number;
   /** Handle of the qdisc, or `Parent.ClsactIngress`. */
   readonly parent: number;
-  /** 1 to 65535; lower ones come first. Filters of one priority have one protocol. */
+  /** 1 to 65535; lower ones come first. Filters with one priority have one protocol. */
   readonly priority: number;
   /** One of {@linkcode Protocol}. */
   readonly protocol: number;
   /** All of them must match. */
   readonly keys: readonly SelectorKey[];
-  /** Handle of the class in which a packet is put that matches. */
+  /** Handle of the class of matching packets. */
   readonly classId: number;
-  /** Index of the link that sends it instead, if undefined nothing is done to it. */
+  /** Index of the link to which matching packets are redirected; none if undefined. */
   readonly redirectTo?: number | undefined;
 }
 
-/** A filter as the kernel has it; of other kinds than u32 there are no keys. */
+/** A filter as the kernel has it. Only u32 filters have keys. */
 export interface Filter
   extends Omit<NewFilter, "keys" | "classId" | "redirectTo"> {
-  /** Its number among those of its priority. */
+  /** Number of the filter within its priority. */
   readonly handle: number;
-  /** As in `u32` or `bpf`. */
+  /** Such as `u32` or `bpf`. */
   readonly kind: string;
-  /** What it compares. */
+  /** The bytes that it compares. */
   readonly keys: readonly SelectorKey[];
-  /** Handle of the class in which a packet is put that matches. */
+  /** Handle of the class of matching packets. */
   readonly classId: number | undefined;
-  /** Index of the link to which its first action redirects, 0 if that is gone. */
+  /** Index of the link to which its first action redirects; 0 if that link is gone. */
   readonly redirectTo: number | undefined;
 }
 
@@ -60,7 +64,7 @@ export class FilterRequests {
   readonly #socket: NetlinkSocket;
 
   /**
-   * Speaks through an open socket.
+   * Uses an open socket.
    *
    * @param socket Borrowed, not closed
    */
@@ -69,11 +73,11 @@ export class FilterRequests {
   }
 
   /**
-   * Adds a filter beside those that are there.
+   * Adds a filter next to the existing ones.
    *
-   * @throws {NetlinkError} EINVAL if there is no such qdisc, or if filters of
-   * the priority have another protocol or kind; ENOENT if the kernel has no u32
-   * or no mirred
+   * @throws {NetlinkError} EINVAL if the qdisc does not exist, or if filters
+   * with the priority have another protocol or kind; ENOENT if the kernel has
+   * no u32 or no mirred
    */
   add(filter: NewFilter): void {
     const { ifindex, parent, priority, protocol } = filter;
@@ -85,9 +89,9 @@ export class FilterRequests {
   }
 
   /**
-   * Deletes a filter that was listed.
+   * Deletes a listed filter.
    *
-   * @throws {NetlinkError} ENOENT if there is none
+   * @throws {NetlinkError} ENOENT if it does not exist
    */
   del({ ifindex, parent, priority, protocol, handle, kind }: Filter): void {
     this.#socket.request(delFilter, {
@@ -97,10 +101,10 @@ export class FilterRequests {
   }
 
   /**
-   * Deletes all filters of a priority. One by one the last would leave the
-   * table in which u32 keeps them, where other priorities have such, too.
+   * Deletes all filters of a priority. Deleting them one by one would leave
+   * u32's table of the priority behind if other priorities have tables, too.
    *
-   * @throws {NetlinkError} ENOENT if there are none
+   * @throws {NetlinkError} ENOENT if the priority has no filters
    */
   delPriority(
     { ifindex, parent, priority, protocol }: Pick<
@@ -117,13 +121,13 @@ export class FilterRequests {
    * Lists the filters of a qdisc.
    *
    * @param parent Its handle, or `Parent.ClsactIngress`
-   * @returns None if there is no such qdisc
+   * @returns An empty list if the qdisc does not exist
    */
   list(ifindex: number, parent: number): Filter[] {
     return this.#socket
       .dump(getFilter, { header: { ifindex, parent } }, newFilter)
       .filter(({ header, attributes }) =>
-        // u32 also lists the tables in which it keeps its filters.
+        // u32 also lists the tables that hold its filters.
         attributes.kind !== "u32"
           ? header.handle !== 0
           : attributes.options?.selector !== undefined
@@ -136,7 +140,7 @@ export const MATCH_ALL: readonly SelectorKey[] = [
   { mask: 0, value: 0, offset: 0 },
 ];
 
-/** Matches packets from or to a network; they must be of its family. */
+/** Matches packets from or to a network. They must have its address family. */
 export function matchNetwork(
   network: Cidr,
   field: AddressField,

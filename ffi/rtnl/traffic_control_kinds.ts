@@ -1,6 +1,6 @@
 /**
- * Options that belong to one kind of qdisc, class, filter or action
- * (TCA_OPTIONS), by the kind's name.
+ * Options of each kind of qdisc, class, filter and action (TCA_OPTIONS), by the
+ * kind's name.
  *
  * Source: include/uapi/linux/pkt_sched.h, include/uapi/linux/pkt_cls.h,
  * Documentation/netlink/specs/tc.yaml.
@@ -29,7 +29,7 @@ import {
   u8,
 } from "../netlink/struct.ts";
 
-/** A rate in bytes per second, at most 32 bits of it. Source: `struct tc_ratespec`. */
+/** A rate in bytes per second, up to 32 bits. Source: `struct tc_ratespec`. */
 const rateSpec = struct({
   cellLog: u8,
   linkLayer: u8,
@@ -75,7 +75,7 @@ const htbGlobal = struct({
   directPackets: u32,
 });
 
-/** Of a class, and `global` of the qdisc. Source: `TCA_HTB_*`. */
+/** Options of a class, and `global` of the qdisc. Source: `TCA_HTB_*`. */
 const htbOptions = attributeSet({
   class: [1, htbClass],
   global: [2, htbGlobal],
@@ -109,19 +109,18 @@ const selectorKey = struct({
 
 /** Four bytes that a u32 filter compares. */
 export interface SelectorKey {
-  /** Which of their bits count. */
+  /** The bits to compare. */
   readonly mask: number;
-  /** What they must be. */
+  /** The value that these bits must have. */
   readonly value: number;
-  /** Where they are, in bytes from the network header. */
+  /** Offset of the bytes from the network header. */
   readonly offset: number;
 }
 
-/** What a u32 filter compares; it matches if all keys do. */
+/** The keys of a u32 filter, which matches if all keys match. */
 export interface Selector {
   /** Source: include/uapi/linux/pkt_cls.h `TC_U32_*`. */
   readonly flags: number;
-  /** One after the other. */
   readonly keys: readonly SelectorKey[];
 }
 
@@ -163,7 +162,7 @@ const action = kindAttributes<ValuesOf<typeof mirredOptions>>({
   mirred: mirredOptions,
 });
 
-/** Actions are numbered in order; ours are single ones. */
+/** Actions are numbered in order. Ours are single. */
 const actions = attributeSet({ first: [1, action] });
 
 /** Source: `TCA_U32_*`. */
@@ -175,7 +174,7 @@ const u32Options = attributeSet({
 
 type ValuesOf<S> = S extends Codec<infer T> ? T : never;
 
-/** Options of any kind that we know. */
+/** Options of any supported kind. */
 export type KindOptions =
   & Omit<ValuesOf<typeof tbfOptions>, "rate64">
   & ValuesOf<typeof htbOptions>
@@ -192,10 +191,13 @@ export const trafficControlKinds: Readonly<Record<string, Codec<KindOptions>>> =
   };
 
 /**
- * Declares the attributes that say a kind, and options whose codec follows from
- * that. Source: `TCA_KIND` and `TCA_OPTIONS`, whose numbers actions have too.
+ * Declares the attributes for a kind and its options. The kind determines the
+ * options' codec.
  *
- * @param kinds The codecs of the kinds' options; those of others are passed over
+ * Source: `TCA_KIND` and `TCA_OPTIONS`, and the same numbers for actions.
+ *
+ * @param kinds The codecs of the kinds' options; options of other kinds are
+ * ignored
  */
 export function kindAttributes<O>(
   kinds: Readonly<Record<string, Codec<O>>>,

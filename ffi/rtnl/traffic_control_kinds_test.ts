@@ -15,7 +15,7 @@ function encode(kind: string, options: KindOptions): Bytes {
   return codec.encode(options);
 }
 
-/** Returns the payload of the attribute of a type. */
+/** Returns the payload of the attribute with a type. */
 function payloadOf(bytes: Bytes, type: number): Bytes {
   const found = splitAttributes(bytes).find((one) => one.type === type);
   assert(found !== undefined);

@@ -25,7 +25,10 @@ const trafficHeader = struct({
   info: u32,
 });
 
-/** Fixed header of RTM_*TFILTER: `info` is two numbers, of which one is in network order. */
+/**
+ * Fixed header of RTM_*TFILTER: `info` is two numbers: the protocol, in network
+ * byte order, and the priority.
+ */
 const filterHeader = struct({
   family: u8,
   padding1: u8,
@@ -37,15 +40,15 @@ const filterHeader = struct({
   priority: u16,
 });
 
-/** Attributes of all of them. Source: `TCA_*`. */
+/** Attributes of all traffic control messages. Source: `TCA_*`. */
 const trafficAttributes = kindAttributes<KindOptions>(trafficControlKinds);
 
-/** Names the link of a message, for error texts. */
+/** Names the link of a message in errors. */
 function describe({ ifindex }: { readonly ifindex?: number }): string {
   return `of link ${ifindex}`;
 }
 
-/** Adds or replaces a qdisc, and tells of one. */
+/** Adds, replaces or reports a qdisc. */
 export const newQdisc = message(
   "RTM_NEWQDISC",
   36,
@@ -61,7 +64,7 @@ export const delQdisc = message(
   trafficAttributes,
   describe,
 );
-/** Asks for qdiscs. */
+/** Requests qdiscs. */
 export const getQdisc = message(
   "RTM_GETQDISC",
   38,
@@ -70,7 +73,7 @@ export const getQdisc = message(
   describe,
 );
 
-/** Adds a class to a qdisc, and tells of one. */
+/** Adds or reports a class of a qdisc. */
 export const newClass = message(
   "RTM_NEWTCLASS",
   40,
@@ -86,7 +89,7 @@ export const delClass = message(
   trafficAttributes,
   describe,
 );
-/** Asks for classes. */
+/** Requests classes. */
 export const getClass = message(
   "RTM_GETTCLASS",
   42,
@@ -95,7 +98,7 @@ export const getClass = message(
   describe,
 );
 
-/** Adds a filter to a qdisc, and tells of one. */
+/** Adds or reports a filter of a qdisc. */
 export const newFilter = message(
   "RTM_NEWTFILTER",
   44,
@@ -111,7 +114,7 @@ export const delFilter = message(
   trafficAttributes,
   describe,
 );
-/** Asks for filters. */
+/** Requests filters. */
 export const getFilter = message(
   "RTM_GETTFILTER",
   46,

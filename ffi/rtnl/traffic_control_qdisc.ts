@@ -1,5 +1,5 @@
 /**
- * Qdiscs: queues of links, and what limits them.
+ * Qdiscs: queues of links and their limits.
  *
  * @module
  */
@@ -14,25 +14,25 @@ import { decodeRate, encodeRate } from "./traffic_control_rate.ts";
 /** Source: include/uapi/linux/pkt_sched.h `TC_HTB_PROTOVER`, and the default of tc. */
 const HTB_VERSION = 3, HTB_RATE_TO_QUANTUM = 10;
 
-/** What a token bucket lets through. */
+/** The limits of a token bucket. */
 export interface TokenBucket {
-  /** How fast it fills. */
+  /** The rate at which it fills. */
   readonly bytesPerSecond: number;
-  /** What a full bucket lets through at once, as the time it takes to fill, in ticks. */
+  /** The burst of a full bucket, as the time that it takes to fill, in ticks. */
   readonly bufferTicks: number;
   /**
-   * The same in bytes, exactly, instead of `bufferTicks`. The kernel does not
-   * tell it.
+   * The exact burst in bytes, instead of `bufferTicks`. The kernel does not
+   * report it.
    */
   readonly burstBytes?: number | undefined;
-  /** How much may wait for tokens. */
+  /** The maximum of bytes that wait for tokens. */
   readonly limitBytes: number;
 }
 
 /** A kind of qdisc and its parameters. */
 export type QdiscSettings =
   | { readonly kind: "tbf"; readonly bucket: TokenBucket }
-  /** `defaultClass` is the minor number of the class of what no filter matches. */
+  /** `defaultClass` is the minor number of the class for packets that no filter matches. */
   | { readonly kind: "htb"; readonly defaultClass: number }
   | { readonly kind: "bfifo"; readonly limitBytes: number }
   | { readonly kind: "ingress" | "clsact" };
@@ -43,7 +43,7 @@ export type NewQdisc = QdiscSettings & {
   readonly ifindex: number;
   /** `Parent.Root`, `Parent.Ingress`, or the handle of a class. */
   readonly parent: number;
-  /** The kernel chooses one if undefined. */
+  /** If undefined, the kernel chooses one. */
   readonly handle?: number | undefined;
 };
 
@@ -51,15 +51,15 @@ export type NewQdisc = QdiscSettings & {
 export interface Qdisc {
   /** Index of the link. */
   readonly ifindex: number;
-  /** As in `tbf` or `fq_codel`. */
+  /** Such as `tbf` or `fq_codel`. */
   readonly kind: string;
-  /** 0 for one that the kernel made by itself. */
+  /** 0 for a qdisc that the kernel added by itself. */
   readonly handle: number;
-  /** As of {@linkcode NewQdisc}. */
+  /** The parent, as in {@linkcode NewQdisc}. */
   readonly parent: number;
-  /** A tbf's. */
+  /** The limits of a tbf. */
   readonly bucket?: TokenBucket | undefined;
-  /** An htb's: minor number of the class of what no filter matches. */
+  /** For an htb: minor number of the class for packets that no filter matches. */
   readonly defaultClass?: number | undefined;
 }
 
@@ -68,7 +68,7 @@ export class QdiscRequests {
   readonly #socket: NetlinkSocket;
 
   /**
-   * Speaks through an open socket.
+   * Uses an open socket.
    *
    * @param socket Borrowed, not closed
    */
@@ -79,17 +79,17 @@ export class QdiscRequests {
   /**
    * Adds a qdisc.
    *
-   * @throws {NetlinkError} EEXIST if there is one that was not the kernel's
-   * own choice, ENOENT if the kernel does not have the kind
+   * @throws {NetlinkError} EEXIST if the parent has a qdisc that the kernel did
+   * not add by itself, ENOENT if the kernel does not have the kind
    */
   add(qdisc: NewQdisc): void {
     this.#new(qdisc, Flag.Create | Flag.Exclusive);
   }
 
   /**
-   * Adds a qdisc in place of whichever is there, or changes its parameters.
+   * Adds a qdisc, replaces an existing one, or changes its parameters.
    *
-   * @throws {NetlinkError} EINVAL if there is one of the handle but another kind
+   * @throws {NetlinkError} EINVAL if the handle has a qdisc of another kind
    */
   replace(qdisc: NewQdisc): void {
     this.#new(qdisc, Flag.Create | Flag.Replace);
@@ -107,24 +107,25 @@ export class QdiscRequests {
   /**
    * Deletes a qdisc with its classes and filters.
    *
-   * @param parent As of {@linkcode NewQdisc}
-   * @throws {NetlinkError} ENOENT or EINVAL if there is none, ENODEV
+   * @param parent As in {@linkcode NewQdisc}
+   * @throws {NetlinkError} ENOENT or EINVAL if it does not exist, ENODEV
    */
   del(ifindex: number, parent: number): void {
     this.#socket.request(delQdisc, { header: { ifindex, parent } });
   }
 
   /**
-   * Looks up the qdisc of a link's own, for what it sends or receives.
+   * Looks up a link's own qdisc for packets that it sends or receives.
    *
    * @param parent `Parent.Root` or `Parent.Ingress`
-   * @returns Undefined if there is none
+   * @returns Undefined if it does not exist
    * @throws {NetlinkError} ENODEV
    */
   find(ifindex: number, parent: number): Qdisc | undefined {
     try {
       const [answer] = this.#socket.request(getQdisc, {
-        // Before 6.8 the answer is a notification, which only an echo shows us.
+        // Before Linux 6.8 the answer is a notification, which is received only
+        // as an echo.
         flags: Flag.Echo,
         header: { ifindex, parent },
       }, newQdisc);
@@ -135,7 +136,7 @@ export class QdiscRequests {
     }
   }
 
-  /** Lists the qdiscs of a link, or of all. The kernel goes through all of them. */
+  /** Lists the qdiscs of a link, or of all links. The kernel walks all links either way. */
   list(ifindex?: number): Qdisc[] {
     const header = ifindex === undefined ? {} : { ifindex };
     return this.#socket.dump(getQdisc, { header }, newQdisc).map(decodeQdisc)

@@ -71,7 +71,7 @@ Deno.test(
     const bucket = { ...BUCKET, bufferTicks: 7, burstBytes: 268_435_455 };
     link.addRoot({ kind: "tbf", bucket });
     const [{ options }] = tcJson(link.host, "qdisc", "show", "dev", "v0");
-    // tc has a burst only as the ticks that the kernel tells.
+    // tc derives the burst from the ticks that the kernel reports.
     assert(Math.abs(options.burst - 268_435_455) < 3, `${options.burst}`);
   },
 );

@@ -1,23 +1,23 @@
 /**
- * Rates and token buckets, as the kernel has them.
+ * Rates and token buckets, as the kernel encodes them.
  *
  * @module
  */
 
 /**
- * The unit in which buckets are given, in nanoseconds.
+ * The unit of bucket sizes, in nanoseconds.
  *
  * Source: include/net/pkt_sched.h `PSCHED_SHIFT`, since Linux 2.6.31.
  */
 export const NANOSECONDS_PER_TICK = 64;
-/** The largest number of 32 bits, which stands for all that are larger. */
+/** The largest 32-bit number, which stands for all larger ones. */
 export const MAX_U32 = 0xffff_ffff;
 
-/** A rate in the 32 bits that a struct has for it, and in 64 if it needs them. */
+/** A rate in the 32 bits of its struct, and in 64 bits if it needs them. */
 export interface EncodedRate {
   /** At most {@linkcode MAX_U32}. */
   readonly spec: { readonly rate: number };
-  /** Undefined if the other is enough. */
+  /** Undefined if 32 bits are enough. */
   readonly rate64: bigint | undefined;
 }
 
