@@ -1,6 +1,6 @@
 /**
- * Telling the neighbours where an address is now: those on a shared link may
- * remember it at the MAC of a container that had it before.
+ * Announces addresses to neighbours, which may have cached the MAC of a
+ * container that had an address before.
  *
  * @module
  */
@@ -12,9 +12,10 @@ import { writeSysctl } from "../../ffi/sysctl.ts";
 import { named } from "./configure_link.ts";
 
 /**
- * Lets the kernel announce an interface's addresses, by gratuitous ARP and by
- * unsolicited neighbour advertisements, whenever it comes up or changes its
- * MAC. Where it cannot be, the neighbours find out a little later.
+ * Makes the kernel announce an interface's addresses, by gratuitous ARP and
+ * unsolicited neighbour advertisements, whenever it comes up or its MAC
+ * changes. Failures are ignored: the neighbours then learn the MAC a little
+ * later.
  *
  * Source: containernetworking/plugins plugins/main/bridge/bridge.go.
  */
@@ -29,21 +30,23 @@ export function enableAnnouncements(sandbox: NetNs, ifName: string): void {
       try {
         writeSysctl(key, "1");
       } catch {
-        // Without IPv6 there is no such file; /proc/sys may be read-only.
+        // The IPv6 file is missing without IPv6, and /proc/sys may be
+        // read-only.
       }
     }
   });
 }
 
 /**
- * Has the kernel announce the addresses, now that somebody can hear it. What it
- * sends when the interface comes up is lost on a bridge, whose port does not
- * forward yet. No packet socket is needed: closing one takes the kernel 10 ms.
+ * Makes the kernel announce the addresses again. The announcements that it
+ * sends when the interface comes up are lost on a bridge, because the port does
+ * not forward yet. This needs no packet socket, which takes the kernel 10 ms to
+ * close.
  *
  * @throws {Error} If the kernel refuses
  */
 export function announce(sandbox: Rtnl, { index, name, mac }: Link): void {
-  // The MAC that it has: the kernel announces every setting of it.
+  // Sets the MAC that the link already has, which the kernel announces, too.
   named(`announce the addresses of "${name}"`, () => {
     sandbox.link.set(index, { mac });
   });

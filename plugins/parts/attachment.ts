@@ -1,6 +1,6 @@
 /**
- * What names an attachment: the links, rules and files that belong to it are
- * found again by these three.
+ * The three names of an attachment, by which its links, rules and files are
+ * found again.
  *
  * @module
  */
@@ -15,7 +15,7 @@ export interface Attachment extends ValidAttachment {
   readonly network: string;
 }
 
-/** Names the attachment that a call is about. */
+/** Returns the attachment of a call. */
 export function attachmentOf(
   { network, args }: Pick<Call, "network" | "args">,
 ): Attachment {
@@ -23,11 +23,13 @@ export function attachmentOf(
   return { network, containerId, ifName };
 }
 
-/** Prefix of every alias. The alias tells GC and people whose link it is. */
+/** Prefix of all aliases. They show GC and people which attachment owns a link. */
 const ALIAS_PREFIX = "cni/";
 /**
- * The longest alias that the kernel takes with a NUL at its end. Source:
- * include/uapi/linux/if.h `IFALIASZ`, net/core/rtnetlink.c `ifla_policy`.
+ * The longest alias that the kernel accepts, without its trailing NUL.
+ *
+ * Source: include/uapi/linux/if.h `IFALIASZ`, net/core/rtnetlink.c
+ * `ifla_policy`.
  */
 const MAX_ALIAS_BYTES = 254;
 /** Longer names are shortened, to leave room for a hash of the rest. */
@@ -39,21 +41,21 @@ export function aliasOf(
 ): string {
   const prefix = aliasPrefixOf(network);
   const { length } = new TextEncoder().encode(prefix);
-  // Neither network nor container nor interface may have a slash in its name.
-  // As the kernel tells it: half a surrogate pair has no bytes of its own.
+  // No network, container or interface name contains a slash. UTF-8 cannot
+  // encode a lone surrogate, so this matches what the kernel returns.
   const rest = `${containerId}/${ifName}`.toWellFormed();
   return prefix + shorten(rest, MAX_ALIAS_BYTES - length);
 }
 
-/** Returns what the aliases of all attachments to a network begin with. */
+/** Returns the prefix of the aliases of all attachments to a network. */
 export function aliasPrefixOf(network: string): string {
   return `${ALIAS_PREFIX}${shorten(network, MAX_NETWORK_BYTES)}/`;
 }
 
 /**
- * Says whether a link with an attachment's name belongs to another attachment:
- * names are hashes, and two may be equal. A link without an alias was left by an
- * ADD that was killed.
+ * Reports whether a link with an attachment's name belongs to another
+ * attachment: names are hashes, which may collide. A link without an alias was
+ * left by a killed ADD.
  */
 export function isOfAnother(
   { alias }: { readonly alias: string | undefined },

@@ -8,7 +8,7 @@ import { hostIfNameOf } from "./veth.ts";
 
 const ID = "0123456789abcdef".repeat(4);
 
-/** Names of all lengths, up to the longest that files may have. */
+/** Names of several lengths, up to the longest file name. */
 const NAMES: readonly [network: string, containerId: string, ifName: string][] =
   [
     ["net1", "c1", "eth0"],
@@ -178,7 +178,7 @@ Deno.test(
   },
 );
 
-/** Adds a link to the host that has a name of ours. */
+/** Adds a link with one of our names to the host. */
 function addVeth(
   { host }: { readonly host: NetNs },
   name: string,

@@ -1,5 +1,5 @@
 /**
- * CHECK: whether an interface is as a result says.
+ * CHECK: compares an interface with a result.
  *
  * @module
  */
@@ -18,9 +18,9 @@ import { listAddresses, named } from "./configure_link.ts";
 import { familiesNotForwarded } from "./ip_forward.ts";
 
 /**
- * Returns the error for something that is not as it was left.
+ * Returns the error for a state that differs from ADD's.
  *
- * @param others What else is not
+ * @param others Further differences
  */
 export function checkFailure(message: string, ...others: string[]): CniError {
   const details = formatDetails(others);
@@ -32,10 +32,10 @@ function throwAny([first, ...others]: readonly string[]): void {
 }
 
 /**
- * Finds the container's interface in a result. The sandbox may be named by
- * another path of the same namespace.
+ * Finds the container's interface in a result, which may have another path for
+ * the same sandbox.
  *
- * @throws {CniError} 999 if there is none
+ * @throws {CniError} 999 if the result does not have it
  */
 export function sandboxInterfaceOf(
   { interfaces }: Result,
@@ -58,9 +58,9 @@ export function sandboxInterfaceOf(
 }
 
 /**
- * Checks that a link is there, of the kind, up, and has the result's MAC.
+ * Checks that a link exists, has the kind and the result's MAC, and is up.
  *
- * @param kind Any if undefined
+ * @param kind Any kind if undefined
  * @throws {CniError} 999 if not
  */
 export function checkLink(
@@ -74,7 +74,7 @@ export function checkLink(
 }
 
 /**
- * Checks the same of a link that need not be up.
+ * Checks the same, but the link may be down.
  *
  * @throws {CniError} 999 if not
  */
@@ -147,10 +147,10 @@ export function checkAddresses(
 }
 
 /**
- * Checks that all of these routes lead out by a link.
+ * Checks that all of these routes go out by a link.
  *
- * @param table Where a route that says none may be: in "any" of the sandbox,
- * where chained plugins such as sbr move them, but in "main" of the host
+ * @param table Where to find routes that name no table: "any" in the sandbox,
+ * where chained plugins such as sbr move them, but "main" on the host
  * @throws {CniError} 999 if any are missing
  */
 export function checkRoutes(

@@ -1,5 +1,5 @@
 /**
- * Changing nf_tables by what is there.
+ * Changes to nf_tables that depend on its current state.
  *
  * @module
  */
@@ -9,18 +9,18 @@ import type { Change } from "../../ffi/nftables/change.ts";
 import type { Nftables } from "../../ffi/nftables/mod.ts";
 
 /**
- * How often something else may be committed before ours. Whenever that happens
- * another call has finished, and a hundred may run at once when a node starts.
+ * How often another commit may come first. Each one means that another call has
+ * finished, and a hundred calls may run at once when a node starts.
  */
 const ATTEMPTS = 1000;
 
 /**
- * Commits changes that follow from what is there, again if that has changed
- * meanwhile, also while it was looked at.
+ * Commits changes that depend on the current state. If the state changes while
+ * it is read or before the commit, starts again.
  *
- * @param plan Looks at what is there, and lists the changes
- * @throws {NetlinkError} Of the change that was refused; ERESTART or EINTR if
- * others never cease to commit
+ * @param plan Reads the current state and returns the changes
+ * @throws {NetlinkError} If the kernel refuses a change, which the error names;
+ * ERESTART or EINTR if other programs keep committing
  */
 export function commitUnlessDisturbed(
   nftables: Pick<Nftables, "commit" | "generation">,

@@ -1,5 +1,5 @@
 /**
- * Giving a link addresses and routes, with errors that say which.
+ * Adds addresses and routes to a link, with errors that name them.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import type { LinkEnd } from "./veth.ts";
 /**
  * Brings a link up.
  *
- * @throws {Error} That names the link
+ * @throws {Error} If the kernel refuses. The error names the link
  */
 export function bringUp(netns: Rtnl, { index, name }: LinkEnd): void {
   named(`bring "${name}" up`, () => netns.link.setUp(index));
@@ -24,7 +24,7 @@ export function bringUp(netns: Rtnl, { index, name }: LinkEnd): void {
 /**
  * Lists a link's addresses.
  *
- * @throws {Error} That names the link
+ * @throws {Error} If the kernel refuses. The error names the link
  */
 export function listAddresses(
   netns: Rtnl,
@@ -39,7 +39,7 @@ export function listAddresses(
 /**
  * Adds an address.
  *
- * @throws {Error} That names address and link
+ * @throws {Error} If the kernel refuses. The error names address and link
  */
 export function addAddress(
   netns: Rtnl,
@@ -52,13 +52,13 @@ export function addAddress(
 }
 
 /**
- * Adds a route, beside others to the same destination. Where a container has two
- * networks with a default route each, that of the last one is used for IPv4; for
- * IPv6 they are next hops of one route.
+ * Adds a route next to others with the same destination. If a container has two
+ * networks with a default route each, IPv4 uses the last network's; in IPv6
+ * they are next hops of one route.
  *
  * Source: containernetworking/plugins pkg/ipam/ipam_linux.go `ConfigureIface`.
  *
- * @throws {Error} That names route and link
+ * @throws {Error} If the kernel refuses. The error names route and link
  */
 export function addRoute(
   netns: Rtnl,
@@ -70,14 +70,14 @@ export function addRoute(
     try {
       netns.route.prepend({ ...route, ifindex: link.index });
     } catch (error) {
-      // The very same route: the configuration lists it twice.
+      // The configuration lists the same route twice.
       if (!isErrno(error, "EEXIST")) throw error;
     }
   });
 }
 
 const UINT32_MAX = 2 ** 32 - 1;
-/** The largest numbers that a route can have. Source: include/uapi/linux/rtnetlink.h. */
+/** The largest values of a route's numbers. Source: include/uapi/linux/rtnetlink.h. */
 const LARGEST = [
   ["mtu", UINT32_MAX],
   ["advmss", UINT32_MAX],
@@ -87,9 +87,10 @@ const LARGEST = [
 ] as const;
 
 /**
- * Checks that the kernel has room for the numbers of an IPAM plugin's routes.
+ * Checks that the numbers in an IPAM plugin's routes fit the kernel's fields.
  *
- * @throws {CniError} 7 that names route, key and range
+ * @throws {CniError} 7 if a number does not fit. The error names route, key and
+ * range
  */
 export function checkRouteNumbers(routes: readonly Route[]): void {
   for (const route of routes) {
@@ -105,7 +106,10 @@ export function checkRouteNumbers(routes: readonly Route[]): void {
   }
 }
 
-/** Translates a route of a result; without a gateway it goes through its family's first. */
+/**
+ * Converts a route of a result. Without a gateway, it uses the first gateway of
+ * its family.
+ */
 export function kernelRouteOf(
   { dst, gw, mtu, advmss, priority, table, scope }: Route,
   ips: readonly IpConfig[],
@@ -117,17 +121,17 @@ export function kernelRouteOf(
     mtu,
     advmss,
     priority,
-    // 0 is the kernel's word for whichever it thinks right, which is main.
+    // 0 lets the kernel choose, and it chooses main.
     table: table || undefined,
     scope,
   };
 }
 
 /**
- * Says what failed.
+ * Runs `work`, and names the action if it fails.
  *
- * @param action As in "add address 10.1.2.3/24 to eth0"
- * @throws {Error} With what `work` threw as its cause
+ * @param action Such as "add address 10.1.2.3/24 to eth0"
+ * @throws {Error} With the error of `work` as its cause
  */
 export function named<T>(action: string, work: () => T): T {
   try {

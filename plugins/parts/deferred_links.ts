@@ -1,5 +1,5 @@
 /**
- * Deleting the links of a list's plugins together.
+ * Deletes the links of a list's plugins together.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { LinkEnd } from "./veth.ts";
 
 /**
- * Deletes a link of the host, or leaves that to a plugin that is run after this
+ * Deletes a link of the host, or defers that to a plugin that runs after this
  * one in the same process.
  *
  * @throws {NetlinkError} If the kernel refuses
@@ -29,10 +29,10 @@ export function deleteOrDefer(
 }
 
 /**
- * Deletes a link of the host, together with all that was left to be deleted.
- * Where that is refused each is deleted by itself.
+ * Deletes a link of the host together with all deferred ones. If the kernel
+ * refuses, deletes each link by itself.
  *
- * @param link Undefined if there is none
+ * @param link Undefined to delete only the deferred links
  * @throws {NetlinkError} If the kernel refuses; an AggregateError of several
  */
 export function deleteWithDeferred(

@@ -7,7 +7,7 @@ import { linkNames } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { deleteOrDefer, deleteWithDeferred } from "./deferred_links.ts";
 
-/** What of a call counts here. */
+/** Returns the parts of a call that matter here. */
 function callOn(hosts: TestHosts, deferredLinks?: DeferredLinks): Call {
   const call: Pick<Call, "deferredLinks" | "hostNetns"> = {
     deferredLinks,

@@ -1,5 +1,5 @@
 /**
- * Deleting cables: the one of an attachment, whoever has made it, and those of
+ * Deletes cables: an attachment's, ours or the Go plugin's, and those of
  * attachments that are no longer valid.
  *
  * @module
@@ -16,16 +16,16 @@ import { readablePrevResult } from "./prev_result.ts";
 import { findSandbox } from "./sandbox.ts";
 import { findOwnHostEnd, isOurHostEnd } from "./veth.ts";
 
-/** Says whether a link of the host may be the host's end of a plugin's cable. */
+/** Reports whether a link of the host may be the host's end of a plugin's cable. */
 export type PeerTest = (peer: Link) => boolean;
 
 /**
- * Deletes the cable by the host's end, or by the container's if the Go plugin
- * made it, whose hosts' ends have names of chance.
+ * Deletes the cable by its host's end, or by its container's end if the Go
+ * plugin created it: the Go plugin gives hosts' ends random names.
  *
- * @param isLikelyPeer Tells the Go plugin's cables from other plugins' where
- * nothing else does
- * @throws {CniError} 11 or 999 if the sandbox is there and cannot be opened
+ * @param isLikelyPeer Distinguishes the Go plugin's cables from other plugins'
+ * if nothing else does
+ * @throws {CniError} 11 or 999 if the sandbox exists and cannot be opened
  * @throws {SyscallError} If the kernel refuses
  */
 export function deleteVeth(
@@ -44,10 +44,10 @@ export function deleteVeth(
 }
 
 /**
- * Says whether an interface of the sandbox is this attachment's, now that the
- * host's end by our name is not there. An ADD that failed because the name was
- * taken is also followed by a DEL: then it is another one's. From 0.4.0 on the
- * runtime says by prevResult whether there was an ADD that succeeded.
+ * Reports whether an interface of the sandbox is this attachment's if no host's
+ * end has our name. After an ADD that failed because the name was taken, DEL
+ * follows, too, and then the interface is another attachment's. From 0.4.0 on,
+ * a prevResult shows whether an ADD has succeeded.
  */
 function isFromGoPlugin(
   host: Rtnl,
@@ -78,7 +78,7 @@ export function deleteStaleVeths(
 ): void {
   const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
   const prefix = aliasPrefixOf(network);
-  // The next GC finds what this one misses.
+  // The next GC finds the links that an incomplete list misses.
   const stale = host.link.list({ mayBeIncomplete: true }).filter((
     { name, alias },
   ) =>

@@ -1,5 +1,5 @@
 /**
- * The `dns` key of interface plugins, which replaces what the IPAM plugin says.
+ * The `dns` key of interface plugins, which overrides the IPAM plugin's.
  *
  * @module
  */
@@ -9,8 +9,8 @@ import type { Dns } from "../../cni/result.ts";
 import { completeDns, givenDnsSchema, optional } from "../../cni/types.ts";
 
 /**
- * Builds a schema that answers undefined where the key sets nothing. A list
- * that is there but empty does set something: that there shall be none.
+ * Builds a schema that returns undefined if the key sets nothing. An empty list
+ * counts as set, and yields no entries.
  *
  * Source: containernetworking/plugins plugins/main/ptp/ptp.go `dnsConfSet`.
  */

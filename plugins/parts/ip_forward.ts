@@ -1,5 +1,5 @@
 /**
- * Forwarding between interfaces of the host.
+ * IP forwarding between interfaces of the host.
  *
  * @module
  */
@@ -14,7 +14,10 @@ const FORWARDING: Readonly<Record<IpFamily, string>> = {
   6: "net/ipv6/conf/all/forwarding",
 };
 
-/** Turns forwarding on for the families of the addresses, and leaves it on: all attachments share it. */
+/**
+ * Turns forwarding on for the families of the addresses. It stays on, because
+ * all attachments share it.
+ */
 export function ensureForwarding(
   host: NetNs,
   addresses: readonly Cidr[],

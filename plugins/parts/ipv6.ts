@@ -1,5 +1,5 @@
 /**
- * Readying both ends of a link for IPv6.
+ * Prepares both ends of a link for IPv6.
  *
  * @module
  */
@@ -9,13 +9,13 @@ import { ensureSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 
 /** How an interface of the sandbox gets its IPv6 addresses. */
 export interface Ipv6Options {
-  /** Whether duplicates are detected; the link-local address otherwise comes at once. */
+  /** Whether to detect duplicates; if not, the link-local address is usable at once. */
   readonly detectsDuplicates?: boolean | undefined;
 }
 
 /**
  * Makes sure that an interface of the sandbox can have IPv6 addresses, and
- * keeps them while it is down. Runtimes often turn IPv6 off in a new sandbox.
+ * keeps them while it is down. Runtimes often disable IPv6 in a new sandbox.
  *
  * Source: containernetworking/plugins pkg/ipam/ipam_linux.go `ConfigureIface`.
  *
@@ -39,16 +39,17 @@ export function enableIpv6(
       if (detectsDuplicates) detectDuplicateAddresses(ifName);
       else skipDuplicateAddressDetection(ifName);
     } catch {
-      // Without these it is only less quick, and less firm.
+      // Optional: without these, addresses take longer and are lost while the
+      // link is down.
     }
   });
 }
 
 /**
- * Readies a link of the host that leads to containers: deaf to router
- * advertisements, for a container is no router for the host, and usable at
- * once. It is done without where it cannot be done: there is no IPv6 in the
- * kernel, or /proc/sys is mounted read-only.
+ * Prepares a link of the host to containers: it ignores router advertisements,
+ * because a container is not a router for the host, and is usable at once.
+ * Failures are ignored: the kernel may have no IPv6, or /proc/sys may be
+ * read-only.
  */
 export function readyHostEndForIpv6(host: NetNs, ifName: string): void {
   inNetns(host, () => {
@@ -56,24 +57,24 @@ export function readyHostEndForIpv6(host: NetNs, ifName: string): void {
       writeSysctl(`net/ipv6/conf/${ifName}/accept_ra`, "0");
       skipDuplicateAddressDetection(ifName);
     } catch {
-      // Addresses come about all the same, a little later.
+      // Addresses still appear, a little later.
     }
   });
 }
 
 /**
- * Lets the link-local address be used at once. While it is being checked, for
- * more than a second, the kernel asks for no neighbour on the link, and what is
- * forwarded to the other end is lost.
+ * Makes the link-local address usable at once. While the kernel checks it, for
+ * more than a second, it resolves no neighbours on the link, and packets
+ * forwarded to the other end are lost.
  */
 function skipDuplicateAddressDetection(ifName: string): void {
   writeSysctl(`net/ipv6/conf/${ifName}/accept_dad`, "0");
 }
 
 /**
- * Checks addresses before they are used, and by questions that carry a number:
- * on a bridge's port in hairpin mode they come back, and would else be taken
- * for another host's.
+ * Enables duplicate detection, with a nonce in each probe (enhanced DAD). On a
+ * bridge port in hairpin mode probes come back, and without the nonce they
+ * would look like another host's.
  */
 function detectDuplicateAddresses(ifName: string): void {
   writeSysctl(`net/ipv6/conf/${ifName}/enhanced_dad`, "1");

@@ -1,5 +1,5 @@
 /**
- * Opening nf_tables where it may be missing.
+ * Opens nf_tables, which the kernel may lack.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { isErrno } from "../../ffi/errno.ts";
 import { Nftables } from "../../ffi/nftables/mod.ts";
 
 /**
- * Opens nf_tables; undefined if the kernel does not have it.
+ * Opens nf_tables. Returns undefined if the kernel does not have it.
  *
  * @param hostNetns Path of the host's namespace
  * @throws {SyscallError} If the namespace cannot be entered

@@ -1,5 +1,5 @@
 /**
- * What interface plugins and chained plugins look for in a prevResult.
+ * Reads from a prevResult what interface plugins and chained plugins need.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type { Cidr } from "../../net/cidr.ts";
 import { listAddresses } from "./configure_link.ts";
 
 /**
- * Reads prevResult as a tear-down must: one that cannot be read is done without.
+ * Reads prevResult for a tear-down. Returns undefined if it is invalid.
  */
 export function readablePrevResult(
   call: Pick<Call, "prevResult" | "log">,
@@ -28,10 +28,10 @@ export function readablePrevResult(
 }
 
 /**
- * Returns the prevResult that a CHECK must be given.
+ * Returns the prevResult, which CHECK requires.
  *
- * @param message What is said if there is none
- * @throws {CniError} 7 if there is none; 6 or 7 if it cannot be read
+ * @param message The error's message if it is missing
+ * @throws {CniError} 7 if it is missing; 6 or 7 if it is invalid
  */
 export function requirePrevResult(
   { prevResult }: Pick<Call, "prevResult">,
@@ -42,8 +42,8 @@ export function requirePrevResult(
 }
 
 /**
- * Lists the addresses of the call's interface: those that name it, and those
- * that name none.
+ * Lists the addresses of the call's interface, including addresses that name no
+ * interface.
  */
 export function ownIpsOf(result: Result, { ifName }: CmdArgs): IpConfig[] {
   return result.ips.filter(({ interface: index }) =>
@@ -51,12 +51,15 @@ export function ownIpsOf(result: Result, { ifName }: CmdArgs): IpConfig[] {
   );
 }
 
-/** Lists the same addresses with the prefix lengths of their networks. */
+/** Lists the same addresses as {@linkcode ownIpsOf}, with their prefix lengths. */
 export function addressesOf(result: Result, args: CmdArgs): Cidr[] {
   return ownIpsOf(result, args).map(({ address }) => address);
 }
 
-/** Leaves out addresses and routes that chained plugins gave to other interfaces. */
+/**
+ * Returns the result without addresses and routes that chained plugins added to
+ * other interfaces.
+ */
 export function ownPartOf(result: Result, args: CmdArgs): Result {
   const ips = ownIpsOf(result, args);
   const others = result.ips.filter((ip) => !ips.includes(ip));
@@ -70,12 +73,12 @@ export function ownPartOf(result: Result, args: CmdArgs): Result {
 }
 
 /**
- * Says whether CNI_NETNS of a late DEL leads to another pod's sandbox: a path
- * like `/proc/PID/ns/net` does once the PID is used again. prevResult lists the
- * attachment's interfaces with their MACs and addresses. A value that is missing
- * on either side is not compared.
+ * Reports whether the CNI_NETNS of a late DEL refers to another pod's sandbox,
+ * as a path like `/proc/PID/ns/net` does once the PID is reused. It compares
+ * the MACs and addresses of the interfaces in prevResult. A value that is
+ * missing on either side is not compared.
  *
- * @param sandbox Where CNI_NETNS leads now
+ * @param sandbox The namespace that CNI_NETNS refers to now
  */
 export function isOfAnotherPod(
   sandbox: Rtnl,
@@ -98,7 +101,7 @@ export function isOfAnotherPod(
   });
 }
 
-/** Says whether two paths certainly lead to different namespaces. */
+/** Reports whether two paths certainly refer to different namespaces. */
 function isOtherNetns(one: string, other: string): boolean {
   if (one === other) return false;
   const [id, otherId] = [findFileId(one), findFileId(other)];

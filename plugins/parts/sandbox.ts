@@ -1,5 +1,5 @@
 /**
- * Opening the two namespaces that an interface plugin works in.
+ * Opens the sandbox's namespace and checks names in it.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
  * Opens the sandbox's namespace.
  *
  * @throws {CniError} 8 if CNI_NETNS is not the path of a network namespace, 11
- * if descriptors or memory ran out, 999 for any other failure
+ * if descriptors or memory have run out, 999 for any other failure
  */
 export function openSandbox({ netns }: Pick<CmdArgs, "netns">): Rtnl {
   try {
@@ -38,12 +38,12 @@ function codeOf(error: unknown): number {
 }
 
 /**
- * Opens the sandbox's namespace if it is still there.
+ * Opens the sandbox's namespace if it still exists.
  *
- * A path that now leads to the host's own namespace is one that was given to
- * another process: what is deleted there by name would be the host's.
+ * A path that now refers to the host's own namespace was reused by another
+ * process. Deleting by name there would delete the host's links.
  *
- * @throws {CniError} 11 or 999 if it is there and cannot be opened
+ * @throws {CniError} 11 or 999 if it exists and cannot be opened
  */
 export function findSandbox(
   { args, hostNetns }: Pick<Call, "args" | "hostNetns">,
@@ -60,10 +60,10 @@ export function findSandbox(
 }
 
 /**
- * Checks that the interface name is free in the sandbox, before anything is
- * allocated for it.
+ * Checks that the interface name is free in the sandbox. Call it before
+ * anything is allocated for the interface.
  *
- * @throws {CniError} 4 if it is taken or cannot be had
+ * @throws {CniError} 4 if it is taken or cannot be used
  */
 export function checkIfNameIsFree(sandbox: Rtnl, ifName: string): void {
   const refuse = (why: string): CniError =>
@@ -74,7 +74,7 @@ export function checkIfNameIsFree(sandbox: Rtnl, ifName: string): void {
   if (ifName.includes("%")) {
     throw refuse("the kernel would put a number in place of the %");
   }
-  // No environment holds one, but a call within a process may.
+  // An environment cannot contain a NUL, but a call within a process can.
   if (ifName.includes("\0")) throw refuse("it contains a NUL");
   if (sandbox.link.find(ifName) !== undefined) {
     throw refuse("the sandbox has one of that name");

@@ -49,7 +49,7 @@ Deno.test(
       try {
         for (;;) Deno.openSync("/dev/null");
       } catch {
-        // No more descriptors.
+        // All descriptors are in use.
       }
       try {
         openSandbox({ netns: "/proc/self/ns/net" });

@@ -1,5 +1,5 @@
 /**
- * Names that follow from what the interface belongs to, within the kernel's
+ * Names that are derived from the owner of an interface, within the kernel's
  * limits.
  *
  * @module
@@ -9,11 +9,11 @@
 const MAX_NAME_LENGTH = 15;
 
 /**
- * Makes an interface name of a prefix and a hash. Whoever knows the parts can
- * find the interface again, without having been told its name.
+ * Builds an interface name from a prefix and a hash. The interface can be found
+ * again from the parts alone.
  *
  * @param prefix Shorter than 15 characters
- * @param parts What the interface belongs to; none may contain a NUL
+ * @param parts The owner of the interface; no part may contain a NUL
  */
 export function stableName(
   prefix: string,
@@ -23,17 +23,17 @@ export function stableName(
 }
 
 /**
- * Shortens a text that is too long. A hash of the whole takes the place of its
- * end, so that different texts stay different.
+ * Shortens a text that is too long. A hash of the whole text replaces its end,
+ * so that different texts stay different.
  *
- * @param maxBytes Of UTF-8, more than 17
+ * @param maxBytes In UTF-8, more than 17
  */
 export function shorten(text: string, maxBytes: number): string {
   const bytes = new TextEncoder().encode(text);
   if (bytes.length <= maxBytes) return text;
   const end = `~${hashOf(text)}`;
   const start = bytes.subarray(0, maxBytes - end.length);
-  // In a stream a character that is cut is waited for, and so left out.
+  // With `stream`, an incomplete character at the end is dropped.
   return new TextDecoder().decode(start, { stream: true }) + end;
 }
 
@@ -42,10 +42,11 @@ function hashOf(text: string): string {
 }
 
 /**
- * Hashes a text. What is hashed is chosen by runtimes, not by an opponent; a
- * cryptographic hash takes longer to get ready than all else that ADD computes.
+ * Hashes a text. The texts come from runtimes, not from an attacker, and a
+ * cryptographic hash takes longer to load than everything else that ADD
+ * computes.
  *
- * Source: RFC 9923, FNV-1a with 64 bits.
+ * Source: RFC 9923, 64-bit FNV-1a.
  */
 function fnv1a64(text: string): bigint {
   let hash = 0xcbf29ce484222325n;

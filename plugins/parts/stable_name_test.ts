@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { shorten, stableName } from "./stable_name.ts";
 
 Deno.test("stableName() hashes with FNV-1a", async (t) => {
-  // The published test vectors of the hash, as far as a name has room.
+  // The hash's published test vectors, truncated to the length of a name.
   const rows: [text: string, want: string][] = [
     ["", "cbf29ce484222325"],
     ["a", "af63dc4c8601ec8c"],

@@ -1,5 +1,5 @@
 /**
- * The cable of an attachment: a veth with one end in the host and one in the
+ * The cable of an attachment: a veth with one end on the host and one in the
  * sandbox.
  *
  * @module
@@ -16,24 +16,24 @@ import { readyHostEndForIpv6 } from "./ipv6.ts";
 import { checkIfNameIsFree } from "./sandbox.ts";
 import { stableName } from "./stable_name.ts";
 
-/** What is needed of a link to configure it. */
+/** The part of a link that is needed to configure it. */
 export type LinkEnd = Pick<Link, "index" | "name">;
 
 /** Both ends of the cable. */
 export interface Veth<End extends LinkEnd = LinkEnd> {
-  /** The end in the host. */
+  /** The end on the host. */
   readonly host: End;
   /** The end in the sandbox. */
   readonly container: End;
 }
 
-/** A cable that was just made. */
+/** A newly created cable. */
 export interface ConnectedVeth extends Veth {
-  /** One of the same attachment was there before. */
+  /** Whether it replaces an earlier cable of the same attachment. */
   readonly isReplacement: boolean;
 }
 
-/** What a cable may be like. */
+/** Options of a cable. */
 export interface CableOptions {
   /** MTU of both ends in bytes; the kernel's default if absent, 0 or less. */
   readonly mtu?: number | undefined;
@@ -44,8 +44,8 @@ export interface CableOptions {
 }
 
 /**
- * Creates the cable, the host's end up and the container's end still down.
- * Leaves nothing if it fails.
+ * Creates the cable, with the host's end up and the container's end down.
+ * Leaves nothing behind if it fails.
  *
  * @throws {CniError} 4 if the interface's name was taken meanwhile
  * @throws {Error} If the kernel refuses it
@@ -76,7 +76,7 @@ export function connectVeth(
     const container = { index: hostEnd.linkIndex, name: ifName };
     return { host: hostEnd, container, isReplacement };
   } catch (error) {
-    // Another call has connected the sandbox meanwhile: its cable stays.
+    // Another call has connected the sandbox meanwhile. Its cable stays.
     if (error instanceof CniError) throw error;
     const hostEnd = findOwnHostEnd(host, attachment);
     if (hostEnd !== undefined) host.link.ensureGone(hostEnd.index);
@@ -87,9 +87,9 @@ export function connectVeth(
 }
 
 /**
- * The host's end is named after the attachment. One that is there already, but
- * not connected to this sandbox, was left by a tear-down of this very attachment
- * that did not come about.
+ * Adds the cable. The host's end is named after the attachment. If that name is
+ * taken, but the sandbox is not connected, the cable was left by an earlier
+ * attachment of the same names without a DEL, and is replaced.
  */
 function addVeth(
   host: Rtnl,
@@ -110,9 +110,9 @@ function addVeth(
 }
 
 /**
- * Looks at both ends, which makes sure that they carry: they do so from the
- * moment that the container's end comes up, but the kernel takes note a little
- * later, unless it is asked for the link, and drops what is sent before.
+ * Looks up both ends, which also makes sure that they pass packets. The cable
+ * is ready as soon as the container's end is up, but the kernel notices this a
+ * little later unless it is queried, and drops packets until then.
  */
 export function settleVeth(
   host: Rtnl,
@@ -145,7 +145,7 @@ export function describeLink({ name, mac }: Link): Interface {
   return { name, mac: mac?.toString() };
 }
 
-/** What all our hosts' ends are called; the Go plugins' have eight digits. */
+/** The names of our hosts' ends; the Go plugins' have eight digits. */
 const HOST_PREFIX = "veth", OUR_HOST_END = /^veth[0-9a-f]{11}$/;
 
 /** Names the host's end after the attachment, so that DEL finds it without the sandbox. */
@@ -155,7 +155,10 @@ export function hostIfNameOf(
   return stableName(HOST_PREFIX, network, containerId, ifName);
 }
 
-/** Finds the attachment's host end; a link of its name may be another one's. */
+/**
+ * Finds the attachment's host end. A link of that name may belong to another
+ * attachment.
+ */
 export function findOwnHostEnd(
   host: Rtnl,
   attachment: Attachment,
@@ -164,7 +167,7 @@ export function findOwnHostEnd(
   return link === undefined || isOfAnother(link, attachment) ? undefined : link;
 }
 
-/** Says whether a link of the host is called as ours are. */
+/** Reports whether a name has the form of our hosts' ends. */
 export function isOurHostEnd(name: string): boolean {
   return OUR_HOST_END.test(name);
 }

@@ -1,5 +1,5 @@
 /**
- * Finding out which iptables a host has, without running it.
+ * Finds out which iptables a host has, without running it.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { Fd } from "../../../ffi/fd.ts";
 import * as libc from "../../../ffi/libc.ts";
 import type { IpFamily } from "../../../net/ip.ts";
 
-/** Where the programs are if PATH does not lead to them. */
+/** Folders that are searched after PATH. */
 const FOLDERS: readonly string[] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_PATH = 0o10000000, O_CLOEXEC = 0o2000000;
@@ -19,18 +19,18 @@ const NAMES: Readonly<Record<IpFamily, string>> = {
   6: "ip6tables",
 };
 
-/** That the host or its kernel lacks what a backend needs. */
+/** The host or its kernel lacks something that a backend needs. */
 export class BackendMissing extends Error {
   override readonly name = "BackendMissing";
 }
 
-/** The two ways in which rules of iptables are in the kernel. */
+/** The two forms in which the kernel holds rules of iptables. */
 export type Variant = "nft" | "legacy";
 
-/** A program that is there. */
+/** An installed program. */
 export interface Program {
   readonly path: string;
-  /** undefined for a program that is neither, such as a script. */
+  /** Undefined if the program is neither, such as a script. */
   readonly variant: Variant | undefined;
 }
 
@@ -61,7 +61,7 @@ function findProgram(name: string, path = ""): Program | undefined {
   return { path: found, variant: variantOf(Deno.realPathSync(found)) };
 }
 
-/** A failed call of Deno's would cost ten times as much. */
+/** Reports whether a file exists. A failing call of Deno's takes ten times as long. */
 function isThere(path: string): boolean {
   try {
     using _file = new Fd(libc.open(path, O_PATH | O_CLOEXEC));
@@ -72,7 +72,7 @@ function isThere(path: string): boolean {
   }
 }
 
-/** Source: iptables iptables/Makefile.am; before 1.8 there was no nft variant. */
+/** Source: iptables iptables/Makefile.am. The nft variant exists since 1.8. */
 function variantOf(path: string): Variant | undefined {
   if (path.endsWith("/xtables-nft-multi")) return "nft";
   const isLegacy = /\/xtables-(legacy-)?multi$/.test(path);

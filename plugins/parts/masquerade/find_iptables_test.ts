@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { findIptables, findLegacyIptables } from "./find_iptables.ts";
 
-/** Makes an iptables in each folder, and returns PATH. */
+/** Creates an iptables in each folder, and returns PATH. */
 function makePath(
   root: string,
   folders: Readonly<Record<string, Readonly<Record<string, string>>>>,

@@ -1,6 +1,6 @@
 /**
- * Masquerading by running `iptables` and `ip6tables`, for hosts that have the
- * legacy variant, or a program that might be either. The rules are those of
+ * Masquerades by running `iptables` and `ip6tables`, for hosts that have the
+ * legacy variant or a program of unknown variant. The rules are the same as in
  * `iptables_nft.ts`.
  *
  * Source: containernetworking/plugins pkg/ip/ipmasq_iptables_linux.go.
@@ -14,24 +14,25 @@ import type { Ip, IpFamily } from "../../../net/ip.ts";
 import { BackendMissing } from "./find_iptables.ts";
 import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
 
-/** How long to wait for another program that changes rules, in seconds. */
+/** How long to wait for another program's lock on the rules, in seconds. */
 const LOCK_WAIT_SECONDS = 20;
 
-/** The program of one family, in one namespace. */
+/** The program for one family in one namespace. */
 export interface Iptables {
   readonly netns: NetNs;
   readonly family: IpFamily;
-  /** Where it is. */
+  /** The program's path. */
   readonly path: string;
 }
 
 /**
- * What a program exits with that does not work at all: where the kernel does
- * not have its tables, and where its libraries are missing.
+ * Exit codes of a program that does not work at all: the kernel lacks its
+ * tables, or its libraries are missing.
+ *
  * Source: iptables include/xtables.h `VERSION_PROBLEM`; ld.so(8).
  */
 const UNUSABLE: readonly number[] = [3, 126, 127];
-/** Source: iptables include/xtables.h `OTHER_PROBLEM`: among others no such chain. */
+/** Source: iptables include/xtables.h `OTHER_PROBLEM`, which includes a missing chain. */
 const OTHER_PROBLEM = 1;
 
 /** How a program ended. */
@@ -43,10 +44,10 @@ interface Ended {
 }
 
 /**
- * Masquerades what leaves the addresses for other places than their subnets.
+ * Masquerades packets from the addresses to destinations outside their subnets.
  *
- * @param addresses All of the family
- * @throws {Error} With what the program said
+ * @param addresses Of the program's family
+ * @throws {Error} With the program's output
  */
 export async function addIptablesMasquerade(
   iptables: Iptables,
@@ -54,8 +55,8 @@ export async function addIptablesMasquerade(
   addresses: readonly Cidr[],
 ): Promise<void> {
   const rules = rulesOf(iptables, names, addresses);
-  // One run for the chain and all its rules, which fails as a whole if an
-  // earlier attachment has left the chain, or another interface shares it.
+  // One run adds the chain and all rules. It fails as a whole if the chain
+  // exists: an earlier attachment left it, or another interface shares it.
   const first = await restore(iptables, [
     `-N ${names.chain}`,
     ...rules.map(addition),
@@ -80,8 +81,9 @@ export async function addIptablesMasquerade(
  * Removes an attachment's rules, and its chain unless another interface of the
  * container still uses it.
  *
- * @param addresses Those that it is known to have; all of the chain's if none
- * @throws {Error} With what the program said
+ * @param addresses The attachment's addresses, if known; otherwise all of the
+ * chain's
+ * @throws {Error} With the program's output
  */
 export async function delIptablesMasquerade(
   iptables: Iptables,
@@ -103,7 +105,7 @@ export async function delIptablesMasquerade(
   ];
   const ended = await restore(iptables, changes);
   if (ended.success) return;
-  // Another tear-down of the same attachment may have been faster.
+  // Another DEL of the same attachment may have been faster.
   const left = await run(iptables, ["-S", chain]);
   if (left.code !== OTHER_PROBLEM) throw failureOf(iptables, ended);
 }
@@ -142,9 +144,9 @@ export async function listIptablesUnmasqueraded(
 }
 
 /**
- * Tries whether the program works.
+ * Checks that the program works.
  *
- * @throws {Error} With what the program said
+ * @throws {Error} With the program's output
  */
 export async function tryIptablesProgram(iptables: Iptables): Promise<void> {
   const ended = await run(iptables, ["-S", "POSTROUTING"]);
@@ -166,12 +168,15 @@ function rulesOf(
   ]).filter((rule, index, all) => all.indexOf(rule) === index);
 }
 
-/** Subnets are spared by rules that come before the one that masquerades. */
+/**
+ * Returns the command that adds a rule. Rules that spare subnets come before
+ * the one that masquerades.
+ */
 function addition(rule: string): string {
   return `${rule.endsWith(" ACCEPT") ? "-I" : "-A"} ${rule}`;
 }
 
-/** Quotes as iptables-restore reads it, and as `iptables -S` prints it. */
+/** Quotes a text as iptables-restore reads it and `iptables -S` prints it. */
 function quote(text: string): string {
   return `"${text.replaceAll(/["\\]/g, "\\$&")}"`;
 }
@@ -183,7 +188,7 @@ function splitRule(rule: string): string[] {
   );
 }
 
-/** Compares a rule that is listed with one that is to be, by its parts. */
+/** Reports whether a listed rule equals a wanted one, by their arguments. */
 function isSameRule(listed: string, rule: string): boolean {
   const [left, right] = [listed, rule].map((text) =>
     splitRule(text).sort().join("\0")
@@ -210,7 +215,7 @@ function run(iptables: Iptables, args: readonly string[]): Promise<Ended> {
   ]);
 }
 
-/** Makes changes to table nat, all or none. */
+/** Changes table nat, all or nothing. */
 function restore(
   iptables: Iptables,
   changes: readonly string[],
@@ -221,8 +226,8 @@ function restore(
 }
 
 /**
- * @param suffix Of the program's name
- * @throws {BackendMissing} If it cannot be started
+ * @param suffix Suffix of the program's name
+ * @throws {BackendMissing} If the program cannot be started
  */
 async function execute(
   { netns, path }: Iptables,
@@ -234,7 +239,7 @@ async function execute(
   const writer = child.stdin.getWriter();
   const [output] = await Promise.all([
     child.output(),
-    // A program that does not read it says more by how it ends.
+    // If the program does not read its input, its exit status says why.
     writer.write(new TextEncoder().encode(stdin)).then(() => writer.close())
       .catch(() => {}),
   ]);
@@ -247,7 +252,7 @@ async function execute(
   };
 }
 
-/** Starts a program inside the namespace; it stays there. */
+/** Starts a program inside the namespace. */
 function start(
   netns: NetNs,
   path: string,
@@ -267,7 +272,7 @@ function start(
   }
 }
 
-/** Says whether a program will not start however often that is tried. */
+/** Reports whether a program can never be started, however often it is retried. */
 function isUnstartable(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound ||
     error instanceof Deno.errors.PermissionDenied ||

@@ -1,5 +1,5 @@
 /**
- * The rules of `iptables-nft`, written and removed without running it.
+ * Adds and removes the rules of `iptables-nft` without running it.
  *
  * In tables `ip nat` and `ip6 nat`, for each attachment:
  *
@@ -10,13 +10,13 @@
  * -A POSTROUTING -s 10.1.2.5/32 -j CNI-<hash>
  * ```
  *
- * all with the comment `name: "<network>" id: "<container>"`. Chains, rules and
- * comments are the Go plugins', and each rule is made of what `iptables` makes
- * it of. So `iptables` and the Go plugins find, list and delete our rules, and
- * the other way round.
+ * All have the comment `name: "<network>" id: "<container>"`. Chains, rules and
+ * comments are the Go plugins', and each rule has the expressions that
+ * `iptables` uses. So `iptables` and the Go plugins find, list and delete our
+ * rules, and vice versa.
  *
- * The last DEL removes chain POSTROUTING if we made it, and then a table without
- * chains.
+ * The last DEL removes chain POSTROUTING if we added it, and then the table if
+ * it has no chains.
  *
  * Source: containernetworking/plugins pkg/ip/ipmasq_iptables_linux.go; iptables
  * iptables/nft.c, iptables/nft-ipv4.c.
@@ -65,21 +65,21 @@ const TABLES: Readonly<Record<IpFamily, Table>> = {
 };
 const FAMILIES: readonly IpFamily[] = [4, 6];
 const POSTROUTING = "POSTROUTING";
-/** The chains of a table nat that the kernel calls, as iptables names them. */
+/** The base chains of table nat, as iptables names them. */
 const BASE_CHAINS: readonly string[] = [
   "PREROUTING",
   "INPUT",
   "OUTPUT",
   POSTROUTING,
 ];
-/** Tells a chain that we made from one that others made. */
+/** The comment that marks a chain as ours. */
 const COMMENT = "Made for CNI plugins";
 
 /**
- * Masquerades what leaves the addresses for other places than their subnets.
+ * Masquerades packets from the addresses to destinations outside their subnets.
  *
- * @throws {NetlinkError} If the kernel refuses; then nothing is changed
- * @throws {RangeError} If the names are longer than a comment of iptables
+ * @throws {NetlinkError} If the kernel refuses; nothing is then changed
+ * @throws {RangeError} If the names exceed a comment of iptables
  */
 export function addIptablesNftMasquerade(
   nftables: Nftables,
@@ -90,7 +90,7 @@ export function addIptablesNftMasquerade(
     table: TABLES[family],
     rules: rulesOf(names, addresses.filter((one) => one.family === family)),
   })).filter(({ rules }) => rules.length > 0);
-  // Nothing is tried that might be refused: the kernel takes 10 ms to undo.
+  // Commits nothing that may be refused: the kernel takes 10 ms to undo it.
   commitUnlessDisturbed(nftables, () =>
     families.flatMap(({ table, rules }) => [
       ...missingTable(nftables, table),
@@ -102,7 +102,8 @@ export function addIptablesNftMasquerade(
  * Removes an attachment's rules, and its chain unless another interface of the
  * container still uses it.
  *
- * @param addresses Those that it is known to have; all of the chain's if none
+ * @param addresses The attachment's addresses, if known; otherwise all of the
+ * chain's
  */
 export function delIptablesNftMasquerade(
   nftables: Nftables,
@@ -147,8 +148,8 @@ export function listIptablesNftUnmasqueraded(
 }
 
 /**
- * Lists changes that show whether the kernel knows the extensions of iptables.
- * They need not be made, and are without effect on packets.
+ * Lists changes that test whether the kernel has the extensions of iptables.
+ * They need not be committed, and do not affect packets.
  */
 export function probeOfIptablesNft(): Change[] {
   const table: Table = { family: "ip", name: "cni_plugins_probe" };
@@ -197,7 +198,7 @@ function rulesOf(
   ];
 }
 
-/** Lists the changes that add the chain and those rules that are not there. */
+/** Lists the changes that add the chain and the missing rules. */
 function missingRules(
   nftables: Nftables,
   table: Table,
@@ -208,19 +209,22 @@ function missingRules(
 ): Change[] {
   const additions = (missing: readonly NewRule[]): Change[] =>
     missing.map((rule) => addition(table, rule));
-  // The chain may be another interface's, or an earlier attachment's.
+  // The chain may belong to another interface or an earlier attachment.
   return nftables.hasChain(table, chain)
     ? additions(listMissing(nftables, table, rules))
     : [addChain(table, chain), ...additions(rules)];
 }
 
-/** Subnets are spared by rules that come before the one that masquerades. */
+/**
+ * Returns the change that adds a rule. Rules that spare subnets come before the
+ * one that masquerades.
+ */
 function addition(table: Table, rule: NewRule): Change {
   const isFirst = rule.chain !== POSTROUTING && !isMasquerade(rule.expressions);
   return isFirst ? prependRule(table, rule) : appendRule(table, rule);
 }
 
-/** Lists the rules that are not there. */
+/** Lists the missing rules. */
 function listMissing(
   nftables: Nftables,
   table: Table,
@@ -239,8 +243,8 @@ function listMissing(
 }
 
 /**
- * Tells what a rule does, in the same words for all releases of iptables: they
- * compare the bytes of a subnet with or without the zeros at its end.
+ * Returns a normal form of a rule for all releases of iptables: some compare
+ * all bytes of a subnet, others leave out the zeros at its end.
  */
 function meaningOf(expressions: readonly Expression[]): string {
   const values = comparedValues(expressions)
@@ -286,7 +290,10 @@ function removalOf(
   ];
 }
 
-/** Lists the changes that remove what we made for all, when all else is gone. */
+/**
+ * Lists the changes that remove our shared chain and the table if nothing else
+ * uses them.
+ */
 function unusedTable(
   nftables: Nftables,
   table: Table,

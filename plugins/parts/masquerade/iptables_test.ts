@@ -5,7 +5,7 @@ import { TestHosts } from "../../../testing/test_hosts.ts";
 import { delIptablesMasquerade } from "./iptables.ts";
 import { namesOf } from "./names.ts";
 
-/** A program that ends as the lines of a file say, one line for each run. */
+/** A program that exits with the codes in a file, one line for each run. */
 const SCRIPT = `#!/bin/sh
 codes="$(dirname "$0")/codes"
 read -r code < "$codes"
@@ -18,7 +18,7 @@ Deno.test(
   requireRoot("delIptablesMasquerade() fails unless the chain is gone"),
   async (t) => {
     // Sources: iptables include/xtables.h `OTHER_PROBLEM`, `RESOURCE_PROBLEM`:
-    // no such chain; somebody else has the lock.
+    // missing chain; another program has the lock.
     const rows: [name: string, codes: number[], error: string | undefined][] = [
       ["no chain", [1], undefined],
       ["removed", [0, 0, 0], undefined],

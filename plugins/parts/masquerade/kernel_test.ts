@@ -1,4 +1,7 @@
-/** Masquerading on kernels that lack something, by refusals at the netlink boundary. */
+/**
+ * Masquerading on kernels that lack something, simulated by refusals at the
+ * netlink boundary.
+ */
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { NetlinkError } from "../../../ffi/netlink/error.ts";
@@ -28,7 +31,7 @@ const compat: IsRefused = ({ name, body }) =>
   name === "NFT_MSG_NEWRULE" &&
   new TextDecoder("latin1").decode(body).includes("match\0");
 
-/** Has the kernel refuse some changes. */
+/** Makes the kernel refuse some changes. */
 function refuse(refused: readonly IsRefused[]): Disposable {
   const stack = new DisposableStack();
   stack.defer(intercept(

@@ -1,11 +1,11 @@
 /**
- * IP masquerade: what leaves an attachment's addresses for other places than
- * their subnets goes out with the host's address.
+ * IP masquerade: packets from an attachment's addresses to destinations outside
+ * their subnets leave with the host's address.
  *
- * The rules are kept where the Go plugins keep theirs: with the host's iptables,
- * and in a table of nftables where there is no iptables. Only ADD and STATUS
- * choose; CHECK, DEL and GC look in all places. The kernel is asked first, and
- * programs are run for the legacy iptables only.
+ * The rules are where the Go plugins keep theirs: in the host's iptables, or in
+ * a table of nftables if the host has no iptables. Only ADD and STATUS choose a
+ * backend; CHECK, DEL and GC look in all of them. They query the kernel, and
+ * run programs only for the legacy iptables.
  *
  * @module
  */
@@ -38,13 +38,13 @@ import {
 } from "./nftables.ts";
 import type { Backend } from "./schema.ts";
 
-/** Where masquerading is done, and how. */
+/** The host and backend for masquerading. */
 export interface MasqueradeHost {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
   /** The configuration's `ipMasqBackend`; the host decides if undefined. */
   readonly backend: Backend | undefined;
-  /** PATH, which may lead to iptables. */
+  /** PATH, to find iptables. */
   readonly path: string | undefined;
   readonly log: Log;
 }
@@ -55,7 +55,7 @@ export interface Masquerade extends MasqueradeHost {
 }
 
 const FAMILIES: readonly IpFamily[] = [4, 6];
-/** Which tables the legacy iptables has in a namespace. */
+/** Files that list a namespace's tables of the legacy iptables. */
 const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
   4: "/proc/thread-self/net/ip_tables_names",
   6: "/proc/thread-self/net/ip6_tables_names",
@@ -65,8 +65,8 @@ const NO_NFTABLES = "the kernel has no nf_tables";
 /**
  * Masquerades an attachment's addresses.
  *
- * @param addresses With the prefix lengths of their subnets
- * @throws {Error} If a rule cannot be added; what was added may be left, for
+ * @param addresses With their subnets' prefix lengths
+ * @throws {Error} If a rule cannot be added. Others may be left for
  * {@linkcode tearDownMasquerade}
  */
 export async function setUpMasquerade(
@@ -88,13 +88,13 @@ export async function setUpMasquerade(
 }
 
 /**
- * Removes an attachment's rules, whoever of us and the Go plugins has added
- * them and by which backend. Needs neither the sandbox nor the interface.
+ * Removes an attachment's rules from all backends, also if the Go plugins added
+ * them. Needs neither the sandbox nor the interface.
  *
- * @param addresses Those that the attachment is known to have, if any
- * @param sockets Takes the socket. To close it is to wait until the kernel has
- * freed the rules, some 10 ms, or for nothing where it had that time meanwhile
- * @throws {Error} If a rule is there and cannot be removed
+ * @param addresses The attachment's addresses, if known
+ * @param sockets Takes ownership of the socket. Closing it waits about 10 ms
+ * until the kernel has freed the rules, or not at all if it is closed later
+ * @throws {Error} If a rule cannot be removed
  */
 export async function tearDownMasquerade(
   { owner, ...host }: Masquerade,
@@ -124,7 +124,7 @@ export async function tearDownMasquerade(
 /**
  * Removes the rules of attachments to a network that are no longer valid.
  *
- * @throws {Error} If a rule is there and cannot be removed
+ * @throws {Error} If a rule cannot be removed
  */
 export async function collectMasqueradeGarbage(
   host: MasqueradeHost,
@@ -139,7 +139,7 @@ export async function collectMasqueradeGarbage(
     containerId: "",
     ifName: "",
   });
-  // The chain is the container's, whichever interface it is for.
+  // All interfaces of a container share its chain.
   const containers = new Set(valid.map(({ containerId }) => containerId));
   const staleOf = (ids: readonly string[]): Promise<MasqueradeNames[]> =>
     Promise.all(
@@ -175,7 +175,7 @@ export async function collectMasqueradeGarbage(
 }
 
 /**
- * Checks that the addresses are masqueraded, by whichever backend.
+ * Checks that the addresses are masqueraded, by any backend.
  *
  * @throws {CniError} 999 if one is not
  */
@@ -233,10 +233,10 @@ export async function checkMasqueradeBackend(
 }
 
 /**
- * Does something by the backend that is asked for. If none is, it is iptables,
- * as for the Go plugins, and nftables where that cannot work.
+ * Runs the attempt of the given backend. Without one it tries iptables, like
+ * the Go plugins, and then nftables if iptables cannot work.
  *
- * @throws What the last attempt threw
+ * @throws The error of the last attempt
  */
 async function firstThatWorks(
   backend: Backend | undefined,
@@ -256,10 +256,10 @@ async function firstThatWorks(
   }
 }
 
-/** Says whether an error means that the host cannot do it, now or later. */
+/** Reports whether an error means that the host does not support a backend. */
 function isLacking(error: unknown): boolean {
   return error instanceof BackendMissing || error instanceof RangeError ||
-    // What a kernel says to expressions, families and flags that it does not know.
+    // The kernel's errors for unknown expressions, families and flags.
     isErrno(error, "ENOENT", "EOPNOTSUPP", "EAFNOSUPPORT", "EINVAL", "EPERM");
 }
 

@@ -1,7 +1,7 @@
 /**
- * What an attachment's masquerade is called in the kernel.
+ * Names of an attachment's masquerade in the kernel.
  *
- * The names are the Go plugins', so that each finds what the other has added.
+ * The Go plugins use the same names, so each side finds the other's rules.
  *
  * Source: containernetworking/plugins pkg/ip/ipmasq_nftables_linux.go,
  * pkg/utils/utils.go `FormatChainName`, `FormatComment`.
@@ -15,7 +15,7 @@ import { Cidr } from "../../../net/cidr.ts";
 import type { IpFamily } from "../../../net/ip.ts";
 import type { Attachment } from "../attachment.ts";
 
-/** What is not masqueraded, since it does not leave the link. */
+/** Destinations that are not masqueraded, because they do not leave the link. */
 export const MULTICAST: Readonly<Record<IpFamily, Cidr>> = {
   4: Cidr.parse("224.0.0.0/4"),
   6: Cidr.parse("ff00::/8"),
@@ -23,9 +23,9 @@ export const MULTICAST: Readonly<Record<IpFamily, Cidr>> = {
 
 /** The names of one attachment. */
 export interface MasqueradeNames {
-  /** Begins the nftables comments of all attachments to the network. */
+  /** Prefix of the nftables comments of all attachments to the network. */
   readonly networkHash: string;
-  /** Begins the nftables comments of this attachment. */
+  /** Prefix of the nftables comments of this attachment. */
   readonly instance: string;
   /** The nftables comment. */
   readonly comment: string;
@@ -55,7 +55,7 @@ export async function namesOf(owner: Attachment): Promise<MasqueradeNames> {
   };
 }
 
-/** Returns what the iptables comments of all attachments to a network begin with. */
+/** Returns the prefix of the iptables comments of all attachments to a network. */
 function iptablesPrefixOf(network: string): string {
   return `name: "${network}" id: "`;
 }
@@ -63,7 +63,7 @@ function iptablesPrefixOf(network: string): string {
 /**
  * Returns the container that an iptables comment names.
  *
- * @returns undefined if it names another network
+ * @returns Undefined if it names another network
  */
 export function containerIn(
   comment: string,
@@ -75,7 +75,7 @@ export function containerIn(
     : undefined;
 }
 
-/** Cuts a text that is ASCII but perhaps for the interface's name. */
+/** Truncates a text to a number of bytes. Only the interface's name may be non-ASCII. */
 function cutBytes(text: string, length: number): string {
   const bytes = new TextEncoder().encode(text).subarray(0, length);
   return new TextDecoder().decode(bytes, { stream: true });

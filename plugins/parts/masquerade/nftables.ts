@@ -1,5 +1,5 @@
 /**
- * Masquerading by a table of its own.
+ * Masquerades in its own table of nftables.
  *
  * ```
  * table inet cni_plugins_masquerade {
@@ -15,10 +15,10 @@
  * }
  * ```
  *
- * Table, chains, rules and comments are those of the Go plugins, so each side
- * removes what the other has added: DEL and GC find rules by their comments. A
- * map would be looked up faster than a list of rules, but the Go plugins cannot
- * delete an element. A nat chain sees the first packet of a connection only.
+ * Table, chains, rules and comments are the same as the Go plugins', so each
+ * side removes the other's rules: DEL and GC find rules by their comments. A
+ * map would be faster than a list of rules, but the Go plugins cannot delete
+ * elements. Only the first packet of a connection passes a nat chain.
  *
  * The last DEL removes the table.
  *
@@ -57,7 +57,8 @@ const TABLE_COMMENT = "Masquerading for CNI plugins";
 const POSTROUTING = "postrouting", CHECKS = "masq_checks";
 
 /**
- * Where packets are masqueraded.
+ * The hook and priority of masquerading.
+ *
  * Source: include/uapi/linux/netfilter_ipv4.h `NF_IP_PRI_NAT_SRC`.
  */
 export const SOURCE_NAT: BaseChain = {
@@ -67,10 +68,10 @@ export const SOURCE_NAT: BaseChain = {
 };
 
 /**
- * Masquerades what leaves the addresses for other places than their subnets, in
- * place of what an earlier attachment of the same names has left.
+ * Masquerades packets from the addresses to destinations outside their subnets.
+ * Replaces rules that an earlier attachment of the same names left.
  *
- * @throws {NetlinkError} If the kernel refuses; then nothing is changed
+ * @throws {NetlinkError} If the kernel refuses; nothing is then changed
  */
 export function addMasquerade(
   nftables: Nftables,
@@ -126,8 +127,8 @@ export function listUnmasqueraded(
 }
 
 /**
- * Lists changes that show whether the kernel can masquerade so. They need not
- * be made, and are without effect on packets: Linux before 5.2 refuses them.
+ * Lists changes that test whether the kernel supports such rules; Linux before
+ * 5.2 refuses them. They need not be committed, and do not affect packets.
  */
 export function probeOfMasquerade(): Change[] {
   const table: Table = { ...TABLE, name: `${TABLE.name}_probe` };
@@ -142,7 +143,7 @@ function deletion({ handle }: Rule): Change {
   return delRuleOf(TABLE, CHECKS, handle);
 }
 
-/** Removes rules, and the table if these are the last ones. */
+/** Removes rules, and the table if no others are left. */
 function removeRules(
   nftables: Nftables,
   isMeant: (rule: Rule) => boolean,
@@ -166,7 +167,7 @@ function ruleOf(address: Cidr, { comment }: MasqueradeNames): Change {
   return appendRule(TABLE, { chain: CHECKS, expressions, comment });
 }
 
-/** Lists the changes that complete what all attachments share. */
+/** Lists the changes that add the missing parts that all attachments share. */
 function missingSkeleton(nftables: Nftables): Change[] {
   const rules = nftables.listRules(TABLE, POSTROUTING);
   if (rules.some((rule) => rule.mentions(CHECKS))) return [];

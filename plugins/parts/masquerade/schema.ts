@@ -32,7 +32,7 @@ export const masqueradeKeys: () => {
   ipMasqBackend: optional(z.string()),
 }));
 
-/** Has a configuration refused that asks for a backend which there is not. */
+/** Extends a schema to reject unknown backends. */
 export function withKnownBackend<C extends MasqueradeKeys>(
   config: Schema<C>,
 ): Schema<C> {
@@ -44,7 +44,8 @@ export function withKnownBackend<C extends MasqueradeKeys>(
       `expected ${BACKENDS.map(quote).join(" or ")}, got ${
         quote((input as MasqueradeKeys).ipMasqBackend)
       }`,
-    // Also beside other problems: DEL does without all the keys at once.
+    // Checked even if other keys are invalid: DEL drops all invalid keys at
+    // once.
     when: ({ value }) => typeof value === "object" && value !== null,
   });
   return (config as unknown as z.ZodMiniType<C>).check(check);

@@ -1,6 +1,6 @@
 /**
- * The masquerade as steps of plugins' commands: each does nothing unless the
- * configuration has `ipMasq`, and only then is the rest loaded.
+ * The masquerade as steps of plugins' commands. A step does nothing, and loads
+ * no further code, unless the configuration sets `ipMasq`.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import type { Backend, MasqueradeKeys } from "./schema.ts";
 export type MasqueradingCall = Call<NetConf & MasqueradeKeys>;
 
 /**
- * Masquerades the container's addresses, to be undone by the rollback.
+ * Masquerades the container's addresses. The rollback undoes it.
  *
  * @throws {Error} If a rule cannot be added
  */
@@ -31,7 +31,8 @@ export async function startMasquerade(
   if (!call.config.ipMasq) return;
   const { setUpMasquerade, tearDownMasquerade } = await import("./mod.ts");
   const wanted = masqueradeOf(call);
-  // Whoever has left the cable may have left rules for other addresses too.
+  // The attachment that left the cable may have left rules for other addresses,
+  // too.
   if (veth.isReplacement) await tearDownMasquerade(wanted, undefined);
   rollback.onFailure(
     "remove the masquerade",
@@ -41,10 +42,11 @@ export async function startMasquerade(
 }
 
 /**
- * Ends the masquerade, by prevResult if there is one.
+ * Ends the masquerade of the addresses in prevResult, or of all if it is
+ * missing.
  *
- * @param sockets Takes what is better closed later, as {@linkcode tearDownMasquerade}
- * @throws {Error} If a rule is there and cannot be removed
+ * @param sockets Takes the socket, as in {@linkcode tearDownMasquerade}
+ * @throws {Error} If a rule cannot be removed
  */
 export async function endMasquerade(
   call: MasqueradingCall,
@@ -91,7 +93,7 @@ export async function checkCanMasquerade(
 /**
  * Ends the masquerades of attachments that are no longer valid.
  *
- * @throws {Error} If a rule is there and cannot be removed
+ * @throws {Error} If a rule cannot be removed
  */
 export async function endStaleMasquerades(
   call: MasqueradingCall,
@@ -108,7 +110,7 @@ function masqueradeOf(call: MasqueradingCall): Masquerade {
 
 function hostOf(call: MasqueradingCall): MasqueradeHost {
   const { hostNetns, config, running, log } = call;
-  // The schema lets no other pass where it matters.
+  // The schema rejects any other value if `ipMasq` is true.
   const backend = config.ipMasqBackend as Backend | undefined;
   return { hostNetns, backend, path: running.env["PATH"], log };
 }
