@@ -16,8 +16,12 @@ const CAPABILITIES = "testing/capabilities.ts";
 /** A relative import, of values or types. */
 const IMPORT = /\bfrom\s+"(\.[^"]+)"/g;
 
-/** Conformance rows of plugins that change links, addresses, routes or rules. */
-const CORE = /^tests\/conformance\/(?!debug_|multus_)/;
+/**
+ * The gate's part: conformance rows of plugins that change links, addresses or
+ * routes, and requests for VLANs. This kernel has no nftables for masquerades.
+ */
+const CORE =
+  /^(?:tests\/conformance\/(?!debug_|multus_|masquerade_)|ffi\/rtnl\/bridge_vlan_)/;
 
 /**
  * Filters the tests of the gate's part: a row for each version of the
@@ -31,7 +35,7 @@ export type ReadSource = (path: string) => string;
 
 /**
  * Lists the test files that work in network namespaces: those that say so by
- * `requireRoot()` or the like, themselves or in a module of `tests/` that they
+ * `requireRoot()` or the like, themselves or in a module of `tests/` or `testing/` that they
  * import. Tests of scripts, such as the benchmarks, are not about the kernel.
  */
 export function selectKernelPart(
@@ -46,13 +50,13 @@ export function selectKernelPart(
   );
 }
 
-/** Lists a test file and the modules of `tests/` that it leads to. */
+/** Lists a test file and the modules of `tests/` and `testing/` that it imports. */
 function listHarness(path: string, read: ReadSource): string[] {
   const found = new Set([path]);
   for (const one of found) {
     for (const [, specifier = ""] of read(one).matchAll(IMPORT)) {
       const imported = join(dirname(one), specifier);
-      if (imported.startsWith("tests/")) found.add(imported);
+      if (/^test(?:s|ing)\//.test(imported)) found.add(imported);
     }
   }
   return [...found];
@@ -60,7 +64,7 @@ function listHarness(path: string, read: ReadSource): string[] {
 
 /** Says whether a file is in the part that the gate runs. */
 export function isCore(path: string): boolean {
-  return CORE.test(path) || /vlan/.test(path);
+  return CORE.test(path);
 }
 
 /**
