@@ -9,6 +9,20 @@ const PLUGINS = [{ type: "ptp" }, { type: "sbr", x: 1 }];
 const LIST = { cniVersion: "1.1.0", name: "pods", plugins: PLUGINS };
 const CHAIN = { ...LIST, plugins: [{ type: "chain", plugins: PLUGINS }] };
 
+/** Runs `cni convert`. */
+async function convert(
+  ...args: readonly string[]
+): Promise<Ended & { stderr: string }> {
+  let stderr = "";
+  const ended = await runTool(cni, ["convert", ...args], {
+    env: {},
+    isTerminal: false,
+    onStderr: (text) => stderr += text,
+    interrupt: new AbortController().signal,
+  });
+  return { ...ended, stderr };
+}
+
 /** A folder with a configuration, and one with the plugin chain. */
 class Place implements Disposable {
   readonly folder: PluginFolder = new PluginFolder();
@@ -24,15 +38,7 @@ class Place implements Disposable {
   async convert(
     ...args: readonly string[]
   ): Promise<Ended & { stderr: string }> {
-    let stderr = "";
-    const argv = ["convert", this.file, "--cni-path", this.bin.path, ...args];
-    const ended = await runTool(cni, argv, {
-      env: {},
-      isTerminal: false,
-      onStderr: (text) => stderr += text,
-      interrupt: new AbortController().signal,
-    });
-    return { ...ended, stderr };
+    return await convert(this.file, "--cni-path", this.bin.path, ...args);
   }
 
   read(name: string): string {
@@ -229,17 +235,8 @@ Deno.test("convert reports files that it cannot read or write", async () => {
 
 Deno.test("convert accepts the name of a network", async () => {
   using place = new Place();
-  const run = async (name: string): Promise<Ended & { stderr: string }> => {
-    let stderr = "";
-    const argv = ["convert", name, `--conf-dir=${place.folder.path}`];
-    const ended = await runTool(cni, argv, {
-      env: {},
-      isTerminal: false,
-      onStderr: (text) => stderr += text,
-      interrupt: new AbortController().signal,
-    });
-    return { ...ended, stderr };
-  };
+  const run = (name: string): Promise<Ended & { stderr: string }> =>
+    convert(name, `--conf-dir=${place.folder.path}`);
   assertEquals((await run("pods")).stdout, print(CHAIN));
   const unknown = await run("podz");
   assertEquals(unknown.exitCode, 1);
