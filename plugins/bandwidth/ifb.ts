@@ -13,8 +13,8 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import {
   aliasOf,
-  aliasPrefixOf,
   type Attachment,
+  staleLinkTest,
 } from "../parts/attachment.ts";
 import { stableName } from "../parts/stable_name.ts";
 import { isRedirected } from "./redirect.ts";
@@ -168,14 +168,11 @@ export function deleteStaleIfbs(
   network: string,
   valid: readonly ValidAttachment[],
 ): void {
-  const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
-  const prefix = aliasPrefixOf(network);
+  const isStale = staleLinkTest(network, valid);
   // The next GC finds IFBs that this list misses.
-  const stale = host.link.list({ mayBeIncomplete: true }).filter((
-    { kind, name, alias },
-  ) =>
-    kind === "ifb" && name.startsWith(PREFIX) &&
-    alias?.startsWith(prefix) === true && !spared.includes(alias)
-  );
+  const stale = host.link.list({ mayBeIncomplete: true })
+    .filter((link) =>
+      link.kind === "ifb" && link.name.startsWith(PREFIX) && isStale(link)
+    );
   host.link.ensureAllGone(stale.map(({ index }) => index));
 }

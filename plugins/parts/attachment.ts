@@ -64,3 +64,17 @@ export function isOfAnother(
   return alias?.startsWith(ALIAS_PREFIX) === true &&
     alias !== aliasOf(attachment);
 }
+
+/**
+ * Builds a test for links of attachments to the network that are not valid any
+ * more, by their aliases.
+ */
+export function staleLinkTest(
+  network: string,
+  valid: readonly ValidAttachment[],
+): (link: { readonly alias: string | undefined }) => boolean {
+  const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
+  const prefix = aliasPrefixOf(network);
+  return ({ alias }) =>
+    alias?.startsWith(prefix) === true && !spared.includes(alias);
+}

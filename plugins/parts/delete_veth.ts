@@ -10,7 +10,7 @@ import type { ValidAttachment } from "../../cni/types.ts";
 import { isAtLeast } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { aliasOf, aliasPrefixOf, attachmentOf } from "./attachment.ts";
+import { attachmentOf, staleLinkTest } from "./attachment.ts";
 import { deleteWithDeferred } from "./deferred_links.ts";
 import { readablePrevResult } from "./prev_result.ts";
 import { findSandbox } from "./sandbox.ts";
@@ -76,14 +76,9 @@ export function deleteStaleVeths(
   network: string,
   valid: readonly ValidAttachment[],
 ): void {
-  const spared = valid.map((attachment) => aliasOf({ ...attachment, network }));
-  const prefix = aliasPrefixOf(network);
+  const isStale = staleLinkTest(network, valid);
   // The next GC finds the links that an incomplete list misses.
-  const stale = host.link.list({ mayBeIncomplete: true }).filter((
-    { name, alias },
-  ) =>
-    isOurHostEnd(name) && alias?.startsWith(prefix) === true &&
-    !spared.includes(alias)
-  );
+  const stale = host.link.list({ mayBeIncomplete: true })
+    .filter((link) => isOurHostEnd(link.name) && isStale(link));
   host.link.ensureAllGone(stale.map(({ index }) => index));
 }
