@@ -159,10 +159,14 @@ export class MultusNode implements AsyncDisposable {
     return (delegates ?? plugins[0].delegates)[0];
   }
 
-  /** Reads our configuration, under either name. */
+  /**
+   * Reads our configuration, under either name. The first name is read again
+   * at the end: a change from the second to the first may fall in between.
+   */
   conf(): string | undefined {
-    return this.read("net.d/00-multus.conflist") ??
-      this.read("net.d/00-multus.conf");
+    const [list, single] = ["00-multus.conflist", "00-multus.conf"]
+      .map((name) => `net.d/${name}`) as [string, string];
+    return this.read(list) ?? this.read(single) ?? this.read(list);
   }
 
   /** Lists the names in the folder of configurations. */
