@@ -9,8 +9,6 @@ import type { ApiRequest } from "./request.ts";
 
 /** A channel to an API server. Dispose of it to close its connections. */
 export interface Channel extends Disposable {
-  /** Whether concurrent requests need no additional TLS connections. */
-  readonly isShared?: boolean;
   /**
    * Gets credentials, which takes time but does not count as part of the
    * request.

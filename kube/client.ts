@@ -78,11 +78,6 @@ export class KubeClient implements Disposable {
     this.#limits = limits;
   }
 
-  /** Whether concurrent requests need no additional TLS connections. */
-  get isShared(): boolean {
-    return this.#channel.isShared ?? false;
-  }
-
   /**
    * Reads a pod.
    *

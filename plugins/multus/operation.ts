@@ -9,6 +9,7 @@ import type { Command } from "../../cni/args.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { MultusConfig } from "./config.ts";
 import { asMultus } from "./failure.ts";
+import type { OpenCluster } from "./pod/cluster.ts";
 import { parseK8sArgs, parseK8sArgsLeniently } from "./pod/k8s_args.ts";
 import { OperationLog } from "./log/operation_log.ts";
 import { openSession, type Session } from "./session.ts";
@@ -27,6 +28,7 @@ async function lockOf(session: Session): Promise<Disposable | undefined> {
 export async function runOperation<T>(
   call: Call<MultusConfig>,
   operation: (session: Session) => Promise<T>,
+  openCluster?: OpenCluster,
 ): Promise<T> {
   const { config, command, args, running } = call;
   const log = new OperationLog(config, running.onStderr);
@@ -39,7 +41,7 @@ export async function runOperation<T>(
       { action: "error getting k8s args" },
       () => parse(args.args),
     );
-    const session = openSession(call, k8s, log);
+    const session = openSession({ call, k8s, log, openCluster });
     await using _cluster = session.cluster;
     using _lock = await lockOf(session);
     const result = await operation(session);

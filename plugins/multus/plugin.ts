@@ -20,35 +20,49 @@
  * @module
  */
 
-import { type Call, definePlugin } from "../../cni/plugin.ts";
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { MultusConfig } from "./config.ts";
+import type { OpenCluster } from "./pod/cluster.ts";
 import type { Session } from "./session.ts";
 
-/** Loads an operation, and runs it. */
-async function operate<T>(
-  call: Call<MultusConfig>,
-  load: () => Promise<(session: Session) => Promise<T>>,
-): Promise<T> {
-  const { runOperation } = await import("./operation.ts");
-  return await runOperation(call, await load());
+/** What multus uses instead of its own process's means. */
+export interface MultusOptions {
+  /**
+   * Opens the cluster of a call; by default a client of its own for each call.
+   */
+  readonly openCluster?: OpenCluster | undefined;
 }
 
-/** The plugin. */
-export const multus = definePlugin<MultusConfig>({
-  name: "multus",
-  versions: SPEC_VERSIONS,
-  configSchema: async () => (await import("./config.ts")).multusSchema(),
-  add: (call) => operate(call, async () => (await import("./add.ts")).add),
-  check: (call) =>
-    operate(call, async () => (await import("./check.ts")).check),
-  async del(call): Promise<void> {
-    const { isRecursion } = await import("./networks/self_guard.ts");
-    // An error would keep the pod from being deleted.
-    if (isRecursion(call.running.env, call.args)) return;
-    await operate(call, async () => (await import("./del.ts")).del);
-  },
-  gc: (call) => operate(call, async () => (await import("./gc.ts")).gc),
-  status: (call) =>
-    operate(call, async () => (await import("./status.ts")).status),
-});
+/** Creates the plugin, for a process or for a resident one such as a daemon. */
+export function createMultus(
+  { openCluster }: MultusOptions = {},
+): Plugin<MultusConfig> {
+  const operate = async <T>(
+    call: Call<MultusConfig>,
+    load: () => Promise<(session: Session) => Promise<T>>,
+  ): Promise<T> => {
+    const { runOperation } = await import("./operation.ts");
+    return await runOperation(call, await load(), openCluster);
+  };
+  return definePlugin<MultusConfig>({
+    name: "multus",
+    versions: SPEC_VERSIONS,
+    configSchema: async () => (await import("./config.ts")).multusSchema(),
+    add: (call) => operate(call, async () => (await import("./add.ts")).add),
+    check: (call) =>
+      operate(call, async () => (await import("./check.ts")).check),
+    async del(call): Promise<void> {
+      const { isRecursion } = await import("./networks/self_guard.ts");
+      // An error would keep the pod from being deleted.
+      if (isRecursion(call.running.env, call.args)) return;
+      await operate(call, async () => (await import("./del.ts")).del);
+    },
+    gc: (call) => operate(call, async () => (await import("./gc.ts")).gc),
+    status: (call) =>
+      operate(call, async () => (await import("./status.ts")).status),
+  });
+}
+
+/** The plugin, for a process that runs one call. */
+export const multus: Plugin<MultusConfig> = createMultus();

@@ -8,7 +8,11 @@ import { splitPath } from "../../cni/invoke/find.ts";
 import { AttachmentCache } from "../../cni/libcni/cache.ts";
 import { NetworkRuntime } from "../../cni/libcni/api.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { Cluster } from "./pod/cluster.ts";
+import {
+  type Cluster,
+  type OpenCluster,
+  openProcessCluster,
+} from "./pod/cluster.ts";
 import type { MultusConfig } from "./config.ts";
 import type { K8sArgs } from "./pod/k8s_args.ts";
 import type { OperationLog } from "./log/operation_log.ts";
@@ -44,9 +48,9 @@ export interface Session {
  * @throws {CniError} 7 if multus was called by one of its own delegates
  */
 export function openSession(
-  call: Call<MultusConfig>,
-  k8s: K8sArgs,
-  log: OperationLog,
+  { call, k8s, log, openCluster = openProcessCluster }:
+    & Pick<Session, "call" | "k8s" | "log">
+    & { readonly openCluster?: OpenCluster | undefined },
 ): Session {
   const { config, running, args, command } = call;
   const pluginDirs = [...new Set([config.binDir, ...splitPath(args.path)])];
@@ -57,7 +61,7 @@ export function openSession(
     pluginDirs,
     cache: new AttachmentCache(config.cniDir),
     scratch: new ScratchCache(config.cniDir, log),
-    cluster: new Cluster({
+    cluster: openCluster({
       kubeconfig: config.kubeconfig,
       env: running.env,
       daemonSocketDir: config.daemonSocketDir,

@@ -5,10 +5,9 @@
  */
 
 import { ErrorCode } from "../../../cni/error.ts";
-import type { KubeClient } from "../../../kube/client.ts";
 import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
 import type { DefinitionSource } from "./attachment_definitions.ts";
-import type { Cluster } from "../pod/cluster.ts";
+import type { Cluster, ClusterClient } from "../pod/cluster.ts";
 import type { Delegate } from "./delegate.ts";
 import type { ResourceMap } from "../devices/resource_map.ts";
 import { MissingNetworkError } from "../failure.ts";
@@ -117,7 +116,7 @@ async function readDevices(
   { cluster, log, call: { signal } }: Session,
   { namespace, name, object }: KnownPod,
 ): Promise<ResourceMap> {
-  const client: KubeClient = await cluster.client();
+  const client: ClusterClient = await cluster.client();
   const pod = object ?? await client.getPod(namespace, name, { signal });
   const { readResourceMap } = await import("../devices/resource_map.ts");
   return await readResourceMap({ pod, client, log, signal });

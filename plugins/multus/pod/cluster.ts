@@ -23,11 +23,44 @@ export interface ClusterOptions {
   readonly overallMs?: number | undefined;
 }
 
+/** The part of the API that multus uses. */
+export type ClusterClient = Pick<
+  KubeClient,
+  | "getPod"
+  | "getNetworkAttachmentDefinition"
+  | "getResourceClaim"
+  | "listResourceSlices"
+  | "setPodAnnotations"
+  | "createEvent"
+>;
+
 /**
- * The cluster, if any: without Kubernetes, multus attaches pods to the networks
- * of its configuration.
+ * The cluster of a call, if any: without Kubernetes, multus attaches pods to the
+ * networks of its configuration.
  */
-export class Cluster implements AsyncDisposable {
+export interface Cluster extends AsyncDisposable {
+  /** Whether there is an API. */
+  readonly isConfigured: boolean;
+  /**
+   * Returns the client.
+   *
+   * @throws {CniError} 7 if there is no API, or the kubeconfig is unusable
+   */
+  client(): Promise<ClusterClient>;
+  /** Opens the client in the background; {@linkcode client} reports errors. */
+  prepare(): void;
+}
+
+/** Opens the cluster of a call, without any I/O. */
+export type OpenCluster = (options: ClusterOptions) => Cluster;
+
+/** Opens a cluster with a client of its own. */
+export function openProcessCluster(options: ClusterOptions): Cluster {
+  return new ProcessCluster(options);
+}
+
+/** A cluster for the time of one call. */
+class ProcessCluster implements Cluster {
   readonly #options: ClusterOptions;
   #client: Promise<KubeClient> | undefined;
 

@@ -3,10 +3,10 @@ import { CniError } from "../../../cni/error.ts";
 import { KubeScene } from "../../../tests/_harness/kube_scene.ts";
 import { PluginFolder } from "../../../tests/_harness/plugin_folder.ts";
 import { leaveSocket } from "../../../tests/_harness/unix_server.ts";
-import { Cluster } from "./cluster.ts";
+import { openProcessCluster } from "./cluster.ts";
 import { SOCKET_NAME } from "./daemon_protocol.ts";
 
-Deno.test("Cluster.isConfigured reports whether an API is configured", async (t) => {
+Deno.test("openProcessCluster().isConfigured reports whether an API is configured", async (t) => {
   const host = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
   const port = { KUBERNETES_SERVICE_PORT: "443" };
   const rows: [string, Record<string, string>, string | undefined, boolean][] =
@@ -18,24 +18,27 @@ Deno.test("Cluster.isConfigured reports whether an API is configured", async (t)
     ];
   for (const [name, env, kubeconfig, expected] of rows) {
     await t.step(name, () => {
-      assertEquals(new Cluster({ env, kubeconfig }).isConfigured, expected);
+      assertEquals(
+        openProcessCluster({ env, kubeconfig }).isConfigured,
+        expected,
+      );
     });
   }
 });
 
-Deno.test("Cluster.client() fails without an API", async () => {
-  await using cluster = new Cluster({ env: {} });
+Deno.test("openProcessCluster().client() fails without an API", async () => {
+  await using cluster = openProcessCluster({ env: {} });
   await assertRejects(() => cluster.client(), CniError, "neither a kubeconfig");
 });
 
-Deno.test("Cluster.client() always returns the same client", async () => {
+Deno.test("openProcessCluster().client() always returns the same client", async () => {
   await using scene = await KubeScene.start();
   const kubeconfig = scene.api.writeKubeconfig(scene.folder.path);
-  await using cluster = new Cluster({ env: {}, kubeconfig });
+  await using cluster = openProcessCluster({ env: {}, kubeconfig });
   assertStrictEquals(await cluster.client(), await cluster.client());
 });
 
-Deno.test("Cluster.client() asks the daemon if its socket exists", async (t) => {
+Deno.test("openProcessCluster().client() asks the daemon if its socket exists", async (t) => {
   await using scene = await KubeScene.start();
   const kubeconfig = scene.api.writeKubeconfig(scene.folder.path);
   await t.step("it answers", async () => {
@@ -49,7 +52,7 @@ Deno.test("Cluster.client() asks the daemon if its socket exists", async (t) => 
       const origin = { "multus-origin": "cache" };
       return new Response('{"metadata":{"name":"p9"}}', { headers: origin });
     });
-    await using cluster = new Cluster({
+    await using cluster = openProcessCluster({
       env: {},
       kubeconfig,
       daemonSocketDir: folder.path,
@@ -70,7 +73,7 @@ Deno.test("Cluster.client() asks the daemon if its socket exists", async (t) => 
       using folder = new PluginFolder();
       leave(`${folder.path}/${SOCKET_NAME}`);
       const daemonSocketDir = folder.path;
-      await using cluster = new Cluster({
+      await using cluster = openProcessCluster({
         env: {},
         kubeconfig,
         daemonSocketDir,

@@ -55,11 +55,6 @@ export class DaemonChannel implements Channel {
     this.#options = options;
   }
 
-  /** The daemon's connections are open already. */
-  get isShared(): boolean {
-    return !this.#isDown;
-  }
-
   /** The daemon asks for no credentials. */
   async authenticate(
     request: ApiRequest,

@@ -110,14 +110,12 @@ function nameEvent(podName: string, time: Date): string {
 export interface PostOptions {
   /** How long to wait for all of them, in milliseconds. */
   readonly withinMs: number;
-  /** Whether to post all at once; otherwise one after the other. */
-  readonly isShared?: boolean | undefined;
   /** Receives the events that the API refuses, or does not accept in time. */
   readonly log: Pick<OperationLog, "verbose">;
 }
 
 /**
- * Posts events, and waits until the time limit. Lost events are not failures: the
+ * Posts events one after the other, and waits until the time limit. Lost events are not failures: the
  * pod has its networks anyway.
  */
 export async function postEvents(
@@ -126,10 +124,9 @@ export async function postEvents(
   options: PostOptions,
 ): Promise<void> {
   const signal = deadline(options.withinMs);
-  const post = (event: Event): Promise<void> =>
-    postEvent(client, event, { ...options, signal });
-  if (options.isShared) return void await Promise.all(events.map(post));
-  for (const event of events) await post(event);
+  for (const event of events) {
+    await postEvent(client, event, { ...options, signal });
+  }
 }
 
 async function postEvent(

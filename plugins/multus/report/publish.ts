@@ -5,10 +5,10 @@
  */
 
 import { CniError, describeError } from "../../../cni/error.ts";
-import type { KubeClient } from "../../../kube/client.ts";
 import type { Attached } from "../attach.ts";
 import { buildNetworkStatus, formatNetworkStatus } from "./network_status.ts";
 import { addedInterface, postEvents } from "./pod_events.ts";
+import type { ClusterClient } from "../pod/cluster.ts";
 import type { KnownPod } from "../pod/pod.ts";
 import type { Session } from "../session.ts";
 
@@ -19,9 +19,8 @@ const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 const EVENTS_MS = 500;
 
 /**
- * Writes the status annotation of a pod and posts an event for each attachment:
- * concurrently if connections are open, otherwise after the status on the same
- * connection, because a TLS handshake takes longer than a request.
+ * Writes the status annotation of a pod, then posts an event for each attachment
+ * on the same connection: another TLS handshake would take longer than a request.
  *
  * A deleted pod and lost events are not failures. If the runtime passed the
  * annotations and they select no networks, an unwritten status is not a failure
@@ -37,9 +36,8 @@ export async function publish(
 ): Promise<void> {
   try {
     const client = await session.cluster.client();
-    const writing = writeStatus(session, client, pod, attached);
-    if (!client.isShared) await writing;
-    await Promise.all([writing, announce(session, client, pod, attached)]);
+    await writeStatus(session, client, pod, attached);
+    await announce(session, client, pod, attached);
   } catch (error) {
     const isOrdinary = attached.length === 1 && pod.object === undefined;
     if (!isOrdinary) throw error;
@@ -51,7 +49,7 @@ export async function publish(
 
 async function announce(
   { log }: Session,
-  client: KubeClient,
+  client: ClusterClient,
   pod: KnownPod,
   attached: readonly Attached[],
 ): Promise<void> {
@@ -60,13 +58,12 @@ async function announce(
     .map(({ ifName, result, delegate }) =>
       addedInterface(pod, ifName, result.ips, delegate.name)
     );
-  const { isShared } = client;
-  await postEvents(client, events, { withinMs: EVENTS_MS, isShared, log });
+  await postEvents(client, events, { withinMs: EVENTS_MS, log });
 }
 
 async function writeStatus(
   { log, call: { signal } }: Session,
-  client: KubeClient,
+  client: ClusterClient,
   pod: KnownPod,
   attached: readonly Attached[],
 ): Promise<void> {
