@@ -68,16 +68,18 @@ function introduce({ name, versions, about }: Plugin): string {
  * Runs this process as a plugin: reads its environment and stdin, prints, exits.
  *
  * @param lookup Finds plugins that can be delegated to without a process
+ * @param stdin Reads the whole configuration; by default, this process's stdin
  */
 export async function runMain(
   plugin: Plugin,
   lookup: PluginLookup = () => undefined,
+  stdin: () => Uint8Array = readStdin,
 ): Promise<never> {
   sendConsoleToStderr();
   // A plugin that waits forever lets the process end by itself. That must
   // not look like success.
   Deno.exitCode = 1;
-  printAndExit(await dispatch(plugin, processInput(lookup)));
+  printAndExit(await dispatch(plugin, { ...processInput(lookup), stdin }));
 }
 
 /**

@@ -219,6 +219,11 @@ export interface NetConf {
   readonly ipam?: { readonly type?: string | undefined } | undefined;
   /** Result of the previous plugin or of the whole chain, undecoded. */
   readonly prevResult?: Readonly<Record<string, unknown>> | undefined;
+  /**
+   * Socket of the node daemon that runs the plugin's calls, an absolute path.
+   * The process that is called reads it (`plugins/hand_over.ts`).
+   */
+  readonly daemonSocket?: string | undefined;
 }
 
 /** A configuration with a plugin's own keys, by their schemas. */
@@ -256,5 +261,18 @@ function baseShape(): Record<keyof NetConf, z.core.$ZodType> {
   return {
     ipam: optional(z.looseObject({ type: optional(z.string()) })),
     prevResult: optional(z.looseObject({})),
+    daemonSocket: optional(absolutePathSchema()),
   };
 }
+
+const absolutePathSchema = once(() =>
+  z.pipe(
+    z.string(),
+    z.transform((path, { issues }) => {
+      if (path.startsWith("/")) return path;
+      const message = `expected an absolute path, got ${JSON.stringify(path)}`;
+      issues.push({ code: "custom", message, input: path });
+      return z.NEVER;
+    }),
+  )
+);

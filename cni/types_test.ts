@@ -168,6 +168,7 @@ Deno.test("netConf() reads what every plugin is given and what it adds", async (
       name: "net",
       ipam: { Type: "host-local", subnet: "10.0.0.0/24" },
       PrevResult: { Ips: [] },
+      DaemonSocket: "/run/cni/daemon.sock",
       MTU: 1500.0,
       Other: true,
     }, "config");
@@ -175,9 +176,26 @@ Deno.test("netConf() reads what every plugin is given and what it adds", async (
       name: "net",
       ipam: { type: "host-local", subnet: "10.0.0.0/24" },
       prevResult: { Ips: [] },
+      daemonSocket: "/run/cni/daemon.sock",
       mtu: 1500,
       Other: true,
     });
+  });
+  await t.step("no relative path of a socket", () => {
+    for (
+      const [daemonSocket, got] of [
+        ["run/d.sock", 'an absolute path, got "run/d.sock"'],
+        ["", 'an absolute path, got ""'],
+        [1, "a string, got a number"],
+      ]
+    ) {
+      const error = assertThrows(
+        () => decode(schema, { daemonSocket }, "config"),
+        CniError,
+        `daemonSocket: expected ${got}`,
+      );
+      assertEquals(error.code, 7);
+    }
   });
   await t.step("a plugin's own schema for a key goes before", () => {
     const own = netConf({ ipam: z.looseObject({ type: z.string() }) });

@@ -8,10 +8,12 @@
 import { formatVersions, printAndExit } from "../cni/answer.ts";
 import { calledAs } from "../cni/called_as.ts";
 import { formatFailure } from "../cni/error.ts";
+import { readStdin } from "../cni/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import {
   findPlugin,
   findVersions,
+  pluginNames,
   type ProgramName,
   programNames,
   unknownName,
@@ -31,6 +33,42 @@ const commands: Readonly<Record<string, () => Promise<unknown>>> = {
   "multus": () => import("../node/multus/command.ts"),
 };
 
+/**
+ * What each command needs in the environment. A call without it fails before it
+ * reads stdin.
+ */
+const needed: Readonly<Record<string, readonly string[]>> = {
+  "ADD": ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"],
+  "CHECK": ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"],
+  "DEL": ["CNI_CONTAINERID", "CNI_IFNAME", "CNI_PATH"],
+  "GC": ["CNI_PATH"],
+  "STATUS": ["CNI_PATH"],
+};
+
+/**
+ * Reads a configuration that may name a node daemon.
+ *
+ * @returns Undefined if it names none, or no daemon is to be asked
+ */
+function findDaemonConfig(stdin: () => Uint8Array): string | undefined {
+  if (Deno.args.length > 0 || Deno.env.get("CNI_NO_DAEMON") === "1") return;
+  const variables = needed[Deno.env.get("CNI_COMMAND") ?? ""];
+  if (!variables?.every((variable) => Deno.env.get(variable))) return;
+  try {
+    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    const text = decoder.decode(stdin());
+    return /"daemonSocket/i.test(text) ? text : undefined;
+  } catch {
+    return undefined; // the call reports it
+  }
+}
+
+/** Returns a function that reads stdin, all of it, at its first call. */
+function readOnce(): () => Uint8Array {
+  let bytes: Uint8Array | undefined;
+  return () => bytes ??= readStdin();
+}
+
 /** Runs the plugin or program; lists the known names if the name is unknown. */
 async function main(): Promise<void> {
   const name = calledAs();
@@ -41,10 +79,18 @@ async function main(): Promise<void> {
   if (versions !== undefined) {
     printAndExit({ stdout: formatVersions(versions), exitCode: 0 });
   }
-  const plugin = findPlugin(name);
-  if (plugin !== undefined) {
+  if (pluginNames.includes(name)) {
+    const stdin = readOnce();
+    const config = findDaemonConfig(stdin);
+    if (config !== undefined) {
+      const { handOver } = await import("./hand_over.ts");
+      const env = Deno.env.toObject();
+      const answer = handOver({ name, env, stdin: config });
+      if (answer !== undefined) printAndExit(answer);
+    }
+    const plugin = findPlugin(name);
     const { runMain } = await import("../cni/skel.ts");
-    await runMain(await plugin, findPlugin);
+    if (plugin !== undefined) await runMain(await plugin, findPlugin, stdin);
   }
   const program = programNames.find((known) => known === name);
   if (program !== undefined) return void await programs[program]();

@@ -5,6 +5,7 @@
  */
 
 import { basename, extname, isAbsolute } from "@std/path/posix";
+import { DIGEST_PLACEHOLDER } from "../../cni/build_identity.ts";
 import { importFlags } from "../net.ts";
 import { makeImportMap } from "./import_map.ts";
 import { keepUsing } from "./keep_using.ts";
@@ -82,6 +83,19 @@ async function split(
   throw new Error(`Cannot bundle "${entry}": ${warning[0]}`);
 }
 
+/** Puts the digest of all chunks where the program says what identifies it. */
+async function identify(chunks: Chunks): Promise<Chunks> {
+  const all = JSON.stringify(Object.entries(chunks).toSorted());
+  const bytes = new TextEncoder().encode(all);
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Object.fromEntries(
+    Object.entries(chunks).map(([name, source]) => [
+      name,
+      source.replaceAll(DIGEST_PLACEHOLDER, digest.toHex()),
+    ]),
+  );
+}
+
 async function rewriteChunks(
   folder: string,
   rewrite: (source: string) => string,
@@ -120,7 +134,7 @@ export async function bundle(entry: string, name: string): Promise<Bundle> {
     const small = ["--minify", `--outdir=${staging}/chunks`];
     await split(entry, [...small, `whole/${entryChunk}`], staging);
     const unfinished = `${staging}/${name}.js`;
-    const chunks = await readChunks(`${staging}/chunks`);
+    const chunks = await identify(await readChunks(`${staging}/chunks`));
     await Deno.writeTextFile(unfinished, linkChunks(chunks, entryChunk));
     await Deno.utime(unfinished, 0, 0);
     await Deno.rename(unfinished, path);

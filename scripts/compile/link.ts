@@ -28,6 +28,8 @@ const FOREIGN_IMPORT = /^import[^;"]*"((?!\.\/)[^"]+)"/;
 const EXPORT = /export\{([^{}]*)\};?$/;
 /** Marks the entry module. */
 const IS_MAIN = /\bimport\.meta\.main\b/g;
+/** The folder of a module, which an executable does not have. */
+const DIRNAME = /\bimport\.meta\.dirname\b/g;
 /** `import("./chunk.js")`. */
 const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
 /** The first line of every linked script. */
@@ -119,6 +121,7 @@ function linkChunk(chunks: Chunks, name: string, isEntry: boolean): string {
     (_, imported: string) => `__LAZY__(${check(imported)})`,
   );
   if (isEntry) body = body.replaceAll(IS_MAIN, "true");
+  body = body.replaceAll(DIRNAME, "void 0");
   const leftOver = LEFT_OVER.exec(body);
   if (leftOver !== null) throw refuse(`"${leftOver[0]}" is not understood`);
   body = body.replaceAll("__LAZY__(", "__lazy(");

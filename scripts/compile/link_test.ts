@@ -44,6 +44,9 @@ Deno.test("linkChunks() runs chunks as modules", async (t) => {
     ["the module to begin with", {
       "main.js": "import.meta.main&&out.push(1);",
     }, [1]],
+    ["a module without a folder", {
+      "main.js": "out.push(import.meta.dirname===void 0);",
+    }, [true]],
     ["a module to begin with that waits", {
       "main.js": 'import{a}from"./c.js";out.push(await a);export{a};',
       "c.js": "var a=Promise.resolve(1);export{a};",

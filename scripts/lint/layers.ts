@@ -40,10 +40,12 @@ const LAYERS: readonly Layer[] = [
     "ipam/*/plugin.ts",
   ]),
   layer("plugins/main.ts", ["net/", "ffi/", "cni/", "plugins/registry.ts"], [
+    "plugins/hand_over.ts",
     "cli/main.ts",
     "node/multus/command.ts",
     "plugins/noop/main.ts",
   ]),
+  layer("plugins/hand_over.ts", ["cni/", "ffi/unix_stream.ts"]),
   layer("plugins/multus/", [
     "net/",
     "ffi/",

@@ -1,0 +1,18 @@
+/**
+ * What identifies the program's code, so that a caller and a daemon of different
+ * builds notice.
+ *
+ * @module
+ */
+
+/** `scripts/compile/bundle.ts` replaces this text with the bundle's SHA-256. */
+export const DIGEST_PLACEHOLDER = "sha256-of-the-bundle";
+
+/**
+ * Identifies the code: the digest of the bundle in an executable, the folder of
+ * the sources otherwise. The same sources give the same digest for every
+ * architecture.
+ */
+export const buildIdentity: string = import.meta.dirname === undefined
+  ? DIGEST_PLACEHOLDER
+  : `source:${import.meta.dirname}`;

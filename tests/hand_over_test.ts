@@ -1,0 +1,402 @@
+/**
+ * The caller's side of the node daemon: whole executables, and a daemon that says
+ * what the test tells it to.
+ *
+ * @module
+ */
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { findFileId } from "../cni/same_file.ts";
+import { BIN, needsBin } from "./_harness/executables.ts";
+import { FakeDaemon, type Reply } from "./_harness/fake_daemon.ts";
+import { leaveSocket } from "./_harness/unix_server.ts";
+
+/** Defines a test that runs executables. */
+function test(name: string, fn: (t: Deno.TestContext) => Promise<void>): void {
+  const { ignore, suffix } = needsBin;
+  Deno.test({ name: name + suffix, ignore, fn });
+}
+
+/** Whether processes can have another user: not as an ordinary one, nor with one user mapped. */
+const canBeSomebodyElse = ((): boolean => {
+  try {
+    return new Deno.Command(`${BIN}/static`, {
+      uid: 65534,
+      env: { CNI_COMMAND: "VERSION" },
+    }).outputSync().success;
+  } catch {
+    return false;
+  }
+})();
+
+const CONFIG = {
+  cniVersion: "1.1.0",
+  name: "net",
+  type: "static",
+  ipam: { type: "static", addresses: [{ address: "10.9.8.7/24" }] },
+};
+
+/** One call of a plugin. */
+interface Run {
+  readonly name?: string;
+  readonly command?: string;
+  readonly config: object | string | Uint8Array<ArrayBuffer>;
+  readonly env?: Record<string, string>;
+  readonly args?: string[];
+  readonly uid?: number;
+  /** Receives stderr as it comes. */
+  readonly onStderr?: (text: string) => void;
+}
+
+interface Ended {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly code: number;
+}
+
+/** Starts a plugin with only the given environment. */
+function start(
+  { name = "static", command = "ADD", args = [], env, uid, ...more }: Run,
+): { child: Deno.ChildProcess; ended: Promise<Ended> } {
+  const child = new Deno.Command(`${BIN}/${name}`, {
+    args,
+    cwd: "/",
+    env: {
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: "pod-1",
+      CNI_NETNS: "/proc/self/ns/net",
+      CNI_NETNS_OVERRIDE: "1",
+      CNI_IFNAME: "eth0",
+      CNI_PATH: "/nonexistent",
+      ...env,
+    },
+    clearEnv: true,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+    ...uid === undefined ? {} : { uid },
+  }).spawn();
+  return { child, ended: finish(child, more) };
+}
+
+async function finish(
+  child: Deno.ChildProcess,
+  { config, onStderr }: Pick<Run, "config" | "onStderr">,
+): Promise<Ended> {
+  const input = typeof config === "string" || config instanceof Uint8Array
+    ? config
+    : JSON.stringify(config);
+  const [, stdout, stderr, { code }] = await Promise.all([
+    // A call that fails early does not read.
+    new Response(input).body?.pipeTo(child.stdin).catch(() => {}),
+    read(child.stdout),
+    read(child.stderr, onStderr),
+    child.status,
+  ]);
+  return { stdout, stderr, code };
+}
+
+async function read(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+  onText: (text: string) => void = () => {},
+): Promise<string> {
+  let text = "";
+  for await (const part of stream.pipeThrough(new TextDecoderStream())) {
+    text += part;
+    onText(text);
+  }
+  return text;
+}
+
+function run(options: Run): Promise<Ended> {
+  return start(options).ended;
+}
+
+/** Runs a call as if there were no daemon. */
+function runAlone(options: Run): Promise<Ended> {
+  return run({ ...options, env: { ...options.env, CNI_NO_DAEMON: "1" } });
+}
+
+function line(message: object): string {
+  return JSON.stringify(message) + "\n";
+}
+
+const DONE = line({ stdout: "{}", exitCode: 0 });
+const sayDone: Reply = ({ say }) => say(DONE);
+
+test("a call goes to the daemon with all that it needs", async () => {
+  await using daemon = new FakeDaemon(({ say }) =>
+    say(line({ stdout: '{"any": "document"}', exitCode: 1 }))
+  );
+  const config = { ...CONFIG, daemonSocket: daemon.path, text: "è😀\u0000" };
+  const ended = await run({ config, env: { ANY: "thing" } });
+  assertEquals(ended, { stdout: '{"any": "document"}', stderr: "", code: 1 });
+  const [request, ...others] = daemon.requests;
+  assert(request !== undefined && others.length === 0);
+  const { build, env, ...rest } = request;
+  assertMatch(build, /^[0-9a-f]{64}$/);
+  assertEquals([env["ANY"], env["CNI_COMMAND"]], ["thing", "ADD"]);
+  assertEquals(rest, {
+    v: 1,
+    name: "static",
+    world: {
+      netns: findFileId("/proc/self/ns/net") ?? null,
+      host: findFileId("/proc/self/ns/net") ?? null,
+      mnt: findFileId("/proc/self/ns/mnt") ?? null,
+      root: findFileId("/") ?? null,
+      cwd: "/",
+      umask: Deno.umask(),
+    },
+    exe: findFileId(`${BIN}/static`) ?? "",
+    stdin: JSON.stringify(config),
+  });
+});
+
+test("a namespace that does not exist is null to the daemon", async () => {
+  await using daemon = new FakeDaemon(sayDone);
+  const config = { ...CONFIG, daemonSocket: daemon.path };
+  for (const path of ["/run/netns/nonexistent", ""]) {
+    await run({ command: "DEL", config, env: { CNI_NETNS: path } });
+  }
+  assertEquals(daemon.requests.map(({ world }) => world["netns"]), [
+    null,
+    null,
+  ]);
+});
+
+test("log text is printed while the daemon works", async () => {
+  const { promise: seen, resolve } = Promise.withResolvers<void>();
+  await using daemon = new FakeDaemon(async ({ say }) => {
+    await say(line({ stderr: "one\n" }) + line({ stderr: "two" }));
+    await seen;
+    await say(line({ stderr: "\n" }) + DONE);
+  });
+  const { stdout, stderr } = await run({
+    config: { ...CONFIG, daemonSocket: daemon.path },
+    onStderr: (text) => text === "one\ntwo" && resolve(),
+  });
+  assertEquals({ stdout, stderr }, { stdout: "{}", stderr: "one\ntwo\n" });
+});
+
+test("an answer is read however it arrives", async (t) => {
+  const text = "x€😀\u2028\n".repeat(1000);
+  const bytes = new TextEncoder()
+    .encode(line({ stderr: "é" }) + line({ stdout: text, exitCode: 0 }));
+  const large = line({ stdout: "long ".repeat(2 ** 20), exitCode: 0 });
+  const replies: Record<string, [reply: Reply, stdout: string]> = {
+    "byte by byte": [async ({ say }): Promise<void> => {
+      for (const byte of bytes) await say(Uint8Array.of(byte));
+    }, text],
+    "all of 5 MiB": [({ say }) => say(large), JSON.parse(large).stdout],
+    "without waiting for the end": [async ({ say, callerGone }) => {
+      await say(DONE);
+      await callerGone();
+    }, "{}"],
+  };
+  for (const [name, [reply, stdout]] of Object.entries(replies)) {
+    await t.step(name, async () => {
+      await using daemon = new FakeDaemon(reply);
+      const config = { ...CONFIG, daemonSocket: daemon.path };
+      assertEquals((await run({ config })).stdout, stdout);
+    });
+  }
+});
+
+test("a request of any size is sent", async () => {
+  await using daemon = new FakeDaemon(sayDone);
+  const filling = "filling ".repeat(2 ** 17);
+  const config = { ...CONFIG, filling, daemonSocket: daemon.path };
+  assertEquals((await run({ config })).stdout, "{}");
+  assertEquals(daemon.requests[0]?.stdin, JSON.stringify(config));
+});
+
+test("a call runs in its process if no daemon takes it", async (t) => {
+  await using refusing = new FakeDaemon(({ say }) =>
+    say(line({ notMine: "another build" }))
+  );
+  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  await Deno.writeTextFile(`${folder}/file`, "");
+  leaveSocket(`${folder}/dead.sock`);
+  const sockets = {
+    "nothing is there": `${folder}/none.sock`,
+    "a folder is missing": `${folder}/none/daemon.sock`,
+    "a file that is not a socket": `${folder}/file`,
+    "a folder": folder,
+    "nothing listens": `${folder}/dead.sock`,
+    "a path longer than a socket's": `${folder}/${"x".repeat(100)}`,
+    "the daemon refuses": refusing.path,
+  };
+  for (const [name, daemonSocket] of Object.entries(sockets)) {
+    await t.step(name, async () => {
+      for (const command of ["ADD", "CHECK", "DEL", "GC", "STATUS"]) {
+        const config = { ...CONFIG, daemonSocket };
+        const call = { command, config };
+        assertEquals(await run(call), await runAlone(call), command);
+      }
+    });
+  }
+  assertEquals(refusing.requests.length, 5);
+  await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test({
+  name: "a call runs in its process if it may not use the socket" +
+    needsBin.suffix,
+  ignore: needsBin.ignore || !canBeSomebodyElse,
+  fn: async () => {
+    await using daemon = new FakeDaemon(sayDone);
+    const call = {
+      config: { ...CONFIG, daemonSocket: daemon.path },
+      uid: 65534,
+    };
+    const alone = await runAlone(call);
+    assertEquals(await run(call), alone);
+    assertEquals([alone.code, daemon.requests.length], [0, 0]);
+  },
+});
+
+test("after a lost connection ADD fails, and the rest runs here", async (t) => {
+  const replies: Record<string, Reply> = {
+    "at once": () => {},
+    "within a line": ({ say }) => say('{"stdout":"'),
+    "without the end of the line": ({ say }) => say(DONE.trim()),
+    "after something else": ({ say }) => say("HTTP/1.1 400 Bad Request\r\n"),
+    "after a line without an answer": ({ say }) => say(line({ code: 1 })),
+  };
+  for (const [name, reply] of Object.entries(replies)) {
+    await t.step(name, async () => {
+      await using daemon = new FakeDaemon(reply);
+      const config = { ...CONFIG, daemonSocket: daemon.path };
+      const { stdout, stderr, code } = await run({ config });
+      assertEquals({ ...JSON.parse(stdout), stderr, exit: code }, {
+        cniVersion: "1.1.0",
+        code: 11,
+        msg: `The node daemon at "${daemon.path}" went away before it answered`,
+        details: "parts of the attachment may exist until DEL",
+        stderr: "",
+        exit: 1,
+      });
+      for (const command of ["CHECK", "DEL", "GC", "STATUS"]) {
+        const call = { command, config };
+        assertEquals(await run(call), await runAlone(call), command);
+      }
+      assertEquals(daemon.requests.length, 5);
+    });
+  }
+});
+
+test("the failure of a lost ADD has the configuration's version", async () => {
+  await using daemon = new FakeDaemon(() => {});
+  const versions = [];
+  for (const cniVersion of ["0.4.0", "9.9.9", 1]) {
+    const config = { ...CONFIG, cniVersion, daemonSocket: daemon.path };
+    versions.push(JSON.parse((await run({ config })).stdout).cniVersion);
+  }
+  assertEquals(versions, ["0.4.0", "1.1.0", "1.1.0"]);
+});
+
+test("a call that is killed leaves the daemon", async () => {
+  const asked = Promise.withResolvers<void>();
+  const gone = Promise.withResolvers<void>();
+  await using daemon = new FakeDaemon(async ({ callerGone }) => {
+    asked.resolve();
+    await callerGone();
+    gone.resolve();
+  });
+  const config = { ...CONFIG, daemonSocket: daemon.path };
+  const { child, ended } = start({ config });
+  await asked.promise;
+  child.kill("SIGTERM");
+  await gone.promise;
+  assertEquals([(await child.status).signal, (await ended).stdout], [
+    "SIGTERM",
+    "",
+  ]);
+});
+
+test("a daemon is asked only if the configuration names it", async (t) => {
+  await using daemon = new FakeDaemon(sayDone);
+  const { path } = daemon;
+  const folder = path.slice(0, path.lastIndexOf("/"));
+  const named = { ...CONFIG, daemonSocket: path };
+  const rows: Record<string, [call: Run, isAsked: boolean]> = {
+    "by the key": [{ config: named }, true],
+    "by the key in another spelling": [{
+      config: { ...CONFIG, DAEMONSOCKET: path },
+    }, true],
+    "by the last of two keys": [{
+      config: { ...CONFIG, daemonSocket: "/nonexistent", DaemonSocket: path },
+    }, true],
+    "by a key that is not null": [{
+      config: { ...named, DaemonSocket: null },
+    }, true],
+    "by the folder, for chain": [{
+      name: "chain",
+      config: { ...CONFIG, daemonSocketDir: folder },
+    }, true],
+    "by the folder, for multus": [{
+      name: "multus",
+      config: { ...CONFIG, daemonSocketDir: folder },
+    }, true],
+    "by the other key, if nothing is at the first": [{
+      name: "multus",
+      config: {
+        ...CONFIG,
+        daemonSocket: "/nonexistent",
+        daemonSocketDir: folder,
+      },
+    }, true],
+    "not by the folder, for others": [{
+      config: { ...CONFIG, daemonSocketDir: folder },
+    }, false],
+    "not by a key further down": [{
+      config: { ...CONFIG, args: { daemonSocket: path } },
+    }, false],
+    "not by a relative path": [{
+      config: { ...CONFIG, daemonSocket: path.slice(1) },
+    }, false],
+    "not by a number": [{ config: { ...CONFIG, daemonSocket: 1 } }, false],
+    "not if it is turned off": [{
+      config: named,
+      env: { CNI_NO_DAEMON: "1" },
+    }, false],
+    "not for VERSION": [{ config: named, command: "VERSION" }, false],
+    "not for an unknown command": [{ config: named, command: "add" }, false],
+    "not without a command": [{ config: named, command: "" }, false],
+    "not with arguments": [{ config: named, args: ["help"] }, false],
+    "not without CNI_IFNAME": [
+      { config: named, env: { CNI_IFNAME: "" } },
+      false,
+    ],
+    "not by what is not JSON": [{ config: '"daemonSocket": 1' }, false],
+    "not by another JSON value": [{ config: '["daemonSocket"]' }, false],
+    "not by what is not UTF-8": [{
+      config: Uint8Array.of(
+        ...new TextEncoder().encode(JSON.stringify(named).slice(0, -1)),
+        ...[44, 34, 97, 34, 58, 34, 0xff, 34, 125],
+      ),
+    }, false],
+  };
+  for (const [name, [call, isAsked]] of Object.entries(rows)) {
+    await t.step(name, async () => {
+      daemon.requests.length = 0;
+      const ended = await run(call);
+      assertEquals(daemon.requests.length, isAsked ? 1 : 0);
+      if (!isAsked) assertEquals(ended, await runAlone(call));
+    });
+  }
+});
+
+test("a call without its environment fails before it reads stdin", async () => {
+  await using daemon = new FakeDaemon(sayDone);
+  const child = new Deno.Command(`${BIN}/static`, {
+    env: { CNI_COMMAND: "ADD", CNI_PATH: "/nonexistent" },
+    clearEnv: true,
+    stdin: "piped",
+    stdout: "piped",
+  }).spawn();
+  const { code } = await child.status;
+  const { code: error } = await new Response(child.stdout).json();
+  await child.stdin.close();
+  assertEquals([code, error, daemon.requests.length], [1, 4, 0]);
+});
