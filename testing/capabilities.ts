@@ -100,3 +100,15 @@ export function requireRoot(
   const { ignore, suffix } = allOf(...others, needsRoot);
   return { name: name + suffix, ignore };
 }
+
+/** The body of a test. */
+export type TestBody = (t: Deno.TestContext) => void | Promise<void>;
+
+/** Registers a test that works in network namespaces, as {@linkcode requireRoot}. */
+export function rootTest(name: string, body: TestBody): void;
+/** Registers a test that works in network namespaces and needs more. */
+export function rootTest(name: string, needs: Needs, body: TestBody): void;
+export function rootTest(name: string, ...rest: (Needs | TestBody)[]): void {
+  const needs = rest.slice(0, -1) as Needs[];
+  Deno.test(requireRoot(name, ...needs), rest.at(-1) as TestBody);
+}

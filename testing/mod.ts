@@ -23,4 +23,10 @@ export { type CallOptions, type CallOutput, TestHosts } from "./test_hosts.ts";
 export { canPing, ipJson, runIn, type Snapshot, snapshot } from "./ip_json.ts";
 
 // Tests that are skipped, and say so, where they cannot run.
-export { type Needs, requireRoot, type TestHeader } from "./capabilities.ts";
+export {
+  type Needs,
+  requireRoot,
+  rootTest,
+  type TestBody,
+  type TestHeader,
+} from "./capabilities.ts";

@@ -9,9 +9,10 @@ import { Rtnl } from "../ffi/rtnl/mod.ts";
 import { Cidr } from "../net/cidr.ts";
 import { eachAtOnce } from "./_harness/at_once.ts";
 import {
+  allOf,
   hasCommand,
   ignoreUnless,
-  requireRoot,
+  rootTest,
 } from "../testing/capabilities.ts";
 import type { ExecOutput } from "../testing/exec_in.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
@@ -112,7 +113,7 @@ for (const type of ["ptp", "bridge"]) {
   const test = (
     name: string,
     fn: (t: Deno.TestContext) => Promise<void>,
-  ): void => Deno.test(requireRoot(`${type} ${name}`, needsNft, needsBin), fn);
+  ): void => rootTest(`${type} ${name}`, allOf(needsNft, needsBin), fn);
 
   test("attaches 60 containers, 8 at a time, and detaches them in any order", async (t) => {
     const random = createRandom(1);

@@ -1,7 +1,7 @@
 /** bandwidth behind the plugins that connect containers: ours, and the Go ones. */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { assertSuccess, hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { listPeers, nameOf, succeedAs, type Who } from "./_harness/parity.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
@@ -59,7 +59,7 @@ async function attachAndDetach(
 for (const who of ["ours", ...listPeers("bandwidth behind plugins")] as const) {
   for (const type of ["ptp", "bridge"]) {
     const name = `bandwidth works behind ${type} (${nameOf(who)})`;
-    Deno.test(requireRoot(name), async (t) => {
+    rootTest(name, async (t) => {
       for (const cniVersion of ["0.3.0", "0.4.0", "1.0.0"]) {
         for (const order of ORDERS) {
           await t.step(

@@ -6,7 +6,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
 import {
   LimitedCable,
@@ -129,12 +129,10 @@ for (const peer of listPeers("bandwidth")) {
   }
 
   for (const [adder, other] of [["ours", peer], [peer, "ours"]] as const) {
-    Deno.test(
-      requireRoot(
-        `bandwidth: what is added by ${
-          nameOf(adder)
-        } is checked and deleted by ${nameOf(other)}`,
-      ),
+    rootTest(
+      `bandwidth: what is added by ${nameOf(adder)} is checked and deleted by ${
+        nameOf(other)
+      }`,
       async (t) => {
         for (const [name, keys] of Object.entries(ROWS)) {
           await t.step(name, async () => {
@@ -160,10 +158,8 @@ for (const peer of listPeers("bandwidth")) {
     );
   }
 
-  Deno.test(
-    requireRoot(
-      `bandwidth refuses what the Go plugin refuses, in its words (${peer.name})`,
-    ),
+  rootTest(
+    `bandwidth refuses what the Go plugin refuses, in its words (${peer.name})`,
     async (t) => {
       const rows: [name: string, keys: object, ifName?: string][] = [
         ["ingress without burst", { ingressRate: 1 }],

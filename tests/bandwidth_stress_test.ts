@@ -4,7 +4,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
 import { killByTurns } from "./_harness/kills.ts";
 import { LimitedCable, WIDE } from "./_harness/limited_cable.ts";
@@ -23,7 +23,7 @@ function start(cable: LimitedCable, command: string, keys: object): Spawned {
 
 const name = "bandwidth leaves nothing when it is killed and DEL follows";
 
-Deno.test(requireRoot(name, needsBin), async (t) => {
+rootTest(name, needsBin, async (t) => {
   const random = createRandom(1);
   const scopes = {
     "all traffic": {},

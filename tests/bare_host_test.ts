@@ -9,7 +9,7 @@ import {
   allOf,
   hasCommand,
   ignoreUnless,
-  requireRoot,
+  rootTest,
 } from "../testing/capabilities.ts";
 import { execIn } from "../testing/exec_in.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
@@ -36,29 +36,26 @@ const HOSTS: Readonly<Record<string, BareHostOptions>> = {
   "without programs, /run read-only": { readOnlyRun: true },
 };
 
-Deno.test(
-  requireRoot("withoutPrograms() hides what it says", needs),
-  () => {
-    using hosts = TestHosts.create();
-    const find = "command -v ip tc nft iptables ip6tables sysctl";
-    const look = `${find}; touch /run/bare-host-test && rm /run/bare-host-test`;
-    const run = (path: string): { code: number; stdout: string } =>
-      execIn(hosts.host, {
-        path,
-        args: ["-c", look],
-        env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
-        stdin: "",
-      });
-    const usual = run("/bin/sh");
-    assertEquals(usual.code, 0);
-    assertNotEquals(usual.stdout, "");
-    for (const options of Object.values(HOSTS)) {
-      const script = withoutPrograms(hosts.folder, "/bin/sh", options);
-      const { code, stdout } = run(script);
-      assertEquals([code === 0, stdout], [!options.readOnlyRun, ""]);
-    }
-  },
-);
+rootTest("withoutPrograms() hides what it says", needs, () => {
+  using hosts = TestHosts.create();
+  const find = "command -v ip tc nft iptables ip6tables sysctl";
+  const look = `${find}; touch /run/bare-host-test && rm /run/bare-host-test`;
+  const run = (path: string): { code: number; stdout: string } =>
+    execIn(hosts.host, {
+      path,
+      args: ["-c", look],
+      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+      stdin: "",
+    });
+  const usual = run("/bin/sh");
+  assertEquals(usual.code, 0);
+  assertNotEquals(usual.stdout, "");
+  for (const options of Object.values(HOSTS)) {
+    const script = withoutPrograms(hosts.folder, "/bin/sh", options);
+    const { code, stdout } = run(script);
+    assertEquals([code === 0, stdout], [!options.readOnlyRun, ""]);
+  }
+});
 
 type PluginKeys = Keys & { readonly type: string };
 
@@ -143,7 +140,7 @@ class BareHost {
 for (const [kind, options] of Object.entries(HOSTS)) {
   for (const [type, plugins] of Object.entries(ROWS)) {
     const name = `${type} works on a host ${kind}`;
-    Deno.test(requireRoot(name, needs), () => {
+    rootTest(name, needs, () => {
       using hosts = TestHosts.create();
       runIn(hosts.sandbox, "ip", "link", "set", "lo", "down");
       const before = stateOf(hosts);
@@ -203,28 +200,22 @@ for (const [kind, options] of Object.entries(HOSTS)) {
 /** So many that host-local would write an index of them to /run. */
 const MANY_LEASES = 1000;
 
-Deno.test(
-  requireRoot(
-    "host-local works with many leases where /run is read-only",
-    needs,
-  ),
-  () => {
-    using hosts = TestHosts.create();
-    const leases = `${hosts.folder}/leases/net1`;
-    Deno.mkdirSync(leases, { recursive: true });
-    for (let i = 0; i < MANY_LEASES; i++) {
-      const address = `10.9.${Math.floor(i / 250)}.${2 + i % 250}`;
-      Deno.writeTextFileSync(`${leases}/${address}`, `pod${i}\r\neth0`);
-    }
-    const before = hosts.leases();
-    const ipam = hosts.hostLocal("10.9.0.0/16");
-    const plugins = [{ type: "host-local", ipam }];
-    const bare = new BareHost(hosts, plugins, { readOnlyRun: true });
-    const prevResult = bare.add();
-    assertEquals(hosts.leases().length, before.length + 1);
-    bare.run("CHECK", { prevResult });
-    bare.run("DEL", { prevResult });
-    bare.run("DEL");
-    assertEquals(hosts.leases(), before);
-  },
-);
+rootTest("host-local keeps many leases where /run is read-only", needs, () => {
+  using hosts = TestHosts.create();
+  const leases = `${hosts.folder}/leases/net1`;
+  Deno.mkdirSync(leases, { recursive: true });
+  for (let i = 0; i < MANY_LEASES; i++) {
+    const address = `10.9.${Math.floor(i / 250)}.${2 + i % 250}`;
+    Deno.writeTextFileSync(`${leases}/${address}`, `pod${i}\r\neth0`);
+  }
+  const before = hosts.leases();
+  const ipam = hosts.hostLocal("10.9.0.0/16");
+  const plugins = [{ type: "host-local", ipam }];
+  const bare = new BareHost(hosts, plugins, { readOnlyRun: true });
+  const prevResult = bare.add();
+  assertEquals(hosts.leases().length, before.length + 1);
+  bare.run("CHECK", { prevResult });
+  bare.run("DEL", { prevResult });
+  bare.run("DEL");
+  assertEquals(hosts.leases(), before);
+});

@@ -6,7 +6,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
 import {
   ASKED_MAC,
@@ -118,11 +118,9 @@ for (const peer of listPeers("bridge")) {
     });
   }
 
-  Deno.test(
-    requireRoot(
-      `bridge and the Go plugin make the same rules (${peer.name})`,
-      needsRuleTools,
-    ),
+  rootTest(
+    `bridge and the Go plugin make the same rules (${peer.name})`,
+    needsRuleTools,
     async (t) => {
       /** Lists rules in the same order and with the same names. */
       const listed = (text: string): string[] =>
@@ -161,8 +159,8 @@ for (const peer of listPeers("bridge")) {
     },
   );
 
-  Deno.test(
-    requireRoot(`bridge and the Go plugin share a bridge (${peer.name})`),
+  rootTest(
+    `bridge and the Go plugin share a bridge (${peer.name})`,
     async () => {
       using hosts = TestHosts.create();
       const config = configFor(hosts, ["", [V4, V6], {

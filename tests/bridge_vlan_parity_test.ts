@@ -7,7 +7,7 @@
 import { assertEquals } from "@std/assert";
 import { needsBridgeVlans, switchConfig } from "./_harness/bridge_network.ts";
 import { changePortVlans, portVlans } from "./_harness/bridge_vlans.ts";
-import { ignoreUnless, requireRoot } from "../testing/capabilities.ts";
+import { allOf, ignoreUnless, rootTest } from "../testing/capabilities.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { ipJson, linkNames } from "../testing/ip_json.ts";
 import { normaliseResult, observeNetns, type Who } from "./_harness/parity.ts";
@@ -109,23 +109,17 @@ async function observe(who: Who, keys: Keys): Promise<unknown> {
 }
 
 for (const [name, keys] of Object.entries(SAME)) {
-  Deno.test(
-    requireRoot(
-      `bridge leaves the VLANs that Go's 1.9.1 leaves: ${name}`,
-      needsBridgeVlans,
-      needsPeer,
-    ),
+  rootTest(
+    `bridge leaves the VLANs that Go's 1.9.1 leaves: ${name}`,
+    allOf(needsBridgeVlans, needsPeer),
     async () => {
       assertEquals(await observe("ours", keys), await observe("go", keys));
     },
   );
 
-  Deno.test(
-    requireRoot(
-      `bridge and Go's 1.9.1 check and delete each other's VLANs: ${name}`,
-      needsBridgeVlans,
-      needsPeer,
-    ),
+  rootTest(
+    `bridge and Go's 1.9.1 check and delete each other's VLANs: ${name}`,
+    allOf(needsBridgeVlans, needsPeer),
     async () => {
       for (const [adder, other] of [["ours", "go"], ["go", "ours"]] as const) {
         using hosts = TestHosts.create();
@@ -157,12 +151,9 @@ const MEANT: Readonly<
 };
 
 for (const [name, [keys, ours, go]] of Object.entries(MEANT)) {
-  Deno.test(
-    requireRoot(
-      `bridge differs from Go's 1.9.1: ${name}`,
-      needsBridgeVlans,
-      needsPeer,
-    ),
+  rootTest(
+    `bridge differs from Go's 1.9.1: ${name}`,
+    allOf(needsBridgeVlans, needsPeer),
     async () => {
       for (const [who, want] of [["ours", ours], ["go", go]] as const) {
         using hosts = TestHosts.create();
@@ -173,12 +164,9 @@ for (const [name, [keys, ours, go]] of Object.entries(MEANT)) {
   );
 }
 
-Deno.test(
-  requireRoot(
-    "bridge differs from Go's 1.9.1: CHECK finds a port that left its VLAN",
-    needsBridgeVlans,
-    needsPeer,
-  ),
+rootTest(
+  "bridge CHECK finds a port that left its VLAN",
+  allOf(needsBridgeVlans, needsPeer),
   async () => {
     using hosts = TestHosts.create();
     const config = configOf(hosts, { vlan: 100, subnet: "10.1.2.0/24" });

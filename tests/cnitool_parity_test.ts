@@ -7,10 +7,11 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
 import { actingRules } from "./_harness/acting_rules.ts";
 import {
+  allOf,
   hasCommand,
   ignoreUnless,
   isExecutable,
-  requireRoot,
+  rootTest,
 } from "../testing/capabilities.ts";
 import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
@@ -105,23 +106,20 @@ for (const { name, folder } of peers) {
       ? [BIN, folder]
       : [folder, BIN];
     const run = `cnitool: ${sides[0]} adds, ${sides[1]} checks and deletes`;
-    Deno.test(
-      requireRoot(`${run} (${name})`, needsPeer, needsBin, needsTools),
-      () => {
-        using scene = new ToolScene();
-        const before = scene.state();
-        scene.succeed(adder, "add");
-        const [file = "", ...more] = scene.cached();
-        assertEquals(more, []);
-        assertStringIncludes(file, "net1-cnitool-");
-        scene.succeed(other, "check");
-        scene.succeed(other, "del");
+    rootTest(`${run} (${name})`, allOf(needsPeer, needsBin, needsTools), () => {
+      using scene = new ToolScene();
+      const before = scene.state();
+      scene.succeed(adder, "add");
+      const [file = "", ...more] = scene.cached();
+      assertEquals(more, []);
+      assertStringIncludes(file, "net1-cnitool-");
+      scene.succeed(other, "check");
+      scene.succeed(other, "del");
+      assertEquals(scene.state(), before);
+      for (const side of [other, adder]) {
+        scene.succeed(side, "del");
         assertEquals(scene.state(), before);
-        for (const side of [other, adder]) {
-          scene.succeed(side, "del");
-          assertEquals(scene.state(), before);
-        }
-      },
-    );
+      }
+    });
   }
 }

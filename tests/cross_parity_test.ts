@@ -8,9 +8,10 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
 import { actingRules } from "./_harness/acting_rules.ts";
 import {
+  allOf,
   hasCommand,
   ignoreUnless,
-  requireRoot,
+  rootTest,
 } from "../testing/capabilities.ts";
 import { runIn, snapshot } from "../testing/ip_json.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
@@ -313,8 +314,9 @@ for (const peer of listPeers("cross runs")) {
     for (const direction of directionsWith(peer)) {
       const adder = direction.adder === "ours" ? "ours" : "Go";
       const name = nameTest(plugin, adder, peer.name);
-      Deno.test(
-        requireRoot(name, needsRuleTools, needsTc),
+      rootTest(
+        name,
+        allOf(needsRuleTools, needsTc),
         (t) => cross(t, row, direction),
       );
     }

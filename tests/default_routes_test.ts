@@ -1,7 +1,7 @@
 /** A container with two networks that both have default routes, beside the Go plugins'. */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../testing/capabilities.ts";
+import { requireRoot, rootTest } from "../testing/capabilities.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { listPeers } from "./_harness/parity.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
@@ -68,7 +68,7 @@ for (const type of ["ptp", "bridge"]) {
 
   for (const { name, folder } of peers) {
     const header = `default routes are the Go plugin's: ${type} (${name})`;
-    Deno.test(requireRoot(header), async () => {
+    rootTest(header, async () => {
       const ours = await defaultRoutes(type, "");
       assertEquals(ours, await defaultRoutes(type, folder));
     });

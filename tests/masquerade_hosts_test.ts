@@ -6,7 +6,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { bridgeConfig } from "./_harness/bridge_network.ts";
-import { allOf, requireRoot } from "../testing/capabilities.ts";
+import { allOf, rootTest } from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
 import { execIn, type ExecOutput } from "../testing/exec_in.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
@@ -169,28 +169,25 @@ interface Life {
 
 const needsAll = allOf(needsBin, needsRuleTools, needsLegacyIptables());
 
-Deno.test(
-  requireRoot("ptp says that a host has no iptables, if it is named", needsAll),
-  () => {
-    using host = new Host("ptp", dualStack, {
-      programs: "",
-      others: OTHERS["tables by iptables-legacy"] ?? "",
-      backend: "iptables",
-    });
-    const rows: [command: string, text: RegExp][] = [
-      ["STATUS", /"code": 50,[^]*the host has no iptables/],
-      ["ADD", /the host has no iptables/],
-      // Its rules may be there, and nothing can remove them.
-      ["DEL", /the host has no iptables for its legacy rules/],
-    ];
-    for (const [command, text] of rows) {
-      const { code, stdout } = host.exec(command);
-      assertEquals(code, 1);
-      assertMatch(stdout, text);
-    }
-    host.call("DEL", { ipMasqBackend: undefined });
-  },
-);
+rootTest("ptp says that a host has no iptables, if named", needsAll, () => {
+  using host = new Host("ptp", dualStack, {
+    programs: "",
+    others: OTHERS["tables by iptables-legacy"] ?? "",
+    backend: "iptables",
+  });
+  const rows: [command: string, text: RegExp][] = [
+    ["STATUS", /"code": 50,[^]*the host has no iptables/],
+    ["ADD", /the host has no iptables/],
+    // Its rules may be there, and nothing can remove them.
+    ["DEL", /the host has no iptables for its legacy rules/],
+  ];
+  for (const [command, text] of rows) {
+    const { code, stdout } = host.exec(command);
+    assertEquals(code, 1);
+    assertMatch(stdout, text);
+  }
+  host.call("DEL", { ipMasqBackend: undefined });
+});
 
 /** Registers a test of an attachment's whole life. */
 function testLife(
@@ -199,11 +196,9 @@ function testLife(
   { programs, others, backend, place }: Life,
 ): void {
   const suffix = backend === undefined ? "" : `, ipMasqBackend ${backend}`;
-  Deno.test(
-    requireRoot(
-      `${type} masquerades by ${place} on a host with ${programs} and ${others}${suffix}`,
-      needsAll,
-    ),
+  rootTest(
+    `${type} masquerades by ${place} on a host with ${programs} and ${others}${suffix}`,
+    needsAll,
     () => {
       using host = new Host(type, makeConfig, {
         programs: PROGRAMS[programs] ?? "",

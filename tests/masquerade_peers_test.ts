@@ -5,7 +5,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { bridgeConfig } from "./_harness/bridge_network.ts";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
 import { runIn } from "../testing/ip_json.ts";
 import {
@@ -80,13 +80,11 @@ for (const peer of listPeers("masquerade")) {
     for (const backend of [undefined, "nftables", "iptables"]) {
       const make = (): SharedScene => new SharedScene(peer, type, backend);
       const test = (name: string, fn: () => Promise<void>): void =>
-        Deno.test(
-          requireRoot(
-            `${type} with ${
-              backend ?? "no backend named"
-            }, beside ${peer.name}: ${name}`,
-            needsRuleTools,
-          ),
+        rootTest(
+          `${type} with ${
+            backend ?? "no backend named"
+          }, beside ${peer.name}: ${name}`,
+          needsRuleTools,
           fn,
         );
 

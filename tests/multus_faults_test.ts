@@ -13,7 +13,7 @@ import {
 } from "@std/assert";
 import type { JsonObject } from "../cni/json.ts";
 import type { NetNs } from "../ffi/netns.ts";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { FaultInjector, type Moment } from "./_harness/fault_injector.ts";
 import { eachStep } from "./_harness/fault_steps.ts";
 import { runIn } from "../testing/ip_json.ts";
@@ -45,92 +45,80 @@ function undoneStory(failing: number): string[] {
 const REFUSAL = { code: 123, msg: "there is no room", details: "for anybody" };
 const REFUSE = `echo '${JSON.stringify(REFUSAL)}'; exit 1`;
 
-Deno.test(
-  requireRoot("multus detaches a pod in reverse if a network fails, whichever"),
-  async (t) => {
-    for (const [failing, type] of PLUGINS.entries()) {
-      await t.step(`network ${failing}`, async () => {
-        await using scene = await MultusScene.start();
-        for (const one of PLUGINS) scene.addPlugin(one);
-        scene.addPlugin(type, undefined, { ADD: REFUSE });
-        const added = await scene.run("ADD", delegatesOf(scene));
-        assertEquals(added.exitCode, 1);
-        assertEquals(added.json, {
-          cniVersion: "1.0.0",
-          ...REFUSAL,
-          msg: `[//:network-${type}]: error adding container to network ` +
-            `"network-${type}": ${REFUSAL.msg}`,
-        });
-        assertEquals(scene.story, undoneStory(failing));
-        assertEquals(scene.remembered, [CONTAINER]);
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("multus goes on undoing, and fails with the first failure"),
-  async () => {
-    await using scene = await MultusScene.start();
-    for (const one of PLUGINS) {
-      scene.addPlugin(one, undefined, { DEL: "echo no >&2; exit 1" });
-    }
-    scene.addPlugin("d", undefined, { ADD: REFUSE, DEL: REFUSE });
-    const added = await scene.run("ADD", delegatesOf(scene));
-    assertEquals([added.exitCode, added.json.code], [1, REFUSAL.code]);
-    assertStringIncludes(added.json.msg, "[//:network-d]: ");
-    assertEquals(scene.story, undoneStory(3));
-  },
-);
-
-Deno.test(
-  requireRoot("multus' DEL tries everything, and remembers it if some failed"),
-  async () => {
-    await using scene = await MultusScene.start();
-    for (const one of PLUGINS) scene.addPlugin(one);
-    await scene.run("ADD", delegatesOf(scene));
-    const remembered = scene.remembered;
-    scene.addPlugin("b", undefined, { DEL: "echo b fails >&2; exit 1" });
-    scene.addPlugin("d", undefined, { DEL: REFUSE });
-    const deleted = await scene.run("DEL", delegatesOf(scene));
-    assertEquals(deleted.exitCode, 1);
-    assertStringIncludes(deleted.json.msg, REFUSAL.msg);
-    assertStringIncludes(deleted.json.msg, "b fails");
-    assertEquals(scene.story.slice(4), undoneStory(3).slice(4));
-    assertEquals(
-      scene.remembered,
-      remembered.filter((name) => !/network-[ac]/.test(name)),
-    );
-    // The runtime tries again, when what was wrong is put right.
-    for (const one of PLUGINS) scene.addPlugin(one);
-    const { exitCode, stdout } = await scene.run("DEL", delegatesOf(scene));
-    assertEquals([exitCode, stdout, scene.remembered], [0, "", []]);
-  },
-);
-
-Deno.test(
-  requireRoot("multus begins nothing that it cannot remember"),
-  async (t) => {
-    await t.step("the scratch file cannot be written", async () => {
-      await using scene = await MultusScene.start();
-      scene.addPlugin("a");
-      Deno.writeTextFileSync(scene.cniDir, "no folder");
-      const keys = { delegates: [scene.conf("network-a", "a")] };
-      const added = await scene.run("ADD", keys);
-      assertEquals([added.exitCode, added.json.code], [1, 5], added.stdout);
-      assertEquals(scene.story, []);
-    });
-    await t.step("libcni's cache cannot be written", async () => {
+rootTest("multus detaches in reverse if any network fails", async (t) => {
+  for (const [failing, type] of PLUGINS.entries()) {
+    await t.step(`network ${failing}`, async () => {
       await using scene = await MultusScene.start();
       for (const one of PLUGINS) scene.addPlugin(one);
-      Deno.mkdirSync(scene.cniDir);
-      Deno.writeTextFileSync(`${scene.cniDir}/results`, "no folder");
+      scene.addPlugin(type, undefined, { ADD: REFUSE });
       const added = await scene.run("ADD", delegatesOf(scene));
-      assertEquals([added.exitCode, added.json.code], [1, 5], added.stdout);
-      assertEquals(scene.story, undoneStory(0));
+      assertEquals(added.exitCode, 1);
+      assertEquals(added.json, {
+        cniVersion: "1.0.0",
+        ...REFUSAL,
+        msg: `[//:network-${type}]: error adding container to network ` +
+          `"network-${type}": ${REFUSAL.msg}`,
+      });
+      assertEquals(scene.story, undoneStory(failing));
+      assertEquals(scene.remembered, [CONTAINER]);
     });
-  },
-);
+  }
+});
+
+rootTest("multus keeps undoing, and reports the first failure", async () => {
+  await using scene = await MultusScene.start();
+  for (const one of PLUGINS) {
+    scene.addPlugin(one, undefined, { DEL: "echo no >&2; exit 1" });
+  }
+  scene.addPlugin("d", undefined, { ADD: REFUSE, DEL: REFUSE });
+  const added = await scene.run("ADD", delegatesOf(scene));
+  assertEquals([added.exitCode, added.json.code], [1, REFUSAL.code]);
+  assertStringIncludes(added.json.msg, "[//:network-d]: ");
+  assertEquals(scene.story, undoneStory(3));
+});
+
+rootTest("multus DEL tries everything, and remembers failures", async () => {
+  await using scene = await MultusScene.start();
+  for (const one of PLUGINS) scene.addPlugin(one);
+  await scene.run("ADD", delegatesOf(scene));
+  const remembered = scene.remembered;
+  scene.addPlugin("b", undefined, { DEL: "echo b fails >&2; exit 1" });
+  scene.addPlugin("d", undefined, { DEL: REFUSE });
+  const deleted = await scene.run("DEL", delegatesOf(scene));
+  assertEquals(deleted.exitCode, 1);
+  assertStringIncludes(deleted.json.msg, REFUSAL.msg);
+  assertStringIncludes(deleted.json.msg, "b fails");
+  assertEquals(scene.story.slice(4), undoneStory(3).slice(4));
+  assertEquals(
+    scene.remembered,
+    remembered.filter((name) => !/network-[ac]/.test(name)),
+  );
+  // The runtime tries again, when what was wrong is put right.
+  for (const one of PLUGINS) scene.addPlugin(one);
+  const { exitCode, stdout } = await scene.run("DEL", delegatesOf(scene));
+  assertEquals([exitCode, stdout, scene.remembered], [0, "", []]);
+});
+
+rootTest("multus begins nothing that it cannot remember", async (t) => {
+  await t.step("the scratch file cannot be written", async () => {
+    await using scene = await MultusScene.start();
+    scene.addPlugin("a");
+    Deno.writeTextFileSync(scene.cniDir, "no folder");
+    const keys = { delegates: [scene.conf("network-a", "a")] };
+    const added = await scene.run("ADD", keys);
+    assertEquals([added.exitCode, added.json.code], [1, 5], added.stdout);
+    assertEquals(scene.story, []);
+  });
+  await t.step("libcni's cache cannot be written", async () => {
+    await using scene = await MultusScene.start();
+    for (const one of PLUGINS) scene.addPlugin(one);
+    Deno.mkdirSync(scene.cniDir);
+    Deno.writeTextFileSync(`${scene.cniDir}/results`, "no folder");
+    const added = await scene.run("ADD", delegatesOf(scene));
+    assertEquals([added.exitCode, added.json.code], [1, 5], added.stdout);
+    assertEquals(scene.story, undoneStory(0));
+  });
+});
 
 const BRIDGE = "br-blue";
 
@@ -233,8 +221,8 @@ async function addWithFault(
 const ID = "test-container";
 
 for (const moment of ["instead", "afterwards"] as const) {
-  Deno.test(
-    requireRoot(`multus leaves nothing when any step fails, ${moment}`),
+  rootTest(
+    `multus leaves nothing when any step fails, ${moment}`,
     async (t) => {
       using networks = new Networks();
       // The bridge is there for good.

@@ -8,7 +8,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { Invocation, Invoker } from "../cni/invoke/invoker.ts";
 import { dispatch } from "../cni/skel.ts";
 import { multus } from "../plugins/multus/plugin.ts";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { listFiles } from "./_harness/multus_scene.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 
@@ -123,10 +123,8 @@ const DAMAGES: Record<string, (bytes: Uint8Array, kept: number) => Uint8Array> =
   };
 
 for (const [name, damage] of Object.entries(DAMAGES)) {
-  Deno.test(
-    requireRoot(
-      `multus' DEL undoes everything with a file ${name}, at any byte`,
-    ),
+  rootTest(
+    `multus' DEL undoes everything with a file ${name}, at any byte`,
     async (t) => {
       using node = new Node();
       await node.attach();
@@ -144,10 +142,8 @@ for (const [name, damage] of Object.entries(DAMAGES)) {
     },
   );
 
-  Deno.test(
-    requireRoot(
-      `multus' DEL undoes what is known of with two files ${name}`,
-    ),
+  rootTest(
+    `multus' DEL undoes what is known of with two files ${name}`,
     async (t) => {
       using node = new Node();
       await node.attach();

@@ -5,7 +5,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { bridgeConfig } from "./_harness/bridge_network.ts";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { FailingSend } from "./_harness/failing_send.ts";
 import { eachStep } from "./_harness/fault_steps.ts";
 import { type Keys, PluginScene } from "./_harness/plugin_scene.ts";
@@ -49,8 +49,8 @@ const SCENES: Readonly<Record<string, () => Scene>> = {
 
 for (const [type, make] of Object.entries(SCENES)) {
   for (const command of ["ADD", "CHECK", "DEL", "GC"]) {
-    Deno.test(
-      requireRoot(`${type} says which ${command} request failed, and on what`),
+    rootTest(
+      `${type} says which ${command} request failed, and on what`,
       async (t) => {
         await eachStep(t, (step) => failAt(make, command, step));
       },

@@ -16,7 +16,7 @@ import {
 import { dispatch } from "../cni/skel.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import { findPlugin } from "../plugins/registry.ts";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 
@@ -56,67 +56,52 @@ function linksIn(netns: NetNs): string[] {
   return links.map(({ ifname }) => ifname).filter((name) => name !== "lo");
 }
 
-Deno.test(
-  requireRoot(
-    "NetworkRuntime attaches, checks and detaches by our own plugins",
-  ),
-  async () => {
-    using hosts = TestHosts.create();
-    const runtime = runtimeOf(hosts);
-    const list = listOf(hosts);
-    const conf = confOf("c1", hosts.sandbox);
-    const { document, result } = await runtime.addNetworkListOrUndo(list, conf);
-    assertEquals(document["cniVersion"], "1.1.0");
-    assertEquals(
-      result.ips.map(({ address }) => `${address}`),
-      hosts.leases()
-        .map((address) => `${address}/${address.includes(":") ? 64 : 24}`),
-    );
-    assertEquals(linksIn(hosts.sandbox), ["eth0"]);
-    await runtime.statusNetworkList(list);
-    await runtime.checkNetworkList(list, conf);
-    await runtime.delNetworkList(list, conf);
-    assertEquals([linksIn(hosts.sandbox), linksIn(hosts.host)], [[], []]);
-    assertEquals([hosts.leases(), runtime.listCachedAttachments()], [[], []]);
-  },
-);
+rootTest("NetworkRuntime attaches, checks and detaches", async () => {
+  using hosts = TestHosts.create();
+  const runtime = runtimeOf(hosts);
+  const list = listOf(hosts);
+  const conf = confOf("c1", hosts.sandbox);
+  const { document, result } = await runtime.addNetworkListOrUndo(list, conf);
+  assertEquals(document["cniVersion"], "1.1.0");
+  assertEquals(
+    result.ips.map(({ address }) => `${address}`),
+    hosts.leases()
+      .map((address) => `${address}/${address.includes(":") ? 64 : 24}`),
+  );
+  assertEquals(linksIn(hosts.sandbox), ["eth0"]);
+  await runtime.statusNetworkList(list);
+  await runtime.checkNetworkList(list, conf);
+  await runtime.delNetworkList(list, conf);
+  assertEquals([linksIn(hosts.sandbox), linksIn(hosts.host)], [[], []]);
+  assertEquals([hosts.leases(), runtime.listCachedAttachments()], [[], []]);
+});
 
-Deno.test(
-  requireRoot("NetworkRuntime leaves nothing of an ADD that it undoes"),
-  async () => {
-    using hosts = TestHosts.create();
-    const runtime = runtimeOf(hosts);
-    const conf = confOf("c1", hosts.sandbox);
-    await assertRejects(() =>
-      runtime.addNetworkListOrUndo(listOf(hosts, "missing"), conf)
-    );
-    assertEquals([linksIn(hosts.sandbox), linksIn(hosts.host)], [[], []]);
-    assertEquals([hosts.leases(), runtime.listCachedAttachments()], [[], []]);
-  },
-);
+rootTest("NetworkRuntime leaves nothing of an ADD that it undoes", async () => {
+  using hosts = TestHosts.create();
+  const runtime = runtimeOf(hosts);
+  const conf = confOf("c1", hosts.sandbox);
+  await assertRejects(() =>
+    runtime.addNetworkListOrUndo(listOf(hosts, "missing"), conf)
+  );
+  assertEquals([linksIn(hosts.sandbox), linksIn(hosts.host)], [[], []]);
+  assertEquals([hosts.leases(), runtime.listCachedAttachments()], [[], []]);
+});
 
-Deno.test(
-  requireRoot(
-    "NetworkRuntime does not undo the attachment that a second ADD finds",
-  ),
-  async () => {
-    using hosts = TestHosts.create();
-    const runtime = runtimeOf(hosts);
-    const list = listOf(hosts);
-    const conf = confOf("c1", hosts.sandbox);
-    await runtime.addNetworkListOrUndo(list, conf);
-    const leases = hosts.leases();
-    await assertRejects(() => runtime.addNetworkListOrUndo(list, conf));
-    await runtime.checkNetworkList(list, conf);
-    assertEquals([linksIn(hosts.sandbox), hosts.leases()], [["eth0"], leases]);
-    await runtime.delNetworkList(list, conf);
-  },
-);
+rootTest("NetworkRuntime keeps what a second ADD finds", async () => {
+  using hosts = TestHosts.create();
+  const runtime = runtimeOf(hosts);
+  const list = listOf(hosts);
+  const conf = confOf("c1", hosts.sandbox);
+  await runtime.addNetworkListOrUndo(list, conf);
+  const leases = hosts.leases();
+  await assertRejects(() => runtime.addNetworkListOrUndo(list, conf));
+  await runtime.checkNetworkList(list, conf);
+  assertEquals([linksIn(hosts.sandbox), hosts.leases()], [["eth0"], leases]);
+  await runtime.delNetworkList(list, conf);
+});
 
-Deno.test(
-  requireRoot(
-    "NetworkRuntime attaches several containers at once, and GC takes those that are gone",
-  ),
+rootTest(
+  "NetworkRuntime attaches several at once, and GC cleans up",
   async () => {
     using hosts = TestHosts.create();
     const runtime = runtimeOf(hosts);

@@ -19,7 +19,7 @@ import {
   type Pod,
   PodNetworkError,
 } from "../runtime/mod.ts";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { canPing, ipJson, runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 
@@ -123,208 +123,179 @@ function linksUp(netns: NetNs): string[] {
     .map(({ ifname }) => ifname);
 }
 
-Deno.test(
-  requireRoot("NodeNetwork attaches a pod, knows it, and detaches it"),
-  async () => {
-    using agent = new AgentHost();
-    agent.addNetwork("10-net1.conflist", "net1");
-    const { hosts: { sandbox }, network } = agent;
-    const pod = agent.pod("c1", sandbox);
-    assertEquals((await network.status()).isReady, true);
-    const { ip, ips } = await network.setUpPod(pod);
-    assertEquals(linksUp(sandbox), ["lo", "eth0"]);
-    assertEquals([`${ip}`, ...ips.map(String)], [
-      "10.1.2.2",
-      "10.1.2.2",
-      "fd00:1::2",
-    ]);
-    assertEquals(await network.getPodNetworkStatus(pod), { ip, ips });
-    assert(canPing(agent.hosts.host, "10.1.2.2"));
-    await network.checkPod(pod);
-    await network.tearDownPod(pod);
-    assertEquals([linksUp(sandbox), agent.remains], [[], []]);
-    await network.tearDownPod(pod);
-  },
-);
+rootTest("NodeNetwork attaches a pod, knows it, and detaches it", async () => {
+  using agent = new AgentHost();
+  agent.addNetwork("10-net1.conflist", "net1");
+  const { hosts: { sandbox }, network } = agent;
+  const pod = agent.pod("c1", sandbox);
+  assertEquals((await network.status()).isReady, true);
+  const { ip, ips } = await network.setUpPod(pod);
+  assertEquals(linksUp(sandbox), ["lo", "eth0"]);
+  assertEquals([`${ip}`, ...ips.map(String)], [
+    "10.1.2.2",
+    "10.1.2.2",
+    "fd00:1::2",
+  ]);
+  assertEquals(await network.getPodNetworkStatus(pod), { ip, ips });
+  assert(canPing(agent.hosts.host, "10.1.2.2"));
+  await network.checkPod(pod);
+  await network.tearDownPod(pod);
+  assertEquals([linksUp(sandbox), agent.remains], [[], []]);
+  await network.tearDownPod(pod);
+});
 
-Deno.test(
-  requireRoot("NodeNetwork.getPodNetworkStatus() tells what is there now"),
-  async () => {
-    using agent = new AgentHost();
-    agent.addNetwork("10-net1.conflist", "net1");
-    const { hosts: { sandbox }, network } = agent;
-    const pod = agent.pod("c1", sandbox);
-    const statusOf = async (): Promise<string[]> =>
-      (await network.getPodNetworkStatus(pod)).ips.map(String);
-    const error = await assertRejects(statusOf, PodNetworkError);
-    assertStringIncludes(
-      `${error}`,
-      "networkPlugin cni failed on the status hook for pod " +
-        '"pod-c1_default": Cannot find an IP address',
-    );
-    await network.setUpPod(pod);
-    runIn(sandbox, "ip", "address", "add", "10.1.2.99/32", "dev", "eth0");
-    assertEquals(await statusOf(), ["10.1.2.2", "10.1.2.99", "fd00:1::2"]);
-    runIn(sandbox, "ip", "-4", "address", "flush", "dev", "eth0");
-    assertEquals(await statusOf(), ["fd00:1::2"]);
-    await network.tearDownPod(pod);
-  },
-);
+rootTest("NodeNetwork.getPodNetworkStatus() shows the present", async () => {
+  using agent = new AgentHost();
+  agent.addNetwork("10-net1.conflist", "net1");
+  const { hosts: { sandbox }, network } = agent;
+  const pod = agent.pod("c1", sandbox);
+  const statusOf = async (): Promise<string[]> =>
+    (await network.getPodNetworkStatus(pod)).ips.map(String);
+  const error = await assertRejects(statusOf, PodNetworkError);
+  assertStringIncludes(
+    `${error}`,
+    "networkPlugin cni failed on the status hook for pod " +
+      '"pod-c1_default": Cannot find an IP address',
+  );
+  await network.setUpPod(pod);
+  runIn(sandbox, "ip", "address", "add", "10.1.2.99/32", "dev", "eth0");
+  assertEquals(await statusOf(), ["10.1.2.2", "10.1.2.99", "fd00:1::2"]);
+  runIn(sandbox, "ip", "-4", "address", "flush", "dev", "eth0");
+  assertEquals(await statusOf(), ["fd00:1::2"]);
+  await network.tearDownPod(pod);
+});
 
-Deno.test(
-  requireRoot("NodeNetwork.checkPod() finds what somebody has done to a pod"),
-  async () => {
-    using agent = new AgentHost();
-    agent.addNetwork("10-net1.conflist", "net1");
-    const { hosts: { sandbox }, network } = agent;
-    const pod = agent.pod("c1", sandbox);
-    await network.setUpPod(pod);
-    runIn(sandbox, "ip", "link", "set", "lo", "down");
-    const lo = await assertRejects(() => network.checkPod(pod));
-    assertStringIncludes(`${lo}`, 'Interface "lo" is down');
-    runIn(sandbox, "ip", "link", "set", "lo", "up");
-    await network.checkPod(pod);
-    runIn(sandbox, "ip", "-4", "address", "flush", "dev", "eth0");
-    await assertRejects(() => network.checkPod(pod), PodNetworkError);
-    await network.tearDownPod(pod);
-  },
-);
+rootTest("NodeNetwork.checkPod() finds changes to a pod", async () => {
+  using agent = new AgentHost();
+  agent.addNetwork("10-net1.conflist", "net1");
+  const { hosts: { sandbox }, network } = agent;
+  const pod = agent.pod("c1", sandbox);
+  await network.setUpPod(pod);
+  runIn(sandbox, "ip", "link", "set", "lo", "down");
+  const lo = await assertRejects(() => network.checkPod(pod));
+  assertStringIncludes(`${lo}`, 'Interface "lo" is down');
+  runIn(sandbox, "ip", "link", "set", "lo", "up");
+  await network.checkPod(pod);
+  runIn(sandbox, "ip", "-4", "address", "flush", "dev", "eth0");
+  await assertRejects(() => network.checkPod(pod), PodNetworkError);
+  await network.tearDownPod(pod);
+});
 
-Deno.test(
-  requireRoot("NodeNetwork attaches and detaches ten pods at once"),
-  async () => {
-    using agent = new AgentHost();
-    agent.addNetwork("10-net1.conflist", "net1");
-    const { network } = agent;
-    const pods = Array.from({ length: 10 }, (_, i) => agent.pod(`c${i}`));
-    const networks = await Promise.all(
-      pods.map((pod) => network.setUpPod(pod)),
-    );
-    const ips = networks.flatMap(({ ips }) => ips.map(String));
-    assertEquals(new Set(ips).size, 20);
-    const statuses = await Promise.all(
-      pods.map((pod) => network.getPodNetworkStatus(pod)),
-    );
-    assertEquals(statuses.flatMap(({ ips }) => ips.map(String)), ips);
-    await Promise.all(pods.map((pod) => network.checkPod(pod)));
-    await Promise.all(pods.map((pod) => network.tearDownPod(pod)));
-    assertEquals(agent.remains, []);
-  },
-);
+rootTest("NodeNetwork attaches and detaches ten pods at once", async () => {
+  using agent = new AgentHost();
+  agent.addNetwork("10-net1.conflist", "net1");
+  const { network } = agent;
+  const pods = Array.from({ length: 10 }, (_, i) => agent.pod(`c${i}`));
+  const networks = await Promise.all(
+    pods.map((pod) => network.setUpPod(pod)),
+  );
+  const ips = networks.flatMap(({ ips }) => ips.map(String));
+  assertEquals(new Set(ips).size, 20);
+  const statuses = await Promise.all(
+    pods.map((pod) => network.getPodNetworkStatus(pod)),
+  );
+  assertEquals(statuses.flatMap(({ ips }) => ips.map(String)), ips);
+  await Promise.all(pods.map((pod) => network.checkPod(pod)));
+  await Promise.all(pods.map((pod) => network.tearDownPod(pod)));
+  assertEquals(agent.remains, []);
+});
 
-Deno.test(
-  requireRoot("NodeNetwork detaches a pod whose namespace is gone"),
-  async () => {
-    using agent = new AgentHost();
-    agent.addNetwork("10-net1.conflist", "net1");
-    const { network, hosts } = agent;
-    const netns = hosts.addNetns();
-    const pod = agent.pod("c1", netns);
-    await network.setUpPod(pod);
-    netns[Symbol.dispose]();
-    assertEquals(hosts.leases().length, 2);
-    await network.tearDownPod(pod);
-    assertEquals(hosts.leases(), []);
-    assertStringIncludes(agent.logged, "The network namespace is gone");
-    await assertRejects(
-      () => network.getPodNetworkStatus(pod),
-      PodNetworkError,
-    );
-  },
-);
+rootTest("NodeNetwork detaches a pod whose namespace is gone", async () => {
+  using agent = new AgentHost();
+  agent.addNetwork("10-net1.conflist", "net1");
+  const { network, hosts } = agent;
+  const netns = hosts.addNetns();
+  const pod = agent.pod("c1", netns);
+  await network.setUpPod(pod);
+  netns[Symbol.dispose]();
+  assertEquals(hosts.leases().length, 2);
+  await network.tearDownPod(pod);
+  assertEquals(hosts.leases(), []);
+  assertStringIncludes(agent.logged, "The network namespace is gone");
+  await assertRejects(
+    () => network.getPodNetworkStatus(pod),
+    PodNetworkError,
+  );
+});
 
-Deno.test(
-  requireRoot(
-    "NodeNetwork leaves nothing of a pod whose set-up fails half-way",
-  ),
-  async () => {
-    using agent = new AgentHost();
-    agent.addFailingPlugin("faulty");
-    agent.addNetwork("10-net1.conflist", "net1", "faulty");
-    const { hosts: { sandbox }, network } = agent;
-    const pod = agent.pod("c1", sandbox);
-    const error = await assertRejects(
-      () => network.setUpPod(pod),
-      PodNetworkError,
-    );
-    assertEquals(
-      [error.code, `${error}`],
-      [
-        111,
-        'networkPlugin cni failed to set up pod "pod-c1_default" network: ' +
-        'plugin type="faulty" failed (add): not today',
-      ],
-    );
-    assertEquals([linksUp(sandbox), agent.remains], [[], []]);
-    agent.addNetwork("10-net1.conflist", "net1");
-    await network.setUpPod(pod);
-    await network.tearDownPod(pod);
-  },
-);
+rootTest("NodeNetwork leaves nothing if set-up fails half-way", async () => {
+  using agent = new AgentHost();
+  agent.addFailingPlugin("faulty");
+  agent.addNetwork("10-net1.conflist", "net1", "faulty");
+  const { hosts: { sandbox }, network } = agent;
+  const pod = agent.pod("c1", sandbox);
+  const error = await assertRejects(
+    () => network.setUpPod(pod),
+    PodNetworkError,
+  );
+  assertEquals(
+    [error.code, `${error}`],
+    [
+      111,
+      'networkPlugin cni failed to set up pod "pod-c1_default" network: ' +
+      'plugin type="faulty" failed (add): not today',
+    ],
+  );
+  assertEquals([linksUp(sandbox), agent.remains], [[], []]);
+  agent.addNetwork("10-net1.conflist", "net1");
+  await network.setUpPod(pod);
+  await network.tearDownPod(pod);
+});
 
-Deno.test(
-  requireRoot("NodeNetwork follows a configuration that is replaced"),
-  async () => {
-    using agent = new AgentHost();
-    agent.addNetwork("10-net1.conflist", "net1");
-    const { network } = agent;
-    const [old, late] = [agent.pod("c1"), agent.pod("c2")];
-    await network.setUpPod(old);
-    agent.addNetwork("10-net1.conflist", "net2");
-    const { network: name, ip } = await network.setUpPod(late);
-    assertEquals([name, `${ip}`], ["net2", "10.7.0.2"]);
-    await Promise.all([old, late].map((pod) => network.checkPod(pod)));
-    await agent.startAgent().tearDownPod(old);
-    await network.tearDownPod(late);
-    assertEquals(agent.remains, []);
-  },
-);
+rootTest("NodeNetwork follows a configuration that is replaced", async () => {
+  using agent = new AgentHost();
+  agent.addNetwork("10-net1.conflist", "net1");
+  const { network } = agent;
+  const [old, late] = [agent.pod("c1"), agent.pod("c2")];
+  await network.setUpPod(old);
+  agent.addNetwork("10-net1.conflist", "net2");
+  const { network: name, ip } = await network.setUpPod(late);
+  assertEquals([name, `${ip}`], ["net2", "10.7.0.2"]);
+  await Promise.all([old, late].map((pod) => network.checkPod(pod)));
+  await agent.startAgent().tearDownPod(old);
+  await network.tearDownPod(late);
+  assertEquals(agent.remains, []);
+});
 
-Deno.test(
-  requireRoot("NodeNetwork is not ready while its configuration is broken"),
-  async () => {
-    using agent = new AgentHost();
-    agent.addNetwork("10-net1.conflist", "net1");
-    const { network } = agent;
-    const [before, during] = [agent.pod("c1"), agent.pod("c2")];
-    await network.setUpPod(before);
-    agent.writeConf("10-net1.conflist", "{");
-    const { isReady, reason } = await network.status();
-    assertEquals(isReady, false);
-    assertStringIncludes(reason ?? "", "cni config uninitialized: ");
-    assertStringIncludes(reason ?? "", "10-net1.conflist");
-    const error = await assertRejects(
-      () => network.setUpPod(during),
-      PodNetworkError,
-    );
-    assertEquals(error.code, 50);
-    // What is there already goes on, and can be had away.
-    await network.getPodNetworkStatus(before);
-    await network.tearDownPod(before);
-    assertEquals(agent.remains, []);
-    agent.addNetwork("10-net1.conflist", "net1");
-    assertEquals((await network.status()).isReady, true);
-    await network.setUpPod(during);
-    await network.tearDownPod(during);
-  },
-);
+rootTest("NodeNetwork is not ready with a broken configuration", async () => {
+  using agent = new AgentHost();
+  agent.addNetwork("10-net1.conflist", "net1");
+  const { network } = agent;
+  const [before, during] = [agent.pod("c1"), agent.pod("c2")];
+  await network.setUpPod(before);
+  agent.writeConf("10-net1.conflist", "{");
+  const { isReady, reason } = await network.status();
+  assertEquals(isReady, false);
+  assertStringIncludes(reason ?? "", "cni config uninitialized: ");
+  assertStringIncludes(reason ?? "", "10-net1.conflist");
+  const error = await assertRejects(
+    () => network.setUpPod(during),
+    PodNetworkError,
+  );
+  assertEquals(error.code, 50);
+  // What is there already goes on, and can be had away.
+  await network.getPodNetworkStatus(before);
+  await network.tearDownPod(before);
+  assertEquals(agent.remains, []);
+  agent.addNetwork("10-net1.conflist", "net1");
+  assertEquals((await network.status()).isReady, true);
+  await network.setUpPod(during);
+  await network.tearDownPod(during);
+});
 
-Deno.test(
-  requireRoot("NodeNetwork collects what an agent that died has left"),
-  async () => {
-    using agent = new AgentHost();
-    agent.addNetwork("10-net1.conflist", "net1");
-    const [old, gone] = [agent.pod("c1"), agent.pod("c2")];
-    for (const pod of [old, gone]) await agent.network.setUpPod(pod);
-    agent.addNetwork("10-net1.conflist", "net2");
-    const network = agent.startAgent();
-    const stays = agent.pod("c3");
-    await network.setUpPod(stays);
-    await network.collectGarbage([old, stays]);
-    assertEquals(agent.hosts.leases("net1"), ["10.1.2.2", "fd00:1::2"]);
-    assertEquals(agent.hosts.leases("net2"), ["10.7.0.2", "fd00:7::2"]);
-    await Promise.all([old, stays].map((pod) => network.checkPod(pod)));
-    await network.collectGarbage([]);
-    assertEquals(agent.remains, []);
-  },
-);
+rootTest("NodeNetwork collects what an agent that died has left", async () => {
+  using agent = new AgentHost();
+  agent.addNetwork("10-net1.conflist", "net1");
+  const [old, gone] = [agent.pod("c1"), agent.pod("c2")];
+  for (const pod of [old, gone]) await agent.network.setUpPod(pod);
+  agent.addNetwork("10-net1.conflist", "net2");
+  const network = agent.startAgent();
+  const stays = agent.pod("c3");
+  await network.setUpPod(stays);
+  await network.collectGarbage([old, stays]);
+  assertEquals(agent.hosts.leases("net1"), ["10.1.2.2", "fd00:1::2"]);
+  assertEquals(agent.hosts.leases("net2"), ["10.7.0.2", "fd00:7::2"]);
+  await Promise.all([old, stays].map((pod) => network.checkPod(pod)));
+  await network.collectGarbage([]);
+  assertEquals(agent.remains, []);
+});

@@ -9,11 +9,7 @@
 import { assertEquals } from "@std/assert";
 import { inNetns, type NetNs } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
-import {
-  hasCommand,
-  ignoreUnless,
-  requireRoot,
-} from "../testing/capabilities.ts";
+import { hasCommand, ignoreUnless, rootTest } from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
@@ -26,7 +22,7 @@ const needs = ignoreUnless(
 );
 
 function test(name: string, fn: () => Promise<void>): void {
-  Deno.test(requireRoot(name, needs), fn);
+  rootTest(name, needs, fn);
 }
 
 /** Lets connections in: the kernel accepts them by itself. */

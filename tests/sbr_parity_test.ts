@@ -5,7 +5,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { ipJson, snapshot } from "../testing/ip_json.ts";
 import {
   listPeers,
@@ -187,10 +187,8 @@ for (const peer of listPeers("sbr")) {
     });
   }
 
-  Deno.test(
-    requireRoot(
-      `sbr takes back what the Go plugin did, and CHECK agrees with it (${peer.name})`,
-    ),
+  rootTest(
+    `sbr takes back what the Go plugin did, and CHECK agrees with it (${peer.name})`,
     async (t) => {
       for (const [name, prepare] of Object.entries(rows)) {
         await t.step(name, async () => {
@@ -209,10 +207,8 @@ for (const peer of listPeers("sbr")) {
     },
   );
 
-  Deno.test(
-    requireRoot(
-      `the Go plugin removes the rules of our attachments (${peer.name})`,
-    ),
+  rootTest(
+    `the Go plugin removes the rules of our attachments (${peer.name})`,
     async (t) => {
       for (const [name, prepare] of Object.entries(rows)) {
         await t.step(name, async () => {

@@ -5,7 +5,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
-import { goPlugin, requireRoot } from "../testing/capabilities.ts";
+import { goPlugin, rootTest } from "../testing/capabilities.ts";
 import { needsBin, startPlugin } from "./_harness/executables.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { createRandom } from "./_harness/random.ts";
@@ -19,7 +19,7 @@ const KILLS = 60;
 const LONGEST_MS = 40;
 
 function test(name: string, fn: () => Promise<void>): void {
-  Deno.test(requireRoot(name, needsBin), fn);
+  rootTest(name, needsBin, fn);
 }
 
 /** One call of sbr. */

@@ -14,7 +14,7 @@ import { compile } from "../scripts/compile.ts";
 import { makeImportMap } from "../scripts/compile/import_map.ts";
 import { ROOT, runDeno } from "../scripts/compile/project.ts";
 import { isOffline } from "../scripts/net.ts";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
 
@@ -123,10 +123,8 @@ function listPinned(hosts: TestHosts): string[] {
     .map(({ dst, lladdr }: Record<string, string>) => `${dst} ${lladdr}`);
 }
 
-Deno.test(
-  requireRoot(
-    "the guide's example works as executables, alone and in one file",
-  ),
+rootTest(
+  "the guide's example works as executables, alone or as one",
   async (t) => {
     using hosts = TestHosts.create();
     const out = `${hosts.folder}/compiled`;

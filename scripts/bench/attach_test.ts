@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { type Job, runJob, runJobs } from "./attach.ts";
 import { CallFailure, CallRunner } from "./call.ts";
@@ -57,79 +57,67 @@ exit ${isBad ? 1 : 0}`,
   }
 }
 
-Deno.test(
-  requireRoot("runJob() hands what one call of ADD printed to the next"),
-  () => {
-    using scene = new Scene();
-    const job = scene.job("c", "ADD", "first", "second");
-    const measured = runJob(
-      job,
-      (call) => scene.runner.runTimed(call, scene.host),
-    );
-    assertEquals(measured.map(({ plugin }) => plugin), ["first", "second"]);
-    assertEquals(scene.lines(), ["c first after ", "c second after first"]);
-    assertEquals(job.attachment.result, "second");
-  },
-);
+rootTest("runJob() hands what one call of ADD printed to the next", () => {
+  using scene = new Scene();
+  const job = scene.job("c", "ADD", "first", "second");
+  const measured = runJob(
+    job,
+    (call) => scene.runner.runTimed(call, scene.host),
+  );
+  assertEquals(measured.map(({ plugin }) => plugin), ["first", "second"]);
+  assertEquals(scene.lines(), ["c first after ", "c second after first"]);
+  assertEquals(job.attachment.result, "second");
+});
 
-Deno.test(
-  requireRoot("runJob() keeps the result of ADD for CHECK and DEL"),
-  () => {
-    using scene = new Scene();
-    const job = scene.job("c", "DEL", "first", "second");
-    job.attachment.result = "added";
-    runJob(job, (call) => scene.runner.runTimed(call, scene.host));
-    assertEquals(scene.lines(), [
-      "c first after added",
-      "c second after added",
-    ]);
-  },
-);
+rootTest("runJob() keeps the result of ADD for CHECK and DEL", () => {
+  using scene = new Scene();
+  const job = scene.job("c", "DEL", "first", "second");
+  job.attachment.result = "added";
+  runJob(job, (call) => scene.runner.runTimed(call, scene.host));
+  assertEquals(scene.lines(), [
+    "c first after added",
+    "c second after added",
+  ]);
+});
 
-Deno.test(
-  requireRoot("runJobs() does every job, each in its order"),
-  async (t) => {
-    for (const width of [1, 2, 5]) {
-      await t.step(`${width} at the same time`, () => {
-        using scene = new Scene();
-        const ids = ["a", "b", "c"];
-        const jobs = ids.map((id) => scene.job(id, "ADD", "first", "second"));
-        const { runner, host } = scene;
-        const measures = runJobs(jobs, { runner, host, width });
-        assertEquals(Object.keys(measures), ["wallMs", "cpuMs"]);
-        const lines = scene.lines();
-        for (const id of ids) {
-          assertEquals(lines.filter((line) => line.startsWith(id)), [
-            `${id} first after `,
-            `${id} second after first`,
-          ]);
-        }
-        assertEquals(lines.length, 6);
-        if (width === 1) assertEquals(lines, lines.toSorted());
-      });
-    }
-  },
-);
+rootTest("runJobs() does every job, each in its order", async (t) => {
+  for (const width of [1, 2, 5]) {
+    await t.step(`${width} at the same time`, () => {
+      using scene = new Scene();
+      const ids = ["a", "b", "c"];
+      const jobs = ids.map((id) => scene.job(id, "ADD", "first", "second"));
+      const { runner, host } = scene;
+      const measures = runJobs(jobs, { runner, host, width });
+      assertEquals(Object.keys(measures), ["wallMs", "cpuMs"]);
+      const lines = scene.lines();
+      for (const id of ids) {
+        assertEquals(lines.filter((line) => line.startsWith(id)), [
+          `${id} first after `,
+          `${id} second after first`,
+        ]);
+      }
+      assertEquals(lines.length, 6);
+      if (width === 1) assertEquals(lines, lines.toSorted());
+    });
+  }
+});
 
-Deno.test(
-  requireRoot("runJobs() throws after a failure, once nothing runs any more"),
-  () => {
-    using scene = new Scene();
-    const jobs = [
-      scene.job("a", "ADD", "bad", "second"),
-      scene.job("b", "ADD", "first", "second"),
-    ];
-    const { runner, host } = scene;
-    assertThrows(() => runJobs(jobs, { runner, host, width: 2 }), CallFailure);
-    assertEquals(scene.lines().toSorted(), [
-      "a bad after ",
-      "b first after ",
-      "b second after first",
-    ]);
-  },
-);
+rootTest("runJobs() throws after a failure, once nothing runs any more", () => {
+  using scene = new Scene();
+  const jobs = [
+    scene.job("a", "ADD", "bad", "second"),
+    scene.job("b", "ADD", "first", "second"),
+  ];
+  const { runner, host } = scene;
+  assertThrows(() => runJobs(jobs, { runner, host, width: 2 }), CallFailure);
+  assertEquals(scene.lines().toSorted(), [
+    "a bad after ",
+    "b first after ",
+    "b second after first",
+  ]);
+});
 
-Deno.test(requireRoot("runJobs() begins no other job after a failure"), () => {
+rootTest("runJobs() begins no other job after a failure", () => {
   using scene = new Scene();
   const jobs = [
     scene.job("a", "ADD", "bad"),
@@ -140,7 +128,7 @@ Deno.test(requireRoot("runJobs() begins no other job after a failure"), () => {
   assertEquals(scene.lines(), ["a bad after "]);
 });
 
-Deno.test(requireRoot("runJobs() has nothing to do without jobs"), () => {
+rootTest("runJobs() has nothing to do without jobs", () => {
   using scene = new Scene();
   const { runner, host } = scene;
   assertEquals(runJobs([], { runner, host, width: 4 }).cpuMs, 0);

@@ -1,5 +1,9 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { ignoreUnless, requireRoot } from "../../testing/capabilities.ts";
+import {
+  ignoreUnless,
+  requireRoot,
+  rootTest,
+} from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import {
   type Call,
@@ -36,57 +40,43 @@ class Scene implements Disposable {
   }
 }
 
-Deno.test(
-  requireRoot(
-    "CallRunner.runTimed() returns what a call printed, and its times",
-  ),
-  () => {
-    using scene = new Scene();
-    const call = scene.call('cat; echo " $CNI_COMMAND $1"', { args: ["one"] });
-    const { stdout, measures } = scene.runner.runTimed(call, scene.host);
-    assertEquals(stdout, "asked ADD one\n");
-    assertEquals(Object.keys(measures), ["wallMs", "cpuMs"]);
-    assertEquals(scene.files(), []);
-  },
-);
+rootTest("CallRunner.runTimed() returns a call's output and times", () => {
+  using scene = new Scene();
+  const call = scene.call('cat; echo " $CNI_COMMAND $1"', { args: ["one"] });
+  const { stdout, measures } = scene.runner.runTimed(call, scene.host);
+  assertEquals(stdout, "asked ADD one\n");
+  assertEquals(Object.keys(measures), ["wallMs", "cpuMs"]);
+  assertEquals(scene.files(), []);
+});
 
-Deno.test(
-  requireRoot("CallRunner.runTimed() runs in the host's namespace"),
-  () => {
-    using scene = new Scene();
-    const call = scene.call("readlink /proc/self/ns/net");
-    const { stdout } = scene.runner.runTimed(call, scene.host);
-    assertEquals(stdout.trim(), Deno.readLinkSync(scene.host.path));
-  },
-);
+rootTest("CallRunner.runTimed() runs in the host's namespace", () => {
+  using scene = new Scene();
+  const call = scene.call("readlink /proc/self/ns/net");
+  const { stdout } = scene.runner.runTimed(call, scene.host);
+  assertEquals(stdout.trim(), Deno.readLinkSync(scene.host.path));
+});
 
-Deno.test(
-  requireRoot("CallRunner.runTimed() writes the files that a call reads"),
-  () => {
-    using scene = new Scene();
-    using other = new PluginFolder();
-    const file = `${other.path}/net.conflist`;
-    const call = scene.call('cat "$1"', {
-      args: [file],
-      files: { [file]: "{}" },
-    });
-    assertEquals(scene.runner.runTimed(call, scene.host).stdout, "{}");
-  },
-);
+rootTest("CallRunner.runTimed() writes the files that a call reads", () => {
+  using scene = new Scene();
+  using other = new PluginFolder();
+  const file = `${other.path}/net.conflist`;
+  const call = scene.call('cat "$1"', {
+    args: [file],
+    files: { [file]: "{}" },
+  });
+  assertEquals(scene.runner.runTimed(call, scene.host).stdout, "{}");
+});
 
-Deno.test(
-  requireRoot("CallRunner.runTimed() throws what a call that fails says"),
-  () => {
-    using scene = new Scene();
-    const call = scene.call("echo '{\n  \"code\": 7 }'; echo oh >&2; exit 1");
-    const text = 'ADD: exit status 1: { "code": 7 } oh';
-    const run = (): unknown => scene.runner.runTimed(call, scene.host);
-    assertThrows(run, CallFailure, text);
-    assertEquals(scene.files(), []);
-  },
-);
+rootTest("CallRunner.runTimed() throws what a call that fails says", () => {
+  using scene = new Scene();
+  const call = scene.call("echo '{\n  \"code\": 7 }'; echo oh >&2; exit 1");
+  const text = 'ADD: exit status 1: { "code": 7 } oh';
+  const run = (): unknown => scene.runner.runTimed(call, scene.host);
+  assertThrows(run, CallFailure, text);
+  assertEquals(scene.files(), []);
+});
 
-Deno.test(requireRoot("CallRunner.start() runs calls at the same time"), () => {
+rootTest("CallRunner.start() runs calls at the same time", () => {
   using scene = new Scene();
   using other = new PluginFolder();
   // Each waits, up to 10 s, until the other one has begun.

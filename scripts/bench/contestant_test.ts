@@ -1,15 +1,13 @@
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { CallRunner } from "./call.ts";
 import type { ChainName } from "./chain.ts";
 import { listContestants } from "./contestant.ts";
 import { BenchNode } from "./node.ts";
 
-Deno.test(
-  requireRoot(
-    "listContestants() has whole chains run by one process where there is one for it",
-  ),
+rootTest(
+  "listContestants() runs chains in one process if it can",
   async (t) => {
     const rows: [chain: ChainName, executables: string[], who: string[]][] = [
       ["pod", [], ["fast"]],

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { CallRunner } from "./call.ts";
 import type { Cell } from "./plan.ts";
@@ -77,62 +77,47 @@ function describe(result: CellResult | undefined): string[] {
   );
 }
 
-Deno.test(
-  requireRoot(
-    "measureScenario() takes contestants in turns, and does not count the first round",
-  ),
-  () => {
-    using scene = new Scene({ a: "", b: "" });
-    const [result] = scene.measure({});
-    const turn = (who: string): string[] =>
-      ["ADD", "CHECK", "DEL"].map((verb) => `${who} ${verb}`);
-    const round = [...turn("a"), ...turn("b")];
-    assertEquals(scene.calls(), [...round, ...round, ...round]);
-    assertEquals(describe(result), [
-      "ADD a 2",
-      "ADD b 2",
-      "CHECK a 2",
-      "CHECK b 2",
-      "DEL a 2",
-      "DEL b 2",
-    ]);
-  },
-);
+rootTest("measureScenario() takes turns and skips the first round", () => {
+  using scene = new Scene({ a: "", b: "" });
+  const [result] = scene.measure({});
+  const turn = (who: string): string[] =>
+    ["ADD", "CHECK", "DEL"].map((verb) => `${who} ${verb}`);
+  const round = [...turn("a"), ...turn("b")];
+  assertEquals(scene.calls(), [...round, ...round, ...round]);
+  assertEquals(describe(result), [
+    "ADD a 2",
+    "ADD b 2",
+    "CHECK a 2",
+    "CHECK b 2",
+    "DEL a 2",
+    "DEL b 2",
+  ]);
+});
 
-Deno.test(
-  requireRoot("measureScenario() gives every container another ID"),
-  () => {
-    using scene = new Scene({ a: "" });
-    scene.measure({ parallel: 3, verbs: ["ADD"] }, { containers: 5 });
-    const added = scene.lines().filter((line) => line.includes("ADD"));
-    assertEquals(new Set(added).size, added.length);
-    // 2 rounds of 3, then 5 that stay, and 3 rounds of 1.
-    assertEquals(added.length, 2 * 3 + 5 + 3);
-  },
-);
+rootTest("measureScenario() gives every container another ID", () => {
+  using scene = new Scene({ a: "" });
+  scene.measure({ parallel: 3, verbs: ["ADD"] }, { containers: 5 });
+  const added = scene.lines().filter((line) => line.includes("ADD"));
+  assertEquals(new Set(added).size, added.length);
+  // 2 rounds of 3, then 5 that stay, and 3 rounds of 1.
+  assertEquals(added.length, 2 * 3 + 5 + 3);
+});
 
-Deno.test(
-  requireRoot(
-    "measureScenario() goes on without a CHECK that fails, and says so once",
-  ),
-  () => {
-    using scene = new Scene({ a: failAt("CHECK"), b: "" });
-    const results = scene.measure({ name: "one" }, { name: "two" });
-    for (const result of results) {
-      const lines = ["ADD a 2", "ADD b 2", "CHECK b 2", "DEL a 2", "DEL b 2"];
-      assertEquals(describe(result).toSorted(), lines);
-    }
-    assertEquals(scene.notes.length, 1);
-    assertStringIncludes(scene.notes.join(), "Skipped CHECK of one, a: ");
-    const checks = scene.calls().filter((call) => call === "a CHECK");
-    assertEquals(checks.length, 1);
-  },
-);
+rootTest("measureScenario() reports a failing CHECK once", () => {
+  using scene = new Scene({ a: failAt("CHECK"), b: "" });
+  const results = scene.measure({ name: "one" }, { name: "two" });
+  for (const result of results) {
+    const lines = ["ADD a 2", "ADD b 2", "CHECK b 2", "DEL a 2", "DEL b 2"];
+    assertEquals(describe(result).toSorted(), lines);
+  }
+  assertEquals(scene.notes.length, 1);
+  assertStringIncludes(scene.notes.join(), "Skipped CHECK of one, a: ");
+  const checks = scene.calls().filter((call) => call === "a CHECK");
+  assertEquals(checks.length, 1);
+});
 
-Deno.test(
-  requireRoot(
-    "measureScenario() goes on without a contestant that fails, and detaches what it has left",
-  ),
+rootTest(
+  "measureScenario() drops and detaches a failing contestant",
   async (t) => {
     for (const verb of ["ADD", "DEL"]) {
       await t.step(verb, () => {
@@ -150,12 +135,9 @@ Deno.test(
   },
 );
 
-Deno.test(
-  requireRoot("measureScenario() goes on without a node that cannot be filled"),
-  () => {
-    using scene = new Scene({ a: failAt("ADD"), b: "" });
-    const [result] = scene.measure({ containers: 3, verbs: ["ADD"] });
-    assertEquals(describe(result), ["ADD b 2"]);
-    assertEquals(scene.notes.length, 1);
-  },
-);
+rootTest("measureScenario() goes on if a node cannot be filled", () => {
+  using scene = new Scene({ a: failAt("ADD"), b: "" });
+  const [result] = scene.measure({ containers: 3, verbs: ["ADD"] });
+  assertEquals(describe(result), ["ADD b 2"]);
+  assertEquals(scene.notes.length, 1);
+});

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { runIsolated } from "./isolation.ts";
 
 const MODULE = new URL("shared_folders.ts", import.meta.url);
@@ -15,26 +15,21 @@ const SCRIPT = `
   Deno.writeTextFileSync(folders[0] + "/file", "");
 `;
 
-Deno.test(
-  requireRoot(
-    "hideSharedFolders() hides the machine's folders except what is needed",
-  ),
-  async (t) => {
-    const rows: [needed: string, hidden: string][] = [
-      ["/usr/lib/cni", "true,true"],
-      ["/runner/bin", "true,true"],
-      ["/run/bin", "true,false"],
-      ["/run", "true,false"],
-    ];
-    for (const [needed, hidden] of rows) {
-      await t.step(needed, async () => {
-        const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
-        const args = ["eval", "--no-config", "--ext=ts", SCRIPT];
-        const command = [Deno.execPath(), ...args, needed, folder, "/run"];
-        const { code, stdout } = await runIsolated(command, "/");
-        assertEquals([code, stdout], [0, `${hidden}\n`]);
-        await Deno.remove(folder); // which is empty
-      });
-    }
-  },
-);
+rootTest("hideSharedFolders() hides all folders not needed", async (t) => {
+  const rows: [needed: string, hidden: string][] = [
+    ["/usr/lib/cni", "true,true"],
+    ["/runner/bin", "true,true"],
+    ["/run/bin", "true,false"],
+    ["/run", "true,false"],
+  ];
+  for (const [needed, hidden] of rows) {
+    await t.step(needed, async () => {
+      const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+      const args = ["eval", "--no-config", "--ext=ts", SCRIPT];
+      const command = [Deno.execPath(), ...args, needed, folder, "/run"];
+      const { code, stdout } = await runIsolated(command, "/");
+      assertEquals([code, stdout], [0, `${hidden}\n`]);
+      await Deno.remove(folder); // which is empty
+    });
+  }
+});

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import {
   hasCommand,
   ignoreUnless,
-  requireRoot,
+  rootTest,
 } from "../../testing/capabilities.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { boot, type BootEnd } from "./boot.ts";
@@ -60,56 +60,44 @@ class Boot implements Disposable {
   }
 }
 
-Deno.test(
-  requireRoot(
-    "boot() runs a script on the machine's files, which stay",
-    needsKernel,
-  ),
-  async () => {
-    using kernel = new Boot();
-    const path = `${kernel.folder}/file`;
-    await Deno.writeTextFile(path, "old");
-    const { output, log, stopped } = await kernel.run(
-      `read -r text < ${path}; echo "$GREETING $text $(uname -r)"
+rootTest("boot() runs a script, and files stay", needsKernel, async () => {
+  using kernel = new Boot();
+  const path = `${kernel.folder}/file`;
+  await Deno.writeTextFile(path, "old");
+  const { output, log, stopped } = await kernel.run(
+    `read -r text < ${path}; echo "$GREETING $text $(uname -r)"
       echo new > ${path}; halt -f`,
-      () => {},
-      { GREETING: "hello" },
-    );
-    assertStringIncludes(output, "hello old ");
-    assertEquals(output.includes(Deno.osRelease()), false, output);
-    assertEquals(kernel.shown, output);
-    assertStringIncludes(log, "Linux version ");
-    assertEquals(stopped, undefined);
-    assertEquals(await Deno.readTextFile(path), "old");
-    await eventually("the kernel is gone", () => !kernel.isRunning());
-  },
-);
+    () => {},
+    { GREETING: "hello" },
+  );
+  assertStringIncludes(output, "hello old ");
+  assertEquals(output.includes(Deno.osRelease()), false, output);
+  assertEquals(kernel.shown, output);
+  assertStringIncludes(log, "Linux version ");
+  assertEquals(stopped, undefined);
+  assertEquals(await Deno.readTextFile(path), "old");
+  await eventually("the kernel is gone", () => !kernel.isRunning());
+});
 
-Deno.test(
-  requireRoot("boot() ends a kernel that it is told to end", needsKernel),
-  async () => {
-    using kernel = new Boot();
-    const { output, stopped } = await kernel.run(
-      "echo begun; while :; do sleep 1; done",
-      () => kernel.stop.abort("enough"),
-    );
-    assertStringIncludes(output, "begun");
-    assertEquals(stopped, "enough");
-    await eventually("the kernel is gone", () => !kernel.isRunning());
-  },
-);
+rootTest("boot() ends a kernel when told to", needsKernel, async () => {
+  using kernel = new Boot();
+  const { output, stopped } = await kernel.run(
+    "echo begun; while :; do sleep 1; done",
+    () => kernel.stop.abort("enough"),
+  );
+  assertStringIncludes(output, "begun");
+  assertEquals(stopped, "enough");
+  await eventually("the kernel is gone", () => !kernel.isRunning());
+});
 
-Deno.test(
-  requireRoot("boot() returns if the first process dies", needsKernel),
-  async () => {
-    using kernel = new Boot();
-    const { output, log, stopped } = await kernel.run("echo begun; exit 1");
-    assertStringIncludes(output, "begun");
-    assertStringIncludes(log, "Attempted to kill init");
-    assertEquals(stopped, undefined);
-    await eventually("the kernel is gone", () => !kernel.isRunning());
-  },
-);
+rootTest("boot() returns if the first process dies", needsKernel, async () => {
+  using kernel = new Boot();
+  const { output, log, stopped } = await kernel.run("echo begun; exit 1");
+  assertStringIncludes(output, "begun");
+  assertStringIncludes(log, "Attempted to kill init");
+  assertEquals(stopped, undefined);
+  await eventually("the kernel is gone", () => !kernel.isRunning());
+});
 
 Deno.test("boot() refuses what the kernel would read as two words", async () => {
   using kernel = new Boot();

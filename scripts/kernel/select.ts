@@ -8,7 +8,7 @@ import { dirname, join } from "@std/path/posix";
 import { ALONE, type TestFile } from "../test/plan.ts";
 
 /** What a test names that works in network namespaces, or skips without them. */
-const NEEDS_NAMESPACES = /\b(?:requireRoot|needsRoot|canUseNetns)\b/;
+const NEEDS_NAMESPACES = /\b(?:requireRoot|rootTest|needsRoot|canUseNetns)\b/;
 
 /** These declare {@linkcode NEEDS_NAMESPACES} for others. */
 const CAPABILITIES = "testing/capabilities.ts";
@@ -35,8 +35,8 @@ export type ReadSource = (path: string) => string;
 
 /**
  * Lists the test files that work in network namespaces: those that say so by
- * `requireRoot()` or the like, themselves or in a module of `tests/` or `testing/` that they
- * import. Tests of scripts, such as the benchmarks, are not about the kernel.
+ * `rootTest()` or the like, themselves or in a module of `tests/` or `testing/`
+ * that they import. Tests of scripts, such as the benchmarks, are not about the kernel.
  */
 export function selectKernelPart(
   files: readonly TestFile[],

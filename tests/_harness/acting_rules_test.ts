@@ -3,7 +3,7 @@ import { actingRules } from "./acting_rules.ts";
 import {
   hasCommand,
   ignoreUnless,
-  requireRoot,
+  rootTest,
 } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
@@ -23,11 +23,9 @@ add rule ip t hide masquerade
 
 const ELEMENT = "element ip t sources { 10.1.2.3 : goto hide }";
 
-Deno.test(
-  requireRoot(
-    "actingRules() lists what can do something to a packet",
-    ignoreUnless(hasCommand("nft"), "needs nft"),
-  ),
+rootTest(
+  "actingRules() lists rules that act",
+  ignoreUnless(hasCommand("nft"), "needs nft"),
   async (t) => {
     using hosts = TestHosts.create();
     const { host } = hosts;

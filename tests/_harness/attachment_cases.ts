@@ -5,7 +5,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { writeFakeIpam } from "./fake_ipam.ts";
 import { canPing, ipJson, runIn } from "../../testing/ip_json.ts";
 import { type Keys, PluginScene } from "./plugin_scene.ts";
@@ -30,7 +30,7 @@ export function testAttaching(
       return makeConfig(hosts, { ipam: { type: ipam.type } });
     });
   const test = (name: string, fn: () => Promise<void>): void =>
-    Deno.test(requireRoot(`${type}.add() ${name}`), fn);
+    rootTest(`${type}.add() ${name}`, fn);
 
   test("leaves the attachment as it is when it is called again", async () => {
     using scene = makeScene();
@@ -63,10 +63,8 @@ export function testAttaching(
     await scene.succeed("DEL");
   });
 
-  Deno.test(
-    requireRoot(
-      `${type}.add() refuses routes that cannot be, and makes nothing`,
-    ),
+  rootTest(
+    `${type}.add() refuses routes that cannot be, and makes nothing`,
     async (t) => {
       for (const [keys, message] of BAD_ROUTES) {
         await t.step(message, async () => {

@@ -5,7 +5,7 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { FaultInjector, type Moment } from "./fault_injector.ts";
 import type { Keys } from "./plugin_scene.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
@@ -67,7 +67,7 @@ export function testFaultsOfAdd(
 ): void {
   for (const moment of ["instead", "afterwards"] as const) {
     const name = `${type}.add() leaves nothing when a step fails, ${moment}`;
-    Deno.test(requireRoot(name + suffix), async (t) => {
+    rootTest(name + suffix, async (t) => {
       const added = await test.added?.();
       const outcomes = await eachStep(
         t,

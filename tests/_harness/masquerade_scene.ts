@@ -11,7 +11,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { connectOutside, OUTSIDE, reached } from "./outside.ts";
 import { type Keys, PluginScene } from "./plugin_scene.ts";
 import { needsInetRules, needsRuleTools, rulesOf } from "./rules.ts";
@@ -50,10 +50,7 @@ export function testMasquerade(type: string, makeConfig: MakeConfig): void {
     name: string,
     fn: (t: Deno.TestContext) => Promise<void>,
   ): void =>
-    Deno.test(
-      requireRoot(`${type}.${name}`, needsRuleTools, needsInetRules),
-      fn,
-    );
+    rootTest(`${type}.${name}`, allOf(needsRuleTools, needsInetRules), fn);
 
   test("add() masquerades by each backend, and DEL ends it", async (t) => {
     for (const backend of [undefined, "nftables", "iptables"]) {

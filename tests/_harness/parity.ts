@@ -12,7 +12,7 @@ import {
   goPlugin,
   ignoreUnless,
   type Needs,
-  requireRoot,
+  rootTest,
 } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { findPeers, type Peer } from "./peers.ts";
@@ -115,10 +115,8 @@ export function testLeavesTheSame(
   [type, name]: readonly [type: string, name: string],
   observe: (who: Who) => Promise<unknown>,
 ): void {
-  Deno.test(
-    requireRoot(
-      `${type} leaves what the Go plugin leaves: ${name} (${peer.name})`,
-    ),
+  rootTest(
+    `${type} leaves what the Go plugin leaves: ${name} (${peer.name})`,
     async () => assertEquals(await observe("ours"), await observe(peer)),
   );
 }
