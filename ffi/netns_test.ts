@@ -8,7 +8,7 @@ import {
 import {
   canUseNetns,
   ignoreUnless,
-  requireRoot,
+  rootTest,
 } from "../testing/capabilities.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
@@ -51,24 +51,21 @@ Deno.test("NetNs closes its descriptor once", () => {
   assertThrows(() => current.fd, Error, "Cannot use a closed descriptor");
 });
 
-Deno.test(
-  requireRoot("NetNs.create() makes a namespace and stays outside"),
-  () => {
-    const before = currentName();
-    using created = NetNs.create();
-    assertEquals(currentName(), before);
-    assertNotEquals(nameOf(created), before);
-    assertEquals(namesOfLinks(created), ["lo"]);
-  },
-);
+rootTest("NetNs.create() makes a namespace and stays outside", () => {
+  const before = currentName();
+  using created = NetNs.create();
+  assertEquals(currentName(), before);
+  assertNotEquals(nameOf(created), before);
+  assertEquals(namesOfLinks(created), ["lo"]);
+});
 
-Deno.test(requireRoot("NetNs.create() gives the namespace a path"), () => {
+rootTest("NetNs.create() gives the namespace a path", () => {
   using created = NetNs.create();
   using again = NetNs.open(created.path);
   assertEquals(nameOf(again), nameOf(created));
 });
 
-Deno.test(requireRoot("inNetns() works inside and returns"), () => {
+rootTest("inNetns() works inside and returns", () => {
   using hosts = TestHosts.create();
   const before = currentName();
   const inside = inNetns(hosts.host, currentName);
@@ -76,7 +73,7 @@ Deno.test(requireRoot("inNetns() works inside and returns"), () => {
   assertEquals(currentName(), before);
 });
 
-Deno.test(requireRoot("inNetns() returns when the work throws"), () => {
+rootTest("inNetns() returns when the work throws", () => {
   using hosts = TestHosts.create();
   const before = currentName();
   const error = new Error("from inside");
@@ -89,7 +86,7 @@ Deno.test(requireRoot("inNetns() returns when the work throws"), () => {
   assertEquals(currentName(), before);
 });
 
-Deno.test(requireRoot("inNetns() nests"), () => {
+rootTest("inNetns() nests", () => {
   using hosts = TestHosts.create();
   const names = inNetns(hosts.host, () => {
     const inner = inNetns(hosts.sandbox, currentName);
@@ -98,7 +95,7 @@ Deno.test(requireRoot("inNetns() nests"), () => {
   assertEquals(names, [nameOf(hosts.sandbox), nameOf(hosts.host)]);
 });
 
-Deno.test(requireRoot("inNetns() leaves descriptors as they were"), () => {
+rootTest("inNetns() leaves descriptors as they were", () => {
   using hosts = TestHosts.create();
   const count = (): number => [...Deno.readDirSync("/proc/self/fd")].length;
   const before = count();
@@ -180,33 +177,30 @@ function deadPid(): string {
   return new TextDecoder().decode(stdout).trim();
 }
 
-Deno.test(
-  requireRoot("isMissingNetns() knows how namespaces are missing"),
-  async (t) => {
-    using hosts = TestHosts.create();
-    const plainFile = makeFile(hosts);
-    const rows: [name: string, path: string, error: string][] = [
-      ["no such path", `${hosts.folder}/none`, "open: ENOENT"],
-      ["a process that has ended", `/proc/${deadPid()}/ns/net`, "open: ENOENT"],
-      ["a path through a file", `${plainFile}/net`, "open: ENOTDIR"],
-      ["the file a namespace was mounted on", plainFile, "setns: EINVAL"],
-      ["a folder", hosts.folder, "setns: EINVAL"],
-      // There is a namespace, but nothing of a network is in it to be cleaned up.
-      ["a namespace of another kind", "/proc/self/ns/uts", "setns: EINVAL"],
-    ];
-    for (const [name, path, message] of rows) {
-      await t.step(name, () => {
-        const error = enter(path);
-        assert(error instanceof SyscallError, String(error));
-        assertEquals(error.message, message);
-        assertEquals(isMissingNetns(error), true);
-      });
-    }
-    await t.step("a namespace", () => {
-      assertEquals(enter(hosts.sandbox.path), undefined);
+rootTest("isMissingNetns() knows how namespaces are missing", async (t) => {
+  using hosts = TestHosts.create();
+  const plainFile = makeFile(hosts);
+  const rows: [name: string, path: string, error: string][] = [
+    ["no such path", `${hosts.folder}/none`, "open: ENOENT"],
+    ["a process that has ended", `/proc/${deadPid()}/ns/net`, "open: ENOENT"],
+    ["a path through a file", `${plainFile}/net`, "open: ENOTDIR"],
+    ["the file a namespace was mounted on", plainFile, "setns: EINVAL"],
+    ["a folder", hosts.folder, "setns: EINVAL"],
+    // There is a namespace, but nothing of a network is in it to be cleaned up.
+    ["a namespace of another kind", "/proc/self/ns/uts", "setns: EINVAL"],
+  ];
+  for (const [name, path, message] of rows) {
+    await t.step(name, () => {
+      const error = enter(path);
+      assert(error instanceof SyscallError, String(error));
+      assertEquals(error.message, message);
+      assertEquals(isMissingNetns(error), true);
     });
-  },
-);
+  }
+  await t.step("a namespace", () => {
+    assertEquals(enter(hosts.sandbox.path), undefined);
+  });
+});
 
 Deno.test("isMissingNetns() is false for anything else", async (t) => {
   const rows: [name: string, error: unknown][] = [
@@ -223,7 +217,7 @@ Deno.test("isMissingNetns() is false for anything else", async (t) => {
   }
 });
 
-Deno.test(requireRoot("NetNs.bindTo() keeps a namespace by a path"), () => {
+rootTest("NetNs.bindTo() keeps a namespace by a path", () => {
   using hosts = TestHosts.create();
   const path = makeFile(hosts);
   let name: string;
@@ -242,21 +236,18 @@ Deno.test(requireRoot("NetNs.bindTo() keeps a namespace by a path"), () => {
   assertEquals(isMissingNetns(enter(path)), true);
 });
 
-Deno.test(
-  requireRoot("NetNs.bindTo() and unbindNetNs() say what is wrong"),
-  () => {
-    using hosts = TestHosts.create();
-    const none = `${hosts.folder}/none`;
-    const message = (work: () => void): string =>
-      assertThrows(work, SyscallError).message;
-    assertStringIncludes(
-      message(() => hosts.host.bindTo(none)),
-      "mount: ENOENT",
-    );
-    assertStringIncludes(message(() => unbindNetNs(none)), "umount2: ENOENT");
-    assertStringIncludes(
-      message(() => unbindNetNs(hosts.folder)),
-      "umount2: EINVAL",
-    );
-  },
-);
+rootTest("NetNs.bindTo() and unbindNetNs() say what is wrong", () => {
+  using hosts = TestHosts.create();
+  const none = `${hosts.folder}/none`;
+  const message = (work: () => void): string =>
+    assertThrows(work, SyscallError).message;
+  assertStringIncludes(
+    message(() => hosts.host.bindTo(none)),
+    "mount: ENOENT",
+  );
+  assertStringIncludes(message(() => unbindNetNs(none)), "umount2: ENOENT");
+  assertStringIncludes(
+    message(() => unbindNetNs(hosts.folder)),
+    "umount2: EINVAL",
+  );
+});

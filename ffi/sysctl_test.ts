@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { inNetns } from "./netns.ts";
@@ -25,26 +25,23 @@ Deno.test("ensureSysctl() writes only another value", () => {
   assertThrows(() => ensureSysctl(READ_ONLY, "Minix"));
 });
 
-Deno.test(
-  requireRoot("sysctls are those of the namespace, and names may hold dots"),
-  () => {
-    using hosts = TestHosts.create();
-    const { host, sandbox } = hosts;
-    using rtnl = Rtnl.open(host.path);
-    rtnl.link.addVeth({
-      name: "eth0.100",
-      peer: { netns: sandbox, name: "eth0" },
-    });
-    const key = "net/ipv4/conf/eth0.100/forwarding";
-    const read = (): string => runIn(host, "cat", `/proc/sys/${key}`);
-    inNetns(host, () => writeSysctl(key, "1"));
-    assertEquals(read(), "1\n");
-    inNetns(host, () => ensureSysctl(key, "0"));
-    assertEquals(read(), "0\n");
-    assertEquals(inNetns(host, () => readSysctl(key)), "0");
-    assertThrows(
-      () => inNetns(sandbox, () => readSysctl(key)),
-      Deno.errors.NotFound,
-    );
-  },
-);
+rootTest("sysctls are those of the namespace, and names may hold dots", () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  rtnl.link.addVeth({
+    name: "eth0.100",
+    peer: { netns: sandbox, name: "eth0" },
+  });
+  const key = "net/ipv4/conf/eth0.100/forwarding";
+  const read = (): string => runIn(host, "cat", `/proc/sys/${key}`);
+  inNetns(host, () => writeSysctl(key, "1"));
+  assertEquals(read(), "1\n");
+  inNetns(host, () => ensureSysctl(key, "0"));
+  assertEquals(read(), "0\n");
+  assertEquals(inNetns(host, () => readSysctl(key)), "0");
+  assertThrows(
+    () => inNetns(sandbox, () => readSysctl(key)),
+    Deno.errors.NotFound,
+  );
+});

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { listPeers } from "../tests/_harness/parity.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
@@ -14,7 +14,7 @@ Deno.test("buildLoopback() has the name that other runtimes know", () => {
 });
 
 for (const peer of listPeers("buildLoopback()")) {
-  Deno.test(requireRoot(`buildLoopback() suits ${peer.name}`), () => {
+  rootTest(`buildLoopback() suits ${peer.name}`, () => {
     using hosts = TestHosts.create();
     const { name, cniVersion, plugins } = buildLoopback();
     const config = { ...plugins[0]?.document, name, cniVersion };

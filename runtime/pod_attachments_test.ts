@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import type { CachedAttachment } from "../cni/libcni/mod.ts";
 import { createLog } from "../cni/log.ts";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import {
   findNetns,
@@ -73,30 +73,27 @@ Deno.test("isOfPod() goes by the sandbox in CNI_ARGS", async (t) => {
   }
 });
 
-Deno.test(
-  requireRoot("findNetns() finds out whether a namespace is gone"),
-  async (t) => {
-    using hosts = TestHosts.create();
-    const plain = `${hosts.folder}/plain`;
-    await Deno.writeTextFile(plain, "");
-    const rows: [name: string, netns: string, isThere: boolean][] = [
-      ["one that is there", hosts.sandbox.path, true],
-      ["none", "", false],
-      ["a path that leads nowhere", "/run/netns/no-such-namespace", false],
-      ["the file that a reboot leaves", plain, false],
-      ["the host's own", hosts.host.path, false],
-    ];
-    for (const [name, netns, isThere] of rows) {
-      await t.step(name, () => {
-        let logged = "";
-        const log = createLog({}, (line) => logged += line);
-        const node = { hostNetns: hosts.host.path, log };
-        assertEquals(
-          findNetns(node, { netns, containerId: "c1" }),
-          isThere ? netns : "",
-        );
-        assertEquals(/namespace is gone/.test(logged), !isThere);
-      });
-    }
-  },
-);
+rootTest("findNetns() finds out whether a namespace is gone", async (t) => {
+  using hosts = TestHosts.create();
+  const plain = `${hosts.folder}/plain`;
+  await Deno.writeTextFile(plain, "");
+  const rows: [name: string, netns: string, isThere: boolean][] = [
+    ["one that is there", hosts.sandbox.path, true],
+    ["none", "", false],
+    ["a path that leads nowhere", "/run/netns/no-such-namespace", false],
+    ["the file that a reboot leaves", plain, false],
+    ["the host's own", hosts.host.path, false],
+  ];
+  for (const [name, netns, isThere] of rows) {
+    await t.step(name, () => {
+      let logged = "";
+      const log = createLog({}, (line) => logged += line);
+      const node = { hostNetns: hosts.host.path, log };
+      assertEquals(
+        findNetns(node, { netns, containerId: "c1" }),
+        isThere ? netns : "",
+      );
+      assertEquals(/namespace is gone/.test(logged), !isThere);
+    });
+  }
+});

@@ -2,7 +2,7 @@ import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
 import { emptyResult, type Result } from "../cni/result.ts";
 import { Cidr } from "../net/cidr.ts";
-import { requireRoot } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { getResultIps, type PodIps, readPodIps } from "./pod_ips.ts";
@@ -76,7 +76,7 @@ Deno.test("getResultIps() refuses a result without one, in containerd's words", 
   }
 });
 
-Deno.test(requireRoot("readPodIps() reads what others can reach"), () => {
+rootTest("readPodIps() reads what others can reach", () => {
   using hosts = TestHosts.create();
   const ip = (...args: string[]): void =>
     void runIn(hosts.sandbox, "ip", ...args);
@@ -99,7 +99,7 @@ Deno.test(requireRoot("readPodIps() reads what others can reach"), () => {
   ]);
 });
 
-Deno.test(requireRoot("readPodIps() says why there are none"), () => {
+rootTest("readPodIps() says why there are none", () => {
   using hosts = TestHosts.create();
   const { path: netns } = hosts.sandbox;
   const read = (): CniError =>

@@ -6,6 +6,7 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
+  rootTest,
 } from "./capabilities.ts";
 
 /**
@@ -59,7 +60,7 @@ Deno.test("requireRoot() skips what needs network namespaces", () => {
   });
 });
 
-Deno.test(requireRoot("canUseNetns holds where unshare works"), () => {
+rootTest("canUseNetns holds where unshare works", () => {
   const namespaces = ["", "unshare -n "].map((prefix) => {
     const args = ["-c", `${prefix}readlink /proc/self/ns/net`];
     const { stdout } = new Deno.Command("sh", { args }).outputSync();

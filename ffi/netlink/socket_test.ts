@@ -6,7 +6,7 @@ import {
 } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { SyscallError } from "../errno.ts";
@@ -85,42 +85,34 @@ function unique(ips: readonly Ip[]): number {
   return new Set(ips.map(String)).size;
 }
 
-Deno.test(
-  requireRoot("NetlinkSocket stays in the namespace where it was opened"),
-  () => {
-    using fixture = new Fixture();
-    const request = { header: {}, attributes: { name: "veth0" } };
-    const [link] = fixture.socket.request(getLink, request, newLink);
-    assertEquals(link?.header.index, fixture.link.index);
-    using sandbox = NetlinkSocket.open(fixture.hosts.sandbox, Protocol.Route);
-    const error = assertThrows(
-      () => sandbox.request(getLink, request, newLink),
-      NetlinkError,
-    );
-    assertEquals(error.errno, "ENODEV");
-  },
-);
+rootTest("NetlinkSocket stays in the namespace where it was opened", () => {
+  using fixture = new Fixture();
+  const request = { header: {}, attributes: { name: "veth0" } };
+  const [link] = fixture.socket.request(getLink, request, newLink);
+  assertEquals(link?.header.index, fixture.link.index);
+  using sandbox = NetlinkSocket.open(fixture.hosts.sandbox, Protocol.Route);
+  const error = assertThrows(
+    () => sandbox.request(getLink, request, newLink),
+    NetlinkError,
+  );
+  assertEquals(error.errno, "ENODEV");
+});
 
-Deno.test(
-  requireRoot(
-    "NetlinkSocket.open() throws what the kernel says and leaks nothing",
-  ),
-  () => {
-    using hosts = TestHosts.create();
-    using other = NetNs.open("/proc/self/ns/uts");
-    const rows: [NetNs, number, string][] = [
-      [hosts.host, 31, "socket: EPROTONOSUPPORT"],
-      [other, Protocol.Route, "setns: EINVAL"],
-    ];
-    for (const [netns, protocol, message] of rows) {
-      const error = assertThrows(
-        () => NetlinkSocket.open(netns, protocol),
-        SyscallError,
-      );
-      assertEquals(error.message, message);
-    }
-  },
-);
+rootTest("NetlinkSocket.open() fails cleanly with the kernel's text", () => {
+  using hosts = TestHosts.create();
+  using other = NetNs.open("/proc/self/ns/uts");
+  const rows: [NetNs, number, string][] = [
+    [hosts.host, 31, "socket: EPROTONOSUPPORT"],
+    [other, Protocol.Route, "setns: EINVAL"],
+  ];
+  for (const [netns, protocol, message] of rows) {
+    const error = assertThrows(
+      () => NetlinkSocket.open(netns, protocol),
+      SyscallError,
+    );
+    assertEquals(error.message, message);
+  }
+});
 
 /** Lists the ports of the rtnetlink sockets in a namespace. */
 function rtnetlinkPorts(netns: NetNs): string[] {
@@ -133,28 +125,25 @@ function rtnetlinkPorts(netns: NetNs): string[] {
     .map(([, , port = ""]) => port);
 }
 
-Deno.test(
-  requireRoot("NetlinkSocket takes no answers from anyone but the kernel"),
-  async () => {
-    // Root of a user namespace may send to any socket in its namespaces.
-    await using container = await startUserNamespace();
-    using netns = NetNs.open(`/proc/${container.pid}/ns/net`);
-    using socket = NetlinkSocket.open(netns, Protocol.Route);
-    // The request binds the socket if it is not bound yet.
-    socket.request(getLink, { header: { index: 1 } }, newLink);
-    const ports = rtnetlinkPorts(netns);
-    assertEquals(ports.length, 1);
-    const forged = runIn(
-      netns,
-      "nsenter",
-      ...["--preserve-credentials", `--user=/proc/${container.pid}/ns/user`],
-      ...[Deno.execPath(), "run", "-A", "--no-check", FORGE, ...ports],
-    );
-    const answers = socket.dump(getAddress, { header: {} }, newAddress);
-    assertEquals(answers.map(({ attributes }) => String(attributes.local)), []);
-    assertEquals(forged, "ECONNREFUSED\n");
-  },
-);
+rootTest("NetlinkSocket accepts replies from the kernel only", async () => {
+  // Root of a user namespace may send to any socket in its namespaces.
+  await using container = await startUserNamespace();
+  using netns = NetNs.open(`/proc/${container.pid}/ns/net`);
+  using socket = NetlinkSocket.open(netns, Protocol.Route);
+  // The request binds the socket if it is not bound yet.
+  socket.request(getLink, { header: { index: 1 } }, newLink);
+  const ports = rtnetlinkPorts(netns);
+  assertEquals(ports.length, 1);
+  const forged = runIn(
+    netns,
+    "nsenter",
+    ...["--preserve-credentials", `--user=/proc/${container.pid}/ns/user`],
+    ...[Deno.execPath(), "run", "-A", "--no-check", FORGE, ...ports],
+  );
+  const answers = socket.dump(getAddress, { header: {} }, newAddress);
+  assertEquals(answers.map(({ attributes }) => String(attributes.local)), []);
+  assertEquals(forged, "ECONNREFUSED\n");
+});
 
 const FORGE = new URL(
   "../../tests/_harness/forge_answers.ts",
@@ -185,7 +174,7 @@ async function startUserNamespace(): Promise<
   };
 }
 
-Deno.test(requireRoot("NetlinkSocket closes once"), () => {
+rootTest("NetlinkSocket closes once", () => {
   using hosts = TestHosts.create();
   const socket = NetlinkSocket.open(hosts.host, Protocol.Route);
   socket[Symbol.dispose]();
@@ -197,119 +186,108 @@ Deno.test(requireRoot("NetlinkSocket closes once"), () => {
   );
 });
 
-Deno.test(
-  requireRoot(
-    "NetlinkSocket.request() returns the messages of the wanted kind",
-  ),
-  () => {
-    using fixture = new Fixture();
-    const request = { header: { index: 1 } };
-    const { socket } = fixture;
-    assertEquals(socket.request(getLink, request, newLink).length, 1);
-    assertEquals(socket.request(getLink, request, newAddress), []);
-    assertEquals(socket.request(getLink, request), []);
-  },
-);
+rootTest("NetlinkSocket.request() returns messages of one kind", () => {
+  using fixture = new Fixture();
+  const request = { header: { index: 1 } };
+  const { socket } = fixture;
+  assertEquals(socket.request(getLink, request, newLink).length, 1);
+  assertEquals(socket.request(getLink, request, newAddress), []);
+  assertEquals(socket.request(getLink, request), []);
+});
 
-Deno.test(
-  requireRoot("NetlinkSocket.request() throws what the kernel explains"),
-  async (t) => {
-    using fixture = new Fixture();
-    const { rtnl, link, socket } = fixture;
-    const ifindex = link.index;
-    rtnl.address.add({ ifindex, address: Cidr.parse("10.1.0.1/24") });
-    const to = (text: string): { destination: Cidr } => ({
-      destination: Cidr.parse(text),
-    });
-    const peer = { netns: fixture.hosts.sandbox, name: "sixteen-letters!" };
-    const rows: [work: () => unknown, message: string][] = [
-      [
-        () =>
-          rtnl.route.add({
-            ...to("10.9.0.0/16"),
-            gateway: Ip.parse("192.0.2.1"),
-          }),
-        "RTM_NEWROUTE 10.9.0.0/16 via 192.0.2.1: ENETUNREACH: Nexthop has invalid gateway",
-      ],
-      [
-        () => rtnl.route.add({ ...to("10.9.0.1/16"), ifindex }),
-        `RTM_NEWROUTE 10.9.0.1/16 dev ${ifindex}: EINVAL: Invalid prefix for given prefix length`,
-      ],
-      [
-        () =>
-          rtnl.route.add({
-            ...to("10.9.0.0/16"),
-            ifindex,
-            preferredSource: Ip.parse("192.0.2.9"),
-          }),
-        `RTM_NEWROUTE 10.9.0.0/16 dev ${ifindex}: EINVAL: Invalid prefsrc address`,
-      ],
-      [
-        () =>
-          rtnl.route.add({
-            ...to("2001:db8::/48"),
-            gateway: Ip.parse("10.1.0.2"),
-          }),
-        "RTM_NEWROUTE 2001:db8::/48 via 10.1.0.2: ERANGE: Attribute failed policy validation (attribute gateway)",
-      ],
-      [
-        () =>
-          rtnl.route.add({
-            ...to("10.9.0.0/16"),
-            gateway: Ip.parse("10.1.0.2"),
-            scope: 254,
-          }),
-        "RTM_NEWROUTE 10.9.0.0/16 via 10.1.0.2: EINVAL: Route with host scope can not have a gateway",
-      ],
-      [
-        () =>
-          socket.request(newLink, {
-            flags: Flag.Create | Flag.Exclusive,
-            header: {},
-            attributes: { linkInfo: { kind: "nosuchkind" } },
-          }),
-        "RTM_NEWLINK: EOPNOTSUPP: Unknown device type",
-      ],
-      [
-        () => rtnl.link.get("sixteen-letters!"),
-        'RTM_GETLINK "sixteen-letters!": ERANGE: Attribute failed policy validation (attribute name)',
-      ],
-      [
-        () => rtnl.link.addVeth({ name: "veth1", peer }),
-        'RTM_NEWLINK "veth1": ERANGE: Attribute failed policy validation (attribute linkInfo.data.peer.name)',
-      ],
-      [
-        () =>
-          new NeighborRequests(rtnl.socket).del(ifindex, Ip.parse("10.1.0.77")),
-        `RTM_DELNEIGH 10.1.0.77 of link ${ifindex}: ENOENT`,
-      ],
-    ];
-    for (const [work, message] of rows) {
-      await t.step(message, () => {
-        assertEquals(assertThrows(work, NetlinkError).message, message);
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("NetlinkSocket.dump() throws the verdict that ends a dump"),
-  () => {
-    using fixture = new Fixture();
-    const error = assertThrows(
+rootTest("NetlinkSocket.request() throws the kernel's text", async (t) => {
+  using fixture = new Fixture();
+  const { rtnl, link, socket } = fixture;
+  const ifindex = link.index;
+  rtnl.address.add({ ifindex, address: Cidr.parse("10.1.0.1/24") });
+  const to = (text: string): { destination: Cidr } => ({
+    destination: Cidr.parse(text),
+  });
+  const peer = { netns: fixture.hosts.sandbox, name: "sixteen-letters!" };
+  const rows: [work: () => unknown, message: string][] = [
+    [
       () =>
-        fixture.socket.dump(getRoute, {
-          header: { family: AF_INET },
-          attributes: { table: 7777 },
-        }, newRoute),
-      NetlinkError,
-    );
-    assertEquals(error.errno, "ENOENT");
-    assertStringIncludes(error.extAck, "FIB table does not exist");
-  },
-);
+        rtnl.route.add({
+          ...to("10.9.0.0/16"),
+          gateway: Ip.parse("192.0.2.1"),
+        }),
+      "RTM_NEWROUTE 10.9.0.0/16 via 192.0.2.1: ENETUNREACH: Nexthop has invalid gateway",
+    ],
+    [
+      () => rtnl.route.add({ ...to("10.9.0.1/16"), ifindex }),
+      `RTM_NEWROUTE 10.9.0.1/16 dev ${ifindex}: EINVAL: Invalid prefix for given prefix length`,
+    ],
+    [
+      () =>
+        rtnl.route.add({
+          ...to("10.9.0.0/16"),
+          ifindex,
+          preferredSource: Ip.parse("192.0.2.9"),
+        }),
+      `RTM_NEWROUTE 10.9.0.0/16 dev ${ifindex}: EINVAL: Invalid prefsrc address`,
+    ],
+    [
+      () =>
+        rtnl.route.add({
+          ...to("2001:db8::/48"),
+          gateway: Ip.parse("10.1.0.2"),
+        }),
+      "RTM_NEWROUTE 2001:db8::/48 via 10.1.0.2: ERANGE: Attribute failed policy validation (attribute gateway)",
+    ],
+    [
+      () =>
+        rtnl.route.add({
+          ...to("10.9.0.0/16"),
+          gateway: Ip.parse("10.1.0.2"),
+          scope: 254,
+        }),
+      "RTM_NEWROUTE 10.9.0.0/16 via 10.1.0.2: EINVAL: Route with host scope can not have a gateway",
+    ],
+    [
+      () =>
+        socket.request(newLink, {
+          flags: Flag.Create | Flag.Exclusive,
+          header: {},
+          attributes: { linkInfo: { kind: "nosuchkind" } },
+        }),
+      "RTM_NEWLINK: EOPNOTSUPP: Unknown device type",
+    ],
+    [
+      () => rtnl.link.get("sixteen-letters!"),
+      'RTM_GETLINK "sixteen-letters!": ERANGE: Attribute failed policy validation (attribute name)',
+    ],
+    [
+      () => rtnl.link.addVeth({ name: "veth1", peer }),
+      'RTM_NEWLINK "veth1": ERANGE: Attribute failed policy validation (attribute linkInfo.data.peer.name)',
+    ],
+    [
+      () =>
+        new NeighborRequests(rtnl.socket).del(ifindex, Ip.parse("10.1.0.77")),
+      `RTM_DELNEIGH 10.1.0.77 of link ${ifindex}: ENOENT`,
+    ],
+  ];
+  for (const [work, message] of rows) {
+    await t.step(message, () => {
+      assertEquals(assertThrows(work, NetlinkError).message, message);
+    });
+  }
+});
 
-Deno.test(requireRoot("NetlinkSocket.dump() lists more than one part"), () => {
+rootTest("NetlinkSocket.dump() throws the verdict that ends a dump", () => {
+  using fixture = new Fixture();
+  const error = assertThrows(
+    () =>
+      fixture.socket.dump(getRoute, {
+        header: { family: AF_INET },
+        attributes: { table: 7777 },
+      }, newRoute),
+    NetlinkError,
+  );
+  assertEquals(error.errno, "ENOENT");
+  assertStringIncludes(error.extAck, "FIB table does not exist");
+});
+
+rootTest("NetlinkSocket.dump() lists more than one part", () => {
   using fixture = new Fixture();
   fixture.addAddresses(LONG_DUMP);
   const ips = fixture.dumpAddresses();
@@ -352,26 +330,21 @@ function beforeEachReceive(work: () => void): Disposable {
   };
 }
 
-Deno.test(
-  requireRoot(
-    "NetlinkSocket.dump() starts again when the list changed under way",
-  ),
-  () => {
-    using fixture = new Fixture();
-    fixture.addAddresses(LONG_DUMP);
-    let uses = 0;
-    using _changes = beforeEachReceive(() => {
-      // Once, between the request and the first receive.
-      if (uses++ !== 1) return;
-      fixture.rtnl.address.add(fixture.addressAt(LONG_DUMP));
-    });
-    const ips = fixture.dumpAddresses();
-    assertEquals([ips.length, unique(ips)], [LONG_DUMP + 2, LONG_DUMP + 2]);
-    const usesOfTwo = uses;
-    fixture.dumpAddresses();
-    assert(usesOfTwo > uses - usesOfTwo, "it did not start again");
-  },
-);
+rootTest("NetlinkSocket.dump() starts again if the list changes", () => {
+  using fixture = new Fixture();
+  fixture.addAddresses(LONG_DUMP);
+  let uses = 0;
+  using _changes = beforeEachReceive(() => {
+    // Once, between the request and the first receive.
+    if (uses++ !== 1) return;
+    fixture.rtnl.address.add(fixture.addressAt(LONG_DUMP));
+  });
+  const ips = fixture.dumpAddresses();
+  assertEquals([ips.length, unique(ips)], [LONG_DUMP + 2, LONG_DUMP + 2]);
+  const usesOfTwo = uses;
+  fixture.dumpAddresses();
+  assert(usesOfTwo > uses - usesOfTwo, "it did not start again");
+});
 
 /** Changes the list of addresses and changes it back. */
 function disturb({ rtnl, addressAt }: Fixture): void {
@@ -380,78 +353,65 @@ function disturb({ rtnl, addressAt }: Fixture): void {
   rtnl.address.del(ifindex, address);
 }
 
-Deno.test(
-  requireRoot("NetlinkSocket.dump() gives up when the list always changes"),
-  async (t) => {
-    using fixture = new Fixture();
-    fixture.addAddresses(LONG_DUMP);
-    using changes = beforeEachReceive(() => disturb(fixture));
-    const error = assertThrows(() => fixture.dumpAddresses(), NetlinkError);
-    assertEquals(
-      error.message,
-      "RTM_GETADDR list: EINTR: the list changed during each of 10 dumps",
+rootTest("NetlinkSocket.dump() gives up if it always changes", async (t) => {
+  using fixture = new Fixture();
+  fixture.addAddresses(LONG_DUMP);
+  using changes = beforeEachReceive(() => disturb(fixture));
+  const error = assertThrows(() => fixture.dumpAddresses(), NetlinkError);
+  assertEquals(
+    error.message,
+    "RTM_GETADDR list: EINTR: the list changed during each of 10 dumps",
+  );
+  await t.step("unless an incomplete list will do", () => {
+    const ips = fixture.dumpAddresses(() => {}, { mayBeIncomplete: true });
+    assert(unique(ips) >= LONG_DUMP, `it lists ${unique(ips)}`);
+  });
+  changes[Symbol.dispose]();
+  assertEquals(fixture.dumpAddresses().length, LONG_DUMP + 1);
+});
+
+rootTest("NetlinkSocket.dump() decodes when everything is received", () => {
+  using fixture = new Fixture();
+  fixture.addAddresses(LONG_DUMP);
+  let decoded = 0;
+  const ips = fixture.dumpAddresses(() => {
+    if (decoded++ % 100 === 0) disturb(fixture);
+  });
+  const all = LONG_DUMP + 1;
+  assertEquals([decoded, ips.length, unique(ips)], [all, all, all]);
+});
+
+rootTest("NetlinkSocket.requestAll() throws the first of many refusals", () => {
+  using fixture = new Fixture();
+  for (const count of [10, 1000, 20_000]) {
+    const requests = Array.from(
+      { length: count },
+      (_, i) =>
+        encodeRequest(delLink, {
+          header: {},
+          attributes: { name: `gone${i}` },
+        }),
     );
-    await t.step("unless an incomplete list will do", () => {
-      const ips = fixture.dumpAddresses(() => {}, { mayBeIncomplete: true });
-      assert(unique(ips) >= LONG_DUMP, `it lists ${unique(ips)}`);
-    });
-    changes[Symbol.dispose]();
-    assertEquals(fixture.dumpAddresses().length, LONG_DUMP + 1);
-  },
-);
+    const error = assertThrows(
+      () => fixture.socket.requestAll(requests),
+      NetlinkError,
+    );
+    assertEquals(error.message, 'RTM_DELLINK "gone0": ENODEV');
+  }
+});
 
-Deno.test(
-  requireRoot("NetlinkSocket.dump() decodes when everything is received"),
-  () => {
-    using fixture = new Fixture();
-    fixture.addAddresses(LONG_DUMP);
-    let decoded = 0;
-    const ips = fixture.dumpAddresses(() => {
-      if (decoded++ % 100 === 0) disturb(fixture);
-    });
-    const all = LONG_DUMP + 1;
-    assertEquals([decoded, ips.length, unique(ips)], [all, all, all]);
-  },
-);
-
-Deno.test(
-  requireRoot("NetlinkSocket.requestAll() throws the first of many refusals"),
-  () => {
-    using fixture = new Fixture();
-    for (const count of [10, 1000, 20_000]) {
-      const requests = Array.from(
-        { length: count },
-        (_, i) =>
-          encodeRequest(delLink, {
-            header: {},
-            attributes: { name: `gone${i}` },
-          }),
-      );
-      const error = assertThrows(
-        () => fixture.socket.requestAll(requests),
-        NetlinkError,
-      );
-      assertEquals(error.message, 'RTM_DELLINK "gone0": ENODEV');
-    }
-  },
-);
-
-Deno.test(
-  requireRoot(
-    "NetlinkSocket.requestAll() sends much without being the machine's root",
-  ),
-  () => {
-    using hosts = TestHosts.create();
-    const script = `
+rootTest("NetlinkSocket.requestAll() needs no root to send much", () => {
+  using hosts = TestHosts.create();
+  const script = `
       import { NetNs } from "${new URL("../netns.ts", import.meta.url)}";
       import { encodeRequest, NetlinkSocket } from "${new URL(
-      "./socket.ts",
-      import.meta.url,
-    )}";
+    "./socket.ts",
+    import.meta.url,
+  )}";
       import { newLink } from "${new URL(
-      "../rtnl/link_message.ts",
-      import.meta.url,
-    )}";
+    "../rtnl/link_message.ts",
+    import.meta.url,
+  )}";
       using netns = NetNs.current();
       using socket = NetlinkSocket.open(netns, 0);
       const up = { header: { index: 1, flags: 1, change: 1 } };
@@ -460,65 +420,56 @@ Deno.test(
       socket.requestAll([...requests, { ...last, flags: last.flags | 4 }]);
       console.log("sent");
     `;
-    const args = ["--user", "--map-root-user", "--net"];
-    const output = runIn(
-      hosts.host,
-      "unshare",
-      ...[...args, Deno.execPath(), "eval", script],
-    );
-    assertEquals(output, "sent\n");
-  },
-);
+  const args = ["--user", "--map-root-user", "--net"];
+  const output = runIn(
+    hosts.host,
+    "unshare",
+    ...[...args, Deno.execPath(), "eval", script],
+  );
+  assertEquals(output, "sent\n");
+});
 
-Deno.test(
-  requireRoot(
-    "NetlinkSocket drops late answers to a request that was given up",
-  ),
-  () => {
-    using fixture = new Fixture();
-    fixture.addAddresses(LONG_DUMP);
-    const giveUp = (): void => {
-      throw new RangeError("given up");
-    };
-    for (let round = 0; round < 3; round++) {
-      assertThrows(() => fixture.dumpAddresses(giveUp), RangeError, "given up");
-      const [link] = fixture.socket.request(
-        getLink,
-        { header: { index: fixture.link.index } },
-        newLink,
-      );
-      assertEquals(link?.attributes.name, "veth0");
-      assertThrows(() => fixture.dumpAddresses(giveUp), RangeError, "given up");
-      assertEquals(unique(fixture.dumpAddresses()), LONG_DUMP + 1);
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("NetlinkSocket receives a reply that is larger than its buffer"),
-  () => {
-    using fixture = new Fixture();
-    const { rtnl, link, socket } = fixture;
-    rtnl.address.add({
-      ifindex: link.index,
-      address: Cidr.parse("10.20.0.1/16"),
-    });
-    // A message cannot be split. These next hops take 64 000 bytes.
-    const multipath = Array.from({ length: 4000 }, (_, i) => ({
-      header: { length: 0, flags: 0, hops: 0, ifindex: link.index },
-      attributes: { gateway: Ip.parse("10.20.0.2").add(BigInt(i)) },
-    }));
-    const answers = socket.request(newRoute, {
-      flags: Flag.Create | Flag.Exclusive | Flag.Echo,
-      header: { family: AF_INET, destinationLength: 16, table: 254, type: 1 },
-      attributes: { destination: Ip.parse("10.90.0.0"), multipath },
-    }, newRoute);
-    const gateways = answers[0]?.attributes.multipath?.map((
-      { attributes: { gateway } },
-    ) => String(gateway));
-    assertEquals(
-      gateways,
-      multipath.map(({ attributes: { gateway } }) => String(gateway)),
+rootTest("NetlinkSocket drops late replies to abandoned requests", () => {
+  using fixture = new Fixture();
+  fixture.addAddresses(LONG_DUMP);
+  const giveUp = (): void => {
+    throw new RangeError("given up");
+  };
+  for (let round = 0; round < 3; round++) {
+    assertThrows(() => fixture.dumpAddresses(giveUp), RangeError, "given up");
+    const [link] = fixture.socket.request(
+      getLink,
+      { header: { index: fixture.link.index } },
+      newLink,
     );
-  },
-);
+    assertEquals(link?.attributes.name, "veth0");
+    assertThrows(() => fixture.dumpAddresses(giveUp), RangeError, "given up");
+    assertEquals(unique(fixture.dumpAddresses()), LONG_DUMP + 1);
+  }
+});
+
+rootTest("NetlinkSocket receives a reply larger than its buffer", () => {
+  using fixture = new Fixture();
+  const { rtnl, link, socket } = fixture;
+  rtnl.address.add({
+    ifindex: link.index,
+    address: Cidr.parse("10.20.0.1/16"),
+  });
+  // A message cannot be split. These next hops take 64 000 bytes.
+  const multipath = Array.from({ length: 4000 }, (_, i) => ({
+    header: { length: 0, flags: 0, hops: 0, ifindex: link.index },
+    attributes: { gateway: Ip.parse("10.20.0.2").add(BigInt(i)) },
+  }));
+  const answers = socket.request(newRoute, {
+    flags: Flag.Create | Flag.Exclusive | Flag.Echo,
+    header: { family: AF_INET, destinationLength: 16, table: 254, type: 1 },
+    attributes: { destination: Ip.parse("10.90.0.0"), multipath },
+  }, newRoute);
+  const gateways = answers[0]?.attributes.multipath?.map((
+    { attributes: { gateway } },
+  ) => String(gateway));
+  assertEquals(
+    gateways,
+    multipath.map(({ attributes: { gateway } }) => String(gateway)),
+  );
+});

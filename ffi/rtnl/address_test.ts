@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
@@ -49,81 +49,73 @@ class Fixture implements Disposable {
   }
 }
 
-Deno.test(
-  requireRoot("AddressRequests.add() adds addresses as ip shows them"),
-  async (t) => {
-    const rows: { text: string; expected: Record<string, unknown> }[] = [
-      {
-        text: "10.1.2.3/24",
-        expected: { family: "inet", broadcast: "10.1.2.255", scope: "global" },
-      },
-      {
-        text: "10.1.2.2/31",
-        expected: { family: "inet", broadcast: undefined, scope: "global" },
-      },
-      {
-        text: "10.1.2.3/32",
-        expected: { family: "inet", broadcast: undefined, scope: "global" },
-      },
-      {
-        text: "2001:db8::1/64",
-        expected: { family: "inet6", nodad: true, scope: "global" },
-      },
-      {
-        text: "2001:db8::1/128",
-        expected: { family: "inet6", nodad: true, scope: "global" },
-      },
-      {
-        text: "fe80::1/64",
-        expected: { family: "inet6", nodad: true, scope: "link" },
-      },
-    ];
-    for (const { text, expected } of rows) {
-      await t.step(text, () => {
-        using fixture = new Fixture();
-        const address = Cidr.parse(text);
-        fixture.address.add({ ifindex: fixture.ifindex, address });
-        const [shown, ...others] = fixture.show();
-        assertEquals(others, []);
-        assertEquals(`${shown.local}/${shown.prefixlen}`, text);
-        assertEquals(
-          Object.keys(expected).map((key) => [key, shown[key]]),
-          Object.entries(expected),
-        );
-        assertEquals(shown.valid_life_time, 0xffffffff);
-        assertEquals([shown.tentative, shown.noprefixroute], [
-          undefined,
-          undefined,
-        ]);
-      });
-    }
-  },
-);
+rootTest("AddressRequests.add() adds addresses as ip shows them", async (t) => {
+  const rows: { text: string; expected: Record<string, unknown> }[] = [
+    {
+      text: "10.1.2.3/24",
+      expected: { family: "inet", broadcast: "10.1.2.255", scope: "global" },
+    },
+    {
+      text: "10.1.2.2/31",
+      expected: { family: "inet", broadcast: undefined, scope: "global" },
+    },
+    {
+      text: "10.1.2.3/32",
+      expected: { family: "inet", broadcast: undefined, scope: "global" },
+    },
+    {
+      text: "2001:db8::1/64",
+      expected: { family: "inet6", nodad: true, scope: "global" },
+    },
+    {
+      text: "2001:db8::1/128",
+      expected: { family: "inet6", nodad: true, scope: "global" },
+    },
+    {
+      text: "fe80::1/64",
+      expected: { family: "inet6", nodad: true, scope: "link" },
+    },
+  ];
+  for (const { text, expected } of rows) {
+    await t.step(text, () => {
+      using fixture = new Fixture();
+      const address = Cidr.parse(text);
+      fixture.address.add({ ifindex: fixture.ifindex, address });
+      const [shown, ...others] = fixture.show();
+      assertEquals(others, []);
+      assertEquals(`${shown.local}/${shown.prefixlen}`, text);
+      assertEquals(
+        Object.keys(expected).map((key) => [key, shown[key]]),
+        Object.entries(expected),
+      );
+      assertEquals(shown.valid_life_time, 0xffffffff);
+      assertEquals([shown.tentative, shown.noprefixroute], [
+        undefined,
+        undefined,
+      ]);
+    });
+  }
+});
 
-Deno.test(
-  requireRoot("AddressRequests.add() makes no route to the prefix if told so"),
-  () => {
-    using fixture = new Fixture();
-    const { address, ifindex } = fixture;
-    for (const text of ["10.1.2.3/24", "2001:db8::1/64"]) {
-      address.add({ ifindex, address: Cidr.parse(text), noPrefixRoute: true });
-    }
-    assertEquals(fixture.show().map(({ noprefixroute }) => noprefixroute), [
-      true,
-      true,
-    ]);
-    assertEquals(fixture.prefixRoutes(), []);
-    for (const text of ["10.1.3.3/24", "2001:db8:1::1/64"]) {
-      address.add({ ifindex, address: Cidr.parse(text), noPrefixRoute: false });
-    }
-    assertEquals(fixture.prefixRoutes(), ["10.1.3.0/24", "2001:db8:1::/64"]);
-  },
-);
+rootTest("AddressRequests.add() can leave out the prefix route", () => {
+  using fixture = new Fixture();
+  const { address, ifindex } = fixture;
+  for (const text of ["10.1.2.3/24", "2001:db8::1/64"]) {
+    address.add({ ifindex, address: Cidr.parse(text), noPrefixRoute: true });
+  }
+  assertEquals(fixture.show().map(({ noprefixroute }) => noprefixroute), [
+    true,
+    true,
+  ]);
+  assertEquals(fixture.prefixRoutes(), []);
+  for (const text of ["10.1.3.3/24", "2001:db8:1::1/64"]) {
+    address.add({ ifindex, address: Cidr.parse(text), noPrefixRoute: false });
+  }
+  assertEquals(fixture.prefixRoutes(), ["10.1.3.0/24", "2001:db8:1::/64"]);
+});
 
-Deno.test(
-  requireRoot(
-    "AddressRequests.add() refuses what is there, and replace() does not",
-  ),
+rootTest(
+  "AddressRequests.add() refuses duplicates, replace() not",
   async (t) => {
     for (const text of ["10.1.2.3/24", "2001:db8::1/64"]) {
       await t.step(text, () => {
@@ -142,7 +134,7 @@ Deno.test(
   },
 );
 
-Deno.test(requireRoot("AddressRequests throws what the kernel says"), () => {
+rootTest("AddressRequests throws what the kernel says", () => {
   using fixture = new Fixture();
   const { ifindex } = fixture;
   const [ipv4, ipv6] = ["10.1.2.3/24", "2001:db8::1/64"].map(Cidr.parse);
@@ -164,7 +156,7 @@ Deno.test(requireRoot("AddressRequests throws what the kernel says"), () => {
   assertEquals(fixture.errnoOf((it) => it.list({ ifindex: 999 })), "ENODEV");
 });
 
-Deno.test(requireRoot("AddressRequests.add() says that IPv6 is off"), () => {
+rootTest("AddressRequests.add() says that IPv6 is off", () => {
   using fixture = new Fixture();
   const { hosts, ifindex } = fixture;
   const key = "net/ipv6/conf/veth0/disable_ipv6";
@@ -176,103 +168,89 @@ Deno.test(requireRoot("AddressRequests.add() says that IPv6 is off"), () => {
   );
 });
 
-Deno.test(
-  requireRoot("AddressRequests.del() takes away that address alone"),
-  () => {
-    using fixture = new Fixture();
-    const { address, ifindex } = fixture;
-    const cidrs = [
+rootTest("AddressRequests.del() takes away that address alone", () => {
+  using fixture = new Fixture();
+  const { address, ifindex } = fixture;
+  const cidrs = [
+    "10.1.2.3/24",
+    "10.1.2.4/24",
+    "2001:db8::1/64",
+    "2001:db8::2/64",
+  ]
+    .map(Cidr.parse);
+  for (const cidr of cidrs) address.add({ ifindex, address: cidr });
+  for (const at of [1, 2]) address.del(ifindex, cidrs[at] ?? Cidr.parse(""));
+  assertEquals(fixture.show().map(({ local }) => local), [
+    "10.1.2.3",
+    "2001:db8::2",
+  ]);
+});
+
+rootTest("AddressRequests.list() lists by link and family", async (t) => {
+  using fixture = new Fixture();
+  const { address, ifindex, hosts } = fixture;
+  for (const text of ["10.1.2.3/24", "2001:db8::1/64"]) {
+    address.add({ ifindex, address: Cidr.parse(text) });
+  }
+  runIn(
+    hosts.host,
+    "ip",
+    "address",
+    "add",
+    "192.0.2.1",
+    "peer",
+    "192.0.2.2/32",
+    "dev",
+    "lo",
+  );
+  const rows: [
+    name: string,
+    filter: Parameters<AddressRequests["list"]>[0],
+    expected: string[],
+  ][] = [
+    ["all", undefined, [
+      "127.0.0.1/8",
+      // Our address, not the other end's.
+      "192.0.2.1/32",
       "10.1.2.3/24",
-      "10.1.2.4/24",
+      "::1/128",
       "2001:db8::1/64",
-      "2001:db8::2/64",
-    ]
-      .map(Cidr.parse);
-    for (const cidr of cidrs) address.add({ ifindex, address: cidr });
-    for (const at of [1, 2]) address.del(ifindex, cidrs[at] ?? Cidr.parse(""));
-    assertEquals(fixture.show().map(({ local }) => local), [
-      "10.1.2.3",
-      "2001:db8::2",
-    ]);
-  },
-);
+    ]],
+    ["a link", { ifindex }, ["10.1.2.3/24", "2001:db8::1/64"]],
+    ["a family", { family: 6 }, ["::1/128", "2001:db8::1/64"]],
+    ["a family of a link", { ifindex, family: 4 }, ["10.1.2.3/24"]],
+  ];
+  for (const [name, filter, expected] of rows) {
+    await t.step(name, () => {
+      const listed = address.list(filter);
+      assertEquals(listed.map(({ address }) => String(address)), expected);
+    });
+  }
+});
 
-Deno.test(
-  requireRoot("AddressRequests.list() lists by link and family"),
-  async (t) => {
-    using fixture = new Fixture();
-    const { address, ifindex, hosts } = fixture;
-    for (const text of ["10.1.2.3/24", "2001:db8::1/64"]) {
-      address.add({ ifindex, address: Cidr.parse(text) });
-    }
-    runIn(
-      hosts.host,
-      "ip",
-      "address",
-      "add",
-      "192.0.2.1",
-      "peer",
-      "192.0.2.2/32",
-      "dev",
-      "lo",
-    );
-    const rows: [
-      name: string,
-      filter: Parameters<AddressRequests["list"]>[0],
-      expected: string[],
-    ][] = [
-      ["all", undefined, [
-        "127.0.0.1/8",
-        // Our address, not the other end's.
-        "192.0.2.1/32",
-        "10.1.2.3/24",
-        "::1/128",
-        "2001:db8::1/64",
-      ]],
-      ["a link", { ifindex }, ["10.1.2.3/24", "2001:db8::1/64"]],
-      ["a family", { family: 6 }, ["::1/128", "2001:db8::1/64"]],
-      ["a family of a link", { ifindex, family: 4 }, ["10.1.2.3/24"]],
-    ];
-    for (const [name, filter, expected] of rows) {
-      await t.step(name, () => {
-        const listed = address.list(filter);
-        assertEquals(listed.map(({ address }) => String(address)), expected);
-      });
-    }
-  },
-);
+rootTest("AddressRequests.list() shows failed duplicate detection", () => {
+  using fixture = new Fixture();
+  const { address, ifindex, hosts } = fixture;
+  // Detection starts after a random delay and takes another second.
+  runIn(hosts.host, "ip", "address", "add", "2001:db8::1/64", "dev", "veth0");
+  address.add({ ifindex, address: Cidr.parse("2001:db8::2/64") });
+  const states = address.list({ ifindex }).map((
+    { address, isTentative, hasDadFailed },
+  ) => [String(address), isTentative, hasDadFailed]);
+  assertEquals(states.sort(), [
+    ["2001:db8::1/64", true, false],
+    ["2001:db8::2/64", false, false],
+  ]);
+});
 
-Deno.test(
-  requireRoot(
-    "AddressRequests.list() tells what duplicate address detection found",
-  ),
-  () => {
-    using fixture = new Fixture();
-    const { address, ifindex, hosts } = fixture;
-    // Detection starts after a random delay and takes another second.
-    runIn(hosts.host, "ip", "address", "add", "2001:db8::1/64", "dev", "veth0");
-    address.add({ ifindex, address: Cidr.parse("2001:db8::2/64") });
-    const states = address.list({ ifindex }).map((
-      { address, isTentative, hasDadFailed },
-    ) => [String(address), isTentative, hasDadFailed]);
-    assertEquals(states.sort(), [
-      ["2001:db8::1/64", true, false],
-      ["2001:db8::2/64", false, false],
-    ]);
-  },
-);
-
-Deno.test(
-  requireRoot("AddressRequests.add() detects duplicates if it is asked to"),
-  () => {
-    using fixture = new Fixture();
-    const { ifindex } = fixture;
-    const address = Cidr.parse("2001:db8::1/64");
-    fixture.address.add({ ifindex, address, detectsDuplicates: true });
-    const [shown] = fixture.show();
-    assertEquals([shown.local, shown.nodad], ["2001:db8::1", undefined]);
-    const [{ isTentative } = { isTentative: false }] = fixture.address
-      .list({ ifindex }).filter((one) => one.address.equals(address));
-    assertEquals(isTentative, shown.tentative === true);
-  },
-);
+rootTest("AddressRequests.add() detects duplicates if it is asked to", () => {
+  using fixture = new Fixture();
+  const { ifindex } = fixture;
+  const address = Cidr.parse("2001:db8::1/64");
+  fixture.address.add({ ifindex, address, detectsDuplicates: true });
+  const [shown] = fixture.show();
+  assertEquals([shown.local, shown.nodad], ["2001:db8::1", undefined]);
+  const [{ isTentative } = { isTentative: false }] = fixture.address
+    .list({ ifindex }).filter((one) => one.address.equals(address));
+  assertEquals(isTentative, shown.tentative === true);
+});

@@ -4,7 +4,7 @@ import {
   changePortVlans,
   portVlans,
 } from "../../tests/_harness/bridge_vlans.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
@@ -44,7 +44,7 @@ class Fixture implements Disposable {
 }
 
 function test(name: string, fn: (fixture: Fixture) => void): void {
-  Deno.test(requireRoot(name, needsBridgeVlans), () => {
+  rootTest(name, needsBridgeVlans, () => {
     using fixture = new Fixture();
     fn(fixture);
   });

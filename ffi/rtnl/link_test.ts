@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Mac } from "../../net/mac.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
@@ -21,84 +21,73 @@ function errnoOf(work: () => unknown): string {
   return assertThrows(work, NetlinkError).errno;
 }
 
-Deno.test(
-  requireRoot("LinkRequests.addVeth() makes both ends where they belong"),
-  () => {
-    using hosts = TestHosts.create();
-    const { host, sandbox } = hosts;
-    using rtnl = Rtnl.open(host.path);
-    const mac = Mac.parse("0a:58:0a:01:02:03");
-    const link = rtnl.link.addVeth({
-      name: "veth0",
-      mtu: 1400,
-      peer: { netns: sandbox, name: "eth0", mac },
-    });
-    const [outer, inner] = [show(host, "veth0"), show(sandbox, "eth0")];
-    assertEquals(link, {
-      index: outer.ifindex,
-      name: "veth0",
-      kind: "veth",
-      mac: Mac.parse(outer.address),
-      mtu: 1400,
-      isUp: true,
-      linkIndex: inner.ifindex,
-      masterIndex: undefined,
-      alias: undefined,
-      isOperational: false,
-      isPromiscuous: false,
-      hasVlanFiltering: false,
-      hasHairpin: false,
-      isIsolated: false,
-    });
-    assertEquals(inner.address, String(mac));
-    assertEquals([outer.flags.includes("UP"), inner.flags.includes("UP")], [
-      true,
-      false,
-    ]);
-    // A kernel without CONFIG_RPS does not count receive queues.
-    const [lo] = ipJson(host, "link", "show", "lo");
-    const rxQueues = lo.num_rx_queues === undefined ? undefined : 1;
-    for (const end of [outer, inner]) {
-      assertEquals([end.mtu, end.linkinfo.info_kind], [1400, "veth"]);
-      assertEquals([end.num_tx_queues, end.num_rx_queues], [1, rxQueues]);
-    }
-    assertEquals([namesOf(host), namesOf(sandbox)], [
-      ["lo", "veth0"],
-      ["lo", "eth0"],
-    ]);
-  },
-);
+rootTest("LinkRequests.addVeth() makes both ends where they belong", () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  const mac = Mac.parse("0a:58:0a:01:02:03");
+  const link = rtnl.link.addVeth({
+    name: "veth0",
+    mtu: 1400,
+    peer: { netns: sandbox, name: "eth0", mac },
+  });
+  const [outer, inner] = [show(host, "veth0"), show(sandbox, "eth0")];
+  assertEquals(link, {
+    index: outer.ifindex,
+    name: "veth0",
+    kind: "veth",
+    mac: Mac.parse(outer.address),
+    mtu: 1400,
+    isUp: true,
+    linkIndex: inner.ifindex,
+    masterIndex: undefined,
+    alias: undefined,
+    isOperational: false,
+    isPromiscuous: false,
+    hasVlanFiltering: false,
+    hasHairpin: false,
+    isIsolated: false,
+  });
+  assertEquals(inner.address, String(mac));
+  assertEquals([outer.flags.includes("UP"), inner.flags.includes("UP")], [
+    true,
+    false,
+  ]);
+  // A kernel without CONFIG_RPS does not count receive queues.
+  const [lo] = ipJson(host, "link", "show", "lo");
+  const rxQueues = lo.num_rx_queues === undefined ? undefined : 1;
+  for (const end of [outer, inner]) {
+    assertEquals([end.mtu, end.linkinfo.info_kind], [1400, "veth"]);
+    assertEquals([end.num_tx_queues, end.num_rx_queues], [1, rxQueues]);
+  }
+  assertEquals([namesOf(host), namesOf(sandbox)], [
+    ["lo", "veth0"],
+    ["lo", "eth0"],
+  ]);
+});
 
-Deno.test(
-  requireRoot("LinkRequests.addVeth() leaves MTU and MAC to the kernel"),
-  () => {
-    using hosts = TestHosts.create();
-    const { host, sandbox } = hosts;
-    using rtnl = Rtnl.open(host.path);
-    const peer = { netns: sandbox, name: "eth0", mac: undefined };
-    const link = rtnl.link.addVeth({ name: "veth0", mtu: undefined, peer });
-    const { address, mtu } = show(sandbox, "eth0");
-    assertEquals([link.mtu, mtu], [1500, 1500]);
-    assert(Mac.parse(address).isLocallyAdministered);
-  },
-);
+rootTest("LinkRequests.addVeth() leaves MTU and MAC to the kernel", () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  const peer = { netns: sandbox, name: "eth0", mac: undefined };
+  const link = rtnl.link.addVeth({ name: "veth0", mtu: undefined, peer });
+  const { address, mtu } = show(sandbox, "eth0");
+  assertEquals([link.mtu, mtu], [1500, 1500]);
+  assert(Mac.parse(address).isLocallyAdministered);
+});
 
-Deno.test(
-  requireRoot("LinkRequests.addVeth() makes both ends in one namespace"),
-  () => {
-    using hosts = TestHosts.create();
-    using rtnl = Rtnl.open(hosts.host.path);
-    const peer = { netns: hosts.host, name: "veth1" };
-    const link = rtnl.link.addVeth({ name: "veth0", peer });
-    assertEquals(link.name, "veth0");
-    assertEquals(link.linkIndex, rtnl.link.get("veth1").index);
-  },
-);
+rootTest("LinkRequests.addVeth() makes both ends in one namespace", () => {
+  using hosts = TestHosts.create();
+  using rtnl = Rtnl.open(hosts.host.path);
+  const peer = { netns: hosts.host, name: "veth1" };
+  const link = rtnl.link.addVeth({ name: "veth0", peer });
+  assertEquals(link.name, "veth0");
+  assertEquals(link.linkIndex, rtnl.link.get("veth1").index);
+});
 
-Deno.test(
-  requireRoot(
-    "LinkRequests.addVeth() refuses names that are taken, at either end",
-  ),
+rootTest(
+  "LinkRequests.addVeth() refuses taken names, either end",
   async (t) => {
     using hosts = TestHosts.create();
     const { host, sandbox } = hosts;
@@ -124,27 +113,24 @@ Deno.test(
   },
 );
 
-Deno.test(
-  requireRoot("LinkRequests.get() and find() look up by name and index"),
-  () => {
-    using hosts = TestHosts.create();
-    using rtnl = Rtnl.open(hosts.host.path);
-    const lo = rtnl.link.get("lo");
-    assertEquals([lo.index, lo.kind, lo.mtu, lo.isUp], [1, "", 65536, true]);
-    assertEquals(rtnl.link.get(1), lo);
-    assertEquals(rtnl.link.find(1), lo);
-    assertEquals([rtnl.link.find("none"), rtnl.link.find(999)], [
-      undefined,
-      undefined,
-    ]);
-    assertEquals(errnoOf(() => rtnl.link.get("none")), "ENODEV");
-    assertEquals(errnoOf(() => rtnl.link.get(999)), "ENODEV");
-    // Other errors do not mean a missing link.
-    assertEquals(errnoOf(() => rtnl.link.find("x".repeat(16))), "ERANGE");
-  },
-);
+rootTest("LinkRequests.get() and find() look up by name and index", () => {
+  using hosts = TestHosts.create();
+  using rtnl = Rtnl.open(hosts.host.path);
+  const lo = rtnl.link.get("lo");
+  assertEquals([lo.index, lo.kind, lo.mtu, lo.isUp], [1, "", 65536, true]);
+  assertEquals(rtnl.link.get(1), lo);
+  assertEquals(rtnl.link.find(1), lo);
+  assertEquals([rtnl.link.find("none"), rtnl.link.find(999)], [
+    undefined,
+    undefined,
+  ]);
+  assertEquals(errnoOf(() => rtnl.link.get("none")), "ENODEV");
+  assertEquals(errnoOf(() => rtnl.link.get(999)), "ENODEV");
+  // Other errors do not mean a missing link.
+  assertEquals(errnoOf(() => rtnl.link.find("x".repeat(16))), "ERANGE");
+});
 
-Deno.test(requireRoot("LinkRequests.list() lists what ip lists"), () => {
+rootTest("LinkRequests.list() lists what ip lists", () => {
   using hosts = TestHosts.create();
   const { host, sandbox } = hosts;
   runIn(host, "ip", "link", "add", "br0", "type", "bridge");
@@ -176,166 +162,141 @@ Deno.test(requireRoot("LinkRequests.list() lists what ip lists"), () => {
   assertEquals(rtnl.link.list(), expected);
 });
 
-Deno.test(
-  requireRoot("LinkRequests.setUp() and setDown() change only that"),
-  () => {
-    using hosts = TestHosts.create();
-    const { host, sandbox } = hosts;
-    using rtnl = Rtnl.open(host.path);
-    const peer = { netns: sandbox, name: "eth0" };
-    const { index } = rtnl.link.addVeth({ name: "veth0", peer });
-    runIn(host, "ip", "link", "set", "veth0", "promisc", "on");
-    const flags = (): string[] =>
-      show(host, "veth0").flags
-        .filter((flag: string) => ["UP", "PROMISC"].includes(flag)).sort();
-    rtnl.link.setDown(index);
-    assertEquals(flags(), ["PROMISC"]);
-    rtnl.link.setDown(index);
-    rtnl.link.setUp(index);
-    assertEquals(flags(), ["PROMISC", "UP"]);
-    assertEquals(errnoOf(() => rtnl.link.setUp(999)), "ENODEV");
-    assertEquals(errnoOf(() => rtnl.link.setDown(999)), "ENODEV");
-  },
-);
+rootTest("LinkRequests.setUp() and setDown() change only that", () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  const peer = { netns: sandbox, name: "eth0" };
+  const { index } = rtnl.link.addVeth({ name: "veth0", peer });
+  runIn(host, "ip", "link", "set", "veth0", "promisc", "on");
+  const flags = (): string[] =>
+    show(host, "veth0").flags
+      .filter((flag: string) => ["UP", "PROMISC"].includes(flag)).sort();
+  rtnl.link.setDown(index);
+  assertEquals(flags(), ["PROMISC"]);
+  rtnl.link.setDown(index);
+  rtnl.link.setUp(index);
+  assertEquals(flags(), ["PROMISC", "UP"]);
+  assertEquals(errnoOf(() => rtnl.link.setUp(999)), "ENODEV");
+  assertEquals(errnoOf(() => rtnl.link.setDown(999)), "ENODEV");
+});
 
-Deno.test(
-  requireRoot("LinkRequests.del() and ensureGone() delete by name and index"),
-  () => {
-    using hosts = TestHosts.create();
-    const { host, sandbox } = hosts;
-    using rtnl = Rtnl.open(host.path);
-    const add = (name: string): number =>
-      rtnl.link.addVeth({ name, peer: { netns: sandbox, name } }).index;
-    rtnl.link.del(add("a"));
-    add("b");
-    rtnl.link.del("b");
-    assertEquals(rtnl.link.ensureGone(add("c")), true);
-    add("d");
-    assertEquals(rtnl.link.ensureGone("d"), true);
-    assertEquals([namesOf(host), namesOf(sandbox)], [["lo"], ["lo"]]);
-    for (const link of ["none", 999]) {
-      assertEquals(errnoOf(() => rtnl.link.del(link)), "ENODEV");
-      assertEquals(rtnl.link.ensureGone(link), false);
-    }
-    // Other errors do not mean a missing link.
-    assertEquals(errnoOf(() => rtnl.link.ensureGone("lo")), "EOPNOTSUPP");
-  },
-);
+rootTest("LinkRequests.del() and ensureGone() delete by name and index", () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  const add = (name: string): number =>
+    rtnl.link.addVeth({ name, peer: { netns: sandbox, name } }).index;
+  rtnl.link.del(add("a"));
+  add("b");
+  rtnl.link.del("b");
+  assertEquals(rtnl.link.ensureGone(add("c")), true);
+  add("d");
+  assertEquals(rtnl.link.ensureGone("d"), true);
+  assertEquals([namesOf(host), namesOf(sandbox)], [["lo"], ["lo"]]);
+  for (const link of ["none", 999]) {
+    assertEquals(errnoOf(() => rtnl.link.del(link)), "ENODEV");
+    assertEquals(rtnl.link.ensureGone(link), false);
+  }
+  // Other errors do not mean a missing link.
+  assertEquals(errnoOf(() => rtnl.link.ensureGone("lo")), "EOPNOTSUPP");
+});
 
-Deno.test(
-  requireRoot(
-    "LinkRequests.ensureAllGone() deletes those that are there, and no other",
-  ),
-  () => {
-    using hosts = TestHosts.create();
-    const { host, sandbox } = hosts;
-    using rtnl = Rtnl.open(host.path);
-    const ifb = { mtu: 1500, transmitQueueLength: 1 };
-    const add = (name: string): number =>
-      rtnl.link.addVeth({ name, peer: { netns: sandbox, name } }).index;
-    const doomed = [add("a"), rtnl.link.addIfb({ ...ifb, name: "b" }).index];
-    add("c");
-    rtnl.link.ensureAllGone([999, ...doomed]);
-    assertEquals([namesOf(host), namesOf(sandbox)], [["lo", "c"], ["lo", "c"]]);
-    rtnl.link.ensureAllGone(doomed);
-    rtnl.link.ensureAllGone([]);
-    assertEquals(namesOf(host), ["lo", "c"]);
-    rtnl.link.ensureAllGone([rtnl.link.get("c").index]);
-    assertEquals([namesOf(host), namesOf(sandbox)], [["lo"], ["lo"]]);
-  },
-);
+rootTest("LinkRequests.ensureAllGone() deletes the given links only", () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  const ifb = { mtu: 1500, transmitQueueLength: 1 };
+  const add = (name: string): number =>
+    rtnl.link.addVeth({ name, peer: { netns: sandbox, name } }).index;
+  const doomed = [add("a"), rtnl.link.addIfb({ ...ifb, name: "b" }).index];
+  add("c");
+  rtnl.link.ensureAllGone([999, ...doomed]);
+  assertEquals([namesOf(host), namesOf(sandbox)], [["lo", "c"], ["lo", "c"]]);
+  rtnl.link.ensureAllGone(doomed);
+  rtnl.link.ensureAllGone([]);
+  assertEquals(namesOf(host), ["lo", "c"]);
+  rtnl.link.ensureAllGone([rtnl.link.get("c").index]);
+  assertEquals([namesOf(host), namesOf(sandbox)], [["lo"], ["lo"]]);
+});
 
-Deno.test(
-  requireRoot(
-    "LinkRequests.ensureAllGone() deletes none if one cannot be deleted",
-  ),
-  () => {
-    using hosts = TestHosts.create();
-    const { host, sandbox } = hosts;
-    using rtnl = Rtnl.open(host.path);
-    const veth = { name: "a", peer: { netns: sandbox, name: "a" } };
-    const { index } = rtnl.link.addVeth(veth);
-    const loopback = rtnl.link.get("lo").index;
-    const refused = (): void => rtnl.link.ensureAllGone([index, loopback]);
-    assertEquals(errnoOf(refused), "EOPNOTSUPP");
-    assertEquals([namesOf(host), namesOf(sandbox)], [["lo", "a"], ["lo", "a"]]);
-  },
-);
+rootTest("LinkRequests.ensureAllGone() deletes all or none", () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  const veth = { name: "a", peer: { netns: sandbox, name: "a" } };
+  const { index } = rtnl.link.addVeth(veth);
+  const loopback = rtnl.link.get("lo").index;
+  const refused = (): void => rtnl.link.ensureAllGone([index, loopback]);
+  assertEquals(errnoOf(refused), "EOPNOTSUPP");
+  assertEquals([namesOf(host), namesOf(sandbox)], [["lo", "a"], ["lo", "a"]]);
+});
 
-Deno.test(
-  requireRoot("LinkRequests.addBridge() makes a bridge that is up"),
-  () => {
-    using hosts = TestHosts.create();
-    const { host } = hosts;
-    using rtnl = Rtnl.open(host.path);
-    const mac = Mac.parse("0a:58:0a:01:02:01");
-    const { index } = rtnl.link.addBridge({ name: "br0", mtu: 1400, mac });
-    const shown = show(host, "br0");
-    assertEquals(shown.linkinfo.info_kind, "bridge");
-    assertEquals([shown.ifindex, shown.mtu], [index, 1400]);
-    assertEquals([shown.address, shown.flags.includes("UP")], [`${mac}`, true]);
-    assertEquals(errnoOf(() => rtnl.link.addBridge({ name: "br0" })), "EEXIST");
-  },
-);
+rootTest("LinkRequests.addBridge() makes a bridge that is up", () => {
+  using hosts = TestHosts.create();
+  const { host } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  const mac = Mac.parse("0a:58:0a:01:02:01");
+  const { index } = rtnl.link.addBridge({ name: "br0", mtu: 1400, mac });
+  const shown = show(host, "br0");
+  assertEquals(shown.linkinfo.info_kind, "bridge");
+  assertEquals([shown.ifindex, shown.mtu], [index, 1400]);
+  assertEquals([shown.address, shown.flags.includes("UP")], [`${mac}`, true]);
+  assertEquals(errnoOf(() => rtnl.link.addBridge({ name: "br0" })), "EEXIST");
+});
 
-Deno.test(
-  requireRoot("LinkRequests.setBridge() lets bridges tell VLANs apart, or not"),
-  () => {
-    using hosts = TestHosts.create();
-    const { host } = hosts;
-    using rtnl = Rtnl.open(host.path);
-    const { index } = rtnl.link.addBridge({ name: "br0" });
-    const set = (vlanFiltering: boolean): void =>
-      rtnl.link.setBridge(index, { vlanFiltering });
-    try {
-      set(true);
-    } catch (error) {
-      // Not every kernel supports bridge VLANs.
-      assert(error instanceof NetlinkError && error.errno === "EOPNOTSUPP");
-      assertEquals(rtnl.link.get(index).hasVlanFiltering, false);
-      return;
-    }
-    assertEquals(rtnl.link.get(index).hasVlanFiltering, true);
-    assertEquals(show(host, "br0").linkinfo.info_data.vlan_filtering, 1);
-    set(false);
+rootTest("LinkRequests.setBridge() switches VLAN filtering", () => {
+  using hosts = TestHosts.create();
+  const { host } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  const { index } = rtnl.link.addBridge({ name: "br0" });
+  const set = (vlanFiltering: boolean): void =>
+    rtnl.link.setBridge(index, { vlanFiltering });
+  try {
+    set(true);
+  } catch (error) {
+    // Not every kernel supports bridge VLANs.
+    assert(error instanceof NetlinkError && error.errno === "EOPNOTSUPP");
     assertEquals(rtnl.link.get(index).hasVlanFiltering, false);
-  },
-);
+    return;
+  }
+  assertEquals(rtnl.link.get(index).hasVlanFiltering, true);
+  assertEquals(show(host, "br0").linkinfo.info_data.vlan_filtering, 1);
+  set(false);
+  assertEquals(rtnl.link.get(index).hasVlanFiltering, false);
+});
 
-Deno.test(
-  requireRoot("LinkRequests makes ports of a bridge, and changes them"),
-  () => {
-    using hosts = TestHosts.create();
-    const { host, sandbox } = hosts;
-    using rtnl = Rtnl.open(host.path);
-    const bridge = rtnl.link.addBridge({ name: "br0" });
-    const { index } = rtnl.link.addVeth({
-      name: "veth0",
-      masterIndex: bridge.index,
-      peer: { netns: sandbox, name: "eth0" },
-    });
-    assertEquals(show(host, "veth0").master, "br0");
-    assertEquals(rtnl.link.get(index).masterIndex, bridge.index);
-    for (const [hairpin, isolated] of [[true, false], [false, true]] as const) {
-      rtnl.link.setBridgePort(index, { hairpin, isolated });
-      const { info_slave_data: port } = show(host, "veth0").linkinfo;
-      assertEquals([port.hairpin, port.isolated], [hairpin, isolated]);
-      const link = rtnl.link.get(index);
-      assertEquals([link.hasHairpin, link.isIsolated], [hairpin, isolated]);
-    }
-    rtnl.link.setBridgePort(index, { hairpin: true });
-    assertEquals(rtnl.link.get(index).isIsolated, true);
-    rtnl.link.set(index, { masterIndex: 0 });
-    assertEquals(rtnl.link.get(index).masterIndex, undefined);
-    const port = { hairpin: true };
-    assertEquals(
-      errnoOf(() => rtnl.link.setBridgePort(index, port)),
-      "EOPNOTSUPP",
-    );
-  },
-);
+rootTest("LinkRequests makes ports of a bridge, and changes them", () => {
+  using hosts = TestHosts.create();
+  const { host, sandbox } = hosts;
+  using rtnl = Rtnl.open(host.path);
+  const bridge = rtnl.link.addBridge({ name: "br0" });
+  const { index } = rtnl.link.addVeth({
+    name: "veth0",
+    masterIndex: bridge.index,
+    peer: { netns: sandbox, name: "eth0" },
+  });
+  assertEquals(show(host, "veth0").master, "br0");
+  assertEquals(rtnl.link.get(index).masterIndex, bridge.index);
+  for (const [hairpin, isolated] of [[true, false], [false, true]] as const) {
+    rtnl.link.setBridgePort(index, { hairpin, isolated });
+    const { info_slave_data: port } = show(host, "veth0").linkinfo;
+    assertEquals([port.hairpin, port.isolated], [hairpin, isolated]);
+    const link = rtnl.link.get(index);
+    assertEquals([link.hasHairpin, link.isIsolated], [hairpin, isolated]);
+  }
+  rtnl.link.setBridgePort(index, { hairpin: true });
+  assertEquals(rtnl.link.get(index).isIsolated, true);
+  rtnl.link.set(index, { masterIndex: 0 });
+  assertEquals(rtnl.link.get(index).masterIndex, undefined);
+  const port = { hairpin: true };
+  assertEquals(
+    errnoOf(() => rtnl.link.setBridgePort(index, port)),
+    "EOPNOTSUPP",
+  );
+});
 
-Deno.test(requireRoot("LinkRequests.set() changes what is given"), () => {
+rootTest("LinkRequests.set() changes what is given", () => {
   using hosts = TestHosts.create();
   const { host } = hosts;
   using rtnl = Rtnl.open(host.path);
@@ -351,7 +312,7 @@ Deno.test(requireRoot("LinkRequests.set() changes what is given"), () => {
   assertEquals([isPromiscuous, mtu, isUp], [false, 1300, true]);
 });
 
-Deno.test(requireRoot("Link.isOperational follows the other end"), () => {
+rootTest("Link.isOperational follows the other end", () => {
   using hosts = TestHosts.create();
   const { host, sandbox } = hosts;
   using rtnl = Rtnl.open(host.path);
@@ -365,16 +326,13 @@ Deno.test(requireRoot("Link.isOperational follows the other end"), () => {
   assertEquals(rtnl.link.get(index).isOperational, true);
 });
 
-Deno.test(
-  requireRoot("LinkRequests.addIfb() creates an IFB that is up"),
-  () => {
-    using hosts = TestHosts.create();
-    using rtnl = Rtnl.open(hosts.host.path);
-    const settings = { name: "ifb7", mtu: 1400, transmitQueueLength: 7 };
-    const { index, kind, isUp } = rtnl.link.addIfb(settings);
-    const { ifindex, linkinfo, mtu, txqlen, flags } = show(hosts.host, "ifb7");
-    assertEquals([index, kind, isUp], [ifindex, linkinfo.info_kind, true]);
-    assertEquals([mtu, txqlen, flags.includes("UP")], [1400, 7, true]);
-    assertEquals(errnoOf(() => rtnl.link.addIfb(settings)), "EEXIST");
-  },
-);
+rootTest("LinkRequests.addIfb() creates an IFB that is up", () => {
+  using hosts = TestHosts.create();
+  using rtnl = Rtnl.open(hosts.host.path);
+  const settings = { name: "ifb7", mtu: 1400, transmitQueueLength: 7 };
+  const { index, kind, isUp } = rtnl.link.addIfb(settings);
+  const { ifindex, linkinfo, mtu, txqlen, flags } = show(hosts.host, "ifb7");
+  assertEquals([index, kind, isUp], [ifindex, linkinfo.info_kind, true]);
+  assertEquals([mtu, txqlen, flags.includes("UP")], [1400, 7, true]);
+  assertEquals(errnoOf(() => rtnl.link.addIfb(settings)), "EEXIST");
+});

@@ -1,37 +1,29 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { isMissingNetns } from "../netns.ts";
 import { Rtnl } from "./mod.ts";
 import { NeighborRequests } from "./neighbor.ts";
 
-Deno.test(
-  requireRoot("Rtnl.open() opens one namespace for all requests"),
-  () => {
-    using hosts = TestHosts.create();
-    using rtnl = Rtnl.open(hosts.sandbox.path);
-    assertEquals(rtnl.netns.path, hosts.sandbox.path);
-    assertEquals(rtnl.link.list().map(({ name }) => name), ["lo"]);
-    assertEquals(rtnl.address.list({ family: 4 }).length, 1);
-    assertEquals(rtnl.route.list(), []);
-    assertEquals(new NeighborRequests(rtnl.socket).list({ family: 4 }), []);
-  },
-);
+rootTest("Rtnl.open() opens one namespace for all requests", () => {
+  using hosts = TestHosts.create();
+  using rtnl = Rtnl.open(hosts.sandbox.path);
+  assertEquals(rtnl.netns.path, hosts.sandbox.path);
+  assertEquals(rtnl.link.list().map(({ name }) => name), ["lo"]);
+  assertEquals(rtnl.address.list({ family: 4 }).length, 1);
+  assertEquals(rtnl.route.list(), []);
+  assertEquals(new NeighborRequests(rtnl.socket).list({ family: 4 }), []);
+});
 
-Deno.test(
-  requireRoot(
-    "Rtnl.open() throws where there is no namespace, and leaks nothing",
-  ),
-  () => {
-    using hosts = TestHosts.create();
-    for (const path of [`${hosts.folder}/none`, hosts.folder]) {
-      const error = assertThrows(() => Rtnl.open(path));
-      assertEquals(isMissingNetns(error), true);
-    }
-  },
-);
+rootTest("Rtnl.open() fails cleanly without a namespace", () => {
+  using hosts = TestHosts.create();
+  for (const path of [`${hosts.folder}/none`, hosts.folder]) {
+    const error = assertThrows(() => Rtnl.open(path));
+    assertEquals(isMissingNetns(error), true);
+  }
+});
 
-Deno.test(requireRoot("Rtnl closes once"), () => {
+rootTest("Rtnl closes once", () => {
   using hosts = TestHosts.create();
   const rtnl = Rtnl.open(hosts.sandbox.path);
   rtnl[Symbol.dispose]();

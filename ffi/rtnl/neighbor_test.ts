@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
@@ -44,98 +44,84 @@ class Fixture implements Disposable {
   }
 }
 
-Deno.test(
-  requireRoot("NeighborRequests.replace() configures neighbours for good"),
-  () => {
-    using fixture = new Fixture();
-    const neighbor = new NeighborRequests(fixture.rtnl.socket);
-    neighbor.replace(fixture.first, IPV4, OTHER_MAC);
-    neighbor.replace(fixture.first, IPV4, MAC);
-    neighbor.replace(fixture.second, IPV4, OTHER_MAC);
-    neighbor.replace(fixture.second, IPV6, MAC);
-    assertEquals(fixture.show(), [
-      `10.1.2.3 veth0 ${MAC} PERMANENT`,
-      `10.1.2.3 veth1 ${OTHER_MAC} PERMANENT`,
-      `2001:db8::3 veth1 ${MAC} PERMANENT`,
-    ]);
-  },
-);
+rootTest("NeighborRequests.replace() configures neighbours for good", () => {
+  using fixture = new Fixture();
+  const neighbor = new NeighborRequests(fixture.rtnl.socket);
+  neighbor.replace(fixture.first, IPV4, OTHER_MAC);
+  neighbor.replace(fixture.first, IPV4, MAC);
+  neighbor.replace(fixture.second, IPV4, OTHER_MAC);
+  neighbor.replace(fixture.second, IPV6, MAC);
+  assertEquals(fixture.show(), [
+    `10.1.2.3 veth0 ${MAC} PERMANENT`,
+    `10.1.2.3 veth1 ${OTHER_MAC} PERMANENT`,
+    `2001:db8::3 veth1 ${MAC} PERMANENT`,
+  ]);
+});
 
-Deno.test(
-  requireRoot("NeighborRequests.del() forgets that neighbour alone"),
-  () => {
-    using fixture = new Fixture();
-    const neighbor = new NeighborRequests(fixture.rtnl.socket);
-    for (const ip of [IPV4, IPV6]) {
-      for (const ifindex of [fixture.first, fixture.second]) {
-        neighbor.replace(ifindex, ip, MAC);
-      }
-      neighbor.del(fixture.first, ip);
-      assertEquals(
-        fixture.errnoOf(() => neighbor.del(fixture.first, ip)),
-        "ENOENT",
-      );
+rootTest("NeighborRequests.del() forgets that neighbour alone", () => {
+  using fixture = new Fixture();
+  const neighbor = new NeighborRequests(fixture.rtnl.socket);
+  for (const ip of [IPV4, IPV6]) {
+    for (const ifindex of [fixture.first, fixture.second]) {
+      neighbor.replace(ifindex, ip, MAC);
     }
-    assertEquals(fixture.show(), [
-      `10.1.2.3 veth1 ${MAC} PERMANENT`,
-      `2001:db8::3 veth1 ${MAC} PERMANENT`,
-    ]);
-  },
-);
-
-Deno.test(
-  requireRoot("NeighborRequests.list() lists by link and family"),
-  () => {
-    using fixture = new Fixture();
-    const { rtnl, hosts, first, second } = fixture;
-    const neighbor = new NeighborRequests(rtnl.socket);
-    neighbor.replace(first, IPV4, MAC);
-    neighbor.replace(second, IPV6, MAC);
-    const stale = ["10.1.2.9", "dev", "veth0", "lladdr", String(OTHER_MAC)];
-    runIn(hosts.host, "ip", "neighbor", "add", ...stale, "nud", "stale");
-    const list = (filter?: Parameters<typeof neighbor.list>[0]): string[] =>
-      neighbor.list(filter)
-        // The kernel adds IPv6 multicast neighbours by itself.
-        .filter(({ ip }) => !ip.isMulticast)
-        .map(({ ifindex, ip, mac, isPermanent }) =>
-          [ifindex, ip, mac, isPermanent].join(" ")
-        ).sort();
-    const permanent = `${first} ${IPV4} ${MAC} true`;
-    const temporary = `${first} 10.1.2.9 ${OTHER_MAC} false`;
-    const other = `${second} ${IPV6} ${MAC} true`;
-    assertEquals(list(), [temporary, permanent, other].sort());
-    assertEquals(list({ ifindex: first }), [temporary, permanent].sort());
-    assertEquals(list({ family: 6 }), [other]);
-    assertEquals(list({ family: 6, ifindex: first }), []);
-  },
-);
-
-Deno.test(
-  requireRoot(
-    "NeighborRequests.list() has no MAC of a neighbour that is asked for",
-  ),
-  () => {
-    using fixture = new Fixture();
-    const { rtnl, hosts, first } = fixture;
-    const neighbor = new NeighborRequests(rtnl.socket);
-    runIn(
-      hosts.host,
-      "ip",
-      "neighbor",
-      "add",
-      String(IPV4),
-      "dev",
-      "veth0",
-      "nud",
-      "incomplete",
+    neighbor.del(fixture.first, ip);
+    assertEquals(
+      fixture.errnoOf(() => neighbor.del(fixture.first, ip)),
+      "ENOENT",
     );
-    assertEquals(neighbor.list({ ifindex: first, family: 4 }), [
-      { ifindex: first, ip: IPV4, mac: undefined, isPermanent: false },
-    ]);
-  },
-);
+  }
+  assertEquals(fixture.show(), [
+    `10.1.2.3 veth1 ${MAC} PERMANENT`,
+    `2001:db8::3 veth1 ${MAC} PERMANENT`,
+  ]);
+});
 
-Deno.test(requireRoot("NeighborRequests throws what the kernel says"), () => {
+rootTest("NeighborRequests.list() lists by link and family", () => {
+  using fixture = new Fixture();
+  const { rtnl, hosts, first, second } = fixture;
+  const neighbor = new NeighborRequests(rtnl.socket);
+  neighbor.replace(first, IPV4, MAC);
+  neighbor.replace(second, IPV6, MAC);
+  const stale = ["10.1.2.9", "dev", "veth0", "lladdr", String(OTHER_MAC)];
+  runIn(hosts.host, "ip", "neighbor", "add", ...stale, "nud", "stale");
+  const list = (filter?: Parameters<typeof neighbor.list>[0]): string[] =>
+    neighbor.list(filter)
+      // The kernel adds IPv6 multicast neighbours by itself.
+      .filter(({ ip }) => !ip.isMulticast)
+      .map(({ ifindex, ip, mac, isPermanent }) =>
+        [ifindex, ip, mac, isPermanent].join(" ")
+      ).sort();
+  const permanent = `${first} ${IPV4} ${MAC} true`;
+  const temporary = `${first} 10.1.2.9 ${OTHER_MAC} false`;
+  const other = `${second} ${IPV6} ${MAC} true`;
+  assertEquals(list(), [temporary, permanent, other].sort());
+  assertEquals(list({ ifindex: first }), [temporary, permanent].sort());
+  assertEquals(list({ family: 6 }), [other]);
+  assertEquals(list({ family: 6, ifindex: first }), []);
+});
+
+rootTest("NeighborRequests.list() has no MAC before the reply", () => {
+  using fixture = new Fixture();
+  const { rtnl, hosts, first } = fixture;
+  const neighbor = new NeighborRequests(rtnl.socket);
+  runIn(
+    hosts.host,
+    "ip",
+    "neighbor",
+    "add",
+    String(IPV4),
+    "dev",
+    "veth0",
+    "nud",
+    "incomplete",
+  );
+  assertEquals(neighbor.list({ ifindex: first, family: 4 }), [
+    { ifindex: first, ip: IPV4, mac: undefined, isPermanent: false },
+  ]);
+});
+
+rootTest("NeighborRequests throws what the kernel says", () => {
   using fixture = new Fixture();
   const neighbor = new NeighborRequests(fixture.rtnl.socket);
   const errnos = [

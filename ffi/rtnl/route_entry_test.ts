@@ -6,7 +6,7 @@ import {
 } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { TwoCables } from "../../tests/_harness/two_cables.ts";
 import { NetlinkError } from "../netlink/error.ts";
@@ -73,87 +73,77 @@ function destinationOf(line: string): string {
   return /\S+\/\d+/.exec(line)?.[0] ?? "";
 }
 
-Deno.test(
-  requireRoot(
-    "RouteEntryRequests.append() makes a copy that ip shows as equal",
-  ),
-  async (t) => {
-    for (const line of ROUTES) {
-      await t.step(line, () => {
-        using fixture = new Fixture();
-        const { entries } = fixture;
-        fixture.ip(`route add ${line}`);
-        const destination = destinationOf(line);
-        const { family } = Cidr.parse(destination);
-        const before = fixture.show(family, 254);
-        const entry = fixture.get(destination);
-        assertEquals(entry.family, family);
-        for (const table of [100, 5000]) {
-          const copy = entry.inTable(table);
-          assertEquals(copy.table, table);
-          entries.append(copy);
-          const [shown, ...others] = fixture.show(family, table);
-          assertEquals(others, []);
-          assertStringIncludes(
-            JSON.stringify(before),
-            JSON.stringify(shown),
-          );
-          const error = assertThrows(() => entries.append(copy), NetlinkError);
-          assertEquals(error.errno, "EEXIST");
-        }
-        // And back again.
-        entries.del(entry);
-        assertEquals(fixture.find(destination).length, 2);
-        entries.append(entry);
-        assertEquals(fixture.show(family, 254), before);
-        for (const table of [100, 5000]) {
-          entries.del(entry.inTable(table));
-          assertEquals(fixture.show(family, table), []);
-        }
-        const gone = entry.inTable(100);
-        const error = assertThrows(() => entries.del(gone), NetlinkError);
-        assertEquals(error.errno, "ESRCH");
-      });
-    }
-  },
-);
+rootTest("RouteEntryRequests.append() makes an exact copy", async (t) => {
+  for (const line of ROUTES) {
+    await t.step(line, () => {
+      using fixture = new Fixture();
+      const { entries } = fixture;
+      fixture.ip(`route add ${line}`);
+      const destination = destinationOf(line);
+      const { family } = Cidr.parse(destination);
+      const before = fixture.show(family, 254);
+      const entry = fixture.get(destination);
+      assertEquals(entry.family, family);
+      for (const table of [100, 5000]) {
+        const copy = entry.inTable(table);
+        assertEquals(copy.table, table);
+        entries.append(copy);
+        const [shown, ...others] = fixture.show(family, table);
+        assertEquals(others, []);
+        assertStringIncludes(
+          JSON.stringify(before),
+          JSON.stringify(shown),
+        );
+        const error = assertThrows(() => entries.append(copy), NetlinkError);
+        assertEquals(error.errno, "EEXIST");
+      }
+      // And back again.
+      entries.del(entry);
+      assertEquals(fixture.find(destination).length, 2);
+      entries.append(entry);
+      assertEquals(fixture.show(family, 254), before);
+      for (const table of [100, 5000]) {
+        entries.del(entry.inTable(table));
+        assertEquals(fixture.show(family, table), []);
+      }
+      const gone = entry.inTable(100);
+      const error = assertThrows(() => entries.del(gone), NetlinkError);
+      assertEquals(error.errno, "ESRCH");
+    });
+  }
+});
 
-Deno.test(
-  requireRoot(
-    "RouteEntryRequests.append() copies what uses a next hop's number",
-  ),
-  async (t) => {
-    const rows: [name: string, setUp: string[], destination: string][] = [
-      ["IPv4", [
-        "nexthop add id 5 via 10.0.0.2 dev veth0",
-        "route add 10.9.0.0/16 nhid 5",
-      ], "10.9.0.0/16"],
-      ["IPv6", [
-        "nexthop add id 6 via 2001:db8::2 dev veth0",
-        "route add 2001:db8:9::/48 nhid 6",
-      ], "2001:db8:9::/48"],
-      ["a group", [
-        "nexthop add id 5 via 10.0.0.2 dev veth0",
-        "nexthop add id 7 via 10.0.1.2 dev veth1",
-        "nexthop add id 8 group 5/7",
-        "route add 10.9.0.0/16 nhid 8",
-      ], "10.9.0.0/16"],
-    ];
-    for (const [name, setUp, destination] of rows) {
-      await t.step(name, () => {
-        using fixture = new Fixture();
-        for (const line of setUp) fixture.ip(line);
-        const entry = fixture.get(destination);
-        const before = JSON.stringify(fixture.show(entry.family, 254));
-        fixture.entries.append(entry.inTable(100));
-        const [shown] = fixture.show(entry.family, 100);
-        assertStringIncludes(before, JSON.stringify(shown));
-        fixture.entries.del(entry);
-        assertEquals(fixture.get(destination).table, 100);
-      });
-    }
-  },
-);
+rootTest("RouteEntryRequests.append() copies next hop objects", async (t) => {
+  const rows: [name: string, setUp: string[], destination: string][] = [
+    ["IPv4", [
+      "nexthop add id 5 via 10.0.0.2 dev veth0",
+      "route add 10.9.0.0/16 nhid 5",
+    ], "10.9.0.0/16"],
+    ["IPv6", [
+      "nexthop add id 6 via 2001:db8::2 dev veth0",
+      "route add 2001:db8:9::/48 nhid 6",
+    ], "2001:db8:9::/48"],
+    ["a group", [
+      "nexthop add id 5 via 10.0.0.2 dev veth0",
+      "nexthop add id 7 via 10.0.1.2 dev veth1",
+      "nexthop add id 8 group 5/7",
+      "route add 10.9.0.0/16 nhid 8",
+    ], "10.9.0.0/16"],
+  ];
+  for (const [name, setUp, destination] of rows) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      for (const line of setUp) fixture.ip(line);
+      const entry = fixture.get(destination);
+      const before = JSON.stringify(fixture.show(entry.family, 254));
+      fixture.entries.append(entry.inTable(100));
+      const [shown] = fixture.show(entry.family, 100);
+      assertStringIncludes(before, JSON.stringify(shown));
+      fixture.entries.del(entry);
+      assertEquals(fixture.get(destination).table, 100);
+    });
+  }
+});
 
 /** Formats the next hops of a route as one line. */
 function waysOf(entry: RouteEntry | undefined): string | undefined {
@@ -161,122 +151,106 @@ function waysOf(entry: RouteEntry | undefined): string | undefined {
     .join(" ");
 }
 
-Deno.test(
-  requireRoot(
-    "RouteEntry.over() leaves the ways over one link, besides() the others",
-  ),
-  () => {
-    using fixture = new Fixture();
-    const { first, second } = fixture;
-    fixture.ip(
-      "route add 10.9.0.0/16 nexthop via 10.0.0.2 nexthop via 10.0.1.2 " +
-        "nexthop via 10.0.0.3",
-    );
-    const entry = fixture.get("10.9.0.0/16");
-    assertEquals(
-      waysOf(entry),
-      `10.0.0.2@${first} 10.0.1.2@${second} 10.0.0.3@${first}`,
-    );
-    assertEquals(entry.isOnlyOver(first), false);
-    const part = entry.over(first);
-    assertEquals(waysOf(part), `10.0.0.2@${first} 10.0.0.3@${first}`);
-    assertEquals(part?.isOnlyOver(first), true);
-    assertEquals(waysOf(entry.over(second)), `10.0.1.2@${second}`);
-    assertEquals(entry.over(999), undefined);
-    assertEquals(waysOf(entry.besides(first)), `10.0.1.2@${second}`);
-    assertEquals(waysOf(entry.besides(second)), waysOf(part));
-    assertEquals(entry.besides(999) === entry, true);
-    const single = fixture.get("10.0.0.0/24");
-    assertEquals(single.over(first) === single, true);
-    assertEquals(single.over(second), undefined);
-    assertEquals(single.besides(first), undefined);
-    assertEquals(single.besides(second) === single, true);
-    // A single next hop is a route like any other.
-    fixture.entries.append(
-      (entry.over(second) ?? entry).inTable(100),
-    );
-    const [shown] = fixture.show(4, 100) as Record<string, unknown>[];
-    assertEquals([shown?.["gateway"], shown?.["dev"]], ["10.0.1.2", "veth1"]);
-  },
-);
+rootTest("RouteEntry.over() keeps one link, besides() the others", () => {
+  using fixture = new Fixture();
+  const { first, second } = fixture;
+  fixture.ip(
+    "route add 10.9.0.0/16 nexthop via 10.0.0.2 nexthop via 10.0.1.2 " +
+      "nexthop via 10.0.0.3",
+  );
+  const entry = fixture.get("10.9.0.0/16");
+  assertEquals(
+    waysOf(entry),
+    `10.0.0.2@${first} 10.0.1.2@${second} 10.0.0.3@${first}`,
+  );
+  assertEquals(entry.isOnlyOver(first), false);
+  const part = entry.over(first);
+  assertEquals(waysOf(part), `10.0.0.2@${first} 10.0.0.3@${first}`);
+  assertEquals(part?.isOnlyOver(first), true);
+  assertEquals(waysOf(entry.over(second)), `10.0.1.2@${second}`);
+  assertEquals(entry.over(999), undefined);
+  assertEquals(waysOf(entry.besides(first)), `10.0.1.2@${second}`);
+  assertEquals(waysOf(entry.besides(second)), waysOf(part));
+  assertEquals(entry.besides(999) === entry, true);
+  const single = fixture.get("10.0.0.0/24");
+  assertEquals(single.over(first) === single, true);
+  assertEquals(single.over(second), undefined);
+  assertEquals(single.besides(first), undefined);
+  assertEquals(single.besides(second) === single, true);
+  // A single next hop is a route like any other.
+  fixture.entries.append(
+    (entry.over(second) ?? entry).inTable(100),
+  );
+  const [shown] = fixture.show(4, 100) as Record<string, unknown>[];
+  assertEquals([shown?.["gateway"], shown?.["dev"]], ["10.0.1.2", "veth1"]);
+});
 
-Deno.test(
-  requireRoot(
-    "RouteEntryRequests.del() leaves the other ways of an IPv6 route",
-  ),
-  () => {
-    using fixture = new Fixture();
-    const { first, second, entries } = fixture;
-    // As two plugins add them, each for its own interface.
-    fixture.ip("route append ::/0 via 2001:db8::2");
-    fixture.ip("route append ::/0 via 2001:db8:1::2");
-    fixture.ip("route append ::/0 via 2001:db8:1::3");
-    const entry = fixture.get("::/0");
-    assertEquals(entry.nextHops.length, 3);
-    const part = entry.over(second);
-    if (part === undefined) throw new Error("No way over the second link");
-    entries.del(part);
-    assertEquals(waysOf(fixture.get("::/0")), `2001:db8::2@${first}`);
-    entries.append(part);
-    assertEquals(fixture.get("::/0").nextHops.length, 3);
-  },
-);
+rootTest("RouteEntryRequests.del() leaves other IPv6 next hops", () => {
+  using fixture = new Fixture();
+  const { first, second, entries } = fixture;
+  // As two plugins add them, each for its own interface.
+  fixture.ip("route append ::/0 via 2001:db8::2");
+  fixture.ip("route append ::/0 via 2001:db8:1::2");
+  fixture.ip("route append ::/0 via 2001:db8:1::3");
+  const entry = fixture.get("::/0");
+  assertEquals(entry.nextHops.length, 3);
+  const part = entry.over(second);
+  if (part === undefined) throw new Error("No way over the second link");
+  entries.del(part);
+  assertEquals(waysOf(fixture.get("::/0")), `2001:db8::2@${first}`);
+  entries.append(part);
+  assertEquals(fixture.get("::/0").nextHops.length, 3);
+});
 
-Deno.test(
-  requireRoot("RouteEntryRequests.list() lists all tables and types"),
-  () => {
-    using fixture = new Fixture();
-    fixture.ip("route add blackhole 10.8.0.0/16 table 7");
-    fixture.ip("route add 2001:db8:9::/48 dev veth0 table 5000 proto ra");
-    const lines = fixture.entries.list()
-      .map(({ destination, table, isUnicast, origin }) =>
-        `${destination} ${table} ${isUnicast} ${origin}`
-      );
-    for (
-      const line of [
-        "10.0.0.0/24 254 true kernel",
-        "10.0.0.1/32 255 false kernel",
-        "10.0.0.255/32 255 false kernel",
-        "10.8.0.0/16 7 false others",
-        "2001:db8::/64 254 true kernel",
-        "2001:db8::1/128 255 false kernel",
-        "2001:db8:9::/48 5000 true router",
-        "ff00::/8 255 false kernel",
-      ]
-    ) assert(lines.includes(line), `${line} of ${lines.join(", ")}`);
-  },
-);
+rootTest("RouteEntryRequests.list() lists all tables and types", () => {
+  using fixture = new Fixture();
+  fixture.ip("route add blackhole 10.8.0.0/16 table 7");
+  fixture.ip("route add 2001:db8:9::/48 dev veth0 table 5000 proto ra");
+  const lines = fixture.entries.list()
+    .map(({ destination, table, isUnicast, origin }) =>
+      `${destination} ${table} ${isUnicast} ${origin}`
+    );
+  for (
+    const line of [
+      "10.0.0.0/24 254 true kernel",
+      "10.0.0.1/32 255 false kernel",
+      "10.0.0.255/32 255 false kernel",
+      "10.8.0.0/16 7 false others",
+      "2001:db8::/64 254 true kernel",
+      "2001:db8::1/128 255 false kernel",
+      "2001:db8:9::/48 5000 true router",
+      "ff00::/8 255 false kernel",
+    ]
+  ) assert(lines.includes(line), `${line} of ${lines.join(", ")}`);
+});
 
-Deno.test(
-  requireRoot("RouteEntry.of() is the route that RouteRequests would add"),
-  async (t) => {
-    const rows = [
-      { destination: "0.0.0.0/0", gateway: "10.0.0.2", table: 100 },
-      { destination: "::/0", gateway: "2001:db8::2", table: 5000 },
-      { destination: "10.9.0.0/16", source: "10.0.0.1", scope: 253 },
-    ];
-    for (const { destination, gateway, source, ...rest } of rows) {
-      await t.step(destination, () => {
-        using fixture = new Fixture();
-        const route = {
-          ...rest,
-          destination: Cidr.parse(destination),
-          ifindex: fixture.first,
-          gateway: gateway === undefined ? undefined : Ip.parse(gateway),
-          preferredSource: source === undefined ? undefined : Ip.parse(source),
-        };
-        const entry = RouteEntry.of(route);
-        assertEquals(entry.destination, route.destination);
-        assertEquals(entry.table, rest.table ?? 254);
-        assertEquals(entry.isDefault, destination.endsWith("/0"));
-        assertEquals(entry.hasGateway, gateway !== undefined);
-        assertEquals(entry.preferredSource, route.preferredSource);
-        fixture.entries.append(entry);
-        const shown = fixture.show(entry.family, entry.table);
-        fixture.entries.del(entry);
-        fixture.rtnl.route.prepend(route);
-        assertEquals(fixture.show(entry.family, entry.table), shown);
-      });
-    }
-  },
-);
+rootTest("RouteEntry.of() is what RouteRequests would add", async (t) => {
+  const rows = [
+    { destination: "0.0.0.0/0", gateway: "10.0.0.2", table: 100 },
+    { destination: "::/0", gateway: "2001:db8::2", table: 5000 },
+    { destination: "10.9.0.0/16", source: "10.0.0.1", scope: 253 },
+  ];
+  for (const { destination, gateway, source, ...rest } of rows) {
+    await t.step(destination, () => {
+      using fixture = new Fixture();
+      const route = {
+        ...rest,
+        destination: Cidr.parse(destination),
+        ifindex: fixture.first,
+        gateway: gateway === undefined ? undefined : Ip.parse(gateway),
+        preferredSource: source === undefined ? undefined : Ip.parse(source),
+      };
+      const entry = RouteEntry.of(route);
+      assertEquals(entry.destination, route.destination);
+      assertEquals(entry.table, rest.table ?? 254);
+      assertEquals(entry.isDefault, destination.endsWith("/0"));
+      assertEquals(entry.hasGateway, gateway !== undefined);
+      assertEquals(entry.preferredSource, route.preferredSource);
+      fixture.entries.append(entry);
+      const shown = fixture.show(entry.family, entry.table);
+      fixture.entries.del(entry);
+      fixture.rtnl.route.prepend(route);
+      assertEquals(fixture.show(entry.family, entry.table), shown);
+    });
+  }
+});

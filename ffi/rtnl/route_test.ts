@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TwoCables } from "../../tests/_harness/two_cables.ts";
 import { NetlinkError } from "../netlink/error.ts";
@@ -190,8 +190,8 @@ const ROUTES: {
 ];
 
 for (const verb of ["add", "prepend", "replace"] as const) {
-  Deno.test(
-    requireRoot(`RouteRequests.${verb}() makes routes as ip shows them`),
+  rootTest(
+    `RouteRequests.${verb}() makes routes as ip shows them`,
     async (t) => {
       for (const { name, route, dst, expected } of ROUTES) {
         await t.step(name, () => {
@@ -209,106 +209,93 @@ for (const verb of ["add", "prepend", "replace"] as const) {
   );
 }
 
-Deno.test(
-  requireRoot("RouteRequests.list() returns what was added"),
-  async (t) => {
-    for (const { name, route } of ROUTES) {
-      await t.step(name, () => {
-        using fixture = new Fixture();
-        const added = parseRoute(route);
-        fixture.route.add(added);
-        const { family } = added.destination;
-        const listed = fixture.route.list({ family, table: added.table ?? 254 })
-          .filter(({ destination }) => destination.equals(added.destination));
-        assertEquals(listed, [{
-          ...added,
-          ifindex: 2,
-          scope: added.scope ?? 0,
-          table: added.table ?? 254,
-          priority: added.priority ?? (family === 6 ? 1024 : undefined),
-          mtu: added.mtu,
-          advmss: added.advmss,
-          isOnLink: added.isOnLink ?? false,
-        }]);
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("RouteRequests.del() deletes what it is given"),
-  async (t) => {
-    for (const { name, route, dst } of ROUTES) {
-      await t.step(name, () => {
-        using fixture = new Fixture();
-        const added = parseRoute(route);
-        fixture.route.add(added);
-        fixture.route.del(added);
-        assertEquals(fixture.show(dst), []);
-        assertEquals(fixture.errnoOf(() => fixture.route.del(added)), "ESRCH");
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("RouteRequests.del() leaves routes that differ in what is given"),
-  async (t) => {
-    const rows: [name: string, kept: RouteText, deleted: Partial<RouteText>][] =
-      [
-        ["link", { destination: "10.9.0.0/16", ifindex: 2 }, { ifindex: 3 }],
-        ["table", { destination: "10.9.0.0/16", ifindex: 2 }, { table: 5000 }],
-        ["priority", { destination: "10.9.0.0/16", ifindex: 2, priority: 1 }, {
-          priority: 2,
-        }],
-        ["gateway", { destination: "10.9.0.0/16", gateway: "10.0.0.2" }, {
-          gateway: "10.0.0.3",
-        }],
-        [
-          "scope",
-          { destination: "10.9.0.0/16", ifindex: 2, scope: RT_SCOPE_LINK },
-          { scope: 0 },
-        ],
-        ["gateway of IPv6", {
-          destination: "2001:db8:9::/48",
-          gateway: "2001:db8::2",
-        }, { gateway: "2001:db8::3" }],
-      ];
-    for (const [name, kept, deleted] of rows) {
-      await t.step(name, () => {
-        using fixture = new Fixture();
-        fixture.route.add(parseRoute(kept));
-        const other = parseRoute({ ...kept, ...deleted });
-        assertEquals(fixture.errnoOf(() => fixture.route.del(other)), "ESRCH");
-        assertEquals(fixture.show(kept.destination).length, 1);
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("RouteRequests.del() matches anything where nothing is given"),
-  async (t) => {
-    const rows: RouteText[] = [
-      {
-        destination: "10.9.0.0/16",
+rootTest("RouteRequests.list() returns what was added", async (t) => {
+  for (const { name, route } of ROUTES) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      const added = parseRoute(route);
+      fixture.route.add(added);
+      const { family } = added.destination;
+      const listed = fixture.route.list({ family, table: added.table ?? 254 })
+        .filter(({ destination }) => destination.equals(added.destination));
+      assertEquals(listed, [{
+        ...added,
         ifindex: 2,
-        scope: RT_SCOPE_LINK,
-        priority: 7,
-        mtu: 1400,
-      },
-      { destination: "2001:db8:9::/48", gateway: "2001:db8::2", priority: 7 },
-    ];
-    for (const route of rows) {
-      await t.step(route.destination, () => {
-        using fixture = new Fixture();
-        fixture.route.add(parseRoute(route));
-        fixture.route.del({ destination: Cidr.parse(route.destination) });
-        assertEquals(fixture.show(route.destination), []);
-      });
-    }
-  },
-);
+        scope: added.scope ?? 0,
+        table: added.table ?? 254,
+        priority: added.priority ?? (family === 6 ? 1024 : undefined),
+        mtu: added.mtu,
+        advmss: added.advmss,
+        isOnLink: added.isOnLink ?? false,
+      }]);
+    });
+  }
+});
+
+rootTest("RouteRequests.del() deletes what it is given", async (t) => {
+  for (const { name, route, dst } of ROUTES) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      const added = parseRoute(route);
+      fixture.route.add(added);
+      fixture.route.del(added);
+      assertEquals(fixture.show(dst), []);
+      assertEquals(fixture.errnoOf(() => fixture.route.del(added)), "ESRCH");
+    });
+  }
+});
+
+rootTest("RouteRequests.del() leaves routes that differ", async (t) => {
+  const rows: [name: string, kept: RouteText, deleted: Partial<RouteText>][] = [
+    ["link", { destination: "10.9.0.0/16", ifindex: 2 }, { ifindex: 3 }],
+    ["table", { destination: "10.9.0.0/16", ifindex: 2 }, { table: 5000 }],
+    ["priority", { destination: "10.9.0.0/16", ifindex: 2, priority: 1 }, {
+      priority: 2,
+    }],
+    ["gateway", { destination: "10.9.0.0/16", gateway: "10.0.0.2" }, {
+      gateway: "10.0.0.3",
+    }],
+    [
+      "scope",
+      { destination: "10.9.0.0/16", ifindex: 2, scope: RT_SCOPE_LINK },
+      { scope: 0 },
+    ],
+    ["gateway of IPv6", {
+      destination: "2001:db8:9::/48",
+      gateway: "2001:db8::2",
+    }, { gateway: "2001:db8::3" }],
+  ];
+  for (const [name, kept, deleted] of rows) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      fixture.route.add(parseRoute(kept));
+      const other = parseRoute({ ...kept, ...deleted });
+      assertEquals(fixture.errnoOf(() => fixture.route.del(other)), "ESRCH");
+      assertEquals(fixture.show(kept.destination).length, 1);
+    });
+  }
+});
+
+rootTest("RouteRequests.del() matches any value by default", async (t) => {
+  const rows: RouteText[] = [
+    {
+      destination: "10.9.0.0/16",
+      ifindex: 2,
+      scope: RT_SCOPE_LINK,
+      priority: 7,
+      mtu: 1400,
+    },
+    { destination: "2001:db8:9::/48", gateway: "2001:db8::2", priority: 7 },
+  ];
+  for (const route of rows) {
+    await t.step(route.destination, () => {
+      using fixture = new Fixture();
+      fixture.route.add(parseRoute(route));
+      fixture.route.del({ destination: Cidr.parse(route.destination) });
+      assertEquals(fixture.show(route.destination), []);
+    });
+  }
+});
 
 /** Two routes to one destination over different links, as two attachments add them. */
 const RIVALS: [name: string, first: RouteText, second: RouteText][] = [
@@ -324,203 +311,177 @@ const RIVALS: [name: string, first: RouteText, second: RouteText][] = [
   ],
 ];
 
-Deno.test(
-  requireRoot("RouteRequests.add() refuses a destination that has a route"),
-  async (t) => {
-    for (const [name, first, second] of RIVALS) {
-      await t.step(name, () => {
-        using fixture = new Fixture();
-        const { route } = fixture;
-        route.add(parseRoute(first));
-        for (const other of [first, second].map(parseRoute)) {
-          assertEquals(fixture.errnoOf(() => route.add(other)), "EEXIST");
-        }
-        route.add(parseRoute({ ...second, priority: 2000 }));
-        assertEquals(fixture.show(first.destination).length, 2);
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot(
-    "RouteRequests.replace() takes the place of the route that is there",
-  ),
-  async (t) => {
-    for (const [name, first, second] of RIVALS) {
-      await t.step(name, () => {
-        using fixture = new Fixture();
-        fixture.route.replace(parseRoute(first));
-        fixture.route.replace(parseRoute(second));
-        const [{ gateway, dev }, ...others] = fixture.show(first.destination);
-        assertEquals([gateway, dev], [second.gateway, "veth1"]);
-        assertEquals(others, []);
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot(
-    "RouteRequests.prepend() adds before what is there, and list() has both",
-  ),
-  async (t) => {
-    for (const [name, first, second] of RIVALS) {
-      await t.step(name, () => {
-        using fixture = new Fixture();
-        const { route } = fixture;
-        const both = [first, second].map(parseRoute);
-        for (const one of both) route.prepend(one);
-        for (const one of both) {
-          assertEquals(fixture.errnoOf(() => route.prepend(one)), "EEXIST");
-        }
-        const list = (filter?: RouteFilter): string[] =>
-          route.list(filter).map(format)
-            .filter((line) => line.startsWith(first.destination));
-        const lines = [
-          `${first.destination} via ${first.gateway} dev 2 table 254`,
-          `${second.destination} via ${second.gateway} dev 3 table 254`,
-        ];
-        // In IPv6 they are next hops of one route, in the order of addition.
-        const isIpv4 = first.destination.includes(".");
-        assertEquals(list(), isIpv4 ? lines.toReversed() : lines);
-        assertEquals(list({ ifindex: fixture.first }), lines.slice(0, 1));
-        assertEquals(list({ ifindex: fixture.second }), lines.slice(1));
-        // Each can be deleted without the other.
-        route.del(parseRoute({ ...first, ifindex: fixture.first }));
-        assertEquals(list(), lines.slice(1));
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot(
-    "RouteRequests.list() lists each next hop of a route as ip made it",
-  ),
-  () => {
-    using fixture = new Fixture();
-    const { host } = fixture.hosts;
-    const command = "ip route add 10.9.0.0/16 metric 7 mtu 1400 " +
-      "nexthop via 10.0.0.2 dev veth0 weight 3 " +
-      "nexthop via 192.0.2.1 dev veth1 onlink";
-    const [name = "", ...args] = command.split(" ");
-    runIn(host, name, ...args);
-    const shared = {
-      destination: Cidr.parse("10.9.0.0/16"),
-      preferredSource: undefined,
-      scope: 0,
-      table: 254,
-      priority: 7,
-      mtu: 1400,
-      advmss: undefined,
-    };
-    const listed = fixture.route.list({ family: 4 })
-      .filter(({ priority }) => priority === 7);
-    assertEquals(listed, [
-      {
-        ...shared,
-        ifindex: 2,
-        gateway: Ip.parse("10.0.0.2"),
-        isOnLink: false,
-      },
-      { ...shared, ifindex: 3, gateway: Ip.parse("192.0.2.1"), isOnLink: true },
-    ]);
-  },
-);
-
-Deno.test(
-  requireRoot(
-    "RouteRequests.list() tells no next hop the source of another one's route",
-  ),
-  () => {
-    using fixture = new Fixture();
-    const { host } = fixture.hosts;
-    for (const [index, device] of ["veth0", "veth1"].entries()) {
-      const source = `2001:db8:99::${index + 1}`;
-      runIn(host, "ip", "addr", "add", `${source}/128`, "dev", "lo", "nodad");
-      const route = `2001:db8:9::/64 via fe80::9 dev ${device} src ${source}`;
-      runIn(host, "ip", "-6", "route", "prepend", ...route.split(" "));
-    }
-    const listed = fixture.route.list({ family: 6 })
-      .filter(({ gateway }) => gateway?.toString() === "fe80::9")
-      .map(({ ifindex, preferredSource, isSourceUntold = false }) => [
-        ifindex,
-        preferredSource?.toString(),
-        isSourceUntold,
-      ]);
-    assertEquals(listed, [
-      [fixture.first, "2001:db8:99::1", false],
-      [fixture.second, undefined, true],
-    ]);
-  },
-);
-
-Deno.test(
-  requireRoot("RouteRequests.list() lists by family, link and table"),
-  async (t) => {
-    using fixture = new Fixture();
-    const { route, first, second } = fixture;
-    for (const table of [100, 5000]) {
-      route.add(
-        parseRoute({ destination: "10.9.0.0/16", ifindex: first, table }),
-      );
-      route.add(
-        parseRoute({ destination: "2001:db8:9::/48", ifindex: second, table }),
-      );
-    }
-    const line = (destination: string, dev: number, table: number): string =>
-      `${destination} via undefined dev ${dev} table ${table}`;
-    const first4 = line("10.0.0.0/24", first, 254);
-    const first6 = line("2001:db8::/64", first, 254);
-    const second4 = line("10.0.1.0/24", second, 254);
-    const second6 = line("2001:db8:1::/64", second, 254);
-    const main = [first4, second4, first6, second6];
-    const [small4, large4] = [100, 5000]
-      .map((table) => line("10.9.0.0/16", first, table)) as [string, string];
-    const [small6, large6] = [100, 5000]
-      .map((table) => line("2001:db8:9::/48", second, table)) as [
-        string,
-        string,
-      ];
-    const rows: [name: string, filter: RouteFilter, expected: string[]][] = [
-      ["main", {}, main],
-      ["a family", { family: 6 }, [first6, second6]],
-      ["a link", { ifindex: first }, [first4, first6]],
-      ["a table", { table: 100 }, [small4, small6]],
-      ["a table of more than eight bits", { table: 5000 }, [large4, large6]],
-      ["a table and a link", { table: 5000, ifindex: second }, [large6]],
-      ["a table that no route was ever in", { table: 7777 }, []],
-      ["the same, by family", { table: 7777, family: 4 }, []],
-      ["any table", { table: "any" }, [
-        ...main,
-        small4,
-        small6,
-        large4,
-        large6,
-      ]],
-      ["any table, by family and link", {
-        table: "any",
-        family: 4,
-        ifindex: first,
-      }, [small4, large4, first4]],
-    ];
-    for (const [name, filter, expected] of rows) {
-      await t.step(name, () => {
-        const lines = route.list(filter).map(format);
-        assertEquals(lines.sort(), [...expected].sort());
-      });
-    }
-    await t.step("a link that is not there", () => {
-      assertEquals(
-        fixture.errnoOf(() => route.list({ ifindex: 999 })),
-        "ENODEV",
-      );
+rootTest("RouteRequests.add() refuses an existing route", async (t) => {
+  for (const [name, first, second] of RIVALS) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      const { route } = fixture;
+      route.add(parseRoute(first));
+      for (const other of [first, second].map(parseRoute)) {
+        assertEquals(fixture.errnoOf(() => route.add(other)), "EEXIST");
+      }
+      route.add(parseRoute({ ...second, priority: 2000 }));
+      assertEquals(fixture.show(first.destination).length, 2);
     });
-  },
-);
+  }
+});
 
-Deno.test(requireRoot("RouteRequests.list() lists a thousand routes"), () => {
+rootTest("RouteRequests.replace() replaces the existing route", async (t) => {
+  for (const [name, first, second] of RIVALS) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      fixture.route.replace(parseRoute(first));
+      fixture.route.replace(parseRoute(second));
+      const [{ gateway, dev }, ...others] = fixture.show(first.destination);
+      assertEquals([gateway, dev], [second.gateway, "veth1"]);
+      assertEquals(others, []);
+    });
+  }
+});
+
+rootTest("RouteRequests.prepend() adds before existing routes", async (t) => {
+  for (const [name, first, second] of RIVALS) {
+    await t.step(name, () => {
+      using fixture = new Fixture();
+      const { route } = fixture;
+      const both = [first, second].map(parseRoute);
+      for (const one of both) route.prepend(one);
+      for (const one of both) {
+        assertEquals(fixture.errnoOf(() => route.prepend(one)), "EEXIST");
+      }
+      const list = (filter?: RouteFilter): string[] =>
+        route.list(filter).map(format)
+          .filter((line) => line.startsWith(first.destination));
+      const lines = [
+        `${first.destination} via ${first.gateway} dev 2 table 254`,
+        `${second.destination} via ${second.gateway} dev 3 table 254`,
+      ];
+      // In IPv6 they are next hops of one route, in the order of addition.
+      const isIpv4 = first.destination.includes(".");
+      assertEquals(list(), isIpv4 ? lines.toReversed() : lines);
+      assertEquals(list({ ifindex: fixture.first }), lines.slice(0, 1));
+      assertEquals(list({ ifindex: fixture.second }), lines.slice(1));
+      // Each can be deleted without the other.
+      route.del(parseRoute({ ...first, ifindex: fixture.first }));
+      assertEquals(list(), lines.slice(1));
+    });
+  }
+});
+
+rootTest("RouteRequests.list() lists each next hop of a route", () => {
+  using fixture = new Fixture();
+  const { host } = fixture.hosts;
+  const command = "ip route add 10.9.0.0/16 metric 7 mtu 1400 " +
+    "nexthop via 10.0.0.2 dev veth0 weight 3 " +
+    "nexthop via 192.0.2.1 dev veth1 onlink";
+  const [name = "", ...args] = command.split(" ");
+  runIn(host, name, ...args);
+  const shared = {
+    destination: Cidr.parse("10.9.0.0/16"),
+    preferredSource: undefined,
+    scope: 0,
+    table: 254,
+    priority: 7,
+    mtu: 1400,
+    advmss: undefined,
+  };
+  const listed = fixture.route.list({ family: 4 })
+    .filter(({ priority }) => priority === 7);
+  assertEquals(listed, [
+    {
+      ...shared,
+      ifindex: 2,
+      gateway: Ip.parse("10.0.0.2"),
+      isOnLink: false,
+    },
+    { ...shared, ifindex: 3, gateway: Ip.parse("192.0.2.1"), isOnLink: true },
+  ]);
+});
+
+rootTest("RouteRequests.list() keeps sources of next hops apart", () => {
+  using fixture = new Fixture();
+  const { host } = fixture.hosts;
+  for (const [index, device] of ["veth0", "veth1"].entries()) {
+    const source = `2001:db8:99::${index + 1}`;
+    runIn(host, "ip", "addr", "add", `${source}/128`, "dev", "lo", "nodad");
+    const route = `2001:db8:9::/64 via fe80::9 dev ${device} src ${source}`;
+    runIn(host, "ip", "-6", "route", "prepend", ...route.split(" "));
+  }
+  const listed = fixture.route.list({ family: 6 })
+    .filter(({ gateway }) => gateway?.toString() === "fe80::9")
+    .map(({ ifindex, preferredSource, isSourceUntold = false }) => [
+      ifindex,
+      preferredSource?.toString(),
+      isSourceUntold,
+    ]);
+  assertEquals(listed, [
+    [fixture.first, "2001:db8:99::1", false],
+    [fixture.second, undefined, true],
+  ]);
+});
+
+rootTest("RouteRequests.list() lists by family, link and table", async (t) => {
+  using fixture = new Fixture();
+  const { route, first, second } = fixture;
+  for (const table of [100, 5000]) {
+    route.add(
+      parseRoute({ destination: "10.9.0.0/16", ifindex: first, table }),
+    );
+    route.add(
+      parseRoute({ destination: "2001:db8:9::/48", ifindex: second, table }),
+    );
+  }
+  const line = (destination: string, dev: number, table: number): string =>
+    `${destination} via undefined dev ${dev} table ${table}`;
+  const first4 = line("10.0.0.0/24", first, 254);
+  const first6 = line("2001:db8::/64", first, 254);
+  const second4 = line("10.0.1.0/24", second, 254);
+  const second6 = line("2001:db8:1::/64", second, 254);
+  const main = [first4, second4, first6, second6];
+  const [small4, large4] = [100, 5000]
+    .map((table) => line("10.9.0.0/16", first, table)) as [string, string];
+  const [small6, large6] = [100, 5000]
+    .map((table) => line("2001:db8:9::/48", second, table)) as [
+      string,
+      string,
+    ];
+  const rows: [name: string, filter: RouteFilter, expected: string[]][] = [
+    ["main", {}, main],
+    ["a family", { family: 6 }, [first6, second6]],
+    ["a link", { ifindex: first }, [first4, first6]],
+    ["a table", { table: 100 }, [small4, small6]],
+    ["a table of more than eight bits", { table: 5000 }, [large4, large6]],
+    ["a table and a link", { table: 5000, ifindex: second }, [large6]],
+    ["a table that no route was ever in", { table: 7777 }, []],
+    ["the same, by family", { table: 7777, family: 4 }, []],
+    ["any table", { table: "any" }, [
+      ...main,
+      small4,
+      small6,
+      large4,
+      large6,
+    ]],
+    ["any table, by family and link", {
+      table: "any",
+      family: 4,
+      ifindex: first,
+    }, [small4, large4, first4]],
+  ];
+  for (const [name, filter, expected] of rows) {
+    await t.step(name, () => {
+      const lines = route.list(filter).map(format);
+      assertEquals(lines.sort(), [...expected].sort());
+    });
+  }
+  await t.step("a link that is not there", () => {
+    assertEquals(
+      fixture.errnoOf(() => route.list({ ifindex: 999 })),
+      "ENODEV",
+    );
+  });
+});
+
+rootTest("RouteRequests.list() lists a thousand routes", () => {
   using fixture = new Fixture();
   const first = Ip.parse("10.64.0.0");
   for (let i = 0; i < 1000; i++) {
@@ -536,36 +497,33 @@ Deno.test(requireRoot("RouteRequests.list() lists a thousand routes"), () => {
   assertEquals(new Set(destinations).size, 1002);
 });
 
-Deno.test(
-  requireRoot("RouteRequests throws what the kernel says"),
-  async (t) => {
-    using fixture = new Fixture();
-    const { route, first } = fixture;
-    const rows: [name: string, route: RouteText, errno: string][] = [
-      [
-        "gateway out of reach",
-        { destination: "10.9.0.0/16", gateway: "192.0.2.1" },
-        "ENETUNREACH",
-      ],
-      [
-        "gateway of IPv6 out of reach",
-        { destination: "2001:db8:9::/48", gateway: "2001:db8:77::1" },
-        "EHOSTUNREACH",
-      ],
-      [
-        "host bits",
-        { destination: "10.9.0.1/16", ifindex: first },
-        "EINVAL",
-      ],
-      ["no such link", { destination: "10.9.0.0/16", ifindex: 999 }, "ENODEV"],
-    ];
-    for (const [name, text, errno] of rows) {
-      for (const verb of ["add", "prepend", "replace"] as const) {
-        await t.step(`${verb}(), ${name}`, () => {
-          const work = (): void => route[verb](parseRoute(text));
-          assertEquals(fixture.errnoOf(work), errno);
-        });
-      }
+rootTest("RouteRequests throws what the kernel says", async (t) => {
+  using fixture = new Fixture();
+  const { route, first } = fixture;
+  const rows: [name: string, route: RouteText, errno: string][] = [
+    [
+      "gateway out of reach",
+      { destination: "10.9.0.0/16", gateway: "192.0.2.1" },
+      "ENETUNREACH",
+    ],
+    [
+      "gateway of IPv6 out of reach",
+      { destination: "2001:db8:9::/48", gateway: "2001:db8:77::1" },
+      "EHOSTUNREACH",
+    ],
+    [
+      "host bits",
+      { destination: "10.9.0.1/16", ifindex: first },
+      "EINVAL",
+    ],
+    ["no such link", { destination: "10.9.0.0/16", ifindex: 999 }, "ENODEV"],
+  ];
+  for (const [name, text, errno] of rows) {
+    for (const verb of ["add", "prepend", "replace"] as const) {
+      await t.step(`${verb}(), ${name}`, () => {
+        const work = (): void => route[verb](parseRoute(text));
+        assertEquals(fixture.errnoOf(work), errno);
+      });
     }
-  },
-);
+  }
+});

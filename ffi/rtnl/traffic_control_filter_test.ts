@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import {
   ControlledLink,
   errnoOf,
@@ -11,136 +11,125 @@ import { MATCH_ALL, matchNetwork, Protocol } from "./traffic_control_filter.ts";
 
 const HTB = { kind: "htb", defaultClass: 0x30 } as const;
 
-Deno.test(
-  requireRoot(
-    "FilterRequests redirects what comes in, whichever qdisc is there",
-  ),
-  async (t) => {
-    const rows: [kind: "ingress" | "clsact", parent: number, tc: string][] = [
-      ["ingress", handleOf(0xffff), "parent ffff:"],
-      ["clsact", Parent.ClsactIngress, "ingress"],
-    ];
-    for (const [kind, parent, tc] of rows) {
-      await t.step(kind, () => {
-        using link = new ControlledLink();
-        const { traffic, ifindex } = link;
-        traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind });
-        const show = (): string =>
-          runIn(
-            link.host,
-            "tc",
-            "filter",
-            "show",
-            "dev",
-            "v0",
-            ...tc.split(" "),
-          )
-            .replace(/index \d+/, "");
-        const filter = {
-          ifindex,
-          parent,
-          priority: 1,
-          protocol: Protocol.All,
-          keys: MATCH_ALL,
-          classId: handleOf(1, 1),
-          redirectTo: link.other,
-        };
-        traffic.filter.add(filter);
-        const ours = show();
-        const [found] = traffic.filter.list(ifindex, Parent.ClsactIngress);
-        assertEquals(found, {
-          ...filter,
-          parent: found?.parent ?? 0,
-          kind: "u32",
-          handle: 0x8000_0800,
-        });
-        traffic.filter.delPriority(filter);
-        assertEquals(show(), "");
+rootTest("FilterRequests redirects ingress with any qdisc", async (t) => {
+  const rows: [kind: "ingress" | "clsact", parent: number, tc: string][] = [
+    ["ingress", handleOf(0xffff), "parent ffff:"],
+    ["clsact", Parent.ClsactIngress, "ingress"],
+  ];
+  for (const [kind, parent, tc] of rows) {
+    await t.step(kind, () => {
+      using link = new ControlledLink();
+      const { traffic, ifindex } = link;
+      traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind });
+      const show = (): string =>
         runIn(
           link.host,
           "tc",
-          ...`filter add dev v0 ${tc} protocol all prio 1 u32`.split(" "),
-          ..."match u32 0 0 flowid 1:1 action".split(" "),
-          ..."mirred egress redirect dev ifb7".split(" "),
-        );
-        assertEquals(ours, show());
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("FilterRequests adds, lists and deletes filters of networks"),
-  () => {
-    using link = new ControlledLink();
-    const { traffic, ifindex } = link;
-    link.addRoot(HTB);
-    const parent = handleOf(1);
-    assertEquals(traffic.filter.list(ifindex, parent), []);
-    const rows = [
-      ["10.1.0.0/16", "source", "ip", 16, Protocol.Ipv4],
-      ["10.2.0.0/16", "destination", "ip", 16, Protocol.Ipv4],
-      ["2001:db8:1::/49", "source", "ip6", 15, Protocol.Ipv6],
-    ] as const;
-    for (const [network, side, , priority, protocol] of rows) {
-      traffic.filter.add({
+          "filter",
+          "show",
+          "dev",
+          "v0",
+          ...tc.split(" "),
+        )
+          .replace(/index \d+/, "");
+      const filter = {
         ifindex,
         parent,
-        priority,
-        protocol,
-        keys: matchNetwork(Cidr.parse(network), side),
+        priority: 1,
+        protocol: Protocol.All,
+        keys: MATCH_ALL,
         classId: handleOf(1, 1),
+        redirectTo: link.other,
+      };
+      traffic.filter.add(filter);
+      const ours = show();
+      const [found] = traffic.filter.list(ifindex, Parent.ClsactIngress);
+      assertEquals(found, {
+        ...filter,
+        parent: found?.parent ?? 0,
+        kind: "u32",
+        handle: 0x8000_0800,
       });
-    }
-    const ours = link.tc("filter", "show");
-    const [first, ...others] = traffic.filter.list(ifindex, parent);
-    assertEquals([first?.priority, others.length], [15, 2]);
-    if (first !== undefined) traffic.filter.del(first);
-    assertEquals(traffic.filter.list(ifindex, parent), others);
-    for (const { priority, protocol } of others.slice(0, 1)) {
-      traffic.filter.delPriority({ ifindex, parent, priority, protocol });
-    }
-    assertEquals(traffic.filter.list(ifindex, parent), []);
-
-    traffic.qdisc.del(ifindex, Parent.Root);
-    link.addRoot(HTB);
-    for (const [network, side, family, priority] of rows) {
+      traffic.filter.delPriority(filter);
+      assertEquals(show(), "");
       runIn(
         link.host,
         "tc",
-        ..."filter add dev v0 parent 1: protocol".split(" "),
-        ...`${family === "ip" ? "ip" : "ipv6"} prio ${priority} u32`.split(" "),
-        ...`match ${family} ${side === "source" ? "src" : "dst"} ${network}`
-          .split(" "),
-        ..."flowid 1:1".split(" "),
+        ...`filter add dev v0 ${tc} protocol all prio 1 u32`.split(" "),
+        ..."match u32 0 0 flowid 1:1 action".split(" "),
+        ..."mirred egress redirect dev ifb7".split(" "),
       );
-    }
-    assertEquals(ours, link.tc("filter", "show"));
-  },
-);
+      assertEquals(ours, show());
+    });
+  }
+});
 
-Deno.test(
-  requireRoot("FilterRequests.del() leaves other filters of the priority"),
-  () => {
-    using link = new ControlledLink();
-    const { traffic, ifindex } = link;
-    traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind: "clsact" });
-    const parent = Parent.ClsactIngress;
-    const shared = { ifindex, parent, priority: 7, protocol: Protocol.All };
-    const match = { keys: MATCH_ALL, classId: handleOf(1, 1) };
-    traffic.filter.add({ ...shared, ...match });
-    traffic.filter.add({ ...shared, ...match, redirectTo: link.other });
-    const [plain, redirect] = traffic.filter.list(ifindex, parent);
-    assertEquals([plain?.redirectTo, redirect?.redirectTo], [
-      undefined,
-      link.other,
-    ]);
-    assert(redirect !== undefined);
-    traffic.filter.del(redirect);
-    assertEquals(traffic.filter.list(ifindex, parent), [plain]);
-    assertEquals(errnoOf(() => traffic.filter.del(redirect)), "ENOENT");
-  },
-);
+rootTest("FilterRequests adds, lists and deletes filters of networks", () => {
+  using link = new ControlledLink();
+  const { traffic, ifindex } = link;
+  link.addRoot(HTB);
+  const parent = handleOf(1);
+  assertEquals(traffic.filter.list(ifindex, parent), []);
+  const rows = [
+    ["10.1.0.0/16", "source", "ip", 16, Protocol.Ipv4],
+    ["10.2.0.0/16", "destination", "ip", 16, Protocol.Ipv4],
+    ["2001:db8:1::/49", "source", "ip6", 15, Protocol.Ipv6],
+  ] as const;
+  for (const [network, side, , priority, protocol] of rows) {
+    traffic.filter.add({
+      ifindex,
+      parent,
+      priority,
+      protocol,
+      keys: matchNetwork(Cidr.parse(network), side),
+      classId: handleOf(1, 1),
+    });
+  }
+  const ours = link.tc("filter", "show");
+  const [first, ...others] = traffic.filter.list(ifindex, parent);
+  assertEquals([first?.priority, others.length], [15, 2]);
+  if (first !== undefined) traffic.filter.del(first);
+  assertEquals(traffic.filter.list(ifindex, parent), others);
+  for (const { priority, protocol } of others.slice(0, 1)) {
+    traffic.filter.delPriority({ ifindex, parent, priority, protocol });
+  }
+  assertEquals(traffic.filter.list(ifindex, parent), []);
+
+  traffic.qdisc.del(ifindex, Parent.Root);
+  link.addRoot(HTB);
+  for (const [network, side, family, priority] of rows) {
+    runIn(
+      link.host,
+      "tc",
+      ..."filter add dev v0 parent 1: protocol".split(" "),
+      ...`${family === "ip" ? "ip" : "ipv6"} prio ${priority} u32`.split(" "),
+      ...`match ${family} ${side === "source" ? "src" : "dst"} ${network}`
+        .split(" "),
+      ..."flowid 1:1".split(" "),
+    );
+  }
+  assertEquals(ours, link.tc("filter", "show"));
+});
+
+rootTest("FilterRequests.del() leaves other filters of the priority", () => {
+  using link = new ControlledLink();
+  const { traffic, ifindex } = link;
+  traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind: "clsact" });
+  const parent = Parent.ClsactIngress;
+  const shared = { ifindex, parent, priority: 7, protocol: Protocol.All };
+  const match = { keys: MATCH_ALL, classId: handleOf(1, 1) };
+  traffic.filter.add({ ...shared, ...match });
+  traffic.filter.add({ ...shared, ...match, redirectTo: link.other });
+  const [plain, redirect] = traffic.filter.list(ifindex, parent);
+  assertEquals([plain?.redirectTo, redirect?.redirectTo], [
+    undefined,
+    link.other,
+  ]);
+  assert(redirect !== undefined);
+  traffic.filter.del(redirect);
+  assertEquals(traffic.filter.list(ifindex, parent), [plain]);
+  assertEquals(errnoOf(() => traffic.filter.del(redirect)), "ENOENT");
+});
 
 Deno.test("matchNetwork() compares the words that the prefix covers", async (t) => {
   const rows: [network: string, source: string[], destination: string[]][] = [

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import {
   ControlledLink,
   errnoOf,
@@ -17,93 +17,84 @@ const BUCKET = {
 const TBF = { kind: "tbf", bucket: BUCKET } as const;
 const HTB = { kind: "htb", defaultClass: 0x30 } as const;
 
-Deno.test(
-  requireRoot("QdiscRequests.add() adds what tc would add"),
-  async (t) => {
-    const rows: [name: string, settings: QdiscSettings, tc: string][] = [
-      ["tbf", TBF, "tbf rate 10mbit burst 102400 limit 133650"],
-      [
-        "tbf above 32 bits",
-        {
-          kind: "tbf",
-          bucket: { ...BUCKET, bytesPerSecond: 40e9, bufferTicks: 40 },
-        },
-        "tbf rate 320gbit burst 102400 limit 133650",
-      ],
-      ["htb", HTB, "htb default 30"],
-      ["bfifo", { kind: "bfifo", limitBytes: 7000 }, "bfifo limit 7000"],
-    ];
-    for (const [name, settings, tc] of rows) {
-      await t.step(name, () => {
-        using link = new ControlledLink();
-        const { traffic, ifindex } = link;
-        link.addRoot(settings);
-        const ours = link.tc("qdisc", "show", "root");
-        traffic.qdisc.del(ifindex, Parent.Root);
-        runIn(
-          link.host,
-          "tc",
-          ..."qdisc add dev v0 root handle 1:".split(" "),
-          ...tc.split(" "),
-        );
-        assertEquals(ours, link.tc("qdisc", "show", "root"));
-      });
-    }
-    for (const kind of ["ingress", "clsact"] as const) {
-      await t.step(kind, () => {
-        using link = new ControlledLink();
-        const { traffic, ifindex } = link;
-        traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind });
-        const found = traffic.qdisc.find(ifindex, Parent.Ingress);
-        assertEquals([found?.kind, found?.handle], [kind, handleOf(0xffff)]);
-        const kinds = tcJson(link.host, "qdisc", "show", "dev", "v0")
-          .map((qdisc) => qdisc.kind);
-        assertEquals(kinds, ["noqueue", kind]);
-      });
-    }
-  },
-);
+rootTest("QdiscRequests.add() adds what tc would add", async (t) => {
+  const rows: [name: string, settings: QdiscSettings, tc: string][] = [
+    ["tbf", TBF, "tbf rate 10mbit burst 102400 limit 133650"],
+    [
+      "tbf above 32 bits",
+      {
+        kind: "tbf",
+        bucket: { ...BUCKET, bytesPerSecond: 40e9, bufferTicks: 40 },
+      },
+      "tbf rate 320gbit burst 102400 limit 133650",
+    ],
+    ["htb", HTB, "htb default 30"],
+    ["bfifo", { kind: "bfifo", limitBytes: 7000 }, "bfifo limit 7000"],
+  ];
+  for (const [name, settings, tc] of rows) {
+    await t.step(name, () => {
+      using link = new ControlledLink();
+      const { traffic, ifindex } = link;
+      link.addRoot(settings);
+      const ours = link.tc("qdisc", "show", "root");
+      traffic.qdisc.del(ifindex, Parent.Root);
+      runIn(
+        link.host,
+        "tc",
+        ..."qdisc add dev v0 root handle 1:".split(" "),
+        ...tc.split(" "),
+      );
+      assertEquals(ours, link.tc("qdisc", "show", "root"));
+    });
+  }
+  for (const kind of ["ingress", "clsact"] as const) {
+    await t.step(kind, () => {
+      using link = new ControlledLink();
+      const { traffic, ifindex } = link;
+      traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind });
+      const found = traffic.qdisc.find(ifindex, Parent.Ingress);
+      assertEquals([found?.kind, found?.handle], [kind, handleOf(0xffff)]);
+      const kinds = tcJson(link.host, "qdisc", "show", "dev", "v0")
+        .map((qdisc) => qdisc.kind);
+      assertEquals(kinds, ["noqueue", kind]);
+    });
+  }
+});
 
-Deno.test(
-  requireRoot("QdiscRequests.add() takes a burst that ticks cannot tell"),
-  () => {
-    using link = new ControlledLink();
-    const bucket = { ...BUCKET, bufferTicks: 7, burstBytes: 268_435_455 };
-    link.addRoot({ kind: "tbf", bucket });
-    const [{ options }] = tcJson(link.host, "qdisc", "show", "dev", "v0");
-    // tc derives the burst from the ticks that the kernel reports.
-    assert(Math.abs(options.burst - 268_435_455) < 3, `${options.burst}`);
-  },
-);
+rootTest("QdiscRequests.add() takes a burst that ticks cannot tell", () => {
+  using link = new ControlledLink();
+  const bucket = { ...BUCKET, bufferTicks: 7, burstBytes: 268_435_455 };
+  link.addRoot({ kind: "tbf", bucket });
+  const [{ options }] = tcJson(link.host, "qdisc", "show", "dev", "v0");
+  // tc derives the burst from the ticks that the kernel reports.
+  assert(Math.abs(options.burst - 268_435_455) < 3, `${options.burst}`);
+});
 
-Deno.test(
-  requireRoot("QdiscRequests adds, finds, lists, replaces and deletes"),
-  () => {
-    using link = new ControlledLink();
-    const { traffic, ifindex } = link;
-    const { qdisc } = traffic;
-    const root = { ifindex, parent: Parent.Root, handle: handleOf(1) };
-    assertEquals(qdisc.find(ifindex, Parent.Root)?.handle, 0);
-    assertEquals(qdisc.find(ifindex, Parent.Ingress), undefined);
-    assertEquals(errnoOf(() => qdisc.find(999, Parent.Root)), "ENODEV");
-    assertEquals(errnoOf(() => qdisc.del(ifindex, Parent.Root)), "ENOENT");
+rootTest("QdiscRequests adds, finds, lists, replaces and deletes", () => {
+  using link = new ControlledLink();
+  const { traffic, ifindex } = link;
+  const { qdisc } = traffic;
+  const root = { ifindex, parent: Parent.Root, handle: handleOf(1) };
+  assertEquals(qdisc.find(ifindex, Parent.Root)?.handle, 0);
+  assertEquals(qdisc.find(ifindex, Parent.Ingress), undefined);
+  assertEquals(errnoOf(() => qdisc.find(999, Parent.Root)), "ENODEV");
+  assertEquals(errnoOf(() => qdisc.del(ifindex, Parent.Root)), "ENOENT");
 
-    link.addRoot(TBF);
-    const found = qdisc.find(ifindex, Parent.Root);
-    assertEquals(found, { ...root, ...TBF, defaultClass: undefined });
-    assertEquals(qdisc.list(ifindex), [found]);
-    assert(qdisc.list().some((one) => one.ifindex === link.other));
-    assertEquals(errnoOf(() => link.addRoot(TBF)), "EEXIST");
-    assertEquals(errnoOf(() => link.addRoot(HTB)), "EEXIST");
+  link.addRoot(TBF);
+  const found = qdisc.find(ifindex, Parent.Root);
+  assertEquals(found, { ...root, ...TBF, defaultClass: undefined });
+  assertEquals(qdisc.list(ifindex), [found]);
+  assert(qdisc.list().some((one) => one.ifindex === link.other));
+  assertEquals(errnoOf(() => link.addRoot(TBF)), "EEXIST");
+  assertEquals(errnoOf(() => link.addRoot(HTB)), "EEXIST");
 
-    const bucket = { ...BUCKET, bytesPerSecond: 8e9 };
-    qdisc.replace({ ...root, kind: "tbf", bucket });
-    assertEquals(qdisc.find(ifindex, Parent.Root)?.bucket, bucket);
-    assertEquals(errnoOf(() => qdisc.replace({ ...root, ...HTB })), "EINVAL");
+  const bucket = { ...BUCKET, bytesPerSecond: 8e9 };
+  qdisc.replace({ ...root, kind: "tbf", bucket });
+  assertEquals(qdisc.find(ifindex, Parent.Root)?.bucket, bucket);
+  assertEquals(errnoOf(() => qdisc.replace({ ...root, ...HTB })), "EINVAL");
 
-    qdisc.del(ifindex, Parent.Root);
-    assertEquals(qdisc.find(ifindex, Parent.Root)?.kind, "noqueue");
-    qdisc.replace({ ...root, ...HTB });
-    assertEquals(qdisc.find(ifindex, Parent.Root)?.defaultClass, 0x30);
-  },
-);
+  qdisc.del(ifindex, Parent.Root);
+  assertEquals(qdisc.find(ifindex, Parent.Root)?.kind, "noqueue");
+  qdisc.replace({ ...root, ...HTB });
+  assertEquals(qdisc.find(ifindex, Parent.Root)?.defaultClass, 0x30);
+});

@@ -4,7 +4,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { Crash } from "../../tests/_harness/crash.ts";
 import {
   eachStep,
@@ -80,13 +80,10 @@ for (const [name, scenario] of Object.entries(SCENARIOS)) {
     atLeast: scenario.atLeast,
   });
 
-  Deno.test(
-    requireRoot(`bandwidth gets over an ADD that was killed: ${name}`),
-    async (t) => {
-      const steps = await eachStep(t, (step) => addAndKill(scenario, step));
-      assert(steps.length >= scenario.atLeast, `only ${steps.length} steps`);
-    },
-  );
+  rootTest(`bandwidth gets over an ADD that was killed: ${name}`, async (t) => {
+    const steps = await eachStep(t, (step) => addAndKill(scenario, step));
+    assert(steps.length >= scenario.atLeast, `only ${steps.length} steps`);
+  });
 }
 
 /** @returns Whether ADD got that far; undefined if not */

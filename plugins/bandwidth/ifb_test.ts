@@ -4,7 +4,7 @@ import {
   assertMatch,
   assertNotEquals,
 } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import {
   assertSuccess,
@@ -16,45 +16,38 @@ import {
 } from "../../tests/_harness/limited_cable.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 
-Deno.test(
-  requireRoot(
-    "bandwidth gives each attachment of a container to a network an IFB of its own",
-  ),
-  async (t) => {
-    const orders = [["eth0", "eth1"], ["eth1", "eth0"]] as const;
-    for (const [first, second] of orders) {
-      await t.step(`${first} is detached before ${second}`, async () => {
-        using hosts = TestHosts.create();
-        const cables = {
-          eth0: new LimitedCable(hosts, { hostEnd: "v0", ifName: "eth0" }),
-          eth1: new LimitedCable(hosts, { hostEnd: "v1", ifName: "eth1" }),
-        };
-        const before = cables.eth0.limits();
-        const keys = {
-          eth0: { ...WIDE, prevResult: await cables.eth0.add(WIDE) },
-          eth1: { ...LIMITS, prevResult: await cables.eth1.add(LIMITS) },
-        };
-        const names = [keys.eth0, keys.eth1]
-          .map(({ prevResult }) => prevResult.interfaces[2].name);
-        assertEquals(names[0], IFB);
-        assertMatch(names[1], /^bwp[0-9a-f]{12}$/);
-        assertNotEquals(names[1], IFB);
-        for (const name of orders[0]) {
-          assertSuccess(await cables[name].run("CHECK", keys[name]));
-        }
-        assertSuccess(await cables[first].run("DEL", keys[first]));
-        assertSuccess(await cables[second].run("CHECK", keys[second]));
-        assertSuccess(await cables[second].run("DEL", keys[second]));
-        assertEquals(cables.eth0.limits(), before);
-      });
-    }
-  },
-);
+rootTest("bandwidth gives each attachment an IFB of its own", async (t) => {
+  const orders = [["eth0", "eth1"], ["eth1", "eth0"]] as const;
+  for (const [first, second] of orders) {
+    await t.step(`${first} is detached before ${second}`, async () => {
+      using hosts = TestHosts.create();
+      const cables = {
+        eth0: new LimitedCable(hosts, { hostEnd: "v0", ifName: "eth0" }),
+        eth1: new LimitedCable(hosts, { hostEnd: "v1", ifName: "eth1" }),
+      };
+      const before = cables.eth0.limits();
+      const keys = {
+        eth0: { ...WIDE, prevResult: await cables.eth0.add(WIDE) },
+        eth1: { ...LIMITS, prevResult: await cables.eth1.add(LIMITS) },
+      };
+      const names = [keys.eth0, keys.eth1]
+        .map(({ prevResult }) => prevResult.interfaces[2].name);
+      assertEquals(names[0], IFB);
+      assertMatch(names[1], /^bwp[0-9a-f]{12}$/);
+      assertNotEquals(names[1], IFB);
+      for (const name of orders[0]) {
+        assertSuccess(await cables[name].run("CHECK", keys[name]));
+      }
+      assertSuccess(await cables[first].run("DEL", keys[first]));
+      assertSuccess(await cables[second].run("CHECK", keys[second]));
+      assertSuccess(await cables[second].run("DEL", keys[second]));
+      assertEquals(cables.eth0.limits(), before);
+    });
+  }
+});
 
-Deno.test(
-  requireRoot(
-    "bandwidth tells the Go plugin's IFBs, which have no alias, from each other",
-  ),
+rootTest(
+  "bandwidth tells apart the Go plugin's IFBs without alias",
   async (t) => {
     /** Creates the Go plugin's limit of the container's outgoing traffic. */
     const limitAsGo = (hosts: TestHosts, hostEnd: string): void => {
@@ -119,50 +112,45 @@ Deno.test(
   },
 );
 
-Deno.test(
-  requireRoot(
-    "bandwidth.gc() deletes the IFBs of attachments that are not valid",
-  ),
-  async (t) => {
-    const valid = [{ containerID: "c1", ifname: "eth0" }];
-    const rows: [name: string, keys: object, left: string[]][] = [
-      ["one is valid", { "cni.dev/valid-attachments": valid }, ["v0", "v2"]],
-      ["none is valid", { "cni.dev/valid-attachments": [] }, ["v2"]],
-      ["nothing is said", {}, ["v0", "v1", "v2"]],
-    ];
-    for (const [name, keys, left] of rows) {
-      await t.step(name, async () => {
-        using hosts = TestHosts.create();
-        const cables = [
-          { hostEnd: "v0", ifName: "eth0", containerId: "c1" },
-          { hostEnd: "v1", ifName: "eth1", containerId: "c1" },
-          {
-            hostEnd: "v2",
-            ifName: "eth2",
-            network: "cni-plugin-bandwidth-test2",
-          },
-        ].map((options) => new LimitedCable(hosts, options));
-        const ifbs = new Map<string, string>();
-        for (const cable of cables) {
-          const { interfaces } = await cable.add(WIDE);
-          ifbs.set(interfaces[2].name, cable.hostEnd);
-        }
-        runIn(
-          hosts.host,
-          "ip",
-          "link",
-          "add",
-          "bwp000000000000",
-          "type",
-          "ifb",
-        );
-        assertSuccess(await cables[0]?.run("GC", keys) as CallOutput);
-        const found = cables[0]?.limits().links.flatMap((link) =>
-          ifbs.get(link) ?? []
-        );
-        assertEquals(found, left);
-        assert(cables[0]?.limits().links.includes("bwp000000000000"));
-      });
-    }
-  },
-);
+rootTest("bandwidth.gc() deletes IFBs of invalid attachments", async (t) => {
+  const valid = [{ containerID: "c1", ifname: "eth0" }];
+  const rows: [name: string, keys: object, left: string[]][] = [
+    ["one is valid", { "cni.dev/valid-attachments": valid }, ["v0", "v2"]],
+    ["none is valid", { "cni.dev/valid-attachments": [] }, ["v2"]],
+    ["nothing is said", {}, ["v0", "v1", "v2"]],
+  ];
+  for (const [name, keys, left] of rows) {
+    await t.step(name, async () => {
+      using hosts = TestHosts.create();
+      const cables = [
+        { hostEnd: "v0", ifName: "eth0", containerId: "c1" },
+        { hostEnd: "v1", ifName: "eth1", containerId: "c1" },
+        {
+          hostEnd: "v2",
+          ifName: "eth2",
+          network: "cni-plugin-bandwidth-test2",
+        },
+      ].map((options) => new LimitedCable(hosts, options));
+      const ifbs = new Map<string, string>();
+      for (const cable of cables) {
+        const { interfaces } = await cable.add(WIDE);
+        ifbs.set(interfaces[2].name, cable.hostEnd);
+      }
+      runIn(
+        hosts.host,
+        "ip",
+        "link",
+        "add",
+        "bwp000000000000",
+        "type",
+        "ifb",
+      );
+      assertSuccess(await cables[0]?.run("GC", keys) as CallOutput);
+      const found = cables[0]?.limits().links.flatMap((link) =>
+        ifbs.get(link) ?? []
+      );
+      assertEquals(found, left);
+      assert(cables[0]?.limits().links.includes("bwp000000000000"));
+    });
+  }
+});

@@ -6,7 +6,7 @@ import type {
   NewQdisc,
   TokenBucket,
 } from "../../ffi/rtnl/traffic_control_qdisc.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { limitLink, type LinkLimit, unlimitLink } from "./limit_link.ts";
@@ -51,41 +51,37 @@ Deno.test("limitLink() gives bytes to a kernel that cuts a burst off", async (t)
   }
 });
 
-Deno.test(
-  requireRoot("unlimitLink() ends limits of ours, and no others"),
-  async (t) => {
-    const rows: [name: string, qdisc: string, isOurs: boolean][] = [
-      ["none", "", false],
-      ["tbf", "handle 1: tbf rate 1mbit burst 10k limit 10k", true],
-      ["htb", "handle 1: htb", true],
-      ["htb with another's classes", "handle 1: htb", false],
-      ["another handle", "handle 2: htb", false],
-      ["another kind", "handle 1: bfifo", false],
-    ];
-    for (const [name, qdisc, isOurs] of rows) {
-      await t.step(name, () => {
-        using hosts = TestHosts.create();
-        using rtnl = Rtnl.open(hosts.host.path);
-        const { index } = rtnl.link.addIfb({
-          name: "ifb0",
-          mtu: 1500,
-          transmitQueueLength: 0,
-        });
-        if (qdisc !== "") {
-          const args = `qdisc add dev ifb0 root ${qdisc}`.split(" ");
-          runIn(hosts.host, "tc", ...args);
-        }
-        const traffic = new TrafficControl(rtnl.socket);
-        if (name === "htb with another's classes") {
-          const args =
-            "class add dev ifb0 parent 1: classid 1:10 htb rate 1mbit";
-          runIn(hosts.host, "tc", ...args.split(" "));
-        }
-        const before = traffic.qdisc.find(index, Parent.Root);
-        assertEquals(unlimitLink(traffic, index), isOurs);
-        const after = traffic.qdisc.find(index, Parent.Root);
-        assertEquals(after?.kind, isOurs ? "noqueue" : before?.kind);
+rootTest("unlimitLink() ends limits of ours, and no others", async (t) => {
+  const rows: [name: string, qdisc: string, isOurs: boolean][] = [
+    ["none", "", false],
+    ["tbf", "handle 1: tbf rate 1mbit burst 10k limit 10k", true],
+    ["htb", "handle 1: htb", true],
+    ["htb with another's classes", "handle 1: htb", false],
+    ["another handle", "handle 2: htb", false],
+    ["another kind", "handle 1: bfifo", false],
+  ];
+  for (const [name, qdisc, isOurs] of rows) {
+    await t.step(name, () => {
+      using hosts = TestHosts.create();
+      using rtnl = Rtnl.open(hosts.host.path);
+      const { index } = rtnl.link.addIfb({
+        name: "ifb0",
+        mtu: 1500,
+        transmitQueueLength: 0,
       });
-    }
-  },
-);
+      if (qdisc !== "") {
+        const args = `qdisc add dev ifb0 root ${qdisc}`.split(" ");
+        runIn(hosts.host, "tc", ...args);
+      }
+      const traffic = new TrafficControl(rtnl.socket);
+      if (name === "htb with another's classes") {
+        const args = "class add dev ifb0 parent 1: classid 1:10 htb rate 1mbit";
+        runIn(hosts.host, "tc", ...args.split(" "));
+      }
+      const before = traffic.qdisc.find(index, Parent.Root);
+      assertEquals(unlimitLink(traffic, index), isOurs);
+      const after = traffic.qdisc.find(index, Parent.Root);
+      assertEquals(after?.kind, isOurs ? "noqueue" : before?.kind);
+    });
+  }
+});

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import {
   assertFailure,
@@ -13,196 +13,172 @@ import {
 } from "../../tests/_harness/limited_cable.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 
-Deno.test(
-  requireRoot("bandwidth.add() limits both directions, and del() ends it"),
-  async () => {
-    using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts, { mtu: 1400 });
-    const before = cable.limits();
-    const result = await cable.add(WIDE);
-    const [link] = ipJson(hosts.host, "link", "show", IFB);
-    assertEquals(result.interfaces, [
-      ...cable.prevResult.interfaces,
-      { name: IFB, mac: link.address },
-    ]);
-    assertEquals([link.mtu, link.txqlen, link.flags.includes("UP")], [
-      1400,
-      undefined,
-      true,
-    ]);
-    assertEquals(
-      link.ifalias,
-      "cni/cni-plugin-bandwidth-test/dummy/container-veth",
-    );
-    const bucketOf = (dev: string): unknown =>
-      tcJson(hosts.host, "qdisc", "show", "dev", dev)[0].options;
-    assertEquals(bucketOf(HOST_END), {
-      rate: 12_500_000,
-      burst: 1_250_000,
-      lat: 25_000,
+rootTest("bandwidth limits both directions until DEL", async () => {
+  using hosts = TestHosts.create();
+  const cable = new LimitedCable(hosts, { mtu: 1400 });
+  const before = cable.limits();
+  const result = await cable.add(WIDE);
+  const [link] = ipJson(hosts.host, "link", "show", IFB);
+  assertEquals(result.interfaces, [
+    ...cable.prevResult.interfaces,
+    { name: IFB, mac: link.address },
+  ]);
+  assertEquals([link.mtu, link.txqlen, link.flags.includes("UP")], [
+    1400,
+    undefined,
+    true,
+  ]);
+  assertEquals(
+    link.ifalias,
+    "cni/cni-plugin-bandwidth-test/dummy/container-veth",
+  );
+  const bucketOf = (dev: string): unknown =>
+    tcJson(hosts.host, "qdisc", "show", "dev", dev)[0].options;
+  assertEquals(bucketOf(HOST_END), {
+    rate: 12_500_000,
+    burst: 1_250_000,
+    lat: 25_000,
+  });
+  assertEquals(bucketOf(IFB), {
+    rate: 6_250_000,
+    burst: 625_000,
+    lat: 25_000,
+  });
+  const checked = await cable.run("CHECK", { ...WIDE, prevResult: result });
+  assertSuccess(checked);
+  assertSuccess(await cable.run("DEL", { ...WIDE, prevResult: result }));
+  assertEquals(cable.limits(), before);
+  assertSuccess(await cable.run("DEL", WIDE));
+});
+
+rootTest("bandwidth.add() passes prevResult on without limits", async (t) => {
+  using hosts = TestHosts.create();
+  const cable = new LimitedCable(hosts);
+  const before = cable.limits();
+  const prevResult = {
+    cniVersion: "1.1.0",
+    interfaces: [{ name: "eth0", sandbox: "/x", "example.com/i": [1] }],
+    ips: [{ address: "10.1.2.3/24", interface: 0, "example.com/a": {} }],
+    routes: [{ dst: "0.0.0.0/0", priority: 7 }],
+    dns: { nameservers: ["10.1.2.1"] },
+    "example.com/key": { nested: [null] },
+  };
+  const rows: [name: string, keys: object][] = [
+    ["no keys", {}],
+    ["zeros", { ingressRate: 0, ingressBurst: 0 }],
+    ["the runtime's zeros", { runtimeConfig: { bandwidth: {} } }],
+    ["subnets alone", { shapedSubnets: ["10.0.0.0/8"] }],
+  ];
+  for (const [name, keys] of rows) {
+    await t.step(name, async () => {
+      assertEquals(await cable.add({ ...keys, prevResult }), prevResult);
+      assertEquals(cable.limits(), before);
+      assertSuccess(await cable.run("CHECK", { ...keys, prevResult }));
+      assertSuccess(await cable.run("DEL", { ...keys, prevResult }));
     });
-    assertEquals(bucketOf(IFB), {
-      rate: 6_250_000,
-      burst: 625_000,
-      lat: 25_000,
-    });
-    const checked = await cable.run("CHECK", { ...WIDE, prevResult: result });
-    assertSuccess(checked);
-    assertSuccess(await cable.run("DEL", { ...WIDE, prevResult: result }));
-    assertEquals(cable.limits(), before);
-    assertSuccess(await cable.run("DEL", WIDE));
-  },
-);
+  }
+});
 
-Deno.test(
-  requireRoot(
-    "bandwidth.add() answers prevResult as it was if nothing is limited",
-  ),
-  async (t) => {
-    using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts);
-    const before = cable.limits();
-    const prevResult = {
-      cniVersion: "1.1.0",
-      interfaces: [{ name: "eth0", sandbox: "/x", "example.com/i": [1] }],
-      ips: [{ address: "10.1.2.3/24", interface: 0, "example.com/a": {} }],
-      routes: [{ dst: "0.0.0.0/0", priority: 7 }],
-      dns: { nameservers: ["10.1.2.1"] },
-      "example.com/key": { nested: [null] },
-    };
-    const rows: [name: string, keys: object][] = [
-      ["no keys", {}],
-      ["zeros", { ingressRate: 0, ingressBurst: 0 }],
-      ["the runtime's zeros", { runtimeConfig: { bandwidth: {} } }],
-      ["subnets alone", { shapedSubnets: ["10.0.0.0/8"] }],
-    ];
-    for (const [name, keys] of rows) {
-      await t.step(name, async () => {
-        assertEquals(await cable.add({ ...keys, prevResult }), prevResult);
-        assertEquals(cable.limits(), before);
-        assertSuccess(await cable.run("CHECK", { ...keys, prevResult }));
-        assertSuccess(await cable.run("DEL", { ...keys, prevResult }));
-      });
-    }
-  },
-);
+rootTest("bandwidth.add() keeps unknown keys of prevResult", async () => {
+  using hosts = TestHosts.create();
+  const cable = new LimitedCable(hosts);
+  const prevResult = {
+    ...cable.prevResult,
+    interfaces: [
+      { name: HOST_END, mtu: 1024, "example.com/i": 1 },
+      ...cable.prevResult.interfaces.slice(1),
+    ],
+    "example.com/key": { nested: [null] },
+  };
+  const { interfaces, ...others } = await cable.add({ ...WIDE, prevResult });
+  assertEquals(
+    { ...others, interfaces: interfaces.slice(0, 2) },
+    prevResult,
+  );
+});
 
-Deno.test(
-  requireRoot("bandwidth.add() passes on what it does not know of prevResult"),
-  async () => {
-    using hosts = TestHosts.create();
-    const cable = new LimitedCable(hosts);
-    const prevResult = {
-      ...cable.prevResult,
-      interfaces: [
-        { name: HOST_END, mtu: 1024, "example.com/i": 1 },
-        ...cable.prevResult.interfaces.slice(1),
-      ],
-      "example.com/key": { nested: [null] },
-    };
-    const { interfaces, ...others } = await cable.add({ ...WIDE, prevResult });
-    assertEquals(
-      { ...others, interfaces: interfaces.slice(0, 2) },
-      prevResult,
-    );
-  },
-);
-
-Deno.test(
-  requireRoot(
-    "bandwidth warns of a burst without room for a packet of full size",
-  ),
-  async (t) => {
-    const rows: [burst: number, warnings: number][] = [
-      [(1024 + 14) * 8, 0],
-      [(1024 + 13) * 8, 1],
-    ];
-    for (const [ingressBurst, warnings] of rows) {
-      await t.step(`${ingressBurst} bits`, async () => {
-        using hosts = TestHosts.create();
-        const cable = new LimitedCable(hosts);
-        const keys = { ingressRate: 1e6, ingressBurst };
-        const { exitCode, stderr } = await cable.run("ADD", keys);
-        assertEquals(exitCode, 0);
-        const found = stderr.match(
-          /level=warn .*The ingress burst .*mtu=1024/g,
-        );
-        assertEquals(found?.length ?? 0, warnings);
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("bandwidth.add() changes the limits that are there"),
-  async (t) => {
-    const subnets = { shapedSubnets: ["10.0.0.0/8"] };
-    const rows: [name: string, first: object, second: object][] = [
-      ["the same again", WIDE, WIDE],
-      ["others", LIMITS, WIDE],
-      ["from all traffic to some", WIDE, { ...WIDE, ...subnets }],
-      ["from some traffic to all", { ...WIDE, ...subnets }, WIDE],
-    ];
-    for (const [name, first, second] of rows) {
-      await t.step(name, async () => {
-        using hosts = TestHosts.create();
-        const cable = new LimitedCable(hosts);
-        const before = cable.limits();
-        await cable.add(first);
-        const prevResult = await cable.add(second);
-        assertEquals(prevResult.interfaces.length, 3);
-        assertEquals(ipJson(hosts.host, "link").length, 3);
-        const keys = { ...second, prevResult };
-        assertSuccess(await cable.run("CHECK", keys));
-        assertSuccess(await cable.run("DEL", keys));
-        assertEquals(cable.limits(), before);
-      });
-    }
-    await t.step("though another attachment's IFB was in the way", async () => {
-      using hosts = TestHosts.create();
-      const other = new LimitedCable(hosts, { hostEnd: "v1", ifName: "eth1" });
-      const cable = new LimitedCable(hosts);
-      await other.add(WIDE);
-      await cable.add(LIMITS);
-      assertSuccess(await other.run("DEL", WIDE));
-      const prevResult = await cable.add(WIDE);
-      assertEquals(prevResult.interfaces[2].name, IFB);
-      assertSuccess(await cable.run("CHECK", { ...WIDE, prevResult }));
-      assertSuccess(await cable.run("DEL", { ...WIDE, prevResult }));
-      assertEquals(cable.limits().links, ["lo", "v1", HOST_END]);
-      assertEquals(cable.limits().filters, []);
-    });
-    await t.step("twice in one chain: the IFB is listed once", async () => {
+rootTest("bandwidth warns of a burst smaller than a packet", async (t) => {
+  const rows: [burst: number, warnings: number][] = [
+    [(1024 + 14) * 8, 0],
+    [(1024 + 13) * 8, 1],
+  ];
+  for (const [ingressBurst, warnings] of rows) {
+    await t.step(`${ingressBurst} bits`, async () => {
       using hosts = TestHosts.create();
       const cable = new LimitedCable(hosts);
-      const prevResult = await cable.add(WIDE);
-      const again = await cable.add({ ...WIDE, prevResult });
-      assertEquals(again.interfaces.length, 3);
+      const keys = { ingressRate: 1e6, ingressBurst };
+      const { exitCode, stderr } = await cable.run("ADD", keys);
+      assertEquals(exitCode, 0);
+      const found = stderr.match(
+        /level=warn .*The ingress burst .*mtu=1024/g,
+      );
+      assertEquals(found?.length ?? 0, warnings);
     });
-  },
-);
+  }
+});
 
-Deno.test(
-  requireRoot("bandwidth.add() leaves a queue alone that is somebody else's"),
-  async () => {
+rootTest("bandwidth.add() changes the limits that are there", async (t) => {
+  const subnets = { shapedSubnets: ["10.0.0.0/8"] };
+  const rows: [name: string, first: object, second: object][] = [
+    ["the same again", WIDE, WIDE],
+    ["others", LIMITS, WIDE],
+    ["from all traffic to some", WIDE, { ...WIDE, ...subnets }],
+    ["from some traffic to all", { ...WIDE, ...subnets }, WIDE],
+  ];
+  for (const [name, first, second] of rows) {
+    await t.step(name, async () => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts);
+      const before = cable.limits();
+      await cable.add(first);
+      const prevResult = await cable.add(second);
+      assertEquals(prevResult.interfaces.length, 3);
+      assertEquals(ipJson(hosts.host, "link").length, 3);
+      const keys = { ...second, prevResult };
+      assertSuccess(await cable.run("CHECK", keys));
+      assertSuccess(await cable.run("DEL", keys));
+      assertEquals(cable.limits(), before);
+    });
+  }
+  await t.step("though another attachment's IFB was in the way", async () => {
+    using hosts = TestHosts.create();
+    const other = new LimitedCable(hosts, { hostEnd: "v1", ifName: "eth1" });
+    const cable = new LimitedCable(hosts);
+    await other.add(WIDE);
+    await cable.add(LIMITS);
+    assertSuccess(await other.run("DEL", WIDE));
+    const prevResult = await cable.add(WIDE);
+    assertEquals(prevResult.interfaces[2].name, IFB);
+    assertSuccess(await cable.run("CHECK", { ...WIDE, prevResult }));
+    assertSuccess(await cable.run("DEL", { ...WIDE, prevResult }));
+    assertEquals(cable.limits().links, ["lo", "v1", HOST_END]);
+    assertEquals(cable.limits().filters, []);
+  });
+  await t.step("twice in one chain: the IFB is listed once", async () => {
     using hosts = TestHosts.create();
     const cable = new LimitedCable(hosts);
-    const root = ["dev", HOST_END, "root", "handle", "7:", "htb"];
-    runIn(hosts.host, "tc", "qdisc", "add", ...root);
-    const before = cable.limits();
-    const output = await cable.run("ADD", WIDE);
-    assertFailure(output, 999, `Cannot limit "${HOST_END}"`);
-    assertStringIncludes(output.json.details, "EEXIST");
-    assertEquals(cable.limits(), before);
-    assertSuccess(await cable.run("DEL", WIDE));
-    assertEquals(cable.limits(), before);
-  },
-);
+    const prevResult = await cable.add(WIDE);
+    const again = await cable.add({ ...WIDE, prevResult });
+    assertEquals(again.interfaces.length, 3);
+  });
+});
 
-Deno.test(
-  requireRoot(
-    "bandwidth.del() removes everything, whatever is left to find it by",
-  ),
+rootTest("bandwidth.add() leaves a foreign queue alone", async () => {
+  using hosts = TestHosts.create();
+  const cable = new LimitedCable(hosts);
+  const root = ["dev", HOST_END, "root", "handle", "7:", "htb"];
+  runIn(hosts.host, "tc", "qdisc", "add", ...root);
+  const before = cable.limits();
+  const output = await cable.run("ADD", WIDE);
+  assertFailure(output, 999, `Cannot limit "${HOST_END}"`);
+  assertStringIncludes(output.json.details, "EEXIST");
+  assertEquals(cable.limits(), before);
+  assertSuccess(await cable.run("DEL", WIDE));
+  assertEquals(cable.limits(), before);
+});
+
+rootTest(
+  "bandwidth.del() removes everything by any remaining clue",
   async (t) => {
     const rows: [name: string, keys: object, env: Record<string, string>][] = [
       ["all of it", {}, {}],
@@ -258,42 +234,37 @@ Deno.test(
   },
 );
 
-Deno.test(
-  requireRoot(
-    "bandwidth.del() leaves another attachment's limits alone that has the interface",
-  ),
-  async (t) => {
-    const before = { ingressRate: 100e6, ingressBurst: 10e6 };
-    const rows: [
-      name: string,
-      keys: object,
-      alias: string,
-      cniVersion: string,
-      left: string,
-    ][] = [
-      ["it is not said whose", {}, "", "1.1.0", "tbf"],
-      ["by prevResult", { prevResult: { interfaces: [] } }, "", "1.1.0", "tbf"],
-      ["by the alias", {}, "cni/net/dummy/container-veth", "1.1.0", "tbf"],
-      ["before 0.4.0 it counts as this one's", {}, "", "0.3.1", "noqueue"],
-      [
-        "but this one's by the alias",
-        {},
-        "cni/cni-plugin-bandwidth-test/dummy/container-veth",
-        "1.1.0",
-        "noqueue",
-      ],
-    ];
-    for (const [name, keys, alias, cniVersion, left] of rows) {
-      await t.step(name, async () => {
-        using hosts = TestHosts.create();
-        const cable = new LimitedCable(hosts, { cniVersion });
-        await cable.add(before);
-        runIn(hosts.host, "ip", "link", "set", HOST_END, "alias", alias);
-        const all = { prevResult: undefined, ...keys };
-        assertSuccess(await cable.run("DEL", all));
-        const [root] = tcJson(hosts.host, "qdisc", "show", "dev", HOST_END);
-        assertEquals(root.kind, left);
-      });
-    }
-  },
-);
+rootTest("bandwidth.del() leaves another attachment's limits", async (t) => {
+  const before = { ingressRate: 100e6, ingressBurst: 10e6 };
+  const rows: [
+    name: string,
+    keys: object,
+    alias: string,
+    cniVersion: string,
+    left: string,
+  ][] = [
+    ["it is not said whose", {}, "", "1.1.0", "tbf"],
+    ["by prevResult", { prevResult: { interfaces: [] } }, "", "1.1.0", "tbf"],
+    ["by the alias", {}, "cni/net/dummy/container-veth", "1.1.0", "tbf"],
+    ["before 0.4.0 it counts as this one's", {}, "", "0.3.1", "noqueue"],
+    [
+      "but this one's by the alias",
+      {},
+      "cni/cni-plugin-bandwidth-test/dummy/container-veth",
+      "1.1.0",
+      "noqueue",
+    ],
+  ];
+  for (const [name, keys, alias, cniVersion, left] of rows) {
+    await t.step(name, async () => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts, { cniVersion });
+      await cable.add(before);
+      runIn(hosts.host, "ip", "link", "set", HOST_END, "alias", alias);
+      const all = { prevResult: undefined, ...keys };
+      assertSuccess(await cable.run("DEL", all));
+      const [root] = tcJson(hosts.host, "qdisc", "show", "dev", HOST_END);
+      assertEquals(root.kind, left);
+    });
+  }
+});

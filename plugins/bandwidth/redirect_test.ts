@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import {
   assertSuccess,
@@ -10,42 +10,37 @@ import {
 } from "../../tests/_harness/limited_cable.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 
-Deno.test(
-  requireRoot(
-    "bandwidth shares the qdisc of another program for what comes in",
-  ),
-  async (t) => {
-    const kinds = { clsact: ["ingress"], ingress: ["parent", "ffff:"] };
-    for (const [kind, parent] of Object.entries(kinds)) {
-      await t.step(kind, async () => {
-        using hosts = TestHosts.create();
-        const cable = new LimitedCable(hosts);
-        const tc = (...args: string[]): string =>
-          runIn(hosts.host, "tc", ...args);
-        tc("qdisc", "add", "dev", HOST_END, kind);
-        tc(
-          ...["filter", "add", "dev", HOST_END, ...parent, "protocol", "ip"],
-          ...["prio", "1", "u32", "match", "ip", "dst", "192.0.2.1/32"],
-        );
-        const before = cable.limits();
-        const keys = { ...WIDE, prevResult: await cable.add(WIDE) };
-        const priorities = tcJson(
-          hosts.host,
-          "filter",
-          "show",
-          "dev",
-          HOST_END,
-          "ingress",
-        )
-          .filter(({ options }) => options?.flowid ?? options?.match)
-          .map(({ pref }) => pref);
-        assertEquals(priorities, [1, 65535]);
-        assertSuccess(await cable.run("CHECK", keys));
-        await cable.add(WIDE);
-        assertSuccess(await cable.run("CHECK", keys));
-        assertSuccess(await cable.run("DEL", keys));
-        assertEquals(cable.limits(), before);
-      });
-    }
-  },
-);
+rootTest("bandwidth shares another program's ingress qdisc", async (t) => {
+  const kinds = { clsact: ["ingress"], ingress: ["parent", "ffff:"] };
+  for (const [kind, parent] of Object.entries(kinds)) {
+    await t.step(kind, async () => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts);
+      const tc = (...args: string[]): string =>
+        runIn(hosts.host, "tc", ...args);
+      tc("qdisc", "add", "dev", HOST_END, kind);
+      tc(
+        ...["filter", "add", "dev", HOST_END, ...parent, "protocol", "ip"],
+        ...["prio", "1", "u32", "match", "ip", "dst", "192.0.2.1/32"],
+      );
+      const before = cable.limits();
+      const keys = { ...WIDE, prevResult: await cable.add(WIDE) };
+      const priorities = tcJson(
+        hosts.host,
+        "filter",
+        "show",
+        "dev",
+        HOST_END,
+        "ingress",
+      )
+        .filter(({ options }) => options?.flowid ?? options?.match)
+        .map(({ pref }) => pref);
+      assertEquals(priorities, [1, 65535]);
+      assertSuccess(await cable.run("CHECK", keys));
+      await cable.add(WIDE);
+      assertSuccess(await cable.run("CHECK", keys));
+      assertSuccess(await cable.run("DEL", keys));
+      assertEquals(cable.limits(), before);
+    });
+  }
+});

@@ -1,7 +1,7 @@
 /** The effect of limits on real traffic. */
 
 import { assert, assertEquals } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import {
   type Container,
   measureFlows,
@@ -69,84 +69,76 @@ for (
     ["egress", "ingress"],
   ] as const
 ) {
-  Deno.test(
-    requireRoot(`bandwidth limits ${direction}, and ${direction} only`),
-    async () => {
-      using hosts = TestHosts.create();
-      const containers: Container[] = [];
-      for (const rate of RATES) {
-        const limits = {
-          [`${direction}Rate`]: rate,
-          [`${direction}Burst`]: rate * BURST_SECONDS,
-        };
-        containers.push(await attach(hosts, `c${rate}`, limits));
-      }
-      const limited = await measureFlows(
-        hosts.host,
-        containers,
-        direction,
-        LIMITED,
-      );
-      for (const [at, rate] of RATES.entries()) {
-        assertNear(limited[at] ?? 0, rate);
-      }
-      const free = await measureFlows(hosts.host, containers, other, UNLIMITED);
-      for (const [at, rate] of RATES.entries()) {
-        assert((free[at] ?? 0) > 2 * rate, `${free[at]} of ${rate}`);
-      }
-    },
-  );
+  rootTest(`bandwidth limits ${direction}, and ${direction} only`, async () => {
+    using hosts = TestHosts.create();
+    const containers: Container[] = [];
+    for (const rate of RATES) {
+      const limits = {
+        [`${direction}Rate`]: rate,
+        [`${direction}Burst`]: rate * BURST_SECONDS,
+      };
+      containers.push(await attach(hosts, `c${rate}`, limits));
+    }
+    const limited = await measureFlows(
+      hosts.host,
+      containers,
+      direction,
+      LIMITED,
+    );
+    for (const [at, rate] of RATES.entries()) {
+      assertNear(limited[at] ?? 0, rate);
+    }
+    const free = await measureFlows(hosts.host, containers, other, UNLIMITED);
+    for (const [at, rate] of RATES.entries()) {
+      assert((free[at] ?? 0) > 2 * rate, `${free[at]} of ${rate}`);
+    }
+  });
 }
 
-Deno.test(
-  requireRoot(
-    "bandwidth limits the traffic with some subnets, or with all others",
-  ),
-  async (t) => {
-    const [near, far, rate] = ["10.9.0.1", "10.8.0.1", 40e6];
-    const subnet = "10.9.0.0/24";
-    for (
-      const [key, limited, free] of [
-        ["shapedSubnets", near, far],
-        ["unshapedSubnets", far, near],
-      ] as const
-    ) {
-      await t.step(key, async () => {
-        using hosts = TestHosts.create();
-        for (const address of [near, far]) {
-          runIn(hosts.host, "ip", "address", "add", address, "dev", "lo");
-        }
-        const container = await attach(hosts, "c1", {
-          ingressRate: rate,
-          ingressBurst: rate * BURST_SECONDS,
-          egressRate: rate,
-          egressBurst: rate * BURST_SECONDS,
-          [key]: [subnet],
-        });
-        for (const direction of ["ingress", "egress"] as const) {
-          const rateTo = async (
-            to: string,
-            times: Pick<Measurement, "warmMs" | "windowMs">,
-          ): Promise<number> => {
-            const how = { to, ...times };
-            const { host } = hosts;
-            const [rate = 0] = await measureFlows(
-              host,
-              [container],
-              direction,
-              how,
-            );
-            return rate;
-          };
-          const long = { warmMs: 500, windowMs: 1200 };
-          const short = { warmMs: 100, windowMs: 300 };
-          assertNear(await rateTo(limited, long), rate);
-          assert(
-            await rateTo(free, short) > 3 * rate,
-            `${direction} ${free}`,
-          );
-        }
+rootTest("bandwidth limits some subnets, or all others", async (t) => {
+  const [near, far, rate] = ["10.9.0.1", "10.8.0.1", 40e6];
+  const subnet = "10.9.0.0/24";
+  for (
+    const [key, limited, free] of [
+      ["shapedSubnets", near, far],
+      ["unshapedSubnets", far, near],
+    ] as const
+  ) {
+    await t.step(key, async () => {
+      using hosts = TestHosts.create();
+      for (const address of [near, far]) {
+        runIn(hosts.host, "ip", "address", "add", address, "dev", "lo");
+      }
+      const container = await attach(hosts, "c1", {
+        ingressRate: rate,
+        ingressBurst: rate * BURST_SECONDS,
+        egressRate: rate,
+        egressBurst: rate * BURST_SECONDS,
+        [key]: [subnet],
       });
-    }
-  },
-);
+      for (const direction of ["ingress", "egress"] as const) {
+        const rateTo = async (
+          to: string,
+          times: Pick<Measurement, "warmMs" | "windowMs">,
+        ): Promise<number> => {
+          const how = { to, ...times };
+          const { host } = hosts;
+          const [rate = 0] = await measureFlows(
+            host,
+            [container],
+            direction,
+            how,
+          );
+          return rate;
+        };
+        const long = { warmMs: 500, windowMs: 1200 };
+        const short = { warmMs: 100, windowMs: 300 };
+        assertNear(await rateTo(limited, long), rate);
+        assert(
+          await rateTo(free, short) > 3 * rate,
+          `${direction} ${free}`,
+        );
+      }
+    });
+  }
+});

@@ -11,7 +11,7 @@ import {
   needsBridgeVlans,
   needsNoBridgeVlans,
 } from "../../tests/_harness/bridge_network.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { requireRoot, rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../tests/_harness/fault_injector.ts";
 import { ipJson, runIn, snapshot } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
@@ -54,7 +54,7 @@ function test(
   name: string,
   fn: (t: Deno.TestContext) => void | Promise<void>,
 ): void {
-  Deno.test(requireRoot(name), fn);
+  rootTest(name, fn);
 }
 
 test("ensureBridge() makes a bridge that is ready for use", () => {

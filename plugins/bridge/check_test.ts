@@ -2,7 +2,7 @@ import {
   bridgeConfig,
   switchConfig,
 } from "../../tests/_harness/bridge_network.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import {
   type Change,
   CHANGES,
@@ -103,50 +103,44 @@ const BRIDGE_CHANGES: readonly Change[] = [
   ],
 ];
 
-Deno.test(
-  requireRoot("bridge.check() notices everything that was changed"),
-  (t) => {
-    const makeScene = (): PluginScene =>
-      new PluginScene("bridge", (hosts) =>
-        bridgeConfig(hosts, {
-          ipMasq: true,
-          macspoofchk: true,
-          promiscMode: true,
-          portIsolation: true,
-        }));
-    return checkAfterChanges(t, makeScene, [...CHANGES, ...BRIDGE_CHANGES]);
-  },
-);
+rootTest("bridge.check() notices everything that was changed", (t) => {
+  const makeScene = (): PluginScene =>
+    new PluginScene("bridge", (hosts) =>
+      bridgeConfig(hosts, {
+        ipMasq: true,
+        macspoofchk: true,
+        promiscMode: true,
+        portIsolation: true,
+      }));
+  return checkAfterChanges(t, makeScene, [...CHANGES, ...BRIDGE_CHANGES]);
+});
 
-Deno.test(
-  requireRoot("bridge.check() does not mind what others have changed"),
-  async (t) => {
-    await checkAfterChanges(t, () => new PluginScene("bridge", bridgeConfig), [
-      [
-        "another address of the bridge",
-        "host",
-        "ip addr add 10.77.0.1/24 dev br0",
-      ],
-      ["a promiscuous bridge", "host", "ip link set br0 promisc on"],
-      ["another MTU", "host", "ip link set br0 mtu 1300"],
-      [
-        "routes in another table",
-        "sandbox",
-        "ip route add 10.1.2.0/24 dev eth0 table 77; ip route add default via 10.1.2.1 dev eth0 table 77; ip route del default; ip route del 10.1.2.0/24",
-      ],
-      ["one more address", "sandbox", "ip addr add 10.88.0.1/24 dev eth0"],
-    ]);
-    await t.step("the MAC of a bridge without addresses", async () => {
-      using scene = new PluginScene("bridge", () => switchConfig());
-      const { json: prevResult } = await scene.succeed("ADD");
-      const address = ["address", "02:00:00:00:00:04"];
-      runIn(scene.hosts.host, "ip", "link", "set", "br0", ...address);
-      await scene.succeed("CHECK", { prevResult });
-    });
-  },
-);
+rootTest("bridge.check() does not mind what others have changed", async (t) => {
+  await checkAfterChanges(t, () => new PluginScene("bridge", bridgeConfig), [
+    [
+      "another address of the bridge",
+      "host",
+      "ip addr add 10.77.0.1/24 dev br0",
+    ],
+    ["a promiscuous bridge", "host", "ip link set br0 promisc on"],
+    ["another MTU", "host", "ip link set br0 mtu 1300"],
+    [
+      "routes in another table",
+      "sandbox",
+      "ip route add 10.1.2.0/24 dev eth0 table 77; ip route add default via 10.1.2.1 dev eth0 table 77; ip route del default; ip route del 10.1.2.0/24",
+    ],
+    ["one more address", "sandbox", "ip addr add 10.88.0.1/24 dev eth0"],
+  ]);
+  await t.step("the MAC of a bridge without addresses", async () => {
+    using scene = new PluginScene("bridge", () => switchConfig());
+    const { json: prevResult } = await scene.succeed("ADD");
+    const address = ["address", "02:00:00:00:00:04"];
+    runIn(scene.hosts.host, "ip", "link", "set", "br0", ...address);
+    await scene.succeed("CHECK", { prevResult });
+  });
+});
 
-Deno.test(requireRoot("bridge.check() judges prevResult"), async (t) => {
+rootTest("bridge.check() judges prevResult", async (t) => {
   using scene = new PluginScene("bridge", bridgeConfig);
   await checkPrevResults(t, scene, (result) => {
     const [bridge, hostEnd, containerEnd] = result.interfaces;

@@ -4,7 +4,7 @@ import type { IpConfig } from "../../cni/result.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import {
@@ -162,116 +162,111 @@ Deno.test("gatewayAddressesOf() lists each once", () => {
   ]);
 });
 
-Deno.test(
-  requireRoot(
-    "ensureGatewayAddresses() makes way for the gateway only if it may",
-  ),
-  async (t) => {
-    const rows: [
-      name: string,
-      present: string[],
-      gateways: string[],
-      force: boolean,
-      want: string[] | string,
-    ][] = [
-      ["none there", [], ["10.0.0.1/24", "fd00::1/64"], false, [
-        "10.0.0.1/24",
-        "fd00::1/64",
-      ]],
-      ["the same is there", ["10.0.0.1/24"], ["10.0.0.1/24"], false, [
-        "10.0.0.1/24",
-      ]],
-      [
-        "another of IPv4",
-        ["10.9.0.1/24"],
-        ["10.0.0.1/24"],
-        false,
-        '"br0" already has an IP address different from 10.0.0.1/24',
-      ],
-      ["another of IPv4, by force", ["10.9.0.1/24"], ["10.0.0.1/24"], true, [
-        "10.0.0.1/24",
-      ]],
-      [
-        "another prefix length",
-        ["10.0.0.1/16"],
-        ["10.0.0.1/24"],
-        false,
-        '"br0" already has an IP address different from 10.0.0.1/24',
-      ],
-      [
-        "another prefix length, by force",
-        ["10.0.0.1/16"],
-        ["10.0.0.1/24"],
-        true,
-        ["10.0.0.1/24"],
-      ],
-      [
-        "an overlapping IPv6 subnet",
-        ["fd00::2/64"],
-        ["fd00::1/64"],
-        false,
-        '"br0" already has an IP address different from fd00::1/64',
-      ],
-      [
-        "an overlapping IPv6 subnet, by force",
-        ["fd00::2/64"],
-        ["fd00::1/64"],
-        true,
-        ["fd00::1/64"],
-      ],
-      ["another IPv6 subnet", ["fd01::1/64"], ["fd00::1/64"], false, [
-        "fd00::1/64",
-        "fd01::1/64",
-      ]],
-      ["another IPv6 subnet, by force", ["fd01::1/64"], ["fd00::1/64"], true, [
-        "fd00::1/64",
-        "fd01::1/64",
-      ]],
-      ["the other family", ["fd01::1/64"], ["10.0.0.1/24"], false, [
-        "10.0.0.1/24",
-        "fd01::1/64",
-      ]],
-      [
-        "two IPv4 subnets of one attachment",
-        ["10.0.0.1/24"],
-        ["10.0.0.1/24", "10.1.0.1/24"],
-        false,
-        ["10.0.0.1/24", "10.1.0.1/24"],
-      ],
-      [
-        "two of one subnet go by force",
-        ["10.9.0.1/24", "10.9.0.2/24"],
-        ["10.0.0.1/24"],
-        true,
-        ["10.0.0.1/24"],
-      ],
-      ["a link-local gateway", [], ["fe80::1/64"], false, ["fe80::1/64"]],
-    ];
-    for (const [name, present, gateways, force, want] of rows) {
-      await t.step(name, () => {
-        using hosts = TestHosts.create();
-        const { host } = hosts;
-        using rtnl = Rtnl.open(host.path);
-        const link = rtnl.link.addBridge({ name: "br0" });
-        for (const one of present) {
-          runIn(host, "ip", "addr", "add", one, "dev", "br0", "nodad");
-        }
-        const ensure = (): void =>
-          ensureGatewayAddresses(rtnl, link, {
-            gateways: gateways.map(Cidr.parse),
-            force,
-          });
-        if (typeof want === "string") {
-          assertEquals(assertThrows(ensure, CniError).message, want);
-          assertEquals(addressesOf(hosts), present);
-        } else {
-          ensure();
-          assertEquals(addressesOf(hosts), want);
-        }
-      });
-    }
-  },
-);
+rootTest("ensureGatewayAddresses() replaces only with force", async (t) => {
+  const rows: [
+    name: string,
+    present: string[],
+    gateways: string[],
+    force: boolean,
+    want: string[] | string,
+  ][] = [
+    ["none there", [], ["10.0.0.1/24", "fd00::1/64"], false, [
+      "10.0.0.1/24",
+      "fd00::1/64",
+    ]],
+    ["the same is there", ["10.0.0.1/24"], ["10.0.0.1/24"], false, [
+      "10.0.0.1/24",
+    ]],
+    [
+      "another of IPv4",
+      ["10.9.0.1/24"],
+      ["10.0.0.1/24"],
+      false,
+      '"br0" already has an IP address different from 10.0.0.1/24',
+    ],
+    ["another of IPv4, by force", ["10.9.0.1/24"], ["10.0.0.1/24"], true, [
+      "10.0.0.1/24",
+    ]],
+    [
+      "another prefix length",
+      ["10.0.0.1/16"],
+      ["10.0.0.1/24"],
+      false,
+      '"br0" already has an IP address different from 10.0.0.1/24',
+    ],
+    [
+      "another prefix length, by force",
+      ["10.0.0.1/16"],
+      ["10.0.0.1/24"],
+      true,
+      ["10.0.0.1/24"],
+    ],
+    [
+      "an overlapping IPv6 subnet",
+      ["fd00::2/64"],
+      ["fd00::1/64"],
+      false,
+      '"br0" already has an IP address different from fd00::1/64',
+    ],
+    [
+      "an overlapping IPv6 subnet, by force",
+      ["fd00::2/64"],
+      ["fd00::1/64"],
+      true,
+      ["fd00::1/64"],
+    ],
+    ["another IPv6 subnet", ["fd01::1/64"], ["fd00::1/64"], false, [
+      "fd00::1/64",
+      "fd01::1/64",
+    ]],
+    ["another IPv6 subnet, by force", ["fd01::1/64"], ["fd00::1/64"], true, [
+      "fd00::1/64",
+      "fd01::1/64",
+    ]],
+    ["the other family", ["fd01::1/64"], ["10.0.0.1/24"], false, [
+      "10.0.0.1/24",
+      "fd01::1/64",
+    ]],
+    [
+      "two IPv4 subnets of one attachment",
+      ["10.0.0.1/24"],
+      ["10.0.0.1/24", "10.1.0.1/24"],
+      false,
+      ["10.0.0.1/24", "10.1.0.1/24"],
+    ],
+    [
+      "two of one subnet go by force",
+      ["10.9.0.1/24", "10.9.0.2/24"],
+      ["10.0.0.1/24"],
+      true,
+      ["10.0.0.1/24"],
+    ],
+    ["a link-local gateway", [], ["fe80::1/64"], false, ["fe80::1/64"]],
+  ];
+  for (const [name, present, gateways, force, want] of rows) {
+    await t.step(name, () => {
+      using hosts = TestHosts.create();
+      const { host } = hosts;
+      using rtnl = Rtnl.open(host.path);
+      const link = rtnl.link.addBridge({ name: "br0" });
+      for (const one of present) {
+        runIn(host, "ip", "addr", "add", one, "dev", "br0", "nodad");
+      }
+      const ensure = (): void =>
+        ensureGatewayAddresses(rtnl, link, {
+          gateways: gateways.map(Cidr.parse),
+          force,
+        });
+      if (typeof want === "string") {
+        assertEquals(assertThrows(ensure, CniError).message, want);
+        assertEquals(addressesOf(hosts), present);
+      } else {
+        ensure();
+        assertEquals(addressesOf(hosts), want);
+      }
+    });
+  }
+});
 
 /** Lists the addresses of the bridge except the kernel's own. */
 function addressesOf({ host }: TestHosts): string[] {

@@ -5,7 +5,7 @@ import { Mac } from "../../net/mac.ts";
 import {
   hasCommand,
   ignoreUnless,
-  requireRoot,
+  rootTest,
 } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
@@ -24,7 +24,7 @@ function test(
   name: string,
   fn: (t: Deno.TestContext) => void | Promise<void>,
 ): void {
-  Deno.test(requireRoot(name, needsNft), fn);
+  rootTest(name, needsNft, fn);
 }
 
 const MAC = Mac.parse("c2:11:22:33:44:55");

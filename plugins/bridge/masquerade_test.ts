@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { bridgeConfig } from "../../tests/_harness/bridge_network.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { canPing, runIn } from "../../testing/ip_json.ts";
 import {
   MasqueradeScene,
@@ -10,12 +10,9 @@ import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 
 testMasquerade("bridge", bridgeConfig);
 
-Deno.test(
-  requireRoot(
-    "bridge.add() does not masquerade what containers send each other",
-    needsRuleTools,
-    needsInetRules,
-  ),
+rootTest(
+  "bridge.add() masquerades no internal traffic",
+  allOf(needsRuleTools, needsInetRules),
   async (t) => {
     for (const backend of ["nftables", "iptables"]) {
       await t.step(backend, async () => {
@@ -34,11 +31,9 @@ Deno.test(
   },
 );
 
-Deno.test(
-  requireRoot(
-    "bridge.del() leaves the masquerade of another network's container with the same address",
-    needsRuleTools,
-  ),
+rootTest(
+  "bridge.del() keeps another network's masquerade",
+  needsRuleTools,
   async (t) => {
     for (const backend of ["nftables", "iptables"]) {
       await t.step(backend, async () => {

@@ -20,7 +20,7 @@ import {
   assertFailure,
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
-import { allOf, requireRoot } from "../../testing/capabilities.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { writeFakeIpam } from "../../tests/_harness/fake_ipam.ts";
 import {
   findReached,
@@ -46,7 +46,7 @@ function test(
   name: string,
   fn: (t: Deno.TestContext) => Promise<void>,
 ): void {
-  Deno.test(requireRoot(name), fn);
+  rootTest(name, fn);
 }
 
 /** Runs a command that must succeed. */

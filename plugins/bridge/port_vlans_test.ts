@@ -3,7 +3,7 @@ import { NetlinkError } from "../../ffi/netlink/error.ts";
 import type { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import type { PortVlans } from "../../ffi/rtnl/bridge_vlan.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { FakeBridgeVlans } from "../../tests/_harness/fake_bridge_vlans.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
@@ -197,55 +197,44 @@ class GatewayFixture implements Disposable {
   }
 }
 
-Deno.test(
-  requireRoot("ensureVlanGateway() connects the host to a VLAN, once"),
-  () => {
-    using fixture = new GatewayFixture();
-    const { name, mac } = fixture.ensure();
-    const links = fixture.links();
-    const [gateway, port] = links[0].ifname === "br0.100"
-      ? links
-      : links.reverse();
-    assertEquals([name, `${mac}`], [gateway.ifname, gateway.address]);
-    assertEquals([gateway.mtu, port.mtu, port.master], [1400, 1400, "br0"]);
-    for (const link of [gateway, port]) {
-      assert(link.flags.includes("UP"), link.ifname);
-    }
-    assertEquals(gateway.link, port.ifname);
-    assertEquals(fixture.vlans.list(port.ifindex), ["100 pvid untagged"]);
-    const { changes: { length } } = fixture.vlans;
-    fixture.ensure();
-    assertEquals(fixture.links().length, 2);
-    assertEquals(fixture.vlans.changes.length, length);
-  },
-);
+rootTest("ensureVlanGateway() connects the host to a VLAN, once", () => {
+  using fixture = new GatewayFixture();
+  const { name, mac } = fixture.ensure();
+  const links = fixture.links();
+  const [gateway, port] = links[0].ifname === "br0.100"
+    ? links
+    : links.reverse();
+  assertEquals([name, `${mac}`], [gateway.ifname, gateway.address]);
+  assertEquals([gateway.mtu, port.mtu, port.master], [1400, 1400, "br0"]);
+  for (const link of [gateway, port]) {
+    assert(link.flags.includes("UP"), link.ifname);
+  }
+  assertEquals(gateway.link, port.ifname);
+  assertEquals(fixture.vlans.list(port.ifindex), ["100 pvid untagged"]);
+  const { changes: { length } } = fixture.vlans;
+  fixture.ensure();
+  assertEquals(fixture.links().length, 2);
+  assertEquals(fixture.vlans.changes.length, length);
+});
 
-Deno.test(
-  requireRoot(
-    "ensureVlanGateway() completes what another attachment has begun",
-  ),
-  () => {
-    using fixture = new GatewayFixture();
-    const { host } = fixture.hosts;
-    const ip = (line: string): string => runIn(host, "ip", ...line.split(" "));
-    ip("link add br0.100 type veth peer name veth0a1b2c3d");
-    ip("link set veth0a1b2c3d up master br0");
-    fixture.ensure();
-    const { ifindex } = ipJson(host, "link", "show", "veth0a1b2c3d")[0];
-    assertEquals(fixture.vlans.list(ifindex), ["100 pvid untagged"]);
-    assert(ipJson(host, "link", "show", "br0.100")[0].flags.includes("UP"));
-    assertEquals(fixture.links().length, 2);
-  },
-);
+rootTest("ensureVlanGateway() completes another's work", () => {
+  using fixture = new GatewayFixture();
+  const { host } = fixture.hosts;
+  const ip = (line: string): string => runIn(host, "ip", ...line.split(" "));
+  ip("link add br0.100 type veth peer name veth0a1b2c3d");
+  ip("link set veth0a1b2c3d up master br0");
+  fixture.ensure();
+  const { ifindex } = ipJson(host, "link", "show", "veth0a1b2c3d")[0];
+  assertEquals(fixture.vlans.list(ifindex), ["100 pvid untagged"]);
+  assert(ipJson(host, "link", "show", "br0.100")[0].flags.includes("UP"));
+  assertEquals(fixture.links().length, 2);
+});
 
-Deno.test(
-  requireRoot("ensureVlanGateway() takes what an operator has made as it is"),
-  () => {
-    using fixture = new GatewayFixture();
-    const { host } = fixture.hosts;
-    runIn(host, "ip", "link", "add", "br0.100", "type", "bridge");
-    assertEquals(fixture.ensure().kind, "bridge");
-    assertEquals(fixture.vlans.changes, []);
-    assert(ipJson(host, "link", "show", "br0.100")[0].flags.includes("UP"));
-  },
-);
+rootTest("ensureVlanGateway() takes what an operator has made as it is", () => {
+  using fixture = new GatewayFixture();
+  const { host } = fixture.hosts;
+  runIn(host, "ip", "link", "add", "br0.100", "type", "bridge");
+  assertEquals(fixture.ensure().kind, "bridge");
+  assertEquals(fixture.vlans.changes, []);
+  assert(ipJson(host, "link", "show", "br0.100")[0].flags.includes("UP"));
+});

@@ -15,7 +15,7 @@ import {
   assertFailure,
   assertSuccess,
 } from "../../tests/_harness/call_outcome.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { requireRoot, rootTest } from "../../testing/capabilities.ts";
 import { BridgeVlansInstead } from "../../tests/_harness/fake_bridge_vlans.ts";
 import {
   canPing,
@@ -77,88 +77,82 @@ const ROWS: [name: string, extras: Config, want: string[]][] = [
   ],
 ];
 
-Deno.test(
-  requireRoot("bridge.add() gives the port the VLANs that are asked for"),
-  async (t) => {
-    for (const bridge of ["a new bridge", "a bridge that is there"]) {
-      for (const [name, extras, want] of ROWS) {
-        await t.step(`${name}, ${bridge}`, async () => {
-          using fixture = new Fixture();
-          if (bridge !== "a new bridge") await occupy(fixture.hosts);
-          const config = switchConfig(extras);
-          const prevResult = await fixture.run("ADD", config);
-          const port = prevResult.interfaces[1].name;
-          assertEquals(fixture.vlansOf(port), want);
-          await fixture.run("CHECK", { ...config, prevResult });
-          fixture.tamper(port, [NATIVE]);
-          const checked = await fixture.hosts.run("bridge", "CHECK", {
-            ...config,
-            prevResult,
-          });
-          assertFailure(checked, 999, `"${port}" lacks VLAN`);
-          await fixture.run("DEL", config);
-          assert(!fixture.names().includes(port));
-        });
-      }
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("BR-9 bridge.add() gives the host an address in the VLAN"),
-  async (t) => {
-    for (const preserveDefaultVlan of [false, true]) {
-      await t.step(`preserveDefaultVlan ${preserveDefaultVlan}`, async () => {
+rootTest("bridge.add() gives the port the requested VLANs", async (t) => {
+  for (const bridge of ["a new bridge", "a bridge that is there"]) {
+    for (const [name, extras, want] of ROWS) {
+      await t.step(`${name}, ${bridge}`, async () => {
         using fixture = new Fixture();
-        const { hosts } = fixture;
-        const config = bridgeConfig(hosts, { vlan: 100, preserveDefaultVlan });
+        if (bridge !== "a new bridge") await occupy(fixture.hosts);
+        const config = switchConfig(extras);
         const prevResult = await fixture.run("ADD", config);
-        const addressesOf = (name: string): string[] =>
-          ipJson(hosts.host, "address", "show", name)[0].addr_info
-            .filter(({ scope }: Config) => scope === "global")
-            .map(({ local }: Config) => local);
-        const [bridge, port, , gateway, ...others] = prevResult.interfaces;
-        assertEquals([bridge.name, gateway.name, others], [
-          "br0",
-          "br0.100",
-          [],
-        ]);
-        assertEquals(
-          gateway.mac,
-          ipJson(hosts.host, "link", "show", "br0.100")[0].address,
-        );
-        assertEquals([addressesOf("br0"), addressesOf("br0.100")], [[], [
-          "10.1.2.1",
-          "2001:db8:1::1",
-        ]]);
-        assertEquals(fixture.names().length, 5);
-        const [hostPort = ""] = fixture.names().filter((name) =>
-          /^veth/.test(name) && name !== port.name
-        );
-        const want = preserveDefaultVlan ? ["1 untagged", ACCESS] : [ACCESS];
-        assertEquals([fixture.vlansOf(hostPort), fixture.vlansOf(port.name)], [
-          want,
-          want,
-        ]);
-        // The kernel's bridge has no VLANs, so nothing blocks the packets.
-        assert(canPing(hosts.sandbox, "10.1.2.1"));
-        const withResult = { ...config, prevResult };
-        await fixture.run("CHECK", withResult);
-        runIn(hosts.host, "ip", "addr", "del", "10.1.2.1/24", "dev", "br0.100");
-        const checked = await hosts.run("bridge", "CHECK", withResult);
-        assertFailure(
-          checked,
-          999,
-          'Interface "br0.100" lacks address 10.1.2.1/24',
-        );
+        const port = prevResult.interfaces[1].name;
+        assertEquals(fixture.vlansOf(port), want);
+        await fixture.run("CHECK", { ...config, prevResult });
+        fixture.tamper(port, [NATIVE]);
+        const checked = await fixture.hosts.run("bridge", "CHECK", {
+          ...config,
+          prevResult,
+        });
+        assertFailure(checked, 999, `"${port}" lacks VLAN`);
         await fixture.run("DEL", config);
-        // The next attachment uses the existing interface.
-        await fixture.run("ADD", config);
-        assertEquals(fixture.names().length, 5);
+        assert(!fixture.names().includes(port));
       });
     }
-  },
-);
+  }
+});
+
+rootTest("BR-9 bridge.add() adds a host address in the VLAN", async (t) => {
+  for (const preserveDefaultVlan of [false, true]) {
+    await t.step(`preserveDefaultVlan ${preserveDefaultVlan}`, async () => {
+      using fixture = new Fixture();
+      const { hosts } = fixture;
+      const config = bridgeConfig(hosts, { vlan: 100, preserveDefaultVlan });
+      const prevResult = await fixture.run("ADD", config);
+      const addressesOf = (name: string): string[] =>
+        ipJson(hosts.host, "address", "show", name)[0].addr_info
+          .filter(({ scope }: Config) => scope === "global")
+          .map(({ local }: Config) => local);
+      const [bridge, port, , gateway, ...others] = prevResult.interfaces;
+      assertEquals([bridge.name, gateway.name, others], [
+        "br0",
+        "br0.100",
+        [],
+      ]);
+      assertEquals(
+        gateway.mac,
+        ipJson(hosts.host, "link", "show", "br0.100")[0].address,
+      );
+      assertEquals([addressesOf("br0"), addressesOf("br0.100")], [[], [
+        "10.1.2.1",
+        "2001:db8:1::1",
+      ]]);
+      assertEquals(fixture.names().length, 5);
+      const [hostPort = ""] = fixture.names().filter((name) =>
+        /^veth/.test(name) && name !== port.name
+      );
+      const want = preserveDefaultVlan ? ["1 untagged", ACCESS] : [ACCESS];
+      assertEquals([fixture.vlansOf(hostPort), fixture.vlansOf(port.name)], [
+        want,
+        want,
+      ]);
+      // The kernel's bridge has no VLANs, so nothing blocks the packets.
+      assert(canPing(hosts.sandbox, "10.1.2.1"));
+      const withResult = { ...config, prevResult };
+      await fixture.run("CHECK", withResult);
+      runIn(hosts.host, "ip", "addr", "del", "10.1.2.1/24", "dev", "br0.100");
+      const checked = await hosts.run("bridge", "CHECK", withResult);
+      assertFailure(
+        checked,
+        999,
+        'Interface "br0.100" lacks address 10.1.2.1/24',
+      );
+      await fixture.run("DEL", config);
+      // The next attachment uses the existing interface.
+      await fixture.run("ADD", config);
+      assertEquals(fixture.names().length, 5);
+    });
+  }
+});
 
 Deno.test({
   ...requireRoot(

@@ -6,7 +6,7 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { type Outcome, runCommand } from "../../tests/_harness/recorder.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
@@ -73,26 +73,23 @@ Deno.test("debug records what it is given before a prevResult is refused", async
   assertEquals([exitCode, titlesIn(cniOutput)], [1, ["CmdAdd"]]);
 });
 
-Deno.test(
-  requireRoot("debug kills a hook that takes too long, with what it started"),
-  async () => {
-    using hosts = TestHosts.create();
-    const pids = `${hosts.folder}/pids`;
-    const hang = ["sh", "-c", 'sleep 60 & echo $$ $! > "$0"; wait', pids];
-    const { exitCode, stderr } = await hosts.run("debug", "ADD", {
-      cniVersion: "1.1.0",
-      name: "net1",
-      addHooks: [hang, ["touch", `${hosts.folder}/next`]],
-      hookTimeoutSeconds: 0.3,
-    });
-    assertEquals(exitCode, 0);
-    assertStringIncludes(stderr, "no end after 0.3 s");
-    assert(Deno.statSync(`${hosts.folder}/next`).isFile);
-    for (const pid of Deno.readTextFileSync(pids).trim().split(" ")) {
-      assertEquals(isRunning(pid), false, pid);
-    }
-  },
-);
+rootTest("debug kills a slow hook and its children", async () => {
+  using hosts = TestHosts.create();
+  const pids = `${hosts.folder}/pids`;
+  const hang = ["sh", "-c", 'sleep 60 & echo $$ $! > "$0"; wait', pids];
+  const { exitCode, stderr } = await hosts.run("debug", "ADD", {
+    cniVersion: "1.1.0",
+    name: "net1",
+    addHooks: [hang, ["touch", `${hosts.folder}/next`]],
+    hookTimeoutSeconds: 0.3,
+  });
+  assertEquals(exitCode, 0);
+  assertStringIncludes(stderr, "no end after 0.3 s");
+  assert(Deno.statSync(`${hosts.folder}/next`).isFile);
+  for (const pid of Deno.readTextFileSync(pids).trim().split(" ")) {
+    assertEquals(isRunning(pid), false, pid);
+  }
+});
 
 /** Reports whether a process runs; a zombie does not. */
 function isRunning(pid: string): boolean {
@@ -103,39 +100,33 @@ function isRunning(pid: string): boolean {
   }
 }
 
-Deno.test(
-  requireRoot("debug does not wait for what a hook leaves behind"),
-  async () => {
-    using hosts = TestHosts.create();
-    const pid = `${hosts.folder}/pid`;
-    const daemon = ["sh", "-c", 'sleep 60 & echo $! > "$0"', pid];
-    const { exitCode, stderr } = await hosts.run("debug", "ADD", {
-      cniVersion: "1.1.0",
-      name: "net1",
-      addHooks: [daemon],
-      hookTimeoutSeconds: 20,
-    });
-    const left = Deno.readTextFileSync(pid).trim();
-    try {
-      assertEquals([exitCode, stderr, isRunning(left)], [0, "", true]);
-    } finally {
-      Deno.kill(Number(left), "SIGKILL");
-    }
-  },
-);
+rootTest("debug does not wait for what a hook leaves behind", async () => {
+  using hosts = TestHosts.create();
+  const pid = `${hosts.folder}/pid`;
+  const daemon = ["sh", "-c", 'sleep 60 & echo $! > "$0"', pid];
+  const { exitCode, stderr } = await hosts.run("debug", "ADD", {
+    cniVersion: "1.1.0",
+    name: "net1",
+    addHooks: [daemon],
+    hookTimeoutSeconds: 20,
+  });
+  const left = Deno.readTextFileSync(pid).trim();
+  try {
+    assertEquals([exitCode, stderr, isRunning(left)], [0, "", true]);
+  } finally {
+    Deno.kill(Number(left), "SIGKILL");
+  }
+});
 
-Deno.test(
-  requireRoot("debug runs no hook in the host's own namespace"),
-  async () => {
-    using hosts = TestHosts.create();
-    const { exitCode, json } = await hosts.run("debug", "DEL", {
-      cniVersion: "1.1.0",
-      name: "net1",
-      delHooks: [["touch", `${hosts.folder}/hook`]],
-    }, { sandbox: hosts.host });
-    assertEquals([exitCode, json.code], [1, 8]);
-    assertEquals([...Deno.readDirSync(hosts.folder)].map(({ name }) => name), [
-      "bin",
-    ]);
-  },
-);
+rootTest("debug runs no hook in the host's own namespace", async () => {
+  using hosts = TestHosts.create();
+  const { exitCode, json } = await hosts.run("debug", "DEL", {
+    cniVersion: "1.1.0",
+    name: "net1",
+    delHooks: [["touch", `${hosts.folder}/hook`]],
+  }, { sandbox: hosts.host });
+  assertEquals([exitCode, json.code], [1, 8]);
+  assertEquals([...Deno.readDirSync(hosts.folder)].map(({ name }) => name), [
+    "bin",
+  ]);
+});

@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { canPing, ipJson, runIn } from "../../testing/ip_json.ts";
 import { createHosts, isUp } from "../../tests/_harness/loopback.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
@@ -8,8 +8,8 @@ import type { TestHosts } from "../../testing/test_hosts.ts";
 const CONFIG = { cniVersion: "1.0.0", name: "lo", type: "loopback" };
 
 for (const cniVersion of SPEC_VERSIONS) {
-  Deno.test(
-    requireRoot(`loopback brings lo up and down with cniVersion ${cniVersion}`),
+  rootTest(
+    `loopback brings lo up and down with cniVersion ${cniVersion}`,
     async () => {
       using hosts = createHosts();
       const config = { ...CONFIG, cniVersion };
@@ -29,29 +29,26 @@ for (const cniVersion of SPEC_VERSIONS) {
   );
 }
 
-Deno.test(
-  requireRoot("loopback.add() answers lo, whatever CNI_IFNAME"),
-  async () => {
-    using hosts = createHosts();
-    const { json } = await hosts.run("loopback", "ADD", CONFIG);
-    assertEquals(json, {
-      cniVersion: "1.0.0",
-      interfaces: [{
-        name: "lo",
-        mac: "00:00:00:00:00:00",
-        sandbox: hosts.sandbox.path,
-      }],
-      ips: [
-        { address: "127.0.0.1/8", interface: 0 },
-        { address: "::1/128", interface: 0 },
-      ],
-    });
-    const again = await hosts.run("loopback", "ADD", CONFIG);
-    assertEquals(again.json, json);
-  },
-);
+rootTest("loopback.add() answers lo, whatever CNI_IFNAME", async () => {
+  using hosts = createHosts();
+  const { json } = await hosts.run("loopback", "ADD", CONFIG);
+  assertEquals(json, {
+    cniVersion: "1.0.0",
+    interfaces: [{
+      name: "lo",
+      mac: "00:00:00:00:00:00",
+      sandbox: hosts.sandbox.path,
+    }],
+    ips: [
+      { address: "127.0.0.1/8", interface: 0 },
+      { address: "::1/128", interface: 0 },
+    ],
+  });
+  const again = await hosts.run("loopback", "ADD", CONFIG);
+  assertEquals(again.json, json);
+});
 
-Deno.test(requireRoot("loopback.add() passes prevResult on"), async () => {
+rootTest("loopback.add() passes prevResult on", async () => {
   using hosts = createHosts();
   const prevResult = {
     cniVersion: "1.0.0",
@@ -66,7 +63,7 @@ Deno.test(requireRoot("loopback.add() passes prevResult on"), async () => {
   assertEquals(isUp(hosts), true);
 });
 
-Deno.test(requireRoot("loopback.add() refuses a foreign address"), async () => {
+rootTest("loopback.add() refuses a foreign address", async () => {
   using hosts = createHosts();
   runIn(hosts.sandbox, "ip", "addr", "add", "10.0.0.1/32", "dev", "lo");
   const { json } = await hosts.run("loopback", "ADD", CONFIG);
@@ -74,27 +71,24 @@ Deno.test(requireRoot("loopback.add() refuses a foreign address"), async () => {
   assertStringIncludes(json.msg, "10.0.0.1/32");
 });
 
-Deno.test(requireRoot("loopback.check() notices that lo is down"), async () => {
+rootTest("loopback.check() notices that lo is down", async () => {
   using hosts = createHosts();
   const { json } = await hosts.run("loopback", "CHECK", CONFIG);
   assertEquals(json.msg, 'Interface "lo" is down');
 });
 
-Deno.test(
-  requireRoot("loopback.del() succeeds without a sandbox"),
-  async (t) => {
-    for (const netns of ["", "/nonexistent", "/proc/0/ns/net"]) {
-      await t.step(`"${netns}"`, async () => {
-        using hosts = createHosts();
-        const env = { CNI_NETNS: netns };
-        const deleted = await hosts.run("loopback", "DEL", CONFIG, { env });
-        assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
-      });
-    }
-  },
-);
+rootTest("loopback.del() succeeds without a sandbox", async (t) => {
+  for (const netns of ["", "/nonexistent", "/proc/0/ns/net"]) {
+    await t.step(`"${netns}"`, async () => {
+      using hosts = createHosts();
+      const env = { CNI_NETNS: netns };
+      const deleted = await hosts.run("loopback", "DEL", CONFIG, { env });
+      assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
+    });
+  }
+});
 
-Deno.test(requireRoot("loopback leaves the host's own lo alone"), async () => {
+rootTest("loopback leaves the host's own lo alone", async () => {
   using hosts = createHosts();
   for (const command of ["ADD", "DEL"]) {
     const env = { CNI_NETNS: hosts.host.path };
@@ -105,69 +99,63 @@ Deno.test(requireRoot("loopback leaves the host's own lo alone"), async () => {
   assertEquals(lo.flags.includes("UP"), true);
 });
 
-Deno.test(
-  requireRoot("loopback fails clearly without a sandbox to add to"),
-  async () => {
-    using hosts = createHosts();
-    const env = { CNI_NETNS: "/nonexistent" };
-    const { json } = await hosts.run("loopback", "ADD", CONFIG, { env });
-    assertEquals(json.code, 8);
-  },
-);
+rootTest("loopback fails clearly without a sandbox to add to", async () => {
+  using hosts = createHosts();
+  const env = { CNI_NETNS: "/nonexistent" };
+  const { json } = await hosts.run("loopback", "ADD", CONFIG, { env });
+  assertEquals(json.code, 8);
+});
 
-Deno.test(
-  requireRoot("loopback.del() leaves lo up in another pod's sandbox"),
-  async (t) => {
-    // The process whose ID is in CNI_NETNS has ended; another pod's process has
-    // that ID now.
-    const rows: [
-      name: string,
-      prepare: (hosts: TestHosts) => void,
-      prevResultOf: (hosts: TestHosts, added: unknown) => unknown,
-      staysUp: boolean,
-    ][] = [
-      ["the same pod", () => {}, (_hosts, added) => added, false],
-      ["no prevResult", () => {}, () => undefined, false],
-      [
-        "an interface that is up",
-        ({ sandbox }) => {
-          runIn(sandbox, "ip", "link", "add", "eth0", "type", "bridge");
-          runIn(sandbox, "ip", "link", "set", "eth0", "up");
-        },
-        (_hosts, added) => added,
-        true,
-      ],
-      [
-        "an interface that is down",
-        ({ sandbox }) => {
-          runIn(sandbox, "ip", "link", "add", "eth0", "type", "bridge");
-        },
-        (_hosts, added) => added,
-        false,
-      ],
-      ["an interface with another MAC", ({ sandbox }) => {
-        const mac = "02:00:00:00:00:02";
-        const type = ["address", mac, "type", "bridge"];
-        runIn(sandbox, "ip", "link", "add", "eth0", ...type);
-      }, ({ sandbox: { path: sandbox } }) => ({
-        interfaces: [{ name: "eth0", mac: "02:00:00:00:00:01", sandbox }],
-      }), true],
-      ["a prevResult of another sandbox", () => {}, (hosts) => ({
-        interfaces: [{ name: "lo", sandbox: hosts.addNetns().path }],
-      }), true],
-    ];
-    for (const [name, prepare, prevResultOf, staysUp] of rows) {
-      await t.step(name, async () => {
-        using hosts = createHosts();
-        const { json: added } = await hosts.run("loopback", "ADD", CONFIG);
-        prepare(hosts);
-        const prevResult = prevResultOf(hosts, added);
-        const keys = prevResult === undefined ? {} : { prevResult };
-        const config = { ...CONFIG, ...keys };
-        const deleted = await hosts.run("loopback", "DEL", config);
-        assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
-        assertEquals(isUp(hosts), staysUp);
-      });
-    }
-  },
-);
+rootTest("loopback.del() leaves lo up in another pod's sandbox", async (t) => {
+  // The process whose ID is in CNI_NETNS has ended; another pod's process has
+  // that ID now.
+  const rows: [
+    name: string,
+    prepare: (hosts: TestHosts) => void,
+    prevResultOf: (hosts: TestHosts, added: unknown) => unknown,
+    staysUp: boolean,
+  ][] = [
+    ["the same pod", () => {}, (_hosts, added) => added, false],
+    ["no prevResult", () => {}, () => undefined, false],
+    [
+      "an interface that is up",
+      ({ sandbox }) => {
+        runIn(sandbox, "ip", "link", "add", "eth0", "type", "bridge");
+        runIn(sandbox, "ip", "link", "set", "eth0", "up");
+      },
+      (_hosts, added) => added,
+      true,
+    ],
+    [
+      "an interface that is down",
+      ({ sandbox }) => {
+        runIn(sandbox, "ip", "link", "add", "eth0", "type", "bridge");
+      },
+      (_hosts, added) => added,
+      false,
+    ],
+    ["an interface with another MAC", ({ sandbox }) => {
+      const mac = "02:00:00:00:00:02";
+      const type = ["address", mac, "type", "bridge"];
+      runIn(sandbox, "ip", "link", "add", "eth0", ...type);
+    }, ({ sandbox: { path: sandbox } }) => ({
+      interfaces: [{ name: "eth0", mac: "02:00:00:00:00:01", sandbox }],
+    }), true],
+    ["a prevResult of another sandbox", () => {}, (hosts) => ({
+      interfaces: [{ name: "lo", sandbox: hosts.addNetns().path }],
+    }), true],
+  ];
+  for (const [name, prepare, prevResultOf, staysUp] of rows) {
+    await t.step(name, async () => {
+      using hosts = createHosts();
+      const { json: added } = await hosts.run("loopback", "ADD", CONFIG);
+      prepare(hosts);
+      const prevResult = prevResultOf(hosts, added);
+      const keys = prevResult === undefined ? {} : { prevResult };
+      const config = { ...CONFIG, ...keys };
+      const deleted = await hosts.run("loopback", "DEL", config);
+      assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
+      assertEquals(isUp(hosts), staysUp);
+    });
+  }
+});

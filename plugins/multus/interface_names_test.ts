@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { type Delegate, loadDelegate } from "./networks/delegate.ts";
@@ -106,24 +106,21 @@ Deno.test("checkInterfaceNames() reports a missing namespace", () => {
   assertEquals([error.index, error.code], [0, 8]);
 });
 
-Deno.test(
-  requireRoot("listInterfaceNames() lists the names in the sandbox"),
-  () => {
-    using hosts = TestHosts.create();
-    const { sandbox } = hosts;
-    const pair = ["net1", "type", "veth", "peer", "name", "a.b_C-d"];
-    runIn(sandbox, "ip", "link", "add", ...pair);
-    const links = ipJson(sandbox, "link", "show") as { ifname: string }[];
-    assertEquals(
-      listInterfaceNames(sandbox.path).sort(),
-      links.map(({ ifname }) => ifname).sort(),
-    );
-    const delegates = [delegate("a"), delegate("b", "a.b_C-d")];
-    const args = { ...ARGS, netns: sandbox.path };
-    const error = assertThrows(
-      () => checkInterfaceNames(delegates, args),
-      InterfaceNameError,
-    );
-    assertEquals(error.index, 1);
-  },
-);
+rootTest("listInterfaceNames() lists the names in the sandbox", () => {
+  using hosts = TestHosts.create();
+  const { sandbox } = hosts;
+  const pair = ["net1", "type", "veth", "peer", "name", "a.b_C-d"];
+  runIn(sandbox, "ip", "link", "add", ...pair);
+  const links = ipJson(sandbox, "link", "show") as { ifname: string }[];
+  assertEquals(
+    listInterfaceNames(sandbox.path).sort(),
+    links.map(({ ifname }) => ifname).sort(),
+  );
+  const delegates = [delegate("a"), delegate("b", "a.b_C-d")];
+  const args = { ...ARGS, netns: sandbox.path };
+  const error = assertThrows(
+    () => checkInterfaceNames(delegates, args),
+    InterfaceNameError,
+  );
+  assertEquals(error.index, 1);
+});

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { aliasOf, aliasPrefixOf, isOfAnother } from "./attachment.ts";
@@ -78,105 +78,94 @@ Deno.test("isOfAnother() goes by aliases of ours alone", async (t) => {
   }
 });
 
-Deno.test(
-  requireRoot("ptp attaches and detaches names of any length"),
-  async (t) => {
-    for (const [network, containerId, ifName] of NAMES) {
-      const title = `${bytes(network)}, ${bytes(containerId)}, ${ifName}`;
-      await t.step(title, async () => {
-        using scene = new PluginScene("ptp", (hosts) => ({
-          cniVersion: "1.1.0",
-          name: network,
-          type: "ptp",
-          ipam: hosts.hostLocal("10.1.2.0/24"),
-        }));
-        const { hosts, state } = scene;
-        const options = { containerId, ifName };
-        const own = { containerID: containerId, ifname: ifName };
-        const valid = (list: unknown): Record<string, unknown> => ({
-          "cni.dev/valid-attachments": list,
-        });
-        await scene.succeed("ADD", {}, options);
-        const owner = { network, containerId, ifName };
-        const [link] = ipJson(hosts.host, "link", "show", hostIfNameOf(owner));
-        assertEquals(link.ifalias, aliasOf(owner));
-        const other = { ...own, containerID: `${containerId}x` };
-        await scene.succeed("GC", valid([own]), options);
-        assertEquals(ipJson(hosts.host, "link").length, 2);
-        await scene.succeed("GC", valid([other]), options);
-        assertEquals(scene.state, state);
-        await scene.succeed("ADD", {}, options);
-        await scene.succeed("DEL", {}, options);
-        assertEquals(scene.state, state);
+rootTest("ptp attaches and detaches names of any length", async (t) => {
+  for (const [network, containerId, ifName] of NAMES) {
+    const title = `${bytes(network)}, ${bytes(containerId)}, ${ifName}`;
+    await t.step(title, async () => {
+      using scene = new PluginScene("ptp", (hosts) => ({
+        cniVersion: "1.1.0",
+        name: network,
+        type: "ptp",
+        ipam: hosts.hostLocal("10.1.2.0/24"),
+      }));
+      const { hosts, state } = scene;
+      const options = { containerId, ifName };
+      const own = { containerID: containerId, ifname: ifName };
+      const valid = (list: unknown): Record<string, unknown> => ({
+        "cni.dev/valid-attachments": list,
       });
-    }
-  },
-);
+      await scene.succeed("ADD", {}, options);
+      const owner = { network, containerId, ifName };
+      const [link] = ipJson(hosts.host, "link", "show", hostIfNameOf(owner));
+      assertEquals(link.ifalias, aliasOf(owner));
+      const other = { ...own, containerID: `${containerId}x` };
+      await scene.succeed("GC", valid([own]), options);
+      assertEquals(ipJson(hosts.host, "link").length, 2);
+      await scene.succeed("GC", valid([other]), options);
+      assertEquals(scene.state, state);
+      await scene.succeed("ADD", {}, options);
+      await scene.succeed("DEL", {}, options);
+      assertEquals(scene.state, state);
+    });
+  }
+});
 
-Deno.test(
-  requireRoot("ptp refuses an interface name with a NUL"),
-  async () => {
-    using scene = new PluginScene("ptp", (hosts) => ({
-      cniVersion: "1.0.0",
-      name: "net1",
-      type: "ptp",
-      ipam: hosts.hostLocal("10.1.2.0/24"),
-    }));
-    const { state } = scene;
-    const options = { ifName: "a\0b" };
-    const { exitCode, json } = await scene.run("ADD", {}, options);
-    assertEquals([exitCode, json.code], [1, 4]);
-    assert(json.msg.includes("it contains a NUL"), json.msg);
-    await scene.succeed("DEL", {}, options);
-    assertEquals(scene.state, state);
-  },
-);
+rootTest("ptp refuses an interface name with a NUL", async () => {
+  using scene = new PluginScene("ptp", (hosts) => ({
+    cniVersion: "1.0.0",
+    name: "net1",
+    type: "ptp",
+    ipam: hosts.hostLocal("10.1.2.0/24"),
+  }));
+  const { state } = scene;
+  const options = { ifName: "a\0b" };
+  const { exitCode, json } = await scene.run("ADD", {}, options);
+  assertEquals([exitCode, json.code], [1, 4]);
+  assert(json.msg.includes("it contains a NUL"), json.msg);
+  await scene.succeed("DEL", {}, options);
+  assertEquals(scene.state, state);
+});
 
-Deno.test(
-  requireRoot(
-    "ptp leaves a link alone that is another attachment's by its alias",
-  ),
-  async (t) => {
-    const owner = {
-      network: "net1",
-      containerId: "test-container",
-      ifName: "eth0",
-    };
-    const name = hostIfNameOf(owner);
-    const rows: [alias: string, isAnothers: boolean][] = [
-      ["cni/net1/another-container/eth0", true],
-      [aliasOf(owner), false],
-      ["", false],
-    ];
-    for (const [alias, isAnothers] of rows) {
-      await t.step(alias || "no alias", async () => {
-        using scene = new PluginScene("ptp", (hosts) => ({
-          cniVersion: "1.0.0",
-          name: "net1",
-          type: "ptp",
-          ipam: hosts.hostLocal("10.1.2.0/24"),
-        }));
-        const { hosts } = scene;
-        const empty = scene.state;
+rootTest("ptp leaves a link with another attachment's alias", async (t) => {
+  const owner = {
+    network: "net1",
+    containerId: "test-container",
+    ifName: "eth0",
+  };
+  const name = hostIfNameOf(owner);
+  const rows: [alias: string, isAnothers: boolean][] = [
+    ["cni/net1/another-container/eth0", true],
+    [aliasOf(owner), false],
+    ["", false],
+  ];
+  for (const [alias, isAnothers] of rows) {
+    await t.step(alias || "no alias", async () => {
+      using scene = new PluginScene("ptp", (hosts) => ({
+        cniVersion: "1.0.0",
+        name: "net1",
+        type: "ptp",
+        ipam: hosts.hostLocal("10.1.2.0/24"),
+      }));
+      const { hosts } = scene;
+      const empty = scene.state;
+      addVeth(hosts, name, alias);
+      const before = scene.state;
+      if (isAnothers) {
+        await scene.fail("ADD", [999, `Cannot connect "eth0" to "${name}"`]);
+        assertEquals(scene.state, before);
+        await scene.succeed("DEL");
+        assertEquals(scene.state, before);
+      } else {
+        await scene.succeed("ADD");
+        await scene.succeed("DEL");
+        assertEquals(scene.state, empty);
         addVeth(hosts, name, alias);
-        const before = scene.state;
-        if (isAnothers) {
-          await scene.fail("ADD", [999, `Cannot connect "eth0" to "${name}"`]);
-          assertEquals(scene.state, before);
-          await scene.succeed("DEL");
-          assertEquals(scene.state, before);
-        } else {
-          await scene.succeed("ADD");
-          await scene.succeed("DEL");
-          assertEquals(scene.state, empty);
-          addVeth(hosts, name, alias);
-          await scene.succeed("DEL");
-          assertEquals(scene.state, empty);
-        }
-      });
-    }
-  },
-);
+        await scene.succeed("DEL");
+        assertEquals(scene.state, empty);
+      }
+    });
+  }
+});
 
 /** Adds a link with one of our names to the host. */
 function addVeth(

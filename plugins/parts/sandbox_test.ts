@@ -2,48 +2,43 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { SyscallError } from "../../ffi/errno.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../tests/_harness/fault_injector.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { findSandbox, openSandbox } from "./sandbox.ts";
 
-Deno.test(
-  requireRoot("openSandbox() answers 8 only if the path leads to no namespace"),
-  async (t) => {
-    const args = { netns: "/run/netns/any" };
-    const rows: [code: number, syscall: string, errno: number][] = [
-      [8, "open", 2], // ENOENT
-      [8, "open", 3], // ESRCH
-      [8, "open", 20], // ENOTDIR
-      [8, "setns", 22], // EINVAL
-      [11, "open", 24], // EMFILE
-      [11, "open", 23], // ENFILE
-      [11, "socket", 12], // ENOMEM
-      [11, "socket", 105], // ENOBUFS
-      [999, "setsockopt", 92], // ENOPROTOOPT: kernels before 4.20
-      [999, "open", 13], // EACCES
-      [999, "setns", 1], // EPERM
-    ];
-    for (const [code, syscall, errno] of rows) {
-      const failure = new SyscallError(syscall, errno);
-      await t.step(`${failure.message} is code ${code}`, () => {
-        using stack = new DisposableStack();
-        stack.defer(intercept(NetNs, "open", () => {
-          throw failure;
-        }));
-        const error = assertThrows(() => openSandbox(args), CniError);
-        assertEquals([error.code, error.details], [code, failure.message]);
-      });
-    }
-  },
-);
+rootTest("openSandbox() fails with 8 only for no namespace", async (t) => {
+  const args = { netns: "/run/netns/any" };
+  const rows: [code: number, syscall: string, errno: number][] = [
+    [8, "open", 2], // ENOENT
+    [8, "open", 3], // ESRCH
+    [8, "open", 20], // ENOTDIR
+    [8, "setns", 22], // EINVAL
+    [11, "open", 24], // EMFILE
+    [11, "open", 23], // ENFILE
+    [11, "socket", 12], // ENOMEM
+    [11, "socket", 105], // ENOBUFS
+    [999, "setsockopt", 92], // ENOPROTOOPT: kernels before 4.20
+    [999, "open", 13], // EACCES
+    [999, "setns", 1], // EPERM
+  ];
+  for (const [code, syscall, errno] of rows) {
+    const failure = new SyscallError(syscall, errno);
+    await t.step(`${failure.message} is code ${code}`, () => {
+      using stack = new DisposableStack();
+      stack.defer(intercept(NetNs, "open", () => {
+        throw failure;
+      }));
+      const error = assertThrows(() => openSandbox(args), CniError);
+      assertEquals([error.code, error.details], [code, failure.message]);
+    });
+  }
+});
 
-Deno.test(
-  requireRoot("openSandbox() answers 11 when there are no more descriptors"),
-  () => {
-    using hosts = TestHosts.create();
-    const script = `
+rootTest("openSandbox() answers 11 when there are no more descriptors", () => {
+  using hosts = TestHosts.create();
+  const script = `
       import { openSandbox } from "${new URL("./sandbox.ts", import.meta.url)}";
       openSandbox({ netns: "/proc/self/ns/net" });
       try {
@@ -58,49 +53,43 @@ Deno.test(
       }
       Deno.exit();
     `;
-    const output = runIn(
-      hosts.host,
-      "prlimit",
-      ...["--nofile=100", Deno.execPath(), "eval", script],
-    );
-    assertEquals(JSON.parse(output), [
-      11,
-      'Cannot open network namespace "/proc/self/ns/net"',
-      "open: EMFILE",
-    ]);
-  },
-);
+  const output = runIn(
+    hosts.host,
+    "prlimit",
+    ...["--nofile=100", Deno.execPath(), "eval", script],
+  );
+  assertEquals(JSON.parse(output), [
+    11,
+    'Cannot open network namespace "/proc/self/ns/net"',
+    "open: EMFILE",
+  ]);
+});
 
-Deno.test(
-  requireRoot(
-    "findSandbox() returns undefined if it is gone, and throws if it may exist",
-  ),
-  () => {
-    using hosts = TestHosts.create();
-    const call = (netns: string): Parameters<typeof findSandbox>[0] => ({
-      args: {
-        containerId: "c1",
-        netns,
-        ifName: "eth0",
-        args: "",
-        path: "",
-        netnsOverride: false,
-      },
-      hostNetns: hosts.host.path,
-    });
-    const plain = `${hosts.folder}/plain`;
-    Deno.writeTextFileSync(plain, "");
-    for (const netns of ["", "/nowhere", plain, hosts.host.path]) {
-      assertEquals(findSandbox(call(netns)), undefined, netns);
-    }
-    using stack = new DisposableStack();
-    stack.defer(intercept(NetNs, "open", () => {
-      throw new SyscallError("open", 24);
-    }));
-    const error = assertThrows(
-      () => findSandbox(call(hosts.sandbox.path)),
-      CniError,
-    );
-    assertEquals(error.code, 11);
-  },
-);
+rootTest("findSandbox() returns undefined only if it is gone", () => {
+  using hosts = TestHosts.create();
+  const call = (netns: string): Parameters<typeof findSandbox>[0] => ({
+    args: {
+      containerId: "c1",
+      netns,
+      ifName: "eth0",
+      args: "",
+      path: "",
+      netnsOverride: false,
+    },
+    hostNetns: hosts.host.path,
+  });
+  const plain = `${hosts.folder}/plain`;
+  Deno.writeTextFileSync(plain, "");
+  for (const netns of ["", "/nowhere", plain, hosts.host.path]) {
+    assertEquals(findSandbox(call(netns)), undefined, netns);
+  }
+  using stack = new DisposableStack();
+  stack.defer(intercept(NetNs, "open", () => {
+    throw new SyscallError("open", 24);
+  }));
+  const error = assertThrows(
+    () => findSandbox(call(hosts.sandbox.path)),
+    CniError,
+  );
+  assertEquals(error.code, 11);
+});

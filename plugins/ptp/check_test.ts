@@ -1,5 +1,5 @@
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import {
   type Change,
   CHANGES,
@@ -62,36 +62,30 @@ const PTP_CHANGES: readonly Change[] = [
   ],
 ];
 
-Deno.test(
-  requireRoot("ptp.check() notices everything that was changed"),
-  (t) => {
-    const makeScene = (): PluginScene => new PluginScene("ptp", dualStack);
-    return checkAfterChanges(t, makeScene, [...CHANGES, ...PTP_CHANGES]);
-  },
-);
+rootTest("ptp.check() notices everything that was changed", (t) => {
+  const makeScene = (): PluginScene => new PluginScene("ptp", dualStack);
+  return checkAfterChanges(t, makeScene, [...CHANGES, ...PTP_CHANGES]);
+});
 
-Deno.test(
-  requireRoot("ptp.check() tells interfaces of one network apart"),
-  async () => {
-    using scene = new PluginScene("ptp", dualStack);
-    const results = [];
-    for (const ifName of ["eth0", "net1", "net2"]) {
-      const { json } = await scene.succeed("ADD", {}, { ifName });
-      results.push({ ifName, prevResult: json });
-    }
-    for (const { ifName, prevResult } of results) {
-      await scene.succeed("CHECK", { prevResult }, { ifName });
-    }
-    const { sandbox } = scene.hosts;
-    runIn(sandbox, "ip", "-6", "route", "del", "default", "dev", "net1");
-    const prevResult = results[1]?.prevResult;
-    const options = { ifName: "net1" };
-    const checked = await scene.run("CHECK", { prevResult }, options);
-    assertFailure(checked, 999, '"net1" lacks route ::/0');
-  },
-);
+rootTest("ptp.check() tells interfaces of one network apart", async () => {
+  using scene = new PluginScene("ptp", dualStack);
+  const results = [];
+  for (const ifName of ["eth0", "net1", "net2"]) {
+    const { json } = await scene.succeed("ADD", {}, { ifName });
+    results.push({ ifName, prevResult: json });
+  }
+  for (const { ifName, prevResult } of results) {
+    await scene.succeed("CHECK", { prevResult }, { ifName });
+  }
+  const { sandbox } = scene.hosts;
+  runIn(sandbox, "ip", "-6", "route", "del", "default", "dev", "net1");
+  const prevResult = results[1]?.prevResult;
+  const options = { ifName: "net1" };
+  const checked = await scene.run("CHECK", { prevResult }, options);
+  assertFailure(checked, 999, '"net1" lacks route ::/0');
+});
 
-Deno.test(requireRoot("ptp.check() judges prevResult"), async (t) => {
+rootTest("ptp.check() judges prevResult", async (t) => {
   using scene = new PluginScene("ptp", dualStack);
   await checkPrevResults(
     t,

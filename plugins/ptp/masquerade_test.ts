@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { sha512 } from "../../cni/sha512.ts";
-import { type Needs, requireRoot } from "../../testing/capabilities.ts";
+import { allOf, type Needs, rootTest } from "../../testing/capabilities.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import {
@@ -41,7 +41,7 @@ function testRules(
   fn: (t: Deno.TestContext) => Promise<void>,
   ...needs: readonly Needs[]
 ): void {
-  Deno.test(requireRoot(name, needsRuleTools, needsInetRules, ...needs), fn);
+  rootTest(name, allOf(needsRuleTools, needsInetRules, ...needs), fn);
 }
 
 testMasquerade("ptp", makeConfig);

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { NetNs } from "../../ffi/netns.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { dualStack } from "../../tests/_harness/dual_stack.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { MasqueradeScene } from "../../tests/_harness/masquerade_scene.ts";
@@ -35,11 +35,9 @@ class TwoNetworks extends MasqueradeScene {
   }
 }
 
-Deno.test(
-  requireRoot(
-    "ptp.add() leaves an address to the container of another network",
-    needsRuleTools,
-  ),
+rootTest(
+  "ptp.add() refuses another network's address",
+  needsRuleTools,
   async (t) => {
     for (const backend of ["nftables", "iptables"]) {
       await t.step(backend, async () => {
@@ -65,12 +63,9 @@ Deno.test(
   },
 );
 
-Deno.test(
-  requireRoot(
-    "ptp.add() leaves an address to a container of the Go plugin",
-    needsRuleTools,
-    needsGo("ptp"),
-  ),
+rootTest(
+  "ptp.add() refuses an address of the Go plugin",
+  allOf(needsRuleTools, needsGo("ptp")),
   async () => {
     using scene = new TwoNetworks();
     const { hosts } = scene;
@@ -81,11 +76,9 @@ Deno.test(
   },
 );
 
-Deno.test(
-  requireRoot(
-    "ptp.add() takes over the address of a dead container",
-    needsRuleTools,
-  ),
+rootTest(
+  "ptp.add() takes a dead container's address",
+  needsRuleTools,
   async () => {
     using scene = new TwoNetworks();
     await scene.succeed("ADD");

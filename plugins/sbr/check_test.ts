@@ -1,5 +1,5 @@
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
@@ -99,35 +99,32 @@ const CHANGES: [name: string, keys: Keys, lines: string[], text: string][] = [
   ],
 ];
 
-Deno.test(
-  requireRoot("sbr.check() notices everything that was changed"),
-  async (t) => {
-    for (const [name, keys, lines, text] of CHANGES) {
-      await t.step(name, async () => {
-        using scene = new SbrScene([
-          ...ETH0,
-          ...NET1,
-          ...IPV6,
-          "route add default via 192.168.1.1 table 5000",
-        ]);
-        const prevResult = {
-          ...scene.networks.result([IP4, IP6]),
-          routes: [
-            { dst: "192.168.2.0/24", gw: "192.168.1.2" },
-            { dst: "0.0.0.0/0", gw: "192.168.1.1", table: 5000 },
-          ],
-        };
-        await scene.succeed("ADD", { prevResult, ...keys });
-        await scene.succeed("CHECK", { prevResult, ...keys });
-        scene.ip(...lines);
-        const checked = await scene.run("CHECK", { prevResult, ...keys });
-        assertFailure(checked, 999, text);
-      });
-    }
-  },
-);
+rootTest("sbr.check() notices everything that was changed", async (t) => {
+  for (const [name, keys, lines, text] of CHANGES) {
+    await t.step(name, async () => {
+      using scene = new SbrScene([
+        ...ETH0,
+        ...NET1,
+        ...IPV6,
+        "route add default via 192.168.1.1 table 5000",
+      ]);
+      const prevResult = {
+        ...scene.networks.result([IP4, IP6]),
+        routes: [
+          { dst: "192.168.2.0/24", gw: "192.168.1.2" },
+          { dst: "0.0.0.0/0", gw: "192.168.1.1", table: 5000 },
+        ],
+      };
+      await scene.succeed("ADD", { prevResult, ...keys });
+      await scene.succeed("CHECK", { prevResult, ...keys });
+      scene.ip(...lines);
+      const checked = await scene.run("CHECK", { prevResult, ...keys });
+      assertFailure(checked, 999, text);
+    });
+  }
+});
 
-Deno.test(requireRoot("sbr.check() judges prevResult"), async (t) => {
+rootTest("sbr.check() judges prevResult", async (t) => {
   using scene = new SbrScene();
   await scene.succeed("ADD");
   const rows: [

@@ -4,7 +4,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { Crash } from "../../tests/_harness/crash.ts";
 import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
@@ -92,7 +92,7 @@ function testCrashes(
 ): void {
   for (const [variant, extras] of Object.entries(VARIANTS)) {
     const name = `sbr.del() and sbr.add() get over ${command} that ended`;
-    Deno.test(requireRoot(`${name}: ${variant}`), async (t) => {
+    rootTest(`${name}: ${variant}`, async (t) => {
       const states = await statesOf(extras);
       const { length } = await eachStep(t, async (step) => {
         using scene = sceneWith(extras);

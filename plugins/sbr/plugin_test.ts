@@ -11,6 +11,7 @@ import {
   hasCommand,
   ignoreUnless,
   requireRoot,
+  rootTest,
 } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, SbrScene } from "../../tests/_harness/sbr_scene.ts";
@@ -18,220 +19,211 @@ import { ETH0, NET1 } from "../../tests/_harness/two_networks.ts";
 
 const RULE = "32765: from 192.168.1.209 lookup 100";
 
-Deno.test(
-  requireRoot("sbr.add() hands prevResult on as it is"),
-  async (t) => {
-    const lists = {
-      interfaces: [{ name: "net1", sandbox: "/x", custom: 1 }],
-      ips: [{ ...IP4, interface: 0, custom: [2] }],
-      routes: [{ dst: "10.0.0.0/8", custom: "3" }],
-      custom: { deeply: null },
-    };
-    const rows: [
-      name: string,
-      cniVersion: string,
-      given: Keys,
-      answer: Keys,
-    ][] = [
-      ["unknown keys", "1.1.0", { cniVersion: "1.1.0", ...lists }, {
-        cniVersion: "1.1.0",
-        ...lists,
-      }],
-      ["no cniVersion", "1.0.0", lists, { cniVersion: "1.0.0", ...lists }],
-      ["an empty cniVersion", "0.4.0", { cniVersion: "", ips: [IP4] }, {
-        cniVersion: "0.4.0",
-        ips: [{ version: "4", ...IP4 }],
-        dns: {},
-      }],
-      ["another version of the family", "1.1.0", {
-        cniVersion: "1.0.0",
-        ips: [IP4],
-      }, { cniVersion: "1.1.0", ips: [IP4] }],
-      ["0.2.0", "0.2.0", { ip4: { ip: IP4.address, gateway: IP4.gateway } }, {
-        cniVersion: "0.2.0",
-        ip4: { ip: IP4.address, gateway: IP4.gateway },
-        dns: {},
-      }],
-    ];
-    for (const [name, cniVersion, prevResult, answer] of rows) {
-      await t.step(name, async () => {
-        using scene = new SbrScene();
-        const added = await scene.run("ADD", { cniVersion, prevResult });
-        assertSuccess(added);
-        assertEquals(added.json, answer);
-        assertEquals(scene.networks.rules(), [RULE]);
-        await scene.succeed("DEL", { cniVersion, prevResult });
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("sbr.add() refuses what it cannot do, and changes nothing"),
-  async (t) => {
-    const rows: [name: string, keys: Keys, code: number, text: string][] = [
-      [
-        "no prevResult",
-        { prevResult: undefined },
-        7,
-        "This plugin must be called as chained plugin",
-      ],
-      [
-        "a prevResult of another family",
-        {
-          prevResult: { cniVersion: "0.4.0", ips: [IP4] },
-        },
-        1,
-        "could not parse prevResult",
-      ],
-      ["a prevResult that is none", { prevResult: { ips: [{}] } }, 7, "ips"],
-      [
-        "no address",
-        { prevResult: { ips: [] } },
-        7,
-        "No IP addresses supplied on interface: net1",
-      ],
-      [
-        "addresses of another interface",
-        {
-          prevResult: {
-            interfaces: [{ name: "eth0" }],
-            ips: [{ ...IP4, interface: 0 }],
-          },
-        },
-        7,
-        "No IP addresses supplied on interface: net1",
-      ],
-      [
-        "a link-local address",
-        { prevResult: { ips: [{ address: "fe80::209/64" }] } },
-        7,
-        "No IP addresses supplied on interface: net1",
-      ],
-      [
-        "a gateway out of reach",
-        { gateways: ["198.51.100.1"] },
-        999,
-        "Cannot add route 0.0.0.0/0 via 198.51.100.1 of table 100",
-      ],
-      [
-        "three gateways",
-        { gateways: ["192.168.1.1", "fd00::1", "fd00::2"] },
-        7,
-        "gateways list cannot contain more than 2 entries (one IPv4, one IPv6)",
-      ],
-      [
-        "two gateways of IPv6",
-        { gateways: ["fd00::1", "fd00::2"] },
-        7,
-        "gateways list contains multiple IPv6 addresses: fd00::1 and fd00::2",
-      ],
-      [
-        "a gateway that is none",
-        { gateways: ["gw"] },
-        7,
-        "invalid static gateway IP address: gw",
-      ],
-      [
-        "a gateway with a prefix length",
-        { gateways: ["192.168.1.1/24"] },
-        7,
-        "invalid static gateway IP address: 192.168.1.1/24",
-      ],
-      [
-        "gateways that are no list",
-        { gateways: "192.168.1.1" },
-        7,
-        "gateways: expected an array",
-      ],
-      ["no table", { table: 0 }, 7, "table: expected at least 1, got 0"],
-      [
-        "a table beyond all",
-        { table: 2 ** 32 },
-        7,
-        "table: expected at most 4294967295",
-      ],
-      ["a table in words", { table: "100" }, 7, "table: expected a number"],
-      [
-        "hints in words",
-        { addSourceHints: "yes" },
-        7,
-        "addSourceHints: expected a boolean",
-      ],
-    ];
-    for (const [name, keys, code, text] of rows) {
-      await t.step(name, async () => {
-        using scene = new SbrScene();
-        const before = scene.networks.state();
-        assertFailure(await scene.run("ADD", keys), code, text);
-        assertEquals(scene.networks.state(), before);
-        await scene.succeed("DEL", keys).catch((error) => {
-          // Only the warning about the ignored configuration.
-          assertStringIncludes(String(error), "Ignoring");
-        });
-        assertEquals(scene.networks.state(), before);
-      });
-    }
-    await t.step("an interface that is not there", async () => {
+rootTest("sbr.add() hands prevResult on as it is", async (t) => {
+  const lists = {
+    interfaces: [{ name: "net1", sandbox: "/x", custom: 1 }],
+    ips: [{ ...IP4, interface: 0, custom: [2] }],
+    routes: [{ dst: "10.0.0.0/8", custom: "3" }],
+    custom: { deeply: null },
+  };
+  const rows: [
+    name: string,
+    cniVersion: string,
+    given: Keys,
+    answer: Keys,
+  ][] = [
+    ["unknown keys", "1.1.0", { cniVersion: "1.1.0", ...lists }, {
+      cniVersion: "1.1.0",
+      ...lists,
+    }],
+    ["no cniVersion", "1.0.0", lists, { cniVersion: "1.0.0", ...lists }],
+    ["an empty cniVersion", "0.4.0", { cniVersion: "", ips: [IP4] }, {
+      cniVersion: "0.4.0",
+      ips: [{ version: "4", ...IP4 }],
+      dns: {},
+    }],
+    ["another version of the family", "1.1.0", {
+      cniVersion: "1.0.0",
+      ips: [IP4],
+    }, { cniVersion: "1.1.0", ips: [IP4] }],
+    ["0.2.0", "0.2.0", { ip4: { ip: IP4.address, gateway: IP4.gateway } }, {
+      cniVersion: "0.2.0",
+      ip4: { ip: IP4.address, gateway: IP4.gateway },
+      dns: {},
+    }],
+  ];
+  for (const [name, cniVersion, prevResult, answer] of rows) {
+    await t.step(name, async () => {
       using scene = new SbrScene();
-      scene.ip("link delete dev net1");
+      const added = await scene.run("ADD", { cniVersion, prevResult });
+      assertSuccess(added);
+      assertEquals(added.json, answer);
+      assertEquals(scene.networks.rules(), [RULE]);
+      await scene.succeed("DEL", { cniVersion, prevResult });
+    });
+  }
+});
+
+rootTest("sbr.add() refuses cleanly what it cannot do", async (t) => {
+  const rows: [name: string, keys: Keys, code: number, text: string][] = [
+    [
+      "no prevResult",
+      { prevResult: undefined },
+      7,
+      "This plugin must be called as chained plugin",
+    ],
+    [
+      "a prevResult of another family",
+      {
+        prevResult: { cniVersion: "0.4.0", ips: [IP4] },
+      },
+      1,
+      "could not parse prevResult",
+    ],
+    ["a prevResult that is none", { prevResult: { ips: [{}] } }, 7, "ips"],
+    [
+      "no address",
+      { prevResult: { ips: [] } },
+      7,
+      "No IP addresses supplied on interface: net1",
+    ],
+    [
+      "addresses of another interface",
+      {
+        prevResult: {
+          interfaces: [{ name: "eth0" }],
+          ips: [{ ...IP4, interface: 0 }],
+        },
+      },
+      7,
+      "No IP addresses supplied on interface: net1",
+    ],
+    [
+      "a link-local address",
+      { prevResult: { ips: [{ address: "fe80::209/64" }] } },
+      7,
+      "No IP addresses supplied on interface: net1",
+    ],
+    [
+      "a gateway out of reach",
+      { gateways: ["198.51.100.1"] },
+      999,
+      "Cannot add route 0.0.0.0/0 via 198.51.100.1 of table 100",
+    ],
+    [
+      "three gateways",
+      { gateways: ["192.168.1.1", "fd00::1", "fd00::2"] },
+      7,
+      "gateways list cannot contain more than 2 entries (one IPv4, one IPv6)",
+    ],
+    [
+      "two gateways of IPv6",
+      { gateways: ["fd00::1", "fd00::2"] },
+      7,
+      "gateways list contains multiple IPv6 addresses: fd00::1 and fd00::2",
+    ],
+    [
+      "a gateway that is none",
+      { gateways: ["gw"] },
+      7,
+      "invalid static gateway IP address: gw",
+    ],
+    [
+      "a gateway with a prefix length",
+      { gateways: ["192.168.1.1/24"] },
+      7,
+      "invalid static gateway IP address: 192.168.1.1/24",
+    ],
+    [
+      "gateways that are no list",
+      { gateways: "192.168.1.1" },
+      7,
+      "gateways: expected an array",
+    ],
+    ["no table", { table: 0 }, 7, "table: expected at least 1, got 0"],
+    [
+      "a table beyond all",
+      { table: 2 ** 32 },
+      7,
+      "table: expected at most 4294967295",
+    ],
+    ["a table in words", { table: "100" }, 7, "table: expected a number"],
+    [
+      "hints in words",
+      { addSourceHints: "yes" },
+      7,
+      "addSourceHints: expected a boolean",
+    ],
+  ];
+  for (const [name, keys, code, text] of rows) {
+    await t.step(name, async () => {
+      using scene = new SbrScene();
       const before = scene.networks.state();
-      const text = "Cannot find network interface net1";
-      assertFailure(await scene.run("ADD"), 999, text);
+      assertFailure(await scene.run("ADD", keys), code, text);
+      assertEquals(scene.networks.state(), before);
+      await scene.succeed("DEL", keys).catch((error) => {
+        // Only the warning about the ignored configuration.
+        assertStringIncludes(String(error), "Ignoring");
+      });
       assertEquals(scene.networks.state(), before);
     });
-    await t.step("the host's own namespace", async () => {
-      using scene = new SbrScene();
-      const { host } = scene.networks.hosts;
-      const env = { CNI_NETNS: host.path };
-      const { networks, keys } = scene;
-      assertFailure(await networks.run("sbr", "ADD", keys, env), 8, "");
-      assertFailure(await networks.run("sbr", "DEL", keys, env), 8, "");
-    });
-  },
-);
-
-Deno.test(
-  requireRoot("sbr with a table adds and deletes rules to that table alone"),
-  async () => {
-    using scene = new SbrScene([
-      ...ETH0,
-      ...NET1,
-      "route add default via 192.168.1.1 table 5000",
-      "rule add from 192.168.1.209 lookup 150",
-      "rule add from 192.168.1.209 to 10.9.0.0/16 lookup 5000",
-      "rule add from 10.0.0.2 lookup 5000",
-    ], {
-      ips: [IP4, { address: "192.168.1.210/24" }],
-      table: 5000,
-    });
+  }
+  await t.step("an interface that is not there", async () => {
+    using scene = new SbrScene();
+    scene.ip("link delete dev net1");
     const before = scene.networks.state();
-    const rules = [
-      "32761: from 192.168.1.210 lookup 5000",
-      "32762: from 192.168.1.209 lookup 5000",
-      "32763: from 10.0.0.2 lookup 5000",
-      "32764: from 192.168.1.209 to 10.9.0.0/16 lookup 5000",
-      "32765: from 192.168.1.209 lookup 150",
-    ];
-    for (const _attempt of ["ADD", "ADD again"]) {
-      await scene.succeed("ADD");
-      assertEquals(scene.networks.rules(), rules);
-    }
-    await scene.succeed("CHECK");
-    await scene.succeed("DEL");
-    await scene.succeed("DEL");
+    const text = "Cannot find network interface net1";
+    assertFailure(await scene.run("ADD"), 999, text);
     assertEquals(scene.networks.state(), before);
-    const added = await scene.run("ADD", {
-      gateways: ["192.168.1.254"],
-      addSourceHints: true,
-    });
-    assertEquals(added.exitCode, 0, added.stdout);
-    assertStringIncludes(
-      added.stderr,
-      "Ignoring gateways and addSourceHints: the table is given",
-    );
-  },
-);
+  });
+  await t.step("the host's own namespace", async () => {
+    using scene = new SbrScene();
+    const { host } = scene.networks.hosts;
+    const env = { CNI_NETNS: host.path };
+    const { networks, keys } = scene;
+    assertFailure(await networks.run("sbr", "ADD", keys, env), 8, "");
+    assertFailure(await networks.run("sbr", "DEL", keys, env), 8, "");
+  });
+});
+
+rootTest("sbr with a table touches rules to that table only", async () => {
+  using scene = new SbrScene([
+    ...ETH0,
+    ...NET1,
+    "route add default via 192.168.1.1 table 5000",
+    "rule add from 192.168.1.209 lookup 150",
+    "rule add from 192.168.1.209 to 10.9.0.0/16 lookup 5000",
+    "rule add from 10.0.0.2 lookup 5000",
+  ], {
+    ips: [IP4, { address: "192.168.1.210/24" }],
+    table: 5000,
+  });
+  const before = scene.networks.state();
+  const rules = [
+    "32761: from 192.168.1.210 lookup 5000",
+    "32762: from 192.168.1.209 lookup 5000",
+    "32763: from 10.0.0.2 lookup 5000",
+    "32764: from 192.168.1.209 to 10.9.0.0/16 lookup 5000",
+    "32765: from 192.168.1.209 lookup 150",
+  ];
+  for (const _attempt of ["ADD", "ADD again"]) {
+    await scene.succeed("ADD");
+    assertEquals(scene.networks.rules(), rules);
+  }
+  await scene.succeed("CHECK");
+  await scene.succeed("DEL");
+  await scene.succeed("DEL");
+  assertEquals(scene.networks.state(), before);
+  const added = await scene.run("ADD", {
+    gateways: ["192.168.1.254"],
+    addSourceHints: true,
+  });
+  assertEquals(added.exitCode, 0, added.stdout);
+  assertStringIncludes(
+    added.stderr,
+    "Ignoring gateways and addSourceHints: the table is given",
+  );
+});
 
 const flock = ignoreUnless(hasCommand("flock"), "needs flock");
 
@@ -275,55 +267,49 @@ function listOpen(path: string): string[] {
   ).filter((target) => target === `net:[${ino}]`);
 }
 
-Deno.test(
-  requireRoot("sbr gives up waiting for the namespace after a while"),
-  async (t) => {
-    const acquire = FileLock.acquireExisting;
-    const paths: string[] = [];
-    FileLock.acquireExisting = (path, wait = {}): Promise<FileLock> => {
-      paths.push(path);
-      assert(wait.limitMs !== undefined && wait.limitMs <= 30_000);
-      return acquire(path, { ...wait, limitMs: 10 });
-    };
-    try {
-      for (const command of ["ADD", "CHECK", "DEL"]) {
-        await t.step(command, async () => {
-          using scene = new SbrScene();
-          const before = scene.networks.state();
-          const { path } = scene.networks.sandbox;
-          const countOpen = (): number => listOpen(path).length;
-          const openBefore = countOpen();
-          using held = await acquire(path);
-          const output = await scene.run(command);
-          assertFailure(output, 11, `Cannot lock network namespace "${path}"`);
-          assertStringIncludes(output.json.details, `process ${Deno.pid} (`);
-          held[Symbol.dispose]();
-          // The waiting thread gets the lock now, and closes the file.
-          await eventually("it is closed", () => countOpen() === openBefore);
-          assertEquals(scene.networks.state(), before);
-        });
-      }
-      assertEquals(paths.length, 3);
-    } finally {
-      FileLock.acquireExisting = acquire;
+rootTest("sbr gives up waiting for the namespace after a while", async (t) => {
+  const acquire = FileLock.acquireExisting;
+  const paths: string[] = [];
+  FileLock.acquireExisting = (path, wait = {}): Promise<FileLock> => {
+    paths.push(path);
+    assert(wait.limitMs !== undefined && wait.limitMs <= 30_000);
+    return acquire(path, { ...wait, limitMs: 10 });
+  };
+  try {
+    for (const command of ["ADD", "CHECK", "DEL"]) {
+      await t.step(command, async () => {
+        using scene = new SbrScene();
+        const before = scene.networks.state();
+        const { path } = scene.networks.sandbox;
+        const countOpen = (): number => listOpen(path).length;
+        const openBefore = countOpen();
+        using held = await acquire(path);
+        const output = await scene.run(command);
+        assertFailure(output, 11, `Cannot lock network namespace "${path}"`);
+        assertStringIncludes(output.json.details, `process ${Deno.pid} (`);
+        held[Symbol.dispose]();
+        // The waiting thread gets the lock now, and closes the file.
+        await eventually("it is closed", () => countOpen() === openBefore);
+        assertEquals(scene.networks.state(), before);
+      });
     }
-  },
-);
+    assertEquals(paths.length, 3);
+  } finally {
+    FileLock.acquireExisting = acquire;
+  }
+});
 
-Deno.test(
-  requireRoot("sbr answers STATUS by the configuration, and GC always"),
-  async () => {
-    using scene = new SbrScene();
-    await scene.succeed("ADD");
-    const before = scene.networks.state();
-    const current = { cniVersion: "1.1.0", prevResult: undefined };
-    await scene.succeed("STATUS", { ...current, gateways: ["192.168.1.1"] });
-    const status = await scene.run("STATUS", { ...current, table: -1 });
-    assertFailure(status, 7, "table: expected at least 1, got -1");
-    await scene.succeed("GC", {
-      ...current,
-      "cni.dev/valid-attachments": [],
-    });
-    assertEquals(scene.networks.state(), before);
-  },
-);
+rootTest("sbr answers STATUS by the configuration, and GC always", async () => {
+  using scene = new SbrScene();
+  await scene.succeed("ADD");
+  const before = scene.networks.state();
+  const current = { cniVersion: "1.1.0", prevResult: undefined };
+  await scene.succeed("STATUS", { ...current, gateways: ["192.168.1.1"] });
+  const status = await scene.run("STATUS", { ...current, table: -1 });
+  assertFailure(status, 7, "table: expected at least 1, got -1");
+  await scene.succeed("GC", {
+    ...current,
+    "cni.dev/valid-attachments": [],
+  });
+  assertEquals(scene.networks.state(), before);
+});

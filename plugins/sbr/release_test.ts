@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 import { assertEquals } from "@std/assert";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { simulateNewerKernel } from "../../tests/_harness/newer_kernel.ts";
@@ -10,276 +10,253 @@ import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
 const RULE = "32765: from 192.168.1.209 lookup 100";
 
-Deno.test(
-  requireRoot("sbr.del() succeeds without a namespace, and creates nothing"),
-  async (t) => {
-    using scene = new SbrScene();
-    const { folder } = scene.networks.hosts;
-    const file = `${folder}/file`, nothing = `${folder}/nothing`;
-    Deno.writeTextFileSync(file, "kept", { mode: 0o444 });
-    await scene.succeed("ADD");
-    const before = scene.networks.state();
-    const rows: [name: string, path: string][] = [
-      ["none is given", ""],
-      ["no such file", nothing],
-      ["no such folder", `${nothing}/netns`],
-      ["within a file", `${file}/netns`],
-      ["a plain file", file],
-      ["a folder", folder],
-      ["a process that has ended", "/proc/4194304/ns/net"],
-      ["another kind of namespace", "/proc/self/ns/uts"],
-      ["a device", "/dev/null"],
-    ];
-    for (const [name, CNI_NETNS] of rows) {
-      for (const keys of [scene.keys, {}, { table: 5000 }]) {
-        await t.step(`${name}, ${Object.keys(keys)}`, async () => {
-          const env = { CNI_NETNS };
-          const deleted = await scene.networks.run("sbr", "DEL", keys, env);
-          assertSuccess(deleted);
-        });
-      }
-    }
-    const names = [...Deno.readDirSync(folder)].map(({ name }) => name);
-    assertEquals(names.sort(), ["bin", "file"]);
-    assertEquals(Deno.readTextFileSync(file), "kept");
-    assertEquals(scene.networks.state(), before);
-  },
-);
-
-Deno.test(
-  requireRoot("sbr.del() finds what is left, whatever it is told"),
-  async (t) => {
-    const rows: [name: string, keys: Keys][] = [
-      ["all", {}],
-      ["no prevResult", { prevResult: undefined }],
-      ["a prevResult that is none", { prevResult: "none" }],
-      ["a prevResult of another version", {
-        prevResult: { cniVersion: "0.4.0", ips: [IP4] },
-      }],
-      ["a prevResult with an address that is none", {
-        prevResult: { ips: [{ address: "?" }] },
-      }],
-      ["keys that cannot be read", {
-        gateways: ["one", "two", "three"],
-        addSourceHints: "perhaps",
-      }],
-      ["an older version", { cniVersion: "0.3.0", prevResult: undefined }],
-    ];
-    for (const [name, keys] of rows) {
-      await t.step(name, async () => {
-        using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], {
-          ips: [IP4, IP6],
-        });
-        const before = scene.state;
-        for (const _attempt of ["DEL", "DEL again"]) {
-          await scene.succeed("ADD");
-          const deleted = await scene.run("DEL", keys);
-          assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
-          assertEquals(scene.state, before);
-        }
-        const again = await scene.run("DEL", keys);
-        assertEquals([again.exitCode, again.stdout], [0, ""]);
-        assertEquals(scene.state, before);
+rootTest("sbr.del() succeeds without a namespace", async (t) => {
+  using scene = new SbrScene();
+  const { folder } = scene.networks.hosts;
+  const file = `${folder}/file`, nothing = `${folder}/nothing`;
+  Deno.writeTextFileSync(file, "kept", { mode: 0o444 });
+  await scene.succeed("ADD");
+  const before = scene.networks.state();
+  const rows: [name: string, path: string][] = [
+    ["none is given", ""],
+    ["no such file", nothing],
+    ["no such folder", `${nothing}/netns`],
+    ["within a file", `${file}/netns`],
+    ["a plain file", file],
+    ["a folder", folder],
+    ["a process that has ended", "/proc/4194304/ns/net"],
+    ["another kind of namespace", "/proc/self/ns/uts"],
+    ["a device", "/dev/null"],
+  ];
+  for (const [name, CNI_NETNS] of rows) {
+    for (const keys of [scene.keys, {}, { table: 5000 }]) {
+      await t.step(`${name}, ${Object.keys(keys)}`, async () => {
+        const env = { CNI_NETNS };
+        const deleted = await scene.networks.run("sbr", "DEL", keys, env);
+        assertSuccess(deleted);
       });
     }
-  },
-);
+  }
+  const names = [...Deno.readDirSync(folder)].map(({ name }) => name);
+  assertEquals(names.sort(), ["bin", "file"]);
+  assertEquals(Deno.readTextFileSync(file), "kept");
+  assertEquals(scene.networks.state(), before);
+});
 
-Deno.test(
-  requireRoot("sbr.del() finds the rules when the interface is gone or down"),
-  async (t) => {
-    const ips = [IP4, IP6];
-    await t.step("gone, with prevResult", async () => {
-      using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
-      await scene.succeed("ADD");
-      scene.ip("link delete dev net1");
-      await scene.succeed("DEL");
-      assertEquals(scene.networks.rules(), []);
-    });
-    await t.step("gone, without prevResult nobody can know", async () => {
-      using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
-      await scene.succeed("ADD");
-      scene.ip("link delete dev net1");
-      await scene.succeed("DEL", { prevResult: undefined });
-      assertEquals(scene.networks.rules().length, 2);
-    });
-    await t.step("down", async () => {
-      using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
-      await scene.succeed("ADD");
-      scene.ip("link set dev net1 down");
-      await scene.succeed("DEL");
-      assertEquals(scene.networks.rules(), []);
-      assertEquals(scene.table("100"), []);
-      assertEquals(scene.table("101"), []);
-    });
-    await t.step("without its addresses", async () => {
-      using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
-      await scene.succeed("ADD");
-      scene.ip("address flush dev net1");
-      await scene.succeed("DEL");
-      assertEquals(scene.networks.rules(), []);
-      assertEquals(scene.table("100"), []);
-      assertEquals(scene.table("101"), []);
-    });
-  },
-);
-
-Deno.test(
-  requireRoot("sbr.del() leaves rules and tables of others alone"),
-  async (t) => {
-    const rows: [name: string, lines: string[]][] = [
-      ["a rule with a condition", [
-        "rule add from 192.168.1.209 to 10.9.0.0/16 lookup 100",
-      ]],
-      ["a rule of a subnet", ["rule add from 192.168.1.0/24 lookup 100"]],
-      ["a rule of another address", ["rule add from 192.168.1.7 lookup 100"]],
-      ["a rule to a table of the kernel's", [
-        "rule add from 192.168.1.209 lookup main priority 40000",
-        "rule add from 192.168.1.209 lookup default priority 40001",
-      ]],
-      ["a rule to a table with a lower number", [
-        "rule add from 192.168.1.209 lookup 99",
-      ]],
-      ["a rule to a table of another interface", [
-        "rule add from 192.168.1.209 lookup 200",
-        "route add default via 10.0.0.1 table 200",
-      ]],
-      ["a table that no rule leads to", [
-        "route add default via 192.168.1.7 table 300",
-      ]],
-    ];
-    for (const [name, lines] of rows) {
-      await t.step(name, async () => {
-        using scene = new SbrScene();
-        scene.ip(...lines);
-        const before = scene.state;
+rootTest("sbr.del() finds what is left, whatever it is told", async (t) => {
+  const rows: [name: string, keys: Keys][] = [
+    ["all", {}],
+    ["no prevResult", { prevResult: undefined }],
+    ["a prevResult that is none", { prevResult: "none" }],
+    ["a prevResult of another version", {
+      prevResult: { cniVersion: "0.4.0", ips: [IP4] },
+    }],
+    ["a prevResult with an address that is none", {
+      prevResult: { ips: [{ address: "?" }] },
+    }],
+    ["keys that cannot be read", {
+      gateways: ["one", "two", "three"],
+      addSourceHints: "perhaps",
+    }],
+    ["an older version", { cniVersion: "0.3.0", prevResult: undefined }],
+  ];
+  for (const [name, keys] of rows) {
+    await t.step(name, async () => {
+      using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], {
+        ips: [IP4, IP6],
+      });
+      const before = scene.state;
+      for (const _attempt of ["DEL", "DEL again"]) {
         await scene.succeed("ADD");
-        await scene.succeed("CHECK");
-        await scene.succeed("DEL");
+        const deleted = await scene.run("DEL", keys);
+        assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
         assertEquals(scene.state, before);
-      });
-    }
-    await t.step("a table that others have come to use", async () => {
-      using scene = new SbrScene();
-      await scene.succeed("ADD");
-      scene.ip("rule add from 10.0.0.2 lookup 100");
-      const table = scene.table("100");
-      await scene.succeed("DEL");
-      assertEquals(scene.networks.rules(), [
-        "32764: from 10.0.0.2 lookup 100",
-      ]);
-      assertEquals(scene.table("100"), table);
+      }
+      const again = await scene.run("DEL", keys);
+      assertEquals([again.exitCode, again.stdout], [0, ""]);
+      assertEquals(scene.state, before);
     });
-    await t.step("another interface that has the same address", async () => {
-      using scene = new SbrScene([
-        "address add 192.168.1.209/24 dev eth0",
-        ...NET1,
-      ]);
-      const { hosts } = scene.networks;
-      const config = { cniVersion: "1.0.0", name: "other", type: "sbr" };
-      const keys = { ...config, prevResult: { ips: [IP4] } };
-      const ofEth0 = { ifName: "eth0" };
-      assertSuccess(await hosts.run("sbr", "ADD", keys, ofEth0));
+  }
+});
+
+rootTest("sbr.del() finds rules without the interface", async (t) => {
+  const ips = [IP4, IP6];
+  await t.step("gone, with prevResult", async () => {
+    using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
+    await scene.succeed("ADD");
+    scene.ip("link delete dev net1");
+    await scene.succeed("DEL");
+    assertEquals(scene.networks.rules(), []);
+  });
+  await t.step("gone, without prevResult nobody can know", async () => {
+    using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
+    await scene.succeed("ADD");
+    scene.ip("link delete dev net1");
+    await scene.succeed("DEL", { prevResult: undefined });
+    assertEquals(scene.networks.rules().length, 2);
+  });
+  await t.step("down", async () => {
+    using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
+    await scene.succeed("ADD");
+    scene.ip("link set dev net1 down");
+    await scene.succeed("DEL");
+    assertEquals(scene.networks.rules(), []);
+    assertEquals(scene.table("100"), []);
+    assertEquals(scene.table("101"), []);
+  });
+  await t.step("without its addresses", async () => {
+    using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
+    await scene.succeed("ADD");
+    scene.ip("address flush dev net1");
+    await scene.succeed("DEL");
+    assertEquals(scene.networks.rules(), []);
+    assertEquals(scene.table("100"), []);
+    assertEquals(scene.table("101"), []);
+  });
+});
+
+rootTest("sbr.del() leaves rules and tables of others alone", async (t) => {
+  const rows: [name: string, lines: string[]][] = [
+    ["a rule with a condition", [
+      "rule add from 192.168.1.209 to 10.9.0.0/16 lookup 100",
+    ]],
+    ["a rule of a subnet", ["rule add from 192.168.1.0/24 lookup 100"]],
+    ["a rule of another address", ["rule add from 192.168.1.7 lookup 100"]],
+    ["a rule to a table of the kernel's", [
+      "rule add from 192.168.1.209 lookup main priority 40000",
+      "rule add from 192.168.1.209 lookup default priority 40001",
+    ]],
+    ["a rule to a table with a lower number", [
+      "rule add from 192.168.1.209 lookup 99",
+    ]],
+    ["a rule to a table of another interface", [
+      "rule add from 192.168.1.209 lookup 200",
+      "route add default via 10.0.0.1 table 200",
+    ]],
+    ["a table that no rule leads to", [
+      "route add default via 192.168.1.7 table 300",
+    ]],
+  ];
+  for (const [name, lines] of rows) {
+    await t.step(name, async () => {
+      using scene = new SbrScene();
+      scene.ip(...lines);
       const before = scene.state;
       await scene.succeed("ADD");
-      assertEquals(scene.networks.rules(), [
-        "32764: from 192.168.1.209 lookup 101",
-        RULE,
-      ]);
+      await scene.succeed("CHECK");
       await scene.succeed("DEL");
       assertEquals(scene.state, before);
-      assertSuccess(await hosts.run("sbr", "DEL", keys, ofEth0));
-      assertEquals(scene.networks.rules(), []);
     });
-  },
-);
-
-Deno.test(
-  requireRoot("sbr.del() brings the default routes back that the result lists"),
-  async (t) => {
-    const lines = [
-      ...ETH0,
-      ...NET1,
-      ...IPV6,
-      "route add default via 192.168.1.1 dev net1 metric 7 mtu 1400",
-      "route append default via 2001:db8:1::1 dev net1",
-    ];
-    const rows: [name: string, keys: Keys][] = [
-      ["moved", {}],
-      ["dropped", { gateways: ["192.168.1.254", "2001:db8:1::254"] }],
-    ];
-    for (const [name, keys] of rows) {
-      await t.step(name, async () => {
-        using scene = new SbrScene(lines);
-        const prevResult = {
-          ...scene.networks.result([IP4, IP6]),
-          routes: [
-            { dst: "0.0.0.0/0", priority: 7, mtu: 1400 },
-            { dst: "::/0", gw: "2001:db8:1::1" },
-          ],
-        };
-        const before = scene.state;
-        await scene.succeed("ADD", { prevResult, ...keys });
-        await scene.succeed("DEL", { prevResult, ...keys });
-        assertEquals(scene.state, before);
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot("sbr.del() brings default routes back with their metrics"),
-  async (t) => {
-    // The result need not contain metrics: before 1.1.0 it could not.
-    const rows: [name: string, lines: string[], keys: Keys][] = [
-      ["one", ["route add default via 192.168.1.1 dev net1 metric 7"], {}],
-      ["two", [
-        "route add default via 192.168.1.1 dev net1 metric 7",
-        "route add default via 192.168.1.1 dev net1 metric 300",
-      ], {}],
-      ["one without", ["route append default via 192.168.1.1 dev net1"], {}],
-      ["IPv6", ["route add default via 2001:db8:1::1 dev net1 metric 7"], {}],
-      ["in favour of the configuration's", [
-        "route add default via 192.168.1.1 dev net1 metric 7",
-        "route add default via 2001:db8:1::1 dev net1 metric 9",
-      ], { gateways: ["192.168.1.254", "2001:db8:1::254"] }],
-    ];
-    for (const [name, lines, keys] of rows) {
-      await t.step(name, async () => {
-        using scene = new SbrScene([...ETH0, ...NET1, ...IPV6, ...lines]);
-        const families = lines.map((line) => line.includes("::") ? 6 : 4);
-        const routes = [
-          ...families.includes(4) ? [{ dst: "0.0.0.0/0" }] : [],
-          ...families.includes(6) ? [{ dst: "::/0", gw: "2001:db8:1::1" }] : [],
-        ];
-        const prevResult = {
-          ...scene.networks.result([IP4, IP6]),
-          routes,
-        };
-        const before = scene.state;
-        await scene.succeed("ADD", { prevResult, ...keys });
-        await scene.succeed("DEL", { prevResult, ...keys });
-        assertEquals(scene.state, before);
-      });
-    }
-  },
-);
-
-Deno.test(
-  requireRoot(
-    "sbr.del() knows its rules when a newer kernel tells more of them",
-  ),
-  async () => {
+  }
+  await t.step("a table that others have come to use", async () => {
     using scene = new SbrScene();
+    await scene.succeed("ADD");
+    scene.ip("rule add from 10.0.0.2 lookup 100");
+    const table = scene.table("100");
+    await scene.succeed("DEL");
+    assertEquals(scene.networks.rules(), [
+      "32764: from 10.0.0.2 lookup 100",
+    ]);
+    assertEquals(scene.table("100"), table);
+  });
+  await t.step("another interface that has the same address", async () => {
+    using scene = new SbrScene([
+      "address add 192.168.1.209/24 dev eth0",
+      ...NET1,
+    ]);
+    const { hosts } = scene.networks;
+    const config = { cniVersion: "1.0.0", name: "other", type: "sbr" };
+    const keys = { ...config, prevResult: { ips: [IP4] } };
+    const ofEth0 = { ifName: "eth0" };
+    assertSuccess(await hosts.run("sbr", "ADD", keys, ofEth0));
     const before = scene.state;
     await scene.succeed("ADD");
-    using newer = simulateNewerKernel();
-    await scene.succeed("CHECK");
+    assertEquals(scene.networks.rules(), [
+      "32764: from 192.168.1.209 lookup 101",
+      RULE,
+    ]);
     await scene.succeed("DEL");
-    newer[Symbol.dispose]();
     assertEquals(scene.state, before);
-  },
-);
+    assertSuccess(await hosts.run("sbr", "DEL", keys, ofEth0));
+    assertEquals(scene.networks.rules(), []);
+  });
+});
+
+rootTest("sbr.del() restores the default routes of the result", async (t) => {
+  const lines = [
+    ...ETH0,
+    ...NET1,
+    ...IPV6,
+    "route add default via 192.168.1.1 dev net1 metric 7 mtu 1400",
+    "route append default via 2001:db8:1::1 dev net1",
+  ];
+  const rows: [name: string, keys: Keys][] = [
+    ["moved", {}],
+    ["dropped", { gateways: ["192.168.1.254", "2001:db8:1::254"] }],
+  ];
+  for (const [name, keys] of rows) {
+    await t.step(name, async () => {
+      using scene = new SbrScene(lines);
+      const prevResult = {
+        ...scene.networks.result([IP4, IP6]),
+        routes: [
+          { dst: "0.0.0.0/0", priority: 7, mtu: 1400 },
+          { dst: "::/0", gw: "2001:db8:1::1" },
+        ],
+      };
+      const before = scene.state;
+      await scene.succeed("ADD", { prevResult, ...keys });
+      await scene.succeed("DEL", { prevResult, ...keys });
+      assertEquals(scene.state, before);
+    });
+  }
+});
+
+rootTest("sbr.del() restores the metrics of default routes", async (t) => {
+  // The result need not contain metrics: before 1.1.0 it could not.
+  const rows: [name: string, lines: string[], keys: Keys][] = [
+    ["one", ["route add default via 192.168.1.1 dev net1 metric 7"], {}],
+    ["two", [
+      "route add default via 192.168.1.1 dev net1 metric 7",
+      "route add default via 192.168.1.1 dev net1 metric 300",
+    ], {}],
+    ["one without", ["route append default via 192.168.1.1 dev net1"], {}],
+    ["IPv6", ["route add default via 2001:db8:1::1 dev net1 metric 7"], {}],
+    ["in favour of the configuration's", [
+      "route add default via 192.168.1.1 dev net1 metric 7",
+      "route add default via 2001:db8:1::1 dev net1 metric 9",
+    ], { gateways: ["192.168.1.254", "2001:db8:1::254"] }],
+  ];
+  for (const [name, lines, keys] of rows) {
+    await t.step(name, async () => {
+      using scene = new SbrScene([...ETH0, ...NET1, ...IPV6, ...lines]);
+      const families = lines.map((line) => line.includes("::") ? 6 : 4);
+      const routes = [
+        ...families.includes(4) ? [{ dst: "0.0.0.0/0" }] : [],
+        ...families.includes(6) ? [{ dst: "::/0", gw: "2001:db8:1::1" }] : [],
+      ];
+      const prevResult = {
+        ...scene.networks.result([IP4, IP6]),
+        routes,
+      };
+      const before = scene.state;
+      await scene.succeed("ADD", { prevResult, ...keys });
+      await scene.succeed("DEL", { prevResult, ...keys });
+      assertEquals(scene.state, before);
+    });
+  }
+});
+
+rootTest("sbr.del() knows its rules on newer kernels", async () => {
+  using scene = new SbrScene();
+  const before = scene.state;
+  await scene.succeed("ADD");
+  using newer = simulateNewerKernel();
+  await scene.succeed("CHECK");
+  await scene.succeed("DEL");
+  newer[Symbol.dispose]();
+  assertEquals(scene.state, before);
+});
 
 /** Returns the MAC and the namespace of `net1`. */
 function net1Of({ networks }: SbrScene): { mac: string; sandbox: string } {
@@ -287,76 +264,73 @@ function net1Of({ networks }: SbrScene): { mac: string; sandbox: string } {
   return { mac: address, sandbox: networks.sandbox.path };
 }
 
-Deno.test(
-  requireRoot("sbr.del() leaves another pod's sandbox alone"),
-  async (t) => {
-    const other = { address: "10.77.0.1/24" };
-    const rows: [
-      name: string,
-      prevResultOf: (scene: SbrScene) => unknown,
-      isLeft: boolean,
-    ][] = [
-      ["the same MAC and address", (scene) => ({
-        interfaces: [{ name: "net1", ...net1Of(scene) }],
-        ips: [{ ...IP4, interface: 0 }],
-      }), false],
-      ["the same MAC, other addresses", (scene) => ({
-        interfaces: [{ name: "net1", ...net1Of(scene) }],
-        ips: [{ ...other, interface: 0 }],
-      }), false],
-      ["another MAC, the same address", (scene) => ({
-        interfaces: [{
-          name: "net1",
-          ...net1Of(scene),
-          mac: "02:00:00:00:00:07",
-        }],
-        ips: [{ ...IP4, interface: 0 }],
-      }), true],
-      ["no MAC, the same address", (scene) => ({
-        interfaces: [{ name: "net1", sandbox: scene.networks.sandbox.path }],
-        ips: [{ ...IP4, interface: 0 }],
-      }), false],
-      ["no MAC, other addresses", (scene) => ({
-        interfaces: [{ name: "net1", sandbox: scene.networks.sandbox.path }],
-        ips: [{ ...other, interface: 0 }],
-      }), true],
-      ["no interface, other addresses", () => ({ ips: [other] }), true],
-      ["another sandbox", (scene) => ({
-        interfaces: [{
-          name: "net1",
-          ...net1Of(scene),
-          sandbox: scene.networks.hosts.addNetns().path,
-        }],
-        ips: [{ ...IP4, interface: 0 }],
-      }), true],
-      ["a sandbox that is gone", (scene) => ({
-        interfaces: [{
-          name: "net1",
-          ...net1Of(scene),
-          sandbox: "/proc/4194304/ns/net",
-        }],
-        ips: [{ ...IP4, interface: 0 }],
-      }), false],
-    ];
-    for (const [name, prevResultOf, isLeft] of rows) {
-      await t.step(name, async () => {
-        using scene = new SbrScene();
-        const before = scene.state;
-        await scene.succeed("ADD");
-        const added = scene.state;
-        await scene.succeed("DEL", { prevResult: prevResultOf(scene) });
-        assertEquals(scene.state, isLeft ? added : before);
-      });
-    }
-    await t.step("without the interface, the address on another", async () => {
-      using scene = new SbrScene([
-        "address add 192.168.1.209/24 dev eth0",
-        "rule add from 192.168.1.209 lookup 100",
-        "link delete dev net1",
-      ]);
+rootTest("sbr.del() leaves another pod's sandbox alone", async (t) => {
+  const other = { address: "10.77.0.1/24" };
+  const rows: [
+    name: string,
+    prevResultOf: (scene: SbrScene) => unknown,
+    isLeft: boolean,
+  ][] = [
+    ["the same MAC and address", (scene) => ({
+      interfaces: [{ name: "net1", ...net1Of(scene) }],
+      ips: [{ ...IP4, interface: 0 }],
+    }), false],
+    ["the same MAC, other addresses", (scene) => ({
+      interfaces: [{ name: "net1", ...net1Of(scene) }],
+      ips: [{ ...other, interface: 0 }],
+    }), false],
+    ["another MAC, the same address", (scene) => ({
+      interfaces: [{
+        name: "net1",
+        ...net1Of(scene),
+        mac: "02:00:00:00:00:07",
+      }],
+      ips: [{ ...IP4, interface: 0 }],
+    }), true],
+    ["no MAC, the same address", (scene) => ({
+      interfaces: [{ name: "net1", sandbox: scene.networks.sandbox.path }],
+      ips: [{ ...IP4, interface: 0 }],
+    }), false],
+    ["no MAC, other addresses", (scene) => ({
+      interfaces: [{ name: "net1", sandbox: scene.networks.sandbox.path }],
+      ips: [{ ...other, interface: 0 }],
+    }), true],
+    ["no interface, other addresses", () => ({ ips: [other] }), true],
+    ["another sandbox", (scene) => ({
+      interfaces: [{
+        name: "net1",
+        ...net1Of(scene),
+        sandbox: scene.networks.hosts.addNetns().path,
+      }],
+      ips: [{ ...IP4, interface: 0 }],
+    }), true],
+    ["a sandbox that is gone", (scene) => ({
+      interfaces: [{
+        name: "net1",
+        ...net1Of(scene),
+        sandbox: "/proc/4194304/ns/net",
+      }],
+      ips: [{ ...IP4, interface: 0 }],
+    }), false],
+  ];
+  for (const [name, prevResultOf, isLeft] of rows) {
+    await t.step(name, async () => {
+      using scene = new SbrScene();
       const before = scene.state;
-      await scene.succeed("DEL");
-      assertEquals(scene.state, before);
+      await scene.succeed("ADD");
+      const added = scene.state;
+      await scene.succeed("DEL", { prevResult: prevResultOf(scene) });
+      assertEquals(scene.state, isLeft ? added : before);
     });
-  },
-);
+  }
+  await t.step("without the interface, the address on another", async () => {
+    using scene = new SbrScene([
+      "address add 192.168.1.209/24 dev eth0",
+      "rule add from 192.168.1.209 lookup 100",
+      "link delete dev net1",
+    ]);
+    const before = scene.state;
+    await scene.succeed("DEL");
+    assertEquals(scene.state, before);
+  });
+});

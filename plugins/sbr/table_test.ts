@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { requireRoot } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
 import {
@@ -91,28 +91,25 @@ const DEFAULTS: [
   }, ["default via fe80::9 dev net1 metric 7"]],
 ];
 
-Deno.test(
-  requireRoot("sbr.add() finds the default route of a table"),
-  async (t) => {
-    for (const [name, { lines, keys }, defaults] of DEFAULTS) {
-      await t.step(name, async () => {
-        using scene = new SbrScene(
-          [
-            ...ETH0.filter((line) => !line.includes("default")),
-            ...NET1,
-            ...IPV6.filter((line) => !line.includes("default")),
-            ...lines,
-          ],
-          keys,
-        );
-        await scene.succeed("ADD");
-        const found = scene.table("100")
-          .filter((line) => line.startsWith("default"));
-        assertEquals(found, defaults);
-        await scene.succeed("CHECK");
-        await scene.succeed("DEL");
-        assertEquals(scene.table("100"), []);
-      });
-    }
-  },
-);
+rootTest("sbr.add() finds the default route of a table", async (t) => {
+  for (const [name, { lines, keys }, defaults] of DEFAULTS) {
+    await t.step(name, async () => {
+      using scene = new SbrScene(
+        [
+          ...ETH0.filter((line) => !line.includes("default")),
+          ...NET1,
+          ...IPV6.filter((line) => !line.includes("default")),
+          ...lines,
+        ],
+        keys,
+      );
+      await scene.succeed("ADD");
+      const found = scene.table("100")
+        .filter((line) => line.startsWith("default"));
+      assertEquals(found, defaults);
+      await scene.succeed("CHECK");
+      await scene.succeed("DEL");
+      assertEquals(scene.table("100"), []);
+    });
+  }
+});

@@ -1,7 +1,7 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { JsonObject } from "../../../cni/json.ts";
-import { requireRoot } from "../../../testing/capabilities.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
 import { defaultRoutes } from "../../../tests/_harness/default_routes.ts";
 import {
   delegatesWith,
@@ -169,28 +169,25 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
 };
 
-Deno.test(
-  requireRoot("applyDefaultRoute() has kernel and results say the same"),
-  async (t) => {
-    for (const [name, row] of Object.entries(ROWS)) {
-      await t.step(name, () => {
-        using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6]);
-        const delegates = markDefaultRoutes(delegatesWith(row.eth0, row.net1));
-        const netns = networks.sandbox.path;
-        const edited = (["eth0", "net1"] as const).map((ifName, position) => {
-          const delegate = delegates[position] as Delegate;
-          const document = RESULTS[ifName];
-          const place = { netns, ifName, delegate, delegates };
-          const after = applyDefaultRoute({ ...place, document });
-          assertEquals(applyDefaultRoute({ ...place, document: after }), after);
-          return [ifName, listDefaults(after)];
-        });
-        assertEquals(defaultRoutes(networks.sandbox), [...row.kernel]);
-        assertEquals(Object.fromEntries(edited), row.listed);
+rootTest("applyDefaultRoute() keeps kernel and results equal", async (t) => {
+  for (const [name, row] of Object.entries(ROWS)) {
+    await t.step(name, () => {
+      using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6]);
+      const delegates = markDefaultRoutes(delegatesWith(row.eth0, row.net1));
+      const netns = networks.sandbox.path;
+      const edited = (["eth0", "net1"] as const).map((ifName, position) => {
+        const delegate = delegates[position] as Delegate;
+        const document = RESULTS[ifName];
+        const place = { netns, ifName, delegate, delegates };
+        const after = applyDefaultRoute({ ...place, document });
+        assertEquals(applyDefaultRoute({ ...place, document: after }), after);
+        return [ifName, listDefaults(after)];
       });
-    }
-  },
-);
+      assertEquals(defaultRoutes(networks.sandbox), [...row.kernel]);
+      assertEquals(Object.fromEntries(edited), row.listed);
+    });
+  }
+});
 
 Deno.test("applyDefaultRoute() does not open the namespace if no gateway is requested", () => {
   const delegates = delegatesWith([], undefined);

@@ -9,7 +9,7 @@ import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { readSysctl } from "../../../ffi/sysctl.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
-import { requireRoot } from "../../../testing/capabilities.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
 import {
   FaultInjector,
   type Moment,
@@ -200,25 +200,22 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
 };
 
-Deno.test(
-  requireRoot("setDefaultRoutes() leaves what is wanted of an interface"),
-  async (t) => {
-    for (
-      const [name, { lines = [], ifName, wishes, expected }] of Object.entries(
-        ROWS,
-      )
-    ) {
-      await t.step(name, () => {
-        using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6, ...lines]);
-        set(networks.sandbox, ifName, wishes);
-        assertEquals(defaultRoutes(networks.sandbox), [...expected]);
-        // What is as it should be stays so.
-        set(networks.sandbox, ifName, wishes);
-        assertEquals(defaultRoutes(networks.sandbox), [...expected]);
-      });
-    }
-  },
-);
+rootTest("setDefaultRoutes() leaves wanted routes alone", async (t) => {
+  for (
+    const [name, { lines = [], ifName, wishes, expected }] of Object.entries(
+      ROWS,
+    )
+  ) {
+    await t.step(name, () => {
+      using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6, ...lines]);
+      set(networks.sandbox, ifName, wishes);
+      assertEquals(defaultRoutes(networks.sandbox), [...expected]);
+      // What is as it should be stays so.
+      set(networks.sandbox, ifName, wishes);
+      assertEquals(defaultRoutes(networks.sandbox), [...expected]);
+    });
+  }
+});
 
 interface Refusal {
   readonly lines?: readonly string[];
@@ -276,73 +273,53 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   },
 };
 
-Deno.test(
-  requireRoot(
-    "setDefaultRoutes() refuses a wrong gateway, and changes nothing",
-  ),
-  async (t) => {
-    for (const [name, row] of Object.entries(REFUSALS)) {
-      const { lines = [], ifName = "net1", wishes, message } = row;
-      await t.step(name, () => {
-        using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6, ...lines]);
-        const before = takeStock(networks);
-        const error = assertThrows(
-          () => set(networks.sandbox, ifName, wishes),
-          CniError,
-          message,
-        );
-        assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
-        assertEquals(takeStock(networks), before);
-      });
-    }
-  },
-);
+rootTest("setDefaultRoutes() refuses a wrong gateway cleanly", async (t) => {
+  for (const [name, row] of Object.entries(REFUSALS)) {
+    const { lines = [], ifName = "net1", wishes, message } = row;
+    await t.step(name, () => {
+      using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6, ...lines]);
+      const before = takeStock(networks);
+      const error = assertThrows(
+        () => set(networks.sandbox, ifName, wishes),
+        CniError,
+        message,
+      );
+      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+      assertEquals(takeStock(networks), before);
+    });
+  }
+});
 
-Deno.test(
-  requireRoot(
-    "setDefaultRoutes() ignores a missing interface if no gateway is requested",
-  ),
-  () => {
-    using networks = new TwoNetworks();
-    set(networks.sandbox, "net9", [4, 6]);
-    assertEquals(defaultRoutes(networks.sandbox), [V4_ETH0]);
-  },
-);
+rootTest("setDefaultRoutes() ignores missing links if it may", () => {
+  using networks = new TwoNetworks();
+  set(networks.sandbox, "net9", [4, 6]);
+  assertEquals(defaultRoutes(networks.sandbox), [V4_ETH0]);
+});
 
 function acceptsRouters({ sandbox }: TwoNetworks): string {
   const key = "net/ipv6/conf/net1/accept_ra_defrtr";
   return inNetns(sandbox, () => readSysctl(key));
 }
 
-Deno.test(
-  requireRoot(
-    "setDefaultRoutes() disables router advertisements if it sets IPv6 routes",
-  ),
-  () => {
-    using networks = new TwoNetworks();
-    set(networks.sandbox, "net1", [4]);
-    assertEquals(acceptsRouters(networks), "1");
-    set(networks.sandbox, "net1", [4, 6]);
-    assertEquals(acceptsRouters(networks), "0");
-  },
-);
+rootTest("setDefaultRoutes() disables router advertisements", () => {
+  using networks = new TwoNetworks();
+  set(networks.sandbox, "net1", [4]);
+  assertEquals(acceptsRouters(networks), "1");
+  set(networks.sandbox, "net1", [4, 6]);
+  assertEquals(acceptsRouters(networks), "0");
+});
 
-Deno.test(
-  requireRoot(
-    "setDefaultRoutes() restores everything, whichever step fails",
-  ),
-  async (t) => {
-    for (const moment of ["instead", "afterwards"] as const) {
-      for (let step = 1, isThere = true; isThere; step++) {
-        isThere = false;
-        await t.step(`step ${step}, ${moment}`, () => {
-          isThere = failAt(step, moment);
-          assert(isThere || step === 10, `only ${step} steps`);
-        });
-      }
+rootTest("setDefaultRoutes() undoes all after any failure", async (t) => {
+  for (const moment of ["instead", "afterwards"] as const) {
+    for (let step = 1, isThere = true; isThere; step++) {
+      isThere = false;
+      await t.step(`step ${step}, ${moment}`, () => {
+        isThere = failAt(step, moment);
+        assert(isThere || step === 10, `only ${step} steps`);
+      });
     }
-  },
-);
+  }
+});
 
 /** @returns Whether there is such a step */
 function failAt(step: number, moment: Moment): boolean {

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { NetNs } from "../../../ffi/netns.ts";
-import { requireRoot } from "../../../testing/capabilities.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
 import { delIptablesMasquerade } from "./iptables.ts";
 import { namesOf } from "./names.ts";
@@ -14,43 +14,40 @@ sed -i 1d "$codes"
 exit "$code"
 `;
 
-Deno.test(
-  requireRoot("delIptablesMasquerade() fails unless the chain is gone"),
-  async (t) => {
-    // Sources: iptables include/xtables.h `OTHER_PROBLEM`, `RESOURCE_PROBLEM`:
-    // missing chain; another program has the lock.
-    const rows: [name: string, codes: number[], error: string | undefined][] = [
-      ["no chain", [1], undefined],
-      ["removed", [0, 0, 0], undefined],
-      ["another tear-down was faster", [0, 0, 1, 1], undefined],
-      ["locked from the start", [4], "it ended with 4"],
-      ["locked for the second list", [0, 4], "it ended with 4"],
-      ["refused", [0, 0, 1, 0], "it ended with 1"],
-      [
-        "locked, still when it is looked again",
-        [0, 0, 4, 4],
-        "it ended with 4",
-      ],
-    ];
-    const owner = { network: "net1", containerId: "c1", ifName: "eth0" };
-    for (const [name, codes, error] of rows) {
-      await t.step(name, async () => {
-        using hosts = TestHosts.create();
-        using netns = NetNs.open(hosts.host.path);
-        const path = `${hosts.folder}/iptables`;
-        for (const program of [path, `${path}-restore`]) {
-          await Deno.writeTextFile(program, SCRIPT, { mode: 0o755 });
-        }
-        const file = `${hosts.folder}/codes`;
-        await Deno.writeTextFile(file, `${codes.join("\n")}\n`);
-        const iptables = { netns, family: 4, path } as const;
-        const names = await namesOf(owner);
-        const del = (): Promise<void> =>
-          delIptablesMasquerade(iptables, names, undefined);
-        if (error === undefined) await del();
-        else await assertRejects(del, Error, error);
-        assertEquals(await Deno.readTextFile(file), "");
-      });
-    }
-  },
-);
+rootTest("delIptablesMasquerade() fails if the chain stays", async (t) => {
+  // Sources: iptables include/xtables.h `OTHER_PROBLEM`, `RESOURCE_PROBLEM`:
+  // missing chain; another program has the lock.
+  const rows: [name: string, codes: number[], error: string | undefined][] = [
+    ["no chain", [1], undefined],
+    ["removed", [0, 0, 0], undefined],
+    ["another tear-down was faster", [0, 0, 1, 1], undefined],
+    ["locked from the start", [4], "it ended with 4"],
+    ["locked for the second list", [0, 4], "it ended with 4"],
+    ["refused", [0, 0, 1, 0], "it ended with 1"],
+    [
+      "locked, still when it is looked again",
+      [0, 0, 4, 4],
+      "it ended with 4",
+    ],
+  ];
+  const owner = { network: "net1", containerId: "c1", ifName: "eth0" };
+  for (const [name, codes, error] of rows) {
+    await t.step(name, async () => {
+      using hosts = TestHosts.create();
+      using netns = NetNs.open(hosts.host.path);
+      const path = `${hosts.folder}/iptables`;
+      for (const program of [path, `${path}-restore`]) {
+        await Deno.writeTextFile(program, SCRIPT, { mode: 0o755 });
+      }
+      const file = `${hosts.folder}/codes`;
+      await Deno.writeTextFile(file, `${codes.join("\n")}\n`);
+      const iptables = { netns, family: 4, path } as const;
+      const names = await namesOf(owner);
+      const del = (): Promise<void> =>
+        delIptablesMasquerade(iptables, names, undefined);
+      if (error === undefined) await del();
+      else await assertRejects(del, Error, error);
+      assertEquals(await Deno.readTextFile(file), "");
+    });
+  }
+});

@@ -9,7 +9,7 @@ import {
   type EncodedRequest,
   NetlinkSocket,
 } from "../../../ffi/netlink/socket.ts";
-import { requireRoot } from "../../../testing/capabilities.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
 import { dualStack } from "../../../tests/_harness/dual_stack.ts";
 import { intercept } from "../../../tests/_harness/fault_injector.ts";
 import { MasqueradeScene } from "../../../tests/_harness/masquerade_scene.ts";
@@ -76,11 +76,9 @@ const LACKING: readonly [
 ];
 
 for (const [name, backend, refused, outcome] of ROWS) {
-  Deno.test(
-    requireRoot(
-      `ptp masquerades: ${name}, ${backend ?? "no backend named"}`,
-      needsRuleTools,
-    ),
+  rootTest(
+    `ptp masquerades: ${name}, ${backend ?? "no backend named"}`,
+    needsRuleTools,
     async () => {
       using scene = new MasqueradeScene("ptp", dualStack, backend);
       using _refusal = refuse(refused);
@@ -96,13 +94,11 @@ for (const [name, backend, refused, outcome] of ROWS) {
 }
 
 for (const [name, backend, refused, reason] of LACKING) {
-  Deno.test(
-    requireRoot(
-      `ptp says that it cannot masquerade: ${name}, ${
-        backend ?? "no backend named"
-      }`,
-      needsRuleTools,
-    ),
+  rootTest(
+    `ptp says that it cannot masquerade: ${name}, ${
+      backend ?? "no backend named"
+    }`,
+    needsRuleTools,
     async () => {
       using scene = new PluginScene(
         "ptp",
