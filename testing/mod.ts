@@ -3,9 +3,9 @@
  * away afterwards. They need root, iproute2, and `deno test --allow-all`.
  *
  * ```ts
- * import { requireRoot, TestHosts } from "@cni/plugins/testing";
+ * import { rootTest, TestHosts } from "@cni/plugins/testing";
  *
- * Deno.test(requireRoot("ptp.add() gives the container an address"), async () => {
+ * rootTest("ptp.add() gives the container an address", async () => {
  *   using hosts = TestHosts.create();
  *   const ipam = hosts.hostLocal("10.1.2.0/24");
  *   const config = { cniVersion: "1.1.0", name: "net1", type: "ptp", ipam };

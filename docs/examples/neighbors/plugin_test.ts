@@ -1,10 +1,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { ipJson, requireRoot, runIn, TestHosts } from "@cni/plugins/testing";
+import { ipJson, rootTest, runIn, TestHosts } from "@cni/plugins/testing";
 import { neighbors } from "./main.ts";
 
-const header = requireRoot("neighbors pins, checks and forgets a neighbour");
-
-Deno.test(header, async (t) => {
+rootTest("neighbors pins, checks and forgets a neighbour", async (t) => {
   using hosts = TestHosts.create();
   const network = { cniVersion: "1.1.0", name: "net1" };
   const ptp = await hosts.run("ptp", "ADD", {
