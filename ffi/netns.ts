@@ -33,10 +33,13 @@ export class NetNs implements Disposable {
   readonly #fd: Fd;
   /** The path it was opened from, for messages. */
   readonly path: string;
+  /** Whether it is known to be the one that the thread is in by default. */
+  readonly isOwn: boolean;
 
   private constructor(fd: Fd, path: string) {
     this.#fd = fd;
     this.path = path;
+    this.isOwn = path === CURRENT_NETNS && entered === undefined;
   }
 
   /**
@@ -62,7 +65,7 @@ export class NetNs implements Disposable {
    * @throws {SyscallError} EPERM without CAP_SYS_ADMIN
    */
   static create(): NetNs {
-    using before = NetNs.current();
+    const before = currentFd();
     libc.unshare(CLONE_NEWNET);
     try {
       const created = new Fd(libc.open(CURRENT_NETNS, O_RDONLY | O_CLOEXEC));
@@ -113,13 +116,26 @@ export function unbindNetNs(path: string): void {
  * @throws {SyscallError} EINVAL if `netns` is not a network namespace, EPERM
  */
 export function inNetns<T>(netns: NetNs, work: () => Sync<T>): T {
-  using before = NetNs.current();
+  if (netns.isOwn && entered === undefined) return work();
+  const outer = entered, before = currentFd();
   libc.setns(netns.fd, CLONE_NEWNET);
+  entered = netns;
   try {
     return work();
   } finally {
+    entered = outer;
     returnTo(before);
   }
+}
+
+/** The namespace that the thread is in by default. Opened once, never closed. */
+let own: NetNs | undefined;
+/** The namespace that `inNetns()` has moved the thread to. */
+let entered: NetNs | undefined;
+
+/** Returns the descriptor of the namespace that the thread is in. */
+function currentFd(): number {
+  return (entered ?? (own ??= NetNs.current())).fd;
 }
 
 /**
@@ -129,9 +145,9 @@ export function inNetns<T>(netns: NetNs, work: () => Sync<T>): T {
  *
  * @throws {StrandedThreadError} If setns(2) refuses
  */
-function returnTo(netns: NetNs): void {
+function returnTo(fd: number): void {
   try {
-    libc.setns(netns.fd, CLONE_NEWNET);
+    libc.setns(fd, CLONE_NEWNET);
   } catch (error) {
     throw new StrandedThreadError(error);
   }

@@ -61,6 +61,7 @@ export class TestHosts implements Disposable {
   readonly path: string;
 
   private constructor() {
+    NetNs.create()[Symbol.dispose](); // opens what stays open for the thread
     const before = openDescriptors();
     // Descriptors that others close meanwhile, such as idle connections, do not count.
     this.#stack.defer(() =>

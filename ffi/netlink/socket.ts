@@ -36,14 +36,16 @@ import {
   u64,
 } from "./struct.ts";
 
+/** Sequence numbers have 32 bits; 0 is that of messages nobody asked for. */
+const MAX_SEQUENCE = 0xffff_ffff;
 /** Source: include/linux/socket.h, include/linux/net.h. */
 const AF_NETLINK = 16, SOCK_RAW = 3, SOCK_CLOEXEC = 0o2000000;
-const MSG_PEEK = 0x2, MSG_TRUNC = 0x20, MSG_DONTWAIT = 0x40;
+const MSG_TRUNC = 0x20, MSG_DONTWAIT = 0x40;
 /** Source: include/uapi/asm-generic/socket.h. */
 const SOL_SOCKET = 1, SO_SNDBUF = 7, SO_RCVTIMEO = 20, SO_SNDBUFFORCE = 32;
 /** Source: include/uapi/linux/netlink.h. */
 const SOL_NETLINK = 270;
-const NETLINK_CAP_ACK = 10, NETLINK_EXT_ACK = 11, NETLINK_GET_STRICT_CHK = 12;
+const NETLINK_EXT_ACK = 11, NETLINK_GET_STRICT_CHK = 12;
 
 /** Address of a netlink socket; port 0 is the kernel. Source: `struct sockaddr_nl`. */
 const socketAddress = struct({
@@ -55,17 +57,23 @@ const socketAddress = struct({
 const KERNEL = socketAddress.encode({ family: AF_NETLINK });
 
 /** Source: include/uapi/asm-generic/errno-base.h. */
-const EINTR = 4;
+const EINTR = 4, EMSGSIZE = 90;
 
 /** Netlink families. Source: include/uapi/linux/netlink.h. */
 export const Protocol = { Route: 0, Netfilter: 12 } as const;
 
 /** Source: include/uapi/linux/time_types.h `struct timeval`. */
 const timeval = struct({ seconds: u64, microseconds: u64 });
-/** The kernel answers before send(2) returns, so after this wait the answer is lost. */
+/** How long to wait for an answer before it counts as lost. */
 const RECEIVE_TIMEOUT_SECONDS = 10n;
-/** The kernel fills at most 32 KiB per part of a dump, or less if the buffer is smaller. */
-const RECEIVE_BUFFER_BYTES = 32 * 1024;
+/**
+ * Larger than any message: a dump comes in parts of at most 32 KiB, and one
+ * object has a few attributes of at most 64 KiB. Memory that no message has
+ * reached yet costs nothing.
+ */
+const RECEIVE_BUFFER_BYTES = 1 << 20;
+/** How many requests are acknowledged together: the answers must fit the buffer. */
+const MOST_AT_ONCE = 100;
 /** Every socket accepts this much in one send(2), however the machine is tuned. */
 const SAFE_SEND_BYTES = 64 * 1024;
 /** How often a dump is tried while the list keeps changing. */
@@ -118,6 +126,16 @@ export function encodeRequest<F extends Fields, R extends Rows>(
   };
 }
 
+/** Asks for an acknowledgement of the last request only: it ends the answers. */
+export function acknowledgeLast(
+  request: EncodedRequest,
+  index: number,
+  { length }: readonly EncodedRequest[],
+): EncodedRequest {
+  if (index < length - 1) return request;
+  return { ...request, flags: request.flags | Flag.Ack };
+}
+
 /** A decoded answer. */
 export interface Answer<F extends Fields, R extends Rows> {
   /** All fields of the fixed header. */
@@ -133,6 +151,7 @@ let receiveBuffer: Bytes | undefined;
 export class NetlinkSocket implements Disposable {
   readonly #fd: Fd;
   #sequence = 0;
+  #isStrict = false;
 
   private constructor(fd: Fd) {
     this.#fd = fd;
@@ -179,6 +198,61 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
+   * Requests one object. Needs no acknowledgement: the object is the answer.
+   *
+   * @param answers The type of the object's message. The kernel must always
+   * send one, or refuse
+   * @throws {NetlinkError} If the request cannot be sent or the kernel refuses it
+   */
+  get<F extends Fields, R extends Rows, AF extends Fields, AR extends Rows>(
+    type: MessageType<F, R>,
+    request: Request<F, R>,
+    answers: MessageType<AF, AR>,
+  ): Answer<AF, AR> {
+    const encoded = encodeRequest(type, request);
+    const { verdict, replies } = this.#ask(encoded, 0, answers.type);
+    throwIfRefused(encoded, verdict);
+    const [answer] = decodeAnswers(replies, answers);
+    if (answer !== undefined) return answer;
+    throw new Error(`Cannot read ${encoded.describe()}: the kernel sent none`);
+  }
+
+  /**
+   * Sends several requests at once. The kernel carries out each of them, even if
+   * it refuses an earlier one.
+   *
+   * @returns What the kernel refuses, in the order of the requests; undefined
+   * for a request that it has carried out
+   * @throws {NetlinkError} If the requests cannot be sent
+   */
+  requestEach(
+    requests: readonly EncodedRequest[],
+  ): (SyscallError | undefined)[] {
+    const refusals: (SyscallError | undefined)[] = [];
+    for (let start = 0; start < requests.length; start += MOST_AT_ONCE) {
+      const group = requests.slice(start, start + MOST_AT_ONCE);
+      refusals.push(...this.#requestGroup(group));
+    }
+    return refusals;
+  }
+
+  #requestGroup(
+    requests: readonly EncodedRequest[],
+  ): (SyscallError | undefined)[] {
+    const { first, begin } = this.#sendAll(requests.map(acknowledgeLast));
+    const refusals = requests.map((): SyscallError | undefined => undefined);
+    for (;;) {
+      for (const reply of this.#receive(begin)) {
+        const position = reply.sequence - first;
+        const request = requests[position];
+        if (request === undefined || reply.type !== ControlType.Error) continue;
+        refusals[position] = refusalOf(request, decodeError(reply));
+        if (position === requests.length - 1) return refusals;
+      }
+    }
+  }
+
+  /**
    * Sends several requests at once. Waits for the acknowledgement of the last
    * request that asks for one, or for the first refusal.
    *
@@ -186,21 +260,9 @@ export class NetlinkSocket implements Disposable {
    * one
    */
   requestAll(requests: readonly EncodedRequest[]): void {
-    const first = this.#sequence + 1;
-    const bytes = concat(
-      requests.map(({ type, flags, body }) =>
-        encodeMessage(type, flags, ++this.#sequence, body)
-      ),
-    );
+    if (requests.length === 0) return;
     const last = requests.findLastIndex(({ flags }) => flags & Flag.Ack);
-    const [begin] = requests;
-    if (begin === undefined) return;
-    during(begin, () => {
-      if (bytes.length > SAFE_SEND_BYTES) {
-        makeRoom(this.#fd.number, bytes.length);
-      }
-      libc.send(this.#fd.number, bytes, 0);
-    });
+    const { first, begin } = this.#sendAll(requests);
     for (;;) {
       for (const reply of this.#receiveFirst(begin)) {
         const position = reply.sequence - first;
@@ -212,6 +274,27 @@ export class NetlinkSocket implements Disposable {
         if (position === last) return;
       }
     }
+  }
+
+  /** @returns The first request, and its sequence number */
+  #sendAll(
+    requests: readonly EncodedRequest[],
+  ): { first: number; begin: EncodedRequest } {
+    const [begin] = requests;
+    if (begin === undefined) throw new Error("Cannot send no requests");
+    if (this.#sequence + requests.length > MAX_SEQUENCE) this.#sequence = 0;
+    const first = this.#sequence + 1;
+    const bytes = concat(
+      requests.map(({ type, flags, body }) =>
+        encodeMessage(type, flags, ++this.#sequence, body)
+      ),
+    );
+    const fd = this.#fd.number;
+    during(begin, () => {
+      if (bytes.length > SAFE_SEND_BYTES) makeRoom(fd, bytes.length);
+      libc.send(fd, bytes, 0);
+    });
+    return { first, begin };
   }
 
   /**
@@ -255,6 +338,7 @@ export class NetlinkSocket implements Disposable {
   ): Answer<AF, AR>[] {
     const describe = (): string => type.describe?.(request) ?? "list";
     const encoded = { ...encodeRequest(type, request), describe };
+    this.#beStrict();
     const attempts = mayBeIncomplete ? INCOMPLETE_DUMP_ATTEMPTS : DUMP_ATTEMPTS;
     for (let attempt = 1;; attempt++) {
       const { verdict, replies } = this.#ask(encoded, Flag.Dump);
@@ -274,9 +358,26 @@ export class NetlinkSocket implements Disposable {
     }
   }
 
-  /** Sends a request, and receives everything up to the verdict on it. */
-  #ask(request: EncodedRequest, flags: number): Outcome {
-    const sequence = this.#sequence = (this.#sequence + 1) % 0x1_0000_0000;
+  /** Makes the kernel honour the filters of dumps. */
+  #beStrict(): void {
+    if (this.#isStrict) return;
+    const name = NETLINK_GET_STRICT_CHK;
+    libc.setSocketOption(this.#fd.number, {
+      level: SOL_NETLINK,
+      name,
+      value: 1,
+    });
+    this.#isStrict = true;
+  }
+
+  /**
+   * Sends a request, and receives everything up to the verdict on it.
+   *
+   * @param answer The type of message that is the last one; undefined to wait
+   * for the verdict
+   */
+  #ask(request: EncodedRequest, flags: number, answer?: number): Outcome {
+    const sequence = this.#sequence = this.#sequence % MAX_SEQUENCE + 1;
     const { type, body } = request;
     const bytes = encodeMessage(type, request.flags | flags, sequence, body);
     during(request, () => libc.send(this.#fd.number, bytes, 0));
@@ -292,6 +393,7 @@ export class NetlinkSocket implements Disposable {
         if (reply.type === ControlType.Error) {
           return { verdict: decodeError(reply), replies };
         }
+        if (reply.type === answer) return { verdict: ACCEPTED, replies };
       }
     }
   }
@@ -316,17 +418,8 @@ export class NetlinkSocket implements Disposable {
  */
 function configure(fd: number): void {
   libc.connect(fd, KERNEL);
-  for (
-    // Only with strict checking does the kernel honour a dump's filters.
-    const name of [NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK]
-  ) {
-    libc.setSocketOption(fd, { level: SOL_NETLINK, name, value: 1 });
-  }
-  libc.setSocketOptionBytes(fd, {
-    level: SOL_SOCKET,
-    name: SO_RCVTIMEO,
-    value: timeval.encode({ seconds: RECEIVE_TIMEOUT_SECONDS }),
-  });
+  const option = { level: SOL_NETLINK, name: NETLINK_EXT_ACK, value: 1 };
+  libc.setSocketOption(fd, option);
 }
 
 /**
@@ -344,25 +437,37 @@ function makeRoom(fd: number, value: number): void {
   }
 }
 
-/** Receives one whole datagram. Its length is peeked at first. */
+/**
+ * Receives one whole datagram. The kernel answers before send(2) returns, so
+ * there is nothing to wait for; if it ever answers later, this waits.
+ */
 function receive(fd: number): Bytes {
   receiveBuffer ??= new Uint8Array(RECEIVE_BUFFER_BYTES);
-  const length = uninterrupted(fd, MSG_PEEK | MSG_TRUNC);
-  if (length > receiveBuffer.length) {
-    receiveBuffer = new Uint8Array(length);
+  let length: number;
+  try {
+    length = uninterrupted(fd, receiveBuffer, MSG_TRUNC | MSG_DONTWAIT);
+  } catch (error) {
+    if (!isErrno(error, "EAGAIN")) throw error;
+    const value = timeval.encode({ seconds: RECEIVE_TIMEOUT_SECONDS });
+    const option = { level: SOL_SOCKET, name: SO_RCVTIMEO, value };
+    libc.setSocketOptionBytes(fd, option);
+    length = uninterrupted(fd, receiveBuffer, MSG_TRUNC);
   }
-  return receiveBuffer.slice(0, uninterrupted(fd, 0));
+  if (length > receiveBuffer.length) throw new SyscallError("recv", EMSGSIZE);
+  return receiveBuffer.slice(0, length);
 }
 
-function uninterrupted(fd: number, flags: number): number {
+function uninterrupted(fd: number, buffer: Bytes, flags: number): number {
   for (;;) {
     try {
-      return libc.recv(fd, receiveBuffer ?? new Uint8Array(0), flags);
+      return libc.recv(fd, buffer, flags);
     } catch (error) {
       if (!isErrno(error, "EINTR")) throw error;
     }
   }
 }
+
+const ACCEPTED: Verdict = { errno: 0, extAck: "", offset: undefined };
 
 /** The outcome of a request. */
 interface Outcome {
@@ -396,14 +501,19 @@ function during<T>({ name, describe }: EncodedRequest, work: () => T): T {
 }
 
 /** @throws {NetlinkError} If the verdict is an error */
-function throwIfRefused(
+function throwIfRefused(request: EncodedRequest, verdict: Verdict): void {
+  const refusal = refusalOf(request, verdict);
+  if (refusal !== undefined) throw refusal;
+}
+
+function refusalOf(
   { name, describe, locate }: EncodedRequest,
   { errno, extAck, offset }: Verdict,
-): void {
-  if (errno === 0) return;
+): NetlinkError | undefined {
+  if (errno === 0) return undefined;
   const attribute = offset === undefined
     ? undefined
     : locate(offset - messageHeader.size);
   const object = describe();
-  throw new NetlinkError(name, errno, { object, extAck, attribute });
+  return new NetlinkError(name, errno, { object, extAck, attribute });
 }

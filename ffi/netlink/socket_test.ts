@@ -473,3 +473,34 @@ rootTest("NetlinkSocket receives a reply larger than its buffer", () => {
     multipath.map(({ attributes: { gateway } }) => String(gateway)),
   );
 });
+
+rootTest("NetlinkSocket.requestEach() does what the kernel accepts", () => {
+  using fixture = new Fixture();
+  const { rtnl, link, socket } = fixture;
+  const names = Array.from({ length: 250 }, (_, i) => `gone${i}`);
+  const requests = [...names, link.name, "last"].map((name) =>
+    encodeRequest(delLink, { header: {}, attributes: { name } })
+  );
+  const refusals = socket.requestEach(requests);
+  assertEquals(
+    refusals.map((refusal) => refusal?.message),
+    [
+      ...names.map((name) => `RTM_DELLINK "${name}": ENODEV`),
+      undefined,
+      'RTM_DELLINK "last": ENODEV',
+    ],
+  );
+  assertEquals(rtnl.link.find(link.index), undefined);
+  assertEquals(socket.requestEach([]), []);
+});
+
+rootTest("NetlinkSocket.get() returns the object, or throws", () => {
+  using fixture = new Fixture();
+  const { link, socket } = fixture;
+  const find = (index: number): number =>
+    socket.get(getLink, { header: { index } }, newLink).header.index;
+  assertEquals(find(link.index), link.index);
+  const error = assertThrows(() => find(4711), NetlinkError);
+  assertEquals(error.message, "RTM_GETLINK link 4711: ENODEV");
+  assertEquals(find(1), 1);
+});

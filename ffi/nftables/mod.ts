@@ -13,9 +13,8 @@ import { Ip } from "../../net/ip.ts";
 import { isErrno } from "../errno.ts";
 import type { Bytes } from "../libc.ts";
 import { NetlinkError } from "../netlink/error.ts";
-import { Flag } from "../netlink/message.ts";
 import {
-  type EncodedRequest,
+  acknowledgeLast,
   encodeRequest,
   NetlinkSocket,
   Protocol,
@@ -35,6 +34,7 @@ import {
   newChain,
   newElements,
   newGeneration,
+  newSet,
   ruleAttributes,
   SUBSYSTEM,
   TableFamily,
@@ -159,12 +159,12 @@ export class Nftables implements Disposable {
 
   /** Returns the generation: the number of commits in this namespace. */
   generation(): number {
-    const [answer] = this.#socket.request(
+    const answer = this.#socket.get(
       getGeneration,
       { header: {} },
       newGeneration,
     );
-    return answer?.attributes.generation ?? 0;
+    return answer.attributes.generation ?? 0;
   }
 
   /** Lists the chains of a table; an empty list if the table does not exist. */
@@ -184,7 +184,7 @@ export class Nftables implements Disposable {
     const header = { family: TableFamily[family] };
     const request = { header, attributes: { table, name } };
     return unlessMissing(() => {
-      this.#socket.request(getChain, request);
+      this.#socket.get(getChain, request, newChain);
       return true;
     }, false);
   }
@@ -194,7 +194,7 @@ export class Nftables implements Disposable {
     const header = { family: TableFamily[family] };
     const request = { header, attributes: { table, name } };
     return unlessMissing(() => {
-      this.#socket.request(getSet, request);
+      this.#socket.get(getSet, request, newSet);
       return true;
     }, false);
   }
@@ -263,16 +263,6 @@ export class Nftables implements Disposable {
   [Symbol.dispose](): void {
     this.#socket[Symbol.dispose]();
   }
-}
-
-/** The kernel makes all changes at the end of the batch, so one answer is enough. */
-function acknowledgeLast(
-  change: EncodedRequest,
-  index: number,
-  { length }: readonly EncodedRequest[],
-): EncodedRequest {
-  if (index < length - 1) return change;
-  return { ...change, flags: change.flags | Flag.Ack };
 }
 
 /** Some expressions have no data, such as the one that masquerades. */

@@ -126,16 +126,13 @@ export class LinkRequests {
    * @throws {NetlinkError} ENODEV if no link has the name or index
    */
   get(link: string | number): Link {
-    const [answer] = this.#socket.request(getLink, {
+    const answer = this.#socket.get(getLink, {
       header: headerOf(link),
       attributes: {
         ...nameOf(link),
         extendedMask: RTEXT_FILTER_SKIP_STATS,
       },
     }, newLink);
-    if (answer === undefined) {
-      throw new Error(`Cannot read link "${link}": the kernel sent none`);
-    }
     return decodeLink(answer);
   }
 

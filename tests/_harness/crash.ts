@@ -9,7 +9,7 @@ import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { intercept } from "./fault_injector.ts";
 
 /** Methods by which an operation talks to the kernel. */
-export type NetlinkMethod = "request" | "dump";
+export type NetlinkMethod = "request" | "get" | "dump" | "requestEach";
 
 /**
  * Ends all that goes through netlink after some calls, as kill -9 does: nothing
@@ -29,17 +29,34 @@ export class Crash implements Disposable {
    */
   constructor(
     calls: number,
-    methods: readonly NetlinkMethod[] = ["request", "dump"],
+    methods: readonly NetlinkMethod[] = [
+      "request",
+      "get",
+      "dump",
+      "requestEach",
+    ],
   ) {
     this.#left = calls;
     for (const method of methods) {
       this.#stack.defer(
-        intercept(NetlinkSocket.prototype, method, (_, work) => {
+        intercept(NetlinkSocket.prototype, method, (args, work) => {
+          if (method === "requestEach") return this.#cutShort(args, work);
           this.#count();
           return work();
         }),
       );
     }
+  }
+
+  /** The kernel gets as many of the requests as are left. */
+  #cutShort(args: unknown[], work: () => unknown): unknown {
+    const [requests] = args as [unknown[]];
+    const sent = Math.min(this.#left, requests.length);
+    this.#left -= sent;
+    args[0] = requests.slice(0, sent);
+    const refusals = sent > 0 ? work() : [];
+    if (sent < requests.length) this.#count();
+    return refusals;
   }
 
   #count(): void {

@@ -31,7 +31,7 @@ export class FaultInjector implements Disposable {
   constructor(failing: number, moment: Moment) {
     this.#failing = failing;
     this.#moment = moment;
-    for (const method of ["request", "dump"] as const) {
+    for (const method of ["request", "get", "dump"] as const) {
       this.#wrap(
         NetlinkSocket.prototype,
         method,
@@ -44,6 +44,7 @@ export class FaultInjector implements Disposable {
       ([requests]) =>
         (requests as { name: string }[]).map(({ name }) => name).join(" "),
     );
+    this.#wrapRequestEach();
     this.#wrap(Deno, "writeTextFileSync", ([path]) => `write ${path}`);
     this.#wrap(Deno, "renameSync", ([, path]) => `rename to ${path}`);
   }
@@ -61,6 +62,31 @@ export class FaultInjector implements Disposable {
     ));
   }
 
+  /** Each request is a step, although they are sent together. */
+  #wrapRequestEach(): void {
+    const original = NetlinkSocket.prototype.requestEach;
+    const count = (name: string): boolean => {
+      this.steps.push(name);
+      return this.steps.length === this.#failing;
+    };
+    const { steps } = this, moment = this.#moment;
+    NetlinkSocket.prototype.requestEach = function (
+      requests,
+    ): (SyscallError | undefined)[] {
+      const at = requests.map(({ name }) => count(name)).indexOf(true);
+      if (at === -1) return original.call(this, requests);
+      const error = injected(steps[steps.length - requests.length + at]);
+      if (moment === "afterwards") {
+        return original.call(this, requests).with(at, error);
+      }
+      const others = original.call(this, requests.toSpliced(at, 1));
+      return others.toSpliced(at, 0, error);
+    };
+    this.#stack.defer(() => {
+      NetlinkSocket.prototype.requestEach = original;
+    });
+  }
+
   #step(description: string, work: () => unknown): unknown {
     this.steps.push(description);
     if (this.steps.length !== this.#failing) return work();
@@ -68,7 +94,7 @@ export class FaultInjector implements Disposable {
       if (this.#moment === "afterwards") work();
     } finally {
       // deno-lint-ignore no-unsafe-finally -- replaces the error of the step
-      throw new SyscallError(`injected into ${description}`, 5);
+      throw injected(description);
     }
   }
 
@@ -76,6 +102,10 @@ export class FaultInjector implements Disposable {
   [Symbol.dispose](): void {
     this.#stack.dispose();
   }
+}
+
+function injected(description?: string): SyscallError {
+  return new SyscallError(`injected into ${description}`, 5);
 }
 
 /** An object with a method. */
