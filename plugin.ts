@@ -41,7 +41,6 @@ export {
   type ForeignResult,
   type MaybePromise,
   type Plugin,
-  type RunningContext,
 } from "./cni/plugin.ts";
 export {
   type CmdArgs,
@@ -52,13 +51,14 @@ export {
 } from "./cni/args.ts";
 export { dispatch, runMain } from "./cni/skel.ts";
 export type { Dispatch, PluginLookup } from "./cni/invoke/in_process.ts";
+export type { Delegate } from "./cni/invoke/delegate.ts";
 export type {
   DispatchInput,
   DispatchOutput,
   Invocation,
   Invoker,
-} from "./cni/invoke/invoker.ts";
-export type { Delegate } from "./cni/invoke/delegate.ts";
+  Surroundings,
+} from "./cni/surroundings.ts";
 export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
 
 // Cleanup, errors, log.

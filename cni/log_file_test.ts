@@ -7,6 +7,7 @@ import {
 } from "@std/assert";
 import { importFlags } from "../scripts/net.ts";
 import { eachAtOnce } from "../tests/_harness/at_once.ts";
+import { surroundingsWith } from "../tests/_harness/surroundings.ts";
 import { CniError } from "./error.ts";
 import { appendToLog, findLogPath } from "./log_file.ts";
 import { definePlugin } from "./plugin.ts";
@@ -182,19 +183,19 @@ async function delWith(
   env: Record<string, string>,
 ): Promise<{ exitCode: number; stderr: string }> {
   return await dispatch(warner, {
-    env: {
-      CNI_COMMAND: "DEL",
-      CNI_CONTAINERID: "c1",
-      CNI_IFNAME: "eth0",
-      CNI_PATH: "/bin",
-      ...env,
-    },
+    ...surroundingsWith({
+      env: {
+        CNI_COMMAND: "DEL",
+        CNI_CONTAINERID: "c1",
+        CNI_IFNAME: "eth0",
+        CNI_PATH: "/bin",
+        ...env,
+      },
+    }),
     stdin: () =>
       new TextEncoder().encode(
         '{"cniVersion":"1.0.0","name":"net1","type":"warner"}',
       ),
-    invoker: { invoke: () => Promise.reject(new Error("no plugin is run")) },
-    hostNetns: "/proc/thread-self/ns/net",
   });
 }
 

@@ -7,7 +7,6 @@
 import type { CmdArgs, Command } from "./args.ts";
 import { describeError, formatFailure } from "./error.ts";
 import { type Delegate, delegateTo } from "./invoke/delegate.ts";
-import type { DispatchInput, DispatchOutput } from "./invoke/invoker.ts";
 import { decode, decodeLeniently } from "./json.ts";
 import { createLog, type Log } from "./log.ts";
 import type { Call, Plugin } from "./plugin.ts";
@@ -22,6 +21,11 @@ import {
 } from "./request.ts";
 import type { Result } from "./result.ts";
 import { Rollback } from "./rollback.ts";
+import type {
+  DispatchInput,
+  DispatchOutput,
+  Surroundings,
+} from "./surroundings.ts";
 import {
   decodeValidAttachments,
   type NetConf,
@@ -48,9 +52,7 @@ export interface CommandCall {
   /** CNI_COMMAND, unchecked. */
   readonly command: string;
   readonly args: CmdArgs;
-  readonly input: DispatchInput;
-  /** Receives log text. */
-  readonly onStderr: (text: string) => void;
+  readonly input: DispatchInput & Surroundings;
 }
 
 /**
@@ -82,12 +84,12 @@ export async function runCommand(
 
 /** Appends log lines to the log file, if there is one. Never throws. */
 async function keepRecords(
-  { input, onStderr }: CommandCall,
+  { input: { env, onStderr } }: CommandCall,
   records: readonly string[],
 ): Promise<void> {
   try {
     const { appendToLog, findLogPath } = await import("./log_file.ts");
-    const path = findLogPath(input.env);
+    const path = findLogPath(env);
     if (path !== undefined) appendToLog(path, records);
   } catch (error) {
     createLog({}, onStderr).warn("Cannot log", { error: describeError(error) });
@@ -125,10 +127,10 @@ async function runOperation(run: Run): Promise<string> {
 }
 
 async function createCall(run: Run): Promise<Call> {
-  const { plugin, command, args, request, cniVersion, input, onStderr } = run;
-  const { records } = run;
+  const { plugin, command, args, request, cniVersion, records } = run;
   const { name: network, bytes: stdin } = request;
-  const { env, invoker, hostNetns, signal, deferredLinks, onProcess } = input;
+  const surroundings = surroundingsOf(run.input);
+  const { hostNetns, signal, deferredLinks, onStderr } = surroundings;
   const log = createLog({
     plugin: plugin.name,
     command,
@@ -140,19 +142,8 @@ async function createCall(run: Run): Promise<Call> {
     onStderr(line);
   });
   const config = await decodeConfig(run, log);
-  const delegate = (type: string): Delegate =>
-    delegateTo(type, {
-      caller: plugin.name,
-      invoker,
-      env,
-      stdin,
-      cniVersion,
-      hostNetns,
-      signal,
-      log,
-      onStderr,
-      onProcess,
-    });
+  const context = { caller: plugin.name, surroundings, stdin, cniVersion, log };
+  const delegate = (type: string): Delegate => delegateTo(type, context);
   const readPrevResult = await prevResultReader(config, cniVersion);
   return {
     command,
@@ -164,7 +155,7 @@ async function createCall(run: Run): Promise<Call> {
     hostNetns,
     log,
     delegate,
-    running: { env, invoker, hostNetns, onStderr, onProcess },
+    surroundings,
     deferredLinks,
     signal,
     get prevResult(): Result | undefined {
@@ -177,6 +168,15 @@ async function createCall(run: Run): Promise<Call> {
       return delegate(config.ipam?.type ?? "");
     },
   };
+}
+
+/** Drops what is the call's own. */
+function surroundingsOf(
+  { stdin: _stdin, onResult: _onResult, ...surroundings }:
+    & DispatchInput
+    & Surroundings,
+): Surroundings {
+  return surroundings;
 }
 
 /** Loads what reads a prevResult, if there is one; it is read on first use. */

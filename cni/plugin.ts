@@ -5,24 +5,15 @@
  */
 
 import type { CmdArgs, Command } from "./args.ts";
-import type { DeferredLinks } from "./deferred_links.ts";
 import type { Delegate } from "./invoke/delegate.ts";
-import type { DispatchInput } from "./invoke/invoker.ts";
 import type { JsonObject, Schema } from "./json.ts";
 import type { Log } from "./log.ts";
 import type { Result } from "./result.ts";
+import type { Surroundings } from "./surroundings.ts";
 import type { NetConf, ValidAttachment } from "./types.ts";
 
 /** A value or a promise. Plugins that only talk to the kernel need no promise. */
 export type MaybePromise<T> = T | Promise<T>;
-
-/**
- * Options of a `NetworkRuntime`, for plugins that run other plugins as a runtime
- * does, with configurations of their own.
- */
-export type RunningContext =
-  & Pick<DispatchInput, "env" | "invoker" | "hostNetns" | "onProcess">
-  & Required<Pick<DispatchInput, "onStderr">>;
 
 /**
  * Another plugin's result, to be printed unchanged: in its own version, with its
@@ -34,7 +25,8 @@ export interface ForeignResult {
 }
 
 /** One call of a plugin: everything it may know. */
-export interface Call<Config extends NetConf = NetConf> {
+export interface Call<Config extends NetConf = NetConf>
+  extends Pick<Surroundings, "hostNetns" | "signal" | "deferredLinks"> {
   /** The command. */
   readonly command: Command;
   /** The CNI_* variables. */
@@ -61,22 +53,15 @@ export interface Call<Config extends NetConf = NetConf> {
    * @throws {CniError} 7 if the list is malformed
    */
   readonly validAttachments: readonly ValidAttachment[] | undefined;
-  /** Path of the host's network namespace: the process's own. */
-  readonly hostNetns: string;
   /** The configuration's `ipam` plugin. Fails on use if it is not configured. */
   readonly ipam: Delegate;
   /** Another plugin, with this call's configuration. */
   delegate(type: string): Delegate;
-  /** For plugins that are themselves runtimes, such as multus. */
-  readonly running: RunningContext;
   /**
-   * DEL: collects links for the next plugin to delete together with its own;
-   * undefined if no plugin follows. Source: the link group that RTM_DELLINK
-   * accepts, net/core/rtnetlink.c `rtnl_group_dellink`.
+   * The surroundings of this call, for plugins that are themselves runtimes, such as
+   * multus: options of a `NetworkRuntime`.
    */
-  readonly deferredLinks: DeferredLinks | undefined;
-  /** When to give up on other plugins; undefined without a deadline. */
-  readonly signal: AbortSignal | undefined;
+  readonly surroundings: Surroundings;
   /** Writes to stderr. */
   readonly log: Log;
 }

@@ -9,7 +9,7 @@ import { formatVersions, printAndExit } from "./answer.ts";
 import { missingVariables, readCmdArgs } from "./args.ts";
 import { formatFailure } from "./error.ts";
 import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
-import type { DispatchInput, DispatchOutput } from "./invoke/invoker.ts";
+import type { DispatchInput, DispatchOutput } from "./surroundings.ts";
 import type { Plugin } from "./plugin.ts";
 import { readStdin, sendConsoleToStderr, writeStderr } from "./stdio.ts";
 import { CURRENT_VERSION } from "./version.ts";
@@ -46,7 +46,7 @@ export async function dispatch(
     }
     // Loaded lazily: VERSION does not need the rest.
     const { runCommand } = await import("./operation.ts");
-    const call = { plugin, command, args, input, onStderr };
+    const call = { plugin, command, args, input: { ...input, onStderr } };
     return { ...await runCommand(call), stderr };
   } catch (error) {
     return { ...formatFailure(error, CURRENT_VERSION), stderr };

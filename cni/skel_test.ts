@@ -14,17 +14,17 @@ import {
   ENV,
   type Operation,
   OPERATIONS,
-  OWN_NETNS,
   recorder,
   run,
   runCommand,
   SILENT,
 } from "../tests/_harness/recorder.ts";
+import { OWN_NETNS } from "../tests/_harness/surroundings.ts";
 import { importFlags } from "../scripts/net.ts";
 import { Cidr } from "../net/cidr.ts";
 import { type Command, COMMANDS, type Environment } from "./args.ts";
 import { CniError } from "./error.ts";
-import type { Invocation, Invoker } from "./invoke/invoker.ts";
+import type { Invocation, Invoker } from "./surroundings.ts";
 import type { Call } from "./plugin.ts";
 import { emptyResult, type Result } from "./result.ts";
 import { netConf } from "./types.ts";

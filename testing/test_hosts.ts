@@ -18,7 +18,7 @@ import { assertEquals } from "@std/assert";
 import type { Environment } from "../cni/args.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
 import type { DeferredLinks } from "../cni/deferred_links.ts";
-import type { DispatchOutput } from "../cni/invoke/invoker.ts";
+import type { DispatchOutput } from "../cni/surroundings.ts";
 import type { Plugin } from "../cni/plugin.ts";
 import { dispatch } from "../cni/skel.ts";
 import type { NetConf } from "../cni/types.ts";

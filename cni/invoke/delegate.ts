@@ -4,13 +4,13 @@
  * @module
  */
 
-import type { Command, Environment } from "../args.ts";
+import type { Command } from "../args.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Result } from "../result.ts";
 import { Rollback } from "../rollback.ts";
+import type { Surroundings } from "../surroundings.ts";
 import { deadline } from "../deadline.ts";
-import type { Invoker } from "./invoker.ts";
 
 /** Another plugin, with this call's environment and configuration. */
 export interface Delegate {
@@ -36,18 +36,12 @@ export interface Delegate {
 export interface DelegateContext {
   /** The plugin that calls. */
   readonly caller: string;
-  readonly invoker: Invoker;
-  readonly env: Environment;
+  /** The surroundings of the calling plugin. */
+  readonly surroundings: Surroundings;
   /** The configuration, passed on byte for byte. */
   readonly stdin: Uint8Array;
   readonly cniVersion: string;
-  readonly hostNetns: string;
   readonly log: Log;
-  readonly onStderr: (text: string) => void;
-  /** When to give up. */
-  readonly signal?: AbortSignal | undefined;
-  /** Called before a process is started. */
-  readonly onProcess?: (() => Promise<void>) | undefined;
 }
 
 /** Prepares a delegate. A missing plugin is noticed when it is called. */
@@ -84,19 +78,16 @@ async function runDelegate<T>(
   context: DelegateContext,
   read: (stdout: string, result: Result | undefined) => T | Promise<T>,
 ): Promise<T> {
-  const { caller, invoker, env, stdin, hostNetns, onStderr, onProcess } =
-    context;
+  const { caller, surroundings, stdin } = context;
   try {
     checkCaller(type, caller);
     let result: Result | undefined;
-    const stdout = await invoker.invoke({
+    const stdout = await surroundings.invoker.invoke({
+      ...surroundings,
       type,
-      env: { ...env, CNI_COMMAND: command },
+      env: { ...surroundings.env, CNI_COMMAND: command },
       stdin,
-      hostNetns,
-      onStderr,
-      signal: signalFor(command, context),
-      onProcess,
+      signal: signalFor(command, surroundings),
       onResult: (value) => {
         result = value;
       },
@@ -116,7 +107,7 @@ const CLEAN_UP_MS = 10_000;
  */
 function signalFor(
   command: Command,
-  { env, signal }: DelegateContext,
+  { env, signal }: Surroundings,
 ): AbortSignal | undefined {
   const isCleanUp = command === "DEL" && env["CNI_COMMAND"] !== "DEL";
   return signal && isCleanUp ? deadline(CLEAN_UP_MS) : signal;

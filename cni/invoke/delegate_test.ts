@@ -11,9 +11,13 @@ import { CniError, ErrorCode, toCniError } from "../error.ts";
 import { createLog } from "../log.ts";
 import { emptyResult } from "../result.ts";
 import { encodeResult } from "../result_encoding.ts";
-import { type Delegate, type DelegateContext, delegateTo } from "./delegate.ts";
+import { type Delegate, delegateTo } from "./delegate.ts";
 import { execInvoker } from "./exec_invoker.ts";
-import type { Invocation } from "./invoker.ts";
+import type { Invocation, Surroundings } from "../surroundings.ts";
+import {
+  OWN_NETNS,
+  surroundingsWith,
+} from "../../tests/_harness/surroundings.ts";
 
 /** The environment of the plugin that delegates. */
 const ENV = {
@@ -43,28 +47,30 @@ interface Witness {
 /** Makes a delegate that answers as told: the text, or the error. */
 function delegateThat(
   answer: (command: string) => string | Error,
-  more: Partial<DelegateContext> = {},
+  more: Partial<Surroundings> = {},
+  { caller = "caller", cniVersion = "1.1.0" } = {},
 ): Witness {
   const invocations: Invocation[] = [];
   const lines: string[] = [];
   const delegate = delegateTo("plugin", {
-    caller: "caller",
-    invoker: {
-      invoke(invocation): Promise<string> {
-        invocations.push(invocation);
-        const outcome = answer(invocation.env["CNI_COMMAND"] ?? "");
-        return outcome instanceof Error
-          ? Promise.reject(outcome)
-          : Promise.resolve(outcome);
+    caller,
+    surroundings: surroundingsWith({
+      invoker: {
+        invoke(invocation): Promise<string> {
+          invocations.push(invocation);
+          const outcome = answer(invocation.env["CNI_COMMAND"] ?? "");
+          return outcome instanceof Error
+            ? Promise.reject(outcome)
+            : Promise.resolve(outcome);
+        },
       },
-    },
-    env: ENV,
+      env: ENV,
+      onStderr: (text) => lines.push(text),
+      ...more,
+    }),
     stdin: STDIN,
-    cniVersion: "1.1.0",
-    hostNetns: "/proc/self/ns/net",
+    cniVersion,
     log: createLog({}, (line) => lines.push(line)),
-    onStderr: (text) => lines.push(text),
-    ...more,
   });
   const commands = (): (string | undefined)[] =>
     invocations.map(({ env }) => env["CNI_COMMAND"]);
@@ -91,7 +97,7 @@ Deno.test("delegateTo() runs the plugin with this call's input", async (t) => {
       assertEquals(invocation?.type, "plugin");
       assertEquals(invocation?.env, { ...ENV, CNI_COMMAND: command });
       assertStrictEquals(invocation?.stdin, STDIN);
-      assertEquals(invocation.hostNetns, "/proc/self/ns/net");
+      assertEquals(invocation.hostNetns, OWN_NETNS);
       assertEquals(ENV, before);
     });
   }
@@ -120,7 +126,7 @@ Deno.test("Delegate.add() reads the result in its own version, else in the confi
   for (const [name, cniVersion, answer] of rows) {
     await t.step(name, async () => {
       const text = `\n${JSON.stringify(answer)}\n`;
-      const { delegate } = delegateThat(() => text, { cniVersion });
+      const { delegate } = delegateThat(() => text, {}, { cniVersion });
       assertEquals(encodeResult(await delegate.add(), "1.1.0"), {
         cniVersion: "1.1.0",
         ips,
@@ -150,9 +156,11 @@ Deno.test("Delegate.add() logs that a result has to be converted", async (t) => 
   for (const [from, to, expected] of rows) {
     await t.step(`${from} to ${to}`, async () => {
       const answer = JSON.stringify({ cniVersion: from });
-      const { delegate, lines } = delegateThat(() => answer, {
-        cniVersion: to,
-      });
+      const { delegate, lines } = delegateThat(
+        () => answer,
+        {},
+        { cniVersion: to },
+      );
       await delegate.add();
       assertEquals(lines, expected);
     });
@@ -254,9 +262,11 @@ Deno.test("Delegate is given up when the call is", async (t) => {
 Deno.test("Delegate does not call the plugin that calls it", async (t) => {
   for (const command of ["add", "check", "del", "gc", "status"] as const) {
     await t.step(command, async () => {
-      const { delegate, invocations } = delegateThat(() => "{}", {
-        caller: "plugin",
-      });
+      const { delegate, invocations } = delegateThat(
+        () => "{}",
+        {},
+        { caller: "plugin" },
+      );
       const error = toCniError(await assertRejects(() => delegate[command]()));
       assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
       assertEquals(error.message, 'plugin "plugin" cannot delegate to itself');

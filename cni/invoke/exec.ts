@@ -6,7 +6,7 @@
 
 import { runToEnd } from "./child.ts";
 import { pause } from "../deadline.ts";
-import type { Invocation } from "./invoker.ts";
+import type { Invocation } from "../surroundings.ts";
 import { readFormat } from "./program_format.ts";
 
 /** The input of a plugin's process. */

@@ -5,7 +5,7 @@
  */
 
 import { findPlugin, splitPath } from "./find.ts";
-import type { Invoker } from "./invoker.ts";
+import type { Invoker } from "../surroundings.ts";
 
 /** Runs the executable found in CNI_PATH. */
 export const execInvoker: Invoker = {

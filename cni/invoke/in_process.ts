@@ -15,7 +15,7 @@ import type {
   DispatchOutput,
   Invocation,
   Invoker,
-} from "./invoker.ts";
+} from "../surroundings.ts";
 
 /** Runs a plugin on given input. */
 export type Dispatch = (
@@ -37,15 +37,20 @@ const OWN_EXECUTABLE = "/proc/self/exe";
  *
  * A signal does not interrupt a plugin in this process. It is passed on to the
  * plugins called from there, and nothing new is started after it.
+ *
+ * @param callers Further files that count as this process's own, as `findFileId`
+ *   identifies them: those of a resident process's callers
  */
 export function createInvoker(
   dispatch: Dispatch,
   lookup: PluginLookup,
+  callers: readonly string[] = [],
 ): Invoker {
   let own: string | undefined;
   const isOwn = (path: string): boolean => {
     own ??= findFileId(OWN_EXECUTABLE);
-    return own !== undefined && own === findFileId(path);
+    const file = findFileId(path);
+    return file !== undefined && (file === own || callers.includes(file));
   };
   const invoker: Invoker = {
     async invoke(invocation): Promise<string> {
@@ -88,7 +93,7 @@ async function run(
 }
 
 function inputOf(
-  { stdin, ...others }: Invocation,
+  { type: _type, stdin, ...others }: Invocation,
   invoker: Invoker,
 ): DispatchInput {
   return { ...others, stdin: () => stdin, invoker };

@@ -1,5 +1,6 @@
 import {
   assertEquals,
+  assertExists,
   assertRejects,
   assertStrictEquals,
   assertStringIncludes,
@@ -9,6 +10,7 @@ import type { Environment } from "../args.ts";
 import { CniError, type ErrorObject } from "../error.ts";
 import type { Plugin } from "../plugin.ts";
 import { emptyResult, type Result } from "../result.ts";
+import { findFileId } from "../same_file.ts";
 import { dispatch } from "../skel.ts";
 import { netConf } from "../types.ts";
 import { deadline } from "../deadline.ts";
@@ -18,7 +20,7 @@ import type {
   DispatchOutput,
   Invocation,
   Invoker,
-} from "./invoker.ts";
+} from "../surroundings.ts";
 
 const STDIN = new TextEncoder().encode('{"name":"net1","cniVersion":"1.1.0"}');
 
@@ -49,6 +51,7 @@ function invocationIn(path: string, env: Environment = {}): Invocation {
 /** An invoker for one plugin of our own, and what it was asked to dispatch. */
 function witness(
   output: DispatchOutput = { stdout: "in process", stderr: "", exitCode: 0 },
+  callers?: readonly string[],
 ): { invoker: Invoker; runs: [Plugin, DispatchInput][] } {
   const runs: [Plugin, DispatchInput][] = [];
   const invoker = createInvoker(
@@ -58,6 +61,7 @@ function witness(
     },
     (type) =>
       type === "plugin" ? Promise.resolve(pluginNamed(type)) : undefined,
+    callers,
   );
   return { invoker, runs };
 }
@@ -83,6 +87,15 @@ Deno.test("createInvoker() dispatches in this process what is found as its own e
   input.onStderr?.("log\n");
   assertEquals(written, ["log\n"]);
   assertStrictEquals(input.onResult, invocation.onResult);
+});
+
+Deno.test("createInvoker() counts the files of callers as its own", async () => {
+  using folder = new PluginFolder();
+  const file = findFileId(folder.add("plugin", "echo process"));
+  assertExists(file);
+  const { invoker } = witness(undefined, [file]);
+  const invocation = invocationIn(folder.path);
+  assertEquals(await invoker.invoke(invocation), "in process");
 });
 
 Deno.test("createInvoker() runs any other executable as a process", async (t) => {

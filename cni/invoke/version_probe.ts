@@ -11,7 +11,7 @@ import { decode, parseJson, type SchemaOutput } from "../json.ts";
 import { once, optional } from "../types.ts";
 import { CURRENT_VERSION } from "../version.ts";
 import { execPlugin } from "./exec.ts";
-import type { Invocation } from "./invoker.ts";
+import type { Invocation, Surroundings } from "../surroundings.ts";
 import { runtimeEnv } from "./runtime_env.ts";
 
 /** A plugin's answer to VERSION. */
@@ -22,13 +22,10 @@ export interface VersionInfo {
   readonly supportedVersions: readonly string[];
 }
 
-/** Options of a probe. */
-export interface VersionProbe extends Pick<Invocation, "signal"> {
-  /** The environment of the runtime. */
-  readonly env: Environment;
-  /** Receives the plugin's log; discarded by default. */
-  readonly onStderr?: (text: string) => void;
-}
+/** Options of a probe. The plugin's log is discarded by default. */
+export type VersionProbe =
+  & Pick<Surroundings, "env" | "signal">
+  & Partial<Pick<Surroundings, "onStderr">>;
 
 /** The answer of plugins that are older than VERSION. */
 const UNKNOWN_TO_PLUGIN = "unknown CNI_COMMAND: VERSION";

@@ -76,20 +76,22 @@ export async function delPlugins(
   const removeDeferred = async (): Promise<void> => {
     await deferredLinks.removeAll().catch((error) => failures.push(error));
   };
-  const onProcess = async (): Promise<void> => {
-    await removeDeferred();
-    await tools.onProcess?.();
+  const surroundings = {
+    ...tools.surroundings,
+    deferredLinks,
+    onProcess: async (): Promise<void> => {
+      await removeDeferred();
+      await tools.surroundings.onProcess?.();
+    },
   };
   for (const plugin of network.plugins.toReversed()) {
     try {
-      await runPlugin(tools, {
+      await runPlugin({ ...tools, surroundings }, {
         command: "DEL",
         type: plugin.type,
         stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
         conf,
         signal,
-        deferredLinks,
-        onProcess,
       });
     } catch (error) {
       failures.push(pluginFailure(plugin, "delete", error));

@@ -1,7 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
+import { surroundingsWith } from "../../tests/_harness/surroundings.ts";
 import { describeError } from "../error.ts";
-import type { Invoker } from "../invoke/invoker.ts";
+import type { Invoker } from "../surroundings.ts";
 import { checkPlugins, delPlugins, gcPlugins } from "./each_plugin.ts";
 import { PluginFailure } from "./operation.ts";
 import { createTools, type PluginTools } from "./tools.ts";
@@ -82,7 +83,8 @@ Deno.test("delPlugins() runs all plugins even if deferred links cannot be delete
     story.push("process");
     return Promise.resolve();
   };
-  const tools = { ...toolsOf(host), invoker, onProcess };
+  const surroundings = surroundingsWith({ invoker, onProcess });
+  const tools = { ...toolsOf(host), surroundings };
   const error = await assertRejects(
     () => delPlugins(tools, host.list(["a", "b", "c"]), host.conf(), {}),
     Error,

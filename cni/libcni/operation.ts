@@ -6,7 +6,6 @@
  */
 
 import type { Command } from "../args.ts";
-import type { DeferredLinks } from "../deferred_links.ts";
 import { CniError, ErrorCode, toCniError } from "../error.ts";
 import { findPlugin } from "../invoke/find.ts";
 import type { PluginOutput } from "../invoke/plugin_result.ts";
@@ -41,10 +40,6 @@ export interface PluginRun extends OperationOptions {
   readonly stdin: Uint8Array;
   /** The attachment; undefined for GC and STATUS. */
   readonly conf?: RuntimeConf;
-  /** DEL: links that the plugins delete together. */
-  readonly deferredLinks?: DeferredLinks | undefined;
-  /** Called before a process is started; by default the callback of the tools. */
-  readonly onProcess?: () => Promise<void>;
 }
 
 /**
@@ -53,12 +48,12 @@ export interface PluginRun extends OperationOptions {
  * @throws {CniError} The plugin's error, or why it could not be run
  */
 export async function runPlugin(
-  tools: PluginTools,
-  { command, type, stdin, conf, signal, ...hooks }: PluginRun,
+  { pluginDirs, surroundings }: PluginTools,
+  { command, type, stdin, conf, signal }: PluginRun,
 ): Promise<PluginOutput> {
-  const { pluginDirs, env, invoker, hostNetns, onStderr, onProcess } = tools;
   let result: Result | undefined;
-  const stdout = await invoker.invoke({
+  const stdout = await surroundings.invoker.invoke({
+    ...surroundings,
     type,
     env: runtimeEnv({
       command,
@@ -69,16 +64,12 @@ export async function runPlugin(
         args: formatCniArgs(conf),
       },
       path: pluginDirs.join(":"),
-    }, env),
+    }, surroundings.env),
     stdin,
-    hostNetns,
-    onStderr,
     onResult: (value) => {
       result = value;
     },
     signal,
-    onProcess,
-    ...hooks,
   });
   return { stdout, result };
 }

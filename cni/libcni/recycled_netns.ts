@@ -7,7 +7,7 @@
 import { isNetnsOverridden } from "../args.ts";
 import { isOwnNetns } from "../own_netns.ts";
 import type { RuntimeConf } from "./runtime_conf.ts";
-import type { Tools } from "./tools.ts";
+import type { PluginTools } from "./tools.ts";
 
 /**
  * Returns an attachment without its namespace, and logs that, if the path now
@@ -20,10 +20,11 @@ import type { Tools } from "./tools.ts";
  * @throws {CniError} 8 if the runtime's own namespace cannot be read
  */
 export function dropRecycledNetns(
-  { env, hostNetns, log }: Pick<Tools, "env" | "hostNetns" | "log">,
+  { surroundings, log }: Pick<PluginTools, "surroundings" | "log">,
   conf: RuntimeConf,
 ): RuntimeConf {
   const { netns, containerId, ifName } = conf;
+  const { env, hostNetns } = surroundings;
   const netnsOverride = isNetnsOverridden(env);
   if (!isOwnNetns({ netns, netnsOverride }, hostNetns)) return conf;
   log.warn("Deleting without the namespace: its path now leads to the host's", {

@@ -1,9 +1,12 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  OWN_NETNS as OWN,
+  surroundingsWith,
+} from "../../tests/_harness/surroundings.ts";
 import { createLog } from "../log.ts";
 import { dropRecycledNetns } from "./recycled_netns.ts";
 
 /** Any file works here, because files are compared. */
-const OWN = "/proc/self/ns/net";
 const OTHER = "/proc/self/ns/mnt";
 
 Deno.test("dropRecycledNetns() keeps DEL out of the runtime's own namespace", async (t) => {
@@ -25,7 +28,10 @@ Deno.test("dropRecycledNetns() keeps DEL out of the runtime's own namespace", as
       let logged = "";
       const log = createLog({}, (text) => void (logged += text));
       const conf = { containerId: "c1", netns, ifName: "eth0" };
-      const kept = dropRecycledNetns({ env, hostNetns: OWN, log }, conf);
+      const kept = dropRecycledNetns({
+        surroundings: surroundingsWith({ env }),
+        log,
+      }, conf);
       assertEquals(kept, { ...conf, netns: expected });
       if (expected === netns) assertEquals(logged, "");
       else assertStringIncludes(logged, `netns=${netns}`);

@@ -4,8 +4,8 @@ import { createTools } from "./tools.ts";
 
 Deno.test("createTools() runs plugins as processes from this thread's namespace by default", () => {
   const tools = createTools({ pluginDirs: [], env: {} });
-  assertStrictEquals(tools.invoker, execInvoker);
-  assertEquals(tools.hostNetns, "/proc/thread-self/ns/net");
+  assertStrictEquals(tools.surroundings.invoker, execInvoker);
+  assertEquals(tools.surroundings.hostNetns, "/proc/thread-self/ns/net");
   assertEquals(tools.locks, undefined);
 });
 

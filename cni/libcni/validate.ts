@@ -17,16 +17,16 @@ import type { Tools } from "./tools.ts";
  * @throws {CniError} The plugin's error, or why it could not be run
  */
 export async function probePlugin(
-  tools: Tools,
+  { surroundings, pluginDirs }: Tools,
   type: string,
   { signal }: OperationOptions,
 ): Promise<VersionInfo> {
-  const { env, pluginDirs, invoker, hostNetns, onStderr } = tools;
+  const { env, invoker } = surroundings;
   return await askForVersions(
     env,
     pluginDirs.join(":"),
     (question) =>
-      invoker.invoke({ type, ...question, hostNetns, onStderr, signal }),
+      invoker.invoke({ ...surroundings, type, ...question, signal }),
   );
 }
 

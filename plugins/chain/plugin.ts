@@ -62,8 +62,9 @@ export const chain: Plugin<ChainConfig> = definePlugin({
       const { network, conf, options } = links;
       using running = new RunningAdd(call);
       // An outer chain has the lock.
-      const { onProcess = () => running.begin() } = links.tools;
-      const tools = { ...links.tools, onProcess };
+      const { onProcess = () => running.begin() } = call.surroundings;
+      const surroundings = { ...call.surroundings, onProcess };
+      const tools = { ...links.tools, surroundings };
       // The runtime's DEL removes the remains of a failure.
       return await addPlugins(tools, network, conf, options);
     }),

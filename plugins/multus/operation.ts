@@ -30,8 +30,8 @@ export async function runOperation<T>(
   operation: (session: Session) => Promise<T>,
   openCluster?: OpenCluster,
 ): Promise<T> {
-  const { config, command, args, running } = call;
-  const log = new OperationLog(config, running.onStderr);
+  const { config, command, args, surroundings } = call;
+  const log = new OperationLog(config, surroundings.onStderr);
   // Only ADD and CHECK must know the pod.
   const isStrict = command === "ADD" || command === "CHECK";
   const parse = isStrict ? parseK8sArgs : parseK8sArgsLeniently;

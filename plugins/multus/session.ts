@@ -52,7 +52,8 @@ export function openSession(
     & Pick<Session, "call" | "k8s" | "log">
     & { readonly openCluster?: OpenCluster | undefined },
 ): Session {
-  const { config, running, args, command } = call;
+  const { config, surroundings, args, command } = call;
+  const { env } = surroundings;
   const pluginDirs = [...new Set([config.binDir, ...splitPath(args.path)])];
   return {
     call,
@@ -63,14 +64,14 @@ export function openSession(
     scratch: new ScratchCache(config.cniDir, log),
     cluster: openCluster({
       kubeconfig: config.kubeconfig,
-      env: running.env,
+      env,
       daemonSocketDir: config.daemonSocketDir,
       podUid: k8s.podUid,
       overallMs: command === "ADD" ? undefined : SHORT_MS,
     }),
     runtime: new NetworkRuntime({
-      ...running,
-      env: enterRecursion(running.env, args),
+      ...surroundings,
+      env: enterRecursion(env, args),
       pluginDirs,
       cacheDir: config.cniDir,
     }),

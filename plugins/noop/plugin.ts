@@ -17,7 +17,7 @@
 import * as z from "zod/mini";
 import { parseArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { DispatchInput } from "../../cni/invoke/invoker.ts";
+import type { DispatchInput } from "../../cni/surroundings.ts";
 import { decode, parseJson, type SchemaOutput } from "../../cni/json.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { checkNetns } from "../../cni/request.ts";

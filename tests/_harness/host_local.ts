@@ -11,6 +11,7 @@ import type { JsonObject } from "../../cni/json.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { hostLocal } from "../../ipam/host_local/plugin.ts";
 import { importFlags } from "../../scripts/net.ts";
+import { surroundingsWith } from "./surroundings.ts";
 
 /** How a call ended. */
 export interface Output {
@@ -47,12 +48,8 @@ export async function runInProcess(
   env: Environment = {},
 ): Promise<Output> {
   const output = await dispatch(hostLocal, {
-    env: environment(command, env),
+    ...surroundingsWith({ env: environment(command, env) }),
     stdin: () => encode(config),
-    invoker: {
-      invoke: () => Promise.reject(new Error("host-local runs no plugin")),
-    },
-    hostNetns: "/proc/thread-self/ns/net",
   });
   return { ...output, json: decode(output.stdout) };
 }

@@ -7,11 +7,12 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { Environment } from "../../cni/args.ts";
-import type { DispatchInput, Invoker } from "../../cni/invoke/invoker.ts";
+import type { DispatchInput } from "../../cni/surroundings.ts";
 import type { Call, Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
 import { netConf } from "../../cni/types.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { surroundingsWith } from "./surroundings.ts";
 
 /** The methods of a plugin. */
 export const OPERATIONS = ["add", "check", "del", "gc", "status"] as const;
@@ -37,9 +38,6 @@ export const CONFIG = {
 
 /** For what reaches the callback of every command. */
 export const CURRENT = { ...CONFIG, cniVersion: "1.1.0" };
-
-/** A stand-in for the plugin's own namespace; only its inode matters. */
-export const OWN_NETNS = "/proc/self/ns/net";
 
 /** A plugin that writes down what it was asked, and may do more. */
 export function recorder(
@@ -70,11 +68,6 @@ export function current(
   return recorder({ versions: SPEC_VERSIONS, ...extras });
 }
 
-/** Fails the test if anything is delegated. */
-const noInvoker: Invoker = {
-  invoke: () => Promise.reject(new Error("nothing was to be delegated")),
-};
-
 /** The outcome of a run. */
 export interface Outcome {
   readonly exitCode: number;
@@ -93,10 +86,8 @@ export async function run(
 ): Promise<Outcome> {
   const text = typeof config === "string" ? config : JSON.stringify(config);
   const output = await dispatch(plugin, {
-    env,
+    ...surroundingsWith({ env }),
     stdin: () => new TextEncoder().encode(text),
-    invoker: noInvoker,
-    hostNetns: OWN_NETNS,
     ...more,
   });
   const { stdout } = output;

@@ -21,6 +21,7 @@ import {
   writeDebug,
 } from "../_harness/noop.ts";
 import { PluginFolder } from "../_harness/plugin_folder.ts";
+import { surroundingsWith } from "../_harness/surroundings.ts";
 
 const RESULT = '{ "ips": [{ "version": "4", "address": "10.1.2.3/24" }] }';
 const NOTE = "CNI_ARGS or config empty, no debug behavior\n";
@@ -387,13 +388,13 @@ conformance("noop", {
     const env = { ...noop.environment("ADD", noop.args), CNI_PATH: noop.path };
     const delegate = delegateTo("noop", {
       caller: "test",
-      invoker: createInvoker(dispatch, findPlugin),
-      env,
+      surroundings: surroundingsWith({
+        invoker: createInvoker(dispatch, findPlugin),
+        env,
+      }),
       stdin: new TextEncoder().encode(configText({})),
       cniVersion: "1.1.0",
-      hostNetns: "/proc/thread-self/ns/net",
       log: createLog({}, () => undefined),
-      onStderr: () => undefined,
     });
     assertEquals((await delegate.add()).ips, []);
     await delegate.del();

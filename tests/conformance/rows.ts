@@ -7,7 +7,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Environment } from "../../cni/args.ts";
 import { CniError } from "../../cni/error.ts";
-import type { DispatchInput } from "../../cni/invoke/invoker.ts";
+import type { DispatchInput } from "../../cni/surroundings.ts";
 import type { Call, Plugin } from "../../cni/plugin.ts";
 import type { Row } from "../_harness/conformance.ts";
 import {

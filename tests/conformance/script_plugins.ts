@@ -9,10 +9,11 @@ import { CniError } from "../../cni/error.ts";
 import { type Delegate, delegateTo } from "../../cni/invoke/delegate.ts";
 import { execPlugin } from "../../cni/invoke/exec.ts";
 import { execInvoker } from "../../cni/invoke/exec_invoker.ts";
-import type { Invocation, Invoker } from "../../cni/invoke/invoker.ts";
+import type { Invocation, Invoker } from "../../cni/surroundings.ts";
 import { createLog } from "../../cni/log.ts";
 import { encodeResult } from "../../cni/result_encoding.ts";
 import { PluginFolder } from "../_harness/plugin_folder.ts";
+import { surroundingsWith } from "../_harness/surroundings.ts";
 
 const utf8 = new TextEncoder();
 /** Where a script finds its programs. */
@@ -60,13 +61,14 @@ export class Delegation implements Disposable {
     const write = (text: string): unknown => this.log.push(text);
     return delegateTo(type, {
       caller: "caller",
-      invoker,
-      env: this.env,
+      surroundings: surroundingsWith({
+        invoker,
+        env: this.env,
+        onStderr: write,
+      }),
       stdin: utf8.encode(CONFIG),
       cniVersion: this.#cniVersion,
-      hostNetns: "/proc/self/ns/net",
       log: createLog({}, write),
-      onStderr: write,
     });
   }
 

@@ -20,12 +20,12 @@ import {
   current,
   ENV,
   type Operation,
-  OWN_NETNS,
   recorder,
   run,
   runCommand,
   SILENT,
 } from "../_harness/recorder.ts";
+import { OWN_NETNS } from "../_harness/surroundings.ts";
 import { expand, type Failure, record, refuses } from "./rows.ts";
 
 const WHOLE_ARGS: CmdArgs = {

@@ -7,7 +7,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Environment } from "../../cni/args.ts";
 import { ErrorCode } from "../../cni/error.ts";
-import type { DispatchOutput } from "../../cni/invoke/invoker.ts";
+import type { DispatchOutput } from "../../cni/surroundings.ts";
 import { isSpecVersion } from "../../cni/version.ts";
 
 /** Codes that have a meaning to all; from 100 on they are the plugins' own. */

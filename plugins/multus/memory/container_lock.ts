@@ -30,8 +30,8 @@ export async function lockContainer(
   { call, log }: Pick<Session, "call" | "log">,
   containerId: string,
 ): Promise<Disposable | undefined> {
-  const { config, command, running, signal } = call;
-  if (isNested(running.env)) return undefined;
+  const { config, command, surroundings, signal } = call;
+  if (isNested(surroundings.env)) return undefined;
   const locks = new AttachmentLocks(lockFolderOf(config.cniDir));
   const patience = { signal: deadline(PATIENCE_MS, signal), log };
   try {

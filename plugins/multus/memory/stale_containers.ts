@@ -107,7 +107,10 @@ async function release(session: Session, containerId: string): Promise<void> {
     ifName: guessIfName(state.delegates, cached),
   };
   // The path may resolve to another namespace by now.
-  const { netns } = dropRecycledNetns({ ...call.running, log }, known);
+  const { netns } = dropRecycledNetns(
+    { surroundings: call.surroundings, log },
+    known,
+  );
   const args = { ...call.args, ...known, netns, args: "" };
   const ofContainer = { ...session, call: { ...call, args } };
   await detachAll(ofContainer, state, cached);

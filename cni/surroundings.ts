@@ -1,0 +1,88 @@
+/**
+ * How a plugin is run: its surroundings, its input and its output.
+ *
+ * @module
+ */
+
+import type { Environment } from "./args.ts";
+import type { DeferredLinks } from "./deferred_links.ts";
+import type { Result } from "./result.ts";
+
+/**
+ * What a plugin may use of the world. A plugin that runs another one passes it on
+ * whole.
+ */
+export interface Surroundings {
+  /** The CNI_* variables and all others. */
+  readonly env: Environment;
+  /** Runs other plugins. */
+  readonly invoker: Invoker;
+  /** Path of the namespace that stands for the host. */
+  readonly hostNetns: string;
+  /** Receives log text as it is written. */
+  readonly onStderr: (text: string) => void;
+  /** Called before a process is started for a plugin. */
+  readonly onProcess?: (() => Promise<void>) | undefined;
+  /**
+   * When to give up on other plugins. A process is then killed with its children. A
+   * plugin in this process finishes its step, because half a step would be worse.
+   */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * DEL: collects links for the next plugin to delete together with its own;
+   * undefined if no plugin follows. Source: the link group that RTM_DELLINK
+   * accepts, net/core/rtnetlink.c `rtnl_group_dellink`.
+   */
+  readonly deferredLinks?: DeferredLinks | undefined;
+}
+
+/** Takes a plugin's result as a value. */
+interface ResultTaker {
+  /**
+   * Receives the result of ADD, in addition to stdout, if that holds all of it.
+   * Saves a caller in this process from parsing it.
+   */
+  readonly onResult?: (result: Result) => void;
+}
+
+/**
+ * The input of a plugin run: everything it may know about the world. `onStderr` may
+ * be absent, because {@linkcode DispatchOutput.stderr} has the same text.
+ */
+export interface DispatchInput
+  extends
+    Omit<Surroundings, "onStderr">,
+    Partial<Pick<Surroundings, "onStderr">>,
+    ResultTaker {
+  /** Reads the whole configuration. Called only if the command needs it. */
+  readonly stdin: () => Uint8Array;
+}
+
+/** The output of a plugin run. */
+export interface DispatchOutput {
+  /** One JSON document, or nothing. */
+  readonly stdout: string;
+  /** All log text. */
+  readonly stderr: string;
+  /** 0 for success. */
+  readonly exitCode: 0 | 1;
+}
+
+/** One run of another plugin; the environment is that plugin's. */
+export interface Invocation extends Omit<Surroundings, "invoker">, ResultTaker {
+  /** The plugin's type: a file name to find in CNI_PATH. */
+  readonly type: string;
+  /** The configuration, byte for byte. */
+  readonly stdin: Uint8Array;
+}
+
+/** Runs other plugins by name. */
+export interface Invoker {
+  /**
+   * Runs a plugin to its end.
+   *
+   * @returns Its output
+   * @throws {CniError} The plugin's own error, or why it could not be run
+   */
+  invoke(invocation: Invocation): Promise<string>;
+}

@@ -1,0 +1,29 @@
+/**
+ * Surroundings in which a test runs a plugin.
+ *
+ * @module
+ */
+
+import type { Invoker } from "../../cni/surroundings.ts";
+import type { Surroundings } from "../../cni/surroundings.ts";
+
+/** This process's network namespace, as the host's. */
+export const OWN_NETNS = "/proc/self/ns/net";
+
+/** Fails the test if a plugin runs another one. */
+export const noInvoker: Invoker = {
+  invoke: ({ type }) => Promise.reject(new Error(`plugin "${type}" was run`)),
+};
+
+/** Surroundings without an environment, other plugins, or a log. */
+export function surroundingsWith(
+  more: Partial<Surroundings> = {},
+): Surroundings {
+  return {
+    env: {},
+    invoker: noInvoker,
+    hostNetns: OWN_NETNS,
+    onStderr: () => {},
+    ...more,
+  };
+}
