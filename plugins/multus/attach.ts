@@ -20,6 +20,8 @@ export interface Place {
   readonly delegates: readonly Delegate[];
   /** Index of the network, from 0. */
   readonly index: number;
+  /** Whether the network is the master; by default the first one is. */
+  readonly isMaster?: boolean;
 }
 
 /** The outcome of an attachment. */

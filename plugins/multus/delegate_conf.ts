@@ -18,6 +18,8 @@ export interface RuntimeConfSource {
   readonly delegates: readonly Delegate[];
   /** Index of the delegate, from 0. */
   readonly index: number;
+  /** Whether the delegate is the master; by default the first one is. */
+  readonly isMaster?: boolean;
   /** The arguments of multus itself. */
   readonly args: CmdArgs;
   /** The pod. */
@@ -79,9 +81,8 @@ export function runtimeConfOf(source: RuntimeConfSource): RuntimeConf {
 /** Merges the runtime's capability arguments with the request. */
 function offerTo(
   delegate: Delegate,
-  { index, capabilityArgs }: RuntimeConfSource,
+  { index, isMaster = index === 0, capabilityArgs }: RuntimeConfSource,
 ): JsonObject {
-  const isMaster = index === 0;
   const known: readonly string[] = KNOWN_CAPABILITIES;
   const offered = Object.entries(capabilityArgs)
     .filter(([capability]) => isMaster || known.includes(capability));

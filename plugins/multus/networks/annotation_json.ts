@@ -110,7 +110,12 @@ function checkHardwareAddress(text: string, problem: string): void {
   );
 }
 
-function checkIp(text: string): void {
+/**
+ * Checks an address with or without a prefix length.
+ *
+ * @throws {CniError} 7 If it is malformed
+ */
+export function checkIp(text: string): void {
   const quoted = JSON.stringify(text);
   try {
     if (text.includes("/")) Cidr.parse(text);

@@ -47,8 +47,9 @@ export async function publish(
   }
 }
 
-async function announce(
-  { log }: Session,
+/** Posts an event for each attachment; lost events are not failures. */
+export async function announce(
+  { log }: Pick<Session, "log">,
   client: ClusterClient,
   pod: KnownPod,
   attached: readonly Attached[],

@@ -1,0 +1,249 @@
+/**
+ * Attaches a running pod to one more network, and detaches it again, for
+ * controllers such as multus-dynamic-networks-controller.
+ *
+ * The pod's scratch file records the network, so that DEL of the pod detaches it.
+ * The Go version does not record it: what such a network made stays behind if the
+ * pod is deleted before a controller detaches it.
+ *
+ * Source: multus-cni pkg/server/server.go `cmdDelegateAdd`, `cmdDelegateDel`,
+ * `cmdDelegateCheck`, `cmdDelegateStatus`.
+ *
+ * @module
+ */
+
+import { deadline } from "../../cni/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { toNetworkConfList } from "../../cni/libcni/conf.ts";
+import {
+  type Call,
+  definePlugin,
+  type ForeignResult,
+  type Plugin,
+} from "../../cni/plugin.ts";
+import { Rollback } from "../../cni/rollback.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import {
+  attach,
+  type Attached,
+  attachmentFailure,
+  describe,
+  type Place,
+} from "./attach.ts";
+import { type MultusConfig, multusSchema } from "./config.ts";
+import { interfaceNameOf } from "./delegate_conf.ts";
+import { detach } from "./detach.ts";
+import { inContext } from "./failure.ts";
+import { checkInterfaceNames } from "./interface_names.ts";
+import { networkOf } from "./memory/cached_attachments.ts";
+import { recall } from "./memory/recall.ts";
+import { checkIp, isHardwareAddress } from "./networks/annotation_json.ts";
+import {
+  type AttachmentRequest,
+  type Delegate,
+  injectCniArgs,
+  isList,
+  loadDelegate,
+} from "./networks/delegate.ts";
+import { runOperation } from "./operation.ts";
+import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
+import type { MultusOptions } from "./plugin.ts";
+import type { Session } from "./session.ts";
+
+/** The network to attach a pod to, or to detach it from. */
+export interface HotPlug {
+  /** Its configuration, byte for byte. */
+  readonly config: Uint8Array;
+  /** What the controller asks for the interface. */
+  readonly request: Pick<AttachmentRequest, "ips" | "mac" | "cniArgs">;
+}
+
+/** Time limit for undoing an attachment, in milliseconds. */
+const UNDO_MS = 30_000;
+
+/**
+ * Builds a plugin for the calls with one network. CNI_IFNAME names the interface;
+ * the plugin's own configuration is that of multus, without networks.
+ */
+export function createHotPlug(
+  plug: HotPlug,
+  { openCluster }: MultusOptions = {},
+): Plugin<MultusConfig> {
+  const operate = <T>(
+    call: Call<MultusConfig>,
+    run: (session: Session, place: Place) => Promise<T>,
+  ): Promise<T> =>
+    runOperation(call, (session) => run(session, placeOf(plug)), openCluster);
+  return definePlugin<MultusConfig>({
+    name: "multus",
+    versions: SPEC_VERSIONS,
+    configSchema: () => multusSchema(),
+    add: (call) => operate(call, plugIn),
+    del: (call) => operate(call, unplug),
+    check: (call) => operate(call, check),
+    status: (call) => operate(call, status),
+  });
+}
+
+function placeOf({ config, request }: HotPlug): Place {
+  const { cniArgs } = request;
+  checkAddresses(request);
+  const delegate = loadDelegate(config, { request });
+  const complete = cniArgs ? injectCniArgs(delegate, cniArgs) : delegate;
+  return { delegates: [complete], index: 0, isMaster: false };
+}
+
+/** @throws {CniError} 7 with the Go version's text */
+function checkAddresses(
+  { mac = "", ips = [] }: HotPlug["request"],
+): void {
+  const context = "DelegateAdd";
+  if (mac !== "" && !isHardwareAddress(mac)) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      `${context}: failed to parse mac address ${JSON.stringify(mac)}`,
+    );
+  }
+  try {
+    ips.forEach(checkIp);
+  } catch (error) {
+    throw inContext(context, error);
+  }
+}
+
+function delegateOf({ delegates }: Place): Delegate {
+  return delegates[0] as Delegate;
+}
+
+async function plugIn(
+  session: Session,
+  place: Place,
+): Promise<ForeignResult> {
+  const delegate = delegateOf(place);
+  const pod = await findPodOf(session);
+  checkInterfaceNames(place.delegates, session.call.args);
+  await using rollback = new Rollback(session.log);
+  remember(session, delegate);
+  rollback.onFailure(
+    `detach the pod from network "${delegate.name}"`,
+    () => detachFrom(session, place, deadline(UNDO_MS)),
+  );
+  const attached = await attachTo(session, place);
+  const { encodeResult } = await import("../../cni/result_encoding.ts");
+  const document = encodeResult(attached.result, session.call.cniVersion);
+  rollback.commit();
+  if (pod !== undefined) await tell(session, pod, attached);
+  return { document };
+}
+
+/** @throws {CniError} 3 if the API does not have the pod */
+async function findPodOf(session: Session): Promise<KnownPod | undefined> {
+  const { call: { signal }, k8s, cluster } = session;
+  const pod = await findPod({ k8s, runtimeConfig: {}, cluster, signal });
+  if (pod !== POD_IS_GONE) return pod;
+  throw new CniError(
+    ErrorCode.UnknownContainer,
+    "pod not found during Multus GetPod",
+    { details: `${k8s.podNamespace}/${k8s.podName}` },
+  );
+}
+
+async function attachTo(session: Session, place: Place): Promise<Attached> {
+  const delegate = delegateOf(place);
+  try {
+    return await session.log.time(
+      delegate.name,
+      () => attach(session, place, delegate),
+    );
+  } catch (error) {
+    throw attachmentFailure(session, delegate, error);
+  }
+}
+
+async function tell(
+  session: Session,
+  pod: KnownPod,
+  attached: Attached,
+): Promise<void> {
+  const { announce } = await import("./report/publish.ts");
+  try {
+    await announce(session, await session.cluster.client(), pod, [attached]);
+  } catch (error) {
+    session.log.warn("Cannot post an event", { error: describeError(error) });
+  }
+}
+
+/** @throws The failure, unlike a DEL of the pod */
+async function unplug(session: Session, place: Place): Promise<void> {
+  await detachFrom(session, place, session.call.signal);
+}
+
+async function detachFrom(
+  session: Session,
+  place: Place,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const delegate = delegateOf(place);
+  const conf = describe(session, place);
+  await session.log.time(
+    delegate.name,
+    () => detach(session, { network: networkOf(delegate), conf }, signal),
+  );
+  forget(session, delegate);
+}
+
+async function check(session: Session, place: Place): Promise<void> {
+  const { runtime, call: { signal } } = session;
+  const own = {
+    network: networkOf(delegateOf(place)),
+    conf: describe(session, place),
+  };
+  const { network, conf } = recall(session, own);
+  await runtime.checkNetworkList(network, conf, { signal });
+}
+
+async function status(session: Session, place: Place): Promise<void> {
+  const { runtime, call: { signal } } = session;
+  const { conf } = delegateOf(place);
+  const list = isList(conf) ? conf : toNetworkConfList(conf);
+  await runtime.statusNetworkList(list, { signal });
+}
+
+/** Adds the network to the pod's scratch file, if that is complete. */
+function remember({ scratch, call }: Session, delegate: Delegate): void {
+  const { containerId, ifName } = call.args;
+  const { delegates, isComplete, owner } = scratch.readWhatIsLeft(containerId);
+  if (!isComplete) return;
+  const request = { ...delegate.request, ifName };
+  const others = leaveOut(delegates, ifName);
+  scratch.write(containerId, [...others, { ...delegate, request }], owner);
+}
+
+/** Takes the network out of the pod's scratch file. */
+function forget({ scratch, call }: Session, { conf }: Delegate): void {
+  const { containerId, ifName } = call.args;
+  const { delegates, isComplete, owner } = scratch.readWhatIsLeft(containerId);
+  if (!isComplete) return;
+  const isKnown = delegates.some((one, index) =>
+    one.conf.name === conf.name &&
+    interfaceNameOf(delegates, index, "") === ifName
+  );
+  if (!isKnown) return;
+  scratch.write(containerId, leaveOut(delegates, ifName), owner);
+}
+
+/**
+ * Leaves out the network of an interface, but never the master. The others keep
+ * their interface names, which depend on their positions.
+ */
+function leaveOut(
+  delegates: readonly Delegate[],
+  ifName: string,
+): Delegate[] {
+  return delegates.flatMap((delegate, index) => {
+    if (index === 0) return [delegate];
+    const name = interfaceNameOf(delegates, index, "");
+    if (name === ifName) return [];
+    return [{ ...delegate, request: { ...delegate.request, ifName: name } }];
+  });
+}
