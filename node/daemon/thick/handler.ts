@@ -9,7 +9,7 @@
 
 import type { Environment } from "../../../cni/args.ts";
 import { describeError } from "../../../cni/error.ts";
-import type { DispatchOutput } from "../../../cni/invoke/invoker.ts";
+import type { DispatchOutput } from "../../../cni/surroundings.ts";
 import { isObject, type JsonObject } from "../../../cni/json.ts";
 import { decodeResult } from "../../../cni/result_decoding.ts";
 import { encodeResult } from "../../../cni/result_encoding.ts";
