@@ -7,10 +7,10 @@
  * text leads to, until something imports it. A call pays for the plugin that it
  * calls, and VERSION for none, however many plugins there are.
  *
- * To look at the comments and to take the lines out of a function's text are 3 ms
- * all the same for half a MiB. Who runs the script can spare them: it leaves out
- * all lines between the first and the last, and runs the rest where `__line` is
- * a function that returns any line by its number. The stand-in for denort does so.
+ * Even so, half a MiB takes 4 ms to read, decode and scan. A runtime that can read
+ * parts of the script avoids that: it runs the first line and the tail, where
+ * `__read` is a function that returns any bytes of the comments. The stand-in for
+ * denort does so.
  *
  * @module
  */
@@ -32,8 +32,10 @@ const IS_MAIN = /\bimport\.meta\.main\b/g;
 const DIRNAME = /\bimport\.meta\.dirname\b/g;
 /** `import("./chunk.js")`. */
 const DYNAMIC_IMPORT = /\bimport\("\.\/([^"]+)"\)/g;
-/** The first line of every linked script. */
-export const LINKED_HEAD = "(()=>{const store=()=>{";
+/** How every linked script begins. Its code is in the first line, which leaves a function open for the comments. */
+export const LINKED_HEAD = "(()=>{/*chunks*/";
+/** How it ends. */
+export const LINKED_TAIL = "}})();";
 /** Module syntax that must not remain after linking. */
 const LEFT_OVER =
   /\bimport\.meta\b|\b__(?:load|lazy)\b|(?:^|[;}])(?:import|export)[*{" ]/;
@@ -47,28 +49,26 @@ const LEFT_OVER =
  * @throws {Error} If a chunk is not as expected, or not there
  */
 export function linkChunks(chunks: Chunks, entry: string): string {
-  const sources = Object.fromEntries(
-    Object.keys(chunks).sort().map((
-      name,
-    ) => [name, linkChunk(chunks, name, name === entry)]),
-  );
-  if (!Object.hasOwn(sources, entry)) {
+  const names = Object.keys(chunks).sort();
+  if (!Object.hasOwn(chunks, entry)) {
     throw new Error(`Cannot link "${entry}": there is no such chunk`);
   }
-  checkNobodyWaits(chunks, sources, entry);
-  const names = Object.keys(sources);
-  const comments = names
-    .map((name) => `//${formatLine(sources[name] ?? "")}\n`).join("");
+  const sources = names.map((name) => linkChunk(chunks, name, entry));
+  const first = names.indexOf(entry);
+  if (sources[first]?.startsWith("async")) checkNobodyWaits(chunks, entry);
+  const comments = sources.map((source) => `//${formatLine(source)}\n`);
+  const encoder = new TextEncoder();
+  let end = 0;
+  const ends = comments.map((line) => end += encoder.encode(line).length);
   // An imported chunk is a function of how to import others; what it exports is
-  // what it returns. It runs once.
-  return `${LINKED_HEAD}\n${comments}},` +
-    'line=typeof __line==="function"?__line:' +
-    '(lines=>number=>lines[number])(String(store).split("\\n")),' +
-    `names=${JSON.stringify(names)},loaded={},` +
-    "source=name=>JSON.parse(line(names.indexOf(name)+1).slice(2))," +
-    "load=name=>loaded[name]??=(0,eval)(source(name))" +
-    "(load,name=>Promise.resolve().then(()=>load(name)))??{};" +
-    `load(${JSON.stringify(entry)})})();\n`;
+  // what it returns. It runs once. `at` has where each comment begins, in bytes.
+  return `${LINKED_HEAD}const at=${JSON.stringify([0, ...ends])},loaded=[];` +
+    "let lines;" +
+    'const line=typeof __read==="function"?n=>__read(at[n],at[n+1]):' +
+    'n=>(lines??=String(store).split("\\n"))[n+1],' +
+    "load=n=>loaded[n]??=(0,eval)(JSON.parse(line(n).slice(2)))" +
+    "(load,n=>Promise.resolve().then(()=>load(n)))??{};" +
+    `load(${first});function store(){\n${comments.join("")}${LINKED_TAIL}\n`;
 }
 
 /** Makes JSON of a text, in one line to V8 too: it also ends lines at these two. */
@@ -78,12 +78,7 @@ function formatLine(text: string): string {
 }
 
 /** Others are given what the entry exports, not the promise of it. */
-function checkNobodyWaits(
-  chunks: Chunks,
-  sources: Chunks,
-  entry: string,
-): void {
-  if (!sources[entry]?.startsWith("async")) return;
+function checkNobodyWaits(chunks: Chunks, entry: string): void {
   for (const [name, text] of Object.entries(chunks)) {
     if (!text.includes(`"./${entry}"`)) continue;
     throw new Error(
@@ -92,12 +87,13 @@ function checkNobodyWaits(
   }
 }
 
-/** Turns the text of a module into the text of a function. */
-function linkChunk(chunks: Chunks, name: string, isEntry: boolean): string {
+/** Turns the text of a module into the text of a function, in which other chunks have numbers. */
+function linkChunk(chunks: Chunks, name: string, entry: string): string {
+  const isEntry = name === entry, names = Object.keys(chunks).sort();
   const refuse = (why: string): Error =>
     new Error(`Cannot link chunk "${name}": ${why}`);
-  const check = (imported: string): string => {
-    if (Object.hasOwn(chunks, imported)) return JSON.stringify(imported);
+  const check = (imported: string): number => {
+    if (Object.hasOwn(chunks, imported)) return names.indexOf(imported);
     throw refuse(`it imports "${imported}", which is no chunk`);
   };
   let body = (chunks[name] ?? "").trim(), imports = "";

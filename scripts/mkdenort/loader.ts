@@ -8,7 +8,7 @@
  * @module
  */
 
-import { LINKED_HEAD } from "../compile/link.ts";
+import { LINKED_HEAD, LINKED_TAIL } from "../compile/link.ts";
 
 /** Which variables the start-up code changed. */
 export interface ChangedVariables {
@@ -22,10 +22,15 @@ export interface ChangedVariables {
 export function formatLoader(changed: ChangedVariables): string {
   return [
     `(${restoreEnvironment})(${JSON.stringify(changed)});`,
-    `(${runProgram})((${readProgram})((${readAttachment})()),${
-      JSON.stringify(LINKED_HEAD)
+    `(${runProgram})((${openProgram})(),${
+      JSON.stringify([LINKED_HEAD, LINKED_TAIL])
     });`,
-  ].join("\n");
+  ].map(dropComments).join("\n");
+}
+
+/** Drops comment lines and indentation: deno parses the script in every start. */
+function dropComments(script: string): string {
+  return script.replaceAll(/^\s*(?:\/\*\*.*|\*.*|\/\/.*)?\n|^\s+/gm, "");
 }
 
 /**
@@ -50,117 +55,110 @@ function restoreEnvironment({ droppedPrefixes, set }: ChangedVariables): void {
   }
 }
 
-/**
- * Reads what `deno compile` attached: the content of the executable's only note.
- *
- * Source: libsui's ELF format: a note named `SUI` whose content begins with the
- * length (16 bits) and the text of a section name.
- */
-function readAttachment(): Uint8Array<ArrayBuffer> {
-  using file = Deno.openSync("/proc/self/exe");
-  const read = (offset: number, size: number): DataView<ArrayBuffer> => {
-    const bytes = new Uint8Array(size);
-    file.seekSync(offset, Deno.SeekMode.Start);
-    for (let at = 0; at < size;) {
-      const count = file.readSync(bytes.subarray(at));
-      if (count === null) {
-        throw new Error("denort stand-in: the file is cut off");
-      }
-      at += count;
-    }
-    return new DataView(bytes.buffer);
-  };
-  const readU64 = (view: DataView, at: number): number =>
-    Number(view.getBigUint64(at, true));
-
-  // The ELF header names the place and number of the program headers, 56 bytes each.
-  const header = read(0, 64);
-  const count = header.getUint16(56, true);
-  const segments = read(readU64(header, 32), 56 * count);
-  for (let at = 0; at < 56 * count; at += 56) {
-    const isNote = segments.getUint32(at, true) === 4;
-    if (!isNote) continue;
-    const note = read(readU64(segments, at + 8), readU64(segments, at + 32));
-    // 12 bytes of sizes and type, "SUI\0", the section's name
-    const start = 16 + 2 + note.getUint16(16, true);
-    return new Uint8Array(note.buffer, start);
-  }
-  throw new Error("denort stand-in: no program is attached");
-}
-
 /** An attached program: a script in UTF-8. */
 interface Program {
   readonly name: string;
-  readonly text: Uint8Array;
+  /** Length of the script in bytes. */
+  readonly size: number;
+  /** Reads a part of the script, from one byte to before another. */
+  readonly read: (from: number, to: number) => string;
 }
 
 /**
- * Finds the program in what `deno compile` attached.
+ * Finds the program in what `deno compile` attached: the content of the
+ * executable's only note. Reads nothing else, and leaves the file open for the
+ * parts of the program.
  *
- * Source: denoland/deno cli/standalone/binary.rs and cli/rt/binary.rs: magic,
- * metadata, npm snapshot, specifiers, redirects, remote modules, files by name,
- * files; what has a length has it in front, in 64 bits.
+ * Source: libsui's ELF format: a note named `SUI` whose content begins with the
+ * length (16 bits) and the text of a section name. denoland/deno
+ * cli/standalone/binary.rs and cli/rt/binary.rs: magic, metadata, npm snapshot,
+ * specifiers, redirects, remote modules, files by name, files; what has a length
+ * has it in front, in 64 bits.
  */
-function readProgram(attachment: Uint8Array<ArrayBuffer>): Program {
-  const view = new DataView(
-    attachment.buffer,
-    attachment.byteOffset,
-    attachment.byteLength,
-  );
-  const decode = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
+function openProgram(): Program {
+  const file = Deno.openSync("/proc/self/exe");
+  const decoder = new TextDecoder();
   const fail = (why: string): never => {
     throw new Error(`denort stand-in: ${why}`);
   };
   let at = 0;
-  const take = (size: number): Uint8Array =>
-    attachment.subarray(at, at += size);
-  const takeBlock = (): Uint8Array => {
-    at += 8;
-    return take(Number(view.getBigUint64(at - 8, true)));
+  const readBytes = (size: number): DataView<ArrayBuffer> => {
+    const bytes = new Uint8Array(size);
+    file.seekSync(at, Deno.SeekMode.Start);
+    at += size;
+    for (let done = 0; done < size;) {
+      const count = file.readSync(bytes.subarray(done)) ??
+        fail("the file is cut off");
+      done += count;
+    }
+    return new DataView(bytes.buffer);
   };
+  const readText = (size: number): string => decoder.decode(readBytes(size));
+  const getU64 = (view: DataView, offset: number): number =>
+    Number(view.getBigUint64(offset, true));
+  const readU64 = (): number => getU64(readBytes(8), 0);
 
-  if (decode(take(8)) !== "d3n0l4nd") fail("unknown section format");
-  const metadata = JSON.parse(decode(takeBlock()));
-  const npmSnapshot = takeBlock();
-  const moduleCounts = take(12); // specifiers, redirects, remote modules
-  const entries = JSON.parse(decode(takeBlock()));
-  const files = takeBlock();
-  if (npmSnapshot.length > 0 || moduleCounts.some((byte) => byte !== 0)) {
+  // The ELF header names the place and number of the program headers, 56 bytes each.
+  const header = readBytes(64);
+  at = getU64(header, 32);
+  const segments = readBytes(56 * header.getUint16(56, true));
+  let segment = 0;
+  while (segments.getUint32(segment, true) !== 4) {
+    segment += 56;
+    if (segment === segments.byteLength) fail("no program is attached");
+  }
+  // 12 bytes of sizes and type, "SUI\0", the section's name
+  at = getU64(segments, segment + 8) + 16;
+  const sectionName = readText(readBytes(2).getUint16(0, true));
+
+  if (sectionName + readText(8) !== "d3n0l4ndd3n0l4nd") {
+    fail("unknown section format");
+  }
+  const metadata = JSON.parse(readText(readU64()));
+  const snapshotSize = readU64();
+  // Specifiers, redirects, remote modules
+  if (snapshotSize > 0 || readText(12) !== "\0".repeat(12)) {
     fail("the program must be bundled into one file without imports");
   }
   if (metadata.argv.length > 0) fail("arguments cannot be built in");
+  const entries = JSON.parse(readText(readU64()));
   if (entries.length !== 1 || entries[0].File?.n !== metadata.entrypoint_key) {
     fail("the program must be one file");
   }
-  const { n: name, o: [start, size] } = entries[0].File;
-  return { name, text: files.subarray(start, start + size) };
+  const { n: name, o: [offset, size] } = entries[0].File;
+  const start = at + 8 + offset;
+  const read = (from: number, to: number): string => {
+    at = start + from;
+    return readText(to - from);
+  };
+  return { name, size, read };
 }
 
 /**
- * Runs a program. Of one that `compile/link.ts` has linked the lines in between,
- * which are comments, are only looked at when they are asked for.
+ * Runs a program. If `compile/link.ts` has linked it, its comments are read when
+ * they are asked for.
  *
- * @param linkedHead The first line of such a one
+ * @param head How such a program begins
+ * @param tail How such a program ends
  */
-function runProgram({ name, text }: Program, linkedHead: string): void {
-  const decoder = new TextDecoder();
-  const decode = (from: number, to: number): string =>
-    decoder.decode(text.subarray(from, to));
+function runProgram(
+  { name, size, read }: Program,
+  [head, tail]: readonly [string, string],
+): void {
   const sourceUrl = `\n//# sourceURL=file:///${name}`;
-  const LF = 10;
-  if (decode(0, text.indexOf(LF)) !== linkedHead) {
-    (0, eval)(`"use strict";${decode(0, text.length)}${sourceUrl}`);
+  const enough = 4096;
+  let code = read(0, Math.min(size, enough));
+  if (!code.startsWith(head)) {
+    (0, eval)(`"use strict";${read(0, size)}${sourceUrl}`);
     return;
   }
-  const starts = [0];
-  while (true) {
-    const end = text.indexOf(LF, starts.at(-1));
-    if (end === -1) break;
-    starts.push(end + 1);
+  // The first line is ASCII: a character is a byte.
+  while (!code.includes("\n")) {
+    code += read(code.length, Math.min(size, code.length + enough));
   }
-  const line = (number: number): string =>
-    decode(starts[number] ?? 0, (starts[number + 1] ?? 1) - 1);
-  const lastLine = line(starts.length - 2);
-  const code = `"use strict";${linkedHead}${lastLine}${sourceUrl}`;
-  new Function("__line", code)(line);
+  const start = code.indexOf("\n") + 1;
+  new Function(
+    "__read",
+    `"use strict";${code.slice(0, start)}${tail}${sourceUrl}`,
+  )((from: number, to: number) => read(start + from, start + to));
 }
