@@ -14,6 +14,20 @@ const OVERALL_MS = 15_000;
 /** The first pause between two tries, doubled up to the longest, in milliseconds. */
 const FIRST_PAUSE_MS = 250, LONGEST_PAUSE_MS = 1000;
 
+/**
+ * Returns how long to wait before the next try, in milliseconds: doubled from
+ * the first to the longest.
+ *
+ * @param failures Number of consecutive failures; 1 or more
+ */
+export function backoff(
+  failures: number,
+  firstMs: number,
+  longestMs: number,
+): number {
+  return Math.min(firstMs * 2 ** (failures - 1), longestMs);
+}
+
 /** Time limits of a request. */
 export interface TimeLimits {
   /** Cancels the request. */
@@ -51,20 +65,20 @@ export async function retry<T>(
   const overall = overallSignal(limits);
   const endMs = performance.now() + overallMs;
   let tryMs = method === "POST" ? overallMs : perTryMs;
-  let pauseMs = FIRST_PAUSE_MS;
-  for (let before: KubeError | undefined;;) {
+  let before: KubeError | undefined;
+  for (let failures = 1;; failures++) {
     try {
       return await attempt(deadline(tryMs, overall));
     } catch (error) {
       const isWorthIt = error instanceof KubeError && mayRetry(error, method);
       if (overall.aborted && isWorthIt) throw before ?? error;
       if (!isWorthIt) throw error;
-      const waitMs = error.retryAfterMs || pauseMs;
+      const waitMs = error.retryAfterMs ||
+        backoff(failures, FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
       if (performance.now() + waitMs >= endMs) throw error;
       await pause(waitMs, overall);
       if (overall.aborted) throw error;
       if (error.isTimeout) tryMs *= 2;
-      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
       before = error;
     }
   }

@@ -19,12 +19,6 @@ import type { OperationLog } from "./log/operation_log.ts";
 import { ScratchCache } from "./memory/scratch_cache.ts";
 import { enterRecursion } from "./networks/self_guard.ts";
 
-/**
- * Time limit of an API request in commands other than ADD, in milliseconds: DEL
- * and GC can do without a response, and STATUS must not keep a runtime waiting.
- */
-const SHORT_MS = 2500;
-
 /** One call of multus. */
 export interface Session {
   readonly call: Call<MultusConfig>;
@@ -67,7 +61,7 @@ export function openSession(
       env,
       daemonSocketDir: config.daemonSocketDir,
       podUid: k8s.podUid,
-      overallMs: command === "ADD" ? undefined : SHORT_MS,
+      command,
     }),
     runtime: new NetworkRuntime({
       ...surroundings,

@@ -19,15 +19,18 @@ import { ApiSocket } from "./api_socket.ts";
 import { EventQueue } from "./event_queue.ts";
 import { Forwarder } from "./forwarder.ts";
 import { Handler } from "./handler.ts";
-import { Informer } from "./informer.ts";
+import { Informer } from "../../daemon/cluster/informer.ts";
 import {
   COMMAND,
   DAEMON_FLAGS,
   type DaemonOptions,
   readDaemonOptions,
 } from "./options.ts";
-import { rememberDefinition, rememberPod } from "./remembered.ts";
-import { Upstream } from "./upstream.ts";
+import {
+  rememberDefinition,
+  rememberPod,
+} from "../../daemon/cluster/remembered.ts";
+import { Upstream } from "../../daemon/cluster/upstream.ts";
 
 /** Time limit for pending work at the end, in milliseconds. */
 const FAREWELL_MS = 300;
@@ -45,10 +48,9 @@ export async function daemon(
   const options = readDaemonOptions(args, env);
   if (options === undefined) return onStdout(formatHelp());
   const log = openLog(options.logLevel, onStderr);
-  using upstream = await Upstream.open({
-    open: () => connect(options, env),
-    log,
-  });
+  // Fails at once if nothing is configured.
+  (await connect(options, env))[Symbol.dispose]();
+  using upstream = new Upstream({ open: () => connect(options, env), log });
   await serve(options, { upstream, log, signal });
   return 0;
 }

@@ -16,7 +16,7 @@ import {
   ORIGIN,
   POD_UID,
 } from "../../../plugins/multus/pod/daemon_protocol.ts";
-import type { Remembered } from "./remembered.ts";
+import type { Remembered } from "../../daemon/cluster/remembered.ts";
 import { findRequest, type PluginRequest } from "./requests.ts";
 
 /**

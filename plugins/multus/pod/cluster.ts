@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Environment } from "../../../cni/args.ts";
+import type { Command, Environment } from "../../../cni/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { Channel } from "../../../kube/channel.ts";
 import type { KubeClient } from "../../../kube/client.ts";
@@ -19,8 +19,19 @@ export interface ClusterOptions {
   readonly daemonSocketDir?: string | undefined;
   /** UID of the call's pod, if known. */
   readonly podUid?: string | undefined;
-  /** Time limit of a request, in milliseconds; the default of `kube/retry.ts` if absent. */
-  readonly overallMs?: number | undefined;
+  /** The call's command, which decides how patient requests are. */
+  readonly command: Command;
+}
+
+/**
+ * Time limit of an API request in commands other than ADD, in milliseconds: DEL
+ * and GC can do without a response, and STATUS must not keep a runtime waiting.
+ */
+const SHORT_MS = 2500;
+
+/** Returns the time limits of a command's requests. */
+export function limitsOf(command: Command): { readonly overallMs?: number } {
+  return command === "ADD" ? {} : { overallMs: SHORT_MS };
 }
 
 /** The part of the API that multus uses. */
@@ -98,8 +109,7 @@ class ProcessCluster implements Cluster {
     const channel = await this.#openChannel();
     // Lazy: this would be most of a call's start-up time.
     const { KubeClient } = await import("../../../kube/client.ts");
-    const { overallMs } = this.#options;
-    return new KubeClient(channel, { overallMs });
+    return new KubeClient(channel, limitsOf(this.#options.command));
   }
 
   async #openChannel(): Promise<Channel> {

@@ -19,7 +19,7 @@ Deno.test("openProcessCluster().isConfigured reports whether an API is configure
   for (const [name, env, kubeconfig, expected] of rows) {
     await t.step(name, () => {
       assertEquals(
-        openProcessCluster({ env, kubeconfig }).isConfigured,
+        openProcessCluster({ command: "ADD", env, kubeconfig }).isConfigured,
         expected,
       );
     });
@@ -27,14 +27,18 @@ Deno.test("openProcessCluster().isConfigured reports whether an API is configure
 });
 
 Deno.test("openProcessCluster().client() fails without an API", async () => {
-  await using cluster = openProcessCluster({ env: {} });
+  await using cluster = openProcessCluster({ command: "ADD", env: {} });
   await assertRejects(() => cluster.client(), CniError, "neither a kubeconfig");
 });
 
 Deno.test("openProcessCluster().client() always returns the same client", async () => {
   await using scene = await KubeScene.start();
   const kubeconfig = scene.api.writeKubeconfig(scene.folder.path);
-  await using cluster = openProcessCluster({ env: {}, kubeconfig });
+  await using cluster = openProcessCluster({
+    command: "ADD",
+    env: {},
+    kubeconfig,
+  });
   assertStrictEquals(await cluster.client(), await cluster.client());
 });
 
@@ -53,6 +57,7 @@ Deno.test("openProcessCluster().client() asks the daemon if its socket exists", 
       return new Response('{"metadata":{"name":"p9"}}', { headers: origin });
     });
     await using cluster = openProcessCluster({
+      command: "ADD",
       env: {},
       kubeconfig,
       daemonSocketDir: folder.path,
@@ -74,6 +79,7 @@ Deno.test("openProcessCluster().client() asks the daemon if its socket exists", 
       leave(`${folder.path}/${SOCKET_NAME}`);
       const daemonSocketDir = folder.path;
       await using cluster = openProcessCluster({
+        command: "ADD",
         env: {},
         kubeconfig,
         daemonSocketDir,

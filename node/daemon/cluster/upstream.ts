@@ -1,5 +1,5 @@
 /**
- * The daemon's channel to the API server, which is replaced when it fails.
+ * A long-lived channel to the API server, which is replaced when it fails.
  *
  * @module
  */
@@ -27,40 +27,35 @@ export interface UpstreamOptions {
 }
 
 /**
- * A channel that outlives its credentials and its connections. If the server
- * refuses the credentials, the kubeconfig is read again, because it may have
- * been replaced. If there is no answer, the connections are replaced, because
- * they may be dead without notice.
+ * A channel that outlives its credentials and its connections. It is opened for
+ * the first request. If the server refuses the credentials, the kubeconfig is
+ * read again, because it may have been replaced. If there is no answer, the
+ * connections are replaced, because they may be dead without notice.
  */
 export class Upstream implements Channel {
   readonly #options: UpstreamOptions;
   readonly #now: () => number;
-  #channel: Channel;
-  #openedAtMs: number;
+  #channel: Channel | undefined;
+  #openedAtMs = -Infinity;
   #opening: Promise<void> | undefined;
+  #problem: unknown;
 
-  private constructor(options: UpstreamOptions, channel: Channel) {
+  /** Keeps the options, without any I/O. */
+  constructor(options: UpstreamOptions) {
     this.#options = options;
-    this.#channel = channel;
     this.#now = options.now ?? ((): number => performance.now());
-    this.#openedAtMs = this.#now();
   }
 
   /**
-   * Opens a channel without connecting.
+   * Gets credentials.
    *
-   * @throws Any error of `open`
+   * @throws Also what `open` throws
    */
-  static async open(options: UpstreamOptions): Promise<Upstream> {
-    return new Upstream(options, await options.open());
-  }
-
-  /** Gets credentials. */
   async authenticate(
     request: ApiRequest,
     signal: AbortSignal | undefined,
   ): Promise<unknown> {
-    return await this.#channel.authenticate(request, signal);
+    return await (await this.#get()).authenticate(request, signal);
   }
 
   /** Sends a request, and reads its answer. */
@@ -71,9 +66,11 @@ export class Upstream implements Channel {
   /**
    * Sends a request, and repeats it on a new channel if the credentials are
    * refused.
+   *
+   * @throws Also what `open` throws
    */
   async send(request: ApiRequest, signal: AbortSignal): Promise<Exchange> {
-    const used = this.#channel;
+    const used = await this.#get();
     try {
       const exchange = await used.send(request, signal);
       if (exchange.answer.status !== 401) return exchange;
@@ -84,13 +81,20 @@ export class Upstream implements Channel {
       if (isDead(error)) await this.#replace(used, describeError(error));
       throw error;
     }
-    return await this.#channel.send(request, signal);
+    return await (await this.#get()).send(request, signal);
+  }
+
+  async #get(): Promise<Channel> {
+    await this.#replace(undefined, "it is needed");
+    if (this.#channel === undefined) throw this.#problem;
+    return this.#channel;
   }
 
   /** Opens a new channel, unless one was opened just before. */
-  async #replace(used: Channel, reason: string): Promise<void> {
+  async #replace(used: Channel | undefined, reason: string): Promise<void> {
     if (this.#channel !== used) return;
-    if (this.#now() - this.#openedAtMs < MIN_AGE_MS) return;
+    const isOpening = this.#opening !== undefined;
+    if (!isOpening && this.#now() - this.#openedAtMs < MIN_AGE_MS) return;
     this.#opening ??= this.#reopen(reason);
     await this.#opening;
   }
@@ -102,19 +106,30 @@ export class Upstream implements Channel {
     try {
       const left = this.#channel;
       this.#channel = await open();
-      log.info("Connecting anew to the API server", { reason });
+      if (left === undefined) return;
+      log.info("Reconnecting to the API server", { reason });
       pause(FAREWELL_MS).then(() => left[Symbol.dispose]());
     } catch (error) {
-      const problem = describeError(error);
-      log.warn("Cannot find the API server anew", { reason, problem });
+      this.#tell(error, reason);
     } finally {
       this.#opening = undefined;
     }
   }
 
+  /** Logs a lasting problem once. */
+  #tell(error: unknown, reason: string): void {
+    const problem = describeError(error);
+    const isKnown = this.#problem !== undefined &&
+      describeError(this.#problem) === problem;
+    this.#problem = error;
+    if (isKnown) return;
+    const { log } = this.#options;
+    log.warn("Cannot connect to the API server", { reason, problem });
+  }
+
   /** Closes the connections. */
   [Symbol.dispose](): void {
-    this.#channel[Symbol.dispose]();
+    this.#channel?.[Symbol.dispose]();
   }
 }
 

@@ -5,12 +5,12 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { pause } from "../../../cni/deadline.ts";
+import { pause, waitUntil } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { hasStatus } from "../../../kube/kube_error.ts";
+import { backoff } from "../../../kube/retry.ts";
 import type { ObjectMeta, WatchEvent } from "../../../kube/types.ts";
-import { pauseAfter } from "./pauses.ts";
 import type { Remembered } from "./remembered.ts";
 
 /**
@@ -23,6 +23,9 @@ import type { Remembered } from "./remembered.ts";
 const SILENCE_MS = 90_000;
 /** Interval between checks for silence, in milliseconds. */
 const LOOK_MS = 10_000;
+
+/** Pauses after failures, in milliseconds. */
+const FIRST_PAUSE_MS = 500, LONGEST_PAUSE_MS = 30_000;
 
 /** A watch that ends sooner counts as failed, in milliseconds. */
 const SHORT_MS = 1000;
@@ -89,10 +92,17 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   #isCurrent = false;
   #isTroubleTold = false;
   #heardAtMs = 0;
+  /** Resolved by the next change. */
+  #changed = Promise.withResolvers<void>();
 
   /** Creates an empty cache. */
   constructor(options: InformerOptions<T>) {
     this.#options = options;
+  }
+
+  /** The objects' name in messages. */
+  get what(): string {
+    return this.#options.what;
   }
 
   /** Whether a watch currently reports changes. */
@@ -108,6 +118,25 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   /** Returns the cached part of an object, which may be stale. */
   find(namespace: string, name: string): Remembered | undefined {
     return this.#objects.get(`${namespace}/${name}`);
+  }
+
+  /**
+   * Waits for an object while a watch reports changes.
+   *
+   * @param isIt Accepts the object
+   * @returns The object's cached part; undefined if it does not arrive
+   */
+  async waitFor(
+    { namespace, name }: { readonly namespace: string; readonly name: string },
+    isIt: (remembered: Remembered) => boolean,
+    signal: AbortSignal,
+  ): Promise<Remembered | undefined> {
+    for (;;) {
+      const found = this.find(namespace, name);
+      if (found !== undefined && isIt(found)) return found;
+      if (!this.#isCurrent || signal.aborted) return undefined;
+      await waitUntil(this.#changed.promise, signal);
+    }
   }
 
   /** Follows the objects until the signal; retries after any failure. */
@@ -138,6 +167,7 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
       return false;
     } finally {
       this.#isCurrent = false;
+      this.#wake();
     }
   }
 
@@ -249,6 +279,12 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
       keyOf(object),
       type === "DELETED" ? undefined : this.#options.remember(object),
     );
+    this.#wake();
+  }
+
+  #wake(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
   }
 
   /** An object beyond the size limit is not cached, but requested on demand. */
@@ -280,5 +316,6 @@ function isPaged(resourceVersion: string): boolean {
  * time.
  */
 function choosePause(failures: number): number {
-  return pauseAfter(failures) * (0.5 + Math.random() / 2);
+  const pauseMs = backoff(failures, FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+  return pauseMs * (0.5 + Math.random() / 2);
 }

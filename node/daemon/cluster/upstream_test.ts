@@ -18,14 +18,23 @@ class Scene {
   readonly logged: string[] = [];
   nowMs = 1_000_000;
   readonly #replies: readonly (Reply | Error)[];
+  #tries = 0;
 
   constructor(...replies: (Reply | Error)[]) {
     this.#replies = replies;
   }
 
-  open(): Promise<Upstream> {
+  /** Opens the first channel, and lets some time pass. */
+  async open(): Promise<Upstream> {
+    const upstream = this.create();
+    await upstream.authenticate(GET, undefined);
+    this.nowMs += 10_000;
+    return upstream;
+  }
+
+  create(): Upstream {
     const log = (message: string): void => void this.logged.push(message);
-    return Upstream.open({
+    return new Upstream({
       open: () => this.#open(),
       log: { info: log, warn: log },
       now: () => this.nowMs,
@@ -33,7 +42,7 @@ class Scene {
   }
 
   #open(): Promise<FakeChannel> {
-    const reply = this.#replies[this.opened.length];
+    const reply = this.#replies[this.#tries++];
     if (reply === undefined || reply instanceof Error) {
       return Promise.reject(reply ?? new Error("no more"));
     }
@@ -64,33 +73,30 @@ async function ask(upstream: Upstream): Promise<unknown> {
 Deno.test("Upstream.send() finds credentials anew that are refused", async () => {
   const scene = new Scene(refused, ok);
   const upstream = await scene.open();
-  scene.nowMs += 10_000;
   assertEquals(await ask(upstream), { by: "new" });
   assertEquals(await ask(upstream), { by: "new" });
   assertEquals(scene.counts, [1, 2]);
-  assertEquals(scene.logged, ["Connecting anew to the API server"]);
+  assertEquals(scene.logged, ["Reconnecting to the API server"]);
 });
 
 Deno.test("Upstream.send() answers a refusal that nothing can be done about", async (t) => {
   await t.step("the new credentials are refused too", async () => {
     const scene = new Scene(refused, refused);
     const upstream = await scene.open();
-    scene.nowMs += 10_000;
     await assertRejects(() => ask(upstream), KubeError);
     await assertRejects(() => ask(upstream), KubeError);
     assertEquals(scene.counts, [1, 2]);
   });
   await t.step("they have just been found", async () => {
     const scene = new Scene(refused, ok);
-    await assertRejects(async () => ask(await scene.open()), KubeError);
+    await assertRejects(() => ask(scene.create()), KubeError);
     assertEquals(scene.counts, [1]);
   });
   await t.step("they cannot be found", async () => {
     const scene = new Scene(refused, new Error("no kubeconfig"));
     const upstream = await scene.open();
-    scene.nowMs += 10_000;
     await assertRejects(() => ask(upstream), KubeError);
-    assertEquals(scene.logged, ["Cannot find the API server anew"]);
+    assertEquals(scene.logged, ["Cannot connect to the API server"]);
   });
 });
 
@@ -105,7 +111,6 @@ Deno.test("Upstream.send() leaves connections that may be dead", async (t) => {
     await t.step(name, async () => {
       const scene = new Scene(reply, ok);
       const upstream = await scene.open();
-      scene.nowMs += 10_000;
       await assertRejects(() => ask(upstream), KubeError);
       assertEquals(scene.opened.length, channels);
     });
@@ -115,13 +120,30 @@ Deno.test("Upstream.send() leaves connections that may be dead", async (t) => {
 Deno.test("Upstream.send() connects anew once for many requests", async () => {
   const scene = new Scene(refused, ok);
   const upstream = await scene.open();
-  scene.nowMs += 10_000;
   const all = Array.from({ length: 5 }, () => ask(upstream));
   assertEquals(await Promise.all(all), all.map(() => ({ by: "new" })));
   assertEquals(scene.counts, [5, 5]);
 });
 
-Deno.test("Upstream.open() throws what is wrong with the first way", async () => {
-  const scene = new Scene(new Error("no kubeconfig"));
-  await assertRejects(() => scene.open(), Error, "no kubeconfig");
+Deno.test("Upstream opens its channel for the first request", async (t) => {
+  const problem = new Error("no kubeconfig");
+  await t.step("it can be opened later", async () => {
+    const scene = new Scene(problem, problem, ok);
+    const upstream = scene.create();
+    assertEquals(scene.opened, []);
+    for (let tries = 0; tries < 2; tries++) {
+      await assertRejects(() => ask(upstream), Error, "no kubeconfig");
+      // Does not try again at once.
+      await assertRejects(() => ask(upstream), Error, "no kubeconfig");
+      scene.nowMs += 10_000;
+    }
+    assertEquals(await ask(upstream), { by: "new" });
+    assertEquals(scene.logged, ["Cannot connect to the API server"]);
+  });
+  await t.step("for many requests at once", async () => {
+    const scene = new Scene(ok);
+    const upstream = scene.create();
+    await Promise.all(Array.from({ length: 5 }, () => ask(upstream)));
+    assertEquals(scene.counts, [5]);
+  });
 });
