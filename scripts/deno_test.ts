@@ -13,10 +13,7 @@ function launch(...args: string[]): Deno.Command {
 Deno.test("scripts/deno.ts runs code that imports packages, and passes its exit code", async () => {
   const code = 'import "@std/assert"; console.log(Deno.args); Deno.exit(7)';
   const output = await launch("eval", code, "a b", "").output();
-  assertEquals(
-    new TextDecoder().decode(output.stdout),
-    '[ "a b", "" ]\n',
-  );
+  assertEquals(new TextDecoder().decode(output.stdout), '[ "a b", "" ]\n');
   assertEquals(output.code, 7);
 });
 

@@ -262,15 +262,12 @@ async function tryOddCalls(t: Deno.TestContext, probe: Probe): Promise<void> {
     const { env } = report([`DENO_LONG=${value}`, `LONG=${value}`]);
     assertEquals(env, { DENO_LONG: value, LONG: value });
   });
-  await t.step(
-    "children get the environment as the caller gave it",
-    async () => {
-      const env = { ...HOSTILE, ...HARMLESS };
-      const { stdout } = await run([path, "child"], { env });
-      const lines = Object.entries(env).map((entry) => entry.join("="));
-      assertEquals(stdout.trim().split("\n").sort(), lines.sort());
-    },
-  );
+  await t.step("children get the caller's environment as it is", async () => {
+    const env = { ...HOSTILE, ...HARMLESS };
+    const { stdout } = await run([path, "child"], { env });
+    const lines = Object.entries(env).map((entry) => entry.join("="));
+    assertEquals(stdout.trim().split("\n").sort(), lines.sort());
+  });
 }
 
 /** System calls that change files or reach out, as strace shows them. */

@@ -231,29 +231,26 @@ inNamespaces("chain makes what its plugins make one by one", async (t) => {
   });
 });
 
-inNamespaces(
-  "what a list has attached a chain checks and detaches, and the reverse",
-  async (t) => {
-    for (const first of ["list", "chain"]) {
-      await t.step(`by a ${first} first`, async () => {
-        using hosts = TestHosts.create();
-        const before = takeStock(hosts);
-        const plugins = podPlugins(hosts);
-        const list = new Runtime(hosts, plugins);
-        const chain = new Runtime(hosts, [chainOf(plugins)]);
-        const [one, other] = first === "list" ? [list, chain] : [chain, list];
-        assertEquals(await one.add(), undefined);
-        other.result = one.result;
-        await other.run("CHECK");
-        await other.run("DEL");
-        assertEquals(takeStock(hosts), before);
-      });
-    }
-  },
-);
+inNamespaces("lists and chains check and detach each other's", async (t) => {
+  for (const first of ["list", "chain"]) {
+    await t.step(`by a ${first} first`, async () => {
+      using hosts = TestHosts.create();
+      const before = takeStock(hosts);
+      const plugins = podPlugins(hosts);
+      const list = new Runtime(hosts, plugins);
+      const chain = new Runtime(hosts, [chainOf(plugins)]);
+      const [one, other] = first === "list" ? [list, chain] : [chain, list];
+      assertEquals(await one.add(), undefined);
+      other.result = one.result;
+      await other.run("CHECK");
+      await other.run("DEL");
+      assertEquals(takeStock(hosts), before);
+    });
+  }
+});
 
 inNamespaces(
-  "nothing is left by DEL of a chain that failed at any place",
+  "DEL of a chain that failed anywhere leaves nothing",
   async (t) => {
     for (const place of [0, 1, 2, 3]) {
       await t.step(`plugin ${place}`, async () => {
@@ -313,16 +310,13 @@ inNamespaces("DEL of a chain deletes links together", async (t) => {
     ]);
     assertEquals(count, 2);
   });
-  await t.step(
-    "and those that nobody takes along by themselves",
-    async () => {
-      const count = await countDeletions((plugins) => [
-        ...plugins.slice(0, 1),
-        chainOf(plugins.slice(1)),
-      ]);
-      assertEquals(count, 2);
-    },
-  );
+  await t.step("and those that nobody takes along by themselves", async () => {
+    const count = await countDeletions((plugins) => [
+      ...plugins.slice(0, 1),
+      chainOf(plugins.slice(1)),
+    ]);
+    assertEquals(count, 2);
+  });
 });
 
 inNamespaces(
@@ -386,7 +380,7 @@ inNamespaces(
         await adding.output;
         await runtime.run("DEL");
         await eventually(
-          "the process that was left ended",
+          "the remaining process ended",
           () => !isAlive(pid),
         );
         assertEquals(ifPossible(() => Deno.statSync(made)), undefined);

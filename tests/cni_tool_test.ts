@@ -73,13 +73,12 @@ function failed(stderr: string): ToolEnded {
 }
 
 conformance("cnitool", {
-  "add prints the result, indented by 4, without a newline": row(
-    async (host) => {
-      addScripts(host, { show: SHOW });
-      const { code, stdout } = await host.cnitool("add", "show", NETNS);
-      assertEquals([code, stdout], [
-        0,
-        `{
+  "add prints the result, indented by 4, no newline": row(async (host) => {
+    addScripts(host, { show: SHOW });
+    const { code, stdout } = await host.cnitool("add", "show", NETNS);
+    assertEquals([code, stdout], [
+      0,
+      `{
     "cniVersion": "1.1.0",
     "ips": [
         {
@@ -87,9 +86,8 @@ conformance("cnitool", {
         }
     ]
 }`,
-      ]);
-    },
-  ),
+    ]);
+  }),
   "add tells plugins what the environment says": row(async (host) => {
     addScripts(host, { show: SHOW });
     host.env["CNI_ARGS"] = "A=1;B=2";
@@ -199,26 +197,22 @@ conformance("cnitool", {
       failed("no paths provided\n"),
     );
   }),
-  "a list is found before a bare plugin of the same name": row(
-    async (host) => {
-      addScripts(host, { show: SHOW, fail: FAIL });
-      const bare = '{"cniVersion":"1.1.0","name":"show","type":"fail"}';
-      Deno.writeTextFileSync(`${host.confDir}/00.conf`, bare);
-      assertEquals((await host.cnitool("status", "show", NETNS)).code, 0);
-    },
-  ),
-  "gc deletes every cached attachment and names no valid ones": row(
-    async (host) => {
-      addScripts(host, { show: SHOW });
-      await host.cnitool("add", "show", NETNS);
-      await host.cnitool("add", "show", "/other");
-      const { code, stderr } = await host.cnitool("gc", "show", NETNS);
-      assertEquals([code, stderr.split("CNI_COMMAND=DEL").length], [0, 3]);
-      assert(!stderr.includes("valid-attachments"), stderr);
-      const left = await host.run(["ls", "/var/lib/cni/results"]);
-      assertEquals(left.stdout, "");
-    },
-  ),
+  "a list is found before a bare plugin of the same name": row(async (host) => {
+    addScripts(host, { show: SHOW, fail: FAIL });
+    const bare = '{"cniVersion":"1.1.0","name":"show","type":"fail"}';
+    Deno.writeTextFileSync(`${host.confDir}/00.conf`, bare);
+    assertEquals((await host.cnitool("status", "show", NETNS)).code, 0);
+  }),
+  "gc deletes all attachments and names no valid ones": row(async (host) => {
+    addScripts(host, { show: SHOW });
+    await host.cnitool("add", "show", NETNS);
+    await host.cnitool("add", "show", "/other");
+    const { code, stderr } = await host.cnitool("gc", "show", NETNS);
+    assertEquals([code, stderr.split("CNI_COMMAND=DEL").length], [0, 3]);
+    assert(!stderr.includes("valid-attachments"), stderr);
+    const left = await host.run(["ls", "/var/lib/cni/results"]);
+    assertEquals(left.stdout, "");
+  }),
 }, needsRoot);
 
 /** A network of our own plugins. */
@@ -379,35 +373,32 @@ onNode("cni check and del tell plugins what add told them", async (host) => {
   }
 });
 
-onNode(
-  "cni finds what runtimes cached that leave the namespace out",
-  async (host) => {
-    addPods(host);
-    await succeed(host, "netns", "add", "blue");
-    await succeed(host, "add", "pods", "blue", "--container-id", "c1");
-    // As libcni before 1.2 writes it: podman 4 and containerd 1 have that.
-    const file = "/var/lib/cni/results/pods-c1-eth0";
-    const stripped = await host.run([
-      "sed",
-      "-i",
-      's/"netns":"[^"]*",//',
-      file,
-    ]);
-    assertEquals(stripped.code, 0);
-    const [listed] = JSON.parse(await succeed(host, "list", "--json"));
-    assertEquals(
-      [listed.netns, listed.netnsExists],
-      ["/var/run/netns/blue", true],
-    );
-    assertMatch(await succeed(host, "netns", "list"), /^blue .* pods\/eth0$/m);
-    const { stderr } = await host.cni("add", "pods", "blue");
-    assertStringIncludes(stderr, 'already attached to "pods" with');
-    assertEquals(await succeed(host, "gc", "pods", "blue"), "");
-    await succeed(host, "check", "pods", "blue");
-    await succeed(host, "del", "pods", "/run/netns/blue");
-    assertEquals(await succeed(host, "list", "--json"), "[]\n");
-  },
-);
+onNode("cni finds attachments cached without a namespace", async (host) => {
+  addPods(host);
+  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "add", "pods", "blue", "--container-id", "c1");
+  // As libcni before 1.2 writes it: podman 4 and containerd 1 have that.
+  const file = "/var/lib/cni/results/pods-c1-eth0";
+  const stripped = await host.run([
+    "sed",
+    "-i",
+    's/"netns":"[^"]*",//',
+    file,
+  ]);
+  assertEquals(stripped.code, 0);
+  const [listed] = JSON.parse(await succeed(host, "list", "--json"));
+  assertEquals(
+    [listed.netns, listed.netnsExists],
+    ["/var/run/netns/blue", true],
+  );
+  assertMatch(await succeed(host, "netns", "list"), /^blue .* pods\/eth0$/m);
+  const { stderr } = await host.cni("add", "pods", "blue");
+  assertStringIncludes(stderr, 'already attached to "pods" with');
+  assertEquals(await succeed(host, "gc", "pods", "blue"), "");
+  await succeed(host, "check", "pods", "blue");
+  await succeed(host, "del", "pods", "/run/netns/blue");
+  assertEquals(await succeed(host, "list", "--json"), "[]\n");
+});
 
 onNode("cni check reads what libcni cached before 0.8", async (host) => {
   addScripts(host, { show: SHOW });
@@ -492,22 +483,19 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
   assertEquals(await list(), []);
 });
 
-onNode(
-  "cni gc says that plugins were not asked, if the version has no GC",
-  async (host) => {
-    host.addPlugin("note", 'echo "$CNI_COMMAND" >> /run/calls');
-    await succeed(host, "netns", "add", "blue");
-    for (const [cniVersion, calls] of [["1.0.0", ""], ["1.1.0", "GC\n"]]) {
-      host.addNetwork("one", [{ type: "note" }], { cniVersion });
-      const { code, stdout, stderr } = await host.cni("gc", "one", "blue");
-      const note = calls === ""
-        ? 'Deleted cached attachments only: version "1.0.0" of "one" has no GC\n'
-        : "";
-      assertEquals([code, stdout, stderr], [0, "", note]);
-      assertEquals((await host.run(["cat", "/run/calls"])).stdout, calls);
-    }
-  },
-);
+onNode("cni gc says that a version without GC ran no plugin", async (host) => {
+  host.addPlugin("note", 'echo "$CNI_COMMAND" >> /run/calls');
+  await succeed(host, "netns", "add", "blue");
+  for (const [cniVersion, calls] of [["1.0.0", ""], ["1.1.0", "GC\n"]]) {
+    host.addNetwork("one", [{ type: "note" }], { cniVersion });
+    const { code, stdout, stderr } = await host.cni("gc", "one", "blue");
+    const note = calls === ""
+      ? 'Deleted cached attachments only: version "1.0.0" of "one" has no GC\n'
+      : "";
+    assertEquals([code, stdout, stderr], [0, "", note]);
+    assertEquals((await host.run(["cat", "/run/calls"])).stdout, calls);
+  }
+});
 
 /** Waits until plugins have noted these calls. */
 async function waitForCalls(host: ToolHost, calls: string): Promise<void> {
@@ -569,13 +557,10 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
     assertEquals(more, ["Undoing ADD (at most 30s)…", ""]);
     assertEquals(await leases(), "");
   });
-  await t.step(
-    "and shows what plugins print then if it is asked to",
-    async () => {
-      const { stderr } = await host.cni(...args, "--verbose");
-      assertMatch(stderr, /\nUndoing ADD.*\nundone\n$/s);
-    },
-  );
+  await t.step("and shows what plugins print, if asked to", async () => {
+    const { stderr } = await host.cni(...args, "--verbose");
+    assertMatch(stderr, /\nUndoing ADD.*\nundone\n$/s);
+  });
   await t.step("as a document", async () => {
     const { stdout } = await host.cni(...args, "--json");
     assertEquals(JSON.parse(stdout).code, 999);
@@ -840,43 +825,38 @@ late is not valid: none; keys not checked: none, nor-this
   });
 });
 
-onNode(
-  "cni networks shows which networks a broken file hides",
-  async (host) => {
-    host.addPlugin("p", "");
-    const before = host.addNetwork("before", [{ type: "p" }]);
-    const broken = `${host.confDir}/broken.conflist`;
-    Deno.writeTextFileSync(broken, "{");
-    // Another file that only a search by name stumbles over.
-    const list =
-      '{"cniVersion":"1.1.0","name":"bare","plugins":[{"type":"p"}]}';
-    Deno.writeTextFileSync(`${host.confDir}/bare.conf`, list);
-    host.addNetwork("pods", [{ type: "p" }]);
-    const rows: { name: string; problems: string[] }[] = JSON.parse(
-      await succeed(host, "networks", "--json"),
-    );
-    const hidden =
-      `not found by name: ${broken} comes first and cannot be read`;
-    const problems = new Map(rows.map((row) => [row.name, row.problems]));
-    assertEquals(problems.get("before"), []);
-    assertEquals(problems.get("pods"), [hidden]);
-    const [unnamed = "", also] = problems.get("bare") ?? [];
-    assertMatch(unnamed, /missing 'type'/);
-    assertEquals(also, hidden);
-    await succeed(host, "netns", "add", "blue");
-    for (const name of ["pods", "bare"]) {
-      const { code, stderr } = await host.cni("add", name, "blue");
-      assertEquals(code, 1);
-      assertStringIncludes(stderr, `in "${broken}"`);
-    }
-    assertEquals((await host.cni("networks", "--exit-code")).code, 1);
-    for (const file of [broken, `${host.confDir}/bare.conf`]) {
-      Deno.removeSync(file);
-    }
-    assertEquals((await host.cni("networks", "--exit-code")).code, 0);
-    Deno.removeSync(before);
-  },
-);
+onNode("cni networks shows what a broken file hides", async (host) => {
+  host.addPlugin("p", "");
+  const before = host.addNetwork("before", [{ type: "p" }]);
+  const broken = `${host.confDir}/broken.conflist`;
+  Deno.writeTextFileSync(broken, "{");
+  // Another file that only a search by name stumbles over.
+  const list = '{"cniVersion":"1.1.0","name":"bare","plugins":[{"type":"p"}]}';
+  Deno.writeTextFileSync(`${host.confDir}/bare.conf`, list);
+  host.addNetwork("pods", [{ type: "p" }]);
+  const rows: { name: string; problems: string[] }[] = JSON.parse(
+    await succeed(host, "networks", "--json"),
+  );
+  const hidden = `not found by name: ${broken} comes first and cannot be read`;
+  const problems = new Map(rows.map((row) => [row.name, row.problems]));
+  assertEquals(problems.get("before"), []);
+  assertEquals(problems.get("pods"), [hidden]);
+  const [unnamed = "", also] = problems.get("bare") ?? [];
+  assertMatch(unnamed, /missing 'type'/);
+  assertEquals(also, hidden);
+  await succeed(host, "netns", "add", "blue");
+  for (const name of ["pods", "bare"]) {
+    const { code, stderr } = await host.cni("add", name, "blue");
+    assertEquals(code, 1);
+    assertStringIncludes(stderr, `in "${broken}"`);
+  }
+  assertEquals((await host.cni("networks", "--exit-code")).code, 1);
+  for (const file of [broken, `${host.confDir}/bare.conf`]) {
+    Deno.removeSync(file);
+  }
+  assertEquals((await host.cni("networks", "--exit-code")).code, 0);
+  Deno.removeSync(before);
+});
 
 onNode("cni fails for unknown names and folders", async (host, t) => {
   addPods(host);

@@ -163,10 +163,7 @@ Deno.test(
 );
 
 Deno.test(
-  executables(
-    "an executable works on a read-only root file system",
-    root,
-  ),
+  executables("an executable works on a read-only root file system", root),
   () => {
     const script = `mount -o remount,bind,ro / && exec '${BIN}/ptp'`;
     const ended = run(["/usr/bin/unshare", "-m", "/bin/sh", "-c", script], {

@@ -542,11 +542,7 @@ const EQUIVALENTS: Record<string, {
   },
   neighbor_replace: {
     request: ({ neighbor }) =>
-      neighbor.replace(
-        2,
-        Ip.parse("10.1.2.2"),
-        Mac.parse("0a:58:0a:01:02:02"),
-      ),
+      neighbor.replace(2, Ip.parse("10.1.2.2"), Mac.parse("0a:58:0a:01:02:02")),
     differences: [],
   },
   neighbor_delete: {

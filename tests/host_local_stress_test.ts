@@ -227,7 +227,7 @@ Deno.test({
       }
     });
     await t.step(
-      "GC leaves the valid attachments",
+      "GC keeps the valid",
       () => assertCollectable(folder, config, valid),
     );
     await t.step("every other container gets an address", async () => {

@@ -65,7 +65,7 @@ Deno.test(
     const pod = host.addPod("web");
     const adding = host.call("ADD", pod, call);
     await eventually(
-      "the master has begun",
+      "master begun",
       () => [...Deno.readDirSync(folder.path)].some(isBegun),
     );
     await host.succeed("DEL", pod, call);

@@ -234,7 +234,7 @@ Deno.test(
         api.fault({ method: "PATCH", delayMs: 700, times: 1 });
         const adding = scene.succeed("ADD", pod);
         await eventually(
-          "the status is being written",
+          "status write begun",
           () => api.requestsOf("PATCH").length === 1,
         );
         await end(scene.daemon);
@@ -247,21 +247,18 @@ Deno.test(
   },
 );
 
-Deno.test(
-  onHost("the daemon ends, and takes its socket along"),
-  async () => {
-    await using scene = await Scene.start();
-    await scene.host.api.blackhole();
-    const { code, tookMs } = await scene.daemon.end();
-    assertEquals(code, 0, scene.daemon.log);
-    assert(tookMs < DEADLINE_MS, `${tookMs} ms`);
-    assertEquals(listFolder(scene.daemon.socketDir), []);
-    assertMatch(
-      scene.daemon.log,
-      /msg=ended reason="interrupted by SIGTERM"\n$/,
-    );
-  },
-);
+Deno.test(onHost("the daemon ends, and takes its socket along"), async () => {
+  await using scene = await Scene.start();
+  await scene.host.api.blackhole();
+  const { code, tookMs } = await scene.daemon.end();
+  assertEquals(code, 0, scene.daemon.log);
+  assert(tookMs < DEADLINE_MS, `${tookMs} ms`);
+  assertEquals(listFolder(scene.daemon.socketDir), []);
+  assertMatch(
+    scene.daemon.log,
+    /msg=ended reason="interrupted by SIGTERM"\n$/,
+  );
+});
 
 Deno.test(
   onHost("the daemon posts what events it has when it ends"),
@@ -388,17 +385,14 @@ Deno.test(
   },
 );
 
-Deno.test(
-  onHost("an API server that is slow is waited for"),
-  async () => {
-    await using scene = await Scene.start();
-    const { api } = scene.host;
-    const pod = await scene.addPod("web");
-    api.fault({ method: "PATCH", delayMs: 900 });
-    await scene.succeed("ADD", pod);
-    scene.assertAttached(pod);
-  },
-);
+Deno.test(onHost("an API server that is slow is waited for"), async () => {
+  await using scene = await Scene.start();
+  const { api } = scene.host;
+  const pod = await scene.addPod("web");
+  api.fault({ method: "PATCH", delayMs: 900 });
+  await scene.succeed("ADD", pod);
+  scene.assertAttached(pod);
+});
 
 Deno.test(
   onHost("an API server that was away for a moment is not noticed"),
@@ -408,7 +402,7 @@ Deno.test(
     await scene.host.api.stop();
     const adding = scene.succeed("ADD", pod);
     await eventually(
-      "the status was written in vain",
+      "in vain",
       () => scene.daemon.answers.some(({ method }) => method === "PATCH"),
     );
     await scene.host.api.restart();
@@ -477,7 +471,7 @@ Deno.test(
       assertEquals([code, json.code], [1, 7]);
       assertStringIncludes(json.msg, '"green" not found');
       await eventually(
-        "the pod is told",
+        "told",
         () => api.events.some(({ reason }) => reason === "NoNetworkFound"),
       );
     });
@@ -500,7 +494,7 @@ Deno.test(
       host.api.forbid("watch", "*");
       await using daemon = MultusDaemon.spawn(host);
       await eventually(
-        "it listens",
+        "listens",
         () => daemon.log.includes("msg=listening"),
       );
       const pod = host.addPod("web", { networks: "green" });

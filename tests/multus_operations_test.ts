@@ -15,103 +15,94 @@ import {
 } from "./_harness/multus_host.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
 
-Deno.test(
-  onHost("multus asks the API as little as it can"),
-  async (t) => {
-    await t.step("for three networks: pod, networks, status", async () => {
-      await using host = await MultusHost.start();
-      const pod = host.addPod("web", { networks: TWO_NETWORKS });
-      await host.succeed("ADD", pod);
-      const made = host.api.requests
-        .filter(({ method }) => method !== "POST")
-        .map(({ method, path }) =>
-          `${method} ${path.replace(/.*\/namespaces\/default\//, "")}`
-        );
-      assertEquals(made.sort(), [
-        "GET network-attachment-definitions/blue",
-        "GET network-attachment-definitions/green",
-        "GET pods/web",
-        "PATCH pods/web/status",
-      ]);
-    });
-    await t.step("no pod if the runtime hands over annotations", async () => {
-      await using host = await MultusHost.start();
-      const pod = host.addPod("web", { networks: "green" });
-      const runtimeConfig = { [POD_ANNOTATIONS]: pod.annotations };
-      await host.succeed("ADD", pod, { keys: { runtimeConfig } });
-      assertEquals(host.requestsFor(pod, "GET"), []);
-      assertEquals(host.interfaces(pod), ["eth0", "lo", "net1"]);
-      assertEquals(host.status(pod).length, 2);
-    });
-    await t.step(
-      "nothing before the master of a pod without networks",
-      async () => {
-        await using host = await MultusHost.start();
-        using folder = new PluginFolder();
-        folder.add(
-          "slow",
-          `[ "$CNI_COMMAND" = ADD ] || exit 0
+Deno.test(onHost("multus asks the API as little as it can"), async (t) => {
+  await t.step("for three networks: pod, networks, status", async () => {
+    await using host = await MultusHost.start();
+    const pod = host.addPod("web", { networks: TWO_NETWORKS });
+    await host.succeed("ADD", pod);
+    const made = host.api.requests
+      .filter(({ method }) => method !== "POST")
+      .map(({ method, path }) =>
+        `${method} ${path.replace(/.*\/namespaces\/default\//, "")}`
+      );
+    assertEquals(made.sort(), [
+      "GET network-attachment-definitions/blue",
+      "GET network-attachment-definitions/green",
+      "GET pods/web",
+      "PATCH pods/web/status",
+    ]);
+  });
+  await t.step("no pod if the runtime hands over annotations", async () => {
+    await using host = await MultusHost.start();
+    const pod = host.addPod("web", { networks: "green" });
+    const runtimeConfig = { [POD_ANNOTATIONS]: pod.annotations };
+    await host.succeed("ADD", pod, { keys: { runtimeConfig } });
+    assertEquals(host.requestsFor(pod, "GET"), []);
+    assertEquals(host.interfaces(pod), ["eth0", "lo", "net1"]);
+    assertEquals(host.status(pod).length, 2);
+  });
+  await t.step("nothing before the master of a bare pod", async () => {
+    await using host = await MultusHost.start();
+    using folder = new PluginFolder();
+    folder.add(
+      "slow",
+      `[ "$CNI_COMMAND" = ADD ] || exit 0
         date +%s%N > '${folder.path}/ended'
         echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"/x"}]}'`,
-        );
-        const pod = host.addPod("web");
-        const startedMs = Date.now() - performance.now();
-        await host.succeed("ADD", pod, {
-          env: { CNI_PATH: folder.path },
-          keys: {
-            delegates: [{ cniVersion: "1.0.0", name: "slow", type: "slow" }],
-            runtimeConfig: { [POD_ANNOTATIONS]: {} },
-          },
-        });
-        const ended = Deno.readTextFileSync(`${folder.path}/ended`);
-        const endedMs = Number(BigInt(ended) / 1_000_000n) - startedMs;
-        const tooEarly = host.api.requests.filter(({ at }) => at < endedMs);
-        assertEquals(tooEarly, []);
-        assertEquals(host.status(pod).length, 1);
-      },
     );
-    await t.step("no answer at all for such a pod", async () => {
-      await using host = await MultusHost.start();
-      const pod = host.addPod("web");
-      await host.api.stop();
-      const runtimeConfig = { [POD_ANNOTATIONS]: {} };
-      const call = { keys: { runtimeConfig } };
-      const { code, stdout } = await host.call("ADD", pod, call);
-      assertEquals(code, 0, stdout);
-      assertEquals(host.interfaces(pod), ["eth0", "lo"]);
-      await host.succeed("CHECK", pod, call);
-      await host.succeed("DEL", pod, call);
-      assertEquals(host.leftovers(), []);
+    const pod = host.addPod("web");
+    const startedMs = Date.now() - performance.now();
+    await host.succeed("ADD", pod, {
+      env: { CNI_PATH: folder.path },
+      keys: {
+        delegates: [{ cniVersion: "1.0.0", name: "slow", type: "slow" }],
+        runtimeConfig: { [POD_ANNOTATIONS]: {} },
+      },
     });
-    await t.step("nothing for DEL", async () => {
+    const ended = Deno.readTextFileSync(`${folder.path}/ended`);
+    const endedMs = Number(BigInt(ended) / 1_000_000n) - startedMs;
+    const tooEarly = host.api.requests.filter(({ at }) => at < endedMs);
+    assertEquals(tooEarly, []);
+    assertEquals(host.status(pod).length, 1);
+  });
+  await t.step("no answer at all for such a pod", async () => {
+    await using host = await MultusHost.start();
+    const pod = host.addPod("web");
+    await host.api.stop();
+    const runtimeConfig = { [POD_ANNOTATIONS]: {} };
+    const call = { keys: { runtimeConfig } };
+    const { code, stdout } = await host.call("ADD", pod, call);
+    assertEquals(code, 0, stdout);
+    assertEquals(host.interfaces(pod), ["eth0", "lo"]);
+    await host.succeed("CHECK", pod, call);
+    await host.succeed("DEL", pod, call);
+    assertEquals(host.leftovers(), []);
+  });
+  await t.step("nothing for DEL", async () => {
+    await using host = await MultusHost.start();
+    const pod = host.addPod("web", { networks: TWO_NETWORKS });
+    await host.succeed("ADD", pod);
+    host.api.clearRequests();
+    await host.succeed("DEL", pod);
+    assertEquals([host.api.requests, host.leftovers()], [[], []]);
+  });
+});
+
+Deno.test(onHost("multus detaches pods whose sandbox is gone"), async (t) => {
+  for (const path of ["", "/run/netns/gone"]) {
+    await t.step(path === "" ? "no namespace is given" : path, async () => {
       await using host = await MultusHost.start();
       const pod = host.addPod("web", { networks: TWO_NETWORKS });
-      await host.succeed("ADD", pod);
-      host.api.clearRequests();
-      await host.succeed("DEL", pod);
-      assertEquals([host.api.requests, host.leftovers()], [[], []]);
-    });
-  },
-);
-
-Deno.test(
-  onHost("multus detaches pods whose sandbox is gone"),
-  async (t) => {
-    for (const path of ["", "/run/netns/gone"]) {
-      await t.step(path === "" ? "no namespace is given" : path, async () => {
-        await using host = await MultusHost.start();
-        const pod = host.addPod("web", { networks: TWO_NETWORKS });
-        await host.succeed("ADD", pod, LIMITED);
-        pod[Symbol.dispose]();
-        const deleted = await host.call("DEL", pod, {
-          env: { CNI_NETNS: path },
-        });
-        assertEquals([deleted.code, deleted.stdout], [0, ""]);
-        assertEquals(host.leftovers(), []);
+      await host.succeed("ADD", pod, LIMITED);
+      pod[Symbol.dispose]();
+      const deleted = await host.call("DEL", pod, {
+        env: { CNI_NETNS: path },
       });
-    }
-  },
-);
+      assertEquals([deleted.code, deleted.stdout], [0, ""]);
+      assertEquals(host.leftovers(), []);
+    });
+  }
+});
 
 Deno.test(
   onHost("multus' GC releases what pods have left, and nothing else"),
@@ -176,21 +167,18 @@ Deno.test(
   },
 );
 
-Deno.test(
-  onHost("multus' STATUS is the master's"),
-  async () => {
-    await using host = await MultusHost.start("1.1.0");
-    const pod = host.addPod("nobody");
-    const env = { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "" };
-    assertEquals((await host.succeed("STATUS", pod, { env })).stdout, "");
-    using folder = new PluginFolder();
-    folder.add("busy", `echo '{"code":51,"msg":"no more"}'; exit 1`);
-    const delegates = [{ cniVersion: "1.1.0", name: "busy", type: "busy" }];
-    const { code, json } = await host.call("STATUS", pod, {
-      keys: { delegates },
-      env: { ...env, CNI_PATH: folder.path },
-    });
-    assertEquals([code, json.code, json.msg], [1, 51, "no more"]);
-    assertEquals(host.api.requests, []);
-  },
-);
+Deno.test(onHost("multus' STATUS is the master's"), async () => {
+  await using host = await MultusHost.start("1.1.0");
+  const pod = host.addPod("nobody");
+  const env = { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "" };
+  assertEquals((await host.succeed("STATUS", pod, { env })).stdout, "");
+  using folder = new PluginFolder();
+  folder.add("busy", `echo '{"code":51,"msg":"no more"}'; exit 1`);
+  const delegates = [{ cniVersion: "1.1.0", name: "busy", type: "busy" }];
+  const { code, json } = await host.call("STATUS", pod, {
+    keys: { delegates },
+    env: { ...env, CNI_PATH: folder.path },
+  });
+  assertEquals([code, json.code, json.msg], [1, 51, "no more"]);
+  assertEquals(host.api.requests, []);
+});

@@ -40,27 +40,24 @@ Deno.test(
     await t.step("ADD", async () => {
       await eachAtOnce(pods, AT_ONCE, (pod) => host.succeed("ADD", pod));
     });
-    await t.step(
-      "each pod has addresses of its own, and its status has them",
-      () => {
-        const all = pods.flatMap((pod, index) => {
-          const { lo: _, ...addresses } = addressesOf(pod);
-          const names = ["eth0", "net1", "fast0"];
-          const expected = names.map((name) => [name, [addresses[name]]]);
-          const status: { interface: string; ips: string[] }[] = host.status(
-            pod,
-          );
-          assertEquals(
-            status.map(({ interface: name, ips }) => [name, ips]),
-            expected,
-          );
-          assertEquals(addresses["net1"], `192.168.10.${index + 1}`);
-          return Object.values(addresses);
-        });
-        assertEquals([all.length, new Set(all).size], [3 * PODS, 3 * PODS]);
-        assertEquals(host.remembered.length, 4 * PODS);
-      },
-    );
+    await t.step("each pod has its own addresses, also in its status", () => {
+      const all = pods.flatMap((pod, index) => {
+        const { lo: _, ...addresses } = addressesOf(pod);
+        const names = ["eth0", "net1", "fast0"];
+        const expected = names.map((name) => [name, [addresses[name]]]);
+        const status: { interface: string; ips: string[] }[] = host.status(
+          pod,
+        );
+        assertEquals(
+          status.map(({ interface: name, ips }) => [name, ips]),
+          expected,
+        );
+        assertEquals(addresses["net1"], `192.168.10.${index + 1}`);
+        return Object.values(addresses);
+      });
+      assertEquals([all.length, new Set(all).size], [3 * PODS, 3 * PODS]);
+      assertEquals(host.remembered.length, 4 * PODS);
+    });
     await t.step("DEL, with pods that come at the same time", async () => {
       const late = Array.from(
         { length: AT_ONCE },

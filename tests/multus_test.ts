@@ -91,22 +91,19 @@ Deno.test(onHost("multus does what the known example shows"), async (t) => {
         .replace("MAC1", example.mac("net1")),
     );
   });
-  await t.step(
-    "the scratch file is as Go's multus writes it, and names the network",
-    () => {
-      const [first, second] = example.bytes;
-      assertEquals(
-        Deno.readTextFileSync(example.scratchFile),
-        SCRATCH.join("")
-          .replace('"B0"', `"${first}","multusNetwork":"multus-cni-network"`)
-          .replace("B1", second),
-      );
-      assertEquals(
-        (Deno.statSync(example.scratchFile).mode ?? 0) & 0o777,
-        0o600,
-      );
-    },
-  );
+  await t.step("the scratch file is as Go's, and names the network", () => {
+    const [first, second] = example.bytes;
+    assertEquals(
+      Deno.readTextFileSync(example.scratchFile),
+      SCRATCH.join("")
+        .replace('"B0"', `"${first}","multusNetwork":"multus-cni-network"`)
+        .replace("B1", second),
+    );
+    assertEquals(
+      (Deno.statSync(example.scratchFile).mode ?? 0) & 0o777,
+      0o600,
+    );
+  });
   await t.step("libcni's cache has both attachments", () => {
     const [first, second] = example.bytes;
     assertEquals(readCache(host, `pods-${pod.containerId}-eth0`), {
@@ -256,33 +253,30 @@ Deno.test(
   },
 );
 
-Deno.test(
-  onHost("multus is run by a runtime as any plugin is"),
-  async () => {
-    await using host = await MultusHost.start();
-    using folder = new PluginFolder();
-    const pod = host.addPod("web", { networks: "green" });
-    const { name, cniVersion, ...plugin } = host.conf({
-      capabilities: { [POD_ANNOTATIONS]: true },
+Deno.test(onHost("multus is run by a runtime as any plugin is"), async () => {
+  await using host = await MultusHost.start();
+  using folder = new PluginFolder();
+  const pod = host.addPod("web", { networks: "green" });
+  const { name, cniVersion, ...plugin } = host.conf({
+    capabilities: { [POD_ANNOTATIONS]: true },
+  });
+  const list = { name, cniVersion, plugins: [plugin] };
+  folder.addFile("00-multus.conflist", JSON.stringify(list));
+  const runCni = (verb: string): Promise<HostOutput> =>
+    host.succeed(verb, pod, {
+      command: [`${BIN}/cni`, verb, String(name), pod.sandbox.path]
+        .concat("--conf-dir", folder.path, "--cache-dir", folder.path),
+      env: {
+        CNI_COMMAND: "",
+        CAP_ARGS: JSON.stringify({ [POD_ANNOTATIONS]: pod.annotations }),
+      },
     });
-    const list = { name, cniVersion, plugins: [plugin] };
-    folder.addFile("00-multus.conflist", JSON.stringify(list));
-    const runCni = (verb: string): Promise<HostOutput> =>
-      host.succeed(verb, pod, {
-        command: [`${BIN}/cni`, verb, String(name), pod.sandbox.path]
-          .concat("--conf-dir", folder.path, "--cache-dir", folder.path),
-        env: {
-          CNI_COMMAND: "",
-          CAP_ARGS: JSON.stringify({ [POD_ANNOTATIONS]: pod.annotations }),
-        },
-      });
-    const added = await runCni("add");
-    assertEquals(added.json.ips[0].address, "10.10.0.2/16");
-    assertEquals(host.interfaces(pod), ["eth0", "lo", "net1"]);
-    // The annotations have come by the runtime.
-    assertEquals(host.requestsFor(pod, "GET"), []);
-    await runCni("check");
-    await runCni("del");
-    assertEquals(host.leftovers(), []);
-  },
-);
+  const added = await runCni("add");
+  assertEquals(added.json.ips[0].address, "10.10.0.2/16");
+  assertEquals(host.interfaces(pod), ["eth0", "lo", "net1"]);
+  // The annotations have come by the runtime.
+  assertEquals(host.requestsFor(pod, "GET"), []);
+  await runCni("check");
+  await runCni("del");
+  assertEquals(host.leftovers(), []);
+});

@@ -100,24 +100,21 @@ rootTest("NetworkRuntime keeps what a second ADD finds", async () => {
   await runtime.delNetworkList(list, conf);
 });
 
-rootTest(
-  "NetworkRuntime attaches several at once, and GC cleans up",
-  async () => {
-    using hosts = TestHosts.create();
-    const runtime = runtimeOf(hosts);
-    const list = listOf(hosts);
-    const confs = [hosts.sandbox, hosts.addNetns(), hosts.addNetns()]
-      .map((netns, index) => confOf(`c${index}`, netns));
-    await Promise.all(confs.map((conf) => runtime.addNetworkList(list, conf)));
-    assertEquals(hosts.leases().length, 6);
-    const [valid] = confs;
-    assert(valid !== undefined);
-    await runtime.gcNetworkList(list, { validAttachments: [valid] });
-    assertEquals(hosts.leases().length, 2);
-    assertEquals(linksIn(hosts.host).length, 1);
-    const left = runtime.listCachedAttachments();
-    assertEquals(left.map(({ containerId }) => containerId), ["c0"]);
-    await runtime.checkNetworkList(list, valid);
-    await runtime.delNetworkList(list, valid);
-  },
-);
+rootTest("NetworkRuntime attaches several, and GC cleans up", async () => {
+  using hosts = TestHosts.create();
+  const runtime = runtimeOf(hosts);
+  const list = listOf(hosts);
+  const confs = [hosts.sandbox, hosts.addNetns(), hosts.addNetns()]
+    .map((netns, index) => confOf(`c${index}`, netns));
+  await Promise.all(confs.map((conf) => runtime.addNetworkList(list, conf)));
+  assertEquals(hosts.leases().length, 6);
+  const [valid] = confs;
+  assert(valid !== undefined);
+  await runtime.gcNetworkList(list, { validAttachments: [valid] });
+  assertEquals(hosts.leases().length, 2);
+  assertEquals(linksIn(hosts.host).length, 1);
+  const left = runtime.listCachedAttachments();
+  assertEquals(left.map(({ containerId }) => containerId), ["c0"]);
+  await runtime.checkNetworkList(list, valid);
+  await runtime.delNetworkList(list, valid);
+});

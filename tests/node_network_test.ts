@@ -228,14 +228,11 @@ rootTest("NodeNetwork leaves nothing if set-up fails half-way", async () => {
     () => network.setUpPod(pod),
     PodNetworkError,
   );
-  assertEquals(
-    [error.code, `${error}`],
-    [
-      111,
-      'networkPlugin cni failed to set up pod "pod-c1_default" network: ' +
-      'plugin type="faulty" failed (add): not today',
-    ],
-  );
+  assertEquals([error.code, `${error}`], [
+    111,
+    'networkPlugin cni failed to set up pod "pod-c1_default" network: ' +
+    'plugin type="faulty" failed (add): not today',
+  ]);
   assertEquals([linksUp(sandbox), agent.remains], [[], []]);
   agent.addNetwork("10-net1.conflist", "net1");
   await network.setUpPod(pod);

@@ -115,13 +115,10 @@ test("sbr gives each of many interfaces a table, attached all at once", async ()
     const [, number = "", table = ""] =
       /from 10\.0\.(\d+)\.2 lookup (\d+)/.exec(rule) ?? [];
     const routes = runIn(sandbox, "ip", "route", "show", "table", table);
-    assertEquals(
-      routes.trim().split("\n").map((line) => line.trim()),
-      [
-        `default via 10.0.${number}.1 dev net${number}`,
-        `10.0.${number}.0/24 dev net${number} proto kernel scope link src 10.0.${number}.2`,
-      ],
-    );
+    assertEquals(routes.trim().split("\n").map((line) => line.trim()), [
+      `default via 10.0.${number}.1 dev net${number}`,
+      `10.0.${number}.0/24 dev net${number} proto kernel scope link src 10.0.${number}.2`,
+    ]);
   }
   await Promise.all(numbers.map((number) =>
     succeed(hosts, {
@@ -131,10 +128,7 @@ test("sbr gives each of many interfaces a table, attached all at once", async ()
       keys: {},
     })
   ));
-  assertEquals(
-    runIn(sandbox, "ip", "rule").match(/ lookup 1\d\d$/m),
-    null,
-  );
+  assertEquals(runIn(sandbox, "ip", "rule").match(/ lookup 1\d\d$/m), null);
 });
 
 function addCable(sandbox: NetNs, number: number): void {

@@ -123,47 +123,44 @@ function listPinned(hosts: TestHosts): string[] {
     .map(({ dst, lladdr }: Record<string, string>) => `${dst} ${lladdr}`);
 }
 
-rootTest(
-  "the guide's example works as executables, alone or as one",
-  async (t) => {
-    using hosts = TestHosts.create();
-    const out = `${hosts.folder}/compiled`;
-    await compile({
-      out,
-      programs: [
-        { name: "neighbors", entry: `${EXAMPLE}/main.ts`, links: [] },
-        {
-          name: "all",
-          entry: `${EXAMPLE}/multi_call.ts`,
-          links: ["ptp", "host-local"],
-        },
-      ],
+rootTest("the guide's example works as executables", async (t) => {
+  using hosts = TestHosts.create();
+  const out = `${hosts.folder}/compiled`;
+  await compile({
+    out,
+    programs: [
+      { name: "neighbors", entry: `${EXAMPLE}/main.ts`, links: [] },
+      {
+        name: "all",
+        entry: `${EXAMPLE}/multi_call.ts`,
+        links: ["ptp", "host-local"],
+      },
+    ],
+  });
+  await Deno.mkdir(`${out}/one`);
+  await Deno.link(`${out}/all`, `${out}/one/neighbors`);
+  const ipam = hosts.hostLocal("10.1.2.0/24");
+  const ptpConfig = { ...NETWORK, type: "ptp", ipam };
+  const ptp = call(hosts, `${out}/ptp`, "ADD", ptpConfig);
+  const config = {
+    ...NETWORK,
+    type: "neighbors",
+    neighbors: [{ ip: "10.1.2.200", mac: "02:00:5e:10:00:01" }],
+    prevResult: ptp.json,
+  };
+  for (const path of [`${out}/neighbors`, `${out}/one/neighbors`]) {
+    await t.step(path.slice(out.length + 1), () => {
+      const version = call(hosts, path, "VERSION", {});
+      assertStringIncludes(guide, `dist/bin/neighbors\n${version.stdout}`);
+      assertEquals(call(hosts, path, "ADD", config).json, ptp.json);
+      assertEquals(listPinned(hosts), ["10.1.2.200 02:00:5e:10:00:01"]);
+      call(hosts, path, "CHECK", config);
+      call(hosts, path, "DEL", config);
+      assertEquals(listPinned(hosts), []);
+      const checked = hosts.exec(path, "CHECK", config);
+      assert(checked.exitCode !== 0, checked.stdout);
     });
-    await Deno.mkdir(`${out}/one`);
-    await Deno.link(`${out}/all`, `${out}/one/neighbors`);
-    const ipam = hosts.hostLocal("10.1.2.0/24");
-    const ptpConfig = { ...NETWORK, type: "ptp", ipam };
-    const ptp = call(hosts, `${out}/ptp`, "ADD", ptpConfig);
-    const config = {
-      ...NETWORK,
-      type: "neighbors",
-      neighbors: [{ ip: "10.1.2.200", mac: "02:00:5e:10:00:01" }],
-      prevResult: ptp.json,
-    };
-    for (const path of [`${out}/neighbors`, `${out}/one/neighbors`]) {
-      await t.step(path.slice(out.length + 1), () => {
-        const version = call(hosts, path, "VERSION", {});
-        assertStringIncludes(guide, `dist/bin/neighbors\n${version.stdout}`);
-        assertEquals(call(hosts, path, "ADD", config).json, ptp.json);
-        assertEquals(listPinned(hosts), ["10.1.2.200 02:00:5e:10:00:01"]);
-        call(hosts, path, "CHECK", config);
-        call(hosts, path, "DEL", config);
-        assertEquals(listPinned(hosts), []);
-        const checked = hosts.exec(path, "CHECK", config);
-        assert(checked.exitCode !== 0, checked.stdout);
-      });
-    }
-    call(hosts, `${out}/ptp`, "DEL", ptpConfig);
-    assertEquals(hosts.leases(), []);
-  },
-);
+  }
+  call(hosts, `${out}/ptp`, "DEL", ptpConfig);
+  assertEquals(hosts.leases(), []);
+});

@@ -6,29 +6,26 @@ import type { ChainName } from "./chain.ts";
 import { listContestants } from "./contestant.ts";
 import { BenchNode } from "./node.ts";
 
-rootTest(
-  "listContestants() runs chains in one process if it can",
-  async (t) => {
-    const rows: [chain: ChainName, executables: string[], who: string[]][] = [
-      ["pod", [], ["fast"]],
-      ["pod", ["multus", "cni"], ["fast", "fast cni", "fast multus"]],
-      ["pod", ["chain"], ["fast", "fast chain"]],
-      ["ptp", ["multus", "cni", "chain"], ["fast"]],
-    ];
-    for (const [chain, executables, who] of rows) {
-      await t.step(`${chain} with ${executables.join(", ") || "none"}`, () => {
-        using plugins = new PluginFolder();
-        for (const name of executables) plugins.add(name, "");
-        using node = new BenchNode({
-          subject: { name: "fast", bin: plugins.path },
-          chain,
-          masquerade: false,
-          runner: new CallRunner(plugins.path),
-          folder: plugins.path,
-        });
-        const contestants = listContestants(node, chain);
-        assertEquals(contestants.map((one) => one.who), who);
+rootTest("listContestants() runs chains in one process", async (t) => {
+  const rows: [chain: ChainName, executables: string[], who: string[]][] = [
+    ["pod", [], ["fast"]],
+    ["pod", ["multus", "cni"], ["fast", "fast cni", "fast multus"]],
+    ["pod", ["chain"], ["fast", "fast chain"]],
+    ["ptp", ["multus", "cni", "chain"], ["fast"]],
+  ];
+  for (const [chain, executables, who] of rows) {
+    await t.step(`${chain} with ${executables.join(", ") || "none"}`, () => {
+      using plugins = new PluginFolder();
+      for (const name of executables) plugins.add(name, "");
+      using node = new BenchNode({
+        subject: { name: "fast", bin: plugins.path },
+        chain,
+        masquerade: false,
+        runner: new CallRunner(plugins.path),
+        folder: plugins.path,
       });
-    }
-  },
-);
+      const contestants = listContestants(node, chain);
+      assertEquals(contestants.map((one) => one.who), who);
+    });
+  }
+});

@@ -26,9 +26,7 @@ interface RuleSet {
  * where iptables is a front end of nf_tables.
  */
 export function actingRules(host: NetNs): string[] {
-  const { nftables } = JSON.parse(
-    runIn(host, "nft", "-j", "list", "ruleset"),
-  );
+  const { nftables } = JSON.parse(runIn(host, "nft", "-j", "list", "ruleset"));
   const ruleSet = readRuleSet(nftables);
   return ruleSet.baseChains.flatMap((chain) => reach(ruleSet, chain));
 }

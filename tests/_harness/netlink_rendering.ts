@@ -127,11 +127,8 @@ function renderVerdict(
 
 /** Turns addresses into text and bytes into hex, and leaves undefined out. */
 function toJson<T>(value: unknown): T {
-  return JSON.parse(JSON.stringify(
-    value,
-    (_key, part) => {
-      if (typeof part === "bigint") return part.toString();
-      return part instanceof Uint8Array ? part.toHex() : part;
-    },
-  ));
+  return JSON.parse(JSON.stringify(value, (_key, part) => {
+    if (typeof part === "bigint") return part.toString();
+    return part instanceof Uint8Array ? part.toHex() : part;
+  }));
 }

@@ -315,56 +315,55 @@ const ONCE: Readonly<Record<string, Row>> = {
     }
   },
 
-  "BW-14 limits on one network of a container leave its others alone":
-    async () => {
-      using hosts = TestHosts.create();
-      const limit = 20e6;
-      const limits = {
-        ingressRate: limit,
-        ingressBurst: limit / 10,
-        egressRate: limit,
-        egressBurst: limit / 10,
+  "BW-14 limits on one network leave others alone": async () => {
+    using hosts = TestHosts.create();
+    const limit = 20e6;
+    const limits = {
+      ingressRate: limit,
+      ingressBurst: limit / 10,
+      egressRate: limit,
+      egressBurst: limit / 10,
+    };
+    const networks = [["eth0", "10.1.1", limits], [
+      "eth1",
+      "10.1.2",
+      {},
+    ]] as const;
+    for (const [ifName, prefix, extras] of networks) {
+      const config = {
+        cniVersion: "1.1.0",
+        name: `net-${ifName}`,
+        bridge: `br-${ifName}`,
+        isGateway: true,
+        ipam: hosts.hostLocal(`${prefix}.0/24`),
       };
-      const networks = [["eth0", "10.1.1", limits], [
-        "eth1",
-        "10.1.2",
-        {},
-      ]] as const;
-      for (const [ifName, prefix, extras] of networks) {
-        const config = {
-          cniVersion: "1.1.0",
-          name: `net-${ifName}`,
-          bridge: `br-${ifName}`,
-          isGateway: true,
-          ipam: hosts.hostLocal(`${prefix}.0/24`),
-        };
-        const added = await hosts.run("bridge", "ADD", config, { ifName });
-        assertSuccess(added);
-        const chained = { ...config, ...extras, prevResult: added.json };
-        const call = { ifName };
-        assertSuccess(await hosts.run("bandwidth", "ADD", chained, call));
-      }
-      const { host, sandbox } = hosts;
-      for (const direction of ["ingress", "egress"] as const) {
-        const rateOf = async (
-          prefix: string,
-          times: { warmMs: number; windowMs: number },
-        ): Promise<number> => {
-          const container = { sandbox, address: `${prefix}.2` };
-          const how = { to: `${prefix}.1`, ...times };
-          const rates = await measureFlows(host, [container], direction, how);
-          return rates[0] ?? 0;
-        };
-        const limited = await rateOf("10.1.1", {
-          warmMs: 500,
-          windowMs: 1000,
-        });
-        // A limit would be there once its burst is over, in a millisecond.
-        const free = await rateOf("10.1.2", { warmMs: 100, windowMs: 250 });
-        assert(Math.abs(limited / limit - 1) < 0.1, `${direction} ${limited}`);
-        assert(free > 3 * limit, `${direction} ${free}`);
-      }
-    },
+      const added = await hosts.run("bridge", "ADD", config, { ifName });
+      assertSuccess(added);
+      const chained = { ...config, ...extras, prevResult: added.json };
+      const call = { ifName };
+      assertSuccess(await hosts.run("bandwidth", "ADD", chained, call));
+    }
+    const { host, sandbox } = hosts;
+    for (const direction of ["ingress", "egress"] as const) {
+      const rateOf = async (
+        prefix: string,
+        times: { warmMs: number; windowMs: number },
+      ): Promise<number> => {
+        const container = { sandbox, address: `${prefix}.2` };
+        const how = { to: `${prefix}.1`, ...times };
+        const rates = await measureFlows(host, [container], direction, how);
+        return rates[0] ?? 0;
+      };
+      const limited = await rateOf("10.1.1", {
+        warmMs: 500,
+        windowMs: 1000,
+      });
+      // A limit would be there once its burst is over, in a millisecond.
+      const free = await rateOf("10.1.2", { warmMs: 100, windowMs: 250 });
+      assert(Math.abs(limited / limit - 1) < 0.1, `${direction} ${limited}`);
+      assert(free > 3 * limit, `${direction} ${free}`);
+    }
+  },
 };
 
 for (const cniVersion of VERSIONS) {

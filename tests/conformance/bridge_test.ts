@@ -564,11 +564,7 @@ conformance("bridge", ONCE, needsRoot);
 for (const cniVersion of SPEC_VERSIONS) {
   conformance("bridge", rowsFor(EACH, cniVersion), needsRoot);
   conformance("bridge", rowsFor(EACH_WITH_RULES, cniVersion), needsInet);
-  conformance(
-    "bridge",
-    rowsFor(EACH_WITHOUT_INET, cniVersion),
-    needsTools,
-  );
+  conformance("bridge", rowsFor(EACH_WITHOUT_INET, cniVersion), needsTools);
   if (!isAtLeast(cniVersion, "0.3.0")) continue;
   conformance("bridge", rowsFor(EACH_WITH_LISTS, cniVersion), needsRoot);
   const rows = rowsFor(EACH_WITH_VLANS, cniVersion);

@@ -254,32 +254,31 @@ const ONCE: Readonly<Record<string, Row>> = {
     assertEquals(findReached(second, addresses), ofVlan);
     assertEquals(findReached(plain, addresses), ["10.1.2.5"]);
   },
-  "a trunk has its VLANs by their tags, and the native one without":
-    async () => {
-      using ports = new Ports();
-      const vlanTrunk = [{ id: 100 }, { minID: 200, maxID: 201 }];
-      const trunk = await ports.add("trunk", ports.switched({ vlanTrunk }));
-      await ports.add("plain", ports.switched({}));
-      for (const vlan of [100, 201, 300]) {
-        runLine(
-          trunk,
-          `ip link add link eth0 name vlan${vlan} type vlan id ${vlan}`,
-        );
-        runLine(trunk, `ip addr add 10.1.${vlan % 256}.1/24 dev vlan${vlan}`);
-        runLine(trunk, `ip link set vlan${vlan} up`);
-        const access = await ports.add(`${vlan}`, switchConfig({ vlan }));
-        runLine(access, `ip addr add 10.1.${vlan % 256}.2/24 dev eth0`);
-      }
-      assertEquals(
-        findReached(trunk, [
-          "10.1.2.3",
-          "10.1.100.2",
-          "10.1.201.2",
-          "10.1.44.2",
-        ]),
-        ["10.1.2.3", "10.1.100.2", "10.1.201.2"],
+  "a trunk has tagged VLANs, and the native one untagged": async () => {
+    using ports = new Ports();
+    const vlanTrunk = [{ id: 100 }, { minID: 200, maxID: 201 }];
+    const trunk = await ports.add("trunk", ports.switched({ vlanTrunk }));
+    await ports.add("plain", ports.switched({}));
+    for (const vlan of [100, 201, 300]) {
+      runLine(
+        trunk,
+        `ip link add link eth0 name vlan${vlan} type vlan id ${vlan}`,
       );
-    },
+      runLine(trunk, `ip addr add 10.1.${vlan % 256}.1/24 dev vlan${vlan}`);
+      runLine(trunk, `ip link set vlan${vlan} up`);
+      const access = await ports.add(`${vlan}`, switchConfig({ vlan }));
+      runLine(access, `ip addr add 10.1.${vlan % 256}.2/24 dev eth0`);
+    }
+    assertEquals(
+      findReached(trunk, [
+        "10.1.2.3",
+        "10.1.100.2",
+        "10.1.201.2",
+        "10.1.44.2",
+      ]),
+      ["10.1.2.3", "10.1.100.2", "10.1.201.2"],
+    );
+  },
   "a VLAN has one gateway, which outlives its containers": async () => {
     using ports = new Ports();
     const first = await ports.add("a", ports.routed(100));

@@ -255,10 +255,7 @@ conformance("chain ADD that fails", {
     answers: { ...RESULTS, b: { ADD: LATER } },
     deed: (runtime, list, conf) => runtime.addNetworkListOrUndo(list, conf),
   }, (ending) => {
-    assertEquals(
-      story(ending),
-      ["a ADD", "b ADD", "c DEL", "b DEL", "a DEL"],
-    );
+    assertEquals(story(ending), ["a ADD", "b ADD", "c DEL", "b DEL", "a DEL"]);
   }),
 });
 
@@ -353,10 +350,7 @@ conformance("chain DEL", {
     },
   }, (ending) => {
     assertEquals(story(ending).slice(3), ["c DEL", "b DEL"]);
-    assertEquals(
-      ending.answer,
-      'plugin type="b" failed (delete): later: soon',
-    );
+    assertEquals(ending.answer, 'plugin type="b" failed (delete): later: soon');
     assertEquals([ending.code, ending.kept], [11, C]);
   }),
   "fails for a plugin that is missing": sameWith(

@@ -255,23 +255,22 @@ conformance(
       const output = await debug.run("ADD", { addHooks });
       assertEquals([output.json, output.stderr], [{ cniVersion: "1.1.0" }, ""]);
     },
-    "goes on after a hook that fails, and says so on stderr alone":
-      async () => {
-        using debug = new DebugHosts();
-        const addHooks = [
-          ["sh", "-c", "echo broken >&2; exit 3"],
-          ["no-such-program"],
-          debug.saving("after", "echo ran"),
-        ];
-        const output = await debug.run("ADD", { addHooks });
-        assertEquals([output.exitCode, output.json], [0, {
-          cniVersion: "1.1.0",
-        }]);
-        assertStringIncludes(output.stderr, "broken");
-        assertStringIncludes(output.stderr, "exit status 3");
-        assertStringIncludes(output.stderr, "no-such-program");
-        assertEquals(debug.saved("after"), "ran\n");
-      },
+    "goes on after a failing hook, with a line on stderr": async () => {
+      using debug = new DebugHosts();
+      const addHooks = [
+        ["sh", "-c", "echo broken >&2; exit 3"],
+        ["no-such-program"],
+        debug.saving("after", "echo ran"),
+      ];
+      const output = await debug.run("ADD", { addHooks });
+      assertEquals([output.exitCode, output.json], [0, {
+        cniVersion: "1.1.0",
+      }]);
+      assertStringIncludes(output.stderr, "broken");
+      assertStringIncludes(output.stderr, "exit status 3");
+      assertStringIncludes(output.stderr, "no-such-program");
+      assertEquals(debug.saved("after"), "ran\n");
+    },
     "skips hooks without a namespace": async () => {
       using debug = new DebugHosts();
       const file = `${debug.hosts.folder}/no-netns`;
@@ -309,37 +308,36 @@ const BIN = Deno.env.get("CNI_BIN") ?? "";
 conformance(
   "debug",
   {
-    "does not mix the records of several processes: each is one write":
-      async () => {
-        using folder = new PluginFolder();
-        const cniOutput = folder.addFile("output", "", 0o644);
-        const trace = `${folder.path}/trace`;
-        folder.add(
-          "debug",
-          `exec strace -f -o ${trace} -P ${cniOutput} -e write ${BIN}/debug`,
-        );
-        const filler = "x".repeat(1_000_000);
-        const stdin = JSON.stringify({ name: "net1", cniOutput, filler });
-        await execInvoker.invoke({
-          type: "debug",
-          env: {
-            PATH: Deno.env.get("PATH") ?? "",
-            CNI_COMMAND: "DEL",
-            CNI_CONTAINERID: "c1",
-            CNI_IFNAME: "eth0",
-            CNI_PATH: folder.path,
-          },
-          stdin: new TextEncoder().encode(stdin),
-          hostNetns: "/proc/thread-self/ns/net",
-          onStderr: () => undefined,
-        });
-        const written = Deno.readTextFileSync(cniOutput);
-        assertStringIncludes(written, filler);
-        const writes = Deno.readTextFileSync(trace).split("\n")
-          .filter((line) => line.includes("write("));
-        assertEquals(writes.length, 1);
-        assert(writes[0]?.endsWith(` = ${written.length}`), writes[0]);
-      },
+    "writes each record at once, so that none mix": async () => {
+      using folder = new PluginFolder();
+      const cniOutput = folder.addFile("output", "", 0o644);
+      const trace = `${folder.path}/trace`;
+      folder.add(
+        "debug",
+        `exec strace -f -o ${trace} -P ${cniOutput} -e write ${BIN}/debug`,
+      );
+      const filler = "x".repeat(1_000_000);
+      const stdin = JSON.stringify({ name: "net1", cniOutput, filler });
+      await execInvoker.invoke({
+        type: "debug",
+        env: {
+          PATH: Deno.env.get("PATH") ?? "",
+          CNI_COMMAND: "DEL",
+          CNI_CONTAINERID: "c1",
+          CNI_IFNAME: "eth0",
+          CNI_PATH: folder.path,
+        },
+        stdin: new TextEncoder().encode(stdin),
+        hostNetns: "/proc/thread-self/ns/net",
+        onStderr: () => undefined,
+      });
+      const written = Deno.readTextFileSync(cniOutput);
+      assertStringIncludes(written, filler);
+      const writes = Deno.readTextFileSync(trace).split("\n")
+        .filter((line) => line.includes("write("));
+      assertEquals(writes.length, 1);
+      assert(writes[0]?.endsWith(` = ${written.length}`), writes[0]);
+    },
   },
   ignoreUnless(BIN !== "" && hasCommand("strace"), "needs CNI_BIN and strace"),
 );

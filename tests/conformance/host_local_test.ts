@@ -166,10 +166,7 @@ function rowsAt(cniVersion: string): Record<string, Row> {
 
     "HL-2: addresses name their family in 0.3 and 0.4 only": () =>
       withDualStack(cniVersion, ({ stdout }) => {
-        assertEquals(
-          stdout.includes('"version"'),
-          namesFamilies(cniVersion),
-        );
+        assertEquals(stdout.includes('"version"'), namesFamilies(cniVersion));
       }),
 
     "HL-3: each lease is a file that names container and interface": () =>

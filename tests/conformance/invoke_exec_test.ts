@@ -126,18 +126,17 @@ conformance("invoke exec", {
       `${NOTHING}: fork/exec /no/plugin: no such file or directory`,
     );
   },
-  "a program that is being written is tried again, and then fails":
-    async () => {
-      using folder = new PluginFolder();
-      const path = `${folder.path}/plugin`;
-      await Deno.copyFile("/bin/cat", path);
-      using _open = await Deno.open(path, { write: true });
-      const error = await assertRejects(() => exec(path), CniError);
-      assertEquals(
-        error.message,
-        `${NOTHING}: fork/exec ${path}: text file busy`,
-      );
-    },
+  "a busy program file is tried again, and then fails": async () => {
+    using folder = new PluginFolder();
+    const path = `${folder.path}/plugin`;
+    await Deno.copyFile("/bin/cat", path);
+    using _open = await Deno.open(path, { write: true });
+    const error = await assertRejects(() => exec(path), CniError);
+    assertEquals(
+      error.message,
+      `${NOTHING}: fork/exec ${path}: text file busy`,
+    );
+  },
   "a program that was being written is started": async () => {
     using folder = new PluginFolder();
     const path = `${folder.path}/plugin`;
@@ -173,14 +172,13 @@ conformance("invoke exec", {
     const text = "x".repeat(1024 * 1024);
     assertEquals(await run("exec cat", { stdin: utf8.encode(text) }), text);
   },
-  "a daemon that holds stdout is waited for no longer than a moment":
-    async () => {
-      const startMs = performance.now();
-      const stdout = await run("sleep 60 & echo $!");
-      const elapsedMs = performance.now() - startMs;
-      killIfAlive(Number(stdout));
-      assert(elapsedMs < LONG_MS, `it took ${elapsedMs} ms`);
-    },
+  "a daemon that holds stdout delays only a moment": async () => {
+    const startMs = performance.now();
+    const stdout = await run("sleep 60 & echo $!");
+    const elapsedMs = performance.now() - startMs;
+    killIfAlive(Number(stdout));
+    assert(elapsedMs < LONG_MS, `it took ${elapsedMs} ms`);
+  },
 });
 
 conformance("invoke deadline", {
@@ -191,17 +189,16 @@ conformance("invoke deadline", {
     assertEquals(message, `${NOTHING}: signal: killed`);
     assertMatch(details, /plugin was killed after \d+ ms: the deadline has/);
   },
-  "one that ignores SIGTERM, with a child that holds the pipe, and all of it is dead":
-    async () => {
-      const { error, mark } = await checkDeadline(
-        `trap '' TERM
+  "all of one that ignores SIGTERM dies, with its child": async () => {
+    const { error, mark } = await checkDeadline(
+      `trap '' TERM
         sh -c "trap '' TERM; sleep 60; sleep 60" &
         echo $$ > $MARK
         sleep 60; sleep 60; wait`,
-      );
-      assertEquals(error.message, `${NOTHING}: signal: killed`);
-      await waitUntilDead(Number(mark));
-    },
+    );
+    assertEquals(error.message, `${NOTHING}: signal: killed`);
+    await waitUntilDead(Number(mark));
+  },
   "a child with a session of its own is not waited for": async () => {
     const { error, mark } = await checkDeadline(
       "setsid sh -c 'echo $$ > $MARK; exec sleep 60' & sleep 60",
@@ -235,28 +232,27 @@ conformance("invoke deadline", {
     const { message } = await failureOf("", { signal: AbortSignal.abort() });
     assertEquals(message, `${NOTHING}: context canceled`);
   },
-  "it is not waited beyond it for a program that is being written":
-    async () => {
-      using folder = new PluginFolder();
-      const path = `${folder.path}/plugin`;
-      await Deno.copyFile("/bin/cat", path);
-      using _open = await Deno.open(path, { write: true });
-      let pauses = 0;
-      const pauseForLong = (signal?: AbortSignal): Promise<void> => {
-        pauses++;
-        return pause(LONG_MS, signal);
-      };
-      const error = await assertRejects(() =>
-        execPlugin(path, {
-          env: {},
-          stdin: utf8.encode(CONFIG),
-          onStderr(): void {},
-          signal: deadlineWhen(() => pauses > 0),
-        }, pauseForLong), CniError);
-      assertEquals(pauses, 1);
-      assertEquals(error.message, `${NOTHING}: context deadline exceeded`);
-      assertStringIncludes(error.details, "Text file busy");
-    },
+  "waiting for a busy program file ends with it": async () => {
+    using folder = new PluginFolder();
+    const path = `${folder.path}/plugin`;
+    await Deno.copyFile("/bin/cat", path);
+    using _open = await Deno.open(path, { write: true });
+    let pauses = 0;
+    const pauseForLong = (signal?: AbortSignal): Promise<void> => {
+      pauses++;
+      return pause(LONG_MS, signal);
+    };
+    const error = await assertRejects(() =>
+      execPlugin(path, {
+        env: {},
+        stdin: utf8.encode(CONFIG),
+        onStderr(): void {},
+        signal: deadlineWhen(() => pauses > 0),
+      }, pauseForLong), CniError);
+    assertEquals(pauses, 1);
+    assertEquals(error.message, `${NOTHING}: context deadline exceeded`);
+    assertStringIncludes(error.details, "Text file busy");
+  },
   "a plugin that is done in time is not bothered": async () => {
     assertEquals(await run("exec cat", { signal: deadline(60_000) }), CONFIG);
   },

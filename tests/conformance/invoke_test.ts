@@ -30,22 +30,21 @@ const RUNTIME_ARGS = {
 } as const;
 
 conformance("invoke env", {
-  "all six variables override the process's own, and no old value remains":
-    async () => {
-      const base = callerEnv("/own/path", "DEL");
-      const env = runtimeEnv(RUNTIME_ARGS, base);
-      const seen = parseEnv(await run(PRINT_ENV, { env }));
-      assertEquals(seen, {
-        CNI_COMMAND: "ADD",
-        CNI_CONTAINERID: "some-container-id",
-        CNI_NETNS: "/some/netns/path",
-        CNI_IFNAME: "eth7",
-        CNI_ARGS: "KEY=VALUE;KEY2=VALUE2",
-        CNI_PATH: "/some/cni/path",
-        PATH,
-        TRACEPARENT: "00-1-2-03",
-      });
-    },
+  "all six variables replace the process's own": async () => {
+    const base = callerEnv("/own/path", "DEL");
+    const env = runtimeEnv(RUNTIME_ARGS, base);
+    const seen = parseEnv(await run(PRINT_ENV, { env }));
+    assertEquals(seen, {
+      CNI_COMMAND: "ADD",
+      CNI_CONTAINERID: "some-container-id",
+      CNI_NETNS: "/some/netns/path",
+      CNI_IFNAME: "eth7",
+      CNI_ARGS: "KEY=VALUE;KEY2=VALUE2",
+      CNI_PATH: "/some/cni/path",
+      PATH,
+      TRACEPARENT: "00-1-2-03",
+    });
+  },
   "overriding leaves the number of variables as it is": () => {
     const base = callerEnv("/own/path");
     const env = runtimeEnv(RUNTIME_ARGS, base);

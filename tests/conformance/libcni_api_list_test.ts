@@ -124,38 +124,34 @@ conformance(
 );
 
 conformance("libcni AddNetworkList", {
-  "runs ADD of the plugins in order, each with the previous result": row(
-    async (noop) => {
-      const { document } = await noop.runtime
-        .addNetworkList(list(noop), noop.conf());
-      assertEquals(lastCommands(noop, 3), ["ADD", "ADD", "ADD"]);
-      assertEquals(prevResults(noop, 3), [undefined, RESULT, RESULT]);
-      assertEquals(document, FINAL);
-    },
-  ),
-  "gives each plugin name, version, environment and runtimeConfig": row(
-    async (noop) => {
-      const plugins = [0, 1].map((index) => ({
-        ...noop.plugin(index === 0 ? {} : PASS, index),
-        capabilities: { portMappings: true, somethingElse: index === 0 },
-      }));
-      const network = noop.listOf(plugins, { cniVersion: "1.0.0" });
-      await noop.runtime.addNetworkList(network, noop.conf());
-      const { portMappings } = RUNTIME_CONFIG;
-      const offered = [RUNTIME_CONFIG, { portMappings }];
-      for (const [index, runtimeConfig] of offered.entries()) {
-        const { CmdArgs, stdin } = noop.call(index) ?? {};
-        assertEquals(CmdArgs?.ContainerID, "some-container-id");
-        assertEquals(CmdArgs?.Netns, "/some/netns/path");
-        assertEquals(CmdArgs?.IfName, "eno0");
-        assertEquals(CmdArgs?.Args, "FOO=BAR");
-        assertEquals(CmdArgs?.Path, noop.folder.path);
-        assertEquals(stdin.name, NETWORK);
-        assertEquals(stdin.cniVersion, "1.0.0");
-        assertEquals(stdin.runtimeConfig, runtimeConfig);
-      }
-    },
-  ),
+  "runs ADD in order, each with the previous result": row(async (noop) => {
+    const { document } = await noop.runtime
+      .addNetworkList(list(noop), noop.conf());
+    assertEquals(lastCommands(noop, 3), ["ADD", "ADD", "ADD"]);
+    assertEquals(prevResults(noop, 3), [undefined, RESULT, RESULT]);
+    assertEquals(document, FINAL);
+  }),
+  "gives plugins name, version, environment, arguments": row(async (noop) => {
+    const plugins = [0, 1].map((index) => ({
+      ...noop.plugin(index === 0 ? {} : PASS, index),
+      capabilities: { portMappings: true, somethingElse: index === 0 },
+    }));
+    const network = noop.listOf(plugins, { cniVersion: "1.0.0" });
+    await noop.runtime.addNetworkList(network, noop.conf());
+    const { portMappings } = RUNTIME_CONFIG;
+    const offered = [RUNTIME_CONFIG, { portMappings }];
+    for (const [index, runtimeConfig] of offered.entries()) {
+      const { CmdArgs, stdin } = noop.call(index) ?? {};
+      assertEquals(CmdArgs?.ContainerID, "some-container-id");
+      assertEquals(CmdArgs?.Netns, "/some/netns/path");
+      assertEquals(CmdArgs?.IfName, "eno0");
+      assertEquals(CmdArgs?.Args, "FOO=BAR");
+      assertEquals(CmdArgs?.Path, noop.folder.path);
+      assertEquals(stdin.name, NETWORK);
+      assertEquals(stdin.cniVersion, "1.0.0");
+      assertEquals(stdin.runtimeConfig, runtimeConfig);
+    }
+  }),
   "caches the last result": row(async (noop) => {
     const network = list(noop);
     await noop.runtime.addNetworkList(network, noop.conf());
@@ -174,10 +170,7 @@ conformance("libcni AddNetworkList", {
     assertEquals(attachment?.capabilityArgs, PORTS);
   }),
   "fails for a plugin in the middle that is missing": row(async (noop) => {
-    const failure = noop.runtime.addNetworkList(
-      withMissing(noop),
-      noop.conf(),
-    );
+    const failure = noop.runtime.addNetworkList(withMissing(noop), noop.conf());
     const text = await failureOf(failure);
     assertStringIncludes(text, MISSING);
     assertStringIncludes(text, 'plugin type="does-not-exist" failed (add): ');
@@ -349,10 +342,7 @@ conformance("libcni DelNetworkList", {
     assertEquals(noop.isCached, false);
   }),
   "fails for a plugin that is missing": row(async (noop) => {
-    const failure = noop.runtime.delNetworkList(
-      withMissing(noop),
-      noop.conf(),
-    );
+    const failure = noop.runtime.delNetworkList(withMissing(noop), noop.conf());
     assertStringIncludes(await failureOf(failure), MISSING);
   }),
   "names the plugin that failed": row(async (noop) => {
@@ -434,28 +424,24 @@ conformance("libcni GC", {
     assertEquals([stdin.name, stdin.cniVersion], [NETWORK, "1.1.0"]);
     assertEquals(noop.isCached, true);
   }),
-  "deletes a stale attachment, then runs GC": row(
-    async (noop) => {
-      const network = noop.list([{}]);
-      await noop.runtime.addNetworkList(network, noop.conf());
-      await noop.runtime.gcNetworkList(network, { validAttachments: [VALID] });
-      await noop.runtime.gcNetworkList(network, { validAttachments: [] });
-      assertEquals(noop.commands, ["ADD", "GC", "DEL", "GC"]);
-      assertEquals(noop.call()?.stdin["cni.dev/valid-attachments"], []);
-      assertEquals(noop.isCached, false);
-    },
-  ),
-  "deletes the stale interface of a container, and keeps the valid one": row(
-    async (noop) => {
-      const network = noop.list([{}]);
-      const other = noop.conf({ ifName: "eth7" });
-      await noop.runtime.addNetworkList(network, noop.conf());
-      await noop.runtime.addNetworkList(network, other);
-      await noop.runtime.gcNetworkList(network, { validAttachments: [VALID] });
-      const left = noop.runtime.listCachedAttachments();
-      assertEquals(left.map(({ ifName }) => ifName), ["eno0"]);
-    },
-  ),
+  "deletes a stale attachment, then runs GC": row(async (noop) => {
+    const network = noop.list([{}]);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    await noop.runtime.gcNetworkList(network, { validAttachments: [VALID] });
+    await noop.runtime.gcNetworkList(network, { validAttachments: [] });
+    assertEquals(noop.commands, ["ADD", "GC", "DEL", "GC"]);
+    assertEquals(noop.call()?.stdin["cni.dev/valid-attachments"], []);
+    assertEquals(noop.isCached, false);
+  }),
+  "deletes the stale interface, and keeps the valid one": row(async (noop) => {
+    const network = noop.list([{}]);
+    const other = noop.conf({ ifName: "eth7" });
+    await noop.runtime.addNetworkList(network, noop.conf());
+    await noop.runtime.addNetworkList(network, other);
+    await noop.runtime.gcNetworkList(network, { validAttachments: [VALID] });
+    const left = noop.runtime.listCachedAttachments();
+    assertEquals(left.map(({ ifName }) => ifName), ["eno0"]);
+  }),
   "does not touch other networks": row(async (noop) => {
     const network = noop.list([{}]);
     const other = noop.list([{}], { name: "other" });
@@ -466,16 +452,14 @@ conformance("libcni GC", {
     assertEquals(left.map((attachment) => attachment.network), ["other"]);
     assertEquals(noop.commands, ["ADD", "ADD", "DEL", "GC"]);
   }),
-  "deletes all without a list of valid attachments, and names none": row(
-    async (noop) => {
-      const network = noop.list([{}]);
-      await noop.runtime.addNetworkList(network, noop.conf());
-      await noop.runtime.gcNetworkList(network);
-      assertEquals(noop.commands, ["ADD", "DEL", "GC"]);
-      const keys = Object.keys(noop.call()?.stdin);
-      assertEquals(keys.filter((key) => key.startsWith("cni.dev/")), []);
-    },
-  ),
+  "deletes all without valid attachments, names none": row(async (noop) => {
+    const network = noop.list([{}]);
+    await noop.runtime.addNetworkList(network, noop.conf());
+    await noop.runtime.gcNetworkList(network);
+    assertEquals(noop.commands, ["ADD", "DEL", "GC"]);
+    const keys = Object.keys(noop.call()?.stdin);
+    assertEquals(keys.filter((key) => key.startsWith("cni.dev/")), []);
+  }),
   "collects failures and calls all plugins": row(async (noop) => {
     const network = noop.list([BANANA, {}, BANANA]);
     const text = await failureOf(
@@ -500,10 +484,7 @@ conformance("libcni GC", {
   "runs the plugins in order": row(async (noop) => {
     const network = noop.listOf(orderedPlugins(noop));
     await noop.runtime.gcNetworkList(network, { validAttachments: [] });
-    assertEquals(
-      orderOf(noop),
-      ["a GC", "b GC", "c GC"],
-    );
+    assertEquals(orderOf(noop), ["a GC", "b GC", "c GC"]);
   }),
   "is not about an attachment": row(async (noop) => {
     await noop.runtime.gcNetworkList(noop.list([{}]));
@@ -526,32 +507,28 @@ conformance("libcni GC", {
 });
 
 conformance("libcni STATUS", {
-  "runs the plugins with name and version, without an attachment": row(
-    async (noop) => {
-      await noop.runtime.statusNetworkList(noop.list([{}, {}]));
-      assertEquals(noop.commands, ["STATUS", "STATUS"]);
-      const { CmdArgs, stdin } = noop.call(1) ?? {};
-      assertEquals([stdin.name, stdin.cniVersion], [NETWORK, "1.1.0"]);
-      assertEquals([CmdArgs?.ContainerID, CmdArgs?.IfName], ["", ""]);
-      assertEquals(CmdArgs?.Path, noop.folder.path);
-    },
-  ),
-  "shows code 50 of the second plugin and does not run the third": row(
-    async (noop) => {
-      const network = noop.list([
-        {},
-        { ReportError: "plugin error: banana", ReportErrorCode: 50 },
-        {},
-      ]);
-      const error = await assertRejects(
-        () => noop.runtime.statusNetworkList(network),
-        CniError,
-        "plugin error: banana",
-      );
-      assertEquals(error.code, 50);
-      assertEquals(noop.commands, ["STATUS", "STATUS"]);
-    },
-  ),
+  "runs the plugins with name and version only": row(async (noop) => {
+    await noop.runtime.statusNetworkList(noop.list([{}, {}]));
+    assertEquals(noop.commands, ["STATUS", "STATUS"]);
+    const { CmdArgs, stdin } = noop.call(1) ?? {};
+    assertEquals([stdin.name, stdin.cniVersion], [NETWORK, "1.1.0"]);
+    assertEquals([CmdArgs?.ContainerID, CmdArgs?.IfName], ["", ""]);
+    assertEquals(CmdArgs?.Path, noop.folder.path);
+  }),
+  "shows code 50 of the second, and skips the third": row(async (noop) => {
+    const network = noop.list([
+      {},
+      { ReportError: "plugin error: banana", ReportErrorCode: 50 },
+      {},
+    ]);
+    const error = await assertRejects(
+      () => noop.runtime.statusNetworkList(network),
+      CniError,
+      "plugin error: banana",
+    );
+    assertEquals(error.code, 50);
+    assertEquals(noop.commands, ["STATUS", "STATUS"]);
+  }),
   "fails for a plugin that is missing": row(async (noop) => {
     const network = withMissing(noop, { cniVersion: "1.1.0" });
     assertStringIncludes(

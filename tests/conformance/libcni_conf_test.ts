@@ -122,16 +122,13 @@ conformance("libcni conf", {
         noCap: false,
       });
     }),
-  "a bare plugin's file that cannot be read is named": inFolder(
-    {},
-    (path) => {
-      const file = `${path}/missing.conf`;
-      assertSaid(
-        () => readNetworkConf(file),
-        new RegExp(`^error reading ${file}: `),
-      );
-    },
-  ),
+  "a bare plugin's file that cannot be read is named": inFolder({}, (path) => {
+    const file = `${path}/missing.conf`;
+    assertSaid(
+      () => readNetworkConf(file),
+      new RegExp(`^error reading ${file}: `),
+    );
+  }),
   "a bare plugin's file without a type": inFolder(
     { "50-whatever.conf": { name: "some-plugin" } },
     (path) => {

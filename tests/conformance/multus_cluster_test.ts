@@ -78,33 +78,29 @@ const ADDS = ["weave-net ADD eth0", "net1 ADD net1", "net2 ADD net2"];
 const DELS = ["net2 DEL net2", "net1 DEL net1", "weave-net DEL eth0"];
 
 conformance(AREA, {
-  "a pod that is gone when the status is written is attached": row(
-    async (scene) => {
-      scene.api.fault({ method: "PATCH", status: 404 });
-      assertSuccess(await scene.runForPod("ADD", master(scene), "testUID"));
-      assertEquals(scene.story, ADDS);
-    },
-  ),
-  "a pod that is another when the status is written is detached": row(
-    async (scene) => {
-      // The runtime does not know the UID; the API's changes meanwhile.
-      const replaced = `${scene.hosts.folder}/replaced`;
-      scene.addPlugin("weave-net", undefined, {
-        ADD: `while ! [ -e '${replaced}' ]; do sleep 0.01; done
+  "a pod gone before the status write is attached": row(async (scene) => {
+    scene.api.fault({ method: "PATCH", status: 404 });
+    assertSuccess(await scene.runForPod("ADD", master(scene), "testUID"));
+    assertEquals(scene.story, ADDS);
+  }),
+  "a pod replaced before the status write fails": row(async (scene) => {
+    // The runtime does not know the UID; the API's changes meanwhile.
+    const replaced = `${scene.hosts.folder}/replaced`;
+    scene.addPlugin("weave-net", undefined, {
+      ADD: `while ! [ -e '${replaced}' ]; do sleep 0.01; done
         echo '{"cniVersion":"1.0.0"}'`,
-      });
-      const adding = scene.runForPod("ADD", master(scene));
-      while (scene.story.length === 0) await tick();
-      scene.api.putPod({
-        metadata: { namespace: "test", name: "testpod", uid: "newUID" },
-      });
-      Deno.writeTextFileSync(replaced, "");
-      const text = 'expected pod UID "testUID" but got "newUID" from Kube API';
-      assertFailure(await adding, 4, text);
-      assertEquals(scene.story, [...ADDS, ...DELS]);
-      assertEquals(told(scene), []);
-    },
-  ),
+    });
+    const adding = scene.runForPod("ADD", master(scene));
+    while (scene.story.length === 0) await tick();
+    scene.api.putPod({
+      metadata: { namespace: "test", name: "testpod", uid: "newUID" },
+    });
+    Deno.writeTextFileSync(replaced, "");
+    const text = 'expected pod UID "testUID" but got "newUID" from Kube API';
+    assertFailure(await adding, 4, text);
+    assertEquals(scene.story, [...ADDS, ...DELS]);
+    assertEquals(told(scene), []);
+  }),
   "the UID of a static pod is not the API's": row(async (scene) => {
     scene.putPod("net1,net2", { [CONFIG_SOURCE]: "file" });
     assertSuccess(await scene.runForPod("ADD", master(scene), "hashOfFile"));
@@ -112,43 +108,38 @@ conformance(AREA, {
     const { args = "" } = scene.call("net1", "ADD") ?? {};
     assertStringIncludes(args, "K8S_POD_UID=hashOfFile");
   }),
-  "the UID of a static pod is not the API's, whoever knows the annotations":
-    row(async (scene) => {
-      const annotations = {
-        [CONFIG_SOURCE]: "file",
-        "k8s.v1.cni.cncf.io/networks": "net1,net2",
-      };
-      const runtimeConfig = { [POD_ANNOTATIONS]: annotations };
-      const keys = { ...master(scene), runtimeConfig };
-      assertSuccess(await scene.runForPod("ADD", keys, "hashOfFile"));
-      assertEquals(told(scene), ALL);
-    }),
-  "DEL of a pod that is another by now asks for nothing of that": row(
-    async (scene) => {
-      await scene.runForPod("ADD", master(scene), "testUID");
-      Deno.removeSync(scene.cniDir, { recursive: true });
-      scene.api.putPod({
-        metadata: { namespace: "test", name: "testpod", uid: "newUID" },
-      });
-      const deleted = await scene.runForPod("DEL", master(scene), "testUID");
-      assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
-      assertEquals(scene.story.slice(3), ["weave-net DEL eth0"]);
-    },
-  ),
+  "a static pod's UID is not the API's": row(async (scene) => {
+    const annotations = {
+      [CONFIG_SOURCE]: "file",
+      "k8s.v1.cni.cncf.io/networks": "net1,net2",
+    };
+    const runtimeConfig = { [POD_ANNOTATIONS]: annotations };
+    const keys = { ...master(scene), runtimeConfig };
+    assertSuccess(await scene.runForPod("ADD", keys, "hashOfFile"));
+    assertEquals(told(scene), ALL);
+  }),
+  "DEL of a replaced pod reads nothing of the new": row(async (scene) => {
+    await scene.runForPod("ADD", master(scene), "testUID");
+    Deno.removeSync(scene.cniDir, { recursive: true });
+    scene.api.putPod({
+      metadata: { namespace: "test", name: "testpod", uid: "newUID" },
+    });
+    const deleted = await scene.runForPod("DEL", master(scene), "testUID");
+    assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
+    assertEquals(scene.story.slice(3), ["weave-net DEL eth0"]);
+  }),
   "DEL needs no kubeconfig that is one": row(async (scene) => {
     await scene.runForPod("ADD", master(scene));
     Deno.writeTextFileSync(scene.kubeconfig, "\0garbage: [");
     assertSuccess(await scene.runForPod("DEL", master(scene)));
     assertEquals([scene.story, scene.remembered], [[...ADDS, ...DELS], []]);
   }),
-  "DEL of an unknown attachment needs no valid kubeconfig": row(
-    async (scene) => {
-      Deno.writeTextFileSync(scene.kubeconfig, "\0garbage: [");
-      const { exitCode, stdout } = await scene.runForPod("DEL", master(scene));
-      assertEquals([exitCode, stdout], [0, ""]);
-      assertEquals(scene.story, ["weave-net DEL eth0"]);
-    },
-  ),
+  "DEL of an unknown attachment needs no kubeconfig": row(async (scene) => {
+    Deno.writeTextFileSync(scene.kubeconfig, "\0garbage: [");
+    const { exitCode, stdout } = await scene.runForPod("DEL", master(scene));
+    assertEquals([exitCode, stdout], [0, ""]);
+    assertEquals(scene.story, ["weave-net DEL eth0"]);
+  }),
 }, needsRoot);
 
 function tick(): Promise<void> {
@@ -159,43 +150,40 @@ function tick(): Promise<void> {
 const FUTURE = { phase: "Pending", futureField: { deep: [1, 2, { x: null }] } };
 
 conformance(AREA, {
-  "who may not patch writes the status by PUT, and keeps what it does not know":
-    row(async (scene) => {
-      const metadata = {
-        namespace: "test",
-        name: "testpod",
-        uid: "testUID",
-        annotations: {
-          "k8s.v1.cni.cncf.io/networks": "net1,net2",
-          other: "stays",
-        },
-      };
-      const spec = { nodeName: "node1", futureKey: "kept" };
-      const before = scene.api.putPod({ metadata, spec, status: FUTURE });
-      scene.api.forbid("patch", "pods/status");
-      assertSuccess(await scene.runForPod("ADD", master(scene), "testUID"));
-      assertEquals(told(scene), ALL);
-      const pod = scene.api.pod("test", "testpod");
-      for (const key of ["spec", "status"]) {
-        assertEquals(pod?.[key], before[key], key);
-      }
-      assertEquals(pod?.metadata.annotations?.["other"], "stays");
-      assertEquals(scene.api.requestsOf("PUT").length, 1);
-    }),
-  "who may patch sends nothing but the annotation and the UID": row(
-    async (scene) => {
-      await scene.runForPod("ADD", master(scene), "testUID");
-      const [patch] = scene.api.requestsOf("PATCH");
-      assert(patch);
-      const { metadata: { annotations, ...metadata }, ...others } = JSON.parse(
-        patch.body,
-      );
-      assertEquals([others, metadata], [{}, { uid: "testUID" }]);
-      assertEquals(Object.keys(annotations), [
-        "k8s.v1.cni.cncf.io/network-status",
-      ]);
-    },
-  ),
+  "without PATCH the status is PUT, with unknown keys": row(async (scene) => {
+    const metadata = {
+      namespace: "test",
+      name: "testpod",
+      uid: "testUID",
+      annotations: {
+        "k8s.v1.cni.cncf.io/networks": "net1,net2",
+        other: "stays",
+      },
+    };
+    const spec = { nodeName: "node1", futureKey: "kept" };
+    const before = scene.api.putPod({ metadata, spec, status: FUTURE });
+    scene.api.forbid("patch", "pods/status");
+    assertSuccess(await scene.runForPod("ADD", master(scene), "testUID"));
+    assertEquals(told(scene), ALL);
+    const pod = scene.api.pod("test", "testpod");
+    for (const key of ["spec", "status"]) {
+      assertEquals(pod?.[key], before[key], key);
+    }
+    assertEquals(pod?.metadata.annotations?.["other"], "stays");
+    assertEquals(scene.api.requestsOf("PUT").length, 1);
+  }),
+  "PATCH sends only the annotation and the UID": row(async (scene) => {
+    await scene.runForPod("ADD", master(scene), "testUID");
+    const [patch] = scene.api.requestsOf("PATCH");
+    assert(patch);
+    const { metadata: { annotations, ...metadata }, ...others } = JSON.parse(
+      patch.body,
+    );
+    assertEquals([others, metadata], [{}, { uid: "testUID" }]);
+    assertEquals(Object.keys(annotations), [
+      "k8s.v1.cni.cncf.io/network-status",
+    ]);
+  }),
   "who may write neither way attaches nothing": row(async (scene) => {
     for (const verb of ["patch", "update"]) {
       scene.api.forbid(verb, "pods/status");
@@ -210,15 +198,13 @@ conformance(AREA, {
     assertSuccess(await scene.runForPod("ADD", master(scene)));
     assertEquals([told(scene), scene.api.events], [ALL, []]);
   }),
-  "events without a response do not delay for long": row(
-    async (scene) => {
-      scene.api.fault({ path: /events/, delayMs: 120_000 });
-      const startedAt = performance.now();
-      assertSuccess(await scene.runForPod("ADD", master(scene)));
-      assert(performance.now() - startedAt < 60_000);
-      assertEquals(told(scene), ALL);
-    },
-  ),
+  "events without a response do not delay for long": row(async (scene) => {
+    scene.api.fault({ path: /events/, delayMs: 120_000 });
+    const startedAt = performance.now();
+    assertSuccess(await scene.runForPod("ADD", master(scene)));
+    assert(performance.now() - startedAt < 60_000);
+    assertEquals(told(scene), ALL);
+  }),
   "a missing definition is an event of the pod": row(async (scene) => {
     scene.api.removeNad("test", "net2");
     const added = await scene.runForPod("ADD", master(scene));
@@ -338,45 +324,41 @@ conformance(AREA, {
     assertEquals(scene.api.requestsOf("GET", /definitions/), []);
     assertEquals([scene.story, scene.remembered], [[], []]);
   }),
-  "isolation allows the pod's namespace, default and global ones": row(
-    async (scene) => {
-      for (const namespace of ["default", "shared"]) {
-        scene.api.putNad(namespace, "net2", scene.conf("net2", "net2"));
-      }
-      scene.putPod("net1,shared/net2@s1,default/net2@d1");
-      const keys = {
-        ...master(scene),
-        ...ISOLATED,
-        globalNamespaces: "default, shared",
-      };
-      assertSuccess(await scene.runForPod("ADD", keys));
-      assertEquals(told(scene), [
-        "weave1",
-        "test/net1",
-        "shared/net2",
-        "default/net2",
-      ]);
-    },
-  ),
+  "isolation allows own, default, global namespaces": row(async (scene) => {
+    for (const namespace of ["default", "shared"]) {
+      scene.api.putNad(namespace, "net2", scene.conf("net2", "net2"));
+    }
+    scene.putPod("net1,shared/net2@s1,default/net2@d1");
+    const keys = {
+      ...master(scene),
+      ...ISOLATED,
+      globalNamespaces: "default, shared",
+    };
+    assertSuccess(await scene.runForPod("ADD", keys));
+    assertEquals(told(scene), [
+      "weave1",
+      "test/net1",
+      "shared/net2",
+      "default/net2",
+    ]);
+  }),
 }, needsRoot);
 
 conformance(AREA, {
-  "default networks come before the pod's, and count": row(
-    async (scene) => {
-      for (const name of ["cluster", "extra"]) {
-        addLinked(scene, name, name, "3.3.3.3/24");
-        scene.api.putNad("kube-system", name, scene.conf(name, name));
-      }
-      const keys = { clusterNetwork: "cluster", defaultNetworks: ["extra"] };
-      assertSuccess(await scene.runForPod("ADD", keys));
-      assertEquals(scene.story, [
-        "cluster ADD eth0",
-        "extra ADD net1",
-        "net1 ADD net2",
-        "net2 ADD net3",
-      ]);
-    },
-  ),
+  "default networks come before the pod's, and count": row(async (scene) => {
+    for (const name of ["cluster", "extra"]) {
+      addLinked(scene, name, name, "3.3.3.3/24");
+      scene.api.putNad("kube-system", name, scene.conf(name, name));
+    }
+    const keys = { clusterNetwork: "cluster", defaultNetworks: ["extra"] };
+    assertSuccess(await scene.runForPod("ADD", keys));
+    assertEquals(scene.story, [
+      "cluster ADD eth0",
+      "extra ADD net1",
+      "net1 ADD net2",
+      "net2 ADD net3",
+    ]);
+  }),
   "a network may be chosen twice": row(async (scene) => {
     scene.putPod("net1,net1");
     assertSuccess(await scene.runForPod("ADD", master(scene)));
@@ -409,23 +391,21 @@ conformance(AREA, {
     assertFailure(added, 4, "interface name lo already exists");
     assertEquals([scene.story, scene.remembered], [[], []]);
   }),
-  "a second ADD of a container leaves the first as it is": row(
-    async (scene) => {
-      const sandbox = scene.hosts.addNetns();
-      const options = { sandbox };
-      const keys = { ...master(scene), kubeconfig: "" };
-      assertSuccess(await scene.runForPod("ADD", keys, "", options));
-      // What the plugin would have made.
-      runIn(sandbox, "ip", "link", "add", "eth0", "type", "veth");
-      const added = await scene.runForPod("ADD", keys, "", options);
-      assertFailure(added, 4, "interface name eth0 already exists");
-      assertEquals(scene.story, ["weave-net ADD eth0"]);
-      assertEquals(scene.remembered, [
-        CONTAINER,
-        `results/weave1-${CONTAINER}-eth0`,
-      ]);
-    },
-  ),
+  "a second ADD of a container keeps the first": row(async (scene) => {
+    const sandbox = scene.hosts.addNetns();
+    const options = { sandbox };
+    const keys = { ...master(scene), kubeconfig: "" };
+    assertSuccess(await scene.runForPod("ADD", keys, "", options));
+    // What the plugin would have made.
+    runIn(sandbox, "ip", "link", "add", "eth0", "type", "veth");
+    const added = await scene.runForPod("ADD", keys, "", options);
+    assertFailure(added, 4, "interface name eth0 already exists");
+    assertEquals(scene.story, ["weave-net ADD eth0"]);
+    assertEquals(scene.remembered, [
+      CONTAINER,
+      `results/weave1-${CONTAINER}-eth0`,
+    ]);
+  }),
   "a network that is multus is refused": row(async (scene) => {
     const plugins = [{ type: "net1" }, { type: "multus-shim" }];
     scene.api.putNad("test", "net2", { cniVersion: "1.0.0", plugins });
@@ -437,22 +417,20 @@ conformance(AREA, {
     );
     assertEquals([scene.story, scene.remembered], [[], []]);
   }),
-  "a cluster network in a folder passes over multus' own file": row(
-    async (scene) => {
-      const folder = `${scene.hosts.folder}/net.d`;
-      Deno.mkdirSync(folder);
-      const write = (name: string, conf: JsonObject): void =>
-        Deno.writeTextFileSync(`${folder}/${name}`, JSON.stringify(conf));
-      write(
-        "00-multus.conf",
-        scene.conf("multus-cni-network", "multus", {
-          clusterNetwork: folder,
-        }),
-      );
-      write("10-weave.conf", scene.conf("weave1", "weave-net"));
-      const keys = { clusterNetwork: folder, kubeconfig: "" };
-      assertSuccess(await scene.runForPod("ADD", keys));
-      assertEquals(scene.story, ["weave-net ADD eth0"]);
-    },
-  ),
+  "a cluster network's folder skips multus' own file": row(async (scene) => {
+    const folder = `${scene.hosts.folder}/net.d`;
+    Deno.mkdirSync(folder);
+    const write = (name: string, conf: JsonObject): void =>
+      Deno.writeTextFileSync(`${folder}/${name}`, JSON.stringify(conf));
+    write(
+      "00-multus.conf",
+      scene.conf("multus-cni-network", "multus", {
+        clusterNetwork: folder,
+      }),
+    );
+    write("10-weave.conf", scene.conf("weave1", "weave-net"));
+    const keys = { clusterNetwork: folder, kubeconfig: "" };
+    assertSuccess(await scene.runForPod("ADD", keys));
+    assertEquals(scene.story, ["weave-net ADD eth0"]);
+  }),
 }, needsRoot);

@@ -141,25 +141,24 @@ conformance("multus devices", {
     const delegates = await resolve(node, pod, { [NETWORKS]: "net1" });
     assertEquals(devicesOf(delegates), [undefined, ONE.id]);
   },
-  "59 the master, the networks of every pod and the pod's own share one map":
-    async () => {
-      await using node = await DeviceNode.start();
-      await using kubelet = await node.startKubelet();
-      const ids = ["d4", "d2", "d1", "d3"];
-      kubelet.setPod("test", "p1", { c1: { [NIC]: ids } });
-      putNetworks(node, "net1", "net2");
-      const delegates = await resolve(
-        node,
-        await node.pod(),
-        {
-          "v1.multus-cni.io/default-network": "net1",
-          [NETWORKS]: "net1,net2,net1",
-        },
-        { clusterNetwork: "net1", defaultNetworks: ["net2"] },
-      );
-      assertEquals(devicesOf(delegates), ["d1", "d2", "d3", "d4", undefined]);
-      assertEquals(kubelet.calls.length, 1);
-    },
+  "59 master, default and pod networks share one map": async () => {
+    await using node = await DeviceNode.start();
+    await using kubelet = await node.startKubelet();
+    const ids = ["d4", "d2", "d1", "d3"];
+    kubelet.setPod("test", "p1", { c1: { [NIC]: ids } });
+    putNetworks(node, "net1", "net2");
+    const delegates = await resolve(
+      node,
+      await node.pod(),
+      {
+        "v1.multus-cni.io/default-network": "net1",
+        [NETWORKS]: "net1,net2,net1",
+      },
+      { clusterNetwork: "net1", defaultNetworks: ["net2"] },
+    );
+    assertEquals(devicesOf(delegates), ["d1", "d2", "d3", "d4", undefined]);
+    assertEquals(kubelet.calls.length, 1);
+  },
   "59 a pod without claims needs no API": async () => {
     await using node = await DeviceNode.start();
     assertEquals(await idsOf(node, {}), []);
@@ -231,26 +230,25 @@ conformance("multus devices", {
     assertEquals(takeAll(map, NIC), [ONE.id]);
     assertEquals(takeAll(map, FPGA), [fpga.id]);
   },
-  "66 an extended resource has its own name, and may have several devices":
-    async () => {
-      await using node = await DeviceNode.start();
-      const fpga = { id: "0000:04:00.0", resource: FPGA };
-      node.put([
-        claimOf("ext", [
-          allocated("d1", { request: "container-0-request-0" }),
-          allocated("d2", { request: "container-0-request-0" }),
-          allocated("d3", { request: "container-0-request-1" }),
-        ]),
-      ], [sliceOf("s", { d1: ONE, d2: TWO, d3: fpga })]);
-      const status = extended(
-        "ext",
-        ["container-0-request-0", NIC],
-        ["container-0-request-1", FPGA],
-      );
-      const map = await node.read(await node.pod(status));
-      assertEquals(takeAll(map, NIC), [ONE.id, TWO.id]);
-      assertEquals(takeAll(map, FPGA), [fpga.id]);
-    },
+  "66 an extended resource may have several devices": async () => {
+    await using node = await DeviceNode.start();
+    const fpga = { id: "0000:04:00.0", resource: FPGA };
+    node.put([
+      claimOf("ext", [
+        allocated("d1", { request: "container-0-request-0" }),
+        allocated("d2", { request: "container-0-request-0" }),
+        allocated("d3", { request: "container-0-request-1" }),
+      ]),
+    ], [sliceOf("s", { d1: ONE, d2: TWO, d3: fpga })]);
+    const status = extended(
+      "ext",
+      ["container-0-request-0", NIC],
+      ["container-0-request-1", FPGA],
+    );
+    const map = await node.read(await node.pod(status));
+    assertEquals(takeAll(map, NIC), [ONE.id, TWO.id]);
+    assertEquals(takeAll(map, FPGA), [fpga.id]);
+  },
   "66 an extended resource of another name is an error": async () => {
     await using node = await DeviceNode.start();
     node.put([claimOf("ext", [allocated("d1")])], [sliceOf("s", { d1: ONE })]);
@@ -261,16 +259,15 @@ conformance("multus devices", {
       FPGA,
     );
   },
-  "66 an extended resource that nothing was given for is an error":
-    async () => {
-      await using node = await DeviceNode.start();
-      node.put([claimOf("ext", [allocated("d1")])]);
-      await assertFails(
-        () => idsOf(node, extended("ext", ["req-1", NIC])),
-        7,
-        "request req-1 not found in claim ext",
-      );
-    },
+  "66 an extended resource without devices is an error": async () => {
+    await using node = await DeviceNode.start();
+    node.put([claimOf("ext", [allocated("d1")])]);
+    await assertFails(
+      () => idsOf(node, extended("ext", ["req-1", NIC])),
+      7,
+      "request req-1 not found in claim ext",
+    );
+  },
   "67 a missing claim is an error": async () => {
     await using node = await DeviceNode.start();
     await assertFails(() => idsOf(node, claims("c1")), 7, "not found");
@@ -387,12 +384,11 @@ conformance("multus devices", {
       });
     }
   },
-  "71 garbage on the socket is an error, in spite of a checkpoint":
-    async () => {
-      await using node = await DeviceNode.start();
-      await using _kubelet = await node.startKubelet({ garbage: true });
-      await assertFails(() => idsOf(node, {}), 11, "Cannot ask the kubelet");
-    },
+  "71 garbage on the socket is an error with checkpoint": async () => {
+    await using node = await DeviceNode.start();
+    await using _kubelet = await node.startKubelet({ garbage: true });
+    await assertFails(() => idsOf(node, {}), 11, "Cannot ask the kubelet");
+  },
   "71 without the socket the checkpoint is read": async () => {
     await using node = await DeviceNode.start();
     await Deno.remove(node.checkpointPath);

@@ -87,48 +87,41 @@ conformance("multus STATUS", {
   "41 STATUS fails with code and text of a list's plugin": row((scene) =>
     assertNotAvailable(scene, list(scene))
   ),
-  "41 STATUS passes over a delegate that is older than STATUS": row(
-    async (scene) => {
-      const delegates = [
-        scene.conf("weave1", "weave-net", { cniVersion: "1.0.0" }),
-      ];
-      assertQuiet(await scene.run("STATUS", { delegates }));
-      assertEquals(scene.story, []);
-    },
-  ),
-  "41 STATUS covers a cluster network from the API": row(
-    async (scene) => {
-      scene.addNetwork("kube-system", "weave", "1.1.1.2/24");
-      const { kubeconfig } = scene;
-      const keys = { kubeconfig, clusterNetwork: "weave" };
-      assertQuiet(await scene.run("STATUS", keys));
-      assertEquals(scene.story, ["weave STATUS"]);
-    },
-  ),
-  "41 STATUS without the readiness file answers at once that it is not available":
-    row(async (scene) => {
-      const readinessindicatorfile = `${scene.hosts.folder}/ready`;
-      const keys = { ...both(scene), readinessindicatorfile };
-      const { exitCode, json } = await scene.run("STATUS", keys);
-      assertEquals([exitCode, json.code], [1, 50]);
-      assertEquals(
-        json.msg,
-        "Multus: have you checked that your default network is ready? " +
-          `still waiting for readinessindicatorfile @ ${readinessindicatorfile}`,
-      );
-      assertEquals(scene.story, []);
-      Deno.writeTextFileSync(readinessindicatorfile, "");
-      assertQuiet(await scene.run("STATUS", keys));
-    }),
-  "41 STATUS is not available if the API cannot tell the cluster network": row(
-    async (scene) => {
-      await scene.api.stop();
-      const { kubeconfig } = scene;
-      const keys = { kubeconfig, clusterNetwork: "weave" };
-      const { exitCode, json } = await scene.run("STATUS", keys);
-      assertEquals([exitCode, json.code], [1, 50]);
-    },
-  ),
+  "41 STATUS skips a delegate older than STATUS": row(async (scene) => {
+    const delegates = [
+      scene.conf("weave1", "weave-net", { cniVersion: "1.0.0" }),
+    ];
+    assertQuiet(await scene.run("STATUS", { delegates }));
+    assertEquals(scene.story, []);
+  }),
+  "41 STATUS covers a cluster network from the API": row(async (scene) => {
+    scene.addNetwork("kube-system", "weave", "1.1.1.2/24");
+    const { kubeconfig } = scene;
+    const keys = { kubeconfig, clusterNetwork: "weave" };
+    assertQuiet(await scene.run("STATUS", keys));
+    assertEquals(scene.story, ["weave STATUS"]);
+  }),
+  "41 STATUS fails at once without the readiness file": row(async (scene) => {
+    const readinessindicatorfile = `${scene.hosts.folder}/ready`;
+    const keys = { ...both(scene), readinessindicatorfile };
+    const { exitCode, json } = await scene.run("STATUS", keys);
+    assertEquals([exitCode, json.code], [1, 50]);
+    assertEquals(
+      json.msg,
+      "Multus: have you checked that your default network is ready? " +
+        `still waiting for readinessindicatorfile @ ${readinessindicatorfile}`,
+    );
+    assertEquals(scene.story, []);
+    Deno.writeTextFileSync(readinessindicatorfile, "");
+    assertQuiet(await scene.run("STATUS", keys));
+  }),
+  "41 STATUS needs the cluster network from the API": row(async (scene) => {
+    await scene.api.stop();
+    const { kubeconfig } = scene;
+    const keys = { kubeconfig, clusterNetwork: "weave" };
+    const { exitCode, json } = await scene.run("STATUS", keys);
+    assertEquals([exitCode, json.code], [1, 50]);
+  }),
   "STATUS does not ask the API about delegates": row(async (scene) => {
     const { kubeconfig } = scene;
     assertQuiet(await scene.run("STATUS", { kubeconfig, ...both(scene) }));
@@ -139,31 +132,30 @@ conformance("multus STATUS", {
 conformance(
   "multus STATUS",
   eachVersion({
-    "41 a pod that is not found is attached to nothing, and ADD succeeds":
-      async (cniVersion) => {
-        await using scene = await MultusScene.start(cniVersion);
-        scene.addPlugin("weave-net", "1.1.1.2/24");
-        const delegates = [
-          scene.conf("weave1", "weave-net", { cniVersion: "0.3.1" }),
-        ];
-        const added = await scene.runForPod("ADD", { delegates });
-        assertEquals([added.exitCode, added.stderr], [0, ""], added.stdout);
-        const sandbox = scene.hosts.sandbox.path;
-        const hasVersion = cniVersion.startsWith("0.");
-        assertEquals(added.json, {
-          cniVersion,
-          interfaces: [{ name: "eth0", sandbox }],
-          ips: [{
-            ...hasVersion && { version: "4" },
-            address: "0.0.0.0/0",
-            gateway: "0.0.0.0",
-          }],
-          ...hasVersion && { dns: {} },
-        });
-        assertEquals([scene.story, scene.remembered], [[], []]);
-        const deleted = await scene.runForPod("DEL", { delegates });
-        assertEquals(deleted.exitCode, 0);
-      },
+    "41 ADD of an unknown pod attaches nothing": async (cniVersion) => {
+      await using scene = await MultusScene.start(cniVersion);
+      scene.addPlugin("weave-net", "1.1.1.2/24");
+      const delegates = [
+        scene.conf("weave1", "weave-net", { cniVersion: "0.3.1" }),
+      ];
+      const added = await scene.runForPod("ADD", { delegates });
+      assertEquals([added.exitCode, added.stderr], [0, ""], added.stdout);
+      const sandbox = scene.hosts.sandbox.path;
+      const hasVersion = cniVersion.startsWith("0.");
+      assertEquals(added.json, {
+        cniVersion,
+        interfaces: [{ name: "eth0", sandbox }],
+        ips: [{
+          ...hasVersion && { version: "4" },
+          address: "0.0.0.0/0",
+          gateway: "0.0.0.0",
+        }],
+        ...hasVersion && { dns: {} },
+      });
+      assertEquals([scene.story, scene.remembered], [[], []]);
+      const deleted = await scene.runForPod("DEL", { delegates });
+      assertEquals(deleted.exitCode, 0);
+    },
   }, ["0.3.1", "1.0.0", "1.1.0"]),
   needsRoot,
 );
@@ -183,14 +175,12 @@ function assertTold(call: PluginCall | undefined, valid: JsonObject[]): void {
 }
 
 conformance("multus GC", {
-  "42 GC runs the first delegate once, with all cached attachments": row(
-    async (scene) => {
-      await scene.run("ADD", both(scene));
-      assertQuiet(await scene.run("GC", both(scene)));
-      assertEquals(scene.story.slice(2), ["weave-net GC"]);
-      assertTold(scene.plugins.calls.at(-1), VALID);
-    },
-  ),
+  "42 GC runs the first delegate with all cached": row(async (scene) => {
+    await scene.run("ADD", both(scene));
+    assertQuiet(await scene.run("GC", both(scene)));
+    assertEquals(scene.story.slice(2), ["weave-net GC"]);
+    assertTold(scene.plugins.calls.at(-1), VALID);
+  }),
   "42 GC runs the plugin of a list": row(async (scene) => {
     await scene.run("ADD", list(scene));
     assertQuiet(await scene.run("GC", list(scene)));
@@ -299,38 +289,33 @@ const LIVE_VALID = [
 ];
 
 conformance("multus GC", {
-  "a container that the runtime does not have is detached from all networks":
-    row(async (scene) => {
-      await attachTwo(scene);
-      assertQuiet(await collect(scene, ["live", "eth0"]));
-      assertEquals(scene.story.slice(4), [
-        "other-plugin DEL net1",
-        "weave-net DEL eth0",
-        "weave-net GC",
-      ]);
-      assertEquals(scene.remembered, LIVE);
-      const deleted = scene.call("weave-net", "DEL");
-      assertEquals(deleted?.containerId, "stale");
-      assertStringIncludes(deleted?.args ?? "", "K8S_POD_NAME=p");
-    }),
-  "to the plugin all attachments of the runtime's containers are valid": row(
-    async (scene) => {
-      await attachTwo(scene);
-      assertQuiet(await collect(scene, ["live", "eth0"], ["other", "eth0"]));
-      assertTold(scene.call("weave-net", "GC"), [
-        ...LIVE_VALID,
-        { containerID: "other", ifname: "eth0" },
-      ]);
-    },
-  ),
-  "a runtime that does not say what it has has everything": row(
-    async (scene) => {
-      await attachTwo(scene);
-      assertQuiet(await scene.run("GC", both(scene)));
-      assertEquals(scene.story.slice(4), ["weave-net GC"]);
-      assertEquals(scene.remembered.length, 6);
-    },
-  ),
+  "a container unknown to the runtime is detached": row(async (scene) => {
+    await attachTwo(scene);
+    assertQuiet(await collect(scene, ["live", "eth0"]));
+    assertEquals(scene.story.slice(4), [
+      "other-plugin DEL net1",
+      "weave-net DEL eth0",
+      "weave-net GC",
+    ]);
+    assertEquals(scene.remembered, LIVE);
+    const deleted = scene.call("weave-net", "DEL");
+    assertEquals(deleted?.containerId, "stale");
+    assertStringIncludes(deleted?.args ?? "", "K8S_POD_NAME=p");
+  }),
+  "the runtime's containers are valid to the plugin": row(async (scene) => {
+    await attachTwo(scene);
+    assertQuiet(await collect(scene, ["live", "eth0"], ["other", "eth0"]));
+    assertTold(scene.call("weave-net", "GC"), [
+      ...LIVE_VALID,
+      { containerID: "other", ifname: "eth0" },
+    ]);
+  }),
+  "without valid attachments everything is kept": row(async (scene) => {
+    await attachTwo(scene);
+    assertQuiet(await scene.run("GC", both(scene)));
+    assertEquals(scene.story.slice(4), ["weave-net GC"]);
+    assertEquals(scene.remembered.length, 6);
+  }),
   "a runtime that has nothing keeps nothing": row(async (scene) => {
     await attachTwo(scene);
     assertQuiet(await collect(scene));
@@ -344,170 +329,152 @@ conformance("multus GC", {
     assertQuiet(await collect(scene, ["live", "eth0"]));
     assertEquals(scene.remembered.length, 6);
   }),
-  "a container with only a scratch file left is detached": row(
-    async (scene) => {
-      await attachTwo(scene);
-      Deno.removeSync(`${scene.cniDir}/results`, { recursive: true });
-      assertQuiet(await collect(scene, ["live", "eth0"]));
-      assertEquals(scene.story.slice(4), [
-        "other-plugin DEL net1",
-        "weave-net DEL eth0",
-        "weave-net GC",
-      ]);
-      assertEquals(scene.remembered, ["live"]);
-    },
-  ),
-  "a container with only libcni's cache left is detached once its sandbox is gone":
-    row(
-      async (scene) => {
-        await attachTwo(scene);
-        Deno.removeSync(`${scene.cniDir}/stale`);
-        // It may belong to another program, and be alive.
-        assertQuiet(await collect(scene, ["live", "eth0"]));
-        assertEquals(listDetached(scene), []);
-        endSandbox(scene, "stale");
-        assertQuiet(await collect(scene, ["live", "eth0"]));
-        assertEquals(scene.story.slice(5), [
-          "other-plugin DEL net1",
-          "weave-net DEL eth0",
-          "weave-net GC",
-        ]);
-        assertEquals(scene.remembered, LIVE);
-      },
-    ),
-  "a network's GC leaves the containers of another network in the same cniDir":
-    row(async (scene) => {
-      await attachBy(scene, "a", "cont-a");
-      await attachBy(scene, "b", "cont-b");
-      const keys = { ...both(scene), "cni.dev/valid-attachments": [] };
-      assertQuiet(await scene.run("GC", { ...keys, name: "a" }));
-      assertEquals(listDetached(scene), ["cont-a"]);
-      // The plugin serves both networks, and is told of what is left of both.
-      assertTold(scene.call("weave-net", "GC"), [
-        { containerID: "cont-b", ifname: "eth0" },
-        { containerID: "cont-b", ifname: "net1" },
-      ]);
-      assertQuiet(await scene.run("GC", { ...keys, name: "b" }));
-      assertEquals(listDetached(scene), ["cont-a", "cont-b"]);
-      assertEquals(scene.remembered, []);
-    }),
-  "a runtime's GC leaves the containers of another runtime, those of Go's multus included":
-    row(async (scene) => {
-      await attachBy(scene, "kubernetes", "pod");
-      await attachBy(scene, "podman", "theirs");
-      await attachBy(scene, "podman", "theirs-go");
-      forgetOwner(scene, "theirs-go");
-      await attachBy(scene, "podman", "theirs-lost");
-      Deno.removeSync(`${scene.cniDir}/theirs-lost`);
-      const before = scene.remembered;
-      const collectBy = (name: string, containerID: string) =>
-        scene.run("GC", {
-          ...both(scene),
-          name,
-          "cni.dev/valid-attachments": [{ containerID, ifname: "eth0" }],
-        });
-      assertQuiet(await collectBy("kubernetes", "pod"));
-      assertEquals([listDetached(scene), scene.remembered], [[], before]);
-      assertQuiet(await collectBy("podman", "theirs"));
-      assertEquals([listDetached(scene), scene.remembered], [[], before]);
-    }),
-  "a container of Go's multus is detached once its sandbox is gone": row(
-    async (scene) => {
-      await attachTwo(scene);
-      forgetOwner(scene, "stale");
-      assertQuiet(await collect(scene, ["live", "eth0"]));
-      assertEquals(listDetached(scene), []);
-      endSandbox(scene, "stale");
-      assertQuiet(await collect(scene, ["live", "eth0"]));
-      assertEquals(listDetached(scene), ["stale"]);
-      assertEquals(scene.remembered, LIVE);
-    },
-  ),
-  "a container with only a scratch file of Go's multus left is kept": row(
-    async (scene) => {
-      await attachTwo(scene);
-      forgetOwner(scene, "stale");
-      Deno.removeSync(`${scene.cniDir}/results`, { recursive: true });
-      assertQuiet(await collect(scene, ["live", "eth0"]));
-      assertEquals(listDetached(scene), []);
-      assertEquals(scene.remembered, ["live", "stale"]);
-    },
-  ),
-  "a container that two networks share loses only its stale attachments": row(
-    async (scene) => {
-      scene.addPlugin("third-plugin", "1.1.1.7/24");
-      await attachBy(scene, "a", "shared");
-      const delegates = [scene.conf("third1", "third-plugin")];
-      const added = await scene.run("ADD", { delegates, name: "b" }, {
-        containerId: "shared",
-        env: { CNI_IFNAME: "eth1" },
+  "a container with only a scratch file is detached": row(async (scene) => {
+    await attachTwo(scene);
+    Deno.removeSync(`${scene.cniDir}/results`, { recursive: true });
+    assertQuiet(await collect(scene, ["live", "eth0"]));
+    assertEquals(scene.story.slice(4), [
+      "other-plugin DEL net1",
+      "weave-net DEL eth0",
+      "weave-net GC",
+    ]);
+    assertEquals(scene.remembered, ["live"]);
+  }),
+  "one only in libcni's cache is detached once gone": row(async (scene) => {
+    await attachTwo(scene);
+    Deno.removeSync(`${scene.cniDir}/stale`);
+    // It may belong to another program, and be alive.
+    assertQuiet(await collect(scene, ["live", "eth0"]));
+    assertEquals(listDetached(scene), []);
+    endSandbox(scene, "stale");
+    assertQuiet(await collect(scene, ["live", "eth0"]));
+    assertEquals(scene.story.slice(5), [
+      "other-plugin DEL net1",
+      "weave-net DEL eth0",
+      "weave-net GC",
+    ]);
+    assertEquals(scene.remembered, LIVE);
+  }),
+  "a network's GC keeps another's in the same cniDir": row(async (scene) => {
+    await attachBy(scene, "a", "cont-a");
+    await attachBy(scene, "b", "cont-b");
+    const keys = { ...both(scene), "cni.dev/valid-attachments": [] };
+    assertQuiet(await scene.run("GC", { ...keys, name: "a" }));
+    assertEquals(listDetached(scene), ["cont-a"]);
+    // The plugin serves both networks, and is told of what is left of both.
+    assertTold(scene.call("weave-net", "GC"), [
+      { containerID: "cont-b", ifname: "eth0" },
+      { containerID: "cont-b", ifname: "net1" },
+    ]);
+    assertQuiet(await scene.run("GC", { ...keys, name: "b" }));
+    assertEquals(listDetached(scene), ["cont-a", "cont-b"]);
+    assertEquals(scene.remembered, []);
+  }),
+  "GC keeps another runtime's and Go's containers": row(async (scene) => {
+    await attachBy(scene, "kubernetes", "pod");
+    await attachBy(scene, "podman", "theirs");
+    await attachBy(scene, "podman", "theirs-go");
+    forgetOwner(scene, "theirs-go");
+    await attachBy(scene, "podman", "theirs-lost");
+    Deno.removeSync(`${scene.cniDir}/theirs-lost`);
+    const before = scene.remembered;
+    const collectBy = (name: string, containerID: string) =>
+      scene.run("GC", {
+        ...both(scene),
+        name,
+        "cni.dev/valid-attachments": [{ containerID, ifname: "eth0" }],
       });
-      assertEquals(added.exitCode, 0, added.stdout);
-      makeOld(scene.cniDir);
-      const keys = { ...both(scene), "cni.dev/valid-attachments": [] };
-      assertQuiet(await scene.run("GC", { ...keys, name: "b" }));
-      assertEquals(scene.story.slice(3), [
-        "third-plugin DEL eth1",
-        "weave-net GC",
-      ]);
-      assertEquals(scene.remembered, [
-        "results/other1-shared-net1",
-        "results/weave1-shared-eth0",
-      ]);
-    },
-  ),
-  "a container that cannot be detached is kept, and the others are not": row(
-    async (scene) => {
-      await attachTwo(scene);
-      const DEL = '[ "$CNI_IFNAME" = eth0 ] || exit 0; echo no >&2; exit 1';
-      scene.addPlugin("weave-net", "1.1.1.2/24", { DEL });
-      const { exitCode, json } = await collect(scene, ["live", "eth0"]);
-      assertEquals(exitCode, 1);
-      assertStringIncludes(json.msg, "no");
-      assertEquals(scene.story.at(-1), "weave-net GC");
-      assertEquals(scene.remembered, [
-        ...LIVE.slice(0, 1),
-        ...STALE.slice(0, 1),
-        "results/other1-live-net1",
-        "results/weave1-live-eth0",
-        "results/weave1-stale-eth0",
-      ]);
-      // What is left of it is in use.
-      assertTold(scene.call("weave-net", "GC"), [
-        ...LIVE_VALID,
-        { containerID: "stale", ifname: "eth0" },
-      ]);
-    },
-  ),
-  "a container with a path that now resolves to the host's namespace is detached without":
-    row(async (scene) => {
-      await attachTwo(scene);
-      for (const file of scene.remembered) {
-        if (!/^results.*stale/.test(file)) continue;
-        const path = `${scene.cniDir}/${file}`;
-        const attachment = JSON.parse(Deno.readTextFileSync(path));
-        attachment.netns = scene.hosts.host.path;
-        Deno.writeTextFileSync(path, JSON.stringify(attachment));
-      }
-      makeOld(scene.cniDir);
-      const { exitCode, stdout } = await collect(scene, ["live", "eth0"]);
-      assertEquals([exitCode, stdout], [0, ""]);
-      const deleted = scene.plugins.calls
-        .filter(({ command }) => command === "DEL");
-      assertEquals(deleted.map(({ netns }) => netns), ["", ""]);
-      assertEquals(scene.remembered, LIVE);
-    }),
-  "GC by a cluster network that cannot be asked for detaches all the same": row(
-    async (scene) => {
-      await attachTwo(scene);
-      await scene.api.stop();
-      const { exitCode, json } = await scene.run("GC", {
-        kubeconfig: scene.kubeconfig,
-        clusterNetwork: "weave",
-        "cni.dev/valid-attachments": LIVE_VALID,
-      });
-      assertEquals([exitCode, json.code], [1, 11]);
-      assertEquals(scene.remembered, LIVE);
-    },
-  ),
+    assertQuiet(await collectBy("kubernetes", "pod"));
+    assertEquals([listDetached(scene), scene.remembered], [[], before]);
+    assertQuiet(await collectBy("podman", "theirs"));
+    assertEquals([listDetached(scene), scene.remembered], [[], before]);
+  }),
+  "one of Go's multus is detached once gone": row(async (scene) => {
+    await attachTwo(scene);
+    forgetOwner(scene, "stale");
+    assertQuiet(await collect(scene, ["live", "eth0"]));
+    assertEquals(listDetached(scene), []);
+    endSandbox(scene, "stale");
+    assertQuiet(await collect(scene, ["live", "eth0"]));
+    assertEquals(listDetached(scene), ["stale"]);
+    assertEquals(scene.remembered, LIVE);
+  }),
+  "one with only Go's scratch file is kept": row(async (scene) => {
+    await attachTwo(scene);
+    forgetOwner(scene, "stale");
+    Deno.removeSync(`${scene.cniDir}/results`, { recursive: true });
+    assertQuiet(await collect(scene, ["live", "eth0"]));
+    assertEquals(listDetached(scene), []);
+    assertEquals(scene.remembered, ["live", "stale"]);
+  }),
+  "a shared container loses stale attachments only": row(async (scene) => {
+    scene.addPlugin("third-plugin", "1.1.1.7/24");
+    await attachBy(scene, "a", "shared");
+    const delegates = [scene.conf("third1", "third-plugin")];
+    const added = await scene.run("ADD", { delegates, name: "b" }, {
+      containerId: "shared",
+      env: { CNI_IFNAME: "eth1" },
+    });
+    assertEquals(added.exitCode, 0, added.stdout);
+    makeOld(scene.cniDir);
+    const keys = { ...both(scene), "cni.dev/valid-attachments": [] };
+    assertQuiet(await scene.run("GC", { ...keys, name: "b" }));
+    assertEquals(scene.story.slice(3), [
+      "third-plugin DEL eth1",
+      "weave-net GC",
+    ]);
+    assertEquals(scene.remembered, [
+      "results/other1-shared-net1",
+      "results/weave1-shared-eth0",
+    ]);
+  }),
+  "only a container that cannot be detached is kept": row(async (scene) => {
+    await attachTwo(scene);
+    const DEL = '[ "$CNI_IFNAME" = eth0 ] || exit 0; echo no >&2; exit 1';
+    scene.addPlugin("weave-net", "1.1.1.2/24", { DEL });
+    const { exitCode, json } = await collect(scene, ["live", "eth0"]);
+    assertEquals(exitCode, 1);
+    assertStringIncludes(json.msg, "no");
+    assertEquals(scene.story.at(-1), "weave-net GC");
+    assertEquals(scene.remembered, [
+      ...LIVE.slice(0, 1),
+      ...STALE.slice(0, 1),
+      "results/other1-live-net1",
+      "results/weave1-live-eth0",
+      "results/weave1-stale-eth0",
+    ]);
+    // What is left of it is in use.
+    assertTold(scene.call("weave-net", "GC"), [
+      ...LIVE_VALID,
+      { containerID: "stale", ifname: "eth0" },
+    ]);
+  }),
+  "one with the host's namespace is detached without": row(async (scene) => {
+    await attachTwo(scene);
+    for (const file of scene.remembered) {
+      if (!/^results.*stale/.test(file)) continue;
+      const path = `${scene.cniDir}/${file}`;
+      const attachment = JSON.parse(Deno.readTextFileSync(path));
+      attachment.netns = scene.hosts.host.path;
+      Deno.writeTextFileSync(path, JSON.stringify(attachment));
+    }
+    makeOld(scene.cniDir);
+    const { exitCode, stdout } = await collect(scene, ["live", "eth0"]);
+    assertEquals([exitCode, stdout], [0, ""]);
+    const deleted = scene.plugins.calls
+      .filter(({ command }) => command === "DEL");
+    assertEquals(deleted.map(({ netns }) => netns), ["", ""]);
+    assertEquals(scene.remembered, LIVE);
+  }),
+  "GC detaches even if the cluster network is unknown": row(async (scene) => {
+    await attachTwo(scene);
+    await scene.api.stop();
+    const { exitCode, json } = await scene.run("GC", {
+      kubeconfig: scene.kubeconfig,
+      clusterNetwork: "weave",
+      "cni.dev/valid-attachments": LIVE_VALID,
+    });
+    assertEquals([exitCode, json.code], [1, 11]);
+    assertEquals(scene.remembered, LIVE);
+  }),
 }, needsRoot);

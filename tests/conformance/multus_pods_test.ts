@@ -57,22 +57,18 @@ const DELS = ["net2 DEL net2", "net1 DEL net1", "weave-net DEL eth0"];
 conformance(
   "multus pods",
   eachVersion({
-    "33 a pod is attached to the networks of its annotation, in order": row(
-      async (scene, cniVersion) => {
-        const added = await scene.runForPod("ADD", master(scene));
-        assertSuccess(added);
-        assertEquals(added.json, resultOf(cniVersion, "1.1.1.2/24"));
-        assertEquals(scene.story, ADDS);
-      },
-    ),
-    "33 a network that the pod does not ask for is not fetched": row(
-      async (scene) => {
-        await scene.runForPod("ADD", master(scene));
-        const fetched = scene.api.requestsOf("GET", /network-attachment/)
-          .map(({ path }) => path.split("/").at(-1)).sort();
-        assertEquals(fetched, ["net1", "net2"]);
-      },
-    ),
+    "33 the annotation's networks, in order": row(async (scene, cniVersion) => {
+      const added = await scene.runForPod("ADD", master(scene));
+      assertSuccess(added);
+      assertEquals(added.json, resultOf(cniVersion, "1.1.1.2/24"));
+      assertEquals(scene.story, ADDS);
+    }),
+    "33 a network not requested is not fetched": row(async (scene) => {
+      await scene.runForPod("ADD", master(scene));
+      const fetched = scene.api.requestsOf("GET", /network-attachment/)
+        .map(({ path }) => path.split("/").at(-1)).sort();
+      assertEquals(fetched, ["net1", "net2"]);
+    }),
     "33 each attachment has an event": row(async (scene) => {
       await scene.runForPod("ADD", master(scene));
       assertEquals(scene.api.eventTexts.sort(), [
@@ -81,17 +77,15 @@ conformance(
         "Normal AddedInterface Add net2 [1.1.1.4/24] from test/net2",
       ]);
     }),
-    "34 DEL of a pod that is gone detaches it from all networks": row(
-      async (scene) => {
-        await scene.runForPod("ADD", master(scene));
-        scene.api.removePod("test", "testpod");
-        scene.api.clearRequests();
-        assertSuccess(await scene.runForPod("DEL", master(scene)));
-        assertEquals(scene.story, [...ADDS, ...DELS]);
-        assertEquals(scene.remembered, []);
-        assertEquals(scene.api.requests, []);
-      },
-    ),
+    "34 DEL of a missing pod detaches everything": row(async (scene) => {
+      await scene.runForPod("ADD", master(scene));
+      scene.api.removePod("test", "testpod");
+      scene.api.clearRequests();
+      assertSuccess(await scene.runForPod("DEL", master(scene)));
+      assertEquals(scene.story, [...ADDS, ...DELS]);
+      assertEquals(scene.remembered, []);
+      assertEquals(scene.api.requests, []);
+    }),
     "37 another UID than the runtime's fails ADD": row(async (scene) => {
       const added = await scene.runForPod("ADD", master(scene), "otherUID");
       assertEquals([added.exitCode, added.json.code], [1, 4]);
@@ -102,36 +96,30 @@ conformance(
       );
       assertEquals([scene.story, scene.remembered], [[], []]);
     }),
-    "37 the runtime's UID is the last of the delegates' CNI_ARGS": row(
-      async (scene) => {
-        assertSuccess(await scene.runForPod("ADD", master(scene), "testUID"));
-        const args = "IgnoreUnknown=true;K8S_POD_NAMESPACE=test;" +
-          "K8S_POD_NAME=testpod;K8S_POD_INFRA_CONTAINER_ID=;" +
-          "K8S_POD_UID=testUID";
-        for (const call of scene.plugins.calls) assertEquals(call.args, args);
-      },
-    ),
-    "37 without a UID it is empty in the delegates' CNI_ARGS": row(
-      async (scene) => {
-        assertSuccess(await scene.runForPod("ADD", master(scene)));
-        for (const { args } of scene.plugins.calls) {
-          assert(args.endsWith(";K8S_POD_INFRA_CONTAINER_ID=;K8S_POD_UID="));
-        }
-      },
-    ),
-    "38 a cluster network that the API knows is eth0": row(
-      async (scene, cniVersion) => {
-        scene.addNetwork("kube-system", "weave", "1.1.1.2/24");
-        const keys = { clusterNetwork: "weave" };
-        const added = await scene.runForPod("ADD", keys);
-        assertSuccess(added);
-        assertEquals(added.json, resultOf(cniVersion, "1.1.1.2/24"));
-        assertSuccess(await scene.runForPod("DEL", keys));
-        const renamed = [...ADDS, ...DELS]
-          .map((call) => call.replace("weave-net", "weave"));
-        assertEquals(scene.story, renamed);
-      },
-    ),
+    "37 the runtime's UID is last in CNI_ARGS": row(async (scene) => {
+      assertSuccess(await scene.runForPod("ADD", master(scene), "testUID"));
+      const args = "IgnoreUnknown=true;K8S_POD_NAMESPACE=test;" +
+        "K8S_POD_NAME=testpod;K8S_POD_INFRA_CONTAINER_ID=;" +
+        "K8S_POD_UID=testUID";
+      for (const call of scene.plugins.calls) assertEquals(call.args, args);
+    }),
+    "37 an unknown UID is empty in CNI_ARGS": row(async (scene) => {
+      assertSuccess(await scene.runForPod("ADD", master(scene)));
+      for (const { args } of scene.plugins.calls) {
+        assert(args.endsWith(";K8S_POD_INFRA_CONTAINER_ID=;K8S_POD_UID="));
+      }
+    }),
+    "38 the API's cluster network is eth0": row(async (scene, cniVersion) => {
+      scene.addNetwork("kube-system", "weave", "1.1.1.2/24");
+      const keys = { clusterNetwork: "weave" };
+      const added = await scene.runForPod("ADD", keys);
+      assertSuccess(added);
+      assertEquals(added.json, resultOf(cniVersion, "1.1.1.2/24"));
+      assertSuccess(await scene.runForPod("DEL", keys));
+      const renamed = [...ADDS, ...DELS]
+        .map((call) => call.replace("weave-net", "weave"));
+      assertEquals(scene.story, renamed);
+    }),
     "39 the scratch file is there after ADD": row(async (scene) => {
       await scene.runForPod("ADD", master(scene));
       const networks = JSON.parse(Deno.readTextFileSync(scene.scratchFile));
@@ -140,14 +128,12 @@ conformance(
         ["weave1", "test/net1", "test/net2"],
       );
     }),
-    "39 DEL without anything on disk asks the API what to undo": row(
-      async (scene) => {
-        await scene.runForPod("ADD", master(scene));
-        Deno.removeSync(scene.cniDir, { recursive: true });
-        assertSuccess(await scene.runForPod("DEL", master(scene)));
-        assertEquals(scene.story, [...ADDS, ...DELS]);
-      },
-    ),
+    "39 DEL with an empty disk asks the API": row(async (scene) => {
+      await scene.runForPod("ADD", master(scene));
+      Deno.removeSync(scene.cniDir, { recursive: true });
+      assertSuccess(await scene.runForPod("DEL", master(scene)));
+      assertEquals(scene.story, [...ADDS, ...DELS]);
+    }),
   }),
   needsRoot,
 );
@@ -169,30 +155,28 @@ const REQUEST = {
 conformance(
   "multus pods",
   eachVersion({
-    "35 only its network receives the values of the annotation": row(
-      async (scene) => {
-        const { name: _, ...asked } = REQUEST;
-        const capabilities = Object.fromEntries(
-          Object.keys(asked).map((key) => [key, true]),
-        );
-        scene.api.putNad(
-          "test",
-          "net1",
-          scene.conf("net1", "net1", { capabilities }),
-        );
-        scene.putPod(JSON.stringify([REQUEST]));
-        const delegates = [
-          scene.conf("weave1", "weave-net", { capabilities }),
-        ];
-        assertSuccess(await scene.runForPod("ADD", { delegates }));
-        const weave = scene.call("weave-net", "ADD");
-        const net1 = scene.call("net1", "ADD");
-        assertEquals(weave?.stdin.runtimeConfig, undefined);
-        assertEquals(net1?.stdin.runtimeConfig, asked);
-        assertEquals(/;(MAC|IP)=/.test(weave?.args ?? ""), false);
-        assert(net1?.args.endsWith(";MAC=c2:11:22:33:44:66;IP=10.0.0.1"));
-      },
-    ),
+    "35 only its network receives annotation values": row(async (scene) => {
+      const { name: _, ...asked } = REQUEST;
+      const capabilities = Object.fromEntries(
+        Object.keys(asked).map((key) => [key, true]),
+      );
+      scene.api.putNad(
+        "test",
+        "net1",
+        scene.conf("net1", "net1", { capabilities }),
+      );
+      scene.putPod(JSON.stringify([REQUEST]));
+      const delegates = [
+        scene.conf("weave1", "weave-net", { capabilities }),
+      ];
+      assertSuccess(await scene.runForPod("ADD", { delegates }));
+      const weave = scene.call("weave-net", "ADD");
+      const net1 = scene.call("net1", "ADD");
+      assertEquals(weave?.stdin.runtimeConfig, undefined);
+      assertEquals(net1?.stdin.runtimeConfig, asked);
+      assertEquals(/;(MAC|IP)=/.test(weave?.args ?? ""), false);
+      assert(net1?.args.endsWith(";MAC=c2:11:22:33:44:66;IP=10.0.0.1"));
+    }),
     "55 CNI_ARGS without = are refused": row(async (scene) => {
       const env = { CNI_ARGS: "IgnoreUnknown=true;K8S_POD_NAME:testpod" };
       const added = await scene.runForPod("ADD", master(scene), "", { env });
@@ -203,17 +187,15 @@ conformance(
       );
       assertEquals(scene.story, []);
     }),
-    "a network that is missing fails ADD in the reference's words": row(
-      async (scene) => {
-        scene.putPod("gone");
-        const added = await scene.runForPod("ADD", master(scene), "testUID");
-        assertEquals([added.exitCode, added.json.code], [1, 7]);
-        assertMatch(
-          added.json.msg,
-          /^Multus: \[test\/testpod\/testUID\]: error loading k8s delegates k8s args: GetNetworkDelegates: failed getting the delegate: getKubernetesDelegate: cannot find a network-attachment-definition \(gone\) in namespace \(test\): /,
-        );
-      },
-    ),
+    "a missing network fails ADD in Go's words": row(async (scene) => {
+      scene.putPod("gone");
+      const added = await scene.runForPod("ADD", master(scene), "testUID");
+      assertEquals([added.exitCode, added.json.code], [1, 7]);
+      assertMatch(
+        added.json.msg,
+        /^Multus: \[test\/testpod\/testUID\]: error loading k8s delegates k8s args: GetNetworkDelegates: failed getting the delegate: getKubernetesDelegate: cannot find a network-attachment-definition \(gone\) in namespace \(test\): /,
+      );
+    }),
   }),
   needsRoot,
 );
@@ -265,42 +247,36 @@ conformance(
       assertSuccess(await scene.runForPod("ADD", keys));
       assertEquals(scene.story, ["weave-net ADD eth0"]);
     }),
-    "53 without a kubeconfig and delegates nothing remains": row(
-      async (scene) => {
-        const { exitCode, json } = await scene.runForPod("ADD", {
-          kubeconfig: "",
-        });
-        assertEquals([exitCode, json.code], [1, 7]);
-      },
-    ),
-    "58 the status is written if the UID is the pod's": statusRow(
+    "53 without kubeconfig and delegates: nothing": row(async (scene) => {
+      const { exitCode, json } = await scene.runForPod("ADD", {
+        kubeconfig: "",
+      });
+      assertEquals([exitCode, json.code], [1, 7]);
+    }),
+    "58 the status is written if the UID fits": statusRow(
       async (scene, keys) => {
         assertSuccess(await scene.runForPod("ADD", keys, "testUID"));
         assertEquals(scene.api.networkStatus("test", "testpod"), LINKED);
       },
     ),
-    "58 the status is written if no UID is known": statusRow(
-      async (scene, keys) => {
-        assertSuccess(await scene.runForPod("ADD", keys));
-        assertEquals(scene.api.networkStatus("test", "testpod"), LINKED);
-      },
-    ),
-    "58 the status of another pod of that name is not written": statusRow(
-      async (scene, keys) => {
-        const added = await scene.runForPod("ADD", keys, "otherUID");
-        assertEquals([added.exitCode, added.json.code], [1, 4]);
-        assertMatch(
-          added.json.msg,
-          /^Multus: \[test\/testpod\/otherUID\]: error setting the networks status: /,
-        );
-        assertStringIncludes(
-          added.json.msg,
-          'expected pod UID "otherUID" but got "testUID" from Kube API',
-        );
-        assertEquals(scene.api.networkStatus("test", "testpod"), undefined);
-        assertUndone(scene);
-      },
-    ),
+    "58 the status is written without a UID": statusRow(async (scene, keys) => {
+      assertSuccess(await scene.runForPod("ADD", keys));
+      assertEquals(scene.api.networkStatus("test", "testpod"), LINKED);
+    }),
+    "58 another pod's status is not written": statusRow(async (scene, keys) => {
+      const added = await scene.runForPod("ADD", keys, "otherUID");
+      assertEquals([added.exitCode, added.json.code], [1, 4]);
+      assertMatch(
+        added.json.msg,
+        /^Multus: \[test\/testpod\/otherUID\]: error setting the networks status: /,
+      );
+      assertStringIncludes(
+        added.json.msg,
+        'expected pod UID "otherUID" but got "testUID" from Kube API',
+      );
+      assertEquals(scene.api.networkStatus("test", "testpod"), undefined);
+      assertUndone(scene);
+    }),
     "58 an API that is not there fails ADD": statusRow(async (scene, keys) => {
       await scene.api.stop();
       const added = await scene.runForPod("ADD", keys);
@@ -313,14 +289,12 @@ conformance(
       assertEquals([added.exitCode, added.json.code], [1, 7]);
       assertUndone(scene);
     }),
-    "58 without Kubernetes no status is written": statusRow(
-      async (scene, keys) => {
-        assertSuccess(
-          await scene.runForPod("ADD", { ...keys, kubeconfig: "" }),
-        );
-        assertEquals(scene.api.requests, []);
-      },
-    ),
+    "58 no status without Kubernetes": statusRow(async (scene, keys) => {
+      assertSuccess(
+        await scene.runForPod("ADD", { ...keys, kubeconfig: "" }),
+      );
+      assertEquals(scene.api.requests, []);
+    }),
   }, ["1.0.0"]),
   needsRoot,
 );

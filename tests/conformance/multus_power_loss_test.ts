@@ -100,10 +100,7 @@ function findAttachments(
   const { delegates } = scratch.readWhatIsLeft(CONTAINER);
   const known = listAttachments({ ...SOURCE, delegates });
   const log = { warn: (): void => {} };
-  return joinAttachments(
-    known,
-    listCachedAttachments(cache, SOURCE.args, log),
-  );
+  return joinAttachments(known, listCachedAttachments(cache, SOURCE.args, log));
 }
 
 /** Asserts that an incomplete scratch file is ignored, and that DEL misses nothing. */

@@ -94,30 +94,28 @@ class Folder implements Disposable {
 }
 
 conformance("multus state", {
-  "13 a delegate gets the container, the namespace, the name and the ports":
-    () => {
-      const delegates = [delegate(WEAVE)];
-      const source = { delegates, index: 0, args: ARGS, k8s: NOBODY };
-      const conf = runtimeConfOf({ ...source, capabilityArgs: PORT_MAPPINGS });
-      const { containerId, netns, ifName } = ARGS;
-      assertEquals([conf.containerId, conf.netns, conf.ifName], [
-        containerId,
-        netns,
-        ifName,
-      ]);
-      assertEquals(conf.capabilityArgs, PORT_MAPPINGS);
-    },
-  "14 five keys come first, then what else was given, = in values and all":
-    () => {
-      const text = "IgnoreUnknown=true;K8S_POD_NAMESPACE=a;K8S_POD_NAME=b;" +
-        "K8S_POD_INFRA_CONTAINER_ID=c;K8S_POD_UID=d;BLAHBLAH=foo=bar";
-      const args = delegateArgs(NOBODY, text, {});
-      assertEquals(
-        args.map(([key, value]) => `${key}=${value}`).join(";"),
-        text,
-      );
-      assertEquals(args[5], ["BLAHBLAH", "foo=bar"]);
-    },
+  "13 a delegate gets container, namespace, name, ports": () => {
+    const delegates = [delegate(WEAVE)];
+    const source = { delegates, index: 0, args: ARGS, k8s: NOBODY };
+    const conf = runtimeConfOf({ ...source, capabilityArgs: PORT_MAPPINGS });
+    const { containerId, netns, ifName } = ARGS;
+    assertEquals([conf.containerId, conf.netns, conf.ifName], [
+      containerId,
+      netns,
+      ifName,
+    ]);
+    assertEquals(conf.capabilityArgs, PORT_MAPPINGS);
+  },
+  "14 five keys come first, then others, = in values": () => {
+    const text = "IgnoreUnknown=true;K8S_POD_NAMESPACE=a;K8S_POD_NAME=b;" +
+      "K8S_POD_INFRA_CONTAINER_ID=c;K8S_POD_UID=d;BLAHBLAH=foo=bar";
+    const args = delegateArgs(NOBODY, text, {});
+    assertEquals(
+      args.map(([key, value]) => `${key}=${value}`).join(";"),
+      text,
+    );
+    assertEquals(args[5], ["BLAHBLAH", "foo=bar"]);
+  },
   "17 requests are not offered to the master": () => {
     assertEquals(capabilitiesOf(0, PORT_MAPPINGS), PORT_MAPPINGS);
   },

@@ -168,17 +168,16 @@ function neverRead(): never {
 }
 
 conformance("skel", {
-  "VERSION prints the current version and the plugin's list, in one line":
-    async () => {
-      const outcome = await record({ CNI_COMMAND: "VERSION" }, "", {}, {
-        stdin: neverRead,
-      });
-      assertEquals(
-        outcome.stdout,
-        '{"cniVersion":"1.1.0","supportedVersions":["9.8.7","10.0.0"]}\n',
-      );
-      assertEquals([outcome.exitCode, outcome.operations], [0, []]);
-    },
+  "VERSION prints version and list in one line": async () => {
+    const outcome = await record({ CNI_COMMAND: "VERSION" }, "", {}, {
+      stdin: neverRead,
+    });
+    assertEquals(
+      outcome.stdout,
+      '{"cniVersion":"1.1.0","supportedVersions":["9.8.7","10.0.0"]}\n',
+    );
+    assertEquals([outcome.exitCode, outcome.operations], [0, []]);
+  },
   "NOPE is code 4, unknown CNI_COMMAND: NOPE": refuses(
     { CNI_COMMAND: "NOPE" },
     CONFIG,
@@ -259,15 +258,14 @@ conformance("skel", {
       details: "Cannot conjure: 0 mana",
     },
   ),
-  "an error document is indented by 4 spaces, without a final line feed":
-    async () => {
-      const { stdout } = await record({ ...ENV, CNI_COMMAND: "NOPE" }, CONFIG);
-      assertEquals(
-        stdout,
-        '{\n    "cniVersion": "1.1.0",\n    "code": 4,\n' +
-          '    "msg": "unknown CNI_COMMAND: NOPE"\n}',
-      );
-    },
+  "an error document has indent 4, no line feed": async () => {
+    const { stdout } = await record({ ...ENV, CNI_COMMAND: "NOPE" }, CONFIG);
+    assertEquals(
+      stdout,
+      '{\n    "cniVersion": "1.1.0",\n    "code": 4,\n' +
+        '    "msg": "unknown CNI_COMMAND: NOPE"\n}',
+    );
+  },
 });
 
 const OWN = { CNI_NETNS: OWN_NETNS };
@@ -400,11 +398,10 @@ conformance("skel", {
       assertEquals(await runCommand(plugin, command, CURRENT), SILENT);
     }
   },
-  "an operation that the plugin does not have is still refused by version":
-    async () => {
-      const { name, versions, configSchema } = current().plugin;
-      const plugin = { name, versions, configSchema };
-      const outcome = await runCommand(plugin, "GC", inVersion("0.4.0"));
-      assertFailure(outcome, { code: 1 });
-    },
+  "a missing operation is still refused by version": async () => {
+    const { name, versions, configSchema } = current().plugin;
+    const plugin = { name, versions, configSchema };
+    const outcome = await runCommand(plugin, "GC", inVersion("0.4.0"));
+    assertFailure(outcome, { code: 1 });
+  },
 });
