@@ -63,4 +63,4 @@ export { isErrno, SyscallError } from "./ffi/errno.ts";
 export { NetlinkError } from "./ffi/netlink/error.ts";
 
 // State in files, shared with other processes.
-export { FileLock } from "./cni/file_lock.ts";
+export { FileLock } from "./cni/files/lock.ts";

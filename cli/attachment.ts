@@ -5,8 +5,8 @@
  */
 
 import { checkContainerId, checkInterfaceName } from "../cni/args.ts";
-import { ifPossible } from "../cni/io_failure.ts";
-import { isSameFile } from "../cni/same_file.ts";
+import { ifPossible } from "../cni/files/io.ts";
+import { isSameFile } from "../cni/files/same_file.ts";
 import {
   AttachmentCache,
   type CachedAttachment,

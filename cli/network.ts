@@ -10,7 +10,7 @@ import { CniError, ErrorCode } from "../cni/error.ts";
 import { isTimeout } from "../cni/deadline.ts";
 import { splitPath } from "../cni/invoke/find.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
-import { ifPossible } from "../cni/io_failure.ts";
+import { ifPossible } from "../cni/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../cni/json.ts";
 import {
   AttachmentLocks,

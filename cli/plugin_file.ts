@@ -13,10 +13,10 @@ import {
   readFormat,
 } from "../cni/invoke/program_format.ts";
 import { getVersionInfo } from "../cni/invoke/version_probe.ts";
-import { ifPossible, unlessMissing } from "../cni/io_failure.ts";
+import { ifPossible, unlessMissing } from "../cni/files/io.ts";
 import type { Plugin } from "../cni/plugin.ts";
-import { haveSameContent } from "../cni/same_content.ts";
-import { isSameFile } from "../cni/same_file.ts";
+import { haveSameContent } from "../cni/files/same_content.ts";
+import { isSameFile } from "../cni/files/same_file.ts";
 import { findPlugin, pluginNames } from "../plugins/registry.ts";
 import { formatFailureText } from "./failure.ts";
 import { findNearest } from "./suggest.ts";

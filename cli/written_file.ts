@@ -5,8 +5,8 @@
  */
 
 import { CniError, ErrorCode } from "../cni/error.ts";
-import { withIoFailure } from "../cni/io_failure.ts";
-import { replaceFile } from "../cni/libcni/replace_file.ts";
+import { withIoFailure } from "../cni/files/io.ts";
+import { replaceFile } from "../cni/files/replace.ts";
 import { type CommandCall, findFlag } from "./command.ts";
 import { UsageError } from "./usage_error.ts";
 

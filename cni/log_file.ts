@@ -12,8 +12,8 @@
 import { dirname } from "@std/path/posix";
 import type { Environment } from "./args.ts";
 import { CniError, ErrorCode } from "./error.ts";
-import { FileLock } from "./file_lock.ts";
-import { unlessMissing, withIoFailure } from "./io_failure.ts";
+import { FileLock } from "./files/lock.ts";
+import { unlessMissing, withIoFailure } from "./files/io.ts";
 import { isObject, parseJson } from "./json.ts";
 
 /** The settings of a node. */

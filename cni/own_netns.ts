@@ -6,7 +6,7 @@
 
 import type { CmdArgs } from "./args.ts";
 import { CniError, ErrorCode } from "./error.ts";
-import { findFileId } from "./same_file.ts";
+import { findFileId } from "./files/same_file.ts";
 
 /**
  * Reports whether CNI_NETNS is the plugin's own namespace although it must not be:

@@ -5,7 +5,7 @@
  */
 
 import type { Environment } from "../cni/args.ts";
-import { ifPossible } from "../cni/io_failure.ts";
+import { ifPossible } from "../cni/files/io.ts";
 import type { Access } from "./access.ts";
 
 /**

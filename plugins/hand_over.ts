@@ -8,7 +8,7 @@
 
 import { buildIdentity } from "../cni/build_identity.ts";
 import { CniError, ErrorCode, formatFailure } from "../cni/error.ts";
-import { findFileId } from "../cni/same_file.ts";
+import { findFileId } from "../cni/files/same_file.ts";
 import { writeStderr } from "../cni/stdio.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../cni/version.ts";
 import { UnixStream } from "../ffi/unix_stream.ts";

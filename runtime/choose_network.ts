@@ -7,7 +7,7 @@
 import { join } from "@std/path/posix";
 import { type CniError, ErrorCode, toCniError } from "../cni/error.ts";
 import { deadline } from "../cni/deadline.ts";
-import { ifPossible } from "../cni/io_failure.ts";
+import { ifPossible } from "../cni/files/io.ts";
 import {
   type FoundNetwork,
   listConfFiles,

@@ -11,7 +11,7 @@ import {
   parseNetworkConfList,
   type RuntimeConf,
 } from "../cni/libcni/mod.ts";
-import { isSameFile } from "../cni/same_file.ts";
+import { isSameFile } from "../cni/files/same_file.ts";
 import { SyscallError } from "../ffi/errno.ts";
 import { isMissingNetns } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";

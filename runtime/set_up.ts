@@ -10,7 +10,7 @@ import type { JsonObject } from "../cni/json.ts";
 import type { NetworkConfList, RuntimeConf } from "../cni/libcni/mod.ts";
 import type { Result } from "../cni/result.ts";
 import { Rollback } from "../cni/rollback.ts";
-import { isSameFile } from "../cni/same_file.ts";
+import { isSameFile } from "../cni/files/same_file.ts";
 import { buildCapabilityArgs } from "./capability_args.ts";
 import { LOOPBACK_IFNAME, LOOPBACK_NETWORK } from "./loopback.ts";
 import { getReadyNetwork, type Node } from "./node.ts";

@@ -6,7 +6,7 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { findFileId } from "../cni/same_file.ts";
+import { findFileId } from "../cni/files/same_file.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { FakeDaemon, type Reply } from "./_harness/fake_daemon.ts";
 import { leaveSocket } from "./_harness/unix_server.ts";

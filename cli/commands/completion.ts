@@ -5,7 +5,7 @@
  * @module
  */
 
-import { ifPossible } from "../../cni/io_failure.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { type CommandCall, type Output, SHELLS } from "../command.ts";
 import { formatBash } from "../completion/bash.ts";
 import { formatFish } from "../completion/fish.ts";

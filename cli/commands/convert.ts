@@ -8,7 +8,7 @@
 import { dirname, join } from "@std/path/posix";
 import { CniError, describeError, toCniError } from "../../cni/error.ts";
 import { findPlugin } from "../../cni/invoke/find.ts";
-import { ifPossible, withIoFailure } from "../../cni/io_failure.ts";
+import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
 import { listConfFiles, type PluginConf } from "../../cni/libcni/mod.ts";
 import {
   CHAIN,

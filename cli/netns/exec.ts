@@ -9,7 +9,7 @@
  */
 
 import { describeError } from "../../cni/error.ts";
-import { ifPossible } from "../../cni/io_failure.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import * as libc from "../../ffi/libc.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import { ExecError } from "../failure.ts";

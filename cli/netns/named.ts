@@ -7,7 +7,7 @@
  * @module
  */
 
-import { ifPossible, unlessMissing } from "../../cni/io_failure.ts";
+import { ifPossible, unlessMissing } from "../../cni/files/io.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/fd.ts";
 import * as libc from "../../ffi/libc.ts";

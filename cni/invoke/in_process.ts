@@ -8,7 +8,7 @@
  */
 
 import type { Plugin } from "../plugin.ts";
-import { findFileId } from "../same_file.ts";
+import { findFileId } from "../files/same_file.ts";
 import { findPlugin, splitPath } from "./find.ts";
 import type {
   DispatchInput,

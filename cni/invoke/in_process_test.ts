@@ -10,7 +10,7 @@ import type { Environment } from "../args.ts";
 import { CniError, type ErrorObject } from "../error.ts";
 import type { Plugin } from "../plugin.ts";
 import { emptyResult, type Result } from "../result.ts";
-import { findFileId } from "../same_file.ts";
+import { findFileId } from "../files/same_file.ts";
 import { dispatch } from "../skel.ts";
 import { netConf } from "../types.ts";
 import { deadline } from "../deadline.ts";

@@ -36,8 +36,8 @@ import {
   removeIfThere,
   unlessMissing,
   withIoFailure,
-} from "../io_failure.ts";
-import { replaceFile } from "./replace_file.ts";
+} from "../files/io.ts";
+import { replaceFile } from "../files/replace.ts";
 
 export type { Attachment, AttachmentKey, CachedRequest };
 

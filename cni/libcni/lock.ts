@@ -22,7 +22,7 @@ import { join } from "@std/path/posix";
 import { checkContainerId } from "../args.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import { deadline } from "../deadline.ts";
-import { ifPossible, withIoFailure } from "../io_failure.ts";
+import { ifPossible, withIoFailure } from "../files/io.ts";
 import type { Log } from "../log.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
 import { LockFile, type LockMode, readIfLocked } from "./lock_file.ts";

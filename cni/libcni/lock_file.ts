@@ -7,7 +7,7 @@
  * @module
  */
 
-import { unlessMissing } from "../io_failure.ts";
+import { unlessMissing } from "../files/io.ts";
 
 /** Whether the lock excludes others. */
 export interface LockMode {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { removeQuietly } from "../../cni/io_failure.ts";
+import { removeQuietly } from "../../cni/files/io.ts";
 import { unlessMissing } from "./io_failure.ts";
 
 /** A file that has its content, but not its final name. */

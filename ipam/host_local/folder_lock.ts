@@ -4,7 +4,7 @@
  * @module
  */
 
-import { FileLock } from "../../cni/file_lock.ts";
+import { FileLock } from "../../cni/files/lock.ts";
 import type { Log } from "../../cni/log.ts";
 import { awaitUnlessMissing } from "./io_failure.ts";
 import { type LeaseFolder, LOCK_FILE } from "./lease_folder.ts";

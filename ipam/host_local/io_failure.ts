@@ -4,7 +4,7 @@
  * @module
  */
 
-import { isMissing } from "../../cni/io_failure.ts";
+import { isMissing } from "../../cni/files/io.ts";
 
 /**
  * Returns undefined if `run` fails because a file or folder does not exist, or

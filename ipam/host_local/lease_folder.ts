@@ -20,7 +20,7 @@
  */
 
 import { join } from "@std/path/posix";
-import { removeQuietly, withIoFailure } from "../../cni/io_failure.ts";
+import { removeQuietly, withIoFailure } from "../../cni/files/io.ts";
 import { Draft } from "./draft.ts";
 import { unlessMissing } from "./io_failure.ts";
 

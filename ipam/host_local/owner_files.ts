@@ -24,7 +24,7 @@ import {
   ifPossible,
   removeQuietly,
   withIoFailure,
-} from "../../cni/io_failure.ts";
+} from "../../cni/files/io.ts";
 import { unlessMissing } from "./io_failure.ts";
 import { formatContainer, type Owner } from "./lease.ts";
 

@@ -11,7 +11,7 @@ import type { Call } from "../../cni/plugin.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate } from "./allocator.ts";
 import { dataDirOf, rangeSetsOf } from "./config.ts";
-import { withIoFailure } from "../../cni/io_failure.ts";
+import { withIoFailure } from "../../cni/files/io.ts";
 import { unlessMissing } from "./io_failure.ts";
 import { findIp } from "./lease.ts";
 import {

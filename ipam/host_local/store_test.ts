@@ -7,7 +7,7 @@ import {
 } from "@std/assert";
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { FileLock } from "../../cni/file_lock.ts";
+import { FileLock } from "../../cni/files/lock.ts";
 import { createLog } from "../../cni/log.ts";
 import { Ip } from "../../net/ip.ts";
 import {

@@ -11,9 +11,9 @@
 import { dirname, join } from "@std/path/posix";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import { deadline, pause } from "../../cni/deadline.ts";
-import { ifPossible, removeQuietly } from "../../cni/io_failure.ts";
+import { ifPossible, removeQuietly } from "../../cni/files/io.ts";
 import type { Call } from "../../cni/plugin.ts";
-import { isSameFile } from "../../cni/same_file.ts";
+import { isSameFile } from "../../cni/files/same_file.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { InheritedLock } from "../../ffi/inherited_lock.ts";
 import { attachmentOf } from "../parts/attachment.ts";

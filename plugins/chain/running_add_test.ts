@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
-import { ifPossible } from "../../cni/io_failure.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { createLog } from "../../cni/log.ts";
 import { type Running, RunningAdd, waitForAdd } from "./running_add.ts";
 

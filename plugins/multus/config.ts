@@ -11,7 +11,7 @@
 
 import { resolve } from "@std/path/posix";
 import * as z from "zod/mini";
-import { ifPossible } from "../../cni/io_failure.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { type JsonObject, omitAbsent, type Schema } from "../../cni/json.ts";
 import { type NetConf, once, optional } from "../../cni/types.ts";
 

@@ -8,7 +8,7 @@ import type { CmdArgs } from "../../cni/args.ts";
 import { formatDetails } from "../../cni/differences.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Interface, Result } from "../../cni/result.ts";
-import { isSameFile } from "../../cni/same_file.ts";
+import { isSameFile } from "../../cni/files/same_file.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route } from "../../ffi/rtnl/route.ts";

@@ -8,7 +8,7 @@ import type { CmdArgs } from "../../cni/args.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Interface, IpConfig, Result } from "../../cni/result.ts";
-import { findFileId } from "../../cni/same_file.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { listAddresses } from "./configure_link.ts";

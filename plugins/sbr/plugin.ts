@@ -31,7 +31,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { FileLock } from "../../cni/file_lock.ts";
+import { FileLock } from "../../cni/files/lock.ts";
 import type { Log } from "../../cni/log.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { IpConfig, Result } from "../../cni/result.ts";

@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { FileLock } from "../../cni/file_lock.ts";
-import { ifPossible } from "../../cni/io_failure.ts";
+import { FileLock } from "../../cni/files/lock.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import {
   assertFailure,

@@ -28,7 +28,7 @@ Deno.test("cni/layers accepts imports that point downward", async (t) => {
     ["ipam/host_local/config.ts", 'import * as z from "zod/mini";'],
     [
       "ipam/host_local/store.ts",
-      'import { lock } from "../../cni/file_lock.ts";',
+      'import { lock } from "../../cni/files/lock.ts";',
     ],
     ["ipam/dhcp/client.ts", 'import { send } from "../../ffi/packet.ts";'],
     [

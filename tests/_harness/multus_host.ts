@@ -14,7 +14,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../../cni/args.ts";
-import { unlessMissing } from "../../cni/io_failure.ts";
+import { unlessMissing } from "../../cni/files/io.ts";
 import type { JsonObject } from "../../cni/json.ts";
 import {
   allOf,

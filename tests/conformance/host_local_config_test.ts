@@ -10,7 +10,7 @@ import { readCmdArgs } from "../../cni/args.ts";
 import { CniError } from "../../cni/error.ts";
 import { decode, type JsonObject } from "../../cni/json.ts";
 import { emptyDns } from "../../cni/result.ts";
-import { FileLock } from "../../cni/file_lock.ts";
+import { FileLock } from "../../cni/files/lock.ts";
 import { rangeSetsOf, requestedIpsOf } from "../../ipam/host_local/config.ts";
 import {
   findRange,

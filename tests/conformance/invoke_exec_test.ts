@@ -10,7 +10,7 @@ import { CniError } from "../../cni/error.ts";
 import { deadline, pause, waitUntil } from "../../cni/deadline.ts";
 import { execPlugin } from "../../cni/invoke/exec.ts";
 import type { Invocation } from "../../cni/surroundings.ts";
-import { ifPossible } from "../../cni/io_failure.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { deadlineWhen } from "../_harness/eventually.ts";
 import { PluginFolder } from "../_harness/plugin_folder.ts";

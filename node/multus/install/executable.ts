@@ -10,10 +10,10 @@
 
 import { basename, dirname, join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { removeQuietly, unlessMissing } from "../../../cni/io_failure.ts";
+import { removeQuietly, unlessMissing } from "../../../cni/files/io.ts";
 import type { Log } from "../../../cni/log.ts";
-import { haveSameContent } from "../../../cni/same_content.ts";
-import { isSameFile } from "../../../cni/same_file.ts";
+import { haveSameContent } from "../../../cni/files/same_content.ts";
+import { isSameFile } from "../../../cni/files/same_file.ts";
 import { Contest } from "./contest.ts";
 import { Links } from "./links.ts";
 import { requireFolder } from "./node_folder.ts";

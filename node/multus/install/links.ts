@@ -14,9 +14,9 @@ import {
   removeQuietly,
   unlessMissing,
   withIoFailure,
-} from "../../../cni/io_failure.ts";
+} from "../../../cni/files/io.ts";
 import type { Log } from "../../../cni/log.ts";
-import { isSameFile } from "../../../cni/same_file.ts";
+import { isSameFile } from "../../../cni/files/same_file.ts";
 import { Contest } from "./contest.ts";
 import type { ExecutableOptions } from "./options.ts";
 

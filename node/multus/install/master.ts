@@ -7,7 +7,7 @@
 import { basename } from "@std/path/posix";
 import { checkNetworkName } from "../../../cni/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { withIoFailure } from "../../../cni/io_failure.ts";
+import { withIoFailure } from "../../../cni/files/io.ts";
 import type { JsonObject } from "../../../cni/json.ts";
 import {
   listCapabilities,

@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { ifPossible } from "../../../cni/io_failure.ts";
+import { ifPossible } from "../../../cni/files/io.ts";
 
 /**
  * Checks that a folder exists. It is not created: in a container without a

@@ -5,8 +5,8 @@
  * @module
  */
 
-import { replaceFile } from "../../../cni/libcni/replace_file.ts";
-import { unlessMissing, withIoFailure } from "../../../cni/io_failure.ts";
+import { replaceFile } from "../../../cni/files/replace.ts";
+import { unlessMissing, withIoFailure } from "../../../cni/files/io.ts";
 import type { Log } from "../../../cni/log.ts";
 import { Contest } from "./contest.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible } from "../../../cni/io_failure.ts";
+import { ifPossible } from "../../../cni/files/io.ts";
 import type { Log } from "../../../cni/log.ts";
 import { NotYetError } from "./not_yet_error.ts";
 import { type ConfigurationOptions, HOST_ROOT } from "./options.ts";

@@ -16,7 +16,7 @@ import {
   removeIfThere,
   unlessMissing,
   withIoFailure,
-} from "../../../cni/io_failure.ts";
+} from "../../../cni/files/io.ts";
 import { isObject, type JsonObject, parseJson } from "../../../cni/json.ts";
 
 /** Parent of both folders. */

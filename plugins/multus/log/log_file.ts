@@ -10,8 +10,8 @@
  */
 
 import { basename, dirname, extname, join } from "@std/path/posix";
-import { FileLock } from "../../../cni/file_lock.ts";
-import { removeQuietly, unlessMissing } from "../../../cni/io_failure.ts";
+import { FileLock } from "../../../cni/files/lock.ts";
+import { removeQuietly, unlessMissing } from "../../../cni/files/io.ts";
 import type { LogOptions } from "../config.ts";
 
 const MEGABYTE = 1 << 20, DAY_MS = 24 * 60 * 60 * 1000;

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
-import { FileLock } from "../../../cni/file_lock.ts";
+import { FileLock } from "../../../cni/files/lock.ts";
 import type { LogOptions } from "../config.ts";
 import { compressFiles, LogFile } from "./log_file.ts";
 

@@ -7,7 +7,7 @@
 import { join } from "@std/path/posix";
 import { describeError } from "../../../cni/error.ts";
 import { deadline } from "../../../cni/deadline.ts";
-import { ifPossible } from "../../../cni/io_failure.ts";
+import { ifPossible } from "../../../cni/files/io.ts";
 import type { Delegate } from "../networks/delegate.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "../pod/pod.ts";
 import { selectDelegates } from "../networks/select.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ifPossible, unlessMissing } from "../../../cni/io_failure.ts";
+import { ifPossible, unlessMissing } from "../../../cni/files/io.ts";
 
 /**
  * Reports whether a container's network namespace is gone. Its path may then be

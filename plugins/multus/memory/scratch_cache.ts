@@ -19,8 +19,8 @@ import {
   removeIfThere,
   unlessMissing,
   withIoFailure,
-} from "../../../cni/io_failure.ts";
-import { replaceFile } from "../../../cni/libcni/replace_file.ts";
+} from "../../../cni/files/io.ts";
+import { replaceFile } from "../../../cni/files/replace.ts";
 import type { Log } from "../../../cni/log.ts";
 import type { Delegate } from "../networks/delegate.ts";
 import { nameByPlace } from "../delegate_conf.ts";

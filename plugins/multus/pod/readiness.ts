@@ -6,7 +6,7 @@
 
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { pause } from "../../../cni/deadline.ts";
-import { unlessMissing, withIoFailure } from "../../../cni/io_failure.ts";
+import { unlessMissing, withIoFailure } from "../../../cni/files/io.ts";
 import { nodePath } from "../config.ts";
 
 /** How long it is waited for, and how often it is looked for, in milliseconds. */

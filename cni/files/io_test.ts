@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError, ErrorCode } from "./error.ts";
+import { CniError, ErrorCode } from "../error.ts";
 import {
   ifPossible,
   isMissing,
@@ -7,7 +7,7 @@ import {
   removeQuietly,
   unlessMissing,
   withIoFailure,
-} from "./io_failure.ts";
+} from "./io.ts";
 
 Deno.test("withIoFailure() tells what was done, with code 5", () => {
   assertEquals(withIoFailure("read", () => 7), 7);

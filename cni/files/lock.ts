@@ -4,10 +4,10 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "./error.ts";
-import { deadline, waitUntil } from "./deadline.ts";
-import { ifPossible } from "./io_failure.ts";
-import type { Log } from "./log.ts";
+import { CniError, ErrorCode } from "../error.ts";
+import { deadline, waitUntil } from "../deadline.ts";
+import { ifPossible } from "./io.ts";
+import type { Log } from "../log.ts";
 
 /** Time limit of a wait, and when to log it, in ms. */
 const LIMIT_MS = 60_000, NOTICE_MS = 5000;

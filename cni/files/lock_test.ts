@@ -6,12 +6,12 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { hasCommand, ignoreUnless } from "../testing/capabilities.ts";
-import { eventually } from "../tests/_harness/eventually.ts";
-import { CniError, ErrorCode } from "./error.ts";
-import { FileLock, findHolders } from "./file_lock.ts";
-import { ifPossible } from "./io_failure.ts";
-import { createLog } from "./log.ts";
+import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { CniError, ErrorCode } from "../error.ts";
+import { FileLock, findHolders } from "./lock.ts";
+import { ifPossible } from "./io.ts";
+import { createLog } from "../log.ts";
 
 /** Runs `test` with the path of a file that does not exist yet. */
 async function withPath(test: (path: string) => unknown): Promise<void> {
@@ -39,7 +39,7 @@ function hasOpen(pid: number, path: string): boolean {
 
 /** Starts a process that prints a line once it has the lock, and then keeps it. */
 function spawnHolder(path: string): Deno.ChildProcess {
-  const module = new URL("file_lock.ts", import.meta.url);
+  const module = new URL("lock.ts", import.meta.url);
   const script = `import { FileLock } from "${module}";
     const lock = await FileLock.acquire("${path}", 0o600);
     console.log("locked");

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path/posix";
 import { importFlags } from "../../scripts/net.ts";
-import { replaceFile } from "./replace_file.ts";
+import { replaceFile } from "./replace.ts";
 
 /** A folder to write in. */
 class Folder implements Disposable {
@@ -101,7 +101,7 @@ Deno.test("replaceFile() keeps the old file if it fails", async (t) => {
 
 /** Starts a process that writes one file after the other, all to one name. */
 async function spawnWriter(path: string, text: string): Promise<Deno.Command> {
-  const module = new URL("replace_file.ts", import.meta.url);
+  const module = new URL("replace.ts", import.meta.url);
   const script = `import { replaceFile } from "${module}";
     const bytes = new TextEncoder().encode("${text}".repeat(10_000));
     for (let i = 0; i < 100; i++) replaceFile("${path}", bytes);`;

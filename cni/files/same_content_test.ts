@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { ConfFolder } from "../tests/_harness/conf_folder.ts";
+import { ConfFolder } from "../../tests/_harness/conf_folder.ts";
 import { haveSameContent } from "./same_content.ts";
 
 const MEBIBYTE = 1 << 20;

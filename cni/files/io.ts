@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "./error.ts";
+import { CniError, ErrorCode } from "../error.ts";
 
 /**
  * Runs something that reads or writes.

@@ -5,8 +5,8 @@
  */
 
 import { dirname, join } from "@std/path/posix";
-import { removeQuietly } from "../io_failure.ts";
-import { LockFile } from "./lock_file.ts";
+import { removeQuietly } from "./io.ts";
+import { LockFile } from "../libcni/lock_file.ts";
 
 /**
  * The folder of files that are being written. It is beside the target, because
