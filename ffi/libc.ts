@@ -70,6 +70,26 @@ const EXEC_SYMBOLS = {
   execvpe: { parameters: ["buffer", "buffer", "buffer"], result: "i32" },
 } as const;
 
+/** Symbols of a server on unix sockets. */
+const SERVER_SYMBOLS = {
+  bind: { parameters: ["i32", "buffer", "u32", UNCOMPILED], result: "i32" },
+  listen: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
+  accept4: {
+    parameters: ["i32", "pointer", "pointer", "i32", UNCOMPILED],
+    result: "i32",
+  },
+  getsockopt: {
+    parameters: ["i32", "i32", "i32", "buffer", "buffer", UNCOMPILED],
+    result: "i32",
+  },
+  shutdown: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
+  epoll_create1: { parameters: ["i32", UNCOMPILED], result: "i32" },
+  epoll_ctl: {
+    parameters: ["i32", "i32", "i32", "buffer", UNCOMPILED],
+    result: "i32",
+  },
+} as const;
+
 /** The opened library, and the address of this thread's errno. */
 interface Libc {
   readonly symbols: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"];
@@ -306,4 +326,88 @@ export function layOut(texts: readonly Bytes[]): Bytes {
     offset += text.length;
   });
   return memory;
+}
+
+let server: Deno.DynamicLibrary<typeof SERVER_SYMBOLS>["symbols"] | undefined;
+
+function serverCalls(): NonNullable<typeof server> {
+  libc(); // finds errno
+  return server ??= Deno.dlopen("libc.so.6", SERVER_SYMBOLS).symbols;
+}
+
+/** bind(2). The address is a `struct sockaddr` of the socket's family. */
+export function bind(fd: number, address: Bytes): void {
+  const symbols = serverCalls();
+  checked("bind", symbols.bind(fd, address, address.length, PADDING));
+}
+
+/** listen(2). */
+export function listen(fd: number, backlog: number): void {
+  checked("listen", serverCalls().listen(fd, backlog, PADDING));
+}
+
+/**
+ * accept4(2) of a non-blocking socket.
+ *
+ * @returns A descriptor; undefined if no connection waits
+ */
+export function accept(fd: number, flags: number): number | undefined {
+  const symbols = serverCalls();
+  const result = symbols.accept4(fd, null, null, flags, PADDING);
+  return unlessBusy("accept4", result);
+}
+
+/** recv(2) of a non-blocking socket; undefined if there is no data yet. */
+export function recvNow(fd: number, buffer: Bytes): number | undefined {
+  const { symbols } = libc();
+  const result = symbols.recv(fd, buffer, buffer.length, 0, PADDING);
+  return unlessBusy("recv", result);
+}
+
+/** Source: include/linux/socket.h. */
+const MSG_NOSIGNAL = 0x4000;
+
+/** send(2) to a non-blocking socket; undefined if its buffer is full. */
+export function sendNow(fd: number, bytes: Bytes): number | undefined {
+  const { symbols } = libc();
+  const result = symbols.send(fd, bytes, bytes.length, MSG_NOSIGNAL, PADDING);
+  return unlessBusy("send", result);
+}
+
+function unlessBusy(syscall: string, result: number): number | undefined {
+  if (result < 0 && opened?.errno[0] === EAGAIN) return undefined;
+  return checked(syscall, result);
+}
+
+/** getsockopt(2). Fills `value`. */
+export function getSocketOption(
+  fd: number,
+  { level, name, value }: { level: number; name: number; value: Bytes },
+): void {
+  const symbols = serverCalls();
+  const length = new Uint8Array(new Uint32Array([value.length]).buffer);
+  checked(
+    "getsockopt",
+    symbols.getsockopt(fd, level, name, value, length, PADDING),
+  );
+}
+
+/** shutdown(2). */
+export function shutdown(fd: number, how: number): void {
+  checked("shutdown", serverCalls().shutdown(fd, how, PADDING));
+}
+
+/** epoll_create1(2). Returns a descriptor. */
+export function createEpoll(flags: number): number {
+  return checked("epoll_create1", serverCalls().epoll_create1(flags, PADDING));
+}
+
+/** epoll_ctl(2). The event is a `struct epoll_event`. */
+export function controlEpoll(
+  epoll: number,
+  operation: number,
+  { fd, event }: { fd: number; event: Bytes },
+): void {
+  const symbols = serverCalls();
+  checked("epoll_ctl", symbols.epoll_ctl(epoll, operation, fd, event, PADDING));
 }

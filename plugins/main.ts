@@ -27,10 +27,12 @@ const programs: Readonly<Record<ProgramName, () => Promise<unknown>>> = {
 };
 
 /**
- * Commands of plugins, which run if there are arguments. Runtimes pass none.
+ * Commands of plugins, which run if there are arguments, and of other programs,
+ * by their first argument. Runtimes pass none.
  */
 const commands: Readonly<Record<string, () => Promise<unknown>>> = {
   "multus": () => import("../node/multus/command.ts"),
+  "cni daemon": () => import("../node/daemon/main.ts"),
 };
 
 /**
@@ -72,7 +74,10 @@ function readOnce(): () => Uint8Array {
 /** Runs the plugin or program; lists the known names if the name is unknown. */
 async function main(): Promise<void> {
   const name = calledAs();
-  const command = Deno.args.length > 0 ? commands[name] : undefined;
+  const [word] = Deno.args;
+  const command = word === undefined
+    ? undefined
+    : commands[name] ?? commands[`${name} ${word}`];
   if (command !== undefined) return void await command();
   const asked = Deno.env.get("CNI_COMMAND") === "VERSION";
   const versions = asked ? findVersions(name) : undefined;

@@ -42,6 +42,7 @@ const LAYERS: readonly Layer[] = [
   layer("plugins/main.ts", ["net/", "ffi/", "cni/", "plugins/registry.ts"], [
     "plugins/hand_over.ts",
     "cli/main.ts",
+    "node/daemon/main.ts",
     "node/multus/command.ts",
     "plugins/noop/main.ts",
   ]),
@@ -58,6 +59,7 @@ const LAYERS: readonly Layer[] = [
   layer("ipam/*/", ["net/", "cni/"]),
   layer("node/", [
     "net/",
+    "ffi/",
     "cni/",
     "kube/",
     "plugins/multus/",

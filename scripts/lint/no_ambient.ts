@@ -29,7 +29,7 @@ const GLOBAL_HOMES: ReadonlyMap<string, readonly string[]> = new Map([
   ["console", ["cni/stdio.ts"]],
 ]);
 
-const LIBC = ["ffi/libc.ts", "ffi/unix_stream.ts"];
+const LIBC = ["ffi/epoll.ts", "ffi/libc.ts", "ffi/unix_stream.ts"];
 
 /** Members of `Deno` that have a home. */
 const DENO_HOMES: ReadonlyMap<string, readonly string[]> = new Map([

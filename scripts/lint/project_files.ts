@@ -29,6 +29,7 @@ export const PROCESS_OWNERS = [
   "cni/skel.ts",
   "cni/stdio.ts",
   "plugins/main.ts",
+  "node/daemon/main.ts",
   "node/multus/command.ts",
   "node/multus/main.ts",
   "plugins/noop/main.ts",

@@ -1,0 +1,95 @@
+/**
+ * Waiting for many descriptors at once, on another thread.
+ *
+ * This is the only asynchronous code in `ffi/`. It stays right although the
+ * thread that waits is in no particular namespace: epoll_wait(2) only looks at
+ * descriptors.
+ *
+ * @module
+ */
+
+import { Fd } from "./fd.ts";
+import * as libc from "./libc.ts";
+
+/** Source: include/uapi/linux/eventpoll.h. */
+const EPOLL_CLOEXEC = 0o2000000,
+  EPOLL_CTL_ADD = 1,
+  EPOLL_CTL_DEL = 2,
+  EPOLL_CTL_MOD = 3;
+
+/** Events. Errors and hang-ups are always reported. */
+export const EPOLLIN = 1, EPOLLOUT = 4;
+
+/**
+ * Words of a `struct epoll_event`, which is packed on x86-64 only: the events,
+ * then the data, of which the first word is the descriptor.
+ *
+ * Source: include/uapi/linux/eventpoll.h.
+ */
+const EVENT_WORDS = Deno.build.arch === "x86_64" ? 3 : 4;
+const DATA_WORD = EVENT_WORDS - 2;
+
+/** Events of one epoll_wait(2). */
+const BATCH = 64;
+
+const SYMBOLS = {
+  epoll_wait: {
+    parameters: ["i32", "buffer", "i32", "i32"],
+    result: "i32",
+    nonblocking: true,
+  },
+} as const;
+
+/** An event of a descriptor. */
+export interface Event {
+  readonly fd: number;
+  /** {@linkcode EPOLLIN}, {@linkcode EPOLLOUT} and others, added up. */
+  readonly events: number;
+}
+
+/** A set of descriptors to wait for. An event is reported until it is handled. */
+export class Epoll implements Disposable {
+  readonly #fd = new Fd(libc.createEpoll(EPOLL_CLOEXEC));
+  readonly #library = Deno.dlopen("libc.so.6", SYMBOLS);
+
+  /** Adds a descriptor, with the events to wait for. */
+  add(fd: number, events: number): void {
+    this.#control(EPOLL_CTL_ADD, { fd, events });
+  }
+
+  /** Changes the events of a descriptor. */
+  change(fd: number, events: number): void {
+    this.#control(EPOLL_CTL_MOD, { fd, events });
+  }
+
+  /** Removes a descriptor. */
+  remove(fd: number): void {
+    this.#control(EPOLL_CTL_DEL, { fd, events: 0 });
+  }
+
+  #control(operation: number, { fd, events }: Event): void {
+    const words = new Uint32Array(EVENT_WORDS);
+    words[0] = events;
+    words[DATA_WORD] = fd;
+    const event = new Uint8Array(words.buffer);
+    libc.controlEpoll(this.#fd.number, operation, { fd, event });
+  }
+
+  /** Waits until there are events. There may be none after a signal. */
+  async wait(): Promise<Event[]> {
+    const words = new Uint32Array(EVENT_WORDS * BATCH);
+    const bytes = new Uint8Array(words.buffer);
+    const { epoll_wait } = this.#library.symbols;
+    const count = await epoll_wait(this.#fd.number, bytes, BATCH, -1);
+    return Array.from({ length: Math.max(count, 0) }, (_, index) => ({
+      events: words[index * EVENT_WORDS] ?? 0,
+      fd: words[index * EVENT_WORDS + DATA_WORD] ?? -1,
+    }));
+  }
+
+  /** Closes it. Nothing may wait any more. */
+  [Symbol.dispose](): void {
+    this.#fd[Symbol.dispose]();
+    this.#library.close();
+  }
+}

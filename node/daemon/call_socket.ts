@@ -1,0 +1,191 @@
+/**
+ * The daemon's side of its own protocol: connections to calls.
+ *
+ * @module
+ */
+
+import { deadline } from "../../cni/deadline.ts";
+import { describeError } from "../../cni/error.ts";
+import type { PluginLookup } from "../../cni/invoke/in_process.ts";
+import type { Log } from "../../cni/log.ts";
+import type { Peer } from "../../ffi/unix_socket.ts";
+import type { Call, Outcome } from "./calls.ts";
+import { findDifference, type OwnWorld } from "./own_world.ts";
+import { type CallRequest, decodeRequest, encodeMessage } from "./protocol.ts";
+import { type Connection, UnixServer } from "./unix_server.ts";
+
+/** Longest request, in bytes. */
+const MAX_REQUEST = 16 * 1024 * 1024;
+
+/** Time limit for a request to arrive, in ms. */
+const PATIENCE_MS = 10_000;
+
+/** Options of a {@linkcode CallSocket}. */
+export interface CallSocketOptions {
+  /** Finds plugins by type. */
+  readonly lookup: PluginLookup;
+  /** Runs a call. */
+  readonly run: (call: Call) => Promise<Outcome>;
+  /** What a caller must have in common with this process. */
+  readonly world: OwnWorld;
+  readonly log: Pick<Log, "warn" | "info">;
+  /** Called for each call that its caller must run itself. */
+  readonly onNotMine: (why: string) => void;
+  /** See {@linkcode MAX_REQUEST}. */
+  readonly maxRequest?: number;
+  /** See {@linkcode PATIENCE_MS}. */
+  readonly patienceMs?: number;
+}
+
+/** Serves calls. */
+export class CallSocket {
+  readonly #options: CallSocketOptions;
+  readonly #connections = new Set<Connection>();
+
+  /** Creates it; {@linkcode listen} opens a socket. */
+  constructor(options: CallSocketOptions) {
+    this.#options = options;
+  }
+
+  /** How many connections are open. */
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /**
+   * Listens on a socket for this user only.
+   *
+   * @throws {SyscallError} From socket(2), bind(2) and listen(2)
+   */
+  listen(path: string): UnixServer {
+    const { log } = this.#options;
+    return new UnixServer({
+      path,
+      onBound: (path) => Deno.chmodSync(path, 0o600),
+      onConnection: (connection) => this.#serve(connection),
+      onRefused: (error) =>
+        log.warn("Cannot accept a call", { error: describeError(error) }),
+    });
+  }
+
+  /** Cuts all connections. */
+  close(): void {
+    for (const connection of this.#connections) connection.close();
+  }
+
+  #serve(connection: Connection): void {
+    const { log, patienceMs = PATIENCE_MS } = this.#options;
+    const { peer } = connection;
+    if (peer.uid !== 0 && peer.uid !== Deno.uid()) {
+      log.warn("Refused a caller of another user", { ...peer });
+      return connection.close();
+    }
+    this.#connections.add(connection);
+    const conversation = new Conversation(connection, this.#options, () => {
+      this.#connections.delete(connection);
+    });
+    connection.handle(conversation);
+    deadline(patienceMs).addEventListener("abort", () => conversation.hurry());
+  }
+}
+
+/** One connection: a request, and its answer. */
+class Conversation {
+  readonly #connection: Connection;
+  readonly #options: CallSocketOptions;
+  readonly #onEnded: () => void;
+  readonly #gone = new AbortController();
+  #chunks: Uint8Array<ArrayBuffer>[] | undefined = [];
+  #length = 0;
+
+  constructor(
+    connection: Connection,
+    options: CallSocketOptions,
+    onEnded: () => void,
+  ) {
+    this.#connection = connection;
+    this.#options = options;
+    this.#onEnded = onEnded;
+  }
+
+  onData(bytes: Uint8Array<ArrayBuffer>): void {
+    if (this.#chunks === undefined) return; // after the request
+    this.#chunks.push(bytes.slice());
+    this.#length += bytes.length;
+    const { maxRequest = MAX_REQUEST } = this.#options;
+    if (this.#length > maxRequest) {
+      return this.#refuse("the request is too long");
+    }
+    if (bytes.at(-1) !== LINE_FEED) return;
+    const chunks = this.#chunks;
+    this.#chunks = undefined;
+    this.#start(chunks);
+  }
+
+  onGone(): void {
+    this.#gone.abort(new Error("the caller is gone"));
+    this.#onEnded();
+  }
+
+  /** Ends the conversation unless the request has arrived. */
+  hurry(): void {
+    if (this.#chunks !== undefined) this.#refuse("the request did not arrive");
+  }
+
+  async #start(chunks: readonly Uint8Array<ArrayBuffer>[]): Promise<void> {
+    try {
+      const request = decodeRequest(await new Blob([...chunks]).text());
+      const difference = this.#findDifference(request);
+      const plugin = this.#options.lookup(request.name);
+      if (difference !== undefined) this.#refuse(difference);
+      else if (plugin === undefined) this.#refuse("there is no such plugin");
+      else await this.#run(request, await plugin);
+    } catch (error) {
+      const { log } = this.#options;
+      log.warn("Cannot read a request", { error: describeError(error) });
+      this.#refuse("the request is malformed");
+    }
+  }
+
+  #findDifference(request: CallRequest): string | undefined {
+    const { peer } = this.#connection;
+    if (peer.uid !== Deno.uid()) return "another user";
+    return findDifference(this.#options.world, request);
+  }
+
+  async #run(
+    { env, stdin, exe }: CallRequest,
+    plugin: Call["plugin"],
+  ): Promise<void> {
+    const outcome = await this.#options.run({
+      plugin,
+      env,
+      stdin: new TextEncoder().encode(stdin),
+      exe,
+      signal: this.#gone.signal,
+      onStderr: (stderr) => this.#connection.send(encodeMessage({ stderr })),
+      from: describePeer(this.#connection.peer),
+    });
+    if ("notMine" in outcome) return this.#refuse(outcome.notMine);
+    const { stdout, exitCode } = outcome;
+    this.#end({ stdout, exitCode });
+  }
+
+  #refuse(why: string): void {
+    this.#options.onNotMine(why);
+    this.#end({ notMine: why });
+  }
+
+  #end(message: Parameters<typeof encodeMessage>[0]): void {
+    this.#chunks = undefined;
+    this.#connection.send(encodeMessage(message));
+    this.#connection.end();
+    this.#onEnded();
+  }
+}
+
+const LINE_FEED = 0x0a;
+
+function describePeer({ pid, uid }: Peer): string {
+  return `process ${pid} of user ${uid}`;
+}

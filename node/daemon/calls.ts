@@ -1,0 +1,320 @@
+/**
+ * Runs calls of plugins in this process, for callers that wait elsewhere.
+ *
+ * @module
+ */
+
+import type { Environment } from "../../cni/args.ts";
+import { deadline, waitUntil } from "../../cni/deadline.ts";
+import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
+import {
+  createInvoker,
+  type PluginLookup,
+} from "../../cni/invoke/in_process.ts";
+import type { DispatchInput, DispatchOutput } from "../../cni/surroundings.ts";
+import { isObject } from "../../cni/json.ts";
+import type { Log } from "../../cni/log.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
+import { Turns } from "./turns.ts";
+
+/** A call. */
+export interface Call {
+  readonly plugin: Plugin;
+  readonly env: Environment;
+  /** The configuration, byte for byte. */
+  readonly stdin: Uint8Array;
+  /** Receives log text as it is written. */
+  readonly onStderr: (text: string) => void;
+  /** Aborted when the caller is gone. */
+  readonly signal: AbortSignal;
+  /**
+   * The caller's executable, as `findFileId` identifies it: plugins that are
+   * the same file run in this process.
+   */
+  readonly exe?: string;
+  /** The caller, in the log. */
+  readonly from: string;
+}
+
+/** What a call printed, or why it was not begun. */
+export type Outcome =
+  | Pick<DispatchOutput, "stdout" | "exitCode">
+  | { readonly notMine: string };
+
+/** A call that has ended. */
+export interface EndedCall {
+  /** The plugin's type. */
+  readonly plugin: string;
+  readonly command: string;
+  /** The code of the error; 0 if it succeeded, -1 if it was not begun. */
+  readonly code: number;
+  /** From its arrival to its answer, in ms. */
+  readonly ms: number;
+  /** The part of it until its turn, in ms. */
+  readonly waitedMs: number;
+}
+
+/** Options of {@linkcode Calls}. */
+export interface CallsOptions {
+  /** Finds plugins that run in this process. */
+  readonly lookup: PluginLookup;
+  /** Path of the namespace that stands for the host. */
+  readonly hostNetns: string;
+  /** How many calls may run at once. */
+  readonly maxCalls: number;
+  readonly log: Pick<Log, "info" | "warn">;
+  readonly onEnded?: (call: EndedCall) => void;
+  /** How long an undo may wait for other plugins, in ms. */
+  readonly undoMs?: number;
+}
+
+/** Calls that may wait. Their memory is bounded by this and a request's limit. */
+const MAX_WAITING = 4096;
+
+/** See {@linkcode CallsOptions.undoMs}. */
+const UNDO_MS = 30_000;
+
+/** Why a call is ended. */
+class Ended extends Error {}
+
+/** A call in the daemon. */
+interface Entry {
+  readonly call: Call;
+  readonly command: string;
+  readonly subject: Subject;
+  /** Ends it. */
+  readonly end: AbortController;
+}
+
+/** Runs calls. */
+export class Calls {
+  readonly #options: CallsOptions;
+  readonly #turns: Turns;
+  readonly #entries = new Set<Entry>();
+  readonly #stop = new AbortController();
+  #onIdle: (() => void) | undefined;
+
+  /** Starts with no calls. */
+  constructor(options: CallsOptions) {
+    this.#options = options;
+    this.#turns = new Turns(options.maxCalls);
+  }
+
+  /** How many calls run. */
+  get running(): number {
+    return this.#turns.running;
+  }
+
+  /** How many calls wait for their turn. */
+  get waiting(): number {
+    return this.#turns.waiting;
+  }
+
+  /** Runs a call when it is its turn. Never throws. */
+  async run(call: Call): Promise<Outcome> {
+    const arrivedMs = performance.now();
+    const command = call.env["CNI_COMMAND"] ?? "";
+    const subject = readSubject(call);
+    const entry = { call, command, subject, end: new AbortController() };
+    let startedMs = arrivedMs;
+    const outcome = await this.#runEntry(entry, () => {
+      startedMs = performance.now();
+    });
+    const endedMs = performance.now();
+    this.#report(entry, outcome, {
+      ms: endedMs - arrivedMs,
+      waitedMs: startedMs - arrivedMs,
+    });
+    return outcome;
+  }
+
+  async #runEntry(entry: Entry, onTurn: () => void): Promise<Outcome> {
+    const { call, command, subject } = entry;
+    if (this.#stop.signal.aborted) return { notMine: "the daemon ends" };
+    if (this.#turns.waiting >= MAX_WAITING) {
+      return { notMine: "too many calls wait" };
+    }
+    if (command === "DEL") this.#endAdds(subject);
+    this.#entries.add(entry);
+    try {
+      const signal = AbortSignal.any([call.signal, entry.end.signal]);
+      const untilTurn = AbortSignal.any([signal, this.#stop.signal]);
+      using turn = await this.#turns.wait(subject.line, untilTurn);
+      if (turn === undefined) {
+        return signal.aborted
+          ? fail(subject, signal)
+          : { notMine: "the daemon ends" };
+      }
+      onTurn();
+      return await this.#dispatch(entry, signal);
+    } finally {
+      this.#entries.delete(entry);
+      if (this.#entries.size === 0) this.#onIdle?.();
+    }
+  }
+
+  /** Ends every ADD of an attachment that is about to be deleted. */
+  #endAdds({ line }: Subject): void {
+    for (const { command, subject, end } of this.#entries) {
+      if (command !== "ADD" || subject.line !== line) continue;
+      end.abort(new Ended("a DEL of the attachment has come"));
+    }
+  }
+
+  async #dispatch(entry: Entry, signal: AbortSignal): Promise<Outcome> {
+    const { call, command, subject, end } = entry;
+    const output = await this.#runPlugin(call, { signal });
+    if (!signal.aborted || command !== "ADD") return output;
+    // After a DEL that has come, the DEL itself undoes the rest.
+    if (!(end.signal.reason instanceof Ended)) await this.#undo(call, output);
+    return fail(subject, signal);
+  }
+
+  async #runPlugin(
+    call: Call,
+    changes: Partial<DispatchInput>,
+  ): Promise<DispatchOutput> {
+    const { plugin, env, stdin, onStderr, exe } = call;
+    const { lookup, hostNetns } = this.#options;
+    const callers = exe === undefined ? [] : [exe];
+    return await dispatch(plugin, {
+      env: { ...env, CNI_NO_DAEMON: "1" },
+      stdin: () => stdin,
+      invoker: createInvoker(dispatch, lookup, callers),
+      hostNetns,
+      onStderr,
+      ...changes,
+    });
+  }
+
+  /**
+   * Runs the DEL that a runtime runs after an ADD whose outcome it did not get.
+   */
+  async #undo(call: Call, { stdout, exitCode }: DispatchOutput): Promise<void> {
+    const { log, undoMs = UNDO_MS } = this.#options;
+    const hasResult = exitCode === 0 && stdout !== "";
+    const stdin = hasResult ? withResult(call.stdin, stdout) : call.stdin;
+    const env = { ...call.env, CNI_COMMAND: "DEL" };
+    const signal = deadline(undoMs);
+    const undone = await this.#runPlugin({ ...call, env }, {
+      stdin: () => stdin,
+      signal,
+    });
+    if (undone.exitCode === 0) return;
+    log.warn("Cannot undo an ADD whose caller is gone", {
+      plugin: call.plugin.name,
+      container: call.env["CNI_CONTAINERID"],
+      error: undone.stdout,
+    });
+  }
+
+  #report(
+    { call, command, subject }: Entry,
+    outcome: Outcome,
+    { ms, waitedMs }: { ms: number; waitedMs: number },
+  ): void {
+    const { log, onEnded } = this.#options;
+    const plugin = call.plugin.name;
+    const code = codeOf(outcome);
+    onEnded?.({ plugin, command, code, ms, waitedMs });
+    log.info("call", {
+      plugin,
+      command,
+      network: subject.network,
+      container: call.env["CNI_CONTAINERID"],
+      ifname: call.env["CNI_IFNAME"],
+      ..."notMine" in outcome ? { notMine: outcome.notMine } : { code },
+      ms: ms.toFixed(1),
+      waitedMs: waitedMs.toFixed(1),
+      from: call.from,
+    });
+  }
+
+  /**
+   * Begins no further calls, and waits for those that run.
+   *
+   * @param withinMs After this time they are ended, in ms
+   * @param undoMs Time for their undo, in ms
+   */
+  async stop(withinMs: number, undoMs: number): Promise<void> {
+    this.#stop.abort();
+    if (this.#entries.size === 0) return;
+    const { promise: idle, resolve } = Promise.withResolvers<true>();
+    this.#onIdle = (): void => resolve(true);
+    if (await waitUntil(idle, deadline(withinMs))) return;
+    for (const { end } of this.#entries) {
+      end.abort(new Error("the daemon ends"));
+    }
+    await waitUntil(idle, deadline(undoMs));
+  }
+}
+
+/** What a call is about. */
+interface Subject {
+  readonly network: string;
+  readonly cniVersion: string;
+  /** Calls with the same text are about the same attachment. */
+  readonly line: string | undefined;
+}
+
+/** Commands of an attachment. */
+const OF_ATTACHMENT = ["ADD", "DEL", "CHECK"];
+
+function readSubject({ plugin, env, stdin }: Call): Subject {
+  const config = readConfig(stdin);
+  const network = config.get("name") ?? "";
+  const version = config.get("cniversion") ?? "";
+  const { CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME } = env;
+  const isOfAttachment = OF_ATTACHMENT.includes(CNI_COMMAND ?? "");
+  const parts = [plugin.name, network, CNI_CONTAINERID, CNI_IFNAME];
+  return {
+    network,
+    cniVersion: isSpecVersion(version) ? version : CURRENT_VERSION,
+    line: isOfAttachment ? JSON.stringify(parts) : undefined,
+  };
+}
+
+/** Reads the texts of a configuration, by their keys in lower case. */
+function readConfig(stdin: Uint8Array): Map<string, string> {
+  const texts = new Map<string, string>();
+  for (const [key, value] of Object.entries(parse(stdin))) {
+    if (typeof value === "string") texts.set(key.toLowerCase(), value);
+  }
+  return texts;
+}
+
+/** The plugin itself refuses what is not an object. */
+function parse(stdin: Uint8Array): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(stdin));
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+function withResult(stdin: Uint8Array, result: string): Uint8Array {
+  const prevResult: unknown = JSON.parse(result);
+  return new TextEncoder().encode(
+    JSON.stringify({ ...parse(stdin), prevResult }),
+  );
+}
+
+function fail({ cniVersion }: Subject, { reason }: AbortSignal): Outcome {
+  const why = reason instanceof Error ? reason.message : String(reason);
+  return formatFailure(
+    new CniError(ErrorCode.TryAgainLater, `The call was ended: ${why}`, {
+      details: "try again later",
+    }),
+    cniVersion,
+  );
+}
+
+function codeOf(outcome: Outcome): number {
+  if ("notMine" in outcome) return -1;
+  if (outcome.exitCode === 0) return 0;
+  const { code } = parse(new TextEncoder().encode(outcome.stdout));
+  return typeof code === "number" ? code : ErrorCode.Internal;
+}

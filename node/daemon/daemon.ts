@@ -1,0 +1,225 @@
+/**
+ * The node daemon: runs whole calls of plugins for processes that hand them
+ * over.
+ *
+ * @module
+ */
+
+import type { Environment } from "../../cni/args.ts";
+import { pause } from "../../cni/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import type { PluginLookup } from "../../cni/invoke/in_process.ts";
+import type { Log } from "../../cni/log.ts";
+import { CallSocket } from "./call_socket.ts";
+import { Calls } from "./calls.ts";
+import { DaemonMetrics } from "./daemon_metrics.ts";
+import type { Gauge } from "./metrics.ts";
+import { notify } from "./notify.ts";
+import { readOwnWorld } from "./own_world.ts";
+import { SocketFile } from "./socket_file.ts";
+import { answerState, type State } from "./state_handler.ts";
+
+/** Names of the sockets: the daemon's own protocol, and HTTP. */
+export const CALL_SOCKET = "daemon.sock", HTTP_SOCKET = "multus.sock";
+
+/** How often the sockets are looked after, in ms. */
+const LOOK_MS = 1000;
+
+/** Time for calls to finish when the daemon ends, and then for undos, in ms. */
+const FAREWELL_MS = 10_000, UNDO_MS = 5000;
+
+/** Options of {@linkcode runDaemon}. */
+export interface DaemonOptions {
+  /** Folder of the sockets. */
+  readonly socketDir: string;
+  /** How many calls may run at once. */
+  readonly maxCalls: number;
+  /** Where to serve the state over TCP; undefined: only on the socket. */
+  readonly metricsAddress?:
+    | { readonly hostname: string; readonly port: number }
+    | undefined;
+  /** Identifies the code. */
+  readonly build: string;
+  /** Path of the namespace that stands for the host. */
+  readonly hostNetns: string;
+  /** The environment, for the service manager's socket. */
+  readonly env: Environment;
+  /** Finds plugins that run in this process. */
+  readonly lookup: PluginLookup;
+  /** Further values for the metrics. */
+  readonly gauges?: readonly Gauge[];
+  /** Answers requests on the HTTP socket other than about the state. */
+  readonly handle?:
+    | ((
+      request: Request,
+      daemon: RunningDaemon,
+    ) => Promise<Response> | undefined)
+    | undefined;
+  readonly log: Log;
+  /** Ends the daemon. */
+  readonly signal: AbortSignal;
+  /** See {@linkcode LOOK_MS}. */
+  readonly lookMs?: number;
+  /** See {@linkcode FAREWELL_MS}. */
+  readonly farewellMs?: number;
+}
+
+/** What parts of the daemon need of it. */
+export interface RunningDaemon {
+  readonly calls: Calls;
+  /** Whether it is about to end. */
+  readonly isEnding: () => boolean;
+}
+
+/**
+ * Runs the daemon until the signal, or until another daemon has its sockets.
+ *
+ * @throws {CniError} 5 if it cannot listen
+ */
+export async function runDaemon(options: DaemonOptions): Promise<void> {
+  const { log, env, lookup, hostNetns, maxCalls } = options;
+  let isEnding = false;
+  const gauges: Gauge[] = [
+    {
+      name: "cni_daemon_calls_running",
+      help: "Calls that run now.",
+      read: () => [[{}, calls.running]],
+    },
+    {
+      name: "cni_daemon_calls_waiting",
+      help: "Calls that wait for their turn now.",
+      read: () => [[{}, calls.waiting]],
+    },
+    {
+      name: "cni_daemon_connections",
+      help: "Callers that are connected now.",
+      read: () => [[{}, callSocket.connections]],
+    },
+    ...options.gauges ?? [],
+  ];
+  const metrics = new DaemonMetrics(gauges);
+  const calls = new Calls({
+    lookup,
+    hostNetns,
+    maxCalls,
+    log,
+    onEnded: (call) => metrics.countCall(call),
+  });
+  const callSocket = new CallSocket({
+    lookup,
+    log,
+    run: (call) => calls.run(call),
+    world: readOwnWorld(options.build, hostNetns),
+    onNotMine: (why) => metrics.countNotMine(why),
+  });
+  const state: State = {
+    isReady: () => !isEnding,
+    metrics: () => metrics.format(),
+  };
+  const running: RunningDaemon = { calls, isEnding: () => isEnding };
+  const respond = async (request: Request): Promise<Response> =>
+    await options.handle?.(request, running) ?? answerState(request, state);
+
+  const { socketDir: folder } = options;
+  const files = [
+    await SocketFile.create({
+      folder,
+      name: CALL_SOCKET,
+      listen: (path) => callSocket.listen(path),
+    }),
+    await SocketFile.create({
+      folder,
+      name: HTTP_SOCKET,
+      listen: (path) => serveHttp({ path }, respond, log),
+    }),
+  ];
+  const { metricsAddress } = options;
+  if (metricsAddress !== undefined) {
+    serveHttp(metricsAddress, (request) => answerState(request, state), log);
+  }
+  tell(env, "READY=1", log);
+  log.info("listening", { folder, maxCalls });
+
+  const reason = await keepInPlace(files, options);
+  isEnding = true;
+  tell(env, "STOPPING=1", log);
+  log.info("ending", { reason, running: calls.running });
+  await Promise.all(files.map((file) => file.remove()));
+  await calls.stop(options.farewellMs ?? FAREWELL_MS, UNDO_MS);
+  for (const file of files) file.close();
+  callSocket.close();
+}
+
+/** Looks after the sockets; returns why the daemon ends. */
+async function keepInPlace(
+  files: readonly SocketFile[],
+  { log, signal, lookMs = LOOK_MS }: DaemonOptions,
+): Promise<string> {
+  for (;;) {
+    await pause(lookMs, signal);
+    if (signal.aborted) return describeError(signal.reason);
+    for (const file of files) {
+      try {
+        const owner = await file.findOwner();
+        if (owner === "another daemon") {
+          return `another daemon has taken "${file.path}"`;
+        }
+        if (owner === "we") continue;
+        await file.putBack();
+        log.warn("The socket was gone, and is there again", {
+          path: file.path,
+        });
+      } catch (error) {
+        log.warn("Cannot look after the socket", {
+          path: file.path,
+          error: describeError(error),
+        });
+      }
+    }
+  }
+}
+
+/** Where to serve HTTP. */
+type HttpAddress =
+  | { readonly path: string }
+  | { readonly hostname: string; readonly port: number };
+
+/** @throws {CniError} 5 if it cannot listen */
+function serveHttp(
+  address: HttpAddress,
+  respond: (request: Request) => Response | Promise<Response>,
+  log: Pick<Log, "warn">,
+): { close: () => Promise<void> } {
+  const options = {
+    ...address,
+    onListen(): void {},
+    onError(error: unknown): Response {
+      log.warn("Cannot answer", { error: describeError(error) });
+      return new Response(null, { status: 500 });
+    },
+  };
+  try {
+    const server = Deno.serve(options, respond);
+    // In its folder nobody can connect to it before.
+    if ("path" in address) Deno.chmodSync(address.path, 0o600);
+    return { close: () => server.shutdown() };
+  } catch (error) {
+    const where = "path" in address
+      ? address.path
+      : `${address.hostname}:${address.port}`;
+    throw new CniError(
+      ErrorCode.IoFailure,
+      `Cannot listen at "${where}": ${describeError(error)}`,
+    );
+  }
+}
+
+function tell(env: Environment, state: string, log: Pick<Log, "warn">): void {
+  try {
+    notify(env, state);
+  } catch (error) {
+    log.warn("Cannot reach the service manager", {
+      error: describeError(error),
+    });
+  }
+}

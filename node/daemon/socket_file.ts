@@ -1,0 +1,169 @@
+/**
+ * The file of a daemon's socket: it appears at once in its final form, in place
+ * of an earlier daemon's, comes back if it is removed, and passes to a later
+ * daemon.
+ *
+ * @module
+ */
+
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { FileLock } from "../../cni/file_lock.ts";
+import { ifPossible } from "../../cni/io_failure.ts";
+
+/** The lock that daemons hold while they put a socket in place or remove it. */
+const LOCK_NAME = ".lock";
+
+/** What listens on a socket. */
+export interface Listener {
+  /** Accepts what waits, and listens no more. Those who are connected stay. */
+  close(): void | Promise<void>;
+}
+
+/** Who has a socket's name. */
+export type Owner = "we" | "nobody" | "another daemon";
+
+/** Options of a {@linkcode SocketFile}. */
+export interface SocketFileOptions {
+  /** Must belong to this user; made with mode 0700 if it does not exist. */
+  readonly folder: string;
+  readonly name: string;
+  /** Listens at a path, with a socket for this user only. */
+  readonly listen: (path: string) => Listener;
+}
+
+/** A listening socket with a name. */
+export class SocketFile {
+  readonly #options: SocketFileOptions;
+  #listener: Listener;
+  #inode: number;
+
+  private constructor(
+    options: SocketFileOptions,
+    { listener, inode }: { listener: Listener; inode: number },
+  ) {
+    this.#options = options;
+    this.#listener = listener;
+    this.#inode = inode;
+  }
+
+  /**
+   * Listens, and takes the name from whoever has it.
+   *
+   * @throws {CniError} 5 if it cannot, or another user could replace the socket
+   */
+  static async create(options: SocketFileOptions): Promise<SocketFile> {
+    try {
+      return new SocketFile(options, await putInPlace(options));
+    } catch (error) {
+      throw new CniError(
+        ErrorCode.IoFailure,
+        `Cannot listen in "${options.folder}": ${describeError(error)}`,
+      );
+    }
+  }
+
+  /** Path of the socket. */
+  get path(): string {
+    return pathOf(this.#options);
+  }
+
+  /** Looks who has the name. A socket on which nobody listens counts as none. */
+  async findOwner(): Promise<Owner> {
+    const inode = findInode(this.path);
+    if (inode === this.#inode) return "we";
+    if (inode === undefined) return "nobody";
+    return await isListening(this.path) ? "another daemon" : "nobody";
+  }
+
+  /**
+   * Listens again under the name, for when nobody has it.
+   *
+   * @throws {Error} If it cannot
+   */
+  async putBack(): Promise<void> {
+    const before = this.#listener;
+    const { listener, inode } = await putInPlace(this.#options);
+    [this.#listener, this.#inode] = [listener, inode];
+    before.close();
+  }
+
+  /** Removes the file, unless it is another daemon's by now. */
+  async remove(): Promise<void> {
+    using _lock = await lock(this.#options.folder).catch(() => undefined);
+    if (findInode(this.path) !== this.#inode) return;
+    ifPossible(() => Deno.removeSync(this.path));
+  }
+
+  /** Listens no more. */
+  async close(): Promise<void> {
+    await this.#listener.close();
+  }
+}
+
+function pathOf({ folder, name }: SocketFileOptions): string {
+  return `${folder}/${name}`;
+}
+
+function lock(folder: string): Promise<FileLock> {
+  return FileLock.acquire(`${folder}/${LOCK_NAME}`, 0o600);
+}
+
+async function putInPlace(
+  options: SocketFileOptions,
+): Promise<{ listener: Listener; inode: number }> {
+  ensureFolder(options.folder);
+  using _lock = await lock(options.folder);
+  return listenAndRename(options);
+}
+
+function listenAndRename(
+  options: SocketFileOptions,
+): { listener: Listener; inode: number } {
+  const { folder, name, listen } = options;
+  const path = `${folder}/.${name}.new`;
+  // Of a daemon that was killed here.
+  ifPossible(() => Deno.removeSync(path));
+  const listener = listen(path);
+  try {
+    const { ino } = Deno.lstatSync(path);
+    if (ino === null) throw new Error("the socket has no inode");
+    Deno.renameSync(path, pathOf(options));
+    return { listener, inode: ino };
+  } catch (error) {
+    listener.close();
+    throw error;
+  }
+}
+
+/**
+ * Makes the folder. One that exists stays as it is: it may be one that other
+ * programs use, such as /run.
+ *
+ * @throws {Error} If another user could replace a socket in it
+ */
+function ensureFolder(folder: string): void {
+  Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const { uid, mode } = Deno.statSync(folder);
+  if (uid !== Deno.uid()) throw new Error(`it belongs to user ${uid}`);
+  // In a folder with the sticky bit others cannot replace our files.
+  const isShared = ((mode ?? 0) & 0o022) !== 0 && ((mode ?? 0) & 0o1000) === 0;
+  if (isShared) throw new Error("users other than its owner can write to it");
+}
+
+function findInode(path: string): number | undefined {
+  try {
+    return Deno.lstatSync(path).ino ?? undefined;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+async function isListening(path: string): Promise<boolean> {
+  try {
+    using _connection = await Deno.connect({ transport: "unix", path });
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,250 @@
+/**
+ * A server on a unix socket that knows who its callers are.
+ *
+ * @module
+ */
+
+import { deadline } from "../../cni/deadline.ts";
+import { Epoll, EPOLLIN, EPOLLOUT } from "../../ffi/epoll.ts";
+import {
+  type Peer,
+  UnixListener,
+  type UnixStream,
+} from "../../ffi/unix_socket.ts";
+
+/** Pause after accept4(2) failed, such as with EMFILE, in ms. */
+const ACCEPT_PAUSE_MS = 100;
+
+/** Bytes that may wait for a peer that does not read. */
+const MAX_UNSENT = 16 * 1024 * 1024;
+
+/** Receives what happens on a connection. */
+export interface ConnectionHandler {
+  /** Receives bytes, which are valid until it returns. */
+  onData(bytes: Uint8Array<ArrayBuffer>): void;
+  /** Called once if the peer closes its side; the connection is then closed. */
+  onGone(): void;
+}
+
+/** A connection to a {@linkcode UnixServer}. */
+export class Connection {
+  readonly #stream: UnixStream;
+  readonly #server: Events;
+  readonly #unsent: Uint8Array<ArrayBuffer>[] = [];
+  #unsentBytes = 0;
+  #handler: ConnectionHandler | undefined;
+  #isEnding = false;
+  #isClosed = false;
+
+  /** Takes ownership of a stream. */
+  constructor(stream: UnixStream, server: Events) {
+    this.#stream = stream;
+    this.#server = server;
+    server.add(stream.fd, (events) => this.#onEvents(events));
+  }
+
+  /** Who connected. */
+  get peer(): Peer {
+    return this.#stream.peer;
+  }
+
+  /** Sets the receiver; must be called at once. */
+  handle(handler: ConnectionHandler): void {
+    this.#handler = handler;
+  }
+
+  /** Sends bytes, now or when the peer has room; nothing once it is closed. */
+  send(bytes: Uint8Array<ArrayBuffer>): void {
+    if (this.#isClosed || this.#isEnding || bytes.length === 0) return;
+    this.#unsent.push(bytes);
+    this.#unsentBytes += bytes.length;
+    if (this.#unsentBytes > MAX_UNSENT) this.#abandon();
+    else if (this.#unsent.length === 1) this.#flush();
+  }
+
+  /** Closes the connection when all bytes are sent. */
+  end(): void {
+    this.#isEnding = true;
+    if (this.#unsent.length === 0) this.close();
+  }
+
+  /** Cuts the connection. A second call does nothing. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    // This is an event, too, at which the descriptor is closed.
+    this.#stream.shutDown();
+  }
+
+  #onEvents(events: number): void {
+    try {
+      if (events & EPOLLOUT) this.#flush();
+      // A hang-up ends receive(), too.
+      if (!this.#isClosed && events & ~EPOLLOUT) this.#receive();
+    } catch {
+      this.#abandon(); // ECONNRESET
+    }
+    if (!this.#isClosed) return;
+    this.#server.remove(this.#stream.fd);
+    this.#stream[Symbol.dispose]();
+  }
+
+  #receive(): void {
+    const bytes = this.#stream.receive();
+    if (bytes === undefined) return;
+    if (bytes.length > 0) this.#handler?.onData(bytes);
+    else this.#abandon();
+  }
+
+  #flush(): void {
+    if (this.#isClosed) return;
+    const { fd } = this.#stream;
+    try {
+      for (;;) {
+        const [next] = this.#unsent;
+        if (next === undefined) break;
+        const sent = this.#stream.send(next);
+        this.#unsentBytes -= sent;
+        if (sent < next.length) {
+          this.#unsent[0] = next.subarray(sent);
+          return this.#server.change(fd, EPOLLIN | EPOLLOUT);
+        }
+        this.#unsent.shift();
+      }
+    } catch {
+      return this.#abandon(); // EPIPE, ECONNRESET
+    }
+    if (this.#isEnding) this.close();
+    else this.#server.change(fd, EPOLLIN);
+  }
+
+  #abandon(): void {
+    if (this.#isClosed) return;
+    this.close();
+    this.#handler?.onGone();
+  }
+}
+
+/** Runs the handlers of descriptors on which something happened. */
+class Events implements Disposable {
+  readonly #epoll = new Epoll();
+  readonly #handlers = new Map<number, (events: number) => void>();
+
+  /** How many descriptors there are. */
+  get size(): number {
+    return this.#handlers.size;
+  }
+
+  add(fd: number, handler: (events: number) => void): void {
+    this.#epoll.add(fd, EPOLLIN);
+    this.#handlers.set(fd, handler);
+  }
+
+  change(fd: number, events: number): void {
+    this.#epoll.change(fd, events);
+  }
+
+  remove(fd: number): void {
+    this.#handlers.delete(fd);
+    this.#epoll.remove(fd);
+  }
+
+  /** Waits once for events, and handles them. */
+  async handle(): Promise<void> {
+    const events = await this.#epoll.wait();
+    // Looked up first: a handler may close a descriptor, and another one open
+    // one with the same number.
+    const ready = events.map(({ fd, events }) => {
+      return { fd, events, handler: this.#handlers.get(fd) };
+    });
+    for (const { fd, events, handler } of ready) {
+      if (this.#handlers.get(fd) === handler) handler?.(events);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#epoll[Symbol.dispose]();
+  }
+}
+
+/** Options of a {@linkcode UnixServer}. */
+export interface UnixServerOptions {
+  /** Path of the socket. No file may have it. */
+  readonly path: string;
+  /** Runs when the socket's file exists and nobody can connect yet. */
+  readonly onBound?: (path: string) => void;
+  /** Receives a new connection. */
+  readonly onConnection: (connection: Connection) => void;
+  /** Receives the error of accept4(2), such as EMFILE; it is tried again. */
+  readonly onRefused: (error: unknown) => void;
+}
+
+/** A listening socket, until {@linkcode close}. */
+export class UnixServer {
+  readonly #options: UnixServerOptions;
+  readonly #events: Events;
+  readonly #listener: UnixListener;
+  #isClosing = false;
+  /** Resolves when the socket and all connections are closed. */
+  readonly closed: Promise<void>;
+
+  /**
+   * Listens.
+   *
+   * @throws {SyscallError} EADDRINUSE, ENOENT, EACCES
+   * @throws {RangeError} If the path is too long
+   */
+  constructor(options: UnixServerOptions) {
+    this.#options = options;
+    using stack = new DisposableStack();
+    this.#events = stack.use(new Events());
+    this.#listener = stack.use(
+      new UnixListener(options.path, options.onBound),
+    );
+    this.#events.add(this.#listener.fd, () => this.#onCaller());
+    this.closed = this.#run(stack.move());
+  }
+
+  async #run(stack: DisposableStack): Promise<void> {
+    using _all = stack;
+    while (this.#events.size > 0) await this.#events.handle();
+  }
+
+  #onCaller(): void {
+    if (this.#isClosing) this.#events.remove(this.#listener.fd);
+    else this.#accept();
+  }
+
+  #accept(): void {
+    const { onConnection, onRefused } = this.#options;
+    try {
+      for (;;) {
+        const stream = this.#listener.accept();
+        if (stream === undefined) return;
+        onConnection(new Connection(stream, this.#events));
+      }
+    } catch (error) {
+      onRefused(error);
+      this.#pause();
+    }
+  }
+
+  /** Otherwise the waiting connection would be reported again at once. */
+  #pause(): void {
+    this.#events.change(this.#listener.fd, 0);
+    deadline(ACCEPT_PAUSE_MS).addEventListener("abort", () => {
+      if (!this.#isClosing) this.#events.change(this.#listener.fd, EPOLLIN);
+    });
+  }
+
+  /**
+   * Accepts the connections that wait, and then no more. Connections stay until
+   * they end.
+   */
+  close(): void {
+    if (this.#isClosing) return;
+    this.#accept();
+    this.#isClosing = true;
+    this.#listener.shutDown();
+  }
+}
