@@ -5,7 +5,7 @@
  */
 
 import { isObject, parseJson } from "../../cni/json.ts";
-import { findFileId } from "../../cni/same_file.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
 import type { CallRequest, World } from "./protocol.ts";
 
 /** A process's world, without a call's namespace. */

@@ -7,8 +7,8 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { FileLock } from "../../cni/file_lock.ts";
-import { ifPossible } from "../../cni/io_failure.ts";
+import { FileLock } from "../../cni/files/lock.ts";
+import { ifPossible } from "../../cni/files/io.ts";
 
 /** The lock that daemons hold while they put a socket in place or remove it. */
 const LOCK_NAME = ".lock";
