@@ -5,9 +5,10 @@
  * @module
  */
 
-import { assertRejects } from "@std/assert";
+import { assertRejects, assertStringIncludes } from "@std/assert";
 import { describeError } from "../../cni/error.ts";
 import type { JsonObject } from "../../cni/json.ts";
+import type { AttachmentResult } from "../../cni/libcni/attachment_result.ts";
 import { NetworkRuntime } from "../../cni/libcni/api.ts";
 import {
   type NetworkConf,
@@ -16,6 +17,7 @@ import {
   parseNetworkConfList,
 } from "../../cni/libcni/conf.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
+import type { ValidAttachment } from "../../cni/types.ts";
 import type { Row } from "./conformance.ts";
 import {
   type Debug,
@@ -30,6 +32,9 @@ import { PluginFolder } from "./plugin_folder.ts";
 
 /** Keys of a configuration. */
 export type Keys = Readonly<Record<string, unknown>>;
+
+/** A network in either form. */
+export type Network = NetworkConf | NetworkConfList;
 
 /** The name of the network, whatever its form. */
 export const NETWORK = "apitest";
@@ -127,6 +132,43 @@ export class NoopNetwork implements Disposable {
     };
   }
 
+  /** Attaches, as {@linkcode conf} unless told otherwise. */
+  add(network: Network, conf = this.conf()): Promise<AttachmentResult> {
+    return "plugins" in network
+      ? this.runtime.addNetworkList(network, conf)
+      : this.runtime.addNetwork(network, conf);
+  }
+
+  /** Checks the attachment. */
+  check(network: Network, conf = this.conf()): Promise<void> {
+    return "plugins" in network
+      ? this.runtime.checkNetworkList(network, conf)
+      : this.runtime.checkNetwork(network, conf);
+  }
+
+  /** Detaches. */
+  del(network: Network, conf = this.conf()): Promise<void> {
+    return "plugins" in network
+      ? this.runtime.delNetworkList(network, conf)
+      : this.runtime.delNetwork(network, conf);
+  }
+
+  /** Runs GC; without a list of valid attachments if undefined. */
+  gc(network: NetworkConfList, valid?: ValidAttachment[]): Promise<void> {
+    const options = valid === undefined ? {} : { validAttachments: valid };
+    return this.runtime.gcNetworkList(network, options);
+  }
+
+  /** Runs STATUS. */
+  status(network: NetworkConfList): Promise<void> {
+    return this.runtime.statusNetworkList(network);
+  }
+
+  /** Reads the result in the cache. */
+  cachedResult(network: Network, conf = this.conf()): JsonObject | undefined {
+    return this.runtime.findCachedResult(network, conf)?.document;
+  }
+
   /** Path of the attachment's file in the cache. */
   get cacheFile(): string {
     return `${this.cacheDir}/results/${NETWORK}-some-container-id-eno0`;
@@ -191,6 +233,14 @@ export function row(test: (noop: NoopNetwork) => Promise<void> | void): Row {
     using noop = new NoopNetwork();
     await test(noop);
   };
+}
+
+/** Awaits a failure, and asserts that the message for users contains a text. */
+export async function assertFails(
+  operation: Promise<unknown>,
+  text: string,
+): Promise<void> {
+  assertStringIncludes(await failureOf(operation), text);
 }
 
 /** Awaits a failure, and returns the message for users. */

@@ -4,19 +4,14 @@
  * Source: containernetworking/cni libcni/api_test.go.
  */
 
-import {
-  assertEquals,
-  assertRejects,
-  assertStringIncludes,
-  assertThrows,
-} from "@std/assert";
-import { CheckNotSupportedError } from "../../cni/libcni/check.ts";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { NetworkConf } from "../../cni/libcni/conf.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
 import { CniError } from "../../cni/error.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import type { Debug } from "../_harness/noop.ts";
 import {
+  assertFails,
   failureOf,
   type Keys,
   NETWORK,
@@ -74,12 +69,12 @@ function assertCall(noop: NoopNetwork, command: string, stdin: Keys): void {
 
 conformance("libcni runtimeConfig", {
   "has the arguments of capabilities declared true": row(async (noop) => {
-    await noop.runtime.addNetwork(noop.single(), noop.conf());
+    await noop.add(noop.single());
     assertEquals(noop.call()?.stdin.runtimeConfig, RUNTIME_CONFIG);
   }),
   "is absent where nothing is both": row(async (noop) => {
     const conf = noop.conf({ capabilityArgs: { otherStuff: [1] } });
-    await noop.runtime.addNetwork(noop.single(), conf);
+    await noop.add(noop.single(), conf);
     assertEquals("runtimeConfig" in noop.call()?.stdin, false);
   }),
   "capabilities are what Validate returns": row(async (noop) => {
@@ -92,8 +87,7 @@ conformance("libcni runtimeConfig", {
 
 conformance("libcni AddNetwork", {
   "runs ADD with command, arguments and runtimeConfig": row(async (noop) => {
-    const { document, result } = await noop.runtime
-      .addNetwork(noop.single(), noop.conf());
+    const { document, result } = await noop.add(noop.single());
     assertCall(noop, "ADD", request(noop));
     assertEquals(document, RESULT);
     assertEquals(result.ips.map(({ address }) => `${address}`), [
@@ -102,22 +96,16 @@ conformance("libcni AddNetwork", {
   }),
   "caches configuration, args and capabilityArgs": row(async (noop) => {
     const single = noop.single();
-    await noop.runtime.addNetwork(single, noop.conf());
+    await noop.add(single);
     const bare = noop.conf({ args: [], capabilityArgs: {} });
     const cached = noop.runtime.findCachedConfig(single, bare);
     assertEquals(cached?.config, single.bytes);
     assertEquals(cached?.conf.args, [["FOO", "BAR"]]);
     assertEquals(cached?.conf.capabilityArgs, PORTS);
   }),
-  "caches the result": row(async (noop) => {
-    const single = noop.single();
-    await noop.runtime.addNetwork(single, noop.conf());
-    const cached = noop.runtime.findCachedResult(single, noop.conf());
-    assertEquals(cached?.document, RESULT);
-  }),
   "lists the attachment for all and for its own": row(async (noop) => {
     const single = noop.single();
-    await noop.runtime.addNetwork(single, noop.conf());
+    await noop.add(single);
     for (const containerId of ["", "some-container-id"]) {
       const [attachment, ...others] = noop.runtime
         .listCachedAttachments(containerId);
@@ -132,55 +120,27 @@ conformance("libcni AddNetwork", {
     }
     assertEquals(noop.runtime.listCachedAttachments("other"), []);
   }),
-  "fails for a plugin that is missing": row(async (noop) => {
-    const failure = noop.runtime.addNetwork(missing(noop), noop.conf());
-    assertStringIncludes(await failureOf(failure), MISSING);
-  }),
   "fails with the plugin's error": row(async (noop) => {
     const single = noop.single({ ReportError: "plugin error: banana" });
-    const failure = noop.runtime.addNetwork(single, noop.conf());
-    assertEquals(await failureOf(failure), "plugin error: banana");
+    assertEquals(await failureOf(noop.add(single)), "plugin error: banana");
     assertEquals(noop.isCached, false);
-  }),
-  "fails if the folder of results is a file": row(async (noop) => {
-    noop.spoilCache();
-    const failure = noop.runtime.addNetwork(noop.single(), noop.conf());
-    assertStringIncludes(
-      await failureOf(failure),
-      `failed to set network "${NETWORK}" cached result: `,
-    );
   }),
 });
 
 conformance("libcni CheckNetwork", {
   "runs CHECK with the result of a legacy cache file": row(async (noop) => {
     noop.writeCacheFile(RESULT);
-    await noop.runtime.checkNetwork(noop.single(), noop.conf());
+    await noop.check(noop.single());
     assertCall(noop, "CHECK", request(noop, { prevResult: RESULT }));
-  }),
-  "fails for a plugin that is missing": row(async (noop) => {
-    noop.writeCacheFile(RESULT);
-    const failure = noop.runtime.checkNetwork(missing(noop), noop.conf());
-    assertStringIncludes(await failureOf(failure), MISSING);
   }),
   "fails with the plugin's error": row(async (noop) => {
     const single = noop.single({ ReportError: "plugin error: banana" });
-    const failure = noop.runtime.checkNetwork(single, noop.conf());
-    assertEquals(await failureOf(failure), "plugin error: banana");
-  }),
-  "is not supported before 0.4.0, and runs nothing": row(async (noop) => {
-    const single = noop.single({}, { cniVersion: "0.3.1" });
-    await assertRejects(
-      () => noop.runtime.checkNetwork(single, noop.conf()),
-      CheckNotSupportedError,
-      'configuration version "0.3.1" does not support the CHECK command',
-    );
-    assertEquals(noop.call(), undefined);
+    assertEquals(await failureOf(noop.check(single)), "plugin error: banana");
   }),
   "shows nothing of the cache but the result": row(async (noop) => {
     const single = noop.single();
-    await noop.runtime.addNetwork(single, noop.conf());
-    await noop.runtime.checkNetwork(single, noop.conf());
+    await noop.add(single);
+    await noop.check(single);
     assertCall(noop, "CHECK", request(noop, { prevResult: RESULT }));
   }),
   "works at 0.4.0": row(async (noop) => {
@@ -193,20 +153,10 @@ conformance("libcni CheckNetwork", {
       { ReportResult: JSON.stringify(result) },
       { cniVersion: "0.4.0" },
     );
-    await noop.runtime.addNetwork(single, noop.conf());
-    await noop.runtime.checkNetwork(single, noop.conf());
+    await noop.add(single);
+    await noop.check(single);
     assertEquals(noop.call()?.Command, "CHECK");
     assertEquals(noop.call()?.stdin.prevResult, result);
-  }),
-  "fails for a corrupt cache file": row(async (noop) => {
-    noop.writeCacheFile("adfadsfasdfasfdsafaf");
-    const failure = noop.runtime.checkNetwork(noop.single(), noop.conf());
-    assertStringIncludes(
-      await failureOf(failure),
-      `failed to get network "${NETWORK}" cached result: ` +
-        "decoding version from network config: ",
-    );
-    assertEquals(noop.call(), undefined);
   }),
   "converts a cached result of an older version": row(async (noop) => {
     noop.writeCacheFile({
@@ -214,14 +164,13 @@ conformance("libcni CheckNetwork", {
       ips: [{ version: "4", address: "10.1.2.3/24", gateway: "10.1.2.1" }],
       dns: {},
     });
-    await noop.runtime.checkNetwork(noop.single(), noop.conf());
+    await noop.check(noop.single());
     assertEquals(noop.call()?.stdin.prevResult, RESULT);
   }),
   "fails for a cached result of an unknown version": row(async (noop) => {
     noop.writeCacheFile({ cniVersion: "a.b.c", ips: [] });
-    const failure = noop.runtime.checkNetwork(noop.single(), noop.conf());
-    assertStringIncludes(
-      await failureOf(failure),
+    await assertFails(
+      noop.check(noop.single()),
       'unsupported CNI result version "a.b.c"',
     );
   }),
@@ -230,57 +179,22 @@ conformance("libcni CheckNetwork", {
 conformance("libcni DelNetwork", {
   "runs DEL with the cached result": row(async (noop) => {
     noop.writeCacheFile(RESULT);
-    await noop.runtime.delNetwork(noop.single(), noop.conf());
+    await noop.del(noop.single());
     assertCall(noop, "DEL", request(noop, { prevResult: RESULT }));
-  }),
-  "leaves nothing in the cache": row(async (noop) => {
-    const single = noop.single();
-    const { runtime } = noop;
-    await runtime.addNetwork(single, noop.conf());
-    await runtime.delNetwork(single, noop.conf());
-    assertEquals(noop.isCached, false);
-    assertEquals(runtime.findCachedResult(single, noop.conf()), undefined);
-    assertEquals(runtime.findCachedConfig(single, noop.conf()), undefined);
-    assertEquals(runtime.listCachedAttachments(), []);
-  }),
-  "fails for a plugin that is missing": row(async (noop) => {
-    const failure = noop.runtime.delNetwork(missing(noop), noop.conf());
-    assertStringIncludes(await failureOf(failure), MISSING);
   }),
   "fails with the plugin's error": row(async (noop) => {
     const single = noop.single({ ReportError: "plugin error: banana" });
-    const failure = noop.runtime.delNetwork(single, noop.conf());
-    assertEquals(await failureOf(failure), "plugin error: banana");
-  }),
-  "may be repeated": row(async (noop) => {
-    const single = noop.single();
-    await noop.runtime.addNetwork(single, noop.conf());
-    await noop.runtime.delNetwork(single, noop.conf());
-    await noop.runtime.delNetwork(single, noop.conf());
-    assertEquals(noop.commands, ["ADD", "DEL", "DEL"]);
-  }),
-  "gives no result before 0.4.0": row(async (noop) => {
-    noop.writeCacheFile(RESULT);
-    const single = noop.single({}, { cniVersion: "0.3.1" });
-    await noop.runtime.delNetwork(single, noop.conf());
-    assertEquals("prevResult" in noop.call()?.stdin, false);
-    assertEquals(noop.isCached, false);
-  }),
-  "gives the result from 0.4.0 on": row(async (noop) => {
-    noop.writeCacheFile(RESULT);
-    const single = noop.single({}, { cniVersion: "0.4.0" });
-    await noop.runtime.delNetwork(single, noop.conf());
-    assertEquals(noop.call()?.stdin.prevResult.cniVersion, "0.4.0");
+    assertEquals(await failureOf(noop.del(single)), "plugin error: banana");
   }),
   "ignores a corrupt cache file": row(async (noop) => {
     noop.writeCacheFile("adfadsfasdfasfdsafaf");
-    await noop.runtime.delNetwork(noop.single(), noop.conf());
+    await noop.del(noop.single());
     assertCall(noop, "DEL", request(noop));
     assertEquals(noop.isCached, false);
   }),
   "ignores a cached result that cannot be converted": row(async (noop) => {
     noop.writeCacheFile({ cniVersion: "0.4567.0", ips: [] });
-    await noop.runtime.delNetwork(noop.single(), noop.conf());
+    await noop.del(noop.single());
     assertCall(noop, "DEL", request(noop));
     assertEquals(noop.isCached, false);
   }),
@@ -301,8 +215,7 @@ conformance("libcni GetVersionInfo", {
     ]);
   }),
   "fails for a plugin that is missing": row(async (noop) => {
-    const failure = noop.runtime.getVersionInfo("does-not-exist");
-    assertStringIncludes(await failureOf(failure), MISSING);
+    await assertFails(noop.runtime.getVersionInfo("does-not-exist"), MISSING);
   }),
 });
 
@@ -312,8 +225,7 @@ conformance("libcni ValidateNetwork", {
     assertEquals(capabilities, ["portMappings", "somethingElse"]);
   }),
   "fails for a plugin that is missing": row(async (noop) => {
-    const failure = noop.runtime.validateNetwork(missing(noop));
-    assertStringIncludes(await failureOf(failure), MISSING);
+    await assertFails(noop.runtime.validateNetwork(missing(noop)), MISSING);
   }),
   "fails for a version that the plugin does not serve": row(async (noop) => {
     const single = noop.single({}, { cniVersion: "broken" });
@@ -363,7 +275,7 @@ conformance("libcni cache", {
   }),
   "fills in args and capabilityArgs, no namespace": row(async (noop) => {
     const single = noop.single();
-    await noop.runtime.addNetwork(single, noop.conf());
+    await noop.add(single);
     const asked = { ...noop.conf(), netns: "", args: [], capabilityArgs: {} };
     const cached = noop.runtime.findCachedConfig(single, asked);
     assertEquals(cached?.conf, { ...noop.conf(), netns: "" });
@@ -387,7 +299,7 @@ conformance("libcni cache", {
   }),
   "finds nothing where nothing is": row((noop) => {
     const single = noop.single();
-    assertEquals(noop.runtime.findCachedResult(single, noop.conf()), undefined);
+    assertEquals(noop.cachedResult(single), undefined);
     assertEquals(noop.runtime.findCachedConfig(single, noop.conf()), undefined);
     assertEquals(noop.runtime.listCachedAttachments(), []);
   }),
@@ -413,8 +325,7 @@ function servesLegacyRuntime(version: Keys): Row {
 conformance("libcni legacy", {
   "attaches by a plugin of 0.1.0, which names no version": row(async (noop) => {
     const single = noop.single(LEGACY, { cniVersion: "0.1.0" });
-    const { document, result } = await noop.runtime
-      .addNetwork(single, noop.conf());
+    const { document, result } = await noop.add(single);
     assertEquals(document, {
       cniVersion: "0.1.0",
       dns: { nameservers: ["1.2.3.4"] },
@@ -424,8 +335,8 @@ conformance("libcni legacy", {
   }),
   "detaches by it": row(async (noop) => {
     const single = noop.single(LEGACY, { cniVersion: "0.1.0" });
-    await noop.runtime.addNetwork(single, noop.conf());
-    await noop.runtime.delNetwork(single, noop.conf());
+    await noop.add(single);
+    await noop.del(single);
     assertEquals(noop.commands, ["ADD", "DEL"]);
     assertEquals("prevResult" in noop.call()?.stdin, false);
     assertEquals(noop.isCached, false);
