@@ -200,12 +200,7 @@ Deno.test("convertTo() refuses with a reason", async (t) => {
     name: "n",
     plugins: [{ type: "chain", plugins: [{ type: "a" }], ...keys }],
   });
-  const rows: [
-    name: string,
-    form: Form,
-    document: object,
-    problem: string,
-  ][] = [
+  const rows: [string, Form, object, string][] = [
     [
       "no plugins",
       "chain",

@@ -64,11 +64,7 @@ Deno.test("readFolders() reads flags, then the environment, then defaults", asyn
 });
 
 Deno.test("readArgs() reads CNI_ARGS, CAP_ARGS and the interface's name", async (t) => {
-  const rows: [
-    name: string,
-    call: CommandCall,
-    want: ReturnType<typeof readArgs>,
-  ][] = [
+  const rows: [string, CommandCall, ReturnType<typeof readArgs>][] = [
     ["nothing", callWith({}), { args: [], capabilityArgs: {}, ifName: "eth0" }],
     [
       "all of them",

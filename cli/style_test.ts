@@ -2,12 +2,7 @@ import { assertEquals } from "@std/assert";
 import { chooseStyle, showControls, wantsColor } from "./style.ts";
 
 Deno.test("wantsColor() allows colours on terminals unless disabled", async (t) => {
-  const rows: [
-    name: string,
-    env: Record<string, string>,
-    tty: boolean,
-    want: boolean,
-  ][] = [
+  const rows: [string, Record<string, string>, boolean, boolean][] = [
     ["a terminal", { TERM: "xterm" }, true, true],
     ["a pipe", { TERM: "xterm" }, false, false],
     ["NO_COLOR", { NO_COLOR: "1" }, true, false],

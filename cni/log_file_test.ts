@@ -30,11 +30,7 @@ class Fixture implements Disposable {
 }
 
 Deno.test("findLogPath() takes the environment before the node's settings", async (t) => {
-  const rows: [
-    env: string | undefined,
-    settings: string | undefined,
-    want: string | undefined,
-  ][] = [
+  const rows: [string | undefined, string | undefined, string | undefined][] = [
     [undefined, undefined, undefined],
     ["", undefined, undefined],
     ["/a", undefined, "/a"],

@@ -8,11 +8,7 @@ const OWN = "/proc/self/ns/net";
 const OTHER = "/proc/self/ns/mnt";
 
 Deno.test("isOwnNetns() recognizes the plugin's own namespace", async (t) => {
-  const rows: [
-    name: string,
-    env: Record<string, string>,
-    expected: boolean,
-  ][] = [
+  const rows: [string, Record<string, string>, boolean][] = [
     ["the same path", { CNI_NETNS: OWN }, true],
     ["another path", { CNI_NETNS: `/proc/${Deno.pid}/ns/net` }, true],
     ["another namespace", { CNI_NETNS: OTHER }, false],

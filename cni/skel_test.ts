@@ -375,13 +375,7 @@ Deno.test("dispatch() succeeds where the plugin has no such operation", async (t
 
 Deno.test("dispatch() refuses a sandbox that is the plugin's own namespace", async (t) => {
   const own = { CNI_NETNS: OWN_NETNS };
-  const rows: [
-    name: string,
-    command: Command,
-    env: Environment,
-    exitCode: number,
-    calls: Operation[],
-  ][] = [
+  const rows: [string, Command, Environment, number, Operation[]][] = [
     ["before ADD", "ADD", own, 1, []],
     ["after DEL, which shall clean up", "DEL", own, 1, ["del"]],
     ["not on CHECK", "CHECK", own, 0, ["check"]],
@@ -628,12 +622,7 @@ Deno.test("dispatch() decodes the valid attachments when they are looked at", as
 });
 
 Deno.test("dispatch() hands the result over where the printed one holds all of it", async (t) => {
-  const rows: [
-    command: Command,
-    cniVersion: string,
-    result: Result,
-    expected: Result[],
-  ][] = [
+  const rows: [Command, string, Result, Result[]][] = [
     ["ADD", "1.1.0", RESULT, [RESULT]],
     ["ADD", "1.0.0", RESULT, [RESULT]],
     ["ADD", "0.4.0", RESULT, []],
@@ -765,12 +754,7 @@ Deno.test("runMain() answers by one error document, whatever it is run with", as
   const config = JSON.stringify({ ...CURRENT, ipam: { type: "none" } });
   const pad = "a".repeat(10 * 1024 * 1024);
   const reached = { code: 999, msg: /failed to find plugin "none"/ };
-  const rows: [
-    name: string,
-    script: string,
-    stdin: string,
-    expected: { code: number; msg: RegExp },
-  ][] = [
+  const rows: [string, string, string, { code: number; msg: RegExp }][] = [
     ["stdin without a line feed", '"$@" < "$STDIN"', config, reached],
     ["stdin with one", '"$@" < "$STDIN"', `${config}\n`, reached],
     [

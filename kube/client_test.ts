@@ -61,9 +61,7 @@ Deno.test("openKubeClient() refuses a kubeconfig that is of no use", async (t) =
     ["key", { user: { "client-key-data": pem("PRIVATE KEY") } }],
     ["key of another", {
       user: {
-        "client-key-data": btoa(
-          (await scene.api.issueClientCert("other")).key,
-        ),
+        "client-key-data": btoa((await scene.api.issueClientCert("other")).key),
       },
     }],
   ];

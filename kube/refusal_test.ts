@@ -23,15 +23,12 @@ Deno.test("refusal() takes the server's word", () => {
     answer(404),
     body,
   );
-  assertEquals(
-    { status, reason, message, retryAfterMs },
-    {
-      status: 404,
-      reason: "NotFound",
-      message: 'pods "x" not found',
-      retryAfterMs: 3000,
-    },
-  );
+  assertEquals({ status, reason, message, retryAfterMs }, {
+    status: 404,
+    reason: "NotFound",
+    message: 'pods "x" not found',
+    retryAfterMs: 3000,
+  });
 });
 
 Deno.test("refusal() has words where the server has none", async (t) => {

@@ -123,12 +123,7 @@ Deno.test("Cidr.host() covers one address", async (t) => {
 });
 
 Deno.test("Cidr knows the borders of its network", async (t) => {
-  const rows: [
-    text: string,
-    network: string,
-    last: string,
-    broadcast?: string,
-  ][] = [
+  const rows: [string, string, string, string?][] = [
     ["10.0.0.5/24", "10.0.0.0", "10.0.0.255", "10.0.0.255"],
     ["10.0.0.5/29", "10.0.0.0", "10.0.0.7", "10.0.0.7"],
     ["10.0.0.5/30", "10.0.0.4", "10.0.0.7", "10.0.0.7"],

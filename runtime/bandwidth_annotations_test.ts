@@ -7,11 +7,7 @@ const EGRESS = "kubernetes.io/egress-bandwidth";
 const BURST = 2 ** 31 - 1;
 
 Deno.test("readBandwidth() reads rates, with a burst that is no limit", async (t) => {
-  const rows: [
-    name: string,
-    annotations: Record<string, string> | undefined,
-    bandwidth: unknown,
-  ][] = [
+  const rows: [string, Record<string, string> | undefined, unknown][] = [
     ["no annotations", undefined, undefined],
     ["other annotations", { a: "b" }, undefined],
     ["into the pod", { [INGRESS]: "10M" }, {

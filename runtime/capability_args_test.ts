@@ -6,12 +6,7 @@ import type { Pod } from "./pod.ts";
 const POD: Pod = { namespace: "n", name: "p", containerId: "c", netns: "/n" };
 
 Deno.test("buildCapabilityArgs() offers what a pod has, and nothing else", async (t) => {
-  const rows: [
-    name: string,
-    pod: Partial<Pod>,
-    podCidrs: string[],
-    args: unknown,
-  ][] = [
+  const rows: [string, Partial<Pod>, string[], unknown][] = [
     ["nothing", {}, [], {}],
     [
       "nothing but empty values",

@@ -34,13 +34,10 @@ Deno.test("checkPod() throws what a plugin finds wrong", async () => {
   await node.network.setUpPod(node.pod());
   node.addPlugin("a", { CHECK: `echo '{"code":103,"msg":"gone"}'; exit 1` });
   const error = await failureOf(node);
-  assertEquals(
-    [error.code, `${error}`],
-    [
-      103,
-      'networkPlugin cni failed to check pod "pod1_default" network: gone',
-    ],
-  );
+  assertEquals([error.code, `${error}`], [
+    103,
+    'networkPlugin cni failed to check pod "pod1_default" network: gone',
+  ]);
 });
 
 Deno.test("checkPod() says that the network's version has no CHECK", async () => {

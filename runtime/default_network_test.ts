@@ -59,11 +59,7 @@ Deno.test("DefaultNetwork.get() validates once for each change", async (t) => {
   const fixture = fixtureOf(node);
   assertEquals([await nameOf(fixture), probes(node)], ["net1", 1]);
 
-  const rows: [
-    name: string,
-    change: () => void,
-    expected: string | undefined,
-  ][] = [
+  const rows: [string, () => void, string | undefined][] = [
     ["nothing", () => {}, "net1"],
     ["a file before it", () => {
       node.addNetwork("10.conflist", ["a"], { name: "net0" });

@@ -22,11 +22,7 @@ function stampsOf({ path }: ConfFolder, names: readonly string[]): FileStamps {
 }
 
 Deno.test("FileStamps.isCurrent() notices whatever happens to a path", async (t) => {
-  const rows: [
-    name: string,
-    change: (path: string) => void,
-    isCurrent: boolean,
-  ][] = [
+  const rows: [string, (path: string) => void, boolean][] = [
     ["nothing", () => {}, true],
     ["it is read", (path) => void Deno.readTextFileSync(`${path}/a`), true],
     [

@@ -196,11 +196,7 @@ Deno.test("setUpPod() goes on where an agent has died that had done the loopback
 });
 
 Deno.test("setUpPod() calls no plugin for what cannot be", async (t) => {
-  const rows: [
-    name: string,
-    pod: Parameters<TestNode["pod"]>[0],
-    code: number,
-  ][] = [
+  const rows: [string, Parameters<TestNode["pod"]>[0], number][] = [
     ["a bad container ID", { containerId: "a/b" }, 4],
     ["no container ID", { containerId: "" }, 4],
     ["a name that is two arguments", { name: "a;b" }, 4],

@@ -2,11 +2,7 @@ import { assertEquals } from "@std/assert";
 import { findCycle, parseModuleInfo } from "./import_cycles.ts";
 
 Deno.test("findCycle() returns a cycle from where it begins", async (t) => {
-  const rows: [
-    name: string,
-    graph: Record<string, string[]>,
-    cycle: string[] | undefined,
-  ][] = [
+  const rows: [string, Record<string, string[]>, string[] | undefined][] = [
     ["nothing", {}, undefined],
     ["a chain", { a: ["b"], b: ["c"], c: [] }, undefined],
     ["a diamond", { a: ["b", "c"], b: ["d"], c: ["d"], d: [] }, undefined],

@@ -43,12 +43,7 @@ function staticIpam(gateway: string): Keys {
 }
 
 /** Configurations, by what is particular about them. */
-const ROWS: [
-  name: string,
-  subnets: string[],
-  extras: Keys,
-  routes?: { dst: string; gw?: string }[],
-][] = [
+const ROWS: [string, string[], Keys, { dst: string; gw?: string }[]?][] = [
   ["a switch", [], {}],
   ["a switch with addresses", [V4], {}],
   ["IPv4", [V4], { isGateway: true }, [{ dst: "0.0.0.0/0" }]],

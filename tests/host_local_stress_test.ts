@@ -377,13 +377,7 @@ Deno.test({
     const path = (name: string): string => `${disk.dataDir}/${name}`;
     const opening = "Cannot open the lease folder";
     const writing = "Cannot write to the lease folder";
-    const rows: [
-      command: string,
-      network: string,
-      containerId: string,
-      code: number,
-      message: string,
-    ][] = [
+    const rows: [string, string, string, number, string][] = [
       ["ADD", "mynet", "dummy", 5, `${opening} "${path("mynet")}"`],
       ["CHECK", "mynet", "dummy", 0, ""],
       ["DEL", "mynet", "dummy", 5, `Cannot remove "${path("mynet/10.1.2.2")}"`],

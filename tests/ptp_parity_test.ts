@@ -15,11 +15,7 @@ import {
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 
-const ROWS: [
-  name: string,
-  subnets: string[],
-  routes: { dst: string; gw?: string }[],
-][] = [
+const ROWS: [string, string[], { dst: string; gw?: string }[]][] = [
   ["IPv4", ["10.1.2.0/24"], [{ dst: "0.0.0.0/0" }]],
   ["IPv6", ["2001:db8:1::/64"], [{ dst: "::/0" }]],
   ["both families", ["10.1.2.0/24", "2001:db8:1::/64"], [

@@ -166,12 +166,7 @@ Deno.test("convert notes surprises for runtimes", async (t) => {
 
 Deno.test("convert refuses surprising requests", async (t) => {
   const bare = { cniVersion: "1.0.0", name: "n", type: "ptp" };
-  const rows: [
-    name: string,
-    place: [name: string, content: unknown],
-    args: string[],
-    problem: string,
-  ][] = [
+  const rows: [string, [name: string, content: unknown], string[], string][] = [
     [
       "no such form",
       ["a.conflist", LIST],

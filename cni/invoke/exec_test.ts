@@ -48,12 +48,7 @@ Deno.test("execPlugin() returns what the plugin prints", async (t) => {
   using folder = new PluginFolder();
   // Twice what a pipe holds, several times.
   const large = "x".repeat(1024 * 1024);
-  const rows: [
-    name: string,
-    script: string,
-    stdin: string,
-    expected: Outcome,
-  ][] = [
+  const rows: [string, string, string, Outcome][] = [
     ["its stdin", "exec cat", CONFIG, { stdout: CONFIG, stderr: "" }],
     ["nothing", "exec cat > /dev/null", CONFIG, { stdout: "", stderr: "" }],
     ["garbage", "echo '{{{'", CONFIG, { stdout: "{{{\n", stderr: "" }],
@@ -402,12 +397,7 @@ Deno.test("execPlugin() does not wait for what has left the plugin's process gro
 Deno.test("execPlugin() starts nothing once it is given up", async (t) => {
   using folder = new PluginFolder();
   const path = folder.add("plugin", `echo > ${folder.path}/started`);
-  const rows: [
-    name: string,
-    signal: AbortSignal,
-    cause: string,
-    why: RegExp,
-  ][] = [
+  const rows: [string, AbortSignal, string, RegExp][] = [
     [
       "for it was cancelled",
       AbortSignal.abort(),

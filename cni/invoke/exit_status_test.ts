@@ -2,12 +2,7 @@ import { assertEquals } from "@std/assert";
 import { waitForExit } from "./exit_status.ts";
 
 Deno.test("waitForExit() tells the end as Go does", async (t) => {
-  const rows: [
-    name: string,
-    script: string,
-    success: boolean,
-    cause: string,
-  ][] = [
+  const rows: [string, string, boolean, string][] = [
     ["success", "exit 0", true, "exit status 0"],
     ["failure", "exit 3", false, "exit status 3"],
     ["the greatest status", "exit 255", false, "exit status 255"],

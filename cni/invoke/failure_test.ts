@@ -75,12 +75,7 @@ Deno.test("failure() is the error that the plugin printed", async (t) => {
 
 Deno.test("failure() reports what is known if there is no error", async (t) => {
   const ended = "/p ended after 12 ms: exit status 1";
-  const rows: [
-    name: string,
-    ending: Partial<Failure>,
-    msg: string,
-    details: string,
-  ][] = [
+  const rows: [string, Partial<Failure>, string, string][] = [
     ["nothing", {}, `${NOTHING}: exit status 1`, ended],
     [
       "white space",
@@ -197,13 +192,7 @@ Deno.test("failure() quotes the end of a long text", async (t) => {
 });
 
 Deno.test("unstartedFailure() tells why it was not started", async (t) => {
-  const rows: [
-    name: string,
-    signal: AbortSignal,
-    obstacle: unknown,
-    cause: string,
-    why: string,
-  ][] = [
+  const rows: [string, AbortSignal, unknown, string, string][] = [
     [
       "a deadline",
       TIMEOUT,

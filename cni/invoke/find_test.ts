@@ -80,13 +80,7 @@ Deno.test("findPlugin() answers a path that is not searched for in PATH", () => 
 Deno.test("findPlugin() refuses what it cannot find", async (t) => {
   using folders = makeFolders();
   const { first, second } = folders;
-  const rows: [
-    name: string,
-    type: string,
-    folders: string[],
-    code: number,
-    msg: string,
-  ][] = [
+  const rows: [string, string, string[], number, string][] = [
     ["no name", "", [first], 7, "no plugin name provided"],
     ["a path", "../both", [first], 7, "invalid plugin name: ../both"],
     ["an absolute path", "/bin/sh", [first], 7, "invalid plugin name: /bin/sh"],

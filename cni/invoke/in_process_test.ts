@@ -146,12 +146,7 @@ Deno.test("createInvoker() heeds CNI_NO_INPROCESS=1", async (t) => {
 });
 
 Deno.test("createInvoker() throws what a process would have made it throw", async (t) => {
-  const rows: [
-    name: string,
-    stdout: string,
-    stderr: string,
-    expected: { code: number; msg: string },
-  ][] = [
+  const rows: [string, string, string, { code: number; msg: string }][] = [
     [
       "the plugin's error",
       '{"cniVersion":"1.1.0","code":11,"msg":"later","details":"d"}',

@@ -9,12 +9,7 @@ function read(stdout: string, cniVersion: string): JsonObject {
 }
 
 Deno.test("parsePluginResult() believes the version that a result names", async (t) => {
-  const rows: [
-    name: string,
-    named: { readonly cniVersion?: unknown },
-    configVersion: string,
-    expected: string,
-  ][] = [
+  const rows: [string, { readonly cniVersion?: unknown }, string, string][] = [
     ["the same", { cniVersion: "1.1.0" }, "1.1.0", "1.1.0"],
     ["another one", { cniVersion: "1.0.0" }, "1.1.0", "1.0.0"],
     ["one of another family", { cniVersion: "0.2.0" }, "1.1.0", "0.2.0"],

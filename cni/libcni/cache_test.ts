@@ -456,12 +456,7 @@ Deno.test("AttachmentCache treats an unreadable file as absent", async (t) => {
 });
 
 Deno.test("AttachmentCache reports malformed content", async (t) => {
-  const rows: [
-    name: string,
-    content: string,
-    result: "none" | "fails",
-    details: string,
-  ][] = [
+  const rows: [string, string, "none" | "fails", string][] = [
     ["text that is not JSON", "adfadsfasdf", "fails", "Cannot parse"],
     ["half a document", '{"kind":"cniCacheV1","cont', "fails", "Cannot parse"],
     ["an array", "[]", "fails", "expected an object, got an array"],

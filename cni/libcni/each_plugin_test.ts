@@ -45,10 +45,7 @@ Deno.test("delPlugins() starts with the last plugin and stops at the first failu
     () => delPlugins(toolsOf(host), list, host.conf(), { prevResult }),
     PluginFailure,
   );
-  assertEquals(
-    describeError(error),
-    'plugin type="b" failed (delete): later',
-  );
+  assertEquals(describeError(error), 'plugin type="b" failed (delete): later');
   assertEquals(host.story, ["c DEL", "b DEL"]);
   assertEquals(host.calls[1]?.stdin.prevResult, prevResult);
 });
@@ -108,10 +105,7 @@ Deno.test("gcPlugins() runs all plugins and returns the failures", async () => {
     host.list(["a", "b", "c"]),
     { validAttachments: [{ containerId: "c1", ifName: "eth0" }] },
   );
-  assertEquals(
-    failures.map(describeError),
-    ["failed to GC plugin b: later"],
-  );
+  assertEquals(failures.map(describeError), ["failed to GC plugin b: later"]);
   assertEquals(host.story, ["a GC", "b GC", "c GC"]);
   assertEquals(
     host.calls.map(({ stdin }) => stdin["cni.dev/valid-attachments"]),

@@ -23,10 +23,7 @@ Deno.test("NetworkRuntime holds the container's lock during ADD, CHECK and DEL",
   host.add("a");
   const list = host.list(["a"]);
   const runtime = runtimeOf(host, locksOf(host));
-  const rows: [
-    name: string,
-    run: (signal?: AbortSignal) => Promise<unknown>,
-  ][] = [
+  const rows: [string, (signal?: AbortSignal) => Promise<unknown>][] = [
     [
       "ADD",
       (signal) =>

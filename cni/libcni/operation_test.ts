@@ -77,11 +77,7 @@ Deno.test("sayWhichFailed() puts the outer text into the message", async (t) => 
 });
 
 Deno.test("pluginFailure() says which plugin failed and keeps its error", async (t) => {
-  const rows: [
-    name: string,
-    document: { type: string; name?: string },
-    string,
-  ][] = [
+  const rows: [string, { type: string; name?: string }, string][] = [
     ["type", { type: "a" }, 'plugin type="a" failed (add): later'],
     [
       "type and name",

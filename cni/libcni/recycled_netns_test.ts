@@ -11,12 +11,7 @@ const OTHER = "/proc/self/ns/mnt";
 
 Deno.test("dropRecycledNetns() keeps DEL out of the runtime's own namespace", async (t) => {
   const allowed = { CNI_NETNS_OVERRIDE: "1" };
-  const rows: [
-    name: string,
-    netns: string,
-    env: Record<string, string>,
-    expected: string,
-  ][] = [
+  const rows: [string, string, Record<string, string>, string][] = [
     ["its own", `/proc/${Deno.pid}/ns/net`, {}, ""],
     ["its own, where that is allowed", OWN, allowed, OWN],
     ["another", OTHER, {}, OTHER],

@@ -129,11 +129,7 @@ Deno.test("buildRequest() passes on the result unchanged", () => {
 
 Deno.test("buildRequest() passes capability arguments that the plugin declares", async (t) => {
   const offered = { mac: "02:00:00:00:00:01", ips: ["10.0.0.2"], aliases: [] };
-  const rows: [
-    name: string,
-    plugin: JsonObject,
-    runtimeConfig: JsonValue | undefined,
-  ][] = [
+  const rows: [string, JsonObject, JsonValue | undefined][] = [
     ["nothing wanted", {}, undefined],
     ["wanted", { capabilities: { mac: true, aliases: true } }, {
       mac: "02:00:00:00:00:01",

@@ -11,12 +11,7 @@ import {
 const CONF: RuntimeConf = { containerId: "c", netns: "/n", ifName: "eth0" };
 
 Deno.test("formatCniArgs() and listCniArgs() agree on both forms of CNI_ARGS", async (t) => {
-  const rows: [
-    name: string,
-    conf: Partial<RuntimeConf>,
-    text: string,
-    pairs: CniArgs,
-  ][] = [
+  const rows: [string, Partial<RuntimeConf>, string, CniArgs][] = [
     ["nothing", {}, "", []],
     ["pairs", { args: [["A", "1"], ["B", ""]] }, "A=1;B=", [
       ["A", "1"],

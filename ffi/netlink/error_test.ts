@@ -167,10 +167,7 @@ Deno.test("decoding verdicts is safe with any bytes", () => {
 });
 
 Deno.test("NetlinkError tells the request, the number's name and the explanation", async (t) => {
-  const rows: [
-    explanation: ConstructorParameters<typeof NetlinkError>[2],
-    message: string,
-  ][] = [
+  const rows: [ConstructorParameters<typeof NetlinkError>[2], string][] = [
     [undefined, "RTM_NEWROUTE: EINVAL"],
     [{ extAck: "Bad" }, "RTM_NEWROUTE: EINVAL: Bad"],
     [{ attribute: "oif" }, "RTM_NEWROUTE: EINVAL: (attribute oif)"],

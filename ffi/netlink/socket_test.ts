@@ -482,14 +482,11 @@ rootTest("NetlinkSocket.requestEach() does what the kernel accepts", () => {
     encodeRequest(delLink, { header: {}, attributes: { name } })
   );
   const refusals = socket.requestEach(requests);
-  assertEquals(
-    refusals.map((refusal) => refusal?.message),
-    [
-      ...names.map((name) => `RTM_DELLINK "${name}": ENODEV`),
-      undefined,
-      'RTM_DELLINK "last": ENODEV',
-    ],
-  );
+  assertEquals(refusals.map((refusal) => refusal?.message), [
+    ...names.map((name) => `RTM_DELLINK "${name}": ENODEV`),
+    undefined,
+    'RTM_DELLINK "last": ENODEV',
+  ]);
   assertEquals(rtnl.link.find(link.index), undefined);
   assertEquals(socket.requestEach([]), []);
 });

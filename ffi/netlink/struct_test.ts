@@ -90,12 +90,7 @@ Deno.test("fixed codecs return any value unharmed", async (t) => {
 
 // Sizes and offsets as gcc reports them on x86-64 and arm64.
 Deno.test("struct() lays fields out as C does", async (t) => {
-  const rows: [
-    name: string,
-    codec: FixedCodec<Record<string, number>>,
-    size: number,
-    layout: Layout,
-  ][] = [
+  const rows: [string, FixedCodec<Record<string, number>>, number, Layout][] = [
     [
       "without gaps",
       struct({ a: u8, b: u8, c: u16, d: u32 }),

@@ -203,11 +203,7 @@ rootTest("AddressRequests.list() lists by link and family", async (t) => {
     "dev",
     "lo",
   );
-  const rows: [
-    name: string,
-    filter: Parameters<AddressRequests["list"]>[0],
-    expected: string[],
-  ][] = [
+  const rows: [string, Parameters<AddressRequests["list"]>[0], string[]][] = [
     ["all", undefined, [
       "127.0.0.1/8",
       // Our address, not the other end's.

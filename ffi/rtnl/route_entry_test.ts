@@ -90,10 +90,7 @@ rootTest("RouteEntryRequests.append() makes an exact copy", async (t) => {
         entries.append(copy);
         const [shown, ...others] = fixture.show(family, table);
         assertEquals(others, []);
-        assertStringIncludes(
-          JSON.stringify(before),
-          JSON.stringify(shown),
-        );
+        assertStringIncludes(JSON.stringify(before), JSON.stringify(shown));
         const error = assertThrows(() => entries.append(copy), NetlinkError);
         assertEquals(error.errno, "EEXIST");
       }
@@ -178,9 +175,7 @@ rootTest("RouteEntry.over() keeps one link, besides() the others", () => {
   assertEquals(single.besides(first), undefined);
   assertEquals(single.besides(second) === single, true);
   // A single next hop is a route like any other.
-  fixture.entries.append(
-    (entry.over(second) ?? entry).inTable(100),
-  );
+  fixture.entries.append((entry.over(second) ?? entry).inTable(100));
   const [shown] = fixture.show(4, 100) as Record<string, unknown>[];
   assertEquals([shown?.["gateway"], shown?.["dev"]], ["10.0.1.2", "veth1"]);
 });

@@ -441,10 +441,7 @@ rootTest("RouteRequests.list() lists by family, link and table", async (t) => {
   const [small4, large4] = [100, 5000]
     .map((table) => line("10.9.0.0/16", first, table)) as [string, string];
   const [small6, large6] = [100, 5000]
-    .map((table) => line("2001:db8:9::/48", second, table)) as [
-      string,
-      string,
-    ];
+    .map((table) => line("2001:db8:9::/48", second, table)) as [string, string];
   const rows: [name: string, filter: RouteFilter, expected: string[]][] = [
     ["main", {}, main],
     ["a family", { family: 6 }, [first6, second6]],

@@ -49,12 +49,7 @@ function errnoOf(work: () => unknown): string {
 }
 
 /** Rules, and how `ip` shows them. */
-const ROWS: [
-  source: string,
-  table: number,
-  priority: number | undefined,
-  shown: string,
-][] = [
+const ROWS: [string, number, number | undefined, string][] = [
   ["10.1.2.3/32", 100, undefined, "32765: 10.1.2.3/host 100"],
   ["10.1.2.0/24", 255, 9, "9: 10.1.2.0/24 local"],
   ["10.1.2.3/32", 256, 1, "1: 10.1.2.3/host 256"],

@@ -22,15 +22,7 @@ rootTest("FilterRequests redirects ingress with any qdisc", async (t) => {
       const { traffic, ifindex } = link;
       traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind });
       const show = (): string =>
-        runIn(
-          link.host,
-          "tc",
-          "filter",
-          "show",
-          "dev",
-          "v0",
-          ...tc.split(" "),
-        )
+        runIn(link.host, "tc", "filter", "show", "dev", "v0", ...tc.split(" "))
           .replace(/index \d+/, "");
       const filter = {
         ifindex,

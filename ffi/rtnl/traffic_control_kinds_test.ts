@@ -33,12 +33,7 @@ Deno.test("options are laid out as the kernel's structs", async (t) => {
     rate: [8, 4],
   };
   type Fields = Record<string, number>;
-  const rows: [
-    name: string,
-    encode: (fields: Fields) => Bytes,
-    size: number,
-    layout: Layout,
-  ][] = [
+  const rows: [string, (fields: Fields) => Bytes, number, Layout][] = [
     [
       "struct tc_tbf_qopt",
       (bucket) => payloadOf(encode("tbf", { bucket }), 1),

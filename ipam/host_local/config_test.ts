@@ -223,12 +223,7 @@ Deno.test("requestedIpsOf() gathers addresses from everywhere", async (t) => {
   const runtimeConfig = (...ips: string[]): JsonObject => ({
     runtimeConfig: { ips },
   });
-  const rows: [
-    id: string,
-    config: JsonObject,
-    cniArgs: string,
-    want: string[],
-  ][] = [
+  const rows: [string, JsonObject, string, string[]][] = [
     ["CF-4", {}, "IP=10.1.2.10", ["10.1.2.10"]],
     ["CF-4 with a prefix", {}, "IP=10.1.2.11/24", ["10.1.2.11"]],
     ["other arguments", {}, "IgnoreUnknown=1;K8S_POD_NAME=x;IP=::5", ["::5"]],

@@ -64,11 +64,7 @@ Deno.test("hostLocal.add() names the set that has a lease already", async () => 
 });
 
 Deno.test("hostLocal.del() ends what is the attachment's", async (t) => {
-  const rows: [
-    id: string,
-    before: Record<string, string>,
-    after: Record<string, string>,
-  ][] = [
+  const rows: [string, Record<string, string>, Record<string, string>][] = [
     ["HL-8: a lease of the container alone", { "10.1.2.2": "dummy" }, {}],
     [
       "HL-9: none, if it has none",
@@ -131,13 +127,7 @@ Deno.test("hostLocal.add() gives the addresses that are requested", async (t) =>
   const twoSets = {
     ranges: [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/24" }]],
   };
-  const rows: [
-    id: string,
-    ipam: JsonObject,
-    others: JsonObject,
-    env: Environment,
-    want: string[],
-  ][] = [
+  const rows: [string, JsonObject, JsonObject, Environment, string[]][] = [
     [
       "HL-12",
       { subnet: "10.1.2.0/24" },
@@ -556,11 +546,7 @@ Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async 
   const others = { "last_reserved_ip.0": "10.1.2.6", "lock": "", "README": "" };
   const all = { ...kept, ...ended, ...others };
   const dummy = { containerID: "dummy", ifname: "eth0" };
-  const rows: [
-    name: string,
-    config: JsonObject,
-    after: Record<string, string>,
-  ][] = [
+  const rows: [string, JsonObject, Record<string, string>][] = [
     ["one is valid", { "cni.dev/valid-attachments": [dummy] }, {
       ...kept,
       ...others,

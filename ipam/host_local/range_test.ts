@@ -243,12 +243,7 @@ Deno.test("rangeContains() includes both ends (RG-6)", async (t) => {
 });
 
 Deno.test("checkDisjoint() finds overlaps from both sides (RG-7)", async (t) => {
-  const rows: [
-    name: string,
-    left: RangeText,
-    right: RangeText,
-    want: boolean,
-  ][] = [
+  const rows: [string, RangeText, RangeText, boolean][] = [
     ["disjoint", "10.1.1.0/24", "10.1.2.0/24", false],
     ["different families", "0.0.0.0/24", "::/24", false],
     ["identical", "10.1.1.0/24", "10.1.1.0/24", true],

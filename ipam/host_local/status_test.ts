@@ -12,12 +12,7 @@ const SMALL = "10.1.2.0/30", LARGE = "10.1.3.0/24";
 
 Deno.test("checkStatus() asks whether each set has an address", async (t) => {
   const full = { "10.1.2.2": LEASED };
-  const rows: [
-    name: string,
-    ranges: JsonObject[][],
-    files: Record<string, string>,
-    full: string,
-  ][] = [
+  const rows: [string, JsonObject[][], Record<string, string>, string][] = [
     ["nothing leased", [[{ subnet: SMALL }]], {}, ""],
     ["all leased", [[{ subnet: SMALL }]], full, "10.1.2.1-10.1.2.2"],
     ["another range", [[{ subnet: SMALL }, { subnet: LARGE }]], full, ""],
@@ -113,13 +108,7 @@ Deno.test("checkStatus() waits for no lock", async () => {
 });
 
 Deno.test("checkStatus() reads what an ADD would read", async (t) => {
-  const rows: [
-    name: string,
-    ipam: JsonObject,
-    others: JsonObject,
-    code: number,
-    message: string,
-  ][] = [
+  const rows: [string, JsonObject, JsonObject, number, string][] = [
     ["no ranges", {}, {}, 7, "no IP ranges specified"],
     [
       "ranges that come with the ADD",

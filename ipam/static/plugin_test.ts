@@ -25,13 +25,7 @@ async function addressesOf(
 }
 
 /** A configuration, and the result of ADD. */
-type Row = [
-  name: string,
-  ipam: JsonObject,
-  others: JsonObject,
-  cniArgs: string,
-  want: string[],
-];
+type Row = [string, JsonObject, JsonObject, string, string[]];
 
 function args(...ips: string[]): JsonObject {
   return { args: { cni: { ips } } };
@@ -335,12 +329,7 @@ Deno.test("staticIpam.check() compares prevResult with what ADD would answer", a
   const others = { address: "10.10.0.9/24", gateway: "10.10.0.254" };
   const wrong = { address: "10.10.0.1/24", gateway: "10.10.0.253" };
   const none = { address: "10.10.0.1/24" };
-  const rows: [
-    name: string,
-    config: JsonObject,
-    ips: JsonObject[],
-    details: string,
-  ][] = [
+  const rows: [string, JsonObject, JsonObject[], string][] = [
     ["the same", config, [ADDRESS], ""],
     ["more addresses", config, [others, ADDRESS], ""],
     [

@@ -136,15 +136,7 @@ rootTest("bandwidth.gc() deletes IFBs of invalid attachments", async (t) => {
         const { interfaces } = await cable.add(WIDE);
         ifbs.set(interfaces[2].name, cable.hostEnd);
       }
-      runIn(
-        hosts.host,
-        "ip",
-        "link",
-        "add",
-        "bwp000000000000",
-        "type",
-        "ifb",
-      );
+      runIn(hosts.host, "ip", "link", "add", "bwp000000000000", "type", "ifb");
       assertSuccess(await cables[0]?.run("GC", keys) as CallOutput);
       const found = cables[0]?.limits().links.flatMap((link) =>
         ifbs.get(link) ?? []

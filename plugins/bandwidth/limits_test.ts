@@ -5,9 +5,7 @@ import { bandwidthSchema } from "./config.ts";
 import { type Limits, limitsOf } from "./limits.ts";
 
 function read(config: object): Limits {
-  return limitsOf(
-    decode(bandwidthSchema(), config, "network configuration"),
-  );
+  return limitsOf(decode(bandwidthSchema(), config, "network configuration"));
 }
 
 /** Formats both directions as `rate/burst`, with the limited traffic. */

@@ -109,9 +109,7 @@ rootTest("bandwidth warns of a burst smaller than a packet", async (t) => {
       const keys = { ingressRate: 1e6, ingressBurst };
       const { exitCode, stderr } = await cable.run("ADD", keys);
       assertEquals(exitCode, 0);
-      const found = stderr.match(
-        /level=warn .*The ingress burst .*mtu=1024/g,
-      );
+      const found = stderr.match(/level=warn .*The ingress burst .*mtu=1024/g);
       assertEquals(found?.length ?? 0, warnings);
     });
   }
@@ -236,13 +234,7 @@ rootTest(
 
 rootTest("bandwidth.del() leaves another attachment's limits", async (t) => {
   const before = { ingressRate: 100e6, ingressBurst: 10e6 };
-  const rows: [
-    name: string,
-    keys: object,
-    alias: string,
-    cniVersion: string,
-    left: string,
-  ][] = [
+  const rows: [string, object, string, string, string][] = [
     ["it is not said whose", {}, "", "1.1.0", "tbf"],
     ["by prevResult", { prevResult: { interfaces: [] } }, "", "1.1.0", "tbf"],
     ["by the alias", {}, "cni/net/dummy/container-veth", "1.1.0", "tbf"],

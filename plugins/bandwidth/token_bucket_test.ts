@@ -119,12 +119,7 @@ Deno.test("isSameBuffer() allows for rounding and for what the kernel makes of l
   const small = bucketFor(3e6, 1e6);
   const large = bucketFor(10e6, KUBELET_BURST);
   const huge = bucketFor(1e6, KUBELET_BURST);
-  const rows: [
-    name: string,
-    bucket: typeof small,
-    ticks: number,
-    same: boolean,
-  ][] = [
+  const rows: [string, typeof small, number, boolean][] = [
     ["the Go plugin's ticks", small, 5_208_328, true],
     ["the kernel's, from bytes", small, 5_208_333, true],
     ["a millisecond more", small, 5_208_328 + 15_625, false],

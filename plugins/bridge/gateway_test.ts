@@ -163,13 +163,7 @@ Deno.test("gatewayAddressesOf() lists each once", () => {
 });
 
 rootTest("ensureGatewayAddresses() replaces only with force", async (t) => {
-  const rows: [
-    name: string,
-    present: string[],
-    gateways: string[],
-    force: boolean,
-    want: string[] | string,
-  ][] = [
+  const rows: [string, string[], string[], boolean, string[] | string][] = [
     ["none there", [], ["10.0.0.1/24", "fd00::1/64"], false, [
       "10.0.0.1/24",
       "fd00::1/64",

@@ -36,12 +36,7 @@ const DEFAULT = "1 pvid untagged";
 const TRUNK = [{ first: 101, last: 101 }, { first: 200, last: 210 }];
 const TAGGED = ["101", ...range(200, 210)];
 
-const ROWS: [
-  name: string,
-  wanted: Partial<WantedVlans>,
-  want: string[],
-  present?: string[],
-][] = [
+const ROWS: [string, Partial<WantedVlans>, string[], string[]?][] = [
   ["BR-5 an access port", { vlan: 100 }, ["100 pvid untagged"]],
   ["BR-6 a trunk and its native VLAN", { trunk: TRUNK }, [DEFAULT, ...TAGGED]],
   ["BR-7 both", { vlan: 100, trunk: TRUNK }, ["100 pvid untagged", ...TAGGED]],
@@ -122,12 +117,7 @@ Deno.test("planPortVlans() asks for a range at once", () => {
 
 Deno.test("findVlanProblem() names what is missing and what is too much", async (t) => {
   const access = "100 pvid untagged";
-  const rows: [
-    name: string,
-    wanted: Partial<WantedVlans>,
-    present: string[],
-    want: string,
-  ][] = [
+  const rows: [string, Partial<WantedVlans>, string[], string][] = [
     ["no VLAN", { vlan: 100 }, [], '"veth7" lacks VLAN 100'],
     ["tagged", { vlan: 100 }, ["100"], '"veth7" lacks VLAN 100'],
     ["no PVID", { vlan: 100 }, ["100 untagged"], '"veth7" lacks VLAN 100'],

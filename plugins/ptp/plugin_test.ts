@@ -78,10 +78,7 @@ rootTest("ptp.add() skips duplicate address detection", async () => {
   using hosts = TestHosts.create();
   const start = performance.now();
   assertSuccess(await hosts.run("ptp", "ADD", dualStack(hosts)));
-  assert(
-    performance.now() - start < 900,
-    "it took as long as detection does",
-  );
+  assert(performance.now() - start < 900, "it took as long as detection does");
   const addresses = [hosts.host, hosts.sandbox].flatMap((netns) =>
     ipJson(netns, "-6", "address", "show")
       .flatMap((link: { addr_info: { scope: string }[] }) => link.addr_info)
@@ -464,11 +461,7 @@ rootTest("ptp.add() replaces a stale host end", async () => {
 });
 
 rootTest("ptp.add() refuses an invalid CNI_NETNS", async (t) => {
-  const rows: [
-    name: string,
-    netnsOf: (hosts: TestHosts) => string,
-    text: string,
-  ][] = [
+  const rows: [string, (hosts: TestHosts) => string, string][] = [
     [
       "not there",
       () => "/run/netns/never-made",

@@ -127,12 +127,7 @@ rootTest("sbr.check() notices everything that was changed", async (t) => {
 rootTest("sbr.check() judges prevResult", async (t) => {
   using scene = new SbrScene();
   await scene.succeed("ADD");
-  const rows: [
-    name: string,
-    prevResult: unknown,
-    code: number,
-    text: string,
-  ][] = [
+  const rows: [string, unknown, number, string][] = [
     [
       "none",
       undefined,

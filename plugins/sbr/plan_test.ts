@@ -267,9 +267,7 @@ rootTest("sbr.add() builds on what is there of the attachment", async (t) => {
     await scene.succeed("ADD");
     const once = scene.networks.state();
     assert(
-      once.includes(
-        "2001:db8:1::/64 dev net1 src 2001:db8:1::209 metric 1024",
-      ),
+      once.includes("2001:db8:1::/64 dev net1 src 2001:db8:1::209 metric 1024"),
       once.join("\n"),
     );
     await scene.succeed("ADD");

@@ -26,12 +26,7 @@ rootTest("sbr.add() hands prevResult on as it is", async (t) => {
     routes: [{ dst: "10.0.0.0/8", custom: "3" }],
     custom: { deeply: null },
   };
-  const rows: [
-    name: string,
-    cniVersion: string,
-    given: Keys,
-    answer: Keys,
-  ][] = [
+  const rows: [string, string, Keys, Keys][] = [
     ["unknown keys", "1.1.0", { cniVersion: "1.1.0", ...lists }, {
       cniVersion: "1.1.0",
       ...lists,

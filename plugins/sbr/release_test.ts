@@ -266,11 +266,7 @@ function net1Of({ networks }: SbrScene): { mac: string; sandbox: string } {
 
 rootTest("sbr.del() leaves another pod's sandbox alone", async (t) => {
   const other = { address: "10.77.0.1/24" };
-  const rows: [
-    name: string,
-    prevResultOf: (scene: SbrScene) => unknown,
-    isLeft: boolean,
-  ][] = [
+  const rows: [string, (scene: SbrScene) => unknown, boolean][] = [
     ["the same MAC and address", (scene) => ({
       interfaces: [{ name: "net1", ...net1Of(scene) }],
       ips: [{ ...IP4, interface: 0 }],

@@ -5,11 +5,7 @@ import { Arm64Assembler, SP, XZR } from "./aarch64.ts";
  * Instructions, and what `llvm-mc -triple=aarch64 -show-encoding` makes of them,
  * as one number. Those with a label stand at 0x10000, the label at 0x12348.
  */
-const encodings: [
-  text: string,
-  (code: Arm64Assembler) => void,
-  word: number,
-][] = [
+const encodings: [string, (code: Arm64Assembler) => void, number][] = [
   ["mov x19, x0", (c) => c.move(19, 0), 0xaa0003f3],
   ["mov x0, x19", (c) => c.move(0, 19), 0xaa1303e0],
   ["mov x8, #94", (c) => c.moveNumber(8, 94), 0xd2800bc8],

@@ -6,12 +6,7 @@
  */
 
 /** Taken addresses, the last one, and the expected next one. */
-export const FIRST_FREE: readonly [
-  subnets: string,
-  taken: string,
-  last: string,
-  want: string,
-][] = [
+export const FIRST_FREE: readonly [string, string, string, string][] = [
   ["10.0.0.0/29", "", "", "10.0.0.2"],
   ["2001:db8:1::/64", "", "", "2001:db8:1::2"],
   ["10.0.0.0/30", "", "", "10.0.0.2"],
@@ -32,11 +27,7 @@ export const FIRST_FREE: readonly [
 ];
 
 /** Sets, the number of their addresses, and their ranges in the error. */
-export const EXHAUSTED: readonly [
-  subnets: string,
-  free: number,
-  ranges: string,
-][] = [
+export const EXHAUSTED: readonly [string, number, string][] = [
   ["10.0.0.0/30", 1, "10.0.0.1-10.0.0.2"],
   ["10.0.0.0/29", 5, "10.0.0.1-10.0.0.6"],
   ["10.0.0.0/30 10.0.1.0/30", 2, "10.0.0.1-10.0.0.2,10.0.1.1-10.0.1.2"],

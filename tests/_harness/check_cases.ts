@@ -14,12 +14,7 @@ import type { Keys, PluginScene } from "./plugin_scene.ts";
  * where `$VETH` is the host end and `$LEASES` a folder. CHECK
  * must report the text; without a text it must pass.
  */
-export type Change = readonly [
-  what: string,
-  where: "host" | "sandbox",
-  command: string,
-  text?: string,
-];
+export type Change = readonly [string, "host" | "sandbox", string, string?];
 
 /**
  * Changes of any attachment that has 10.1.2.2/24 and 2001:db8:1::2/64, default
@@ -104,11 +99,7 @@ export async function checkAfterChanges(
 }
 
 /** A prevResult, and what CHECK says of it; nothing if undefined. */
-export type PrevResultRow = readonly [
-  name: string,
-  prevResult: unknown,
-  text: string | undefined,
-];
+export type PrevResultRow = readonly [string, unknown, string | undefined];
 
 /**
  * Runs CHECK with the result of an ADD, changed in several ways.

@@ -284,11 +284,7 @@ const EACH: Readonly<Record<string, (cniVersion: string) => Row>> = {
   },
 };
 
-const PAIRS: readonly [
-  rate: number,
-  burst: number,
-  refusal: string | undefined,
-][] = [
+const PAIRS: readonly [number, number, string | undefined][] = [
   [1, 2 ** 35 - 16, undefined],
   [1, 2 ** 35, "burst cannot be more than 4GB"],
   [0, 1, "if burst is set, rate must also be set"],

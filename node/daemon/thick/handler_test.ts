@@ -172,11 +172,7 @@ const CALL = "could not extract the CNI command args: ";
 const POD = "could not extract the kubernetes runtime args: ";
 const FULL = { CNI_CONTAINERID: "c", CNI_NETNS: "n", CNI_ARGS: POD_ARGS };
 
-const REFUSED: readonly [
-  path: string,
-  env: Record<string, string>,
-  text: string,
-][] = [
+const REFUSED: readonly [string, Record<string, string>, string][] = [
   ["/cni", {}, `${CALL}unexpected or missing CNI_COMMAND`],
   ["/cni", { CNI_COMMAND: "ADD" }, `${CALL}missing CNI_CONTAINERID`],
   [

@@ -58,12 +58,7 @@ function empty(): Uint8Array<ArrayBuffer> {
 }
 
 Deno.test("GrpcClient.call() throws the status of a response", async (t) => {
-  const rows: [
-    name: string,
-    fault: KubeletFault,
-    status: string,
-    text: string,
-  ][] = [
+  const rows: [string, KubeletFault, string, string][] = [
     [
       "with its text, decoded",
       { grpcStatus: 8, grpcMessage: "rejected by rate limit: 100 % é" },

@@ -115,12 +115,7 @@ Deno.test("readPodResources() retries when the kubelet is rate limited", async (
 });
 
 Deno.test("readPodResources() fails with a code that tells whether to try again", async (t) => {
-  const rows: [
-    name: string,
-    fault: KubeletFault,
-    code: number,
-    text: string,
-  ][] = [
+  const rows: [string, KubeletFault, number, string][] = [
     [
       "the kubelet is busy",
       { grpcStatus: 14, grpcMessage: "starting" },

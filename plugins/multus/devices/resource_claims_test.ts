@@ -180,11 +180,7 @@ Deno.test("readClaimedDevices() looks at the pod's node, pool and driver only", 
 });
 
 Deno.test("readClaimedDevices() leaves out devices that are not for networks", async (t) => {
-  const rows: [
-    name: string,
-    slice: Parameters<typeof sliceOf>[1],
-    why: string,
-  ][] = [
+  const rows: [string, Parameters<typeof sliceOf>[1], string][] = [
     ["no slice has it", {}, "no resource slice has it"],
     ["no attributes", { gpu: {} }, 'no attribute "k8s.cni.cncf.io/deviceID"'],
     [

@@ -101,24 +101,18 @@ Deno.test("resolveNetworks() takes devices in the order of attachment", async ()
     client.put(key, { type: "sriov" }, "intel.com/sriov");
   }
   let count = 0;
-  const query = networksQuery(
-    { clusterNetwork: "c", defaultNetworks: ["d"] },
-    {
-      client,
-      annotations: { [DEFAULT_NETWORK]: "n", [NETWORKS]: "b,a" },
-      takeDevice: () => Promise.resolve(`device${count++}`),
-    },
-  );
+  const query = networksQuery({ clusterNetwork: "c", defaultNetworks: ["d"] }, {
+    client,
+    annotations: { [DEFAULT_NETWORK]: "n", [NETWORKS]: "b,a" },
+    takeDevice: () => Promise.resolve(`device${count++}`),
+  });
   const delegates = await resolveNetworks(query);
-  assertEquals(
-    delegates.map(({ name, deviceId }) => `${name} ${deviceId}`),
-    [
-      "kube-system/n device0",
-      "kube-system/d device1",
-      "test/b device2",
-      "test/a device3",
-    ],
-  );
+  assertEquals(delegates.map(({ name, deviceId }) => `${name} ${deviceId}`), [
+    "kube-system/n device0",
+    "kube-system/d device1",
+    "test/b device2",
+    "test/a device3",
+  ]);
 });
 
 Deno.test("resolveNetworks() fails for the first network that is missing", async () => {

@@ -22,11 +22,7 @@ Deno.test("findIptables() finds what PATH leads to, and its variant", async (t) 
     iptables: name,
     [name]: "",
   });
-  const rows: [
-    name: string,
-    folders: Record<string, Record<string, string>>,
-    found: unknown,
-  ][] = [
+  const rows: [string, Record<string, Record<string, string>>, unknown][] = [
     ["nft", { a: multi("xtables-nft-multi") }, ["a/iptables", "nft"]],
     ["legacy", { a: multi("xtables-legacy-multi") }, ["a/iptables", "legacy"]],
     ["before 1.8", { a: multi("xtables-multi") }, ["a/iptables", "legacy"]],
