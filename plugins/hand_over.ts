@@ -37,7 +37,7 @@ export interface Answer {
  *
  * @returns Undefined if this process must run the call itself
  */
-export function handOver(call: HandedCall): Answer | undefined {
+export async function handOver(call: HandedCall): Promise<Answer | undefined> {
   const config = parseConfig(call.stdin);
   for (const path of listSockets(call.name, config)) {
     using stream = UnixStream.connect(path);
@@ -49,7 +49,32 @@ export function handOver(call: HandedCall): Answer | undefined {
       ? reportLost(path, config)
       : undefined;
   }
-  return undefined;
+  return await askThickDaemon(call, config);
+}
+
+/**
+ * Has the Go version's daemon run a call of multus. A DEL that it does not do is
+ * done here: it works from what is on disk.
+ */
+async function askThickDaemon(
+  { name, env, stdin: text }: HandedCall,
+  config: Config,
+): Promise<Answer | undefined> {
+  const folder = config.get("daemonsocketdir");
+  if (name !== "multus" || typeof folder !== "string") return undefined;
+  if (!folder.startsWith("/")) return undefined;
+  const { sendCall, thickSocket, toAnswer } = await import("./thick/client.ts");
+  const socket = thickSocket(folder);
+  const stdin = new TextEncoder().encode(text);
+  const response = sendCall(socket, { env, stdin });
+  const command = env["CNI_COMMAND"];
+  if (response === "unreachable") return undefined;
+  if (response === "lost") {
+    return command === "ADD" ? reportLost(socket, config) : undefined;
+  }
+  if (command === "DEL" && response.status !== 200) return undefined;
+  const cniVersion = String(config.get("cniversion") ?? "");
+  return await toAnswer({ env, cniVersion }, response);
 }
 
 /** Every key in lower case; the last of several wins, and null is absent. */

@@ -24,6 +24,7 @@ const programs: Readonly<Record<ProgramName, () => Promise<unknown>>> = {
   "noop": () => import("./noop/main.ts"),
   "cni": () => import("../cli/main.ts"),
   "cnitool": () => import("../cli/main.ts"),
+  "multus-shim": runShim,
 };
 
 /**
@@ -33,6 +34,7 @@ const programs: Readonly<Record<ProgramName, () => Promise<unknown>>> = {
 const commands: Readonly<Record<string, () => Promise<unknown>>> = {
   "multus": () => import("../node/multus/command.ts"),
   "cni daemon": () => import("../node/daemon/main.ts"),
+  "multus-shim": () => import("../node/multus/command.ts"),
 };
 
 /**
@@ -71,6 +73,17 @@ function readOnce(): () => Uint8Array {
   return () => bytes ??= readStdin();
 }
 
+/** Has the daemon run a call of multus; runs it here if it can be done without. */
+async function runShim(): Promise<void> {
+  const stdin = readOnce();
+  const { shim } = await import("./thick/shim.ts");
+  const answer = await shim({ env: Deno.env.toObject(), stdin });
+  if (answer !== undefined) printAndExit(answer);
+  const plugin = findPlugin("multus");
+  const { runMain } = await import("../cni/skel.ts");
+  if (plugin !== undefined) await runMain(await plugin, findPlugin, stdin);
+}
+
 /** Runs the plugin or program; lists the known names if the name is unknown. */
 async function main(): Promise<void> {
   const name = calledAs();
@@ -90,7 +103,7 @@ async function main(): Promise<void> {
     if (config !== undefined) {
       const { handOver } = await import("./hand_over.ts");
       const env = Deno.env.toObject();
-      const answer = handOver({ name, env, stdin: config });
+      const answer = await handOver({ name, env, stdin: config });
       if (answer !== undefined) printAndExit(answer);
     }
     const plugin = findPlugin(name);

@@ -43,7 +43,7 @@ export const pluginNames: readonly string[] = Object.keys(registry);
  * Programs of the multi-call executable that do not follow the plugin
  * interface, so they can only run as processes; `main.ts` has their loaders.
  */
-export const programNames = ["noop", "cni", "cnitool"] as const;
+export const programNames = ["noop", "cni", "cnitool", "multus-shim"] as const;
 
 /** One of {@linkcode programNames}. */
 export type ProgramName = typeof programNames[number];

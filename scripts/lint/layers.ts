@@ -41,12 +41,15 @@ const LAYERS: readonly Layer[] = [
   ]),
   layer("plugins/main.ts", ["net/", "ffi/", "cni/", "plugins/registry.ts"], [
     "plugins/hand_over.ts",
+    "plugins/thick/shim.ts",
     "cli/main.ts",
     "node/daemon/main.ts",
     "node/multus/command.ts",
     "plugins/noop/main.ts",
   ]),
-  layer("plugins/hand_over.ts", ["cni/", "ffi/unix_stream.ts"]),
+  layer("plugins/hand_over.ts", ["cni/", "ffi/unix_stream.ts"], [
+    "plugins/thick/client.ts",
+  ]),
   layer("plugins/multus/", [
     "net/",
     "ffi/",

@@ -1,0 +1,170 @@
+/**
+ * The caller's side of thick multus's protocol: HTTP over a unix socket, without
+ * `fetch`, which takes 12 ms at its first use.
+ *
+ * Source: multus-cni pkg/server/api.
+ *
+ * @module
+ */
+
+import type { Environment } from "../../cni/args.ts";
+import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
+import {
+  CURRENT_VERSION,
+  isAtLeast,
+  isSpecVersion,
+} from "../../cni/version.ts";
+import { UnixStream } from "../../ffi/unix_stream.ts";
+
+/** A call, as this process got it. */
+export interface ThickCall {
+  /** The whole environment, with CNI_COMMAND. */
+  readonly env: Environment;
+  /** The configuration, byte for byte. */
+  readonly stdin: Uint8Array;
+  /** The configuration's cniVersion, unchecked; "" if it has none. */
+  readonly cniVersion: string;
+}
+
+/** The outcome of a call: what to print, and the exit code. */
+export interface PrintedAnswer {
+  /** One JSON document, or nothing. */
+  readonly stdout: string;
+  /** 0 for success. */
+  readonly exitCode: 0 | 1;
+}
+
+/** A response. */
+export interface ThickResponse {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** Why there is no response: nothing was sent, or nobody knows what was done. */
+export type NoResponse = "unreachable" | "lost";
+
+/** Returns the path of the socket in a `daemonSocketDir`. */
+export function thickSocket(folder: string): string {
+  return `${folder.replace(/\/+$/, "")}/multus.sock`;
+}
+
+/** Sends a request, and waits for the response. */
+export function exchange(
+  socket: string,
+  path: string,
+  body: string,
+): ThickResponse | NoResponse {
+  using stream = UnixStream.connect(socket);
+  if (stream === undefined) return "unreachable";
+  const bytes = new TextEncoder().encode(body);
+  // With HTTP/1.0 the end of the connection is the end of the body.
+  const head = [
+    `POST ${path} HTTP/1.0`,
+    "Host: dummy",
+    "Content-Type: application/json",
+    `Content-Length: ${bytes.length}`,
+  ];
+  const start = new TextEncoder().encode(`${head.join("\r\n")}\r\n\r\n`);
+  if (!stream.send(start) || !stream.send(bytes)) return "lost";
+  return parseResponse(receiveAll(stream)) ?? "lost";
+}
+
+/** Bytes to receive at once. */
+const BUFFER_BYTES = 16 * 1024;
+
+function receiveAll(stream: UnixStream): string {
+  const buffer = new Uint8Array(BUFFER_BYTES);
+  const decoder = new TextDecoder();
+  let text = "";
+  for (let length; (length = stream.receive(buffer)) > 0;) {
+    text += decoder.decode(buffer.subarray(0, length), { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})\b/;
+const LENGTH = /\r\ncontent-length: *(\d+)/i;
+
+/** @returns Undefined if it is incomplete */
+function parseResponse(text: string): ThickResponse | undefined {
+  const end = text.indexOf("\r\n\r\n");
+  const [, status] = STATUS_LINE.exec(text) ?? [];
+  if (end < 0 || status === undefined) return undefined;
+  const [, length] = LENGTH.exec(text.slice(0, end)) ?? [];
+  const body = text.slice(end + 4);
+  const received = new TextEncoder().encode(body).length;
+  if (length !== undefined && received < Number(length)) return undefined;
+  return { status: Number(status), body };
+}
+
+/** Has the daemon run a call. */
+export function sendCall(
+  socket: string,
+  { env, stdin }: Pick<ThickCall, "env" | "stdin">,
+): ThickResponse | NoResponse {
+  const request = { env, config: stdin.toBase64() };
+  return exchange(socket, "/cni", JSON.stringify(request));
+}
+
+/** Converts the daemon's response to what a plugin prints. */
+export async function toAnswer(
+  { env, cniVersion }: Pick<ThickCall, "env" | "cniVersion">,
+  { status, body }: ThickResponse,
+): Promise<PrintedAnswer> {
+  try {
+    if (status !== 200) throw parseError(status, body);
+    const isAdd = env["CNI_COMMAND"] === "ADD";
+    const stdout = isAdd ? await formatAdded(body, cniVersion) : "";
+    return { stdout, exitCode: 0 };
+  } catch (error) {
+    return formatFailure(error, versionOfErrors(cniVersion));
+  }
+}
+
+/** Returns the version that an error document names. */
+export function versionOfErrors(cniVersion: string): string {
+  return isSpecVersion(cniVersion) ? cniVersion : CURRENT_VERSION;
+}
+
+/** The daemon's error; or, as from the Go version's, its text. */
+function parseError(status: number, body: string): CniError {
+  const { code, msg, details } = parseObject(body) ?? {};
+  if (typeof code === "number" && typeof msg === "string" && msg !== "") {
+    return new CniError(code, msg, {
+      details: typeof details === "string" ? details : "",
+    });
+  }
+  return new CniError(
+    ErrorCode.Internal,
+    `CNI request failed with status ${status}: '${body.trimEnd()}'`,
+  );
+}
+
+/** From this version on, results differ in the version that they name only. */
+const SAME_SHAPE_SINCE = "1.0.0";
+
+async function formatAdded(body: string, cniVersion: string): Promise<string> {
+  const { Result: result } = parseObject(body) ?? {};
+  if (typeof result !== "object" || result === null) {
+    throw new CniError(
+      ErrorCode.DecodingFailure,
+      "the multus daemon returned no result",
+      { details: body },
+    );
+  }
+  if (isSpecVersion(cniVersion) && isAtLeast(cniVersion, SAME_SHAPE_SINCE)) {
+    return JSON.stringify({ ...result, cniVersion }, null, 4);
+  }
+  const { decodeResult } = await import("../../cni/result_decoding.ts");
+  const { formatResult } = await import("../../cni/result_encoding.ts");
+  return formatResult(decodeResult(result), cniVersion);
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value = JSON.parse(text);
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
