@@ -16,6 +16,7 @@ import {
   daemonFlags,
   readDaemonOptions,
 } from "./options.ts";
+import { answerThick, readOverlay } from "./thick/serve.ts";
 
 /**
  * Runs the command until the signal.
@@ -35,8 +36,11 @@ export async function daemon(
   if (options === undefined) return onStdout(formatHelp(command));
   // So that no call waits for code to be loaded.
   await Promise.all(pluginNames.map((type) => findPlugin(type)));
+  const overlay = readOverlay(options.config);
+  const thick = { lookup: findPlugin, env, overlay, onStderr };
   await runDaemon({
     ...options,
+    handle: (request, running) => answerThick(request, running, thick),
     build: buildIdentity,
     hostNetns: "/proc/thread-self/ns/net",
     env,

@@ -57,6 +57,11 @@ const FLAGS = {
     summary: "the node whose pods are kept at hand; MULTUS_NODE_NAME or " +
       "NODE_NAME if absent",
   },
+  "config": {
+    default: "",
+    value: "FILE",
+    summary: "JSON object whose keys replace those of calls by multus.sock",
+  },
   "metrics-address": {
     default: "",
     value: "HOST:PORT",
@@ -79,6 +84,8 @@ export interface DaemonOptions {
   /** "" if not given. */
   readonly nodeName: string;
   readonly metricsAddress: Address | undefined;
+  /** Path of the configuration for calls by multus.sock; "" for none. */
+  readonly config: string;
   readonly logLevel: LogLevel;
 }
 
@@ -116,6 +123,7 @@ export function readDaemonOptions(
     kubeconfig: flags.kubeconfig,
     nodeName: flags["node-name"] || env["MULTUS_NODE_NAME"] ||
       env["NODE_NAME"] || "",
+    config: flags.config,
     metricsAddress: readAddress(command, flags["metrics-address"]),
     logLevel,
   };

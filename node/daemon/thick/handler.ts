@@ -59,29 +59,35 @@ export class ThickHandler {
     this.#options = options;
   }
 
-  /** Answers a request; never throws. Other paths than the protocol's are 404. */
-  async handle(request: Request): Promise<Response> {
+  /**
+   * Answers a request; never throws.
+   *
+   * @returns Undefined if the path is not the protocol's
+   */
+  handle(request: Request): Promise<Response> | undefined {
     const { pathname } = new URL(request.url);
     switch (pathname) {
       case "/cni":
       case "/delegate":
-        if (request.method !== "POST") return refuseMethod();
-        return await this.#call(pathname, request);
+        return this.#call(pathname, request);
       case "/healthz":
+        return this.#state(request, true);
       case "/readyz":
-        if (!["GET", "POST"].includes(request.method)) return refuseMethod();
-        return this.#state(pathname === "/readyz");
+        return this.#state(request, !this.#options.isEnding());
       default:
-        return text(404, "404 page not found");
+        return undefined;
     }
   }
 
-  #state(isReadiness: boolean): Response {
-    const status = isReadiness && this.#options.isEnding() ? 500 : 200;
-    return new Response(null, { status });
+  async #state({ method, body }: Request, isGood: boolean): Promise<Response> {
+    await body?.cancel();
+    return ["GET", "POST"].includes(method)
+      ? new Response(null, { status: isGood ? 200 : 500 })
+      : refuseMethod();
   }
 
   async #call(endpoint: Endpoint, request: Request): Promise<Response> {
+    if (request.method !== "POST") return refuseMethod();
     try {
       const call = this.#readCall(endpoint, await readBody(request));
       const output = await this.#options.run({
