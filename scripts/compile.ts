@@ -3,7 +3,7 @@
 /**
  * Makes standalone executables of the plugins: `deno task compile`.
  *
- *     deno task compile [--target TARGET] [--out DIRECTORY] [--each]
+ *     deno task compile [--target TARGET] [--out DIRECTORY] [--each] [--no-prelink]
  *     deno task compile --plugin MODULE [--name NAME] [--target ...] [--out ...]
  *
  * By default there is one executable, `cni`, which acts as the plugin by whose
@@ -12,7 +12,9 @@
  * COPY in a Dockerfile keep the links; `scp -r` and `cp -L` make a whole file of
  * each. With `--each` every plugin becomes an executable of its own. noop, a
  * plugin for tests, is not among them. `--plugin` makes one of somebody else's
- * plugin, which need not be in the project (docs/write-a-plugin.md).
+ * plugin, which need not be in the project (docs/write-a-plugin.md). An executable
+ * has a fixed address, so that it starts faster; with `--no-prelink` the kernel
+ * chooses another one for each process (docs/install.md).
  *
  * Files appear complete, under their final name, by rename(2): a plugin that is
  * running keeps the old file. The same sources give the same bytes.
@@ -33,8 +35,8 @@ async function main(): Promise<void> {
   const programs = each
     ? { programs: [...await listSinglePrograms(), tool] }
     : {};
-  const { executables, note } = await compile({ ...options, ...programs });
-  if (note !== undefined) console.error(note);
+  const { executables, notes } = await compile({ ...options, ...programs });
+  for (const note of notes) console.error(note);
   for (const executable of executables) console.log(describe(executable));
 }
 

@@ -62,6 +62,12 @@ async function hashFile(path: string): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 
+const ET_EXEC = 2, ET_DYN = 3;
+
+async function readElfType(path: string): Promise<number | undefined> {
+  return (await Deno.readFile(path))[16];
+}
+
 async function listNames(directory: string): Promise<string[]> {
   const entries = await Array.fromAsync(Deno.readDir(directory));
   return entries.map(({ name }) => name).sort();
@@ -113,6 +119,14 @@ Deno.test("compile() makes one executable with many names", async (t) => {
     await make(again);
     const [before, after] = [`${out}/sample`, `${again}/sample`];
     assertEquals(await hashFile(before), await hashFile(after));
+  });
+  await t.step("position-independent only if that is asked for", async () => {
+    const { path } = executables[0] ?? { path: "" };
+    assertEquals(await readElfType(path), ET_EXEC);
+    const other = `${directory}/other`;
+    await compile({ out: other, programs, prelink: false });
+    assertEquals(await readElfType(`${other}/sample`), ET_DYN);
+    assertEquals(await callProgram(`${other}/first`), ["first"]);
   });
   await t.step("while the old one runs", async () => {
     await using child = new Deno.Command(`${out}/sample`, {

@@ -23,9 +23,9 @@ export interface CommandLine {
  * @throws {Error} If there is something in it that we do not know
  */
 export function parseCommandLine(args: readonly string[]): CommandLine {
-  const { target, out, each, plugin, name } = parseArgs([...args], {
+  const { target, out, each, plugin, name, ...flags } = parseArgs([...args], {
     string: ["target", "out", "plugin", "name"],
-    boolean: ["each"],
+    boolean: ["each", "no-prelink"],
     unknown: (arg) => {
       throw new Error(`Cannot understand "${arg}": ${USAGE}`);
     },
@@ -39,6 +39,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
     options: {
       ...target === undefined ? {} : { target: parseTarget(target) },
       ...out === undefined ? {} : { out },
+      ...flags["no-prelink"] ? { prelink: false } : {},
       ...plugin === undefined
         ? {}
         : { programs: [describeForeign(plugin, name)] },
@@ -47,7 +48,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
 }
 
 const USAGE = "usage: deno task compile [--target TARGET] [--out DIRECTORY] " +
-  "[--each | --plugin MODULE [--name NAME]]";
+  "[--each | --plugin MODULE [--name NAME]] [--no-prelink]";
 
 /**
  * Describes a program from outside of the project.

@@ -13,6 +13,11 @@ Deno.test("parseCommandLine() reads every option", () => {
   );
 });
 
+Deno.test("parseCommandLine() leaves the executables position-independent", () => {
+  const options = { prelink: false };
+  assertEquals(parseCommandLine(["--no-prelink"]), { each: false, options });
+});
+
 Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
   const rows: [args: string[], name: string, entry: string][] = [
     [["--plugin", "/a/neighbors/main.ts"], "neighbors", "/a/neighbors/main.ts"],

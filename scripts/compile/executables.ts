@@ -8,6 +8,7 @@ import { resolve } from "@std/path/posix";
 import { V8_FLAGS } from "../mkdenort.ts";
 import { bundle } from "./bundle.ts";
 import { type Denort, provideDenort } from "./denort.ts";
+import { prelinkFile } from "./prelink.ts";
 import { multiCall, type Program } from "./programs.ts";
 import { ROOT, runDeno } from "./project.ts";
 import { getOwnTarget, type Target } from "./target.ts";
@@ -20,6 +21,8 @@ export interface CompileOptions {
   readonly out?: string;
   /** By default all plugins in one. */
   readonly programs?: readonly Program[];
+  /** Whether executables get a fixed address, with which they start faster. By default they do. */
+  readonly prelink?: boolean;
 }
 
 /** A file that was made. */
@@ -36,8 +39,8 @@ export interface Executable {
 /** What {@linkcode compile} made. */
 export interface CompileResult {
   readonly executables: readonly Executable[];
-  /** Something that the user should know. */
-  readonly note?: string;
+  /** What the user should know. */
+  readonly notes: readonly string[];
 }
 
 /**
@@ -49,6 +52,7 @@ export async function compile(
   options: CompileOptions = {},
 ): Promise<CompileResult> {
   const { target = getOwnTarget(), programs = [multiCall] } = options;
+  const { prelink = true } = options;
   const out = resolve(options.out ?? getDefaultOut(target));
   const denort = await provideDenort(target);
   await Deno.mkdir(out, { recursive: true });
@@ -56,12 +60,12 @@ export async function compile(
   const staging = await Deno.makeTempDir({ dir: out, prefix: ".compile_" });
   try {
     const executables: Executable[] = [];
+    const notes = denort.note === undefined ? [] : [denort.note];
+    const build = { target, denort, prelink, staging, out, notes };
     for (const program of programs) {
-      executables.push(
-        ...await compileProgram(program, { target, denort, staging, out }),
-      );
+      executables.push(...await compileProgram(program, build));
     }
-    return { executables, ...denort.note ? { note: denort.note } : {} };
+    return { executables, notes };
   } finally {
     await Deno.remove(staging, { recursive: true });
   }
@@ -77,13 +81,16 @@ export function getDefaultOut(target: Target): string {
 interface Build {
   readonly target: Target;
   readonly denort: Denort;
+  readonly prelink: boolean;
   readonly staging: string;
   readonly out: string;
+  /** Takes what the user should know. */
+  readonly notes: string[];
 }
 
 /**
- * How much code an executable of this project may have, in bytes. Each start
- * reads all of it, which takes some 5 ms for a MiB.
+ * How much code an executable of this project may have, in bytes. With the real
+ * denort each start reads all of it, which takes some 5 ms for a MiB.
  */
 const BUDGET_BYTES = 600 * 2 ** 10;
 
@@ -101,7 +108,7 @@ export function checkBudget(entry: string, bytes: number): void {
 /** Creates the executable and its links, and moves them to the output once complete. */
 async function compileProgram(
   { name, entry, links }: Program,
-  { target, denort, staging, out }: Build,
+  { target, denort, prelink, staging, out, notes }: Build,
 ): Promise<Executable[]> {
   const started = new Date();
   const script = await bundle(entry, name);
@@ -119,6 +126,8 @@ async function compileProgram(
     `--output=${made}`,
     script.path,
   ], { env: denort.env });
+  const note = prelink ? await prelinkFile(made) : undefined;
+  if (note !== undefined) notes.push(note.replace(made, `${out}/${name}`));
   // A source that changes while we read it counts as newer than the executable.
   await Deno.utime(made, started, started);
   for (const link of links) await Deno.symlink(name, `${staging}/${link}`);

@@ -1,6 +1,6 @@
 /**
  * Reads as much of a 64-bit ELF executable as is needed to give it another
- * loaded segment and another entry point.
+ * loaded segment and another entry point, or a fixed address (`prelink.ts`).
  *
  * Numbers are plain: an address of 2^53 and more does not occur in an executable.
  *
@@ -13,15 +13,17 @@
 export type Machine = "x86_64" | "aarch64";
 
 /** Where the fields of `Elf64_Ehdr` lie, in bytes. */
-const HeaderField = {
+export const HeaderField = {
   class: 4,
   dataEncoding: 5,
   type: 16,
   machine: 18,
   entry: 24,
   programHeadersOffset: 32,
+  sectionHeadersOffset: 40,
   programHeaderSize: 54,
   programHeaderCount: 56,
+  sectionHeaderCount: 60,
 } as const;
 
 const HEADER_SIZE = 64;
@@ -31,7 +33,7 @@ const ELFDATA2LSB = 1;
 const ET_DYN = 3;
 
 /** Where the fields of `Elf64_Phdr` lie, in bytes. */
-const SegmentField = {
+export const SegmentField = {
   type: 0,
   flags: 4,
   fileOffset: 8,
@@ -51,36 +53,56 @@ const PF_R = 4;
 
 const DYNAMIC_ENTRY_SIZE = 16;
 const DT_NULL = 0;
-const DT_PLTRELSZ = 2;
+export const DT_PLTRELSZ = 2;
 const DT_STRTAB = 5;
-const DT_SYMTAB = 6;
-const DT_RELA = 7;
-const DT_RELASZ = 8;
-const DT_JMPREL = 23;
+export const DT_SYMTAB = 6;
+export const DT_RELA = 7;
+export const DT_RELASZ = 8;
+export const DT_JMPREL = 23;
 
-const SYMBOL_SIZE = 24;
+export const SYMBOL_SIZE = 24;
 
 /** Where the fields of `Elf64_Rela` lie, in bytes; `r_info` is split into its halves. */
-const RelocationField = { address: 0, type: 8, symbolIndex: 12 } as const;
-const RELOCATION_SIZE = 24;
+export const RelocationField = {
+  address: 0,
+  type: 8,
+  symbolIndex: 12,
+  addend: 16,
+} as const;
+export const RELOCATION_SIZE = 24;
 
 /** The differences between the processors. */
 interface MachineFacts {
   readonly name: Machine;
   /** Relocations that put the address of an imported function into a slot. */
   readonly importRelocations: readonly number[];
+  /** The relocation that adds the executable's own address to a number. */
+  readonly relativeRelocation: number;
+  /** The relocation that takes the address from a function of the executable's own. */
+  readonly indirectRelocation: number;
+  /** Relocations of which only the place depends on the executable's address: by symbols, and thread-local. */
+  readonly otherRelocations: readonly number[];
   /** The largest page that the kernel may use. */
   readonly pageSize: number;
 }
 
 /** By `e_machine`. */
 const machines = new Map<number, MachineFacts>([
-  // R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT
-  [62, { name: "x86_64", importRelocations: [6, 7], pageSize: 0x1000 }],
-  // R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT
+  [62, {
+    name: "x86_64",
+    importRelocations: [6, 7], // R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT
+    relativeRelocation: 8,
+    indirectRelocation: 37,
+    otherRelocations: [1, 5, 16, 17, 18], // 64, COPY, DTPMOD64, DTPOFF64, TPOFF64
+    pageSize: 0x1000,
+  }],
   [183, {
     name: "aarch64",
-    importRelocations: [1025, 1026],
+    importRelocations: [1025, 1026], // R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT
+    relativeRelocation: 1027,
+    indirectRelocation: 1032,
+    // ABS64, COPY, TLS_DTPMOD, TLS_DTPREL, TLS_TPREL, TLSDESC
+    otherRelocations: [257, 1024, 1028, 1029, 1030, 1031],
     pageSize: 0x10000,
   }],
 ]);
@@ -97,11 +119,9 @@ export interface Segment {
 }
 
 /** An executable, read. */
-export interface Elf {
+export interface Elf extends Omit<MachineFacts, "name"> {
   readonly bytes: Uint8Array;
   readonly machine: Machine;
-  readonly pageSize: number;
-  readonly importRelocations: readonly number[];
   /** Address of the first instruction. */
   readonly entry: number;
   readonly segments: readonly Segment[];
@@ -178,7 +198,9 @@ function readSegments(bytes: Uint8Array): Segment[] {
  */
 export function getImportSlot(elf: Elf, symbol: string): number {
   const view = viewOf(elf.bytes);
-  const dynamic = readDynamic(elf);
+  const dynamic = new Map(
+    readDynamic(elf).map(({ tag, value }) => [tag, value]),
+  );
   const tables = [[DT_RELA, DT_RELASZ], [DT_JMPREL, DT_PLTRELSZ]] as const;
   for (const [tableTag, sizeTag] of tables) {
     const size = dynamic.get(sizeTag) ?? 0;
@@ -198,8 +220,20 @@ export function getImportSlot(elf: Elf, symbol: string): number {
   );
 }
 
-/** Reads the dynamic section, in which every tag we use occurs once. */
-function readDynamic(elf: Elf): Map<number, number> {
+/** An entry of the dynamic section. */
+export interface DynamicEntry {
+  readonly tag: number;
+  readonly value: number;
+  /** Where the value lies in the file. */
+  readonly valueOffset: number;
+}
+
+/**
+ * Reads the dynamic section, in which every tag we use occurs once.
+ *
+ * @throws {Error} If there is none
+ */
+export function readDynamic(elf: Elf): DynamicEntry[] {
   const segment = elf.segments.find(({ type }) => type === PT_DYNAMIC);
   if (segment === undefined) {
     throw new Error(
@@ -207,7 +241,7 @@ function readDynamic(elf: Elf): Map<number, number> {
     );
   }
   const view = viewOf(elf.bytes);
-  const tags = new Map<number, number>();
+  const entries: DynamicEntry[] = [];
   const { fileOffset, fileSize } = segment;
   for (
     let at = fileOffset;
@@ -216,12 +250,16 @@ function readDynamic(elf: Elf): Map<number, number> {
   ) {
     const tag = readU64(view, at);
     if (tag === DT_NULL) break;
-    tags.set(tag, readU64(view, at + 8));
+    entries.push({ tag, value: readU64(view, at + 8), valueOffset: at + 8 });
   }
-  return tags;
+  return entries;
 }
 
-function getTag(dynamic: ReadonlyMap<number, number>, tag: number): number {
+/** Returns the value of a tag of the dynamic section; throws if there is none. */
+export function getTag(
+  dynamic: ReadonlyMap<number, number>,
+  tag: number,
+): number {
   const value = dynamic.get(tag);
   if (value !== undefined) return value;
   throw new Error(
@@ -244,7 +282,7 @@ function readSymbolName(
 }
 
 /** Finds the byte of the file that is loaded at an address. */
-function toFileOffset(elf: Elf, address: number): number {
+export function toFileOffset(elf: Elf, address: number): number {
   const segment = elf.segments.find((segment) =>
     segment.type === PT_LOAD && address >= segment.address &&
     address < segment.address + segment.fileSize
@@ -327,15 +365,18 @@ function roundUp(size: number, unit: number): number {
   return Math.ceil(size / unit) * unit;
 }
 
-function viewOf(bytes: Uint8Array): DataView {
+/** Returns a view of the same bytes. */
+export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-function readU64(view: DataView, offset: number): number {
+/** Reads a number of 64 bits, below 2^53. */
+export function readU64(view: DataView, offset: number): number {
   return Number(view.getBigUint64(offset, true));
 }
 
-function writeU64(view: DataView, offset: number, value: number): void {
+/** Writes a number of 64 bits. */
+export function writeU64(view: DataView, offset: number, value: number): void {
   view.setBigUint64(offset, BigInt(value), true);
 }
 

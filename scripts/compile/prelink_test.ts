@@ -1,0 +1,172 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { makeDenort } from "../mkdenort.ts";
+import {
+  DT_RELA,
+  type Elf,
+  getTag,
+  parseElf,
+  readDynamic,
+  readU64,
+  RELOCATION_SIZE,
+  toFileOffset,
+  viewOf,
+  writeU64,
+} from "../mkdenort/elf.ts";
+import { makeSampleElf } from "../mkdenort/elf_sample.ts";
+import { fetchDeno } from "./fetch_deno.ts";
+import { prelink, prelinkFile } from "./prelink.ts";
+import { getOwnTarget, type Target, TARGETS } from "./target.ts";
+
+const BASE = 0x2_0000_0000;
+const DT_RELACOUNT = 0x6ffffff9, DT_FLAGS_1 = 0x6ffffffb;
+
+function readTags(elf: Elf): Map<number, number> {
+  return new Map(readDynamic(elf).map(({ tag, value }) => [tag, value]));
+}
+
+/** Finds a deno for a target; undefined if the registry has to be asked in vain. */
+async function findDeno(target: Target): Promise<string | undefined> {
+  if (target === getOwnTarget()) return Deno.execPath();
+  const limit = AbortSignal.timeout(60_000);
+  return await fetchDeno(target, limit).then(
+    ({ path }) => path,
+    () => undefined,
+  );
+}
+
+for (const target of TARGETS) {
+  const path = await findDeno(target);
+  Deno.test({
+    name: `prelink() applies what is relative in deno for ${target}` +
+      (path === undefined ? " (skipped: needs the npm registry)" : ""),
+    ignore: path === undefined,
+    fn: async (t) => {
+      const original = makeDenort(await Deno.readFile(path ?? ""));
+      const before = parseElf(original);
+      const bytes = original.slice();
+      prelink(bytes);
+      const after = viewOf(bytes), view = viewOf(original);
+      const tags = readTags(before);
+      const count = getTag(tags, DT_RELACOUNT);
+      await t.step("every address", () => {
+        const start = toFileOffset(before, getTag(tags, DT_RELA));
+        const end = start + count * RELOCATION_SIZE;
+        let wrong = 0;
+        for (let at = start; at < end; at += RELOCATION_SIZE) {
+          const place = toFileOffset(before, readU64(view, at));
+          const address = BASE + readU64(view, at + 16);
+          if (readU64(after, place) !== address) wrong++;
+        }
+        assert(count > 100_000);
+        assertEquals(wrong, 0);
+      });
+      await t.step("and moves every segment", () => {
+        for (const { type, address, headerOffset } of before.segments) {
+          const isStack = type === 0x6474e551;
+          assertEquals(
+            readU64(after, headerOffset + 16),
+            isStack ? address : address + BASE,
+          );
+        }
+        assertEquals(readU64(after, 24), before.entry + BASE);
+        assertEquals(after.getUint16(16, true), 2);
+      });
+      await t.step("and leaves the imports to the dynamic loader", () => {
+        const elf = { ...before, bytes };
+        const changed = readTags(elf);
+        assertEquals(getTag(changed, DT_RELACOUNT), 0);
+        const table = BASE + getTag(tags, DT_RELA) + count * RELOCATION_SIZE;
+        assertEquals(getTag(changed, DT_RELA), table);
+        assertEquals(getTag(changed, DT_FLAGS_1), 1);
+      });
+    },
+  });
+}
+
+Deno.test("prelinkFile() gives deno an address at which it runs", async () => {
+  const path = await Deno.makeTempFile();
+  try {
+    await Deno.copyFile(Deno.execPath(), path);
+    await Deno.chmod(path, 0o755);
+    assertEquals(await prelinkFile(path), undefined);
+    const script = "console.log(Deno.readTextFileSync('/proc/self/maps'))";
+    const { stdout } = await new Deno.Command(path, {
+      args: ["eval", script],
+    }).output();
+    const maps = new TextDecoder().decode(stdout);
+    assert(maps.startsWith("200000000-"), maps.slice(0, 200));
+    assert(maps.split("\n", 1)[0]?.endsWith(path));
+    assertEquals((await Deno.stat(path)).mode, 0o100755);
+  } finally {
+    await Deno.remove(path);
+  }
+});
+
+/** Makes a sample for which nothing is to be done, and changes one number of 64 bits. */
+function makeSample(at = 0x2f0, number = 0): Uint8Array<ArrayBuffer> {
+  const bytes = makeSampleElf();
+  const view = viewOf(bytes);
+  // Behind the four entries that the sample has: no relative relocations, and
+  // symbols without a hash table's bucket.
+  const entries = [
+    ...[DT_RELA, 0x500, 8, 0, DT_RELACOUNT, 0],
+    ...[DT_FLAGS_1, 0x0800_0001, 0x6ffffef5, 0x5c0],
+  ];
+  entries.forEach((entry, index) =>
+    writeU64(view, 0x200 + 64 + 8 * index, entry)
+  );
+  writeU64(view, at, number);
+  return bytes;
+}
+
+Deno.test("prelink() refuses what it does not understand", async (t) => {
+  prelink(makeSample());
+  const rows: [name: string, bytes: Uint8Array, message: string][] = [
+    ["text", new TextEncoder().encode("#!/bin/sh\n".repeat(10)), "ELF magic"],
+    [
+      "an executable with an address",
+      (() => {
+        const bytes = makeSample();
+        prelink(bytes);
+        return bytes;
+      })(),
+      "expected ELF type 0x3, found 0x2",
+    ],
+    [
+      "a static executable",
+      makeSampleElf({ segmentTypes: [1, 4] }),
+      "expected a PT_DYNAMIC segment",
+    ],
+    ["imports that are resolved late", makeSample(0x278, 0), "DF_1_NOW"],
+    ["another table of relocations", makeSample(0x290, 36), "tag 0x24"],
+    ["another type of relocation", makeSample(0x508, 9), "relocation type 9"],
+    [
+      "no count of relative relocations",
+      makeSample(0x260, 21),
+      "tag 1879048185",
+    ],
+    ["another type among the relative ones", makeSample(0x268, 1), "type 7"],
+  ];
+  for (const [name, bytes, message] of rows) {
+    await t.step(name, () => {
+      assertThrows(() => prelink(bytes), Error, message);
+    });
+  }
+});
+
+Deno.test("prelinkFile() leaves another file as it is, and says so", async () => {
+  const path = await Deno.makeTempFile();
+  try {
+    const bytes = makeSample(0x278, 0);
+    await Deno.writeFile(path, bytes);
+    assertEquals(
+      await prelinkFile(path),
+      `"${path}" starts some milliseconds later than it could: Cannot prelink ` +
+        "the executable: expected imports to be resolved at the start (DF_1_NOW)",
+    );
+    assertEquals(await Deno.readFile(path), bytes);
+  } finally {
+    await Deno.remove(path);
+  }
+  await assertRejects(() => prelinkFile("/nonexistent"), Deno.errors.NotFound);
+});
