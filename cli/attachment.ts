@@ -13,7 +13,7 @@ import {
   type RuntimeConf,
 } from "../cni/libcni/mod.ts";
 import { decodeResult } from "../cni/result_decoding.ts";
-import { type CommandCall, findFlag } from "./command.ts";
+import type { CniCall } from "./flags.ts";
 import { makeContainerId } from "./container_id.ts";
 import {
   type Folders,
@@ -62,11 +62,11 @@ export function isOfNetns(
  * @throws {Error} If the command line or the environment is invalid
  */
 export async function describeAttachment(
-  call: CommandCall,
+  call: CniCall,
   netns: string,
 ): Promise<RuntimeConf> {
   const path = resolveNetns(netns);
-  const containerId = findFlag(call, "container-id") ??
+  const containerId = call.flags["container-id"] ??
     await makeContainerId(path);
   const conf = { containerId, netns: path, ...readArgs(call) };
   checkContainerId(conf.containerId);
@@ -82,14 +82,14 @@ export async function describeAttachment(
  * @throws {Error} If the namespace has several
  */
 export async function describeMadeAttachment(
-  call: CommandCall,
+  call: CniCall,
   { network, netns }: { readonly network: string; readonly netns: string },
 ): Promise<RuntimeConf> {
   const conf = await describeAttachment(call, netns);
   const isOf = (cached: CachedAttachment): boolean =>
     cached.network === network && cached.ifName === conf.ifName &&
     isOfNetns(cached, conf.netns);
-  if (findFlag(call, "container-id") !== undefined) {
+  if (call.flags["container-id"] !== undefined) {
     return completeId(
       conf,
       () => listAttachments(readFolders(call)).filter(isOf),

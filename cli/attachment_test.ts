@@ -7,17 +7,18 @@ import {
   describeMadeAttachment,
   isOfNetns,
 } from "./attachment.ts";
-import type { CommandCall, FlagName } from "./command.ts";
+import type { CniCall, CniFlags } from "./flags.ts";
 import { cni } from "./commands.ts";
 
 const OWN_NETNS = "/proc/self/ns/net";
 
-function callWith(flags: [FlagName, string][]): CommandCall {
+function callWith(flags: CniFlags): CniCall {
   const { signal } = new AbortController();
   return {
     program: cni,
     args: [],
-    flags: new Map(flags),
+    flags,
+    command: "cni test",
     env: {},
     onStderr(): void {},
     showFailure(): void {},
@@ -39,11 +40,11 @@ Deno.test("isOfNetns() compares paths and namespaces", () => {
 });
 
 Deno.test("describeAttachment() derives the ID from the path unless one is given", async () => {
-  const made = await describeAttachment(callWith([]), "/var/run/netns/testing");
+  const made = await describeAttachment(callWith({}), "/var/run/netns/testing");
   assertEquals(made.containerId, "cnitool-77383ca0a0715733ca6f");
   assertEquals([made.netns, made.ifName], ["/var/run/netns/testing", "eth0"]);
   const given = await describeAttachment(
-    callWith([["container-id", "c"]]),
+    callWith({ "container-id": "c" }),
     "/n",
   );
   assertEquals(given.containerId, "c");
@@ -68,20 +69,21 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
     attach("two", "net1");
     const describe = async (
       netns: string,
-      flags: [FlagName, string][] = [],
+      flags: CniFlags = {},
     ): Promise<string> => {
-      const call = callWith([["cache-dir", folder], ...flags]);
+      const call = callWith({ "cache-dir": folder, ...flags });
       const key = { network: "net", netns };
       return (await describeMadeAttachment(call, key)).containerId;
     };
-    const rows: [name: string, flags: [FlagName, string][], id: string][] = [
-      ["a runtime's", [], "runtime"],
-      ["the given ID", [["container-id", "x"]], "x"],
-      ["the given ID of two", [
-        ["ifname", "net1"],
-        ["container-id", "two"],
-      ], "two"],
-      ["another interface name", [["ifname", "net2"]], "cnitool-"],
+    const rows: [name: string, flags: CniFlags, id: string][] = [
+      ["a runtime's", {}, "runtime"],
+      ["the given ID", { "container-id": "x" }, "x"],
+      [
+        "the given ID of two",
+        { "ifname": "net1", "container-id": "two" },
+        "two",
+      ],
+      ["another interface name", { "ifname": "net2" }, "cnitool-"],
     ];
     for (const [name, flags, id] of rows) {
       await t.step(name, async () => {
@@ -94,7 +96,7 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
     });
     await t.step("one of two", async () => {
       await assertRejects(
-        () => describe(OWN_NETNS, [["ifname", "net1"]]),
+        () => describe(OWN_NETNS, { "ifname": "net1" }),
         Error,
         "choose by --container-id one of one, two",
       );

@@ -22,11 +22,8 @@ import {
 import { parseDocument } from "../cni/libcni/conf_document.ts";
 import { isSpecVersion } from "../cni/version.ts";
 
-/** The forms of a configuration. */
-export const FORMS = ["chain", "list"] as const;
-
-/** One of {@linkcode FORMS}. */
-export type Form = typeof FORMS[number];
+/** The form of a configuration. */
+export type Form = "chain" | "list";
 
 /** The plugin that runs others. */
 export const CHAIN = "chain";

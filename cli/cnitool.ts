@@ -18,17 +18,12 @@ import {
 } from "../cni/libcni/mod.ts";
 import { dispatch } from "../cni/skel.ts";
 import { findPlugin } from "../plugins/registry.ts";
-import type {
-  CommandCall,
-  CommandRow,
-  Output,
-  Program,
-  Run,
-} from "./command.ts";
+import type { CommandRow, Output, Program, Run } from "../tool/command.ts";
+import { type CniCall, pick } from "./flags.ts";
 import { makeContainerId } from "./container_id.ts";
 import { readArgs, readFolders } from "./network.ts";
 import { arrangeResult } from "./result_document.ts";
-import type { UsageError } from "./usage_error.ts";
+import type { UsageError } from "../tool/usage_error.ts";
 
 /** A network, the attachment from the command line, and the runtime. */
 interface Setting {
@@ -70,7 +65,7 @@ function runVerb(verb: Verb): Run {
 }
 
 /** Checks in the order of the Go program, so that the same error is reported first. */
-async function readSetting(call: CommandCall): Promise<Setting> {
+async function readSetting(call: CniCall): Promise<Setting> {
   const [network = "", path = ""] = call.args;
   const { env, onStderr } = call;
   const list = findNetworkConfList(readFolders(call).confDir, network);
@@ -99,7 +94,7 @@ const rows = Object.entries(VERBS).map(([name, verb]): CommandRow => ({
       isRepeated: true,
     },
   ],
-  flags: ["ifname"],
+  flags: pick("ifname"),
   // One more verb than the Go program; the usage text is exactly the Go
   // program's.
   isHidden: name === "validate",

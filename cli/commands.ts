@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Program } from "./command.ts";
+import type { Program } from "../tool/command.ts";
 import { NETNS_COMMANDS } from "./rows/netns.ts";
 import { NETWORK_COMMANDS } from "./rows/network.ts";
 import { NODE_COMMANDS } from "./rows/node.ts";

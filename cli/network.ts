@@ -30,10 +30,10 @@ import {
 } from "../cni/libcni/mod.ts";
 import { dispatch } from "../cni/skel.ts";
 import { findPlugin } from "../plugins/registry.ts";
-import { type CommandCall, findFlag } from "./command.ts";
-import { formatDuration } from "./duration.ts";
+import type { CniCall } from "./flags.ts";
+import { formatDuration } from "../tool/duration.ts";
 import { pathOfName } from "./netns/named.ts";
-import { findNearest } from "./suggest.ts";
+import { findNearest } from "../tool/suggest.ts";
 
 const DEFAULT_CONF_DIR = "/etc/cni/net.d";
 const DEFAULT_PLUGIN_DIR = "/opt/cni/bin";
@@ -50,15 +50,15 @@ export interface Folders {
 }
 
 /** Reads the folders: flags first, then the environment, then defaults. */
-export function readFolders(call: CommandCall): Folders {
+export function readFolders(call: CniCall): Folders {
   const { env } = call;
-  const path = findFlag(call, "cni-path") ??
+  const path = call.flags["cni-path"] ??
     (env["CNI_PATH"] || DEFAULT_PLUGIN_DIR);
   return {
     pluginDirs: splitPath(path),
-    confDir: findFlag(call, "conf-dir") ??
+    confDir: call.flags["conf-dir"] ??
       (env["NETCONFPATH"] || DEFAULT_CONF_DIR),
-    cacheDir: findFlag(call, "cache-dir") ?? DEFAULT_CACHE_DIR,
+    cacheDir: call.flags["cache-dir"] ?? DEFAULT_CACHE_DIR,
   };
 }
 
@@ -69,10 +69,10 @@ export function isFolder(path: string): boolean {
 
 /** Returns the exit code of a table: with `--exit-code`, 1 if there is a problem. */
 export function chooseExitCode(
-  { flags }: Pick<CommandCall, "flags">,
+  { flags }: Pick<CniCall, "flags">,
   hasProblem: boolean,
 ): number {
-  return hasProblem && flags.has("exit-code") ? 1 : 0;
+  return hasProblem && flags["exit-code"] ? 1 : 0;
 }
 
 /** The requested network has no configuration. */
@@ -171,7 +171,7 @@ function hasPlugins(path: string): boolean {
  * @param locks Left out if the caller already holds the lock
  */
 export function createRuntime(
-  { env, onStderr }: Pick<CommandCall, "env" | "onStderr">,
+  { env, onStderr }: Pick<CniCall, "env" | "onStderr">,
   { pluginDirs, cacheDir }: Folders,
   locks?: AttachmentLocks,
 ): NetworkRuntime {
@@ -191,7 +191,7 @@ export function createRuntime(
  * @throws {CniError} 11 If time is up
  */
 export function refuseLate(
-  { signal, timeoutMs }: Pick<CommandCall, "signal" | "timeoutMs">,
+  { signal, timeoutMs }: Pick<CniCall, "signal" | "timeoutMs">,
 ): void {
   if (!signal.aborted || !isTimeout(signal)) return;
   throw new CniError(
@@ -213,13 +213,13 @@ export function createLocks({ cacheDir }: Folders): AttachmentLocks {
  * @throws {CniError} 4 If CNI_ARGS or CAP_ARGS is malformed
  */
 export function readArgs(
-  call: CommandCall,
+  call: CniCall,
 ): Pick<RuntimeConf, "ifName" | "args" | "capabilityArgs"> {
   const { env } = call;
   return {
     capabilityArgs: parseCapabilityArgs(env["CAP_ARGS"] ?? ""),
     args: parseCniArgs(env["CNI_ARGS"] ?? ""),
-    ifName: findFlag(call, "ifname") ?? env["CNI_IFNAME"] ?? DEFAULT_IFNAME,
+    ifName: call.flags.ifname ?? env["CNI_IFNAME"] ?? DEFAULT_IFNAME,
   };
 }
 

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
-import type { CommandCall, FlagName } from "./command.ts";
+import type { CniCall, CniFlags } from "./flags.ts";
 import { cni } from "./commands.ts";
 import {
   getNetwork,
@@ -16,13 +16,14 @@ import {
 /** Creates a call with an environment and flags. */
 function callWith(
   env: Record<string, string>,
-  flags: [FlagName, string][] = [],
-): CommandCall {
+  flags: CniFlags = {},
+): CniCall {
   const { signal } = new AbortController();
   return {
     program: cni,
     args: [],
-    flags: new Map(flags),
+    flags,
+    command: "cni test",
     env,
     onStderr(): void {},
     showFailure(): void {},
@@ -34,13 +35,10 @@ function callWith(
 
 Deno.test("readFolders() reads flags, then the environment, then defaults", async (t) => {
   const env = { CNI_PATH: "/a:/b", NETCONFPATH: "/c" };
-  const rows: [name: string, call: CommandCall, want: unknown][] = [
+  const rows: [name: string, call: CniCall, want: unknown][] = [
     [
       "flags",
-      callWith(env, [["cni-path", "/x"], ["conf-dir", "/y"], [
-        "cache-dir",
-        "/z",
-      ]]),
+      callWith(env, { "cni-path": "/x", "conf-dir": "/y", "cache-dir": "/z" }),
       {
         pluginDirs: ["/x"],
         confDir: "/y",
@@ -64,7 +62,7 @@ Deno.test("readFolders() reads flags, then the environment, then defaults", asyn
 });
 
 Deno.test("readArgs() reads CNI_ARGS, CAP_ARGS and the interface's name", async (t) => {
-  const rows: [string, CommandCall, ReturnType<typeof readArgs>][] = [
+  const rows: [string, CniCall, ReturnType<typeof readArgs>][] = [
     ["nothing", callWith({}), { args: [], capabilityArgs: {}, ifName: "eth0" }],
     [
       "all of them",
@@ -75,7 +73,7 @@ Deno.test("readArgs() reads CNI_ARGS, CAP_ARGS and the interface's name", async 
         ifName: "n",
       },
     ],
-    ["a flag", callWith({ CNI_IFNAME: "n" }, [["ifname", "m"]]), {
+    ["a flag", callWith({ CNI_IFNAME: "n" }, { "ifname": "m" }), {
       args: [],
       capabilityArgs: {},
       ifName: "m",

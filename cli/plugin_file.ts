@@ -18,8 +18,8 @@ import type { Plugin } from "../cni/plugin.ts";
 import { haveSameContent } from "../cni/files/same_content.ts";
 import { isSameFile } from "../cni/files/same_file.ts";
 import { findPlugin, pluginNames } from "../plugins/registry.ts";
-import { formatFailureText } from "./failure.ts";
-import { findNearest } from "./suggest.ts";
+import { formatFailureText } from "../tool/failure.ts";
+import { findNearest } from "../tool/suggest.ts";
 
 /** The executable of this process. */
 const OWN_EXECUTABLE = "/proc/self/exe";

@@ -7,8 +7,8 @@
 import { CniError, ErrorCode } from "../cni/error.ts";
 import { withIoFailure } from "../cni/files/io.ts";
 import { replaceFile } from "../cni/files/replace.ts";
-import { type CommandCall, findFlag } from "./command.ts";
-import { UsageError } from "./usage_error.ts";
+import type { CniCall } from "./flags.ts";
+import { UsageError } from "../tool/usage_error.ts";
 
 /**
  * Finds the file for `--output` and `--write`.
@@ -19,11 +19,11 @@ import { UsageError } from "./usage_error.ts";
  *   replace the input
  */
 export function findTarget(
-  call: CommandCall,
+  call: CniCall,
   file: string,
 ): string | undefined {
-  const output = findFlag(call, "output");
-  if (call.flags.has("write")) {
+  const output = call.flags.output;
+  if (call.flags.write) {
     if (output === undefined) return file;
     throw contradiction("--write names another file than --output");
   }

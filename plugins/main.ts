@@ -28,12 +28,10 @@ const programs: Readonly<Record<ProgramName, () => Promise<unknown>>> = {
 };
 
 /**
- * Commands of plugins, which run if there are arguments, and of other programs,
- * by their first argument. Runtimes pass none.
+ * Commands of plugins, which run if there are arguments. Runtimes pass none.
  */
 const commands: Readonly<Record<string, () => Promise<unknown>>> = {
   "multus": () => import("../node/multus/command.ts"),
-  "cni daemon": () => import("../node/daemon/main.ts"),
   "multus-shim": () => import("../node/multus/command.ts"),
 };
 
@@ -87,10 +85,7 @@ async function runShim(): Promise<void> {
 /** Runs the plugin or program; lists the known names if the name is unknown. */
 async function main(): Promise<void> {
   const name = calledAs();
-  const [word] = Deno.args;
-  const command = word === undefined
-    ? undefined
-    : commands[name] ?? commands[`${name} ${word}`];
+  const command = Deno.args.length > 0 ? commands[name] : undefined;
   if (command !== undefined) return void await command();
   const asked = Deno.env.get("CNI_COMMAND") === "VERSION";
   const versions = asked ? findVersions(name) : undefined;

@@ -5,7 +5,11 @@
 
 import { assert, assertEquals, assertExists } from "@std/assert";
 import { load } from "js-yaml";
-import { readDaemonOptions } from "../node/multus/daemon/options.ts";
+import { parseFlags } from "./_harness/tool_flags.ts";
+import {
+  DAEMON_FLAGS,
+  readDaemonOptions,
+} from "../node/multus/daemon/options.ts";
 
 // What is read is as untyped as YAML is, and tests see to what they need.
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
@@ -51,16 +55,17 @@ Deno.test("daemon component: the container can follow its command line", () => {
       valueFrom.fieldRef.fieldPath,
     ]),
   );
-  const options = readDaemonOptions(flags, env);
-  assertEquals(options?.nodeName, "spec.nodeName");
+  const values = parseFlags("multus daemon", DAEMON_FLAGS, flags);
+  const options = readDaemonOptions({ flags: values, env });
+  assertEquals(options.nodeName, "spec.nodeName");
   // As the service account: there is no kubeconfig in the container.
-  assertEquals(options?.kubeconfig, "");
+  assertEquals(options.kubeconfig, "");
   const [{ mountPath, name }] = container.volumeMounts;
-  assertEquals(mountPath, options?.socketDir);
+  assertEquals(mountPath, options.socketDir);
   const volume = volumes.find((one: Manifest) => one.name === name);
   assertExists(volume);
   // The plugin runs on the node, and looks there.
-  assertEquals(volume.hostPath.path, options?.socketDir);
+  assertEquals(volume.hostPath.path, options.socketDir);
 });
 
 Deno.test("daemon component: the container has no rights that it does not need", () => {

@@ -613,7 +613,11 @@ Deno.test(onHost("multus daemon says why it cannot run"), async (t) => {
   const rows: [string, string[], RegExp][] = [
     ["no API server", [`--socket-dir=${folder}`], /neither a --kubeconfig nor/],
     ["no kubeconfig", ["--kubeconfig=/nowhere"], /"\/nowhere"/],
-    ["a wrong flag", ["--config=x"], /there is no "--config=x"/],
+    [
+      "a wrong flag",
+      ["--config=x"],
+      /unknown flag --config; see multus daemon --help/,
+    ],
   ];
   for (const [name, args, problem] of rows) {
     await t.step(name, async () => {
@@ -626,7 +630,7 @@ Deno.test(onHost("multus daemon says why it cannot run"), async (t) => {
   await t.step("help", async () => {
     const { code, stdout } = await run(["daemon", "--help"]);
     assertEquals(code, 0);
-    assertStringIncludes(stdout, "--socket-dir=FOLDER");
+    assertStringIncludes(stdout, "--socket-dir FOLDER");
   });
   await Deno.remove(folder, { recursive: true });
 });

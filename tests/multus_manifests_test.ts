@@ -6,6 +6,8 @@
 import { assert, assertEquals, assertExists, assertMatch } from "@std/assert";
 import { loadAll } from "js-yaml";
 import { openKubeClient } from "../kube/client.ts";
+import { parseFlags } from "./_harness/tool_flags.ts";
+import { INSTALL_FLAGS } from "../node/multus/install/install_flags.ts";
 import { readInstallOptions } from "../node/multus/install/options.ts";
 import { pluginNames, programNames } from "../plugins/registry.ts";
 import { deadlineWhen } from "./_harness/eventually.ts";
@@ -107,8 +109,10 @@ for (const container of containers) {
       pluginNames,
       knownNames: [...pluginNames, ...programNames],
     };
-    const options = readInstallOptions(flags, {}, names);
-    assertExists(options?.executable);
+    const values = parseFlags("multus install", INSTALL_FLAGS, flags);
+    const call = { command: "multus install", flags: values, env: {} };
+    const options = readInstallOptions(call, names);
+    assertExists(options.executable);
     const mounts: Manifest[] = container.volumeMounts;
     const paths = [options.executable.folder, options.credentials.folder];
     const { configuration } = options;

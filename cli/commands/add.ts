@@ -20,9 +20,10 @@ import {
   isOfNetns,
   listAttachments,
 } from "../attachment.ts";
-import { type CommandCall, findFlag, type Output } from "../command.ts";
-import { formatDuration, parseDuration } from "../duration.ts";
-import { formatFailureText } from "../failure.ts";
+import { type Output, readDuration } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
+import { formatDuration } from "../../tool/duration.ts";
+import { formatFailureText } from "../../tool/failure.ts";
 import { findNetnsProblem } from "../netns/named.ts";
 import {
   createLocks,
@@ -33,18 +34,13 @@ import {
   refuseLate,
 } from "../network.ts";
 import { arrangeResult } from "../result_document.ts";
-import { showControls } from "../style.ts";
-
-/** Default time limit of the DEL after a failed ADD. */
-const UNDO_TIMEOUT = "30s";
+import { showControls } from "../../tool/style.ts";
 
 /** Runs ADD, and DEL if it fails. Returns the result. */
-export async function add(call: CommandCall): Promise<Output> {
+export async function add(call: CniCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
   const folders = readFolders(call);
-  const undoTimeoutMs = parseDuration(
-    findFlag(call, "undo-timeout") ?? UNDO_TIMEOUT,
-  );
+  const undoTimeoutMs = readDuration(call, "undo-timeout");
   const list = getNetwork(folders, network);
   const conf = await describeAttachment(call, netns);
   const { signal } = call;
@@ -80,7 +76,7 @@ function findUndeclared(
 
 /** One ADD. */
 interface Adding {
-  readonly call: CommandCall;
+  readonly call: CniCall;
   readonly folders: Folders;
   readonly runtime: NetworkRuntime;
   readonly list: NetworkConfList;
@@ -95,7 +91,7 @@ async function addOrUndo(adding: Adding): Promise<AttachmentResult> {
   try {
     return await runtime.addNetworkList(list, conf, { signal });
   } catch (error) {
-    if (error instanceof Error && !call.flags.has("no-undo")) {
+    if (error instanceof Error && !call.flags["no-undo"]) {
       call.showFailure(error);
       await undo(adding);
     }
@@ -110,7 +106,7 @@ async function addOrUndo(adding: Adding): Promise<AttachmentResult> {
 async function undo(
   { call, folders, list, conf, undoTimeoutMs }: Adding,
 ): Promise<void> {
-  const isVerbose = call.flags.has("verbose");
+  const isVerbose = call.flags.verbose;
   const held: string[] = [];
   const onStderr = isVerbose ? call.onStderr : (text: string): void => {
     held.push(text);
@@ -135,9 +131,9 @@ async function undo(
   }
 }
 
-function tellOfUndo({ flags, onStderr }: CommandCall, timeoutMs: number): void {
+function tellOfUndo({ flags, onStderr }: CniCall, timeoutMs: number): void {
   // Scripts that use --json may capture stderr together with stdout.
-  if (flags.has("json")) return;
+  if (flags.json) return;
   const limit = timeoutMs === 0
     ? ""
     : ` (at most ${formatDuration(timeoutMs)})`;

@@ -6,7 +6,7 @@ import {
   AttachmentLocks,
   lockFolderOf,
 } from "../../cni/libcni/mod.ts";
-import type { CommandCall } from "../command.ts";
+import type { CniCall } from "../flags.ts";
 import { cni } from "../commands.ts";
 import { add } from "./add.ts";
 import { check } from "./check.ts";
@@ -19,15 +19,17 @@ function callIn(
   folder: string,
   signal: AbortSignal,
   onStderr: (text: string) => void = () => {},
-): CommandCall {
+): CniCall {
   return {
     program: cni,
     args: [`${folder}/net.conflist`, NETNS],
-    flags: new Map([
-      ["cache-dir", folder],
-      ["cni-path", folder],
-      ["container-id", "c"],
-    ]),
+    command: "cni test",
+    flags: {
+      "undo-timeout": "30s",
+      "cache-dir": folder,
+      "cni-path": folder,
+      "container-id": "c",
+    },
     env: {},
     onStderr,
     showFailure(): void {},

@@ -12,7 +12,8 @@ import type {
   RuntimeConf,
 } from "../../cni/libcni/mod.ts";
 import { describeMadeAttachment } from "../attachment.ts";
-import type { CommandCall, Output } from "../command.ts";
+import type { Output } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
 import {
   createLocks,
   createRuntime,
@@ -20,7 +21,7 @@ import {
   readFolders,
   refuseLate,
 } from "../network.ts";
-import { showControls } from "../style.ts";
+import { showControls } from "../../tool/style.ts";
 
 /** A difference from the state that ADD left. */
 interface Difference {
@@ -31,7 +32,7 @@ interface Difference {
 }
 
 /** Runs CHECK of all plugins with the arguments of ADD. */
-export async function check(call: CommandCall): Promise<Output> {
+export async function check(call: CniCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
   const folders = readFolders(call);
   const list = getNetwork(folders, network);

@@ -6,32 +6,30 @@
  */
 
 import { ifPossible } from "../../cni/files/io.ts";
-import { type CommandCall, type Output, SHELLS } from "../command.ts";
+import type { Output, Program } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
 import { formatBash } from "../completion/bash.ts";
 import { formatFish } from "../completion/fish.ts";
 import { formatZsh } from "../completion/zsh.ts";
 import { listNamed } from "../netns/named.ts";
 import { listNetworkNames, readFolders } from "../network.ts";
-import { UsageError } from "../usage_error.ts";
 
-const FORMATS = { bash: formatBash, zsh: formatZsh, fish: formatFish };
+const FORMATS: Readonly<Record<string, (program: Program) => string>> = {
+  bash: formatBash,
+  zsh: formatZsh,
+  fish: formatFish,
+};
 
 /** Prints a shell's script. */
 export function completion(
-  { program, args: [shell = ""] }: CommandCall,
+  { program, args: [shell = ""] }: CniCall,
 ): Output {
-  const known = SHELLS.find((name) => name === shell);
-  if (known === undefined) {
-    throw new UsageError(
-      `Cannot complete in "${shell}": it must be ${SHELLS.join(" or ")}`,
-    );
-  }
-  const text = FORMATS[known](program).trimEnd();
+  const text = FORMATS[shell]?.(program).trimEnd() ?? "";
   return { json: { shell, script: text }, text };
 }
 
 /** Prints the words that the scripts ask for. */
-const WORDS: Readonly<Record<string, (call: CommandCall) => string[]>> = {
+const WORDS: Readonly<Record<string, (call: CniCall) => string[]>> = {
   network: (call) => listNetworkNames(readFolders(call).confDir),
   netns: () => listNamed().map(({ name }) => name),
 };
@@ -40,7 +38,7 @@ const WORDS: Readonly<Record<string, (call: CommandCall) => string[]>> = {
 const PLAIN = /^[\p{L}\p{N}_][\p{L}\p{N}_.@%+,-]*$/u;
 
 /** Prints names, one per line. Ignores errors, which would clutter the prompt. */
-export function complete(call: CommandCall): Output {
+export function complete(call: CniCall): Output {
   const [kind = ""] = call.args;
   const known = ifPossible(() => WORDS[kind]?.(call)) ?? [];
   const words = known.filter((word) => PLAIN.test(word));

@@ -16,15 +16,14 @@ import {
   type Form,
   formatPlugins,
   formOf,
-  FORMS,
   parseWritten,
   unfoldChains,
   type WrittenNetwork,
 } from "../chain_form.ts";
-import { type CommandCall, findFlag, type Output } from "../command.ts";
+import type { Output } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
 import { getNetworkFile, readFolders } from "../network.ts";
 import { findHiddenFromPodman } from "../podman_network.ts";
-import { UsageError } from "../usage_error.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 
 /** A conversion. */
@@ -42,13 +41,12 @@ interface Conversion {
 }
 
 /** Converts a file, and prints or writes the result. */
-export function convert(call: CommandCall): Output {
-  const wanted = readForm(call);
+export function convert(call: CniCall): Output {
   const file = findFile(call);
   const target = findTarget(call, file);
   const bytes = withIoFailure(`read "${file}"`, () => Deno.readFileSync(file));
   const before = inFile(file, () => parseWritten(bytes));
-  const form = wanted ?? (formOf(before) === "chain" ? "list" : "chain");
+  const form = call.flags.to ?? (formOf(before) === "chain" ? "list" : "chain");
   const document = inFile(file, () => convertTo(form, before));
   const isDone = document === before.document;
   const text = JSON.stringify(document, null, 2);
@@ -62,22 +60,12 @@ export function convert(call: CommandCall): Output {
 }
 
 /** Finds the file. An existing file takes precedence over a network of that name. */
-function findFile(call: CommandCall): string {
+function findFile(call: CniCall): string {
   const [network = ""] = call.args;
   const isPath = network.includes("/") ||
     ifPossible(() => Deno.statSync(network)) !== undefined;
   if (isPath) return network;
   return getNetworkFile(readFolders(call).confDir, network);
-}
-
-/** @throws {UsageError} If `--to` is not a form */
-function readForm(call: CommandCall): Form | undefined {
-  const name = findFlag(call, "to");
-  const form = FORMS.find((form) => form === name);
-  if (name === undefined || form !== undefined) return form;
-  throw new UsageError(
-    `Cannot convert to "${name}": it must be ${FORMS.join(" or ")}`,
-  );
 }
 
 /** Adds the file to an error's message. */
@@ -114,7 +102,7 @@ function listTypes(plugins: readonly PluginConf[]): string[] {
 }
 
 /** Lists notes on using the new configuration. */
-function listNotes(call: CommandCall, conversion: Conversion): string[] {
+function listNotes(call: CniCall, conversion: Conversion): string[] {
   const { file, target, before: { list }, form } = conversion;
   const notes = form === "chain" ? listChainNotes(call, conversion) : [];
   const isBeside = target !== undefined && target !== file &&
@@ -127,7 +115,7 @@ function listNotes(call: CommandCall, conversion: Conversion): string[] {
 }
 
 function listChainNotes(
-  call: CommandCall,
+  call: CniCall,
   { file, after }: Conversion,
 ): string[] {
   const notes: string[] = [];

@@ -3,7 +3,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { cni } from "../commands.ts";
-import { type Ended, runTool } from "../run.ts";
+import { type Ended, runTool } from "../../tool/run.ts";
 
 const PLUGINS = [{ type: "ptp" }, { type: "sbr", x: 1 }];
 const LIST = { cniVersion: "1.1.0", name: "pods", plugins: PLUGINS };
@@ -171,7 +171,7 @@ Deno.test("convert refuses surprising requests", async (t) => {
       "no such form",
       ["a.conflist", LIST],
       ["--to", "x"],
-      "it must be chain or list",
+      "--to must be chain or list",
     ],
     [
       "two targets",

@@ -12,7 +12,8 @@ import {
   type RuntimeConf,
 } from "../../cni/libcni/mod.ts";
 import { describeMadeAttachment } from "../attachment.ts";
-import { type CommandCall, findFlag, type Output } from "../command.ts";
+import type { Output } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
 import {
   createLocks,
   createRuntime,
@@ -24,7 +25,7 @@ import {
 } from "../network.ts";
 
 /** Runs DEL with the input of ADD, and continues after plugins that fail. */
-export async function del(call: CommandCall): Promise<Output> {
+export async function del(call: CniCall): Promise<Output> {
   const [network = "", netns = ""] = call.args;
   const folders = readFolders(call);
   const runtime = createRuntime(call, folders, createLocks(folders));
@@ -38,7 +39,7 @@ export async function del(call: CommandCall): Promise<Output> {
   if (list === undefined) throw found.error;
   const wasAttached = isAttached(runtime, name, conf);
   const unknown = formatUnknown(name, conf, call);
-  if (!wasAttached && call.flags.has("strict")) {
+  if (!wasAttached && call.flags.strict) {
     throw new CniError(ErrorCode.UnknownContainer, unknown);
   }
   refuseLate(call);
@@ -73,9 +74,9 @@ function isAttached(
 function formatUnknown(
   name: string,
   { containerId, ifName, netns }: RuntimeConf,
-  call: CommandCall,
+  call: CniCall,
 ): string {
-  const id = findFlag(call, "container-id") === undefined
+  const id = call.flags["container-id"] === undefined
     ? ""
     : ` with container ID "${containerId}"`;
   return `No attachment of "${netns}" to "${name}" as "${ifName}"${id} is ` +

@@ -12,7 +12,8 @@ import type {
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
 import { isOfNetns, listAttachments } from "../attachment.ts";
-import type { CommandCall, Output } from "../command.ts";
+import type { Output } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
 import { findNetnsProblem } from "../netns/named.ts";
 import {
   createLocks,
@@ -23,18 +24,18 @@ import {
   refuseLate,
   resolveNetns,
 } from "../network.ts";
-import { showControls } from "../style.ts";
-import { UsageError } from "../usage_error.ts";
+import { showControls } from "../../tool/style.ts";
+import { UsageError } from "../../tool/usage_error.ts";
 
 /** Runs DEL for attachments that are not valid, and GC. */
-export async function gc(call: CommandCall): Promise<Output> {
+export async function gc(call: CniCall): Promise<Output> {
   const [network = "", ...kept] = call.args;
   checkIntent(call, kept);
   const folders = readFolders(call);
   const list = getNetwork(folders, network);
   const stays = kept.map(parseKept);
   const { signal } = call;
-  const isDryRun = call.flags.has("dry-run");
+  const isDryRun = call.flags["dry-run"];
   refuseLate(call);
   // Lock before reading the cache: an attachment made meanwhile is not stale.
   using _lock = isDryRun
@@ -85,8 +86,8 @@ function findOmission(list: NetworkConfList): string | undefined {
 }
 
 /** Refuses to run without a list, so that forgetting it deletes nothing. */
-function checkIntent({ flags }: CommandCall, kept: readonly string[]): void {
-  const isAll = flags.has("all");
+function checkIntent({ flags }: CniCall, kept: readonly string[]): void {
+  const isAll = flags.all === true;
   if (isAll === (kept.length === 0)) return;
   throw new UsageError(
     isAll

@@ -7,10 +7,11 @@
 import type { CachedAttachment } from "../../cni/libcni/mod.ts";
 import { decodeResult } from "../../cni/result_decoding.ts";
 import { listAttachments } from "../attachment.ts";
-import type { CommandCall, Output } from "../command.ts";
+import type { Output } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
 import { isNetns } from "../netns/named.ts";
 import { chooseExitCode, getNetwork, readFolders } from "../network.ts";
-import { type Column, formatTable } from "../table.ts";
+import { type Column, formatTable } from "../../tool/table.ts";
 
 /** An attachment, as shown. */
 interface Row {
@@ -28,7 +29,7 @@ interface Row {
 }
 
 /** Reads the attachment cache. */
-export function list(call: CommandCall): Output {
+export function list(call: CniCall): Output {
   const folders = readFolders(call);
   const [network] = call.args;
   const name = network?.includes("/")
@@ -77,13 +78,13 @@ function shorten(id: string): string {
 }
 
 function chooseColumns(
-  { flags }: CommandCall,
+  { flags }: CniCall,
   rows: readonly Row[],
 ): Column<Row>[] {
   const hasPods = rows.some(({ pod }) => pod !== null);
   return COLUMNS.filter(({ heading }) => heading !== "POD" || hasPods)
     .map((column) =>
-      column.heading === "CONTAINER" && !flags.has("wide")
+      column.heading === "CONTAINER" && !flags.wide
         ? { ...column, cell: (row) => shorten(column.cell(row)) }
         : column
     );

@@ -6,8 +6,9 @@
 
 import type { CachedAttachment } from "../../cni/libcni/mod.ts";
 import { isOfNetns, listAttachments } from "../attachment.ts";
-import type { CommandCall, Output } from "../command.ts";
-import { formatFailureText } from "../failure.ts";
+import type { Output } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
+import { formatFailureText } from "../../tool/failure.ts";
 import { execInNetns } from "../netns/exec.ts";
 import {
   addNamed,
@@ -18,20 +19,20 @@ import {
   pathOfName,
 } from "../netns/named.ts";
 import { readFolders, resolveNetns } from "../network.ts";
-import { type Column, formatTable } from "../table.ts";
+import { type Column, formatTable } from "../../tool/table.ts";
 
 /** Creates a namespace. */
-export function addNetns({ args: [name = ""] }: CommandCall): Output {
+export function addNetns({ args: [name = ""] }: CniCall): Output {
   return { json: { name, path: addNamed(name) }, text: "" };
 }
 
 /** Deletes a namespace's name, unless it is attached to networks. */
-export function delNetns(call: CommandCall): Output {
+export function delNetns(call: CniCall): Output {
   const [name = ""] = call.args;
   const path = pathOfName(name);
   const isThere = findNetnsProblem(path) === undefined;
   const left = isThere ? listLeft(call, path) : [];
-  if (left.length > 0 && !call.flags.has("force")) {
+  if (left.length > 0 && !call.flags.force) {
     throw new Error(
       `Cannot delete network namespace "${name}": ${left.join("; ")}; or use ` +
         "--force",
@@ -43,7 +44,7 @@ export function delNetns(call: CommandCall): Output {
 }
 
 /** Lists the remaining attachments of a namespace, and how to delete them. */
-function listLeft(call: CommandCall, path: string): string[] {
+function listLeft(call: CniCall, path: string): string[] {
   const { attachments, problem } = readAttachments(call);
   if (problem !== undefined) return [problem];
   return attachments.filter((cached) => isOfNetns(cached, path))
@@ -60,7 +61,7 @@ interface Row extends NamedNetns {
 }
 
 /** Lists the named namespaces. */
-export function listNetns(call: CommandCall): Output {
+export function listNetns(call: CniCall): Output {
   const { attachments, problem } = readAttachments(call);
   const rows = listNamed().map((netns): Row => ({
     ...netns,
@@ -89,7 +90,7 @@ interface Found {
 }
 
 /** Reads the cache if possible. Anybody can list namespaces, but often only root can read the cache. */
-function readAttachments(call: CommandCall): Found {
+function readAttachments(call: CniCall): Found {
   try {
     return { attachments: listAttachments(readFolders(call)) };
   } catch (error) {
@@ -114,7 +115,7 @@ const COLUMNS: readonly Column<Row>[] = [
 ];
 
 /** Runs another program in a namespace, in this process. */
-export function execNetns({ args, onStderr }: CommandCall): never {
+export function execNetns({ args, onStderr }: CniCall): never {
   const [netns = "", ...command] = args;
   const path = resolveNetns(netns);
   const problem = findNetnsProblem(path);

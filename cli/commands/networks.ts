@@ -13,8 +13,9 @@ import {
   readNetworkConf,
 } from "../../cni/libcni/mod.ts";
 import { unfoldChains } from "../chain_form.ts";
-import type { CommandCall, Output } from "../command.ts";
-import { formatFailureText } from "../failure.ts";
+import type { Output } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
+import { formatFailureText } from "../../tool/failure.ts";
 import {
   chooseExitCode,
   type Folders,
@@ -23,7 +24,7 @@ import {
   readNetworkFile,
 } from "../network.ts";
 import { findMissing } from "../plugin_file.ts";
-import { type Column, formatTable } from "../table.ts";
+import { type Column, formatTable } from "../../tool/table.ts";
 
 /** A configuration, as shown. */
 interface Row {
@@ -37,7 +38,7 @@ interface Row {
 }
 
 /** Reads all configurations in search order. */
-export function networks(call: CommandCall): Output {
+export function networks(call: CniCall): Output {
   const folders = readFolders(call);
   const rows = listNetworks(folders);
   const hasFolder = isFolder(folders.confDir);

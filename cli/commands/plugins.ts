@@ -5,13 +5,14 @@
  */
 
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import type { CommandCall, Output } from "../command.ts";
+import type { Output } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
 import { chooseExitCode, isFolder, readFolders } from "../network.ts";
 import { listPluginFiles, type PluginFile } from "../plugin_file.ts";
-import { type Column, formatTable } from "../table.ts";
+import { type Column, formatTable } from "../../tool/table.ts";
 
 /** Asks all plugins for their versions. */
-export async function plugins(call: CommandCall): Promise<Output> {
+export async function plugins(call: CniCall): Promise<Output> {
   const { pluginDirs } = readFolders(call);
   const files = await listPluginFiles(pluginDirs, call);
   const json = files.map(({ shadowedBy, problem, ...file }) => ({

@@ -10,12 +10,13 @@ import type { NetworkConfList, PluginConf } from "../../cni/libcni/mod.ts";
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
 import { COMMAND_SINCE, CURRENT_VERSION } from "../../cni/version.ts";
 import { unfoldChains } from "../chain_form.ts";
-import type { CommandCall, Output } from "../command.ts";
+import type { Output } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
 import { createRuntime, getNetwork, readFolders } from "../network.ts";
 import { findMissing, findOwnPlugin } from "../plugin_file.ts";
 
 /** Runs STATUS of the plugins that have it, and checks that the others exist. */
-export async function status(call: CommandCall): Promise<Output> {
+export async function status(call: CniCall): Promise<Output> {
   const [network = ""] = call.args;
   const folders = readFolders(call);
   const list = getNetwork(folders, network);

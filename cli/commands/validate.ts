@@ -8,15 +8,16 @@ import { ErrorCode, toCniError } from "../../cni/error.ts";
 import { listCapabilities } from "../../cni/libcni/conf.ts";
 import type { NetworkConfList } from "../../cni/libcni/mod.ts";
 import { unfoldChains } from "../chain_form.ts";
-import type { CommandCall, Output } from "../command.ts";
-import { formatFailureText } from "../failure.ts";
+import type { Output } from "../../tool/command.ts";
+import type { CniCall } from "../flags.ts";
+import { formatFailureText } from "../../tool/failure.ts";
 import { createRuntime, getNetwork, readFolders } from "../network.ts";
-import { showControls, type Style } from "../style.ts";
+import { showControls, type Style } from "../../tool/style.ts";
 import { errorAt, type Problem } from "../validation/problem.ts";
 import type { Validation } from "../validation/validate.ts";
 
 /** Lists problems. Fails on errors, and on warnings with `--strict`. */
-export async function validate(call: CommandCall): Promise<Output> {
+export async function validate(call: CniCall): Promise<Output> {
   const [network = ""] = call.args;
   try {
     const { pluginDirs, ...folders } = readFolders(call);
@@ -40,7 +41,7 @@ export async function validate(call: CommandCall): Promise<Output> {
 
 /** @param list Undefined if it cannot be read */
 function report(
-  call: CommandCall,
+  call: CniCall,
   { problems, notChecked }: Validation,
   list?: NetworkConfList,
 ): Output {
@@ -49,7 +50,7 @@ function report(
   const types = plugins.map(({ type }) => type);
   const hasErrors = problems.some(({ severity }) => severity === "error");
   const isValid = !hasErrors &&
-    (problems.length === 0 || !call.flags.has("strict"));
+    (problems.length === 0 || !call.flags.strict);
   const name = list?.name ?? call.args[0] ?? "";
   const verdict = (style: Style): string => {
     const word = isValid ? style.green("valid") : style.red("not valid");

@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
-import type { Program } from "../command.ts";
+import type { Program } from "../../tool/command.ts";
 import { cni } from "../commands.ts";
 import { formatBash } from "./bash.ts";
 import { formatFish } from "./fish.ts";
@@ -45,7 +45,10 @@ Deno.test("the completion scripts have every command and flag", async (t) => {
       const script = format(cni);
       const words = cni.rows
         .filter(({ isHidden }) => isHidden !== true)
-        .flatMap(({ name, flags = [] }) => [...name.split(" "), ...flags]);
+        .flatMap(({ name, flags = {} }) => [
+          ...name.split(" "),
+          ...Object.keys(flags),
+        ]);
       assertEquals(words.filter((word) => !script.includes(word)), []);
       assertEquals(script.includes("undefined"), false);
     });

@@ -8,10 +8,9 @@ import {
   type CommandRow,
   type Completes,
   type Flag,
-  FLAGS,
-  listFlags,
+  flagsOf,
   type Program,
-} from "../command.ts";
+} from "../../tool/command.ts";
 
 /** A flag for completion scripts. */
 export interface FlagWords {
@@ -47,19 +46,18 @@ function toWords(row: CommandRow): CommandWords {
   return {
     name,
     summary,
-    flags: listFlags(row).map((flag) => toFlagWords(flag, FLAGS[flag])),
+    flags: Object.entries(flagsOf(row)).map(toFlagWords),
     args: args.map(({ completes }) => completes),
     repeats: args.at(-1)?.isRepeated ?? false,
   };
 }
 
 function toFlagWords(
-  name: string,
-  { short, value, summary, completes }: Flag,
+  [name, { short, value, summary, completes }]: [string, Flag],
 ): FlagWords {
   return {
     long: `--${name}`,
-    short: short === undefined ? "" : `-${short}`,
+    short: short === undefined ? "" : `-${short[0]}`,
     summary,
     hasValue: value !== undefined,
     completes,

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Completes, Program } from "../command.ts";
+import type { Completes, Program } from "../../tool/command.ts";
 import {
   type CommandWords,
   type FlagWords,

@@ -12,7 +12,8 @@ import { describeError } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import * as libc from "../../ffi/libc.ts";
 import { NetNs } from "../../ffi/netns.ts";
-import { ExecError } from "../failure.ts";
+import { ExitError } from "../../tool/failure.ts";
+import { isErrno } from "../../ffi/errno.ts";
 
 /** Source: include/uapi/linux/sched.h. */
 const CLONE_NEWNS = 0x20000, CLONE_NEWNET = 0x40000000;
@@ -41,7 +42,7 @@ export interface NetnsExec {
  * exit.
  *
  * @throws {Error} If the namespace cannot be entered
- * @throws {ExecError} If the program cannot be run
+ * @throws {ExitError} If the program cannot be run
  */
 export function execInNetns({ path, name, command, warn }: NetnsExec): never {
   const [file = ""] = command;
@@ -57,8 +58,19 @@ export function execInNetns({ path, name, command, warn }: NetnsExec): never {
   try {
     return libc.execvpe(begin);
   } catch (error) {
-    throw new ExecError(file, error);
+    throw explainExec(file, error);
   }
+}
+
+/** Exit codes for programs that cannot be run, as in shells. */
+const NOT_EXECUTABLE = 126, NOT_FOUND = 127;
+
+function explainExec(file: string, cause: unknown): ExitError {
+  const isMissing = isErrno(cause, "ENOENT");
+  const code = isMissing ? NOT_FOUND : NOT_EXECUTABLE;
+  return isMissing && !file.includes("/")
+    ? new ExitError(`Cannot run "${file}": not found in PATH`, code)
+    : new ExitError(`Cannot run "${file}"`, code, { cause });
 }
 
 function enter(path: string): void {

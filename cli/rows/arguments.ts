@@ -1,10 +1,10 @@
 /**
- * Arguments and flags that several commands share.
+ * Arguments that several commands share.
  *
  * @module
  */
 
-import type { Argument, FlagName } from "../command.ts";
+import type { Argument } from "../../tool/command.ts";
 
 /** A network. */
 export const NETWORK: Argument = {
@@ -18,9 +18,3 @@ export const NETNS: Argument = {
   summary: "path of a network namespace, or its name in ip netns",
   completes: "netns",
 };
-/** Flags for folders. */
-export const FOLDERS: readonly FlagName[] = [
-  "cni-path",
-  "conf-dir",
-  "cache-dir",
-];

@@ -4,7 +4,8 @@
  * @module
  */
 
-import type { Argument, CommandRow } from "../command.ts";
+import type { Argument, CommandRow } from "../../tool/command.ts";
+import { pick } from "../flags.ts";
 import { NETNS } from "./arguments.ts";
 
 const NAME: Argument = {
@@ -23,10 +24,9 @@ export const NETNS_COMMANDS: readonly CommandRow[] = [
       "link is down.",
     ],
     args: [{ name: "NAME", summary: "name of the namespace" }],
-    examples: [{
-      line: "cni netns add blue",
-      what: "create the namespace blue",
-    }],
+    examples: {
+      "cni netns add blue": "create the namespace blue",
+    },
     load: async () => (await import("../commands/netns.ts")).addNetns,
   },
   {
@@ -37,23 +37,19 @@ export const NETNS_COMMANDS: readonly CommandRow[] = [
       "Without --force, fails if the namespace is attached to networks.",
     ],
     args: [NAME],
-    flags: ["force", "cache-dir"],
-    examples: [{
-      line: "cni netns del blue",
-      what: "delete the namespace blue",
-    }],
+    flags: pick("force", "cache-dir"),
+    examples: {
+      "cni netns del blue": "delete the namespace blue",
+    },
     load: async () => (await import("../commands/netns.ts")).delNetns,
   },
   {
     name: "netns list",
     summary: "Shows the named network namespaces",
-    flags: ["cache-dir"],
-    examples: [
-      {
-        line: "cni netns list --json | jq -r '.[].name'",
-        what: "list only the names",
-      },
-    ],
+    flags: pick("cache-dir"),
+    examples: {
+      "cni netns list --json | jq -r '.[].name'": "list only the names",
+    },
     load: async () => (await import("../commands/netns.ts")).listNetns,
   },
   {
@@ -71,9 +67,9 @@ export const NETNS_COMMANDS: readonly CommandRow[] = [
       isRepeated: true,
     }],
     isWrapper: true,
-    examples: [
-      { line: "cni netns exec blue -- ip address", what: "show its links" },
-    ],
+    examples: {
+      "cni netns exec blue -- ip address": "show its links",
+    },
     load: async () => (await import("../commands/netns.ts")).execNetns,
   },
 ];

@@ -4,11 +4,12 @@
  * @module
  */
 
-import type { CommandRow, FlagName } from "../command.ts";
-import { FOLDERS, NETNS, NETWORK } from "./arguments.ts";
+import type { CommandRow } from "../../tool/command.ts";
+import { FOLDERS, pick } from "../flags.ts";
+import { NETNS, NETWORK } from "./arguments.ts";
 
 /** Flags that identify an attachment. */
-const ATTACHMENT: readonly FlagName[] = ["ifname", "container-id"];
+const ATTACHMENT = ["ifname", "container-id"] as const;
 /** The time limit that the kubelet gives a runtime. */
 const TIMEOUT = "220s";
 
@@ -25,22 +26,21 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
       "as keys) to the plugins.",
     ],
     args: [NETWORK, NETNS],
-    flags: [...ATTACHMENT, "no-undo", "undo-timeout", "verbose", ...FOLDERS],
+    flags: pick(
+      ...ATTACHMENT,
+      "no-undo",
+      "undo-timeout",
+      "verbose",
+      ...FOLDERS,
+    ),
     timeout: TIMEOUT,
-    examples: [
-      {
-        line: "cni add pods blue",
-        what: "attach the namespace blue of ip netns",
-      },
-      {
-        line: "cni add pods /proc/4711/ns/net -i net1 --json | jq .ips",
-        what: "attach a second interface to a process, and show its addresses",
-      },
-      {
-        line: "cni add ./new.conflist blue --timeout 10s",
-        what: "try a configuration before installing it",
-      },
-    ],
+    examples: {
+      "cni add pods blue": "attach the namespace blue of ip netns",
+      "cni add pods /proc/4711/ns/net -i net1 --json | jq .ips":
+        "attach a second interface to a process, and show its addresses",
+      "cni add ./new.conflist blue --timeout 10s":
+        "try a configuration before installing it",
+    },
     load: async () => (await import("../commands/add.ts")).add,
   },
   {
@@ -51,11 +51,11 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
       "container runtime.",
     ],
     args: [NETWORK, NETNS],
-    flags: [...ATTACHMENT, ...FOLDERS],
+    flags: pick(...ATTACHMENT, ...FOLDERS),
     timeout: TIMEOUT,
-    examples: [
-      { line: "cni check pods blue && echo fine", what: "use in a script" },
-    ],
+    examples: {
+      "cni check pods blue && echo fine": "use in a script",
+    },
     load: async () => (await import("../commands/check.ts")).check,
   },
   {
@@ -68,18 +68,13 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
       "attachment is known, prints a note and still runs the plugins.",
     ],
     args: [NETWORK, NETNS],
-    flags: [...ATTACHMENT, "strict", ...FOLDERS],
+    flags: pick(...ATTACHMENT, "strict", ...FOLDERS),
     timeout: TIMEOUT,
-    examples: [
-      {
-        line: "cni del pods blue",
-        what: "detach the namespace blue of ip netns",
-      },
-      {
-        line: "cni del pods /proc/4711/ns/net --container-id 0a1b2c",
-        what: "detach a container by its ID",
-      },
-    ],
+    examples: {
+      "cni del pods blue": "detach the namespace blue of ip netns",
+      "cni del pods /proc/4711/ns/net --container-id 0a1b2c":
+        "detach a container by its ID",
+    },
     load: async () => (await import("../commands/del.ts")).del,
   },
   {
@@ -97,32 +92,25 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
       isOptional: true,
       isRepeated: true,
     }],
-    flags: ["all", "dry-run", ...FOLDERS],
+    flags: pick("all", "dry-run", ...FOLDERS),
     timeout: TIMEOUT,
-    examples: [
-      {
-        line: "cni gc pods blue green:net1",
-        what: "keep these, remove all others",
-      },
-      {
-        line: "cni gc pods blue --dry-run",
-        what: "show what would be deleted",
-      },
-      { line: "cni gc pods --all", what: "remove every attachment to pods" },
-    ],
+    examples: {
+      "cni gc pods blue green:net1": "keep these, remove all others",
+      "cni gc pods blue --dry-run": "show what would be deleted",
+      "cni gc pods --all": "remove every attachment to pods",
+    },
     load: async () => (await import("../commands/gc.ts")).gc,
   },
   {
     name: "status",
     summary: "Checks whether a network is ready for another container",
     about: ["Prints nothing if it is ready."],
-    args: [NETWORK, { ...NETNS, isOptional: true }],
-    flags: FOLDERS,
+    args: [NETWORK, { ...NETNS, isOptional: true, isHidden: true }],
+    flags: pick(...FOLDERS),
     timeout: TIMEOUT,
-    examples: [{
-      line: "cni status pods",
-      what: "ask all plugins of the network pods",
-    }],
+    examples: {
+      "cni status pods": "ask all plugins of the network pods",
+    },
     load: async () => (await import("../commands/status.ts")).status,
   },
   {
@@ -133,15 +121,13 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
       "accept its keys and values. Does not check the keys of third-party " +
       "plugins. Fails on errors, and with --strict also on warnings.",
     ],
-    args: [NETWORK, { ...NETNS, isOptional: true }],
-    flags: ["strict", ...FOLDERS],
+    args: [NETWORK, { ...NETNS, isOptional: true, isHidden: true }],
+    flags: pick("strict", ...FOLDERS),
     timeout: TIMEOUT,
-    examples: [
-      {
-        line: "cni validate ./new.conflist",
-        what: "check a configuration before installing it",
-      },
-    ],
+    examples: {
+      "cni validate ./new.conflist":
+        "check a configuration before installing it",
+    },
     load: async () => (await import("../commands/validate.ts")).validate,
   },
   {
@@ -158,18 +144,14 @@ export const NETWORK_COMMANDS: readonly CommandRow[] = [
       summary: "path of a network's configuration, or name of a network",
       completes: "file",
     }],
-    flags: ["to", "output", "write", "cni-path", "conf-dir"],
-    examples: [
-      { line: "cni convert pods", what: "show the other form" },
-      {
-        line: "cni convert --to chain --write /etc/cni/net.d/10-pods.conflist",
-        what: "start fewer processes for each pod",
-      },
-      {
-        line: "cni convert --to list old.conf --output new.conflist",
-        what: "convert a bare plugin to a list",
-      },
-    ],
+    flags: pick("to", "output", "write", "cni-path", "conf-dir"),
+    examples: {
+      "cni convert pods": "show the other form",
+      "cni convert --to chain --write /etc/cni/net.d/10-pods.conflist":
+        "start fewer processes for each pod",
+      "cni convert --to list old.conf --output new.conflist":
+        "convert a bare plugin to a list",
+    },
     load: async () => (await import("../commands/convert.ts")).convert,
   },
 ];

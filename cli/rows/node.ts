@@ -1,11 +1,13 @@
 /**
- * The commands that show the node's state.
+ * The commands that show the node's state, and its daemon.
  *
  * @module
  */
 
-import type { CommandRow } from "../command.ts";
-import { FOLDERS, NETWORK } from "./arguments.ts";
+import type { CommandRow } from "../../tool/command.ts";
+import { describeDaemon } from "../../node/daemon/row.ts";
+import { FOLDERS, pick } from "../flags.ts";
+import { NETWORK } from "./arguments.ts";
 
 /** The commands that show the node's state. */
 export const NODE_COMMANDS: readonly CommandRow[] = [
@@ -17,24 +19,22 @@ export const NODE_COMMANDS: readonly CommandRow[] = [
       "cache. EXISTS shows whether the namespace still exists; no is a problem.",
     ],
     args: [{ ...NETWORK, isOptional: true }],
-    flags: ["wide", "exit-code", ...FOLDERS],
-    examples: [
-      { line: "cni list", what: "show all" },
-      {
-        line: "cni list pods --json | jq -r '.[].addresses[]'",
-        what: "list the addresses in use",
-      },
-    ],
+    flags: pick("wide", "exit-code", ...FOLDERS),
+    examples: {
+      "cni list": "show all",
+      "cni list pods --json | jq -r '.[].addresses[]'":
+        "list the addresses in use",
+    },
     load: async () => (await import("../commands/list.ts")).list,
   },
   {
     name: "networks",
     summary: "Shows the configured networks and their problems",
-    flags: ["exit-code", ...FOLDERS],
-    examples: [
-      { line: "cni networks", what: "show all" },
-      { line: "cni networks --exit-code > /dev/null", what: "use in a script" },
-    ],
+    flags: pick("exit-code", ...FOLDERS),
+    examples: {
+      "cni networks": "show all",
+      "cni networks --exit-code > /dev/null": "use in a script",
+    },
     load: async () => (await import("../commands/networks.ts")).networks,
   },
   {
@@ -43,14 +43,13 @@ export const NODE_COMMANDS: readonly CommandRow[] = [
     about: [
       "Asks each plugin for its versions. --timeout applies to each plugin.",
     ],
-    flags: ["exit-code", ...FOLDERS],
+    flags: pick("exit-code", ...FOLDERS),
     timeout: "5s",
-    examples: [
-      {
-        line: "cni plugins --cni-path dist/bin:/opt/cni/bin",
-        what: "show which of two folders a plugin comes from",
-      },
-    ],
+    examples: {
+      "cni plugins --cni-path dist/bin:/opt/cni/bin":
+        "show which of two folders a plugin comes from",
+    },
     load: async () => (await import("../commands/plugins.ts")).plugins,
   },
+  describeDaemon("/run/cni"),
 ];

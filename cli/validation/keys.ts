@@ -7,7 +7,7 @@
 import { listIssues, objectOf, type Schema } from "../../cni/json.ts";
 import type { PluginConf } from "../../cni/libcni/mod.ts";
 import { listKnownKeys, listUnknownKeys } from "../../cni/schema_keys.ts";
-import { findNearest } from "../suggest.ts";
+import { findNearest } from "../../tool/suggest.ts";
 import { errorAt, type Place, type Problem, warningAt } from "./problem.ts";
 
 /** Keys with the same meaning for every plugin, and keys of the runtime and the IPAM plugin. */

@@ -15,7 +15,7 @@ import type {
 } from "../../cni/libcni/mod.ts";
 import { CURRENT_VERSION } from "../../cni/version.ts";
 import { type PlacedPlugin, placePlugins } from "../chain_form.ts";
-import { formatFailureText } from "../failure.ts";
+import { formatFailureText } from "../../tool/failure.ts";
 import { findMissing, findOwnPlugin } from "../plugin_file.ts";
 import {
   type CheckedPlugin,

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { cni } from "../commands.ts";
-import { runTool } from "../run.ts";
+import { runTool } from "../../tool/run.ts";
 
 const OURS = [
   "bandwidth",

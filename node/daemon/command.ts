@@ -7,33 +7,23 @@
 import { buildIdentity } from "../../cni/build_identity.ts";
 import { OperationLog } from "../../plugins/multus/log/operation_log.ts";
 import type { LogLevel } from "../../plugins/multus/log/operation_log.ts";
-import { findPlugin } from "../../plugins/registry.ts";
-import type { CommandWorld } from "../multus/command_row.ts";
-import { formatFlags } from "../multus/flags.ts";
+import { findPlugin, pluginNames } from "../../plugins/registry.ts";
+import type { CommandCall, FlagValues, Output } from "../../tool/command.ts";
 import { runDaemon } from "./daemon.ts";
-import {
-  type DaemonCommand,
-  daemonFlags,
-  readDaemonOptions,
-} from "./options.ts";
+import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { answerThick, readOverlay } from "./thick/serve.ts";
 
 /**
  * Runs the command until the signal.
  *
- * @throws {CniError} 4 if the command line is invalid, 5 if it cannot listen
+ * @throws {UsageError} If a flag is invalid
+ * @throws {CniError} 5 if it cannot listen
  */
 export async function daemon(
-  command: DaemonCommand,
-  args: readonly string[],
-  world: Pick<
-    CommandWorld,
-    "env" | "pluginNames" | "signal" | "onStdout" | "onStderr"
-  >,
-): Promise<number> {
-  const { env, signal, onStdout, onStderr, pluginNames } = world;
-  const options = readDaemonOptions(command, args, env);
-  if (options === undefined) return onStdout(formatHelp(command));
+  call: CommandCall<FlagValues<typeof DAEMON_FLAGS>>,
+): Promise<Output> {
+  const { env, signal, onStderr } = call;
+  const options = readDaemonOptions(call);
   // So that no call waits for code to be loaded.
   await Promise.all(pluginNames.map((type) => findPlugin(type)));
   const overlay = readOverlay(options.config);
@@ -48,7 +38,7 @@ export async function daemon(
     log: openLog(options.logLevel, onStderr),
     signal,
   });
-  return 0;
+  return { json: {}, text: "" };
 }
 
 /** Logs to stderr only: a daemon's output is collected by its supervisor. */
@@ -66,17 +56,4 @@ function openLog(
     { logLevel, logToStderr: true, logOptions },
     onStderr,
   );
-}
-
-function formatHelp(command: DaemonCommand): string {
-  return [
-    "Runs calls of plugins for processes whose configuration names its socket,",
-    "and keeps what multus needs of the cluster at hand. If it does not run,",
-    "the processes do their work themselves.",
-    "",
-    `Usage: ${command.name} [FLAGS]`,
-    "",
-    "Flags:",
-    formatFlags(daemonFlags(command)),
-  ].join("\n");
 }

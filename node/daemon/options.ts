@@ -5,39 +5,17 @@
  */
 
 import { resolve } from "@std/path/posix";
-import type { Environment } from "../../cni/args.ts";
 import {
-  findLogLevel,
   LOG_LEVELS,
   type LogLevel,
 } from "../../plugins/multus/log/operation_log.ts";
-import { type FlagTable, parseFlags, refuse } from "../multus/flags.ts";
-
-/** The command that was called. */
-export interface DaemonCommand {
-  /** Its name in messages. */
-  readonly name: string;
-  /** Default folder of the sockets. */
-  readonly socketDir: string;
-}
-
-/** `cni daemon`. */
-export const CNI_DAEMON: DaemonCommand = {
-  name: "cni daemon",
-  socketDir: "/run/cni",
-};
+import type { CommandCall, FlagTable, FlagValues } from "../../tool/command.ts";
+import { refuse } from "../../tool/usage_error.ts";
 
 /** The flags, in the order of the help text. */
-export function daemonFlags(
-  { socketDir }: DaemonCommand,
-): typeof FLAGS {
-  const flag = { ...FLAGS["socket-dir"], default: socketDir };
-  return { ...FLAGS, "socket-dir": flag };
-}
-
-const FLAGS = {
+export const DAEMON_FLAGS = {
   "socket-dir": {
-    default: "" as string,
+    default: "/run/cni",
     value: "FOLDER",
     summary: "folder of the sockets daemon.sock and multus.sock",
   },
@@ -70,9 +48,9 @@ const FLAGS = {
   "log-level": {
     default: "verbose",
     value: "LEVEL",
-    summary: "debug, verbose, error or panic",
+    summary: "level of the log: debug, verbose, error or panic",
+    completes: LOG_LEVELS,
   },
-  "help": { default: false, summary: "shows help for the command" },
 } as const satisfies FlagTable;
 
 /** The command's options. */
@@ -95,28 +73,19 @@ export interface Address {
   readonly port: number;
 }
 
+/** A call of the daemon. */
+export type DaemonCall = Pick<
+  CommandCall<FlagValues<typeof DAEMON_FLAGS>>,
+  "command" | "flags" | "env"
+>;
+
 /**
- * Reads the command line.
+ * Reads the options from flags and environment.
  *
- * @returns Undefined if help is requested
- * @throws {CniError} 4 if it is invalid
+ * @throws {UsageError} If a flag is invalid
  */
-export function readDaemonOptions(
-  command: DaemonCommand,
-  args: readonly string[],
-  env: Environment,
-): DaemonOptions | undefined {
-  const flags = parseFlags(command.name, daemonFlags(command), args);
-  if (flags.help) return undefined;
-  const level = flags["log-level"];
-  const logLevel = findLogLevel(level);
-  if (logLevel === undefined) {
-    const known = LOG_LEVELS.join(", ");
-    throw refuse(command.name, `--log-level: "${level}" is none of ${known}`);
-  }
-  if (flags["socket-dir"] === "") {
-    throw refuse(command.name, "--socket-dir needs a value");
-  }
+export function readDaemonOptions(call: DaemonCall): DaemonOptions {
+  const { command, flags, env } = call;
   return {
     socketDir: resolve(flags["socket-dir"]),
     maxCalls: readCount(command, flags["max-calls"]),
@@ -125,18 +94,18 @@ export function readDaemonOptions(
       env["NODE_NAME"] || "",
     config: flags.config,
     metricsAddress: readAddress(command, flags["metrics-address"]),
-    logLevel,
+    logLevel: flags["log-level"],
   };
 }
 
-function readCount({ name }: DaemonCommand, text: string): number {
+function readCount(name: string, text: string): number {
   if (/^[1-9]\d{0,3}$/.test(text)) return Number(text);
-  throw refuse(name, `--max-calls is 1 to 9999, not "${text}"`);
+  throw refuse(name, `--max-calls must be 1 to 9999, not "${text}"`);
 }
 
 /** An IPv6 address is in brackets; an empty host stands for all addresses. */
 function readAddress(
-  { name }: DaemonCommand,
+  name: string,
   text: string,
 ): Address | undefined {
   if (text === "") return undefined;
@@ -146,5 +115,5 @@ function readAddress(
   if (port !== "" && number <= 65535) {
     return { hostname: bracketed ?? (plain || "::"), port: number };
   }
-  throw refuse(name, `--metrics-address is HOST:PORT, not "${text}"`);
+  throw refuse(name, `--metrics-address must be HOST:PORT, not "${text}"`);
 }

@@ -7,104 +7,47 @@
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
-import { PLUGINS_VERSION } from "../../cni/skel.ts";
-import { writeStderr, writeStdout } from "../../cni/stdio.ts";
-import { pluginNames, programNames } from "../../plugins/registry.ts";
-import { type Command, type CommandWorld, NAME } from "./command_row.ts";
-import { refuse } from "./flags.ts";
-
-/** The commands by name. */
-const COMMANDS: Readonly<Record<string, Command>> = {
-  "install": {
-    summary: "puts the executable, credentials and configuration on a node",
-    load: async () => (await import("./install/command.ts")).install,
-  },
-  "daemon": {
-    summary: "keeps what plugins ask the API server for at hand",
-    load: async () => (await import("./daemon/command.ts")).daemon,
-  },
-};
-
-/** Signal numbers, for the exit codes that shells expect. */
-const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+import type { Program } from "../../tool/command.ts";
+import { OWN_ROWS } from "../../tool/own_rows.ts";
+import { runMain } from "../../tool/run.ts";
+import { DAEMON_FLAGS } from "./daemon/options.ts";
+import { INSTALL_FLAGS } from "./install/install_flags.ts";
 
 /** Time that a command has to end after a signal, in ms. */
 const GRACE_MS = 500;
 
-async function main(): Promise<never> {
-  // If the event loop runs empty during a wait, the process must not exit with
-  // 0.
-  Deno.exitCode = 1;
-  const { signal, ended } = listenToSignals();
-  try {
-    Deno.exit(await Promise.race([run(Deno.args, signal), ended]));
-  } catch (error) {
-    writeStderr(`${describeError(error)}\n`);
-    Deno.exit(1);
-  }
-}
+const multus: Program = {
+  name: "multus",
+  about: "A CNI plugin that attaches a pod to several networks. Runtimes " +
+    "call it without arguments.",
+  rows: [
+    {
+      name: "install",
+      summary: "Installs multus, its credentials and its configuration",
+      about: [
+        "The configuration is generated from the master network's. Runs once, " +
+        "or with --watch until SIGTERM.",
+      ],
+      flags: INSTALL_FLAGS,
+      isService: true,
+      graceMs: GRACE_MS,
+      load: async () => (await import("./install/command.ts")).install,
+    },
+    {
+      name: "daemon",
+      summary: "Caches Kubernetes objects for the node's plugins",
+      about: [
+        "Keeps a connection to the API server, the node's pods and all " +
+        "network attachment definitions. Without a daemon, plugins ask the " +
+        "API server themselves.",
+      ],
+      flags: DAEMON_FLAGS,
+      isService: true,
+      graceMs: GRACE_MS,
+      load: async () => (await import("./daemon/command.ts")).daemon,
+    },
+    ...OWN_ROWS,
+  ],
+};
 
-async function run(
-  [word = "", ...args]: readonly string[],
-  signal: AbortSignal,
-): Promise<number> {
-  if (["--version", "-v", "version"].includes(word)) {
-    return print(`${NAME} ${PLUGINS_VERSION}`);
-  }
-  if (["--help", "-h", "help"].includes(word)) return print(formatHelp());
-  const command = Object.hasOwn(COMMANDS, word) ? COMMANDS[word] : undefined;
-  if (command === undefined) {
-    throw refuse(NAME, `there is no command "${word}"`);
-  }
-  const world: CommandWorld = {
-    env: Deno.env.toObject(),
-    knownNames: [...pluginNames, ...programNames],
-    pluginNames,
-    onStdout: print,
-    onStderr: (text) => writeStderr(text),
-    signal,
-  };
-  return await (await command.load())(args, world);
-}
-
-function print(text: string): number {
-  return writeStdout(`${text}\n`) === undefined ? 0 : 1;
-}
-
-function formatHelp(): string {
-  const width = Math.max(...Object.keys(COMMANDS).map(({ length }) => length));
-  const commands = Object.entries(COMMANDS)
-    .map(([word, { summary }]) => `  ${word.padEnd(width)}  ${summary}`);
-  return [
-    `${NAME}: a CNI plugin that attaches a pod to several networks. A runtime`,
-    "calls it without arguments.",
-    "",
-    `Usage: ${NAME} COMMAND [FLAGS]`,
-    "",
-    ...commands,
-    "",
-    `See ${NAME} COMMAND --help, and ${NAME} --version.`,
-  ].join("\n");
-}
-
-/**
- * Lets the first signal ask the command to end. A second signal or the end of
- * the grace period ends the process.
- */
-function listenToSignals(): { signal: AbortSignal; ended: Promise<number> } {
-  const controller = new AbortController();
-  const { promise: ended, resolve } = Promise.withResolvers<number>();
-  for (const [name, number] of Object.entries(SIGNALS)) {
-    Deno.addSignalListener(name as keyof typeof SIGNALS, () => {
-      const code = 128 + number;
-      if (controller.signal.aborted) Deno.exit(code);
-      controller.abort(new Error(`interrupted by ${name}`));
-      AbortSignal.timeout(GRACE_MS)
-        .addEventListener("abort", () => resolve(code));
-    });
-  }
-  return { signal: controller.signal, ended };
-}
-
-main();
+runMain(multus);

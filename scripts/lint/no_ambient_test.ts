@@ -8,7 +8,7 @@ Deno.test("cni/no-ambient accepts what is passed in, and the owners", async (t) 
     ["cni/stdio.ts", "console.log = console.error;"],
     ["plugins/main.ts", "const [command] = Deno.args;"],
     ["plugins/main.ts", 'Deno.env.get("CNI_COMMAND");'],
-    ["cli/commands/add.ts", "Deno.stdin.readable;"],
+    ["cli/main.ts", "Deno.stdin.readable;"],
     ["ffi/libc.ts", "Deno.dlopen(path, symbols);"],
     ["ffi/sysctl.ts", "Deno.readTextFileSync(path);"],
     ["cni/log.ts", "Deno.stderr.writeSync(bytes);"],
@@ -57,7 +57,7 @@ Deno.test("cni/no-ambient refuses globals in product code", async (t) => {
 Deno.test("cni/no-ambient refuses the process's state outside its owners", async (t) => {
   const homes =
     "belongs to cni/answer.ts, cni/skel.ts, cni/stdio.ts, plugins/main.ts, " +
-    "node/multus/command.ts, node/multus/main.ts, plugins/noop/main.ts, cli/";
+    "node/multus/main.ts, plugins/noop/main.ts, tool/, cli/main.ts";
   await testRows(t, noAmbient, [
     ["plugins/ptp/plugin.ts", "Deno.exit(1);", `Deno.exit ${homes}`],
     ["plugins/ptp/plugin.ts", "Deno.exitCode = 1;", `Deno.exitCode ${homes}`],

@@ -16,6 +16,7 @@ const PRODUCT = [
   "plugins/",
   "node/",
   "runtime/",
+  "tool/",
   "cli/",
   "mod.ts",
   "plugin.ts",
@@ -29,11 +30,10 @@ export const PROCESS_OWNERS = [
   "cni/skel.ts",
   "cni/stdio.ts",
   "plugins/main.ts",
-  "node/daemon/main.ts",
-  "node/multus/command.ts",
   "node/multus/main.ts",
   "plugins/noop/main.ts",
-  "cli/",
+  "tool/",
+  "cli/main.ts",
 ];
 
 /**

@@ -11,8 +11,7 @@ import type { Channel } from "../../../kube/channel.ts";
 import { KubeClient } from "../../../kube/client.ts";
 import { openConnection } from "../../../kube/open_connection.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
-import type { CommandWorld } from "../command_row.ts";
-import { formatFlags } from "../flags.ts";
+import type { CommandCall, FlagValues, Output } from "../../../tool/command.ts";
 import type { LogLevel } from "../../../plugins/multus/log/operation_log.ts";
 import { OperationLog } from "../../../plugins/multus/log/operation_log.ts";
 import { ApiSocket } from "./api_socket.ts";
@@ -21,8 +20,7 @@ import { Forwarder } from "./forwarder.ts";
 import { Handler } from "./handler.ts";
 import { Informer } from "../../daemon/cluster/informer.ts";
 import {
-  COMMAND,
-  DAEMON_FLAGS,
+  type DAEMON_FLAGS,
   type DaemonOptions,
   readDaemonOptions,
 } from "./options.ts";
@@ -42,17 +40,16 @@ const FAREWELL_MS = 300;
  *   configured, 5 if the socket cannot be created
  */
 export async function daemon(
-  args: readonly string[],
-  { env, signal, onStdout, onStderr }: CommandWorld,
-): Promise<number> {
-  const options = readDaemonOptions(args, env);
-  if (options === undefined) return onStdout(formatHelp());
+  call: CommandCall<FlagValues<typeof DAEMON_FLAGS>>,
+): Promise<Output> {
+  const { env, signal, onStderr } = call;
+  const options = readDaemonOptions(call);
   const log = openLog(options.logLevel, onStderr);
   // Fails at once if nothing is configured.
   (await connect(options, env))[Symbol.dispose]();
   using upstream = new Upstream({ open: () => connect(options, env), log });
   await serve(options, { upstream, log, signal });
-  return 0;
+  return { json: {}, text: "" };
 }
 
 /** The objects that the parts of the daemon share. */
@@ -123,7 +120,7 @@ async function connect(
   if (connection !== undefined) return connection;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
-    `Cannot run "${COMMAND}": there is neither a --kubeconfig nor a service account`,
+    "Cannot reach the API server: neither a --kubeconfig nor a service account",
   );
 }
 
@@ -142,17 +139,4 @@ function openLog(
     { logLevel, logToStderr: true, logOptions },
     onStderr,
   );
-}
-
-function formatHelp(): string {
-  return [
-    "Keeps a connection to the API server for the plugins of this node, and",
-    "remembers the pods of the node and all network attachment definitions.",
-    "Plugins that do not find it ask the API server themselves.",
-    "",
-    `Usage: ${COMMAND} [FLAGS]`,
-    "",
-    "Flags:",
-    formatFlags(DAEMON_FLAGS),
-  ].join("\n");
 }

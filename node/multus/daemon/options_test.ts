@@ -1,6 +1,15 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../../cni/error.ts";
-import { readDaemonOptions } from "./options.ts";
+import { parseFlags } from "../../../tests/_harness/tool_flags.ts";
+import { UsageError } from "../../../tool/usage_error.ts";
+import { DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
+
+function read(
+  args: string[],
+  env: Record<string, string>,
+): ReturnType<typeof readDaemonOptions> {
+  const flags = parseFlags("multus daemon", DAEMON_FLAGS, args);
+  return readDaemonOptions({ flags, env });
+}
 
 Deno.test("readDaemonOptions() reads what is given, or takes the defaults", async (t) => {
   const defaults = {
@@ -33,25 +42,25 @@ Deno.test("readDaemonOptions() reads what is given, or takes the defaults", asyn
   ];
   for (const [name, args, env, expected] of rows) {
     await t.step(name, () => {
-      const options = readDaemonOptions(args, env);
+      const options = read(args, env);
       assertEquals(options, { ...defaults, ...expected });
     });
   }
-  await t.step("help", () => {
-    assertEquals(readDaemonOptions(["--help"], {}), undefined);
-  });
 });
 
 Deno.test("readDaemonOptions() refuses what it cannot follow", async (t) => {
   const rows: [string[], string][] = [
-    [["--log-level=loud"], '--log-level: "loud" is none of debug, verbose'],
+    [
+      ["--log-level=loud"],
+      '--log-level must be debug, verbose, error or panic, not "loud"',
+    ],
     [["--socket-dir="], "--socket-dir needs a value"],
-    [["--config=/x"], 'there is no "--config=/x"'],
-    [["stray"], 'there is no "stray"'],
+    [["--config=/x"], "unknown flag --config"],
+    [["stray"], 'unexpected argument "stray"'],
   ];
   for (const [args, problem] of rows) {
     await t.step(args.join(" "), () => {
-      assertThrows(() => readDaemonOptions(args, {}), CniError, problem);
+      assertThrows(() => read(args, {}), UsageError, problem);
     });
   }
 });

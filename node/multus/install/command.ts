@@ -7,14 +7,14 @@
 
 import { dirname } from "@std/path/posix";
 import { createLog, type Log, type LogFields } from "../../../cni/log.ts";
-import type { CommandWorld } from "../command_row.ts";
-import { formatFlags } from "../flags.ts";
+import { pluginNames, programNames } from "../../../plugins/registry.ts";
+import type { CommandCall, Output } from "../../../tool/command.ts";
 import { GivenConfiguration, MadeConfiguration } from "./configuration.ts";
 import { Credentials } from "./credentials.ts";
 import { Executable } from "./executable.ts";
-import { INSTALL_FLAGS } from "./install_flags.ts";
+import type { InstallFlags } from "./install_flags.ts";
 import { requireFolder } from "./node_folder.ts";
-import { COMMAND, type InstallOptions, readInstallOptions } from "./options.ts";
+import { type InstallOptions, readInstallOptions } from "./options.ts";
 import { type Step, Steps } from "./steps.ts";
 import { watch } from "./watch.ts";
 
@@ -25,25 +25,26 @@ import { watch } from "./watch.ts";
  *   any other failure
  */
 export async function install(
-  args: readonly string[],
-  world: CommandWorld,
-): Promise<number> {
-  const { env, signal } = world;
-  const options = readInstallOptions(args, env, world);
-  if (options === undefined) return world.onStdout(formatHelp());
-  const log = createTimedLog(world.onStderr);
+  call: CommandCall<InstallFlags>,
+): Promise<Output> {
+  const { signal, onStderr } = call;
+  const knownNames = [...pluginNames, ...programNames];
+  const options = readInstallOptions(call, { pluginNames, knownNames });
+  const log = createTimedLog(onStderr);
   const configuration = openConfiguration(options, log);
   const steps = new Steps(listSteps(options, configuration, log), log);
   if (!options.isWatching) {
     await steps.runOnce(options.timeoutMs, signal);
-    return 0;
+    return DONE;
   }
   log.info("watching");
   await watch(listFolders(options), () => steps.run(), { log, signal });
   if (options.cleansUp) removeConfiguration(configuration);
   log.info("ended", { reason: signal.reason?.message });
-  return 0;
+  return DONE;
 }
+
+const DONE: Output = { json: {}, text: "" };
 
 type Configuration = MadeConfiguration | GivenConfiguration;
 
@@ -127,16 +128,4 @@ function createTimedLog(write: (line: string) => void): Log {
         fields,
       );
   return { info: line("info"), warn: line("warn"), error: line("error") };
-}
-
-function formatHelp(): string {
-  return [
-    "Puts on a node what multus needs there: the executable, credentials for",
-    "the API server, and a configuration that is made of the master network's.",
-    "",
-    `Usage: ${COMMAND} [FLAGS]`,
-    "",
-    "Flags:",
-    formatFlags(INSTALL_FLAGS),
-  ].join("\n");
 }

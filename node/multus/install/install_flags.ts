@@ -7,150 +7,124 @@
  * @module
  */
 
-import type { FlagValues } from "../flags.ts";
+import { LOG_LEVELS } from "../../../plugins/multus/log/operation_log.ts";
+import type { FlagTable, FlagValues } from "../../../tool/command.ts";
+
+interface TextFlag {
+  readonly value: string;
+  readonly default: string;
+  readonly summary: string;
+}
+
+function folder(fallback: string, summary: string): TextFlag {
+  return { value: "FOLDER", default: fallback, summary };
+}
+
+function file(fallback: string, summary: string): TextFlag {
+  return { value: "FILE", default: fallback, summary };
+}
+
+function time(fallback: string, summary: string): TextFlag {
+  return { value: "TIME", default: fallback, summary };
+}
+
+/** A flag whose value may be empty. */
+function text(value: string, summary: string): TextFlag {
+  return { value, default: "", summary };
+}
 
 /** The flags, in the order of the help text. */
 export const INSTALL_FLAGS = {
   "watch": {
-    default: false,
-    summary: "goes on: renews credentials, follows the master network, puts " +
-      "back what others remove, until SIGTERM",
+    summary: "keeps running: renews credentials, follows the master network, " +
+      "and restores what other programs remove",
   },
-  "cni-bin-dir": {
-    default: "/host/opt/cni/bin",
-    value: "FOLDER",
-    summary: "where the node has its plugins",
-  },
-  "multus-bin-file": {
-    default: "/proc/self/exe",
-    value: "FILE",
-    summary: "the executable to install: this one",
-  },
-  "plugins": {
-    default: "",
-    value: "NAMES",
-    summary:
-      "the other plugins to install, as links: names joined by commas, " +
-      "which replace files of those names; all, which replaces nothing; none; " +
-      "passthru if it is not given",
-  },
-  "skip-multus-binary-copy": {
-    default: false,
-    summary: "installs no executable",
-  },
-  "cni-conf-dir": {
-    default: "/host/etc/cni/net.d",
-    value: "FOLDER",
-    summary: "where the node has its network configurations",
-  },
-  "multus-conf-file": {
-    default: "auto",
-    value: "FILE",
-    summary: "auto: makes a configuration of the master network's; none: " +
-      "leaves configurations alone; or the configuration to install",
-  },
-  "multus-autoconfig-dir": {
-    default: "/host/etc/cni/net.d",
-    value: "FOLDER",
-    summary: "where the master network's configuration is looked for",
-  },
-  "multus-master-cni-file-name": {
-    default: "",
-    value: "NAME",
-    summary:
-      "the file there that is the master network's, instead of the first",
-  },
-  "multus-kubeconfig-file-host": {
-    default: "/etc/cni/net.d/multus.d/multus.kubeconfig",
-    value: "FILE",
-    summary: "what the node calls multus.d/multus.kubeconfig of --cni-conf-dir",
-  },
-  "service-account-dir": {
-    default: "/var/run/secrets/kubernetes.io/serviceaccount",
-    value: "FOLDER",
-    summary: "where the credentials of the service account are",
-  },
+  "cni-bin-dir": folder("/host/opt/cni/bin", "the node's plugin folder"),
+  "multus-bin-file": file("/proc/self/exe", "executable to install"),
+  "plugins": text(
+    "NAMES",
+    "other plugins to install as links: comma-separated names, which replace " +
+      "existing files; all, which replaces nothing; or none (default passthru)",
+  ),
+  "skip-multus-binary-copy": { summary: "installs no executable and no links" },
+  "cni-conf-dir": folder(
+    "/host/etc/cni/net.d",
+    "the node's configuration folder",
+  ),
+  "multus-conf-file": file(
+    "auto",
+    "configuration to install; auto generates one from the master network, " +
+      "none writes none",
+  ),
+  "multus-autoconfig-dir": folder(
+    "/host/etc/cni/net.d",
+    "folder to search for the master network",
+  ),
+  "multus-master-cni-file-name": text(
+    "NAME",
+    "the master network's file in that folder (default the first)",
+  ),
+  "multus-kubeconfig-file-host": file(
+    "/etc/cni/net.d/multus.d/multus.kubeconfig",
+    "path of the kubeconfig on the node",
+  ),
+  "service-account-dir": folder(
+    "/var/run/secrets/kubernetes.io/serviceaccount",
+    "folder with the service account's credentials",
+  ),
   "skip-tls-verify": {
-    default: false,
-    summary: "has multus not verify the API server: for tests",
+    summary: "skips verification of the API server; for tests only",
   },
-  "cni-version": {
-    default: "",
-    value: "VERSION",
-    summary: "refuses a master network of another cniVersion",
-  },
+  "cni-version": text(
+    "VERSION",
+    "refuses a master network with another cniVersion",
+  ),
   "force-cni-version": {
-    default: false,
-    summary: "gives the master network the version of --cni-version",
+    summary: "changes the master network's cniVersion to --cni-version",
   },
   "override-network-name": {
-    default: false,
-    summary: "takes the master network's name instead of multus-cni-network",
+    summary: "uses the master network's name instead of multus-cni-network",
   },
-  "namespace-isolation": {
-    default: false,
-    summary: "writes namespaceIsolation",
-  },
-  "global-namespaces": {
-    default: "",
-    value: "NAMES",
-    summary: "writes globalNamespaces: joined by commas",
-  },
+  "namespace-isolation": { summary: "sets namespaceIsolation" },
+  "global-namespaces": text(
+    "NAMES",
+    "sets globalNamespaces to comma-separated names",
+  ),
   "multus-log-to-stderr": {
     default: true,
-    summary: "writes logToStderr if it is false",
+    summary: "if false, sets logToStderr to false",
   },
   "multus-log-level": {
-    default: "",
-    value: "LEVEL",
-    summary: "writes logLevel: debug, verbose, error or panic",
+    ...text("LEVEL", "sets logLevel: debug, verbose, error or panic"),
+    completes: LOG_LEVELS,
   },
-  "multus-log-file": {
-    default: "",
-    value: "FILE",
-    summary: "writes logFile",
-  },
-  "additional-bin-dir": {
-    default: "",
-    value: "FOLDER",
-    summary: "writes binDir",
-  },
-  "multus-cni-conf-dir": {
-    default: "/host/etc/cni/multus/net.d",
-    value: "FOLDER",
-    summary: "writes confDir if it is another folder",
-  },
-  "readiness-indicator-file": {
-    default: "",
-    value: "FILE",
-    summary: "writes readinessindicatorfile, and waits for it before the " +
+  "multus-log-file": text("FILE", "sets logFile"),
+  "additional-bin-dir": text("FOLDER", "sets binDir"),
+  "multus-cni-conf-dir": folder(
+    "/host/etc/cni/multus/net.d",
+    "sets confDir, if it is another folder",
+  ),
+  "readiness-indicator-file": text(
+    "FILE",
+    "sets readinessindicatorfile, and waits for the file before writing the " +
       "first configuration",
-  },
-  "readiness-timeout": {
-    default: "45s",
-    value: "TIME",
-    summary: "how long it waits for that at most; 0 is not at all",
-  },
-  "timeout": {
-    default: "2m",
-    value: "TIME",
-    summary: "without --watch, how long it waits for the master network",
-  },
+  ),
+  "readiness-timeout": time("45s", "time limit of that wait; 0 for no wait"),
+  "timeout": time(
+    "2m",
+    "how long to wait for the master network without --watch",
+  ),
   "rename-conf-file": {
-    default: false,
     summary: "renames the master network's file to *.old",
   },
   "skip-config-watch": {
-    default: false,
-    summary: "with --watch, makes the configuration once and leaves it alone",
+    summary: "with --watch, writes the configuration only once",
   },
   "cleanup-config-on-exit": {
-    default: false,
-    summary: "with --watch, removes 00-multus.conf and 00-multus.conflist in " +
-      "the end: new pods then get the master network alone",
+    summary: "with --watch, removes 00-multus.conf and 00-multus.conflist at " +
+      "the end; new pods then get only the master network",
   },
-  "help": { default: false, summary: "tells about the command" },
-} as const;
+} as const satisfies FlagTable;
 
 /** The flags' values. */
 export type InstallFlags = FlagValues<typeof INSTALL_FLAGS>;

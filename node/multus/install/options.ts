@@ -6,16 +6,15 @@
 
 import { basename, dirname, join } from "@std/path/posix";
 import type { Environment } from "../../../cni/args.ts";
-import { parseFlags, refuse } from "../flags.ts";
-import {
-  findLogLevel,
-  LOG_LEVELS,
-  type LogLevel,
-} from "../../../plugins/multus/log/operation_log.ts";
+import { type CommandCall, readDuration } from "../../../tool/command.ts";
+import { refuse } from "../../../tool/usage_error.ts";
 import { INSTALL_FLAGS, type InstallFlags } from "./install_flags.ts";
 
-/** The command's name in errors. */
-export const COMMAND = "multus install";
+/** A call of `multus install`. */
+export type InstallCall = Pick<
+  CommandCall<InstallFlags>,
+  "command" | "flags" | "env"
+>;
 
 /** Where an installing container mounts the node's folders. */
 export const HOST_ROOT = "/host";
@@ -99,23 +98,20 @@ export interface Names {
 }
 
 /**
- * Reads the command line.
+ * Reads the flags.
  *
- * @returns Undefined if help is requested
- * @throws {CniError} 4 if it is invalid
+ * @throws {UsageError} If they are invalid
  */
 export function readInstallOptions(
-  args: readonly string[],
-  env: Environment,
+  call: InstallCall,
   names: Names,
-): InstallOptions | undefined {
-  const flags = parseFlags(COMMAND, INSTALL_FLAGS, args);
-  if (flags.help) return undefined;
-  const configuration = readConfiguration(flags);
+): InstallOptions {
+  const { flags, env } = call;
+  const configuration = readConfiguration(call);
   return {
     ...flags["skip-multus-binary-copy"]
       ? {}
-      : { executable: readExecutable(flags, names) },
+      : { executable: readExecutable(call, names) },
     credentials: {
       serviceAccount: flags["service-account-dir"],
       folder: join(flags["cni-conf-dir"], "multus.d"),
@@ -129,23 +125,24 @@ export function readInstallOptions(
     skipsConfigWatch: flags["skip-config-watch"],
     cleansUp: flags["cleanup-config-on-exit"] &&
       flags["multus-conf-file"] === "auto",
-    timeoutMs: parseTime("timeout", flags.timeout),
+    timeoutMs: readDuration(call, "timeout"),
   };
 }
 
-function readExecutable(flags: InstallFlags, names: Names): ExecutableOptions {
+function readExecutable(call: InstallCall, names: Names): ExecutableOptions {
+  const { flags } = call;
   const { plugins } = flags;
   return {
     source: flags["multus-bin-file"],
     folder: flags["cni-bin-dir"],
-    links: listLinks(plugins, names),
+    links: listLinks(call, names),
     // Only a plugin that was named explicitly replaces a foreign one.
     replacesOthers: !["", "all"].includes(plugins),
   };
 }
 
 function listLinks(
-  plugins: string,
+  { command, flags: { plugins } }: InstallCall,
   { pluginNames, knownNames }: Names,
 ): string[] {
   if (plugins === "none") return [];
@@ -153,25 +150,22 @@ function listLinks(
   const names = plugins === "all" ? pluginNames : plugins.split(",");
   for (const name of names) {
     if (knownNames.includes(name)) continue;
-    const known = knownNames.join(", ");
-    throw refuse(
-      COMMAND,
-      `--plugins: "${name}" is none of all, none, ${known}`,
-    );
+    const known = ["all", "none", ...knownNames].join(", ");
+    throw refuse(command, `--plugins must be of ${known}, not "${name}"`);
   }
   return names.filter((name) => name !== "multus");
 }
 
 function readConfiguration(
-  flags: InstallFlags,
+  call: InstallCall,
 ): InstallOptions["configuration"] {
+  const { command, flags } = call;
   const [source, folder] = [flags["multus-conf-file"], flags["cni-conf-dir"]];
   if (source === "none") return undefined;
   if (source !== "auto") return { source, folder };
   const { "multus-master-cni-file-name": masterFile } = flags;
-  const timeout = flags["readiness-timeout"];
   if (flags["force-cni-version"] && flags["cni-version"] === "") {
-    throw refuse(COMMAND, "--force-cni-version needs --cni-version");
+    throw refuse(command, "--force-cni-version needs --cni-version");
   }
   return {
     folder,
@@ -183,7 +177,7 @@ function readConfiguration(
     takesName: flags["override-network-name"],
     keys: readKeys(flags),
     readinessFile: flags["readiness-indicator-file"],
-    readinessTimeoutMs: parseTime("readiness-timeout", timeout),
+    readinessTimeoutMs: readDuration(call, "readiness-timeout"),
   };
 }
 
@@ -195,7 +189,7 @@ function readKeys(flags: InstallFlags): Record<string, string | boolean> {
     namespaceIsolation: flags["namespace-isolation"],
     globalNamespaces: flags["global-namespaces"],
     logToStderr: flags["multus-log-to-stderr"] ? "" : false,
-    logLevel: readLogLevel(flags["multus-log-level"]),
+    logLevel: flags["multus-log-level"],
     logFile: flags["multus-log-file"],
     binDir: flags["additional-bin-dir"],
     // The reference writes "cniConf", which multus does not read, and the
@@ -212,13 +206,6 @@ function readKeys(flags: InstallFlags): Record<string, string | boolean> {
   };
 }
 
-function readLogLevel(text: string): LogLevel | "" {
-  const level = text === "" ? "" : findLogLevel(text);
-  if (level !== undefined) return level;
-  const known = LOG_LEVELS.join(", ");
-  throw refuse(COMMAND, `--multus-log-level: "${text}" is none of ${known}`);
-}
-
 /** Converts a path below {@linkcode HOST_ROOT} to the path on the node. */
 export function toHostPath(path: string): string {
   return path.startsWith(`${HOST_ROOT}/`) ? path.slice(HOST_ROOT.length) : path;
@@ -227,27 +214,4 @@ export function toHostPath(path: string): string {
 /** Returns the path of the token's copy on the node, beside the kubeconfig. */
 export function hostPathOfToken({ hostPath }: CredentialOptions): string {
   return join(dirname(hostPath), "token");
-}
-
-/** Milliseconds per unit; the default unit is seconds. */
-const UNITS: Readonly<Record<string, number>> = {
-  "": 1000,
-  ms: 1,
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-};
-
-/** Timers are limited to 31 bits of milliseconds. */
-const LONGEST_MS = 2 ** 31 - 1;
-
-function parseTime(flag: string, text: string): number {
-  const [, amount, unit = ""] = /^(\d+)(ms|s|m|h)?$/.exec(text) ?? [];
-  if (amount !== undefined) {
-    return Math.min(Number(amount) * (UNITS[unit] ?? 0), LONGEST_MS);
-  }
-  throw refuse(
-    COMMAND,
-    `--${flag}: "${text}" is no time such as 500ms, 45s, 2m`,
-  );
 }

@@ -1,5 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
+import type { FlagTable } from "../../../tool/command.ts";
+import { parseFlags } from "../../../tests/_harness/tool_flags.ts";
 import { INSTALL_FLAGS } from "./install_flags.ts";
 import {
   type ConfigurationOptions,
@@ -15,9 +17,9 @@ const NAMES = {
 };
 
 function read(...args: string[]): InstallOptions {
-  const options = readInstallOptions(args, {}, NAMES);
-  if (options === undefined) throw new Error("help was asked for");
-  return options;
+  const command = "multus install";
+  const flags = parseFlags(command, INSTALL_FLAGS, args);
+  return readInstallOptions({ command, flags, env: {} }, NAMES);
 }
 
 /**
@@ -63,10 +65,6 @@ Deno.test("readInstallOptions() has the reference's defaults", () => {
     cleansUp: false,
     timeoutMs: 120_000,
   });
-});
-
-Deno.test("readInstallOptions() answers nothing if help is asked for", () => {
-  assertEquals(readInstallOptions(["--watch", "-h"], {}, NAMES), undefined);
 });
 
 Deno.test("readInstallOptions() chooses the links by --plugins", async (t) => {
@@ -135,6 +133,7 @@ Deno.test("readInstallOptions() reads times", async (t) => {
     ["45", 45_000],
     ["500ms", 500],
     ["2m", 120_000],
+    ["1m30s", 90_000],
     ["999999999h", 2 ** 31 - 1],
   ];
   for (const [text, ms] of rows) {
@@ -147,12 +146,27 @@ Deno.test("readInstallOptions() reads times", async (t) => {
 
 Deno.test("readInstallOptions() refuses what makes no sense", async (t) => {
   const rows: [string, string][] = [
-    ["--plugins=nope", '--plugins: "nope" is none of all, none, host-local'],
-    ["--plugins=ptp,", '--plugins: "" is none of all, none, host-local'],
-    ["--multus-log-level=loud", '--multus-log-level: "loud" is none of debug'],
+    [
+      "--plugins=nope",
+      '--plugins must be of all, none, host-local, multus, passthru, ptp, cni, not "nope"',
+    ],
+    [
+      "--plugins=ptp,",
+      '--plugins must be of all, none, host-local, multus, passthru, ptp, cni, not ""',
+    ],
+    [
+      "--multus-log-level=loud",
+      '--multus-log-level must be debug, verbose, error or panic, not "loud"',
+    ],
     ["--force-cni-version", "--force-cni-version needs --cni-version"],
-    ["--timeout=soon", '--timeout: "soon" is no time such as 500ms, 45s, 2m'],
-    ["--readiness-timeout=-1s", '--readiness-timeout: "-1s" is no time'],
+    [
+      "--timeout=soon",
+      '--timeout must be a duration such as 500ms, 45s, 2m or 1h30m, not "soon"',
+    ],
+    [
+      "--readiness-timeout=-1s",
+      '--readiness-timeout must be a duration such as 500ms, 45s, 2m or 1h30m, not "-1s"',
+    ],
   ];
   for (const [flag, why] of rows) {
     await t.step(flag, () => {
@@ -181,8 +195,8 @@ Deno.test("docs/multus-install.md has all flags, and their defaults", () => {
   const rows = Deno.readTextFileSync(page)
     .matchAll(/^\| `--([\w-]+)`(?: \\\*)? +\| (?:`([^`]*)`)? +\|/gm);
   const documented = [...rows].map(([, name, value = ""]) => [name, value]);
-  const flags = Object.entries(INSTALL_FLAGS)
-    .filter(([name]) => name !== "help")
-    .map(([name, flag]) => [name, String(flag.default)]);
+  const table: FlagTable = INSTALL_FLAGS;
+  const flags = Object.entries(table)
+    .map(([name, flag]) => [name, String(flag.default ?? false)]);
   assertEquals(documented.toSorted(), flags.toSorted());
 });

@@ -7,9 +7,7 @@
 import {
   type CommandRow,
   type Flag,
-  type FlagName,
-  FLAGS,
-  listFlags,
+  flagsOf,
   type Program,
 } from "./command.ts";
 import { formatArguments } from "./parse.ts";
@@ -47,12 +45,12 @@ export function formatCommandHelp(
   row: CommandRow,
   style: Style,
 ): string {
-  const { summary, about = [], args = [], examples = [] } = row;
+  const { summary, about = [], args = [], examples = {} } = row;
   const end = [formatArguments(row), "[FLAGS]"];
   if (row.isWrapper) end.reverse();
   const usage = [program, row.name, ...end]
     .filter((word) => word !== "").join(" ");
-  const flags = listFlags(row);
+  const shown = args.filter(({ isHidden }) => !isHidden);
   return [
     wrap(`${summary}.`),
     ...about.map((paragraph) => wrap(paragraph)),
@@ -60,18 +58,17 @@ export function formatCommandHelp(
     section(
       "Arguments",
       style,
-      args.map(({ name, summary }) => [name, summary]),
+      shown.map(({ name, summary }) => [name, summary]),
     ),
-    section("Flags", style, flags.map((name) => describeFlag(name, row))),
-    section("Examples", style, examples.map(({ line, what }) => [line, what])),
+    section("Flags", style, Object.entries(flagsOf(row)).map(describeFlag)),
+    section("Examples", style, Object.entries(examples)),
   ].filter((part) => part !== "").join("\n\n");
 }
 
-function describeFlag(name: FlagName, row: CommandRow): [string, string] {
-  const flag: Flag = FLAGS[name];
-  const short = flag.short === undefined ? "    " : `-${flag.short}, `;
+function describeFlag([name, flag]: [string, Flag]): [string, string] {
+  const short = flag.short === undefined ? "    " : `-${flag.short[0]}, `;
   const value = flag.value === undefined ? "" : ` ${flag.value}`;
-  const fallback = name === "timeout" ? ` (default ${row.timeout})` : "";
+  const fallback = flag.default ? ` (default ${flag.default})` : "";
   return [`${short}--${name}${value}`, flag.summary + fallback];
 }
 

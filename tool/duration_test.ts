@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { formatDuration, parseDuration } from "./duration.ts";
 
 Deno.test("parseDuration() reads seconds and Go's durations", async (t) => {
@@ -15,6 +15,9 @@ Deno.test("parseDuration() reads seconds and Go's durations", async (t) => {
     ["1m1s1ms", 61_001],
     ["0.0004s", 0],
     ["596h", 2_145_600_000],
+    ["597h", 2 ** 31 - 1],
+    ["999999999h", 2 ** 31 - 1],
+    ["9".repeat(400), 2 ** 31 - 1],
   ];
   for (const [text, ms] of rows) {
     await t.step(text, () => assertEquals(parseDuration(text), ms));
@@ -22,15 +25,11 @@ Deno.test("parseDuration() reads seconds and Go's durations", async (t) => {
 });
 
 Deno.test("parseDuration() refuses everything else", async (t) => {
-  const rows = ["", " ", "s", "10 s", "-1", "-1s", "1x", "x1s", "1e3", "597h"]
-    .concat("1s ", "Infinity", "NaN", "1.s", ".5s", "10S", "9".repeat(400));
+  const rows = ["", " ", "s", "10 s", "-1", "-1s", "1x", "x1s", "1e3", "1s "]
+    .concat("Infinity", "NaN", "1.s", ".5s", "10S", "1.2.3s");
   for (const text of rows) {
     await t.step(JSON.stringify(text), () => {
-      const error = assertThrows(() => parseDuration(text), RangeError);
-      assertEquals(
-        error.message,
-        `Cannot parse duration "${text}": use seconds, or 500ms, 10s, 2m, 1h30m`,
-      );
+      assertEquals(parseDuration(text), undefined);
     });
   }
 });

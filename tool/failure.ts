@@ -50,22 +50,14 @@ export function toFailureDocument(error: unknown): FailureDocument {
   return document;
 }
 
-/** Exit codes for programs that cannot be run, as in shells. */
-const NOT_EXECUTABLE = 126, NOT_FOUND = 127;
-
-/** The failure to run a program. */
-export class ExecError extends Error {
-  /** The exit code that a shell would return. */
+/** A failure with an exit code of its own. */
+export class ExitError extends Error {
+  /** The exit code. */
   readonly exitCode: number;
 
-  /** Creates the error from execve(2)'s error. */
-  constructor(file: string, cause: unknown) {
-    const isMissing = isErrno(cause, "ENOENT");
-    const isSearched = isMissing && !file.includes("/");
-    super(
-      `Cannot run "${file}"${isSearched ? ": not found in PATH" : ""}`,
-      isSearched ? {} : { cause },
-    );
-    this.exitCode = isMissing ? NOT_FOUND : NOT_EXECUTABLE;
+  /** Creates the error. */
+  constructor(message: string, exitCode: number, options: ErrorOptions = {}) {
+    super(message, options);
+    this.exitCode = exitCode;
   }
 }

@@ -17,3 +17,10 @@ export class UsageError extends CniError {
     this.isIncomplete = isIncomplete;
   }
 }
+
+/** Returns the error for an invalid command line, which refers to the help. */
+export function refuse(command: string, problem: string): UsageError {
+  return new UsageError(
+    `Cannot run "${command}": ${problem}; see ${command} --help`,
+  );
+}

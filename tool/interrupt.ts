@@ -1,5 +1,5 @@
 /**
- * Interruption by the user.
+ * Interruption by signals.
  *
  * @module
  */
@@ -22,20 +22,29 @@ export class Interruption extends Error {
 /**
  * Makes the first SIGINT, SIGTERM or SIGHUP abort the command, so that it can
  * clean up, and the second one exit at once.
- *
- * @param onFirst Receives the first signal
  */
-export function listenToSignals(
-  onFirst: (reason: Interruption) => void,
-): AbortSignal {
+export function listenToSignals(): AbortSignal {
   const controller = new AbortController();
   for (const signal of Object.keys(SIGNALS) as (keyof typeof SIGNALS)[]) {
     Deno.addSignalListener(signal, () => {
       const reason = new Interruption(signal);
       if (controller.signal.aborted) Deno.exit(reason.exitCode);
-      onFirst(reason);
       controller.abort(reason);
     });
   }
   return controller.signal;
+}
+
+/** Rejects with the reason of an interruption some time after it. */
+export function endAfter(
+  interrupt: AbortSignal,
+  graceMs: number,
+): Promise<never> {
+  return new Promise((_, reject) => {
+    const wait = (): void =>
+      AbortSignal.timeout(graceMs)
+        .addEventListener("abort", () => reject(interrupt.reason));
+    if (interrupt.aborted) wait();
+    else interrupt.addEventListener("abort", wait);
+  });
 }

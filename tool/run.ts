@@ -1,5 +1,5 @@
 /**
- * One run of the tool, from its arguments to its output.
+ * One run of a program, from its arguments to its output.
  *
  * @module
  */
@@ -7,28 +7,47 @@
 import type { Environment } from "../cni/args.ts";
 import { deadline } from "../cni/deadline.ts";
 import { PLUGINS_VERSION } from "../cni/skel.ts";
+import { writeStderr, writeStdout } from "../cni/stdio.ts";
 import {
+  type AnyFlagValues,
   type CommandCall,
-  type CommandRow,
-  findFlag,
-  type FlagValues,
   type Output,
   type Program,
+  readDuration,
 } from "./command.ts";
-import { parseDuration } from "./duration.ts";
 import {
-  ExecError,
+  ExitError,
   formatFailureText,
   isDenied,
   toFailureDocument,
 } from "./failure.ts";
 import { formatCommandHelp, formatProgramHelp } from "./help.ts";
-import { Interruption } from "./interrupt.ts";
+import { endAfter, Interruption, listenToSignals } from "./interrupt.ts";
 import { type CommandLine, parseCommandLine } from "./parse.ts";
 import { chooseStyle, showControls, type Style, wantsColor } from "./style.ts";
 import { UsageError } from "./usage_error.ts";
 
-/** The surroundings of the tool. */
+/** Runs this process as a program. */
+export async function runMain(program: Program): Promise<never> {
+  // If the event loop runs empty during a wait, the process must not exit with
+  // 0.
+  Deno.exitCode = 1;
+  const { stdout, exitCode } = await runTool(program, Deno.args, {
+    env: Deno.env.toObject(),
+    isTerminal: Deno.stdout.isTerminal(),
+    onStderr: (text) => writeStderr(text),
+    interrupt: listenToSignals(),
+  });
+  const problem = writeStdout(stdout);
+  if (problem === undefined) Deno.exit(exitCode);
+  // Only the error's text is available here; EPIPE is 32 on all architectures.
+  // If the reader is gone, as with `head`, the shell expects SIGPIPE's code.
+  if (problem.endsWith("(os error 32)")) Deno.exit(128 + 13);
+  writeStderr(`Cannot write to stdout: ${problem}\n`);
+  Deno.exit(1);
+}
+
+/** The surroundings of a program. */
 export interface World {
   readonly env: Environment;
   /** Whether stdout is a terminal. */
@@ -89,12 +108,12 @@ function explain({ explainUsage }: Program, error: unknown): string {
 function chooseExitCode(error: unknown, { interrupt }: World): number {
   const { aborted, reason } = interrupt;
   if (aborted && reason instanceof Interruption) return reason.exitCode;
-  return error instanceof ExecError ? error.exitCode : 1;
+  return error instanceof ExitError ? error.exitCode : 1;
 }
 
-function print(output: Output, flags: FlagValues, world: World): Ended {
+function print(output: Output, flags: AnyFlagValues, world: World): Ended {
   const { json, text, isBare = false, note, exitCode = 0 } = output;
-  if (flags.has("json")) return { stdout: formatJson(json), exitCode };
+  if (flags["json"]) return { stdout: formatJson(json), exitCode };
   if (note !== undefined) world.onStderr(`${note}\n`);
   const plain = typeof text === "string" ? text : text(styleOf(world));
   const isOpen = plain === "" || isBare && !world.isTerminal;
@@ -117,14 +136,19 @@ async function runLine(
   showFailure: CommandCall["showFailure"],
 ): Promise<Output> {
   if (row === undefined) return runProgram(program, { words, flags }, world);
-  if (flags.has("help")) {
+  if (flags["help"]) {
     const text = formatCommandHelp(program.name, row, styleOf(world));
     return { json: { help: text }, text };
   }
   const { env, onStderr, interrupt } = world;
-  const timeoutMs = readTimeout(row, flags);
+  const command = `${program.name} ${row.name}`;
+  const timeoutMs = row.timeout === undefined
+    ? 0
+    : readDuration({ command, flags }, "timeout");
+  const signal = timeoutMs === 0 ? interrupt : deadline(timeoutMs, interrupt);
   const call: CommandCall = {
     program,
+    command,
     args,
     flags,
     env,
@@ -132,9 +156,18 @@ async function runLine(
     showFailure,
     timeoutMs,
     interrupt,
-    signal: timeoutMs === 0 ? interrupt : deadline(timeoutMs, interrupt),
+    signal,
   };
-  return await (await row.load())(call);
+  const run = await row.load();
+  if (!row.isService) {
+    interrupt.addEventListener("abort", () => {
+      onStderr(`${formatFailureText(interrupt.reason)}\n`);
+    });
+  }
+  const { graceMs } = row;
+  return graceMs === undefined
+    ? await run(call)
+    : await Promise.race([run(call), endAfter(interrupt, graceMs)]);
 }
 
 /** Runs the program without a command. */
@@ -143,11 +176,11 @@ function runProgram(
   { words, flags }: Pick<CommandLine, "words" | "flags">,
   world: World,
 ): Output {
-  if (flags.has("version")) return describeVersion(program);
+  if (flags["version"]) return describeVersion(program);
   const [group] = words;
   const help = formatProgramHelp(program, styleOf(world), group);
-  if (flags.has("help")) return { json: { help }, text: help };
-  if (!flags.has("json") && !program.explainUsage) {
+  if (flags["help"]) return { json: { help }, text: help };
+  if (!flags["json"] && !program.explainUsage) {
     world.onStderr(`${help}\n\n`);
   }
   throw new UsageError(
@@ -160,9 +193,4 @@ function runProgram(
 export function describeVersion({ name }: Program): Output {
   const version = PLUGINS_VERSION;
   return { json: { name, version }, text: `${name} ${version}` };
-}
-
-/** @throws {RangeError} If `--timeout` is malformed */
-function readTimeout(row: CommandRow, flags: FlagValues): number {
-  return parseDuration(findFlag({ flags }, "timeout") ?? row.timeout ?? "0");
 }

@@ -13,7 +13,13 @@ const rows: CommandRow[] = [
       { name: "NETWORK", summary: "network" },
       { name: "NETNS", summary: "namespace", isOptional: true },
     ],
-    flags: ["ifname", "all"],
+    flags: {
+      "ifname": { short: "i", value: "NAME", summary: "name" },
+      "all": { summary: "all" },
+      "log": { default: true, summary: "logs" },
+      "file": { value: "FILE", default: "", summary: "file" },
+      "to": { value: "FORM", completes: ["a", "b", "c"], summary: "form" },
+    },
     timeout: "1s",
     load,
   },
@@ -31,7 +37,7 @@ const rows: CommandRow[] = [
       { name: "NAME", summary: "name" },
       { name: "COMMAND", summary: "command", isRepeated: true },
     ],
-    flags: ["cache-dir"],
+    flags: { "cache-dir": { value: "DIR", summary: "folder" } },
     isWrapper: true,
     load,
   },
@@ -43,7 +49,12 @@ const program: Program = { name: "tool", about: "Tries", rows };
 function parse(line: string): unknown[] {
   const argv = line === "" ? [] : line.split(" ");
   const { row, words, args, flags } = parseCommandLine(program, argv);
-  return [row?.name ?? words.join(" "), [...args], Object.fromEntries(flags)];
+  const given = Object.entries(flags)
+    .filter(([name, value]) =>
+      value !== undefined && value !== "" && value !== (name === "log") &&
+      value !== "1s"
+    );
+  return [row?.name ?? words.join(" "), [...args], Object.fromEntries(given)];
 }
 
 Deno.test("parseCommandLine() finds command, arguments and flags", async (t) => {
@@ -62,6 +73,16 @@ Deno.test("parseCommandLine() finds command, arguments and flags", async (t) => 
     ["add a -i x -i y", ["add", ["a"], { ifname: "y" }]],
     ["--all add a --json", ["add", ["a"], { all: true, json: true }]],
     ["add a --timeout 0", ["add", ["a"], { timeout: "0" }]],
+    ["add a -i=x", ["add", ["a"], { ifname: "x" }]],
+    ["add a -inet1", ["add", ["a"], { ifname: "net1" }]],
+    ["add a --file= --all", ["add", ["a"], { all: true }]],
+    ["add a --file=a=b", ["add", ["a"], { file: "a=b" }]],
+    ["add a --file= --file=b", ["add", ["a"], { file: "b" }]],
+    ["add a --all=false --log=0", ["add", ["a"], { log: false }]],
+    ["add a --all=TRUE --log=F", ["add", ["a"], { all: true, log: false }]],
+    ["add a --all --log", ["add", ["a"], { all: true }]],
+    ["add --all true", ["add", ["true"], { all: true }]],
+    ["add a --to B", ["add", ["a"], { to: "b" }]],
     ["gc", ["gc", [], {}]],
     ["gc a b c", ["gc", ["a", "b", "c"], {}]],
     ["netns list", ["netns list", [], {}]],
@@ -160,6 +181,30 @@ Deno.test("parseCommandLine() reports errors", async (t) => {
     [
       "add a -i --json",
       'Cannot run "tool add": --ifname needs a value, --ifname=NAME',
+    ],
+    [
+      "add a --file",
+      'Cannot run "tool add": --file needs a value, --file=FILE',
+    ],
+    [
+      "add a --all=yes",
+      'Cannot run "tool add": --all must be true or false, not "yes"; see tool add --help',
+    ],
+    [
+      "add a --all=",
+      'Cannot run "tool add": --all must be true or false, not ""; see tool add --help',
+    ],
+    [
+      "add a --to d",
+      'Cannot run "tool add": --to must be a, b or c, not "d"; see tool add --help',
+    ],
+    [
+      "add a -all",
+      'Cannot run "tool add": unknown flag -all; did you mean --all?',
+    ],
+    [
+      "add a --toString",
+      'Cannot run "tool add": unknown flag --toString; did you mean --to?',
     ],
     ["--all", 'Cannot run "tool": unknown flag --all; see tool --help'],
     [

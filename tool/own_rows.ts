@@ -1,0 +1,41 @@
+/**
+ * The commands about a program itself.
+ *
+ * @module
+ */
+
+import type { CommandCall, CommandRow, Output } from "./command.ts";
+import { formatCommandHelp, formatProgramHelp } from "./help.ts";
+import { parseCommandLine } from "./parse.ts";
+import { describeVersion } from "./run.ts";
+import { chooseStyle, type Style } from "./style.ts";
+
+/** The commands about a program itself. */
+export const OWN_ROWS: readonly CommandRow[] = [
+  {
+    name: "help",
+    summary: "Shows help for a command",
+    args: [{
+      name: "COMMAND",
+      summary: "the command; all commands if omitted",
+      isOptional: true,
+      isRepeated: true,
+    }],
+    load: () => Promise.resolve(help),
+  },
+  {
+    name: "version",
+    summary: "Prints the version",
+    load: () => Promise.resolve(({ program }) => describeVersion(program)),
+  },
+];
+
+/** Prints help on a command, a group of commands, or the program. */
+function help({ program, args }: CommandCall): Output {
+  const { row, words } = parseCommandLine(program, [...args, "--help"]);
+  const text = (style: Style): string =>
+    row === undefined
+      ? formatProgramHelp(program, style, words[0])
+      : formatCommandHelp(program.name, row, style);
+  return { json: { help: text(chooseStyle(false)) }, text };
+}
