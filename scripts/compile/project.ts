@@ -19,6 +19,7 @@ export const PROGRAM_SOURCES = [
   "plugins",
   "node",
   "cli",
+  "tool",
   "scripts/offline",
   "deno.json",
   "deno.lock",
