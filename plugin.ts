@@ -62,7 +62,7 @@ export type {
 export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
 
 // Cleanup, errors, log.
-export type { DeferredLink, DeferredLinks } from "./cni/deferred_links.ts";
+export type { Together, Work } from "./cni/together.ts";
 export { Rollback, tryAll, type Undo } from "./cni/rollback.ts";
 export {
   CniError,

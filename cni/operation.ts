@@ -21,6 +21,7 @@ import {
 } from "./request.ts";
 import type { Result } from "./result.ts";
 import { Rollback } from "./rollback.ts";
+import { alone } from "./together.ts";
 import type {
   DispatchInput,
   DispatchOutput,
@@ -130,7 +131,7 @@ async function createCall(run: Run): Promise<Call> {
   const { plugin, command, args, request, cniVersion, records } = run;
   const { name: network, bytes: stdin } = request;
   const surroundings = surroundingsOf(run.input);
-  const { hostNetns, signal, deferredLinks, onStderr } = surroundings;
+  const { hostNetns, signal, together = alone, onStderr } = surroundings;
   const log = createLog({
     plugin: plugin.name,
     command,
@@ -156,7 +157,7 @@ async function createCall(run: Run): Promise<Call> {
     log,
     delegate,
     surroundings,
-    deferredLinks,
+    together,
     signal,
     get prevResult(): Result | undefined {
       return readPrevResult();

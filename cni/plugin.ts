@@ -10,6 +10,7 @@ import type { JsonObject, Schema } from "./json.ts";
 import type { Log } from "./log.ts";
 import type { Result } from "./result.ts";
 import type { Surroundings } from "./surroundings.ts";
+import type { Together } from "./together.ts";
 import type { NetConf, ValidAttachment } from "./types.ts";
 
 /** A value or a promise. Plugins that only talk to the kernel need no promise. */
@@ -26,7 +27,7 @@ export interface ForeignResult {
 
 /** One call of a plugin: everything it may know. */
 export interface Call<Config extends NetConf = NetConf>
-  extends Pick<Surroundings, "hostNetns" | "signal" | "deferredLinks"> {
+  extends Pick<Surroundings, "hostNetns" | "signal"> {
   /** The command. */
   readonly command: Command;
   /** The CNI_* variables. */
@@ -53,6 +54,8 @@ export interface Call<Config extends NetConf = NetConf>
    * @throws {CniError} 7 if the list is malformed
    */
   readonly validAttachments: readonly ValidAttachment[] | undefined;
+  /** Does work together with other plugins and calls, such as deleting links. */
+  readonly together: Together;
   /** The configuration's `ipam` plugin. Fails on use if it is not configured. */
   readonly ipam: Delegate;
   /** Another plugin, with this call's configuration. */

@@ -5,8 +5,8 @@
  */
 
 import type { Environment } from "./args.ts";
-import type { DeferredLinks } from "./deferred_links.ts";
 import type { Result } from "./result.ts";
+import type { Together } from "./together.ts";
 
 /**
  * What a plugin may use of the world. A plugin that runs another one passes it on
@@ -29,11 +29,10 @@ export interface Surroundings {
    */
   readonly signal?: AbortSignal | undefined;
   /**
-   * DEL: collects links for the next plugin to delete together with its own;
-   * undefined if no plugin follows. Source: the link group that RTM_DELLINK
-   * accepts, net/core/rtnetlink.c `rtnl_group_dellink`.
+   * Does work together with the other plugins of a list, or with other calls;
+   * undefined if there are none.
    */
-  readonly deferredLinks?: DeferredLinks | undefined;
+  readonly together?: Together | undefined;
 }
 
 /** Takes a plugin's result as a value. */

@@ -58,6 +58,22 @@ const NAMESPACE_SYMBOLS = {
   ioctl: { parameters: ["i32", "u64", UNCOMPILED], result: "i32" },
 } as const;
 
+/** Symbols that a resident process calls on other threads, with their own errno. */
+const ASIDE_SYMBOLS = {
+  send: {
+    parameters: ["i32", "buffer", "i32", "i32"],
+    result: "i32",
+    // deno-lint-ignore cni/kernel-is-sync -- a socket stays in its namespace
+    nonblocking: true,
+  },
+  poll: {
+    parameters: ["buffer", "u64", "i32"],
+    result: "i32",
+    // deno-lint-ignore cni/kernel-is-sync -- a socket stays in its namespace
+    nonblocking: true,
+  },
+} as const;
+
 /** Symbols that few plugins need. */
 const LOCK_SYMBOLS = {
   flock: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
@@ -192,6 +208,34 @@ export function recv(fd: number, buffer: Bytes, flags: number): number {
     "recv",
     symbols.recv(fd, buffer, buffer.length, flags, PADDING),
   );
+}
+
+let aside: Deno.DynamicLibrary<typeof ASIDE_SYMBOLS>["symbols"] | undefined;
+
+function asideCalls(): NonNullable<typeof aside> {
+  return aside ??= Deno.dlopen("libc.so.6", ASIDE_SYMBOLS).symbols;
+}
+
+/**
+ * send(2) on another thread, for messages that the kernel takes long to handle.
+ *
+ * @param message Must not change meanwhile
+ * @returns Negative if it was not sent; errno is not available
+ */
+export function sendAside(fd: number, message: Bytes): PromiseLike<number> {
+  return asideCalls().send(fd, message, message.length, 0);
+}
+
+/** Source: include/uapi/asm-generic/poll.h. */
+const POLLIN = 1;
+
+/** poll(2) on another thread: waits until something can be received. */
+export function waitReadable(
+  fd: number,
+  timeoutMs: number,
+): PromiseLike<number> {
+  const request = new Uint8Array(new Int32Array([fd, POLLIN]).buffer);
+  return asideCalls().poll(request, 1n, timeoutMs);
 }
 
 /** open(2) without creation. Returns a descriptor. */

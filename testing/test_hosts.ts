@@ -17,10 +17,10 @@
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../cni/args.ts";
 import { createInvoker } from "../cni/invoke/in_process.ts";
-import type { DeferredLinks } from "../cni/deferred_links.ts";
 import type { DispatchOutput } from "../cni/surroundings.ts";
 import type { Plugin } from "../cni/plugin.ts";
 import { dispatch } from "../cni/skel.ts";
+import type { Together } from "../cni/together.ts";
 import type { NetConf } from "../cni/types.ts";
 import { NetNs } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
@@ -37,8 +37,8 @@ export interface CallOptions {
   readonly ifName?: string;
   /** Overrides and adds variables. */
   readonly env?: Environment;
-  /** DEL in this process, as of a list. */
-  readonly deferredLinks?: DeferredLinks;
+  /** For DEL in this process, as in a list or in the node daemon. */
+  readonly together?: Together;
 }
 
 /** What a call printed and how it ended; the document decoded, if there is one. */
@@ -125,7 +125,7 @@ export class TestHosts implements Disposable {
       stdin: () => new TextEncoder().encode(JSON.stringify(config)),
       invoker: createInvoker(dispatch, findPlugin),
       hostNetns: this.host.path,
-      deferredLinks: options.deferredLinks,
+      together: options.together,
     });
     return { ...output, json: parseJson(output.stdout) };
   }

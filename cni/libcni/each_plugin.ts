@@ -5,9 +5,9 @@
  * @module
  */
 
-import { DeferredLinks } from "../deferred_links.ts";
 import type { JsonObject } from "../json.ts";
 import { throwAll } from "../rollback.ts";
+import { ListWork } from "../together.ts";
 import type { ValidAttachment } from "../types.ts";
 import {
   type OperationOptions,
@@ -57,8 +57,8 @@ export interface DelPluginsOptions extends AttachedOptions {
 }
 
 /**
- * Runs DEL of each plugin, last to first. Links whose deletion the plugins
- * deferred are deleted at the end in any case.
+ * Runs DEL of each plugin, last to first. Work that the plugins
+ * left for later is done at the end in any case.
  *
  * Source: containernetworking/cni libcni/api.go `DelNetworkList`.
  *
@@ -71,16 +71,16 @@ export async function delPlugins(
   { prevResult, continueOnDelErrors = false, signal }: DelPluginsOptions,
 ): Promise<void> {
   const { capabilityArgs } = conf;
-  const deferredLinks = new DeferredLinks();
+  const together = new ListWork(tools.surroundings.together);
   const failures: Error[] = [];
-  const removeDeferred = async (): Promise<void> => {
-    await deferredLinks.removeAll().catch((error) => failures.push(error));
+  const finish = async (): Promise<void> => {
+    await together.finish().catch((error) => failures.push(error));
   };
   const surroundings = {
     ...tools.surroundings,
-    deferredLinks,
+    together,
     onProcess: async (): Promise<void> => {
-      await removeDeferred();
+      await finish();
       await tools.surroundings.onProcess?.();
     },
   };
@@ -98,7 +98,7 @@ export async function delPlugins(
       if (!continueOnDelErrors) break;
     }
   }
-  await removeDeferred();
+  await finish();
   throwAll(failures, `${failures.length} plugins failed (delete)`);
 }
 

@@ -17,7 +17,7 @@ import type { AttachmentLocks } from "./lock.ts";
  * plugins and of the runtime goes to stderr.
  */
 export interface NetworkRuntimeOptions
-  extends Partial<Omit<Surroundings, "env" | "signal" | "deferredLinks">> {
+  extends Partial<Omit<Surroundings, "env" | "signal">> {
   /** The environment of plugins; the CNI_* variables are replaced. */
   readonly env: Surroundings["env"];
   /** Folders with plugins in search order: CNI_PATH. */
@@ -59,6 +59,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
       hostNetns: options.hostNetns ?? "/proc/thread-self/ns/net",
       onStderr,
       onProcess: options.onProcess,
+      together: options.together,
     },
     cache: new AttachmentCache(options.cacheDir),
     locks: options.locks,

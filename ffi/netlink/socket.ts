@@ -42,10 +42,13 @@ const MAX_SEQUENCE = 0xffff_ffff;
 const AF_NETLINK = 16, SOCK_RAW = 3, SOCK_CLOEXEC = 0o2000000;
 const MSG_TRUNC = 0x20, MSG_DONTWAIT = 0x40;
 /** Source: include/uapi/asm-generic/socket.h. */
-const SOL_SOCKET = 1, SO_SNDBUF = 7, SO_RCVTIMEO = 20, SO_SNDBUFFORCE = 32;
+const SOL_SOCKET = 1, SO_SNDBUF = 7, SO_RCVBUF = 8, SO_RCVTIMEO = 20;
+const SO_SNDBUFFORCE = 32, SO_RCVBUFFORCE = 33;
 /** Source: include/uapi/linux/netlink.h. */
 const SOL_NETLINK = 270;
-const NETLINK_EXT_ACK = 11, NETLINK_GET_STRICT_CHK = 12;
+const NETLINK_ADD_MEMBERSHIP = 1,
+  NETLINK_EXT_ACK = 11,
+  NETLINK_GET_STRICT_CHK = 12;
 
 /** Address of a netlink socket; port 0 is the kernel. Source: `struct sockaddr_nl`. */
 const socketAddress = struct({
@@ -57,7 +60,7 @@ const socketAddress = struct({
 const KERNEL = socketAddress.encode({ family: AF_NETLINK });
 
 /** Source: include/uapi/asm-generic/errno-base.h. */
-const EINTR = 4, EMSGSIZE = 90;
+const EINTR = 4, EMSGSIZE = 90, ENOBUFS = 105;
 
 /** Netlink families. Source: include/uapi/linux/netlink.h. */
 export const Protocol = { Route: 0, Netfilter: 12 } as const;
@@ -74,6 +77,10 @@ const RECEIVE_TIMEOUT_SECONDS = 10n;
 const RECEIVE_BUFFER_BYTES = 1 << 20;
 /** How many requests are acknowledged together: the answers must fit the buffer. */
 const MOST_AT_ONCE = 100;
+/** Room for notifications, which come faster than a busy thread reads them. */
+const NOTIFICATION_BYTES = 4 << 20;
+/** How often to look whether a request on another thread could not be sent. */
+const ASIDE_POLL_MS = 100;
 /** Every socket accepts this much in one send(2), however the machine is tuned. */
 const SAFE_SEND_BYTES = 64 * 1024;
 /** How often a dump is tried while the list keeps changing. */
@@ -253,6 +260,29 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
+   * Subscribes to notifications.
+   *
+   * @param group The kernel's number of the group
+   */
+  subscribe(group: number): void {
+    const fd = this.#fd.number;
+    setBuffer(fd, [SO_RCVBUFFORCE, SO_RCVBUF], NOTIFICATION_BYTES);
+    const name = NETLINK_ADD_MEMBERSHIP;
+    libc.setSocketOption(fd, { level: SOL_NETLINK, name, value: group });
+  }
+
+  /**
+   * Starts the same as {@linkcode requestEach} on another thread. The socket
+   * must not be used otherwise, nor closed, until the requests are sent.
+   */
+  startAside(requests: readonly EncodedRequest[]): Aside {
+    const fd = this.#fd.number;
+    const { bytes, first } = this.#encodeAll(requests.map(acknowledgeLast));
+    if (bytes.length > SAFE_SEND_BYTES) makeRoom(fd, bytes.length);
+    return new Aside(fd, { requests, first, bytes });
+  }
+
+  /**
    * Sends several requests at once. Waits for the acknowledgement of the last
    * request that asks for one, or for the first refusal.
    *
@@ -277,9 +307,17 @@ export class NetlinkSocket implements Disposable {
   }
 
   /** @returns The first request, and its sequence number */
-  #sendAll(
-    requests: readonly EncodedRequest[],
-  ): { first: number; begin: EncodedRequest } {
+  #sendAll(requests: readonly EncodedRequest[]): Omit<Encoded, "bytes"> {
+    const { bytes, ...encoded } = this.#encodeAll(requests);
+    const fd = this.#fd.number;
+    during(encoded.begin, () => {
+      if (bytes.length > SAFE_SEND_BYTES) makeRoom(fd, bytes.length);
+      libc.send(fd, bytes, 0);
+    });
+    return encoded;
+  }
+
+  #encodeAll(requests: readonly EncodedRequest[]): Encoded {
     const [begin] = requests;
     if (begin === undefined) throw new Error("Cannot send no requests");
     if (this.#sequence + requests.length > MAX_SEQUENCE) this.#sequence = 0;
@@ -289,12 +327,7 @@ export class NetlinkSocket implements Disposable {
         encodeMessage(type, flags, ++this.#sequence, body)
       ),
     );
-    const fd = this.#fd.number;
-    during(begin, () => {
-      if (bytes.length > SAFE_SEND_BYTES) makeRoom(fd, bytes.length);
-      libc.send(fd, bytes, 0);
-    });
-    return { first, begin };
+    return { bytes, first, begin };
   }
 
   /**
@@ -409,6 +442,83 @@ export class NetlinkSocket implements Disposable {
   }
 }
 
+/** Requests that the kernel handles on another thread. */
+export class Aside {
+  readonly #fd: number;
+  readonly #requests: readonly EncodedRequest[];
+  readonly #first: number;
+  readonly #refusals: (SyscallError | undefined)[];
+  /** Resolves when the kernel has handled all requests. */
+  readonly sent: PromiseLike<void>;
+  #isSent = false;
+
+  /** Sends the requests. Use {@linkcode NetlinkSocket.startAside}. */
+  constructor(
+    fd: number,
+    { requests, first, bytes }: {
+      readonly requests: readonly EncodedRequest[];
+      readonly first: number;
+      readonly bytes: Bytes;
+    },
+  ) {
+    this.#fd = fd;
+    this.#requests = requests;
+    this.#first = first;
+    this.#refusals = requests.map(() => undefined);
+    this.sent = libc.sendAside(fd, bytes).then(() => {
+      this.#isSent = true;
+    });
+  }
+
+  /** Waits until there may be something to take. */
+  wait(): PromiseLike<unknown> {
+    return libc.waitReadable(this.#fd, ASIDE_POLL_MS);
+  }
+
+  /**
+   * Takes what has arrived, without waiting.
+   *
+   * @param onNotice Receives each notification, or undefined if the kernel had
+   * to drop some
+   * @returns What the kernel refuses, as of {@linkcode NetlinkSocket.requestEach};
+   * undefined if it is not finished
+   * @throws {NetlinkError} ENOBUFS if the requests or the answers are lost
+   */
+  take(
+    onNotice: (notice: RawMessage | undefined) => void,
+  ): readonly (SyscallError | undefined)[] | undefined {
+    // Once the requests are sent, all answers are there.
+    const isLast = this.#isSent;
+    const last = this.#requests.length - 1;
+    for (let bytes; (bytes = this.#receive(onNotice)) !== undefined;) {
+      for (const message of splitMessages(bytes)) {
+        const position = message.sequence - this.#first;
+        const request = this.#requests[position];
+        if (request === undefined || message.type !== ControlType.Error) {
+          onNotice(message);
+          continue;
+        }
+        this.#refusals[position] = refusalOf(request, decodeError(message));
+        if (position === last) return this.#refusals;
+      }
+    }
+    if (!isLast) return undefined;
+    throw new NetlinkError(this.#requests[last]?.name ?? "", ENOBUFS);
+  }
+
+  /** Receives one datagram if there is one. */
+  #receive(onNotice: (notice: undefined) => void): Bytes | undefined {
+    for (;;) {
+      try {
+        return receiveNow(this.#fd);
+      } catch (error) {
+        if (!isErrno(error, "ENOBUFS")) throw error;
+        onNotice(undefined);
+      }
+    }
+  }
+}
+
 /**
  * Prepares a socket. Connecting it to the kernel blocks messages from other
  * sockets: root in a user namespace may send to any port of the network
@@ -427,13 +537,22 @@ function configure(fd: number): void {
  * Only CAP_NET_ADMIN in the machine's own user namespace may exceed the limit
  * `net.core.wmem_max`; other processes get as much as it allows.
  */
-function makeRoom(fd: number, value: number): void {
+function makeRoom(fd: number, bytes: number): void {
+  setBuffer(fd, [SO_SNDBUFFORCE, SO_SNDBUF], bytes);
+}
+
+/** @param names The options, first the one that needs the privilege */
+function setBuffer(
+  fd: number,
+  [forced, name]: readonly [forced: number, name: number],
+  value: number,
+): void {
   const level = SOL_SOCKET;
   try {
-    libc.setSocketOption(fd, { level, name: SO_SNDBUFFORCE, value });
+    libc.setSocketOption(fd, { level, name: forced, value });
   } catch (error) {
     if (!isErrno(error, "EPERM")) throw error;
-    libc.setSocketOption(fd, { level, name: SO_SNDBUF, value });
+    libc.setSocketOption(fd, { level, name, value });
   }
 }
 
@@ -442,32 +561,48 @@ function makeRoom(fd: number, value: number): void {
  * there is nothing to wait for; if it ever answers later, this waits.
  */
 function receive(fd: number): Bytes {
-  receiveBuffer ??= new Uint8Array(RECEIVE_BUFFER_BYTES);
-  let length: number;
-  try {
-    length = uninterrupted(fd, receiveBuffer, MSG_TRUNC | MSG_DONTWAIT);
-  } catch (error) {
-    if (!isErrno(error, "EAGAIN")) throw error;
-    const value = timeval.encode({ seconds: RECEIVE_TIMEOUT_SECONDS });
-    const option = { level: SOL_SOCKET, name: SO_RCVTIMEO, value };
-    libc.setSocketOptionBytes(fd, option);
-    length = uninterrupted(fd, receiveBuffer, MSG_TRUNC);
-  }
-  if (length > receiveBuffer.length) throw new SyscallError("recv", EMSGSIZE);
-  return receiveBuffer.slice(0, length);
+  const bytes = receiveNow(fd);
+  if (bytes !== undefined) return bytes;
+  const value = timeval.encode({ seconds: RECEIVE_TIMEOUT_SECONDS });
+  const option = { level: SOL_SOCKET, name: SO_RCVTIMEO, value };
+  libc.setSocketOptionBytes(fd, option);
+  return receiveWith(fd, MSG_TRUNC);
 }
 
-function uninterrupted(fd: number, buffer: Bytes, flags: number): number {
+/** Receives one whole datagram if there is one. */
+function receiveNow(fd: number): Bytes | undefined {
+  try {
+    return receiveWith(fd, MSG_TRUNC | MSG_DONTWAIT);
+  } catch (error) {
+    if (isErrno(error, "EAGAIN")) return undefined;
+    throw error;
+  }
+}
+
+function receiveWith(fd: number, flags: number): Bytes {
+  receiveBuffer ??= new Uint8Array(RECEIVE_BUFFER_BYTES);
   for (;;) {
     try {
-      return libc.recv(fd, buffer, flags);
+      const length = libc.recv(fd, receiveBuffer, flags);
+      if (length <= receiveBuffer.length) return receiveBuffer.slice(0, length);
     } catch (error) {
       if (!isErrno(error, "EINTR")) throw error;
+      continue;
     }
+    throw new SyscallError("recv", EMSGSIZE);
   }
 }
 
 const ACCEPTED: Verdict = { errno: 0, extAck: "", offset: undefined };
+
+/** Requests in one piece. */
+interface Encoded {
+  readonly bytes: Bytes;
+  /** The first request. */
+  readonly begin: EncodedRequest;
+  /** Its sequence number; the others' follow. */
+  readonly first: number;
+}
 
 /** The outcome of a request. */
 interface Outcome {

@@ -4,10 +4,17 @@
  * @module
  */
 
-import { isErrno } from "../errno.ts";
+import { isErrno, type SyscallError } from "../errno.ts";
 import { Flag } from "../netlink/message.ts";
-import type { DumpOptions, NetlinkSocket } from "../netlink/socket.ts";
-import { delLink, getLink, newLink } from "./link_message.ts";
+import {
+  type Aside,
+  type DumpOptions,
+  type EncodedRequest,
+  encodeRequest,
+  type NetlinkSocket,
+} from "../netlink/socket.ts";
+import { AF_UNSPEC } from "./constants.ts";
+import { delLink, getLink, linkHeader, newLink } from "./link_message.ts";
 import type {
   BridgeChange,
   BridgePortChange,
@@ -22,6 +29,8 @@ export type * from "./link_types.ts";
 
 /** Source: include/uapi/linux/if.h. */
 const IFF_UP = 1, IFF_PROMISC = 0x100, IFF_LOWER_UP = 0x1_0000;
+/** Source: include/uapi/linux/rtnetlink.h `enum rtnetlink_groups`. */
+const RTNLGRP_LINK = 1;
 /** Source: RFC 2863, include/uapi/linux/if.h `IF_OPER_*`. */
 const OPERATIONAL_UNKNOWN = 0, OPERATIONAL_UP = 6;
 /**
@@ -280,22 +289,92 @@ export class LinkRequests {
    * @throws {NetlinkError} EOPNOTSUPP if one cannot be deleted; then all stay
    */
   ensureAllGone(indexes: readonly number[]): void {
-    const [only, ...others] = indexes;
-    if (only === undefined) return;
-    if (others.length === 0) return void this.ensureGone(only);
-    const group = randomGroup();
-    for (const index of indexes) {
-      ignoreMissing(() => {
-        this.#socket.request(newLink, {
-          header: { index },
-          attributes: { group },
-        });
-      });
-    }
-    ignoreMissing(() => {
-      this.#socket.request(delLink, { header: {}, attributes: { group } });
-    });
+    if (indexes.length === 0) return;
+    throwUnlessMissing(this.#socket.requestEach(deletionOf(indexes)));
   }
+
+  /**
+   * Starts to delete the links that exist, on another thread. A link is gone
+   * long before the kernel has finished: it waits until no CPU uses the link.
+   *
+   * @param indexes As of {@linkcode ensureAllGone}
+   */
+  startDeletion(indexes: readonly number[]): LinkDeletion {
+    this.#socket.subscribe(RTNLGRP_LINK);
+    return new LinkDeletion(this.#socket.startAside(deletionOf(indexes)));
+  }
+}
+
+/** A deletion of links that is under way. The socket must stay open meanwhile. */
+export class LinkDeletion {
+  readonly #aside: Aside;
+
+  /** @param aside The request */
+  constructor(aside: Aside) {
+    this.#aside = aside;
+  }
+
+  /** Resolves when the kernel has handled the request; then the socket is free. */
+  get ended(): PromiseLike<void> {
+    return this.#aside.sent;
+  }
+
+  /** Waits until there may be something to take. */
+  wait(): PromiseLike<unknown> {
+    return this.#aside.wait();
+  }
+
+  /**
+   * Takes the news, without waiting.
+   *
+   * @param onGone Receives the index of each link that is gone, or undefined if
+   * the kernel had to drop such news
+   * @returns Whether all links are gone and the kernel has finished
+   * @throws {NetlinkError} EOPNOTSUPP if a link cannot be deleted; then all
+   * stay. ENOBUFS if the outcome is unknown
+   */
+  take(onGone: (index: number | undefined) => void): boolean {
+    const refusals = this.#aside.take((notice) => {
+      if (notice === undefined) return onGone(undefined);
+      if (notice.type !== delLink.type) return;
+      const { family, index } = linkHeader.decode(notice.body);
+      // A bridge reports the loss of a port in the same way.
+      if (family === AF_UNSPEC) onGone(index);
+    });
+    if (refusals === undefined) return false;
+    throwUnlessMissing(refusals);
+    return true;
+  }
+}
+
+/**
+ * Encodes the deletion of links: several are put into a group, and the group is
+ * deleted.
+ *
+ * Source: net/core/rtnetlink.c `rtnl_group_dellink`.
+ */
+function deletionOf(indexes: readonly number[]): EncodedRequest[] {
+  const [only, ...others] = indexes;
+  if (others.length === 0) {
+    return [encodeRequest(delLink, { header: { index: only ?? 0 } })];
+  }
+  const attributes = { group: randomGroup() };
+  return [
+    ...indexes.map((index) =>
+      encodeRequest(newLink, { header: { index }, attributes })
+    ),
+    encodeRequest(delLink, { header: {}, attributes }),
+  ];
+}
+
+/** @throws The first refusal that does not say that a link is gone */
+function throwUnlessMissing(
+  refusals: readonly (SyscallError | undefined)[],
+): void {
+  const refusal = refusals.find((one) =>
+    one !== undefined && one.errno !== "ENODEV"
+  );
+  if (refusal !== undefined) throw refusal;
 }
 
 /** @returns Whether the link existed */

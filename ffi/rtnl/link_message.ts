@@ -27,7 +27,7 @@ import {
 } from "./link_kinds.ts";
 
 /** Fixed header of RTM_*LINK. Source: include/uapi/linux/rtnetlink.h `struct ifinfomsg`. */
-const linkHeader = struct({
+export const linkHeader = struct({
   family: u8,
   type: u16,
   index: i32,

@@ -158,21 +158,16 @@ function isUsedByOthers(
   );
 }
 
-/**
- * Deletes the IFBs of stale attachments to a network.
- *
- * @throws {SyscallError} If the kernel refuses
- */
-export function deleteStaleIfbs(
+/** Lists the IFBs of stale attachments to a network. */
+export function listStaleIfbs(
   host: Rtnl,
   network: string,
   valid: readonly ValidAttachment[],
-): void {
+): Link[] {
   const isStale = staleLinkTest(network, valid);
   // The next GC finds IFBs that this list misses.
-  const stale = host.link.list({ mayBeIncomplete: true })
+  return host.link.list({ mayBeIncomplete: true })
     .filter((link) =>
       link.kind === "ifb" && link.name.startsWith(PREFIX) && isStale(link)
     );
-  host.link.ensureAllGone(stale.map(({ index }) => index));
 }

@@ -38,7 +38,7 @@ import { isAtLeast, listVersionsFrom } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { aliasOf, attachmentOf } from "../parts/attachment.ts";
-import { deleteOrDefer } from "../parts/deferred_links.ts";
+import { deleteLater, deleteNow } from "../parts/delete_links.ts";
 import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox.ts";
 import { describeLink } from "../parts/veth.ts";
@@ -51,12 +51,7 @@ import {
   warnOfSmallBursts,
 } from "./directions.ts";
 import { findHostEnd, getHostEnd } from "./host_end.ts";
-import {
-  deleteStaleIfbs,
-  identifyIfb,
-  type IfbPlace,
-  listIfbs,
-} from "./ifb.ts";
+import { identifyIfb, type IfbPlace, listIfbs, listStaleIfbs } from "./ifb.ts";
 import { isUnlimited, limitsOf } from "./limits.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/meta/bandwidth/main.go. */
@@ -116,16 +111,15 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
       // Before the IFB: traffic redirected to a deleted IFB is lost.
       "end the limits of the host's end": () =>
         endLimits(place, (end) => isOwnEnd(end, call)),
-      "delete the IFB": () => {
-        for (const ifb of listIfbs(place)) deleteOrDefer(host, ifb, call);
-      },
+      "delete the IFB": () => deleteLater(listIfbs(place), call),
     });
   },
 
-  gc({ hostNetns, network, validAttachments }): void {
+  async gc(call): Promise<void> {
+    const { hostNetns, network, validAttachments } = call;
     if (validAttachments === undefined) return;
     using host = Rtnl.open(hostNetns);
-    deleteStaleIfbs(host, network, validAttachments);
+    await deleteNow(listStaleIfbs(host, network, validAttachments), call);
   },
 });
 

@@ -143,9 +143,9 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
       "remove the masquerade": () => endMasquerade(call, sockets),
       // The cable before the lease: once an address is handed out again, the
       // old container must not answer for it any more.
-      [`delete interface "${call.args.ifName}"`]: () => {
+      [`delete interface "${call.args.ifName}"`]: async () => {
         using host = Rtnl.open(call.hostNetns);
-        deleteVeth(host, call, isPortOf(host, call.config));
+        await deleteVeth(host, call, isPortOf(host, call.config));
       },
       // After the cable, so that no spoofed frame gets through meanwhile.
       "remove the rules against MAC spoofing": async () => {
@@ -175,10 +175,10 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     const { network, hostNetns, config, validAttachments } = call;
     await tryAll({
       "remove stale masquerades": () => endStaleMasquerades(call),
-      "delete stale interfaces": () => {
+      "delete stale interfaces": async () => {
         if (validAttachments === undefined) return;
         using host = Rtnl.open(hostNetns);
-        deleteStaleVeths(host, network, validAttachments);
+        await deleteStaleVeths(host, call, validAttachments);
       },
       "remove stale rules against MAC spoofing": async () => {
         if (!config.macspoofchk || validAttachments === undefined) return;

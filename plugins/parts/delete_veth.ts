@@ -11,7 +11,7 @@ import { isAtLeast } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { attachmentOf, staleLinkTest } from "./attachment.ts";
-import { deleteWithDeferred } from "./deferred_links.ts";
+import { deleteNow } from "./delete_links.ts";
 import { readablePrevResult } from "./prev_result.ts";
 import { findSandbox } from "./sandbox.ts";
 import { findOwnHostEnd, isOurHostEnd } from "./veth.ts";
@@ -20,65 +20,63 @@ import { findOwnHostEnd, isOurHostEnd } from "./veth.ts";
 export type PeerTest = (peer: Link) => boolean;
 
 /**
- * Deletes the cable by its host's end, or by its container's end if the Go
- * plugin created it: the Go plugin gives hosts' ends random names.
+ * Deletes the cable by its host's end. The Go plugin gives hosts' ends random
+ * names, so its cables are found by the container's end.
  *
  * @param isLikelyPeer Distinguishes the Go plugin's cables from other plugins'
  * if nothing else does
  * @throws {CniError} 11 or 999 if the sandbox exists and cannot be opened
- * @throws {SyscallError} If the kernel refuses
+ * @throws {Error} If the kernel refuses; names the link
  */
-export function deleteVeth(
+export async function deleteVeth(
   host: Rtnl,
   call: Call,
   isLikelyPeer: PeerTest,
-): void {
-  const hostEnd = findOwnHostEnd(host, attachmentOf(call));
-  deleteWithDeferred(host, hostEnd, call);
-  if (hostEnd !== undefined) return;
-  using sandbox = findSandbox(call);
-  const link = sandbox?.link.find(call.args.ifName);
-  if (link !== undefined && isFromGoPlugin(host, link, call, isLikelyPeer)) {
-    sandbox?.link.ensureGone(link.index);
-  }
+): Promise<void> {
+  const end = findOwnHostEnd(host, attachmentOf(call)) ??
+    findGoHostEnd(host, call, isLikelyPeer);
+  if (end !== undefined) await deleteNow([end], call);
 }
 
 /**
- * Reports whether an interface of the sandbox is this attachment's if no host's
- * end has our name. After an ADD that failed because the name was taken, DEL
- * follows, too, and then the interface is another attachment's. From 0.4.0 on,
- * a prevResult shows whether an ADD has succeeded.
+ * Finds the host's end of the Go plugin's cable. After an ADD that failed
+ * because the name was taken, DEL follows, too, and then the interface is
+ * another attachment's. From 0.4.0 on, a prevResult shows whether an ADD has
+ * succeeded.
  */
-function isFromGoPlugin(
+function findGoHostEnd(
   host: Rtnl,
-  { kind, linkIndex, name }: Link,
   call: Call,
   isLikelyPeer: PeerTest,
-): boolean {
-  if (kind !== "veth" || linkIndex === undefined) return false;
-  const peer = host.link.find(linkIndex);
-  if (peer === undefined || isOurHostEnd(peer.name) || !isLikelyPeer(peer)) {
-    return false;
-  }
-  if (!isAtLeast(call.cniVersion, "0.4.0")) return true;
+): Link | undefined {
+  using sandbox = findSandbox(call);
+  const link = sandbox?.link.find(call.args.ifName);
+  if (link?.kind !== "veth" || link.linkIndex === undefined) return undefined;
+  const peer = host.link.find(link.linkIndex);
+  // Another namespace's link may have the same index.
+  if (peer?.kind !== "veth" || peer.linkIndex !== link.index) return undefined;
+  if (isOurHostEnd(peer.name) || !isLikelyPeer(peer)) return undefined;
+  if (!isAtLeast(call.cniVersion, "0.4.0")) return peer;
   const named = readablePrevResult(call)?.interfaces.map((one) => one.name) ??
     [];
-  return named.includes(name) && named.includes(peer.name);
+  return named.includes(link.name) && named.includes(peer.name)
+    ? peer
+    : undefined;
 }
 
 /**
  * Deletes the cables of attachments to the network that are no longer valid.
  *
- * @throws {SyscallError} If the kernel refuses
+ * @throws {Error} If the kernel refuses; names the link
  */
-export function deleteStaleVeths(
+export async function deleteStaleVeths(
   host: Rtnl,
-  network: string,
+  call: Call,
   valid: readonly ValidAttachment[],
-): void {
-  const isStale = staleLinkTest(network, valid);
+): Promise<void> {
+  const isStale = staleLinkTest(call.network, valid);
   // The next GC finds the links that an incomplete list misses.
   const stale = host.link.list({ mayBeIncomplete: true })
     .filter((link) => isOurHostEnd(link.name) && isStale(link));
-  host.link.ensureAllGone(stale.map(({ index }) => index));
+  await deleteNow(stale, call);
 }

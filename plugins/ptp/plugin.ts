@@ -130,7 +130,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       [`delete interface "${call.args.ifName}"`]: async () => {
         const { deleteVeth } = await import("../parts/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
-        deleteVeth(host, call, isNoPort);
+        await deleteVeth(host, call, isNoPort);
       },
       "release the addresses": async () => {
         if (call.config.ipam?.type) await call.ipam.del();
@@ -144,7 +144,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
   },
 
   async gc(call): Promise<void> {
-    const { network, validAttachments } = call;
+    const { validAttachments } = call;
     await tryAll({
       "remove stale masquerades": () => endStaleMasquerades(call),
       // As on DEL, the cables before the leases.
@@ -152,7 +152,7 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
         if (validAttachments === undefined) return;
         const { deleteStaleVeths } = await import("../parts/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
-        deleteStaleVeths(host, network, validAttachments);
+        await deleteStaleVeths(host, call, validAttachments);
       },
       "release stale addresses": () => call.ipam.gc(),
     });

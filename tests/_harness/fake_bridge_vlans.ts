@@ -120,8 +120,9 @@ export class BridgeVlansInstead implements Disposable {
   /** Starts to answer. */
   constructor(table: FakeBridgeVlans = new FakeBridgeVlans()) {
     this.table = table;
-    const { request, dump } = NetlinkSocket.prototype;
+    const { request, get, dump } = NetlinkSocket.prototype;
     const answer = this.#answer.bind(this);
+    const describe = this.#withFiltering.bind(this);
     const methods = {
       request(
         this: NetlinkSocket,
@@ -132,6 +133,15 @@ export class BridgeVlansInstead implements Disposable {
         const ask = (own: unknown): unknown[] =>
           request.call(this, type as never, own as never, answers as never);
         return answer(type.name, body, ask);
+      },
+      get(
+        this: NetlinkSocket,
+        type: { name: string },
+        body: LinkRequest,
+        answers: unknown,
+      ): unknown {
+        const args = [type as never, body as never, answers as never] as const;
+        return describe(get.call(this, ...args) as LinkRequest);
       },
       dump(
         this: NetlinkSocket,
@@ -147,7 +157,7 @@ export class BridgeVlansInstead implements Disposable {
     };
     Object.assign(NetlinkSocket.prototype, methods);
     this.#stack.defer(() => {
-      Object.assign(NetlinkSocket.prototype, { request, dump });
+      Object.assign(NetlinkSocket.prototype, { request, get, dump });
     });
   }
 
@@ -161,9 +171,7 @@ export class BridgeVlansInstead implements Disposable {
       return this.table.change(name, body);
     }
     if (attributes?.linkInfo?.data?.vlanFiltering !== 1) {
-      return ask(body).map((answer) =>
-        this.#withFiltering(answer as LinkRequest)
-      );
+      return ask(body);
     }
     this.#filtering.add(attributes.name ?? header.index);
     const linkInfo = { kind: attributes.linkInfo.kind, data: {} };

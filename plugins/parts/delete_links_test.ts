@@ -1,0 +1,51 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { alone, ListWork } from "../../cni/together.ts";
+import { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { linkNames } from "../../testing/ip_json.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+import { deleteLater, deleteLinks, deleteNow } from "./delete_links.ts";
+
+rootTest(
+  "deleteLater() leaves links to the list, if there is one",
+  async () => {
+    using hosts = TestHosts.create();
+    using host = Rtnl.open(hosts.host.path);
+    const hostNetns = hosts.host.path;
+    const add = (name: string): { index: number; name: string } =>
+      host.link.addIfb({ name, mtu: 1500, transmitQueueLength: 1 });
+    await deleteLater([add("a")], { together: alone, hostNetns });
+    assertEquals(linkNames(hosts.host), ["lo"]);
+    const together = new ListWork();
+    await deleteLater([add("b"), add("c")], { together, hostNetns });
+    assertEquals(linkNames(hosts.host), ["lo", "b", "c"]);
+    await deleteNow([add("d")], { together, hostNetns });
+    assertEquals(linkNames(hosts.host), ["lo"]);
+    await deleteLater([add("e")], { together, hostNetns });
+    await together.finish();
+    assertEquals(linkNames(hosts.host), ["lo"]);
+  },
+);
+
+rootTest("deleteLinks() deletes the others if one cannot be deleted", () => {
+  using hosts = TestHosts.create();
+  using host = Rtnl.open(hosts.host.path);
+  const hostNetns = hosts.host.path;
+  const add = (name: string): { index: number; name: string } =>
+    host.link.addIfb({ name, mtu: 1500, transmitQueueLength: 1 });
+  const links = [add("a"), host.link.get("lo"), add("b")]
+    .map((link) => ({ ...link, hostNetns }));
+  const error = assertThrows(
+    () => deleteLinks(links),
+    Error,
+    'Cannot delete "lo"',
+  );
+  assertThrows(
+    () => {
+      throw error.cause;
+    },
+    Error,
+    "RTM_DELLINK link 1: EOPNOTSUPP",
+  );
+  assertEquals(linkNames(hosts.host), ["lo"]);
+});
