@@ -16,7 +16,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../cni/args.ts";
-import { createInvoker } from "../cni/invoke/in_process.ts";
+import { createInvoker, type Dispatch } from "../cni/invoke/in_process.ts";
 import type { DispatchOutput } from "../cni/surroundings.ts";
 import type { Plugin } from "../cni/plugin.ts";
 import { dispatch } from "../cni/skel.ts";
@@ -50,6 +50,8 @@ export interface CallOutput extends DispatchOutput {
 
 /** A host, its first sandbox, and a folder for leases and the like. */
 export class TestHosts implements Disposable {
+  /** Runs a plugin on an input. Tests can replace it by another way to do so. */
+  static dispatch: Dispatch = dispatch;
   readonly #stack = new DisposableStack();
   /** Stands for the host's namespace. */
   readonly host: NetNs;
@@ -120,7 +122,7 @@ export class TestHosts implements Disposable {
       ? await findPlugin(called)
       : called;
     if (plugin === undefined) throw new Error(`No plugin is named "${called}"`);
-    const output = await dispatch(plugin, {
+    const output = await TestHosts.dispatch(plugin, {
       env: this.environment(command, options),
       stdin: () => new TextEncoder().encode(JSON.stringify(config)),
       invoker: createInvoker(dispatch, findPlugin),

@@ -21,6 +21,8 @@ export interface LockWait {
   /** When to log the lock's holder, in ms; 5 s by default. */
   readonly noticeMs?: number;
   readonly log?: Log | undefined;
+  /** Ends the wait. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** An exclusive flock(2), held until disposal. */
@@ -81,14 +83,8 @@ export class FileLock implements Disposable {
     path: string,
     wait: LockWait,
   ): Promise<FileLock> {
-    const lock = new FileLock(file);
-    try {
-      if (!file.tryLockSync(true)) await waitForLock(file, path, wait);
-      return lock;
-    } catch (error) {
-      lock[Symbol.dispose]();
-      throw error;
-    }
+    if (file.tryLockSync(true)) return new FileLock(file);
+    return new FileLock(await waitForLock(file, path, wait));
   }
 
   /** Releases the lock by closing the file. A second call does nothing. */
@@ -102,29 +98,113 @@ export class FileLock implements Disposable {
 }
 
 /**
- * Waits in the kernel's queue, on another thread. With polling, processes that
- * wait in the kernel would always come first. After the time limit the caller
- * closes the file, so that the thread cannot keep a lock that it gets later.
+ * Waits until a file is locked.
+ *
+ * @param file Closed if it is not the one that is returned
+ * @returns The same file, locked, maybe opened by somebody else who waited
  */
 async function waitForLock(
   file: Deno.FsFile,
   path: string,
-  { what = `"${path}"`, limitMs = LIMIT_MS, noticeMs = NOTICE_MS, log }:
-    LockWait,
-): Promise<void> {
-  const locked = file.lock(true).then(() => true);
-  const isLockedAfter = (ms: number): Promise<boolean | undefined> =>
-    waitUntil(locked, deadline(ms));
+  wait: LockWait,
+): Promise<Deno.FsFile> {
+  const { limitMs = LIMIT_MS, noticeMs = NOTICE_MS, log, signal } = wait;
+  const { what = `"${path}"` } = wait;
+  const startMs = performance.now();
+  const queue = joinQueue(file);
+  const lockedAfter = (ms: number): Promise<Deno.FsFile | undefined> =>
+    waitUntil(queue.locked, deadline(ms, signal));
   if (noticeMs < limitMs) {
-    if (await isLockedAfter(noticeMs)) return;
+    const locked = await lockedAfter(noticeMs);
+    if (locked !== undefined) return locked;
     log?.warn(`Waiting for the lock on ${what}`, {
       holder: describeHolders(file),
     });
   }
-  if (await isLockedAfter(limitMs - Math.min(noticeMs, limitMs))) return;
+  const locked = await lockedAfter(limitMs - Math.min(noticeMs, limitMs));
+  if (locked !== undefined) return locked;
+  const holders = describeHolders(file);
+  queue.leave();
+  const ms = signal?.aborted
+    ? Math.round(performance.now() - startMs)
+    : limitMs;
   throw new CniError(ErrorCode.TryAgainLater, `Cannot lock ${what}`, {
-    details: `after ${limitMs} ms it is still held by ${describeHolders(file)}`,
+    details: `after ${ms} ms it is still held by ${holders}`,
   });
+}
+
+/** A place in a queue for a lock. */
+interface Place {
+  readonly locked: Promise<Deno.FsFile>;
+  /** Gives the place up. */
+  leave(): void;
+}
+
+/** Somebody who waits for a lock. */
+interface Waiter extends PromiseWithResolvers<Deno.FsFile> {
+  readonly file: Deno.FsFile;
+}
+
+/** Those who wait in this process for a lock, first come first. */
+interface Queue {
+  readonly waiters: Waiter[];
+  /** The descriptor for which a thread waits in the kernel. */
+  file: Deno.FsFile;
+}
+
+/** By device and inode. */
+const queues = new Map<string, Queue>();
+
+/**
+ * Queues up for a locked file. For each file only one thread waits in the
+ * kernel's queue: with polling, processes that wait in the kernel would always
+ * come first. That thread's wait cannot be ended. If it gets the lock and nobody
+ * wants it any more, it is released at once.
+ */
+function joinQueue(file: Deno.FsFile): Place {
+  const { dev, ino } = file.statSync();
+  const id = `${dev}:${ino}`;
+  const waiter = { file, ...Promise.withResolvers<Deno.FsFile>() };
+  const queue = queues.get(id) ?? startQueue(id, file);
+  queue.waiters.push(waiter);
+  return {
+    locked: waiter.promise,
+    leave(): void {
+      const at = queue.waiters.indexOf(waiter);
+      // -1: it got the lock at the last moment.
+      if (at === -1) {
+        return void waiter.promise.then((locked) => locked.close());
+      }
+      queue.waiters.splice(at, 1);
+      if (queue.file !== file) file.close();
+    },
+  };
+}
+
+function startQueue(id: string, file: Deno.FsFile): Queue {
+  const queue: Queue = { waiters: [], file };
+  queues.set(id, queue);
+  serve(id, queue);
+  return queue;
+}
+
+async function serve(id: string, queue: Queue): Promise<void> {
+  while (queues.get(id) === queue) {
+    const { file } = queue;
+    const failure = await file.lock(true).then(() => undefined, asFailure);
+    const first = queue.waiters.shift();
+    const [next] = queue.waiters;
+    if (next === undefined) queues.delete(id);
+    else queue.file = next.file;
+    if (failure !== undefined || first === undefined) file.close();
+    if (first !== undefined && first.file !== file) first.file.close();
+    if (failure === undefined) first?.resolve(file);
+    else first?.reject(failure.error);
+  }
+}
+
+function asFailure(error: unknown): { error: unknown } {
+  return { error };
 }
 
 /** Names the processes that hold a flock(2) on a file, as far as visible. */

@@ -98,6 +98,54 @@ Deno.test({
     }),
 });
 
+/** Counts the waits of this process in the kernel for a lock on a file. */
+function countWaits(path: string): number {
+  const { ino } = Deno.statSync(path);
+  const waits = Deno.readTextFileSync("/proc/locks").split("\n")
+    .filter((line) => line.includes("->") && line.includes(`:${ino} `));
+  return waits.filter((line) => line.includes(` ${Deno.pid} `)).length;
+}
+
+Deno.test("FileLock: many who wait in one process take turns, with one thread", () =>
+  withPath(async (path) => {
+    const first = await FileLock.acquire(path, 0o600);
+    const order: number[] = [];
+    const waiting = Array.from({ length: 20 }, async (_, index) => {
+      using _lock = await FileLock.acquire(path, 0o600);
+      order.push(index);
+    });
+    await eventually("one waits", () => countWaits(path) === 1);
+    first[Symbol.dispose]();
+    await Promise.all(waiting);
+    assertEquals(order, Array.from({ length: 20 }, (_, index) => index));
+    assertEquals(countWaits(path), 0);
+  }));
+
+Deno.test("FileLock: a signal ends a wait, and nobody keeps the lock", () =>
+  withPath(async (path) => {
+    const holder = await FileLock.acquire(path, 0o600);
+    const controller = new AbortController();
+    const ended = FileLock.acquire(path, 0o600, { signal: controller.signal });
+    const other = FileLock.acquire(path, 0o600);
+    await eventually("one waits", () => countWaits(path) === 1);
+    controller.abort();
+    const { code } = await assertRejects(() => ended, CniError);
+    assertEquals(code, ErrorCode.TryAgainLater);
+    holder[Symbol.dispose]();
+    (await other)[Symbol.dispose]();
+    // And if all have gone, too.
+    const again = await FileLock.acquire(path, 0o600);
+    await assertRejects(
+      () => FileLock.acquire(path, 0o600, { limitMs: 1 }),
+      CniError,
+    );
+    again[Symbol.dispose]();
+    await eventually("it is free", () => {
+      using lock = FileLock.tryExisting(path);
+      return lock !== undefined;
+    });
+  }));
+
 Deno.test("FileLock.acquire() creates the file with the mode, or takes it as it is", () =>
   withPath(async (path) => {
     const modeOf = (): number => (Deno.statSync(path).mode ?? 0) & 0o777;

@@ -22,8 +22,8 @@ import {
   parseNetworkConfList,
 } from "../../cni/libcni/conf.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
-import { dispatch } from "../../cni/skel.ts";
 import { findPlugin } from "../../plugins/registry.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
 import {
   type Answers,
   type PluginCall,
@@ -107,7 +107,10 @@ async function play(scene: Scene, arrangement: string): Promise<Ending> {
   const arranged = ARRANGEMENTS[arrangement]?.(plugins);
   const document = { name: "net1", cniVersion: "1.1.0", ...scene.keys };
   const list = parseNetworkConfList(encode({ ...document, plugins: arranged }));
-  const invoker = createInvoker(dispatch, findPlugin);
+  const invoker = createInvoker(
+    (plugin, input) => TestHosts.dispatch(plugin, input),
+    findPlugin,
+  );
   const runtime = host.runtime({ invoker });
   const conf = host.conf(scene.conf);
   if (scene.cached !== undefined) fillCache(host, scene.cached);

@@ -6,12 +6,17 @@
  */
 
 import type { Needs } from "../../testing/capabilities.ts";
+import { byDaemon } from "./by_daemon.ts";
 
 /** The test of a row; throws if the behaviour differs. */
 export type Row = (t: Deno.TestContext) => void | Promise<void>;
 
+/** Areas whose rows are also run by a node daemon. */
+const BY_DAEMON = /^(ptp|bridge|bandwidth|sbr|chain|multus(?! install))\b/;
+
 /**
- * Registers a test for each row, named `conformance AREA: ROW`.
+ * Registers a test for each row, named `conformance AREA: ROW`, and for some
+ * areas another one that calls plugins by a node daemon.
  *
  * @param area The topic of the rows, such as `skel` or `host-local`
  * @param rows By name, the behaviour in a few words
@@ -24,5 +29,14 @@ export function conformance(
 ): void {
   for (const [row, fn] of Object.entries(rows)) {
     Deno.test({ name: `conformance ${area}: ${row}${suffix}`, ignore, fn });
+    if (!BY_DAEMON.test(area)) continue;
+    Deno.test({
+      name: `conformance ${area} by daemon: ${row}${suffix}`,
+      ignore,
+      fn: (t) => byDaemon(() => fn(t)),
+      // The daemon always waits for its next caller.
+      sanitizeOps: false,
+      sanitizeResources: false,
+    });
   }
 }

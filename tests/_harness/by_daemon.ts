@@ -1,0 +1,155 @@
+/**
+ * Calls of plugins by way of a node daemon: its socket, its protocol and its
+ * queue, in this process.
+ *
+ * @module
+ */
+
+import type { Dispatch } from "../../cni/invoke/in_process.ts";
+import type { Plugin } from "../../cni/plugin.ts";
+import type { DispatchInput, DispatchOutput } from "../../cni/surroundings.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { CallSocket } from "../../node/daemon/call_socket.ts";
+import { Calls } from "../../node/daemon/calls.ts";
+import { type OwnWorld, readOwnWorld } from "../../node/daemon/own_world.ts";
+import { type Message, PROTOCOL } from "../../node/daemon/protocol.ts";
+import { findPlugin } from "../../plugins/registry.ts";
+import { TestHosts } from "../../testing/test_hosts.ts";
+
+const BUILD = "by daemon";
+
+/** A daemon whose host is that of the caller, whichever it is. */
+class Daemon {
+  readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly #path = `${this.#folder}/daemon.sock`;
+  readonly #world: OwnWorld & { host: string };
+  readonly #calls = new Map<string, Calls>();
+  /** Plugins of tests that are not in the registry. */
+  readonly #plugins = new Map<string, Plugin>();
+  #hostNetns = "/proc/thread-self/ns/net";
+
+  constructor() {
+    this.#world = { ...readOwnWorld(BUILD, this.#hostNetns) };
+    const socket = new CallSocket({
+      lookup: (type) => this.#lookup(type),
+      run: (call) => this.#callsOf(this.#hostNetns).run(call),
+      world: this.#world,
+      log: { info(): void {}, warn: console.error },
+      onNotMine: (why) => console.error(`the daemon says: ${why}`),
+    });
+    socket.listen(this.#path);
+    globalThis.addEventListener("unload", () => {
+      Deno.removeSync(this.#folder, { recursive: true });
+    });
+  }
+
+  #lookup(type: string): Promise<Plugin> | undefined {
+    const plugin = this.#plugins.get(type);
+    return plugin === undefined ? findPlugin(type) : Promise.resolve(plugin);
+  }
+
+  #callsOf(hostNetns: string): Calls {
+    const calls = this.#calls.get(hostNetns) ?? new Calls({
+      lookup: (type) => this.#lookup(type),
+      hostNetns,
+      maxCalls: 64,
+      log: { info(): void {}, warn: console.error },
+    });
+    this.#calls.set(hostNetns, calls);
+    return calls;
+  }
+
+  /** Runs a call as a process does that hands it over. */
+  async run(plugin: Plugin, input: DispatchInput): Promise<DispatchOutput> {
+    const { env, hostNetns, stdin, onStderr } = input;
+    this.#hostNetns = hostNetns;
+    this.#world.host = findFileId(hostNetns) ?? "";
+    this.#plugins.set(plugin.name, plugin);
+    using connection = await Deno.connect({
+      transport: "unix",
+      path: this.#path,
+    });
+    const request = {
+      v: PROTOCOL,
+      build: BUILD,
+      name: plugin.name,
+      world: {
+        ...this.#world,
+        netns: findFileId(env["CNI_NETNS"] ?? "") ?? null,
+      },
+      exe: findFileId("/proc/self/exe"),
+      env,
+      stdin: new TextDecoder().decode(stdin()),
+    };
+    const line = new TextEncoder().encode(`${JSON.stringify(request)}\n`);
+    const sent = new Blob([line]).stream().pipeTo(connection.writable, {
+      preventClose: true,
+    });
+    let stderr = "";
+    for await (const message of readMessages(connection)) {
+      if ("stderr" in message) {
+        stderr += message.stderr;
+        onStderr?.(message.stderr);
+      } else if ("notMine" in message) throw new Error(message.notMine);
+      else {
+        await sent;
+        const exitCode = message.exitCode === 0 ? 0 : 1;
+        return { stdout: message.stdout, stderr, exitCode };
+      }
+    }
+    throw new Error("the daemon did not answer");
+  }
+}
+
+async function* readMessages(
+  connection: Deno.UnixConn,
+): AsyncGenerator<Message> {
+  const decoder = new TextDecoder();
+  const buffer = new Uint8Array(64 * 1024);
+  let text = "";
+  for (;;) {
+    const length = await connection.read(buffer);
+    if (length === null) return;
+    text += decoder.decode(buffer.subarray(0, length), { stream: true });
+    const lines = text.split("\n");
+    text = lines.pop() ?? "";
+    for (const line of lines) yield JSON.parse(line);
+  }
+}
+
+let daemon: Daemon | undefined;
+
+/**
+ * Runs a plugin by way of the daemon, unless its caller is in this process and
+ * passes it more than a process can.
+ */
+const dispatchByDaemon: Dispatch = async (plugin, input) => {
+  const {
+    env,
+    stdin: _stdin,
+    invoker: _invoker,
+    hostNetns: _host,
+    onStderr: _onStderr,
+    ...more
+  } = input;
+  const isMore = Object.values(more).some((value) => value !== undefined);
+  if (isMore || env["CNI_COMMAND"] === "VERSION") {
+    return await dispatch(plugin, input);
+  }
+  daemon ??= new Daemon();
+  return await daemon.run(plugin, input);
+};
+
+/** Runs a test in which `TestHosts` and others call plugins by a daemon. */
+export async function byDaemon(
+  test: () => void | Promise<void>,
+): Promise<void> {
+  const before = TestHosts.dispatch;
+  TestHosts.dispatch = dispatchByDaemon;
+  try {
+    await test();
+  } finally {
+    TestHosts.dispatch = before;
+  }
+}
