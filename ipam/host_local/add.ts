@@ -33,7 +33,7 @@ export async function leaseAddresses(
   using store = await LeaseStore.open(
     dataDirOf(call.config),
     call.network,
-    call.log,
+    call,
   );
   const leased = leaseEach(wishes, call.args, store, call.log);
   return { interfaces: [], ips: leased.map(ipConfigOf), routes, dns };

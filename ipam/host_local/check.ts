@@ -24,7 +24,7 @@ export async function checkLeases(
   using store = await LeaseStore.find(
     dataDirOf(call.config),
     call.network,
-    call.log,
+    call,
   );
   const leased = (store?.leasesOf(call.args) ?? []).map(({ ip }) => ip);
   const lost = call.prevResult?.ips.find(({ address: { ip } }) =>

@@ -4,13 +4,15 @@
  * @module
  */
 
-import { FileLock } from "../../cni/files/lock.ts";
-import type { Log } from "../../cni/log.ts";
+import { FileLock, type LockWait } from "../../cni/files/lock.ts";
 import { awaitUnlessMissing } from "./io_failure.ts";
 import { type LeaseFolder, LOCK_FILE } from "./lease_folder.ts";
 
 /** Source: containernetworking/plugins, by alexflint/go-filemutex. */
 const LOCK_MODE = 0o750;
+
+/** How to wait: a call's log and signal. */
+export type FolderWait = Pick<LockWait, "log" | "signal">;
 
 /** Keeps other programs from changing a lease folder, until disposal. */
 export class FolderLock implements Disposable {
@@ -25,13 +27,16 @@ export class FolderLock implements Disposable {
   /**
    * Waits for the lock, to write. Creates its file if necessary.
    *
-   * @param log Receives the lock's holder if the wait is long
+   * @param wait Its log receives the lock's holder if the wait is long
    * @throws {Deno.errors.NotFound} If the folder does not exist
    * @throws {CniError} 11 if others keep the lock
    */
-  static async acquire(folder: LeaseFolder, log?: Log): Promise<FolderLock> {
+  static async acquire(
+    folder: LeaseFolder,
+    wait: FolderWait = {},
+  ): Promise<FolderLock> {
     const path = folder.pathOf(LOCK_FILE);
-    return new FolderLock(await FileLock.acquire(path, LOCK_MODE, { log }));
+    return new FolderLock(await FileLock.acquire(path, LOCK_MODE, wait));
   }
 
   /**
@@ -41,20 +46,20 @@ export class FolderLock implements Disposable {
    * folder may still be read: a caller that cannot create files there cannot
    * remove any.
    *
-   * @param log Receives the lock's holder if the wait is long
+   * @param wait Its log receives the lock's holder if the wait is long
    * @throws {Deno.errors.NotFound} If the folder does not exist
    * @throws {CniError} 11 if others keep the lock
    */
   static async acquireToLook(
     folder: LeaseFolder,
-    log?: Log,
+    wait: FolderWait = {},
   ): Promise<FolderLock> {
     try {
-      return await FolderLock.acquire(folder, log);
+      return await FolderLock.acquire(folder, wait);
     } catch (error) {
       if (!isWritingRefused(error)) throw error;
       const path = folder.pathOf(LOCK_FILE);
-      const lock = FileLock.acquireExisting(path, { log });
+      const lock = FileLock.acquireExisting(path, wait);
       return new FolderLock(await awaitUnlessMissing(lock), error);
     }
   }

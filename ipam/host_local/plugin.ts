@@ -55,7 +55,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
     using store = await LeaseStore.find(
       dataDirOf(call.config),
       call.network,
-      call.log,
+      call,
     );
     store?.release(store.leasesOf(call.args));
     store?.forget(call.args);
@@ -68,7 +68,7 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
     using store = await LeaseStore.find(
       dataDirOf(call.config),
       call.network,
-      call.log,
+      call,
     );
     store?.release(store.leasesOfOthers(valid));
     store?.retain(valid);

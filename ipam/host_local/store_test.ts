@@ -288,7 +288,7 @@ Deno.test("LeaseStore gives up waiting for the lock, and names who has it", asyn
       const lines: string[] = [];
       const log = createLog({}, (line) => lines.push(line));
       const error = await assertRejects(
-        () => open(fixture.dataDir, "net", log),
+        () => open(fixture.dataDir, "net", { log }),
         CniError,
       );
       assertEquals(error.code, ErrorCode.TryAgainLater);

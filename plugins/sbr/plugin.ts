@@ -32,7 +32,6 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { FileLock } from "../../cni/files/lock.ts";
-import type { Log } from "../../cni/log.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { IpConfig, Result } from "../../cni/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
@@ -54,7 +53,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const { routeBySource } = await import("./add.ts");
     using sandbox = openSandbox(call.args);
     // Nothing waits from here on, so the lock is held only briefly.
-    using _lock = await lockSandbox(sandbox, call.log);
+    using _lock = await lockSandbox(sandbox, call);
     routeBySource(sandbox, ips, call);
     return prevResult;
   },
@@ -64,7 +63,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const ips = requireSources(prevResult, call);
     const { checkSources } = await import("./check.ts");
     using sandbox = openSandbox(call.args);
-    using _lock = await lockSandbox(sandbox, call.log);
+    using _lock = await lockSandbox(sandbox, call);
     const { args, config } = call;
     checkSources(sandbox, args, { prevResult, ips, config });
   },
@@ -73,7 +72,7 @@ export const sbr: Plugin<SbrConfig> = definePlugin({
     const { releaseSources } = await import("./release.ts");
     using sandbox = findSandbox(call);
     if (sandbox === undefined) return;
-    using _lock = await lockSandbox(sandbox, call.log);
+    using _lock = await lockSandbox(sandbox, call);
     if (isOfAnotherPod(sandbox, call)) return;
     releaseSources(sandbox, call);
   },
@@ -105,10 +104,14 @@ const LOCK_TIMEOUT_MS = 10_000;
  *
  * @throws {CniError} 11 if others take too long
  */
-async function lockSandbox({ netns }: Rtnl, log: Log): Promise<FileLock> {
+async function lockSandbox(
+  { netns }: Rtnl,
+  { log, signal }: Pick<Call, "log" | "signal">,
+): Promise<FileLock> {
   return await FileLock.acquireExisting(`/proc/thread-self/fd/${netns.fd}`, {
     what: `network namespace "${netns.path}"`,
     limitMs: LOCK_TIMEOUT_MS,
     log,
+    signal,
   });
 }
