@@ -16,6 +16,7 @@ import { isObject } from "../../cni/json.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
 import { dispatch } from "../../cni/skel.ts";
+import type { Together } from "../../cni/together.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
 import { Turns } from "./turns.ts";
 
@@ -62,6 +63,8 @@ export interface CallsOptions {
   readonly lookup: PluginLookup;
   /** Path of the namespace that stands for the host. */
   readonly hostNetns: string;
+  /** Does work of several calls together. */
+  readonly together?: Together | undefined;
   /** How many calls may run at once. */
   readonly maxCalls: number;
   readonly log: Pick<Log, "info" | "warn">;
@@ -177,13 +180,14 @@ export class Calls {
     changes: Partial<DispatchInput>,
   ): Promise<DispatchOutput> {
     const { plugin, env, stdin, onStderr, exe } = call;
-    const { lookup, hostNetns } = this.#options;
+    const { lookup, hostNetns, together } = this.#options;
     const callers = exe === undefined ? [] : [exe];
     return await dispatch(plugin, {
       env: { ...env, CNI_NO_DAEMON: "1" },
       stdin: () => stdin,
       invoker: createInvoker(dispatch, lookup, callers),
       hostNetns,
+      together,
       onStderr,
       ...changes,
     });

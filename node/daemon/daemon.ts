@@ -10,6 +10,7 @@ import { pause } from "../../cni/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../cni/log.ts";
+import { LinkRemover } from "../../plugins/parts/link_remover.ts";
 import { CallSocket } from "./call_socket.ts";
 import { Calls } from "./calls.ts";
 import { DaemonMetrics } from "./daemon_metrics.ts";
@@ -98,9 +99,11 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     ...options.gauges ?? [],
   ];
   const metrics = new DaemonMetrics(gauges);
+  await using links = new LinkRemover(hostNetns);
   const calls = new Calls({
     lookup,
     hostNetns,
+    together: links,
     maxCalls,
     log,
     onEnded: (call) => metrics.countCall(call),

@@ -66,6 +66,7 @@ const LAYERS: readonly Layer[] = [
     "cni/",
     "tool/",
     "kube/",
+    "plugins/parts/",
     "plugins/multus/",
     "plugins/registry.ts",
   ]),
