@@ -4,7 +4,8 @@
  * Measures the plugins beside others: `deno task bench`.
  *
  *     deno task bench [--growth] [--quick] [--rounds N] [--filter TEXT]
- *                     [--bin DIR] [--peer DIR]... [--out DIR] [--json]
+ *                     [--bin DIR] [--peer DIR]... [--go-multus DIR]
+ *                     [--out DIR] [--json]
  *
  * Whole processes, as a container runtime starts them, in turns: A B A B. All
  * of it happens in namespaces that end with this program, so that the machine's
@@ -51,7 +52,12 @@ async function bench(options: BenchOptions): Promise<number> {
   const { quick, growth, rounds, filter, json, out } = options;
   const bin = options.bin ?? await ensureCompiled();
   const go = Deno.env.get("CNI_GO_PLUGINS") || GO_FOLDER;
-  const { subjects, notes } = findSubjects(bin, options.peers, go);
+  const { subjects, notes } = findSubjects(
+    bin,
+    options.peers,
+    go,
+    options.goMultus,
+  );
   const machine = describeMachine(subjects);
   notes.forEach((note) => console.error(note));
   const answer = await measure({ subjects, quick, growth, rounds, filter });

@@ -15,8 +15,17 @@ import {
 import { type ChainName, CHAINS } from "./chain.ts";
 import { combineMeasures, type Measures } from "./measures.ts";
 import type { BenchNode } from "./node.ts";
-import { type Attachment, type Route, ROUTES, type Verb } from "./route.ts";
-import { hasExecutable } from "./subject.ts";
+import { FILL_WIDTH } from "./node.ts";
+import { pause } from "./netns.ts";
+import { SETTLE_MS } from "./workbench.ts";
+import {
+  type Attachment,
+  oneByOne,
+  type Route,
+  ROUTES,
+  type Verb,
+} from "./route.ts";
+import { hasExecutable, OURS } from "./subject.ts";
 
 /** Receives the measurements of a step. */
 export type Recorder = (step: string, measures: Measures) => void;
@@ -47,6 +56,21 @@ export class Contestant {
     this.#route = route;
   }
 
+  /** Whether a drain is measured with it: with the daemon, and with others' plugins. */
+  get drains(): boolean {
+    return this.#route.needsDaemon === true ||
+      this.#route === oneByOne && this.node.subject.name !== OURS;
+  }
+
+  /**
+   * Provides what its calls need on the node.
+   *
+   * @throws {CallFailure} If the daemon does not start
+   */
+  prepare(): void {
+    if (this.#route.needsDaemon) this.node.startDaemon();
+  }
+
   /** Its name in tables. */
   get who(): string {
     return `${this.node.subject.name} ${this.#route.name}`.trim();
@@ -61,7 +85,11 @@ export class Contestant {
     for (const attachment of this.#attachmentsIn(turn)) {
       this.#runVerbs(turn, [attachment], ([job]) => {
         if (job === undefined) return;
-        const steps = runJob(job, (call) => run(call, this.node.host));
+        const steps = runJob(job, (call) => {
+          const before = this.#daemonCpuMs;
+          const outcome = run(call, this.node.host);
+          return this.#addDaemon(outcome, this.#daemonCpuMs - before);
+        });
         const whole = combineMeasures(steps.map(({ measures }) => measures));
         turn.record(job.verb, whole);
         if (steps.length === 1) return;
@@ -82,8 +110,44 @@ export class Contestant {
     const { host } = this.node;
     const workshop = { runner, host, width: attachments.length };
     this.#runVerbs(turn, attachments, (jobs, verb) => {
-      turn.record(verb, runJobs(jobs, workshop));
+      const before = this.#daemonCpuMs;
+      const measures = runJobs(jobs, workshop);
+      const { cpuMs = 0 } = measures;
+      const all = cpuMs + this.#daemonCpuMs - before;
+      turn.record(verb, { ...measures, cpuMs: all });
     });
+  }
+
+  /** Attaches all containers, and measures how long it takes to detach them. */
+  runDrain(turn: Turn, runner: CallRunner): void {
+    const { host } = this.node;
+    const attachments = this.#attachmentsIn(turn);
+    for (
+      const [step, width] of [
+        ["DEL, one after the other", 1],
+        ["DEL, all at once", attachments.length],
+      ] as const
+    ) {
+      this.#runVerbs({ ...turn, verbs: ["ADD"] }, attachments, (jobs) => {
+        runJobs(jobs, { runner, host, width: FILL_WIDTH });
+      });
+      pause(SETTLE_MS);
+      this.#runVerbs({ ...turn, verbs: ["DEL"] }, attachments, (jobs) => {
+        turn.record(step, runJobs(jobs, { runner, host, width }));
+      });
+    }
+  }
+
+  /** What the daemon has used; 0 if it is not measured. */
+  get #daemonCpuMs(): number {
+    return this.#route.needsDaemon ? this.node.daemonCpuMs : 0;
+  }
+
+  /** The daemon's part belongs to the call that it was done for. */
+  #addDaemon({ stdout, measures }: Outcome, ms: number): Outcome {
+    const { cpuMs } = measures;
+    if (cpuMs === undefined) return { stdout, measures };
+    return { stdout, measures: { ...measures, cpuMs: cpuMs + ms } };
   }
 
   /** Runs verb after verb, and leaves no half of an attachment to those who come after. */
@@ -121,10 +185,11 @@ export function listContestants(
   node: BenchNode,
   chain: ChainName,
 ): Contestant[] {
-  const { bin } = node.subject;
+  const { bin, multus = bin } = node.subject;
   const plugins: readonly string[] = CHAINS[chain];
-  return ROUTES.filter(({ executable }) =>
+  return ROUTES.filter(({ executable, needsDaemon }) =>
     executable === undefined ||
-    plugins.length > 1 && hasExecutable(bin, executable)
+    (plugins.length > 1 || needsDaemon) &&
+      hasExecutable(executable === "multus" ? multus : bin, executable)
   ).map((route) => new Contestant(node, route));
 }

@@ -9,9 +9,14 @@ import { BenchNode } from "./node.ts";
 rootTest("listContestants() runs chains in one process", async (t) => {
   const rows: [chain: ChainName, executables: string[], who: string[]][] = [
     ["pod", [], ["fast"]],
-    ["pod", ["multus", "cni"], ["fast", "fast cni", "fast multus"]],
+    ["pod", ["multus", "cni"], [
+      "fast",
+      "fast daemon",
+      "fast multus",
+      "fast cni",
+    ]],
     ["pod", ["chain"], ["fast", "fast chain"]],
-    ["ptp", ["multus", "cni", "chain"], ["fast"]],
+    ["ptp", ["multus", "cni", "chain"], ["fast", "fast daemon"]],
   ];
   for (const [chain, executables, who] of rows) {
     await t.step(`${chain} with ${executables.join(", ") || "none"}`, () => {

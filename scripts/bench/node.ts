@@ -9,6 +9,7 @@ import type { NetNs } from "../../ffi/netns.ts";
 import { type Job, runJobs } from "./attach.ts";
 import { CallFailure, type CallRunner } from "./call.ts";
 import { type ChainName, describeNetwork } from "./chain.ts";
+import { BenchDaemon } from "./daemon.ts";
 import { awaitTeardown, makeNetns } from "./netns.ts";
 import {
   type Attachment,
@@ -31,7 +32,7 @@ export interface NodeParts {
 }
 
 /** How many containers are attached at once that only are to be there. */
-const FILL_WIDTH = 4;
+export const FILL_WIDTH = 4;
 const FIRST_PORT = 1024, PORTS = 60_000;
 
 /** A node. */
@@ -43,6 +44,8 @@ export class BenchNode implements Disposable {
   /** Stands for the host's namespace. */
   readonly host: NetNs = makeNetns();
 
+  #daemon: BenchDaemon | undefined;
+
   /** Creates a node without containers. */
   constructor(parts: NodeParts) {
     this.#parts = parts;
@@ -51,6 +54,25 @@ export class BenchNode implements Disposable {
   /** The owner of the executables on it. */
   get subject(): Subject {
     return this.#parts.subject;
+  }
+
+  get #socket(): string {
+    return `${this.#parts.folder}/run/daemon.sock`;
+  }
+
+  /**
+   * Starts the node's daemon, unless it runs.
+   *
+   * @throws {CallFailure} If it does not listen in time
+   */
+  startDaemon(): void {
+    const path = `${this.subject.bin}/cni`;
+    this.#daemon ??= new BenchDaemon(path, this.#socket, this.host);
+  }
+
+  /** The processor time that the daemon has used so far. */
+  get daemonCpuMs(): number {
+    return this.#daemon?.cpuMs ?? 0;
   }
 
   /** Names a container in `netns` that is to be attached. */
@@ -69,7 +91,8 @@ export class BenchNode implements Disposable {
   /** Plans to do something with an attachment. */
   plan(verb: Verb, attachment: Attachment, route: Route): Job {
     const { chain, subject, folder } = this.#parts;
-    const place: Place = { bin: subject.bin, folder };
+    const { bin, multus = bin } = subject;
+    const place: Place = { bin, multus, folder, socket: this.#socket };
     return { verb, attachment, calls: route.plan(chain, verb, place) };
   }
 
@@ -112,6 +135,7 @@ export class BenchNode implements Disposable {
 
   /** Removes everything, and returns once the kernel is done. */
   [Symbol.dispose](): void {
+    this.#daemon?.[Symbol.dispose]();
     for (const container of this.#containers) container[Symbol.dispose]();
     this.host[Symbol.dispose]();
     awaitTeardown();

@@ -14,6 +14,8 @@ export interface BenchOptions {
   readonly bin?: string | undefined;
   /** Folders of other executables to compare with, absolute. */
   readonly peers: readonly string[];
+  /** Folder of the Go version's multus, absolute. */
+  readonly goMultus?: string | undefined;
   /** Whether stdout is the JSON document instead of tables. */
   readonly json: boolean;
   /** Whether a few rounds of the smaller cells are enough. */
@@ -29,7 +31,8 @@ export interface BenchOptions {
 }
 
 const USAGE = "usage: deno task bench [--growth] [--quick] [--rounds N] " +
-  "[--filter TEXT] [--bin DIR] [--peer DIR]... [--out DIR] [--json]";
+  "[--filter TEXT] [--bin DIR] [--peer DIR]... [--go-multus DIR] " +
+  "[--out DIR] [--json]";
 
 /**
  * Reads the command line.
@@ -39,9 +42,9 @@ const USAGE = "usage: deno task bench [--growth] [--quick] [--rounds N] " +
 export function parseOptions(args: readonly string[]): BenchOptions {
   const refuse = (what: string): Error =>
     new Error(`Cannot understand "${what}": ${USAGE}`);
-  const { bin, peer, json, quick, growth, rounds, filter = "", out } =
+  const { bin, peer, json, quick, growth, rounds, filter = "", out, ...more } =
     parseArgs([...args], {
-      string: ["bin", "peer", "rounds", "filter", "out"],
+      string: ["bin", "peer", "go-multus", "rounds", "filter", "out"],
       boolean: ["json", "quick", "growth"],
       collect: ["peer"],
       unknown: (arg) => {
@@ -54,6 +57,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
   return {
     bin: bin === undefined ? undefined : resolve(bin),
     peers: peer.map((folder) => resolve(folder)),
+    ...more["go-multus"] ? { goMultus: resolve(more["go-multus"]) } : {},
     json,
     quick,
     growth,

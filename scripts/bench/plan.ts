@@ -18,6 +18,8 @@ export interface Cell {
   readonly containers: number;
   /** Attachments at the same time. */
   readonly parallel: number;
+  /** Whether only their end is measured: one after the other, and all at once. */
+  readonly isDrain?: boolean;
   readonly verbs: readonly Verb[];
 }
 
@@ -113,6 +115,9 @@ const MOST_CONTAINERS: Readonly<Partial<Record<ChainName, number>>> = {
   bridge: 1000,
 };
 
+/** The kubelet's default for the pods of a node. */
+const DRAINED = 110;
+
 /** The input of a plan. */
 export type PlanInput = Pick<
   BenchOptions,
@@ -159,21 +164,26 @@ function listCells(
     ),
     ...levels.slice(1).map((containers) => ({ containers, parallel: 1 })),
   ];
-  return sizes.filter(({ containers }) => containers <= most).map((size) => {
-    const cell = { chain, masquerade, ...size, verbs };
-    return { name: nameCell(cell), ...cell };
-  });
+  const cells: Omit<Cell, "name">[] = sizes
+    .filter(({ containers }) => containers <= most)
+    .map((size) => ({ chain, masquerade, ...size, verbs }));
+  if (chain === "pod" && masquerade && widths.length > 0) {
+    const size = { containers: 0, parallel: DRAINED };
+    cells.splice(1, 0, { chain, masquerade, ...size, isDrain: true, verbs });
+  }
+  return cells.map((cell) => ({ name: nameCell(cell), ...cell }));
 }
 
 /** Names a cell for people and for `--filter`. */
 function nameCell(
-  { chain, masquerade, containers, parallel }: Omit<Cell, "name" | "verbs">,
+  { chain, masquerade, containers, parallel, isDrain }: Omit<Cell, "name">,
 ): string {
+  const width = isDrain ? `drain of ${parallel}` : `${parallel} at once`;
   return [
     chain,
     ...masquerade ? ["masquerade"] : [],
     `${containers} containers`,
-    ...parallel > 1 ? [`${parallel} at once`] : [],
+    ...parallel > 1 ? [width] : [],
   ].join(", ");
 }
 

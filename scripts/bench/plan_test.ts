@@ -24,6 +24,15 @@ Deno.test("planBench() fills nodes step by step, and tries several at once on em
   ]);
 });
 
+Deno.test("planBench() drains a node with pods", () => {
+  const { scenarios } = plan({ filter: "drain" });
+  assertEquals(
+    scenarios.flatMap(({ cells }) => cells)
+      .map(({ name, parallel, isDrain }) => [name, parallel, isDrain]),
+    [["pod, masquerade, 0 containers, drain of 110", 110, true]],
+  );
+});
+
 Deno.test("planBench() keeps to what the filter's text is in", async (t) => {
   const rows: [filter: string, start: boolean, cells: string[]][] = [
     ["start", true, []],

@@ -26,8 +26,12 @@ export interface Attachment {
 export interface Place {
   /** Folder of the executables. */
   readonly bin: string;
+  /** Folder of multus. */
+  readonly multus: string;
   /** Folder for caches and the like. */
   readonly folder: string;
+  /** The socket of the node's daemon. */
+  readonly socket: string;
 }
 
 /** A call of a chain, made when its turn comes: it is given the result so far. */
@@ -43,6 +47,8 @@ export interface Route {
   readonly name: string;
   /** The executable that it needs besides the plugins. */
   readonly executable: string | undefined;
+  /** Whether the node must have a daemon. */
+  readonly needsDaemon?: boolean;
   /** Plans the calls that do `verb`, in order. */
   plan(chain: ChainName, verb: Verb, place: Place): readonly PlannedCall[];
 }
@@ -87,6 +93,23 @@ const chained: Route = {
   plan: planWhole("chain", ({ list }) => ({ ...list, type: "chain" })),
 };
 
+/** By the node's daemon, with the whole chain or the only plugin of it. */
+const daemon: Route = {
+  name: "daemon",
+  executable: "cni",
+  needsDaemon: true,
+  plan(chain, verb, place) {
+    const [plugin, ...others] = CHAINS[chain];
+    const isChain = others.length > 0;
+    const plan = planWhole(isChain ? "chain" : plugin, ({ list }, place) => {
+      const { cniVersion, name, plugins } = list;
+      const conf = isChain ? { ...list, type: "chain" } : plugins[0];
+      return { ...conf, cniVersion, name, daemonSocket: place.socket };
+    });
+    return plan(chain, verb, place);
+  },
+};
+
 /** By the tool for operators, which also keeps the cache of attachments. */
 const tool: Route = {
   name: "cni",
@@ -109,7 +132,13 @@ const tool: Route = {
 };
 
 /** Every way. */
-export const ROUTES: readonly Route[] = [oneByOne, tool, chained, multus];
+export const ROUTES: readonly Route[] = [
+  oneByOne,
+  daemon,
+  chained,
+  multus,
+  tool,
+];
 
 /** Plans the single call of a plugin that does the work of the whole chain. */
 function planWhole(
@@ -137,7 +166,7 @@ function callPlugin(plugin: string, { verb, attachment, place, conf }: {
     ? {}
     : { prevResult: JSON.parse(result) };
   return {
-    path: `${place.bin}/${plugin}`,
+    path: `${plugin === "multus" ? place.multus : place.bin}/${plugin}`,
     args: [],
     env: {
       CNI_COMMAND: verb,

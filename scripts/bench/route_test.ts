@@ -2,7 +2,12 @@ import { assertEquals } from "@std/assert";
 import { type ChainName, describeNetwork } from "./chain.ts";
 import { type Attachment, type Route, ROUTES, type Verb } from "./route.ts";
 
-const PLACE = { bin: "/bin-of-plugins", folder: "/scratch" };
+const PLACE = {
+  bin: "/bin-of-plugins",
+  multus: "/bin-of-plugins",
+  folder: "/scratch",
+  socket: "/scratch/daemon.sock",
+};
 
 function attachmentTo(chain: ChainName): Attachment {
   const list = describeNetwork({
@@ -80,6 +85,33 @@ Deno.test("multus and chain are given the whole chain in one call", async (t) =>
       assertEquals([conf.type, conf.prevResult], [name, { ips: [] }]);
       const { plugins } = conf.delegates?.[0] ?? conf;
       assertEquals(plugins, attachment.list.plugins);
+    });
+  }
+});
+
+Deno.test("multus may be in another folder", () => {
+  const place = { ...PLACE, multus: "/elsewhere" };
+  const [call] = routeNamed("multus").plan("pod", "ADD", place);
+  const { path, env } = call?.make(attachmentTo("pod")) ?? {};
+  assertEquals(path, "/elsewhere/multus");
+  assertEquals(env?.["CNI_PATH"], "/bin-of-plugins");
+});
+
+Deno.test("a daemon is asked by the chain, or by the only plugin", async (t) => {
+  const rows: [chain: ChainName, plugin: string, type: string][] = [
+    ["pod", "chain", "chain"],
+    ["bridge", "bridge", "bridge"],
+    ["host-local", "host-local", "ptp"],
+  ];
+  for (const [chain, plugin, type] of rows) {
+    await t.step(chain, () => {
+      const [call] = routeNamed("daemon").plan(chain, "ADD", PLACE);
+      const { path, stdin } = call?.make(attachmentTo(chain)) ?? {};
+      assertEquals(path, `/bin-of-plugins/${plugin}`);
+      const conf = JSON.parse(stdin ?? "");
+      const { daemonSocket, name, cniVersion } = conf;
+      assertEquals([conf.type, daemonSocket], [type, "/scratch/daemon.sock"]);
+      assertEquals([name, cniVersion], ["bench", "1.0.0"]);
     });
   }
 });

@@ -37,7 +37,8 @@ export function measureScenario(
       const parts = { subject, chain, masquerade, runner, folder };
       return stack.use(new BenchNode(parts));
     });
-  let contestants = nodes.flatMap((node) => listContestants(node, chain));
+  let contestants = nodes.flatMap((node) => listContestants(node, chain))
+    .filter((one) => attempt(bench, one.who, () => one.prepare()));
   return cells.map((cell) => {
     bench.progress(cell.name);
     const fit = new Set(
@@ -48,7 +49,8 @@ export function measureScenario(
       ),
     );
     contestants = contestants.filter(({ node }) => fit.has(node));
-    return measureCell(cell, contestants, bench);
+    const wanted = contestants.filter(({ drains }) => drains || !cell.isDrain);
+    return measureCell(cell, wanted, bench);
   });
 }
 
@@ -73,10 +75,15 @@ interface Way {
 
 /** Lists the ways to measure a cell: memory and system calls need separate runs. */
 function listWays(
-  { parallel }: Cell,
+  { parallel, isDrain }: Cell,
   { runner, rounds, strace }: Workbench,
 ): Way[] {
   const { warmUp, single, batch, peak } = rounds;
+  if (isDrain) {
+    const take: Way["take"] = (contestant, turn) =>
+      contestant.runDrain(turn, runner);
+    return [{ warmUp: 0, rounds: peak, take }];
+  }
   if (parallel > 1) {
     const take: Way["take"] = (contestant, turn) =>
       contestant.runTogether(turn, runner);

@@ -10,6 +10,8 @@ export interface Subject {
   readonly name: string;
   /** Folder of the executables. */
   readonly bin: string;
+  /** Folder of multus, if that is another one. */
+  readonly multus?: string | undefined;
 }
 
 /** Our own. */
@@ -31,17 +33,20 @@ export interface Subjects {
  * @param bin Folder of ours
  * @param peers Folders of more
  * @param goFolder Where the Go plugins are, if they are
+ * @param goMultus Where their multus is
  * @throws {Error} If a folder that was asked for has no plugin
  */
 export function findSubjects(
   bin: string,
   peers: readonly string[],
   goFolder: string = GO_FOLDER,
+  goMultus?: string,
 ): Subjects {
   const subjects: Subject[] = [{ name: OURS, bin }];
   const notes: string[] = [];
   if (hasExecutable(goFolder, "host-local")) {
-    subjects.push({ name: GO, bin: goFolder });
+    const multus = goMultus === undefined ? {} : { multus: goMultus };
+    subjects.push({ name: GO, bin: goFolder, ...multus });
   } else {
     notes.push(
       `Skipped the Go plugins: none found in ${goFolder} (Debian package containernetworking-plugins)`,

@@ -29,6 +29,8 @@ Deno.test("findSubjects() names ours, the Go plugins and peers, in this order", 
     { name: "fast", bin: fast },
   ]);
   assertEquals(notes, []);
+  const [, withMultus] = findSubjects(ours, [], go, "/m").subjects;
+  assertEquals(withMultus, { name: "go", bin: go, multus: "/m" });
 });
 
 Deno.test("findSubjects() names a peer by as much of its path as it takes", async (t) => {
