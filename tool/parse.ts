@@ -128,7 +128,7 @@ function spellOut(
 }
 
 /** Finds the flag that an argument names, and the value in the same argument. */
-function findFlag(
+export function findFlag(
   arg: string,
   table: FlagTable,
 ): { name: string; flag?: Flag | undefined; given?: string | undefined } {

@@ -6,7 +6,6 @@
 
 import type { CommandRow } from "../../tool/command.ts";
 import { OWN_ROWS } from "../../tool/own_rows.ts";
-import { FOLDERS, pick } from "../flags.ts";
 
 /** The commands about the tool itself. */
 export const OWN_COMMANDS: readonly CommandRow[] = [
@@ -30,8 +29,12 @@ export const OWN_COMMANDS: readonly CommandRow[] = [
   {
     name: "__complete",
     summary: "Prints words for completion",
-    args: [{ name: "KIND", summary: "network or netns" }],
-    flags: pick(...FOLDERS),
+    args: [{
+      name: "WORD",
+      summary: "words of a command line",
+      isOptional: true,
+      isRepeated: true,
+    }],
     isHidden: true,
     load: async () => (await import("../commands/completion.ts")).complete,
   },

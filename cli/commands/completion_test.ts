@@ -1,0 +1,117 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+import { assertEquals } from "@std/assert";
+import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { runTool } from "../../tool/run.ts";
+import { cni } from "../commands.ts";
+
+/** Runs the tool. */
+async function run(...argv: string[]): Promise<string> {
+  const { stdout } = await runTool(cni, argv, {
+    env: {},
+    isTerminal: false,
+    onStderr(): void {},
+    interrupt: new AbortController().signal,
+  });
+  return stdout;
+}
+
+Deno.test("the tool completes commands, flags and values", async (t) => {
+  using folder = new PluginFolder();
+  for (const name of ["net-a", "net-b", "$(x)"]) {
+    const list = { cniVersion: "1.1.0", name, plugins: [{ type: "ptp" }] };
+    folder.addFile(`${name.slice(-1)}.conflist`, JSON.stringify(list));
+  }
+  const dir = folder.path;
+  const all =
+    "add check del gc status validate convert list networks plugins daemon " +
+    "netns completion help version";
+  const rows: [line: string, want: string][] = [
+    ["", all],
+    ["a", all],
+    ["x ", ""],
+    ["netns ", "add del list exec"],
+    ["netns e", "add del list exec"],
+    [`--conf-dir ${dir} net`, all],
+    [`--conf-dir ${dir} add n`, "net-a net-b"],
+    [`add --conf-dir=${dir} n`, "net-a net-b"],
+    [`add --conf-dir = ${dir} --ifname = x n`, "net-a net-b"],
+    [`add pods --conf-dir ${dir} -i net1 /`, ":file"],
+    [`gc --conf-dir ${dir} pods a b /`, ":file"],
+    ["add ./", ":file"],
+    ["version -", "--json --help -h"],
+    ["-", "--json --help -h --version -V"],
+    ["add --timeout ", ""],
+    ["completion f", "bash zsh fish"],
+    ["list --conf-dir /pro", ":directory"],
+    ["list --conf-dir = /pro", ":directory"],
+    ["list --conf-dir=/pro", ":directory"],
+    ["convert --to ", "chain list"],
+    ["convert --to=l", "chain list"],
+    ["convert --output ", ":file"],
+    ["convert f", ":file"],
+    ["netns exec blue ", ":command"],
+    ["netns exec blue -- ls -l x", ":command"],
+    ["status pods ", ""],
+    ["__complete ", ""],
+  ];
+  for (const [line, want] of rows) {
+    await t.step(line, async () => {
+      const words = await run("__complete", "--", ...line.split(" "));
+      const shown = words.split("\n").map((word) => word.split("\t")[0]);
+      assertEquals(shown.join(" ").trim(), want);
+    });
+  }
+  await t.step("with descriptions", async () => {
+    const words = await run("__complete", "--", "netns", "");
+    assertEquals(
+      words.split("\n")[0],
+      "add\tCreates a named network namespace",
+    );
+  });
+});
+
+/** Stands in for the tool: prints its arguments in words, or what one says. */
+const STUB = `#!/bin/sh
+[ "$1 $2" = "__complete --" ] || exit 1
+shift 2
+for last; do :; done
+case $last in
+  :*) echo "$last" ;;
+  *) printf '%s\\tFirst\\n' "$last-a"; printf '%s\\tSecond\\n' "$last-$#" ;;
+esac`;
+
+/** Completes a command line in a shell. */
+const ASK: Readonly<Record<string, string>> = {
+  bash: `source "$1"; COMP_WORDS=("\${@:2}"); COMP_CWORD=$(($# - 2))
+_cni 2>/dev/null; printf '%s\\n' "\${COMPREPLY[@]}"`,
+  fish: `source $argv[1]; complete -C "$argv[2..]"`,
+  zsh: "exit",
+};
+
+for (const [shell, script] of Object.entries(ASK)) {
+  const { ignore, suffix } = ignoreUnless(hasCommand(shell), `needs ${shell}`);
+  Deno.test({
+    name: `${shell} asks the tool for words${suffix}`,
+    ignore,
+    async fn(): Promise<void> {
+      using folder = new PluginFolder();
+      folder.addFile("cni", STUB, 0o755);
+      const path = folder.addFile("script", await run("completion", shell));
+      const env = { PATH: `${folder.path}:${Deno.env.get("PATH")}` };
+      const ask = (...args: string[]): string[] => {
+        const command = new Deno.Command(shell, { args, env });
+        const { code, stdout, stderr } = command.outputSync();
+        assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
+        return new TextDecoder().decode(stdout).trim().split("\n");
+      };
+      ask("-n", path);
+      if (shell === "zsh") return;
+      const rest = shell === "bash" ? ["bash", path] : [path];
+      const words = ask("-c", script, ...rest, "cni", "x", "y");
+      const found = words.map((word) => word.split("\t")[0]).sort();
+      assertEquals(found, ["y-2", "y-a"]);
+    },
+  });
+}
