@@ -13,7 +13,7 @@ import { dirname } from "@std/path/posix";
 import type { Environment } from "./args.ts";
 import { CniError, ErrorCode } from "./error.ts";
 import { FileLock } from "./files/lock.ts";
-import { unlessMissing, withIoFailure } from "./files/io.ts";
+import { unlessMissing, withIoFailure, writeAll } from "./files/io.ts";
 import { isObject, parseJson } from "./json.ts";
 
 /** The settings of a node. */
@@ -116,14 +116,11 @@ function isFull({ size }: Deno.FileInfo, { length }: Uint8Array): boolean {
 
 /** Renames a full file, unless another process does or did. */
 function setAside(path: string, bytes: Uint8Array): void {
-  using lock = unlessMissing(() => FileLock.tryExisting(path));
+  using lock = unlessMissing(() =>
+    FileLock.tryAcquire(path, { create: false })
+  );
   if (lock === undefined) return;
-  // The lock may be on a file that has another name by now.
+  // Another process may have set it aside meanwhile.
   const info = unlessMissing(() => Deno.statSync(path));
   if (info && isFull(info, bytes)) Deno.renameSync(path, `${path}.1`);
-}
-
-function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
-  let left = bytes;
-  while (left.length > 0) left = left.subarray(file.writeSync(left));
 }

@@ -1,5 +1,5 @@
 /**
- * Classifying and reporting file system errors.
+ * Access to files, with the errors that it may have.
  *
  * @module
  */
@@ -37,10 +37,28 @@ export function unlessMissing<T>(run: () => T): T | undefined {
 }
 
 /** Reports whether an error means that a path does not or cannot exist. */
-export function isMissing(error: unknown): boolean {
+function isMissing(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound ||
     // No file can have such a name. Deno has no error class for it.
     error instanceof Error && Reflect.get(error, "code") === "ENAMETOOLONG";
+}
+
+/**
+ * Does the same as {@linkcode unlessMissing}, also if a folder on the path is a
+ * file.
+ */
+export function unlessUnreachable<T>(run: () => T): T | undefined {
+  try {
+    return run();
+  } catch (error) {
+    if (isUnreachable(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Reports whether a path is missing, or a folder on it is a file. */
+export function isUnreachable(error: unknown): boolean {
+  return isMissing(error) || error instanceof Deno.errors.NotADirectory;
 }
 
 /**
@@ -74,4 +92,10 @@ export function removeQuietly(path: string): void {
   } catch {
     // It is gone or in use, or an earlier error matters more.
   }
+}
+
+/** Writes all of the bytes, at the file's position. */
+export function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
+  let left = bytes;
+  while (left.length > 0) left = left.subarray(file.writeSync(left));
 }

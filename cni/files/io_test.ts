@@ -2,14 +2,14 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../error.ts";
 import {
   ifPossible,
-  isMissing,
   removeIfThere,
   removeQuietly,
   unlessMissing,
+  unlessUnreachable,
   withIoFailure,
 } from "./io.ts";
 
-Deno.test("withIoFailure() tells what was done, with code 5", () => {
+Deno.test("withIoFailure() names the action, with code 5", () => {
   assertEquals(withIoFailure("read", () => 7), 7);
   const error = assertThrows(
     () => withIoFailure('read "/x"', () => Deno.readTextFileSync("/no/such")),
@@ -19,35 +19,28 @@ Deno.test("withIoFailure() tells what was done, with code 5", () => {
   assertEquals(error.message, 'Cannot read "/x"');
 });
 
-Deno.test("unlessMissing() answers undefined where nothing is there", async (t) => {
-  const rows: [name: string, path: string, want: string | undefined][] = [
-    ["a file", "/proc/sys/kernel/ostype", "Linux\n"],
-    ["no file", "/no/such/file", undefined],
-    ["an impossible name", `/${"n".repeat(300)}`, undefined],
+Deno.test("unlessMissing() and unlessUnreachable() tolerate only missing files", async (t) => {
+  const THROWN = "thrown", NONE = "none";
+  const rows: [path: string, missing: string, unreachable: string][] = [
+    ["/proc/sys/kernel/ostype", "Linux\n", "Linux\n"],
+    ["/no/such/file", NONE, NONE],
+    [`/${"n".repeat(300)}`, NONE, NONE],
+    // A file instead of a folder, and a folder instead of a file.
+    ["/proc/version/file", THROWN, NONE],
+    ["/", THROWN, THROWN],
   ];
-  for (const [name, path, want] of rows) {
-    await t.step(name, () => {
-      assertEquals(unlessMissing(() => Deno.readTextFileSync(path)), want);
+  for (const [path, missing, unreachable] of rows) {
+    await t.step(path.slice(0, 40), () => {
+      const outcomeOf = (tolerate: typeof unlessMissing): string =>
+        ifPossible(() => tolerate(() => Deno.readTextFileSync(path)) ?? NONE) ??
+          THROWN;
+      assertEquals(outcomeOf(unlessMissing), missing);
+      assertEquals(outcomeOf(unlessUnreachable), unreachable);
     });
   }
 });
 
-Deno.test("unlessMissing() throws what is wrong otherwise", async (t) => {
-  const rows: [name: string, path: string][] = [
-    ["a folder for a file", "/"],
-    ["a file for a folder", "/proc/version/file"],
-  ];
-  for (const [name, path] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(
-        () => unlessMissing(() => Deno.readTextFileSync(path)),
-      );
-      assertEquals(isMissing(error), false);
-    });
-  }
-});
-
-Deno.test("ifPossible() answers undefined whatever is wrong", async (t) => {
+Deno.test("ifPossible() returns undefined on any error", async (t) => {
   const rows: [name: string, path: string, want: string | undefined][] = [
     ["a file", "/proc/sys/kernel/ostype", "Linux\n"],
     ["no file", "/no/such/file", undefined],
@@ -60,7 +53,7 @@ Deno.test("ifPossible() answers undefined whatever is wrong", async (t) => {
   }
 });
 
-Deno.test("removeIfThere() fails only for what is there and cannot go", () => {
+Deno.test("removeIfThere() fails only if it cannot remove an existing file", () => {
   const folder = Deno.makeTempDirSync();
   const file = `${folder}/file`;
   Deno.writeTextFileSync(file, "");
@@ -77,7 +70,7 @@ Deno.test("removeQuietly() removes what it can", () => {
   const folder = Deno.makeTempDirSync();
   const file = `${folder}/file`;
   Deno.writeTextFileSync(file, "");
-  removeQuietly(folder); // There is something in it.
+  removeQuietly(folder); // It is not empty.
   assertEquals(Deno.statSync(file).isFile, true);
   removeQuietly(file);
   removeQuietly(file);

@@ -4,10 +4,11 @@
  * @module
  */
 
+import { deadline, formatAbort, waitUntil } from "../deadline.ts";
 import { CniError, ErrorCode } from "../error.ts";
-import { deadline, waitUntil } from "../deadline.ts";
-import { ifPossible } from "./io.ts";
 import type { Log } from "../log.ts";
+import { unlessMissing, writeAll } from "./io.ts";
+import { isAnyWaiting, lockInTurn } from "./lock_queue.ts";
 
 /** Time limit of a wait, and when to log it, in ms. */
 const LIMIT_MS = 60_000, NOTICE_MS = 5000;
@@ -18,23 +19,35 @@ export interface LockWait {
   readonly what?: string;
   /** When to give up, in ms; 60 s by default. */
   readonly limitMs?: number;
+  /** Gives up earlier. */
+  readonly signal?: AbortSignal | undefined;
   /** When to log the lock's holder, in ms; 5 s by default. */
   readonly noticeMs?: number;
   readonly log?: Log | undefined;
-  /** Ends the wait. */
-  readonly signal?: AbortSignal | undefined;
 }
 
-/** An exclusive flock(2), held until disposal. */
+/** Options of a lock that is taken at once or not at all. */
+export interface LockTry {
+  /** Whether others may hold the lock as well; false by default. */
+  readonly shared?: boolean;
+  /** Whether to create the file, with mode 0600; true by default. */
+  readonly create?: boolean;
+}
+
+/** A flock(2) on a file, held until disposal. */
 export class FileLock implements Disposable {
   readonly #file: Deno.FsFile;
+  /** The file's path. */
+  readonly path: string;
 
-  private constructor(file: Deno.FsFile) {
+  private constructor(file: Deno.FsFile, path: string) {
     this.#file = file;
+    this.path = path;
   }
 
   /**
-   * Opens `path`, creating it with `mode`, and waits for the lock on it.
+   * Opens `path`, creating it with `mode`, and waits for the exclusive lock on it.
+   * Tasks of this process get the lock in order of arrival.
    *
    * @param mode Permission bits of a new file
    * @throws {Deno.errors.NotFound} If the folder does not exist
@@ -51,7 +64,7 @@ export class FileLock implements Disposable {
   }
 
   /**
-   * Waits for the lock on an existing file, opened read-only.
+   * Waits for the exclusive lock on an existing file, opened read-only.
    *
    * @throws {Deno.errors.NotFound} If the file does not exist
    * @throws {CniError} 11 if the lock is not released; the details name its
@@ -65,17 +78,26 @@ export class FileLock implements Disposable {
   }
 
   /**
-   * Locks an existing file without waiting.
+   * Locks a file without waiting, even if the last holder has removed or renamed it
+   * meanwhile.
    *
    * @returns Undefined if the file is locked elsewhere
-   * @throws {Deno.errors.NotFound} If the file does not exist
+   * @throws {Deno.errors.NotFound} If the folder does not exist, or the file,
+   *   unless it may be created
    */
-  static tryExisting(path: string): FileLock | undefined {
-    using stack = new DisposableStack();
-    const file = stack.use(Deno.openSync(path));
-    if (!file.tryLockSync(true)) return undefined;
-    stack.move();
-    return new FileLock(file);
+  static tryAcquire(
+    path: string,
+    { shared = false, create = true }: LockTry = {},
+  ): FileLock | undefined {
+    const options = { read: true, write: create, create, mode: 0o600 };
+    for (;;) {
+      using stack = new DisposableStack();
+      const file = stack.use(Deno.openSync(path, options));
+      if (!file.tryLockSync(!shared)) return undefined;
+      if (!isAt(file, path)) continue;
+      stack.move();
+      return new FileLock(file, path);
+    }
   }
 
   static async #lock(
@@ -83,8 +105,33 @@ export class FileLock implements Disposable {
     path: string,
     wait: LockWait,
   ): Promise<FileLock> {
-    if (file.tryLockSync(true)) return new FileLock(file);
-    return new FileLock(await waitForLock(file, path, wait));
+    const isFree = !isAnyWaiting() && tryLock(file);
+    const locked = isFree ? file : await waitForLock(file, path, wait);
+    return new FileLock(locked, path);
+  }
+
+  /** Replaces the content. */
+  write(bytes: Uint8Array): void {
+    this.#file.truncateSync();
+    this.#file.seekSync(0, Deno.SeekMode.Start);
+    writeAll(this.#file, bytes);
+  }
+
+  /** Writes the content to the disk. */
+  sync(): void {
+    this.#file.syncDataSync();
+  }
+
+  /** Removes the file if possible, and unlocks it. */
+  remove(): void {
+    try {
+      // Must happen before unlocking, or the next holder would lose its file.
+      Deno.removeSync(this.path);
+    } catch {
+      // It stays and will be reused.
+    } finally {
+      this[Symbol.dispose]();
+    }
   }
 
   /** Releases the lock by closing the file. A second call does nothing. */
@@ -97,155 +144,67 @@ export class FileLock implements Disposable {
   }
 }
 
+/** Locks a file if it is free; closes it if it cannot be locked at all. */
+function tryLock(file: Deno.FsFile): boolean {
+  try {
+    return file.tryLockSync(true);
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/** Reports whether a path resolves to an open file. */
+function isAt(file: Deno.FsFile, path: string): boolean {
+  const named = unlessMissing(() => Deno.statSync(path));
+  const open = file.statSync();
+  return named?.ino === open.ino && named.dev === open.dev;
+}
+
 /**
- * Waits until a file is locked.
+ * Waits for a lock, on another thread.
  *
- * @param file Closed if it is not the one that is returned
- * @returns The same file, locked, maybe opened by somebody else who waited
+ * @param file Open; it is closed unless it is returned
+ * @throws {CniError} 11 at the time limit or the signal
  */
 async function waitForLock(
   file: Deno.FsFile,
   path: string,
-  wait: LockWait,
+  { what = `"${path}"`, limitMs = LIMIT_MS, noticeMs = NOTICE_MS, ...wait }:
+    LockWait,
 ): Promise<Deno.FsFile> {
-  const { limitMs = LIMIT_MS, noticeMs = NOTICE_MS, log, signal } = wait;
-  const { what = `"${path}"` } = wait;
-  const startMs = performance.now();
-  const queue = joinQueue(file);
-  const lockedAfter = (ms: number): Promise<Deno.FsFile | undefined> =>
-    waitUntil(queue.locked, deadline(ms, signal));
+  const { signal, log } = wait;
+  const info = file.statSync();
+  const end = deadline(limitMs, signal);
+  const locking = lockInTurn(file, info, end);
+  const nameHolders = async (): Promise<string> => {
+    const { describeHolders } = await import("./lock_holders.ts");
+    return describeHolders(info);
+  };
   if (noticeMs < limitMs) {
-    const locked = await lockedAfter(noticeMs);
-    if (locked !== undefined) return locked;
-    log?.warn(`Waiting for the lock on ${what}`, {
-      holder: describeHolders(file),
-    });
+    const isOver = locking.then(() => true);
+    if (!await waitUntil(isOver, deadline(noticeMs))) {
+      log?.warn(`Waiting for the lock on ${what}`, {
+        holder: await nameHolders(),
+      });
+    }
   }
-  const locked = await lockedAfter(limitMs - Math.min(noticeMs, limitMs));
+  const locked = await locking;
   if (locked !== undefined) return locked;
-  const holders = describeHolders(file);
-  queue.leave();
-  const ms = signal?.aborted
-    ? Math.round(performance.now() - startMs)
-    : limitMs;
+  const when = signal?.aborted
+    ? `${formatAbort(signal)}:`
+    : `after ${limitMs} ms`;
   throw new CniError(ErrorCode.TryAgainLater, `Cannot lock ${what}`, {
-    details: `after ${ms} ms it is still held by ${holders}`,
+    details: `${when} it is still held by ${await nameHolders()}`,
   });
 }
 
-/** A place in a queue for a lock. */
-interface Place {
-  readonly locked: Promise<Deno.FsFile>;
-  /** Gives the place up. */
-  leave(): void;
-}
-
-/** Somebody who waits for a lock. */
-interface Waiter extends PromiseWithResolvers<Deno.FsFile> {
-  readonly file: Deno.FsFile;
-}
-
-/** Those who wait in this process for a lock, first come first. */
-interface Queue {
-  readonly waiters: Waiter[];
-  /** The descriptor for which a thread waits in the kernel. */
-  file: Deno.FsFile;
-}
-
-/** By device and inode. */
-const queues = new Map<string, Queue>();
-
-/**
- * Queues up for a locked file. For each file only one thread waits in the
- * kernel's queue: with polling, processes that wait in the kernel would always
- * come first. That thread's wait cannot be ended. If it gets the lock and nobody
- * wants it any more, it is released at once.
- */
-function joinQueue(file: Deno.FsFile): Place {
-  const { dev, ino } = file.statSync();
-  const id = `${dev}:${ino}`;
-  const waiter = { file, ...Promise.withResolvers<Deno.FsFile>() };
-  const queue = queues.get(id) ?? startQueue(id, file);
-  queue.waiters.push(waiter);
-  return {
-    locked: waiter.promise,
-    leave(): void {
-      const at = queue.waiters.indexOf(waiter);
-      // -1: it got the lock at the last moment.
-      if (at === -1) {
-        return void waiter.promise.then((locked) => locked.close());
-      }
-      queue.waiters.splice(at, 1);
-      if (queue.file !== file) file.close();
-    },
-  };
-}
-
-function startQueue(id: string, file: Deno.FsFile): Queue {
-  const queue: Queue = { waiters: [], file };
-  queues.set(id, queue);
-  serve(id, queue);
-  return queue;
-}
-
-async function serve(id: string, queue: Queue): Promise<void> {
-  while (queues.get(id) === queue) {
-    const { file } = queue;
-    const failure = await file.lock(true).then(() => undefined, asFailure);
-    const first = queue.waiters.shift();
-    const [next] = queue.waiters;
-    if (next === undefined) queues.delete(id);
-    else queue.file = next.file;
-    if (failure !== undefined || first === undefined) file.close();
-    if (first !== undefined && first.file !== file) first.file.close();
-    if (failure === undefined) first?.resolve(file);
-    else first?.reject(failure.error);
+/** Reads a file if it is exclusively locked; returns "" if it is not. */
+export function readIfLocked(path: string): string {
+  try {
+    using file = Deno.openSync(path);
+    return file.tryLockSync(false) ? "" : Deno.readTextFileSync(path);
+  } catch {
+    return ""; // The file is gone, so its lock is too.
   }
-}
-
-function asFailure(error: unknown): { error: unknown } {
-  return { error };
-}
-
-/** Names the processes that hold a flock(2) on a file, as far as visible. */
-function describeHolders(file: Deno.FsFile): string {
-  const text = ifPossible(() => Deno.readTextFileSync("/proc/locks")) ?? "";
-  const holders = findHolders(text, file.statSync()).map(describeProcess);
-  return holders.join(", ") || "another process";
-}
-
-/**
- * Finds the process IDs that hold a flock(2) on a file. The kernel shows 0 for
- * processes of other PID namespaces.
- *
- * Source: proc_locks(5).
- *
- * @param text The content of `/proc/locks`
- */
-export function findHolders(
-  text: string,
-  { dev, ino }: Pick<Deno.FileInfo, "dev" | "ino">,
-): number[] {
-  // Lines with an arrow belong to waiting processes.
-  const line = /^\d+: FLOCK +\S+ +\S+ +(\d+) ([\da-f]+):([\da-f]+):(\d+) /gm;
-  const locks = [...text.matchAll(line)]
-    .filter(([, , , , inode]) => Number(inode) === ino);
-  // Some file systems, such as Btrfs, have a different device number there.
-  const exact = locks.filter(([, , major = "", minor = ""]) =>
-    makeDevice(parseInt(major, 16), parseInt(minor, 16)) === dev
-  );
-  return (exact.length > 0 ? exact : locks).map(([, pid]) => Number(pid));
-}
-
-/** Source: include/linux/kdev_t.h `new_encode_dev`. */
-function makeDevice(major: number, minor: number): number {
-  return (minor & 0xff) + major * 0x100 + (minor & ~0xff) * 0x1000;
-}
-
-function describeProcess(pid: number): string {
-  if (pid === 0) return "a process of another PID namespace";
-  const name = ifPossible(() => Deno.readTextFileSync(`/proc/${pid}/comm`));
-  return name === undefined
-    ? `process ${pid}`
-    : `process ${pid} (${name.trim()})`;
 }

@@ -6,10 +6,11 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
+import { dirname } from "@std/path/posix";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { CniError, ErrorCode } from "../error.ts";
-import { FileLock, findHolders } from "./lock.ts";
+import { FileLock, readIfLocked } from "./lock.ts";
 import { ifPossible } from "./io.ts";
 import { createLog } from "../log.ts";
 
@@ -98,54 +99,6 @@ Deno.test({
     }),
 });
 
-/** Counts the waits of this process in the kernel for a lock on a file. */
-function countWaits(path: string): number {
-  const { ino } = Deno.statSync(path);
-  const waits = Deno.readTextFileSync("/proc/locks").split("\n")
-    .filter((line) => line.includes("->") && line.includes(`:${ino} `));
-  return waits.filter((line) => line.includes(` ${Deno.pid} `)).length;
-}
-
-Deno.test("FileLock: many who wait in one process take turns, with one thread", () =>
-  withPath(async (path) => {
-    const first = await FileLock.acquire(path, 0o600);
-    const order: number[] = [];
-    const waiting = Array.from({ length: 20 }, async (_, index) => {
-      using _lock = await FileLock.acquire(path, 0o600);
-      order.push(index);
-    });
-    await eventually("one waits", () => countWaits(path) === 1);
-    first[Symbol.dispose]();
-    await Promise.all(waiting);
-    assertEquals(order, Array.from({ length: 20 }, (_, index) => index));
-    assertEquals(countWaits(path), 0);
-  }));
-
-Deno.test("FileLock: a signal ends a wait, and nobody keeps the lock", () =>
-  withPath(async (path) => {
-    const holder = await FileLock.acquire(path, 0o600);
-    const controller = new AbortController();
-    const ended = FileLock.acquire(path, 0o600, { signal: controller.signal });
-    const other = FileLock.acquire(path, 0o600);
-    await eventually("one waits", () => countWaits(path) === 1);
-    controller.abort();
-    const { code } = await assertRejects(() => ended, CniError);
-    assertEquals(code, ErrorCode.TryAgainLater);
-    holder[Symbol.dispose]();
-    (await other)[Symbol.dispose]();
-    // And if all have gone, too.
-    const again = await FileLock.acquire(path, 0o600);
-    await assertRejects(
-      () => FileLock.acquire(path, 0o600, { limitMs: 1 }),
-      CniError,
-    );
-    again[Symbol.dispose]();
-    await eventually("it is free", () => {
-      using lock = FileLock.tryExisting(path);
-      return lock !== undefined;
-    });
-  }));
-
 Deno.test("FileLock.acquire() creates the file with the mode, or takes it as it is", () =>
   withPath(async (path) => {
     const modeOf = (): number => (Deno.statSync(path).mode ?? 0) & 0o777;
@@ -233,7 +186,7 @@ Deno.test("FileLock waits for others, but not for ever, and names them", () =>
       CniError,
     );
     assertStringIncludes(details, `process ${next.pid} (deno)`);
-    assertEquals(FileLock.tryExisting(path), undefined);
+    assertEquals(FileLock.tryAcquire(path, { create: false }), undefined);
     // It lets go when it has read something.
     const writer = next.stdin.getWriter();
     await writer.write(new Uint8Array(1));
@@ -241,43 +194,18 @@ Deno.test("FileLock waits for others, but not for ever, and names them", () =>
     await Promise.all([next.status, next.stdout.cancel(), writer.close()]);
   }));
 
-Deno.test("FileLock.tryExisting() locks what nobody has locked", () =>
+Deno.test("FileLock.tryAcquire() creates no file if that is not wanted", () =>
   withPath(async (path) => {
-    assertThrows(() => FileLock.tryExisting(path), Deno.errors.NotFound);
-    await Deno.writeTextFile(path, "");
-    {
-      using lock = FileLock.tryExisting(path);
-      assert(lock !== undefined);
-      assertEquals(FileLock.tryExisting(path), undefined);
-    }
-    using lock = FileLock.tryExisting(path);
-    assert(lock !== undefined);
-  }));
-
-Deno.test("findHolders() reads /proc/locks", async (t) => {
-  const locks = `1: FLOCK  ADVISORY  WRITE 3912 fe:00:131090 0 EOF
-1: -> FLOCK  ADVISORY  WRITE 3913 fe:00:131090 0 EOF
-2: POSIX  ADVISORY  WRITE 5 fe:00:131090 0 EOF
-3: FLOCK  ADVISORY  READ 11 00:1a:77 0 EOF
-4: FLOCK  ADVISORY  READ 12 00:1a:77 0 EOF
-5: FLOCK  ADVISORY  WRITE 0 103:00abc:9 0 EOF
-6: FLOCK  ADVISORY  WRITE 14 00:1b:131090 0 EOF
-`;
-  const rows: [name: string, dev: number, ino: number, want: number[]][] = [
-    ["one of several file systems", 0xfe00, 131090, [3912]],
-    ["shared", 0x1a, 77, [11, 12]],
-    // 259:2748: more digits than eight bits on both sides.
-    ["of another PID namespace", 0xa103bc, 9, [0]],
-    ["another device number than stat(2) has", 0x99, 77, [11, 12]],
-    ["another file", 0xfe00, 1, []],
-  ];
-  for (const [name, dev, ino, want] of rows) {
-    await t.step(
-      name,
-      () => assertEquals(findHolders(locks, { dev, ino }), want),
+    const wanted = { create: false };
+    assertThrows(
+      () => FileLock.tryAcquire(path, wanted),
+      Deno.errors.NotFound,
     );
-  }
-});
+    await Deno.writeTextFile(path, "", { mode: 0o400 });
+    using lock = FileLock.tryAcquire(path, wanted);
+    assert(lock !== undefined);
+    assertEquals(FileLock.tryAcquire(path, wanted), undefined);
+  }));
 
 Deno.test("FileLock.acquireExisting() creates nothing", () =>
   withPath(async (path) => {
@@ -286,4 +214,105 @@ Deno.test("FileLock.acquireExisting() creates nothing", () =>
       Deno.errors.NotFound,
     );
     assertThrows(() => Deno.statSync(path), Deno.errors.NotFound);
+  }));
+
+const EXCLUSIVE = { shared: false }, SHARED = { shared: true };
+
+function exists(path: string): boolean {
+  const names = [...Deno.readDirSync(dirname(path))];
+  return names.some(({ name }) => path.endsWith(`/${name}`));
+}
+
+Deno.test("FileLock.tryAcquire() takes shared and exclusive locks", async (t) => {
+  const rows: [held: typeof SHARED, wanted: typeof SHARED, open: boolean][] = [
+    [SHARED, SHARED, true],
+    [SHARED, EXCLUSIVE, false],
+    [EXCLUSIVE, SHARED, false],
+    [EXCLUSIVE, EXCLUSIVE, false],
+  ];
+  for (const [held, wanted, open] of rows) {
+    await t.step(JSON.stringify([held, wanted]), () =>
+      withPath((path) => {
+        const holder = FileLock.tryAcquire(path, held);
+        const other = FileLock.tryAcquire(path, wanted);
+        assertEquals(other !== undefined, open);
+        other?.[Symbol.dispose]();
+        holder?.[Symbol.dispose]();
+        using last = FileLock.tryAcquire(path, wanted);
+        assert(last);
+      }));
+  }
+});
+
+Deno.test("FileLock.remove() unlocks a removed file that others have open", () =>
+  withPath((path) => {
+    const first = FileLock.tryAcquire(path);
+    first?.remove();
+    assertEquals(exists(path), false);
+    using second = FileLock.tryAcquire(path);
+    assert(second);
+    assertEquals(exists(path), true);
+  }));
+
+Deno.test("FileLock.remove() unlocks a file that cannot be removed", () =>
+  withPath((path) => {
+    const first = FileLock.tryAcquire(path);
+    Deno.removeSync(path);
+    first?.remove();
+    using second = FileLock.tryAcquire(path);
+    assert(second);
+  }));
+
+Deno.test("FileLock.write() replaces the content", () =>
+  withPath((path) => {
+    using lock = FileLock.tryAcquire(path);
+    lock?.write(new TextEncoder().encode("longer"));
+    lock?.write(new TextEncoder().encode("short"));
+    assertEquals(Deno.readTextFileSync(path), "short");
+  }));
+
+Deno.test("FileLock.tryAcquire() throws if the folder does not exist", () =>
+  withPath((path) => {
+    assertThrows(
+      () => FileLock.tryAcquire(`${path}/none`),
+      Deno.errors.NotFound,
+    );
+  }));
+
+Deno.test("readIfLocked() reads an exclusively locked file", () =>
+  withPath((path) => {
+    assertEquals(readIfLocked(path), "");
+    const lock = FileLock.tryAcquire(path);
+    lock?.write(new TextEncoder().encode("me"));
+    assertEquals(readIfLocked(path), "me");
+    lock?.[Symbol.dispose]();
+    assertEquals(readIfLocked(path), "");
+    using _shared = FileLock.tryAcquire(path, SHARED);
+    assertEquals(readIfLocked(path), "");
+  }));
+
+/** Counts in a file, between locking and removing another one, without a rest. */
+const COUNT = `
+  for (let left = 1500; left > 0;) {
+    const lock = FileLock.tryAcquire(path);
+    if (lock === undefined) continue;
+    const count = Number(Deno.readTextFileSync(path + ".count"));
+    Deno.writeTextFileSync(path + ".count", String(count + 1));
+    lock.remove();
+    left--;
+  }`;
+
+Deno.test("FileLock.tryAcquire() does not lock a file that was removed meanwhile", () =>
+  withPath(async (path) => {
+    await Deno.writeTextFile(`${path}.count`, "0");
+    const module = new URL("lock.ts", import.meta.url);
+    const script = `import { FileLock } from "${module}";
+      const path = "${path}"; ${COUNT}`;
+    const processes = [1, 2, 3].map(() =>
+      new Deno.Command(Deno.execPath(), {
+        args: ["eval", "--no-config", script],
+      }).output()
+    );
+    for (const { success } of await Promise.all(processes)) assert(success);
+    assertEquals(await Deno.readTextFile(`${path}.count`), String(3 * 1500));
   }));

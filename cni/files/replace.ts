@@ -6,7 +6,7 @@
 
 import { dirname, join } from "@std/path/posix";
 import { removeQuietly } from "./io.ts";
-import { LockFile } from "../libcni/lock_file.ts";
+import { FileLock } from "./lock.ts";
 
 /**
  * The folder of files that are being written. It is beside the target, because
@@ -15,7 +15,7 @@ import { LockFile } from "../libcni/lock_file.ts";
  */
 const UNFINISHED = ".unfinished";
 
-/** Owner only, like files that `LockFile` creates. */
+/** Owner only, like files that `FileLock` creates. */
 const PRIVATE = 0o600;
 
 /** How often to retry when another writer has removed the folder. */
@@ -41,7 +41,7 @@ export function replaceFile(
     if (mode !== PRIVATE) Deno.chmodSync(unfinished.path, mode);
     // Sync the content before the rename, or a crash could leave an empty file
     // under the final name.
-    unfinished.file.syncDataSync();
+    unfinished.sync();
     Deno.renameSync(unfinished.path, path);
   } catch (error) {
     removeQuietly(unfinished.path);
@@ -56,13 +56,13 @@ export function replaceFile(
  * left by a crash, so there are never more of them than there were writers at
  * once.
  */
-function openUnfinished(folder: string): LockFile {
+function openUnfinished(folder: string): FileLock {
   let tries = TRIES;
   for (let number = 0;; number++) {
     try {
       Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
       const path = join(folder, String(number));
-      const file = LockFile.tryOpen(path, { exclusive: true });
+      const file = FileLock.tryAcquire(path);
       if (file !== undefined) return file;
     } catch (error) {
       if (!isFolderGone(error) || tries-- === 0) throw error;

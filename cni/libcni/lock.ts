@@ -25,7 +25,7 @@ import { deadline } from "../deadline.ts";
 import { ifPossible, withIoFailure } from "../files/io.ts";
 import type { Log } from "../log.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
-import { LockFile, type LockMode, readIfLocked } from "./lock_file.ts";
+import { FileLock, type LockTry, readIfLocked } from "../files/lock.ts";
 import { type Patience, pollUntil, TurnQueues } from "./waiting.ts";
 
 /** Default time limit of a wait, in ms. */
@@ -134,7 +134,7 @@ export class AttachmentLocks {
   }
 
   #tryContainer(containerId: string): Disposable | undefined {
-    const lock = this.#tryLock(containerId, { exclusive: true });
+    const lock = this.#tryLock(containerId);
     if (lock === undefined) return undefined;
     sign(lock);
     return { [Symbol.dispose]: () => lock.remove() };
@@ -142,32 +142,32 @@ export class AttachmentLocks {
 
   /** Shares `.all`, unless GC is running or waiting. */
   #tryShare(): Disposable | undefined {
-    using gate = this.#tryLock(GATE, { exclusive: false });
-    return gate && this.#tryLock(ALL, { exclusive: false });
+    using gate = this.#tryLock(GATE, { shared: true });
+    return gate && this.#tryLock(ALL, { shared: true });
   }
 
   #tryGate(): Disposable | undefined {
-    const lock = this.#tryLock(GATE, { exclusive: true });
+    const lock = this.#tryLock(GATE);
     if (lock !== undefined) sign(lock);
     return lock;
   }
 
   #tryAll(): Disposable | undefined {
-    return this.#tryLock(ALL, { exclusive: true });
+    return this.#tryLock(ALL);
   }
 
-  #tryLock(name: string, mode: LockMode): LockFile | undefined {
+  #tryLock(name: string, options: LockTry = {}): FileLock | undefined {
     const path = join(this.#folder, name);
     return withIoFailure(`lock "${path}"`, () => {
       Deno.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-      return LockFile.tryOpen(path, mode);
+      return FileLock.tryAcquire(path, options);
     });
   }
 
   /** Removes files left by killed processes, as far as possible. */
   #sweep(): void {
     for (const name of this.#listContainers()) {
-      this.#tryLock(name, { exclusive: true })?.remove();
+      this.#tryLock(name)?.remove();
     }
   }
 
@@ -200,7 +200,7 @@ export class AttachmentLocks {
 }
 
 /** Writes the holder's process ID. The lock is valid even if the disk is full. */
-function sign(lock: LockFile): void {
+function sign(lock: FileLock): void {
   try {
     lock.write(new TextEncoder().encode(`${Deno.pid}\n`));
   } catch {

@@ -4,8 +4,7 @@
  * @module
  */
 
-import { removeQuietly } from "../../cni/files/io.ts";
-import { unlessMissing } from "./io_failure.ts";
+import { removeQuietly, unlessUnreachable } from "../../cni/files/io.ts";
 
 /** A file that has its content, but not its final name. */
 export class Draft implements Disposable {
@@ -100,5 +99,5 @@ function openNew(path: string): Deno.FsFile {
 }
 
 function isThere(path: string): boolean {
-  return unlessMissing(() => Deno.lstatSync(path)) !== undefined;
+  return unlessUnreachable(() => Deno.lstatSync(path)) !== undefined;
 }

@@ -5,13 +5,13 @@
  */
 
 import { FileLock, type LockWait } from "../../cni/files/lock.ts";
-import { awaitUnlessMissing } from "./io_failure.ts";
+import { isUnreachable } from "../../cni/files/io.ts";
 import { type LeaseFolder, LOCK_FILE } from "./lease_folder.ts";
 
 /** Source: containernetworking/plugins, by alexflint/go-filemutex. */
 const LOCK_MODE = 0o750;
 
-/** How to wait: a call's log and signal. */
+/** When to give up waiting, and where the lock's holder is logged. */
 export type FolderWait = Pick<LockWait, "log" | "signal">;
 
 /** Keeps other programs from changing a lease folder, until disposal. */
@@ -27,13 +27,12 @@ export class FolderLock implements Disposable {
   /**
    * Waits for the lock, to write. Creates its file if necessary.
    *
-   * @param wait Its log receives the lock's holder if the wait is long
    * @throws {Deno.errors.NotFound} If the folder does not exist
    * @throws {CniError} 11 if others keep the lock
    */
   static async acquire(
     folder: LeaseFolder,
-    wait: FolderWait = {},
+    wait?: FolderWait,
   ): Promise<FolderLock> {
     const path = folder.pathOf(LOCK_FILE);
     return new FolderLock(await FileLock.acquire(path, LOCK_MODE, wait));
@@ -46,13 +45,12 @@ export class FolderLock implements Disposable {
    * folder may still be read: a caller that cannot create files there cannot
    * remove any.
    *
-   * @param wait Its log receives the lock's holder if the wait is long
    * @throws {Deno.errors.NotFound} If the folder does not exist
    * @throws {CniError} 11 if others keep the lock
    */
   static async acquireToLook(
     folder: LeaseFolder,
-    wait: FolderWait = {},
+    wait?: FolderWait,
   ): Promise<FolderLock> {
     try {
       return await FolderLock.acquire(folder, wait);
@@ -60,7 +58,7 @@ export class FolderLock implements Disposable {
       if (!isWritingRefused(error)) throw error;
       const path = folder.pathOf(LOCK_FILE);
       const lock = FileLock.acquireExisting(path, wait);
-      return new FolderLock(await awaitUnlessMissing(lock), error);
+      return new FolderLock(await awaitUnlessUnreachable(lock), error);
     }
   }
 
@@ -81,6 +79,18 @@ export class FolderLock implements Disposable {
   /** Unlocks the folder. */
   [Symbol.dispose](): void {
     this.#file?.[Symbol.dispose]();
+  }
+}
+
+/** Returns undefined if opening a file fails because its folder does not exist. */
+export async function awaitUnlessUnreachable<T>(
+  opening: Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await opening;
+  } catch (error) {
+    if (isUnreachable(error)) return undefined;
+    throw error;
   }
 }
 

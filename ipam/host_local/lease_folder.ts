@@ -20,9 +20,12 @@
  */
 
 import { join } from "@std/path/posix";
-import { removeQuietly, withIoFailure } from "../../cni/files/io.ts";
+import {
+  removeQuietly,
+  unlessUnreachable,
+  withIoFailure,
+} from "../../cni/files/io.ts";
 import { Draft } from "./draft.ts";
-import { unlessMissing } from "./io_failure.ts";
 
 /** Name of the lock file. */
 export const LOCK_FILE = "lock";
@@ -125,7 +128,7 @@ export class LeaseFolder implements Disposable {
     const path = this.pathOf(name);
     return withIoFailure(
       `read "${path}"`,
-      () => unlessMissing(() => Deno.readTextFileSync(path).trim()),
+      () => unlessUnreachable(() => Deno.readTextFileSync(path).trim()),
     );
   }
 
@@ -138,7 +141,7 @@ export class LeaseFolder implements Disposable {
     const path = this.pathOf(name);
     withIoFailure(
       `remove "${path}"`,
-      () => unlessMissing(() => Deno.removeSync(path)),
+      () => unlessUnreachable(() => Deno.removeSync(path)),
     );
     this.#listing?.delete(name);
   }

@@ -23,9 +23,9 @@ import { basename, dirname, join } from "@std/path/posix";
 import {
   ifPossible,
   removeQuietly,
+  unlessUnreachable,
   withIoFailure,
 } from "../../cni/files/io.ts";
-import { unlessMissing } from "./io_failure.ts";
 import { formatContainer, type Owner } from "./lease.ts";
 
 /** The folder for all networks, next to their lease folders. */
@@ -99,7 +99,7 @@ export class OwnerFiles {
     const path = this.#pathOf(owner);
     withIoFailure(
       `remove "${path}"`,
-      () => unlessMissing(() => Deno.removeSync(path)),
+      () => unlessUnreachable(() => Deno.removeSync(path)),
     );
   }
 

@@ -11,8 +11,7 @@ import type { Call } from "../../cni/plugin.ts";
 import type { Ip } from "../../net/ip.ts";
 import { allocate } from "./allocator.ts";
 import { dataDirOf, rangeSetsOf } from "./config.ts";
-import { withIoFailure } from "../../cni/files/io.ts";
-import { unlessMissing } from "./io_failure.ts";
+import { unlessUnreachable, withIoFailure } from "../../cni/files/io.ts";
 import { findIp } from "./lease.ts";
 import {
   isBlankFile,
@@ -73,7 +72,7 @@ function checkFree(folder: LeaseFolder, position: number, set: RangeSet): void {
 }
 
 function isFree(folder: LeaseFolder, ip: Ip): boolean {
-  return unlessMissing(() => isBlankFile(folder.pathOf(`${ip}`))) ?? true;
+  return unlessUnreachable(() => isBlankFile(folder.pathOf(`${ip}`))) ?? true;
 }
 
 /** @throws {CniError} 5 if leases cannot be written */
@@ -88,7 +87,7 @@ function checkWritable(folder: LeaseFolder): void {
  * Reports whether a file exists, and throws if it cannot be opened for writing.
  */
 function canOpen(path: string): boolean {
-  return unlessMissing(() => {
+  return unlessUnreachable(() => {
     using _file = Deno.openSync(path, { write: true });
     return true;
   }) ?? false;
@@ -97,7 +96,7 @@ function canOpen(path: string): boolean {
 /** @throws {Error} If nothing can be created at the path */
 function checkCreatable(path: string): void {
   const parent = dirname(path);
-  if (parent !== path && !unlessMissing(() => Deno.statSync(parent))) {
+  if (parent !== path && !unlessUnreachable(() => Deno.statSync(parent))) {
     return checkCreatable(parent);
   }
   try {

@@ -7,8 +7,11 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { throwAll } from "../../cni/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
-import { FolderLock, type FolderWait } from "./folder_lock.ts";
-import { awaitUnlessMissing } from "./io_failure.ts";
+import {
+  awaitUnlessUnreachable,
+  FolderLock,
+  type FolderWait,
+} from "./folder_lock.ts";
 import {
   describeOwner,
   findIp,
@@ -43,18 +46,19 @@ export class LeaseStore implements Disposable {
   /**
    * Opens and locks the leases of a network. Creates the folder if necessary.
    *
-   * @param wait A call: its log receives the lock's holder if the wait is long
    * @throws {CniError} 5 if the folder cannot be created or written to, 11 if
    *   others keep the lock
    */
   static async open(
     dataDir: string,
     network: string,
-    wait: FolderWait = {},
+    wait?: FolderWait,
   ): Promise<LeaseStore> {
     const folder = new LeaseFolder(dataDir, network);
     try {
-      const lock = await awaitUnlessMissing(FolderLock.acquire(folder, wait));
+      const lock = await awaitUnlessUnreachable(
+        FolderLock.acquire(folder, wait),
+      );
       if (lock !== undefined) return new LeaseStore(folder, lock);
       Deno.mkdirSync(folder.path, { recursive: true, mode: 0o755 });
       return new LeaseStore(folder, await FolderLock.acquire(folder, wait));
@@ -67,18 +71,17 @@ export class LeaseStore implements Disposable {
    * Opens and locks the leases of a network if there are any, also on a
    * read-only file system.
    *
-   * @param wait A call: its log receives the lock's holder if the wait is long
    * @throws {CniError} 5 if the folder exists and cannot be locked for another
    *   reason, 11 if others keep the lock
    */
   static async find(
     dataDir: string,
     network: string,
-    wait: FolderWait = {},
+    wait?: FolderWait,
   ): Promise<LeaseStore | undefined> {
     const folder = new LeaseFolder(dataDir, network);
     try {
-      const lock = await awaitUnlessMissing(
+      const lock = await awaitUnlessUnreachable(
         FolderLock.acquireToLook(folder, wait),
       );
       return lock && new LeaseStore(folder, lock);

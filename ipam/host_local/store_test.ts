@@ -277,7 +277,7 @@ Deno.test("LeaseStore.find() creates nothing where there is nothing", async () =
   assertEquals(listDataDir(fixture), []);
 });
 
-Deno.test("LeaseStore gives up waiting for the lock, and names who has it", async () => {
+Deno.test("LeaseStore gives up waiting for the lock and names its holder", async () => {
   using fixture = Fixture.create({});
   using _held = await fixture.open();
   const { acquire } = FileLock;
@@ -296,6 +296,13 @@ Deno.test("LeaseStore gives up waiting for the lock, and names who has it", asyn
       assertStringIncludes(error.details, `process ${Deno.pid} (`);
       assertEquals(lines.length, 1);
     }
+    const signal = AbortSignal.abort();
+    const ended = await assertRejects(
+      () => LeaseStore.open(fixture.dataDir, "net", { signal }),
+      CniError,
+    );
+    assertEquals(ended.code, ErrorCode.TryAgainLater);
+    assertStringIncludes(ended.details, "context canceled");
   } finally {
     FileLock.acquire = acquire;
   }

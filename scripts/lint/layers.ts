@@ -57,7 +57,6 @@ const LAYERS: readonly Layer[] = [
     "plugins/parts/",
   ]),
   layer("plugins/*/", ["net/", "ffi/", "cni/", "plugins/parts/"]),
-  layer("ipam/dhcp/", ["net/", "cni/", "ffi/packet.ts"]),
   layer("ipam/*/", ["net/", "cni/"]),
   layer("tool/", ["ffi/", "cni/"]),
   layer("node/", [

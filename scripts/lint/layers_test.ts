@@ -30,7 +30,6 @@ Deno.test("cni/layers accepts imports that point downward", async (t) => {
       "ipam/host_local/store.ts",
       'import { lock } from "../../cni/files/lock.ts";',
     ],
-    ["ipam/dhcp/client.ts", 'import { send } from "../../ffi/packet.ts";'],
     [
       "cli/commands/add.ts",
       'import { find } from "../../plugins/registry.ts";',

@@ -11,7 +11,11 @@
 
 import { basename, dirname, extname, join } from "@std/path/posix";
 import { FileLock } from "../../../cni/files/lock.ts";
-import { removeQuietly, unlessMissing } from "../../../cni/files/io.ts";
+import {
+  removeQuietly,
+  unlessMissing,
+  writeAll,
+} from "../../../cni/files/io.ts";
 import type { LogOptions } from "../config.ts";
 
 const MEGABYTE = 1 << 20, DAY_MS = 24 * 60 * 60 * 1000;
@@ -90,7 +94,7 @@ export class LogFile {
   #setAside(added: number): boolean {
     using lock = tryLock(this.#path);
     if (lock === undefined) return false;
-    // The locked file may have been renamed meanwhile.
+    // Another process may have rotated it meanwhile.
     if (!this.#isFull(Deno.statSync(this.#path), added)) return false;
     Deno.renameSync(this.#path, this.#nameBackup());
     this.#removeOld();
@@ -180,14 +184,9 @@ function openForAppending(path: string): Deno.FsFile {
   });
 }
 
-function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
-  let left = bytes;
-  while (left.length > 0) left = left.subarray(file.writeSync(left));
-}
-
 /** Locks a log file; undefined if it is gone, or another process has the lock. */
 function tryLock(path: string): FileLock | undefined {
-  return unlessMissing(() => FileLock.tryExisting(path));
+  return unlessMissing(() => FileLock.tryAcquire(path, { create: false }));
 }
 
 /**

@@ -1,0 +1,126 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { CniError } from "../error.ts";
+import { FileLock } from "./lock.ts";
+
+/** Files that are locked until disposal. */
+class LockedFiles implements Disposable {
+  readonly folder: string = Deno.makeTempDirSync();
+  readonly paths: readonly string[];
+  readonly #locks = new DisposableStack();
+
+  constructor(count: number) {
+    this.paths = Array.from({ length: count }, (_, i) => `${this.folder}/${i}`);
+    for (const path of this.paths) {
+      this.#locks.use(FileLock.tryAcquire(path));
+    }
+  }
+
+  /** Counts the entries of the kernel's queues for these files. */
+  countQueued(): number {
+    const inodes = this.paths.map((path) => Deno.statSync(path).ino);
+    const waiting = /^\d+: -> FLOCK .*:(\d+) \d+ EOF$/gm;
+    const locks = Deno.readTextFileSync("/proc/locks");
+    return [...locks.matchAll(waiting)]
+      .filter(([, inode]) => inodes.includes(Number(inode))).length;
+  }
+
+  unlock(): void {
+    this.#locks.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.unlock();
+    Deno.removeSync(this.folder, { recursive: true });
+  }
+}
+
+Deno.test("FileLock: of many waiters for a file one uses a thread, and all get it in order", async () => {
+  using files = new LockedFiles(1);
+  const [path = ""] = files.paths;
+  const order: number[] = [];
+  const waiters = Array.from({ length: 64 }, async (_, i) => {
+    using _lock = await FileLock.acquireExisting(path);
+    order.push(i);
+    // Every other program is kept out.
+    assertEquals(FileLock.tryAcquire(path), undefined);
+    await Deno.stat(path);
+  });
+  await eventually("the first waits", () => files.countQueued() > 0);
+  // There are threads left for asynchronous work.
+  await Promise.all(waiters.map(() => Deno.stat(path)));
+  assertEquals(files.countQueued(), 1);
+  files.unlock();
+  await Promise.all(waiters);
+  assertEquals(order, waiters.map((_, i) => i));
+});
+
+Deno.test("FileLock: a waiter whose signal comes leaves its place to the next", async () => {
+  using files = new LockedFiles(1);
+  const [path = ""] = files.paths;
+  const controllers = Array.from({ length: 4 }, () => new AbortController());
+  const waiters = controllers.map(({ signal }) =>
+    FileLock.acquireExisting(path, { signal })
+  );
+  await eventually("the first waits", () => files.countQueued() > 0);
+  for (const i of [0, 2]) {
+    controllers[i]?.abort();
+    const { code, details } = await assertRejects(
+      async () => await waiters[i],
+      CniError,
+    );
+    assertEquals(code, 11);
+    assertEquals(
+      details.startsWith("context canceled: it is still held by process "),
+      true,
+      details,
+    );
+  }
+  assertEquals(files.countQueued(), 1);
+  files.unlock();
+  (await waiters[1])?.[Symbol.dispose]();
+  (await waiters[3])?.[Symbol.dispose]();
+});
+
+Deno.test("FileLock: a lock that comes when nobody waits any more is released", async () => {
+  using files = new LockedFiles(1);
+  const [path = ""] = files.paths;
+  const wait = { limitMs: 20, noticeMs: 20 };
+  await assertRejects(() => FileLock.acquireExisting(path, wait), CniError);
+  // The next one waits in its place.
+  await assertRejects(() => FileLock.acquireExisting(path, wait), CniError);
+  assertEquals(files.countQueued(), 1);
+  files.unlock();
+  const isFree = (): boolean => {
+    using lock = FileLock.tryAcquire(path);
+    return lock !== undefined;
+  };
+  await eventually("it is free", isFree);
+});
+
+Deno.test("FileLock: waiters for many files use few threads", async () => {
+  using files = new LockedFiles(40);
+  const waiters = files.paths.map(async (path) => {
+    using _lock = await FileLock.acquireExisting(path);
+  });
+  await eventually("they wait", () => files.countQueued() > 1);
+  await Promise.all(waiters.map(() => Deno.stat("/")));
+  assertEquals(files.countQueued() <= 8, true);
+  files.unlock();
+  await Promise.all(waiters);
+});
+
+Deno.test("FileLock: a waiter in memory ends at its signal too", async () => {
+  using files = new LockedFiles(12);
+  const controller = new AbortController();
+  const { signal } = controller;
+  const waiters = files.paths.map((path) =>
+    FileLock.acquireExisting(path, { signal })
+  );
+  await eventually("they wait", () => files.countQueued() > 0);
+  controller.abort();
+  for (const waiter of waiters) {
+    await assertRejects(() => waiter, CniError);
+  }
+  files.unlock();
+});
