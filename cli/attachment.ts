@@ -4,17 +4,20 @@
  * @module
  */
 
+import type { JsonObject } from "../cni/json.ts";
 import { checkContainerId, checkInterfaceName } from "../cni/args.ts";
 import { ifPossible } from "../cni/files/io.ts";
 import { isSameFile } from "../cni/files/same_file.ts";
 import {
   AttachmentCache,
+  type AttachmentResult,
   type CachedAttachment,
   type RuntimeConf,
 } from "../cni/libcni/mod.ts";
 import { decodeResult } from "../cni/result_decoding.ts";
+import { encodeResult } from "../cni/result_encoding.ts";
+import { sha512 } from "../cni/sha512.ts";
 import type { CniCall } from "./flags.ts";
-import { makeContainerId } from "./container_id.ts";
 import {
   type Folders,
   readArgs,
@@ -121,4 +124,33 @@ function completeId(
   return only === undefined || others.length > 0
     ? conf
     : { ...conf, containerId: only };
+}
+
+/** Number of hexadecimal digits of the hash in an ID: ten bytes. */
+const ID_DIGITS = 20;
+
+/**
+ * Derives a container ID from a namespace's path, as cnitool does.
+ *
+ * Source: containernetworking/cni cnitool/cnitool.go.
+ *
+ * @param netns The absolute path; links are not resolved
+ */
+export async function makeContainerId(netns: string): Promise<string> {
+  const hash = await sha512(netns);
+  return `cnitool-${hash.slice(0, ID_DIGITS)}`;
+}
+
+/**
+ * Returns a result in its own version, with its keys in cnitool's order;
+ * unchanged if it cannot be decoded.
+ */
+export function arrangeResult(
+  { document, result }: AttachmentResult,
+): JsonObject {
+  try {
+    return encodeResult(result, String(document["cniVersion"]));
+  } catch {
+    return document;
+  }
 }

@@ -1,11 +1,13 @@
 // deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
 
 import { assertEquals, assertRejects } from "@std/assert";
+import { conformance } from "../tests/_harness/conformance.ts";
 import { AttachmentCache } from "../cni/libcni/mod.ts";
 import {
   describeAttachment,
   describeMadeAttachment,
   isOfNetns,
+  makeContainerId,
 } from "./attachment.ts";
 import type { CniCall, CniFlags } from "./flags.ts";
 import { cni } from "./commands.ts";
@@ -105,3 +107,18 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
     Deno.removeSync(folder, { recursive: true });
   }
 });
+
+const vectors = {
+  "/var/run/netns/testing": "cnitool-77383ca0a0715733ca6f",
+  "/var/run/netns/cnitest": "cnitool-20c433bb2b1d6ede56d6",
+};
+
+conformance(
+  "cnitool",
+  Object.fromEntries(
+    Object.entries(vectors).map(([netns, id]) => [
+      `the container ID of ${netns} is ${id}`,
+      async (): Promise<void> => assertEquals(await makeContainerId(netns), id),
+    ]),
+  ),
+);

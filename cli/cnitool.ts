@@ -20,9 +20,8 @@ import { dispatch } from "../cni/skel.ts";
 import { findPlugin } from "../plugins/registry.ts";
 import type { CommandRow, Output, Program, Run } from "../tool/command.ts";
 import { type CniCall, pick } from "./flags.ts";
-import { makeContainerId } from "./container_id.ts";
 import { readArgs, readFolders } from "./network.ts";
-import { arrangeResult } from "./result_document.ts";
+import { arrangeResult, makeContainerId } from "./attachment.ts";
 import type { UsageError } from "../tool/usage_error.ts";
 
 /** A network, the attachment from the command line, and the runtime. */

@@ -1,14 +1,318 @@
 /**
- * The commands of `cni`.
+ * The commands of `cni`, with their arguments, flags and help.
  *
  * @module
  */
 
-import type { Program } from "../tool/command.ts";
-import { NETNS_COMMANDS } from "./rows/netns.ts";
-import { NETWORK_COMMANDS } from "./rows/network.ts";
-import { NODE_COMMANDS } from "./rows/node.ts";
-import { OWN_COMMANDS } from "./rows/own.ts";
+import { describeDaemon } from "../node/daemon/row.ts";
+import type { Argument, CommandRow, Program } from "../tool/command.ts";
+import { OWN_ROWS } from "../tool/own_rows.ts";
+import { FOLDERS, pick } from "./flags.ts";
+
+/** A network. */
+const NETWORK: Argument = {
+  name: "NETWORK",
+  summary: "name of a network, or path of its configuration (with a slash)",
+  completes: "network",
+};
+/** A namespace that is, or will be, attached. */
+const NETNS: Argument = {
+  name: "NETNS",
+  summary: "path of a network namespace, or its name in ip netns",
+  completes: "netns",
+};
+
+/** Flags that identify an attachment. */
+const ATTACHMENT = ["ifname", "container-id"] as const;
+/** The time limit that the kubelet gives a runtime. */
+const TIMEOUT = "220s";
+
+/** The commands that run a network's plugins. */
+const NETWORK_COMMANDS: readonly CommandRow[] = [
+  {
+    name: "add",
+    summary: "Attaches a namespace to a network and prints the result",
+    about: [
+      "If a plugin fails or time is up, the command undoes ADD with DEL of all " +
+      "plugins. --timeout limits ADD and --undo-timeout limits DEL. Fails if " +
+      "the namespace already has an attachment with this interface name.",
+      "Passes CNI_ARGS (K=V;K=V) and CAP_ARGS (a JSON object with capabilities " +
+      "as keys) to the plugins.",
+    ],
+    args: [NETWORK, NETNS],
+    flags: pick(
+      ...ATTACHMENT,
+      "no-undo",
+      "undo-timeout",
+      "verbose",
+      ...FOLDERS,
+    ),
+    timeout: TIMEOUT,
+    examples: {
+      "cni add pods blue": "attach the namespace blue of ip netns",
+      "cni add pods /proc/4711/ns/net -i net1 --json | jq .ips":
+        "attach a second interface to a process, and show its addresses",
+      "cni add ./new.conflist blue --timeout 10s":
+        "try a configuration before installing it",
+    },
+    load: async () => (await import("./commands/add.ts")).add,
+  },
+  {
+    name: "check",
+    summary: "Checks that an attachment is unchanged",
+    about: [
+      "Prints nothing if it is unchanged. Also checks attachments made by a " +
+      "container runtime.",
+    ],
+    args: [NETWORK, NETNS],
+    flags: pick(...ATTACHMENT, ...FOLDERS),
+    timeout: TIMEOUT,
+    examples: {
+      "cni check pods blue && echo fine": "use in a script",
+    },
+    load: async () => (await import("./commands/check.ts")).check,
+  },
+  {
+    name: "del",
+    summary: "Detaches a namespace from a network",
+    about: [
+      "Uses the configuration and arguments of ADD, even if the network's " +
+      "configuration has been changed or removed since. Continues after a " +
+      "plugin fails. May be repeated, and the namespace may be gone. If no " +
+      "attachment is known, prints a note and still runs the plugins.",
+    ],
+    args: [NETWORK, NETNS],
+    flags: pick(...ATTACHMENT, "strict", ...FOLDERS),
+    timeout: TIMEOUT,
+    examples: {
+      "cni del pods blue": "detach the namespace blue of ip netns",
+      "cni del pods /proc/4711/ns/net --container-id 0a1b2c":
+        "detach a container by its ID",
+    },
+    load: async () => (await import("./commands/del.ts")).del,
+  },
+  {
+    name: "gc",
+    summary: "Removes attachments that are no longer in use",
+    about: [
+      "Keeps the attachments of the given namespaces and deletes all others to " +
+      "the network. The network's plugins then remove other leftovers. No " +
+      "runtime may attach or detach containers meanwhile.",
+    ],
+    args: [NETWORK, {
+      name: "NETNS[:IFNAME]",
+      summary: "namespaces to keep, with all their interfaces or one",
+      completes: "netns",
+      isOptional: true,
+      isRepeated: true,
+    }],
+    flags: pick("all", "dry-run", ...FOLDERS),
+    timeout: TIMEOUT,
+    examples: {
+      "cni gc pods blue green:net1": "keep these, remove all others",
+      "cni gc pods blue --dry-run": "show what would be deleted",
+      "cni gc pods --all": "remove every attachment to pods",
+    },
+    load: async () => (await import("./commands/gc.ts")).gc,
+  },
+  {
+    name: "status",
+    summary: "Checks whether a network is ready for another container",
+    about: ["Prints nothing if it is ready."],
+    args: [NETWORK, { ...NETNS, isOptional: true, isHidden: true }],
+    flags: pick(...FOLDERS),
+    timeout: TIMEOUT,
+    examples: {
+      "cni status pods": "ask all plugins of the network pods",
+    },
+    load: async () => (await import("./commands/status.ts")).status,
+  },
+  {
+    name: "validate",
+    summary: "Checks a network's configuration against its plugins",
+    about: [
+      "Checks that the plugins exist, support the configuration's version, and " +
+      "accept its keys and values. Does not check the keys of third-party " +
+      "plugins. Fails on errors, and with --strict also on warnings.",
+    ],
+    args: [NETWORK, { ...NETNS, isOptional: true, isHidden: true }],
+    flags: pick("strict", ...FOLDERS),
+    timeout: TIMEOUT,
+    examples: {
+      "cni validate ./new.conflist":
+        "check a configuration before installing it",
+    },
+    load: async () => (await import("./commands/validate.ts")).validate,
+  },
+  {
+    name: "convert",
+    summary:
+      "Rewrites a configuration to run its plugins in one process, or back",
+    about: [
+      "Turns a list of plugins into a list with only the plugin chain, which " +
+      "runs the others, or the reverse. Changes nothing else, so converting a " +
+      "list twice restores it.",
+    ],
+    args: [{
+      name: "FILE",
+      summary: "path of a network's configuration, or name of a network",
+      completes: "file",
+    }],
+    flags: pick("to", "output", "write", "cni-path", "conf-dir"),
+    examples: {
+      "cni convert pods": "show the other form",
+      "cni convert --to chain --write /etc/cni/net.d/10-pods.conflist":
+        "start fewer processes for each pod",
+      "cni convert --to list old.conf --output new.conflist":
+        "convert a bare plugin to a list",
+    },
+    load: async () => (await import("./commands/convert.ts")).convert,
+  },
+];
+
+/** The commands that show the node's state, and its daemon. */
+const NODE_COMMANDS: readonly CommandRow[] = [
+  {
+    name: "list",
+    summary: "Shows the attachments of this node",
+    about: [
+      "Includes attachments made by this tool and by runtimes with the same " +
+      "cache. EXISTS shows whether the namespace still exists; no is a problem.",
+    ],
+    args: [{ ...NETWORK, isOptional: true }],
+    flags: pick("wide", "exit-code", ...FOLDERS),
+    examples: {
+      "cni list": "show all",
+      "cni list pods --json | jq -r '.[].addresses[]'":
+        "list the addresses in use",
+    },
+    load: async () => (await import("./commands/list.ts")).list,
+  },
+  {
+    name: "networks",
+    summary: "Shows the configured networks and their problems",
+    flags: pick("exit-code", ...FOLDERS),
+    examples: {
+      "cni networks": "show all",
+      "cni networks --exit-code > /dev/null": "use in a script",
+    },
+    load: async () => (await import("./commands/networks.ts")).networks,
+  },
+  {
+    name: "plugins",
+    summary: "Shows the installed plugins and whether they work",
+    about: [
+      "Asks each plugin for its versions. --timeout applies to each plugin.",
+    ],
+    flags: pick("exit-code", ...FOLDERS),
+    timeout: "5s",
+    examples: {
+      "cni plugins --cni-path dist/bin:/opt/cni/bin":
+        "show which of two folders a plugin comes from",
+    },
+    load: async () => (await import("./commands/plugins.ts")).plugins,
+  },
+  describeDaemon("/run/cni"),
+];
+
+const NAME: Argument = {
+  name: "NAME",
+  summary: "name of a network namespace",
+  completes: "netns",
+};
+
+/** The commands of `ip netns`, for nodes without it. */
+const NETNS_COMMANDS: readonly CommandRow[] = [
+  {
+    name: "netns add",
+    summary: "Creates a named network namespace",
+    about: [
+      "The namespace is visible to ip netns. As with ip netns add, its loopback " +
+      "link is down.",
+    ],
+    args: [{ name: "NAME", summary: "name of the namespace" }],
+    examples: {
+      "cni netns add blue": "create the namespace blue",
+    },
+    load: async () => (await import("./commands/netns.ts")).addNetns,
+  },
+  {
+    name: "netns del",
+    summary: "Deletes a named network namespace",
+    about: [
+      "Deletes the name; the namespace ends with the last process in it. " +
+      "Without --force, fails if the namespace is attached to networks.",
+    ],
+    args: [NAME],
+    flags: pick("force", "cache-dir"),
+    examples: {
+      "cni netns del blue": "delete the namespace blue",
+    },
+    load: async () => (await import("./commands/netns.ts")).delNetns,
+  },
+  {
+    name: "netns list",
+    summary: "Shows the named network namespaces",
+    flags: pick("cache-dir"),
+    examples: {
+      "cni netns list --json | jq -r '.[].name'": "list only the names",
+    },
+    load: async () => (await import("./commands/netns.ts")).listNetns,
+  },
+  {
+    name: "netns exec",
+    summary: "Runs a program in a network namespace",
+    about: [
+      "The program replaces the tool's process, so it has the terminal and " +
+      "receives signals, and its exit code is returned. It sees the " +
+      "namespace's links in /sys, and the files of /etc/netns/NAME in /etc.",
+    ],
+    args: [NETNS, {
+      name: "COMMAND",
+      summary: "the program and its arguments",
+      completes: "command",
+      isRepeated: true,
+    }],
+    isWrapper: true,
+    examples: {
+      "cni netns exec blue -- ip address": "show its links",
+    },
+    load: async () => (await import("./commands/netns.ts")).execNetns,
+  },
+];
+
+/** The commands about the tool itself. */
+const OWN_COMMANDS: readonly CommandRow[] = [
+  {
+    name: "completion",
+    summary: "Prints a shell script that completes commands, flags and names",
+    args: [{
+      name: "SHELL",
+      summary: "bash, zsh or fish",
+      completes: ["bash", "zsh", "fish"],
+    }],
+    examples: {
+      "source <(cni completion bash)": "in ~/.bashrc",
+      'cni completion zsh > "${fpath[1]}/_cni"':
+        "once, with compinit in ~/.zshrc",
+      "cni completion fish > ~/.config/fish/completions/cni.fish": "once",
+    },
+    load: async () => (await import("./commands/completion.ts")).completion,
+  },
+  ...OWN_ROWS,
+  {
+    name: "__complete",
+    summary: "Prints words for completion",
+    args: [{
+      name: "WORD",
+      summary: "words of a command line",
+      isOptional: true,
+      isRepeated: true,
+    }],
+    isHidden: true,
+    load: async () => (await import("./commands/completion.ts")).complete,
+  },
+];
 
 /** The tool. */
 export const cni: Program = {

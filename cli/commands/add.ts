@@ -16,6 +16,7 @@ import type {
   RuntimeConf,
 } from "../../cni/libcni/mod.ts";
 import {
+  arrangeResult,
   describeAttachment,
   isOfNetns,
   listAttachments,
@@ -33,7 +34,6 @@ import {
   readFolders,
   refuseLate,
 } from "../network.ts";
-import { arrangeResult } from "../result_document.ts";
 import { showControls } from "../../tool/style.ts";
 
 /** Runs ADD, and DEL if it fails. Returns the result. */

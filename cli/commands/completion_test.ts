@@ -1,5 +1,3 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
-
 import { assertEquals } from "@std/assert";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";

@@ -6,6 +6,7 @@
  */
 
 import { dirname, join } from "@std/path/posix";
+import { objectOf } from "../../cni/json.ts";
 import { CniError, describeError, toCniError } from "../../cni/error.ts";
 import { findPlugin } from "../../cni/invoke/find.ts";
 import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
@@ -23,7 +24,6 @@ import {
 import type { Output } from "../../tool/command.ts";
 import type { CniCall } from "../flags.ts";
 import { getNetworkFile, readFolders } from "../network.ts";
-import { findHiddenFromPodman } from "../podman_network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 
 /** A conversion. */
@@ -139,4 +139,37 @@ function listChainNotes(
     );
   }
   return notes;
+}
+
+/** podman's entry in `args` of a network: its creation options. */
+const PODMAN_ARGS = ["podman_labels", "podman_options"];
+
+/**
+ * Explains the effects of a chain at the beginning of a network on podman;
+ * undefined if there is no such chain, or podman did not create the network.
+ *
+ * podman keeps no list of its networks apart from their files. It reads the
+ * bridges and subnets in use, and what `podman network rm` must delete, from
+ * the first plugin of each file, if it knows that plugin.
+ *
+ * Source: containers/common libnetwork/cni/cni_conversion.go, cni_types.go.
+ */
+export function findHiddenFromPodman(
+  network: WrittenNetwork,
+): string | undefined {
+  const { list: { name, plugins } } = network;
+  const [first] = plugins;
+  if (first?.type !== CHAIN || !isOfPodman(network)) return undefined;
+  return `podman cannot see inside the chain of "${name}": it may give the ` +
+    "bridge's name and subnet to another network, and will not remove the bridge";
+}
+
+function isOfPodman({ list: { plugins }, document }: WrittenNetwork): boolean {
+  const args = objectOf(document["args"]);
+  return PODMAN_ARGS.some((key) => key in args) ||
+    unfoldChains(plugins).some(hasPodmanBridge);
+}
+
+function hasPodmanBridge({ document: { bridge } }: PluginConf): boolean {
+  return typeof bridge === "string" && /^cni-podman\d+$/.test(bridge);
 }
