@@ -10,6 +10,7 @@
  * `CNI_TEST_NO_INSTALL=1`. `--core` runs the part that the gate runs. Files that
  * are named are run even if they are not in the kernel part.
  *
+ * Where there are two processors, two kernels share the files: each has one.
  * The kernel has the machine's file system, and writes to memory only. It has no
  * network to the outside, so everything is downloaded and built before.
  *
@@ -23,9 +24,14 @@ import { boot, type BootEnd } from "./kernel/boot.ts";
 import type { InsideRun } from "./kernel/inside.ts";
 import { judgeBoot } from "./kernel/judge.ts";
 import { type KernelOptions, parseKernelOptions } from "./kernel/options.ts";
-import { findObstacle, isCore, selectKernelPart } from "./kernel/select.ts";
+import {
+  findObstacle,
+  isCore,
+  selectKernelPart,
+  shareOut,
+} from "./kernel/select.ts";
 import { importFlags } from "./net.ts";
-import { formatTally, type Tally } from "./tally.ts";
+import { formatTally, sumTallies, type Tally } from "./tally.ts";
 import { listTestFiles, type TestFile } from "./test/plan.ts";
 import { createStop } from "./test/stop.ts";
 
@@ -36,10 +42,11 @@ const ROOT_PATH = decodeURIComponent(ROOT.pathname);
 const DEBIAN_PACKAGES = ["user-mode-linux", "kmod"];
 const KERNEL = "linux.uml";
 
-/** For what this run writes: the files below, and the kernel's own. */
+/** For what this run writes: a folder for each kernel. */
 const FOLDER = "build/kernel";
-/** The kernel's messages. */
-const LOG = `${FOLDER}/kernel.log`;
+
+/** More would share the memory rather than win time. */
+const MOST_KERNELS = 2;
 
 /** Time limits of the tests, and of the kernel's boot and end. */
 const LIMIT_MS = { core: 30 * 60_000, all: 180 * 60_000 } as const;
@@ -97,11 +104,11 @@ function findFile(all: readonly TestFile[], path: string): TestFile {
   throw new Error(`No test file is named "${path}"`);
 }
 
-/** Does everything that needs a network or takes long in the kernel. */
+/** Does everything that needs a network or takes long in a kernel. */
 async function prepare(
   files: readonly TestFile[],
   { testArgs, verbose, core }: KernelOptions,
-): Promise<InsideRun> {
+): Promise<Omit<InsideRun, "files">> {
   const bin = await ensureCompiled();
   const flags = await importFlags();
   const paths = files.map(({ path }) => path);
@@ -112,7 +119,6 @@ async function prepare(
   });
   return {
     root: ROOT.href,
-    files,
     flags,
     testArgs,
     verbose,
@@ -141,12 +147,15 @@ async function findDenoFolder(): Promise<string> {
   return JSON.parse(new TextDecoder().decode(stdout)).denoDir;
 }
 
-/** Boots the kernel, and shows what the tests there print. */
-async function runInside(run: InsideRun): Promise<BootEnd> {
-  const folder = `${ROOT_PATH}${FOLDER}/`;
+/** Boots a kernel in a folder of its own, and keeps its messages there. */
+async function runInside(
+  run: InsideRun,
+  folder: string,
+  onText: (text: string) => void,
+): Promise<BootEnd> {
+  await Deno.mkdir(folder, { recursive: true });
   await Deno.writeTextFile(`${folder}run.json`, JSON.stringify(run));
-  const encoder = new TextEncoder();
-  return await boot({
+  const end = await boot({
     kernel: KERNEL,
     init: `${ROOT_PATH}scripts/kernel/init.sh`,
     env: {
@@ -159,8 +168,32 @@ async function runInside(run: InsideRun): Promise<BootEnd> {
     },
     folder,
     stop: createStop(run.limitMs + END_MS),
-    onText: (text) => Deno.stdout.writeSync(encoder.encode(text)),
+    onText,
   });
+  await Deno.writeTextFile(`${folder}kernel.log`, end.log);
+  return end;
+}
+
+/** Runs files in kernels beside each other; those after the first are shown once they end. */
+async function runShared(
+  files: readonly TestFile[],
+  options: KernelOptions,
+): Promise<BootEnd[]> {
+  const run = await prepare(files, options);
+  // A kernel without any test would count as a failure.
+  const kernels = options.isWhole
+    ? Math.min(MOST_KERNELS, navigator.hardwareConcurrency)
+    : 1;
+  const parts = shareOut(files, kernels);
+  const encoder = new TextEncoder();
+  const show = (text: string): void =>
+    void Deno.stdout.writeSync(encoder.encode(text));
+  const ends = await Promise.all(parts.map((files, index) => {
+    const folder = `${ROOT_PATH}${FOLDER}/${index}/`;
+    return runInside({ ...run, files }, folder, index === 0 ? show : () => {});
+  }));
+  for (const { output } of ends.slice(1)) show(output);
+  return ends;
 }
 
 function skip(reason: string): Tally {
@@ -173,15 +206,15 @@ async function main(options: KernelOptions): Promise<Tally> {
   const hindrance = findHindrance();
   if (hindrance !== undefined) return skip(hindrance);
   await Deno.remove(new URL(FOLDER, ROOT), { recursive: true }).catch(() => {});
-  await Deno.mkdir(new URL(FOLDER, ROOT), { recursive: true });
   const { files, left } = chooseFiles(options);
   for (const [path, reason] of left) {
     console.log(`skipped ${path}: ${reason}`);
   }
-  const end = await runInside(await prepare(files, options));
-  await Deno.writeTextFile(new URL(LOG, ROOT), end.log);
-  const { tally, message } = judgeBoot(end);
-  if (message !== "") console.log(message);
+  const verdicts = (await runShared(files, options)).map(judgeBoot);
+  for (const { message } of verdicts) {
+    if (message !== "") console.log(message);
+  }
+  const tally = sumTallies(verdicts.map(({ tally }) => tally));
   return { ...tally, skipped: tally.skipped + left.length };
 }
 

@@ -16,6 +16,8 @@ export interface KernelOptions {
   readonly files: readonly string[];
   /** More arguments for each `deno test`. */
   readonly testArgs: readonly string[];
+  /** Whether each file has tests to run: no file and no filter was named. */
+  readonly isWhole: boolean;
 }
 
 /**
@@ -40,7 +42,8 @@ export function parseKernelOptions(args: readonly string[]): KernelOptions {
   if (core && files.length > 0) {
     throw new Error(`Cannot use --core with "${files.join(" ")}"`);
   }
+  const isWhole = filter === undefined && files.length === 0;
   filter ??= core ? CORE_FILTER : undefined;
   const testArgs = filter === undefined ? [] : ["--filter", filter];
-  return { core, verbose, files, testArgs };
+  return { core, verbose, files, testArgs, isWhole };
 }

@@ -2,14 +2,21 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { type KernelOptions, parseKernelOptions } from "./options.ts";
 import { CORE_FILTER } from "./select.ts";
 
-const NOTHING = { core: false, verbose: false, files: [], testArgs: [] };
+const NOTHING = {
+  core: false,
+  verbose: false,
+  files: [],
+  testArgs: [],
+  isWhole: false,
+};
 
 Deno.test("parseKernelOptions() reads options and files", async (t) => {
   const rows: [args: string[], options: Partial<KernelOptions>][] = [
-    [[], {}],
+    [[], { isWhole: true }],
     [["--core", "--verbose"], {
       core: true,
       verbose: true,
+      isWhole: true,
       testArgs: ["--filter", CORE_FILTER],
     }],
     [["--core", "--filter", "GC"], {

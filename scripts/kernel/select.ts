@@ -78,3 +78,17 @@ export function findObstacle(path: string): string | undefined {
   if (/_stress_test\.ts$/.test(path)) return "loads several CPUs";
   return path.startsWith("tests/conformance/") ? undefined : ALONE[path];
 }
+
+/** Shares files out so that all parts are about as large; only the first may be empty. */
+export function shareOut(
+  files: readonly TestFile[],
+  parts: number,
+): TestFile[][] {
+  const shares = Array.from({ length: parts }, () => [] as TestFile[]);
+  const sizeOf = (share: readonly TestFile[]): number =>
+    share.reduce((sum, { size }) => sum + size, 0);
+  for (const file of files.toSorted((a, b) => b.size - a.size)) {
+    shares.toSorted((a, b) => sizeOf(a) - sizeOf(b))[0]?.push(file);
+  }
+  return shares.filter((share, index) => index === 0 || share.length > 0);
+}

@@ -5,6 +5,7 @@ import {
   findObstacle,
   isCore,
   selectKernelPart,
+  shareOut,
 } from "./select.ts";
 
 const SOURCES: Readonly<Record<string, string>> = {
@@ -67,4 +68,14 @@ Deno.test("the gate's part has the plugins that change the kernel", () => {
     ]
   ) assert(core.includes(path), path);
   assertEquals(core.filter((path) => /multus|masquerade/.test(path)), []);
+});
+
+Deno.test("shareOut() gives all kernels about as much", () => {
+  const files = [3, 9, 5, 4].map((size) => ({ path: `${size}`, size }));
+  const share = (parts: number, given = files): string[] =>
+    shareOut(given, parts).map((one) => one.map(({ path }) => path).join(" "));
+  assertEquals(share(1), ["9 5 4 3"]);
+  assertEquals(share(2), ["9 3", "5 4"]);
+  assertEquals(share(5), ["9", "5", "4", "3"]);
+  assertEquals(share(2, []), [""]);
 });

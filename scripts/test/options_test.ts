@@ -1,8 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { chooseJobs, parseOptions, type TestOptions } from "./options.ts";
 
-Deno.test("chooseJobs() has one file for each core, and four at most", async (t) => {
-  for (const [cores, jobs] of [[0, 1], [1, 1], [2, 2], [4, 4], [64, 4]]) {
+Deno.test("chooseJobs() has a file more than cores, and four at most", async (t) => {
+  for (const [cores, jobs] of [[0, 2], [1, 2], [2, 3], [4, 4], [64, 4]]) {
     await t.step(`${cores} cores`, () => {
       assertEquals(chooseJobs(cores ?? 0), jobs);
     });
@@ -11,12 +11,12 @@ Deno.test("chooseJobs() has one file for each core, and four at most", async (t)
 
 Deno.test("parseOptions() keeps what is ours, and leaves the rest to deno", async (t) => {
   const rows: [args: string[], options: TestOptions][] = [
-    [[], { jobs: 2, verbose: false, denoArgs: [] }],
-    [["--jobs", "3"], { jobs: 3, verbose: false, denoArgs: [] }],
+    [[], { jobs: 3, verbose: false, denoArgs: [] }],
+    [["--jobs", "2"], { jobs: 2, verbose: false, denoArgs: [] }],
     [["--jobs=1", "--verbose"], { jobs: 1, verbose: true, denoArgs: [] }],
     [
       ["plugins/ptp", "--filter", "gc"],
-      { jobs: 2, verbose: false, denoArgs: ["plugins/ptp", "--filter", "gc"] },
+      { jobs: 3, verbose: false, denoArgs: ["plugins/ptp", "--filter", "gc"] },
     ],
   ];
   for (const [args, options] of rows) {
