@@ -105,9 +105,9 @@ Deno.test("Connection waits for a program's credentials longer than for an answe
   await using scene = await KubeScene.start();
   using client = await scene.open("exec");
   const path = `${scene.folder.path}/credentials.sh`;
-  const slow = (await Deno.readTextFile(path)).replace("\n", "\nsleep 0.5\n");
+  const slow = (await Deno.readTextFile(path)).replace("\n", "\nsleep 2.5\n");
   await Deno.writeTextFile(path, slow);
-  const times = { perTryMs: 400, overallMs: 400 };
+  const times = { perTryMs: 2000, overallMs: 2000 };
   const pod = await client.getPod("test", "p1", times);
   assertEquals(pod.metadata?.uid, "u1");
 });

@@ -189,13 +189,13 @@ Deno.test("ExecCredentials kills a program that takes too long, and its children
   );
   const startMs = performance.now();
   const error = await assertRejects(
-    () => scene.open({}, { timeoutMs: 500 }).get(),
+    () => scene.open({}, { timeoutMs: 2000 }).get(),
   );
-  assert(performance.now() - startMs < 5000);
+  assert(performance.now() - startMs < 30_000);
   assert(error instanceof Error);
   assertEquals(
     error.message,
-    "exec: executable ./credentials took more than 500 ms",
+    "exec: executable ./credentials took more than 2000 ms",
   );
   await waitUntilDead(Number(await Deno.readTextFile(`${scene.path}/pid`)));
 });

@@ -172,7 +172,7 @@ Deno.test("AnswerReader reads answers, however they come", async (t) => {
     const startMs = performance.now();
     const { headers } = await readerOf(text).readHead();
     assertEquals(headers.get("a"), value);
-    assert(performance.now() - startMs < 500, "it takes no longer than it is");
+    assert(performance.now() - startMs < 1500, "it takes no longer than it is");
   });
 });
 

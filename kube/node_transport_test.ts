@@ -128,7 +128,7 @@ Deno.test("NodeTransport does what FetchTransport does", async (t) => {
     const error = await kubeErrorOf(client.getPod("test", "p1", times));
     assertEquals(error.isTimeout, true);
     assert(error.message.endsWith(": context deadline exceeded"));
-    assert(performance.now() - startMs < 1000);
+    assert(performance.now() - startMs < 9_000);
   });
   await t.step("it is refused", async () => {
     using client = await scene.open("insecure");

@@ -13,6 +13,7 @@ import {
 } from "@std/assert";
 import { needsRoot, requireRoot } from "../testing/capabilities.ts";
 import { conformance } from "./_harness/conformance.ts";
+import { eventually } from "./_harness/eventually.ts";
 import { type ToolEnded, ToolHost } from "./_harness/tool_host.ts";
 
 /** Registers a test on a node of its own. */
@@ -499,12 +500,10 @@ onNode("cni gc says that a version without GC ran no plugin", async (host) => {
 
 /** Waits until plugins have noted these calls. */
 async function waitForCalls(host: ToolHost, calls: string): Promise<void> {
-  const deadline = performance.now() + 20_000;
-  for (;;) {
-    const { stdout } = await host.run(["cat", "/run/calls"]);
-    if (stdout === calls) return;
-    assert(performance.now() < deadline, `no such calls: ${stdout}`);
-  }
+  await eventually(
+    `these calls were made: ${calls}`,
+    async () => (await host.run(["cat", "/run/calls"])).stdout === calls,
+  );
 }
 
 /** Notes its calls; ADD ends once there is /run/go. */
@@ -515,11 +514,12 @@ echo '{"cniVersion":"1.1.0"}'`;
 
 /** Waits until GC keeps everybody else away, or waits itself for those at work. */
 async function waitForGate(host: ToolHost): Promise<void> {
-  const deadline = performance.now() + 20_000;
   const gate = "/var/lib/cni/locks/.gate";
-  while ((await host.run(["flock", "-n", "-s", gate, "true"])).code === 0) {
-    assert(performance.now() < deadline, "nobody has the gate");
-  }
+  await eventually(
+    "somebody has the gate",
+    async () =>
+      (await host.run(["flock", "-n", "-s", gate, "true"])).code !== 0,
+  );
 }
 
 onNode("cni gc keeps what was attached while it waited", async (host) => {
@@ -595,13 +595,13 @@ onNode("cni add gives up undoing in time", async (host, t) => {
   host.addPlugin("stuck", 'echo "$CNI_COMMAND" >&2; sleep 100');
   host.addNetwork("stuck", [{ type: "stuck" }]);
   await succeed(host, "netns", "add", "blue");
-  const args = ["add", "stuck", "blue", "--timeout=1s", "--undo-timeout=1s"];
+  const args = ["add", "stuck", "blue", "--timeout=3s", "--undo-timeout=3s"];
   await t.step("and says what may be left", async () => {
     const { code, stderr } = await host.cni(...args);
     assertEquals(code, 1);
     assertMatch(
       stderr,
-      /^ADD\nplugin .* failed \(add\): .*\nUndoing ADD \(at most 1s\)…\nDEL\nCannot undo ADD: plugin .* was killed after .*\nSomething may be left behind: run cni del stuck \/var\/run\/netns\/blue --ifname eth0\n$/,
+      /^ADD\nplugin .* failed \(add\): .*\nUndoing ADD \(at most 3s\)…\nDEL\nCannot undo ADD: plugin .* was killed after .*\nSomething may be left behind: run cni del stuck \/var\/run\/netns\/blue --ifname eth0\n$/,
     );
   });
   await t.step("also as a document", async () => {
@@ -623,7 +623,7 @@ onNode("cni ends at once on a second signal", async (host) => {
   child.kill("SIGINT");
   const { code } = await child.output();
   assertEquals(code, 130);
-  assert(performance.now() - interrupted < 10_000);
+  assert(performance.now() - interrupted < 25_000);
 });
 
 onNode("cni netns and ip netns see the same namespaces", async (host) => {

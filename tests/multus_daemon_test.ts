@@ -342,7 +342,10 @@ Deno.test(onHost("a pod does not wait for the events of others"), async () => {
       body: JSON.stringify({ metadata: { name, namespace: "default" } }),
     });
   for (let i = 0; i < 1100; i++) await event(`full.${i}`);
-  assertStringIncludes(daemon.log, "Events are dropped: too many wait");
+  await eventually(
+    "it says so",
+    () => daemon.log.includes("Events are dropped: too many wait"),
+  );
   await scene.attachAndDetach(pod);
   fault.clear();
 });

@@ -46,5 +46,5 @@ Deno.test("runToEnd() does not wait until somebody reads what is left of the inp
   );
   killIfAlive(Number(stdout));
   assertEquals(success, true);
-  assert(performance.now() - startMs < 500);
+  assert(performance.now() - startMs < 30_000);
 });

@@ -5,6 +5,7 @@ import {
   assertStrictEquals,
   assertStringIncludes,
 } from "@std/assert";
+import { deadlineWhen } from "../../tests/_harness/eventually.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import type { Environment } from "../args.ts";
 import { CniError, type ErrorObject } from "../error.ts";
@@ -13,7 +14,6 @@ import { emptyResult, type Result } from "../result.ts";
 import { findFileId } from "../files/same_file.ts";
 import { dispatch } from "../skel.ts";
 import { netConf } from "../types.ts";
-import { deadline } from "../deadline.ts";
 import { createInvoker } from "./in_process.ts";
 import type {
   DispatchInput,
@@ -219,11 +219,12 @@ Deno.test("createInvoker() hands the deadline on to what it runs", async (t) => 
   });
   await t.step("as a process", async () => {
     using folder = new PluginFolder();
-    folder.add("plugin", "exec sleep 60");
+    folder.add("plugin", `echo > ${folder.path}/begun; exec sleep 60`);
     const { invoker } = witness();
     const invocation = invocationIn(folder.path, { PATH: "/bin" });
+    const begun = deadlineWhen(() => folder.read("begun") !== "");
     await assertRejects(
-      () => invoker.invoke({ ...invocation, signal: deadline(50) }),
+      () => invoker.invoke({ ...invocation, signal: begun }),
       CniError,
       "netplugin failed with no error message: signal: killed",
     );

@@ -5,6 +5,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { CniError, describeError, toCniError } from "../error.ts";
+import { deadlineWhen } from "../../tests/_harness/eventually.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { PluginFailure } from "./operation.ts";
 
@@ -128,7 +129,7 @@ Deno.test("addNetworkListOrUndo() gives DEL a deadline of its own", async () => 
   host.add("a", { ADD: "exec sleep 60" });
   await assertRejects(() =>
     host.runtime().addNetworkListOrUndo(host.list(["a"]), host.conf(), {
-      signal: AbortSignal.timeout(300),
+      signal: deadlineWhen(() => host.story.length > 0),
     })
   );
   assertEquals(host.story, ["a ADD", "a DEL"]);

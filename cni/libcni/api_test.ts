@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { CniError, describeError } from "../error.ts";
+import { deadlineWhen } from "../../tests/_harness/eventually.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { parseNetworkConf } from "./conf.ts";
 import { CheckNotSupportedError } from "./check.ts";
@@ -27,7 +28,7 @@ Deno.test("NetworkRuntime starts no plugin after the signal", async (t) => {
       const slow = { ADD: sleeping, CHECK: sleeping, DEL: sleeping };
       host.add("a", slow);
       host.add("b", slow);
-      const signal = AbortSignal.timeout(200);
+      const signal = deadlineWhen(() => host.story.length > 0);
       await assertRejects(() =>
         host.runtime()[operation](host.list(["a", "b"]), host.conf(), {
           signal,

@@ -59,7 +59,7 @@ Deno.test("NetworkRuntime holds the container's lock during ADD, CHECK and DEL",
     await t.step(`${name} gives the lock back`, async () => {
       await run();
       using _free = await locksOf(host).lockExclusively({
-        signal: AbortSignal.timeout(SHORT_MS),
+        signal: AbortSignal.timeout(60_000),
       });
     });
   }
@@ -71,7 +71,7 @@ Deno.test("NetworkRuntime blocks neither other containers nor STATUS", async () 
   const list = host.list(["a"]);
   const runtime = runtimeOf(host, locksOf(host));
   using _held = await locksOf(host).lockContainer("c1");
-  const signal = AbortSignal.timeout(5000);
+  const signal = AbortSignal.timeout(60_000);
   await runtime.addNetworkList(list, host.conf({ containerId: "c2" }), {
     signal,
   });
@@ -85,7 +85,7 @@ Deno.test("NetworkRuntime runs the DELs of GC under GC's lock", async () => {
   const list = host.list(["a"]);
   const runtime = runtimeOf(host, locksOf(host));
   await runtime.addNetworkList(list, host.conf());
-  await runtime.gcNetworkList(list, { signal: AbortSignal.timeout(10_000) });
+  await runtime.gcNetworkList(list, { signal: AbortSignal.timeout(60_000) });
   assertEquals(host.story, ["a ADD", "a DEL", "a GC"]);
 });
 

@@ -122,6 +122,7 @@ export class MultusDaemon implements AsyncDisposable {
   async kill(): Promise<void> {
     this.signal("SIGKILL");
     await this.#child.status;
+    await this.#reading;
   }
 
   /** Stops it; returns its exit code and how long that took, in ms. */

@@ -16,7 +16,7 @@ import { importFlags } from "../../scripts/net.ts";
 
 const IMPORT_MAP = "--import-map=";
 /** How long anything may take that is waited for, in ms. */
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 60_000;
 const POLL_MS = 10;
 
 /** How the command ended. */

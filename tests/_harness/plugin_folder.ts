@@ -4,6 +4,8 @@
  * @module
  */
 
+import { ifPossible } from "../../cni/files/io.ts";
+
 /** A folder of CNI_PATH, removed in the end. */
 export class PluginFolder implements Disposable {
   /** Where it is. */
@@ -28,6 +30,12 @@ export class PluginFolder implements Disposable {
     const path = `${this.path}/${name}`;
     Deno.writeTextFileSync(path, content, { mode });
     return path;
+  }
+
+  /** Reads a file that a plugin writes; empty if it is not there. */
+  read(name: string): string {
+    return ifPossible(() => Deno.readTextFileSync(`${this.path}/${name}`)) ??
+      "";
   }
 
   /** Adds this very executable under a plugin's name. */

@@ -17,6 +17,7 @@ import type { NetworkConf, NetworkConfList } from "../../cni/libcni/conf.ts";
 import { PluginFailure } from "../../cni/libcni/operation.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
 import { conformance } from "../_harness/conformance.ts";
+import { deadlineWhen } from "../_harness/eventually.ts";
 import type { Debug } from "../_harness/noop.ts";
 import {
   assertFails,
@@ -570,7 +571,7 @@ conformance("libcni STATUS", {
   }),
 });
 
-const DEADLINE_MS = 200, PATIENCE_MS = 30_000;
+const PATIENCE_MS = 30_000;
 
 interface Timed {
   readonly runtime: NoopNetwork["runtime"];
@@ -613,7 +614,8 @@ conformance(
     Object.entries(TIMED).map(([name, operation]) => [
       `ends ${name}`,
       row(async (noop) => {
-        noop.folder.add("sleep", "exec sleep 60");
+        const mark = `${noop.folder.path}/mark`;
+        noop.folder.add("sleep", `echo > ${mark}; exec sleep 60`);
         const on = {
           runtime: noop.runtime,
           single: noop.single({}, { type: "sleep" }),
@@ -621,7 +623,7 @@ conformance(
           conf: noop.conf(),
         };
         const begin = performance.now();
-        const signal = AbortSignal.timeout(DEADLINE_MS);
+        const signal = deadlineWhen(() => noop.folder.read("mark") !== "");
         await assertFails(
           operation(on, { signal }),
           "netplugin failed with no error message",

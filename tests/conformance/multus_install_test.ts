@@ -159,11 +159,16 @@ conformance("multus install", {
     const path = `${node.binDir}/multus`;
     const outputs = new Set<string>();
     let number = 1;
+    const run = (): void => {
+      const { code, stdout } = new Deno.Command(path, { stdout: "piped" })
+        .outputSync();
+      assertEquals(code, 0);
+      outputs.add(new TextDecoder().decode(stdout));
+    };
     await node.until("ten executables were installed", () => {
-      const run = new Deno.Command(path, { stdout: "piped" }).outputSync();
-      assertEquals(run.code, 0);
-      outputs.add(new TextDecoder().decode(run.stdout));
+      run();
       if (node.read("bin/multus") === node.read("multus")) {
+        run();
         const script = `#!/bin/sh\necho ${++number}\n`;
         const next = `${node.folder}/next`;
         Deno.writeTextFileSync(next, script, { mode: 0o755 });
@@ -171,7 +176,7 @@ conformance("multus install", {
       }
       return number > 10;
     });
-    assert(outputs.size > 5, [...outputs].join(""));
+    assertEquals(outputs.size, 10, [...outputs].join(""));
     await watch.end();
   }),
   "an interrupted copy is replaced": row(async (node) => {
@@ -398,7 +403,8 @@ conformance("multus install --watch", {
         return users[0]?.user["token"] === `token-${round}` &&
           ca === btoa(`CA ${round}`);
       });
-      assert(performance.now() - startMs < 5000);
+      // It looks by itself every 10 s.
+      assert(performance.now() - startMs < 9_000);
       assertEquals(node.read("net.d/multus.d/token"), `token-${round}\n`);
     }
     await watch.end();
@@ -581,10 +587,11 @@ conformance("multus install --watch", {
         Deno.removeSync(`${node.folder}/${CONFLIST}`);
         removals++;
       }
-      return performance.now() > endMs;
+      return performance.now() > endMs && removals >= 2;
     });
-    assert(removals >= 2 && removals <= 5, `${removals} removals`);
-    assertStringIncludes(watch.log, "somebody else keeps replacing it");
+    assert(removals <= 5, `${removals} removals`);
+    const warning = "somebody else keeps replacing it";
+    await node.until("said", () => watch.log.includes(warning));
     await node.until("it is back", () => node.conf() !== undefined);
     await watch.end();
   }),
@@ -705,7 +712,7 @@ conformance("multus install --watch", {
     assertEquals(node.conf(), undefined);
     Deno.mkdirSync(node.binDir);
     await node.until("all is there", () => delegateName(node) === "pods");
-    assertStringIncludes(watch.log, "all is well again");
+    await node.until("said", () => watch.log.includes("all is well again"));
     await watch.end();
   }),
   "a configuration is never seen empty or in part": row(async (node) => {

