@@ -4,7 +4,6 @@
  * @module
  */
 
-import { readBody } from "./body.ts";
 import { failure, type Named, noAnswer } from "./no_answer.ts";
 import { refusal } from "./refusal.ts";
 import type { HttpAnswer } from "./transport.ts";
@@ -30,40 +29,26 @@ export async function readAnswer<T>(
   exchange: Exchange,
   maxBytes: number = MAX_BYTES,
 ): Promise<T> {
-  if (isSuccess(exchange.answer)) {
-    return decodeAnswer<T>(exchange, await readText(exchange, maxBytes));
+  const { request, answer } = exchange;
+  const { status, headers } = answer;
+  const isSuccess = status >= 200 && status <= 299;
+  if (!isSuccess) {
+    // The request is refused, even if the connection breaks within the reason.
+    const text = await readText(exchange, maxBytes).catch(() => "");
+    throw refusal(request, answer, text);
   }
-  // The request is refused, even if the connection breaks within the reason.
-  const text = await readText(exchange, maxBytes).catch(() => "");
-  return decodeAnswer<T>(exchange, text);
-}
-
-function isSuccess({ status }: Pick<HttpAnswer, "status">): boolean {
-  return status >= 200 && status <= 299;
+  const value = parseObject(await readText(exchange, maxBytes));
+  if (value !== undefined) return value as T;
+  const type = headers.get("content-type") ?? "no type";
+  const why = `the answer is not a JSON object but ${type}`;
+  throw failure(request, why, { status });
 }
 
 /**
- * Decodes the text of an answer.
- *
- * @returns Its JSON
- * @throws {KubeError} If the request did not succeed
+ * Unlike the parser for configurations, this has no depth limit: an object that
+ * a user nested too deeply must not hide all others of a list. No code walks
+ * fields that it does not know.
  */
-export function decodeAnswer<T>(
-  { request, answer }: {
-    readonly request: Named;
-    readonly answer: Omit<HttpAnswer, "body">;
-  },
-  text: string,
-): T {
-  if (!isSuccess(answer)) throw refusal(request, answer, text);
-  const value = parseObject(text);
-  if (value !== undefined) return value as T;
-  const type = answer.headers.get("content-type") ?? "no type";
-  throw failure(request, `the answer is no JSON object, but ${type}`, {
-    status: answer.status,
-  });
-}
-
 function parseObject(text: string): object | undefined {
   try {
     const value = JSON.parse(text);
@@ -73,14 +58,10 @@ function parseObject(text: string): object | undefined {
   }
 }
 
-/**
- * Reads the text of an answer.
- *
- * @throws {KubeError} If it is truncated or too long
- */
-export async function readText(
+/** @throws {KubeError} If the text is truncated or too long */
+async function readText(
   exchange: Exchange,
-  maxBytes: number = MAX_BYTES,
+  maxBytes: number,
 ): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
@@ -98,8 +79,7 @@ export async function readText(
 }
 
 /**
- * Reads an answer as it arrives. A piece is valid until the next one is
- * requested. Leaving the loop early cancels the rest.
+ * Reads an answer as it arrives. Leaving the loop early cancels the rest.
  *
  * @throws {KubeError} If it is truncated
  */
@@ -107,7 +87,7 @@ export async function* readChunks(
   { request, answer, signal }: Exchange,
 ): AsyncGenerator<Uint8Array, void> {
   try {
-    if (answer.body !== null) yield* readBody(answer.body);
+    if (answer.body !== null) yield* answer.body;
   } catch (error) {
     // A truncated answer is useless: it counts as no answer.
     throw noAnswer(request, error, signal);

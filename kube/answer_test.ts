@@ -49,7 +49,7 @@ Deno.test("readAnswer() reads an object", async (t) => {
 
 Deno.test("readAnswer() refuses what is none", async (t) => {
   const type = { headers: { "content-type": "text/html" } };
-  const notJson = "the answer is no JSON object, but ";
+  const notJson = "the answer is not a JSON object but ";
   const rows: readonly [string, Exchange, number, string][] = [
     ["HTML", exchange("<html>", type), 200, `${notJson}text/html`],
     ["half of it", exchange('{"a":', type), 200, `${notJson}text/html`],

@@ -4,16 +4,15 @@
  * @module
  */
 
-import type { Channel } from "./channel.ts";
-import type { ConnectionOptions } from "./open_connection.ts";
-import { apiPath } from "./path.ts";
+import { readAnswer } from "./answer.ts";
+import type { Channel, ConnectionOptions } from "./connection.ts";
 import {
   type Annotations,
   PodAnnotator,
   type PodKey,
   podPath,
 } from "./pod_annotations.ts";
-import { encodeRequest, type KubeRequest } from "./request.ts";
+import { apiPath, type KubeRequest } from "./request.ts";
 import { retry, type TimeLimits } from "./retry.ts";
 import type {
   Event,
@@ -56,7 +55,7 @@ export type ClientOptions = ConnectionOptions;
 export async function openKubeClient(
   options: ClientOptions,
 ): Promise<KubeClient | undefined> {
-  const { openConnection } = await import("./open_connection.ts");
+  const { openConnection } = await import("./connection.ts");
   const connection = await openConnection(options);
   return connection && new KubeClient(connection);
 }
@@ -89,7 +88,7 @@ export class KubeClient implements Disposable {
     options: RequestOptions = {},
   ): Promise<Pod> {
     const path = podPath({ namespace, name });
-    return await this.request({ path, mayBeRemembered: true }, options);
+    return await this.request({ path }, options);
   }
 
   /**
@@ -104,7 +103,7 @@ export class KubeClient implements Disposable {
   ): Promise<NetworkAttachmentDefinition> {
     const names = [namespace, "network-attachment-definitions", name];
     const path = apiPath("/apis/k8s.cni.cncf.io/v1", "namespaces", ...names);
-    return await this.request({ path, mayBeRemembered: true }, options);
+    return await this.request({ path }, options);
   }
 
   /**
@@ -185,12 +184,12 @@ export class KubeClient implements Disposable {
     request: KubeRequest,
     options: RequestOptions = {},
   ): Promise<T> {
-    const encoded = encodeRequest(request);
     // Not part of the request's time limit: it may run a program.
-    await this.#channel.authenticate(encoded, options.signal);
+    await this.#channel.authenticate(request, options.signal);
     return await retry(
-      (signal) => this.#channel.exchange<T>(encoded, signal),
-      encoded.method,
+      async (signal) =>
+        await readAnswer<T>(await this.#channel.send(request, signal)),
+      request.method ?? "GET",
       { ...this.#limits, ...options },
     );
   }

@@ -1,10 +1,9 @@
 /**
- * Sends authenticated requests to one API server.
+ * Finds the API server, and sends authenticated requests to it.
  *
  * @module
  */
 
-import type { Environment } from "../cni/args.ts";
 import { CniError, describeError, ErrorCode } from "../cni/error.ts";
 import { waitUntil } from "../cni/deadline.ts";
 import type {
@@ -13,19 +12,70 @@ import type {
   Credentials,
   Header,
 } from "./access.ts";
-import { type Exchange, readAnswer } from "./answer.ts";
-import type { Channel } from "./channel.ts";
+import type { Exchange } from "./answer.ts";
 import { isSameCertificate } from "./credentials.ts";
-import { loadTransport } from "./load_transport.ts";
+import { readInCluster } from "./in_cluster.ts";
 import { failure, noAnswer } from "./no_answer.ts";
-import type { ApiRequest } from "./request.ts";
+import { type KubeRequest, withQuery } from "./request.ts";
+import {
+  type HttpRequest,
+  loadTransport,
+  type OpenTransport,
+  type Transport,
+  type TransportOptions,
+} from "./transport.ts";
 import { settleTrust } from "./trust.ts";
-import type { HttpRequest, OpenTransport, Transport } from "./transport.ts";
+
+/** A channel to an API server. Dispose of it to close its connections. */
+export interface Channel extends Disposable {
+  /**
+   * Gets credentials, which takes time but does not count as part of the
+   * request.
+   *
+   * @throws {KubeError} If there are none
+   */
+  authenticate(
+    request: KubeRequest,
+    signal: AbortSignal | undefined,
+  ): Promise<unknown>;
+  /**
+   * Sends a request; returns any answer, errors included.
+   *
+   * @throws {KubeError} If there was no answer
+   */
+  send(request: KubeRequest, signal: AbortSignal): Promise<Exchange>;
+}
+
+/** Configures how the API server is found. */
+export interface ConnectionOptions extends TransportOptions {
+  /**
+   * Path of a kubeconfig; if absent or "", the pod's service account is used.
+   */
+  readonly kubeconfig?: string | undefined;
+}
+
+/**
+ * Prepares the transport and the credentials, without connecting.
+ *
+ * @returns Undefined without a kubeconfig outside of a pod
+ * @throws {CniError} 7 if the kubeconfig, or a file it refers to, is unusable
+ */
+export async function openConnection(
+  { kubeconfig, ...options }: ConnectionOptions,
+): Promise<Channel | undefined> {
+  if (!kubeconfig) {
+    const access = readInCluster(options.env);
+    return access && await Connection.open(access, options);
+  }
+  const { readKubeconfig } = await import("./kubeconfig.ts");
+  const access = await readKubeconfig(kubeconfig, options.env);
+  return await Connection.open(access, options);
+}
 
 /** This client's name in the server's audit log. */
 const USER_AGENT = "cni-plugins";
 
-/** A channel to one API server. Dispose of it to close its connections. */
+/** A channel that repeats a request with new credentials if necessary. */
 export class Connection implements Channel {
   readonly #access: Access;
   readonly #open: OpenTransport;
@@ -40,14 +90,16 @@ export class Connection implements Channel {
   }
 
   /**
-   * Prepares the transport and the credentials, without connecting.
+   * Prepares the transport, without connecting.
    *
-   * @param env This process's environment
    * @throws {CniError} 7 if certificates or keys are invalid
    */
-  static async open(access: Access, env: Environment): Promise<Connection> {
-    const settled = settleTrust(access, env);
-    const open = await loadTransport(settled, env);
+  static async open(
+    access: Access,
+    options: TransportOptions,
+  ): Promise<Connection> {
+    const settled = settleTrust(access, options.env);
+    const open = await loadTransport(settled, options);
     try {
       return new Connection(settled, open);
     } catch (error) {
@@ -58,23 +110,8 @@ export class Connection implements Channel {
     }
   }
 
-  /**
-   * Sends a request, and reads its answer.
-   *
-   * @returns The JSON in the answer
-   * @throws {KubeError}
-   */
-  async exchange<T>(request: ApiRequest, signal: AbortSignal): Promise<T> {
-    return await readAnswer<T>(await this.send(request, signal));
-  }
-
-  /**
-   * Sends a request, and repeats it with new credentials if the server refuses
-   * the current ones.
-   *
-   * @throws {KubeError} If there is no answer
-   */
-  async send(request: ApiRequest, signal: AbortSignal): Promise<Exchange> {
+  /** Sends a request. */
+  async send(request: KubeRequest, signal: AbortSignal): Promise<Exchange> {
     const credentials = await this.authenticate(request, signal);
     const exchange = await this.#sendAs(credentials, request, signal);
     if (exchange.answer.status !== 401) return exchange;
@@ -85,16 +122,12 @@ export class Connection implements Channel {
     return await this.#sendAs(renewed, request, signal);
   }
 
-  /**
-   * Gets credentials, which takes time if a program provides them.
-   *
-   * @throws {KubeError} If there are none
-   */
+  /** Gets credentials. */
   async authenticate(
-    request: ApiRequest,
+    request: KubeRequest,
     signal: AbortSignal | undefined,
   ): Promise<Credentials> {
-    const named = { method: request.method, url: this.#urlOf(request) };
+    const named = this.#describe(request);
     const { credentials } = this.#access;
     const pending = credentials.get().catch((error) => {
       throw failure(named, `getting credentials: ${describeError(error)}`);
@@ -107,7 +140,7 @@ export class Connection implements Channel {
 
   async #sendAs(
     { authorization, certificate }: Credentials,
-    apiRequest: ApiRequest,
+    apiRequest: KubeRequest,
     signal: AbortSignal,
   ): Promise<Exchange> {
     const request = this.#describe(apiRequest, authorization);
@@ -121,10 +154,10 @@ export class Connection implements Channel {
   }
 
   #describe(
-    request: ApiRequest,
-    authorization: string | undefined,
+    { method = "GET", path, query, body, contentType = "application/json" }:
+      KubeRequest,
+    authorization?: string,
   ): HttpRequest {
-    const { method, body, contentType } = request;
     const headers: Header[] = [
       ["Accept", "application/json"],
       ["User-Agent", USER_AGENT],
@@ -133,15 +166,10 @@ export class Connection implements Channel {
     if (authorization !== undefined) {
       headers.push(["Authorization", authorization]);
     }
-    const url = this.#urlOf(request);
-    if (contentType !== undefined) {
-      headers.push(["Content-Type", contentType]);
-    }
-    return { method, url, headers, ...body === undefined ? {} : { body } };
-  }
-
-  #urlOf({ path }: ApiRequest): string {
-    return this.#access.server + path;
+    const url = this.#access.server + withQuery(path, query);
+    if (body === undefined) return { method, url, headers };
+    headers.push(["Content-Type", contentType]);
+    return { method, url, headers, body: JSON.stringify(body) };
   }
 
   /**

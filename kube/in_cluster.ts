@@ -15,7 +15,6 @@ import {
   readNamedFile,
   readPem,
 } from "./referenced_value.ts";
-import { findServer } from "./service_environment.ts";
 
 /** Folder of a pod's service account. */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -50,4 +49,25 @@ export function readInCluster(
 function readToken(origin: Origin): string {
   const key = "token";
   return checkToken(origin, key, readNamedFile(origin, key, "token"));
+}
+
+/**
+ * Builds the API server's URL.
+ *
+ * Source: client-go rest/config.go `InClusterConfig`; for the brackets, Go net
+ * `JoinHostPort` and multus-cni cmd/thin_entrypoint/main.go, where the host may
+ * already have them.
+ *
+ * @param protocol Without the colon
+ * @returns Undefined if the environment is not a pod's
+ */
+export function findServer(
+  env: Environment,
+  protocol = "https",
+): string | undefined {
+  const host = env["KUBERNETES_SERVICE_HOST"];
+  const port = env["KUBERNETES_SERVICE_PORT"];
+  if (!host || !port) return undefined;
+  const isBare = host.includes(":") && !host.startsWith("[");
+  return `${protocol}://${isBare ? `[${host}]` : host}:${port}`;
 }

@@ -1,12 +1,16 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import type { Environment } from "../cni/args.ts";
 import { CniError } from "../cni/error.ts";
 import { deadline } from "../cni/deadline.ts";
 import { KubeScene } from "../tests/_harness/kube_scene.ts";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { readAnswer } from "./answer.ts";
 import { Connection } from "./connection.ts";
-import { readInCluster } from "./in_cluster.ts";
+import { findServer, readInCluster } from "./in_cluster.ts";
 import { podPath } from "./pod_annotations.ts";
 import type { Pod } from "./types.ts";
+
+const HOST = "KUBERNETES_SERVICE_HOST", PORT = "KUBERNETES_SERVICE_PORT";
 
 const CERTIFICATE =
   "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";
@@ -65,11 +69,41 @@ Deno.test("readInCluster() leads to the server", async () => {
   api.writeServiceAccount(folder.path);
   const access = readInCluster(api.inClusterEnvironment(), folder.path);
   if (access === undefined) throw new Error("we are in a pod");
-  using connection = await Connection.open(access, {});
+  using connection = await Connection.open(access, { env: {} });
   const path = podPath({ namespace: "test", name: "p1" });
-  const pod = await connection.exchange<Pod>(
-    { method: "GET", path },
-    deadline(5000),
+  const pod = await readAnswer<Pod>(
+    await connection.send({ path }, deadline(5000)),
   );
   assertEquals(pod.metadata?.uid, "u1");
+});
+
+Deno.test("findServer() forms a URL of any kind of host", async (t) => {
+  const rows: [what: string, host: string, server: string][] = [
+    ["IPv4", "10.96.0.1", "https://10.96.0.1:6443"],
+    ["IPv6", "fd00::1", "https://[fd00::1]:6443"],
+    ["IPv6 in brackets", "[fd00::1]", "https://[fd00::1]:6443"],
+    ["a name", "kubernetes.default", "https://kubernetes.default:6443"],
+  ];
+  for (const [what, host, server] of rows) {
+    await t.step(what, () => {
+      assertEquals(findServer({ [HOST]: host, [PORT]: "6443" }), server);
+    });
+  }
+  await t.step("by another protocol", () => {
+    const env = { [HOST]: "fd00::1", [PORT]: "80" };
+    assertEquals(findServer(env, "http"), "http://[fd00::1]:80");
+  });
+});
+
+Deno.test("findServer() needs host and port", async (t) => {
+  const rows: [what: string, env: Environment][] = [
+    ["nothing", {}],
+    ["no port", { [HOST]: "10.96.0.1" }],
+    ["no host", { [PORT]: "443" }],
+    ["an empty host", { [HOST]: "", [PORT]: "443" }],
+    ["an empty port", { [HOST]: "10.96.0.1", [PORT]: "" }],
+  ];
+  for (const [what, env] of rows) {
+    await t.step(what, () => assertEquals(findServer(env), undefined));
+  }
 });

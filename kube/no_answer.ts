@@ -9,18 +9,6 @@ import { formatAbort, isTimeout } from "../cni/deadline.ts";
 import { KubeError } from "./kube_error.ts";
 import type { HttpRequest } from "./transport.ts";
 
-/**
- * No connection: the server is unreachable or untrusted, so no request was
- * sent.
- */
-export class ConnectError extends Error {
-  /** Wraps the error of the attempt to connect. */
-  constructor(cause: unknown) {
-    super("Cannot connect", { cause });
-    this.name = "ConnectError";
-  }
-}
-
 /** The parts of a request that messages show. */
 export type Named = Pick<HttpRequest, "method" | "url">;
 
@@ -31,6 +19,8 @@ interface Obstacle {
   /** Formats Go's message. */
   readonly describe: (url: URL, text: string) => string;
   readonly isUntrusted?: true;
+  /** Whether it keeps a request from being sent, whichever program reports it. */
+  readonly isUnsent?: true;
 }
 
 /**
@@ -65,18 +55,22 @@ const OBSTACLES: readonly Obstacle[] = [
   {
     pattern: /Connection refused|ECONNREFUSED/,
     describe: (url) => `${dial(url)}: connection refused`,
+    isUnsent: true,
   },
   {
     pattern: /No route to host|EHOSTUNREACH/,
     describe: (url) => `${dial(url)}: no route to host`,
+    isUnsent: true,
   },
   {
     pattern: /Network is unreachable|ENETUNREACH/,
     describe: (url) => `${dial(url)}: network is unreachable`,
+    isUnsent: true,
   },
   {
     pattern: /failed to lookup address|ENOTFOUND|EAI_AGAIN/,
     describe: ({ hostname }) => `dial tcp: lookup ${hostname}: no such host`,
+    isUnsent: true,
   },
   {
     pattern: FINAL_ALERT,
@@ -90,28 +84,40 @@ const OBSTACLES: readonly Obstacle[] = [
     pattern: /InvalidContentType/,
     describe: () => "http: server gave HTTP response to HTTPS client",
     isUntrusted: true,
+    isUnsent: true,
   },
   {
-    pattern: /UnknownIssuer|SELF_SIGNED_CERT|UNABLE_TO_(VERIFY|GET_ISSUER)/,
+    // Deno's Node has this code for several problems.
+    pattern: /UNABLE_TO_VERIFY_LEAF_SIGNATURE/,
+    describe: () => `${VERIFY} signed by unknown authority, or has expired`,
+    isUntrusted: true,
+    isUnsent: true,
+  },
+  {
+    pattern: /UnknownIssuer|SELF_SIGNED_CERT|UNABLE_TO_GET_ISSUER/,
     describe: () => `${VERIFY} signed by unknown authority`,
     isUntrusted: true,
+    isUnsent: true,
   },
   {
     pattern: /not valid for name|NotValidForName|ALTNAME_INVALID/,
     describe: (url, text) =>
       `${VERIFY} is not valid for ${findName(text) ?? url.hostname}`,
     isUntrusted: true,
+    isUnsent: true,
   },
   {
     pattern: /certificate (expired|not valid yet)|CERT_(HAS_EXPIRED|NOT_YET)/,
     describe: () => `${VERIFY} has expired or is not yet valid`,
     isUntrusted: true,
+    isUnsent: true,
   },
   {
     pattern: /invalid peer certificate/,
     describe: (_url, text) =>
       `tls: failed to verify certificate: ${text.split(": ").at(-1)}`,
     isUntrusted: true,
+    isUnsent: true,
   },
   { pattern: /reading a body|aborted/, describe: () => "unexpected EOF" },
   {
@@ -154,8 +160,7 @@ export function noAnswer(
   const obstacle = OBSTACLES.find(({ pattern }) => pattern.test(text));
   const why = obstacle?.describe(new URL(request.url), text) ?? ownWords(text);
   return failure(request, why, {
-    isUnsent: error instanceof ConnectError ||
-      /client error \(Connect\)|ECONNREFUSED|ENOTFOUND/.test(text),
+    isUnsent: (obstacle?.isUnsent ?? false) || /\(Connect\)/.test(text),
     isUntrusted: obstacle?.isUntrusted ?? false,
   });
 }

@@ -81,7 +81,7 @@ Deno.test("noAnswer() says in Go's words what is in the way", async (t) => {
         "self-signed certificate in certificate chain",
       ),
       `${verify}signed by unknown authority`,
-      "untrusted",
+      "unsent untrusted",
     ],
     [
       fetchFailed(
@@ -96,7 +96,7 @@ Deno.test("noAnswer() says in Go's words what is in the way", async (t) => {
         "Hostname/IP does not match certificate's altnames: Host: a.b. is not in the cert's altnames: DNS:c",
       ),
       `${verify}is not valid for a.b`,
-      "untrusted",
+      "unsent untrusted",
     ],
     [
       fetchFailed(

@@ -12,8 +12,7 @@ import {
   KubeError,
   UID_MISMATCH,
 } from "./kube_error.ts";
-import { apiPath } from "./path.ts";
-import type { KubeRequest } from "./request.ts";
+import { apiPath, type KubeRequest } from "./request.ts";
 import { overallSignal, type TimeLimits } from "./retry.ts";
 import type { Pod } from "./types.ts";
 

@@ -1,32 +1,37 @@
-import { assertEquals } from "@std/assert";
-import { encodeRequest } from "./request.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import { KubeError } from "./kube_error.ts";
+import { apiPath, withQuery } from "./request.ts";
 
-Deno.test("encodeRequest() sends JSON, if anything", async (t) => {
-  await t.step("nothing", () => {
-    assertEquals(encodeRequest({ path: "/x", query: { a: 1 } }), {
-      method: "GET",
-      path: "/x?a=1",
-    });
+Deno.test("apiPath() joins names, and none of them leads elsewhere", async (t) => {
+  await t.step("plain", () => {
+    assertEquals(apiPath("/api/v1", "pods", "a-b.c"), "/api/v1/pods/a-b.c");
   });
-  await t.step("an object", () => {
+  await t.step("with what a path may not have", () => {
     assertEquals(
-      encodeRequest({ method: "POST", path: "/x", body: { a: 1 } }),
-      {
-        method: "POST",
-        path: "/x",
-        body: '{"a":1}',
-        contentType: "application/json",
-      },
+      apiPath("/api/v1", "a b?c#d:ä"),
+      "/api/v1/a%20b%3Fc%23d%3A%C3%A4",
     );
   });
-  await t.step("of another type", () => {
-    const contentType = "application/merge-patch+json";
-    const request = {
-      method: "PATCH",
-      path: "/x",
-      body: null,
-      contentType,
-    } as const;
-    assertEquals(encodeRequest(request), { ...request, body: "null" });
-  });
+  for (const name of ["", ".", "..", "a/b", "/", "%2e%2e", "%"]) {
+    await t.step(`refused: "${name}"`, () => {
+      const error = assertThrows(() => apiPath("/api/v1", name), KubeError);
+      assertEquals(error.status, 400);
+    });
+  }
+});
+
+Deno.test("withQuery() leaves out what is not given", async (t) => {
+  const rows: readonly [Record<string, string | number | undefined>, string][] =
+    [
+      [{}, "/x"],
+      [{ a: undefined, b: "" }, "/x"],
+      [{ a: "1", b: undefined, limit: 0 }, "/x?a=1&limit=0"],
+      [{ s: "a=b,c=d&e" }, "/x?s=a%3Db%2Cc%3Dd%26e"],
+    ];
+  for (const [query, expected] of rows) {
+    await t.step(
+      expected,
+      () => assertEquals(withQuery("/x", query), expected),
+    );
+  }
 });

@@ -5,11 +5,10 @@
  */
 
 import { deadline } from "../cni/deadline.ts";
-import type { Channel } from "./channel.ts";
+import type { Channel } from "./connection.ts";
 import { type Exchange, MAX_BYTES, readAnswer, readChunks } from "./answer.ts";
 import { KubeError } from "./kube_error.ts";
 import { failure } from "./no_answer.ts";
-import { encodeRequest } from "./request.ts";
 import type { Status, WatchEvent } from "./types.ts";
 
 /** Time limit for the start of a watch, in milliseconds. */
@@ -56,7 +55,7 @@ export async function* openWatch<T>(
   const query = { ...options, watch: 1, allowWatchBookmarks, timeoutSeconds };
   const end = deadline(timeoutSeconds * 1000 + GRACE_MS, signal);
   try {
-    const request = encodeRequest({ path, query });
+    const request = { path, query };
     const exchange = await inTime(end, (own) => channel.send(request, own));
     if (exchange.answer.status !== 200) await readAnswer(exchange);
     onOpen?.();

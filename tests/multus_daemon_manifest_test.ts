@@ -6,10 +6,7 @@
 import { assert, assertEquals, assertExists } from "@std/assert";
 import { load } from "js-yaml";
 import { parseFlags } from "./_harness/tool_flags.ts";
-import {
-  DAEMON_FLAGS,
-  readDaemonOptions,
-} from "../node/multus/daemon/options.ts";
+import { DAEMON_FLAGS, readDaemonOptions } from "../node/daemon/options.ts";
 
 // What is read is as untyped as YAML is, and tests see to what they need.
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
@@ -56,7 +53,11 @@ Deno.test("daemon component: the container can follow its command line", () => {
     ]),
   );
   const values = parseFlags("multus daemon", DAEMON_FLAGS, flags);
-  const options = readDaemonOptions({ flags: values, env });
+  const options = readDaemonOptions({
+    command: "multus daemon",
+    flags: values,
+    env,
+  });
   assertEquals(options.nodeName, "spec.nodeName");
   // As the service account: there is no kubeconfig in the container.
   assertEquals(options.kubeconfig, "");

@@ -4,12 +4,17 @@
  * @module
  */
 
+import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import { buildIdentity } from "../../cni/build_identity.ts";
 import { OperationLog } from "../../plugins/multus/log/operation_log.ts";
 import type { LogLevel } from "../../plugins/multus/log/operation_log.ts";
+import { createMultus } from "../../plugins/multus/plugin.ts";
+import type { OpenCluster } from "../../plugins/multus/pod/cluster.ts";
 import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import type { CommandCall, FlagValues, Output } from "../../tool/command.ts";
+import { ResidentCluster } from "./cluster/resident_cluster.ts";
 import { runDaemon } from "./daemon.ts";
+import type { Gauge } from "./metrics.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { answerThick, readOverlay } from "./thick/serve.ts";
 
@@ -27,18 +32,66 @@ export async function daemon(
   // So that no call waits for code to be loaded.
   await Promise.all(pluginNames.map((type) => findPlugin(type)));
   const overlay = readOverlay(options.config);
-  const thick = { lookup: findPlugin, env, overlay, onStderr };
-  await runDaemon({
-    ...options,
-    handle: (request, running) => answerThick(request, running, thick),
-    build: buildIdentity,
-    hostNetns: "/proc/thread-self/ns/net",
-    env,
-    lookup: findPlugin,
-    log: openLog(options.logLevel, onStderr),
-    signal,
-  });
+  const log = openLog(options.logLevel, onStderr);
+  using cluster = ResidentCluster.open({ ...options, env, log });
+  const openCluster = cluster?.openCluster;
+  const lookup = openCluster ? lookupIn(openCluster) : findPlugin;
+  const thick = { lookup, env, overlay, onStderr, openCluster };
+  const end = new AbortController();
+  const following = cluster?.run(end.signal);
+  try {
+    await runDaemon({
+      ...options,
+      handle: (request, running) => answerThick(request, running, thick),
+      build: buildIdentity,
+      hostNetns: "/proc/thread-self/ns/net",
+      env,
+      lookup,
+      gauges: cluster ? gaugesOf(cluster) : [],
+      log,
+      signal,
+    });
+  } finally {
+    end.abort();
+    await following;
+    await cluster?.finish(FAREWELL_MS);
+  }
   return { json: {}, text: "" };
+}
+
+/** Time limit for events that are not posted at the end, in milliseconds. */
+const FAREWELL_MS = 300;
+
+/** Finds plugins; multus uses the resident cluster. */
+function lookupIn(openCluster: OpenCluster): PluginLookup {
+  const multus = Promise.resolve(createMultus({ openCluster }));
+  return (type) => type === "multus" ? multus : findPlugin(type);
+}
+
+function gaugesOf(cluster: ResidentCluster): Gauge[] {
+  return [
+    {
+      name: "cni_daemon_watch_current",
+      help: "Whether a watch reports the changes of objects now.",
+      read: () =>
+        cluster.watches.map(({ what, isCurrent }) =>
+          [{ objects: what }, Number(isCurrent)] as const
+        ),
+    },
+    {
+      name: "cni_daemon_objects",
+      help: "Objects of the cluster in memory.",
+      read: () =>
+        cluster.watches.map(({ what, size }) =>
+          [{ objects: what }, size] as const
+        ),
+    },
+    {
+      name: "cni_daemon_events_waiting",
+      help: "Events that wait to be posted.",
+      read: () => [[{}, cluster.waitingEvents]],
+    },
+  ];
 }
 
 /** Logs to stderr only: a daemon's output is collected by its supervisor. */

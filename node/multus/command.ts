@@ -10,7 +10,7 @@
 import type { Program } from "../../tool/command.ts";
 import { OWN_ROWS } from "../../tool/own_rows.ts";
 import { runMain } from "../../tool/run.ts";
-import { DAEMON_FLAGS } from "./daemon/options.ts";
+import { describeDaemon } from "../daemon/row.ts";
 import { INSTALL_FLAGS } from "./install/install_flags.ts";
 
 /** Time that a command has to end after a signal, in ms. */
@@ -33,19 +33,7 @@ const multus: Program = {
       graceMs: GRACE_MS,
       load: async () => (await import("./install/command.ts")).install,
     },
-    {
-      name: "daemon",
-      summary: "Caches Kubernetes objects for the node's plugins",
-      about: [
-        "Keeps a connection to the API server, the node's pods and all " +
-        "network attachment definitions. Without a daemon, plugins ask the " +
-        "API server themselves.",
-      ],
-      flags: DAEMON_FLAGS,
-      isService: true,
-      graceMs: GRACE_MS,
-      load: async () => (await import("./daemon/command.ts")).daemon,
-    },
+    describeDaemon("/run/multus"),
     ...OWN_ROWS,
   ],
 };

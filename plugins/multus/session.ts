@@ -59,7 +59,6 @@ export function openSession(
     cluster: openCluster({
       kubeconfig: config.kubeconfig,
       env,
-      daemonSocketDir: config.daemonSocketDir,
       podUid: k8s.podUid,
       command,
     }),

@@ -4,13 +4,13 @@
  * @module
  */
 
-import { type Exchange, readAnswer } from "../../kube/answer.ts";
-import type { Channel } from "../../kube/channel.ts";
-import type { ApiRequest } from "../../kube/request.ts";
+import type { Exchange } from "../../kube/answer.ts";
+import type { Channel } from "../../kube/connection.ts";
+import type { KubeRequest } from "../../kube/request.ts";
 
 /** Returns the response to a request, or throws. */
 export type Reply = (
-  request: ApiRequest,
+  request: KubeRequest,
   signal: AbortSignal,
 ) => Response | Promise<Response>;
 
@@ -34,16 +34,12 @@ export class FakeChannel implements Channel {
     return Promise.resolve();
   }
 
-  /** Returns the JSON of a response. */
-  async exchange<T>(request: ApiRequest, signal: AbortSignal): Promise<T> {
-    return await readAnswer<T>(await this.send(request, signal));
-  }
-
   /** Responds. */
-  async send(request: ApiRequest, signal: AbortSignal): Promise<Exchange> {
-    this.requests.push(`${request.method} ${request.path}`);
+  async send(request: KubeRequest, signal: AbortSignal): Promise<Exchange> {
+    const { method = "GET", path } = request;
+    this.requests.push(`${method} ${path}`);
     const answer = await this.#reply(request, signal);
-    const named = { method: request.method, url: `http://h${request.path}` };
+    const named = { method, url: `http://h${path}` };
     return { request: named, answer, signal };
   }
 

@@ -7,6 +7,7 @@
 import { assert } from "@std/assert";
 import type { KubeClient } from "../../kube/client.ts";
 import { openKubeClient } from "../../kube/client.ts";
+import type { TransportOptions } from "../../kube/transport.ts";
 import { KubeError } from "../../kube/kube_error.ts";
 import { KubeApi, type KubeApiOptions } from "./kube_api.ts";
 import type {
@@ -38,14 +39,20 @@ export class KubeScene implements AsyncDisposable {
   async open(
     kind: KubeconfigKind = "token",
     overrides: KubeconfigOverrides = {},
-    env: Readonly<Record<string, string>> = Deno.env.toObject(),
+    { env = Deno.env.toObject(), isResident = false }: Partial<
+      TransportOptions
+    > = {},
   ): Promise<KubeClient> {
     const kubeconfig = this.api.writeKubeconfig(
       this.folder.path,
       kind,
       overrides,
     );
-    const client = await openKubeClient({ kubeconfig, env });
+    const client = await openKubeClient({
+      kubeconfig,
+      env,
+      isResident,
+    });
     assert(client !== undefined, "a kubeconfig leads to a client");
     return client;
   }

@@ -4,31 +4,15 @@
  * @module
  */
 
-import { deadline } from "../../cni/deadline.ts";
 import { inNetns } from "../../ffi/netns.ts";
-import {
-  exchangeOverUnix,
-  type UnixAnswer,
-  type UnixRequest,
-} from "../../plugins/multus/pod/unix_http.ts";
 import { eventually } from "./eventually.ts";
 import { BIN, type MultusHost } from "./multus_host.ts";
-
-/** Longest response time on the slowest machine, in ms. */
-const PATIENCE_MS = 60_000;
-
-/** The daemon's responses, from its log. */
-export interface DaemonAnswer {
-  readonly method: string;
-  readonly path: string;
-  /** `cache`, `api` or `queue`; "" if it was of no use. */
-  readonly origin: string;
-}
 
 /** A daemon. */
 export class MultusDaemon implements AsyncDisposable {
   /** The `daemonSocketDir` for plugins that use it. */
   readonly socketDir: string;
+  /** The socket of the daemon's own protocol. */
   readonly socketPath: string;
   readonly #child: Deno.ChildProcess;
   readonly #reading: Promise<void>;
@@ -37,18 +21,18 @@ export class MultusDaemon implements AsyncDisposable {
 
   private constructor(socketDir: string, child: Deno.ChildProcess) {
     this.socketDir = socketDir;
-    this.socketPath = `${socketDir}/api.sock`;
+    this.socketPath = `${socketDir}/daemon.sock`;
     this.#child = child;
     this.#reading = this.#read();
   }
 
-  /** Starts one for the pods of `node1`, and waits until it is ready. */
+  /** Starts one for the pods of `node1`, and waits until it has the cluster in memory. */
   static async start(
     host: MultusHost,
     kubeconfig: string = host.kubeconfig,
   ): Promise<MultusDaemon> {
     const daemon = MultusDaemon.spawn(host, kubeconfig);
-    await eventually("the daemon is ready", () => daemon.isReady());
+    await eventually("it watches", () => daemon.isWatching());
     return daemon;
   }
 
@@ -80,37 +64,37 @@ export class MultusDaemon implements AsyncDisposable {
     for await (const chunk of text) this.log += chunk;
   }
 
-  /** Reports whether it responds, and watches for changes. */
-  async isReady(): Promise<boolean> {
+  /** Returns a metric with these labels; undefined if it does not respond. */
+  async metric(name: string, labels = ""): Promise<number | undefined> {
+    const proxy = {
+      transport: "unix",
+      path: `${this.socketDir}/multus.sock`,
+    } as const;
+    using client = Deno.createHttpClient({ proxy });
     try {
-      return (await this.ask({ path: "/readyz" })).status === 200;
+      const answer = await fetch("http://daemon/metrics", { client });
+      const lines = (await answer.text()).split("\n");
+      const line = lines.find((line) => line.startsWith(`${name}${labels} `));
+      return line === undefined ? undefined : Number(line.split(" ").at(-1));
     } catch {
-      return false;
+      return undefined;
     }
   }
 
-  /** Sends a request as root, by default a GET. */
-  async ask(
-    request: Partial<UnixRequest> & Pick<UnixRequest, "path">,
-  ): Promise<UnixAnswer> {
-    const complete = { method: "GET", headers: [], ...request };
-    return await exchangeOverUnix(
-      this.socketPath,
-      complete,
-      deadline(PATIENCE_MS),
+  /** Reports whether it learns of changes. */
+  async isWatching(): Promise<boolean> {
+    const kinds = ["pods", "network attachment definitions"];
+    const values = await Promise.all(
+      kinds.map((kind) =>
+        this.metric("cni_daemon_watch_current", `{objects="${kind}"}`)
+      ),
     );
+    return values.every((value) => value === 1);
   }
 
-  /** Lists its responses about pods, networks and events. */
-  get answers(): DaemonAnswer[] {
-    const lines = this.log.split("\n");
-    return lines.flatMap((line) => {
-      const [, method = "", path = "", rest = ""] =
-        /msg=answered method=(\S+) path=(\/api\S+) (.*)$/.exec(line) ?? [];
-      const [, origin = ""] = /origin=(\S+)/.exec(rest) ?? [];
-      const isAnswer = method !== "";
-      return isAnswer ? [{ method, path, origin }] : [];
-    });
+  /** Returns how many pods it has in memory. */
+  async countPods(): Promise<number> {
+    return await this.metric("cni_daemon_objects", '{objects="pods"}') ?? 0;
   }
 
   /** Sends a signal. */

@@ -8,10 +8,9 @@
 import type { Environment } from "../../../cni/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import type { Log } from "../../../cni/log.ts";
-import type { Channel } from "../../../kube/channel.ts";
 import { KubeClient } from "../../../kube/client.ts";
-import { openConnection } from "../../../kube/open_connection.ts";
-import { findServer } from "../../../kube/service_environment.ts";
+import { type Channel, openConnection } from "../../../kube/connection.ts";
+import { findServer } from "../../../kube/in_cluster.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
 import type { OpenCluster } from "../../../plugins/multus/pod/cluster.ts";
 import { CallCluster, type ClusterParts } from "./call_cluster.ts";
@@ -135,7 +134,11 @@ export class ResidentCluster implements Disposable {
 async function connect(
   { kubeconfig, env }: ResidentOptions,
 ): Promise<Channel> {
-  const connection = await openConnection({ kubeconfig, env });
+  const connection = await openConnection({
+    kubeconfig,
+    env,
+    isResident: true,
+  });
   if (connection !== undefined) return connection;
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,

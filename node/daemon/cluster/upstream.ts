@@ -7,10 +7,10 @@
 import { describeError } from "../../../cni/error.ts";
 import { pause } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
-import { type Exchange, readAnswer } from "../../../kube/answer.ts";
-import type { Channel } from "../../../kube/channel.ts";
+import type { Exchange } from "../../../kube/answer.ts";
+import type { Channel } from "../../../kube/connection.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
-import type { ApiRequest } from "../../../kube/request.ts";
+import type { KubeRequest } from "../../../kube/request.ts";
 
 /** Minimum time between two openings of a channel, in milliseconds. */
 const MIN_AGE_MS = 5000;
@@ -52,15 +52,10 @@ export class Upstream implements Channel {
    * @throws Also what `open` throws
    */
   async authenticate(
-    request: ApiRequest,
+    request: KubeRequest,
     signal: AbortSignal | undefined,
   ): Promise<unknown> {
     return await (await this.#get()).authenticate(request, signal);
-  }
-
-  /** Sends a request, and reads its answer. */
-  async exchange<T>(request: ApiRequest, signal: AbortSignal): Promise<T> {
-    return await readAnswer<T>(await this.send(request, signal));
   }
 
   /**
@@ -69,7 +64,7 @@ export class Upstream implements Channel {
    *
    * @throws Also what `open` throws
    */
-  async send(request: ApiRequest, signal: AbortSignal): Promise<Exchange> {
+  async send(request: KubeRequest, signal: AbortSignal): Promise<Exchange> {
     const used = await this.#get();
     try {
       const exchange = await used.send(request, signal);

@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { deadline } from "../../../cni/deadline.ts";
+import { readAnswer } from "../../../kube/answer.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import {
   FakeChannel,
@@ -8,7 +9,7 @@ import {
 } from "../../../tests/_harness/fake_channel.ts";
 import { Upstream } from "./upstream.ts";
 
-const GET = { method: "GET", path: "/x" };
+const GET = { path: "/x" };
 
 /**
  * Channels that are opened one after the other, and a clock that stands still.
@@ -67,7 +68,7 @@ function fail(what: { isTimeout?: boolean; isUntrusted?: boolean }): Reply {
 }
 
 async function ask(upstream: Upstream): Promise<unknown> {
-  return await upstream.exchange(GET, deadline(5000));
+  return await readAnswer(await upstream.send(GET, deadline(5000)));
 }
 
 Deno.test("Upstream.send() finds credentials anew that are refused", async () => {

@@ -9,7 +9,7 @@ import { join } from "@std/path/posix";
 import type { Environment } from "../../../cni/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { withIoFailure } from "../../../cni/files/io.ts";
-import { findServer } from "../../../kube/service_environment.ts";
+import { findServer } from "../../../kube/in_cluster.ts";
 import { readIfThere } from "./placed_file.ts";
 
 /**

@@ -6,17 +6,13 @@
 
 import type { Command, Environment } from "../../../cni/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import type { Channel } from "../../../kube/channel.ts";
 import type { KubeClient } from "../../../kube/client.ts";
-import { SOCKET_NAME } from "./daemon_protocol.ts";
 
 /** How to reach the API. */
 export interface ClusterOptions {
   /** Path of a kubeconfig; undefined for in-cluster credentials, if any. */
   readonly kubeconfig?: string | undefined;
   readonly env: Environment;
-  /** Folder of the socket of the daemon, which is optional. */
-  readonly daemonSocketDir?: string | undefined;
   /** UID of the call's pod, if known. */
   readonly podUid?: string | undefined;
   /** The call's command, which decides how patient requests are. */
@@ -87,44 +83,26 @@ class ProcessCluster implements Cluster {
       Boolean(env["KUBERNETES_SERVICE_HOST"] && env["KUBERNETES_SERVICE_PORT"]);
   }
 
-  /**
-   * Returns the client, the same for every call. With a daemon, the kubeconfig is
-   * only read if the daemon fails.
-   *
-   * @throws {CniError} 7 if there is no API, or the kubeconfig is unusable
-   */
+  /** Returns the client, the same for every call. */
   client(): Promise<KubeClient> {
     return this.#client ??= this.#open();
   }
 
-  /**
-   * Opens the client in the background: the first use of TLS takes about 30 ms of
-   * another thread. {@linkcode client} reports errors.
-   */
+  /** Opens the client in the background; {@linkcode client} reports errors. */
   prepare(): void {
     this.client().catch(() => {});
   }
 
   async #open(): Promise<KubeClient> {
-    const channel = await this.#openChannel();
     // Lazy: this would be most of a call's start-up time.
-    const { KubeClient } = await import("../../../kube/client.ts");
-    return new KubeClient(channel, limitsOf(this.#options.command));
-  }
-
-  async #openChannel(): Promise<Channel> {
-    const { daemonSocketDir, podUid = "" } = this.#options;
-    const socketPath = daemonSocketDir && `${daemonSocketDir}/${SOCKET_NAME}`;
-    if (!socketPath || !isOurSocket(socketPath)) return await this.#connect();
-    const { DaemonChannel } = await import("./daemon_channel.ts");
-    const openDirect = (): Promise<Channel> => this.#connect();
-    return new DaemonChannel({ socketPath, podUid, openDirect });
-  }
-
-  async #connect(): Promise<Channel> {
-    const { openConnection } = await import("../../../kube/open_connection.ts");
+    const [{ openConnection }, { KubeClient }] = await Promise.all([
+      import("../../../kube/connection.ts"),
+      import("../../../kube/client.ts"),
+    ]);
     const connection = await openConnection(this.#options);
-    if (connection !== undefined) return connection;
+    if (connection !== undefined) {
+      return new KubeClient(connection, limitsOf(this.#options.command));
+    }
     throw new CniError(
       ErrorCode.InvalidNetworkConfig,
       "Cannot ask Kubernetes: there is neither a kubeconfig nor a service account",
@@ -135,15 +113,5 @@ class ProcessCluster implements Cluster {
   async [Symbol.asyncDispose](): Promise<void> {
     const [opened] = await Promise.allSettled([this.#client]);
     if (opened.status === "fulfilled") opened.value?.[Symbol.dispose]();
-  }
-}
-
-/** Reports whether root or this user owns the socket: others could forge networks. */
-function isOurSocket(path: string): boolean {
-  try {
-    const { isSocket, uid } = Deno.statSync(path);
-    return isSocket === true && (uid === 0 || uid === Deno.uid());
-  } catch {
-    return false;
   }
 }

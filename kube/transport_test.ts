@@ -1,0 +1,347 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { OFFLINE_FLAGS } from "../scripts/net.ts";
+import { eventually } from "../tests/_harness/eventually.ts";
+import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { testTransport } from "../tests/_harness/transport_cases.ts";
+import { TunnelProxy } from "../tests/_harness/tunnel_proxy.ts";
+import { type KubeClient, openKubeClient } from "./client.ts";
+import type { Pod } from "./types.ts";
+
+// A request may use a connection that becomes idle while its own is opened.
+for (const kind of ["token", "clientCert"] as const) {
+  testTransport({ name: `fetch with ${kind}`, kind, leastConnections: 1 });
+  testTransport({
+    name: `Node in a resident process with ${kind}`,
+    kind,
+    isResident: true,
+    leastConnections: 3,
+  });
+}
+
+Deno.test("loadTransport() reaches the server through a proxy", async (t) => {
+  await using scene = await KubeScene.start();
+  const rows = [
+    ["http", "", undefined],
+    ["http", "us%40er:pa%3Ass@", "us@er:pa:ss"],
+    ["socks5", "", undefined],
+    ["socks5h", "user:pass@", "user:pass"],
+  ] as const;
+  for (const [scheme, userinfo, credentials] of rows) {
+    await t.step(`${scheme}://${userinfo}`, async () => {
+      using proxy = new TunnelProxy(scheme === "http" ? "http" : "socks5");
+      const url = `${scheme}://${userinfo}127.0.0.1:${proxy.port}`;
+      using client = await scene.open("token", {
+        cluster: { "proxy-url": url },
+      });
+      const pod = await client.getPod("test", "p1");
+      assertEquals(pod.metadata?.uid, "u1");
+      assertEquals(proxy.tunnels, [{ port: scene.api.port, credentials }]);
+    });
+  }
+  await t.step("that is not there", async () => {
+    const proxy = new TunnelProxy("http");
+    proxy[Symbol.dispose]();
+    using client = await scene.open("token", {
+      cluster: { "proxy-url": `http://u:secret@127.0.0.1:${proxy.port}` },
+    });
+    const times = { overallMs: 300 };
+    const error = await kubeErrorOf(client.getPod("test", "p1", times));
+    assertEquals([error.status, error.isUnsent], [0, true]);
+    assert(!error.message.includes("secret"), error.message);
+  });
+});
+
+Deno.test("loadTransport() uses no TLS for http", async () => {
+  await using scene = await KubeScene.start({ transport: "http" });
+  using client = await scene.open("token");
+  assertEquals((await client.getPod("test", "p1")).metadata?.uid, "u1");
+});
+
+/** Reads the pod in a process with proxy variables in its environment. */
+async function readPodAside(
+  kubeconfig: string,
+  env: Readonly<Record<string, string>>,
+): Promise<string> {
+  const url = new URL("./client.ts", import.meta.url).href;
+  const script = `
+    import { openKubeClient } from "${url}";
+    const env = Deno.env.toObject();
+    const client = await openKubeClient({ kubeconfig: "${kubeconfig}", env });
+    const { metadata } = await client.getPod("test", "p1");
+    console.log(metadata.uid);`;
+  const module = `data:application/typescript,${encodeURIComponent(script)}`;
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", ...OFFLINE_FLAGS, module],
+    cwd: new URL("..", import.meta.url).pathname,
+    env: { ...env },
+    stdin: "null",
+  }).output();
+  return new TextDecoder().decode(stdout.length > 0 ? stdout : stderr).trim();
+}
+
+Deno.test("loadTransport() uses the environment's proxy for other machines only", async (t) => {
+  const rows = [
+    ["https", "127.0.0.1", "HTTPS_PROXY", 0],
+    ["https", "localhost", "https_proxy", 0],
+    ["https", "localhost", "ALL_PROXY", 0],
+    ["http", "127.0.0.1", "HTTP_PROXY", 0],
+    ["https", "kube.localhost", "HTTPS_PROXY", 1],
+  ] as const;
+  for (const [transport, host, variable, tunnels] of rows) {
+    await t.step(`${variable}, for ${host}`, async () => {
+      const serverNames = [host, "127.0.0.1"];
+      await using scene = await KubeScene.start({
+        transport,
+        ...host === "kube.localhost" ? { serverNames } : {},
+      });
+      using proxy = new TunnelProxy("http");
+      const { api, folder } = scene;
+      const server = api.url.replace("127.0.0.1", host);
+      const kubeconfig = api.writeKubeconfig(folder.path, "token", { server });
+      const proxyUrl = `http://127.0.0.1:${proxy.port}`;
+      const env = { [variable]: proxyUrl, NO_PROXY: "", no_proxy: "" };
+      assertEquals(await readPodAside(kubeconfig, env), "u1");
+      assertEquals(proxy.tunnels.length, tunnels);
+    });
+  }
+});
+
+/** A self-signed authority for 127.0.0.1, valid from 2020 to 2120. */
+const CERT = `-----BEGIN CERTIFICATE-----
+MIIBeDCCAR2gAwIBAgIBATAKBggqhkjOPQQDAjAPMQ0wCwYDVQQDEwRzZWxmMCAX
+DTIwMDEwMTAwMDAwMFoYDzIxMjAwMTAxMDAwMDAwWjAPMQ0wCwYDVQQDEwRzZWxm
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEt7TNnmWGl4VXn4Z3BnOUUhzVCnkH
+PxIyzSi7uhM5Y3PRvsX59BxGreSQgdt3pf/0+lHP59SHErokLUtiltnssKNoMGYw
+DgYDVR0PAQH/BAQDAgKEMBMGA1UdJQQMMAoGCCsGAQUFBwMBMA8GA1UdEwEB/wQF
+MAMBAf8wHQYDVR0OBBYEFIUEFaGthgdtayvTSgBw5kUf1iMkMA8GA1UdEQQIMAaH
+BH8AAAEwCgYIKoZIzj0EAwIDSQAwRgIhAPG7p2qG3GVA+RX/N1uBViwn3zerW9fV
+LZInSEym8ViQAiEA9uk0xrFIfw/Yp8Ka1Mu5yZneqLu1RgXZyHqw+4Mw2P0=
+-----END CERTIFICATE-----
+`;
+const KEY = `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgK1sVHE9ZXNmoFRaK
+bEY+8tMl8bHY2tI6k4ujEyjlbyOhRANCAAS3tM2eZYaXhVefhncGc5RSHNUKeQc/
+EjLNKLu6Ezljc9G+xfn0HEat5JCB23el//T6Uc/n1IcSuiQtS2KW2eyw
+-----END PRIVATE KEY-----
+`;
+
+/** A server with a self-signed certificate and one pod. */
+class SelfSigned implements AsyncDisposable {
+  readonly #folder = new PluginFolder();
+  readonly #server = Deno.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    cert: CERT,
+    key: KEY,
+    onListen: () => {},
+  }, (request) => {
+    this.requests.push(request.method);
+    return Response.json({ metadata: { uid: "u1" } });
+  });
+  readonly requests: string[] = [];
+
+  get url(): string {
+    return `https://127.0.0.1:${this.#server.addr.port}`;
+  }
+
+  async open(cluster: object = {}): Promise<KubeClient> {
+    const kubeconfig = this.#folder.addFile(
+      "kubeconfig",
+      JSON.stringify({
+        "current-context": "c",
+        contexts: [{ name: "c", context: { cluster: "c" } }],
+        clusters: [{
+          name: "c",
+          cluster: {
+            server: this.url,
+            "certificate-authority-data": btoa(CERT),
+            ...cluster,
+          },
+        }],
+      }),
+    );
+    const client = await openKubeClient({ kubeconfig, env: {} });
+    assert(client !== undefined, "a kubeconfig leads to a client");
+    return client;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#folder[Symbol.dispose]();
+    await this.#server.shutdown();
+  }
+}
+
+Deno.test("loadTransport() reaches a server that is its own authority", async () => {
+  await using scene = new SelfSigned();
+  using client = await scene.open();
+  const getPod = (): Promise<unknown> => client.getPod("test", "p1");
+  await Promise.all([getPod(), getPod(), getPod()]);
+  await client.setPodAnnotations({ namespace: "test", name: "p1" }, { a: "b" });
+  assertEquals(scene.requests, ["GET", "GET", "GET", "PATCH"]);
+});
+
+Deno.test("loadTransport() trusts no other server that is its own authority", async (t) => {
+  await using scene = new SelfSigned();
+  await t.step("whose certificate is not known", async () => {
+    using client = await scene.open({ "certificate-authority-data": "" });
+    const error = await kubeErrorOf(client.getPod("test", "p1"));
+    assert(
+      error.message.endsWith("signed by unknown authority"),
+      error.message,
+    );
+    assertEquals(error.isUntrusted, true);
+  });
+  await t.step("which has another name", async () => {
+    const server = scene.url.replace("127.0.0.1", "localhost");
+    using client = await scene.open({ server });
+    const error = await kubeErrorOf(client.getPod("test", "p1"));
+    assert(error.message.endsWith("is not valid for localhost"), error.message);
+  });
+  await t.step("behind a proxy", async () => {
+    using proxy = new TunnelProxy("http");
+    const url = `http://127.0.0.1:${proxy.port}`;
+    using client = await scene.open({ "proxy-url": url });
+    const error = await kubeErrorOf(
+      client.getPod("test", "p1", { overallMs: 100 }),
+    );
+    assert(error.message.includes(": proxy-url is of no use"), error.message);
+  });
+  assertEquals(scene.requests, []);
+});
+
+Deno.test("loadTransport() refuses an invalid certificate", async () => {
+  await using scene = await KubeScene.start();
+  const pem = "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n";
+  const cluster = { "certificate-authority-data": btoa(pem) };
+  const error = await scene.open("token", { cluster }).catch((error) => error);
+  assertEquals(error.code, 7);
+});
+
+Deno.test("fetch reaches IPv6 addresses and names", async (t) => {
+  await t.step("::1", async () => {
+    await using scene = await KubeScene.start({ hostname: "::1" });
+    using client = await scene.open();
+    assertEquals((await client.getPod("test", "p1")).metadata?.uid, "u1");
+  });
+  await t.step("localhost", async () => {
+    await using scene = await KubeScene.start({ serverNames: ["localhost"] });
+    const server = scene.api.url.replace("127.0.0.1", "localhost");
+    using client = await scene.open("token", { server });
+    assertEquals((await client.getPod("test", "p1")).metadata?.uid, "u1");
+  });
+});
+
+Deno.test("fetch uses no connection that the server has closed", async (t) => {
+  await using scene = await KubeScene.start();
+  using client = await scene.open();
+  const write = (value: string): Promise<void> =>
+    client.setPodAnnotations({ namespace: "test", name: "p1" }, { a: value });
+  await t.step("meanwhile", async () => {
+    await Promise.all(["1", "2", "3"].map(write));
+    await scene.api.restart();
+    // A read is repeated if it finds the connection closed. A write is not.
+    await client.getPod("test", "p1");
+    await Promise.all(["4", "5", "6"].map(write));
+    assertEquals(scene.api.connections, 6);
+  });
+  await t.step("with its answer", async () => {
+    scene.api.fault({ headers: { connection: "close" }, times: 1 });
+    await write("7");
+    await Promise.all(["8", "9", "10"].map(write));
+    assertEquals(scene.api.connections, 7);
+  });
+});
+
+Deno.test("fetch reads long answers", async () => {
+  await using scene = await KubeScene.start();
+  using client = await scene.open();
+  const note = "ä".repeat(300_000);
+  const metadata = { namespace: "test", name: "p1", annotations: { note } };
+  scene.api.putPod({ metadata });
+  for (let time = 0; time < 2; time++) {
+    const pod = await client.getPod("test", "p1");
+    assertEquals(pod.metadata?.annotations?.["note"], note);
+  }
+  assertEquals(scene.api.connections, 1);
+});
+
+Deno.test("fetch ends a connection in the middle of an answer", async (t) => {
+  await using scene = await KubeScene.start();
+  using client = await scene.open();
+  await t.step("when nobody wants the rest", async () => {
+    const path = "/api/v1/namespaces/test/pods";
+    const events = client.watch<Pod>(path, { resourceVersion: "0" });
+    assertEquals((await events.next()).done, false);
+    await events.return();
+    await eventually("the watch ends", () => scene.api.watchCount === 0);
+  });
+  await t.step("when it breaks off", async () => {
+    scene.api.fault({ drop: "mid-body", times: 1 });
+    const times = { overallMs: 100 };
+    const error = await kubeErrorOf(client.getPod("test", "p1", times));
+    assert(error.message.endsWith(": unexpected EOF"), error.message);
+  });
+  await t.step("and goes on with others", async () => {
+    assertEquals((await client.getPod("test", "p1")).metadata?.uid, "u1");
+  });
+});
+
+Deno.test("fetch reports a server that requires a certificate", async () => {
+  await using scene = await KubeScene.start({ needsCertificate: true });
+  using client = await scene.open("token");
+  const error = await kubeErrorOf(client.getPod("test", "p1"));
+  assertMatch(error.message, /: remote error: tls: certificate required$/);
+  assertEquals([error.status, error.isUntrusted], [0, true]);
+  using certified = await scene.open("clientCert");
+  assertEquals((await certified.getPod("test", "p1")).metadata?.uid, "u1");
+});
+
+Deno.test("a resident process sends without delay", async () => {
+  await using scene = await KubeScene.start();
+  using client = await scene.open("token", {}, { isResident: true });
+  await client.getPod("test", "p1");
+  assertEquals(readNoDelay(scene.api.port), [true]);
+});
+
+const SOCKET_OPTIONS = {
+  getsockopt: {
+    parameters: ["i32", "i32", "i32", "buffer", "buffer"],
+    result: "i32",
+  },
+} as const;
+const IPPROTO_TCP = 6, TCP_NODELAY = 1;
+
+/** Reads whether our connections to a port have TCP_NODELAY. */
+function readNoDelay(port: number): boolean[] {
+  const peer = `:${port.toString(16).padStart(4, "0").toUpperCase()}`;
+  const inodes = Deno.readTextFileSync("/proc/self/net/tcp").split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, , remote = "", state]) =>
+      remote.endsWith(peer) && state === "01"
+    )
+    .map((fields) => `socket:[${fields[9]}]`);
+  using stack = new DisposableStack();
+  const libc = stack.adopt(
+    Deno.dlopen("libc.so.6", SOCKET_OPTIONS),
+    (libc) => libc.close(),
+  );
+  return listDescriptors(inodes).map((fd) => {
+    const value = new Int32Array(1), length = Uint32Array.of(4);
+    const { getsockopt } = libc.symbols;
+    const rc = getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, value, length);
+    assertEquals(rc, 0);
+    return value[0] !== 0;
+  });
+}
+
+function listDescriptors(targets: readonly string[]): number[] {
+  return [...Deno.readDirSync("/proc/self/fd")].map(({ name }) => name)
+    .filter((name) => {
+      try {
+        return targets.includes(Deno.readLinkSync(`/proc/self/fd/${name}`));
+      } catch {
+        return false;
+      }
+    }).map(Number);
+}
