@@ -15,14 +15,14 @@ import type {
 import type { Exchange } from "./answer.ts";
 import { isSameCertificate } from "./credentials.ts";
 import { readInCluster } from "./in_cluster.ts";
+import { loadTransport } from "./load_transport.ts";
 import { failure, noAnswer } from "./no_answer.ts";
 import { type KubeRequest, withQuery } from "./request.ts";
-import {
-  type HttpRequest,
-  loadTransport,
-  type OpenTransport,
-  type Transport,
-  type TransportOptions,
+import type {
+  HttpRequest,
+  OpenTransport,
+  Transport,
+  TransportOptions,
 } from "./transport.ts";
 import { settleTrust } from "./trust.ts";
 

@@ -84,7 +84,7 @@ const TROUBLES: Readonly<Record<string, Trouble>> = {
   "answers with a page of something else": fault(
     { body: "<html>Welcome</html>" },
     7,
-    /the answer is no JSON object/,
+    /the answer is not a JSON object/,
   ),
 };
 

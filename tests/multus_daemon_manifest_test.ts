@@ -52,7 +52,10 @@ Deno.test("daemon component: the container can follow its command line", () => {
       valueFrom.fieldRef.fieldPath,
     ]),
   );
-  const values = parseFlags("multus daemon", DAEMON_FLAGS, flags);
+  const values = parseFlags("multus daemon", {
+    ...DAEMON_FLAGS,
+    "socket-dir": { ...DAEMON_FLAGS["socket-dir"], default: "/run/multus" },
+  }, flags);
   const options = readDaemonOptions({
     command: "multus daemon",
     flags: values,
