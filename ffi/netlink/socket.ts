@@ -159,6 +159,8 @@ export class NetlinkSocket implements Disposable {
   readonly #fd: Fd;
   #sequence = 0;
   #isStrict = false;
+  /** Collects requests instead of sending them. */
+  #collected: EncodedRequest[] | undefined;
 
   private constructor(fd: Fd) {
     this.#fd = fd;
@@ -199,6 +201,10 @@ export class NetlinkSocket implements Disposable {
     answers?: MessageType<AF, AR>,
   ): Answer<AF, AR>[] {
     const encoded = encodeRequest(type, request);
+    if (this.#collected !== undefined) {
+      this.#collected.push(encoded);
+      return [];
+    }
     const { verdict, replies } = this.#ask(encoded, Flag.Ack);
     throwIfRefused(encoded, verdict);
     return decodeAnswers(replies, answers);
@@ -222,6 +228,37 @@ export class NetlinkSocket implements Disposable {
     const [answer] = decodeAnswers(replies, answers);
     if (answer !== undefined) return answer;
     throw new Error(`Cannot read ${encoded.describe()}: the kernel sent none`);
+  }
+
+  /**
+   * Makes changes with a single send(2). The kernel carries out each of them,
+   * even if it refuses an earlier one.
+   *
+   * ```ts ignore
+   * const [refusal] = socket.attemptAll([
+   *   () => rtnl.address.add(address),
+   *   () => rtnl.link.setUp(index),
+   * ]);
+   * ```
+   *
+   * @param changes Each makes one {@linkcode request} without an answer
+   * @returns What the kernel refuses, in the order of the changes; undefined
+   * for a change that it has made
+   * @throws {NetlinkError} If the requests cannot be sent
+   */
+  attemptAll(changes: readonly (() => void)[]): (SyscallError | undefined)[] {
+    const requests = changes.map((change): EncodedRequest => {
+      this.#collected = [];
+      try {
+        change();
+        const [request, ...others] = this.#collected;
+        if (request !== undefined && others.length === 0) return request;
+      } finally {
+        this.#collected = undefined;
+      }
+      throw new Error("Cannot make changes together: one is not one request");
+    });
+    return this.requestEach(requests);
   }
 
   /**

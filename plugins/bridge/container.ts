@@ -10,10 +10,11 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { enableAnnouncements } from "../parts/announce.ts";
 import {
-  addAddress,
-  addRoute,
-  bringUp,
+  addingAddress,
+  addingRoute,
+  bringingUp,
   kernelRouteOf,
+  makeChanges,
 } from "../parts/configure_link.ts";
 import { enableIpv6 } from "../parts/ipv6.ts";
 import { type LinkEnd, settleVeth, type Veth } from "../parts/veth.ts";
@@ -36,13 +37,14 @@ export function configureContainerEnd(
   if (ips.some(({ address }) => address.family === 6)) {
     enableIpv6(sandbox.netns, link.name, { detectsDuplicates });
   }
-  for (const { address } of ips) {
-    addAddress(sandbox, link, { address, detectsDuplicates });
-  }
-  bringUp(sandbox, link);
-  for (const route of containerRoutes({ ips, routes })) {
-    addRoute(sandbox, link, route);
-  }
+  makeChanges(sandbox, [
+    ...ips.map(({ address }) =>
+      addingAddress(sandbox, link, { address, detectsDuplicates })
+    ),
+    bringingUp(sandbox, link),
+    ...containerRoutes({ ips, routes })
+      .map((route) => addingRoute(sandbox, link, route)),
+  ]);
 }
 
 /** Lists the routes to add to the kernel's subnet routes. */

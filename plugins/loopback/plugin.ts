@@ -21,7 +21,12 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { checkFailure } from "../parts/check_link.ts";
-import { bringUp, listAddresses, named } from "../parts/configure_link.ts";
+import {
+  bringingUp,
+  listAddresses,
+  makeChanges,
+  named,
+} from "../parts/configure_link.ts";
 import { isOfAnotherPod } from "../parts/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox.ts";
 
@@ -41,7 +46,7 @@ export const loopback: Plugin = definePlugin({
     const link = sandbox.link.get(NAME);
     // An unreadable prevResult makes no difference.
     const { prevResult } = call;
-    if (!link.isUp) bringUp(sandbox, link);
+    if (!link.isUp) makeChanges(sandbox, [bringingUp(sandbox, link)]);
     return prevResult ?? describe(sandbox, link, call);
   },
 

@@ -6,19 +6,48 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { IpConfig, Route } from "../../cni/result.ts";
-import { isErrno } from "../../ffi/errno.ts";
+import type { SyscallError } from "../../ffi/errno.ts";
 import type { Address, NewAddress } from "../../ffi/rtnl/address.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import type { LinkEnd } from "./veth.ts";
 
+/** A change of a namespace, for {@linkcode makeChanges}. */
+export interface Change {
+  /** Such as "add address 10.1.2.3/24 to eth0". */
+  readonly action: string;
+  /** Makes one netlink request. */
+  readonly make: () => void;
+  /** Handles the kernel's refusal. Throws if it cannot. */
+  readonly recover?: (refusal: SyscallError) => void;
+}
+
 /**
- * Brings a link up.
+ * Makes changes of a namespace together. If the kernel refuses one, the others
+ * are made all the same.
  *
- * @throws {Error} If the kernel refuses. The error names the link
+ * @throws {Error} If the kernel refuses a change: names the first one
  */
-export function bringUp(netns: Rtnl, { index, name }: LinkEnd): void {
-  named(`bring "${name}" up`, () => netns.link.setUp(index));
+export function makeChanges(
+  { socket }: Rtnl,
+  changes: readonly Change[],
+): void {
+  const refusals = socket.attemptAll(
+    changes.map(({ action, make }) => () => named(action, make)),
+  );
+  for (const [position, { action, recover }] of changes.entries()) {
+    const refusal = refusals[position];
+    if (refusal === undefined) continue;
+    named(action, () => {
+      if (recover === undefined) throw refusal;
+      recover(refusal);
+    });
+  }
+}
+
+/** The change that brings a link up. */
+export function bringingUp(netns: Rtnl, { index, name }: LinkEnd): Change {
+  return { action: `bring "${name}" up`, make: () => netns.link.setUp(index) };
 }
 
 /**
@@ -36,44 +65,39 @@ export function listAddresses(
   );
 }
 
-/**
- * Adds an address.
- *
- * @throws {Error} If the kernel refuses. The error names address and link
- */
-export function addAddress(
+/** The change that adds an address. */
+export function addingAddress(
   netns: Rtnl,
-  link: LinkEnd,
+  { index: ifindex, name }: LinkEnd,
   address: Omit<NewAddress, "ifindex">,
-): void {
-  named(`add address ${address.address} to "${link.name}"`, () => {
-    netns.address.add({ ...address, ifindex: link.index });
-  });
+): Change {
+  return {
+    action: `add address ${address.address} to "${name}"`,
+    make: () => netns.address.add({ ...address, ifindex }),
+  };
 }
 
 /**
- * Adds a route next to others with the same destination. If a container has two
+ * The change that adds a route next to others with the same destination. If a container has two
  * networks with a default route each, IPv4 uses the last network's; in IPv6
  * they are next hops of one route.
  *
  * Source: containernetworking/plugins pkg/ipam/ipam_linux.go `ConfigureIface`.
- *
- * @throws {Error} If the kernel refuses. The error names route and link
  */
-export function addRoute(
+export function addingRoute(
   netns: Rtnl,
-  link: LinkEnd,
+  { index: ifindex, name }: LinkEnd,
   route: KernelRoute,
-): void {
+): Change {
   const via = route.gateway === undefined ? "" : ` via ${route.gateway}`;
-  named(`add route ${route.destination}${via} to "${link.name}"`, () => {
-    try {
-      netns.route.prepend({ ...route, ifindex: link.index });
-    } catch (error) {
+  return {
+    action: `add route ${route.destination}${via} to "${name}"`,
+    make: () => netns.route.prepend({ ...route, ifindex }),
+    recover(refusal): void {
       // The configuration lists the same route twice.
-      if (!isErrno(error, "EEXIST")) throw error;
-    }
-  });
+      if (refusal.errno !== "EEXIST") throw refusal;
+    },
+  };
 }
 
 const UINT32_MAX = 2 ** 32 - 1;

@@ -6,18 +6,18 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { IpConfig, Result, Route } from "../../cni/result.ts";
-import { isErrno } from "../../ffi/errno.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import { aliasPrefixOf } from "../parts/attachment.ts";
 import {
-  addAddress,
-  addRoute,
-  bringUp,
+  addingAddress,
+  addingRoute,
+  bringingUp,
+  type Change,
   kernelRouteOf,
-  named,
+  makeChanges,
 } from "../parts/configure_link.ts";
 import { enableIpv6 } from "../parts/ipv6.ts";
 import type { LinkEnd } from "../parts/veth.ts";
@@ -77,16 +77,16 @@ export function configureContainerEnd(
   if (ips.some(({ address }) => address.family === 6)) {
     enableIpv6(sandbox.netns, link.name);
   }
-  for (const { address } of ips) {
-    addAddress(sandbox, link, { address, noPrefixRoute: true });
-  }
-  bringUp(sandbox, link);
-  for (const route of gatewayRoutes(ips)) {
-    addRoute(sandbox, link, route);
-  }
-  for (const route of routes) {
-    addRoute(sandbox, link, containerRoute(route, ips));
-  }
+  makeChanges(sandbox, [
+    ...ips.map(({ address }) =>
+      addingAddress(sandbox, link, { address, noPrefixRoute: true })
+    ),
+    bringingUp(sandbox, link),
+    ...gatewayRoutes(ips).map((route) => addingRoute(sandbox, link, route)),
+    ...routes.map((route) =>
+      addingRoute(sandbox, link, containerRoute(route, ips))
+    ),
+  ]);
 }
 
 /**
@@ -145,23 +145,34 @@ export function routeToContainer(
   ips: readonly RoutedIp[],
   network: string,
 ): void {
-  for (const gateway of gatewaysOf(ips)) {
-    const address = Cidr.host(gateway);
-    addAddress(host, link, { address, noPrefixRoute: true });
-  }
-  for (const { address } of ips) {
-    const destination = Cidr.host(address.ip);
-    const route = { destination, ifindex: link.index, scope: SCOPE_HOST };
-    named(`add route ${destination} to "${link.name}"`, () => {
-      try {
-        host.route.add(route);
-      } catch (error) {
-        if (!isErrno(error, "EEXIST")) throw error;
-        checkIsDead(host, destination, network);
-        host.route.replace(route);
-      }
-    });
-  }
+  makeChanges(host, [
+    ...gatewaysOf(ips).map((gateway) => {
+      const address = Cidr.host(gateway);
+      return addingAddress(host, link, { address, noPrefixRoute: true });
+    }),
+    ...ips.map(({ address }) =>
+      routingTo(host, link, Cidr.host(address.ip), network)
+    ),
+  ]);
+}
+
+/** The change that routes an address to the cable. */
+function routingTo(
+  host: Rtnl,
+  { index: ifindex, name }: LinkEnd,
+  destination: Cidr,
+  network: string,
+): Change {
+  const route = { destination, ifindex, scope: SCOPE_HOST };
+  return {
+    action: `add route ${destination} to "${name}"`,
+    make: () => host.route.add(route),
+    recover(refusal): void {
+      if (refusal.errno !== "EEXIST") throw refusal;
+      checkIsDead(host, destination, network);
+      host.route.replace(route);
+    },
+  };
 }
 
 /**

@@ -7,6 +7,7 @@
 import { describeError } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
 import { isErrno } from "../../ffi/errno.ts";
+import type { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {
   type RouteEntry,
@@ -14,10 +15,9 @@ import {
 } from "../../ffi/rtnl/route_entry.ts";
 import { type NewRule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import type { Plan } from "./plan.ts";
-import type { Hint } from "./source_hints.ts";
 
 /** A change of the sandbox, and its undo. */
-interface Step {
+export interface Step {
   /** As in `add rule ...`. */
   readonly action: string;
   readonly work: () => void;
@@ -33,30 +33,73 @@ interface Step {
 export function carryOut({ socket }: Rtnl, plan: Plan, log: Log): void {
   const rules = new RuleRequests(socket);
   const routes = new RouteEntryRequests(socket);
-  runAll([
+  const done: Step[] = [];
+  const run = (steps: readonly Step[], optional?: string): boolean =>
+    runTogether(socket, steps, { done, optional, log });
+  run([
     ...plan.rules.map((rule) => addingRule(rules, rule)),
     ...plan.copies.map((route) => addingRoute(routes, route)),
-    ...plan.hints.flatMap((hint) => addingHint(routes, hint, log)),
-    ...plan.removals.map((route) => deletingRoute(routes, route)),
-  ], log);
+  ]);
+  for (const { route, replaced } of plan.hints) {
+    // The kernel refuses it while duplicate address detection of the address is
+    // in progress; then the subnet's route stays.
+    if (!run([addingRoute(routes, route)], "EINVAL")) continue;
+    run(replaced.map((other) => deletingRoute(routes, other)));
+  }
+  run(plan.removals.map((route) => deletingRoute(routes, route)));
 }
 
-function runAll(steps: readonly Step[], log: Log): void {
-  const begun: Step[] = [];
-  for (const step of steps) {
-    // Before the work: a failed step may have taken effect.
-    begun.push(step);
-    try {
-      step.work();
-    } catch (error) {
-      if (isDoneAlready(error)) begun.pop();
-      else {
-        for (const { action, undo } of begun.reverse()) {
-          attempt(`undo: ${action}`, undo, log);
-        }
-        throw new Error(`Cannot ${step.action}`, { cause: error });
-      }
+/** What {@linkcode runTogether} needs. */
+interface Running {
+  /** The steps so far; gets more. */
+  readonly done: Step[];
+  /** The errno of a refusal that is only logged. */
+  readonly optional: string | undefined;
+  readonly log: Log;
+}
+
+/**
+ * Runs steps that need not wait for each other. If one fails, undoes all steps
+ * so far, last first: a failed step may have taken effect.
+ *
+ * @returns Whether all are done
+ * @throws {Error} If a step fails; names the step
+ */
+function runTogether(
+  socket: NetlinkSocket,
+  steps: readonly Step[],
+  { done, optional, log }: Running,
+): boolean {
+  const refusals = attemptAll(socket, steps);
+  let failure: Error | undefined, isDone = true;
+  for (const [position, step] of steps.entries()) {
+    const cause = refusals[position];
+    if (isDoneAlready(cause)) continue;
+    if (optional !== undefined && isErrno(cause, optional)) {
+      isDone = false;
+      log.warn(`Cannot ${step.action}`, { problem: describeError(cause) });
+      continue;
     }
+    done.push(step);
+    if (cause === undefined) continue;
+    failure ??= new Error(`Cannot ${step.action}`, { cause });
+  }
+  if (failure === undefined) return isDone;
+  for (const { action, undo } of done.splice(0).reverse()) {
+    attempt(`undo: ${action}`, undo, log);
+  }
+  throw failure;
+}
+
+/** Returns the error of each step: of all of them if they cannot be sent. */
+function attemptAll(
+  socket: NetlinkSocket,
+  steps: readonly Step[],
+): readonly unknown[] {
+  try {
+    return socket.attemptAll(steps.map(({ work }) => work));
+  } catch (error) {
+    return steps.map(() => error);
   }
 }
 
@@ -68,13 +111,8 @@ export function isDoneAlready(error: unknown): boolean {
   return isErrno(error, "EEXIST", "ESRCH", "ENOENT");
 }
 
-/**
- * Runs an optional step.
- *
- * @param action Name of the step, as in `delete route ...`
- * @param log Receives the failure
- */
-export function attempt(action: string, work: () => void, log: Log): void {
+/** Runs an optional step; a failure is logged. */
+function attempt(action: string, work: () => void, log: Log): void {
   try {
     work();
   } catch (error) {
@@ -92,7 +130,20 @@ function addingRule(requests: RuleRequests, rule: NewRule): Step {
   };
 }
 
-function addingRoute(requests: RouteEntryRequests, route: RouteEntry): Step {
+/** Deletes a rule. */
+export function deletingRule(requests: RuleRequests, rule: NewRule): Step {
+  return {
+    action: `delete ${describeRule(rule)}`,
+    work: () => requests.del(rule),
+    undo: () => requests.add(rule),
+  };
+}
+
+/** Adds a route next to others with the same destination. */
+export function addingRoute(
+  requests: RouteEntryRequests,
+  route: RouteEntry,
+): Step {
   return {
     action: `add ${describeRoute(route)}`,
     work: () => requests.append(route),
@@ -100,42 +151,16 @@ function addingRoute(requests: RouteEntryRequests, route: RouteEntry): Step {
   };
 }
 
-function deletingRoute(requests: RouteEntryRequests, route: RouteEntry): Step {
+/** Deletes a route. */
+export function deletingRoute(
+  requests: RouteEntryRequests,
+  route: RouteEntry,
+): Step {
   return {
     action: `delete ${describeRoute(route)}`,
     work: () => requests.del(route),
     undo: () => requests.append(route),
   };
-}
-
-/**
- * Adds a hint if the kernel accepts it. It refuses while duplicate address
- * detection of the address is in progress; then the subnet's route stays.
- */
-function addingHint(
-  requests: RouteEntryRequests,
-  { route, replaced }: Hint,
-  log: Log,
-): Step[] {
-  const adding = addingRoute(requests, route);
-  let isGiven = true;
-  const work = (): void => {
-    try {
-      adding.work();
-    } catch (error) {
-      if (!isErrno(error, "EINVAL")) throw error;
-      isGiven = false;
-      log.warn(`Cannot ${adding.action}`, { problem: describeError(error) });
-    }
-  };
-  const deleting = replaced.map((other) => deletingRoute(requests, other));
-  return [
-    { ...adding, work },
-    ...deleting.map((step) => ({
-      ...step,
-      work: () => isGiven ? step.work() : undefined,
-    })),
-  ];
 }
 
 /** Describes a route. */
@@ -147,7 +172,6 @@ export function describeRoute(
   return `route ${destination}${via} of table ${table}`;
 }
 
-/** Describes a rule. */
-export function describeRule({ source, table }: NewRule): string {
+function describeRule({ source, table }: NewRule): string {
   return `rule from ${source} lookup ${table}`;
 }

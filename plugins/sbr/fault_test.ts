@@ -72,7 +72,7 @@ async function crashAfter(
   command: string,
   step: number,
 ): Promise<boolean> {
-  using crash = new Crash(step, ["request"]);
+  using crash = new Crash(step, ["request", "requestEach"]);
   await scene.run(command);
   return crash.hasHappened;
 }

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { describeError } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result.ts";
 import { throwAll } from "../../cni/rollback.ts";
@@ -14,10 +15,12 @@ import type { Cidr } from "../../net/cidr.ts";
 import { listAddresses } from "../parts/configure_link.ts";
 import { readablePrevResult } from "../parts/prev_result.ts";
 import {
-  attempt,
+  addingRoute,
+  deletingRoute,
+  deletingRule,
   describeRoute,
-  describeRule,
   isDoneAlready,
+  type Step,
 } from "./carry_out.ts";
 import type { SbrConfig } from "./config.ts";
 import { nearestFirst } from "./plan.ts";
@@ -66,27 +69,25 @@ export function releaseSources(sandbox: Rtnl, call: Call<SbrConfig>): void {
   const plan = planRelease(readRouting(sandbox), findRemains(sandbox, call));
   const routes = new RouteEntryRequests(sandbox.socket);
   const rules = new RuleRequests(sandbox.socket);
+  const deleting = (route: RouteEntry): Step => deletingRoute(routes, route);
+  const steps: (Step & { isOptional?: boolean })[] = [
+    ...plan.hints.map(deleting),
+    ...plan.returning.map((route) => ({
+      ...addingRoute(routes, route),
+      action: `return ${describeRoute(route)}`,
+      isOptional: true,
+    })),
+    ...plan.emptied.map(deleting),
+    ...plan.rules.map((rule) => deletingRule(rules, rule)),
+  ];
   const failures: unknown[] = [];
-  const deleting = (action: string, work: () => void): void => {
-    try {
-      work();
-    } catch (error) {
-      if (isDoneAlready(error)) return;
-      failures.push(new Error(`Cannot delete ${action}`, { cause: error }));
-    }
-  };
-  for (const route of plan.hints) {
-    deleting(describeRoute(route), () => routes.del(route));
-  }
-  for (const route of plan.returning) {
-    const action = `return ${describeRoute(route)}`;
-    attempt(action, () => routes.append(route), call.log);
-  }
-  for (const route of plan.emptied) {
-    deleting(describeRoute(route), () => routes.del(route));
-  }
-  for (const rule of plan.rules) {
-    deleting(describeRule(rule), () => rules.del(rule));
+  const refusals = sandbox.socket.attemptAll(steps.map(({ work }) => work));
+  for (const [position, { action, isOptional }] of steps.entries()) {
+    const cause = refusals[position];
+    if (cause === undefined || isDoneAlready(cause)) continue;
+    if (isOptional) {
+      call.log.warn(`Cannot ${action}`, { problem: describeError(cause) });
+    } else failures.push(new Error(`Cannot ${action}`, { cause }));
   }
   throwAll(failures, `${failures.length} rules and routes cannot be deleted`);
 }

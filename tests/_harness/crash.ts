@@ -6,7 +6,7 @@
 
 import { SyscallError } from "../../ffi/errno.ts";
 import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
-import { intercept } from "./fault_injector.ts";
+import { Collecting, intercept } from "./fault_injector.ts";
 
 /** Methods by which an operation talks to the kernel. */
 export type NetlinkMethod = "request" | "get" | "dump" | "requestEach";
@@ -17,6 +17,7 @@ export type NetlinkMethod = "request" | "get" | "dump" | "requestEach";
  */
 export class Crash implements Disposable {
   readonly #stack = new DisposableStack();
+  readonly #collecting = this.#stack.use(new Collecting());
   #left: number;
   /** Whether the crash happened. */
   hasHappened = false;
@@ -41,6 +42,7 @@ export class Crash implements Disposable {
       this.#stack.defer(
         intercept(NetlinkSocket.prototype, method, (args, work) => {
           if (method === "requestEach") return this.#cutShort(args, work);
+          if (this.#collecting.isOn) return work();
           this.#count();
           return work();
         }),

@@ -20,6 +20,7 @@ export class FaultInjector implements Disposable {
   readonly #stack = new DisposableStack();
   readonly #failing: number;
   readonly #moment: Moment;
+  readonly #collecting = this.#stack.use(new Collecting());
   /** The steps so far, in order. */
   readonly steps: string[] = [];
 
@@ -88,6 +89,7 @@ export class FaultInjector implements Disposable {
   }
 
   #step(description: string, work: () => unknown): unknown {
+    if (this.#collecting.isOn) return work();
     this.steps.push(description);
     if (this.steps.length !== this.#failing) return work();
     try {
@@ -106,6 +108,37 @@ export class FaultInjector implements Disposable {
 
 function injected(description?: string): SyscallError {
   return new SyscallError(`injected into ${description}`, 5);
+}
+
+/** Watches when sockets collect requests, which are made when they are sent. */
+export class Collecting implements Disposable {
+  readonly #stop: () => void;
+  /** Whether one is collecting now. */
+  isOn = false;
+
+  constructor() {
+    const collect = (change: () => void): void => {
+      this.isOn = true;
+      try {
+        change();
+      } finally {
+        this.isOn = false;
+      }
+    };
+    this.#stop = intercept(
+      NetlinkSocket.prototype,
+      "attemptAll",
+      (args, work) => {
+        const [changes] = args as [(() => void)[]];
+        args[0] = changes.map((change) => () => collect(change));
+        return work();
+      },
+    );
+  }
+
+  [Symbol.dispose](): void {
+    this.#stop();
+  }
 }
 
 /** An object with a method. */
