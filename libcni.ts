@@ -1,10 +1,12 @@
 /**
- * The runtime's side of CNI: loads network configurations, runs their plugins
- * in order, as processes or in this process, and records attachments. It is
- * compatible with the Go library, and uses the same files.
+ * The runtime's side of CNI: {@linkcode NetworkRuntime} loads network
+ * configurations, runs their plugins in order, as processes or in this process, and
+ * records attachments. It is compatible with the Go library, and uses the same
+ * files. {@linkcode NodeNetwork} does this for the pods of a node.
+ * {@linkcode registry} lists the plugins of this project.
  *
  * ```ts
- * import type { Result } from "@cni/plugins/plugin";
+ * import type { Result } from "@cni/plugins";
  * import { findNetworkConfList, NetworkRuntime } from "@cni/plugins/libcni";
  *
  * async function attach(containerId: string, netns: string): Promise<Result> {
@@ -23,6 +25,9 @@
  */
 
 export * from "./cni/libcni/mod.ts";
+
+// Pods on a node.
+export * from "./runtime/mod.ts";
 
 // Runs plugins: as processes, or this project's plugins in this process.
 export { execInvoker } from "./cni/invoke/exec_invoker.ts";

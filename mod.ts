@@ -1,32 +1,164 @@
 /**
- * CNI plugins and their building blocks as a library, for any program:
- *
- * - a plugin: {@linkcode definePlugin}, {@linkcode runMain},
- *   {@linkcode dispatch}
- * - a container runtime: {@linkcode NetworkRuntime}, which runs the plugins of
- *   network configurations, and {@linkcode NodeNetwork}, which does this for
- *   the pods of a node
- * - the plugins of this project: {@linkcode registry}
+ * Everything to write a CNI plugin with: define one with {@linkcode definePlugin},
+ * run it as this process with {@linkcode runMain}, or run a single call in memory
+ * with {@linkcode dispatch}. Network namespaces are values, and their contents are
+ * read and changed by netlink, without running other programs.
  *
  * ```ts
- * import { NodeNetwork } from "@cni/plugins";
+ * import {
+ *   definePlugin,
+ *   emptyResult,
+ *   netConf,
+ *   openSandbox,
+ *   runMain,
+ *   SPEC_VERSIONS,
+ * } from "@cni/plugins";
+ * import * as z from "zod/mini";
  *
- * const network = new NodeNetwork({
- *   confDir: "/etc/cni/net.d",
- *   pluginDirs: ["/opt/cni/bin"],
- *   env: Deno.env.toObject(),
+ * const greeter = definePlugin({
+ *   name: "greeter",
+ *   versions: SPEC_VERSIONS,
+ *   configSchema: () => netConf({ greeting: z.optional(z.string()) }),
+ *   add(call) {
+ *     using sandbox = openSandbox(call.args);
+ *     const names = sandbox.link.list().map(({ name }) => name);
+ *     call.log.info(call.config.greeting ?? "hello", { links: names.join(" ") });
+ *     return call.prevResult ?? emptyResult();
+ *   },
  * });
+ *
+ * if (import.meta.main) await runMain(greeter);
  * ```
  *
- * The parts are separate entry points, because a program that starts for each
- * call should only load what it needs. To write a plugin, use
- * `@cni/plugins/plugin` and `@cni/plugins/kernel` (links, addresses, routes,
- * namespaces); to test it, use `@cni/plugins/testing`. `@cni/plugins/libcni` is
- * the runtime library alone.
+ * A plugin's executable contains only what the plugin uses. Functions that talk to
+ * the kernel are synchronous. They need `--allow-ffi`, which compiled plugins have,
+ * and root's capabilities. The C library is opened on first use.
+ *
+ * `@cni/plugins/libcni` is for container runtimes, `@cni/plugins/netlink` declares
+ * messages of the kernel that are not covered here, and `@cni/plugins/testing` has
+ * disposable namespaces for tests.
  *
  * @module
  */
 
-export * from "./plugin.ts";
-export * from "./libcni.ts";
-export * from "./runtime/mod.ts";
+// Plugins, and running them.
+export {
+  type Call,
+  definePlugin,
+  type ForeignResult,
+  type MaybePromise,
+  type Plugin,
+} from "./cni/plugin.ts";
+export {
+  type CmdArgs,
+  type Command,
+  COMMANDS,
+  type Environment,
+  parseArgs,
+} from "./cni/args.ts";
+export { dispatch, runMain } from "./cni/skel.ts";
+export type { Dispatch, PluginLookup } from "./cni/invoke/in_process.ts";
+export type { Delegate } from "./cni/invoke/delegate.ts";
+export type {
+  DispatchInput,
+  DispatchOutput,
+  Invocation,
+  Invoker,
+  Surroundings,
+} from "./cni/surroundings.ts";
+export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
+
+// Cleanup, errors, log.
+export type { Together, Work } from "./cni/together.ts";
+export { Rollback, tryAll, type Undo } from "./cni/rollback.ts";
+export {
+  CniError,
+  describeError,
+  ErrorCode,
+  type ErrorObject,
+  toCniError,
+} from "./cni/error.ts";
+export type { Log, LogFields, LogLevel } from "./cni/log.ts";
+
+// Configurations.
+export {
+  cidrSchema,
+  ipSchema,
+  type NetConf,
+  netConf,
+  type NetConfWith,
+  once,
+  parsedText,
+  type TextSchema,
+  type ValidAttachment,
+} from "./cni/types.ts";
+export type {
+  JsonObject,
+  JsonValue,
+  Schema,
+  SchemaOutput,
+} from "./cni/json.ts";
+
+// Results.
+export {
+  type Dns,
+  emptyDns,
+  emptyResult,
+  type Interface,
+  type IpConfig,
+  type Result,
+  type Route,
+} from "./cni/result.ts";
+export { decodeResult } from "./cni/result_decoding.ts";
+export { encodeResult, formatResult } from "./cni/result_encoding.ts";
+
+// Addresses.
+export { Cidr } from "./net/cidr.ts";
+export { AddressError, Ip, type IpFamily } from "./net/ip.ts";
+export { Mac } from "./net/mac.ts";
+
+// Namespaces: the container's. `Rtnl.open` opens the host's, `call.hostNetns`.
+export {
+  checkIfNameIsFree,
+  findSandbox,
+  openSandbox,
+} from "./plugins/parts/sandbox.ts";
+export { inNetns, isMissingNetns, NetNs, type Sync } from "./ffi/netns.ts";
+
+// The contents of a namespace: by an open `Rtnl`, or its socket for rare
+// requests.
+export { Rtnl } from "./ffi/rtnl/mod.ts";
+export * from "./ffi/rtnl/link.ts";
+export * from "./ffi/rtnl/address.ts";
+export {
+  type Route as KernelRoute,
+  type RouteFilter,
+  RouteRequests,
+} from "./ffi/rtnl/route.ts";
+export * from "./ffi/rtnl/neighbor.ts";
+export * from "./ffi/rtnl/bridge_vlan.ts";
+export { ensureSysctl, readSysctl, writeSysctl } from "./ffi/sysctl.ts";
+
+// The host's end of a link needs a name that DEL can compute again.
+export { stableName } from "./plugins/parts/stable_name.ts";
+
+// CHECK: compares the kernel's state with a result.
+export {
+  checkAddresses,
+  checkFailure,
+  checkLink,
+  checkRoutes,
+  sandboxInterfaceOf,
+} from "./plugins/parts/check_link.ts";
+export {
+  addressesOf,
+  ownIpsOf,
+  readablePrevResult,
+} from "./plugins/parts/prev_result.ts";
+
+// Errors of the kernel: compare `errno`, never messages.
+export { isErrno, SyscallError } from "./ffi/errno.ts";
+export { NetlinkError } from "./ffi/netlink/error.ts";
+
+// State in files, shared with other processes.
+export { FileLock } from "./cni/files/lock.ts";

@@ -35,15 +35,6 @@ export interface Surroundings {
   readonly together?: Together | undefined;
 }
 
-/** Takes a plugin's result as a value. */
-interface ResultTaker {
-  /**
-   * Receives the result of ADD, in addition to stdout, if that holds all of it.
-   * Saves a caller in this process from parsing it.
-   */
-  readonly onResult?: (result: Result) => void;
-}
-
 /**
  * The input of a plugin run: everything it may know about the world. `onStderr` may
  * be absent, because {@linkcode DispatchOutput.stderr} has the same text.
@@ -51,10 +42,14 @@ interface ResultTaker {
 export interface DispatchInput
   extends
     Omit<Surroundings, "onStderr">,
-    Partial<Pick<Surroundings, "onStderr">>,
-    ResultTaker {
+    Partial<Pick<Surroundings, "onStderr">> {
   /** Reads the whole configuration. Called only if the command needs it. */
   readonly stdin: () => Uint8Array;
+  /**
+   * Receives the result of ADD, in addition to {@linkcode DispatchOutput.stdout},
+   * if that holds all of it. Saves a caller in this process from parsing it.
+   */
+  readonly onResult?: (result: Result) => void;
 }
 
 /** The output of a plugin run. */
@@ -68,11 +63,13 @@ export interface DispatchOutput {
 }
 
 /** One run of another plugin; the environment is that plugin's. */
-export interface Invocation extends Omit<Surroundings, "invoker">, ResultTaker {
+export interface Invocation extends Omit<Surroundings, "invoker"> {
   /** The plugin's type: a file name to find in CNI_PATH. */
   readonly type: string;
   /** The configuration, byte for byte. */
   readonly stdin: Uint8Array;
+  /** Receives the result of ADD if it is available without parsing the output. */
+  readonly onResult?: (result: Result) => void;
 }
 
 /** Runs other plugins by name. */

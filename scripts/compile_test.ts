@@ -158,7 +158,7 @@ Deno.test("compile() makes an executable of each program", async () => {
 
 Deno.test("compile() makes an executable of a plugin from outside", async () => {
   await using workshop = await openWorkshop(`
-    import { definePlugin, netConf, runMain } from "@cni/plugins/plugin";
+    import { definePlugin, netConf, runMain } from "@cni/plugins";
     import { about } from "its/own/module.ts";
     import * as z from "schemas/mini";
     await Promise.resolve();

@@ -7,10 +7,9 @@
  * headers.
  *
  * ```ts
- * import { openSandbox } from "@cni/plugins/kernel";
+ * import { type Call, openSandbox } from "@cni/plugins";
  * import { attributeSet, message, struct, u16, u32 } from "@cni/plugins/netlink";
  * import { i32, u8 } from "@cni/plugins/netlink";
- * import type { Call } from "@cni/plugins/plugin";
  *
  * // include/uapi/linux/rtnetlink.h, `struct ifinfomsg`; if_link.h
  * const header = struct({ family: u8, type: u16, index: i32, flags: u32, change: u32 });

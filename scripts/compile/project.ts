@@ -28,8 +28,6 @@ export const PROGRAM_SOURCES = [
 /** Further sources, which other programs import by the name of the project. */
 export const LIBRARY_SOURCES = [
   "mod.ts",
-  "plugin.ts",
-  "kernel.ts",
   "libcni.ts",
   "runtime",
 ] as const;

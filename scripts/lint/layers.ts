@@ -80,10 +80,8 @@ const LAYERS: readonly Layer[] = [
     "node/daemon/",
   ]),
   // The entry points: importing one must not load the others.
-  layer("mod.ts", ["plugin.ts", "libcni.ts", "runtime/"]),
-  layer("plugin.ts", ["net/", "cni/"]),
-  layer("kernel.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),
-  layer("libcni.ts", ["net/", "cni/", "plugins/registry.ts"]),
+  layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),
+  layer("libcni.ts", ["net/", "cni/", "runtime/", "plugins/registry.ts"]),
 ];
 
 /** Layers that parse configurations, and so may import zod. */

@@ -19,8 +19,6 @@ const PRODUCT = [
   "tool/",
   "cli/",
   "mod.ts",
-  "plugin.ts",
-  "kernel.ts",
   "libcni.ts",
 ];
 

@@ -51,7 +51,7 @@ Deno.test("isProduct() and isTest() sort files", async (t) => {
   const rows: [path: string, product: boolean, test: boolean][] = [
     ["net/ip.ts", true, false],
     ["mod.ts", true, false],
-    ["kernel.ts", true, false],
+    ["libcni.ts", true, false],
     ["testing/mod.ts", false, true],
     ["net/ip_test.ts", false, true],
     ["testing/test_hosts.ts", false, true],

@@ -2,21 +2,19 @@ import {
   CniError,
   definePlugin,
   ErrorCode,
+  findSandbox,
   ipSchema,
+  isErrno,
   Mac,
+  NeighborRequests,
   netConf,
+  openSandbox,
   parsedText,
   type Result,
   Rollback,
   runMain,
   SPEC_VERSIONS,
-} from "@cni/plugins/plugin";
-import {
-  findSandbox,
-  isErrno,
-  NeighborRequests,
-  openSandbox,
-} from "@cni/plugins/kernel";
+} from "@cni/plugins";
 import * as z from "zod/mini";
 
 /** Pins neighbours: tells a container once and for all which MAC an address has. */

@@ -1,4 +1,4 @@
-import { type PluginLookup, runMain } from "@cni/plugins/plugin";
+import { type PluginLookup, runMain } from "@cni/plugins";
 import { findPlugin } from "@cni/plugins/libcni";
 
 const lookup: PluginLookup = (type) =>
