@@ -24,6 +24,6 @@ export function answerState(request: Request, state: State): Response {
     case "/readyz":
       return new Response(null, { status: state.isReady() ? 200 : 500 });
     default:
-      return new Response("404 page not found\n", { status: 404 });
+      return new Response(null, { status: 404 });
   }
 }

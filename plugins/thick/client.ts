@@ -56,16 +56,17 @@ export function exchange(
 ): ThickResponse | NoResponse {
   using stream = UnixStream.connect(socket);
   if (stream === undefined) return "unreachable";
-  const bytes = new TextEncoder().encode(body);
   // With HTTP/1.0 the end of the connection is the end of the body.
-  const head = [
+  const lines = [
     `POST ${path} HTTP/1.0`,
     "Host: dummy",
     "Content-Type: application/json",
-    `Content-Length: ${bytes.length}`,
+    `Content-Length: ${new TextEncoder().encode(body).length}`,
+    "",
+    body,
   ];
-  const start = new TextEncoder().encode(`${head.join("\r\n")}\r\n\r\n`);
-  if (!stream.send(start) || !stream.send(bytes)) return "lost";
+  // In one piece, because only then our daemon notices that the caller is gone.
+  if (!stream.send(new TextEncoder().encode(lines.join("\r\n")))) return "lost";
   return parseResponse(receiveAll(stream)) ?? "lost";
 }
 

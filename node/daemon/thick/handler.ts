@@ -50,6 +50,9 @@ export interface ThickOptions {
 /** Longest body, in bytes: a configuration, four thirds as long in base64. */
 const MAX_BODY = 16 * 1024 * 1024;
 
+/** Where plugins are if the request does not say; those of `binDir` come first. */
+const CNI_PATH = "/opt/cni/bin";
+
 /** Answers the protocol's requests. */
 export class ThickHandler {
   readonly #options: ThickOptions;
@@ -105,7 +108,7 @@ export class ThickHandler {
   #readCall(endpoint: Endpoint, body: string): Omit<ThickCall, "signal"> {
     const { overlay, env: own } = this.#options;
     const { env: sent, config, attributes } = readRequest(endpoint, body);
-    const env = { ...own, CNI_PATH: own["CNI_PATH"] ?? "", ...sent };
+    const env = { CNI_PATH, ...own, ...sent };
     return endpoint === "/cni"
       ? { env, stdin: overlayConfig(config, overlay) }
       : {

@@ -1,0 +1,435 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+/**
+ * `multus-shim` and thick multus's protocol between whole executables: ours with
+ * ours, ours with the Go version's daemon, the Go version's shim with our daemon.
+ *
+ * @module
+ */
+
+import { assertEquals, assertMatch } from "@std/assert";
+import type { JsonObject } from "../cni/json.ts";
+import type { Needs } from "../testing/capabilities.ts";
+import { eventually } from "./_harness/eventually.ts";
+import {
+  BIN,
+  type HostOutput,
+  type HostPod,
+  MultusHost,
+  onHost,
+} from "./_harness/multus_host.ts";
+import {
+  GO_MULTUS,
+  needsGoMultus,
+  type Reply,
+  ThickDaemon,
+} from "./_harness/thick_daemon.ts";
+
+const OURS = `${BIN}/multus-shim`;
+const GO = `${GO_MULTUS}/multus-shim`;
+
+type Start = (host: MultusHost) => Promise<ThickDaemon>;
+
+/** A node with a daemon. */
+class Scene {
+  constructor(readonly host: MultusHost, readonly daemon: ThickDaemon) {}
+
+  /** Has the daemon run a call, through a shim. */
+  call(
+    shim: string,
+    command: string,
+    pod: HostPod,
+    keys: JsonObject = {},
+  ): Promise<HostOutput> {
+    return this.host.call(command, pod, {
+      command: [shim],
+      keys: { daemonSocketDir: this.daemon.socketDir, ...keys },
+    });
+  }
+
+  async succeed(...call: Parameters<Scene["call"]>): Promise<string> {
+    const { code, stdout } = await this.call(...call);
+    assertEquals(code, 0, stdout);
+    return stdout;
+  }
+
+  /** Sends a request about a pod. */
+  ask(
+    path: string,
+    command: string,
+    pod: HostPod,
+    config: JsonObject,
+    more: JsonObject = {},
+  ): Promise<Reply> {
+    const env = {
+      CNI_COMMAND: command,
+      CNI_CONTAINERID: pod.containerId,
+      CNI_NETNS: pod.sandbox.path,
+      CNI_IFNAME: "hot1",
+      CNI_ARGS: `K8S_POD_NAMESPACE=default;K8S_POD_NAME=${pod.name};` +
+        `K8S_POD_UID=${pod.uid}`,
+    };
+    const bytes = new TextEncoder().encode(JSON.stringify(config));
+    return this.daemon.ask(path, { env, config: bytes.toBase64(), ...more });
+  }
+}
+
+/** Registers a test on a node with a daemon. */
+function test(
+  name: string,
+  start: Start,
+  run: (scene: Scene) => Promise<void>,
+  ...needs: Needs[]
+): void {
+  Deno.test({
+    ...onHost(name, ...needs),
+    async fn(): Promise<void> {
+      await using host = await MultusHost.start();
+      await using daemon = await start(host);
+      await run(new Scene(host, daemon));
+    },
+  });
+}
+
+/** Replaces what differs between two pods. */
+function normalize(text: string): string {
+  return text
+    .replaceAll(/([\da-f]{2}:){5}[\da-f]{2}/g, "MAC")
+    .replaceAll(/\/proc\/\d+\/fd\/\d+/g, "NETNS")
+    .replaceAll(/(10\.\d+\.\d+)\.\d+/g, "$1.N")
+    .replaceAll(/veth[\da-f]+/g, "VETH");
+}
+
+const VERSIONS = ["0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+
+/** The life of a pod through a shim, and what is left of it. */
+async function live(scene: Scene, shim: string): Promise<void> {
+  const { host } = scene;
+  const pod = host.addPod("web", { networks: "green" });
+  for (const cniVersion of VERSIONS) {
+    const keys = { cniVersion };
+    const result = JSON.parse(await scene.succeed(shim, "ADD", pod, keys));
+    assertEquals(result.cniVersion, cniVersion);
+    assertEquals(host.interfaces(pod), ["eth0", "lo", "net1"]);
+    if (cniVersion !== "0.3.1") {
+      assertEquals(await scene.succeed(shim, "CHECK", pod, keys), "");
+    }
+    assertEquals(await scene.succeed(shim, "DEL", pod, keys), "");
+    assertEquals(host.leftovers(), []);
+  }
+  const keys = { cniVersion: "1.1.0" };
+  assertEquals(await scene.succeed(shim, "STATUS", pod, keys), "");
+}
+
+test(
+  "multus-shim has our daemon run calls",
+  ThickDaemon.start,
+  async (scene) => {
+    await live(scene, OURS);
+  },
+);
+
+test(
+  "multus-shim has the Go version's daemon run calls",
+  ThickDaemon.startGo,
+  (scene) => live(scene, OURS),
+  needsGoMultus,
+);
+
+test(
+  "the Go version's multus-shim has our daemon run calls",
+  ThickDaemon.start,
+  (scene) => live(scene, GO),
+  needsGoMultus,
+);
+
+for (
+  const [whose, start] of [
+    ["our", ThickDaemon.start],
+    ["the Go version's", ThickDaemon.startGo],
+  ] as const
+) {
+  test(
+    `both shims print the same with ${whose} daemon`,
+    start,
+    async (scene) => {
+      const pod = scene.host.addPod("web", { networks: "green" });
+      for (const cniVersion of VERSIONS) {
+        const printed: string[] = [];
+        for (const shim of [OURS, GO]) {
+          const keys = { cniVersion };
+          printed.push(
+            normalize(await scene.succeed(shim, "ADD", pod, keys)),
+          );
+          await scene.succeed(shim, "DEL", pod, keys);
+        }
+        assertEquals(printed[0], printed[1]);
+      }
+    },
+    needsGoMultus,
+  );
+}
+
+test(
+  "multus has the Go version's daemon run calls, and reports its errors",
+  ThickDaemon.startGo,
+  async (scene) => {
+    const pod = scene.host.addPod("web", { networks: "green" });
+    const multus = `${BIN}/multus`;
+    await scene.succeed(multus, "ADD", pod);
+    // Only the Go version leaves out the key for the network that wrote the file.
+    const scratch = `${scene.host.cniDir}/${pod.containerId}`;
+    assertEquals(
+      Deno.readTextFileSync(scratch).includes("multusNetwork"),
+      false,
+    );
+    await scene.succeed(multus, "DEL", pod);
+    assertEquals(scene.host.leftovers(), []);
+    const lost = scene.host.addPod("lost", { networks: "nothing" });
+    const { code, json } = await scene.call(multus, "ADD", lost);
+    assertEquals([code, json.code], [1, 999]);
+    assertMatch(json.msg, /status 400: 'ContainerID:.* ERRORED: .*nothing/);
+  },
+  needsGoMultus,
+);
+
+test(
+  "multus-shim waits for the daemon, but not for DEL",
+  ThickDaemon.start,
+  async (scene) => {
+    const { host } = scene;
+    const pod = host.addPod("web");
+    const daemonSocketDir = `${host.hosts.folder}/later`;
+    const call = { command: [OURS], keys: { daemonSocketDir } };
+    const adding = host.start("ADD", pod, call);
+    // DEL does not wait. There is no record of this container.
+    const other = host.addPod("other");
+    assertEquals((await host.call("DEL", other, call)).code, 0);
+    assertEquals(host.interfaces(pod), ["lo"]);
+    Deno.symlinkSync(scene.daemon.socketDir, daemonSocketDir);
+    const { code, stdout } = await adding.output;
+    assertEquals(code, 0, stdout);
+    assertEquals(host.interfaces(pod), ["eth0", "lo"]);
+  },
+);
+
+test(
+  "multus-shim detaches a pod whose daemon is gone",
+  ThickDaemon.start,
+  async (scene) => {
+    const { host, daemon } = scene;
+    const pod = host.addPod("web", { networks: "green" });
+    await scene.succeed(OURS, "ADD", pod);
+    await daemon[Symbol.asyncDispose]();
+    await scene.succeed(OURS, "DEL", pod);
+    assertEquals(host.leftovers(), []);
+  },
+);
+
+test(
+  "multus-shim detaches what the daemon refuses to detach",
+  ThickDaemon.start,
+  async (scene) => {
+    const { host } = scene;
+    const pod = host.addPod("web");
+    await scene.succeed(OURS, "ADD", pod);
+    const socketDir = `${host.hosts.folder}/refuses`;
+    Deno.mkdirSync(socketDir);
+    const asked: string[] = [];
+    await using _server = Deno.serve({
+      path: `${socketDir}/multus.sock`,
+      onListen: () => {},
+    }, ({ url }) => {
+      const { pathname } = new URL(url);
+      asked.push(pathname);
+      return new Response("no\n", { status: pathname === "/cni" ? 400 : 200 });
+    });
+    await scene.succeed(OURS, "DEL", pod, { daemonSocketDir: socketDir });
+    assertEquals([asked, host.leftovers()], [["/healthz", "/cni"], []]);
+  },
+);
+
+test(
+  "multus-shim reports errors with the daemon's code",
+  ThickDaemon.start,
+  async (scene) => {
+    const pod = scene.host.addPod("web", { networks: "nothing" });
+    const { code, json } = await scene.call(OURS, "ADD", pod);
+    assertEquals([code, json.code, json.cniVersion], [1, 7, "1.0.0"]);
+    assertMatch(json.msg, /nothing/);
+    assertEquals(scene.host.leftovers(), []);
+  },
+);
+
+/** What is wrong with a call, as multus-shim itself finds. */
+const WRONG: readonly [what: string, keys: JsonObject, code: number][] = [
+  ["a network without a name", { name: "" }, 7],
+  ["an unknown version", { cniVersion: "9.9.9" }, 1],
+];
+
+for (const [what, keys, code] of WRONG) {
+  test(`multus-shim refuses ${what}`, ThickDaemon.start, async (scene) => {
+    const pod = scene.host.addPod("web");
+    const { json } = await scene.call(OURS, "ADD", pod, keys);
+    assertEquals(json.code, code);
+  });
+}
+
+const HOT: JsonObject = {
+  cniVersion: "1.0.0",
+  name: "hot",
+  type: "bridge",
+  bridge: "br-hot",
+  capabilities: { ips: true },
+  ipam: { type: "static" },
+};
+
+/** The life of a hot-plugged interface; returns all responses. */
+async function hotPlug(scene: Scene): Promise<string[]> {
+  const { host } = scene;
+  const pod = host.addPod("web");
+  await scene.succeed(OURS, "ADD", pod);
+  const replies: Reply[] = [];
+  const ask = async (
+    command: string,
+    config: JsonObject,
+    more?: JsonObject,
+  ): Promise<void> => {
+    replies.push(await scene.ask("/delegate", command, pod, config, more));
+  };
+  const interfaceAttributes = {
+    ips: ["10.77.0.5/24"],
+    mac: "02:00:00:00:00:07",
+    "cni-args": null,
+  };
+  await ask("ADD", HOT, { interfaceAttributes });
+  assertEquals(replies[0]?.status, 200, replies[0]?.text);
+  assertEquals(host.interfaces(pod), ["eth0", "hot1", "lo"]);
+  await ask("CHECK", HOT);
+  await ask("DEL", HOT);
+  assertEquals(host.interfaces(pod), ["eth0", "lo"]);
+  await ask("STATUS", { ...HOT, cniVersion: "1.1.0" });
+  await scene.succeed(OURS, "DEL", pod);
+  assertEquals(host.leftovers(), []);
+  return replies.map((reply) => normalize(JSON.stringify(reply)));
+}
+
+test(
+  "POST /delegate changes the interfaces of a running pod",
+  ThickDaemon.start,
+  async (scene) => {
+    await hotPlug(scene);
+  },
+);
+
+Deno.test({
+  ...onHost("POST /delegate answers as the Go version's does", needsGoMultus),
+  async fn(): Promise<void> {
+    const answers: string[][] = [];
+    for (const start of [ThickDaemon.start, ThickDaemon.startGo]) {
+      await using host = await MultusHost.start();
+      await using daemon = await start(host);
+      answers.push(await hotPlug(new Scene(host, daemon)));
+    }
+    assertEquals(withoutType(answers[0]), withoutType(answers[1]));
+  },
+});
+
+/** The Go version sets the type of a success too late. */
+function withoutType(replies: readonly string[] = []): string[] {
+  return replies.map((reply) => reply.replace(/"type":"[^"]*",?/, ""));
+}
+
+const POD_ARGS = "K8S_POD_NAMESPACE=default;K8S_POD_NAME=web;K8S_POD_UID=u";
+const FULL = { CNI_CONTAINERID: "c", CNI_NETNS: "n", CNI_ARGS: POD_ARGS };
+
+/** Requests that are refused before anything is run. */
+const REFUSED: readonly [
+  path: string,
+  env: Record<string, string> | undefined,
+  method?: string,
+][] = [
+  ["/cni", undefined, "GET"],
+  ["/delegate", undefined, "GET"],
+  ["/healthz", undefined, "PUT"],
+  ["/elsewhere", undefined],
+  ["/cni", {}],
+  ["/delegate", {}],
+  ["/cni", { CNI_COMMAND: "ADD" }],
+  ["/cni", { CNI_COMMAND: "CHECK", CNI_CONTAINERID: "c" }],
+  ["/cni", { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c", CNI_NETNS: "n" }],
+  ["/cni", { ...FULL, CNI_COMMAND: "ADD", CNI_ARGS: "IgnoreUnknown=1" }],
+  ["/cni", { ...FULL, CNI_COMMAND: "ADD", CNI_ARGS: "" }],
+  ["/delegate", { ...FULL, CNI_COMMAND: "DEL", CNI_ARGS: "K8S_POD_NAME=a" }],
+  [
+    "/delegate",
+    { ...FULL, CNI_COMMAND: "ADD", CNI_ARGS: "K8S_POD_NAMESPACE=a" },
+  ],
+];
+
+Deno.test({
+  ...onHost(
+    "requests that are refused get the Go version's answer, byte for byte",
+    needsGoMultus,
+  ),
+  async fn(): Promise<void> {
+    await using host = await MultusHost.start();
+    await using ours = await ThickDaemon.start(host);
+    await using go = await ThickDaemon.startGo(host);
+    for (const [path, env, method] of REFUSED) {
+      const body = { env: env ?? {}, config: "e30=" };
+      const expected = await go.ask(path, body, method);
+      const what = `${method ?? "POST"} ${path} ${JSON.stringify(env)}`;
+      assertEquals(await ours.ask(path, body, method), expected, what);
+    }
+    for (const path of ["/healthz", "/readyz"]) {
+      for (const method of ["GET", "POST"]) {
+        const { status, text } = await ours.ask(path, null, method);
+        assertEquals([status, text], [200, ""]);
+        const expected = await go.ask(path, null, method);
+        assertEquals([expected.status, expected.text], [200, ""]);
+      }
+    }
+  },
+});
+
+test(
+  "POST /cni of a caller that goes away is undone",
+  ThickDaemon.start,
+  async (scene) => {
+    const { host } = scene;
+    const pod = host.addPod("web");
+    const marker = `${host.hosts.folder}/running`;
+    const slow = `${host.hosts.folder}/slow`;
+    Deno.mkdirSync(slow);
+    Deno.writeTextFileSync(
+      `${slow}/slow`,
+      `#!/bin/sh
+if [ "$CNI_COMMAND" = ADD ]; then touch ${marker}; sleep 100; fi
+if [ "$CNI_COMMAND" = DEL ]; then touch ${marker}.undone; fi
+`,
+      { mode: 0o755 },
+    );
+    const call = host.start("ADD", pod, {
+      command: [OURS],
+      keys: {
+        daemonSocketDir: scene.daemon.socketDir,
+        delegates: [{ cniVersion: "1.0.0", name: "slow", type: "slow" }],
+      },
+      env: { CNI_PATH: slow },
+    });
+    await eventually("the plugin runs", () => exists(marker));
+    call.kill();
+    await eventually("ADD is undone", () => exists(`${marker}.undone`));
+    await call.output;
+  },
+);
+
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
