@@ -14,6 +14,7 @@ import { LinkRemover } from "../../plugins/parts/link_remover.ts";
 import { CallSocket } from "./call_socket.ts";
 import { Calls } from "./calls.ts";
 import { DaemonMetrics } from "./daemon_metrics.ts";
+import { HttpSocket } from "./http_socket.ts";
 import type { Gauge } from "./metrics.ts";
 import { notify } from "./notify.ts";
 import { readOwnWorld } from "./own_world.ts";
@@ -123,6 +124,8 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const respond = async (request: Request): Promise<Response> =>
     await options.handle?.(request, running) ?? answerState(request, state);
 
+  const httpSocket = new HttpSocket({ respond, log });
+
   const { socketDir: folder } = options;
   const files = [
     await SocketFile.create({
@@ -133,12 +136,12 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     await SocketFile.create({
       folder,
       name: HTTP_SOCKET,
-      listen: (path) => serveHttp({ path }, respond, log),
+      listen: (path) => httpSocket.listen(path),
     }),
   ];
   const { metricsAddress } = options;
   if (metricsAddress !== undefined) {
-    serveHttp(metricsAddress, (request) => answerState(request, state), log);
+    serveTcp(metricsAddress, (request) => answerState(request, state), log);
   }
   tell(env, "READY=1", log);
   log.info("listening", { folder, maxCalls });
@@ -151,6 +154,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   await calls.stop(options.farewellMs ?? FAREWELL_MS, UNDO_MS);
   for (const file of files) file.close();
   callSocket.close();
+  httpSocket.close();
 }
 
 /** Looks after the sockets; returns why the daemon ends. */
@@ -182,37 +186,26 @@ async function keepInPlace(
   }
 }
 
-/** Where to serve HTTP. */
-type HttpAddress =
-  | { readonly path: string }
-  | { readonly hostname: string; readonly port: number };
-
 /** @throws {CniError} 5 if it cannot listen */
-function serveHttp(
-  address: HttpAddress,
-  respond: (request: Request) => Response | Promise<Response>,
+function serveTcp(
+  address: NonNullable<DaemonOptions["metricsAddress"]>,
+  respond: (request: Request) => Response,
   log: Pick<Log, "warn">,
-): { close: () => Promise<void> } {
-  const options = {
-    ...address,
-    onListen(): void {},
-    onError(error: unknown): Response {
-      log.warn("Cannot answer", { error: describeError(error) });
-      return new Response(null, { status: 500 });
-    },
-  };
+): void {
   try {
-    const server = Deno.serve(options, respond);
-    // In its folder nobody can connect to it before.
-    if ("path" in address) Deno.chmodSync(address.path, 0o600);
-    return { close: () => server.shutdown() };
+    Deno.serve({
+      ...address,
+      onListen(): void {},
+      onError(error: unknown): Response {
+        log.warn("Cannot answer", { error: describeError(error) });
+        return new Response(null, { status: 500 });
+      },
+    }, respond);
   } catch (error) {
-    const where = "path" in address
-      ? address.path
-      : `${address.hostname}:${address.port}`;
+    const { hostname, port } = address;
     throw new CniError(
       ErrorCode.IoFailure,
-      `Cannot listen at "${where}": ${describeError(error)}`,
+      `Cannot listen at "${hostname}:${port}": ${describeError(error)}`,
     );
   }
 }
