@@ -12,13 +12,13 @@ import { FOLDERS, pick } from "./flags.ts";
 /** A network. */
 const NETWORK: Argument = {
   name: "NETWORK",
-  summary: "name of a network, or path of its configuration (with a slash)",
+  summary: "network name, or path of a configuration (with a slash)",
   completes: "network",
 };
 /** A namespace that is, or will be, attached. */
 const NETNS: Argument = {
   name: "NETNS",
-  summary: "path of a network namespace, or its name in ip netns",
+  summary: "namespace name as in ip netns, or path",
   completes: "netns",
 };
 
@@ -31,13 +31,13 @@ const TIMEOUT = "220s";
 const NETWORK_COMMANDS: readonly CommandRow[] = [
   {
     name: "add",
-    summary: "Attaches a namespace to a network and prints the result",
+    summary: "Attach a namespace to a network and print the result",
     about: [
-      "If a plugin fails or time is up, the command undoes ADD with DEL of all " +
-      "plugins. --timeout limits ADD and --undo-timeout limits DEL. Fails if " +
-      "the namespace already has an attachment with this interface name.",
-      "Passes CNI_ARGS (K=V;K=V) and CAP_ARGS (a JSON object with capabilities " +
-      "as keys) to the plugins.",
+      "If a plugin fails or the time is up, ADD is undone: DEL runs for all " +
+      "plugins. --timeout limits ADD, and --undo-timeout limits DEL. Fails if the " +
+      "namespace already has an attachment with this interface name.",
+      "Passes CNI_ARGS (K=V;K=V) and CAP_ARGS (a JSON object keyed by capability) " +
+      "to the plugins.",
     ],
     args: [NETWORK, NETNS],
     flags: pick(
@@ -59,7 +59,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "check",
-    summary: "Checks that an attachment is unchanged",
+    summary: "Check that an attachment is unchanged",
     about: [
       "Prints nothing if it is unchanged. Also checks attachments made by a " +
       "container runtime.",
@@ -74,11 +74,11 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "del",
-    summary: "Detaches a namespace from a network",
+    summary: "Detach a namespace from a network",
     about: [
       "Uses the configuration and arguments of ADD, even if the network's " +
-      "configuration has been changed or removed since. Continues after a " +
-      "plugin fails. May be repeated, and the namespace may be gone. If no " +
+      "configuration has since changed or been removed. Continues if a plugin " +
+      "fails. Can be repeated, even after the namespace is gone. If no " +
       "attachment is known, prints a note and still runs the plugins.",
     ],
     args: [NETWORK, NETNS],
@@ -93,15 +93,15 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "gc",
-    summary: "Removes attachments that are no longer in use",
+    summary: "Remove attachments that are no longer in use",
     about: [
-      "Keeps the attachments of the given namespaces and deletes all others to " +
-      "the network. The network's plugins then remove other leftovers. No " +
-      "runtime may attach or detach containers meanwhile.",
+      "Keeps the attachments of the given namespaces and deletes all others of " +
+      "the network. Then the network's plugins remove other leftovers. Do not " +
+      "run it while a runtime attaches or detaches containers.",
     ],
     args: [NETWORK, {
       name: "NETNS[:IFNAME]",
-      summary: "namespaces to keep, with all their interfaces or one",
+      summary: "namespaces to keep, with one interface or all",
       completes: "netns",
       isOptional: true,
       isRepeated: true,
@@ -117,7 +117,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "status",
-    summary: "Checks whether a network is ready for another container",
+    summary: "Check whether a network is ready for another container",
     about: ["Prints nothing if it is ready."],
     args: [NETWORK, { ...NETNS, isOptional: true, isHidden: true }],
     flags: pick(...FOLDERS),
@@ -129,11 +129,11 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "validate",
-    summary: "Checks a network's configuration against its plugins",
+    summary: "Check a network's configuration against its plugins",
     about: [
       "Checks that the plugins exist, support the configuration's version, and " +
-      "accept its keys and values. Does not check the keys of third-party " +
-      "plugins. Fails on errors, and with --strict also on warnings.",
+      "accept its keys and values. Keys of third-party plugins are not checked. " +
+      "Fails on errors; with --strict, also on warnings.",
     ],
     args: [NETWORK, { ...NETNS, isOptional: true, isHidden: true }],
     flags: pick("strict", ...FOLDERS),
@@ -147,15 +147,15 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
   {
     name: "convert",
     summary:
-      "Rewrites a configuration to run its plugins in one process, or back",
+      "Rewrite a configuration to run its plugins in one process, or back",
     about: [
-      "Turns a list of plugins into a list with only the plugin chain, which " +
-      "runs the others, or the reverse. Changes nothing else, so converting a " +
-      "list twice restores it.",
+      "Turns a list of plugins into a list with the single plugin chain, which " +
+      "runs the others, or the reverse. Nothing else changes: converting a list " +
+      "twice restores it.",
     ],
     args: [{
       name: "FILE",
-      summary: "path of a network's configuration, or name of a network",
+      summary: "path of a configuration, or network name",
       completes: "file",
     }],
     flags: pick("to", "output", "write", "cni-path", "conf-dir"),
@@ -174,10 +174,10 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
 const NODE_COMMANDS: readonly CommandRow[] = [
   {
     name: "list",
-    summary: "Shows the attachments of this node",
+    summary: "Show the attachments on this node",
     about: [
-      "Includes attachments made by this tool and by runtimes with the same " +
-      "cache. EXISTS shows whether the namespace still exists; no is a problem.",
+      "Includes attachments made by runtimes that use the same cache. EXISTS is " +
+      "no if the namespace is gone but the attachment is still cached.",
     ],
     args: [{ ...NETWORK, isOptional: true }],
     flags: pick("wide", "exit-code", ...FOLDERS),
@@ -190,7 +190,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "networks",
-    summary: "Shows the configured networks and their problems",
+    summary: "Show the configured networks and their problems",
     flags: pick("exit-code", ...FOLDERS),
     examples: {
       "cni networks": "show all",
@@ -200,7 +200,7 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "plugins",
-    summary: "Shows the installed plugins and whether they work",
+    summary: "Show the installed plugins and whether they work",
     about: [
       "Asks each plugin for its versions. --timeout applies to each plugin.",
     ],
@@ -225,7 +225,7 @@ const NAME: Argument = {
 const NETNS_COMMANDS: readonly CommandRow[] = [
   {
     name: "netns add",
-    summary: "Creates a named network namespace",
+    summary: "Create a named network namespace",
     about: [
       "The namespace is visible to ip netns. As with ip netns add, its loopback " +
       "link is down.",
@@ -238,10 +238,10 @@ const NETNS_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "netns del",
-    summary: "Deletes a named network namespace",
+    summary: "Delete a named network namespace",
     about: [
-      "Deletes the name; the namespace ends with the last process in it. " +
-      "Without --force, fails if the namespace is attached to networks.",
+      "Deletes the name; the namespace itself ends with its last process. Fails " +
+      "if the namespace is attached to networks, unless --force is given.",
     ],
     args: [NAME],
     flags: pick("force", "cache-dir"),
@@ -252,7 +252,7 @@ const NETNS_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "netns list",
-    summary: "Shows the named network namespaces",
+    summary: "Show the named network namespaces",
     flags: pick("cache-dir"),
     examples: {
       "cni netns list --json | jq -r '.[].name'": "list only the names",
@@ -261,11 +261,11 @@ const NETNS_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: "netns exec",
-    summary: "Runs a program in a network namespace",
+    summary: "Run a program in a network namespace",
     about: [
-      "The program replaces the tool's process, so it has the terminal and " +
-      "receives signals, and its exit code is returned. It sees the " +
-      "namespace's links in /sys, and the files of /etc/netns/NAME in /etc.",
+      "The program replaces this process: it owns the terminal, receives the " +
+      "signals and sets the exit code. It sees the namespace's links in /sys, " +
+      "and the files of /etc/netns/NAME in /etc.",
     ],
     args: [NETNS, {
       name: "COMMAND",
@@ -285,7 +285,8 @@ const NETNS_COMMANDS: readonly CommandRow[] = [
 const OWN_COMMANDS: readonly CommandRow[] = [
   {
     name: "completion",
-    summary: "Prints a shell script that completes commands, flags and names",
+    summary:
+      "Print a script that completes commands, flags and names in a shell",
     args: [{
       name: "SHELL",
       summary: "bash, zsh or fish",
@@ -302,7 +303,7 @@ const OWN_COMMANDS: readonly CommandRow[] = [
   ...OWN_ROWS,
   {
     name: "__complete",
-    summary: "Prints words for completion",
+    summary: "Print words for completion",
     args: [{
       name: "WORD",
       summary: "words of a command line",
@@ -317,8 +318,8 @@ const OWN_COMMANDS: readonly CommandRow[] = [
 /** The tool. */
 export const cni: Program = {
   name: "cni",
-  about: "Attaches network namespaces to container networks with CNI " +
-    "plugins, and shows the node's networks, plugins and attachments.",
+  about: "Attach network namespaces to networks with CNI plugins, and show " +
+    "the node's networks, plugins and attachments.",
   rows: [
     ...NETWORK_COMMANDS,
     ...NODE_COMMANDS,

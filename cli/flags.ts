@@ -16,57 +16,59 @@ export const FLAGS = {
   "ifname": {
     short: "i",
     value: "NAME",
-    summary: "name of the interface; overrides CNI_IFNAME (default eth0)",
+    summary: "interface name; overrides CNI_IFNAME (default eth0)",
   },
   "container-id": {
     value: "ID",
     summary: "container ID (default derived from the namespace's path)",
   },
   "no-undo": {
-    summary: "does not undo a failed ADD, so that it can be inspected",
+    summary: "keep what a failed ADD left, for inspection",
   },
   "all": {
-    summary: "removes all attachments; takes no namespaces",
+    summary: "remove all attachments; takes no namespaces",
   },
-  "dry-run": { summary: "shows what would be deleted without deleting it" },
-  "strict": { summary: "treats notes and warnings as errors" },
+  "dry-run": { summary: "show what would be deleted without deleting it" },
+  "strict": { summary: "treat notes and warnings as errors" },
   "force": {
-    summary: "deletes the namespace even if it is attached to networks",
+    summary: "delete the namespace even if it is attached to networks",
   },
   "to": {
     value: "FORM",
-    summary: "target form, chain or list (default the other one)",
+    summary: "target form: chain or list (default the other one)",
     completes: ["chain", "list"],
   },
   "output": {
     value: "FILE",
-    summary: "writes to this file, or to stdout for -",
+    summary: "write to this file; - for stdout",
     completes: "file",
   },
-  "write": { summary: "replaces the input file" },
+  "write": { summary: "replace the input file" },
   "cni-path": {
     value: "FOLDERS",
-    summary: "colon-separated folders with plugins; overrides CNI_PATH",
+    summary: "colon-separated plugin folders; overrides CNI_PATH " +
+      "(default /opt/cni/bin)",
     completes: "directory",
   },
   "conf-dir": {
     value: "FOLDER",
-    summary: "folder with configurations; overrides NETCONFPATH",
+    summary: "configuration folder; overrides NETCONFPATH " +
+      "(default /etc/cni/net.d)",
     completes: "directory",
   },
   "cache-dir": {
     value: "FOLDER",
-    summary: "folder with the attachment cache (default /var/lib/cni)",
+    summary: "folder of the attachment cache (default /var/lib/cni)",
     completes: "directory",
   },
-  "wide": { summary: "shows container IDs in full" },
-  "exit-code": { summary: "exits with 1 if there is a problem" },
+  "wide": { summary: "show full container IDs" },
+  "exit-code": { summary: "exit with 1 if there is a problem" },
   "undo-timeout": {
     value: "TIME",
     default: "30s",
     summary: "time limit for undoing a failed ADD",
   },
-  "verbose": { summary: "shows the plugins' output while ADD is undone" },
+  "verbose": { summary: "show the plugins' output while ADD is undone" },
 } as const satisfies FlagTable;
 
 /** A flag's long name. */

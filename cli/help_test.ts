@@ -46,13 +46,13 @@ Deno.test("formatCommandHelp() lines up two columns", () => {
   assert(row !== undefined);
   assertEquals(
     formatCommandHelp("cni", row, plain),
-    `Prints the version.
+    `Print the version.
 
 Usage: cni version [FLAGS]
 
 Flags:
-      --json  prints one JSON document, errors included
-  -h, --help  shows help for the command`,
+      --json  print one JSON document, errors included
+  -h, --help  show this help`,
   );
 });
 
@@ -62,7 +62,7 @@ Deno.test("formatProgramHelp() lists all commands or a group of commands", () =>
   assert(!all.includes("__complete"));
   const group = formatProgramHelp(cni, plain, "netns");
   assertStringIncludes(group, "Usage: cni netns COMMAND");
-  assertStringIncludes(group, "\n  add   Creates");
+  assertStringIncludes(group, "\n  add   Create");
   assert(!group.includes("NETWORK"));
   assertStringIncludes(
     formatProgramHelp(cni, chooseStyle(true)),

@@ -83,7 +83,8 @@ export class CniError extends Error {
 
   /** The details text: the error's own, then its causes', joined by `: `. */
   get details(): string {
-    return [this.ownDetails ?? "", ...listCauses(this.cause).flatMap(ownTexts)]
+    const causes = listTexts(listCauses(this.cause), this.message);
+    return [this.ownDetails ?? "", ...causes]
       .filter((text) => text !== "").join(": ");
   }
 
@@ -122,15 +123,35 @@ function isPrintable(value: unknown): boolean {
     typeof value !== "object" && typeof value !== "function";
 }
 
+/** Lists the texts of a chain of causes, below a text that is already known. */
+function listTexts(chain: readonly unknown[], above = ""): string[] {
+  return chain.reduce<string[]>(
+    (texts, link) => [...texts, ...ownTexts(link, above + texts.join())],
+    [],
+  );
+}
+
+/**
+ * Returns an error's own message. Of a failed system call of Deno, `No such file
+ * or directory (os error 2): open '/x'`, it keeps the kernel's text, and the
+ * path unless the text above has it.
+ */
+export function ownMessage({ message }: Error, above: string): string {
+  const [, text, path] =
+    /^(.*) \(os error \d+\): \w+ '([^']*)'/s.exec(message) ?? [];
+  if (text === undefined || path === undefined) return message;
+  return above.includes(path) ? text : `${text}: "${path}"`;
+}
+
 /** Returns an error's own text, without its causes. */
-function ownTexts(error: unknown): string[] {
+function ownTexts(error: unknown, above: string): string[] {
   // Not every value can be made a text: an object may lack even toString().
   if (!(error instanceof Error)) {
     return [
       isPrintable(error) ? String(error) : "an object that is not an error",
     ];
   }
-  const texts = [error.message];
+  const texts = [ownMessage(error, above)];
   if (error instanceof CniError) texts.push(error.ownDetails ?? "");
   if (error instanceof AggregateError) {
     texts.push(error.errors.map(describeError).join("; "));
@@ -145,7 +166,7 @@ function ownTexts(error: unknown): string[] {
  * @returns The message, the details and the causes' messages, joined by `: `
  */
 export function describeError(error: unknown): string {
-  return listCauses(error).flatMap(ownTexts).join(": ");
+  return listTexts(listCauses(error)).join(": ");
 }
 
 /**
@@ -161,7 +182,7 @@ export function describeError(error: unknown): string {
 export function toCniError(error: unknown): CniError {
   if (error instanceof CniError) return error;
   const chain = listCauses(error);
-  const texts = chain.flatMap(ownTexts);
+  const texts = listTexts(chain);
   const inner = chain.find((link) => link instanceof CniError);
   const message = inner?.message ?? texts[0] ?? "unknown error";
   const details = texts

@@ -48,12 +48,28 @@ Deno.test("CniError.toString() is message and details, as Go prints an error", (
   assertEquals(String(tryLater), "try later; busy");
 });
 
+/** An error as Deno words it. */
+function io(path: string): Error {
+  return new Error(`No such file or directory (os error 2): open '${path}'`);
+}
+
 Deno.test("describeError() joins what a chain of errors says", async (t) => {
   const rows: [string, unknown, string][] = [
     ["one error", new Error("a"), "a"],
     ["causes", new Error("a", { cause: new Error("b") }), "a: b"],
     ["a cause that is not an error", new Error("a", { cause: 5 }), "a: 5"],
     ["details", tryLater, "try later: busy"],
+    ["a system call", io("/x"), 'No such file or directory: "/x"'],
+    [
+      "a system call on a path that is known",
+      new Error('Cannot read "/x"', { cause: io("/x") }),
+      'Cannot read "/x": No such file or directory',
+    ],
+    [
+      "a system call on another path",
+      new CniError(5, 'Cannot read "y"', { cause: io("/x") }),
+      'Cannot read "y": No such file or directory: "/x"',
+    ],
     ["no message", new TypeError(), "TypeError"],
     ["a text", "plain", "plain"],
     ["null", null, "null"],

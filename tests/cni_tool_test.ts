@@ -323,7 +323,7 @@ onNode("cni add refuses what is attached, or is not there", async (host) => {
     [["pods", "/etc/passwd"], '"/etc/passwd" is not a network namespace'],
     [["pods", ".."], "a name has 1 to 255 bytes and no slash"],
     [["none", "blue"], 'no net configuration with name "none"'],
-    [["./none", "blue"], "error reading ./none"],
+    [["./none", "blue"], "error reading ./none; No such file or directory\n"],
     [["pods", "blue", "-i", "a/b"], "interface name contains / or :"],
     [
       ["pods", "blue", "--container-id", "?"],
@@ -658,7 +658,7 @@ onNode("cni netns makes and deletes only namespaces", async (host) => {
   await host.run(["touch", "/run/netns/fake"]);
   await host.run(["mkdir", "/run/netns/folder"]);
   const refusals: [args: string[], text: string][] = [
-    [["add", "blue"], 'Cannot add network namespace "blue": it exists'],
+    [["add", "blue"], 'Cannot add network namespace "blue": it already exists'],
     [["add", "fake"], "is not a network namespace; remove the file"],
     [["add", "a/b"], "a name has 1 to 255 bytes and no slash"],
     [["del", "fake"], '"/var/run/netns/fake" is not a network namespace'],

@@ -27,7 +27,7 @@ export interface Flag {
   readonly value?: string;
   /** Used if the flag is not given. Only a default of "" permits an empty value. */
   readonly default?: string | true;
-  /** Description, starting with a verb or a noun, without a full stop. */
+  /** Description: a verb in the imperative, or a noun; no full stop. */
   readonly summary: string;
   /** Completion of the value. A list has all valid values. */
   readonly completes?: Completes;
@@ -56,15 +56,15 @@ export type AnyFlagValues = Readonly<
 
 /** The flags of all programs. */
 export const STANDARD_FLAGS = {
-  "json": { summary: "prints one JSON document, errors included" },
-  "help": { short: "h", summary: "shows help for the command" },
-  "version": { short: "Vv", summary: "prints the version" },
+  "json": { summary: "print one JSON document, errors included" },
+  "help": { short: "h", summary: "show this help" },
+  "version": { short: "Vv", summary: "print the version" },
 } as const satisfies FlagTable;
 
 /** The flag of commands with a time limit. */
 const TIMEOUT: Flag = {
   value: "TIME",
-  summary: "time limit, such as 10s, 2m or 1h30m; 0 for none",
+  summary: "time limit such as 10s or 1h30m; 0 for none",
 };
 
 /** A positional argument. */
@@ -86,7 +86,7 @@ export interface Argument {
 export interface CommandRow {
   /** One word, or two such as `netns add`. */
   readonly name: string;
-  /** Description, starting with a verb, without a full stop. */
+  /** Description, starting with a verb in the imperative, without a full stop. */
   readonly summary: string;
   /** Further paragraphs of help. */
   readonly about?: readonly string[];

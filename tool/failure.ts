@@ -4,25 +4,27 @@
  * @module
  */
 
-import { CniError, toCniError } from "../cni/error.ts";
+import { CniError, ownMessage, toCniError } from "../cni/error.ts";
 import { isErrno } from "../ffi/errno.ts";
 
 /**
  * Formats an error for people: the action, then the plugin's error as `msg;
  * details`. Several failures take one line each.
  *
+ * @param above The text in front of it
+ *
  * Source: containernetworking/cni pkg/types/types.go `Error.Error`.
  */
-export function formatFailureText(error: unknown): string {
+export function formatFailureText(error: unknown, above = ""): string {
   if (error instanceof CniError) return error.toString();
   if (error instanceof AggregateError) {
-    return error.errors.map(formatFailureText).join("\n");
+    return error.errors.map((one) => formatFailureText(one)).join("\n");
   }
   if (!(error instanceof Error)) return String(error);
-  const message = error.message || error.name;
+  const message = ownMessage(error, above) || error.name;
   return error.cause === undefined
     ? message
-    : `${message}: ${formatFailureText(error.cause)}`;
+    : `${message}: ${formatFailureText(error.cause, message)}`;
 }
 
 /** Reports whether the kernel denied permission. */

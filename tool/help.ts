@@ -81,7 +81,7 @@ function section(
   if (pairs.length === 0) return "";
   const width = Math.max(...pairs.map(([left]) => left.length));
   // If the left column is wide, the right one goes below it.
-  const isNarrow = width <= 30;
+  const isNarrow = width <= 40;
   const lines = pairs.flatMap(([left, right]) => {
     const indent = isNarrow ? width + 4 : 6;
     const text = wrap(right, indent);

@@ -14,10 +14,10 @@ import { chooseStyle, type Style } from "./style.ts";
 export const OWN_ROWS: readonly CommandRow[] = [
   {
     name: "help",
-    summary: "Shows help for a command",
+    summary: "Show help for a command",
     args: [{
       name: "COMMAND",
-      summary: "the command; all commands if omitted",
+      summary: "a command (default all)",
       isOptional: true,
       isRepeated: true,
     }],
@@ -25,7 +25,7 @@ export const OWN_ROWS: readonly CommandRow[] = [
   },
   {
     name: "version",
-    summary: "Prints the version",
+    summary: "Print the version",
     load: () => Promise.resolve(({ program }) => describeVersion(program)),
   },
 ];

@@ -65,7 +65,7 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
     const words = await run("__complete", "--", "netns", "");
     assertEquals(
       words.split("\n")[0],
-      "add\tCreates a named network namespace",
+      "add\tCreate a named network namespace",
     );
   });
 });

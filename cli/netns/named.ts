@@ -152,7 +152,7 @@ function createNameFile(path: string): void {
     throw new Error(
       isNetns(path) === false
         ? `"${path}" exists but is not a network namespace; remove the file`
-        : "it exists",
+        : "it already exists",
     );
   }
 }

@@ -16,7 +16,7 @@ export function describeDaemon(socketDir: string): CommandRow {
   const flag = { ...DAEMON_FLAGS["socket-dir"], default: socketDir };
   return {
     name: "daemon",
-    summary: "Runs plugin calls for other processes of the node",
+    summary: "Run plugin calls for other processes on this node",
     about: [
       "Serves plugins with daemonSocket in their configuration, and caches " +
       "the Kubernetes objects that multus needs. Without a daemon, plugins do " +

@@ -23,7 +23,8 @@ const multus: Program = {
   rows: [
     {
       name: "install",
-      summary: "Installs multus, its credentials and its configuration",
+      summary:
+        "Install multus, its credentials and its configuration on a node",
       about: [
         "The configuration is generated from the master network's. Runs once, " +
         "or with --watch until SIGTERM.",

@@ -36,8 +36,8 @@ function text(value: string, summary: string): TextFlag {
 /** The flags, in the order of the help text. */
 export const INSTALL_FLAGS = {
   "watch": {
-    summary: "keeps running: renews credentials, follows the master network, " +
-      "and restores what other programs remove",
+    summary: "keep running: renew credentials, follow the master network, " +
+      "and restore what other programs remove",
   },
   "cni-bin-dir": folder("/host/opt/cni/bin", "the node's plugin folder"),
   "multus-bin-file": file("/proc/self/exe", "executable to install"),
@@ -46,14 +46,14 @@ export const INSTALL_FLAGS = {
     "other plugins to install as links: comma-separated names, which replace " +
       "existing files; all, which replaces nothing; or none (default passthru)",
   ),
-  "skip-multus-binary-copy": { summary: "installs no executable and no links" },
+  "skip-multus-binary-copy": { summary: "install no executable and no links" },
   "cni-conf-dir": folder(
     "/host/etc/cni/net.d",
     "the node's configuration folder",
   ),
   "multus-conf-file": file(
     "auto",
-    "configuration to install; auto generates one from the master network, " +
+    "configuration to install; auto generates it from the master network, " +
       "none writes none",
   ),
   "multus-autoconfig-dir": folder(
@@ -73,40 +73,40 @@ export const INSTALL_FLAGS = {
     "folder with the service account's credentials",
   ),
   "skip-tls-verify": {
-    summary: "skips verification of the API server; for tests only",
+    summary: "skip verification of the API server; for tests only",
   },
   "cni-version": text(
     "VERSION",
-    "refuses a master network with another cniVersion",
+    "refuse a master network with another cniVersion",
   ),
   "force-cni-version": {
-    summary: "changes the master network's cniVersion to --cni-version",
+    summary: "change the master network's cniVersion to --cni-version",
   },
   "override-network-name": {
-    summary: "uses the master network's name instead of multus-cni-network",
+    summary: "use the master network's name instead of multus-cni-network",
   },
-  "namespace-isolation": { summary: "sets namespaceIsolation" },
+  "namespace-isolation": { summary: "set namespaceIsolation" },
   "global-namespaces": text(
     "NAMES",
-    "sets globalNamespaces to comma-separated names",
+    "set globalNamespaces to comma-separated names",
   ),
   "multus-log-to-stderr": {
     default: true,
-    summary: "if false, sets logToStderr to false",
+    summary: "if false, set logToStderr to false",
   },
   "multus-log-level": {
-    ...text("LEVEL", "sets logLevel: debug, verbose, error or panic"),
+    ...text("LEVEL", "set logLevel: debug, verbose, error or panic"),
     completes: LOG_LEVELS,
   },
-  "multus-log-file": text("FILE", "sets logFile"),
-  "additional-bin-dir": text("FOLDER", "sets binDir"),
+  "multus-log-file": text("FILE", "set logFile"),
+  "additional-bin-dir": text("FOLDER", "set binDir"),
   "multus-cni-conf-dir": folder(
     "/host/etc/cni/multus/net.d",
-    "sets confDir, if it is another folder",
+    "set confDir, if it is another folder",
   ),
   "readiness-indicator-file": text(
     "FILE",
-    "sets readinessindicatorfile, and waits for the file before writing the " +
+    "set readinessindicatorfile, and wait for the file before writing the " +
       "first configuration",
   ),
   "readiness-timeout": time("45s", "time limit of that wait; 0 for no wait"),
@@ -115,13 +115,13 @@ export const INSTALL_FLAGS = {
     "how long to wait for the master network without --watch",
   ),
   "rename-conf-file": {
-    summary: "renames the master network's file to *.old",
+    summary: "rename the master network's file to *.old",
   },
   "skip-config-watch": {
-    summary: "with --watch, writes the configuration only once",
+    summary: "with --watch, write the configuration only once",
   },
   "cleanup-config-on-exit": {
-    summary: "with --watch, removes 00-multus.conf and 00-multus.conflist at " +
+    summary: "with --watch, remove 00-multus.conf and 00-multus.conflist at " +
       "the end; new pods then get only the master network",
   },
 } as const satisfies FlagTable;
