@@ -81,6 +81,7 @@ export interface RunningDaemon {
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { log, env, lookup, hostNetns, maxCalls } = options;
   let isEnding = false;
+  await using together = new LinkRemover(hostNetns);
   const gauges: Gauge[] = [
     {
       name: "cni_daemon_calls_running",
@@ -97,6 +98,11 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
       help: "Callers that are connected now.",
       read: () => [[{}, callSocket.connections]],
     },
+    {
+      name: "cni_daemon_link_deletions_unacknowledged",
+      help: "Groups of links that are gone, for which the kernel still waits.",
+      read: () => [[{}, together.unacknowledged]],
+    },
     ...options.gauges ?? [],
   ];
   const metrics = new DaemonMetrics(gauges);
@@ -106,6 +112,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     hostNetns,
     together: links,
     maxCalls,
+    together,
     log,
     onEnded: (call) => metrics.countCall(call),
   });

@@ -67,6 +67,7 @@ const LAYERS: readonly Layer[] = [
     "kube/",
     "plugins/parts/",
     "plugins/multus/",
+    "plugins/parts/",
     "plugins/registry.ts",
   ]),
   layer("runtime/", ["net/", "ffi/", "cni/"]),

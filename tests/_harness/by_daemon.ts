@@ -13,7 +13,9 @@ import { dispatch } from "../../cni/skel.ts";
 import { CallSocket } from "../../node/daemon/call_socket.ts";
 import { Calls } from "../../node/daemon/calls.ts";
 import { type OwnWorld, readOwnWorld } from "../../node/daemon/own_world.ts";
+import { eventually } from "./eventually.ts";
 import { type Message, PROTOCOL } from "../../node/daemon/protocol.ts";
+import { LinkRemover } from "../../plugins/parts/link_remover.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 
@@ -24,7 +26,7 @@ class Daemon {
   readonly #folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
   readonly #path = `${this.#folder}/daemon.sock`;
   readonly #world: OwnWorld & { host: string };
-  readonly #calls = new Map<string, Calls>();
+  readonly #hosts = new Map<string, { calls: Calls; links: LinkRemover }>();
   /** Plugins of tests that are not in the registry. */
   readonly #plugins = new Map<string, Plugin>();
   #hostNetns = "/proc/thread-self/ns/net";
@@ -33,7 +35,7 @@ class Daemon {
     this.#world = { ...readOwnWorld(BUILD, this.#hostNetns) };
     const socket = new CallSocket({
       lookup: (type) => this.#lookup(type),
-      run: (call) => this.#callsOf(this.#hostNetns).run(call),
+      run: (call) => this.#host(this.#hostNetns).calls.run(call),
       world: this.#world,
       log: { info(): void {}, warn: console.error },
       onNotMine: (why) => console.error(`the daemon says: ${why}`),
@@ -49,15 +51,20 @@ class Daemon {
     return plugin === undefined ? findPlugin(type) : Promise.resolve(plugin);
   }
 
-  #callsOf(hostNetns: string): Calls {
-    const calls = this.#calls.get(hostNetns) ?? new Calls({
+  #host(hostNetns: string): { calls: Calls; links: LinkRemover } {
+    const known = this.#hosts.get(hostNetns);
+    if (known !== undefined) return known;
+    const links = new LinkRemover(hostNetns);
+    const calls = new Calls({
       lookup: (type) => this.#lookup(type),
       hostNetns,
       maxCalls: 64,
+      together: links,
       log: { info(): void {}, warn: console.error },
     });
-    this.#calls.set(hostNetns, calls);
-    return calls;
+    const host = { calls, links };
+    this.#hosts.set(hostNetns, host);
+    return host;
   }
 
   /** Runs a call as a process does that hands it over. */
@@ -94,6 +101,9 @@ class Daemon {
       } else if ("notMine" in message) throw new Error(message.notMine);
       else {
         await sent;
+        // Tests count open sockets.
+        const { links } = this.#host(hostNetns);
+        await eventually("links are deleted", () => links.unacknowledged === 0);
         const exitCode = message.exitCode === 0 ? 0 : 1;
         return { stdout: message.stdout, stderr, exitCode };
       }
