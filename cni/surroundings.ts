@@ -21,19 +21,27 @@ export interface Surroundings {
   readonly hostNetns: string;
   /** Receives log text as it is written. */
   readonly onStderr: (text: string) => void;
-  /** Called before a process is started for a plugin. */
-  readonly onProcess?: (() => Promise<void>) | undefined;
+  /**
+   * Called before a process is started for a plugin. If it returns a function, the
+   * process is started by it.
+   */
+  readonly onProcess?: (() => Promise<Starter | void>) | undefined;
   /**
    * When to give up on other plugins. A process is then killed with its children. A
    * plugin in this process finishes its step, because half a step would be worse.
    */
   readonly signal?: AbortSignal | undefined;
+  /** When the call began; the start of the process if undefined. */
+  readonly startedAt?: Date | undefined;
   /**
    * Does work together with the other plugins of a list, or with other calls;
    * undefined if there are none.
    */
   readonly together?: Together | undefined;
 }
+
+/** Calls a function that starts a process and does not wait; returns its value. */
+export type Starter = <T>(start: () => T) => T;
 
 /**
  * The input of a plugin run: everything it may know about the world. `onStderr` may

@@ -8,12 +8,11 @@ import { Fd } from "./fd.ts";
 import * as libc from "./libc.ts";
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
-const O_RDWR = 2;
+const O_RDWR = 2, O_CLOEXEC = 0o2000000;
 
 /**
- * An exclusive flock(2) on a file. Children that are started later share it. It
- * is released when the holder and all of these children have exited or closed
- * it.
+ * An exclusive flock(2) on a file, which chosen children share. It is released
+ * when the holder and all of these children have exited or closed it.
  *
  * Source: flock(2), on descriptors of the same open file description.
  */
@@ -32,11 +31,25 @@ export class InheritedLock implements Disposable {
    */
   static tryAcquire(path: string): InheritedLock | undefined {
     using stack = new DisposableStack();
-    // Without O_CLOEXEC, so that children inherit the descriptor.
-    const fd = stack.use(new Fd(libc.open(path, O_RDWR)));
+    const fd = stack.use(new Fd(libc.open(path, O_RDWR | O_CLOEXEC)));
     if (!libc.tryLock(fd.number)) return undefined;
     stack.move();
     return new InheritedLock(fd);
+  }
+
+  /**
+   * Starts a child that shares the lock.
+   *
+   * @param start Starts it before it returns: at any other time, children of
+   *   other calls in this process would get the lock
+   */
+  share<T>(start: () => T): T {
+    libc.setCloseOnExec(this.#fd.number, false);
+    try {
+      return start();
+    } finally {
+      libc.setCloseOnExec(this.#fd.number, true);
+    }
   }
 
   /** A path that resolves to the file even if it was renamed. */

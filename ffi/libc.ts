@@ -77,6 +77,7 @@ const ASIDE_SYMBOLS = {
 /** Symbols that few plugins need. */
 const LOCK_SYMBOLS = {
   flock: { parameters: ["i32", "i32", UNCOMPILED], result: "i32" },
+  fcntl: { parameters: ["i32", "i32", "i32", UNCOMPILED], result: "i32" },
 } as const;
 
 /** Symbols to replace this program with another one. */
@@ -254,14 +255,27 @@ let locks: Deno.DynamicLibrary<typeof LOCK_SYMBOLS>["symbols"] | undefined;
 /** Source: include/uapi/asm-generic/fcntl.h, errno-base.h. */
 const LOCK_EX = 2, LOCK_NB = 4, EAGAIN = 11;
 
+function lockCalls(): NonNullable<typeof locks> {
+  return locks ??= Deno.dlopen("libc.so.6", LOCK_SYMBOLS).symbols;
+}
+
 /** flock(2), exclusive and without waiting. Returns whether it has the lock. */
 export function tryLock(fd: number): boolean {
   const { errno } = libc();
-  locks ??= Deno.dlopen("libc.so.6", LOCK_SYMBOLS).symbols;
-  const result = locks.flock(fd, LOCK_EX | LOCK_NB, PADDING);
+  const result = lockCalls().flock(fd, LOCK_EX | LOCK_NB, PADDING);
   if (result < 0 && errno[0] === EAGAIN) return false;
   checked("flock", result);
   return true;
+}
+
+/** Source: include/uapi/asm-generic/fcntl.h. */
+const F_SETFD = 2, FD_CLOEXEC = 1;
+
+/** fcntl(2): sets whether programs that are executed lose a descriptor. */
+export function setCloseOnExec(fd: number, isOn: boolean): void {
+  libc(); // finds errno
+  const flags = isOn ? FD_CLOEXEC : 0;
+  checked("fcntl", lockCalls().fcntl(fd, F_SETFD, flags, PADDING));
 }
 
 /** setns(2): moves this thread into the namespace that `fd` refers to. */

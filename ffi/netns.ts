@@ -149,8 +149,20 @@ function returnTo(fd: number): void {
   try {
     libc.setns(fd, CLONE_NEWNET);
   } catch (error) {
-    throw new StrandedThreadError(error);
+    const stranded = new StrandedThreadError(error);
+    onStranded(stranded);
+    throw stranded;
   }
+}
+
+let onStranded: (error: StrandedThreadError) => void = () => {};
+
+/**
+ * Sets what a resident process does at once if its thread cannot return: it must
+ * end, since whatever it does next would be done in the wrong namespace.
+ */
+export function whenStranded(end: (error: StrandedThreadError) => void): void {
+  onStranded = end;
 }
 
 /**

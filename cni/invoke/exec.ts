@@ -6,7 +6,7 @@
 
 import { runToEnd } from "./child.ts";
 import { pause } from "../deadline.ts";
-import type { Invocation } from "../surroundings.ts";
+import type { Invocation, Starter } from "../surroundings.ts";
 import { readFormat } from "./program_format.ts";
 
 /** The input of a plugin's process. */
@@ -32,14 +32,18 @@ export async function execPlugin(
   { env, stdin, onStderr, signal, onProcess }: ExecInput,
   pauseForRetry: PauseForRetry = pauseOneSecond,
 ): Promise<string> {
-  await onProcess?.();
+  const starter = await onProcess?.() ?? startPlainly;
   const startMs = performance.now();
-  const child = await start(path, { env, signal }, pauseForRetry);
+  const child = await start(path, { env, signal, starter }, pauseForRetry);
   const { success, ...ending } = await runToEnd(child, stdin, signal);
   if (ending.stderr) onStderr(ending.stderr);
   if (success) return ending.stdout;
   const elapsedMs = performance.now() - startMs;
   throw (await loadFailures()).failure(path, { ...ending, elapsedMs });
+}
+
+function startPlainly<T>(start: () => T): T {
+  return start();
 }
 
 /** Loads code that only failing calls need. */
@@ -54,6 +58,11 @@ function pauseOneSecond(signal: AbortSignal | undefined): Promise<void> {
   return pause(1000, signal);
 }
 
+/** What matters at the start. */
+interface StartInput extends Pick<ExecInput, "env" | "signal"> {
+  readonly starter: Starter;
+}
+
 /** How often a start is tried again. */
 const RETRIES = 5;
 
@@ -65,10 +74,10 @@ const RETRIES = 5;
  */
 async function start(
   path: string,
-  input: Pick<ExecInput, "env" | "signal">,
+  input: StartInput,
   pauseForRetry: PauseForRetry,
 ): Promise<Deno.ChildProcess> {
-  const { signal } = input;
+  const { signal, starter } = input;
   let obstacle: unknown;
   for (let retries = RETRIES;; retries--) {
     if (signal?.aborted) {
@@ -76,7 +85,7 @@ async function start(
       throw unstartedFailure(path, signal, obstacle);
     }
     try {
-      return spawn(path, input);
+      return starter(() => spawn(path, input));
     } catch (error) {
       obstacle = error;
     }
@@ -89,7 +98,7 @@ async function start(
 
 function spawn(
   path: string,
-  { env, signal }: Pick<ExecInput, "env" | "signal">,
+  { env, signal }: StartInput,
 ): Deno.ChildProcess {
   const format = readFormat(path);
   if (format !== "program") {

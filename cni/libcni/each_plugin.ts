@@ -7,6 +7,7 @@
 
 import type { JsonObject } from "../json.ts";
 import { throwAll } from "../rollback.ts";
+import type { Starter } from "../surroundings.ts";
 import { ListWork } from "../together.ts";
 import type { ValidAttachment } from "../types.ts";
 import {
@@ -79,9 +80,9 @@ export async function delPlugins(
   const surroundings = {
     ...tools.surroundings,
     together,
-    onProcess: async (): Promise<void> => {
+    onProcess: async (): Promise<Starter | void> => {
       await finish();
-      await tools.surroundings.onProcess?.();
+      return await tools.surroundings.onProcess?.();
     },
   };
   for (const plugin of network.plugins.toReversed()) {

@@ -82,6 +82,9 @@ const MAX_WAITING = 4096;
 /** See {@linkcode CallsOptions.undoMs}. */
 const UNDO_MS = 30_000;
 
+/** How far the times of files may lag behind, in ms. */
+const CLOCK_MS = 50;
+
 /** Why a call is ended. */
 class Ended extends Error {}
 
@@ -90,6 +93,8 @@ interface Entry {
   readonly call: Call;
   readonly command: string;
   readonly subject: Subject;
+  /** When it arrived, by the clock of file systems. */
+  readonly startedAt: Date;
   /** Ends it. */
   readonly end: AbortController;
 }
@@ -123,7 +128,9 @@ export class Calls {
     const arrivedMs = performance.now();
     const command = call.env["CNI_COMMAND"] ?? "";
     const subject = readSubject(call);
-    const entry = { call, command, subject, end: new AbortController() };
+    const startedAt = new Date(Date.now() - CLOCK_MS);
+    const end = new AbortController();
+    const entry = { call, command, subject, startedAt, end };
     let startedMs = arrivedMs;
     const outcome = await this.#runEntry(entry, () => {
       startedMs = performance.now();
@@ -170,8 +177,8 @@ export class Calls {
   }
 
   async #dispatch(entry: Entry, signal: AbortSignal): Promise<Outcome> {
-    const { call, command, subject, end } = entry;
-    const output = await this.#runPlugin(call, { signal });
+    const { call, command, subject, startedAt, end } = entry;
+    const output = await this.#runPlugin(call, { signal, startedAt });
     if (!signal.aborted || command !== "ADD") return output;
     // After a DEL that has come, the DEL itself undoes the rest.
     if (!(end.signal.reason instanceof Ended)) await this.#undo(call, output);

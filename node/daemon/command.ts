@@ -6,6 +6,8 @@
 
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import { buildIdentity } from "../../cni/build_identity.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
+import { CURRENT_NETNS } from "../../ffi/netns.ts";
 import { OperationLog } from "../../plugins/multus/log/operation_log.ts";
 import type { LogLevel } from "../../plugins/multus/log/operation_log.ts";
 import { createMultus } from "../../plugins/multus/plugin.ts";
@@ -16,6 +18,7 @@ import { ResidentCluster } from "./cluster/resident_cluster.ts";
 import { runDaemon } from "./daemon.ts";
 import type { Gauge } from "./metrics.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
+import { exitAsStranded, exitWhenStranded } from "./stranded.ts";
 import { answerThick, readOverlay } from "./thick/serve.ts";
 
 /**
@@ -29,6 +32,7 @@ export async function daemon(
 ): Promise<Output> {
   const { env, signal, onStderr } = call;
   const options = readDaemonOptions(call);
+  exitWhenStranded(onStderr);
   // So that no call waits for code to be loaded.
   await Promise.all(pluginNames.map((type) => findPlugin(type)));
   const overlay = readOverlay(options.config);
@@ -44,7 +48,10 @@ export async function daemon(
       ...options,
       handle: (request, running) => answerThick(request, running, thick),
       build: buildIdentity,
-      hostNetns: "/proc/thread-self/ns/net",
+      hostNetns: CURRENT_NETNS,
+      afterCall: options.logLevel === "debug"
+        ? createCheck(onStderr)
+        : undefined,
       env,
       lookup,
       gauges: cluster ? gaugesOf(cluster) : [],
@@ -92,6 +99,15 @@ function gaugesOf(cluster: ResidentCluster): Gauge[] {
       read: () => [[{}, cluster.waitingEvents]],
     },
   ];
+}
+
+/** Checks after each call that the thread is where it was at the start. */
+function createCheck(onStderr: (text: string) => void): () => void {
+  const own = findFileId(CURRENT_NETNS);
+  return () => {
+    if (findFileId(CURRENT_NETNS) === own) return;
+    exitAsStranded("it is in another network namespace", onStderr);
+  };
 }
 
 /** Logs to stderr only: a daemon's output is collected by its supervisor. */

@@ -48,6 +48,8 @@ export interface DaemonOptions {
   readonly env: Environment;
   /** Finds plugins that run in this process. */
   readonly lookup: PluginLookup;
+  /** Called after each call. */
+  readonly afterCall?: (() => void) | undefined;
   /** Further values for the metrics. */
   readonly gauges?: readonly Gauge[];
   /** Answers requests on the HTTP socket other than about the state. */
@@ -114,7 +116,10 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     maxCalls,
     together,
     log,
-    onEnded: (call) => metrics.countCall(call),
+    onEnded(call): void {
+      metrics.countCall(call);
+      options.afterCall?.();
+    },
   });
   const callSocket = new CallSocket({
     lookup,

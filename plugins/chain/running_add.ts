@@ -17,6 +17,7 @@ import { isSameFile } from "../../cni/files/same_file.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { InheritedLock } from "../../ffi/inherited_lock.ts";
 import { attachmentOf } from "../parts/attachment.ts";
+import type { Starter } from "../../cni/surroundings.ts";
 import { stableName } from "../parts/stable_name.ts";
 
 /** Folder of the locks. */
@@ -50,13 +51,18 @@ export class RunningAdd implements Disposable {
   }
 
   /**
-   * Makes processes that start from now on hold the lock. If locking is
-   * impossible, they start without it.
+   * Locks. If that is impossible, processes start without the lock.
    *
+   * @returns What starts processes that hold the lock, too
    * @throws {CniError} 11 if a process of an earlier ADD still runs
    */
-  async begin(): Promise<void> {
-    if (this.#lock !== undefined) return;
+  async begin(): Promise<Starter | void> {
+    if (this.#lock === undefined) await this.#acquire();
+    const lock = this.#lock;
+    if (lock !== undefined) return (start) => lock.share(start);
+  }
+
+  async #acquire(): Promise<void> {
     const { log } = this.#running;
     const path = lockPathOf(this.#running);
     try {

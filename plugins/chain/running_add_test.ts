@@ -57,9 +57,13 @@ Deno.test("waitForAdd() waits for a process that outlives RunningAdd", async () 
   using scene = new Scene();
   const { running } = scene;
   const add = new RunningAdd(running);
-  await add.begin();
+  const starter = await add.begin() ?? ((start) => start());
   const [path = ""] = scene.locks;
-  await using child = new Deno.Command("sleep", { args: ["0.5"] }).spawn();
+  // Another call's process, which must not matter.
+  await using other = new Deno.Command("sleep", { args: ["100"] }).spawn();
+  await using child = starter(() =>
+    new Deno.Command("sleep", { args: ["0.5"] }).spawn()
+  );
   // Keeps the file, as if this process had been killed.
   Deno.renameSync(path, `${path}.kept`);
   add[Symbol.dispose]();
@@ -68,6 +72,7 @@ Deno.test("waitForAdd() waits for a process that outlives RunningAdd", async () 
   await waitForAdd(running);
   assert(performance.now() - startMs > 300, "it did not wait");
   await child.status;
+  other.kill();
   assertEquals([scene.locks, scene.logs], [[], []]);
 });
 

@@ -28,6 +28,7 @@ export const PROCESS_OWNERS = [
   "cni/skel.ts",
   "cni/stdio.ts",
   "plugins/main.ts",
+  "node/daemon/stranded.ts",
   "node/multus/main.ts",
   "plugins/noop/main.ts",
   "tool/",

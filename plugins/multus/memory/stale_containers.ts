@@ -67,19 +67,22 @@ function listStale(
     const { containerId, since } = attachment;
     const others = remembered.get(containerId) ?? [];
     remembered.set(containerId, [...others, attachment]);
-    if (since.getTime() > performance.timeOrigin) spared.add(containerId);
+    if (since > startOf(session)) spared.add(containerId);
   }
   return [...remembered]
     .filter(([containerId]) => !spared.has(containerId))
-    .filter(([containerId]) => !scratch.isYounger(containerId, processStart()))
+    .filter(([containerId]) =>
+      !scratch.isYounger(containerId, startOf(session))
+    )
     .filter(([containerId, cached]) =>
       isOurs(session, scratch.readWhatIsLeft(containerId), cached)
     )
     .map(([containerId]) => containerId);
 }
 
-function processStart(): Date {
-  return new Date(performance.timeOrigin);
+/** The runtime listed its attachments before. */
+function startOf({ call: { surroundings } }: Session): Date {
+  return surroundings.startedAt ?? new Date(performance.timeOrigin);
 }
 
 /** Reports whether this call may release a container that the runtime does not list. */
