@@ -15,7 +15,6 @@ import type { DispatchInput, DispatchOutput } from "../../cni/surroundings.ts";
 import { isObject } from "../../cni/json.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Plugin } from "../../cni/plugin.ts";
-import type { Together } from "../../cni/together.ts";
 import { dispatch } from "../../cni/skel.ts";
 import type { Together } from "../../cni/together.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
@@ -68,8 +67,6 @@ export interface CallsOptions {
   readonly together?: Together | undefined;
   /** How many calls may run at once. */
   readonly maxCalls: number;
-  /** Does work of several calls together. */
-  readonly together?: Together | undefined;
   readonly log: Pick<Log, "info" | "warn">;
   readonly onEnded?: (call: EndedCall) => void;
   /** How long an undo may wait for other plugins, in ms. */

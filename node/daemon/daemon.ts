@@ -108,11 +108,9 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     ...options.gauges ?? [],
   ];
   const metrics = new DaemonMetrics(gauges);
-  await using links = new LinkRemover(hostNetns);
   const calls = new Calls({
     lookup,
     hostNetns,
-    together: links,
     maxCalls,
     together,
     log,
