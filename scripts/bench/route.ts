@@ -98,7 +98,7 @@ const daemon: Route = {
   name: "daemon",
   executable: "cni",
   needsDaemon: true,
-  plan(chain, verb, place) {
+  plan(chain, verb, place): readonly PlannedCall[] {
     const [plugin, ...others] = CHAINS[chain];
     const isChain = others.length > 0;
     const plan = planWhole(isChain ? "chain" : plugin, ({ list }, place) => {
