@@ -8,10 +8,9 @@
 
 import { buildIdentity } from "../cni/build_identity.ts";
 import { CniError, ErrorCode, formatFailure } from "../cni/error.ts";
-import { findFileId } from "../cni/files/same_file.ts";
 import { writeStderr } from "../cni/stdio.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../cni/version.ts";
-import { UnixStream } from "../ffi/unix_stream.ts";
+import { readFileId, UnixStream } from "../ffi/unix_stream.ts";
 
 /** A call, as this process got it. */
 export interface HandedCall {
@@ -119,14 +118,14 @@ function encodeRequest(
     build: buildIdentity,
     name,
     world: {
-      netns: findFileId(env["CNI_NETNS"] ?? "") ?? null,
-      host: findFileId("/proc/self/ns/net"),
-      mnt: findFileId("/proc/self/ns/mnt"),
-      root: findFileId("/"),
+      netns: readFileId(env["CNI_NETNS"] ?? "") ?? null,
+      host: readFileId("/proc/self/ns/net"),
+      mnt: readFileId("/proc/self/ns/mnt"),
+      root: readFileId("/"),
       cwd: Deno.cwd(),
       umask: Deno.umask(),
     },
-    exe: findFileId("/proc/self/exe"),
+    exe: readFileId("/proc/self/exe"),
     env,
     stdin,
   };

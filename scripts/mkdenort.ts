@@ -11,8 +11,8 @@
  * a piece of start-up code (`mkdenort/stub.ts`) that gives it a fixed command
  * line, in front of the arguments of the program, and an environment in which
  * it keeps to itself: no file written, no socket opened, no configuration read.
- * The command line makes it run a small script (`mkdenort/loader.ts`), which
- * puts the environment back as it was and runs the program that `deno compile`
+ * The command line makes it run a small script (`mkdenort/loader.ts`, which is
+ * behind that code), which puts the environment back as it was and runs the program that `deno compile`
  * attached.
  *
  * What differs from the real `denort`: the program has to be one script without
@@ -31,7 +31,7 @@ import {
   parseElf,
   planSegment,
 } from "./mkdenort/elf.ts";
-import { formatLoader } from "./mkdenort/loader.ts";
+import { formatBoot, formatLoader } from "./mkdenort/loader.ts";
 import type { StubPlan } from "./mkdenort/stub.ts";
 import * as x86_64 from "./mkdenort/x86_64.ts";
 
@@ -119,28 +119,31 @@ const assemblers = {
 export function makeDenort(deno: Uint8Array): Uint8Array {
   const elf = parseElf(deno);
   const place = planSegment(elf);
-  const assemble = assemblers[elf.machine];
-  const stub = assemble(place.address, {
-    entry: elf.entry,
-    slots: {
-      setenv: getImportSlot(elf, "setenv"),
-      getcwd: getImportSlot(elf, "getcwd"),
-      chdir: getImportSlot(elf, "chdir"),
-    },
-    droppedPrefixes: DROPPED_PREFIXES,
-    variables: PINNED,
-    args: [...ARGUMENTS, formatLoaderUrl()],
-  });
-  return addSegment(elf, place, stub, place.address);
-}
-
-function formatLoaderUrl(): string {
-  const script = formatLoader({
+  const loader = new TextEncoder().encode(formatLoader({
     droppedPrefixes: DROPPED_PREFIXES,
     set: Object.keys(PINNED),
-  });
-  const bytes = new TextEncoder().encode(script);
-  return `data:text/javascript;base64,${bytes.toBase64()}`;
+  }));
+  const assemble = (loaderAt: number): Uint8Array =>
+    assemblers[elf.machine](place.address, {
+      entry: elf.entry,
+      slots: {
+        setenv: getImportSlot(elf, "setenv"),
+        getcwd: getImportSlot(elf, "getcwd"),
+        chdir: getImportSlot(elf, "chdir"),
+      },
+      droppedPrefixes: DROPPED_PREFIXES,
+      variables: PINNED,
+      args: [...ARGUMENTS, formatUrl(formatBoot(loaderAt, loader.length))],
+    });
+  // The loader follows the stub, whose length does not depend on the place.
+  const { length } = assemble(0);
+  const stub = assemble(place.fileOffset + length);
+  const content = new Uint8Array([...stub, ...loader]);
+  return addSegment(elf, place, content, place.address);
+}
+
+function formatUrl(script: string): string {
+  return `data:text/javascript;base64,${btoa(script)}`;
 }
 
 /**

@@ -1,5 +1,5 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
-import { formatLoader } from "./loader.ts";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { formatBoot, formatLoader } from "./loader.ts";
 
 interface Outcome {
   readonly code: number;
@@ -27,7 +27,9 @@ async function runScript(
 }
 
 Deno.test("formatLoader() gives a script that stands on its own", async () => {
-  const script = formatLoader({ droppedPrefixes: [], set: [] });
+  const loader = formatLoader({ droppedPrefixes: [], set: [] });
+  assertMatch(loader, /^[\n -~]*$/);
+  const script = `{const file = Deno.openSync("/proc/self/exe");\n${loader}}`;
   const { code, stderr } = await runScript(script);
   assertEquals(code, 1);
   // An ordinary deno has notes, but none by `deno compile`.
@@ -54,4 +56,8 @@ Deno.test("formatLoader() gives a script that restores the environment first", a
     GONER: "kept",
   });
   assertEquals(JSON.parse(stdout), ["by=caller", null, "a", "", "kept"]);
+});
+
+Deno.test("formatBoot() has the same length for every place", () => {
+  assertEquals(formatBoot(0, 1).length, formatBoot(98_000_000, 3000).length);
 });

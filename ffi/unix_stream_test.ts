@@ -1,0 +1,39 @@
+import { assert, assertEquals } from "@std/assert";
+import { readFileId, UnixStream } from "./unix_stream.ts";
+
+Deno.test("readFileId() identifies files as Deno.stat does", async (t) => {
+  const paths = ["/", "/proc/self/ns/net", "/dev/null", Deno.execPath()];
+  for (const path of paths) {
+    await t.step(path, () => {
+      const { dev, ino } = Deno.statSync(path);
+      assertEquals(readFileId(path), `${dev}:${ino}`);
+    });
+  }
+  for (const path of ["", "/nonexistent", "/dev/null/below"]) {
+    await t.step(path, () => assertEquals(readFileId(path), undefined));
+  }
+});
+
+Deno.test("UnixStream talks to a socket", async () => {
+  const folder = await Deno.makeTempDir();
+  // A path of the greatest length.
+  const path = `${folder}/`.padEnd(107, "s");
+  assertEquals(UnixStream.connect(path), undefined);
+  assertEquals(UnixStream.connect(`${path}s`), undefined);
+  {
+    using listener = Deno.listen({ transport: "unix", path });
+    using stream = UnixStream.connect(path);
+    assert(stream !== undefined);
+    using peer = await listener.accept();
+    assert(stream.send(new TextEncoder().encode("question")));
+    const buffer = new Uint8Array(8);
+    assertEquals(await peer.read(buffer), 8);
+    assertEquals(new TextDecoder().decode(buffer), "question");
+    await peer.write(new TextEncoder().encode("answer"));
+    assertEquals(stream.receive(buffer), 6);
+    peer.close();
+    assertEquals(stream.receive(buffer), 0);
+    assertEquals(stream.send(buffer), false);
+  }
+  await Deno.remove(folder, { recursive: true });
+});
