@@ -724,7 +724,10 @@ const PROCESS_ENV = { ...ENV, CNI_COMMAND: "STATUS" };
 /** The command that runs ptp as a process. */
 async function ptpCommand(): Promise<[string, ...string[]]> {
   const flags = await importFlags();
-  return [Deno.execPath(), "run", "-A", ...flags, "plugins/ptp/main.ts"];
+  const script = 'import { runMain } from "./cni/skel.ts";' +
+    'import { ptp } from "./plugins/ptp/plugin.ts";' +
+    "runMain(ptp);";
+  return [Deno.execPath(), "eval", ...flags, script];
 }
 
 /**

@@ -41,6 +41,19 @@ async function copySources(folder: string): Promise<void> {
   throw new Error(`Cannot copy the sources to "${folder}": ${why}`);
 }
 
+/** Writes a missing `main.ts`, which runs the plugin in the same folder. */
+async function ensureEntry(path: string): Promise<void> {
+  if (await findChangeTime(path) !== undefined) return;
+  await Deno.writeTextFile(
+    path,
+    `import { runMain } from "../../cni/skel.ts";
+     import * as exported from "./plugin.ts";
+     for (const one of Object.values(exported)) {
+       if (one?.configSchema) runMain(one);
+     }`,
+  );
+}
+
 /**
  * Returns the flags by which imports are resolved.
  *
@@ -126,6 +139,7 @@ export async function bundle(entry: string, name: string): Promise<Bundle> {
   });
   try {
     await copySources(staging);
+    if (!isAbsolute(entry)) await ensureEntry(`${staging}/${entry}`);
     const flags = await resolutionFlags(entry, staging);
     const resolved = [...flags, "--node-modules-dir=auto", entry];
     await split(entry, [...resolved, `--outdir=${staging}/whole`], staging);

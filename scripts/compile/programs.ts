@@ -41,11 +41,10 @@ export const tool: Program = {
 /**
  * Lists each plugin as a separate program.
  *
- * @throws {Error} If a plugin has no `main.ts`
+ * @throws {Error} If there is no such plugin
  */
 export async function listSinglePrograms(
-  names: readonly string[] = allNames
-    .filter((name) => ![tool.name, ...tool.links].includes(name)),
+  names: readonly string[] = pluginNames,
 ): Promise<Program[]> {
   const programs: Program[] = [];
   for (const name of names) {
@@ -54,17 +53,21 @@ export async function listSinglePrograms(
   return programs;
 }
 
+/** Returns the `main.ts` of a plugin; the bundler writes a missing one. */
 async function getEntry(plugin: string): Promise<string> {
   const folder = plugin.replaceAll("-", "_");
-  const candidates = ["plugins", "ipam", "node"].map((layer) =>
-    `${layer}/${folder}/main.ts`
+  const folders = ["plugins", "ipam", "node"].map((layer) =>
+    `${layer}/${folder}`
   );
-  for (const entry of candidates) {
-    if (await findChangeTime(ROOT + entry) !== undefined) return entry;
+  for (const module of ["main.ts", "plugin.ts"]) {
+    for (const path of folders) {
+      const time = await findChangeTime(`${ROOT}${path}/${module}`);
+      if (time !== undefined) return `${path}/main.ts`;
+    }
   }
   throw new Error(
     `Cannot compile plugin "${plugin}": there is no ${
-      candidates.join(" and no ")
+      folders.join(" and no ")
     }`,
   );
 }

@@ -17,7 +17,7 @@ Deno.test("listSinglePrograms() finds where a plugin starts", async () => {
   await assertRejects(
     () => listSinglePrograms(["no-such"]),
     Error,
-    'Cannot compile plugin "no-such": there is no plugins/no_such/main.ts ' +
-      "and no ipam/no_such/main.ts",
+    'Cannot compile plugin "no-such": there is no plugins/no_such ' +
+      "and no ipam/no_such",
   );
 });

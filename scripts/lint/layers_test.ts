@@ -17,7 +17,7 @@ Deno.test("cni/layers accepts imports that point downward", async (t) => {
     ["plugins/multus/config.ts", 'import * as z from "zod/mini";'],
     ["plugins/parts/dns.ts", 'import * as z from "zod/mini";'],
     ["plugins/multus/plugin.ts", 'import { Config } from "./config.ts";'],
-    ["plugins/ptp/main.ts", 'import { runMain } from "../../cni/skel.ts";'],
+    ["plugins/ptp/plugin.ts", 'import { runMain } from "../../cni/skel.ts";'],
     ["plugins/registry.ts", 'const a = () => import("./ptp/plugin.ts");'],
     [
       "plugins/registry.ts",

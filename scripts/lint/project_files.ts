@@ -60,7 +60,7 @@ export function resolveImport(
 
 /**
  * Returns the leading part of a path that a pattern names, as `plugins/ptp/`
- * of `plugins/ptp/main.ts` for a pattern of `plugins/`, `*` and `/`.
+ * of `plugins/ptp/plugin.ts` for a pattern of `plugins/`, `*` and `/`.
  *
  * @param pattern A folder if it ends in `/`, else a file; `*` is one path component
  * @returns `undefined` if the path is not in there

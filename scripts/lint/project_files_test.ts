@@ -36,7 +36,7 @@ Deno.test("matchedPart() returns the part that the pattern names", async (t) => 
     ["net/ip.tsx", "net/ip.ts", undefined],
     ["net/ipxts", "net/ip.ts", undefined],
     ["cni/net/ip.ts", "net/", undefined],
-    ["plugins/ptp/main.ts", "plugins/*/", "plugins/ptp/"],
+    ["plugins/ptp/plugin.ts", "plugins/*/", "plugins/ptp/"],
     ["plugins/main.ts", "plugins/*/", undefined],
     ["plugins/ptp/a/plugin.ts", "plugins/*/plugin.ts", undefined],
   ];

@@ -91,10 +91,11 @@ export async function ownProgram(): Promise<string[]> {
   const folder = Deno.env.get("CNI_BIN");
   return folder ? [join(folder, "host-local")] : [
     Deno.execPath(),
-    "run",
-    "--allow-all",
+    "eval",
     ...await importFlags(),
-    "ipam/host_local/main.ts",
+    'import { runMain } from "./cni/skel.ts";' +
+    'import { hostLocal } from "./ipam/host_local/plugin.ts";' +
+    "runMain(hostLocal);",
   ];
 }
 

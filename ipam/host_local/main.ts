@@ -1,4 +1,0 @@
-import { runMain } from "../../cni/skel.ts";
-import { hostLocal } from "./plugin.ts";
-
-runMain(hostLocal);

@@ -1,4 +1,0 @@
-import { runMain } from "../../cni/skel.ts";
-import { bridge } from "./plugin.ts";
-
-runMain(bridge);

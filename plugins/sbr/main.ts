@@ -1,4 +1,0 @@
-import { runMain } from "../../cni/skel.ts";
-import { sbr } from "./plugin.ts";
-
-runMain(sbr);
