@@ -34,6 +34,8 @@ type Send = <T>(request: KubeRequest, limits: TimeLimits) => Promise<T>;
 const TRIES = 5;
 /** Time between two attempts, in milliseconds. */
 const PAUSE_MS = 10;
+/** How long PATCH is not tried again after it was not allowed, in ms. */
+const PUT_MS = 5 * 60_000;
 
 /**
  * Writes annotations of pods with one PATCH of the status. If that is not
@@ -41,7 +43,7 @@ const PAUSE_MS = 10;
  */
 export class PodAnnotator {
   readonly #send: Send;
-  #mayPatch = true;
+  #putUntilMs = -Infinity;
 
   /** Creates a writer with a function that sends requests. */
   constructor(send: Send) {
@@ -60,7 +62,7 @@ export class PodAnnotator {
   ): Promise<void> {
     const signal = overallSignal(given);
     const limits = { ...given, signal };
-    if (this.#mayPatch) {
+    if (performance.now() >= this.#putUntilMs) {
       try {
         return await retryOnConflict(
           signal,
@@ -68,7 +70,7 @@ export class PodAnnotator {
         );
       } catch (error) {
         if (!isUnsupported(error)) throw error;
-        this.#mayPatch = false;
+        this.#putUntilMs = performance.now() + PUT_MS;
       }
     }
     await retryOnConflict(signal, () => this.#put(pod, annotations, limits));

@@ -39,6 +39,8 @@ export interface CallOptions {
   readonly env?: Environment;
   /** For DEL in this process, as in a list or in the node daemon. */
   readonly together?: Together;
+  /** When the call began; this process's start if undefined. */
+  readonly startedAt?: Date;
 }
 
 /** What a call printed and how it ended; the document decoded, if there is one. */
@@ -128,6 +130,7 @@ export class TestHosts implements Disposable {
       invoker: createInvoker(dispatch, findPlugin),
       hostNetns: this.host.path,
       together: options.together,
+      startedAt: options.startedAt,
     });
     return { ...output, json: parseJson(output.stdout) };
   }

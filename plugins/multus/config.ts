@@ -68,8 +68,6 @@ export interface MultusConfig extends NetConf {
   readonly runtimeConfig: JsonObject;
   /** Name of the auxiliary chain: `auxiliaryCNIChainName`. */
   readonly auxiliaryChainName?: string;
-  /** Folder of the daemon's socket. */
-  readonly daemonSocketDir: string;
 }
 
 /** Keys of runtimeConfig for all delegates; the others are for the master only. */
@@ -209,7 +207,6 @@ function complete(written: Written): MultusConfig {
     logOptions: completeLogOptions(written.logOptions),
     runtimeConfig: (written.runtimeConfig ?? {}) as JsonObject,
     auxiliaryChainName: written.auxiliaryCNIChainName || undefined,
-    daemonSocketDir: written.daemonSocketDir ?? "/run/multus",
   });
 }
 

@@ -26,7 +26,6 @@ const DEFAULTS: MultusConfig = {
     compress: true,
   },
   runtimeConfig: {},
-  daemonSocketDir: "/run/multus",
 };
 
 Deno.test("multusSchema() has defaults for absent, empty and null keys", async (t) => {
@@ -87,7 +86,7 @@ Deno.test("multusSchema() reads every key", async (t) => {
     [{ capabilities: { a: true, b: null } }, {}],
     [{ auxiliaryCNIChainName: "a" }, { auxiliaryChainName: "a" }],
     [{ retryDeleteOnError: true }, {}],
-    [{ daemonSocketDir: "/a/" }, { daemonSocketDir: "/a" }],
+    [{ daemonSocketDir: "/a/" }, {}],
     [{ prevResult: { ips: [] } }, { prevResult: { ips: [] } }],
     [{ CLUSTERNETWORK: "a", LogTOStderr: false }, {
       clusterNetwork: "a",

@@ -268,13 +268,22 @@ function collect(
   scene: MultusScene,
   ...valid: [containerId: string, ifName: string][]
 ): Promise<CallOutput> {
+  return collectSince(undefined, scene, ...valid);
+}
+
+/** Runs GC in a call that began at a time. */
+function collectSince(
+  startedAt: Date | undefined,
+  scene: MultusScene,
+  ...valid: [containerId: string, ifName: string][]
+): Promise<CallOutput> {
   return scene.run("GC", {
     ...both(scene),
     "cni.dev/valid-attachments": valid.map(([containerID, ifname]) => ({
       containerID,
       ifname,
     })),
-  });
+  }, startedAt === undefined ? {} : { startedAt });
 }
 
 const LIVE = [
@@ -322,6 +331,22 @@ conformance("multus GC", {
     assertEquals(scene.remembered, []);
     assertTold(scene.call("weave-net", "GC"), []);
   }),
+  "a container that was attached since the process began is detached": row(
+    async (scene) => {
+      await attachTwo(scene);
+      const now = Date.now() / 1000;
+      for (const name of STALE) {
+        Deno.utimeSync(`${scene.cniDir}/${name}`, now, now);
+      }
+      const live = [["live", "eth0"] as [string, string]];
+      assertQuiet(
+        await collectSince(new Date(Date.now() - 60_000), scene, ...live),
+      );
+      assertEquals(scene.remembered.length, 6);
+      assertQuiet(await collectSince(new Date(Date.now() + 1), scene, ...live));
+      assertEquals(scene.remembered, LIVE);
+    },
+  ),
   "a container that was attached meanwhile is kept": row(async (scene) => {
     await attachTwo(scene);
     const now = Date.now() / 1000 + 1;
