@@ -8,6 +8,16 @@ import type { CmdArgs } from "./args.ts";
 import { CniError, ErrorCode } from "./error.ts";
 import { findFileId } from "./files/same_file.ts";
 
+/** Path of the network namespace that the calling thread is in. */
+export const OWN_NETNS = "/proc/thread-self/ns/net";
+/** Identifies it. It stays the same as long as the process. */
+let ownId: string | undefined;
+
+function findHostId(hostNetns: string): string | undefined {
+  if (hostNetns !== OWN_NETNS) return findFileId(hostNetns);
+  return ownId ??= findFileId(OWN_NETNS);
+}
+
 /**
  * Reports whether CNI_NETNS is the plugin's own namespace although it must not be:
  * a path such as /proc/PID/ns/net whose PID was reused by a process on the host.
@@ -21,7 +31,7 @@ export function isOwnNetns(
   hostNetns: string,
 ): boolean {
   if (args.netnsOverride || args.netns === "") return false;
-  const own = findFileId(hostNetns);
+  const own = findHostId(hostNetns);
   if (own === undefined) {
     throw new CniError(
       ErrorCode.InvalidNetns,

@@ -10,6 +10,7 @@ import { missingVariables, readCmdArgs } from "./args.ts";
 import { formatFailure } from "./error.ts";
 import { createInvoker, type PluginLookup } from "./invoke/in_process.ts";
 import type { DispatchInput, DispatchOutput } from "./surroundings.ts";
+import { OWN_NETNS } from "./own_netns.ts";
 import type { Plugin } from "./plugin.ts";
 import { readStdin, sendConsoleToStderr, writeStderr } from "./stdio.ts";
 import { CURRENT_VERSION } from "./version.ts";
@@ -94,10 +95,7 @@ export function processInput(
     env: Deno.env.toObject(),
     stdin: readStdin,
     invoker: createInvoker(dispatch, lookup),
-    hostNetns: CURRENT_NETNS,
+    hostNetns: OWN_NETNS,
     onStderr: (text) => writeStderr(text),
   };
 }
-
-/** This thread's network namespace: for a plugin, the host's. */
-const CURRENT_NETNS = "/proc/thread-self/ns/net";

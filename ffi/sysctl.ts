@@ -8,6 +8,9 @@
  */
 
 const ROOT = "/proc/sys/";
+/** The kernel returns a parameter in one piece of at most a page. */
+const PAGE_BYTES = 4096;
+const decoder = new TextDecoder();
 
 /**
  * Reads a parameter, without the trailing newline.
@@ -15,7 +18,10 @@ const ROOT = "/proc/sys/";
  * @throws {Deno.errors.NotFound} If the kernel has no such parameter
  */
 export function readSysctl(key: string): string {
-  return Deno.readTextFileSync(ROOT + key).trimEnd();
+  using file = Deno.openSync(ROOT + key);
+  const buffer = new Uint8Array(PAGE_BYTES);
+  const length = file.readSync(buffer) ?? 0;
+  return decoder.decode(buffer.subarray(0, length)).trimEnd();
 }
 
 /**

@@ -13,7 +13,7 @@ import {
 } from "../cni/libcni/mod.ts";
 import { createLog } from "../cni/log.ts";
 import { writeStderr } from "../cni/stdio.ts";
-import { CURRENT_NETNS } from "../ffi/netns.ts";
+import { OWN_NETNS } from "../cni/own_netns.ts";
 import { Cidr } from "../net/cidr.ts";
 import type { SkippedFile } from "./choose_network.ts";
 import { DefaultNetwork } from "./default_network.ts";
@@ -106,7 +106,7 @@ export function createNode(
   options: NodeNetworkOptions,
   getPodCidrs: () => readonly Cidr[],
 ): Node {
-  const { confDir, pluginDirs, hostNetns = CURRENT_NETNS } = options;
+  const { confDir, pluginDirs, hostNetns = OWN_NETNS } = options;
   const { onStderr = writeStderr, cacheDir } = options;
   const log = createLog({ component: "node-network" }, onStderr);
   // One lock covers all networks of a pod.

@@ -37,6 +37,8 @@ export interface CallOptions {
   readonly ifName?: string;
   /** Overrides and adds variables. */
   readonly env?: Environment;
+  /** The throw-away host if undefined. */
+  readonly hostNetns?: string;
   /** For DEL in this process, as in a list or in the node daemon. */
   readonly together?: Together;
   /** When the call began; this process's start if undefined. */
@@ -128,7 +130,7 @@ export class TestHosts implements Disposable {
       env: this.environment(command, options),
       stdin: () => new TextEncoder().encode(JSON.stringify(config)),
       invoker: createInvoker(dispatch, findPlugin),
-      hostNetns: this.host.path,
+      hostNetns: options.hostNetns ?? this.host.path,
       together: options.together,
       startedAt: options.startedAt,
     });

@@ -563,7 +563,7 @@ const EQUIVALENTS: Record<string, {
   link_add_ifb: {
     request: ({ link }) =>
       link.addIfb({ name: "ifb7", mtu: 1400, transmitQueueLength: 0 }),
-    differences: [],
+    differences: [ECHO],
   },
   qdisc_add_htb: {
     request: ({ traffic }) =>

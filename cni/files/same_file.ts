@@ -14,9 +14,13 @@ export function isSameFile(left: string, right: string): boolean {
 /** Returns device and inode, which identify a file; undefined if it does not exist. */
 export function findFileId(path: string): string | undefined {
   try {
-    const { dev, ino } = Deno.statSync(path);
-    return `${dev}:${ino}`;
+    return fileIdOf(Deno.statSync(path));
   } catch {
     return undefined;
   }
+}
+
+/** Returns the same for a file whose attributes are known. */
+export function fileIdOf({ dev, ino }: Deno.FileInfo): string {
+  return `${dev}:${ino}`;
 }

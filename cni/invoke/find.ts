@@ -6,6 +6,7 @@
 
 import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../error.ts";
+import { fileIdOf } from "../files/same_file.ts";
 
 /** Splits CNI_PATH. Drops empty elements, which would mean the current folder. */
 export function splitPath(path: string): string[] {
@@ -24,6 +25,21 @@ export function splitPath(path: string): string[] {
  * @throws {CniError} 7 if the name is not a file name, 999 if the file is not found
  */
 export function findPlugin(type: string, folders: readonly string[]): string {
+  return findPluginFile(type, folders).path;
+}
+
+/** A plugin's executable. */
+export interface PluginFile {
+  readonly path: string;
+  /** Identifies the file, as `findFileId` does. */
+  readonly id: string;
+}
+
+/** Does the same as {@linkcode findPlugin}, and identifies the file. */
+export function findPluginFile(
+  type: string,
+  folders: readonly string[],
+): PluginFile {
   if (type === "") {
     throw new CniError(
       ErrorCode.InvalidNetworkConfig,
@@ -39,14 +55,15 @@ export function findPlugin(type: string, folders: readonly string[]): string {
   if (folders.length === 0) {
     throw new CniError(ErrorCode.InvalidEnvironment, "no paths provided");
   }
-  const found = folders.map((folder) => pathIn(folder, type)).find(isFile);
-  if (found === undefined) {
-    throw new CniError(
-      ErrorCode.Internal,
-      `failed to find plugin "${type}" in path [${folders.join(" ")}]`,
-    );
+  for (const folder of folders) {
+    const path = pathIn(folder, type);
+    const id = findRegularFileId(path);
+    if (id !== undefined) return { path, id };
   }
-  return found;
+  throw new CniError(
+    ErrorCode.Internal,
+    `failed to find plugin "${type}" in path [${folders.join(" ")}]`,
+  );
 }
 
 /** Joins a path that contains a slash; without one, PATH would be searched. */
@@ -55,10 +72,11 @@ function pathIn(folder: string, type: string): string {
   return path.includes("/") ? path : `./${path}`;
 }
 
-function isFile(path: string): boolean {
+function findRegularFileId(path: string): string | undefined {
   try {
-    return Deno.statSync(path).isFile;
+    const info = Deno.statSync(path);
+    return info.isFile ? fileIdOf(info) : undefined;
   } catch {
-    return false;
+    return undefined;
   }
 }

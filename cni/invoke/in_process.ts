@@ -9,7 +9,7 @@
 
 import type { Plugin } from "../plugin.ts";
 import { findFileId } from "../files/same_file.ts";
-import { findPlugin, splitPath } from "./find.ts";
+import { findPluginFile, type PluginFile, splitPath } from "./find.ts";
 import type {
   DispatchInput,
   DispatchOutput,
@@ -47,16 +47,16 @@ export function createInvoker(
   callers: readonly string[] = [],
 ): Invoker {
   let own: string | undefined;
-  const isOwn = (path: string): boolean => {
+  const isOwn = ({ id }: PluginFile): boolean => {
     own ??= findFileId(OWN_EXECUTABLE);
-    const file = findFileId(path);
-    return file !== undefined && (file === own || callers.includes(file));
+    return id === own || callers.includes(id);
   };
   const invoker: Invoker = {
     async invoke(invocation): Promise<string> {
       const { type, env } = invocation;
-      const path = findPlugin(type, splitPath(env["CNI_PATH"] ?? ""));
-      const mayRunHere = env["CNI_NO_INPROCESS"] !== "1" && isOwn(path);
+      const file = findPluginFile(type, splitPath(env["CNI_PATH"] ?? ""));
+      const { path } = file;
+      const mayRunHere = env["CNI_NO_INPROCESS"] !== "1" && isOwn(file);
       const plugin = mayRunHere ? lookup(type) : undefined;
       if (plugin === undefined) {
         const { execPlugin } = await import("./exec.ts");

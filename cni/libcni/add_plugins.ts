@@ -83,16 +83,18 @@ async function addPlugin(
   { signal }: OperationOptions,
 ): Promise<AttachmentResult> {
   const { capabilityArgs } = conf;
-  // The Go library reports a missing plugin before a malformed name.
-  pathOf(plugin.type, tools);
-  checkNames(network, conf);
-  const output = await runPlugin(tools, {
-    command: "ADD",
-    type: plugin.type,
-    stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
-    conf,
-    signal,
-  });
+  const { type } = plugin;
+  let stdin: Uint8Array;
+  try {
+    checkNames(network, conf);
+    stdin = buildRequest(network, plugin, { prevResult, capabilityArgs });
+  } catch (error) {
+    // The Go library reports a missing plugin before a malformed name.
+    pathOf(type, tools);
+    throw error;
+  }
+  const run = { command: "ADD", type, stdin, conf, signal } as const;
+  const output = await runPlugin(tools, run);
   return readPluginResult(output, network.cniVersion);
 }
 

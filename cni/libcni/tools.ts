@@ -7,6 +7,7 @@
 import { execInvoker } from "../invoke/exec_invoker.ts";
 import { createLog, type Log } from "../log.ts";
 import { writeStderr } from "../stdio.ts";
+import { OWN_NETNS } from "../own_netns.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { AttachmentCache } from "./cache.ts";
 import type { AttachmentLocks } from "./lock.ts";
@@ -56,7 +57,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
     surroundings: {
       env: options.env,
       invoker: options.invoker ?? execInvoker,
-      hostNetns: options.hostNetns ?? "/proc/thread-self/ns/net",
+      hostNetns: options.hostNetns ?? OWN_NETNS,
       onStderr,
       onProcess: options.onProcess,
       together: options.together,

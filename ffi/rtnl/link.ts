@@ -65,31 +65,14 @@ export class LinkRequests {
    */
   addVeth({ name, mtu, masterIndex, peer }: NewVeth): Link {
     const shared = { mtu, transmitQueues: 1, receiveQueues: 1 };
-    const answers = this.#socket.request(newLink, {
-      flags: Flag.Create | Flag.Exclusive | Flag.Echo,
-      header: { flags: IFF_UP, change: IFF_UP },
-      attributes: {
-        name,
-        ...shared,
-        master: masterIndex,
-        linkInfo: {
-          kind: "veth",
-          data: {
-            peer: {
-              header: {},
-              attributes: {
-                name: peer.name,
-                address: peer.mac,
-                netnsFd: peer.netns.fd,
-                ...shared,
-              },
-            },
-          },
-        },
-      },
-    }, newLink);
-    // Kernels before 6.2 do not echo a new link.
-    return answers[0] === undefined ? this.get(name) : decodeLink(answers[0]);
+    const end = { name: peer.name, address: peer.mac, ...shared };
+    const attributes = { ...end, netnsFd: peer.netns.fd };
+    return this.#addEchoed({
+      name,
+      ...shared,
+      master: masterIndex,
+      linkInfo: { kind: "veth", data: { peer: { header: {}, attributes } } },
+    });
   }
 
   /**
@@ -121,12 +104,25 @@ export class LinkRequests {
    * kernel does not support it
    */
   addIfb({ name, mtu, transmitQueueLength }: NewIfb): Link {
-    this.#socket.request(newLink, {
-      flags: Flag.Create | Flag.Exclusive,
-      header: { flags: IFF_UP, change: IFF_UP },
-      attributes: { name, mtu, transmitQueueLength, linkInfo: { kind: "ifb" } },
+    return this.#addEchoed({
+      name,
+      mtu,
+      transmitQueueLength,
+      linkInfo: { kind: "ifb" },
     });
-    return this.get(name);
+  }
+
+  /** Creates a link that is up, and takes its description from the echo. */
+  #addEchoed(attributes: LinkAttributes & { readonly name: string }): Link {
+    const [answer] = this.#socket.request(newLink, {
+      flags: Flag.Create | Flag.Exclusive | Flag.Echo,
+      header: { flags: IFF_UP, change: IFF_UP },
+      attributes,
+    }, newLink);
+    // Kernels before 6.2 do not echo a new link.
+    return answer === undefined
+      ? this.get(attributes.name)
+      : decodeLink(answer);
   }
 
   /**
@@ -402,6 +398,9 @@ function nameOf(link: string | number): { name?: string } {
   return typeof link === "string" ? { name: link } : {};
 }
 
+type LinkAttributes = NonNullable<
+  Parameters<typeof newLink.encode>[0]["attributes"]
+>;
 type LinkAnswer = ReturnType<typeof newLink.decode>;
 
 function decodeLink({ header, attributes }: LinkAnswer): Link {

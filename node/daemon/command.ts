@@ -7,7 +7,7 @@
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import { buildIdentity } from "../../cni/build_identity.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
-import { CURRENT_NETNS } from "../../ffi/netns.ts";
+import { OWN_NETNS } from "../../cni/own_netns.ts";
 import { OperationLog } from "../../plugins/multus/log/operation_log.ts";
 import type { LogLevel } from "../../plugins/multus/log/operation_log.ts";
 import { createMultus } from "../../plugins/multus/plugin.ts";
@@ -48,7 +48,7 @@ export async function daemon(
       ...options,
       handle: (request, running) => answerThick(request, running, thick),
       build: buildIdentity,
-      hostNetns: CURRENT_NETNS,
+      hostNetns: OWN_NETNS,
       afterCall: options.logLevel === "debug"
         ? createCheck(onStderr)
         : undefined,
@@ -103,9 +103,9 @@ function gaugesOf(cluster: ResidentCluster): Gauge[] {
 
 /** Checks after each call that the thread is where it was at the start. */
 function createCheck(onStderr: (text: string) => void): () => void {
-  const own = findFileId(CURRENT_NETNS);
+  const own = findFileId(OWN_NETNS);
   return () => {
-    if (findFileId(CURRENT_NETNS) === own) return;
+    if (findFileId(OWN_NETNS) === own) return;
     exitAsStranded("it is in another network namespace", onStderr);
   };
 }

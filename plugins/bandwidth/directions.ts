@@ -9,10 +9,10 @@ import type { Rollback } from "../../cni/rollback.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
-import { createIfb, deleteIfb, findIfb, type IfbPlace } from "./ifb.ts";
+import { createIfb, deleteIfb, type IfbPlace } from "./ifb.ts";
 import { limitLink, type LinkLimit, unlimitLink } from "./limit_link.ts";
 import type { Limits } from "./limits.ts";
-import { deleteIdleIngress, endRedirect, redirect } from "./redirect.ts";
+import { deleteIngress, endRedirect, redirect } from "./redirect.ts";
 import { bucketOf, isSmallerThanFrame } from "./token_bucket.ts";
 
 /** A cable with an existing host end. */
@@ -104,20 +104,21 @@ export function limitEgress(
 /**
  * Ends the limits on the host's end, if it still exists.
  *
+ * @param ifb The attachment's IFB, if it still exists
  * @param isOwn Reports whether an end without a redirection to the IFB is the
  *   attachment's
  */
 export function endLimits(
-  place: IfbPlace,
+  { host, end }: IfbPlace,
+  ifb: Link | undefined,
   isOwn: (end: Link) => boolean,
 ): void {
-  const { host, end } = place;
   if (end === undefined) return;
   const traffic = new TrafficControl(host.socket);
   try {
-    const ended = endRedirect(traffic, end.index, findIfb(place)?.index);
-    if (!ended && !isOwn(end)) return;
-    deleteIdleIngress(traffic, end.index);
+    const { isEnded, left } = endRedirect(traffic, end.index, ifb?.index);
+    if (!isEnded && !isOwn(end)) return;
+    if (left === 0) deleteIngress(traffic, end.index);
     unlimitLink(traffic, end.index);
   } catch (error) {
     if (!isErrno(error, "ENODEV")) throw error;

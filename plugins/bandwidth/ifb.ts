@@ -77,12 +77,17 @@ export function createIfb(
   const { sharedName, ownName, alias } = place.identity;
   const { link } = place.host;
   try {
-    for (const name of [ownName, sharedName]) {
+    const deleteLeftover = (name: string): boolean => {
       const found = link.find(name);
-      if (found && isLeftover(place, found)) link.ensureGone(found.index);
-    }
-    const ifb = addUnlessTaken(place.host, { ...settings, name: sharedName }) ??
-      link.addIfb({ ...settings, name: ownName });
+      return found !== undefined && isLeftover(place, found) &&
+        link.ensureGone(found.index);
+    };
+    const add = (name: string): Link => link.addIfb({ ...settings, name });
+    deleteLeftover(ownName);
+    const addShared = (): Link | undefined =>
+      unlessTaken(() => add(sharedName));
+    const ifb = addShared() ??
+      (deleteLeftover(sharedName) ? addShared() : undefined) ?? add(ownName);
     link.setAlias(ifb.index, alias);
     return ifb;
   } catch (error) {
@@ -90,9 +95,9 @@ export function createIfb(
   }
 }
 
-function addUnlessTaken(host: Rtnl, ifb: NewIfb): Link | undefined {
+function unlessTaken(add: () => Link): Link | undefined {
   try {
-    return host.link.addIfb(ifb);
+    return add();
   } catch (error) {
     if (isErrno(error, "EEXIST")) return undefined;
     throw error;

@@ -107,11 +107,12 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     using host = Rtnl.open(call.hostNetns);
     const identity = await identifyIfb(attachmentOf(call));
     const place = { host, identity, ...findPlace(host, call) };
+    const ifbs = listIfbs(place);
     await tryAll({
       // Before the IFB: traffic redirected to a deleted IFB is lost.
       "end the limits of the host's end": () =>
-        endLimits(place, (end) => isOwnEnd(end, call)),
-      "delete the IFB": () => deleteLater(listIfbs(place), call),
+        endLimits(place, ifbs[0], (end) => isOwnEnd(end, call)),
+      "delete the IFB": () => deleteLater(ifbs, call),
     });
   },
 

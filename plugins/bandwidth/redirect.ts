@@ -6,6 +6,7 @@
  */
 
 import type { Rollback } from "../../cni/rollback.ts";
+import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import {
   handleOf,
@@ -43,14 +44,16 @@ export function redirect(
   to: Link,
   rollback: Rollback,
 ): void {
-  const existing = traffic.qdisc.find(from.index, Parent.Ingress);
+  let existing: Qdisc | undefined;
   rollback.onFailure(`end the redirection from "${from.name}"`, () => {
-    endRedirect(traffic, from.index, to.index);
-    if (existing === undefined) deleteIdleIngress(traffic, from.index);
+    const { left } = endRedirect(traffic, from.index, to.index);
+    const isOurs = existing === undefined && left === 0;
+    if (isOurs) deleteIngress(traffic, from.index);
   });
   try {
+    existing = addIngress(traffic, from.index);
     const place = existing === undefined
-      ? addIngress(traffic, from.index)
+      ? ALONE
       : findPlace(traffic, existing, to.index);
     traffic.filter.add({
       ifindex: from.index,
@@ -72,14 +75,25 @@ type FilterPlace = Pick<Filter, "parent" | "priority">;
 
 const ALONE: FilterPlace = { parent: INGRESS_HANDLE, priority: FIRST };
 
-function addIngress(traffic: TrafficControl, ifindex: number): FilterPlace {
-  traffic.qdisc.add({
-    ifindex,
-    parent: Parent.Ingress,
-    handle: INGRESS_HANDLE,
-    kind: "ingress",
-  });
-  return ALONE;
+/** Adds the qdisc for incoming traffic, or returns the existing one. */
+function addIngress(
+  traffic: TrafficControl,
+  ifindex: number,
+): Qdisc | undefined {
+  const parent = Parent.Ingress;
+  try {
+    traffic.qdisc.add({
+      ifindex,
+      parent,
+      handle: INGRESS_HANDLE,
+      kind: "ingress",
+    });
+    return undefined;
+  } catch (error) {
+    const existing = traffic.qdisc.find(ifindex, parent);
+    if (!isErrno(error, "EEXIST") || existing === undefined) throw error;
+    return existing;
+  }
 }
 
 /**
@@ -103,13 +117,14 @@ function findPlace(
  * Ends the redirection to a link, and redirections to deleted links.
  *
  * @param to Undefined if the link does not exist
- * @returns Whether there was a redirection to the link itself
+ * @returns Whether there was a redirection to the link itself, and how many
+ *   filters are left
  */
 export function endRedirect(
   traffic: TrafficControl,
   ifindex: number,
   to: number | undefined,
-): boolean {
+): { readonly isEnded: boolean; readonly left: number } {
   const filters = listIngress(traffic, ifindex);
   const ours = filters.filter((filter) => isOurs(filter, to));
   for (const priority of [FIRST, LAST]) {
@@ -121,17 +136,19 @@ export function endRedirect(
     if (isAll) traffic.filter.delPriority(first);
     else for (const filter of [first, ...more]) traffic.filter.del(filter);
   }
-  return ours.some(({ redirectTo }) => redirectTo === to);
+  return {
+    isEnded: ours.some(({ redirectTo }) => redirectTo === to),
+    left: filters.length - ours.length,
+  };
 }
 
-/** Deletes the qdisc for incoming traffic if it has no filters. */
-export function deleteIdleIngress(
+/** Deletes the qdisc for incoming traffic. It must have no filters. */
+export function deleteIngress(
   traffic: TrafficControl,
   ifindex: number,
 ): void {
   const { kind } = traffic.qdisc.find(ifindex, Parent.Ingress) ?? {};
-  if (kind !== "ingress" || listIngress(traffic, ifindex).length > 0) return;
-  traffic.qdisc.del(ifindex, Parent.Ingress);
+  if (kind === "ingress") traffic.qdisc.del(ifindex, Parent.Ingress);
 }
 
 /** Reports whether all incoming traffic of a link is redirected to another. */
