@@ -322,6 +322,14 @@ export function namespaceType(fd: number): number {
   return checked("ioctl", symbols.ioctl(fd, NS_GET_NSTYPE, PADDING));
 }
 
+/** Source: include/uapi/asm-generic/ioctls.h. */
+const FIOCLEX = 0x5451n;
+
+/** ioctl(2): closes a descriptor in the programs that this process starts. */
+export function closeOnExec(fd: number): void {
+  checked("ioctl", namespaceCalls().ioctl(fd, FIOCLEX, PADDING));
+}
+
 /** The arguments of {@linkcode execvpe}. */
 export interface Exec {
   /** The program. A name without a slash is looked up in PATH. */

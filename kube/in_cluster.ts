@@ -16,7 +16,7 @@ import {
   readPem,
 } from "./referenced_value.ts";
 
-/** Folder of a pod's service account. */
+/** Folder of a pod's service account; CNI_SERVICE_ACCOUNT replaces it. */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
@@ -28,7 +28,7 @@ const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
  */
 export function readInCluster(
   env: Environment,
-  folder: string = SERVICE_ACCOUNT,
+  folder: string = env["CNI_SERVICE_ACCOUNT"] ?? SERVICE_ACCOUNT,
 ): Access | undefined {
   const server = findServer(env);
   if (server === undefined) return undefined;

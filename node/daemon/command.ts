@@ -16,6 +16,7 @@ import { findPlugin, pluginNames } from "../../plugins/registry.ts";
 import type { CommandCall, FlagValues, Output } from "../../tool/command.ts";
 import { ResidentCluster } from "./cluster/resident_cluster.ts";
 import { runDaemon } from "./daemon.ts";
+import { enterHost } from "./host.ts";
 import type { Gauge } from "./metrics.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { exitAsStranded, exitWhenStranded } from "./stranded.ts";
@@ -30,12 +31,17 @@ import { answerThick, readOverlay } from "./thick/serve.ts";
 export async function daemon(
   call: CommandCall<FlagValues<typeof DAEMON_FLAGS>>,
 ): Promise<Output> {
-  const { env, signal, onStderr } = call;
+  const { signal, onStderr } = call;
   const options = readDaemonOptions(call);
+  const { hostNamespace } = options;
+  const own = { config: options.config, env: call.env };
+  const { config, env } = hostNamespace === undefined
+    ? own
+    : enterHost(hostNamespace, own);
   exitWhenStranded(onStderr);
   // So that no call waits for code to be loaded.
   await Promise.all(pluginNames.map((type) => findPlugin(type)));
-  const overlay = readOverlay(options.config);
+  const overlay = readOverlay(config);
   const log = openLog(options.logLevel, onStderr);
   using cluster = ResidentCluster.open({ ...options, env, log });
   const openCluster = cluster?.openCluster;

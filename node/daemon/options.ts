@@ -40,6 +40,14 @@ export const DAEMON_FLAGS = {
     value: "FILE",
     summary: "JSON object whose keys replace those of calls by multus.sock",
   },
+  "host": {
+    summary: "moves to the host's mount namespace first, for containers",
+  },
+  "host-namespace": {
+    default: "/proc/1/ns/mnt",
+    value: "FILE",
+    summary: "the mount namespace of --host",
+  },
   "metrics-address": {
     default: "",
     value: "HOST:PORT",
@@ -64,6 +72,8 @@ export interface DaemonOptions {
   readonly metricsAddress: Address | undefined;
   /** Path of the configuration for calls by multus.sock; "" for none. */
   readonly config: string;
+  /** Path of the mount namespace to move to first; undefined to stay. */
+  readonly hostNamespace: string | undefined;
   readonly logLevel: LogLevel;
 }
 
@@ -93,6 +103,7 @@ export function readDaemonOptions(call: DaemonCall): DaemonOptions {
     nodeName: flags["node-name"] || env["MULTUS_NODE_NAME"] ||
       env["NODE_NAME"] || "",
     config: flags.config,
+    hostNamespace: flags.host ? flags["host-namespace"] : undefined,
     metricsAddress: readAddress(command, flags["metrics-address"]),
     logLevel: flags["log-level"],
   };

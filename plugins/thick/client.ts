@@ -8,7 +8,9 @@
  */
 
 import type { Environment } from "../../cni/args.ts";
+import { buildIdentity } from "../../cni/build_identity.ts";
 import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
 import {
   CURRENT_VERSION,
   isAtLeast,
@@ -65,7 +67,6 @@ export function exchange(
     "",
     body,
   ];
-  // In one piece, because only then our daemon notices that the caller is gone.
   if (!stream.send(new TextEncoder().encode(lines.join("\r\n")))) return "lost";
   return parseResponse(receiveAll(stream)) ?? "lost";
 }
@@ -103,7 +104,13 @@ export function sendCall(
   socket: string,
   { env, stdin }: Pick<ThickCall, "env" | "stdin">,
 ): ThickResponse | NoResponse {
-  const request = { env, config: stdin.toBase64() };
+  const request = {
+    env,
+    config: stdin.toBase64(),
+    // So that our daemon knows its own plugins; the Go version ignores them.
+    build: buildIdentity,
+    exe: findFileId("/proc/self/exe"),
+  };
   return exchange(socket, "/cni", JSON.stringify(request));
 }
 

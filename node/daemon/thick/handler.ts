@@ -29,6 +29,8 @@ export interface ThickCall {
   readonly stdin: Uint8Array;
   /** The network of a call about only one of a pod's networks. */
   readonly hotPlug?: HotPlug;
+  /** The caller's executable, if it is of this build. */
+  readonly exe?: string;
   /** Aborted when the caller is gone. */
   readonly signal: AbortSignal;
 }
@@ -107,11 +109,14 @@ export class ThickHandler {
 
   #readCall(endpoint: Endpoint, body: string): Omit<ThickCall, "signal"> {
     const { overlay, env: own } = this.#options;
-    const { env: sent, config, attributes } = readRequest(endpoint, body);
+    const request = readRequest(endpoint, body);
+    const { env: sent, config, attributes, exe } = request;
+    const caller = exe === undefined ? {} : { exe };
     const env = { CNI_PATH, ...own, ...sent };
     return endpoint === "/cni"
-      ? { env, stdin: overlayConfig(config, overlay) }
+      ? { ...caller, env, stdin: overlayConfig(config, overlay) }
       : {
+        ...caller,
         env,
         stdin: configOfHotPlug(overlay),
         hotPlug: { config, request: attributes },

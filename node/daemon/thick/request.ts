@@ -9,6 +9,7 @@
  */
 
 import type { Environment } from "../../../cni/args.ts";
+import { buildIdentity } from "../../../cni/build_identity.ts";
 import { describeError } from "../../../cni/error.ts";
 import {
   isObject,
@@ -37,6 +38,8 @@ export interface CallRequest {
   /** The configuration, byte for byte. */
   readonly config: Uint8Array;
   readonly attributes: InterfaceAttributes;
+  /** The caller's executable, if it is of this build. */
+  readonly exe?: string;
 }
 
 const CALL = "could not extract the CNI command args: ";
@@ -66,8 +69,10 @@ export function readRequest(endpoint: Endpoint, body: string): CallRequest {
   if ((isPods || endpoint === "/delegate") && !isLenient) {
     requirePod(sent["CNI_ARGS"]);
   }
+  const { build, exe } = document;
   return {
     command,
+    ...build === buildIdentity && typeof exe === "string" && { exe },
     env: pickEnv(sent),
     config: readConfig(document["config"]),
     attributes: readAttributes(document["interfaceAttributes"]),
