@@ -7,24 +7,15 @@
  * @module
  */
 
-import type { Ip, IpFamily } from "../../net/ip.ts";
 import { Flag } from "../netlink/message.ts";
 import { type EncodedRequest, encodeRequest } from "../netlink/socket.ts";
-import {
-  addressKey,
-  type Expression,
-  goToData,
-  isOfXtables,
-} from "./expression.ts";
+import { type Expression, isOfXtables } from "./expression.ts";
 import {
   delChain,
-  delElements,
   delRule,
   delTable,
   newChain,
-  newElements,
   newRule,
-  newSet,
   newTable,
   TableFamily,
   type TableFamilyName,
@@ -59,19 +50,8 @@ export interface BaseChain {
 
 /** Source: `NFT_TABLE_F_DORMANT`. */
 const TABLE_DORMANT = 0x1;
-/** Source: `NFT_SET_MAP`. */
-const SET_MAP = 0x8;
-/**
- * How `nft` displays a key.
- *
- * Source: nftables include/datatype.h `TYPE_IPADDR`, `TYPE_IP6ADDR`.
- */
-const ADDRESS_TYPES: Readonly<Record<IpFamily, number>> = { 4: 7, 6: 8 };
-const ADDRESS_BYTES: Readonly<Record<IpFamily, number>> = { 4: 4, 6: 16 };
-/** Source: `NFT_DATA_VERDICT`. */
-const VERDICT_TYPE = 0xffff_ff00;
 
-const { Create, Append, Exclusive } = Flag;
+const { Create, Append } = Flag;
 
 /** Adds a table. */
 export function addTable(table: Table, comment?: string): Change {
@@ -174,54 +154,6 @@ export function delRuleOf(table: Table, chain: string, handle: bigint): Change {
 export function flushChain(table: Table, chain: string): Change {
   const attributes = { table: table.name, chain };
   return encodeRequest(delRule, { ...inTable(table), attributes });
-}
-
-/** Adds a map from addresses to chains; fails if it exists. */
-export function addVerdictMap(
-  table: Table,
-  name: string,
-  family: IpFamily,
-): Change {
-  const attributes = {
-    table: table.name,
-    name,
-    flags: SET_MAP,
-    keyType: ADDRESS_TYPES[family],
-    keyLength: ADDRESS_BYTES[family],
-    dataType: VERDICT_TYPE,
-    dataLength: 0,
-    // Required, although the map is looked up by name.
-    id: family,
-  };
-  const flags = Create | Exclusive;
-  return encodeRequest(newSet, { ...inTable(table), flags, attributes });
-}
-
-/** An element of a verdict map. */
-export interface MapElement {
-  readonly key: Ip;
-  /** The chain to which packets go. */
-  readonly chain: string;
-  readonly comment?: string | undefined;
-}
-
-/** Adds an element to a verdict map; fails if the key exists. */
-export function addElement(
-  table: Table,
-  map: string,
-  { key, chain, comment }: MapElement,
-): Change {
-  const element = { key: addressKey(key), data: goToData(chain), comment };
-  const attributes = { table: table.name, set: map, elements: [element] };
-  const flags = Create | Exclusive;
-  return encodeRequest(newElements, { ...inTable(table), flags, attributes });
-}
-
-/** Deletes an element of a map. */
-export function delElement(table: Table, map: string, key: Ip): Change {
-  const elements = [{ key: addressKey(key) }];
-  const attributes = { table: table.name, set: map, elements };
-  return encodeRequest(delElements, { ...inTable(table), attributes });
 }
 
 function inTable({ family }: Table): { header: { family: number } } {

@@ -8,7 +8,7 @@
  */
 
 import type { Cidr } from "../../net/cidr.ts";
-import type { Ip, IpFamily } from "../../net/ip.ts";
+import type { IpFamily } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
 import { ADDRESS_OFFSETS, type AddressField } from "../ip_header.ts";
 import type { Bytes } from "../libc.ts";
@@ -65,13 +65,6 @@ const bitwiseAttributes = attributeSet({
   length: [3, u32be],
   mask: [markedNested(4), nested(dataAttributes)],
   xor: [markedNested(5), nested(dataAttributes)],
-});
-
-/** Source: `NFTA_LOOKUP_*`. */
-const lookupAttributes = attributeSet({
-  set: [1, cstring],
-  source: [2, u32be],
-  destination: [3, u32be],
 });
 
 /** Source: `NFTA_IMMEDIATE_*`. */
@@ -195,24 +188,6 @@ export function matchNetwork(
   ];
 }
 
-/** Looks an address up in a verdict map, which decides; continues if it is not found. */
-export function decideByAddress(
-  field: AddressField,
-  family: IpFamily,
-  map: string,
-): Expression[] {
-  const offset = ADDRESS_OFFSETS[family][field];
-  const data = lookupAttributes.encode({
-    set: map,
-    source: REGISTER,
-    destination: VERDICT_REGISTER,
-  });
-  return [
-    loadPayload({ base: "network", offset, length: family === 4 ? 4 : 16 }),
-    { name: "lookup", data },
-  ];
-}
-
 /** Replaces the packet's source with the address of the link by which it leaves. */
 export function masquerade(): Expression {
   return { name: "masq", data: new Uint8Array(0) };
@@ -231,13 +206,6 @@ export function jumpTo(chain: string): Expression {
 /** Goes to another chain and does not return. */
 export function goTo(chain: string): Expression {
   return immediate(VERDICTS.goto, chain);
-}
-
-/** The value of a verdict map's element that goes to a chain and does not return. */
-export function goToData(
-  chain: string,
-): { verdict: { code: number; chain: string } } {
-  return { verdict: { code: VERDICTS.goto, chain } };
 }
 
 /**
@@ -324,11 +292,6 @@ export function comparedValues(expressions: readonly Expression[]): Bytes[] {
 export function inputNameOf(expressions: readonly Expression[]): string {
   const [value] = comparedValues(expressions);
   return new TextDecoder().decode(value).replace(/\0.*$/s, "");
-}
-
-/** The key of an element for an address. */
-export function addressKey(address: Ip): { value: Bytes } {
-  return { value: new Uint8Array(address.toBytes()) };
 }
 
 function loadMeta(key: keyof typeof META_KEYS): Expression {

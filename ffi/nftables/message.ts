@@ -95,18 +95,6 @@ const undecodedRule: AttributeSet<{ bytes: Row<Bytes> }> = {
   locate: () => undefined,
 };
 
-/** Source: `NFTA_SET_*`. */
-const setAttributes = attributeSet({
-  table: [1, cstring],
-  name: [2, cstring],
-  flags: [3, u32be],
-  keyType: [4, u32be],
-  keyLength: [5, u32be],
-  dataType: [6, u32be],
-  dataLength: [7, u32be],
-  id: [10, u32be],
-});
-
 /** Source: `NFTA_VERDICT_*`. */
 const verdictAttributes = attributeSet({
   code: [1, i32be],
@@ -117,23 +105,6 @@ const verdictAttributes = attributeSet({
 export const dataAttributes = attributeSet({
   value: [1, raw],
   verdict: [markedNested(2), nested(verdictAttributes)],
-});
-
-/** Source: `NFTA_SET_ELEM_*`. */
-const elementAttributes = attributeSet({
-  key: [markedNested(1), nested(dataAttributes)],
-  data: [markedNested(2), nested(dataAttributes)],
-  comment: [6, comment],
-});
-
-/** Source: `NFTA_SET_ELEM_LIST_*`. */
-const elementListAttributes = attributeSet({
-  table: [1, cstring],
-  set: [2, cstring],
-  elements: [
-    markedNested(3),
-    listOf(LIST_ELEMENT, nested(elementAttributes)),
-  ],
 });
 
 /** Source: `NFNL_BATCH_GENID`, `NFTA_GEN_ID`. */
@@ -183,16 +154,6 @@ export const listedRule = nft("NEWRULE", 6, undecodedRule);
 export const getRule = nft("GETRULE", 7, ruleAttributes);
 /** Deletes a rule, or all rules of a chain if no handle is given. */
 export const delRule = nft("DELRULE", 8, ruleAttributes);
-/** Adds a set or map. */
-export const newSet = nft("NEWSET", 9, setAttributes);
-/** Requests sets. */
-export const getSet = nft("GETSET", 10, setAttributes);
-/** Adds or reports elements. */
-export const newElements = nft("NEWSETELEM", 12, elementListAttributes);
-/** Requests elements. */
-export const getElements = nft("GETSETELEM", 13, elementListAttributes);
-/** Deletes elements. */
-export const delElements = nft("DELSETELEM", 14, elementListAttributes);
 /** Reports the generation: the number of commits in the namespace. */
 export const newGeneration = nft("NEWGEN", 15, generationAttributes);
 /** Requests the generation. */

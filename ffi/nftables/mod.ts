@@ -9,7 +9,6 @@
  * @module
  */
 
-import { Ip } from "../../net/ip.ts";
 import { isErrno } from "../errno.ts";
 import type { Bytes } from "../libc.ts";
 import { NetlinkError } from "../netlink/error.ts";
@@ -21,20 +20,16 @@ import {
 } from "../netlink/socket.ts";
 import { NetNs } from "../netns.ts";
 import { type Change, delTableOf, type Table } from "./change.ts";
-import { addressKey, type Expression } from "./expression.ts";
+import { type Expression } from "./expression.ts";
 import {
   beginBatch,
   endBatch,
   getChain,
-  getElements,
   getGeneration,
   getRule,
-  getSet,
   listedRule,
   newChain,
-  newElements,
   newGeneration,
-  newSet,
   ruleAttributes,
   SUBSYSTEM,
   TableFamily,
@@ -90,18 +85,6 @@ export class Rule {
 }
 
 const latin1 = new TextDecoder("latin1");
-
-/** An existing element of a map. */
-export interface Element {
-  readonly key: Ip;
-  /** "" for none. */
-  readonly comment: string;
-  /** The verdict's chain, if the value is a verdict with a chain. */
-  readonly chain: string | undefined;
-}
-
-/** How often a map is listed at most until two lists agree. */
-const LIST_ATTEMPTS = 10;
 
 /** One socket to nf_tables, in the namespace where it was opened. */
 export class Nftables implements Disposable {
@@ -189,16 +172,6 @@ export class Nftables implements Disposable {
     }, false);
   }
 
-  /** Reports whether a table has a set or map. */
-  hasSet({ family, name: table }: Table, name: string): boolean {
-    const header = { family: TableFamily[family] };
-    const request = { header, attributes: { table, name } };
-    return unlessMissing(() => {
-      this.#socket.get(getSet, request, newSet);
-      return true;
-    }, false);
-  }
-
   /**
    * Lists the rules of a chain; an empty list if the chain does not exist.
    *
@@ -211,52 +184,6 @@ export class Nftables implements Disposable {
       () => this.#socket.dump(getRule, { header, attributes }, listedRule),
       [],
     ).map(({ attributes: { bytes } }) => new Rule(bytes ?? new Uint8Array(0)));
-  }
-
-  /**
-   * Lists the elements of a map with addresses as keys; an empty list if the
-   * map does not exist.
-   *
-   * A dump in several parts may silently miss elements while the kernel resizes
-   * the map's hash table, so two dumps must agree.
-   */
-  listElements(table: Table, map: string): Element[] {
-    let before: Element[] | undefined;
-    for (let attempt = 0; attempt < LIST_ATTEMPTS; attempt++) {
-      const { elements, isWhole } = this.#dumpElements(table, map);
-      if (isWhole || before !== undefined && haveSameKeys(before, elements)) {
-        return elements;
-      }
-      before = elements;
-    }
-    return before ?? [];
-  }
-
-  #dumpElements(
-    table: Table,
-    map: string,
-  ): { elements: Element[]; isWhole: boolean } {
-    const header = { family: TableFamily[table.family] };
-    const attributes = { table: table.name, set: map };
-    const request = { header, attributes };
-    const parts = unlessMissing(
-      () => this.#socket.dump(getElements, request, newElements),
-      [],
-    );
-    return { elements: parts.flatMap(elementsOf), isWhole: parts.length <= 1 };
-  }
-
-  /** Finds one element of a map by its key. */
-  findElement(table: Table, map: string, key: Ip): Element | undefined {
-    const header = { family: TableFamily[table.family] };
-    const elements = [{ key: addressKey(key) }];
-    const attributes = { table: table.name, set: map, elements };
-    const request = { header, attributes };
-    const [found] = unlessMissing(
-      () => this.#socket.request(getElements, request, newElements),
-      [],
-    ).flatMap(elementsOf);
-    return found;
   }
 
   /** Closes the socket; a second call does nothing. */
@@ -272,35 +199,6 @@ function toExpression(
   },
 ): Expression {
   return { name, data };
-}
-
-type ElementAttributes = NonNullable<
-  Parameters<typeof newElements.encode>[0]["attributes"]
->["elements"] extends (infer E)[] | undefined ? E : never;
-
-function elementsOf(
-  { attributes }: {
-    attributes: { elements?: ElementAttributes[] | undefined };
-  },
-): Element[] {
-  return (attributes.elements ?? []).map(toElement);
-}
-
-function haveSameKeys(
-  left: readonly Element[],
-  right: readonly Element[],
-): boolean {
-  const keys = new Set(left.map(({ key }) => key.toString()));
-  return keys.size === right.length &&
-    right.every(({ key }) => keys.has(key.toString()));
-}
-
-function toElement({ key, data, comment }: ElementAttributes): Element {
-  return {
-    key: Ip.fromBytes(key?.value ?? new Uint8Array(4)),
-    comment: comment ?? "",
-    chain: data?.verdict?.chain,
-  };
 }
 
 /** Returns the result of `ask`, or `otherwise` if it fails with ENOENT. */

@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
-import { Ip, type IpFamily } from "../../net/ip.ts";
+import { type IpFamily } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 import {
   allOf,
@@ -17,13 +17,10 @@ import type { NetNs } from "../netns.ts";
 import {
   addChain,
   addDormantTable,
-  addElement,
   addTable,
-  addVerdictMap,
   appendRule,
   type Change,
   delChainOf,
-  delElement,
   delRuleOf,
   delTableOf,
   flushChain,
@@ -34,7 +31,6 @@ import {
   comparedValues,
   count,
   decide,
-  decideByAddress,
   type Expression,
   goTo,
   inputNameOf,
@@ -53,7 +49,6 @@ import {
 import { Nftables, type Rule } from "./mod.ts";
 
 const TABLE: Table = { family: "inet", name: "test" };
-const KEY = Ip.parse("10.1.2.5");
 
 const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
 
@@ -149,14 +144,6 @@ const RULES: readonly [words: string, expressions: readonly Expression[]][] = [
     ...matchNetwork("source", "!=", Cidr.parse("2001:db8:1::5/66")),
     masquerade(),
   ]],
-  ["ip saddr vmap @map4", [
-    ...matchFamily(4),
-    ...decideByAddress("source", 4, "map4"),
-  ]],
-  ["ip6 daddr vmap @map6", [
-    ...matchFamily(6),
-    ...decideByAddress("destination", 6, "map6"),
-  ]],
 ];
 
 testInInet(
@@ -164,20 +151,9 @@ testInInet(
   (fixture) => {
     fixture.nftables.commit([
       ...SKELETON,
-      addVerdictMap(TABLE, "map4", 4),
-      addVerdictMap(TABLE, "map6", 6),
       ...RULES.map(([, expressions], index) =>
         appendRule(TABLE, { chain: "post", expressions, comment: `${index}` })
       ),
-      addElement(TABLE, "map4", {
-        key: Ip.parse("10.1.2.5"),
-        chain: "net1",
-        comment: "the first",
-      }),
-      addElement(TABLE, "map6", {
-        key: Ip.parse("2001:db8::5"),
-        chain: "net1",
-      }),
     ]);
     const rules = RULES.map(([words], index) => `${words} comment "${index}"`);
     fixture.nft(
@@ -185,14 +161,6 @@ testInInet(
       `table inet twin {
     comment "a table"
     chain net1 {}
-    map map4 {
-      type ipv4_addr : verdict
-      elements = { 10.1.2.5 comment "the first" : goto net1 }
-    }
-    map map6 {
-      type ipv6_addr : verdict
-      elements = { 2001:db8::5 : goto net1 }
-    }
     chain post {
       type nat hook postrouting priority 100;
       ${rules.join("\n")}
@@ -387,10 +355,10 @@ testInInet("Nftables tells what rules are about", ({ nftables }) => {
 testInInet("Nftables.commit() makes all changes or none", ({ nftables }) => {
   const before = nftables.generation();
   const error = assertThrows(
-    () => nftables.commit([...SKELETON, delElement(TABLE, "no-map", KEY)]),
+    () => nftables.commit([...SKELETON, delChainOf(TABLE, "none")]),
     NetlinkError,
   );
-  assertEquals(error.request, "NFT_MSG_DELSETELEM");
+  assertEquals(error.request, "NFT_MSG_DELCHAIN");
   assertEquals(error.errno, "ENOENT");
   assertEquals(nftables.generation(), before);
   const missing = assertThrows(
@@ -413,49 +381,6 @@ testInInet(
     nftables.commit([addChain(TABLE, "late")], nftables.generation());
   },
 );
-
-testInInet(
-  "Nftables adds, finds, lists and deletes elements",
-  ({ nftables }) => {
-    const other = Ip.parse("10.1.2.6");
-    const element = { key: KEY, chain: "net1", comment: "owner" };
-    nftables.commit([
-      ...SKELETON,
-      addVerdictMap(TABLE, "map4", 4),
-      addElement(TABLE, "map4", element),
-      addElement(TABLE, "map4", { key: other, chain: "net1" }),
-    ]);
-    const twice = assertThrows(
-      () => nftables.commit([addElement(TABLE, "map4", element)]),
-      NetlinkError,
-    );
-    assertEquals(twice.errno, "EEXIST");
-    assertEquals(nftables.findElement(TABLE, "map4", KEY), element);
-    assertEquals(
-      nftables.listElements(TABLE, "map4").map(({ key }) => `${key}`).sort(),
-      [`${KEY}`, `${other}`],
-    );
-    nftables.commit([delElement(TABLE, "map4", KEY)]);
-    assertEquals(nftables.findElement(TABLE, "map4", KEY), undefined);
-    assertEquals(nftables.listElements(TABLE, "map4").length, 1);
-  },
-);
-
-testInInet("Nftables lists every one of 3000 elements", ({ nftables }) => {
-  nftables.commit([...SKELETON, addVerdictMap(TABLE, "map4", 4)]);
-  const keys = Array.from(
-    { length: 3000 },
-    (_, index) => Ip.parse("10.2.0.0").add(BigInt(index)),
-  );
-  nftables.commit(
-    keys.map((key) =>
-      addElement(TABLE, "map4", { key, chain: "net1", comment: `c${key}` })
-    ),
-  );
-  const listed = nftables.listElements(TABLE, "map4")
-    .map(({ comment }) => comment);
-  assertEquals(new Set(listed), new Set(keys.map((key) => `c${key}`)));
-});
 
 testInInet("Nftables lists and deletes rules", ({ nftables }) => {
   const rule = (comment: string): Change =>
@@ -480,21 +405,16 @@ testInInet("Nftables lists and deletes rules", ({ nftables }) => {
   nftables.commit([delTableOf(TABLE)]);
 });
 
-testInInet("Nftables says which chains and sets there are", ({ nftables }) => {
-  nftables.commit([...SKELETON, addVerdictMap(TABLE, "map4", 4)]);
+testInInet("Nftables.hasChain() finds chains", ({ nftables }) => {
+  nftables.commit(SKELETON);
   assertEquals(nftables.hasChain(TABLE, "net1"), true);
   assertEquals(nftables.hasChain(TABLE, "net2"), false);
   assertEquals(nftables.hasChain({ ...TABLE, family: "ip" }, "net1"), false);
-  assertEquals(nftables.hasSet(TABLE, "map4"), true);
-  assertEquals(nftables.hasSet(TABLE, "map6"), false);
 });
 
 testInHost("Nftables finds nothing where there is no table", ({ nftables }) => {
   assertEquals(nftables.hasChain(TABLE, "net1"), false);
-  assertEquals(nftables.hasSet(TABLE, "map4"), false);
   assertEquals(nftables.listRules(TABLE, "net1"), []);
-  assertEquals(nftables.listElements(TABLE, "map4"), []);
-  assertEquals(nftables.findElement(TABLE, "map4", KEY), undefined);
 });
 
 /** Adds a rule that jumps to a chain, so that the chain cannot be deleted. */
