@@ -1,0 +1,165 @@
+/**
+ * `cni daemon` on a throw-away host, as a process that can be killed and stopped,
+ * and calls of executables that are handed over to it.
+ *
+ * @module
+ */
+
+import { inNetns } from "../../ffi/netns.ts";
+import type { CallOptions, TestHosts } from "../../testing/test_hosts.ts";
+import { eventually } from "./eventually.ts";
+import { BIN } from "./executables.ts";
+import { type Spawned, spawnIn } from "./spawn_in.ts";
+
+/** How a daemon differs from the usual one. */
+export interface NodeDaemonOptions {
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Folder of the sockets; one in the host's folder if undefined. */
+  readonly socketDir?: string;
+}
+
+/** A call of an executable. */
+export interface HandedCall extends CallOptions {
+  /** Configuration; `daemonSocket` is added. */
+  readonly config: Readonly<Record<string, unknown>>;
+  /** Other folders with plugins, which come first. */
+  readonly plugins?: string;
+  /** Starts the executable, as `["unshare", "--mount"]` does. */
+  readonly wrapper?: readonly string[];
+}
+
+/** A daemon. */
+export class NodeDaemon implements AsyncDisposable {
+  readonly #hosts: TestHosts;
+  readonly #child: Deno.ChildProcess;
+  readonly #reading: Promise<void>;
+  /** Folder of the sockets. */
+  readonly folder: string;
+  /** Its log so far. */
+  log = "";
+
+  private constructor(
+    hosts: TestHosts,
+    { args = [], env, socketDir = `${hosts.folder}/run` }: NodeDaemonOptions,
+  ) {
+    this.#hosts = hosts;
+    this.folder = socketDir;
+    const command = new Deno.Command(`${BIN}/cni`, {
+      args: ["daemon", `--socket-dir=${socketDir}`, ...args],
+      clearEnv: true,
+      env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", ...env },
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    });
+    this.#child = inNetns(hosts.host, () => command.spawn());
+    this.#reading = this.#read();
+  }
+
+  /** Starts a daemon, and waits until it listens. */
+  static async start(
+    hosts: TestHosts,
+    options: NodeDaemonOptions = {},
+  ): Promise<NodeDaemon> {
+    const daemon = new NodeDaemon(hosts, options);
+    await daemon.says("msg=listening");
+    return daemon;
+  }
+
+  async #read(): Promise<void> {
+    const text = this.#child.stderr.pipeThrough(new TextDecoderStream());
+    for await (const chunk of text) this.log += chunk;
+  }
+
+  /** Waits until a text is in its log. */
+  async says(text: string): Promise<void> {
+    await eventually(
+      `the daemon logs "${text}": ${this.log}`,
+      () => this.log.includes(text),
+    );
+  }
+
+  /** Path of its socket for calls. */
+  get socket(): string {
+    return `${this.folder}/daemon.sock`;
+  }
+
+  /** Its process ID. */
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  /** Starts an executable that hands its call over. */
+  call(type: string, command: string, call: HandedCall): Spawned {
+    const { config, plugins, wrapper = [], ...options } = call;
+    const [path = "", ...args] = [...wrapper, `${BIN}/${type}`];
+    const folders = plugins === undefined ? BIN : `${plugins}:${BIN}`;
+    const env = {
+      PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
+      ...this.#hosts.environment(command, options),
+      CNI_PATH: folders,
+      ...options.env,
+    };
+    const stdin = JSON.stringify({ daemonSocket: this.socket, ...config });
+    return spawnIn(this.#hosts.host, { path, args, env, stdin });
+  }
+
+  /** Counts what the log says of the calls that it ran, as `ptp ADD 0`. */
+  get story(): string[] {
+    return this.log.split("\n").flatMap((line) => {
+      const [, plugin, command, rest = ""] =
+        /msg=call plugin=(\S+) command=(\S+) (.*)$/.exec(line) ?? [];
+      if (plugin === undefined) return [];
+      const code = / code=(\d+)/.exec(rest)?.[1] ?? "not mine";
+      return [`${plugin} ${command} ${code}`];
+    });
+  }
+
+  /** Asks over HTTP; returns the status and the body. */
+  async ask(path: string): Promise<{ status: number; body: string }> {
+    return await askOverUnix(`${this.folder}/multus.sock`, path);
+  }
+
+  /** Reads one of its metrics; 0 if there is no such sample. */
+  async metric(sample: string): Promise<number> {
+    const { body } = await this.ask("/metrics");
+    const line = body.split("\n").find((line) => line.startsWith(`${sample} `));
+    return Number(line?.split(" ").at(-1) ?? 0);
+  }
+
+  /** Sends a signal. */
+  signal(signal: Deno.Signal): void {
+    this.#child.kill(signal);
+  }
+
+  /** Waits until it has ended; returns its exit code. */
+  async ended(): Promise<number> {
+    const { code } = await this.#child.status;
+    await this.#reading;
+    return code;
+  }
+
+  /** Kills it if it still runs. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      this.signal("SIGKILL");
+    } catch {
+      // It has ended.
+    }
+    await this.ended();
+  }
+}
+
+/** Asks an HTTP server on a unix socket. */
+export async function askOverUnix(
+  socket: string,
+  path: string,
+): Promise<{ status: number; body: string }> {
+  using connection = await Deno.connect({ transport: "unix", path: socket });
+  const request = `GET ${path} HTTP/1.0\r\nHost: localhost\r\n\r\n`;
+  await connection.write(new TextEncoder().encode(request));
+  const answer = await new Response(connection.readable).text();
+  const [head = "", ...rest] = answer.split("\r\n\r\n");
+  return { status: Number(head.split(" ")[1]), body: rest.join("\r\n\r\n") };
+}

@@ -1,0 +1,542 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+/**
+ * The node daemon as a process, with executables that hand their calls over to
+ * it: callers and daemons that go away, stop, or see another world.
+ *
+ * @module
+ */
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { inNetns } from "../ffi/netns.ts";
+import { rootTest } from "../testing/capabilities.ts";
+import type { ExecOutput } from "../testing/exec_in.ts";
+import { snapshot } from "../testing/ip_json.ts";
+import { TestHosts } from "../testing/test_hosts.ts";
+import { eventually } from "./_harness/eventually.ts";
+import { BIN, needsBin } from "./_harness/executables.ts";
+import {
+  type HandedCall,
+  NodeDaemon,
+  type NodeDaemonOptions,
+} from "./_harness/node_daemon.ts";
+import { PluginFolder } from "./_harness/plugin_folder.ts";
+
+const RESULT = JSON.stringify({
+  cniVersion: "1.0.0",
+  ips: [{ address: "10.1.2.3/24", gateway: "10.1.2.1" }],
+});
+
+/**
+ * A host with a daemon, and an IPAM plugin `slow` whose ADD ends when it is told
+ * to.
+ */
+class Scene implements AsyncDisposable {
+  readonly hosts = TestHosts.create();
+  readonly plugins = new PluginFolder();
+  readonly #before = this.state;
+  readonly #daemons: NodeDaemon[] = [];
+
+  constructor() {
+    const { path } = this.plugins;
+    this.plugins.add(
+      "slow",
+      `cat > /dev/null
+      echo "$CNI_COMMAND $CNI_CONTAINERID" >> ${path}/calls
+      test "$CNI_COMMAND" = ADD || exit 0
+      while test ! -e ${path}/go; do sleep 0.02; done
+      echo '${RESULT}'`,
+    );
+  }
+
+  static async start(
+    work: (scene: Scene, daemon: NodeDaemon) => Promise<void>,
+    options: NodeDaemonOptions = {},
+  ): Promise<void> {
+    await using scene = new Scene();
+    await work(scene, await scene.addDaemon(options));
+  }
+
+  async addDaemon(options: NodeDaemonOptions = {}): Promise<NodeDaemon> {
+    const daemon = await NodeDaemon.start(this.hosts, options);
+    this.#daemons.push(daemon);
+    return daemon;
+  }
+
+  /** Links, routes and rules of both sides. */
+  get state(): unknown {
+    return [snapshot(this.hosts.host), snapshot(this.hosts.sandbox)];
+  }
+
+  /** A call of ptp whose addresses come from `slow`. */
+  get slow(): HandedCall {
+    return {
+      plugins: this.plugins.path,
+      config: {
+        cniVersion: "1.0.0",
+        name: "net1",
+        type: "ptp",
+        ipam: { type: "slow" },
+      },
+    };
+  }
+
+  /** A call of ptp whose addresses come from host-local. */
+  get quick(): HandedCall {
+    const ipam = this.hosts.hostLocal("10.1.2.0/24");
+    const config = { cniVersion: "1.0.0", name: "net1", type: "ptp", ipam };
+    return { config };
+  }
+
+  /** Waits until `slow` was called so often. */
+  async slowCalls(...calls: string[]): Promise<void> {
+    await eventually(
+      `the calls are ${calls}`,
+      () =>
+        this.plugins.read("calls") === calls.map((it) => `${it}\n`).join(""),
+    );
+  }
+
+  /** Lets every ADD of `slow` end. */
+  go(): void {
+    this.plugins.addFile("go", "");
+  }
+
+  assertNothingIsLeft(): void {
+    assertEquals(this.state, this.#before);
+    assertEquals(this.hosts.leases(), []);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const daemon of this.#daemons) await daemon[Symbol.asyncDispose]();
+    this.plugins[Symbol.dispose]();
+    this.hosts[Symbol.dispose]();
+  }
+}
+
+/** Defines a test of a scene with one daemon. */
+function test(
+  name: string,
+  work: (scene: Scene, daemon: NodeDaemon) => Promise<void>,
+  options: NodeDaemonOptions = {},
+): void {
+  rootTest(`daemon: ${name}`, needsBin, () => Scene.start(work, options));
+}
+
+function assertDone({ code, stderr }: ExecOutput): void {
+  assertEquals({ code, stderr }, { code: 0, stderr: "" });
+}
+
+function codeIn({ stdout }: ExecOutput): number {
+  return JSON.parse(stdout).code;
+}
+
+test("runs calls, counts them, and leaves nothing", async (scene, daemon) => {
+  const { quick } = scene;
+  const added = await daemon.call("ptp", "ADD", quick).output;
+  assertDone(added);
+  assertEquals(scene.hosts.leases(), ["10.1.2.2"]);
+  const prevResult = JSON.parse(added.stdout);
+  const known = { config: { ...quick.config, prevResult } };
+  assertDone(await daemon.call("ptp", "CHECK", known).output);
+  assertDone(await daemon.call("ptp", "DEL", known).output);
+  scene.assertNothingIsLeft();
+  assertEquals(daemon.story, ["ptp ADD 0", "ptp CHECK 0", "ptp DEL 0"]);
+  const sample = 'cni_daemon_calls_total{plugin="ptp",command="ADD",code="0"}';
+  assertEquals(await daemon.metric(sample), 1);
+  assertEquals((await daemon.ask("/readyz")).status, 200);
+  assertEquals((await daemon.ask("/healthz")).status, 200);
+  // Nobody else may connect.
+  for (const name of ["daemon.sock", "multus.sock"]) {
+    const { mode } = Deno.lstatSync(`${daemon.folder}/${name}`);
+    assertEquals((mode ?? 0) & 0o777, 0o600);
+  }
+  assertEquals((Deno.statSync(daemon.folder).mode ?? 0) & 0o777, 0o700);
+});
+
+test("undoes the ADD of a caller that is gone", async (scene, daemon) => {
+  const call = daemon.call("ptp", "ADD", scene.slow);
+  await scene.slowCalls("ADD test-container");
+  call.kill();
+  await call.output;
+  await eventually("the ADD has ended", () => daemon.story.length === 1);
+  assertEquals(daemon.story, ["ptp ADD 11"]);
+  scene.assertNothingIsLeft();
+});
+
+test(
+  "undoes the ADD of a caller that goes when it is done",
+  async (scene, daemon) => {
+    // The plugins notice nothing: they only have to finish.
+    const call = daemon.call("ptp", "ADD", scene.slow);
+    await scene.slowCalls("ADD test-container");
+    daemon.signal("SIGSTOP");
+    scene.go();
+    call.kill();
+    await call.output;
+    daemon.signal("SIGCONT");
+    await eventually("the ADD has ended", () => daemon.story.length === 1);
+    assertEquals(daemon.story, ["ptp ADD 11"]);
+    scene.assertNothingIsLeft();
+    const calls = scene.plugins.read("calls");
+    assertMatch(calls, /^ADD test-container\nDEL test-container\n/);
+  },
+);
+
+test(
+  "ends the ADD for which a DEL comes, then deletes",
+  async (scene, daemon) => {
+    const add = daemon.call("ptp", "ADD", scene.slow);
+    await scene.slowCalls("ADD test-container");
+    // Waits behind the first, and is never begun.
+    const second = daemon.call("ptp", "ADD", scene.slow);
+    const waiting = "cni_daemon_calls_waiting";
+    await eventually(
+      "it waits",
+      async () => await daemon.metric(waiting) === 1,
+    );
+    assertDone(await daemon.call("ptp", "DEL", scene.slow).output);
+    assertEquals([codeIn(await add.output), codeIn(await second.output)], [
+      11,
+      11,
+    ]);
+    await eventually("all have ended", () => daemon.story.length === 3);
+    assertEquals(daemon.story.toSorted(), [
+      "ptp ADD 11",
+      "ptp ADD 11",
+      "ptp DEL 0",
+    ]);
+    assertEquals(daemon.story.at(-1), "ptp DEL 0");
+    scene.assertNothingIsLeft();
+  },
+);
+
+test("runs calls of other containers meanwhile", async (scene, daemon) => {
+  const add = daemon.call("ptp", "ADD", scene.slow);
+  await scene.slowCalls("ADD test-container");
+  const sandbox = scene.hosts.addNetns();
+  const other = { ...scene.quick, sandbox, containerId: "c2" };
+  assertDone(await daemon.call("ptp", "ADD", other).output);
+  assertDone(await daemon.call("ptp", "DEL", other).output);
+  scene.go();
+  assertDone(await add.output);
+  assertDone(await daemon.call("ptp", "DEL", scene.slow).output);
+  scene.assertNothingIsLeft();
+});
+
+test(
+  "runs as many calls at once as it may, the others in order",
+  async (scene, daemon) => {
+    const containers = ["c1", "c2", "c3"].map((containerId) => ({
+      ...scene.slow,
+      containerId,
+      sandbox: scene.hosts.addNetns(),
+    }));
+    const running: Promise<ExecOutput>[] = [];
+    for (const [index, container] of containers.entries()) {
+      running.push(daemon.call("ptp", "ADD", container).output);
+      const connected = "cni_daemon_connections";
+      await eventually(
+        "it is connected",
+        async () => await daemon.metric(connected) === index + 1,
+      );
+    }
+    await scene.slowCalls("ADD c1");
+    scene.go();
+    for (const output of await Promise.all(running)) assertDone(output);
+    await scene.slowCalls("ADD c1", "ADD c2", "ADD c3");
+  },
+  { args: ["--max-calls=1"] },
+);
+
+test(
+  "leaves calls of another world to their callers",
+  async (scene, daemon) => {
+    const wrappers: Record<string, readonly string[]> = {
+      "another mount namespace": ["unshare", "--mount"],
+      "another network namespace": ["unshare", "--net"],
+      "another umask": ["sh", "-c", 'umask 027; exec "$0"'],
+    };
+    for (const [reason, wrapper] of Object.entries(wrappers)) {
+      const added = daemon.call("ptp", "ADD", { ...scene.quick, wrapper });
+      const output = await added.output;
+      assertEquals(output.code, 0, `${reason}: ${output.stdout}`);
+      const sample = `cni_daemon_not_mine_total{reason="${reason}"}`;
+      assertEquals(await daemon.metric(sample), 1, sample);
+      const deleted = daemon.call("ptp", "DEL", { ...scene.quick, wrapper });
+      assertDone(await deleted.output);
+      scene.assertNothingIsLeft();
+    }
+    assertEquals(daemon.story, []);
+  },
+);
+
+test("asks for nothing of its working folder", async (scene, daemon) => {
+  const wrapper = ["sh", "-c", 'cd /usr; exec "$0"'];
+  assertDone(
+    await daemon.call("ptp", "ADD", { ...scene.quick, wrapper }).output,
+  );
+  assertDone(
+    await daemon.call("ptp", "DEL", { ...scene.quick, wrapper }).output,
+  );
+  assertEquals(daemon.story, ["ptp ADD 0", "ptp DEL 0"]);
+  const [ipam, dataDir] = [{ ...scene.quick.config["ipam"] as object }, "x/y"];
+  const config = { ...scene.quick.config, ipam: { ...ipam, dataDir } };
+  const relative = {
+    config,
+    wrapper: ["sh", "-c", `cd ${scene.hosts.folder}; exec "$0"`],
+  };
+  assertDone(await daemon.call("ptp", "ADD", relative).output);
+  assertDone(await daemon.call("ptp", "DEL", relative).output);
+  assert(Deno.statSync(`${scene.hosts.folder}/x/y/net1`).isDirectory);
+  assertEquals(daemon.story, ["ptp ADD 0", "ptp DEL 0"]);
+});
+
+test(
+  "that is stopped keeps nobody longer than the caller wants",
+  async (scene, daemon) => {
+    daemon.signal("SIGSTOP");
+    const call = daemon.call("ptp", "ADD", scene.quick);
+    // The runtime's deadline, which comes while the caller waits.
+    await eventually("it is connected", () => isConnected(daemon));
+    call.kill();
+    await call.output;
+    const env = { CNI_NO_DAEMON: "1" };
+    assertDone(await daemon.call("ptp", "DEL", { ...scene.quick, env }).output);
+    daemon.signal("SIGCONT");
+    await eventually("it has ended", () => daemon.story.length === 1);
+    assertEquals(daemon.story, ["ptp ADD 11"]);
+    scene.assertNothingIsLeft();
+  },
+);
+
+/**
+ * Reports whether a caller waits at a daemon's socket, which the kernel lists by
+ * the name that it was made with.
+ */
+function isConnected({ pid, folder }: NodeDaemon): boolean {
+  const lines = Deno.readTextFileSync(`/proc/${pid}/net/unix`).split("\n");
+  return lines.filter((line) => line.endsWith(` ${folder}/.daemon.sock.new`))
+    .length > 1;
+}
+
+test(
+  "that is killed makes ADD fail, and DEL is done without it",
+  async (scene, daemon) => {
+    const add = daemon.call("ptp", "ADD", scene.slow);
+    await scene.slowCalls("ADD test-container");
+    daemon.signal("SIGKILL");
+    const output = await add.output;
+    assertEquals([output.code, codeIn(output)], [1, 11], output.stdout);
+    scene.go();
+    assertDone(await daemon.call("ptp", "DEL", scene.slow).output);
+    scene.assertNothingIsLeft();
+  },
+);
+
+test(
+  "finishes its calls at SIGTERM, and takes no others",
+  async (scene, daemon) => {
+    const add = daemon.call("ptp", "ADD", scene.slow);
+    await scene.slowCalls("ADD test-container");
+    daemon.signal("SIGTERM");
+    await daemon.says("msg=ending");
+    // Whoever still finds it is told that it is not ready.
+    const sandbox = scene.hosts.addNetns();
+    const other = { ...scene.quick, sandbox, containerId: "c2" };
+    assertDone(await daemon.call("ptp", "ADD", other).output);
+    assertDone(await daemon.call("ptp", "DEL", other).output);
+    scene.go();
+    assertDone(await add.output);
+    assertEquals(await daemon.ended(), 0);
+    assertEquals(daemon.story, ["ptp ADD 0"]);
+    const left = [...Deno.readDirSync(daemon.folder)].map(({ name }) => name);
+    assertEquals(left, [".lock"]);
+  },
+);
+
+test("passes its sockets on to a later one, and ends", async (scene, old) => {
+  const add = old.call("ptp", "ADD", scene.slow);
+  await scene.slowCalls("ADD test-container");
+  const daemon = await scene.addDaemon();
+  await old.says("another daemon has taken");
+  assertDone(
+    await daemon.call("ptp", "STATUS", withVersion(scene.quick)).output,
+  );
+  scene.go();
+  assertDone(await add.output);
+  assertEquals(await old.ended(), 0);
+  assertEquals(old.story, ["ptp ADD 0"]);
+  assertDone(await daemon.call("ptp", "DEL", scene.slow).output);
+  assertEquals(daemon.story, ["ptp STATUS 0", "ptp DEL 0"]);
+  scene.assertNothingIsLeft();
+});
+
+function withVersion({ config, ...call }: HandedCall): HandedCall {
+  return { ...call, config: { ...config, cniVersion: "1.1.0" } };
+}
+
+test(
+  "puts its sockets back, and takes those of a dead one",
+  async (scene, daemon) => {
+    const add = daemon.call("ptp", "ADD", scene.slow);
+    await scene.slowCalls("ADD test-container");
+    for (const name of ["daemon.sock", "multus.sock"]) {
+      Deno.removeSync(`${daemon.folder}/${name}`);
+    }
+    await eventually("they are there again", async () => {
+      try {
+        return (await daemon.ask("/healthz")).status === 200 &&
+          Deno.lstatSync(daemon.socket).isSocket === true;
+      } catch {
+        return false;
+      }
+    });
+    // The call on the socket that was there before goes on.
+    scene.go();
+    assertDone(await add.output);
+    daemon.signal("SIGKILL");
+    await daemon.ended();
+    const next = await scene.addDaemon();
+    assertDone(await next.call("ptp", "DEL", scene.slow).output);
+    assertEquals(next.story, ["ptp DEL 0"]);
+    scene.assertNothingIsLeft();
+  },
+);
+
+/** Talks to a daemon as any program could. */
+async function talk({ socket }: NodeDaemon, text: string): Promise<string> {
+  using connection = await Deno.connect({ transport: "unix", path: socket });
+  const answer = readAll(connection);
+  try {
+    let bytes = new TextEncoder().encode(text);
+    while (bytes.length > 0) {
+      bytes = bytes.subarray(await connection.write(bytes));
+    }
+  } catch {
+    // It has heard enough.
+  }
+  return await answer;
+}
+
+async function readAll(connection: Deno.Conn): Promise<string> {
+  const buffer = new Uint8Array(1000);
+  let text = "";
+  try {
+    for (;;) {
+      const length = await connection.read(buffer);
+      if (length === null) break;
+      text += new TextDecoder().decode(buffer.subarray(0, length));
+    }
+  } catch {
+    // ECONNRESET
+  }
+  return text;
+}
+
+test("refuses what is not a request, and goes on", async (scene, daemon) => {
+  const malformed = '{"notMine":"the request is malformed"}\n';
+  assertEquals(await talk(daemon, "hello\n"), malformed);
+  assertEquals(await talk(daemon, '{"v":2}\n'), malformed);
+  const world = {
+    host: "1:1",
+    mnt: "",
+    root: "",
+    cwd: "",
+    umask: 0,
+    netns: null,
+  };
+  const request = {
+    v: 1,
+    build: "another",
+    name: "ptp",
+    world,
+    exe: "",
+    env: {},
+    stdin: "",
+  };
+  assertEquals(
+    await talk(daemon, `${JSON.stringify(request)}\n`),
+    '{"notMine":"another build"}\n',
+  );
+  assertMatch(
+    await talk(daemon, "x".repeat(17 * 1024 * 1024)),
+    /^({"notMine":"the request is too long"}\n)?$/,
+  );
+  assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
+});
+
+test("closes connections of other users", async (scene, daemon) => {
+  // As if an administrator had opened the way to it.
+  for (const path of [daemon.socket, daemon.folder]) {
+    Deno.chmodSync(path, 0o777);
+  }
+  for (
+    let folder = daemon.folder;
+    folder !== "/tmp";
+    folder = folder.slice(0, folder.lastIndexOf("/"))
+  ) Deno.chmodSync(folder, 0o777);
+  const wrapper = ["setpriv", "--reuid=65534", "--clear-groups", "--"];
+  await daemon.call("ptp", "DEL", { ...scene.quick, wrapper }).output;
+  await daemon.says("Refused a caller of another user");
+  assertEquals(daemon.story, []);
+});
+
+rootTest(
+  "daemon: that cannot return from a namespace ends with 70",
+  needsBin,
+  async () => {
+    await using scene = new Scene();
+    const { folder } = scene.hosts;
+    const config = JSON.stringify({
+      cniVersion: "1.0.0",
+      name: "net1",
+      type: "ptp",
+      daemonSocket: `${folder}/run/daemon.sock`,
+      ipam: scene.quick.config["ipam"],
+    });
+    // Root of a user namespace may leave the host's network namespace, but not
+    // enter it again.
+    const script = `
+    ${BIN}/cni daemon --socket-dir=${folder}/run & daemon=$!
+    while test ! -e ${folder}/run/multus.sock; do sleep 0.02; done
+    unshare --net sleep 100 & sandbox=$!
+    while test "$(readlink /proc/$sandbox/ns/net)" = "$(readlink /proc/self/ns/net)"; do sleep 0.02; done
+    export CNI_COMMAND=ADD CNI_CONTAINERID=c1 CNI_IFNAME=eth0 CNI_PATH=${BIN}
+    echo '${config}' | CNI_NETNS=/proc/$sandbox/ns/net ${BIN}/ptp
+    echo "caller: $?"
+    wait $daemon
+    echo "daemon: $?"
+    kill $sandbox`;
+    const command = new Deno.Command("unshare", {
+      args: ["--user", "--map-root-user", "sh", "-c", script],
+      stdout: "piped",
+      stderr: "piped",
+    });
+    const child = inNetns(scene.hosts.host, () => command.spawn());
+    const { stdout, stderr } = await child.output();
+    const decoder = new TextDecoder();
+    const text = decoder.decode(stdout);
+    assertMatch(text, /"code": 11/);
+    assertMatch(text, /caller: 1\ndaemon: 70\n$/);
+    assertMatch(
+      decoder.decode(stderr),
+      /The daemon ends at once: Cannot return to the namespace/,
+    );
+  },
+);
+
+Deno.test({
+  name: `daemon: refuses a folder in which others can write${needsBin.suffix}`,
+  ignore: needsBin.ignore,
+  fn(): void {
+    const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
+    Deno.chmodSync(folder, 0o777);
+    const { code, stderr } = new Deno.Command(`${BIN}/cni`, {
+      args: ["daemon", `--socket-dir=${folder}`],
+    }).outputSync();
+    Deno.removeSync(folder, { recursive: true });
+    assertEquals(code, 1);
+    assertMatch(new TextDecoder().decode(stderr), /can write to it/);
+  },
+});
