@@ -70,7 +70,7 @@ export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";
 
 // Cleanup, errors, log.
 export type { Together, Work } from "./cni/together.ts";
-export { Rollback, tryAll, type Undo } from "./cni/rollback.ts";
+export { Rollback, type Step, tryAll, type Undo } from "./cni/rollback.ts";
 export {
   CniError,
   describeError,

@@ -204,6 +204,9 @@ function copyWithoutKey(value: unknown, path: readonly PropertyKey[]): unknown {
  * only in case; the last of several wins. `__proto__` is dropped, because
  * assigning it would not set a key.
  *
+ * It walks the schema by `_zod.def`, which is zod 4's interface for this
+ * (https://zod.dev/packages/core); zod 3 and later versions may have another one.
+ *
  * Source: Go encoding/json `Unmarshal`.
  */
 export function foldKeys(schema: Schema<unknown>, value: unknown): unknown {

@@ -103,10 +103,13 @@ Deno.test("foldKeys() spells keys as the schema does", async (t) => {
       Eth0: { Name: "a" },
     }, { Eth0: { name: "a" } }],
     [
-      "optional, nullable, default and pipe",
+      "optional, nullable, default, prefault, readonly and pipe",
       z.looseObject({
         ipam: z.optional(z.nullable(z._default(
-          z.pipe(shape, z.transform(String)),
+          z.prefault(
+            z.readonly(z.pipe(shape, z.transform(String))),
+            {},
+          ),
           "",
         ))),
       }),

@@ -64,17 +64,19 @@ export class Rollback implements AsyncDisposable {
   }
 }
 
+/** A step: what it does, such as "release the lease", and how. */
+export type Step = readonly [label: string, run: Undo];
+
 /**
  * Runs all steps of a tear-down in order, even if some fail.
  *
- * @param steps What each step does, as in "release the lease", and how
  * @throws The only failure, or an AggregateError of several
  */
 export async function tryAll(
-  steps: Readonly<Record<string, Undo>>,
+  steps: readonly Step[],
 ): Promise<void> {
   const failures: Error[] = [];
-  for (const [label, step] of Object.entries(steps)) {
+  for (const [label, step] of steps) {
     try {
       await step();
     } catch (error) {

@@ -95,27 +95,28 @@ Deno.test("tryAll() runs every step in order, whatever fails", async () => {
   const { events } = witness();
   await assertRejects(
     () =>
-      tryAll({
-        "delete the cable": () => {
+      tryAll([
+        ["delete the cable", () => {
           events.push("cable");
           throw new Error("busy");
-        },
-        "release the lease": async () => {
+        }],
+        ["release the lease", async () => {
           await Promise.resolve();
           events.push("lease");
           throw failure;
-        },
-        "remove the rules": () => void events.push("rules"),
-      }),
+        }],
+        ["remove the rules", () => void events.push("rules")],
+        ["remove the rules", () => void events.push("more rules")],
+      ]),
     AggregateError,
     "2 steps failed",
   );
-  assertEquals(events, ["cable", "lease", "rules"]);
+  assertEquals(events, ["cable", "lease", "rules", "more rules"]);
 });
 
 Deno.test("tryAll() returns if nothing fails", async () => {
-  await tryAll({ "do nothing": () => {} });
-  await tryAll({});
+  await tryAll([["do nothing", () => {}]]);
+  await tryAll([]);
 });
 
 Deno.test("tryAll() throws errors that name the steps and keep the code", async (t) => {
@@ -124,7 +125,7 @@ Deno.test("tryAll() throws errors that name the steps and keep the code", async 
   };
   await t.step("one failure", async () => {
     const error = await assertRejects(() =>
-      tryAll({ "do nothing": () => {}, "release the lease": fail })
+      tryAll([["do nothing", () => {}], ["release the lease", fail]])
     );
     assertEquals(toCniError(error).toObject("1.1.0"), {
       cniVersion: "1.1.0",
@@ -135,12 +136,12 @@ Deno.test("tryAll() throws errors that name the steps and keep the code", async 
   });
   await t.step("several", async () => {
     const error = await assertRejects(() =>
-      tryAll({
-        "delete the cable": () => {
+      tryAll([
+        ["delete the cable", () => {
           throw new Error("busy");
-        },
-        "release the lease": fail,
-      })
+        }],
+        ["release the lease", fail],
+      ])
     );
     assertEquals(toCniError(error).toObject("1.1.0"), {
       cniVersion: "1.1.0",

@@ -4,9 +4,9 @@
  * @module
  */
 
-import type { CachedAttachment } from "../cni/libcni/mod.ts";
+import type { CachedAttachment, NetworkConfList } from "../cni/libcni/mod.ts";
 import type { MaybePromise } from "../cni/plugin.ts";
-import { tryAll, type Undo } from "../cni/rollback.ts";
+import { type Step, tryAll } from "../cni/rollback.ts";
 import type { ValidAttachment } from "../cni/types.ts";
 import type { Node } from "./node.ts";
 import { POD_IFNAME, type PodSandbox } from "./pod.ts";
@@ -51,30 +51,32 @@ export async function collectGarbage(
     isOfPod(attachment) && !containerIds.has(attachment.containerId)
   );
   const validAttachments = listValid(containerIds, cached);
-  await tryAll({
+  const collectOf = (list: NetworkConfList): Step => [
+    `collect the garbage of network "${list.name}"`,
+    () =>
+      runtime.gcNetworkList(list, {
+        validAttachments,
+        useCachedConfig: true,
+        continueOnDelErrors: true,
+        signal,
+      }),
+  ];
+  await tryAll([
     ...delAll(node, stale, signal),
-    ...list && {
-      [`collect the garbage of network "${list.name}"`]: () =>
-        runtime.gcNetworkList(list, {
-          validAttachments,
-          useCachedConfig: true,
-          continueOnDelErrors: true,
-          signal,
-        }),
-    },
-  });
+    ...(list ? [collectOf(list)] : []),
+  ]);
 }
 
 function delAll(
   node: Node,
   stale: readonly CachedAttachment[],
   signal: AbortSignal,
-): Record<string, Undo> {
-  return Object.fromEntries(stale.map((attachment) => [
+): Step[] {
+  return stale.map((attachment) => [
     `detach container "${attachment.containerId}" from network ` +
     `"${attachment.network}" as "${attachment.ifName}"`,
     () => delStale(node, attachment, signal),
-  ]));
+  ]);
 }
 
 /** Unlike the library's GC, this never passes the host's namespace to a plugin. */

@@ -7,7 +7,7 @@
 import { describeError } from "../cni/error.ts";
 import type { JsonObject } from "../cni/json.ts";
 import type { CachedAttachment } from "../cni/libcni/mod.ts";
-import { tryAll } from "../cni/rollback.ts";
+import { type Step, tryAll } from "../cni/rollback.ts";
 import { buildCapabilityArgs } from "./capability_args.ts";
 import { LOOPBACK_IFNAME } from "./loopback.ts";
 import { type Node, tryLockContainer, uninitialized } from "./node.ts";
@@ -37,10 +37,10 @@ export async function tearDownPod(
   using _lock = await tryLockContainer(node, pod.containerId, signal);
   const netns = findNetns(node, pod);
   const { loopback, networks } = readCachedPod(node, pod);
-  const steps = Object.fromEntries(networks.map((cached) => [
+  const steps = networks.map((cached): Step => [
     `detach the pod from network "${cached.network}" as "${cached.ifName}"`,
     () => del(node, restoreAttachment(cached, netns), signal),
-  ]));
+  ]);
   try {
     if (networks.length > 0) await tryAll(steps);
     else await delFromDefault(node, { ...pod, netns }, signal);

@@ -2,7 +2,7 @@
  * Netlink attributes, declared as tables.
  *
  * One row `name: [TYPE, codec]` is an attribute's documentation, encoder,
- * decoder, TypeScript type and trace. Rows have the order and names of the
+ * decoder, TypeScript type and name in errors. Rows have the order and names of the
  * kernel's own tables, so that reviewers can compare them side by side.
  *
  * @module
@@ -26,7 +26,7 @@ const attributeHeader = struct({ length: u16, type: u16 });
 const TYPE_MASK = 0x3fff;
 const NESTED_FLAG = 0x8000;
 
-/** An attribute without a row, kept for traces and for sending it back. */
+/** An attribute without a row, kept for sending it back. */
 export interface RawAttribute {
   /** The attribute's number, without flags. */
   readonly type: number;

@@ -108,12 +108,14 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     const identity = await identifyIfb(attachmentOf(call));
     const place = { host, identity, ...findPlace(host, call) };
     const ifbs = listIfbs(place);
-    await tryAll({
+    await tryAll([
       // Before the IFB: traffic redirected to a deleted IFB is lost.
-      "end the limits of the host's end": () =>
-        endLimits(place, ifbs[0], (end) => isOwnEnd(end, call)),
-      "delete the IFB": () => deleteLater(ifbs, call),
-    });
+      [
+        "end the limits of the host's end",
+        () => endLimits(place, ifbs[0], (end) => isOwnEnd(end, call)),
+      ],
+      ["delete the IFB", () => deleteLater(ifbs, call)],
+    ]);
   },
 
   async gc(call): Promise<void> {

@@ -150,10 +150,10 @@ export async function endStaleSpoofChecks(
       one.containerId === containerId && one.ifName === ifName
     );
   const stale = listAttachments(host, network).filter((one) => !isValid(one));
-  await tryAll(Object.fromEntries(stale.map((attachment) => [
+  await tryAll(stale.map((attachment) => [
     `remove the rules of "${attachment.ifName}" of "${attachment.containerId}"`,
     () => tearDownSpoofCheck(host, attachment),
-  ])));
+  ]));
 }
 
 /** Lists the attachments to a network that have rules. */

@@ -138,26 +138,26 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
 
   async del(call): Promise<void> {
     using sockets = new DisposableStack();
-    await tryAll({
+    await tryAll([
       // Before the cable, so that the kernel's waits for both coincide.
-      "remove the masquerade": () => endMasquerade(call, sockets),
+      ["remove the masquerade", () => endMasquerade(call, sockets)],
       // The cable before the lease: once an address is handed out again, the
       // old container must not answer for it any more.
-      [`delete interface "${call.args.ifName}"`]: async () => {
+      [`delete interface "${call.args.ifName}"`, async () => {
         using host = Rtnl.open(call.hostNetns);
         await deleteVeth(host, call, isPortOf(host, call.config));
-      },
+      }],
       // After the cable, so that no spoofed frame gets through meanwhile.
-      "remove the rules against MAC spoofing": async () => {
+      ["remove the rules against MAC spoofing", async () => {
         if (!call.config.macspoofchk) return;
         const { tearDownSpoofCheck } = await import("./mac_spoofing.ts");
         using host = Rtnl.open(call.hostNetns);
         tearDownSpoofCheck(host, attachmentOf(call));
-      },
-      "release the addresses": async () => {
+      }],
+      ["release the addresses", async () => {
         if (call.config.ipam?.type) await call.ipam.del();
-      },
-    });
+      }],
+    ]);
   },
 
   async status(call): Promise<void> {
@@ -173,23 +173,23 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
 
   async gc(call): Promise<void> {
     const { network, hostNetns, config, validAttachments } = call;
-    await tryAll({
-      "remove stale masquerades": () => endStaleMasquerades(call),
-      "delete stale interfaces": async () => {
+    await tryAll([
+      ["remove stale masquerades", () => endStaleMasquerades(call)],
+      ["delete stale interfaces", async () => {
         if (validAttachments === undefined) return;
         using host = Rtnl.open(hostNetns);
         await deleteStaleVeths(host, call, validAttachments);
-      },
-      "remove stale rules against MAC spoofing": async () => {
+      }],
+      ["remove stale rules against MAC spoofing", async () => {
         if (!config.macspoofchk || validAttachments === undefined) return;
         const { endStaleSpoofChecks } = await import("./mac_spoofing.ts");
         using host = Rtnl.open(hostNetns);
         await endStaleSpoofChecks(host, network, validAttachments);
-      },
-      "release stale addresses": async () => {
+      }],
+      ["release stale addresses", async () => {
         if (config.ipam?.type) await call.ipam.gc();
-      },
-    });
+      }],
+    ]);
   },
 });
 

@@ -122,20 +122,20 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
 
   async del(call): Promise<void> {
     using sockets = new DisposableStack();
-    await tryAll({
+    await tryAll([
       // Before the cable, so that the kernel's waits for both coincide.
-      "remove the masquerade": () => endMasquerade(call, sockets),
+      ["remove the masquerade", () => endMasquerade(call, sockets)],
       // The cable before the lease: once an address is handed out again, it
       // must not be routed to the old container any more.
-      [`delete interface "${call.args.ifName}"`]: async () => {
+      [`delete interface "${call.args.ifName}"`, async () => {
         const { deleteVeth } = await import("../parts/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
         await deleteVeth(host, call, isNoPort);
-      },
-      "release the addresses": async () => {
+      }],
+      ["release the addresses", async () => {
         if (call.config.ipam?.type) await call.ipam.del();
-      },
-    });
+      }],
+    ]);
   },
 
   async status(call): Promise<void> {
@@ -145,17 +145,17 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
 
   async gc(call): Promise<void> {
     const { validAttachments } = call;
-    await tryAll({
-      "remove stale masquerades": () => endStaleMasquerades(call),
+    await tryAll([
+      ["remove stale masquerades", () => endStaleMasquerades(call)],
       // As on DEL, the cables before the leases.
-      "delete stale interfaces": async () => {
+      ["delete stale interfaces", async () => {
         if (validAttachments === undefined) return;
         const { deleteStaleVeths } = await import("../parts/delete_veth.ts");
         using host = Rtnl.open(call.hostNetns);
         await deleteStaleVeths(host, call, validAttachments);
-      },
-      "release stale addresses": () => call.ipam.gc(),
-    });
+      }],
+      ["release stale addresses", () => call.ipam.gc()],
+    ]);
   },
 });
 

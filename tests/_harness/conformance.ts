@@ -19,7 +19,8 @@ const BY_DAEMON = /^(ptp|bridge|bandwidth|sbr|chain|multus(?! install))\b/;
  * areas another one that calls plugins by a node daemon.
  *
  * @param area The topic of the rows, such as `skel` or `host-local`
- * @param rows By name, the behaviour in a few words
+ * @param rows By name, the behaviour in a few words. A number before it, such as
+ *   BR-5, is a short name to cite and to filter by
  * @param needs From `ignoreUnless`, for rows that cannot run everywhere
  */
 export function conformance(

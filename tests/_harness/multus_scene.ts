@@ -26,7 +26,7 @@ import {
   TestHosts,
 } from "../../testing/test_hosts.ts";
 
-/** The versions for which the published list is run. */
+/** The versions with which the rows are run. */
 const VERSIONS = ["0.2.0", "0.3.1", "0.4.0", "1.0.0"] as const;
 
 /** How long closed connections may take to go, in milliseconds. */

@@ -1,7 +1,6 @@
 /**
- * What others count on of multus: the default routes that pods ask for, in the
- * kernel, in the cached results and in the status. The numbers are those of the
- * published list.
+ * What others rely on in multus: the default routes that pods ask for, in the
+ * kernel, in the cached results and in the status.
  */
 
 import { assertEquals, assertThrows } from "@std/assert";

@@ -1,6 +1,5 @@
 /**
- * What others count on of multus: the status that it writes, and its events.
- * The numbers refer to the published list.
+ * What others rely on in multus: the status that it writes, and its events.
  */
 
 import { assertEquals, assertThrows } from "@std/assert";

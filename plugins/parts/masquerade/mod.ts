@@ -104,21 +104,24 @@ export async function tearDownMasquerade(
   const names = await namesOf(owner);
   using own = new DisposableStack();
   const nftables = (sockets ?? own).use(openNftables(host.hostNetns));
-  await tryAll({
-    "remove nftables rules": () => {
+  await tryAll([
+    ["remove nftables rules", () => {
       if (nftables !== undefined) delMasquerade(nftables, names);
-    },
-    "remove the rules of iptables-nft": async () => {
+    }],
+    ["remove the rules of iptables-nft", async () => {
       if (nftables === undefined) return;
       const { delIptablesNftMasquerade } = await import("./iptables_nft.ts");
       delIptablesNftMasquerade(nftables, names, addresses);
-    },
-    "remove the rules of iptables-legacy": () =>
-      eachLegacyIptables(host, async (iptables) => {
-        const { delIptablesMasquerade } = await import("./iptables.ts");
-        await delIptablesMasquerade(iptables, names, addresses);
-      }),
-  });
+    }],
+    [
+      "remove the rules of iptables-legacy",
+      () =>
+        eachLegacyIptables(host, async (iptables) => {
+          const { delIptablesMasquerade } = await import("./iptables.ts");
+          await delIptablesMasquerade(iptables, names, addresses);
+        }),
+    ],
+  ]);
 }
 
 /**
@@ -147,12 +150,12 @@ export async function collectMasqueradeGarbage(
         .map((containerId) => namesOf({ network, containerId, ifName: "" })),
     );
   using nftables = openNftables(host.hostNetns);
-  await tryAll({
-    "remove stale nftables rules": () => {
+  await tryAll([
+    ["remove stale nftables rules", () => {
       if (nftables === undefined) return;
       delStaleMasquerade(nftables, networkHash, names);
-    },
-    "remove stale rules of iptables-nft": async () => {
+    }],
+    ["remove stale rules of iptables-nft", async () => {
       if (nftables === undefined) return;
       const { delIptablesNftMasquerade, listIptablesNftContainers } =
         await import("./iptables_nft.ts");
@@ -160,18 +163,22 @@ export async function collectMasqueradeGarbage(
       for (const stale of await staleOf(ids)) {
         delIptablesNftMasquerade(nftables, stale, undefined);
       }
-    },
-    "remove stale rules of iptables-legacy": () =>
-      eachLegacyIptables(host, async (iptables) => {
-        const { delIptablesMasquerade, listIptablesContainers } = await import(
-          "./iptables.ts"
-        );
-        const ids = await listIptablesContainers(iptables, network);
-        for (const stale of await staleOf(ids)) {
-          await delIptablesMasquerade(iptables, stale, undefined);
-        }
-      }),
-  });
+    }],
+    [
+      "remove stale rules of iptables-legacy",
+      () =>
+        eachLegacyIptables(host, async (iptables) => {
+          const { delIptablesMasquerade, listIptablesContainers } =
+            await import(
+              "./iptables.ts"
+            );
+          const ids = await listIptablesContainers(iptables, network);
+          for (const stale of await staleOf(ids)) {
+            await delIptablesMasquerade(iptables, stale, undefined);
+          }
+        }),
+    ],
+  ]);
 }
 
 /**
