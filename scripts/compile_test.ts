@@ -20,6 +20,7 @@ import {
 } from "./compile/project.ts";
 import { getOwnTarget, TARGETS } from "./compile/target.ts";
 import { importFlags } from "./net.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 /** A program that says by what name it was called, with what arguments, and waits for its stdin to end. */
 const SOURCE = `
@@ -260,19 +261,17 @@ const broken: [name: string, source: string, message: string][] = [
 ];
 
 Deno.test("compile() leaves nothing behind of a program", async (t) => {
-  for (const [name, source, message] of broken) {
-    await t.step(name, async () => {
-      await using workshop = await openWorkshop(source);
-      const { directory, entry } = workshop;
-      const programs = [{ name: "broken", entry, links: [] }];
-      await assertRejects(
-        () => compile({ out: directory, programs }),
-        Error,
-        message,
-      );
-      assertEquals(await listNames(directory), ["main.ts"]);
-    });
-  }
+  await eachRow(t, broken, async ([, source, message]) => {
+    await using workshop = await openWorkshop(source);
+    const { directory, entry } = workshop;
+    const programs = [{ name: "broken", entry, links: [] }];
+    await assertRejects(
+      () => compile({ out: directory, programs }),
+      Error,
+      message,
+    );
+    assertEquals(await listNames(directory), ["main.ts"]);
+  });
 });
 
 const foreign = await findForeignTarget();

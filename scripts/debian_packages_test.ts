@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { findMissing } from "./debian_packages.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 Deno.test("findMissing() returns what dpkg does not call installed", async (t) => {
   const wanted = ["nftables", "strace"];
@@ -12,10 +13,9 @@ Deno.test("findMissing() returns what dpkg does not call installed", async (t) =
     ["others", "strace-dbg installed\nnftables installed\n", ["strace"]],
     ["nothing", "", wanted],
   ];
-  for (const [name, status, missing] of rows) {
-    await t.step(
-      name,
-      () => assertEquals(findMissing(wanted, status), missing),
-    );
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, status, missing]) => assertEquals(findMissing(wanted, status), missing),
+  );
 });

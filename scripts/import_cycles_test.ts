@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { findCycle, parseModuleInfo } from "./import_cycles.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 Deno.test("findCycle() returns a cycle from where it begins", async (t) => {
   const rows: [string, Record<string, string[]>, string[] | undefined][] = [
@@ -20,11 +21,9 @@ Deno.test("findCycle() returns a cycle from where it begins", async (t) => {
       ["c", "d", "c"],
     ],
   ];
-  for (const [name, graph, cycle] of rows) {
-    await t.step(name, () => {
-      assertEquals(findCycle(new Map(Object.entries(graph))), cycle);
-    });
-  }
+  await eachRow(t, rows, ([, graph, cycle]) => {
+    assertEquals(findCycle(new Map(Object.entries(graph))), cycle);
+  });
 });
 
 Deno.test("parseModuleInfo() reads imports of values and of types", () => {

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import plugin from "./lint_plugin.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 /** One source per rule that breaks this rule, and no other. */
 const SAMPLES: Readonly<Record<string, string>> = {
@@ -22,12 +23,10 @@ Deno.test("plugin reports each fault by one rule", async (t) => {
   const filename = decodeURIComponent(
     new URL("../net/ip.ts", import.meta.url).pathname,
   );
-  for (const [id, source] of Object.entries(SAMPLES)) {
-    await t.step(id, () => {
-      const found = Deno.lint.runPlugin(plugin, filename, source);
-      assertEquals(found.map((diagnostic) => diagnostic.id), [id]);
-    });
-  }
+  await eachRow(t, Object.entries(SAMPLES), ([id, source]) => {
+    const found = Deno.lint.runPlugin(plugin, filename, source);
+    assertEquals(found.map((diagnostic) => diagnostic.id), [id]);
+  });
 });
 
 Deno.test("plugin knows no layers outside the project", () => {

@@ -19,6 +19,7 @@ import { parseElf } from "./mkdenort/elf.ts";
 import { makeSampleElf, SAMPLE_ENTRY } from "./mkdenort/elf_sample.ts";
 import { runExactly } from "./mkdenort/spawn_exactly.ts";
 import { NO_ARGUMENTS_STATUS } from "./mkdenort/stub.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** A program that runs the command in its first argument; by default it reports on itself. */
 const PROBE = `
@@ -359,18 +360,16 @@ const unsuitable: {
 
 async function tryUnsuitable(t: Deno.TestContext, probe: Probe): Promise<void> {
   const { directory, denort } = probe;
-  for (const { name, files, flags = [], message } of unsuitable) {
-    await t.step(`it refuses ${name}`, async () => {
-      for (const [file, text] of Object.entries(files)) {
-        await Deno.writeTextFile(`${directory}/${file}`, text);
-      }
-      const [script, output] = [`${directory}/main.js`, `${directory}/main`];
-      await compileScript(script, output, denort, ...flags);
-      const { code, stderr } = await run([output]);
-      assertEquals(code, 1);
-      assertStringIncludes(stderr, message);
-    });
-  }
+  await eachRow(t, unsuitable, async ({ files, flags = [], message }) => {
+    for (const [file, text] of Object.entries(files)) {
+      await Deno.writeTextFile(`${directory}/${file}`, text);
+    }
+    const [script, output] = [`${directory}/main.js`, `${directory}/main`];
+    await compileScript(script, output, denort, ...flags);
+    const { code, stderr } = await run([output]);
+    assertEquals(code, 1);
+    assertStringIncludes(stderr, message);
+  }, ({ name }) => `it refuses ${name}`);
   await t.step("it reports a missing program", async () => {
     const { code, stderr } = await run([denort]);
     assertEquals(code, 1);
@@ -434,19 +433,18 @@ Deno.test({
   },
 });
 
-Deno.test("makeDenort() makes the executable start in its new segment", async (t) => {
-  for (const machine of [62, 183]) {
-    await t.step(`machine ${machine}`, () => {
-      const deno = makeSampleElf({ machine });
-      const denort = makeDenort(deno);
-      const { entry, segments } = parseElf(denort);
-      assertEquals(segments.at(-1)?.type, 1);
-      assertEquals(segments.at(-1)?.address, entry);
-      assertEquals(denort, makeDenort(deno), "always the same");
-      assertEquals(parseElf(deno).entry, SAMPLE_ENTRY);
-    });
-  }
-});
+testRows("makeDenort() makes the executable start in its new segment", [
+  62,
+  183,
+], (machine) => {
+  const deno = makeSampleElf({ machine });
+  const denort = makeDenort(deno);
+  const { entry, segments } = parseElf(denort);
+  assertEquals(segments.at(-1)?.type, 1);
+  assertEquals(segments.at(-1)?.address, entry);
+  assertEquals(denort, makeDenort(deno), "always the same");
+  assertEquals(parseElf(deno).entry, SAMPLE_ENTRY);
+}, (machine) => `machine ${machine}`);
 
 Deno.test("makeDenort() refuses what is not a deno", () => {
   assertThrows(

@@ -7,6 +7,7 @@ import {
   sumTallies,
   type Tally,
 } from "./tally.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 function tally(passed: number, failed: number, skipped: number): Tally {
   return { passed, failed, skipped };
@@ -36,9 +37,11 @@ Deno.test("findTally() reads the last line that formatTally() wrote", async (t) 
     ["within a line", "so 1 passed, 0 failed, 0 skipped\n", undefined],
     ["absent", "", undefined],
   ];
-  for (const [name, output, found] of rows) {
-    await t.step(name, () => assertEquals(findTally(output), found));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, output, found]) => assertEquals(findTally(output), found),
+  );
 });
 
 Deno.test("findTestSummary() reads what deno test prints", async (t) => {
@@ -64,14 +67,12 @@ Deno.test("findTestSummary() reads what deno test prints", async (t) => {
     ],
     ["error: Type checking failed.", undefined],
   ];
-  for (const [summary, found] of rows) {
-    await t.step(summary, () => {
-      assertEquals(
-        findTestSummary(`plain ... ok (1ms)\n\n${summary}\n\n`),
-        found,
-      );
-    });
-  }
+  await eachRow(t, rows, ([summary, found]) => {
+    assertEquals(
+      findTestSummary(`plain ... ok (1ms)\n\n${summary}\n\n`),
+      found,
+    );
+  });
 });
 
 Deno.test("countConformance() counts the rows by their names", () => {

@@ -22,6 +22,7 @@ import { createRandom, type Random } from "./_harness/random.ts";
 import { nftRules } from "./_harness/rules.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
+import { eachRow } from "./_harness/table.ts";
 
 const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
 
@@ -117,56 +118,52 @@ for (const type of ["ptp", "bridge"]) {
 
   test("attaches 60 containers, 8 at a time, and detaches them in any order", async (t) => {
     const random = createRandom(1);
-    for (const backend of [undefined, "nftables", "iptables"]) {
-      await t.step(backend ?? "no masquerade", async () => {
-        using node = new Node(
-          type,
-          backend === undefined ? {} : { ipMasq: true, ipMasqBackend: backend },
-        );
-        const containers = Array.from(
-          { length: CONTAINERS },
-          (_, index) => node.addContainer(`c${index}`),
-        );
-        const addresses = new Map<Container, string>();
-        await eachAtOnce(containers, AT_ONCE, async (container) => {
-          const { stdout } = await node.run("ADD", container);
-          const [address] = JSON.parse(stdout).ips[0].address.split("/");
-          addresses.set(container, address);
-        });
-        assertEquals(new Set(addresses.values()).size, CONTAINERS);
-        const outside = backend === undefined ? [] : ["192.0.2.2"];
-        for (const [index, { sandbox }] of containers.entries()) {
-          const others = [1, 7].map((step) =>
-            addresses.get(
-              containers[(index + step) % CONTAINERS] as Container,
-            ) ?? ""
-          );
-          const all = [...others, ...outside];
-          assertEquals(findReached(sandbox, all, 5), all, `c${index}`);
-        }
-        await eachAtOnce(
-          shuffle(containers, random),
-          AT_ONCE,
-          (container) => node.run("DEL", container),
-        );
-        assertEquals(node.leftovers(), []);
+    await eachRow(t, [undefined, "nftables", "iptables"], async (backend) => {
+      using node = new Node(
+        type,
+        backend === undefined ? {} : { ipMasq: true, ipMasqBackend: backend },
+      );
+      const containers = Array.from(
+        { length: CONTAINERS },
+        (_, index) => node.addContainer(`c${index}`),
+      );
+      const addresses = new Map<Container, string>();
+      await eachAtOnce(containers, AT_ONCE, async (container) => {
+        const { stdout } = await node.run("ADD", container);
+        const [address] = JSON.parse(stdout).ips[0].address.split("/");
+        addresses.set(container, address);
       });
-    }
+      assertEquals(new Set(addresses.values()).size, CONTAINERS);
+      const outside = backend === undefined ? [] : ["192.0.2.2"];
+      for (const [index, { sandbox }] of containers.entries()) {
+        const others = [1, 7].map((step) =>
+          addresses.get(
+            containers[(index + step) % CONTAINERS] as Container,
+          ) ?? ""
+        );
+        const all = [...others, ...outside];
+        assertEquals(findReached(sandbox, all, 5), all, `c${index}`);
+      }
+      await eachAtOnce(
+        shuffle(containers, random),
+        AT_ONCE,
+        (container) => node.run("DEL", container),
+      );
+      assertEquals(node.leftovers(), []);
+    }, (backend) => backend ?? "no masquerade");
   });
 
   test("leaves nothing when it is killed and DEL follows", async (t) => {
     const random = createRandom(2);
-    for (const backend of ["nftables", "iptables"]) {
-      await t.step(backend, async () => {
-        using node = new Node(type, { ipMasq: true, ipMasqBackend: backend });
-        const container = node.addContainer("c1");
-        await killByTurns({
-          start: (command) => node.start(command, container),
-          succeed: (command) => node.run(command, container),
-          leftovers: () => node.leftovers(),
-        }, { random, count: KILLS });
-        assertEquals(node.leftovers(), []);
-      });
-    }
+    await eachRow(t, ["nftables", "iptables"], async (backend) => {
+      using node = new Node(type, { ipMasq: true, ipMasqBackend: backend });
+      const container = node.addContainer("c1");
+      await killByTurns({
+        start: (command) => node.start(command, container),
+        succeed: (command) => node.run(command, container),
+        leftovers: () => node.leftovers(),
+      }, { random, count: KILLS });
+      assertEquals(node.leftovers(), []);
+    });
   });
 }

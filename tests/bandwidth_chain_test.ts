@@ -5,6 +5,7 @@ import { rootTest } from "../testing/capabilities.ts";
 import { assertSuccess, hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { listPeers, nameOf, succeedAs, type Who } from "./_harness/parity.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
+import { eachRow } from "./_harness/table.ts";
 
 type Run = (command: string, config: object) => Promise<CallOutput>;
 
@@ -61,12 +62,12 @@ for (const who of ["ours", ...listPeers("bandwidth behind plugins")] as const) {
     const name = `bandwidth works behind ${type} (${nameOf(who)})`;
     rootTest(name, async (t) => {
       for (const cniVersion of ["0.3.0", "0.4.0", "1.0.0"]) {
-        for (const order of ORDERS) {
-          await t.step(
-            `${cniVersion}, ${order}`,
-            () => attachAndDetach(type, who, cniVersion, order),
-          );
-        }
+        await eachRow(
+          t,
+          ORDERS,
+          (order) => attachAndDetach(type, who, cniVersion, order),
+          (order) => `${cniVersion}, ${order}`,
+        );
       }
     });
   }

@@ -23,6 +23,7 @@ import {
   type Who,
 } from "./_harness/parity.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
+import { eachRow } from "./_harness/table.ts";
 
 const KUBELET_BURST = 2 ** 31 - 1;
 
@@ -134,26 +135,24 @@ for (const peer of listPeers("bandwidth")) {
         nameOf(other)
       }`,
       async (t) => {
-        for (const [name, keys] of Object.entries(ROWS)) {
-          await t.step(name, async () => {
-            using hosts = TestHosts.create();
-            const cable = new LimitedCable(hosts, {
-              cniVersion: peer.cniVersion,
-            });
-            const before = cable.limits();
-            const prevResult = await cable.add(keys, runAs(adder));
-            const all = { ...keys, prevResult };
-            // Without limits the Go plugin's CHECK ends in a panic.
-            if (name !== "nothing") {
-              assertSuccess(await cable.run("CHECK", all, {}, runAs(other)));
-            }
-            assertSuccess(await cable.run("DEL", all, {}, runAs(other)));
-            const after = cable.limits();
-            assertEquals(after.links, before.links);
-            // The Go plugin leaves the host's end as it is.
-            if (other === "ours") assertEquals(after, before);
+        await eachRow(t, Object.entries(ROWS), async ([name, keys]) => {
+          using hosts = TestHosts.create();
+          const cable = new LimitedCable(hosts, {
+            cniVersion: peer.cniVersion,
           });
-        }
+          const before = cable.limits();
+          const prevResult = await cable.add(keys, runAs(adder));
+          const all = { ...keys, prevResult };
+          // Without limits the Go plugin's CHECK ends in a panic.
+          if (name !== "nothing") {
+            assertSuccess(await cable.run("CHECK", all, {}, runAs(other)));
+          }
+          assertSuccess(await cable.run("DEL", all, {}, runAs(other)));
+          const after = cable.limits();
+          assertEquals(after.links, before.links);
+          // The Go plugin leaves the host's end as it is.
+          if (other === "ours") assertEquals(after, before);
+        });
       },
     );
   }
@@ -176,23 +175,19 @@ for (const peer of listPeers("bandwidth")) {
         ["no veth", LIMITS, "bridge0"],
         ["no interface", LIMITS, "eth9"],
       ];
-      for (const [name, keys, ifName = "container-veth"] of rows) {
-        await t.step(name, async () => {
-          using hosts = TestHosts.create();
-          const cable = new LimitedCable(hosts, {
-            cniVersion: peer.cniVersion,
-          });
-          const link = ["link", "add", "bridge0", "type", "bridge"];
-          runIn(hosts.sandbox, "ip", ...link);
-          const texts: string[] = [];
-          for (const run of [runAs("ours"), runAs(peer)]) {
-            const { json } = await cable.run("ADD", keys, { ifName }, run);
-            // The reason follows, in each one's own words.
-            texts.push(json.msg.replace(/(has no veth peer): .*/, "$1"));
-          }
-          assertEquals(texts[0], texts[1]);
-        });
-      }
+      await eachRow(t, rows, async ([, keys, ifName = "container-veth"]) => {
+        using hosts = TestHosts.create();
+        const cable = new LimitedCable(hosts, { cniVersion: peer.cniVersion });
+        const link = ["link", "add", "bridge0", "type", "bridge"];
+        runIn(hosts.sandbox, "ip", ...link);
+        const texts: string[] = [];
+        for (const run of [runAs("ours"), runAs(peer)]) {
+          const { json } = await cable.run("ADD", keys, { ifName }, run);
+          // The reason follows, in each one's own words.
+          texts.push(json.msg.replace(/(has no veth peer): .*/, "$1"));
+        }
+        assertEquals(texts[0], texts[1]);
+      });
     },
   );
 }

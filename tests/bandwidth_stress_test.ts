@@ -11,6 +11,7 @@ import { LimitedCable, WIDE } from "./_harness/limited_cable.ts";
 import { createRandom } from "./_harness/random.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
+import { eachRow } from "./_harness/table.ts";
 
 /** How many operations are killed. */
 const KILLS = 36;
@@ -29,28 +30,26 @@ rootTest(name, needsBin, async (t) => {
     "all traffic": {},
     "some subnets": { shapedSubnets: ["10.0.0.0/8", "2001:db8::/32"] },
   };
-  for (const [scope, subnets] of Object.entries(scopes)) {
-    await t.step(scope, async () => {
-      using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
-      const keys = { ...WIDE, ...subnets };
-      const succeed = async (command: string): Promise<void> => {
-        const { code, stdout, stderr } = await start(cable, command, keys)
-          .output;
-        assertEquals(code, 0, stdout + stderr);
-      };
-      await killByTurns({
-        start: (command) => start(cable, command, keys),
-        succeed,
-        leftovers: () => cable.limits(),
-      }, {
-        random,
-        count: KILLS,
-        // What is left is no hindrance to another ADD either.
-        afterKill: async () => {
-          if (random.once(3)) await succeed("ADD");
-        },
-      });
+  await eachRow(t, Object.entries(scopes), async ([, subnets]) => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts);
+    const keys = { ...WIDE, ...subnets };
+    const succeed = async (command: string): Promise<void> => {
+      const { code, stdout, stderr } = await start(cable, command, keys)
+        .output;
+      assertEquals(code, 0, stdout + stderr);
+    };
+    await killByTurns({
+      start: (command) => start(cable, command, keys),
+      succeed,
+      leftovers: () => cable.limits(),
+    }, {
+      random,
+      count: KILLS,
+      // What is left is no hindrance to another ADD either.
+      afterKill: async () => {
+        if (random.once(3)) await succeed("ADD");
+      },
     });
-  }
+  });
 });

@@ -24,6 +24,7 @@ import { killIfAlive } from "./_harness/process_group.ts";
 import { needsInetRules } from "./_harness/rules.ts";
 import { spawnIn } from "./_harness/spawn_in.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
+import { eachRow } from "./_harness/table.ts";
 
 const BIN = Deno.env.get("CNI_BIN") ?? "";
 const needsBin = ignoreUnless(
@@ -232,50 +233,46 @@ inNamespaces("chain makes what its plugins make one by one", async (t) => {
 });
 
 inNamespaces("lists and chains check and detach each other's", async (t) => {
-  for (const first of ["list", "chain"]) {
-    await t.step(`by a ${first} first`, async () => {
-      using hosts = TestHosts.create();
-      const before = takeStock(hosts);
-      const plugins = podPlugins(hosts);
-      const list = new Runtime(hosts, plugins);
-      const chain = new Runtime(hosts, [chainOf(plugins)]);
-      const [one, other] = first === "list" ? [list, chain] : [chain, list];
-      assertEquals(await one.add(), undefined);
-      other.result = one.result;
-      await other.run("CHECK");
-      await other.run("DEL");
-      assertEquals(takeStock(hosts), before);
-    });
-  }
+  await eachRow(t, ["list", "chain"], async (first) => {
+    using hosts = TestHosts.create();
+    const before = takeStock(hosts);
+    const plugins = podPlugins(hosts);
+    const list = new Runtime(hosts, plugins);
+    const chain = new Runtime(hosts, [chainOf(plugins)]);
+    const [one, other] = first === "list" ? [list, chain] : [chain, list];
+    assertEquals(await one.add(), undefined);
+    other.result = one.result;
+    await other.run("CHECK");
+    await other.run("DEL");
+    assertEquals(takeStock(hosts), before);
+  }, (first) => `by a ${first} first`);
 });
 
 inNamespaces(
   "DEL of a chain that failed anywhere leaves nothing",
   async (t) => {
-    for (const place of [0, 1, 2, 3]) {
-      await t.step(`plugin ${place}`, async () => {
-        using hosts = TestHosts.create();
-        const before = takeStock(hosts);
-        addScript(
-          hosts.folder,
-          "foreign",
-          `[ "$CNI_COMMAND" != ADD ] || { echo '{"code":11,"msg":"no"}'; exit 1; }`,
-        );
-        const plugins = podPlugins(hosts)
-          .toSpliced(place, 0, { type: "foreign" });
-        const runtime = new Runtime(hosts, [chainOf(plugins)]);
-        const { code, msg } = await runtime.add();
-        const expected = 'plugin type="foreign" failed (add): no';
-        assertEquals([code, msg], [11, expected]);
-        assertEquals(
-          JSON.stringify(takeStock(hosts)) === JSON.stringify(before),
-          place === 0,
-          "what was made stays until DEL",
-        );
-        await runtime.run("DEL");
-        assertEquals(takeStock(hosts), before);
-      });
-    }
+    await eachRow(t, [0, 1, 2, 3], async (place) => {
+      using hosts = TestHosts.create();
+      const before = takeStock(hosts);
+      addScript(
+        hosts.folder,
+        "foreign",
+        `[ "$CNI_COMMAND" != ADD ] || { echo '{"code":11,"msg":"no"}'; exit 1; }`,
+      );
+      const plugins = podPlugins(hosts)
+        .toSpliced(place, 0, { type: "foreign" });
+      const runtime = new Runtime(hosts, [chainOf(plugins)]);
+      const { code, msg } = await runtime.add();
+      const expected = 'plugin type="foreign" failed (add): no';
+      assertEquals([code, msg], [11, expected]);
+      assertEquals(
+        JSON.stringify(takeStock(hosts)) === JSON.stringify(before),
+        place === 0,
+        "what was made stays until DEL",
+      );
+      await runtime.run("DEL");
+      assertEquals(takeStock(hosts), before);
+    }, (place) => `plugin ${place}`);
   },
 );
 
@@ -322,32 +319,30 @@ inNamespaces("DEL of a chain deletes links together", async (t) => {
 inNamespaces(
   "nothing is left by DEL of a chain that was killed",
   async (t) => {
-    for (const place of [1, 2, 3]) {
-      await t.step(`at plugin ${place}`, async () => {
-        using hosts = TestHosts.create();
-        const before = takeStock(hosts);
-        const pidFile = `${hosts.folder}/pid`;
-        addScript(
-          hosts.folder,
-          "foreign",
-          `[ "$CNI_COMMAND" = ADD ] || exit 0
+    await eachRow(t, [1, 2, 3], async (place) => {
+      using hosts = TestHosts.create();
+      const before = takeStock(hosts);
+      const pidFile = `${hosts.folder}/pid`;
+      addScript(
+        hosts.folder,
+        "foreign",
+        `[ "$CNI_COMMAND" = ADD ] || exit 0
           echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
           exec sleep 60`,
-        );
-        const plugins = podPlugins(hosts)
-          .toSpliced(place, 0, { type: "foreign" });
-        const chain = chainOf(plugins);
-        const runtime = new Runtime(hosts, [chain]);
-        const adding = startAdd(hosts, chain);
-        const pid = Number(await appearance(pidFile));
-        adding.kill();
-        await adding.output;
-        killIfAlive(pid);
-        assert(hosts.leases().length > 0, "it came too early");
-        await runtime.run("DEL");
-        assertEquals(takeStock(hosts), before);
-      });
-    }
+      );
+      const plugins = podPlugins(hosts)
+        .toSpliced(place, 0, { type: "foreign" });
+      const chain = chainOf(plugins);
+      const runtime = new Runtime(hosts, [chain]);
+      const adding = startAdd(hosts, chain);
+      const pid = Number(await appearance(pidFile));
+      adding.kill();
+      await adding.output;
+      killIfAlive(pid);
+      assert(hosts.leases().length > 0, "it came too early");
+      await runtime.run("DEL");
+      assertEquals(takeStock(hosts), before);
+    }, (place) => `at plugin ${place}`);
   },
   needsBin,
 );
@@ -360,33 +355,31 @@ inNamespaces(
       "of a plugin": (hosts) => podPlugins(hosts).toSpliced(1, 0, foreign),
       "of an IPAM plugin": () => [{ type: "ptp", ipam: foreign }],
     };
-    for (const [name, arrange] of Object.entries(arrangements)) {
-      await t.step(name, async () => {
-        using hosts = TestHosts.create();
-        const before = takeStock(hosts);
-        const pidFile = `${hosts.folder}/pid`, made = `${hosts.folder}/made`;
-        addScript(
-          hosts.folder,
-          "foreign",
-          `[ "$CNI_COMMAND" = ADD ] || { rm -f '${made}'; exit; }
+    await eachRow(t, Object.entries(arrangements), async ([, arrange]) => {
+      using hosts = TestHosts.create();
+      const before = takeStock(hosts);
+      const pidFile = `${hosts.folder}/pid`, made = `${hosts.folder}/made`;
+      addScript(
+        hosts.folder,
+        "foreign",
+        `[ "$CNI_COMMAND" = ADD ] || { rm -f '${made}'; exit; }
           echo $$ > '${pidFile}.new'; mv '${pidFile}.new' '${pidFile}'
           sleep 1; touch '${made}'`,
-        );
-        const chain = chainOf(arrange(hosts));
-        const runtime = new Runtime(hosts, [chain]);
-        const adding = startAdd(hosts, chain);
-        const pid = Number(await appearance(pidFile));
-        adding.kill();
-        await adding.output;
-        await runtime.run("DEL");
-        await eventually(
-          "the remaining process ended",
-          () => !isAlive(pid),
-        );
-        assertEquals(ifPossible(() => Deno.statSync(made)), undefined);
-        assertEquals(takeStock(hosts), before);
-      });
-    }
+      );
+      const chain = chainOf(arrange(hosts));
+      const runtime = new Runtime(hosts, [chain]);
+      const adding = startAdd(hosts, chain);
+      const pid = Number(await appearance(pidFile));
+      adding.kill();
+      await adding.output;
+      await runtime.run("DEL");
+      await eventually(
+        "the remaining process ended",
+        () => !isAlive(pid),
+      );
+      assertEquals(ifPossible(() => Deno.statSync(made)), undefined);
+      assertEquals(takeStock(hosts), before);
+    });
   },
   needsBin,
 );
@@ -445,14 +438,12 @@ inNamespaces(
       ["by itself", {}, 1],
       ["if it is told so", { CNI_NO_INPROCESS: "1" }, 5],
     ];
-    for (const [name, env, count] of rows) {
-      await t.step(name, () => {
-        using hosts = TestHosts.create();
-        const started = trace(hosts, "execve", env)
-          .filter((line) => line.endsWith("= 0"));
-        assertEquals(started.length, count, started.join("\n"));
-      });
-    }
+    await eachRow(t, rows, ([, env, count]) => {
+      using hosts = TestHosts.create();
+      const started = trace(hosts, "execve", env)
+        .filter((line) => line.endsWith("= 0"));
+      assertEquals(started.length, count, started.join("\n"));
+    });
   },
   needsBin,
   needsStrace,

@@ -14,6 +14,7 @@ import {
 import { needsRoot, requireRoot } from "../testing/capabilities.ts";
 import { conformance } from "./_harness/conformance.ts";
 import { eventually } from "./_harness/eventually.ts";
+import { eachRow } from "./_harness/table.ts";
 import { type ToolEnded, ToolHost } from "./_harness/tool_host.ts";
 
 /** Registers a test on a node of its own. */
@@ -289,19 +290,17 @@ onNode("cni del says that no attachment is known", async (host, t) => {
     [["-i", "typo"], 'to "pods" as "typo" is known; see cni list'],
     [["--container-id", "typo"], 'with container ID "typo" is known; see cni'],
   ];
-  for (const [args, note] of rows) {
-    await t.step(args.join(" "), async () => {
-      const del = ["del", "pods", "blue", ...args];
-      const lax = await host.cni(...del);
-      assertEquals([lax.code, lax.stdout], [0, ""]);
-      assertStringIncludes(lax.stderr, note);
-      const strict = await host.cni(...del, "--strict");
-      assertEquals([strict.code, strict.stderr], [1, lax.stderr]);
-      const { stdout } = await host.cni(...del, "--strict", "--json");
-      assertEquals(JSON.parse(stdout).code, 3);
-      await succeed(host, "check", "pods", "blue");
-    });
-  }
+  await eachRow(t, rows, async ([args, note]) => {
+    const del = ["del", "pods", "blue", ...args];
+    const lax = await host.cni(...del);
+    assertEquals([lax.code, lax.stdout], [0, ""]);
+    assertStringIncludes(lax.stderr, note);
+    const strict = await host.cni(...del, "--strict");
+    assertEquals([strict.code, strict.stderr], [1, lax.stderr]);
+    const { stdout } = await host.cni(...del, "--strict", "--json");
+    assertEquals(JSON.parse(stdout).code, 3);
+    await succeed(host, "check", "pods", "blue");
+  }, ([args]) => args.join(" "));
   await t.step("and nothing else if something was", async () => {
     await succeed(host, "del", "pods", "blue", "--strict");
   });
@@ -574,21 +573,19 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
     assertEquals(await leases(), "");
   });
   const signals: [Deno.Signal, number][] = [["SIGINT", 130], ["SIGTERM", 143]];
-  for (const [signal, code] of signals) {
-    await t.step(`on ${signal}`, async () => {
-      await host.run(["rm", "/run/calls"]);
-      const child = host.start("add", "hang", "blue");
-      await waitForCalls(host, "ADD\n");
-      child.kill(signal);
-      const output = await child.output();
-      assertEquals(output.code, code);
-      const stderr = new TextDecoder().decode(output.stderr);
-      assertStringIncludes(stderr, `interrupted by ${signal}\n`);
-      const calls = await host.run(["cat", "/run/calls"]);
-      assertEquals(calls.stdout, "ADD\nDEL\n");
-      assertEquals(await leases(), "");
-    });
-  }
+  await eachRow(t, signals, async ([signal, code]) => {
+    await host.run(["rm", "/run/calls"]);
+    const child = host.start("add", "hang", "blue");
+    await waitForCalls(host, "ADD\n");
+    child.kill(signal);
+    const output = await child.output();
+    assertEquals(output.code, code);
+    const stderr = new TextDecoder().decode(output.stderr);
+    assertStringIncludes(stderr, `interrupted by ${signal}\n`);
+    const calls = await host.run(["cat", "/run/calls"]);
+    assertEquals(calls.stdout, "ADD\nDEL\n");
+    assertEquals(await leases(), "");
+  }, ([signal]) => `on ${signal}`);
 });
 
 onNode("cni add gives up undoing in time", async (host, t) => {
@@ -734,12 +731,10 @@ onNode("cni netns exec goes on as the other program", async (host, t) => {
   ];
   host.env["FORCE_COLOR"] = "1";
   host.env["NODE_OPTIONS"] = "--x";
-  for (const [name, args, want] of rows) {
-    await t.step(name, async () => {
-      const ended = await exec(...args);
-      assertEquals({ ...ended, ...want }, ended);
-    });
-  }
+  await eachRow(t, rows, async ([, args, want]) => {
+    const ended = await exec(...args);
+    assertEquals({ ...ended, ...want }, ended);
+  });
   await t.step("its process", async () => {
     const child = host.start(
       "netns",
@@ -885,13 +880,11 @@ onNode("cni fails for unknown names and folders", async (host, t) => {
     [["netns", "exec", "blue", "--", "nothere"], 127, "not found in PATH\n"],
   ];
   await succeed(host, "netns", "add", "blue");
-  for (const [args, code, text] of rows) {
-    await t.step(args.join(" "), async () => {
-      const { stderr, ...ended } = await host.cni(...args);
-      assertEquals(ended.code, code, stderr);
-      assertStringIncludes(stderr, text);
-    });
-  }
+  await eachRow(t, rows, async ([args, code, text]) => {
+    const { stderr, ...ended } = await host.cni(...args);
+    assertEquals(ended.code, code, stderr);
+    assertStringIncludes(stderr, text);
+  }, ([args]) => args.join(" "));
   await t.step("list --exit-code", async () => {
     await succeed(host, "add", "pods", "blue");
     assertEquals((await host.cni("list", "--exit-code")).code, 0);
@@ -966,14 +959,12 @@ onNode("cni status asks what can be asked at any version", async (host, t) => {
     ["new", /failed to find plugin "gone"/],
     ["full", /no IP addresses available/],
   ];
-  for (const [network, text] of rows) {
-    await t.step(`${network} is not ready`, async () => {
-      const { code, stdout } = await host.cni("status", network, "--json");
-      const { code: cniCode, ...failure } = JSON.parse(stdout);
-      assertEquals([code, cniCode], [1, 50]);
-      assertMatch(failure.msg, text);
-    });
-  }
+  await eachRow(t, rows, async ([network, text]) => {
+    const { code, stdout } = await host.cni("status", network, "--json");
+    const { code: cniCode, ...failure } = JSON.parse(stdout);
+    assertEquals([code, cniCode], [1, 50]);
+    assertMatch(failure.msg, text);
+  }, ([network]) => `${network} is not ready`);
 });
 
 onNode("cni check shows all differences", async (host, t) => {

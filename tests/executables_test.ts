@@ -21,6 +21,7 @@ import {
 import { dualStack } from "./_harness/dual_stack.ts";
 import { ipJson, snapshot } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
+import { eachRow } from "./_harness/table.ts";
 
 const BIN = Deno.env.get("CNI_BIN") ?? "";
 const needsBin = ignoreUnless(
@@ -124,12 +125,10 @@ for (const name of pluginNames) {
           ["a broken .npmrc", path, { HOME: folder }],
           ["a HOME that is not there", path, { HOME: "/nowhere" }],
         ];
-        for (const [what, executable, env] of rows) {
-          await t.step(what, () => {
-            const ended = run([executable], { ...env, CNI_COMMAND: "VERSION" });
-            assertEquals(ended, { code: 0, stdout, stderr: "" });
-          });
-        }
+        await eachRow(t, rows, ([, executable, env]) => {
+          const ended = run([executable], { ...env, CNI_COMMAND: "VERSION" });
+          assertEquals(ended, { code: 0, stdout, stderr: "" });
+        });
       } finally {
         Deno.removeSync(folder, { recursive: true });
       }
@@ -284,24 +283,22 @@ Deno.test(
       ["in one process", {}, 1],
       ["in two when told so", { CNI_NO_INPROCESS: "1" }, 2],
     ];
-    for (const [name, env, processes] of rows) {
-      await t.step(name, () => {
-        using hosts = TestHosts.create();
-        const trace = `${hosts.folder}/trace`;
-        const script = `${hosts.folder}/traced`;
-        Deno.writeTextFileSync(
-          script,
-          `#!/bin/sh\nexec strace -f -e trace=execve -o '${trace}' '${BIN}/ptp'\n`,
-          { mode: 0o755 },
-        );
-        const options = { env: { CNI_PATH: BIN, ...env } };
-        const input = config(hosts, "1.0.0");
-        const added = hosts.exec(script, "ADD", input, options);
-        assertEquals(added.exitCode, 0, added.stdout + added.stderr);
-        const started = Deno.readTextFileSync(trace).split("\n")
-          .filter((line) => line.includes("execve(") && line.endsWith("= 0"));
-        assertEquals(started.length, processes);
-      });
-    }
+    await eachRow(t, rows, ([, env, processes]) => {
+      using hosts = TestHosts.create();
+      const trace = `${hosts.folder}/trace`;
+      const script = `${hosts.folder}/traced`;
+      Deno.writeTextFileSync(
+        script,
+        `#!/bin/sh\nexec strace -f -e trace=execve -o '${trace}' '${BIN}/ptp'\n`,
+        { mode: 0o755 },
+      );
+      const options = { env: { CNI_PATH: BIN, ...env } };
+      const input = config(hosts, "1.0.0");
+      const added = hosts.exec(script, "ADD", input, options);
+      assertEquals(added.exitCode, 0, added.stdout + added.stderr);
+      const started = Deno.readTextFileSync(trace).split("\n")
+        .filter((line) => line.includes("execve(") && line.endsWith("= 0"));
+      assertEquals(started.length, processes);
+    });
   },
 );

@@ -43,6 +43,7 @@ import {
   type Rendering,
   renderMessage,
 } from "./_harness/netlink_rendering.ts";
+import { eachRow } from "./_harness/table.ts";
 
 const FOLDER = new URL("golden/netlink/", import.meta.url);
 
@@ -60,16 +61,14 @@ function decode({ bytes }: GoldenMessage): RawMessage {
 
 Deno.test("the decoder reads what was captured as it was rendered", async (t) => {
   assert(NAMES.length > 0);
-  for (const name of NAMES) {
-    await t.step(name, () => {
-      const { messages } = readGolden(name);
-      const [request] = messages.map(decode);
-      for (const message of messages) {
-        const rendered = renderMessage(decode(message), request);
-        assertEquals(rendered, message.decoded);
-      }
-    });
-  }
+  await eachRow(t, NAMES, (name) => {
+    const { messages } = readGolden(name);
+    const [request] = messages.map(decode);
+    for (const message of messages) {
+      const rendered = renderMessage(decode(message), request);
+      assertEquals(rendered, message.decoded);
+    }
+  });
 });
 
 /**
@@ -164,15 +163,13 @@ const NOT_IDENTICAL: Partial<Record<Resemblance, string[]>> = {
 };
 
 Deno.test("encoding gives back what was captured, but for what is listed", async (t) => {
-  for (const name of NAMES) {
-    await t.step(name, () => {
-      const found = readGolden(name).messages.map(decode).map(reencode);
-      const worst = RESEMBLANCES.findLast((one) => found.includes(one));
-      const expected = RESEMBLANCES
-        .find((one) => NOT_IDENTICAL[one]?.includes(name)) ?? "identical";
-      assertEquals(worst, expected);
-    });
-  }
+  await eachRow(t, NAMES, (name) => {
+    const found = readGolden(name).messages.map(decode).map(reencode);
+    const worst = RESEMBLANCES.findLast((one) => found.includes(one));
+    const expected = RESEMBLANCES
+      .find((one) => NOT_IDENTICAL[one]?.includes(name)) ?? "identical";
+    assertEquals(worst, expected);
+  });
 });
 
 /** All that can be asked for through one socket. */
@@ -319,13 +316,8 @@ const EQUIVALENTS: Record<string, {
   },
   link_add_veth_queues: {
     request: ({ link }) =>
-      link.addVeth({
-        name: "veth0",
-        peer: { netns: SANDBOX, name: "eth0" },
-      }),
-    differences: [
-      ECHO,
-    ],
+      link.addVeth({ name: "veth0", peer: { netns: SANDBOX, name: "eth0" } }),
+    differences: [ECHO],
   },
   link_add_bridge: {
     request: ({ link }) =>
@@ -390,9 +382,7 @@ const EQUIVALENTS: Record<string, {
   address_add_ipv4: {
     request: ({ address }) =>
       address.add({ ifindex: 2, address: Cidr.parse("10.1.2.1/24") }),
-    differences: [
-      "attributes.flags: - → 0",
-    ],
+    differences: ["attributes.flags: - → 0"],
   },
   address_add_ipv4_noprefixroute: {
     request: ({ address }) =>
@@ -415,9 +405,7 @@ const EQUIVALENTS: Record<string, {
   address_replace: {
     request: ({ address }) =>
       address.replace({ ifindex: 2, address: Cidr.parse("10.1.2.1/24") }),
-    differences: [
-      "attributes.flags: - → 0",
-    ],
+    differences: ["attributes.flags: - → 0"],
   },
   address_delete: {
     request: ({ address }) => address.del(2, Cidr.parse("10.1.2.1/24")),

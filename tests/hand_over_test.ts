@@ -9,6 +9,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { findFileId } from "../cni/files/same_file.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { FakeDaemon, type Reply } from "./_harness/fake_daemon.ts";
+import { eachRow } from "./_harness/table.ts";
 import { leaveSocket } from "./_harness/unix_server.ts";
 
 /** Defines a test that runs executables. */
@@ -193,13 +194,11 @@ test("an answer is read however it arrives", async (t) => {
       await callerGone();
     }, "{}"],
   };
-  for (const [name, [reply, stdout]] of Object.entries(replies)) {
-    await t.step(name, async () => {
-      await using daemon = new FakeDaemon(reply);
-      const config = { ...CONFIG, daemonSocket: daemon.path };
-      assertEquals((await run({ config })).stdout, stdout);
-    });
-  }
+  await eachRow(t, Object.entries(replies), async ([, [reply, stdout]]) => {
+    await using daemon = new FakeDaemon(reply);
+    const config = { ...CONFIG, daemonSocket: daemon.path };
+    assertEquals((await run({ config })).stdout, stdout);
+  });
 });
 
 test("a request of any size is sent", async () => {
@@ -226,15 +225,13 @@ test("a call runs in its process if no daemon takes it", async (t) => {
     "a path longer than a socket's": `${folder}/${"x".repeat(100)}`,
     "the daemon refuses": refusing.path,
   };
-  for (const [name, daemonSocket] of Object.entries(sockets)) {
-    await t.step(name, async () => {
-      for (const command of ["ADD", "CHECK", "DEL", "GC", "STATUS"]) {
-        const config = { ...CONFIG, daemonSocket };
-        const call = { command, config };
-        assertEquals(await run(call), await runAlone(call), command);
-      }
-    });
-  }
+  await eachRow(t, Object.entries(sockets), async ([, daemonSocket]) => {
+    for (const command of ["ADD", "CHECK", "DEL", "GC", "STATUS"]) {
+      const config = { ...CONFIG, daemonSocket };
+      const call = { command, config };
+      assertEquals(await run(call), await runAlone(call), command);
+    }
+  });
   assertEquals(refusing.requests.length, 5);
   await Deno.remove(folder, { recursive: true });
 });
@@ -263,26 +260,24 @@ test("after a lost connection ADD fails, and the rest runs here", async (t) => {
     "after something else": ({ say }) => say("HTTP/1.1 400 Bad Request\r\n"),
     "after a line without an answer": ({ say }) => say(line({ code: 1 })),
   };
-  for (const [name, reply] of Object.entries(replies)) {
-    await t.step(name, async () => {
-      await using daemon = new FakeDaemon(reply);
-      const config = { ...CONFIG, daemonSocket: daemon.path };
-      const { stdout, stderr, code } = await run({ config });
-      assertEquals({ ...JSON.parse(stdout), stderr, exit: code }, {
-        cniVersion: "1.1.0",
-        code: 11,
-        msg: `The node daemon at "${daemon.path}" went away before it answered`,
-        details: "parts of the attachment may exist until DEL",
-        stderr: "",
-        exit: 1,
-      });
-      for (const command of ["CHECK", "DEL", "GC", "STATUS"]) {
-        const call = { command, config };
-        assertEquals(await run(call), await runAlone(call), command);
-      }
-      assertEquals(daemon.requests.length, 5);
+  await eachRow(t, Object.entries(replies), async ([, reply]) => {
+    await using daemon = new FakeDaemon(reply);
+    const config = { ...CONFIG, daemonSocket: daemon.path };
+    const { stdout, stderr, code } = await run({ config });
+    assertEquals({ ...JSON.parse(stdout), stderr, exit: code }, {
+      cniVersion: "1.1.0",
+      code: 11,
+      msg: `The node daemon at "${daemon.path}" went away before it answered`,
+      details: "parts of the attachment may exist until DEL",
+      stderr: "",
+      exit: 1,
     });
-  }
+    for (const command of ["CHECK", "DEL", "GC", "STATUS"]) {
+      const call = { command, config };
+      assertEquals(await run(call), await runAlone(call), command);
+    }
+    assertEquals(daemon.requests.length, 5);
+  });
 });
 
 test("the failure of a lost ADD has the configuration's version", async () => {
@@ -377,14 +372,12 @@ test("a daemon is asked only if the configuration names it", async (t) => {
       ),
     }, false],
   };
-  for (const [name, [call, isAsked]] of Object.entries(rows)) {
-    await t.step(name, async () => {
-      daemon.requests.length = 0;
-      const ended = await run(call);
-      assertEquals(daemon.requests.length, isAsked ? 1 : 0);
-      if (!isAsked) assertEquals(ended, await runAlone(call));
-    });
-  }
+  await eachRow(t, Object.entries(rows), async ([, [call, isAsked]]) => {
+    daemon.requests.length = 0;
+    const ended = await run(call);
+    assertEquals(daemon.requests.length, isAsked ? 1 : 0);
+    if (!isAsked) assertEquals(ended, await runAlone(call));
+  });
 });
 
 test("a call without its environment fails before it reads stdin", async () => {

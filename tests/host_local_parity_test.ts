@@ -17,6 +17,7 @@ import {
   runInProcess as runOurs,
 } from "./_harness/host_local.ts";
 import { listPeers } from "./_harness/parity.ts";
+import { eachRow } from "./_harness/table.ts";
 
 /** The versions that every peer has. */
 const VERSIONS = ["0.2.0", "0.3.1", "0.4.0", "1.0.0"];
@@ -239,12 +240,10 @@ for (const peer of listPeers("host-local")) {
         assertEquals(exitCode, 1);
         return json.msg;
       };
-      for (const [name, scenario] of Object.entries(FAILURES)) {
-        await t.step(name, async () => {
-          const ours = await messageOf(runOurs, scenario);
-          assertEquals(ours, await messageOf(runGo, scenario));
-        });
-      }
+      await eachRow(t, Object.entries(FAILURES), async ([, scenario]) => {
+        const ours = await messageOf(runOurs, scenario);
+        assertEquals(ours, await messageOf(runGo, scenario));
+      });
     },
   });
 
@@ -255,27 +254,25 @@ for (const peer of listPeers("host-local")) {
         ["ours, then Go's", runOurs, runGo],
         ["Go's, then ours", runGo, runOurs],
       ];
-      for (const [name, first, second] of rows) {
-        await t.step(name, async () => {
-          using folder = new DataFolder();
-          const subnets = ["10.1.2.0/24", "2001:db8::/64"];
-          const ranges = subnets.map((subnet) => [{ subnet }]);
-          const config = folder.config({ ranges }, { cniVersion: "1.0.0" });
-          const { json: prevResult } = await first("ADD", config);
-          assertEquals(Object.keys(folder.leases()).sort(), [
-            "10.1.2.2",
-            "2001:db8::2",
-          ]);
-          const checked = await second("CHECK", { ...config, prevResult });
-          assertEquals(checked.exitCode, 0);
-          assertEquals((await second("ADD", config)).exitCode, 1);
-          assertEquals((await second("DEL", config)).exitCode, 0);
-          assertEquals(folder.leases(), {});
-          const { json } = await second("ADD", config);
-          const { address } = json.ips[0];
-          assertEquals(address, "10.1.2.3/24");
-        });
-      }
+      await eachRow(t, rows, async ([, first, second]) => {
+        using folder = new DataFolder();
+        const subnets = ["10.1.2.0/24", "2001:db8::/64"];
+        const ranges = subnets.map((subnet) => [{ subnet }]);
+        const config = folder.config({ ranges }, { cniVersion: "1.0.0" });
+        const { json: prevResult } = await first("ADD", config);
+        assertEquals(Object.keys(folder.leases()).sort(), [
+          "10.1.2.2",
+          "2001:db8::2",
+        ]);
+        const checked = await second("CHECK", { ...config, prevResult });
+        assertEquals(checked.exitCode, 0);
+        assertEquals((await second("ADD", config)).exitCode, 1);
+        assertEquals((await second("DEL", config)).exitCode, 0);
+        assertEquals(folder.leases(), {});
+        const { json } = await second("ADD", config);
+        const { address } = json.ips[0];
+        assertEquals(address, "10.1.2.3/24");
+      });
     },
   });
 
@@ -332,21 +329,19 @@ for (const peer of listPeers("host-local")) {
         "cni.dev/valid-attachments": valid,
       };
       folder.plant(planted);
-      for (const [name, steps] of Object.entries(MIXED)) {
-        await t.step(name, async () => {
-          for (const [ours, command] of steps) {
-            const run = ours ? runOurs : runGo;
-            const env = { CNI_CONTAINERID: "a" };
-            const input = command === "GC" ? gc : config;
-            const { exitCode, stdout } = await run(command, input, env);
-            assertEquals(exitCode, 0, stdout);
-            const own = Object.entries(folder.leases())
-              .filter(([, content]) => content === "a\r\neth0");
-            assertEquals(own.length, command === "ADD" ? 1 : 0, command);
-          }
-          assertEquals(folder.leases(), planted);
-        });
-      }
+      await eachRow(t, Object.entries(MIXED), async ([, steps]) => {
+        for (const [ours, command] of steps) {
+          const run = ours ? runOurs : runGo;
+          const env = { CNI_CONTAINERID: "a" };
+          const input = command === "GC" ? gc : config;
+          const { exitCode, stdout } = await run(command, input, env);
+          assertEquals(exitCode, 0, stdout);
+          const own = Object.entries(folder.leases())
+            .filter(([, content]) => content === "a\r\neth0");
+          assertEquals(own.length, command === "ADD" ? 1 : 0, command);
+        }
+        assertEquals(folder.leases(), planted);
+      });
       await t.step("our last DEL or GC leaves no file", () => {
         assertEquals(folder.owners(), []);
       });

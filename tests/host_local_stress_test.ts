@@ -32,6 +32,7 @@ import {
   runInProcess,
   spawn,
 } from "./_harness/host_local.ts";
+import { eachRow } from "./_harness/table.ts";
 
 const needsRoot = ignoreUnless(
   canUseNetns && hasCommand("nsenter"),
@@ -284,30 +285,28 @@ Deno.test({
       ["DEL", ownerFile, "openat 1", "unlink 1"],
     ];
     for (const [command, path, ...calls] of rows) {
-      for (const moment of calls) {
-        await t.step(`${command}: ${moment} on ${path}`, async () => {
-          using folder = new DataFolder();
-          const config = thousandAddresses(folder);
-          await plantLarge(folder, config);
-          const before = folder.leases();
-          if (command === "DEL") {
-            addressesOf(await runInProcess("ADD", config));
-          }
-          const [call = "", nth] = moment.split(" ");
-          const place = join(folder.path, path);
-          await runAndKillAt([place, call, Number(nth)], command, config);
+      await eachRow(t, calls, async (moment) => {
+        using folder = new DataFolder();
+        const config = thousandAddresses(folder);
+        await plantLarge(folder, config);
+        const before = folder.leases();
+        if (command === "DEL") {
+          addressesOf(await runInProcess("ADD", config));
+        }
+        const [call = "", nth] = moment.split(" ");
+        const place = join(folder.path, path);
+        await runAndKillAt([place, call, Number(nth)], command, config);
 
-          const env = { CNI_CONTAINERID: "next" };
-          const added = addressesOf(await runInProcess("ADD", config, env));
-          const [address = ""] = added.map((cidr) => cidr.split("/")[0] ?? "");
-          assertEquals(folder.leases()[address], "next\r\neth0");
-          assertSuccess(await runInProcess("DEL", config));
-          const { [address]: _, ...rest } = folder.leases();
-          assertEquals(rest, before);
-          assertEquals(Object.hasOwn(folder.read(), "unfinished"), false);
-          assertEquals(folder.owners(), ["first:eth0", "next:eth0"]);
-        });
-      }
+        const env = { CNI_CONTAINERID: "next" };
+        const added = addressesOf(await runInProcess("ADD", config, env));
+        const [address = ""] = added.map((cidr) => cidr.split("/")[0] ?? "");
+        assertEquals(folder.leases()[address], "next\r\neth0");
+        assertSuccess(await runInProcess("DEL", config));
+        const { [address]: _, ...rest } = folder.leases();
+        assertEquals(rest, before);
+        assertEquals(Object.hasOwn(folder.read(), "unfinished"), false);
+        assertEquals(folder.owners(), ["first:eth0", "next:eth0"]);
+      }, (moment) => `${command}: ${moment} on ${path}`);
     }
   },
 });
@@ -501,16 +500,14 @@ Deno.test({
       ["DEL of what may be another program's", "DEL", true],
       ["ADD", "ADD", false],
     ];
-    for (const [name, command, readsAll] of steps) {
-      await t.step(name, async () => {
-        if (name.includes("after another")) {
-          folder.plant({ "10.1.0.9": "other\r\neth0" });
-        }
-        const count = await countOpened(folder, command, config);
-        assertEquals(count < 0, readsAll);
-        // Lock, lease, last reserved address.
-        assert(count < 12, `${count} files were opened`);
-      });
-    }
+    await eachRow(t, steps, async ([name, command, readsAll]) => {
+      if (name.includes("after another")) {
+        folder.plant({ "10.1.0.9": "other\r\neth0" });
+      }
+      const count = await countOpened(folder, command, config);
+      assertEquals(count < 0, readsAll);
+      // Lock, lease, last reserved address.
+      assert(count < 12, `${count} files were opened`);
+    });
   },
 });

@@ -24,6 +24,7 @@ import {
   MultusHost,
   onHost,
 } from "./_harness/multus_host.ts";
+import { eachRow } from "./_harness/table.ts";
 
 /** Longest time of an ADD that waits 15 s for one request, however busy the machine is, in ms. */
 const PATIENCE_MS = 60_000;
@@ -114,12 +115,10 @@ async function forEachTrouble(
       failed: ended.then(() => undefined, (error) => ({ error })),
     };
   });
-  for (const { name, failed } of rows) {
-    await t.step(`an API server that ${name}`, async () => {
-      const failure = await failed;
-      if (failure !== undefined) throw failure.error;
-    });
-  }
+  await eachRow(t, rows, async ({ failed }) => {
+    const failure = await failed;
+    if (failure !== undefined) throw failure.error;
+  }, ({ name }) => `an API server that ${name}`);
   assertEquals(host.leftovers(), []);
 }
 
@@ -349,12 +348,10 @@ Deno.test(
       assertEquals(host.status(pod).length, 1);
       await host.succeed("DEL", pod, call);
     };
-    for (const kind of KINDS) {
-      await t.step(kind, async () => {
-        const kubeconfig = api.writeKubeconfig(folder, kind, { file: kind });
-        await attach(kind, { keys: { kubeconfig } });
-      });
-    }
+    await eachRow(t, KINDS, async (kind) => {
+      const kubeconfig = api.writeKubeconfig(folder, kind, { file: kind });
+      await attach(kind, { keys: { kubeconfig } });
+    });
     await t.step("a service account", async () => {
       api.writeServiceAccount(folder);
       await attach("account", {

@@ -13,6 +13,7 @@ import {
   MultusHost,
   onHost,
 } from "./_harness/multus_host.ts";
+import { eachRow } from "./_harness/table.ts";
 
 /** What nothing may take, however slow the machine is, in ms. */
 const DEADLINE_MS = 60_000;
@@ -202,27 +203,25 @@ Deno.test(
       ["refuses connections", ({ api }) => api.stop()],
       ["does not answer", ({ api }) => api.blackhole()],
     ];
-    for (const [name, begin] of troubles) {
-      await t.step(name, async () => {
-        await using scene = await Scene.start();
-        const pods = await scene.addPods("attached", "late");
-        const [attached, late] = pods as [HostPod, HostPod];
-        await scene.succeed("ADD", attached);
-        await begin(scene.host);
-        const { code, json, ms } = await scene.call("ADD", late);
-        assertEquals([code, json.code], [1, 11]);
-        assert(ms < DEADLINE_MS, `${ms} ms`);
-        await scene.call("DEL", late);
-        assertEquals(scene.host.leftoversOf(late), []);
-        const deleted = await scene.succeed("DEL", attached);
-        assert(deleted.ms < DEADLINE_MS, `${deleted.ms} ms`);
-        assertEquals(scene.host.leftovers(), []);
-        assertEquals(await scene.daemon.countPods(), 2);
-        await scene.host.api.restart();
-        await eventually("it watches", () => scene.daemon.isWatching());
-        await scene.attachAndDetach(late);
-      });
-    }
+    await eachRow(t, troubles, async ([, begin]) => {
+      await using scene = await Scene.start();
+      const pods = await scene.addPods("attached", "late");
+      const [attached, late] = pods as [HostPod, HostPod];
+      await scene.succeed("ADD", attached);
+      await begin(scene.host);
+      const { code, json, ms } = await scene.call("ADD", late);
+      assertEquals([code, json.code], [1, 11]);
+      assert(ms < DEADLINE_MS, `${ms} ms`);
+      await scene.call("DEL", late);
+      assertEquals(scene.host.leftoversOf(late), []);
+      const deleted = await scene.succeed("DEL", attached);
+      assert(deleted.ms < DEADLINE_MS, `${deleted.ms} ms`);
+      assertEquals(scene.host.leftovers(), []);
+      assertEquals(await scene.daemon.countPods(), 2);
+      await scene.host.api.restart();
+      await eventually("it watches", () => scene.daemon.isWatching());
+      await scene.attachAndDetach(late);
+    });
   },
 );
 
@@ -234,22 +233,19 @@ Deno.test(onHost("the daemon waits for a slow API server"), async () => {
   scene.assertAttached(pod);
 });
 
-Deno.test(
-  onHost("a restart of the API server fails no ADD"),
-  async () => {
-    await using scene = await Scene.start();
-    const pod = await scene.addPod("web");
-    await scene.host.api.stop();
-    const adding = scene.succeed("ADD", pod);
-    await eventually(
-      "only the status is missing",
-      () => scene.host.interfaces(pod).includes("net1"),
-    );
-    await scene.host.api.restart();
-    await adding;
-    scene.assertAttached(pod);
-  },
-);
+Deno.test(onHost("a restart of the API server fails no ADD"), async () => {
+  await using scene = await Scene.start();
+  const pod = await scene.addPod("web");
+  await scene.host.api.stop();
+  const adding = scene.succeed("ADD", pod);
+  await eventually(
+    "only the status is missing",
+    () => scene.host.interfaces(pod).includes("net1"),
+  );
+  await scene.host.api.restart();
+  await adding;
+  scene.assertAttached(pod);
+});
 
 Deno.test(
   onHost("a new pod of the same name is not mistaken for the old one"),
@@ -311,32 +307,28 @@ Deno.test(onHost("the daemon works with fewer permissions"), async (t) => {
 Deno.test(
   onHost("the daemon follows credentials that are replaced"),
   async (t) => {
-    for (const kind of ["token", "tokenFile"] as const) {
-      await t.step(kind, async () => {
-        await using host = await MultusHost.start();
-        const folder = `${host.hosts.folder}/creds`;
-        await Deno.mkdir(folder);
-        const old = host.api.addToken();
-        const kubeconfig = host.api.writeKubeconfig(folder, kind, {
-          token: old,
-        });
-        await using daemon = await MultusDaemon.start(host, kubeconfig);
-        const pod = host.addPod("web", { networks: "green" });
-        host.api.writeKubeconfig(folder, kind);
-        host.api.revokeToken(old);
-        const keys = {
-          daemonSocketDir: daemon.socketDir,
-          kubeconfig: "/nowhere/at/all",
-        };
-        // It does not read them again each time that it is refused.
-        await eventually("it is let in", async () => {
-          const { code } = await host.call("ADD", pod, { keys });
-          if (code !== 0) await host.succeed("DEL", pod, { keys });
-          return code === 0;
-        });
-        assertEquals(host.status(pod).length, 2);
+    await eachRow(t, ["token", "tokenFile"] as const, async (kind) => {
+      await using host = await MultusHost.start();
+      const folder = `${host.hosts.folder}/creds`;
+      await Deno.mkdir(folder);
+      const old = host.api.addToken();
+      const kubeconfig = host.api.writeKubeconfig(folder, kind, { token: old });
+      await using daemon = await MultusDaemon.start(host, kubeconfig);
+      const pod = host.addPod("web", { networks: "green" });
+      host.api.writeKubeconfig(folder, kind);
+      host.api.revokeToken(old);
+      const keys = {
+        daemonSocketDir: daemon.socketDir,
+        kubeconfig: "/nowhere/at/all",
+      };
+      // It does not read them again each time that it is refused.
+      await eventually("it is let in", async () => {
+        const { code } = await host.call("ADD", pod, { keys });
+        if (code !== 0) await host.succeed("DEL", pod, { keys });
+        return code === 0;
       });
-    }
+      assertEquals(host.status(pod).length, 2);
+    });
   },
 );
 

@@ -22,6 +22,7 @@ import { MultusHost, onHost } from "./_harness/multus_host.ts";
 import { CONTAINER, MultusScene } from "./_harness/multus_scene.ts";
 import { createRandom } from "./_harness/random.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
+import { eachRow } from "./_harness/table.ts";
 
 /** The plugins of four networks. */
 const PLUGINS = ["a", "b", "c", "d"];
@@ -46,23 +47,21 @@ const REFUSAL = { code: 123, msg: "there is no room", details: "for anybody" };
 const REFUSE = `echo '${JSON.stringify(REFUSAL)}'; exit 1`;
 
 rootTest("multus detaches in reverse if any network fails", async (t) => {
-  for (const [failing, type] of PLUGINS.entries()) {
-    await t.step(`network ${failing}`, async () => {
-      await using scene = await MultusScene.start();
-      for (const one of PLUGINS) scene.addPlugin(one);
-      scene.addPlugin(type, undefined, { ADD: REFUSE });
-      const added = await scene.run("ADD", delegatesOf(scene));
-      assertEquals(added.exitCode, 1);
-      assertEquals(added.json, {
-        cniVersion: "1.0.0",
-        ...REFUSAL,
-        msg: `[//:network-${type}]: error adding container to network ` +
-          `"network-${type}": ${REFUSAL.msg}`,
-      });
-      assertEquals(scene.story, undoneStory(failing));
-      assertEquals(scene.remembered, [CONTAINER]);
+  await eachRow(t, PLUGINS.entries(), async ([failing, type]) => {
+    await using scene = await MultusScene.start();
+    for (const one of PLUGINS) scene.addPlugin(one);
+    scene.addPlugin(type, undefined, { ADD: REFUSE });
+    const added = await scene.run("ADD", delegatesOf(scene));
+    assertEquals(added.exitCode, 1);
+    assertEquals(added.json, {
+      cniVersion: "1.0.0",
+      ...REFUSAL,
+      msg: `[//:network-${type}]: error adding container to network ` +
+        `"network-${type}": ${REFUSAL.msg}`,
     });
-  }
+    assertEquals(scene.story, undoneStory(failing));
+    assertEquals(scene.remembered, [CONTAINER]);
+  }, ([failing]) => `network ${failing}`);
 });
 
 rootTest("multus keeps undoing, and reports the first failure", async () => {

@@ -6,6 +6,7 @@
 import { assert, assertEquals, assertExists, assertMatch } from "@std/assert";
 import { loadAll } from "js-yaml";
 import { openKubeClient } from "../kube/client.ts";
+import { eachRow } from "./_harness/table.ts";
 import { parseFlags } from "./_harness/tool_flags.ts";
 import { INSTALL_FLAGS } from "../node/multus/install/install_flags.ts";
 import { readInstallOptions } from "../node/multus/install/options.ts";
@@ -217,11 +218,9 @@ Deno.test("manifests: the CRD is the reference's, with a schema for the configur
     ["{", false],
     ["type: macvlan", false],
   ];
-  for (const [text, isValid] of rows) {
-    await t.step(JSON.stringify(text), () => {
-      assertEquals(pattern.test(text), isValid);
-    });
-  }
+  await eachRow(t, rows, ([text, isValid]) => {
+    assertEquals(pattern.test(text), isValid);
+  }, ([text]) => JSON.stringify(text));
 });
 
 /** Lists what a role allows, as `get pods/status`. */

@@ -14,6 +14,7 @@ import {
   TWO_NETWORKS,
 } from "./_harness/multus_host.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { eachRow } from "./_harness/table.ts";
 
 Deno.test(onHost("multus asks the API as little as it can"), async (t) => {
   await t.step("for three networks: pod, networks, status", async () => {
@@ -89,19 +90,15 @@ Deno.test(onHost("multus asks the API as little as it can"), async (t) => {
 });
 
 Deno.test(onHost("multus detaches pods whose sandbox is gone"), async (t) => {
-  for (const path of ["", "/run/netns/gone"]) {
-    await t.step(path === "" ? "no namespace is given" : path, async () => {
-      await using host = await MultusHost.start();
-      const pod = host.addPod("web", { networks: TWO_NETWORKS });
-      await host.succeed("ADD", pod, LIMITED);
-      pod[Symbol.dispose]();
-      const deleted = await host.call("DEL", pod, {
-        env: { CNI_NETNS: path },
-      });
-      assertEquals([deleted.code, deleted.stdout], [0, ""]);
-      assertEquals(host.leftovers(), []);
-    });
-  }
+  await eachRow(t, ["", "/run/netns/gone"], async (path) => {
+    await using host = await MultusHost.start();
+    const pod = host.addPod("web", { networks: TWO_NETWORKS });
+    await host.succeed("ADD", pod, LIMITED);
+    pod[Symbol.dispose]();
+    const deleted = await host.call("DEL", pod, { env: { CNI_NETNS: path } });
+    assertEquals([deleted.code, deleted.stdout], [0, ""]);
+    assertEquals(host.leftovers(), []);
+  }, (path) => path === "" ? "no namespace is given" : path);
 });
 
 Deno.test(

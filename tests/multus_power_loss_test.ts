@@ -11,6 +11,7 @@ import { multus } from "../plugins/multus/plugin.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { listFiles } from "./_harness/multus_scene.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
+import { eachRow } from "./_harness/table.ts";
 
 /** Answers for all plugins, and remembers the attachments that DEL is run for. */
 class Answering implements Invoker {
@@ -129,16 +130,14 @@ for (const [name, damage] of Object.entries(DAMAGES)) {
       using node = new Node();
       await node.attach();
       const { scratch, results } = node.files;
-      for (const damaged of [scratch, ...results]) {
-        await t.step(damaged, async () => {
-          for (let kept = 0; kept < node.sizeOf(damaged); kept++) {
-            const deleted = await node.delAfter((file, bytes) =>
-              file === damaged ? damage(bytes, kept) : bytes
-            );
-            assertEquals(deleted, NAMES.toSorted(), `${kept} bytes`);
-          }
-        });
-      }
+      await eachRow(t, [scratch, ...results], async (damaged) => {
+        for (let kept = 0; kept < node.sizeOf(damaged); kept++) {
+          const deleted = await node.delAfter((file, bytes) =>
+            file === damaged ? damage(bytes, kept) : bytes
+          );
+          assertEquals(deleted, NAMES.toSorted(), `${kept} bytes`);
+        }
+      });
     },
   );
 
@@ -148,24 +147,22 @@ for (const [name, damage] of Object.entries(DAMAGES)) {
       using node = new Node();
       await node.attach();
       const { scratch, results } = node.files;
-      for (const damaged of results) {
-        await t.step(`${scratch} and ${damaged}`, async () => {
-          for (let percent = 0; percent < 100; percent++) {
-            const deleted = await node.delAfter((file, bytes) =>
-              file === scratch || file === damaged
-                ? damage(bytes, Math.floor(bytes.length * percent / 100))
-                : bytes
-            );
-            const known = NAMES.filter((attachment) => {
-              const [network, ifName] = attachment.split(" ");
-              return damaged !== `results/${network}-${CONTAINER}-${ifName}`;
-            });
-            for (const one of known) {
-              assert(deleted.includes(one), `${one} at ${percent} %`);
-            }
+      await eachRow(t, results, async (damaged) => {
+        for (let percent = 0; percent < 100; percent++) {
+          const deleted = await node.delAfter((file, bytes) =>
+            file === scratch || file === damaged
+              ? damage(bytes, Math.floor(bytes.length * percent / 100))
+              : bytes
+          );
+          const known = NAMES.filter((attachment) => {
+            const [network, ifName] = attachment.split(" ");
+            return damaged !== `results/${network}-${CONTAINER}-${ifName}`;
+          });
+          for (const one of known) {
+            assert(deleted.includes(one), `${one} at ${percent} %`);
           }
-        });
-      }
+        }
+      }, (damaged) => `${scratch} and ${damaged}`);
     },
   );
 }

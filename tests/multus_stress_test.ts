@@ -45,9 +45,7 @@ Deno.test(
         const { lo: _, ...addresses } = addressesOf(pod);
         const names = ["eth0", "net1", "fast0"];
         const expected = names.map((name) => [name, [addresses[name]]]);
-        const status: { interface: string; ips: string[] }[] = host.status(
-          pod,
-        );
+        const status: { interface: string; ips: string[] }[] = host.status(pod);
         assertEquals(
           status.map(({ interface: name, ips }) => [name, ips]),
           expected,

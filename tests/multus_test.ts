@@ -18,6 +18,7 @@ import {
   POD_ANNOTATIONS,
 } from "./_harness/multus_host.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { eachRow } from "./_harness/table.ts";
 
 /** A node as in the example that many have read: `00-multus.conf`, and one network more. */
 class Example implements AsyncDisposable {
@@ -99,10 +100,7 @@ Deno.test(onHost("multus does what the known example shows"), async (t) => {
         .replace('"B0"', `"${first}","multusNetwork":"multus-cni-network"`)
         .replace("B1", second),
     );
-    assertEquals(
-      (Deno.statSync(example.scratchFile).mode ?? 0) & 0o777,
-      0o600,
-    );
+    assertEquals((Deno.statSync(example.scratchFile).mode ?? 0) & 0o777, 0o600);
   });
   await t.step("libcni's cache has both attachments", () => {
     const [first, second] = example.bytes;
@@ -215,25 +213,23 @@ Deno.test(
       ["a scratch file of 3.x, and libcni's cache", OLD_SCRATCH, true],
       ["a scratch file of 3.x alone", OLD_SCRATCH, false],
     ];
-    for (const [name, scratch, hasCache] of rows) {
-      await t.step(name, async () => {
-        await using example = await Example.start();
-        const { host, pod } = example;
-        await host.succeed("ADD", pod);
-        const [first, second] = example.bytes;
-        Deno.writeTextFileSync(
-          example.scratchFile,
-          scratch.join("").replace("B0", first).replace("B1", second),
-        );
-        if (!hasCache) {
-          Deno.removeSync(`${host.cniDir}/results`, { recursive: true });
-        }
-        host.api.clearRequests();
-        await host.succeed("DEL", pod);
-        assertEquals(example.leftovers(), []);
-        assertEquals(host.api.requests, []);
-      });
-    }
+    await eachRow(t, rows, async ([, scratch, hasCache]) => {
+      await using example = await Example.start();
+      const { host, pod } = example;
+      await host.succeed("ADD", pod);
+      const [first, second] = example.bytes;
+      Deno.writeTextFileSync(
+        example.scratchFile,
+        scratch.join("").replace("B0", first).replace("B1", second),
+      );
+      if (!hasCache) {
+        Deno.removeSync(`${host.cniDir}/results`, { recursive: true });
+      }
+      host.api.clearRequests();
+      await host.succeed("DEL", pod);
+      assertEquals(example.leftovers(), []);
+      assertEquals(host.api.requests, []);
+    });
   },
 );
 

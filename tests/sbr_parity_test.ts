@@ -16,6 +16,7 @@ import {
 import type { Peer } from "./_harness/peers.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import type { CallOutput } from "../testing/test_hosts.ts";
+import { eachRow } from "./_harness/table.ts";
 import { ETH0, IPV6, NET1, TwoNetworks } from "./_harness/two_networks.ts";
 
 /** Runs a plugin of either side for `net1`. */
@@ -190,37 +191,33 @@ for (const peer of listPeers("sbr")) {
   rootTest(
     `sbr takes back what the Go plugin did, and CHECK agrees with it (${peer.name})`,
     async (t) => {
-      for (const [name, prepare] of Object.entries(rows)) {
-        await t.step(name, async () => {
-          const { networks, prevResult } = await prepare();
-          using _ = networks;
-          const before = networks.routes().filter(isNoDefaultOfNet1).sort();
-          const rules = networks.rules();
-          await run(peer, networks, "ADD", { prevResult });
-          await run("ours", networks, "CHECK", { prevResult });
-          await run("ours", networks, "DEL", { prevResult });
-          assertEquals(networks.rules(), rules);
-          const after = networks.routes().filter(isNoDefaultOfNet1).sort();
-          assertEquals(after, before);
-        });
-      }
+      await eachRow(t, Object.entries(rows), async ([, prepare]) => {
+        const { networks, prevResult } = await prepare();
+        using _ = networks;
+        const before = networks.routes().filter(isNoDefaultOfNet1).sort();
+        const rules = networks.rules();
+        await run(peer, networks, "ADD", { prevResult });
+        await run("ours", networks, "CHECK", { prevResult });
+        await run("ours", networks, "DEL", { prevResult });
+        assertEquals(networks.rules(), rules);
+        const after = networks.routes().filter(isNoDefaultOfNet1).sort();
+        assertEquals(after, before);
+      });
     },
   );
 
   rootTest(
     `the Go plugin removes the rules of our attachments (${peer.name})`,
     async (t) => {
-      for (const [name, prepare] of Object.entries(rows)) {
-        await t.step(name, async () => {
-          const { networks, prevResult } = await prepare();
-          using _ = networks;
-          const rules = networks.rules();
-          await run("ours", networks, "ADD", { prevResult });
-          await run(peer, networks, "CHECK", { prevResult });
-          await run(peer, networks, "DEL", { prevResult });
-          assertEquals(networks.rules(), rules);
-        });
-      }
+      await eachRow(t, Object.entries(rows), async ([, prepare]) => {
+        const { networks, prevResult } = await prepare();
+        using _ = networks;
+        const rules = networks.rules();
+        await run("ours", networks, "ADD", { prevResult });
+        await run(peer, networks, "CHECK", { prevResult });
+        await run(peer, networks, "DEL", { prevResult });
+        assertEquals(networks.rules(), rules);
+      });
     },
   );
 }

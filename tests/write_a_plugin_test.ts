@@ -17,6 +17,7 @@ import { isOffline } from "../scripts/net.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
+import { eachRow } from "./_harness/table.ts";
 
 const EXAMPLE = `${ROOT}docs/examples/neighbors`;
 const guide = await Deno.readTextFile(`${ROOT}docs/write-a-plugin.md`);
@@ -61,18 +62,16 @@ Deno.test("the guide shows what the example answers", async (t) => {
   ];
   const wrong = [{ ip: "10.88.0.200", mac: "02:00" }];
   const config = { ...NETWORK, type: "neighbors", neighbors: wrong };
-  for (const [name, env, indent] of rows) {
-    await t.step(name, async () => {
-      const { stdout } = await dispatch(neighbors, {
-        env: { ...env, CNI_COMMAND: "ADD" },
-        stdin: () => new TextEncoder().encode(JSON.stringify(config)),
-        invoker: execInvoker,
-        hostNetns: "/proc/thread-self/ns/net",
-      });
-      const block = JSON.stringify(JSON.parse(stdout), null, indent);
-      assertStringIncludes(guide, block);
+  await eachRow(t, rows, async ([, env, indent]) => {
+    const { stdout } = await dispatch(neighbors, {
+      env: { ...env, CNI_COMMAND: "ADD" },
+      stdin: () => new TextEncoder().encode(JSON.stringify(config)),
+      invoker: execInvoker,
+      hostNetns: "/proc/thread-self/ns/net",
     });
-  }
+    const block = JSON.stringify(JSON.parse(stdout), null, indent);
+    assertStringIncludes(guide, block);
+  });
 });
 
 /** Checks the types of all code in Markdown and in comments of the entry points. */
@@ -148,19 +147,17 @@ rootTest("the guide's example works as executables", async (t) => {
     neighbors: [{ ip: "10.1.2.200", mac: "02:00:5e:10:00:01" }],
     prevResult: ptp.json,
   };
-  for (const path of [`${out}/neighbors`, `${out}/one/neighbors`]) {
-    await t.step(path.slice(out.length + 1), () => {
-      const version = call(hosts, path, "VERSION", {});
-      assertStringIncludes(guide, `dist/bin/neighbors\n${version.stdout}`);
-      assertEquals(call(hosts, path, "ADD", config).json, ptp.json);
-      assertEquals(listPinned(hosts), ["10.1.2.200 02:00:5e:10:00:01"]);
-      call(hosts, path, "CHECK", config);
-      call(hosts, path, "DEL", config);
-      assertEquals(listPinned(hosts), []);
-      const checked = hosts.exec(path, "CHECK", config);
-      assert(checked.exitCode !== 0, checked.stdout);
-    });
-  }
+  await eachRow(t, [`${out}/neighbors`, `${out}/one/neighbors`], (path) => {
+    const version = call(hosts, path, "VERSION", {});
+    assertStringIncludes(guide, `dist/bin/neighbors\n${version.stdout}`);
+    assertEquals(call(hosts, path, "ADD", config).json, ptp.json);
+    assertEquals(listPinned(hosts), ["10.1.2.200 02:00:5e:10:00:01"]);
+    call(hosts, path, "CHECK", config);
+    call(hosts, path, "DEL", config);
+    assertEquals(listPinned(hosts), []);
+    const checked = hosts.exec(path, "CHECK", config);
+    assert(checked.exitCode !== 0, checked.stdout);
+  }, (path) => path.slice(out.length + 1));
   call(hosts, `${out}/ptp`, "DEL", ptpConfig);
   assertEquals(hosts.leases(), []);
 });

@@ -5,6 +5,7 @@ import { type Job, runJob, runJobs } from "./attach.ts";
 import { CallFailure, CallRunner } from "./call.ts";
 import { makeNetns } from "./netns.ts";
 import type { Attachment, PlannedCall, Verb } from "./route.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Plugins that write down how they are called, one line each. */
 class Scene implements Disposable {
@@ -74,32 +75,27 @@ rootTest("runJob() keeps the result of ADD for CHECK and DEL", () => {
   const job = scene.job("c", "DEL", "first", "second");
   job.attachment.result = "added";
   runJob(job, (call) => scene.runner.runTimed(call, scene.host));
-  assertEquals(scene.lines(), [
-    "c first after added",
-    "c second after added",
-  ]);
+  assertEquals(scene.lines(), ["c first after added", "c second after added"]);
 });
 
 rootTest("runJobs() does every job, each in its order", async (t) => {
-  for (const width of [1, 2, 5]) {
-    await t.step(`${width} at the same time`, () => {
-      using scene = new Scene();
-      const ids = ["a", "b", "c"];
-      const jobs = ids.map((id) => scene.job(id, "ADD", "first", "second"));
-      const { runner, host } = scene;
-      const measures = runJobs(jobs, { runner, host, width });
-      assertEquals(Object.keys(measures), ["wallMs", "cpuMs"]);
-      const lines = scene.lines();
-      for (const id of ids) {
-        assertEquals(lines.filter((line) => line.startsWith(id)), [
-          `${id} first after `,
-          `${id} second after first`,
-        ]);
-      }
-      assertEquals(lines.length, 6);
-      if (width === 1) assertEquals(lines, lines.toSorted());
-    });
-  }
+  await eachRow(t, [1, 2, 5], (width) => {
+    using scene = new Scene();
+    const ids = ["a", "b", "c"];
+    const jobs = ids.map((id) => scene.job(id, "ADD", "first", "second"));
+    const { runner, host } = scene;
+    const measures = runJobs(jobs, { runner, host, width });
+    assertEquals(Object.keys(measures), ["wallMs", "cpuMs"]);
+    const lines = scene.lines();
+    for (const id of ids) {
+      assertEquals(lines.filter((line) => line.startsWith(id)), [
+        `${id} first after `,
+        `${id} second after first`,
+      ]);
+    }
+    assertEquals(lines.length, 6);
+    if (width === 1) assertEquals(lines, lines.toSorted());
+  }, (width) => `${width} at the same time`);
 });
 
 rootTest("runJobs() throws after a failure, once nothing runs any more", () => {
@@ -119,10 +115,7 @@ rootTest("runJobs() throws after a failure, once nothing runs any more", () => {
 
 rootTest("runJobs() begins no other job after a failure", () => {
   using scene = new Scene();
-  const jobs = [
-    scene.job("a", "ADD", "bad"),
-    scene.job("b", "ADD", "first"),
-  ];
+  const jobs = [scene.job("a", "ADD", "bad"), scene.job("b", "ADD", "first")];
   const { runner, host } = scene;
   assertThrows(() => runJobs(jobs, { runner, host, width: 1 }), CallFailure);
   assertEquals(scene.lines(), ["a bad after "]);

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { findCpuModel } from "./machine.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("findCpuModel() finds the name, or what arm64 has in its place", async (t) => {
   const rows: [text: string, model: string][] = [
@@ -13,7 +14,10 @@ Deno.test("findCpuModel() finds the name, or what arm64 has in its place", async
     ],
     ["", "unknown"],
   ];
-  for (const [text, model] of rows) {
-    await t.step(model, () => assertEquals(findCpuModel(text), model));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([text, model]) => assertEquals(findCpuModel(text), model),
+    ([, model]) => model,
+  );
 });

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { ROOT } from "../compile/project.ts";
 import { parseOptions } from "./options.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const DEFAULTS = {
   bin: undefined,
@@ -26,11 +27,9 @@ Deno.test("parseOptions() reads the command line", async (t) => {
     [["--rounds", "7", "--filter", "ptp, 0"], { rounds: 7, filter: "ptp, 0" }],
     [["--rounds", "1000"], { rounds: 1000 }],
   ];
-  for (const [args, options] of rows) {
-    await t.step(args.join(" ") || "nothing", () => {
-      assertEquals(parseOptions(args), { ...DEFAULTS, ...options });
-    });
-  }
+  await eachRow(t, rows, ([args, options]) => {
+    assertEquals(parseOptions(args), { ...DEFAULTS, ...options });
+  }, ([args]) => args.join(" ") || "nothing");
 });
 
 Deno.test("parseOptions() takes folders from where it is called", () => {
@@ -38,18 +37,13 @@ Deno.test("parseOptions() takes folders from where it is called", () => {
   assertEquals(peers, [`${Deno.cwd()}/elsewhere`]);
 });
 
-Deno.test("parseOptions() refuses what it does not know", async (t) => {
-  const rows = [
-    ["--fast"],
-    ["ptp"],
-    ["--rounds", "0"],
-    ["--rounds", "1001"],
-    ["--rounds", "many"],
-    ["--rounds"],
-  ];
-  for (const args of rows) {
-    await t.step(args.join(" "), () => {
-      assertThrows(() => parseOptions(args), Error, "usage: ");
-    });
-  }
-});
+testRows("parseOptions() refuses what it does not know", [
+  ["--fast"],
+  ["ptp"],
+  ["--rounds", "0"],
+  ["--rounds", "1001"],
+  ["--rounds", "many"],
+  ["--rounds"],
+], (args) => {
+  assertThrows(() => parseOptions(args), Error, "usage: ");
+}, (args) => args.join(" "));

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { type Plan, planBench, type PlanInput } from "./plan.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const DEFAULTS = { quick: false, growth: false, rounds: undefined, filter: "" };
 
@@ -44,13 +45,11 @@ Deno.test("planBench() keeps to what the filter's text is in", async (t) => {
       "ports, masquerade, 50 containers",
     ]],
   ];
-  for (const [filter, start, cells] of rows) {
-    await t.step(filter, () => {
-      const made = plan({ filter, quick: true });
-      assertEquals([made.start, made.kernelRequests], [start, false]);
-      assertEquals(namesOf(made), cells);
-    });
-  }
+  await eachRow(t, rows, ([filter, start, cells]) => {
+    const made = plan({ filter, quick: true });
+    assertEquals([made.start, made.kernelRequests], [start, false]);
+    assertEquals(namesOf(made), cells);
+  });
 });
 
 Deno.test("planBench() leaves out chains that we have no executables for", () => {
@@ -64,13 +63,11 @@ Deno.test("planBench() plans growth: up to as many as there can be, each plugin 
     [[], ["host-local", "ptp", "bridge", "ports"]],
     [["ports"], ["host-local", "ptp", "bridge", "pod"]],
   ];
-  for (const [missing, chains] of rows) {
-    await t.step(`without ${missing.join() || "nothing"}`, () => {
-      const made = plan({ growth: true }, ...missing);
-      assertEquals(made.scenarios.map(({ chain }) => chain), chains);
-      assertEquals([made.start, made.kernelRequests], [false, false]);
-    });
-  }
+  await eachRow(t, rows, ([missing, chains]) => {
+    const made = plan({ growth: true }, ...missing);
+    assertEquals(made.scenarios.map(({ chain }) => chain), chains);
+    assertEquals([made.start, made.kernelRequests], [false, false]);
+  }, ([missing]) => `without ${missing.join() || "nothing"}`);
   const most = plan({ growth: true }).scenarios.map(({ chain, cells }) =>
     `${chain} ${Math.max(...cells.map(({ containers }) => containers))}`
   );
@@ -90,10 +87,8 @@ Deno.test("planBench() chooses rounds, unless it is told how many", async (t) =>
     [{ rounds: 1 }, 1, 2],
     [{ rounds: 100 }, 100, 25],
   ];
-  for (const [input, single, batch] of rows) {
-    await t.step(JSON.stringify(input), () => {
-      const { rounds } = plan(input);
-      assertEquals([rounds.single, rounds.batch], [single, batch]);
-    });
-  }
+  await eachRow(t, rows, ([input, single, batch]) => {
+    const { rounds } = plan(input);
+    assertEquals([rounds.single, rounds.batch], [single, batch]);
+  }, ([input]) => JSON.stringify(input));
 });

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { type Ended, PreparedProgram, type Program } from "./process.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Files of a program, removed in the end. */
 class Scene implements Disposable {
@@ -51,12 +52,10 @@ Deno.test("PreparedProgram.run() says how a process ended", async (t) => {
     ["exit 3", 3],
     ["kill -TERM $$", 143],
   ];
-  for (const [script, code] of rows) {
-    await t.step(script, () => {
-      using scene = new Scene();
-      assertEquals(scene.run(SH, "-c", script).code, code);
-    });
-  }
+  await eachRow(t, rows, ([script, code]) => {
+    using scene = new Scene();
+    assertEquals(scene.run(SH, "-c", script).code, code);
+  });
 });
 
 Deno.test("PreparedProgram.run() counts the processor time of children", () => {

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Recording } from "./recording.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("Recording.list() has contestants beside each other, by step", () => {
   const recording = new Recording();
@@ -44,17 +45,15 @@ Deno.test("Recording.drop() forgets one contestant, or one verb of it with its p
       ],
     ],
   ];
-  for (const [verb, left] of rows) {
-    await t.step(verb ?? "all", () => {
-      const recording = new Recording();
-      for (const who of ["ours", "go"]) {
-        for (const step of ["ADD", "ADD ptp", "ADDITION"]) {
-          recording.add(who, step, { wallMs: 1 });
-        }
+  await eachRow(t, rows, ([verb, left]) => {
+    const recording = new Recording();
+    for (const who of ["ours", "go"]) {
+      for (const step of ["ADD", "ADD ptp", "ADDITION"]) {
+        recording.add(who, step, { wallMs: 1 });
       }
-      recording.drop("ours", verb);
-      const series = recording.list().map(({ who, step }) => `${who} ${step}`);
-      assertEquals(series, left);
-    });
-  }
+    }
+    recording.drop("ours", verb);
+    const series = recording.list().map(({ who, step }) => `${who} ${step}`);
+    assertEquals(series, left);
+  }, ([verb]) => verb ?? "all");
 });

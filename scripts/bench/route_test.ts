@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { type ChainName, describeNetwork } from "./chain.ts";
 import { type Attachment, type Route, ROUTES, type Verb } from "./route.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const PLACE = {
   bin: "/bin-of-plugins",
@@ -31,25 +32,23 @@ Deno.test("one by one, plugins run in order, for DEL in reverse", async (t) => {
     ["CHECK", ["ptp", "bandwidth", "sbr"]],
     ["DEL", ["sbr", "bandwidth", "ptp"]],
   ];
-  for (const [verb, plugins] of rows) {
-    await t.step(verb, () => {
-      const attachment = attachmentTo("pod");
-      const calls = routeNamed("").plan("pod", verb, PLACE);
-      assertEquals(calls.map(({ plugin }) => plugin), plugins);
-      const made = calls.map(({ make }) => make(attachment));
-      const paths = plugins.map((plugin) => `/bin-of-plugins/${plugin}`);
-      assertEquals(made.map(({ path }) => path), paths);
-      for (const { env } of made) {
-        assertEquals(env, {
-          CNI_COMMAND: verb,
-          CNI_CONTAINERID: "c1",
-          CNI_NETNS: "/netns/c1",
-          CNI_IFNAME: "eth0",
-          CNI_PATH: "/bin-of-plugins",
-        });
-      }
-    });
-  }
+  await eachRow(t, rows, ([verb, plugins]) => {
+    const attachment = attachmentTo("pod");
+    const calls = routeNamed("").plan("pod", verb, PLACE);
+    assertEquals(calls.map(({ plugin }) => plugin), plugins);
+    const made = calls.map(({ make }) => make(attachment));
+    const paths = plugins.map((plugin) => `/bin-of-plugins/${plugin}`);
+    assertEquals(made.map(({ path }) => path), paths);
+    for (const { env } of made) {
+      assertEquals(env, {
+        CNI_COMMAND: verb,
+        CNI_CONTAINERID: "c1",
+        CNI_NETNS: "/netns/c1",
+        CNI_IFNAME: "eth0",
+        CNI_PATH: "/bin-of-plugins",
+      });
+    }
+  });
 });
 
 Deno.test("one by one, a plugin is given its part with name, version and the result so far", () => {
@@ -72,21 +71,20 @@ Deno.test("host-local alone is called with the configuration of the plugin that 
   assertEquals([type, ipam.type], ["ptp", "host-local"]);
 });
 
-Deno.test("multus and chain are given the whole chain in one call", async (t) => {
-  for (const name of ["multus", "chain"]) {
-    await t.step(name, () => {
-      const attachment = attachmentTo("pod");
-      attachment.result = '{"ips":[]}';
-      const calls = routeNamed(name).plan("pod", "DEL", PLACE);
-      assertEquals(calls.length, 1);
-      const { path, stdin } = calls[0]?.make(attachment) ?? {};
-      assertEquals(path, `/bin-of-plugins/${name}`);
-      const conf = JSON.parse(stdin ?? "");
-      assertEquals([conf.type, conf.prevResult], [name, { ips: [] }]);
-      const { plugins } = conf.delegates?.[0] ?? conf;
-      assertEquals(plugins, attachment.list.plugins);
-    });
-  }
+testRows("multus and chain are given the whole chain in one call", [
+  "multus",
+  "chain",
+], (name) => {
+  const attachment = attachmentTo("pod");
+  attachment.result = '{"ips":[]}';
+  const calls = routeNamed(name).plan("pod", "DEL", PLACE);
+  assertEquals(calls.length, 1);
+  const { path, stdin } = calls[0]?.make(attachment) ?? {};
+  assertEquals(path, `/bin-of-plugins/${name}`);
+  const conf = JSON.parse(stdin ?? "");
+  assertEquals([conf.type, conf.prevResult], [name, { ips: [] }]);
+  const { plugins } = conf.delegates?.[0] ?? conf;
+  assertEquals(plugins, attachment.list.plugins);
 });
 
 Deno.test("multus may be in another folder", () => {
@@ -103,17 +101,15 @@ Deno.test("a daemon is asked by the chain, or by the only plugin", async (t) => 
     ["bridge", "bridge", "bridge"],
     ["host-local", "host-local", "ptp"],
   ];
-  for (const [chain, plugin, type] of rows) {
-    await t.step(chain, () => {
-      const [call] = routeNamed("daemon").plan(chain, "ADD", PLACE);
-      const { path, stdin } = call?.make(attachmentTo(chain)) ?? {};
-      assertEquals(path, `/bin-of-plugins/${plugin}`);
-      const conf = JSON.parse(stdin ?? "");
-      const { daemonSocket, name, cniVersion } = conf;
-      assertEquals([conf.type, daemonSocket], [type, "/scratch/daemon.sock"]);
-      assertEquals([name, cniVersion], ["bench", "1.0.0"]);
-    });
-  }
+  await eachRow(t, rows, ([chain, plugin, type]) => {
+    const [call] = routeNamed("daemon").plan(chain, "ADD", PLACE);
+    const { path, stdin } = call?.make(attachmentTo(chain)) ?? {};
+    assertEquals(path, `/bin-of-plugins/${plugin}`);
+    const conf = JSON.parse(stdin ?? "");
+    const { daemonSocket, name, cniVersion } = conf;
+    assertEquals([conf.type, daemonSocket], [type, "/scratch/daemon.sock"]);
+    assertEquals([name, cniVersion], ["bench", "1.0.0"]);
+  });
 });
 
 Deno.test("the tool is called by arguments, and its network is in a file", () => {

@@ -6,6 +6,7 @@ import type { Cell } from "./plan.ts";
 import { measureScenario } from "./scenario.ts";
 import type { Subject } from "./subject.ts";
 import type { CellResult, Workbench } from "./workbench.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** A script that fails at a verb. */
 const failAt = (verb: string): string => `test "$CNI_COMMAND" != ${verb}`;
@@ -117,19 +118,17 @@ rootTest("measureScenario() reports a failing CHECK once", () => {
 });
 
 rootTest("measureScenario() detaches a failing contestant", async (t) => {
-  for (const verb of ["ADD", "DEL"]) {
-    await t.step(verb, () => {
-      using scene = new Scene({ a: failAt(verb), b: "" });
-      const [result] = scene.measure({ verbs: ["ADD", "DEL"] });
-      assertEquals(describe(result), ["ADD b 2", "DEL b 2"]);
-      assertStringIncludes(scene.notes.join(), "Skipped cell, a: ");
-      const calls = scene.calls().filter((call) => call.startsWith("a"));
-      const expected = verb === "ADD"
-        ? ["a ADD", "a DEL"]
-        : ["a ADD", "a DEL", "a DEL"];
-      assertEquals(calls, expected);
-    });
-  }
+  await eachRow(t, ["ADD", "DEL"], (verb) => {
+    using scene = new Scene({ a: failAt(verb), b: "" });
+    const [result] = scene.measure({ verbs: ["ADD", "DEL"] });
+    assertEquals(describe(result), ["ADD b 2", "DEL b 2"]);
+    assertStringIncludes(scene.notes.join(), "Skipped cell, a: ");
+    const calls = scene.calls().filter((call) => call.startsWith("a"));
+    const expected = verb === "ADD"
+      ? ["a ADD", "a DEL"]
+      : ["a ADD", "a DEL", "a DEL"];
+    assertEquals(calls, expected);
+  });
 });
 
 rootTest("measureScenario() goes on if a node cannot be filled", () => {

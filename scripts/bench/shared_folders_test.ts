@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIsolated } from "./isolation.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const MODULE = new URL("shared_folders.ts", import.meta.url);
 
@@ -22,14 +23,12 @@ rootTest("hideSharedFolders() hides all folders not needed", async (t) => {
     ["/run/bin", "true,false"],
     ["/run", "true,false"],
   ];
-  for (const [needed, hidden] of rows) {
-    await t.step(needed, async () => {
-      const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
-      const args = ["eval", "--no-config", "--ext=ts", SCRIPT];
-      const command = [Deno.execPath(), ...args, needed, folder, "/run"];
-      const { code, stdout } = await runIsolated(command, "/");
-      assertEquals([code, stdout], [0, `${hidden}\n`]);
-      await Deno.remove(folder); // which is empty
-    });
-  }
+  await eachRow(t, rows, async ([needed, hidden]) => {
+    const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+    const args = ["eval", "--no-config", "--ext=ts", SCRIPT];
+    const command = [Deno.execPath(), ...args, needed, folder, "/run"];
+    const { code, stdout } = await runIsolated(command, "/");
+    assertEquals([code, stdout], [0, `${hidden}\n`]);
+    await Deno.remove(folder); // which is empty
+  });
 });

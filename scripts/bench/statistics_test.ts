@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { describeSpread, pairRatios, type Spread } from "./statistics.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("describeSpread() returns median, quartiles and minimum", async (t) => {
   const rows: [values: number[], spread: Spread][] = [
@@ -10,13 +11,11 @@ Deno.test("describeSpread() returns median, quartiles and minimum", async (t) =>
     // By digits 10 would come before 9.
     [[10, 9, 8, 100], { median: 9.5, q1: 8.75, q3: 32.5, min: 8 }],
   ];
-  for (const [values, spread] of rows) {
-    await t.step(`of ${values}`, () => {
-      const before = [...values];
-      assertEquals(describeSpread(values), spread);
-      assertEquals(values, before);
-    });
-  }
+  await eachRow(t, rows, ([values, spread]) => {
+    const before = [...values];
+    assertEquals(describeSpread(values), spread);
+    assertEquals(values, before);
+  }, ([values]) => `of ${values}`);
 });
 
 Deno.test("describeSpread() refuses an empty series", () => {

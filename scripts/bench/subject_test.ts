@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { findSubjects } from "./subject.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Folders with a host-local each, removed in the end. */
 class Folders implements Disposable {
@@ -42,16 +43,14 @@ Deno.test("findSubjects() names a peer by as much of its path as it takes", asyn
     ["x/go", "x/go"],
     ["again/first", "again/first"],
   ];
-  for (const [path, name] of rows) {
-    await t.step(path, () => {
-      using folders = new Folders();
-      const [ours, go, first] = ["a", "b", "first"].map((name) =>
-        folders.add(name)
-      ) as [string, string, string];
-      const { subjects } = findSubjects(ours, [first, folders.add(path)], go);
-      assertEquals(subjects.at(-1)?.name, name);
-    });
-  }
+  await eachRow(t, rows, ([path, name]) => {
+    using folders = new Folders();
+    const [ours, go, first] = ["a", "b", "first"].map((name) =>
+      folders.add(name)
+    ) as [string, string, string];
+    const { subjects } = findSubjects(ours, [first, folders.add(path)], go);
+    assertEquals(subjects.at(-1)?.name, name);
+  });
 });
 
 Deno.test("findSubjects() goes on without the Go plugins, and says so", () => {
@@ -66,11 +65,9 @@ Deno.test("findSubjects() refuses a folder without plugins", async (t) => {
   using folders = new Folders();
   const ours = folders.add("ours");
   const rows = ["/no/such/folder", folders.add("not-executable", 0o644)];
-  for (const folder of rows) {
-    await t.step(folder, () => {
-      const text = `Cannot measure "${folder}"`;
-      assertThrows(() => findSubjects(ours, [folder]), Error, text);
-      assertThrows(() => findSubjects(folder, []), Error, text);
-    });
-  }
+  await eachRow(t, rows, (folder) => {
+    const text = `Cannot measure "${folder}"`;
+    assertThrows(() => findSubjects(ours, [folder]), Error, text);
+    assertThrows(() => findSubjects(folder, []), Error, text);
+  });
 });

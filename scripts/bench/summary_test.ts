@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import type { Cell } from "./plan.ts";
 import type { Series } from "./recording.ts";
 import { summarize } from "./summary.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const CELL: Cell = {
   name: "ptp, 0 containers",
@@ -51,12 +52,10 @@ Deno.test("summarize() compares with the Go plugins, else with others, else with
     [["ours", "ours multus", "peer"], ["peer", "peer", undefined]],
     [["ours", "ours multus"], [undefined, "ours"]],
   ];
-  for (const [contestants, compared] of rows) {
-    await t.step(contestants.join(", "), () => {
-      const rows = summarize("", contestants.map((who) => series(who, [1])));
-      assertEquals(rows.map(({ ratio }) => ratio?.to), compared);
-    });
-  }
+  await eachRow(t, rows, ([contestants, compared]) => {
+    const rows = summarize("", contestants.map((who) => series(who, [1])));
+    assertEquals(rows.map(({ ratio }) => ratio?.to), compared);
+  }, ([contestants]) => contestants.join(", "));
 });
 
 Deno.test("summarize() has the median of ratios, not the ratio of medians", () => {

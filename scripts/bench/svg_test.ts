@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { chooseColors, chooseTicks, element, picture, textAt } from "./svg.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("element() escapes, and rounds to a tenth", () => {
   assertEquals(
@@ -27,9 +28,11 @@ Deno.test("chooseTicks() chooses round numbers that hold the most", async (t) =>
     [2633, [0, 1000, 2000, 3000]],
     [1, [0, 0.2, 0.4, 0.6, 0.8, 1]],
   ];
-  for (const [most, ticks] of rows) {
-    await t.step(`${most}`, () => assertEquals(chooseTicks(most), ticks));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([most, ticks]) => assertEquals(chooseTicks(most), ticks),
+  );
 });
 
 Deno.test("chooseColors() gives a name one colour", () => {

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { parseCommandLine } from "./command_line.ts";
 import { TARGETS } from "./target.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("parseCommandLine() reads every option", () => {
   assertEquals(parseCommandLine([]), { each: false, options: {} });
@@ -24,12 +25,10 @@ Deno.test("parseCommandLine() names a plugin from outside", async (t) => {
     [["--plugin", "/a/b/greeter.ts"], "greeter", "/a/b/greeter.ts"],
     [["--plugin=main.ts", "--name", "x-1.2"], "x-1.2", `${Deno.cwd()}/main.ts`],
   ];
-  for (const [args, name, entry] of rows) {
-    await t.step(args.join(" "), () => {
-      const options = { programs: [{ name, entry, links: [] }] };
-      assertEquals(parseCommandLine(args), { each: false, options });
-    });
-  }
+  await eachRow(t, rows, ([args, name, entry]) => {
+    const options = { programs: [{ name, entry, links: [] }] };
+    assertEquals(parseCommandLine(args), { each: false, options });
+  }, ([args]) => args.join(" "));
 });
 
 const refused: [args: string[], message: string][] = [
@@ -48,9 +47,7 @@ const refused: [args: string[], message: string][] = [
 ];
 
 Deno.test("parseCommandLine() refuses what it does not know", async (t) => {
-  for (const [args, message] of refused) {
-    await t.step(args.join(" "), () => {
-      assertThrows(() => parseCommandLine(args), Error, message);
-    });
-  }
+  await eachRow(t, refused, ([args, message]) => {
+    assertThrows(() => parseCommandLine(args), Error, message);
+  }, ([args]) => args.join(" "));
 });

@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { makeImportMap } from "./import_map.ts";
 import { ROOT } from "./project.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const PROJECT = {
   name: "@ours/lib",
@@ -53,8 +54,10 @@ Deno.test("makeImportMap() has the project in it, and its packages", async (t) =
       "zod/": "npm:/zod@^4/",
     }],
   ];
-  for (const [name, offline, imports] of rows) {
-    await t.step(name, () =>
+  await eachRow(
+    t,
+    rows,
+    ([, offline, imports]) =>
       withFiles(files, offline, async (folder) => {
         const map = await makeImportMap(
           `${folder}/p`,
@@ -69,8 +72,8 @@ Deno.test("makeImportMap() has the project in it, and its packages", async (t) =
           },
           scopes: {},
         });
-      }));
-  }
+      }),
+  );
 });
 
 Deno.test("makeImportMap() heeds the program's own deno.json", async (t) => {

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { keepUsing } from "./keep_using.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("keepUsing() adds a use behind each declaration", async (t) => {
   const rows: readonly [name: string, source: string, kept: string][] = [
@@ -34,7 +35,9 @@ Deno.test("keepUsing() adds a use behind each declaration", async (t) => {
       "const using = 1;\nf(using);",
     ],
   ];
-  for (const [name, source, kept] of rows) {
-    await t.step(name, () => assertEquals(keepUsing(source), kept));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, source, kept]) => assertEquals(keepUsing(source), kept),
+  );
 });

@@ -1,5 +1,6 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { type Chunks, linkChunks, LINKED_HEAD, LINKED_TAIL } from "./link.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Runs a linked script, in which `out` is an array to push to. */
 async function run(chunks: Chunks): Promise<unknown[]> {
@@ -57,14 +58,14 @@ Deno.test("linkChunks() runs chunks as modules", async (t) => {
     [
       "an empty chunk",
       { "main.js": 'import"./c.js";out.push(1);', "c.js": "" },
-      [
-        1,
-      ],
+      [1],
     ],
   ];
-  for (const [name, chunks, want] of rows) {
-    await t.step(name, async () => assertEquals(await run(chunks), want));
-  }
+  await eachRow(
+    t,
+    rows,
+    async ([, chunks, want]) => assertEquals(await run(chunks), want),
+  );
 });
 
 Deno.test("linkChunks() leaves chunks out for who can read them", () => {
@@ -137,12 +138,10 @@ Deno.test("linkChunks() refuses what it does not understand", async (t) => {
     ],
     ["our own names", { "main.js": "var __load=1;" }, '"__load"'],
   ];
-  for (const [name, chunks, text] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(() => linkChunks(chunks, "main.js"), Error);
-      assertStringIncludes(error.message, text);
-    });
-  }
+  await eachRow(t, rows, ([, chunks, text]) => {
+    const error = assertThrows(() => linkChunks(chunks, "main.js"), Error);
+    assertStringIncludes(error.message, text);
+  });
 });
 
 Deno.test("linkChunks() gives the same text for the same chunks in any order", () => {

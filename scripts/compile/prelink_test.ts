@@ -16,6 +16,7 @@ import { makeSampleElf } from "../mkdenort/elf_sample.ts";
 import { fetchDeno } from "./fetch_deno.ts";
 import { prelink, prelinkFile } from "./prelink.ts";
 import { getOwnTarget, type Target, TARGETS } from "./target.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const BASE = 0x2_0000_0000;
 const DT_RELACOUNT = 0x6ffffff9, DT_FLAGS_1 = 0x6ffffffb;
@@ -147,11 +148,9 @@ Deno.test("prelink() refuses what it does not understand", async (t) => {
     ],
     ["another type among the relative ones", makeSample(0x268, 1), "type 7"],
   ];
-  for (const [name, bytes, message] of rows) {
-    await t.step(name, () => {
-      assertThrows(() => prelink(bytes), Error, message);
-    });
-  }
+  await eachRow(t, rows, ([, bytes, message]) => {
+    assertThrows(() => prelink(bytes), Error, message);
+  });
 });
 
 Deno.test("prelinkFile() leaves another file as it is, and says so", async () => {

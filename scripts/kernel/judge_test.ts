@@ -2,6 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { Tally } from "../tally.ts";
 import type { BootEnd } from "./boot.ts";
 import { judgeBoot } from "./judge.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const STARTED = "VFS: Mounted root\nRun /init.sh as init process\n";
 const COUNTED = "ok     some_test.ts 3 passed\n3 passed, 1 failed, 2 skipped\n";
@@ -56,14 +57,12 @@ Deno.test("judgeBoot() skips only where the kernel does not start", async (t) =>
       "the kernel: the limit is over",
     ],
   ];
-  for (const [name, end, [passed, failed, skipped], text] of rows) {
-    await t.step(name, () => {
-      const whole = { output: "", log: "", stopped: undefined, ...end };
-      const { tally, message } = judgeBoot(whole);
-      const want: Tally = { passed, failed, skipped };
-      assertEquals(tally, want);
-      assertStringIncludes(message, text);
-      assertEquals(message === "", text === "");
-    });
-  }
+  await eachRow(t, rows, ([, end, [passed, failed, skipped], text]) => {
+    const whole = { output: "", log: "", stopped: undefined, ...end };
+    const { tally, message } = judgeBoot(whole);
+    const want: Tally = { passed, failed, skipped };
+    assertEquals(tally, want);
+    assertStringIncludes(message, text);
+    assertEquals(message === "", text === "");
+  });
 });

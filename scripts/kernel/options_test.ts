@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { type KernelOptions, parseKernelOptions } from "./options.ts";
 import { CORE_FILTER } from "./select.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const NOTHING = {
   core: false,
@@ -29,11 +30,9 @@ Deno.test("parseKernelOptions() reads options and files", async (t) => {
       files: ["tests/chain_test.ts", "a_test.ts"],
     }],
   ];
-  for (const [args, options] of rows) {
-    await t.step(args.join(" ") || "nothing", () => {
-      assertEquals(parseKernelOptions(args), { ...NOTHING, ...options });
-    });
-  }
+  await eachRow(t, rows, ([args, options]) => {
+    assertEquals(parseKernelOptions(args), { ...NOTHING, ...options });
+  }, ([args]) => args.join(" ") || "nothing");
 });
 
 Deno.test("parseKernelOptions() refuses what it cannot do", async (t) => {
@@ -42,9 +41,7 @@ Deno.test("parseKernelOptions() refuses what it cannot do", async (t) => {
     [["--filter"], "Cannot use --filter without a text"],
     [["--core", "a_test.ts"], 'Cannot use --core with "a_test.ts"'],
   ];
-  for (const [args, message] of rows) {
-    await t.step(args.join(" "), () => {
-      assertThrows(() => parseKernelOptions(args), Error, message);
-    });
-  }
+  await eachRow(t, rows, ([args, message]) => {
+    assertThrows(() => parseKernelOptions(args), Error, message);
+  }, ([args]) => args.join(" "));
 });

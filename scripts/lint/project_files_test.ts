@@ -6,6 +6,7 @@ import {
   projectPath,
   resolveImport,
 } from "./project_files.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("projectPath() is relative to the project, undefined outside", () => {
   const here = decodeURIComponent(new URL(import.meta.url).pathname);
@@ -22,11 +23,9 @@ Deno.test("resolveImport() follows relative imports", async (t) => {
       ["mod.ts", "../elsewhere.ts", undefined],
       ["mod.ts", "/etc/hosts", undefined],
     ];
-  for (const [path, specifier, target] of rows) {
-    await t.step(`${specifier} in ${path}`, () => {
-      assertEquals(resolveImport(path, specifier), target);
-    });
-  }
+  await eachRow(t, rows, ([path, specifier, target]) => {
+    assertEquals(resolveImport(path, specifier), target);
+  }, ([path, specifier]) => `${specifier} in ${path}`);
 });
 
 Deno.test("matchedPart() returns the part that the pattern names", async (t) => {
@@ -40,11 +39,9 @@ Deno.test("matchedPart() returns the part that the pattern names", async (t) => 
     ["plugins/main.ts", "plugins/*/", undefined],
     ["plugins/ptp/a/plugin.ts", "plugins/*/plugin.ts", undefined],
   ];
-  for (const [path, pattern, part] of rows) {
-    await t.step(`${path} by ${pattern}`, () => {
-      assertEquals(matchedPart(path, pattern), part);
-    });
-  }
+  await eachRow(t, rows, ([path, pattern, part]) => {
+    assertEquals(matchedPart(path, pattern), part);
+  }, ([path, pattern]) => `${path} by ${pattern}`);
 });
 
 Deno.test("isProduct() and isTest() sort files", async (t) => {
@@ -57,9 +54,7 @@ Deno.test("isProduct() and isTest() sort files", async (t) => {
     ["testing/test_hosts.ts", false, true],
     ["scripts/ci.ts", false, false],
   ];
-  for (const [path, product, test] of rows) {
-    await t.step(path, () => {
-      assertEquals([isProduct(path), isTest(path)], [product, test]);
-    });
-  }
+  await eachRow(t, rows, ([path, product, test]) => {
+    assertEquals([isProduct(path), isTest(path)], [product, test]);
+  });
 });

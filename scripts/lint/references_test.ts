@@ -4,6 +4,7 @@ import {
   isReference,
   listDestructuredDenoMembers,
 } from "./references.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Lints a source with one visitor, which collects something. */
 function visit(source: string, visitor: Deno.lint.LintVisitor): void {
@@ -33,17 +34,15 @@ Deno.test("isReference() tells variables from keys", async (t) => {
     ["interface A { it(): void; }", 0],
     ["let a: B.it;", 0],
   ];
-  for (const [source, references] of rows) {
-    await t.step(source, () => {
-      let count = 0;
-      visit(source, {
-        Identifier(node): void {
-          if (node.name === "it" && isReference(node)) count++;
-        },
-      });
-      assertEquals(count, references);
+  await eachRow(t, rows, ([source, references]) => {
+    let count = 0;
+    visit(source, {
+      Identifier(node): void {
+        if (node.name === "it" && isReference(node)) count++;
+      },
     });
-  }
+    assertEquals(count, references);
+  });
 });
 
 Deno.test("findDenoMember() names the member of Deno", async (t) => {
@@ -56,18 +55,16 @@ Deno.test("findDenoMember() names the member of Deno", async (t) => {
     ["a.exit;", []],
     ["Deno;", []],
   ];
-  for (const [source, members] of rows) {
-    await t.step(source, () => {
-      const found: string[] = [];
-      visit(source, {
-        MemberExpression(node): void {
-          const member = findDenoMember(node);
-          if (member) found.push(member);
-        },
-      });
-      assertEquals(found, members);
+  await eachRow(t, rows, ([source, members]) => {
+    const found: string[] = [];
+    visit(source, {
+      MemberExpression(node): void {
+        const member = findDenoMember(node);
+        if (member) found.push(member);
+      },
     });
-  }
+    assertEquals(found, members);
+  });
 });
 
 Deno.test("listDestructuredDenoMembers() names what is taken out of Deno", async (t) => {
@@ -78,15 +75,13 @@ Deno.test("listDestructuredDenoMembers() names what is taken out of Deno", async
     ["const deno = Deno;", []],
     ["let exit;", []],
   ];
-  for (const [source, members] of rows) {
-    await t.step(source, () => {
-      const found: string[] = [];
-      visit(source, {
-        VariableDeclarator(node): void {
-          found.push(...listDestructuredDenoMembers(node));
-        },
-      });
-      assertEquals(found, members);
+  await eachRow(t, rows, ([source, members]) => {
+    const found: string[] = [];
+    visit(source, {
+      VariableDeclarator(node): void {
+        found.push(...listDestructuredDenoMembers(node));
+      },
     });
-  }
+    assertEquals(found, members);
+  });
 });

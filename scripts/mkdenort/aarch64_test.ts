@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Arm64Assembler, SP, XZR } from "./aarch64.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 /**
  * Instructions, and what `llvm-mc -triple=aarch64 -show-encoding` makes of them,
@@ -55,12 +56,8 @@ function assembleWord(emit: (code: Arm64Assembler) => void): number {
   return new DataView(code.assemble().buffer).getUint32(0, true);
 }
 
-Deno.test("Arm64Assembler encodes as LLVM does", async (t) => {
-  for (const [text, emit, word] of encodings) {
-    await t.step(text, () => {
-      assertEquals(assembleWord(emit).toString(16), word.toString(16));
-    });
-  }
+testRows("Arm64Assembler encodes as LLVM does", encodings, ([, emit, word]) => {
+  assertEquals(assembleWord(emit).toString(16), word.toString(16));
 });
 
 Deno.test("Arm64Assembler branches backwards", () => {
@@ -103,10 +100,6 @@ const refused: [text: string, (code: Arm64Assembler) => void][] = [
   }],
 ];
 
-Deno.test("Arm64Assembler refuses what has no encoding", async (t) => {
-  for (const [text, emit] of refused) {
-    await t.step(text, () => {
-      assertThrows(() => assembleWord(emit), RangeError, "Cannot encode");
-    });
-  }
+testRows("Arm64Assembler refuses what has no encoding", refused, ([, emit]) => {
+  assertThrows(() => assembleWord(emit), RangeError, "Cannot encode");
 });

@@ -6,23 +6,24 @@ import {
   SAMPLE_SIZE,
   SAMPLE_SLOTS,
 } from "./elf_sample.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
-Deno.test("parseElf() reads what is needed of both machines", async (t) => {
-  const machines = [
+testRows(
+  "parseElf() reads what is needed of both machines",
+  [
     { id: 62, machine: "x86_64", pageSize: 0x1000 },
     { id: 183, machine: "aarch64", pageSize: 0x10000 },
-  ] as const;
-  for (const { id, machine, pageSize } of machines) {
-    await t.step(machine, () => {
-      const elf = parseElf(makeSampleElf({ machine: id }));
-      assertEquals(elf.machine, machine);
-      assertEquals(elf.pageSize, pageSize);
-      assertEquals(elf.entry, SAMPLE_ENTRY);
-      assertEquals(elf.segments.map(({ type }) => type), [1, 2, 4]);
-      assertEquals(getImportSlot(elf, "setenv"), SAMPLE_SLOTS + 16);
-    });
-  }
-});
+  ] as const,
+  ({ id, machine, pageSize }) => {
+    const elf = parseElf(makeSampleElf({ machine: id }));
+    assertEquals(elf.machine, machine);
+    assertEquals(elf.pageSize, pageSize);
+    assertEquals(elf.entry, SAMPLE_ENTRY);
+    assertEquals(elf.segments.map(({ type }) => type), [1, 2, 4]);
+    assertEquals(getImportSlot(elf, "setenv"), SAMPLE_SLOTS + 16);
+  },
+  ({ machine }) => machine,
+);
 
 Deno.test("parseElf() reads a part of a larger buffer", () => {
   const padded = new Uint8Array([...new Uint8Array(5), ...makeSampleElf()]);
@@ -41,13 +42,11 @@ const damages: [name: string, at: number, byte: number, message: string][] = [
 ];
 
 Deno.test("parseElf() says what it expected and what it found", async (t) => {
-  for (const [name, at, byte, message] of damages) {
-    await t.step(name, () => {
-      const bytes = makeSampleElf();
-      bytes[at] = byte;
-      assertThrows(() => parseElf(bytes), Error, message);
-    });
-  }
+  await eachRow(t, damages, ([, at, byte, message]) => {
+    const bytes = makeSampleElf();
+    bytes[at] = byte;
+    assertThrows(() => parseElf(bytes), Error, message);
+  });
   await t.step("cut off", () => {
     assertThrows(
       () => parseElf(makeSampleElf().subarray(0, 20)),

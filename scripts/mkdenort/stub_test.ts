@@ -2,6 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import * as aarch64 from "./aarch64.ts";
 import type { StubPlan } from "./stub.ts";
 import * as x86_64 from "./x86_64.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const plan: StubPlan = {
   entry: 0x100000,
@@ -15,38 +16,32 @@ const assemblers = { x86_64, aarch64 };
 
 Deno.test("assembleStub() puts the texts behind the code", async (t) => {
   const texts = "\x05DENO_\x09COMPLETE=\0HOME\0/nowhere\0run\0data:,1\0/\0";
-  for (const [machine, { assembleStub }] of Object.entries(assemblers)) {
-    await t.step(machine, () => {
-      const stub = assembleStub(0x400000, plan);
-      const end = new TextDecoder().decode(stub.subarray(-texts.length));
-      assertEquals(end, texts);
-      assertEquals(stub, assembleStub(0x400000, plan), "always the same");
-    });
-  }
+  await eachRow(t, Object.entries(assemblers), ([, { assembleStub }]) => {
+    const stub = assembleStub(0x400000, plan);
+    const end = new TextDecoder().decode(stub.subarray(-texts.length));
+    assertEquals(end, texts);
+    assertEquals(stub, assembleStub(0x400000, plan), "always the same");
+  });
 });
 
 Deno.test("assembleStub() refuses an odd number of arguments", async (t) => {
-  for (const [machine, { assembleStub }] of Object.entries(assemblers)) {
-    await t.step(machine, () => {
-      assertThrows(
-        () => assembleStub(0x400000, { ...plan, args: ["run"] }),
-        Error,
-        "Cannot insert 1 arguments: expected an even number",
-      );
-    });
-  }
+  await eachRow(t, Object.entries(assemblers), ([, { assembleStub }]) => {
+    assertThrows(
+      () => assembleStub(0x400000, { ...plan, args: ["run"] }),
+      Error,
+      "Cannot insert 1 arguments: expected an even number",
+    );
+  });
 });
 
 Deno.test("assembleStub() refuses an entry point out of reach", async (t) => {
-  for (const [machine, { assembleStub }] of Object.entries(assemblers)) {
-    await t.step(machine, () => {
-      assertThrows(
-        () => assembleStub(0x400000, { ...plan, entry: 2 ** 45 }),
-        RangeError,
-        'Cannot encode the distance to "entry"',
-      );
-    });
-  }
+  await eachRow(t, Object.entries(assemblers), ([, { assembleStub }]) => {
+    assertThrows(
+      () => assembleStub(0x400000, { ...plan, entry: 2 ** 45 }),
+      RangeError,
+      'Cannot encode the distance to "entry"',
+    );
+  });
 });
 
 Deno.test("assembleStub() needs no change of the code for another place", () => {

@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Register, X86Assembler } from "./x86_64.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const { rax, rcx, rdx, rbx, rsp, rsi, rdi, r8, r9, r10, r11 } = Register;
 
@@ -68,15 +69,11 @@ const encodings: [text: string, (code: X86Assembler) => void, hex: string][] = [
   ["syscall", (c) => c.systemCall(), "0f05"],
 ];
 
-Deno.test("X86Assembler encodes as GNU as does", async (t) => {
-  for (const [text, emit, hex] of encodings) {
-    await t.step(text, () => {
-      const code = new X86Assembler(0x1000);
-      code.label("label", 0x2000);
-      emit(code);
-      assertEquals(code.assemble().toHex(), hex);
-    });
-  }
+testRows("X86Assembler encodes as GNU as does", encodings, ([, emit, hex]) => {
+  const code = new X86Assembler(0x1000);
+  code.label("label", 0x2000);
+  emit(code);
+  assertEquals(code.assemble().toHex(), hex);
 });
 
 Deno.test("every instruction of X86Assembler is in the table", () => {

@@ -1,13 +1,16 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { chooseJobs, parseOptions, type TestOptions } from "./options.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
-Deno.test("chooseJobs() has a file more than cores, and four at most", async (t) => {
-  for (const [cores, jobs] of [[0, 2], [1, 2], [2, 3], [4, 4], [64, 4]]) {
-    await t.step(`${cores} cores`, () => {
-      assertEquals(chooseJobs(cores ?? 0), jobs);
-    });
-  }
-});
+testRows("chooseJobs() has a file more than cores, and four at most", [
+  [0, 2],
+  [1, 2],
+  [2, 3],
+  [4, 4],
+  [64, 4],
+], ([cores, jobs]) => {
+  assertEquals(chooseJobs(cores ?? 0), jobs);
+}, ([cores]) => `${cores} cores`);
 
 Deno.test("parseOptions() keeps what is ours, and leaves the rest to deno", async (t) => {
   const rows: [args: string[], options: TestOptions][] = [
@@ -19,11 +22,9 @@ Deno.test("parseOptions() keeps what is ours, and leaves the rest to deno", asyn
       { jobs: 3, verbose: false, denoArgs: ["plugins/ptp", "--filter", "gc"] },
     ],
   ];
-  for (const [args, options] of rows) {
-    await t.step(args.join(" ") || "nothing", () => {
-      assertEquals(parseOptions(args, 2), options);
-    });
-  }
+  await eachRow(t, rows, ([args, options]) => {
+    assertEquals(parseOptions(args, 2), options);
+  }, ([args]) => args.join(" ") || "nothing");
 });
 
 Deno.test("parseOptions() refuses what it cannot do", async (t) => {
@@ -33,9 +34,7 @@ Deno.test("parseOptions() refuses what it cannot do", async (t) => {
     [["--jobs=two"], 'Cannot use "two" as --jobs'],
     [["--jobs", "2", "plugins"], 'Cannot use --jobs with "plugins"'],
   ];
-  for (const [args, message] of rows) {
-    await t.step(args.join(" "), () => {
-      assertThrows(() => parseOptions(args, 2), Error, message);
-    });
-  }
+  await eachRow(t, rows, ([args, message]) => {
+    assertThrows(() => parseOptions(args, 2), Error, message);
+  }, ([args]) => args.join(" "));
 });

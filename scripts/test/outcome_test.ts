@@ -1,6 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { judgeCommand, judgeShard, judgeUnrun } from "./outcome.ts";
 import type { ShardEnd } from "./run_shard.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const GOOD: ShardEnd = {
   output: "",
@@ -83,14 +84,12 @@ Deno.test("judgeShard() counts a bad end as a failure that says so", async (t) =
       1,
     ],
   ];
-  for (const [expected, end, failed] of rows) {
-    await t.step(`${expected}, ${failed} failed`, () => {
-      const { tally, failures, trouble } = judgeShard("a", { ...GOOD, ...end });
-      assertEquals(trouble?.name, `a ${expected}`);
-      assertEquals(tally.failed, failed);
-      assertEquals(failures.length, failed);
-    });
-  }
+  await eachRow(t, rows, ([expected, end, failed]) => {
+    const { tally, failures, trouble } = judgeShard("a", { ...GOOD, ...end });
+    assertEquals(trouble?.name, `a ${expected}`);
+    assertEquals(tally.failed, failed);
+    assertEquals(failures.length, failed);
+  }, ([expected, , failed]) => `${expected}, ${failed} failed`);
 });
 
 Deno.test("judgeShard() shows the last lines of a process that died", () => {

@@ -5,6 +5,7 @@ import {
   readOutput,
   tallyResults,
 } from "./read_output.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const OUTPUT = `running 6 tests from ./a_test.ts
 plain ... \x1b[0m\x1b[32mok\x1b[0m (1ms)
@@ -88,11 +89,9 @@ Deno.test("readOutput() says in which test the output ends", async (t) => {
       "one",
     ],
   ];
-  for (const [output, running] of rows) {
-    await t.step(JSON.stringify(output), () => {
-      assertEquals(readOutput(output).running, running);
-    });
-  }
+  await eachRow(t, rows, ([output, running]) => {
+    assertEquals(readOutput(output).running, running);
+  }, ([output]) => JSON.stringify(output));
 });
 
 Deno.test("readOutput() keeps what was printed of tests that failed", () => {
@@ -129,10 +128,7 @@ Deno.test("findFailures() names each failure with the first lines of why", () =>
         "+   b",
       ],
     },
-    {
-      name: "./a_test.ts (uncaught error)",
-      lines: ["error: Error: late"],
-    },
+    { name: "./a_test.ts (uncaught error)", lines: ["error: Error: late"] },
   ]);
   assertEquals(findFailures(""), []);
 });

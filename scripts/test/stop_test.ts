@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { testRows } from "../../tests/_harness/table.ts";
 
 /** Runs in a separate process, which receives the signals. */
 async function runScript(
@@ -28,11 +29,11 @@ Deno.test("createStop() says which limit is over", async () => {
   assertEquals(text, "ready\nthe limit of 0.05 s for all tests is over\n");
 });
 
-Deno.test("createStop() hears what ends a process", async (t) => {
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-    await t.step(signal, async () => {
-      const text = await runScript(60_000, (child) => child.kill(signal));
-      assertEquals(text, `ready\n${signal} has come\n`);
-    });
-  }
-});
+testRows(
+  "createStop() hears what ends a process",
+  ["SIGINT", "SIGTERM", "SIGHUP"] as const,
+  async (signal) => {
+    const text = await runScript(60_000, (child) => child.kill(signal));
+    assertEquals(text, `ready\n${signal} has come\n`);
+  },
+);

@@ -17,6 +17,7 @@ import {
 } from "./kube_api.ts";
 import { spawnIn } from "./spawn_in.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "./table.ts";
 
 const POD = "/api/v1/namespaces/n/pods/p";
 const SERVICE_ACCOUNT = "system:serviceaccount:kube-system:multus";
@@ -128,19 +129,17 @@ Deno.test("KubeApi.forbid() forbids a verb on a resource", async (t) => {
       "at the cluster scope",
     ],
   ];
-  for (const [verb, resource, path, message] of rows) {
-    await t.step(`${verb} ${resource}`, async () => {
-      api.forbid(verb, resource);
-      const ask = (): ReturnType<Asker["ask"]> =>
-        verb === "patch" ? asker.patch(path, {}) : asker.ask("GET", path);
-      const { status, json } = await ask();
-      assertEquals([status, json.reason, json.message], [
-        ...[403, "Forbidden", message],
-      ]);
-      api.allow(verb, resource);
-      assertEquals((await ask()).status, 200);
-    });
-  }
+  await eachRow(t, rows, async ([verb, resource, path, message]) => {
+    api.forbid(verb, resource);
+    const ask = (): ReturnType<Asker["ask"]> =>
+      verb === "patch" ? asker.patch(path, {}) : asker.ask("GET", path);
+    const { status, json } = await ask();
+    assertEquals([status, json.reason, json.message], [
+      ...[403, "Forbidden", message],
+    ]);
+    api.allow(verb, resource);
+    assertEquals((await ask()).status, 200);
+  }, ([verb, resource]) => `${verb} ${resource}`);
   await t.step("or everything", async () => {
     api.forbid("*", "*");
     assertEquals((await asker.ask("GET", POD)).status, 403);
@@ -213,22 +212,20 @@ Deno.test({
       ["exec", SERVICE_ACCOUNT],
     ];
     for (const [kind, user] of rows) {
-      for (const format of ["yaml", "json"] as const) {
-        await t.step(`${kind}, in ${format}`, async () => {
-          using folder = new TestFolder();
-          const path = api.writeKubeconfig(folder.path, kind, { format });
-          const { stdout, stderr } = await run("kubectl", [
-            ...[`--kubeconfig=${path}`, `--cache-dir=${folder.path}`],
-            ...["-n", "n", "get", "pods", "-o", "name"],
-          ]);
-          assertEquals([stdout, stderr], ["pod/p\n", ""]);
-          assertEquals(api.requests.at(-1)?.user, user);
-          assertEquals(
-            (await Deno.readTextFile(path)).startsWith("{"),
-            format === "json",
-          );
-        });
-      }
+      await eachRow(t, ["yaml", "json"] as const, async (format) => {
+        using folder = new TestFolder();
+        const path = api.writeKubeconfig(folder.path, kind, { format });
+        const { stdout, stderr } = await run("kubectl", [
+          ...[`--kubeconfig=${path}`, `--cache-dir=${folder.path}`],
+          ...["-n", "n", "get", "pods", "-o", "name"],
+        ]);
+        assertEquals([stdout, stderr], ["pod/p\n", ""]);
+        assertEquals(api.requests.at(-1)?.user, user);
+        assertEquals(
+          (await Deno.readTextFile(path)).startsWith("{"),
+          format === "json",
+        );
+      }, (format) => `${kind}, in ${format}`);
     }
   },
 });

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { deadlineWhen } from "./eventually.ts";
 import { Asker } from "./kube_api/asker.ts";
 import { type FaultRule, KubeApi, type KubeApiOptions } from "./kube_api.ts";
+import { eachRow, testRows } from "./table.ts";
 
 const POD = "/api/v1/namespaces/n/pods/p";
 
@@ -15,14 +16,12 @@ async function byAllTransports(
   t: Deno.TestContext,
   test: (api: KubeApi, asker: Asker) => Promise<void>,
 ): Promise<void> {
-  for (const [name, options] of Object.entries(TRANSPORTS)) {
-    await t.step(name, async () => {
-      await using api = await KubeApi.start(options);
-      using asker = new Asker(api);
-      api.putPod({ metadata: { namespace: "n", name: "p" } });
-      await test(api, asker);
-    });
-  }
+  await eachRow(t, Object.entries(TRANSPORTS), async ([, options]) => {
+    await using api = await KubeApi.start(options);
+    using asker = new Asker(api);
+    api.putPod({ metadata: { namespace: "n", name: "p" } });
+    await test(api, asker);
+  });
 }
 
 /** Reports whether a request gets a response. */
@@ -159,19 +158,14 @@ Deno.test("KubeApi.blackhole() accepts and never answers", async () => {
   assert(await isAnswered(asker));
 });
 
-Deno.test("KubeApi serves", async (t) => {
-  const rows: [string, KubeApiOptions][] = [
-    ["HTTP", { transport: "http" }],
-    ["a unix socket", { transport: "unix" }],
-    ["IPv6", { hostname: "::1" }],
-  ];
-  for (const [name, options] of rows) {
-    await t.step(name, async () => {
-      await using api = await KubeApi.start(options);
-      using asker = new Asker(api);
-      api.putPod({ metadata: { namespace: "n", name: "p" } });
-      assertEquals((await asker.ask("GET", POD)).json.metadata.name, "p");
-      assertEquals(api.connections, 1);
-    });
-  }
+testRows<[string, KubeApiOptions]>("KubeApi serves", [
+  ["HTTP", { transport: "http" }],
+  ["a unix socket", { transport: "unix" }],
+  ["IPv6", { hostname: "::1" }],
+], async ([, options]) => {
+  await using api = await KubeApi.start(options);
+  using asker = new Asker(api);
+  api.putPod({ metadata: { namespace: "n", name: "p" } });
+  assertEquals((await asker.ask("GET", POD)).json.metadata.name, "p");
+  assertEquals(api.connections, 1);
 });

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Asker } from "./kube_api/asker.ts";
 import { ApiScene } from "./kube_api/scene.ts";
 import { KubeApi, type KubeObject } from "./kube_api.ts";
+import { eachRow, testRows } from "./table.ts";
 
 const PODS = "/api/v1/namespaces/n/pods";
 const NADS =
@@ -202,15 +203,13 @@ Deno.test("KubeApi lists by fields", async (t) => {
     ["spec.nodeName=", ["s4"]],
     ["metadata.name=s2", ["s2"]],
   ];
-  for (const [selector, names] of rows) {
-    await t.step(`"${selector}"`, async () => {
-      const query = `?fieldSelector=${encodeURIComponent(selector)}`;
-      const { json } = await asker.ask("GET", `${SLICES}${query}`);
-      assertEquals(json.kind, "ResourceSliceList");
-      assertEquals(json.metadata, { resourceVersion: "5" });
-      assertEquals(json.items.map((o: KubeObject) => o.metadata.name), names);
-    });
-  }
+  await eachRow(t, rows, async ([selector, names]) => {
+    const query = `?fieldSelector=${encodeURIComponent(selector)}`;
+    const { json } = await asker.ask("GET", `${SLICES}${query}`);
+    assertEquals(json.kind, "ResourceSliceList");
+    assertEquals(json.metadata, { resourceVersion: "5" });
+    assertEquals(json.items.map((o: KubeObject) => o.metadata.name), names);
+  }, ([selector]) => `"${selector}"`);
 });
 
 Deno.test("KubeApi lists in pages, until they are too old", async () => {
@@ -332,16 +331,16 @@ Deno.test("KubeApi logs what is asked", async () => {
   assertEquals(api.requests, []);
 });
 
-Deno.test("KubeApi.offeredProtocols tells what clients could speak besides", async (t) => {
-  const rows = [[true, ["h2", "http/1.1"]], [false, ["http/1.1"]]] as const;
-  for (const [http2, expected] of rows) {
-    await t.step(expected.join(" and "), async () => {
-      await using api = await KubeApi.start();
-      using client = Deno.createHttpClient({ caCerts: [api.caPem], http2 });
-      const response = await fetch(`${api.url}/readyz`, { client });
-      assertEquals(await response.text(), "ok");
-      assertEquals([...api.offeredProtocols], [...expected]);
-      assertEquals(api.requests.at(-1)?.httpVersion, "1.1");
-    });
-  }
-});
+testRows(
+  "KubeApi.offeredProtocols tells what clients could speak besides",
+  [[true, ["h2", "http/1.1"]], [false, ["http/1.1"]]] as const,
+  async ([http2, expected]) => {
+    await using api = await KubeApi.start();
+    using client = Deno.createHttpClient({ caCerts: [api.caPem], http2 });
+    const response = await fetch(`${api.url}/readyz`, { client });
+    assertEquals(await response.text(), "ok");
+    assertEquals([...api.offeredProtocols], [...expected]);
+    assertEquals(api.requests.at(-1)?.httpVersion, "1.1");
+  },
+  ([, expected]) => expected.join(" and "),
+);

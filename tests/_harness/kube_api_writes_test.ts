@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { ApiScene } from "./kube_api/scene.ts";
+import { eachRow } from "./table.ts";
 
 const PODS = "/api/v1/namespaces/n/pods";
 const NADS =
@@ -83,17 +84,15 @@ Deno.test("KubeApi refuses writes that mean another pod", async (t) => {
     ],
   ];
   await using scene = await ApiScene.create();
-  for (const [name, method, metadata, code, message] of rows) {
-    await t.step(name, async () => {
-      const before = scene.api.pod("n", "p");
-      const path = `${PODS}/p/status`;
-      const { status, json } = method === "PATCH"
-        ? await scene.asker.patch(path, { metadata })
-        : await scene.asker.ask(method, path, { body: { metadata } });
-      assertEquals([status, json.message], [code, message]);
-      assertEquals(scene.api.pod("n", "p"), before);
-    });
-  }
+  await eachRow(t, rows, async ([, method, metadata, code, message]) => {
+    const before = scene.api.pod("n", "p");
+    const path = `${PODS}/p/status`;
+    const { status, json } = method === "PATCH"
+      ? await scene.asker.patch(path, { metadata })
+      : await scene.asker.ask(method, path, { body: { metadata } });
+    assertEquals([status, json.message], [code, message]);
+    assertEquals(scene.api.pod("n", "p"), before);
+  });
 });
 
 Deno.test("KubeApi refuses annotations that nobody may have", async (t) => {
@@ -118,17 +117,15 @@ Deno.test("KubeApi refuses annotations that nobody may have", async (t) => {
     ],
   ];
   await using scene = await ApiScene.create();
-  for (const [name, annotations, code, message] of rows) {
-    await t.step(name, async () => {
-      const patch = { metadata: { annotations } };
-      const { status, json } = await scene.asker.patch(
-        `${PODS}/p/status`,
-        patch,
-      );
-      assertEquals(status, code);
-      assertMatch(json.message, message);
-    });
-  }
+  await eachRow(t, rows, async ([, annotations, code, message]) => {
+    const patch = { metadata: { annotations } };
+    const { status, json } = await scene.asker.patch(
+      `${PODS}/p/status`,
+      patch,
+    );
+    assertEquals(status, code);
+    assertMatch(json.message, message);
+  });
   await t.step("but as much as there may be", async () => {
     const patch = { metadata: { annotations: { a: "x".repeat(262_143) } } };
     const { status } = await scene.asker.patch(`${PODS}/p/status`, patch);
@@ -206,13 +203,11 @@ Deno.test("KubeApi keeps events that are created", async (t) => {
     ],
     ["no JSON", "{" as unknown as object, 400, /./],
   ];
-  for (const [name, body, code, message] of wrong) {
-    await t.step(`but not ${name}`, async () => {
-      const { status, json } = await scene.asker.ask("POST", EVENTS, { body });
-      assertEquals(status, code);
-      assertMatch(json.message, message);
-    });
-  }
+  await eachRow(t, wrong, async ([, body, code, message]) => {
+    const { status, json } = await scene.asker.ask("POST", EVENTS, { body });
+    assertEquals(status, code);
+    assertMatch(json.message, message);
+  }, ([name]) => `but not ${name}`);
   await t.step("and names them itself", async () => {
     const body = { ...event(""), metadata: { generateName: "p." } };
     const { json } = await scene.asker.ask("POST", EVENTS, { body });

@@ -5,6 +5,7 @@ import {
   type KubeletFault,
 } from "./kubelet.ts";
 import type { HeaderRecord } from "./kubelet/http2_server.ts";
+import { eachRow } from "./table.ts";
 
 const CLIENT = new URL("kubelet/http2_client.mjs", import.meta.url).pathname;
 
@@ -179,15 +180,13 @@ Deno.test("FakeKubelet fails as kubelets do", async (t) => {
       "unknown method Get for service v1.PodResourcesLister",
     ],
   ];
-  for (const [name, options, method, status, message] of rows) {
-    await t.step(name, async () => {
-      const { headers, trailers, body } = await callWith(options, {}, method);
-      assertEquals(headers?.["grpc-status"], status);
-      assertEquals(headers?.["grpc-message"], message);
-      assertEquals(trailers, undefined);
-      assertEquals(body, []);
-    });
-  }
+  await eachRow(t, rows, async ([, options, method, status, message]) => {
+    const { headers, trailers, body } = await callWith(options, {}, method);
+    assertEquals(headers?.["grpc-status"], status);
+    assertEquals(headers?.["grpc-message"], message);
+    assertEquals(trailers, undefined);
+    assertEquals(body, []);
+  });
 });
 
 Deno.test("FakeKubelet.fault() makes calls fail", async (t) => {

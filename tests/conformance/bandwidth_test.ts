@@ -13,6 +13,7 @@ import { type Container, measureFlows } from "../_harness/flows.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { LimitedCable, LIMITS, tcJson } from "../_harness/limited_cable.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../_harness/table.ts";
 
 /** Of network "cni-plugin-bandwidth-test" and container "dummy". */
 const IFB = "bwpa8eda89404b7";
@@ -295,20 +296,18 @@ const PAIRS: readonly [number, number, string | undefined][] = [
 /** Rows that do not depend on the version. */
 const ONCE: Readonly<Record<string, Row>> = {
   "BW-13 rates and bursts that are taken, and that are not": async (t) => {
-    for (const [rate, burst, refusal] of PAIRS) {
-      await t.step(`${rate} bit/s, ${burst} bits`, async () => {
-        using hosts = TestHosts.create();
-        const cable = new LimitedCable(hosts);
-        for (const direction of ["ingress", "egress"]) {
-          const limits = {
-            [`${direction}Rate`]: rate,
-            [`${direction}Burst`]: burst,
-          };
-          if (refusal === undefined) await cable.add(limits);
-          else await assertRefused(cable, limits, refusal);
-        }
-      });
-    }
+    await eachRow(t, PAIRS, async ([rate, burst, refusal]) => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts);
+      for (const direction of ["ingress", "egress"]) {
+        const limits = {
+          [`${direction}Rate`]: rate,
+          [`${direction}Burst`]: burst,
+        };
+        if (refusal === undefined) await cable.add(limits);
+        else await assertRefused(cable, limits, refusal);
+      }
+    }, ([rate, burst]) => `${rate} bit/s, ${burst} bits`);
   },
 
   "BW-14 limits on one network leave others alone": async () => {
@@ -350,10 +349,7 @@ const ONCE: Readonly<Record<string, Row>> = {
         const rates = await measureFlows(host, [container], direction, how);
         return rates[0] ?? 0;
       };
-      const limited = await rateOf("10.1.1", {
-        warmMs: 500,
-        windowMs: 1000,
-      });
+      const limited = await rateOf("10.1.1", { warmMs: 500, windowMs: 1000 });
       // A limit would be there once its burst is over, in a millisecond.
       const free = await rateOf("10.1.2", { warmMs: 100, windowMs: 250 });
       assert(Math.abs(limited / limit - 1) < 0.1, `${direction} ${limited}`);

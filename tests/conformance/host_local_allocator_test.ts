@@ -17,6 +17,7 @@ import {
   type Output,
   runInProcess as run,
 } from "../_harness/host_local.ts";
+import { eachRow } from "../_harness/table.ts";
 
 /** A network with containers `c1`, `c2`… in the order of their ADDs. */
 class Network extends DataFolder {
@@ -155,23 +156,19 @@ conformance("host-local", {
       rangeStart: "192.168.1.10",
       rangeEnd: "192.168.1.20",
     });
-    for (const ip of ["192.168.1.9", "192.168.1.21"]) {
-      await t.step(ip, async () => {
-        const output = await run("ADD", config, { CNI_ARGS: `IP=${ip}` });
-        const message = `failed to allocate all requested IPs: ${ip}`;
-        assertFailure(output, 7, message);
-      });
-    }
+    await eachRow(t, ["192.168.1.9", "192.168.1.21"], async (ip) => {
+      const output = await run("ADD", config, { CNI_ARGS: `IP=${ip}` });
+      const message = `failed to allocate all requested IPs: ${ip}`;
+      assertFailure(output, 7, message);
+    });
   },
 
   "AL-9: an exhausted set is reported": async (t) => {
-    for (const [subnets, free, ranges] of EXHAUSTED) {
-      await t.step(subnets, async () => {
-        using network = new Network(subnets);
-        for (let i = 0; i < free; i++) await network.next();
-        await network.assertExhausted(ranges);
-      });
-    }
+    await eachRow(t, EXHAUSTED, async ([subnets, free, ranges]) => {
+      using network = new Network(subnets);
+      for (let i = 0; i < free; i++) await network.next();
+      await network.assertExhausted(ranges);
+    });
   },
 
   "AL-10: the start of the next range follows the end of a range": async () => {

@@ -31,6 +31,7 @@ import {
   DataFolder,
   runInProcess as run,
 } from "../_harness/host_local.ts";
+import { eachRow } from "../_harness/table.ts";
 
 function decodeConfig(config: JsonObject): HostLocalConfig {
   return decode(hostLocalSchema(), config, "network configuration");
@@ -205,23 +206,19 @@ conformance("host-local", {
       ["2001:db8::/127", "2001:db8::1/127", "2001:db8::"],
       ["2001:db8::7/128", "2001:db8::7/128"],
     ];
-    for (const [subnet, address, gateway] of rows) {
-      await t.step(subnet, async () => {
-        using folder = new DataFolder();
-        const config = folder.config({ subnet });
-        const { json } = await run("ADD", config);
-        const want = gateway === undefined ? {} : { gateway };
-        assertEquals(json.ips, [{ address, ...want }]);
-        assertFailure(
-          await run("ADD", config, { CNI_CONTAINERID: "other" }),
-          11,
-          "failed to allocate for range 0: no IP addresses available in " +
-            `range set: ${
-              resolve({ ipam: { subnet } })[0]?.[0]?.split(" ")[0]
-            }`,
-        );
-      });
-    }
+    await eachRow(t, rows, async ([subnet, address, gateway]) => {
+      using folder = new DataFolder();
+      const config = folder.config({ subnet });
+      const { json } = await run("ADD", config);
+      const want = gateway === undefined ? {} : { gateway };
+      assertEquals(json.ips, [{ address, ...want }]);
+      assertFailure(
+        await run("ADD", config, { CNI_CONTAINERID: "other" }),
+        11,
+        "failed to allocate for range 0: no IP addresses available in " +
+          `range set: ${resolve({ ipam: { subnet } })[0]?.[0]?.split(" ")[0]}`,
+      );
+    });
   },
 
   "RG-5: start and end are of the subnet, and in order": () => {
@@ -290,9 +287,7 @@ conformance("host-local", {
     const output = await run(
       "ADD",
       folder.config(config["ipam"] as JsonObject),
-      {
-        CNI_ARGS: "IP=192.168.99.99",
-      },
+      { CNI_ARGS: "IP=192.168.99.99" },
     );
     const left = "failed to allocate all requested IPs: 192.168.99.99";
     assertFailure(output, 7, left);

@@ -21,6 +21,7 @@ import { resolveNetworks } from "../../plugins/multus/networks/resolve.ts";
 import { allocated, claimOf, DRIVER, sliceOf } from "../_harness/claims.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { DeviceNode, takeAll } from "../_harness/device_node.ts";
+import { eachRow } from "../_harness/table.ts";
 
 const NIC = "vendor.com/nic";
 const FPGA = "vendor.com/fpga";
@@ -291,29 +292,24 @@ conformance("multus devices", {
       ["no resourceName", { lost: { id } }],
       ["another device", { other: { id, resource: NIC } }],
     ];
-    for (const [name, devices] of rows) {
-      await t.step(name, async () => {
-        await using node = await DeviceNode.start();
-        await node.note("uid-of-test-p1", ["0000:03:02.9"], NIC);
-        node.put([
-          claimOf("c1", [allocated("lost", GPU), allocated("d1")]),
-          claimOf("c2", [allocated("lost", GPU)]),
-        ], [sliceOf("gpus", devices, GPU), sliceOf("s", { d1: ONE })]);
-        const ids = await idsOf(node, claims("c1", "c2"));
-        assertEquals(ids, [ONE.id, "0000:03:02.9"]);
-        assertEquals(node.warnings.length, 2);
-      });
-    }
+    await eachRow(t, rows, async ([, devices]) => {
+      await using node = await DeviceNode.start();
+      await node.note("uid-of-test-p1", ["0000:03:02.9"], NIC);
+      node.put([
+        claimOf("c1", [allocated("lost", GPU), allocated("d1")]),
+        claimOf("c2", [allocated("lost", GPU)]),
+      ], [sliceOf("gpus", devices, GPU), sliceOf("s", { d1: ONE })]);
+      const ids = await idsOf(node, claims("c1", "c2"));
+      assertEquals(ids, [ONE.id, "0000:03:02.9"]);
+      assertEquals(node.warnings.length, 2);
+    });
   },
   "69 a claim and a driver are asked for once": async () => {
     await using node = await DeviceNode.start();
     const gpu = allocated("gpu", { request: "gpu", ...GPU });
     const results = [allocated("d1"), allocated("d2"), gpu];
     node.put([claimOf("c1", results)], [sliceOf("s", { d1: ONE, d2: TWO })]);
-    const status = {
-      ...claims("c1", "c1"),
-      ...extended("c1", ["req-0", NIC]),
-    };
+    const status = { ...claims("c1", "c1"), ...extended("c1", ["req-0", NIC]) };
     assertEquals([...new Set(await idsOf(node, status))], [ONE.id, TWO.id]);
     assertEquals(claimRequests(node).length, 1);
     assertEquals(sliceRequests(node).toSorted(), [
