@@ -11,6 +11,7 @@ import {
 } from "./attachment.ts";
 import type { CniCall, CniFlags } from "./flags.ts";
 import { cni } from "./commands.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const OWN_NETNS = "/proc/self/ns/net";
 
@@ -87,12 +88,10 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
       ],
       ["another interface name", { "ifname": "net2" }, "cnitool-"],
     ];
-    for (const [name, flags, id] of rows) {
-      await t.step(name, async () => {
-        const found = await describe("/proc/thread-self/ns/net", flags);
-        assertEquals(found.slice(0, id.length), id);
-      });
-    }
+    await eachRow(t, rows, async ([, flags, id]) => {
+      const found = await describe("/proc/thread-self/ns/net", flags);
+      assertEquals(found.slice(0, id.length), id);
+    });
     await t.step("another namespace", async () => {
       assertEquals((await describe("/nowhere")).slice(0, 8), "cnitool-");
     });

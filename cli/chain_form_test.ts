@@ -11,6 +11,7 @@ import {
   unfoldChains,
   type WrittenNetwork,
 } from "./chain_form.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 function parse(document: object | string): WrittenNetwork {
   const text = typeof document === "string"
@@ -71,16 +72,14 @@ Deno.test("convertTo() moves all plugins into one chain, and unwraps all chains"
       ["ptp", "portmap", "bandwidth", "sbr"],
     ]],
   ];
-  for (const [from, to] of rows) {
-    await t.step(JSON.stringify(from), () => {
-      const network = parse({ name: "n", plugins: pluginsOf(from) });
-      const chained = convertTo("chain", network);
-      assertEquals(chained, { name: "n", plugins: pluginsOf(to) });
-      const plain = { name: "n", plugins: pluginsOf(from.flat(9) as Types) };
-      assertEquals(convertTo("list", network), plain);
-      assertEquals(convertTo("list", parse(chained)), plain);
-    });
-  }
+  await eachRow(t, rows, ([from, to]) => {
+    const network = parse({ name: "n", plugins: pluginsOf(from) });
+    const chained = convertTo("chain", network);
+    assertEquals(chained, { name: "n", plugins: pluginsOf(to) });
+    const plain = { name: "n", plugins: pluginsOf(from.flat(9) as Types) };
+    assertEquals(convertTo("list", network), plain);
+    assertEquals(convertTo("list", parse(chained)), plain);
+  }, ([from]) => JSON.stringify(from));
 });
 
 Deno.test("convertTo() declares no capabilities if no plugin does", () => {
@@ -117,12 +116,10 @@ Deno.test("convertTo() returns a network unchanged if it already has the form", 
     ["a list of nothing", "list", { name: "n" }],
     ["a chain", "chain", { ...LIST, plugins }],
   ];
-  for (const [name, form, document] of rows) {
-    await t.step(name, () => {
-      const network = parse(document);
-      assert(convertTo(form, network) === network.document);
-    });
-  }
+  await eachRow(t, rows, ([, form, document]) => {
+    const network = parse(document);
+    assert(convertTo(form, network) === network.document);
+  });
 });
 
 Deno.test("formOf() returns chain for a list with a chain at any position", async (t) => {
@@ -132,13 +129,11 @@ Deno.test("formOf() returns chain for a list with a chain at any position", asyn
     [["portmap", ["ptp", "sbr"]], "chain"],
     [[], "list"],
   ];
-  for (const [types, form] of rows) {
-    await t.step(JSON.stringify(types), () => {
-      const document = { name: "n", plugins: pluginsOf(types) };
-      const network = types.length === 0 ? { name: "n" } : document;
-      assertEquals(formOf(parse(network)), form);
-    });
-  }
+  await eachRow(t, rows, ([types, form]) => {
+    const document = { name: "n", plugins: pluginsOf(types) };
+    const network = types.length === 0 ? { name: "n" } : document;
+    assertEquals(formOf(parse(network)), form);
+  }, ([types]) => JSON.stringify(types));
 });
 
 Deno.test("formatPlugins() shows plugins inside their chains", () => {
@@ -246,36 +241,29 @@ Deno.test("convertTo() refuses with a reason", async (t) => {
       "failed to parse plugin config 0: ",
     ],
   ];
-  for (const [name, form, document, problem] of rows) {
-    await t.step(name, () => {
-      const network = parse(document);
-      const error = assertThrows(
-        () => convertTo(form, network),
-        CniError,
-        problem,
-      );
-      assertEquals(error.code, 7);
-    });
-  }
+  await eachRow(t, rows, ([, form, document, problem]) => {
+    const network = parse(document);
+    const error = assertThrows(
+      () => convertTo(form, network),
+      CniError,
+      problem,
+    );
+    assertEquals(error.code, 7);
+  });
 });
 
-Deno.test("parseWritten() refuses malformed configurations", async (t) => {
-  const rows: [document: string, code: number][] = [
-    ["", 6],
-    ["{", 6],
-    ["[]", 7],
-    ["{}", 7],
-    ['{"type":"a"}', 7],
-    ['{"name":"../n","type":"a"}', 7],
-    ['{"name":"n","plugins":[]}', 7],
-    ['{"name":"n","plugins":[{}]}', 7],
-  ];
-  for (const [document, code] of rows) {
-    await t.step(document, () => {
-      const error = assertThrows(() => parse(document), CniError);
-      assertEquals(error.code, code);
-    });
-  }
+testRows<[string, number]>("parseWritten() refuses malformed configurations", [
+  ["", 6],
+  ["{", 6],
+  ["[]", 7],
+  ["{}", 7],
+  ['{"type":"a"}', 7],
+  ['{"name":"../n","type":"a"}', 7],
+  ['{"name":"n","plugins":[]}', 7],
+  ['{"name":"n","plugins":[{}]}', 7],
+], ([document, code]) => {
+  const error = assertThrows(() => parse(document), CniError);
+  assertEquals(error.code, code);
 });
 
 Deno.test("parseWritten() accepts a list with a type", () => {

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { cni } from "./commands.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { formatCommandHelp, formatProgramHelp } from "../tool/help.ts";
 import { parseCommandLine } from "../tool/parse.ts";
 import { chooseStyle } from "../tool/style.ts";
@@ -9,37 +10,31 @@ const shown = cni.rows.filter(({ isHidden }) => isHidden !== true);
 
 Deno.test("every example in the help is a valid command line", async (t) => {
   for (const { name, examples = {} } of shown) {
-    for (const line of Object.keys(examples)) {
-      await t.step(line, () => {
-        const [, command = ""] = /(?:^|[(;] ?)cni ([^|&>)]+)/.exec(line) ?? [];
-        const { row } = parseCommandLine(cni, command.trim().split(" "));
-        assertEquals(row?.name, name);
-      });
-    }
-  }
-});
-
-Deno.test("formatCommandHelp() shows everything in 78 columns", async (t) => {
-  for (const row of shown) {
-    await t.step(row.name, () => {
-      const help = formatCommandHelp("cni", row, plain);
-      for (const { name, summary, isHidden } of row.args ?? []) {
-        if (isHidden) {
-          assert(!help.includes(name));
-          continue;
-        }
-        assertStringIncludes(help, `  ${name}`);
-        assertStringIncludes(help, summary.split(" ")[0] ?? "");
-      }
-      for (const flag of Object.keys(row.flags ?? {})) {
-        assertStringIncludes(help, `      --${flag}`.slice(6));
-      }
-      const long = help.split("\n")
-        .filter((line) => line.length > 78 && !line.startsWith("  cni "));
-      assertEquals(long, []);
+    await eachRow(t, Object.keys(examples), (line) => {
+      const [, command = ""] = /(?:^|[(;] ?)cni ([^|&>)]+)/.exec(line) ?? [];
+      const { row } = parseCommandLine(cni, command.trim().split(" "));
+      assertEquals(row?.name, name);
     });
   }
 });
+
+testRows("formatCommandHelp() shows everything in 78 columns", shown, (row) => {
+  const help = formatCommandHelp("cni", row, plain);
+  for (const { name, summary, isHidden } of row.args ?? []) {
+    if (isHidden) {
+      assert(!help.includes(name));
+      continue;
+    }
+    assertStringIncludes(help, `  ${name}`);
+    assertStringIncludes(help, summary.split(" ")[0] ?? "");
+  }
+  for (const flag of Object.keys(row.flags ?? {})) {
+    assertStringIncludes(help, `      --${flag}`.slice(6));
+  }
+  const long = help.split("\n")
+    .filter((line) => line.length > 78 && !line.startsWith("  cni "));
+  assertEquals(long, []);
+}, (row) => row.name);
 
 Deno.test("formatCommandHelp() lines up two columns", () => {
   const row = shown.find(({ name }) => name === "version");

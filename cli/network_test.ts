@@ -12,6 +12,7 @@ import {
   resolveNetns,
   UnknownNetworkError,
 } from "./network.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 /** Creates a call with an environment and flags. */
 function callWith(
@@ -39,11 +40,7 @@ Deno.test("readFolders() reads flags, then the environment, then defaults", asyn
     [
       "flags",
       callWith(env, { "cni-path": "/x", "conf-dir": "/y", "cache-dir": "/z" }),
-      {
-        pluginDirs: ["/x"],
-        confDir: "/y",
-        cacheDir: "/z",
-      },
+      { pluginDirs: ["/x"], confDir: "/y", cacheDir: "/z" },
     ],
     ["environment", callWith(env), {
       pluginDirs: ["/a", "/b"],
@@ -56,9 +53,11 @@ Deno.test("readFolders() reads flags, then the environment, then defaults", asyn
       cacheDir: "/var/lib/cni",
     }],
   ];
-  for (const [name, call, want] of rows) {
-    await t.step(name, () => assertEquals(readFolders(call), want as object));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, call, want]) => assertEquals(readFolders(call), want as object),
+  );
 });
 
 Deno.test("readArgs() reads CNI_ARGS, CAP_ARGS and the interface's name", async (t) => {
@@ -84,9 +83,11 @@ Deno.test("readArgs() reads CNI_ARGS, CAP_ARGS and the interface's name", async 
       ifName: "eth0",
     }],
   ];
-  for (const [name, call, want] of rows) {
-    await t.step(name, () => assertEquals(readArgs(call), want));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, call, want]) => assertEquals(readArgs(call), want),
+  );
 });
 
 Deno.test("readArgs() refuses malformed variables", async (t) => {
@@ -102,12 +103,10 @@ Deno.test("readArgs() refuses malformed variables", async (t) => {
       "Cannot decode CAP_ARGS: expected an object, with capabilities as its keys",
     ],
   ];
-  for (const [env, message] of rows) {
-    await t.step(message, () => {
-      const error = assertThrows(() => readArgs(callWith(env)), CniError);
-      assertEquals(error.message, message);
-    });
-  }
+  await eachRow(t, rows, ([env, message]) => {
+    const error = assertThrows(() => readArgs(callWith(env)), CniError);
+    assertEquals(error.message, message);
+  }, ([, message]) => message);
   const broken = callWith({ CAP_ARGS: "{" });
   const { message } = assertThrows(() => readArgs(broken), CniError);
   assert(message.startsWith("Cannot parse CAP_ARGS: "), message);
@@ -130,12 +129,10 @@ Deno.test("getNetwork() accepts a name or a path", async (t) => {
       [`${folder}/2.conf`, "q"],
       [`${folder}/3.txt`, "p"],
     ];
-    for (const [network, type] of rows) {
-      await t.step(network, () => {
-        const { plugins } = getNetwork(folders, network);
-        assertEquals(plugins.map((plugin) => plugin.type), [type]);
-      });
-    }
+    await eachRow(t, rows, ([network, type]) => {
+      const { plugins } = getNetwork(folders, network);
+      assertEquals(plugins.map((plugin) => plugin.type), [type]);
+    });
     assertThrows(
       () => getNetwork(folders, "deno.json"),
       UnknownNetworkError,

@@ -3,6 +3,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
 import { listPluginFiles, type PluginFile } from "./plugin_file.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const VERSION = `echo '{"cniVersion":"1.0.0","supportedVersions":["1.0.0"]}'`;
 
@@ -57,13 +58,11 @@ Deno.test("listPluginFiles() reports why a plugin cannot be used", async (t) => 
     ["error", "no"],
     ["hangs", "the deadline has passed"],
   ];
-  for (const [name, problem] of rows) {
-    await t.step(name, () => {
-      const file = files.find((file) => file.name === name);
-      assertStringIncludes(file?.problem ?? "", problem);
-      assertEquals(file?.versions, []);
-    });
-  }
+  await eachRow(t, rows, ([name, problem]) => {
+    const file = files.find((file) => file.name === name);
+    assertStringIncludes(file?.problem ?? "", problem);
+    assertEquals(file?.versions, []);
+  });
 });
 
 Deno.test("listPluginFiles() skips files that are not plugins", async () => {

@@ -10,6 +10,7 @@ import {
 } from "./args.ts";
 import { Ip } from "../net/ip.ts";
 import { CniError } from "./error.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** A whole environment, as a runtime sets it. */
 const ENV = {
@@ -89,14 +90,12 @@ Deno.test("readCmdArgs() lists all that is missing, in order", async (t) => {
     ["DEL", {}, "CNI_CONTAINERID,CNI_IFNAME,CNI_PATH"],
     ["GC", { CNI_IFNAME: "eth0" }, "CNI_PATH"],
   ];
-  for (const [command, env, names] of rows) {
-    await t.step(`${command}: ${names}`, () => {
-      assertEquals(failureOf(() => readCmdArgs(command, env)), {
-        code: 4,
-        msg: `required env variables [${names}] missing`,
-      });
+  await eachRow(t, rows, ([command, env, names]) => {
+    assertEquals(failureOf(() => readCmdArgs(command, env)), {
+      code: 4,
+      msg: `required env variables [${names}] missing`,
     });
-  }
+  }, ([command, , names]) => `${command}: ${names}`);
 });
 
 Deno.test("readCmdArgs() checks the variables that the command needs", async (t) => {
@@ -115,34 +114,27 @@ Deno.test("readCmdArgs() checks the variables that the command needs", async (t)
       details: "%",
     });
   });
-  for (const command of ["GC", "STATUS", "VERSION"]) {
-    await t.step(`${command} does not look at the others`, () => {
-      const env = { ...ENV, CNI_CONTAINERID: "%", CNI_IFNAME: "a/b" };
-      assertEquals(readCmdArgs(command, env).ifName, "a/b");
-    });
-  }
+  await eachRow(t, ["GC", "STATUS", "VERSION"], (command) => {
+    const env = { ...ENV, CNI_CONTAINERID: "%", CNI_IFNAME: "a/b" };
+    assertEquals(readCmdArgs(command, env).ifName, "a/b");
+  }, (command) => `${command} does not look at the others`);
 });
 
-Deno.test("readCmdArgs() reads CNI_NETNS_OVERRIDE", async (t) => {
-  const rows: [value: string, expected: boolean][] = [
-    ["1", true],
-    ["true", true],
-    ["TRUE", true],
-    ["True", true],
-    ["", false],
-    ["0", false],
-    ["false", false],
-    ["yes", false],
-    ["11", false],
-    ["true\n", false],
-  ];
-  for (const [value, expected] of rows) {
-    await t.step(JSON.stringify(value), () => {
-      const env = { ...ENV, CNI_NETNS_OVERRIDE: value };
-      assertEquals(readCmdArgs("ADD", env).netnsOverride, expected);
-    });
-  }
-});
+testRows<[string, boolean]>("readCmdArgs() reads CNI_NETNS_OVERRIDE", [
+  ["1", true],
+  ["true", true],
+  ["TRUE", true],
+  ["True", true],
+  ["", false],
+  ["0", false],
+  ["false", false],
+  ["yes", false],
+  ["11", false],
+  ["true\n", false],
+], ([value, expected]) => {
+  const env = { ...ENV, CNI_NETNS_OVERRIDE: value };
+  assertEquals(readCmdArgs("ADD", env).netnsOverride, expected);
+}, ([value]) => JSON.stringify(value));
 
 Deno.test("checkContainerId() refuses invalid container IDs", async (t) => {
   for (const id of ["a51debf7e1eb", "A", "0", "a_b.c-d", "a".repeat(300)]) {
@@ -155,21 +147,22 @@ Deno.test("checkContainerId() refuses invalid container IDs", async (t) => {
     });
   });
   const malformed = ["1234%%%", "some-%%container-id", "-a", ".a", "_a"];
-  for (const id of [...malformed, "a/b", "a b", "ä", "a\n", "a\0"]) {
-    await t.step(JSON.stringify(id), () => {
-      assertEquals(failureOf(() => checkContainerId(id)), {
-        code: 4,
-        msg: "invalid characters in containerID",
-        details: id,
-      });
+  await eachRow(t, [...malformed, "a/b", "a b", "ä", "a\n", "a\0"], (id) => {
+    assertEquals(failureOf(() => checkContainerId(id)), {
+      code: 4,
+      msg: "invalid characters in containerID",
+      details: id,
     });
-  }
+  }, (id) => JSON.stringify(id));
 });
 
 Deno.test("checkNetworkName() refuses invalid names", async (t) => {
-  for (const name of ["eth0", "skel-test", "0.a_b"]) {
-    await t.step(`accepts "${name}"`, () => checkNetworkName(name));
-  }
+  await eachRow(
+    t,
+    ["eth0", "skel-test", "0.a_b"],
+    (name) => checkNetworkName(name),
+    (name) => `accepts "${name}"`,
+  );
   await t.step("none", () => {
     assertEquals(failureOf(() => checkNetworkName("")), {
       code: 7,
@@ -213,11 +206,9 @@ Deno.test("checkInterfaceName() refuses what the kernel would", async (t) => {
     ["test test", characters],
     ["test\n", characters],
   ];
-  for (const [name, expected] of rows) {
-    await t.step(JSON.stringify(name), () => {
-      assertEquals(failureOf(() => checkInterfaceName(name)), expected);
-    });
-  }
+  await eachRow(t, rows, ([name, expected]) => {
+    assertEquals(failureOf(() => checkInterfaceName(name)), expected);
+  }, ([name]) => JSON.stringify(name));
 });
 
 Deno.test("checkInterfaceName() takes for white space what Go does", () => {
@@ -256,31 +247,24 @@ Deno.test("parseArgs() splits CNI_ARGS into pairs", async (t) => {
     ["K8S_POD_NAME=", [["K8S_POD_NAME", ""]]],
     ["IP=first;IP=last", [["IP", "last"]]],
   ];
-  for (const [args, pairs] of rows) {
-    await t.step(JSON.stringify(args), () => {
-      assertEquals([...parseArgs(args)], pairs);
-    });
-  }
+  await eachRow(t, rows, ([args, pairs]) => {
+    assertEquals([...parseArgs(args)], pairs);
+  }, ([args]) => JSON.stringify(args));
 });
 
-Deno.test("parseArgs() refuses malformed pairs", async (t) => {
-  const rows: [args: string, pair: string][] = [
-    ["IP", "IP"],
-    ["IP:10.1.2.3", "IP:10.1.2.3"],
-    ["A=b;", ""],
-    [";A=b", ""],
-    ["A=b;;C=d", ""],
-    ["A=b=c", "A=b=c"],
-  ];
-  for (const [args, pair] of rows) {
-    await t.step(JSON.stringify(args), () => {
-      assertEquals(failureOf(() => parseArgs(args)), {
-        code: 4,
-        msg: `CNI_ARGS: invalid pair "${pair}"`,
-      });
-    });
-  }
-});
+testRows<[string, string]>("parseArgs() refuses malformed pairs", [
+  ["IP", "IP"],
+  ["IP:10.1.2.3", "IP:10.1.2.3"],
+  ["A=b;", ""],
+  [";A=b", ""],
+  ["A=b;;C=d", ""],
+  ["A=b=c", "A=b=c"],
+], ([args, pair]) => {
+  assertEquals(failureOf(() => parseArgs(args)), {
+    code: 4,
+    msg: `CNI_ARGS: invalid pair "${pair}"`,
+  });
+}, ([args]) => JSON.stringify(args));
 
 /** Keys that an IPAM plugin might read. */
 const KNOWN = { IP: Ip.parse, GATEWAY: Ip.parse, isSticky: parseArgBoolean };
@@ -301,11 +285,9 @@ Deno.test("loadArgs() reads the keys that are known", async (t) => {
     ["IgnoreUnknown=0;Unk=nown;IgnoreUnknown=true", {}],
     ["IgnoreUnknown=1;ip=10.1.2.3;constructor=a;__proto__=b", {}],
   ];
-  for (const [args, loaded] of rows) {
-    await t.step(JSON.stringify(args), () => {
-      assertEquals<object>(loadArgs(args, KNOWN), loaded);
-    });
-  }
+  await eachRow(t, rows, ([args, loaded]) => {
+    assertEquals<object>(loadArgs(args, KNOWN), loaded);
+  }, ([args]) => JSON.stringify(args));
 });
 
 Deno.test("loadArgs() refuses what it cannot read", async (t) => {
@@ -332,15 +314,13 @@ Deno.test("loadArgs() refuses what it cannot read", async (t) => {
       'Cannot parse boolean ""',
     ],
   ];
-  for (const [args, problem, details] of rows) {
-    await t.step(JSON.stringify(args), () => {
-      assertEquals(failureOf(() => loadArgs(args, KNOWN)), {
-        code: 4,
-        msg: `CNI_ARGS: ${problem}`,
-        ...details === undefined ? {} : { details },
-      });
+  await eachRow(t, rows, ([args, problem, details]) => {
+    assertEquals(failureOf(() => loadArgs(args, KNOWN)), {
+      code: 4,
+      msg: `CNI_ARGS: ${problem}`,
+      ...details === undefined ? {} : { details },
     });
-  }
+  }, ([args]) => JSON.stringify(args));
 });
 
 Deno.test("parseArgBoolean() knows four texts, in any case", () => {

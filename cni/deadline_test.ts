@@ -6,6 +6,7 @@ import {
   pause,
   waitUntil,
 } from "./deadline.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const never = new Promise<never>(() => {});
 
@@ -79,20 +80,18 @@ Deno.test("a deadline keeps no process alive once the wait is over", async (t) =
     ],
     ["pause()", "await pause(60_000, deadline(1));"],
   ];
-  for (const [name, script] of rows) {
-    await t.step(name, async () => {
-      const text = `import { deadline, pause, waitUntil } from "${module}";
+  await eachRow(t, rows, async ([, script]) => {
+    const text = `import { deadline, pause, waitUntil } from "${module}";
         void pause; void waitUntil; ${script} console.log("over");`;
-      const { stdout } = await new Deno.Command(Deno.execPath(), {
-        args: [
-          "run",
-          "--no-config",
-          `data:text/typescript,${encodeURIComponent(text)}`,
-        ],
-        signal: AbortSignal.timeout(10_000),
-        stderr: "inherit",
-      }).output();
-      assertStringIncludes(new TextDecoder().decode(stdout), "over");
-    });
-  }
+    const { stdout } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "--no-config",
+        `data:text/typescript,${encodeURIComponent(text)}`,
+      ],
+      signal: AbortSignal.timeout(10_000),
+      stderr: "inherit",
+    }).output();
+    assertStringIncludes(new TextDecoder().decode(stdout), "over");
+  });
 });

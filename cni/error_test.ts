@@ -1,5 +1,6 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { CniError, describeError, ErrorCode, toCniError } from "./error.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 /** An error that is its own cause, at one remove. */
 function makeCycle(): Error {
@@ -91,9 +92,11 @@ Deno.test("describeError() joins what a chain of errors says", async (t) => {
       "a; b",
     ],
   ];
-  for (const [name, error, expected] of rows) {
-    await t.step(name, () => assertEquals(describeError(error), expected));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, error, expected]) => assertEquals(describeError(error), expected),
+  );
 });
 
 Deno.test("toCniError() returns a CniError as it is", () => {
@@ -140,10 +143,8 @@ Deno.test("toCniError() keeps the code that is nearest, and every text", async (
       [999, "a; b", ""],
     ],
   ];
-  for (const [name, thrown, expected] of rows) {
-    await t.step(name, () => {
-      const { code, message, details } = toCniError(thrown);
-      assertEquals([code, message, details], expected);
-    });
-  }
+  await eachRow(t, rows, ([, thrown, expected]) => {
+    const { code, message, details } = toCniError(thrown);
+    assertEquals([code, message, details], expected);
+  });
 });

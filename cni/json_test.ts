@@ -12,6 +12,7 @@ import {
   parseJson,
   sortKeys,
 } from "./json.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const utf8 = new TextEncoder();
 
@@ -31,12 +32,10 @@ Deno.test("parseJson() reads nested values that sortKeys() can walk", async (t) 
     ["many brackets on few levels", `[${"[],{},".repeat(5000)}0]`],
     ["brackets in a text", JSON.stringify("[{".repeat(5000))],
   ];
-  for (const [name, document] of rows) {
-    await t.step(name, () => {
-      const value = parseJson(document) as JsonValue;
-      assertEquals(JSON.stringify(sortKeys(value)), document);
-    });
-  }
+  await eachRow(t, rows, ([, document]) => {
+    const value = parseJson(document) as JsonValue;
+    assertEquals(JSON.stringify(sortKeys(value)), document);
+  });
 });
 
 Deno.test("parseJson() tells what is wrong, and where", async (t) => {
@@ -53,17 +52,15 @@ Deno.test("parseJson() tells what is wrong, and where", async (t) => {
     ["a list, far too deep", nested("[", "]", 2_000_000), "1000 levels deep"],
     ["Latin-1", Uint8Array.of(0x22, 0xfc, 0x22), "it is not UTF-8"],
   ];
-  for (const [name, document, problem] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(
-        () => parseJson(document, "network config"),
-        CniError,
-        "Cannot parse network config: ",
-      );
-      assertEquals(error.code, ErrorCode.DecodingFailure);
-      assert(error.message.includes(problem), error.message);
-    });
-  }
+  await eachRow(t, rows, ([, document, problem]) => {
+    const error = assertThrows(
+      () => parseJson(document, "network config"),
+      CniError,
+      "Cannot parse network config: ",
+    );
+    assertEquals(error.code, ErrorCode.DecodingFailure);
+    assert(error.message.includes(problem), error.message);
+  });
 });
 
 const text = z.optional(z.string());
@@ -127,9 +124,12 @@ Deno.test("foldKeys() spells keys as the schema does", async (t) => {
       1,
     ]],
   ];
-  for (const [name, schema, value, expected] of rows) {
-    await t.step(name, () => assertEquals(foldKeys(schema, value), expected));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, schema, value, expected]) =>
+      assertEquals(foldKeys(schema, value), expected),
+  );
 });
 
 Deno.test("foldKeys() drops a null whose key may be absent", async (t) => {
@@ -144,12 +144,10 @@ Deno.test("foldKeys() drops a null whose key may be absent", async (t) => {
     ["required", z.int(), { mtu: null }],
     ["nullable", z.nullable(z.int()), { mtu: null }],
   ];
-  for (const [name, mtu, expected] of rows) {
-    await t.step(name, () => {
-      const schema = z.looseObject({ mtu });
-      assertEquals(foldKeys(schema, { mtu: null }), expected);
-    });
-  }
+  await eachRow(t, rows, ([, mtu, expected]) => {
+    const schema = z.looseObject({ mtu });
+    assertEquals(foldKeys(schema, { mtu: null }), expected);
+  });
   await t.step("an earlier spelling keeps its value", () => {
     const value = { name: "a", NAME: null };
     assertEquals(foldKeys(shape, value), { name: "a" });
@@ -237,14 +235,12 @@ Deno.test("decode() says what it expected and what it got", async (t) => {
       "too odd",
     ],
   ];
-  for (const [schema, value, problem] of rows) {
-    await t.step(problem, () => {
-      const error = assertThrows(() => decode(schema, value, "it"), CniError);
-      assertEquals(error.message, `Cannot decode it: ${problem}`);
-      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
-      assertEquals(error.details, "");
-    });
-  }
+  await eachRow(t, rows, ([schema, value, problem]) => {
+    const error = assertThrows(() => decode(schema, value, "it"), CniError);
+    assertEquals(error.message, `Cannot decode it: ${problem}`);
+    assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+    assertEquals(error.details, "");
+  }, ([, , problem]) => problem);
 });
 
 Deno.test("decode() names the place of each problem", () => {
@@ -315,12 +311,10 @@ Deno.test("isObject() and objectOf() take objects only", async (t) => {
     ["a number", 0],
     ["an array", [{ a: 1 }]],
   ];
-  for (const [name, value] of rows) {
-    await t.step(name, () => {
-      assertEquals(isObject(value), false);
-      assertEquals(objectOf(value), {});
-    });
-  }
+  await eachRow(t, rows, ([, value]) => {
+    assertEquals(isObject(value), false);
+    assertEquals(objectOf(value), {});
+  });
   await t.step("an object", () => {
     const value = { a: 1 };
     assert(isObject(value));

@@ -13,6 +13,7 @@ import { appendToLog, findLogPath } from "./log_file.ts";
 import { definePlugin } from "./plugin.ts";
 import { dispatch } from "./skel.ts";
 import { netConf } from "./types.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 /** A folder for log files and settings. */
 class Fixture implements Disposable {
@@ -39,16 +40,14 @@ Deno.test("findLogPath() takes the environment before the node's settings", asyn
     ["/a", '{"logFile":"/b"}', "/a"],
     ["/a", "not read", "/a"],
   ];
-  for (const [env, settings, want] of rows) {
-    await t.step(`${env} ${settings}`, () => {
-      using fixture = new Fixture();
-      if (settings !== undefined) {
-        Deno.writeTextFileSync(fixture.settings, settings);
-      }
-      const variables = env === undefined ? {} : { CNI_LOG_FILE: env };
-      assertEquals(findLogPath(variables, fixture.settings), want);
-    });
-  }
+  await eachRow(t, rows, ([env, settings, want]) => {
+    using fixture = new Fixture();
+    if (settings !== undefined) {
+      Deno.writeTextFileSync(fixture.settings, settings);
+    }
+    const variables = env === undefined ? {} : { CNI_LOG_FILE: env };
+    assertEquals(findLogPath(variables, fixture.settings), want);
+  }, ([env, settings]) => `${env} ${settings}`);
 });
 
 Deno.test("findLogPath() says what is wrong with the settings", async (t) => {
@@ -58,18 +57,16 @@ Deno.test("findLogPath() says what is wrong with the settings", async (t) => {
     ['{"logFile":5}', 7, /: logFile: expected a string$/],
     ['{"logFile":"a.log"}', 7, /^Cannot log to "a.log": it is not an absolute/],
   ];
-  for (const [settings, code, message] of rows) {
-    await t.step(settings, () => {
-      using fixture = new Fixture();
-      Deno.writeTextFileSync(fixture.settings, settings);
-      const error = assertThrows(
-        () => findLogPath({}, fixture.settings),
-        CniError,
-      );
-      assertEquals(error.code, code);
-      assertMatch(error.message, message);
-    });
-  }
+  await eachRow(t, rows, ([settings, code, message]) => {
+    using fixture = new Fixture();
+    Deno.writeTextFileSync(fixture.settings, settings);
+    const error = assertThrows(
+      () => findLogPath({}, fixture.settings),
+      CniError,
+    );
+    assertEquals(error.code, code);
+    assertMatch(error.message, message);
+  });
 });
 
 Deno.test("appendToLog() makes folder and file, for root alone", () => {
@@ -123,24 +120,22 @@ Deno.test("appendToLog() follows no link, and writes to nothing but files", asyn
       new Deno.Command("mkfifo", { args: [path] }).outputSync();
     }],
   ];
-  for (const [name, make] of rows) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      Deno.mkdirSync(`${fixture.folder}/var/log`, { recursive: true });
-      make(fixture);
-      const error = assertThrows(
-        () => appendToLog(fixture.path, ["x\n"]),
-        CniError,
-      );
-      assertEquals(error.code, 5);
-      assertStringIncludes(error.details, "it is not a regular file");
-      const names = [...Deno.readDirSync(fixture.folder)].map((e) => e.name);
-      assertEquals(names.includes("none"), false);
-      if (name === "a link") {
-        assertEquals(fixture.read(`${fixture.folder}/other`), "kept");
-      }
-    });
-  }
+  await eachRow(t, rows, ([name, make]) => {
+    using fixture = new Fixture();
+    Deno.mkdirSync(`${fixture.folder}/var/log`, { recursive: true });
+    make(fixture);
+    const error = assertThrows(
+      () => appendToLog(fixture.path, ["x\n"]),
+      CniError,
+    );
+    assertEquals(error.code, 5);
+    assertStringIncludes(error.details, "it is not a regular file");
+    const names = [...Deno.readDirSync(fixture.folder)].map((e) => e.name);
+    assertEquals(names.includes("none"), false);
+    if (name === "a link") {
+      assertEquals(fixture.read(`${fixture.folder}/other`), "kept");
+    }
+  });
 });
 
 Deno.test("appendToLog() loses and mixes no records of many processes", async () => {

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { createLog, type LogFields } from "./log.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 /** Returns what a message is written as. */
 function lineOf(message: string, fields?: LogFields, common = {}): string {
@@ -45,12 +46,10 @@ Deno.test("createLog() writes one line, whatever a value holds", async (t) => {
     ["a NUL", "a\0b", '"a\\u0000b"'],
     ["an array", ["a", "b"], "a,b"],
   ];
-  for (const [name, value, written] of rows) {
-    await t.step(name, () => {
-      assertEquals(
-        lineOf("m", { value }),
-        `level=warn msg=m value=${written}\n`,
-      );
-    });
-  }
+  await eachRow(t, rows, ([, value, written]) => {
+    assertEquals(
+      lineOf("m", { value }),
+      `level=warn msg=m value=${written}\n`,
+    );
+  });
 });

@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { readCmdArgs } from "./args.ts";
 import { CniError, ErrorCode } from "./error.ts";
 import { isOwnNetns } from "./own_netns.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 /** Any file works here, because files are compared. */
 const OWN = "/proc/self/ns/net";
@@ -16,11 +17,9 @@ Deno.test("isOwnNetns() recognizes the plugin's own namespace", async (t) => {
     ["none", {}, false],
     ["allowed", { CNI_NETNS: OWN, CNI_NETNS_OVERRIDE: "1" }, false],
   ];
-  for (const [name, env, expected] of rows) {
-    await t.step(name, () => {
-      assertEquals(isOwnNetns(readCmdArgs("VERSION", env), OWN), expected);
-    });
-  }
+  await eachRow(t, rows, ([, env, expected]) => {
+    assertEquals(isOwnNetns(readCmdArgs("VERSION", env), OWN), expected);
+  });
 });
 
 Deno.test("isOwnNetns() needs the plugin's own namespace", () => {

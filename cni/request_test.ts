@@ -11,6 +11,7 @@ import {
   unknownCommand,
 } from "./request.ts";
 import { netConf } from "./types.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const utf8 = new TextEncoder();
 
@@ -49,15 +50,13 @@ Deno.test("readRequest() reads the name, and keeps the bytes", async (t) => {
       `{"name":"net1","cniVersion":1}`,
     ],
   ];
-  for (const [name, stdin] of rows) {
-    await t.step(name, () => {
-      const bytes = utf8.encode(stdin);
-      const request = readRequest(() => bytes);
-      assertStrictEquals(request.bytes, bytes);
-      assertEquals(request.document, JSON.parse(stdin));
-      assertEquals(request.name, "net1");
-    });
-  }
+  await eachRow(t, rows, ([, stdin]) => {
+    const bytes = utf8.encode(stdin);
+    const request = readRequest(() => bytes);
+    assertStrictEquals(request.bytes, bytes);
+    assertEquals(request.document, JSON.parse(stdin));
+    assertEquals(request.name, "net1");
+  });
 });
 
 Deno.test("readRequest() refuses malformed configurations", async (t) => {
@@ -83,19 +82,17 @@ Deno.test("readRequest() refuses malformed configurations", async (t) => {
     ["a malformed name", `{"name":"te%%st"}`, 7],
     ["a name with a NUL", `{"name":"net1\\u0000"}`, 7],
   ];
-  for (const [name, stdin, code] of rows) {
-    await t.step(`${name}: ${code}`, () => {
-      const bytes = typeof stdin === "string" ? utf8.encode(stdin) : stdin;
-      const failure = failureOf(() => readRequest(() => bytes));
-      assertEquals(failure.code, code, failure.msg);
-      const start = code === 6
-        ? "error unmarshall network config: "
-        : failure.details === undefined
-        ? "missing network name"
-        : "invalid characters found in network name";
-      assertEquals(failure.msg.slice(0, start.length), start);
-    });
-  }
+  await eachRow(t, rows, ([, stdin, code]) => {
+    const bytes = typeof stdin === "string" ? utf8.encode(stdin) : stdin;
+    const failure = failureOf(() => readRequest(() => bytes));
+    assertEquals(failure.code, code, failure.msg);
+    const start = code === 6
+      ? "error unmarshall network config: "
+      : failure.details === undefined
+      ? "missing network name"
+      : "invalid characters found in network name";
+    assertEquals(failure.msg.slice(0, start.length), start);
+  }, ([name, , code]) => `${name}: ${code}`);
 });
 
 Deno.test("readRequest() reports that stdin cannot be read", () => {
@@ -120,14 +117,12 @@ Deno.test("decodeConfigVersion() reads the version, parsed or not", async (t) =>
     ["the last", `{"cniVersion":"x","CniVersion":"1.0.0"}`, "1.0.0"],
     ["no configuration", `null`, "0.1.0"],
   ];
-  for (const [name, config, cniVersion] of rows) {
-    await t.step(name, () => {
-      assertEquals(decodeConfigVersion(config), cniVersion);
-      assertEquals(decodeConfigVersion(utf8.encode(config)), cniVersion);
-      const parsed = JSON.parse(config) ?? {};
-      assertEquals(decodeConfigVersion(parsed), cniVersion);
-    });
-  }
+  await eachRow(t, rows, ([, config, cniVersion]) => {
+    assertEquals(decodeConfigVersion(config), cniVersion);
+    assertEquals(decodeConfigVersion(utf8.encode(config)), cniVersion);
+    const parsed = JSON.parse(config) ?? {};
+    assertEquals(decodeConfigVersion(parsed), cniVersion);
+  });
 });
 
 Deno.test("decodeConfigVersion() says what it was about when it fails", async (t) => {
@@ -137,14 +132,12 @@ Deno.test("decodeConfigVersion() says what it was about when it fails", async (t
     ["5", "expected an object"],
     [`{"cniVersion":1}`, "cniVersion: expected a string"],
   ];
-  for (const [config, problem] of rows) {
-    await t.step(config, () => {
-      const { code, msg } = failureOf(() => decodeConfigVersion(config));
-      assertEquals(code, 6);
-      const start = `decoding version from network config: ${problem}`;
-      assertEquals(msg.slice(0, start.length), start);
-    });
-  }
+  await eachRow(t, rows, ([config, problem]) => {
+    const { code, msg } = failureOf(() => decodeConfigVersion(config));
+    assertEquals(code, 6);
+    const start = `decoding version from network config: ${problem}`;
+    assertEquals(msg.slice(0, start.length), start);
+  });
 });
 
 /** A plugin that serves some versions and does nothing. */
@@ -173,12 +166,7 @@ Deno.test("checkVersion() accepts what plugin and command allow", async (t) => {
 
 Deno.test("checkVersion() refuses what the plugin does not serve to the letter", async (t) => {
   const rows: [Command, config: string, plugin: string[], details: string][] = [
-    [
-      "ADD",
-      "0.1.0",
-      ["4.3.2"],
-      'config is "0.1.0", plugin supports ["4.3.2"]',
-    ],
+    ["ADD", "0.1.0", ["4.3.2"], 'config is "0.1.0", plugin supports ["4.3.2"]'],
     [
       "DEL",
       "1.1",
@@ -187,21 +175,14 @@ Deno.test("checkVersion() refuses what the plugin does not serve to the letter",
     ],
     ["ADD", "1.0.1", ["1.0.0"], 'config is "1.0.1", plugin supports ["1.0.0"]'],
     ["ADD", "x", [], 'config is "x", plugin supports []'],
-    [
-      "GC",
-      "1.1.0",
-      ["1.2.0"],
-      'config is "1.1.0", plugin supports ["1.2.0"]',
-    ],
+    ["GC", "1.1.0", ["1.2.0"], 'config is "1.1.0", plugin supports ["1.2.0"]'],
   ];
-  for (const [command, config, plugin, details] of rows) {
-    await t.step(`${command}: ${details}`, () => {
-      assertEquals(
-        failureOf(() => checkVersion(pluginFor(...plugin), command, config)),
-        { code: 1, msg: "incompatible CNI versions", details },
-      );
-    });
-  }
+  await eachRow(t, rows, ([command, config, plugin, details]) => {
+    assertEquals(
+      failureOf(() => checkVersion(pluginFor(...plugin), command, config)),
+      { code: 1, msg: "incompatible CNI versions", details },
+    );
+  }, ([command, , , details]) => `${command}: ${details}`);
 });
 
 Deno.test("checkVersion() refuses commands that a version does not have", async (t) => {

@@ -19,6 +19,7 @@ import {
 import { decodeResult, parsePrevResult } from "./result_decoding.ts";
 import { encodeResult, formatResult } from "./result_encoding.ts";
 import { isAtLeast, SPEC_VERSIONS } from "./version.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** Reads a document in one version and prints it in another. */
 function convert(document: unknown, version: string): JsonObject {
@@ -32,11 +33,9 @@ function failureOf(fn: () => unknown): [number, string] {
 }
 
 Deno.test("formatResult() prints the golden result byte for byte", async (t) => {
-  for (const version of SPEC_VERSIONS) {
-    await t.step(version, () => {
-      assertEquals(formatResult(GOLDEN, version), readGolden(version));
-    });
-  }
+  await eachRow(t, SPEC_VERSIONS, (version) => {
+    assertEquals(formatResult(GOLDEN, version), readGolden(version));
+  });
   await t.step("no version is 0.1.0", () => {
     assertEquals(formatResult(GOLDEN, ""), readGolden("0.1.0"));
   });
@@ -44,35 +43,31 @@ Deno.test("formatResult() prints the golden result byte for byte", async (t) => 
 
 Deno.test("every version converts to every version", async (t) => {
   for (const from of SPEC_VERSIONS) {
-    for (const to of SPEC_VERSIONS) {
-      await t.step(`${from} to ${to}`, () => {
-        const printed = formatResult(
-          decodeResult(JSON.parse(readGolden(from))),
-          to,
-        );
-        assertEquals(printed, goldenBetween(from, to));
-      });
-    }
+    await eachRow(t, SPEC_VERSIONS, (to) => {
+      const printed = formatResult(
+        decodeResult(JSON.parse(readGolden(from))),
+        to,
+      );
+      assertEquals(printed, goldenBetween(from, to));
+    }, (to) => `${from} to ${to}`);
   }
 });
 
 Deno.test("an empty result prints as its version has it", async (t) => {
-  for (const version of SPEC_VERSIONS) {
-    await t.step(version, () => {
-      const encode = (): JsonObject => encodeResult(emptyResult(), version);
-      if (familyOf(version) === 0) {
-        assertEquals(failureOf(encode), [
-          ErrorCode.IncompatibleVersion,
-          "cannot convert: no valid IP addresses",
-        ]);
-      } else {
-        const expected = familyOf(version) === 1
-          ? { cniVersion: version, dns: {} }
-          : { cniVersion: version };
-        assertEquals<unknown>(encode(), expected);
-      }
-    });
-  }
+  await eachRow(t, SPEC_VERSIONS, (version) => {
+    const encode = (): JsonObject => encodeResult(emptyResult(), version);
+    if (familyOf(version) === 0) {
+      assertEquals(failureOf(encode), [
+        ErrorCode.IncompatibleVersion,
+        "cannot convert: no valid IP addresses",
+      ]);
+    } else {
+      const expected = familyOf(version) === 1
+        ? { cniVersion: version, dns: {} }
+        : { cniVersion: version };
+      assertEquals<unknown>(encode(), expected);
+    }
+  });
 });
 
 const DNS = {
@@ -133,12 +128,10 @@ Deno.test("a full document of each family survives reading and printing", async 
     }],
   ];
   for (const [versions, body] of rows) {
-    for (const cniVersion of versions) {
-      await t.step(cniVersion, () => {
-        const document = { cniVersion, ...body };
-        assertEquals<unknown>(convert(document, cniVersion), document);
-      });
-    }
+    await eachRow(t, versions, (cniVersion) => {
+      const document = { cniVersion, ...body };
+      assertEquals<unknown>(convert(document, cniVersion), document);
+    });
   }
 });
 
@@ -149,71 +142,68 @@ Deno.test("0.2.0 to 0.4.0 and back changes nothing", async (t) => {
     // Before 1.0.0 the library gave such a route the address's gateway.
     ["a route without one", { dst: "15.5.6.0/24" }],
   ];
-  for (const [name, route] of rows) {
-    await t.step(name, () => {
-      const document = {
-        cniVersion: "0.2.0",
-        ip4: { ...ip4, routes: [route] },
-        dns: DNS,
-      };
-      const converted = convert(document, "0.4.0");
-      assertEquals<unknown>(converted.routes, [route]);
-      assertEquals<unknown>(convert(converted, "0.2.0"), document);
-    });
-  }
+  await eachRow(t, rows, ([, route]) => {
+    const document = {
+      cniVersion: "0.2.0",
+      ip4: { ...ip4, routes: [route] },
+      dns: DNS,
+    };
+    const converted = convert(document, "0.4.0");
+    assertEquals<unknown>(converted.routes, [route]);
+    assertEquals<unknown>(convert(converted, "0.2.0"), document);
+  });
 });
 
-Deno.test("encodeResult() omits what is zero, save where zero means something", async (t) => {
-  for (const version of ["0.4.0", "1.1.0"]) {
-    await t.step(version, () => {
-      const { interfaces, ips, routes } = encodeResult({
-        ...emptyResult(),
-        interfaces: [{ name: "", mac: "", mtu: 0, sandbox: "" }],
-        ips: [{ interface: 0, address: Cidr.parse("::1/128") }],
-        routes: [{
-          dst: Cidr.parse("::/0"),
-          mtu: 0,
-          advmss: 0,
-          priority: 0,
-          table: 0,
-          scope: 0,
-        }],
-      }, version);
-      const ipVersion = version === "0.4.0" ? { version: "6" } : {};
-      assertEquals<unknown>({ interfaces, ips, routes }, {
-        interfaces: [{ name: "" }],
-        ips: [{ ...ipVersion, interface: 0, address: "::1/128" }],
-        routes: [{ dst: "::/0", table: 0, scope: 0 }],
-      });
-    });
-  }
+testRows("encodeResult() omits what is zero, save where zero means something", [
+  "0.4.0",
+  "1.1.0",
+], (version) => {
+  const { interfaces, ips, routes } = encodeResult({
+    ...emptyResult(),
+    interfaces: [{ name: "", mac: "", mtu: 0, sandbox: "" }],
+    ips: [{ interface: 0, address: Cidr.parse("::1/128") }],
+    routes: [{
+      dst: Cidr.parse("::/0"),
+      mtu: 0,
+      advmss: 0,
+      priority: 0,
+      table: 0,
+      scope: 0,
+    }],
+  }, version);
+  const ipVersion = version === "0.4.0" ? { version: "6" } : {};
+  assertEquals<unknown>({ interfaces, ips, routes }, {
+    interfaces: [{ name: "" }],
+    ips: [{ ...ipVersion, interface: 0, address: "::1/128" }],
+    routes: [{ dst: "::/0", table: 0, scope: 0 }],
+  });
 });
 
-Deno.test("ips[].interface 0 stays, and absent stays absent", async (t) => {
-  for (const version of ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]) {
-    await t.step(version, () => {
-      const { ips } = decodeResult({
-        cniVersion: version,
-        ips: [{ interface: 0, address: "1.2.3.4/24" }, { address: "::1/128" }],
-      });
-      assertEquals(ips.map((ip) => ip.interface), [0, undefined]);
-    });
-  }
+testRows("ips[].interface 0 stays, and absent stays absent", [
+  "0.3.0",
+  "0.3.1",
+  "0.4.0",
+  "1.0.0",
+  "1.1.0",
+], (version) => {
+  const { ips } = decodeResult({
+    cniVersion: version,
+    ips: [{ interface: 0, address: "1.2.3.4/24" }, { address: "::1/128" }],
+  });
+  assertEquals(ips.map((ip) => ip.interface), [0, undefined]);
 });
 
 Deno.test("dns is printed empty up to 0.4.0, and not from 1.0.0", async (t) => {
   const result = { ...emptyResult(), ips: GOLDEN.ips };
   const dns = { ...DNS, search: [], domain: "" };
-  for (const version of SPEC_VERSIONS) {
-    await t.step(version, () => {
-      const empty = isAtLeast(version, "1.0.0") ? undefined : {};
-      assertEquals<unknown>(encodeResult(result, version).dns, empty);
-      assertEquals<unknown>(encodeResult({ ...result, dns }, version).dns, {
-        nameservers: DNS.nameservers,
-        options: DNS.options,
-      });
+  await eachRow(t, SPEC_VERSIONS, (version) => {
+    const empty = isAtLeast(version, "1.0.0") ? undefined : {};
+    assertEquals<unknown>(encodeResult(result, version).dns, empty);
+    assertEquals<unknown>(encodeResult({ ...result, dns }, version).dns, {
+      nameservers: DNS.nameservers,
+      options: DNS.options,
     });
-  }
+  });
 });
 
 Deno.test("0.1.0 and 0.2.0 keep one address of each IP version", async (t) => {
@@ -229,16 +219,14 @@ Deno.test("0.1.0 and 0.2.0 keep one address of each IP version", async (t) => {
       to("::/0"),
     ], { ip6: { ip: "fd00::1/64", routes: [{ dst: "::/0" }] } }],
   ];
-  for (const [name, ips, routes, expected] of rows) {
-    await t.step(name, () => {
-      const result = { ...emptyResult(), ips, routes };
-      assertEquals<unknown>(encodeResult(result, "0.2.0"), {
-        cniVersion: "0.2.0",
-        ...expected,
-        dns: {},
-      });
+  await eachRow(t, rows, ([, ips, routes, expected]) => {
+    const result = { ...emptyResult(), ips, routes };
+    assertEquals<unknown>(encodeResult(result, "0.2.0"), {
+      cniVersion: "0.2.0",
+      ...expected,
+      dns: {},
     });
-  }
+  });
 });
 
 const UNKNOWN: Record<string, JsonValue> = {
@@ -311,13 +299,11 @@ Deno.test("decodeResult() reads in the version that the result names", async (t)
       ips: [{ version: 6, ...ips[0] }],
     }, undefined],
   ];
-  for (const [name, document, defaultVersion] of rows) {
-    await t.step(name, () => {
-      const result = decodeResult(document, defaultVersion);
-      assertEquals(result.ips, [{ address: Cidr.parse("1.2.3.4/24") }]);
-      assertEquals(result.unknownKeys, undefined);
-    });
-  }
+  await eachRow(t, rows, ([, document, defaultVersion]) => {
+    const result = decodeResult(document, defaultVersion);
+    assertEquals(result.ips, [{ address: Cidr.parse("1.2.3.4/24") }]);
+    assertEquals(result.unknownKeys, undefined);
+  });
 });
 
 Deno.test("decodeResult() takes null and empty text as absent", () => {
@@ -341,19 +327,17 @@ Deno.test("addresses keep their host bits and print in canonical form", async (t
     ["2001:DB8:0:0::0001/64", "2001:db8::1/64"],
     ["::ffff:1.2.3.4/120", "1.2.3.4/24"],
   ];
-  for (const [given, printed] of rows) {
-    await t.step(given, () => {
-      const { ips, routes } = convert({
-        cniVersion: "1.1.0",
-        ips: [{ address: given }],
-        routes: [{ dst: given }],
-      }, "1.1.0");
-      assertEquals<unknown>({ ips, routes }, {
-        ips: [{ address: printed }],
-        routes: [{ dst: printed }],
-      });
+  await eachRow(t, rows, ([given, printed]) => {
+    const { ips, routes } = convert({
+      cniVersion: "1.1.0",
+      ips: [{ address: given }],
+      routes: [{ dst: given }],
+    }, "1.1.0");
+    assertEquals<unknown>({ ips, routes }, {
+      ips: [{ address: printed }],
+      routes: [{ dst: printed }],
     });
-  }
+  });
 });
 
 Deno.test("decodeResult() refuses malformed results", async (t) => {
@@ -386,19 +370,14 @@ Deno.test("decodeResult() refuses malformed results", async (t) => {
       { interfaces: [{ name: 1 }] },
       "interfaces[0].name: expected a string, got a number",
     ],
-    [
-      { dns: { search: "a" } },
-      "dns.search: expected an array, got a string",
-    ],
+    [{ dns: { search: "a" } }, "dns.search: expected an array, got a string"],
   ];
-  for (const [document, problem] of rows) {
-    await t.step(problem, () => {
-      assertEquals(failureOf(() => decodeResult(document, "1.1.0")), [
-        ErrorCode.DecodingFailure,
-        `Cannot decode result: ${problem}`,
-      ]);
-    });
-  }
+  await eachRow(t, rows, ([document, problem]) => {
+    assertEquals(failureOf(() => decodeResult(document, "1.1.0")), [
+      ErrorCode.DecodingFailure,
+      `Cannot decode result: ${problem}`,
+    ]);
+  }, ([, problem]) => problem);
   await t.step("0.2.0 without an address", () => {
     const document = { ip4: { gateway: "1.2.3.4" } };
     assertEquals(failureOf(() => decodeResult(document, "0.2.0")), [
@@ -422,9 +401,7 @@ Deno.test("a version that never was is refused", async (t) => {
       () => parsePrevResult({ cniVersion: "1.0.1", prevResult: {} }),
     ],
   ];
-  for (const [name, fn] of rows) {
-    await t.step(name, () => assertEquals(failureOf(fn), expected));
-  }
+  await eachRow(t, rows, ([, fn]) => assertEquals(failureOf(fn), expected));
 });
 
 Deno.test("parsePrevResult() returns undefined if there is no result", () => {
@@ -440,21 +417,19 @@ Deno.test("parsePrevResult() reads a result of the configuration's family", asyn
     ["no version", "0.4.0", undefined],
     ["an empty version", "1.1.0", ""],
   ];
-  for (const [name, configVersion, ownVersion] of rows) {
-    await t.step(name, () => {
-      const prevResult = omitAbsent<Record<string, unknown>>({
-        cniVersion: ownVersion,
-        interfaces: [{ name: "eth0", pciID: "8086:9a01", socketPath: "/s" }],
-        ips,
-      });
-      const config = { cniVersion: configVersion, prevResult };
-      assertEquals(parsePrevResult(config), {
-        ...emptyResult(),
-        interfaces: [{ name: "eth0", socketPath: "/s", pciId: "8086:9a01" }],
-        ips: [{ interface: 0, address: Cidr.parse("1.2.3.30/24") }],
-      });
+  await eachRow(t, rows, ([, configVersion, ownVersion]) => {
+    const prevResult = omitAbsent<Record<string, unknown>>({
+      cniVersion: ownVersion,
+      interfaces: [{ name: "eth0", pciID: "8086:9a01", socketPath: "/s" }],
+      ips,
     });
-  }
+    const config = { cniVersion: configVersion, prevResult };
+    assertEquals(parsePrevResult(config), {
+      ...emptyResult(),
+      interfaces: [{ name: "eth0", socketPath: "/s", pciId: "8086:9a01" }],
+      ips: [{ interface: 0, address: Cidr.parse("1.2.3.30/24") }],
+    });
+  });
   await t.step("no version anywhere", () => {
     const prevResult = { ip4: { ip: "1.2.3.30/24" } };
     assertEquals(parsePrevResult({ prevResult })?.ips, [
@@ -609,17 +584,15 @@ function project(result: Result, version: string): Result {
 
 Deno.test("what is printed reads as the same result, as far as the version goes", async (t) => {
   const draw = new Draw();
-  for (const version of SPEC_VERSIONS) {
-    await t.step(version, () => {
-      for (let i = 0; i < 200; i++) {
-        const result = draw.result();
-        const needsIp = familyOf(version) === 0;
-        if (needsIp && result.ips.length === 0) continue;
-        const printed = formatResult(result, version);
-        const read = decodeResult(JSON.parse(printed));
-        assertEquals(read, project(result, version), printed);
-        assertEquals(formatResult(read, version), printed);
-      }
-    });
-  }
+  await eachRow(t, SPEC_VERSIONS, (version) => {
+    for (let i = 0; i < 200; i++) {
+      const result = draw.result();
+      const needsIp = familyOf(version) === 0;
+      if (needsIp && result.ips.length === 0) continue;
+      const printed = formatResult(result, version);
+      const read = decodeResult(JSON.parse(printed));
+      assertEquals(read, project(result, version), printed);
+      assertEquals(formatResult(read, version), printed);
+    }
+  });
 });

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { type Dns, emptyDns, emptyResult, isEmptyDns } from "./result.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 Deno.test("emptyResult() has every list, and nothing in it", () => {
   assertEquals(emptyResult(), {
@@ -18,9 +19,7 @@ Deno.test("isEmptyDns() is true only if nothing at all is set", async (t) => {
     ["search", { search: ["example.org"] }, false],
     ["options", { options: ["ndots:5"] }, false],
   ];
-  for (const [name, settings, expected] of rows) {
-    await t.step(name, () => {
-      assertEquals(isEmptyDns({ ...emptyDns(), ...settings }), expected);
-    });
-  }
+  await eachRow(t, rows, ([, settings, expected]) => {
+    assertEquals(isEmptyDns({ ...emptyDns(), ...settings }), expected);
+  });
 });

@@ -28,31 +28,30 @@ import type { Invocation, Invoker } from "./surroundings.ts";
 import type { Call } from "./plugin.ts";
 import { emptyResult, type Result } from "./result.ts";
 import { netConf } from "./types.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 const utf8 = new TextEncoder();
 
 Deno.test("dispatch() calls the operation of the command, and no other", async (t) => {
-  for (const command of COMMANDS) {
-    await t.step(command, async () => {
-      const { plugin, calls } = current();
-      assertEquals(await runCommand(plugin, command, CURRENT), SILENT);
-      const [[operation, call] = []] = calls;
-      assertEquals(calls.length, 1);
-      assertEquals(operation, command.toLowerCase() as Operation);
-      assertEquals(call?.command, command);
-      assertEquals(call?.args, {
-        containerId: "some-container-id",
-        netns: "/proc/0/ns/net",
-        ifName: "eth0",
-        args: "some=extra;more=args",
-        path: "/some/cni/path",
-        netnsOverride: false,
-      });
-      assertEquals<unknown>(call?.config, CURRENT);
-      assertEquals([call?.network, call?.cniVersion], ["skel-test", "1.1.0"]);
-      assertEquals(call?.hostNetns, OWN_NETNS);
+  await eachRow(t, COMMANDS, async (command) => {
+    const { plugin, calls } = current();
+    assertEquals(await runCommand(plugin, command, CURRENT), SILENT);
+    const [[operation, call] = []] = calls;
+    assertEquals(calls.length, 1);
+    assertEquals(operation, command.toLowerCase() as Operation);
+    assertEquals(call?.command, command);
+    assertEquals(call?.args, {
+      containerId: "some-container-id",
+      netns: "/proc/0/ns/net",
+      ifName: "eth0",
+      args: "some=extra;more=args",
+      path: "/some/cni/path",
+      netnsOverride: false,
     });
-  }
+    assertEquals<unknown>(call?.config, CURRENT);
+    assertEquals([call?.network, call?.cniVersion], ["skel-test", "1.1.0"]);
+    assertEquals(call?.hostNetns, OWN_NETNS);
+  });
 });
 
 Deno.test("dispatch() gives GC empty texts for what it is not told", async () => {
@@ -91,23 +90,21 @@ Deno.test("dispatch() refuses a malformed environment", async (t) => {
     ["CNI_IFNAME", "test test", characters],
     ["CNI_PATH", "", "required env variables [CNI_PATH] missing"],
   ];
-  for (const [name, value, msg, details] of rows) {
-    await t.step(`${name}=${value}`, async () => {
-      const { plugin, calls } = recorder();
-      const outcome = await run(plugin, {
-        ...ENV,
-        CNI_COMMAND: "ADD",
-        [name]: value,
-      }, "not looked at");
-      assertEquals(outcome.json, {
-        cniVersion: "1.1.0",
-        code: 4,
-        msg,
-        ...details === undefined ? {} : { details },
-      });
-      assertEquals([outcome.exitCode, calls], [1, []]);
+  await eachRow(t, rows, async ([name, value, msg, details]) => {
+    const { plugin, calls } = recorder();
+    const outcome = await run(plugin, {
+      ...ENV,
+      CNI_COMMAND: "ADD",
+      [name]: value,
+    }, "not looked at");
+    assertEquals(outcome.json, {
+      cniVersion: "1.1.0",
+      code: 4,
+      msg,
+      ...details === undefined ? {} : { details },
     });
-  }
+    assertEquals([outcome.exitCode, calls], [1, []]);
+  }, ([name, value]) => `${name}=${value}`);
 });
 
 Deno.test("dispatch() refuses before it calls anything", async (t) => {
@@ -169,10 +166,7 @@ Deno.test("dispatch() refuses before it calls anything", async (t) => {
     ["ADD", "", ["9.8.7"], { code: 6 }],
     ["ADD", "null", ["9.8.7"], { code: 7, msg: "missing network name" }],
     ["ADD", `${JSON.stringify(CONFIG)} junk`, ["9.8.7"], { code: 6 }],
-    ["NOPE", CONFIG, ["9.8.7"], {
-      code: 4,
-      msg: "unknown CNI_COMMAND: NOPE",
-    }],
+    ["NOPE", CONFIG, ["9.8.7"], { code: 4, msg: "unknown CNI_COMMAND: NOPE" }],
     ["add", CONFIG, ["9.8.7"], { code: 4, msg: "unknown CNI_COMMAND: add" }],
     // What is wrong with the configuration comes first.
     ["NOPE", { name: "te%%st" }, ["9.8.7"], { code: 7 }],
@@ -234,9 +228,7 @@ Deno.test("dispatch() answers VERSION without a look at stdin", async (t) => {
         plugin,
         { ...env, CNI_COMMAND: "VERSION" },
         "",
-        {
-          stdin,
-        },
+        { stdin },
       );
       assertEquals(outcome.exitCode, 0);
       assertEquals(
@@ -248,25 +240,24 @@ Deno.test("dispatch() answers VERSION without a look at stdin", async (t) => {
   }
 });
 
-Deno.test("dispatch() introduces the plugin if no command is given", async (t) => {
-  for (const env of [{}, { ...ENV, CNI_COMMAND: "" }]) {
-    await t.step(JSON.stringify(env), async () => {
-      const written: string[] = [];
-      const outcome = await run(recorder().plugin, env, "", {
-        onStderr: (text) => written.push(text),
-        stdin: () => {
-          throw new Error("stdin was read");
-        },
-      });
-      assertEquals([outcome.exitCode, outcome.stdout], [0, ""]);
-      assertMatch(
-        outcome.stderr,
-        /^CNI test plugin v\d+\.\d+\.\d+\nCNI protocol versions supported: 9\.8\.7, 10\.0\.0\n$/,
-      );
-      assertEquals(written.join(""), outcome.stderr);
-    });
-  }
-});
+testRows("dispatch() introduces the plugin if no command is given", [{}, {
+  ...ENV,
+  CNI_COMMAND: "",
+}], async (env) => {
+  const written: string[] = [];
+  const outcome = await run(recorder().plugin, env, "", {
+    onStderr: (text) => written.push(text),
+    stdin: () => {
+      throw new Error("stdin was read");
+    },
+  });
+  assertEquals([outcome.exitCode, outcome.stdout], [0, ""]);
+  assertMatch(
+    outcome.stderr,
+    /^CNI test plugin v\d+\.\d+\.\d+\nCNI protocol versions supported: 9\.8\.7, 10\.0\.0\n$/,
+  );
+  assertEquals(written.join(""), outcome.stderr);
+}, (env) => JSON.stringify(env));
 
 Deno.test("dispatch() lets a plugin introduce itself, or not", async (t) => {
   await t.step("in its own words", async () => {
@@ -313,25 +304,23 @@ Deno.test("dispatch() shows what an operation throws", async (t) => {
     ],
   ];
   for (const [name, error, expected] of rows) {
-    for (const how of ["throws", "rejects"]) {
-      await t.step(`${name}: ${how}`, async () => {
-        for (const command of COMMANDS) {
-          const fail = (): never | Promise<never> => {
-            if (how === "throws") throw error;
-            return Promise.reject(error);
-          };
-          const { plugin } = current(
-            Object.fromEntries(OPERATIONS.map((name) => [name, fail])),
-          );
-          const outcome = await runCommand(plugin, command, CURRENT);
-          assertEquals(outcome.json, {
-            cniVersion: "1.1.0",
-            ...expected as object,
-          });
-          assertEquals(outcome.exitCode, 1);
-        }
-      });
-    }
+    await eachRow(t, ["throws", "rejects"], async (how) => {
+      for (const command of COMMANDS) {
+        const fail = (): never | Promise<never> => {
+          if (how === "throws") throw error;
+          return Promise.reject(error);
+        };
+        const { plugin } = current(
+          Object.fromEntries(OPERATIONS.map((name) => [name, fail])),
+        );
+        const outcome = await runCommand(plugin, command, CURRENT);
+        assertEquals(outcome.json, {
+          cniVersion: "1.1.0",
+          ...expected as object,
+        });
+        assertEquals(outcome.exitCode, 1);
+      }
+    }, (how) => `${name}: ${how}`);
   }
 });
 
@@ -344,26 +333,19 @@ Deno.test("dispatch() stamps errors with the configuration's version if it is on
     ["9.8.7", "1.1.0"],
     ["junk", "1.1.0"],
   ];
-  for (const [cniVersion, expected] of rows) {
-    await t.step(`${cniVersion}`, async () => {
-      const { plugin } = recorder({ versions: [] });
-      const outcome = await runCommand(plugin, "ADD", {
-        ...CONFIG,
-        cniVersion,
-      });
-      assertEquals(outcome.json.cniVersion, expected);
-    });
-  }
+  await eachRow(t, rows, async ([cniVersion, expected]) => {
+    const { plugin } = recorder({ versions: [] });
+    const outcome = await runCommand(plugin, "ADD", { ...CONFIG, cniVersion });
+    assertEquals(outcome.json.cniVersion, expected);
+  });
 });
 
 Deno.test("dispatch() succeeds where the plugin has no such operation", async (t) => {
   const { add: _, del, check, gc, status, ...plugin } = current().plugin;
   assert(del && check && gc && status);
-  for (const command of COMMANDS) {
-    await t.step(command, async () => {
-      assertEquals(await runCommand(plugin, command, CURRENT), SILENT);
-    });
-  }
+  await eachRow(t, COMMANDS, async (command) => {
+    assertEquals(await runCommand(plugin, command, CURRENT), SILENT);
+  });
   await t.step("but not in a version without the command", async () => {
     const outcome = await runCommand(plugin, "GC", { name: "a" });
     assertFailure(outcome, {
@@ -393,20 +375,14 @@ Deno.test("dispatch() refuses a sandbox that is the plugin's own namespace", asy
     [
       "not ADD with override 1",
       "ADD",
-      {
-        ...own,
-        CNI_NETNS_OVERRIDE: "1",
-      },
+      { ...own, CNI_NETNS_OVERRIDE: "1" },
       0,
       ["add"],
     ],
     [
       "not DEL with override TRUE",
       "DEL",
-      {
-        ...own,
-        CNI_NETNS_OVERRIDE: "TRUE",
-      },
+      { ...own, CNI_NETNS_OVERRIDE: "TRUE" },
       0,
       ["del"],
     ],
@@ -414,20 +390,18 @@ Deno.test("dispatch() refuses a sandbox that is the plugin's own namespace", asy
     ["not DEL with one that is gone", "DEL", {}, 0, ["del"]],
     ["not another one", "ADD", { CNI_NETNS: "/proc/self/ns/mnt" }, 0, ["add"]],
   ];
-  for (const [name, command, env, exitCode, expected] of rows) {
-    await t.step(name, async () => {
-      const { plugin, calls } = current({ add: () => emptyResult() });
-      const all = { ...ENV, CNI_COMMAND: command, ...env };
-      const outcome = await run(plugin, all, CURRENT);
-      assertEquals(outcome.exitCode, exitCode);
-      assertEquals(calls.map(([operation]) => operation), expected);
-      if (exitCode === 0) return;
-      assertFailure(outcome, {
-        code: 8,
-        msg: "plugin's netns and netns from CNI_NETNS should not be the same",
-      });
+  await eachRow(t, rows, async ([, command, env, exitCode, expected]) => {
+    const { plugin, calls } = current({ add: () => emptyResult() });
+    const all = { ...ENV, CNI_COMMAND: command, ...env };
+    const outcome = await run(plugin, all, CURRENT);
+    assertEquals(outcome.exitCode, exitCode);
+    assertEquals(calls.map(([operation]) => operation), expected);
+    if (exitCode === 0) return;
+    assertFailure(outcome, {
+      code: 8,
+      msg: "plugin's netns and netns from CNI_NETNS should not be the same",
     });
-  }
+  });
   await t.step("nor if its own cannot be read", async () => {
     const { plugin, calls } = current();
     const outcome = await runCommand(plugin, "ADD", CURRENT, {
@@ -471,18 +445,13 @@ Deno.test("dispatch() prints the result of ADD in the configuration's version", 
       ips: [{ address, interface: 0 }],
     }],
   ];
-  for (const [cniVersion, expected] of rows) {
-    await t.step(`${cniVersion}`, async () => {
-      const { plugin } = current({ add: () => Promise.resolve(RESULT) });
-      const outcome = await runCommand(plugin, "ADD", {
-        ...CONFIG,
-        cniVersion,
-      });
-      assertEquals(outcome.json, expected);
-      assertEquals(outcome.stdout, JSON.stringify(expected, null, 4));
-      assertEquals([outcome.exitCode, outcome.stderr], [0, ""]);
-    });
-  }
+  await eachRow(t, rows, async ([cniVersion, expected]) => {
+    const { plugin } = current({ add: () => Promise.resolve(RESULT) });
+    const outcome = await runCommand(plugin, "ADD", { ...CONFIG, cniVersion });
+    assertEquals(outcome.json, expected);
+    assertEquals(outcome.stdout, JSON.stringify(expected, null, 4));
+    assertEquals([outcome.exitCode, outcome.stderr], [0, ""]);
+  });
 });
 
 Deno.test("dispatch() prints nothing for what other operations return", async (t) => {
@@ -523,24 +492,22 @@ Deno.test("dispatch() undoes an ADD whose result the version cannot express", as
 
 Deno.test("dispatch() does without wrong keys on tear-down only", async (t) => {
   const config = { ...CURRENT, mtu: "big", prevResult: 5 };
-  for (const command of COMMANDS) {
-    await t.step(command, async () => {
-      const { plugin, calls } = current({
-        configSchema: () => netConf({ mtu: z.optional(z.int()) }),
-      });
-      const outcome = await runCommand(plugin, command, config);
-      if (command === "DEL" || command === "GC") {
-        assertEquals(outcome.exitCode, 0);
-        assertEquals<unknown>(calls.map(([, { config }]) => config), [CURRENT]);
-        for (const problem of ["mtu: ", "prevResult: "]) {
-          assertStringIncludes(outcome.stderr, problem);
-        }
-      } else {
-        assertFailure(outcome, { code: 7 });
-        assertEquals(calls, []);
-      }
+  await eachRow(t, COMMANDS, async (command) => {
+    const { plugin, calls } = current({
+      configSchema: () => netConf({ mtu: z.optional(z.int()) }),
     });
-  }
+    const outcome = await runCommand(plugin, command, config);
+    if (command === "DEL" || command === "GC") {
+      assertEquals(outcome.exitCode, 0);
+      assertEquals<unknown>(calls.map(([, { config }]) => config), [CURRENT]);
+      for (const problem of ["mtu: ", "prevResult: "]) {
+        assertStringIncludes(outcome.stderr, problem);
+      }
+    } else {
+      assertFailure(outcome, { code: 7 });
+      assertEquals(calls, []);
+    }
+  });
 });
 
 Deno.test("dispatch() decodes prevResult when it is looked at", async (t) => {
@@ -788,15 +755,13 @@ Deno.test("runMain() answers by one error document, whatever it is run with", as
     ["a folder as stdin", '"$@" < /', "", { code: 5, msg: /Is a directory/ }],
     ["no stderr", '"$@" < "$STDIN" 2>&-', config, reached],
   ];
-  for (const [name, script, stdin, expected] of rows) {
-    await t.step(name, async () => {
-      const { code, stdout, stderr } = await runPtp(script, stdin);
-      assertEquals([code, stderr], [1, ""]);
-      const error = JSON.parse(stdout);
-      assertEquals(error.code, expected.code, stdout);
-      assertMatch(error.msg, expected.msg);
-    });
-  }
+  await eachRow(t, rows, async ([, script, stdin, expected]) => {
+    const { code, stdout, stderr } = await runPtp(script, stdin);
+    assertEquals([code, stderr], [1, ""]);
+    const error = JSON.parse(stdout);
+    assertEquals(error.code, expected.code, stdout);
+    assertMatch(error.msg, expected.msg);
+  });
 });
 
 Deno.test("runMain() tells by its exit status that nobody got the answer", async (t) => {

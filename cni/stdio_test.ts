@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const MODULE = new URL("./stdio.ts", import.meta.url);
 
@@ -74,23 +75,21 @@ Deno.test("writeStdout() writes all to a pipe that is full and does not wait", a
       `Array.from({ length: 400 }, (_, i) => "z".repeat(i * 37 % 5000)).join("\\n")`,
     ],
   ];
-  for (const [name, text] of rows) {
-    await t.step(name, async () => {
-      const code = `const problem = stdio.writeStdout(${text});
+  await eachRow(t, rows, async ([, text]) => {
+    const code = `const problem = stdio.writeStdout(${text});
         if (problem) stdio.writeStderr(problem);`;
-      const child = start(code, STDOUT_DOES_NOT_WAIT);
-      await child.stdin.close();
-      await untilWritten(child, PIPE_BYTES);
-      await untilAsleep(child);
-      const [stdout, stderr] = await Promise.all([
-        readSlowly(child.stdout),
-        new Response(child.stderr).text(),
-      ]);
-      assertEquals([(await child.status).code, stderr], [0, ""]);
-      const expected: string = new Function(`return ${text}`)();
-      assert(stdout === expected, `${stdout.length} of ${expected.length}`);
-    });
-  }
+    const child = start(code, STDOUT_DOES_NOT_WAIT);
+    await child.stdin.close();
+    await untilWritten(child, PIPE_BYTES);
+    await untilAsleep(child);
+    const [stdout, stderr] = await Promise.all([
+      readSlowly(child.stdout),
+      new Response(child.stderr).text(),
+    ]);
+    assertEquals([(await child.status).code, stderr], [0, ""]);
+    const expected: string = new Function(`return ${text}`)();
+    assert(stdout === expected, `${stdout.length} of ${expected.length}`);
+  });
 });
 
 Deno.test("writeStdout() tells what is in the way", async () => {
@@ -110,17 +109,15 @@ Deno.test("writeStdout() finds nothing in the way where nobody reads", async (t)
     ["/dev/null for both directions", "exec 1<> /dev/null"],
     ["what Deno opens in place of a closed stream", "exec >&-"],
   ];
-  for (const [name, script] of rows) {
-    await t.step(name, async () => {
-      const child = start(
-        `stdio.writeStderr(String(stdio.writeStdout("a")));`,
-        script,
-      );
-      await child.stdin.close();
-      const { code, stderr } = await child.output();
-      assertEquals([code, new TextDecoder().decode(stderr)], [0, "undefined"]);
-    });
-  }
+  await eachRow(t, rows, async ([, script]) => {
+    const child = start(
+      `stdio.writeStderr(String(stdio.writeStdout("a")));`,
+      script,
+    );
+    await child.stdin.close();
+    const { code, stderr } = await child.output();
+    assertEquals([code, new TextDecoder().decode(stderr)], [0, "undefined"]);
+  });
 });
 
 Deno.test("sendConsoleToStderr() leaves nothing of the console on stdout", async () => {

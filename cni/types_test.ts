@@ -16,13 +16,14 @@ import {
   parsedText,
   routeSchema,
 } from "./types.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
-Deno.test("cidrSchema() keeps the host bits", async (t) => {
-  for (const text of ["1.2.3.4/24", "2001:db8::1/32", "0.0.0.0/0"]) {
-    await t.step(text, () => {
-      assertEquals(decode(cidrSchema(), text, "it"), Cidr.parse(text));
-    });
-  }
+testRows("cidrSchema() keeps the host bits", [
+  "1.2.3.4/24",
+  "2001:db8::1/32",
+  "0.0.0.0/0",
+], (text) => {
+  assertEquals(decode(cidrSchema(), text, "it"), Cidr.parse(text));
 });
 
 Deno.test("the address schemas refuse anything else", async (t) => {
@@ -51,13 +52,11 @@ Deno.test("the address schemas refuse anything else", async (t) => {
       "invalid IP address: ::x",
     ],
   ];
-  for (const [name, schema, value, problem] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(() => decode(schema, value, "it"), CniError);
-      assertEquals(error.message, `Cannot decode it: ${problem}`);
-      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
-    });
-  }
+  await eachRow(t, rows, ([, schema, value, problem]) => {
+    const error = assertThrows(() => decode(schema, value, "it"), CniError);
+    assertEquals(error.message, `Cannot decode it: ${problem}`);
+    assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+  });
 });
 
 Deno.test("optionalIpSchema() takes empty text as absent", () => {
@@ -103,47 +102,36 @@ Deno.test("routeSchema() reads every field", async (t) => {
       unknownKeys: { type: "blackhole" },
     }],
   ];
-  for (const [name, fields, expected] of rows) {
-    await t.step(name, () => {
-      const route = decode(
-        routeSchema(),
-        { dst: "10.0.0.0/8", ...fields },
-        "it",
-      );
-      assertEquals<unknown>(route, { dst, ...expected });
-    });
-  }
+  await eachRow(t, rows, ([, fields, expected]) => {
+    const route = decode(
+      routeSchema(),
+      { dst: "10.0.0.0/8", ...fields },
+      "it",
+    );
+    assertEquals<unknown>(route, { dst, ...expected });
+  });
 });
 
-Deno.test("routeSchema() refuses malformed routes", async (t) => {
-  const rows: [string, unknown, string][] = [
-    ["no dst", { gw: "10.0.0.1" }, "dst: missing"],
-    ["null dst", { dst: null }, "dst: expected a string, got null"],
-    [
-      "gw with a letter",
-      { dst: "::/0", gw: "1.2.3.x" },
-      "gw: invalid IP address: 1.2.3.x",
-    ],
-    [
-      "fraction",
-      { dst: "::/0", mtu: 1.5 },
-      "mtu: expected an integer, got 1.5",
-    ],
-    [
-      "text",
-      { dst: "::/0", table: "main" },
-      "table: expected a number, got a string",
-    ],
-  ];
-  for (const [name, value, problem] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(
-        () => decode(routeSchema(), value, "it"),
-        CniError,
-      );
-      assertEquals(error.message, `Cannot decode it: ${problem}`);
-    });
-  }
+testRows<[string, unknown, string]>("routeSchema() refuses malformed routes", [
+  ["no dst", { gw: "10.0.0.1" }, "dst: missing"],
+  ["null dst", { dst: null }, "dst: expected a string, got null"],
+  [
+    "gw with a letter",
+    { dst: "::/0", gw: "1.2.3.x" },
+    "gw: invalid IP address: 1.2.3.x",
+  ],
+  ["fraction", { dst: "::/0", mtu: 1.5 }, "mtu: expected an integer, got 1.5"],
+  [
+    "text",
+    { dst: "::/0", table: "main" },
+    "table: expected a number, got a string",
+  ],
+], ([, value, problem]) => {
+  const error = assertThrows(
+    () => decode(routeSchema(), value, "it"),
+    CniError,
+  );
+  assertEquals(error.message, `Cannot decode it: ${problem}`);
 });
 
 Deno.test("dnsSchema() fills in what is absent", () => {
@@ -229,11 +217,9 @@ Deno.test("decodeValidAttachments() tells no list from an empty one", async (t) 
       decoded,
     ],
   ];
-  for (const [name, config, want] of rows) {
-    await t.step(name, () => {
-      assertEquals(decodeValidAttachments(config), want);
-    });
-  }
+  await eachRow(t, rows, ([, config, want]) => {
+    assertEquals(decodeValidAttachments(config), want);
+  });
   await t.step("an attachment without its interface is refused", () => {
     const config = { "cni.dev/valid-attachments": [{ containerID: "c" }] };
     assertThrows(

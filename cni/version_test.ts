@@ -6,6 +6,7 @@ import {
   listVersionsFrom,
   parseVersion,
 } from "./version.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 Deno.test("parseVersion() reads one to three numbers", async (t) => {
   const rows: [string, [number, number, number]][] = [
@@ -17,9 +18,12 @@ Deno.test("parseVersion() reads one to three numbers", async (t) => {
     ["0.-42.0", [0, -42, 0]],
     ["+1.2", [1, 2, 0]],
   ];
-  for (const [text, expected] of rows) {
-    await t.step(`"${text}"`, () => assertEquals(parseVersion(text), expected));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([text, expected]) => assertEquals(parseVersion(text), expected),
+    ([text]) => `"${text}"`,
+  );
 });
 
 const MALFORMED = [
@@ -41,38 +45,29 @@ const MALFORMED = [
   "99999999999999999999.0.0",
 ];
 
-Deno.test("parseVersion() refuses malformed versions", async (t) => {
-  for (const text of MALFORMED) {
-    await t.step(JSON.stringify(text), () => {
-      assertThrows(
-        () => parseVersion(text),
-        RangeError,
-        "Cannot parse version",
-      );
-    });
-  }
-});
+testRows("parseVersion() refuses malformed versions", MALFORMED, (text) => {
+  assertThrows(
+    () => parseVersion(text),
+    RangeError,
+    "Cannot parse version",
+  );
+}, (text) => JSON.stringify(text));
 
-Deno.test("compareVersions() orders by number", async (t) => {
-  const rows: [string, string, number][] = [
-    ["1.2.34", "1.2.14", 1],
-    ["2.5.4", "2.4.4", 1],
-    ["1.2.3", "0.2.3", 1],
-    ["0.4.0", "0.3.1", 1],
-    ["0.10.0", "0.9.0", 1],
-    ["1.1.0", "1.1.1", -1],
-    ["1.2.3", "1.2.3", 0],
-    ["1.1", "1.1.0", 0],
-    ["", "0.1.0", 0],
-  ];
-  for (const [left, right, sign] of rows) {
-    await t.step(`"${left}" and "${right}"`, () => {
-      assertEquals(Math.sign(compareVersions(left, right)), sign);
-      assertEquals(Math.sign(compareVersions(right, left)), 0 - sign);
-      assertEquals(isAtLeast(left, right), sign >= 0);
-    });
-  }
-});
+testRows<[string, string, number]>("compareVersions() orders by number", [
+  ["1.2.34", "1.2.14", 1],
+  ["2.5.4", "2.4.4", 1],
+  ["1.2.3", "0.2.3", 1],
+  ["0.4.0", "0.3.1", 1],
+  ["0.10.0", "0.9.0", 1],
+  ["1.1.0", "1.1.1", -1],
+  ["1.2.3", "1.2.3", 0],
+  ["1.1", "1.1.0", 0],
+  ["", "0.1.0", 0],
+], ([left, right, sign]) => {
+  assertEquals(Math.sign(compareVersions(left, right)), sign);
+  assertEquals(Math.sign(compareVersions(right, left)), 0 - sign);
+  assertEquals(isAtLeast(left, right), sign >= 0);
+}, ([left, right]) => `"${left}" and "${right}"`);
 
 Deno.test("compareVersions() refuses a malformed version on either side", () => {
   assertThrows(() => compareVersions("1.2.34", "asdadf"), RangeError);

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { errnoName, isErrno, SyscallError } from "./errno.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 // The whole table was compared with glibc's strerrorname_np().
 Deno.test("errnoName() names errors as the kernel's headers do", async (t) => {
@@ -23,18 +24,19 @@ Deno.test("errnoName() names errors as the kernel's headers do", async (t) => {
     [122, "EDQUOT"],
     [133, "EHWPOISON"],
   ];
-  for (const [errno, name] of rows) {
-    await t.step(name, () => assertEquals(errnoName(errno), name));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([errno, name]) => assertEquals(errnoName(errno), name),
+    ([, name]) => name,
+  );
 });
 
 Deno.test("errnoName() gives the number where there is no name", async (t) => {
   // 41 and 58 are gaps; 524 is internal to the kernel.
-  for (const errno of [0, 41, 58, 134, 524, -1, 1.5]) {
-    await t.step(String(errno), () => {
-      assertEquals(errnoName(errno), `errno ${errno}`);
-    });
-  }
+  await eachRow(t, [0, 41, 58, 134, 524, -1, 1.5], (errno) => {
+    assertEquals(errnoName(errno), `errno ${errno}`);
+  }, (errno) => String(errno));
 });
 
 Deno.test("errnoName() knows each name once", () => {
@@ -61,7 +63,10 @@ Deno.test("isErrno() matches errors of the system by name", async (t) => {
     ["no error", { errno: "ENOENT" }, ["ENOENT"], false],
     ["undefined", undefined, ["ENOENT"], false],
   ];
-  for (const [name, error, names, expected] of rows) {
-    await t.step(name, () => assertEquals(isErrno(error, ...names), expected));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, error, names, expected]) =>
+      assertEquals(isErrno(error, ...names), expected),
+  );
 });

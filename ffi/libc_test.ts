@@ -2,6 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SyscallError } from "./errno.ts";
 import { Fd } from "./fd.ts";
 import * as libc from "./libc.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_RDONLY = 0, O_DIRECTORY = 0o200000, O_CLOEXEC = 0o2000000;
@@ -31,12 +32,10 @@ const FAILING: [name: string, call: () => unknown, message: string][] = [
 ];
 
 Deno.test("every call throws what errno says", async (t) => {
-  for (const [name, call, message] of FAILING) {
-    await t.step(message, () => {
-      const error = assertThrows(call, SyscallError);
-      assertEquals([error.syscall, error.message], [name, message]);
-    });
-  }
+  await eachRow(t, FAILING, ([name, call, message]) => {
+    const error = assertThrows(call, SyscallError);
+    assertEquals([error.syscall, error.message], [name, message]);
+  }, ([, , message]) => message);
 });
 
 Deno.test("errno is that of the call, 10 000 times over", () => {
@@ -134,21 +133,16 @@ Deno.test("execvpe() goes on as another program", async (t) => {
     ],
     ["that is not there", '{ file: "nothere", argv: ["x"], env }', 7, "ENOENT"],
   ];
-  for (const [name, exec, code, stdout] of rows) {
-    await t.step(name, async () => {
-      const script = `import { execvpe } from ${libcUrl};
+  await eachRow(t, rows, async ([, exec, code, stdout]) => {
+    const script = `import { execvpe } from ${libcUrl};
         const env = ["A=1\\0"].map((text) => new TextEncoder().encode(text));
         try { execvpe(${exec}); } catch ({ errno }) {
           Deno.stdout.writeSync(new TextEncoder().encode(errno)); Deno.exit(7);
         }`;
-      const ended = await new Deno.Command(Deno.execPath(), {
-        args: ["eval", "--no-config", "--ext=ts", script],
-      }).output();
-      const printed = new TextDecoder().decode(ended.stdout);
-      assertEquals([ended.code, printed.slice(0, stdout.length)], [
-        code,
-        stdout,
-      ]);
-    });
-  }
+    const ended = await new Deno.Command(Deno.execPath(), {
+      args: ["eval", "--no-config", "--ext=ts", script],
+    }).output();
+    const printed = new TextDecoder().decode(ended.stdout);
+    assertEquals([ended.code, printed.slice(0, stdout.length)], [code, stdout]);
+  });
 });

@@ -20,6 +20,7 @@ import {
   NetNs,
   unbindNetNs,
 } from "./netns.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** Names the namespace of this thread, such as `net:[4026531840]`. */
 function currentName(): string {
@@ -189,33 +190,26 @@ rootTest("isMissingNetns() knows how namespaces are missing", async (t) => {
     // There is a namespace, but nothing of a network is in it to be cleaned up.
     ["a namespace of another kind", "/proc/self/ns/uts", "setns: EINVAL"],
   ];
-  for (const [name, path, message] of rows) {
-    await t.step(name, () => {
-      const error = enter(path);
-      assert(error instanceof SyscallError, String(error));
-      assertEquals(error.message, message);
-      assertEquals(isMissingNetns(error), true);
-    });
-  }
+  await eachRow(t, rows, ([, path, message]) => {
+    const error = enter(path);
+    assert(error instanceof SyscallError, String(error));
+    assertEquals(error.message, message);
+    assertEquals(isMissingNetns(error), true);
+  });
   await t.step("a namespace", () => {
     assertEquals(enter(hosts.sandbox.path), undefined);
   });
 });
 
-Deno.test("isMissingNetns() is false for anything else", async (t) => {
-  const rows: [name: string, error: unknown][] = [
-    ["open: EACCES", new SyscallError("open", 13)],
-    ["open: EMFILE", new SyscallError("open", 24)],
-    ["setns: EPERM", new SyscallError("setns", 1)],
-    ["setns: ENOENT", new SyscallError("setns", 2)],
-    ["mount: EINVAL", new SyscallError("mount", 22)],
-    ["other class", new Error("open: ENOENT")],
-    ["undefined", undefined],
-  ];
-  for (const [name, error] of rows) {
-    await t.step(name, () => assertEquals(isMissingNetns(error), false));
-  }
-});
+testRows<[string, unknown]>("isMissingNetns() is false for anything else", [
+  ["open: EACCES", new SyscallError("open", 13)],
+  ["open: EMFILE", new SyscallError("open", 24)],
+  ["setns: EPERM", new SyscallError("setns", 1)],
+  ["setns: ENOENT", new SyscallError("setns", 2)],
+  ["mount: EINVAL", new SyscallError("mount", 22)],
+  ["other class", new Error("open: ENOENT")],
+  ["undefined", undefined],
+], ([, error]) => assertEquals(isMissingNetns(error), false));
 
 rootTest("NetNs.bindTo() keeps a namespace by a path", () => {
   using hosts = TestHosts.create();

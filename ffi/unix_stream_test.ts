@@ -1,17 +1,18 @@
 import { assert, assertEquals } from "@std/assert";
 import { readFileId, UnixStream } from "./unix_stream.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 Deno.test("readFileId() identifies files as Deno.stat does", async (t) => {
   const paths = ["/", "/proc/self/ns/net", "/dev/null", Deno.execPath()];
-  for (const path of paths) {
-    await t.step(path, () => {
-      const { dev, ino } = Deno.statSync(path);
-      assertEquals(readFileId(path), `${dev}:${ino}`);
-    });
-  }
-  for (const path of ["", "/nonexistent", "/dev/null/below"]) {
-    await t.step(path, () => assertEquals(readFileId(path), undefined));
-  }
+  await eachRow(t, paths, (path) => {
+    const { dev, ino } = Deno.statSync(path);
+    assertEquals(readFileId(path), `${dev}:${ino}`);
+  });
+  await eachRow(
+    t,
+    ["", "/nonexistent", "/dev/null/below"],
+    (path) => assertEquals(readFileId(path), undefined),
+  );
 });
 
 Deno.test("UnixStream talks to a socket", async () => {

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { kubeErrorOf } from "../tests/_harness/kube_scene.ts";
 import { type Exchange, readAnswer, readChunks } from "./answer.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 function exchange(
   body: BodyInit | null,
@@ -88,15 +89,13 @@ Deno.test("readAnswer() refuses what is none", async (t) => {
       "unexpected EOF",
     ],
   ];
-  for (const [name, given, status, why] of rows) {
-    await t.step(name, async () => {
-      const error = await kubeErrorOf(readAnswer(given, 8));
-      assertEquals([error.status, error.message], [
-        status,
-        `Get "https://h/x": ${why}`,
-      ]);
-    });
-  }
+  await eachRow(t, rows, async ([, given, status, why]) => {
+    const error = await kubeErrorOf(readAnswer(given, 8));
+    assertEquals([error.status, error.message], [
+      status,
+      `Get "https://h/x": ${why}`,
+    ]);
+  });
 });
 
 Deno.test("readChunks() cancels what nobody reads", async () => {

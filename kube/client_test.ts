@@ -4,6 +4,7 @@ import { OFFLINE_FLAGS } from "../scripts/net.ts";
 import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { openKubeClient } from "./client.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const SERVICE_ACCOUNT = "system:serviceaccount:kube-system:multus";
 
@@ -20,14 +21,12 @@ Deno.test("openKubeClient() is let in by every kind of credentials", async (t) =
     ["exec", SERVICE_ACCOUNT],
   ];
   for (const [kind, user] of rows) {
-    for (const format of ["yaml", "json"] as const) {
-      await t.step(`${kind}, as ${format}`, async () => {
-        using client = await scene.open(kind, { format });
-        const pod = await client.getPod("test", "p1");
-        assertEquals(pod.metadata?.uid, "u1");
-        assertEquals(scene.api.requests.at(-1)?.user, user);
-      });
-    }
+    await eachRow(t, ["yaml", "json"] as const, async (format) => {
+      using client = await scene.open(kind, { format });
+      const pod = await client.getPod("test", "p1");
+      assertEquals(pod.metadata?.uid, "u1");
+      assertEquals(scene.api.requests.at(-1)?.user, user);
+    }, (format) => `${kind}, as ${format}`);
   }
   await t.step("none: it is nobody", async () => {
     using client = await scene.open("none");
@@ -39,12 +38,10 @@ Deno.test("openKubeClient() is let in by every kind of credentials", async (t) =
 
 Deno.test("openKubeClient() answers nothing where there is no cluster", async (t) => {
   for (const kubeconfig of [undefined, ""]) {
-    for (const name of ["", "KUBERNETES_SERVICE_HOST"]) {
-      await t.step(`${kubeconfig}, with ${name || "nothing"}`, async () => {
-        const env = name === "" ? {} : { [name]: "10.0.0.1" };
-        assertEquals(await openKubeClient({ kubeconfig, env }), undefined);
-      });
-    }
+    await eachRow(t, ["", "KUBERNETES_SERVICE_HOST"], async (name) => {
+      const env = name === "" ? {} : { [name]: "10.0.0.1" };
+      assertEquals(await openKubeClient({ kubeconfig, env }), undefined);
+    }, (name) => `${kubeconfig}, with ${name || "nothing"}`);
   }
 });
 
@@ -54,9 +51,7 @@ Deno.test("openKubeClient() refuses a kubeconfig that is of no use", async (t) =
     btoa(`-----BEGIN ${label}-----\nAAAA\n-----END ${label}-----\n`);
   const rows: readonly [string, Record<string, unknown>][] = [
     ["authority", {
-      cluster: {
-        "certificate-authority-data": pem("CERTIFICATE"),
-      },
+      cluster: { "certificate-authority-data": pem("CERTIFICATE") },
     }],
     ["key", { user: { "client-key-data": pem("PRIVATE KEY") } }],
     ["key of another", {
@@ -65,17 +60,15 @@ Deno.test("openKubeClient() refuses a kubeconfig that is of no use", async (t) =
       },
     }],
   ];
-  for (const [name, overrides] of rows) {
-    await t.step(name, async () => {
-      const opened = scene.open("clientCertData", overrides);
-      const error = await assertRejects(() => opened, CniError);
-      const start = `Cannot use kubeconfig "${scene.folder.path}/kubeconfig": `;
-      assertEquals([error.code, error.message.slice(0, start.length)], [
-        7,
-        start,
-      ]);
-    });
-  }
+  await eachRow(t, rows, async ([, overrides]) => {
+    const opened = scene.open("clientCertData", overrides);
+    const error = await assertRejects(() => opened, CniError);
+    const start = `Cannot use kubeconfig "${scene.folder.path}/kubeconfig": `;
+    assertEquals([error.code, error.message.slice(0, start.length)], [
+      7,
+      start,
+    ]);
+  });
 });
 
 Deno.test("KubeClient reads what pods ask for", async (t) => {
@@ -142,13 +135,11 @@ Deno.test("KubeClient fails with what the server says", async (t) => {
     assertEquals(scene.api.requestsOf("GET", /p1/).length, 1);
     scene.api.allow("get", "pods");
   });
-  for (const name of ["", "..", "a/b", "%2e"]) {
-    await t.step(`a name that is none: "${name}"`, async () => {
-      const before = scene.api.requests.length;
-      const error = await kubeErrorOf(client.getPod("test", name));
-      assertEquals([error.status, scene.api.requests.length], [400, before]);
-    });
-  }
+  await eachRow(t, ["", "..", "a/b", "%2e"], async (name) => {
+    const before = scene.api.requests.length;
+    const error = await kubeErrorOf(client.getPod("test", name));
+    assertEquals([error.status, scene.api.requests.length], [400, before]);
+  }, (name) => `a name that is none: "${name}"`);
 });
 
 Deno.test("KubeClient.list() reads all parts of a list", async (t) => {
@@ -185,30 +176,26 @@ Deno.test("KubeClient uses one connection for requests one after another", async
 
 Deno.test("KubeClient keeps no process alive", async (t) => {
   await using scene = await KubeScene.start();
-  for (const kind of ["token", "insecure", "exec"] as const) {
-    await t.step(kind, async () => {
-      const path = scene.api.writeKubeconfig(scene.folder.path, kind);
-      const times = { perTryMs: 60_000, overallMs: 60_000 };
-      // The client is never closed.
-      const script = `
+  await eachRow(t, ["token", "insecure", "exec"] as const, async (kind) => {
+    const path = scene.api.writeKubeconfig(scene.folder.path, kind);
+    const times = { perTryMs: 60_000, overallMs: 60_000 };
+    // The client is never closed.
+    const script = `
         import { openKubeClient } from "${import.meta.resolve("./client.ts")}";
         const options = { kubeconfig: "${path}", env: Deno.env.toObject() };
         const client = await openKubeClient(options);
         await client.getPod("test", "p1", ${JSON.stringify(times)});
         console.log("done");`;
-      const module = `data:application/typescript,${
-        encodeURIComponent(script)
-      }`;
-      const startMs = performance.now();
-      const { stdout } = await new Deno.Command(Deno.execPath(), {
-        args: ["run", "-A", "--no-check", ...OFFLINE_FLAGS, module],
-        cwd: new URL("..", import.meta.url).pathname,
-        stdin: "null",
-      }).output();
-      assertEquals(new TextDecoder().decode(stdout), "done\n");
-      assert(performance.now() - startMs < 45_000, "it waited for something");
-    });
-  }
+    const module = `data:application/typescript,${encodeURIComponent(script)}`;
+    const startMs = performance.now();
+    const { stdout } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--no-check", ...OFFLINE_FLAGS, module],
+      cwd: new URL("..", import.meta.url).pathname,
+      stdin: "null",
+    }).output();
+    assertEquals(new TextDecoder().decode(stdout), "done\n");
+    assert(performance.now() - startMs < 45_000, "it waited for something");
+  });
 });
 
 Deno.test("KubeClient reaches a server at an IPv6 address", async () => {
@@ -219,11 +206,9 @@ Deno.test("KubeClient reaches a server at an IPv6 address", async () => {
 
 Deno.test("KubeClient can be disposed of again", async (t) => {
   await using scene = await KubeScene.start();
-  for (const kind of ["token", "insecure"] as const) {
-    await t.step(kind, async () => {
-      using client = await scene.open(kind);
-      await client.getPod("test", "p1");
-      client[Symbol.dispose]();
-    });
-  }
+  await eachRow(t, ["token", "insecure"] as const, async (kind) => {
+    using client = await scene.open(kind);
+    await client.getPod("test", "p1");
+    client[Symbol.dispose]();
+  });
 });

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
 Deno.test("Connection shows new credentials when the old ones are refused", async (t) => {
   await t.step("a token file that has been replaced", async () => {
@@ -41,23 +42,18 @@ Deno.test("Connection shows new credentials when the old ones are refused", asyn
   });
 });
 
-Deno.test("Connection takes no for an answer if there are no new credentials", async (t) => {
-  for (
-    const [kind, requests] of [["token", 1], ["tokenFile", 1], [
-      "exec",
-      2,
-    ]] as const
-  ) {
-    await t.step(kind, async () => {
-      await using scene = await KubeScene.start();
-      using client = await scene.open(kind);
-      scene.api.revokeToken(scene.api.token);
-      const error = await kubeErrorOf(client.getPod("test", "p1"));
-      assertEquals([error.status, error.message], [401, "Unauthorized"]);
-      assertEquals(scene.api.requests.length, requests);
-    });
-  }
-});
+testRows(
+  "Connection takes no for an answer if there are no new credentials",
+  [["token", 1], ["tokenFile", 1], ["exec", 2]] as const,
+  async ([kind, requests]) => {
+    await using scene = await KubeScene.start();
+    using client = await scene.open(kind);
+    scene.api.revokeToken(scene.api.token);
+    const error = await kubeErrorOf(client.getPod("test", "p1"));
+    assertEquals([error.status, error.message], [401, "Unauthorized"]);
+    assertEquals(scene.api.requests.length, requests);
+  },
+);
 
 Deno.test("Connection shows the certificate that is in the file now", async () => {
   await using scene = await KubeScene.start();

@@ -8,6 +8,7 @@ import {
   type ExecOptions,
 } from "./exec_credential.ts";
 import type { ExecEntry } from "./kubeconfig_schema.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const apiVersion = "client.authentication.k8s.io/v1";
 
@@ -138,13 +139,11 @@ Deno.test("ExecCredentials finds the program", async (t) => {
     ["by its path", `${scene.path}/credentials`, ""],
     ["in PATH", "credentials", `${scene.path}:`],
   ] as const;
-  for (const [name, command, folder] of rows) {
-    await t.step(name, async () => {
-      const env = { PATH: `${folder}${Deno.env.get("PATH")}` };
-      const found = await scene.open({ command }, { env }).get();
-      assert(found.authorization?.startsWith("Bearer t"));
-    });
-  }
+  await eachRow(t, rows, async ([, command, folder]) => {
+    const env = { PATH: `${folder}${Deno.env.get("PATH")}` };
+    const found = await scene.open({ command }, { env }).get();
+    assert(found.authorization?.startsWith("Bearer t"));
+  });
 });
 
 Deno.test("ExecCredentials says why there are none", async (t) => {
@@ -174,17 +173,15 @@ Deno.test("ExecCredentials says why there are none", async (t) => {
       /^exec: executable \.\/credentials printed no JSON$/,
     ],
   ];
-  for (const [name, script, exec, message] of rows) {
-    await t.step(name, async () => {
-      using scene = new Scene(script);
-      const credentials = scene.open(exec);
-      const error = await assertRejects(() => credentials.get());
-      assert(
-        error instanceof Error && message.test(error.message),
-        String(error),
-      );
-    });
-  }
+  await eachRow(t, rows, async ([, script, exec, message]) => {
+    using scene = new Scene(script);
+    const credentials = scene.open(exec);
+    const error = await assertRejects(() => credentials.get());
+    assert(
+      error instanceof Error && message.test(error.message),
+      String(error),
+    );
+  });
 });
 
 Deno.test("ExecCredentials kills a program that takes too long, and its children", async () => {
@@ -261,11 +258,9 @@ Deno.test("decodeExecCredential() says what is wrong, and shows nothing", async 
       "Cannot decode what exec: executable aws printed: status.token: expected a string, got a number",
     ],
   ];
-  for (const [text, message] of rows) {
-    await t.step(message, () => {
-      const error = assertThrows(() => decodeExecCredential(text, EXEC));
-      assert(error instanceof Error);
-      assertEquals(error.message, message);
-    });
-  }
+  await eachRow(t, rows, ([text, message]) => {
+    const error = assertThrows(() => decodeExecCredential(text, EXEC));
+    assert(error instanceof Error);
+    assertEquals(error.message, message);
+  }, ([, message]) => message);
 });

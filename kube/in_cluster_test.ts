@@ -9,6 +9,7 @@ import { Connection } from "./connection.ts";
 import { findServer, readInCluster } from "./in_cluster.ts";
 import { podPath } from "./pod_annotations.ts";
 import type { Pod } from "./types.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 const HOST = "KUBERNETES_SERVICE_HOST", PORT = "KUBERNETES_SERVICE_PORT";
 
@@ -27,19 +28,17 @@ Deno.test("readInCluster() finds the server in the environment", async (t) => {
     ["10.96.0.1", "", undefined],
     ["", "443", undefined],
   ];
-  for (const [host, port, server] of rows) {
-    await t.step(`${host} ${port}`, () => {
-      const env = {
-        KUBERNETES_SERVICE_HOST: host,
-        KUBERNETES_SERVICE_PORT: port,
-      };
-      const access = readInCluster(env, folder.path);
-      assertEquals(access?.server, server);
-      if (access === undefined) return;
-      assertEquals(access.caCerts, [CERTIFICATE]);
-      assertEquals(access.credentials.known, { authorization: "Bearer t1" });
-    });
-  }
+  await eachRow(t, rows, ([host, port, server]) => {
+    const env = {
+      KUBERNETES_SERVICE_HOST: host,
+      KUBERNETES_SERVICE_PORT: port,
+    };
+    const access = readInCluster(env, folder.path);
+    assertEquals(access?.server, server);
+    if (access === undefined) return;
+    assertEquals(access.caCerts, [CERTIFICATE]);
+    assertEquals(access.credentials.known, { authorization: "Bearer t1" });
+  }, ([host, port]) => `${host} ${port}`);
   await t.step("nothing of it", () => {
     assertEquals(readInCluster({}, folder.path), undefined);
   });
@@ -84,26 +83,19 @@ Deno.test("findServer() forms a URL of any kind of host", async (t) => {
     ["IPv6 in brackets", "[fd00::1]", "https://[fd00::1]:6443"],
     ["a name", "kubernetes.default", "https://kubernetes.default:6443"],
   ];
-  for (const [what, host, server] of rows) {
-    await t.step(what, () => {
-      assertEquals(findServer({ [HOST]: host, [PORT]: "6443" }), server);
-    });
-  }
+  await eachRow(t, rows, ([, host, server]) => {
+    assertEquals(findServer({ [HOST]: host, [PORT]: "6443" }), server);
+  });
   await t.step("by another protocol", () => {
     const env = { [HOST]: "fd00::1", [PORT]: "80" };
     assertEquals(findServer(env, "http"), "http://[fd00::1]:80");
   });
 });
 
-Deno.test("findServer() needs host and port", async (t) => {
-  const rows: [what: string, env: Environment][] = [
-    ["nothing", {}],
-    ["no port", { [HOST]: "10.96.0.1" }],
-    ["no host", { [PORT]: "443" }],
-    ["an empty host", { [HOST]: "", [PORT]: "443" }],
-    ["an empty port", { [HOST]: "10.96.0.1", [PORT]: "" }],
-  ];
-  for (const [what, env] of rows) {
-    await t.step(what, () => assertEquals(findServer(env), undefined));
-  }
-});
+testRows<[string, Environment]>("findServer() needs host and port", [
+  ["nothing", {}],
+  ["no port", { [HOST]: "10.96.0.1" }],
+  ["no host", { [PORT]: "443" }],
+  ["an empty host", { [HOST]: "", [PORT]: "443" }],
+  ["an empty port", { [HOST]: "10.96.0.1", [PORT]: "" }],
+], ([, env]) => assertEquals(findServer(env), undefined));

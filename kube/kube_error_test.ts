@@ -8,6 +8,7 @@ import {
   kubeErrorCode,
   type KubeFailure,
 } from "./kube_error.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 Deno.test("kubeErrorCode() tells what passes from what has to be put right", async (t) => {
   const rows: readonly (readonly [KubeFailure, number])[] = [
@@ -22,27 +23,22 @@ Deno.test("kubeErrorCode() tells what passes from what has to be put right", asy
       [{ status }, 7] as const
     ),
   ];
-  for (const [failure, code] of rows) {
-    await t.step(JSON.stringify(failure), () => {
-      assertEquals(kubeErrorCode(new KubeError("x", failure)), code);
-    });
-  }
+  await eachRow(t, rows, ([failure, code]) => {
+    assertEquals(kubeErrorCode(new KubeError("x", failure)), code);
+  }, ([failure]) => JSON.stringify(failure));
 });
 
-Deno.test("isNotFound() and the like look at the status of KubeErrors", async (t) => {
-  const rows = [[isNotFound, 404], [isForbidden, 403], [
-    isConflict,
-    409,
-  ]] as const;
-  for (const [is, status] of rows) {
-    await t.step(is.name, () => {
-      assertEquals(is(new KubeError("x", { status })), true);
-      assertEquals(is(new KubeError("x", { status: 400 })), false);
-      assertEquals(is(Object.assign(new Error("x"), { status })), false);
-      assertEquals(is(undefined), false);
-    });
-  }
-});
+testRows(
+  "isNotFound() and the like look at the status of KubeErrors",
+  [[isNotFound, 404], [isForbidden, 403], [isConflict, 409]] as const,
+  ([is, status]) => {
+    assertEquals(is(new KubeError("x", { status })), true);
+    assertEquals(is(new KubeError("x", { status: 400 })), false);
+    assertEquals(is(Object.assign(new Error("x"), { status })), false);
+    assertEquals(is(undefined), false);
+  },
+  ([is]) => is.name,
+);
 
 Deno.test("hasStatus() takes any of several", () => {
   const error = new KubeError("x", { status: 415 });

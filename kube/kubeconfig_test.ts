@@ -3,6 +3,7 @@ import { CniError } from "../cni/error.ts";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
 import type { Access } from "./access.ts";
 import { readKubeconfig } from "./kubeconfig.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const CERTIFICATE =
   "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";
@@ -66,15 +67,13 @@ Deno.test("readKubeconfig() reads the cluster of the current context", async (t)
     }, { caCerts: [], isInsecure: false }],
     ["keys in any case", { "TLS-Server-Name": "k" }, { tlsServerName: "k" }],
   ];
-  for (const [name, cluster, expected] of rows) {
-    await t.step(name, async () => {
-      const access = await read(folder, makeDocument(cluster));
-      for (const [key, value] of Object.entries(expected)) {
-        assertEquals(access[key as keyof Access], value);
-      }
-      assertEquals("proxyUrl" in access, "proxyUrl" in expected);
-    });
-  }
+  await eachRow(t, rows, async ([, cluster, expected]) => {
+    const access = await read(folder, makeDocument(cluster));
+    for (const [key, value] of Object.entries(expected)) {
+      assertEquals(access[key as keyof Access], value);
+    }
+    assertEquals("proxyUrl" in access, "proxyUrl" in expected);
+  });
   await t.step("a context without a user", async () => {
     const contexts = [{ name: "here", context: { cluster: "c" } }];
     const access = await read(folder, makeDocument({}, {}, { contexts }));
@@ -173,17 +172,15 @@ Deno.test("readKubeconfig() names what is wrong, and no secret", async (t) => {
     ],
     ["a list", [], "decode: expected an object, got an array"],
   ];
-  for (const [name, document, why] of rows) {
-    await t.step(name, async () => {
-      const error = await assertRejects(() => read(folder, document), CniError);
-      const what = `kubeconfig "${folder.path}/kubeconfig"`;
-      const message = why.startsWith("decode: ")
-        ? why.replace("decode", `Cannot decode ${what}`)
-        : `Cannot use ${what}: ${why}`;
-      assertEquals([error.code, error.message], [7, message]);
-      assert(!error.toString().includes("secret"), error.toString());
-    });
-  }
+  await eachRow(t, rows, async ([, document, why]) => {
+    const error = await assertRejects(() => read(folder, document), CniError);
+    const what = `kubeconfig "${folder.path}/kubeconfig"`;
+    const message = why.startsWith("decode: ")
+      ? why.replace("decode", `Cannot decode ${what}`)
+      : `Cannot use ${what}: ${why}`;
+    assertEquals([error.code, error.message], [7, message]);
+    assert(!error.toString().includes("secret"), error.toString());
+  });
 });
 
 Deno.test("readKubeconfig() fails for a file that is none", async (t) => {
@@ -199,18 +196,16 @@ Deno.test("readKubeconfig() fails for a file that is none", async (t) => {
       "expected an object, got a string",
     ],
   ] as const;
-  for (const [name, content, start, end] of rows) {
-    await t.step(name, async () => {
-      const path = `${folder.path}/${name}`;
-      if (content !== undefined) folder.addFile(name, content);
-      const error = await assertRejects(
-        () => readKubeconfig(path, {}),
-        CniError,
-      );
-      assertEquals(error.code, 7);
-      assert(error.message.startsWith(`${start} "${path}": `), error.message);
-      assert(error.message.endsWith(end), error.message);
-      assert(!error.toString().includes("secret"), error.toString());
-    });
-  }
+  await eachRow(t, rows, async ([name, content, start, end]) => {
+    const path = `${folder.path}/${name}`;
+    if (content !== undefined) folder.addFile(name, content);
+    const error = await assertRejects(
+      () => readKubeconfig(path, {}),
+      CniError,
+    );
+    assertEquals(error.code, 7);
+    assert(error.message.startsWith(`${start} "${path}": `), error.message);
+    assert(error.message.endsWith(end), error.message);
+    assert(!error.toString().includes("secret"), error.toString());
+  });
 });

@@ -3,6 +3,7 @@ import { OFFLINE_FLAGS } from "../scripts/net.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 import { testTransport } from "../tests/_harness/transport_cases.ts";
 import { TunnelProxy } from "../tests/_harness/tunnel_proxy.ts";
 import { type KubeClient, openKubeClient } from "./client.ts";
@@ -27,18 +28,14 @@ Deno.test("loadTransport() reaches the server through a proxy", async (t) => {
     ["socks5", "", undefined],
     ["socks5h", "user:pass@", "user:pass"],
   ] as const;
-  for (const [scheme, userinfo, credentials] of rows) {
-    await t.step(`${scheme}://${userinfo}`, async () => {
-      using proxy = new TunnelProxy(scheme === "http" ? "http" : "socks5");
-      const url = `${scheme}://${userinfo}127.0.0.1:${proxy.port}`;
-      using client = await scene.open("token", {
-        cluster: { "proxy-url": url },
-      });
-      const pod = await client.getPod("test", "p1");
-      assertEquals(pod.metadata?.uid, "u1");
-      assertEquals(proxy.tunnels, [{ port: scene.api.port, credentials }]);
-    });
-  }
+  await eachRow(t, rows, async ([scheme, userinfo, credentials]) => {
+    using proxy = new TunnelProxy(scheme === "http" ? "http" : "socks5");
+    const url = `${scheme}://${userinfo}127.0.0.1:${proxy.port}`;
+    using client = await scene.open("token", { cluster: { "proxy-url": url } });
+    const pod = await client.getPod("test", "p1");
+    assertEquals(pod.metadata?.uid, "u1");
+    assertEquals(proxy.tunnels, [{ port: scene.api.port, credentials }]);
+  }, ([scheme, userinfo]) => `${scheme}://${userinfo}`);
   await t.step("that is not there", async () => {
     const proxy = new TunnelProxy("http");
     proxy[Symbol.dispose]();
@@ -88,23 +85,21 @@ Deno.test("loadTransport() uses the environment's proxy for other machines only"
     ["http", "127.0.0.1", "HTTP_PROXY", 0],
     ["https", "kube.localhost", "HTTPS_PROXY", 1],
   ] as const;
-  for (const [transport, host, variable, tunnels] of rows) {
-    await t.step(`${variable}, for ${host}`, async () => {
-      const serverNames = [host, "127.0.0.1"];
-      await using scene = await KubeScene.start({
-        transport,
-        ...host === "kube.localhost" ? { serverNames } : {},
-      });
-      using proxy = new TunnelProxy("http");
-      const { api, folder } = scene;
-      const server = api.url.replace("127.0.0.1", host);
-      const kubeconfig = api.writeKubeconfig(folder.path, "token", { server });
-      const proxyUrl = `http://127.0.0.1:${proxy.port}`;
-      const env = { [variable]: proxyUrl, NO_PROXY: "", no_proxy: "" };
-      assertEquals(await readPodAside(kubeconfig, env), "u1");
-      assertEquals(proxy.tunnels.length, tunnels);
+  await eachRow(t, rows, async ([transport, host, variable, tunnels]) => {
+    const serverNames = [host, "127.0.0.1"];
+    await using scene = await KubeScene.start({
+      transport,
+      ...host === "kube.localhost" ? { serverNames } : {},
     });
-  }
+    using proxy = new TunnelProxy("http");
+    const { api, folder } = scene;
+    const server = api.url.replace("127.0.0.1", host);
+    const kubeconfig = api.writeKubeconfig(folder.path, "token", { server });
+    const proxyUrl = `http://127.0.0.1:${proxy.port}`;
+    const env = { [variable]: proxyUrl, NO_PROXY: "", no_proxy: "" };
+    assertEquals(await readPodAside(kubeconfig, env), "u1");
+    assertEquals(proxy.tunnels.length, tunnels);
+  }, ([, host, variable]) => `${variable}, for ${host}`);
 });
 
 /** A self-signed authority for 127.0.0.1, valid from 2020 to 2120. */

@@ -1,6 +1,7 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { KubeError } from "./kube_error.ts";
 import { failure, noAnswer } from "./no_answer.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const REQUEST = { method: "GET", url: "https://10.0.0.1/api/v1/pods/x" };
 const START = 'Get "https://10.0.0.1/api/v1/pods/x": ';
@@ -144,21 +145,19 @@ Deno.test("noAnswer() says in Go's words what is in the way", async (t) => {
       "",
     ],
   ];
-  for (const [error, why, marks] of rows) {
-    await t.step(why, () => {
-      const { status, message, isTimeout, isUnsent, isUntrusted } = noAnswer(
-        REQUEST,
-        error,
-        new AbortController().signal,
-      );
-      assertEquals([status, isTimeout, message], [0, false, START + why]);
-      const found = [
-        ...isUnsent ? ["unsent"] : [],
-        ...isUntrusted ? ["untrusted"] : [],
-      ];
-      assertEquals(found.join(" "), marks);
-    });
-  }
+  await eachRow(t, rows, ([error, why, marks]) => {
+    const { status, message, isTimeout, isUnsent, isUntrusted } = noAnswer(
+      REQUEST,
+      error,
+      new AbortController().signal,
+    );
+    assertEquals([status, isTimeout, message], [0, false, START + why]);
+    const found = [
+      ...isUnsent ? ["unsent"] : [],
+      ...isUntrusted ? ["untrusted"] : [],
+    ];
+    assertEquals(found.join(" "), marks);
+  }, ([, why]) => why);
 });
 
 Deno.test("noAnswer() says why it was given up", async (t) => {
@@ -167,16 +166,14 @@ Deno.test("noAnswer() says why it was given up", async (t) => {
     [AbortSignal.abort(late), "context deadline exceeded", true],
     [AbortSignal.abort(), "context canceled", false],
   ] as const;
-  for (const [signal, why, isTimeout] of rows) {
-    await t.step(why, () => {
-      const error = noAnswer(REQUEST, signal.reason, signal);
-      assertEquals([error.message, error.isTimeout, error.isUnsent], [
-        START + why,
-        isTimeout,
-        false,
-      ]);
-    });
-  }
+  await eachRow(t, rows, ([signal, why, isTimeout]) => {
+    const error = noAnswer(REQUEST, signal.reason, signal);
+    assertEquals([error.message, error.isTimeout, error.isUnsent], [
+      START + why,
+      isTimeout,
+      false,
+    ]);
+  }, ([, why]) => why);
 });
 
 Deno.test("noAnswer() leaves an error alone that says already", () => {

@@ -3,6 +3,7 @@ import { CniError } from "../cni/error.ts";
 import { KubeApi } from "../tests/_harness/kube_api.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import type { KubeClient } from "./client.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 async function readPod(client: KubeClient): Promise<string | undefined> {
   return (await client.getPod("test", "p1")).metadata?.uid;
@@ -14,13 +15,11 @@ Deno.test("NodeTransport trusts any server if it is told to", async (t) => {
     ["of another name", { serverNames: ["a.example"] }],
     ["expired", { isExpired: true }],
   ] as const;
-  for (const [name, options] of rows) {
-    await t.step(name, async () => {
-      await using scene = await KubeScene.start(options);
-      using client = await scene.open("insecure");
-      assertEquals(await readPod(client), "u1");
-    });
-  }
+  await eachRow(t, rows, async ([, options]) => {
+    await using scene = await KubeScene.start(options);
+    using client = await scene.open("insecure");
+    assertEquals(await readPod(client), "u1");
+  });
   await t.step("and shows its own certificate", async () => {
     await using scene = await KubeScene.start();
     using client = await scene.open("clientCertData", {
@@ -109,17 +108,15 @@ Deno.test("NodeTransport does what FetchTransport does", async (t) => {
     assertEquals((await events.next()).value?.type, "ADDED");
     await events.return();
   });
-  for (const drop of ["before", "mid-body"] as const) {
-    await t.step(`it notices that the connection is cut: ${drop}`, async () => {
-      using client = await scene.open("insecure");
-      api.fault({ drop, times: 1 });
-      // A POST is not repeated.
-      const involvedObject = { namespace: "test", name: "p1" };
-      const event = { metadata: { name: "e1" }, involvedObject };
-      const error = await kubeErrorOf(client.createEvent("test", event));
-      assert(/: (unexpected )?EOF$/.test(error.message), error.message);
-    });
-  }
+  await eachRow(t, ["before", "mid-body"] as const, async (drop) => {
+    using client = await scene.open("insecure");
+    api.fault({ drop, times: 1 });
+    // A POST is not repeated.
+    const involvedObject = { namespace: "test", name: "p1" };
+    const event = { metadata: { name: "e1" }, involvedObject };
+    const error = await kubeErrorOf(client.createEvent("test", event));
+    assert(/: (unexpected )?EOF$/.test(error.message), error.message);
+  }, (drop) => `it notices that the connection is cut: ${drop}`);
   await t.step("it gives up in time", async () => {
     using client = await scene.open("insecure");
     api.fault({ delayMs: 10_000, times: 1 });

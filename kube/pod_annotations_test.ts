@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import type { FaultRule } from "../tests/_harness/kube_api.ts";
 import type { KubeClient } from "./client.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 const POD = { namespace: "test", name: "p1", uid: "u1" };
 const OTHER = { ...POD, uid: "u0" };
@@ -25,27 +26,25 @@ function methods(scene: KubeScene): string[] {
   return scene.api.requests.map(({ method }) => method);
 }
 
-Deno.test("PodAnnotator sets annotations with one PATCH", async (t) => {
-  for (const uid of ["u1", "", undefined]) {
-    await t.step(`UID ${uid}`, async () => {
-      const { scene, client } = await startScene();
-      await using _ = scene;
-      using __ = client;
-      await client.setPodAnnotations({ ...POD, uid }, {
-        changed: "new",
-        b: "",
-      });
-      const pod = scene.api.pod("test", "p1");
-      assertEquals(pod?.metadata.annotations, {
-        kept: "1",
-        changed: "new",
-        b: "",
-      });
-      assertEquals(pod?.["status"], { phase: "Running", unknown: { a: [1] } });
-      assertEquals(methods(scene), ["PATCH"]);
+testRows(
+  "PodAnnotator sets annotations with one PATCH",
+  ["u1", "", undefined],
+  async (uid) => {
+    const { scene, client } = await startScene();
+    await using _ = scene;
+    using __ = client;
+    await client.setPodAnnotations({ ...POD, uid }, { changed: "new", b: "" });
+    const pod = scene.api.pod("test", "p1");
+    assertEquals(pod?.metadata.annotations, {
+      kept: "1",
+      changed: "new",
+      b: "",
     });
-  }
-});
+    assertEquals(pod?.["status"], { phase: "Running", unknown: { a: [1] } });
+    assertEquals(methods(scene), ["PATCH"]);
+  },
+  (uid) => `UID ${uid}`,
+);
 
 Deno.test("PodAnnotator reads and writes where it may not patch", async (t) => {
   const rows = [
@@ -53,21 +52,19 @@ Deno.test("PodAnnotator reads and writes where it may not patch", async (t) => {
     ["no such method", 405],
     ["no such patch", 415],
   ] as const;
-  for (const [name, status] of rows) {
-    await t.step(name, async () => {
-      const { scene, client } = await startScene();
-      await using _ = scene;
-      using __ = client;
-      scene.api.fault({ method: "PATCH", status });
-      await client.setPodAnnotations(POD, { changed: "new" });
-      const pod = scene.api.pod("test", "p1");
-      assertEquals(pod?.metadata.annotations, { kept: "1", changed: "new" });
-      assertEquals(pod?.["status"], { phase: "Running", unknown: { a: [1] } });
-      assertEquals(methods(scene), ["PATCH", "GET", "PUT"]);
-      await client.setPodAnnotations(POD, { changed: "newer" });
-      assertEquals(methods(scene).slice(3), ["GET", "PUT"]);
-    });
-  }
+  await eachRow(t, rows, async ([, status]) => {
+    const { scene, client } = await startScene();
+    await using _ = scene;
+    using __ = client;
+    scene.api.fault({ method: "PATCH", status });
+    await client.setPodAnnotations(POD, { changed: "new" });
+    const pod = scene.api.pod("test", "p1");
+    assertEquals(pod?.metadata.annotations, { kept: "1", changed: "new" });
+    assertEquals(pod?.["status"], { phase: "Running", unknown: { a: [1] } });
+    assertEquals(methods(scene), ["PATCH", "GET", "PUT"]);
+    await client.setPodAnnotations(POD, { changed: "newer" });
+    assertEquals(methods(scene).slice(3), ["GET", "PUT"]);
+  });
   await t.step("forbidden by a rule of the server", async () => {
     const { scene, client } = await startScene();
     await using _ = scene;
@@ -96,23 +93,21 @@ Deno.test("PodAnnotator writes to no other pod of the same name", async (t) => {
     }],
     ["where it may not patch", { method: "PATCH", status: 403 }],
   ] as const;
-  for (const [name, rule] of rows) {
-    await t.step(name, async () => {
-      const { scene, client } = await startScene();
-      await using _ = scene;
-      using __ = client;
-      if (rule !== undefined) scene.api.fault(rule);
-      const error = await kubeErrorOf(
-        client.setPodAnnotations(OTHER, { changed: "new" }),
-      );
-      assertEquals([error.status, error.message], [409, MISMATCH]);
-      assertEquals(
-        scene.api.pod("test", "p1")?.metadata.annotations?.["changed"],
-        "old",
-      );
-      assertEquals(methods(scene), ["PATCH", "GET"]);
-    });
-  }
+  await eachRow(t, rows, async ([, rule]) => {
+    const { scene, client } = await startScene();
+    await using _ = scene;
+    using __ = client;
+    if (rule !== undefined) scene.api.fault(rule);
+    const error = await kubeErrorOf(
+      client.setPodAnnotations(OTHER, { changed: "new" }),
+    );
+    assertEquals([error.status, error.message], [409, MISMATCH]);
+    assertEquals(
+      scene.api.pod("test", "p1")?.metadata.annotations?.["changed"],
+      "old",
+    );
+    assertEquals(methods(scene), ["PATCH", "GET"]);
+  });
 });
 
 Deno.test("PodAnnotator tries again when others get in the way", async (t) => {
@@ -123,34 +118,33 @@ Deno.test("PodAnnotator tries again when others get in the way", async (t) => {
     ["PUT", "PUT", "u1", 4, true],
     ["PUT, not for ever", "PUT", "u1", 5, false],
   ];
-  for (const [name, method, uid, times, works] of rows) {
-    await t.step(name, async () => {
-      const { scene, client } = await startScene();
-      await using _ = scene;
-      using __ = client;
-      if (method === "PUT") scene.api.forbid("patch", "pods/status");
-      scene.api.fault({ method, status: 409, times });
-      const done = client.setPodAnnotations({ ...POD, uid }, { a: "b" });
-      const status = await done.then(() => 200, ({ status }) => status);
-      assertEquals(status, works ? 200 : 409);
-      const writes = scene.api.requestsOf(method).length;
-      assertEquals(writes, works ? times + 1 : times);
-    });
-  }
+  await eachRow(t, rows, async ([, method, uid, times, works]) => {
+    const { scene, client } = await startScene();
+    await using _ = scene;
+    using __ = client;
+    if (method === "PUT") scene.api.forbid("patch", "pods/status");
+    scene.api.fault({ method, status: 409, times });
+    const done = client.setPodAnnotations({ ...POD, uid }, { a: "b" });
+    const status = await done.then(() => 200, ({ status }) => status);
+    assertEquals(status, works ? 200 : 409);
+    const writes = scene.api.requestsOf(method).length;
+    assertEquals(writes, works ? times + 1 : times);
+  });
 });
 
-Deno.test("PodAnnotator says that the pod is gone", async (t) => {
-  for (const mayPatch of [true, false]) {
-    await t.step(mayPatch ? "PATCH" : "PUT", async () => {
-      await using scene = await KubeScene.start();
-      using client = await scene.open();
-      if (!mayPatch) scene.api.forbid("patch", "pods/status");
-      scene.api.removePod("test", "p1");
-      const error = await kubeErrorOf(client.setPodAnnotations(POD, {}));
-      assertEquals([error.status, error.message], [404, 'pods "p1" not found']);
-    });
-  }
-});
+testRows(
+  "PodAnnotator says that the pod is gone",
+  [true, false],
+  async (mayPatch) => {
+    await using scene = await KubeScene.start();
+    using client = await scene.open();
+    if (!mayPatch) scene.api.forbid("patch", "pods/status");
+    scene.api.removePod("test", "p1");
+    const error = await kubeErrorOf(client.setPodAnnotations(POD, {}));
+    assertEquals([error.status, error.message], [404, 'pods "p1" not found']);
+  },
+  (mayPatch) => mayPatch ? "PATCH" : "PUT",
+);
 
 Deno.test("PodAnnotator repeats what may have been written", async (t) => {
   const faults: Readonly<Record<string, Partial<FaultRule>>> = {

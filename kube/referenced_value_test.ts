@@ -2,6 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
 import { checkToken, readNamedFile, readPem } from "./referenced_value.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const CERTIFICATE =
   "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";
@@ -18,18 +19,16 @@ Deno.test("readNamedFile() reads files from the folder of the configuration", as
     assertEquals(readNamedFile(origin, "tokenFile", `${folder.path}/a`), "x");
   });
   const rows = [["none", "cannot be read"], ["empty", "is empty"]] as const;
-  for (const [file, why] of rows) {
-    await t.step(`${file}: ${why}`, () => {
-      const error = assertThrows(
-        () => readNamedFile(origin, "tokenFile", file),
-        CniError,
-      );
-      assertEquals([error.code, error.message], [
-        7,
-        `Cannot use kubeconfig "/k": tokenFile: "${folder.path}/${file}" ${why}`,
-      ]);
-    });
-  }
+  await eachRow(t, rows, ([file, why]) => {
+    const error = assertThrows(
+      () => readNamedFile(origin, "tokenFile", file),
+      CniError,
+    );
+    assertEquals([error.code, error.message], [
+      7,
+      `Cannot use kubeconfig "/k": tokenFile: "${folder.path}/${file}" ${why}`,
+    ]);
+  }, ([file, why]) => `${file}: ${why}`);
 });
 
 Deno.test("readPem() reads a file or base64, and shows nothing of it", async (t) => {
@@ -81,13 +80,11 @@ Deno.test("readPem() reads a file or base64, and shows nothing of it", async (t)
       "client-certificate: it has no PEM block of a CERTIFICATE",
     ],
   ];
-  for (const [name, file, data, why] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(() => read(file, data), CniError);
-      assertEquals(error.message, `Cannot use kubeconfig "/k": ${why}`);
-      assert(!error.toString().includes("secret"), "nothing of it is shown");
-    });
-  }
+  await eachRow(t, rows, ([, file, data, why]) => {
+    const error = assertThrows(() => read(file, data), CniError);
+    assertEquals(error.message, `Cannot use kubeconfig "/k": ${why}`);
+    assert(!error.toString().includes("secret"), "nothing of it is shown");
+  });
 });
 
 Deno.test("checkToken() refuses what would break a header", async (t) => {
@@ -95,14 +92,12 @@ Deno.test("checkToken() refuses what would break a header", async (t) => {
   await t.step("white space around it", () => {
     assertEquals(checkToken(origin, "token", " a.b-c_d \n"), "a.b-c_d");
   });
-  for (const token of ["a\nb", "a\r\nX: y", "ä", ""]) {
-    await t.step(JSON.stringify(token), () => {
-      const error = assertThrows(() => checkToken(origin, "token", token));
-      assert(error instanceof CniError && error.code === 7);
-      assertEquals(
-        error.message,
-        "Cannot use x: token: it has characters that no token may have",
-      );
-    });
-  }
+  await eachRow(t, ["a\nb", "a\r\nX: y", "ä", ""], (token) => {
+    const error = assertThrows(() => checkToken(origin, "token", token));
+    assert(error instanceof CniError && error.code === 7);
+    assertEquals(
+      error.message,
+      "Cannot use x: token: it has characters that no token may have",
+    );
+  }, (token) => JSON.stringify(token));
 });

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { refusal } from "./refusal.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const REQUEST = { method: "GET", url: "https://h/x" };
 
@@ -51,15 +52,13 @@ Deno.test("refusal() has words where the server has none", async (t) => {
       "the server answered 302, and is not followed elsewhere",
     ],
   ];
-  for (const [status, headers, body, why] of rows) {
-    await t.step(`${status} ${body}`, () => {
-      const error = refusal(REQUEST, answer(status, headers), body);
-      assertEquals([error.status, error.message], [
-        status,
-        `Get "https://h/x": ${why}`,
-      ]);
-    });
-  }
+  await eachRow(t, rows, ([status, headers, body, why]) => {
+    const error = refusal(REQUEST, answer(status, headers), body);
+    assertEquals([error.status, error.message], [
+      status,
+      `Get "https://h/x": ${why}`,
+    ]);
+  }, ([status, , body]) => `${status} ${body}`);
   await t.step("long text", () => {
     const error = refusal(REQUEST, answer(500, plain), "x".repeat(10_000));
     assert(error.message.length < 300);
@@ -77,14 +76,12 @@ Deno.test("refusal() reads when to come back", async (t) => {
     ["Thu, 01 Jan 1970 00:00:00 GMT", (ms) => ms === 0],
     ["soon", (ms) => ms === undefined],
   ];
-  for (const [header, isExpected] of rows) {
-    await t.step(header, () => {
-      const error = refusal(
-        REQUEST,
-        answer(429, { "retry-after": header }),
-        "",
-      );
-      assert(isExpected(error.retryAfterMs), String(error.retryAfterMs));
-    });
-  }
+  await eachRow(t, rows, ([header, isExpected]) => {
+    const error = refusal(
+      REQUEST,
+      answer(429, { "retry-after": header }),
+      "",
+    );
+    assert(isExpected(error.retryAfterMs), String(error.retryAfterMs));
+  });
 });

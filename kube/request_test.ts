@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { KubeError } from "./kube_error.ts";
 import { apiPath, withQuery } from "./request.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 Deno.test("apiPath() joins names, and none of them leads elsewhere", async (t) => {
   await t.step("plain", () => {
@@ -12,12 +13,10 @@ Deno.test("apiPath() joins names, and none of them leads elsewhere", async (t) =
       "/api/v1/a%20b%3Fc%23d%3A%C3%A4",
     );
   });
-  for (const name of ["", ".", "..", "a/b", "/", "%2e%2e", "%"]) {
-    await t.step(`refused: "${name}"`, () => {
-      const error = assertThrows(() => apiPath("/api/v1", name), KubeError);
-      assertEquals(error.status, 400);
-    });
-  }
+  await eachRow(t, ["", ".", "..", "a/b", "/", "%2e%2e", "%"], (name) => {
+    const error = assertThrows(() => apiPath("/api/v1", name), KubeError);
+    assertEquals(error.status, 400);
+  }, (name) => `refused: "${name}"`);
 });
 
 Deno.test("withQuery() leaves out what is not given", async (t) => {
@@ -28,10 +27,10 @@ Deno.test("withQuery() leaves out what is not given", async (t) => {
       [{ a: "1", b: undefined, limit: 0 }, "/x?a=1&limit=0"],
       [{ s: "a=b,c=d&e" }, "/x?s=a%3Db%2Cc%3Dd%26e"],
     ];
-  for (const [query, expected] of rows) {
-    await t.step(
-      expected,
-      () => assertEquals(withQuery("/x", query), expected),
-    );
-  }
+  await eachRow(
+    t,
+    rows,
+    ([query, expected]) => assertEquals(withQuery("/x", query), expected),
+    ([, expected]) => expected,
+  );
 });

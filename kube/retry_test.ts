@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { kubeErrorOf } from "../tests/_harness/kube_scene.ts";
 import { KubeError, type KubeFailure } from "./kube_error.ts";
 import { overallSignal, retry, type TimeLimits } from "./retry.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** Fails a number of times, then returns the number of attempts. */
 function failing(
@@ -35,25 +36,23 @@ Deno.test("retry() repeats what may be repeated, and nothing else", async (t) =>
     ) => [{ status }, false, false] as const),
   ];
   const limits = { overallMs: 10_000 };
-  for (const [failure, isRepeated, isPostRepeated] of rows) {
-    await t.step(JSON.stringify(failure), async () => {
-      const get = failing(failure, 1);
-      const patch = failing(failure, 1);
-      const put = failing(failure, 1);
-      const post = failing(failure, 1);
-      await Promise.allSettled([
-        retry(get.attempt, "GET", limits),
-        retry(patch.attempt, "PATCH", limits),
-        retry(put.attempt, "PUT", limits),
-        retry(post.attempt, "POST", limits),
-      ]);
-      const repeated = [isRepeated, isRepeated, isRepeated, isPostRepeated];
-      assertEquals(
-        [get.tries, patch.tries, put.tries, post.tries],
-        repeated.map((is) => is ? 2 : 1),
-      );
-    });
-  }
+  await eachRow(t, rows, async ([failure, isRepeated, isPostRepeated]) => {
+    const get = failing(failure, 1);
+    const patch = failing(failure, 1);
+    const put = failing(failure, 1);
+    const post = failing(failure, 1);
+    await Promise.allSettled([
+      retry(get.attempt, "GET", limits),
+      retry(patch.attempt, "PATCH", limits),
+      retry(put.attempt, "PUT", limits),
+      retry(post.attempt, "POST", limits),
+    ]);
+    const repeated = [isRepeated, isRepeated, isRepeated, isPostRepeated];
+    assertEquals(
+      [get.tries, patch.tries, put.tries, post.tries],
+      repeated.map((is) => is ? 2 : 1),
+    );
+  }, ([failure]) => JSON.stringify(failure));
   await t.step("what is no KubeError", async () => {
     let tries = 0;
     const attempt = (): Promise<never> => {
@@ -88,21 +87,21 @@ Deno.test("retry() says why it was tried again, and not that time was up then", 
   assertEquals([tries, error.message], [2, "too busy"]);
 });
 
-Deno.test("retry() stays away as long as the server asks, if that fits", async (t) => {
-  const rows = [[400, 2], [10_000, 1], [0, 2]] as const;
-  for (const [retryAfterMs, tries] of rows) {
-    await t.step(`${retryAfterMs} ms of 10 s`, async () => {
-      const busy = failing({ status: 429, retryAfterMs }, 1);
-      const startMs = performance.now();
-      await retry(busy.attempt, "POST", { overallMs: 10_000 }).catch(() => {});
-      const elapsedMs = performance.now() - startMs;
-      assertEquals(busy.tries, tries);
-      const expectedMs = tries === 1 ? 0 : retryAfterMs || 250;
-      assert(elapsedMs >= expectedMs - 5, `${elapsedMs} ms`);
-      assert(elapsedMs < 10_000, `${elapsedMs} ms`);
-    });
-  }
-});
+testRows(
+  "retry() stays away as long as the server asks, if that fits",
+  [[400, 2], [10_000, 1], [0, 2]] as const,
+  async ([retryAfterMs, tries]) => {
+    const busy = failing({ status: 429, retryAfterMs }, 1);
+    const startMs = performance.now();
+    await retry(busy.attempt, "POST", { overallMs: 10_000 }).catch(() => {});
+    const elapsedMs = performance.now() - startMs;
+    assertEquals(busy.tries, tries);
+    const expectedMs = tries === 1 ? 0 : retryAfterMs || 250;
+    assert(elapsedMs >= expectedMs - 5, `${elapsedMs} ms`);
+    assert(elapsedMs < 10_000, `${elapsedMs} ms`);
+  },
+  ([retryAfterMs]) => `${retryAfterMs} ms of 10 s`,
+);
 
 /** Lets each try time out. @returns How long each try took, in milliseconds */
 async function measureTries(
@@ -123,17 +122,13 @@ async function measureTries(
   return tries;
 }
 
-Deno.test("retry() gives a try that follows a time-out twice the time", async (t) => {
-  for (const method of ["GET", "PATCH"]) {
-    await t.step(method, async () => {
-      const limits = { perTryMs: 100, overallMs: 3000 };
-      const [first = 0, second = 0, third = 0] = await measureTries(
-        method,
-        limits,
-      );
-      assert(first >= 99 && second >= 199 && third >= 399, `${method}`);
-    });
-  }
+testRows("retry() gives a try that follows a time-out twice the time", [
+  "GET",
+  "PATCH",
+], async (method) => {
+  const limits = { perTryMs: 100, overallMs: 3000 };
+  const [first = 0, second = 0, third = 0] = await measureTries(method, limits);
+  assert(first >= 99 && second >= 199 && third >= 399, `${method}`);
 });
 
 Deno.test("retry() gives a POST all the time there is, once", async () => {

@@ -4,6 +4,7 @@ import { CertificateAuthority } from "../tests/_harness/kube_api/certificates.ts
 import type { KubeconfigKind } from "../tests/_harness/kube_api/kubeconfig.ts";
 import { KubeApi } from "../tests/_harness/kube_api.ts";
 import { KubeScene } from "../tests/_harness/kube_scene.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 /** Keys of a cluster without its own authorities. */
 const NO_CA = {
@@ -112,16 +113,14 @@ Deno.test("KubeClient trusts the kubeconfig's authorities, and no others", async
     ["SSL_CERT_FILE", { SSL_CERT_FILE: scene.ca }],
   ];
   for (const [transport, [kind, cluster]] of Object.entries(TRANSPORTS)) {
-    for (const [name, env] of rows) {
-      await t.step(`${transport}, environment with ${name}`, async () => {
-        const keys = {
-          ...cluster,
-          "certificate-authority": undefined,
-          ...isOther,
-        };
-        assertEquals(await scene.ask(kind, keys, env), UNKNOWN);
-      });
-    }
+    await eachRow(t, rows, async ([, env]) => {
+      const keys = {
+        ...cluster,
+        "certificate-authority": undefined,
+        ...isOther,
+      };
+      assertEquals(await scene.ask(kind, keys, env), UNKNOWN);
+    }, ([name]) => `${transport}, environment with ${name}`);
     await t.step(`${transport}, environment with mistakes`, async () => {
       const env = { DENO_TLS_CA_STORE: "none", SSL_CERT_FILE: "/nowhere" };
       assertEquals(await scene.ask(kind, cluster, env), "answered");
@@ -144,11 +143,9 @@ Deno.test("KubeClient trusts the node's authorities if the kubeconfig has none",
     ["and not Deno's", { DENO_CERT: scene.ca }, UNKNOWN],
   ];
   for (const [transport, [kind, cluster]] of Object.entries(TRANSPORTS)) {
-    for (const [name, env, expected] of rows) {
-      await t.step(`${transport}, ${name}`, async () => {
-        const keys = { ...cluster, ...NO_CA };
-        assertEquals(await scene.ask(kind, keys, env), expected);
-      });
-    }
+    await eachRow(t, rows, async ([, env, expected]) => {
+      const keys = { ...cluster, ...NO_CA };
+      assertEquals(await scene.ask(kind, keys, env), expected);
+    }, ([name]) => `${transport}, ${name}`);
   }
 });

@@ -4,6 +4,7 @@ import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
 import type { Credentials } from "./access.ts";
 import type { UserEntry } from "./kubeconfig_schema.ts";
 import { openCredentials, readImpersonation } from "./user.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 function pem(label: string): string {
   return `-----BEGIN ${label}-----\nAAAA\n-----END ${label}-----`;
@@ -47,16 +48,14 @@ Deno.test("openCredentials() takes what the user has", async (t) => {
       "client-certificate": "both.pem",
     }, { authorization: "Bearer t1", certificate: both }],
   ];
-  for (const [name, user, expected] of rows) {
-    await t.step(name, async () => {
-      const source = await openCredentials(origin, {
-        user,
-        cluster: {},
-        env: {},
-      });
-      assertEquals(await source.get(), expected);
+  await eachRow(t, rows, async ([, user, expected]) => {
+    const source = await openCredentials(origin, {
+      user,
+      cluster: {},
+      env: {},
     });
-  }
+    assertEquals(await source.get(), expected);
+  });
 });
 
 Deno.test("openCredentials() refuses what is of no use", async (t) => {
@@ -85,16 +84,14 @@ Deno.test("openCredentials() refuses what is of no use", async (t) => {
       "exec.interactiveMode: there is nobody to ask",
     ],
   ];
-  for (const [user, why] of rows) {
-    await t.step(why, async () => {
-      const opened = openCredentials(origin, { user, cluster: {}, env: {} });
-      const error = await assertRejects(() => opened, CniError);
-      assertEquals([error.code, error.message], [
-        7,
-        `Cannot use kubeconfig "/k": ${why}`,
-      ]);
-    });
-  }
+  await eachRow(t, rows, async ([user, why]) => {
+    const opened = openCredentials(origin, { user, cluster: {}, env: {} });
+    const error = await assertRejects(() => opened, CniError);
+    assertEquals([error.code, error.message], [
+      7,
+      `Cannot use kubeconfig "/k": ${why}`,
+    ]);
+  }, ([, why]) => why);
 });
 
 Deno.test("readImpersonation() makes a header of each value", () => {
@@ -117,17 +114,14 @@ Deno.test("readImpersonation() makes a header of each value", () => {
 Deno.test("readImpersonation() needs a user", async (t) => {
   const origin = { what: "x", folder: "/" };
   await t.step("nobody", () => assertEquals(readImpersonation(origin, {}), []));
-  for (
-    const user of [{ "as-uid": "u" }, { "as-groups": ["g"] }, {
-      "as-user-extra": { a: ["b"] },
-    }]
-  ) {
-    await t.step(JSON.stringify(user), () => {
-      const error = assertThrows(
-        () => readImpersonation(origin, user),
-        CniError,
-      );
-      assert(error.message.startsWith("Cannot use x: as: missing"));
-    });
-  }
+  const rows = [{ "as-uid": "u" }, { "as-groups": ["g"] }, {
+    "as-user-extra": { a: ["b"] },
+  }];
+  await eachRow(t, rows, (user) => {
+    const error = assertThrows(
+      () => readImpersonation(origin, user),
+      CniError,
+    );
+    assert(error.message.startsWith("Cannot use x: as: missing"));
+  }, (user) => JSON.stringify(user));
 });

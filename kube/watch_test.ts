@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import type { KubeClient } from "./client.ts";
 import type { Pod, WatchEvent } from "./types.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const PATH = "/api/v1/namespaces/test/pods";
 
@@ -130,12 +131,10 @@ Deno.test("KubeClient.watch() fails", async (t) => {
       "an event of the watch is no JSON",
     ],
   ];
-  for (const [name, body, status, message] of rows) {
-    await t.step(name, async () => {
-      api.fault({ path: /watch=/, body, times: 1 });
-      const error = await kubeErrorOf(next(watchFrom("")));
-      assertEquals(error.status, status);
-      assert(error.message.endsWith(message), error.message);
-    });
-  }
+  await eachRow(t, rows, async ([, body, status, message]) => {
+    api.fault({ path: /watch=/, body, times: 1 });
+    const error = await kubeErrorOf(next(watchFrom("")));
+    assertEquals(error.status, status);
+    assert(error.message.endsWith(message), error.message);
+  });
 });

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Cidr } from "./cidr.ts";
 import { AddressError, Ip, type IpFamily } from "./ip.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 const FAMILIES: IpFamily[] = [4, 6];
 const ROUNDS = 500;
@@ -46,37 +47,30 @@ Deno.test("Cidr.parse() accepts and canonicalizes what Go accepts", async (t) =>
     ["::ffff:102:304/128", "1.2.3.4/32", "1.2.3.4/32"],
     ["::ffff:1.2.3.4/96", "1.2.3.4/0", "0.0.0.0/0"],
   ];
-  for (const [text, canonical, network] of rows) {
-    await t.step(text, () => {
-      const cidr = Cidr.parse(text);
-      assertEquals([`${cidr}`, `${cidr.masked()}`], [canonical, network]);
-    });
-  }
+  await eachRow(t, rows, ([text, canonical, network]) => {
+    const cidr = Cidr.parse(text);
+    assertEquals([`${cidr}`, `${cidr.masked()}`], [canonical, network]);
+  });
 });
 
-Deno.test("Cidr.parse() refuses what Go refuses", async (t) => {
-  const rows: [why: string, ...texts: string[]][] = [
-    ["empty half", "", "/", "/24", "10.0.0.0/", "::/"],
-    ["no length", "10.0.0.5", "::1", "localhost"],
-    ["length too long", "10.0.0.0/33", "10.0.0.0/99", "::/129"],
-    ["length beyond any number", `10.0.0.0/${"9".repeat(400)}`],
-    ["sign", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/-0"],
-    ["not a decimal", "::/0x40", "::/64.0", "::/6e1", "::/a", "10.0.0.0/٨"],
-    ["mask", "10.0.0.0/255.0.0.0"],
-    ["blank", " ::/0", "::/0 ", "::/ 0", ":: /0", "10.0.0.0/8\n"],
-    ["second slash", "10.0.0.0/8/8", "10.0.0.0//8", "/10.0.0.0/8"],
-    ["bad address", "10.0.0/8", "10.0.0.01/8", "10.0.0.256/8", ":::/64"],
-    ["zone or brackets", "fe80::1%eth0/64", "fe80::1/64%eth0", "[::1]/64"],
-    ["mapped, above 128", "::ffff:1.2.3.4/129"],
-    ["mapped, below 96", "::ffff:1.2.3.4/95", "::ffff:1.2.3.4/24"],
-  ];
-  for (const [why, ...texts] of rows) {
-    await t.step(why, () => {
-      for (const text of texts) {
-        const error = assertThrows(() => Cidr.parse(text), AddressError);
-        assertEquals(error.message, `invalid CIDR address: ${text}`);
-      }
-    });
+testRows<[string, ...string[]]>("Cidr.parse() refuses what Go refuses", [
+  ["empty half", "", "/", "/24", "10.0.0.0/", "::/"],
+  ["no length", "10.0.0.5", "::1", "localhost"],
+  ["length too long", "10.0.0.0/33", "10.0.0.0/99", "::/129"],
+  ["length beyond any number", `10.0.0.0/${"9".repeat(400)}`],
+  ["sign", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/-0"],
+  ["not a decimal", "::/0x40", "::/64.0", "::/6e1", "::/a", "10.0.0.0/٨"],
+  ["mask", "10.0.0.0/255.0.0.0"],
+  ["blank", " ::/0", "::/0 ", "::/ 0", ":: /0", "10.0.0.0/8\n"],
+  ["second slash", "10.0.0.0/8/8", "10.0.0.0//8", "/10.0.0.0/8"],
+  ["bad address", "10.0.0/8", "10.0.0.01/8", "10.0.0.256/8", ":::/64"],
+  ["zone or brackets", "fe80::1%eth0/64", "fe80::1/64%eth0", "[::1]/64"],
+  ["mapped, above 128", "::ffff:1.2.3.4/129"],
+  ["mapped, below 96", "::ffff:1.2.3.4/95", "::ffff:1.2.3.4/24"],
+], ([, ...texts]) => {
+  for (const text of texts) {
+    const error = assertThrows(() => Cidr.parse(text), AddressError);
+    assertEquals(error.message, `invalid CIDR address: ${text}`);
   }
 });
 
@@ -95,32 +89,26 @@ Deno.test("Cidr.of() refuses lengths that do not fit the family", async (t) => {
     ["fd00::", -1, 129, 0.5, NaN, -Infinity],
   ];
   for (const [ip, ...prefixLengths] of rows) {
-    for (const prefixLength of prefixLengths) {
-      await t.step(`${ip}/${prefixLength}`, () => {
-        assertThrows(
-          () => Cidr.of(Ip.parse(ip), prefixLength),
-          AddressError,
-          `invalid CIDR address: ${ip}/${prefixLength}`,
-        );
-      });
-    }
+    await eachRow(t, prefixLengths, (prefixLength) => {
+      assertThrows(
+        () => Cidr.of(Ip.parse(ip), prefixLength),
+        AddressError,
+        `invalid CIDR address: ${ip}/${prefixLength}`,
+      );
+    }, (prefixLength) => `${ip}/${prefixLength}`);
   }
 });
 
-Deno.test("Cidr.host() covers one address", async (t) => {
-  for (
-    const [ip, text] of [["10.0.0.1", "10.0.0.1/32"], [
-      "fd00::1",
-      "fd00::1/128",
-    ]] as const
-  ) {
-    await t.step(text, () => {
-      const host = Cidr.host(Ip.parse(ip));
-      assertEquals(`${host}`, text);
-      assertEquals([host.network, host.last], [host.ip, host.ip]);
-    });
-  }
-});
+testRows(
+  "Cidr.host() covers one address",
+  [["10.0.0.1", "10.0.0.1/32"], ["fd00::1", "fd00::1/128"]] as const,
+  ([ip, text]) => {
+    const host = Cidr.host(Ip.parse(ip));
+    assertEquals(`${host}`, text);
+    assertEquals([host.network, host.last], [host.ip, host.ip]);
+  },
+  ([, text]) => text,
+);
 
 Deno.test("Cidr knows the borders of its network", async (t) => {
   const rows: [string, string, string, string?][] = [
@@ -135,17 +123,15 @@ Deno.test("Cidr knows the borders of its network", async (t) => {
     ["::/0", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"],
     ["::fffe:0:0/95", "::fffe:0:0", "::ffff:255.255.255.255"],
   ];
-  for (const [text, network, last, broadcast] of rows) {
-    await t.step(text, () => {
-      const cidr = Cidr.parse(text);
-      assertEquals([`${cidr.network}`, `${cidr.last}`], [network, last]);
-      assertEquals(cidr.broadcast?.toString(), broadcast);
-      assertEquals([cidr.network.family, cidr.last.family], [
-        cidr.family,
-        cidr.family,
-      ]);
-    });
-  }
+  await eachRow(t, rows, ([text, network, last, broadcast]) => {
+    const cidr = Cidr.parse(text);
+    assertEquals([`${cidr.network}`, `${cidr.last}`], [network, last]);
+    assertEquals(cidr.broadcast?.toString(), broadcast);
+    assertEquals([cidr.network.family, cidr.last.family], [
+      cidr.family,
+      cidr.family,
+    ]);
+  });
 });
 
 Deno.test("Cidr.network and last are the prefix filled with zeros and ones", () => {
@@ -162,19 +148,18 @@ Deno.test("Cidr.network and last are the prefix filled with zeros and ones", () 
   }
 });
 
-Deno.test("Cidr.contains() holds from the first to the last address", async (t) => {
-  for (
-    const text of ["10.0.0.5/24", "10.0.0.5/32", "fd00::5/64", "fd00::5/128"]
-  ) {
-    await t.step(text, () => {
-      const { network, last } = Cidr.parse(text);
-      const probes = [network.previous(), network, last, last.next()];
-      assertEquals(
-        probes.map((ip) => Cidr.parse(text).contains(ip)),
-        [false, true, true, false],
-      );
-    });
-  }
+testRows("Cidr.contains() holds from the first to the last address", [
+  "10.0.0.5/24",
+  "10.0.0.5/32",
+  "fd00::5/64",
+  "fd00::5/128",
+], (text) => {
+  const { network, last } = Cidr.parse(text);
+  const probes = [network.previous(), network, last, last.next()];
+  assertEquals(
+    probes.map((ip) => Cidr.parse(text).contains(ip)),
+    [false, true, true, false],
+  );
 });
 
 Deno.test("Cidr.contains() compares exactly the prefix bits", () => {
@@ -212,12 +197,10 @@ Deno.test("Cidr relations do not depend on host bits", async (t) => {
     ["fd00::/8", "fd12:3456::1/48", true, true],
     ["fd00::1/64", "fd00:0:0:1::/64", false, false],
   ];
-  for (const [a, b, contains, overlaps] of rows) {
-    await t.step(`${a} and ${b}`, () => {
-      assertEquals(Cidr.parse(a).containsCidr(Cidr.parse(b)), contains);
-      assertEquals(Cidr.parse(a).overlaps(Cidr.parse(b)), overlaps);
-    });
-  }
+  await eachRow(t, rows, ([a, b, contains, overlaps]) => {
+    assertEquals(Cidr.parse(a).containsCidr(Cidr.parse(b)), contains);
+    assertEquals(Cidr.parse(a).overlaps(Cidr.parse(b)), overlaps);
+  }, ([a, b]) => `${a} and ${b}`);
 });
 
 Deno.test("Cidr relations never hold across families", () => {
@@ -236,11 +219,9 @@ Deno.test("Cidr.equals() compares address, host bits and length", async (t) => {
     ["fd00::1/64", "FD00:0::1/64", true],
     ["1.2.3.4/24", "::ffff:1.2.3.4/120", true],
   ];
-  for (const [a, b, equal] of rows) {
-    await t.step(`${a} and ${b}`, () => {
-      assertEquals(Cidr.parse(a).equals(Cidr.parse(b)), equal);
-    });
-  }
+  await eachRow(t, rows, ([a, b, equal]) => {
+    assertEquals(Cidr.parse(a).equals(Cidr.parse(b)), equal);
+  }, ([a, b]) => `${a} and ${b}`);
 });
 
 Deno.test("Cidr.toJSON() makes JSON.stringify() write the text", () => {

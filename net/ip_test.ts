@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { AddressError, Ip, type IpFamily, unlessNoAddress } from "./ip.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 const FAMILIES: IpFamily[] = [4, 6];
 const ROUNDS = 500;
@@ -58,66 +59,53 @@ Deno.test("Ip.parse() accepts and canonicalizes what Go accepts", async (t) => {
     ["::fffe:1.2.3.4", "::fffe:102:304", 6],
     ["::1:ffff:1.2.3.4", "::1:ffff:102:304", 6],
   ];
-  for (const [text, canonical, family] of rows) {
-    await t.step(text, () => {
-      const ip = Ip.parse(text);
-      assertEquals([ip.toString(), ip.family], [canonical, family]);
-    });
-  }
+  await eachRow(t, rows, ([text, canonical, family]) => {
+    const ip = Ip.parse(text);
+    assertEquals([ip.toString(), ip.family], [canonical, family]);
+  });
 });
 
-Deno.test("Ip.parse() refuses what Go refuses", async (t) => {
-  const rows: [why: string, ...texts: string[]][] = [
-    ["empty or blank", "", " ", " 1.2.3.4", "1.2.3.4 ", "::1\n", "\t::1"],
-    ["too few octets", "1", "1.2.3", "1.2.3.", ".2.3.4", "."],
-    ["too many octets", "1.2.3.4.5", "1.2.3.4."],
-    ["empty octet", "1..2.3", "1.2..4", "1.2.3.4..", "..."],
-    ["octet above 255", "256.0.0.1", "1.2.3.1000", "1.2.3.99999999999999"],
-    ["leading zero", "01.2.3.4", "1.2.3.04", "1.2.3.00", "010.0.0.1"],
-    ["not decimal", "0x10.0.0.1", "1e1.0.0.1", "+1.2.3.4", "1.2.3.-4"],
-    ["not ASCII digits", "1.2.3.٣", "１.2.3.4", "::１"],
-    ["one number", "3232235777", "0x7f000001", "localhost"],
-    ["too few groups", "1:2:3:4:5:6:7", "1:2", "ffff"],
-    [
-      "too many groups",
-      "1:2:3:4:5:6:7:8:9",
-      "1:2:3:4:5:6:7:8::",
-      "::1:2:3:4:5:6:7:8",
-    ],
-    ["idle ::", "1:2:3:4::5:6:7:8", "1:2:3:4:5:6::1.2.3.4"],
-    ["several ::", "1::2::3", "::1::", ":::", "::::", "1:::2"],
-    [
-      "single colon at an end",
-      ":",
-      ":1::",
-      "1:2:3:4:5:6:7:",
-      "::1:",
-      ":1:2:3:4:5:6:7",
-    ],
-    ["long group", "12345::", "::00001", "0db80::1"],
-    ["not hexadecimal", "::g", "::0x1", "::-1", "::1_0"],
-    [
-      "misplaced IPv4",
-      "1.2.3.4::",
-      "::1.2.3.4:5",
-      "1:2.3.4.5::",
-      "1.2.3.4:1::",
-    ],
-    ["too long with IPv4", "1:2:3:4:5:6:7:1.2.3.4", "1:2:3:4:5:6:7::1.2.3.4"],
-    ["too short with IPv4", "1:2:3:4:5:1.2.3.4", "1:1.2.3.4"],
-    ["bad embedded IPv4", "::1.2.3", "::1.2.3.256", "::01.2.3.4", "::a.2.3.4"],
-    ["zone", "fe80::1%eth0", "fe80::1%", "1.2.3.4%eth0", "%eth0"],
-    ["brackets or port", "[::1]", "[::1]:80", "1.2.3.4:80"],
-    ["prefix length", "1.2.3.4/24", "::1/64"],
-  ];
-  for (const [why, ...texts] of rows) {
-    await t.step(why, () => {
-      for (const text of texts) {
-        const error = assertThrows(() => Ip.parse(text), AddressError);
-        assertEquals(error.message, `invalid IP address: ${text}`);
-        assertEquals(error.name, "AddressError");
-      }
-    });
+testRows<[string, ...string[]]>("Ip.parse() refuses what Go refuses", [
+  ["empty or blank", "", " ", " 1.2.3.4", "1.2.3.4 ", "::1\n", "\t::1"],
+  ["too few octets", "1", "1.2.3", "1.2.3.", ".2.3.4", "."],
+  ["too many octets", "1.2.3.4.5", "1.2.3.4."],
+  ["empty octet", "1..2.3", "1.2..4", "1.2.3.4..", "..."],
+  ["octet above 255", "256.0.0.1", "1.2.3.1000", "1.2.3.99999999999999"],
+  ["leading zero", "01.2.3.4", "1.2.3.04", "1.2.3.00", "010.0.0.1"],
+  ["not decimal", "0x10.0.0.1", "1e1.0.0.1", "+1.2.3.4", "1.2.3.-4"],
+  ["not ASCII digits", "1.2.3.٣", "１.2.3.4", "::１"],
+  ["one number", "3232235777", "0x7f000001", "localhost"],
+  ["too few groups", "1:2:3:4:5:6:7", "1:2", "ffff"],
+  [
+    "too many groups",
+    "1:2:3:4:5:6:7:8:9",
+    "1:2:3:4:5:6:7:8::",
+    "::1:2:3:4:5:6:7:8",
+  ],
+  ["idle ::", "1:2:3:4::5:6:7:8", "1:2:3:4:5:6::1.2.3.4"],
+  ["several ::", "1::2::3", "::1::", ":::", "::::", "1:::2"],
+  [
+    "single colon at an end",
+    ":",
+    ":1::",
+    "1:2:3:4:5:6:7:",
+    "::1:",
+    ":1:2:3:4:5:6:7",
+  ],
+  ["long group", "12345::", "::00001", "0db80::1"],
+  ["not hexadecimal", "::g", "::0x1", "::-1", "::1_0"],
+  ["misplaced IPv4", "1.2.3.4::", "::1.2.3.4:5", "1:2.3.4.5::", "1.2.3.4:1::"],
+  ["too long with IPv4", "1:2:3:4:5:6:7:1.2.3.4", "1:2:3:4:5:6:7::1.2.3.4"],
+  ["too short with IPv4", "1:2:3:4:5:1.2.3.4", "1:1.2.3.4"],
+  ["bad embedded IPv4", "::1.2.3", "::1.2.3.256", "::01.2.3.4", "::a.2.3.4"],
+  ["zone", "fe80::1%eth0", "fe80::1%", "1.2.3.4%eth0", "%eth0"],
+  ["brackets or port", "[::1]", "[::1]:80", "1.2.3.4:80"],
+  ["prefix length", "1.2.3.4/24", "::1/64"],
+], ([, ...texts]) => {
+  for (const text of texts) {
+    const error = assertThrows(() => Ip.parse(text), AddressError);
+    assertEquals(error.message, `invalid IP address: ${text}`);
+    assertEquals(error.name, "AddressError");
   }
 });
 
@@ -133,9 +121,11 @@ Deno.test("Ip.toString() shortens as RFC 5952 says", async (t) => {
     ["4.2.3 a run at the end", "1:1:1:1:1:1:0:0", "1:1:1:1:1:1::"],
     ["4.3 lower case", "2001:DB8:ABCD:EF::1", "2001:db8:abcd:ef::1"],
   ];
-  for (const [rule, text, canonical] of rows) {
-    await t.step(rule, () => assertEquals(`${Ip.parse(text)}`, canonical));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, text, canonical]) => assertEquals(`${Ip.parse(text)}`, canonical),
+  );
   await t.step("5 dotted tail of a mapped address", () => {
     assertEquals(`${Ip.fromValue(6, 0xffff_0102_0304n)}`, "::ffff:1.2.3.4");
   });
@@ -186,17 +176,18 @@ Deno.test("Ip.fromBytes() keeps a mapped address in family 6", () => {
   assertEquals(ip.toBytes(), mapped);
 });
 
-Deno.test("Ip.fromBytes() refuses other lengths", async (t) => {
-  for (const length of [0, 3, 5, 15, 17, 20]) {
-    await t.step(`${length} bytes`, () => {
-      assertThrows(
-        () => Ip.fromBytes(new Uint8Array(length)),
-        AddressError,
-        `invalid IP address: want 4 or 16 bytes, got ${length}`,
-      );
-    });
-  }
-});
+testRows(
+  "Ip.fromBytes() refuses other lengths",
+  [0, 3, 5, 15, 17, 20],
+  (length) => {
+    assertThrows(
+      () => Ip.fromBytes(new Uint8Array(length)),
+      AddressError,
+      `invalid IP address: want 4 or 16 bytes, got ${length}`,
+    );
+  },
+  (length) => `${length} bytes`,
+);
 
 Deno.test("Ip.fromValue() accepts exactly the family's space", async (t) => {
   for (const family of FAMILIES) {
@@ -215,35 +206,28 @@ Deno.test("Ip.fromValue() accepts exactly the family's space", async (t) => {
   }
 });
 
-Deno.test("Ip.add() moves across octets and groups", async (t) => {
-  const rows: [start: string, offset: bigint, end: string][] = [
-    ["10.0.0.255", 1n, "10.0.1.0"],
-    ["10.0.0.0", -1n, "9.255.255.255"],
-    ["10.0.0.7", 0n, "10.0.0.7"],
-    ["2001:db8::ffff", 1n, "2001:db8::1:0"],
-    ["2001:db8::", 1n << 64n, "2001:db8:0:1::"],
-    ["::", (1n << 128n) - 1n, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"],
-  ];
-  for (const [start, offset, end] of rows) {
-    await t.step(`${start} + ${offset}`, () => {
-      assertEquals(Ip.parse(start).add(offset), Ip.parse(end));
-      assertEquals(Ip.parse(end).add(-offset), Ip.parse(start));
-    });
-  }
-});
+testRows<[string, bigint, string]>("Ip.add() moves across octets and groups", [
+  ["10.0.0.255", 1n, "10.0.1.0"],
+  ["10.0.0.0", -1n, "9.255.255.255"],
+  ["10.0.0.7", 0n, "10.0.0.7"],
+  ["2001:db8::ffff", 1n, "2001:db8::1:0"],
+  ["2001:db8::", 1n << 64n, "2001:db8:0:1::"],
+  ["::", (1n << 128n) - 1n, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"],
+], ([start, offset, end]) => {
+  assertEquals(Ip.parse(start).add(offset), Ip.parse(end));
+  assertEquals(Ip.parse(end).add(-offset), Ip.parse(start));
+}, ([start, offset]) => `${start} + ${offset}`);
 
 Deno.test("Ip.next() and previous() throw at the ends of the space", async (t) => {
   const rows: [first: string, last: string][] = [
     ["0.0.0.0", "255.255.255.255"],
     ["::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"],
   ];
-  for (const [first, last] of rows) {
-    await t.step(first, () => {
-      assertThrows(() => Ip.parse(first).previous(), AddressError, "outside");
-      assertThrows(() => Ip.parse(last).next(), AddressError, "outside");
-      assertEquals(Ip.parse(first).next().previous(), Ip.parse(first));
-    });
-  }
+  await eachRow(t, rows, ([first, last]) => {
+    assertThrows(() => Ip.parse(first).previous(), AddressError, "outside");
+    assertThrows(() => Ip.parse(last).next(), AddressError, "outside");
+    assertEquals(Ip.parse(first).next().previous(), Ip.parse(first));
+  });
 });
 
 Deno.test("Ip.next() stays in family 6 at the border of the mapped range", () => {
@@ -271,60 +255,49 @@ Deno.test("Ip.compare() puts IPv4 before IPv6", () => {
 });
 
 // Every row was confirmed with the methods of Go's net.IP.
-Deno.test("Ip predicates classify as Go does", async (t) => {
-  const rows: [kind: string, ...texts: string[]][] = [
-    ["isUnspecified", "0.0.0.0", "::", "::ffff:0.0.0.0"],
-    ["isLoopback", "127.0.0.1", "127.255.255.255", "::1", "::ffff:127.0.0.1"],
-    ["isMulticast", "224.0.0.0", "239.255.255.255", "ff00::", "ff02::1"],
-    ["isLinkLocal", "169.254.0.0", "169.254.255.255", "fe80::", "febf:ffff::"],
-    [
-      "isGlobalUnicast",
-      "0.0.0.1",
-      "10.0.0.1",
-      "126.255.255.255",
-      "128.0.0.1",
-      "::2",
-    ],
-    [
-      "isGlobalUnicast",
-      "169.253.255.255",
-      "169.255.0.0",
-      "223.255.255.255",
-      "240.0.0.0",
-    ],
-    [
-      "isGlobalUnicast",
-      "255.255.255.254",
-      "fe7f:ffff::",
-      "fec0::",
-      "fd00::1",
-      "feff::",
-    ],
-    ["", "255.255.255.255"],
-  ];
-  for (const [kind, ...texts] of rows) {
-    await t.step(`${kind || "no kind"}: ${texts.join(", ")}`, () => {
-      for (const text of texts) assertEquals(listKinds(Ip.parse(text)), kind);
-    });
-  }
-});
+testRows<[string, ...string[]]>("Ip predicates classify as Go does", [
+  ["isUnspecified", "0.0.0.0", "::", "::ffff:0.0.0.0"],
+  ["isLoopback", "127.0.0.1", "127.255.255.255", "::1", "::ffff:127.0.0.1"],
+  ["isMulticast", "224.0.0.0", "239.255.255.255", "ff00::", "ff02::1"],
+  ["isLinkLocal", "169.254.0.0", "169.254.255.255", "fe80::", "febf:ffff::"],
+  [
+    "isGlobalUnicast",
+    "0.0.0.1",
+    "10.0.0.1",
+    "126.255.255.255",
+    "128.0.0.1",
+    "::2",
+  ],
+  [
+    "isGlobalUnicast",
+    "169.253.255.255",
+    "169.255.0.0",
+    "223.255.255.255",
+    "240.0.0.0",
+  ],
+  [
+    "isGlobalUnicast",
+    "255.255.255.254",
+    "fe7f:ffff::",
+    "fec0::",
+    "fd00::1",
+    "feff::",
+  ],
+  ["", "255.255.255.255"],
+], ([kind, ...texts]) => {
+  for (const text of texts) assertEquals(listKinds(Ip.parse(text)), kind);
+}, ([kind, ...texts]) => `${kind || "no kind"}: ${texts.join(", ")}`);
 
-Deno.test("Ip predicates look through a mapped address", async (t) => {
-  for (
-    const text of [
-      "0.0.0.0",
-      "127.0.0.1",
-      "224.0.0.1",
-      "169.254.1.1",
-      "10.0.0.1",
-    ]
-  ) {
-    await t.step(text, () => {
-      const ipv4 = Ip.parse(text);
-      const mapped = Ip.fromValue(6, 0xffff_0000_0000n + ipv4.value);
-      assertEquals(listKinds(mapped), listKinds(ipv4));
-    });
-  }
+testRows("Ip predicates look through a mapped address", [
+  "0.0.0.0",
+  "127.0.0.1",
+  "224.0.0.1",
+  "169.254.1.1",
+  "10.0.0.1",
+], (text) => {
+  const ipv4 = Ip.parse(text);
+  const mapped = Ip.fromValue(6, 0xffff_0000_0000n + ipv4.value);
+  assertEquals(listKinds(mapped), listKinds(ipv4));
 });
 
 Deno.test("unlessNoAddress() answers undefined for what is no address", () => {

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { AddressError } from "./ip.ts";
 import { Mac } from "./mac.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 const ROUNDS = 500;
 
@@ -21,9 +22,11 @@ Deno.test("Mac.parse() accepts and canonicalizes what Go accepts", async (t) => 
     ["00:00:00:00:00:00", "00:00:00:00:00:00"],
     ["ff:ff:ff:ff:ff:ff", "ff:ff:ff:ff:ff:ff"],
   ];
-  for (const [text, canonical] of rows) {
-    await t.step(text, () => assertEquals(`${Mac.parse(text)}`, canonical));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([text, canonical]) => assertEquals(`${Mac.parse(text)}`, canonical),
+  );
 });
 
 Deno.test("Mac.parse() refuses what Go refuses, and other lengths", async (t) => {
@@ -59,14 +62,12 @@ Deno.test("Mac.parse() refuses what Go refuses, and other lengths", async (t) =>
     ["EUI-64", "02:00:5e:10:00:00:00:01", "0200.5e10.0000.0001"],
     ["InfiniBand", `${"00:".repeat(19)}01`, "0".repeat(40)],
   ];
-  for (const [why, ...texts] of rows) {
-    await t.step(why, () => {
-      for (const text of texts) {
-        const error = assertThrows(() => Mac.parse(text), AddressError);
-        assertEquals(error.message, `invalid MAC address: ${text}`);
-      }
-    });
-  }
+  await eachRow(t, rows, ([, ...texts]) => {
+    for (const text of texts) {
+      const error = assertThrows(() => Mac.parse(text), AddressError);
+      assertEquals(error.message, `invalid MAC address: ${text}`);
+    }
+  });
 });
 
 Deno.test("Mac.fromBytes() is the inverse of toBytes()", () => {
@@ -84,17 +85,18 @@ Deno.test("Mac.fromBytes() keeps its own copy", () => {
   assertEquals(`${mac}`, "02:00:00:00:00:01");
 });
 
-Deno.test("Mac.fromBytes() refuses other lengths", async (t) => {
-  for (const length of [0, 5, 7, 8, 20]) {
-    await t.step(`${length} bytes`, () => {
-      assertThrows(
-        () => Mac.fromBytes(new Uint8Array(length)),
-        AddressError,
-        `invalid MAC address: want 6 bytes, got ${length}`,
-      );
-    });
-  }
-});
+testRows(
+  "Mac.fromBytes() refuses other lengths",
+  [0, 5, 7, 8, 20],
+  (length) => {
+    assertThrows(
+      () => Mac.fromBytes(new Uint8Array(length)),
+      AddressError,
+      `invalid MAC address: want 6 bytes, got ${length}`,
+    );
+  },
+  (length) => `${length} bytes`,
+);
 
 Deno.test("Mac.toString() is undone by Mac.parse()", () => {
   for (let round = 0; round < ROUNDS; round++) {
@@ -122,22 +124,17 @@ Deno.test("Mac.random() varies all other bits", () => {
   assertEquals(BigInt.asUintN(48, seenClear).toString(16), "fdffffffffff");
 });
 
-Deno.test("Mac predicates read the first byte", async (t) => {
-  const rows: [text: string, isMulticast: boolean, isLocal: boolean][] = [
-    ["00:00:5e:00:53:01", false, false],
-    ["01:00:5e:00:00:01", true, false],
-    ["02:42:ac:11:00:02", false, true],
-    ["33:33:00:00:00:01", true, true],
-    ["ff:ff:ff:ff:ff:ff", true, true],
-    ["fc:ff:ff:ff:ff:ff", false, false],
-  ];
-  for (const [text, isMulticast, isLocal] of rows) {
-    await t.step(text, () => {
-      const mac = Mac.parse(text);
-      assertEquals(mac.isMulticast, isMulticast);
-      assertEquals(mac.isLocallyAdministered, isLocal);
-    });
-  }
+testRows<[string, boolean, boolean]>("Mac predicates read the first byte", [
+  ["00:00:5e:00:53:01", false, false],
+  ["01:00:5e:00:00:01", true, false],
+  ["02:42:ac:11:00:02", false, true],
+  ["33:33:00:00:00:01", true, true],
+  ["ff:ff:ff:ff:ff:ff", true, true],
+  ["fc:ff:ff:ff:ff:ff", false, false],
+], ([text, isMulticast, isLocal]) => {
+  const mac = Mac.parse(text);
+  assertEquals(mac.isMulticast, isMulticast);
+  assertEquals(mac.isLocallyAdministered, isLocal);
 });
 
 Deno.test("Mac.equals() ignores the spelling", () => {

@@ -1,12 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { findPlugin, findVersions, pluginNames } from "./registry.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 Deno.test("findVersions() lists what the plugin itself lists", async (t) => {
-  for (const type of pluginNames) {
-    await t.step(type, async () => {
-      assertEquals(findVersions(type), (await findPlugin(type))?.versions);
-    });
-  }
+  await eachRow(t, pluginNames, async (type) => {
+    assertEquals(findVersions(type), (await findPlugin(type))?.versions);
+  });
 });
 
 Deno.test("findVersions() finds nothing for what is no plugin of ours", () => {

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
 import { readBandwidth } from "./bandwidth_annotations.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const INGRESS = "kubernetes.io/ingress-bandwidth";
 const EGRESS = "kubernetes.io/egress-bandwidth";
@@ -33,12 +34,12 @@ Deno.test("readBandwidth() reads rates, with a burst that is no limit", async (t
       ingressBurst: BURST,
     }],
   ];
-  for (const [name, annotations, bandwidth] of rows) {
-    await t.step(
-      name,
-      () => assertEquals<unknown>(readBandwidth(annotations), bandwidth),
-    );
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, annotations, bandwidth]) =>
+      assertEquals<unknown>(readBandwidth(annotations), bandwidth),
+  );
 });
 
 Deno.test("readBandwidth() refuses what Kubernetes does, in its words", async (t) => {
@@ -60,19 +61,17 @@ Deno.test("readBandwidth() refuses what Kubernetes does, in its words", async (t
     ],
   ];
   for (const key of [INGRESS, EGRESS]) {
-    for (const [text, why] of rows) {
-      await t.step(`${key}=${text}`, () => {
-        const error = assertThrows(
-          () => readBandwidth({ [key]: text }),
-          CniError,
-        );
-        const { code, message, details } = error;
-        assertEquals({ code, message, details }, {
-          code: 7,
-          message: "failed to get pod bandwidth from annotations",
-          details: `${key}=${JSON.stringify(text)}: ${why}`,
-        });
+    await eachRow(t, rows, ([text, why]) => {
+      const error = assertThrows(
+        () => readBandwidth({ [key]: text }),
+        CniError,
+      );
+      const { code, message, details } = error;
+      assertEquals({ code, message, details }, {
+        code: 7,
+        message: "failed to get pod bandwidth from annotations",
+        details: `${key}=${JSON.stringify(text)}: ${why}`,
       });
-    }
+    }, ([text]) => `${key}=${text}`);
   }
 });

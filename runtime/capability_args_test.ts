@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { Cidr } from "../net/cidr.ts";
 import { buildCapabilityArgs } from "./capability_args.ts";
 import type { Pod } from "./pod.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const POD: Pod = { namespace: "n", name: "p", containerId: "c", netns: "/n" };
 
@@ -62,9 +63,7 @@ Deno.test("buildCapabilityArgs() offers what a pod has, and nothing else", async
       "a resolver",
       { dns: { servers: ["10.0.0.10"], options: ["ndots:5"] } },
       [],
-      {
-        dns: { servers: ["10.0.0.10"], searches: [], options: ["ndots:5"] },
-      },
+      { dns: { servers: ["10.0.0.10"], searches: [], options: ["ndots:5"] } },
     ],
     [
       "annotations, two of which are its bandwidth",
@@ -94,13 +93,11 @@ Deno.test("buildCapabilityArgs() offers what a pod has, and nothing else", async
       { ips: ["10.1.2.3"], cgroupPath: "/b" },
     ],
   ];
-  for (const [name, pod, podCidrs, args] of rows) {
-    await t.step(name, () => {
-      const cidrs = podCidrs.map(Cidr.parse);
-      assertEquals<unknown>(
-        buildCapabilityArgs({ ...POD, ...pod }, cidrs),
-        args,
-      );
-    });
-  }
+  await eachRow(t, rows, ([, pod, podCidrs, args]) => {
+    const cidrs = podCidrs.map(Cidr.parse);
+    assertEquals<unknown>(
+      buildCapabilityArgs({ ...POD, ...pod }, cidrs),
+      args,
+    );
+  });
 });

@@ -2,6 +2,7 @@ import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
 import { CniError } from "../cni/error.ts";
 import { createLog } from "../cni/log.ts";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 import { TestNode } from "../tests/_harness/test_node.ts";
 import { DefaultNetwork } from "./default_network.ts";
 
@@ -99,12 +100,10 @@ Deno.test("DefaultNetwork.get() validates once for each change", async (t) => {
       node.addNetwork("20.conflist", ["a"]);
     }, "net1"],
   ];
-  for (const [name, change, expected] of rows) {
-    await t.step(name, async () => {
-      change();
-      assertEquals(await nameOf(fixture), expected);
-    });
-  }
+  await eachRow(t, rows, async ([, change, expected]) => {
+    change();
+    assertEquals(await nameOf(fixture), expected);
+  });
 
   await t.step("and no more than that", async () => {
     age(path);

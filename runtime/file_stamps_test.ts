@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { ConfFolder } from "../tests/_harness/conf_folder.ts";
 import { FileStamps } from "./file_stamps.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 /** Long ago, so that nothing of it is too new to be believed. */
 const PAST = new Date("2020-01-01T00:00:00Z");
@@ -54,15 +55,13 @@ Deno.test("FileStamps.isCurrent() notices whatever happens to a path", async (t)
       true,
     ],
   ];
-  for (const [name, change, isCurrent] of rows) {
-    await t.step(name, () => {
-      using folder = oldFolder();
-      const stamps = stampsOf(folder, [".", "a", "link", "missing"]);
-      assertEquals(stamps.isCurrent(), true);
-      change(folder.path);
-      assertEquals(stamps.isCurrent(), isCurrent);
-    });
-  }
+  await eachRow(t, rows, ([, change, isCurrent]) => {
+    using folder = oldFolder();
+    const stamps = stampsOf(folder, [".", "a", "link", "missing"]);
+    assertEquals(stamps.isCurrent(), true);
+    change(folder.path);
+    assertEquals(stamps.isCurrent(), isCurrent);
+  });
 });
 
 Deno.test("FileStamps.isCurrent() does not trust the time of what is new", () => {

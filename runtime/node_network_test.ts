@@ -6,6 +6,7 @@ import {
   assertThrows,
 } from "@std/assert";
 import { CniError } from "../cni/error.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 import { TestNode } from "../tests/_harness/test_node.ts";
 import { PodNetworkError } from "./pod_network_error.ts";
 
@@ -47,21 +48,19 @@ Deno.test("NodeNetwork.status() says why it is not ready", async (t) => {
     ]);
     assert(reason?.startsWith("cni config uninitialized"));
   });
-  for (const code of [50, 51]) {
-    await t.step(`a plugin's code ${code}`, async () => {
-      using node = nodeOf();
-      node.addPlugin("a", {
-        STATUS: `echo '{"code":${code},"msg":"out of order"}'; exit 1`,
-      });
-      const { isReady, reason, error, network } = await node.network.status();
-      assertEquals([isReady, reason, error?.code, network?.name], [
-        false,
-        "out of order",
-        code,
-        "net1",
-      ]);
+  await eachRow(t, [50, 51], async (code) => {
+    using node = nodeOf();
+    node.addPlugin("a", {
+      STATUS: `echo '{"code":${code},"msg":"out of order"}'; exit 1`,
     });
-  }
+    const { isReady, reason, error, network } = await node.network.status();
+    assertEquals([isReady, reason, error?.code, network?.name], [
+      false,
+      "out of order",
+      code,
+      "net1",
+    ]);
+  }, (code) => `a plugin's code ${code}`);
   await t.step("a plugin that hangs", async () => {
     using node = nodeOf();
     node.addPlugin("a", { STATUS: "exec sleep 60" });

@@ -1,20 +1,16 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
 import { createNode, parsePodCidrs } from "./node_options.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
-Deno.test("parsePodCidrs() reads networks", async (t) => {
-  const rows: [texts: string[], cidrs: string[]][] = [
-    [[], []],
-    [["", " "], []],
-    [["10.1.2.0/24", " fd00::/64"], ["10.1.2.0/24", "fd00::/64"]],
-    [["10.1.2.9/24"], ["10.1.2.0/24"]],
-  ];
-  for (const [texts, cidrs] of rows) {
-    await t.step(JSON.stringify(texts), () => {
-      assertEquals(parsePodCidrs(texts).map(String), cidrs);
-    });
-  }
-});
+testRows<[string[], string[]]>("parsePodCidrs() reads networks", [
+  [[], []],
+  [["", " "], []],
+  [["10.1.2.0/24", " fd00::/64"], ["10.1.2.0/24", "fd00::/64"]],
+  [["10.1.2.9/24"], ["10.1.2.0/24"]],
+], ([texts, cidrs]) => {
+  assertEquals(parsePodCidrs(texts).map(String), cidrs);
+}, ([texts]) => JSON.stringify(texts));
 
 Deno.test("parsePodCidrs() refuses what is none", () => {
   const error = assertThrows(() => parsePodCidrs(["10.1.2.3"]), CniError);

@@ -4,6 +4,7 @@ import { Cidr } from "../net/cidr.ts";
 import type { NetworkChoice } from "./choose_network.ts";
 import { buildLoopback } from "./loopback.ts";
 import { getReadyNetwork } from "./node.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const NETWORK = { list: buildLoopback(), path: "/etc/a", capabilities: [] };
 const CHOICE: NetworkChoice = {
@@ -53,13 +54,11 @@ Deno.test("getReadyNetwork() says why there is none, with kubelet's words", asyn
       "cni loopback uninitialized; no: why",
     ],
   ];
-  for (const [name, choice, text] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(
-        () => getReadyNetwork(NODE, { ...CHOICE, ...choice }),
-        CniError,
-      );
-      assertEquals([error.code, `${error}`], [50, text]);
-    });
-  }
+  await eachRow(t, rows, ([, choice, text]) => {
+    const error = assertThrows(
+      () => getReadyNetwork(NODE, { ...CHOICE, ...choice }),
+      CniError,
+    );
+    assertEquals([error.code, `${error}`], [50, text]);
+  });
 });

@@ -9,6 +9,7 @@ import {
   readCachedPod,
   restoreAttachment,
 } from "./pod_attachments.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 function attachmentOf(keys: Partial<CachedAttachment> = {}): CachedAttachment {
   const document = { name: "net1", plugins: [{ type: "a" }] };
@@ -33,9 +34,7 @@ Deno.test("readCachedPod() tells the loopback from the networks", () => {
     attachmentOf(),
     attachmentOf({ network: "net2" }),
   ];
-  const runtime = {
-    listCachedAttachments: (): CachedAttachment[] => cached,
-  };
+  const runtime = { listCachedAttachments: (): CachedAttachment[] => cached };
   const { loopback, networks } = readCachedPod({ runtime }, {
     containerId: "c1",
   });
@@ -66,11 +65,9 @@ Deno.test("isOfPod() goes by the sandbox in CNI_ARGS", async (t) => {
     [[["K8S_POD_INFRA_CONTAINER_ID", "c2"]], false],
     [[["IgnoreUnknown", "1"], ["K8S_POD_INFRA_CONTAINER_ID", "c1"]], true],
   ];
-  for (const [cniArgs, expected] of rows) {
-    await t.step(JSON.stringify(cniArgs), () => {
-      assertEquals(isOfPod(attachmentOf({ cniArgs })), expected);
-    });
-  }
+  await eachRow(t, rows, ([cniArgs, expected]) => {
+    assertEquals(isOfPod(attachmentOf({ cniArgs })), expected);
+  }, ([cniArgs]) => JSON.stringify(cniArgs));
 });
 
 rootTest("findNetns() finds out whether a namespace is gone", async (t) => {
@@ -84,16 +81,14 @@ rootTest("findNetns() finds out whether a namespace is gone", async (t) => {
     ["the file that a reboot leaves", plain, false],
     ["the host's own", hosts.host.path, false],
   ];
-  for (const [name, netns, isThere] of rows) {
-    await t.step(name, () => {
-      let logged = "";
-      const log = createLog({}, (line) => logged += line);
-      const node = { hostNetns: hosts.host.path, log };
-      assertEquals(
-        findNetns(node, { netns, containerId: "c1" }),
-        isThere ? netns : "",
-      );
-      assertEquals(/namespace is gone/.test(logged), !isThere);
-    });
-  }
+  await eachRow(t, rows, ([, netns, isThere]) => {
+    let logged = "";
+    const log = createLog({}, (line) => logged += line);
+    const node = { hostNetns: hosts.host.path, log };
+    assertEquals(
+      findNetns(node, { netns, containerId: "c1" }),
+      isThere ? netns : "",
+    );
+    assertEquals(/namespace is gone/.test(logged), !isThere);
+  });
 });

@@ -6,6 +6,7 @@ import { rootTest } from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { getResultIps, type PodIps, readPodIps } from "./pod_ips.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const POD = { containerId: "c1" };
 
@@ -48,11 +49,9 @@ Deno.test("getResultIps() lists what is eth0's, IPv4 first", async (t) => {
       ["10.1.2.3", "10.1.2.2", "fd00::2", "fd00::1"],
     ],
   ];
-  for (const [name, result, ips] of rows) {
-    await t.step(name, () => {
-      assertEquals(textsOf(getResultIps(result, "net1", POD)), ips);
-    });
-  }
+  await eachRow(t, rows, ([, result, ips]) => {
+    assertEquals(textsOf(getResultIps(result, "net1", POD)), ips);
+  });
 });
 
 Deno.test("getResultIps() refuses a result without one, in containerd's words", async (t) => {
@@ -61,19 +60,17 @@ Deno.test("getResultIps() refuses a result without one, in containerd's words", 
     ["another interface's", resultOf(["eth0", "net1"], [["10.1.2.3/24", 1]])],
     ["an interface's that is not there", resultOf([], [["10.1.2.3/24", 7]])],
   ];
-  for (const [name, result] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(
-        () => getResultIps(result, "net1", POD),
-        CniError,
-      );
-      assertEquals(
-        `${error}`,
-        'failed to find network info for sandbox "c1"; ' +
-          'the result of network "net1" has no IP address of "eth0"',
-      );
-    });
-  }
+  await eachRow(t, rows, ([, result]) => {
+    const error = assertThrows(
+      () => getResultIps(result, "net1", POD),
+      CniError,
+    );
+    assertEquals(
+      `${error}`,
+      'failed to find network info for sandbox "c1"; ' +
+        'the result of network "net1" has no IP address of "eth0"',
+    );
+  });
 });
 
 rootTest("readPodIps() reads what others can reach", () => {

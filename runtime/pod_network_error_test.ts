@@ -5,35 +5,31 @@ import {
 } from "@std/assert";
 import { CniError, toCniError } from "../cni/error.ts";
 import { PodNetworkError, type PodOperation } from "./pod_network_error.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
 const POD = { namespace: "default", name: "web" };
 
-Deno.test("PodNetworkError speaks as kubelet does", async (t) => {
-  const rows: [operation: PodOperation, text: string][] = [
-    [
-      "set_up_pod",
-      'networkPlugin cni failed to set up pod "web_default" network: no',
-    ],
-    [
-      "tear_down_pod",
-      'networkPlugin cni failed to teardown pod "web_default" network: no',
-    ],
-    [
-      "get_pod_network_status",
-      'networkPlugin cni failed on the status hook for pod "web_default": no',
-    ],
-    [
-      "check_pod",
-      'networkPlugin cni failed to check pod "web_default" network: no',
-    ],
-  ];
-  for (const [operation, text] of rows) {
-    await t.step(operation, () => {
-      const error = new PodNetworkError(operation, POD, new Error("no"));
-      assertEquals(`${error}`, text);
-      assertEquals([error.operation, error.pod], [operation, "web_default"]);
-    });
-  }
+testRows<[PodOperation, string]>("PodNetworkError speaks as kubelet does", [
+  [
+    "set_up_pod",
+    'networkPlugin cni failed to set up pod "web_default" network: no',
+  ],
+  [
+    "tear_down_pod",
+    'networkPlugin cni failed to teardown pod "web_default" network: no',
+  ],
+  [
+    "get_pod_network_status",
+    'networkPlugin cni failed on the status hook for pod "web_default": no',
+  ],
+  [
+    "check_pod",
+    'networkPlugin cni failed to check pod "web_default" network: no',
+  ],
+], ([operation, text]) => {
+  const error = new PodNetworkError(operation, POD, new Error("no"));
+  assertEquals(`${error}`, text);
+  assertEquals([error.operation, error.pod], [operation, "web_default"]);
 });
 
 Deno.test("PodNetworkError keeps the typed error, however deep it is", () => {

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
 import { checkPodArgs, formatFullName, listPodArgs, type Pod } from "./pod.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 
 const POD: Pod = {
   namespace: "default",
@@ -41,14 +42,12 @@ Deno.test("checkPodArgs() refuses what would be read as something else", async (
     ["no key", { cniArgs: [["", "b"]] }],
     ["no value", { cniArgs: [["a", ""]] }],
   ];
-  for (const [name, pod] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(
-        () => checkPodArgs({ ...POD, ...pod }),
-        CniError,
-        "into CNI_ARGS",
-      );
-      assertEquals(error.code, 4);
-    });
-  }
+  await eachRow(t, rows, ([, pod]) => {
+    const error = assertThrows(
+      () => checkPodArgs({ ...POD, ...pod }),
+      CniError,
+      "into CNI_ARGS",
+    );
+    assertEquals(error.code, 4);
+  });
 });

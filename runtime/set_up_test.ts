@@ -5,6 +5,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { describeError } from "../cni/error.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 import { ADD, TestNode } from "../tests/_harness/test_node.ts";
 import { PodNetworkError } from "./pod_network_error.ts";
 
@@ -124,9 +125,7 @@ Deno.test("setUpPod() undoes the loopback when that fails", async () => {
 
 Deno.test("setUpPod() undoes everything if the pod has no address then", async () => {
   using node = nodeOf();
-  node.addPlugin("b", {
-    ADD: ADD.replace("eth0", "eth7"),
-  });
+  node.addPlugin("b", { ADD: ADD.replace("eth0", "eth7") });
   const error = await failureOf(node.network.setUpPod(node.pod()));
   assertEquals(
     `${error}`,
@@ -205,13 +204,11 @@ Deno.test("setUpPod() calls no plugin for what cannot be", async (t) => {
       annotations: { "kubernetes.io/ingress-bandwidth": "1" },
     }, 7],
   ];
-  for (const [name, keys, code] of rows) {
-    await t.step(name, async () => {
-      using node = nodeOf();
-      const error = await failureOf(node.network.setUpPod(node.pod(keys)));
-      assertEquals([error.code, node.story], [code, []]);
-    });
-  }
+  await eachRow(t, rows, async ([, keys, code]) => {
+    using node = nodeOf();
+    const error = await failureOf(node.network.setUpPod(node.pod(keys)));
+    assertEquals([error.code, node.story], [code, []]);
+  });
 });
 
 Deno.test("setUpPod() fails while there is no network", async () => {

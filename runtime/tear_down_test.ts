@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { describeError } from "../cni/error.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 import { TestNode } from "../tests/_harness/test_node.ts";
 import { PodNetworkError } from "./pod_network_error.ts";
 
@@ -106,16 +107,14 @@ Deno.test("tearDownPod() detaches from the network of then", async (t) => {
       (node) => Deno.removeSync(`${node.conf.path}/10-net1.conflist`),
     ],
   ];
-  for (const [name, change] of rows) {
-    await t.step(name, async () => {
-      using node = nodeOf();
-      await node.network.setUpPod(node.pod());
-      change(node);
-      await node.network.tearDownPod(node.pod());
-      assertEquals(since(node, 3), ["b DEL", "a DEL", "loopback DEL"]);
-      assertEquals(node.plugins.cached, []);
-    });
-  }
+  await eachRow(t, rows, async ([, change]) => {
+    using node = nodeOf();
+    await node.network.setUpPod(node.pod());
+    change(node);
+    await node.network.tearDownPod(node.pod());
+    assertEquals(since(node, 3), ["b DEL", "a DEL", "loopback DEL"]);
+    assertEquals(node.plugins.cached, []);
+  });
 });
 
 Deno.test("tearDownPod() runs the plugins that are there", async () => {

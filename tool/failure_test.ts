@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { CniError } from "../cni/error.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 import { formatFailureText, toFailureDocument } from "./failure.ts";
 
 Deno.test("formatFailureText() shows the action and the reason", async (t) => {
@@ -19,9 +20,11 @@ Deno.test("formatFailureText() shows the action and the reason", async (t) => {
     ["no message", new TypeError(), "TypeError"],
     ["a string", "text", "text"],
   ];
-  for (const [name, error, text] of rows) {
-    await t.step(name, () => assertEquals(formatFailureText(error), text));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, error, text]) => assertEquals(formatFailureText(error), text),
+  );
 });
 
 Deno.test("toFailureDocument() keeps the plugin's code", () => {

@@ -1,4 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import { eachRow } from "../tests/_harness/table.ts";
 import type { CommandRow, Output, Program } from "./command.ts";
 import { formatArguments, parseCommandLine } from "./parse.ts";
 import { UsageError } from "./usage_error.ts";
@@ -93,9 +94,7 @@ Deno.test("parseCommandLine() finds command, arguments and flags", async (t) => 
     ["", ["", [], {}]],
     ["-V", ["", [], { version: true }]],
   ];
-  for (const [line, want] of lines) {
-    await t.step(line, () => assertEquals(parse(line), want));
-  }
+  await eachRow(t, lines, ([line, want]) => assertEquals(parse(line), want));
 });
 
 Deno.test("parseCommandLine() leaves another program's command line alone", async (t) => {
@@ -115,21 +114,16 @@ Deno.test("parseCommandLine() leaves another program's command line alone", asyn
     }],
     ["netns --json exec a ls --json", ["a", "ls", "--json"], { json: true }],
   ];
-  for (const [line, args, flags = {}] of lines) {
-    await t.step(line, () => {
-      assertEquals(parse(line), ["netns exec", args, flags]);
-    });
-  }
+  await eachRow(t, lines, ([line, args, flags = {}]) => {
+    assertEquals(parse(line), ["netns exec", args, flags]);
+  });
 });
 
 Deno.test("parseCommandLine() reports errors", async (t) => {
   const lines: [line: string, message: string][] = [
     ["ad", 'Cannot run "tool ad": unknown command; did you mean add?'],
     ["x", 'Cannot run "tool x": unknown command; see tool --help'],
-    [
-      "secre",
-      'Cannot run "tool secre": unknown command; see tool --help',
-    ],
+    ["secre", 'Cannot run "tool secre": unknown command; see tool --help'],
     [
       "netns lst",
       'Cannot run "tool netns lst": unknown command; did you mean list?',
@@ -154,10 +148,7 @@ Deno.test("parseCommandLine() reports errors", async (t) => {
       "add a --ifnam x",
       'Cannot run "tool add": unknown flag --ifnam; did you mean --ifname?',
     ],
-    [
-      "add a -x",
-      'Cannot run "tool add": unknown flag -x; see tool add --help',
-    ],
+    ["add a -x", 'Cannot run "tool add": unknown flag -x; see tool add --help'],
     [
       "add a --bogus=1",
       'Cannot run "tool add": unknown flag --bogus; see tool add --help',
@@ -212,12 +203,10 @@ Deno.test("parseCommandLine() reports errors", async (t) => {
       'Cannot run "tool": unknown flag --__proto__; see tool --help',
     ],
   ];
-  for (const [line, message] of lines) {
-    await t.step(line, () => {
-      const error = assertThrows(() => parse(line), UsageError);
-      assertEquals(error.message, message);
-    });
-  }
+  await eachRow(t, lines, ([line, message]) => {
+    const error = assertThrows(() => parse(line), UsageError);
+    assertEquals(error.message, message);
+  });
 });
 
 Deno.test("formatArguments() marks optional and repeated arguments", () => {

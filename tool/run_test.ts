@@ -1,5 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { CniError } from "../cni/error.ts";
+import { eachRow } from "../tests/_harness/table.ts";
 import type { CommandCall, Output, Program } from "./command.ts";
 import { Interruption } from "./interrupt.ts";
 import { runTool, type World } from "./run.ts";
@@ -60,12 +61,10 @@ Deno.test("runTool() prints for people or for programs", async (t) => {
     ]],
     ["--json", ["--json"], terminal, ['{\n    "greeting": "hello"\n}\n', ""]],
   ];
-  for (const [name, argv, world, [stdout, stderr]] of rows) {
-    await t.step(name, async () => {
-      const ended = await run(["go", ...argv], greet, world);
-      assertEquals(ended, { stdout, stderr, exitCode: 0 });
-    });
-  }
+  await eachRow(t, rows, async ([, argv, world, [stdout, stderr]]) => {
+    const ended = await run(["go", ...argv], greet, world);
+    assertEquals(ended, { stdout, stderr, exitCode: 0 });
+  });
 });
 
 Deno.test("runTool() ends bare text with a newline only on terminals", async () => {
@@ -100,10 +99,7 @@ Deno.test("runTool() escapes terminal control codes", async () => {
 
 Deno.test("runTool() reports usage errors", async (t) => {
   const rows: [argv: string[], stderr: string][] = [
-    [
-      ["gone"],
-      'Cannot run "tool gone": unknown command; did you mean go?\n',
-    ],
+    [["gone"], 'Cannot run "tool gone": unknown command; did you mean go?\n'],
     [
       ["go", "x"],
       'Cannot run "tool go": unexpected argument "x"; usage: tool go\n',
@@ -114,18 +110,16 @@ Deno.test("runTool() reports usage errors", async (t) => {
     ],
     [[], 'Cannot run "tool": a command is missing\n'],
   ];
-  for (const [argv, stderr] of rows) {
-    await t.step(argv.join(" "), async () => {
-      const ended = await run(argv, greet);
-      assertEquals([ended.stdout, ended.exitCode], ["", 1]);
-      assertStringIncludes(ended.stderr, stderr);
-      const json = await run([...argv, "--json"], greet);
-      const { code, msg } = JSON.parse(json.stdout);
-      assertEquals([json.stderr, json.exitCode], ["", 1]);
-      assertStringIncludes(`${msg}\n`, stderr);
-      assertEquals(code, 4);
-    });
-  }
+  await eachRow(t, rows, async ([argv, stderr]) => {
+    const ended = await run(argv, greet);
+    assertEquals([ended.stdout, ended.exitCode], ["", 1]);
+    assertStringIncludes(ended.stderr, stderr);
+    const json = await run([...argv, "--json"], greet);
+    const { code, msg } = JSON.parse(json.stdout);
+    assertEquals([json.stderr, json.exitCode], ["", 1]);
+    assertStringIncludes(`${msg}\n`, stderr);
+    assertEquals(code, 4);
+  }, ([argv]) => argv.join(" "));
 });
 
 Deno.test("runTool() lets a program explain its usage", async () => {

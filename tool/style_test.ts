@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { eachRow } from "../tests/_harness/table.ts";
 import { chooseStyle, showControls, wantsColor } from "./style.ts";
 
 Deno.test("wantsColor() allows colours on terminals unless disabled", async (t) => {
@@ -9,9 +10,11 @@ Deno.test("wantsColor() allows colours on terminals unless disabled", async (t) 
     ["an empty NO_COLOR, which does not count", { NO_COLOR: "" }, true, true],
     ["a dumb terminal", { TERM: "dumb" }, true, false],
   ];
-  for (const [name, env, tty, want] of rows) {
-    await t.step(name, () => assertEquals(wantsColor(env, tty), want));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, env, tty, want]) => assertEquals(wantsColor(env, tty), want),
+  );
 });
 
 Deno.test("chooseStyle() highlights text only with colours", () => {

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { eachRow } from "../tests/_harness/table.ts";
 import { findNearest } from "./suggest.ts";
 
 Deno.test("findNearest() finds the closest word", async (t) => {
@@ -28,11 +29,9 @@ Deno.test("findNearest() finds the closest word", async (t) => {
     ["", undefined],
     ["frobnicate", undefined],
   ];
-  for (const [typed, meant] of rows) {
-    await t.step(`"${typed}"`, () => {
-      assertEquals(findNearest(typed, words), meant);
-    });
-  }
+  await eachRow(t, rows, ([typed, meant]) => {
+    assertEquals(findNearest(typed, words), meant);
+  }, ([typed]) => `"${typed}"`);
   await t.step(
     "among none",
     () => assertEquals(findNearest("a", []), undefined),

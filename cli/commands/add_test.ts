@@ -12,6 +12,7 @@ import { add } from "./add.ts";
 import { check } from "./check.ts";
 import { del } from "./del.ts";
 import { gc } from "./gc.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const NETNS = "/proc/self/ns/net";
 
@@ -96,15 +97,13 @@ Deno.test("a command reports that time was up before it started", async (t) => {
     }, {});
     const signal = AbortSignal.timeout(1);
     await new Promise((resolve) => signal.addEventListener("abort", resolve));
-    for (const command of [add, check, del, gc]) {
-      await t.step(command.name, async () => {
-        await assertRejects(
-          async () => await command(callIn(folder, signal)),
-          Error,
-          "Timed out after 1ms, before any plugin was started",
-        );
-      });
-    }
+    await eachRow(t, [add, check, del, gc], async (command) => {
+      await assertRejects(
+        async () => await command(callIn(folder, signal)),
+        Error,
+        "Timed out after 1ms, before any plugin was started",
+      );
+    }, (command) => command.name);
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }

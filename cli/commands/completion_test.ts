@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { runTool } from "../../tool/run.ts";
 import { cni } from "../commands.ts";
 
@@ -54,19 +55,14 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
     ["status pods ", ""],
     ["__complete ", ""],
   ];
-  for (const [line, want] of rows) {
-    await t.step(line, async () => {
-      const words = await run("__complete", "--", ...line.split(" "));
-      const shown = words.split("\n").map((word) => word.split("\t")[0]);
-      assertEquals(shown.join(" ").trim(), want);
-    });
-  }
+  await eachRow(t, rows, async ([line, want]) => {
+    const words = await run("__complete", "--", ...line.split(" "));
+    const shown = words.split("\n").map((word) => word.split("\t")[0]);
+    assertEquals(shown.join(" ").trim(), want);
+  });
   await t.step("with descriptions", async () => {
     const words = await run("__complete", "--", "netns", "");
-    assertEquals(
-      words.split("\n")[0],
-      "add\tCreate a named network namespace",
-    );
+    assertEquals(words.split("\n")[0], "add\tCreate a named network namespace");
   });
 });
 

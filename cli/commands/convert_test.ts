@@ -5,6 +5,7 @@ import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { cni } from "../commands.ts";
 import { parseWritten } from "../chain_form.ts";
 import { findHiddenFromPodman } from "./convert.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { type Ended, runTool } from "../../tool/run.ts";
 
 const PLUGINS = [{ type: "ptp" }, { type: "sbr", x: 1 }];
@@ -149,21 +150,16 @@ Deno.test("convert notes surprises for runtimes", async (t) => {
     assertEquals([exitCode, stderr.split("\n").length], [0, 2], stderr);
     assertEquals((await place.convert("--to", "list")).stderr, "");
   });
-  for (const loadOnlyInlinedPlugins of [false, true]) {
-    await t.step(`plugins in files, ${loadOnlyInlinedPlugins}`, async () => {
-      using place = new Place("1.conflist", {
-        ...LIST,
-        loadOnlyInlinedPlugins,
-      });
-      Deno.mkdirSync(`${place.folder.path}/pods`);
-      place.folder.addFile("pods/1.conf", '{"type":"a"}');
-      const { stderr } = await place.convert();
-      assertEquals(
-        stderr.includes("are not part of the chain"),
-        !loadOnlyInlinedPlugins,
-      );
-    });
-  }
+  await eachRow(t, [false, true], async (loadOnlyInlinedPlugins) => {
+    using place = new Place("1.conflist", { ...LIST, loadOnlyInlinedPlugins });
+    Deno.mkdirSync(`${place.folder.path}/pods`);
+    place.folder.addFile("pods/1.conf", '{"type":"a"}');
+    const { stderr } = await place.convert();
+    assertEquals(
+      stderr.includes("are not part of the chain"),
+      !loadOnlyInlinedPlugins,
+    );
+  }, (loadOnlyInlinedPlugins) => `plugins in files, ${loadOnlyInlinedPlugins}`);
 });
 
 Deno.test("convert refuses surprising requests", async (t) => {
@@ -200,16 +196,14 @@ Deno.test("convert refuses surprising requests", async (t) => {
       'a.conflist": failed to parse plugin config 0',
     ],
   ];
-  for (const [name, [file, content], args, problem] of rows) {
-    await t.step(name, async () => {
-      using place = new Place(file, content);
-      const { exitCode, stdout, stderr } = await place.convert(...args);
-      assertEquals([exitCode, stdout], [1, ""]);
-      assertStringIncludes(stderr, problem);
-      assertEquals(place.read(file), JSON.stringify(content));
-      assertEquals(place.list(), [file]);
-    });
-  }
+  await eachRow(t, rows, async ([, [file, content], args, problem]) => {
+    using place = new Place(file, content);
+    const { exitCode, stdout, stderr } = await place.convert(...args);
+    assertEquals([exitCode, stdout], [1, ""]);
+    assertStringIncludes(stderr, problem);
+    assertEquals(place.read(file), JSON.stringify(content));
+    assertEquals(place.list(), [file]);
+  });
 });
 
 Deno.test("convert --output refuses the file itself, by any path", async () => {
@@ -271,11 +265,9 @@ Deno.test("findHiddenFromPodman() warns about podman's networks if a chain comes
     }, false],
     ["no chain", { args: labels, plugins: [BRIDGE] }, false],
   ];
-  for (const [name, document, isHidden] of rows) {
-    await t.step(name, () => {
-      const text = JSON.stringify({ name: "web", ...document });
-      const network = parseWritten(new TextEncoder().encode(text));
-      assertEquals(findHiddenFromPodman(network) !== undefined, isHidden);
-    });
-  }
+  await eachRow(t, rows, ([, document, isHidden]) => {
+    const text = JSON.stringify({ name: "web", ...document });
+    const network = parseWritten(new TextEncoder().encode(text));
+    assertEquals(findHiddenFromPodman(network) !== undefined, isHidden);
+  });
 });

@@ -2,18 +2,15 @@
 
 import { assertEquals, assertThrows } from "@std/assert";
 import { findNetnsProblem, isNetns, pathOfName } from "./named.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("pathOfName() accepts the same names as ip netns", async (t) => {
-  for (const name of ["blue", "a b", "-x", "ü", "x".repeat(255)]) {
-    await t.step(name, () => {
-      assertEquals(pathOfName(name), `/var/run/netns/${name}`);
-    });
-  }
-  for (const name of ["", ".", "..", "a/b", "a\0b", "ü".repeat(128)]) {
-    await t.step(JSON.stringify(name), () => {
-      assertThrows(() => pathOfName(name), Error, "Cannot name");
-    });
-  }
+  await eachRow(t, ["blue", "a b", "-x", "ü", "x".repeat(255)], (name) => {
+    assertEquals(pathOfName(name), `/var/run/netns/${name}`);
+  });
+  await eachRow(t, ["", ".", "..", "a/b", "a\0b", "ü".repeat(128)], (name) => {
+    assertThrows(() => pathOfName(name), Error, "Cannot name");
+  }, (name) => JSON.stringify(name));
 });
 
 Deno.test("isNetns() recognizes network namespaces", async (t) => {
@@ -35,13 +32,11 @@ Deno.test("isNetns() recognizes network namespaces", async (t) => {
       [`${folder}/file/x`, false, "does not exist"],
       [`${folder}/none`, false, "does not exist"],
     ];
-    for (const [path, want, problem] of rows) {
-      await t.step(path.replace(folder, ""), () => {
-        assertEquals(isNetns(path), want);
-        const found = findNetnsProblem(path)?.replace(/ ?"[^"]*" ?/, "");
-        assertEquals(found, problem);
-      });
-    }
+    await eachRow(t, rows, ([path, want, problem]) => {
+      assertEquals(isNetns(path), want);
+      const found = findNetnsProblem(path)?.replace(/ ?"[^"]*" ?/, "");
+      assertEquals(found, problem);
+    }, ([path]) => path.replace(folder, ""));
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { listDuplicateKeys } from "./duplicate_keys.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("listDuplicateKeys() finds repeated keys in one object", async (t) => {
   const rows: [text: string, places: (string | number)[][]][] = [
@@ -14,7 +15,9 @@ Deno.test("listDuplicateKeys() finds repeated keys in one object", async (t) => 
     ['{"a:":1,"a":[":",":"]}', []],
     ['"a"', []],
   ];
-  for (const [text, places] of rows) {
-    await t.step(text, () => assertEquals(listDuplicateKeys(text), places));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([text, places]) => assertEquals(listDuplicateKeys(text), places),
+  );
 });

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { cni } from "../commands.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { runTool } from "../../tool/run.ts";
 
 const OURS = [
@@ -60,12 +61,7 @@ async function validate(content: string, ...args: string[]): Promise<Found> {
 }
 
 function list(plugins: readonly object[], more: object = {}): string {
-  return JSON.stringify({
-    cniVersion: "1.1.0",
-    name: "bad",
-    plugins,
-    ...more,
-  });
+  return JSON.stringify({ cniVersion: "1.1.0", name: "bad", plugins, ...more });
 }
 
 /** ptp with keys of host-local. */
@@ -223,14 +219,12 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
 ];
 
 Deno.test("validate reports problems of a configuration", async (t) => {
-  for (const [name, content, ...problems] of rows) {
-    await t.step(name, async () => {
-      const found = await validate(content);
-      assertEquals(found.problems, problems);
-      const valid = !problems.some((problem) => problem.startsWith("error"));
-      assertEquals([found.valid, found.exitCode], [valid, valid ? 0 : 1]);
-    });
-  }
+  await eachRow(t, rows, async ([, content, ...problems]) => {
+    const found = await validate(content);
+    assertEquals(found.problems, problems);
+    const valid = !problems.some((problem) => problem.startsWith("error"));
+    assertEquals([found.valid, found.exitCode], [valid, valid ? 0 : 1]);
+  });
 });
 
 Deno.test("validate --strict fails on warnings", async () => {

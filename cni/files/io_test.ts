@@ -8,6 +8,7 @@ import {
   unlessUnreachable,
   withIoFailure,
 } from "./io.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("withIoFailure() names the action, with code 5", () => {
   assertEquals(withIoFailure("read", () => 7), 7);
@@ -29,15 +30,13 @@ Deno.test("unlessMissing() and unlessUnreachable() tolerate only missing files",
     ["/proc/version/file", THROWN, NONE],
     ["/", THROWN, THROWN],
   ];
-  for (const [path, missing, unreachable] of rows) {
-    await t.step(path.slice(0, 40), () => {
-      const outcomeOf = (tolerate: typeof unlessMissing): string =>
-        ifPossible(() => tolerate(() => Deno.readTextFileSync(path)) ?? NONE) ??
-          THROWN;
-      assertEquals(outcomeOf(unlessMissing), missing);
-      assertEquals(outcomeOf(unlessUnreachable), unreachable);
-    });
-  }
+  await eachRow(t, rows, ([path, missing, unreachable]) => {
+    const outcomeOf = (tolerate: typeof unlessMissing): string =>
+      ifPossible(() => tolerate(() => Deno.readTextFileSync(path)) ?? NONE) ??
+        THROWN;
+    assertEquals(outcomeOf(unlessMissing), missing);
+    assertEquals(outcomeOf(unlessUnreachable), unreachable);
+  }, ([path]) => path.slice(0, 40));
 });
 
 Deno.test("ifPossible() returns undefined on any error", async (t) => {
@@ -46,11 +45,9 @@ Deno.test("ifPossible() returns undefined on any error", async (t) => {
     ["no file", "/no/such/file", undefined],
     ["a folder for a file", "/", undefined],
   ];
-  for (const [name, path, want] of rows) {
-    await t.step(name, () => {
-      assertEquals(ifPossible(() => Deno.readTextFileSync(path)), want);
-    });
-  }
+  await eachRow(t, rows, ([, path, want]) => {
+    assertEquals(ifPossible(() => Deno.readTextFileSync(path)), want);
+  });
 });
 
 Deno.test("removeIfThere() fails only if it cannot remove an existing file", () => {

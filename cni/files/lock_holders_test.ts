@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { findHolders } from "./lock_holders.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("findHolders() reads /proc/locks", async (t) => {
   const locks = `1: FLOCK  ADVISORY  WRITE 3912 fe:00:131090 0 EOF
@@ -18,10 +19,10 @@ Deno.test("findHolders() reads /proc/locks", async (t) => {
     ["another device number than stat(2) has", 0x99, 77, [11, 12]],
     ["another file", 0xfe00, 1, []],
   ];
-  for (const [name, dev, ino, want] of rows) {
-    await t.step(
-      name,
-      () => assertEquals(findHolders(locks, { dev, ino }), want),
-    );
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, dev, ino, want]) =>
+      assertEquals(findHolders(locks, { dev, ino }), want),
+  );
 });

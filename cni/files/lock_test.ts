@@ -13,6 +13,7 @@ import { CniError, ErrorCode } from "../error.ts";
 import { FileLock, readIfLocked } from "./lock.ts";
 import { ifPossible } from "./io.ts";
 import { createLog } from "../log.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Runs `test` with the path of a file that does not exist yet. */
 async function withPath(test: (path: string) => unknown): Promise<void> {
@@ -154,11 +155,7 @@ Deno.test("FileLock waits for others, but not for ever, and names them", () =>
       [
         "the door",
         () =>
-          FileLock.acquireExisting(path, {
-            what: "the door",
-            limitMs: 0,
-            log,
-          }),
+          FileLock.acquireExisting(path, { what: "the door", limitMs: 0, log }),
       ],
     ];
     for (const [what, wait] of rows) {
@@ -230,18 +227,16 @@ Deno.test("FileLock.tryAcquire() takes shared and exclusive locks", async (t) =>
     [EXCLUSIVE, SHARED, false],
     [EXCLUSIVE, EXCLUSIVE, false],
   ];
-  for (const [held, wanted, open] of rows) {
-    await t.step(JSON.stringify([held, wanted]), () =>
-      withPath((path) => {
-        const holder = FileLock.tryAcquire(path, held);
-        const other = FileLock.tryAcquire(path, wanted);
-        assertEquals(other !== undefined, open);
-        other?.[Symbol.dispose]();
-        holder?.[Symbol.dispose]();
-        using last = FileLock.tryAcquire(path, wanted);
-        assert(last);
-      }));
-  }
+  await eachRow(t, rows, ([held, wanted, open]) =>
+    withPath((path) => {
+      const holder = FileLock.tryAcquire(path, held);
+      const other = FileLock.tryAcquire(path, wanted);
+      assertEquals(other !== undefined, open);
+      other?.[Symbol.dispose]();
+      holder?.[Symbol.dispose]();
+      using last = FileLock.tryAcquire(path, wanted);
+      assert(last);
+    }), ([held, wanted]) => JSON.stringify([held, wanted]));
 });
 
 Deno.test("FileLock.remove() unlocks a removed file that others have open", () =>

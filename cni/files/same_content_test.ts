@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { ConfFolder } from "../../tests/_harness/conf_folder.ts";
 import { haveSameContent } from "./same_content.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const MEBIBYTE = 1 << 20;
 
@@ -17,14 +18,12 @@ Deno.test("haveSameContent() compares every byte", async (t) => {
     ["a chunk after equal ones", `${long}abcd`, `${long}abcx`, false],
     ["the rest after equal chunks", `${long}abcde`, `${long}abcdx`, false],
   ];
-  for (const [what, left, right, expected] of rows) {
-    await t.step(what, async () => {
-      using folder = new ConfFolder({ left, right });
-      const { path } = folder;
-      const isSame = await haveSameContent(`${path}/left`, `${path}/right`);
-      assertEquals(isSame, expected);
-    });
-  }
+  await eachRow(t, rows, async ([, left, right, expected]) => {
+    using folder = new ConfFolder({ left, right });
+    const { path } = folder;
+    const isSame = await haveSameContent(`${path}/left`, `${path}/right`);
+    assertEquals(isSame, expected);
+  });
 });
 
 Deno.test("haveSameContent() needs the first file, not the second", async () => {

@@ -1,5 +1,6 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { findFileId, isSameFile } from "./same_file.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("isSameFile() compares files, not paths", async (t) => {
   const folder = await Deno.makeTempDir();
@@ -23,12 +24,10 @@ Deno.test("isSameFile() compares files, not paths", async (t) => {
       ["no path", "", false],
       ["a path with a NUL", `${file}\0`, false],
     ];
-    for (const [name, path, expected] of rows) {
-      await t.step(name, () => {
-        assertEquals(isSameFile(path, file), expected);
-        assertEquals(isSameFile(file, path), expected);
-      });
-    }
+    await eachRow(t, rows, ([, path, expected]) => {
+      assertEquals(isSameFile(path, file), expected);
+      assertEquals(isSameFile(file, path), expected);
+    });
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

@@ -18,6 +18,7 @@ import {
   OWN_NETNS,
   surroundingsWith,
 } from "../../tests/_harness/surroundings.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** The environment of the plugin that delegates. */
 const ENV = {
@@ -87,20 +88,18 @@ const METHODS = {
 } as const;
 
 Deno.test("delegateTo() runs the plugin with this call's input", async (t) => {
-  for (const command of COMMANDS) {
-    await t.step(command, async () => {
-      const before = { ...ENV };
-      const { delegate, invocations } = delegateThat(() => "{}");
-      await delegate[METHODS[command]]();
-      const [invocation] = invocations;
-      assertEquals(invocations.length, 1);
-      assertEquals(invocation?.type, "plugin");
-      assertEquals(invocation?.env, { ...ENV, CNI_COMMAND: command });
-      assertStrictEquals(invocation?.stdin, STDIN);
-      assertEquals(invocation.hostNetns, OWN_NETNS);
-      assertEquals(ENV, before);
-    });
-  }
+  await eachRow(t, COMMANDS, async (command) => {
+    const before = { ...ENV };
+    const { delegate, invocations } = delegateThat(() => "{}");
+    await delegate[METHODS[command]]();
+    const [invocation] = invocations;
+    assertEquals(invocations.length, 1);
+    assertEquals(invocation?.type, "plugin");
+    assertEquals(invocation?.env, { ...ENV, CNI_COMMAND: command });
+    assertStrictEquals(invocation?.stdin, STDIN);
+    assertEquals(invocation.hostNetns, OWN_NETNS);
+    assertEquals(ENV, before);
+  });
   await t.step("adds the command to an environment without one", async () => {
     const { delegate, invocations } = delegateThat(() => "{}", { env: {} });
     await delegate.status();
@@ -123,16 +122,14 @@ Deno.test("Delegate.add() reads the result in its own version, else in the confi
     ["another", "1.1.0", { cniVersion: "0.2.0", ip4 }],
     ["another family", "0.2.0", { cniVersion: "0.4.0", ips: versioned }],
   ];
-  for (const [name, cniVersion, answer] of rows) {
-    await t.step(name, async () => {
-      const text = `\n${JSON.stringify(answer)}\n`;
-      const { delegate } = delegateThat(() => text, {}, { cniVersion });
-      assertEquals(encodeResult(await delegate.add(), "1.1.0"), {
-        cniVersion: "1.1.0",
-        ips,
-      });
+  await eachRow(t, rows, async ([, cniVersion, answer]) => {
+    const text = `\n${JSON.stringify(answer)}\n`;
+    const { delegate } = delegateThat(() => text, {}, { cniVersion });
+    assertEquals(encodeResult(await delegate.add(), "1.1.0"), {
+      cniVersion: "1.1.0",
+      ips,
     });
-  }
+  });
   await t.step("null is an empty result", async () => {
     const { delegate } = delegateThat(() => "null");
     assertEquals(encodeResult(await delegate.add(), "1.1.0"), {
@@ -153,18 +150,16 @@ Deno.test("Delegate.add() logs that a result has to be converted", async (t) => 
     ["0.3.0", "0.4.0", []],
     ["0.1.0", "0.2.0", []],
   ];
-  for (const [from, to, expected] of rows) {
-    await t.step(`${from} to ${to}`, async () => {
-      const answer = JSON.stringify({ cniVersion: from });
-      const { delegate, lines } = delegateThat(
-        () => answer,
-        {},
-        { cniVersion: to },
-      );
-      await delegate.add();
-      assertEquals(lines, expected);
-    });
-  }
+  await eachRow(t, rows, async ([from, to, expected]) => {
+    const answer = JSON.stringify({ cniVersion: from });
+    const { delegate, lines } = delegateThat(
+      () => answer,
+      {},
+      { cniVersion: to },
+    );
+    await delegate.add();
+    assertEquals(lines, expected);
+  }, ([from, to]) => `${from} to ${to}`);
 });
 
 Deno.test("Delegate.add() takes a result that is at hand as it is", async () => {
@@ -191,15 +186,13 @@ Deno.test("Delegate.add() refuses a malformed result, and cleans up", async (t) 
     ["a wrong address", '{"ips":[{"address":"10.1.2.3"}]}', 6],
     ["an unknown version", '{"cniVersion":"9.8.7"}', 1],
   ];
-  for (const [name, answer, code] of rows) {
-    await t.step(name, async () => {
-      const { delegate, commands } = delegateThat(() => answer);
-      const error = toCniError(await assertRejects(() => delegate.add()));
-      assertEquals(error.code, code, error.message);
-      assertMatch(error.details, /plugin "plugin" failed \(ADD\)/);
-      assertEquals(commands(), ["ADD", "DEL"]);
-    });
-  }
+  await eachRow(t, rows, async ([, answer, code]) => {
+    const { delegate, commands } = delegateThat(() => answer);
+    const error = toCniError(await assertRejects(() => delegate.add()));
+    assertEquals(error.code, code, error.message);
+    assertMatch(error.details, /plugin "plugin" failed \(ADD\)/);
+    assertEquals(commands(), ["ADD", "DEL"]);
+  });
 });
 
 const noAddress = new CniError(11, "no address", { details: "pool is full" });
@@ -231,16 +224,14 @@ Deno.test("Delegate.add() logs a clean-up that fails, and throws why it was need
 
 Deno.test("Delegate is given up when the call is", async (t) => {
   const { signal } = new AbortController();
-  for (const command of COMMANDS) {
-    await t.step(command, async () => {
-      const { delegate, invocations } = delegateThat(() => "{}", {
-        env: { CNI_COMMAND: command },
-        signal,
-      });
-      await delegate[METHODS[command]]();
-      assertStrictEquals(invocations[0]?.signal, signal);
+  await eachRow(t, COMMANDS, async (command) => {
+    const { delegate, invocations } = delegateThat(() => "{}", {
+      env: { CNI_COMMAND: command },
+      signal,
     });
-  }
+    await delegate[METHODS[command]]();
+    assertStrictEquals(invocations[0]?.signal, signal);
+  });
   await t.step("but not what cleans up after it", async () => {
     const { delegate, invocations } = delegateThat(() => "[]", {
       signal: AbortSignal.abort(),
@@ -259,35 +250,33 @@ Deno.test("Delegate is given up when the call is", async (t) => {
   });
 });
 
-Deno.test("Delegate does not call the plugin that calls it", async (t) => {
-  for (const command of ["add", "check", "del", "gc", "status"] as const) {
-    await t.step(command, async () => {
-      const { delegate, invocations } = delegateThat(
-        () => "{}",
-        {},
-        { caller: "plugin" },
-      );
-      const error = toCniError(await assertRejects(() => delegate[command]()));
-      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
-      assertEquals(error.message, 'plugin "plugin" cannot delegate to itself');
-      assertEquals(invocations, []);
-    });
-  }
-});
+testRows(
+  "Delegate does not call the plugin that calls it",
+  ["add", "check", "del", "gc", "status"] as const,
+  async (command) => {
+    const { delegate, invocations } = delegateThat(
+      () => "{}",
+      {},
+      { caller: "plugin" },
+    );
+    const error = toCniError(await assertRejects(() => delegate[command]()));
+    assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+    assertEquals(error.message, 'plugin "plugin" cannot delegate to itself');
+    assertEquals(invocations, []);
+  },
+);
 
 Deno.test("Delegate names the plugin and the command that failed", async (t) => {
-  for (const command of COMMANDS) {
-    await t.step(command, async () => {
-      const { delegate, commands } = delegateThat(() => noAddress);
-      const error = await assertRejects(
-        () => delegate[METHODS[command]](),
-        Error,
-        `plugin "plugin" failed (${command})`,
-      );
-      assertStrictEquals(error.cause, noAddress);
-      assertEquals(commands(), [command]);
-    });
-  }
+  await eachRow(t, COMMANDS, async (command) => {
+    const { delegate, commands } = delegateThat(() => noAddress);
+    const error = await assertRejects(
+      () => delegate[METHODS[command]](),
+      Error,
+      `plugin "plugin" failed (${command})`,
+    );
+    assertStrictEquals(error.cause, noAddress);
+    assertEquals(commands(), [command]);
+  });
 });
 
 Deno.test("Delegate does not look at what other commands print", async (t) => {

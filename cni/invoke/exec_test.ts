@@ -16,6 +16,7 @@ import { CniError } from "../error.ts";
 import { deadline } from "../deadline.ts";
 import { execPlugin } from "./exec.ts";
 import { execInvoker } from "./exec_invoker.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const utf8 = new TextEncoder();
 const UNSTARTED = "netplugin failed with no error message: fork/exec";
@@ -95,11 +96,9 @@ Deno.test("execPlugin() returns what the plugin prints", async (t) => {
       { stdout: "xxxxx", stderr: "" },
     ],
   ];
-  for (const [name, script, stdin, expected] of rows) {
-    await t.step(name, async () => {
-      assertEquals(await exec(folder.add("plugin", script), stdin), expected);
-    });
-  }
+  await eachRow(t, rows, async ([, script, stdin, expected]) => {
+    assertEquals(await exec(folder.add("plugin", script), stdin), expected);
+  });
 });
 
 Deno.test("execPlugin() runs the plugin with its path and this environment alone", async () => {
@@ -149,16 +148,11 @@ Deno.test("execPlugin() throws the plugin's error", async (t) => {
       { code: 7, msg: "potato" },
     ],
   ];
-  for (const [name, script, expected] of rows) {
-    await t.step(name, async () => {
-      const path = folder.add("plugin", `${script}\nexit 3`);
-      const error = await assertRejects(() => exec(path), CniError);
-      assertEquals(error.toObject("1.1.0"), {
-        cniVersion: "1.1.0",
-        ...expected,
-      });
-    });
-  }
+  await eachRow(t, rows, async ([, script, expected]) => {
+    const path = folder.add("plugin", `${script}\nexit 3`);
+    const error = await assertRejects(() => exec(path), CniError);
+    assertEquals(error.toObject("1.1.0"), { cniVersion: "1.1.0", ...expected });
+  });
 });
 
 Deno.test("execPlugin() tells what is known of a plugin that has no error to show", async (t) => {
@@ -180,15 +174,13 @@ Deno.test("execPlugin() tells what is known of a plugin that has no error to sho
       "signal: signal 34",
     ],
   ];
-  for (const [name, script, msg, cause] of rows) {
-    await t.step(name, async () => {
-      const path = folder.add("plugin", script);
-      const error = await assertRejects(() => exec(path), CniError);
-      assertEquals([error.code, error.message], [999, msg]);
-      assertMatch(error.details, /^\/.+\/plugin ended after \d+ ms: /);
-      assertStringIncludes(error.details, cause);
-    });
-  }
+  await eachRow(t, rows, async ([, script, msg, cause]) => {
+    const path = folder.add("plugin", script);
+    const error = await assertRejects(() => exec(path), CniError);
+    assertEquals([error.code, error.message], [999, msg]);
+    assertMatch(error.details, /^\/.+\/plugin ended after \d+ ms: /);
+    assertStringIncludes(error.details, cause);
+  });
 });
 
 Deno.test("execPlugin() hands on the log of a plugin that fails", async () => {
@@ -228,13 +220,11 @@ Deno.test("execPlugin() names what it cannot start, and why", async (t) => {
     ],
     ["zeros", folder.addFile("zeros", "\0".repeat(99)), "exec format error"],
   ];
-  for (const [name, path, why] of rows) {
-    await t.step(name, async () => {
-      const error = await assertRejects(() => exec(path), CniError);
-      assertEquals(error.code, 999);
-      assertEquals(error.message, `${UNSTARTED} ${path}: ${why}`);
-    });
-  }
+  await eachRow(t, rows, async ([, path, why]) => {
+    const error = await assertRejects(() => exec(path), CniError);
+    assertEquals(error.code, 999);
+    assertEquals(error.message, `${UNSTARTED} ${path}: ${why}`);
+  });
 });
 
 /**
@@ -267,12 +257,10 @@ Deno.test("execPlugin() waits for a program that is being written", async (t) =>
   const path = `${folder.path}/plugin`;
   await Deno.copyFile("/bin/cat", path);
   const expected = { stdout: CONFIG, stderr: "" };
-  for (const tries of [1, 5]) {
-    await t.step(`${tries} times`, async () => {
-      const { pauses, outcome } = await execBusy(path, tries);
-      assertEquals({ pauses, outcome }, { pauses: tries, outcome: expected });
-    });
-  }
+  await eachRow(t, [1, 5], async (tries) => {
+    const { pauses, outcome } = await execBusy(path, tries);
+    assertEquals({ pauses, outcome }, { pauses: tries, outcome: expected });
+  }, (tries) => `${tries} times`);
   await t.step("but not for ever", async () => {
     const { pauses, outcome } = await execBusy(path, 6);
     assertEquals(pauses, 5);
@@ -283,21 +271,19 @@ Deno.test("execPlugin() waits for a program that is being written", async (t) =>
     ["one that is not there", `${folder.path}/absent`],
     ["text that names no interpreter", folder.addFile("text", "exit 0\n")],
   ];
-  for (const [name, path] of hopeless) {
-    await t.step(`nor for ${name}`, async () => {
-      const pause = (): Promise<void> => Promise.reject(new Error("it waited"));
-      const invocation = {
-        env: {},
-        stdin: new Uint8Array(),
-        onStderr(): void {},
-      };
-      const error = await assertRejects(
-        () => execPlugin(path, invocation, pause),
-        CniError,
-      );
-      assertStringIncludes(error.message, `${UNSTARTED} ${path}: `);
-    });
-  }
+  await eachRow(t, hopeless, async ([, path]) => {
+    const pause = (): Promise<void> => Promise.reject(new Error("it waited"));
+    const invocation = {
+      env: {},
+      stdin: new Uint8Array(),
+      onStderr(): void {},
+    };
+    const error = await assertRejects(
+      () => execPlugin(path, invocation, pause),
+      CniError,
+    );
+    assertStringIncludes(error.message, `${UNSTARTED} ${path}: `);
+  }, ([name]) => `nor for ${name}`);
 });
 
 Deno.test("execPlugin() waits for a program that is not there in full", async () => {
@@ -344,40 +330,38 @@ const SLEEPERS: Readonly<Record<string, Sleeper>> = {
 const LONG_MS = 30_000;
 
 Deno.test("execPlugin() ends a plugin at its deadline, with all that it started", async (t) => {
-  for (const [name, sleeper] of Object.entries(SLEEPERS)) {
-    await t.step(name, async () => {
-      using folder = new PluginFolder();
-      const { script, stdin = CONFIG, details = /./ } = sleeper;
-      const path = folder.add(
-        "plugin",
-        script.replace(
-          /(exec )?sleep 60/,
-          (sleep) => `echo $$ > ${folder.path}/pid; ${sleep}`,
-        ),
-      );
-      const startMs = performance.now();
-      const signal = deadlineWhen(() => folder.read("pid").endsWith("\n"));
-      const error = await assertRejects(() =>
-        execPlugin(path, {
-          env: { PATH: "/bin" },
-          stdin: utf8.encode(stdin),
-          onStderr(): void {},
-          signal,
-        }), CniError);
-      const elapsedMs = performance.now() - startMs;
-      assert(elapsedMs < LONG_MS, `it took ${elapsedMs} ms`);
-      await waitUntilDead(Number(folder.read("pid")));
-      assertEquals(
-        [error.code, error.message],
-        [999, "netplugin failed with no error message: signal: killed"],
-      );
-      assertMatch(
-        error.details,
-        /plugin was killed after \d+ ms: the deadline has passed/,
-      );
-      assertMatch(error.details, details);
-    });
-  }
+  await eachRow(t, Object.entries(SLEEPERS), async ([, sleeper]) => {
+    using folder = new PluginFolder();
+    const { script, stdin = CONFIG, details = /./ } = sleeper;
+    const path = folder.add(
+      "plugin",
+      script.replace(
+        /(exec )?sleep 60/,
+        (sleep) => `echo $$ > ${folder.path}/pid; ${sleep}`,
+      ),
+    );
+    const startMs = performance.now();
+    const signal = deadlineWhen(() => folder.read("pid").endsWith("\n"));
+    const error = await assertRejects(() =>
+      execPlugin(path, {
+        env: { PATH: "/bin" },
+        stdin: utf8.encode(stdin),
+        onStderr(): void {},
+        signal,
+      }), CniError);
+    const elapsedMs = performance.now() - startMs;
+    assert(elapsedMs < LONG_MS, `it took ${elapsedMs} ms`);
+    await waitUntilDead(Number(folder.read("pid")));
+    assertEquals(
+      [error.code, error.message],
+      [999, "netplugin failed with no error message: signal: killed"],
+    );
+    assertMatch(
+      error.details,
+      /plugin was killed after \d+ ms: the deadline has passed/,
+    );
+    assertMatch(error.details, details);
+  });
 });
 
 Deno.test("execPlugin() does not wait for what has left the plugin's process group", async () => {
@@ -417,19 +401,17 @@ Deno.test("execPlugin() starts nothing once it is given up", async (t) => {
       /plugin was not started: the deadline has passed$/,
     ],
   ];
-  for (const [name, signal, cause, why] of rows) {
-    await t.step(name, async () => {
-      const error = await assertRejects(
-        () => exec(path, CONFIG, {}, signal),
-        CniError,
-      );
-      assertEquals(
-        [error.code, error.message],
-        [999, `netplugin failed with no error message: ${cause}`],
-      );
-      assertMatch(error.details, why);
-    });
-  }
+  await eachRow(t, rows, async ([, signal, cause, why]) => {
+    const error = await assertRejects(
+      () => exec(path, CONFIG, {}, signal),
+      CniError,
+    );
+    assertEquals(
+      [error.code, error.message],
+      [999, `netplugin failed with no error message: ${cause}`],
+    );
+    assertMatch(error.details, why);
+  });
   await assertRejects(() => Deno.stat(`${folder.path}/started`));
 });
 
@@ -464,24 +446,22 @@ Deno.test("execPlugin() takes what a plugin printed whose daemon holds its outpu
     ["with one that passes after the plugin's end", 300, 1300],
   ];
   const daemon = `sleep 60 & echo $! > ${pidFile}`;
-  for (const [name, timeoutMs, maxMs] of rows) {
-    await t.step(name, async () => {
-      const signal = timeoutMs ? deadline(timeoutMs) : undefined;
-      const path = folder.add("plugin", `${daemon}; echo '{}'; echo log >&2`);
-      const startMs = performance.now();
-      const outcome = await exec(path, CONFIG, { PATH: "/bin" }, signal);
-      const elapsedMs = performance.now() - startMs;
-      const pid = Number(await Deno.readTextFile(pidFile));
-      try {
-        assertEquals(outcome, { stdout: "{}\n", stderr: "log\n" });
-        assert(elapsedMs < maxMs, `it took ${elapsedMs} ms`);
-        // It is not the plugin: it may be meant to stay.
-        assertEquals((await Deno.stat(`/proc/${pid}`)).isDirectory, true);
-      } finally {
-        killIfAlive(pid);
-      }
-    });
-  }
+  await eachRow(t, rows, async ([, timeoutMs, maxMs]) => {
+    const signal = timeoutMs ? deadline(timeoutMs) : undefined;
+    const path = folder.add("plugin", `${daemon}; echo '{}'; echo log >&2`);
+    const startMs = performance.now();
+    const outcome = await exec(path, CONFIG, { PATH: "/bin" }, signal);
+    const elapsedMs = performance.now() - startMs;
+    const pid = Number(await Deno.readTextFile(pidFile));
+    try {
+      assertEquals(outcome, { stdout: "{}\n", stderr: "log\n" });
+      assert(elapsedMs < maxMs, `it took ${elapsedMs} ms`);
+      // It is not the plugin: it may be meant to stay.
+      assertEquals((await Deno.stat(`/proc/${pid}`)).isDirectory, true);
+    } finally {
+      killIfAlive(pid);
+    }
+  });
   await t.step("of a plugin that fails", async () => {
     const path = folder.add("plugin", `${daemon}; exit 3`);
     await assertRejects(
@@ -518,9 +498,7 @@ Deno.test("execInvoker follows CNI_PATH", async (t) => {
     ["without folders", "plugin", "", "no paths provided"],
     ["out of no folder", "../sh", "/bin", "invalid plugin name: ../sh"],
   ];
-  for (const [name, type, path, msg] of rows) {
-    await t.step(name, async () => {
-      await assertRejects(() => invoke(type, path), CniError, msg);
-    });
-  }
+  await eachRow(t, rows, async ([, type, path, msg]) => {
+    await assertRejects(() => invoke(type, path), CniError, msg);
+  });
 });

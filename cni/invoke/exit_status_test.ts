@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { waitForExit } from "./exit_status.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("waitForExit() tells the end as Go does", async (t) => {
   const rows: [string, string, boolean, string][] = [
@@ -22,15 +23,13 @@ Deno.test("waitForExit() tells the end as Go does", async (t) => {
     ["SIGPWR", "kill -PWR $$", false, "signal: power failure"],
     ["a real-time signal", "kill -34 $$", false, "signal: signal 34"],
   ];
-  for (const [name, script, success, cause] of rows) {
-    await t.step(name, async () => {
-      const child = new Deno.Command("sh", {
-        args: ["-c", `ulimit -c 0; ${script}`],
-        stdin: "null",
-        stdout: "null",
-        stderr: "null",
-      }).spawn();
-      assertEquals(await waitForExit(child), { success, cause });
-    });
-  }
+  await eachRow(t, rows, async ([, script, success, cause]) => {
+    const child = new Deno.Command("sh", {
+      args: ["-c", `ulimit -c 0; ${script}`],
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    }).spawn();
+    assertEquals(await waitForExit(child), { success, cause });
+  });
 });

@@ -5,6 +5,7 @@ import {
   startFailure,
   unstartedFailure,
 } from "./failure.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** The exit status of a plugin that prints nothing. */
 const SILENT: Failure = {
@@ -36,10 +37,7 @@ Deno.test("failure() is the error that the plugin printed", async (t) => {
     [
       "with details that are not a string",
       '{"code":100,"msg":"m","details":[]}',
-      {
-        code: 100,
-        msg: "m",
-      },
+      { code: 100, msg: "m" },
     ],
     ["with keys in another case", '{"Code":7,"MSG":"m","Details":"d"}', {
       code: 7,
@@ -62,15 +60,10 @@ Deno.test("failure() is the error that the plugin printed", async (t) => {
       msg: "m",
     }],
   ];
-  for (const [name, stdout, expected] of rows) {
-    await t.step(name, () => {
-      const error = failure("/p", { ...SILENT, stdout, stderr: "log" });
-      assertEquals(error.toObject("1.1.0"), {
-        cniVersion: "1.1.0",
-        ...expected,
-      });
-    });
-  }
+  await eachRow(t, rows, ([, stdout, expected]) => {
+    const error = failure("/p", { ...SILENT, stdout, stderr: "log" });
+    assertEquals(error.toObject("1.1.0"), { cniVersion: "1.1.0", ...expected });
+  });
 });
 
 Deno.test("failure() reports what is known if there is no error", async (t) => {
@@ -154,17 +147,15 @@ Deno.test("failure() reports what is known if there is no error", async (t) => {
       '/p was killed after 12 ms: the call was cancelled; stderr: "log"',
     ],
   ];
-  for (const [name, ending, msg, details] of rows) {
-    await t.step(name, () => {
-      const error = failure("/p", { ...SILENT, ...ending });
-      assertEquals(error.toObject("1.1.0"), {
-        cniVersion: "1.1.0",
-        code: 999,
-        msg,
-        details,
-      });
+  await eachRow(t, rows, ([, ending, msg, details]) => {
+    const error = failure("/p", { ...SILENT, ...ending });
+    assertEquals(error.toObject("1.1.0"), {
+      cniVersion: "1.1.0",
+      code: 999,
+      msg,
+      details,
     });
-  }
+  });
 });
 
 Deno.test("failure() quotes the end of a long text", async (t) => {
@@ -173,13 +164,11 @@ Deno.test("failure() quotes the end of a long text", async (t) => {
     ["on stdout", { stdout: text }, /"…x+end": Cannot parse error: .+$/],
     ["on stderr", { stderr: text }, /"…x+end": exit status 1$/],
   ];
-  for (const [name, ending, expected] of rows) {
-    await t.step(name, () => {
-      const { message } = failure("/p", { ...SILENT, ...ending });
-      assertMatch(message, expected);
-      assert(message.length < 5000, `${message.length}`);
-    });
-  }
+  await eachRow(t, rows, ([, ending, expected]) => {
+    const { message } = failure("/p", { ...SILENT, ...ending });
+    assertMatch(message, expected);
+    assert(message.length < 5000, `${message.length}`);
+  });
   await t.step("in the details", () => {
     const { message, details } = failure("/p", {
       ...SILENT,
@@ -222,17 +211,15 @@ Deno.test("unstartedFailure() tells why it was not started", async (t) => {
       "the deadline has passed: Text file busy",
     ],
   ];
-  for (const [name, signal, obstacle, cause, why] of rows) {
-    await t.step(name, () => {
-      const error = unstartedFailure("/p", signal, obstacle);
-      assertEquals(error.toObject("1.1.0"), {
-        cniVersion: "1.1.0",
-        code: 999,
-        msg: `${NOTHING}: ${cause}`,
-        details: `/p was not started: ${why}`,
-      });
+  await eachRow(t, rows, ([, signal, obstacle, cause, why]) => {
+    const error = unstartedFailure("/p", signal, obstacle);
+    assertEquals(error.toObject("1.1.0"), {
+      cniVersion: "1.1.0",
+      code: 999,
+      msg: `${NOTHING}: ${cause}`,
+      details: `/p was not started: ${why}`,
     });
-  }
+  });
 });
 
 Deno.test("startFailure() says why as libc does", async (t) => {
@@ -256,13 +243,11 @@ Deno.test("startFailure() says why as libc does", async (t) => {
       "nul byte found in provided data",
     ],
   ];
-  for (const [error, reason] of rows) {
-    await t.step(reason, () => {
-      assertEquals(startFailure("/p", error).toObject("1.1.0"), {
-        cniVersion: "1.1.0",
-        code: 999,
-        msg: `${NOTHING}: fork/exec /p: ${reason}`,
-      });
+  await eachRow(t, rows, ([error, reason]) => {
+    assertEquals(startFailure("/p", error).toObject("1.1.0"), {
+      cniVersion: "1.1.0",
+      code: 999,
+      msg: `${NOTHING}: fork/exec /p: ${reason}`,
     });
-  }
+  }, ([, reason]) => reason);
 });

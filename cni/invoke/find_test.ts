@@ -2,22 +2,18 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { CniError } from "../error.ts";
 import { findPlugin, splitPath } from "./find.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
-Deno.test("splitPath() leaves out empty elements", async (t) => {
-  const rows: [path: string, folders: string[]][] = [
-    ["", []],
-    ["/a", ["/a"]],
-    ["/a:/b", ["/a", "/b"]],
-    [":/a::/b:", ["/a", "/b"]],
-    [":", []],
-    ["/a b;/c", ["/a b;/c"]],
-  ];
-  for (const [path, folders] of rows) {
-    await t.step(JSON.stringify(path), () => {
-      assertEquals(splitPath(path), folders);
-    });
-  }
-});
+testRows<[string, string[]]>("splitPath() leaves out empty elements", [
+  ["", []],
+  ["/a", ["/a"]],
+  ["/a:/b", ["/a", "/b"]],
+  [":/a::/b:", ["/a", "/b"]],
+  [":", []],
+  ["/a b;/c", ["/a b;/c"]],
+], ([path, folders]) => {
+  assertEquals(splitPath(path), folders);
+}, ([path]) => JSON.stringify(path));
 
 /** Three folders with a plugin or something of its name in each. */
 function makeFolders(): Disposable & { first: string; second: string } {
@@ -57,11 +53,9 @@ Deno.test("findPlugin() finds the first regular file of the name", async (t) => 
     ["through a symbolic link", "linked", `${first}/linked`],
     ["no dangling link", "dangling", `${second}/dangling`],
   ];
-  for (const [name, type, expected] of rows) {
-    await t.step(name, () => {
-      assertEquals(findPlugin(type, ["/nonexistent", first, second]), expected);
-    });
-  }
+  await eachRow(t, rows, ([, type, expected]) => {
+    assertEquals(findPlugin(type, ["/nonexistent", first, second]), expected);
+  });
 });
 
 Deno.test("findPlugin() answers a path that is not searched for in PATH", () => {
@@ -114,10 +108,8 @@ Deno.test("findPlugin() refuses what it cannot find", async (t) => {
       `failed to find plugin "both\0" in path [${first}]`,
     ],
   ];
-  for (const [name, type, path, code, msg] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(() => findPlugin(type, path), CniError);
-      assertEquals(error.toObject("1.1.0"), { cniVersion: "1.1.0", code, msg });
-    });
-  }
+  await eachRow(t, rows, ([, type, path, code, msg]) => {
+    const error = assertThrows(() => findPlugin(type, path), CniError);
+    assertEquals(error.toObject("1.1.0"), { cniVersion: "1.1.0", code, msg });
+  });
 });

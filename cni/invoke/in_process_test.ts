@@ -21,6 +21,7 @@ import type {
   Invocation,
   Invoker,
 } from "../surroundings.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const STDIN = new TextEncoder().encode('{"name":"net1","cniVersion":"1.1.0"}');
 
@@ -109,13 +110,11 @@ Deno.test("createInvoker() runs any other executable as a process", async (t) =>
     ["another one first", `${other.path}:${own.path}`, "process\n"],
     ["its own first", `${own.path}:${other.path}`, "in process"],
   ];
-  for (const [name, path, expected] of rows) {
-    await t.step(name, async () => {
-      const { invoker, runs } = witness();
-      assertEquals(await invoker.invoke(invocationIn(path)), expected);
-      assertEquals(runs.length, expected === "in process" ? 1 : 0);
-    });
-  }
+  await eachRow(t, rows, async ([, path, expected]) => {
+    const { invoker, runs } = witness();
+    assertEquals(await invoker.invoke(invocationIn(path)), expected);
+    assertEquals(runs.length, expected === "in process" ? 1 : 0);
+  });
   // As a process this very executable is deno, which greets and echoes.
   await t.step("its own, of a type that it does not have", async () => {
     const { invoker, runs } = witness();
@@ -134,15 +133,13 @@ Deno.test("createInvoker() heeds CNI_NO_INPROCESS=1", async (t) => {
     ["0", true],
     ["true", true],
   ];
-  for (const [value, isInProcess] of rows) {
-    await t.step(JSON.stringify(value), async () => {
-      const { invoker, runs } = witness();
-      const env = { CNI_NO_INPROCESS: value };
-      const stdout = await invoker.invoke(invocationIn(folder.path, env));
-      assertEquals(stdout === "in process", isInProcess);
-      assertEquals(runs.length, isInProcess ? 1 : 0);
-    });
-  }
+  await eachRow(t, rows, async ([value, isInProcess]) => {
+    const { invoker, runs } = witness();
+    const env = { CNI_NO_INPROCESS: value };
+    const stdout = await invoker.invoke(invocationIn(folder.path, env));
+    assertEquals(stdout === "in process", isInProcess);
+    assertEquals(runs.length, isInProcess ? 1 : 0);
+  }, ([value]) => JSON.stringify(value));
 });
 
 Deno.test("createInvoker() throws what a process would have made it throw", async (t) => {
@@ -162,21 +159,19 @@ Deno.test("createInvoker() throws what a process would have made it throw", asyn
       msg: "netplugin failed with no error message: exit status 1",
     }],
   ];
-  for (const [name, stdout, stderr, expected] of rows) {
-    await t.step(name, async () => {
-      using folder = new PluginFolder();
-      folder.addOwnExecutable("plugin");
-      const { invoker } = witness({ stdout, stderr, exitCode: 1 });
-      const inProcess = await failureOf(invoker, folder);
-      assertEquals({ ...inProcess, ...expected }, inProcess);
-      await Deno.remove(`${folder.path}/plugin`);
-      folder.add(
-        "plugin",
-        `printf %s '${stdout}'; printf %s '${stderr}' >&2; exit 1`,
-      );
-      assertEquals(inProcess, await failureOf(invoker, folder));
-    });
-  }
+  await eachRow(t, rows, async ([, stdout, stderr, expected]) => {
+    using folder = new PluginFolder();
+    folder.addOwnExecutable("plugin");
+    const { invoker } = witness({ stdout, stderr, exitCode: 1 });
+    const inProcess = await failureOf(invoker, folder);
+    assertEquals({ ...inProcess, ...expected }, inProcess);
+    await Deno.remove(`${folder.path}/plugin`);
+    folder.add(
+      "plugin",
+      `printf %s '${stdout}'; printf %s '${stderr}' >&2; exit 1`,
+    );
+    assertEquals(inProcess, await failureOf(invoker, folder));
+  });
 });
 
 /** Runs the plugin, which fails; how long it took is not told. */

@@ -3,6 +3,7 @@ import { CniError } from "../error.ts";
 import type { JsonObject } from "../json.ts";
 import { emptyResult } from "../result.ts";
 import { parsePluginResult, readPluginResult } from "./plugin_result.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function read(stdout: string, cniVersion: string): JsonObject {
   return readPluginResult({ stdout, result: undefined }, cniVersion).document;
@@ -22,15 +23,13 @@ Deno.test("parsePluginResult() believes the version that a result names", async 
     ["none, and none in the configuration", {}, "", "0.1.0"],
   ];
   const others = { ips: [{ address: "10.1.2.3/24" }], unknown: { key: null } };
-  for (const [name, named, configVersion, expected] of rows) {
-    await t.step(name, () => {
-      const text = `\n${JSON.stringify({ ...others, ...named })}\n`;
-      assertEquals(parsePluginResult(text, configVersion), {
-        ...others,
-        cniVersion: expected,
-      });
+  await eachRow(t, rows, ([, named, configVersion, expected]) => {
+    const text = `\n${JSON.stringify({ ...others, ...named })}\n`;
+    assertEquals(parsePluginResult(text, configVersion), {
+      ...others,
+      cniVersion: expected,
     });
-  }
+  });
   await t.step("null is an empty result", () => {
     assertEquals(parsePluginResult("null", "1.1.0"), { cniVersion: "1.1.0" });
   });
@@ -50,16 +49,14 @@ Deno.test("parsePluginResult() refuses anything but an object", async (t) => {
     ["a log line before it", "log\n{}", "Cannot parse result: "],
     ["two documents", "{}{}", "Cannot parse result: "],
   ];
-  for (const [name, stdout, problem] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(
-        () => parsePluginResult(stdout, "1.1.0"),
-        CniError,
-        `failed to unmarshal raw result: ${problem}`,
-      );
-      assertEquals(error.code, 6);
-    });
-  }
+  await eachRow(t, rows, ([, stdout, problem]) => {
+    const error = assertThrows(
+      () => parsePluginResult(stdout, "1.1.0"),
+      CniError,
+      `failed to unmarshal raw result: ${problem}`,
+    );
+    assertEquals(error.code, 6);
+  });
 });
 
 Deno.test("readPluginResult() stamps a result that names no version", async (t) => {
@@ -73,11 +70,9 @@ Deno.test("readPluginResult() stamps a result that names no version", async (t) 
       ["its own", '{"cniVersion":"1.0.0"}', "1.1.0", "1.0.0"],
       ["of another shape", '{"cniVersion":"0.4.0"}', "1.1.0", "0.4.0"],
     ];
-  for (const [name, stdout, asked, version] of rows) {
-    await t.step(name, () => {
-      assertEquals(read(stdout, asked)["cniVersion"], version);
-    });
-  }
+  await eachRow(t, rows, ([, stdout, asked, version]) => {
+    assertEquals(read(stdout, asked)["cniVersion"], version);
+  });
 });
 
 Deno.test("readPluginResult() keeps the document, unknown keys and all", () => {
@@ -104,10 +99,8 @@ Deno.test("readPluginResult() throws for a malformed result", async (t) => {
     ["an unknown version", '{"cniVersion":"9.9.9"}', 1, "unsupported CNI"],
     ["a wrong address", '{"ips":[{"address":"x"}]}', 6, "ips[0].address"],
   ];
-  for (const [name, stdout, code, text] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(() => read(stdout, "1.1.0"), CniError, text);
-      assertEquals(error.code, code);
-    });
-  }
+  await eachRow(t, rows, ([, stdout, code, text]) => {
+    const error = assertThrows(() => read(stdout, "1.1.0"), CniError, text);
+    assertEquals(error.code, code);
+  });
 });

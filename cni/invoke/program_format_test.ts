@@ -2,6 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { readFormat } from "./program_format.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Returns the beginning of a program that is there in full. */
 function readOwnHeader(): Uint8Array<ArrayBuffer> {
@@ -62,12 +63,10 @@ Deno.test("readFormat() tells programs from what a shell would take for scripts"
     ["a program for another system", text("MZ\x90\0"), "other"],
   ];
   try {
-    for (const [name, content, format] of rows) {
-      await t.step(name, () => {
-        Deno.writeFileSync(`${folder}/file`, content);
-        assertEquals(readFormat(`${folder}/file`), format);
-      });
-    }
+    await eachRow(t, rows, ([, content, format]) => {
+      Deno.writeFileSync(`${folder}/file`, content);
+      assertEquals(readFormat(`${folder}/file`), format);
+    });
     await t.step("this program", () => {
       assertEquals(readFormat("/proc/self/exe"), "program");
     });

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { runtimeEnv } from "./runtime_env.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const EMPTY = {
   CNI_CONTAINERID: "",
@@ -57,10 +58,8 @@ Deno.test("runtimeEnv() makes CNI_ARGS of pairs", async (t) => {
     [[["IgnoreUnknown", "1"]], "IgnoreUnknown=1"],
     [[["K", "V"], ["K2", ""], ["K", "W"]], "K=V;K2=;K=W"],
   ];
-  for (const [args, expected] of rows) {
-    await t.step(JSON.stringify(args), () => {
-      const env = runtimeEnv({ command: "ADD", args }, {});
-      assertEquals(env, { ...EMPTY, CNI_COMMAND: "ADD", CNI_ARGS: expected });
-    });
-  }
+  await eachRow(t, rows, ([args, expected]) => {
+    const env = runtimeEnv({ command: "ADD", args }, {});
+    assertEquals(env, { ...EMPTY, CNI_COMMAND: "ADD", CNI_ARGS: expected });
+  }, ([args]) => JSON.stringify(args));
 });

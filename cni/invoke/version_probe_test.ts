@@ -7,6 +7,7 @@ import {
   getVersionInfo,
   type VersionInfo,
 } from "./version_probe.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("getVersionInfo() asks as the first plugins need to be asked", async () => {
   using folder = new PluginFolder();
@@ -60,18 +61,16 @@ Deno.test("getVersionInfo() passes on why a plugin does not answer", async (t) =
       "netplugin failed with no error message: signal: killed",
     ],
   ];
-  for (const [name, script, code, msg] of rows) {
-    await t.step(name, async () => {
-      const path = folder.add("plugin", script);
-      const signal = deadline(name === "a sleep" ? 300 : 60_000);
-      const error = await assertRejects(
-        () => getVersionInfo(path, { env: { PATH: "/bin" }, signal }),
-        CniError,
-        msg,
-      );
-      assertEquals(error.code, code);
-    });
-  }
+  await eachRow(t, rows, async ([name, script, code, msg]) => {
+    const path = folder.add("plugin", script);
+    const signal = deadline(name === "a sleep" ? 300 : 60_000);
+    const error = await assertRejects(
+      () => getVersionInfo(path, { env: { PATH: "/bin" }, signal }),
+      CniError,
+      msg,
+    );
+    assertEquals(error.code, code);
+  });
 });
 
 Deno.test("decodeVersionInfo() reads every form of the answer", async (t) => {
@@ -79,10 +78,7 @@ Deno.test("decodeVersionInfo() reads every form of the answer", async (t) => {
     ["a list, in its order", {
       cniVersion: "1.1.0",
       supportedVersions: ["1.0.0", "0.1.0", "9.8.7"],
-    }, {
-      cniVersion: "1.1.0",
-      supportedVersions: ["1.0.0", "0.1.0", "9.8.7"],
-    }],
+    }, { cniVersion: "1.1.0", supportedVersions: ["1.0.0", "0.1.0", "9.8.7"] }],
     ["keys in another case", {
       CNIVERSION: "1.1.0",
       SupportedVersions: ["1.0.0"],
@@ -96,39 +92,32 @@ Deno.test("decodeVersionInfo() reads every form of the answer", async (t) => {
       supportedVersions: [],
     }, { cniVersion: "0.2.0", supportedVersions: ["0.1.0", "0.2.0"] }],
   ];
-  for (const [name, answer, expected] of rows) {
-    await t.step(name, () => {
-      assertEquals(decodeVersionInfo(JSON.stringify(answer)), expected);
-    });
-  }
+  await eachRow(t, rows, ([, answer, expected]) => {
+    assertEquals(decodeVersionInfo(JSON.stringify(answer)), expected);
+  });
 });
 
-Deno.test("decodeVersionInfo() refuses malformed output", async (t) => {
-  const rows: [stdout: string, problem: string][] = [
-    ["", "Cannot parse answer: it is empty"],
-    ["[]", "Cannot decode answer: expected an object, got an array"],
-    ["null", "Cannot decode answer: expected an object, got null"],
-    ["{}", "missing field cniVersion"],
-    ['{"cniVersion":""}', "missing field cniVersion"],
-    ['{"supportedVersions":["1.0.0"]}', "missing field cniVersion"],
-    ['{"cniVersion":"0.3.0"}', "missing field supportedVersions"],
-    [
-      '{"cniVersion":"1.0.0","supportedVersions":[]}',
-      "missing field supportedVersions",
-    ],
-    [
-      '{"cniVersion":"1.0.0","supportedVersions":"1.0.0"}',
-      "Cannot decode answer: supportedVersions: expected an array, got a string",
-    ],
-  ];
-  for (const [stdout, problem] of rows) {
-    await t.step(stdout, () => {
-      const error = assertThrows(() => decodeVersionInfo(stdout), CniError);
-      assertEquals(error.toObject("1.1.0"), {
-        cniVersion: "1.1.0",
-        code: 6,
-        msg: `decoding version info: ${problem}`,
-      });
-    });
-  }
+testRows<[string, string]>("decodeVersionInfo() refuses malformed output", [
+  ["", "Cannot parse answer: it is empty"],
+  ["[]", "Cannot decode answer: expected an object, got an array"],
+  ["null", "Cannot decode answer: expected an object, got null"],
+  ["{}", "missing field cniVersion"],
+  ['{"cniVersion":""}', "missing field cniVersion"],
+  ['{"supportedVersions":["1.0.0"]}', "missing field cniVersion"],
+  ['{"cniVersion":"0.3.0"}', "missing field supportedVersions"],
+  [
+    '{"cniVersion":"1.0.0","supportedVersions":[]}',
+    "missing field supportedVersions",
+  ],
+  [
+    '{"cniVersion":"1.0.0","supportedVersions":"1.0.0"}',
+    "Cannot decode answer: supportedVersions: expected an array, got a string",
+  ],
+], ([stdout, problem]) => {
+  const error = assertThrows(() => decodeVersionInfo(stdout), CniError);
+  assertEquals(error.toObject("1.1.0"), {
+    cniVersion: "1.1.0",
+    code: 6,
+    msg: `decoding version info: ${problem}`,
+  });
 });

@@ -8,6 +8,7 @@ import { CniError, describeError, toCniError } from "../error.ts";
 import { deadlineWhen } from "../../tests/_harness/eventually.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { PluginFailure } from "./operation.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 
@@ -98,16 +99,14 @@ Deno.test("addNetworkListOrUndo() runs DEL of all plugins after a failure", asyn
       return host;
     }, ["a ADD", "b ADD", "b DEL", "a DEL"]],
   ];
-  for (const [name, prepare, story] of rows) {
-    await t.step(name, async () => {
-      using host = prepare();
-      await assertRejects(() =>
-        host.runtime().addNetworkListOrUndo(host.list(["a", "b"]), host.conf())
-      );
-      assertEquals(host.story, story);
-      assertEquals(host.cached.length, 0);
-    });
-  }
+  await eachRow(t, rows, async ([, prepare, story]) => {
+    using host = prepare();
+    await assertRejects(() =>
+      host.runtime().addNetworkListOrUndo(host.list(["a", "b"]), host.conf())
+    );
+    assertEquals(host.story, story);
+    assertEquals(host.cached.length, 0);
+  });
 });
 
 Deno.test("addNetworkListOrUndo() throws the failure of ADD and logs the failure of DEL", async () => {
@@ -155,29 +154,27 @@ Deno.test("addNetworkListOrUndo() refuses an existing attachment without changin
       (path): void => Deno.writeTextFileSync(path, '{"cniVersion":"0.4.0"}'),
     ],
   ];
-  for (const [name, spoil] of rows) {
-    await t.step(name, async () => {
-      using host = new RecordingPlugins();
-      host.add("a");
-      const runtime = host.runtime();
-      const list = host.list(["a"]);
-      await runtime.addNetworkList(list, host.conf());
-      spoil(`${host.cacheDir}/results/net1-c1-eth0`);
-      host.add("a", { ADD: FAIL });
-      const error = await assertRejects(
-        () => runtime.addNetworkListOrUndo(list, host.conf()),
-        CniError,
-        "CNI_CONTAINERID and CNI_IFNAME belong to an existing attachment",
-      );
-      assertEquals(error.code, 4);
-      assertEquals(host.story, ["a ADD"]);
-      assertEquals(host.cached, ["net1-c1-eth0"]);
-      // Another interface of the same container is another attachment.
-      const other = host.conf({ ifName: "eth1" });
-      await assertRejects(() => runtime.addNetworkListOrUndo(list, other));
-      assertEquals(host.story, ["a ADD", "a ADD", "a DEL"]);
-    });
-  }
+  await eachRow(t, rows, async ([, spoil]) => {
+    using host = new RecordingPlugins();
+    host.add("a");
+    const runtime = host.runtime();
+    const list = host.list(["a"]);
+    await runtime.addNetworkList(list, host.conf());
+    spoil(`${host.cacheDir}/results/net1-c1-eth0`);
+    host.add("a", { ADD: FAIL });
+    const error = await assertRejects(
+      () => runtime.addNetworkListOrUndo(list, host.conf()),
+      CniError,
+      "CNI_CONTAINERID and CNI_IFNAME belong to an existing attachment",
+    );
+    assertEquals(error.code, 4);
+    assertEquals(host.story, ["a ADD"]);
+    assertEquals(host.cached, ["net1-c1-eth0"]);
+    // Another interface of the same container is another attachment.
+    const other = host.conf({ ifName: "eth1" });
+    await assertRejects(() => runtime.addNetworkListOrUndo(list, other));
+    assertEquals(host.story, ["a ADD", "a ADD", "a DEL"]);
+  });
 });
 
 Deno.test("addNetworkListOrUndo() runs nothing for a malformed name", async (t) => {
@@ -186,20 +183,15 @@ Deno.test("addNetworkListOrUndo() runs nothing for a malformed name", async (t) 
     ["a malformed container ID", 4, { containerId: "a/b" }],
     ["a malformed interface name", 4, { ifName: "a b" }],
   ];
-  for (const [name, code, keys] of rows) {
-    await t.step(name, async () => {
-      using host = new RecordingPlugins();
-      host.add("a");
-      const error = await assertRejects(
-        () =>
-          host.runtime().addNetworkListOrUndo(
-            host.list(["a"]),
-            host.conf(keys),
-          ),
-        CniError,
-      );
-      assertEquals(error.code, code);
-      assertEquals([host.story, host.logged], [[], ""]);
-    });
-  }
+  await eachRow(t, rows, async ([, code, keys]) => {
+    using host = new RecordingPlugins();
+    host.add("a");
+    const error = await assertRejects(
+      () =>
+        host.runtime().addNetworkListOrUndo(host.list(["a"]), host.conf(keys)),
+      CniError,
+    );
+    assertEquals(error.code, code);
+    assertEquals([host.story, host.logged], [[], ""]);
+  });
 });

@@ -5,6 +5,7 @@ import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { parseNetworkConf } from "./conf.ts";
 import { CheckNotSupportedError } from "./check.ts";
 import { PluginFailure } from "./operation.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 
@@ -15,29 +16,22 @@ function bare(keys: Readonly<Record<string, unknown>> = {}): ReturnType<
   return parseNetworkConf(new TextEncoder().encode(JSON.stringify(document)));
 }
 
-Deno.test("NetworkRuntime starts no plugin after the signal", async (t) => {
-  const rows = [
-    "addNetworkList",
-    "checkNetworkList",
-    "delNetworkList",
-  ] as const;
-  for (const operation of rows) {
-    await t.step(operation, async () => {
-      using host = new RecordingPlugins();
-      const sleeping = "exec sleep 60";
-      const slow = { ADD: sleeping, CHECK: sleeping, DEL: sleeping };
-      host.add("a", slow);
-      host.add("b", slow);
-      const signal = deadlineWhen(() => host.story.length > 0);
-      await assertRejects(() =>
-        host.runtime()[operation](host.list(["a", "b"]), host.conf(), {
-          signal,
-        })
-      );
-      assertEquals(host.story.length, 1);
-    });
-  }
-});
+testRows(
+  "NetworkRuntime starts no plugin after the signal",
+  ["addNetworkList", "checkNetworkList", "delNetworkList"] as const,
+  async (operation) => {
+    using host = new RecordingPlugins();
+    const sleeping = "exec sleep 60";
+    const slow = { ADD: sleeping, CHECK: sleeping, DEL: sleeping };
+    host.add("a", slow);
+    host.add("b", slow);
+    const signal = deadlineWhen(() => host.story.length > 0);
+    await assertRejects(() =>
+      host.runtime()[operation](host.list(["a", "b"]), host.conf(), { signal })
+    );
+    assertEquals(host.story.length, 1);
+  },
+);
 
 Deno.test("NetworkRuntime runs nothing if the signal is already aborted", async () => {
   using host = new RecordingPlugins();

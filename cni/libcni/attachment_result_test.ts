@@ -6,6 +6,7 @@ import { createLog } from "../log.ts";
 import { findCachedResult, toPrevResult } from "./attachment_result.ts";
 import { AttachmentCache } from "./cache.ts";
 import { describeAttachment, type RuntimeConf } from "./runtime_conf.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("toPrevResult() converts only results that the next plugin cannot read", async (t) => {
   const old = '{"cniVersion":"0.2.0","ip4":{"ip":"10.0.0.2/24"}}';
@@ -22,17 +23,15 @@ Deno.test("toPrevResult() converts only results that the next plugin cannot read
         "1.1.0",
       ],
     ];
-  for (const [name, stdout, asked, version] of rows) {
-    await t.step(name, () => {
-      let logged = "";
-      const log = createLog({}, (line) => void (logged += line));
-      const result = readPluginResult({ stdout, result: undefined }, asked);
-      const prevResult = toPrevResult(result, asked, log);
-      assertEquals(prevResult["cniVersion"], version);
-      const isTold = version !== JSON.parse(stdout).cniVersion || asked === "";
-      assertEquals(logged !== "", isTold);
-    });
-  }
+  await eachRow(t, rows, ([, stdout, asked, version]) => {
+    let logged = "";
+    const log = createLog({}, (line) => void (logged += line));
+    const result = readPluginResult({ stdout, result: undefined }, asked);
+    const prevResult = toPrevResult(result, asked, log);
+    assertEquals(prevResult["cniVersion"], version);
+    const isTold = version !== JSON.parse(stdout).cniVersion || asked === "";
+    assertEquals(logged !== "", isTold);
+  });
 });
 
 const CONF: RuntimeConf = { containerId: "c", netns: "/n", ifName: "eth0" };

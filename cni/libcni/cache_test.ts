@@ -8,6 +8,7 @@ import {
   AttachmentCache,
   type AttachmentKey,
 } from "./cache.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Files that libcni 1.3.0 wrote, by the names it gave them. */
 const GO_FILES = new URL("../../tests/golden/cache/", import.meta.url);
@@ -300,20 +301,18 @@ Deno.test("AttachmentCache.writeAttachment() omits empty values", async (t) => {
     ["no result", undefined],
     ["an empty result", {}],
   ];
-  for (const [name, result] of rows) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      fixture.cache.writeAttachment(attachment({ netns: "" }), result);
-      assertEquals(
-        fixture.read(FILE),
-        '{"kind":"cniCacheV1","containerId":"c1","config":"e30=",' +
-          '"ifName":"eth0","networkName":"net1"}',
-      );
-      assertEquals(fixture.cache.readResult(KEY), undefined);
-      const [found] = fixture.cache.listAttachments();
-      assertEquals([found?.netns, found?.result], ["", undefined]);
-    });
-  }
+  await eachRow(t, rows, ([, result]) => {
+    using fixture = new Fixture();
+    fixture.cache.writeAttachment(attachment({ netns: "" }), result);
+    assertEquals(
+      fixture.read(FILE),
+      '{"kind":"cniCacheV1","containerId":"c1","config":"e30=",' +
+        '"ifName":"eth0","networkName":"net1"}',
+    );
+    assertEquals(fixture.cache.readResult(KEY), undefined);
+    const [found] = fixture.cache.listAttachments();
+    assertEquals([found?.netns, found?.result], ["", undefined]);
+  });
 });
 
 Deno.test("AttachmentCache.writeAttachment() creates files that only the owner can read", () => {
@@ -358,17 +357,15 @@ Deno.test("AttachmentCache.replaceResult() creates no file", async (t) => {
     "another attachment's":
       '{"kind":"cniCacheV1","networkName":"net1-c1","containerId":"eth0","ifName":"e"}',
   };
-  for (const [name, content] of Object.entries(files)) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      fixture.plant("other", "{}");
-      if (content !== undefined) fixture.plant(FILE, content);
-      const before = fixture.list();
-      assertEquals(fixture.cache.replaceResult(KEY, RESULT), false);
-      assertEquals(fixture.list(), before);
-      if (content !== undefined) assertEquals(fixture.read(FILE), content);
-    });
-  }
+  await eachRow(t, Object.entries(files), ([, content]) => {
+    using fixture = new Fixture();
+    fixture.plant("other", "{}");
+    if (content !== undefined) fixture.plant(FILE, content);
+    const before = fixture.list();
+    assertEquals(fixture.cache.replaceResult(KEY, RESULT), false);
+    assertEquals(fixture.list(), before);
+    if (content !== undefined) assertEquals(fixture.read(FILE), content);
+  });
 });
 
 Deno.test("AttachmentCache distinguishes names with dashes", async (t) => {
@@ -393,23 +390,21 @@ Deno.test("AttachmentCache distinguishes names with dashes", async (t) => {
 });
 
 Deno.test("AttachmentCache.readResult() reads files that are a bare result", async (t) => {
-  for (const version of SPEC_VERSIONS) {
-    await t.step(version, () => {
-      using fixture = new Fixture();
-      const text = Deno.readTextFileSync(new URL(`${version}.json`, RESULTS));
-      fixture.plant(FILE, text);
-      assertEquals(fixture.cache.readResult(KEY), JSON.parse(text));
-      const error = assertThrows(() => fixture.cache.readConfig(KEY), CniError);
-      assertEquals(error.code, ErrorCode.DecodingFailure);
-      assertEquals(
-        error.message,
-        'read cached network "net1" config has wrong kind: ',
-      );
-      assertEquals(fixture.cache.listAttachments(), []);
-      fixture.cache.remove(KEY);
-      assertEquals(fixture.list(), []);
-    });
-  }
+  await eachRow(t, SPEC_VERSIONS, (version) => {
+    using fixture = new Fixture();
+    const text = Deno.readTextFileSync(new URL(`${version}.json`, RESULTS));
+    fixture.plant(FILE, text);
+    assertEquals(fixture.cache.readResult(KEY), JSON.parse(text));
+    const error = assertThrows(() => fixture.cache.readConfig(KEY), CniError);
+    assertEquals(error.code, ErrorCode.DecodingFailure);
+    assertEquals(
+      error.message,
+      'read cached network "net1" config has wrong kind: ',
+    );
+    assertEquals(fixture.cache.listAttachments(), []);
+    fixture.cache.remove(KEY);
+    assertEquals(fixture.list(), []);
+  });
 });
 
 Deno.test("AttachmentCache treats an empty file as absent", async (t) => {
@@ -418,17 +413,15 @@ Deno.test("AttachmentCache treats an empty file as absent", async (t) => {
     "white space": " \r\n\t",
     "zeros, which a crash leaves": "\0".repeat(4096),
   };
-  for (const [name, content] of Object.entries(rows)) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      fixture.plant(FILE, content);
-      assertEquals(fixture.cache.readResult(KEY), undefined);
-      assertEquals(fixture.cache.readConfig(KEY), undefined);
-      assertEquals(fixture.cache.listAttachments(), []);
-      fixture.cache.remove(KEY);
-      assertEquals(fixture.list(), []);
-    });
-  }
+  await eachRow(t, Object.entries(rows), ([, content]) => {
+    using fixture = new Fixture();
+    fixture.plant(FILE, content);
+    assertEquals(fixture.cache.readResult(KEY), undefined);
+    assertEquals(fixture.cache.readConfig(KEY), undefined);
+    assertEquals(fixture.cache.listAttachments(), []);
+    fixture.cache.remove(KEY);
+    assertEquals(fixture.list(), []);
+  });
 });
 
 Deno.test("AttachmentCache treats an unreadable file as absent", async (t) => {
@@ -469,27 +462,25 @@ Deno.test("AttachmentCache reports malformed content", async (t) => {
       "",
     ],
   ];
-  for (const [name, content, result, details] of rows) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      fixture.plant(FILE, content);
-      assertEquals(fixture.cache.listAttachments(), []);
-      const error = assertThrows(() => fixture.cache.readConfig(KEY), CniError);
-      assertEquals(error.code, ErrorCode.DecodingFailure);
-      assert(error.message.includes('cached network "net1" config'));
-      if (result === "none") {
-        assertEquals(fixture.cache.readResult(KEY), undefined);
-        return;
-      }
-      const failed = assertThrows(
-        () => fixture.cache.readResult(KEY),
-        CniError,
-      );
-      assertEquals(failed.code, ErrorCode.DecodingFailure);
-      assertEquals(failed.message, "decoding version from network config");
-      assert(failed.details.includes(details), failed.details);
-    });
-  }
+  await eachRow(t, rows, ([, content, result, details]) => {
+    using fixture = new Fixture();
+    fixture.plant(FILE, content);
+    assertEquals(fixture.cache.listAttachments(), []);
+    const error = assertThrows(() => fixture.cache.readConfig(KEY), CniError);
+    assertEquals(error.code, ErrorCode.DecodingFailure);
+    assert(error.message.includes('cached network "net1" config'));
+    if (result === "none") {
+      assertEquals(fixture.cache.readResult(KEY), undefined);
+      return;
+    }
+    const failed = assertThrows(
+      () => fixture.cache.readResult(KEY),
+      CniError,
+    );
+    assertEquals(failed.code, ErrorCode.DecodingFailure);
+    assertEquals(failed.message, "decoding version from network config");
+    assert(failed.details.includes(details), failed.details);
+  });
 });
 
 Deno.test("AttachmentCache.listAttachments() skips other files", async (t) => {
@@ -500,13 +491,11 @@ Deno.test("AttachmentCache.listAttachments() skips other files", async (t) => {
     "no container": { ...names, containerId: "" },
     "no interface": { containerId: "c1", networkName: "net1" },
   };
-  for (const [name, members] of Object.entries(rows)) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      fixture.plantDocument(FILE, members);
-      assertEquals(fixture.cache.listAttachments(), []);
-    });
-  }
+  await eachRow(t, Object.entries(rows), ([, members]) => {
+    using fixture = new Fixture();
+    fixture.plantDocument(FILE, members);
+    assertEquals(fixture.cache.listAttachments(), []);
+  });
   await t.step("what a crash left unfinished", () => {
     using fixture = new Fixture();
     fixture.cache.writeAttachment(attachment(), RESULT);
@@ -563,25 +552,23 @@ Deno.test("AttachmentCache refuses names that lead to other paths", async (t) =>
       '"/" or NUL is in them',
     ],
   ];
-  for (const [name, part, message] of rows) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      const { cache } = fixture;
-      const key = { ...KEY, ...part };
-      const calls: (() => unknown)[] = [
-        () => cache.pathOf(key),
-        () => cache.writeAttachment(attachment(key), RESULT),
-        () => cache.readResult(key),
-        () => cache.readConfig(key),
-        () => cache.remove(key),
-      ];
-      for (const call of calls) {
-        const error = assertThrows(call, CniError);
-        assertEquals([error.code, error.message], [4, message]);
-      }
-      assertEquals([...Deno.readDirSync(fixture.dir)], []);
-    });
-  }
+  await eachRow(t, rows, ([, part, message]) => {
+    using fixture = new Fixture();
+    const { cache } = fixture;
+    const key = { ...KEY, ...part };
+    const calls: (() => unknown)[] = [
+      () => cache.pathOf(key),
+      () => cache.writeAttachment(attachment(key), RESULT),
+      () => cache.readResult(key),
+      () => cache.readConfig(key),
+      () => cache.remove(key),
+    ];
+    for (const call of calls) {
+      const error = assertThrows(call, CniError);
+      assertEquals([error.code, error.message], [4, message]);
+    }
+    assertEquals([...Deno.readDirSync(fixture.dir)], []);
+  });
 });
 
 Deno.test("AttachmentCache refuses names that are too long", () => {
@@ -620,13 +607,11 @@ Deno.test("AttachmentCache names the folder that it cannot use", async (t) => {
     ],
     [() => cache.remove(KEY), `Cannot remove "${fixture.results}/${FILE}"`],
   ];
-  for (const [call, message] of rows) {
-    await t.step(message.replace(fixture.dir, ""), () => {
-      const error = assertThrows(call, CniError);
-      assertEquals([error.code, error.message], [5, message]);
-      assertMatch(error.details, /^Not a directory(: "[^"]*\/.unfinished")?$/);
-    });
-  }
+  await eachRow(t, rows, ([call, message]) => {
+    const error = assertThrows(call, CniError);
+    assertEquals([error.code, error.message], [5, message]);
+    assertMatch(error.details, /^Not a directory(: "[^"]*\/.unfinished")?$/);
+  }, ([, message]) => message.replace(fixture.dir, ""));
 });
 
 Deno.test("AttachmentCache uses /var/lib/cni by default", () => {

@@ -5,6 +5,7 @@ import { AttachmentCache } from "./cache.ts";
 import { findCachedConfig, restoreAttachment } from "./cached_config.ts";
 import { describeAttachment, type RuntimeConf } from "./runtime_conf.ts";
 import { createTools } from "./tools.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const BARE = '{"name":"net1","cniVersion":"1.0.0","type":"a","mtu":1}';
 
@@ -40,11 +41,7 @@ Deno.test("findCachedConfig() throws for a file without a configuration", () => 
   using host = new RecordingPlugins();
   const cache = remember(host, BARE, host.conf());
   Deno.writeTextFileSync(
-    cache.pathOf({
-      network: "net1",
-      containerId: "c1",
-      ifName: "eth0",
-    }),
+    cache.pathOf({ network: "net1", containerId: "c1", ifName: "eth0" }),
     '{"cniVersion":"1.0.0"}',
   );
   assertThrows(
@@ -61,20 +58,18 @@ Deno.test("restoreAttachment() reads lists and bare plugins", async (t) => {
     ["a list", list, ["a", "b"]],
     ["a bare plugin", BARE, ["a"]],
   ];
-  for (const [name, text, types] of rows) {
-    await t.step(name, () => {
-      using host = new RecordingPlugins();
-      remember(host, text, host.conf());
-      const tools = createTools({
-        pluginDirs: [],
-        env: {},
-        cacheDir: host.cacheDir,
-      });
-      const asked = host.list(["x"]);
-      const { network } = restoreAttachment(tools, asked, host.conf());
-      assertEquals(network.plugins.map(({ type }) => type), types);
-      assertEquals(network.plugins[0]?.document["mtu"], 1);
-      assertEquals([network.name, network.cniVersion], ["net1", "1.0.0"]);
+  await eachRow(t, rows, ([, text, types]) => {
+    using host = new RecordingPlugins();
+    remember(host, text, host.conf());
+    const tools = createTools({
+      pluginDirs: [],
+      env: {},
+      cacheDir: host.cacheDir,
     });
-  }
+    const asked = host.list(["x"]);
+    const { network } = restoreAttachment(tools, asked, host.conf());
+    assertEquals(network.plugins.map(({ type }) => type), types);
+    assertEquals(network.plugins[0]?.document["mtu"], 1);
+    assertEquals([network.name, network.cniVersion], ["net1", "1.0.0"]);
+  });
 });

@@ -2,6 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { describeError } from "../error.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { CheckNotSupportedError } from "./check.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("checkNetworkList() passes the last plugin's result to each plugin", async () => {
   using host = new RecordingPlugins();
@@ -36,19 +37,17 @@ Deno.test("checkNetworkList() checks the version before disableCheck", async (t)
     ["broken", 'Cannot parse version "broken"'],
     ["0.4.0", ""],
   ];
-  for (const [cniVersion, text] of rows) {
-    await t.step(JSON.stringify(cniVersion), async () => {
-      using host = new RecordingPlugins();
-      const list = host.list(["a"], { cniVersion, disableCheck: true });
-      const run = (): Promise<void> =>
-        host.runtime().checkNetworkList(list, host.conf());
-      if (text === "") return await run();
-      const error = await assertRejects(run);
-      assertEquals(describeError(error), text);
-      assertEquals(
-        error instanceof CheckNotSupportedError,
-        cniVersion !== "broken",
-      );
-    });
-  }
+  await eachRow(t, rows, async ([cniVersion, text]) => {
+    using host = new RecordingPlugins();
+    const list = host.list(["a"], { cniVersion, disableCheck: true });
+    const run = (): Promise<void> =>
+      host.runtime().checkNetworkList(list, host.conf());
+    if (text === "") return await run();
+    const error = await assertRejects(run);
+    assertEquals(describeError(error), text);
+    assertEquals(
+      error instanceof CheckNotSupportedError,
+      cniVersion !== "broken",
+    );
+  }, ([cniVersion]) => JSON.stringify(cniVersion));
 });

@@ -8,6 +8,7 @@ import {
   readText,
   readVersion,
 } from "./conf_document.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const PREFIX = "error parsing configuration list: ";
 
@@ -27,17 +28,15 @@ Deno.test("parseDocument() distinguishes other JSON from malformed JSON", async 
     ["[]", 7, "Cannot decode it: expected an object, got an array"],
     ["5", 7, "Cannot decode it: expected an object, got a number"],
   ];
-  for (const [text, code, message] of rows) {
-    await t.step(JSON.stringify(text), () => {
-      const bytes = new TextEncoder().encode(text);
-      const error = assertThrows(
-        () => parseDocument("configuration list", bytes),
-        CniError,
-        PREFIX + message,
-      );
-      assertEquals(error.code, code);
-    });
-  }
+  await eachRow(t, rows, ([text, code, message]) => {
+    const bytes = new TextEncoder().encode(text);
+    const error = assertThrows(
+      () => parseDocument("configuration list", bytes),
+      CniError,
+      PREFIX + message,
+    );
+    assertEquals(error.code, code);
+  }, ([text]) => JSON.stringify(text));
   await t.step("null is an empty one", () => {
     const bytes = new TextEncoder().encode("null");
     assertEquals(parseDocument("configuration", bytes), {});
@@ -54,14 +53,12 @@ Deno.test("readText() accepts only strings", async (t) => {
     [{}, "object"],
     [true, "boolean"],
   ];
-  for (const [name, type] of rows) {
-    await t.step(type, () => {
-      assertRefused(
-        () => readText({ name }, "name"),
-        `invalid name type ${type}`,
-      );
-    });
-  }
+  await eachRow(t, rows, ([name, type]) => {
+    assertRefused(
+      () => readText({ name }, "name"),
+      `invalid name type ${type}`,
+    );
+  }, ([, type]) => type);
 });
 
 Deno.test("readBool() accepts booleans, and strings in any case", async (t) => {
@@ -74,27 +71,20 @@ Deno.test("readBool() accepts booleans, and strings in any case", async (t) => {
     [{ disableCheck: "FALSE" }, false],
     [{ disableCheck: "True" }, true],
   ];
-  for (const [document, expected] of rows) {
-    await t.step(JSON.stringify(document), () => {
-      assertEquals(readBool(document, "disableCheck"), expected);
-    });
-  }
+  await eachRow(t, rows, ([document, expected]) => {
+    assertEquals(readBool(document, "disableCheck"), expected);
+  }, ([document]) => JSON.stringify(document));
 });
 
-Deno.test("readBool() refuses any other value", async (t) => {
-  const rows: [JsonValue, string][] = [
-    ["Yes", `invalid value "yes" for disableGC`],
-    ["", `invalid value "" for disableGC`],
-    [1, "invalid type number for disableGC"],
-    [null, "invalid type null for disableGC"],
-    [[true], "invalid type array for disableGC"],
-  ];
-  for (const [disableGC, message] of rows) {
-    await t.step(message, () => {
-      assertRefused(() => readBool({ disableGC }, "disableGC"), message);
-    });
-  }
-});
+testRows<[JsonValue, string]>("readBool() refuses any other value", [
+  ["Yes", `invalid value "yes" for disableGC`],
+  ["", `invalid value "" for disableGC`],
+  [1, "invalid type number for disableGC"],
+  [null, "invalid type null for disableGC"],
+  [[true], "invalid type array for disableGC"],
+], ([disableGC, message]) => {
+  assertRefused(() => readBool({ disableGC }, "disableGC"), message);
+}, ([, message]) => message);
 
 Deno.test("readPlugins() accepts a non-empty array, or its absence", async (t) => {
   assertEquals(readPlugins({}), undefined);
@@ -104,11 +94,9 @@ Deno.test("readPlugins() accepts a non-empty array, or its absence", async (t) =
     [null, "invalid 'plugins' type null"],
     [{}, "invalid 'plugins' type object"],
   ];
-  for (const [plugins, message] of rows) {
-    await t.step(message, () => {
-      assertRefused(() => readPlugins({ plugins }), message);
-    });
-  }
+  await eachRow(t, rows, ([plugins, message]) => {
+    assertRefused(() => readPlugins({ plugins }), message);
+  }, ([, message]) => message);
 });
 
 Deno.test("readVersion() chooses the newest supported version", async (t) => {
@@ -143,9 +131,11 @@ Deno.test("readVersion() chooses the newest supported version", async (t) => {
       cniVersions: [""],
     }, ""],
   ];
-  for (const [name, versions, expected] of rows) {
-    await t.step(name, () => assertEquals(readVersion(versions), expected));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, versions, expected]) => assertEquals(readVersion(versions), expected),
+  );
 });
 
 Deno.test("readVersion() refuses versions that cannot be compared", async (t) => {
@@ -166,9 +156,7 @@ Deno.test("readVersion() refuses versions that cannot be compared", async (t) =>
       "invalid type for cniVersions index 1: number",
     ],
   ];
-  for (const [document, message] of rows) {
-    await t.step(message, () => {
-      assertRefused(() => readVersion(document), message);
-    });
-  }
+  await eachRow(t, rows, ([document, message]) => {
+    assertRefused(() => readVersion(document), message);
+  }, ([, message]) => message);
 });

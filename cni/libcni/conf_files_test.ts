@@ -17,6 +17,7 @@ import {
   readNetworkConfList,
   readNetworks,
 } from "./conf_files.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function bare(name: string, type = "bare"): object {
   return { cniVersion: "0.3.1", name, type };
@@ -103,12 +104,10 @@ Deno.test("readNetworkConf() names the file that it cannot read", async (t) => {
       `a configuration with "plugins" is a list`,
     ],
   ];
-  for (const [file, code, text] of rows) {
-    await t.step(file, () => {
-      const path = `${folder.path}/${file}`;
-      assertFails(folder, () => readNetworkConf(path), code, text);
-    });
-  }
+  await eachRow(t, rows, ([file, code, text]) => {
+    const path = `${folder.path}/${file}`;
+    assertFails(folder, () => readNetworkConf(path), code, text);
+  });
 });
 
 Deno.test("readNetworkConfList() adds the plugins of the network's folder", async (t) => {
@@ -131,21 +130,16 @@ Deno.test("readNetworkConfList() adds the plugins of the network's folder", asyn
       "bare",
     ]],
     ["not if the list declines them", {
-      "lan.conflist": {
-        ...list("lan", "ptp"),
-        loadOnlyInlinedPlugins: "true",
-      },
+      "lan.conflist": { ...list("lan", "ptp"), loadOnlyInlinedPlugins: "true" },
       "lan/a.conf": "{",
     }, ["ptp"]],
   ];
-  for (const [name, files, types] of rows) {
-    await t.step(name, () => {
-      using folder = new ConfFolder(files);
-      const read = readNetworkConfList(`${folder.path}/lan.conflist`);
-      assertEquals(listTypes(read), types);
-      assertEquals(listTypes(parseNetworkConfList(read.bytes)), types);
-    });
-  }
+  await eachRow(t, rows, ([, files, types]) => {
+    using folder = new ConfFolder(files);
+    const read = readNetworkConfList(`${folder.path}/lan.conflist`);
+    assertEquals(listTypes(read), types);
+    assertEquals(listTypes(parseNetworkConfList(read.bytes)), types);
+  });
 });
 
 Deno.test("readNetworkConfList() keeps the bytes of a self-contained file", () => {
@@ -170,10 +164,7 @@ Deno.test("readNetworkConfList() names the malformed file", async (t) => {
     ],
     [
       "a plugin's file is malformed",
-      {
-        "lan.conflist": lan,
-        "lan/a.conf": "{}",
-      },
+      { "lan.conflist": lan, "lan/a.conf": "{}" },
       7,
       `error parsing configuration: missing 'type': in "DIR/lan/a.conf"`,
     ],
@@ -181,10 +172,7 @@ Deno.test("readNetworkConfList() names the malformed file", async (t) => {
       "its folder is a file",
       { "lan.conflist": lan, "lan": "" },
       5,
-      [
-        "error reading DIR/lan",
-        "",
-      ].join(": "),
+      ["error reading DIR/lan", ""].join(": "),
     ],
     [
       "no plugin",
@@ -206,13 +194,11 @@ Deno.test("readNetworkConfList() names the malformed file", async (t) => {
       ].join(": "),
     ],
   ];
-  for (const [name, files, code, text] of rows) {
-    await t.step(name, () => {
-      using folder = new ConfFolder(files);
-      const path = `${folder.path}/lan.conflist`;
-      assertFails(folder, () => readNetworkConfList(path), code, text);
-    });
-  }
+  await eachRow(t, rows, ([, files, code, text]) => {
+    using folder = new ConfFolder(files);
+    const path = `${folder.path}/lan.conflist`;
+    assertFails(folder, () => readNetworkConfList(path), code, text);
+  });
 });
 
 Deno.test("readNetworkConfList() refuses names that lead to another folder", async (t) => {
@@ -227,23 +213,21 @@ Deno.test("readNetworkConfList() refuses names that lead to another folder", asy
     ["lan\0", invalid],
     ["la n", invalid],
   ];
-  for (const [name, text] of rows) {
-    await t.step(JSON.stringify(name), () => {
-      using folder = new ConfFolder({
-        "net.d/1.conflist": list(name, "ptp"),
-        "net.d/a.conf": { type: "evil" },
-        "secret/a.conf": { type: "evil" },
-        "a.conf": { type: "evil" },
-      });
-      const path = `${folder.path}/net.d/1.conflist`;
-      assertFails(
-        folder,
-        () => readNetworkConfList(path),
-        7,
-        `${text}"DIR/net.d/1.conflist"`,
-      );
+  await eachRow(t, rows, ([name, text]) => {
+    using folder = new ConfFolder({
+      "net.d/1.conflist": list(name, "ptp"),
+      "net.d/a.conf": { type: "evil" },
+      "secret/a.conf": { type: "evil" },
+      "a.conf": { type: "evil" },
     });
-  }
+    const path = `${folder.path}/net.d/1.conflist`;
+    assertFails(
+      folder,
+      () => readNetworkConfList(path),
+      7,
+      `${text}"DIR/net.d/1.conflist"`,
+    );
+  }, ([name]) => JSON.stringify(name));
 });
 
 Deno.test("findNetworkConf() reads files until it finds the network", async (t) => {
@@ -261,12 +245,10 @@ Deno.test("findNetworkConf() reads files until it finds the network", async (t) 
       "bare",
     ],
   ];
-  for (const [name, files, type] of rows) {
-    await t.step(name, () => {
-      using folder = new ConfFolder(files);
-      assertEquals(findNetworkConf(folder.path, "lan").plugin.type, type);
-    });
-  }
+  await eachRow(t, rows, ([, files, type]) => {
+    using folder = new ConfFolder(files);
+    assertEquals(findNetworkConf(folder.path, "lan").plugin.type, type);
+  });
 });
 
 Deno.test("findNetworkConfList() prefers lists to bare plugins", async (t) => {
@@ -292,42 +274,32 @@ Deno.test("findNetworkConfList() prefers lists to bare plugins", async (t) => {
       "4.conflist": list("lan", "ptp"),
     }, ["ptp"]],
   ];
-  for (const [name, files, types] of rows) {
-    await t.step(name, () => {
-      using folder = new ConfFolder(files);
-      assertEquals(listTypes(findNetworkConfList(folder.path, "lan")), types);
-    });
-  }
+  await eachRow(t, rows, ([, files, types]) => {
+    using folder = new ConfFolder(files);
+    assertEquals(listTypes(findNetworkConfList(folder.path, "lan")), types);
+  });
 });
 
 Deno.test("findNetworkConfList() stops at a malformed file", async (t) => {
   const rows: [name: string, files: ConfFiles, code: number, text: string][] = [
     [
       "a list",
-      {
-        "1.conflist": "{}",
-        "2.conflist": list("lan", "ptp"),
-      },
+      { "1.conflist": "{}", "2.conflist": list("lan", "ptp") },
       7,
       `error parsing configuration list: no name: in "DIR/1.conflist"`,
     ],
     [
       "a bare plugin",
-      {
-        "1.json": "",
-        "2.conf": bare("lan"),
-      },
+      { "1.json": "", "2.conf": bare("lan") },
       6,
       "error parsing configuration: Cannot parse it: it is empty",
     ],
   ];
-  for (const [name, files, code, text] of rows) {
-    await t.step(name, () => {
-      using folder = new ConfFolder(files);
-      const find = (): unknown => findNetworkConfList(folder.path, "lan");
-      assertFails(folder, find, code, text);
-    });
-  }
+  await eachRow(t, rows, ([, files, code, text]) => {
+    using folder = new ConfFolder(files);
+    const find = (): unknown => findNetworkConfList(folder.path, "lan");
+    assertFails(folder, find, code, text);
+  });
 });
 
 Deno.test("findNetworkConfList() distinguishes a missing network from an empty folder", async (t) => {
@@ -339,24 +311,22 @@ Deno.test("findNetworkConfList() distinguishes a missing network from an empty f
     ["another list", { "1.conflist": list("wan", "ptp") }, found],
     ["another bare plugin", { "1.conf": bare("wan") }, found],
   ];
-  for (const [name, files, text] of rows) {
-    await t.step(name, () => {
-      using folder = new ConfFolder(files);
-      const error = assertThrows(
-        () => findNetworkConfList(folder.path, "lan"),
-        CniError,
-      );
-      assertEquals(error.message.replace(folder.path, "DIR"), text);
-      assertEquals(error.code, 999);
-      if (text === none) {
-        assertInstanceOf(error, NoConfigsFoundError);
-        assertEquals(error.folder, folder.path);
-      } else {
-        assertInstanceOf(error, NetworkNotFoundError);
-        assertEquals([error.folder, error.network], [folder.path, "lan"]);
-      }
-    });
-  }
+  await eachRow(t, rows, ([, files, text]) => {
+    using folder = new ConfFolder(files);
+    const error = assertThrows(
+      () => findNetworkConfList(folder.path, "lan"),
+      CniError,
+    );
+    assertEquals(error.message.replace(folder.path, "DIR"), text);
+    assertEquals(error.code, 999);
+    if (text === none) {
+      assertInstanceOf(error, NoConfigsFoundError);
+      assertEquals(error.folder, folder.path);
+    } else {
+      assertInstanceOf(error, NetworkNotFoundError);
+      assertEquals([error.folder, error.network], [folder.path, "lan"]);
+    }
+  });
   await t.step("no folder", () => {
     assertThrows(
       () => findNetworkConfList("/nonexistent", "lan"),
@@ -392,20 +362,13 @@ Deno.test("findDefaultNetwork() returns the first usable network", async (t) => 
     ["nothing", {}, undefined, []],
     [
       "lists and bare plugins alike",
-      {
-        "1.json": bare("lan"),
-        "2.conflist": list("lan", "ptp"),
-        "0.txt": "{",
-      },
+      { "1.json": bare("lan"), "2.conflist": list("lan", "ptp"), "0.txt": "{" },
       ["1.json", "bare"],
       [],
     ],
     [
       "a list before a bare plugin of the same name",
-      {
-        "1.conflist": list("lan", "ptp"),
-        "1.json": bare("lan"),
-      },
+      { "1.conflist": list("lan", "ptp"), "1.json": bare("lan") },
       ["1.conflist", "ptp"],
       [],
     ],
@@ -433,18 +396,16 @@ Deno.test("findDefaultNetwork() returns the first usable network", async (t) => 
       "1.conf: error parsing configuration",
     ]],
   ];
-  for (const [name, files, expected, skipped] of rows) {
-    await t.step(name, () => {
-      using folder = new ConfFolder(files);
-      const told: string[] = [];
-      const found = findDefaultNetwork(folder.path, (path, { message }) => {
-        told.push(`${basename(path)}: ${message.split(":")[0]}`);
-      });
-      const type = found?.list.plugins[0]?.type;
-      assertEquals(found && [basename(found.path), type], expected);
-      assertEquals(told, skipped);
+  await eachRow(t, rows, ([, files, expected, skipped]) => {
+    using folder = new ConfFolder(files);
+    const told: string[] = [];
+    const found = findDefaultNetwork(folder.path, (path, { message }) => {
+      told.push(`${basename(path)}: ${message.split(":")[0]}`);
     });
-  }
+    const type = found?.list.plugins[0]?.type;
+    assertEquals(found && [basename(found.path), type], expected);
+    assertEquals(told, skipped);
+  });
 });
 
 Deno.test("findDefaultNetwork() works without onSkipped and without a folder", () => {

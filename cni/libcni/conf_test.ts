@@ -10,6 +10,7 @@ import {
   parseNetworkConfList,
   toNetworkConfList,
 } from "./conf.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const text = new TextDecoder();
 
@@ -60,18 +61,16 @@ Deno.test("decodePluginConf() reads keys as the plugin will", async (t) => {
       { capabilities: { mac: true, Mac: false, ips: false } },
     ],
   ];
-  for (const [name, document, expected] of rows) {
-    await t.step(name, () => {
-      const { document: _, ...read } = decodePluginConf(JSON.parse(document));
-      assertEquals(read, {
-        type: "a",
-        name: "",
-        cniVersion: "",
-        capabilities: {},
-        ...expected,
-      });
+  await eachRow(t, rows, ([, document, expected]) => {
+    const { document: _, ...read } = decodePluginConf(JSON.parse(document));
+    assertEquals(read, {
+      type: "a",
+      name: "",
+      cniVersion: "",
+      capabilities: {},
+      ...expected,
     });
-  }
+  });
 });
 
 Deno.test("decodePluginConf() refuses malformed configurations", async (t) => {
@@ -95,19 +94,17 @@ Deno.test("decodePluginConf() refuses malformed configurations", async (t) => {
       "Cannot decode it: dns.nameservers: expected an array, got a string",
     ],
   ];
-  for (const [document, problem] of rows) {
-    await t.step(document, () => {
-      const error = assertThrows(
-        () => decodePluginConf(JSON.parse(document)),
-        CniError,
-      );
-      assertEquals(error.code, 7);
-      assertEquals(
-        describeError(error),
-        `error parsing configuration: ${problem}`,
-      );
-    });
-  }
+  await eachRow(t, rows, ([document, problem]) => {
+    const error = assertThrows(
+      () => decodePluginConf(JSON.parse(document)),
+      CniError,
+    );
+    assertEquals(error.code, 7);
+    assertEquals(
+      describeError(error),
+      `error parsing configuration: ${problem}`,
+    );
+  });
 });
 
 Deno.test("parseNetworkConf() recognizes a list by its plugins", () => {
@@ -154,11 +151,9 @@ Deno.test("parseNetworkConfList() accepts names that ADD will refuse", async (t)
     [{ name: "" }, ""],
     [{ name: "../lan", plugins: [{ type: "ptp" }] }, "../lan"],
   ];
-  for (const [document, name] of rows) {
-    await t.step(JSON.stringify(document), () => {
-      assertEquals(parseNetworkConfList(encode(document)).name, name);
-    });
-  }
+  await eachRow(t, rows, ([document, name]) => {
+    assertEquals(parseNetworkConfList(encode(document)).name, name);
+  }, ([document]) => JSON.stringify(document));
 });
 
 Deno.test("parseNetworkConfList() reports problems in the Go library's words", async (t) => {
@@ -186,16 +181,14 @@ Deno.test("parseNetworkConfList() reports problems in the Go library's words", a
       "failed to parse plugin config 0: error parsing configuration: missing 'type'",
     ],
   ];
-  for (const [document, message] of rows) {
-    await t.step(document, () => {
-      const error = assertThrows(
-        () => parseNetworkConfList(encode(document)),
-        CniError,
-      );
-      assertEquals(error.code, 7);
-      assertEquals(describeError(error), message);
-    });
-  }
+  await eachRow(t, rows, ([document, message]) => {
+    const error = assertThrows(
+      () => parseNetworkConfList(encode(document)),
+      CniError,
+    );
+    assertEquals(error.code, 7);
+    assertEquals(describeError(error), message);
+  });
 });
 
 Deno.test("decodePluginConfs() names the malformed plugin", () => {
@@ -230,15 +223,13 @@ Deno.test("toNetworkConfList() returns a list that parses to itself", async (t) 
       `{"cniVersion":"","name":"","plugins":[{"TYPE":"ptp"}]}`,
     ],
   ];
-  for (const [conf, bytes] of rows) {
-    await t.step(bytes, () => {
-      const bare = parseNetworkConf(encode(conf));
-      const list = toNetworkConfList(bare);
-      assertEquals(list.plugins, [bare.plugin]);
-      assertEquals(text.decode(list.bytes), bytes);
-      assertEquals(parseNetworkConfList(list.bytes), list);
-    });
-  }
+  await eachRow(t, rows, ([conf, bytes]) => {
+    const bare = parseNetworkConf(encode(conf));
+    const list = toNetworkConfList(bare);
+    assertEquals(list.plugins, [bare.plugin]);
+    assertEquals(text.decode(list.bytes), bytes);
+    assertEquals(parseNetworkConfList(list.bytes), list);
+  }, ([, bytes]) => bytes);
 });
 
 Deno.test("appendPlugins() returns a self-contained list", () => {

@@ -8,6 +8,7 @@ import { describeError, toCniError } from "../error.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { parseNetworkConf } from "./conf.ts";
 import { PluginFailure } from "./operation.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 
@@ -16,32 +17,29 @@ Deno.test("delNetworkList() stops at the first failure unless told to go on", as
     ["stops", false, ["c DEL", "b DEL"]],
     ["goes on", true, ["c DEL", "b DEL", "a DEL"]],
   ];
-  for (const [name, continueOnDelErrors, story] of rows) {
-    await t.step(name, async () => {
-      using host = new RecordingPlugins();
-      host.add("a");
-      host.add("b", { DEL: FAIL });
-      host.add("c");
-      const list = host.list(["a", "b", "c"]);
-      const runtime = host.runtime();
-      await runtime.addNetworkList(list, host.conf());
-      const error = await assertRejects(
-        () =>
-          runtime.delNetworkList(list, host.conf(), { continueOnDelErrors }),
-        PluginFailure,
-      );
-      assertEquals(
-        describeError(error),
-        'plugin type="b" failed (delete): later',
-      );
-      assertEquals(host.story.slice(3), story);
-      // It is there for another try.
-      assertEquals(host.cached, ["net1-c1-eth0"]);
-      host.add("b");
-      await runtime.delNetworkList(list, host.conf());
-      assertEquals(host.cached, []);
-    });
-  }
+  await eachRow(t, rows, async ([, continueOnDelErrors, story]) => {
+    using host = new RecordingPlugins();
+    host.add("a");
+    host.add("b", { DEL: FAIL });
+    host.add("c");
+    const list = host.list(["a", "b", "c"]);
+    const runtime = host.runtime();
+    await runtime.addNetworkList(list, host.conf());
+    const error = await assertRejects(
+      () => runtime.delNetworkList(list, host.conf(), { continueOnDelErrors }),
+      PluginFailure,
+    );
+    assertEquals(
+      describeError(error),
+      'plugin type="b" failed (delete): later',
+    );
+    assertEquals(host.story.slice(3), story);
+    // It is there for another try.
+    assertEquals(host.cached, ["net1-c1-eth0"]);
+    host.add("b");
+    await runtime.delNetworkList(list, host.conf());
+    assertEquals(host.cached, []);
+  });
 });
 
 Deno.test("delNetworkList() goes past missing plugins and reports all failures, if told to go on", async () => {
@@ -100,19 +98,17 @@ Deno.test("delNetworkList() leaves out the host's namespace if it uses the cache
     ["the cached attachment", true, ""],
     ["the caller's", false, netns],
   ];
-  for (const [name, useCachedConfig, expected] of rows) {
-    await t.step(name, async () => {
-      using host = new RecordingPlugins();
-      host.add("a");
-      const list = host.list(["a"]);
-      const runtime = host.runtime({ hostNetns: "/proc/self/ns/net" });
-      const conf = host.conf({ netns });
-      await runtime.addNetworkList(list, conf);
-      await runtime.delNetworkList(list, conf, { useCachedConfig });
-      assertEquals(host.calls.map((call) => call.netns), [netns, expected]);
-      assertEquals(host.cached, []);
-    });
-  }
+  await eachRow(t, rows, async ([, useCachedConfig, expected]) => {
+    using host = new RecordingPlugins();
+    host.add("a");
+    const list = host.list(["a"]);
+    const runtime = host.runtime({ hostNetns: "/proc/self/ns/net" });
+    const conf = host.conf({ netns });
+    await runtime.addNetworkList(list, conf);
+    await runtime.delNetworkList(list, conf, { useCachedConfig });
+    assertEquals(host.calls.map((call) => call.netns), [netns, expected]);
+    assertEquals(host.cached, []);
+  });
 });
 
 Deno.test("delNetworkList() uses its own arguments if the cache has none", async (t) => {
@@ -132,24 +128,22 @@ Deno.test("delNetworkList() uses its own arguments if the cache has none", async
       true,
     ],
   ];
-  for (const [name, content, isTold] of rows) {
-    await t.step(name, async () => {
-      using host = new RecordingPlugins();
-      host.add("a");
-      const results = `${host.cacheDir}/results`;
-      await Deno.mkdir(results, { recursive: true });
-      if (content) await Deno.writeTextFile(`${results}/net1-c1-eth0`, content);
-      const list = host.list([{ type: "a", mtu: 2 }]);
-      await host.runtime().delNetworkList(list, host.conf(), {
-        useCachedConfig: true,
-      });
-      assertEquals(host.story, ["a DEL"]);
-      assertEquals(host.calls[0]?.stdin.mtu, 2);
-      const text = "Deleting without the cached configuration";
-      assertEquals(host.logged.includes(text), isTold);
-      assertEquals(host.cached, []);
+  await eachRow(t, rows, async ([, content, isTold]) => {
+    using host = new RecordingPlugins();
+    host.add("a");
+    const results = `${host.cacheDir}/results`;
+    await Deno.mkdir(results, { recursive: true });
+    if (content) await Deno.writeTextFile(`${results}/net1-c1-eth0`, content);
+    const list = host.list([{ type: "a", mtu: 2 }]);
+    await host.runtime().delNetworkList(list, host.conf(), {
+      useCachedConfig: true,
     });
-  }
+    assertEquals(host.story, ["a DEL"]);
+    assertEquals(host.calls[0]?.stdin.mtu, 2);
+    const text = "Deleting without the cached configuration";
+    assertEquals(host.logged.includes(text), isTold);
+    assertEquals(host.cached, []);
+  });
 });
 
 Deno.test("delNetwork() finds the configuration of a bare plugin in the cache", async () => {

@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../error.ts";
 import { type JsonObject, parseJson } from "../json.ts";
 import { encodeJson } from "./json_bytes.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Parses a document and encodes it again. */
 function rewrite(document: string): string {
@@ -44,12 +45,10 @@ Deno.test("encodeJson() writes the bytes that Go would", async (t) => {
       "[12345678901234567000,1,1e+21,1e-7,100000000000000000000,100000,-0,0.000001]",
     ],
   ];
-  for (const [name, document, expected] of rows) {
-    await t.step(name, () => {
-      const wrapped = (text: string): string => `{"x":${text}}`;
-      assertEquals(rewrite(wrapped(document)), wrapped(expected));
-    });
-  }
+  await eachRow(t, rows, ([, document, expected]) => {
+    const wrapped = (text: string): string => `{"x":${text}}`;
+    assertEquals(rewrite(wrapped(document)), wrapped(expected));
+  });
 });
 
 Deno.test("encodeJson() writes every document that parseJson() reads", () => {

@@ -9,6 +9,7 @@ import { importFlags } from "../../scripts/net.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import { createLog } from "../log.ts";
 import { AttachmentLocks, lockFolderOf, type LockOptions } from "./lock.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** How long a test waits for an event that must happen, in milliseconds. */
 const DEADLINE_MS = 20_000;
@@ -332,19 +333,17 @@ Deno.test("AttachmentLocks refuses invalid container IDs", async (t) => {
     ["a file of its own", ".all", 4, "invalid characters in containerID"],
     ["a name too long for a file", "x".repeat(256), 5, "Cannot lock"],
   ];
-  for (const [name, id, code, message] of rows) {
-    await t.step(name, async () => {
-      await using fixture = new Fixture();
-      const error = await assertRejects(
-        () => fixture.locks.lockContainer(id),
-        CniError,
-      );
-      assertEquals(error.code, code);
-      assertStringIncludes(error.message, message);
-      // Nothing is held after a failure.
-      await assertFree((options) => fixture.locks.lockExclusively(options));
-    });
-  }
+  await eachRow(t, rows, async ([, id, code, message]) => {
+    await using fixture = new Fixture();
+    const error = await assertRejects(
+      () => fixture.locks.lockContainer(id),
+      CniError,
+    );
+    assertEquals(error.code, code);
+    assertStringIncludes(error.message, message);
+    // Nothing is held after a failure.
+    await assertFree((options) => fixture.locks.lockExclusively(options));
+  });
   await t.step("a folder that is a file", async () => {
     await using fixture = new Fixture();
     await Deno.writeTextFile(fixture.folder, "in the way");

@@ -10,6 +10,7 @@ import {
   sayWhichFailed,
 } from "./operation.ts";
 import { createTools } from "./tools.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("runPlugin() passes the attachment, if any", async () => {
   using host = new RecordingPlugins();
@@ -68,12 +69,10 @@ Deno.test("sayWhichFailed() puts the outer text into the message", async (t) => 
         11,
       ],
     ];
-  for (const [name, error, expected, code] of rows) {
-    await t.step(name, () => {
-      const said = sayWhichFailed(error);
-      assertEquals([said.toString(), said.code], [expected, code]);
-    });
-  }
+  await eachRow(t, rows, ([, error, expected, code]) => {
+    const said = sayWhichFailed(error);
+    assertEquals([said.toString(), said.code], [expected, code]);
+  });
 });
 
 Deno.test("pluginFailure() says which plugin failed and keeps its error", async (t) => {
@@ -85,18 +84,16 @@ Deno.test("pluginFailure() says which plugin failed and keeps its error", async 
       'plugin type="a" name="n" failed (add): later',
     ],
   ];
-  for (const [name, document, text] of rows) {
-    await t.step(name, () => {
-      const cause = new CniError(11, "later");
-      const error = pluginFailure(
-        decodePluginConf({ ...document }),
-        "add",
-        cause,
-      );
-      assertEquals(describeError(error), text);
-      assertEquals(toCniError(error).code, 11);
-    });
-  }
+  await eachRow(t, rows, ([, document, text]) => {
+    const cause = new CniError(11, "later");
+    const error = pluginFailure(
+      decodePluginConf({ ...document }),
+      "add",
+      cause,
+    );
+    assertEquals(describeError(error), text);
+    assertEquals(toCniError(error).code, 11);
+  });
 });
 
 Deno.test("hasVersion() and mayHaveVersion() differ on malformed versions", async (t) => {
@@ -108,12 +105,10 @@ Deno.test("hasVersion() and mayHaveVersion() differ on malformed versions", asyn
     ["broken", undefined],
     ["1.0.0-rc1", undefined],
   ];
-  for (const [cniVersion, expected] of rows) {
-    await t.step(JSON.stringify(cniVersion), () => {
-      assertEquals(mayHaveVersion({ cniVersion }, "0.4.0"), expected ?? false);
-      const ask = (): boolean => hasVersion({ cniVersion }, "0.4.0");
-      if (expected !== undefined) assertEquals(ask(), expected);
-      else assertEquals(assertThrows(ask, CniError).code, 6);
-    });
-  }
+  await eachRow(t, rows, ([cniVersion, expected]) => {
+    assertEquals(mayHaveVersion({ cniVersion }, "0.4.0"), expected ?? false);
+    const ask = (): boolean => hasVersion({ cniVersion }, "0.4.0");
+    if (expected !== undefined) assertEquals(ask(), expected);
+    else assertEquals(assertThrows(ask, CniError).code, 6);
+  }, ([cniVersion]) => JSON.stringify(cniVersion));
 });

@@ -5,6 +5,7 @@ import {
 } from "../../tests/_harness/surroundings.ts";
 import { createLog } from "../log.ts";
 import { dropRecycledNetns } from "./recycled_netns.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Any file works here, because files are compared. */
 const OTHER = "/proc/self/ns/mnt";
@@ -18,18 +19,16 @@ Deno.test("dropRecycledNetns() keeps DEL out of the runtime's own namespace", as
     ["one that no longer exists", "/proc/0/ns/net", {}, "/proc/0/ns/net"],
     ["none", "", {}, ""],
   ];
-  for (const [name, netns, env, expected] of rows) {
-    await t.step(name, () => {
-      let logged = "";
-      const log = createLog({}, (text) => void (logged += text));
-      const conf = { containerId: "c1", netns, ifName: "eth0" };
-      const kept = dropRecycledNetns({
-        surroundings: surroundingsWith({ env }),
-        log,
-      }, conf);
-      assertEquals(kept, { ...conf, netns: expected });
-      if (expected === netns) assertEquals(logged, "");
-      else assertStringIncludes(logged, `netns=${netns}`);
-    });
-  }
+  await eachRow(t, rows, ([, netns, env, expected]) => {
+    let logged = "";
+    const log = createLog({}, (text) => void (logged += text));
+    const conf = { containerId: "c1", netns, ifName: "eth0" };
+    const kept = dropRecycledNetns({
+      surroundings: surroundingsWith({ env }),
+      log,
+    }, conf);
+    assertEquals(kept, { ...conf, netns: expected });
+    if (expected === netns) assertEquals(logged, "");
+    else assertStringIncludes(logged, `netns=${netns}`);
+  });
 });

@@ -3,6 +3,7 @@ import { CniError, describeError } from "../error.ts";
 import type { JsonObject, JsonValue } from "../json.ts";
 import { decodePluginConf } from "./conf.ts";
 import { buildRequest, injectConf, type RequestExtras } from "./request.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("injectConf() replaces and adds keys", async (t) => {
   const conf = { type: "ptp", mtu: 1500, dns: { domain: "a" } };
@@ -23,14 +24,12 @@ Deno.test("injectConf() replaces and adds keys", async (t) => {
     }],
     ["the type", { type: "bridge" }, { ...conf, type: "bridge" }],
   ];
-  for (const [name, keys, expected] of rows) {
-    await t.step(name, () => {
-      const injected = injectConf(conf, keys);
-      assertEquals(injected, expected);
-      assertEquals(injectConf(injected, keys), expected);
-      assertEquals(conf, { type: "ptp", mtu: 1500, dns: { domain: "a" } });
-    });
-  }
+  await eachRow(t, rows, ([, keys, expected]) => {
+    const injected = injectConf(conf, keys);
+    assertEquals(injected, expected);
+    assertEquals(injectConf(injected, keys), expected);
+    assertEquals(conf, { type: "ptp", mtu: 1500, dns: { domain: "a" } });
+  });
 });
 
 Deno.test("injectConf() removes other spellings of a key", () => {
@@ -61,16 +60,14 @@ Deno.test("injectConf() refuses invalid keys and values", async (t) => {
       "error parsing configuration: Cannot decode it: name: expected a string, got a number",
     ],
   ];
-  for (const [keys, message] of rows) {
-    await t.step(message, () => {
-      const error = assertThrows(
-        () => injectConf({ type: "ptp" }, keys),
-        CniError,
-      );
-      assertEquals(error.code, 7);
-      assertEquals(describeError(error), message);
-    });
-  }
+  await eachRow(t, rows, ([keys, message]) => {
+    const error = assertThrows(
+      () => injectConf({ type: "ptp" }, keys),
+      CniError,
+    );
+    assertEquals(error.code, 7);
+    assertEquals(describeError(error), message);
+  }, ([, message]) => message);
 });
 
 /** The input of a plugin of the network "lan". */
@@ -100,9 +97,11 @@ Deno.test("buildRequest() sets the network's name and version", async (t) => {
       `"runtimeConfig":{"b":2},"type":"ptp"}`,
     ],
   ];
-  for (const [name, plugin, expected] of rows) {
-    await t.step(name, () => assertEquals(request(plugin), expected));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, plugin, expected]) => assertEquals(request(plugin), expected),
+  );
 });
 
 Deno.test("buildRequest() sends an absent version as an empty one", () => {
@@ -148,14 +147,12 @@ Deno.test("buildRequest() passes capability arguments that the plugin declares",
       runtimeConfig: { mac: "x" },
     }, { mac: "x" }],
   ];
-  for (const [name, plugin, runtimeConfig] of rows) {
-    await t.step(name, () => {
-      const sent = request({ type: "ptp", ...plugin }, {
-        capabilityArgs: offered,
-      });
-      assertEquals(JSON.parse(sent).runtimeConfig, runtimeConfig);
+  await eachRow(t, rows, ([, plugin, runtimeConfig]) => {
+    const sent = request({ type: "ptp", ...plugin }, {
+      capabilityArgs: offered,
     });
-  }
+    assertEquals(JSON.parse(sent).runtimeConfig, runtimeConfig);
+  });
 });
 
 Deno.test("buildRequest() ignores inherited capabilities", () => {
@@ -174,11 +171,9 @@ Deno.test("buildRequest() sends the valid attachments under both keys", async (t
       gc: { validAttachments: [{ containerId: "c1", ifName: "eth0" }] },
     }, [{ containerID: "c1", ifname: "eth0" }]],
   ];
-  for (const [name, extras, expected] of rows) {
-    await t.step(name, () => {
-      const sent = JSON.parse(request({ type: "ptp" }, extras));
-      assertEquals(sent["cni.dev/valid-attachments"], expected);
-      assertEquals(sent["cni.dev/attachments"], expected);
-    });
-  }
+  await eachRow(t, rows, ([, extras, expected]) => {
+    const sent = JSON.parse(request({ type: "ptp" }, extras));
+    assertEquals(sent["cni.dev/valid-attachments"], expected);
+    assertEquals(sent["cni.dev/attachments"], expected);
+  });
 });

@@ -7,6 +7,7 @@ import {
   restoreArgs,
   type RuntimeConf,
 } from "./runtime_conf.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const CONF: RuntimeConf = { containerId: "c", netns: "/n", ifName: "eth0" };
 
@@ -25,13 +26,11 @@ Deno.test("formatCniArgs() and listCniArgs() agree on both forms of CNI_ARGS", a
       ["A", "1"],
     ]],
   ];
-  for (const [name, keys, text, pairs] of rows) {
-    await t.step(name, () => {
-      const conf = { ...CONF, ...keys };
-      assertEquals(formatCniArgs(conf), text);
-      assertEquals(listCniArgs(conf), pairs);
-    });
-  }
+  await eachRow(t, rows, ([, keys, text, pairs]) => {
+    const conf = { ...CONF, ...keys };
+    assertEquals(formatCniArgs(conf), text);
+    assertEquals(listCniArgs(conf), pairs);
+  });
 });
 
 Deno.test("describeAttachment() keeps what DEL needs", () => {

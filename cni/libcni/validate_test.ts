@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../error.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const SERVES = (versions: string): string =>
   `echo '{"cniVersion":"1.1.0","supportedVersions":${versions}}'`;
@@ -28,21 +29,19 @@ Deno.test("validateNetworkList() compares versions exactly, and takes an absent 
     ["0.1", false],
     ["0.2.0", false],
   ];
-  for (const [cniVersion, isServed] of rows) {
-    await t.step(JSON.stringify(cniVersion), async () => {
-      using host = new RecordingPlugins();
-      host.add("a", { VERSION: SERVES('["0.1.0"]') });
-      const list = host.list(["a"], { cniVersion });
-      const run = (): Promise<string[]> =>
-        host.runtime().validateNetworkList(list);
-      if (isServed) assertEquals(await run(), []);
-      else {await assertRejects(
-          run,
-          CniError,
-          "does not support config version",
-        );}
-    });
-  }
+  await eachRow(t, rows, async ([cniVersion, isServed]) => {
+    using host = new RecordingPlugins();
+    host.add("a", { VERSION: SERVES('["0.1.0"]') });
+    const list = host.list(["a"], { cniVersion });
+    const run = (): Promise<string[]> =>
+      host.runtime().validateNetworkList(list);
+    if (isServed) assertEquals(await run(), []);
+    else {await assertRejects(
+        run,
+        CniError,
+        "does not support config version",
+      );}
+  }, ([cniVersion]) => JSON.stringify(cniVersion));
 });
 
 Deno.test("validateNetworkList() asks the invoker", async () => {

@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { type Patience, pollUntil, TurnQueues } from "./waiting.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 /** Waits forever. */
 const PATIENT: Patience = { signal: undefined, giveUp: () => new Error() };
@@ -9,16 +10,17 @@ function until(signal: AbortSignal): Patience {
   return { signal, giveUp: () => new RangeError("gave up") };
 }
 
-Deno.test("pollUntil() returns the first success", async (t) => {
-  for (const failures of [0, 1, 4]) {
-    await t.step(`after ${failures} failures`, async () => {
-      let attempts = 0;
-      const attempt = (): number | undefined =>
-        attempts++ < failures ? undefined : attempts;
-      assertEquals(await pollUntil(attempt, PATIENT), failures + 1);
-    });
-  }
-});
+testRows(
+  "pollUntil() returns the first success",
+  [0, 1, 4],
+  async (failures) => {
+    let attempts = 0;
+    const attempt = (): number | undefined =>
+      attempts++ < failures ? undefined : attempts;
+    assertEquals(await pollUntil(attempt, PATIENT), failures + 1);
+  },
+  (failures) => `after ${failures} failures`,
+);
 
 Deno.test("pollUntil() keeps the event loop running", async () => {
   let isDone = false;

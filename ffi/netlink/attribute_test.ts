@@ -26,6 +26,7 @@ import {
   splitAttributes,
 } from "./attribute.ts";
 import { type Codec, u16be, u32, u8 } from "./struct.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function fromHex(hex: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(hex.replaceAll(" ", ""));
@@ -90,26 +91,14 @@ Deno.test("payload codecs encode as the kernel does", async (t) => {
     ],
     ["mac", mac, Mac.parse("02:00:5e:00:53:01"), "02005e005301"],
     ["flag", flag, true, ""],
-    [
-      "listOf",
-      listOf(1, u8),
-      [1, 2],
-      "05000100 01000000 05000100 02000000",
-    ],
-    [
-      "nested",
-      nested(leafSet),
-      { port: 53 },
-      "06000100 00350000",
-    ],
+    ["listOf", listOf(1, u8), [1, 2], "05000100 01000000 05000100 02000000"],
+    ["nested", nested(leafSet), { port: 53 }, "06000100 00350000"],
   ];
-  for (const [name, codec, value, hex] of rows) {
-    await t.step(name, () => {
-      const bytes = fromHex(hex);
-      assertEquals(codec.encode(value), bytes);
-      assertEquals<unknown>(codec.decode(bytes), value);
-    });
-  }
+  await eachRow(t, rows, ([, codec, value, hex]) => {
+    const bytes = fromHex(hex);
+    assertEquals(codec.encode(value), bytes);
+    assertEquals<unknown>(codec.decode(bytes), value);
+  });
 });
 
 Deno.test("payload codecs decode what they would not encode", async (t) => {
@@ -122,11 +111,9 @@ Deno.test("payload codecs decode what they would not encode", async (t) => {
     ["listOf, of another type", listOf(1, u8), "05000200 01000000", []],
     ["listOf, marked nested", listOf(1, u8), "05000180 01000000", [1]],
   ];
-  for (const [name, codec, hex, value] of rows) {
-    await t.step(name, () => {
-      assertEquals(codec.decode(fromHex(hex)), value);
-    });
-  }
+  await eachRow(t, rows, ([, codec, hex, value]) => {
+    assertEquals(codec.decode(fromHex(hex)), value);
+  });
 });
 
 Deno.test("ip refuses other lengths than those of the two families", () => {
@@ -153,11 +140,9 @@ Deno.test("attributeSet() encodes rows in order, padded, and no others", async (
     ["nested, empty", { leaf: {} }, "04000280"],
     ["within itself", { child: { child: {} } }, "08000300 04000300"],
   ];
-  for (const [name, value, hex] of rows) {
-    await t.step(name, () => {
-      assertEquals(treeSet.encode(value), fromHex(hex));
-    });
-  }
+  await eachRow(t, rows, ([, value, hex]) => {
+    assertEquals(treeSet.encode(value), fromHex(hex));
+  });
 });
 
 Deno.test("attributeSet() sends back what it does not know, at any depth", () => {
@@ -187,11 +172,9 @@ Deno.test("attributeSet() decodes what the kernel may send", async (t) => {
       ],
     }],
   ];
-  for (const [name, hex, value] of rows) {
-    await t.step(name, () => {
-      assertEquals<unknown>(treeSet.decode(fromHex(hex)), value);
-    });
-  }
+  await eachRow(t, rows, ([, hex, value]) => {
+    assertEquals<unknown>(treeSet.decode(fromHex(hex)), value);
+  });
 });
 
 Deno.test("attributeSet() returns any values unharmed", () => {
@@ -220,11 +203,9 @@ Deno.test("attributeSet().locate() names what lies at an offset", async (t) => {
     ["before all", -1, undefined],
     ["after all", bytes.length, undefined],
   ];
-  for (const [name, offset, expected] of rows) {
-    await t.step(name, () => {
-      assertEquals(treeSet.locate(bytes, offset), expected);
-    });
-  }
+  await eachRow(t, rows, ([, offset, expected]) => {
+    assertEquals(treeSet.locate(bytes, offset), expected);
+  });
   await t.step("attribute that no row describes", () => {
     assertEquals(leafSet.locate(fromHex("04000980"), 0), "attribute 9");
   });

@@ -8,6 +8,7 @@ import {
   type Verdict,
 } from "./error.ts";
 import { Flag, type RawMessage } from "./message.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 function reply(flags: number, ...hex: string[]): RawMessage {
   const body = Uint8Array.fromHex(hex.join("").replaceAll(" ", ""));
@@ -30,100 +31,86 @@ const POLICY = "0c000480 08000100 05000000";
 
 const { Capped, AckAttributes } = Flag;
 
-Deno.test("decodeError() reads the verdict", async (t) => {
-  const rows: [name: string, RawMessage, Verdict][] = [
-    ["acknowledgement", reply(Capped, SUCCESS, REQUEST), {
-      errno: 0,
-      extAck: "",
-      offset: undefined,
-    }],
-    [
-      "acknowledgement with a warning",
-      reply(Capped | AckAttributes, SUCCESS, REQUEST, MESSAGE),
-      { errno: 0, extAck: "Bad", offset: undefined },
-    ],
-    ["refusal, capped", reply(Capped, EINVAL, REQUEST), {
-      errno: 22,
-      extAck: "",
-      offset: undefined,
-    }],
-    [
-      "refusal, capped, explained",
-      reply(Capped | AckAttributes, EINVAL, REQUEST, MESSAGE, OFFSET),
-      { errno: 22, extAck: "Bad", offset: 24 },
-    ],
-    [
-      "refusal, capped, with more than we read",
-      reply(Capped | AckAttributes, EINVAL, REQUEST, POLICY, OFFSET),
-      { errno: 22, extAck: "", offset: 24 },
-    ],
-    [
-      "refusal with the whole request",
-      reply(0, EINVAL, REQUEST, REQUEST_BODY, PADDING),
-      { errno: 22, extAck: "", offset: undefined },
-    ],
-    [
-      "refusal with the whole request, padded, then explained",
-      reply(
-        AckAttributes,
-        EINVAL,
-        REQUEST,
-        REQUEST_BODY,
-        PADDING,
-        MESSAGE,
-        OFFSET,
-      ),
-      { errno: 22, extAck: "Bad", offset: 24 },
-    ],
-    [
-      "attributes that no flag announces",
-      reply(Capped, EINVAL, REQUEST, MESSAGE),
-      { errno: 22, extAck: "", offset: undefined },
-    ],
-    [
-      "flag without attributes",
-      reply(Capped | AckAttributes, EINVAL, REQUEST),
-      { errno: 22, extAck: "", offset: undefined },
-    ],
-    [
-      "smallest number",
-      reply(Capped, "00000080", REQUEST),
-      { errno: 2 ** 31, extAck: "", offset: undefined },
-    ],
-  ];
-  for (const [name, message, verdict] of rows) {
-    await t.step(name, () => assertEquals(decodeError(message), verdict));
-  }
-});
+testRows<[string, RawMessage, Verdict]>("decodeError() reads the verdict", [
+  ["acknowledgement", reply(Capped, SUCCESS, REQUEST), {
+    errno: 0,
+    extAck: "",
+    offset: undefined,
+  }],
+  [
+    "acknowledgement with a warning",
+    reply(Capped | AckAttributes, SUCCESS, REQUEST, MESSAGE),
+    { errno: 0, extAck: "Bad", offset: undefined },
+  ],
+  ["refusal, capped", reply(Capped, EINVAL, REQUEST), {
+    errno: 22,
+    extAck: "",
+    offset: undefined,
+  }],
+  [
+    "refusal, capped, explained",
+    reply(Capped | AckAttributes, EINVAL, REQUEST, MESSAGE, OFFSET),
+    { errno: 22, extAck: "Bad", offset: 24 },
+  ],
+  [
+    "refusal, capped, with more than we read",
+    reply(Capped | AckAttributes, EINVAL, REQUEST, POLICY, OFFSET),
+    { errno: 22, extAck: "", offset: 24 },
+  ],
+  [
+    "refusal with the whole request",
+    reply(0, EINVAL, REQUEST, REQUEST_BODY, PADDING),
+    { errno: 22, extAck: "", offset: undefined },
+  ],
+  [
+    "refusal with the whole request, padded, then explained",
+    reply(
+      AckAttributes,
+      EINVAL,
+      REQUEST,
+      REQUEST_BODY,
+      PADDING,
+      MESSAGE,
+      OFFSET,
+    ),
+    { errno: 22, extAck: "Bad", offset: 24 },
+  ],
+  [
+    "attributes that no flag announces",
+    reply(Capped, EINVAL, REQUEST, MESSAGE),
+    { errno: 22, extAck: "", offset: undefined },
+  ],
+  [
+    "flag without attributes",
+    reply(Capped | AckAttributes, EINVAL, REQUEST),
+    { errno: 22, extAck: "", offset: undefined },
+  ],
+  [
+    "smallest number",
+    reply(Capped, "00000080", REQUEST),
+    { errno: 2 ** 31, extAck: "", offset: undefined },
+  ],
+], ([, message, verdict]) => assertEquals(decodeError(message), verdict));
 
-Deno.test("decodeError() refuses truncated replies", async (t) => {
-  const rows: [name: string, RawMessage][] = [
-    ["empty", reply(Capped)],
-    ["within the number", reply(Capped, "eaffff")],
-    ["within the echoed header", reply(0, EINVAL, "1a000000 1400")],
-    [
-      "within an attribute",
-      reply(Capped | AckAttributes, EINVAL, REQUEST, "08000100 4261"),
-    ],
-    [
-      "within an integer",
-      reply(Capped | AckAttributes, EINVAL, REQUEST, "06000200 1800"),
-    ],
-  ];
-  for (const [name, message] of rows) {
-    await t.step(name, () => {
-      assertThrows(() => decodeError(message), RangeError);
-    });
-  }
+testRows<[string, RawMessage]>("decodeError() refuses truncated replies", [
+  ["empty", reply(Capped)],
+  ["within the number", reply(Capped, "eaffff")],
+  ["within the echoed header", reply(0, EINVAL, "1a000000 1400")],
+  [
+    "within an attribute",
+    reply(Capped | AckAttributes, EINVAL, REQUEST, "08000100 4261"),
+  ],
+  [
+    "within an integer",
+    reply(Capped | AckAttributes, EINVAL, REQUEST, "06000200 1800"),
+  ],
+], ([, message]) => {
+  assertThrows(() => decodeError(message), RangeError);
 });
 
 Deno.test("decodeDone() reads the verdict on a dump", async (t) => {
   const rows: [name: string, RawMessage, Verdict][] = [
-    ["success", reply(0, SUCCESS), {
-      errno: 0,
-      extAck: "",
-      offset: undefined,
-    }],
+    ["success", reply(0, SUCCESS), { errno: 0, extAck: "", offset: undefined }],
     ["nothing, as old kernels say", reply(0), {
       errno: 0,
       extAck: "",
@@ -134,20 +121,18 @@ Deno.test("decodeDone() reads the verdict on a dump", async (t) => {
       extAck: "",
       offset: undefined,
     }],
-    ["refusal", reply(0, EINVAL), {
-      errno: 22,
-      extAck: "",
-      offset: undefined,
-    }],
+    ["refusal", reply(0, EINVAL), { errno: 22, extAck: "", offset: undefined }],
     ["refusal, explained", reply(AckAttributes, EINVAL, MESSAGE, OFFSET), {
       errno: 22,
       extAck: "Bad",
       offset: 24,
     }],
   ];
-  for (const [name, message, verdict] of rows) {
-    await t.step(name, () => assertEquals(decodeDone(message), verdict));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, message, verdict]) => assertEquals(decodeDone(message), verdict),
+  );
   await t.step("truncated explanation", () => {
     const message = reply(AckAttributes, EINVAL, "09000100 42616400");
     assertThrows(() => decodeDone(message), RangeError);
@@ -182,16 +167,14 @@ Deno.test("NetlinkError tells the request, the number's name and the explanation
       "RTM_NEWROUTE 10.1.0.0/16: send: EINVAL",
     ],
   ];
-  for (const [explanation, message] of rows) {
-    await t.step(message, () => {
-      const error = new NetlinkError("RTM_NEWROUTE", 22, explanation);
-      assertInstanceOf(error, SyscallError);
-      assertEquals(String(error), `NetlinkError: ${message}`);
-      assertEquals(error.request, "RTM_NEWROUTE");
-      assertEquals([error.syscall, error.number], ["RTM_NEWROUTE", 22]);
-      assertEquals(error.extAck, explanation?.extAck ?? "");
-      assertEquals(error.attribute, explanation?.attribute);
-      assertEquals(isErrno(error, "EINVAL"), true);
-    });
-  }
+  await eachRow(t, rows, ([explanation, message]) => {
+    const error = new NetlinkError("RTM_NEWROUTE", 22, explanation);
+    assertInstanceOf(error, SyscallError);
+    assertEquals(String(error), `NetlinkError: ${message}`);
+    assertEquals(error.request, "RTM_NEWROUTE");
+    assertEquals([error.syscall, error.number], ["RTM_NEWROUTE", 22]);
+    assertEquals(error.extAck, explanation?.extAck ?? "");
+    assertEquals(error.attribute, explanation?.attribute);
+    assertEquals(isErrno(error, "EINVAL"), true);
+  }, ([, message]) => message);
 });

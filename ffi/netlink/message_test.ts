@@ -16,6 +16,7 @@ import {
   splitMessages,
 } from "./message.ts";
 import { struct, u32, u8 } from "./struct.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function fromHex(hex: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(hex.replaceAll(" ", ""));
@@ -60,11 +61,9 @@ Deno.test("encodeMessage() puts the length before and padding behind", async (t)
     ],
     ["odd length", "aa", "11000000 4d00 0506 01000000 00000000 aa000000"],
   ];
-  for (const [name, body, hex] of rows) {
-    await t.step(name, () => {
-      assertEquals(encodeMessage(77, 0x605, 1, fromHex(body)), fromHex(hex));
-    });
-  }
+  await eachRow(t, rows, ([, body, hex]) => {
+    assertEquals(encodeMessage(77, 0x605, 1, fromHex(body)), fromHex(hex));
+  });
 });
 
 Deno.test("splitMessages() returns what encodeMessage() made", () => {
@@ -89,15 +88,13 @@ Deno.test("splitMessages() refuses lengths that lead outside", async (t) => {
     ["truncated", `20000000 ${rest} aabbccdd`, "of 32 bytes where 20 are left"],
     ["as long as can be", `ffffffff ${rest}`, "of 4294967295 bytes"],
   ];
-  for (const [name, hex, reason] of rows) {
-    await t.step(name, () => {
-      assertThrows(
-        () => [...splitMessages(fromHex(hex))],
-        RangeError,
-        `Cannot decode a message ${reason}`,
-      );
-    });
-  }
+  await eachRow(t, rows, ([, hex, reason]) => {
+    assertThrows(
+      () => [...splitMessages(fromHex(hex))],
+      RangeError,
+      `Cannot decode a message ${reason}`,
+    );
+  });
 });
 
 Deno.test("splitMessages() refuses a run that ends in a truncated message", () => {

@@ -27,6 +27,7 @@ import {
   NetlinkSocket,
   Protocol,
 } from "./socket.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** A throw-away host with a cable to its sandbox, and the tested socket. */
 class Fixture implements Disposable {
@@ -266,11 +267,9 @@ rootTest("NetlinkSocket.request() throws the kernel's text", async (t) => {
       `RTM_DELNEIGH 10.1.0.77 of link ${ifindex}: ENOENT`,
     ],
   ];
-  for (const [work, message] of rows) {
-    await t.step(message, () => {
-      assertEquals(assertThrows(work, NetlinkError).message, message);
-    });
-  }
+  await eachRow(t, rows, ([work, message]) => {
+    assertEquals(assertThrows(work, NetlinkError).message, message);
+  }, ([, message]) => message);
 });
 
 rootTest("NetlinkSocket.dump() throws the verdict that ends a dump", () => {

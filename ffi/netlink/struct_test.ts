@@ -21,6 +21,7 @@ import {
   u64,
   u8,
 } from "./struct.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function fromHex(hex: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(hex.replaceAll(" ", ""));
@@ -34,16 +35,14 @@ Deno.test("the integer codecs have the kernel's sizes and byte orders", async (t
     ["u32", u32, 0x89abcdef, "efcdab89"],
     ["i32", i32, -2, "feffffff"],
   ];
-  for (const [name, codec, value, hex] of rows) {
-    await t.step(name, () => {
-      assertEquals(codec.encode(value).toHex(), hex);
-      assertEquals(codec.decode(fromHex(hex)), value);
-      assertEquals([codec.size, codec.alignment], [
-        hex.length / 2,
-        hex.length / 2,
-      ]);
-    });
-  }
+  await eachRow(t, rows, ([, codec, value, hex]) => {
+    assertEquals(codec.encode(value).toHex(), hex);
+    assertEquals(codec.decode(fromHex(hex)), value);
+    assertEquals([codec.size, codec.alignment], [
+      hex.length / 2,
+      hex.length / 2,
+    ]);
+  });
   await t.step("u64", () => {
     assertEquals(u64.encode(0x0123456789abcdefn).toHex(), "efcdab8967452301");
     assertEquals(u64.decode(fromHex("efcdab8967452301")), 0x0123456789abcdefn);
@@ -67,11 +66,9 @@ Deno.test("fixed codecs read structs that have grown and refuse shorter ones", (
 
 Deno.test("fixed codecs return any value unharmed", async (t) => {
   const codecs = { u8, u16, u16be, u32 };
-  for (const [name, codec] of Object.entries(codecs)) {
-    await t.step(name, () => {
-      assertRoundTrip(codec, () => randomBelow(2 ** (8 * codec.size)));
-    });
-  }
+  await eachRow(t, Object.entries(codecs), ([, codec]) => {
+    assertRoundTrip(codec, () => randomBelow(2 ** (8 * codec.size)));
+  });
   await t.step("i32", () => {
     assertRoundTrip(i32, () => randomBelow(2 ** 32) - 2 ** 31);
   });
@@ -103,12 +100,7 @@ Deno.test("struct() lays fields out as C does", async (t) => {
       12,
       { a: [0, 1], b: [2, 2], c: [4, 1], d: [8, 4] },
     ],
-    [
-      "gap at the end",
-      struct({ a: u32, b: u8 }),
-      8,
-      { a: [0, 4], b: [4, 1] },
-    ],
+    ["gap at the end", struct({ a: u32, b: u8 }), 8, { a: [0, 4], b: [4, 1] }],
     [
       "bytes only",
       struct({ a: u8, b: u8, c: u8 }),
@@ -116,23 +108,15 @@ Deno.test("struct() lays fields out as C does", async (t) => {
       { a: [0, 1], b: [1, 1], c: [2, 1] },
     ],
   ];
-  for (const [name, codec, size, layout] of rows) {
-    await t.step(name, () => {
-      assertEquals(codec.size, size);
-      assertLayout(codec.encode, layout);
-    });
-  }
+  await eachRow(t, rows, ([, codec, size, layout]) => {
+    assertEquals(codec.size, size);
+    assertLayout(codec.encode, layout);
+  });
   await t.step("64 bits, and a struct within a struct", () => {
     const inner = struct({ first: u16, second: u32 });
     const outer = struct({ a: u8, b: u64, c: u16, inner, d: u8 });
     assertEquals([outer.size, outer.alignment], [32, 8]);
-    const value = {
-      a: 1,
-      b: 2n,
-      c: 3,
-      inner: { first: 4, second: 5 },
-      d: 6,
-    };
+    const value = { a: 1, b: 2n, c: 3, inner: { first: 4, second: 5 }, d: 6 };
     const hex = "01000000 00000000 02000000 00000000" +
       "03000000 04000000 05000000 06000000";
     assertEquals(outer.encode(value), fromHex(hex));
@@ -166,9 +150,11 @@ Deno.test("splitRecords() yields each record of a run", async (t) => {
     ["padding cut off at the end", "05000100 aa", [[0, "aa"]]],
     ["rest too short for a header", "04000100 0400", [[0, ""]]],
   ];
-  for (const [name, hex, expected] of rows) {
-    await t.step(name, () => assertEquals(split(hex), expected));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, hex, expected]) => assertEquals(split(hex), expected),
+  );
 });
 
 Deno.test("splitRecords() refuses lengths that lead outside", async (t) => {
@@ -178,15 +164,13 @@ Deno.test("splitRecords() refuses lengths that lead outside", async (t) => {
     ["longer than the run", "09000100 aabbccdd", 9, 8],
     ["second record", "04000100 ffff0100", 0xffff, 4],
   ];
-  for (const [name, hex, length, left] of rows) {
-    await t.step(name, () => {
-      assertThrows(
-        () => split(hex),
-        RangeError,
-        `Cannot decode a record of ${length} bytes where ${left} are left`,
-      );
-    });
-  }
+  await eachRow(t, rows, ([, hex, length, left]) => {
+    assertThrows(
+      () => split(hex),
+      RangeError,
+      `Cannot decode a record of ${length} bytes where ${left} are left`,
+    );
+  });
 });
 
 Deno.test("decoding structs and records is safe with any bytes", () => {
@@ -223,9 +207,7 @@ Deno.test("integer codecs refuse what they have no room for", async (t) => {
     ["i32: too large", i32, 0x8000_0000],
     ["i32: too small", i32, -0x8000_0001],
   ];
-  for (const [name, codec, value] of rows) {
-    await t.step(name, () => {
-      assertThrows(() => codec.encode(value), RangeError, "Cannot encode");
-    });
-  }
+  await eachRow(t, rows, ([, codec, value]) => {
+    assertThrows(() => codec.encode(value), RangeError, "Cannot encode");
+  });
 });

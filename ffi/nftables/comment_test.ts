@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { comment, COMMENT_MAX_BYTES } from "./comment.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("comment encodes text with its type, length and a NUL", async (t) => {
   const rows: [text: string, bytes: number[]][] = [
@@ -7,12 +8,10 @@ Deno.test("comment encodes text with its type, length and a NUL", async (t) => {
     ["ab", [0, 3, 0x61, 0x62, 0]],
     ["é", [0, 3, 0xc3, 0xa9, 0]],
   ];
-  for (const [text, bytes] of rows) {
-    await t.step(JSON.stringify(text), () => {
-      assertEquals([...comment.encode(text)], bytes);
-      assertEquals(comment.decode(new Uint8Array(bytes)), text);
-    });
-  }
+  await eachRow(t, rows, ([text, bytes]) => {
+    assertEquals([...comment.encode(text)], bytes);
+    assertEquals(comment.decode(new Uint8Array(bytes)), text);
+  }, ([text]) => JSON.stringify(text));
 });
 
 Deno.test("comment refuses text that nft could not show", () => {
@@ -21,18 +20,13 @@ Deno.test("comment refuses text that nft could not show", () => {
   assertThrows(() => comment.encode(`${longest}x`), RangeError, "127");
 });
 
-Deno.test("comment is found among other user data", async (t) => {
-  const rows: [name: string, bytes: number[], text: string][] = [
-    ["none", [], ""],
-    ["another part before", [2, 1, 9, 0, 2, 0x61, 0], "a"],
-    ["only another part", [2, 1, 9], ""],
-    ["without a NUL", [0, 1, 0x61], "a"],
-    ["longer than what is there", [0, 9, 0x61], "a"],
-    ["a lone type", [0], ""],
-  ];
-  for (const [name, bytes, text] of rows) {
-    await t.step(name, () => {
-      assertEquals(comment.decode(new Uint8Array(bytes)), text);
-    });
-  }
+testRows<[string, number[], string]>("comment is found among other user data", [
+  ["none", [], ""],
+  ["another part before", [2, 1, 9, 0, 2, 0x61, 0], "a"],
+  ["only another part", [2, 1, 9], ""],
+  ["without a NUL", [0, 1, 0x61], "a"],
+  ["longer than what is there", [0, 9, 0x61], "a"],
+  ["a lone type", [0], ""],
+], ([, bytes, text]) => {
+  assertEquals(comment.decode(new Uint8Array(bytes)), text);
 });

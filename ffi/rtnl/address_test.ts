@@ -8,6 +8,7 @@ import { inNetns } from "../netns.ts";
 import { writeSysctl } from "../sysctl.ts";
 import type { AddressRequests } from "./address.ts";
 import { Rtnl } from "./mod.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** A host with a cable. Both ends are up and have no link-local addresses. */
 class Fixture implements Disposable {
@@ -76,25 +77,23 @@ rootTest("AddressRequests.add() adds addresses as ip shows them", async (t) => {
       expected: { family: "inet6", nodad: true, scope: "link" },
     },
   ];
-  for (const { text, expected } of rows) {
-    await t.step(text, () => {
-      using fixture = new Fixture();
-      const address = Cidr.parse(text);
-      fixture.address.add({ ifindex: fixture.ifindex, address });
-      const [shown, ...others] = fixture.show();
-      assertEquals(others, []);
-      assertEquals(`${shown.local}/${shown.prefixlen}`, text);
-      assertEquals(
-        Object.keys(expected).map((key) => [key, shown[key]]),
-        Object.entries(expected),
-      );
-      assertEquals(shown.valid_life_time, 0xffffffff);
-      assertEquals([shown.tentative, shown.noprefixroute], [
-        undefined,
-        undefined,
-      ]);
-    });
-  }
+  await eachRow(t, rows, ({ text, expected }) => {
+    using fixture = new Fixture();
+    const address = Cidr.parse(text);
+    fixture.address.add({ ifindex: fixture.ifindex, address });
+    const [shown, ...others] = fixture.show();
+    assertEquals(others, []);
+    assertEquals(`${shown.local}/${shown.prefixlen}`, text);
+    assertEquals(
+      Object.keys(expected).map((key) => [key, shown[key]]),
+      Object.entries(expected),
+    );
+    assertEquals(shown.valid_life_time, 0xffffffff);
+    assertEquals([shown.tentative, shown.noprefixroute], [
+      undefined,
+      undefined,
+    ]);
+  }, ({ text }) => text);
 });
 
 rootTest("AddressRequests.add() can leave out the prefix route", () => {
@@ -117,20 +116,18 @@ rootTest("AddressRequests.add() can leave out the prefix route", () => {
 rootTest(
   "AddressRequests.add() refuses duplicates, replace() not",
   async (t) => {
-    for (const text of ["10.1.2.3/24", "2001:db8::1/64"]) {
-      await t.step(text, () => {
-        using fixture = new Fixture();
-        const { ifindex } = fixture;
-        const address = Cidr.parse(text);
-        fixture.address.replace({ ifindex, address });
-        assertEquals(
-          fixture.errnoOf((addresses) => addresses.add({ ifindex, address })),
-          "EEXIST",
-        );
-        fixture.address.replace({ ifindex, address });
-        assertEquals(fixture.show().length, 1);
-      });
-    }
+    await eachRow(t, ["10.1.2.3/24", "2001:db8::1/64"], (text) => {
+      using fixture = new Fixture();
+      const { ifindex } = fixture;
+      const address = Cidr.parse(text);
+      fixture.address.replace({ ifindex, address });
+      assertEquals(
+        fixture.errnoOf((addresses) => addresses.add({ ifindex, address })),
+        "EEXIST",
+      );
+      fixture.address.replace({ ifindex, address });
+      assertEquals(fixture.show().length, 1);
+    });
   },
 );
 
@@ -216,12 +213,10 @@ rootTest("AddressRequests.list() lists by link and family", async (t) => {
     ["a family", { family: 6 }, ["::1/128", "2001:db8::1/64"]],
     ["a family of a link", { ifindex, family: 4 }, ["10.1.2.3/24"]],
   ];
-  for (const [name, filter, expected] of rows) {
-    await t.step(name, () => {
-      const listed = address.list(filter);
-      assertEquals(listed.map(({ address }) => String(address)), expected);
-    });
-  }
+  await eachRow(t, rows, ([, filter, expected]) => {
+    const listed = address.list(filter);
+    assertEquals(listed.map(({ address }) => String(address)), expected);
+  });
 });
 
 rootTest("AddressRequests.list() shows failed duplicate detection", () => {

@@ -6,6 +6,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import type { NetNs } from "../netns.ts";
 import { Rtnl } from "./mod.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Returns a link as `ip` shows it. */
 // deno-lint-ignore no-explicit-any -- tests look into it as they please
@@ -101,15 +102,13 @@ rootTest(
       ["veth1", "eth0"],
       ["veth0", "eth0"],
     ];
-    for (const [name, peer] of rows) {
-      await t.step(`${name} and ${peer}`, () => {
-        const add = (): unknown =>
-          rtnl.link.addVeth({ name, peer: { netns: sandbox, name: peer } });
-        assertEquals(errnoOf(add), "EEXIST");
-        assertEquals(namesOf(host), ["lo", "veth0"]);
-        assertEquals(namesOf(sandbox), ["lo", "eth0"]);
-      });
-    }
+    await eachRow(t, rows, ([name, peer]) => {
+      const add = (): unknown =>
+        rtnl.link.addVeth({ name, peer: { netns: sandbox, name: peer } });
+      assertEquals(errnoOf(add), "EEXIST");
+      assertEquals(namesOf(host), ["lo", "veth0"]);
+      assertEquals(namesOf(sandbox), ["lo", "eth0"]);
+    }, ([name, peer]) => `${name} and ${peer}`);
   },
 );
 

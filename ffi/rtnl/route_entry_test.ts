@@ -8,6 +8,7 @@ import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson } from "../../testing/ip_json.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { TwoCables } from "../../tests/_harness/two_cables.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { RouteEntry, RouteEntryRequests } from "./route_entry.ts";
@@ -74,40 +75,38 @@ function destinationOf(line: string): string {
 }
 
 rootTest("RouteEntryRequests.append() makes an exact copy", async (t) => {
-  for (const line of ROUTES) {
-    await t.step(line, () => {
-      using fixture = new Fixture();
-      const { entries } = fixture;
-      fixture.ip(`route add ${line}`);
-      const destination = destinationOf(line);
-      const { family } = Cidr.parse(destination);
-      const before = fixture.show(family, 254);
-      const entry = fixture.get(destination);
-      assertEquals(entry.family, family);
-      for (const table of [100, 5000]) {
-        const copy = entry.inTable(table);
-        assertEquals(copy.table, table);
-        entries.append(copy);
-        const [shown, ...others] = fixture.show(family, table);
-        assertEquals(others, []);
-        assertStringIncludes(JSON.stringify(before), JSON.stringify(shown));
-        const error = assertThrows(() => entries.append(copy), NetlinkError);
-        assertEquals(error.errno, "EEXIST");
-      }
-      // And back again.
-      entries.del(entry);
-      assertEquals(fixture.find(destination).length, 2);
-      entries.append(entry);
-      assertEquals(fixture.show(family, 254), before);
-      for (const table of [100, 5000]) {
-        entries.del(entry.inTable(table));
-        assertEquals(fixture.show(family, table), []);
-      }
-      const gone = entry.inTable(100);
-      const error = assertThrows(() => entries.del(gone), NetlinkError);
-      assertEquals(error.errno, "ESRCH");
-    });
-  }
+  await eachRow(t, ROUTES, (line) => {
+    using fixture = new Fixture();
+    const { entries } = fixture;
+    fixture.ip(`route add ${line}`);
+    const destination = destinationOf(line);
+    const { family } = Cidr.parse(destination);
+    const before = fixture.show(family, 254);
+    const entry = fixture.get(destination);
+    assertEquals(entry.family, family);
+    for (const table of [100, 5000]) {
+      const copy = entry.inTable(table);
+      assertEquals(copy.table, table);
+      entries.append(copy);
+      const [shown, ...others] = fixture.show(family, table);
+      assertEquals(others, []);
+      assertStringIncludes(JSON.stringify(before), JSON.stringify(shown));
+      const error = assertThrows(() => entries.append(copy), NetlinkError);
+      assertEquals(error.errno, "EEXIST");
+    }
+    // And back again.
+    entries.del(entry);
+    assertEquals(fixture.find(destination).length, 2);
+    entries.append(entry);
+    assertEquals(fixture.show(family, 254), before);
+    for (const table of [100, 5000]) {
+      entries.del(entry.inTable(table));
+      assertEquals(fixture.show(family, table), []);
+    }
+    const gone = entry.inTable(100);
+    const error = assertThrows(() => entries.del(gone), NetlinkError);
+    assertEquals(error.errno, "ESRCH");
+  });
 });
 
 rootTest("RouteEntryRequests.append() copies next hop objects", async (t) => {
@@ -127,19 +126,17 @@ rootTest("RouteEntryRequests.append() copies next hop objects", async (t) => {
       "route add 10.9.0.0/16 nhid 8",
     ], "10.9.0.0/16"],
   ];
-  for (const [name, setUp, destination] of rows) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      for (const line of setUp) fixture.ip(line);
-      const entry = fixture.get(destination);
-      const before = JSON.stringify(fixture.show(entry.family, 254));
-      fixture.entries.append(entry.inTable(100));
-      const [shown] = fixture.show(entry.family, 100);
-      assertStringIncludes(before, JSON.stringify(shown));
-      fixture.entries.del(entry);
-      assertEquals(fixture.get(destination).table, 100);
-    });
-  }
+  await eachRow(t, rows, ([, setUp, destination]) => {
+    using fixture = new Fixture();
+    for (const line of setUp) fixture.ip(line);
+    const entry = fixture.get(destination);
+    const before = JSON.stringify(fixture.show(entry.family, 254));
+    fixture.entries.append(entry.inTable(100));
+    const [shown] = fixture.show(entry.family, 100);
+    assertStringIncludes(before, JSON.stringify(shown));
+    fixture.entries.del(entry);
+    assertEquals(fixture.get(destination).table, 100);
+  });
 });
 
 /** Formats the next hops of a route as one line. */
@@ -225,27 +222,25 @@ rootTest("RouteEntry.of() is what RouteRequests would add", async (t) => {
     { destination: "::/0", gateway: "2001:db8::2", table: 5000 },
     { destination: "10.9.0.0/16", source: "10.0.0.1", scope: 253 },
   ];
-  for (const { destination, gateway, source, ...rest } of rows) {
-    await t.step(destination, () => {
-      using fixture = new Fixture();
-      const route = {
-        ...rest,
-        destination: Cidr.parse(destination),
-        ifindex: fixture.first,
-        gateway: gateway === undefined ? undefined : Ip.parse(gateway),
-        preferredSource: source === undefined ? undefined : Ip.parse(source),
-      };
-      const entry = RouteEntry.of(route);
-      assertEquals(entry.destination, route.destination);
-      assertEquals(entry.table, rest.table ?? 254);
-      assertEquals(entry.isDefault, destination.endsWith("/0"));
-      assertEquals(entry.hasGateway, gateway !== undefined);
-      assertEquals(entry.preferredSource, route.preferredSource);
-      fixture.entries.append(entry);
-      const shown = fixture.show(entry.family, entry.table);
-      fixture.entries.del(entry);
-      fixture.rtnl.route.prepend(route);
-      assertEquals(fixture.show(entry.family, entry.table), shown);
-    });
-  }
+  await eachRow(t, rows, ({ destination, gateway, source, ...rest }) => {
+    using fixture = new Fixture();
+    const route = {
+      ...rest,
+      destination: Cidr.parse(destination),
+      ifindex: fixture.first,
+      gateway: gateway === undefined ? undefined : Ip.parse(gateway),
+      preferredSource: source === undefined ? undefined : Ip.parse(source),
+    };
+    const entry = RouteEntry.of(route);
+    assertEquals(entry.destination, route.destination);
+    assertEquals(entry.table, rest.table ?? 254);
+    assertEquals(entry.isDefault, destination.endsWith("/0"));
+    assertEquals(entry.hasGateway, gateway !== undefined);
+    assertEquals(entry.preferredSource, route.preferredSource);
+    fixture.entries.append(entry);
+    const shown = fixture.show(entry.family, entry.table);
+    fixture.entries.del(entry);
+    fixture.rtnl.route.prepend(route);
+    assertEquals(fixture.show(entry.family, entry.table), shown);
+  }, ({ destination }) => destination);
 });

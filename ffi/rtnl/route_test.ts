@@ -3,6 +3,7 @@ import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { TwoCables } from "../../tests/_harness/two_cables.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import type { Route, RouteFilter, RouteRequests } from "./route.ts";
@@ -193,56 +194,50 @@ for (const verb of ["add", "prepend", "replace"] as const) {
   rootTest(
     `RouteRequests.${verb}() makes routes as ip shows them`,
     async (t) => {
-      for (const { name, route, dst, expected } of ROUTES) {
-        await t.step(name, () => {
-          using fixture = new Fixture();
-          fixture.route[verb](parseRoute(route));
-          const [shown, ...others] = fixture.show(dst);
-          assertEquals(others, []);
-          assertEquals(
-            Object.keys(expected).map((key) => [key, shown?.[key]]),
-            Object.entries(expected),
-          );
-        });
-      }
+      await eachRow(t, ROUTES, ({ route, dst, expected }) => {
+        using fixture = new Fixture();
+        fixture.route[verb](parseRoute(route));
+        const [shown, ...others] = fixture.show(dst);
+        assertEquals(others, []);
+        assertEquals(
+          Object.keys(expected).map((key) => [key, shown?.[key]]),
+          Object.entries(expected),
+        );
+      }, ({ name }) => name);
     },
   );
 }
 
 rootTest("RouteRequests.list() returns what was added", async (t) => {
-  for (const { name, route } of ROUTES) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      const added = parseRoute(route);
-      fixture.route.add(added);
-      const { family } = added.destination;
-      const listed = fixture.route.list({ family, table: added.table ?? 254 })
-        .filter(({ destination }) => destination.equals(added.destination));
-      assertEquals(listed, [{
-        ...added,
-        ifindex: 2,
-        scope: added.scope ?? 0,
-        table: added.table ?? 254,
-        priority: added.priority ?? (family === 6 ? 1024 : undefined),
-        mtu: added.mtu,
-        advmss: added.advmss,
-        isOnLink: added.isOnLink ?? false,
-      }]);
-    });
-  }
+  await eachRow(t, ROUTES, ({ route }) => {
+    using fixture = new Fixture();
+    const added = parseRoute(route);
+    fixture.route.add(added);
+    const { family } = added.destination;
+    const listed = fixture.route.list({ family, table: added.table ?? 254 })
+      .filter(({ destination }) => destination.equals(added.destination));
+    assertEquals(listed, [{
+      ...added,
+      ifindex: 2,
+      scope: added.scope ?? 0,
+      table: added.table ?? 254,
+      priority: added.priority ?? (family === 6 ? 1024 : undefined),
+      mtu: added.mtu,
+      advmss: added.advmss,
+      isOnLink: added.isOnLink ?? false,
+    }]);
+  }, ({ name }) => name);
 });
 
 rootTest("RouteRequests.del() deletes what it is given", async (t) => {
-  for (const { name, route, dst } of ROUTES) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      const added = parseRoute(route);
-      fixture.route.add(added);
-      fixture.route.del(added);
-      assertEquals(fixture.show(dst), []);
-      assertEquals(fixture.errnoOf(() => fixture.route.del(added)), "ESRCH");
-    });
-  }
+  await eachRow(t, ROUTES, ({ route, dst }) => {
+    using fixture = new Fixture();
+    const added = parseRoute(route);
+    fixture.route.add(added);
+    fixture.route.del(added);
+    assertEquals(fixture.show(dst), []);
+    assertEquals(fixture.errnoOf(() => fixture.route.del(added)), "ESRCH");
+  }, ({ name }) => name);
 });
 
 rootTest("RouteRequests.del() leaves routes that differ", async (t) => {
@@ -265,15 +260,13 @@ rootTest("RouteRequests.del() leaves routes that differ", async (t) => {
       gateway: "2001:db8::2",
     }, { gateway: "2001:db8::3" }],
   ];
-  for (const [name, kept, deleted] of rows) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      fixture.route.add(parseRoute(kept));
-      const other = parseRoute({ ...kept, ...deleted });
-      assertEquals(fixture.errnoOf(() => fixture.route.del(other)), "ESRCH");
-      assertEquals(fixture.show(kept.destination).length, 1);
-    });
-  }
+  await eachRow(t, rows, ([, kept, deleted]) => {
+    using fixture = new Fixture();
+    fixture.route.add(parseRoute(kept));
+    const other = parseRoute({ ...kept, ...deleted });
+    assertEquals(fixture.errnoOf(() => fixture.route.del(other)), "ESRCH");
+    assertEquals(fixture.show(kept.destination).length, 1);
+  });
 });
 
 rootTest("RouteRequests.del() matches any value by default", async (t) => {
@@ -287,14 +280,12 @@ rootTest("RouteRequests.del() matches any value by default", async (t) => {
     },
     { destination: "2001:db8:9::/48", gateway: "2001:db8::2", priority: 7 },
   ];
-  for (const route of rows) {
-    await t.step(route.destination, () => {
-      using fixture = new Fixture();
-      fixture.route.add(parseRoute(route));
-      fixture.route.del({ destination: Cidr.parse(route.destination) });
-      assertEquals(fixture.show(route.destination), []);
-    });
-  }
+  await eachRow(t, rows, (route) => {
+    using fixture = new Fixture();
+    fixture.route.add(parseRoute(route));
+    fixture.route.del({ destination: Cidr.parse(route.destination) });
+    assertEquals(fixture.show(route.destination), []);
+  }, (route) => route.destination);
 });
 
 /** Two routes to one destination over different links, as two attachments add them. */
@@ -312,60 +303,54 @@ const RIVALS: [name: string, first: RouteText, second: RouteText][] = [
 ];
 
 rootTest("RouteRequests.add() refuses an existing route", async (t) => {
-  for (const [name, first, second] of RIVALS) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      const { route } = fixture;
-      route.add(parseRoute(first));
-      for (const other of [first, second].map(parseRoute)) {
-        assertEquals(fixture.errnoOf(() => route.add(other)), "EEXIST");
-      }
-      route.add(parseRoute({ ...second, priority: 2000 }));
-      assertEquals(fixture.show(first.destination).length, 2);
-    });
-  }
+  await eachRow(t, RIVALS, ([, first, second]) => {
+    using fixture = new Fixture();
+    const { route } = fixture;
+    route.add(parseRoute(first));
+    for (const other of [first, second].map(parseRoute)) {
+      assertEquals(fixture.errnoOf(() => route.add(other)), "EEXIST");
+    }
+    route.add(parseRoute({ ...second, priority: 2000 }));
+    assertEquals(fixture.show(first.destination).length, 2);
+  });
 });
 
 rootTest("RouteRequests.replace() replaces the existing route", async (t) => {
-  for (const [name, first, second] of RIVALS) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      fixture.route.replace(parseRoute(first));
-      fixture.route.replace(parseRoute(second));
-      const [{ gateway, dev }, ...others] = fixture.show(first.destination);
-      assertEquals([gateway, dev], [second.gateway, "veth1"]);
-      assertEquals(others, []);
-    });
-  }
+  await eachRow(t, RIVALS, ([, first, second]) => {
+    using fixture = new Fixture();
+    fixture.route.replace(parseRoute(first));
+    fixture.route.replace(parseRoute(second));
+    const [{ gateway, dev }, ...others] = fixture.show(first.destination);
+    assertEquals([gateway, dev], [second.gateway, "veth1"]);
+    assertEquals(others, []);
+  });
 });
 
 rootTest("RouteRequests.prepend() adds before existing routes", async (t) => {
-  for (const [name, first, second] of RIVALS) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      const { route } = fixture;
-      const both = [first, second].map(parseRoute);
-      for (const one of both) route.prepend(one);
-      for (const one of both) {
-        assertEquals(fixture.errnoOf(() => route.prepend(one)), "EEXIST");
-      }
-      const list = (filter?: RouteFilter): string[] =>
-        route.list(filter).map(format)
-          .filter((line) => line.startsWith(first.destination));
-      const lines = [
-        `${first.destination} via ${first.gateway} dev 2 table 254`,
-        `${second.destination} via ${second.gateway} dev 3 table 254`,
-      ];
-      // In IPv6 they are next hops of one route, in the order of addition.
-      const isIpv4 = first.destination.includes(".");
-      assertEquals(list(), isIpv4 ? lines.toReversed() : lines);
-      assertEquals(list({ ifindex: fixture.first }), lines.slice(0, 1));
-      assertEquals(list({ ifindex: fixture.second }), lines.slice(1));
-      // Each can be deleted without the other.
-      route.del(parseRoute({ ...first, ifindex: fixture.first }));
-      assertEquals(list(), lines.slice(1));
-    });
-  }
+  await eachRow(t, RIVALS, ([, first, second]) => {
+    using fixture = new Fixture();
+    const { route } = fixture;
+    const both = [first, second].map(parseRoute);
+    for (const one of both) route.prepend(one);
+    for (const one of both) {
+      assertEquals(fixture.errnoOf(() => route.prepend(one)), "EEXIST");
+    }
+    const list = (filter?: RouteFilter): string[] =>
+      route.list(filter).map(format)
+        .filter((line) => line.startsWith(first.destination));
+    const lines = [
+      `${first.destination} via ${first.gateway} dev 2 table 254`,
+      `${second.destination} via ${second.gateway} dev 3 table 254`,
+    ];
+    // In IPv6 they are next hops of one route, in the order of addition.
+    const isIpv4 = first.destination.includes(".");
+    assertEquals(list(), isIpv4 ? lines.toReversed() : lines);
+    assertEquals(list({ ifindex: fixture.first }), lines.slice(0, 1));
+    assertEquals(list({ ifindex: fixture.second }), lines.slice(1));
+    // Each can be deleted without the other.
+    route.del(parseRoute({ ...first, ifindex: fixture.first }));
+    assertEquals(list(), lines.slice(1));
+  });
 });
 
 rootTest("RouteRequests.list() lists each next hop of a route", () => {
@@ -388,12 +373,7 @@ rootTest("RouteRequests.list() lists each next hop of a route", () => {
   const listed = fixture.route.list({ family: 4 })
     .filter(({ priority }) => priority === 7);
   assertEquals(listed, [
-    {
-      ...shared,
-      ifindex: 2,
-      gateway: Ip.parse("10.0.0.2"),
-      isOnLink: false,
-    },
+    { ...shared, ifindex: 2, gateway: Ip.parse("10.0.0.2"), isOnLink: false },
     { ...shared, ifindex: 3, gateway: Ip.parse("192.0.2.1"), isOnLink: true },
   ]);
 });
@@ -451,25 +431,17 @@ rootTest("RouteRequests.list() lists by family, link and table", async (t) => {
     ["a table and a link", { table: 5000, ifindex: second }, [large6]],
     ["a table that no route was ever in", { table: 7777 }, []],
     ["the same, by family", { table: 7777, family: 4 }, []],
-    ["any table", { table: "any" }, [
-      ...main,
-      small4,
-      small6,
-      large4,
-      large6,
-    ]],
+    ["any table", { table: "any" }, [...main, small4, small6, large4, large6]],
     ["any table, by family and link", {
       table: "any",
       family: 4,
       ifindex: first,
     }, [small4, large4, first4]],
   ];
-  for (const [name, filter, expected] of rows) {
-    await t.step(name, () => {
-      const lines = route.list(filter).map(format);
-      assertEquals(lines.sort(), [...expected].sort());
-    });
-  }
+  await eachRow(t, rows, ([, filter, expected]) => {
+    const lines = route.list(filter).map(format);
+    assertEquals(lines.sort(), [...expected].sort());
+  });
   await t.step("a link that is not there", () => {
     assertEquals(
       fixture.errnoOf(() => route.list({ ifindex: 999 })),
@@ -508,19 +480,13 @@ rootTest("RouteRequests throws what the kernel says", async (t) => {
       { destination: "2001:db8:9::/48", gateway: "2001:db8:77::1" },
       "EHOSTUNREACH",
     ],
-    [
-      "host bits",
-      { destination: "10.9.0.1/16", ifindex: first },
-      "EINVAL",
-    ],
+    ["host bits", { destination: "10.9.0.1/16", ifindex: first }, "EINVAL"],
     ["no such link", { destination: "10.9.0.0/16", ifindex: 999 }, "ENODEV"],
   ];
   for (const [name, text, errno] of rows) {
-    for (const verb of ["add", "prepend", "replace"] as const) {
-      await t.step(`${verb}(), ${name}`, () => {
-        const work = (): void => route[verb](parseRoute(text));
-        assertEquals(fixture.errnoOf(work), errno);
-      });
-    }
+    await eachRow(t, ["add", "prepend", "replace"] as const, (verb) => {
+      const work = (): void => route[verb](parseRoute(text));
+      assertEquals(fixture.errnoOf(work), errno);
+    }, (verb) => `${verb}(), ${name}`);
   }
 });

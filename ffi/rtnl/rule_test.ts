@@ -7,6 +7,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import { Rtnl } from "./mod.ts";
 import { RuleRequests } from "./rule.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** A namespace with the kernel's default rules. */
 class Fixture implements Disposable {
@@ -58,18 +59,16 @@ const ROWS: [string, number, number | undefined, string][] = [
 ];
 
 rootTest("RuleRequests.add() and del() agree with ip", async (t) => {
-  for (const [text, table, priority, shown] of ROWS) {
-    await t.step(shown, () => {
-      using fixture = new Fixture();
-      const source = Cidr.parse(text);
-      fixture.rule.add({ source, table, priority });
-      assertEquals(fixture.show(source.family), [shown]);
-      fixture.rule.del({ source, table, priority });
-      assertEquals(fixture.show(source.family), []);
-      const again = (): void => fixture.rule.del({ source, table, priority });
-      assertEquals(errnoOf(again), "ENOENT");
-    });
-  }
+  await eachRow(t, ROWS, ([text, table, priority, shown]) => {
+    using fixture = new Fixture();
+    const source = Cidr.parse(text);
+    fixture.rule.add({ source, table, priority });
+    assertEquals(fixture.show(source.family), [shown]);
+    fixture.rule.del({ source, table, priority });
+    assertEquals(fixture.show(source.family), []);
+    const again = (): void => fixture.rule.del({ source, table, priority });
+    assertEquals(errnoOf(again), "ENOENT");
+  }, ([, , , shown]) => shown);
 });
 
 rootTest("RuleRequests.add() puts a rule before those that are there", () => {
@@ -142,13 +141,11 @@ rootTest("RuleRequests.list() shows further selectors", async (t) => {
     "uidrange 5-6",
     "suppress_prefixlength 0",
   ];
-  for (const condition of conditions) {
-    await t.step(condition, () => {
-      using fixture = new Fixture();
-      fixture.ip(`rule add from 10.1.2.3 ${condition} lookup 100 pref 9`);
-      assertEquals(fixture.list(), ["9: 10.1.2.3/32 100 false"]);
-    });
-  }
+  await eachRow(t, conditions, (condition) => {
+    using fixture = new Fixture();
+    fixture.ip(`rule add from 10.1.2.3 ${condition} lookup 100 pref 9`);
+    assertEquals(fixture.list(), ["9: 10.1.2.3/32 100 false"]);
+  });
   await t.step("not", () => {
     using fixture = new Fixture();
     fixture.ip("rule add not from 10.1.2.3 lookup 100 pref 9");

@@ -8,6 +8,7 @@ import {
 import { runIn } from "../../testing/ip_json.ts";
 import { handleOf, Parent } from "./traffic_control.ts";
 import { MATCH_ALL, matchNetwork, Protocol } from "./traffic_control_filter.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const HTB = { kind: "htb", defaultClass: 0x30 } as const;
 
@@ -16,44 +17,42 @@ rootTest("FilterRequests redirects ingress with any qdisc", async (t) => {
     ["ingress", handleOf(0xffff), "parent ffff:"],
     ["clsact", Parent.ClsactIngress, "ingress"],
   ];
-  for (const [kind, parent, tc] of rows) {
-    await t.step(kind, () => {
-      using link = new ControlledLink();
-      const { traffic, ifindex } = link;
-      traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind });
-      const show = (): string =>
-        runIn(link.host, "tc", "filter", "show", "dev", "v0", ...tc.split(" "))
-          .replace(/index \d+/, "");
-      const filter = {
-        ifindex,
-        parent,
-        priority: 1,
-        protocol: Protocol.All,
-        keys: MATCH_ALL,
-        classId: handleOf(1, 1),
-        redirectTo: link.other,
-      };
-      traffic.filter.add(filter);
-      const ours = show();
-      const [found] = traffic.filter.list(ifindex, Parent.ClsactIngress);
-      assertEquals(found, {
-        ...filter,
-        parent: found?.parent ?? 0,
-        kind: "u32",
-        handle: 0x8000_0800,
-      });
-      traffic.filter.delPriority(filter);
-      assertEquals(show(), "");
-      runIn(
-        link.host,
-        "tc",
-        ...`filter add dev v0 ${tc} protocol all prio 1 u32`.split(" "),
-        ..."match u32 0 0 flowid 1:1 action".split(" "),
-        ..."mirred egress redirect dev ifb7".split(" "),
-      );
-      assertEquals(ours, show());
+  await eachRow(t, rows, ([kind, parent, tc]) => {
+    using link = new ControlledLink();
+    const { traffic, ifindex } = link;
+    traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind });
+    const show = (): string =>
+      runIn(link.host, "tc", "filter", "show", "dev", "v0", ...tc.split(" "))
+        .replace(/index \d+/, "");
+    const filter = {
+      ifindex,
+      parent,
+      priority: 1,
+      protocol: Protocol.All,
+      keys: MATCH_ALL,
+      classId: handleOf(1, 1),
+      redirectTo: link.other,
+    };
+    traffic.filter.add(filter);
+    const ours = show();
+    const [found] = traffic.filter.list(ifindex, Parent.ClsactIngress);
+    assertEquals(found, {
+      ...filter,
+      parent: found?.parent ?? 0,
+      kind: "u32",
+      handle: 0x8000_0800,
     });
-  }
+    traffic.filter.delPriority(filter);
+    assertEquals(show(), "");
+    runIn(
+      link.host,
+      "tc",
+      ...`filter add dev v0 ${tc} protocol all prio 1 u32`.split(" "),
+      ..."match u32 0 0 flowid 1:1 action".split(" "),
+      ..."mirred egress redirect dev ifb7".split(" "),
+    );
+    assertEquals(ours, show());
+  });
 });
 
 rootTest("FilterRequests adds, lists and deletes filters of networks", () => {
@@ -141,17 +140,12 @@ Deno.test("matchNetwork() compares the words that the prefix covers", async (t) 
       ["0 ffffffff 24", "0 ffffffff 28", "0 ffffffff 32", "1 ffffffff 36"],
     ],
   ];
-  for (const [network, source, destination] of rows) {
-    await t.step(network, () => {
-      const [from, to] = (["source", "destination"] as const).map((side) =>
-        matchNetwork(Cidr.parse(network), side).map(({ mask, value, offset }) =>
-          `${value.toString(16)} ${mask.toString(16)} ${offset}`
-        )
-      );
-      assertEquals([from, to], [
-        source,
-        destination,
-      ]);
-    });
-  }
+  await eachRow(t, rows, ([network, source, destination]) => {
+    const [from, to] = (["source", "destination"] as const).map((side) =>
+      matchNetwork(Cidr.parse(network), side).map(({ mask, value, offset }) =>
+        `${value.toString(16)} ${mask.toString(16)} ${offset}`
+      )
+    );
+    assertEquals([from, to], [source, destination]);
+  });
 });

@@ -7,6 +7,7 @@ import {
   type KindOptions,
   trafficControlKinds,
 } from "./traffic_control_kinds.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Encodes one kind's options. */
 function encode(kind: string, options: KindOptions): Bytes {
@@ -111,12 +112,10 @@ Deno.test("options are laid out as the kernel's structs", async (t) => {
       },
     ],
   ];
-  for (const [name, encodeFields, size, layout] of rows) {
-    await t.step(name, () => {
-      assertEquals(encodeFields({}).length, size);
-      assertLayout(encodeFields, layout);
-    });
-  }
+  await eachRow(t, rows, ([, encodeFields, size, layout]) => {
+    assertEquals(encodeFields({}).length, size);
+    assertLayout(encodeFields, layout);
+  });
 });
 
 Deno.test("a u32 selector says how many keys follow", () => {

@@ -8,6 +8,7 @@ import { runIn } from "../../testing/ip_json.ts";
 import { tcJson } from "../../tests/_harness/limited_cable.ts";
 import { handleOf, Parent } from "./traffic_control.ts";
 import type { QdiscSettings } from "./traffic_control_qdisc.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const BUCKET = {
   bytesPerSecond: 1_250_000,
@@ -31,34 +32,30 @@ rootTest("QdiscRequests.add() adds what tc would add", async (t) => {
     ["htb", HTB, "htb default 30"],
     ["bfifo", { kind: "bfifo", limitBytes: 7000 }, "bfifo limit 7000"],
   ];
-  for (const [name, settings, tc] of rows) {
-    await t.step(name, () => {
-      using link = new ControlledLink();
-      const { traffic, ifindex } = link;
-      link.addRoot(settings);
-      const ours = link.tc("qdisc", "show", "root");
-      traffic.qdisc.del(ifindex, Parent.Root);
-      runIn(
-        link.host,
-        "tc",
-        ..."qdisc add dev v0 root handle 1:".split(" "),
-        ...tc.split(" "),
-      );
-      assertEquals(ours, link.tc("qdisc", "show", "root"));
-    });
-  }
-  for (const kind of ["ingress", "clsact"] as const) {
-    await t.step(kind, () => {
-      using link = new ControlledLink();
-      const { traffic, ifindex } = link;
-      traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind });
-      const found = traffic.qdisc.find(ifindex, Parent.Ingress);
-      assertEquals([found?.kind, found?.handle], [kind, handleOf(0xffff)]);
-      const kinds = tcJson(link.host, "qdisc", "show", "dev", "v0")
-        .map((qdisc) => qdisc.kind);
-      assertEquals(kinds, ["noqueue", kind]);
-    });
-  }
+  await eachRow(t, rows, ([, settings, tc]) => {
+    using link = new ControlledLink();
+    const { traffic, ifindex } = link;
+    link.addRoot(settings);
+    const ours = link.tc("qdisc", "show", "root");
+    traffic.qdisc.del(ifindex, Parent.Root);
+    runIn(
+      link.host,
+      "tc",
+      ..."qdisc add dev v0 root handle 1:".split(" "),
+      ...tc.split(" "),
+    );
+    assertEquals(ours, link.tc("qdisc", "show", "root"));
+  });
+  await eachRow(t, ["ingress", "clsact"] as const, (kind) => {
+    using link = new ControlledLink();
+    const { traffic, ifindex } = link;
+    traffic.qdisc.add({ ifindex, parent: Parent.Ingress, kind });
+    const found = traffic.qdisc.find(ifindex, Parent.Ingress);
+    assertEquals([found?.kind, found?.handle], [kind, handleOf(0xffff)]);
+    const kinds = tcJson(link.host, "qdisc", "show", "dev", "v0")
+      .map((qdisc) => qdisc.kind);
+    assertEquals(kinds, ["noqueue", kind]);
+  });
 });
 
 rootTest("QdiscRequests.add() takes a burst that ticks cannot tell", () => {

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { decodeRate, encodeRate } from "./traffic_control_rate.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("encodeRate() uses 64 bits where 32 are too few", async (t) => {
   const rows: [rate: number, spec: number, rate64: bigint | undefined][] = [
@@ -10,12 +11,10 @@ Deno.test("encodeRate() uses 64 bits where 32 are too few", async (t) => {
     [40e9, 2 ** 32 - 1, 40_000_000_000n],
     [2 ** 61, 2 ** 32 - 1, 2n ** 61n],
   ];
-  for (const [rate, spec, rate64] of rows) {
-    await t.step(`${rate} bytes per second`, () => {
-      assertEquals(encodeRate(rate), { spec: { rate: spec }, rate64 });
-      assertEquals(decodeRate({ rate: spec }, rate64), rate);
-    });
-  }
+  await eachRow(t, rows, ([rate, spec, rate64]) => {
+    assertEquals(encodeRate(rate), { spec: { rate: spec }, rate64 });
+    assertEquals(decodeRate({ rate: spec }, rate64), rate);
+  }, ([rate]) => `${rate} bytes per second`);
 });
 
 Deno.test("decodeRate() reads no rate as 0", () => {

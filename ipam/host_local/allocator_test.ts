@@ -13,6 +13,7 @@ import {
   resolveRange,
   resolveRangeSet,
 } from "./range.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function setOf(...subnets: string[]): RangeSet {
   return resolveRangeSet(
@@ -89,12 +90,10 @@ Deno.test("candidates() goes round from the last reserved address", async (t) =>
         ["255.255.255.255"],
       ],
     ];
-  for (const [id, subnets, last, want] of rows) {
-    await t.step(`${id}: ${subnets} after ${last || "nothing"}`, () => {
-      const addresses = want.map((ip) => /^\d$/.test(ip) ? `10.0.0.${ip}` : ip);
-      assertEquals(listCandidates(setOf(...subnets), last), addresses);
-    });
-  }
+  await eachRow(t, rows, ([, subnets, last, want]) => {
+    const addresses = want.map((ip) => /^\d$/.test(ip) ? `10.0.0.${ip}` : ip);
+    assertEquals(listCandidates(setOf(...subnets), last), addresses);
+  }, ([id, subnets, last]) => `${id}: ${subnets} after ${last || "nothing"}`);
 });
 
 Deno.test("candidates() hands out the ends that were configured, not the gateway", () => {
@@ -140,13 +139,11 @@ Deno.test("allocate() lets a released address rest (AL-6)", () => {
 });
 
 Deno.test("allocate() says which ranges are exhausted (AL-9)", async (t) => {
-  for (const [subnets, free, ranges] of EXHAUSTED) {
-    await t.step(`AL-9: ${subnets}`, () => {
-      const pool = new Pool(setOf(...subnets.split(" ")));
-      for (let i = 0; i < free; i++) pool.allocate();
-      assertExhausted(pool, ranges);
-    });
-  }
+  await eachRow(t, EXHAUSTED, ([subnets, free, ranges]) => {
+    const pool = new Pool(setOf(...subnets.split(" ")));
+    for (let i = 0; i < free; i++) pool.allocate();
+    assertExhausted(pool, ranges);
+  }, ([subnets]) => `AL-9: ${subnets}`);
 });
 
 Deno.test("allocateRequested() takes that very address, once (AL-7)", () => {
@@ -183,15 +180,13 @@ Deno.test("allocateRequested() refuses what may not be handed out", async (t) =>
       "requested ip 192.168.0.1 is subnet's gateway",
     ],
   ];
-  for (const [id, ip, message] of rows) {
-    await t.step(id, () => {
-      const request = (): unknown =>
-        allocateRequested(set, Ip.parse(ip), () => true);
-      const error = assertThrows(request, CniError);
-      assertEquals(error.message, message);
-      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
-    });
-  }
+  await eachRow(t, rows, ([, ip, message]) => {
+    const request = (): unknown =>
+      allocateRequested(set, Ip.parse(ip), () => true);
+    const error = assertThrows(request, CniError);
+    assertEquals(error.message, message);
+    assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+  });
 });
 
 Deno.test("candidates() steps over what is excluded", async (t) => {

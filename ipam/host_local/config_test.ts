@@ -4,6 +4,7 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import { decode, type JsonObject } from "../../cni/json.ts";
 import { rangeSetsOf, requestedIpsOf } from "./config.ts";
 import { type HostLocalConfig, hostLocalSchema } from "./schema.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function decodeConfig(config: JsonObject): HostLocalConfig {
   return decode(hostLocalSchema(), config, "network configuration");
@@ -67,10 +68,7 @@ Deno.test("rangeSetsOf() reads every form of ranges", async (t) => {
     [
       "CF-3 the runtime's, the single one, the list",
       {
-        ipam: {
-          subnet: "10.1.2.0/24",
-          ranges: [[{ subnet: "10.1.3.0/24" }]],
-        },
+        ipam: { subnet: "10.1.2.0/24", ranges: [[{ subnet: "10.1.3.0/24" }]] },
         runtimeConfig: {
           ipRanges: [[{ subnet: "10.1.1.0/24" }], [{ subnet: "::/64" }]],
         },
@@ -95,9 +93,11 @@ Deno.test("rangeSetsOf() reads every form of ranges", async (t) => {
       [["10.1.2.0/24 10.1.2.1-10.1.2.254 10.1.2.1"]],
     ],
   ];
-  for (const [id, config, want] of rows) {
-    await t.step(id, () => assertEquals(resolveSets(config), want));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, config, want]) => assertEquals(resolveSets(config), want),
+  );
 });
 
 Deno.test("rangeSetsOf() reads what each range excludes", async (t) => {
@@ -110,22 +110,18 @@ Deno.test("rangeSetsOf() reads what each range excludes", async (t) => {
     ["of the list", { ipam: { ranges: [[range]] } }],
     ["of the runtime", { ipam: {}, runtimeConfig: { ipRanges: [[range]] } }],
   ];
-  for (const [name, config] of rows) {
-    await t.step(name, () => {
-      const [[{ excluded = [] } = {}] = []] = rangeSetsOf(
-        decodeConfig(config),
-        "1.1.0",
-      );
-      assertEquals(excluded.map(String), ["10.1.2.9/32", "10.1.2.64/26"]);
-    });
-  }
+  await eachRow(t, rows, ([, config]) => {
+    const [[{ excluded = [] } = {}] = []] = rangeSetsOf(
+      decodeConfig(config),
+      "1.1.0",
+    );
+    assertEquals(excluded.map(String), ["10.1.2.9/32", "10.1.2.64/26"]);
+  });
 });
 
 Deno.test("rangeSetsOf() refuses what contradicts itself", async (t) => {
   const ranges = (...sets: string[][]): JsonObject => ({
-    ipam: {
-      ranges: sets.map((set) => set.map((subnet) => ({ subnet }))),
-    },
+    ipam: { ranges: sets.map((set) => set.map((subnet) => ({ subnet }))) },
   });
   const rows: [id: string, config: JsonObject, message: string][] = [
     [
@@ -185,13 +181,11 @@ Deno.test("rangeSetsOf() refuses what contradicts itself", async (t) => {
       "invalid IP address: 10.1.2.01",
     ],
   ];
-  for (const [id, config, message] of rows) {
-    await t.step(id, () => {
-      const error = assertThrows(() => resolveSets(config), CniError);
-      assertEquals(error.message, message);
-      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
-    });
-  }
+  await eachRow(t, rows, ([, config, message]) => {
+    const error = assertThrows(() => resolveSets(config), CniError);
+    assertEquals(error.message, message);
+    assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+  });
 });
 
 Deno.test("rangeSetsOf() allows old versions one address of each family", async (t) => {
@@ -254,9 +248,12 @@ Deno.test("requestedIpsOf() gathers addresses from everywhere", async (t) => {
       ["10.0.0.1", "10.0.0.2"],
     ],
   ];
-  for (const [id, config, cniArgs, want] of rows) {
-    await t.step(id, () => assertEquals(requestedIps(config, cniArgs), want));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, config, cniArgs, want]) =>
+      assertEquals(requestedIps(config, cniArgs), want),
+  );
 });
 
 Deno.test("requestedIpsOf() blames CNI_ARGS for what it cannot read", async (t) => {
@@ -276,12 +273,10 @@ Deno.test("requestedIpsOf() blames CNI_ARGS for what it cannot read", async (t) 
     ["ip=10.1.2.3", 'CNI_ARGS: unknown args ["ip=10.1.2.3"]', ""],
     ["IgnoreUnknown=0;X=y", 'CNI_ARGS: unknown args ["X=y"]', ""],
   ];
-  for (const [cniArgs, message, details] of rows) {
-    await t.step(cniArgs, () => {
-      const error = assertThrows(() => requestedIps({}, cniArgs), CniError);
-      assertEquals(error.message, message);
-      assertEquals(error.details, details);
-      assertEquals(error.code, ErrorCode.InvalidEnvironment);
-    });
-  }
+  await eachRow(t, rows, ([cniArgs, message, details]) => {
+    const error = assertThrows(() => requestedIps({}, cniArgs), CniError);
+    assertEquals(error.message, message);
+    assertEquals(error.details, details);
+    assertEquals(error.code, ErrorCode.InvalidEnvironment);
+  });
 });

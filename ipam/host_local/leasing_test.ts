@@ -4,6 +4,7 @@ import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { distribute } from "./leasing.ts";
 import { type RangeSet, resolveRangeSet } from "./range.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function setsOf(...sets: string[]): RangeSet[] {
   return sets.map((subnets) =>
@@ -26,13 +27,11 @@ Deno.test("distribute() gives each set one of the requests", async (t) => {
     ["2001:db8::5 10.1.4.5", "10.1.4.5 - 2001:db8::5"],
     ["10.1.3.5 10.1.2.5 2001:db8::5", "10.1.2.5 10.1.3.5 2001:db8::5"],
   ];
-  for (const [requested, want] of rows) {
-    await t.step(`"${requested}"`, () => {
-      const ips = requested.split(" ").filter(Boolean).map(Ip.parse);
-      const given = distribute(ips, sets).map((wish) => wish.requested ?? "-");
-      assertEquals(given.join(" "), want);
-    });
-  }
+  await eachRow(t, rows, ([requested, want]) => {
+    const ips = requested.split(" ").filter(Boolean).map(Ip.parse);
+    const given = distribute(ips, sets).map((wish) => wish.requested ?? "-");
+    assertEquals(given.join(" "), want);
+  }, ([requested]) => `"${requested}"`);
 });
 
 Deno.test("distribute() refuses requests that no set is left for", async (t) => {
@@ -42,15 +41,13 @@ Deno.test("distribute() refuses requests that no set is left for", async (t) => 
     ["10.1.2.5 10.1.2.6", "10.1.2.6"],
     ["::5 10.1.2.5 10.1.3.5 10.1.3.6", "::5 10.1.3.6"],
   ];
-  for (const [requested, left] of rows) {
-    await t.step(requested, () => {
-      const ips = requested.split(" ").map(Ip.parse);
-      const error = assertThrows(() => distribute(ips, sets), CniError);
-      assertEquals(
-        error.message,
-        `failed to allocate all requested IPs: ${left}`,
-      );
-      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
-    });
-  }
+  await eachRow(t, rows, ([requested, left]) => {
+    const ips = requested.split(" ").map(Ip.parse);
+    const error = assertThrows(() => distribute(ips, sets), CniError);
+    assertEquals(
+      error.message,
+      `failed to allocate all requested IPs: ${left}`,
+    );
+    assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+  });
 });

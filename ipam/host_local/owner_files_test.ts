@@ -8,6 +8,7 @@ import { formatOwner, type Lease, type Owner } from "./lease.ts";
 import { leaseEach } from "./leasing.ts";
 import { resolveRangeSet } from "./range.ts";
 import { LeaseStore } from "./store.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
 const CONTENT = "dummy\r\neth0";
@@ -200,19 +201,17 @@ Deno.test("OwnerFiles are believed only as far as the leases agree", async (t) =
         for (const name of listFolder(f.folder)) f.remove(`net/${name}`);
       }, []],
     ];
-  for (const [name, change, want] of changes) {
-    await t.step(name, async () => {
-      using fixture = new Fixture(MANY);
-      await fixture.add();
-      change(fixture);
-      assertEquals(await fixture.leasesOf(), want);
-      await fixture.del();
-      assertEquals(await fixture.leasesOf(), []);
-      // Whatever was left, the attachment can be added again.
-      await fixture.add();
-      assertEquals((await fixture.leasesOf()).length, 2);
-    });
-  }
+  await eachRow(t, changes, async ([, change, want]) => {
+    using fixture = new Fixture(MANY);
+    await fixture.add();
+    change(fixture);
+    assertEquals(await fixture.leasesOf(), want);
+    await fixture.del();
+    assertEquals(await fixture.leasesOf(), []);
+    // Whatever was left, the attachment can be added again.
+    await fixture.add();
+    assertEquals((await fixture.leasesOf()).length, 2);
+  });
 });
 
 Deno.test("OwnerFiles tell ADD that an attachment has a lease", async () => {

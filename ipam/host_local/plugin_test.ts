@@ -8,27 +8,26 @@ import {
   DataFolder,
   runInProcess as run,
 } from "../../tests/_harness/host_local.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("hostLocal.add() refuses a second lease (HL-7)", async (t) => {
   using fixture = new DataFolder();
   const config = fixture.config({ subnet: "10.1.2.0/24" });
   const ids = ["dummy", "dummy1"];
-  for (const [i, id] of ids.entries()) {
-    await t.step(`HL-7: ${id} gets one address`, async () => {
-      const env = { CNI_CONTAINERID: id };
-      const address = `10.1.2.${2 + i}`;
-      const added = await run("ADD", config, env);
-      assertEquals(addressesOf(added), [`${address}/24`]);
-      const again = await run("ADD", config, env);
-      assertFailure(
-        again,
-        999,
-        `failed to allocate for range 0: ${address} has been allocated to ` +
-          `${id}, duplicate allocation is not allowed`,
-      );
-      assertEquals(again.json.details, `${fixture.path}/mynet/${address}`);
-    });
-  }
+  await eachRow(t, ids.entries(), async ([i, id]) => {
+    const env = { CNI_CONTAINERID: id };
+    const address = `10.1.2.${2 + i}`;
+    const added = await run("ADD", config, env);
+    assertEquals(addressesOf(added), [`${address}/24`]);
+    const again = await run("ADD", config, env);
+    assertFailure(
+      again,
+      999,
+      `failed to allocate for range 0: ${address} has been allocated to ` +
+        `${id}, duplicate allocation is not allowed`,
+    );
+    assertEquals(again.json.details, `${fixture.path}/mynet/${address}`);
+  }, ([, id]) => `HL-7: ${id} gets one address`);
   await t.step("also where another address is requested", async () => {
     // The Go plugin would lease a second address.
     const { json } = await run("ADD", config, { CNI_ARGS: "IP=10.1.2.9" });
@@ -78,16 +77,14 @@ Deno.test("hostLocal.del() ends what is the attachment's", async (t) => {
       {},
     ],
   ];
-  for (const [id, before, after] of rows) {
-    await t.step(id, async () => {
-      using fixture = new DataFolder();
-      fixture.plant(before);
-      const config = fixture.config({ subnet: "10.1.2.0/24" });
-      assertSuccess(await run("DEL", config));
-      assertEquals(fixture.leases(), after);
-      assertSuccess(await run("DEL", config));
-    });
-  }
+  await eachRow(t, rows, async ([, before, after]) => {
+    using fixture = new DataFolder();
+    fixture.plant(before);
+    const config = fixture.config({ subnet: "10.1.2.0/24" });
+    assertSuccess(await run("DEL", config));
+    assertEquals(fixture.leases(), after);
+    assertSuccess(await run("DEL", config));
+  });
 });
 
 Deno.test("hostLocal.del() creates nothing where there is nothing (HL-9)", async () => {
@@ -111,15 +108,13 @@ Deno.test("hostLocal.del() does without a configuration that is right", async (t
     ["CNI_ARGS that are wrong", {}, { CNI_ARGS: "IP=nonsense;;" }],
     ["no namespace", { subnet: "10.1.2.0/24" }, { CNI_NETNS: "" }],
   ];
-  for (const [name, ipam, env] of rows) {
-    await t.step(name, async () => {
-      using fixture = new DataFolder();
-      fixture.plant({ "10.1.2.2": "dummy\r\neth0" });
-      const { exitCode } = await run("DEL", fixture.config(ipam), env);
-      assertEquals(exitCode, 0);
-      assertEquals(fixture.leases(), {});
-    });
-  }
+  await eachRow(t, rows, async ([, ipam, env]) => {
+    using fixture = new DataFolder();
+    fixture.plant({ "10.1.2.2": "dummy\r\neth0" });
+    const { exitCode } = await run("DEL", fixture.config(ipam), env);
+    assertEquals(exitCode, 0);
+    assertEquals(fixture.leases(), {});
+  });
 });
 
 Deno.test("hostLocal.add() gives the addresses that are requested", async (t) => {
@@ -183,13 +178,11 @@ Deno.test("hostLocal.add() gives the addresses that are requested", async (t) =>
       ["10.9.9.9/24", "10.1.2.2/24"],
     ],
   ];
-  for (const [id, ipam, others, env, want] of rows) {
-    await t.step(id, async () => {
-      using fixture = new DataFolder();
-      const output = await run("ADD", fixture.config(ipam, others), env);
-      assertEquals(addressesOf(output), want);
-    });
-  }
+  await eachRow(t, rows, async ([, ipam, others, env, want]) => {
+    using fixture = new DataFolder();
+    const output = await run("ADD", fixture.config(ipam, others), env);
+    assertEquals(addressesOf(output), want);
+  });
 });
 
 Deno.test("hostLocal.add() uses the smallest subnets", async (t) => {
@@ -204,16 +197,14 @@ Deno.test("hostLocal.add() uses the smallest subnets", async (t) => {
     ["2001:db8::/127", [{ address: "2001:db8::1/127", gateway: "2001:db8::" }]],
     ["2001:db8::7/128", [{ address: "2001:db8::7/128" }]],
   ];
-  for (const [subnet, want, gateway = ""] of rows) {
-    await t.step(`RG-4: ${subnet} ${gateway}`, async () => {
-      using fixture = new DataFolder();
-      const config = fixture.config({ subnet, gateway });
-      const added = await run("ADD", config);
-      assertEquals(added.json.ips, want);
-      const { json } = await run("ADD", config, { CNI_CONTAINERID: "other" });
-      assertStringIncludes(json.msg, "no IP addresses available in range set");
-    });
-  }
+  await eachRow(t, rows, async ([subnet, want, gateway = ""]) => {
+    using fixture = new DataFolder();
+    const config = fixture.config({ subnet, gateway });
+    const added = await run("ADD", config);
+    assertEquals(added.json.ips, want);
+    const { json } = await run("ADD", config, { CNI_CONTAINERID: "other" });
+    assertStringIncludes(json.msg, "no IP addresses available in range set");
+  }, ([subnet, , gateway = ""]) => `RG-4: ${subnet} ${gateway}`);
 });
 
 Deno.test("hostLocal.add() goes on after the last reserved address", async (t) => {
@@ -233,15 +224,13 @@ Deno.test("hostLocal.add() goes on after the last reserved address", async (t) =
     ["into an empty lease", { "10.1.2.2": "" }, "10.1.2.2/24"],
     ["after a kill", { "unfinished": "other\r\net" }, "10.1.2.2/24"],
   ];
-  for (const [name, files, want] of rows) {
-    await t.step(name, async () => {
-      using fixture = new DataFolder();
-      fixture.plant(files);
-      const config = fixture.config({ subnet: "10.1.2.0/24" });
-      assertEquals(addressesOf(await run("ADD", config)), [want]);
-      assertEquals(Object.hasOwn(fixture.read(), "unfinished"), false);
-    });
-  }
+  await eachRow(t, rows, async ([, files, want]) => {
+    using fixture = new DataFolder();
+    fixture.plant(files);
+    const config = fixture.config({ subnet: "10.1.2.0/24" });
+    assertEquals(addressesOf(await run("ADD", config)), [want]);
+    assertEquals(Object.hasOwn(fixture.read(), "unfinished"), false);
+  });
 });
 
 Deno.test("hostLocal.add() says what is wrong", async (t) => {
@@ -350,15 +339,13 @@ Deno.test("hostLocal.add() says what is wrong", async (t) => {
     ],
     ["no ranges", {}, {}, {}, 7, "no IP ranges specified"],
   ];
-  for (const [id, ipam, others, env, code, msg] of rows) {
-    await t.step(id, async () => {
-      using fixture = new DataFolder();
-      fixture.plant({ "10.1.2.2": "other\r\neth0" });
-      const output = await run("ADD", fixture.config(ipam, others), env);
-      assertFailure(output, code, msg);
-      assertEquals(fixture.leases(), { "10.1.2.2": "other\r\neth0" });
-    });
-  }
+  await eachRow(t, rows, async ([, ipam, others, env, code, msg]) => {
+    using fixture = new DataFolder();
+    fixture.plant({ "10.1.2.2": "other\r\neth0" });
+    const output = await run("ADD", fixture.config(ipam, others), env);
+    assertFailure(output, code, msg);
+    assertEquals(fixture.leases(), { "10.1.2.2": "other\r\neth0" });
+  });
 });
 
 Deno.test("hostLocal.add() tells in the details what to look at", async (t) => {
@@ -395,14 +382,12 @@ Deno.test("hostLocal.add() tells in the details what to look at", async (t) => {
       (folder) => `${folder}/10.1.2.2`,
     ],
   ];
-  for (const [name, ipam, env, details] of rows) {
-    await t.step(name, async () => {
-      using fixture = new DataFolder();
-      fixture.plant(leased);
-      const { json } = await run("ADD", fixture.config(ipam), env);
-      assertEquals(json.details, details(fixture.folderOf()));
-    });
-  }
+  await eachRow(t, rows, async ([, ipam, env, details]) => {
+    using fixture = new DataFolder();
+    fixture.plant(leased);
+    const { json } = await run("ADD", fixture.config(ipam), env);
+    assertEquals(json.details, details(fixture.folderOf()));
+  });
 });
 
 Deno.test("hostLocal.add() never hands out what is excluded", async () => {
@@ -501,16 +486,14 @@ Deno.test("hostLocal.check() compares the leases with the result", async (t) => 
       "10.1.2.2 is not leased",
     ],
   ];
-  for (const [name, files, others, details] of rows) {
-    await t.step(name, async () => {
-      using fixture = new DataFolder();
-      fixture.plant(files);
-      const output = await run("CHECK", fixture.config(config, others));
-      if (details === "") return assertSuccess(output);
-      assertFailure(output, 999, missing);
-      assertEquals(output.json.details, details);
-    });
-  }
+  await eachRow(t, rows, async ([, files, others, details]) => {
+    using fixture = new DataFolder();
+    fixture.plant(files);
+    const output = await run("CHECK", fixture.config(config, others));
+    if (details === "") return assertSuccess(output);
+    assertFailure(output, 999, missing);
+    assertEquals(output.json.details, details);
+  });
   await t.step("no folder, which is not created", async () => {
     using fixture = new DataFolder();
     assertFailure(await run("CHECK", fixture.config(config)), 999, missing);
@@ -528,12 +511,10 @@ Deno.test("hostLocal.del() succeeds where ADD could only fail", async (t) => {
     ],
     ["a data folder below a file", fixture.config({ dataDir: `${plain}/x` })],
   ];
-  for (const [name, config] of rows) {
-    await t.step(name, async () => {
-      assertEquals((await run("ADD", config)).exitCode, 1);
-      assertSuccess(await run("DEL", config));
-    });
-  }
+  await eachRow(t, rows, async ([, config]) => {
+    assertEquals((await run("ADD", config)).exitCode, 1);
+    assertSuccess(await run("DEL", config));
+  });
 });
 
 Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async (t) => {
@@ -556,15 +537,13 @@ Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async 
     // Go's libcni writes an empty list like this.
     ["null is none", { "cni.dev/valid-attachments": null }, others],
   ];
-  for (const [name, config, after] of rows) {
-    await t.step(name, async () => {
-      using fixture = new DataFolder();
-      fixture.plant(all);
-      const { exitCode } = await run("GC", fixture.config({}, config));
-      assertEquals(exitCode, 0);
-      assertEquals(fixture.read(), after);
-    });
-  }
+  await eachRow(t, rows, async ([, config, after]) => {
+    using fixture = new DataFolder();
+    fixture.plant(all);
+    const { exitCode } = await run("GC", fixture.config({}, config));
+    assertEquals(exitCode, 0);
+    assertEquals(fixture.read(), after);
+  });
   await t.step("a malformed list is refused, and ends nothing", async () => {
     using fixture = new DataFolder();
     fixture.plant(all);

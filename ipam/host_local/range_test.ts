@@ -14,6 +14,7 @@ import {
   resolveRange,
   resolveRangeSet,
 } from "./range.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** `subnet [start]-[end] [gateway]`, the form of ranges in the rows below. */
 type RangeText = string;
@@ -71,12 +72,10 @@ Deno.test("resolveRange() fills in what is not configured", async (t) => {
     ],
     ["the widest", "0.0.0.0/0", "0.0.0.1-255.255.255.254 0.0.0.1"],
   ];
-  for (const [id, range, want] of rows) {
-    await t.step(`${id}: ${range}`, () => {
-      const { start, end, gateway } = resolve(range);
-      assertEquals(`${start}-${end} ${gateway}`, want);
-    });
-  }
+  await eachRow(t, rows, ([, range, want]) => {
+    const { start, end, gateway } = resolve(range);
+    assertEquals(`${start}-${end} ${gateway}`, want);
+  }, ([id, range]) => `${id}: ${range}`);
 });
 
 Deno.test("resolveRange() takes exclusions within the subnet only", async (t) => {
@@ -101,15 +100,13 @@ Deno.test("resolveRange() takes exclusions within the subnet only", async (t) =>
       "the network address is 10.1.2.0",
     ],
   ];
-  for (const [subnet, exclude, message] of rows) {
-    await t.step(`${exclude} of ${subnet}`, () => {
-      const blocks = exclude.split(" ").map(parseBlock);
-      const run = (): Range =>
-        resolveRange({ subnet: Cidr.parse(subnet), exclude: blocks });
-      if (message !== "") return assertRefused(run, message);
-      assertEquals(run().excluded, blocks);
-    });
-  }
+  await eachRow(t, rows, ([subnet, exclude, message]) => {
+    const blocks = exclude.split(" ").map(parseBlock);
+    const run = (): Range =>
+      resolveRange({ subnet: Cidr.parse(subnet), exclude: blocks });
+    if (message !== "") return assertRefused(run, message);
+    assertEquals(run().excluded, blocks);
+  }, ([subnet, exclude]) => `${exclude} of ${subnet}`);
 });
 
 Deno.test("countAddresses() counts what can be handed out", async (t) => {
@@ -126,13 +123,11 @@ Deno.test("countAddresses() counts what can be handed out", async (t) => {
     [["10.1.2.0/24 10.1.2.10-10.1.2.19"], ["10.1.2.8/30", "10.1.2.20"], 8n],
     [["10.1.2.0/24"], ["10.1.2.0/24"], 0n],
   ];
-  for (const [ranges, exclude, want] of rows) {
-    await t.step(`${ranges} without ${exclude}`, () => {
-      const configs = ranges.map(parseRange)
-        .map((config) => ({ ...config, exclude: exclude.map(parseBlock) }));
-      assertEquals(countAddresses(configs.map(resolveRange)), want);
-    });
-  }
+  await eachRow(t, rows, ([ranges, exclude, want]) => {
+    const configs = ranges.map(parseRange)
+      .map((config) => ({ ...config, exclude: exclude.map(parseBlock) }));
+    assertEquals(countAddresses(configs.map(resolveRange)), want);
+  }, ([ranges, exclude]) => `${ranges} without ${exclude}`);
 });
 
 // The Go plugin: "Network 192.0.2.0/31 too small to allocate from".
@@ -144,32 +139,25 @@ Deno.test("resolveRange() makes use of the smallest subnets (RG-4)", async (t) =
     ["2001:db8::/127", "2001:db8::-2001:db8::1 2001:db8::"],
     ["2001:db8::7/128", "2001:db8::7-2001:db8::7 undefined"],
   ];
-  for (const [range, want] of rows) {
-    await t.step(`RG-4: ${range}`, () => {
-      const { start, end, gateway } = resolve(range);
-      assertEquals(`${start}-${end} ${gateway}`, want);
-    });
-  }
+  await eachRow(t, rows, ([range, want]) => {
+    const { start, end, gateway } = resolve(range);
+    assertEquals(`${start}-${end} ${gateway}`, want);
+  }, ([range]) => `RG-4: ${range}`);
 });
 
-Deno.test("resolveRange() refuses host bits (RG-3)", async (t) => {
-  const rows: [subnet: string, length: number, network: string][] = [
-    ["192.0.2.12/24", 24, "192.0.2.0"],
-    ["2001:db8:24:19ff::c44a/64", 64, "2001:db8:24:19ff::"],
-    ["2001:DB8:24:19ff::/63", 63, "2001:db8:24:19fe::"],
-    ["192.168.127.0/23", 23, "192.168.126.0"],
-    ["192.0.2.1/31", 31, "192.0.2.0"],
-  ];
-  for (const [subnet, length, network] of rows) {
-    await t.step(`RG-3: ${subnet}`, () => {
-      assertRefused(
-        () => resolve(subnet),
-        "Network has host bits set. For a subnet mask of length " +
-          `${length} the network address is ${network}`,
-      );
-    });
-  }
-});
+testRows<[string, number, string]>("resolveRange() refuses host bits (RG-3)", [
+  ["192.0.2.12/24", 24, "192.0.2.0"],
+  ["2001:db8:24:19ff::c44a/64", 64, "2001:db8:24:19ff::"],
+  ["2001:DB8:24:19ff::/63", 63, "2001:db8:24:19fe::"],
+  ["192.168.127.0/23", 23, "192.168.126.0"],
+  ["192.0.2.1/31", 31, "192.0.2.0"],
+], ([subnet, length, network]) => {
+  assertRefused(
+    () => resolve(subnet),
+    "Network has host bits set. For a subnet mask of length " +
+      `${length} the network address is ${network}`,
+  );
+}, ([subnet]) => `RG-3: ${subnet}`);
 
 Deno.test("resolveRange() refuses bounds that do not fit", async (t) => {
   const rows: [id: string, range: RangeText, message: string][] = [
@@ -210,11 +198,9 @@ Deno.test("resolveRange() refuses bounds that do not fit", async (t) => {
       "RangeEnd 192.0.2.1 not in network 2001:db8::/64",
     ],
   ];
-  for (const [id, range, message] of rows) {
-    await t.step(`${id}: ${range}`, () => {
-      assertRefused(() => resolve(range), message);
-    });
-  }
+  await eachRow(t, rows, ([, range, message]) => {
+    assertRefused(() => resolve(range), message);
+  }, ([id, range]) => `${id}: ${range}`);
 });
 
 Deno.test("rangeContains() includes both ends (RG-6)", async (t) => {
@@ -235,11 +221,9 @@ Deno.test("rangeContains() includes both ends (RG-6)", async (t) => {
     ["::/64 ::1-::ffff", "0.0.0.5", false],
     ["0.0.0.0/24", "::5", false],
   ];
-  for (const [range, ip, want] of rows) {
-    await t.step(`RG-6: ${ip} in ${range} is ${want}`, () => {
-      assertEquals(rangeContains(resolve(range), Ip.parse(ip)), want);
-    });
-  }
+  await eachRow(t, rows, ([range, ip, want]) => {
+    assertEquals(rangeContains(resolve(range), Ip.parse(ip)), want);
+  }, ([range, ip, want]) => `RG-6: ${ip} in ${range} is ${want}`);
 });
 
 Deno.test("checkDisjoint() finds overlaps from both sides (RG-7)", async (t) => {
@@ -262,16 +246,14 @@ Deno.test("checkDisjoint() finds overlaps from both sides (RG-7)", async (t) => 
     ],
     ["IPv6", "2001:db8::/64", "2001:db8::/120", true],
   ];
-  for (const [name, left, right, want] of rows) {
-    await t.step(`RG-7: ${name}`, () => {
-      const sets = [[resolve(left)], [resolve(right)]];
-      for (const order of [sets, sets.toReversed()]) {
-        const check = (): void => checkDisjoint(order);
-        if (want) assertRefused(check, "range set 0 overlaps with 1");
-        else check();
-      }
-    });
-  }
+  await eachRow(t, rows, ([, left, right, want]) => {
+    const sets = [[resolve(left)], [resolve(right)]];
+    for (const order of [sets, sets.toReversed()]) {
+      const check = (): void => checkDisjoint(order);
+      if (want) assertRefused(check, "range set 0 overlaps with 1");
+      else check();
+    }
+  }, ([name]) => `RG-7: ${name}`);
 });
 
 Deno.test("checkDisjoint() names the sets of all their ranges (RS-3)", () => {
@@ -319,12 +301,10 @@ Deno.test("resolveRangeSet() refuses sets that contradict themselves", async (t)
       "RangeStart 10.3.0.0 not in network 10.2.0.0/24",
     ],
   ];
-  for (const [id, ranges, message] of rows) {
-    await t.step(id, () => {
-      assertRefused(
-        () => resolveRangeSet(ranges.map(parseRange), 3),
-        `invalid range set 3: ${message}`,
-      );
-    });
-  }
+  await eachRow(t, rows, ([, ranges, message]) => {
+    assertRefused(
+      () => resolveRangeSet(ranges.map(parseRange), 3),
+      `invalid range set 3: ${message}`,
+    );
+  });
 });

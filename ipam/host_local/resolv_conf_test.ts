@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { type Dns, emptyDns } from "../../cni/result.ts";
 import { parseResolvConf, readResolvConf } from "./resolv_conf.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("parseResolvConf() reads what resolv.conf(5) describes", async (t) => {
   const rows: [id: string, lines: string[], want: Partial<Dns>][] = [
@@ -57,13 +58,11 @@ Deno.test("parseResolvConf() reads what resolv.conf(5) describes", async (t) => 
       { nameservers: ["1.2.3.4"], options: ["ndots:5", "#", "why"] },
     ],
   ];
-  for (const [id, lines, want] of rows) {
-    await t.step(id, () => {
-      const text = lines.join("\n");
-      assertEquals(parseResolvConf(text), { ...emptyDns(), ...want });
-      assertEquals(parseResolvConf(`${text}\n`), { ...emptyDns(), ...want });
-    });
-  }
+  await eachRow(t, rows, ([, lines, want]) => {
+    const text = lines.join("\n");
+    assertEquals(parseResolvConf(text), { ...emptyDns(), ...want });
+    assertEquals(parseResolvConf(`${text}\n`), { ...emptyDns(), ...want });
+  });
 });
 
 Deno.test("readResolvConf() names a file that cannot be read", () => {

@@ -6,6 +6,7 @@ import {
   DataFolder,
   runInProcess as run,
 } from "../../tests/_harness/host_local.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const LEASED = "other\r\neth0";
 const SMALL = "10.1.2.0/30", LARGE = "10.1.3.0/24";
@@ -36,20 +37,18 @@ Deno.test("checkStatus() asks whether each set has an address", async (t) => {
       "",
     ],
   ];
-  for (const [name, ranges, files, full] of rows) {
-    await t.step(name, async () => {
-      using fixture = new DataFolder();
-      fixture.plant({ lock: "", ...files });
-      const output = await run("STATUS", fixture.config({ ranges }));
-      if (full === "") return assertSuccess(output);
-      const message = `no IP addresses available in range set: ${full}`;
-      assertFailure(output, 50, message);
-      assertEquals(
-        output.json.details,
-        `0 of 1 addresses are free; the leases are in "${fixture.folderOf()}"`,
-      );
-    });
-  }
+  await eachRow(t, rows, async ([, ranges, files, full]) => {
+    using fixture = new DataFolder();
+    fixture.plant({ lock: "", ...files });
+    const output = await run("STATUS", fixture.config({ ranges }));
+    if (full === "") return assertSuccess(output);
+    const message = `no IP addresses available in range set: ${full}`;
+    assertFailure(output, 50, message);
+    assertEquals(
+      output.json.details,
+      `0 of 1 addresses are free; the leases are in "${fixture.folderOf()}"`,
+    );
+  });
 });
 
 Deno.test("checkStatus() asks whether leases can be written", async (t) => {
@@ -66,25 +65,23 @@ Deno.test("checkStatus() asks whether leases can be written", async (t) => {
       ["a file further up", `${plain}/a/b`, "mynet", "Not a directory"],
       ["a name too long", fixture.path, "n".repeat(300), "File name too long"],
     ];
-  for (const [name, dataDir, network, why] of rows) {
-    await t.step(name, async () => {
-      const before = fixture.list();
-      const config = fixture.config({ subnet: LARGE, dataDir }, {
-        name: network,
-      });
-      const output = await run("STATUS", config);
-      assertEquals(fixture.list(), before);
-      assertEquals(fixture.read(), {});
-      if (why === "") return assertSuccess(output);
-      const folder = `${dataDir}/${network}`;
-      assertFailure(
-        output,
-        50,
-        `Cannot write to the lease folder "${folder}"`,
-      );
-      assertStringIncludes(output.json.details, why);
+  await eachRow(t, rows, async ([, dataDir, network, why]) => {
+    const before = fixture.list();
+    const config = fixture.config({ subnet: LARGE, dataDir }, {
+      name: network,
     });
-  }
+    const output = await run("STATUS", config);
+    assertEquals(fixture.list(), before);
+    assertEquals(fixture.read(), {});
+    if (why === "") return assertSuccess(output);
+    const folder = `${dataDir}/${network}`;
+    assertFailure(
+      output,
+      50,
+      `Cannot write to the lease folder "${folder}"`,
+    );
+    assertStringIncludes(output.json.details, why);
+  });
 });
 
 Deno.test("checkStatus() leaves a folder as it is", async () => {
@@ -133,13 +130,11 @@ Deno.test("checkStatus() reads what an ADD would read", async (t) => {
       'Cannot read "/no/such/file"',
     ],
   ];
-  for (const [name, ipam, others, code, message] of rows) {
-    await t.step(name, async () => {
-      using fixture = new DataFolder();
-      const output = await run("STATUS", fixture.config(ipam, others));
-      if (code === 0) return assertSuccess(output);
-      assertFailure(output, code, message);
-      assertEquals(fixture.list(), []);
-    });
-  }
+  await eachRow(t, rows, async ([, ipam, others, code, message]) => {
+    using fixture = new DataFolder();
+    const output = await run("STATUS", fixture.config(ipam, others));
+    if (code === 0) return assertSuccess(output);
+    assertFailure(output, code, message);
+    assertEquals(fixture.list(), []);
+  });
 });

@@ -19,6 +19,7 @@ import {
 import { Disk } from "../../tests/_harness/disk.ts";
 import type { Lease, Owner } from "./lease.ts";
 import { LeaseStore } from "./store.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
 
@@ -85,18 +86,16 @@ Deno.test("LeaseStore.reserve() writes the Go plugin's files", async (t) => {
       "10.1.2.2",
     ],
   ];
-  for (const [id, ip, owner, name] of rows) {
-    await t.step(id, async () => {
-      using fixture = Fixture.create();
-      using store = await fixture.open();
-      assert(store.reserve(Ip.parse(ip), owner));
-      assertEquals(fixture.read(), { [name]: "dummy\r\neth0" });
-      const { mode } = await Deno.stat(join(fixture.folder, name));
-      assertEquals((mode ?? 0) & 0o777, 0o600);
-      store.release(store.leasesOf(owner));
-      assertEquals(fixture.read(), {});
-    });
-  }
+  await eachRow(t, rows, async ([, ip, owner, name]) => {
+    using fixture = Fixture.create();
+    using store = await fixture.open();
+    assert(store.reserve(Ip.parse(ip), owner));
+    assertEquals(fixture.read(), { [name]: "dummy\r\neth0" });
+    const { mode } = await Deno.stat(join(fixture.folder, name));
+    assertEquals((mode ?? 0) & 0o777, 0o600);
+    store.release(store.leasesOf(owner));
+    assertEquals(fixture.read(), {});
+  });
 });
 
 Deno.test("LeaseStore.reserve() takes an address that is free", async (t) => {
@@ -111,18 +110,16 @@ Deno.test("LeaseStore.reserve() takes an address that is free", async (t) => {
     ["an empty file, left by a crash", { "10.1.2.2": "" }, true],
     ["what a killed process left", { unfinished: "dummy\r\net" }, true],
   ];
-  for (const [name, files, want] of rows) {
-    await t.step(name, async () => {
-      using fixture = Fixture.create(files);
-      {
-        using store = await fixture.open();
-        assertEquals(store.reserve(Ip.parse("10.1.2.2"), OWNER), want);
-      }
-      const { unfinished: _, ...others } = files;
-      const after = want ? { ...others, "10.1.2.2": "dummy\r\neth0" } : files;
-      assertEquals(fixture.read(), after);
-    });
-  }
+  await eachRow(t, rows, async ([, files, want]) => {
+    using fixture = Fixture.create(files);
+    {
+      using store = await fixture.open();
+      assertEquals(store.reserve(Ip.parse("10.1.2.2"), OWNER), want);
+    }
+    const { unfinished: _, ...others } = files;
+    const after = want ? { ...others, "10.1.2.2": "dummy\r\neth0" } : files;
+    assertEquals(fixture.read(), after);
+  });
 });
 
 Deno.test("LeaseStore.leasesOf() reads what Go plugins wrote", async (t) => {
@@ -168,13 +165,11 @@ Deno.test("LeaseStore.leasesOf() reads what Go plugins wrote", async (t) => {
       [],
     ],
   ];
-  for (const [name, files, want] of rows) {
-    await t.step(name, async () => {
-      using fixture = Fixture.create(files);
-      using store = await fixture.open();
-      assertEquals(namesOf(store.leasesOf(OWNER)), want);
-    });
-  }
+  await eachRow(t, rows, async ([, files, want]) => {
+    using fixture = Fixture.create(files);
+    using store = await fixture.open();
+    assertEquals(namesOf(store.leasesOf(OWNER)), want);
+  });
 });
 
 Deno.test("LeaseStore.leasesOf() removes what a killed process left", async () => {
@@ -217,20 +212,19 @@ Deno.test("LeaseStore.release() ends leases and nothing else", async () => {
 
 Deno.test("LeaseStore.release() goes on after a failure", async (t) => {
   const leases = ["10.1.2.2", "10.1.2.3", "10.1.2.4"];
-  for (const stuck of [["10.1.2.2"], ["10.1.2.2", "10.1.2.3"]]) {
-    await t.step(`${stuck.length} of them cannot be removed`, async () => {
-      using fixture = Fixture.create(
-        Object.fromEntries(leases.map((name) => [name, "dummy\r\neth0"])),
-      );
-      using store = await fixture.open();
-      const listed = store.leasesOf(OWNER);
-      for (const name of stuck) obstruct(join(fixture.folder, name));
-      const error = assertThrows(() => store.release(listed), Error);
-      const failures = error instanceof AggregateError ? error.errors : [error];
-      assertEquals(failures.map(({ code }) => code), stuck.map(() => 5));
-      assertEquals(Object.keys(fixture.read()).sort(), stuck);
-    });
-  }
+  const rows = [["10.1.2.2"], ["10.1.2.2", "10.1.2.3"]];
+  await eachRow(t, rows, async (stuck) => {
+    using fixture = Fixture.create(
+      Object.fromEntries(leases.map((name) => [name, "dummy\r\neth0"])),
+    );
+    using store = await fixture.open();
+    const listed = store.leasesOf(OWNER);
+    for (const name of stuck) obstruct(join(fixture.folder, name));
+    const error = assertThrows(() => store.release(listed), Error);
+    const failures = error instanceof AggregateError ? error.errors : [error];
+    assertEquals(failures.map(({ code }) => code), stuck.map(() => 5));
+    assertEquals(Object.keys(fixture.read()).sort(), stuck);
+  }, (stuck) => `${stuck.length} of them cannot be removed`);
 });
 
 /** Replaces a file with a folder that is not empty and cannot be removed. */
@@ -250,14 +244,12 @@ Deno.test("LeaseStore.lastReserved() reads one address, or none", async (t) => {
     ["10.1.2", undefined],
     ["\0\0\0\0\0\0\0\0", undefined],
   ];
-  for (const [content, want] of rows) {
-    await t.step(JSON.stringify(content), async () => {
-      using fixture = Fixture.create({ "last_reserved_ip.1": content });
-      using store = await fixture.open();
-      assertEquals(store.lastReserved(1)?.toString(), want);
-      assertEquals(store.lastReserved(0), undefined);
-    });
-  }
+  await eachRow(t, rows, async ([content, want]) => {
+    using fixture = Fixture.create({ "last_reserved_ip.1": content });
+    using store = await fixture.open();
+    assertEquals(store.lastReserved(1)?.toString(), want);
+    assertEquals(store.lastReserved(0), undefined);
+  }, ([content]) => JSON.stringify(content));
 });
 
 Deno.test("LeaseStore.setLastReserved() replaces the address, without a line end", async () => {
@@ -460,20 +452,18 @@ Deno.test({
   name: `LeaseStore.open() refuses a read-only folder${needsMount.suffix}`,
   ignore: needsMount.ignore,
   fn: async (t) => {
-    for (const lock of ["no lock", "a lock"]) {
-      await t.step(lock, async () => {
-        const touch = lock === "a lock" ? "touch net/lock" : "true";
-        await using disk = await Disk.mount(
-          "64k",
-          `${LEASE} && ${touch} && ${READ_ONLY}`,
-        );
-        await assertIoFailure(
-          () => LeaseStore.open(disk.dataDir, "net"),
-          `Cannot open the lease folder "${disk.dataDir}/net"`,
-          "Read-only file system",
-        );
-      });
-    }
+    await eachRow(t, ["no lock", "a lock"], async (lock) => {
+      const touch = lock === "a lock" ? "touch net/lock" : "true";
+      await using disk = await Disk.mount(
+        "64k",
+        `${LEASE} && ${touch} && ${READ_ONLY}`,
+      );
+      await assertIoFailure(
+        () => LeaseStore.open(disk.dataDir, "net"),
+        `Cannot open the lease folder "${disk.dataDir}/net"`,
+        "Read-only file system",
+      );
+    });
   },
 });
 

@@ -3,6 +3,7 @@ import type { Environment } from "../../cni/args.ts";
 import type { JsonObject } from "../../cni/json.ts";
 import { assertFailure, SILENT } from "../../tests/_harness/recorder.ts";
 import { runStatic, staticConfig } from "../../tests/_harness/static.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const ADDRESS = { address: "10.10.0.1/24", gateway: "10.10.0.254" };
 
@@ -108,12 +109,10 @@ Deno.test("staticIpam.add() answers addresses by precedence", async (t) => {
       ["2001:db8::1/64", "10.0.0.1/24"],
     ],
   ];
-  for (const [name, ipam, others, cniArgs, want] of rows) {
-    await t.step(name, async () => {
-      const config = staticConfig(ipam, others);
-      assertEquals(await addressesOf(config, { CNI_ARGS: cniArgs }), want);
-    });
-  }
+  await eachRow(t, rows, async ([, ipam, others, cniArgs, want]) => {
+    const config = staticConfig(ipam, others);
+    assertEquals(await addressesOf(config, { CNI_ARGS: cniArgs }), want);
+  });
 });
 
 Deno.test("staticIpam.add() finds gateways", async (t) => {
@@ -173,12 +172,10 @@ Deno.test("staticIpam.add() finds gateways", async (t) => {
       ["10.10.0.7/24 via 10.10.0.254"],
     ],
   ];
-  for (const [name, ipam, others, cniArgs, want] of rows) {
-    await t.step(name, async () => {
-      const config = staticConfig(ipam, others);
-      assertEquals(await addressesOf(config, { CNI_ARGS: cniArgs }), want);
-    });
-  }
+  await eachRow(t, rows, async ([, ipam, others, cniArgs, want]) => {
+    const config = staticConfig(ipam, others);
+    assertEquals(await addressesOf(config, { CNI_ARGS: cniArgs }), want);
+  });
 });
 
 /** Invalid configurations, and their errors. */
@@ -293,15 +290,13 @@ const WRONG: readonly [
 ];
 
 Deno.test("staticIpam.add() refuses what is wrong, and del() does not", async (t) => {
-  for (const [name, ipam, others, cniArgs, code, msg] of WRONG) {
-    await t.step(name, async () => {
-      const config = staticConfig(ipam, others);
-      const env = { CNI_ARGS: cniArgs };
-      assertFailure(await runStatic("ADD", config, env), { code, msg });
-      const { exitCode, stdout } = await runStatic("DEL", config, env);
-      assertEquals([exitCode, stdout], [0, ""]);
-    });
-  }
+  await eachRow(t, WRONG, async ([, ipam, others, cniArgs, code, msg]) => {
+    const config = staticConfig(ipam, others);
+    const env = { CNI_ARGS: cniArgs };
+    assertFailure(await runStatic("ADD", config, env), { code, msg });
+    const { exitCode, stdout } = await runStatic("DEL", config, env);
+    assertEquals([exitCode, stdout], [0, ""]);
+  });
 });
 
 Deno.test("staticIpam.add() has no words for no address before 0.3.0", async () => {
@@ -362,14 +357,12 @@ Deno.test("staticIpam.check() compares prevResult with what ADD would answer", a
       "its gateway is 10.10.0.254, and in prevResult 10.10.0.253",
     ],
   ];
-  for (const [name, given, ips, details] of rows) {
-    await t.step(name, async () => {
-      const prevResult = { cniVersion: "1.1.0", ips };
-      const outcome = await runStatic("CHECK", { ...given, prevResult });
-      if (details === "") assertEquals(outcome, SILENT);
-      else assertFailure(outcome, { code: 999, msg: lost, details });
-    });
-  }
+  await eachRow(t, rows, async ([, given, ips, details]) => {
+    const prevResult = { cniVersion: "1.1.0", ips };
+    const outcome = await runStatic("CHECK", { ...given, prevResult });
+    if (details === "") assertEquals(outcome, SILENT);
+    else assertFailure(outcome, { code: 999, msg: lost, details });
+  });
   await t.step("addresses of CNI_ARGS too", async () => {
     const prevResult = { cniVersion: "1.1.0", ips: [] };
     const env = { CNI_ARGS: "IP=10.10.0.1/24" };
@@ -403,14 +396,12 @@ Deno.test("staticIpam.status() fails where every ADD would", async (t) => {
       "invalid CIDR address: x",
     ],
   ];
-  for (const [name, ipam, msg] of rows) {
-    await t.step(name, async () => {
-      const env = { CNI_ARGS: "of=another;program" };
-      const outcome = await runStatic("STATUS", staticConfig(ipam), env);
-      if (msg === "") assertEquals(outcome, SILENT);
-      else assertFailure(outcome, { code: 7, msg });
-    });
-  }
+  await eachRow(t, rows, async ([, ipam, msg]) => {
+    const env = { CNI_ARGS: "of=another;program" };
+    const outcome = await runStatic("STATUS", staticConfig(ipam), env);
+    if (msg === "") assertEquals(outcome, SILENT);
+    else assertFailure(outcome, { code: 7, msg });
+  });
 });
 
 Deno.test("staticIpam.gc() has nothing to do", async () => {

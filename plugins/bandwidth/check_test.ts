@@ -11,6 +11,7 @@ import {
   WIDE,
 } from "../../tests/_harness/limited_cable.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 rootTest("bandwidth.check() notices what has been changed", async (t) => {
   const bucket = (
@@ -85,22 +86,20 @@ rootTest("bandwidth.check() notices what has been changed", async (t) => {
       "does not redirect",
     ],
   ];
-  for (const [name, commands, text] of rows) {
-    await t.step(name, async () => {
-      using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
-      const keys = { ...WIDE, prevResult: await cable.add(WIDE) };
-      assertSuccess(await cable.run("CHECK", keys));
-      for (const command of commands) {
-        const [program = "", ...args] = command.split(" ");
-        runIn(hosts.host, program, ...args);
-      }
-      assertFailure(await cable.run("CHECK", keys), 999, text);
-      // In every case, DEL and another ADD still work.
-      assertSuccess(await cable.run("DEL", keys));
-      assertEquals(ipJson(hosts.host, "link").length, 2);
-    });
-  }
+  await eachRow(t, rows, async ([, commands, text]) => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts);
+    const keys = { ...WIDE, prevResult: await cable.add(WIDE) };
+    assertSuccess(await cable.run("CHECK", keys));
+    for (const command of commands) {
+      const [program = "", ...args] = command.split(" ");
+      runIn(hosts.host, program, ...args);
+    }
+    assertFailure(await cable.run("CHECK", keys), 999, text);
+    // In every case, DEL and another ADD still work.
+    assertSuccess(await cable.run("DEL", keys));
+    assertEquals(ipJson(hosts.host, "link").length, 2);
+  });
   await t.step("no prevResult", async () => {
     using hosts = TestHosts.create();
     const cable = new LimitedCable(hosts);
@@ -154,13 +153,13 @@ rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
           .join(" ")
       )
       .sort();
-  for (
-    const [key, byDefault, filtered] of [
+  await eachRow(
+    t,
+    [
       ["shapedSubnets", "0x1", "1:30"],
       ["unshapedSubnets", "0x30", "1:1"],
-    ] as const
-  ) {
-    await t.step(key, async () => {
+    ] as const,
+    async ([key, byDefault, filtered]) => {
       using hosts = TestHosts.create();
       const cable = new LimitedCable(hosts);
       const before = cable.limits();
@@ -180,9 +179,7 @@ rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
           `1:30 ${rate} ${rate}`,
         ]);
         const filters = runIn(hosts.host, "tc", "filter", "show", "dev", dev);
-        const found = [
-          ...filters.matchAll(/match (\S+ at \d+)|flowid (\S+)/g),
-        ]
+        const found = [...filters.matchAll(/match (\S+ at \d+)|flowid (\S+)/g)]
           .map(([, match, flow]) => match ?? flow);
         const six = side === 12 ? 8 : 24;
         assertEquals(found, [
@@ -198,8 +195,8 @@ rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
       assertSuccess(await cable.run("CHECK", keys));
       assertSuccess(await cable.run("DEL", keys));
       assertEquals(cable.limits(), before);
-    });
-  }
+    },
+  );
   const rows: [name: string, command: string, text: string][] = [
     [
       "another rate",
@@ -210,20 +207,18 @@ rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
     ["no queue", "qdisc del dev DEV root", "there is no htb"],
   ];
   for (const [name, command, text] of rows) {
-    for (const dev of [HOST_END, IFB]) {
-      await t.step(`check() notices: ${name} on ${dev}`, async () => {
-        using hosts = TestHosts.create();
-        const cable = new LimitedCable(hosts);
-        const limits = { ...WIDE, unshapedSubnets: networks };
-        const keys = { ...limits, prevResult: await cable.add(limits) };
-        runIn(hosts.host, "tc", ...command.replace("DEV", dev).split(" "));
-        assertFailure(
-          await cable.run("CHECK", keys),
-          999,
-          `${text} on "${dev}"`,
-        );
-      });
-    }
+    await eachRow(t, [HOST_END, IFB], async (dev) => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts);
+      const limits = { ...WIDE, unshapedSubnets: networks };
+      const keys = { ...limits, prevResult: await cable.add(limits) };
+      runIn(hosts.host, "tc", ...command.replace("DEV", dev).split(" "));
+      assertFailure(
+        await cable.run("CHECK", keys),
+        999,
+        `${text} on "${dev}"`,
+      );
+    }, (dev) => `check() notices: ${name} on ${dev}`);
   }
   await t.step("check() notices: other subnets", async () => {
     using hosts = TestHosts.create();

@@ -10,6 +10,7 @@ import {
   WIDE,
 } from "../../tests/_harness/limited_cable.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 rootTest("bandwidth.add() refuses cleanly what it cannot limit", async (t) => {
   using hosts = TestHosts.create();
@@ -58,18 +59,8 @@ rootTest("bandwidth.add() refuses cleanly what it cannot limit", async (t) => {
       "tap0",
       'container interface tap0 has no veth peer: its kind is "tun"',
     ],
-    [
-      "both ends in the sandbox",
-      {},
-      "in0",
-      "veth peer with index",
-    ],
-    [
-      "the other end in a third namespace",
-      {},
-      "out0",
-      "veth peer with index",
-    ],
+    ["both ends in the sandbox", {}, "in0", "veth peer with index"],
+    ["the other end in a third namespace", {}, "out0", "veth peer with index"],
     [
       "a host's end that prevResult does not list",
       { prevResult: { interfaces: [{ name: "other" }] } },
@@ -83,14 +74,12 @@ rootTest("bandwidth.add() refuses cleanly what it cannot limit", async (t) => {
       "no veth peer of container interface found in host ns",
     ],
   ];
-  for (const [name, keys, ifName, text] of rows) {
-    await t.step(name, async () => {
-      const all = { ...WIDE, ...keys };
-      assertFailure(await cable.run("ADD", all, { ifName }), 7, text);
-      assertEquals(cable.limits(), before);
-      assertSuccess(await cable.run("DEL", all, { ifName }));
-    });
-  }
+  await eachRow(t, rows, async ([, keys, ifName, text]) => {
+    const all = { ...WIDE, ...keys };
+    assertFailure(await cable.run("ADD", all, { ifName }), 7, text);
+    assertEquals(cable.limits(), before);
+    assertSuccess(await cable.run("DEL", all, { ifName }));
+  });
   await t.step("no namespace", async () => {
     const env = { CNI_NETNS: "/run/netns/no-such-namespace" };
     const output = await cable.run("ADD", WIDE, { env });

@@ -15,35 +15,34 @@ import {
   WIDE,
 } from "../../tests/_harness/limited_cable.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 rootTest("bandwidth gives each attachment an IFB of its own", async (t) => {
   const orders = [["eth0", "eth1"], ["eth1", "eth0"]] as const;
-  for (const [first, second] of orders) {
-    await t.step(`${first} is detached before ${second}`, async () => {
-      using hosts = TestHosts.create();
-      const cables = {
-        eth0: new LimitedCable(hosts, { hostEnd: "v0", ifName: "eth0" }),
-        eth1: new LimitedCable(hosts, { hostEnd: "v1", ifName: "eth1" }),
-      };
-      const before = cables.eth0.limits();
-      const keys = {
-        eth0: { ...WIDE, prevResult: await cables.eth0.add(WIDE) },
-        eth1: { ...LIMITS, prevResult: await cables.eth1.add(LIMITS) },
-      };
-      const names = [keys.eth0, keys.eth1]
-        .map(({ prevResult }) => prevResult.interfaces[2].name);
-      assertEquals(names[0], IFB);
-      assertMatch(names[1], /^bwp[0-9a-f]{12}$/);
-      assertNotEquals(names[1], IFB);
-      for (const name of orders[0]) {
-        assertSuccess(await cables[name].run("CHECK", keys[name]));
-      }
-      assertSuccess(await cables[first].run("DEL", keys[first]));
-      assertSuccess(await cables[second].run("CHECK", keys[second]));
-      assertSuccess(await cables[second].run("DEL", keys[second]));
-      assertEquals(cables.eth0.limits(), before);
-    });
-  }
+  await eachRow(t, orders, async ([first, second]) => {
+    using hosts = TestHosts.create();
+    const cables = {
+      eth0: new LimitedCable(hosts, { hostEnd: "v0", ifName: "eth0" }),
+      eth1: new LimitedCable(hosts, { hostEnd: "v1", ifName: "eth1" }),
+    };
+    const before = cables.eth0.limits();
+    const keys = {
+      eth0: { ...WIDE, prevResult: await cables.eth0.add(WIDE) },
+      eth1: { ...LIMITS, prevResult: await cables.eth1.add(LIMITS) },
+    };
+    const names = [keys.eth0, keys.eth1]
+      .map(({ prevResult }) => prevResult.interfaces[2].name);
+    assertEquals(names[0], IFB);
+    assertMatch(names[1], /^bwp[0-9a-f]{12}$/);
+    assertNotEquals(names[1], IFB);
+    for (const name of orders[0]) {
+      assertSuccess(await cables[name].run("CHECK", keys[name]));
+    }
+    assertSuccess(await cables[first].run("DEL", keys[first]));
+    assertSuccess(await cables[second].run("CHECK", keys[second]));
+    assertSuccess(await cables[second].run("DEL", keys[second]));
+    assertEquals(cables.eth0.limits(), before);
+  }, ([first, second]) => `${first} is detached before ${second}`);
 });
 
 rootTest(
@@ -119,30 +118,24 @@ rootTest("bandwidth.gc() deletes IFBs of invalid attachments", async (t) => {
     ["none is valid", { "cni.dev/valid-attachments": [] }, ["v2"]],
     ["nothing is said", {}, ["v0", "v1", "v2"]],
   ];
-  for (const [name, keys, left] of rows) {
-    await t.step(name, async () => {
-      using hosts = TestHosts.create();
-      const cables = [
-        { hostEnd: "v0", ifName: "eth0", containerId: "c1" },
-        { hostEnd: "v1", ifName: "eth1", containerId: "c1" },
-        {
-          hostEnd: "v2",
-          ifName: "eth2",
-          network: "cni-plugin-bandwidth-test2",
-        },
-      ].map((options) => new LimitedCable(hosts, options));
-      const ifbs = new Map<string, string>();
-      for (const cable of cables) {
-        const { interfaces } = await cable.add(WIDE);
-        ifbs.set(interfaces[2].name, cable.hostEnd);
-      }
-      runIn(hosts.host, "ip", "link", "add", "bwp000000000000", "type", "ifb");
-      assertSuccess(await cables[0]?.run("GC", keys) as CallOutput);
-      const found = cables[0]?.limits().links.flatMap((link) =>
-        ifbs.get(link) ?? []
-      );
-      assertEquals(found, left);
-      assert(cables[0]?.limits().links.includes("bwp000000000000"));
-    });
-  }
+  await eachRow(t, rows, async ([, keys, left]) => {
+    using hosts = TestHosts.create();
+    const cables = [
+      { hostEnd: "v0", ifName: "eth0", containerId: "c1" },
+      { hostEnd: "v1", ifName: "eth1", containerId: "c1" },
+      { hostEnd: "v2", ifName: "eth2", network: "cni-plugin-bandwidth-test2" },
+    ].map((options) => new LimitedCable(hosts, options));
+    const ifbs = new Map<string, string>();
+    for (const cable of cables) {
+      const { interfaces } = await cable.add(WIDE);
+      ifbs.set(interfaces[2].name, cable.hostEnd);
+    }
+    runIn(hosts.host, "ip", "link", "add", "bwp000000000000", "type", "ifb");
+    assertSuccess(await cables[0]?.run("GC", keys) as CallOutput);
+    const found = cables[0]?.limits().links.flatMap((link) =>
+      ifbs.get(link) ?? []
+    );
+    assertEquals(found, left);
+    assert(cables[0]?.limits().links.includes("bwp000000000000"));
+  });
 });

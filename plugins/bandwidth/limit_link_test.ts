@@ -11,6 +11,7 @@ import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { limitLink, type LinkLimit, unlimitLink } from "./limit_link.ts";
 import { bucketOf } from "./token_bucket.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function limitOf(bitsPerSecond: number, burstBits: number): LinkLimit {
   const bucket = bucketOf({ bitsPerSecond, burstBits }, 1500);
@@ -41,14 +42,12 @@ Deno.test("limitLink() gives bytes to a kernel that cuts a burst off", async (t)
     ["a long burst", limitOf(10e6, 2 ** 31 - 1), 2 ** 28 - 1],
     ["a burst beyond all ticks", limitOf(1e6, 2 ** 31 - 1), 2 ** 28 - 1],
   ];
-  for (const [name, limit, burst] of rows) {
-    await t.step(name, () => {
-      const kernel = new CuttingKernel();
-      const link = { index: 2, name: "veth0" } as Link;
-      limitLink(kernel as unknown as TrafficControl, link, limit);
-      assertEquals(kernel.bucket?.burstBytes, burst);
-    });
-  }
+  await eachRow(t, rows, ([, limit, burst]) => {
+    const kernel = new CuttingKernel();
+    const link = { index: 2, name: "veth0" } as Link;
+    limitLink(kernel as unknown as TrafficControl, link, limit);
+    assertEquals(kernel.bucket?.burstBytes, burst);
+  });
 });
 
 rootTest("unlimitLink() ends limits of ours, and no others", async (t) => {
@@ -60,28 +59,26 @@ rootTest("unlimitLink() ends limits of ours, and no others", async (t) => {
     ["another handle", "handle 2: htb", false],
     ["another kind", "handle 1: bfifo", false],
   ];
-  for (const [name, qdisc, isOurs] of rows) {
-    await t.step(name, () => {
-      using hosts = TestHosts.create();
-      using rtnl = Rtnl.open(hosts.host.path);
-      const { index } = rtnl.link.addIfb({
-        name: "ifb0",
-        mtu: 1500,
-        transmitQueueLength: 0,
-      });
-      if (qdisc !== "") {
-        const args = `qdisc add dev ifb0 root ${qdisc}`.split(" ");
-        runIn(hosts.host, "tc", ...args);
-      }
-      const traffic = new TrafficControl(rtnl.socket);
-      if (name === "htb with another's classes") {
-        const args = "class add dev ifb0 parent 1: classid 1:10 htb rate 1mbit";
-        runIn(hosts.host, "tc", ...args.split(" "));
-      }
-      const before = traffic.qdisc.find(index, Parent.Root);
-      assertEquals(unlimitLink(traffic, index), isOurs);
-      const after = traffic.qdisc.find(index, Parent.Root);
-      assertEquals(after?.kind, isOurs ? "noqueue" : before?.kind);
+  await eachRow(t, rows, ([name, qdisc, isOurs]) => {
+    using hosts = TestHosts.create();
+    using rtnl = Rtnl.open(hosts.host.path);
+    const { index } = rtnl.link.addIfb({
+      name: "ifb0",
+      mtu: 1500,
+      transmitQueueLength: 0,
     });
-  }
+    if (qdisc !== "") {
+      const args = `qdisc add dev ifb0 root ${qdisc}`.split(" ");
+      runIn(hosts.host, "tc", ...args);
+    }
+    const traffic = new TrafficControl(rtnl.socket);
+    if (name === "htb with another's classes") {
+      const args = "class add dev ifb0 parent 1: classid 1:10 htb rate 1mbit";
+      runIn(hosts.host, "tc", ...args.split(" "));
+    }
+    const before = traffic.qdisc.find(index, Parent.Root);
+    assertEquals(unlimitLink(traffic, index), isOurs);
+    const after = traffic.qdisc.find(index, Parent.Root);
+    assertEquals(after?.kind, isOurs ? "noqueue" : before?.kind);
+  });
 });

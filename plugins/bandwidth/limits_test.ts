@@ -3,6 +3,7 @@ import { CniError } from "../../cni/error.ts";
 import { decode } from "../../cni/json.ts";
 import { bandwidthSchema } from "./config.ts";
 import { type Limits, limitsOf } from "./limits.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function read(config: object): Limits {
   return limitsOf(decode(bandwidthSchema(), config, "network configuration"));
@@ -74,15 +75,13 @@ Deno.test("limitsOf() reads the configuration, or else the runtime's", async (t)
       },
     }, "- 3/4 only 192.0.2.0/24"],
   ];
-  for (const [name, config, want] of rows) {
-    await t.step(name, () => {
-      const text = JSON.stringify(
-        config,
-        (_key, value) => typeof value === "bigint" ? Number(value) : value,
-      );
-      assertEquals(show(read(JSON.parse(text))), want);
-    });
-  }
+  await eachRow(t, rows, ([, config, want]) => {
+    const text = JSON.stringify(
+      config,
+      (_key, value) => typeof value === "bigint" ? Number(value) : value,
+    );
+    assertEquals(show(read(JSON.parse(text))), want);
+  });
 });
 
 Deno.test("limitsOf() refuses limits that make no sense", async (t) => {
@@ -115,33 +114,25 @@ Deno.test("limitsOf() refuses limits that make no sense", async (t) => {
     }, "Cannot decode network configuration: shapedSubnets[0]: "],
     [
       "a negative rate",
-      {
-        ingressRate: -1,
-      },
+      { ingressRate: -1 },
       "Cannot decode network configuration: ingressRate: expected an integer from 0 to 2^64 - 1",
     ],
     [
       "half a bit",
-      {
-        egressBurst: 0.5,
-      },
+      { egressBurst: 0.5 },
       "Cannot decode network configuration: egressBurst: expected an integer from 0 to 2^64 - 1",
     ],
     [
       "a text",
-      {
-        runtimeConfig: { bandwidth: { egressBurst: "1" } },
-      },
+      { runtimeConfig: { bandwidth: { egressBurst: "1" } } },
       "Cannot decode network configuration: runtimeConfig.bandwidth.egressBurst: expected a number, got a string",
     ],
   ];
-  for (const [name, config, message] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(() => read(config), CniError);
-      assertEquals([error.code, error.message.slice(0, message.length)], [
-        7,
-        message,
-      ]);
-    });
-  }
+  await eachRow(t, rows, ([, config, message]) => {
+    const error = assertThrows(() => read(config), CniError);
+    assertEquals([error.code, error.message.slice(0, message.length)], [
+      7,
+      message,
+    ]);
+  });
 });

@@ -12,6 +12,7 @@ import {
   WIDE,
 } from "../../tests/_harness/limited_cable.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 rootTest("bandwidth limits both directions until DEL", async () => {
   using hosts = TestHosts.create();
@@ -39,11 +40,7 @@ rootTest("bandwidth limits both directions until DEL", async () => {
     burst: 1_250_000,
     lat: 25_000,
   });
-  assertEquals(bucketOf(IFB), {
-    rate: 6_250_000,
-    burst: 625_000,
-    lat: 25_000,
-  });
+  assertEquals(bucketOf(IFB), { rate: 6_250_000, burst: 625_000, lat: 25_000 });
   const checked = await cable.run("CHECK", { ...WIDE, prevResult: result });
   assertSuccess(checked);
   assertSuccess(await cable.run("DEL", { ...WIDE, prevResult: result }));
@@ -69,14 +66,12 @@ rootTest("bandwidth.add() passes prevResult on without limits", async (t) => {
     ["the runtime's zeros", { runtimeConfig: { bandwidth: {} } }],
     ["subnets alone", { shapedSubnets: ["10.0.0.0/8"] }],
   ];
-  for (const [name, keys] of rows) {
-    await t.step(name, async () => {
-      assertEquals(await cable.add({ ...keys, prevResult }), prevResult);
-      assertEquals(cable.limits(), before);
-      assertSuccess(await cable.run("CHECK", { ...keys, prevResult }));
-      assertSuccess(await cable.run("DEL", { ...keys, prevResult }));
-    });
-  }
+  await eachRow(t, rows, async ([, keys]) => {
+    assertEquals(await cable.add({ ...keys, prevResult }), prevResult);
+    assertEquals(cable.limits(), before);
+    assertSuccess(await cable.run("CHECK", { ...keys, prevResult }));
+    assertSuccess(await cable.run("DEL", { ...keys, prevResult }));
+  });
 });
 
 rootTest("bandwidth.add() keeps unknown keys of prevResult", async () => {
@@ -102,17 +97,15 @@ rootTest("bandwidth warns of a burst smaller than a packet", async (t) => {
     [(1024 + 14) * 8, 0],
     [(1024 + 13) * 8, 1],
   ];
-  for (const [ingressBurst, warnings] of rows) {
-    await t.step(`${ingressBurst} bits`, async () => {
-      using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
-      const keys = { ingressRate: 1e6, ingressBurst };
-      const { exitCode, stderr } = await cable.run("ADD", keys);
-      assertEquals(exitCode, 0);
-      const found = stderr.match(/level=warn .*The ingress burst .*mtu=1024/g);
-      assertEquals(found?.length ?? 0, warnings);
-    });
-  }
+  await eachRow(t, rows, async ([ingressBurst, warnings]) => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts);
+    const keys = { ingressRate: 1e6, ingressBurst };
+    const { exitCode, stderr } = await cable.run("ADD", keys);
+    assertEquals(exitCode, 0);
+    const found = stderr.match(/level=warn .*The ingress burst .*mtu=1024/g);
+    assertEquals(found?.length ?? 0, warnings);
+  }, ([ingressBurst]) => `${ingressBurst} bits`);
 });
 
 rootTest("bandwidth.add() changes the limits that are there", async (t) => {
@@ -123,21 +116,19 @@ rootTest("bandwidth.add() changes the limits that are there", async (t) => {
     ["from all traffic to some", WIDE, { ...WIDE, ...subnets }],
     ["from some traffic to all", { ...WIDE, ...subnets }, WIDE],
   ];
-  for (const [name, first, second] of rows) {
-    await t.step(name, async () => {
-      using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
-      const before = cable.limits();
-      await cable.add(first);
-      const prevResult = await cable.add(second);
-      assertEquals(prevResult.interfaces.length, 3);
-      assertEquals(ipJson(hosts.host, "link").length, 3);
-      const keys = { ...second, prevResult };
-      assertSuccess(await cable.run("CHECK", keys));
-      assertSuccess(await cable.run("DEL", keys));
-      assertEquals(cable.limits(), before);
-    });
-  }
+  await eachRow(t, rows, async ([, first, second]) => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts);
+    const before = cable.limits();
+    await cable.add(first);
+    const prevResult = await cable.add(second);
+    assertEquals(prevResult.interfaces.length, 3);
+    assertEquals(ipJson(hosts.host, "link").length, 3);
+    const keys = { ...second, prevResult };
+    assertSuccess(await cable.run("CHECK", keys));
+    assertSuccess(await cable.run("DEL", keys));
+    assertEquals(cable.limits(), before);
+  });
   await t.step("though another attachment's IFB was in the way", async () => {
     using hosts = TestHosts.create();
     const other = new LimitedCable(hosts, { hostEnd: "v1", ifName: "eth1" });
@@ -198,23 +189,21 @@ rootTest(
       ["a namespace that is a file", {}, { CNI_NETNS: "/etc/hostname" }],
       ["another interface name in the sandbox", {}, {}],
     ];
-    for (const [name, keys, env] of rows) {
-      await t.step(name, async () => {
-        using hosts = TestHosts.create();
-        const cable = new LimitedCable(hosts);
-        const before = cable.limits();
-        const prevResult = await cable.add(WIDE);
-        const all = { ...WIDE, prevResult, ...keys };
-        for (let time = 0; time < 2; time++) {
-          const { exitCode, stdout } = await cable.run("DEL", all, { env });
-          assertEquals([exitCode, stdout], [0, ""]);
-        }
-        assertEquals(cable.limits().links, before.links);
-        if (Object.keys(env).length === 0) {
-          assertEquals(cable.limits(), before);
-        }
-      });
-    }
+    await eachRow(t, rows, async ([, keys, env]) => {
+      using hosts = TestHosts.create();
+      const cable = new LimitedCable(hosts);
+      const before = cable.limits();
+      const prevResult = await cable.add(WIDE);
+      const all = { ...WIDE, prevResult, ...keys };
+      for (let time = 0; time < 2; time++) {
+        const { exitCode, stdout } = await cable.run("DEL", all, { env });
+        assertEquals([exitCode, stdout], [0, ""]);
+      }
+      assertEquals(cable.limits().links, before.links);
+      if (Object.keys(env).length === 0) {
+        assertEquals(cable.limits(), before);
+      }
+    });
     await t.step("the cable gone", async () => {
       using hosts = TestHosts.create();
       const cable = new LimitedCable(hosts);
@@ -247,16 +236,14 @@ rootTest("bandwidth.del() leaves another attachment's limits", async (t) => {
       "noqueue",
     ],
   ];
-  for (const [name, keys, alias, cniVersion, left] of rows) {
-    await t.step(name, async () => {
-      using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts, { cniVersion });
-      await cable.add(before);
-      runIn(hosts.host, "ip", "link", "set", HOST_END, "alias", alias);
-      const all = { prevResult: undefined, ...keys };
-      assertSuccess(await cable.run("DEL", all));
-      const [root] = tcJson(hosts.host, "qdisc", "show", "dev", HOST_END);
-      assertEquals(root.kind, left);
-    });
-  }
+  await eachRow(t, rows, async ([, keys, alias, cniVersion, left]) => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts, { cniVersion });
+    await cable.add(before);
+    runIn(hosts.host, "ip", "link", "set", HOST_END, "alias", alias);
+    const all = { prevResult: undefined, ...keys };
+    assertSuccess(await cable.run("DEL", all));
+    const [root] = tcJson(hosts.host, "qdisc", "show", "dev", HOST_END);
+    assertEquals(root.kind, left);
+  });
 });

@@ -9,38 +9,36 @@ import {
   WIDE,
 } from "../../tests/_harness/limited_cable.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 rootTest("bandwidth shares another program's ingress qdisc", async (t) => {
   const kinds = { clsact: ["ingress"], ingress: ["parent", "ffff:"] };
-  for (const [kind, parent] of Object.entries(kinds)) {
-    await t.step(kind, async () => {
-      using hosts = TestHosts.create();
-      const cable = new LimitedCable(hosts);
-      const tc = (...args: string[]): string =>
-        runIn(hosts.host, "tc", ...args);
-      tc("qdisc", "add", "dev", HOST_END, kind);
-      tc(
-        ...["filter", "add", "dev", HOST_END, ...parent, "protocol", "ip"],
-        ...["prio", "1", "u32", "match", "ip", "dst", "192.0.2.1/32"],
-      );
-      const before = cable.limits();
-      const keys = { ...WIDE, prevResult: await cable.add(WIDE) };
-      const priorities = tcJson(
-        hosts.host,
-        "filter",
-        "show",
-        "dev",
-        HOST_END,
-        "ingress",
-      )
-        .filter(({ options }) => options?.flowid ?? options?.match)
-        .map(({ pref }) => pref);
-      assertEquals(priorities, [1, 65535]);
-      assertSuccess(await cable.run("CHECK", keys));
-      await cable.add(WIDE);
-      assertSuccess(await cable.run("CHECK", keys));
-      assertSuccess(await cable.run("DEL", keys));
-      assertEquals(cable.limits(), before);
-    });
-  }
+  await eachRow(t, Object.entries(kinds), async ([kind, parent]) => {
+    using hosts = TestHosts.create();
+    const cable = new LimitedCable(hosts);
+    const tc = (...args: string[]): string => runIn(hosts.host, "tc", ...args);
+    tc("qdisc", "add", "dev", HOST_END, kind);
+    tc(
+      ...["filter", "add", "dev", HOST_END, ...parent, "protocol", "ip"],
+      ...["prio", "1", "u32", "match", "ip", "dst", "192.0.2.1/32"],
+    );
+    const before = cable.limits();
+    const keys = { ...WIDE, prevResult: await cable.add(WIDE) };
+    const priorities = tcJson(
+      hosts.host,
+      "filter",
+      "show",
+      "dev",
+      HOST_END,
+      "ingress",
+    )
+      .filter(({ options }) => options?.flowid ?? options?.match)
+      .map(({ pref }) => pref);
+    assertEquals(priorities, [1, 65535]);
+    assertSuccess(await cable.run("CHECK", keys));
+    await cable.add(WIDE);
+    assertSuccess(await cable.run("CHECK", keys));
+    assertSuccess(await cable.run("DEL", keys));
+    assertEquals(cable.limits(), before);
+  });
 });

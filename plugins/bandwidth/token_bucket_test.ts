@@ -7,6 +7,7 @@ import {
   mayBeCutOff,
   withExactBurst,
 } from "./token_bucket.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const MTU = 1500;
 const KUBELET_BURST = 2 ** 31 - 1;
@@ -26,27 +27,20 @@ Deno.test("bucketOf() computes what the Go plugin sends", async (t) => {
     [8000, 80, [1000, 10, 156_250, 35]],
     [8000, 16_000, [1000, 2000, 31_250_000, 2025]],
     [123, 456, [15, 57, 59_375_000, 57]],
-    [10e6, KUBELET_BURST, [
-      1_250_000,
-      268_435_455,
-      3_355_443_187,
-      268_466_705,
-    ]],
+    [10e6, KUBELET_BURST, [1_250_000, 268_435_455, 3_355_443_187, 268_466_705]],
     [3e6, 1e6, [375_000, 125_000, 5_208_328, 134_375]],
     [10e9, 80e6, [1.25e9, 10e6, 125_000, 41_250_000]],
     [320e9, 8e9, [40e9, 1e9, 390_625, 2e9]],
   ];
-  for (const [rate, burst, want] of rows) {
-    await t.step(`${rate} bit/s, ${burst} bits`, () => {
-      const bucket = bucketFor(rate, burst);
-      assertEquals([
-        bucket.bytesPerSecond,
-        bucket.sizeBytes,
-        bucket.bufferTicks,
-        bucket.limitBytes,
-      ], want);
-    });
-  }
+  await eachRow(t, rows, ([rate, burst, want]) => {
+    const bucket = bucketFor(rate, burst);
+    assertEquals([
+      bucket.bytesPerSecond,
+      bucket.sizeBytes,
+      bucket.bufferTicks,
+      bucket.limitBytes,
+    ], want);
+  }, ([rate, burst]) => `${rate} bit/s, ${burst} bits`);
 });
 
 Deno.test("bucketOf() stays within what the kernel has room for", async (t) => {
@@ -67,12 +61,10 @@ Deno.test("bucketOf() stays within what the kernel has room for", async (t) => {
       sizeBytes: 2 ** 32 - 2,
     }],
   ];
-  for (const [name, rate, burst, want] of rows) {
-    await t.step(name, () => {
-      const bucket = bucketFor(rate, burst);
-      assertEquals({ ...bucket, ...want }, bucket);
-    });
-  }
+  await eachRow(t, rows, ([, rate, burst, want]) => {
+    const bucket = bucketFor(rate, burst);
+    assertEquals({ ...bucket, ...want }, bucket);
+  });
 });
 
 Deno.test("bucketOf() gives bytes where ticks cannot tell the burst", async (t) => {
@@ -86,12 +78,10 @@ Deno.test("bucketOf() gives bytes where ticks cannot tell the burst", async (t) 
     ["less than a microsecond", 100e9, 10_000 * 8, true],
     ["less than one byte told", 24, 8, true],
   ];
-  for (const [name, rate, burst, isExact] of rows) {
-    await t.step(name, () => {
-      const { burstBytes } = bucketFor(rate, burst);
-      assertEquals(burstBytes, isExact ? Math.floor(burst / 8) : undefined);
-    });
-  }
+  await eachRow(t, rows, ([, rate, burst, isExact]) => {
+    const { burstBytes } = bucketFor(rate, burst);
+    assertEquals(burstBytes, isExact ? Math.floor(burst / 8) : undefined);
+  });
 });
 
 Deno.test("mayBeCutOff() tells bursts that take longer than 32 bits of nanoseconds", async (t) => {
@@ -100,13 +90,11 @@ Deno.test("mayBeCutOff() tells bursts that take longer than 32 bits of nanosecon
     ["4.3 s", 8e6, 34_400_000, true],
     ["so long that bytes are given anyhow", 1e6, KUBELET_BURST, false],
   ];
-  for (const [name, rate, burst, may] of rows) {
-    await t.step(name, () => {
-      const bucket = bucketFor(rate, burst);
-      assertEquals(mayBeCutOff(bucket), may);
-      assertEquals(mayBeCutOff(withExactBurst(bucket)), false);
-    });
-  }
+  await eachRow(t, rows, ([, rate, burst, may]) => {
+    const bucket = bucketFor(rate, burst);
+    assertEquals(mayBeCutOff(bucket), may);
+    assertEquals(mayBeCutOff(withExactBurst(bucket)), false);
+  });
 });
 
 Deno.test("isSmallerThanFrame() counts the Ethernet header", () => {
@@ -136,9 +124,12 @@ Deno.test("isSameBuffer() allows for rounding and for what the kernel makes of l
     ["the lower bits of more than 32", huge, 33_554_431_875 % 2 ** 32, true],
     ["other bits", huge, 12_345, false],
   ];
-  for (const [name, bucket, ticks, same] of rows) {
-    await t.step(name, () => assertEquals(isSameBuffer(bucket, ticks), same));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, bucket, ticks, same]) =>
+      assertEquals(isSameBuffer(bucket, ticks), same),
+  );
 });
 
 Deno.test("findDifference() says what differs as the Go plugin does", async (t) => {
@@ -149,10 +140,8 @@ Deno.test("findDifference() says what differs as the Go plugin does", async (t) 
     [{ limitBytes: 1 }, "Limit doesn't match"],
     [{ bufferTicks: 1 }, "Buffer doesn't match"],
   ];
-  for (const [change, text] of rows) {
-    await t.step(text, () => {
-      const found = findDifference(wanted, { ...wanted, ...change });
-      assertStringIncludes(found ?? "", text);
-    });
-  }
+  await eachRow(t, rows, ([change, text]) => {
+    const found = findDifference(wanted, { ...wanted, ...change });
+    assertStringIncludes(found ?? "", text);
+  }, ([, text]) => text);
 });

@@ -9,6 +9,7 @@ import {
 } from "../../tests/_harness/flows.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /**
  * Tolerated deviation of a flow from its limit; headers, which limits count,
@@ -40,10 +41,7 @@ async function attach(
   const config = {
     cniVersion: "1.1.0",
     name: "net1",
-    ipam: {
-      ...hosts.hostLocal("10.1.2.0/24"),
-      routes: [{ dst: "0.0.0.0/0" }],
-    },
+    ipam: { ...hosts.hostLocal("10.1.2.0/24"), routes: [{ dst: "0.0.0.0/0" }] },
   };
   const added = await hosts.run("ptp", "ADD", config, options);
   assertSuccess(added);
@@ -98,13 +96,10 @@ for (
 rootTest("bandwidth limits some subnets, or all others", async (t) => {
   const [near, far, rate] = ["10.9.0.1", "10.8.0.1", 40e6];
   const subnet = "10.9.0.0/24";
-  for (
-    const [key, limited, free] of [
-      ["shapedSubnets", near, far],
-      ["unshapedSubnets", far, near],
-    ] as const
-  ) {
-    await t.step(key, async () => {
+  await eachRow(
+    t,
+    [["shapedSubnets", near, far], ["unshapedSubnets", far, near]] as const,
+    async ([key, limited, free]) => {
       using hosts = TestHosts.create();
       for (const address of [near, far]) {
         runIn(hosts.host, "ip", "address", "add", address, "dev", "lo");
@@ -139,6 +134,6 @@ rootTest("bandwidth limits some subnets, or all others", async (t) => {
           `${direction} ${free}`,
         );
       }
-    });
-  }
+    },
+  );
 });

@@ -16,6 +16,7 @@ import { intercept } from "../../tests/_harness/fault_injector.ts";
 import { ipJson, runIn, snapshot } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { ensureBridge, keepMac, type WantedBridge } from "./bridge_link.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const WANTED: WantedBridge = {
   bridge: "br0",
@@ -148,21 +149,14 @@ const WITH_VLANS = { ...WANTED, vlan: 100 };
 const VLAN_KEYS: [Partial<WantedBridge>, string][] = [
   [{ vlan: 100 }, '"vlan"'],
   [{ trunk: [{ first: 2, last: 4 }] }, '"vlanTrunk"'],
-  [
-    { vlan: 100, trunk: [{ first: 2, last: 4 }] },
-    '"vlan" and "vlanTrunk"',
-  ],
+  [{ vlan: 100, trunk: [{ first: 2, last: 4 }] }, '"vlan" and "vlanTrunk"'],
 ];
 
 Deno.test({
   ...requireRoot("ensureBridge() blames VLANs for nothing else"),
   async fn(t): Promise<void> {
     const rows: [name: string, wanted: WantedBridge, error: NetlinkError][] = [
-      [
-        "another error",
-        WITH_VLANS,
-        new NetlinkError("RTM_NEWLINK", 22),
-      ],
+      ["another error", WITH_VLANS, new NetlinkError("RTM_NEWLINK", 22)],
       [
         "a kernel without bridges",
         WITH_VLANS,
@@ -170,20 +164,18 @@ Deno.test({
       ],
       ["no VLANs", WANTED, new NetlinkError("RTM_NEWLINK", 95)],
     ];
-    for (const [name, wanted, refusal] of rows) {
-      await t.step(name, () => {
-        using fixture = new Fixture();
-        using stack = new DisposableStack();
-        stack.defer(intercept(fixture.rtnl.link, "addBridge", () => {
-          throw refusal;
-        }));
-        const error = assertThrows(() => ensureBridge(fixture.rtnl, wanted));
-        assertEquals(
-          describeError(error),
-          `Cannot create bridge "br0": ${refusal.message}`,
-        );
-      });
-    }
+    await eachRow(t, rows, ([, wanted, refusal]) => {
+      using fixture = new Fixture();
+      using stack = new DisposableStack();
+      stack.defer(intercept(fixture.rtnl.link, "addBridge", () => {
+        throw refusal;
+      }));
+      const error = assertThrows(() => ensureBridge(fixture.rtnl, wanted));
+      assertEquals(
+        describeError(error),
+        `Cannot create bridge "br0": ${refusal.message}`,
+      );
+    });
   },
 });
 
@@ -193,13 +185,10 @@ Deno.test({
     needsNoBridgeVlans,
   ),
   async fn(t): Promise<void> {
-    for (
-      const [name, before] of [["no bridge", ""], [
-        "a bridge",
-        "link add br0 up type bridge",
-      ]] as const
-    ) {
-      await t.step(name, () => {
+    await eachRow(
+      t,
+      [["no bridge", ""], ["a bridge", "link add br0 up type bridge"]] as const,
+      ([, before]) => {
         using fixture = new Fixture();
         if (before !== "") fixture.ip(before);
         const state = snapshot(fixture.hosts.host);
@@ -219,8 +208,8 @@ Deno.test({
           );
         }
         assertEquals(snapshot(fixture.hosts.host), state);
-      });
-    }
+      },
+    );
   },
 });
 
@@ -230,18 +219,18 @@ Deno.test({
     needsBridgeVlans,
   ),
   async fn(t): Promise<void> {
-    for (
-      const [name, before] of [["a new one", ""], [
+    await eachRow(
+      t,
+      [["a new one", ""], [
         "one that is there",
         "link add br0 up type bridge",
-      ]] as const
-    ) {
-      await t.step(name, () => {
+      ]] as const,
+      ([, before]) => {
         using fixture = new Fixture();
         if (before !== "") fixture.ip(before);
         ensureBridge(fixture.rtnl, WITH_VLANS);
         assertEquals(fixture.show().linkinfo.info_data.vlan_filtering, 1);
-      });
-    }
+      },
+    );
   },
 });

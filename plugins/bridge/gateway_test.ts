@@ -12,6 +12,7 @@ import {
   gatewayAddressesOf,
   routedThroughBridge,
 } from "./gateway.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Parses `address gateway` and `address`. */
 function ipOf(text: string): IpConfig {
@@ -107,15 +108,13 @@ Deno.test("routedThroughBridge() completes gateways and default routes", async (
       ["0.0.0.0/0", "10.9.0.0/16", "0.0.0.0/0 10.0.0.1"],
     ],
   ];
-  for (const [name, role, ips, routes, wantIps, wantRoutes] of rows) {
-    await t.step(name, () => {
-      const lease = { ips: ips.map(ipOf), routes: routes.map(routeOf) };
-      assertEquals(routedThroughBridge(lease, ROLES[role]), {
-        ips: wantIps.map(ipOf),
-        routes: wantRoutes.map(routeOf),
-      });
+  await eachRow(t, rows, ([, role, ips, routes, wantIps, wantRoutes]) => {
+    const lease = { ips: ips.map(ipOf), routes: routes.map(routeOf) };
+    assertEquals(routedThroughBridge(lease, ROLES[role]), {
+      ips: wantIps.map(ipOf),
+      routes: wantRoutes.map(routeOf),
     });
-  }
+  });
 });
 
 Deno.test("routedThroughBridge() refuses what IPAM should not have answered", async (t) => {
@@ -137,16 +136,14 @@ Deno.test("routedThroughBridge() refuses what IPAM should not have answered", as
       "IPAM plugin returned gateway 10.0.0.1 for 10.0.0.1/24",
     ],
   ];
-  for (const [name, ips, message] of rows) {
-    await t.step(name, () => {
-      const lease = { ips: ips.map(ipOf), routes: [] };
-      const error = assertThrows(
-        () => routedThroughBridge(lease, ROLES.gateway),
-        CniError,
-      );
-      assertEquals([error.code, error.message], [7, message]);
-    });
-  }
+  await eachRow(t, rows, ([, ips, message]) => {
+    const lease = { ips: ips.map(ipOf), routes: [] };
+    const error = assertThrows(
+      () => routedThroughBridge(lease, ROLES.gateway),
+      CniError,
+    );
+    assertEquals([error.code, error.message], [7, message]);
+  });
 });
 
 Deno.test("gatewayAddressesOf() lists each once", () => {
@@ -237,29 +234,27 @@ rootTest("ensureGatewayAddresses() replaces only with force", async (t) => {
     ],
     ["a link-local gateway", [], ["fe80::1/64"], false, ["fe80::1/64"]],
   ];
-  for (const [name, present, gateways, force, want] of rows) {
-    await t.step(name, () => {
-      using hosts = TestHosts.create();
-      const { host } = hosts;
-      using rtnl = Rtnl.open(host.path);
-      const link = rtnl.link.addBridge({ name: "br0" });
-      for (const one of present) {
-        runIn(host, "ip", "addr", "add", one, "dev", "br0", "nodad");
-      }
-      const ensure = (): void =>
-        ensureGatewayAddresses(rtnl, link, {
-          gateways: gateways.map(Cidr.parse),
-          force,
-        });
-      if (typeof want === "string") {
-        assertEquals(assertThrows(ensure, CniError).message, want);
-        assertEquals(addressesOf(hosts), present);
-      } else {
-        ensure();
-        assertEquals(addressesOf(hosts), want);
-      }
-    });
-  }
+  await eachRow(t, rows, ([, present, gateways, force, want]) => {
+    using hosts = TestHosts.create();
+    const { host } = hosts;
+    using rtnl = Rtnl.open(host.path);
+    const link = rtnl.link.addBridge({ name: "br0" });
+    for (const one of present) {
+      runIn(host, "ip", "addr", "add", one, "dev", "br0", "nodad");
+    }
+    const ensure = (): void =>
+      ensureGatewayAddresses(rtnl, link, {
+        gateways: gateways.map(Cidr.parse),
+        force,
+      });
+    if (typeof want === "string") {
+      assertEquals(assertThrows(ensure, CniError).message, want);
+      assertEquals(addressesOf(hosts), present);
+    } else {
+      ensure();
+      assertEquals(addressesOf(hosts), want);
+    }
+  });
 });
 
 /** Lists the addresses of the bridge except the kernel's own. */

@@ -17,6 +17,7 @@ import {
   setUpSpoofCheck,
   tearDownSpoofCheck,
 } from "./mac_spoofing.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const needsNft = ignoreUnless(hasCommand("nft"), "needs nft");
 
@@ -158,22 +159,20 @@ test("tearDownSpoofCheck() leaves what all share, and does so twice", () => {
 });
 
 test("setUpSpoofCheck() fits names of any length", async (t) => {
-  for (const length of [64, 94, 110, 111, 115, 200, 300]) {
-    await t.step(`${length} characters`, () => {
-      using fixture = new Fixture();
-      const [left, right] = ["a", "b"].map((last) =>
-        "c".repeat(length - 1) + last
-      );
-      fixture.setUp(left ?? "");
-      fixture.setUp(right ?? "");
-      assertEquals(fixture.chains().length, 4);
-      fixture.check(left ?? "");
-      fixture.tearDown(left ?? "");
-      fixture.check(right ?? "");
-      fixture.tearDown(right ?? "");
-      assertEquals(fixture.list(), SKELETON);
-    });
-  }
+  await eachRow(t, [64, 94, 110, 111, 115, 200, 300], (length) => {
+    using fixture = new Fixture();
+    const [left, right] = ["a", "b"].map((last) =>
+      "c".repeat(length - 1) + last
+    );
+    fixture.setUp(left ?? "");
+    fixture.setUp(right ?? "");
+    assertEquals(fixture.chains().length, 4);
+    fixture.check(left ?? "");
+    fixture.tearDown(left ?? "");
+    fixture.check(right ?? "");
+    fixture.tearDown(right ?? "");
+    assertEquals(fixture.list(), SKELETON);
+  }, (length) => `${length} characters`);
 });
 
 test("checkSpoofCheck() notices everything that was changed", async (t) => {
@@ -200,16 +199,14 @@ test("checkSpoofCheck() notices everything that was changed", async (t) => {
       );
     }],
   ];
-  for (const [name, tamper] of rows) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      fixture.setUp("c1");
-      fixture.check("c1");
-      tamper(fixture);
-      const error = assertThrows(() => fixture.check("c1"), CniError);
-      assertEquals(error.code, 999);
-    });
-  }
+  await eachRow(t, rows, ([, tamper]) => {
+    using fixture = new Fixture();
+    fixture.setUp("c1");
+    fixture.check("c1");
+    tamper(fixture);
+    const error = assertThrows(() => fixture.check("c1"), CniError);
+    assertEquals(error.code, 999);
+  });
 });
 
 test("endStaleSpoofChecks() tells networks and hyphens apart", async () => {

@@ -7,6 +7,7 @@ import {
   testMasquerade,
 } from "../../tests/_harness/masquerade_scene.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 testMasquerade("bridge", bridgeConfig);
 
@@ -14,20 +15,18 @@ rootTest(
   "bridge.add() masquerades no internal traffic",
   allOf(needsRuleTools, needsInetRules),
   async (t) => {
-    for (const backend of ["nftables", "iptables"]) {
-      await t.step(backend, async () => {
-        using scene = new MasqueradeScene("bridge", bridgeConfig, backend);
-        const { hosts } = scene;
-        const other = hosts.addNetns();
-        const options = { sandbox: other, containerId: "other" };
-        await scene.succeed("ADD");
-        await scene.succeed("ADD", {}, options);
-        // Masqueraded packets would have another source address.
-        const rule = "iptables -A INPUT ! -s 10.1.2.2 -j DROP";
-        runIn(other, "sh", "-c", rule);
-        assert(canPing(hosts.sandbox, "10.1.2.3"));
-      });
-    }
+    await eachRow(t, ["nftables", "iptables"], async (backend) => {
+      using scene = new MasqueradeScene("bridge", bridgeConfig, backend);
+      const { hosts } = scene;
+      const other = hosts.addNetns();
+      const options = { sandbox: other, containerId: "other" };
+      await scene.succeed("ADD");
+      await scene.succeed("ADD", {}, options);
+      // Masqueraded packets would have another source address.
+      const rule = "iptables -A INPUT ! -s 10.1.2.2 -j DROP";
+      runIn(other, "sh", "-c", rule);
+      assert(canPing(hosts.sandbox, "10.1.2.3"));
+    });
   },
 );
 
@@ -35,23 +34,21 @@ rootTest(
   "bridge.del() keeps another network's masquerade",
   needsRuleTools,
   async (t) => {
-    for (const backend of ["nftables", "iptables"]) {
-      await t.step(backend, async () => {
-        using scene = new MasqueradeScene("bridge", bridgeConfig, backend);
-        const { hosts } = scene;
-        const net2 = { name: "net2", bridge: "br2" };
-        const other = { sandbox: hosts.addNetns(), containerId: "other" };
-        await scene.succeed("ADD");
-        const before = scene.rules;
-        await scene.succeed("ADD", net2, other);
-        await scene.succeed("DEL", net2, other);
-        assertEquals(scene.rules, before);
-        await scene.succeed("ADD", net2, other);
-        await scene.succeed("DEL");
-        assertStringIncludes(scene.rules, "other");
-        await scene.succeed("DEL", net2, other);
-        assertEquals(scene.rules, "");
-      });
-    }
+    await eachRow(t, ["nftables", "iptables"], async (backend) => {
+      using scene = new MasqueradeScene("bridge", bridgeConfig, backend);
+      const { hosts } = scene;
+      const net2 = { name: "net2", bridge: "br2" };
+      const other = { sandbox: hosts.addNetns(), containerId: "other" };
+      await scene.succeed("ADD");
+      const before = scene.rules;
+      await scene.succeed("ADD", net2, other);
+      await scene.succeed("DEL", net2, other);
+      assertEquals(scene.rules, before);
+      await scene.succeed("ADD", net2, other);
+      await scene.succeed("DEL");
+      assertStringIncludes(scene.rules, "other");
+      await scene.succeed("DEL", net2, other);
+      assertEquals(scene.rules, "");
+    });
   },
 );

@@ -38,6 +38,7 @@ import {
   type CallOutput,
   TestHosts,
 } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 testAttaching("bridge", bridgeConfig, []);
 
@@ -243,35 +244,29 @@ test("bridge.add() tells the neighbours who has an address now", async () => {
 });
 
 test("bridge is a switch and no more without ipam", async (t) => {
-  for (const ipam of [undefined, {}, { type: "" }]) {
-    await t.step(`ipam: ${JSON.stringify(ipam)}`, async () => {
-      using hosts = TestHosts.create();
-      const config = switchConfig({
-        ipam,
-        isDefaultGateway: true,
-        ipMasq: true,
-      });
-      const other = hosts.addNetns();
-      const added = await run(hosts, "ADD", config);
-      await run(hosts, "ADD", config, { sandbox: other, containerId: "other" });
-      assertEquals([added.json.ips, added.json.routes], [undefined, undefined]);
-      assertEquals(added.json.interfaces.length, 3);
-      assertEquals(
-        show(hosts.host, "br0").addr_info.filter((
-          { family }: { family: string },
-        ) => family === "inet"),
-        [],
-      );
-      runIn(hosts.sandbox, "ip", "addr", "add", "10.5.0.1/24", "dev", "eth0");
-      runIn(other, "ip", "addr", "add", "10.5.0.2/24", "dev", "eth0");
-      assertEquals(findReached(hosts.sandbox, ["10.5.0.2"]), ["10.5.0.2"]);
-      const withResult = { ...config, prevResult: added.json };
-      for (const command of ["STATUS", "CHECK", "DEL", "DEL"]) {
-        await run(hosts, command, withResult);
-      }
-      assertEquals(linkNames(hosts.sandbox), ["lo"]);
-    });
-  }
+  await eachRow(t, [undefined, {}, { type: "" }], async (ipam) => {
+    using hosts = TestHosts.create();
+    const config = switchConfig({ ipam, isDefaultGateway: true, ipMasq: true });
+    const other = hosts.addNetns();
+    const added = await run(hosts, "ADD", config);
+    await run(hosts, "ADD", config, { sandbox: other, containerId: "other" });
+    assertEquals([added.json.ips, added.json.routes], [undefined, undefined]);
+    assertEquals(added.json.interfaces.length, 3);
+    assertEquals(
+      show(hosts.host, "br0").addr_info.filter((
+        { family }: { family: string },
+      ) => family === "inet"),
+      [],
+    );
+    runIn(hosts.sandbox, "ip", "addr", "add", "10.5.0.1/24", "dev", "eth0");
+    runIn(other, "ip", "addr", "add", "10.5.0.2/24", "dev", "eth0");
+    assertEquals(findReached(hosts.sandbox, ["10.5.0.2"]), ["10.5.0.2"]);
+    const withResult = { ...config, prevResult: added.json };
+    for (const command of ["STATUS", "CHECK", "DEL", "DEL"]) {
+      await run(hosts, command, withResult);
+    }
+    assertEquals(linkNames(hosts.sandbox), ["lo"]);
+  }, (ipam) => `ipam: ${JSON.stringify(ipam)}`);
 });
 
 test("bridge.add() leaves the container's interface down if it is asked to", async () => {
@@ -313,10 +308,7 @@ test("bridge.add() keeps containers apart, but not from the gateway", async () =
   runIn(hosts.host, "sysctl", "-qw", "net.ipv4.ip_forward=0");
   assertEquals(
     findReached(hosts.sandbox, ["10.1.2.1", "10.1.2.3", "10.1.2.4"]),
-    [
-      "10.1.2.1",
-      "10.1.2.4",
-    ],
+    ["10.1.2.1", "10.1.2.4"],
   );
 });
 
@@ -368,19 +360,17 @@ test("bridge.add() leaves what it refuses as it was", async (t) => {
     [{ bridge: "lo" }, 7, '"lo" already exists but is not a bridge'],
     [{ ipMasq: true, ipMasqBackend: "pf" }, 7, "ipMasqBackend"],
   ];
-  for (const [extras, code, text] of rows) {
-    await t.step(JSON.stringify(extras), async () => {
-      using hosts = TestHosts.create();
-      const before = stockOf(hosts);
-      const config = bridgeConfig(hosts, extras);
-      assertFailure(await hosts.run("bridge", "ADD", config), code, text);
-      assertEquals(stockOf(hosts), before);
-      assertEquals(hosts.leases(), []);
-      // DEL must succeed all the same.
-      const deleted = await hosts.run("bridge", "DEL", config);
-      assertEquals(deleted.exitCode, 0, deleted.stdout);
-    });
-  }
+  await eachRow(t, rows, async ([extras, code, text]) => {
+    using hosts = TestHosts.create();
+    const before = stockOf(hosts);
+    const config = bridgeConfig(hosts, extras);
+    assertFailure(await hosts.run("bridge", "ADD", config), code, text);
+    assertEquals(stockOf(hosts), before);
+    assertEquals(hosts.leases(), []);
+    // DEL must succeed all the same.
+    const deleted = await hosts.run("bridge", "DEL", config);
+    assertEquals(deleted.exitCode, 0, deleted.stdout);
+  }, ([extras]) => JSON.stringify(extras));
   await t.step("an unknown key in CNI_ARGS", async () => {
     using hosts = TestHosts.create();
     const options = { env: { CNI_ARGS: "NOPE=1" } };
@@ -433,21 +423,19 @@ test("bridge.add() copes with addresses of many kinds", async (t) => {
       gateway: "10.0.0.254",
     }], ["10.0.0.254"]],
   ];
-  for (const [name, ips, gateways] of rows) {
-    await t.step(name, async () => {
-      using hosts = TestHosts.create();
-      const config = withFakeIpam(hosts, { ips });
-      const { json } = await run(hosts, "ADD", config);
-      assertEquals(findReached(hosts.sandbox, gateways), gateways);
-      const own = json.ips.map(({ address }: { address: string }) =>
-        address.replace(/\/.*/, "")
-      );
-      assertEquals(findReached(hosts.host, own), own);
-      await run(hosts, "CHECK", { ...config, prevResult: json });
-      await run(hosts, "DEL", config);
-      assertEquals(linkNames(hosts.sandbox), ["lo"]);
-    });
-  }
+  await eachRow(t, rows, async ([, ips, gateways]) => {
+    using hosts = TestHosts.create();
+    const config = withFakeIpam(hosts, { ips });
+    const { json } = await run(hosts, "ADD", config);
+    assertEquals(findReached(hosts.sandbox, gateways), gateways);
+    const own = json.ips.map(({ address }: { address: string }) =>
+      address.replace(/\/.*/, "")
+    );
+    assertEquals(findReached(hosts.host, own), own);
+    await run(hosts, "CHECK", { ...config, prevResult: json });
+    await run(hosts, "DEL", config);
+    assertEquals(linkNames(hosts.sandbox), ["lo"]);
+  });
 });
 
 test("bridge.add() does not touch the host's bridge but for its port", async () => {

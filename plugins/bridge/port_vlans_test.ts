@@ -14,6 +14,7 @@ import {
   setPortVlans,
   type WantedVlans,
 } from "./port_vlans.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const PORT = { index: 7, name: "veth7" };
 
@@ -84,18 +85,16 @@ const ROWS: [string, Partial<WantedVlans>, string[], string[]?][] = [
 ];
 
 Deno.test("setPortVlans() gives a port the VLANs that are asked for", async (t) => {
-  for (const [name, wanted, want, present = [DEFAULT]] of ROWS) {
-    await t.step(name, () => {
-      const port = new FakeBridgeVlans(present);
-      const whole = { ...NOTHING, ...wanted };
-      setPortVlans(rtnlOf(port), PORT, whole);
-      assertEquals(port.list(PORT.index), want);
-      assertEquals(findVlanProblem(rtnlOf(port), PORT, whole), undefined);
-      const before = port.changes.length;
-      setPortVlans(rtnlOf(port), PORT, whole);
-      assertEquals(port.changes.length, before, "it did so again");
-    });
-  }
+  await eachRow(t, ROWS, ([, wanted, want, present = [DEFAULT]]) => {
+    const port = new FakeBridgeVlans(present);
+    const whole = { ...NOTHING, ...wanted };
+    setPortVlans(rtnlOf(port), PORT, whole);
+    assertEquals(port.list(PORT.index), want);
+    assertEquals(findVlanProblem(rtnlOf(port), PORT, whole), undefined);
+    const before = port.changes.length;
+    setPortVlans(rtnlOf(port), PORT, whole);
+    assertEquals(port.changes.length, before, "it did so again");
+  });
 });
 
 Deno.test("planPortVlans() asks for a range at once", () => {
@@ -108,10 +107,7 @@ Deno.test("planPortVlans() asks for a range at once", () => {
   const wanted = { ...NOTHING, vlan: 100, trunk: TRUNK };
   assertEquals(planPortVlans(present, wanted), {
     remove: present,
-    add: [
-      { first: 100, last: 100, isPvid: true, isUntagged: true },
-      ...TRUNK,
-    ],
+    add: [{ first: 100, last: 100, isPvid: true, isUntagged: true }, ...TRUNK],
   });
 });
 
@@ -137,15 +133,13 @@ Deno.test("findVlanProblem() names what is missing and what is too much", async 
       "205 untagged",
     ], '"veth7" lacks VLAN 200-210'],
   ];
-  for (const [name, wanted, present, want] of rows) {
-    await t.step(name, () => {
-      const rtnl = rtnlOf(new FakeBridgeVlans(present));
-      assertEquals(
-        findVlanProblem(rtnl, PORT, { ...NOTHING, ...wanted }),
-        want,
-      );
-    });
-  }
+  await eachRow(t, rows, ([, wanted, present, want]) => {
+    const rtnl = rtnlOf(new FakeBridgeVlans(present));
+    assertEquals(
+      findVlanProblem(rtnl, PORT, { ...NOTHING, ...wanted }),
+      want,
+    );
+  });
 });
 
 Deno.test("setPortVlans() names the port if the kernel refuses", () => {

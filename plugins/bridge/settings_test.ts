@@ -4,6 +4,7 @@ import { decode } from "../../cni/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { type BridgeConfig, bridgeSchema } from "./config.ts";
 import { type BridgeSettings, hasVlans, settingsOf } from "./settings.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** Reads the settings of a configuration, as in a call. */
 function read(config: unknown, args = ""): BridgeSettings {
@@ -65,13 +66,11 @@ Deno.test("settingsOf() reads every key", async (t) => {
     [{ disableContainerInterface: true }, { leavesContainerDown: true }],
     [{ isGateway: null, vlan: null, mtu: null, bridge: null }, {}],
   ];
-  for (const [config, want] of rows) {
-    await t.step(JSON.stringify(config), () => {
-      const { mac, ...settings } = read(config);
-      assertEquals(settings, { ...DEFAULTS, ...want });
-      assert(mac.isLocallyAdministered && !mac.isMulticast, `${mac}`);
-    });
-  }
+  await eachRow(t, rows, ([config, want]) => {
+    const { mac, ...settings } = read(config);
+    assertEquals(settings, { ...DEFAULTS, ...want });
+    assert(mac.isLocallyAdministered && !mac.isMulticast, `${mac}`);
+  }, ([config]) => JSON.stringify(config));
 });
 
 Deno.test("settingsOf() reads the MAC from who has the last word", async (t) => {
@@ -107,9 +106,11 @@ Deno.test("settingsOf() reads the MAC from who has the last word", async (t) => 
       "c2:11:22:33:44:0a",
     ],
   ];
-  for (const [name, args, config, want] of rows) {
-    await t.step(name, () => assertEquals(`${read(config, args).mac}`, want));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, args, config, want]) => assertEquals(`${read(config, args).mac}`, want),
+  );
 });
 
 Deno.test("settingsOf() refuses what cannot be", async (t) => {
@@ -151,13 +152,11 @@ Deno.test("settingsOf() refuses what cannot be", async (t) => {
     [{}, 4, "unknown args", "NOPE=1"],
     [{}, 4, "invalid pair", "MAC=c2:11:22:33:44:01;"],
   ];
-  for (const [config, code, text, args] of rows) {
-    await t.step(`${JSON.stringify(config)} ${args ?? ""}`, () => {
-      const error = assertThrows(() => read(config, args), CniError);
-      assertEquals(error.code, code, error.message);
-      assert(error.message.includes(text), error.message);
-    });
-  }
+  await eachRow(t, rows, ([config, code, text, args]) => {
+    const error = assertThrows(() => read(config, args), CniError);
+    assertEquals(error.code, code, error.message);
+    assert(error.message.includes(text), error.message);
+  }, ([config, , , args]) => `${JSON.stringify(config)} ${args ?? ""}`);
 });
 
 Deno.test("hasVlans() says whether the bridge must tell VLANs apart", () => {

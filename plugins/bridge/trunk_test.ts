@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { trunkRangesOf, type VlanRange } from "./trunk.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 type Items = Parameters<typeof trunkRangesOf>[0];
 
@@ -29,9 +30,11 @@ Deno.test("trunkRangesOf() collects VLANs in order, none twice", async (t) => {
     ]],
     ["all there are", [{ minID: 1, maxID: 4094 }], [{ first: 1, last: 4094 }]],
   ];
-  for (const [name, items, want] of rows) {
-    await t.step(name, () => assertEquals(trunkRangesOf(items), want));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, items, want]) => assertEquals(trunkRangesOf(items), want),
+  );
 });
 
 Deno.test("trunkRangesOf() refuses what is no VLAN", async (t) => {
@@ -54,10 +57,8 @@ Deno.test("trunkRangesOf() refuses what is no VLAN", async (t) => {
       "minID is greater than maxID in trunk parameter",
     ],
   ];
-  for (const [items, message] of rows) {
-    await t.step(JSON.stringify(items), () => {
-      const error = assertThrows(() => trunkRangesOf(items), CniError);
-      assertEquals([error.code, error.message], [7, message]);
-    });
-  }
+  await eachRow(t, rows, ([items, message]) => {
+    const error = assertThrows(() => trunkRangesOf(items), CniError);
+    assertEquals([error.code, error.message], [7, message]);
+  }, ([items]) => JSON.stringify(items));
 });

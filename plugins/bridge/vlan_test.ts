@@ -25,6 +25,7 @@ import {
   stockOf,
 } from "../../testing/ip_json.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 type Config = Record<string, unknown>;
 
@@ -79,79 +80,71 @@ const ROWS: [name: string, extras: Config, want: string[]][] = [
 
 rootTest("bridge.add() gives the port the requested VLANs", async (t) => {
   for (const bridge of ["a new bridge", "a bridge that is there"]) {
-    for (const [name, extras, want] of ROWS) {
-      await t.step(`${name}, ${bridge}`, async () => {
-        using fixture = new Fixture();
-        if (bridge !== "a new bridge") await occupy(fixture.hosts);
-        const config = switchConfig(extras);
-        const prevResult = await fixture.run("ADD", config);
-        const port = prevResult.interfaces[1].name;
-        assertEquals(fixture.vlansOf(port), want);
-        await fixture.run("CHECK", { ...config, prevResult });
-        fixture.tamper(port, [NATIVE]);
-        const checked = await fixture.hosts.run("bridge", "CHECK", {
-          ...config,
-          prevResult,
-        });
-        assertFailure(checked, 999, `"${port}" lacks VLAN`);
-        await fixture.run("DEL", config);
-        assert(!fixture.names().includes(port));
+    await eachRow(t, ROWS, async ([, extras, want]) => {
+      using fixture = new Fixture();
+      if (bridge !== "a new bridge") await occupy(fixture.hosts);
+      const config = switchConfig(extras);
+      const prevResult = await fixture.run("ADD", config);
+      const port = prevResult.interfaces[1].name;
+      assertEquals(fixture.vlansOf(port), want);
+      await fixture.run("CHECK", { ...config, prevResult });
+      fixture.tamper(port, [NATIVE]);
+      const checked = await fixture.hosts.run("bridge", "CHECK", {
+        ...config,
+        prevResult,
       });
-    }
+      assertFailure(checked, 999, `"${port}" lacks VLAN`);
+      await fixture.run("DEL", config);
+      assert(!fixture.names().includes(port));
+    }, ([name]) => `${name}, ${bridge}`);
   }
 });
 
 rootTest("BR-9 bridge.add() adds a host address in the VLAN", async (t) => {
-  for (const preserveDefaultVlan of [false, true]) {
-    await t.step(`preserveDefaultVlan ${preserveDefaultVlan}`, async () => {
-      using fixture = new Fixture();
-      const { hosts } = fixture;
-      const config = bridgeConfig(hosts, { vlan: 100, preserveDefaultVlan });
-      const prevResult = await fixture.run("ADD", config);
-      const addressesOf = (name: string): string[] =>
-        ipJson(hosts.host, "address", "show", name)[0].addr_info
-          .filter(({ scope }: Config) => scope === "global")
-          .map(({ local }: Config) => local);
-      const [bridge, port, , gateway, ...others] = prevResult.interfaces;
-      assertEquals([bridge.name, gateway.name, others], [
-        "br0",
-        "br0.100",
-        [],
-      ]);
-      assertEquals(
-        gateway.mac,
-        ipJson(hosts.host, "link", "show", "br0.100")[0].address,
-      );
-      assertEquals([addressesOf("br0"), addressesOf("br0.100")], [[], [
-        "10.1.2.1",
-        "2001:db8:1::1",
-      ]]);
-      assertEquals(fixture.names().length, 5);
-      const [hostPort = ""] = fixture.names().filter((name) =>
-        /^veth/.test(name) && name !== port.name
-      );
-      const want = preserveDefaultVlan ? ["1 untagged", ACCESS] : [ACCESS];
-      assertEquals([fixture.vlansOf(hostPort), fixture.vlansOf(port.name)], [
-        want,
-        want,
-      ]);
-      // The kernel's bridge has no VLANs, so nothing blocks the packets.
-      assert(canPing(hosts.sandbox, "10.1.2.1"));
-      const withResult = { ...config, prevResult };
-      await fixture.run("CHECK", withResult);
-      runIn(hosts.host, "ip", "addr", "del", "10.1.2.1/24", "dev", "br0.100");
-      const checked = await hosts.run("bridge", "CHECK", withResult);
-      assertFailure(
-        checked,
-        999,
-        'Interface "br0.100" lacks address 10.1.2.1/24',
-      );
-      await fixture.run("DEL", config);
-      // The next attachment uses the existing interface.
-      await fixture.run("ADD", config);
-      assertEquals(fixture.names().length, 5);
-    });
-  }
+  await eachRow(t, [false, true], async (preserveDefaultVlan) => {
+    using fixture = new Fixture();
+    const { hosts } = fixture;
+    const config = bridgeConfig(hosts, { vlan: 100, preserveDefaultVlan });
+    const prevResult = await fixture.run("ADD", config);
+    const addressesOf = (name: string): string[] =>
+      ipJson(hosts.host, "address", "show", name)[0].addr_info
+        .filter(({ scope }: Config) => scope === "global")
+        .map(({ local }: Config) => local);
+    const [bridge, port, , gateway, ...others] = prevResult.interfaces;
+    assertEquals([bridge.name, gateway.name, others], ["br0", "br0.100", []]);
+    assertEquals(
+      gateway.mac,
+      ipJson(hosts.host, "link", "show", "br0.100")[0].address,
+    );
+    assertEquals([addressesOf("br0"), addressesOf("br0.100")], [[], [
+      "10.1.2.1",
+      "2001:db8:1::1",
+    ]]);
+    assertEquals(fixture.names().length, 5);
+    const [hostPort = ""] = fixture.names().filter((name) =>
+      /^veth/.test(name) && name !== port.name
+    );
+    const want = preserveDefaultVlan ? ["1 untagged", ACCESS] : [ACCESS];
+    assertEquals([fixture.vlansOf(hostPort), fixture.vlansOf(port.name)], [
+      want,
+      want,
+    ]);
+    // The kernel's bridge has no VLANs, so nothing blocks the packets.
+    assert(canPing(hosts.sandbox, "10.1.2.1"));
+    const withResult = { ...config, prevResult };
+    await fixture.run("CHECK", withResult);
+    runIn(hosts.host, "ip", "addr", "del", "10.1.2.1/24", "dev", "br0.100");
+    const checked = await hosts.run("bridge", "CHECK", withResult);
+    assertFailure(
+      checked,
+      999,
+      'Interface "br0.100" lacks address 10.1.2.1/24',
+    );
+    await fixture.run("DEL", config);
+    // The next attachment uses the existing interface.
+    await fixture.run("ADD", config);
+    assertEquals(fixture.names().length, 5);
+  }, (preserveDefaultVlan) => `preserveDefaultVlan ${preserveDefaultVlan}`);
 });
 
 Deno.test({
@@ -161,33 +154,31 @@ Deno.test({
   ),
   async fn(t): Promise<void> {
     for (const extras of [{ vlan: 100 }, { vlanTrunk: TRUNK }]) {
-      for (const bridge of ["no bridge", "a bridge"]) {
-        await t.step(`${JSON.stringify(extras)}, ${bridge}`, async () => {
-          using hosts = TestHosts.create();
-          if (bridge === "a bridge") await occupy(hosts);
-          const object = bridge === "a bridge"
-            ? `link ${ipJson(hosts.host, "link", "show", "br0")[0].ifindex}`
-            : '"br0"';
-          const before = stockOf(hosts);
-          const config = bridgeConfig(hosts, {
-            ...extras,
-            ipMasq: true,
-            macspoofchk: true,
-          });
-          const added = await hosts.run("bridge", "ADD", config);
-          const [key] = Object.keys(extras);
-          assertFailure(
-            added,
-            999,
-            "the kernel has no VLAN filtering for bridges " +
-              "(CONFIG_BRIDGE_VLAN_FILTERING), which is needed for " +
-              `"${key}": RTM_NEWLINK ${object}: EOPNOTSUPP`,
-          );
-          assertEquals(stockOf(hosts), before);
-          assertEquals(hosts.leases(), []);
-          assertSuccess(await hosts.run("bridge", "DEL", config));
+      await eachRow(t, ["no bridge", "a bridge"], async (bridge) => {
+        using hosts = TestHosts.create();
+        if (bridge === "a bridge") await occupy(hosts);
+        const object = bridge === "a bridge"
+          ? `link ${ipJson(hosts.host, "link", "show", "br0")[0].ifindex}`
+          : '"br0"';
+        const before = stockOf(hosts);
+        const config = bridgeConfig(hosts, {
+          ...extras,
+          ipMasq: true,
+          macspoofchk: true,
         });
-      }
+        const added = await hosts.run("bridge", "ADD", config);
+        const [key] = Object.keys(extras);
+        assertFailure(
+          added,
+          999,
+          "the kernel has no VLAN filtering for bridges " +
+            "(CONFIG_BRIDGE_VLAN_FILTERING), which is needed for " +
+            `"${key}": RTM_NEWLINK ${object}: EOPNOTSUPP`,
+        );
+        assertEquals(stockOf(hosts), before);
+        assertEquals(hosts.leases(), []);
+        assertSuccess(await hosts.run("bridge", "DEL", config));
+      }, (bridge) => `${JSON.stringify(extras)}, ${bridge}`);
     }
   },
 });

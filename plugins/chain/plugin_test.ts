@@ -6,6 +6,7 @@ import { dispatch } from "../../cni/skel.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { findPlugin } from "../registry.ts";
 import { chain } from "./plugin.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const LATER = `echo '{"code":11,"msg":"later"}'; exit 1`;
 
@@ -48,19 +49,17 @@ Deno.test("chain refuses what has no plugins or something else among them, by ev
     [[{ type: "a" }, "b"], "failed to parse plugin config 1: "],
     [[{ type: "a", capabilities: 1 }], "failed to parse plugin config 0: "],
   ];
-  for (const [plugins, problem] of rows) {
-    await t.step(JSON.stringify(plugins) ?? "none", async () => {
-      using host = hostOf("a", "b");
-      for (const command of COMMANDS) {
-        const output = await run(host, command, { plugins });
-        const { code, msg } = JSON.parse(output.stdout);
-        assertEquals([output.exitCode, code], [1, 7]);
-        // DEL and GC try to go on without the plugins, and log the problem.
-        assertStringIncludes(`${msg} ${output.stderr}`, problem);
-      }
-      assertEquals(host.story, []);
-    });
-  }
+  await eachRow(t, rows, async ([plugins, problem]) => {
+    using host = hostOf("a", "b");
+    for (const command of COMMANDS) {
+      const output = await run(host, command, { plugins });
+      const { code, msg } = JSON.parse(output.stdout);
+      assertEquals([output.exitCode, code], [1, 7]);
+      // DEL and GC try to go on without the plugins, and log the problem.
+      assertStringIncludes(`${msg} ${output.stderr}`, problem);
+    }
+    assertEquals(host.story, []);
+  }, ([plugins]) => JSON.stringify(plugins) ?? "none");
 });
 
 Deno.test("chain says which plugin failed in the message of its own error", async (t) => {
@@ -71,16 +70,14 @@ Deno.test("chain says which plugin failed in the message of its own error", asyn
     ["STATUS", "later"],
     ["GC", "failed to GC plugin b: later"],
   ];
-  for (const [command, msg] of rows) {
-    await t.step(command, async () => {
-      using host = hostOf("a");
-      host.add("b", { [command]: LATER });
-      const plugins = [{ type: "a" }, { type: "b", name: "x" }];
-      const { exitCode, stdout } = await run(host, command, { plugins });
-      assertEquals(exitCode, 1);
-      assertEquals(JSON.parse(stdout), { cniVersion: "1.1.0", code: 11, msg });
-    });
-  }
+  await eachRow(t, rows, async ([command, msg]) => {
+    using host = hostOf("a");
+    host.add("b", { [command]: LATER });
+    const plugins = [{ type: "a" }, { type: "b", name: "x" }];
+    const { exitCode, stdout } = await run(host, command, { plugins });
+    assertEquals(exitCode, 1);
+    assertEquals(JSON.parse(stdout), { cniVersion: "1.1.0", code: 11, msg });
+  });
 });
 
 Deno.test("chain.gc() tells of all failures", async () => {
@@ -192,15 +189,13 @@ Deno.test("chain serves each command from the version that has it", async (t) =>
     ["STATUS", "1.0.0", 1],
     ["ADD", "1.2.0", 1],
   ];
-  for (const [command, cniVersion, code] of rows) {
-    await t.step(`${command} ${cniVersion}`, async () => {
-      using host = hostOf("a");
-      const plugins = [{ type: "a" }];
-      const config = { cniVersion, plugins };
-      const { exitCode, stdout } = await run(host, command, config);
-      assertEquals(exitCode, code === undefined ? 0 : 1);
-      if (code !== undefined) assertEquals(JSON.parse(stdout).code, code);
-      assertEquals(host.calls.length, code === undefined ? 1 : 0);
-    });
-  }
+  await eachRow(t, rows, async ([command, cniVersion, code]) => {
+    using host = hostOf("a");
+    const plugins = [{ type: "a" }];
+    const config = { cniVersion, plugins };
+    const { exitCode, stdout } = await run(host, command, config);
+    assertEquals(exitCode, code === undefined ? 0 : 1);
+    if (code !== undefined) assertEquals(JSON.parse(stdout).code, code);
+    assertEquals(host.calls.length, code === undefined ? 1 : 0);
+  }, ([command, cniVersion]) => `${command} ${cniVersion}`);
 });

@@ -11,6 +11,7 @@ import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { type Outcome, runCommand } from "../../tests/_harness/recorder.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { debug } from "./plugin.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** Runs the plugin for a sandbox that does not exist. */
 function run(command: string, config: object): Promise<Outcome> {
@@ -25,16 +26,12 @@ function titlesIn(path: string): string[] {
 
 Deno.test("debug goes on when the file cannot be written, and says so", async (t) => {
   using folder = new PluginFolder();
-  for (const path of [`${folder.path}/none/file`, folder.path]) {
-    await t.step(path === folder.path ? "a folder" : "no folder", async () => {
-      const { exitCode, stdout, stderr } = await run("ADD", {
-        cniOutput: path,
-      });
-      assertEquals([exitCode, stdout !== ""], [0, true]);
-      assertStringIncludes(stderr, "level=warn");
-      assertStringIncludes(stderr, path);
-    });
-  }
+  await eachRow(t, [`${folder.path}/none/file`, folder.path], async (path) => {
+    const { exitCode, stdout, stderr } = await run("ADD", { cniOutput: path });
+    assertEquals([exitCode, stdout !== ""], [0, true]);
+    assertStringIncludes(stderr, "level=warn");
+    assertStringIncludes(stderr, path);
+  }, (path) => path === folder.path ? "a folder" : "no folder");
 });
 
 Deno.test("debug keeps the mode of a file that is there", async () => {
@@ -45,14 +42,15 @@ Deno.test("debug keeps the mode of a file that is there", async () => {
   assertMatch(Deno.readTextFileSync(cniOutput), /^before\nCmdAdd\n/);
 });
 
-Deno.test("debug writes no record without cniOutput", async (t) => {
-  for (const cniOutput of [undefined, "", null]) {
-    await t.step(String(cniOutput), async () => {
-      const { exitCode, stderr } = await run("ADD", { cniOutput });
-      assertEquals([exitCode, stderr], [0, ""]);
-    });
-  }
-});
+testRows(
+  "debug writes no record without cniOutput",
+  [undefined, "", null],
+  async (cniOutput) => {
+    const { exitCode, stderr } = await run("ADD", { cniOutput });
+    assertEquals([exitCode, stderr], [0, ""]);
+  },
+  (cniOutput) => String(cniOutput),
+);
 
 Deno.test("debug refuses hooks that are none on ADD, and goes on without them on DEL", async (t) => {
   for (const hooks of [[[]], ["ip address"], [[1]], "ip address"]) {

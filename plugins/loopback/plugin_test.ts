@@ -4,6 +4,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { canPing, ipJson, runIn } from "../../testing/ip_json.ts";
 import { createHosts, isUp } from "../../tests/_harness/loopback.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const CONFIG = { cniVersion: "1.0.0", name: "lo", type: "loopback" };
 
@@ -78,14 +79,12 @@ rootTest("loopback.check() notices that lo is down", async () => {
 });
 
 rootTest("loopback.del() succeeds without a sandbox", async (t) => {
-  for (const netns of ["", "/nonexistent", "/proc/0/ns/net"]) {
-    await t.step(`"${netns}"`, async () => {
-      using hosts = createHosts();
-      const env = { CNI_NETNS: netns };
-      const deleted = await hosts.run("loopback", "DEL", CONFIG, { env });
-      assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
-    });
-  }
+  await eachRow(t, ["", "/nonexistent", "/proc/0/ns/net"], async (netns) => {
+    using hosts = createHosts();
+    const env = { CNI_NETNS: netns };
+    const deleted = await hosts.run("loopback", "DEL", CONFIG, { env });
+    assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
+  }, (netns) => `"${netns}"`);
 });
 
 rootTest("loopback leaves the host's own lo alone", async () => {
@@ -145,17 +144,15 @@ rootTest("loopback.del() leaves lo up in another pod's sandbox", async (t) => {
       interfaces: [{ name: "lo", sandbox: hosts.addNetns().path }],
     }), true],
   ];
-  for (const [name, prepare, prevResultOf, staysUp] of rows) {
-    await t.step(name, async () => {
-      using hosts = createHosts();
-      const { json: added } = await hosts.run("loopback", "ADD", CONFIG);
-      prepare(hosts);
-      const prevResult = prevResultOf(hosts, added);
-      const keys = prevResult === undefined ? {} : { prevResult };
-      const config = { ...CONFIG, ...keys };
-      const deleted = await hosts.run("loopback", "DEL", config);
-      assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
-      assertEquals(isUp(hosts), staysUp);
-    });
-  }
+  await eachRow(t, rows, async ([, prepare, prevResultOf, staysUp]) => {
+    using hosts = createHosts();
+    const { json: added } = await hosts.run("loopback", "ADD", CONFIG);
+    prepare(hosts);
+    const prevResult = prevResultOf(hosts, added);
+    const keys = prevResult === undefined ? {} : { prevResult };
+    const config = { ...CONFIG, ...keys };
+    const deleted = await hosts.run("loopback", "DEL", config);
+    assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
+    assertEquals(isUp(hosts), staysUp);
+  });
 });

@@ -6,6 +6,7 @@ import {
   loadDelegate,
 } from "./networks/delegate.ts";
 import { interfaceNameOf, runtimeConfOf } from "./delegate_conf.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function delegate(name: string, request: AttachmentRequest = {}): Delegate {
   const config = JSON.stringify({ name: "n", type: "t" });
@@ -40,11 +41,9 @@ Deno.test("interfaceNameOf() names interfaces by request or index", async (t) =>
     ["an empty request", [delegate("a", { ifName: "" })], 0, "eth0"],
     ["a master with a request", delegates.slice(1), 0, "ext0"],
   ];
-  for (const [name, list, index, expected] of rows) {
-    await t.step(name, () => {
-      assertEquals(interfaceNameOf(list, index, "eth0"), expected);
-    });
-  }
+  await eachRow(t, rows, ([, list, index, expected]) => {
+    assertEquals(interfaceNameOf(list, index, "eth0"), expected);
+  });
 });
 
 /** The runtime's capability arguments. */

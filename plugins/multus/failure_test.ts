@@ -7,6 +7,7 @@ import {
   multusFailure,
 } from "./failure.ts";
 import { parseK8sArgs } from "./pod/k8s_args.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const K8S = parseK8sArgs(
   "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=web;K8S_POD_UID=u1",
@@ -32,11 +33,9 @@ Deno.test("multusFailure() uses the Go version's texts", async (t) => {
       "Multus: [//]: no answer",
     ],
   ];
-  for (const [name, { code, message, details }, expected] of rows) {
-    await t.step(name, () => {
-      assertEquals([code, message, details], [11, expected, "in time"]);
-    });
-  }
+  await eachRow(t, rows, ([, { code, message, details }, expected]) => {
+    assertEquals([code, message, details], [11, expected, "in time"]);
+  });
 });
 
 Deno.test("asMultus() returns results, and wraps failures", async () => {

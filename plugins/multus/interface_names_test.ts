@@ -8,6 +8,7 @@ import {
   InterfaceNameError,
   listInterfaceNames,
 } from "./interface_names.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 function delegate(type: string, ifName?: string): Delegate {
   const config = JSON.stringify({ name: `${type}-network`, type });
@@ -69,16 +70,14 @@ Deno.test("checkInterfaceNames() names the delegate with the unusable name", asy
       "interface name contains / or : or whitespace characters",
     ],
   ];
-  for (const [name, delegates, index, problem] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(
-        () => checkInterfaceNames(delegates, ARGS, () => ["lo", "eth0"]),
-        InterfaceNameError,
-      );
-      assertEquals(error.message, `DelegateAdd: cannot set ${problem}`);
-      assertEquals([error.index, error.code], [index, 4]);
-    });
-  }
+  await eachRow(t, rows, ([, delegates, index, problem]) => {
+    const error = assertThrows(
+      () => checkInterfaceNames(delegates, ARGS, () => ["lo", "eth0"]),
+      InterfaceNameError,
+    );
+    assertEquals(error.message, `DelegateAdd: cannot set ${problem}`);
+    assertEquals([error.index, error.code], [index, 4]);
+  });
 });
 
 Deno.test("checkInterfaceNames() lists the sandbox's names once", () => {

@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { logCall, readScript, recordCall, writeCall } from "./debug_file.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const call = recordCall({
   CNI_COMMAND: "ADD",
@@ -51,13 +52,11 @@ Deno.test("readScript() refuses what is no debug file", async (t) => {
     ['{"ReportVersionSupport":"1.1.0"}', 7],
     ['{"SleepSeconds":-1}', 7],
   ];
-  for (const [content, code] of rows) {
-    await t.step(content, () => {
-      const path = folder.addFile("debug", content);
-      const error = assertThrows(() => readScript(path), CniError, path);
-      assertEquals(error.code, code);
-    });
-  }
+  await eachRow(t, rows, ([content, code]) => {
+    const path = folder.addFile("debug", content);
+    const error = assertThrows(() => readScript(path), CniError, path);
+    assertEquals(error.code, code);
+  });
   await t.step("no file", () => {
     const path = `${folder.path}/none`;
     const error = assertThrows(() => readScript(path), CniError, path);
@@ -89,24 +88,20 @@ Deno.test("logCall() appends to a list", async (t) => {
     ["an empty list", "[]", 1],
     ["a list that is longer than the new one", `[1,${" ".repeat(2000)}2]`, 3],
   ];
-  for (const [name, content, length] of rows) {
-    await t.step(name, () => {
-      const path = folder.addFile("log", content);
-      logCall(path, call);
-      const calls = JSON.parse(Deno.readTextFileSync(path));
-      assertEquals([calls.length, calls.at(-1)], [length, call]);
-    });
-  }
+  await eachRow(t, rows, ([, content, length]) => {
+    const path = folder.addFile("log", content);
+    logCall(path, call);
+    const calls = JSON.parse(Deno.readTextFileSync(path));
+    assertEquals([calls.length, calls.at(-1)], [length, call]);
+  });
 });
 
 Deno.test("logCall() refuses what is no list, and leaves it", async (t) => {
   using folder = new PluginFolder();
-  for (const [content, code] of [["{}", 7], ["[", 6]] as const) {
-    await t.step(content, () => {
-      const path = folder.addFile("log", content);
-      const error = assertThrows(() => logCall(path, call), CniError, path);
-      assertEquals(error.code, code);
-      assertEquals(Deno.readTextFileSync(path), content);
-    });
-  }
+  await eachRow(t, [["{}", 7], ["[", 6]] as const, ([content, code]) => {
+    const path = folder.addFile("log", content);
+    const error = assertThrows(() => logCall(path, call), CniError, path);
+    assertEquals(error.code, code);
+    assertEquals(Deno.readTextFileSync(path), content);
+  });
 });

@@ -7,6 +7,7 @@ import { dispatch } from "../../cni/skel.ts";
 import { readDebug, writeDebug } from "../../tests/_harness/noop.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { createNoop, type Ending } from "./plugin.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const NETNS = "/proc/thread-self/ns/net";
 
@@ -59,15 +60,13 @@ Deno.test("createNoop() does not read the configuration if CNI_ARGS says enough"
     ["no CNI_ARGS", {}, "0.-42.0"],
     ["a debug file", { CNI_ARGS: `DEBUG=${path}` }, "9.8.7"],
   ];
-  for (const [name, env, first] of rows) {
-    await t.step(name, async () => {
-      const { output } = await run(
-        inputOf({ CNI_COMMAND: "VERSION", ...env }, unread),
-      );
-      const [version] = JSON.parse(output.stdout).supportedVersions;
-      assertEquals(version, first);
-    });
-  }
+  await eachRow(t, rows, async ([, env, first]) => {
+    const { output } = await run(
+      inputOf({ CNI_COMMAND: "VERSION", ...env }, unread),
+    );
+    const [version] = JSON.parse(output.stdout).supportedVersions;
+    assertEquals(version, first);
+  });
 });
 
 Deno.test("createNoop() finds no debug file in an empty DEBUG", () => {
@@ -89,13 +88,11 @@ Deno.test("noop ends by itself with what it was told", async (t) => {
     -1,
     0,
   ]];
-  for (const [ExitWithCode, exitCode] of rows) {
-    await t.step(`ExitWithCode ${ExitWithCode}`, async () => {
-      writeDebug(debugFile, { ReportResult: "text", ExitWithCode });
-      const { ending } = await run(inputOf({}, configOf({ debugFile })));
-      assertEquals(ending, { stdout: "text", exitCode });
-    });
-  }
+  await eachRow(t, rows, async ([ExitWithCode, exitCode]) => {
+    writeDebug(debugFile, { ReportResult: "text", ExitWithCode });
+    const { ending } = await run(inputOf({}, configOf({ debugFile })));
+    assertEquals(ending, { stdout: "text", exitCode });
+  }, ([ExitWithCode]) => `ExitWithCode ${ExitWithCode}`);
 });
 
 Deno.test("noop refuses its own namespace as any plugin does, on DEL after all is recorded", async (t) => {

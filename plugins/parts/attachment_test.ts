@@ -5,6 +5,7 @@ import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { aliasOf, aliasPrefixOf, isOfAnother } from "./attachment.ts";
 import { hostIfNameOf } from "./veth.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 const ID = "0123456789abcdef".repeat(4);
 
@@ -47,11 +48,7 @@ Deno.test("aliasOf() tells attachments apart, whatever is cut", () => {
 });
 
 Deno.test("aliasOf() leaves whole what fits", () => {
-  const owner = {
-    network: "n".repeat(180),
-    containerId: ID,
-    ifName: "eth0",
-  };
+  const owner = { network: "n".repeat(180), containerId: ID, ifName: "eth0" };
   assertEquals(aliasOf(owner), `cni/${owner.network}/${ID}/eth0`);
   assertEquals(bytes(aliasOf(owner)), 254);
 });
@@ -71,11 +68,9 @@ Deno.test("isOfAnother() goes by aliases of ours alone", async (t) => {
     ["cni/net1/c2/eth0", true],
     ["cni/net2/c1/eth0", true],
   ];
-  for (const [alias, want] of rows) {
-    await t.step(String(alias), () => {
-      assertEquals(isOfAnother({ alias }, owner), want);
-    });
-  }
+  await eachRow(t, rows, ([alias, want]) => {
+    assertEquals(isOfAnother({ alias }, owner), want);
+  }, ([alias]) => String(alias));
 });
 
 rootTest("ptp attaches and detaches names of any length", async (t) => {
@@ -138,33 +133,31 @@ rootTest("ptp leaves a link with another attachment's alias", async (t) => {
     [aliasOf(owner), false],
     ["", false],
   ];
-  for (const [alias, isAnothers] of rows) {
-    await t.step(alias || "no alias", async () => {
-      using scene = new PluginScene("ptp", (hosts) => ({
-        cniVersion: "1.0.0",
-        name: "net1",
-        type: "ptp",
-        ipam: hosts.hostLocal("10.1.2.0/24"),
-      }));
-      const { hosts } = scene;
-      const empty = scene.state;
+  await eachRow(t, rows, async ([alias, isAnothers]) => {
+    using scene = new PluginScene("ptp", (hosts) => ({
+      cniVersion: "1.0.0",
+      name: "net1",
+      type: "ptp",
+      ipam: hosts.hostLocal("10.1.2.0/24"),
+    }));
+    const { hosts } = scene;
+    const empty = scene.state;
+    addVeth(hosts, name, alias);
+    const before = scene.state;
+    if (isAnothers) {
+      await scene.fail("ADD", [999, `Cannot connect "eth0" to "${name}"`]);
+      assertEquals(scene.state, before);
+      await scene.succeed("DEL");
+      assertEquals(scene.state, before);
+    } else {
+      await scene.succeed("ADD");
+      await scene.succeed("DEL");
+      assertEquals(scene.state, empty);
       addVeth(hosts, name, alias);
-      const before = scene.state;
-      if (isAnothers) {
-        await scene.fail("ADD", [999, `Cannot connect "eth0" to "${name}"`]);
-        assertEquals(scene.state, before);
-        await scene.succeed("DEL");
-        assertEquals(scene.state, before);
-      } else {
-        await scene.succeed("ADD");
-        await scene.succeed("DEL");
-        assertEquals(scene.state, empty);
-        addVeth(hosts, name, alias);
-        await scene.succeed("DEL");
-        assertEquals(scene.state, empty);
-      }
-    });
-  }
+      await scene.succeed("DEL");
+      assertEquals(scene.state, empty);
+    }
+  }, ([alias]) => alias || "no alias");
 });
 
 /** Adds a link with one of our names to the host. */

@@ -13,6 +13,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 import { intercept } from "../../tests/_harness/fault_injector.ts";
 import { deleteLinks, type HostLink } from "./delete_links.ts";
 import { LinkRemover } from "./link_remover.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** A throw-away host with a remover. */
 class Fixture implements AsyncDisposable {
@@ -173,17 +174,15 @@ rootTest(
         },
       ],
     ];
-    for (const [name, prepare] of rows) {
-      await t.step(name, async () => {
-        await using fixture = new Fixture();
-        const links = fixture.addMany(5);
-        using stack = new DisposableStack();
-        prepare(stack);
-        await fixture.remover.delete(links);
-        stack.dispose();
-        assertEquals(fixture.names, ["lo"]);
-      });
-    }
+    await eachRow(t, rows, async ([, prepare]) => {
+      await using fixture = new Fixture();
+      const links = fixture.addMany(5);
+      using stack = new DisposableStack();
+      prepare(stack);
+      await fixture.remover.delete(links);
+      stack.dispose();
+      assertEquals(fixture.names, ["lo"]);
+    });
   },
 );
 

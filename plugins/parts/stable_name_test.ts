@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { shorten, stableName } from "./stable_name.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("stableName() hashes with FNV-1a", async (t) => {
   // The hash's published test vectors, truncated to the length of a name.
@@ -8,12 +9,10 @@ Deno.test("stableName() hashes with FNV-1a", async (t) => {
     ["a", "af63dc4c8601ec8c"],
     ["foobar", "85944171f73967e8"],
   ];
-  for (const [text, want] of rows) {
-    await t.step(JSON.stringify(text), () => {
-      assertEquals(stableName("", text), want.slice(0, 15));
-      assertEquals(stableName("veth", text), `veth${want.slice(0, 11)}`);
-    });
-  }
+  await eachRow(t, rows, ([text, want]) => {
+    assertEquals(stableName("", text), want.slice(0, 15));
+    assertEquals(stableName("veth", text), `veth${want.slice(0, 11)}`);
+  }, ([text]) => JSON.stringify(text));
 });
 
 Deno.test("stableName() tells attachments apart", () => {
@@ -36,9 +35,11 @@ Deno.test("shorten() keeps within the limit, and different texts different", asy
     ["two bytes a character", "é".repeat(11), 20, "é~6f8fab3988fc2809"],
     ["surrogates", "😀".repeat(6), 20, "~61f42c801212e355"],
   ];
-  for (const [name, text, maxBytes, want] of rows) {
-    await t.step(name, () => assertEquals(shorten(text, maxBytes), want));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, text, maxBytes, want]) => assertEquals(shorten(text, maxBytes), want),
+  );
   await t.step("the ends differ", () => {
     const texts = Array.from({ length: 100 }, (_, i) => "x".repeat(30) + i);
     const short = texts.map((text) => shorten(text, 20));

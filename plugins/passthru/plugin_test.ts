@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { type Outcome, runCommand } from "../../tests/_harness/recorder.ts";
 import { passthru } from "./plugin.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 /** Runs the plugin for a sandbox that does not exist. */
 function run(command: string, config: object): Promise<Outcome> {
@@ -29,20 +30,19 @@ Deno.test("passthru.add() answers what the plugin before did", async () => {
   assertEquals(JSON.parse(stdout), prevResult);
 });
 
-Deno.test("passthru has nothing else to do", async (t) => {
-  for (const command of ["DEL", "CHECK", "STATUS", "GC"]) {
-    await t.step(command, async () => {
-      const output = await run(command, { cniVersion: "1.1.0" });
-      assertEquals([output.exitCode, output.stdout], [0, ""]);
-    });
-  }
-});
+testRows(
+  "passthru has nothing else to do",
+  ["DEL", "CHECK", "STATUS", "GC"],
+  async (command) => {
+    const output = await run(command, { cniVersion: "1.1.0" });
+    assertEquals([output.exitCode, output.stdout], [0, ""]);
+  },
+);
 
-Deno.test("passthru refuses versions that have no empty result", async (t) => {
-  for (const cniVersion of ["0.1.0", "0.2.0"]) {
-    await t.step(cniVersion, async () => {
-      const { stdout } = await run("ADD", { cniVersion });
-      assertEquals(JSON.parse(stdout).code, 1);
-    });
-  }
+testRows("passthru refuses versions that have no empty result", [
+  "0.1.0",
+  "0.2.0",
+], async (cniVersion) => {
+  const { stdout } = await run("ADD", { cniVersion });
+  assertEquals(JSON.parse(stdout).code, 1);
 });

@@ -16,6 +16,7 @@ import {
   needsRuleTools,
 } from "../../tests/_harness/rules.ts";
 import type { CallOutput, TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** The newest version that the Go plugin supports, too. */
 function makeConfig(hosts: TestHosts, extras: Keys): Keys {
@@ -92,14 +93,12 @@ testRules(
 testRules(
   "ptp.del() ends the masquerade without sandbox and prevResult",
   async (t) => {
-    for (const backend of ["nftables", "iptables"]) {
-      await t.step(backend, async () => {
-        using scene = new PtpScene(backend);
-        await scene.succeed("ADD");
-        await scene.succeed("DEL", {}, { env: { CNI_NETNS: "" } });
-        scene.assertEnded();
-      });
-    }
+    await eachRow(t, ["nftables", "iptables"], async (backend) => {
+      using scene = new PtpScene(backend);
+      await scene.succeed("ADD");
+      await scene.succeed("DEL", {}, { env: { CNI_NETNS: "" } });
+      scene.assertEnded();
+    });
   },
 );
 
@@ -107,37 +106,33 @@ testRules(
   "ptp.del() ends the masquerade whatever the backend is now",
   async (t) => {
     const rows = [["nftables", "iptables"], ["iptables", "nftables"]] as const;
-    for (const [before, now] of rows) {
-      await t.step(`${before}, then ${now}`, async () => {
-        using scene = new PtpScene(before);
-        await scene.succeed("ADD");
-        await scene.succeed("DEL", { ipMasqBackend: now });
-        scene.assertEnded();
-      });
-    }
+    await eachRow(t, rows, async ([before, now]) => {
+      using scene = new PtpScene(before);
+      await scene.succeed("ADD");
+      await scene.succeed("DEL", { ipMasqBackend: now });
+      scene.assertEnded();
+    }, ([before, now]) => `${before}, then ${now}`);
   },
 );
 
 testRules(
   "ptp.del() leaves the masquerade of the container's other interface",
   async (t) => {
-    for (const backend of ["nftables", "iptables"]) {
-      await t.step(backend, async () => {
-        using scene = new PtpScene(backend);
-        const { hosts } = scene;
-        const withoutRoutes = { ipam: hosts.hostLocal("10.1.2.0/24") };
-        const other = { ifName: "net1" };
-        const first = await scene.succeed("ADD", withoutRoutes, other);
-        await scene.succeed("ADD");
-        await scene.succeed("DEL", {
-          ...withoutRoutes,
-          prevResult: first.json,
-        }, other);
-        assertEquals(reached(hosts.sandbox), OUTSIDE);
-        await scene.succeed("DEL");
-        scene.assertEnded();
-      });
-    }
+    await eachRow(t, ["nftables", "iptables"], async (backend) => {
+      using scene = new PtpScene(backend);
+      const { hosts } = scene;
+      const withoutRoutes = { ipam: hosts.hostLocal("10.1.2.0/24") };
+      const other = { ifName: "net1" };
+      const first = await scene.succeed("ADD", withoutRoutes, other);
+      await scene.succeed("ADD");
+      await scene.succeed("DEL", {
+        ...withoutRoutes,
+        prevResult: first.json,
+      }, other);
+      assertEquals(reached(hosts.sandbox), OUTSIDE);
+      await scene.succeed("DEL");
+      scene.assertEnded();
+    });
   },
 );
 
@@ -165,20 +160,18 @@ testRules(
 testRules(
   "ptp.add() removes what a dead attachment of its own has left",
   async (t) => {
-    for (const backend of ["nftables", "iptables"]) {
-      await t.step(backend, async () => {
-        using scene = new PtpScene(backend);
-        const { hosts } = scene;
-        const [netns, again] = [hosts.addNetns(), hosts.addNetns()];
-        const dead = await scene.succeed("ADD", {}, { sandbox: netns });
-        await Deno.remove(`${hosts.folder}/leases/net1/10.1.2.2`);
-        await Deno.remove(`${hosts.folder}/leases/net1/2001:db8:1::2`);
-        await scene.succeed("ADD", {}, { sandbox: again });
-        assertEquals(reached(again), OUTSIDE);
-        assertEquals(dead.json.ips[0].address, "10.1.2.2/24");
-        assert(!/10\.1\.2\.2\b/.test(scene.rules), scene.rules);
-      });
-    }
+    await eachRow(t, ["nftables", "iptables"], async (backend) => {
+      using scene = new PtpScene(backend);
+      const { hosts } = scene;
+      const [netns, again] = [hosts.addNetns(), hosts.addNetns()];
+      const dead = await scene.succeed("ADD", {}, { sandbox: netns });
+      await Deno.remove(`${hosts.folder}/leases/net1/10.1.2.2`);
+      await Deno.remove(`${hosts.folder}/leases/net1/2001:db8:1::2`);
+      await scene.succeed("ADD", {}, { sandbox: again });
+      assertEquals(reached(again), OUTSIDE);
+      assertEquals(dead.json.ips[0].address, "10.1.2.2/24");
+      assert(!/10\.1\.2\.2\b/.test(scene.rules), scene.rules);
+    });
   },
 );
 
@@ -208,16 +201,12 @@ testRules("ptp.check() notices a masquerade that is gone", async (t) => {
       "nat",
     ]],
   ];
-  for (const [name, backend, [program = "", ...args]] of rows) {
-    await t.step(name, async () => {
-      using scene = new PtpScene(backend);
-      const { json: prevResult } = await scene.succeed("ADD");
-      runIn(scene.hosts.host, program, ...args);
-      await scene.fail("CHECK", [999, "The masquerade is gone"], {
-        prevResult,
-      });
-    });
-  }
+  await eachRow(t, rows, async ([, backend, [program = "", ...args]]) => {
+    using scene = new PtpScene(backend);
+    const { json: prevResult } = await scene.succeed("ADD");
+    runIn(scene.hosts.host, program, ...args);
+    await scene.fail("CHECK", [999, "The masquerade is gone"], { prevResult });
+  });
 });
 
 testRules(
@@ -239,29 +228,27 @@ testRules(
 testRules(
   "ptp.add() spares the subnets of all interfaces of a container, by iptables",
   async (t) => {
-    for (const variant of ["nft", "legacy"]) {
-      await t.step(variant, async () => {
-        using scene = new PtpScene("iptables");
-        const { hosts } = scene;
-        for (const name of ["iptables", "iptables-restore"]) {
-          const multi = `/usr/sbin/xtables-${variant}-multi`;
-          await Deno.symlink(multi, `${hosts.folder}/${name}`);
-        }
-        const env = { PATH: hosts.folder };
-        for (const [at, ifName] of ["eth0", "net1"].entries()) {
-          const ipam = hosts.hostLocal(`10.${at}.0.0/24`);
-          await scene.succeed("ADD", { ipam }, { ifName, env });
-        }
-        const own = runIn(hosts.host, `iptables-${variant}-save`).split("\n")
-          .filter((line) => line.startsWith("-A CNI-"))
-          .map((line) => line.replace(/^\S+ \S+ (.*) -m .* -j /, "$1 "));
-        assertEquals(own, [
-          "-d 10.1.0.0/24 ACCEPT",
-          "-d 10.0.0.0/24 ACCEPT",
-          "! -d 224.0.0.0/4 MASQUERADE",
-        ]);
-      });
-    }
+    await eachRow(t, ["nft", "legacy"], async (variant) => {
+      using scene = new PtpScene("iptables");
+      const { hosts } = scene;
+      for (const name of ["iptables", "iptables-restore"]) {
+        const multi = `/usr/sbin/xtables-${variant}-multi`;
+        await Deno.symlink(multi, `${hosts.folder}/${name}`);
+      }
+      const env = { PATH: hosts.folder };
+      for (const [at, ifName] of ["eth0", "net1"].entries()) {
+        const ipam = hosts.hostLocal(`10.${at}.0.0/24`);
+        await scene.succeed("ADD", { ipam }, { ifName, env });
+      }
+      const own = runIn(hosts.host, `iptables-${variant}-save`).split("\n")
+        .filter((line) => line.startsWith("-A CNI-"))
+        .map((line) => line.replace(/^\S+ \S+ (.*) -m .* -j /, "$1 "));
+      assertEquals(own, [
+        "-d 10.1.0.0/24 ACCEPT",
+        "-d 10.0.0.0/24 ACCEPT",
+        "! -d 224.0.0.0/4 MASQUERADE",
+      ]);
+    });
   },
   needsLegacyIptables(),
 );

@@ -22,6 +22,7 @@ import {
 } from "../../testing/ip_json.ts";
 import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 testAttaching("ptp", dualStack, ["onlink"]);
 
@@ -135,21 +136,19 @@ rootTest("ptp returns the DNS of configuration or IPAM plugin", async (t) => {
     }],
     ["an empty list: none", { nameservers: [] }, undefined],
   ];
-  for (const [name, dns, want] of rows) {
-    await t.step(name, async () => {
-      using hosts = TestHosts.create();
-      const file = `${hosts.folder}/resolv.conf`;
-      Deno.writeTextFileSync(file, resolvConf);
-      const config = dualStack(hosts);
-      const added = await hosts.run("ptp", "ADD", {
-        ...config,
-        dns,
-        ipam: { ...config.ipam, resolvConf: file },
-      });
-      assertSuccess(added);
-      assertEquals(added.json.dns, want);
+  await eachRow(t, rows, async ([, dns, want]) => {
+    using hosts = TestHosts.create();
+    const file = `${hosts.folder}/resolv.conf`;
+    Deno.writeTextFileSync(file, resolvConf);
+    const config = dualStack(hosts);
+    const added = await hosts.run("ptp", "ADD", {
+      ...config,
+      dns,
+      ipam: { ...config.ipam, resolvConf: file },
     });
-  }
+    assertSuccess(added);
+    assertEquals(added.json.dns, want);
+  });
 });
 
 rootTest("ptp.add() refuses invalid IPAM results", async (t) => {
@@ -169,16 +168,14 @@ rootTest("ptp.add() refuses invalid IPAM results", async (t) => {
       "invalid CIDR address: 10.0.0.2",
     ],
   ];
-  for (const [name, result, code, text] of rows) {
-    await t.step(name, async () => {
-      using hosts = TestHosts.create();
-      const before = stockOf(hosts);
-      const { config, calls } = withFakeIpam(hosts, result);
-      assertFailure(await hosts.run("ptp", "ADD", config), code, text);
-      assertEquals(calls(), ["ADD", "DEL"]);
-      assertEquals(stockOf(hosts), before);
-    });
-  }
+  await eachRow(t, rows, async ([, result, code, text]) => {
+    using hosts = TestHosts.create();
+    const before = stockOf(hosts);
+    const { config, calls } = withFakeIpam(hosts, result);
+    assertFailure(await hosts.run("ptp", "ADD", config), code, text);
+    assertEquals(calls(), ["ADD", "DEL"]);
+    assertEquals(stockOf(hosts), before);
+  });
 });
 
 rootTest("ptp.add() handles unusual addresses and gateways", async (t) => {
@@ -235,24 +232,22 @@ rootTest("ptp.add() handles unusual addresses and gateways", async (t) => {
       ["10.0.0.1", "10.0.1.1", "fd00::1", "fd01::1"],
     ],
   ];
-  for (const [name, ips, gateways] of rows) {
-    await t.step(name, async () => {
-      using hosts = TestHosts.create();
-      const before = stockOf(hosts);
-      const { config } = withFakeIpam(hosts, { ips });
-      const added = await hosts.run("ptp", "ADD", config);
-      assertSuccess(added);
-      assertEquals(findReached(hosts.sandbox, gateways), gateways);
-      const own = added.json.ips.map(({ address }: { address: string }) =>
-        address.replace(/\/.*/, "")
-      );
-      assertEquals(findReached(hosts.host, own), own);
-      const withResult = { ...config, prevResult: added.json };
-      assertSuccess(await hosts.run("ptp", "CHECK", withResult));
-      assertSuccess(await hosts.run("ptp", "DEL", withResult));
-      assertEquals(stockOf(hosts), before);
-    });
-  }
+  await eachRow(t, rows, async ([, ips, gateways]) => {
+    using hosts = TestHosts.create();
+    const before = stockOf(hosts);
+    const { config } = withFakeIpam(hosts, { ips });
+    const added = await hosts.run("ptp", "ADD", config);
+    assertSuccess(added);
+    assertEquals(findReached(hosts.sandbox, gateways), gateways);
+    const own = added.json.ips.map(({ address }: { address: string }) =>
+      address.replace(/\/.*/, "")
+    );
+    assertEquals(findReached(hosts.host, own), own);
+    const withResult = { ...config, prevResult: added.json };
+    assertSuccess(await hosts.run("ptp", "CHECK", withResult));
+    assertSuccess(await hosts.run("ptp", "DEL", withResult));
+    assertEquals(stockOf(hosts), before);
+  });
 });
 
 rootTest(
@@ -415,9 +410,7 @@ rootTest("ptp.del() never touches the host's own interfaces", async () => {
 rootTest("ptp.del() deletes the link even if IPAM fails", async () => {
   using hosts = TestHosts.create();
   const ipam = writeFakeIpam(hosts.path, {
-    ADD: {
-      stdout: { ips: [{ address: "10.0.0.2/24", gateway: "10.0.0.1" }] },
-    },
+    ADD: { stdout: { ips: [{ address: "10.0.0.2/24", gateway: "10.0.0.1" }] } },
     DEL: { stdout: { code: 117, msg: "the store is on fire" }, exitCode: 1 },
   });
   const config = {
@@ -479,26 +472,22 @@ rootTest("ptp.add() refuses an invalid CNI_NETNS", async (t) => {
     ],
     ["the host's own", (hosts) => hosts.host.path, "should not be the same"],
   ];
-  for (const [name, netnsOf, text] of rows) {
-    await t.step(name, async () => {
-      using hosts = TestHosts.create();
-      const env = { CNI_NETNS: netnsOf(hosts) };
-      const added = await hosts.run("ptp", "ADD", dualStack(hosts), { env });
-      assertFailure(added, 8, text);
-      assertEquals(hosts.leases(), []);
-    });
-  }
+  await eachRow(t, rows, async ([, netnsOf, text]) => {
+    using hosts = TestHosts.create();
+    const env = { CNI_NETNS: netnsOf(hosts) };
+    const added = await hosts.run("ptp", "ADD", dualStack(hosts), { env });
+    assertFailure(added, 8, text);
+    assertEquals(hosts.leases(), []);
+  });
 });
 
 rootTest("ptp passes STATUS and GC on to the IPAM plugin", async (t) => {
-  for (const command of ["STATUS", "GC"]) {
-    await t.step(command, async () => {
-      using hosts = TestHosts.create();
-      const { config, calls } = withFakeIpam(hosts, {});
-      assertSuccess(await hosts.run("ptp", command, config));
-      assertEquals(calls(), [command]);
-    });
-  }
+  await eachRow(t, ["STATUS", "GC"], async (command) => {
+    using hosts = TestHosts.create();
+    const { config, calls } = withFakeIpam(hosts, {});
+    assertSuccess(await hosts.run("ptp", command, config));
+    assertEquals(calls(), [command]);
+  });
   await t.step("STATUS relays code 50", async () => {
     using hosts = TestHosts.create();
     const ipam = writeFakeIpam(hosts.path, {

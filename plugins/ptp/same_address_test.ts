@@ -8,6 +8,7 @@ import { OUTSIDE, reached } from "../../tests/_harness/outside.ts";
 import { needsGo, succeedAs } from "../../tests/_harness/parity.ts";
 import { needsRuleTools } from "../../tests/_harness/rules.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 
 /** A host on which two networks hand out the same addresses. */
 class TwoNetworks extends MasqueradeScene {
@@ -39,27 +40,25 @@ rootTest(
   "ptp.add() refuses another network's address",
   needsRuleTools,
   async (t) => {
-    for (const backend of ["nftables", "iptables"]) {
-      await t.step(backend, async () => {
-        using scene = new TwoNetworks(backend);
-        const { sandbox } = scene.hosts;
-        await scene.succeed("ADD");
-        await scene.assertRefused(
-          /10\.1\.2\.2 is in use by \\"veth[0-9a-f]{11}\\" \(cni\/net1\/test-container\/eth0\)/,
-        );
-        assertEquals(reached(sandbox), OUTSIDE);
-        // A runtime runs DEL after a failed ADD.
-        assertEquals((await scene.runOther("DEL")).exitCode, 0);
-        assertEquals(reached(sandbox), OUTSIDE);
-        await scene.succeed("DEL");
-        assertEquals((await scene.runOther("ADD")).exitCode, 0);
-        assertEquals(reached(scene.other), OUTSIDE);
-        await scene.succeed("DEL");
-        assertEquals(reached(scene.other), OUTSIDE);
-        assertEquals((await scene.runOther("DEL")).exitCode, 0);
-        assertEquals(scene.rules, "");
-      });
-    }
+    await eachRow(t, ["nftables", "iptables"], async (backend) => {
+      using scene = new TwoNetworks(backend);
+      const { sandbox } = scene.hosts;
+      await scene.succeed("ADD");
+      await scene.assertRefused(
+        /10\.1\.2\.2 is in use by \\"veth[0-9a-f]{11}\\" \(cni\/net1\/test-container\/eth0\)/,
+      );
+      assertEquals(reached(sandbox), OUTSIDE);
+      // A runtime runs DEL after a failed ADD.
+      assertEquals((await scene.runOther("DEL")).exitCode, 0);
+      assertEquals(reached(sandbox), OUTSIDE);
+      await scene.succeed("DEL");
+      assertEquals((await scene.runOther("ADD")).exitCode, 0);
+      assertEquals(reached(scene.other), OUTSIDE);
+      await scene.succeed("DEL");
+      assertEquals(reached(scene.other), OUTSIDE);
+      assertEquals((await scene.runOther("DEL")).exitCode, 0);
+      assertEquals(scene.rules, "");
+    });
   },
 );
 

@@ -2,6 +2,7 @@ import { assertFailure } from "../../tests/_harness/call_outcome.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
 /** Changes, and CHECK's error about them. */
@@ -51,9 +52,7 @@ const CHANGES: [name: string, keys: Keys, lines: string[], text: string][] = [
   [
     "the default route leads out elsewhere",
     {},
-    [
-      "route replace default via 10.0.0.1 dev eth0 table 100",
-    ],
+    ["route replace default via 10.0.0.1 dev eth0 table 100"],
     "The rule for packets from 192.168.1.209 is gone",
   ],
   ["the default route of gateways is another one", {
@@ -100,40 +99,33 @@ const CHANGES: [name: string, keys: Keys, lines: string[], text: string][] = [
 ];
 
 rootTest("sbr.check() notices everything that was changed", async (t) => {
-  for (const [name, keys, lines, text] of CHANGES) {
-    await t.step(name, async () => {
-      using scene = new SbrScene([
-        ...ETH0,
-        ...NET1,
-        ...IPV6,
-        "route add default via 192.168.1.1 table 5000",
-      ]);
-      const prevResult = {
-        ...scene.networks.result([IP4, IP6]),
-        routes: [
-          { dst: "192.168.2.0/24", gw: "192.168.1.2" },
-          { dst: "0.0.0.0/0", gw: "192.168.1.1", table: 5000 },
-        ],
-      };
-      await scene.succeed("ADD", { prevResult, ...keys });
-      await scene.succeed("CHECK", { prevResult, ...keys });
-      scene.ip(...lines);
-      const checked = await scene.run("CHECK", { prevResult, ...keys });
-      assertFailure(checked, 999, text);
-    });
-  }
+  await eachRow(t, CHANGES, async ([, keys, lines, text]) => {
+    using scene = new SbrScene([
+      ...ETH0,
+      ...NET1,
+      ...IPV6,
+      "route add default via 192.168.1.1 table 5000",
+    ]);
+    const prevResult = {
+      ...scene.networks.result([IP4, IP6]),
+      routes: [
+        { dst: "192.168.2.0/24", gw: "192.168.1.2" },
+        { dst: "0.0.0.0/0", gw: "192.168.1.1", table: 5000 },
+      ],
+    };
+    await scene.succeed("ADD", { prevResult, ...keys });
+    await scene.succeed("CHECK", { prevResult, ...keys });
+    scene.ip(...lines);
+    const checked = await scene.run("CHECK", { prevResult, ...keys });
+    assertFailure(checked, 999, text);
+  });
 });
 
 rootTest("sbr.check() judges prevResult", async (t) => {
   using scene = new SbrScene();
   await scene.succeed("ADD");
   const rows: [string, unknown, number, string][] = [
-    [
-      "none",
-      undefined,
-      7,
-      "This plugin must be called as chained plugin",
-    ],
+    ["none", undefined, 7, "This plugin must be called as chained plugin"],
     ["no address", { ips: [] }, 7, "No IP addresses supplied"],
     [
       "another address",
@@ -143,18 +135,13 @@ rootTest("sbr.check() judges prevResult", async (t) => {
     ],
     ["another family", { cniVersion: "0.3.0" }, 1, "could not parse"],
   ];
-  for (const [name, prevResult, code, text] of rows) {
-    await t.step(name, async () => {
-      assertFailure(await scene.run("CHECK", { prevResult }), code, text);
-    });
-  }
+  await eachRow(t, rows, async ([, prevResult, code, text]) => {
+    assertFailure(await scene.run("CHECK", { prevResult }), code, text);
+  });
   await t.step("routes of other interfaces and of the kernel", async () => {
     const prevResult = {
       interfaces: [{ name: "net1", sandbox: "/x" }, { name: "eth0" }],
-      ips: [{ ...IP4, interface: 0 }, {
-        address: "10.0.0.2/24",
-        interface: 1,
-      }],
+      ips: [{ ...IP4, interface: 0 }, { address: "10.0.0.2/24", interface: 1 }],
       routes: [
         { dst: "10.2.0.0/24", gw: "10.0.0.5" },
         { dst: "2001:db8::/32" },

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import {
   ETH0,
   IPV6,
@@ -35,28 +36,26 @@ rootTest("sbr.add() takes the first tables that nothing uses", async (t) => {
       [252, 256],
     ],
   ];
-  for (const [name, lines, tables] of rows) {
-    await t.step(name, async () => {
-      using scene = new SbrScene([...ETH0, ...NET1, ...IPV6, ...lines], {
-        ips: both,
-      });
-      const before = scene.state;
-      await scene.succeed("ADD");
-      const [first, second] = tables;
-      const rules = scene.networks.rules();
-      assert(
-        rules.some((line) => line.endsWith(`192.168.1.209 lookup ${first}`)),
-        rules.join(),
-      );
-      assert(
-        rules.some((line) => line.endsWith(`::209 lookup ${second}`)),
-        rules.join(),
-      );
-      await scene.succeed("CHECK");
-      await scene.succeed("DEL");
-      assertEquals(scene.state, before);
+  await eachRow(t, rows, async ([, lines, tables]) => {
+    using scene = new SbrScene([...ETH0, ...NET1, ...IPV6, ...lines], {
+      ips: both,
     });
-  }
+    const before = scene.state;
+    await scene.succeed("ADD");
+    const [first, second] = tables;
+    const rules = scene.networks.rules();
+    assert(
+      rules.some((line) => line.endsWith(`192.168.1.209 lookup ${first}`)),
+      rules.join(),
+    );
+    assert(
+      rules.some((line) => line.endsWith(`::209 lookup ${second}`)),
+      rules.join(),
+    );
+    await scene.succeed("CHECK");
+    await scene.succeed("DEL");
+    assertEquals(scene.state, before);
+  });
 });
 
 rootTest("sbr.add() moves routes of the address family only", async (t) => {
@@ -120,9 +119,7 @@ rootTest("sbr.add() moves routes of the address family only", async (t) => {
         ],
         ips: [{ address }],
       },
-      [
-        "172.16.0.0/24 dev net1 proto kernel scope link src 172.16.0.2",
-      ],
+      ["172.16.0.0/24 dev net1 proto kernel scope link src 172.16.0.2"],
       [
         "10.9.0.0/16 via 192.168.1.2 dev net1 src 172.16.0.2",
         "192.168.1.0/24 dev net1 proto kernel scope link src 192.168.1.209",
@@ -181,30 +178,26 @@ rootTest("sbr.add() moves routes of the address family only", async (t) => {
     ],
   ];
   const isOfIpv4 = (line: string): boolean => !/[0-9a-f]::/.test(line);
-  for (const [name, { lines, ips }, main, table] of rows) {
-    await t.step(name, async () => {
-      using scene = new SbrScene([...ETH0, ...NET1, ...IPV6, ...lines], {
-        ips,
-      });
-      const isInvolved = ips[0]?.address.includes(":")
-        ? (): boolean => true
-        : isOfIpv4;
-      const before = scene.state;
-      await scene.succeed("ADD");
-      assertEquals(scene.table("main").filter(isInvolved), main);
-      assertEquals(scene.table("100"), table);
-      await scene.succeed("ADD");
-      assertEquals(scene.table("100"), table, "once more");
-      await scene.succeed("CHECK");
-      await scene.succeed("DEL", {
-        prevResult: {
-          ...scene.keys["prevResult"] as Keys,
-          routes: [{ dst: "::/0", gw: "2001:db8:1::1" }],
-        },
-      });
-      assertEquals(scene.state, before);
+  await eachRow(t, rows, async ([, { lines, ips }, main, table]) => {
+    using scene = new SbrScene([...ETH0, ...NET1, ...IPV6, ...lines], { ips });
+    const isInvolved = ips[0]?.address.includes(":")
+      ? (): boolean => true
+      : isOfIpv4;
+    const before = scene.state;
+    await scene.succeed("ADD");
+    assertEquals(scene.table("main").filter(isInvolved), main);
+    assertEquals(scene.table("100"), table);
+    await scene.succeed("ADD");
+    assertEquals(scene.table("100"), table, "once more");
+    await scene.succeed("CHECK");
+    await scene.succeed("DEL", {
+      prevResult: {
+        ...scene.keys["prevResult"] as Keys,
+        routes: [{ dst: "::/0", gw: "2001:db8:1::1" }],
+      },
     });
-  }
+    assertEquals(scene.state, before);
+  });
 });
 
 rootTest("sbr.add() builds on what is there of the attachment", async (t) => {

@@ -15,6 +15,7 @@ import {
 } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, SbrScene } from "../../tests/_harness/sbr_scene.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { ETH0, NET1 } from "../../tests/_harness/two_networks.ts";
 
 const RULE = "32765: from 192.168.1.209 lookup 100";
@@ -47,16 +48,14 @@ rootTest("sbr.add() hands prevResult on as it is", async (t) => {
       dns: {},
     }],
   ];
-  for (const [name, cniVersion, prevResult, answer] of rows) {
-    await t.step(name, async () => {
-      using scene = new SbrScene();
-      const added = await scene.run("ADD", { cniVersion, prevResult });
-      assertSuccess(added);
-      assertEquals(added.json, answer);
-      assertEquals(scene.networks.rules(), [RULE]);
-      await scene.succeed("DEL", { cniVersion, prevResult });
-    });
-  }
+  await eachRow(t, rows, async ([, cniVersion, prevResult, answer]) => {
+    using scene = new SbrScene();
+    const added = await scene.run("ADD", { cniVersion, prevResult });
+    assertSuccess(added);
+    assertEquals(added.json, answer);
+    assertEquals(scene.networks.rules(), [RULE]);
+    await scene.succeed("DEL", { cniVersion, prevResult });
+  });
 });
 
 rootTest("sbr.add() refuses cleanly what it cannot do", async (t) => {
@@ -69,9 +68,7 @@ rootTest("sbr.add() refuses cleanly what it cannot do", async (t) => {
     ],
     [
       "a prevResult of another family",
-      {
-        prevResult: { cniVersion: "0.4.0", ips: [IP4] },
-      },
+      { prevResult: { cniVersion: "0.4.0", ips: [IP4] } },
       1,
       "could not parse prevResult",
     ],
@@ -150,19 +147,17 @@ rootTest("sbr.add() refuses cleanly what it cannot do", async (t) => {
       "addSourceHints: expected a boolean",
     ],
   ];
-  for (const [name, keys, code, text] of rows) {
-    await t.step(name, async () => {
-      using scene = new SbrScene();
-      const before = scene.networks.state();
-      assertFailure(await scene.run("ADD", keys), code, text);
-      assertEquals(scene.networks.state(), before);
-      await scene.succeed("DEL", keys).catch((error) => {
-        // Only the warning about the ignored configuration.
-        assertStringIncludes(String(error), "Ignoring");
-      });
-      assertEquals(scene.networks.state(), before);
+  await eachRow(t, rows, async ([, keys, code, text]) => {
+    using scene = new SbrScene();
+    const before = scene.networks.state();
+    assertFailure(await scene.run("ADD", keys), code, text);
+    assertEquals(scene.networks.state(), before);
+    await scene.succeed("DEL", keys).catch((error) => {
+      // Only the warning about the ignored configuration.
+      assertStringIncludes(String(error), "Ignoring");
     });
-  }
+    assertEquals(scene.networks.state(), before);
+  });
   await t.step("an interface that is not there", async () => {
     using scene = new SbrScene();
     scene.ip("link delete dev net1");
@@ -189,10 +184,7 @@ rootTest("sbr with a table touches rules to that table only", async () => {
     "rule add from 192.168.1.209 lookup 150",
     "rule add from 192.168.1.209 to 10.9.0.0/16 lookup 5000",
     "rule add from 10.0.0.2 lookup 5000",
-  ], {
-    ips: [IP4, { address: "192.168.1.210/24" }],
-    table: 5000,
-  });
+  ], { ips: [IP4, { address: "192.168.1.210/24" }], table: 5000 });
   const before = scene.networks.state();
   const rules = [
     "32761: from 192.168.1.210 lookup 5000",
@@ -230,27 +222,25 @@ Deno.test({
   ...locked,
   ignore: locked.ignore || flock.ignore,
   fn: async (t) => {
-    for (const command of ["ADD", "CHECK", "DEL"]) {
-      await t.step(command, async () => {
-        using scene = new SbrScene();
-        const { hosts, sandbox } = scene.networks;
-        const done = `${hosts.folder}/done`;
-        // Through another path, and with the Go plugin's kind of lock.
-        const path = `${hosts.folder}/netns`;
-        Deno.symlinkSync(sandbox.path, path);
-        if (command === "CHECK") await scene.succeed("ADD");
-        const script = `echo locked; sleep 0.1; : > ${done}`;
-        const holder = new Deno.Command("flock", {
-          args: [path, "sh", "-c", script],
-          stdout: "piped",
-        }).spawn();
-        const reader = holder.stdout.getReader();
-        await reader.read();
-        await scene.succeed(command);
-        assert(Deno.statSync(done).isFile);
-        await Promise.all([holder.status, reader.cancel()]);
-      });
-    }
+    await eachRow(t, ["ADD", "CHECK", "DEL"], async (command) => {
+      using scene = new SbrScene();
+      const { hosts, sandbox } = scene.networks;
+      const done = `${hosts.folder}/done`;
+      // Through another path, and with the Go plugin's kind of lock.
+      const path = `${hosts.folder}/netns`;
+      Deno.symlinkSync(sandbox.path, path);
+      if (command === "CHECK") await scene.succeed("ADD");
+      const script = `echo locked; sleep 0.1; : > ${done}`;
+      const holder = new Deno.Command("flock", {
+        args: [path, "sh", "-c", script],
+        stdout: "piped",
+      }).spawn();
+      const reader = holder.stdout.getReader();
+      await reader.read();
+      await scene.succeed(command);
+      assert(Deno.statSync(done).isFile);
+      await Promise.all([holder.status, reader.cancel()]);
+    });
   },
 });
 
@@ -271,23 +261,21 @@ rootTest("sbr gives up waiting for the namespace after a while", async (t) => {
     return acquire(path, { ...wait, limitMs: 10 });
   };
   try {
-    for (const command of ["ADD", "CHECK", "DEL"]) {
-      await t.step(command, async () => {
-        using scene = new SbrScene();
-        const before = scene.networks.state();
-        const { path } = scene.networks.sandbox;
-        const countOpen = (): number => listOpen(path).length;
-        const openBefore = countOpen();
-        using held = await acquire(path);
-        const output = await scene.run(command);
-        assertFailure(output, 11, `Cannot lock network namespace "${path}"`);
-        assertStringIncludes(output.json.details, `process ${Deno.pid} (`);
-        held[Symbol.dispose]();
-        // The waiting thread gets the lock now, and closes the file.
-        await eventually("it is closed", () => countOpen() === openBefore);
-        assertEquals(scene.networks.state(), before);
-      });
-    }
+    await eachRow(t, ["ADD", "CHECK", "DEL"], async (command) => {
+      using scene = new SbrScene();
+      const before = scene.networks.state();
+      const { path } = scene.networks.sandbox;
+      const countOpen = (): number => listOpen(path).length;
+      const openBefore = countOpen();
+      using held = await acquire(path);
+      const output = await scene.run(command);
+      assertFailure(output, 11, `Cannot lock network namespace "${path}"`);
+      assertStringIncludes(output.json.details, `process ${Deno.pid} (`);
+      held[Symbol.dispose]();
+      // The waiting thread gets the lock now, and closes the file.
+      await eventually("it is closed", () => countOpen() === openBefore);
+      assertEquals(scene.networks.state(), before);
+    });
     assertEquals(paths.length, 3);
   } finally {
     FileLock.acquireExisting = acquire;
@@ -302,9 +290,6 @@ rootTest("sbr answers STATUS by the configuration, and GC always", async () => {
   await scene.succeed("STATUS", { ...current, gateways: ["192.168.1.1"] });
   const status = await scene.run("STATUS", { ...current, table: -1 });
   assertFailure(status, 7, "table: expected at least 1, got -1");
-  await scene.succeed("GC", {
-    ...current,
-    "cni.dev/valid-attachments": [],
-  });
+  await scene.succeed("GC", { ...current, "cni.dev/valid-attachments": [] });
   assertEquals(scene.networks.state(), before);
 });

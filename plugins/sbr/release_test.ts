@@ -6,6 +6,7 @@ import { ipJson } from "../../testing/ip_json.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { simulateNewerKernel } from "../../tests/_harness/newer_kernel.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
 const RULE = "32765: from 192.168.1.209 lookup 100";
@@ -29,13 +30,11 @@ rootTest("sbr.del() succeeds without a namespace", async (t) => {
     ["a device", "/dev/null"],
   ];
   for (const [name, CNI_NETNS] of rows) {
-    for (const keys of [scene.keys, {}, { table: 5000 }]) {
-      await t.step(`${name}, ${Object.keys(keys)}`, async () => {
-        const env = { CNI_NETNS };
-        const deleted = await scene.networks.run("sbr", "DEL", keys, env);
-        assertSuccess(deleted);
-      });
-    }
+    await eachRow(t, [scene.keys, {}, { table: 5000 }], async (keys) => {
+      const env = { CNI_NETNS };
+      const deleted = await scene.networks.run("sbr", "DEL", keys, env);
+      assertSuccess(deleted);
+    }, (keys) => `${name}, ${Object.keys(keys)}`);
   }
   const names = [...Deno.readDirSync(folder)].map(({ name }) => name);
   assertEquals(names.sort(), ["bin", "file"]);
@@ -60,23 +59,21 @@ rootTest("sbr.del() finds what is left, whatever it is told", async (t) => {
     }],
     ["an older version", { cniVersion: "0.3.0", prevResult: undefined }],
   ];
-  for (const [name, keys] of rows) {
-    await t.step(name, async () => {
-      using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], {
-        ips: [IP4, IP6],
-      });
-      const before = scene.state;
-      for (const _attempt of ["DEL", "DEL again"]) {
-        await scene.succeed("ADD");
-        const deleted = await scene.run("DEL", keys);
-        assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
-        assertEquals(scene.state, before);
-      }
-      const again = await scene.run("DEL", keys);
-      assertEquals([again.exitCode, again.stdout], [0, ""]);
-      assertEquals(scene.state, before);
+  await eachRow(t, rows, async ([, keys]) => {
+    using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], {
+      ips: [IP4, IP6],
     });
-  }
+    const before = scene.state;
+    for (const _attempt of ["DEL", "DEL again"]) {
+      await scene.succeed("ADD");
+      const deleted = await scene.run("DEL", keys);
+      assertEquals([deleted.exitCode, deleted.stdout], [0, ""]);
+      assertEquals(scene.state, before);
+    }
+    const again = await scene.run("DEL", keys);
+    assertEquals([again.exitCode, again.stdout], [0, ""]);
+    assertEquals(scene.state, before);
+  });
 });
 
 rootTest("sbr.del() finds rules without the interface", async (t) => {
@@ -137,26 +134,22 @@ rootTest("sbr.del() leaves rules and tables of others alone", async (t) => {
       "route add default via 192.168.1.7 table 300",
     ]],
   ];
-  for (const [name, lines] of rows) {
-    await t.step(name, async () => {
-      using scene = new SbrScene();
-      scene.ip(...lines);
-      const before = scene.state;
-      await scene.succeed("ADD");
-      await scene.succeed("CHECK");
-      await scene.succeed("DEL");
-      assertEquals(scene.state, before);
-    });
-  }
+  await eachRow(t, rows, async ([, lines]) => {
+    using scene = new SbrScene();
+    scene.ip(...lines);
+    const before = scene.state;
+    await scene.succeed("ADD");
+    await scene.succeed("CHECK");
+    await scene.succeed("DEL");
+    assertEquals(scene.state, before);
+  });
   await t.step("a table that others have come to use", async () => {
     using scene = new SbrScene();
     await scene.succeed("ADD");
     scene.ip("rule add from 10.0.0.2 lookup 100");
     const table = scene.table("100");
     await scene.succeed("DEL");
-    assertEquals(scene.networks.rules(), [
-      "32764: from 10.0.0.2 lookup 100",
-    ]);
+    assertEquals(scene.networks.rules(), ["32764: from 10.0.0.2 lookup 100"]);
     assertEquals(scene.table("100"), table);
   });
   await t.step("another interface that has the same address", async () => {
@@ -194,22 +187,20 @@ rootTest("sbr.del() restores the default routes of the result", async (t) => {
     ["moved", {}],
     ["dropped", { gateways: ["192.168.1.254", "2001:db8:1::254"] }],
   ];
-  for (const [name, keys] of rows) {
-    await t.step(name, async () => {
-      using scene = new SbrScene(lines);
-      const prevResult = {
-        ...scene.networks.result([IP4, IP6]),
-        routes: [
-          { dst: "0.0.0.0/0", priority: 7, mtu: 1400 },
-          { dst: "::/0", gw: "2001:db8:1::1" },
-        ],
-      };
-      const before = scene.state;
-      await scene.succeed("ADD", { prevResult, ...keys });
-      await scene.succeed("DEL", { prevResult, ...keys });
-      assertEquals(scene.state, before);
-    });
-  }
+  await eachRow(t, rows, async ([, keys]) => {
+    using scene = new SbrScene(lines);
+    const prevResult = {
+      ...scene.networks.result([IP4, IP6]),
+      routes: [
+        { dst: "0.0.0.0/0", priority: 7, mtu: 1400 },
+        { dst: "::/0", gw: "2001:db8:1::1" },
+      ],
+    };
+    const before = scene.state;
+    await scene.succeed("ADD", { prevResult, ...keys });
+    await scene.succeed("DEL", { prevResult, ...keys });
+    assertEquals(scene.state, before);
+  });
 });
 
 rootTest("sbr.del() restores the metrics of default routes", async (t) => {
@@ -227,24 +218,19 @@ rootTest("sbr.del() restores the metrics of default routes", async (t) => {
       "route add default via 2001:db8:1::1 dev net1 metric 9",
     ], { gateways: ["192.168.1.254", "2001:db8:1::254"] }],
   ];
-  for (const [name, lines, keys] of rows) {
-    await t.step(name, async () => {
-      using scene = new SbrScene([...ETH0, ...NET1, ...IPV6, ...lines]);
-      const families = lines.map((line) => line.includes("::") ? 6 : 4);
-      const routes = [
-        ...families.includes(4) ? [{ dst: "0.0.0.0/0" }] : [],
-        ...families.includes(6) ? [{ dst: "::/0", gw: "2001:db8:1::1" }] : [],
-      ];
-      const prevResult = {
-        ...scene.networks.result([IP4, IP6]),
-        routes,
-      };
-      const before = scene.state;
-      await scene.succeed("ADD", { prevResult, ...keys });
-      await scene.succeed("DEL", { prevResult, ...keys });
-      assertEquals(scene.state, before);
-    });
-  }
+  await eachRow(t, rows, async ([, lines, keys]) => {
+    using scene = new SbrScene([...ETH0, ...NET1, ...IPV6, ...lines]);
+    const families = lines.map((line) => line.includes("::") ? 6 : 4);
+    const routes = [
+      ...families.includes(4) ? [{ dst: "0.0.0.0/0" }] : [],
+      ...families.includes(6) ? [{ dst: "::/0", gw: "2001:db8:1::1" }] : [],
+    ];
+    const prevResult = { ...scene.networks.result([IP4, IP6]), routes };
+    const before = scene.state;
+    await scene.succeed("ADD", { prevResult, ...keys });
+    await scene.succeed("DEL", { prevResult, ...keys });
+    assertEquals(scene.state, before);
+  });
 });
 
 rootTest("sbr.del() knows its rules on newer kernels", async () => {
@@ -309,16 +295,14 @@ rootTest("sbr.del() leaves another pod's sandbox alone", async (t) => {
       ips: [{ ...IP4, interface: 0 }],
     }), false],
   ];
-  for (const [name, prevResultOf, isLeft] of rows) {
-    await t.step(name, async () => {
-      using scene = new SbrScene();
-      const before = scene.state;
-      await scene.succeed("ADD");
-      const added = scene.state;
-      await scene.succeed("DEL", { prevResult: prevResultOf(scene) });
-      assertEquals(scene.state, isLeft ? added : before);
-    });
-  }
+  await eachRow(t, rows, async ([, prevResultOf, isLeft]) => {
+    using scene = new SbrScene();
+    const before = scene.state;
+    await scene.succeed("ADD");
+    const added = scene.state;
+    await scene.succeed("DEL", { prevResult: prevResultOf(scene) });
+    assertEquals(scene.state, isLeft ? added : before);
+  });
   await t.step("without the interface, the address on another", async () => {
     using scene = new SbrScene([
       "address add 192.168.1.209/24 dev eth0",

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { IP4, IP6, SbrScene } from "../../tests/_harness/sbr_scene.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
 import {
   ETH0,
   IPV6,
@@ -92,24 +93,22 @@ const DEFAULTS: [
 ];
 
 rootTest("sbr.add() finds the default route of a table", async (t) => {
-  for (const [name, { lines, keys }, defaults] of DEFAULTS) {
-    await t.step(name, async () => {
-      using scene = new SbrScene(
-        [
-          ...ETH0.filter((line) => !line.includes("default")),
-          ...NET1,
-          ...IPV6.filter((line) => !line.includes("default")),
-          ...lines,
-        ],
-        keys,
-      );
-      await scene.succeed("ADD");
-      const found = scene.table("100")
-        .filter((line) => line.startsWith("default"));
-      assertEquals(found, defaults);
-      await scene.succeed("CHECK");
-      await scene.succeed("DEL");
-      assertEquals(scene.table("100"), []);
-    });
-  }
+  await eachRow(t, DEFAULTS, async ([, { lines, keys }, defaults]) => {
+    using scene = new SbrScene(
+      [
+        ...ETH0.filter((line) => !line.includes("default")),
+        ...NET1,
+        ...IPV6.filter((line) => !line.includes("default")),
+        ...lines,
+      ],
+      keys,
+    );
+    await scene.succeed("ADD");
+    const found = scene.table("100")
+      .filter((line) => line.startsWith("default"));
+    assertEquals(found, defaults);
+    await scene.succeed("CHECK");
+    await scene.succeed("DEL");
+    assertEquals(scene.table("100"), []);
+  });
 });

@@ -3,6 +3,7 @@ import { KubeError } from "../../../kube/kube_error.ts";
 import type { Event } from "../../../kube/types.ts";
 import { eventually } from "../../../tests/_harness/eventually.ts";
 import { EventQueue, type EventQueueOptions } from "./event_queue.ts";
+import { testRows } from "../../../tests/_harness/table.ts";
 
 /** An event, identified by its message. */
 function event(message: string): Event {
@@ -81,24 +82,19 @@ Deno.test("EventQueue drops the oldest events, and logs that", async () => {
   assertEquals(scene.logged[1], 'Events were dropped {"count":2}');
 });
 
-Deno.test("EventQueue retries temporary failures only", async (t) => {
-  const rows: [number, string[]][] = [
-    [0, ["a", "a", "b"]],
-    [429, ["a", "b", "a"]],
-    [503, ["a", "b", "a"]],
-    [403, ["a", "b"]],
-    [409, ["a", "b"]],
-  ];
-  for (const [status, posted] of rows) {
-    await t.step(`status ${status}`, async () => {
-      await using scene = new Scene(failOnce(status));
-      scene.add("a", "b");
-      scene.run();
-      await eventually("the queue is empty", () => scene.queue.size === 0);
-      assertEquals(scene.posted, posted);
-    });
-  }
-});
+testRows<[number, string[]]>("EventQueue retries temporary failures only", [
+  [0, ["a", "a", "b"]],
+  [429, ["a", "b", "a"]],
+  [503, ["a", "b", "a"]],
+  [403, ["a", "b"]],
+  [409, ["a", "b"]],
+], async ([status, posted]) => {
+  await using scene = new Scene(failOnce(status));
+  scene.add("a", "b");
+  scene.run();
+  await eventually("the queue is empty", () => scene.queue.size === 0);
+  assertEquals(scene.posted, posted);
+}, ([status]) => `status ${status}`);
 
 Deno.test("EventQueue gives up an event that is refused again and again", async () => {
   await using scene = new Scene(

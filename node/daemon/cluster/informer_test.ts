@@ -6,6 +6,7 @@ import type { KubeApi } from "../../../tests/_harness/kube_api.ts";
 import { KubeScene } from "../../../tests/_harness/kube_scene.ts";
 import { Informer, type InformerOptions } from "./informer.ts";
 import { rememberPod } from "./remembered.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** An informer for the pods of node1, and its server. */
 class Scene implements AsyncDisposable {
@@ -211,21 +212,19 @@ Deno.test("Informer goes on after the last bookmark", async () => {
 });
 
 Deno.test("Informer lists again when its version is of no use any more", async (t) => {
-  for (const status of [400, 410, 504]) {
-    await t.step(String(status), async () => {
-      await using scene = await Scene.start();
-      await scene.waitFor("p1", "u1");
-      const version = scene.api.pod("test", "p1")?.metadata.resourceVersion;
-      scene.api.fault({ path: /watch=1/, status, times: 1 });
-      scene.api.endWatches();
-      scene.api.removePod("test", "p1");
-      scene.put("p2", "u2");
-      await scene.waitFor("p2", "u2");
-      await scene.waitFor("p1", undefined);
-      const [, again = "", ...others] = scene.lists();
-      assertEquals([versionOf(again), others], [Number(version), []]);
-    });
-  }
+  await eachRow(t, [400, 410, 504], async (status) => {
+    await using scene = await Scene.start();
+    await scene.waitFor("p1", "u1");
+    const version = scene.api.pod("test", "p1")?.metadata.resourceVersion;
+    scene.api.fault({ path: /watch=1/, status, times: 1 });
+    scene.api.endWatches();
+    scene.api.removePod("test", "p1");
+    scene.put("p2", "u2");
+    await scene.waitFor("p2", "u2");
+    await scene.waitFor("p1", undefined);
+    const [, again = "", ...others] = scene.lists();
+    assertEquals([versionOf(again), others], [Number(version), []]);
+  }, (status) => String(status));
   await t.step("because too much has happened", async () => {
     await using scene = await Scene.start();
     await scene.waitFor("p1", "u1");

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
 import { rememberDefinition, rememberPod } from "./remembered.ts";
+import { testRows } from "../../../tests/_harness/table.ts";
 
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 const METADATA = {
@@ -59,16 +60,11 @@ Deno.test("rememberPod() knows a static pod by the kubelet's UID too", () => {
   assertEquals(rememberPod(pod({ metadata }))?.uids, ["u1", "h1"]);
 });
 
-Deno.test("rememberPod() does not remember every pod", async (t) => {
-  const rows: [string, object][] = [
-    ["one without a UID", { metadata: { name: "one" } }],
-    ["one without anything", { metadata: undefined }],
-  ];
-  for (const [name, keys] of rows) {
-    await t.step(name, () => {
-      assertEquals(rememberPod(pod(keys)), undefined);
-    });
-  }
+testRows<[string, object]>("rememberPod() does not remember every pod", [
+  ["one without a UID", { metadata: { name: "one" } }],
+  ["one without anything", { metadata: undefined }],
+], ([, keys]) => {
+  assertEquals(rememberPod(pod(keys)), undefined);
 });
 
 Deno.test("rememberDefinition() keeps the configuration and annotations", () => {

@@ -10,6 +10,7 @@ import { eventually } from "../../../tests/_harness/eventually.ts";
 import type { KubeApi } from "../../../tests/_harness/kube_api.ts";
 import { kubeErrorOf, KubeScene } from "../../../tests/_harness/kube_scene.ts";
 import { ResidentCluster } from "./resident_cluster.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 const POD = /\/pods\/p\d+$/;
 const DEFINITION = /\/network-attachment-definitions\/\w+$/;
@@ -185,13 +186,11 @@ Deno.test("ResidentCluster prefers the server to memory without a watch", async 
   await t.step("it answers", async () => {
     assertEquals(await find(), "newer");
   });
-  for (const status of [401, 429, 500, 503]) {
-    await t.step(`it answers ${status}`, async () => {
-      const fault = scene.api.fault({ path: POD, status });
-      assertEquals(await find(), undefined);
-      fault.clear();
-    });
-  }
+  await eachRow(t, [401, 429, 500, 503], async (status) => {
+    const fault = scene.api.fault({ path: POD, status });
+    assertEquals(await find(), undefined);
+    fault.clear();
+  }, (status) => `it answers ${status}`);
   await t.step("it is gone", async () => {
     await scene.api.stop();
     assertEquals(await find(), undefined);

@@ -8,6 +8,7 @@ import {
   type Reply,
 } from "../../../tests/_harness/fake_channel.ts";
 import { Upstream } from "./upstream.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 const GET = { path: "/x" };
 
@@ -108,14 +109,12 @@ Deno.test("Upstream.send() leaves connections that may be dead", async (t) => {
     ["it breaks", fail({}), 1],
     ["the server is busy", () => json({}, { status: 503 }), 1],
   ];
-  for (const [name, reply, channels] of rows) {
-    await t.step(name, async () => {
-      const scene = new Scene(reply, ok);
-      const upstream = await scene.open();
-      await assertRejects(() => ask(upstream), KubeError);
-      assertEquals(scene.opened.length, channels);
-    });
-  }
+  await eachRow(t, rows, async ([, reply, channels]) => {
+    const scene = new Scene(reply, ok);
+    const upstream = await scene.open();
+    await assertRejects(() => ask(upstream), KubeError);
+    assertEquals(scene.opened.length, channels);
+  });
 });
 
 Deno.test("Upstream.send() connects anew once for many requests", async () => {

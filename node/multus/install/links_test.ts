@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { createLog } from "../../../cni/log.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
 import { Links } from "./links.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** Creates links `a` and `b` in a folder; returns the result at `a`. */
 function link(
@@ -72,13 +73,11 @@ Deno.test("Links.ensure() makes links beside the executable", async (t) => {
       "-> t",
     ],
   ];
-  for (const [what, prepare, replacesOthers, expected] of rows) {
-    await t.step(what, () => {
-      using folder = new ConfFolder({ t: "ours" });
-      prepare(folder);
-      assertEquals(link(folder, replacesOthers).a, expected);
-    });
-  }
+  await eachRow(t, rows, ([, prepare, replacesOthers, expected]) => {
+    using folder = new ConfFolder({ t: "ours" });
+    prepare(folder);
+    assertEquals(link(folder, replacesOthers).a, expected);
+  });
 });
 
 Deno.test("Links.ensure() tells once of a file that it leaves alone", () => {

@@ -5,6 +5,7 @@ import {
   ConfFolder,
 } from "../../../tests/_harness/conf_folder.ts";
 import { findMaster, type Master, readConf } from "./master.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 const POD = { cniVersion: "1.0.0", name: "pods", type: "ptp" };
 const LIST = { cniVersion: "1.0.0", name: "list", plugins: [{ type: "ptp" }] };
@@ -76,12 +77,10 @@ Deno.test("findMaster() takes the first file that is a network's", async (t) => 
       ["a.conf", "b.conf", "c.conf", "d.conf", "e.conf", "f.conflist"],
     ],
   ];
-  for (const [what, files, name, passedOver] of rows) {
-    await t.step(what, () => {
-      const { master, skipped } = find(files);
-      assertEquals([master?.name, skipped], [name, passedOver]);
-    });
-  }
+  await eachRow(t, rows, ([, files, name, passedOver]) => {
+    const { master, skipped } = find(files);
+    assertEquals([master?.name, skipped], [name, passedOver]);
+  });
 });
 
 Deno.test("findMaster() takes the file that is named, or none", () => {
@@ -128,10 +127,7 @@ Deno.test("findMaster() adds the plugins that have files of their own", () => {
   });
   assertEquals(master?.document, {
     ...LIST,
-    plugins: [
-      { type: "ptp" },
-      { type: "tuning", capabilities: { mac: true } },
-    ],
+    plugins: [{ type: "ptp" }, { type: "tuning", capabilities: { mac: true } }],
     loadOnlyInlinedPlugins: true,
   });
   assertEquals(master?.capabilities, ["mac"]);

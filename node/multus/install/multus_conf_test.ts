@@ -5,6 +5,7 @@ import { loadDelegate } from "../../../plugins/multus/networks/delegate.ts";
 import { isOwnConf } from "../../../plugins/multus/networks/self_guard.ts";
 import type { Master } from "./master.ts";
 import { formatMultusConf, type MultusConfOptions } from "./multus_conf.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 const PLAIN: MultusConfOptions = {
   cniVersion: "",
@@ -125,12 +126,10 @@ Deno.test("formatMultusConf() writes what the reference writes, to the letter", 
 `,
     ],
   ];
-  for (const [what, master, options, fileName, content] of rows) {
-    await t.step(what, () => {
-      const conf = formatMultusConf(master, options);
-      assertEquals(conf, { fileName, content });
-    });
-  }
+  await eachRow(t, rows, ([, master, options, fileName, content]) => {
+    const conf = formatMultusConf(master, options);
+    assertEquals(conf, { fileName, content });
+  });
 });
 
 Deno.test("formatMultusConf() makes what multus and the installer know for theirs", () => {
@@ -189,13 +188,11 @@ Deno.test("formatMultusConf() refuses a version that cannot be", async (t) => {
       'cniVersion "9.0.0" is not spoken, the newest is 1.1.0',
     ],
   ];
-  for (const [what, document, options, why] of rows) {
-    await t.step(what, () => {
-      assertThrows(
-        () => formatMultusConf(masterOf(document), options),
-        CniError,
-        why,
-      );
-    });
-  }
+  await eachRow(t, rows, ([, document, options, why]) => {
+    assertThrows(
+      () => formatMultusConf(masterOf(document), options),
+      CniError,
+      why,
+    );
+  });
 });

@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
 import { isFolder, requireFolder } from "./node_folder.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 Deno.test("isFolder() and requireFolder() know folders", async (t) => {
   using folder = new ConfFolder({ file: "" });
@@ -13,15 +14,13 @@ Deno.test("isFolder() and requireFolder() know folders", async (t) => {
     [`${folder.path}/file/x`, false],
     [`${folder.path}/none`, false],
   ];
-  for (const [path, expected] of rows) {
-    await t.step(path.slice(folder.path.length), () => {
-      assertEquals(isFolder(path), expected);
-      if (expected) return requireFolder(path);
-      assertThrows(
-        () => requireFolder(path),
-        CniError,
-        `Cannot install into "${path}": there is no such folder`,
-      );
-    });
-  }
+  await eachRow(t, rows, ([path, expected]) => {
+    assertEquals(isFolder(path), expected);
+    if (expected) return requireFolder(path);
+    assertThrows(
+      () => requireFolder(path),
+      CniError,
+      `Cannot install into "${path}": there is no such folder`,
+    );
+  }, ([path]) => path.slice(folder.path.length));
 });

@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import type { FlagTable } from "../../../tool/command.ts";
 import { parseFlags } from "../../../tests/_harness/tool_flags.ts";
 import { INSTALL_FLAGS } from "./install_flags.ts";
@@ -75,15 +76,13 @@ Deno.test("readInstallOptions() chooses the links by --plugins", async (t) => {
     ["passthru", ["passthru"], true],
     ["ptp,multus,cni", ["ptp", "cni"], true],
   ];
-  for (const [plugins, links, replacesOthers] of rows) {
-    await t.step(`"${plugins}"`, () => {
-      const { executable } = read(`--plugins=${plugins}`);
-      assertEquals(executable?.links, links);
-      if (links.length > 0) {
-        assertEquals(executable?.replacesOthers, replacesOthers);
-      }
-    });
-  }
+  await eachRow(t, rows, ([plugins, links, replacesOthers]) => {
+    const { executable } = read(`--plugins=${plugins}`);
+    assertEquals(executable?.links, links);
+    if (links.length > 0) {
+      assertEquals(executable?.replacesOthers, replacesOthers);
+    }
+  }, ([plugins]) => `"${plugins}"`);
 });
 
 Deno.test("readInstallOptions() makes keys of the configuration, in their order", () => {
@@ -127,21 +126,16 @@ Deno.test("readInstallOptions() does without what is not wanted", () => {
   });
 });
 
-Deno.test("readInstallOptions() reads times", async (t) => {
-  const rows: [string, number][] = [
-    ["0", 0],
-    ["45", 45_000],
-    ["500ms", 500],
-    ["2m", 120_000],
-    ["1m30s", 90_000],
-    ["999999999h", 2 ** 31 - 1],
-  ];
-  for (const [text, ms] of rows) {
-    await t.step(text, () => {
-      const { readinessTimeoutMs } = readMade(`--readiness-timeout=${text}`);
-      assertEquals(readinessTimeoutMs, ms);
-    });
-  }
+testRows<[string, number]>("readInstallOptions() reads times", [
+  ["0", 0],
+  ["45", 45_000],
+  ["500ms", 500],
+  ["2m", 120_000],
+  ["1m30s", 90_000],
+  ["999999999h", 2 ** 31 - 1],
+], ([text, ms]) => {
+  const { readinessTimeoutMs } = readMade(`--readiness-timeout=${text}`);
+  assertEquals(readinessTimeoutMs, ms);
 });
 
 Deno.test("readInstallOptions() refuses what makes no sense", async (t) => {
@@ -168,15 +162,13 @@ Deno.test("readInstallOptions() refuses what makes no sense", async (t) => {
       '--readiness-timeout must be a duration such as 500ms, 45s, 2m or 1h30m, not "-1s"',
     ],
   ];
-  for (const [flag, why] of rows) {
-    await t.step(flag, () => {
-      assertThrows(
-        () => read(flag),
-        CniError,
-        `Cannot run "multus install": ${why}`,
-      );
-    });
-  }
+  await eachRow(t, rows, ([flag, why]) => {
+    assertThrows(
+      () => read(flag),
+      CniError,
+      `Cannot run "multus install": ${why}`,
+    );
+  });
 });
 
 Deno.test("toHostPath() takes off what a container sees the node under", () => {

@@ -3,6 +3,7 @@ import type { Environment } from "../../../cni/args.ts";
 import { CniError } from "../../../cni/error.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
 import { formatServer, readCaBundle, readToken } from "./service_account.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 Deno.test("formatServer() forms an address of any family", async (t) => {
   const rows: [string, Environment, string][] = [
@@ -24,12 +25,10 @@ Deno.test("formatServer() forms an address of any family", async (t) => {
       "http://a:443",
     ],
   ];
-  for (const [what, env, expected] of rows) {
-    await t.step(what, () => {
-      const server = formatServer({ KUBERNETES_SERVICE_PORT: "443", ...env });
-      assertEquals(server, expected);
-    });
-  }
+  await eachRow(t, rows, ([, env, expected]) => {
+    const server = formatServer({ KUBERNETES_SERVICE_PORT: "443", ...env });
+    assertEquals(server, expected);
+  });
 });
 
 Deno.test("formatServer() needs host and port", () => {

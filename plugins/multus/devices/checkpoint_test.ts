@@ -2,6 +2,7 @@ import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { readCheckpoint } from "./checkpoint.ts";
 import type { PodDevice } from "./pod_device.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 const UID = "970a395d-bb3b-11e8-89df-408d5c537d23";
 
@@ -39,12 +40,10 @@ Deno.test("readCheckpoint() reads every format of device lists", async (t) => {
     ["one list, as before 1.20", ["d1", "d2"], ["d1", "d2"]],
     ["null", null, []],
   ];
-  for (const [name, deviceIds, expected] of rows) {
-    await t.step(name, () => {
-      const devices = readEntries([entryOf(deviceIds)]);
-      assertEquals(devices.map(({ deviceId }) => deviceId), expected);
-    });
-  }
+  await eachRow(t, rows, ([, deviceIds, expected]) => {
+    const devices = readEntries([entryOf(deviceIds)]);
+    assertEquals(devices.map(({ deviceId }) => deviceId), expected);
+  });
 });
 
 Deno.test("readCheckpoint() reads the devices of one pod only", () => {
@@ -67,9 +66,7 @@ Deno.test("readCheckpoint() returns nothing for an empty checkpoint", async (t) 
     ["no entries", '{"Data":{"PodDeviceEntries":null}}'],
     ["an empty list", '{"Data":{"PodDeviceEntries":[]},"Checksum":1}'],
   ];
-  for (const [name, text] of rows) {
-    await t.step(name, () => assertEquals(readText(text), []));
-  }
+  await eachRow(t, rows, ([, text]) => assertEquals(readText(text), []));
 });
 
 Deno.test("readCheckpoint() refuses what it cannot read", async (t) => {
@@ -83,11 +80,9 @@ Deno.test("readCheckpoint() refuses what it cannot read", async (t) => {
       7,
     ],
   ];
-  for (const [name, text, code] of rows) {
-    await t.step(name, () => {
-      assertEquals(assertThrows(() => readText(text), CniError).code, code);
-    });
-  }
+  await eachRow(t, rows, ([, text, code]) => {
+    assertEquals(assertThrows(() => readText(text), CniError).code, code);
+  });
   await t.step("no file", () => {
     const error = assertThrows(() => readCheckpoint("/none", UID), CniError);
     assertEquals([error.code, error.message], [5, "error reading file /none"]);

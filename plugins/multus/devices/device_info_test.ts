@@ -11,6 +11,7 @@ import {
   findDeviceInfo,
   removeDeviceInfo,
 } from "./device_info.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const DEVICE = { resourceName: "vendor.com/nic", deviceId: "0000:03:02.1" };
 const INFO = {
@@ -57,11 +58,9 @@ Deno.test("deviceInfoPath() names the file of an attachment", async (t) => {
     ["kube-ovn", "eth0", `${base}/kube-ovn-c1_eth0`],
     ["../../etc/passwd", "net1", `${base}/..-..-etc-passwd-c1_net1`],
   ];
-  for (const [delegateName, ifName, path] of rows) {
-    await t.step(path, () => {
-      assertEquals(deviceInfoPath({ ...KEY, delegateName, ifName }), path);
-    });
-  }
+  await eachRow(t, rows, ([delegateName, ifName, path]) => {
+    assertEquals(deviceInfoPath({ ...KEY, delegateName, ifName }), path);
+  }, ([, , path]) => path);
 });
 
 Deno.test("copyDeviceInfo() copies the bytes to a world-readable file", () => {
@@ -92,16 +91,18 @@ Deno.test("copyDeviceInfo() never overwrites, and leaves no temporary file", () 
   assertEquals(folder.list(), ["ns-nad-c1_net1"]);
 });
 
-Deno.test("copyDeviceInfo() copies only JSON objects", async (t) => {
-  for (const text of ["", "{", "[]", "null", '"pci"']) {
-    await t.step(JSON.stringify(text), () => {
-      using folder = new Folder();
-      folder.publish(text);
-      assertFails(() => folder.copy(), 6, "0000:03:02.1-device.json");
-      assertEquals(findDeviceInfo(folder.path), undefined);
-    });
-  }
-});
+testRows("copyDeviceInfo() copies only JSON objects", [
+  "",
+  "{",
+  "[]",
+  "null",
+  '"pci"',
+], (text) => {
+  using folder = new Folder();
+  folder.publish(text);
+  assertFails(() => folder.copy(), 6, "0000:03:02.1-device.json");
+  assertEquals(findDeviceInfo(folder.path), undefined);
+}, (text) => JSON.stringify(text));
 
 Deno.test("copyDeviceInfo() fails if the target is not writable", () => {
   using folder = new Folder();

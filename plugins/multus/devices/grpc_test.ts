@@ -11,6 +11,7 @@ import {
   type KubeletFault,
 } from "../../../tests/_harness/kubelet.ts";
 import { GrpcClient, GrpcError } from "./grpc.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const LIST = "/v1.PodResourcesLister/List";
 const MIB = 2 ** 20;
@@ -92,28 +93,21 @@ Deno.test("GrpcClient.call() throws the status of a response", async (t) => {
       'content-type ""',
     ],
   ];
-  for (const [name, fault, status, text] of rows) {
-    await t.step(name, async () => {
-      const error = await assertRejects(() => callFaulty(fault), GrpcError);
-      assertEquals(error.status, status);
-      assertStringIncludes(error.message, text);
-    });
-  }
+  await eachRow(t, rows, async ([, fault, status, text]) => {
+    const error = await assertRejects(() => callFaulty(fault), GrpcError);
+    assertEquals(error.status, status);
+    assertStringIncludes(error.message, text);
+  });
 });
 
-Deno.test("GrpcClient.call() refuses bad framing", async (t) => {
-  const rows: [name: string, body: number[], text: string][] = [
-    ["a message too many", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "5 bytes after"],
-    ["a compressed message", [1, 0, 0, 0, 1, 9], "compressed"],
-    ["a huge length", [0, 0xff, 0xff, 0xff, 0xff, 1], "of 4294967295 bytes"],
-  ];
-  for (const [name, body, text] of rows) {
-    await t.step(name, async () => {
-      const fault = { body: Uint8Array.from(body) };
-      const error = await assertRejects(() => callFaulty(fault), RangeError);
-      assertStringIncludes(error.message, text);
-    });
-  }
+testRows<[string, number[], string]>("GrpcClient.call() refuses bad framing", [
+  ["a message too many", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "5 bytes after"],
+  ["a compressed message", [1, 0, 0, 0, 1, 9], "compressed"],
+  ["a huge length", [0, 0xff, 0xff, 0xff, 0xff, 1], "of 4294967295 bytes"],
+], async ([, body, text]) => {
+  const fault = { body: Uint8Array.from(body) };
+  const error = await assertRejects(() => callFaulty(fault), RangeError);
+  assertStringIncludes(error.message, text);
 });
 
 Deno.test("GrpcClient.call() takes messages of up to 16 MiB", async () => {
@@ -145,14 +139,12 @@ Deno.test("GrpcClient.call() reports the cause of a missing response", async (t)
       "too early",
     ],
   ];
-  for (const [name, call, text] of rows) {
-    await t.step(name, async () => {
-      const error = await assertRejects(call, Error);
-      assert(!(error instanceof GrpcError), `${error}`);
-      assertStringIncludes(error.message, text);
-      assert(!error.message.includes("http://"), error.message);
-    });
-  }
+  await eachRow(t, rows, async ([, call, text]) => {
+    const error = await assertRejects(call, Error);
+    assert(!(error instanceof GrpcError), `${error}`);
+    assertStringIncludes(error.message, text);
+    assert(!error.message.includes("http://"), error.message);
+  });
 });
 
 /** Calls the socket that a killed server left behind. */
@@ -190,16 +182,14 @@ Deno.test("GrpcClient ignores proxy settings", async (t) => {
     ["ALL_PROXY", "http://127.0.0.1:9"],
   ];
   await using kubelet = await FakeKubelet.start();
-  for (const [variable, value] of rows) {
-    await t.step(`${variable}=${value}`, async () => {
-      const before = Deno.env.get(variable);
-      Deno.env.set(variable, value);
-      try {
-        assertInstanceOf(await list(kubelet.socketPath), Uint8Array);
-      } finally {
-        if (before === undefined) Deno.env.delete(variable);
-        else Deno.env.set(variable, before);
-      }
-    });
-  }
+  await eachRow(t, rows, async ([variable, value]) => {
+    const before = Deno.env.get(variable);
+    Deno.env.set(variable, value);
+    try {
+      assertInstanceOf(await list(kubelet.socketPath), Uint8Array);
+    } finally {
+      if (before === undefined) Deno.env.delete(variable);
+      else Deno.env.set(variable, before);
+    }
+  }, ([variable, value]) => `${variable}=${value}`);
 });

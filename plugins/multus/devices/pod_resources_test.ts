@@ -7,6 +7,7 @@ import {
 } from "../../../tests/_harness/kubelet.ts";
 import { readPodResources } from "./pod_resources.ts";
 import type { PodDevice } from "./pod_device.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const POD = { namespace: "test", name: "p1" };
 const NIC = "vendor.com/nic";
@@ -50,14 +51,12 @@ Deno.test("readPodResources() asks for one pod, or for all if that is refused", 
     ["disabled", ["Get", "List"]],
     ["unimplemented", ["Get", "List"]],
   ];
-  for (const [get, methods] of rows) {
-    await t.step(`Get is ${get}`, async () => {
-      await using kubelet = await startKubelet({ get });
-      assertEquals(await read(kubelet), EXPECTED);
-      assertEquals(methodsOf(kubelet), methods);
-      assertEquals(kubelet.connections, 1);
-    });
-  }
+  await eachRow(t, rows, async ([get, methods]) => {
+    await using kubelet = await startKubelet({ get });
+    assertEquals(await read(kubelet), EXPECTED);
+    assertEquals(methodsOf(kubelet), methods);
+    assertEquals(kubelet.connections, 1);
+  }, ([get]) => `Get is ${get}`);
 });
 
 Deno.test("readPodResources() names the pod in errors", async () => {
@@ -67,14 +66,15 @@ Deno.test("readPodResources() names the pod in errors", async () => {
   assertEquals([podNamespace, podName], ["test", "p1"]);
 });
 
-Deno.test("readPodResources() returns nothing for an unknown pod", async (t) => {
-  for (const get of ["enabled", "disabled"] as const) {
-    await t.step(`Get is ${get}`, async () => {
-      await using kubelet = await startKubelet({ get });
-      assertEquals(await read(kubelet, { namespace: "n", name: "p1" }), []);
-    });
-  }
-});
+testRows(
+  "readPodResources() returns nothing for an unknown pod",
+  ["enabled", "disabled"] as const,
+  async (get) => {
+    await using kubelet = await startKubelet({ get });
+    assertEquals(await read(kubelet, { namespace: "n", name: "p1" }), []);
+  },
+  (get) => `Get is ${get}`,
+);
 
 Deno.test("readPodResources() joins containers and repeated resources", async () => {
   await using kubelet = await FakeKubelet.start();
@@ -134,17 +134,15 @@ Deno.test("readPodResources() fails with a code that tells whether to try again"
       "premature EOF",
     ],
   ];
-  for (const [name, fault, code, text] of rows) {
-    await t.step(name, async () => {
-      await using kubelet = await startKubelet();
-      kubelet.fault(fault);
-      const error = await assertRejects(() => read(kubelet), CniError);
-      assertEquals(error.code, code);
-      assertStringIncludes(error.message, kubelet.socketPath);
-      assertStringIncludes(error.message, 'pod "test/p1"');
-      assertStringIncludes(error.details, text);
-    });
-  }
+  await eachRow(t, rows, async ([, fault, code, text]) => {
+    await using kubelet = await startKubelet();
+    kubelet.fault(fault);
+    const error = await assertRejects(() => read(kubelet), CniError);
+    assertEquals(error.code, code);
+    assertStringIncludes(error.message, kubelet.socketPath);
+    assertStringIncludes(error.message, 'pod "test/p1"');
+    assertStringIncludes(error.details, text);
+  });
 });
 
 Deno.test("readPodResources() gives up in time", async () => {

@@ -8,6 +8,7 @@ import {
   randomText,
 } from "../../../tests/_harness/codecs.ts";
 import { message, messages, text, texts, type ValueOf } from "./protobuf.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const device = message({ resourceName: text(1), deviceIds: texts(2) });
 const pod = message({ name: text(1), devices: messages(3000, device) });
@@ -62,62 +63,50 @@ Deno.test("message() encodes like other programs", async (t) => {
       `0a ac02 ${"6e".repeat(300)}`,
     ],
   ];
-  for (const [name, value, hex] of rows) {
-    await t.step(name, () => {
-      assertEquals(pod.encode(value).toHex(), bytes(hex).toHex());
-      assertEquals(pod.decode(bytes(hex)), value);
-    });
-  }
+  await eachRow(t, rows, ([, value, hex]) => {
+    assertEquals(pod.encode(value).toHex(), bytes(hex).toHex());
+    assertEquals(pod.decode(bytes(hex)), value);
+  });
 });
 
-Deno.test("message() skips unknown fields", async (t) => {
-  const rows: [name: string, hex: string][] = [
-    ["a varint", "10 ffffffffffffffffff01"],
-    ["64 bits", "11 0102030405060708"],
-    ["bytes", "12 03 ffffff"],
-    ["32 bits", "15 01020304"],
-    ["a group", "13 14"],
-    ["groups in a group, with fields of known numbers", "13 0a0178 0b 0c 14"],
-    ["a known number with another type", "08 01"],
-    ["the largest field number", "faffffff0f 01 00"],
-  ];
-  for (const [name, hex] of rows) {
-    await t.step(name, () => {
-      const { name } = pod.decode(bytes(`${hex} 0a 01 61 ${hex}`));
-      assertEquals(name, "a");
-    });
-  }
+testRows<[string, string]>("message() skips unknown fields", [
+  ["a varint", "10 ffffffffffffffffff01"],
+  ["64 bits", "11 0102030405060708"],
+  ["bytes", "12 03 ffffff"],
+  ["32 bits", "15 01020304"],
+  ["a group", "13 14"],
+  ["groups in a group, with fields of known numbers", "13 0a0178 0b 0c 14"],
+  ["a known number with another type", "08 01"],
+  ["the largest field number", "faffffff0f 01 00"],
+], ([, hex]) => {
+  const { name } = pod.decode(bytes(`${hex} 0a 01 61 ${hex}`));
+  assertEquals(name, "a");
 });
 
 Deno.test("message() uses the last occurrence of a string", () => {
   assertEquals(pod.decode(bytes("0a 01 61 0a 01 62")).name, "b");
 });
 
-Deno.test("message() refuses malformed messages", async (t) => {
-  const rows: [name: string, hex: string, problem: string][] = [
-    ["a truncated tag", "80", "premature EOF"],
-    ["a truncated length", "0a 80", "premature EOF"],
-    ["a truncated value", "0a 03 6161", "premature EOF"],
-    ["a length without end", "0a ffffffffffffffffff7f 61", "premature EOF"],
-    ["a cut varint", "10 ff", "premature EOF"],
-    ["a cut fixed64", "11 01020304", "premature EOF"],
-    ["a cut fixed32", "15 01", "premature EOF"],
-    ["field number 0", "02 00", "field no 0"],
-    ["too large a field number", "8280808010 00", "overflows uint32"],
-    ["wire type 6", "0e", "wire type 6"],
-    ["wire type 7", "0f", "wire type 7"],
-    ["a group without an end", "13", "premature EOF"],
-    ["a group without a beginning", "14", "wire type 4"],
-    ["groups that cross", "13 1b 14 1c", "invalid end group"],
-    ["a string that is not UTF-8", "0a 01 ff", "not valid"],
-    ["a flaw further inside", "c2bb01 02 0a05", "premature EOF"],
-  ];
-  for (const [name, hex, problem] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(() => pod.decode(bytes(hex)), RangeError);
-      assertStringIncludes(error.message, problem);
-    });
-  }
+testRows<[string, string, string]>("message() refuses malformed messages", [
+  ["a truncated tag", "80", "premature EOF"],
+  ["a truncated length", "0a 80", "premature EOF"],
+  ["a truncated value", "0a 03 6161", "premature EOF"],
+  ["a length without end", "0a ffffffffffffffffff7f 61", "premature EOF"],
+  ["a cut varint", "10 ff", "premature EOF"],
+  ["a cut fixed64", "11 01020304", "premature EOF"],
+  ["a cut fixed32", "15 01", "premature EOF"],
+  ["field number 0", "02 00", "field no 0"],
+  ["too large a field number", "8280808010 00", "overflows uint32"],
+  ["wire type 6", "0e", "wire type 6"],
+  ["wire type 7", "0f", "wire type 7"],
+  ["a group without an end", "13", "premature EOF"],
+  ["a group without a beginning", "14", "wire type 4"],
+  ["groups that cross", "13 1b 14 1c", "invalid end group"],
+  ["a string that is not UTF-8", "0a 01 ff", "not valid"],
+  ["a flaw further inside", "c2bb01 02 0a05", "premature EOF"],
+], ([, hex, problem]) => {
+  const error = assertThrows(() => pod.decode(bytes(hex)), RangeError);
+  assertStringIncludes(error.message, problem);
 });
 
 Deno.test("message() refuses every message truncated inside a field", () => {

@@ -15,6 +15,7 @@ import {
   type ClaimStatus,
   readClaimedDevices,
 } from "./resource_claims.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 const NIC = "vendor.com/nic";
 const FPGA = "vendor.com/fpga";
@@ -149,28 +150,22 @@ Deno.test("readClaimedDevices() asks nothing without claims", async (t) => {
     ["null", { extendedResourceClaimStatus: null }],
     ["a claim that was not made", { resourceClaimStatuses: [{ name: "r" }] }],
   ];
-  for (const [name, status] of rows) {
-    await t.step(name, async () => {
-      const cluster = makeCluster();
-      assertEquals(await cluster.read(status), {});
-      assertEquals(cluster.requests, []);
-    });
-  }
+  await eachRow(t, rows, async ([, status]) => {
+    const cluster = makeCluster();
+    assertEquals(await cluster.read(status), {});
+    assertEquals(cluster.requests, []);
+  });
 });
 
 Deno.test("readClaimedDevices() looks at the pod's node, pool and driver only", async (t) => {
   const other = { "dev-1": { id: "wrong", resource: NIC } };
-  for (const where of ["driver", "pool", "nodeName"]) {
-    await t.step(where, async () => {
-      const cluster = makeCluster();
-      const slice = sliceOf("other", other, { [where]: "other" });
-      cluster.slices.unshift(slice);
-      cluster.slices.push(slice);
-      assertEquals(await cluster.read(claims("c1")), {
-        [NIC]: ["0000:03:02.1"],
-      });
-    });
-  }
+  await eachRow(t, ["driver", "pool", "nodeName"], async (where) => {
+    const cluster = makeCluster();
+    const slice = sliceOf("other", other, { [where]: "other" });
+    cluster.slices.unshift(slice);
+    cluster.slices.push(slice);
+    assertEquals(await cluster.read(claims("c1")), { [NIC]: ["0000:03:02.1"] });
+  });
   await t.step("all nodes, if the pod's is not known", async () => {
     const cluster = makeCluster();
     const ids = await cluster.read(claims("c1"), { nodeName: undefined });
@@ -199,22 +194,20 @@ Deno.test("readClaimedDevices() leaves out devices that are not for networks", a
       'no attribute "k8s.cni.cncf.io/resourceName"',
     ],
   ];
-  for (const [name, devices, why] of rows) {
-    await t.step(name, async () => {
-      const cluster = makeCluster();
-      const gpu = { driver: "gpu.example.com", pool: "gpus" };
-      const results = [allocated("gpu", gpu), allocated("dev-1")];
-      cluster.claims.push(claimOf("both", results));
-      cluster.slices.push(sliceOf("gpus", devices, gpu));
-      assertEquals(await cluster.read(claims("both")), {
-        [NIC]: ["0000:03:02.1"],
-      });
-      const [{ msg, why: said, ...fields } = {}, ...more] = cluster.warnings;
-      assertEquals([msg, more], ["Left out a device of a claim", []]);
-      assertEquals(fields, { claim: "both", ...gpu, device: "gpu" });
-      assertStringIncludes(String(said), why);
+  await eachRow(t, rows, async ([, devices, why]) => {
+    const cluster = makeCluster();
+    const gpu = { driver: "gpu.example.com", pool: "gpus" };
+    const results = [allocated("gpu", gpu), allocated("dev-1")];
+    cluster.claims.push(claimOf("both", results));
+    cluster.slices.push(sliceOf("gpus", devices, gpu));
+    assertEquals(await cluster.read(claims("both")), {
+      [NIC]: ["0000:03:02.1"],
     });
-  }
+    const [{ msg, why: said, ...fields } = {}, ...more] = cluster.warnings;
+    assertEquals([msg, more], ["Left out a device of a claim", []]);
+    assertEquals(fields, { claim: "both", ...gpu, device: "gpu" });
+    assertStringIncludes(String(said), why);
+  });
 });
 
 Deno.test("readClaimedDevices() fails if a claim cannot be read", async (t) => {
@@ -287,15 +280,13 @@ Deno.test("readClaimedDevices() refuses devices that are not the extended resour
       'Cannot use device "dev-9" of request "req-0"',
     ],
   ];
-  for (const [name, status, text] of rows) {
-    await t.step(name, async () => {
-      const cluster = makeCluster();
-      cluster.claims.push(claimOf("gpu", [allocated("dev-8")]));
-      cluster.claims.push(claimOf("lost", [allocated("dev-9")]));
-      cluster.slices.push(sliceOf("s2", { "dev-8": { id: "0000:05:00.0" } }));
-      await assertFails(cluster, status, 7, text);
-    });
-  }
+  await eachRow(t, rows, async ([, status, text]) => {
+    const cluster = makeCluster();
+    cluster.claims.push(claimOf("gpu", [allocated("dev-8")]));
+    cluster.claims.push(claimOf("lost", [allocated("dev-9")]));
+    cluster.slices.push(sliceOf("s2", { "dev-8": { id: "0000:05:00.0" } }));
+    await assertFails(cluster, status, 7, text);
+  });
 });
 
 Deno.test("readClaimedDevices() does not mix up pools and devices", async () => {

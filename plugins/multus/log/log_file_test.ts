@@ -3,6 +3,7 @@ import { join } from "@std/path/posix";
 import { FileLock } from "../../../cni/files/lock.ts";
 import type { LogOptions } from "../config.ts";
 import { compressFiles, LogFile } from "./log_file.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 const MEGABYTE = 1 << 20;
 const OPTIONS: LogOptions = {
@@ -130,16 +131,14 @@ Deno.test("LogFile.append() removes old files when it rotates", async (t) => {
     ["either", { maxBackups: 2, maxAgeDays: 1 }, [1, 2, 3, 4]],
     ["no limits", { maxBackups: 0, maxAgeDays: 0 }, []],
   ];
-  for (const [name, options, removed] of rows) {
-    await t.step(name, () => {
-      using fixture = new Fixture();
-      for (const file of FOLDER) fixture.plant(file, "");
-      fixture.fill();
-      fixture.open(options).append("line\n");
-      const kept = FOLDER.filter((_, index) => !removed.includes(index));
-      assertEquals(fixture.list(), [...kept, NEW, "multus.log"].sort());
-    });
-  }
+  await eachRow(t, rows, ([, options, removed]) => {
+    using fixture = new Fixture();
+    for (const file of FOLDER) fixture.plant(file, "");
+    fixture.fill();
+    fixture.open(options).append("line\n");
+    const kept = FOLDER.filter((_, index) => !removed.includes(index));
+    assertEquals(fixture.list(), [...kept, NEW, "multus.log"].sort());
+  });
 });
 
 Deno.test("LogFile.append() names files without extension", () => {

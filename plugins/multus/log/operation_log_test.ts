@@ -7,6 +7,7 @@ import {
   OperationLog,
   operationRecord,
 } from "./operation_log.ts";
+import { testRows } from "../../../tests/_harness/table.ts";
 
 const CONFIG: LogConfig = {
   logLevel: "debug",
@@ -75,26 +76,21 @@ Deno.test("OperationLog writes one line, whatever its content", () => {
   assertEquals(lines.join("").split("\n").length, 2);
 });
 
-Deno.test("OperationLog filters by level", async (t) => {
-  const rows: [level: string, written: string[]][] = [
-    ["panic", []],
-    ["error", ["error", "error"]],
-    ["verbose", ["error", "error", "verbose", "verbose"]],
-    ["debug", ["error", "error", "verbose", "verbose", "debug"]],
-    ["DEBUG", ["error", "error", "verbose", "verbose", "debug"]],
-  ];
-  for (const [logLevel, written] of rows) {
-    await t.step(logLevel, () => {
-      const { log, lines } = open({ logLevel });
-      log.error("e");
-      log.warn("w");
-      log.info("i");
-      log.verbose("v");
-      log.debug("d");
-      const levels = lines.map((line) => /\[(\w+)\]/.exec(line)?.[1]);
-      assertEquals(levels, written);
-    });
-  }
+testRows<[string, string[]]>("OperationLog filters by level", [
+  ["panic", []],
+  ["error", ["error", "error"]],
+  ["verbose", ["error", "error", "verbose", "verbose"]],
+  ["debug", ["error", "error", "verbose", "verbose", "debug"]],
+  ["DEBUG", ["error", "error", "verbose", "verbose", "debug"]],
+], ([logLevel, written]) => {
+  const { log, lines } = open({ logLevel });
+  log.error("e");
+  log.warn("w");
+  log.info("i");
+  log.verbose("v");
+  log.debug("d");
+  const levels = lines.map((line) => /\[(\w+)\]/.exec(line)?.[1]);
+  assertEquals(levels, written);
 });
 
 Deno.test("OperationLog marks warnings as the Go version does", () => {
@@ -139,27 +135,22 @@ Deno.test("OperationLog reports an unwritable file once", async () => {
   assert(lines[0]?.includes(logFile));
 });
 
-Deno.test("OperationLog.finish() compresses unless a pod waits", async (t) => {
-  for (
-    const [command, compressed] of [["ADD", false], ["DEL", true]] as const
-  ) {
-    await t.step(command, async () => {
-      using folder = new Folder();
-      const { logFile } = folder;
-      const { log, lines } = open({ logFile, logToStderr: false });
-      folder.fillLog();
-      log.report({ ...SUBJECT, command });
-      await log.finish();
-      const [name = "", ...others] = folder.list();
-      assertMatch(
-        name,
-        compressed ? /^multus-.*\.log\.gz$/ : /^multus-.*\.log$/,
-      );
-      assertEquals(others, ["multus.log"]);
-      assertEquals(lines, []);
-    });
-  }
-});
+testRows(
+  "OperationLog.finish() compresses unless a pod waits",
+  [["ADD", false], ["DEL", true]] as const,
+  async ([command, compressed]) => {
+    using folder = new Folder();
+    const { logFile } = folder;
+    const { log, lines } = open({ logFile, logToStderr: false });
+    folder.fillLog();
+    log.report({ ...SUBJECT, command });
+    await log.finish();
+    const [name = "", ...others] = folder.list();
+    assertMatch(name, compressed ? /^multus-.*\.log\.gz$/ : /^multus-.*\.log$/);
+    assertEquals(others, ["multus.log"]);
+    assertEquals(lines, []);
+  },
+);
 
 Deno.test("OperationLog.finish() does nothing without a log", async () => {
   using folder = new Folder();

@@ -13,6 +13,7 @@ import {
   networkOf,
 } from "./cached_attachments.ts";
 import { loadDelegate } from "../networks/delegate.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 const ARGS = {
   containerId: "c1",
@@ -184,11 +185,9 @@ Deno.test("joinAttachments() keeps everything from both sources", async (t) => {
     ["one in the scratch file only", [a, b], [a], [a, b]],
     ["one network twice", [a, b], [otherB], [a, b, otherB]],
   ];
-  for (const [name, scratch, cache, expected] of rows) {
-    await t.step(name, () => {
-      assertEquals(joinAttachments(scratch, cache), expected);
-    });
-  }
+  await eachRow(t, rows, ([, scratch, cache, expected]) => {
+    assertEquals(joinAttachments(scratch, cache), expected);
+  });
 });
 
 Deno.test("joinAttachments() prefers the cache, except for the name", () => {
@@ -227,10 +226,8 @@ Deno.test("findBesideOthers() distinguishes this attachment from another's", asy
     ]],
     ["no network is told of", [], ["a eth0"], undefined],
   ];
-  for (const [name, scratch, cache, expected] of rows) {
-    await t.step(name, () => {
-      const found = findBesideOthers(known(...scratch), known(...cache));
-      assertEquals(found && names(found), expected);
-    });
-  }
+  await eachRow(t, rows, ([, scratch, cache, expected]) => {
+    const found = findBesideOthers(known(...scratch), known(...cache));
+    assertEquals(found && names(found), expected);
+  });
 });

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { requireRoot } from "../../../testing/capabilities.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
 import { isSandboxGone } from "./sandbox.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 Deno.test({
   ...requireRoot("isSandboxGone() tells a namespace from what one leaves"),
@@ -17,10 +18,8 @@ Deno.test({
       ["the file that it was mounted on", `${folder}/unmounted`, true],
       ["the host's own namespace", host.path, true],
     ];
-    for (const [name, path, isGone] of rows) {
-      await t.step(name, () => {
-        assertEquals(isSandboxGone(path, host.path), isGone);
-      });
-    }
+    await eachRow(t, rows, ([, path, isGone]) => {
+      assertEquals(isSandboxGone(path, host.path), isGone);
+    });
   },
 });

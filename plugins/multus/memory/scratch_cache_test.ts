@@ -4,6 +4,7 @@ import { CniError } from "../../../cni/error.ts";
 import type { LogFields } from "../../../cni/log.ts";
 import { type Delegate, loadDelegate } from "../networks/delegate.ts";
 import { ScratchCache } from "./scratch_cache.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** Scratch files in a temporary folder, and the warnings about them. */
 class Fixture implements Disposable {
@@ -84,16 +85,14 @@ Deno.test("ScratchCache.write() fails if the folder is not writable", async (t) 
     ["no folder", ""],
     ["a folder that is a file", join(folder, "file")],
   ];
-  for (const [name, cniDir] of rows) {
-    await t.step(name, () => {
-      const error = assertThrows(
-        () => new ScratchCache(cniDir).write("c1", DELEGATES),
-        CniError,
-        "Cannot write",
-      );
-      assertEquals(error.code, 5);
-    });
-  }
+  await eachRow(t, rows, ([, cniDir]) => {
+    const error = assertThrows(
+      () => new ScratchCache(cniDir).write("c1", DELEGATES),
+      CniError,
+      "Cannot write",
+    );
+    assertEquals(error.code, 5);
+  });
   await t.step("a file that is a folder", () => {
     Deno.mkdirSync(join(fixture.folder, "taken"));
     const write = (): void => fixture.scratch.write("taken", DELEGATES);
@@ -117,11 +116,9 @@ Deno.test("ScratchCache.read() returns undefined for anything but a file", async
     args: [join(fixture.folder, "pipe")],
   }).outputSync();
   assert(made.success);
-  for (const name of ["missing", "results", "pipe"]) {
-    await t.step(name, () => {
-      assertEquals(fixture.scratch.read(name), undefined);
-    });
-  }
+  await eachRow(t, ["missing", "results", "pipe"], (name) => {
+    assertEquals(fixture.scratch.read(name), undefined);
+  });
   assertEquals(fixture.warnings, []);
 });
 

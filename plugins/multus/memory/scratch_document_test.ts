@@ -3,6 +3,7 @@ import { CniError } from "../../../cni/error.ts";
 import { Ip } from "../../../net/ip.ts";
 import { type Delegate, isList, loadDelegate } from "../networks/delegate.ts";
 import { decodeScratch, encodeScratch } from "./scratch_document.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 /**
  * What Go's encoding/json writes for the fields and tags of multus-cni's
@@ -65,34 +66,28 @@ const CASES = Object.entries(
 ).map(([name, delegates]) => ({ name, delegates: delegates.map(toDelegate) }));
 
 Deno.test("encodeScratch() writes the same bytes as Go", async (t) => {
-  for (const { name, delegates } of CASES) {
-    await t.step(name, () => {
-      assertEquals(decode(encodeScratch(delegates)), decode(readGolden(name)));
-    });
-  }
+  await eachRow(t, CASES, ({ name, delegates }) => {
+    assertEquals(decode(encodeScratch(delegates)), decode(readGolden(name)));
+  }, ({ name }) => name);
 });
 
 Deno.test("decodeScratch() reads back what was written", async (t) => {
-  for (const { name, delegates } of CASES) {
-    await t.step(name, () => {
-      const document = { owner: "", entries: delegates };
-      assertEquals(decodeScratch(encodeScratch(delegates), "it"), document);
-    });
-  }
+  await eachRow(t, CASES, ({ delegates }) => {
+    const document = { owner: "", entries: delegates };
+    assertEquals(decodeScratch(encodeScratch(delegates), "it"), document);
+  }, ({ name }) => name);
 });
 
 Deno.test("encodeScratch() names the owner, in a key that Go ignores", async (t) => {
-  for (const { name, delegates } of CASES) {
-    await t.step(name, () => {
-      const bytes = encodeScratch(delegates, "multus-cni-network");
-      const document = { owner: "multus-cni-network", entries: delegates };
-      assertEquals(decodeScratch(bytes, "it"), document);
-      const [first, ...others] = JSON.parse(decode(bytes));
-      const { multusNetwork, ...known } = first;
-      assertEquals(multusNetwork, "multus-cni-network");
-      assertEquals([known, ...others], JSON.parse(decode(readGolden(name))));
-    });
-  }
+  await eachRow(t, CASES, ({ name, delegates }) => {
+    const bytes = encodeScratch(delegates, "multus-cni-network");
+    const document = { owner: "multus-cni-network", entries: delegates };
+    assertEquals(decodeScratch(bytes, "it"), document);
+    const [first, ...others] = JSON.parse(decode(bytes));
+    const { multusNetwork, ...known } = first;
+    assertEquals(multusNetwork, "multus-cni-network");
+    assertEquals([known, ...others], JSON.parse(decode(readGolden(name))));
+  }, ({ name }) => name);
 });
 
 Deno.test("decodeScratch() reads the owner of a file whose first network is damaged", async (t) => {
@@ -101,12 +96,10 @@ Deno.test("decodeScratch() reads the owner of a file whose first network is dama
     ["the owner is not a string", { Bytes: BYTES, multusNetwork: 7 }, ""],
     ["null instead of a network", null, ""],
   ];
-  for (const [name, first, owner] of rows) {
-    await t.step(name, () => {
-      const text = JSON.stringify([first, { Bytes: BYTES }]);
-      assertEquals(decodeScratch(encode(text), "it").owner, owner);
-    });
-  }
+  await eachRow(t, rows, ([, first, owner]) => {
+    const text = JSON.stringify([first, { Bytes: BYTES }]);
+    assertEquals(decodeScratch(encode(text), "it").owner, owner);
+  });
 });
 
 Deno.test("decodeScratch() reads what multus 3.8 wrote", () => {
@@ -171,14 +164,13 @@ Deno.test("decodeScratch() reads files of other versions", async (t) => {
     ["an empty gateway, as of a nil net.IP", {
       "default-route": ["", "10.0.0.1"],
     }, { ...bare, request: { defaultRoute: [Ip.parse("10.0.0.1")] } }],
-    ["a wrong Conf", {
-      Conf: 7,
-      ConfList: [],
-    }, bare],
+    ["a wrong Conf", { Conf: 7, ConfList: [] }, bare],
   ];
-  for (const [name, more, expected] of rows) {
-    await t.step(name, () => assertEquals(decodeOne(more), expected));
-  }
+  await eachRow(
+    t,
+    rows,
+    ([, more, expected]) => assertEquals(decodeOne(more), expected),
+  );
 });
 
 Deno.test("decodeScratch() reports why a network cannot be used", async (t) => {
@@ -195,26 +187,30 @@ Deno.test("decodeScratch() reports why a network cannot be used", async (t) => {
     ],
     ["a name of another type", { Bytes: BYTES, Name: 1 }, "Name: expected"],
   ];
-  for (const [name, value, problem] of rows) {
-    await t.step(name, () => {
-      const text = JSON.stringify([value, { Bytes: BYTES }]);
-      const [bad, good] = decodeScratch(encode(text), "it").entries;
-      assert(bad instanceof CniError);
-      assertEquals(bad.code, 6);
-      assert(bad.toString().includes(problem), bad.toString());
-      assert(!(good instanceof CniError));
-    });
-  }
+  await eachRow(t, rows, ([, value, problem]) => {
+    const text = JSON.stringify([value, { Bytes: BYTES }]);
+    const [bad, good] = decodeScratch(encode(text), "it").entries;
+    assert(bad instanceof CniError);
+    assertEquals(bad.code, 6);
+    assert(bad.toString().includes(problem), bad.toString());
+    assert(!(good instanceof CniError));
+  });
 });
 
-Deno.test("decodeScratch() refuses anything but a list of networks", async (t) => {
-  for (const text of ["", " ", "\0\0", "[", "[]", "{}", "null", '"x"', "[}"]) {
-    await t.step(JSON.stringify(text), () => {
-      const error = assertThrows(
-        () => decodeScratch(encode(text), "it"),
-        CniError,
-      );
-      assertEquals(error.code, 6);
-    });
-  }
-});
+testRows("decodeScratch() refuses anything but a list of networks", [
+  "",
+  " ",
+  "\0\0",
+  "[",
+  "[]",
+  "{}",
+  "null",
+  '"x"',
+  "[}",
+], (text) => {
+  const error = assertThrows(
+    () => decodeScratch(encode(text), "it"),
+    CniError,
+  );
+  assertEquals(error.code, 6);
+}, (text) => JSON.stringify(text));

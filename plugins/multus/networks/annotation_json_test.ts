@@ -3,6 +3,7 @@ import { CniError } from "../../../cni/error.ts";
 import { Ip } from "../../../net/ip.ts";
 import type { AttachmentRequest } from "./delegate.ts";
 import { isHardwareAddress, parseJsonNetworks } from "./annotation_json.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 function requestOf(fields: object): AttachmentRequest | undefined {
   const text = JSON.stringify([{ name: "net1", ...fields }]);
@@ -54,11 +55,9 @@ Deno.test("parseJsonNetworks() reads the requests for the attachment", async (t)
     [{ ips: null, mac: null, bandwidth: null, "default-route": null }, {}],
     [{ "ipam-claim-reference": "x" }, {}],
   ];
-  for (const [fields, expected] of rows) {
-    await t.step(JSON.stringify(fields), () => {
-      assertEquals(requestOf(fields), expected);
-    });
-  }
+  await eachRow(t, rows, ([fields, expected]) => {
+    assertEquals(requestOf(fields), expected);
+  }, ([fields]) => JSON.stringify(fields));
 });
 
 const JSON_FORMAT =
@@ -83,42 +82,35 @@ Deno.test("parseJsonNetworks() refuses anything but a list of networks", async (
     ['[{"name":"a","default-route":[null]}]', "default-route[0]: expected"],
     ['[{"name":"a","default-route":["10.1.1.1/24"]}]', "invalid IP address"],
   ];
-  for (const [text, message] of rows) {
-    await t.step(text, () => {
-      const parse = (): unknown => parseJsonNetworks(text, "pod");
-      const error = assertThrows(parse, CniError, message);
-      assertEquals([error.code, error.message.startsWith(JSON_FORMAT)], [
-        7,
-        true,
-      ]);
-    });
-  }
+  await eachRow(t, rows, ([text, message]) => {
+    const parse = (): unknown => parseJsonNetworks(text, "pod");
+    const error = assertThrows(parse, CniError, message);
+    assertEquals([error.code, error.message.startsWith(JSON_FORMAT)], [
+      7,
+      true,
+    ]);
+  });
 });
 
-Deno.test("parseJsonNetworks() refuses malformed addresses", async (t) => {
-  const rows: [object, string][] = [
-    [
-      { mac: "02:00" },
-      "parsePodNetworkAnnotation: failed to mac: address 02:00: invalid MAC address",
-    ],
-    [
-      { "infiniband-guid": "x" },
-      "parsePodNetworkAnnotation: failed to validate infiniband GUID: address x: invalid MAC address",
-    ],
-    [
-      { ips: ["10.1.1.1/33"] },
-      'failed to parse CIDR "10.1.1.1/33": invalid CIDR address: 10.1.1.1/33',
-    ],
-    [{ ips: ["10.1.1.1", "10.1.1"] }, 'failed to parse IP address "10.1.1"'],
-    [{ ips: [""] }, 'failed to parse IP address ""'],
-  ];
-  for (const [fields, message] of rows) {
-    await t.step(JSON.stringify(fields), () => {
-      const error = assertThrows(() => requestOf(fields), CniError);
-      assertEquals([error.code, error.message], [7, message]);
-    });
-  }
-});
+testRows<[object, string]>("parseJsonNetworks() refuses malformed addresses", [
+  [
+    { mac: "02:00" },
+    "parsePodNetworkAnnotation: failed to mac: address 02:00: invalid MAC address",
+  ],
+  [
+    { "infiniband-guid": "x" },
+    "parsePodNetworkAnnotation: failed to validate infiniband GUID: address x: invalid MAC address",
+  ],
+  [
+    { ips: ["10.1.1.1/33"] },
+    'failed to parse CIDR "10.1.1.1/33": invalid CIDR address: 10.1.1.1/33',
+  ],
+  [{ ips: ["10.1.1.1", "10.1.1"] }, 'failed to parse IP address "10.1.1"'],
+  [{ ips: [""] }, 'failed to parse IP address ""'],
+], ([fields, message]) => {
+  const error = assertThrows(() => requestOf(fields), CniError);
+  assertEquals([error.code, error.message], [7, message]);
+}, ([fields]) => JSON.stringify(fields));
 
 const GUID = "02:00:5e:10:00:00:00:01";
 const LONG = "00:00:00:00:fe:80:00:00:00:00:00:00:02:00:5e:10:00:00:00:01";
@@ -146,9 +138,7 @@ Deno.test("isHardwareAddress() accepts three forms and three lengths", async (t)
     ["02:00:5e:10:00:0g", false],
     [" 02:00:5e:10:00:01", false],
   ];
-  for (const [text, expected] of rows) {
-    await t.step(text || '""', () => {
-      assertEquals(isHardwareAddress(text), expected);
-    });
-  }
+  await eachRow(t, rows, ([text, expected]) => {
+    assertEquals(isHardwareAddress(text), expected);
+  }, ([text]) => text || '""');
 });

@@ -11,6 +11,7 @@ import {
   readAnnotations,
 } from "./annotations.ts";
 import type { NetworkSelection } from "./delegate.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 /** `namespace/name@interface` of each. */
 function names(selections: readonly NetworkSelection[]): string[] {
@@ -19,77 +20,62 @@ function names(selections: readonly NetworkSelection[]): string[] {
   );
 }
 
-Deno.test("parseNetworks() reads the short form", async (t) => {
-  const rows: [string, string[]][] = [
-    ["", []],
-    ["net1", ["pod/net1"]],
-    ["net1,net2", ["pod/net1", "pod/net2"]],
-    [" net1 ,\n\tother/net2 ", ["pod/net1", "other/net2"]],
-    ["other / net1 @ ext0", ["other/net1@ext0"]],
-    ["net1,net1", ["pod/net1", "pod/net1"]],
-    ["/net1", ["pod/net1"]],
-    ["net1@", ["pod/net1"]],
-    ["net1@Ext_0.5", ["pod/net1@Ext_0.5"]],
-    ["net1@123456789012345", ["pod/net1@123456789012345"]],
-    ["a-1/0-b", ["a-1/0-b"]],
-    ["null", ["pod/null"]],
-  ];
-  for (const [text, expected] of rows) {
-    await t.step(JSON.stringify(text), () => {
-      assertEquals(names(parseNetworks(text, "pod")), expected);
-    });
-  }
-});
+testRows<[string, string[]]>("parseNetworks() reads the short form", [
+  ["", []],
+  ["net1", ["pod/net1"]],
+  ["net1,net2", ["pod/net1", "pod/net2"]],
+  [" net1 ,\n\tother/net2 ", ["pod/net1", "other/net2"]],
+  ["other / net1 @ ext0", ["other/net1@ext0"]],
+  ["net1,net1", ["pod/net1", "pod/net1"]],
+  ["/net1", ["pod/net1"]],
+  ["net1@", ["pod/net1"]],
+  ["net1@Ext_0.5", ["pod/net1@Ext_0.5"]],
+  ["net1@123456789012345", ["pod/net1@123456789012345"]],
+  ["a-1/0-b", ["a-1/0-b"]],
+  ["null", ["pod/null"]],
+], ([text, expected]) => {
+  assertEquals(names(parseNetworks(text, "pod")), expected);
+}, ([text]) => JSON.stringify(text));
 
 const MISMATCH = "one or more items did not match comma-delimited format";
 const BAD_INTERFACE = "Failed to parse interface name: must be less than 15";
 
-Deno.test("parseNetworks() refuses a malformed short form", async (t) => {
-  const rows: [string, string][] = [
-    ["a/b/c", "Invalid network object (failed at '/')"],
-    ["a@b@c", "Invalid network object (failed at '@')"],
-    ["net1@a/b", MISMATCH],
-    ["Net1", `${MISMATCH} (must consist`],
-    ["net.1", "mismatch @ 'net.1'"],
-    ["-net1", "mismatch @ '-net1'"],
-    ["net1-", "mismatch @ 'net1-'"],
-    ["NS/net1", "mismatch @ 'NS'"],
-    ["net 1", "mismatch @ 'net 1'"],
-    ["../net1", "mismatch @ '..'"],
-    ["net1@my ifc", `${BAD_INTERFACE} chars`],
-    ["net1@1234567890123456", "interface name '1234567890123456'"],
-    ["net1@ääääääää", BAD_INTERFACE],
-  ];
-  for (const [text, message] of rows) {
-    await t.step(text, () => {
-      const parse = (): unknown => parseNetworks(`ok,${text}`, "pod");
-      assertEquals(assertThrows(parse, CniError, message).code, 7);
-    });
-  }
+testRows<[string, string]>("parseNetworks() refuses a malformed short form", [
+  ["a/b/c", "Invalid network object (failed at '/')"],
+  ["a@b@c", "Invalid network object (failed at '@')"],
+  ["net1@a/b", MISMATCH],
+  ["Net1", `${MISMATCH} (must consist`],
+  ["net.1", "mismatch @ 'net.1'"],
+  ["-net1", "mismatch @ '-net1'"],
+  ["net1-", "mismatch @ 'net1-'"],
+  ["NS/net1", "mismatch @ 'NS'"],
+  ["net 1", "mismatch @ 'net 1'"],
+  ["../net1", "mismatch @ '..'"],
+  ["net1@my ifc", `${BAD_INTERFACE} chars`],
+  ["net1@1234567890123456", "interface name '1234567890123456'"],
+  ["net1@ääääääää", BAD_INTERFACE],
+], ([text, message]) => {
+  const parse = (): unknown => parseNetworks(`ok,${text}`, "pod");
+  assertEquals(assertThrows(parse, CniError, message).code, 7);
 });
 
-Deno.test("parseNetworks() reports which item has no name", async (t) => {
-  const rows: [string, number][] = [
-    [" ", 1],
-    [",", 1],
-    ["net1,", 2],
-    ["net1,,net2", 2],
-    ["other/", 1],
-    ["@ext0", 1],
-    ['[{"name":"a"},{}]', 2],
-    ['[{"name":""}]', 1],
-    ['[{"namespace":"other"}]', 1],
-  ];
-  for (const [text, item] of rows) {
-    await t.step(JSON.stringify(text), () => {
-      assertThrows(
-        () => parseNetworks(text, "pod"),
-        CniError,
-        `parsePodNetworkAnnotation: item ${item} names no network`,
-      );
-    });
-  }
-});
+testRows<[string, number]>("parseNetworks() reports which item has no name", [
+  [" ", 1],
+  [",", 1],
+  ["net1,", 2],
+  ["net1,,net2", 2],
+  ["other/", 1],
+  ["@ext0", 1],
+  ['[{"name":"a"},{}]', 2],
+  ['[{"name":""}]', 1],
+  ['[{"namespace":"other"}]', 1],
+], ([text, item]) => {
+  assertThrows(
+    () => parseNetworks(text, "pod"),
+    CniError,
+    `parsePodNetworkAnnotation: item ${item} names no network`,
+  );
+}, ([text]) => JSON.stringify(text));
 
 Deno.test("parseNetworks() refuses interface names that no link can have", async (t) => {
   const KERNEL =
@@ -105,20 +91,18 @@ Deno.test("parseNetworks() refuses interface names that no link can have", async
     ["..", "interface name is . or .."],
     ["1234567890123456", "interface name is too long"],
   ];
-  for (const [ifName, reason] of rows) {
-    await t.step(JSON.stringify(ifName), () => {
-      const item = { name: "net1", interface: ifName };
-      const text = JSON.stringify([{ name: "net0" }, item]);
-      const error = assertThrows(() => parseNetworks(text, "pod"), CniError);
-      assertEquals(
-        error.message,
-        `parsePodNetworkAnnotation: item 2: interface ${
-          JSON.stringify(ifName)
-        }: ${reason}`,
-      );
-      assertEquals(error.code, 7);
-    });
-  }
+  await eachRow(t, rows, ([ifName, reason]) => {
+    const item = { name: "net1", interface: ifName };
+    const text = JSON.stringify([{ name: "net0" }, item]);
+    const error = assertThrows(() => parseNetworks(text, "pod"), CniError);
+    assertEquals(
+      error.message,
+      `parsePodNetworkAnnotation: item 2: interface ${
+        JSON.stringify(ifName)
+      }: ${reason}`,
+    );
+    assertEquals(error.code, 7);
+  }, ([ifName]) => JSON.stringify(ifName));
 });
 
 Deno.test({
@@ -144,29 +128,22 @@ Deno.test("parseNetworks() refuses more networks than a pod can have", async (t)
     Array.from({ length: count }, () => "net1").join();
   const longForm = (count: number): string =>
     JSON.stringify(Array.from({ length: count }, () => ({ name: "net1" })));
-  for (const write of [shortForm, longForm]) {
-    await t.step(write.name, () => {
-      assertEquals(parseNetworks(write(128), "pod").length, 128);
-      const parse = (): unknown => parseNetworks(write(129), "pod");
-      const message = "parsePodNetworkAnnotation: the annotation names 129 " +
-        "networks; a pod can have 128";
-      assertEquals(assertThrows(parse, CniError, message).code, 7);
-    });
-  }
+  await eachRow(t, [shortForm, longForm], (write) => {
+    assertEquals(parseNetworks(write(128), "pod").length, 128);
+    const parse = (): unknown => parseNetworks(write(129), "pod");
+    const message = "parsePodNetworkAnnotation: the annotation names 129 " +
+      "networks; a pod can have 128";
+    assertEquals(assertThrows(parse, CniError, message).code, 7);
+  }, (write) => write.name);
 });
 
-Deno.test("parseDefaultNetwork() reads one network", async (t) => {
-  const rows: [string, string][] = [
-    ["net1", "kube-system/net1"],
-    ["other/net1@eth5", "other/net1@eth5"],
-    ['[{"name":"net1"}]', "kube-system/net1"],
-  ];
-  for (const [text, expected] of rows) {
-    await t.step(text, () => {
-      const selection = parseDefaultNetwork(text, "kube-system");
-      assertEquals(names([selection]), [expected]);
-    });
-  }
+testRows<[string, string]>("parseDefaultNetwork() reads one network", [
+  ["net1", "kube-system/net1"],
+  ["other/net1@eth5", "other/net1@eth5"],
+  ['[{"name":"net1"}]', "kube-system/net1"],
+], ([text, expected]) => {
+  const selection = parseDefaultNetwork(text, "kube-system");
+  assertEquals(names([selection]), [expected]);
 });
 
 Deno.test("parseDefaultNetwork() refuses no, several and malformed networks", async (t) => {
@@ -182,12 +159,10 @@ Deno.test("parseDefaultNetwork() refuses no, several and malformed networks", as
     ["a/b/c", `${PARSE}parsePodNetworkAnnotation: parsePodNetworkObjectName: `],
     [" ", `${PARSE}parsePodNetworkAnnotation: item 1 names no network`],
   ];
-  for (const [text, message] of rows) {
-    await t.step(JSON.stringify(text), () => {
-      const parse = (): unknown => parseDefaultNetwork(text, "kube-system");
-      assertEquals(assertThrows(parse, CniError, message).code, 7);
-    });
-  }
+  await eachRow(t, rows, ([text, message]) => {
+    const parse = (): unknown => parseDefaultNetwork(text, "kube-system");
+    assertEquals(assertThrows(parse, CniError, message).code, 7);
+  }, ([text]) => JSON.stringify(text));
 });
 
 function read(

@@ -13,6 +13,7 @@ import {
   type DeviceSource,
 } from "./attachment_definitions.ts";
 import type { AttachmentRequest, Delegate } from "./delegate.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 function keys(count: number): { namespace: string; name: string }[] {
   return Array.from({ length: count }, (_, index) => ({
@@ -44,17 +45,15 @@ Deno.test("AttachmentDefinitions.get() fetches each definition once", async () =
 });
 
 Deno.test("AttachmentDefinitions.prefetch() fetches concurrently, up to a limit", async (t) => {
-  for (const [count, peak] of [[3, 3], [30, 8]] as const) {
-    await t.step(`${count}`, async () => {
-      const store = storeOf(count);
-      const release = store.hold();
-      using definitions = new AttachmentDefinitions(store);
-      definitions.prefetch(keys(count));
-      release();
-      for (const key of keys(count)) await definitions.get(key);
-      assertEquals([store.requests.length, store.peak], [count, peak]);
-    });
-  }
+  await eachRow(t, [[3, 3], [30, 8]] as const, async ([count, peak]) => {
+    const store = storeOf(count);
+    const release = store.hold();
+    using definitions = new AttachmentDefinitions(store);
+    definitions.prefetch(keys(count));
+    release();
+    for (const key of keys(count)) await definitions.get(key);
+    assertEquals([store.requests.length, store.peak], [count, peak]);
+  });
 });
 
 Deno.test("AttachmentDefinitions.get() reports a missing definition with the cause", async (t) => {
@@ -64,26 +63,24 @@ Deno.test("AttachmentDefinitions.get() reports a missing definition with the cau
     ["no answer", new KubeError("x", { status: 0, isTimeout: true }), 11],
     ["an overloaded server", new KubeError("x", { status: 503 }), 11],
   ];
-  for (const [name, failure, code] of rows) {
-    await t.step(name, async () => {
-      const store = new DefinitionStore();
-      store.fail("ns/net0", failure);
-      using definitions = new AttachmentDefinitions(store);
-      const [key] = keys(1);
-      assert(key);
-      const error = await assertRejects(
-        () => definitions.get(key),
-        MissingNetworkError,
-      );
-      const event =
-        "cannot find a network-attachment-definition (net0) in namespace (ns): x";
-      assertEquals([error.code, error.eventMessage, error.message], [
-        code,
-        event,
-        `getKubernetesDelegate: ${event}`,
-      ]);
-    });
-  }
+  await eachRow(t, rows, async ([, failure, code]) => {
+    const store = new DefinitionStore();
+    store.fail("ns/net0", failure);
+    using definitions = new AttachmentDefinitions(store);
+    const [key] = keys(1);
+    assert(key);
+    const error = await assertRejects(
+      () => definitions.get(key),
+      MissingNetworkError,
+    );
+    const event =
+      "cannot find a network-attachment-definition (net0) in namespace (ns): x";
+    assertEquals([error.code, error.eventMessage, error.message], [
+      code,
+      event,
+      `getKubernetesDelegate: ${event}`,
+    ]);
+  });
 });
 
 Deno.test("AttachmentDefinitions.get() refuses names that would change the URL", async (t) => {
@@ -217,14 +214,12 @@ Deno.test("AttachmentDefinitions.resolve() leaves the configuration alone if the
       takeDevice: () => Promise.resolve("d"),
     }],
   ];
-  for (const [name, setting] of rows) {
-    await t.step(name, async () => {
-      const delegate = await resolve(text, setting);
-      assertEquals(textOf(delegate), text);
-      const { deviceId, resourceName } = delegate;
-      assertEquals([deviceId, resourceName], [undefined, undefined]);
-    });
-  }
+  await eachRow(t, rows, async ([, setting]) => {
+    const delegate = await resolve(text, setting);
+    assertEquals(textOf(delegate), text);
+    const { deviceId, resourceName } = delegate;
+    assertEquals([deviceId, resourceName], [undefined, undefined]);
+  });
 });
 
 Deno.test("AttachmentDefinitions.resolve() sets cni-args and the device", async () => {
@@ -255,14 +250,12 @@ Deno.test("AttachmentDefinitions.resolve() reports a malformed definition", asyn
       "GetCNIConfig: err in GetCNIConfigFromFile: No networks",
     ],
   ];
-  for (const [name, config, code, message] of rows) {
-    await t.step(name, async () => {
-      const error = await assertRejects(
-        () => resolve(config),
-        CniError,
-        message,
-      );
-      assertEquals(error.code, code);
-    });
-  }
+  await eachRow(t, rows, async ([, config, code, message]) => {
+    const error = await assertRejects(
+      () => resolve(config),
+      CniError,
+      message,
+    );
+    assertEquals(error.code, code);
+  });
 });

@@ -6,6 +6,7 @@ import {
 } from "../../../tests/_harness/conf_folder.ts";
 import { loadAuxiliaryChain } from "./auxiliary_chain.ts";
 import type { Delegate } from "./delegate.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 /** Loads a chain of the files, and collects what is logged. */
 function load(
@@ -18,9 +19,7 @@ function load(
   const chain = loadAuxiliaryChain(name, {
     config: { clusterNetwork: `${root}${folder.path}/10-master.conf` },
     cniVersion: "1.0.0",
-    log: {
-      warn: (_, fields) => void warnings.push(String(fields?.["error"])),
-    },
+    log: { warn: (_, fields) => void warnings.push(String(fields?.["error"])) },
   });
   return [chain, warnings];
 }
@@ -51,15 +50,10 @@ Deno.test("loadAuxiliaryChain() finds the folder next to a container's path", ()
   assertEquals([chain?.name, warnings], ["vendor", []]);
 });
 
-Deno.test("loadAuxiliaryChain() finds nothing to chain", async (t) => {
-  const rows: [string, ConfFiles][] = [
-    ["no folder", {}],
-    ["no files", { "vendor/x.txt": "" }],
-  ];
-  for (const [name, files] of rows) {
-    await t.step(name, () => assertEquals(load(files), [undefined, []]));
-  }
-});
+testRows<[string, ConfFiles]>("loadAuxiliaryChain() finds nothing to chain", [
+  ["no folder", {}],
+  ["no files", { "vendor/x.txt": "" }],
+], ([, files]) => assertEquals(load(files), [undefined, []]));
 
 Deno.test("loadAuxiliaryChain() skips a malformed chain, with a warning", async (t) => {
   const good = { "vendor/10.conf": { type: "a" } };
@@ -73,29 +67,25 @@ Deno.test("loadAuxiliaryChain() skips a malformed chain, with a warning", async 
     ],
     ["a path", good, "../vendor", "invalid characters"],
   ];
-  for (const [name, files, chainName, reason] of rows) {
-    await t.step(name, () => {
-      const [chain, [warning = "", ...others]] = load(files, chainName);
-      assertEquals([chain, others], [undefined, []]);
-      assertEquals(warning.includes(reason), true, warning);
-    });
-  }
+  await eachRow(t, rows, ([, files, chainName, reason]) => {
+    const [chain, [warning = "", ...others]] = load(files, chainName);
+    assertEquals([chain, others], [undefined, []]);
+    assertEquals(warning.includes(reason), true, warning);
+  });
 });
 
-Deno.test("loadAuxiliaryChain() needs a clusterNetwork that is a path", async (t) => {
-  for (const config of [{}, { clusterNetwork: "net" }]) {
-    await t.step(JSON.stringify(config), () => {
-      const context = {
-        config,
-        cniVersion: "1.0.0",
-        log: { warn: (): void => {} },
-      };
-      const error = assertThrows(
-        () => loadAuxiliaryChain("vendor", context),
-        CniError,
-        "is not a path",
-      );
-      assertEquals(error.code, 7);
-    });
-  }
-});
+testRows("loadAuxiliaryChain() needs a clusterNetwork that is a path", [{}, {
+  clusterNetwork: "net",
+}], (config) => {
+  const context = {
+    config,
+    cniVersion: "1.0.0",
+    log: { warn: (): void => {} },
+  };
+  const error = assertThrows(
+    () => loadAuxiliaryChain("vendor", context),
+    CniError,
+    "is not a path",
+  );
+  assertEquals(error.code, 7);
+}, (config) => JSON.stringify(config));

@@ -14,6 +14,7 @@ import {
   isList,
   loadDelegate,
 } from "./delegate.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 function encode(document: unknown): Uint8Array {
   const isText = typeof document === "string";
@@ -37,12 +38,10 @@ Deno.test("loadDelegate() distinguishes lists from single plugins by their type"
     ["plugins", { name: "n", plugins }, true],
     ["plugins and an empty type", { name: "n", type: "", plugins }, true],
   ];
-  for (const [name, document, expected] of rows) {
-    await t.step(name, () => {
-      const { conf } = loadDelegate(encode(document));
-      assertEquals([isList(conf), conf.name], [expected, "n"]);
-    });
-  }
+  await eachRow(t, rows, ([, document, expected]) => {
+    const { conf } = loadDelegate(encode(document));
+    assertEquals([isList(conf), conf.name], [expected, "n"]);
+  });
 });
 
 Deno.test("loadDelegate() keeps the bytes, and uses the given name", () => {
@@ -76,12 +75,10 @@ Deno.test("loadDelegate() refuses anything but a network", async (t) => {
       "type: expected",
     ],
   ];
-  for (const [name, document, code, message] of rows) {
-    await t.step(name, () => {
-      const load = (): Delegate => loadDelegate(encode(document));
-      assertEquals(assertThrows(load, CniError, message).code, code);
-    });
-  }
+  await eachRow(t, rows, ([, document, code, message]) => {
+    const load = (): Delegate => loadDelegate(encode(document));
+    assertEquals(assertThrows(load, CniError, message).code, code);
+  });
 });
 
 Deno.test("injectName() keeps bytes with a name", () => {
@@ -96,12 +93,10 @@ Deno.test("injectName() sets a name, with the keys in order", async (t) => {
     '{"type":"bridge", "name":"", "a":[{"c":2,"b":1}]}',
     '{"type":"bridge", "name":null, "a":[{"c":2,"b":1}]}',
   ];
-  for (const text of rows) {
-    await t.step(text, () => {
-      const bytes = injectName(encode(text), "nad");
-      assertEquals(new TextDecoder().decode(bytes), expected);
-    });
-  }
+  await eachRow(t, rows, (text) => {
+    const bytes = injectName(encode(text), "nad");
+    assertEquals(new TextDecoder().decode(bytes), expected);
+  });
 });
 
 const LIST = {
@@ -170,19 +165,17 @@ Deno.test("injectCniArgs() merges key by key", async (t) => {
   }
 });
 
-Deno.test("injectCniArgs() refuses args that are not objects", async (t) => {
-  for (const args of ["text", [1], { cni: "text" }]) {
-    await t.step(JSON.stringify(args), () => {
-      const delegate = loadDelegate(encode({ ...BARE, args }));
-      const error = assertThrows(
-        () => injectCniArgs(delegate, { a: 1 }),
-        CniError,
-        "is not an object",
-      );
-      assertEquals(error.code, 7);
-    });
-  }
-});
+testRows("injectCniArgs() refuses args that are not objects", ["text", [1], {
+  cni: "text",
+}], (args) => {
+  const delegate = loadDelegate(encode({ ...BARE, args }));
+  const error = assertThrows(
+    () => injectCniArgs(delegate, { a: 1 }),
+    CniError,
+    "is not an object",
+  );
+  assertEquals(error.code, 7);
+}, (args) => JSON.stringify(args));
 
 Deno.test("injectCniVersion() sets the version of lists without one", async (t) => {
   const { cniVersion: _, ...unversioned } = LIST;
@@ -191,30 +184,23 @@ Deno.test("injectCniVersion() sets the version of lists without one", async (t) 
     ["an empty version", { ...LIST, cniVersion: "" }, "1.0.0"],
     ["a version", LIST, "0.3.1"],
   ];
-  for (const [name, document, cniVersion] of rows) {
-    await t.step(name, () => {
-      const delegate = loadDelegate(encode(document));
-      const versioned = injectCniVersion(delegate, "1.0.0");
-      assertEquals(documentOf(versioned), { ...LIST, cniVersion });
-      assertEquals(versioned.conf.cniVersion, cniVersion);
-    });
-  }
+  await eachRow(t, rows, ([, document, cniVersion]) => {
+    const delegate = loadDelegate(encode(document));
+    const versioned = injectCniVersion(delegate, "1.0.0");
+    assertEquals(documentOf(versioned), { ...LIST, cniVersion });
+    assertEquals(versioned.conf.cniVersion, cniVersion);
+  });
 });
 
-Deno.test("injectCniVersion() keeps everything else", async (t) => {
-  const rows: [string, object, string][] = [
-    ["a list that offers versions", {
-      ...LIST,
-      cniVersion: "",
-      cniVersions: ["0.4.0"],
-    }, "1.0.0"],
-    ["a bare plugin", { name: "n", type: "bridge" }, "1.0.0"],
-    ["no version to give", { name: "n", plugins: LIST.plugins }, ""],
-  ];
-  for (const [name, document, version] of rows) {
-    await t.step(name, () => {
-      const delegate = loadDelegate(encode(document));
-      assertStrictEquals(injectCniVersion(delegate, version), delegate);
-    });
-  }
+testRows<[string, object, string]>("injectCniVersion() keeps everything else", [
+  ["a list that offers versions", {
+    ...LIST,
+    cniVersion: "",
+    cniVersions: ["0.4.0"],
+  }, "1.0.0"],
+  ["a bare plugin", { name: "n", type: "bridge" }, "1.0.0"],
+  ["no version to give", { name: "n", plugins: LIST.plugins }, ""],
+], ([, document, version]) => {
+  const delegate = loadDelegate(encode(document));
+  assertStrictEquals(injectCniVersion(delegate, version), delegate);
 });

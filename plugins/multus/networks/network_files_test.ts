@@ -11,6 +11,7 @@ import {
   findNetworkFile,
   readNetworkFile,
 } from "./network_files.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** The types of a network's plugins. */
 function typesOf(conf: NetworkConfList | NetworkConf): string[] {
@@ -44,13 +45,11 @@ Deno.test("findNetworkFile() returns the first file with the name, whatever its 
       ["type-a"],
     ],
   ];
-  for (const [name, files, types] of rows) {
-    await t.step(name, () => {
-      using folder = new ConfFolder(files);
-      const conf = findNetworkFile(folder.path, "a");
-      assertEquals([conf.name, typesOf(conf)], ["a", types]);
-    });
-  }
+  await eachRow(t, rows, ([, files, types]) => {
+    using folder = new ConfFolder(files);
+    const conf = findNetworkFile(folder.path, "a");
+    assertEquals([conf.name, typesOf(conf)], ["a", types]);
+  });
 });
 
 Deno.test("findNetworkFile() keeps the bytes of the file", () => {
@@ -95,15 +94,13 @@ Deno.test("findNetworkFile() reports the malformed file", async (t) => {
       "no plugin configs found",
     ],
   ];
-  for (const [name, files, code, message] of rows) {
-    await t.step(name, () => {
-      using folder = new ConfFolder(files);
-      const find = (): unknown => findNetworkFile(folder.path, "a");
-      const error = assertThrows(find, CniError, message);
-      assert(error.message.includes(folder.path), error.message);
-      assertEquals(error.code, code);
-    });
-  }
+  await eachRow(t, rows, ([, files, code, message]) => {
+    using folder = new ConfFolder(files);
+    const find = (): unknown => findNetworkFile(folder.path, "a");
+    const error = assertThrows(find, CniError, message);
+    assert(error.message.includes(folder.path), error.message);
+    assertEquals(error.code, code);
+  });
   await t.step("no folder", () => {
     const find = (): unknown => findNetworkFile("/no/such/folder", "a");
     assertThrows(find, CniError, "No networks found in /no/such/folder");
@@ -120,12 +117,10 @@ Deno.test("findFirstNetworkFile() skips multus, whatever its file's name", async
     ["renamed", { "00-first.conf": own, "10.conflist": LIST_A }, "a"],
     ["later", { "10.conf": B, "99-multus.conf": own }, "b"],
   ];
-  for (const [name, files, expected] of rows) {
-    await t.step(name, () => {
-      using folder = new ConfFolder(files);
-      assertEquals(findFirstNetworkFile(folder.path).name, expected);
-    });
-  }
+  await eachRow(t, rows, ([, files, expected]) => {
+    using folder = new ConfFolder(files);
+    assertEquals(findFirstNetworkFile(folder.path).name, expected);
+  });
   await t.step("nothing else", () => {
     using folder = new ConfFolder({ "0.conf": own, "1.conflist": ownList });
     const find = (): unknown => findFirstNetworkFile(folder.path);
@@ -145,18 +140,16 @@ Deno.test("readNetworkFile() reads the plugins next to a list, unless the list f
     [{ plugins: undefined }, ["x", "y"]],
     [{ loadOnlyInlinedPlugins: true }, ["list-a"]],
   ];
-  for (const [more, types] of rows) {
-    await t.step(JSON.stringify(types), () => {
-      using folder = new ConfFolder({
-        ...beside,
-        "1.conflist": { ...LIST_A, ...more },
-      });
-      const conf = readNetworkFile(`${folder.path}/1.conflist`);
-      assertEquals(typesOf(conf), types);
-      const { plugins } = JSON.parse(new TextDecoder().decode(conf.bytes));
-      assertEquals(plugins.map(({ type }: { type: string }) => type), types);
+  await eachRow(t, rows, ([more, types]) => {
+    using folder = new ConfFolder({
+      ...beside,
+      "1.conflist": { ...LIST_A, ...more },
     });
-  }
+    const conf = readNetworkFile(`${folder.path}/1.conflist`);
+    assertEquals(typesOf(conf), types);
+    const { plugins } = JSON.parse(new TextDecoder().decode(conf.bytes));
+    assertEquals(plugins.map(({ type }: { type: string }) => type), types);
+  }, ([, types]) => JSON.stringify(types));
 });
 
 Deno.test("readNetworkFile() reports a missing file", () => {

@@ -11,6 +11,7 @@ import {
   resolveNetworks,
 } from "./resolve.ts";
 import { DEFAULT_NETWORK, NETWORKS } from "./selections.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 const STATIC = {
   delegates: [{ name: "m", type: "x" }, { name: "s", type: "y" }],
@@ -53,19 +54,17 @@ Deno.test("resolveNetworks() replaces the master, and fetches only what it uses"
     [STATIC, ["kube-system/n", "s", "test/a"]],
     [{ clusterNetwork: "c" }, ["kube-system/n", "test/a"]],
   ];
-  for (const [config, expected] of rows) {
-    await t.step(JSON.stringify(config), async () => {
-      const client = new DefinitionStore({
-        "kube-system/n": { type: "n" },
-        "kube-system/c": { type: "c" },
-        "test/a": { type: "a" },
-        "test/unused": { type: "u" },
-      });
-      const query = networksQuery(config, { client, annotations });
-      assertEquals(await namesOf(query), expected);
-      assertEquals(client.requests, ["kube-system/n", "test/a"]);
+  await eachRow(t, rows, async ([config, expected]) => {
+    const client = new DefinitionStore({
+      "kube-system/n": { type: "n" },
+      "kube-system/c": { type: "c" },
+      "test/a": { type: "a" },
+      "test/unused": { type: "u" },
     });
-  }
+    const query = networksQuery(config, { client, annotations });
+    assertEquals(await namesOf(query), expected);
+    assertEquals(client.requests, ["kube-system/n", "test/a"]);
+  }, ([config]) => JSON.stringify(config));
 });
 
 Deno.test("resolveNetworks() ignores annotations without Kubernetes", async () => {
@@ -197,16 +196,14 @@ Deno.test("resolveNetworks() refuses a configuration without valid networks", as
     [{ delegates: [{ name: "b", plugins: [] }] }, 7, "no plugins in list"],
     [{ delegates: [{ type: "multus" }] }, 7, "multus would call itself"],
   ];
-  for (const [config, code, message] of rows) {
-    await t.step(JSON.stringify(config), async () => {
-      const error = await assertRejects(
-        () => resolve(config),
-        CniError,
-        message,
-      );
-      assertEquals(error.code, code);
-    });
-  }
+  await eachRow(t, rows, async ([config, code, message]) => {
+    const error = await assertRejects(
+      () => resolve(config),
+      CniError,
+      message,
+    );
+    assertEquals(error.code, code);
+  }, ([config]) => JSON.stringify(config));
 });
 
 Deno.test("resolveNetworks() finds a clusterNetwork in each of its forms", async (t) => {
@@ -239,11 +236,9 @@ Deno.test("resolveNetworks() finds a clusterNetwork in each of its forms", async
       confDir,
     }, ["a", "kube-system/nad", "b", "a"]],
   ];
-  for (const [name, config, expected] of rows) {
-    await t.step(name, async () => {
-      assertEquals(await resolve(config, store), expected);
-    });
-  }
+  await eachRow(t, rows, async ([, config, expected]) => {
+    assertEquals(await resolve(config, store), expected);
+  });
 });
 
 Deno.test("resolveNetworks() finds files without Kubernetes", async (t) => {
@@ -272,12 +267,10 @@ Deno.test("resolveNetworks() has no default networks for pods of system namespac
     [{ systemNamespaces: ["test"] }, "kube-system", ["a", "b"]],
     [{ systemNamespaces: [] }, "kube-system", ["a", "b"]],
   ];
-  for (const [more, namespace, expected] of rows) {
-    await t.step(`${JSON.stringify(more)} ${namespace}`, async () => {
-      const names = await resolve({ ...config, ...more }, undefined, namespace);
-      assertEquals(names, expected);
-    });
-  }
+  await eachRow(t, rows, async ([more, namespace, expected]) => {
+    const names = await resolve({ ...config, ...more }, undefined, namespace);
+    assertEquals(names, expected);
+  }, ([more, namespace]) => `${JSON.stringify(more)} ${namespace}`);
 });
 
 Deno.test("resolveNetworks() reports everything it tried", async (t) => {
@@ -292,23 +285,21 @@ Deno.test("resolveNetworks() reports everything it tried", async (t) => {
     ]);
   });
   const failures: [number, number][] = [[404, 7], [503, 11]];
-  for (const [status, code] of failures) {
-    await t.step(`${status}`, async () => {
-      const store = new DefinitionStore();
-      store.fail("kube-system/a", new KubeError("why", { status }));
-      const error = await assertRejects(
-        () => resolve(config, store),
-        MissingNetworkError,
-      );
-      const event =
-        "cannot find a network-attachment-definition (a) in namespace (kube-system): why";
-      assertEquals([error.code, error.message, error.eventMessage], [
-        code,
-        `${FAILED}getKubernetesDelegate: ${event}; No networks found in /no/such/folder`,
-        event,
-      ]);
-    });
-  }
+  await eachRow(t, failures, async ([status, code]) => {
+    const store = new DefinitionStore();
+    store.fail("kube-system/a", new KubeError("why", { status }));
+    const error = await assertRejects(
+      () => resolve(config, store),
+      MissingNetworkError,
+    );
+    const event =
+      "cannot find a network-attachment-definition (a) in namespace (kube-system): why";
+    assertEquals([error.code, error.message, error.eventMessage], [
+      code,
+      `${FAILED}getKubernetesDelegate: ${event}; No networks found in /no/such/folder`,
+      event,
+    ]);
+  });
 });
 
 Deno.test("resolveNetworks() uses a file if the API cannot be asked, but not instead of a malformed definition", async () => {
@@ -335,26 +326,20 @@ Deno.test("resolveNetworks() refuses multus as a network", async (t) => {
     [{ clusterNetwork: "m", confDir }, { client }, "m"],
     [{ clusterNetwork: `${confDir}/10-m.conf` }, {}, "m"],
     [{ clusterNetwork: "d" }, { client }, "kube-system/d"],
-    [
-      STATIC,
-      { client, annotations: { [NETWORKS]: "m" } },
-      "test/m",
-    ],
+    [STATIC, { client, annotations: { [NETWORKS]: "m" } }, "test/m"],
     [
       STATIC,
       { client, annotations: { [DEFAULT_NETWORK]: "d" } },
       "kube-system/d",
     ],
   ];
-  for (const [config, more, name] of rows) {
-    await t.step(JSON.stringify([config, Object.keys(more)]), async () => {
-      const message = `network "${name}": multus would call itself`;
-      const { code } = await assertRejects(
-        () => namesOf(networksQuery(config, more)),
-        CniError,
-        message,
-      );
-      assertEquals(code, 7);
-    });
-  }
+  await eachRow(t, rows, async ([config, more, name]) => {
+    const message = `network "${name}": multus would call itself`;
+    const { code } = await assertRejects(
+      () => namesOf(networksQuery(config, more)),
+      CniError,
+      message,
+    );
+    assertEquals(code, 7);
+  }, ([config, more]) => JSON.stringify([config, Object.keys(more)]));
 });

@@ -8,6 +8,7 @@ import {
   type Selection,
   type SelectionQuery,
 } from "./selections.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** The kind of a selection, and where it is found. */
 function describe(selection: Selection): string {
@@ -72,10 +73,7 @@ Deno.test("listSelections() has master, default networks, the pod's own and the 
     ]],
     [
       "another namespace for definitions",
-      {
-        ...CLUSTER,
-        multusNamespace: "infra",
-      },
+      { ...CLUSTER, multusNamespace: "infra" },
       { client, annotations: { [DEFAULT_NETWORK]: "n" } },
       [
         "definition infra/n",
@@ -85,14 +83,12 @@ Deno.test("listSelections() has master, default networks, the pod's own and the 
       ],
     ],
   ];
-  for (const [name, config, more, expected] of rows) {
-    await t.step(name, async () => {
-      const { client, ...rest } = more;
-      const query = { ...networksQuery(config, rest), client };
-      const selections = await listSelections(query);
-      assertEquals(selections.map(describe), expected);
-    });
-  }
+  await eachRow(t, rows, async ([, config, more, expected]) => {
+    const { client, ...rest } = more;
+    const query = { ...networksQuery(config, rest), client };
+    const selections = await listSelections(query);
+    assertEquals(selections.map(describe), expected);
+  });
 });
 
 Deno.test("listSelections() needs a master in the configuration, whatever the pod chooses", async () => {

@@ -3,6 +3,7 @@ import type { Environment } from "../../../cni/args.ts";
 import { CniError } from "../../../cni/error.ts";
 import { loadDelegate } from "./delegate.ts";
 import { enterRecursion, isRecursion, refuseSelf } from "./self_guard.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 Deno.test("refuseSelf() detects multus by the types in a configuration", async (t) => {
   const inner = { type: "multus" };
@@ -21,16 +22,14 @@ Deno.test("refuseSelf() detects multus by the types in a configuration", async (
     [{ type: "x", delegate: { type: ["multus"] } }, false],
     [{ type: "x", delegates: null }, false],
   ];
-  for (const [document, isSelf] of rows) {
-    await t.step(JSON.stringify(document), () => {
-      const text = JSON.stringify({ name: "n", ...document });
-      const delegate = loadDelegate(new TextEncoder().encode(text));
-      const refuse = (): void => refuseSelf(delegate);
-      if (!isSelf) return refuse();
-      const message = 'Cannot attach to network "n": multus would call itself';
-      assertEquals(assertThrows(refuse, CniError, message).code, 7);
-    });
-  }
+  await eachRow(t, rows, ([document, isSelf]) => {
+    const text = JSON.stringify({ name: "n", ...document });
+    const delegate = loadDelegate(new TextEncoder().encode(text));
+    const refuse = (): void => refuseSelf(delegate);
+    if (!isSelf) return refuse();
+    const message = 'Cannot attach to network "n": multus would call itself';
+    assertEquals(assertThrows(refuse, CniError, message).code, 7);
+  }, ([document]) => JSON.stringify(document));
 });
 
 const ETH0 = { containerId: "c1", ifName: "eth0" };
@@ -55,14 +54,12 @@ Deno.test("enterRecursion() only refuses the attachment in progress", async (t) 
     ["a longer name", { ...ETH0, ifName: "eth00" }, false],
     ["none", { containerId: "", ifName: "" }, false],
   ];
-  for (const [name, args, isRefused] of rows) {
-    await t.step(name, () => {
-      const enter = (): Environment => enterRecursion(inner, args);
-      if (!isRefused) return void enter();
-      const message = "it was called by one of its own delegates";
-      assertEquals(assertThrows(enter, CniError, message).code, 7);
-    });
-  }
+  await eachRow(t, rows, ([, args, isRefused]) => {
+    const enter = (): Environment => enterRecursion(inner, args);
+    if (!isRefused) return void enter();
+    const message = "it was called by one of its own delegates";
+    assertEquals(assertThrows(enter, CniError, message).code, 7);
+  });
 });
 
 Deno.test("enterRecursion() detects a nested attachment, and STATUS within STATUS", () => {

@@ -2,6 +2,7 @@ import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { KubeScene } from "../../../tests/_harness/kube_scene.ts";
 import { openProcessCluster } from "./cluster.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 Deno.test("openProcessCluster().isConfigured reports whether an API is configured", async (t) => {
   const host = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
@@ -13,14 +14,12 @@ Deno.test("openProcessCluster().isConfigured reports whether an API is configure
       ["a service account", { ...host, ...port }, undefined, true],
       ["half of one", host, undefined, false],
     ];
-  for (const [name, env, kubeconfig, expected] of rows) {
-    await t.step(name, () => {
-      assertEquals(
-        openProcessCluster({ command: "ADD", env, kubeconfig }).isConfigured,
-        expected,
-      );
-    });
-  }
+  await eachRow(t, rows, ([, env, kubeconfig, expected]) => {
+    assertEquals(
+      openProcessCluster({ command: "ADD", env, kubeconfig }).isConfigured,
+      expected,
+    );
+  });
 });
 
 Deno.test("openProcessCluster().client() fails without an API", async () => {

@@ -7,6 +7,7 @@ import {
   parseK8sArgs,
   parseK8sArgsLeniently,
 } from "./k8s_args.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const NOTHING: K8sArgs = {
   podNamespace: "",
@@ -24,25 +25,20 @@ const POD: K8sArgs = {
 const POD_TEXT = "K8S_POD_NAMESPACE=test;K8S_POD_NAME=web-0;" +
   "K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=u-1;IgnoreUnknown=1";
 
-Deno.test("parseK8sArgs() reads the pod", async (t) => {
-  const rows: [string, string, Partial<K8sArgs>][] = [
-    ["nothing", "", {}],
-    ["all keys", POD_TEXT, POD],
-    ["keys without IgnoreUnknown", "K8S_POD_NAME=web-0", { podName: "web-0" }],
-    ["the last of two", "K8S_POD_UID=a;K8S_POD_UID=b", { podUid: "b" }],
-    ["an empty value", "K8S_POD_UID=", {}],
-    ["IP, whatever it is", "IP=10.0.0.1/24,fd00::1;K8S_POD_NAME=p", {
-      podName: "p",
-    }],
-    ["other keys that may be ignored", "IgnoreUnknown=true;A=b;IP=x", {}],
-    ["other keys before it is said", "A=b;IgnoreUnknown=1", {}],
-  ];
-  for (const [name, text, expected] of rows) {
-    await t.step(name, () => {
-      assertEquals(parseK8sArgs(text), { ...NOTHING, ...expected });
-      assertEquals(parseK8sArgsLeniently(text), { ...NOTHING, ...expected });
-    });
-  }
+testRows<[string, string, Partial<K8sArgs>]>("parseK8sArgs() reads the pod", [
+  ["nothing", "", {}],
+  ["all keys", POD_TEXT, POD],
+  ["keys without IgnoreUnknown", "K8S_POD_NAME=web-0", { podName: "web-0" }],
+  ["the last of two", "K8S_POD_UID=a;K8S_POD_UID=b", { podUid: "b" }],
+  ["an empty value", "K8S_POD_UID=", {}],
+  ["IP, whatever it is", "IP=10.0.0.1/24,fd00::1;K8S_POD_NAME=p", {
+    podName: "p",
+  }],
+  ["other keys that may be ignored", "IgnoreUnknown=true;A=b;IP=x", {}],
+  ["other keys before it is said", "A=b;IgnoreUnknown=1", {}],
+], ([, text, expected]) => {
+  assertEquals(parseK8sArgs(text), { ...NOTHING, ...expected });
+  assertEquals(parseK8sArgsLeniently(text), { ...NOTHING, ...expected });
 });
 
 Deno.test("parseK8sArgs() refuses what the Go library refuses", async (t) => {
@@ -130,9 +126,7 @@ Deno.test("delegateArgs() lists each key once, in the Go version's order", async
     }, `${FIVE};IP=10.0.0.2;B=1`],
     ["no addresses", POD, "", { ips: [], mac: "" }, FIVE],
   ];
-  for (const [name, k8s, text, request, expected] of rows) {
-    await t.step(name, () => {
-      assertEquals(formatArgs(k8s, text, request), expected);
-    });
-  }
+  await eachRow(t, rows, ([, k8s, text, request, expected]) => {
+    assertEquals(formatArgs(k8s, text, request), expected);
+  });
 });

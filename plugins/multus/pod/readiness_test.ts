@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { PluginFolder } from "../../../tests/_harness/plugin_folder.ts";
 import { requireReady, waitUntilReady } from "./readiness.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 Deno.test("waitUntilReady() does not wait without a path", async () => {
   await waitUntilReady(undefined);
@@ -38,12 +39,10 @@ Deno.test("waitUntilReady() fails with code 11 after its time limit", async (t) 
     ["given up", () => waitUntilReady(path, AbortSignal.abort())],
     ["given up meanwhile", () => waitUntilReady(path, AbortSignal.timeout(5))],
   ];
-  for (const [name, wait] of rows) {
-    await t.step(name, async () => {
-      const error = await assertRejects(wait, CniError, text);
-      assertEquals(error.code, 11);
-    });
-  }
+  await eachRow(t, rows, async ([, wait]) => {
+    const error = await assertRejects(wait, CniError, text);
+    assertEquals(error.code, 11);
+  });
 });
 
 Deno.test("waitUntilReady() fails at once if the path cannot be read", async () => {

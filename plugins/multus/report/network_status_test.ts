@@ -6,6 +6,7 @@ import {
   formatNetworkStatus,
   type NetworkStatus,
 } from "./network_status.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 interface Row {
   /** A result of ADD, 1.1.0 by default. */
@@ -40,11 +41,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   "nothing at all": { result: {}, isMaster: true, expected: [] },
   "one interface": {
     result: { interfaces: [{ ...ETH0, mtu: 1400 }], ips: [IP4, IP6] },
-    expected: [{
-      ...STATUS0,
-      mtu: 1400,
-      ips: ["10.1.1.3", "2001:db8::3"],
-    }],
+    expected: [{ ...STATUS0, mtu: 1400, ips: ["10.1.1.3", "2001:db8::3"] }],
   },
   "one interface, without addresses": {
     result: { interfaces: [ETH0] },
@@ -120,10 +117,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     ],
   },
   "a router on an interface that is not in the sandbox": {
-    result: {
-      interfaces: [HOST, ETH0],
-      ips: [{ ...IP4, interface: 0 }],
-    },
+    result: { interfaces: [HOST, ETH0], ips: [{ ...IP4, interface: 0 }] },
     isMaster: true,
     expected: [STATUS0],
   },
@@ -155,10 +149,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       ips: [{ address: "10.1.2.3/24" }, IP4],
       routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
     },
-    expected: [{
-      ...STATUS0,
-      ips: ["10.1.2.3", "10.1.1.3"],
-    }],
+    expected: [{ ...STATUS0, ips: ["10.1.2.3", "10.1.1.3"] }],
   },
   "name resolution": {
     result: {
@@ -181,9 +172,11 @@ const ROWS: Readonly<Record<string, Row>> = {
 };
 
 Deno.test("buildNetworkStatus() has an entry for each interface in the sandbox", async (t) => {
-  for (const [name, row] of Object.entries(ROWS)) {
-    await t.step(name, () => assertEquals<object>(build(row), row.expected));
-  }
+  await eachRow(
+    t,
+    Object.entries(ROWS),
+    ([, row]) => assertEquals<object>(build(row), row.expected),
+  );
 });
 
 Deno.test("formatNetworkStatus() prints the same bytes as the reference", () => {

@@ -7,6 +7,7 @@ import {
   noNetworkFound,
   postEvents,
 } from "./pod_events.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 const POD: EventSubject = {
   namespace: "test",
@@ -36,33 +37,31 @@ Deno.test("addedInterface() and noNetworkFound() describe what kubectl shows", a
       { type: "Warning", reason: "NoNetworkFound", message: "cannot find it" },
     ],
   };
-  for (const [name, [event, expected]] of Object.entries(rows)) {
-    await t.step(name, () => {
-      const { metadata, firstTimestamp, lastTimestamp, ...others } = event;
-      assertEquals(others, {
+  await eachRow(t, Object.entries(rows), ([, [event, expected]]) => {
+    const { metadata, firstTimestamp, lastTimestamp, ...others } = event;
+    assertEquals(others, {
+      apiVersion: "v1",
+      kind: "Event",
+      involvedObject: {
+        kind: "Pod",
+        namespace: "test",
+        name: "pod1",
+        uid: "u1",
         apiVersion: "v1",
-        kind: "Event",
-        involvedObject: {
-          kind: "Pod",
-          namespace: "test",
-          name: "pod1",
-          uid: "u1",
-          apiVersion: "v1",
-          resourceVersion: "42",
-        },
-        ...expected,
-        source: { component: "multus" },
-        count: 1,
-        reportingComponent: "multus",
-        reportingInstance: "",
-      });
-      assertEquals(metadata.namespace, "test");
-      assertEquals(lastTimestamp, firstTimestamp);
-      assertMatch(String(firstTimestamp), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
-      const age = Date.now() - Date.parse(String(firstTimestamp));
-      assert(age >= 0 && age < 60_000, String(age));
+        resourceVersion: "42",
+      },
+      ...expected,
+      source: { component: "multus" },
+      count: 1,
+      reportingComponent: "multus",
+      reportingInstance: "",
     });
-  }
+    assertEquals(metadata.namespace, "test");
+    assertEquals(lastTimestamp, firstTimestamp);
+    assertMatch(String(firstTimestamp), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+    const age = Date.now() - Date.parse(String(firstTimestamp));
+    assert(age >= 0 && age < 60_000, String(age));
+  });
 });
 
 Deno.test("addedInterface() leaves out unknown fields of the pod", () => {

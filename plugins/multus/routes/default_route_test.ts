@@ -7,6 +7,7 @@ import {
   delegatesWith,
   type Gateways,
 } from "../../../tests/_harness/multus_delegates.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 import {
   ETH0,
   IPV6,
@@ -42,18 +43,16 @@ const MARKS: Readonly<
 };
 
 Deno.test("markDefaultRoutes() marks delegates by family", async (t) => {
-  for (const [name, [requests, marks]] of Object.entries(MARKS)) {
-    await t.step(name, () => {
-      const delegates = delegatesWith(...requests);
-      const marked = markDefaultRoutes(delegates);
-      assertEquals(marksOf(marked), [...marks]);
-      assertEquals(
-        marked.map(({ name, request }) => ({ name, request })),
-        delegates.map(({ name, request }) => ({ name, request })),
-      );
-      assertEquals(delegates, delegatesWith(...requests));
-    });
-  }
+  await eachRow(t, Object.entries(MARKS), ([, [requests, marks]]) => {
+    const delegates = delegatesWith(...requests);
+    const marked = markDefaultRoutes(delegates);
+    assertEquals(marksOf(marked), [...marks]);
+    assertEquals(
+      marked.map(({ name, request }) => ({ name, request })),
+      delegates.map(({ name, request }) => ({ name, request })),
+    );
+    assertEquals(delegates, delegatesWith(...requests));
+  });
 });
 
 Deno.test("markDefaultRoutes() refuses several gateways of a family", async (t) => {
@@ -63,19 +62,17 @@ Deno.test("markDefaultRoutes() refuses several gateways of a family", async (t) 
     "of IPv6": [["fe80::1"], ["fe80::2"]],
     "the same one": [["10.1.1.1", "10.1.1.1"]],
   };
-  for (const [name, requests] of Object.entries(rows)) {
-    await t.step(name, () => {
-      const error = assertThrows(
-        () => markDefaultRoutes(delegatesWith(...requests)),
-        CniError,
-      );
-      assertEquals(
-        error.message,
-        "multus does not support ECMP for default-route",
-      );
-      assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
-    });
-  }
+  await eachRow(t, Object.entries(rows), ([, requests]) => {
+    const error = assertThrows(
+      () => markDefaultRoutes(delegatesWith(...requests)),
+      CniError,
+    );
+    assertEquals(
+      error.message,
+      "multus does not support ECMP for default-route",
+    );
+    assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+  });
 });
 
 /** The results of the two interfaces' plugins. */
@@ -135,10 +132,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   "IPv4 of the second network": {
     net1: ["192.168.1.1"],
     kernel: [V4_NET1, "via 2001:db8:a::1 dev eth0 metric 1024"],
-    listed: {
-      eth0: ["2001:db8:a::1 ::/0"],
-      net1: ["192.168.1.1 0.0.0.0/0"],
-    },
+    listed: { eth0: ["2001:db8:a::1 ::/0"], net1: ["192.168.1.1 0.0.0.0/0"] },
   },
   "IPv6 of the second network": {
     net1: ["2001:db8:1::1"],
@@ -148,10 +142,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   "both of the second network": {
     net1: ["2001:db8:1::1", "192.168.1.1"],
     kernel: [V4_NET1, V6_NET1],
-    listed: {
-      eth0: [],
-      net1: ["192.168.1.1 0.0.0.0/0", "2001:db8:1::1 ::/0"],
-    },
+    listed: { eth0: [], net1: ["192.168.1.1 0.0.0.0/0", "2001:db8:1::1 ::/0"] },
   },
   "one of each": {
     eth0: ["10.0.0.9"],
@@ -162,31 +153,26 @@ const ROWS: Readonly<Record<string, Row>> = {
   "what the first network has anyway": {
     eth0: ["10.0.0.1", "2001:db8:a::1"],
     kernel: KERNEL,
-    listed: {
-      eth0: ["10.0.0.1 0.0.0.0/0", "2001:db8:a::1 ::/0"],
-      net1: [],
-    },
+    listed: { eth0: ["10.0.0.1 0.0.0.0/0", "2001:db8:a::1 ::/0"], net1: [] },
   },
 };
 
 rootTest("applyDefaultRoute() keeps kernel and results equal", async (t) => {
-  for (const [name, row] of Object.entries(ROWS)) {
-    await t.step(name, () => {
-      using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6]);
-      const delegates = markDefaultRoutes(delegatesWith(row.eth0, row.net1));
-      const netns = networks.sandbox.path;
-      const edited = (["eth0", "net1"] as const).map((ifName, position) => {
-        const delegate = delegates[position] as Delegate;
-        const document = RESULTS[ifName];
-        const place = { netns, ifName, delegate, delegates };
-        const after = applyDefaultRoute({ ...place, document });
-        assertEquals(applyDefaultRoute({ ...place, document: after }), after);
-        return [ifName, listDefaults(after)];
-      });
-      assertEquals(defaultRoutes(networks.sandbox), [...row.kernel]);
-      assertEquals(Object.fromEntries(edited), row.listed);
+  await eachRow(t, Object.entries(ROWS), ([, row]) => {
+    using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6]);
+    const delegates = markDefaultRoutes(delegatesWith(row.eth0, row.net1));
+    const netns = networks.sandbox.path;
+    const edited = (["eth0", "net1"] as const).map((ifName, position) => {
+      const delegate = delegates[position] as Delegate;
+      const document = RESULTS[ifName];
+      const place = { netns, ifName, delegate, delegates };
+      const after = applyDefaultRoute({ ...place, document });
+      assertEquals(applyDefaultRoute({ ...place, document: after }), after);
+      return [ifName, listDefaults(after)];
     });
-  }
+    assertEquals(defaultRoutes(networks.sandbox), [...row.kernel]);
+    assertEquals(Object.fromEntries(edited), row.listed);
+  });
 });
 
 Deno.test("applyDefaultRoute() does not open the namespace if no gateway is requested", () => {

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { findIptables, findLegacyIptables } from "./find_iptables.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** Creates an iptables in each folder, and returns PATH. */
 function makePath(
@@ -41,18 +42,16 @@ Deno.test("findIptables() finds what PATH leads to, and its variant", async (t) 
       b: multi("xtables-nft-multi"),
     }, ["b/iptables", "nft"]],
   ];
-  for (const [name, folders, found] of rows) {
-    await t.step(name, () => {
-      const root = Deno.makeTempDirSync();
-      try {
-        const program = findIptables(4, `:${makePath(root, folders)}:/none`);
-        const path = program?.path.slice(root.length + 1);
-        assertEquals([path, program?.variant], found);
-      } finally {
-        Deno.removeSync(root, { recursive: true });
-      }
-    });
-  }
+  await eachRow(t, rows, ([, folders, found]) => {
+    const root = Deno.makeTempDirSync();
+    try {
+      const program = findIptables(4, `:${makePath(root, folders)}:/none`);
+      const path = program?.path.slice(root.length + 1);
+      assertEquals([path, program?.variant], found);
+    } finally {
+      Deno.removeSync(root, { recursive: true });
+    }
+  });
 });
 
 Deno.test("findLegacyIptables() prefers the one that is called so", () => {

@@ -4,6 +4,7 @@ import { rootTest } from "../../../testing/capabilities.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
 import { delIptablesMasquerade } from "./iptables.ts";
 import { namesOf } from "./names.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** A program that exits with the codes in a file, one line for each run. */
 const SCRIPT = `#!/bin/sh
@@ -24,30 +25,24 @@ rootTest("delIptablesMasquerade() fails if the chain stays", async (t) => {
     ["locked from the start", [4], "it ended with 4"],
     ["locked for the second list", [0, 4], "it ended with 4"],
     ["refused", [0, 0, 1, 0], "it ended with 1"],
-    [
-      "locked, still when it is looked again",
-      [0, 0, 4, 4],
-      "it ended with 4",
-    ],
+    ["locked, still when it is looked again", [0, 0, 4, 4], "it ended with 4"],
   ];
   const owner = { network: "net1", containerId: "c1", ifName: "eth0" };
-  for (const [name, codes, error] of rows) {
-    await t.step(name, async () => {
-      using hosts = TestHosts.create();
-      using netns = NetNs.open(hosts.host.path);
-      const path = `${hosts.folder}/iptables`;
-      for (const program of [path, `${path}-restore`]) {
-        await Deno.writeTextFile(program, SCRIPT, { mode: 0o755 });
-      }
-      const file = `${hosts.folder}/codes`;
-      await Deno.writeTextFile(file, `${codes.join("\n")}\n`);
-      const iptables = { netns, family: 4, path } as const;
-      const names = await namesOf(owner);
-      const del = (): Promise<void> =>
-        delIptablesMasquerade(iptables, names, undefined);
-      if (error === undefined) await del();
-      else await assertRejects(del, Error, error);
-      assertEquals(await Deno.readTextFile(file), "");
-    });
-  }
+  await eachRow(t, rows, async ([, codes, error]) => {
+    using hosts = TestHosts.create();
+    using netns = NetNs.open(hosts.host.path);
+    const path = `${hosts.folder}/iptables`;
+    for (const program of [path, `${path}-restore`]) {
+      await Deno.writeTextFile(program, SCRIPT, { mode: 0o755 });
+    }
+    const file = `${hosts.folder}/codes`;
+    await Deno.writeTextFile(file, `${codes.join("\n")}\n`);
+    const iptables = { netns, family: 4, path } as const;
+    const names = await namesOf(owner);
+    const del = (): Promise<void> =>
+      delIptablesMasquerade(iptables, names, undefined);
+    if (error === undefined) await del();
+    else await assertRejects(del, Error, error);
+    assertEquals(await Deno.readTextFile(file), "");
+  });
 });
