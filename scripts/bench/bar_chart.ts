@@ -93,9 +93,26 @@ export function drawBars(
   ]);
 }
 
-/** "ADD ptp" is a part of "ADD". */
+/** "ADD ptp" is a part of "ADD"; "DEL, all at once" is none. */
 function isWhole({ chain, step }: Row): boolean {
-  return chain === undefined || !step.includes(" ");
+  return chain === undefined || !/^\w+ /.test(step);
+}
+
+/** Those who are shown side by side at a glance, and what they do. */
+const OVERVIEW = {
+  who: ["go", "go multus", "ours daemon", "ours chain"],
+  steps: /^(ADD|DEL)\b/,
+};
+
+/**
+ * Chooses the rows for a chart at a glance: the pods of an empty node, attached and
+ * detached by the Go plugins, by the daemon and by one process.
+ */
+export function chooseOverview(rows: readonly Row[]): Row[] {
+  return rows.filter(({ chain, containers, who, step }) =>
+    chain === "pod" && containers === 0 && OVERVIEW.who.includes(who) &&
+    OVERVIEW.steps.test(step)
+  );
 }
 
 function labelOf({ cell, step }: Row): string {

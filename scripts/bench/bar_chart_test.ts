@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { drawBars } from "./bar_chart.ts";
+import { chooseOverview, drawBars } from "./bar_chart.ts";
 import { sampleRow } from "./report_sample.ts";
 
 /** Lists the widths of the bars; the first rectangle is the background. */
@@ -35,10 +35,26 @@ Deno.test("drawBars() leaves out the plugins of a chain, not those that start al
   const svg = drawBars([
     sampleRow(),
     sampleRow({ step: "ADD ptp" }),
+    sampleRow({ step: "DEL, all at once" }),
     // deno-lint-ignore no-explicit-any -- such rows have no chain
     { ...sampleRow({ step: "VERSION ptp" }), chain: undefined } as any,
   ], []);
-  assertEquals(barsOf(svg).length, 2);
+  assertEquals(barsOf(svg).length, 3);
+});
+
+Deno.test("chooseOverview() has the pods of an empty node", () => {
+  const pod = { chain: "pod", who: "ours daemon" };
+  const chosen = [
+    sampleRow(pod),
+    sampleRow({ ...pod, who: "go", step: "DEL, all at once" }),
+  ];
+  const others = [
+    sampleRow({ who: "go" }),
+    sampleRow({ ...pod, who: "ours cni" }),
+    sampleRow({ ...pod, step: "CHECK" }),
+    sampleRow({ ...pod, containers: 50 }),
+  ];
+  assertEquals(chooseOverview([...chosen, ...others]), chosen);
 });
 
 Deno.test("drawBars() shows several at once by how many are done in a second", () => {

@@ -4,14 +4,15 @@
  * @module
  */
 
-import { drawBars } from "./bar_chart.ts";
+import { chooseOverview, drawBars } from "./bar_chart.ts";
 import { drawCurves } from "./curve_chart.ts";
 import type { Report } from "./report.ts";
 import { describeLines, formatMarkdown } from "./table.ts";
 
 /**
  * Writes the results: the document, tables and a chart, as `bench.*`, or
- * `growth.*` if they are of growth. Writes nothing without rows.
+ * `growth.*` if they are of growth, and a smaller chart of pods alone. Writes
+ * nothing without rows.
  *
  * @param folder Made if it is not there
  * @returns The files
@@ -23,10 +24,13 @@ export async function writeReport(
   const { growth, rows, machine } = report;
   if (rows.length === 0) return [];
   const draw = growth ? drawCurves : drawBars;
+  const lines = describeLines(machine);
+  const overview = growth ? [] : chooseOverview(rows);
   const contents = {
-    json: JSON.stringify(report, null, 2) + "\n",
-    md: formatMarkdown(report),
-    svg: draw(rows, describeLines(machine)),
+    "json": JSON.stringify(report, null, 2) + "\n",
+    "md": formatMarkdown(report),
+    "svg": draw(rows, lines),
+    ...overview.length > 0 ? { "overview.svg": drawBars(overview, lines) } : {},
   };
   await Deno.mkdir(folder, { recursive: true });
   const files: string[] = [];

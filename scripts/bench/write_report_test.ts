@@ -24,6 +24,17 @@ Deno.test("writeReport() writes document, tables and chart, growth apart from th
   }
 });
 
+Deno.test("writeReport() writes a smaller chart if there are pods", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "cni-test-" });
+  try {
+    const rows = [sampleRow({ chain: "pod", who: "go" })];
+    const files = await writeReport(sampleReport(rows), folder);
+    assertEquals(files.at(-1), `${folder}/bench.overview.svg`);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("writeReport() writes nothing of nothing", async () => {
   assertEquals(await writeReport(sampleReport([]), "/no/such/folder"), []);
 });
