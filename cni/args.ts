@@ -134,8 +134,8 @@ export function checkNetworkName(name: string): void {
   }
 }
 
-/** Source: include/uapi/linux/if.h `IFNAMSIZ`, with the final NUL. */
-const INTERFACE_NAME_BYTES = 16;
+/** The longest interface name. Source: include/uapi/linux/if.h `IFNAMSIZ`, less the NUL. */
+export const INTERFACE_NAME_BYTES = 15;
 /** Go's unicode.IsSpace; JavaScript's `\s` has U+FEFF and lacks U+0085. */
 const FORBIDDEN_IN_INTERFACE_NAME =
   /[/:\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
@@ -155,10 +155,12 @@ export function checkInterfaceName(name: string): void {
       details === undefined ? {} : { details },
     );
   if (name === "") throw invalid("interface name is empty");
-  if (new TextEncoder().encode(name).length >= INTERFACE_NAME_BYTES) {
+  if (new TextEncoder().encode(name).length > INTERFACE_NAME_BYTES) {
     throw invalid(
       "interface name is too long",
-      `interface name should be less than ${INTERFACE_NAME_BYTES} characters`,
+      `interface name should be less than ${
+        INTERFACE_NAME_BYTES + 1
+      } characters`,
     );
   }
   if (name === "." || name === "..") {

@@ -1,6 +1,5 @@
 /**
- * Kernel constants that several rtnetlink messages need, under the kernel's
- * names. They are not used outside `ffi/`.
+ * Kernel constants that several requests need.
  *
  * @module
  */
@@ -11,7 +10,20 @@ import type { IpFamily } from "../../net/ip.ts";
 export const AF_UNSPEC = 0, AF_INET = 2, AF_BRIDGE = 7, AF_INET6 = 10;
 
 /** Scopes of addresses and routes. Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
-export const RT_SCOPE_UNIVERSE = 0, RT_SCOPE_NOWHERE = 255;
+export const Scope = {
+  Universe: 0,
+  Link: 253,
+  Host: 254,
+  Nowhere: 255,
+} as const;
+
+/** Routing tables. Source: include/uapi/linux/rtnetlink.h `rt_class_t`. */
+export const Table = {
+  Unspecified: 0,
+  Default: 253,
+  Main: 254,
+  Local: 255,
+} as const;
 
 /** Returns the kernel's number of an address family. */
 export function addressFamily(family: IpFamily): number {

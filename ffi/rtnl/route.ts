@@ -13,13 +13,13 @@ import {
   addressFamily,
   AF_INET,
   AF_UNSPEC,
-  RT_SCOPE_NOWHERE,
-  RT_SCOPE_UNIVERSE,
+  Scope,
+  Table,
 } from "./constants.ts";
 import { delRoute, getRoute, newRoute } from "./route_message.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h. */
-const RT_TABLE_UNSPEC = 0, RT_TABLE_MAIN = 254, RTPROT_BOOT = 3;
+const RTPROT_BOOT = 3;
 const RTN_UNICAST = 1, RTNH_F_ONLINK = 4, RTM_F_CLONED = 0x200;
 /** The header has eight bits for a table; larger numbers are in RTA_TABLE only. */
 const HEADER_TABLE_MAX = 255;
@@ -118,7 +118,7 @@ export class RouteRequests {
    */
   del(route: Route): void {
     this.#socket.request(delRoute, {
-      header: { ...headerOf(route), scope: route.scope ?? RT_SCOPE_NOWHERE },
+      header: { ...headerOf(route), scope: route.scope ?? Scope.Nowhere },
       attributes: attributesOf(route),
     });
   }
@@ -132,12 +132,12 @@ export class RouteRequests {
   list({ family, ifindex, ...filter }: RouteFilter = {}): Route[] {
     const table = filter.table === "any"
       ? undefined
-      : filter.table ?? RT_TABLE_MAIN;
+      : filter.table ?? Table.Main;
     try {
       return this.#socket.dump(getRoute, {
         header: {
           family: family === undefined ? AF_UNSPEC : addressFamily(family),
-          table: headerTable(table ?? RT_TABLE_UNSPEC),
+          table: headerTable(table ?? Table.Unspecified),
         },
         attributes: { table, oif: ifindex },
       }, newRoute).filter(({ header }) =>
@@ -204,7 +204,7 @@ export function newRouteBody(
     header: {
       ...headerOf(route),
       protocol: RTPROT_BOOT,
-      scope: route.scope ?? RT_SCOPE_UNIVERSE,
+      scope: route.scope ?? Scope.Universe,
       type: RTN_UNICAST,
       flags: route.isOnLink ? RTNH_F_ONLINK : 0,
     },
@@ -213,7 +213,7 @@ export function newRouteBody(
 }
 
 function headerOf(
-  { destination, table = RT_TABLE_MAIN }: Route,
+  { destination, table = Table.Main }: Route,
 ): { family: number; destinationLength: number; table: number } {
   return {
     family: addressFamily(destination.family),
@@ -224,7 +224,7 @@ function headerOf(
 
 /** Returns the table as the header of a route or rule has it. */
 export function headerTable(table: number): number {
-  return table > HEADER_TABLE_MAX ? RT_TABLE_UNSPEC : table;
+  return table > HEADER_TABLE_MAX ? Table.Unspecified : table;
 }
 
 function attributesOf(

@@ -93,16 +93,16 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     const addresses = lease.ips.map(({ address }) => address);
     await startMasquerade(call, addresses, { veth, rollback });
     const gateway = await becomeGateway(adding, link, lease);
-    const interfaces = [
+    const { interfaces, container } = describeVeth(
+      ends,
+      call.args.netns,
       describeLink(keepMac(host, link)),
-      ...describeVeth(ends, call.args.netns),
-      ...gateway,
-    ];
+    );
 
     rollback.commit();
     return {
-      interfaces,
-      ips: lease.ips.map((ip) => ({ ...ip, interface: 2 })),
+      interfaces: [...interfaces, ...gateway],
+      ips: lease.ips.map((ip) => ({ ...ip, interface: container })),
       routes: lease.routes,
       dns: call.config.dns ?? lease.dns,
     };

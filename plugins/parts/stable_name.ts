@@ -5,8 +5,7 @@
  * @module
  */
 
-/** Source: include/uapi/linux/if.h `IFNAMSIZ` less the final NUL. */
-const MAX_NAME_LENGTH = 15;
+import { INTERFACE_NAME_BYTES } from "../../cni/args.ts";
 
 /**
  * Builds an interface name from a prefix and a hash. The interface can be found
@@ -19,7 +18,7 @@ export function stableName(
   prefix: string,
   ...parts: readonly string[]
 ): string {
-  return (prefix + hashOf(parts.join("\0"))).slice(0, MAX_NAME_LENGTH);
+  return (prefix + hashOf(parts.join("\0"))).slice(0, INTERFACE_NAME_BYTES);
 }
 
 /**

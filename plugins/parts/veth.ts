@@ -125,19 +125,27 @@ export function settleVeth(
   };
 }
 
+/** The interfaces of a result. */
+export interface DescribedVeth {
+  readonly interfaces: readonly Interface[];
+  /** The position of the container's end, which has the addresses. */
+  readonly container: number;
+}
+
 /**
- * Describes both ends for a result: the host's and then the container's.
+ * Describes both ends for a result.
  *
  * @param netns CNI_NETNS
+ * @param bridge The interface that comes before them, if any
  */
 export function describeVeth(
   { host, container }: Veth<Link>,
   netns: string,
-): [Interface, Interface] {
-  return [
-    describeLink(host),
-    { ...describeLink(container), sandbox: netns },
-  ];
+  ...bridge: readonly Interface[]
+): DescribedVeth {
+  const end = { ...describeLink(container), sandbox: netns };
+  const interfaces = [...bridge, describeLink(host), end];
+  return { interfaces, container: interfaces.length - 1 };
 }
 
 /** Describes a link of the host for a result. */

@@ -89,10 +89,11 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
     ensureForwarding(host.netns, addresses);
     await startMasquerade(call, addresses, { veth, rollback });
 
+    const { interfaces, container } = describeVeth(ends, call.args.netns);
     rollback.commit();
     return {
-      interfaces: describeVeth(ends, call.args.netns),
-      ips: ips.map((ip) => ({ ...ip, interface: 1 })),
+      interfaces,
+      ips: ips.map((ip) => ({ ...ip, interface: container })),
       routes: lease.routes,
       dns: call.config.dns ?? lease.dns,
     };

@@ -6,6 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { IpConfig, Result, Route } from "../../cni/result.ts";
+import { Scope } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { Cidr } from "../../net/cidr.ts";
@@ -21,9 +22,6 @@ import {
 } from "../parts/configure_link.ts";
 import { enableIpv6 } from "../parts/ipv6.ts";
 import type { LinkEnd } from "../parts/veth.ts";
-
-/** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
-const SCOPE_HOST = 254, SCOPE_LINK = 253;
 
 /** An address with the gateway for all its traffic. */
 export interface RoutedIp extends IpConfig {
@@ -98,7 +96,7 @@ export function gatewayRoutes(ips: readonly RoutedIp[]): KernelRoute[] {
     const preferredSource = address.ip;
     const toGateway = {
       destination: Cidr.host(gateway),
-      scope: SCOPE_LINK,
+      scope: Scope.Link,
       preferredSource,
     };
     const destination = address.masked();
@@ -163,7 +161,7 @@ function routingTo(
   destination: Cidr,
   network: string,
 ): Change {
-  const route = { destination, ifindex, scope: SCOPE_HOST };
+  const route = { destination, ifindex, scope: Scope.Host };
   return {
     action: `add route ${destination} to "${name}"`,
     make: () => host.route.add(route),

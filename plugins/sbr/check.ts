@@ -6,6 +6,7 @@
 
 import type { CmdArgs } from "../../cni/args.ts";
 import type { IpConfig, Result, Route } from "../../cni/result.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Rule } from "../../ffi/rtnl/rule.ts";
@@ -15,7 +16,6 @@ import type { SbrConfig } from "./config.ts";
 import {
   listedDefaults,
   listedRoutes,
-  MAIN_TABLE,
   type Owner,
   ownRules,
   readRouting,
@@ -58,7 +58,7 @@ export function checkSources(
   checkListedRoutes(tables.flatMap((own) => own.routes), given);
   if (table !== undefined) return;
   for (const own of tables) checkTable(own.routes, own.ip, given);
-  if (addSourceHints) checkHints(ofTable(MAIN_TABLE), given);
+  if (addSourceHints) checkHints(ofTable(Table.Main), given);
 }
 
 /** Returns the rule of an address, and checks that it precedes table main. */
@@ -70,7 +70,7 @@ function checkRule(routing: Routing, owner: Owner): Rule {
     throw checkFailure(`The rule for packets from ${source}${table} is gone`);
   }
   const main = routing.rules.findIndex((other) =>
-    other.table === MAIN_TABLE && other.isBySource &&
+    other.table === Table.Main && other.isBySource &&
     other.source.prefixLength === 0 &&
     other.source.family === rule.source.family
   );
@@ -85,7 +85,7 @@ function checkRule(routing: Routing, owner: Owner): Rule {
 /** Checks that the routes of the result are where ADD has moved them. */
 function checkListedRoutes(
   present: readonly RouteEntry[],
-  { prevResult, ips, config: { table = MAIN_TABLE } }: Given,
+  { prevResult, ips, config: { table = Table.Main } }: Given,
 ): void {
   const others = prevResult.ips.filter((ip) => !ips.includes(ip));
   const isInvolved = ({ dst, gw }: Route): boolean =>
@@ -93,7 +93,7 @@ function checkListedRoutes(
     !staysOnLink(dst) &&
     !others.some(({ address }) => gw !== undefined && address.contains(gw)) &&
     // The default route of a table is checked separately.
-    (table !== MAIN_TABLE || dst.prefixLength > 0);
+    (table !== Table.Main || dst.prefixLength > 0);
   for (const { dst, gw } of listedRoutes(prevResult, table)) {
     const isPresent = present.some(({ destination, nextHops }) =>
       destination.equals(dst.masked()) &&

@@ -6,17 +6,12 @@
  */
 
 import type { IpConfig } from "../../cni/result.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { NewRule } from "../../ffi/rtnl/rule.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
-import {
-  freeTables,
-  MAIN_TABLE,
-  ownRules,
-  type Routing,
-  staysOnLink,
-} from "./routing.ts";
+import { freeTables, ownRules, type Routing, staysOnLink } from "./routing.ts";
 import { type Hint, keepSubnets } from "./source_hints.ts";
 import { isFor, planTable, type Wish } from "./table.ts";
 
@@ -112,7 +107,7 @@ function assignTables(
  * the result does not list.
  */
 function isMovable(route: RouteEntry, { ips, ifindex }: Wish): boolean {
-  return route.table === MAIN_TABLE && route.isUnicast &&
+  return route.table === Table.Main && route.isUnicast &&
     route.origin !== "router" && route.over(ifindex) !== undefined &&
     !staysOnLink(route.destination) &&
     ips.some(({ address }) => address.family === route.family) &&

@@ -8,6 +8,7 @@ import { describeError } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result.ts";
 import { throwAll } from "../../cni/rollback.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { RouteEntry, RouteEntryRequests } from "../../ffi/rtnl/route_entry.ts";
 import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
@@ -27,7 +28,6 @@ import { nearestFirst } from "./plan.ts";
 import { USUAL_PRIORITY } from "./table.ts";
 import {
   listedDefaults,
-  MAIN_TABLE,
   ownRules,
   readRouting,
   type Routing,
@@ -125,7 +125,7 @@ function planRelease(routing: Routing, remains: Remains): ReleasePlan {
   const emptied = nearestFirst(
     routing.routes.filter((route) => tables.includes(route.table)),
   );
-  const ofMain = routing.routes.filter((route) => route.table === MAIN_TABLE)
+  const ofMain = routing.routes.filter((route) => route.table === Table.Main)
     .flatMap((route) => route.over(ifindex) ?? []);
   const hints = ofMain.filter((route) =>
     addSourceHints && addresses.some((address) => isMadeHint(route, address))
@@ -136,7 +136,7 @@ function planRelease(routing: Routing, remains: Remains): ReleasePlan {
       !route.isDefault && !main.some((other) => isSameWay(route, other))
     ),
     ...returningDefaults(remains, { main, emptied, ifindex }),
-  ].map((route) => route.inTable(MAIN_TABLE));
+  ].map((route) => route.inTable(Table.Main));
   return { hints, returning, emptied: emptied.toReversed(), rules };
 }
 

@@ -11,6 +11,7 @@
 import type { CmdArgs } from "../../cni/args.ts";
 import type { IpConfig, Result, Route } from "../../cni/result.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
 import {
   type RouteEntry,
   RouteEntryRequests,
@@ -19,10 +20,12 @@ import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
 
-/** Table main. Source: include/uapi/linux/rtnetlink.h `rt_class_t`. */
-export const MAIN_TABLE = 254;
-/** The kernel's own tables: default, main and local. */
-const KERNEL_TABLES: readonly number[] = [253, MAIN_TABLE, 255];
+/** The kernel's own tables. */
+const KERNEL_TABLES: readonly number[] = [
+  Table.Default,
+  Table.Main,
+  Table.Local,
+];
 /**
  * First number of the plugin's own tables. Source: the Go plugin's
  * `firstTableID`.
@@ -140,7 +143,7 @@ export function listedRoutes(
   table: number,
 ): Route[] {
   return result?.routes.filter((route) =>
-    (route.table || MAIN_TABLE) === table
+    (route.table || Table.Main) === table
   ) ?? [];
 }
 
@@ -150,7 +153,7 @@ export function listedRoutes(
  * gateway of the family.
  */
 export function listedDefaults(result: Result | undefined): Route[] {
-  return listedRoutes(result, MAIN_TABLE)
+  return listedRoutes(result, Table.Main)
     .filter(({ dst }) => dst.prefixLength === 0)
     .map((route) => ({
       ...route,

@@ -6,11 +6,9 @@
  */
 
 import type { IpConfig } from "../../cni/result.ts";
+import { Scope } from "../../ffi/rtnl/constants.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Cidr } from "../../net/cidr.ts";
-
-/** Source: include/uapi/linux/rtnetlink.h `rt_scope_t`. */
-const SCOPE_LINK = 253;
 
 /** A route to add, and the routes that it replaces. */
 export interface Hint {
@@ -86,6 +84,6 @@ function hintFor(address: Cidr, ifindex: number): RouteEntry {
     destination: address.masked(),
     ifindex,
     preferredSource: address.ip,
-    scope: SCOPE_LINK,
+    scope: Scope.Link,
   });
 }

@@ -5,11 +5,12 @@
  */
 
 import type { IpConfig } from "../../cni/result.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
 import type { Gateways } from "./config.ts";
-import { MAIN_TABLE, routerOf, type Routing } from "./routing.ts";
+import { routerOf, type Routing } from "./routing.ts";
 import { isHint } from "./source_hints.ts";
 
 /** The wanted routing of an interface. */
@@ -179,7 +180,7 @@ function defaultsOfMain(
   ifindex: number,
 ): RouteEntry[] {
   return routes.filter((route) =>
-    route.table === MAIN_TABLE && route.family === family &&
+    route.table === Table.Main && route.family === family &&
     route.isDefault && route.isUnicast
   ).flatMap((route) => route.over(ifindex) ?? []);
 }

@@ -13,7 +13,7 @@
  * @module
  */
 
-import { checkInterfaceName } from "../../../cni/args.ts";
+import { checkInterfaceName, INTERFACE_NAME_BYTES } from "../../../cni/args.ts";
 import { CniError, ErrorCode, toCniError } from "../../../cni/error.ts";
 import type { MultusConfig } from "../config.ts";
 import { parseJsonNetworks } from "./annotation_json.ts";
@@ -214,9 +214,6 @@ function checkLabel(text: string): void {
       `end with an alphanumeric character), mismatch @ '${text}'`,
   );
 }
-
-/** Source: include/uapi/linux/if.h `IFNAMSIZ`, less the final NUL. */
-const INTERFACE_NAME_BYTES = 15;
 
 function checkInterface(name: string): void {
   const bytes = new TextEncoder().encode(name).length;

@@ -16,6 +16,7 @@ import {
 } from "../../../cni/json.ts";
 import { listVersionsOf } from "../../../cni/result_versions.ts";
 import { isAtLeast } from "../../../cni/version.ts";
+import { Table } from "../../../ffi/rtnl/constants.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, type IpFamily, unlessNoAddress } from "../../../net/ip.ts";
 
@@ -161,8 +162,8 @@ interface DefaultRoute {
   readonly gateway: Ip | undefined;
 }
 
-/** Source: include/uapi/linux/rtnetlink.h `rt_class_t`; for 0 the kernel uses main. */
-const MAIN_TABLES: readonly JsonValue[] = [0, 254];
+/** For an unspecified table the kernel uses main. */
+const MAIN_TABLES: readonly JsonValue[] = [Table.Unspecified, Table.Main];
 
 /** Reads a route if it is a default route in table main. */
 function readDefaultRoute(

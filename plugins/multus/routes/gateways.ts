@@ -5,6 +5,7 @@
  */
 
 import type { Link } from "../../../ffi/rtnl/link.ts";
+import { Table } from "../../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import {
   type RouteEntry,
@@ -29,8 +30,6 @@ export interface DefaultRouteWish {
   readonly gateway: Ip | undefined;
 }
 
-/** Source: include/uapi/linux/rtnetlink.h `rt_class_t`. */
-const MAIN_TABLE = 254;
 /** Metric of a route added without one. Source: include/net/ip6_fib.h `IP6_RT_PRIO_USER`. */
 const UNSET_METRIC: Readonly<Record<IpFamily, number>> = { 4: 0, 6: 1024 };
 
@@ -54,7 +53,7 @@ export function setDefaultRoutes(
   if (link === undefined) return requireNoGateway(ifName, wishes);
   const entries = new RouteEntryRequests(sandbox.socket).list()
     .filter((entry) =>
-      entry.isDefault && entry.isUnicast && entry.table === MAIN_TABLE
+      entry.isDefault && entry.isUnicast && entry.table === Table.Main
     );
   runAll(
     ifName,
