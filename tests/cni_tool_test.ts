@@ -224,24 +224,34 @@ function addPods(host: ToolHost): string {
 }
 
 /** Runs the tool, which must succeed, and returns what it printed. */
-async function succeed(host: ToolHost, ...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await host.cni(...args);
-  assertEquals([code, stderr], [0, ""], args.join(" "));
+async function succeed(
+  host: ToolHost,
+  line: string,
+  ...args: string[]
+): Promise<string> {
+  const { code, stdout, stderr } = await host.cni(line, ...args);
+  assertEquals([code, stderr], [0, ""], line);
   return stdout;
+}
+
+/** Runs the tool with --json, and returns the document. */
+// deno-lint-ignore no-explicit-any -- each test knows its document
+async function readJson(host: ToolHost, line: string): Promise<any> {
+  return JSON.parse(await succeed(host, `${line} --json`));
 }
 
 onNode("cni attaches, shows, checks and detaches", async (host) => {
   addPods(host);
-  await succeed(host, "netns", "add", "blue");
-  const result = JSON.parse(await succeed(host, "add", "pods", "blue"));
+  await succeed(host, "netns add blue");
+  const result = JSON.parse(await succeed(host, "add pods blue"));
   assertEquals(result.ips[0].address, "10.22.0.2/24");
   assertEquals(result.interfaces[1].sandbox, "/var/run/netns/blue");
-  const inside = ["netns", "exec", "blue", "--", "ip", "-br", "addr"];
-  assertStringIncludes(await succeed(host, ...inside), "10.22.0.2/24");
+  const inside = await succeed(host, "netns exec blue -- ip -br addr");
+  assertStringIncludes(inside, "10.22.0.2/24");
   for (const verb of ["check", "status"]) {
     assertEquals(await succeed(host, verb, "pods", "blue"), "");
   }
-  const [listed] = JSON.parse(await succeed(host, "list", "--json"));
+  const [listed] = await readJson(host, "list");
   const { since, containerID, ...attachment } = listed;
   assertMatch(since, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
   assertMatch(containerID, /^cnitool-[0-9a-f]{20}$/);
@@ -253,8 +263,8 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
     netns: "/var/run/netns/blue",
     netnsExists: true,
   });
-  assertMatch(await succeed(host, "netns", "list"), /^blue .* pods\/eth0$/m);
-  await succeed(host, "del", "pods", "blue");
+  assertMatch(await succeed(host, "netns list"), /^blue .* pods\/eth0$/m);
+  await succeed(host, "del pods blue");
   assertEquals(await host.run(["ls", "/run/leases/pods"]), {
     code: 0,
     stdout: "last_reserved_ip.0\nlast_reserved_ip.1\nlock\n",
@@ -266,12 +276,12 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
 
 onNode("cni finds an attachment by any path of its namespace", async (host) => {
   const config = addPods(host);
-  await succeed(host, "netns", "add", "blue");
-  await succeed(host, "add", "pods", "/run/netns/blue", "-i", "net1");
+  await succeed(host, "netns add blue");
+  await succeed(host, "add pods /run/netns/blue -i net1");
   await succeed(host, "check", config, "blue", "--ifname=net1");
-  await succeed(host, "del", "pods", "/run/../run/netns/blue", "-i", "net1");
+  await succeed(host, "del pods /run/../run/netns/blue -i net1");
   assertEquals(
-    JSON.parse(await succeed(host, "del", "pods", "blue", "--json")),
+    await readJson(host, "del pods blue"),
     {
       network: "pods",
       containerID: "cnitool-296747069b8a02dc4e2a",
@@ -284,8 +294,8 @@ onNode("cni finds an attachment by any path of its namespace", async (host) => {
 
 onNode("cni del says that no attachment is known", async (host, t) => {
   addPods(host);
-  await succeed(host, "netns", "add", "blue");
-  await succeed(host, "add", "pods", "blue");
+  await succeed(host, "netns add blue");
+  await succeed(host, "add pods blue");
   const rows: [args: string[], note: string][] = [
     [["-i", "typo"], 'to "pods" as "typo" is known; see cni list'],
     [["--container-id", "typo"], 'with container ID "typo" is known; see cni'],
@@ -299,10 +309,10 @@ onNode("cni del says that no attachment is known", async (host, t) => {
     assertEquals([strict.code, strict.stderr], [1, lax.stderr]);
     const { stdout } = await host.cni(...del, "--strict", "--json");
     assertEquals(JSON.parse(stdout).code, 3);
-    await succeed(host, "check", "pods", "blue");
+    await succeed(host, "check pods blue");
   }, ([args]) => args.join(" "));
   await t.step("and nothing else if something was", async () => {
-    await succeed(host, "del", "pods", "blue", "--strict");
+    await succeed(host, "del pods blue --strict");
   });
 });
 
@@ -312,8 +322,8 @@ onNode("cni add refuses what is attached, or is not there", async (host) => {
     type: "ptp",
     ipam: host.hostLocal("10.1.0.0/24"),
   }]);
-  await succeed(host, "netns", "add", "blue");
-  await succeed(host, "add", "pods", "blue");
+  await succeed(host, "netns add blue");
+  await succeed(host, "add pods blue");
   const refusals: [args: string[], text: string][] = [
     [["pods", "blue"], 'already attached to "pods" with'],
     [["pods", "/run/netns/blue"], 'already attached to "pods" with'],
@@ -335,35 +345,35 @@ onNode("cni add refuses what is attached, or is not there", async (host) => {
     assertStringIncludes(stderr, text);
     assertEquals(stderr.trimEnd().split("\n").length, 1, stderr);
   }
-  await succeed(host, "check", "pods", "blue");
+  await succeed(host, "check pods blue");
 });
 
 onNode("cni check and del are of what was attached", async (host) => {
   addPods(host);
-  await succeed(host, "netns", "add", "blue");
-  const unknown = await host.cni("check", "pods", "blue", "--json");
+  await succeed(host, "netns add blue");
+  const unknown = await host.cni("check pods blue --json");
   assertEquals([unknown.code, JSON.parse(unknown.stdout)], [1, {
     code: 3,
     msg: 'Cannot check "/var/run/netns/blue": no attachment to "pods" as ' +
       '"eth0" is known; see cni list',
   }]);
-  await succeed(host, "add", "pods", "blue");
+  await succeed(host, "add pods blue");
   // Its configuration is gone, and the namespace too.
   await Deno.remove(`${host.confDir}/pods.conflist`);
   await host.run(["ip", "netns", "del", "blue"]);
   assertMatch((await host.cni("list")).stdout, /\/blue +no /);
-  await succeed(host, "del", "pods", "blue");
+  await succeed(host, "del pods blue");
   assertEquals((await host.run(["ls", "/var/lib/cni/results"])).stdout, "");
-  const again = await host.cni("del", "pods", "blue");
+  const again = await host.cni("del pods blue");
   assertStringIncludes(again.stderr, "no net configurations found in");
 });
 
 onNode("cni check and del tell plugins what add told them", async (host) => {
   addScripts(host, { show: SHOW });
-  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "netns add blue");
   const env = { CNI_ARGS: "A=1", CAP_ARGS: '{"mac":"00:11:22:33:44:55"}' };
   Object.assign(host.env, env);
-  assertEquals((await host.cni("add", "show", "blue")).code, 0);
+  assertEquals((await host.cni("add show blue")).code, 0);
   for (const name of Object.keys(env)) delete host.env[name];
   for (const verb of ["check", "del"]) {
     const { code, stderr } = await host.cni(verb, "show", "blue");
@@ -375,8 +385,8 @@ onNode("cni check and del tell plugins what add told them", async (host) => {
 
 onNode("cni finds attachments cached without a namespace", async (host) => {
   addPods(host);
-  await succeed(host, "netns", "add", "blue");
-  await succeed(host, "add", "pods", "blue", "--container-id", "c1");
+  await succeed(host, "netns add blue");
+  await succeed(host, "add pods blue --container-id c1");
   // As libcni before 1.2 writes it: podman 4 and containerd 1 have that.
   const file = "/var/lib/cni/results/pods-c1-eth0";
   const stripped = await host.run([
@@ -386,28 +396,28 @@ onNode("cni finds attachments cached without a namespace", async (host) => {
     file,
   ]);
   assertEquals(stripped.code, 0);
-  const [listed] = JSON.parse(await succeed(host, "list", "--json"));
+  const [listed] = await readJson(host, "list");
   assertEquals(
     [listed.netns, listed.netnsExists],
     ["/var/run/netns/blue", true],
   );
-  assertMatch(await succeed(host, "netns", "list"), /^blue .* pods\/eth0$/m);
-  const { stderr } = await host.cni("add", "pods", "blue");
+  assertMatch(await succeed(host, "netns list"), /^blue .* pods\/eth0$/m);
+  const { stderr } = await host.cni("add pods blue");
   assertStringIncludes(stderr, 'already attached to "pods" with');
-  assertEquals(await succeed(host, "gc", "pods", "blue"), "");
-  await succeed(host, "check", "pods", "blue");
-  await succeed(host, "del", "pods", "/run/netns/blue");
-  assertEquals(await succeed(host, "list", "--json"), "[]\n");
+  assertEquals(await succeed(host, "gc pods blue"), "");
+  await succeed(host, "check pods blue");
+  await succeed(host, "del pods /run/netns/blue");
+  assertEquals(await succeed(host, "list --json"), "[]\n");
 });
 
 onNode("cni check reads what libcni cached before 0.8", async (host) => {
   addScripts(host, { show: SHOW });
-  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "netns add blue");
   await host.run(["mkdir", "-p", "/var/lib/cni/results"]);
   const file = "/var/lib/cni/results/show-c1-eth0";
   const check = async (content: string): Promise<ToolEnded> => {
     await host.run(["sh", "-c", 'printf %s "$1" > "$0"', file, content]);
-    return await host.cni("check", "show", "blue", "--container-id", "c1");
+    return await host.cni("check show blue --container-id c1");
   };
   const ips = [{ version: "4", address: "10.9.8.7/24" }];
   const { code, stderr } = await check(
@@ -425,12 +435,12 @@ onNode("cni check reads what libcni cached before 0.8", async (host) => {
 onNode("cni gc keeps what is named and removes all else", async (host) => {
   addPods(host);
   for (const name of ["blue", "green"]) {
-    await succeed(host, "netns", "add", name);
-    await succeed(host, "add", "pods", name);
-    await succeed(host, "add", "pods", name, "-i", "net1");
+    await succeed(host, "netns add", name);
+    await succeed(host, "add pods", name);
+    await succeed(host, "add pods", name, "-i", "net1");
   }
   const list = async (): Promise<string[]> =>
-    JSON.parse(await succeed(host, "list", "--json"))
+    (await readJson(host, "list"))
       .map((row: { netns: string; ifname: string }) =>
         `${row.netns.replace(/.*\//, "")}:${row.ifname}`
       ).sort();
@@ -451,44 +461,39 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
     [["red:eth0"], 'has no attachment "eth0" to "pods"; it has none'],
     [[""], 'Cannot name a network namespace ""'],
   ];
-  await succeed(host, "netns", "add", "red");
+  await succeed(host, "netns add red");
   for (const [args, text] of refusals) {
-    const { code, stderr } = await host.cni("gc", "pods", ...args);
+    const { code, stderr } = await host.cni("gc pods", ...args);
     assertEquals(code, 1);
     assertStringIncludes(stderr, text);
   }
-  const dry = await host.cni("gc", "pods", "blue", "red", "--dry-run");
+  const dry = await host.cni("gc pods blue red --dry-run");
   assertEquals(dry.code, 0, dry.stderr);
   assertMatch(
     dry.stdout,
     /^(would delete cnitool-\S+ \S+ in \/var\/run\/netns\/green\n){2}$/,
   );
-  const { wouldDelete } = JSON.parse(
-    await succeed(host, "gc", "pods", "--all", "--dry-run", "--json"),
-  );
+  const { wouldDelete } = await readJson(host, "gc pods --all --dry-run");
   assertEquals(wouldDelete.length, 4);
   assertEquals((await list()).length, 4);
   const gone = await succeed(
     host,
-    "gc",
-    "pods",
-    "/run/netns/blue",
-    "green:net1",
+    "gc pods /run/netns/blue green:net1",
   );
   assertMatch(gone, /^deleted cnitool-\S+ eth0 in \/var\/run\/netns\/green\n$/);
   assertEquals(await list(), ["blue:eth0", "blue:net1", "green:net1"]);
-  await succeed(host, "check", "pods", "green", "-i", "net1");
-  const all = await succeed(host, "gc", "pods", "--all", "--json");
+  await succeed(host, "check pods green -i net1");
+  const all = await succeed(host, "gc pods --all --json");
   assertEquals(JSON.parse(all).deleted.length, 3);
   assertEquals(await list(), []);
 });
 
 onNode("cni gc says that a version without GC ran no plugin", async (host) => {
   host.addPlugin("note", 'echo "$CNI_COMMAND" >> /run/calls');
-  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "netns add blue");
   for (const [cniVersion, calls] of [["1.0.0", ""], ["1.1.0", "GC\n"]]) {
     host.addNetwork("one", [{ type: "note" }], { cniVersion });
-    const { code, stdout, stderr } = await host.cni("gc", "one", "blue");
+    const { code, stdout, stderr } = await host.cni("gc one blue");
     const note = calls === ""
       ? 'Deleted cached attachments only: version "1.0.0" of "one" has no GC\n'
       : "";
@@ -523,16 +528,16 @@ async function waitForGate(host: ToolHost): Promise<void> {
 
 onNode("cni gc keeps what was attached while it waited", async (host) => {
   addScripts(host, { slow: SLOW });
-  await succeed(host, "netns", "add", "blue");
-  const adding = host.start("add", "slow", "blue");
+  await succeed(host, "netns add blue");
+  const adding = host.start("add slow blue");
   await waitForCalls(host, "ADD\n");
-  const collecting = host.start("gc", "slow", "blue");
+  const collecting = host.start("gc slow blue");
   await waitForGate(host);
   await host.run(["touch", "/run/go"]);
   assertEquals((await adding.output()).code, 0);
   assertEquals((await collecting.output()).code, 0);
   await waitForCalls(host, "ADD\nGC\n");
-  await succeed(host, "check", "slow", "blue");
+  await succeed(host, "check slow blue");
 });
 
 onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
@@ -542,7 +547,7 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
     { type: "ptp", ipam: host.hostLocal("10.1.0.0/24") },
     { type: "hang" },
   ]);
-  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "netns add blue");
   const leases = async (): Promise<string> =>
     (await host.run(["sh", "-c", "cd /run/leases/hang && ls -d 10.*"])).stdout;
   const args = ["add", "hang", "blue", "--timeout", "3s"];
@@ -567,7 +572,7 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
   await t.step("not with --no-undo", async () => {
     assertEquals((await host.cni(...args, "--no-undo")).code, 1);
     assertEquals(await leases(), "10.1.0.5\n");
-    const { code, stderr } = await host.cni("del", "hang", "blue");
+    const { code, stderr } = await host.cni("del hang blue");
     assertEquals(code, 0);
     assertStringIncludes(stderr, 'to "hang" as "eth0" is known; see cni list');
     assertEquals(await leases(), "");
@@ -575,7 +580,7 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
   const signals: [Deno.Signal, number][] = [["SIGINT", 130], ["SIGTERM", 143]];
   await eachRow(t, signals, async ([signal, code]) => {
     await host.run(["rm", "/run/calls"]);
-    const child = host.start("add", "hang", "blue");
+    const child = host.start("add hang blue");
     await waitForCalls(host, "ADD\n");
     child.kill(signal);
     const output = await child.output();
@@ -591,7 +596,7 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
 onNode("cni add gives up undoing in time", async (host, t) => {
   host.addPlugin("stuck", 'echo "$CNI_COMMAND" >&2; sleep 100');
   host.addNetwork("stuck", [{ type: "stuck" }]);
-  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "netns add blue");
   const args = ["add", "stuck", "blue", "--timeout=3s", "--undo-timeout=3s"];
   await t.step("and says what may be left", async () => {
     const { code, stderr } = await host.cni(...args);
@@ -610,8 +615,8 @@ onNode("cni add gives up undoing in time", async (host, t) => {
 
 onNode("cni ends at once on a second signal", async (host) => {
   addScripts(host, { hang: 'echo "$CNI_COMMAND" >> /run/calls; sleep 100' });
-  await succeed(host, "netns", "add", "blue");
-  const child = host.start("add", "hang", "blue");
+  await succeed(host, "netns add blue");
+  const child = host.start("add hang blue");
   await waitForCalls(host, "ADD\n");
   child.kill("SIGINT");
   // It undoes the ADD, and would wait 30 s for that.
@@ -626,11 +631,11 @@ onNode("cni ends at once on a second signal", async (host) => {
 onNode("cni netns and ip netns see the same namespaces", async (host) => {
   const ip = (...args: string[]): Promise<ToolEnded> =>
     host.run(["ip", "netns", ...args]);
-  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "netns add blue");
   await ip("add", "green");
   const { stdout } = await ip("list");
   assertEquals(stdout.trim().split("\n").sort(), ["blue", "green"]);
-  const named = JSON.parse(await succeed(host, "netns", "list", "--json"));
+  const named = await readJson(host, "netns list");
   assertEquals(
     named.map(({ name, isNetns }: Record<string, unknown>) => [name, isNetns]),
     [["blue", true], ["green", true]],
@@ -642,16 +647,16 @@ onNode("cni netns and ip netns see the same namespaces", async (host) => {
   const mounts = ["findmnt", "-no", "PROPAGATION", "/run/netns"];
   const before = (await host.run(mounts)).stdout;
   assertMatch(before, /shared\n$/);
-  await succeed(host, "netns", "add", "red");
-  await succeed(host, "netns", "del", "red");
+  await succeed(host, "netns add red");
+  await succeed(host, "netns del red");
   assertEquals((await host.run(mounts)).stdout, before);
-  await succeed(host, "netns", "del", "green");
+  await succeed(host, "netns del green");
   assertEquals((await ip("del", "blue")).code, 0);
   assertEquals((await host.run(["ls", "/run/netns"])).stdout, "");
 });
 
 onNode("cni netns makes and deletes only namespaces", async (host) => {
-  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "netns add blue");
   await host.run(["touch", "/run/netns/fake"]);
   await host.run(["mkdir", "/run/netns/folder"]);
   const refusals: [args: string[], text: string][] = [
@@ -674,43 +679,43 @@ onNode("cni netns makes and deletes only namespaces", async (host) => {
 
 onNode("cni netns del refuses what is attached", async (host) => {
   addPods(host);
-  await succeed(host, "netns", "add", "blue");
-  await succeed(host, "add", "pods", "blue");
+  await succeed(host, "netns add blue");
+  await succeed(host, "add pods blue");
   const attached = 'it is attached to "pods" as "eth0": ' +
     "run cni del pods /var/run/netns/blue --ifname eth0";
   assertEquals(
-    await host.cni("netns", "del", "blue"),
+    await host.cni("netns del blue"),
     failed(
       `Cannot delete network namespace "blue": ${attached}; or use --force\n`,
     ),
   );
-  await succeed(host, "check", "pods", "blue");
+  await succeed(host, "check pods blue");
   const unreadable = await host
-    .cni("netns", "del", "blue", "--cache-dir=/etc/passwd");
+    .cni("netns del blue --cache-dir=/etc/passwd");
   assertEquals(unreadable.code, 1);
   assertStringIncludes(unreadable.stderr, "Attachments are unknown: ");
-  const { code, stderr } = await host.cni("netns", "del", "blue", "--force");
+  const { code, stderr } = await host.cni("netns del blue --force");
   assertEquals([code, stderr], [0, `${attached}\n`]);
   assertEquals((await host.run(["ls", "/run/netns"])).stdout, "");
-  const again = await host.cni("netns", "del", "blue");
+  const again = await host.cni("netns del blue");
   assertStringIncludes(again.stderr, '"/var/run/netns/blue" does not exist');
 });
 
 onNode("cni netns list says that it cannot tell attachments", async (host) => {
-  await succeed(host, "netns", "add", "blue");
-  const args = ["netns", "list", "--cache-dir=/etc/passwd"];
-  const { code, stdout, stderr } = await host.cni(...args);
+  await succeed(host, "netns add blue");
+  const line = "netns list --cache-dir=/etc/passwd";
+  const { code, stdout, stderr } = await host.cni(line);
   assertEquals(code, 0);
   assertMatch(stdout, /^blue .* unknown$/m);
   assertMatch(stderr, /^Attachments are unknown: .*"\/etc\/passwd\/results"/);
-  const [blue] = JSON.parse(await succeed(host, ...args, "--json"));
+  const [blue] = await readJson(host, line);
   assertEquals(blue.attachments, null);
 });
 
 onNode("cni netns exec goes on as the other program", async (host, t) => {
-  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "netns add blue");
   const exec = (...args: string[]): Promise<ToolEnded> =>
-    host.cni("netns", "exec", "blue", ...args);
+    host.cni("netns exec blue", ...args);
   const rows: [name: string, args: string[], want: Partial<ToolEnded>][] = [
     ["its exit code", ["--", "sh", "-c", "exit 7"], { code: 7 }],
     ["its end by a signal", ["sh", "-c", "kill -9 $$"], { code: 137 }],
@@ -737,12 +742,7 @@ onNode("cni netns exec goes on as the other program", async (host, t) => {
   });
   await t.step("its process", async () => {
     const child = host.start(
-      "netns",
-      "exec",
-      "blue",
-      "--",
-      "sh",
-      "-c",
+      "netns exec blue -- sh -c",
       "echo $$",
     );
     const { stdout } = await child.output();
@@ -794,7 +794,7 @@ onNode("cni tells what is wrong with networks and plugins", async (host) => {
     `${host.confDir}/pods.conf`,
     '{"cniVersion":"1.0.0","name":"pods","type":"ptp"}',
   );
-  const networks = JSON.parse(await succeed(host, "networks", "--json"));
+  const networks = await readJson(host, "networks");
   const problems = networks
     .map(({ name, problems }: Record<string, unknown>) => [name, problems]);
   const none = (type: string): string =>
@@ -808,8 +808,8 @@ onNode("cni tells what is wrong with networks and plugins", async (host) => {
     "pods",
     [`not used: ${host.confDir}/pods.conflist has "pods" too, and comes first`],
   ]);
-  assertMatch(await succeed(host, "validate", "pods"), /^pods is valid: ptp\n/);
-  const invalid = await host.cni("validate", "late");
+  assertMatch(await succeed(host, "validate pods"), /^pods is valid: ptp\n/);
+  const invalid = await host.cni("validate late");
   assertEquals(invalid, {
     code: 1,
     stderr: "",
@@ -829,8 +829,9 @@ onNode("cni networks shows what a broken file hides", async (host) => {
   const list = '{"cniVersion":"1.1.0","name":"bare","plugins":[{"type":"p"}]}';
   Deno.writeTextFileSync(`${host.confDir}/bare.conf`, list);
   host.addNetwork("pods", [{ type: "p" }]);
-  const rows: { name: string; problems: string[] }[] = JSON.parse(
-    await succeed(host, "networks", "--json"),
+  const rows: { name: string; problems: string[] }[] = await readJson(
+    host,
+    "networks",
   );
   const hidden = `not found by name: ${broken} comes first and cannot be read`;
   const problems = new Map(rows.map((row) => [row.name, row.problems]));
@@ -839,17 +840,17 @@ onNode("cni networks shows what a broken file hides", async (host) => {
   const [unnamed = "", also] = problems.get("bare") ?? [];
   assertMatch(unnamed, /missing 'type'/);
   assertEquals(also, hidden);
-  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "netns add blue");
   for (const name of ["pods", "bare"]) {
     const { code, stderr } = await host.cni("add", name, "blue");
     assertEquals(code, 1);
     assertStringIncludes(stderr, `in "${broken}"`);
   }
-  assertEquals((await host.cni("networks", "--exit-code")).code, 1);
+  assertEquals((await host.cni("networks --exit-code")).code, 1);
   for (const file of [broken, `${host.confDir}/bare.conf`]) {
     Deno.removeSync(file);
   }
-  assertEquals((await host.cni("networks", "--exit-code")).code, 0);
+  assertEquals((await host.cni("networks --exit-code")).code, 0);
   Deno.removeSync(before);
 });
 
@@ -879,25 +880,25 @@ onNode("cni fails for unknown names and folders", async (host, t) => {
     [["plugins", "--exit-code"], 1, ""],
     [["netns", "exec", "blue", "--", "nothere"], 127, "not found in PATH\n"],
   ];
-  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "netns add blue");
   await eachRow(t, rows, async ([args, code, text]) => {
     const { stderr, ...ended } = await host.cni(...args);
     assertEquals(ended.code, code, stderr);
     assertStringIncludes(stderr, text);
   }, ([args]) => args.join(" "));
   await t.step("list --exit-code", async () => {
-    await succeed(host, "add", "pods", "blue");
-    assertEquals((await host.cni("list", "--exit-code")).code, 0);
-    assertEquals((await host.cni("netns", "del", "blue", "--force")).code, 0);
-    assertEquals((await host.cni("list", "--exit-code")).code, 1);
+    await succeed(host, "add pods blue");
+    assertEquals((await host.cni("list --exit-code")).code, 0);
+    assertEquals((await host.cni("netns del blue --force")).code, 0);
+    assertEquals((await host.cni("list --exit-code")).code, 1);
   });
 });
 
 onNode("cni add says which of CAP_ARGS nobody is given", async (host) => {
   addScripts(host, { show: SHOW });
-  await succeed(host, "netns", "add", "blue");
+  await succeed(host, "netns add blue");
   host.env["CAP_ARGS"] = '{"mac":"00:11:22:33:44:55","portMappings":[]}';
-  const { code, stderr } = await host.cni("add", "show", "blue");
+  const { code, stderr } = await host.cni("add show blue");
   assertEquals(code, 0);
   assertMatch(stderr, /: no plugin of "show" declares "portMappings"\n$/);
 });
@@ -937,15 +938,15 @@ onNode("cni status asks what can be asked at any version", async (host, t) => {
     },
   }], more);
   await t.step("ours", async () => {
-    assertEquals(await succeed(host, "status", "own"), "");
-    const json = JSON.parse(await succeed(host, "status", "own", "--json"));
+    assertEquals(await succeed(host, "status own"), "");
+    const json = await readJson(host, "status own");
     assertEquals(json, { network: "own", ready: true, asked: ["ptp"] });
   });
   const reason = 'Not asked: other; version "1.0.0" of "mixed" has no STATUS';
   await t.step("not others, and says so", async () => {
-    const { code, stdout, stderr } = await host.cni("status", "mixed");
+    const { code, stdout, stderr } = await host.cni("status mixed");
     assertEquals([code, stdout, stderr], [0, "", `${reason}\n`]);
-    const json = JSON.parse(await succeed(host, "status", "mixed", "--json"));
+    const json = await readJson(host, "status mixed");
     assertEquals(json, {
       network: "mixed",
       ready: null,
@@ -980,10 +981,10 @@ esac`,
     routes: [{ dst: "0.0.0.0/0" }, { dst: "10.99.0.0/16" }],
   };
   host.addNetwork("pods", [{ type: "wrong" }, { type: "ptp", ipam }]);
-  await succeed(host, "netns", "add", "blue");
-  await succeed(host, "add", "pods", "blue");
+  await succeed(host, "netns add blue");
+  await succeed(host, "add pods blue");
   const found = async (): Promise<Record<string, unknown>[]> => {
-    const { stdout } = await host.cni("check", "pods", "blue", "--json");
+    const { stdout } = await host.cni("check pods blue --json");
     return JSON.parse(stdout).differences;
   };
   const wrong = { plugin: "wrong", code: 101, msg: "one; two" };
@@ -1013,7 +1014,7 @@ esac`,
     );
   });
   await t.step("as text", async () => {
-    const { code, stdout, stderr } = await host.cni("check", "pods", "blue");
+    const { code, stdout, stderr } = await host.cni("check pods blue");
     assertEquals([code, stdout], [1, ""]);
     const lines = stderr.trimEnd().split("\n");
     assertEquals(lines.length, 5, stderr);
@@ -1024,20 +1025,15 @@ esac`,
 
 onNode("cni list shows pods, and short IDs that may be used", async (host) => {
   addPods(host);
-  await succeed(host, "netns", "add", "blue");
-  await succeed(host, "add", "pods", "blue");
+  await succeed(host, "netns add blue");
+  await succeed(host, "add pods blue");
   assertEquals((await host.cni("list")).stdout.includes("POD"), false);
   const id = "0123456789abcdef".repeat(4);
   host.env["CNI_ARGS"] =
     `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web-0`;
   await succeed(
     host,
-    "add",
-    "pods",
-    "blue",
-    "-i",
-    "net1",
-    "--container-id",
+    "add pods blue -i net1 --container-id",
     id,
   );
   delete host.env["CNI_ARGS"];
@@ -1045,8 +1041,8 @@ onNode("cni list shows pods, and short IDs that may be used", async (host) => {
   assertMatch(table, /^NETWORK +POD +CONTAINER /);
   assertMatch(table, /^pods +default\/web-0 +0123456789abc +net1 /m);
   assertMatch(table, /^pods +- +cnitool-\w{20} +eth0 /m);
-  assertStringIncludes(await succeed(host, "list", "--wide"), ` ${id} `);
-  const rows = JSON.parse(await succeed(host, "list", "--json"));
+  assertStringIncludes(await succeed(host, "list --wide"), ` ${id} `);
+  const rows = await readJson(host, "list");
   assertEquals(
     rows.map(({ pod }: Record<string, unknown>) => pod).sort(),
     ["default/web-0", null],
@@ -1063,9 +1059,9 @@ onNode("cni check that is interrupted tells no differences", async (host) => {
 [ "$CNI_COMMAND" != CHECK ] || sleep 100
 echo '{"cniVersion":"1.1.0"}'`,
   });
-  await succeed(host, "netns", "add", "blue");
-  await succeed(host, "add", "hang", "blue");
-  const child = host.start("check", "hang", "blue", "--json");
+  await succeed(host, "netns add blue");
+  await succeed(host, "add hang blue");
+  const child = host.start("check hang blue --json");
   await waitForCalls(host, "ADD\nCHECK\n");
   child.kill("SIGINT");
   const { code, stdout } = await child.output();

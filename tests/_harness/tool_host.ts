@@ -96,9 +96,9 @@ export class ToolHost implements AsyncDisposable {
     return [...this.#command, ...args];
   }
 
-  /** Runs `cni`. */
-  async cni(...args: string[]): Promise<ToolEnded> {
-    return await this.run(this.command(...args));
+  /** Runs `cni` with the words of a line, and with further arguments. */
+  async cni(line = "", ...args: string[]): Promise<ToolEnded> {
+    return await this.run(this.command(...splitLine(line), ...args));
   }
 
   /** Runs the tool under the name of `cnitool`. */
@@ -119,8 +119,8 @@ export class ToolHost implements AsyncDisposable {
   }
 
   /** Starts `cni`; its pid is its own. */
-  start(...args: string[]): Deno.ChildProcess {
-    return this.#enter(this.command(...args)).spawn();
+  start(line: string, ...args: string[]): Deno.ChildProcess {
+    return this.#enter(this.command(...splitLine(line), ...args)).spawn();
   }
 
   #enter(command: readonly string[]): Deno.Command {
@@ -156,4 +156,8 @@ async function sourceCommand(): Promise<string[]> {
     .map((flag) => flag.replace(IMPORT_MAP, IMPORT_MAP + ROOT));
   const run = [Deno.execPath(), "run", "-A", "--no-check"];
   return [...run, ...flags, `${ROOT}cli/main.ts`];
+}
+
+function splitLine(line: string): string[] {
+  return line === "" ? [] : line.split(" ");
 }

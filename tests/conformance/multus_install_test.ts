@@ -227,7 +227,7 @@ conformance("multus install", {
       assertEquals(code, 1);
       assertStringIncludes(
         stderr,
-        `Cannot install into "${path}": there is no such folder`,
+        `Cannot install into "${path}": the folder does not exist`,
       );
       assertEquals(node.read("missing"), undefined);
     }
@@ -253,7 +253,7 @@ conformance("multus install", {
     Deno.removeSync(`${node.serviceAccount}/token`);
     const { code, stderr } = await node.install();
     assertEquals(code, 1);
-    assertStringIncludes(stderr, "Cannot make a kubeconfig: there is no token");
+    assertStringIncludes(stderr, "Cannot write a kubeconfig: no token");
     assertEquals(node.conf(), undefined);
   }),
   "--multus-conf-file=none leaves configurations": row(async (node) => {
@@ -371,7 +371,7 @@ conformance("multus install", {
       "--readiness-timeout=200ms",
     );
     assertEquals([code, delegateName(node)], [0, "pods"]);
-    assertStringIncludes(stderr, "went on without the readiness indicator");
+    assertStringIncludes(stderr, "continued without the readiness indicator");
   }),
 });
 
@@ -521,7 +521,7 @@ conformance("multus install --watch", {
       Deno.writeTextFileSync(path, content);
       await node.until(
         `${content} is said`,
-        () => /failed, and will be tried again/.test(watch.log.slice(length)),
+        () => /failed, will retry/.test(watch.log.slice(length)),
       );
       assertEquals(node.conf(), conf);
     }
@@ -569,7 +569,7 @@ conformance("multus install --watch", {
     await node.until("it is back after a rename", isBack);
     await node.until(
       "said",
-      () => watch.log.includes("put back a file"),
+      () => watch.log.includes("restored a file"),
     );
     Deno.removeSync(path);
     await node.until("it is back after a removal", isBack);
@@ -590,7 +590,7 @@ conformance("multus install --watch", {
       return performance.now() > endMs && removals >= 2;
     });
     assert(removals <= 5, `${removals} removals`);
-    const warning = "somebody else keeps replacing it";
+    const warning = "another program keeps replacing it";
     await node.until("said", () => watch.log.includes(warning));
     await node.until("it is back", () => node.conf() !== undefined);
     await watch.end();
@@ -684,7 +684,7 @@ conformance("multus install --watch", {
     Deno.writeTextFileSync(`${own}/00-mine.conf`, "");
     await node.until(
       "it is said that it is broken",
-      () => /failed, and will be tried again/.test(watch.log),
+      () => /failed, will retry/.test(watch.log),
     );
     assertEquals(name(), "two");
     assertEquals((await watch.end()).code, 0);
@@ -707,12 +707,12 @@ conformance("multus install --watch", {
     const watch = await node.watch();
     await node.until(
       "said",
-      () => /there is no such folder/.test(watch.log),
+      () => /the folder does not exist/.test(watch.log),
     );
     assertEquals(node.conf(), undefined);
     Deno.mkdirSync(node.binDir);
     await node.until("all is there", () => delegateName(node) === "pods");
-    await node.until("said", () => watch.log.includes("all is well again"));
+    await node.until("said", () => watch.log.includes("recovered"));
     await watch.end();
   }),
   "a configuration is never seen empty or in part": row(async (node) => {

@@ -13,7 +13,7 @@ import { GivenConfiguration, MadeConfiguration } from "./configuration.ts";
 import { Credentials } from "./credentials.ts";
 import { Executable } from "./executable.ts";
 import type { InstallFlags } from "./install_flags.ts";
-import { requireFolder } from "./node_folder.ts";
+import { requireFolder } from "./placed_file.ts";
 import { type InstallOptions, readInstallOptions } from "./options.ts";
 import { type Step, Steps } from "./steps.ts";
 import { watch } from "./watch.ts";

@@ -19,7 +19,7 @@ import {
   formatMultusConf,
   type MultusConf,
 } from "./multus_conf.ts";
-import { NotYetError } from "./not_yet_error.ts";
+import { NotYetError } from "./steps.ts";
 import type {
   ConfigurationOptions,
   GivenConfigurationOptions,
@@ -91,7 +91,7 @@ export class MadeConfiguration {
   #noteSkipped(path: string, reason: string): void {
     if (this.#skipped.get(path) === reason) return;
     this.#skipped.set(path, reason);
-    this.#log.warn("passed over a file that is no network's", { path, reason });
+    this.#log.warn("skipped a file that is not a network", { path, reason });
   }
 
   #noteChoice(master: Master): void {
@@ -129,7 +129,7 @@ export class MadeConfiguration {
     if (content === undefined) return;
     if (content.trim() !== "" && !isOwnFile(path)) return;
     removeIfThere(path);
-    this.#log.info("removed a file that is replaced by another one", { path });
+    this.#log.info("removed an outdated file", { path });
   }
 
   #renameMaster(): void {

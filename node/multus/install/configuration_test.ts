@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { createLog } from "../../../cni/log.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
 import { GivenConfiguration, MadeConfiguration } from "./configuration.ts";
-import { NotYetError } from "./not_yet_error.ts";
+import { NotYetError } from "./steps.ts";
 import type { ConfigurationOptions } from "./options.ts";
 
 const log = createLog({}, () => {});

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { NotYetError } from "./not_yet_error.ts";
+import { NotYetError } from "./steps.ts";
 
 /** The pauses start over after this time without a contest, in ms. */
 const CALM_MS = 60_000;
@@ -36,7 +36,7 @@ export class Contest {
     const calmMs = this.#now() - this.#lastMs;
     if (calmMs < this.#pauseMs) {
       throw new NotYetError(
-        `Cannot put "${this.#path}" back yet: somebody else keeps replacing it`,
+        `Cannot put "${this.#path}" back yet: another program keeps replacing it`,
       );
     }
     this.#pauseMs = calmMs >= CALM_MS

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { Contest } from "./contest.ts";
-import { NotYetError } from "./not_yet_error.ts";
+import { NotYetError } from "./steps.ts";
 
 function mayAct(contest: Contest): boolean {
   try {
@@ -37,6 +37,6 @@ Deno.test("Contest.takeTurn() says what is fought over", () => {
   assertThrows(
     () => contest.takeTurn(),
     NotYetError,
-    'Cannot put "/x" back yet: somebody else keeps replacing it',
+    'Cannot put "/x" back yet: another program keeps replacing it',
   );
 });

@@ -10,11 +10,13 @@
  */
 
 import { join } from "@std/path/posix";
+import type { Environment } from "../../../cni/args.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
+import { withIoFailure } from "../../../cni/files/io.ts";
 import type { Log } from "../../../cni/log.ts";
+import { findServer } from "../../../kube/in_cluster.ts";
 import { type CredentialOptions, hostPathOfToken } from "./options.ts";
-import { PlacedFile } from "./placed_file.ts";
-import { formatServer, readCaBundle, readToken } from "./service_account.ts";
+import { PlacedFile, readIfThere } from "./placed_file.ts";
 
 /** The kubeconfig and the token on the node. */
 export class Credentials {
@@ -44,7 +46,7 @@ export class Credentials {
     if (token === undefined) {
       throw new CniError(
         ErrorCode.IoFailure,
-        `Cannot make a kubeconfig: there is no token in "${serviceAccount}"`,
+        `Cannot write a kubeconfig: no token in "${serviceAccount}"`,
       );
     }
     const kubeconfig = formatKubeconfig(token, this.#options);
@@ -77,4 +79,46 @@ function formatKubeconfig(token: string, options: CredentialOptions): string {
     "current-context": "multus-context",
   };
   return JSON.stringify(document, null, 2) + "\n";
+}
+
+/**
+ * Reads the token that authenticates multus.
+ *
+ * @param folder Mount point of the service account
+ * @returns Undefined if it does not exist
+ * @throws {CniError} 5 if it cannot be read, or is empty
+ */
+export function readToken(folder: string): string | undefined {
+  const path = join(folder, "token");
+  const token = readIfThere(path)?.trim();
+  if (token !== "") return token;
+  throw new CniError(ErrorCode.IoFailure, `Cannot use "${path}": it is empty`);
+}
+
+/**
+ * Reads the authorities that sign the API server's certificate.
+ *
+ * @param folder Mount point of the service account
+ * @returns PEM
+ * @throws {CniError} 5 if they cannot be read
+ */
+export function readCaBundle(folder: string): Uint8Array {
+  const path = join(folder, "ca.crt");
+  return withIoFailure(`read "${path}"`, () => Deno.readFileSync(path));
+}
+
+/**
+ * Returns the API server's URL; the environment may set the protocol.
+ *
+ * @throws {CniError} 4 if the environment does not have the address
+ */
+export function formatServer(env: Environment): string {
+  const protocol = env["KUBERNETES_SERVICE_PROTOCOL"] || "https";
+  const server = findServer(env, protocol);
+  if (server !== undefined) return server;
+  throw new CniError(
+    ErrorCode.InvalidEnvironment,
+    "Cannot find the API server: KUBERNETES_SERVICE_HOST or " +
+      "KUBERNETES_SERVICE_PORT is not set",
+  );
 }

@@ -2,8 +2,15 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { createLog } from "../../../cni/log.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
-import { Credentials } from "./credentials.ts";
+import {
+  Credentials,
+  formatServer,
+  readCaBundle,
+  readToken,
+} from "./credentials.ts";
 import type { CredentialOptions } from "./options.ts";
+import type { Environment } from "../../../cni/args.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 const ENV = {
   KUBERNETES_SERVICE_HOST: "fd00::1",
@@ -82,5 +89,64 @@ Deno.test("Credentials.ensure() leaves what is there if it cannot do better", ()
 Deno.test("Credentials.ensure() does without a service account if it may", () => {
   using folder = new ConfFolder({ "multus.d/multus.kubeconfig": "own" });
   assertEquals(write(folder, { isOptional: true }), "own");
-  assertThrows(() => write(folder), CniError, "there is no token in");
+  assertThrows(() => write(folder), CniError, "no token in");
+});
+
+Deno.test("formatServer() forms an address of any family", async (t) => {
+  const rows: [string, Environment, string][] = [
+    ["IPv4", { KUBERNETES_SERVICE_HOST: "10.96.0.1" }, "https://10.96.0.1:443"],
+    ["IPv6", { KUBERNETES_SERVICE_HOST: "fd00::1" }, "https://[fd00::1]:443"],
+    [
+      "IPv6 in brackets",
+      { KUBERNETES_SERVICE_HOST: "[fd00::1]" },
+      "https://[fd00::1]:443",
+    ],
+    [
+      "a name",
+      { KUBERNETES_SERVICE_HOST: "api.local" },
+      "https://api.local:443",
+    ],
+    [
+      "another protocol",
+      { KUBERNETES_SERVICE_HOST: "a", KUBERNETES_SERVICE_PROTOCOL: "http" },
+      "http://a:443",
+    ],
+  ];
+  await eachRow(t, rows, ([, env, expected]) => {
+    const server = formatServer({ KUBERNETES_SERVICE_PORT: "443", ...env });
+    assertEquals(server, expected);
+  });
+});
+
+Deno.test("formatServer() needs host and port", () => {
+  const rows: Environment[] = [
+    {},
+    { KUBERNETES_SERVICE_HOST: "a" },
+    { KUBERNETES_SERVICE_PORT: "443" },
+    { KUBERNETES_SERVICE_HOST: "", KUBERNETES_SERVICE_PORT: "443" },
+  ];
+  for (const env of rows) {
+    assertThrows(
+      () => formatServer(env),
+      CniError,
+      "Cannot find the API server",
+    );
+  }
+});
+
+Deno.test("readToken() trims, and tells an empty token from none", () => {
+  using folder = new ConfFolder({ token: " abc \n", "empty/token": "\n" });
+  assertEquals(readToken(folder.path), "abc");
+  assertEquals(readToken(`${folder.path}/none`), undefined);
+  assertThrows(
+    () => readToken(`${folder.path}/empty`),
+    CniError,
+    `Cannot use "${folder.path}/empty/token": it is empty`,
+  );
+});
+
+Deno.test("readCaBundle() needs the file", () => {
+  using folder = new ConfFolder({ "ca.crt": "CA" });
+  assertEquals(new TextDecoder().decode(readCaBundle(folder.path)), "CA");
+  assertThrows(() => readCaBundle("/nowhere"), CniError, "/nowhere/ca.crt");
 });

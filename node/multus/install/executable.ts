@@ -16,7 +16,7 @@ import { haveSameContent } from "../../../cni/files/same_content.ts";
 import { isSameFile } from "../../../cni/files/same_file.ts";
 import { Contest } from "./contest.ts";
 import { Links } from "./links.ts";
-import { requireFolder } from "./node_folder.ts";
+import { requireFolder } from "./placed_file.ts";
 import type { ExecutableOptions } from "./options.ts";
 
 /** The name that runtimes call. */
@@ -113,7 +113,7 @@ export class Executable {
     );
     this.#same = { source: copied, target: made };
     const fields = { path: this.#path };
-    if (isTaken) this.#log.warn("put the executable back", fields);
+    if (isTaken) this.#log.warn("restored the executable", fields);
     else this.#log.info("installed the executable", fields);
   }
 }

@@ -5,7 +5,7 @@ import { CniError } from "../../../cni/error.ts";
 import { createLog } from "../../../cni/log.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
 import { Executable } from "./executable.ts";
-import { NotYetError } from "./not_yet_error.ts";
+import { NotYetError } from "./steps.ts";
 
 /** Creates a folder with the source, and a folder to install to. */
 function prepare(): {

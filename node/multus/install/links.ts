@@ -67,7 +67,7 @@ export class Links {
       () => replaceByLink(path, target),
     );
     this.#made.add(name);
-    this.#log.info("linked a plugin to the executable", { path });
+    this.#log.info("linked a plugin", { path });
   }
 
   #contestOf(name: string, path: string): Contest {

@@ -130,7 +130,7 @@ function chooseVersion(
   }
   if (isSpecVersion(version)) return version;
   throw incompatible(
-    `Cannot use "${path}" as master network: cniVersion "${version}" is not spoken, the newest is ${CURRENT_VERSION}`,
+    `Cannot use "${path}" as master network: cniVersion "${version}" is not supported; the newest is ${CURRENT_VERSION}`,
   );
 }
 

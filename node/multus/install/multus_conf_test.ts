@@ -185,7 +185,7 @@ Deno.test("formatMultusConf() refuses a version that cannot be", async (t) => {
       "one that is not spoken",
       { cniVersion: "9.0.0" },
       PLAIN,
-      'cniVersion "9.0.0" is not spoken, the newest is 1.1.0',
+      'cniVersion "9.0.0" is not supported; the newest is 1.1.0',
     ],
   ];
   await eachRow(t, rows, ([, document, options, why]) => {

@@ -5,8 +5,13 @@
  * @module
  */
 
+import { CniError, ErrorCode } from "../../../cni/error.ts";
+import {
+  ifPossible,
+  unlessMissing,
+  withIoFailure,
+} from "../../../cni/files/io.ts";
 import { replaceFile } from "../../../cni/files/replace.ts";
-import { unlessMissing, withIoFailure } from "../../../cni/files/io.ts";
 import type { Log } from "../../../cni/log.ts";
 import { Contest } from "./contest.ts";
 
@@ -50,7 +55,7 @@ export class PlacedFile {
     const fields = { path: this.path };
     if (!isTaken) return this.#log.info("wrote a file", fields);
     const what = found === undefined ? "removed" : "changed";
-    this.#log.warn(`put back a file that somebody else has ${what}`, fields);
+    this.#log.warn(`restored a file that another program ${what}`, fields);
   }
 }
 
@@ -65,4 +70,23 @@ export function readIfThere(path: string): string | undefined {
     `read "${path}"`,
     () => unlessMissing(() => Deno.readTextFileSync(path)),
   );
+}
+
+/**
+ * Checks that a folder exists. It is not created: in a container without a
+ * mount of the node's folder, the new one would be the container's.
+ *
+ * @throws {CniError} 5 if it does not exist
+ */
+export function requireFolder(path: string): void {
+  if (isFolder(path)) return;
+  throw new CniError(
+    ErrorCode.IoFailure,
+    `Cannot install into "${path}": the folder does not exist`,
+  );
+}
+
+/** Reports whether the path is an accessible folder. */
+export function isFolder(path: string): boolean {
+  return ifPossible(() => Deno.statSync(path).isDirectory) ?? false;
 }

@@ -2,8 +2,14 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { createLog } from "../../../cni/log.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
-import { NotYetError } from "./not_yet_error.ts";
-import { PlacedFile, readIfThere } from "./placed_file.ts";
+import { NotYetError } from "./steps.ts";
+import {
+  isFolder,
+  PlacedFile,
+  readIfThere,
+  requireFolder,
+} from "./placed_file.ts";
+import { eachRow } from "../../../tests/_harness/table.ts";
 
 function place(path: string): { file: PlacedFile; messages: () => string[] } {
   const lines: string[] = [];
@@ -40,7 +46,7 @@ Deno.test("PlacedFile.ensure() puts back what others take, but not at once each 
   assertEquals(Deno.readTextFileSync(path), "other");
   assertEquals(messages(), [
     "wrote a file",
-    "put back a file that somebody else has removed",
+    "restored a file that another program removed",
   ]);
 });
 
@@ -62,4 +68,25 @@ Deno.test("readIfThere() tells a missing file from one that cannot be read", () 
   assertEquals(readIfThere(`${folder.path}/file`), "text");
   assertEquals(readIfThere(`${folder.path}/none`), undefined);
   assertThrows(() => readIfThere(folder.path), CniError, "Cannot read");
+});
+
+Deno.test("isFolder() and requireFolder() know folders", async (t) => {
+  using folder = new ConfFolder({ file: "" });
+  folder.addLink("link", ".");
+  const rows: [string, boolean][] = [
+    [folder.path, true],
+    [`${folder.path}/link`, true],
+    [`${folder.path}/file`, false],
+    [`${folder.path}/file/x`, false],
+    [`${folder.path}/none`, false],
+  ];
+  await eachRow(t, rows, ([path, expected]) => {
+    assertEquals(isFolder(path), expected);
+    if (expected) return requireFolder(path);
+    assertThrows(
+      () => requireFolder(path),
+      CniError,
+      `Cannot install into "${path}": the folder does not exist`,
+    );
+  }, ([path]) => path.slice(folder.path.length));
 });

@@ -6,7 +6,7 @@
 
 import { ifPossible } from "../../../cni/files/io.ts";
 import type { Log } from "../../../cni/log.ts";
-import { NotYetError } from "./not_yet_error.ts";
+import { NotYetError } from "./steps.ts";
 import { type ConfigurationOptions, HOST_ROOT } from "./options.ts";
 
 /** Requires that file until it exists, or until a timeout. */
@@ -47,12 +47,12 @@ export class Readiness {
       .some((path) => ifPossible(() => Deno.statSync(path)) !== undefined);
     if (!isThere && performance.now() < this.#endMs) {
       throw new NotYetError(
-        `Cannot make a configuration: "${this.#path}" is not there yet`,
+        `Cannot write a configuration: "${this.#path}" does not exist yet`,
       );
     }
     this.#isOver = true;
     if (isThere || this.#timeoutMs === 0) return;
-    this.#log.warn("went on without the readiness indicator file", {
+    this.#log.warn("continued without the readiness indicator file", {
       path: this.#path,
       waitedMs: this.#timeoutMs,
     });

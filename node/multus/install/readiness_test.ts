@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { createLog } from "../../../cni/log.ts";
 import { ConfFolder } from "../../../tests/_harness/conf_folder.ts";
-import { NotYetError } from "./not_yet_error.ts";
+import { NotYetError } from "./steps.ts";
 import { Readiness } from "./readiness.ts";
 
 function open(
@@ -25,7 +25,7 @@ Deno.test("Readiness.require() asks for nothing if there is no file to ask for",
 Deno.test("Readiness.require() asks until the file was there once", () => {
   using folder = new ConfFolder();
   const { readiness, lines } = open(`${folder.path}/ready`, 1e6);
-  assertThrows(() => readiness.require(), NotYetError, "is not there yet");
+  assertThrows(() => readiness.require(), NotYetError, "does not exist yet");
   const path = folder.add("ready", "");
   readiness.require();
   Deno.removeSync(path);
@@ -39,7 +39,7 @@ Deno.test("Readiness.require() gives up in time, and says so once", async () => 
   readiness.require();
   readiness.require();
   assertEquals(lines, [
-    'level=warn msg="went on without the readiness indicator file" ' +
+    'level=warn msg="continued without the readiness indicator file" ' +
     "path=/nowhere waitedMs=1\n",
   ]);
 });

@@ -7,7 +7,6 @@
 import { describeError } from "../../../cni/error.ts";
 import { pause } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
-import { NotYetError } from "./not_yet_error.ts";
 
 /** A step that ensures one condition. */
 export interface Step {
@@ -88,11 +87,17 @@ export class Steps {
     this.#problems.set(step, reason);
     const fields = { step: step.name, reason };
     if (error instanceof NotYetError) this.#log.info("waiting", fields);
-    else this.#log.error("failed, and will be tried again", fields);
+    else this.#log.error("failed, will retry", fields);
   }
 
   #recover(step: Step): void {
     if (!this.#problems.delete(step)) return;
-    this.#log.info("all is well again", { step: step.name });
+    this.#log.info("recovered", { step: step.name });
   }
 }
+
+/**
+ * Something is missing that a node may get later, and that is worth waiting
+ * for.
+ */
+export class NotYetError extends Error {}

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { createLog } from "../../../cni/log.ts";
-import { NotYetError } from "./not_yet_error.ts";
+import { NotYetError } from "./steps.ts";
 import { Steps } from "./steps.ts";
 
 /** Builds a step with the given outcomes, one per run; the last one repeats. */
@@ -49,13 +49,13 @@ Deno.test("Steps.run() logs what changes, not each time", async () => {
   const { steps, lines } = stepsOf([step]);
   for (let times = 0; times < 6; times++) await steps.run();
   assertEquals(lines, [
-    'level=error msg="failed, and will be tried again" step=one reason=bad',
+    'level=error msg="failed, will retry" step=one reason=bad',
     'level=info msg=waiting step=one reason="not yet"',
-    'level=info msg="all is well again" step=one',
+    "level=info msg=recovered step=one",
   ]);
 });
 
-Deno.test("Steps.runOnce() waits for what is not there yet", async () => {
+Deno.test("Steps.runOnce() waits for what does not exist yet", async () => {
   const step = stepOf("one", notYet, undefined);
   await stepsOf([step]).steps.runOnce(10_000, never);
   assertEquals(step.count, 2);

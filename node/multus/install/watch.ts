@@ -7,7 +7,7 @@
 import { describeError } from "../../../cni/error.ts";
 import { deadline, pause, waitUntil } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
-import { isFolder } from "./node_folder.ts";
+import { isFolder } from "./placed_file.ts";
 
 /**
  * Poll interval, in ms. It catches changes on file systems without
@@ -69,7 +69,7 @@ function createOpener(
       return Deno.watchFs(present, { recursive: false });
     } catch (error) {
       const reason = describeError(error);
-      if (!isTold) log.warn("changes are noticed by polling", { reason });
+      if (!isTold) log.warn("cannot watch folders, will poll them", { reason });
       isTold = true;
       return undefined;
     }
