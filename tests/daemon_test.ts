@@ -9,7 +9,12 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { inNetns } from "../ffi/netns.ts";
-import { rootTest } from "../testing/capabilities.ts";
+import {
+  allOf,
+  hasCommand,
+  ignoreUnless,
+  rootTest,
+} from "../testing/capabilities.ts";
 import type { ExecOutput } from "../testing/exec_in.ts";
 import { snapshot } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
@@ -523,6 +528,47 @@ rootTest(
       decoder.decode(stderr),
       /The daemon ends at once: Cannot return to the namespace/,
     );
+  },
+);
+
+/** Prints what arrives as datagrams: `perl -e SCRIPT PATH`, or `@` and a name. */
+const RECEIVER = `use Socket; $| = 1;
+  ($path = $ARGV[0]) =~ s/^@/\\0/;
+  socket(S, AF_UNIX, SOCK_DGRAM, 0) && bind(S, sockaddr_un($path)) or die $!;
+  print "listening\\n";
+  while (defined recv(S, $text, 100, 0)) { print "$text\\n"; }`;
+
+rootTest(
+  "daemon: tells the service manager when it is ready and when it ends",
+  allOf(needsBin, ignoreUnless(hasCommand("perl"), "needs perl")),
+  async () => {
+    for (const abstract of [true, false]) {
+      await using scene = new Scene();
+      const { folder } = scene.hosts;
+      const path = `${abstract ? "@" : ""}${folder}/notify`;
+      const receiver = inNetns(
+        scene.hosts.host,
+        () =>
+          new Deno.Command("perl", {
+            args: ["-e", RECEIVER, path],
+            stdout: "piped",
+          }).spawn(),
+      );
+      let told = "";
+      const reading = receiver.stdout.pipeThrough(new TextDecoderStream())
+        .pipeTo(
+          new WritableStream({ write: (text) => void (told += text) }),
+        );
+      await eventually("it listens", () => told === "listening\n");
+      const daemon = await scene.addDaemon({ env: { NOTIFY_SOCKET: path } });
+      await eventually("it is ready", () => told.endsWith("READY=1\n"));
+      daemon.signal("SIGTERM");
+      await eventually("it stops", () => told.endsWith("STOPPING=1\n"));
+      assertEquals(await daemon.ended(), 0);
+      receiver.kill();
+      await receiver.status;
+      await reading;
+    }
   },
 );
 

@@ -19,7 +19,8 @@ import { LinkRemover } from "../../plugins/parts/link_remover.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 
-const BUILD = "by daemon";
+/** Stands for the identity of the code. */
+export const BUILD = "by daemon";
 
 /** A daemon whose host is that of the caller, whichever it is. */
 class Daemon {
@@ -69,47 +70,58 @@ class Daemon {
 
   /** Runs a call as a process does that hands it over. */
   async run(plugin: Plugin, input: DispatchInput): Promise<DispatchOutput> {
-    const { env, hostNetns, stdin, onStderr } = input;
+    const { hostNetns } = input;
     this.#hostNetns = hostNetns;
     this.#world.host = findFileId(hostNetns) ?? "";
     this.#plugins.set(plugin.name, plugin);
-    using connection = await Deno.connect({
-      transport: "unix",
-      path: this.#path,
-    });
-    const request = {
-      v: PROTOCOL,
-      build: BUILD,
-      name: plugin.name,
-      world: {
-        ...this.#world,
-        netns: findFileId(env["CNI_NETNS"] ?? "") ?? null,
-      },
-      exe: findFileId("/proc/self/exe"),
-      env,
-      stdin: new TextDecoder().decode(stdin()),
-    };
-    const line = new TextEncoder().encode(`${JSON.stringify(request)}\n`);
-    const sent = new Blob([line]).stream().pipeTo(connection.writable, {
-      preventClose: true,
-    });
-    let stderr = "";
-    for await (const message of readMessages(connection)) {
-      if ("stderr" in message) {
-        stderr += message.stderr;
-        onStderr?.(message.stderr);
-      } else if ("notMine" in message) throw new Error(message.notMine);
-      else {
-        await sent;
-        // Tests count open sockets.
-        const { links } = this.#host(hostNetns);
-        await eventually("links are deleted", () => links.unacknowledged === 0);
-        const exitCode = message.exitCode === 0 ? 0 : 1;
-        return { stdout: message.stdout, stderr, exitCode };
-      }
-    }
-    throw new Error("the daemon did not answer");
+    const output = await callDaemon(this.#path, plugin.name, input);
+    if (output === undefined) throw new Error("the daemon did not answer");
+    // Tests count open sockets.
+    const { links } = this.#host(hostNetns);
+    await eventually("links are deleted", () => links.unacknowledged === 0);
+    return output;
   }
+}
+
+/**
+ * Hands a call over, as a process in the host's namespace does.
+ *
+ * @returns Undefined if the daemon went away
+ */
+export async function callDaemon(
+  path: string,
+  name: string,
+  { env, hostNetns, stdin, onStderr }: DispatchInput,
+): Promise<DispatchOutput | undefined> {
+  using connection = await Deno.connect({ transport: "unix", path });
+  const request = {
+    v: PROTOCOL,
+    build: BUILD,
+    name,
+    world: {
+      ...readOwnWorld(BUILD, hostNetns),
+      netns: findFileId(env["CNI_NETNS"] ?? "") ?? null,
+    },
+    exe: findFileId("/proc/self/exe"),
+    env,
+    stdin: new TextDecoder().decode(stdin()),
+  };
+  let bytes = new TextEncoder().encode(`${JSON.stringify(request)}\n`);
+  while (bytes.length > 0) {
+    bytes = bytes.subarray(await connection.write(bytes));
+  }
+  let stderr = "";
+  for await (const message of readMessages(connection)) {
+    if ("stderr" in message) {
+      stderr += message.stderr;
+      onStderr?.(message.stderr);
+    } else if ("notMine" in message) throw new Error(message.notMine);
+    else {
+      const exitCode = message.exitCode === 0 ? 0 : 1;
+      return { stdout: message.stdout, stderr, exitCode };
+    }
+  }
+  return undefined;
 }
 
 async function* readMessages(
@@ -119,8 +131,8 @@ async function* readMessages(
   const buffer = new Uint8Array(64 * 1024);
   let text = "";
   for (;;) {
-    const length = await connection.read(buffer);
-    if (length === null) return;
+    const length = await connection.read(buffer).catch(() => null);
+    if (length === null) return; // the end, or ECONNRESET
     text += decoder.decode(buffer.subarray(0, length), { stream: true });
     const lines = text.split("\n");
     text = lines.pop() ?? "";

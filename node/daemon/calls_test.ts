@@ -1,0 +1,153 @@
+import { assert, assertEquals } from "@std/assert";
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { emptyResult } from "../../cni/result.ts";
+import { netConf } from "../../cni/types.ts";
+import { type Call, Calls, type EndedCall, type Outcome } from "./calls.ts";
+
+/** A plugin that does what it is told, and what it was called for. */
+class Told {
+  readonly story: string[] = [];
+  readonly ended: EndedCall[] = [];
+  readonly calls: Calls;
+  #go: (() => void) | undefined;
+  readonly plugin: Plugin;
+
+  constructor(maxCalls = 9) {
+    this.plugin = definePlugin({
+      name: "told",
+      versions: ["1.0.0", "1.1.0"],
+      configSchema: () => netConf({}),
+      add: async ({ args, signal }) => {
+        this.story.push(`ADD ${args.containerId}`);
+        const { promise, resolve } = Promise.withResolvers<void>();
+        this.#go = resolve;
+        signal?.addEventListener("abort", () => resolve());
+        await promise;
+        this.story.push(`ADD ${args.containerId} ends`);
+        return emptyResult();
+      },
+      del: ({ args, prevResult }) => {
+        const known = prevResult === undefined ? "" : " with its result";
+        this.story.push(`DEL ${args.containerId}${known}`);
+      },
+    });
+    this.calls = new Calls({
+      lookup: () => undefined,
+      hostNetns: "/proc/self/ns/net",
+      maxCalls,
+      log: { info(): void {}, warn: (text) => void this.story.push(text) },
+      onEnded: (call) => this.ended.push(call),
+    });
+  }
+
+  run(
+    CNI_COMMAND: string,
+    CNI_CONTAINERID = "c1",
+    signal = new AbortController().signal,
+  ): Promise<Outcome> {
+    const call: Call = {
+      plugin: this.plugin,
+      env: {
+        CNI_COMMAND,
+        CNI_CONTAINERID,
+        CNI_NETNS: "/no/such/namespace",
+        CNI_IFNAME: "eth0",
+        CNI_PATH: "/no/such/folder",
+      },
+      stdin: new TextEncoder().encode(
+        `{"cniVersion":"1.0.0","name":"n","type":"told"}`,
+      ),
+      onStderr(): void {},
+      signal,
+      from: "a test",
+    };
+    return this.calls.run(call);
+  }
+
+  /** Waits until the story has a line. */
+  async until(line: string): Promise<void> {
+    while (!this.story.includes(line)) {
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+  }
+
+  go(): void {
+    this.#go?.();
+  }
+}
+
+function codeOf(outcome: Outcome): number | string {
+  if ("notMine" in outcome) return outcome.notMine;
+  return outcome.exitCode === 0 ? 0 : JSON.parse(outcome.stdout).code;
+}
+
+Deno.test("Calls undoes an ADD whose caller is gone, with its result", async () => {
+  const told = new Told();
+  const gone = new AbortController();
+  const added = told.run("ADD", "c1", gone.signal);
+  await told.until("ADD c1");
+  gone.abort(new Error("the caller is gone"));
+  assertEquals(codeOf(await added), 11);
+  assertEquals(told.story, [
+    "ADD c1",
+    "ADD c1 ends",
+    "DEL c1 with its result",
+  ]);
+});
+
+Deno.test("Calls: a DEL ends the ADDs of its attachment, and nothing else", async () => {
+  const told = new Told();
+  const other = told.run("ADD", "c2");
+  await told.until("ADD c2");
+  const adds = [told.run("ADD"), told.run("ADD")];
+  await told.until("ADD c1");
+  assertEquals(codeOf(await told.run("DEL")), 0);
+  assertEquals((await Promise.all(adds)).map(codeOf), [11, 11]);
+  assertEquals(told.story, ["ADD c2", "ADD c1", "ADD c1 ends", "DEL c1"]);
+  assertEquals([told.calls.running, told.calls.waiting], [1, 0]);
+  assertEquals(codeOf(await told.run("DEL", "c2")), 0);
+  assertEquals(codeOf(await other), 11);
+  assertEquals(told.ended.map(({ command, code }) => [command, code]), [
+    ["ADD", 11],
+    ["ADD", 11],
+    ["DEL", 0],
+    ["ADD", 11],
+    ["DEL", 0],
+  ]);
+});
+
+Deno.test("Calls.stop() waits for calls that run, and begins no others", async () => {
+  const told = new Told(1);
+  const running = told.run("ADD");
+  await told.until("ADD c1");
+  const waiting = told.run("ADD", "c2");
+  const stopped = told.calls.stop(60_000, 60_000);
+  assertEquals(codeOf(await waiting), "the daemon ends");
+  assertEquals(codeOf(await told.run("DEL", "c3")), "the daemon ends");
+  told.go();
+  assertEquals(codeOf(await running), 0);
+  await stopped;
+  assertEquals(told.story, ["ADD c1", "ADD c1 ends"]);
+});
+
+Deno.test("Calls.stop() ends calls that take too long, and undoes ADD", async () => {
+  const told = new Told();
+  const running = told.run("ADD");
+  await told.until("ADD c1");
+  await told.calls.stop(1, 60_000);
+  assertEquals(codeOf(await running), 11);
+  assert(told.story.includes("DEL c1 with its result"));
+});
+
+Deno.test("Calls runs what is not a configuration, for its error", async () => {
+  const told = new Told();
+  const outcome = await told.calls.run({
+    plugin: told.plugin,
+    env: { CNI_COMMAND: "ADD" },
+    stdin: new TextEncoder().encode("["),
+    onStderr(): void {},
+    signal: new AbortController().signal,
+    from: "a test",
+  });
+  assertEquals(codeOf(outcome), 4);
+});

@@ -1,0 +1,102 @@
+import { assert, assertEquals } from "@std/assert";
+import { Turns } from "./turns.ts";
+
+const NEVER = new AbortController().signal;
+
+/** Waits for turns in the background, and keeps a story of them. */
+class Story {
+  readonly turns: Turns;
+  readonly told: string[] = [];
+  readonly #open = new Map<string, Disposable>();
+
+  constructor(limit: number) {
+    this.turns = new Turns(limit);
+  }
+
+  wait(name: string, line?: string, signal = NEVER): Promise<void> {
+    return this.turns.wait(line, signal).then((turn) => {
+      this.told.push(turn === undefined ? `${name} gave up` : name);
+      if (turn !== undefined) this.#open.set(name, turn);
+    });
+  }
+
+  async end(name: string): Promise<void> {
+    this.#open.get(name)?.[Symbol.dispose]();
+    await settle();
+  }
+}
+
+/** Lets everything run that waits for nothing else. */
+function settle(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve));
+}
+
+Deno.test("Turns: calls of one line run one after the other, others beside them", async () => {
+  const story = new Story(9);
+  for (const name of ["a1", "a2", "b1"]) story.wait(name, name[0]);
+  story.wait("free");
+  await settle();
+  assertEquals(story.told, ["a1", "b1", "free"]);
+  assertEquals([story.turns.running, story.turns.waiting], [3, 1]);
+  await story.end("b1");
+  await story.end("a1");
+  assertEquals(story.told.at(-1), "a2");
+  await story.end("a2");
+  await story.end("free");
+  assertEquals([story.turns.running, story.turns.waiting], [0, 0]);
+});
+
+Deno.test("Turns: only some run at once, the others in order", async () => {
+  const story = new Story(2);
+  for (const name of ["a", "b", "c", "d"]) story.wait(name);
+  await settle();
+  assertEquals(story.told, ["a", "b"]);
+  await story.end("b");
+  await story.end("a");
+  assertEquals(story.told, ["a", "b", "c", "d"]);
+  assertEquals(story.turns.running, 2);
+});
+
+Deno.test("Turns: a signal ends the wait in a line, and those behind keep their order", async () => {
+  const story = new Story(9);
+  const { signal, ...controller } = abortable();
+  story.wait("1", "a");
+  story.wait("2", "a", signal);
+  story.wait("3", "a");
+  await settle();
+  controller.abort();
+  await settle();
+  assertEquals(story.told, ["1", "2 gave up"]);
+  await story.end("1");
+  assertEquals(story.told, ["1", "2 gave up", "3"]);
+});
+
+Deno.test("Turns: a signal ends the wait for a slot, and no slot is lost", async () => {
+  const story = new Story(1);
+  const { signal, abort } = abortable();
+  for (const name of ["1", "2", "3"]) {
+    story.wait(name, undefined, name === "2" ? signal : NEVER);
+  }
+  await settle();
+  abort();
+  await settle();
+  await story.end("1");
+  await story.end("3");
+  assertEquals(story.told, ["1", "2 gave up", "3"]);
+  assertEquals(story.turns.running, 0);
+  // At the same moment as it gets the slot.
+  const last = abortable();
+  story.wait("4");
+  story.wait("5", undefined, last.signal);
+  await settle();
+  last.abort();
+  await story.end("4");
+  await story.end("5");
+  assertEquals(story.turns.running, 0);
+  assert(story.told.includes("5 gave up"));
+});
+
+function abortable(): { signal: AbortSignal; abort: () => void } {
+  const controller = new AbortController();
+  return { signal: controller.signal, abort: () => controller.abort() };
+}
