@@ -28,6 +28,9 @@ export type Form = "chain" | "list";
 /** The plugin that runs others. */
 export const CHAIN = "chain";
 
+/** The key with the node daemon's socket. */
+const DAEMON_SOCKET = "daemonSocket";
+
 /** A network's configuration as written in a file. */
 export interface WrittenNetwork {
   /** The configuration as a runtime reads it. */
@@ -102,7 +105,12 @@ export function convertTo(form: Form, network: WrittenNetwork): JsonObject {
   }
   const all = unfoldChains(plugins);
   const links = all.filter((plugin) => !isChain(plugin));
-  const wanted = form === "chain" ? [makeChain(links)] : links;
+  const socket = all.map(({ document }) => document[DAEMON_SOCKET])
+    .find((found) => found !== undefined);
+  // Only what a runtime starts is run by the daemon: the chain, or each plugin.
+  const wanted = form === "chain"
+    ? [setSocket(makeChain(setSockets(links, undefined)), socket)]
+    : setSockets(links, socket);
   if (!isBare && formatPlugins(wanted) === formatPlugins(plugins)) {
     return document;
   }
@@ -112,6 +120,49 @@ export function convertTo(form: Form, network: WrittenNetwork): JsonObject {
     checkLost(chain, isBare && chain === plugins[0] ? Object.keys(own) : []);
   }
   return { ...own, plugins: wanted.map(({ document }) => document) };
+}
+
+function setSockets(
+  plugins: readonly PluginConf[],
+  socket: JsonValue | undefined,
+): PluginConf[] {
+  return plugins.map((plugin) => setSocket(plugin, socket));
+}
+
+/** @param socket Undefined to remove the key */
+function setSocket(
+  plugin: PluginConf,
+  socket: JsonValue | undefined,
+): PluginConf {
+  const { document } = plugin;
+  if (document[DAEMON_SOCKET] === socket) return plugin;
+  const { [DAEMON_SOCKET]: _, ...others } = document;
+  return decodePluginConf(
+    socket === undefined ? others : { ...others, [DAEMON_SOCKET]: socket },
+  );
+}
+
+/**
+ * Has the node daemon run the plugins of a list, or no longer.
+ *
+ * @param types The plugins that can have a daemon
+ * @param socket Undefined to remove the key
+ * @returns The same document if nothing changes
+ */
+export function withDaemon(
+  document: JsonObject,
+  types: readonly string[],
+  socket: string | undefined,
+): JsonObject {
+  const { plugins: written } = document;
+  const plugins = decodePluginConfs(Array.isArray(written) ? written : []);
+  const changed = plugins.map((plugin) =>
+    types.includes(plugin.type) ? setSocket(plugin, socket) : plugin
+  );
+  if (changed.every((plugin, index) => plugin === plugins[index])) {
+    return document;
+  }
+  return { ...document, plugins: changed.map(({ document }) => document) };
 }
 
 /** Reads the plugins with their numbers as written. */
@@ -149,7 +200,7 @@ function ownKeys({ document, isBare }: WrittenNetwork): JsonObject {
 }
 
 /** Keys of a chain that a list expresses in other ways. */
-const CHAIN_KEYS = ["type", "plugins", "capabilities"];
+const CHAIN_KEYS = ["type", "plugins", "capabilities", DAEMON_SOCKET];
 
 /** Refuses to unwrap a chain if that would lose something. */
 function checkLost(chain: PluginConf, kept: readonly string[]): void {

@@ -158,11 +158,21 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       summary: "path of a configuration, or network name",
       completes: "file",
     }],
-    flags: pick("to", "output", "write", "cni-path", "conf-dir"),
+    flags: pick(
+      "to",
+      "daemon",
+      "no-daemon",
+      "output",
+      "write",
+      "cni-path",
+      "conf-dir",
+    ),
     examples: {
       "cni convert pods": "show the other form",
       "cni convert --to chain --write /etc/cni/net.d/10-pods.conflist":
         "start fewer processes for each pod",
+      "cni convert --to chain --daemon --write pods":
+        "have the node daemon attach pods, by one call each",
       "cni convert --to list old.conf --output new.conflist":
         "convert a bare plugin to a list",
     },

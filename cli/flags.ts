@@ -38,6 +38,11 @@ export const FLAGS = {
     summary: "target form: chain or list (default the other one)",
     completes: ["chain", "list"],
   },
+  "daemon": {
+    summary: "have the node daemon run the plugins: set daemonSocket to " +
+      "/run/cni/daemon.sock",
+  },
+  "no-daemon": { summary: "remove daemonSocket" },
   "output": {
     value: "FILE",
     summary: "write to this file; - for stdout",

@@ -6,7 +6,7 @@
  */
 
 import { dirname, join } from "@std/path/posix";
-import { objectOf } from "../../cni/json.ts";
+import { type JsonObject, objectOf } from "../../cni/json.ts";
 import { CniError, describeError, toCniError } from "../../cni/error.ts";
 import { findPlugin } from "../../cni/invoke/find.ts";
 import { ifPossible, withIoFailure } from "../../cni/files/io.ts";
@@ -19,9 +19,12 @@ import {
   formOf,
   parseWritten,
   unfoldChains,
+  withDaemon,
   type WrittenNetwork,
 } from "../chain_form.ts";
+import { pluginNames } from "../../plugins/registry.ts";
 import type { Output } from "../../tool/command.ts";
+import { refuse } from "../../tool/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { getNetworkFile, readFolders } from "../network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
@@ -46,8 +49,11 @@ export function convert(call: CniCall): Output {
   const target = findTarget(call, file);
   const bytes = withIoFailure(`read "${file}"`, () => Deno.readFileSync(file));
   const before = inFile(file, () => parseWritten(bytes));
-  const form = call.flags.to ?? (formOf(before) === "chain" ? "list" : "chain");
-  const document = inFile(file, () => convertTo(form, before));
+  const form = findForm(call, before);
+  const document = inFile(
+    file,
+    () => setDaemon(call, convertTo(form, before)),
+  );
   const isDone = document === before.document;
   const text = JSON.stringify(document, null, 2);
   const after = parseWritten(new TextEncoder().encode(text));
@@ -57,6 +63,29 @@ export function convert(call: CniCall): Output {
     : write(conversion, target, `${text}\n`);
   const notes = listNotes(call, conversion);
   return notes.length === 0 ? output : { ...output, note: notes.join("\n") };
+}
+
+/** The socket of `cni daemon` in its default folder. */
+const DAEMON_SOCKET = "/run/cni/daemon.sock";
+
+/** The other form by default; the same one if only the daemon is set. */
+function findForm({ flags }: CniCall, before: WrittenNetwork): Form {
+  const form = formOf(before);
+  if (flags.to !== undefined) return flags.to;
+  if (flags.daemon || flags["no-daemon"]) return form;
+  return form === "chain" ? "list" : "chain";
+}
+
+function setDaemon(
+  { command, flags }: CniCall,
+  document: JsonObject,
+): JsonObject {
+  if (flags.daemon && flags["no-daemon"]) {
+    throw refuse(command, "--daemon and --no-daemon exclude each other");
+  }
+  if (flags.daemon) return withDaemon(document, pluginNames, DAEMON_SOCKET);
+  if (!flags["no-daemon"]) return document;
+  return withDaemon(document, pluginNames, undefined);
 }
 
 /** Finds the file. An existing file takes precedence over a network of that name. */

@@ -107,6 +107,53 @@ Deno.test("convert --to may be repeated, and then writes nothing", async () => {
   assertEquals(place.read("10-pods.conflist"), print(LIST));
 });
 
+const SOCKET = { daemonSocket: "/run/cni/daemon.sock" };
+const FOREIGN = { type: "portmap" };
+const SERVED = {
+  ...LIST,
+  plugins: [...PLUGINS.map((plugin) => ({ ...plugin, ...SOCKET })), FOREIGN],
+};
+
+Deno.test("convert --daemon sets the socket of our plugins, and --no-daemon removes it", async () => {
+  const list = { ...LIST, plugins: [...PLUGINS, FOREIGN] };
+  using place = new Place("10-pods.conflist", list);
+  await place.convert("--daemon", "--write");
+  assertEquals(place.read("10-pods.conflist"), print(SERVED));
+  const { ino } = Deno.statSync(place.file);
+  await place.convert("--daemon", "--write");
+  assertEquals(Deno.statSync(place.file).ino, ino);
+  await place.convert("--no-daemon", "--write");
+  assertEquals(place.read("10-pods.conflist"), print(list));
+  assertEquals((await place.convert("--no-daemon")).stdout, print(list));
+});
+
+Deno.test("convert moves the socket from the plugins to the chain, and back", async () => {
+  using place = new Place();
+  const chain = {
+    ...LIST,
+    plugins: [{ type: "chain", plugins: PLUGINS, ...SOCKET }],
+  };
+  await place.convert("--to", "chain", "--daemon", "--write");
+  assertEquals(place.read("10-pods.conflist"), print(chain));
+  await place.convert("--write");
+  const plugins = PLUGINS.map((plugin) => ({ ...plugin, ...SOCKET }));
+  assertEquals(place.read("10-pods.conflist"), print({ ...LIST, plugins }));
+  await place.convert("--write");
+  assertEquals(place.read("10-pods.conflist"), print(chain));
+  await place.convert("--no-daemon", "--write");
+  assertEquals(place.read("10-pods.conflist"), print(CHAIN));
+});
+
+Deno.test("convert takes only one of --daemon and --no-daemon", async () => {
+  using place = new Place();
+  const { exitCode, stderr, stdout } = await place.convert(
+    "--daemon",
+    "--no-daemon",
+  );
+  assertEquals([exitCode, stdout], [1, ""]);
+  assertStringIncludes(stderr, "exclude each other");
+});
+
 Deno.test("convert notes that a chain of one plugin saves nothing", async () => {
   const list = { ...LIST, plugins: PLUGINS.slice(0, 1) };
   using place = new Place("10-pods.conflist", list);

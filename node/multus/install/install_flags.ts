@@ -100,6 +100,10 @@ export const INSTALL_FLAGS = {
   },
   "multus-log-file": text("FILE", "set logFile"),
   "additional-bin-dir": text("FOLDER", "set binDir"),
+  "daemon-socket-dir": text(
+    "FOLDER",
+    "set daemonSocketDir: the daemon's --socket-dir on the node",
+  ),
   "multus-cni-conf-dir": folder(
     "/host/etc/cni/multus/net.d",
     "set confDir, if it is another folder",

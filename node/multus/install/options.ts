@@ -192,6 +192,7 @@ function readKeys(flags: InstallFlags): Record<string, string | boolean> {
     logLevel: flags["multus-log-level"],
     logFile: flags["multus-log-file"],
     binDir: flags["additional-bin-dir"],
+    daemonSocketDir: flags["daemon-socket-dir"],
     // The reference writes "cniConf", which multus does not read, and the
     // folder's path in its container.
     confDir: isDefault ? "" : toHostPath(confDir),
