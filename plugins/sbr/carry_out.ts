@@ -14,15 +14,8 @@ import {
   RouteEntryRequests,
 } from "../../ffi/rtnl/route_entry.ts";
 import { type NewRule, RuleRequests } from "../../ffi/rtnl/rule.ts";
+import { isDoneAlready, type Step, undoAll } from "../parts/planned_steps.ts";
 import type { Plan } from "./plan.ts";
-
-/** A change of the sandbox, and its undo. */
-export interface Step {
-  /** As in `add rule ...`. */
-  readonly action: string;
-  readonly work: () => void;
-  readonly undo: () => void;
-}
 
 /**
  * Carries out a plan. If a step fails, the steps before it are undone.
@@ -85,9 +78,7 @@ function runTogether(
     failure ??= new Error(`Cannot ${step.action}`, { cause });
   }
   if (failure === undefined) return isDone;
-  for (const { action, undo } of done.splice(0).reverse()) {
-    attempt(`undo: ${action}`, undo, log);
-  }
+  for (const problem of undoAll(done)) log.warn(describeError(problem));
   throw failure;
 }
 
@@ -100,24 +91,6 @@ function attemptAll(
     return socket.attemptAll(steps.map(({ work }) => work));
   } catch (error) {
     return steps.map(() => error);
-  }
-}
-
-/**
- * Reports whether an addition failed because the object exists, or a deletion
- * because it does not.
- */
-export function isDoneAlready(error: unknown): boolean {
-  return isErrno(error, "EEXIST", "ESRCH", "ENOENT");
-}
-
-/** Runs an optional step; a failure is logged. */
-function attempt(action: string, work: () => void, log: Log): void {
-  try {
-    work();
-  } catch (error) {
-    if (isDoneAlready(error)) return;
-    log.warn(`Cannot ${action}`, { problem: describeError(error) });
   }
 }
 

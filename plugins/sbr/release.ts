@@ -14,14 +14,13 @@ import { RouteEntry, RouteEntryRequests } from "../../ffi/rtnl/route_entry.ts";
 import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { listAddresses } from "../parts/configure_link.ts";
+import { isDoneAlready, type Step } from "../parts/planned_steps.ts";
 import { readablePrevResult } from "../parts/prev_result.ts";
 import {
   addingRoute,
   deletingRoute,
   deletingRule,
   describeRoute,
-  isDoneAlready,
-  type Step,
 } from "./carry_out.ts";
 import type { SbrConfig } from "./config.ts";
 import { nearestFirst } from "./plan.ts";

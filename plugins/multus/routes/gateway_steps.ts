@@ -17,16 +17,7 @@ import {
 import { ensureSysctl, readSysctl } from "../../../ffi/sysctl.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip } from "../../../net/ip.ts";
-
-/** A change in the sandbox, with its undo. */
-export interface Step {
-  /** Such as `delete default route via ...`. */
-  readonly action: string;
-  /** Runs the step. */
-  readonly work: () => void;
-  /** Undoes the step, even if it was not done. */
-  readonly undo: () => void;
-}
+import { type Step, undoAll } from "../../parts/planned_steps.ts";
 
 /**
  * Runs steps. If one fails, undoes it and the earlier ones, last first: a failed
@@ -39,31 +30,15 @@ export function runAll(ifName: string, steps: readonly Step[]): void {
     try {
       step.work();
     } catch (error) {
-      const begun = steps.slice(0, position + 1).reverse();
+      const failure = error instanceof CniError
+        ? error
+        : new Error(`Cannot ${step.action} of "${ifName}"`, { cause: error });
       throwAll(
-        [
-          failure(`${step.action} of "${ifName}"`, error),
-          ...begun.flatMap(undo),
-        ],
+        [failure, ...undoAll(steps.slice(0, position + 1))],
         `Cannot set default routes of "${ifName}"`,
       );
     }
   }
-}
-
-function undo({ action, undo }: Step): Error[] {
-  try {
-    undo();
-    return [];
-  } catch (error) {
-    return [failure(`undo: ${action}`, error)];
-  }
-}
-
-function failure(action: string, cause: unknown): Error {
-  return cause instanceof CniError
-    ? cause
-    : new Error(`Cannot ${action}`, { cause });
 }
 
 /**
@@ -106,13 +81,19 @@ export function deleting(
   return [
     {
       action: `delete ${describe(deleted)}`,
-      work: () => unless("ESRCH", () => requests.del(deleted)),
-      undo: () => unless("EEXIST", () => requests.append(deleted)),
+      work: (): void => {
+        try {
+          requests.del(deleted);
+        } catch (error) {
+          if (!isErrno(error, "ESRCH")) throw error;
+        }
+      },
+      undo: () => requests.append(deleted),
     },
     ...rest === undefined ? [] : [{
       action: `keep ${describe(rest)}`,
       work: () => requests.append(rest),
-      undo: () => unless("ESRCH", () => requests.del(rest)),
+      undo: () => requests.del(rest),
     }],
   ];
 }
@@ -135,7 +116,7 @@ export function adding(sandbox: Rtnl, link: Link, gateway: Ip): Step {
         sandbox.route.add({ ...route, isOnLink: true });
       }
     },
-    undo: () => unless("ESRCH", () => sandbox.route.del(route)),
+    undo: () => sandbox.route.del(route),
   };
 }
 
@@ -169,15 +150,6 @@ function requireOnLink(
         subnets.map((subnet) => subnet.masked()).join(" or ")
       }`,
   );
-}
-
-/** Ignores that something is already done. */
-function unless(errno: string, work: () => void): void {
-  try {
-    work();
-  } catch (error) {
-    if (!isErrno(error, errno)) throw error;
-  }
 }
 
 /**

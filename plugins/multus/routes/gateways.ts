@@ -12,6 +12,7 @@ import {
   RouteEntryRequests,
 } from "../../../ffi/rtnl/route_entry.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
+import type { Step } from "../../parts/planned_steps.ts";
 import {
   adding,
   deleting,
@@ -19,7 +20,6 @@ import {
   ignoringRouters,
   refused,
   runAll,
-  type Step,
 } from "./gateway_steps.ts";
 
 /** The default routes to set for one family. */
