@@ -9,7 +9,6 @@ import { deadlineWhen } from "../../tests/_harness/eventually.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import {
   killIfAlive,
-  listGroup,
   waitUntilDead,
 } from "../../tests/_harness/process_group.ts";
 import { CniError } from "../error.ts";
@@ -51,9 +50,7 @@ Deno.test("execPlugin() returns what the plugin prints", async (t) => {
   // Twice what a pipe holds, several times.
   const large = "x".repeat(1024 * 1024);
   const rows: [string, string, string, Outcome][] = [
-    ["its stdin", "exec cat", CONFIG, { stdout: CONFIG, stderr: "" }],
     ["nothing", "exec cat > /dev/null", CONFIG, { stdout: "", stderr: "" }],
-    ["garbage", "echo '{{{'", CONFIG, { stdout: "{{{\n", stderr: "" }],
     [
       "a result, and a log besides",
       `echo '{"ips":[]}'; echo log >&2`,
@@ -66,28 +63,11 @@ Deno.test("execPlugin() returns what the plugin prints", async (t) => {
       CONFIG,
       { stdout: '{"code":7,"msg":"potato"}\n', stderr: "" },
     ],
-    ["1 MB, both ways", "exec cat", large, { stdout: large, stderr: "" }],
     [
       "1 MB of log",
       "head -c 1048576 /dev/zero | tr '\\0' x >&2",
       CONFIG,
       { stdout: "", stderr: large },
-    ],
-    ["without a look at stdin", "echo a", CONFIG, {
-      stdout: "a\n",
-      stderr: "",
-    }],
-    [
-      "without a look at 1 MB of stdin",
-      "echo a",
-      large,
-      { stdout: "a\n", stderr: "" },
-    ],
-    [
-      "after it has closed stdin",
-      "exec <&-; echo a",
-      large,
-      { stdout: "a\n", stderr: "" },
     ],
     [
       "after the beginning of stdin",
@@ -127,21 +107,11 @@ Deno.test("execPlugin() throws the plugin's error", async (t) => {
     expected: { code: number; msg: string; details?: string },
   ][] = [
     [
-      "with details",
-      `echo '{"cniVersion":"1.1.0","code":11,"msg":"later","details":"d"}'`,
-      { code: 11, msg: "later", details: "d" },
-    ],
-    [
       "without",
       `echo '{"code":100,"msg":"potato","details":""}'`,
       { code: 100, msg: "potato" },
     ],
     ["without a code", `echo '{"msg":"potato"}'`, { code: 0, msg: "potato" }],
-    [
-      "whatever it logs",
-      `echo log >&2; echo '{"code":7,"msg":"potato"}'`,
-      { code: 7, msg: "potato" },
-    ],
     [
       "if a signal ends it, too",
       `echo '{"code":7,"msg":"potato"}'; kill -KILL $$`,
@@ -159,8 +129,6 @@ Deno.test("execPlugin() tells what is known of a plugin that has no error to sho
   using folder = new PluginFolder();
   const nothing = "netplugin failed with no error message";
   const rows: [name: string, script: string, msg: string, cause: string][] = [
-    ["nothing", "exit 3", `${nothing}: exit status 3`, "exit status 3"],
-    ["a signal", "kill -KILL $$", `${nothing}: signal: killed`, "killed"],
     [
       "a signal after a log",
       "echo log >&2; kill -SEGV $$",
@@ -199,7 +167,6 @@ Deno.test("execPlugin() hands on the log of a plugin that fails", async () => {
 Deno.test("execPlugin() names what it cannot start, and why", async (t) => {
   using folder = new PluginFolder();
   const rows: [name: string, path: string, why: string][] = [
-    ["nothing", `${folder.path}/absent`, "no such file or directory"],
     ["a folder", folder.path, "permission denied"],
     [
       "a file that may not be executed",
@@ -212,7 +179,6 @@ Deno.test("execPlugin() names what it cannot start, and why", async (t) => {
       "no such file or directory",
     ],
     // A shell would take all of these for scripts, and do what they say.
-    ["an empty file", folder.addFile("empty", ""), "exec format error"],
     [
       "a script without an interpreter",
       folder.addFile("bare", "exit 0\n"),
@@ -300,39 +266,18 @@ Deno.test("execPlugin() waits for a program that is not there in full", async ()
   assertEquals(stdout, CONFIG);
 });
 
-/** A plugin that takes too long. */
-interface Sleeper {
-  readonly script: string;
-  readonly stdin?: string;
-  /** The details apart from the reason. */
-  readonly details?: RegExp;
-}
-
-const SLEEPERS: Readonly<Record<string, Sleeper>> = {
-  "that sleeps": { script: "exec sleep 60" },
-  "that ignores SIGTERM": { script: "trap '' TERM; sleep 60; sleep 60" },
-  "with a child that holds its output open": {
-    script: "trap '' TERM; sleep 60 & sleep 60; wait",
-  },
-  "that does not read its input": {
-    script: "exec sleep 60",
-    stdin: "x".repeat(1024 * 1024),
-  },
-  "that has logged": {
-    script: "echo 'waiting for a lease' >&2; exec sleep 60",
-    details: /; stderr: "waiting for a lease\\n"$/,
-  },
-  "that has printed a result": { script: "echo '{}'; exec sleep 60" },
-  "that has closed its output": { script: "exec >&- 2>&-; exec sleep 60" },
+/** Scripts of plugins that take too long. */
+const SLEEPERS: Readonly<Record<string, string>> = {
+  "that has printed a result": "echo '{}'; exec sleep 60",
+  "that has closed its output": "exec >&- 2>&-; exec sleep 60",
 };
 
 /** Less than what the plugins sleep, in ms. */
 const LONG_MS = 30_000;
 
 Deno.test("execPlugin() ends a plugin at its deadline, with all that it started", async (t) => {
-  await eachRow(t, Object.entries(SLEEPERS), async ([, sleeper]) => {
+  await eachRow(t, Object.entries(SLEEPERS), async ([, script]) => {
     using folder = new PluginFolder();
-    const { script, stdin = CONFIG, details = /./ } = sleeper;
     const path = folder.add(
       "plugin",
       script.replace(
@@ -345,7 +290,7 @@ Deno.test("execPlugin() ends a plugin at its deadline, with all that it started"
     const error = await assertRejects(() =>
       execPlugin(path, {
         env: { PATH: "/bin" },
-        stdin: utf8.encode(stdin),
+        stdin: utf8.encode(CONFIG),
         onStderr(): void {},
         signal,
       }), CniError);
@@ -360,80 +305,7 @@ Deno.test("execPlugin() ends a plugin at its deadline, with all that it started"
       error.details,
       /plugin was killed after \d+ ms: the deadline has passed/,
     );
-    assertMatch(error.details, details);
   });
-});
-
-Deno.test("execPlugin() does not wait for what has left the plugin's process group", async () => {
-  using folder = new PluginFolder();
-  const path = folder.add(
-    "plugin",
-    `setsid sh -c 'echo $$ > ${folder.path}/pid; exec sleep 60' & sleep 60`,
-  );
-  const startMs = performance.now();
-  const signal = deadlineWhen(() => folder.read("pid").endsWith("\n"));
-  const error = await assertRejects(
-    () => exec(path, CONFIG, { PATH: "/bin:/usr/bin" }, signal),
-    CniError,
-  );
-  const elapsedMs = performance.now() - startMs;
-  const pid = Number(folder.read("pid"));
-  assertEquals(listGroup(pid), [pid]);
-  killIfAlive(pid);
-  assert(elapsedMs < LONG_MS, `it took ${elapsedMs} ms`);
-  assertStringIncludes(error.message, "signal: killed");
-});
-
-Deno.test("execPlugin() starts nothing once it is given up", async (t) => {
-  using folder = new PluginFolder();
-  const path = folder.add("plugin", `echo > ${folder.path}/started`);
-  const rows: [string, AbortSignal, string, RegExp][] = [
-    [
-      "for it was cancelled",
-      AbortSignal.abort(),
-      "context canceled",
-      /plugin was not started: the call was cancelled$/,
-    ],
-    [
-      "for its deadline has passed",
-      AbortSignal.abort(new DOMException("", "TimeoutError")),
-      "context deadline exceeded",
-      /plugin was not started: the deadline has passed$/,
-    ],
-  ];
-  await eachRow(t, rows, async ([, signal, cause, why]) => {
-    const error = await assertRejects(
-      () => exec(path, CONFIG, {}, signal),
-      CniError,
-    );
-    assertEquals(
-      [error.code, error.message],
-      [999, `netplugin failed with no error message: ${cause}`],
-    );
-    assertMatch(error.details, why);
-  });
-  await assertRejects(() => Deno.stat(`${folder.path}/started`));
-});
-
-Deno.test("execPlugin() gives up waiting for a program that is being written", async () => {
-  using folder = new PluginFolder();
-  const path = folder.addFile("plugin", "");
-  const startMs = performance.now();
-  const error = await assertRejects(() =>
-    execPlugin(path, {
-      env: {},
-      stdin: new Uint8Array(),
-      onStderr(): void {},
-      signal: deadline(100),
-    }), CniError);
-  const elapsedMs = performance.now() - startMs;
-  // Without a deadline it tries for 5 s.
-  assert(elapsedMs < 4000, `it took ${elapsedMs} ms`);
-  assertEquals(
-    error.message,
-    "netplugin failed with no error message: context deadline exceeded",
-  );
-  assertStringIncludes(error.details, "exec format error");
 });
 
 Deno.test("execPlugin() takes what a plugin printed whose daemon holds its output open", async (t) => {

@@ -14,7 +14,11 @@ import { ifPossible } from "../../cni/files/io.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { deadlineWhen } from "../_harness/eventually.ts";
 import { PluginFolder } from "../_harness/plugin_folder.ts";
-import { killIfAlive, waitUntilDead } from "../_harness/process_group.ts";
+import {
+  killIfAlive,
+  listGroup,
+  waitUntilDead,
+} from "../_harness/process_group.ts";
 import { CONFIG, exec, failureOf, PATH, run } from "./script_plugins.ts";
 
 const utf8 = new TextEncoder();
@@ -203,6 +207,7 @@ conformance("invoke deadline", {
     const { error, mark } = await checkDeadline(
       "setsid sh -c 'echo $$ > $MARK; exec sleep 60' & sleep 60",
     );
+    assertEquals(listGroup(Number(mark)), [Number(mark)]);
     killIfAlive(Number(mark));
     assertEquals(error.message, `${NOTHING}: signal: killed`);
   },
@@ -224,13 +229,17 @@ conformance("invoke deadline", {
     const script = `echo > ${folder.path}/started`;
     const signal = deadline(0);
     await waitUntil(new Promise<never>(() => {}), signal);
-    const { message } = await failureOf(script, { signal });
+    const { code, message, details } = await failureOf(script, { signal });
+    assertEquals(code, 999);
     assertEquals(message, `${NOTHING}: context deadline exceeded`);
+    assertMatch(details, /plugin was not started: the deadline has passed$/);
     await assertRejects(() => Deno.stat(`${folder.path}/started`));
   },
   "a call that was cancelled before is not begun": async () => {
-    const { message } = await failureOf("", { signal: AbortSignal.abort() });
+    const signal = AbortSignal.abort();
+    const { message, details } = await failureOf("", { signal });
     assertEquals(message, `${NOTHING}: context canceled`);
+    assertMatch(details, /plugin was not started: the call was cancelled$/);
   },
   "waiting for a busy program file ends with it": async () => {
     using folder = new PluginFolder();
