@@ -57,6 +57,12 @@ conformance("skel", {
       assertEquals(operations, [operation]);
       assertEquals(calls[0]?.args, WHOLE_ARGS);
       assertEquals(calls[0]?.stdin, new TextEncoder().encode(text));
+      assertEquals<unknown>(calls[0]?.config, CURRENT);
+      const { network, cniVersion, hostNetns } = calls[0] ?? {};
+      assertEquals(
+        [calls[0]?.command, network, cniVersion, hostNetns],
+        [command, "skel-test", "1.1.0", OWN_NETNS],
+      );
     },
   ]),
   "GC with nothing but CNI_COMMAND and CNI_PATH gets empty texts": async () => {
@@ -169,14 +175,15 @@ function neverRead(): never {
 
 conformance("skel", {
   "VERSION prints version and list in one line": async () => {
-    const outcome = await record({ CNI_COMMAND: "VERSION" }, "", {}, {
-      stdin: neverRead,
-    });
-    assertEquals(
-      outcome.stdout,
-      '{"cniVersion":"1.1.0","supportedVersions":["9.8.7","10.0.0"]}\n',
-    );
-    assertEquals([outcome.exitCode, outcome.operations], [0, []]);
+    for (const others of [{}, { ...ENV, CNI_IFNAME: "/" }]) {
+      const env = { ...others, CNI_COMMAND: "VERSION" };
+      const outcome = await record(env, "", {}, { stdin: neverRead });
+      assertEquals(
+        outcome.stdout,
+        '{"cniVersion":"1.1.0","supportedVersions":["9.8.7","10.0.0"]}\n',
+      );
+      assertEquals([outcome.exitCode, outcome.operations], [0, []]);
+    }
   },
   "NOPE is code 4, unknown CNI_COMMAND: NOPE": refuses(
     { CNI_COMMAND: "NOPE" },
@@ -382,9 +389,11 @@ conformance("skel", {
     },
   ]),
   "keys in another case are accepted": async () => {
-    const config = { NAME: "skel-test", CNIVersion: "9.8.7" };
-    const outcome = await record({ ...ENV, CNI_COMMAND: "ADD" }, config);
-    assertEquals(outcome.operations, ["add"]);
+    const Ipam = { TYPE: "host-local" };
+    const config = { NAME: "skel-test", CNIVersion: "9.8.7", Ipam };
+    const { calls } = await record({ ...ENV, CNI_COMMAND: "ADD" }, config);
+    assertEquals(calls[0]?.network, "skel-test");
+    assertEquals(calls[0]?.config.ipam?.type, "host-local");
   },
   "the last value of a duplicate key counts": async () => {
     const text = '{"name":"%%","cniVersion":"9.8.7","name":"skel-test"}';
