@@ -239,7 +239,7 @@ async function demo(path: string): Promise<void> {
 function makeNetns(): NetNs {
   const netns = NetNs.create();
   using rtnl = Rtnl.open(netns.path);
-  rtnl.link.setUp(rtnl.link.get("lo").index);
+  rtnl.link.set(rtnl.link.get("lo").index, { isUp: true });
   return netns;
 }
 

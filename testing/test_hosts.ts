@@ -90,7 +90,7 @@ export class TestHosts implements Disposable {
   addNetns(): NetNs {
     const netns = this.#stack.use(NetNs.create());
     using rtnl = Rtnl.open(netns.path);
-    rtnl.link.setUp(rtnl.link.get("lo").index);
+    rtnl.link.set(rtnl.link.get("lo").index, { isUp: true });
     return netns;
   }
 

@@ -65,7 +65,7 @@ class Node implements Disposable {
       peer: { netns: outside.netns, name: "eth0" },
     });
     host.address.add({ ifindex: index, address: Cidr.parse("192.0.2.1/24") });
-    outside.link.setUp(linkIndex);
+    outside.link.set(linkIndex, { isUp: true });
     const address = Cidr.parse("192.0.2.2/24");
     outside.address.add({ ifindex: linkIndex, address });
   }

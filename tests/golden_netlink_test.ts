@@ -334,7 +334,7 @@ const EQUIVALENTS: Record<string, {
   },
   link_set_bridge_port: {
     request: ({ link }) =>
-      link.setBridgePort(2, { hairpin: true, isolated: true }),
+      link.set(2, { port: { hairpin: true, isolated: true } }),
     differences: [
       // The kernel looks at neither name: the port's bridge says what it is.
       "attributes.linkInfo.kind: bridge_slave → -",
@@ -362,15 +362,21 @@ const EQUIVALENTS: Record<string, {
     differences: [],
   },
   link_set_vlan_filtering: {
-    request: ({ link }) => link.setBridge(2, { vlanFiltering: true }),
+    request: ({ link }) => link.set(2, { bridge: { vlanFiltering: true } }),
     differences: [],
   },
   link_set_address: {
     request: ({ link }) => link.set(2, { mac: Mac.parse("0a:58:0a:01:02:04") }),
     differences: [],
   },
-  link_set_up: { request: ({ link }) => link.setUp(2), differences: [] },
-  link_set_down: { request: ({ link }) => link.setDown(2), differences: [] },
+  link_set_up: {
+    request: ({ link }) => link.set(2, { isUp: true }),
+    differences: [],
+  },
+  link_set_down: {
+    request: ({ link }) => link.set(2, { isUp: false }),
+    differences: [],
+  },
   link_delete: { request: ({ link }) => link.del(2), differences: [] },
   link_show: {
     request: ({ link }) => link.get("veth0"),

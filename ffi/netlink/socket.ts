@@ -237,7 +237,7 @@ export class NetlinkSocket implements Disposable {
    * ```ts ignore
    * const [refusal] = socket.attemptAll([
    *   () => rtnl.address.add(address),
-   *   () => rtnl.link.setUp(index),
+   *   () => rtnl.link.set(index, { isUp: true }),
    * ]);
    * ```
    *

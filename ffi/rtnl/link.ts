@@ -14,10 +14,14 @@ import {
   type NetlinkSocket,
 } from "../netlink/socket.ts";
 import { AF_UNSPEC } from "./constants.ts";
-import { delLink, getLink, linkHeader, newLink } from "./link_message.ts";
+import {
+  delLink,
+  getLink,
+  linkHeader,
+  type LinkInfo,
+  newLink,
+} from "./link_message.ts";
 import type {
-  BridgeChange,
-  BridgePortChange,
   Link,
   LinkChange,
   NewBridge,
@@ -165,93 +169,23 @@ export class LinkRequests {
   }
 
   /**
-   * Brings a link up.
-   *
-   * @throws {NetlinkError} ENODEV
-   */
-  setUp(index: number): void {
-    this.#socket.request(newLink, {
-      header: { index, flags: IFF_UP, change: IFF_UP },
-    });
-  }
-
-  /**
    * Changes a link.
    *
-   * @throws {NetlinkError} ENODEV, EBUSY or EINVAL if the link does not allow
-   * the change
+   * @throws {NetlinkError} ENODEV; EBUSY, EINVAL, ERANGE or EOPNOTSUPP if the
+   * link does not allow the change
    */
-  set(
-    index: number,
-    { mac, mtu, masterIndex, isPromiscuous }: LinkChange,
-  ): void {
-    const flags = isPromiscuous === undefined
-      ? {}
-      : { flags: isPromiscuous ? IFF_PROMISC : 0, change: IFF_PROMISC };
+  set(index: number, change: LinkChange): void {
+    const { isUp, isPromiscuous, mac, mtu, masterIndex, alias } = change;
+    const flags = flagsOf([[IFF_UP, isUp], [IFF_PROMISC, isPromiscuous]]);
     this.#socket.request(newLink, {
       header: { index, ...flags },
-      attributes: { address: mac, mtu, master: masterIndex },
-    });
-  }
-
-  /**
-   * Changes a bridge.
-   *
-   * @throws {NetlinkError} ENODEV, EOPNOTSUPP if the link is not a bridge or
-   * the kernel does not support bridge VLANs
-   */
-  setBridge(index: number, { vlanFiltering }: BridgeChange): void {
-    this.#socket.request(newLink, {
-      header: { index },
       attributes: {
-        linkInfo: { kind: "bridge", data: { vlanFiltering: +vlanFiltering } },
+        address: mac,
+        mtu,
+        master: masterIndex,
+        alias,
+        linkInfo: linkInfoOf(change),
       },
-    });
-  }
-
-  /**
-   * Changes a bridge port.
-   *
-   * @throws {NetlinkError} EOPNOTSUPP if the link is not a bridge port
-   */
-  setBridgePort(
-    index: number,
-    { hairpin, isolated }: BridgePortChange,
-  ): void {
-    const asNumber = (flag: boolean | undefined): number | undefined =>
-      flag === undefined ? undefined : +flag;
-    this.#socket.request(newLink, {
-      header: { index },
-      attributes: {
-        linkInfo: {
-          portKind: "bridge",
-          portData: {
-            hairpin: asNumber(hairpin),
-            isolated: asNumber(isolated),
-          },
-        },
-      },
-    });
-  }
-
-  /**
-   * Sets a link's alias, a free text for people and programs.
-   *
-   * @param alias At most 254 bytes
-   * @throws {NetlinkError} ENODEV, EINVAL or ERANGE if the alias is too long
-   */
-  setAlias(index: number, alias: string): void {
-    this.#socket.request(newLink, { header: { index }, attributes: { alias } });
-  }
-
-  /**
-   * Brings a link down.
-   *
-   * @throws {NetlinkError} ENODEV
-   */
-  setDown(index: number): void {
-    this.#socket.request(newLink, {
-      header: { index, flags: 0, change: IFF_UP },
     });
   }
 
@@ -363,6 +297,33 @@ function deletionOf(indexes: readonly number[]): EncodedRequest[] {
   ];
 }
 
+/** Encodes the flags that change. */
+function flagsOf(
+  rows: readonly (readonly [flag: number, isSet: boolean | undefined])[],
+): { flags?: number; change?: number } {
+  const changed = rows.filter(([, isSet]) => isSet !== undefined);
+  if (changed.length === 0) return {};
+  const sum = (some: typeof rows): number =>
+    some.reduce((all, [flag]) => all | flag, 0);
+  return {
+    flags: sum(changed.filter(([, isSet]) => isSet)),
+    change: sum(changed),
+  };
+}
+
+function linkInfoOf({ bridge, port }: LinkChange): LinkInfo | undefined {
+  if (bridge !== undefined) {
+    const data = { vlanFiltering: +bridge.vlanFiltering };
+    return { kind: "bridge", data };
+  }
+  if (port === undefined) return undefined;
+  const { hairpin, isolated } = port;
+  const asNumber = (flag: boolean | undefined): number | undefined =>
+    flag === undefined ? undefined : +flag;
+  const portData = { hairpin: asNumber(hairpin), isolated: asNumber(isolated) };
+  return { portKind: "bridge", portData };
+}
+
 /** @throws The first refusal that does not say that a link is gone */
 function throwUnlessMissing(
   refusals: readonly (SyscallError | undefined)[],
@@ -421,7 +382,8 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
       operationalState === OPERATIONAL_UNKNOWN &&
         (header.flags & IFF_LOWER_UP) !== 0,
     isPromiscuous: (header.flags & IFF_PROMISC) !== 0,
-    hasVlanFiltering: linkInfo?.data?.vlanFiltering === 1,
+    hasVlanFiltering: linkInfo?.kind === "bridge" &&
+      linkInfo.data?.vlanFiltering === 1,
     hasHairpin: linkInfo?.portData?.hairpin === 1,
     isIsolated: linkInfo?.portData?.isolated === 1,
   };

@@ -34,8 +34,21 @@ export interface BridgeData {
   readonly defaultVlan?: number | undefined;
 }
 
-/** Data of any supported kind. */
-export type KindData = VethData & BridgeData;
+/** Data of the supported kinds, by name. */
+interface DataByKind {
+  readonly veth: VethData;
+  readonly bridge: BridgeData;
+}
+
+/** A kind of link, with its data. Other kinds' data is not decoded. */
+export type KindData =
+  | {
+    readonly [K in keyof DataByKind]: {
+      readonly kind: K;
+      readonly data?: DataByKind[K] | undefined;
+    };
+  }[keyof DataByKind]
+  | { readonly kind?: string | undefined; readonly data?: undefined };
 
 /** Data of a bridge port. */
 export interface PortData {
@@ -52,7 +65,7 @@ export interface PortData {
  */
 export function linkKinds(
   peerLink: Codec<PeerLink>,
-): Readonly<Record<string, Codec<KindData>>> {
+): { readonly [K in keyof DataByKind]: Codec<DataByKind[K]> } {
   return {
     // Source: include/uapi/linux/veth.h.
     veth: attributeSet({ peer: [1, peerLink] }),

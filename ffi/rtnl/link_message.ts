@@ -36,33 +36,34 @@ export const linkHeader = struct({
 });
 
 /** The kind of a link and of the link that it is a port of, with their data. */
-export interface LinkInfo {
-  readonly kind?: string | undefined;
-  readonly data?: KindData | undefined;
+export type LinkInfo = KindData & {
   /** Kind of the link that this one is a port of. */
   readonly portKind?: string | undefined;
   readonly portData?: PortData | undefined;
-}
+};
 
-const kindData = linkKinds(lazily(() => peerLink));
+/** Codecs of data by kind. */
+type DataCodecs = Readonly<Record<string, Codec<unknown> | undefined>>;
+const kindData: DataCodecs = linkKinds(lazily(() => peerLink));
 
 /** IFLA_LINKINFO: the kinds determine the codecs of the data. */
 const linkInfo: Codec<LinkInfo> = {
   encode: (info) => infoAttributes(info).encode(info),
   decode(bytes): LinkInfo {
-    const { kind, data, portKind, portData } = infoIn(bytes).decode(bytes);
-    return portKind === undefined
-      ? { kind, data }
-      : { kind, data, portKind, portData };
+    // The codec of the data is the kind's.
+    const { kind, data, portKind, portData } = infoIn(bytes)
+      .decode(bytes) as LinkInfo;
+    const ofKind = { kind, data } as KindData;
+    return portKind === undefined ? ofKind : { ...ofKind, portKind, portData };
   },
   locate: (bytes, offset) => infoIn(bytes).locate(bytes, offset),
 };
 
 type InfoAttributes = AttributeSet<{
   kind: Row<string>;
-  data: Row<KindData>;
+  data: Row<unknown>;
   portKind: Row<string>;
-  portData: Row<PortData>;
+  portData: Row<unknown>;
 }>;
 
 /** Returns the attribute set for the kinds that the attributes name. */
@@ -74,9 +75,13 @@ function infoIn(bytes: Bytes): InfoAttributes {
 const infoSets = new Map<string, InfoAttributes>();
 
 function infoAttributes(
-  { kind = "", portKind = "" }: LinkInfo,
+  { kind = "", portKind = "" }: {
+    readonly kind?: string | undefined;
+    readonly portKind?: string | undefined;
+  },
 ): InfoAttributes {
-  const data = kindData[kind], portData = portKinds[portKind];
+  const data = kindData[kind];
+  const portData: Codec<unknown> | undefined = portKinds[portKind];
   // Kinds without a codec share one set.
   const key = `${data && kind}/${portData && portKind}`;
   let set = infoSets.get(key);
@@ -93,9 +98,9 @@ function infoAttributes(
 }
 
 /** Ignores the data of unsupported kinds. */
-const unknownData: Codec<KindData & PortData> = {
+const unknownData: Codec<unknown> = {
   encode: () => new Uint8Array(0),
-  decode: () => ({}),
+  decode: () => undefined,
 };
 
 /** Attributes of RTM_*LINK. */

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import {
   assertLayout,
   maybe,
@@ -9,6 +9,7 @@ import {
   testMessages,
 } from "../../tests/_harness/codecs.ts";
 import { delLink, getLink, type LinkInfo, newLink } from "./link_message.ts";
+import type { VethData } from "./link_kinds.ts";
 
 type LinkBody = Parameters<typeof newLink.encode>[0];
 
@@ -49,7 +50,7 @@ function randomLinkInfo(): LinkInfo {
   const peer = (): LinkBody => randomLink();
   return randomOf<() => LinkInfo>(
     () => ({ kind: "veth", data: undefined }),
-    () => ({ kind: "veth", data: maybe("peer", peer) as LinkInfo["data"] }),
+    () => ({ kind: "veth", data: maybe("peer", peer) as VethData }),
     () => ({ kind: randomText(15), data: undefined }),
   )();
 }
@@ -81,7 +82,7 @@ Deno.test("link messages pass over the data of a kind that we do not know", () =
   const hex = "00".repeat(16) + "14001200" + "0800010074756e00" +
     "0800020001020304";
   const { attributes } = newLink.decode(Uint8Array.fromHex(hex));
-  assertEquals(attributes, { linkInfo: { kind: "tun", data: {} } });
+  assertEquals(attributes, { linkInfo: { kind: "tun", data: undefined } });
 });
 
 Deno.test("link messages read the kind wherever it stands", () => {
@@ -90,8 +91,9 @@ Deno.test("link messages read the kind wherever it stands", () => {
   const hex = "00".repeat(16) + "28001200" + "18000200" + "14000100" + peer +
     "0900010076657468" + "00000000";
   const { attributes } = newLink.decode(Uint8Array.fromHex(hex));
-  assertEquals(attributes.linkInfo?.kind, "veth");
-  assertEquals(attributes.linkInfo?.data?.peer?.header.index, 9);
+  const { linkInfo } = attributes;
+  assert(linkInfo?.kind === "veth");
+  assertEquals(linkInfo.data?.peer?.header.index, 9);
 });
 
 Deno.test("link messages name attributes of a peer by their path", () => {

@@ -171,13 +171,13 @@ rootTest("LinkRequests.setUp() and setDown() change only that", () => {
   const flags = (): string[] =>
     show(host, "veth0").flags
       .filter((flag: string) => ["UP", "PROMISC"].includes(flag)).sort();
-  rtnl.link.setDown(index);
+  rtnl.link.set(index, { isUp: false });
   assertEquals(flags(), ["PROMISC"]);
-  rtnl.link.setDown(index);
-  rtnl.link.setUp(index);
+  rtnl.link.set(index, { isUp: false });
+  rtnl.link.set(index, { isUp: true });
   assertEquals(flags(), ["PROMISC", "UP"]);
-  assertEquals(errnoOf(() => rtnl.link.setUp(999)), "ENODEV");
-  assertEquals(errnoOf(() => rtnl.link.setDown(999)), "ENODEV");
+  assertEquals(errnoOf(() => rtnl.link.set(999, { isUp: true })), "ENODEV");
+  assertEquals(errnoOf(() => rtnl.link.set(999, { isUp: false })), "ENODEV");
 });
 
 rootTest("LinkRequests.del() and ensureGone() delete by name and index", () => {
@@ -250,7 +250,7 @@ rootTest("LinkRequests.setBridge() switches VLAN filtering", () => {
   using rtnl = Rtnl.open(host.path);
   const { index } = rtnl.link.addBridge({ name: "br0" });
   const set = (vlanFiltering: boolean): void =>
-    rtnl.link.setBridge(index, { vlanFiltering });
+    rtnl.link.set(index, { bridge: { vlanFiltering } });
   try {
     set(true);
   } catch (error) {
@@ -278,19 +278,19 @@ rootTest("LinkRequests makes ports of a bridge, and changes them", () => {
   assertEquals(show(host, "veth0").master, "br0");
   assertEquals(rtnl.link.get(index).masterIndex, bridge.index);
   for (const [hairpin, isolated] of [[true, false], [false, true]] as const) {
-    rtnl.link.setBridgePort(index, { hairpin, isolated });
+    rtnl.link.set(index, { port: { hairpin, isolated } });
     const { info_slave_data: port } = show(host, "veth0").linkinfo;
     assertEquals([port.hairpin, port.isolated], [hairpin, isolated]);
     const link = rtnl.link.get(index);
     assertEquals([link.hasHairpin, link.isIsolated], [hairpin, isolated]);
   }
-  rtnl.link.setBridgePort(index, { hairpin: true });
+  rtnl.link.set(index, { port: { hairpin: true } });
   assertEquals(rtnl.link.get(index).isIsolated, true);
   rtnl.link.set(index, { masterIndex: 0 });
   assertEquals(rtnl.link.get(index).masterIndex, undefined);
   const port = { hairpin: true };
   assertEquals(
-    errnoOf(() => rtnl.link.setBridgePort(index, port)),
+    errnoOf(() => rtnl.link.set(index, { port: port })),
     "EOPNOTSUPP",
   );
 });
@@ -321,7 +321,7 @@ rootTest("Link.isOperational follows the other end", () => {
     peer: { netns: sandbox, name: "eth0" },
   });
   assertEquals(rtnl.link.get(index).isOperational, false);
-  inner.link.setUp(linkIndex);
+  inner.link.set(linkIndex, { isUp: true });
   assertEquals(rtnl.link.get(index).isOperational, true);
 });
 

@@ -53,6 +53,8 @@ export interface NewBridge {
 
 /** Changes of a link; undefined keeps a value. */
 export interface LinkChange {
+  /** Whether it is administratively up. */
+  readonly isUp?: boolean | undefined;
   /** The link-layer address. */
   readonly mac?: Mac | undefined;
   /** In bytes. */
@@ -61,20 +63,20 @@ export interface LinkChange {
   readonly masterIndex?: number | undefined;
   /** Whether it accepts all frames, whatever their destination. */
   readonly isPromiscuous?: boolean | undefined;
-}
-
-/** Changes of a bridge. */
-export interface BridgeChange {
-  /** Whether VLAN filtering is on. */
-  readonly vlanFiltering: boolean;
-}
-
-/** Changes of a bridge port; undefined keeps a value. */
-export interface BridgePortChange {
-  /** Whether frames may leave by the port they came in by. */
-  readonly hairpin?: boolean | undefined;
-  /** Whether it is isolated from other isolated ports. */
-  readonly isolated?: boolean | undefined;
+  /** A free text for people and programs, of at most 254 bytes. */
+  readonly alias?: string | undefined;
+  /** Of a bridge. */
+  readonly bridge?: {
+    /** Whether VLAN filtering is on. */
+    readonly vlanFiltering: boolean;
+  } | undefined;
+  /** Of a bridge port. */
+  readonly port?: {
+    /** Whether frames may leave by the port they came in by. */
+    readonly hairpin?: boolean | undefined;
+    /** Whether it is isolated from other isolated ports. */
+    readonly isolated?: boolean | undefined;
+  } | undefined;
 }
 
 /** A veth pair to create. */

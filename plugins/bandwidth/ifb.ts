@@ -88,7 +88,7 @@ export function createIfb(
       unlessTaken(() => add(sharedName));
     const ifb = addShared() ??
       (deleteLeftover(sharedName) ? addShared() : undefined) ?? add(ownName);
-    link.setAlias(ifb.index, alias);
+    link.set(ifb.index, { alias });
     return ifb;
   } catch (error) {
     throw new Error(`Cannot create "${sharedName}"`, { cause: error });

@@ -81,7 +81,7 @@ export async function connectToBridge(
   if (hairpin || isolated) {
     const { index, name } = veth.host;
     named(`set up port "${name}"`, () => {
-      host.link.setBridgePort(index, { hairpin, isolated });
+      host.link.set(index, { port: { hairpin, isolated } });
     });
   }
   if (hasVlans(settings)) {

@@ -72,13 +72,13 @@ function addBridge(host: Rtnl, wanted: WantedBridge): Link {
 function completeBridge(host: Rtnl, link: Link, wanted: WantedBridge): void {
   if (hasVlans(wanted) && !link.hasVlanFiltering) {
     forVlans(wanted, () => {
-      host.link.setBridge(link.index, { vlanFiltering: true });
+      host.link.set(link.index, { bridge: { vlanFiltering: true } });
     });
   }
   if (wanted.promiscuous && !link.isPromiscuous) {
     host.link.set(link.index, { isPromiscuous: true });
   }
-  if (!link.isUp) host.link.setUp(link.index);
+  if (!link.isUp) host.link.set(link.index, { isUp: true });
 }
 
 /**

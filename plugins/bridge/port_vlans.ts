@@ -161,7 +161,7 @@ export function ensureVlanGateway(
     if (port !== undefined) {
       setPortVlans(host, port, { ...settings, vlan, trunk: [] });
     }
-    if (!gateway.isUp) host.link.setUp(gateway.index);
+    if (!gateway.isUp) host.link.set(gateway.index, { isUp: true });
     return gateway;
   });
 }

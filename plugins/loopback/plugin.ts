@@ -61,7 +61,10 @@ export const loopback: Plugin = definePlugin({
     using sandbox = findSandbox(call);
     if (sandbox === undefined || isInUse(sandbox, call)) return;
     const { index } = sandbox.link.get(NAME);
-    named(`bring "${NAME}" down`, () => sandbox.link.setDown(index));
+    named(
+      `bring "${NAME}" down`,
+      () => sandbox.link.set(index, { isUp: false }),
+    );
   },
 });
 

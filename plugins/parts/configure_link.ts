@@ -47,7 +47,10 @@ export function makeChanges(
 
 /** The change that brings a link up. */
 export function bringingUp(netns: Rtnl, { index, name }: LinkEnd): Change {
-  return { action: `bring "${name}" up`, make: () => netns.link.setUp(index) };
+  return {
+    action: `bring "${name}" up`,
+    make: () => netns.link.set(index, { isUp: true }),
+  };
 }
 
 /**

@@ -70,7 +70,7 @@ export function connectVeth(
         peer: { netns: sandbox.netns, name: ifName, mac },
       },
     );
-    host.link.setAlias(hostEnd.index, aliasOf(attachment));
+    host.link.set(hostEnd.index, { alias: aliasOf(attachment) });
     readyHostEndForIpv6(host.netns, name);
     if (hostEnd.linkIndex === undefined) throw new Error("it has no peer");
     const container = { index: hostEnd.linkIndex, name: ifName };

@@ -12,7 +12,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 export function makeNetns(): NetNs {
   const netns = NetNs.create();
   using rtnl = Rtnl.open(netns.path);
-  rtnl.link.setUp(rtnl.link.get("lo").index);
+  rtnl.link.set(rtnl.link.get("lo").index, { isUp: true });
   return netns;
 }
 

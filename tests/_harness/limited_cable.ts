@@ -94,7 +94,7 @@ export class LimitedCable {
       mtu: options.mtu ?? 1024,
       peer: { netns: hosts.sandbox, name: this.ifName },
     });
-    sandbox.link.setUp(linkIndex);
+    sandbox.link.set(linkIndex, { isUp: true });
     // Asking makes the kernel take note that both ends carry.
     sandbox.link.get(linkIndex);
     host.link.get(this.hostEnd);

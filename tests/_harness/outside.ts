@@ -25,7 +25,7 @@ export function connectOutside(hosts: TestHosts): NetNs {
   });
   const ends = [[host, index, "1"], [outside, linkIndex, "2"]] as const;
   for (const [rtnl, ifindex, last] of ends) {
-    rtnl.link.setUp(ifindex);
+    rtnl.link.set(ifindex, { isUp: true });
     for (const text of [`192.0.2.${last}/24`, `2001:db8:ff::${last}/64`]) {
       rtnl.address.add({ ifindex, address: Cidr.parse(text) });
     }

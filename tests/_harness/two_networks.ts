@@ -76,7 +76,7 @@ export class TwoNetworks implements Disposable {
     using rtnl = Rtnl.open(router.path);
     const peer = { netns: rtnl.netns, name: "lan" };
     const { linkIndex = 0 } = sandbox.link.addVeth({ name, peer });
-    rtnl.link.setUp(linkIndex);
+    rtnl.link.set(linkIndex, { isUp: true });
     const address = Cidr.parse("fe80::1/64");
     rtnl.address.add({ ifindex: linkIndex, address });
     return router;
