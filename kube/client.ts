@@ -49,15 +49,17 @@ export type ClientOptions = ConnectionOptions;
 /**
  * Opens a client without sending a request.
  *
+ * @param limits Defaults for requests without limits
  * @returns Undefined without a kubeconfig outside of a pod
  * @throws {CniError} 7 if the kubeconfig, or a file it refers to, is unusable
  */
 export async function openKubeClient(
   options: ClientOptions,
+  limits?: TimeLimits,
 ): Promise<KubeClient | undefined> {
   const { openConnection } = await import("./connection.ts");
   const connection = await openConnection(options);
-  return connection && new KubeClient(connection);
+  return connection && new KubeClient(connection, limits);
 }
 
 /** Sends requests to one API server. Dispose of it to close its connections. */

@@ -41,8 +41,14 @@ export async function loadNodeTransport(
       );
   }
   const http = await import("node:http");
-  return () => new NodeTransport(http, new http.Agent({ keepAlive: true }));
+  return () => new NodeTransport(http, new http.Agent(CONNECTIONS));
 }
+
+/**
+ * Limits of connections: two watches, and requests of 16 calls at once. Others
+ * wait. A few stay open, because the first request of a connection is slow.
+ */
+const CONNECTIONS = { keepAlive: true, maxSockets: 18, maxFreeSockets: 8 };
 
 function describeTls(
   { caCerts, isInsecure, tlsServerName, proxyUrl }: Access,
@@ -54,7 +60,7 @@ function describeTls(
     );
   }
   return {
-    keepAlive: true,
+    ...CONNECTIONS,
     rejectUnauthorized: !isInsecure,
     ca: [...caCerts],
     ...tlsServerName === undefined ? {} : { servername: tlsServerName },

@@ -54,7 +54,10 @@ export function rememberPod(
   };
 }
 
-/** Picks the cached part of a network attachment definition. */
+/**
+ * Picks the cached part of a network attachment definition. Users may add fields,
+ * which are not encoded: one that is nested too deeply would overflow the stack.
+ */
 export function rememberDefinition(
   { metadata, spec }: NetworkAttachmentDefinition,
 ): Remembered | undefined {
@@ -64,7 +67,7 @@ export function rememberDefinition(
       apiVersion: "k8s.cni.cncf.io/v1",
       kind: "NetworkAttachmentDefinition",
       metadata: shorten(metadata),
-      spec,
+      spec: { config: spec?.config },
     }),
     uids: [metadata.uid],
   };

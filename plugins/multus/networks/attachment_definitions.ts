@@ -4,12 +4,7 @@
  * @module
  */
 
-import {
-  CniError,
-  describeError,
-  ErrorCode,
-  toCniError,
-} from "../../../cni/error.ts";
+import { describeError, toCniError } from "../../../cni/error.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
 import type { NetworkAttachmentDefinition } from "../../../kube/types.ts";
@@ -123,8 +118,6 @@ export class AttachmentDefinitions implements Disposable {
   async #fetch(key: DefinitionKey): Promise<NetworkAttachmentDefinition> {
     const { namespace, name } = key;
     try {
-      checkPathSegment(namespace);
-      checkPathSegment(name);
       return await this.#inTurn(() =>
         this.#source.getNetworkAttachmentDefinition(namespace, name, {
           signal: this.#signal,
@@ -153,19 +146,6 @@ export class AttachmentDefinitions implements Disposable {
   [Symbol.dispose](): void {
     this.#abort.abort();
   }
-}
-
-/**
- * Refuses names that would turn the URL into that of another object.
- *
- * Source: apimachinery pkg/api/validation/path/name.go `IsValidPathSegmentName`.
- */
-function checkPathSegment(text: string): void {
-  if (!/^\.{0,2}$|[/%]/.test(text)) return;
-  throw new CniError(
-    ErrorCode.InvalidNetworkConfig,
-    `invalid resource name ${JSON.stringify(text)}`,
-  );
 }
 
 /** Source: the text, multus-cni pkg/k8sclient/k8sclient.go `getKubernetesDelegate`. */

@@ -95,14 +95,11 @@ class ProcessCluster implements Cluster {
 
   async #open(): Promise<KubeClient> {
     // Lazy: this would be most of a call's start-up time.
-    const [{ openConnection }, { KubeClient }] = await Promise.all([
-      import("../../../kube/connection.ts"),
-      import("../../../kube/client.ts"),
-    ]);
-    const connection = await openConnection(this.#options);
-    if (connection !== undefined) {
-      return new KubeClient(connection, limitsOf(this.#options.command));
-    }
+    const { openKubeClient } = await import("../../../kube/client.ts");
+    const { kubeconfig, env, command } = this.#options;
+    const limits = limitsOf(command);
+    const client = await openKubeClient({ kubeconfig, env }, limits);
+    if (client !== undefined) return client;
     throw new CniError(
       ErrorCode.InvalidNetworkConfig,
       "Cannot ask Kubernetes: there is neither a kubeconfig nor a service account",
