@@ -6,7 +6,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import type { BandwidthConfig } from "./config.ts";
+import type { BandwidthConfig } from "./schema.ts";
 
 /** The limit of one direction. */
 export interface Limit {

@@ -42,7 +42,7 @@ import { deleteLater, deleteNow } from "../parts/delete_links.ts";
 import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox.ts";
 import { describeLink } from "../parts/veth.ts";
-import type { BandwidthConfig } from "./config.ts";
+import type { BandwidthConfig } from "./schema.ts";
 import {
   directionsOf,
   endLimits,
@@ -58,7 +58,7 @@ import { isUnlimited, limitsOf } from "./limits.ts";
 export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
   name: "bandwidth",
   versions: listVersionsFrom("0.3.0"),
-  configSchema: async () => (await import("./config.ts")).bandwidthSchema(),
+  configSchema: async () => (await import("./schema.ts")).bandwidthSchema(),
 
   async add(call): Promise<Result> {
     const limits = limitsOf(call.config);

@@ -20,7 +20,7 @@ import {
   settleVeth,
   type Veth,
 } from "../parts/veth.ts";
-import type { BridgeConfig } from "./config.ts";
+import type { BridgeConfig } from "./schema.ts";
 import { configureContainerEnd, settlePort } from "./container.ts";
 import {
   ensureGatewayAddresses,

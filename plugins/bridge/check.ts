@@ -22,7 +22,7 @@ import {
 } from "../parts/check_link.ts";
 import type { Differences } from "../../cni/differences.ts";
 import { named } from "../parts/configure_link.ts";
-import type { BridgeConfig } from "./config.ts";
+import type { BridgeConfig } from "./schema.ts";
 import { containerRoutes } from "./container.ts";
 import { gatewayAddressesOf } from "./gateway.ts";
 import {

@@ -67,14 +67,14 @@ import {
   leaseAddresses,
 } from "./attach.ts";
 import { ensureBridge, keepMac } from "./bridge_link.ts";
-import type { BridgeConfig } from "./config.ts";
+import type { BridgeConfig } from "./schema.ts";
 import { bridgeNameOf, settingsOf } from "./settings.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/main/bridge/bridge.go. */
 export const bridge: Plugin<BridgeConfig> = definePlugin({
   name: "bridge",
   versions: SPEC_VERSIONS,
-  configSchema: async () => (await import("./config.ts")).bridgeSchema(),
+  configSchema: async () => (await import("./schema.ts")).bridgeSchema(),
 
   async add(call): Promise<Result> {
     const settings = settingsOf(call);

@@ -8,7 +8,7 @@ import { checkInterfaceName, loadArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Mac } from "../../net/mac.ts";
-import type { BridgeConfig } from "./config.ts";
+import type { BridgeConfig } from "./schema.ts";
 import { MAX_VLAN, trunkRangesOf, type VlanRange } from "./trunk.ts";
 
 /** Default name of the bridge. */

@@ -5,7 +5,7 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import type { TrunkItem } from "./config.ts";
+import type { TrunkItem } from "./schema.ts";
 
 /** The highest VLAN ID; 4095 is reserved. */
 export const MAX_VLAN = 4094;

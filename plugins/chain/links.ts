@@ -14,7 +14,7 @@ import { injectConf } from "../../cni/libcni/request.ts";
 import type { RuntimeConf } from "../../cni/libcni/runtime_conf.ts";
 import type { PluginTools } from "../../cni/libcni/tools.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { ChainConfig } from "./config.ts";
+import type { ChainConfig } from "./schema.ts";
 
 /** The input of a chain's plugins, as a runtime would provide it. */
 export interface Links {

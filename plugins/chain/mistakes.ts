@@ -9,7 +9,7 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import { listCapabilities, type PluginConf } from "../../cni/libcni/conf.ts";
 import type { PluginList } from "../../cni/libcni/operation.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { ChainConfig } from "./config.ts";
+import type { ChainConfig } from "./schema.ts";
 
 /** Keys of plugins that chain itself does not have. */
 const PLUGIN_KEYS = ["ipam", "dns", "ipMasq"] as const;

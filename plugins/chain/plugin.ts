@@ -45,14 +45,14 @@ import {
 } from "../../cni/plugin.ts";
 import { throwAll } from "../../cni/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import type { ChainConfig } from "./config.ts";
+import type { ChainConfig } from "./schema.ts";
 import type { Links } from "./links.ts";
 
 /** The plugin. */
 export const chain: Plugin<ChainConfig> = definePlugin({
   name: "chain",
   versions: SPEC_VERSIONS,
-  configSchema: async () => (await import("./config.ts")).chainSchema(),
+  configSchema: async () => (await import("./schema.ts")).chainSchema(),
 
   add: (call) =>
     operate(call, async (links): Promise<ForeignResult> => {

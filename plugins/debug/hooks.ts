@@ -11,7 +11,7 @@ import type { Call } from "../../cni/plugin.ts";
 import { inNetns, type NetNs, StrandedThreadError } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { findSandbox } from "../parts/sandbox.ts";
-import type { DebugConfig } from "./config.ts";
+import type { DebugConfig } from "./schema.ts";
 
 /** A program and its arguments. */
 export type Hook = readonly string[];

@@ -26,7 +26,7 @@ import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result.ts";
 import { encodeResult } from "../../cni/result_encoding.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import type { DebugConfig } from "./config.ts";
+import type { DebugConfig } from "./schema.ts";
 import type { Hook } from "./hooks.ts";
 import { recordCall } from "./record.ts";
 
@@ -34,7 +34,7 @@ import { recordCall } from "./record.ts";
 export const debug: Plugin<DebugConfig> = definePlugin({
   name: "debug",
   versions: SPEC_VERSIONS,
-  configSchema: async () => (await import("./config.ts")).debugSchema(),
+  configSchema: async () => (await import("./schema.ts")).debugSchema(),
 
   async add(call): Promise<Result> {
     recordCall(call);

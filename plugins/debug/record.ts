@@ -7,7 +7,7 @@
 import type { Command } from "../../cni/args.ts";
 import { describeError } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { DebugConfig } from "./config.ts";
+import type { DebugConfig } from "./schema.ts";
 
 /** The first line of a record. */
 const TITLES: Readonly<Record<Command, string>> = {

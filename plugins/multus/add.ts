@@ -24,7 +24,7 @@ import { asMultus } from "./failure.ts";
 import { checkInterfaceNames, InterfaceNameError } from "./interface_names.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "./pod/pod.ts";
 import { waitUntilReady } from "./pod/readiness.ts";
-import { selectDelegates } from "./networks/select.ts";
+import { selectDelegates } from "./networks/pod_networks.ts";
 import type { Session } from "./session.ts";
 
 /**

@@ -11,7 +11,7 @@ import type { ValidAttachment } from "../../cni/types.ts";
 import { isList } from "./networks/delegate.ts";
 import { asMultus } from "./failure.ts";
 import { waitUntilReady } from "./pod/readiness.ts";
-import { findMaster } from "./networks/select.ts";
+import { findMaster } from "./networks/pod_networks.ts";
 import type { Session } from "./session.ts";
 import { releaseStaleContainers } from "./memory/stale_containers.ts";
 

@@ -37,7 +37,7 @@ import { inContext } from "./failure.ts";
 import { checkInterfaceNames } from "./interface_names.ts";
 import { networkOf } from "./memory/cached_attachments.ts";
 import { recall } from "./memory/recall.ts";
-import { checkIp, isHardwareAddress } from "./networks/annotation_json.ts";
+import { checkIp, isHardwareAddress } from "./networks/annotation_schema.ts";
 import {
   type AttachmentRequest,
   type Delegate,

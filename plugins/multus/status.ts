@@ -10,7 +10,7 @@ import { toNetworkConfList } from "../../cni/libcni/conf.ts";
 import { type Delegate, isList } from "./networks/delegate.ts";
 import { asMultus } from "./failure.ts";
 import { requireReady } from "./pod/readiness.ts";
-import { findMaster } from "./networks/select.ts";
+import { findMaster } from "./networks/pod_networks.ts";
 import type { Session } from "./session.ts";
 
 /**

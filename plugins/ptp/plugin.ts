@@ -53,7 +53,7 @@ import {
 import { addressesOf, requirePrevResult } from "../parts/prev_result.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
 import { connectVeth, describeVeth, settleVeth } from "../parts/veth.ts";
-import type { PtpConfig } from "./config.ts";
+import type { PtpConfig } from "./schema.ts";
 import {
   configureContainerEnd,
   routedIpsOf,
@@ -64,7 +64,7 @@ import {
 export const ptp: Plugin<PtpConfig> = definePlugin({
   name: "ptp",
   versions: SPEC_VERSIONS,
-  configSchema: async () => (await import("./config.ts")).ptpSchema(),
+  configSchema: async () => (await import("./schema.ts")).ptpSchema(),
 
   async add(call): Promise<Result> {
     using host = Rtnl.open(call.hostNetns);

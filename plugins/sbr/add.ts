@@ -9,7 +9,7 @@ import type { Call } from "../../cni/plugin.ts";
 import type { IpConfig } from "../../cni/result.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { carryOut } from "./carry_out.ts";
-import type { SbrConfig } from "./config.ts";
+import type { SbrConfig } from "./schema.ts";
 import { type Plan, planMove, planRules } from "./plan.ts";
 import { readRouting } from "./routing.ts";
 

@@ -12,7 +12,7 @@ import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import type { Rule } from "../../ffi/rtnl/rule.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { checkFailure } from "../parts/check_link.ts";
-import type { SbrConfig } from "./config.ts";
+import type { SbrConfig } from "./schema.ts";
 import {
   listedDefaults,
   listedRoutes,

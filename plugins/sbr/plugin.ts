@@ -38,14 +38,14 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { isOfAnotherPod, requirePrevResult } from "../parts/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox.ts";
-import type { SbrConfig } from "./config.ts";
+import type { SbrConfig } from "./schema.ts";
 import { sourcesOf } from "./routing.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/meta/sbr/main.go. */
 export const sbr: Plugin<SbrConfig> = definePlugin({
   name: "sbr",
   versions: SPEC_VERSIONS,
-  configSchema: async () => (await import("./config.ts")).sbrSchema(),
+  configSchema: async () => (await import("./schema.ts")).sbrSchema(),
 
   async add(call): Promise<Result> {
     const prevResult = requirePrevResult(call, NOT_CHAINED);

@@ -22,7 +22,7 @@ import {
   deletingRule,
   describeRoute,
 } from "./carry_out.ts";
-import type { SbrConfig } from "./config.ts";
+import type { SbrConfig } from "./schema.ts";
 import { nearestFirst } from "./plan.ts";
 import { USUAL_PRIORITY } from "./table.ts";
 import {

@@ -9,7 +9,7 @@ import { Table } from "../../ffi/rtnl/constants.ts";
 import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import type { Gateways } from "./config.ts";
+import type { Gateways } from "./schema.ts";
 import { routerOf, type Routing } from "./routing.ts";
 import { isHint } from "./source_hints.ts";
 

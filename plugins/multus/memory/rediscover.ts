@@ -10,7 +10,7 @@ import { deadline } from "../../../cni/deadline.ts";
 import { ifPossible } from "../../../cni/files/io.ts";
 import type { Delegate } from "../networks/delegate.ts";
 import { findPod, type KnownPod, POD_IS_GONE } from "../pod/pod.ts";
-import { selectDelegates } from "../networks/select.ts";
+import { selectDelegates } from "../networks/pod_networks.ts";
 import type { Session } from "../session.ts";
 
 /** Time limit for all API requests, in milliseconds. */

@@ -16,7 +16,7 @@
 import { checkInterfaceName, INTERFACE_NAME_BYTES } from "../../../cni/args.ts";
 import { CniError, ErrorCode, toCniError } from "../../../cni/error.ts";
 import type { MultusConfig } from "../config.ts";
-import { parseJsonNetworks } from "./annotation_json.ts";
+import { parseJsonNetworks } from "./annotation_schema.ts";
 import type { NetworkSelection } from "./delegate.ts";
 
 /** The networks that a pod chooses by its annotations. */

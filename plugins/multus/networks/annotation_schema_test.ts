@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { Ip } from "../../../net/ip.ts";
 import type { AttachmentRequest } from "./delegate.ts";
-import { isHardwareAddress, parseJsonNetworks } from "./annotation_json.ts";
+import { isHardwareAddress, parseJsonNetworks } from "./annotation_schema.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 function requestOf(fields: object): AttachmentRequest | undefined {
