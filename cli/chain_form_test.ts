@@ -59,28 +59,25 @@ function pluginsOf(types: Types): JsonObject[] {
 
 type Types = readonly (string | Types)[];
 
-Deno.test("convertTo() moves all plugins into one chain, and unwraps all chains", async (t) => {
-  const rows: [from: Types, to: Types][] = [
-    [["ptp", "sbr"], [["ptp", "sbr"]]],
-    [["bridge", "portmap", "sbr"], [["bridge", "portmap", "sbr"]]],
-    [["portmap", "tuning"], [["portmap", "tuning"]]],
-    [["ptp"], [["ptp"]]],
-    [[["ptp", "sbr", "portmap"]], [["ptp", "sbr", "portmap"]]],
-    [["ptp", ["bandwidth", "sbr"]], [["ptp", "bandwidth", "sbr"]]],
-    [[["ptp", "sbr"], "portmap"], [["ptp", "sbr", "portmap"]]],
-    [[["ptp", ["portmap", ["bandwidth", "sbr"]]]], [
-      ["ptp", "portmap", "bandwidth", "sbr"],
-    ]],
-  ];
-  await eachRow(t, rows, ([from, to]) => {
-    const network = parse({ name: "n", plugins: pluginsOf(from) });
-    const chained = convertTo("chain", network);
-    assertEquals(chained, { name: "n", plugins: pluginsOf(to) });
-    const plain = { name: "n", plugins: pluginsOf(from.flat(9) as Types) };
-    assertEquals(convertTo("list", network), plain);
-    assertEquals(convertTo("list", parse(chained)), plain);
-  }, ([from]) => JSON.stringify(from));
-});
+testRows<[Types, Types]>("convertTo() moves plugins into a chain, and back", [
+  [["ptp", "sbr"], [["ptp", "sbr"]]],
+  [["bridge", "portmap", "sbr"], [["bridge", "portmap", "sbr"]]],
+  [["portmap", "tuning"], [["portmap", "tuning"]]],
+  [["ptp"], [["ptp"]]],
+  [[["ptp", "sbr", "portmap"]], [["ptp", "sbr", "portmap"]]],
+  [["ptp", ["bandwidth", "sbr"]], [["ptp", "bandwidth", "sbr"]]],
+  [[["ptp", "sbr"], "portmap"], [["ptp", "sbr", "portmap"]]],
+  [[["ptp", ["portmap", ["bandwidth", "sbr"]]]], [
+    ["ptp", "portmap", "bandwidth", "sbr"],
+  ]],
+], ([from, to]) => {
+  const network = parse({ name: "n", plugins: pluginsOf(from) });
+  const chained = convertTo("chain", network);
+  assertEquals(chained, { name: "n", plugins: pluginsOf(to) });
+  const plain = { name: "n", plugins: pluginsOf(from.flat(9) as Types) };
+  assertEquals(convertTo("list", network), plain);
+  assertEquals(convertTo("list", parse(chained)), plain);
+}, ([from]) => JSON.stringify(from));
 
 Deno.test("convertTo() declares no capabilities if no plugin does", () => {
   const plugins = [{ type: "ptp", capabilities: {} }, { type: "sbr" }];
@@ -122,19 +119,16 @@ Deno.test("convertTo() returns a network unchanged if it already has the form", 
   });
 });
 
-Deno.test("formOf() returns chain for a list with a chain at any position", async (t) => {
-  const rows: [types: Types, form: Form][] = [
-    [["ptp", "sbr"], "list"],
-    [[["ptp", "sbr"]], "chain"],
-    [["portmap", ["ptp", "sbr"]], "chain"],
-    [[], "list"],
-  ];
-  await eachRow(t, rows, ([types, form]) => {
-    const document = { name: "n", plugins: pluginsOf(types) };
-    const network = types.length === 0 ? { name: "n" } : document;
-    assertEquals(formOf(parse(network)), form);
-  }, ([types]) => JSON.stringify(types));
-});
+testRows("formOf() returns chain for a list with a chain at any position", [
+  [["ptp", "sbr"], "list"],
+  [[["ptp", "sbr"]], "chain"],
+  [["portmap", ["ptp", "sbr"]], "chain"],
+  [[], "list"],
+], ([types, form]: [Types, Form]) => {
+  const document = { name: "n", plugins: pluginsOf(types) };
+  const network = types.length === 0 ? { name: "n" } : document;
+  assertEquals(formOf(parse(network)), form);
+}, ([types]) => JSON.stringify(types));
 
 Deno.test("formatPlugins() shows plugins inside their chains", () => {
   const plugins = pluginsOf([["ptp", ["sbr"]], "portmap"]);

@@ -12,7 +12,7 @@ import {
   resolveNetns,
   UnknownNetworkError,
 } from "./network.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** Creates a call with an environment and flags. */
 function callWith(
@@ -60,8 +60,9 @@ Deno.test("readFolders() reads flags, then the environment, then defaults", asyn
   );
 });
 
-Deno.test("readArgs() reads CNI_ARGS, CAP_ARGS and the interface's name", async (t) => {
-  const rows: [string, CniCall, ReturnType<typeof readArgs>][] = [
+testRows(
+  "readArgs() reads CNI_ARGS, CAP_ARGS and the interface's name",
+  [
     ["nothing", callWith({}), { args: [], capabilityArgs: {}, ifName: "eth0" }],
     [
       "all of them",
@@ -82,13 +83,10 @@ Deno.test("readArgs() reads CNI_ARGS, CAP_ARGS and the interface's name", async 
       capabilityArgs: {},
       ifName: "eth0",
     }],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([, call, want]) => assertEquals(readArgs(call), want),
-  );
-});
+  ],
+  ([, call, want]: [string, CniCall, ReturnType<typeof readArgs>]) =>
+    assertEquals(readArgs(call), want),
+);
 
 Deno.test("readArgs() refuses malformed variables", async (t) => {
   const rows: [env: Record<string, string>, message: string][] = [

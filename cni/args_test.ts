@@ -83,20 +83,17 @@ Deno.test("readCmdArgs() needs the variables of the command", async (t) => {
   }
 });
 
-Deno.test("readCmdArgs() lists all that is missing, in order", async (t) => {
-  const rows: [command: string, env: Record<string, string>, string][] = [
-    ["ADD", { CNI_CONTAINERID: "c" }, "CNI_NETNS,CNI_IFNAME,CNI_PATH"],
-    ["CHECK", { CNI_CONTAINERID: "c" }, "CNI_NETNS,CNI_IFNAME,CNI_PATH"],
-    ["DEL", {}, "CNI_CONTAINERID,CNI_IFNAME,CNI_PATH"],
-    ["GC", { CNI_IFNAME: "eth0" }, "CNI_PATH"],
-  ];
-  await eachRow(t, rows, ([command, env, names]) => {
-    assertEquals(failureOf(() => readCmdArgs(command, env)), {
-      code: 4,
-      msg: `required env variables [${names}] missing`,
-    });
-  }, ([command, , names]) => `${command}: ${names}`);
-});
+testRows("readCmdArgs() lists all that is missing, in order", [
+  ["ADD", { CNI_CONTAINERID: "c" }, "CNI_NETNS,CNI_IFNAME,CNI_PATH"],
+  ["CHECK", { CNI_CONTAINERID: "c" }, "CNI_NETNS,CNI_IFNAME,CNI_PATH"],
+  ["DEL", {}, "CNI_CONTAINERID,CNI_IFNAME,CNI_PATH"],
+  ["GC", { CNI_IFNAME: "eth0" }, "CNI_PATH"],
+], ([command, env, names]: [string, Record<string, string>, string]) => {
+  assertEquals(failureOf(() => readCmdArgs(command, env)), {
+    code: 4,
+    msg: `required env variables [${names}] missing`,
+  });
+}, ([command, , names]) => `${command}: ${names}`);
 
 Deno.test("readCmdArgs() checks the variables that the command needs", async (t) => {
   await t.step("a malformed one comes before those that are missing", () => {
@@ -234,23 +231,17 @@ Deno.test("checkInterfaceName() takes for white space what Go does", () => {
   checkInterfaceName("a\ufeffb");
 });
 
-Deno.test("parseArgs() splits CNI_ARGS into pairs", async (t) => {
-  const rows: [args: string, pairs: [string, string][]][] = [
-    ["", []],
-    ["IgnoreUnknown=1", [["IgnoreUnknown", "1"]]],
-    ["IgnoreUnknown=True;Unk=nown", [
-      ["IgnoreUnknown", "True"],
-      ["Unk", "nown"],
-    ]],
-    ["IP=10.1.2.3/24", [["IP", "10.1.2.3/24"]]],
-    ["ip=lower;IP=upper", [["ip", "lower"], ["IP", "upper"]]],
-    ["K8S_POD_NAME=", [["K8S_POD_NAME", ""]]],
-    ["IP=first;IP=last", [["IP", "last"]]],
-  ];
-  await eachRow(t, rows, ([args, pairs]) => {
-    assertEquals([...parseArgs(args)], pairs);
-  }, ([args]) => JSON.stringify(args));
-});
+testRows("parseArgs() splits CNI_ARGS into pairs", [
+  ["", []],
+  ["IgnoreUnknown=1", [["IgnoreUnknown", "1"]]],
+  ["IgnoreUnknown=True;Unk=nown", [["IgnoreUnknown", "True"], ["Unk", "nown"]]],
+  ["IP=10.1.2.3/24", [["IP", "10.1.2.3/24"]]],
+  ["ip=lower;IP=upper", [["ip", "lower"], ["IP", "upper"]]],
+  ["K8S_POD_NAME=", [["K8S_POD_NAME", ""]]],
+  ["IP=first;IP=last", [["IP", "last"]]],
+], ([args, pairs]: [string, [string, string][]]) => {
+  assertEquals([...parseArgs(args)], pairs);
+}, ([args]) => JSON.stringify(args));
 
 testRows<[string, string]>("parseArgs() refuses malformed pairs", [
   ["IP", "IP"],

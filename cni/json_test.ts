@@ -12,7 +12,7 @@ import {
   parseJson,
   sortKeys,
 } from "./json.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 const utf8 = new TextEncoder();
 
@@ -25,49 +25,44 @@ function nested(open: string, close: string, depth: number): string {
   return `${open.repeat(depth)}1${close.repeat(depth)}`;
 }
 
-Deno.test("parseJson() reads nested values that sortKeys() can walk", async (t) => {
-  const rows: [name: string, document: string][] = [
-    ["lists", nested("[", "]", 1000)],
-    ["objects", nested('{"a":', "}", 1000)],
-    ["many brackets on few levels", `[${"[],{},".repeat(5000)}0]`],
-    ["brackets in a text", JSON.stringify("[{".repeat(5000))],
-  ];
-  await eachRow(t, rows, ([, document]) => {
-    const value = parseJson(document) as JsonValue;
-    assertEquals(JSON.stringify(sortKeys(value)), document);
-  });
+testRows("parseJson() reads nested values that sortKeys() can walk", [
+  ["lists", nested("[", "]", 1000)],
+  ["objects", nested('{"a":', "}", 1000)],
+  ["many brackets on few levels", `[${"[],{},".repeat(5000)}0]`],
+  ["brackets in a text", JSON.stringify("[{".repeat(5000))],
+], ([, document]: [string, string]) => {
+  const value = parseJson(document) as JsonValue;
+  assertEquals(JSON.stringify(sortKeys(value)), document);
 });
 
-Deno.test("parseJson() tells what is wrong, and where", async (t) => {
-  const rows: [string, Uint8Array | string, string][] = [
-    ["nothing", new Uint8Array(), "it is empty"],
-    ["white space", " \n", "it is empty"],
-    ["a document cut short", `{"name":`, "Unexpected end of JSON input"],
-    ["trailing text", "{} x", "position 3"],
-    ["a comma too many", `{"a":1,}`, "position 7"],
-    ["a wrong word", `{"mtu": tru}`, `"{"mtu": tru}"`],
-    ["a byte order mark", utf8.encode("\ufeff{}"), "Unexpected token"],
-    ["lists, too deep", nested("[", "]", 1001), "more than 1000 levels deep"],
-    ["objects, too deep", nested('{"a":', "}", 9000), "1000 levels deep"],
-    ["a list, far too deep", nested("[", "]", 2_000_000), "1000 levels deep"],
-    ["Latin-1", Uint8Array.of(0x22, 0xfc, 0x22), "it is not UTF-8"],
-  ];
-  await eachRow(t, rows, ([, document, problem]) => {
-    const error = assertThrows(
-      () => parseJson(document, "network config"),
-      CniError,
-      "Cannot parse network config: ",
-    );
-    assertEquals(error.code, ErrorCode.DecodingFailure);
-    assert(error.message.includes(problem), error.message);
-  });
+testRows("parseJson() tells what is wrong, and where", [
+  ["nothing", new Uint8Array(), "it is empty"],
+  ["white space", " \n", "it is empty"],
+  ["a document cut short", `{"name":`, "Unexpected end of JSON input"],
+  ["trailing text", "{} x", "position 3"],
+  ["a comma too many", `{"a":1,}`, "position 7"],
+  ["a wrong word", `{"mtu": tru}`, `"{"mtu": tru}"`],
+  ["a byte order mark", utf8.encode("\ufeff{}"), "Unexpected token"],
+  ["lists, too deep", nested("[", "]", 1001), "more than 1000 levels deep"],
+  ["objects, too deep", nested('{"a":', "}", 9000), "1000 levels deep"],
+  ["a list, far too deep", nested("[", "]", 2_000_000), "1000 levels deep"],
+  ["Latin-1", Uint8Array.of(0x22, 0xfc, 0x22), "it is not UTF-8"],
+], ([, document, problem]: [string, Uint8Array | string, string]) => {
+  const error = assertThrows(
+    () => parseJson(document, "network config"),
+    CniError,
+    "Cannot parse network config: ",
+  );
+  assertEquals(error.code, ErrorCode.DecodingFailure);
+  assert(error.message.includes(problem), error.message);
 });
 
 const text = z.optional(z.string());
 const shape = z.looseObject({ name: z.optional(z.string()), bandWidth: text });
 
-Deno.test("foldKeys() spells keys as the schema does", async (t) => {
-  const rows: [string, z.core.$ZodType, unknown, unknown][] = [
+testRows(
+  "foldKeys() spells keys as the schema does",
+  [
     ["another case", shape, { NAME: "a", bandwidth: "b" }, {
       name: "a",
       bandWidth: "b",
@@ -123,14 +118,10 @@ Deno.test("foldKeys() spells keys as the schema does", async (t) => {
     ["an array where a record should be", z.record(z.string(), shape), [1], [
       1,
     ]],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([, schema, value, expected]) =>
-      assertEquals(foldKeys(schema, value), expected),
-  );
-});
+  ],
+  ([, schema, value, expected]: [string, z.core.$ZodType, unknown, unknown]) =>
+    assertEquals(foldKeys(schema, value), expected),
+);
 
 Deno.test("foldKeys() drops a null whose key may be absent", async (t) => {
   const rows: [string, z.core.$ZodType, unknown][] = [
@@ -173,75 +164,72 @@ Deno.test("decode() keeps unknown keys and leaves absent ones out", () => {
   assertEquals(config, { name: "a", x: [1] });
 });
 
-Deno.test("decode() says what it expected and what it got", async (t) => {
-  const rows: [z.core.$ZodType, unknown, string][] = [
-    [z.string(), 5, "expected a string, got a number"],
-    [z.string(), null, "expected a string, got null"],
-    [z.array(z.string()), {}, "expected an array, got an object"],
-    [shape, [], "expected an object, got an array"],
-    [
-      z.record(z.string(), z.boolean()),
-      true,
-      "expected an object, got a boolean",
-    ],
-    [z.int(), "1500", "expected a number, got a string"],
-    [z.int(), 1.5, "expected an integer, got 1.5"],
-    [
-      z.int(),
-      JSON.parse("1e999"),
-      "expected a number, got a number out of range",
-    ],
-    [
-      z.number(),
-      JSON.parse("-1e999"),
-      "expected a number, got a number out of range",
-    ],
-    [
-      z.enum(["tcp", "udp"]),
-      JSON.parse("1e999"),
-      `expected "tcp" or "udp", got a number out of range`,
-    ],
-    [
-      z.int(),
-      2 ** 63,
-      "expected at most 9007199254740991, got 9223372036854776000",
-    ],
-    [z.number().check(z.gte(0)), -1, "expected at least 0, got -1"],
-    [z.number().check(z.positive()), 0, "expected more than 0, got 0"],
-    [z.number().check(z.lt(32)), 32, "expected less than 32, got 32"],
-    [
-      z.string().check(z.minLength(1)),
-      "",
-      "expected a length of at least 1, got 0",
-    ],
-    [
-      z.array(z.int()).check(z.maxLength(1)),
-      [1, 2],
-      "expected a length of at most 1, got 2",
-    ],
-    [z.enum(["tcp", "udp"]), "icmp", `expected "tcp" or "udp", got "icmp"`],
-    [z.literal(true), "x", `expected a boolean, got "x"`],
-    [z.string().check(z.regex(/^a+$/)), "b", `expected /^a+$/, got "b"`],
-    [
-      z.union([z.string(), z.array(z.string())]),
-      4,
-      "expected a string, got a number, or expected an array, got a number",
-    ],
-    [z.strictObject({}), { mtu: 1 }, `unknown key "mtu"`],
-    [z.string().check(z.refine(() => false)), "x", "not a valid value"],
-    [
-      z.string().check(z.refine(() => false, { error: "too odd" })),
-      "x",
-      "too odd",
-    ],
-  ];
-  await eachRow(t, rows, ([schema, value, problem]) => {
-    const error = assertThrows(() => decode(schema, value, "it"), CniError);
-    assertEquals(error.message, `Cannot decode it: ${problem}`);
-    assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
-    assertEquals(error.details, "");
-  }, ([, , problem]) => problem);
-});
+testRows("decode() says what it expected and what it got", [
+  [z.string(), 5, "expected a string, got a number"],
+  [z.string(), null, "expected a string, got null"],
+  [z.array(z.string()), {}, "expected an array, got an object"],
+  [shape, [], "expected an object, got an array"],
+  [
+    z.record(z.string(), z.boolean()),
+    true,
+    "expected an object, got a boolean",
+  ],
+  [z.int(), "1500", "expected a number, got a string"],
+  [z.int(), 1.5, "expected an integer, got 1.5"],
+  [
+    z.int(),
+    JSON.parse("1e999"),
+    "expected a number, got a number out of range",
+  ],
+  [
+    z.number(),
+    JSON.parse("-1e999"),
+    "expected a number, got a number out of range",
+  ],
+  [
+    z.enum(["tcp", "udp"]),
+    JSON.parse("1e999"),
+    `expected "tcp" or "udp", got a number out of range`,
+  ],
+  [
+    z.int(),
+    2 ** 63,
+    "expected at most 9007199254740991, got 9223372036854776000",
+  ],
+  [z.number().check(z.gte(0)), -1, "expected at least 0, got -1"],
+  [z.number().check(z.positive()), 0, "expected more than 0, got 0"],
+  [z.number().check(z.lt(32)), 32, "expected less than 32, got 32"],
+  [
+    z.string().check(z.minLength(1)),
+    "",
+    "expected a length of at least 1, got 0",
+  ],
+  [
+    z.array(z.int()).check(z.maxLength(1)),
+    [1, 2],
+    "expected a length of at most 1, got 2",
+  ],
+  [z.enum(["tcp", "udp"]), "icmp", `expected "tcp" or "udp", got "icmp"`],
+  [z.literal(true), "x", `expected a boolean, got "x"`],
+  [z.string().check(z.regex(/^a+$/)), "b", `expected /^a+$/, got "b"`],
+  [
+    z.union([z.string(), z.array(z.string())]),
+    4,
+    "expected a string, got a number, or expected an array, got a number",
+  ],
+  [z.strictObject({}), { mtu: 1 }, `unknown key "mtu"`],
+  [z.string().check(z.refine(() => false)), "x", "not a valid value"],
+  [
+    z.string().check(z.refine(() => false, { error: "too odd" })),
+    "x",
+    "too odd",
+  ],
+], ([schema, value, problem]: [z.core.$ZodType, unknown, string]) => {
+  const error = assertThrows(() => decode(schema, value, "it"), CniError);
+  assertEquals(error.message, `Cannot decode it: ${problem}`);
+  assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
+  assertEquals(error.details, "");
+}, ([, , problem]) => problem);
 
 Deno.test("decode() names the place of each problem", () => {
   const schema = z.looseObject({

@@ -13,7 +13,7 @@ import { appendToLog, findLogPath } from "./log_file.ts";
 import { definePlugin } from "./plugin.ts";
 import { dispatch } from "./skel.ts";
 import { netConf } from "./types.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** A folder for log files and settings. */
 class Fixture implements Disposable {
@@ -50,23 +50,20 @@ Deno.test("findLogPath() takes the environment before the node's settings", asyn
   }, ([env, settings]) => `${env} ${settings}`);
 });
 
-Deno.test("findLogPath() says what is wrong with the settings", async (t) => {
-  const rows: [settings: string, code: number, message: RegExp][] = [
-    ["{", 6, /^Cannot parse ".*\/log.json": /],
-    ["[]", 7, /^Cannot decode ".*": logFile: expected a string$/],
-    ['{"logFile":5}', 7, /: logFile: expected a string$/],
-    ['{"logFile":"a.log"}', 7, /^Cannot log to "a.log": it is not an absolute/],
-  ];
-  await eachRow(t, rows, ([settings, code, message]) => {
-    using fixture = new Fixture();
-    Deno.writeTextFileSync(fixture.settings, settings);
-    const error = assertThrows(
-      () => findLogPath({}, fixture.settings),
-      CniError,
-    );
-    assertEquals(error.code, code);
-    assertMatch(error.message, message);
-  });
+testRows("findLogPath() says what is wrong with the settings", [
+  ["{", 6, /^Cannot parse ".*\/log.json": /],
+  ["[]", 7, /^Cannot decode ".*": logFile: expected a string$/],
+  ['{"logFile":5}', 7, /: logFile: expected a string$/],
+  ['{"logFile":"a.log"}', 7, /^Cannot log to "a.log": it is not an absolute/],
+], ([settings, code, message]: [string, number, RegExp]) => {
+  using fixture = new Fixture();
+  Deno.writeTextFileSync(fixture.settings, settings);
+  const error = assertThrows(
+    () => findLogPath({}, fixture.settings),
+    CniError,
+  );
+  assertEquals(error.code, code);
+  assertMatch(error.message, message);
 });
 
 Deno.test("appendToLog() makes folder and file, for root alone", () => {

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { createLog, type LogFields } from "./log.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
 /** Returns what a message is written as. */
 function lineOf(message: string, fields?: LogFields, common = {}): string {
@@ -32,24 +32,21 @@ Deno.test("createLog() leaves out what is not there", () => {
   );
 });
 
-Deno.test("createLog() writes one line, whatever a value holds", async (t) => {
-  const rows: [name: string, value: unknown, written: string][] = [
-    ["a word", "eth0", "eth0"],
-    ["a path", "/run/netns/a:b", "/run/netns/a:b"],
-    ["another script", "größe", "größe"],
-    ["a blank", "a b", '"a b"'],
-    ["a quote", 'a"b', '"a\\"b"'],
-    ["an equals sign", "a=b", '"a=b"'],
-    ["a line feed", "a\nlevel=error", '"a\\nlevel=error"'],
-    ["a carriage return", "a\rb", '"a\\rb"'],
-    ["an escape sequence", "\x1b[31mred", '"\\u001b[31mred"'],
-    ["a NUL", "a\0b", '"a\\u0000b"'],
-    ["an array", ["a", "b"], "a,b"],
-  ];
-  await eachRow(t, rows, ([, value, written]) => {
-    assertEquals(
-      lineOf("m", { value }),
-      `level=warn msg=m value=${written}\n`,
-    );
-  });
+testRows("createLog() writes one line, whatever a value holds", [
+  ["a word", "eth0", "eth0"],
+  ["a path", "/run/netns/a:b", "/run/netns/a:b"],
+  ["another script", "größe", "größe"],
+  ["a blank", "a b", '"a b"'],
+  ["a quote", 'a"b', '"a\\"b"'],
+  ["an equals sign", "a=b", '"a=b"'],
+  ["a line feed", "a\nlevel=error", '"a\\nlevel=error"'],
+  ["a carriage return", "a\rb", '"a\\rb"'],
+  ["an escape sequence", "\x1b[31mred", '"\\u001b[31mred"'],
+  ["a NUL", "a\0b", '"a\\u0000b"'],
+  ["an array", ["a", "b"], "a,b"],
+], ([, value, written]: [string, unknown, string]) => {
+  assertEquals(
+    lineOf("m", { value }),
+    `level=warn msg=m value=${written}\n`,
+  );
 });

@@ -11,7 +11,7 @@ import {
   unknownCommand,
 } from "./request.ts";
 import { netConf } from "./types.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 const utf8 = new TextEncoder();
 
@@ -37,63 +37,57 @@ Deno.test("unknownCommand() has the text that clients compare", () => {
   );
 });
 
-Deno.test("readRequest() reads the name, and keeps the bytes", async (t) => {
-  const rows: [name: string, stdin: string][] = [
-    ["a name", `{"name":"net1"}`],
-    ["a key in another case", `{"Name":"net1"}`],
-    ["the last of two", `{"name":"%","name":"net1"}`],
-    ["the last of two spellings", `{"name":"%","NAME":"net1"}`],
-    ["white space around it", ` \r\n{"name":"net1"}\t\n`],
-    ["unknown keys", `{"name":"net1","__proto__":{"name":"%"}}`],
-    [
-      "a version of another type, which is not its business",
-      `{"name":"net1","cniVersion":1}`,
-    ],
-  ];
-  await eachRow(t, rows, ([, stdin]) => {
-    const bytes = utf8.encode(stdin);
-    const request = readRequest(() => bytes);
-    assertStrictEquals(request.bytes, bytes);
-    assertEquals(request.document, JSON.parse(stdin));
-    assertEquals(request.name, "net1");
-  });
+testRows("readRequest() reads the name, and keeps the bytes", [
+  ["a name", `{"name":"net1"}`],
+  ["a key in another case", `{"Name":"net1"}`],
+  ["the last of two", `{"name":"%","name":"net1"}`],
+  ["the last of two spellings", `{"name":"%","NAME":"net1"}`],
+  ["white space around it", ` \r\n{"name":"net1"}\t\n`],
+  ["unknown keys", `{"name":"net1","__proto__":{"name":"%"}}`],
+  [
+    "a version of another type, which is not its business",
+    `{"name":"net1","cniVersion":1}`,
+  ],
+], ([, stdin]: [string, string]) => {
+  const bytes = utf8.encode(stdin);
+  const request = readRequest(() => bytes);
+  assertStrictEquals(request.bytes, bytes);
+  assertEquals(request.document, JSON.parse(stdin));
+  assertEquals(request.name, "net1");
 });
 
-Deno.test("readRequest() refuses malformed configurations", async (t) => {
-  const rows: [name: string, stdin: string | Uint8Array, code: number][] = [
-    ["nothing", "", 6],
-    ["white space", " \n", 6],
-    ["no JSON", "{{{", 6],
-    ["a document cut short", `{"name":"net1"`, 6],
-    ["trailing text", `{"name":"net1"} x`, 6],
-    ["two documents", `{"name":"net1"}{"name":"net1"}`, 6],
-    ["a NUL after it", `{"name":"net1"}\0`, 6],
-    ["a byte order mark", `\ufeff{"name":"net1"}`, 6],
-    ["UTF-16", Uint8Array.of(0xff, 0xfe, 0x7b, 0, 0x7d, 0), 6],
-    ["Latin-1", Uint8Array.of(0x7b, 0x22, 0xfc, 0x22, 0x3a, 0x31, 0x7d), 6],
-    ["an array", `[]`, 6],
-    ["a text", `"net1"`, 6],
-    ["a number", `5`, 6],
-    ["a name of another type", `{"name":5}`, 6],
-    ["null", `null`, 7],
-    ["no name", `{}`, 7],
-    ["an empty name", `{"name":""}`, 7],
-    ["a name of null", `{"name":null}`, 7],
-    ["a malformed name", `{"name":"te%%st"}`, 7],
-    ["a name with a NUL", `{"name":"net1\\u0000"}`, 7],
-  ];
-  await eachRow(t, rows, ([, stdin, code]) => {
-    const bytes = typeof stdin === "string" ? utf8.encode(stdin) : stdin;
-    const failure = failureOf(() => readRequest(() => bytes));
-    assertEquals(failure.code, code, failure.msg);
-    const start = code === 6
-      ? "error unmarshall network config: "
-      : failure.details === undefined
-      ? "missing network name"
-      : "invalid characters found in network name";
-    assertEquals(failure.msg.slice(0, start.length), start);
-  }, ([name, , code]) => `${name}: ${code}`);
-});
+testRows("readRequest() refuses malformed configurations", [
+  ["nothing", "", 6],
+  ["white space", " \n", 6],
+  ["no JSON", "{{{", 6],
+  ["a document cut short", `{"name":"net1"`, 6],
+  ["trailing text", `{"name":"net1"} x`, 6],
+  ["two documents", `{"name":"net1"}{"name":"net1"}`, 6],
+  ["a NUL after it", `{"name":"net1"}\0`, 6],
+  ["a byte order mark", `\ufeff{"name":"net1"}`, 6],
+  ["UTF-16", Uint8Array.of(0xff, 0xfe, 0x7b, 0, 0x7d, 0), 6],
+  ["Latin-1", Uint8Array.of(0x7b, 0x22, 0xfc, 0x22, 0x3a, 0x31, 0x7d), 6],
+  ["an array", `[]`, 6],
+  ["a text", `"net1"`, 6],
+  ["a number", `5`, 6],
+  ["a name of another type", `{"name":5}`, 6],
+  ["null", `null`, 7],
+  ["no name", `{}`, 7],
+  ["an empty name", `{"name":""}`, 7],
+  ["a name of null", `{"name":null}`, 7],
+  ["a malformed name", `{"name":"te%%st"}`, 7],
+  ["a name with a NUL", `{"name":"net1\\u0000"}`, 7],
+], ([, stdin, code]: [string, string | Uint8Array, number]) => {
+  const bytes = typeof stdin === "string" ? utf8.encode(stdin) : stdin;
+  const failure = failureOf(() => readRequest(() => bytes));
+  assertEquals(failure.code, code, failure.msg);
+  const start = code === 6
+    ? "error unmarshall network config: "
+    : failure.details === undefined
+    ? "missing network name"
+    : "invalid characters found in network name";
+  assertEquals(failure.msg.slice(0, start.length), start);
+}, ([name, , code]) => `${name}: ${code}`);
 
 Deno.test("readRequest() reports that stdin cannot be read", () => {
   const stdin = (): never => {
@@ -105,39 +99,33 @@ Deno.test("readRequest() reports that stdin cannot be read", () => {
   });
 });
 
-Deno.test("decodeConfigVersion() reads the version, parsed or not", async (t) => {
-  const rows: [name: string, config: string, cniVersion: string][] = [
-    ["a version", `{"cniVersion":"1.0.0"}`, "1.0.0"],
-    ["a malformed one", `{"cniVersion":"x"}`, "x"],
-    ["a key in another case", `{"CNIVERSION":"1.0.0"}`, "1.0.0"],
-    ["no version", `{}`, "0.1.0"],
-    ["an empty one", `{"cniVersion":""}`, "0.1.0"],
-    ["null", `{"cniVersion":null}`, "0.1.0"],
-    ["null after one", `{"cniVersion":"1.0.0","CniVersion":null}`, "1.0.0"],
-    ["the last", `{"cniVersion":"x","CniVersion":"1.0.0"}`, "1.0.0"],
-    ["no configuration", `null`, "0.1.0"],
-  ];
-  await eachRow(t, rows, ([, config, cniVersion]) => {
-    assertEquals(decodeConfigVersion(config), cniVersion);
-    assertEquals(decodeConfigVersion(utf8.encode(config)), cniVersion);
-    const parsed = JSON.parse(config) ?? {};
-    assertEquals(decodeConfigVersion(parsed), cniVersion);
-  });
+testRows("decodeConfigVersion() reads the version, parsed or not", [
+  ["a version", `{"cniVersion":"1.0.0"}`, "1.0.0"],
+  ["a malformed one", `{"cniVersion":"x"}`, "x"],
+  ["a key in another case", `{"CNIVERSION":"1.0.0"}`, "1.0.0"],
+  ["no version", `{}`, "0.1.0"],
+  ["an empty one", `{"cniVersion":""}`, "0.1.0"],
+  ["null", `{"cniVersion":null}`, "0.1.0"],
+  ["null after one", `{"cniVersion":"1.0.0","CniVersion":null}`, "1.0.0"],
+  ["the last", `{"cniVersion":"x","CniVersion":"1.0.0"}`, "1.0.0"],
+  ["no configuration", `null`, "0.1.0"],
+], ([, config, cniVersion]: [string, string, string]) => {
+  assertEquals(decodeConfigVersion(config), cniVersion);
+  assertEquals(decodeConfigVersion(utf8.encode(config)), cniVersion);
+  const parsed = JSON.parse(config) ?? {};
+  assertEquals(decodeConfigVersion(parsed), cniVersion);
 });
 
-Deno.test("decodeConfigVersion() says what it was about when it fails", async (t) => {
-  const rows: [config: string, problem: string][] = [
-    ["{{{", "Cannot parse it: "],
-    ["[]", "expected an object"],
-    ["5", "expected an object"],
-    [`{"cniVersion":1}`, "cniVersion: expected a string"],
-  ];
-  await eachRow(t, rows, ([config, problem]) => {
-    const { code, msg } = failureOf(() => decodeConfigVersion(config));
-    assertEquals(code, 6);
-    const start = `decoding version from network config: ${problem}`;
-    assertEquals(msg.slice(0, start.length), start);
-  });
+testRows("decodeConfigVersion() says what it was about when it fails", [
+  ["{{{", "Cannot parse it: "],
+  ["[]", "expected an object"],
+  ["5", "expected an object"],
+  [`{"cniVersion":1}`, "cniVersion: expected a string"],
+], ([config, problem]: [string, string]) => {
+  const { code, msg } = failureOf(() => decodeConfigVersion(config));
+  assertEquals(code, 6);
+  const start = `decoding version from network config: ${problem}`;
+  assertEquals(msg.slice(0, start.length), start);
 });
 
 /** A plugin that serves some versions and does nothing. */

@@ -53,21 +53,19 @@ Deno.test("every version converts to every version", async (t) => {
   }
 });
 
-Deno.test("an empty result prints as its version has it", async (t) => {
-  await eachRow(t, SPEC_VERSIONS, (version) => {
-    const encode = (): JsonObject => encodeResult(emptyResult(), version);
-    if (familyOf(version) === 0) {
-      assertEquals(failureOf(encode), [
-        ErrorCode.IncompatibleVersion,
-        "cannot convert: no valid IP addresses",
-      ]);
-    } else {
-      const expected = familyOf(version) === 1
-        ? { cniVersion: version, dns: {} }
-        : { cniVersion: version };
-      assertEquals<unknown>(encode(), expected);
-    }
-  });
+testRows("an empty result prints by version", SPEC_VERSIONS, (version) => {
+  const encode = (): JsonObject => encodeResult(emptyResult(), version);
+  if (familyOf(version) === 0) {
+    assertEquals(failureOf(encode), [
+      ErrorCode.IncompatibleVersion,
+      "cannot convert: no valid IP addresses",
+    ]);
+  } else {
+    const expected = familyOf(version) === 1
+      ? { cniVersion: version, dns: {} }
+      : { cniVersion: version };
+    assertEquals<unknown>(encode(), expected);
+  }
 });
 
 const DNS = {
@@ -321,22 +319,19 @@ Deno.test("decodeResult() takes null and empty text as absent", () => {
   });
 });
 
-Deno.test("addresses keep their host bits and print in canonical form", async (t) => {
-  const rows: [string, string][] = [
-    ["10.1.2.3/8", "10.1.2.3/8"],
-    ["2001:DB8:0:0::0001/64", "2001:db8::1/64"],
-    ["::ffff:1.2.3.4/120", "1.2.3.4/24"],
-  ];
-  await eachRow(t, rows, ([given, printed]) => {
-    const { ips, routes } = convert({
-      cniVersion: "1.1.0",
-      ips: [{ address: given }],
-      routes: [{ dst: given }],
-    }, "1.1.0");
-    assertEquals<unknown>({ ips, routes }, {
-      ips: [{ address: printed }],
-      routes: [{ dst: printed }],
-    });
+testRows("addresses keep their host bits and print in canonical form", [
+  ["10.1.2.3/8", "10.1.2.3/8"],
+  ["2001:DB8:0:0::0001/64", "2001:db8::1/64"],
+  ["::ffff:1.2.3.4/120", "1.2.3.4/24"],
+], ([given, printed]: [string, string]) => {
+  const { ips, routes } = convert({
+    cniVersion: "1.1.0",
+    ips: [{ address: given }],
+    routes: [{ dst: given }],
+  }, "1.1.0");
+  assertEquals<unknown>({ ips, routes }, {
+    ips: [{ address: printed }],
+    routes: [{ dst: printed }],
   });
 });
 

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { type Dns, emptyDns, emptyResult, isEmptyDns } from "./result.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
 Deno.test("emptyResult() has every list, and nothing in it", () => {
   assertEquals(emptyResult(), {
@@ -11,15 +11,12 @@ Deno.test("emptyResult() has every list, and nothing in it", () => {
   });
 });
 
-Deno.test("isEmptyDns() is true only if nothing at all is set", async (t) => {
-  const rows: [string, Partial<Dns>, boolean][] = [
-    ["nothing", {}, true],
-    ["nameservers", { nameservers: ["1.2.3.4"] }, false],
-    ["domain", { domain: "example.org" }, false],
-    ["search", { search: ["example.org"] }, false],
-    ["options", { options: ["ndots:5"] }, false],
-  ];
-  await eachRow(t, rows, ([, settings, expected]) => {
-    assertEquals(isEmptyDns({ ...emptyDns(), ...settings }), expected);
-  });
+testRows("isEmptyDns() is true only if nothing at all is set", [
+  ["nothing", {}, true],
+  ["nameservers", { nameservers: ["1.2.3.4"] }, false],
+  ["domain", { domain: "example.org" }, false],
+  ["search", { search: ["example.org"] }, false],
+  ["options", { options: ["ndots:5"] }, false],
+], ([, settings, expected]: [string, Partial<Dns>, boolean]) => {
+  assertEquals(isEmptyDns({ ...emptyDns(), ...settings }), expected);
 });

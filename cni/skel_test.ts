@@ -95,20 +95,17 @@ Deno.test("dispatch() shows what an operation throws", async (t) => {
   }
 });
 
-Deno.test("dispatch() stamps errors with the configuration's version if it is one", async (t) => {
-  const rows: [cniVersion: string | undefined, expected: string][] = [
-    ["0.2.0", "0.2.0"],
-    ["1.0.0", "1.0.0"],
-    ["1.1.0", "1.1.0"],
-    [undefined, "0.1.0"],
-    ["9.8.7", "1.1.0"],
-    ["junk", "1.1.0"],
-  ];
-  await eachRow(t, rows, async ([cniVersion, expected]) => {
-    const { plugin } = recorder({ versions: [] });
-    const outcome = await runCommand(plugin, "ADD", { ...CONFIG, cniVersion });
-    assertEquals(outcome.json.cniVersion, expected);
-  });
+testRows("dispatch() stamps errors with a known version", [
+  ["0.2.0", "0.2.0"],
+  ["1.0.0", "1.0.0"],
+  ["1.1.0", "1.1.0"],
+  [undefined, "0.1.0"],
+  ["9.8.7", "1.1.0"],
+  ["junk", "1.1.0"],
+], async ([cniVersion, expected]: [string | undefined, string]) => {
+  const { plugin } = recorder({ versions: [] });
+  const outcome = await runCommand(plugin, "ADD", { ...CONFIG, cniVersion });
+  assertEquals(outcome.json.cniVersion, expected);
 });
 
 Deno.test("dispatch() compares the sandbox with the plugin's own namespace on ADD and DEL only", async (t) => {

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { eachRow } from "../tests/_harness/table.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
 const MODULE = new URL("./stdio.ts", import.meta.url);
 
@@ -63,33 +63,30 @@ async function readSlowly(
   }
 }
 
-Deno.test("writeStdout() writes all to a pipe that is full and does not wait", async (t) => {
-  const rows: [name: string, text: string][] = [
-    [
-      "lines",
-      `JSON.stringify(Array.from({ length: 40000 }, (_, i) => i), null, 4)`,
-    ],
-    ["one line", `"ä".repeat(${2 * PIPE_BYTES})`],
-    [
-      "lines of every length",
-      `Array.from({ length: 400 }, (_, i) => "z".repeat(i * 37 % 5000)).join("\\n")`,
-    ],
-  ];
-  await eachRow(t, rows, async ([, text]) => {
-    const code = `const problem = stdio.writeStdout(${text});
+testRows("writeStdout() writes all to a pipe that is full and does not wait", [
+  [
+    "lines",
+    `JSON.stringify(Array.from({ length: 40000 }, (_, i) => i), null, 4)`,
+  ],
+  ["one line", `"ä".repeat(${2 * PIPE_BYTES})`],
+  [
+    "lines of every length",
+    `Array.from({ length: 400 }, (_, i) => "z".repeat(i * 37 % 5000)).join("\\n")`,
+  ],
+], async ([, text]: [string, string]) => {
+  const code = `const problem = stdio.writeStdout(${text});
         if (problem) stdio.writeStderr(problem);`;
-    const child = start(code, STDOUT_DOES_NOT_WAIT);
-    await child.stdin.close();
-    await untilWritten(child, PIPE_BYTES);
-    await untilAsleep(child);
-    const [stdout, stderr] = await Promise.all([
-      readSlowly(child.stdout),
-      new Response(child.stderr).text(),
-    ]);
-    assertEquals([(await child.status).code, stderr], [0, ""]);
-    const expected: string = new Function(`return ${text}`)();
-    assert(stdout === expected, `${stdout.length} of ${expected.length}`);
-  });
+  const child = start(code, STDOUT_DOES_NOT_WAIT);
+  await child.stdin.close();
+  await untilWritten(child, PIPE_BYTES);
+  await untilAsleep(child);
+  const [stdout, stderr] = await Promise.all([
+    readSlowly(child.stdout),
+    new Response(child.stderr).text(),
+  ]);
+  assertEquals([(await child.status).code, stderr], [0, ""]);
+  const expected: string = new Function(`return ${text}`)();
+  assert(stdout === expected, `${stdout.length} of ${expected.length}`);
 });
 
 Deno.test("writeStdout() tells what is in the way", async () => {
@@ -103,21 +100,18 @@ Deno.test("writeStdout() tells what is in the way", async () => {
   assertStringIncludes(new TextDecoder().decode(stderr), "No space left");
 });
 
-Deno.test("writeStdout() finds nothing in the way where nobody reads", async (t) => {
-  const rows: [name: string, script: string][] = [
-    ["/dev/null", "exec > /dev/null"],
-    ["/dev/null for both directions", "exec 1<> /dev/null"],
-    ["what Deno opens in place of a closed stream", "exec >&-"],
-  ];
-  await eachRow(t, rows, async ([, script]) => {
-    const child = start(
-      `stdio.writeStderr(String(stdio.writeStdout("a")));`,
-      script,
-    );
-    await child.stdin.close();
-    const { code, stderr } = await child.output();
-    assertEquals([code, new TextDecoder().decode(stderr)], [0, "undefined"]);
-  });
+testRows("writeStdout() finds nothing in the way where nobody reads", [
+  ["/dev/null", "exec > /dev/null"],
+  ["/dev/null for both directions", "exec 1<> /dev/null"],
+  ["what Deno opens in place of a closed stream", "exec >&-"],
+], async ([, script]: [string, string]) => {
+  const child = start(
+    `stdio.writeStderr(String(stdio.writeStdout("a")));`,
+    script,
+  );
+  await child.stdin.close();
+  const { code, stderr } = await child.output();
+  assertEquals([code, new TextDecoder().decode(stderr)], [0, "undefined"]);
 });
 
 Deno.test("sendConsoleToStderr() leaves nothing of the console on stdout", async () => {

@@ -6,10 +6,11 @@ import {
   listVersionsFrom,
   parseVersion,
 } from "./version.ts";
-import { eachRow, testRows } from "../tests/_harness/table.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
-Deno.test("parseVersion() reads one to three numbers", async (t) => {
-  const rows: [string, [number, number, number]][] = [
+testRows(
+  "parseVersion() reads one to three numbers",
+  [
     ["1.2.3", [1, 2, 3]],
     ["", [0, 1, 0]],
     ["1", [1, 0, 0]],
@@ -17,14 +18,11 @@ Deno.test("parseVersion() reads one to three numbers", async (t) => {
     ["01.002.3", [1, 2, 3]],
     ["0.-42.0", [0, -42, 0]],
     ["+1.2", [1, 2, 0]],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([text, expected]) => assertEquals(parseVersion(text), expected),
-    ([text]) => `"${text}"`,
-  );
-});
+  ],
+  ([text, expected]: [string, [number, number, number]]) =>
+    assertEquals(parseVersion(text), expected),
+  ([text]) => `"${text}"`,
+);
 
 const MALFORMED = [
   "asdfasdf",

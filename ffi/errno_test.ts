@@ -1,10 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { errnoName, isErrno, SyscallError } from "./errno.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 // The whole table was compared with glibc's strerrorname_np().
-Deno.test("errnoName() names errors as the kernel's headers do", async (t) => {
-  const rows: [errno: number, name: string][] = [
+testRows(
+  "errnoName() names errors as the kernel's headers do",
+  [
     [1, "EPERM"],
     [2, "ENOENT"],
     [11, "EAGAIN"],
@@ -23,21 +24,22 @@ Deno.test("errnoName() names errors as the kernel's headers do", async (t) => {
     [116, "ESTALE"],
     [122, "EDQUOT"],
     [133, "EHWPOISON"],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([errno, name]) => assertEquals(errnoName(errno), name),
-    ([, name]) => name,
-  );
-});
+  ],
+  ([errno, name]: [number, string]) => assertEquals(errnoName(errno), name),
+  ([, name]) => name,
+);
 
-Deno.test("errnoName() gives the number where there is no name", async (t) => {
-  // 41 and 58 are gaps; 524 is internal to the kernel.
-  await eachRow(t, [0, 41, 58, 134, 524, -1, 1.5], (errno) => {
-    assertEquals(errnoName(errno), `errno ${errno}`);
-  }, (errno) => String(errno));
-});
+testRows("errnoName() gives the number where there is no name", [
+  0,
+  41,
+  58,
+  134,
+  524,
+  -1,
+  1.5,
+], (errno) => {
+  assertEquals(errnoName(errno), `errno ${errno}`);
+}, (errno) => String(errno));
 
 Deno.test("errnoName() knows each name once", () => {
   const names = Array.from({ length: 133 }, (_, i) => errnoName(i + 1));

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { SyscallError } from "./errno.ts";
 import { Fd } from "./fd.ts";
 import * as libc from "./libc.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
 const O_RDONLY = 0, O_DIRECTORY = 0o200000, O_CLOEXEC = 0o2000000;
@@ -31,12 +31,10 @@ const FAILING: [name: string, call: () => unknown, message: string][] = [
   ["ioctl", () => libc.namespaceType(-1), "ioctl: EBADF"],
 ];
 
-Deno.test("every call throws what errno says", async (t) => {
-  await eachRow(t, FAILING, ([name, call, message]) => {
-    const error = assertThrows(call, SyscallError);
-    assertEquals([error.syscall, error.message], [name, message]);
-  }, ([, , message]) => message);
-});
+testRows("calls throw what errno says", FAILING, ([name, call, message]) => {
+  const error = assertThrows(call, SyscallError);
+  assertEquals([error.syscall, error.message], [name, message]);
+}, ([, , message]) => message);
 
 Deno.test("errno is that of the call, 10 000 times over", () => {
   const wrong: string[] = [];

@@ -8,7 +8,7 @@ import {
   type ExecOptions,
 } from "./exec_credential.ts";
 import type { ExecEntry } from "./kubeconfig_schema.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 const apiVersion = "client.authentication.k8s.io/v1";
 
@@ -146,42 +146,36 @@ Deno.test("ExecCredentials finds the program", async (t) => {
   });
 });
 
-Deno.test("ExecCredentials says why there are none", async (t) => {
-  const rows: readonly [string, string, ExecEntry, RegExp][] = [
-    [
-      "it fails",
-      "echo out; echo why >&2; exit 3",
-      {},
-      /^exec: executable \.\/credentials failed: exit status 3: why$/,
-    ],
-    [
-      "it is killed",
-      "kill -9 $$",
-      {},
-      /^exec: executable \.\/credentials failed: signal: killed$/,
-    ],
-    [
-      "it is not there",
-      "",
-      { command: "nowhere-to-be-found", installHint: "Install it\n" },
-      /^exec: executable nowhere-to-be-found cannot be started: .+; Install it$/,
-    ],
-    [
-      "it prints garbage",
-      "echo secret",
-      {},
-      /^exec: executable \.\/credentials printed no JSON$/,
-    ],
-  ];
-  await eachRow(t, rows, async ([, script, exec, message]) => {
-    using scene = new Scene(script);
-    const credentials = scene.open(exec);
-    const error = await assertRejects(() => credentials.get());
-    assert(
-      error instanceof Error && message.test(error.message),
-      String(error),
-    );
-  });
+testRows("ExecCredentials says why there are none", [
+  [
+    "it fails",
+    "echo out; echo why >&2; exit 3",
+    {},
+    /^exec: executable \.\/credentials failed: exit status 3: why$/,
+  ],
+  [
+    "it is killed",
+    "kill -9 $$",
+    {},
+    /^exec: executable \.\/credentials failed: signal: killed$/,
+  ],
+  [
+    "it is not there",
+    "",
+    { command: "nowhere-to-be-found", installHint: "Install it\n" },
+    /^exec: executable nowhere-to-be-found cannot be started: .+; Install it$/,
+  ],
+  [
+    "it prints garbage",
+    "echo secret",
+    {},
+    /^exec: executable \.\/credentials printed no JSON$/,
+  ],
+], async ([, script, exec, message]: [string, string, ExecEntry, RegExp]) => {
+  using scene = new Scene(script);
+  const credentials = scene.open(exec);
+  const error = await assertRejects(() => credentials.get());
+  assert(error instanceof Error && message.test(error.message), String(error));
 });
 
 Deno.test("ExecCredentials kills a program that takes too long, and its children", async () => {
@@ -232,35 +226,32 @@ Deno.test("decodeExecCredential() reads what a program prints", async (t) => {
   });
 });
 
-Deno.test("decodeExecCredential() says what is wrong, and shows nothing", async (t) => {
-  const rows: readonly [string, string][] = [
-    ["secret", "exec: executable aws printed no JSON"],
-    ["", "exec: executable aws printed no JSON"],
-    [print({}), "exec: executable aws didn't return a token or cert/key pair"],
-    [
-      print({ clientKeyData: "secret" }),
-      "exec: executable aws returned only certificate or key, not both",
-    ],
-    [
-      print({ token: "secret\nx" }),
-      "exec: executable aws printed a token with characters that no token may have",
-    ],
-    [
-      print({ token: "secret" }, { apiVersion: "x/v1beta1" }),
-      `exec: executable aws is configured to use API version ${apiVersion}, and returned version x/v1beta1`,
-    ],
-    [
-      print(undefined),
-      "Cannot decode what exec: executable aws printed: status: missing",
-    ],
-    [
-      print({ token: 5 }),
-      "Cannot decode what exec: executable aws printed: status.token: expected a string, got a number",
-    ],
-  ];
-  await eachRow(t, rows, ([text, message]) => {
-    const error = assertThrows(() => decodeExecCredential(text, EXEC));
-    assert(error instanceof Error);
-    assertEquals(error.message, message);
-  }, ([, message]) => message);
-});
+testRows("decodeExecCredential() says what is wrong, and shows nothing", [
+  ["secret", "exec: executable aws printed no JSON"],
+  ["", "exec: executable aws printed no JSON"],
+  [print({}), "exec: executable aws didn't return a token or cert/key pair"],
+  [
+    print({ clientKeyData: "secret" }),
+    "exec: executable aws returned only certificate or key, not both",
+  ],
+  [
+    print({ token: "secret\nx" }),
+    "exec: executable aws printed a token with characters that no token may have",
+  ],
+  [
+    print({ token: "secret" }, { apiVersion: "x/v1beta1" }),
+    `exec: executable aws is configured to use API version ${apiVersion}, and returned version x/v1beta1`,
+  ],
+  [
+    print(undefined),
+    "Cannot decode what exec: executable aws printed: status: missing",
+  ],
+  [
+    print({ token: 5 }),
+    "Cannot decode what exec: executable aws printed: status.token: expected a string, got a number",
+  ],
+], ([text, message]: [string, string]) => {
+  const error = assertThrows(() => decodeExecCredential(text, EXEC));
+  assert(error instanceof Error);
+  assertEquals(error.message, message);
+}, ([, message]) => message);

@@ -8,25 +8,22 @@ import {
   kubeErrorCode,
   type KubeFailure,
 } from "./kube_error.ts";
-import { eachRow, testRows } from "../tests/_harness/table.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
-Deno.test("kubeErrorCode() tells what passes from what has to be put right", async (t) => {
-  const rows: readonly (readonly [KubeFailure, number])[] = [
-    [{ status: 0 }, 11],
-    [{ status: 0, isTimeout: true }, 11],
-    [{ status: 0, isUntrusted: true }, 7],
-    [{ status: 409, reason: "UidMismatch" }, 4],
-    ...[408, 409, 429, 500, 502, 503, 504].map((status) =>
-      [{ status }, 11] as const
-    ),
-    ...[200, 302, 400, 401, 403, 404, 405, 410, 415, 422].map((status) =>
-      [{ status }, 7] as const
-    ),
-  ];
-  await eachRow(t, rows, ([failure, code]) => {
-    assertEquals(kubeErrorCode(new KubeError("x", failure)), code);
-  }, ([failure]) => JSON.stringify(failure));
-});
+testRows("kubeErrorCode() tells what passes from what has to be put right", [
+  [{ status: 0 }, 11],
+  [{ status: 0, isTimeout: true }, 11],
+  [{ status: 0, isUntrusted: true }, 7],
+  [{ status: 409, reason: "UidMismatch" }, 4],
+  ...[408, 409, 429, 500, 502, 503, 504].map((status) =>
+    [{ status }, 11] as const
+  ),
+  ...[200, 302, 400, 401, 403, 404, 405, 410, 415, 422].map((status) =>
+    [{ status }, 7] as const
+  ),
+], ([failure, code]: readonly [KubeFailure, number]) => {
+  assertEquals(kubeErrorCode(new KubeError("x", failure)), code);
+}, ([failure]) => JSON.stringify(failure));
 
 testRows(
   "isNotFound() and the like look at the status of KubeErrors",

@@ -3,7 +3,7 @@ import { OFFLINE_FLAGS } from "../scripts/net.ts";
 import { eventually } from "../tests/_harness/eventually.ts";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { PluginFolder } from "../tests/_harness/plugin_folder.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { testTransport } from "../tests/_harness/transport_cases.ts";
 import { TunnelProxy } from "../tests/_harness/tunnel_proxy.ts";
 import { type KubeClient, openKubeClient } from "./client.ts";
@@ -77,15 +77,16 @@ async function readPodAside(
   return new TextDecoder().decode(stdout.length > 0 ? stdout : stderr).trim();
 }
 
-Deno.test("loadTransport() uses the environment's proxy for other machines only", async (t) => {
-  const rows = [
+testRows(
+  "loadTransport() proxies other machines only",
+  [
     ["https", "127.0.0.1", "HTTPS_PROXY", 0],
     ["https", "localhost", "https_proxy", 0],
     ["https", "localhost", "ALL_PROXY", 0],
     ["http", "127.0.0.1", "HTTP_PROXY", 0],
     ["https", "kube.localhost", "HTTPS_PROXY", 1],
-  ] as const;
-  await eachRow(t, rows, async ([transport, host, variable, tunnels]) => {
+  ] as const,
+  async ([transport, host, variable, tunnels]) => {
     const serverNames = [host, "127.0.0.1"];
     await using scene = await KubeScene.start({
       transport,
@@ -99,8 +100,9 @@ Deno.test("loadTransport() uses the environment's proxy for other machines only"
     const env = { [variable]: proxyUrl, NO_PROXY: "", no_proxy: "" };
     assertEquals(await readPodAside(kubeconfig, env), "u1");
     assertEquals(proxy.tunnels.length, tunnels);
-  }, ([, host, variable]) => `${variable}, for ${host}`);
-});
+  },
+  ([, host, variable]) => `${variable}, for ${host}`,
+);
 
 /** A self-signed authority for 127.0.0.1, valid from 2020 to 2120. */
 const CERT = `-----BEGIN CERTIFICATE-----

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { KubeError } from "./kube_error.ts";
 import { apiPath, withQuery } from "./request.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 Deno.test("apiPath() joins names, and none of them leads elsewhere", async (t) => {
   await t.step("plain", () => {
@@ -19,18 +19,15 @@ Deno.test("apiPath() joins names, and none of them leads elsewhere", async (t) =
   }, (name) => `refused: "${name}"`);
 });
 
-Deno.test("withQuery() leaves out what is not given", async (t) => {
-  const rows: readonly [Record<string, string | number | undefined>, string][] =
-    [
-      [{}, "/x"],
-      [{ a: undefined, b: "" }, "/x"],
-      [{ a: "1", b: undefined, limit: 0 }, "/x?a=1&limit=0"],
-      [{ s: "a=b,c=d&e" }, "/x?s=a%3Db%2Cc%3Dd%26e"],
-    ];
-  await eachRow(
-    t,
-    rows,
-    ([query, expected]) => assertEquals(withQuery("/x", query), expected),
-    ([, expected]) => expected,
-  );
-});
+testRows(
+  "withQuery() leaves out what is not given",
+  [
+    [{}, "/x"],
+    [{ a: undefined, b: "" }, "/x"],
+    [{ a: "1", b: undefined, limit: 0 }, "/x?a=1&limit=0"],
+    [{ s: "a=b,c=d&e" }, "/x?s=a%3Db%2Cc%3Dd%26e"],
+  ],
+  ([query, expected]: [Record<string, string | number | undefined>, string]) =>
+    assertEquals(withQuery("/x", query), expected),
+  ([, expected]) => expected,
+);

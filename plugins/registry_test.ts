@@ -1,11 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { findPlugin, findVersions, pluginNames } from "./registry.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
-Deno.test("findVersions() lists what the plugin itself lists", async (t) => {
-  await eachRow(t, pluginNames, async (type) => {
-    assertEquals(findVersions(type), (await findPlugin(type))?.versions);
-  });
+testRows("findVersions() lists the plugin's", pluginNames, async (type) => {
+  assertEquals(findVersions(type), (await findPlugin(type))?.versions);
 });
 
 Deno.test("findVersions() finds nothing for what is no plugin of ours", () => {

@@ -9,7 +9,7 @@ import {
   readCachedPod,
   restoreAttachment,
 } from "./pod_attachments.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 function attachmentOf(keys: Partial<CachedAttachment> = {}): CachedAttachment {
   const document = { name: "net1", plugins: [{ type: "a" }] };
@@ -58,17 +58,14 @@ Deno.test("restoreAttachment() refuses what is no configuration", () => {
   assertThrows(() => restoreAttachment(attachmentOf({ config }), ""));
 });
 
-Deno.test("isOfPod() goes by the sandbox in CNI_ARGS", async (t) => {
-  const rows: [cniArgs: [string, string][], isOfPod: boolean][] = [
-    [[], false],
-    [[["IgnoreUnknown", "1"]], false],
-    [[["K8S_POD_INFRA_CONTAINER_ID", "c2"]], false],
-    [[["IgnoreUnknown", "1"], ["K8S_POD_INFRA_CONTAINER_ID", "c1"]], true],
-  ];
-  await eachRow(t, rows, ([cniArgs, expected]) => {
-    assertEquals(isOfPod(attachmentOf({ cniArgs })), expected);
-  }, ([cniArgs]) => JSON.stringify(cniArgs));
-});
+testRows("isOfPod() goes by the sandbox in CNI_ARGS", [
+  [[], false],
+  [[["IgnoreUnknown", "1"]], false],
+  [[["K8S_POD_INFRA_CONTAINER_ID", "c2"]], false],
+  [[["IgnoreUnknown", "1"], ["K8S_POD_INFRA_CONTAINER_ID", "c1"]], true],
+], ([cniArgs, expected]: [[string, string][], boolean]) => {
+  assertEquals(isOfPod(attachmentOf({ cniArgs })), expected);
+}, ([cniArgs]) => JSON.stringify(cniArgs));
 
 rootTest("findNetns() finds out whether a namespace is gone", async (t) => {
   using hosts = TestHosts.create();

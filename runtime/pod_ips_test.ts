@@ -6,7 +6,7 @@ import { rootTest } from "../testing/capabilities.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { getResultIps, type PodIps, readPodIps } from "./pod_ips.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
 const POD = { containerId: "c1" };
 
@@ -30,47 +30,41 @@ function textsOf({ ip, ips }: PodIps): string[] {
   return ips.map(String);
 }
 
-Deno.test("getResultIps() lists what is eth0's, IPv4 first", async (t) => {
-  const rows: [name: string, result: Result, ips: string[]][] = [
-    [
-      "its own",
-      resultOf(["veth1", "eth0"], [["10.1.2.3/24", 1], ["10.9.9.9/24", 0]]),
-      ["10.1.2.3"],
-    ],
-    ["nobody's", resultOf([], [["10.1.2.3/24"]]), ["10.1.2.3"]],
-    [
-      "of both families",
-      resultOf(["eth0"], [
-        ["fd00::2/64", 0],
-        ["10.1.2.3/24", 0],
-        ["fd00::1/64", 0],
-        ["10.1.2.2/24", 0],
-      ]),
-      ["10.1.2.3", "10.1.2.2", "fd00::2", "fd00::1"],
-    ],
-  ];
-  await eachRow(t, rows, ([, result, ips]) => {
-    assertEquals(textsOf(getResultIps(result, "net1", POD)), ips);
-  });
+testRows("getResultIps() lists what is eth0's, IPv4 first", [
+  [
+    "its own",
+    resultOf(["veth1", "eth0"], [["10.1.2.3/24", 1], ["10.9.9.9/24", 0]]),
+    ["10.1.2.3"],
+  ],
+  ["nobody's", resultOf([], [["10.1.2.3/24"]]), ["10.1.2.3"]],
+  [
+    "of both families",
+    resultOf(["eth0"], [
+      ["fd00::2/64", 0],
+      ["10.1.2.3/24", 0],
+      ["fd00::1/64", 0],
+      ["10.1.2.2/24", 0],
+    ]),
+    ["10.1.2.3", "10.1.2.2", "fd00::2", "fd00::1"],
+  ],
+], ([, result, ips]: [string, Result, string[]]) => {
+  assertEquals(textsOf(getResultIps(result, "net1", POD)), ips);
 });
 
-Deno.test("getResultIps() refuses a result without one, in containerd's words", async (t) => {
-  const rows: [name: string, result: Result][] = [
-    ["no address", resultOf(["eth0"], [])],
-    ["another interface's", resultOf(["eth0", "net1"], [["10.1.2.3/24", 1]])],
-    ["an interface's that is not there", resultOf([], [["10.1.2.3/24", 7]])],
-  ];
-  await eachRow(t, rows, ([, result]) => {
-    const error = assertThrows(
-      () => getResultIps(result, "net1", POD),
-      CniError,
-    );
-    assertEquals(
-      `${error}`,
-      'failed to find network info for sandbox "c1"; ' +
-        'the result of network "net1" has no IP address of "eth0"',
-    );
-  });
+testRows("getResultIps() refuses a result without one, in containerd's words", [
+  ["no address", resultOf(["eth0"], [])],
+  ["another interface's", resultOf(["eth0", "net1"], [["10.1.2.3/24", 1]])],
+  ["an interface's that is not there", resultOf([], [["10.1.2.3/24", 7]])],
+], ([, result]: [string, Result]) => {
+  const error = assertThrows(
+    () => getResultIps(result, "net1", POD),
+    CniError,
+  );
+  assertEquals(
+    `${error}`,
+    'failed to find network info for sandbox "c1"; ' +
+      'the result of network "net1" has no IP address of "eth0"',
+  );
 });
 
 rootTest("readPodIps() reads what others can reach", () => {

@@ -5,7 +5,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { describeError } from "../cni/error.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { testRows } from "../tests/_harness/table.ts";
 import { ADD, TestNode } from "../tests/_harness/test_node.ts";
 import { PodNetworkError } from "./pod_network_error.ts";
 
@@ -194,21 +194,18 @@ Deno.test("setUpPod() goes on where an agent has died that had done the loopback
   assertEquals(node.plugins.cached, ["cni-loopback-c1-lo", "net1-c1-eth0"]);
 });
 
-Deno.test("setUpPod() calls no plugin for what cannot be", async (t) => {
-  const rows: [string, Parameters<TestNode["pod"]>[0], number][] = [
-    ["a bad container ID", { containerId: "a/b" }, 4],
-    ["no container ID", { containerId: "" }, 4],
-    ["a name that is two arguments", { name: "a;b" }, 4],
-    ["the host's namespace", { netns: "/proc/thread-self/ns/net" }, 8],
-    ["an absurd bandwidth", {
-      annotations: { "kubernetes.io/ingress-bandwidth": "1" },
-    }, 7],
-  ];
-  await eachRow(t, rows, async ([, keys, code]) => {
-    using node = nodeOf();
-    const error = await failureOf(node.network.setUpPod(node.pod(keys)));
-    assertEquals([error.code, node.story], [code, []]);
-  });
+testRows("setUpPod() calls no plugin for what cannot be", [
+  ["a bad container ID", { containerId: "a/b" }, 4],
+  ["no container ID", { containerId: "" }, 4],
+  ["a name that is two arguments", { name: "a;b" }, 4],
+  ["the host's namespace", { netns: "/proc/thread-self/ns/net" }, 8],
+  ["an absurd bandwidth", {
+    annotations: { "kubernetes.io/ingress-bandwidth": "1" },
+  }, 7],
+], async ([, keys, code]: [string, Parameters<TestNode["pod"]>[0], number]) => {
+  using node = nodeOf();
+  const error = await failureOf(node.network.setUpPod(node.pod(keys)));
+  assertEquals([error.code, node.story], [code, []]);
 });
 
 Deno.test("setUpPod() fails while there is no network", async () => {

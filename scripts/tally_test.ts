@@ -7,7 +7,7 @@ import {
   sumTallies,
   type Tally,
 } from "./tally.ts";
-import { eachRow } from "../tests/_harness/table.ts";
+import { testRows } from "../tests/_harness/table.ts";
 
 function tally(passed: number, failed: number, skipped: number): Tally {
   return { passed, failed, skipped };
@@ -21,8 +21,9 @@ Deno.test("sumTallies() adds each count", () => {
   );
 });
 
-Deno.test("findTally() reads the last line that formatTally() wrote", async (t) => {
-  const rows: [name: string, output: string, found: Tally | undefined][] = [
+testRows(
+  "findTally() reads the last line that formatTally() wrote",
+  [
     ["alone", formatTally(tally(12, 0, 3)), tally(12, 0, 3)],
     [
       "last of two",
@@ -36,43 +37,37 @@ Deno.test("findTally() reads the last line that formatTally() wrote", async (t) 
     ],
     ["within a line", "so 1 passed, 0 failed, 0 skipped\n", undefined],
     ["absent", "", undefined],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([, output, found]) => assertEquals(findTally(output), found),
-  );
-});
+  ],
+  ([, output, found]: [string, string, Tally | undefined]) =>
+    assertEquals(findTally(output), found),
+);
 
-Deno.test("findTestSummary() reads what deno test prints", async (t) => {
-  const rows: [summary: string, found: Tally | undefined][] = [
-    ["ok | 3 passed | 0 failed (62ms)", tally(3, 0, 0)],
-    ["ok | 1 passed (1 step) | 0 failed (5ms)", tally(2, 0, 0)],
-    [
-      "ok | 3 passed (4 steps) | 0 failed | 1 ignored (1 step) (62ms)",
-      tally(7, 0, 2),
-    ],
-    [
-      "FAILED | 2 passed (2 steps) | 1 failed (2 steps) | 1 ignored (53ms)",
-      tally(4, 3, 1),
-    ],
-    ["ok | 1 passed | 0 failed | 3 filtered out (8ms)", tally(1, 0, 0)],
-    [
-      "\x1b[0m\x1b[32mok\x1b[0m | 1 passed | 0 failed \x1b[0m\x1b[38;5;245m(26ms)\x1b[0m",
-      tally(1, 0, 0),
-    ],
-    [
-      "ok | 9 passed | 9 failed\nmore\nok | 1 passed | 0 failed (1ms)",
-      tally(1, 0, 0),
-    ],
-    ["error: Type checking failed.", undefined],
-  ];
-  await eachRow(t, rows, ([summary, found]) => {
-    assertEquals(
-      findTestSummary(`plain ... ok (1ms)\n\n${summary}\n\n`),
-      found,
-    );
-  });
+testRows("findTestSummary() reads what deno test prints", [
+  ["ok | 3 passed | 0 failed (62ms)", tally(3, 0, 0)],
+  ["ok | 1 passed (1 step) | 0 failed (5ms)", tally(2, 0, 0)],
+  [
+    "ok | 3 passed (4 steps) | 0 failed | 1 ignored (1 step) (62ms)",
+    tally(7, 0, 2),
+  ],
+  [
+    "FAILED | 2 passed (2 steps) | 1 failed (2 steps) | 1 ignored (53ms)",
+    tally(4, 3, 1),
+  ],
+  ["ok | 1 passed | 0 failed | 3 filtered out (8ms)", tally(1, 0, 0)],
+  [
+    "\x1b[0m\x1b[32mok\x1b[0m | 1 passed | 0 failed \x1b[0m\x1b[38;5;245m(26ms)\x1b[0m",
+    tally(1, 0, 0),
+  ],
+  [
+    "ok | 9 passed | 9 failed\nmore\nok | 1 passed | 0 failed (1ms)",
+    tally(1, 0, 0),
+  ],
+  ["error: Type checking failed.", undefined],
+], ([summary, found]: [string, Tally | undefined]) => {
+  assertEquals(
+    findTestSummary(`plain ... ok (1ms)\n\n${summary}\n\n`),
+    found,
+  );
 });
 
 Deno.test("countConformance() counts the rows by their names", () => {

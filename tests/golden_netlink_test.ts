@@ -43,7 +43,7 @@ import {
   type Rendering,
   renderMessage,
 } from "./_harness/netlink_rendering.ts";
-import { eachRow } from "./_harness/table.ts";
+import { eachRow, testRows } from "./_harness/table.ts";
 
 const FOLDER = new URL("golden/netlink/", import.meta.url);
 
@@ -162,14 +162,12 @@ const NOT_IDENTICAL: Partial<Record<Resemblance, string[]>> = {
   ],
 };
 
-Deno.test("encoding gives back what was captured, but for what is listed", async (t) => {
-  await eachRow(t, NAMES, (name) => {
-    const found = readGolden(name).messages.map(decode).map(reencode);
-    const worst = RESEMBLANCES.findLast((one) => found.includes(one));
-    const expected = RESEMBLANCES
-      .find((one) => NOT_IDENTICAL[one]?.includes(name)) ?? "identical";
-    assertEquals(worst, expected);
-  });
+testRows("encoding gives back what was captured", NAMES, (name) => {
+  const found = readGolden(name).messages.map(decode).map(reencode);
+  const worst = RESEMBLANCES.findLast((one) => found.includes(one));
+  const expected = RESEMBLANCES
+    .find((one) => NOT_IDENTICAL[one]?.includes(name)) ?? "identical";
+  assertEquals(worst, expected);
 });
 
 /** All that can be asked for through one socket. */

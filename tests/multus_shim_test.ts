@@ -158,9 +158,7 @@ for (
         const printed: string[] = [];
         for (const shim of [OURS, GO]) {
           const keys = { cniVersion };
-          printed.push(
-            normalize(await scene.succeed(shim, "ADD", pod, keys)),
-          );
+          printed.push(normalize(await scene.succeed(shim, "ADD", pod, keys)));
           await scene.succeed(shim, "DEL", pod, keys);
         }
         assertEquals(printed[0], printed[1]);

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { eachRow } from "../tests/_harness/table.ts";
+import { eachRow, testRows } from "../tests/_harness/table.ts";
 import type { CommandRow, Output, Program } from "./command.ts";
 import { formatArguments, parseCommandLine } from "./parse.ts";
 import { UsageError } from "./usage_error.ts";
@@ -97,26 +97,23 @@ Deno.test("parseCommandLine() finds command, arguments and flags", async (t) => 
   await eachRow(t, lines, ([line, want]) => assertEquals(parse(line), want));
 });
 
-Deno.test("parseCommandLine() leaves another program's command line alone", async (t) => {
-  const lines: [line: string, want: string[], flags?: object][] = [
-    ["netns exec a ls", ["a", "ls"]],
-    ["netns exec a -- ls", ["a", "ls"]],
-    ["netns exec a ls -l --json", ["a", "ls", "-l", "--json"]],
-    ["netns exec a -- ls --help", ["a", "ls", "--help"]],
-    ["netns exec a ls --ifname -", ["a", "ls", "--ifname", "-"]],
-    ["netns exec a -- --help", ["a", "--help"]],
-    ["netns exec a ls -- b -- c", ["a", "ls", "--", "b", "--", "c"]],
-    ["netns exec a -- ls -- b", ["a", "ls", "--", "b"]],
-    ["netns exec -- a ls", ["a", "ls"]],
-    ["--json netns exec a -- ls", ["a", "ls"], { json: true }],
-    ["netns exec --cache-dir d a ls -c d", ["a", "ls", "-c", "d"], {
-      "cache-dir": "d",
-    }],
-    ["netns --json exec a ls --json", ["a", "ls", "--json"], { json: true }],
-  ];
-  await eachRow(t, lines, ([line, args, flags = {}]) => {
-    assertEquals(parse(line), ["netns exec", args, flags]);
-  });
+testRows("parseCommandLine() leaves another program's command line alone", [
+  ["netns exec a ls", ["a", "ls"]],
+  ["netns exec a -- ls", ["a", "ls"]],
+  ["netns exec a ls -l --json", ["a", "ls", "-l", "--json"]],
+  ["netns exec a -- ls --help", ["a", "ls", "--help"]],
+  ["netns exec a ls --ifname -", ["a", "ls", "--ifname", "-"]],
+  ["netns exec a -- --help", ["a", "--help"]],
+  ["netns exec a ls -- b -- c", ["a", "ls", "--", "b", "--", "c"]],
+  ["netns exec a -- ls -- b", ["a", "ls", "--", "b"]],
+  ["netns exec -- a ls", ["a", "ls"]],
+  ["--json netns exec a -- ls", ["a", "ls"], { json: true }],
+  ["netns exec --cache-dir d a ls -c d", ["a", "ls", "-c", "d"], {
+    "cache-dir": "d",
+  }],
+  ["netns --json exec a ls --json", ["a", "ls", "--json"], { json: true }],
+], ([line, args, flags = {}]: [string, string[], object?]) => {
+  assertEquals(parse(line), ["netns exec", args, flags]);
 });
 
 Deno.test("parseCommandLine() reports errors", async (t) => {

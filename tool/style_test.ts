@@ -1,21 +1,19 @@
 import { assertEquals } from "@std/assert";
-import { eachRow } from "../tests/_harness/table.ts";
+import { testRows } from "../tests/_harness/table.ts";
 import { chooseStyle, showControls, wantsColor } from "./style.ts";
 
-Deno.test("wantsColor() allows colours on terminals unless disabled", async (t) => {
-  const rows: [string, Record<string, string>, boolean, boolean][] = [
+testRows(
+  "wantsColor() allows colours on terminals unless disabled",
+  [
     ["a terminal", { TERM: "xterm" }, true, true],
     ["a pipe", { TERM: "xterm" }, false, false],
     ["NO_COLOR", { NO_COLOR: "1" }, true, false],
     ["an empty NO_COLOR, which does not count", { NO_COLOR: "" }, true, true],
     ["a dumb terminal", { TERM: "dumb" }, true, false],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([, env, tty, want]) => assertEquals(wantsColor(env, tty), want),
-  );
-});
+  ],
+  ([, env, tty, want]: [string, Record<string, string>, boolean, boolean]) =>
+    assertEquals(wantsColor(env, tty), want),
+);
 
 Deno.test("chooseStyle() highlights text only with colours", () => {
   assertEquals(chooseStyle(false).red("a"), "a");

@@ -1,9 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { listDuplicateKeys } from "./duplicate_keys.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
-Deno.test("listDuplicateKeys() finds repeated keys in one object", async (t) => {
-  const rows: [text: string, places: (string | number)[][]][] = [
+testRows(
+  "listDuplicateKeys() finds repeated keys in one object",
+  [
     ['{"a":1,"b":{"a":2}}', []],
     ['{"a":1,"b":2,"a":3}', [["a"]]],
     ['[{"a":[{},{"x":",","y":"\\"}","x":[]}]}]', [[0, "a", 1, "x"]]],
@@ -14,10 +15,7 @@ Deno.test("listDuplicateKeys() finds repeated keys in one object", async (t) => 
     ]],
     ['{"a:":1,"a":[":",":"]}', []],
     ['"a"', []],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([text, places]) => assertEquals(listDuplicateKeys(text), places),
-  );
-});
+  ],
+  ([text, places]: [string, (string | number)[][]]) =>
+    assertEquals(listDuplicateKeys(text), places),
+);

@@ -8,7 +8,7 @@ import {
   unlessUnreachable,
   withIoFailure,
 } from "./io.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("withIoFailure() names the action, with code 5", () => {
   assertEquals(withIoFailure("read", () => 7), 7);
@@ -39,15 +39,12 @@ Deno.test("unlessMissing() and unlessUnreachable() tolerate only missing files",
   }, ([path]) => path.slice(0, 40));
 });
 
-Deno.test("ifPossible() returns undefined on any error", async (t) => {
-  const rows: [name: string, path: string, want: string | undefined][] = [
-    ["a file", "/proc/sys/kernel/ostype", "Linux\n"],
-    ["no file", "/no/such/file", undefined],
-    ["a folder for a file", "/", undefined],
-  ];
-  await eachRow(t, rows, ([, path, want]) => {
-    assertEquals(ifPossible(() => Deno.readTextFileSync(path)), want);
-  });
+testRows("ifPossible() returns undefined on any error", [
+  ["a file", "/proc/sys/kernel/ostype", "Linux\n"],
+  ["no file", "/no/such/file", undefined],
+  ["a folder for a file", "/", undefined],
+], ([, path, want]: [string, string, string | undefined]) => {
+  assertEquals(ifPossible(() => Deno.readTextFileSync(path)), want);
 });
 
 Deno.test("removeIfThere() fails only if it cannot remove an existing file", () => {

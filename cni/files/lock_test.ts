@@ -13,7 +13,7 @@ import { CniError, ErrorCode } from "../error.ts";
 import { FileLock, readIfLocked } from "./lock.ts";
 import { ifPossible } from "./io.ts";
 import { createLog } from "../log.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 /** Runs `test` with the path of a file that does not exist yet. */
 async function withPath(test: (path: string) => unknown): Promise<void> {
@@ -220,14 +220,15 @@ function exists(path: string): boolean {
   return names.some(({ name }) => path.endsWith(`/${name}`));
 }
 
-Deno.test("FileLock.tryAcquire() takes shared and exclusive locks", async (t) => {
-  const rows: [held: typeof SHARED, wanted: typeof SHARED, open: boolean][] = [
+testRows(
+  "FileLock.tryAcquire() takes shared and exclusive locks",
+  [
     [SHARED, SHARED, true],
     [SHARED, EXCLUSIVE, false],
     [EXCLUSIVE, SHARED, false],
     [EXCLUSIVE, EXCLUSIVE, false],
-  ];
-  await eachRow(t, rows, ([held, wanted, open]) =>
+  ],
+  ([held, wanted, open]: [typeof SHARED, typeof SHARED, boolean]) =>
     withPath((path) => {
       const holder = FileLock.tryAcquire(path, held);
       const other = FileLock.tryAcquire(path, wanted);
@@ -236,8 +237,9 @@ Deno.test("FileLock.tryAcquire() takes shared and exclusive locks", async (t) =>
       holder?.[Symbol.dispose]();
       using last = FileLock.tryAcquire(path, wanted);
       assert(last);
-    }), ([held, wanted]) => JSON.stringify([held, wanted]));
-});
+    }),
+  ([held, wanted]) => JSON.stringify([held, wanted]),
+);
 
 Deno.test("FileLock.remove() unlocks a removed file that others have open", () =>
   withPath((path) => {

@@ -175,24 +175,21 @@ Deno.test("Delegate.add() takes a result that is at hand as it is", async () => 
   assertStrictEquals(await delegate.add(), result);
 });
 
-Deno.test("Delegate.add() refuses a malformed result, and cleans up", async (t) => {
-  const rows: [name: string, answer: string, code: number][] = [
-    ["nothing", "", 6],
-    ["white space", "\n", 6],
-    ["an array", "[]", 6],
-    ["a text", '"a"', 6],
-    ["a log line before it", 'log\n{"ips":[]}', 6],
-    ["two documents", "{}{}", 6],
-    ["a wrong address", '{"ips":[{"address":"10.1.2.3"}]}', 6],
-    ["an unknown version", '{"cniVersion":"9.8.7"}', 1],
-  ];
-  await eachRow(t, rows, async ([, answer, code]) => {
-    const { delegate, commands } = delegateThat(() => answer);
-    const error = toCniError(await assertRejects(() => delegate.add()));
-    assertEquals(error.code, code, error.message);
-    assertMatch(error.details, /plugin "plugin" failed \(ADD\)/);
-    assertEquals(commands(), ["ADD", "DEL"]);
-  });
+testRows("Delegate.add() refuses a malformed result, and cleans up", [
+  ["nothing", "", 6],
+  ["white space", "\n", 6],
+  ["an array", "[]", 6],
+  ["a text", '"a"', 6],
+  ["a log line before it", 'log\n{"ips":[]}', 6],
+  ["two documents", "{}{}", 6],
+  ["a wrong address", '{"ips":[{"address":"10.1.2.3"}]}', 6],
+  ["an unknown version", '{"cniVersion":"9.8.7"}', 1],
+], async ([, answer, code]: [string, string, number]) => {
+  const { delegate, commands } = delegateThat(() => answer);
+  const error = toCniError(await assertRejects(() => delegate.add()));
+  assertEquals(error.code, code, error.message);
+  assertMatch(error.details, /plugin "plugin" failed \(ADD\)/);
+  assertEquals(commands(), ["ADD", "DEL"]);
 });
 
 const noAddress = new CniError(11, "no address", { details: "pool is full" });
@@ -266,17 +263,15 @@ testRows(
   },
 );
 
-Deno.test("Delegate names the plugin and the command that failed", async (t) => {
-  await eachRow(t, COMMANDS, async (command) => {
-    const { delegate, commands } = delegateThat(() => noAddress);
-    const error = await assertRejects(
-      () => delegate[METHODS[command]](),
-      Error,
-      `plugin "plugin" failed (${command})`,
-    );
-    assertStrictEquals(error.cause, noAddress);
-    assertEquals(commands(), [command]);
-  });
+testRows("Delegate names plugin and command", COMMANDS, async (command) => {
+  const { delegate, commands } = delegateThat(() => noAddress);
+  const error = await assertRejects(
+    () => delegate[METHODS[command]](),
+    Error,
+    `plugin "plugin" failed (${command})`,
+  );
+  assertStrictEquals(error.cause, noAddress);
+  assertEquals(commands(), [command]);
 });
 
 Deno.test("Delegate does not look at what other commands print", async (t) => {

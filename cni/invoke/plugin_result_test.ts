@@ -3,7 +3,7 @@ import { CniError } from "../error.ts";
 import type { JsonObject } from "../json.ts";
 import { emptyResult } from "../result.ts";
 import { parsePluginResult, readPluginResult } from "./plugin_result.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 function read(stdout: string, cniVersion: string): JsonObject {
   return readPluginResult({ stdout, result: undefined }, cniVersion).document;
@@ -35,44 +35,33 @@ Deno.test("parsePluginResult() believes the version that a result names", async 
   });
 });
 
-Deno.test("parsePluginResult() refuses anything but an object", async (t) => {
-  const rows: [name: string, stdout: string, problem: string][] = [
-    ["nothing", "", "Cannot parse result: it is empty"],
-    ["white space", "\n", "Cannot parse result: it is empty"],
-    [
-      "an array",
-      "[]",
-      "Cannot decode result: expected an object, got an array",
-    ],
-    ["a text", '"a"', "Cannot decode result: expected an object, got a string"],
-    ["false", "false", "Cannot decode result: expected an object"],
-    ["a log line before it", "log\n{}", "Cannot parse result: "],
-    ["two documents", "{}{}", "Cannot parse result: "],
-  ];
-  await eachRow(t, rows, ([, stdout, problem]) => {
-    const error = assertThrows(
-      () => parsePluginResult(stdout, "1.1.0"),
-      CniError,
-      `failed to unmarshal raw result: ${problem}`,
-    );
-    assertEquals(error.code, 6);
-  });
+testRows("parsePluginResult() refuses anything but an object", [
+  ["nothing", "", "Cannot parse result: it is empty"],
+  ["white space", "\n", "Cannot parse result: it is empty"],
+  ["an array", "[]", "Cannot decode result: expected an object, got an array"],
+  ["a text", '"a"', "Cannot decode result: expected an object, got a string"],
+  ["false", "false", "Cannot decode result: expected an object"],
+  ["a log line before it", "log\n{}", "Cannot parse result: "],
+  ["two documents", "{}{}", "Cannot parse result: "],
+], ([, stdout, problem]: [string, string, string]) => {
+  const error = assertThrows(
+    () => parsePluginResult(stdout, "1.1.0"),
+    CniError,
+    `failed to unmarshal raw result: ${problem}`,
+  );
+  assertEquals(error.code, 6);
 });
 
-Deno.test("readPluginResult() stamps a result that names no version", async (t) => {
-  const rows: [name: string, stdout: string, asked: string, version: string][] =
-    [
-      ["missing", '{"ips":[]}', "1.0.0", "1.0.0"],
-      ["empty", '{"cniVersion":""}', "0.4.0", "0.4.0"],
-      ["no text", '{"cniVersion":1}', "0.3.1", "0.3.1"],
-      ["null", "null", "1.1.0", "1.1.0"],
-      ["neither", '{"ip4":{"ip":"10.0.0.1/8"}}', "", "0.1.0"],
-      ["its own", '{"cniVersion":"1.0.0"}', "1.1.0", "1.0.0"],
-      ["of another shape", '{"cniVersion":"0.4.0"}', "1.1.0", "0.4.0"],
-    ];
-  await eachRow(t, rows, ([, stdout, asked, version]) => {
-    assertEquals(read(stdout, asked)["cniVersion"], version);
-  });
+testRows("readPluginResult() stamps a result that names no version", [
+  ["missing", '{"ips":[]}', "1.0.0", "1.0.0"],
+  ["empty", '{"cniVersion":""}', "0.4.0", "0.4.0"],
+  ["no text", '{"cniVersion":1}', "0.3.1", "0.3.1"],
+  ["null", "null", "1.1.0", "1.1.0"],
+  ["neither", '{"ip4":{"ip":"10.0.0.1/8"}}', "", "0.1.0"],
+  ["its own", '{"cniVersion":"1.0.0"}', "1.1.0", "1.0.0"],
+  ["of another shape", '{"cniVersion":"0.4.0"}', "1.1.0", "0.4.0"],
+], ([, stdout, asked, version]: [string, string, string, string]) => {
+  assertEquals(read(stdout, asked)["cniVersion"], version);
 });
 
 Deno.test("readPluginResult() keeps the document, unknown keys and all", () => {
@@ -89,18 +78,15 @@ Deno.test("readPluginResult() takes a result that is at hand rather than reading
   );
 });
 
-Deno.test("readPluginResult() throws for a malformed result", async (t) => {
-  const rows: [name: string, stdout: string, code: number, text: string][] = [
-    ["nothing", "", 6, "failed to unmarshal raw result: "],
-    ["a list", "[]", 6, "failed to unmarshal raw result: "],
-    ["a text", '"x"', 6, "failed to unmarshal raw result: "],
-    ["a log before it", "log\n{}", 6, "failed to unmarshal raw result: "],
-    ["an error after it", "{}{}", 6, "failed to unmarshal raw result: "],
-    ["an unknown version", '{"cniVersion":"9.9.9"}', 1, "unsupported CNI"],
-    ["a wrong address", '{"ips":[{"address":"x"}]}', 6, "ips[0].address"],
-  ];
-  await eachRow(t, rows, ([, stdout, code, text]) => {
-    const error = assertThrows(() => read(stdout, "1.1.0"), CniError, text);
-    assertEquals(error.code, code);
-  });
+testRows("readPluginResult() throws for a malformed result", [
+  ["nothing", "", 6, "failed to unmarshal raw result: "],
+  ["a list", "[]", 6, "failed to unmarshal raw result: "],
+  ["a text", '"x"', 6, "failed to unmarshal raw result: "],
+  ["a log before it", "log\n{}", 6, "failed to unmarshal raw result: "],
+  ["an error after it", "{}{}", 6, "failed to unmarshal raw result: "],
+  ["an unknown version", '{"cniVersion":"9.9.9"}', 1, "unsupported CNI"],
+  ["a wrong address", '{"ips":[{"address":"x"}]}', 6, "ips[0].address"],
+], ([, stdout, code, text]: [string, string, number, string]) => {
+  const error = assertThrows(() => read(stdout, "1.1.0"), CniError, text);
+  assertEquals(error.code, code);
 });

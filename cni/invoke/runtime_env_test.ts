@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { runtimeEnv } from "./runtime_env.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const EMPTY = {
   CNI_CONTAINERID: "",
@@ -50,16 +50,13 @@ Deno.test("runtimeEnv() sets all six variables, whatever the runtime's own say",
   assertEquals(base, before);
 });
 
-Deno.test("runtimeEnv() makes CNI_ARGS of pairs", async (t) => {
-  const rows: [args: string | [string, string][], expected: string][] = [
-    ["", ""],
-    ["a;b", "a;b"],
-    [[], ""],
-    [[["IgnoreUnknown", "1"]], "IgnoreUnknown=1"],
-    [[["K", "V"], ["K2", ""], ["K", "W"]], "K=V;K2=;K=W"],
-  ];
-  await eachRow(t, rows, ([args, expected]) => {
-    const env = runtimeEnv({ command: "ADD", args }, {});
-    assertEquals(env, { ...EMPTY, CNI_COMMAND: "ADD", CNI_ARGS: expected });
-  }, ([args]) => JSON.stringify(args));
-});
+testRows("runtimeEnv() makes CNI_ARGS of pairs", [
+  ["", ""],
+  ["a;b", "a;b"],
+  [[], ""],
+  [[["IgnoreUnknown", "1"]], "IgnoreUnknown=1"],
+  [[["K", "V"], ["K2", ""], ["K", "W"]], "K=V;K2=;K=W"],
+], ([args, expected]: [string | [string, string][], string]) => {
+  const env = runtimeEnv({ command: "ADD", args }, {});
+  assertEquals(env, { ...EMPTY, CNI_COMMAND: "ADD", CNI_ARGS: expected });
+}, ([args]) => JSON.stringify(args));

@@ -73,28 +73,25 @@ Deno.test("getVersionInfo() passes on why a plugin does not answer", async (t) =
   });
 });
 
-Deno.test("decodeVersionInfo() reads every form of the answer", async (t) => {
-  const rows: [name: string, answer: unknown, expected: VersionInfo][] = [
-    ["a list, in its order", {
-      cniVersion: "1.1.0",
-      supportedVersions: ["1.0.0", "0.1.0", "9.8.7"],
-    }, { cniVersion: "1.1.0", supportedVersions: ["1.0.0", "0.1.0", "9.8.7"] }],
-    ["keys in another case", {
-      CNIVERSION: "1.1.0",
-      SupportedVersions: ["1.0.0"],
-    }, { cniVersion: "1.1.0", supportedVersions: ["1.0.0"] }],
-    ["no list in 0.2.0", { cniVersion: "0.2.0" }, {
-      cniVersion: "0.2.0",
-      supportedVersions: ["0.1.0", "0.2.0"],
-    }],
-    ["an empty list in 0.2.0", {
-      cniVersion: "0.2.0",
-      supportedVersions: [],
-    }, { cniVersion: "0.2.0", supportedVersions: ["0.1.0", "0.2.0"] }],
-  ];
-  await eachRow(t, rows, ([, answer, expected]) => {
-    assertEquals(decodeVersionInfo(JSON.stringify(answer)), expected);
-  });
+testRows("decodeVersionInfo() reads every form of the answer", [
+  ["a list, in its order", {
+    cniVersion: "1.1.0",
+    supportedVersions: ["1.0.0", "0.1.0", "9.8.7"],
+  }, { cniVersion: "1.1.0", supportedVersions: ["1.0.0", "0.1.0", "9.8.7"] }],
+  ["keys in another case", {
+    CNIVERSION: "1.1.0",
+    SupportedVersions: ["1.0.0"],
+  }, { cniVersion: "1.1.0", supportedVersions: ["1.0.0"] }],
+  ["no list in 0.2.0", { cniVersion: "0.2.0" }, {
+    cniVersion: "0.2.0",
+    supportedVersions: ["0.1.0", "0.2.0"],
+  }],
+  ["an empty list in 0.2.0", {
+    cniVersion: "0.2.0",
+    supportedVersions: [],
+  }, { cniVersion: "0.2.0", supportedVersions: ["0.1.0", "0.2.0"] }],
+], ([, answer, expected]: [string, unknown, VersionInfo]) => {
+  assertEquals(decodeVersionInfo(JSON.stringify(answer)), expected);
 });
 
 testRows<[string, string]>("decodeVersionInfo() refuses malformed output", [

@@ -8,7 +8,7 @@ import { CniError, describeError, toCniError } from "../error.ts";
 import { deadlineWhen } from "../../tests/_harness/eventually.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { PluginFailure } from "./operation.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 
@@ -177,21 +177,18 @@ Deno.test("addNetworkListOrUndo() refuses an existing attachment without changin
   });
 });
 
-Deno.test("addNetworkListOrUndo() runs nothing for a malformed name", async (t) => {
-  const rows: [name: string, code: number, keys: Record<string, string>][] = [
-    ["no container ID", 3, { containerId: "" }],
-    ["a malformed container ID", 4, { containerId: "a/b" }],
-    ["a malformed interface name", 4, { ifName: "a b" }],
-  ];
-  await eachRow(t, rows, async ([, code, keys]) => {
-    using host = new RecordingPlugins();
-    host.add("a");
-    const error = await assertRejects(
-      () =>
-        host.runtime().addNetworkListOrUndo(host.list(["a"]), host.conf(keys)),
-      CniError,
-    );
-    assertEquals(error.code, code);
-    assertEquals([host.story, host.logged], [[], ""]);
-  });
+testRows("addNetworkListOrUndo() runs nothing for a malformed name", [
+  ["no container ID", 3, { containerId: "" }],
+  ["a malformed container ID", 4, { containerId: "a/b" }],
+  ["a malformed interface name", 4, { ifName: "a b" }],
+], async ([, code, keys]: [string, number, Record<string, string>]) => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  const error = await assertRejects(
+    () =>
+      host.runtime().addNetworkListOrUndo(host.list(["a"]), host.conf(keys)),
+    CniError,
+  );
+  assertEquals(error.code, code);
+  assertEquals([host.story, host.logged], [[], ""]);
 });

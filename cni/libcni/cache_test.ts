@@ -8,7 +8,7 @@ import {
   AttachmentCache,
   type AttachmentKey,
 } from "./cache.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** Files that libcni 1.3.0 wrote, by the names it gave them. */
 const GO_FILES = new URL("../../tests/golden/cache/", import.meta.url);
@@ -296,23 +296,20 @@ Deno.test("AttachmentCache reads files that libcni wrote", async (t) => {
   });
 });
 
-Deno.test("AttachmentCache.writeAttachment() omits empty values", async (t) => {
-  const rows: [name: string, result: JsonObject | undefined][] = [
-    ["no result", undefined],
-    ["an empty result", {}],
-  ];
-  await eachRow(t, rows, ([, result]) => {
-    using fixture = new Fixture();
-    fixture.cache.writeAttachment(attachment({ netns: "" }), result);
-    assertEquals(
-      fixture.read(FILE),
-      '{"kind":"cniCacheV1","containerId":"c1","config":"e30=",' +
-        '"ifName":"eth0","networkName":"net1"}',
-    );
-    assertEquals(fixture.cache.readResult(KEY), undefined);
-    const [found] = fixture.cache.listAttachments();
-    assertEquals([found?.netns, found?.result], ["", undefined]);
-  });
+testRows("AttachmentCache.writeAttachment() omits empty values", [
+  ["no result", undefined],
+  ["an empty result", {}],
+], ([, result]: [string, JsonObject | undefined]) => {
+  using fixture = new Fixture();
+  fixture.cache.writeAttachment(attachment({ netns: "" }), result);
+  assertEquals(
+    fixture.read(FILE),
+    '{"kind":"cniCacheV1","containerId":"c1","config":"e30=",' +
+      '"ifName":"eth0","networkName":"net1"}',
+  );
+  assertEquals(fixture.cache.readResult(KEY), undefined);
+  const [found] = fixture.cache.listAttachments();
+  assertEquals([found?.netns, found?.result], ["", undefined]);
 });
 
 Deno.test("AttachmentCache.writeAttachment() creates files that only the owner can read", () => {
@@ -389,22 +386,20 @@ Deno.test("AttachmentCache distinguishes names with dashes", async (t) => {
   });
 });
 
-Deno.test("AttachmentCache.readResult() reads files that are a bare result", async (t) => {
-  await eachRow(t, SPEC_VERSIONS, (version) => {
-    using fixture = new Fixture();
-    const text = Deno.readTextFileSync(new URL(`${version}.json`, RESULTS));
-    fixture.plant(FILE, text);
-    assertEquals(fixture.cache.readResult(KEY), JSON.parse(text));
-    const error = assertThrows(() => fixture.cache.readConfig(KEY), CniError);
-    assertEquals(error.code, ErrorCode.DecodingFailure);
-    assertEquals(
-      error.message,
-      'read cached network "net1" config has wrong kind: ',
-    );
-    assertEquals(fixture.cache.listAttachments(), []);
-    fixture.cache.remove(KEY);
-    assertEquals(fixture.list(), []);
-  });
+testRows("AttachmentCache reads bare results", SPEC_VERSIONS, (version) => {
+  using fixture = new Fixture();
+  const text = Deno.readTextFileSync(new URL(`${version}.json`, RESULTS));
+  fixture.plant(FILE, text);
+  assertEquals(fixture.cache.readResult(KEY), JSON.parse(text));
+  const error = assertThrows(() => fixture.cache.readConfig(KEY), CniError);
+  assertEquals(error.code, ErrorCode.DecodingFailure);
+  assertEquals(
+    error.message,
+    'read cached network "net1" config has wrong kind: ',
+  );
+  assertEquals(fixture.cache.listAttachments(), []);
+  fixture.cache.remove(KEY);
+  assertEquals(fixture.list(), []);
 });
 
 Deno.test("AttachmentCache treats an empty file as absent", async (t) => {
@@ -531,44 +526,41 @@ Deno.test("AttachmentCache reads keys in any case, and null as absent", () => {
   assertEquals(fixture.cache.listAttachments("c1").length, 1);
 });
 
-Deno.test("AttachmentCache refuses names that lead to other paths", async (t) => {
-  const rows: [name: string, key: Partial<AttachmentKey>, message: string][] = [
-    [
-      "an empty one",
-      { containerId: "" },
-      'cache file path requires network name ("net1"), container ID (""), ' +
-      'and interface name ("eth0")',
-    ],
-    [
-      "a path",
-      { network: "../../etc/x" },
-      'Cannot name a cache file after "../../etc/x", "c1", "eth0": ' +
-      '"/" or NUL is in them',
-    ],
-    [
-      "NUL",
-      { ifName: "a\0b" },
-      'Cannot name a cache file after "net1", "c1", "a\\u0000b": ' +
-      '"/" or NUL is in them',
-    ],
+testRows("AttachmentCache refuses names that lead to other paths", [
+  [
+    "an empty one",
+    { containerId: "" },
+    'cache file path requires network name ("net1"), container ID (""), ' +
+    'and interface name ("eth0")',
+  ],
+  [
+    "a path",
+    { network: "../../etc/x" },
+    'Cannot name a cache file after "../../etc/x", "c1", "eth0": ' +
+    '"/" or NUL is in them',
+  ],
+  [
+    "NUL",
+    { ifName: "a\0b" },
+    'Cannot name a cache file after "net1", "c1", "a\\u0000b": ' +
+    '"/" or NUL is in them',
+  ],
+], ([, part, message]: [string, Partial<AttachmentKey>, string]) => {
+  using fixture = new Fixture();
+  const { cache } = fixture;
+  const key = { ...KEY, ...part };
+  const calls: (() => unknown)[] = [
+    () => cache.pathOf(key),
+    () => cache.writeAttachment(attachment(key), RESULT),
+    () => cache.readResult(key),
+    () => cache.readConfig(key),
+    () => cache.remove(key),
   ];
-  await eachRow(t, rows, ([, part, message]) => {
-    using fixture = new Fixture();
-    const { cache } = fixture;
-    const key = { ...KEY, ...part };
-    const calls: (() => unknown)[] = [
-      () => cache.pathOf(key),
-      () => cache.writeAttachment(attachment(key), RESULT),
-      () => cache.readResult(key),
-      () => cache.readConfig(key),
-      () => cache.remove(key),
-    ];
-    for (const call of calls) {
-      const error = assertThrows(call, CniError);
-      assertEquals([error.code, error.message], [4, message]);
-    }
-    assertEquals([...Deno.readDirSync(fixture.dir)], []);
-  });
+  for (const call of calls) {
+    const error = assertThrows(call, CniError);
+    assertEquals([error.code, error.message], [4, message]);
+  }
+  assertEquals([...Deno.readDirSync(fixture.dir)], []);
 });
 
 Deno.test("AttachmentCache refuses names that are too long", () => {

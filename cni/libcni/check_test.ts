@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { describeError } from "../error.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { CheckNotSupportedError } from "./check.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("checkNetworkList() passes the last plugin's result to each plugin", async () => {
   using host = new RecordingPlugins();
@@ -27,27 +27,21 @@ Deno.test("checkNetworkList() passes no result if none is cached", async () => {
   });
 });
 
-Deno.test("checkNetworkList() checks the version before disableCheck", async (t) => {
-  const rows: [cniVersion: string, text: string][] = [
-    [
-      "0.3.1",
-      'configuration version "0.3.1" does not support the CHECK command',
-    ],
-    ["", 'configuration version "" does not support the CHECK command'],
-    ["broken", 'Cannot parse version "broken"'],
-    ["0.4.0", ""],
-  ];
-  await eachRow(t, rows, async ([cniVersion, text]) => {
-    using host = new RecordingPlugins();
-    const list = host.list(["a"], { cniVersion, disableCheck: true });
-    const run = (): Promise<void> =>
-      host.runtime().checkNetworkList(list, host.conf());
-    if (text === "") return await run();
-    const error = await assertRejects(run);
-    assertEquals(describeError(error), text);
-    assertEquals(
-      error instanceof CheckNotSupportedError,
-      cniVersion !== "broken",
-    );
-  }, ([cniVersion]) => JSON.stringify(cniVersion));
-});
+testRows("checkNetworkList() checks the version before disableCheck", [
+  ["0.3.1", 'configuration version "0.3.1" does not support the CHECK command'],
+  ["", 'configuration version "" does not support the CHECK command'],
+  ["broken", 'Cannot parse version "broken"'],
+  ["0.4.0", ""],
+], async ([cniVersion, text]: [string, string]) => {
+  using host = new RecordingPlugins();
+  const list = host.list(["a"], { cniVersion, disableCheck: true });
+  const run = (): Promise<void> =>
+    host.runtime().checkNetworkList(list, host.conf());
+  if (text === "") return await run();
+  const error = await assertRejects(run);
+  assertEquals(describeError(error), text);
+  assertEquals(
+    error instanceof CheckNotSupportedError,
+    cniVersion !== "broken",
+  );
+}, ([cniVersion]) => JSON.stringify(cniVersion));

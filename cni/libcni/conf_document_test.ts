@@ -61,20 +61,17 @@ Deno.test("readText() accepts only strings", async (t) => {
   }, ([, type]) => type);
 });
 
-Deno.test("readBool() accepts booleans, and strings in any case", async (t) => {
-  const rows: [JsonObject, boolean][] = [
-    [{}, false],
-    [{ disablecheck: true }, false],
-    [{ disableCheck: true }, true],
-    [{ disableCheck: false }, false],
-    [{ disableCheck: "true" }, true],
-    [{ disableCheck: "FALSE" }, false],
-    [{ disableCheck: "True" }, true],
-  ];
-  await eachRow(t, rows, ([document, expected]) => {
-    assertEquals(readBool(document, "disableCheck"), expected);
-  }, ([document]) => JSON.stringify(document));
-});
+testRows("readBool() accepts booleans, and strings in any case", [
+  [{}, false],
+  [{ disablecheck: true }, false],
+  [{ disableCheck: true }, true],
+  [{ disableCheck: false }, false],
+  [{ disableCheck: "true" }, true],
+  [{ disableCheck: "FALSE" }, false],
+  [{ disableCheck: "True" }, true],
+], ([document, expected]: [JsonObject, boolean]) => {
+  assertEquals(readBool(document, "disableCheck"), expected);
+}, ([document]) => JSON.stringify(document));
 
 testRows<[JsonValue, string]>("readBool() refuses any other value", [
   ["Yes", `invalid value "yes" for disableGC`],
@@ -138,25 +135,22 @@ Deno.test("readVersion() chooses the newest supported version", async (t) => {
   );
 });
 
-Deno.test("readVersion() refuses versions that cannot be compared", async (t) => {
-  const rows: [JsonObject, string][] = [
-    [
-      { cniVersions: ["1.0.0", "1.0.f"] },
-      `invalid cniVersions entry 1.0.f at index 1: Cannot parse version "1.0.f"`,
-    ],
-    [
-      { cniVersion: "x", cniVersions: [] },
-      `invalid cniVersion x: Cannot parse version "x"`,
-    ],
-    [{ cniVersion: 1 }, "invalid cniVersion type number"],
-    [{ cniVersions: "1.0.0" }, "invalid type for cniVersions: string"],
-    [{ cniVersions: null }, "invalid type for cniVersions: null"],
-    [
-      { cniVersions: ["1.0.0", 1] },
-      "invalid type for cniVersions index 1: number",
-    ],
-  ];
-  await eachRow(t, rows, ([document, message]) => {
-    assertRefused(() => readVersion(document), message);
-  }, ([, message]) => message);
-});
+testRows("readVersion() refuses versions that cannot be compared", [
+  [
+    { cniVersions: ["1.0.0", "1.0.f"] },
+    `invalid cniVersions entry 1.0.f at index 1: Cannot parse version "1.0.f"`,
+  ],
+  [
+    { cniVersion: "x", cniVersions: [] },
+    `invalid cniVersion x: Cannot parse version "x"`,
+  ],
+  [{ cniVersion: 1 }, "invalid cniVersion type number"],
+  [{ cniVersions: "1.0.0" }, "invalid type for cniVersions: string"],
+  [{ cniVersions: null }, "invalid type for cniVersions: null"],
+  [
+    { cniVersions: ["1.0.0", 1] },
+    "invalid type for cniVersions index 1: number",
+  ],
+], ([document, message]: [JsonObject, string]) => {
+  assertRefused(() => readVersion(document), message);
+}, ([, message]) => message);

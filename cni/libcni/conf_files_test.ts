@@ -17,7 +17,7 @@ import {
   readNetworkConfList,
   readNetworks,
 } from "./conf_files.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 function bare(name: string, type = "bare"): object {
   return { cniVersion: "0.3.1", name, type };
@@ -110,36 +110,33 @@ Deno.test("readNetworkConf() names the file that it cannot read", async (t) => {
   });
 });
 
-Deno.test("readNetworkConfList() adds the plugins of the network's folder", async (t) => {
-  const rows: [name: string, files: ConfFiles, types: string[]][] = [
-    ["none", { "lan.conflist": list("lan", "ptp") }, ["ptp"]],
-    ["an empty folder", {
-      "lan.conflist": list("lan", "ptp"),
-      "lan/README": "",
-    }, ["ptp"]],
-    ["after its own plugins, by file name", {
-      "lan.conflist": list("lan", "ptp"),
-      "lan/b.conf": { type: "second" },
-      "lan/a.conf": { type: "first", name: "whatever" },
-      "lan/c.json": "{",
-      "lan/d.conflist": "{",
-      "lan/e/f.conf": "{",
-      "wan/g.conf": "{",
-    }, ["ptp", "first", "second"]],
-    ["alone", { "lan.conflist": { name: "lan" }, "lan/a.conf": bare("") }, [
-      "bare",
-    ]],
-    ["not if the list declines them", {
-      "lan.conflist": { ...list("lan", "ptp"), loadOnlyInlinedPlugins: "true" },
-      "lan/a.conf": "{",
-    }, ["ptp"]],
-  ];
-  await eachRow(t, rows, ([, files, types]) => {
-    using folder = new ConfFolder(files);
-    const read = readNetworkConfList(`${folder.path}/lan.conflist`);
-    assertEquals(listTypes(read), types);
-    assertEquals(listTypes(parseNetworkConfList(read.bytes)), types);
-  });
+testRows("readNetworkConfList() adds the plugins of the network's folder", [
+  ["none", { "lan.conflist": list("lan", "ptp") }, ["ptp"]],
+  ["an empty folder", {
+    "lan.conflist": list("lan", "ptp"),
+    "lan/README": "",
+  }, ["ptp"]],
+  ["after its own plugins, by file name", {
+    "lan.conflist": list("lan", "ptp"),
+    "lan/b.conf": { type: "second" },
+    "lan/a.conf": { type: "first", name: "whatever" },
+    "lan/c.json": "{",
+    "lan/d.conflist": "{",
+    "lan/e/f.conf": "{",
+    "wan/g.conf": "{",
+  }, ["ptp", "first", "second"]],
+  ["alone", { "lan.conflist": { name: "lan" }, "lan/a.conf": bare("") }, [
+    "bare",
+  ]],
+  ["not if the list declines them", {
+    "lan.conflist": { ...list("lan", "ptp"), loadOnlyInlinedPlugins: "true" },
+    "lan/a.conf": "{",
+  }, ["ptp"]],
+], ([, files, types]: [string, ConfFiles, string[]]) => {
+  using folder = new ConfFolder(files);
+  const read = readNetworkConfList(`${folder.path}/lan.conflist`);
+  assertEquals(listTypes(read), types);
+  assertEquals(listTypes(parseNetworkConfList(read.bytes)), types);
 });
 
 Deno.test("readNetworkConfList() keeps the bytes of a self-contained file", () => {
@@ -230,76 +227,63 @@ Deno.test("readNetworkConfList() refuses names that lead to another folder", asy
   }, ([name]) => JSON.stringify(name));
 });
 
-Deno.test("findNetworkConf() reads files until it finds the network", async (t) => {
-  const rows: [name: string, files: ConfFiles, type: string][] = [
-    ["*.conf", { "1.conf": bare("lan") }, "bare"],
-    ["*.json", { "1.json": bare("lan") }, "bare"],
-    ["the first of several", {
-      "2.conf": bare("lan", "second"),
-      "1.json": bare("lan", "first"),
-    }, "first"],
-    ["past others", { "1.conf": bare(""), "2.conf": bare("lan") }, "bare"],
-    [
-      "before a malformed one",
-      { "1.conf": bare("lan"), "2.conf": "{" },
-      "bare",
-    ],
-  ];
-  await eachRow(t, rows, ([, files, type]) => {
-    using folder = new ConfFolder(files);
-    assertEquals(findNetworkConf(folder.path, "lan").plugin.type, type);
-  });
+testRows("findNetworkConf() reads files until it finds the network", [
+  ["*.conf", { "1.conf": bare("lan") }, "bare"],
+  ["*.json", { "1.json": bare("lan") }, "bare"],
+  ["the first of several", {
+    "2.conf": bare("lan", "second"),
+    "1.json": bare("lan", "first"),
+  }, "first"],
+  ["past others", { "1.conf": bare(""), "2.conf": bare("lan") }, "bare"],
+  ["before a malformed one", { "1.conf": bare("lan"), "2.conf": "{" }, "bare"],
+], ([, files, type]: [string, ConfFiles, string]) => {
+  using folder = new ConfFolder(files);
+  assertEquals(findNetworkConf(folder.path, "lan").plugin.type, type);
 });
 
-Deno.test("findNetworkConfList() prefers lists to bare plugins", async (t) => {
-  const rows: [name: string, files: ConfFiles, types: string[]][] = [
-    ["a list", {
-      "2.conflist": list("lan", "ptp", "tuning"),
-      "1.conf": bare("lan"),
-      "3.conf": "{",
-    }, ["ptp", "tuning"]],
-    ["with its folder", {
-      "1.conflist": list("lan", "ptp"),
-      "lan/1.conf": { type: "tuning" },
-    }, ["ptp", "tuning"]],
-    ["else a bare plugin", {
-      "1.conflist": list("wan", "ptp"),
-      "2.conf": bare("lan"),
-    }, ["bare"]],
-    ["past an unusable list", {
-      "1.conflist": list("w a n", "ptp"),
-      "2.conflist": { name: "wan" },
-      "3.conflist": list("wan2", "ptp"),
-      "wan2/a.conf": "{",
-      "4.conflist": list("lan", "ptp"),
-    }, ["ptp"]],
-  ];
-  await eachRow(t, rows, ([, files, types]) => {
-    using folder = new ConfFolder(files);
-    assertEquals(listTypes(findNetworkConfList(folder.path, "lan")), types);
-  });
+testRows("findNetworkConfList() prefers lists to bare plugins", [
+  ["a list", {
+    "2.conflist": list("lan", "ptp", "tuning"),
+    "1.conf": bare("lan"),
+    "3.conf": "{",
+  }, ["ptp", "tuning"]],
+  ["with its folder", {
+    "1.conflist": list("lan", "ptp"),
+    "lan/1.conf": { type: "tuning" },
+  }, ["ptp", "tuning"]],
+  ["else a bare plugin", {
+    "1.conflist": list("wan", "ptp"),
+    "2.conf": bare("lan"),
+  }, ["bare"]],
+  ["past an unusable list", {
+    "1.conflist": list("w a n", "ptp"),
+    "2.conflist": { name: "wan" },
+    "3.conflist": list("wan2", "ptp"),
+    "wan2/a.conf": "{",
+    "4.conflist": list("lan", "ptp"),
+  }, ["ptp"]],
+], ([, files, types]: [string, ConfFiles, string[]]) => {
+  using folder = new ConfFolder(files);
+  assertEquals(listTypes(findNetworkConfList(folder.path, "lan")), types);
 });
 
-Deno.test("findNetworkConfList() stops at a malformed file", async (t) => {
-  const rows: [name: string, files: ConfFiles, code: number, text: string][] = [
-    [
-      "a list",
-      { "1.conflist": "{}", "2.conflist": list("lan", "ptp") },
-      7,
-      `error parsing configuration list: no name: in "DIR/1.conflist"`,
-    ],
-    [
-      "a bare plugin",
-      { "1.json": "", "2.conf": bare("lan") },
-      6,
-      "error parsing configuration: Cannot parse it: it is empty",
-    ],
-  ];
-  await eachRow(t, rows, ([, files, code, text]) => {
-    using folder = new ConfFolder(files);
-    const find = (): unknown => findNetworkConfList(folder.path, "lan");
-    assertFails(folder, find, code, text);
-  });
+testRows("findNetworkConfList() stops at a malformed file", [
+  [
+    "a list",
+    { "1.conflist": "{}", "2.conflist": list("lan", "ptp") },
+    7,
+    `error parsing configuration list: no name: in "DIR/1.conflist"`,
+  ],
+  [
+    "a bare plugin",
+    { "1.json": "", "2.conf": bare("lan") },
+    6,
+    "error parsing configuration: Cannot parse it: it is empty",
+  ],
+], ([, files, code, text]: [string, ConfFiles, number, string]) => {
+  using folder = new ConfFolder(files);
+  const find = (): unknown => findNetworkConfList(folder.path, "lan");
+  assertFails(folder, find, code, text);
 });
 
 Deno.test("findNetworkConfList() distinguishes a missing network from an empty folder", async (t) => {

@@ -10,7 +10,7 @@ import {
   parseNetworkConfList,
   toNetworkConfList,
 } from "./conf.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const text = new TextDecoder();
 
@@ -45,66 +45,60 @@ Deno.test("parseNetworkConf() keeps the object and the bytes", () => {
   });
 });
 
-Deno.test("decodePluginConf() reads keys as the plugin will", async (t) => {
-  const rows: [name: string, document: string, expected: object][] = [
-    ["absent", `{"type":"a"}`, {}],
-    ["null", `{"type":"a","name":null,"capabilities":null,"ipam":null}`, {}],
-    ["in any case", `{"TYPE":"a","Name":"n","cniversion":"1.0.0"}`, {
-      name: "n",
-      cniVersion: "1.0.0",
-    }],
-    // Requests are sorted, so the plugin finds "Type" before "type".
-    ["in alphabetical order", `{"type":"a","Type":"b"}`, {}],
-    [
-      "capabilities, which have only one spelling",
-      `{"type":"a","Capabilities":{"mac":true,"Mac":false,"ips":null}}`,
-      { capabilities: { mac: true, Mac: false, ips: false } },
-    ],
-  ];
-  await eachRow(t, rows, ([, document, expected]) => {
-    const { document: _, ...read } = decodePluginConf(JSON.parse(document));
-    assertEquals(read, {
-      type: "a",
-      name: "",
-      cniVersion: "",
-      capabilities: {},
-      ...expected,
-    });
+testRows("decodePluginConf() reads keys as the plugin will", [
+  ["absent", `{"type":"a"}`, {}],
+  ["null", `{"type":"a","name":null,"capabilities":null,"ipam":null}`, {}],
+  ["in any case", `{"TYPE":"a","Name":"n","cniversion":"1.0.0"}`, {
+    name: "n",
+    cniVersion: "1.0.0",
+  }],
+  // Requests are sorted, so the plugin finds "Type" before "type".
+  ["in alphabetical order", `{"type":"a","Type":"b"}`, {}],
+  [
+    "capabilities, which have only one spelling",
+    `{"type":"a","Capabilities":{"mac":true,"Mac":false,"ips":null}}`,
+    { capabilities: { mac: true, Mac: false, ips: false } },
+  ],
+], ([, document, expected]: [string, string, object]) => {
+  const { document: _, ...read } = decodePluginConf(JSON.parse(document));
+  assertEquals(read, {
+    type: "a",
+    name: "",
+    cniVersion: "",
+    capabilities: {},
+    ...expected,
   });
 });
 
-Deno.test("decodePluginConf() refuses malformed configurations", async (t) => {
-  const rows: [document: string, problem: string][] = [
-    ["{}", "missing 'type'"],
-    ["null", "missing 'type'"],
-    [`{"type":""}`, "missing 'type'"],
-    [`{"type":null}`, "missing 'type'"],
-    ["[]", "Cannot decode it: expected an object, got an array"],
-    [`{"type":5}`, "Cannot decode it: type: expected a string, got a number"],
-    [
-      `{"type":"a","capabilities":{"mac":"true"}}`,
-      "Cannot decode it: capabilities.mac: expected a boolean, got a string",
-    ],
-    [
-      `{"type":"a","ipam":{"type":5}}`,
-      "Cannot decode it: ipam.type: expected a string, got a number",
-    ],
-    [
-      `{"type":"a","dns":{"nameservers":"10.0.0.1"}}`,
-      "Cannot decode it: dns.nameservers: expected an array, got a string",
-    ],
-  ];
-  await eachRow(t, rows, ([document, problem]) => {
-    const error = assertThrows(
-      () => decodePluginConf(JSON.parse(document)),
-      CniError,
-    );
-    assertEquals(error.code, 7);
-    assertEquals(
-      describeError(error),
-      `error parsing configuration: ${problem}`,
-    );
-  });
+testRows("decodePluginConf() refuses malformed configurations", [
+  ["{}", "missing 'type'"],
+  ["null", "missing 'type'"],
+  [`{"type":""}`, "missing 'type'"],
+  [`{"type":null}`, "missing 'type'"],
+  ["[]", "Cannot decode it: expected an object, got an array"],
+  [`{"type":5}`, "Cannot decode it: type: expected a string, got a number"],
+  [
+    `{"type":"a","capabilities":{"mac":"true"}}`,
+    "Cannot decode it: capabilities.mac: expected a boolean, got a string",
+  ],
+  [
+    `{"type":"a","ipam":{"type":5}}`,
+    "Cannot decode it: ipam.type: expected a string, got a number",
+  ],
+  [
+    `{"type":"a","dns":{"nameservers":"10.0.0.1"}}`,
+    "Cannot decode it: dns.nameservers: expected an array, got a string",
+  ],
+], ([document, problem]: [string, string]) => {
+  const error = assertThrows(
+    () => decodePluginConf(JSON.parse(document)),
+    CniError,
+  );
+  assertEquals(error.code, 7);
+  assertEquals(
+    describeError(error),
+    `error parsing configuration: ${problem}`,
+  );
 });
 
 Deno.test("parseNetworkConf() recognizes a list by its plugins", () => {
@@ -146,49 +140,43 @@ Deno.test("parseNetworkConfList() reads every key", () => {
   ]);
 });
 
-Deno.test("parseNetworkConfList() accepts names that ADD will refuse", async (t) => {
-  const rows: [document: object, name: string][] = [
-    [{ name: "" }, ""],
-    [{ name: "../lan", plugins: [{ type: "ptp" }] }, "../lan"],
-  ];
-  await eachRow(t, rows, ([document, name]) => {
-    assertEquals(parseNetworkConfList(encode(document)).name, name);
-  }, ([document]) => JSON.stringify(document));
-});
+testRows("parseNetworkConfList() accepts names that ADD will refuse", [
+  [{ name: "" }, ""],
+  [{ name: "../lan", plugins: [{ type: "ptp" }] }, "../lan"],
+], ([document, name]: [object, string]) => {
+  assertEquals(parseNetworkConfList(encode(document)).name, name);
+}, ([document]) => JSON.stringify(document));
 
-Deno.test("parseNetworkConfList() reports problems in the Go library's words", async (t) => {
-  const rows: [document: string, message: string][] = [
-    ["{}", "error parsing configuration list: no name"],
-    [`{"Name":"lan"}`, "error parsing configuration list: no name"],
-    [
-      `{"name":null}`,
-      "error parsing configuration list: invalid name type null",
-    ],
-    [
-      `{"name":"lan","loadOnlyInlinedPlugins":true}`,
-      "error parsing configuration list: `loadOnlyInlinedPlugins` is true, and no 'plugins' key",
-    ],
-    [
-      `{"name":"lan","plugins":[]}`,
-      "error parsing configuration list: no plugins in list",
-    ],
-    [
-      `{"name":"lan","plugins":[{"type":"ptp"},{}]}`,
-      "failed to parse plugin config 1: error parsing configuration: missing 'type'",
-    ],
-    [
-      `{"name":"lan","plugins":[null]}`,
-      "failed to parse plugin config 0: error parsing configuration: missing 'type'",
-    ],
-  ];
-  await eachRow(t, rows, ([document, message]) => {
-    const error = assertThrows(
-      () => parseNetworkConfList(encode(document)),
-      CniError,
-    );
-    assertEquals(error.code, 7);
-    assertEquals(describeError(error), message);
-  });
+testRows("parseNetworkConfList() reports problems in the Go library's words", [
+  ["{}", "error parsing configuration list: no name"],
+  [`{"Name":"lan"}`, "error parsing configuration list: no name"],
+  [
+    `{"name":null}`,
+    "error parsing configuration list: invalid name type null",
+  ],
+  [
+    `{"name":"lan","loadOnlyInlinedPlugins":true}`,
+    "error parsing configuration list: `loadOnlyInlinedPlugins` is true, and no 'plugins' key",
+  ],
+  [
+    `{"name":"lan","plugins":[]}`,
+    "error parsing configuration list: no plugins in list",
+  ],
+  [
+    `{"name":"lan","plugins":[{"type":"ptp"},{}]}`,
+    "failed to parse plugin config 1: error parsing configuration: missing 'type'",
+  ],
+  [
+    `{"name":"lan","plugins":[null]}`,
+    "failed to parse plugin config 0: error parsing configuration: missing 'type'",
+  ],
+], ([document, message]: [string, string]) => {
+  const error = assertThrows(
+    () => parseNetworkConfList(encode(document)),
+    CniError,
+  );
+  assertEquals(error.code, 7);
+  assertEquals(describeError(error), message);
 });
 
 Deno.test("decodePluginConfs() names the malformed plugin", () => {
@@ -211,26 +199,23 @@ Deno.test("listCapabilities() lists declared capabilities without duplicates", (
   assertEquals(listCapabilities(plugins), ["mac", "ips"]);
 });
 
-Deno.test("toNetworkConfList() returns a list that parses to itself", async (t) => {
-  const rows: [conf: JsonObject, bytes: string][] = [
-    [
-      { type: "ptp", name: "lan", cniVersion: "0.3.1", "9": 1, "10": 2 },
-      `{"cniVersion":"0.3.1","name":"lan","plugins":[{"10":2,"9":1,` +
-      `"cniVersion":"0.3.1","name":"lan","type":"ptp"}]}`,
-    ],
-    [
-      { TYPE: "ptp" },
-      `{"cniVersion":"","name":"","plugins":[{"TYPE":"ptp"}]}`,
-    ],
-  ];
-  await eachRow(t, rows, ([conf, bytes]) => {
-    const bare = parseNetworkConf(encode(conf));
-    const list = toNetworkConfList(bare);
-    assertEquals(list.plugins, [bare.plugin]);
-    assertEquals(text.decode(list.bytes), bytes);
-    assertEquals(parseNetworkConfList(list.bytes), list);
-  }, ([, bytes]) => bytes);
-});
+testRows("toNetworkConfList() returns a list that parses to itself", [
+  [
+    { type: "ptp", name: "lan", cniVersion: "0.3.1", "9": 1, "10": 2 },
+    `{"cniVersion":"0.3.1","name":"lan","plugins":[{"10":2,"9":1,` +
+    `"cniVersion":"0.3.1","name":"lan","type":"ptp"}]}`,
+  ],
+  [
+    { TYPE: "ptp" },
+    `{"cniVersion":"","name":"","plugins":[{"TYPE":"ptp"}]}`,
+  ],
+], ([conf, bytes]: [JsonObject, string]) => {
+  const bare = parseNetworkConf(encode(conf));
+  const list = toNetworkConfList(bare);
+  assertEquals(list.plugins, [bare.plugin]);
+  assertEquals(text.decode(list.bytes), bytes);
+  assertEquals(parseNetworkConfList(list.bytes), list);
+}, ([, bytes]) => bytes);
 
 Deno.test("appendPlugins() returns a self-contained list", () => {
   const bytes = encode({

@@ -8,38 +8,32 @@ import { describeError, toCniError } from "../error.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { parseNetworkConf } from "./conf.ts";
 import { PluginFailure } from "./operation.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const FAIL = 'echo \'{"code":11,"msg":"later"}\'; exit 1';
 
-Deno.test("delNetworkList() stops at the first failure unless told to go on", async (t) => {
-  const rows: [name: string, goesOn: boolean, story: string[]][] = [
-    ["stops", false, ["c DEL", "b DEL"]],
-    ["goes on", true, ["c DEL", "b DEL", "a DEL"]],
-  ];
-  await eachRow(t, rows, async ([, continueOnDelErrors, story]) => {
-    using host = new RecordingPlugins();
-    host.add("a");
-    host.add("b", { DEL: FAIL });
-    host.add("c");
-    const list = host.list(["a", "b", "c"]);
-    const runtime = host.runtime();
-    await runtime.addNetworkList(list, host.conf());
-    const error = await assertRejects(
-      () => runtime.delNetworkList(list, host.conf(), { continueOnDelErrors }),
-      PluginFailure,
-    );
-    assertEquals(
-      describeError(error),
-      'plugin type="b" failed (delete): later',
-    );
-    assertEquals(host.story.slice(3), story);
-    // It is there for another try.
-    assertEquals(host.cached, ["net1-c1-eth0"]);
-    host.add("b");
-    await runtime.delNetworkList(list, host.conf());
-    assertEquals(host.cached, []);
-  });
+testRows("delNetworkList() stops at the first failure unless told to go on", [
+  ["stops", false, ["c DEL", "b DEL"]],
+  ["goes on", true, ["c DEL", "b DEL", "a DEL"]],
+], async ([, continueOnDelErrors, story]: [string, boolean, string[]]) => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  host.add("b", { DEL: FAIL });
+  host.add("c");
+  const list = host.list(["a", "b", "c"]);
+  const runtime = host.runtime();
+  await runtime.addNetworkList(list, host.conf());
+  const error = await assertRejects(
+    () => runtime.delNetworkList(list, host.conf(), { continueOnDelErrors }),
+    PluginFailure,
+  );
+  assertEquals(describeError(error), 'plugin type="b" failed (delete): later');
+  assertEquals(host.story.slice(3), story);
+  // It is there for another try.
+  assertEquals(host.cached, ["net1-c1-eth0"]);
+  host.add("b");
+  await runtime.delNetworkList(list, host.conf());
+  assertEquals(host.cached, []);
 });
 
 Deno.test("delNetworkList() goes past missing plugins and reports all failures, if told to go on", async () => {
@@ -111,39 +105,36 @@ Deno.test("delNetworkList() leaves out the host's namespace if it uses the cache
   });
 });
 
-Deno.test("delNetworkList() uses its own arguments if the cache has none", async (t) => {
-  const rows: [name: string, content: string, isTold: boolean][] = [
-    ["no file", "", false],
-    ["junk", "{", true],
-    ["a bare result", '{"cniVersion":"1.1.0"}', true],
-    [
-      "a malformed configuration",
-      JSON.stringify({
-        kind: "cniCacheV1",
-        containerId: "c1",
-        config: btoa("[]"),
-        ifName: "eth0",
-        networkName: "net1",
-      }),
-      true,
-    ],
-  ];
-  await eachRow(t, rows, async ([, content, isTold]) => {
-    using host = new RecordingPlugins();
-    host.add("a");
-    const results = `${host.cacheDir}/results`;
-    await Deno.mkdir(results, { recursive: true });
-    if (content) await Deno.writeTextFile(`${results}/net1-c1-eth0`, content);
-    const list = host.list([{ type: "a", mtu: 2 }]);
-    await host.runtime().delNetworkList(list, host.conf(), {
-      useCachedConfig: true,
-    });
-    assertEquals(host.story, ["a DEL"]);
-    assertEquals(host.calls[0]?.stdin.mtu, 2);
-    const text = "Deleting without the cached configuration";
-    assertEquals(host.logged.includes(text), isTold);
-    assertEquals(host.cached, []);
+testRows("delNetworkList() uses its own arguments if the cache has none", [
+  ["no file", "", false],
+  ["junk", "{", true],
+  ["a bare result", '{"cniVersion":"1.1.0"}', true],
+  [
+    "a malformed configuration",
+    JSON.stringify({
+      kind: "cniCacheV1",
+      containerId: "c1",
+      config: btoa("[]"),
+      ifName: "eth0",
+      networkName: "net1",
+    }),
+    true,
+  ],
+], async ([, content, isTold]: [string, string, boolean]) => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  const results = `${host.cacheDir}/results`;
+  await Deno.mkdir(results, { recursive: true });
+  if (content) await Deno.writeTextFile(`${results}/net1-c1-eth0`, content);
+  const list = host.list([{ type: "a", mtu: 2 }]);
+  await host.runtime().delNetworkList(list, host.conf(), {
+    useCachedConfig: true,
   });
+  assertEquals(host.story, ["a DEL"]);
+  assertEquals(host.calls[0]?.stdin.mtu, 2);
+  const text = "Deleting without the cached configuration";
+  assertEquals(host.logged.includes(text), isTold);
+  assertEquals(host.cached, []);
 });
 
 Deno.test("delNetwork() finds the configuration of a bare plugin in the cache", async () => {

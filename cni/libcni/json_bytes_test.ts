@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../error.ts";
 import { type JsonObject, parseJson } from "../json.ts";
 import { encodeJson } from "./json_bytes.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 /** Parses a document and encodes it again. */
 function rewrite(document: string): string {
@@ -11,44 +11,41 @@ function rewrite(document: string): string {
   );
 }
 
-Deno.test("encodeJson() writes the bytes that Go would", async (t) => {
-  const rows: [name: string, document: string, expected: string][] = [
-    [
-      "keys sorted at every depth, arrays as they are",
-      ` { "b": [ {"d": 1, "c": 2}, true ], "a": {"f": null, "e": ""} } `,
-      `{"a":{"e":"","f":null},"b":[{"c":2,"d":1},true]}`,
-    ],
-    [
-      "keys that look like integers sorted as texts",
-      `{"9":1,"10":2,"-":3,"A":4,"a":5}`,
-      `{"-":3,"10":2,"9":1,"A":4,"a":5}`,
-    ],
-    [
-      "keys sorted as their UTF-8",
-      `{"\u{1f600}":1,"\uff5e":2,"\ue000":3,"é":4}`,
-      `{"é":4,"\ue000":3,"\uff5e":2,"\u{1f600}":1}`,
-    ],
-    [
-      "keys that objects have by nature",
-      `{"toString":1,"__proto__":{"x":2},"constructor":3}`,
-      `{"__proto__":{"x":2},"constructor":3,"toString":1}`,
-    ],
-    [
-      "markup, controls and lone surrogates",
-      String.raw`{"a":"<>&\u2028\u2029\u0001\b\f\u007f/\ud800é"}`,
-      '{"a":"\\u003c\\u003e\\u0026\\u2028\\u2029\\u0001\\b\\f\u007f/\ufffdé"}',
-    ],
-    ["markup in keys", `{"<a>":1}`, String.raw`{"\u003ca\u003e":1}`],
-    [
-      "numbers as floats",
-      "[12345678901234567890, 1.0, 1e21, 1e-7, 1e20, 1E5, -0, 0.000001]",
-      "[12345678901234567000,1,1e+21,1e-7,100000000000000000000,100000,-0,0.000001]",
-    ],
-  ];
-  await eachRow(t, rows, ([, document, expected]) => {
-    const wrapped = (text: string): string => `{"x":${text}}`;
-    assertEquals(rewrite(wrapped(document)), wrapped(expected));
-  });
+testRows("encodeJson() writes the bytes that Go would", [
+  [
+    "keys sorted at every depth, arrays as they are",
+    ` { "b": [ {"d": 1, "c": 2}, true ], "a": {"f": null, "e": ""} } `,
+    `{"a":{"e":"","f":null},"b":[{"c":2,"d":1},true]}`,
+  ],
+  [
+    "keys that look like integers sorted as texts",
+    `{"9":1,"10":2,"-":3,"A":4,"a":5}`,
+    `{"-":3,"10":2,"9":1,"A":4,"a":5}`,
+  ],
+  [
+    "keys sorted as their UTF-8",
+    `{"\u{1f600}":1,"\uff5e":2,"\ue000":3,"é":4}`,
+    `{"é":4,"\ue000":3,"\uff5e":2,"\u{1f600}":1}`,
+  ],
+  [
+    "keys that objects have by nature",
+    `{"toString":1,"__proto__":{"x":2},"constructor":3}`,
+    `{"__proto__":{"x":2},"constructor":3,"toString":1}`,
+  ],
+  [
+    "markup, controls and lone surrogates",
+    String.raw`{"a":"<>&\u2028\u2029\u0001\b\f\u007f/\ud800é"}`,
+    '{"a":"\\u003c\\u003e\\u0026\\u2028\\u2029\\u0001\\b\\f\u007f/\ufffdé"}',
+  ],
+  ["markup in keys", `{"<a>":1}`, String.raw`{"\u003ca\u003e":1}`],
+  [
+    "numbers as floats",
+    "[12345678901234567890, 1.0, 1e21, 1e-7, 1e20, 1E5, -0, 0.000001]",
+    "[12345678901234567000,1,1e+21,1e-7,100000000000000000000,100000,-0,0.000001]",
+  ],
+], ([, document, expected]: [string, string, string]) => {
+  const wrapped = (text: string): string => `{"x":${text}}`;
+  assertEquals(rewrite(wrapped(document)), wrapped(expected));
 });
 
 Deno.test("encodeJson() writes every document that parseJson() reads", () => {

@@ -10,7 +10,7 @@ import {
   sayWhichFailed,
 } from "./operation.ts";
 import { createTools } from "./tools.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("runPlugin() passes the attachment, if any", async () => {
   using host = new RecordingPlugins();
@@ -75,40 +75,34 @@ Deno.test("sayWhichFailed() puts the outer text into the message", async (t) => 
   });
 });
 
-Deno.test("pluginFailure() says which plugin failed and keeps its error", async (t) => {
-  const rows: [string, { type: string; name?: string }, string][] = [
-    ["type", { type: "a" }, 'plugin type="a" failed (add): later'],
-    [
-      "type and name",
-      { type: "a", name: "n" },
-      'plugin type="a" name="n" failed (add): later',
-    ],
-  ];
-  await eachRow(t, rows, ([, document, text]) => {
-    const cause = new CniError(11, "later");
-    const error = pluginFailure(
-      decodePluginConf({ ...document }),
-      "add",
-      cause,
-    );
-    assertEquals(describeError(error), text);
-    assertEquals(toCniError(error).code, 11);
-  });
+testRows("pluginFailure() says which plugin failed and keeps its error", [
+  ["type", { type: "a" }, 'plugin type="a" failed (add): later'],
+  [
+    "type and name",
+    { type: "a", name: "n" },
+    'plugin type="a" name="n" failed (add): later',
+  ],
+], ([, document, text]: [string, { type: string; name?: string }, string]) => {
+  const cause = new CniError(11, "later");
+  const error = pluginFailure(
+    decodePluginConf({ ...document }),
+    "add",
+    cause,
+  );
+  assertEquals(describeError(error), text);
+  assertEquals(toCniError(error).code, 11);
 });
 
-Deno.test("hasVersion() and mayHaveVersion() differ on malformed versions", async (t) => {
-  const rows: [version: string, expected: boolean | undefined][] = [
-    ["0.4.0", true],
-    ["1.1.0", true],
-    ["0.3.1", false],
-    ["", false],
-    ["broken", undefined],
-    ["1.0.0-rc1", undefined],
-  ];
-  await eachRow(t, rows, ([cniVersion, expected]) => {
-    assertEquals(mayHaveVersion({ cniVersion }, "0.4.0"), expected ?? false);
-    const ask = (): boolean => hasVersion({ cniVersion }, "0.4.0");
-    if (expected !== undefined) assertEquals(ask(), expected);
-    else assertEquals(assertThrows(ask, CniError).code, 6);
-  }, ([cniVersion]) => JSON.stringify(cniVersion));
-});
+testRows("hasVersion() and mayHaveVersion() differ on malformed versions", [
+  ["0.4.0", true],
+  ["1.1.0", true],
+  ["0.3.1", false],
+  ["", false],
+  ["broken", undefined],
+  ["1.0.0-rc1", undefined],
+], ([cniVersion, expected]: [string, boolean | undefined]) => {
+  assertEquals(mayHaveVersion({ cniVersion }, "0.4.0"), expected ?? false);
+  const ask = (): boolean => hasVersion({ cniVersion }, "0.4.0");
+  if (expected !== undefined) assertEquals(ask(), expected);
+  else assertEquals(assertThrows(ask, CniError).code, 6);
+}, ([cniVersion]) => JSON.stringify(cniVersion));

@@ -3,7 +3,7 @@ import { CniError, describeError } from "../error.ts";
 import type { JsonObject, JsonValue } from "../json.ts";
 import { decodePluginConf } from "./conf.ts";
 import { buildRequest, injectConf, type RequestExtras } from "./request.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("injectConf() replaces and adds keys", async (t) => {
   const conf = { type: "ptp", mtu: 1500, dns: { domain: "a" } };
@@ -50,25 +50,22 @@ Deno.test("injectConf() keeps keys that objects inherit", () => {
   assertEquals(JSON.stringify(injected["__proto__"]), `{"mtu":1}`);
 });
 
-Deno.test("injectConf() refuses invalid keys and values", async (t) => {
-  const rows: [Record<string, JsonValue>, message: string][] = [
-    [{ "": 1 }, "keys cannot be empty"],
-    [{ mtu: null }, "key 'mtu' value must not be nil"],
-    [{ type: "" }, "error parsing configuration: missing 'type'"],
-    [
-      { name: 5 },
-      "error parsing configuration: Cannot decode it: name: expected a string, got a number",
-    ],
-  ];
-  await eachRow(t, rows, ([keys, message]) => {
-    const error = assertThrows(
-      () => injectConf({ type: "ptp" }, keys),
-      CniError,
-    );
-    assertEquals(error.code, 7);
-    assertEquals(describeError(error), message);
-  }, ([, message]) => message);
-});
+testRows("injectConf() refuses invalid keys and values", [
+  [{ "": 1 }, "keys cannot be empty"],
+  [{ mtu: null }, "key 'mtu' value must not be nil"],
+  [{ type: "" }, "error parsing configuration: missing 'type'"],
+  [
+    { name: 5 },
+    "error parsing configuration: Cannot decode it: name: expected a string, got a number",
+  ],
+], ([keys, message]: [Record<string, JsonValue>, string]) => {
+  const error = assertThrows(
+    () => injectConf({ type: "ptp" }, keys),
+    CniError,
+  );
+  assertEquals(error.code, 7);
+  assertEquals(describeError(error), message);
+}, ([, message]) => message);
 
 /** The input of a plugin of the network "lan". */
 function request(plugin: JsonObject, extras?: RequestExtras): string {
@@ -78,8 +75,9 @@ function request(plugin: JsonObject, extras?: RequestExtras): string {
   );
 }
 
-Deno.test("buildRequest() sets the network's name and version", async (t) => {
-  const rows: [name: string, plugin: JsonObject, expected: string][] = [
+testRows(
+  "buildRequest() sets the network's name and version",
+  [
     [
       "sorted",
       { type: "ptp", z: 1, "10": 2, "9": 3 },
@@ -96,13 +94,10 @@ Deno.test("buildRequest() sets the network's name and version", async (t) => {
       `{"args":{"a":1},"cniVersion":"1.0.0","name":"lan","prevResult":{},` +
       `"runtimeConfig":{"b":2},"type":"ptp"}`,
     ],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([, plugin, expected]) => assertEquals(request(plugin), expected),
-  );
-});
+  ],
+  ([, plugin, expected]: [string, JsonObject, string]) =>
+    assertEquals(request(plugin), expected),
+);
 
 Deno.test("buildRequest() sends an absent version as an empty one", () => {
   const bytes = buildRequest(
@@ -163,17 +158,14 @@ Deno.test("buildRequest() ignores inherited capabilities", () => {
   });
 });
 
-Deno.test("buildRequest() sends the valid attachments under both keys", async (t) => {
-  const rows: [name: string, extras: RequestExtras, expected: unknown][] = [
-    ["not said", {}, undefined],
-    ["none", { gc: { validAttachments: [] } }, []],
-    ["some", {
-      gc: { validAttachments: [{ containerId: "c1", ifName: "eth0" }] },
-    }, [{ containerID: "c1", ifname: "eth0" }]],
-  ];
-  await eachRow(t, rows, ([, extras, expected]) => {
-    const sent = JSON.parse(request({ type: "ptp" }, extras));
-    assertEquals(sent["cni.dev/valid-attachments"], expected);
-    assertEquals(sent["cni.dev/attachments"], expected);
-  });
+testRows("buildRequest() sends the valid attachments under both keys", [
+  ["not said", {}, undefined],
+  ["none", { gc: { validAttachments: [] } }, []],
+  ["some", {
+    gc: { validAttachments: [{ containerId: "c1", ifName: "eth0" }] },
+  }, [{ containerID: "c1", ifname: "eth0" }]],
+], ([, extras, expected]: [string, RequestExtras, unknown]) => {
+  const sent = JSON.parse(request({ type: "ptp" }, extras));
+  assertEquals(sent["cni.dev/valid-attachments"], expected);
+  assertEquals(sent["cni.dev/attachments"], expected);
 });

@@ -7,30 +7,27 @@ import {
   restoreArgs,
   type RuntimeConf,
 } from "./runtime_conf.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const CONF: RuntimeConf = { containerId: "c", netns: "/n", ifName: "eth0" };
 
-Deno.test("formatCniArgs() and listCniArgs() agree on both forms of CNI_ARGS", async (t) => {
-  const rows: [string, Partial<RuntimeConf>, string, CniArgs][] = [
-    ["nothing", {}, "", []],
-    ["pairs", { args: [["A", "1"], ["B", ""]] }, "A=1;B=", [
-      ["A", "1"],
-      ["B", ""],
-    ]],
-    ["text", { rawArgs: "A=1;B=x=y" }, "A=1;B=x=y", [["A", "1"], ["B", "x=y"]]],
-    ["text before pairs", { args: [["A", "1"]], rawArgs: "B=2" }, "B=2", [
-      ["B", "2"],
-    ]],
-    ["pairs with an empty text", { args: [["A", "1"]], rawArgs: "" }, "A=1", [
-      ["A", "1"],
-    ]],
-  ];
-  await eachRow(t, rows, ([, keys, text, pairs]) => {
-    const conf = { ...CONF, ...keys };
-    assertEquals(formatCniArgs(conf), text);
-    assertEquals(listCniArgs(conf), pairs);
-  });
+testRows("formatCniArgs() and listCniArgs() agree on both forms of CNI_ARGS", [
+  ["nothing", {}, "", []],
+  ["pairs", { args: [["A", "1"], ["B", ""]] }, "A=1;B=", [
+    ["A", "1"],
+    ["B", ""],
+  ]],
+  ["text", { rawArgs: "A=1;B=x=y" }, "A=1;B=x=y", [["A", "1"], ["B", "x=y"]]],
+  ["text before pairs", { args: [["A", "1"]], rawArgs: "B=2" }, "B=2", [
+    ["B", "2"],
+  ]],
+  ["pairs with an empty text", { args: [["A", "1"]], rawArgs: "" }, "A=1", [
+    ["A", "1"],
+  ]],
+], ([, keys, text, pairs]: [string, Partial<RuntimeConf>, string, CniArgs]) => {
+  const conf = { ...CONF, ...keys };
+  assertEquals(formatCniArgs(conf), text);
+  assertEquals(listCniArgs(conf), pairs);
 });
 
 Deno.test("describeAttachment() keeps what DEL needs", () => {

@@ -1,28 +1,25 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../error.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
-Deno.test("statusNetworkList() runs from 1.1.0 on, without an attachment", async (t) => {
-  const rows: [cniVersion: string, story: string[]][] = [
-    ["1.1.0", ["a STATUS", "b STATUS"]],
-    ["1.0.0", []],
-    ["", []],
-    ["broken", []],
-  ];
-  await eachRow(t, rows, async ([cniVersion, story]) => {
-    using host = new RecordingPlugins();
-    host.add("a");
-    host.add("b");
-    const list = host.list(["a", "b"], { cniVersion });
-    await host.runtime().statusNetworkList(list);
-    assertEquals(host.story, story);
-    const [first] = host.calls;
-    if (first === undefined) return;
-    assertEquals(first.stdin, { cniVersion, name: "net1", type: "a" });
-    assertEquals([first.containerId, first.netns, first.ifName], ["", "", ""]);
-  }, ([cniVersion]) => JSON.stringify(cniVersion));
-});
+testRows("statusNetworkList() runs from 1.1.0 on, without an attachment", [
+  ["1.1.0", ["a STATUS", "b STATUS"]],
+  ["1.0.0", []],
+  ["", []],
+  ["broken", []],
+], async ([cniVersion, story]: [string, string[]]) => {
+  using host = new RecordingPlugins();
+  host.add("a");
+  host.add("b");
+  const list = host.list(["a", "b"], { cniVersion });
+  await host.runtime().statusNetworkList(list);
+  assertEquals(host.story, story);
+  const [first] = host.calls;
+  if (first === undefined) return;
+  assertEquals(first.stdin, { cniVersion, name: "net1", type: "a" });
+  assertEquals([first.containerId, first.netns, first.ifName], ["", "", ""]);
+}, ([cniVersion]) => JSON.stringify(cniVersion));
 
 Deno.test("statusNetworkList() throws the first plugin's error unchanged", async () => {
   using host = new RecordingPlugins();

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../error.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const SERVES = (versions: string): string =>
   `echo '{"cniVersion":"1.1.0","supportedVersions":${versions}}'`;
@@ -22,27 +22,19 @@ Deno.test("validateNetworkList() collects all failures in one text", async () =>
   assertEquals(error.code, 1);
 });
 
-Deno.test("validateNetworkList() compares versions exactly, and takes an absent one as 0.1.0", async (t) => {
-  const rows: [cniVersion: string, isServed: boolean][] = [
-    ["", true],
-    ["0.1.0", true],
-    ["0.1", false],
-    ["0.2.0", false],
-  ];
-  await eachRow(t, rows, async ([cniVersion, isServed]) => {
-    using host = new RecordingPlugins();
-    host.add("a", { VERSION: SERVES('["0.1.0"]') });
-    const list = host.list(["a"], { cniVersion });
-    const run = (): Promise<string[]> =>
-      host.runtime().validateNetworkList(list);
-    if (isServed) assertEquals(await run(), []);
-    else {await assertRejects(
-        run,
-        CniError,
-        "does not support config version",
-      );}
-  }, ([cniVersion]) => JSON.stringify(cniVersion));
-});
+testRows<[string, boolean]>("validateNetworkList() compares versions exactly", [
+  ["", true],
+  ["0.1.0", true],
+  ["0.1", false],
+  ["0.2.0", false],
+], async ([cniVersion, isServed]) => {
+  using host = new RecordingPlugins();
+  host.add("a", { VERSION: SERVES('["0.1.0"]') });
+  const list = host.list(["a"], { cniVersion });
+  const run = (): Promise<string[]> => host.runtime().validateNetworkList(list);
+  if (isServed) assertEquals(await run(), []);
+  else await assertRejects(run, CniError, "does not support config version");
+}, ([cniVersion]) => JSON.stringify(cniVersion));
 
 Deno.test("validateNetworkList() asks the invoker", async () => {
   using host = new RecordingPlugins();

@@ -26,7 +26,7 @@ import {
   splitAttributes,
 } from "./attribute.ts";
 import { type Codec, u16be, u32, u8 } from "./struct.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 function fromHex(hex: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(hex.replaceAll(" ", ""));
@@ -76,44 +76,38 @@ function randomTree(): Tree {
   };
 }
 
-Deno.test("payload codecs encode as the kernel does", async (t) => {
-  const rows: [name: string, Codec<unknown>, value: unknown, hex: string][] = [
-    ["cstring", cstring, "eth0", "6574683000"],
-    ["cstring of no characters", cstring, "", "00"],
-    ["cstring of several bytes a character", cstring, "é", "c3a900"],
-    ["raw", raw, fromHex("0102"), "0102"],
-    ["ip of family 4", ip, Ip.parse("10.1.2.3"), "0a010203"],
-    [
-      "ip of family 6",
-      ip,
-      Ip.parse("2001:db8::1"),
-      "20010db8" + "00000000" + "00000000" + "00000001",
-    ],
-    ["mac", mac, Mac.parse("02:00:5e:00:53:01"), "02005e005301"],
-    ["flag", flag, true, ""],
-    ["listOf", listOf(1, u8), [1, 2], "05000100 01000000 05000100 02000000"],
-    ["nested", nested(leafSet), { port: 53 }, "06000100 00350000"],
-  ];
-  await eachRow(t, rows, ([, codec, value, hex]) => {
-    const bytes = fromHex(hex);
-    assertEquals(codec.encode(value), bytes);
-    assertEquals<unknown>(codec.decode(bytes), value);
-  });
+testRows("payload codecs encode as the kernel does", [
+  ["cstring", cstring, "eth0", "6574683000"],
+  ["cstring of no characters", cstring, "", "00"],
+  ["cstring of several bytes a character", cstring, "é", "c3a900"],
+  ["raw", raw, fromHex("0102"), "0102"],
+  ["ip of family 4", ip, Ip.parse("10.1.2.3"), "0a010203"],
+  [
+    "ip of family 6",
+    ip,
+    Ip.parse("2001:db8::1"),
+    "20010db8" + "00000000" + "00000000" + "00000001",
+  ],
+  ["mac", mac, Mac.parse("02:00:5e:00:53:01"), "02005e005301"],
+  ["flag", flag, true, ""],
+  ["listOf", listOf(1, u8), [1, 2], "05000100 01000000 05000100 02000000"],
+  ["nested", nested(leafSet), { port: 53 }, "06000100 00350000"],
+], ([, codec, value, hex]: [string, Codec<unknown>, unknown, string]) => {
+  const bytes = fromHex(hex);
+  assertEquals(codec.encode(value), bytes);
+  assertEquals<unknown>(codec.decode(bytes), value);
 });
 
-Deno.test("payload codecs decode what they would not encode", async (t) => {
-  const rows: [name: string, Codec<unknown>, hex: string, value: unknown][] = [
-    ["cstring without NUL", cstring, "657468", "eth"],
-    ["cstring with more after the NUL", cstring, "650074", "e"],
-    ["mac of a tunnel", mac, "0a010203", undefined],
-    ["mac of no bytes", mac, "", undefined],
-    ["flag with a payload", flag, "01", true],
-    ["listOf, of another type", listOf(1, u8), "05000200 01000000", []],
-    ["listOf, marked nested", listOf(1, u8), "05000180 01000000", [1]],
-  ];
-  await eachRow(t, rows, ([, codec, hex, value]) => {
-    assertEquals(codec.decode(fromHex(hex)), value);
-  });
+testRows("payload codecs decode what they would not encode", [
+  ["cstring without NUL", cstring, "657468", "eth"],
+  ["cstring with more after the NUL", cstring, "650074", "e"],
+  ["mac of a tunnel", mac, "0a010203", undefined],
+  ["mac of no bytes", mac, "", undefined],
+  ["flag with a payload", flag, "01", true],
+  ["listOf, of another type", listOf(1, u8), "05000200 01000000", []],
+  ["listOf, marked nested", listOf(1, u8), "05000180 01000000", [1]],
+], ([, codec, hex, value]: [string, Codec<unknown>, string, unknown]) => {
+  assertEquals(codec.decode(fromHex(hex)), value);
 });
 
 Deno.test("ip refuses other lengths than those of the two families", () => {
@@ -127,22 +121,19 @@ Deno.test("raw does not share memory with the received bytes", () => {
   assertEquals(decoded[0], 1);
 });
 
-Deno.test("attributeSet() encodes rows in order, padded, and no others", async (t) => {
-  const rows: [name: string, value: TreeValues, hex: string][] = [
-    ["none", {}, ""],
-    ["undefined", { name: undefined, isOn: undefined }, ""],
-    [
-      "order of rows, not of keys",
-      { isOn: true, name: "ab" },
-      "07000100 61620000 04000500",
-    ],
-    ["nested, marked", { leaf: { port: 1 } }, "0c000280 06000100 00010000"],
-    ["nested, empty", { leaf: {} }, "04000280"],
-    ["within itself", { child: { child: {} } }, "08000300 04000300"],
-  ];
-  await eachRow(t, rows, ([, value, hex]) => {
-    assertEquals(treeSet.encode(value), fromHex(hex));
-  });
+testRows("attributeSet() encodes rows in order, padded, and no others", [
+  ["none", {}, ""],
+  ["undefined", { name: undefined, isOn: undefined }, ""],
+  [
+    "order of rows, not of keys",
+    { isOn: true, name: "ab" },
+    "07000100 61620000 04000500",
+  ],
+  ["nested, marked", { leaf: { port: 1 } }, "0c000280 06000100 00010000"],
+  ["nested, empty", { leaf: {} }, "04000280"],
+  ["within itself", { child: { child: {} } }, "08000300 04000300"],
+], ([, value, hex]: [string, TreeValues, string]) => {
+  assertEquals(treeSet.encode(value), fromHex(hex));
 });
 
 Deno.test("attributeSet() sends back what it does not know, at any depth", () => {
@@ -153,28 +144,25 @@ Deno.test("attributeSet() sends back what it does not know, at any depth", () =>
   assertEquals(encoded, fromHex(hex.replace("14000200", "14000280")));
 });
 
-Deno.test("attributeSet() decodes what the kernel may send", async (t) => {
-  const rows: [name: string, hex: string, value: unknown][] = [
-    ["none", "", {}],
-    ["any order", "04000500 05000100 61000000", { name: "a", isOn: true }],
-    ["last of repeated ones", "05000100 61000000 05000100 62000000", {
-      name: "b",
-    }],
-    ["nested bit on any row", "05000180 61000000", { name: "a" }],
-    ["byte order bit on any row", "05000140 61000000", { name: "a" }],
-    ["nested without the bit", "0c000200 06000100 00010000", {
-      leaf: { port: 1 },
-    }],
-    ["unknown ones", "05000900 01000000 04000780", {
-      unknown: [
-        { type: 9, bytes: fromHex("01") },
-        { type: 7, bytes: fromHex("") },
-      ],
-    }],
-  ];
-  await eachRow(t, rows, ([, hex, value]) => {
-    assertEquals<unknown>(treeSet.decode(fromHex(hex)), value);
-  });
+testRows("attributeSet() decodes what the kernel may send", [
+  ["none", "", {}],
+  ["any order", "04000500 05000100 61000000", { name: "a", isOn: true }],
+  ["last of repeated ones", "05000100 61000000 05000100 62000000", {
+    name: "b",
+  }],
+  ["nested bit on any row", "05000180 61000000", { name: "a" }],
+  ["byte order bit on any row", "05000140 61000000", { name: "a" }],
+  ["nested without the bit", "0c000200 06000100 00010000", {
+    leaf: { port: 1 },
+  }],
+  ["unknown ones", "05000900 01000000 04000780", {
+    unknown: [
+      { type: 9, bytes: fromHex("01") },
+      { type: 7, bytes: fromHex("") },
+    ],
+  }],
+], ([, hex, value]: [string, string, unknown]) => {
+  assertEquals<unknown>(treeSet.decode(fromHex(hex)), value);
 });
 
 Deno.test("attributeSet() returns any values unharmed", () => {

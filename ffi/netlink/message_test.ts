@@ -16,7 +16,7 @@ import {
   splitMessages,
 } from "./message.ts";
 import { struct, u32, u8 } from "./struct.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 function fromHex(hex: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(hex.replaceAll(" ", ""));
@@ -51,19 +51,12 @@ Deno.test("messageHeader is laid out as struct nlmsghdr", () => {
   });
 });
 
-Deno.test("encodeMessage() puts the length before and padding behind", async (t) => {
-  const rows: [name: string, body: string, hex: string][] = [
-    ["no body", "", "10000000 4d00 0506 01000000 00000000"],
-    [
-      "whole words",
-      "aabbccdd",
-      "14000000 4d00 0506 01000000 00000000 aabbccdd",
-    ],
-    ["odd length", "aa", "11000000 4d00 0506 01000000 00000000 aa000000"],
-  ];
-  await eachRow(t, rows, ([, body, hex]) => {
-    assertEquals(encodeMessage(77, 0x605, 1, fromHex(body)), fromHex(hex));
-  });
+testRows("encodeMessage() puts the length before and padding behind", [
+  ["no body", "", "10000000 4d00 0506 01000000 00000000"],
+  ["whole words", "aabbccdd", "14000000 4d00 0506 01000000 00000000 aabbccdd"],
+  ["odd length", "aa", "11000000 4d00 0506 01000000 00000000 aa000000"],
+], ([, body, hex]: [string, string, string]) => {
+  assertEquals(encodeMessage(77, 0x605, 1, fromHex(body)), fromHex(hex));
 });
 
 Deno.test("splitMessages() returns what encodeMessage() made", () => {

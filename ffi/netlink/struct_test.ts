@@ -21,7 +21,7 @@ import {
   u64,
   u8,
 } from "./struct.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 function fromHex(hex: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(hex.replaceAll(" ", ""));
@@ -138,8 +138,9 @@ function split(hex: string): [start: number, payload: string][] {
     .map(({ start, payload }) => [start, payload.toHex()]);
 }
 
-Deno.test("splitRecords() yields each record of a run", async (t) => {
-  const rows: [name: string, hex: string, ReturnType<typeof split>][] = [
+testRows(
+  "splitRecords() yields each record of a run",
+  [
     ["no bytes", "", []],
     ["fewer than a header", "040000", []],
     ["a header alone", "04000100", [[0, ""]]],
@@ -149,28 +150,22 @@ Deno.test("splitRecords() yields each record of a run", async (t) => {
     ]],
     ["padding cut off at the end", "05000100 aa", [[0, "aa"]]],
     ["rest too short for a header", "04000100 0400", [[0, ""]]],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([, hex, expected]) => assertEquals(split(hex), expected),
-  );
-});
+  ],
+  ([, hex, expected]: [string, string, ReturnType<typeof split>]) =>
+    assertEquals(split(hex), expected),
+);
 
-Deno.test("splitRecords() refuses lengths that lead outside", async (t) => {
-  const rows: [name: string, hex: string, length: number, left: number][] = [
-    ["zero, which would never end", "00000100 aabbccdd", 0, 8],
-    ["shorter than the header", "03000100 aabbccdd", 3, 8],
-    ["longer than the run", "09000100 aabbccdd", 9, 8],
-    ["second record", "04000100 ffff0100", 0xffff, 4],
-  ];
-  await eachRow(t, rows, ([, hex, length, left]) => {
-    assertThrows(
-      () => split(hex),
-      RangeError,
-      `Cannot decode a record of ${length} bytes where ${left} are left`,
-    );
-  });
+testRows("splitRecords() refuses lengths that lead outside", [
+  ["zero, which would never end", "00000100 aabbccdd", 0, 8],
+  ["shorter than the header", "03000100 aabbccdd", 3, 8],
+  ["longer than the run", "09000100 aabbccdd", 9, 8],
+  ["second record", "04000100 ffff0100", 0xffff, 4],
+], ([, hex, length, left]: [string, string, number, number]) => {
+  assertThrows(
+    () => split(hex),
+    RangeError,
+    `Cannot decode a record of ${length} bytes where ${left} are left`,
+  );
 });
 
 Deno.test("decoding structs and records is safe with any bytes", () => {
@@ -194,20 +189,17 @@ Deno.test("concat() joins byte strings", () => {
   assertEquals(concat([]).length, 0);
 });
 
-Deno.test("integer codecs refuse what they have no room for", async (t) => {
-  const rows: [name: string, codec: FixedCodec<number>, value: number][] = [
-    ["u8: too large", u8, 256],
-    ["u8: negative", u8, -1],
-    ["u16: too large", u16, 0x1_0000],
-    ["u16be: too large", u16be, 0x1_0000],
-    ["u32: too large", u32, 0x1_0000_0000],
-    ["u32: negative", u32, -5],
-    ["u32: a fraction", u32, 1.5],
-    ["u32: not a number", u32, NaN],
-    ["i32: too large", i32, 0x8000_0000],
-    ["i32: too small", i32, -0x8000_0001],
-  ];
-  await eachRow(t, rows, ([, codec, value]) => {
-    assertThrows(() => codec.encode(value), RangeError, "Cannot encode");
-  });
+testRows("integer codecs refuse what they have no room for", [
+  ["u8: too large", u8, 256],
+  ["u8: negative", u8, -1],
+  ["u16: too large", u16, 0x1_0000],
+  ["u16be: too large", u16be, 0x1_0000],
+  ["u32: too large", u32, 0x1_0000_0000],
+  ["u32: negative", u32, -5],
+  ["u32: a fraction", u32, 1.5],
+  ["u32: not a number", u32, NaN],
+  ["i32: too large", i32, 0x8000_0000],
+  ["i32: too small", i32, -0x8000_0001],
+], ([, codec, value]: [string, FixedCodec<number>, number]) => {
+  assertThrows(() => codec.encode(value), RangeError, "Cannot encode");
 });

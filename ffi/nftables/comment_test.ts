@@ -1,18 +1,15 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { comment, COMMENT_MAX_BYTES } from "./comment.ts";
-import { eachRow, testRows } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
-Deno.test("comment encodes text with its type, length and a NUL", async (t) => {
-  const rows: [text: string, bytes: number[]][] = [
-    ["", [0, 1, 0]],
-    ["ab", [0, 3, 0x61, 0x62, 0]],
-    ["é", [0, 3, 0xc3, 0xa9, 0]],
-  ];
-  await eachRow(t, rows, ([text, bytes]) => {
-    assertEquals([...comment.encode(text)], bytes);
-    assertEquals(comment.decode(new Uint8Array(bytes)), text);
-  }, ([text]) => JSON.stringify(text));
-});
+testRows("comment encodes text with its type, length and a NUL", [
+  ["", [0, 1, 0]],
+  ["ab", [0, 3, 0x61, 0x62, 0]],
+  ["é", [0, 3, 0xc3, 0xa9, 0]],
+], ([text, bytes]: [string, number[]]) => {
+  assertEquals([...comment.encode(text)], bytes);
+  assertEquals(comment.decode(new Uint8Array(bytes)), text);
+}, ([text]) => JSON.stringify(text));
 
 Deno.test("comment refuses text that nft could not show", () => {
   const longest = "x".repeat(COMMENT_MAX_BYTES - 1);

@@ -8,7 +8,7 @@ import {
 import { runIn } from "../../testing/ip_json.ts";
 import { handleOf, Parent } from "./traffic_control.ts";
 import { MATCH_ALL, matchNetwork, Protocol } from "./traffic_control_filter.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const HTB = { kind: "htb", defaultClass: 0x30 } as const;
 
@@ -122,30 +122,27 @@ rootTest("FilterRequests.del() leaves other filters of the priority", () => {
   assertEquals(errnoOf(() => traffic.filter.del(redirect)), "ENOENT");
 });
 
-Deno.test("matchNetwork() compares the words that the prefix covers", async (t) => {
-  const rows: [network: string, source: string[], destination: string[]][] = [
-    ["0.0.0.0/0", ["0 0 0"], ["0 0 0"]],
-    ["::/0", ["0 0 0"], ["0 0 0"]],
-    ["10.1.2.3/32", ["a010203 ffffffff 12"], ["a010203 ffffffff 16"]],
-    ["10.1.2.3/8", ["a000000 ff000000 12"], ["a000000 ff000000 16"]],
-    ["128.0.0.0/1", ["80000000 80000000 12"], ["80000000 80000000 16"]],
-    ["2001:db8::/32", ["20010db8 ffffffff 8"], ["20010db8 ffffffff 24"]],
-    ["2001:db8:8000::/33", ["20010db8 ffffffff 8", "80000000 80000000 12"], [
-      "20010db8 ffffffff 24",
-      "80000000 80000000 28",
-    ]],
-    [
-      "::1/128",
-      ["0 ffffffff 8", "0 ffffffff 12", "0 ffffffff 16", "1 ffffffff 20"],
-      ["0 ffffffff 24", "0 ffffffff 28", "0 ffffffff 32", "1 ffffffff 36"],
-    ],
-  ];
-  await eachRow(t, rows, ([network, source, destination]) => {
-    const [from, to] = (["source", "destination"] as const).map((side) =>
-      matchNetwork(Cidr.parse(network), side).map(({ mask, value, offset }) =>
-        `${value.toString(16)} ${mask.toString(16)} ${offset}`
-      )
-    );
-    assertEquals([from, to], [source, destination]);
-  });
+testRows("matchNetwork() compares the words that the prefix covers", [
+  ["0.0.0.0/0", ["0 0 0"], ["0 0 0"]],
+  ["::/0", ["0 0 0"], ["0 0 0"]],
+  ["10.1.2.3/32", ["a010203 ffffffff 12"], ["a010203 ffffffff 16"]],
+  ["10.1.2.3/8", ["a000000 ff000000 12"], ["a000000 ff000000 16"]],
+  ["128.0.0.0/1", ["80000000 80000000 12"], ["80000000 80000000 16"]],
+  ["2001:db8::/32", ["20010db8 ffffffff 8"], ["20010db8 ffffffff 24"]],
+  ["2001:db8:8000::/33", ["20010db8 ffffffff 8", "80000000 80000000 12"], [
+    "20010db8 ffffffff 24",
+    "80000000 80000000 28",
+  ]],
+  [
+    "::1/128",
+    ["0 ffffffff 8", "0 ffffffff 12", "0 ffffffff 16", "1 ffffffff 20"],
+    ["0 ffffffff 24", "0 ffffffff 28", "0 ffffffff 32", "1 ffffffff 36"],
+  ],
+], ([network, source, destination]: [string, string[], string[]]) => {
+  const [from, to] = (["source", "destination"] as const).map((side) =>
+    matchNetwork(Cidr.parse(network), side).map(({ mask, value, offset }) =>
+      `${value.toString(16)} ${mask.toString(16)} ${offset}`
+    )
+  );
+  assertEquals([from, to], [source, destination]);
 });

@@ -4,7 +4,7 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import { decode, type JsonObject } from "../../cni/json.ts";
 import { rangeSetsOf, requestedIpsOf } from "./config.ts";
 import { type HostLocalConfig, hostLocalSchema } from "./schema.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 function decodeConfig(config: JsonObject): HostLocalConfig {
   return decode(hostLocalSchema(), config, "network configuration");
@@ -25,8 +25,9 @@ function requestedIps(config: JsonObject, cniArgs = ""): string[] {
   return requestedIpsOf(decodeConfig(config), args).map(String);
 }
 
-Deno.test("rangeSetsOf() reads every form of ranges", async (t) => {
-  const rows: [id: string, config: JsonObject, want: string[][]][] = [
+testRows(
+  "rangeSetsOf() reads every form of ranges",
+  [
     [
       "CF-1 a single range",
       {
@@ -92,13 +93,10 @@ Deno.test("rangeSetsOf() reads every form of ranges", async (t) => {
       },
       [["10.1.2.0/24 10.1.2.1-10.1.2.254 10.1.2.1"]],
     ],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([, config, want]) => assertEquals(resolveSets(config), want),
-  );
-});
+  ],
+  ([, config, want]: [string, JsonObject, string[][]]) =>
+    assertEquals(resolveSets(config), want),
+);
 
 Deno.test("rangeSetsOf() reads what each range excludes", async (t) => {
   const range = {
@@ -256,27 +254,24 @@ Deno.test("requestedIpsOf() gathers addresses from everywhere", async (t) => {
   );
 });
 
-Deno.test("requestedIpsOf() blames CNI_ARGS for what it cannot read", async (t) => {
-  const rows: [cniArgs: string, message: string, details: string][] = [
-    [
-      "IP=10.1.2.300",
-      'CNI_ARGS: error parsing value of pair "IP=10.1.2.300"',
-      "invalid IP address: 10.1.2.300",
-    ],
-    [
-      "IP=10.1.2.3/33",
-      'CNI_ARGS: error parsing value of pair "IP=10.1.2.3/33"',
-      "invalid CIDR address: 10.1.2.3/33",
-    ],
-    ["IP=10.1.2.3;", 'CNI_ARGS: invalid pair ""', ""],
-    ["IP=10.1.2.3;X=y", 'CNI_ARGS: unknown args ["X=y"]', ""],
-    ["ip=10.1.2.3", 'CNI_ARGS: unknown args ["ip=10.1.2.3"]', ""],
-    ["IgnoreUnknown=0;X=y", 'CNI_ARGS: unknown args ["X=y"]', ""],
-  ];
-  await eachRow(t, rows, ([cniArgs, message, details]) => {
-    const error = assertThrows(() => requestedIps({}, cniArgs), CniError);
-    assertEquals(error.message, message);
-    assertEquals(error.details, details);
-    assertEquals(error.code, ErrorCode.InvalidEnvironment);
-  });
+testRows("requestedIpsOf() blames CNI_ARGS for what it cannot read", [
+  [
+    "IP=10.1.2.300",
+    'CNI_ARGS: error parsing value of pair "IP=10.1.2.300"',
+    "invalid IP address: 10.1.2.300",
+  ],
+  [
+    "IP=10.1.2.3/33",
+    'CNI_ARGS: error parsing value of pair "IP=10.1.2.3/33"',
+    "invalid CIDR address: 10.1.2.3/33",
+  ],
+  ["IP=10.1.2.3;", 'CNI_ARGS: invalid pair ""', ""],
+  ["IP=10.1.2.3;X=y", 'CNI_ARGS: unknown args ["X=y"]', ""],
+  ["ip=10.1.2.3", 'CNI_ARGS: unknown args ["ip=10.1.2.3"]', ""],
+  ["IgnoreUnknown=0;X=y", 'CNI_ARGS: unknown args ["X=y"]', ""],
+], ([cniArgs, message, details]: [string, string, string]) => {
+  const error = assertThrows(() => requestedIps({}, cniArgs), CniError);
+  assertEquals(error.message, message);
+  assertEquals(error.details, details);
+  assertEquals(error.code, ErrorCode.InvalidEnvironment);
 });

@@ -8,7 +8,7 @@ import { formatOwner, type Lease, type Owner } from "./lease.ts";
 import { leaseEach } from "./leasing.ts";
 import { resolveRangeSet } from "./range.ts";
 import { LeaseStore } from "./store.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
 const CONTENT = "dummy\r\neth0";
@@ -167,51 +167,47 @@ Deno.test("OwnerFiles may be cut off anywhere, and no lease is lost", async () =
   assertEquals(fixture.owners(), []);
 });
 
-Deno.test("OwnerFiles are believed only as far as the leases agree", async (t) => {
-  const changes: [name: string, (fixture: Fixture) => void, want: string[]][] =
-    [
-      [
-        "another program ended the leases and made another one",
-        (f) => {
-          f.remove("net/10.9.0.2");
-          f.remove("net/2001:db8::2");
-          f.write("net/10.9.0.77", CONTENT);
-        },
-        ["10.9.0.77"],
-      ],
-      [
-        "another program ended one and gave its address away",
-        (f) => f.write("net/10.9.0.2", "other\r\neth0"),
-        ["2001:db8::2"],
-      ],
-      [
-        "another program made one of the container alone",
-        (f) => {
-          f.remove("net/10.9.0.2");
-          f.remove("net/2001:db8::2");
-          f.write("net/10.9.0.77", "dummy");
-        },
-        ["10.9.0.77"],
-      ],
-      ["the files were removed", (f) => f.remove(".by-owner"), [
-        "10.9.0.2",
-        "2001:db8::2",
-      ]],
-      ["the folder was emptied", (f) => {
-        for (const name of listFolder(f.folder)) f.remove(`net/${name}`);
-      }, []],
-    ];
-  await eachRow(t, changes, async ([, change, want]) => {
-    using fixture = new Fixture(MANY);
-    await fixture.add();
-    change(fixture);
-    assertEquals(await fixture.leasesOf(), want);
-    await fixture.del();
-    assertEquals(await fixture.leasesOf(), []);
-    // Whatever was left, the attachment can be added again.
-    await fixture.add();
-    assertEquals((await fixture.leasesOf()).length, 2);
-  });
+testRows("OwnerFiles are believed only as far as the leases agree", [
+  [
+    "another program ended the leases and made another one",
+    (f) => {
+      f.remove("net/10.9.0.2");
+      f.remove("net/2001:db8::2");
+      f.write("net/10.9.0.77", CONTENT);
+    },
+    ["10.9.0.77"],
+  ],
+  [
+    "another program ended one and gave its address away",
+    (f) => f.write("net/10.9.0.2", "other\r\neth0"),
+    ["2001:db8::2"],
+  ],
+  [
+    "another program made one of the container alone",
+    (f) => {
+      f.remove("net/10.9.0.2");
+      f.remove("net/2001:db8::2");
+      f.write("net/10.9.0.77", "dummy");
+    },
+    ["10.9.0.77"],
+  ],
+  ["the files were removed", (f) => f.remove(".by-owner"), [
+    "10.9.0.2",
+    "2001:db8::2",
+  ]],
+  ["the folder was emptied", (f) => {
+    for (const name of listFolder(f.folder)) f.remove(`net/${name}`);
+  }, []],
+], async ([, change, want]: [string, (fixture: Fixture) => void, string[]]) => {
+  using fixture = new Fixture(MANY);
+  await fixture.add();
+  change(fixture);
+  assertEquals(await fixture.leasesOf(), want);
+  await fixture.del();
+  assertEquals(await fixture.leasesOf(), []);
+  // Whatever was left, the attachment can be added again.
+  await fixture.add();
+  assertEquals((await fixture.leasesOf()).length, 2);
 });
 
 Deno.test("OwnerFiles tell ADD that an attachment has a lease", async () => {

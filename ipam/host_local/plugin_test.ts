@@ -8,7 +8,7 @@ import {
   DataFolder,
   runInProcess as run,
 } from "../../tests/_harness/host_local.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("hostLocal.add() refuses a second lease (HL-7)", async (t) => {
   using fixture = new DataFolder();
@@ -94,27 +94,24 @@ Deno.test("hostLocal.del() creates nothing where there is nothing (HL-9)", async
 });
 
 // The Go plugin refuses all of these, so the lease stays forever.
-Deno.test("hostLocal.del() does without a configuration that is right", async (t) => {
-  const rows: [name: string, ipam: JsonObject, env: Environment][] = [
-    ["no ranges", {}, {}],
-    ["a subnet that is none", { subnet: "10.1.2.0" }, {}],
-    ["host bits", { subnet: "10.1.2.9/24" }, {}],
-    [
-      "ranges that overlap",
-      { subnet: "10.1.2.0/24", ranges: [[{ subnet: "10.1.2.0/25" }]] },
-      {},
-    ],
-    ["a missing resolv.conf", { resolvConf: "/no/such/file" }, {}],
-    ["CNI_ARGS that are wrong", {}, { CNI_ARGS: "IP=nonsense;;" }],
-    ["no namespace", { subnet: "10.1.2.0/24" }, { CNI_NETNS: "" }],
-  ];
-  await eachRow(t, rows, async ([, ipam, env]) => {
-    using fixture = new DataFolder();
-    fixture.plant({ "10.1.2.2": "dummy\r\neth0" });
-    const { exitCode } = await run("DEL", fixture.config(ipam), env);
-    assertEquals(exitCode, 0);
-    assertEquals(fixture.leases(), {});
-  });
+testRows("hostLocal.del() does without a configuration that is right", [
+  ["no ranges", {}, {}],
+  ["a subnet that is none", { subnet: "10.1.2.0" }, {}],
+  ["host bits", { subnet: "10.1.2.9/24" }, {}],
+  [
+    "ranges that overlap",
+    { subnet: "10.1.2.0/24", ranges: [[{ subnet: "10.1.2.0/25" }]] },
+    {},
+  ],
+  ["a missing resolv.conf", { resolvConf: "/no/such/file" }, {}],
+  ["CNI_ARGS that are wrong", {}, { CNI_ARGS: "IP=nonsense;;" }],
+  ["no namespace", { subnet: "10.1.2.0/24" }, { CNI_NETNS: "" }],
+], async ([, ipam, env]: [string, JsonObject, Environment]) => {
+  using fixture = new DataFolder();
+  fixture.plant({ "10.1.2.2": "dummy\r\neth0" });
+  const { exitCode } = await run("DEL", fixture.config(ipam), env);
+  assertEquals(exitCode, 0);
+  assertEquals(fixture.leases(), {});
 });
 
 Deno.test("hostLocal.add() gives the addresses that are requested", async (t) => {
@@ -185,52 +182,46 @@ Deno.test("hostLocal.add() gives the addresses that are requested", async (t) =>
   });
 });
 
-Deno.test("hostLocal.add() uses the smallest subnets", async (t) => {
-  const rows: [subnet: string, want: JsonObject[], gateway?: string][] = [
-    ["10.1.2.0/31", [{ address: "10.1.2.1/31", gateway: "10.1.2.0" }]],
-    ["10.1.2.7/32", [{ address: "10.1.2.7/32" }]],
-    [
-      "10.1.2.7/32",
-      [{ address: "10.1.2.7/32", gateway: "169.254.1.1" }],
-      "169.254.1.1",
-    ],
-    ["2001:db8::/127", [{ address: "2001:db8::1/127", gateway: "2001:db8::" }]],
-    ["2001:db8::7/128", [{ address: "2001:db8::7/128" }]],
-  ];
-  await eachRow(t, rows, async ([subnet, want, gateway = ""]) => {
-    using fixture = new DataFolder();
-    const config = fixture.config({ subnet, gateway });
-    const added = await run("ADD", config);
-    assertEquals(added.json.ips, want);
-    const { json } = await run("ADD", config, { CNI_CONTAINERID: "other" });
-    assertStringIncludes(json.msg, "no IP addresses available in range set");
-  }, ([subnet, , gateway = ""]) => `RG-4: ${subnet} ${gateway}`);
-});
+testRows("hostLocal.add() uses the smallest subnets", [
+  ["10.1.2.0/31", [{ address: "10.1.2.1/31", gateway: "10.1.2.0" }]],
+  ["10.1.2.7/32", [{ address: "10.1.2.7/32" }]],
+  [
+    "10.1.2.7/32",
+    [{ address: "10.1.2.7/32", gateway: "169.254.1.1" }],
+    "169.254.1.1",
+  ],
+  ["2001:db8::/127", [{ address: "2001:db8::1/127", gateway: "2001:db8::" }]],
+  ["2001:db8::7/128", [{ address: "2001:db8::7/128" }]],
+], async ([subnet, want, gateway = ""]: [string, JsonObject[], string?]) => {
+  using fixture = new DataFolder();
+  const config = fixture.config({ subnet, gateway });
+  const added = await run("ADD", config);
+  assertEquals(added.json.ips, want);
+  const { json } = await run("ADD", config, { CNI_CONTAINERID: "other" });
+  assertStringIncludes(json.msg, "no IP addresses available in range set");
+}, ([subnet, , gateway = ""]) => `RG-4: ${subnet} ${gateway}`);
 
-Deno.test("hostLocal.add() goes on after the last reserved address", async (t) => {
-  const rows: [name: string, files: Record<string, string>, want: string][] = [
-    ["the next one", { "last_reserved_ip.0": "10.1.2.9" }, "10.1.2.10/24"],
-    // The Go plugin starts over in this case.
-    ["with a line end", { "last_reserved_ip.0": "10.1.2.9\n" }, "10.1.2.10/24"],
-    ["of another network", { "last_reserved_ip.0": "10.9.9.9" }, "10.1.2.2/24"],
-    ["of another set", { "last_reserved_ip.1": "10.1.2.9" }, "10.1.2.2/24"],
-    ["unreadable", { "last_reserved_ip.0": "\0\0\0" }, "10.1.2.2/24"],
-    [
-      "over what is leased",
-      { "last_reserved_ip.0": "10.1.2.254", "10.1.2.2": "x" },
-      "10.1.2.3/24",
-    ],
-    // The Go plugin never hands this address out again.
-    ["into an empty lease", { "10.1.2.2": "" }, "10.1.2.2/24"],
-    ["after a kill", { "unfinished": "other\r\net" }, "10.1.2.2/24"],
-  ];
-  await eachRow(t, rows, async ([, files, want]) => {
-    using fixture = new DataFolder();
-    fixture.plant(files);
-    const config = fixture.config({ subnet: "10.1.2.0/24" });
-    assertEquals(addressesOf(await run("ADD", config)), [want]);
-    assertEquals(Object.hasOwn(fixture.read(), "unfinished"), false);
-  });
+testRows("hostLocal.add() goes on after the last reserved address", [
+  ["the next one", { "last_reserved_ip.0": "10.1.2.9" }, "10.1.2.10/24"],
+  // The Go plugin starts over in this case.
+  ["with a line end", { "last_reserved_ip.0": "10.1.2.9\n" }, "10.1.2.10/24"],
+  ["of another network", { "last_reserved_ip.0": "10.9.9.9" }, "10.1.2.2/24"],
+  ["of another set", { "last_reserved_ip.1": "10.1.2.9" }, "10.1.2.2/24"],
+  ["unreadable", { "last_reserved_ip.0": "\0\0\0" }, "10.1.2.2/24"],
+  [
+    "over what is leased",
+    { "last_reserved_ip.0": "10.1.2.254", "10.1.2.2": "x" },
+    "10.1.2.3/24",
+  ],
+  // The Go plugin never hands this address out again.
+  ["into an empty lease", { "10.1.2.2": "" }, "10.1.2.2/24"],
+  ["after a kill", { "unfinished": "other\r\net" }, "10.1.2.2/24"],
+], async ([, files, want]: [string, Record<string, string>, string]) => {
+  using fixture = new DataFolder();
+  fixture.plant(files);
+  const config = fixture.config({ subnet: "10.1.2.0/24" });
+  assertEquals(addressesOf(await run("ADD", config)), [want]);
+  assertEquals(Object.hasOwn(fixture.read(), "unfinished"), false);
 });
 
 Deno.test("hostLocal.add() says what is wrong", async (t) => {

@@ -2,67 +2,59 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { type Dns, emptyDns } from "../../cni/result.ts";
 import { parseResolvConf, readResolvConf } from "./resolv_conf.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
-Deno.test("parseResolvConf() reads what resolv.conf(5) describes", async (t) => {
-  const rows: [id: string, lines: string[], want: Partial<Dns>][] = [
+testRows("parseResolvConf() reads what resolv.conf(5) describes", [
+  [
+    "RC-1 nameservers, domain and search list",
+    ["nameserver 192.0.2.0", "domain example.com", "search a.test b.test"],
+    {
+      nameservers: ["192.0.2.0"],
+      domain: "example.com",
+      search: ["a.test", "b.test"],
+    },
+  ],
+  [
+    "RC-2 comments",
+    ["; nameserver 10.0.0.1", "#search x", " ;domain y", "nameserver 1.2.3.4"],
+    { nameservers: ["1.2.3.4"] },
+  ],
+  [
+    "RC-3 repeated keywords",
     [
-      "RC-1 nameservers, domain and search list",
-      ["nameserver 192.0.2.0", "domain example.com", "search a.test b.test"],
-      {
-        nameservers: ["192.0.2.0"],
-        domain: "example.com",
-        search: ["a.test", "b.test"],
-      },
+      "nameserver 1.2.3.4",
+      "nameserver 2001:db8::53",
+      "search a.test",
+      "search b.test c.test",
+      "options ndots:5",
+      "options rotate edns0",
+      "domain first.test",
+      "domain last.test",
     ],
-    [
-      "RC-2 comments",
-      [
-        "; nameserver 10.0.0.1",
-        "#search x",
-        " ;domain y",
-        "nameserver 1.2.3.4",
-      ],
-      { nameservers: ["1.2.3.4"] },
-    ],
-    [
-      "RC-3 repeated keywords",
-      [
-        "nameserver 1.2.3.4",
-        "nameserver 2001:db8::53",
-        "search a.test",
-        "search b.test c.test",
-        "options ndots:5",
-        "options rotate edns0",
-        "domain first.test",
-        "domain last.test",
-      ],
-      {
-        nameservers: ["1.2.3.4", "2001:db8::53"],
-        domain: "last.test",
-        search: ["a.test", "b.test", "c.test"],
-        options: ["ndots:5", "rotate", "edns0"],
-      },
-    ],
-    ["nothing", [""], {}],
-    ["keywords without a value", ["nameserver", "search", "domain "], {}],
-    ["unknown keywords", ["sortlist 10.0.0.0", "Nameserver 1.2.3.4"], {}],
-    [
-      "blanks of all kinds",
-      ["\tnameserver \t 1.2.3.4  ", "search\ta.test\tb.test\r"],
-      { nameservers: ["1.2.3.4"], search: ["a.test", "b.test"] },
-    ],
-    [
-      "what follows a value, as the Go plugin reads it",
-      ["nameserver 1.2.3.4 # mine", "options ndots:5 # why"],
-      { nameservers: ["1.2.3.4"], options: ["ndots:5", "#", "why"] },
-    ],
-  ];
-  await eachRow(t, rows, ([, lines, want]) => {
-    const text = lines.join("\n");
-    assertEquals(parseResolvConf(text), { ...emptyDns(), ...want });
-    assertEquals(parseResolvConf(`${text}\n`), { ...emptyDns(), ...want });
-  });
+    {
+      nameservers: ["1.2.3.4", "2001:db8::53"],
+      domain: "last.test",
+      search: ["a.test", "b.test", "c.test"],
+      options: ["ndots:5", "rotate", "edns0"],
+    },
+  ],
+  ["nothing", [""], {}],
+  ["keywords without a value", ["nameserver", "search", "domain "], {}],
+  ["unknown keywords", ["sortlist 10.0.0.0", "Nameserver 1.2.3.4"], {}],
+  [
+    "blanks of all kinds",
+    ["\tnameserver \t 1.2.3.4  ", "search\ta.test\tb.test\r"],
+    { nameservers: ["1.2.3.4"], search: ["a.test", "b.test"] },
+  ],
+  [
+    "what follows a value, as the Go plugin reads it",
+    ["nameserver 1.2.3.4 # mine", "options ndots:5 # why"],
+    { nameservers: ["1.2.3.4"], options: ["ndots:5", "#", "why"] },
+  ],
+], ([, lines, want]: [string, string[], Partial<Dns>]) => {
+  const text = lines.join("\n");
+  assertEquals(parseResolvConf(text), { ...emptyDns(), ...want });
+  assertEquals(parseResolvConf(`${text}\n`), { ...emptyDns(), ...want });
 });
 
 Deno.test("readResolvConf() names a file that cannot be read", () => {

@@ -19,7 +19,7 @@ import {
 import { Disk } from "../../tests/_harness/disk.ts";
 import type { Lease, Owner } from "./lease.ts";
 import { LeaseStore } from "./store.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const OWNER: Owner = { containerId: "dummy", ifName: "eth0" };
 
@@ -75,101 +75,92 @@ function namesOf(leases: readonly Lease[]): string[] {
   return leases.map(({ ip }) => `${ip}`).sort();
 }
 
-Deno.test("LeaseStore.reserve() writes the Go plugin's files", async (t) => {
-  const rows: [id: string, ip: string, owner: Owner, name: string][] = [
-    ["IPv4", "10.1.2.2", OWNER, "10.1.2.2"],
-    ["IPv6 as RFC 5952 has it", "2001:DB8:1:0::2", OWNER, "2001:db8:1::2"],
-    [
-      "HL-10: blanks around the container ID, which dispatch() never lets in",
-      "10.1.2.2",
-      { containerId: "  dummy\n ", ifName: "eth0" },
-      "10.1.2.2",
-    ],
-  ];
-  await eachRow(t, rows, async ([, ip, owner, name]) => {
-    using fixture = Fixture.create();
-    using store = await fixture.open();
-    assert(store.reserve(Ip.parse(ip), owner));
-    assertEquals(fixture.read(), { [name]: "dummy\r\neth0" });
-    const { mode } = await Deno.stat(join(fixture.folder, name));
-    assertEquals((mode ?? 0) & 0o777, 0o600);
-    store.release(store.leasesOf(owner));
-    assertEquals(fixture.read(), {});
-  });
+testRows("LeaseStore.reserve() writes the Go plugin's files", [
+  ["IPv4", "10.1.2.2", OWNER, "10.1.2.2"],
+  ["IPv6 as RFC 5952 has it", "2001:DB8:1:0::2", OWNER, "2001:db8:1::2"],
+  [
+    "HL-10: blanks around the container ID, which dispatch() never lets in",
+    "10.1.2.2",
+    { containerId: "  dummy\n ", ifName: "eth0" },
+    "10.1.2.2",
+  ],
+], async ([, ip, owner, name]: [string, string, Owner, string]) => {
+  using fixture = Fixture.create();
+  using store = await fixture.open();
+  assert(store.reserve(Ip.parse(ip), owner));
+  assertEquals(fixture.read(), { [name]: "dummy\r\neth0" });
+  const { mode } = await Deno.stat(join(fixture.folder, name));
+  assertEquals((mode ?? 0) & 0o777, 0o600);
+  store.release(store.leasesOf(owner));
+  assertEquals(fixture.read(), {});
 });
 
-Deno.test("LeaseStore.reserve() takes an address that is free", async (t) => {
-  const rows: [name: string, files: Files, want: boolean][] = [
-    ["no file", {}, true],
-    ["another address", { "10.1.2.3": "other\r\neth0" }, true],
-    ["taken by somebody", { "10.1.2.2": "other\r\neth0" }, false],
-    ["taken by the owner", { "10.1.2.2": "dummy\r\neth0" }, false],
-    ["taken by who knows", { "10.1.2.2": "kept for the printer" }, false],
-    ["a folder of that name", { "10.1.2.2": undefined }, false],
-    // The Go plugin never hands out such an address again.
-    ["an empty file, left by a crash", { "10.1.2.2": "" }, true],
-    ["what a killed process left", { unfinished: "dummy\r\net" }, true],
-  ];
-  await eachRow(t, rows, async ([, files, want]) => {
-    using fixture = Fixture.create(files);
+testRows("LeaseStore.reserve() takes an address that is free", [
+  ["no file", {}, true],
+  ["another address", { "10.1.2.3": "other\r\neth0" }, true],
+  ["taken by somebody", { "10.1.2.2": "other\r\neth0" }, false],
+  ["taken by the owner", { "10.1.2.2": "dummy\r\neth0" }, false],
+  ["taken by who knows", { "10.1.2.2": "kept for the printer" }, false],
+  ["a folder of that name", { "10.1.2.2": undefined }, false],
+  // The Go plugin never hands out such an address again.
+  ["an empty file, left by a crash", { "10.1.2.2": "" }, true],
+  ["what a killed process left", { unfinished: "dummy\r\net" }, true],
+], async ([, files, want]: [string, Files, boolean]) => {
+  using fixture = Fixture.create(files);
+  {
+    using store = await fixture.open();
+    assertEquals(store.reserve(Ip.parse("10.1.2.2"), OWNER), want);
+  }
+  const { unfinished: _, ...others } = files;
+  const after = want ? { ...others, "10.1.2.2": "dummy\r\neth0" } : files;
+  assertEquals(fixture.read(), after);
+});
+
+testRows("LeaseStore.leasesOf() reads what Go plugins wrote", [
+  ["nothing", {}, []],
+  ["a lease", { "10.1.2.2": "dummy\r\neth0" }, ["10.1.2.2"]],
+  ["an edited lease", { "10.1.2.2": " dummy\r\neth0\r\n" }, ["10.1.2.2"]],
+  [
+    "HL-8: of the container alone",
+    { "10.1.2.2": "dummy", "10.1.2.3": "dummy\r\n" },
+    ["10.1.2.2", "10.1.2.3"],
+  ],
+  [
+    "of the container alone beside an exact one",
+    { "10.1.2.2": "dummy", "10.1.2.3": "dummy\r\neth0" },
+    ["10.1.2.3"],
+  ],
+  [
+    "of others",
     {
-      using store = await fixture.open();
-      assertEquals(store.reserve(Ip.parse("10.1.2.2"), OWNER), want);
-    }
-    const { unfinished: _, ...others } = files;
-    const after = want ? { ...others, "10.1.2.2": "dummy\r\neth0" } : files;
-    assertEquals(fixture.read(), after);
-  });
-});
-
-Deno.test("LeaseStore.leasesOf() reads what Go plugins wrote", async (t) => {
-  const rows: [name: string, files: Files, want: string[]][] = [
-    ["nothing", {}, []],
-    ["a lease", { "10.1.2.2": "dummy\r\neth0" }, ["10.1.2.2"]],
-    ["an edited lease", { "10.1.2.2": " dummy\r\neth0\r\n" }, ["10.1.2.2"]],
-    [
-      "HL-8: of the container alone",
-      { "10.1.2.2": "dummy", "10.1.2.3": "dummy\r\n" },
-      ["10.1.2.2", "10.1.2.3"],
-    ],
-    [
-      "of the container alone beside an exact one",
-      { "10.1.2.2": "dummy", "10.1.2.3": "dummy\r\neth0" },
-      ["10.1.2.3"],
-    ],
-    [
-      "of others",
-      {
-        "10.1.2.2": "dummy\r\neth1",
-        "10.1.2.3": "dummy2\r\neth0",
-        "10.1.2.4": "dummy\neth0",
-        "10.1.2.5": "",
-      },
-      [],
-    ],
-    [
-      "several, of both families",
-      { "10.1.2.2": "dummy\r\neth0", "2001:db8::2": "dummy\r\neth0" },
-      ["10.1.2.2", "2001:db8::2"],
-    ],
-    [
-      "files that are no leases",
-      {
-        "10.1.2.2.bak": "dummy\r\neth0",
-        "010.1.2.3": "dummy\r\neth0",
-        "10.1.2.4": undefined,
-        "last_reserved_ip.0": "dummy\r\neth0",
-        "unfinished": "dummy\r\neth0",
-        "README": "dummy",
-      },
-      [],
-    ],
-  ];
-  await eachRow(t, rows, async ([, files, want]) => {
-    using fixture = Fixture.create(files);
-    using store = await fixture.open();
-    assertEquals(namesOf(store.leasesOf(OWNER)), want);
-  });
+      "10.1.2.2": "dummy\r\neth1",
+      "10.1.2.3": "dummy2\r\neth0",
+      "10.1.2.4": "dummy\neth0",
+      "10.1.2.5": "",
+    },
+    [],
+  ],
+  [
+    "several, of both families",
+    { "10.1.2.2": "dummy\r\neth0", "2001:db8::2": "dummy\r\neth0" },
+    ["10.1.2.2", "2001:db8::2"],
+  ],
+  [
+    "files that are no leases",
+    {
+      "10.1.2.2.bak": "dummy\r\neth0",
+      "010.1.2.3": "dummy\r\neth0",
+      "10.1.2.4": undefined,
+      "last_reserved_ip.0": "dummy\r\neth0",
+      "unfinished": "dummy\r\neth0",
+      "README": "dummy",
+    },
+    [],
+  ],
+], async ([, files, want]: [string, Files, string[]]) => {
+  using fixture = Fixture.create(files);
+  using store = await fixture.open();
+  assertEquals(namesOf(store.leasesOf(OWNER)), want);
 });
 
 Deno.test("LeaseStore.leasesOf() removes what a killed process left", async () => {
@@ -233,24 +224,21 @@ function obstruct(path: string): void {
   Deno.mkdirSync(join(path, "in-the-way"), { recursive: true });
 }
 
-Deno.test("LeaseStore.lastReserved() reads one address, or none", async (t) => {
-  const rows: [content: string | undefined, want: string | undefined][] = [
-    ["10.1.2.9", "10.1.2.9"],
-    ["2001:db8::9", "2001:db8::9"],
-    // The Go plugin accepts neither of these as an address, and starts over.
-    ["10.1.2.9\n", "10.1.2.9"],
-    [" 10.1.2.9\r\n", "10.1.2.9"],
-    ["", undefined],
-    ["10.1.2", undefined],
-    ["\0\0\0\0\0\0\0\0", undefined],
-  ];
-  await eachRow(t, rows, async ([content, want]) => {
-    using fixture = Fixture.create({ "last_reserved_ip.1": content });
-    using store = await fixture.open();
-    assertEquals(store.lastReserved(1)?.toString(), want);
-    assertEquals(store.lastReserved(0), undefined);
-  }, ([content]) => JSON.stringify(content));
-});
+testRows("LeaseStore.lastReserved() reads one address, or none", [
+  ["10.1.2.9", "10.1.2.9"],
+  ["2001:db8::9", "2001:db8::9"],
+  // The Go plugin accepts neither of these as an address, and starts over.
+  ["10.1.2.9\n", "10.1.2.9"],
+  [" 10.1.2.9\r\n", "10.1.2.9"],
+  ["", undefined],
+  ["10.1.2", undefined],
+  ["\0\0\0\0\0\0\0\0", undefined],
+], async ([content, want]: [string | undefined, string | undefined]) => {
+  using fixture = Fixture.create({ "last_reserved_ip.1": content });
+  using store = await fixture.open();
+  assertEquals(store.lastReserved(1)?.toString(), want);
+  assertEquals(store.lastReserved(0), undefined);
+}, ([content]) => JSON.stringify(content));
 
 Deno.test("LeaseStore.setLastReserved() replaces the address, without a line end", async () => {
   using fixture = Fixture.create({ "last_reserved_ip.0": "2001:db8::ffff\n" });

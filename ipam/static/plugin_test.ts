@@ -3,7 +3,7 @@ import type { Environment } from "../../cni/args.ts";
 import type { JsonObject } from "../../cni/json.ts";
 import { assertFailure, SILENT } from "../../tests/_harness/recorder.ts";
 import { runStatic, staticConfig } from "../../tests/_harness/static.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const ADDRESS = { address: "10.10.0.1/24", gateway: "10.10.0.254" };
 
@@ -378,30 +378,27 @@ Deno.test("staticIpam.check() compares prevResult with what ADD would answer", a
   });
 });
 
-Deno.test("staticIpam.status() fails where every ADD would", async (t) => {
-  const rows: [name: string, ipam: JsonObject | undefined, msg: string][] = [
-    ["addresses", { addresses: [ADDRESS] }, ""],
-    ["none, for they may come with ADD", {}, ""],
-    ["no ipam", undefined, "IPAM config missing 'ipam' key"],
-    [
-      "an address that is none",
-      { addresses: [{ address: "10.10.0.1" }] },
-      "the 'address' field is expected to be in CIDR notation, " +
-      "got: '10.10.0.1'",
-    ],
-    [
-      "a route that is none",
-      { routes: [{ dst: "x" }] },
-      "Cannot decode network configuration: ipam.routes[0].dst: " +
-      "invalid CIDR address: x",
-    ],
-  ];
-  await eachRow(t, rows, async ([, ipam, msg]) => {
-    const env = { CNI_ARGS: "of=another;program" };
-    const outcome = await runStatic("STATUS", staticConfig(ipam), env);
-    if (msg === "") assertEquals(outcome, SILENT);
-    else assertFailure(outcome, { code: 7, msg });
-  });
+testRows("staticIpam.status() fails where every ADD would", [
+  ["addresses", { addresses: [ADDRESS] }, ""],
+  ["none, for they may come with ADD", {}, ""],
+  ["no ipam", undefined, "IPAM config missing 'ipam' key"],
+  [
+    "an address that is none",
+    { addresses: [{ address: "10.10.0.1" }] },
+    "the 'address' field is expected to be in CIDR notation, " +
+    "got: '10.10.0.1'",
+  ],
+  [
+    "a route that is none",
+    { routes: [{ dst: "x" }] },
+    "Cannot decode network configuration: ipam.routes[0].dst: " +
+    "invalid CIDR address: x",
+  ],
+], async ([, ipam, msg]: [string, JsonObject | undefined, string]) => {
+  const env = { CNI_ARGS: "of=another;program" };
+  const outcome = await runStatic("STATUS", staticConfig(ipam), env);
+  if (msg === "") assertEquals(outcome, SILENT);
+  else assertFailure(outcome, { code: 7, msg });
 });
 
 Deno.test("staticIpam.gc() has nothing to do", async () => {

@@ -11,7 +11,7 @@ import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { limitLink, type LinkLimit, unlimitLink } from "./limit_link.ts";
 import { bucketOf } from "./token_bucket.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 function limitOf(bitsPerSecond: number, burstBits: number): LinkLimit {
   const bucket = bucketOf({ bitsPerSecond, burstBits }, 1500);
@@ -36,18 +36,15 @@ class CuttingKernel {
   }
 }
 
-Deno.test("limitLink() gives bytes to a kernel that cuts a burst off", async (t) => {
-  const rows: [name: string, limit: LinkLimit, burst: number | undefined][] = [
-    ["a short burst", limitOf(8e6, 8e6), undefined],
-    ["a long burst", limitOf(10e6, 2 ** 31 - 1), 2 ** 28 - 1],
-    ["a burst beyond all ticks", limitOf(1e6, 2 ** 31 - 1), 2 ** 28 - 1],
-  ];
-  await eachRow(t, rows, ([, limit, burst]) => {
-    const kernel = new CuttingKernel();
-    const link = { index: 2, name: "veth0" } as Link;
-    limitLink(kernel as unknown as TrafficControl, link, limit);
-    assertEquals(kernel.bucket?.burstBytes, burst);
-  });
+testRows("limitLink() gives bytes to a kernel that cuts a burst off", [
+  ["a short burst", limitOf(8e6, 8e6), undefined],
+  ["a long burst", limitOf(10e6, 2 ** 31 - 1), 2 ** 28 - 1],
+  ["a burst beyond all ticks", limitOf(1e6, 2 ** 31 - 1), 2 ** 28 - 1],
+], ([, limit, burst]: [string, LinkLimit, number | undefined]) => {
+  const kernel = new CuttingKernel();
+  const link = { index: 2, name: "veth0" } as Link;
+  limitLink(kernel as unknown as TrafficControl, link, limit);
+  assertEquals(kernel.bucket?.burstBytes, burst);
 });
 
 rootTest("unlimitLink() ends limits of ours, and no others", async (t) => {

@@ -7,7 +7,7 @@ import {
   mayBeCutOff,
   withExactBurst,
 } from "./token_bucket.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const MTU = 1500;
 const KUBELET_BURST = 2 ** 31 - 1;
@@ -43,58 +43,47 @@ Deno.test("bucketOf() computes what the Go plugin sends", async (t) => {
   }, ([rate, burst]) => `${rate} bit/s, ${burst} bits`);
 });
 
-Deno.test("bucketOf() stays within what the kernel has room for", async (t) => {
-  const rows: [name: string, rate: number, burst: number, want: object][] = [
-    ["ticks that the Go plugin would wrap round", 1e6, KUBELET_BURST, {
-      bytesPerSecond: 125_000,
-      bufferTicks: 2 ** 32 - 1,
-      limitBytes: 268_438_580,
-    }],
-    ["a limit that it would wrap round", 80e9, 34e9, {
-      bytesPerSecond: 10e9,
-      limitBytes: 2 ** 32 - 1,
-    }],
-    ["a rate below a byte per second", 7, 80, { bytesPerSecond: 1 }],
-    ["a burst below a byte", 80, 7, { sizeBytes: 1 }],
-    ["the fastest of rates", 2 ** 64, 8e9, { bytesPerSecond: 2 ** 61 }],
-    ["the largest of bursts", 8e9, (2 ** 32 - 2) * 8, {
-      sizeBytes: 2 ** 32 - 2,
-    }],
-  ];
-  await eachRow(t, rows, ([, rate, burst, want]) => {
-    const bucket = bucketFor(rate, burst);
-    assertEquals({ ...bucket, ...want }, bucket);
-  });
+testRows("bucketOf() stays within what the kernel has room for", [
+  ["ticks that the Go plugin would wrap round", 1e6, KUBELET_BURST, {
+    bytesPerSecond: 125_000,
+    bufferTicks: 2 ** 32 - 1,
+    limitBytes: 268_438_580,
+  }],
+  ["a limit that it would wrap round", 80e9, 34e9, {
+    bytesPerSecond: 10e9,
+    limitBytes: 2 ** 32 - 1,
+  }],
+  ["a rate below a byte per second", 7, 80, { bytesPerSecond: 1 }],
+  ["a burst below a byte", 80, 7, { sizeBytes: 1 }],
+  ["the fastest of rates", 2 ** 64, 8e9, { bytesPerSecond: 2 ** 61 }],
+  ["the largest of bursts", 8e9, (2 ** 32 - 2) * 8, { sizeBytes: 2 ** 32 - 2 }],
+], ([, rate, burst, want]: [string, number, number, object]) => {
+  const bucket = bucketFor(rate, burst);
+  assertEquals({ ...bucket, ...want }, bucket);
 });
 
-Deno.test("bucketOf() gives bytes where ticks cannot tell the burst", async (t) => {
-  const rows: [name: string, rate: number, burst: number, exact: boolean][] = [
-    ["as many ticks as there can be", 8e6, 274_877e4 * 0.8, false],
-    ["more than there can be", 1e6, KUBELET_BURST, true],
-    ["the burst of kubelet at 10 Mbit/s", 10e6, KUBELET_BURST, false],
-    ["a byte lost of many", 3e6, 1e6, false],
-    ["a byte lost that a packet of full size needs", 3e6, 1514 * 8, true],
-    ["more lost than a hundredth", 10e9, 12_000 * 8, true],
-    ["less than a microsecond", 100e9, 10_000 * 8, true],
-    ["less than one byte told", 24, 8, true],
-  ];
-  await eachRow(t, rows, ([, rate, burst, isExact]) => {
-    const { burstBytes } = bucketFor(rate, burst);
-    assertEquals(burstBytes, isExact ? Math.floor(burst / 8) : undefined);
-  });
+testRows("bucketOf() gives bytes where ticks cannot tell the burst", [
+  ["as many ticks as there can be", 8e6, 274_877e4 * 0.8, false],
+  ["more than there can be", 1e6, KUBELET_BURST, true],
+  ["the burst of kubelet at 10 Mbit/s", 10e6, KUBELET_BURST, false],
+  ["a byte lost of many", 3e6, 1e6, false],
+  ["a byte lost that a packet of full size needs", 3e6, 1514 * 8, true],
+  ["more lost than a hundredth", 10e9, 12_000 * 8, true],
+  ["less than a microsecond", 100e9, 10_000 * 8, true],
+  ["less than one byte told", 24, 8, true],
+], ([, rate, burst, isExact]: [string, number, number, boolean]) => {
+  const { burstBytes } = bucketFor(rate, burst);
+  assertEquals(burstBytes, isExact ? Math.floor(burst / 8) : undefined);
 });
 
-Deno.test("mayBeCutOff() tells bursts that take longer than 32 bits of nanoseconds", async (t) => {
-  const rows: [name: string, rate: number, burst: number, may: boolean][] = [
-    ["4.29 s", 8e6, 34_352_000, false],
-    ["4.3 s", 8e6, 34_400_000, true],
-    ["so long that bytes are given anyhow", 1e6, KUBELET_BURST, false],
-  ];
-  await eachRow(t, rows, ([, rate, burst, may]) => {
-    const bucket = bucketFor(rate, burst);
-    assertEquals(mayBeCutOff(bucket), may);
-    assertEquals(mayBeCutOff(withExactBurst(bucket)), false);
-  });
+testRows("mayBeCutOff() finds bursts beyond 32 bits of ns", [
+  ["4.29 s", 8e6, 34_352_000, false],
+  ["4.3 s", 8e6, 34_400_000, true],
+  ["so long that bytes are given anyhow", 1e6, KUBELET_BURST, false],
+], ([, rate, burst, may]: [string, number, number, boolean]) => {
+  const bucket = bucketFor(rate, burst);
+  assertEquals(mayBeCutOff(bucket), may);
+  assertEquals(mayBeCutOff(withExactBurst(bucket)), false);
 });
 
 Deno.test("isSmallerThanFrame() counts the Ethernet header", () => {

@@ -12,7 +12,7 @@ import {
   gatewayAddressesOf,
   routedThroughBridge,
 } from "./gateway.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** Parses `address gateway` and `address`. */
 function ipOf(text: string): IpConfig {
@@ -117,33 +117,30 @@ Deno.test("routedThroughBridge() completes gateways and default routes", async (
   });
 });
 
-Deno.test("routedThroughBridge() refuses what IPAM should not have answered", async (t) => {
-  const rows: [name: string, ips: string[], message: string][] = [
-    ["no address", [], "IPAM plugin returned missing IP config"],
-    [
-      "a gateway of the other family",
-      ["10.0.0.5/24 fd00::1"],
-      "IPAM plugin returned gateway fd00::1 for 10.0.0.5/24",
-    ],
-    [
-      "the container as its own gateway",
-      ["10.0.0.5/24 10.0.0.5"],
-      "IPAM plugin returned gateway 10.0.0.5 for 10.0.0.5/24",
-    ],
-    [
-      "the address that the gateway would get",
-      ["10.0.0.1/24"],
-      "IPAM plugin returned gateway 10.0.0.1 for 10.0.0.1/24",
-    ],
-  ];
-  await eachRow(t, rows, ([, ips, message]) => {
-    const lease = { ips: ips.map(ipOf), routes: [] };
-    const error = assertThrows(
-      () => routedThroughBridge(lease, ROLES.gateway),
-      CniError,
-    );
-    assertEquals([error.code, error.message], [7, message]);
-  });
+testRows("routedThroughBridge() refuses what IPAM should not have answered", [
+  ["no address", [], "IPAM plugin returned missing IP config"],
+  [
+    "a gateway of the other family",
+    ["10.0.0.5/24 fd00::1"],
+    "IPAM plugin returned gateway fd00::1 for 10.0.0.5/24",
+  ],
+  [
+    "the container as its own gateway",
+    ["10.0.0.5/24 10.0.0.5"],
+    "IPAM plugin returned gateway 10.0.0.5 for 10.0.0.5/24",
+  ],
+  [
+    "the address that the gateway would get",
+    ["10.0.0.1/24"],
+    "IPAM plugin returned gateway 10.0.0.1 for 10.0.0.1/24",
+  ],
+], ([, ips, message]: [string, string[], string]) => {
+  const lease = { ips: ips.map(ipOf), routes: [] };
+  const error = assertThrows(
+    () => routedThroughBridge(lease, ROLES.gateway),
+    CniError,
+  );
+  assertEquals([error.code, error.message], [7, message]);
 });
 
 Deno.test("gatewayAddressesOf() lists each once", () => {

@@ -1,12 +1,13 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../cni/error.ts";
 import { trunkRangesOf, type VlanRange } from "./trunk.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 type Items = Parameters<typeof trunkRangesOf>[0];
 
-Deno.test("trunkRangesOf() collects VLANs in order, none twice", async (t) => {
-  const rows: [name: string, items: Items, want: VlanRange[]][] = [
+testRows(
+  "trunkRangesOf() collects VLANs in order, none twice",
+  [
     ["none", [], []],
     ["an item without anything", [{}], []],
     ["one", [{ id: 101 }], [{ first: 101, last: 101 }]],
@@ -29,13 +30,10 @@ Deno.test("trunkRangesOf() collects VLANs in order, none twice", async (t) => {
       { first: 30, last: 30 },
     ]],
     ["all there are", [{ minID: 1, maxID: 4094 }], [{ first: 1, last: 4094 }]],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([, items, want]) => assertEquals(trunkRangesOf(items), want),
-  );
-});
+  ],
+  ([, items, want]: [string, Items, VlanRange[]]) =>
+    assertEquals(trunkRangesOf(items), want),
+);
 
 Deno.test("trunkRangesOf() refuses what is no VLAN", async (t) => {
   const missing = (key: string): string =>

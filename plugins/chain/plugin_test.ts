@@ -6,7 +6,7 @@ import { dispatch } from "../../cni/skel.ts";
 import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
 import { findPlugin } from "../registry.ts";
 import { chain } from "./plugin.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const LATER = `echo '{"code":11,"msg":"later"}'; exit 1`;
 
@@ -38,46 +38,40 @@ function hostOf(...types: readonly string[]): RecordingPlugins {
   return host;
 }
 
-Deno.test("chain refuses what has no plugins or something else among them, by every command", async (t) => {
-  const rows: [plugins: unknown, problem: string][] = [
-    [undefined, "plugins: missing"],
-    [null, "plugins: expected an array, got null"],
-    [{ type: "a" }, "plugins: expected an array, got an object"],
-    [[], "Cannot run a chain: it has no plugins"],
-    [[{ type: "a" }, {}], "failed to parse plugin config 1: "],
-    [[{ type: "a" }, null], "missing 'type'"],
-    [[{ type: "a" }, "b"], "failed to parse plugin config 1: "],
-    [[{ type: "a", capabilities: 1 }], "failed to parse plugin config 0: "],
-  ];
-  await eachRow(t, rows, async ([plugins, problem]) => {
-    using host = hostOf("a", "b");
-    for (const command of COMMANDS) {
-      const output = await run(host, command, { plugins });
-      const { code, msg } = JSON.parse(output.stdout);
-      assertEquals([output.exitCode, code], [1, 7]);
-      // DEL and GC try to go on without the plugins, and log the problem.
-      assertStringIncludes(`${msg} ${output.stderr}`, problem);
-    }
-    assertEquals(host.story, []);
-  }, ([plugins]) => JSON.stringify(plugins) ?? "none");
-});
+testRows<[unknown, string]>("chain refuses invalid lists of plugins", [
+  [undefined, "plugins: missing"],
+  [null, "plugins: expected an array, got null"],
+  [{ type: "a" }, "plugins: expected an array, got an object"],
+  [[], "Cannot run a chain: it has no plugins"],
+  [[{ type: "a" }, {}], "failed to parse plugin config 1: "],
+  [[{ type: "a" }, null], "missing 'type'"],
+  [[{ type: "a" }, "b"], "failed to parse plugin config 1: "],
+  [[{ type: "a", capabilities: 1 }], "failed to parse plugin config 0: "],
+], async ([plugins, problem]) => {
+  using host = hostOf("a", "b");
+  for (const command of COMMANDS) {
+    const output = await run(host, command, { plugins });
+    const { code, msg } = JSON.parse(output.stdout);
+    assertEquals([output.exitCode, code], [1, 7]);
+    // DEL and GC try to go on without the plugins, and log the problem.
+    assertStringIncludes(`${msg} ${output.stderr}`, problem);
+  }
+  assertEquals(host.story, []);
+}, ([plugins]) => JSON.stringify(plugins) ?? "none");
 
-Deno.test("chain says which plugin failed in the message of its own error", async (t) => {
-  const rows: [command: string, expected: string][] = [
-    ["ADD", 'plugin type="b" name="x" failed (add): later'],
-    ["DEL", 'plugin type="b" name="x" failed (delete): later'],
-    ["CHECK", "later"],
-    ["STATUS", "later"],
-    ["GC", "failed to GC plugin b: later"],
-  ];
-  await eachRow(t, rows, async ([command, msg]) => {
-    using host = hostOf("a");
-    host.add("b", { [command]: LATER });
-    const plugins = [{ type: "a" }, { type: "b", name: "x" }];
-    const { exitCode, stdout } = await run(host, command, { plugins });
-    assertEquals(exitCode, 1);
-    assertEquals(JSON.parse(stdout), { cniVersion: "1.1.0", code: 11, msg });
-  });
+testRows("chain says which plugin failed in the message of its own error", [
+  ["ADD", 'plugin type="b" name="x" failed (add): later'],
+  ["DEL", 'plugin type="b" name="x" failed (delete): later'],
+  ["CHECK", "later"],
+  ["STATUS", "later"],
+  ["GC", "failed to GC plugin b: later"],
+], async ([command, msg]: [string, string]) => {
+  using host = hostOf("a");
+  host.add("b", { [command]: LATER });
+  const plugins = [{ type: "a" }, { type: "b", name: "x" }];
+  const { exitCode, stdout } = await run(host, command, { plugins });
+  assertEquals(exitCode, 1);
+  assertEquals(JSON.parse(stdout), { cniVersion: "1.1.0", code: 11, msg });
 });
 
 Deno.test("chain.gc() tells of all failures", async () => {
@@ -179,23 +173,20 @@ Deno.test("chain.del() gives its plugins no result if that cannot be read", asyn
   assertEquals(host.calls.map(({ stdin }) => stdin.prevResult), [undefined]);
 });
 
-Deno.test("chain serves each command from the version that has it", async (t) => {
-  const rows: [command: string, cniVersion: string, code?: number][] = [
-    ["ADD", "0.1.0"],
-    ["CHECK", "0.3.1", 1],
-    ["CHECK", "0.4.0"],
-    ["GC", "1.0.0", 1],
-    ["GC", "1.1.0"],
-    ["STATUS", "1.0.0", 1],
-    ["ADD", "1.2.0", 1],
-  ];
-  await eachRow(t, rows, async ([command, cniVersion, code]) => {
-    using host = hostOf("a");
-    const plugins = [{ type: "a" }];
-    const config = { cniVersion, plugins };
-    const { exitCode, stdout } = await run(host, command, config);
-    assertEquals(exitCode, code === undefined ? 0 : 1);
-    if (code !== undefined) assertEquals(JSON.parse(stdout).code, code);
-    assertEquals(host.calls.length, code === undefined ? 1 : 0);
-  }, ([command, cniVersion]) => `${command} ${cniVersion}`);
-});
+testRows("chain serves each command from the version that has it", [
+  ["ADD", "0.1.0"],
+  ["CHECK", "0.3.1", 1],
+  ["CHECK", "0.4.0"],
+  ["GC", "1.0.0", 1],
+  ["GC", "1.1.0"],
+  ["STATUS", "1.0.0", 1],
+  ["ADD", "1.2.0", 1],
+], async ([command, cniVersion, code]: [string, string, number?]) => {
+  using host = hostOf("a");
+  const plugins = [{ type: "a" }];
+  const config = { cniVersion, plugins };
+  const { exitCode, stdout } = await run(host, command, config);
+  assertEquals(exitCode, code === undefined ? 0 : 1);
+  if (code !== undefined) assertEquals(JSON.parse(stdout).code, code);
+  assertEquals(host.calls.length, code === undefined ? 1 : 0);
+}, ([command, cniVersion]) => `${command} ${cniVersion}`);

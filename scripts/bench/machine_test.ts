@@ -1,9 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { findCpuModel } from "./machine.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
-Deno.test("findCpuModel() finds the name, or what arm64 has in its place", async (t) => {
-  const rows: [text: string, model: string][] = [
+testRows(
+  "findCpuModel() finds the name, or what arm64 has in its place",
+  [
     [
       "processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD EPYC 7B13\n",
       "AMD EPYC 7B13",
@@ -13,11 +14,7 @@ Deno.test("findCpuModel() finds the name, or what arm64 has in its place", async
       "implementer 0x41, part 0xd0c",
     ],
     ["", "unknown"],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([text, model]) => assertEquals(findCpuModel(text), model),
-    ([, model]) => model,
-  );
-});
+  ],
+  ([text, model]: [string, string]) => assertEquals(findCpuModel(text), model),
+  ([, model]) => model,
+);

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { ROOT } from "../compile/project.ts";
 import { parseOptions } from "./options.ts";
-import { eachRow, testRows } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const DEFAULTS = {
   bin: undefined,
@@ -14,23 +14,20 @@ const DEFAULTS = {
   out: `${ROOT}dist/bench`,
 };
 
-Deno.test("parseOptions() reads the command line", async (t) => {
-  const rows: [args: string[], options: object][] = [
-    [[], {}],
-    [["--quick", "--json", "--growth"], {
-      quick: true,
-      json: true,
-      growth: true,
-    }],
-    [["--peer", "/a", "--peer", "/b"], { peers: ["/a", "/b"] }],
-    [["--bin=/x", "--out=/y"], { bin: "/x", out: "/y" }],
-    [["--rounds", "7", "--filter", "ptp, 0"], { rounds: 7, filter: "ptp, 0" }],
-    [["--rounds", "1000"], { rounds: 1000 }],
-  ];
-  await eachRow(t, rows, ([args, options]) => {
-    assertEquals(parseOptions(args), { ...DEFAULTS, ...options });
-  }, ([args]) => args.join(" ") || "nothing");
-});
+testRows<[string[], object]>("parseOptions() reads the command line", [
+  [[], {}],
+  [["--quick", "--json", "--growth"], {
+    quick: true,
+    json: true,
+    growth: true,
+  }],
+  [["--peer", "/a", "--peer", "/b"], { peers: ["/a", "/b"] }],
+  [["--bin=/x", "--out=/y"], { bin: "/x", out: "/y" }],
+  [["--rounds", "7", "--filter", "ptp, 0"], { rounds: 7, filter: "ptp, 0" }],
+  [["--rounds", "1000"], { rounds: 1000 }],
+], ([args, options]) => {
+  assertEquals(parseOptions(args), { ...DEFAULTS, ...options });
+}, ([args]) => args.join(" ") || "nothing");
 
 Deno.test("parseOptions() takes folders from where it is called", () => {
   const { peers } = parseOptions(["--peer", "elsewhere"]);

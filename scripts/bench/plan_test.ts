@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { type Plan, planBench, type PlanInput } from "./plan.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 const DEFAULTS = { quick: false, growth: false, rounds: undefined, filter: "" };
 
@@ -34,22 +34,19 @@ Deno.test("planBench() drains a node with pods", () => {
   );
 });
 
-Deno.test("planBench() keeps to what the filter's text is in", async (t) => {
-  const rows: [filter: string, start: boolean, cells: string[]][] = [
-    ["start", true, []],
-    ["nothing like it", false, []],
-    ["host-local, 50 ", false, ["host-local, 50 containers"]],
-    ["ports", false, [
-      "ports, masquerade, 0 containers",
-      "ports, masquerade, 0 containers, 4 at once",
-      "ports, masquerade, 50 containers",
-    ]],
-  ];
-  await eachRow(t, rows, ([filter, start, cells]) => {
-    const made = plan({ filter, quick: true });
-    assertEquals([made.start, made.kernelRequests], [start, false]);
-    assertEquals(namesOf(made), cells);
-  });
+testRows("planBench() keeps to what the filter's text is in", [
+  ["start", true, []],
+  ["nothing like it", false, []],
+  ["host-local, 50 ", false, ["host-local, 50 containers"]],
+  ["ports", false, [
+    "ports, masquerade, 0 containers",
+    "ports, masquerade, 0 containers, 4 at once",
+    "ports, masquerade, 50 containers",
+  ]],
+], ([filter, start, cells]: [string, boolean, string[]]) => {
+  const made = plan({ filter, quick: true });
+  assertEquals([made.start, made.kernelRequests], [start, false]);
+  assertEquals(namesOf(made), cells);
 });
 
 Deno.test("planBench() leaves out chains that we have no executables for", () => {
@@ -79,16 +76,13 @@ Deno.test("planBench() plans growth: up to as many as there can be, each plugin 
   ]);
 });
 
-Deno.test("planBench() chooses rounds, unless it is told how many", async (t) => {
-  const rows: [input: Partial<PlanInput>, single: number, batch: number][] = [
-    [{}, 20, 5],
-    [{ quick: true }, 3, 2],
-    [{ growth: true }, 7, 2],
-    [{ rounds: 1 }, 1, 2],
-    [{ rounds: 100 }, 100, 25],
-  ];
-  await eachRow(t, rows, ([input, single, batch]) => {
-    const { rounds } = plan(input);
-    assertEquals([rounds.single, rounds.batch], [single, batch]);
-  }, ([input]) => JSON.stringify(input));
-});
+testRows("planBench() chooses rounds, unless it is told how many", [
+  [{}, 20, 5],
+  [{ quick: true }, 3, 2],
+  [{ growth: true }, 7, 2],
+  [{ rounds: 1 }, 1, 2],
+  [{ rounds: 100 }, 100, 25],
+], ([input, single, batch]: [Partial<PlanInput>, number, number]) => {
+  const { rounds } = plan(input);
+  assertEquals([rounds.single, rounds.batch], [single, batch]);
+}, ([input]) => JSON.stringify(input));

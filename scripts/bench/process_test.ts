@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { type Ended, PreparedProgram, type Program } from "./process.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 /** Files of a program, removed in the end. */
 class Scene implements Disposable {
@@ -46,16 +46,13 @@ Deno.test("PreparedProgram.run() empties what is left of an earlier output", () 
   assertEquals(scene.stdout(), "no\n");
 });
 
-Deno.test("PreparedProgram.run() says how a process ended", async (t) => {
-  const rows: [script: string, code: number][] = [
-    ["exit 0", 0],
-    ["exit 3", 3],
-    ["kill -TERM $$", 143],
-  ];
-  await eachRow(t, rows, ([script, code]) => {
-    using scene = new Scene();
-    assertEquals(scene.run(SH, "-c", script).code, code);
-  });
+testRows<[string, number]>("PreparedProgram.run() says how a process ended", [
+  ["exit 0", 0],
+  ["exit 3", 3],
+  ["kill -TERM $$", 143],
+], ([script, code]) => {
+  using scene = new Scene();
+  assertEquals(scene.run(SH, "-c", script).code, code);
 });
 
 Deno.test("PreparedProgram.run() counts the processor time of children", () => {

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Recording } from "./recording.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("Recording.list() has contestants beside each other, by step", () => {
   const recording = new Recording();
@@ -29,31 +29,28 @@ Deno.test("Recording.add() keeps the order of rounds, by measure", () => {
   assertEquals(series?.values, { wallMs: [3, 1], cpuMs: [2, 4], peakKib: [5] });
 });
 
-Deno.test("Recording.drop() forgets one contestant, or one verb of it with its parts", async (t) => {
-  const rows: [verb: string | undefined, left: string[]][] = [
-    [undefined, ["go ADD", "go ADD ptp", "go ADDITION"]],
-    ["ADD", ["go ADD", "go ADD ptp", "ours ADDITION", "go ADDITION"]],
+testRows("Recording.drop() forgets a contestant or a verb", [
+  [undefined, ["go ADD", "go ADD ptp", "go ADDITION"]],
+  ["ADD", ["go ADD", "go ADD ptp", "ours ADDITION", "go ADDITION"]],
+  [
+    "DEL",
     [
-      "DEL",
-      [
-        "ours ADD",
-        "go ADD",
-        "ours ADD ptp",
-        "go ADD ptp",
-        "ours ADDITION",
-        "go ADDITION",
-      ],
+      "ours ADD",
+      "go ADD",
+      "ours ADD ptp",
+      "go ADD ptp",
+      "ours ADDITION",
+      "go ADDITION",
     ],
-  ];
-  await eachRow(t, rows, ([verb, left]) => {
-    const recording = new Recording();
-    for (const who of ["ours", "go"]) {
-      for (const step of ["ADD", "ADD ptp", "ADDITION"]) {
-        recording.add(who, step, { wallMs: 1 });
-      }
+  ],
+], ([verb, left]: [string | undefined, string[]]) => {
+  const recording = new Recording();
+  for (const who of ["ours", "go"]) {
+    for (const step of ["ADD", "ADD ptp", "ADDITION"]) {
+      recording.add(who, step, { wallMs: 1 });
     }
-    recording.drop("ours", verb);
-    const series = recording.list().map(({ who, step }) => `${who} ${step}`);
-    assertEquals(series, left);
-  }, ([verb]) => verb ?? "all");
-});
+  }
+  recording.drop("ours", verb);
+  const series = recording.list().map(({ who, step }) => `${who} ${step}`);
+  assertEquals(series, left);
+}, ([verb]) => verb ?? "all");

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { type ChainName, describeNetwork } from "./chain.ts";
 import { type Attachment, type Route, ROUTES, type Verb } from "./route.ts";
-import { eachRow, testRows } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const PLACE = {
   bin: "/bin-of-plugins",
@@ -26,29 +26,26 @@ function routeNamed(name: string): Route {
   return route;
 }
 
-Deno.test("one by one, plugins run in order, for DEL in reverse", async (t) => {
-  const rows: [verb: Verb, plugins: string[]][] = [
-    ["ADD", ["ptp", "bandwidth", "sbr"]],
-    ["CHECK", ["ptp", "bandwidth", "sbr"]],
-    ["DEL", ["sbr", "bandwidth", "ptp"]],
-  ];
-  await eachRow(t, rows, ([verb, plugins]) => {
-    const attachment = attachmentTo("pod");
-    const calls = routeNamed("").plan("pod", verb, PLACE);
-    assertEquals(calls.map(({ plugin }) => plugin), plugins);
-    const made = calls.map(({ make }) => make(attachment));
-    const paths = plugins.map((plugin) => `/bin-of-plugins/${plugin}`);
-    assertEquals(made.map(({ path }) => path), paths);
-    for (const { env } of made) {
-      assertEquals(env, {
-        CNI_COMMAND: verb,
-        CNI_CONTAINERID: "c1",
-        CNI_NETNS: "/netns/c1",
-        CNI_IFNAME: "eth0",
-        CNI_PATH: "/bin-of-plugins",
-      });
-    }
-  });
+testRows("one by one, plugins run in order, for DEL in reverse", [
+  ["ADD", ["ptp", "bandwidth", "sbr"]],
+  ["CHECK", ["ptp", "bandwidth", "sbr"]],
+  ["DEL", ["sbr", "bandwidth", "ptp"]],
+], ([verb, plugins]: [Verb, string[]]) => {
+  const attachment = attachmentTo("pod");
+  const calls = routeNamed("").plan("pod", verb, PLACE);
+  assertEquals(calls.map(({ plugin }) => plugin), plugins);
+  const made = calls.map(({ make }) => make(attachment));
+  const paths = plugins.map((plugin) => `/bin-of-plugins/${plugin}`);
+  assertEquals(made.map(({ path }) => path), paths);
+  for (const { env } of made) {
+    assertEquals(env, {
+      CNI_COMMAND: verb,
+      CNI_CONTAINERID: "c1",
+      CNI_NETNS: "/netns/c1",
+      CNI_IFNAME: "eth0",
+      CNI_PATH: "/bin-of-plugins",
+    });
+  }
 });
 
 Deno.test("one by one, a plugin is given its part with name, version and the result so far", () => {
@@ -95,21 +92,18 @@ Deno.test("multus may be in another folder", () => {
   assertEquals(env?.["CNI_PATH"], "/bin-of-plugins");
 });
 
-Deno.test("a daemon is asked by the chain, or by the only plugin", async (t) => {
-  const rows: [chain: ChainName, plugin: string, type: string][] = [
-    ["pod", "chain", "chain"],
-    ["bridge", "bridge", "bridge"],
-    ["host-local", "host-local", "ptp"],
-  ];
-  await eachRow(t, rows, ([chain, plugin, type]) => {
-    const [call] = routeNamed("daemon").plan(chain, "ADD", PLACE);
-    const { path, stdin } = call?.make(attachmentTo(chain)) ?? {};
-    assertEquals(path, `/bin-of-plugins/${plugin}`);
-    const conf = JSON.parse(stdin ?? "");
-    const { daemonSocket, name, cniVersion } = conf;
-    assertEquals([conf.type, daemonSocket], [type, "/scratch/daemon.sock"]);
-    assertEquals([name, cniVersion], ["bench", "1.0.0"]);
-  });
+testRows("a daemon is asked by the chain, or by the only plugin", [
+  ["pod", "chain", "chain"],
+  ["bridge", "bridge", "bridge"],
+  ["host-local", "host-local", "ptp"],
+], ([chain, plugin, type]: [ChainName, string, string]) => {
+  const [call] = routeNamed("daemon").plan(chain, "ADD", PLACE);
+  const { path, stdin } = call?.make(attachmentTo(chain)) ?? {};
+  assertEquals(path, `/bin-of-plugins/${plugin}`);
+  const conf = JSON.parse(stdin ?? "");
+  const { daemonSocket, name, cniVersion } = conf;
+  assertEquals([conf.type, daemonSocket], [type, "/scratch/daemon.sock"]);
+  assertEquals([name, cniVersion], ["bench", "1.0.0"]);
 });
 
 Deno.test("the tool is called by arguments, and its network is in a file", () => {

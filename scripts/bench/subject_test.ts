@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { findSubjects } from "./subject.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** Folders with a host-local each, removed in the end. */
 class Folders implements Disposable {
@@ -34,23 +34,20 @@ Deno.test("findSubjects() names ours, the Go plugins and peers, in this order", 
   assertEquals(withMultus, { name: "go", bin: go, multus: "/m" });
 });
 
-Deno.test("findSubjects() names a peer by as much of its path as it takes", async (t) => {
-  const rows: [path: string, name: string][] = [
-    ["v2/fast", "fast"],
-    ["v2/bin", "v2/bin"],
-    ["opt/cni/bin", "cni/bin"],
-    ["x/ours", "x/ours"],
-    ["x/go", "x/go"],
-    ["again/first", "again/first"],
-  ];
-  await eachRow(t, rows, ([path, name]) => {
-    using folders = new Folders();
-    const [ours, go, first] = ["a", "b", "first"].map((name) =>
-      folders.add(name)
-    ) as [string, string, string];
-    const { subjects } = findSubjects(ours, [first, folders.add(path)], go);
-    assertEquals(subjects.at(-1)?.name, name);
-  });
+testRows("findSubjects() names a peer by as much of its path as it takes", [
+  ["v2/fast", "fast"],
+  ["v2/bin", "v2/bin"],
+  ["opt/cni/bin", "cni/bin"],
+  ["x/ours", "x/ours"],
+  ["x/go", "x/go"],
+  ["again/first", "again/first"],
+], ([path, name]: [string, string]) => {
+  using folders = new Folders();
+  const [ours, go, first] = ["a", "b", "first"].map((name) =>
+    folders.add(name)
+  ) as [string, string, string];
+  const { subjects } = findSubjects(ours, [first, folders.add(path)], go);
+  assertEquals(subjects.at(-1)?.name, name);
 });
 
 Deno.test("findSubjects() goes on without the Go plugins, and says so", () => {

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { chooseColors, chooseTicks, element, picture, textAt } from "./svg.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 Deno.test("element() escapes, and rounds to a tenth", () => {
   assertEquals(
@@ -20,20 +20,17 @@ Deno.test("picture() is a document with a title", () => {
   assertMatch(text, /<g\/>\n<\/svg>\n$/);
 });
 
-Deno.test("chooseTicks() chooses round numbers that hold the most", async (t) => {
-  const rows: [most: number, ticks: number[]][] = [
+testRows(
+  "chooseTicks() chooses round numbers that hold the most",
+  [
     [10, [0, 2, 4, 6, 8, 10]],
     [87, [0, 20, 40, 60, 80, 100]],
     [0.7, [0, 0.2, 0.4, 0.6, 0.8]],
     [2633, [0, 1000, 2000, 3000]],
     [1, [0, 0.2, 0.4, 0.6, 0.8, 1]],
-  ];
-  await eachRow(
-    t,
-    rows,
-    ([most, ticks]) => assertEquals(chooseTicks(most), ticks),
-  );
-});
+  ],
+  ([most, ticks]: [number, number[]]) => assertEquals(chooseTicks(most), ticks),
+);
 
 Deno.test("chooseColors() gives a name one colour", () => {
   const colors = chooseColors(["ours", "go", "ours"]);

@@ -4,7 +4,7 @@ import {
   isReference,
   listDestructuredDenoMembers,
 } from "./references.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 /** Lints a source with one visitor, which collects something. */
 function visit(source: string, visitor: Deno.lint.LintVisitor): void {
@@ -12,37 +12,34 @@ function visit(source: string, visitor: Deno.lint.LintVisitor): void {
   Deno.lint.runPlugin({ name: "cni", rules: { rule } }, "/a.ts", source);
 }
 
-Deno.test("isReference() tells variables from keys", async (t) => {
-  const rows: [source: string, references: number][] = [
-    ["it;", 1],
-    ["f(it);", 1],
-    ["it.a;", 1],
-    ["a[it];", 1],
-    ["globalThis.it;", 1],
-    ["let a: it;", 1],
-    ["let a: it.B;", 1],
-    ["let a: typeof it;", 1],
-    ["({ it });", 1],
-    ["({ a: it });", 1],
-    ["({ [it]: 1 });", 1],
-    ["a.it;", 0],
-    ["a?.it();", 0],
-    ["({ it: 1 });", 0],
-    ["class A { it = 1; }", 0],
-    ["class A { it() {} }", 0],
-    ["interface A { it: 1; }", 0],
-    ["interface A { it(): void; }", 0],
-    ["let a: B.it;", 0],
-  ];
-  await eachRow(t, rows, ([source, references]) => {
-    let count = 0;
-    visit(source, {
-      Identifier(node): void {
-        if (node.name === "it" && isReference(node)) count++;
-      },
-    });
-    assertEquals(count, references);
+testRows<[string, number]>("isReference() tells variables from keys", [
+  ["it;", 1],
+  ["f(it);", 1],
+  ["it.a;", 1],
+  ["a[it];", 1],
+  ["globalThis.it;", 1],
+  ["let a: it;", 1],
+  ["let a: it.B;", 1],
+  ["let a: typeof it;", 1],
+  ["({ it });", 1],
+  ["({ a: it });", 1],
+  ["({ [it]: 1 });", 1],
+  ["a.it;", 0],
+  ["a?.it();", 0],
+  ["({ it: 1 });", 0],
+  ["class A { it = 1; }", 0],
+  ["class A { it() {} }", 0],
+  ["interface A { it: 1; }", 0],
+  ["interface A { it(): void; }", 0],
+  ["let a: B.it;", 0],
+], ([source, references]) => {
+  let count = 0;
+  visit(source, {
+    Identifier(node): void {
+      if (node.name === "it" && isReference(node)) count++;
+    },
   });
+  assertEquals(count, references);
 });
 
 Deno.test("findDenoMember() names the member of Deno", async (t) => {
@@ -67,21 +64,18 @@ Deno.test("findDenoMember() names the member of Deno", async (t) => {
   });
 });
 
-Deno.test("listDestructuredDenoMembers() names what is taken out of Deno", async (t) => {
-  const rows: [source: string, members: string[]][] = [
-    ["const { exit, env: environment } = Deno;", ["exit", "env"]],
-    ["const { exit, ...rest } = globalThis.Deno;", ["exit"]],
-    ["const { exit } = program;", []],
-    ["const deno = Deno;", []],
-    ["let exit;", []],
-  ];
-  await eachRow(t, rows, ([source, members]) => {
-    const found: string[] = [];
-    visit(source, {
-      VariableDeclarator(node): void {
-        found.push(...listDestructuredDenoMembers(node));
-      },
-    });
-    assertEquals(found, members);
+testRows("listDestructuredDenoMembers() names what is taken out of Deno", [
+  ["const { exit, env: environment } = Deno;", ["exit", "env"]],
+  ["const { exit, ...rest } = globalThis.Deno;", ["exit"]],
+  ["const { exit } = program;", []],
+  ["const deno = Deno;", []],
+  ["let exit;", []],
+], ([source, members]: [string, string[]]) => {
+  const found: string[] = [];
+  visit(source, {
+    VariableDeclarator(node): void {
+      found.push(...listDestructuredDenoMembers(node));
+    },
   });
+  assertEquals(found, members);
 });

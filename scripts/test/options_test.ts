@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { chooseJobs, parseOptions, type TestOptions } from "./options.ts";
-import { eachRow, testRows } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 testRows("chooseJobs() has a file more than cores, and four at most", [
   [0, 2],
@@ -12,29 +12,23 @@ testRows("chooseJobs() has a file more than cores, and four at most", [
   assertEquals(chooseJobs(cores ?? 0), jobs);
 }, ([cores]) => `${cores} cores`);
 
-Deno.test("parseOptions() keeps what is ours, and leaves the rest to deno", async (t) => {
-  const rows: [args: string[], options: TestOptions][] = [
-    [[], { jobs: 3, verbose: false, denoArgs: [] }],
-    [["--jobs", "2"], { jobs: 2, verbose: false, denoArgs: [] }],
-    [["--jobs=1", "--verbose"], { jobs: 1, verbose: true, denoArgs: [] }],
-    [
-      ["plugins/ptp", "--filter", "gc"],
-      { jobs: 3, verbose: false, denoArgs: ["plugins/ptp", "--filter", "gc"] },
-    ],
-  ];
-  await eachRow(t, rows, ([args, options]) => {
-    assertEquals(parseOptions(args, 2), options);
-  }, ([args]) => args.join(" ") || "nothing");
-});
+testRows("parseOptions() keeps what is ours, and leaves the rest to deno", [
+  [[], { jobs: 3, verbose: false, denoArgs: [] }],
+  [["--jobs", "2"], { jobs: 2, verbose: false, denoArgs: [] }],
+  [["--jobs=1", "--verbose"], { jobs: 1, verbose: true, denoArgs: [] }],
+  [
+    ["plugins/ptp", "--filter", "gc"],
+    { jobs: 3, verbose: false, denoArgs: ["plugins/ptp", "--filter", "gc"] },
+  ],
+], ([args, options]: [string[], TestOptions]) => {
+  assertEquals(parseOptions(args, 2), options);
+}, ([args]) => args.join(" ") || "nothing");
 
-Deno.test("parseOptions() refuses what it cannot do", async (t) => {
-  const rows: [args: string[], message: string][] = [
-    [["--jobs"], 'Cannot use "" as --jobs'],
-    [["--jobs", "0"], 'Cannot use "0" as --jobs'],
-    [["--jobs=two"], 'Cannot use "two" as --jobs'],
-    [["--jobs", "2", "plugins"], 'Cannot use --jobs with "plugins"'],
-  ];
-  await eachRow(t, rows, ([args, message]) => {
-    assertThrows(() => parseOptions(args, 2), Error, message);
-  }, ([args]) => args.join(" "));
-});
+testRows<[string[], string]>("parseOptions() refuses what it cannot do", [
+  [["--jobs"], 'Cannot use "" as --jobs'],
+  [["--jobs", "0"], 'Cannot use "0" as --jobs'],
+  [["--jobs=two"], 'Cannot use "two" as --jobs'],
+  [["--jobs", "2", "plugins"], 'Cannot use --jobs with "plugins"'],
+], ([args, message]) => {
+  assertThrows(() => parseOptions(args, 2), Error, message);
+}, ([args]) => args.join(" "));

@@ -5,7 +5,7 @@ import {
   readOutput,
   tallyResults,
 } from "./read_output.ts";
-import { eachRow } from "../../tests/_harness/table.ts";
+import { testRows } from "../../tests/_harness/table.ts";
 
 const OUTPUT = `running 6 tests from ./a_test.ts
 plain ... \x1b[0m\x1b[32mok\x1b[0m (1ms)
@@ -75,24 +75,21 @@ Deno.test("readOutput() names what ended, and how", () => {
   assertEquals(tallyResults(results), { passed: 7, failed: 3, skipped: 2 });
 });
 
-Deno.test("readOutput() says in which test the output ends", async (t) => {
-  const rows: [output: string, running: string | undefined][] = [
-    ["", undefined],
-    ["running 2 tests from ./a_test.ts\n", undefined],
-    ["one ... ok (1ms)\n", undefined],
-    ["one ... ok (1ms)\ntwo ...", "two"],
-    ["one ...\n  step ...\n    deep ...", "one ... step ... deep"],
-    ["one ...\n  step ...\n    deep ... ok (0ms)\n", "one ... step"],
-    ["one ...\n------- output -------\n  step ...\n", "one"],
-    [
-      "one ...\n------- output -------\na ... ok (1ms)\n----- output end -----\n",
-      "one",
-    ],
-  ];
-  await eachRow(t, rows, ([output, running]) => {
-    assertEquals(readOutput(output).running, running);
-  }, ([output]) => JSON.stringify(output));
-});
+testRows("readOutput() says in which test the output ends", [
+  ["", undefined],
+  ["running 2 tests from ./a_test.ts\n", undefined],
+  ["one ... ok (1ms)\n", undefined],
+  ["one ... ok (1ms)\ntwo ...", "two"],
+  ["one ...\n  step ...\n    deep ...", "one ... step ... deep"],
+  ["one ...\n  step ...\n    deep ... ok (0ms)\n", "one ... step"],
+  ["one ...\n------- output -------\n  step ...\n", "one"],
+  [
+    "one ...\n------- output -------\na ... ok (1ms)\n----- output end -----\n",
+    "one",
+  ],
+], ([output, running]: [string, string | undefined]) => {
+  assertEquals(readOutput(output).running, running);
+}, ([output]) => JSON.stringify(output));
 
 Deno.test("readOutput() keeps what was printed of tests that failed", () => {
   const { failedTests } = readOutput(

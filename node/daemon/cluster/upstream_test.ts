@@ -8,7 +8,7 @@ import {
   type Reply,
 } from "../../../tests/_harness/fake_channel.ts";
 import { Upstream } from "./upstream.ts";
-import { eachRow } from "../../../tests/_harness/table.ts";
+import { testRows } from "../../../tests/_harness/table.ts";
 
 const GET = { path: "/x" };
 
@@ -102,19 +102,16 @@ Deno.test("Upstream.send() answers a refusal that nothing can be done about", as
   });
 });
 
-Deno.test("Upstream.send() leaves connections that may be dead", async (t) => {
-  const rows: [string, Reply, number][] = [
-    ["nobody answers", fail({ isTimeout: true }), 2],
-    ["somebody else answers", fail({ isUntrusted: true }), 2],
-    ["it breaks", fail({}), 1],
-    ["the server is busy", () => json({}, { status: 503 }), 1],
-  ];
-  await eachRow(t, rows, async ([, reply, channels]) => {
-    const scene = new Scene(reply, ok);
-    const upstream = await scene.open();
-    await assertRejects(() => ask(upstream), KubeError);
-    assertEquals(scene.opened.length, channels);
-  });
+testRows("Upstream.send() leaves connections that may be dead", [
+  ["nobody answers", fail({ isTimeout: true }), 2],
+  ["somebody else answers", fail({ isUntrusted: true }), 2],
+  ["it breaks", fail({}), 1],
+  ["the server is busy", () => json({}, { status: 503 }), 1],
+], async ([, reply, channels]: [string, Reply, number]) => {
+  const scene = new Scene(reply, ok);
+  const upstream = await scene.open();
+  await assertRejects(() => ask(upstream), KubeError);
+  assertEquals(scene.opened.length, channels);
 });
 
 Deno.test("Upstream.send() connects anew once for many requests", async () => {

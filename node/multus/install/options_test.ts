@@ -68,22 +68,19 @@ Deno.test("readInstallOptions() has the reference's defaults", () => {
   });
 });
 
-Deno.test("readInstallOptions() chooses the links by --plugins", async (t) => {
-  const rows: [string, string[], boolean][] = [
-    ["", ["passthru"], false],
-    ["none", [], true],
-    ["all", ["host-local", "passthru", "ptp"], false],
-    ["passthru", ["passthru"], true],
-    ["ptp,multus,cni", ["ptp", "cni"], true],
-  ];
-  await eachRow(t, rows, ([plugins, links, replacesOthers]) => {
-    const { executable } = read(`--plugins=${plugins}`);
-    assertEquals(executable?.links, links);
-    if (links.length > 0) {
-      assertEquals(executable?.replacesOthers, replacesOthers);
-    }
-  }, ([plugins]) => `"${plugins}"`);
-});
+testRows("readInstallOptions() chooses the links by --plugins", [
+  ["", ["passthru"], false],
+  ["none", [], true],
+  ["all", ["host-local", "passthru", "ptp"], false],
+  ["passthru", ["passthru"], true],
+  ["ptp,multus,cni", ["ptp", "cni"], true],
+], ([plugins, links, replacesOthers]: [string, string[], boolean]) => {
+  const { executable } = read(`--plugins=${plugins}`);
+  assertEquals(executable?.links, links);
+  if (links.length > 0) {
+    assertEquals(executable?.replacesOthers, replacesOthers);
+  }
+}, ([plugins]) => `"${plugins}"`);
 
 Deno.test("readInstallOptions() makes keys of the configuration, in their order", () => {
   const { keys } = readMade(

@@ -2,7 +2,7 @@ import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { readCheckpoint } from "./checkpoint.ts";
 import type { PodDevice } from "./pod_device.ts";
-import { eachRow } from "../../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const UID = "970a395d-bb3b-11e8-89df-408d5c537d23";
 
@@ -32,18 +32,15 @@ function entryOf(DeviceIDs: unknown, more: object = {}): object {
   };
 }
 
-Deno.test("readCheckpoint() reads every format of device lists", async (t) => {
-  const rows: [name: string, deviceIds: unknown, expected: string[]][] = [
-    ["by NUMA node", { "1": ["d2", "d3"], "0": ["d1"] }, ["d1", "d2", "d3"]],
-    ["without a NUMA node", { "-1": ["d1"] }, ["d1"]],
-    ["a node without devices", { "0": null, "1": [] }, []],
-    ["one list, as before 1.20", ["d1", "d2"], ["d1", "d2"]],
-    ["null", null, []],
-  ];
-  await eachRow(t, rows, ([, deviceIds, expected]) => {
-    const devices = readEntries([entryOf(deviceIds)]);
-    assertEquals(devices.map(({ deviceId }) => deviceId), expected);
-  });
+testRows("readCheckpoint() reads every format of device lists", [
+  ["by NUMA node", { "1": ["d2", "d3"], "0": ["d1"] }, ["d1", "d2", "d3"]],
+  ["without a NUMA node", { "-1": ["d1"] }, ["d1"]],
+  ["a node without devices", { "0": null, "1": [] }, []],
+  ["one list, as before 1.20", ["d1", "d2"], ["d1", "d2"]],
+  ["null", null, []],
+], ([, deviceIds, expected]: [string, unknown, string[]]) => {
+  const devices = readEntries([entryOf(deviceIds)]);
+  assertEquals(devices.map(({ deviceId }) => deviceId), expected);
 });
 
 Deno.test("readCheckpoint() reads the devices of one pod only", () => {
@@ -60,14 +57,11 @@ Deno.test("readCheckpoint() reads the devices of one pod only", () => {
   ]);
 });
 
-Deno.test("readCheckpoint() returns nothing for an empty checkpoint", async (t) => {
-  const rows: [name: string, text: string][] = [
-    ["no data", "{}"],
-    ["no entries", '{"Data":{"PodDeviceEntries":null}}'],
-    ["an empty list", '{"Data":{"PodDeviceEntries":[]},"Checksum":1}'],
-  ];
-  await eachRow(t, rows, ([, text]) => assertEquals(readText(text), []));
-});
+testRows("readCheckpoint() returns nothing for an empty checkpoint", [
+  ["no data", "{}"],
+  ["no entries", '{"Data":{"PodDeviceEntries":null}}'],
+  ["an empty list", '{"Data":{"PodDeviceEntries":[]},"Checksum":1}'],
+], ([, text]: [string, string]) => assertEquals(readText(text), []));
 
 Deno.test("readCheckpoint() refuses what it cannot read", async (t) => {
   const rows: [name: string, text: string, code: number][] = [

@@ -58,46 +58,43 @@ function empty(): Uint8Array<ArrayBuffer> {
   return new Uint8Array();
 }
 
-Deno.test("GrpcClient.call() throws the status of a response", async (t) => {
-  const rows: [string, KubeletFault, string, string][] = [
-    [
-      "with its text, decoded",
-      { grpcStatus: 8, grpcMessage: "rejected by rate limit: 100 % é" },
-      "ResourceExhausted",
-      "rpc error: code = ResourceExhausted desc = rejected by rate limit: 100 % é",
-    ],
-    ["without a text", { grpcStatus: 12 }, "Unimplemented", "desc = "],
-    ["of no known code", { grpcStatus: 99 }, "Unknown", "code = Unknown"],
-    [
-      "in trailers, which nobody sees",
-      { grpcStatus: 14, where: "trailers" },
-      "Unknown",
-      "there is no message",
-    ],
-    [
-      "of HTTP, if the server is away",
-      { httpStatus: 503 },
-      "Unavailable",
-      "status 503",
-    ],
-    [
-      "of HTTP, if it is another one",
-      { httpStatus: 404 },
-      "Unknown",
-      "status 404",
-    ],
-    [
-      "of HTTP, if it is not gRPC",
-      { httpStatus: 200 },
-      "Unknown",
-      'content-type ""',
-    ],
-  ];
-  await eachRow(t, rows, async ([, fault, status, text]) => {
-    const error = await assertRejects(() => callFaulty(fault), GrpcError);
-    assertEquals(error.status, status);
-    assertStringIncludes(error.message, text);
-  });
+testRows("GrpcClient.call() throws the status of a response", [
+  [
+    "with its text, decoded",
+    { grpcStatus: 8, grpcMessage: "rejected by rate limit: 100 % é" },
+    "ResourceExhausted",
+    "rpc error: code = ResourceExhausted desc = rejected by rate limit: 100 % é",
+  ],
+  ["without a text", { grpcStatus: 12 }, "Unimplemented", "desc = "],
+  ["of no known code", { grpcStatus: 99 }, "Unknown", "code = Unknown"],
+  [
+    "in trailers, which nobody sees",
+    { grpcStatus: 14, where: "trailers" },
+    "Unknown",
+    "there is no message",
+  ],
+  [
+    "of HTTP, if the server is away",
+    { httpStatus: 503 },
+    "Unavailable",
+    "status 503",
+  ],
+  [
+    "of HTTP, if it is another one",
+    { httpStatus: 404 },
+    "Unknown",
+    "status 404",
+  ],
+  [
+    "of HTTP, if it is not gRPC",
+    { httpStatus: 200 },
+    "Unknown",
+    'content-type ""',
+  ],
+], async ([, fault, status, text]: [string, KubeletFault, string, string]) => {
+  const error = await assertRejects(() => callFaulty(fault), GrpcError);
+  assertEquals(error.status, status);
+  assertStringIncludes(error.message, text);
 });
 
 testRows<[string, number[], string]>("GrpcClient.call() refuses bad framing", [
@@ -121,30 +118,27 @@ Deno.test("GrpcClient.call() takes messages of up to 16 MiB", async () => {
   assertStringIncludes(error.message, "message of 16777");
 });
 
-Deno.test("GrpcClient.call() reports the cause of a missing response", async (t) => {
-  const rows: [name: string, call: () => Promise<unknown>, text: string][] = [
-    ["no socket", () => list("/nowhere/kubelet.sock"), "No such file"],
-    ["no server", listWithoutServer, "Connection refused"],
-    ["no HTTP/2", () => callFaulty({}, { garbage: true }), "frame"],
-    ["a stream that is reset", () => callFaulty({ drop: "stream" }), "error"],
-    [
-      "a connection that ends",
-      () => callFaulty({ drop: "connection" }),
-      "The answer ends too early",
-    ],
-    ["no length", () => callFaulty({ body: Uint8Array.of(0) }), "too early"],
-    [
-      "part of a length",
-      () => callFaulty({ body: Uint8Array.of(0, 0, 0, 0) }),
-      "too early",
-    ],
-  ];
-  await eachRow(t, rows, async ([, call, text]) => {
-    const error = await assertRejects(call, Error);
-    assert(!(error instanceof GrpcError), `${error}`);
-    assertStringIncludes(error.message, text);
-    assert(!error.message.includes("http://"), error.message);
-  });
+testRows("GrpcClient.call() reports the cause of a missing response", [
+  ["no socket", () => list("/nowhere/kubelet.sock"), "No such file"],
+  ["no server", listWithoutServer, "Connection refused"],
+  ["no HTTP/2", () => callFaulty({}, { garbage: true }), "frame"],
+  ["a stream that is reset", () => callFaulty({ drop: "stream" }), "error"],
+  [
+    "a connection that ends",
+    () => callFaulty({ drop: "connection" }),
+    "The answer ends too early",
+  ],
+  ["no length", () => callFaulty({ body: Uint8Array.of(0) }), "too early"],
+  [
+    "part of a length",
+    () => callFaulty({ body: Uint8Array.of(0, 0, 0, 0) }),
+    "too early",
+  ],
+], async ([, call, text]: [string, () => Promise<unknown>, string]) => {
+  const error = await assertRejects(call, Error);
+  assert(!(error instanceof GrpcError), `${error}`);
+  assertStringIncludes(error.message, text);
+  assert(!error.message.includes("http://"), error.message);
 });
 
 /** Calls the socket that a killed server left behind. */

@@ -114,35 +114,32 @@ Deno.test("readPodResources() retries when the kubelet is rate limited", async (
   assertEquals(methodsOf(kubelet), ["Get", "Get", "Get", "Get"]);
 });
 
-Deno.test("readPodResources() fails with a code that tells whether to try again", async (t) => {
-  const rows: [string, KubeletFault, number, string][] = [
-    [
-      "the kubelet is busy",
-      { grpcStatus: 14, grpcMessage: "starting" },
-      11,
-      "code = Unavailable desc = starting",
-    ],
-    ["the kubelet was too slow", { grpcStatus: 4 }, 11, "DeadlineExceeded"],
-    ["the kubelet failed", { grpcStatus: 13 }, 5, "code = Internal"],
-    ["the connection ends", { drop: "connection" }, 11, "too early"],
-    ["the stream is reset", { drop: "stream" }, 11, "error"],
-    ["no gRPC", { httpStatus: 404 }, 5, "HTTP status 404"],
-    [
-      "no message of protocol buffers",
-      { message: Uint8Array.of(0x0a, 9) },
-      5,
-      "premature EOF",
-    ],
-  ];
-  await eachRow(t, rows, async ([, fault, code, text]) => {
-    await using kubelet = await startKubelet();
-    kubelet.fault(fault);
-    const error = await assertRejects(() => read(kubelet), CniError);
-    assertEquals(error.code, code);
-    assertStringIncludes(error.message, kubelet.socketPath);
-    assertStringIncludes(error.message, 'pod "test/p1"');
-    assertStringIncludes(error.details, text);
-  });
+testRows("readPodResources() fails with a code", [
+  [
+    "the kubelet is busy",
+    { grpcStatus: 14, grpcMessage: "starting" },
+    11,
+    "code = Unavailable desc = starting",
+  ],
+  ["the kubelet was too slow", { grpcStatus: 4 }, 11, "DeadlineExceeded"],
+  ["the kubelet failed", { grpcStatus: 13 }, 5, "code = Internal"],
+  ["the connection ends", { drop: "connection" }, 11, "too early"],
+  ["the stream is reset", { drop: "stream" }, 11, "error"],
+  ["no gRPC", { httpStatus: 404 }, 5, "HTTP status 404"],
+  [
+    "no message of protocol buffers",
+    { message: Uint8Array.of(0x0a, 9) },
+    5,
+    "premature EOF",
+  ],
+], async ([, fault, code, text]: [string, KubeletFault, number, string]) => {
+  await using kubelet = await startKubelet();
+  kubelet.fault(fault);
+  const error = await assertRejects(() => read(kubelet), CniError);
+  assertEquals(error.code, code);
+  assertStringIncludes(error.message, kubelet.socketPath);
+  assertStringIncludes(error.message, 'pod "test/p1"');
+  assertStringIncludes(error.details, text);
 });
 
 Deno.test("readPodResources() gives up in time", async () => {

@@ -15,7 +15,7 @@ import {
   type ClaimStatus,
   readClaimedDevices,
 } from "./resource_claims.ts";
-import { eachRow } from "../../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const NIC = "vendor.com/nic";
 const FPGA = "vendor.com/fpga";
@@ -143,18 +143,15 @@ Deno.test("readClaimedDevices() asks for each claim and driver once", async () =
   ]);
 });
 
-Deno.test("readClaimedDevices() asks nothing without claims", async (t) => {
-  const rows: [name: string, status: ClaimStatus][] = [
-    ["nothing", {}],
-    ["an empty list", { resourceClaimStatuses: [] }],
-    ["null", { extendedResourceClaimStatus: null }],
-    ["a claim that was not made", { resourceClaimStatuses: [{ name: "r" }] }],
-  ];
-  await eachRow(t, rows, async ([, status]) => {
-    const cluster = makeCluster();
-    assertEquals(await cluster.read(status), {});
-    assertEquals(cluster.requests, []);
-  });
+testRows("readClaimedDevices() asks nothing without claims", [
+  ["nothing", {}],
+  ["an empty list", { resourceClaimStatuses: [] }],
+  ["null", { extendedResourceClaimStatus: null }],
+  ["a claim that was not made", { resourceClaimStatuses: [{ name: "r" }] }],
+], async ([, status]: [string, ClaimStatus]) => {
+  const cluster = makeCluster();
+  assertEquals(await cluster.read(status), {});
+  assertEquals(cluster.requests, []);
 });
 
 Deno.test("readClaimedDevices() looks at the pod's node, pool and driver only", async (t) => {

@@ -3,7 +3,7 @@ import { join } from "@std/path/posix";
 import { FileLock } from "../../../cni/files/lock.ts";
 import type { LogOptions } from "../config.ts";
 import { compressFiles, LogFile } from "./log_file.ts";
-import { eachRow } from "../../../tests/_harness/table.ts";
+import { testRows } from "../../../tests/_harness/table.ts";
 
 const MEGABYTE = 1 << 20;
 const OPTIONS: LogOptions = {
@@ -124,21 +124,18 @@ const FOLDER = [
 ];
 const NEW = "multus-2024-05-01T10-00-00.000.log";
 
-Deno.test("LogFile.append() removes old files when it rotates", async (t) => {
-  const rows: [string, Partial<LogOptions>, number[]][] = [
-    ["too many", { maxBackups: 3, maxAgeDays: 0 }, [2, 3, 4]],
-    ["too old", { maxBackups: 0, maxAgeDays: 5 }, [4]],
-    ["either", { maxBackups: 2, maxAgeDays: 1 }, [1, 2, 3, 4]],
-    ["no limits", { maxBackups: 0, maxAgeDays: 0 }, []],
-  ];
-  await eachRow(t, rows, ([, options, removed]) => {
-    using fixture = new Fixture();
-    for (const file of FOLDER) fixture.plant(file, "");
-    fixture.fill();
-    fixture.open(options).append("line\n");
-    const kept = FOLDER.filter((_, index) => !removed.includes(index));
-    assertEquals(fixture.list(), [...kept, NEW, "multus.log"].sort());
-  });
+testRows("LogFile.append() removes old files when it rotates", [
+  ["too many", { maxBackups: 3, maxAgeDays: 0 }, [2, 3, 4]],
+  ["too old", { maxBackups: 0, maxAgeDays: 5 }, [4]],
+  ["either", { maxBackups: 2, maxAgeDays: 1 }, [1, 2, 3, 4]],
+  ["no limits", { maxBackups: 0, maxAgeDays: 0 }, []],
+], ([, options, removed]: [string, Partial<LogOptions>, number[]]) => {
+  using fixture = new Fixture();
+  for (const file of FOLDER) fixture.plant(file, "");
+  fixture.fill();
+  fixture.open(options).append("line\n");
+  const kept = FOLDER.filter((_, index) => !removed.includes(index));
+  assertEquals(fixture.list(), [...kept, NEW, "multus.log"].sort());
 });
 
 Deno.test("LogFile.append() names files without extension", () => {

@@ -63,33 +63,27 @@ Deno.test("parseJsonNetworks() reads the requests for the attachment", async (t)
 const JSON_FORMAT =
   "parsePodNetworkAnnotation: failed to parse pod Network Attachment Selection Annotation JSON format: ";
 
-Deno.test("parseJsonNetworks() refuses anything but a list of networks", async (t) => {
-  const rows: [string, string][] = [
-    ["[adsfasdfasdfasf]", "Cannot parse JSON: "],
-    ['[{"name":"a"}', "Cannot parse JSON: "],
-    ['{"name":"a"}', "expected an array, got an object"],
-    ['"net1"', "expected an array, got a string"],
-    ["[null]", "[0]: expected an object, got null"],
-    ['["net1"]', "[0]: expected an object, got a string"],
-    ['[{"name":5}]', "[0].name: expected a string"],
-    ['[{"name":"a","ips":"10.1.1.1"}]', "[0].ips: expected an array"],
-    ['[{"name":"a","ips":[1]}]', "[0].ips[0]: expected a string"],
-    ['[{"name":"a","bandwidth":{"egressRate":"1M"}}]', ".egressRate: expected"],
-    ['[{"name":"a","portMappings":[null]}]', ".portMappings[0]: expected"],
-    ['[{"name":"a","cni-args":[1]}]', "[0].cni-args: expected an object"],
-    ['[{"name":"a","default-route":"10.1.1.1"}]', "expected an array"],
-    ['[{"name":"a","default-route":[""]}]', "invalid IP address: "],
-    ['[{"name":"a","default-route":[null]}]', "default-route[0]: expected"],
-    ['[{"name":"a","default-route":["10.1.1.1/24"]}]', "invalid IP address"],
-  ];
-  await eachRow(t, rows, ([text, message]) => {
-    const parse = (): unknown => parseJsonNetworks(text, "pod");
-    const error = assertThrows(parse, CniError, message);
-    assertEquals([error.code, error.message.startsWith(JSON_FORMAT)], [
-      7,
-      true,
-    ]);
-  });
+testRows("parseJsonNetworks() refuses anything but a list of networks", [
+  ["[adsfasdfasdfasf]", "Cannot parse JSON: "],
+  ['[{"name":"a"}', "Cannot parse JSON: "],
+  ['{"name":"a"}', "expected an array, got an object"],
+  ['"net1"', "expected an array, got a string"],
+  ["[null]", "[0]: expected an object, got null"],
+  ['["net1"]', "[0]: expected an object, got a string"],
+  ['[{"name":5}]', "[0].name: expected a string"],
+  ['[{"name":"a","ips":"10.1.1.1"}]', "[0].ips: expected an array"],
+  ['[{"name":"a","ips":[1]}]', "[0].ips[0]: expected a string"],
+  ['[{"name":"a","bandwidth":{"egressRate":"1M"}}]', ".egressRate: expected"],
+  ['[{"name":"a","portMappings":[null]}]', ".portMappings[0]: expected"],
+  ['[{"name":"a","cni-args":[1]}]', "[0].cni-args: expected an object"],
+  ['[{"name":"a","default-route":"10.1.1.1"}]', "expected an array"],
+  ['[{"name":"a","default-route":[""]}]', "invalid IP address: "],
+  ['[{"name":"a","default-route":[null]}]', "default-route[0]: expected"],
+  ['[{"name":"a","default-route":["10.1.1.1/24"]}]', "invalid IP address"],
+], ([text, message]: [string, string]) => {
+  const parse = (): unknown => parseJsonNetworks(text, "pod");
+  const error = assertThrows(parse, CniError, message);
+  assertEquals([error.code, error.message.startsWith(JSON_FORMAT)], [7, true]);
 });
 
 testRows<[object, string]>("parseJsonNetworks() refuses malformed addresses", [
@@ -115,30 +109,27 @@ testRows<[object, string]>("parseJsonNetworks() refuses malformed addresses", [
 const GUID = "02:00:5e:10:00:00:00:01";
 const LONG = "00:00:00:00:fe:80:00:00:00:00:00:00:02:00:5e:10:00:00:00:01";
 
-Deno.test("isHardwareAddress() accepts three forms and three lengths", async (t) => {
-  const rows: [string, boolean][] = [
-    ["02:00:5e:10:00:01", true],
-    ["02-00-5E-10-00-01", true],
-    ["0200.5e10.0001", true],
-    [GUID, true],
-    [GUID.replaceAll(":", "-"), true],
-    ["0200.5e10.0000.0001", true],
-    [LONG, true],
-    ["0000.0000.fe80.0000.0000.0000.0200.5e10.0000.0001", true],
-    ["", false],
-    ["02005e100001", false],
-    ["02:00:5e:10:00", false],
-    ["02:00:5e:10:00:01:", false],
-    ["02:00:5e:10:00:01:02", false],
-    ["02:00-5e:10:00:01", false],
-    ["0200.5e10", false],
-    ["0200:5e10:0001", false],
-    ["02.00.5e.10.00.01", false],
-    ["2:0:5e:10:0:1", false],
-    ["02:00:5e:10:00:0g", false],
-    [" 02:00:5e:10:00:01", false],
-  ];
-  await eachRow(t, rows, ([text, expected]) => {
-    assertEquals(isHardwareAddress(text), expected);
-  }, ([text]) => text || '""');
-});
+testRows("isHardwareAddress() accepts three forms and three lengths", [
+  ["02:00:5e:10:00:01", true],
+  ["02-00-5E-10-00-01", true],
+  ["0200.5e10.0001", true],
+  [GUID, true],
+  [GUID.replaceAll(":", "-"), true],
+  ["0200.5e10.0000.0001", true],
+  [LONG, true],
+  ["0000.0000.fe80.0000.0000.0000.0200.5e10.0000.0001", true],
+  ["", false],
+  ["02005e100001", false],
+  ["02:00:5e:10:00", false],
+  ["02:00:5e:10:00:01:", false],
+  ["02:00:5e:10:00:01:02", false],
+  ["02:00-5e:10:00:01", false],
+  ["0200.5e10", false],
+  ["0200:5e10:0001", false],
+  ["02.00.5e.10.00.01", false],
+  ["2:0:5e:10:0:1", false],
+  ["02:00:5e:10:00:0g", false],
+  [" 02:00:5e:10:00:01", false],
+], ([text, expected]: [string, boolean]) => {
+  assertEquals(isHardwareAddress(text), expected);
+}, ([text]) => text || '""');

@@ -13,7 +13,7 @@ import {
   type DeviceSource,
 } from "./attachment_definitions.ts";
 import type { AttachmentRequest, Delegate } from "./delegate.ts";
-import { eachRow } from "../../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 function keys(count: number): { namespace: string; name: string }[] {
   return Array.from({ length: count }, (_, index) => ({
@@ -44,8 +44,10 @@ Deno.test("AttachmentDefinitions.get() fetches each definition once", async () =
   assertEquals(store.requests, ["ns/net0", "ns/net1"]);
 });
 
-Deno.test("AttachmentDefinitions.prefetch() fetches concurrently, up to a limit", async (t) => {
-  await eachRow(t, [[3, 3], [30, 8]] as const, async ([count, peak]) => {
+testRows(
+  "prefetch() fetches concurrently, up to a limit",
+  [[3, 3], [30, 8]] as const,
+  async ([count, peak]) => {
     const store = storeOf(count);
     const release = store.hold();
     using definitions = new AttachmentDefinitions(store);
@@ -53,34 +55,31 @@ Deno.test("AttachmentDefinitions.prefetch() fetches concurrently, up to a limit"
     release();
     for (const key of keys(count)) await definitions.get(key);
     assertEquals([store.requests.length, store.peak], [count, peak]);
-  });
-});
+  },
+);
 
-Deno.test("AttachmentDefinitions.get() reports a missing definition with the cause", async (t) => {
-  const rows: [string, KubeError, number][] = [
-    ["not found", new KubeError("x", { status: 404 }), 7],
-    ["forbidden", new KubeError("x", { status: 403 }), 7],
-    ["no answer", new KubeError("x", { status: 0, isTimeout: true }), 11],
-    ["an overloaded server", new KubeError("x", { status: 503 }), 11],
-  ];
-  await eachRow(t, rows, async ([, failure, code]) => {
-    const store = new DefinitionStore();
-    store.fail("ns/net0", failure);
-    using definitions = new AttachmentDefinitions(store);
-    const [key] = keys(1);
-    assert(key);
-    const error = await assertRejects(
-      () => definitions.get(key),
-      MissingNetworkError,
-    );
-    const event =
-      "cannot find a network-attachment-definition (net0) in namespace (ns): x";
-    assertEquals([error.code, error.eventMessage, error.message], [
-      code,
-      event,
-      `getKubernetesDelegate: ${event}`,
-    ]);
-  });
+testRows("AttachmentDefinitions.get() reports the cause", [
+  ["not found", new KubeError("x", { status: 404 }), 7],
+  ["forbidden", new KubeError("x", { status: 403 }), 7],
+  ["no answer", new KubeError("x", { status: 0, isTimeout: true }), 11],
+  ["an overloaded server", new KubeError("x", { status: 503 }), 11],
+], async ([, failure, code]: [string, KubeError, number]) => {
+  const store = new DefinitionStore();
+  store.fail("ns/net0", failure);
+  using definitions = new AttachmentDefinitions(store);
+  const [key] = keys(1);
+  assert(key);
+  const error = await assertRejects(
+    () => definitions.get(key),
+    MissingNetworkError,
+  );
+  const event =
+    "cannot find a network-attachment-definition (net0) in namespace (ns): x";
+  assertEquals([error.code, error.eventMessage, error.message], [
+    code,
+    event,
+    `getKubernetesDelegate: ${event}`,
+  ]);
 });
 
 Deno.test("AttachmentDefinitions aborts requests in flight on disposal", async () => {

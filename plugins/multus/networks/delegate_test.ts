@@ -58,27 +58,19 @@ Deno.test("loadDelegate() keeps the bytes, and uses the given name", () => {
   ]);
 });
 
-Deno.test("loadDelegate() refuses anything but a network", async (t) => {
-  const rows: [string, unknown, number, string][] = [
-    ["no JSON", '{"type":', 6, "Cannot parse"],
-    ["no object", [], 7, "expected an object"],
-    ["null", null, 7, "neither 'type' nor 'plugins'"],
-    ["neither type nor plugins", { name: "n" }, 7, "neither 'type'"],
-    ["an empty list", { name: "n", plugins: [] }, 7, "no plugins in list"],
-    ["a plugin without type", { name: "n", plugins: [{}] }, 7, "'type'"],
-    ["null for a plugin", { name: "n", plugins: [null] }, 7, "'type'"],
-    ["a list without name", { plugins: [{ type: "a" }] }, 7, "no name"],
-    [
-      "a type that is not a string",
-      { name: "n", type: 5 },
-      7,
-      "type: expected",
-    ],
-  ];
-  await eachRow(t, rows, ([, document, code, message]) => {
-    const load = (): Delegate => loadDelegate(encode(document));
-    assertEquals(assertThrows(load, CniError, message).code, code);
-  });
+testRows("loadDelegate() refuses anything but a network", [
+  ["no JSON", '{"type":', 6, "Cannot parse"],
+  ["no object", [], 7, "expected an object"],
+  ["null", null, 7, "neither 'type' nor 'plugins'"],
+  ["neither type nor plugins", { name: "n" }, 7, "neither 'type'"],
+  ["an empty list", { name: "n", plugins: [] }, 7, "no plugins in list"],
+  ["a plugin without type", { name: "n", plugins: [{}] }, 7, "'type'"],
+  ["null for a plugin", { name: "n", plugins: [null] }, 7, "'type'"],
+  ["a list without name", { plugins: [{ type: "a" }] }, 7, "no name"],
+  ["a type that is not a string", { name: "n", type: 5 }, 7, "type: expected"],
+], ([, document, code, message]: [string, unknown, number, string]) => {
+  const load = (): Delegate => loadDelegate(encode(document));
+  assertEquals(assertThrows(load, CniError, message).code, code);
 });
 
 Deno.test("injectName() keeps bytes with a name", () => {

@@ -11,7 +11,7 @@ import {
   findNetworkFile,
   readNetworkFile,
 } from "./network_files.ts";
-import { eachRow } from "../../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 /** The types of a network's plugins. */
 function typesOf(conf: NetworkConfList | NetworkConf): string[] {
@@ -23,33 +23,30 @@ const A = { name: "a", type: "type-a" }, B = { name: "b", type: "type-b" };
 const LIST_A = { name: "a", plugins: [{ type: "list-a" }] };
 const BROKEN = "asdfasdfasfdasfd";
 
-Deno.test("findNetworkFile() returns the first file with the name, whatever its kind", async (t) => {
-  const rows: [string, ConfFiles, string[]][] = [
-    ["*.conf", { "10.conf": B, "20.conf": A }, ["type-a"]],
-    ["*.json", { "10.json": A }, ["type-a"]],
-    ["*.conflist", { "10.conf": B, "20.conflist": LIST_A }, ["list-a"]],
-    ["a list first", { "10.conflist": LIST_A, "20.conf": A }, ["list-a"]],
-    ["a list last", { "10.conf": A, "20.conflist": LIST_A }, ["type-a"]],
-    ["other files", { "00.txt": BROKEN, "x/00.conf": A, "1.conf": A }, [
-      "type-a",
-    ]],
-    ["a broken file later", { "10.conf": A, "20.conf": BROKEN }, ["type-a"]],
-    [
-      "a list with files beside it",
-      { "1.conflist": LIST_A, "a/1.conf": { type: "x" }, "b/1.conf": BROKEN },
-      ["list-a", "x"],
-    ],
-    [
-      "another list's broken folder",
-      { "1.conflist": { ...LIST_A, name: "b" }, "2.conf": A, "b/1.conf": "{" },
-      ["type-a"],
-    ],
-  ];
-  await eachRow(t, rows, ([, files, types]) => {
-    using folder = new ConfFolder(files);
-    const conf = findNetworkFile(folder.path, "a");
-    assertEquals([conf.name, typesOf(conf)], ["a", types]);
-  });
+testRows("findNetworkFile() returns the first file of a name", [
+  ["*.conf", { "10.conf": B, "20.conf": A }, ["type-a"]],
+  ["*.json", { "10.json": A }, ["type-a"]],
+  ["*.conflist", { "10.conf": B, "20.conflist": LIST_A }, ["list-a"]],
+  ["a list first", { "10.conflist": LIST_A, "20.conf": A }, ["list-a"]],
+  ["a list last", { "10.conf": A, "20.conflist": LIST_A }, ["type-a"]],
+  ["other files", { "00.txt": BROKEN, "x/00.conf": A, "1.conf": A }, [
+    "type-a",
+  ]],
+  ["a broken file later", { "10.conf": A, "20.conf": BROKEN }, ["type-a"]],
+  [
+    "a list with files beside it",
+    { "1.conflist": LIST_A, "a/1.conf": { type: "x" }, "b/1.conf": BROKEN },
+    ["list-a", "x"],
+  ],
+  [
+    "another list's broken folder",
+    { "1.conflist": { ...LIST_A, name: "b" }, "2.conf": A, "b/1.conf": "{" },
+    ["type-a"],
+  ],
+], ([, files, types]: [string, ConfFiles, string[]]) => {
+  using folder = new ConfFolder(files);
+  const conf = findNetworkFile(folder.path, "a");
+  assertEquals([conf.name, typesOf(conf)], ["a", types]);
 });
 
 Deno.test("findNetworkFile() keeps the bytes of the file", () => {

@@ -5,7 +5,7 @@ import { decodeResult } from "../../../cni/result_decoding.ts";
 import { SPEC_VERSIONS } from "../../../cni/version.ts";
 import { Ip, type IpFamily } from "../../../net/ip.ts";
 import { addDefaultRoutes, dropDefaultRoutes } from "./cached_routes.ts";
-import { eachRow } from "../../../tests/_harness/table.ts";
+import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 
 const PLAIN4 = { dst: "20.0.0.0/24", gw: "10.1.1.1" };
 const PLAIN6 = { dst: "20::/56", gw: "10::1" };
@@ -39,42 +39,43 @@ function resultOf(
     };
 }
 
-Deno.test("dropDefaultRoutes() and addDefaultRoutes() edit results of every version", async (t) => {
-  await eachRow(t, [...SPEC_VERSIONS, "1.2.0"], (cniVersion) => {
-    const full = resultOf(cniVersion, [PLAIN4, DEFAULT4, PLAIN6, DEFAULT6]);
-    const original = structuredClone(full);
-    const without = (...dropped: unknown[]): JsonObject =>
-      resultOf(
-        cniVersion,
-        [PLAIN4, DEFAULT4, PLAIN6, DEFAULT6].filter((route) =>
-          !dropped.includes(route)
-        ),
-      );
-    assertEquals(dropDefaultRoutes(full, [4]), without(DEFAULT4));
-    assertEquals(dropDefaultRoutes(full, [6]), without(DEFAULT6));
-    assertEquals(dropDefaultRoutes(full, [4, 6]), without(DEFAULT4, DEFAULT6));
-    assertEquals(dropDefaultRoutes(full, []), full);
-    const gateways = [Ip.parse("10.1.1.9"), Ip.parse("10::9")];
-    assertEquals(
-      addDefaultRoutes(without(DEFAULT4, DEFAULT6), gateways),
-      resultOf(cniVersion, [
-        PLAIN4,
-        PLAIN6,
-        { dst: "0.0.0.0/0", gw: "10.1.1.9" },
-        { dst: "::/0", gw: "10::9" },
-      ]),
+testRows("cached routes of every version are edited", [
+  ...SPEC_VERSIONS,
+  "1.2.0",
+], (cniVersion) => {
+  const full = resultOf(cniVersion, [PLAIN4, DEFAULT4, PLAIN6, DEFAULT6]);
+  const original = structuredClone(full);
+  const without = (...dropped: unknown[]): JsonObject =>
+    resultOf(
+      cniVersion,
+      [PLAIN4, DEFAULT4, PLAIN6, DEFAULT6].filter((route) =>
+        !dropped.includes(route)
+      ),
     );
-    const none = resultOf(cniVersion, []);
-    const only = resultOf(cniVersion, [DEFAULT4, DEFAULT6]);
-    assertEquals(dropDefaultRoutes(only, [4, 6]), none);
-    assertEquals(
-      addDefaultRoutes(none, [Ip.parse("10.1.1.1"), Ip.parse("10::1")]),
-      only,
-    );
-    assertEquals(full, original);
-    if (cniVersion === "1.2.0") return;
-    assertEquals(decodeResult(dropDefaultRoutes(full, [4])).routes.length, 3);
-  });
+  assertEquals(dropDefaultRoutes(full, [4]), without(DEFAULT4));
+  assertEquals(dropDefaultRoutes(full, [6]), without(DEFAULT6));
+  assertEquals(dropDefaultRoutes(full, [4, 6]), without(DEFAULT4, DEFAULT6));
+  assertEquals(dropDefaultRoutes(full, []), full);
+  const gateways = [Ip.parse("10.1.1.9"), Ip.parse("10::9")];
+  assertEquals(
+    addDefaultRoutes(without(DEFAULT4, DEFAULT6), gateways),
+    resultOf(cniVersion, [
+      PLAIN4,
+      PLAIN6,
+      { dst: "0.0.0.0/0", gw: "10.1.1.9" },
+      { dst: "::/0", gw: "10::9" },
+    ]),
+  );
+  const none = resultOf(cniVersion, []);
+  const only = resultOf(cniVersion, [DEFAULT4, DEFAULT6]);
+  assertEquals(dropDefaultRoutes(only, [4, 6]), none);
+  assertEquals(
+    addDefaultRoutes(none, [Ip.parse("10.1.1.1"), Ip.parse("10::1")]),
+    only,
+  );
+  assertEquals(full, original);
+  if (cniVersion === "1.2.0") return;
+  assertEquals(decodeResult(dropDefaultRoutes(full, [4])).routes.length, 3);
 });
 
 interface RouteRow {
