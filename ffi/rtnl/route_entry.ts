@@ -7,15 +7,18 @@
 
 import { Cidr } from "../../net/cidr.ts";
 import { Ip, type IpFamily } from "../../net/ip.ts";
-import { Flag } from "../netlink/message.ts";
-import type { NetlinkSocket } from "../netlink/socket.ts";
-import { AF_INET, AF_INET6, AF_UNSPEC } from "./constants.ts";
-import { headerTable, newRouteBody, type Route } from "./route.ts";
-import { delRoute, getRoute, newRoute } from "./route_message.ts";
+import { AF_INET } from "./constants.ts";
+import {
+  headerTable,
+  newRouteBody,
+  type Route,
+  RTN_UNICAST,
+  RTNH_F_ONLINK,
+} from "./route_body.ts";
+import { newRoute } from "./route_message.ts";
 
 /** Source: include/uapi/linux/rtnetlink.h. */
-const RTN_UNICAST = 1, RTPROT_KERNEL = 2, RTPROT_RA = 9;
-const RTNH_F_ONLINK = 4, RTM_F_CLONED = 0x200;
+const RTPROT_KERNEL = 2, RTPROT_RA = 9;
 /** Usage times, which cannot be set. */
 const RTA_CACHEINFO = 12;
 
@@ -178,50 +181,4 @@ type NextHopBody = NonNullable<RouteBody["attributes"]["multipath"]>[number];
 function withoutState({ header, attributes }: NextHopBody): NextHopBody {
   const flags = header.flags & RTNH_F_ONLINK;
   return { header: { ...header, flags }, attributes };
-}
-
-/** Routes of all tables of the namespace in which the socket was opened. */
-export class RouteEntryRequests {
-  readonly #socket: NetlinkSocket;
-
-  /**
-   * Uses an open socket.
-   *
-   * @param socket Borrowed, not closed
-   */
-  constructor(socket: NetlinkSocket) {
-    this.#socket = socket;
-  }
-
-  /** Lists the routes of both families, of all tables and types. */
-  list(): RouteEntry[] {
-    const request = { header: { family: AF_UNSPEC } };
-    return this.#socket.dump(getRoute, request, newRoute)
-      .filter(({ header: { family, flags } }) =>
-        (family === AF_INET || family === AF_INET6) && !(flags & RTM_F_CLONED)
-      ).map(RouteEntry.from);
-  }
-
-  /**
-   * Adds a route next to others with the same destination.
-   *
-   * @throws {NetlinkError} EEXIST if the same route exists, ENETUNREACH (IPv6:
-   * EHOSTUNREACH) if its gateway cannot be reached
-   */
-  append(entry: RouteEntry): void {
-    this.#socket.request(newRoute, {
-      flags: Flag.Create | Flag.Append,
-      ...entry.toRequest(),
-    });
-  }
-
-  /**
-   * Deletes a route. Of an IPv6 route with several next hops it deletes those
-   * that the entry has.
-   *
-   * @throws {NetlinkError} ESRCH if it does not exist
-   */
-  del(entry: RouteEntry): void {
-    this.#socket.request(delRoute, entry.toRequest());
-  }
 }

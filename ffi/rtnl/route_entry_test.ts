@@ -11,16 +11,18 @@ import { ipJson } from "../../testing/ip_json.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { TwoCables } from "../../tests/_harness/two_cables.ts";
 import { NetlinkError } from "../netlink/error.ts";
-import { RouteEntry, RouteEntryRequests } from "./route_entry.ts";
+import { RouteEntry } from "./route_entry.ts";
 
 /** A host with two cables, and the tested object. */
 class Fixture extends TwoCables {
-  readonly entries = new RouteEntryRequests(this.rtnl.socket);
+  readonly entries = this.rtnl.route;
 
   /** Lists the routes to a destination, in all tables and of all types. */
   find(destination: string): RouteEntry[] {
     const wanted = Cidr.parse(destination);
-    return this.entries.list().filter((one) => one.destination.equals(wanted));
+    return this.entries.listEntries().filter((one) =>
+      one.destination.equals(wanted)
+    );
   }
 
   /** Returns the only route to a destination. */
@@ -74,7 +76,7 @@ function destinationOf(line: string): string {
   return /\S+\/\d+/.exec(line)?.[0] ?? "";
 }
 
-rootTest("RouteEntryRequests.append() makes an exact copy", async (t) => {
+rootTest("RouteRequests.append() makes an exact copy", async (t) => {
   await eachRow(t, ROUTES, (line) => {
     using fixture = new Fixture();
     const { entries } = fixture;
@@ -95,21 +97,21 @@ rootTest("RouteEntryRequests.append() makes an exact copy", async (t) => {
       assertEquals(error.errno, "EEXIST");
     }
     // And back again.
-    entries.del(entry);
+    entries.delEntry(entry);
     assertEquals(fixture.find(destination).length, 2);
     entries.append(entry);
     assertEquals(fixture.show(family, 254), before);
     for (const table of [100, 5000]) {
-      entries.del(entry.inTable(table));
+      entries.delEntry(entry.inTable(table));
       assertEquals(fixture.show(family, table), []);
     }
     const gone = entry.inTable(100);
-    const error = assertThrows(() => entries.del(gone), NetlinkError);
+    const error = assertThrows(() => entries.delEntry(gone), NetlinkError);
     assertEquals(error.errno, "ESRCH");
   });
 });
 
-rootTest("RouteEntryRequests.append() copies next hop objects", async (t) => {
+rootTest("RouteRequests.append() copies next hop objects", async (t) => {
   const rows: [name: string, setUp: string[], destination: string][] = [
     ["IPv4", [
       "nexthop add id 5 via 10.0.0.2 dev veth0",
@@ -134,7 +136,7 @@ rootTest("RouteEntryRequests.append() copies next hop objects", async (t) => {
     fixture.entries.append(entry.inTable(100));
     const [shown] = fixture.show(entry.family, 100);
     assertStringIncludes(before, JSON.stringify(shown));
-    fixture.entries.del(entry);
+    fixture.entries.delEntry(entry);
     assertEquals(fixture.get(destination).table, 100);
   });
 });
@@ -177,7 +179,7 @@ rootTest("RouteEntry.over() keeps one link, besides() the others", () => {
   assertEquals([shown?.["gateway"], shown?.["dev"]], ["10.0.1.2", "veth1"]);
 });
 
-rootTest("RouteEntryRequests.del() leaves other IPv6 next hops", () => {
+rootTest("RouteRequests.delEntry() leaves other IPv6 next hops", () => {
   using fixture = new Fixture();
   const { first, second, entries } = fixture;
   // As two plugins add them, each for its own interface.
@@ -188,17 +190,17 @@ rootTest("RouteEntryRequests.del() leaves other IPv6 next hops", () => {
   assertEquals(entry.nextHops.length, 3);
   const part = entry.over(second);
   if (part === undefined) throw new Error("No way over the second link");
-  entries.del(part);
+  entries.delEntry(part);
   assertEquals(waysOf(fixture.get("::/0")), `2001:db8::2@${first}`);
   entries.append(part);
   assertEquals(fixture.get("::/0").nextHops.length, 3);
 });
 
-rootTest("RouteEntryRequests.list() lists all tables and types", () => {
+rootTest("RouteRequests.listEntries() lists all tables and types", () => {
   using fixture = new Fixture();
   fixture.ip("route add blackhole 10.8.0.0/16 table 7");
   fixture.ip("route add 2001:db8:9::/48 dev veth0 table 5000 proto ra");
-  const lines = fixture.entries.list()
+  const lines = fixture.entries.listEntries()
     .map(({ destination, table, isUnicast, origin }) =>
       `${destination} ${table} ${isUnicast} ${origin}`
     );
@@ -239,7 +241,7 @@ rootTest("RouteEntry.of() is what RouteRequests would add", async (t) => {
     assertEquals(entry.preferredSource, route.preferredSource);
     fixture.entries.append(entry);
     const shown = fixture.show(entry.family, entry.table);
-    fixture.entries.del(entry);
+    fixture.entries.delEntry(entry);
     fixture.rtnl.route.prepend(route);
     assertEquals(fixture.show(entry.family, entry.table), shown);
   }, ({ destination }) => destination);

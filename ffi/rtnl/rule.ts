@@ -9,7 +9,7 @@ import { Ip } from "../../net/ip.ts";
 import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import { addressFamily, AF_INET, AF_INET6, AF_UNSPEC } from "./constants.ts";
-import { headerTable } from "./route.ts";
+import { headerTable } from "./route_body.ts";
 import { delRule, getRule, hasCondition, newRule } from "./rule_message.ts";
 
 /** Source: include/uapi/linux/fib_rules.h. */

@@ -9,10 +9,8 @@ import type { Log } from "../../cni/log.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import type { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import {
-  type RouteEntry,
-  RouteEntryRequests,
-} from "../../ffi/rtnl/route_entry.ts";
+import type { RouteRequests } from "../../ffi/rtnl/route.ts";
+import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { type NewRule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { isDoneAlready, type Step, undoAll } from "../parts/planned_steps.ts";
 import type { Plan } from "./plan.ts";
@@ -23,9 +21,12 @@ import type { Plan } from "./plan.ts";
  * @param log Receives failures of the undo
  * @throws {Error} If a step fails; names the step
  */
-export function carryOut({ socket }: Rtnl, plan: Plan, log: Log): void {
+export function carryOut(
+  { socket, route: routes }: Rtnl,
+  plan: Plan,
+  log: Log,
+): void {
   const rules = new RuleRequests(socket);
-  const routes = new RouteEntryRequests(socket);
   const done: Step[] = [];
   const run = (steps: readonly Step[], optional?: string): boolean =>
     runTogether(socket, steps, { done, optional, log });
@@ -114,24 +115,24 @@ export function deletingRule(requests: RuleRequests, rule: NewRule): Step {
 
 /** Adds a route next to others with the same destination. */
 export function addingRoute(
-  requests: RouteEntryRequests,
+  requests: RouteRequests,
   route: RouteEntry,
 ): Step {
   return {
     action: `add ${describeRoute(route)}`,
     work: () => requests.append(route),
-    undo: () => requests.del(route),
+    undo: () => requests.delEntry(route),
   };
 }
 
 /** Deletes a route. */
 export function deletingRoute(
-  requests: RouteEntryRequests,
+  requests: RouteRequests,
   route: RouteEntry,
 ): Step {
   return {
     action: `delete ${describeRoute(route)}`,
-    work: () => requests.del(route),
+    work: () => requests.delEntry(route),
     undo: () => requests.append(route),
   };
 }

@@ -10,7 +10,7 @@ import type { Result } from "../../cni/result.ts";
 import { throwAll } from "../../cni/rollback.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { RouteEntry, RouteEntryRequests } from "../../ffi/rtnl/route_entry.ts";
+import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { listAddresses } from "../parts/configure_link.ts";
@@ -66,7 +66,7 @@ interface ReleasePlan {
  */
 export function releaseSources(sandbox: Rtnl, call: Call<SbrConfig>): void {
   const plan = planRelease(readRouting(sandbox), findRemains(sandbox, call));
-  const routes = new RouteEntryRequests(sandbox.socket);
+  const routes = sandbox.route;
   const rules = new RuleRequests(sandbox.socket);
   const deleting = (route: RouteEntry): Step => deletingRoute(routes, route);
   const steps: (Step & { isOptional?: boolean })[] = [

@@ -12,10 +12,7 @@ import type { CmdArgs } from "../../cni/args.ts";
 import type { IpConfig, Result, Route } from "../../cni/result.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Table } from "../../ffi/rtnl/constants.ts";
-import {
-  type RouteEntry,
-  RouteEntryRequests,
-} from "../../ffi/rtnl/route_entry.ts";
+import { type RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { type Rule, RuleRequests } from "../../ffi/rtnl/rule.ts";
 import { Cidr } from "../../net/cidr.ts";
 import type { Ip } from "../../net/ip.ts";
@@ -41,10 +38,10 @@ export interface Routing {
 }
 
 /** Reads all rules and routes of the sandbox. */
-export function readRouting({ socket }: Rtnl): Routing {
+export function readRouting({ socket, route }: Rtnl): Routing {
   return {
     rules: new RuleRequests(socket).list(),
-    routes: new RouteEntryRequests(socket).list(),
+    routes: route.listEntries(),
   };
 }
 

@@ -10,10 +10,7 @@ import { isErrno } from "../../../ffi/errno.ts";
 import { inNetns, StrandedThreadError } from "../../../ffi/netns.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import {
-  type RouteEntry,
-  RouteEntryRequests,
-} from "../../../ffi/rtnl/route_entry.ts";
+import { type RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import { ensureSysctl, readSysctl } from "../../../ffi/sysctl.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip } from "../../../net/ip.ts";
@@ -74,7 +71,7 @@ export function deleting(
   { index }: Link,
   entry: RouteEntry,
 ): Step[] {
-  const requests = new RouteEntryRequests(sandbox.socket);
+  const requests = sandbox.route;
   const isWhole = entry.family === 4 || entry.isOnlyOver(index);
   const deleted = isWhole ? entry : entry.over(index) ?? entry;
   const rest = isWhole ? entry.besides(index) : undefined;
@@ -83,7 +80,7 @@ export function deleting(
       action: `delete ${describe(deleted)}`,
       work: (): void => {
         try {
-          requests.del(deleted);
+          requests.delEntry(deleted);
         } catch (error) {
           if (!isErrno(error, "ESRCH")) throw error;
         }
@@ -93,7 +90,7 @@ export function deleting(
     ...rest === undefined ? [] : [{
       action: `keep ${describe(rest)}`,
       work: () => requests.append(rest),
-      undo: () => requests.del(rest),
+      undo: () => requests.delEntry(rest),
     }],
   ];
 }

@@ -7,10 +7,7 @@
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Table } from "../../../ffi/rtnl/constants.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
-import {
-  type RouteEntry,
-  RouteEntryRequests,
-} from "../../../ffi/rtnl/route_entry.ts";
+import { type RouteEntry } from "../../../ffi/rtnl/route_entry.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
 import type { Step } from "../../parts/planned_steps.ts";
 import {
@@ -51,7 +48,7 @@ export function setDefaultRoutes(
 ): void {
   const link = sandbox.link.find(ifName);
   if (link === undefined) return requireNoGateway(ifName, wishes);
-  const entries = new RouteEntryRequests(sandbox.socket).list()
+  const entries = sandbox.route.listEntries()
     .filter((entry) =>
       entry.isDefault && entry.isUnicast && entry.table === Table.Main
     );
