@@ -10,10 +10,14 @@ import type { Invocation, Starter } from "../surroundings.ts";
 import { readFormat } from "./program_format.ts";
 
 /** The input of a plugin's process. */
-export type ExecInput = Pick<
-  Invocation,
-  "env" | "stdin" | "onStderr" | "signal" | "onProcess"
->;
+export interface ExecInput extends
+  Pick<
+    Invocation,
+    "env" | "stdin" | "onStderr" | "signal" | "onProcess"
+  > {
+  /** Receives the ID of the process. */
+  readonly onChild?: ((pid: number) => void) | undefined;
+}
 
 /**
  * Runs the executable at `path`.
@@ -29,12 +33,13 @@ export type ExecInput = Pick<
  */
 export async function execPlugin(
   path: string,
-  { env, stdin, onStderr, signal, onProcess }: ExecInput,
+  { env, stdin, onStderr, signal, onProcess, onChild }: ExecInput,
   pauseForRetry: PauseForRetry = pauseOneSecond,
 ): Promise<string> {
   const starter = await onProcess?.() ?? startPlainly;
   const startMs = performance.now();
   const child = await start(path, { env, signal, starter }, pauseForRetry);
+  onChild?.(child.pid);
   const { success, ...ending } = await runToEnd(child, stdin, signal);
   if (ending.stderr) onStderr(ending.stderr);
   if (success) return ending.stdout;

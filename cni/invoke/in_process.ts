@@ -29,6 +29,17 @@ export type PluginLookup = (type: string) => Promise<Plugin> | undefined;
 /** The file this process runs. */
 const OWN_EXECUTABLE = "/proc/self/exe";
 
+/** What a resident process knows of its callers and its plugins. */
+export interface InvokerOptions {
+  /**
+   * Further files that count as this process's own, as `findFileId` identifies
+   * them: those of the callers.
+   */
+  readonly callers?: readonly string[];
+  /** Receives the ID of each process that is started for a plugin. */
+  readonly onChild?: ((pid: number) => void) | undefined;
+}
+
 /**
  * Makes an invoker that runs a plugin in this process if its executable in
  * CNI_PATH is this process's own file, by device and inode. Any other plugin runs
@@ -37,14 +48,11 @@ const OWN_EXECUTABLE = "/proc/self/exe";
  *
  * A signal does not interrupt a plugin in this process. It is passed on to the
  * plugins called from there, and nothing new is started after it.
- *
- * @param callers Further files that count as this process's own, as `findFileId`
- *   identifies them: those of a resident process's callers
  */
 export function createInvoker(
   dispatch: Dispatch,
   lookup: PluginLookup,
-  callers: readonly string[] = [],
+  { callers = [], onChild }: InvokerOptions = {},
 ): Invoker {
   let own: string | undefined;
   const isOwn = ({ id }: PluginFile): boolean => {
@@ -60,7 +68,7 @@ export function createInvoker(
       const plugin = mayRunHere ? lookup(type) : undefined;
       if (plugin === undefined) {
         const { execPlugin } = await import("./exec.ts");
-        return await execPlugin(path, invocation);
+        return await execPlugin(path, { ...invocation, onChild });
       }
       const input = inputOf(invocation, invoker);
       return await run(

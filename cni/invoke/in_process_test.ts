@@ -52,7 +52,7 @@ function invocationIn(path: string, env: Environment = {}): Invocation {
 /** An invoker for one plugin of our own, and what it was asked to dispatch. */
 function witness(
   output: DispatchOutput = { stdout: "in process", stderr: "", exitCode: 0 },
-  callers?: readonly string[],
+  callers: readonly string[] = [],
 ): { invoker: Invoker; runs: [Plugin, DispatchInput][] } {
   const runs: [Plugin, DispatchInput][] = [];
   const invoker = createInvoker(
@@ -62,7 +62,7 @@ function witness(
     },
     (type) =>
       type === "plugin" ? Promise.resolve(pluginNamed(type)) : undefined,
-    callers,
+    { callers },
   );
   return { invoker, runs };
 }

@@ -69,6 +69,8 @@ export interface CallsOptions {
   readonly maxCalls: number;
   readonly log: Pick<Log, "info" | "warn">;
   readonly onEnded?: (call: EndedCall) => void;
+  /** Receives the ID of each process that is started for a plugin. */
+  readonly onChild?: ((pid: number) => void) | undefined;
   /** How long an undo may wait for other plugins, in ms. */
   readonly undoMs?: number;
 }
@@ -187,12 +189,12 @@ export class Calls {
     changes: Partial<DispatchInput>,
   ): Promise<DispatchOutput> {
     const { plugin, env, stdin, onStderr, exe } = call;
-    const { lookup, hostNetns, together } = this.#options;
+    const { lookup, hostNetns, together, onChild } = this.#options;
     const callers = exe === undefined ? [] : [exe];
     return await dispatch(plugin, {
       env: { ...env, CNI_NO_DAEMON: "1" },
       stdin: () => stdin,
-      invoker: createInvoker(dispatch, lookup, callers),
+      invoker: createInvoker(dispatch, lookup, { callers, onChild }),
       hostNetns,
       together,
       onStderr,

@@ -17,6 +17,7 @@ import { DaemonMetrics } from "./daemon_metrics.ts";
 import { HttpSocket } from "./http_socket.ts";
 import type { Gauge } from "./metrics.ts";
 import { notify } from "./notify.ts";
+import { openPluginCgroup } from "./plugin_cgroup.ts";
 import { readOwnWorld } from "./own_world.ts";
 import { SocketFile } from "./socket_file.ts";
 import { answerState, type State } from "./state_handler.ts";
@@ -114,6 +115,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     maxCalls,
     together,
     log,
+    onChild: openPluginCgroup(),
     onEnded(call): void {
       metrics.countCall(call);
       options.afterCall?.();

@@ -1,0 +1,51 @@
+/**
+ * A cgroup for the plugins that the daemon starts as processes, beside the daemon's
+ * own: their memory does not count as the daemon's, and they may finish what they
+ * began if the daemon's cgroup is killed.
+ *
+ * Source: cgroups(7); Linux Documentation/admin-guide/cgroup-v2.rst.
+ *
+ * @module
+ */
+
+import { dirname } from "@std/path/posix";
+import { ifPossible } from "../../cni/files/io.ts";
+
+/** Where cgroups are, and which one is this process's. */
+export interface CgroupPlace {
+  /** Mount point of cgroup v2. */
+  readonly root?: string;
+  /** A file as /proc/self/cgroup. */
+  readonly membership?: string;
+}
+
+/**
+ * Makes the cgroup, or uses the one of an earlier daemon.
+ *
+ * @returns Moves a process into it, if possible; undefined if there can be no such
+ *   cgroup: with cgroup v1, without rights, or if this process's cgroup is the root
+ */
+export function openPluginCgroup(
+  { root = "/sys/fs/cgroup", membership = "/proc/self/cgroup" }: CgroupPlace =
+    {},
+): ((pid: number) => void) | undefined {
+  const own = findOwn(membership);
+  const isThere = own !== undefined &&
+    ifPossible(() => Deno.statSync(`${root}${own}/cgroup.procs`)) !== undefined;
+  if (!isThere || dirname(own) === own) return undefined;
+  const folder = `${root}${own}.plugins`;
+  const members = `${folder}/cgroup.procs`;
+  const isMade = ifPossible(() => {
+    Deno.mkdirSync(folder, { recursive: true });
+    return true;
+  });
+  if (isMade === undefined) return undefined;
+  return (pid) =>
+    ifPossible(() => Deno.writeTextFileSync(members, String(pid)));
+}
+
+/** Returns the path of this process's cgroup below the mount point. */
+function findOwn(membership: string): string | undefined {
+  const text = ifPossible(() => Deno.readTextFileSync(membership)) ?? "";
+  return /^0::(\/.+)$/m.exec(text)?.[1];
+}
