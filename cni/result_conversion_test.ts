@@ -4,7 +4,6 @@ import { Ip } from "../net/ip.ts";
 import {
   familyOf,
   GOLDEN,
-  goldenBetween,
   readGolden,
 } from "../tests/_harness/golden_results.ts";
 import { CniError, ErrorCode } from "./error.ts";
@@ -41,116 +40,12 @@ Deno.test("formatResult() prints the golden result byte for byte", async (t) => 
   });
 });
 
-Deno.test("every version converts to every version", async (t) => {
-  for (const from of SPEC_VERSIONS) {
-    await eachRow(t, SPEC_VERSIONS, (to) => {
-      const printed = formatResult(
-        decodeResult(JSON.parse(readGolden(from))),
-        to,
-      );
-      assertEquals(printed, goldenBetween(from, to));
-    }, (to) => `${from} to ${to}`);
-  }
-});
-
-testRows("an empty result prints by version", SPEC_VERSIONS, (version) => {
-  const encode = (): JsonObject => encodeResult(emptyResult(), version);
-  if (familyOf(version) === 0) {
-    assertEquals(failureOf(encode), [
-      ErrorCode.IncompatibleVersion,
-      "cannot convert: no valid IP addresses",
-    ]);
-  } else {
-    const expected = familyOf(version) === 1
-      ? { cniVersion: version, dns: {} }
-      : { cniVersion: version };
-    assertEquals<unknown>(encode(), expected);
-  }
-});
-
 const DNS = {
   nameservers: ["1.2.3.4", "1::cafe"],
   domain: "acompany.com",
   search: ["somedomain.com"],
   options: ["foo"],
 };
-
-Deno.test("a full document of each family survives reading and printing", async (t) => {
-  const route4 = { dst: "15.5.6.0/24", gw: "15.5.6.8" };
-  const route6 = { dst: "1111:dddd::/80", gw: "1111:dddd::aaaa" };
-  const extras = { mtu: 1, advmss: 2, priority: 3, table: 4, scope: 253 };
-  const link = {
-    name: "eth0",
-    mac: "00:11:22:33:44:55",
-    sandbox: "/proc/1/ns/net",
-  };
-  const rows: [string[], Record<string, unknown>][] = [
-    [["0.1.0", "0.2.0"], {
-      ip4: { ip: "1.2.3.30/24", gateway: "1.2.3.1", routes: [route4] },
-      ip6: {
-        ip: "abcd:1234:ffff::cdde/64",
-        gateway: "abcd:1234:ffff::1",
-        routes: [route6],
-      },
-      dns: DNS,
-    }],
-    [["0.3.0", "0.3.1", "0.4.0"], {
-      interfaces: [link],
-      ips: [
-        {
-          version: "4",
-          interface: 0,
-          address: "1.2.3.30/24",
-          gateway: "1.2.3.1",
-        },
-        {
-          version: "6",
-          interface: 0,
-          address: "abcd:1234:ffff::cdde/64",
-          gateway: "abcd:1234:ffff::1",
-        },
-      ],
-      routes: [{ ...route4, ...extras }, route6],
-      dns: DNS,
-    }],
-    [["1.0.0", "1.1.0"], {
-      dns: DNS,
-      interfaces: [{
-        ...link,
-        mtu: 1500,
-        pciID: "8086:9a01",
-        socketPath: "/s",
-      }],
-      ips: [{ address: "1.2.3.30/24", gateway: "1.2.3.1", interface: 0 }],
-      routes: [{ ...route4, ...extras }, route6],
-    }],
-  ];
-  for (const [versions, body] of rows) {
-    await eachRow(t, versions, (cniVersion) => {
-      const document = { cniVersion, ...body };
-      assertEquals<unknown>(convert(document, cniVersion), document);
-    });
-  }
-});
-
-Deno.test("0.2.0 to 0.4.0 and back changes nothing", async (t) => {
-  const ip4 = { ip: "1.2.3.30/24", gateway: "1.2.3.1" };
-  const rows: [string, JsonObject][] = [
-    ["a route with a gateway", { dst: "15.5.6.0/24", gw: "15.5.6.8" }],
-    // Before 1.0.0 the library gave such a route the address's gateway.
-    ["a route without one", { dst: "15.5.6.0/24" }],
-  ];
-  await eachRow(t, rows, ([, route]) => {
-    const document = {
-      cniVersion: "0.2.0",
-      ip4: { ...ip4, routes: [route] },
-      dns: DNS,
-    };
-    const converted = convert(document, "0.4.0");
-    assertEquals<unknown>(converted.routes, [route]);
-    assertEquals<unknown>(convert(converted, "0.2.0"), document);
-  });
-});
 
 testRows("encodeResult() omits what is zero, save where zero means something", [
   "0.4.0",
@@ -177,20 +72,6 @@ testRows("encodeResult() omits what is zero, save where zero means something", [
   });
 });
 
-testRows("ips[].interface 0 stays, and absent stays absent", [
-  "0.3.0",
-  "0.3.1",
-  "0.4.0",
-  "1.0.0",
-  "1.1.0",
-], (version) => {
-  const { ips } = decodeResult({
-    cniVersion: version,
-    ips: [{ interface: 0, address: "1.2.3.4/24" }, { address: "::1/128" }],
-  });
-  assertEquals(ips.map((ip) => ip.interface), [0, undefined]);
-});
-
 Deno.test("dns is printed empty up to 0.4.0, and not from 1.0.0", async (t) => {
   const result = { ...emptyResult(), ips: GOLDEN.ips };
   const dns = { ...DNS, search: [], domain: "" };
@@ -200,29 +81,6 @@ Deno.test("dns is printed empty up to 0.4.0, and not from 1.0.0", async (t) => {
     assertEquals<unknown>(encodeResult({ ...result, dns }, version).dns, {
       nameservers: DNS.nameservers,
       options: DNS.options,
-    });
-  });
-});
-
-Deno.test("0.1.0 and 0.2.0 keep one address of each IP version", async (t) => {
-  const at = (address: string): IpConfig => ({ address: Cidr.parse(address) });
-  const to = (dst: string): Route => ({ dst: Cidr.parse(dst) });
-  const rows: [string, IpConfig[], Route[], JsonObject][] = [
-    ["IPv6 first", [at("fd00::1/64"), at("10.0.0.1/8")], [], {
-      ip4: { ip: "10.0.0.1/8" },
-      ip6: { ip: "fd00::1/64" },
-    }],
-    ["routes only where there is an address", [at("fd00::1/64")], [
-      to("0.0.0.0/0"),
-      to("::/0"),
-    ], { ip6: { ip: "fd00::1/64", routes: [{ dst: "::/0" }] } }],
-  ];
-  await eachRow(t, rows, ([, ips, routes, expected]) => {
-    const result = { ...emptyResult(), ips, routes };
-    assertEquals<unknown>(encodeResult(result, "0.2.0"), {
-      cniVersion: "0.2.0",
-      ...expected,
-      dns: {},
     });
   });
 });

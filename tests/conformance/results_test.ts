@@ -121,7 +121,14 @@ const LISTS = {
     },
   ],
   routes: [
-    { ...ROUTE4, mtu: 1500, priority: 100, scope: 253, table: 50 },
+    {
+      advmss: 1460,
+      ...ROUTE4,
+      mtu: 1500,
+      priority: 100,
+      scope: 253,
+      table: 50,
+    },
     ROUTE6,
   ],
 };
