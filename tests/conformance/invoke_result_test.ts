@@ -68,8 +68,10 @@ conformance("invoke result", {
   },
   "an empty version is the configuration's": () =>
     checkVersion({ cniVersion: "", ...ADDRESS["0.4.0"] }, "0.4.0"),
-  "a version that is not a string counts as the configuration's": () =>
-    checkVersion({ cniVersion: 1.1, ...ADDRESS["1.1.0"] }, "1.1.0"),
+  "a version that is not a string counts as the configuration's": async () => {
+    await checkVersion({ cniVersion: 1.1, ...ADDRESS["1.1.0"] }, "1.1.0");
+    await checkVersion({ cniVersion: null, ...ADDRESS["1.1.0"] }, "1.1.0");
+  },
   "without any version it is 0.1.0": async () => {
     await checkVersion(ADDRESS["0.2.0"], "0.1.0");
     await checkVersion(ADDRESS["0.2.0"], "");
