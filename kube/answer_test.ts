@@ -48,7 +48,7 @@ Deno.test("readAnswer() reads an object", async (t) => {
   });
 });
 
-Deno.test("readAnswer() refuses what is none", async (t) => {
+Deno.test("readAnswer() refuses anything but an object", async (t) => {
   const type = { headers: { "content-type": "text/html" } };
   const notJson = "the answer is not a JSON object but ";
   const rows: readonly [string, Exchange, number, string][] = [
@@ -98,7 +98,7 @@ Deno.test("readAnswer() refuses what is none", async (t) => {
   });
 });
 
-Deno.test("readChunks() cancels what nobody reads", async () => {
+Deno.test("readChunks() cancels the rest if the loop ends early", async () => {
   let isCancelled = false;
   const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
     pull: (controller) => controller.enqueue(new Uint8Array(9)),

@@ -8,7 +8,7 @@ import { eachRow } from "../tests/_harness/table.ts";
 
 const SERVICE_ACCOUNT = "system:serviceaccount:kube-system:multus";
 
-Deno.test("openKubeClient() is let in by every kind of credentials", async (t) => {
+Deno.test("openKubeClient() authenticates with every kind of credentials", async (t) => {
   await using scene = await KubeScene.start();
   const rows: readonly [KubeconfigKind, string][] = [
     ["token", SERVICE_ACCOUNT],
@@ -28,7 +28,7 @@ Deno.test("openKubeClient() is let in by every kind of credentials", async (t) =
       assertEquals(scene.api.requests.at(-1)?.user, user);
     }, (format) => `${kind}, as ${format}`);
   }
-  await t.step("none: it is nobody", async () => {
+  await t.step("none: anonymous", async () => {
     using client = await scene.open("none");
     const error = await kubeErrorOf(client.getPod("test", "p1"));
     assertEquals([error.status, error.reason], [403, "Forbidden"]);
@@ -36,7 +36,7 @@ Deno.test("openKubeClient() is let in by every kind of credentials", async (t) =
   });
 });
 
-Deno.test("openKubeClient() answers nothing where there is no cluster", async (t) => {
+Deno.test("openKubeClient() returns undefined without a cluster", async (t) => {
   for (const kubeconfig of [undefined, ""]) {
     await eachRow(t, ["", "KUBERNETES_SERVICE_HOST"], async (name) => {
       const env = name === "" ? {} : { [name]: "10.0.0.1" };
@@ -45,7 +45,7 @@ Deno.test("openKubeClient() answers nothing where there is no cluster", async (t
   }
 });
 
-Deno.test("openKubeClient() refuses a kubeconfig that is of no use", async (t) => {
+Deno.test("openKubeClient() refuses an unusable kubeconfig", async (t) => {
   await using scene = await KubeScene.start();
   const pem = (label: string): string =>
     btoa(`-----BEGIN ${label}-----\nAAAA\n-----END ${label}-----\n`);
@@ -71,7 +71,7 @@ Deno.test("openKubeClient() refuses a kubeconfig that is of no use", async (t) =
   });
 });
 
-Deno.test("KubeClient reads what pods ask for", async (t) => {
+Deno.test("KubeClient reads networks, claims and slices", async (t) => {
   await using scene = await KubeScene.start();
   const { api } = scene;
   using client = await scene.open();
@@ -118,17 +118,17 @@ Deno.test("KubeClient.createEvent() creates an event", async () => {
   assertEquals(scene.api.eventTexts, ["Normal AddedInterface Add eth0"]);
 });
 
-Deno.test("KubeClient fails with what the server says", async (t) => {
+Deno.test("KubeClient fails with the server's message", async (t) => {
   await using scene = await KubeScene.start();
   using client = await scene.open();
-  await t.step("there is no such pod", async () => {
+  await t.step("the pod does not exist", async () => {
     const error = await kubeErrorOf(client.getPod("test", "p2"));
     assertEquals(
       [error.status, error.reason, error.message],
       [404, "NotFound", 'pods "p2" not found'],
     );
   });
-  await t.step("it may not be read", async () => {
+  await t.step("reading is forbidden", async () => {
     scene.api.forbid("get", "pods");
     const error = await kubeErrorOf(client.getPod("test", "p1"));
     assertEquals([error.status, error.reason], [403, "Forbidden"]);
@@ -142,7 +142,7 @@ Deno.test("KubeClient fails with what the server says", async (t) => {
   }, (name) => `a name that is none: "${name}"`);
 });
 
-Deno.test("KubeClient.list() reads all parts of a list", async (t) => {
+Deno.test("KubeClient.list() reads all pages of a list", async (t) => {
   await using scene = await KubeScene.start();
   for (let number = 2; number <= 7; number++) {
     scene.api.putPod({ metadata: { namespace: "test", name: `p${number}` } });
@@ -167,14 +167,14 @@ Deno.test("KubeClient.list() reads all parts of a list", async (t) => {
   });
 });
 
-Deno.test("KubeClient uses one connection for requests one after another", async () => {
+Deno.test("KubeClient uses one connection for sequential requests", async () => {
   await using scene = await KubeScene.start();
   using client = await scene.open();
   for (let times = 0; times < 5; times++) await client.getPod("test", "p1");
   assertEquals(scene.api.connections, 1);
 });
 
-Deno.test("KubeClient keeps no process alive", async (t) => {
+Deno.test("KubeClient does not keep the process alive", async (t) => {
   await using scene = await KubeScene.start();
   await eachRow(t, ["token", "insecure", "exec"] as const, async (kind) => {
     const path = scene.api.writeKubeconfig(scene.folder.path, kind);
@@ -204,7 +204,7 @@ Deno.test("KubeClient reaches a server at an IPv6 address", async () => {
   assertEquals((await client.getPod("test", "p1")).metadata?.uid, "u1");
 });
 
-Deno.test("KubeClient can be disposed of again", async (t) => {
+Deno.test("KubeClient can be disposed of twice", async (t) => {
   await using scene = await KubeScene.start();
   await eachRow(t, ["token", "insecure"] as const, async (kind) => {
     using client = await scene.open(kind);

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { kubeErrorOf, KubeScene } from "../tests/_harness/kube_scene.ts";
 import { testRows } from "../tests/_harness/table.ts";
 
-Deno.test("Connection shows new credentials when the old ones are refused", async (t) => {
+Deno.test("Connection renews refused credentials", async (t) => {
   await t.step("a token file that has been replaced", async () => {
     await using scene = await KubeScene.start();
     using client = await scene.open("tokenFile");
@@ -43,7 +43,7 @@ Deno.test("Connection shows new credentials when the old ones are refused", asyn
 });
 
 testRows(
-  "Connection takes no for an answer if there are no new credentials",
+  "Connection returns 401 without new credentials",
   [["token", 1], ["tokenFile", 1], ["exec", 2]] as const,
   async ([kind, requests]) => {
     await using scene = await KubeScene.start();
@@ -55,7 +55,7 @@ testRows(
   },
 );
 
-Deno.test("Connection shows the certificate that is in the file now", async () => {
+Deno.test("Connection uses the current certificate in the file", async () => {
   await using scene = await KubeScene.start();
   const { api, folder } = scene;
   const first = await api.issueClientCert("first");
@@ -74,7 +74,7 @@ Deno.test("Connection shows the certificate that is in the file now", async () =
   ]);
 });
 
-Deno.test("Connection goes on with a certificate while the next one is half there", async () => {
+Deno.test("Connection keeps a certificate while the next one is half written", async () => {
   await using scene = await KubeScene.start();
   const { api, folder } = scene;
   const next = await api.issueClientCert("next");
@@ -85,7 +85,7 @@ Deno.test("Connection goes on with a certificate while the next one is half ther
   assertEquals(api.requests.at(-1)?.user, "multus");
 });
 
-Deno.test("Connection says who it is, and for whom it acts", async () => {
+Deno.test("Connection sends its user agent and the impersonated user", async () => {
   await using scene = await KubeScene.start();
   const user = { as: "jane", "as-groups": ["a", "b"] };
   using client = await scene.open("token", { user });
@@ -97,7 +97,7 @@ Deno.test("Connection says who it is, and for whom it acts", async () => {
   assertEquals(headers?.["impersonate-group"], "a, b");
 });
 
-Deno.test("Connection waits for a program's credentials longer than for an answer", async () => {
+Deno.test("Connection's time limit excludes the credential program", async () => {
   await using scene = await KubeScene.start();
   using client = await scene.open("exec");
   const path = `${scene.folder.path}/credentials.sh`;
@@ -108,7 +108,7 @@ Deno.test("Connection waits for a program's credentials longer than for an answe
   assertEquals(pod.metadata?.uid, "u1");
 });
 
-Deno.test("Connection fails if there are no credentials", async (t) => {
+Deno.test("Connection fails without credentials", async (t) => {
   await using scene = await KubeScene.start();
   await t.step("the program fails", async () => {
     const exec = {
@@ -122,7 +122,7 @@ Deno.test("Connection fails if there are no credentials", async (t) => {
       "getting credentials: exec: executable nowhere-to-be-found cannot be started";
     assertEquals(error.message.slice(0, start.length), start);
   });
-  await t.step("nobody waits for the program", async () => {
+  await t.step("the signal comes before the program ends", async () => {
     using client = await scene.open("exec");
     const signal = AbortSignal.abort();
     const error = await kubeErrorOf(client.getPod("test", "p1", { signal }));
@@ -131,7 +131,7 @@ Deno.test("Connection fails if there are no credentials", async (t) => {
   assertEquals(scene.api.requests.length, 0);
 });
 
-Deno.test("Connection shows no secret in an error", async () => {
+Deno.test("Connection keeps secrets out of errors", async () => {
   await using scene = await KubeScene.start();
   const { api } = scene;
   using client = await scene.open("token");

@@ -20,7 +20,7 @@ class Scene {
   }
 }
 
-Deno.test("FileCredentials are read at once", () => {
+Deno.test("FileCredentials reads the files at once", () => {
   const scene = new Scene();
   assertEquals([scene.reads, scene.credentials.known], [
     1,
@@ -33,7 +33,7 @@ Deno.test("FileCredentials are read at once", () => {
   );
 });
 
-Deno.test("FileCredentials are read again after a minute, and not before", async () => {
+Deno.test("FileCredentials reads the files again after a minute", async () => {
   const scene = new Scene();
   scene.token = "t2";
   scene.nowMs = 59_999;
@@ -44,7 +44,7 @@ Deno.test("FileCredentials are read again after a minute, and not before", async
   assertEquals([await scene.get(), scene.reads], ["Bearer t2", 2]);
 });
 
-Deno.test("FileCredentials stay the same object as long as the files do", async () => {
+Deno.test("FileCredentials returns the same object until the files change", async () => {
   const scene = new Scene();
   const first = await scene.credentials.get();
   scene.nowMs = 60_000;
@@ -52,7 +52,7 @@ Deno.test("FileCredentials stay the same object as long as the files do", async 
   assertEquals(scene.reads, 2);
 });
 
-Deno.test("FileCredentials stay as they were while the files cannot be read", async () => {
+Deno.test("FileCredentials keeps credentials while the files cannot be read", async () => {
   const scene = new Scene();
   scene.token = undefined;
   scene.nowMs = 60_000;
@@ -61,7 +61,7 @@ Deno.test("FileCredentials stay as they were while the files cannot be read", as
   assertEquals(await scene.get(), "Bearer t2");
 });
 
-Deno.test("FileCredentials.renew() has what was refused read again, once", async () => {
+Deno.test("FileCredentials.renew() reads refused credentials again, once", async () => {
   const scene = new Scene();
   const refused = await scene.credentials.get();
   scene.token = "t2";

@@ -78,7 +78,7 @@ export class ExecCredentials implements CredentialSource {
       throw unusable(origin, `exec.apiVersion: it must be ${known}`);
     }
     if (interactiveMode === "Always") {
-      throw unusable(origin, "exec.interactiveMode: there is nobody to ask");
+      throw unusable(origin, "exec.interactiveMode: Always is not supported");
     }
     this.#origin = origin;
     this.#options = options;
@@ -277,13 +277,13 @@ function parse(text: string, fail: (why: string) => Error): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw fail("printed no JSON");
+    throw fail("did not print JSON");
   }
 }
 
 function checkToken(token: string, fail: (why: string) => Error): string {
   if (/^[\x20-\x7e]+$/.test(token)) return token;
-  throw fail("printed a token with characters that no token may have");
+  throw fail("printed a token with invalid characters");
 }
 
 function readCertificate(

@@ -45,7 +45,7 @@ printf '{"kind":"ExecCredential","apiVersion":"${apiVersion}",'
 printf '"status":{"token":"t%s"${status}}}' "$(wc -c < runs)"`;
 }
 
-Deno.test("ExecCredentials runs the program once for all who ask", async () => {
+Deno.test("ExecCredentials runs the program once for concurrent callers", async () => {
   using scene = new Scene(counting());
   const credentials = scene.open();
   assertEquals(credentials.known, undefined);
@@ -90,7 +90,7 @@ Deno.test("ExecCredentials runs the program again", async (t) => {
   });
 });
 
-Deno.test("ExecCredentials tells the program what it is run for", async () => {
+Deno.test("ExecCredentials describes the request to the program", async () => {
   using scene = new Scene(`cd "$(dirname "$0")"
 env > env; printf '%s,' "$@" > args
 ${counting()}`);
@@ -146,7 +146,7 @@ Deno.test("ExecCredentials finds the program", async (t) => {
   });
 });
 
-testRows("ExecCredentials says why there are none", [
+testRows("ExecCredentials reports why the program failed", [
   [
     "it fails",
     "echo out; echo why >&2; exit 3",
@@ -169,7 +169,7 @@ testRows("ExecCredentials says why there are none", [
     "it prints garbage",
     "echo secret",
     {},
-    /^exec: executable \.\/credentials printed no JSON$/,
+    /^exec: executable \.\/credentials did not print JSON$/,
   ],
 ], async ([, script, exec, message]: [string, string, ExecEntry, RegExp]) => {
   using scene = new Scene(script);
@@ -206,7 +206,7 @@ function print(status: unknown, head: object = {}): string {
   });
 }
 
-Deno.test("decodeExecCredential() reads what a program prints", async (t) => {
+Deno.test("decodeExecCredential() reads a program's output", async (t) => {
   await t.step("a token", () => {
     assertEquals(decodeExecCredential(print({ token: "t1" }), EXEC), {
       credentials: { authorization: "Bearer t1" },
@@ -226,9 +226,9 @@ Deno.test("decodeExecCredential() reads what a program prints", async (t) => {
   });
 });
 
-testRows("decodeExecCredential() says what is wrong, and shows nothing", [
-  ["secret", "exec: executable aws printed no JSON"],
-  ["", "exec: executable aws printed no JSON"],
+testRows("decodeExecCredential() reports problems without the output", [
+  ["secret", "exec: executable aws did not print JSON"],
+  ["", "exec: executable aws did not print JSON"],
   [print({}), "exec: executable aws didn't return a token or cert/key pair"],
   [
     print({ clientKeyData: "secret" }),
@@ -236,7 +236,7 @@ testRows("decodeExecCredential() says what is wrong, and shows nothing", [
   ],
   [
     print({ token: "secret\nx" }),
-    "exec: executable aws printed a token with characters that no token may have",
+    "exec: executable aws printed a token with invalid characters",
   ],
   [
     print({ token: "secret" }, { apiVersion: "x/v1beta1" }),

@@ -62,7 +62,7 @@ Deno.test("readInCluster() fails in a pod without a service account", async (t) 
   }
 });
 
-Deno.test("readInCluster() leads to the server", async () => {
+Deno.test("readInCluster() returns a working access", async () => {
   await using scene = await KubeScene.start();
   const { api, folder } = scene;
   api.writeServiceAccount(folder.path);
@@ -76,7 +76,7 @@ Deno.test("readInCluster() leads to the server", async () => {
   assertEquals(pod.metadata?.uid, "u1");
 });
 
-Deno.test("findServer() forms a URL of any kind of host", async (t) => {
+Deno.test("findServer() builds a URL from any kind of host", async (t) => {
   const rows: [what: string, host: string, server: string][] = [
     ["IPv4", "10.96.0.1", "https://10.96.0.1:6443"],
     ["IPv6", "fd00::1", "https://[fd00::1]:6443"],

@@ -10,7 +10,7 @@ import {
 } from "./kube_error.ts";
 import { testRows } from "../tests/_harness/table.ts";
 
-testRows("kubeErrorCode() tells what passes from what has to be put right", [
+testRows("kubeErrorCode() tells temporary from permanent failures", [
   [{ status: 0 }, 11],
   [{ status: 0, isTimeout: true }, 11],
   [{ status: 0, isUntrusted: true }, 7],
@@ -26,7 +26,7 @@ testRows("kubeErrorCode() tells what passes from what has to be put right", [
 }, ([failure]) => JSON.stringify(failure));
 
 testRows(
-  "isNotFound() and the like look at the status of KubeErrors",
+  "isNotFound(), isForbidden() and isConflict() compare the status",
   [[isNotFound, 404], [isForbidden, 403], [isConflict, 409]] as const,
   ([is, status]) => {
     assertEquals(is(new KubeError("x", { status })), true);
@@ -37,7 +37,7 @@ testRows(
   ([is]) => is.name,
 );
 
-Deno.test("hasStatus() takes any of several", () => {
+Deno.test("hasStatus() accepts several statuses", () => {
   const error = new KubeError("x", { status: 415 });
   assertEquals(hasStatus(error, 405, 415), true);
   assertEquals(hasStatus(error, 405), false);
@@ -47,7 +47,7 @@ Deno.test("hasStatus() takes any of several", () => {
   );
 });
 
-Deno.test("KubeError has a cause only if there is one", () => {
+Deno.test("KubeError has no cause property without a cause", () => {
   assertEquals("cause" in new KubeError("x", { status: 0 }), false);
   const cause = new Error("y");
   assertEquals(new KubeError("x", { status: 0, cause }).cause, cause);

@@ -124,12 +124,12 @@ function checkServer(origin: Origin, server: string): string {
   const full = /^[a-z]+:\/\//i.test(server) ? server : `https://${server}`;
   const url = URL.parse(full);
   if (url === null || !["https:", "http:"].includes(url.protocol)) {
-    throw unusable(origin, `server: "${server}" is no http or https URL`);
+    throw unusable(origin, `server: "${server}" is not an http or https URL`);
   }
   if (url.username || url.password || url.search || url.hash) {
     throw unusable(
       origin,
-      "server: it may have a host, a port and a path, and no more",
+      "server: only a host, a port and a path are allowed",
     );
   }
   return full.replace(/\/+$/, "");
@@ -143,5 +143,8 @@ function checkProxy(
   if (proxy === undefined) return undefined;
   const scheme = URL.parse(proxy)?.protocol ?? "";
   if (/^(https?|socks5h?):$/.test(scheme)) return proxy;
-  throw unusable(origin, "proxy-url: it is no URL of an http or socks5 proxy");
+  throw unusable(
+    origin,
+    "proxy-url: it is not the URL of an http or socks5 proxy",
+  );
 }

@@ -106,7 +106,7 @@ users:
   }]);
 });
 
-Deno.test("readKubeconfig() names what is wrong, and no secret", async (t) => {
+Deno.test("readKubeconfig() reports problems without secrets", async (t) => {
   using folder = new PluginFolder();
   const named = (name: string): Keys => ({
     contexts: [{
@@ -135,17 +135,17 @@ Deno.test("readKubeconfig() names what is wrong, and no secret", async (t) => {
     [
       "server of another kind",
       makeDocument({ server: "ftp://x" }),
-      'server: "ftp://x" is no http or https URL',
+      'server: "ftp://x" is not an http or https URL',
     ],
     [
       "server with a password",
       makeDocument({ server: "https://a:secret@x" }),
-      "server: it may have a host, a port and a path, and no more",
+      "server: only a host, a port and a path are allowed",
     ],
     [
       "proxy of another kind",
       makeDocument({ "proxy-url": "ftp://a:secret@x" }),
-      "proxy-url: it is no URL of an http or socks5 proxy",
+      "proxy-url: it is not the URL of an http or socks5 proxy",
     ],
     [
       "authority for nothing",
@@ -183,7 +183,7 @@ Deno.test("readKubeconfig() names what is wrong, and no secret", async (t) => {
   });
 });
 
-Deno.test("readKubeconfig() fails for a file that is none", async (t) => {
+Deno.test("readKubeconfig() fails without a readable file", async (t) => {
   using folder = new PluginFolder();
   const rows = [
     ["not there", undefined, "Cannot use kubeconfig", "it cannot be read"],

@@ -36,7 +36,7 @@ Deno.test("loadTransport() reaches the server through a proxy", async (t) => {
     assertEquals(pod.metadata?.uid, "u1");
     assertEquals(proxy.tunnels, [{ port: scene.api.port, credentials }]);
   }, ([scheme, userinfo]) => `${scheme}://${userinfo}`);
-  await t.step("that is not there", async () => {
+  await t.step("that does not exist", async () => {
     const proxy = new TunnelProxy("http");
     proxy[Symbol.dispose]();
     using client = await scene.open("token", {
@@ -180,7 +180,7 @@ Deno.test("loadTransport() reaches a server that is its own authority", async ()
 
 Deno.test("loadTransport() trusts no other server that is its own authority", async (t) => {
   await using scene = new SelfSigned();
-  await t.step("whose certificate is not known", async () => {
+  await t.step("with an unknown certificate", async () => {
     using client = await scene.open({ "certificate-authority-data": "" });
     const error = await kubeErrorOf(client.getPod("test", "p1"));
     assert(
@@ -189,7 +189,7 @@ Deno.test("loadTransport() trusts no other server that is its own authority", as
     );
     assertEquals(error.isUntrusted, true);
   });
-  await t.step("which has another name", async () => {
+  await t.step("with another name", async () => {
     const server = scene.url.replace("127.0.0.1", "localhost");
     using client = await scene.open({ server });
     const error = await kubeErrorOf(client.getPod("test", "p1"));
@@ -202,7 +202,10 @@ Deno.test("loadTransport() trusts no other server that is its own authority", as
     const error = await kubeErrorOf(
       client.getPod("test", "p1", { overallMs: 100 }),
     );
-    assert(error.message.includes(": proxy-url is of no use"), error.message);
+    assert(
+      error.message.includes(": proxy-url cannot be combined"),
+      error.message,
+    );
   });
   assertEquals(scene.requests, []);
 });
@@ -266,20 +269,20 @@ Deno.test("fetch reads long answers", async () => {
 Deno.test("fetch ends a connection in the middle of an answer", async (t) => {
   await using scene = await KubeScene.start();
   using client = await scene.open();
-  await t.step("when nobody wants the rest", async () => {
+  await t.step("when the loop ends", async () => {
     const path = "/api/v1/namespaces/test/pods";
     const events = client.watch<Pod>(path, { resourceVersion: "0" });
     assertEquals((await events.next()).done, false);
     await events.return();
     await eventually("the watch ends", () => scene.api.watchCount === 0);
   });
-  await t.step("when it breaks off", async () => {
+  await t.step("when it breaks", async () => {
     scene.api.fault({ drop: "mid-body", times: 1 });
     const times = { overallMs: 100 };
     const error = await kubeErrorOf(client.getPod("test", "p1", times));
     assert(error.message.endsWith(": unexpected EOF"), error.message);
   });
-  await t.step("and goes on with others", async () => {
+  await t.step("and opens another one", async () => {
     assertEquals((await client.getPod("test", "p1")).metadata?.uid, "u1");
   });
 });

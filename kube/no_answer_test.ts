@@ -19,7 +19,7 @@ function nodeFailed(code: string, message: string): Error {
   return Object.assign(new Error(message), { code });
 }
 
-Deno.test("noAnswer() says in Go's words what is in the way", async (t) => {
+Deno.test("noAnswer() describes failures in Go's words", async (t) => {
   const verify = "tls: failed to verify certificate: x509: certificate ";
   const refused = "dial tcp 10.0.0.1:443: connect: connection refused";
   const rows: readonly [Error, string, string][] = [
@@ -160,7 +160,7 @@ Deno.test("noAnswer() says in Go's words what is in the way", async (t) => {
   }, ([, why]) => why);
 });
 
-Deno.test("noAnswer() says why it was given up", async (t) => {
+Deno.test("noAnswer() reports why a request was aborted", async (t) => {
   const late = new DOMException("", "TimeoutError");
   const rows = [
     [AbortSignal.abort(late), "context deadline exceeded", true],
@@ -176,7 +176,7 @@ Deno.test("noAnswer() says why it was given up", async (t) => {
   }, ([, why]) => why);
 });
 
-Deno.test("noAnswer() leaves an error alone that says already", () => {
+Deno.test("noAnswer() returns a KubeError unchanged", () => {
   const error = new KubeError("x", { status: 404 });
   assertStrictEquals(noAnswer(REQUEST, error, AbortSignal.abort()), error);
 });

@@ -56,7 +56,7 @@ function describeTls(
 ): AgentOptions {
   if (proxyUrl !== undefined) {
     throw new Error(
-      "proxy-url is of no use together with insecure-skip-tls-verify, tls-server-name or a server that is its own authority",
+      "proxy-url cannot be combined with insecure-skip-tls-verify, tls-server-name or a server that is its own authority",
     );
   }
   return {

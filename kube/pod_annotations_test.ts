@@ -46,7 +46,7 @@ testRows(
   (uid) => `UID ${uid}`,
 );
 
-Deno.test("PodAnnotator reads and writes where it may not patch", async (t) => {
+Deno.test("PodAnnotator reads and replaces the pod if PATCH is forbidden", async (t) => {
   const rows = [
     ["forbidden", 403],
     ["no such method", 405],
@@ -78,7 +78,7 @@ Deno.test("PodAnnotator reads and writes where it may not patch", async (t) => {
   });
 });
 
-Deno.test("PodAnnotator writes to no other pod of the same name", async (t) => {
+Deno.test("PodAnnotator does not write to another pod of the same name", async (t) => {
   const conflict = 'Operation cannot be fulfilled on pods "p1": the UID';
   const rows = [
     ["the server's own words", undefined],
@@ -110,7 +110,7 @@ Deno.test("PodAnnotator writes to no other pod of the same name", async (t) => {
   });
 });
 
-Deno.test("PodAnnotator tries again when others get in the way", async (t) => {
+Deno.test("PodAnnotator retries conflicting writes", async (t) => {
   const rows: readonly [string, "PATCH" | "PUT", string, number, boolean][] = [
     ["PATCH, sure of the pod", "PATCH", "u1", 4, true],
     ["PATCH, whatever pod", "PATCH", "", 4, true],
@@ -133,7 +133,7 @@ Deno.test("PodAnnotator tries again when others get in the way", async (t) => {
 });
 
 testRows(
-  "PodAnnotator says that the pod is gone",
+  "PodAnnotator reports that the pod does not exist",
   [true, false],
   async (mayPatch) => {
     await using scene = await KubeScene.start();
@@ -146,7 +146,7 @@ testRows(
   (mayPatch) => mayPatch ? "PATCH" : "PUT",
 );
 
-Deno.test("PodAnnotator repeats what may have been written", async (t) => {
+Deno.test("PodAnnotator repeats a write without an answer", async (t) => {
   const faults: Readonly<Record<string, Partial<FaultRule>>> = {
     "connection cut before": { drop: "before" },
     "connection cut after": { drop: "after" },
@@ -189,7 +189,7 @@ Deno.test("PodAnnotator repeats what may have been written", async (t) => {
   });
 });
 
-Deno.test("PodAnnotator takes no longer than it may, whatever it does", async () => {
+Deno.test("PodAnnotator keeps its time limit", async () => {
   const { scene, client } = await startScene();
   await using _ = scene;
   using __ = client;

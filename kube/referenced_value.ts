@@ -110,5 +110,5 @@ function decodeBase64(origin: Origin, key: string, data: string): string {
 export function checkToken(origin: Origin, key: string, token: string): string {
   const trimmed = token.trim();
   if (/^[\x20-\x7e]+$/.test(trimmed)) return trimmed;
-  throw unusable(origin, `${key}: it has characters that no token may have`);
+  throw unusable(origin, `${key}: it has invalid characters`);
 }

@@ -31,7 +31,7 @@ Deno.test("readNamedFile() reads files from the folder of the configuration", as
   }, ([file, why]) => `${file}: ${why}`);
 });
 
-Deno.test("readPem() reads a file or base64, and shows nothing of it", async (t) => {
+Deno.test("readPem() reads a file or base64, and reports problems without it", async (t) => {
   using folder = new PluginFolder();
   const origin = { what: 'kubeconfig "/k"', folder: folder.path };
   folder.addFile("cert", CERTIFICATE);
@@ -87,7 +87,7 @@ Deno.test("readPem() reads a file or base64, and shows nothing of it", async (t)
   });
 });
 
-Deno.test("checkToken() refuses what would break a header", async (t) => {
+Deno.test("checkToken() refuses characters that break a header", async (t) => {
   const origin = { what: "x", folder: "/" };
   await t.step("white space around it", () => {
     assertEquals(checkToken(origin, "token", " a.b-c_d \n"), "a.b-c_d");
@@ -97,7 +97,7 @@ Deno.test("checkToken() refuses what would break a header", async (t) => {
     assert(error instanceof CniError && error.code === 7);
     assertEquals(
       error.message,
-      "Cannot use x: token: it has characters that no token may have",
+      "Cannot use x: token: it has invalid characters",
     );
   }, (token) => JSON.stringify(token));
 });

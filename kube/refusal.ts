@@ -52,7 +52,7 @@ export function refusal(
     toMs(found?.details?.retryAfterSeconds);
   if (status < 400) {
     // Following the redirect would send the credentials to an unknown server.
-    const why = `the server answered ${status}, and is not followed elsewhere`;
+    const why = `the server answered ${status}, and redirects are not followed`;
     return failure(request, why, { status });
   }
   return found?.message

@@ -11,7 +11,7 @@ function answer(
   return new Response(null, { status, headers });
 }
 
-Deno.test("refusal() takes the server's word", () => {
+Deno.test("refusal() uses the server's message", () => {
   const body = JSON.stringify({
     kind: "Status",
     reason: "NotFound",
@@ -32,7 +32,7 @@ Deno.test("refusal() takes the server's word", () => {
   });
 });
 
-Deno.test("refusal() has words where the server has none", async (t) => {
+Deno.test("refusal() has messages for answers without a Status", async (t) => {
   const plain = { "content-type": "text/plain; charset=utf-8" };
   const html = { "content-type": "text/html" };
   const notFound = "the server could not find the requested resource";
@@ -49,7 +49,7 @@ Deno.test("refusal() has words where the server has none", async (t) => {
       302,
       { location: "https://elsewhere" },
       "",
-      "the server answered 302, and is not followed elsewhere",
+      "the server answered 302, and redirects are not followed",
     ],
   ];
   await eachRow(t, rows, ([status, headers, body, why]) => {
@@ -65,7 +65,7 @@ Deno.test("refusal() has words where the server has none", async (t) => {
   });
 });
 
-Deno.test("refusal() reads when to come back", async (t) => {
+Deno.test("refusal() reads Retry-After", async (t) => {
   const rows: readonly [string, (ms: number | undefined) => boolean][] = [
     ["2", (ms) => ms === 2000],
     ["0", (ms) => ms === 0],

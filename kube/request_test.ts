@@ -3,7 +3,7 @@ import { KubeError } from "./kube_error.ts";
 import { apiPath, withQuery } from "./request.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 
-Deno.test("apiPath() joins names, and none of them leads elsewhere", async (t) => {
+Deno.test("apiPath() joins names that cannot change the path", async (t) => {
   await t.step("plain", () => {
     assertEquals(apiPath("/api/v1", "pods", "a-b.c"), "/api/v1/pods/a-b.c");
   });
@@ -20,7 +20,7 @@ Deno.test("apiPath() joins names, and none of them leads elsewhere", async (t) =
 });
 
 testRows(
-  "withQuery() leaves out what is not given",
+  "withQuery() omits absent values",
   [
     [{}, "/x"],
     [{ a: undefined, b: "" }, "/x"],

@@ -21,7 +21,7 @@ function failing(
   };
 }
 
-Deno.test("retry() repeats what may be repeated, and nothing else", async (t) => {
+Deno.test("retry() repeats repeatable requests only", async (t) => {
   const none: KubeFailure = { status: 0 };
   // The failure, whether an idempotent request is repeated, whether a POST is.
   const rows: readonly (readonly [KubeFailure, boolean, boolean])[] = [
@@ -53,7 +53,7 @@ Deno.test("retry() repeats what may be repeated, and nothing else", async (t) =>
       repeated.map((is) => is ? 2 : 1),
     );
   }, ([failure]) => JSON.stringify(failure));
-  await t.step("what is no KubeError", async () => {
+  await t.step("not a KubeError", async () => {
     let tries = 0;
     const attempt = (): Promise<never> => {
       tries++;
@@ -76,7 +76,7 @@ Deno.test("retry() ends in time, with the last error", async () => {
   assert(elapsedMs >= 740, `${elapsedMs} ms`);
 });
 
-Deno.test("retry() says why it was tried again, and not that time was up then", async () => {
+Deno.test("retry() reports the failure before the timeout", async () => {
   let tries = 0;
   const attempt = async (signal: AbortSignal): Promise<never> => {
     if (++tries === 1) throw new KubeError("too busy", { status: 429 });
@@ -88,7 +88,7 @@ Deno.test("retry() says why it was tried again, and not that time was up then", 
 });
 
 testRows(
-  "retry() stays away as long as the server asks, if that fits",
+  "retry() waits as long as the server asks, within the limit",
   [[400, 2], [10_000, 1], [0, 2]] as const,
   async ([retryAfterMs, tries]) => {
     const busy = failing({ status: 429, retryAfterMs }, 1);
@@ -122,7 +122,7 @@ async function measureTries(
   return tries;
 }
 
-testRows("retry() gives a try that follows a time-out twice the time", [
+testRows("retry() doubles the time after a timeout", [
   "GET",
   "PATCH",
 ], async (method) => {
@@ -131,12 +131,12 @@ testRows("retry() gives a try that follows a time-out twice the time", [
   assert(first >= 99 && second >= 199 && third >= 399, `${method}`);
 });
 
-Deno.test("retry() gives a POST all the time there is, once", async () => {
+Deno.test("retry() gives a POST the whole time limit, once", async () => {
   const tries = await measureTries("POST", { perTryMs: 100, overallMs: 400 });
   assert(tries.length === 1 && (tries[0] ?? 0) >= 399, `${tries}`);
 });
 
-Deno.test("retry() stops as soon as nobody wants it any more", async () => {
+Deno.test("retry() stops on the signal", async () => {
   const controller = new AbortController();
   const always = failing({ status: 503, retryAfterMs: 30_000 });
   const startMs = performance.now();
@@ -150,7 +150,7 @@ Deno.test("retry() stops as soon as nobody wants it any more", async () => {
   assertEquals(always.tries, 1);
 });
 
-Deno.test("overallSignal() is part of the signal around it", () => {
+Deno.test("overallSignal() follows its parent", () => {
   const controller = new AbortController();
   const signal = overallSignal({ signal: controller.signal });
   assertEquals(signal.aborted, false);

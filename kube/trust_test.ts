@@ -98,7 +98,7 @@ async function findDenoDir(): Promise<string> {
 
 const UNKNOWN = "signed by unknown authority";
 
-Deno.test("KubeClient trusts the kubeconfig's authorities, and no others", async (t) => {
+Deno.test("KubeClient trusts only the kubeconfig's authorities", async (t) => {
   await using scene = await Scene.start();
   const other = await CertificateAuthority.create("other");
   const isOther = { "certificate-authority-data": btoa(other.pem) };

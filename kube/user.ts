@@ -44,7 +44,7 @@ export async function openCredentials(
   if (user["auth-provider"] !== undefined) {
     throw unusable(
       origin,
-      "auth-provider: there are none any more; use exec, or tokenFile",
+      "auth-provider: not supported any more; use exec or tokenFile",
     );
   }
   const own = new FileCredentials(() => readCredentials(origin, user));
@@ -112,7 +112,10 @@ export function readImpersonation(origin: Origin, user: UserEntry): Header[] {
   const extra = Object.entries(user["as-user-extra"] ?? {});
   if (!as) {
     if (!uid && groups.length === 0 && extra.length === 0) return [];
-    throw unusable(origin, "as: missing, although there is as-… beside it");
+    throw unusable(
+      origin,
+      "as: missing; it is required by the other as-… keys",
+    );
   }
   const headers: Header[] = [
     ["Impersonate-User", as],

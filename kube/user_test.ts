@@ -13,7 +13,7 @@ function pem(label: string): string {
 const CERT = pem("CERTIFICATE");
 const KEY = pem("EC PRIVATE KEY");
 
-Deno.test("openCredentials() takes what the user has", async (t) => {
+Deno.test("openCredentials() reads the user's credentials", async (t) => {
   using folder = new PluginFolder();
   const origin = { what: 'kubeconfig "/k"', folder: folder.path };
   folder.addFile("token", "t2\n");
@@ -58,16 +58,16 @@ Deno.test("openCredentials() takes what the user has", async (t) => {
   });
 });
 
-Deno.test("openCredentials() refuses what is of no use", async (t) => {
+Deno.test("openCredentials() refuses unusable credentials", async (t) => {
   const origin = { what: 'kubeconfig "/k"', folder: "/nowhere" };
   const exec = { apiVersion: "client.authentication.k8s.io/v1", command: "x" };
   const rows: readonly [UserEntry, string][] = [
     [
       { "auth-provider": { name: "gcp" } },
-      "auth-provider: there are none any more; use exec, or tokenFile",
+      "auth-provider: not supported any more; use exec or tokenFile",
     ],
     [{ tokenFile: "t" }, 'tokenFile: "/nowhere/t" cannot be read'],
-    [{ token: "a\nb" }, "token: it has characters that no token may have"],
+    [{ token: "a\nb" }, "token: it has invalid characters"],
     [{ "client-certificate-data": btoa(CERT) }, "client-key: missing"],
     [{ "client-key-data": btoa(KEY) }, "client-certificate: missing"],
     [
@@ -81,7 +81,7 @@ Deno.test("openCredentials() refuses what is of no use", async (t) => {
     ],
     [
       { exec: { ...exec, interactiveMode: "Always" } },
-      "exec.interactiveMode: there is nobody to ask",
+      "exec.interactiveMode: Always is not supported",
     ],
   ];
   await eachRow(t, rows, async ([user, why]) => {
@@ -94,7 +94,7 @@ Deno.test("openCredentials() refuses what is of no use", async (t) => {
   }, ([, why]) => why);
 });
 
-Deno.test("readImpersonation() makes a header of each value", () => {
+Deno.test("readImpersonation() builds a header for each value", () => {
   const headers = readImpersonation({ what: "x", folder: "/" }, {
     as: "jané",
     "as-uid": "u1",

@@ -121,7 +121,7 @@ function parseLine<T>(exchange: Exchange, text: string): Line<T> {
   try {
     return JSON.parse(text);
   } catch {
-    throw failure(exchange.request, "an event of the watch is no JSON");
+    throw failure(exchange.request, "an event of the watch is not JSON");
   }
 }
 

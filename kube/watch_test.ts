@@ -36,7 +36,7 @@ async function waitForWatches(
   }
 }
 
-Deno.test("KubeClient.watch() tells what happens", async () => {
+Deno.test("KubeClient.watch() reports changes", async () => {
   await using scene = await KubeScene.start();
   const { api } = scene;
   using client = await scene.open();
@@ -56,7 +56,7 @@ Deno.test("KubeClient.watch() tells what happens", async () => {
   assertEquals(await next(events), "end");
 });
 
-Deno.test("KubeClient.watch() ends when nobody wants it any more", async (t) => {
+Deno.test("KubeClient.watch() ends early", async (t) => {
   await using scene = await KubeScene.start();
   const { api } = scene;
   using client = await scene.open();
@@ -123,12 +123,12 @@ Deno.test("KubeClient.watch() fails", async (t) => {
       410,
       "too old",
     ],
-    ["by garbage", "<html>\n", 0, "an event of the watch is no JSON"],
+    ["by garbage", "<html>\n", 0, "an event of the watch is not JSON"],
     [
       "by half an event",
       event("ADDED", {}).slice(0, 9),
       0,
-      "an event of the watch is no JSON",
+      "an event of the watch is not JSON",
     ],
   ];
   await eachRow(t, rows, async ([, body, status, message]) => {

@@ -14,7 +14,7 @@ testRows<[string, unknown]>("parseYaml() reads what people write", [
   assertEquals(parseYaml(text, "x"), value);
 }, ([text]) => JSON.stringify(text));
 
-testRows("parseYaml() says where the problem is, and not what is there", [
+testRows("parseYaml() reports the position of a problem without the content", [
   "token: secret\n  b: secret\n",
   "token: *secret\n",
   "token: !secret x\n",

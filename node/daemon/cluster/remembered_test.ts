@@ -85,3 +85,14 @@ Deno.test("rememberDefinition() keeps the configuration and annotations", () => 
     spec: { config },
   });
 });
+
+Deno.test("rememberDefinition() is safe with deeply nested fields", () => {
+  const deep = JSON.parse("[".repeat(200_000) + "]".repeat(200_000));
+  const remembered = rememberDefinition(
+    {
+      metadata: METADATA,
+      spec: { config: "{}", other: deep },
+    } as NetworkAttachmentDefinition,
+  );
+  assertEquals(JSON.parse(remembered?.text ?? "").spec, { config: "{}" });
+});
