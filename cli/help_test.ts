@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { cni } from "./commands.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
+import { flagsOf } from "../tool/command.ts";
 import { formatCommandHelp, formatProgramHelp } from "../tool/help.ts";
 import { parseCommandLine } from "../tool/parse.ts";
 import { chooseStyle } from "../tool/style.ts";
@@ -63,4 +64,16 @@ Deno.test("formatProgramHelp() lists all commands or a group of commands", () =>
     formatProgramHelp(cni, chooseStyle(true)),
     "\u001b[1mCommands:\u001b[22m",
   );
+});
+
+// Flags may come before the command, where only their names are known.
+Deno.test("flags of one name all have a value, or none has", () => {
+  const kinds = new Map<string, boolean>();
+  for (const row of cni.rows) {
+    for (const [name, { value }] of Object.entries(flagsOf(row))) {
+      const hasValue = value !== undefined;
+      assertEquals(kinds.get(name) ?? hasValue, hasValue, name);
+      kinds.set(name, hasValue);
+    }
+  }
 });

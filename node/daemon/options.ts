@@ -22,36 +22,37 @@ export const DAEMON_FLAGS = {
   "max-calls": {
     default: "64",
     value: "N",
-    summary: "how many calls run at once; the others wait in order",
+    summary: "calls to run at once; others wait in order",
   },
   "kubeconfig": {
     default: "",
     value: "FILE",
-    summary: "how to reach the API server; by the service account if absent",
+    summary: "kubeconfig for the API server (default the service account)",
   },
   "node-name": {
     default: "",
     value: "NAME",
-    summary: "the node whose pods are kept at hand; MULTUS_NODE_NAME or " +
-      "NODE_NAME if absent",
+    summary: "node to keep the pods of; overrides MULTUS_NODE_NAME and " +
+      "NODE_NAME",
   },
   "config": {
     default: "",
     value: "FILE",
-    summary: "JSON object whose keys replace those of calls by multus.sock",
+    summary:
+      "JSON object with keys for calls through multus.sock; they override the calls' own",
   },
   "host": {
-    summary: "moves to the host's mount namespace first, for containers",
+    summary: "enter the host's mount namespace first; for containers",
   },
   "host-namespace": {
     default: "/proc/1/ns/mnt",
     value: "FILE",
-    summary: "the mount namespace of --host",
+    summary: "mount namespace for --host",
   },
   "metrics-address": {
     default: "",
     value: "HOST:PORT",
-    summary: "serves /metrics, /healthz and /readyz there too",
+    summary: "also serve /metrics, /healthz and /readyz at this address",
   },
   "log-level": {
     default: "verbose",
