@@ -7,13 +7,25 @@
  * @module
  */
 
-import { announceImportFlags } from "./net.ts";
+import { importFlags } from "./net.ts";
 
 /** Subcommands that resolve imports. */
 const RESOLVING = [
   ...["run", "test", "check", "bench", "compile", "doc", "cache", "info"],
   ...["bundle", "serve", "eval"],
 ];
+
+/** Returns the flags, and prints a line if they are a surprise. */
+async function announceImportFlags(): Promise<string[]> {
+  const isDecided = Boolean(Deno.env.get("OFFLINE"));
+  const flags = await importFlags();
+  if (!isDecided && flags.length > 0) {
+    console.error(
+      "jsr.io is out of reach: using scripts/offline/import_map.json",
+    );
+  }
+  return flags;
+}
 
 /** Replaces this process by deno, so that deno's exit code and signals pass through. */
 function exec(args: readonly string[]): never {

@@ -2,8 +2,8 @@
  * Finds out which flags a deno command needs: none where jsr.io is reachable,
  * else those for `scripts/offline/import_map.json`.
  *
- * `scripts/deno.ts` adds them to a command; this script prints them. Imports
- * nothing, so that it runs before any import can be resolved.
+ * `scripts/deno.ts` adds them to a command. Imports nothing, so that it runs before
+ * any import can be resolved.
  *
  * @module
  */
@@ -56,17 +56,3 @@ export async function importFlags(): Promise<string[]> {
   Deno.env.set("OFFLINE", offline ? "1" : "0");
   return offline ? [...OFFLINE_FLAGS] : [];
 }
-
-/** Returns the flags, and prints a line if they are a surprise. */
-export async function announceImportFlags(): Promise<string[]> {
-  const isDecided = Boolean(Deno.env.get("OFFLINE"));
-  const flags = await importFlags();
-  if (!isDecided && flags.length > 0) {
-    console.error(
-      "jsr.io is out of reach: using scripts/offline/import_map.json",
-    );
-  }
-  return flags;
-}
-
-if (import.meta.main) console.log((await announceImportFlags()).join(" "));
