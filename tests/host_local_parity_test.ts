@@ -213,138 +213,123 @@ const MIXED: Readonly<Record<string, [ours: boolean, command: string][]>> = {
 
 for (const peer of listPeers("host-local")) {
   const runGo = runAs([`${peer.folder}/host-local`]);
-  Deno.test({
-    name: `host-local answers and writes what Go's does (${peer.name})`,
-    fn: async (t) => {
-      for (const [name, scenario] of Object.entries(SCENARIOS)) {
-        for (const cniVersion of new Set([...VERSIONS, peer.cniVersion])) {
-          await t.step(`${name}, ${cniVersion}`, async () => {
-            const ours = await play(runOurs, scenario, cniVersion);
-            assertEquals(ours, await play(runGo, scenario, cniVersion));
-          });
-        }
+  Deno.test(`host-local answers and writes what Go's does (${peer.name})`, async (t) => {
+    for (const [name, scenario] of Object.entries(SCENARIOS)) {
+      for (const cniVersion of new Set([...VERSIONS, peer.cniVersion])) {
+        await t.step(`${name}, ${cniVersion}`, async () => {
+          const ours = await play(runOurs, scenario, cniVersion);
+          assertEquals(ours, await play(runGo, scenario, cniVersion));
+        });
       }
-    },
+    }
   });
 
-  Deno.test({
-    name: `host-local fails with the words of Go's (${peer.name})`,
-    fn: async (t) => {
-      const messageOf = async (
-        run: Run,
-        scenario: Scenario,
-      ): Promise<string> => {
-        const version = scenario.others?.["cniVersion"] ?? "1.0.0";
-        const seen = await play(run, { ...scenario, files: {} }, `${version}`);
-        const { json, exitCode } = seen.at(-2) as Output;
-        assertEquals(exitCode, 1);
-        return json.msg;
-      };
-      await eachRow(t, Object.entries(FAILURES), async ([, scenario]) => {
-        const ours = await messageOf(runOurs, scenario);
-        assertEquals(ours, await messageOf(runGo, scenario));
-      });
-    },
+  Deno.test(`host-local fails with the words of Go's (${peer.name})`, async (t) => {
+    const messageOf = async (
+      run: Run,
+      scenario: Scenario,
+    ): Promise<string> => {
+      const version = scenario.others?.["cniVersion"] ?? "1.0.0";
+      const seen = await play(run, { ...scenario, files: {} }, `${version}`);
+      const { json, exitCode } = seen.at(-2) as Output;
+      assertEquals(exitCode, 1);
+      return json.msg;
+    };
+    await eachRow(t, Object.entries(FAILURES), async ([, scenario]) => {
+      const ours = await messageOf(runOurs, scenario);
+      assertEquals(ours, await messageOf(runGo, scenario));
+    });
   });
 
-  Deno.test({
-    name: `host-local and Go's end each other's leases (${peer.name})`,
-    fn: async (t) => {
-      const rows: [name: string, first: Run, second: Run][] = [
-        ["ours, then Go's", runOurs, runGo],
-        ["Go's, then ours", runGo, runOurs],
-      ];
-      await eachRow(t, rows, async ([, first, second]) => {
-        using folder = new DataFolder();
-        const subnets = ["10.1.2.0/24", "2001:db8::/64"];
-        const ranges = subnets.map((subnet) => [{ subnet }]);
-        const config = folder.config({ ranges }, { cniVersion: "1.0.0" });
-        const { json: prevResult } = await first("ADD", config);
-        assertEquals(Object.keys(folder.leases()).sort(), [
-          "10.1.2.2",
-          "2001:db8::2",
-        ]);
-        const checked = await second("CHECK", { ...config, prevResult });
-        assertEquals(checked.exitCode, 0);
-        assertEquals((await second("ADD", config)).exitCode, 1);
-        assertEquals((await second("DEL", config)).exitCode, 0);
-        assertEquals(folder.leases(), {});
-        const { json } = await second("ADD", config);
-        const { address } = json.ips[0];
-        assertEquals(address, "10.1.2.3/24");
-      });
-    },
-  });
-
-  Deno.test({
-    name: `host-local and Go's share a folder at one time (${peer.name})`,
-    fn: async (t) => {
+  Deno.test(`host-local and Go's end each other's leases (${peer.name})`, async (t) => {
+    const rows: [name: string, first: Run, second: Run][] = [
+      ["ours, then Go's", runOurs, runGo],
+      ["Go's, then ours", runGo, runOurs],
+    ];
+    await eachRow(t, rows, async ([, first, second]) => {
       using folder = new DataFolder();
-      const runOwn = runAs(await ownProgram());
-      // As many addresses as processes, so that none may be lost either.
-      const config = folder.config({
-        subnet: "10.1.2.0/28",
-        rangeStart: "10.1.2.2",
-        rangeEnd: "10.1.2.9",
-      }, { cniVersion: "1.0.0" });
-      const together = (command: string): Promise<Output[]> =>
-        Promise.all(
-          Array.from({ length: 8 }, (_, i) =>
-            (i % 2 === 0 ? runOwn : runGo)(command, config, {
-              CNI_CONTAINERID: `container${i}`,
-            })),
-        );
-
-      await t.step("each ADD gets an address of its own", async () => {
-        const added = await together("ADD");
-        const addresses = added.map(({ json }) => json.ips?.[0].address);
-        const want = Object.keys(folder.leases()).map((name) => `${name}/28`);
-        assertEquals(addresses.sort(), want.sort());
-        assertEquals(want.length, 8);
-      });
-      await t.step("each DEL ends one lease", async () => {
-        const deleted = await together("DEL");
-        assertEquals(deleted.map(({ exitCode }) => exitCode), Array(8).fill(0));
-        assertEquals(folder.leases(), {});
-      });
-    },
-  });
-
-  Deno.test({
-    name: `host-local and Go's share a large folder in turn (${peer.name})`,
-    fn: async (t) => {
-      const leases = Array.from({ length: 900 }, (_, i) => [
-        `10.8.${i >> 8}.${i & 255}`,
-        "b\r\neth0",
+      const subnets = ["10.1.2.0/24", "2001:db8::/64"];
+      const ranges = subnets.map((subnet) => [{ subnet }]);
+      const config = folder.config({ ranges }, { cniVersion: "1.0.0" });
+      const { json: prevResult } = await first("ADD", config);
+      assertEquals(Object.keys(folder.leases()).sort(), [
+        "10.1.2.2",
+        "2001:db8::2",
       ]);
-      const planted = Object.fromEntries(leases);
-      using folder = new DataFolder();
-      const config = folder.config({ subnet: "10.1.2.0/24" }, {
-        cniVersion: "1.0.0",
-      });
-      const valid = [{ containerID: "b", ifname: "eth0" }];
-      const gc = {
-        ...config,
-        cniVersion: "1.1.0",
-        "cni.dev/valid-attachments": valid,
-      };
-      folder.plant(planted);
-      await eachRow(t, Object.entries(MIXED), async ([, steps]) => {
-        for (const [ours, command] of steps) {
-          const run = ours ? runOurs : runGo;
-          const env = { CNI_CONTAINERID: "a" };
-          const input = command === "GC" ? gc : config;
-          const { exitCode, stdout } = await run(command, input, env);
-          assertEquals(exitCode, 0, stdout);
-          const own = Object.entries(folder.leases())
-            .filter(([, content]) => content === "a\r\neth0");
-          assertEquals(own.length, command === "ADD" ? 1 : 0, command);
-        }
-        assertEquals(folder.leases(), planted);
-      });
-      await t.step("our last DEL or GC leaves no file", () => {
-        assertEquals(folder.owners(), []);
-      });
-    },
+      const checked = await second("CHECK", { ...config, prevResult });
+      assertEquals(checked.exitCode, 0);
+      assertEquals((await second("ADD", config)).exitCode, 1);
+      assertEquals((await second("DEL", config)).exitCode, 0);
+      assertEquals(folder.leases(), {});
+      const { json } = await second("ADD", config);
+      const { address } = json.ips[0];
+      assertEquals(address, "10.1.2.3/24");
+    });
+  });
+
+  Deno.test(`host-local and Go's share a folder at one time (${peer.name})`, async (t) => {
+    using folder = new DataFolder();
+    const runOwn = runAs(await ownProgram());
+    // As many addresses as processes, so that none may be lost either.
+    const config = folder.config({
+      subnet: "10.1.2.0/28",
+      rangeStart: "10.1.2.2",
+      rangeEnd: "10.1.2.9",
+    }, { cniVersion: "1.0.0" });
+    const together = (command: string): Promise<Output[]> =>
+      Promise.all(
+        Array.from({ length: 8 }, (_, i) =>
+          (i % 2 === 0 ? runOwn : runGo)(command, config, {
+            CNI_CONTAINERID: `container${i}`,
+          })),
+      );
+
+    await t.step("each ADD gets an address of its own", async () => {
+      const added = await together("ADD");
+      const addresses = added.map(({ json }) => json.ips?.[0].address);
+      const want = Object.keys(folder.leases()).map((name) => `${name}/28`);
+      assertEquals(addresses.sort(), want.sort());
+      assertEquals(want.length, 8);
+    });
+    await t.step("each DEL ends one lease", async () => {
+      const deleted = await together("DEL");
+      assertEquals(deleted.map(({ exitCode }) => exitCode), Array(8).fill(0));
+      assertEquals(folder.leases(), {});
+    });
+  });
+
+  Deno.test(`host-local and Go's share a large folder in turn (${peer.name})`, async (t) => {
+    const leases = Array.from({ length: 900 }, (_, i) => [
+      `10.8.${i >> 8}.${i & 255}`,
+      "b\r\neth0",
+    ]);
+    const planted = Object.fromEntries(leases);
+    using folder = new DataFolder();
+    const config = folder.config({ subnet: "10.1.2.0/24" }, {
+      cniVersion: "1.0.0",
+    });
+    const valid = [{ containerID: "b", ifname: "eth0" }];
+    const gc = {
+      ...config,
+      cniVersion: "1.1.0",
+      "cni.dev/valid-attachments": valid,
+    };
+    folder.plant(planted);
+    await eachRow(t, Object.entries(MIXED), async ([, steps]) => {
+      for (const [ours, command] of steps) {
+        const run = ours ? runOurs : runGo;
+        const env = { CNI_CONTAINERID: "a" };
+        const input = command === "GC" ? gc : config;
+        const { exitCode, stdout } = await run(command, input, env);
+        assertEquals(exitCode, 0, stdout);
+        const own = Object.entries(folder.leases())
+          .filter(([, content]) => content === "a\r\neth0");
+        assertEquals(own.length, command === "ADD" ? 1 : 0, command);
+      }
+      assertEquals(folder.leases(), planted);
+    });
+    await t.step("our last DEL or GC leaves no file", () => {
+      assertEquals(folder.owners(), []);
+    });
   });
 }

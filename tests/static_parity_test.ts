@@ -160,59 +160,50 @@ function comparable({ exitCode, json }: Awaited<ReturnType<Run>>): unknown {
 
 for (const peer of listPeers("static")) {
   const runGo = runAs([`${peer.folder}/static`]);
-  Deno.test({
-    name: `static answers and fails as Go's does (${peer.name})`,
-    fn: async (t) => {
-      for (const [name, scenario] of Object.entries(SCENARIOS)) {
-        for (const cniVersion of new Set([...VERSIONS, peer.cniVersion])) {
-          await t.step(`${name}, ${cniVersion}`, async () => {
-            const ours = await play(runOurs, scenario, { cniVersion });
-            const theirs = await play(runGo, scenario, { cniVersion });
-            assertEquals(comparable(ours), comparable(theirs));
-          });
-        }
+  Deno.test(`static answers and fails as Go's does (${peer.name})`, async (t) => {
+    for (const [name, scenario] of Object.entries(SCENARIOS)) {
+      for (const cniVersion of new Set([...VERSIONS, peer.cniVersion])) {
+        await t.step(`${name}, ${cniVersion}`, async () => {
+          const ours = await play(runOurs, scenario, { cniVersion });
+          const theirs = await play(runGo, scenario, { cniVersion });
+          assertEquals(comparable(ours), comparable(theirs));
+        });
       }
-    },
+    }
   });
 
-  Deno.test({
-    name: `static fails with what runbooks quote of Go's (${peer.name})`,
-    fn: async (t) => {
-      for (const [name, [scenario, quoted]] of Object.entries(FAILURES)) {
-        await t.step(name, async () => {
-          for (const run of [runOurs, runGo]) {
-            const { exitCode, json, stdout } = await play(run, scenario);
-            assertEquals(exitCode, 1);
-            assert(
-              `${json.msg}: ${json.details ?? ""}`.includes(quoted),
-              stdout,
-            );
+  Deno.test(`static fails with what runbooks quote of Go's (${peer.name})`, async (t) => {
+    for (const [name, [scenario, quoted]] of Object.entries(FAILURES)) {
+      await t.step(name, async () => {
+        for (const run of [runOurs, runGo]) {
+          const { exitCode, json, stdout } = await play(run, scenario);
+          assertEquals(exitCode, 1);
+          assert(
+            `${json.msg}: ${json.details ?? ""}`.includes(quoted),
+            stdout,
+          );
+        }
+      });
+    }
+  });
+
+  Deno.test(`static and Go's accept each other's attachments (${peer.name})`, async (t) => {
+    for (const [name, scenario] of Object.entries(SCENARIOS)) {
+      const runs = [[runOurs, runGo], [runGo, runOurs]] as const;
+      for (const [adds, others] of runs) {
+        const label = adds === runGo ? "Go's, then ours" : "ours, then Go's";
+        await t.step(`${name}: ${label}`, async () => {
+          const added = await play(adds, scenario);
+          if (added.exitCode !== 0) return;
+          const prevResult = added.json;
+          const checked = { ...scenario.others, prevResult };
+          const later = { ...scenario, others: checked };
+          for (const command of ["CHECK", "DEL"]) {
+            const output = await play(others, later, { command });
+            assertEquals(output.exitCode, 0, `${command}: ${output.stdout}`);
           }
         });
       }
-    },
-  });
-
-  Deno.test({
-    name: `static and Go's accept each other's attachments (${peer.name})`,
-    fn: async (t) => {
-      for (const [name, scenario] of Object.entries(SCENARIOS)) {
-        const runs = [[runOurs, runGo], [runGo, runOurs]] as const;
-        for (const [adds, others] of runs) {
-          const label = adds === runGo ? "Go's, then ours" : "ours, then Go's";
-          await t.step(`${name}: ${label}`, async () => {
-            const added = await play(adds, scenario);
-            if (added.exitCode !== 0) return;
-            const prevResult = added.json;
-            const checked = { ...scenario.others, prevResult };
-            const later = { ...scenario, others: checked };
-            for (const command of ["CHECK", "DEL"]) {
-              const output = await play(others, later, { command });
-              assertEquals(output.exitCode, 0, `${command}: ${output.stdout}`);
-            }
-          });
-        }
-      }
-    },
+    }
   });
 }
