@@ -280,16 +280,13 @@ onNode("cni finds an attachment by any path of its namespace", async (host) => {
   await succeed(host, "add pods /run/netns/blue -i net1");
   await succeed(host, "check", config, "blue", "--ifname=net1");
   await succeed(host, "del pods /run/../run/netns/blue -i net1");
-  assertEquals(
-    await readJson(host, "del pods blue"),
-    {
-      network: "pods",
-      containerID: "cnitool-296747069b8a02dc4e2a",
-      ifname: "eth0",
-      netns: "/var/run/netns/blue",
-      wasAttached: false,
-    },
-  );
+  assertEquals(await readJson(host, "del pods blue"), {
+    network: "pods",
+    containerID: "cnitool-296747069b8a02dc4e2a",
+    ifname: "eth0",
+    netns: "/var/run/netns/blue",
+    wasAttached: false,
+  });
 });
 
 onNode("cni del says that no attachment is known", async (host, t) => {
@@ -476,10 +473,7 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
   const { wouldDelete } = await readJson(host, "gc pods --all --dry-run");
   assertEquals(wouldDelete.length, 4);
   assertEquals((await list()).length, 4);
-  const gone = await succeed(
-    host,
-    "gc pods /run/netns/blue green:net1",
-  );
+  const gone = await succeed(host, "gc pods /run/netns/blue green:net1");
   assertMatch(gone, /^deleted cnitool-\S+ eth0 in \/var\/run\/netns\/green\n$/);
   assertEquals(await list(), ["blue:eth0", "blue:net1", "green:net1"]);
   await succeed(host, "check pods green -i net1");
@@ -741,10 +735,7 @@ onNode("cni netns exec goes on as the other program", async (host, t) => {
     assertEquals({ ...ended, ...want }, ended);
   });
   await t.step("its process", async () => {
-    const child = host.start(
-      "netns exec blue -- sh -c",
-      "echo $$",
-    );
+    const child = host.start("netns exec blue -- sh -c", "echo $$");
     const { stdout } = await child.output();
     assertEquals(new TextDecoder().decode(stdout), `${child.pid}\n`);
   });
@@ -1031,11 +1022,7 @@ onNode("cni list shows pods, and short IDs that may be used", async (host) => {
   const id = "0123456789abcdef".repeat(4);
   host.env["CNI_ARGS"] =
     `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web-0`;
-  await succeed(
-    host,
-    "add pods blue -i net1 --container-id",
-    id,
-  );
+  await succeed(host, "add pods blue -i net1 --container-id", id);
   delete host.env["CNI_ARGS"];
   const table = await succeed(host, "list");
   assertMatch(table, /^NETWORK +POD +CONTAINER /);

@@ -21,8 +21,8 @@ import {
   type HostCall,
   type HostOutput,
   type HostPod,
+  hostTest,
   MultusHost,
-  onHost,
 } from "./_harness/multus_host.ts";
 import { eachRow } from "./_harness/table.ts";
 
@@ -153,29 +153,26 @@ function assertFailure(
   assert(ms < PATIENCE_MS, `it took ${ms} ms`);
 }
 
-Deno.test(
-  onHost("multus attaches to nothing if the API does not tell the networks"),
-  async (t) => {
-    await forEachTrouble(t, TROUBLES, async (scene, trouble) => {
-      const { host, api } = scene;
-      const before = scene.addPod("before"), pod = scene.addPod("new");
-      assertSuccess(await scene.call("ADD", before));
-      await trouble.begin(api);
-      api.clearRequests();
+hostTest("multus attaches nothing without the pod from the API", async (t) => {
+  await forEachTrouble(t, TROUBLES, async (scene, trouble) => {
+    const { host, api } = scene;
+    const before = scene.addPod("before"), pod = scene.addPod("new");
+    assertSuccess(await scene.call("ADD", before));
+    await trouble.begin(api);
+    api.clearRequests();
 
-      // What is attached is on disk: nobody is asked.
-      const deleted = await scene.call("DEL", before);
-      assertEquals([deleted.code, deleted.stdout], [0, ""]);
-      assertEquals([api.requests, host.leftoversOf(before)], [[], []]);
+    // What is attached is on disk: nobody is asked.
+    const deleted = await scene.call("DEL", before);
+    assertEquals([deleted.code, deleted.stdout], [0, ""]);
+    assertEquals([api.requests, host.leftoversOf(before)], [[], []]);
 
-      const added = await scene.call("ADD", pod);
-      assertFailure(added, trouble);
-      assertStringIncludes(added.json.msg, "error waiting for pod: ");
-      assertEquals(host.leftoversOf(pod), []);
-      assertEquals((await scene.call("DEL", pod)).code, 0);
-    });
-  },
-);
+    const added = await scene.call("ADD", pod);
+    assertFailure(added, trouble);
+    assertStringIncludes(added.json.msg, "error waiting for pod: ");
+    assertEquals(host.leftoversOf(pod), []);
+    assertEquals((await scene.call("DEL", pod)).code, 0);
+  });
+});
 
 /** Limits a fault to some requests. */
 function only(
@@ -205,57 +202,51 @@ function onlyOf(
   );
 }
 
-Deno.test(
-  onHost("multus attaches to nothing if the API does not tell a network"),
-  async (t) => {
-    const troubles = onlyOf({ path: /network-attachment-definitions/ });
-    await forEachTrouble(t, troubles, async (scene, trouble) => {
-      await trouble.begin(scene.api);
-      const pod = scene.addPod("new");
-      const added = await scene.call("ADD", pod);
-      assertFailure(added, trouble);
-      assertStringIncludes(
-        added.json.msg,
-        "cannot find a network-attachment-definition (green) in namespace " +
-          "(default): ",
-      );
-      assertEquals(scene.host.leftoversOf(pod), []);
-      assertEquals((await scene.call("DEL", pod)).code, 0);
-      const events = scene.api.eventTexts
-        .map((text) => text.slice(0, text.indexOf(" (")));
-      // An API server that cannot tell would not take it either.
-      assertEquals(
-        events,
-        trouble.code === 11 ? [] : [
-          "Warning NoNetworkFound cannot find a network-attachment-definition",
-        ],
-      );
-    });
-  },
-);
+hostTest("multus attaches nothing without all networks", async (t) => {
+  const troubles = onlyOf({ path: /network-attachment-definitions/ });
+  await forEachTrouble(t, troubles, async (scene, trouble) => {
+    await trouble.begin(scene.api);
+    const pod = scene.addPod("new");
+    const added = await scene.call("ADD", pod);
+    assertFailure(added, trouble);
+    assertStringIncludes(
+      added.json.msg,
+      "cannot find a network-attachment-definition (green) in namespace " +
+        "(default): ",
+    );
+    assertEquals(scene.host.leftoversOf(pod), []);
+    assertEquals((await scene.call("DEL", pod)).code, 0);
+    const events = scene.api.eventTexts
+      .map((text) => text.slice(0, text.indexOf(" (")));
+    // An API server that cannot tell would not take it either.
+    assertEquals(
+      events,
+      trouble.code === 11 ? [] : [
+        "Warning NoNetworkFound cannot find a network-attachment-definition",
+      ],
+    );
+  });
+});
 
-Deno.test(
-  onHost("multus undoes everything if the status cannot be written"),
-  async (t) => {
-    const troubles = onlyOf({ path: /\/status$/ });
-    await forEachTrouble(t, troubles, async (scene, trouble) => {
-      const { host } = scene;
-      await trouble.begin(scene.api);
-      const pod = scene.addPod("new");
-      const added = await scene.call("ADD", pod);
-      assertFailure(added, trouble);
-      assertStringIncludes(
-        added.json.msg,
-        `Multus: [default/${pod.name}/${pod.uid}]: error setting the networks status: `,
-      );
-      // What the runtime's DEL begins with.
-      assertEquals(host.leftoversOf(pod), [pod.containerId]);
-      const deleted = await scene.call("DEL", pod);
-      assertEquals([deleted.code, deleted.stdout], [0, ""]);
-      assertEquals(host.leftoversOf(pod), []);
-    });
-  },
-);
+hostTest("multus undoes all if the status cannot be written", async (t) => {
+  const troubles = onlyOf({ path: /\/status$/ });
+  await forEachTrouble(t, troubles, async (scene, trouble) => {
+    const { host } = scene;
+    await trouble.begin(scene.api);
+    const pod = scene.addPod("new");
+    const added = await scene.call("ADD", pod);
+    assertFailure(added, trouble);
+    assertStringIncludes(
+      added.json.msg,
+      `Multus: [default/${pod.name}/${pod.uid}]: error setting the networks status: `,
+    );
+    // What the runtime's DEL begins with.
+    assertEquals(host.leftoversOf(pod), [pod.containerId]);
+    const deleted = await scene.call("DEL", pod);
+    assertEquals([deleted.code, deleted.stdout], [0, ""]);
+    assertEquals(host.leftoversOf(pod), []);
+  });
+});
 
 /** Troubles that pass. */
 const PASSING: Readonly<Record<string, FaultRule>> = {
@@ -289,27 +280,24 @@ const PASSING: Readonly<Record<string, FaultRule>> = {
   "loses all events": { path: /events$/, drop: "before" },
 };
 
-Deno.test(
-  onHost("multus attaches though the API is slow, or stumbles"),
-  async (t) => {
-    const troubles = Object.fromEntries(
-      Object.entries(PASSING)
-        .map(([name, rule]) => [name, fault(rule, 7, /nothing/)]),
+hostTest("multus attaches though the API is slow, or stumbles", async (t) => {
+  const troubles = Object.fromEntries(
+    Object.entries(PASSING)
+      .map(([name, rule]) => [name, fault(rule, 7, /nothing/)]),
+  );
+  await forEachTrouble(t, troubles, async (scene, trouble) => {
+    await trouble.begin(scene.api);
+    const pod = scene.addPod("new");
+    assertSuccess(await scene.call("ADD", pod));
+    const status = scene.api.networkStatus("default", pod.name);
+    assertEquals(
+      status.map(({ name }: { name: string }) => name),
+      ["pods", "default/green"],
     );
-    await forEachTrouble(t, troubles, async (scene, trouble) => {
-      await trouble.begin(scene.api);
-      const pod = scene.addPod("new");
-      assertSuccess(await scene.call("ADD", pod));
-      const status = scene.api.networkStatus("default", pod.name);
-      assertEquals(
-        status.map(({ name }: { name: string }) => name),
-        ["pods", "default/green"],
-      );
-      assertSuccess(await scene.call("DEL", pod));
-      assertEquals(scene.host.leftoversOf(pod), []);
-    });
-  },
-);
+    assertSuccess(await scene.call("DEL", pod));
+    assertEquals(scene.host.leftoversOf(pod), []);
+  });
+});
 
 /** How kubeconfigs prove who multus is. */
 const KINDS: readonly KubeconfigKind[] = [
@@ -337,67 +325,64 @@ mkdir -p /etc/ssl/certs
 cp "$CA" /etc/ssl/certs/ca-certificates.crt
 exec "$@"`;
 
-Deno.test(
-  onHost("multus reaches the API by any kubeconfig, or as a pod"),
-  async (t) => {
-    await using host = await MultusHost.start();
-    const { api, hosts: { folder } } = host;
-    const attach = async (name: string, call: HostCall): Promise<void> => {
-      const pod = host.addPod(name.toLowerCase());
-      await host.succeed("ADD", pod, call);
-      assertEquals(host.status(pod).length, 1);
-      await host.succeed("DEL", pod, call);
+hostTest("multus reaches the API by any kubeconfig, or as a pod", async (t) => {
+  await using host = await MultusHost.start();
+  const { api, hosts: { folder } } = host;
+  const attach = async (name: string, call: HostCall): Promise<void> => {
+    const pod = host.addPod(name.toLowerCase());
+    await host.succeed("ADD", pod, call);
+    assertEquals(host.status(pod).length, 1);
+    await host.succeed("DEL", pod, call);
+  };
+  await eachRow(t, KINDS, async (kind) => {
+    const kubeconfig = api.writeKubeconfig(folder, kind, { file: kind });
+    await attach(kind, { keys: { kubeconfig } });
+  });
+  await t.step("a service account", async () => {
+    api.writeServiceAccount(folder);
+    await attach("account", {
+      keys: { kubeconfig: "" },
+      env: { ...api.inClusterEnvironment(), ACCOUNT: folder },
+      command: ["unshare", "-m", "sh", "-c", IN_POD, "sh", `${BIN}/multus`],
+    });
+  });
+  await t.step("the node's authorities", async () => {
+    const cluster = {
+      "certificate-authority": undefined,
+      "certificate-authority-data": undefined,
     };
-    await eachRow(t, KINDS, async (kind) => {
-      const kubeconfig = api.writeKubeconfig(folder, kind, { file: kind });
-      await attach(kind, { keys: { kubeconfig } });
+    const file = "without-ca";
+    const kubeconfig = api.writeKubeconfig(folder, "token", {
+      file,
+      cluster,
     });
-    await t.step("a service account", async () => {
-      api.writeServiceAccount(folder);
-      await attach("account", {
-        keys: { kubeconfig: "" },
-        env: { ...api.inClusterEnvironment(), ACCOUNT: folder },
-        command: ["unshare", "-m", "sh", "-c", IN_POD, "sh", `${BIN}/multus`],
-      });
+    const ca = `${folder}/server-ca.pem`;
+    await Deno.writeTextFile(ca, api.caPem);
+    const run = ["unshare", "-m", "sh", "-c", ON_TRUSTING_NODE, "sh"];
+    await attach("trusting", {
+      keys: { kubeconfig },
+      env: { CA: ca },
+      command: [...run, `${BIN}/multus`],
     });
-    await t.step("the node's authorities", async () => {
-      const cluster = {
-        "certificate-authority": undefined,
-        "certificate-authority-data": undefined,
-      };
-      const file = "without-ca";
-      const kubeconfig = api.writeKubeconfig(folder, "token", {
-        file,
-        cluster,
-      });
-      const ca = `${folder}/server-ca.pem`;
-      await Deno.writeTextFile(ca, api.caPem);
-      const run = ["unshare", "-m", "sh", "-c", ON_TRUSTING_NODE, "sh"];
-      await attach("trusting", {
-        keys: { kubeconfig },
-        env: { CA: ca },
-        command: [...run, `${BIN}/multus`],
-      });
+  });
+  await t.step("but trusts no other authority", async () => {
+    const other = await CertificateAuthority.create("other");
+    const cluster = {
+      "certificate-authority": undefined,
+      "certificate-authority-data": btoa(other.pem),
+    };
+    const file = "other-ca";
+    const kubeconfig = api.writeKubeconfig(folder, "token", {
+      file,
+      cluster,
     });
-    await t.step("but trusts no other authority", async () => {
-      const other = await CertificateAuthority.create("other");
-      const cluster = {
-        "certificate-authority": undefined,
-        "certificate-authority-data": btoa(other.pem),
-      };
-      const file = "other-ca";
-      const kubeconfig = api.writeKubeconfig(folder, "token", {
-        file,
-        cluster,
-      });
-      const pod = host.addPod("untrusted");
-      const { code, json } = await host.call("ADD", pod, {
-        keys: { kubeconfig },
-        env: { DENO_CERT: `${folder}/server-ca.pem` },
-      });
-      assertEquals([code, json.code], [1, 7]);
-      assertStringIncludes(json.msg, "certificate signed by unknown authority");
+    const pod = host.addPod("untrusted");
+    const { code, json } = await host.call("ADD", pod, {
+      keys: { kubeconfig },
+      env: { DENO_CERT: `${folder}/server-ca.pem` },
     });
-    assertEquals(host.leftovers(), []);
-  },
-);
+    assertEquals([code, json.code], [1, 7]);
+    assertStringIncludes(json.msg, "certificate signed by unknown authority");
+  });
+  assertEquals(host.leftovers(), []);
+});

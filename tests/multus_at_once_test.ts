@@ -8,8 +8,8 @@ import { eventually } from "./_harness/eventually.ts";
 import {
   BIN,
   type HostCall,
+  hostTest,
   MultusHost,
-  onHost,
 } from "./_harness/multus_host.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
 
@@ -31,45 +31,37 @@ function slowMaster(host: MultusHost, folder: PluginFolder): HostCall {
   };
 }
 
-Deno.test(
-  onHost(
-    "of two ADDs of one container at once one fails, and takes nothing of the other's",
-  ),
-  async () => {
-    await using host = await MultusHost.start();
-    using folder = new PluginFolder();
-    const call = slowMaster(host, folder);
-    const pod = host.addPod("web");
-    const outputs = await Promise.all([
-      host.call("ADD", pod, call),
-      host.call("ADD", pod, call),
-    ]);
-    const codes = outputs.map(({ code }) => code);
-    assertEquals(codes.toSorted(), [0, 1]);
-    assertStringIncludes(
-      outputs[codes.indexOf(1)]?.json.msg,
-      "interface name net1 already exists",
-    );
-    assertEquals(host.interfaces(pod), ["lo", "net1"]);
-    await host.succeed("DEL", pod, call);
-    assertEquals(host.leftovers(), []);
-  },
-);
+hostTest("one of two ADDs at once fails, and harms nothing", async () => {
+  await using host = await MultusHost.start();
+  using folder = new PluginFolder();
+  const call = slowMaster(host, folder);
+  const pod = host.addPod("web");
+  const outputs = await Promise.all([
+    host.call("ADD", pod, call),
+    host.call("ADD", pod, call),
+  ]);
+  const codes = outputs.map(({ code }) => code);
+  assertEquals(codes.toSorted(), [0, 1]);
+  assertStringIncludes(
+    outputs[codes.indexOf(1)]?.json.msg,
+    "interface name net1 already exists",
+  );
+  assertEquals(host.interfaces(pod), ["lo", "net1"]);
+  await host.succeed("DEL", pod, call);
+  assertEquals(host.leftovers(), []);
+});
 
-Deno.test(
-  onHost("a DEL that comes during ADD removes what ADD makes"),
-  async () => {
-    await using host = await MultusHost.start();
-    using folder = new PluginFolder();
-    const call = slowMaster(host, folder);
-    const pod = host.addPod("web");
-    const adding = host.call("ADD", pod, call);
-    await eventually(
-      "master begun",
-      () => [...Deno.readDirSync(folder.path)].some(isBegun),
-    );
-    await host.succeed("DEL", pod, call);
-    assertEquals((await adding).code, 0);
-    assertEquals(host.leftovers(), []);
-  },
-);
+hostTest("a DEL that comes during ADD removes what ADD makes", async () => {
+  await using host = await MultusHost.start();
+  using folder = new PluginFolder();
+  const call = slowMaster(host, folder);
+  const pod = host.addPod("web");
+  const adding = host.call("ADD", pod, call);
+  await eventually(
+    "master begun",
+    () => [...Deno.readDirSync(folder.path)].some(isBegun),
+  );
+  await host.succeed("DEL", pod, call);
+  assertEquals((await adding).code, 0);
+  assertEquals(host.leftovers(), []);
+});

@@ -10,8 +10,8 @@ import {
   BIN,
   type HostOutput,
   type HostPod,
+  hostTest,
   MultusHost,
-  onHost,
 } from "./_harness/multus_host.ts";
 import { eachRow } from "./_harness/table.ts";
 
@@ -106,58 +106,49 @@ class Scene implements AsyncDisposable {
   }
 }
 
-Deno.test(
-  onHost("the daemon writes a pod's status, and reads nothing"),
-  async () => {
-    await using scene = await Scene.start();
-    const { host: { api } } = scene;
-    const pod = await scene.addPod("web");
-    const { connections } = api;
-    await scene.succeed("ADD", pod);
-    scene.assertAttached(pod);
-    await eventually("events arrive", () => api.events.length === 2);
-    assertEquals(scene.requests, ["PATCH", "POST", "POST"]);
-    // At most one for each concurrent request.
-    assert(api.connections <= connections + 2, String(api.connections));
-    api.clearRequests();
-    await scene.succeed("CHECK", pod, { prevResult: {} });
-    await scene.succeed("DEL", pod);
-    assertEquals([scene.requests, scene.host.leftovers()], [[], []]);
-  },
-);
+hostTest("the daemon writes a pod's status, and reads nothing", async () => {
+  await using scene = await Scene.start();
+  const { host: { api } } = scene;
+  const pod = await scene.addPod("web");
+  const { connections } = api;
+  await scene.succeed("ADD", pod);
+  scene.assertAttached(pod);
+  await eventually("events arrive", () => api.events.length === 2);
+  assertEquals(scene.requests, ["PATCH", "POST", "POST"]);
+  // At most one for each concurrent request.
+  assert(api.connections <= connections + 2, String(api.connections));
+  api.clearRequests();
+  await scene.succeed("CHECK", pod, { prevResult: {} });
+  await scene.succeed("DEL", pod);
+  assertEquals([scene.requests, scene.host.leftovers()], [[], []]);
+});
 
-Deno.test(
-  onHost("the daemon helps a plugin whose kubeconfig is unusable"),
-  async () => {
-    await using scene = await Scene.start();
-    const pod = await scene.addPod("web");
-    const keys = { kubeconfig: "/nowhere/at/all" };
-    await scene.succeed("ADD", pod, keys);
-    scene.assertAttached(pod);
-    await scene.daemon.kill();
-    await scene.succeed("DEL", pod, keys);
-    const output = await scene.call("ADD", pod, keys);
-    assertEquals([output.code, output.json.code], [1, 7], output.stdout);
-    assertMatch(output.json.msg, /"\/nowhere\/at\/all"/);
-  },
-);
+hostTest("the daemon helps a plugin whose kubeconfig is unusable", async () => {
+  await using scene = await Scene.start();
+  const pod = await scene.addPod("web");
+  const keys = { kubeconfig: "/nowhere/at/all" };
+  await scene.succeed("ADD", pod, keys);
+  scene.assertAttached(pod);
+  await scene.daemon.kill();
+  await scene.succeed("DEL", pod, keys);
+  const output = await scene.call("ADD", pod, keys);
+  assertEquals([output.code, output.json.code], [1, 7], output.stdout);
+  assertMatch(output.json.msg, /"\/nowhere\/at\/all"/);
+});
 
-Deno.test(
-  onHost("DEL uses the daemon's memory if there is no record on disk"),
-  async () => {
-    await using scene = await Scene.start();
-    const { host } = scene;
-    const pod = await scene.addPod("web");
-    await scene.succeed("ADD", pod);
-    await Deno.remove(host.cniDir, { recursive: true });
-    host.api.clearRequests();
-    await scene.succeed("DEL", pod);
-    assertEquals(host.leftoversOf(pod), []);
-    assertEquals(host.api.requestsOf("GET"), []);
-  },
-);
+hostTest("DEL uses the daemon's memory without a record", async () => {
+  await using scene = await Scene.start();
+  const { host } = scene;
+  const pod = await scene.addPod("web");
+  await scene.succeed("ADD", pod);
+  await Deno.remove(host.cniDir, { recursive: true });
+  host.api.clearRequests();
+  await scene.succeed("DEL", pod);
+  assertEquals(host.leftoversOf(pod), []);
+  assertEquals(host.api.requestsOf("GET"), []);
+});
 
-Deno.test(onHost("the daemon posts its events before it ends"), async () => {
+hostTest("the daemon posts its events before it ends", async () => {
   await using scene = await Scene.start();
   const { api } = scene.host;
   const pod = await scene.addPod("web");
@@ -169,7 +160,7 @@ Deno.test(onHost("the daemon posts its events before it ends"), async () => {
   assertEquals([code, api.events.length], [0, 2], scene.daemon.log);
 });
 
-Deno.test(onHost("the daemon ends without an API server"), async () => {
+hostTest("the daemon ends without an API server", async () => {
   await using scene = await Scene.start();
   await scene.host.api.blackhole();
   const { code, tookMs } = await scene.daemon.end();
@@ -177,55 +168,49 @@ Deno.test(onHost("the daemon ends without an API server"), async () => {
   assert(tookMs < DEADLINE_MS, `${tookMs} ms`);
 });
 
-Deno.test(
-  onHost("multus posts events on the connection that is open"),
-  async () => {
-    await using host = await MultusHost.start();
-    const pod = host.addPod("web", { networks: "green" });
-    const { connections } = host.api;
-    await host.succeed("ADD", pod);
-    assertEquals(host.api.events.length, 2);
-    assertEquals(host.api.connections, connections + 1);
-  },
-);
+hostTest("multus posts events on the connection that is open", async () => {
+  await using host = await MultusHost.start();
+  const pod = host.addPod("web", { networks: "green" });
+  const { connections } = host.api;
+  await host.succeed("ADD", pod);
+  assertEquals(host.api.events.length, 2);
+  assertEquals(host.api.connections, connections + 1);
+});
 
-Deno.test(onHost("a pod does not wait for events"), async () => {
+hostTest("a pod does not wait for events", async () => {
   await using scene = await Scene.start();
   const pods = await scene.addPods("web-1", "web-2", "web-3");
   scene.host.api.fault({ method: "POST", delayMs: 600_000 });
   for (const pod of pods) await scene.attachAndDetach(pod);
 });
 
-Deno.test(
-  onHost("an unreachable API server fails ADD in time, and no DEL"),
-  async (t) => {
-    const troubles: [string, (host: MultusHost) => Promise<void>][] = [
-      ["refuses connections", ({ api }) => api.stop()],
-      ["does not answer", ({ api }) => api.blackhole()],
-    ];
-    await eachRow(t, troubles, async ([, begin]) => {
-      await using scene = await Scene.start();
-      const pods = await scene.addPods("attached", "late");
-      const [attached, late] = pods as [HostPod, HostPod];
-      await scene.succeed("ADD", attached);
-      await begin(scene.host);
-      const { code, json, ms } = await scene.call("ADD", late);
-      assertEquals([code, json.code], [1, 11]);
-      assert(ms < DEADLINE_MS, `${ms} ms`);
-      await scene.call("DEL", late);
-      assertEquals(scene.host.leftoversOf(late), []);
-      const deleted = await scene.succeed("DEL", attached);
-      assert(deleted.ms < DEADLINE_MS, `${deleted.ms} ms`);
-      assertEquals(scene.host.leftovers(), []);
-      assertEquals(await scene.daemon.countPods(), 2);
-      await scene.host.api.restart();
-      await eventually("it watches", () => scene.daemon.isWatching());
-      await scene.attachAndDetach(late);
-    });
-  },
-);
+hostTest("an unreachable API server fails ADD only, in time", async (t) => {
+  const troubles: [string, (host: MultusHost) => Promise<void>][] = [
+    ["refuses connections", ({ api }) => api.stop()],
+    ["does not answer", ({ api }) => api.blackhole()],
+  ];
+  await eachRow(t, troubles, async ([, begin]) => {
+    await using scene = await Scene.start();
+    const pods = await scene.addPods("attached", "late");
+    const [attached, late] = pods as [HostPod, HostPod];
+    await scene.succeed("ADD", attached);
+    await begin(scene.host);
+    const { code, json, ms } = await scene.call("ADD", late);
+    assertEquals([code, json.code], [1, 11]);
+    assert(ms < DEADLINE_MS, `${ms} ms`);
+    await scene.call("DEL", late);
+    assertEquals(scene.host.leftoversOf(late), []);
+    const deleted = await scene.succeed("DEL", attached);
+    assert(deleted.ms < DEADLINE_MS, `${deleted.ms} ms`);
+    assertEquals(scene.host.leftovers(), []);
+    assertEquals(await scene.daemon.countPods(), 2);
+    await scene.host.api.restart();
+    await eventually("it watches", () => scene.daemon.isWatching());
+    await scene.attachAndDetach(late);
+  });
+});
 
-Deno.test(onHost("the daemon waits for a slow API server"), async () => {
+hostTest("the daemon waits for a slow API server", async () => {
   await using scene = await Scene.start();
   const pod = await scene.addPod("web");
   scene.host.api.fault({ method: "PATCH", delayMs: 900 });
@@ -233,7 +218,7 @@ Deno.test(onHost("the daemon waits for a slow API server"), async () => {
   scene.assertAttached(pod);
 });
 
-Deno.test(onHost("a restart of the API server fails no ADD"), async () => {
+hostTest("a restart of the API server fails no ADD", async () => {
   await using scene = await Scene.start();
   const pod = await scene.addPod("web");
   await scene.host.api.stop();
@@ -247,38 +232,35 @@ Deno.test(onHost("a restart of the API server fails no ADD"), async () => {
   scene.assertAttached(pod);
 });
 
-Deno.test(
-  onHost("a new pod of the same name is not mistaken for the old one"),
-  async (t) => {
-    await using scene = await Scene.start();
-    const { api } = scene.host;
-    const old = await scene.addPod("web");
-    // The daemon learns of no more changes.
-    api.fault({ path: /watch=1/, status: 403 });
-    api.endWatches();
-    const annotations = { "k8s.v1.cni.cncf.io/networks": "blue-2" };
-    api.putNad("default", "blue-2", {
-      cniVersion: "1.0.0",
-      type: "bridge",
-      bridge: "br-blue",
-    });
-    const metadata = { namespace: "default", name: "web", uid: "new-uid" };
-    api.putPod({ metadata: { ...metadata, annotations } });
-    await t.step("the old one is refused", async () => {
-      const { code, json } = await scene.call("ADD", old);
-      assertEquals([code, json.code], [1, 4]);
-      assertMatch(json.msg, /expected pod UID "uid-of-web"/);
-    });
-    await t.step("the new one has its own networks", async () => {
-      await scene.succeed("ADD", { ...old, uid: "new-uid" } as HostPod);
-      const names = scene.host.status(old)
-        .map(({ name }: { name: string }) => name);
-      assertEquals(names, ["pods", "default/blue-2"]);
-    });
-  },
-);
+hostTest("a new pod of the same name is not the old one", async (t) => {
+  await using scene = await Scene.start();
+  const { api } = scene.host;
+  const old = await scene.addPod("web");
+  // The daemon learns of no more changes.
+  api.fault({ path: /watch=1/, status: 403 });
+  api.endWatches();
+  const annotations = { "k8s.v1.cni.cncf.io/networks": "blue-2" };
+  api.putNad("default", "blue-2", {
+    cniVersion: "1.0.0",
+    type: "bridge",
+    bridge: "br-blue",
+  });
+  const metadata = { namespace: "default", name: "web", uid: "new-uid" };
+  api.putPod({ metadata: { ...metadata, annotations } });
+  await t.step("the old one is refused", async () => {
+    const { code, json } = await scene.call("ADD", old);
+    assertEquals([code, json.code], [1, 4]);
+    assertMatch(json.msg, /expected pod UID "uid-of-web"/);
+  });
+  await t.step("the new one has its own networks", async () => {
+    await scene.succeed("ADD", { ...old, uid: "new-uid" } as HostPod);
+    const names = scene.host.status(old)
+      .map(({ name }: { name: string }) => name);
+    assertEquals(names, ["pods", "default/blue-2"]);
+  });
+});
 
-Deno.test(onHost("the daemon works with fewer permissions"), async (t) => {
+hostTest("the daemon works with fewer permissions", async (t) => {
   await t.step("no watch", async () => {
     await using host = await MultusHost.start();
     host.api.forbid("watch", "*");
@@ -304,53 +286,47 @@ Deno.test(onHost("the daemon works with fewer permissions"), async (t) => {
   });
 });
 
-Deno.test(
-  onHost("the daemon follows credentials that are replaced"),
-  async (t) => {
-    await eachRow(t, ["token", "tokenFile"] as const, async (kind) => {
-      await using host = await MultusHost.start();
-      const folder = `${host.hosts.folder}/creds`;
-      await Deno.mkdir(folder);
-      const old = host.api.addToken();
-      const kubeconfig = host.api.writeKubeconfig(folder, kind, { token: old });
-      await using daemon = await MultusDaemon.start(host, kubeconfig);
-      const pod = host.addPod("web", { networks: "green" });
-      host.api.writeKubeconfig(folder, kind);
-      host.api.revokeToken(old);
-      const keys = {
-        daemonSocketDir: daemon.socketDir,
-        kubeconfig: "/nowhere/at/all",
-      };
-      // It does not read them again each time that it is refused.
-      await eventually("it is let in", async () => {
-        const { code } = await host.call("ADD", pod, { keys });
-        if (code !== 0) await host.succeed("DEL", pod, { keys });
-        return code === 0;
-      });
-      assertEquals(host.status(pod).length, 2);
-    });
-  },
-);
-
-Deno.test(
-  onHost("the daemon serves pods while its kubeconfig does not exist yet"),
-  async () => {
+hostTest("the daemon follows credentials that are replaced", async (t) => {
+  await eachRow(t, ["token", "tokenFile"] as const, async (kind) => {
     await using host = await MultusHost.start();
-    const kubeconfig = `${host.hosts.folder}/later`;
-    await using daemon = MultusDaemon.spawn(host, kubeconfig);
-    await eventually("listens", () => daemon.log.includes("msg=listening"));
-    const keys = { daemonSocketDir: daemon.socketDir };
-    const early = host.addPod("early", { networks: "green" });
-    await host.succeed("ADD", early, { keys });
-    assertEquals(host.status(early).length, 2);
-    await Deno.copyFile(host.kubeconfig, kubeconfig);
-    await eventually("it watches", () => daemon.isWatching());
-    await host.succeed("DEL", early, { keys });
-    assertEquals(host.leftovers(), []);
-  },
-);
+    const folder = `${host.hosts.folder}/creds`;
+    await Deno.mkdir(folder);
+    const old = host.api.addToken();
+    const kubeconfig = host.api.writeKubeconfig(folder, kind, { token: old });
+    await using daemon = await MultusDaemon.start(host, kubeconfig);
+    const pod = host.addPod("web", { networks: "green" });
+    host.api.writeKubeconfig(folder, kind);
+    host.api.revokeToken(old);
+    const keys = {
+      daemonSocketDir: daemon.socketDir,
+      kubeconfig: "/nowhere/at/all",
+    };
+    // It does not read them again each time that it is refused.
+    await eventually("it is let in", async () => {
+      const { code } = await host.call("ADD", pod, { keys });
+      if (code !== 0) await host.succeed("DEL", pod, { keys });
+      return code === 0;
+    });
+    assertEquals(host.status(pod).length, 2);
+  });
+});
 
-Deno.test(onHost("the daemon serves 30 pods at once"), async () => {
+hostTest("the daemon serves pods without a kubeconfig yet", async () => {
+  await using host = await MultusHost.start();
+  const kubeconfig = `${host.hosts.folder}/later`;
+  await using daemon = MultusDaemon.spawn(host, kubeconfig);
+  await eventually("listens", () => daemon.log.includes("msg=listening"));
+  const keys = { daemonSocketDir: daemon.socketDir };
+  const early = host.addPod("early", { networks: "green" });
+  await host.succeed("ADD", early, { keys });
+  assertEquals(host.status(early).length, 2);
+  await Deno.copyFile(host.kubeconfig, kubeconfig);
+  await eventually("it watches", () => daemon.isWatching());
+  await host.succeed("DEL", early, { keys });
+  assertEquals(host.leftovers(), []);
+});
+
+hostTest("the daemon serves 30 pods at once", async () => {
   await using scene = await Scene.start();
   const { host } = scene;
   const names = Array.from({ length: 30 }, (_, index) => `web-${index}`);
@@ -364,7 +340,7 @@ Deno.test(onHost("the daemon serves 30 pods at once"), async () => {
   assertEquals(host.leftovers(), []);
 });
 
-Deno.test(onHost("multus daemon prints why it cannot run"), async (t) => {
+hostTest("multus daemon prints why it cannot run", async (t) => {
   await t.step("a wrong flag", async () => {
     const { code, stdout, stderr } = await run(["daemon", "--unheard-of=x"]);
     assertEquals([code, stdout], [1, ""]);

@@ -11,8 +11,8 @@ import {
   BIN,
   type HostOutput,
   type HostPod,
+  hostTest,
   MultusHost,
-  onHost,
 } from "./_harness/multus_host.ts";
 import { listFiles } from "./_harness/multus_scene.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
@@ -114,90 +114,81 @@ class DeviceHost implements AsyncDisposable {
   }
 }
 
-Deno.test(
-  onHost("multus hands the kubelet's devices to networks, one to each"),
-  async (t) => {
-    await using devices = await DeviceHost.start();
-    const { host, kubelet } = devices;
-    devices.putFastNetwork({
-      capabilities: { CNIDeviceInfoFile: true, deviceID: true },
-    });
-    const pod = host.addPod("web", { networks: "fast,fast" });
-    kubelet.setPod("default", "web", {
-      c1: { [RESOURCE]: ["0000:03:02.2"] },
-      c2: { [RESOURCE]: ["0000:03:02.1"] },
-    });
-    const added = await devices.run("ADD", pod);
-    assertEquals([added.code, added.stderr], [0, ""], added.stdout);
+hostTest("multus gives each network a device of the kubelet", async (t) => {
+  await using devices = await DeviceHost.start();
+  const { host, kubelet } = devices;
+  devices.putFastNetwork({
+    capabilities: { CNIDeviceInfoFile: true, deviceID: true },
+  });
+  const pod = host.addPod("web", { networks: "fast,fast" });
+  kubelet.setPod("default", "web", {
+    c1: { [RESOURCE]: ["0000:03:02.2"] },
+    c2: { [RESOURCE]: ["0000:03:02.1"] },
+  });
+  const added = await devices.run("ADD", pod);
+  assertEquals([added.code, added.stderr], [0, ""], added.stdout);
 
-    await t.step("in their order, by all the names that plugins know", () => {
-      for (const [ifName, id] of [["net1", 1], ["net2", 2]] as const) {
-        const { deviceID, pciBusID, runtimeConfig } = devices
-          .sent("ADD", ifName);
-        const device = `0000:03:02.${id}`;
-        assertEquals([deviceID, pciBusID], [device, device]);
-        assertEquals(runtimeConfig, {
-          deviceID: device,
-          CNIDeviceInfoFile: "/var/run/k8s.cni.cncf.io/devinfo/cni/" +
-            `default-fast-${pod.containerId}_${ifName}`,
-        });
-      }
-      assertEquals(kubelet.calls.map(({ method }) => method), ["Get"]);
-    });
-    await t.step("the status has what the device plugin says", () => {
-      const [, first, second] = host.status(pod);
-      assertEquals(first["device-info"], DEVICE_INFO);
-      assertEquals(second["device-info"], undefined);
-      assertEquals(devices.told, [`default-fast-${pod.containerId}_net1`]);
-    });
-    await t.step("DEL has the same devices, and asks nobody", async () => {
-      host.api.clearRequests();
-      const deleted = await devices.run("DEL", pod);
-      assertEquals([deleted.code, deleted.stdout], [0, ""]);
-      assertEquals(devices.sent("DEL", "net2").deviceID, "0000:03:02.2");
-      assertEquals(host.api.requests, []);
-      assertEquals(kubelet.calls.length, 1);
-      assertEquals([host.leftovers(), devices.told], [[], []]);
-    });
-  },
-);
+  await t.step("in their order, by all the names that plugins know", () => {
+    for (const [ifName, id] of [["net1", 1], ["net2", 2]] as const) {
+      const { deviceID, pciBusID, runtimeConfig } = devices
+        .sent("ADD", ifName);
+      const device = `0000:03:02.${id}`;
+      assertEquals([deviceID, pciBusID], [device, device]);
+      assertEquals(runtimeConfig, {
+        deviceID: device,
+        CNIDeviceInfoFile: "/var/run/k8s.cni.cncf.io/devinfo/cni/" +
+          `default-fast-${pod.containerId}_${ifName}`,
+      });
+    }
+    assertEquals(kubelet.calls.map(({ method }) => method), ["Get"]);
+  });
+  await t.step("the status has what the device plugin says", () => {
+    const [, first, second] = host.status(pod);
+    assertEquals(first["device-info"], DEVICE_INFO);
+    assertEquals(second["device-info"], undefined);
+    assertEquals(devices.told, [`default-fast-${pod.containerId}_net1`]);
+  });
+  await t.step("DEL has the same devices, and asks nobody", async () => {
+    host.api.clearRequests();
+    const deleted = await devices.run("DEL", pod);
+    assertEquals([deleted.code, deleted.stdout], [0, ""]);
+    assertEquals(devices.sent("DEL", "net2").deviceID, "0000:03:02.2");
+    assertEquals(host.api.requests, []);
+    assertEquals(kubelet.calls.length, 1);
+    assertEquals([host.leftovers(), devices.told], [[], []]);
+  });
+});
 
-Deno.test(
-  onHost("multus hands the devices of extended resources to networks"),
-  async () => {
-    await using devices = await DeviceHost.start();
-    const { host, kubelet } = devices;
-    devices.putFastNetwork();
-    const device = { id: "0000:03:02.7", resource: RESOURCE };
-    const results = [allocated("vf7")];
-    host.api.putClaim(claimOf("web-extended", results, "default"));
-    host.api.putSlice(sliceOf("slice", { vf7: device }));
-    // The containers ask for it by name only: there are no spec.resourceClaims.
-    const extendedResourceClaimStatus = {
-      resourceClaimName: "web-extended",
-      requestMappings: [{ requestName: "req-0", resourceName: RESOURCE }],
-    };
-    const object = { status: { extendedResourceClaimStatus } };
-    const pod = host.addPod("web", { networks: "fast", object });
-    kubelet.setPod("default", "web", {});
-    const added = await devices.run("ADD", pod);
-    assertEquals([added.code, added.stderr], [0, ""], added.stdout);
-    assertEquals(devices.sent("ADD", "net1").deviceID, device.id);
-    assertEquals((await devices.run("DEL", pod)).code, 0);
-  },
-);
+hostTest("multus gives networks extended resources' devices", async () => {
+  await using devices = await DeviceHost.start();
+  const { host, kubelet } = devices;
+  devices.putFastNetwork();
+  const device = { id: "0000:03:02.7", resource: RESOURCE };
+  const results = [allocated("vf7")];
+  host.api.putClaim(claimOf("web-extended", results, "default"));
+  host.api.putSlice(sliceOf("slice", { vf7: device }));
+  // The containers ask for it by name only: there are no spec.resourceClaims.
+  const extendedResourceClaimStatus = {
+    resourceClaimName: "web-extended",
+    requestMappings: [{ requestName: "req-0", resourceName: RESOURCE }],
+  };
+  const object = { status: { extendedResourceClaimStatus } };
+  const pod = host.addPod("web", { networks: "fast", object });
+  kubelet.setPod("default", "web", {});
+  const added = await devices.run("ADD", pod);
+  assertEquals([added.code, added.stderr], [0, ""], added.stdout);
+  assertEquals(devices.sent("ADD", "net1").deviceID, device.id);
+  assertEquals((await devices.run("DEL", pod)).code, 0);
+});
 
-Deno.test(
-  onHost("multus attaches to nothing if the kubelet does not tell the devices"),
-  async () => {
-    await using devices = await DeviceHost.start();
-    const { host, kubelet } = devices;
-    devices.putFastNetwork();
-    const pod = host.addPod("web", { networks: "fast" });
-    kubelet.fault({ httpStatus: 503 });
-    const { code, json } = await devices.run("ADD", pod);
-    assertEquals([code, json.code], [1, 11]);
-    assertStringIncludes(json.msg, "failed getting the delegate");
-    assertEquals(host.leftovers(), []);
-  },
-);
+hostTest("multus attaches nothing without the kubelet's answer", async () => {
+  await using devices = await DeviceHost.start();
+  const { host, kubelet } = devices;
+  devices.putFastNetwork();
+  const pod = host.addPod("web", { networks: "fast" });
+  kubelet.fault({ httpStatus: 503 });
+  const { code, json } = await devices.run("ADD", pod);
+  assertEquals([code, json.code], [1, 11]);
+  assertStringIncludes(json.msg, "failed getting the delegate");
+  assertEquals(host.leftovers(), []);
+});

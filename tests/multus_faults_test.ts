@@ -18,7 +18,7 @@ import { FaultInjector, type Moment } from "./_harness/fault_injector.ts";
 import { eachStep } from "./_harness/fault_steps.ts";
 import { runIn } from "../testing/ip_json.ts";
 import { killByTurns } from "./_harness/kills.ts";
-import { MultusHost, onHost } from "./_harness/multus_host.ts";
+import { hostTest, MultusHost } from "./_harness/multus_host.ts";
 import { CONTAINER, MultusScene } from "./_harness/multus_scene.ts";
 import { createRandom } from "./_harness/random.ts";
 import { type CallOutput, TestHosts } from "../testing/test_hosts.ts";
@@ -244,24 +244,21 @@ for (const moment of ["instead", "afterwards"] as const) {
 /** How many operations are killed. */
 const KILLS = 16;
 
-Deno.test(
-  onHost("multus leaves nothing when it is killed and DEL follows"),
-  async () => {
-    await using host = await MultusHost.start();
-    const networks = [{ name: "blue", ips: ["192.168.10.5/24"] }, {
-      name: "green",
-    }];
-    const pod = host.addPod("web", { networks });
-    await killByTurns({
-      start: (command) => host.start(command, pod),
-      succeed: async (command) => {
-        if (command === "ADD") return void await host.succeed("ADD", pod);
-        // It may have something to say on stderr.
-        const deleted = await host.call("DEL", pod);
-        assertEquals([deleted.code, deleted.stdout], [0, ""]);
-      },
-      leftovers: () => host.leftovers(),
-    }, { random: createRandom(3), count: KILLS });
-    assertEquals(host.leftovers(), []);
-  },
-);
+hostTest("multus leaves nothing if killed and DEL follows", async () => {
+  await using host = await MultusHost.start();
+  const networks = [{ name: "blue", ips: ["192.168.10.5/24"] }, {
+    name: "green",
+  }];
+  const pod = host.addPod("web", { networks });
+  await killByTurns({
+    start: (command) => host.start(command, pod),
+    succeed: async (command) => {
+      if (command === "ADD") return void await host.succeed("ADD", pod);
+      // It may have something to say on stderr.
+      const deleted = await host.call("DEL", pod);
+      assertEquals([deleted.code, deleted.stdout], [0, ""]);
+    },
+    leftovers: () => host.leftovers(),
+  }, { random: createRandom(3), count: KILLS });
+  assertEquals(host.leftovers(), []);
+});

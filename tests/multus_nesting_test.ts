@@ -9,8 +9,8 @@ import {
   BIN,
   type HostCall,
   type HostPod,
+  hostTest,
   MultusHost,
-  onHost,
 } from "./_harness/multus_host.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
 
@@ -64,49 +64,40 @@ class Nest implements AsyncDisposable {
   }
 }
 
-Deno.test(
-  onHost("multus that is called by its own delegate refuses, and DEL ends"),
-  async () => {
-    await using nest = await Nest.start();
-    const { host, pod, call } = nest;
-    nest.setInner(call.keys ?? {});
-    const { code, json } = await host.call("ADD", pod, call);
-    assertEquals([code, json.code], [1, 7]);
-    assertStringIncludes(
-      json.msg,
-      "Cannot run multus: it was called by one of its own delegates",
-    );
-    assertEquals([nest.count("ADD"), nest.count("DEL")], [1, 1]);
-    await host.succeed("DEL", pod, call);
-    assertEquals([nest.count("DEL"), host.leftovers()], [2, []]);
-  },
-);
+hostTest("multus called by its own delegate refuses", async () => {
+  await using nest = await Nest.start();
+  const { host, pod, call } = nest;
+  nest.setInner(call.keys ?? {});
+  const { code, json } = await host.call("ADD", pod, call);
+  assertEquals([code, json.code], [1, 7]);
+  assertStringIncludes(
+    json.msg,
+    "Cannot run multus: it was called by one of its own delegates",
+  );
+  assertEquals([nest.count("ADD"), nest.count("DEL")], [1, 1]);
+  await host.succeed("DEL", pod, call);
+  assertEquals([nest.count("DEL"), host.leftovers()], [2, []]);
+});
 
-Deno.test(
-  onHost("multus that calls itself for ever new interfaces ends"),
-  async () => {
-    await using nest = await Nest.start("export CNI_IFNAME=${CNI_IFNAME}0");
-    const { host, pod, call } = nest;
-    nest.setInner(call.keys ?? {});
-    const { code, json } = await host.call("ADD", pod, call);
-    assertEquals([code, json.code], [1, 7]);
-    assert(nest.count("ADD") <= 8, `${nest.count("ADD")} calls`);
-    assertEquals((await host.call("DEL", pod, call)).code, 0);
-  },
-);
+hostTest("multus that calls itself for ever new interfaces ends", async () => {
+  await using nest = await Nest.start("export CNI_IFNAME=${CNI_IFNAME}0");
+  const { host, pod, call } = nest;
+  nest.setInner(call.keys ?? {});
+  const { code, json } = await host.call("ADD", pod, call);
+  assertEquals([code, json.code], [1, 7]);
+  assert(nest.count("ADD") <= 8, `${nest.count("ADD")} calls`);
+  assertEquals((await host.call("DEL", pod, call)).code, 0);
+});
 
-Deno.test(
-  onHost("multus behind a delegate attaches another interface"),
-  async () => {
-    await using nest = await Nest.start("export CNI_IFNAME=inner0");
-    const { host, pod, call } = nest;
-    const cniDir = `${host.hosts.folder}/inner`;
-    nest.setInner({ cniDir });
-    const { json } = await host.succeed("ADD", pod, call);
-    assertEquals(json.interfaces[1].name, "inner0");
-    assertEquals(host.interfaces(pod), ["inner0", "lo"]);
-    await host.succeed("CHECK", pod, call);
-    await host.succeed("DEL", pod, call);
-    assertEquals(host.leftovers(), []);
-  },
-);
+hostTest("multus behind a delegate attaches another interface", async () => {
+  await using nest = await Nest.start("export CNI_IFNAME=inner0");
+  const { host, pod, call } = nest;
+  const cniDir = `${host.hosts.folder}/inner`;
+  nest.setInner({ cniDir });
+  const { json } = await host.succeed("ADD", pod, call);
+  assertEquals(json.interfaces[1].name, "inner0");
+  assertEquals(host.interfaces(pod), ["inner0", "lo"]);
+  await host.succeed("CHECK", pod, call);
+  await host.succeed("DEL", pod, call);
+  assertEquals(host.leftovers(), []);
+});

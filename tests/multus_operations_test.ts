@@ -7,16 +7,16 @@
 
 import { assert, assertEquals } from "@std/assert";
 import {
+  hostTest,
   LIMITED,
   MultusHost,
-  onHost,
   POD_ANNOTATIONS,
   TWO_NETWORKS,
 } from "./_harness/multus_host.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
 import { eachRow } from "./_harness/table.ts";
 
-Deno.test(onHost("multus asks the API as little as it can"), async (t) => {
+hostTest("multus asks the API as little as it can", async (t) => {
   await t.step("for three networks: pod, networks, status", async () => {
     await using host = await MultusHost.start();
     const pod = host.addPod("web", { networks: TWO_NETWORKS });
@@ -89,7 +89,7 @@ Deno.test(onHost("multus asks the API as little as it can"), async (t) => {
   });
 });
 
-Deno.test(onHost("multus detaches pods whose sandbox is gone"), async (t) => {
+hostTest("multus detaches pods whose sandbox is gone", async (t) => {
   await eachRow(t, ["", "/run/netns/gone"], async (path) => {
     await using host = await MultusHost.start();
     const pod = host.addPod("web", { networks: TWO_NETWORKS });
@@ -101,70 +101,64 @@ Deno.test(onHost("multus detaches pods whose sandbox is gone"), async (t) => {
   }, (path) => path === "" ? "no namespace is given" : path);
 });
 
-Deno.test(
-  onHost("multus' GC releases what pods have left, and nothing else"),
-  async () => {
-    await using host = await MultusHost.start("1.1.0");
-    const pods = ["live", "crashed", "unseen"]
-      .map((name) => host.addPod(name, { networks: "green" }));
-    const [live, crashed, unseen] = pods;
-    assert(live && crashed && unseen);
-    for (const pod of pods) await host.succeed("ADD", pod);
-    // One that nobody remembers: only the plugin can know.
-    for (const file of host.remembered) {
-      if (!file.includes(unseen.containerId)) continue;
-      Deno.removeSync(`${host.cniDir}/${file}`);
-    }
-    for (const pod of [crashed, unseen]) pod[Symbol.dispose]();
-    const attachments = [{ containerID: live.containerId, ifname: "eth0" }];
-    await host.succeed("GC", live, {
-      keys: { "cni.dev/valid-attachments": attachments },
-      env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
-    });
-    assertEquals(host.leftoversOf(live), [
-      "live: link eth0",
-      "live: link net1",
-      "live: rule 32765:\tfrom 10.20.0.2 lookup 100",
-      live.containerId,
-      `results/green-${live.containerId}-net1`,
-      `results/pods-${live.containerId}-eth0`,
-      "lease pods 10.10.0.2",
-      "lease green 10.20.0.2",
-    ]);
-    assertEquals(host.leftoversOf(crashed), []);
-    // GC is the master's: what nobody remembers of other networks stays.
-    assertEquals(host.leftoversOf(unseen), ["lease green 10.20.0.4"]);
-    await host.succeed("CHECK", live);
-    await host.succeed("DEL", live);
-    assertEquals(host.leftovers(), ["lease green 10.20.0.4"]);
-  },
-);
+hostTest("multus' GC releases only what pods have left", async () => {
+  await using host = await MultusHost.start("1.1.0");
+  const pods = ["live", "crashed", "unseen"]
+    .map((name) => host.addPod(name, { networks: "green" }));
+  const [live, crashed, unseen] = pods;
+  assert(live && crashed && unseen);
+  for (const pod of pods) await host.succeed("ADD", pod);
+  // One that nobody remembers: only the plugin can know.
+  for (const file of host.remembered) {
+    if (!file.includes(unseen.containerId)) continue;
+    Deno.removeSync(`${host.cniDir}/${file}`);
+  }
+  for (const pod of [crashed, unseen]) pod[Symbol.dispose]();
+  const attachments = [{ containerID: live.containerId, ifname: "eth0" }];
+  await host.succeed("GC", live, {
+    keys: { "cni.dev/valid-attachments": attachments },
+    env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
+  });
+  assertEquals(host.leftoversOf(live), [
+    "live: link eth0",
+    "live: link net1",
+    "live: rule 32765:\tfrom 10.20.0.2 lookup 100",
+    live.containerId,
+    `results/green-${live.containerId}-net1`,
+    `results/pods-${live.containerId}-eth0`,
+    "lease pods 10.10.0.2",
+    "lease green 10.20.0.2",
+  ]);
+  assertEquals(host.leftoversOf(crashed), []);
+  // GC is the master's: what nobody remembers of other networks stays.
+  assertEquals(host.leftoversOf(unseen), ["lease green 10.20.0.4"]);
+  await host.succeed("CHECK", live);
+  await host.succeed("DEL", live);
+  assertEquals(host.leftovers(), ["lease green 10.20.0.4"]);
+});
 
-Deno.test(
-  onHost("multus' GC of one network leaves the pods of another"),
-  async () => {
-    await using host = await MultusHost.start("1.1.0");
-    const theirs = { keys: { name: "somebody-elses" } };
-    const [ours, live] = ["ours", "live"]
-      .map((name) => host.addPod(name, { networks: "green" }));
-    assert(ours && live);
-    await host.succeed("ADD", ours);
-    await host.succeed("ADD", live, theirs);
-    const before = host.leftoversOf(live);
-    ours[Symbol.dispose]();
-    await host.succeed("GC", ours, {
-      keys: { "cni.dev/valid-attachments": [] },
-      env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
-    });
-    assertEquals(host.leftoversOf(ours), []);
-    assertEquals(host.leftoversOf(live), before);
-    await host.succeed("CHECK", live, theirs);
-    await host.succeed("DEL", live, theirs);
-    assertEquals(host.leftovers(), []);
-  },
-);
+hostTest("multus' GC of one network leaves the pods of another", async () => {
+  await using host = await MultusHost.start("1.1.0");
+  const theirs = { keys: { name: "somebody-elses" } };
+  const [ours, live] = ["ours", "live"]
+    .map((name) => host.addPod(name, { networks: "green" }));
+  assert(ours && live);
+  await host.succeed("ADD", ours);
+  await host.succeed("ADD", live, theirs);
+  const before = host.leftoversOf(live);
+  ours[Symbol.dispose]();
+  await host.succeed("GC", ours, {
+    keys: { "cni.dev/valid-attachments": [] },
+    env: { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" },
+  });
+  assertEquals(host.leftoversOf(ours), []);
+  assertEquals(host.leftoversOf(live), before);
+  await host.succeed("CHECK", live, theirs);
+  await host.succeed("DEL", live, theirs);
+  assertEquals(host.leftovers(), []);
+});
 
-Deno.test(onHost("multus' STATUS is the master's"), async () => {
+hostTest("multus' STATUS is the master's", async () => {
   await using host = await MultusHost.start("1.1.0");
   const pod = host.addPod("nobody");
   const env = { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "" };

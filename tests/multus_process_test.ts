@@ -13,6 +13,7 @@ import {
   BIN,
   type HostCall,
   type HostPod,
+  hostTest,
   LIMITED,
   MultusHost,
   onHost,
@@ -91,13 +92,10 @@ async function trace(
     .flatMap((line) => /execve\("([^"]+)"/.exec(line)?.[1] ?? []);
 }
 
-Deno.test(
-  onHost("multus leaves the same in one process and in many"),
-  async () => {
-    const many = { ...LIMITED, env: { CNI_NO_INPROCESS: "1" } };
-    assertEquals(await attachAndDetach(LIMITED), await attachAndDetach(many));
-  },
-);
+hostTest("multus leaves the same in one process and in many", async () => {
+  const many = { ...LIMITED, env: { CNI_NO_INPROCESS: "1" } };
+  assertEquals(await attachAndDetach(LIMITED), await attachAndDetach(many));
+});
 
 Deno.test({
   ...onHost(

@@ -4,7 +4,7 @@ import { assertEquals } from "@std/assert";
 import { eachAtOnce } from "./_harness/at_once.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import type { HostPod } from "./_harness/multus_host.ts";
-import { MultusHost, onHost } from "./_harness/multus_host.ts";
+import { hostTest, MultusHost } from "./_harness/multus_host.ts";
 
 const PODS = 100, AT_ONCE = 10;
 
@@ -21,10 +21,8 @@ function addressesOf({ sandbox }: HostPod): Record<string, string> {
   );
 }
 
-Deno.test(
-  onHost(
-    `multus attaches ${PODS} pods to three networks each, ${AT_ONCE} at a time`,
-  ),
+hostTest(
+  `multus attaches ${PODS} pods to three networks each, ${AT_ONCE} at a time`,
   async (t) => {
     await using host = await MultusHost.start();
     const pods = Array.from(

@@ -13,8 +13,8 @@ import {
   BIN,
   type HostOutput,
   type HostPod,
+  hostTest,
   MultusHost,
-  onHost,
   POD_ANNOTATIONS,
 } from "./_harness/multus_host.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
@@ -70,7 +70,7 @@ class Example implements AsyncDisposable {
   }
 }
 
-Deno.test(onHost("multus does what the known example shows"), async (t) => {
+hostTest("multus does what the known example shows", async (t) => {
   await using example = await Example.start();
   const { host, pod } = example;
   const added = await host.succeed("ADD", pod);
@@ -204,52 +204,46 @@ function cached(
   };
 }
 
-Deno.test(
-  onHost("multus detaches pods that other releases of multus have attached"),
-  async (t) => {
-    const rows: [string, string[], boolean][] = [
-      ["today's scratch file, and libcni's cache", SCRATCH, true],
-      ["today's scratch file alone", SCRATCH, false],
-      ["a scratch file of 3.x, and libcni's cache", OLD_SCRATCH, true],
-      ["a scratch file of 3.x alone", OLD_SCRATCH, false],
-    ];
-    await eachRow(t, rows, async ([, scratch, hasCache]) => {
-      await using example = await Example.start();
-      const { host, pod } = example;
-      await host.succeed("ADD", pod);
-      const [first, second] = example.bytes;
-      Deno.writeTextFileSync(
-        example.scratchFile,
-        scratch.join("").replace("B0", first).replace("B1", second),
-      );
-      if (!hasCache) {
-        Deno.removeSync(`${host.cniDir}/results`, { recursive: true });
-      }
-      host.api.clearRequests();
-      await host.succeed("DEL", pod);
-      assertEquals(example.leftovers(), []);
-      assertEquals(host.api.requests, []);
-    });
-  },
-);
-
-Deno.test(
-  onHost("multus detaches pods of which Go's scratch file has lost keys"),
-  async () => {
+hostTest("multus detaches pods of other releases of multus", async (t) => {
+  const rows: [string, string[], boolean][] = [
+    ["today's scratch file, and libcni's cache", SCRATCH, true],
+    ["today's scratch file alone", SCRATCH, false],
+    ["a scratch file of 3.x, and libcni's cache", OLD_SCRATCH, true],
+    ["a scratch file of 3.x alone", OLD_SCRATCH, false],
+  ];
+  await eachRow(t, rows, async ([, scratch, hasCache]) => {
     await using example = await Example.start();
     const { host, pod } = example;
     await host.succeed("ADD", pod);
-    const [, second] = example.bytes;
+    const [first, second] = example.bytes;
     Deno.writeTextFileSync(
       example.scratchFile,
-      SCRATCH.join("").replace("B0", btoa(STRIPPED)).replace("B1", second),
+      scratch.join("").replace("B0", first).replace("B1", second),
     );
+    if (!hasCache) {
+      Deno.removeSync(`${host.cniDir}/results`, { recursive: true });
+    }
+    host.api.clearRequests();
     await host.succeed("DEL", pod);
     assertEquals(example.leftovers(), []);
-  },
-);
+    assertEquals(host.api.requests, []);
+  });
+});
 
-Deno.test(onHost("multus is run by a runtime as any plugin is"), async () => {
+hostTest("multus detaches pods from Go's damaged records", async () => {
+  await using example = await Example.start();
+  const { host, pod } = example;
+  await host.succeed("ADD", pod);
+  const [, second] = example.bytes;
+  Deno.writeTextFileSync(
+    example.scratchFile,
+    SCRATCH.join("").replace("B0", btoa(STRIPPED)).replace("B1", second),
+  );
+  await host.succeed("DEL", pod);
+  assertEquals(example.leftovers(), []);
+});
+
+hostTest("multus is run by a runtime as any plugin is", async () => {
   await using host = await MultusHost.start();
   using folder = new PluginFolder();
   const pod = host.addPod("web", { networks: "green" });

@@ -21,6 +21,7 @@ import {
   type Needs,
   needsRoot,
   requireRoot,
+  type TestBody,
   type TestHeader,
 } from "../../testing/capabilities.ts";
 import type { ExecOutput } from "../../testing/exec_in.ts";
@@ -42,6 +43,15 @@ export const needsHost: Needs = allOf(needsBin, needsRoot);
 /** Returns the header of a test that needs a node. */
 export function onHost(name: string, ...others: readonly Needs[]): TestHeader {
   return requireRoot(name, ...others, needsBin);
+}
+
+/** Registers a test that needs a node. */
+export function hostTest(name: string, body: TestBody): void;
+/** Registers a test that needs a node, and more. */
+export function hostTest(name: string, needs: Needs, body: TestBody): void;
+export function hostTest(name: string, ...rest: (Needs | TestBody)[]): void {
+  const needs = rest.slice(0, -1) as Needs[];
+  Deno.test(onHost(name, ...needs), rest.at(-1) as TestBody);
 }
 
 /** The capability by which runtimes hand annotations over. */
