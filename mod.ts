@@ -64,6 +64,7 @@ export type {
   DispatchOutput,
   Invocation,
   Invoker,
+  Starter,
   Surroundings,
 } from "./cni/surroundings.ts";
 export { SPEC_VERSIONS, type SpecVersion } from "./cni/version.ts";

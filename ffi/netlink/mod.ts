@@ -31,6 +31,7 @@
 
 export {
   type Answer,
+  type Aside,
   type DumpOptions,
   type EncodedRequest,
   encodeRequest,
@@ -44,6 +45,7 @@ export {
   Flag,
   message,
   type MessageType,
+  type RawMessage,
 } from "./message.ts";
 export {
   type AttributeSet,

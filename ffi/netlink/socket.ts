@@ -243,8 +243,8 @@ export class NetlinkSocket implements Disposable {
    *
    * @param changes Each makes one {@linkcode request} without an answer
    * @returns What the kernel refuses, in the order of the changes; undefined
-   * for a change that it has made
-   * @throws {NetlinkError} If the requests cannot be sent
+   * for a change that it has made. If the requests cannot be sent, every change
+   * has that error
    */
   attemptAll(changes: readonly (() => void)[]): (SyscallError | undefined)[] {
     const requests = changes.map((change): EncodedRequest => {
@@ -258,7 +258,12 @@ export class NetlinkSocket implements Disposable {
       }
       throw new Error("Cannot make changes together: one is not one request");
     });
-    return this.requestEach(requests);
+    try {
+      return this.requestEach(requests);
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error;
+      return requests.map(() => error);
+    }
   }
 
   /**

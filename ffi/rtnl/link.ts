@@ -239,7 +239,11 @@ export class LinkRequests {
 export class LinkDeletion {
   readonly #aside: Aside;
 
-  /** @param aside The request */
+  /**
+   * Follows a request.
+   *
+   * @param aside The request
+   */
   constructor(aside: Aside) {
     this.#aside = aside;
   }

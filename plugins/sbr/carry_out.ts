@@ -64,7 +64,7 @@ function runTogether(
   steps: readonly Step[],
   { done, optional, log }: Running,
 ): boolean {
-  const refusals = attemptAll(socket, steps);
+  const refusals = socket.attemptAll(steps.map(({ work }) => work));
   let failure: Error | undefined, isDone = true;
   for (const [position, step] of steps.entries()) {
     const cause = refusals[position];
@@ -81,18 +81,6 @@ function runTogether(
   if (failure === undefined) return isDone;
   for (const problem of undoAll(done)) log.warn(describeError(problem));
   throw failure;
-}
-
-/** Returns the error of each step: of all of them if they cannot be sent. */
-function attemptAll(
-  socket: NetlinkSocket,
-  steps: readonly Step[],
-): readonly unknown[] {
-  try {
-    return socket.attemptAll(steps.map(({ work }) => work));
-  } catch (error) {
-    return steps.map(() => error);
-  }
 }
 
 function addingRule(requests: RuleRequests, rule: NewRule): Step {

@@ -79,14 +79,17 @@ export function releaseSources(sandbox: Rtnl, call: Call<SbrConfig>): void {
     ...plan.emptied.map(deleting),
     ...plan.rules.map((rule) => deletingRule(rules, rule)),
   ];
-  const failures: unknown[] = [];
+  const failures: Error[] = [];
   const refusals = sandbox.socket.attemptAll(steps.map(({ work }) => work));
   for (const [position, { action, isOptional }] of steps.entries()) {
     const cause = refusals[position];
     if (cause === undefined || isDoneAlready(cause)) continue;
     if (isOptional) {
       call.log.warn(`Cannot ${action}`, { problem: describeError(cause) });
-    } else failures.push(new Error(`Cannot ${action}`, { cause }));
+    } else if (!failures.some((failure) => failure.cause === cause)) {
+      // All of them have the same error if they cannot be sent.
+      failures.push(new Error(`Cannot ${action}`, { cause }));
+    }
   }
   throwAll(failures, `${failures.length} rules and routes cannot be deleted`);
 }

@@ -13,8 +13,8 @@ const NEEDS_NAMESPACES = /\b(?:requireRoot|rootTest|needsRoot|canUseNetns)\b/;
 /** These declare {@linkcode NEEDS_NAMESPACES} for others. */
 const CAPABILITIES = "testing/capabilities.ts";
 
-/** A relative import, of values or types. */
-const IMPORT = /\bfrom\s+"(\.[^"]+)"/g;
+/** A relative import, of values or types, at the start of a line. */
+const IMPORT = /^(?:import|export|\}).*?\bfrom\s+"(\.[^"]+)"/gm;
 
 /**
  * The gate's part: conformance rows of plugins that change links, addresses or

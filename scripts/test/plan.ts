@@ -13,7 +13,6 @@ import project from "../../deno.json" with { type: "json" };
 
 /** Files that run alone, one by one, and why. */
 export const ALONE: Readonly<Record<string, string>> = {
-  "kube/tls_warm_up_test.ts": "compares times",
   "plugins/bandwidth/traffic_test.ts": "measures rates",
   "tests/bench_test.ts": "measures times",
   "tests/conformance/bandwidth_test.ts": "measures rates",
