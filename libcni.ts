@@ -31,7 +31,7 @@ export * from "./runtime/mod.ts";
 
 // Runs plugins: as processes, or this project's plugins in this process.
 export { execInvoker } from "./cni/invoke/exec_invoker.ts";
-export { createInvoker } from "./cni/invoke/in_process.ts";
+export { createInvoker, type InvokerOptions } from "./cni/invoke/in_process.ts";
 export {
   findPlugin,
   type PluginLoader,

@@ -57,7 +57,11 @@ export {
   parseArgs,
 } from "./cni/args.ts";
 export { dispatch, runMain } from "./cni/skel.ts";
-export type { Dispatch, PluginLookup } from "./cni/invoke/in_process.ts";
+export type {
+  Dispatch,
+  InvokerOptions,
+  PluginLookup,
+} from "./cni/invoke/in_process.ts";
 export type { Delegate } from "./cni/invoke/delegate.ts";
 export type {
   DispatchInput,
@@ -136,6 +140,7 @@ export {
   type RouteFilter,
   RouteRequests,
 } from "./ffi/rtnl/route.ts";
+export { RouteEntry } from "./ffi/rtnl/route_entry.ts";
 export * from "./ffi/rtnl/neighbor.ts";
 export * from "./ffi/rtnl/bridge_vlan.ts";
 export { ensureSysctl, readSysctl, writeSysctl } from "./ffi/sysctl.ts";

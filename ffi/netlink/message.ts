@@ -57,8 +57,11 @@ export const ControlType = { Error: 2, Done: 3 } as const;
 
 /** A received message, undecoded. */
 export interface RawMessage {
+  /** The kernel's number of its type. */
   readonly type: number;
+  /** Values of {@linkcode Flag}. */
   readonly flags: number;
+  /** Of the request that it answers; 0 for a notification. */
   readonly sequence: number;
   /** The bytes after the common header. */
   readonly body: Bytes;
