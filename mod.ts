@@ -140,7 +140,11 @@ export {
   type RouteFilter,
   RouteRequests,
 } from "./ffi/rtnl/route.ts";
-export { RouteEntry } from "./ffi/rtnl/route_entry.ts";
+export {
+  type NextHop,
+  RouteEntry,
+  type RouteOrigin,
+} from "./ffi/rtnl/route_entry.ts";
 export * from "./ffi/rtnl/neighbor.ts";
 export * from "./ffi/rtnl/bridge_vlan.ts";
 export { ensureSysctl, readSysctl, writeSysctl } from "./ffi/sysctl.ts";

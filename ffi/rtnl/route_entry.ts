@@ -155,7 +155,11 @@ export class RouteEntry {
     });
   }
 
-  /** Converts it to a request, without the parts that only answers may have. */
+  /**
+   * Converts it to a request, without the parts that only answers may have.
+   *
+   * @internal
+   */
   toRequest(): RouteBody {
     const { header, attributes } = this.#body;
     const { oif, gateway, multipath, unknown, ...shared } = attributes;
