@@ -31,7 +31,7 @@ const DESCRIPTORS = "/proc/self/fd/";
 /** Source: linux/sched.h, asm-generic/fcntl.h, asm-generic/ioctls.h. */
 const CLONE_FS = 0x200, CLONE_NEWNS = 0x20000, O_RDONLY = 0;
 
-/** What the daemon needs of its container. */
+/** The daemon's surroundings from its container. */
 export interface ContainerFiles {
   /** Path of the daemon's own configuration; "" for none. */
   readonly config: string;
@@ -52,7 +52,7 @@ export function enterHost(
 ): ContainerFiles {
   const host = findFileId(namespace);
   if (host === undefined) {
-    throw failure(namespace, new Error("there is no such file"));
+    throw failure(namespace, new Error("it does not exist"));
   }
   if (host === findFileId("/proc/self/ns/mnt")) {
     return { config: env[CONFIG] ?? config, env: takeOver(env) };
@@ -77,7 +77,7 @@ export function enterHost(
   }
 }
 
-/** Opens a file so that the next program has it; nothing if there is no such file. */
+/** Opens a file so that the next program has it; does nothing if it is missing. */
 function keepOpen(variable: string, path: string): Record<string, string> {
   if (findFileId(path) === undefined) return {};
   // Without O_CLOEXEC.

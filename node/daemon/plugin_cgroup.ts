@@ -22,8 +22,8 @@ export interface CgroupPlace {
 /**
  * Makes the cgroup, or uses the one of an earlier daemon.
  *
- * @returns Moves a process into it, if possible; undefined if there can be no such
- *   cgroup: with cgroup v1, without rights, or if this process's cgroup is the root
+ * @returns Moves a process into it, if possible; undefined with cgroup v1, without
+ *   rights, or if this process's cgroup is the root
  */
 export function openPluginCgroup(
   { root = "/sys/fs/cgroup", membership = "/proc/self/cgroup" }: CgroupPlace =

@@ -54,7 +54,7 @@ import type { Session } from "./session.ts";
 export interface HotPlug {
   /** Its configuration, byte for byte. */
   readonly config: Uint8Array;
-  /** What the controller asks for the interface. */
+  /** The attributes that the controller requests for the interface. */
   readonly request: Pick<AttachmentRequest, "ips" | "mac" | "cniArgs">;
 }
 

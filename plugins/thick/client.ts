@@ -42,7 +42,7 @@ export interface ThickResponse {
   readonly body: string;
 }
 
-/** Why there is no response: nothing was sent, or nobody knows what was done. */
+/** Why a response is missing: nothing was sent, or the outcome is unknown. */
 export type NoResponse = "unreachable" | "lost";
 
 /** Returns the path of the socket in a `daemonSocketDir`. */

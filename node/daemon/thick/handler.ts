@@ -35,7 +35,7 @@ export interface ThickCall {
   readonly signal: AbortSignal;
 }
 
-/** What the handler needs from the daemon. */
+/** The daemon's part of the work. */
 export interface ThickOptions {
   /** Runs a call, in its turn. */
   readonly run: (

@@ -27,7 +27,7 @@ export class RequestError extends Error {
 /** The endpoints that run a call. */
 export type Endpoint = "/cni" | "/delegate";
 
-/** What a hot-plug controller asks for an interface. */
+/** The attributes that a hot-plug controller requests for an interface. */
 export type InterfaceAttributes = HotPlug["request"];
 
 /** A call. */

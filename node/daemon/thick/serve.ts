@@ -12,7 +12,7 @@ import type { OpenCluster } from "../../../plugins/multus/pod/cluster.ts";
 import type { RunningDaemon } from "../daemon.ts";
 import { type ThickCall, ThickHandler } from "./handler.ts";
 
-/** What the protocol needs from the daemon's command. */
+/** Options of {@linkcode answerThick}. */
 export interface ThickServiceOptions {
   /** Finds multus. */
   readonly lookup: PluginLookup;
