@@ -7,10 +7,8 @@
  * @module
  */
 
+import type { Bytes } from "../net/bytes.ts";
 import { SyscallError } from "./errno.ts";
-
-/** Bytes that FFI can read or write. */
-export type Bytes = Uint8Array<ArrayBuffer>;
 
 /**
  * An extra by-value argument that makes Deno skip its just-in-time compiler for

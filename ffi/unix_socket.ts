@@ -5,9 +5,9 @@
  * @module
  */
 
+import type { Bytes } from "../net/bytes.ts";
 import { Fd } from "./fd.ts";
 import * as libc from "./libc.ts";
-import type { Bytes } from "./libc.ts";
 
 /** Source: include/linux/socket.h, include/linux/net.h. */
 const AF_UNIX = 1,

@@ -17,8 +17,8 @@
  */
 
 import { parseArgs } from "@std/cli/parse-args";
+import type { Bytes } from "../net/bytes.ts";
 import { inNetns, NetNs } from "../ffi/netns.ts";
-import type { Bytes } from "../ffi/libc.ts";
 import {
   messageHeader,
   type RawMessage,

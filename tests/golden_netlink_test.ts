@@ -6,7 +6,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { Bytes } from "../ffi/libc.ts";
+import type { Bytes, Fields } from "../net/bytes.ts";
 import { type Rows, splitAttributes } from "../ffi/netlink/attribute.ts";
 import {
   type Body,
@@ -15,7 +15,6 @@ import {
   type RawMessage,
 } from "../ffi/netlink/message.ts";
 import type { NetlinkSocket, Request } from "../ffi/netlink/socket.ts";
-import type { Fields } from "../ffi/netlink/struct.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import { AddressRequests } from "../ffi/rtnl/address.ts";
 import { BridgeVlanRequests } from "../ffi/rtnl/bridge_vlan.ts";

@@ -8,6 +8,7 @@
  * @module
  */
 
+import type { Bytes } from "../../net/bytes.ts";
 import { describeError } from "../../cni/error.ts";
 import { ifPossible } from "../../cni/files/io.ts";
 import * as libc from "../../ffi/libc.ts";
@@ -124,9 +125,9 @@ function listNames(folder: string): string[] {
 }
 
 /** Reads the environment that this process was started with, without later changes. */
-function readOwnEnvironment(): libc.Bytes[] {
+function readOwnEnvironment(): Bytes[] {
   const bytes = Deno.readFileSync("/proc/self/environ");
-  const variables: libc.Bytes[] = [];
+  const variables: Bytes[] = [];
   for (let start = 0; start < bytes.length;) {
     const end = bytes.indexOf(0, start) + 1 || bytes.length;
     variables.push(bytes.slice(start, end));

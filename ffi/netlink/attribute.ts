@@ -8,17 +8,16 @@
  * @module
  */
 
-import { Ip } from "../../net/ip.ts";
-import { Mac } from "../../net/mac.ts";
-import type { Bytes } from "../libc.ts";
 import {
-  alignRecord,
+  type Bytes,
   type Codec,
   concat,
-  splitRecords,
   struct,
   u16,
-} from "./struct.ts";
+} from "../../net/bytes.ts";
+import { Ip } from "../../net/ip.ts";
+import { Mac } from "../../net/mac.ts";
+import { alignRecord, splitRecords } from "./records.ts";
 
 /** Source: include/uapi/linux/netlink.h `struct nlattr`. */
 const attributeHeader = struct({ length: u16, type: u16 });

@@ -1,4 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import { type Codec, u16be, u32, u8 } from "../../net/bytes.ts";
 import { AddressError, Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 import {
@@ -25,7 +26,6 @@ import {
   raw,
   splitAttributes,
 } from "./attribute.ts";
-import { type Codec, u16be, u32, u8 } from "./struct.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 function fromHex(hex: string): Uint8Array<ArrayBuffer> {

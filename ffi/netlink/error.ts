@@ -4,11 +4,11 @@
  * @module
  */
 
+import { type Bytes, i32, u32 } from "../../net/bytes.ts";
 import { SyscallError } from "../errno.ts";
-import type { Bytes } from "../libc.ts";
 import { attributeSet, cstring } from "./attribute.ts";
 import { Flag, messageHeader, type RawMessage } from "./message.ts";
-import { alignRecord, i32, u32 } from "./struct.ts";
+import { alignRecord } from "./records.ts";
 
 /** Details of a failed request beyond the error number. */
 export interface Explanation {

@@ -5,25 +5,24 @@
  * @module
  */
 
-import type { Bytes } from "../libc.ts";
+import {
+  type Bytes,
+  type Codec,
+  concat,
+  type Fields,
+  type Struct,
+  struct,
+  type StructValue,
+  u16,
+  u32,
+} from "../../net/bytes.ts";
 import type {
   AttributeSet,
   AttributeValues,
   DecodedAttributes,
   Rows,
 } from "./attribute.ts";
-import {
-  alignRecord,
-  type Codec,
-  concat,
-  type Fields,
-  splitRecords,
-  type Struct,
-  struct,
-  type StructValue,
-  u16,
-  u32,
-} from "./struct.ts";
+import { alignRecord, splitRecords } from "./records.ts";
 
 /** Source: include/uapi/linux/netlink.h `struct nlmsghdr`. */
 export const messageHeader = struct({

@@ -1,4 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import { struct, u32, u8 } from "../../net/bytes.ts";
 import {
   assertDecodeIsTotal,
   assertLayout,
@@ -15,7 +16,6 @@ import {
   messageHeader,
   splitMessages,
 } from "./message.ts";
-import { struct, u32, u8 } from "./struct.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
 function fromHex(hex: string): Uint8Array<ArrayBuffer> {

@@ -81,5 +81,5 @@ export {
   u64,
   u64be,
   u8,
-} from "./struct.ts";
-export type { Bytes } from "../libc.ts";
+} from "../../net/bytes.ts";
+export type { Bytes } from "../../net/bytes.ts";

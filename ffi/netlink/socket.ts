@@ -4,10 +4,19 @@
  * @module
  */
 
+import {
+  type Bytes,
+  concat,
+  type Fields,
+  struct,
+  type StructValue,
+  u16,
+  u32,
+  u64,
+} from "../../net/bytes.ts";
 import { isErrno, SyscallError } from "../errno.ts";
 import { Fd } from "../fd.ts";
 import * as libc from "../libc.ts";
-import type { Bytes } from "../libc.ts";
 import { inNetns, NetNs } from "../netns.ts";
 import type { DecodedAttributes, Rows } from "./attribute.ts";
 import {
@@ -26,15 +35,6 @@ import {
   type RawMessage,
   splitMessages,
 } from "./message.ts";
-import {
-  concat,
-  type Fields,
-  struct,
-  type StructValue,
-  u16,
-  u32,
-  u64,
-} from "./struct.ts";
 
 /** Sequence numbers have 32 bits; 0 is that of messages nobody asked for. */
 const MAX_SEQUENCE = 0xffff_ffff;

@@ -5,8 +5,7 @@
  * @module
  */
 
-import type { Bytes } from "../libc.ts";
-import type { Codec } from "../netlink/struct.ts";
+import type { Bytes, Codec } from "../../net/bytes.ts";
 
 /** Source: libnftnl include/udata.h `NFTNL_UDATA_RULE_COMMENT` and similar. */
 const COMMENT = 0;

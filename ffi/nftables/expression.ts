@@ -7,11 +7,18 @@
  * @module
  */
 
+import {
+  type Bytes,
+  struct,
+  u16be,
+  u32,
+  u32be,
+  u64be,
+} from "../../net/bytes.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import type { Mac } from "../../net/mac.ts";
 import { ADDRESS_OFFSETS, type AddressField } from "../ip_header.ts";
-import type { Bytes } from "../libc.ts";
 import {
   attributeSet,
   cstring,
@@ -19,7 +26,6 @@ import {
   nested,
   raw,
 } from "../netlink/attribute.ts";
-import { struct, u16be, u32, u32be, u64be } from "../netlink/struct.ts";
 import { dataAttributes } from "./message.ts";
 
 /** One step of a rule. */

@@ -8,6 +8,15 @@
  */
 
 import {
+  type Bytes,
+  i32be,
+  struct,
+  u16be,
+  u32be,
+  u64be,
+  u8,
+} from "../../net/bytes.ts";
+import {
   type AttributeSet,
   attributeSet,
   cstring,
@@ -18,9 +27,7 @@ import {
   type Row,
   type Rows,
 } from "../netlink/attribute.ts";
-import type { Bytes } from "../libc.ts";
 import { message, type MessageType } from "../netlink/message.ts";
-import { i32be, struct, u16be, u32be, u64be, u8 } from "../netlink/struct.ts";
 import { comment } from "./comment.ts";
 
 /** Fixed header of all netfilter messages. Source: `struct nfgenmsg`. */

@@ -9,8 +9,8 @@
  * @module
  */
 
+import type { Bytes } from "../../net/bytes.ts";
 import { isErrno } from "../errno.ts";
-import type { Bytes } from "../libc.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import {
   acknowledgeLast,

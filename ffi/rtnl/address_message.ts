@@ -6,10 +6,10 @@
  * @module
  */
 
+import { struct, u32, u8 } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attributeSet, cstring, ip } from "../netlink/attribute.ts";
 import { message } from "../netlink/message.ts";
-import { struct, u32, u8 } from "../netlink/struct.ts";
 
 /** Fixed header of RTM_*ADDR. Source: `struct ifaddrmsg`. */
 const addressHeader = struct({

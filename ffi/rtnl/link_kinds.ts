@@ -4,9 +4,9 @@
  * @module
  */
 
+import { type Codec, u16, u8 } from "../../net/bytes.ts";
 import type { Mac } from "../../net/mac.ts";
 import { attributeSet } from "../netlink/attribute.ts";
-import { type Codec, u16, u8 } from "../netlink/struct.ts";
 
 /** The other end of a veth to create: a whole link message. */
 export interface PeerLink {

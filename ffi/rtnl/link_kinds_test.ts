@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { Codec } from "../netlink/struct.ts";
+import type { Codec } from "../../net/bytes.ts";
 import { linkKinds, type PeerLink } from "./link_kinds.ts";
 
 /** A stand-in for a whole link message: only its index, in one byte. */

@@ -7,6 +7,15 @@
  */
 
 import {
+  type Bytes,
+  type Codec,
+  i32,
+  struct,
+  u16,
+  u32,
+  u8,
+} from "../../net/bytes.ts";
+import {
   type AttributeSet,
   attributeSet,
   cstring,
@@ -16,9 +25,7 @@ import {
   markedNested,
   type Row,
 } from "../netlink/attribute.ts";
-import type { Bytes } from "../libc.ts";
 import { headed, message } from "../netlink/message.ts";
-import { type Codec, i32, struct, u16, u32, u8 } from "../netlink/struct.ts";
 import {
   type KindData,
   linkKinds,

@@ -6,10 +6,10 @@
  * @module
  */
 
+import { i32, struct, u16, u8 } from "../../net/bytes.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attributeSet, ip, mac } from "../netlink/attribute.ts";
 import { message } from "../netlink/message.ts";
-import { i32, struct, u16, u8 } from "../netlink/struct.ts";
 
 /** Fixed header of RTM_*NEIGH. Source: `struct ndmsg`. */
 const neighborHeader = struct({

@@ -6,20 +6,20 @@
  * @module
  */
 
-import type { Ip } from "../../net/ip.ts";
-import type { Bytes } from "../libc.ts";
-import { attributeSet, ip, nested } from "../netlink/attribute.ts";
-import { headed, message } from "../netlink/message.ts";
 import {
+  type Bytes,
   type Codec,
   concat,
   i32,
-  splitRecords,
   struct,
   u16,
   u32,
   u8,
-} from "../netlink/struct.ts";
+} from "../../net/bytes.ts";
+import type { Ip } from "../../net/ip.ts";
+import { attributeSet, ip, nested } from "../netlink/attribute.ts";
+import { headed, message } from "../netlink/message.ts";
+import { splitRecords } from "../netlink/records.ts";
 
 /** Fixed header of RTM_*ROUTE. Source: `struct rtmsg`. */
 const routeHeader = struct({

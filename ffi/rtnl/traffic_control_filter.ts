@@ -4,11 +4,11 @@
  * @module
  */
 
+import { u32be } from "../../net/bytes.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { ADDRESS_OFFSETS, type AddressField } from "../ip_header.ts";
 import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
-import { u32be } from "../netlink/struct.ts";
 import type { KindOptions, SelectorKey } from "./traffic_control_kinds.ts";
 import { delFilter, getFilter, newFilter } from "./traffic_control_message.ts";
 

@@ -9,14 +9,7 @@
  */
 
 import {
-  type AttributeSet,
-  attributeSet,
-  type AttributeValues,
-  cstring,
-  type Row,
-} from "../netlink/attribute.ts";
-import type { Bytes } from "../libc.ts";
-import {
+  type Bytes,
   type Codec,
   concat,
   i32,
@@ -27,7 +20,14 @@ import {
   u32be,
   u64,
   u8,
-} from "../netlink/struct.ts";
+} from "../../net/bytes.ts";
+import {
+  type AttributeSet,
+  attributeSet,
+  type AttributeValues,
+  cstring,
+  type Row,
+} from "../netlink/attribute.ts";
 
 /** A rate in bytes per second, up to 32 bits. Source: `struct tc_ratespec`. */
 const rateSpec = struct({

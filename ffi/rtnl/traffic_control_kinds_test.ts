@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
+import type { Bytes } from "../../net/bytes.ts";
 import { assertLayout, type Layout } from "../../tests/_harness/codecs.ts";
-import type { Bytes } from "../libc.ts";
 import { splitAttributes } from "../netlink/attribute.ts";
 import {
   kindAttributes,

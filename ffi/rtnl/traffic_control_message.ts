@@ -6,8 +6,8 @@
  * @module
  */
 
+import { i32, struct, u16, u16be, u32, u8 } from "../../net/bytes.ts";
 import { message } from "../netlink/message.ts";
-import { i32, struct, u16, u16be, u32, u8 } from "../netlink/struct.ts";
 import {
   kindAttributes,
   type KindOptions,

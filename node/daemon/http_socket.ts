@@ -9,7 +9,7 @@
  * @module
  */
 
-import { concat } from "../../ffi/netlink/struct.ts";
+import { concat } from "../../net/bytes.ts";
 import { deadline } from "../../cni/deadline.ts";
 import { describeError } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";

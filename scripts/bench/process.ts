@@ -8,8 +8,9 @@
  * @module
  */
 
+import type { Bytes } from "../../net/bytes.ts";
 import { errnoName } from "../../ffi/errno.ts";
-import { type Bytes, layOut } from "../../ffi/libc.ts";
+import { layOut } from "../../ffi/libc.ts";
 
 const SYMBOLS = {
   posix_spawn: {

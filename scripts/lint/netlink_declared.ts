@@ -9,6 +9,7 @@ import { isReference } from "./references.ts";
 
 /** The product's codecs. Scripts and tests are free. */
 const CODECS = [
+  "net/bytes.ts",
   "ffi/netlink/",
   "ffi/nftables/",
   "ffi/errno.ts",

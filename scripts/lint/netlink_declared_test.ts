@@ -3,7 +3,7 @@ import { testRows } from "./diagnose.ts";
 
 Deno.test("cni/netlink-declared accepts bytes in the codecs", async (t) => {
   await testRows(t, netlinkDeclared, [
-    ["ffi/netlink/struct.ts", "new DataView(buffer);"],
+    ["net/bytes.ts", "new DataView(buffer);"],
     ["ffi/nftables/batch.ts", "const a = (length + 3) & ~3;"],
     ["ffi/packet.ts", "let view: DataView;"],
     ["scripts/mkdenort.ts", "new DataView(buffer);"],

@@ -6,8 +6,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
-import type { Bytes } from "../../ffi/libc.ts";
-import type { Codec } from "../../ffi/netlink/struct.ts";
+import type { Bytes, Codec } from "../../net/bytes.ts";
 import { AddressError, Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 

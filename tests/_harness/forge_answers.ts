@@ -10,10 +10,10 @@
  * @module
  */
 
+import { type Bytes, concat, struct, u16, u32 } from "../../net/bytes.ts";
 import { SyscallError } from "../../ffi/errno.ts";
 import * as libc from "../../ffi/libc.ts";
 import { encodeMessage, Flag } from "../../ffi/netlink/message.ts";
-import { concat, struct, u16, u32 } from "../../ffi/netlink/struct.ts";
 import { newAddress } from "../../ffi/rtnl/address_message.ts";
 import { AF_INET } from "../../ffi/rtnl/constants.ts";
 import { Ip } from "../../net/ip.ts";
@@ -26,7 +26,7 @@ const socketAddress = struct({
   groups: u32,
 });
 
-function forge(): libc.Bytes {
+function forge(): Bytes {
   const local = Ip.parse("8.8.8.8");
   const body = newAddress.encode({
     header: { family: AF_INET, prefixLength: 32, ifindex: 1 },

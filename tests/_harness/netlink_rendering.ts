@@ -5,8 +5,8 @@
  * @module
  */
 
+import type { Bytes, Fields } from "../../net/bytes.ts";
 import { errnoName } from "../../ffi/errno.ts";
-import type { Bytes } from "../../ffi/libc.ts";
 import { decodeDone, decodeError } from "../../ffi/netlink/error.ts";
 import {
   ControlType,
@@ -15,7 +15,6 @@ import {
   type RawMessage,
   splitMessages,
 } from "../../ffi/netlink/message.ts";
-import type { Fields } from "../../ffi/netlink/struct.ts";
 import type { Rows } from "../../ffi/netlink/attribute.ts";
 import {
   delAddress,

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { concat } from "../../ffi/netlink/struct.ts";
+import { concat } from "../../net/bytes.ts";
 
 /** Handles a connection, which is closed afterwards. */
 export type Talk<C extends Deno.Conn> = (

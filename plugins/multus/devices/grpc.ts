@@ -6,9 +6,8 @@
  * @module
  */
 
+import { type Bytes, concat, u32be, u8 } from "../../../net/bytes.ts";
 import { formatAbort } from "../../../cni/deadline.ts";
-import type { Bytes } from "../../../ffi/libc.ts";
-import { concat, u32be, u8 } from "../../../ffi/netlink/struct.ts";
 
 /** Names of the status codes. Source: google.golang.org/grpc codes/codes.go. */
 const STATUSES = [

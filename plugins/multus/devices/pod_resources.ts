@@ -6,9 +6,9 @@
  * @module
  */
 
+import type { Bytes } from "../../../net/bytes.ts";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
 import { deadline, pause } from "../../../cni/deadline.ts";
-import type { Bytes } from "../../../ffi/libc.ts";
 import { GrpcClient, GrpcError, type GrpcStatus } from "./grpc.ts";
 import { message, messages, text, texts, type ValueOf } from "./protobuf.ts";
 import type { PodDevice, PodName } from "./pod_device.ts";

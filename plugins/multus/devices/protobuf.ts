@@ -9,8 +9,8 @@
  */
 
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import type { Bytes } from "../../../net/bytes.ts";
 import { describeError } from "../../../cni/error.ts";
-import type { Bytes } from "../../../ffi/libc.ts";
 
 /** Encodes and decodes one kind of value. */
 export interface Codec<T> {

@@ -4,8 +4,7 @@
  * @module
  */
 
-import type { Bytes } from "../../../ffi/libc.ts";
-import { concat } from "../../../ffi/netlink/struct.ts";
+import { type Bytes, concat } from "../../../net/bytes.ts";
 
 /** Devices by resource; pairs allow a resource twice. */
 export type ContainerDevices =

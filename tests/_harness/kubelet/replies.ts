@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { Bytes } from "../../../ffi/libc.ts";
+import type { Bytes } from "../../../net/bytes.ts";
 import type { Http2Reply } from "./http2_server.ts";
 
 /** A method of the service. */
