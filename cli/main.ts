@@ -5,9 +5,9 @@
  * @module
  */
 
-import { calledAs } from "../cni/called_as.ts";
 import { formatFailure } from "../cni/error.ts";
 import { printAndExit } from "../cni/answer.ts";
+import { calledAs } from "../cni/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import { unknownName } from "../plugins/registry.ts";
 import { runMain } from "../tool/run.ts";

@@ -1,11 +1,20 @@
 /**
- * The standard streams of a plugin process. Reads all of stdin and writes all of
- * an answer or nothing, also on non-blocking pipes.
+ * A plugin process's name and its standard streams. Reads all of stdin and writes
+ * all of an answer or nothing, also on non-blocking pipes.
  *
  * @module
  */
 
 import { describeError } from "./error.ts";
+
+/**
+ * Returns the name under which this process was started, without folders.
+ * Deno.execPath() would follow links.
+ */
+export function calledAs(): string {
+  const [argv0 = ""] = Deno.readTextFileSync("/proc/self/cmdline").split("\0");
+  return argv0.slice(argv0.lastIndexOf("/") + 1);
+}
 
 /** The console methods that print to stdout. */
 const STDOUT_METHODS = [

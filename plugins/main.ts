@@ -6,9 +6,8 @@
  */
 
 import { formatVersions, printAndExit } from "../cni/answer.ts";
-import { calledAs } from "../cni/called_as.ts";
 import { formatFailure } from "../cni/error.ts";
-import { readStdin } from "../cni/stdio.ts";
+import { calledAs, readStdin } from "../cni/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
 import {
   findPlugin,

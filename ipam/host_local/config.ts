@@ -14,8 +14,7 @@ import {
   type RangeSet,
   resolveRangeSet,
 } from "./range.ts";
-import { parseRequestedIp } from "./requested_ip.ts";
-import type { HostLocalConfig } from "./schema.ts";
+import { type HostLocalConfig, parseRequestedIp } from "./schema.ts";
 
 /** Default folder of the leases. */
 const DEFAULT_DATA_DIR = "/var/lib/cni/networks";

@@ -15,8 +15,9 @@ import {
   parsedText,
   routeSchema,
 } from "../../cni/types.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
 import { parseBlock } from "./range.ts";
-import { parseRequestedIp } from "./requested_ip.ts";
 
 /** Builds the schema of the whole network configuration. */
 export const hostLocalSchema = once(() => {
@@ -52,3 +53,13 @@ export const hostLocalSchema = once(() => {
 
 /** The decoded configuration. */
 export type HostLocalConfig = SchemaOutput<ReturnType<typeof hostLocalSchema>>;
+
+/**
+ * Parses a requested address. A prefix length, which other IPAM plugins
+ * require, is accepted and ignored.
+ *
+ * @throws {AddressError} If it is not an address
+ */
+export function parseRequestedIp(text: string): Ip {
+  return text.includes("/") ? Cidr.parse(text).ip : Ip.parse(text);
+}
