@@ -9,27 +9,11 @@ import {
   isOfNetns,
   makeContainerId,
 } from "./attachment.ts";
-import type { CniCall, CniFlags } from "./flags.ts";
-import { cni } from "./commands.ts";
+import type { CniFlags } from "./flags.ts";
+import { callWith } from "../tests/_harness/tool_call.ts";
 import { eachRow } from "../tests/_harness/table.ts";
 
 const OWN_NETNS = "/proc/self/ns/net";
-
-function callWith(flags: CniFlags): CniCall {
-  const { signal } = new AbortController();
-  return {
-    program: cni,
-    args: [],
-    flags,
-    command: "cni test",
-    env: {},
-    onStderr(): void {},
-    showFailure(): void {},
-    timeoutMs: 0,
-    interrupt: signal,
-    signal,
-  };
-}
 
 Deno.test("isOfNetns() compares paths and namespaces", () => {
   assertEquals(isOfNetns({ netns: "/gone" }, "/gone"), true);
@@ -47,7 +31,7 @@ Deno.test("describeAttachment() derives the ID from the path unless one is given
   assertEquals(made.containerId, "cnitool-77383ca0a0715733ca6f");
   assertEquals([made.netns, made.ifName], ["/var/run/netns/testing", "eth0"]);
   const given = await describeAttachment(
-    callWith({ "container-id": "c" }),
+    callWith({ flags: { "container-id": "c" } }),
     "/n",
   );
   assertEquals(given.containerId, "c");
@@ -74,7 +58,7 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
       netns: string,
       flags: CniFlags = {},
     ): Promise<string> => {
-      const call = callWith({ "cache-dir": folder, ...flags });
+      const call = callWith({ flags: { "cache-dir": folder, ...flags } });
       const key = { network: "net", netns };
       return (await describeMadeAttachment(call, key)).containerId;
     };

@@ -2,8 +2,7 @@
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../cni/error.ts";
-import type { CniCall, CniFlags } from "./flags.ts";
-import { cni } from "./commands.ts";
+import type { CniCall } from "./flags.ts";
 import {
   getNetwork,
   readArgs,
@@ -12,42 +11,26 @@ import {
   resolveNetns,
   UnknownNetworkError,
 } from "./network.ts";
+import { callWith } from "../tests/_harness/tool_call.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
-
-/** Creates a call with an environment and flags. */
-function callWith(
-  env: Record<string, string>,
-  flags: CniFlags = {},
-): CniCall {
-  const { signal } = new AbortController();
-  return {
-    program: cni,
-    args: [],
-    flags,
-    command: "cni test",
-    env,
-    onStderr(): void {},
-    showFailure(): void {},
-    timeoutMs: 0,
-    interrupt: signal,
-    signal,
-  };
-}
 
 Deno.test("readFolders() reads flags, then the environment, then defaults", async (t) => {
   const env = { CNI_PATH: "/a:/b", NETCONFPATH: "/c" };
   const rows: [name: string, call: CniCall, want: unknown][] = [
     [
       "flags",
-      callWith(env, { "cni-path": "/x", "conf-dir": "/y", "cache-dir": "/z" }),
+      callWith({
+        env,
+        flags: { "cni-path": "/x", "conf-dir": "/y", "cache-dir": "/z" },
+      }),
       { pluginDirs: ["/x"], confDir: "/y", cacheDir: "/z" },
     ],
-    ["environment", callWith(env), {
+    ["environment", callWith({ env }), {
       pluginDirs: ["/a", "/b"],
       confDir: "/c",
       cacheDir: "/var/lib/cni",
     }],
-    ["custom", callWith({ CNI_PATH: "", NETCONFPATH: "" }), {
+    ["custom", callWith({ env: { CNI_PATH: "", NETCONFPATH: "" } }), {
       pluginDirs: ["/opt/cni/bin"],
       confDir: "/etc/cni/net.d",
       cacheDir: "/var/lib/cni",
@@ -66,19 +49,25 @@ testRows(
     ["nothing", callWith({}), { args: [], capabilityArgs: {}, ifName: "eth0" }],
     [
       "all of them",
-      callWith({ CNI_ARGS: "a=1;b=2", CAP_ARGS: '{"x":[1]}', CNI_IFNAME: "n" }),
+      callWith({
+        env: { CNI_ARGS: "a=1;b=2", CAP_ARGS: '{"x":[1]}', CNI_IFNAME: "n" },
+      }),
       {
         args: [["a", "1"], ["b", "2"]],
         capabilityArgs: { x: [1] },
         ifName: "n",
       },
     ],
-    ["a flag", callWith({ CNI_IFNAME: "n" }, { "ifname": "m" }), {
-      args: [],
-      capabilityArgs: {},
-      ifName: "m",
-    }],
-    ["null", callWith({ CAP_ARGS: "null" }), {
+    [
+      "a flag",
+      callWith({ env: { CNI_IFNAME: "n" }, flags: { "ifname": "m" } }),
+      {
+        args: [],
+        capabilityArgs: {},
+        ifName: "m",
+      },
+    ],
+    ["null", callWith({ env: { CAP_ARGS: "null" } }), {
       args: [],
       capabilityArgs: {},
       ifName: "eth0",
@@ -102,10 +91,10 @@ Deno.test("readArgs() refuses malformed variables", async (t) => {
     ],
   ];
   await eachRow(t, rows, ([env, message]) => {
-    const error = assertThrows(() => readArgs(callWith(env)), CniError);
+    const error = assertThrows(() => readArgs(callWith({ env })), CniError);
     assertEquals(error.message, message);
   }, ([, message]) => message);
-  const broken = callWith({ CAP_ARGS: "{" });
+  const broken = callWith({ env: { CAP_ARGS: "{" } });
   const { message } = assertThrows(() => readArgs(broken), CniError);
   assert(message.startsWith("Cannot parse CAP_ARGS: "), message);
 });

@@ -5,7 +5,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { load } from "js-yaml";
-import { parseFlags } from "./_harness/tool_flags.ts";
+import { parseFlags } from "./_harness/tool_call.ts";
 import { DAEMON_FLAGS, readDaemonOptions } from "../node/daemon/options.ts";
 import { INSTALL_FLAGS } from "../node/multus/install/install_flags.ts";
 import { readInstallOptions } from "../node/multus/install/options.ts";

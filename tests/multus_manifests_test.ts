@@ -7,7 +7,7 @@ import { assert, assertEquals, assertExists, assertMatch } from "@std/assert";
 import { loadAll } from "js-yaml";
 import { openKubeClient } from "../kube/client.ts";
 import { eachRow } from "./_harness/table.ts";
-import { parseFlags } from "./_harness/tool_flags.ts";
+import { parseFlags } from "./_harness/tool_call.ts";
 import { INSTALL_FLAGS } from "../node/multus/install/install_flags.ts";
 import { readInstallOptions } from "../node/multus/install/options.ts";
 import { pluginNames, programNames } from "../plugins/registry.ts";

@@ -7,11 +7,11 @@ import {
   lockFolderOf,
 } from "../../cni/libcni/mod.ts";
 import type { CniCall } from "../flags.ts";
-import { cni } from "../commands.ts";
 import { add } from "./add.ts";
 import { check } from "./check.ts";
 import { del } from "./del.ts";
 import { gc } from "./gc.ts";
+import { callWith } from "../../tests/_harness/tool_call.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 const NETNS = "/proc/self/ns/net";
@@ -21,23 +21,14 @@ function callIn(
   signal: AbortSignal,
   onStderr: (text: string) => void = () => {},
 ): CniCall {
-  return {
-    program: cni,
-    args: [`${folder}/net.conflist`, NETNS],
-    command: "cni test",
-    flags: {
-      "undo-timeout": "30s",
-      "cache-dir": folder,
-      "cni-path": folder,
-      "container-id": "c",
-    },
-    env: {},
-    onStderr,
-    showFailure(): void {},
-    timeoutMs: 1,
-    interrupt: signal,
-    signal,
+  const flags = {
+    "undo-timeout": "30s",
+    "cache-dir": folder,
+    "cni-path": folder,
+    "container-id": "c",
   };
+  const args = [`${folder}/net.conflist`, NETNS];
+  return callWith({ args, flags, onStderr, signal, timeoutMs: 1 });
 }
 
 Deno.test("add() refuses an attachment that was made while it waited", async () => {

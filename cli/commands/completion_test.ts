@@ -2,19 +2,7 @@ import { assertEquals } from "@std/assert";
 import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { runTool } from "../../tool/run.ts";
-import { cni } from "../commands.ts";
-
-/** Runs the tool. */
-async function run(...argv: string[]): Promise<string> {
-  const { stdout } = await runTool(cni, argv, {
-    env: {},
-    isTerminal: false,
-    onStderr(): void {},
-    interrupt: new AbortController().signal,
-  });
-  return stdout;
-}
+import { runCni } from "../../tests/_harness/tool_call.ts";
 
 Deno.test("the tool completes commands, flags and values", async (t) => {
   using folder = new PluginFolder();
@@ -56,12 +44,16 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
     ["__complete ", ""],
   ];
   await eachRow(t, rows, async ([line, want]) => {
-    const words = await run("__complete", "--", ...line.split(" "));
+    const { stdout: words } = await runCni(
+      "__complete",
+      "--",
+      ...line.split(" "),
+    );
     const shown = words.split("\n").map((word) => word.split("\t")[0]);
     assertEquals(shown.join(" ").trim(), want);
   });
   await t.step("with descriptions", async () => {
-    const words = await run("__complete", "--", "netns", "");
+    const { stdout: words } = await runCni("__complete", "--", "netns", "");
     assertEquals(words.split("\n")[0], "add\tCreate a named network namespace");
   });
 });
@@ -92,7 +84,10 @@ for (const [shell, script] of Object.entries(ASK)) {
     async fn(): Promise<void> {
       using folder = new PluginFolder();
       folder.addFile("cni", STUB, 0o755);
-      const path = folder.addFile("script", await run("completion", shell));
+      const path = folder.addFile(
+        "script",
+        (await runCni("completion", shell)).stdout,
+      );
       const env = { PATH: `${folder.path}:${Deno.env.get("PATH")}` };
       const ask = (...args: string[]): string[] => {
         const command = new Deno.Command(shell, { args, env });

@@ -2,29 +2,14 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
-import { cni } from "../commands.ts";
 import { parseWritten } from "../chain_form.ts";
 import { findHiddenFromPodman } from "./convert.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { type Ended, runTool } from "../../tool/run.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
 
 const PLUGINS = [{ type: "ptp" }, { type: "sbr", x: 1 }];
 const LIST = { cniVersion: "1.1.0", name: "pods", plugins: PLUGINS };
 const CHAIN = { ...LIST, plugins: [{ type: "chain", plugins: PLUGINS }] };
-
-/** Runs `cni convert`. */
-async function convert(
-  ...args: readonly string[]
-): Promise<Ended & { stderr: string }> {
-  let stderr = "";
-  const ended = await runTool(cni, ["convert", ...args], {
-    env: {},
-    isTerminal: false,
-    onStderr: (text) => stderr += text,
-    interrupt: new AbortController().signal,
-  });
-  return { ...ended, stderr };
-}
 
 /** A folder with a configuration, and one with the plugin chain. */
 class Place implements Disposable {
@@ -38,10 +23,14 @@ class Place implements Disposable {
   }
 
   /** Runs the tool on the file. */
-  async convert(
-    ...args: readonly string[]
-  ): Promise<Ended & { stderr: string }> {
-    return await convert(this.file, "--cni-path", this.bin.path, ...args);
+  async convert(...args: string[]): ReturnType<typeof runCni> {
+    return await runCni(
+      "convert",
+      this.file,
+      "--cni-path",
+      this.bin.path,
+      ...args,
+    );
   }
 
   read(name: string): string {
@@ -273,8 +262,8 @@ Deno.test("convert reports files that it cannot read or write", async () => {
 
 Deno.test("convert accepts the name of a network", async () => {
   using place = new Place();
-  const run = (name: string): Promise<Ended & { stderr: string }> =>
-    convert(name, `--conf-dir=${place.folder.path}`);
+  const run = (name: string): ReturnType<typeof runCni> =>
+    runCni("convert", name, `--conf-dir=${place.folder.path}`);
   assertEquals((await run("pods")).stdout, print(CHAIN));
   const unknown = await run("podz");
   assertEquals(unknown.exitCode, 1);

@@ -1,7 +1,6 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
-import { cni } from "../commands.ts";
-import { runTool } from "../../tool/run.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
 
 const VERSIONS = `echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}'`;
 
@@ -28,17 +27,11 @@ async function run(
   const file = folder.addFile("10.conflist", NETWORK);
   const { path } = folder;
   const argv = args.map((arg) => arg === "FILE" ? file : arg);
-  let stderr = "";
-  const { stdout } = await runTool(cni, [
+  const { stdout, stderr } = await runCni(
     ...argv,
     `--cni-path=${path}`,
     `--conf-dir=${path}`,
-  ], {
-    env: {},
-    isTerminal: false,
-    onStderr: (text) => stderr += text,
-    interrupt: new AbortController().signal,
-  });
+  );
   return { stdout, stderr };
 }
 

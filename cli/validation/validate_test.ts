@@ -1,8 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
-import { cni } from "../commands.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
-import { runTool } from "../../tool/run.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
 
 const OURS = [
   "bandwidth",
@@ -36,16 +35,10 @@ async function validate(content: string, ...args: string[]): Promise<Found> {
   folder.add("other", `[ "$CNI_COMMAND" = VERSION ] && echo '${versions}'`);
   const file = folder.addFile("10.conflist", content);
   const { path } = folder;
-  let stderr = "";
-  const { stdout, exitCode } = await runTool(cni, [
+  const { stdout, stderr, exitCode } = await runCni(
     ...["validate", file, `--cni-path=${path}`, "--json"],
     ...args,
-  ], {
-    env: {},
-    isTerminal: false,
-    onStderr: (text) => stderr += text,
-    interrupt: new AbortController().signal,
-  });
+  );
   assertEquals(stderr, "");
   const { valid, problems, notChecked } = JSON.parse(stdout);
   return {

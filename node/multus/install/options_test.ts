@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { CniError } from "../../../cni/error.ts";
 import { eachRow, testRows } from "../../../tests/_harness/table.ts";
 import type { FlagTable } from "../../../tool/command.ts";
-import { parseFlags } from "../../../tests/_harness/tool_flags.ts";
+import { parseFlags } from "../../../tests/_harness/tool_call.ts";
 import { INSTALL_FLAGS } from "./install_flags.ts";
 import {
   type ConfigurationOptions,
