@@ -112,7 +112,7 @@ function versionOf(path: string): number {
   return Number(new URLSearchParams(path.split("?")[1]).get("resourceVersion"));
 }
 
-Deno.test("Informer remembers what there is, and follows it", async () => {
+Deno.test("Informer caches objects, and follows changes", async () => {
   await using scene = await Scene.start();
   await scene.waitFor("p1", "u1");
   await eventually("it watches", () => scene.informer.isCurrent);
@@ -127,7 +127,7 @@ Deno.test("Informer remembers what there is, and follows it", async () => {
   assertEquals([scene.informer.size, scene.logged], [1, []]);
 });
 
-Deno.test("Informer remembers no pods of other nodes", async () => {
+Deno.test("Informer does not cache pods of other nodes", async () => {
   await using scene = await Scene.start();
   const metadata = { namespace: "test", name: "far", uid: "u9" };
   scene.api.putPod({ metadata, spec: { nodeName: "node2" } });
@@ -152,7 +152,7 @@ Deno.test("Informer lists, then watches from the version of the list", async () 
   assertEquals(versionOf(watch), Number(version) - 1);
 });
 
-Deno.test("Informer goes on where it was when a watch ends", async (t) => {
+Deno.test("Informer resumes after a watch ends", async (t) => {
   await using scene = await Scene.start();
   await scene.waitFor("p1", "u1");
   await t.step("in order", async () => {
@@ -160,7 +160,7 @@ Deno.test("Informer goes on where it was when a watch ends", async (t) => {
     scene.put("p2", "u2");
     await scene.waitFor("p2", "u2");
   });
-  await t.step("because the server is restarted", async () => {
+  await t.step("after a restart of the server", async () => {
     await scene.api.restart();
     scene.put("p3", "u3");
     await scene.waitFor("p3", "u3");
@@ -169,8 +169,8 @@ Deno.test("Informer goes on where it was when a watch ends", async (t) => {
   assertEquals(scene.lists().length, 1);
 });
 
-Deno.test("Informer goes on in a cluster where nothing happens to its objects", async (t) => {
-  await t.step("which were made long before the server started", async () => {
+Deno.test("Informer resumes if its objects never change", async (t) => {
+  await t.step("with objects older than the server", async () => {
     await using scene = await Scene.start({}, (api) => {
       for (let i = 0; i < 10; i++) api.putNad("test", `net${i}`, {});
       api.compact();
@@ -179,7 +179,7 @@ Deno.test("Informer goes on in a cluster where nothing happens to its objects", 
     await scene.resume();
     assertEquals([scene.lists().length, scene.logged], [1, []]);
   });
-  await t.step("while much happens to others", async () => {
+  await t.step("while other objects change often", async () => {
     await using scene = await Scene.start();
     scene.api.watchCapacity = 3;
     await scene.waitFor("p1", "u1");
@@ -199,7 +199,7 @@ Deno.test("Informer goes on in a cluster where nothing happens to its objects", 
   });
 });
 
-Deno.test("Informer goes on after the last bookmark", async () => {
+Deno.test("Informer resumes after the last bookmark", async () => {
   await using scene = await Scene.start();
   await scene.waitFor("p1", "u1");
   await eventually("it watches", () => scene.informer.isCurrent);
@@ -211,7 +211,7 @@ Deno.test("Informer goes on after the last bookmark", async () => {
   );
 });
 
-Deno.test("Informer lists again when its version is of no use any more", async (t) => {
+Deno.test("Informer lists again if its version is too old", async (t) => {
   await eachRow(t, [400, 410, 504], async (status) => {
     await using scene = await Scene.start();
     await scene.waitFor("p1", "u1");
@@ -225,7 +225,7 @@ Deno.test("Informer lists again when its version is of no use any more", async (
     const [, again = "", ...others] = scene.lists();
     assertEquals([versionOf(again), others], [Number(version), []]);
   }, (status) => String(status));
-  await t.step("because too much has happened", async () => {
+  await t.step("after too many changes", async () => {
     await using scene = await Scene.start();
     await scene.waitFor("p1", "u1");
     await scene.api.stop();
@@ -238,7 +238,7 @@ Deno.test("Informer lists again when its version is of no use any more", async (
   });
 });
 
-Deno.test("Informer reads the newest list, in pages, if there is no other", async (t) => {
+Deno.test("Informer falls back to the newest list, in pages", async (t) => {
   const names = ["p1", "p2", "p3", "p4", "p5"];
   const prepare = (api: KubeApi): void => {
     api.fault({ path: /resourceVersion=0/, status: 410 });
@@ -258,7 +258,7 @@ Deno.test("Informer reads the newest list, in pages, if there is no other", asyn
       true,
     ]);
   });
-  await t.step("until a page is too old", async () => {
+  await t.step("until a page expires", async () => {
     await using scene = await Scene.start({ limit: 2 }, (api) => {
       prepare(api);
       api.fault({ path: /continue=/, delayMs: 300, times: 1 });
@@ -276,7 +276,7 @@ Deno.test("Informer reads the newest list, in pages, if there is no other", asyn
   });
 });
 
-Deno.test("Informer lists again at once, however long it has waited", async () => {
+Deno.test("Informer lists again without another pause", async () => {
   await using scene = await Scene.start();
   await scene.waitFor("p1", "u1");
   scene.api.fault({ path: /watch=1/, status: 403, times: 2 });
@@ -294,7 +294,7 @@ Deno.test("Informer lists again at once, however long it has waited", async () =
   await scene.waitFor("p1", "u1");
 });
 
-Deno.test("Informer says when nobody tells it of changes, and knows what it knew", async () => {
+Deno.test("Informer reports a broken watch, and keeps its objects", async () => {
   await using scene = await Scene.start();
   await scene.waitFor("p1", "u1");
   await scene.api.stop();
@@ -304,10 +304,10 @@ Deno.test("Informer says when nobody tells it of changes, and knows what it knew
   await eventually("it watches", () => scene.informer.isCurrent);
 });
 
-Deno.test("Informer begins when it is let", async () => {
+Deno.test("Informer starts once it gets permission", async () => {
   const forbid = (api: KubeApi): void => api.forbid("watch", "pods");
   await using scene = await Scene.start({}, forbid);
-  await eventually("it is told", () => scene.logged.length === 1);
+  await eventually("it is logged", () => scene.logged.length === 1);
   assertEquals(scene.informer.isCurrent, false);
   scene.api.allow("watch", "pods");
   await scene.waitFor("p1", "u1");
@@ -315,7 +315,7 @@ Deno.test("Informer begins when it is let", async () => {
   assertEquals(scene.logged, ["Cannot watch pods", "Watching pods again"]);
 });
 
-Deno.test("Informer gives up a watch that says nothing", async () => {
+Deno.test("Informer gives up a silent watch", async () => {
   await using scene = await Scene.start({ silenceMs: 100, lookMs: 20 });
   await scene.waitFor("p1", "u1");
   await eventually(
@@ -327,7 +327,7 @@ Deno.test("Informer gives up a watch that says nothing", async () => {
   assertEquals(scene.logged, []);
 });
 
-Deno.test("Informer does not remember more than it may", async () => {
+Deno.test("Informer limits its size", async () => {
   await using scene = await Scene.start({ maxLength: 2000 });
   await scene.waitFor("p1", "u1");
   scene.put("long", "u2", "x".repeat(3000));

@@ -22,7 +22,7 @@ function pod(keys: object): Pod {
   return { metadata: METADATA, ...keys } as unknown as Pod;
 }
 
-Deno.test("rememberPod() keeps annotations, and nothing of what a pod runs", () => {
+Deno.test("rememberPod() keeps annotations, and drops containers", () => {
   const annotations = { a: "b", [LAST_APPLIED]: "{}" };
   const remembered = rememberPod(pod({
     metadata: { ...METADATA, annotations },
@@ -39,7 +39,7 @@ Deno.test("rememberPod() keeps annotations, and nothing of what a pod runs", () 
   });
 });
 
-Deno.test("rememberPod() keeps what became of claims to devices", () => {
+Deno.test("rememberPod() keeps the claims of devices", () => {
   const claims = {
     resourceClaimStatuses: [{ name: "nic", resourceClaimName: "web-nic-1" }],
     extendedResourceClaimStatus: {
@@ -54,7 +54,7 @@ Deno.test("rememberPod() keeps what became of claims to devices", () => {
   assertEquals(JSON.parse(remembered?.text ?? "").status, claims);
 });
 
-Deno.test("rememberPod() knows a static pod by the kubelet's UID too", () => {
+Deno.test("rememberPod() accepts the kubelet's UID of a static pod", () => {
   const annotations = { "kubernetes.io/config.hash": "h1" };
   const metadata = { ...METADATA, annotations };
   assertEquals(rememberPod(pod({ metadata }))?.uids, ["u1", "h1"]);

@@ -72,7 +72,7 @@ async function ask(upstream: Upstream): Promise<unknown> {
   return await readAnswer(await upstream.send(GET, deadline(5000)));
 }
 
-Deno.test("Upstream.send() finds credentials anew that are refused", async () => {
+Deno.test("Upstream.send() reads refused credentials again", async () => {
   const scene = new Scene(refused, ok);
   const upstream = await scene.open();
   assertEquals(await ask(upstream), { by: "new" });
@@ -81,7 +81,7 @@ Deno.test("Upstream.send() finds credentials anew that are refused", async () =>
   assertEquals(scene.logged, ["Reconnecting to the API server"]);
 });
 
-Deno.test("Upstream.send() answers a refusal that nothing can be done about", async (t) => {
+Deno.test("Upstream.send() returns 401 without other credentials", async (t) => {
   await t.step("the new credentials are refused too", async () => {
     const scene = new Scene(refused, refused);
     const upstream = await scene.open();
@@ -102,7 +102,7 @@ Deno.test("Upstream.send() answers a refusal that nothing can be done about", as
   });
 });
 
-testRows("Upstream.send() leaves connections that may be dead", [
+testRows("Upstream.send() replaces connections that may be dead", [
   ["nobody answers", fail({ isTimeout: true }), 2],
   ["somebody else answers", fail({ isUntrusted: true }), 2],
   ["it breaks", fail({}), 1],
@@ -114,7 +114,7 @@ testRows("Upstream.send() leaves connections that may be dead", [
   assertEquals(scene.opened.length, channels);
 });
 
-Deno.test("Upstream.send() connects anew once for many requests", async () => {
+Deno.test("Upstream.send() reconnects once for concurrent requests", async () => {
   const scene = new Scene(refused, ok);
   const upstream = await scene.open();
   const all = Array.from({ length: 5 }, () => ask(upstream));
