@@ -11,9 +11,12 @@ import type { JsonObject } from "../cni/json.ts";
 import { decodePluginConf, decodePluginConfs } from "../cni/libcni/conf.ts";
 import { buildRequest, type RequestExtras } from "../cni/libcni/request.ts";
 import {
+  allOf,
   hasCommand,
   ignoreUnless,
-  requireRoot,
+  type Needs,
+  rootTest,
+  type TestBody,
 } from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
 import { eventually } from "./_harness/eventually.ts";
@@ -36,13 +39,10 @@ const needsStrace = ignoreUnless(hasCommand("strace"), "needs strace");
 /** Registers a test that works in namespaces. */
 function inNamespaces(
   name: string,
-  test: (t: Deno.TestContext) => Promise<void> | void,
-  ...needs: readonly { readonly ignore: boolean; readonly suffix: string }[]
+  test: TestBody,
+  ...needs: readonly Needs[]
 ): void {
-  const root = requireRoot(name);
-  const header = root.name + needs.map(({ suffix }) => suffix).join("");
-  const ignore = root.ignore || needs.some(({ ignore }) => ignore);
-  Deno.test({ name: header, ignore, fn: test });
+  rootTest(name, allOf(...needs), test);
 }
 
 type PluginObject = JsonObject & { readonly type: string };

@@ -11,7 +11,7 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { needsRoot, requireRoot } from "../testing/capabilities.ts";
+import { needsRoot, rootTest } from "../testing/capabilities.ts";
 import { conformance } from "./_harness/conformance.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { eachRow } from "./_harness/table.ts";
@@ -22,12 +22,9 @@ function onNode(
   name: string,
   test: (host: ToolHost, t: Deno.TestContext) => Promise<void>,
 ): void {
-  Deno.test({
-    ...requireRoot(name),
-    async fn(t): Promise<void> {
-      await using host = await ToolHost.create();
-      await test(host, t);
-    },
+  rootTest(name, async (t) => {
+    await using host = await ToolHost.create();
+    await test(host, t);
   });
 }
 

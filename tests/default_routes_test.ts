@@ -1,7 +1,7 @@
 /** A container with two networks that both have default routes, beside the Go plugins'. */
 
 import { assertEquals } from "@std/assert";
-import { requireRoot, rootTest } from "../testing/capabilities.ts";
+import { rootTest } from "../testing/capabilities.ts";
 import { ipJson } from "../testing/ip_json.ts";
 import { listPeers } from "./_harness/parity.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
@@ -57,8 +57,7 @@ function outline({ dev, gateway, nexthops }: DefaultRoute): unknown {
 const peers = listPeers("default routes");
 
 for (const type of ["ptp", "bridge"]) {
-  const root = requireRoot(`the last network's default route is used: ${type}`);
-  Deno.test(root, async () => {
+  rootTest(`the last network's default route is used: ${type}`, async () => {
     assertEquals(await defaultRoutes(type, ""), {
       found: "eth2",
       ipv4: ["eth2 10.2.0.1", "eth1 10.1.0.1"],

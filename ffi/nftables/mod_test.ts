@@ -7,7 +7,7 @@ import {
   hasCommand,
   ignoreUnless,
   type Needs,
-  requireRoot,
+  rootTest,
 } from "../../testing/capabilities.ts";
 import { execIn } from "../../testing/exec_in.ts";
 import { needsInetRules } from "../../tests/_harness/rules.ts";
@@ -86,10 +86,9 @@ function runTool(
 function testInHost(
   name: string,
   run: (fixture: Fixture) => void,
-  needs: { ignore: boolean; suffix: string } = { ignore: false, suffix: "" },
+  needs: Needs = allOf(),
 ): void {
-  const root = requireRoot(name + needs.suffix);
-  Deno.test(root.name, { ignore: root.ignore || needs.ignore }, () => {
+  rootTest(name, needs, () => {
     using fixture = new Fixture();
     run(fixture);
   });

@@ -7,7 +7,7 @@ import {
 import {
   hasCommand,
   ignoreUnless,
-  requireRoot,
+  rootTest,
 } from "../../testing/capabilities.ts";
 import { Asker, type AskerOptions } from "./kube_api/asker.ts";
 import {
@@ -272,31 +272,28 @@ Deno.test("KubeApi says how pods find it", async () => {
   assertEquals(read("namespace"), "kube-system");
 });
 
-Deno.test({
-  ...requireRoot("KubeApi serves a namespace, and nothing else"),
-  fn: async () => {
-    using hosts = TestHosts.create();
-    await using api = await KubeApi.start({ netns: hosts.host });
-    const script = `
+rootTest("KubeApi serves a namespace, and nothing else", async () => {
+  using hosts = TestHosts.create();
+  await using api = await KubeApi.start({ netns: hosts.host });
+  const script = `
       const client = Deno.createHttpClient({ caCerts: [Deno.args[1]] });
       console.log((await fetch(Deno.args[0], { client })).status);
     `;
-    const args = [
-      "eval",
-      "--no-config",
-      script,
-      `${api.url}/readyz`,
-      api.caPem,
-    ];
-    const input = { path: Deno.execPath(), args, env: {}, stdin: "" };
-    const { stdout, stderr } = await spawnIn(hosts.host, input).output;
-    assertEquals([stdout, stderr], ["200\n", ""]);
-    await assertRejects(() => askAs(api, {}, "/readyz"));
-    const elsewhere = await spawnIn(hosts.sandbox, input).output;
-    assertStringIncludes(elsewhere.stderr, "fetch failed");
-    await api.restart();
-    assertEquals((await spawnIn(hosts.host, input).output).stdout, "200\n");
-  },
+  const args = [
+    "eval",
+    "--no-config",
+    script,
+    `${api.url}/readyz`,
+    api.caPem,
+  ];
+  const input = { path: Deno.execPath(), args, env: {}, stdin: "" };
+  const { stdout, stderr } = await spawnIn(hosts.host, input).output;
+  assertEquals([stdout, stderr], ["200\n", ""]);
+  await assertRejects(() => askAs(api, {}, "/readyz"));
+  const elsewhere = await spawnIn(hosts.sandbox, input).output;
+  assertStringIncludes(elsewhere.stderr, "fetch failed");
+  await api.restart();
+  assertEquals((await spawnIn(hosts.host, input).output).stdout, "200\n");
 });
 
 Deno.test("KubeApi makes keys and certificates once, as that takes long", async () => {
