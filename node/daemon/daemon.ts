@@ -15,6 +15,7 @@ import { CallSocket } from "./call_socket.ts";
 import { Calls } from "./calls.ts";
 import { DaemonMetrics } from "./daemon_metrics.ts";
 import { HttpSocket } from "./http_socket.ts";
+import { GarbageCollector } from "./garbage.ts";
 import type { Gauge } from "./metrics.ts";
 import { notify } from "./notify.ts";
 import { openPluginCgroup } from "./plugin_cgroup.ts";
@@ -109,6 +110,9 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     ...options.gauges ?? [],
   ];
   const metrics = new DaemonMetrics(gauges);
+  const garbage = new GarbageCollector({
+    isIdle: () => calls.running === 0 && calls.waiting === 0,
+  });
   const calls = new Calls({
     lookup,
     hostNetns,
@@ -118,6 +122,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     onChild: openPluginCgroup(),
     onEnded(call): void {
       metrics.countCall(call);
+      garbage.afterCall();
       options.afterCall?.();
     },
   });

@@ -89,7 +89,7 @@ const LAYERS: readonly Layer[] = [
 const ZOD_PLACES = ["cni/", "kube/", "plugins/*/", "ipam/*/", "node/"];
 
 /** Files that may import Node modules, because Deno has no other way. */
-const NODE_PLACES = ["kube/node_transport.ts"];
+const NODE_PLACES = ["kube/node_transport.ts", "node/daemon/garbage.ts"];
 
 /** The fault of an import, or `undefined`. */
 type Fault = string | undefined;

@@ -1,0 +1,54 @@
+import { assertEquals } from "@std/assert";
+import { eventually } from "../../tests/_harness/eventually.ts";
+import { GarbageCollector } from "./garbage.ts";
+
+function collector(): {
+  calls: (count: number) => void;
+  state: { isIdle: boolean; collections: number };
+} {
+  const state = { isIdle: true, collections: 0 };
+  const garbage = new GarbageCollector({
+    isIdle: () => state.isIdle,
+    collect: () => void state.collections++,
+  });
+  const calls = (count: number): void => {
+    for (let call = 0; call < count; call++) garbage.afterCall();
+  };
+  return { calls, state };
+}
+
+Deno.test("GarbageCollector collects once after many calls, when nobody waits", async () => {
+  const { calls, state } = collector();
+  calls(99);
+  calls(1);
+  calls(50);
+  assertEquals(state.collections, 0);
+  await eventually("it has collected", () => state.collections === 1);
+});
+
+Deno.test("GarbageCollector waits while there are calls, but not for ever", async () => {
+  const { calls, state } = collector();
+  state.isIdle = false;
+  calls(100);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  assertEquals(state.collections, 0);
+  await eventually("it has collected", () => {
+    calls(1000);
+    return state.collections > 0;
+  });
+});
+
+Deno.test("GarbageCollector frees memory", async () => {
+  let isIdle = false;
+  const garbage = new GarbageCollector({ isIdle: () => isIdle });
+  const before = Deno.memoryUsage().heapUsed;
+  let rubbish: unknown[] = Array.from({ length: 1e6 }, (_, at) => ({ at }));
+  assertEquals(rubbish.length, 1e6);
+  rubbish = [];
+  isIdle = true;
+  for (let call = 0; call < 100; call++) garbage.afterCall();
+  await eventually(
+    "the heap is small",
+    () => Deno.memoryUsage().heapUsed < before + 10e6,
+  );
+});
