@@ -6,6 +6,7 @@ import { dispatch } from "../../../cni/skel.ts";
 import type { Pod } from "../../../kube/types.ts";
 import { createMultus } from "../../../plugins/multus/plugin.ts";
 import type { Cluster } from "../../../plugins/multus/pod/cluster.ts";
+import { eachAtOnce } from "../../../tests/_harness/at_once.ts";
 import { eventually } from "../../../tests/_harness/eventually.ts";
 import type { KubeApi } from "../../../tests/_harness/kube_api.ts";
 import { kubeErrorOf, KubeScene } from "../../../tests/_harness/kube_scene.ts";
@@ -320,13 +321,8 @@ Deno.test("multus with a ResidentCluster sends one request per ADD, and none per
       [...groups].map(([method, { length }]) => [method, length]),
     );
   };
-  /** Runs calls for all pods, ten at a time. */
-  const runAll = async (command: Command): Promise<void> => {
-    for (let at = 0; at < names.length; at += 10) {
-      const some = names.slice(at, at + 10);
-      await Promise.all(some.map((name) => run(command, name)));
-    }
-  };
+  const runAll = (command: Command): Promise<void> =>
+    eachAtOnce(names, 10, (name) => run(command, name));
   api.clearRequests();
   await runAll("ADD");
   await eventually("events arrive", () => api.events.length === 400);
