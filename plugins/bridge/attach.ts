@@ -75,8 +75,9 @@ export async function connectToBridge(
     mac,
     masterIndex: bridge.index,
   });
-  rollback.onFailure(`delete "${veth.host.name}"`, () => {
-    host.link.ensureGone(veth.host.index);
+  rollback.onFailure(`delete "${veth.host.name}"`, async () => {
+    const { deleteNow } = await import("../parts/delete_links.ts");
+    await deleteNow([veth.host], call);
   });
   if (hairpin || isolated) {
     const { index, name } = veth.host;

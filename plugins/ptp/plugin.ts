@@ -79,8 +79,9 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
 
     const { mtu } = call.config;
     const veth = connectVeth(host, sandbox, attachmentOf(call), { mtu });
-    rollback.onFailure(`delete "${veth.host.name}"`, () => {
-      host.link.ensureGone(veth.host.index);
+    rollback.onFailure(`delete "${veth.host.name}"`, async () => {
+      const { deleteNow } = await import("../parts/delete_links.ts");
+      await deleteNow([veth.host], call);
     });
     configureContainerEnd(sandbox, veth.container, ips, lease.routes);
     routeToContainer(host, veth.host, ips, call.network);
