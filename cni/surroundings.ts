@@ -35,7 +35,7 @@ export interface Surroundings {
   readonly startedAt?: Date | undefined;
   /**
    * Does work together with the other plugins of a list, or with other calls;
-   * undefined if there are none.
+   * undefined if no plugin follows.
    */
   readonly together?: Together | undefined;
 }

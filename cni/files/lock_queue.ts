@@ -20,7 +20,7 @@ const PAUSE_MS = 20;
 /** A task that waits. */
 interface Waiter {
   readonly file: Deno.FsFile;
-  /** Receives the locked file: its own, or that of a task that gave up. */
+  /** Receives a locked file: its own, or the file of a task that gave up. */
   readonly resolve: (locked: Deno.FsFile) => void;
   readonly reject: (error: unknown) => void;
 }
