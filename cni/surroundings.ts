@@ -35,7 +35,7 @@ export interface Surroundings {
   readonly startedAt?: Date | undefined;
   /**
    * Does work together with the other plugins of a list, or with other calls;
-   * undefined if no plugin follows.
+   * undefined if the plugin is alone.
    */
   readonly together?: Together | undefined;
 }
