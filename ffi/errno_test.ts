@@ -29,7 +29,7 @@ testRows(
   ([, name]) => name,
 );
 
-testRows("errnoName() gives the number where there is no name", [
+testRows("errnoName() returns the number of an unnamed error", [
   0,
   41,
   58,

@@ -36,7 +36,7 @@ testRows("calls throw what errno says", FAILING, ([name, call, message]) => {
   assertEquals([error.syscall, error.message], [name, message]);
 }, ([, , message]) => message);
 
-Deno.test("errno is that of the call, 10 000 times over", () => {
+Deno.test("errno belongs to the call, 10 000 times in a row", () => {
   const wrong: string[] = [];
   for (let calls = 0; calls < 10_000;) {
     for (const [, call, expected] of FAILING) {

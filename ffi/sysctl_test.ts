@@ -13,7 +13,7 @@ Deno.test("readSysctl() returns the value without the line's end", () => {
   assertEquals(readSysctl(READ_ONLY), "Linux");
 });
 
-Deno.test("readSysctl() and writeSysctl() throw if there is no such parameter", () => {
+Deno.test("readSysctl() and writeSysctl() throw if the parameter does not exist", () => {
   const { NotFound } = Deno.errors;
   assertThrows(() => readSysctl("net/none"), NotFound);
   assertThrows(() => writeSysctl("net/none", "1"), NotFound);
@@ -25,7 +25,7 @@ Deno.test("ensureSysctl() writes only another value", () => {
   assertThrows(() => ensureSysctl(READ_ONLY, "Minix"));
 });
 
-rootTest("sysctls are those of the namespace, and names may hold dots", () => {
+rootTest("sysctls belong to the namespace, and names may contain dots", () => {
   using hosts = TestHosts.create();
   const { host, sandbox } = hosts;
   using rtnl = Rtnl.open(host.path);

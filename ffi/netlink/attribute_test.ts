@@ -110,7 +110,7 @@ testRows("payload codecs decode what they would not encode", [
   assertEquals(codec.decode(fromHex(hex)), value);
 });
 
-Deno.test("ip refuses other lengths than those of the two families", () => {
+Deno.test("ip refuses lengths of neither family", () => {
   assertThrows(() => ip.decode(fromHex("0a0102")), AddressError);
 });
 

@@ -296,7 +296,7 @@ testInInet("Nftables.tryOut() changes nothing", ({ nftables }) => {
   assertEquals(nftables.listChains(TABLE), []);
 });
 
-testInInet("Nftables.listChains() lists those of the table", ({ nftables }) => {
+testInInet("Nftables.listChains() lists one table only", ({ nftables }) => {
   const base = { type: "nat", hook: "postrouting", priority: 1 } as const;
   nftables.commit([
     ...SKELETON,
@@ -311,7 +311,7 @@ testInInet("Nftables.listChains() lists those of the table", ({ nftables }) => {
   ]);
 });
 
-testInInet("Nftables tells what rules are about", ({ nftables }) => {
+testInInet("Nftables describes rules", ({ nftables }) => {
   const table: Table = { family: "ip", name: "nat" };
   const rules: readonly (readonly Expression[])[] = [
     [xtablesComment("é".repeat(127)), count(), jumpTo("net1")],
@@ -411,10 +411,13 @@ testInInet("Nftables.hasChain() finds chains", ({ nftables }) => {
   assertEquals(nftables.hasChain({ ...TABLE, family: "ip" }, "net1"), false);
 });
 
-testInHost("Nftables finds nothing where there is no table", ({ nftables }) => {
-  assertEquals(nftables.hasChain(TABLE, "net1"), false);
-  assertEquals(nftables.listRules(TABLE, "net1"), []);
-});
+testInHost(
+  "Nftables finds nothing if the table does not exist",
+  ({ nftables }) => {
+    assertEquals(nftables.hasChain(TABLE, "net1"), false);
+    assertEquals(nftables.listRules(TABLE, "net1"), []);
+  },
+);
 
 /** Adds a rule that jumps to a chain, so that the chain cannot be deleted. */
 function appendJump(chain: string): Change {
