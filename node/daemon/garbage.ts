@@ -9,7 +9,7 @@
 import { deadline } from "../../cni/deadline.ts";
 
 /** How many calls make a collection worth while, and how many force one. */
-const LEAST_CALLS = 100, MOST_CALLS = 1000;
+const LEAST_CALLS = 100, MOST_CALLS = 200;
 
 /** How long to wait for a moment without calls, in ms. */
 const IDLE_MS = 100;

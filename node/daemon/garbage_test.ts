@@ -33,7 +33,7 @@ Deno.test("GarbageCollector waits while there are calls, but not for ever", asyn
   await new Promise((resolve) => setTimeout(resolve, 200));
   assertEquals(state.collections, 0);
   await eventually("it has collected", () => {
-    calls(1000);
+    calls(200);
     return state.collections > 0;
   });
 });
