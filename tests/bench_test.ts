@@ -110,7 +110,8 @@ Deno.test(
     assert(output.success, decoder.decode(output.stderr));
 
     const report: Report = JSON.parse(decoder.decode(output.stdout));
-    const subjects = goPlugin("host-local") ? ["ours", "go"] : ["ours"];
+    const others = goPlugin("host-local") ? ["go"] : [];
+    const subjects = ["ours", "ours daemon", ...others];
     const measured = report.rows.map((
       { cell, step, who },
     ) => [cell, step, who]);
