@@ -75,7 +75,7 @@ export function isCore(path: string): boolean {
  * @returns `undefined` if it can
  */
 export function findObstacle(path: string): string | undefined {
-  if (/_stress_test\.ts$/.test(path)) return "loads several CPUs";
+  if (/_(?:stress|soak)_test\.ts$/.test(path)) return "loads several CPUs";
   return path.startsWith("tests/conformance/") ? undefined : ALONE[path];
 }
 

@@ -20,7 +20,7 @@ export const ALONE: Readonly<Record<string, string>> = {
 };
 
 /** They keep all cores busy by themselves, and kill processes at set times. */
-const STRESS = /_stress_test\.ts$/;
+const STRESS = /_(?:stress|soak)_test\.ts$/;
 
 /** Source: docs.deno.com/runtime/reference/cli/test, `{*_,*.,}test.{ts, tsx, mts, js, mjs, jsx}`. */
 const TEST_FILE = /(?:^|[/_.])test\.(?:m?[jt]s|[jt]sx)$/;
