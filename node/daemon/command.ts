@@ -21,6 +21,7 @@ import type { Gauge } from "./metrics.ts";
 import { type DAEMON_FLAGS, readDaemonOptions } from "./options.ts";
 import { exitAsStranded, exitWhenStranded } from "./stranded.ts";
 import { answerThick, readOverlay } from "./thick/serve.ts";
+import { warmUp } from "./warm_up.ts";
 
 /**
  * Runs the command until the signal.
@@ -60,6 +61,7 @@ export async function daemon(
         : undefined,
       env,
       lookup,
+      warmUp: (running) => warmUp({ ...running, lookup: findPlugin, log }),
       gauges: cluster ? gaugesOf(cluster) : [],
       log,
       signal,

@@ -1,0 +1,50 @@
+import { assertEquals } from "@std/assert";
+import { rootTest } from "../../testing/mod.ts";
+import { findPlugin } from "../../plugins/registry.ts";
+import { warmUp, type WarmUpOptions } from "./warm_up.ts";
+
+const links = (): string[] =>
+  [...Deno.readDirSync("/sys/class/net")].map(({ name }) => name).sort();
+
+async function run(options: Partial<WarmUpOptions>): Promise<unknown[]> {
+  const socketDir = Deno.makeTempDirSync();
+  const logged: unknown[] = [];
+  const before = links();
+  try {
+    const made = await warmUp({
+      socketDir,
+      lookup: findPlugin,
+      isBusy: () => false,
+      signal: new AbortController().signal,
+      log: { info: (_, fields) => logged.push(fields?.["error"]) },
+      rounds: 3,
+      ...options,
+    });
+    assertEquals([...Deno.readDirSync(socketDir)], []);
+    assertEquals(links(), before);
+    return [made, ...logged.filter((error) => error !== undefined)];
+  } finally {
+    Deno.removeSync(socketDir, { recursive: true });
+  }
+}
+
+rootTest("warmUp() attaches pods in namespaces of its own", async () => {
+  assertEquals(await run({}), [3]);
+});
+
+rootTest("warmUp() ends when a real call comes", async () => {
+  let looks = 0;
+  assertEquals(await run({ isBusy: () => ++looks > 2 }), [2]);
+});
+
+rootTest("warmUp() ends at the signal", async () => {
+  assertEquals(await run({ signal: AbortSignal.abort() }), [0]);
+});
+
+rootTest(
+  "warmUp() logs why it cannot make calls, and leaves nothing",
+  async () => {
+    const [made, error] = await run({ lookup: () => undefined });
+    assertEquals([made, error], [0, 'no plugin "ptp"']);
+  },
+);
