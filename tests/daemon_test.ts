@@ -503,7 +503,7 @@ rootTest(
     // Root of a user namespace may leave the host's network namespace, but not
     // enter it again.
     const script = `
-    ${BIN}/cni daemon --socket-dir=${folder}/run & daemon=$!
+    ${BIN}/cni daemon --socket-dir=${folder}/run --no-warm-up & daemon=$!
     while test ! -e ${folder}/run/multus.sock; do sleep 0.02; done
     unshare --net sleep 100 & sandbox=$!
     while test "$(readlink /proc/$sandbox/ns/net)" = "$(readlink /proc/self/ns/net)"; do sleep 0.02; done
@@ -579,7 +579,7 @@ Deno.test({
     const folder = Deno.makeTempDirSync({ prefix: "cni-test-" });
     Deno.chmodSync(folder, 0o777);
     const { code, stderr } = new Deno.Command(`${BIN}/cni`, {
-      args: ["daemon", `--socket-dir=${folder}`],
+      args: ["daemon", `--socket-dir=${folder}`, "--no-warm-up"],
     }).outputSync();
     Deno.removeSync(folder, { recursive: true });
     assertEquals(code, 1);

@@ -51,6 +51,9 @@ export async function daemon(
   const end = new AbortController();
   const following = cluster?.run(end.signal);
   try {
+    if (options.warmsUp) {
+      await warmUp({ ...options, lookup: findPlugin, signal, log });
+    }
     await runDaemon({
       ...options,
       handle: (request, running) => answerThick(request, running, thick),
@@ -61,7 +64,6 @@ export async function daemon(
         : undefined,
       env,
       lookup,
-      warmUp: (running) => warmUp({ ...running, lookup: findPlugin, log }),
       gauges: cluster ? gaugesOf(cluster) : [],
       log,
       signal,

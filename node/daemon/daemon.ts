@@ -22,7 +22,6 @@ import { openPluginCgroup } from "./plugin_cgroup.ts";
 import { readOwnWorld } from "./own_world.ts";
 import { SocketFile } from "./socket_file.ts";
 import { answerState, type State } from "./state_handler.ts";
-import type { WarmUpOptions } from "./warm_up.ts";
 
 /** Names of the sockets: the daemon's own protocol, and HTTP. */
 export const CALL_SOCKET = "daemon.sock", HTTP_SOCKET = "multus.sock";
@@ -61,12 +60,6 @@ export interface DaemonOptions {
       request: Request,
       daemon: RunningDaemon,
     ) => Promise<Response> | undefined)
-    | undefined;
-  /** Runs at the start, until there are real calls. */
-  readonly warmUp?:
-    | ((
-      options: Pick<WarmUpOptions, "socketDir" | "isBusy" | "signal">,
-    ) => Promise<unknown>)
     | undefined;
   readonly log: Log;
   /** Ends the daemon. */
@@ -169,17 +162,9 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   }
   tell(env, "READY=1", log);
   log.info("listening", { folder, maxCalls });
-  const end = new AbortController();
-  const warming = options.warmUp?.({
-    socketDir: folder,
-    isBusy: () => calls.running > 0,
-    signal: end.signal,
-  });
 
   const reason = await keepInPlace(files, options);
   isEnding = true;
-  end.abort();
-  await warming;
   tell(env, "STOPPING=1", log);
   log.info("ending", { reason, running: calls.running });
   await Promise.all(files.map((file) => file.remove()));

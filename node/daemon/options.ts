@@ -54,6 +54,9 @@ export const DAEMON_FLAGS = {
     value: "HOST:PORT",
     summary: "also serve /metrics, /healthz and /readyz at this address",
   },
+  "no-warm-up": {
+    summary: "listen at once; the first calls are then slower",
+  },
   "log-level": {
     default: "verbose",
     value: "LEVEL",
@@ -75,6 +78,8 @@ export interface DaemonOptions {
   readonly config: string;
   /** Path of the mount namespace to move to first; undefined to stay. */
   readonly hostNamespace: string | undefined;
+  /** Whether to make calls in namespaces of its own first. */
+  readonly warmsUp: boolean;
   readonly logLevel: LogLevel;
 }
 
@@ -106,6 +111,7 @@ export function readDaemonOptions(call: DaemonCall): DaemonOptions {
     config: flags.config,
     hostNamespace: flags.host ? flags["host-namespace"] : undefined,
     metricsAddress: readAddress(command, flags["metrics-address"]),
+    warmsUp: !flags["no-warm-up"],
     logLevel: flags["log-level"],
   };
 }

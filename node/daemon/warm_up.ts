@@ -1,6 +1,6 @@
 /**
  * Calls that a new daemon makes in namespaces of its own, so that its code is
- * compiled and optimized before the first real call.
+ * compiled and optimized before it listens.
  *
  * @module
  */
@@ -24,7 +24,7 @@ import { LinkRemover } from "../../plugins/parts/link_remover.ts";
 const ROUNDS = 100;
 
 /** Time limit for all of them, in ms. */
-const LIMIT_MS = 4000;
+const LIMIT_MS = 2000;
 
 /** Name of the folder with the leases and links to the executable. */
 const FOLDER = ".warm-up";
@@ -44,8 +44,6 @@ export interface WarmUpOptions {
   readonly socketDir: string;
   /** Finds plugins that run in this process. */
   readonly lookup: PluginLookup;
-  /** Whether there are real calls, which need no warm-up any more. */
-  readonly isBusy: () => boolean;
   readonly signal: AbortSignal;
   readonly log: Pick<Log, "info">;
   /** See {@linkcode ROUNDS}. */
@@ -54,20 +52,20 @@ export interface WarmUpOptions {
 
 /**
  * Attaches and detaches a pod in network namespaces that only this process has,
- * again and again until a real call comes. Changes nothing else on the machine;
+ * again and again, for about a second. Changes nothing else on the machine;
  * never throws.
  *
  * @returns How many rounds it made
  */
 export async function warmUp(options: WarmUpOptions): Promise<number> {
-  const { socketDir, isBusy, signal, log, rounds = ROUNDS } = options;
+  const { socketDir, signal, log, rounds = ROUNDS } = options;
   const folder = `${socketDir}/${FOLDER}`;
   const startMs = performance.now();
   let made = 0;
   try {
     // Left by a daemon that was killed.
     ifPossible(() => Deno.removeSync(folder, { recursive: true }));
-    Deno.mkdirSync(folder, { mode: 0o700 });
+    Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
     for (const type of DELEGATES) {
       Deno.symlinkSync("/proc/self/exe", `${folder}/${type}`);
     }
@@ -76,8 +74,9 @@ export async function warmUp(options: WarmUpOptions): Promise<number> {
     await using together = new LinkRemover(host.path);
     const world = { folder, host, sandbox, together };
     while (made < rounds && performance.now() - startMs < LIMIT_MS) {
-      await pause(1, signal);
-      if (signal.aborted || isBusy()) break;
+      // Lets signals in.
+      await pause(0, signal);
+      if (signal.aborted) break;
       await call("ADD", world, options);
       await call("DEL", world, options);
       made++;

@@ -46,7 +46,7 @@ export class NodeDaemon implements AsyncDisposable {
     this.#hosts = hosts;
     this.folder = socketDir;
     const command = new Deno.Command(`${BIN}/cni`, {
-      args: ["daemon", `--socket-dir=${socketDir}`, ...args],
+      args: ["daemon", `--socket-dir=${socketDir}`, "--no-warm-up", ...args],
       clearEnv: true,
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", ...env },
       stdin: "null",

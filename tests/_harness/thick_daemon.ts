@@ -53,7 +53,12 @@ export class ThickDaemon implements AsyncDisposable {
       socketDir,
       spawnIn(host.hosts.host, {
         path: `${BIN}/cni`,
-        args: ["daemon", `--socket-dir=${socketDir}`, `--config=${config}`],
+        args: [
+          "daemon",
+          `--socket-dir=${socketDir}`,
+          `--config=${config}`,
+          "--no-warm-up",
+        ],
         env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
         stdin: "",
       }),
