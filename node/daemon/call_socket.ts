@@ -9,6 +9,7 @@ import { describeError } from "../../cni/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Peer } from "../../ffi/unix_socket.ts";
+import { concat } from "../../net/bytes.ts";
 import type { Call, Outcome } from "./calls.ts";
 import { findDifference, type OwnWorld } from "./own_world.ts";
 import { type CallRequest, decodeRequest, encodeMessage } from "./protocol.ts";
@@ -134,7 +135,7 @@ class Conversation {
 
   async #start(chunks: readonly Uint8Array<ArrayBuffer>[]): Promise<void> {
     try {
-      const request = decodeRequest(await new Blob([...chunks]).text());
+      const request = decodeRequest(new TextDecoder().decode(concat(chunks)));
       const difference = this.#findDifference(request);
       const plugin = this.#options.lookup(request.name);
       if (difference !== undefined) this.#refuse(difference);

@@ -13,6 +13,7 @@ import type { DispatchOutput } from "../../../cni/surroundings.ts";
 import { isObject, type JsonObject } from "../../../cni/json.ts";
 import { decodeResult } from "../../../cni/result_decoding.ts";
 import { encodeResult } from "../../../cni/result_encoding.ts";
+import { concat } from "../../../net/bytes.ts";
 import type { HotPlug } from "../../../plugins/multus/hot_plug.ts";
 import {
   configOfHotPlug,
@@ -126,7 +127,7 @@ export class ThickHandler {
 
 /** @throws {RequestError} If it is too long, or is not UTF-8 */
 async function readBody(request: Request): Promise<string> {
-  const chunks: Uint8Array[] = [];
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
   let length = 0;
   for await (const chunk of request.body ?? []) {
     length += chunk.length;
@@ -136,8 +137,7 @@ async function readBody(request: Request): Promise<string> {
     chunks.push(chunk);
   }
   try {
-    const bytes = await new Blob(chunks as BlobPart[]).bytes();
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return new TextDecoder("utf-8", { fatal: true }).decode(concat(chunks));
   } catch {
     throw new RequestError("the body is not UTF-8");
   }
