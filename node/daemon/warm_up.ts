@@ -63,12 +63,7 @@ export async function warmUp(options: WarmUpOptions): Promise<number> {
   const startMs = performance.now();
   let made = 0;
   try {
-    // Left by a daemon that was killed.
-    ifPossible(() => Deno.removeSync(folder, { recursive: true }));
-    Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
-    for (const type of DELEGATES) {
-      Deno.symlinkSync("/proc/self/exe", `${folder}/${type}`);
-    }
+    makeFolder(folder);
     using host = NetNs.create();
     using sandbox = NetNs.create();
     await using together = new LinkRemover(host.path);
@@ -89,6 +84,15 @@ export async function warmUp(options: WarmUpOptions): Promise<number> {
   const ms = (performance.now() - startMs).toFixed(0);
   log.info("warmed up", { rounds: made, ms });
   return made;
+}
+
+function makeFolder(folder: string): void {
+  // Left by a daemon that was killed.
+  ifPossible(() => Deno.removeSync(folder, { recursive: true }));
+  Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  for (const type of DELEGATES) {
+    Deno.symlinkSync("/proc/self/exe", `${folder}/${type}`);
+  }
 }
 
 /** Where the calls are made. */

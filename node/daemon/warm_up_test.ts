@@ -3,11 +3,12 @@ import { rootTest } from "../../testing/mod.ts";
 import { findPlugin } from "../../plugins/registry.ts";
 import { warmUp, type WarmUpOptions } from "./warm_up.ts";
 
-const links = (): string[] =>
-  [...Deno.readDirSync("/sys/class/net")].map(({ name }) => name).sort();
+const namesIn = (folder: string): string[] =>
+  [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+const links = (): string[] => namesIn("/sys/class/net");
 
 async function run(options: Partial<WarmUpOptions>): Promise<unknown[]> {
-  const socketDir = Deno.makeTempDirSync();
+  const socketDir = await Deno.makeTempDir();
   const logged: unknown[] = [];
   const before = links();
   try {
@@ -19,11 +20,11 @@ async function run(options: Partial<WarmUpOptions>): Promise<unknown[]> {
       rounds: 3,
       ...options,
     });
-    assertEquals([...Deno.readDirSync(socketDir)], []);
+    assertEquals(namesIn(socketDir), []);
     assertEquals(links(), before);
     return [made, ...logged.filter((error) => error !== undefined)];
   } finally {
-    Deno.removeSync(socketDir, { recursive: true });
+    await Deno.remove(socketDir, { recursive: true });
   }
 }
 
