@@ -4,22 +4,19 @@
  * @module
  */
 
-import { deadline } from "../../cni/deadline.ts";
 import { describeError } from "../../cni/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Peer } from "../../ffi/unix_socket.ts";
 import { concat } from "../../net/bytes.ts";
 import type { Call, Outcome } from "./calls.ts";
+import { type Exchange, OwnSocket } from "./own_socket.ts";
 import { findDifference, type OwnWorld } from "./own_world.ts";
 import { type CallRequest, decodeRequest, encodeMessage } from "./protocol.ts";
-import { type Connection, UnixServer } from "./unix_server.ts";
+import type { Connection } from "./unix_server.ts";
 
 /** Longest request, in bytes. */
 const MAX_REQUEST = 16 * 1024 * 1024;
-
-/** Time limit for a request to arrive, in ms. */
-const PATIENCE_MS = 10_000;
 
 /** Options of a {@linkcode CallSocket}. */
 export interface CallSocketOptions {
@@ -34,64 +31,26 @@ export interface CallSocketOptions {
   readonly onNotMine: (why: string) => void;
   /** See {@linkcode MAX_REQUEST}. */
   readonly maxRequest?: number;
-  /** See {@linkcode PATIENCE_MS}. */
+  /** Time limit for a request to arrive, in ms; 10 s by default. */
   readonly patienceMs?: number;
 }
 
 /** Serves calls. */
-export class CallSocket {
-  readonly #options: CallSocketOptions;
-  readonly #connections = new Set<Connection>();
-
-  /** Creates it; {@linkcode listen} opens a socket. */
+export class CallSocket extends OwnSocket {
+  /** Creates it; `listen()` opens a socket. */
   constructor(options: CallSocketOptions) {
-    this.#options = options;
-  }
-
-  /** How many connections are open. */
-  get connections(): number {
-    return this.#connections.size;
-  }
-
-  /**
-   * Listens on a socket for this user only.
-   *
-   * @throws {SyscallError} From socket(2), bind(2) and listen(2)
-   */
-  listen(path: string): UnixServer {
-    const { log } = this.#options;
-    return new UnixServer({
-      path,
-      onBound: (path) => Deno.chmodSync(path, 0o600),
-      onConnection: (connection) => this.#serve(connection),
-      onRefused: (error) =>
-        log.warn("Cannot accept a call", { error: describeError(error) }),
+    super({
+      what: "a call",
+      log: options.log,
+      patienceMs: options.patienceMs,
+      begin: (connection, onEnded) =>
+        new Conversation(connection, options, onEnded),
     });
-  }
-
-  /** Cuts all connections. */
-  close(): void {
-    for (const connection of this.#connections) connection.close();
-  }
-
-  #serve(connection: Connection): void {
-    const { log, patienceMs = PATIENCE_MS } = this.#options;
-    const { peer } = connection;
-    if (peer.uid !== 0 && peer.uid !== Deno.uid()) {
-      log.warn("Refused a caller of another user", { ...peer });
-      return connection.close();
-    }
-    this.#connections.add(connection);
-    const conversation = new Conversation(connection, this.#options, () => {
-      this.#connections.delete(connection);
-    });
-    connection.handle(conversation);
-    deadline(patienceMs).addEventListener("abort", () => conversation.hurry());
   }
 }
 
 /** One connection: a request, and its answer. */
-class Conversation {
+class Conversation implements Exchange {
   readonly #connection: Connection;
   readonly #options: CallSocketOptions;
   readonly #onEnded: () => void;

@@ -10,19 +10,16 @@
  */
 
 import { concat } from "../../net/bytes.ts";
-import { deadline } from "../../cni/deadline.ts";
 import { describeError } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
-import { type Connection, UnixServer } from "./unix_server.ts";
+import { type Exchange, OwnSocket } from "./own_socket.ts";
+import type { Connection } from "./unix_server.ts";
 
 /** Longest head of a request, in bytes. */
 const MAX_HEAD = 16 * 1024;
 
 /** Longest body, in bytes. */
 const MAX_BODY = 16 * 1024 * 1024;
-
-/** Time limit for a request to arrive, in ms. */
-const PATIENCE_MS = 10_000;
 
 /** Options of an {@linkcode HttpSocket}. */
 export interface HttpSocketOptions {
@@ -31,54 +28,21 @@ export interface HttpSocketOptions {
   readonly log: Pick<Log, "warn">;
   /** See {@linkcode MAX_BODY}. */
   readonly maxBody?: number;
-  /** See {@linkcode PATIENCE_MS}. */
+  /** Time limit for a request to arrive, in ms; 10 s by default. */
   readonly patienceMs?: number;
 }
 
 /** Serves HTTP. */
-export class HttpSocket {
-  readonly #options: HttpSocketOptions;
-  readonly #connections = new Set<Connection>();
-
-  /** Creates it; {@linkcode listen} opens a socket. */
+export class HttpSocket extends OwnSocket {
+  /** Creates it; `listen()` opens a socket. */
   constructor(options: HttpSocketOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * Listens on a socket for this user only.
-   *
-   * @throws {SyscallError} From socket(2), bind(2) and listen(2)
-   */
-  listen(path: string): UnixServer {
-    const { log } = this.#options;
-    return new UnixServer({
-      path,
-      onBound: (path) => Deno.chmodSync(path, 0o600),
-      onConnection: (connection) => this.#serve(connection),
-      onRefused: (error) =>
-        log.warn("Cannot accept a request", { error: describeError(error) }),
+    super({
+      what: "a request",
+      log: options.log,
+      patienceMs: options.patienceMs,
+      begin: (connection, onEnded) =>
+        new HttpExchange(connection, options, onEnded),
     });
-  }
-
-  /** Cuts all connections. */
-  close(): void {
-    for (const connection of this.#connections) connection.close();
-  }
-
-  #serve(connection: Connection): void {
-    const { log, patienceMs = PATIENCE_MS } = this.#options;
-    const { peer } = connection;
-    if (peer.uid !== 0 && peer.uid !== Deno.uid()) {
-      log.warn("Refused a caller of another user", { ...peer });
-      return connection.close();
-    }
-    this.#connections.add(connection);
-    const exchange = new Exchange(connection, this.#options, () => {
-      this.#connections.delete(connection);
-    });
-    connection.handle(exchange);
-    deadline(patienceMs).addEventListener("abort", () => exchange.hurry());
   }
 }
 
@@ -103,7 +67,7 @@ class RefusedRequest extends Error {
 }
 
 /** One connection: a request, and its answer. */
-class Exchange {
+class HttpExchange implements Exchange {
   readonly #connection: Connection;
   readonly #options: HttpSocketOptions;
   readonly #onEnded: () => void;

@@ -1,0 +1,86 @@
+/**
+ * A listening socket for root and this process's user.
+ *
+ * @module
+ */
+
+import { deadline } from "../../cni/deadline.ts";
+import { describeError } from "../../cni/error.ts";
+import type { Log } from "../../cni/log.ts";
+import {
+  type Connection,
+  type ConnectionHandler,
+  UnixServer,
+} from "./unix_server.ts";
+
+/** Time limit for a request to arrive, in ms. */
+const PATIENCE_MS = 10_000;
+
+/** One connection: a request, and its answer. */
+export interface Exchange extends ConnectionHandler {
+  /** Ends the exchange unless the request has arrived. */
+  hurry(): void;
+}
+
+/** Options of an {@linkcode OwnSocket}. */
+export interface OwnSocketOptions {
+  /** What callers send, in messages: such as "a call". */
+  readonly what: string;
+  readonly log: Pick<Log, "warn">;
+  /** See {@linkcode PATIENCE_MS}. */
+  readonly patienceMs?: number | undefined;
+  /** Begins an exchange, which calls `onEnded` when it is over. */
+  readonly begin: (connection: Connection, onEnded: () => void) => Exchange;
+}
+
+/** Serves callers of root and this user, and cuts off all others. */
+export class OwnSocket {
+  readonly #options: OwnSocketOptions;
+  readonly #connections = new Set<Connection>();
+
+  /** Creates it; {@linkcode listen} opens a socket. */
+  constructor(options: OwnSocketOptions) {
+    this.#options = options;
+  }
+
+  /** How many connections are open. */
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /**
+   * Listens on a socket for this user only.
+   *
+   * @throws {SyscallError} From socket(2), bind(2) and listen(2)
+   */
+  listen(path: string): UnixServer {
+    const { what, log } = this.#options;
+    return new UnixServer({
+      path,
+      onBound: (path) => Deno.chmodSync(path, 0o600),
+      onConnection: (connection) => this.#serve(connection),
+      onRefused: (error) =>
+        log.warn(`Cannot accept ${what}`, { error: describeError(error) }),
+    });
+  }
+
+  /** Cuts all connections. */
+  close(): void {
+    for (const connection of this.#connections) connection.close();
+  }
+
+  #serve(connection: Connection): void {
+    const { log, patienceMs = PATIENCE_MS, begin } = this.#options;
+    const { peer } = connection;
+    if (peer.uid !== 0 && peer.uid !== Deno.uid()) {
+      log.warn("Refused a caller of another user", { ...peer });
+      return connection.close();
+    }
+    this.#connections.add(connection);
+    const exchange = begin(connection, () => {
+      this.#connections.delete(connection);
+    });
+    connection.handle(exchange);
+    deadline(patienceMs).addEventListener("abort", () => exchange.hurry());
+  }
+}
