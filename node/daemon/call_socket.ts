@@ -123,6 +123,7 @@ class Conversation implements Exchange {
       stdin: new TextEncoder().encode(stdin),
       exe,
       signal: this.#gone.signal,
+      look: () => this.#connection.look(),
       onStderr: (stderr) => this.#connection.send(encodeMessage({ stderr })),
       from: describePeer(this.#connection.peer),
     });

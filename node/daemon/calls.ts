@@ -30,6 +30,8 @@ export interface Call {
   readonly onStderr: (text: string) => void;
   /** Aborted when the caller is gone. */
   readonly signal: AbortSignal;
+  /** Aborts the signal now if the caller is gone and no event has told so yet. */
+  readonly look: () => void;
   /**
    * The caller's executable, as `findFileId` identifies it: plugins that are
    * the same file run in this process.
@@ -178,6 +180,7 @@ export class Calls {
   async #dispatch(entry: Entry, signal: AbortSignal): Promise<Outcome> {
     const { call, command, subject, startedAt, end } = entry;
     const output = await this.#runPlugin(call, { signal, startedAt });
+    call.look();
     if (!signal.aborted || command !== "ADD") return output;
     // After a DEL that has come, the DEL itself undoes the rest.
     if (!(end.signal.reason instanceof Ended)) await this.#undo(call, output);

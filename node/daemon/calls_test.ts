@@ -44,6 +44,7 @@ class Told {
     CNI_COMMAND: string,
     CNI_CONTAINERID = "c1",
     signal = new AbortController().signal,
+    look = (): void => {},
   ): Promise<Outcome> {
     const call: Call = {
       plugin: this.plugin,
@@ -59,6 +60,7 @@ class Told {
       ),
       onStderr(): void {},
       signal,
+      look,
       from: "a test",
     };
     return this.calls.run(call);
@@ -87,6 +89,21 @@ Deno.test("Calls undoes an ADD whose caller is gone, with its result", async () 
   const added = told.run("ADD", "c1", gone.signal);
   await told.until("ADD c1");
   gone.abort(new Error("the caller is gone"));
+  assertEquals(codeOf(await added), 11);
+  assertEquals(told.story, [
+    "ADD c1",
+    "ADD c1 ends",
+    "DEL c1 with its result",
+  ]);
+});
+
+Deno.test("Calls undoes an ADD whose caller is found gone when it is done", async () => {
+  const told = new Told();
+  const gone = new AbortController();
+  const look = (): void => gone.abort(new Error("the caller is gone"));
+  const added = told.run("ADD", "c1", gone.signal, look);
+  await told.until("ADD c1");
+  told.go();
   assertEquals(codeOf(await added), 11);
   assertEquals(told.story, [
     "ADD c1",
@@ -147,6 +164,7 @@ Deno.test("Calls runs what is not a configuration, for its error", async () => {
     stdin: new TextEncoder().encode("["),
     onStderr(): void {},
     signal: new AbortController().signal,
+    look(): void {},
     from: "a test",
   });
   assertEquals(codeOf(outcome), 4);

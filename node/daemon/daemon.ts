@@ -75,6 +75,8 @@ export interface RunningDaemon {
   readonly calls: Calls;
   /** Whether it is about to end. */
   readonly isEnding: () => boolean;
+  /** Aborts the request's signal now if the caller is gone. */
+  readonly look: () => void;
 }
 
 /**
@@ -137,9 +139,13 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
     isReady: () => !isEnding,
     metrics: () => metrics.format(),
   };
-  const running: RunningDaemon = { calls, isEnding: () => isEnding };
-  const respond = async (request: Request): Promise<Response> =>
-    await options.handle?.(request, running) ?? answerState(request, state);
+  const running = { calls, isEnding: (): boolean => isEnding };
+  const respond = async (
+    request: Request,
+    look: () => void,
+  ): Promise<Response> =>
+    await options.handle?.(request, { ...running, look }) ??
+      answerState(request, state);
 
   const httpSocket = new HttpSocket({ respond, log });
 

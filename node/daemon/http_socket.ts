@@ -23,8 +23,11 @@ const MAX_BODY = 16 * 1024 * 1024;
 
 /** Options of an {@linkcode HttpSocket}. */
 export interface HttpSocketOptions {
-  /** Answers a request; its signal is aborted when the caller is gone. */
-  readonly respond: (request: Request) => Promise<Response>;
+  /**
+   * Answers a request; its signal is aborted when the caller is gone. `look`
+   * aborts it now if no event has told so yet.
+   */
+  readonly respond: (request: Request, look: () => void) => Promise<Response>;
   readonly log: Pick<Log, "warn">;
   /** See {@linkcode MAX_BODY}. */
   readonly maxBody?: number;
@@ -143,7 +146,8 @@ class HttpExchange implements Exchange {
         signal: this.#gone.signal,
         ...hasBody && { body },
       });
-      await this.#send(await respond(request));
+      const look = (): void => this.#connection.look();
+      await this.#send(await respond(request, look));
     } catch (error) {
       log.warn("Cannot answer", { error: describeError(error) });
       this.#refuse(500);

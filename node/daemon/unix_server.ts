@@ -62,6 +62,19 @@ export class Connection {
     else if (this.#unsent.length === 1) this.#flush();
   }
 
+  /**
+   * Receives what has arrived, the end included, without waiting for the next
+   * event: its handler knows of a peer that is gone when this returns.
+   */
+  look(): void {
+    if (this.#isClosed) return;
+    try {
+      this.#receive();
+    } catch {
+      this.#abandon(); // ECONNRESET
+    }
+  }
+
   /** Closes the connection when all bytes are sent. */
   end(): void {
     this.#isEnding = true;
