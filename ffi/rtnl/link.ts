@@ -27,12 +27,14 @@ import type {
   NewBridge,
   NewIfb,
   NewVeth,
+  NewVrf,
 } from "./link_types.ts";
 
 export type * from "./link_types.ts";
 
 /** Source: include/uapi/linux/if.h. */
-const IFF_UP = 1, IFF_PROMISC = 0x100, IFF_LOWER_UP = 0x1_0000;
+const IFF_UP = 1, IFF_PROMISC = 0x100, IFF_ALLMULTI = 0x200;
+const IFF_LOWER_UP = 0x1_0000;
 /** Source: include/uapi/linux/rtnetlink.h `enum rtnetlink_groups`. */
 const RTNLGRP_LINK = 1;
 /** Source: RFC 2863, include/uapi/linux/if.h `IF_OPER_*`. */
@@ -116,6 +118,20 @@ export class LinkRequests {
     });
   }
 
+  /**
+   * Creates a virtual routing and forwarding domain (VRF), up. Its ports use its
+   * routing table.
+   *
+   * @throws {NetlinkError} EEXIST if the name is taken, EOPNOTSUPP if the
+   * kernel does not support it
+   */
+  addVrf({ name, table }: NewVrf): Link {
+    return this.#addEchoed({
+      name,
+      linkInfo: { kind: "vrf", data: { table } },
+    });
+  }
+
   /** Creates a link that is up, and takes its description from the echo. */
   #addEchoed(attributes: LinkAttributes & { readonly name: string }): Link {
     const [answer] = this.#socket.request(newLink, {
@@ -175,14 +191,19 @@ export class LinkRequests {
    * link does not allow the change
    */
   set(index: number, change: LinkChange): void {
-    const { isUp, isPromiscuous, mac, mtu, masterIndex, alias } = change;
-    const flags = flagsOf([[IFF_UP, isUp], [IFF_PROMISC, isPromiscuous]]);
+    const { mac, mtu, masterIndex, alias, transmitQueueLength } = change;
+    const flags = flagsOf([
+      [IFF_UP, change.isUp],
+      [IFF_PROMISC, change.isPromiscuous],
+      [IFF_ALLMULTI, change.isAllMulticast],
+    ]);
     this.#socket.request(newLink, {
       header: { index, ...flags },
       attributes: {
         address: mac,
         mtu,
         master: masterIndex,
+        transmitQueueLength,
         alias,
         linkInfo: linkInfoOf(change),
       },
@@ -386,6 +407,9 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
       operationalState === OPERATIONAL_UNKNOWN &&
         (header.flags & IFF_LOWER_UP) !== 0,
     isPromiscuous: (header.flags & IFF_PROMISC) !== 0,
+    isAllMulticast: (header.flags & IFF_ALLMULTI) !== 0,
+    transmitQueueLength: attributes.transmitQueueLength ?? 0,
+    vrfTable: linkInfo?.kind === "vrf" ? linkInfo.data?.table : undefined,
     hasVlanFiltering: linkInfo?.kind === "bridge" &&
       linkInfo.data?.vlanFiltering === 1,
     hasHairpin: linkInfo?.portData?.hairpin === 1,

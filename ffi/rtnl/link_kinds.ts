@@ -4,7 +4,7 @@
  * @module
  */
 
-import { type Codec, u16, u8 } from "../../net/bytes.ts";
+import { type Codec, u16, u32, u8 } from "../../net/bytes.ts";
 import type { Mac } from "../../net/mac.ts";
 import { attributeSet } from "../netlink/attribute.ts";
 
@@ -34,10 +34,17 @@ export interface BridgeData {
   readonly defaultVlan?: number | undefined;
 }
 
+/** Data of a VRF. */
+export interface VrfData {
+  /** The routing table of its ports. */
+  readonly table?: number | undefined;
+}
+
 /** Data of the supported kinds, by name. */
 interface DataByKind {
   readonly veth: VethData;
   readonly bridge: BridgeData;
+  readonly vrf: VrfData;
 }
 
 /** A kind of link, with its data. Other kinds' data is not decoded. */
@@ -71,6 +78,8 @@ export function linkKinds(
     veth: attributeSet({ peer: [1, peerLink] }),
     // Source: include/uapi/linux/if_link.h `IFLA_BR_*`.
     bridge: attributeSet({ vlanFiltering: [7, u8], defaultVlan: [39, u16] }),
+    // Source: include/uapi/linux/if_link.h `IFLA_VRF_TABLE`.
+    vrf: attributeSet({ table: [1, u32] }),
   };
 }
 

@@ -7,6 +7,7 @@ import { NetlinkError } from "../netlink/error.ts";
 import type { NetNs } from "../netns.ts";
 import { Rtnl } from "./mod.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
+import { needsVrf } from "../../tests/_harness/vrf.ts";
 
 /** Returns a link as `ip` shows it. */
 // deno-lint-ignore no-explicit-any -- tests look into it as they please
@@ -45,6 +46,9 @@ rootTest("LinkRequests.addVeth() makes both ends where they belong", () => {
     alias: undefined,
     isOperational: false,
     isPromiscuous: false,
+    isAllMulticast: false,
+    transmitQueueLength: 1000,
+    vrfTable: undefined,
     hasVlanFiltering: false,
     hasHairpin: false,
     isIsolated: false,
@@ -154,6 +158,9 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     alias: link.ifalias,
     isOperational: link.flags.includes("LOWER_UP"),
     isPromiscuous: link.flags.includes("PROMISC"),
+    isAllMulticast: link.flags.includes("ALLMULTI"),
+    transmitQueueLength: link.txqlen,
+    vrfTable: undefined,
     hasVlanFiltering: link.linkinfo?.info_data?.vlan_filtering === 1,
     hasHairpin: link.linkinfo?.info_slave_data?.hairpin === true,
     isIsolated: link.linkinfo?.info_slave_data?.isolated === true,
@@ -301,12 +308,20 @@ rootTest("LinkRequests.set() changes what is given", () => {
   using rtnl = Rtnl.open(host.path);
   const { index } = rtnl.link.addBridge({ name: "br0" });
   const mac = Mac.parse("0a:58:0a:01:02:01");
-  rtnl.link.set(index, { mac, mtu: 1300, isPromiscuous: true });
+  rtnl.link.set(index, {
+    mac,
+    mtu: 1300,
+    isPromiscuous: true,
+    isAllMulticast: true,
+    transmitQueueLength: 7,
+  });
   const shown = show(host, "br0");
-  assertEquals([shown.address, shown.mtu], [`${mac}`, 1300]);
+  assertEquals([shown.address, shown.mtu, shown.txqlen], [`${mac}`, 1300, 7]);
   assertEquals(shown.flags.includes("PROMISC"), true);
+  assertEquals(shown.flags.includes("ALLMULTI"), true);
   assertEquals(rtnl.link.get(index).isPromiscuous, true);
   rtnl.link.set(index, { isPromiscuous: false });
+  assertEquals(rtnl.link.get(index).isAllMulticast, true);
   const { isPromiscuous, mtu, isUp } = rtnl.link.get(index);
   assertEquals([isPromiscuous, mtu, isUp], [false, 1300, true]);
 });
@@ -323,6 +338,18 @@ rootTest("Link.isOperational follows the other end", () => {
   assertEquals(rtnl.link.get(index).isOperational, false);
   inner.link.set(linkIndex, { isUp: true });
   assertEquals(rtnl.link.get(index).isOperational, true);
+});
+
+rootTest("LinkRequests.addVrf() creates a VRF that is up", needsVrf, () => {
+  using hosts = TestHosts.create();
+  using rtnl = Rtnl.open(hosts.host.path);
+  const vrf = rtnl.link.addVrf({ name: "blue", table: 77 });
+  const { ifindex, linkinfo, flags } = show(hosts.host, "blue");
+  assertEquals([vrf.index, vrf.kind, vrf.isUp], [ifindex, "vrf", true]);
+  assertEquals([vrf.vrfTable, linkinfo.info_data.table], [77, 77]);
+  assertEquals([linkinfo.info_kind, flags.includes("UP")], ["vrf", true]);
+  const again = { name: "blue", table: 78 };
+  assertEquals(errnoOf(() => rtnl.link.addVrf(again)), "EEXIST");
 });
 
 rootTest("LinkRequests.addIfb() creates an IFB that is up", () => {

@@ -31,6 +31,12 @@ export interface Link {
   readonly isOperational: boolean;
   /** Whether it accepts all frames, whatever their destination. */
   readonly isPromiscuous: boolean;
+  /** Whether it accepts all multicast frames. */
+  readonly isAllMulticast: boolean;
+  /** Length of its queue in packets, if the qdisc has no limit of its own. */
+  readonly transmitQueueLength: number;
+  /** For a VRF: its routing table. */
+  readonly vrfTable: number | undefined;
   /** For a bridge: whether VLAN filtering is on. */
   readonly hasVlanFiltering: boolean;
   /** For a bridge port: whether frames may leave by the port they came in by. */
@@ -63,6 +69,10 @@ export interface LinkChange {
   readonly masterIndex?: number | undefined;
   /** Whether it accepts all frames, whatever their destination. */
   readonly isPromiscuous?: boolean | undefined;
+  /** Whether it accepts all multicast frames. */
+  readonly isAllMulticast?: boolean | undefined;
+  /** Length of its queue in packets, if the qdisc has no limit of its own. */
+  readonly transmitQueueLength?: number | undefined;
   /** A free text for people and programs, of at most 254 bytes. */
   readonly alias?: string | undefined;
   /** Of a bridge. */
@@ -105,4 +115,12 @@ export interface NewIfb {
   readonly mtu: number;
   /** Length of its queue in packets, if the qdisc has no limit of its own. */
   readonly transmitQueueLength: number;
+}
+
+/** A virtual routing and forwarding domain to create. */
+export interface NewVrf {
+  /** 1 to 15 bytes. */
+  readonly name: string;
+  /** The routing table of its ports, from 1. */
+  readonly table: number;
 }
