@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { IpFamily } from "../../net/ip.ts";
+import type { Ip, IpFamily } from "../../net/ip.ts";
 import { isErrno } from "../errno.ts";
 import { Flag } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
@@ -160,6 +160,26 @@ export class RouteRequests {
     } catch (error) {
       // The table has never had a route.
       if (isErrno(error, "ENOENT")) return [];
+      throw error;
+    }
+  }
+
+  /**
+   * Returns the index of the link by which packets to an address leave;
+   * undefined if there is no route to it.
+   */
+  findOutput(destination: Ip): number | undefined {
+    const header = {
+      family: addressFamily(destination.family),
+      destinationLength: destination.bitLength,
+    };
+    try {
+      const request = { header, attributes: { destination } };
+      return this.#socket.get(getRoute, request, newRoute).attributes.oif;
+    } catch (error) {
+      if (isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "EINVAL", "EACCES")) {
+        return undefined;
+      }
       throw error;
     }
   }

