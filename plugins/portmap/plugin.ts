@@ -41,12 +41,8 @@ import type { Result } from "../../cni/result.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
 import { attachmentOf } from "../parts/attachment.ts";
 import { requirePrevResult } from "../parts/prev_result.ts";
-import {
-  type Backend,
-  backends,
-  chooseBackend,
-  type PortmapHost,
-} from "./backend.ts";
+import type { Backend, PortmapHost } from "./backend.ts";
+import { backends, chooseBackend } from "./choose_backend.ts";
 import {
   type ForwardedPort,
   type Forwarding,
