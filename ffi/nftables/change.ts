@@ -7,15 +7,23 @@
  * @module
  */
 
+import type { Bytes } from "../../net/bytes.ts";
 import { Flag } from "../netlink/message.ts";
 import { type EncodedRequest, encodeRequest } from "../netlink/socket.ts";
-import { type Expression, isOfXtables } from "./expression.ts";
+import {
+  type Expression,
+  INTERFACE_NAME_BYTES,
+  isOfXtables,
+} from "./expression.ts";
 import {
   delChain,
+  delElements,
   delRule,
   delTable,
   newChain,
+  newElements,
   newRule,
+  newSet,
   newTable,
   TableFamily,
   type TableFamilyName,
@@ -47,6 +55,47 @@ export interface BaseChain {
   readonly priority: number;
   readonly comment?: string | undefined;
 }
+
+/**
+ * Types of a set's keys, as `nft` shows them, with their lengths in bytes.
+ *
+ * Source: nftables include/datatype.h `enum datatypes`; a concatenation has six
+ * bits for each part.
+ */
+const KEY_TYPES = {
+  ipv4_addr: { type: 7, length: 4 },
+  ipv6_addr: { type: 8, length: 16 },
+  ifname: { type: 41, length: INTERFACE_NAME_BYTES },
+  "ifname . ifname": { type: 41 << 6 | 41, length: 2 * INTERFACE_NAME_BYTES },
+} as const;
+
+/**
+ * Tells `nft` that keys are in the byte order of the machine, as names are.
+ *
+ * Source: libnftnl include/udata.h `NFTNL_UDATA_SET_KEYBYTEORDER`; nftables
+ * include/expression.h `BYTEORDER_HOST_ENDIAN`.
+ */
+const KEYS_IN_HOST_ORDER = new Uint8Array([0, 4, 1, 0, 0, 0]);
+
+/** A set, or a map from keys to verdicts. */
+export interface NewSet {
+  readonly name: string;
+  readonly key: keyof typeof KEY_TYPES;
+  /** Whether it maps its keys to verdicts. */
+  readonly isVerdictMap?: boolean;
+}
+
+/** An element of a set. */
+export interface Element {
+  readonly key: Bytes;
+  /** Of a verdict map: {@linkcode VERDICTS}. */
+  readonly verdict?: number | undefined;
+  /** "" for none. */
+  readonly comment: string;
+}
+
+/** Source: `NFT_SET_MAP`, `NFT_DATA_VERDICT`. */
+const SET_MAP = 0x8, VERDICT_TYPE = 0xffffff00;
 
 /** Source: `NFT_TABLE_F_DORMANT`. */
 const TABLE_DORMANT = 0x1;
@@ -108,6 +157,68 @@ export function addChain(
 export function delChainOf(table: Table, name: string): Change {
   const attributes = { table: table.name, name };
   return encodeRequest(delChain, { ...inTable(table), attributes });
+}
+
+/** Adds a set or map. */
+export function addSet(
+  table: Table,
+  { name, key, isVerdictMap }: NewSet,
+): Change {
+  const { type, length } = KEY_TYPES[key];
+  const attributes = {
+    table: table.name,
+    name,
+    keyType: type,
+    keyLength: length,
+    ...isVerdictMap ? { flags: SET_MAP, dataType: VERDICT_TYPE } : {},
+    userData: key === "ifname" ? KEYS_IN_HOST_ORDER : undefined,
+    // Identifies the set within a batch, and is required.
+    id: 1,
+  };
+  return encodeRequest(newSet, {
+    ...inTable(table),
+    flags: Create,
+    attributes,
+  });
+}
+
+/**
+ * Adds elements. An existing element keeps its comment. A map's element with
+ * another verdict is refused with EBUSY.
+ */
+export function addElements(
+  table: Table,
+  set: string,
+  elements: readonly Element[],
+): Change {
+  const attributes = {
+    table: table.name,
+    set,
+    elements: elements.map(({ key, verdict, comment }) => ({
+      key: { value: key },
+      data: verdict === undefined ? undefined : { verdict: { code: verdict } },
+      comment: comment || undefined,
+    })),
+  };
+  return encodeRequest(newElements, {
+    ...inTable(table),
+    flags: Create,
+    attributes,
+  });
+}
+
+/** Deletes elements by their keys. */
+export function delElementsOf(
+  table: Table,
+  set: string,
+  elements: readonly Pick<Element, "key">[],
+): Change {
+  const attributes = {
+    table: table.name,
+    set,
+    elements: elements.map(({ key }) => ({ key: { value: key } })),
+  };
+  return encodeRequest(delElements, { ...inTable(table), attributes });
 }
 
 /** A rule to add. */

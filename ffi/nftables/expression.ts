@@ -40,6 +40,8 @@ export interface Expression {
  * Source: `NFT_REG_1`.
  */
 const REGISTER = 1;
+/** The next 16 bytes. Source: `NFT_REG_2`. */
+const NEXT_REGISTER = 2;
 /** Source: `NFT_REG_VERDICT`. */
 const VERDICT_REGISTER = 0;
 
@@ -71,6 +73,19 @@ const bitwiseAttributes = attributeSet({
   length: [3, u32be],
   mask: [markedNested(4), nested(dataAttributes)],
   xor: [markedNested(5), nested(dataAttributes)],
+});
+
+/** Source: `NFTA_LOOKUP_*`. */
+const lookupAttributes = attributeSet({
+  set: [1, cstring],
+  source: [2, u32be],
+  destination: [3, u32be],
+});
+
+/** Source: `NFTA_CT_*`. */
+const conntrackAttributes = attributeSet({
+  destination: [1, u32be],
+  key: [2, u32be],
 });
 
 /** Source: `NFTA_IMMEDIATE_*`. */
@@ -125,7 +140,7 @@ const BASES = { link: 0, network: 1 } as const;
 /** Source: `NFT_CMP_*`. */
 const OPERATORS = { "==": 0, "!=": 1 } as const;
 /** Source: `NF_ACCEPT`, `NF_DROP`, `NFT_JUMP`, `NFT_GOTO`, `NFT_RETURN`. */
-const VERDICTS = {
+export const VERDICTS = {
   accept: 1,
   drop: 0,
   jump: -3,
@@ -136,8 +151,10 @@ const VERDICTS = {
 const FAMILIES: Readonly<Record<IpFamily, number>> = { 4: 2, 6: 10 };
 /** Offset of the sender in an Ethernet header. Source: `struct ethhdr`. */
 const ETHERNET_SOURCE_OFFSET = 6;
-/** Source: include/uapi/linux/if.h `IFNAMSIZ`. */
-const INTERFACE_NAME_BYTES = 16;
+/** Length of an interface's name as a value. Source: include/uapi/linux/if.h `IFNAMSIZ`. */
+export const INTERFACE_NAME_BYTES = 16;
+/** Source: `NFT_CT_STATE`; `NF_CT_STATE_BIT()`. */
+const CONNTRACK_STATE = 0, ESTABLISHED_OR_RELATED = 2 | 4;
 
 /** How a value is compared. */
 export type Operator = keyof typeof OPERATORS;
@@ -154,9 +171,60 @@ export function matchFamily(family: IpFamily): Expression[] {
 
 /** Matches packets that came in by a link. */
 export function matchInputName(name: string): Expression[] {
+  return [loadMeta("inputName"), compare("==", encodeName(name))];
+}
+
+/** Encodes an interface's name as the kernel compares it. */
+export function encodeName(name: string): Bytes {
   const bytes = new Uint8Array(INTERFACE_NAME_BYTES);
   bytes.set(new TextEncoder().encode(name));
-  return [loadMeta("inputName"), compare("==", bytes)];
+  return bytes;
+}
+
+/** Matches packets with an address in a set. */
+export function matchAddressIn(
+  field: AddressField,
+  family: IpFamily,
+  set: string,
+): Expression[] {
+  const part = {
+    base: "network",
+    offset: ADDRESS_OFFSETS[family][field],
+    length: family === 4 ? 4 : 16,
+  } as const;
+  return [loadPayload(part), lookUp(set)];
+}
+
+/** Matches packets that came in by a link in a set and leave by one. */
+export function matchLinksIn(set: string): Expression[] {
+  return [
+    loadMeta("inputName"),
+    lookUp(set),
+    loadMeta("outputName"),
+    lookUp(set),
+  ];
+}
+
+/** Decides by a map from a packet's input and output links to a verdict. */
+export function decideByLinks(map: string): Expression[] {
+  return [
+    loadMeta("inputName"),
+    loadMeta("outputName", NEXT_REGISTER),
+    lookUp(map, VERDICT_REGISTER),
+  ];
+}
+
+/** Matches packets of connections that were allowed before, and related ones. */
+export function matchEstablished(): Expression[] {
+  const data = conntrackAttributes.encode({
+    destination: REGISTER,
+    key: CONNTRACK_STATE,
+  });
+  return [
+    { name: "ct", data },
+    mask(u32.encode(ESTABLISHED_OR_RELATED)),
+    compare("!=", u32.encode(0)),
+  ];
 }
 
 /** Matches Ethernet frames from a sender. */
@@ -300,9 +368,17 @@ export function inputNameOf(expressions: readonly Expression[]): string {
   return new TextDecoder().decode(value).replace(/\0.*$/s, "");
 }
 
-function loadMeta(key: keyof typeof META_KEYS): Expression {
+function lookUp(set: string, destination?: number): Expression {
+  const data = lookupAttributes.encode({ set, source: REGISTER, destination });
+  return { name: "lookup", data };
+}
+
+function loadMeta(
+  key: keyof typeof META_KEYS,
+  destination = REGISTER,
+): Expression {
   const data = metaAttributes.encode({
-    destination: REGISTER,
+    destination,
     key: META_KEYS[key],
   });
   return { name: "meta", data };

@@ -114,6 +114,36 @@ export const dataAttributes = attributeSet({
   verdict: [markedNested(2), nested(verdictAttributes)],
 });
 
+/** Source: `NFTA_SET_*`. */
+const setAttributes = attributeSet({
+  table: [1, cstring],
+  name: [2, cstring],
+  flags: [3, u32be],
+  keyType: [4, u32be],
+  keyLength: [5, u32be],
+  dataType: [6, u32be],
+  dataLength: [7, u32be],
+  id: [10, u32be],
+  userData: [13, raw],
+});
+
+/** Source: `NFTA_SET_ELEM_*`. */
+const elementAttributes = attributeSet({
+  key: [markedNested(1), nested(dataAttributes)],
+  data: [markedNested(2), nested(dataAttributes)],
+  comment: [6, comment],
+});
+
+/** Source: `NFTA_SET_ELEM_LIST_*`. */
+const elementsAttributes = attributeSet({
+  table: [1, cstring],
+  set: [2, cstring],
+  elements: [
+    markedNested(3),
+    listOf(LIST_ELEMENT, nested(elementAttributes)),
+  ],
+});
+
 /** Source: `NFNL_BATCH_GENID`, `NFTA_GEN_ID`. */
 const generationAttributes = attributeSet({ generation: [1, u32be] });
 
@@ -161,6 +191,14 @@ export const listedRule = nft("NEWRULE", 6, undecodedRule);
 export const getRule = nft("GETRULE", 7, ruleAttributes);
 /** Deletes a rule, or all rules of a chain if no handle is given. */
 export const delRule = nft("DELRULE", 8, ruleAttributes);
+/** Adds a set or map. */
+export const newSet = nft("NEWSET", 9, setAttributes);
+/** Adds elements to a set, or reports some of a list. */
+export const newElements = nft("NEWSETELEM", 12, elementsAttributes);
+/** Requests the elements of a set. */
+export const getElements = nft("GETSETELEM", 13, elementsAttributes);
+/** Deletes elements. */
+export const delElements = nft("DELSETELEM", 14, elementsAttributes);
 /** Reports the generation: the number of commits in the namespace. */
 export const newGeneration = nft("NEWGEN", 15, generationAttributes);
 /** Requests the generation. */

@@ -19,16 +19,18 @@ import {
   Protocol,
 } from "../netlink/socket.ts";
 import { NetNs } from "../netns.ts";
-import { type Change, delTableOf, type Table } from "./change.ts";
+import { type Change, delTableOf, type Element, type Table } from "./change.ts";
 import { type Expression } from "./expression.ts";
 import {
   beginBatch,
   endBatch,
   getChain,
+  getElements,
   getGeneration,
   getRule,
   listedRule,
   newChain,
+  newElements,
   newGeneration,
   ruleAttributes,
   SUBSYSTEM,
@@ -184,6 +186,22 @@ export class Nftables implements Disposable {
       () => this.#socket.dump(getRule, { header, attributes }, listedRule),
       [],
     ).map(({ attributes: { bytes } }) => new Rule(bytes ?? new Uint8Array(0)));
+  }
+
+  /** Lists the elements of a set or map; an empty list if it does not exist. */
+  listElements({ family, name: table }: Table, set: string): Element[] {
+    const header = { family: TableFamily[family] };
+    const request = { header, attributes: { table, set } };
+    return unlessMissing(
+      () => this.#socket.dump(getElements, request, newElements),
+      [],
+    ).flatMap(({ attributes: { elements = [] } }) =>
+      elements.map(({ key, data, comment = "" }) => ({
+        key: key?.value ?? new Uint8Array(0),
+        verdict: data?.verdict?.code,
+        comment,
+      }))
+    );
   }
 
   /** Closes the socket; a second call does nothing. */

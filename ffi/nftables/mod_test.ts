@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { Cidr } from "../../net/cidr.ts";
-import { type IpFamily } from "../../net/ip.ts";
+import { Ip, type IpFamily } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
 import {
   allOf,
@@ -17,10 +17,13 @@ import type { NetNs } from "../netns.ts";
 import {
   addChain,
   addDormantTable,
+  addElements,
+  addSet,
   addTable,
   appendRule,
   type Change,
   delChainOf,
+  delElementsOf,
   delRuleOf,
   delTableOf,
   flushChain,
@@ -31,17 +34,23 @@ import {
   comparedValues,
   count,
   decide,
+  decideByLinks,
+  encodeName,
   type Expression,
   goTo,
   inputNameOf,
   isMasquerade,
   jumpTo,
   masquerade,
+  matchAddressIn,
+  matchEstablished,
   matchEthernetSource,
   matchFamily,
   matchInputName,
+  matchLinksIn,
   matchNetwork,
   verdictOf,
+  VERDICTS,
   xtablesComment,
   xtablesCommentOf,
   xtablesMasquerade,
@@ -171,6 +180,101 @@ testInInet(
         .replaceAll(/\binet (test|twin)\b/g, "inet TABLE").split("\n")
         .filter((line) => !/^\s*$/.test(line)).sort();
     assertEquals(list("test"), list("twin"));
+  },
+  needsNft,
+);
+
+testInInet(
+  "Nftables.commit() adds sets and maps, and rules that look in them",
+  (fixture) => {
+    const { nftables } = fixture;
+    const own = (name: string): Uint8Array<ArrayBuffer> =>
+      new Uint8Array([...encodeName(name), ...encodeName(name)]);
+    const addresses = ["10.1.2.5", "10.1.2.6"].map((text, index) => ({
+      key: new Uint8Array(Ip.parse(text).toBytes()),
+      comment: `element ${index}`,
+    }));
+    const pair = { key: own("cni0"), verdict: VERDICTS.drop, comment: "" };
+    nftables.commit([
+      addTable(TABLE),
+      addSet(TABLE, { name: "four", key: "ipv4_addr" }),
+      addSet(TABLE, { name: "six", key: "ipv6_addr" }),
+      addSet(TABLE, { name: "links", key: "ifname" }),
+      addSet(TABLE, {
+        name: "pairs",
+        key: "ifname . ifname",
+        isVerdictMap: true,
+      }),
+      addElements(TABLE, "four", addresses),
+      addElements(TABLE, "links", [{ key: encodeName("br0"), comment: "" }]),
+      addElements(TABLE, "pairs", [pair]),
+      addChain(TABLE, "forward", {
+        type: "filter",
+        hook: "forward",
+        priority: 0,
+      }),
+      ...[
+        decideByLinks("pairs"),
+        [...matchLinksIn("links"), decide("drop")],
+        [
+          ...matchFamily(4),
+          ...matchAddressIn("source", 4, "four"),
+          decide("accept"),
+        ],
+        [
+          ...matchFamily(6),
+          ...matchAddressIn("destination", 6, "six"),
+          ...matchEstablished(),
+          decide("accept"),
+        ],
+      ].map((expressions) =>
+        appendRule(TABLE, { chain: "forward", expressions })
+      ),
+    ]);
+    fixture.nft(
+      ["-f", "-"],
+      `table inet twin {
+    set four {
+      type ipv4_addr
+      elements = { 10.1.2.5 comment "element 0", 10.1.2.6 comment "element 1" }
+    }
+    set six { type ipv6_addr; }
+    set links { type ifname; elements = { "br0" }; }
+    map pairs {
+      type ifname . ifname : verdict
+      elements = { "cni0" . "cni0" : drop }
+    }
+    chain forward {
+      type filter hook forward priority 0;
+      iifname . oifname vmap @pairs
+      iifname @links oifname @links drop
+      ip saddr @four accept
+      ip6 daddr @six ct state established,related accept
+    }
+  }`,
+    );
+    const list = (...options: string[]): string[] =>
+      ["test", "twin"].map((table) =>
+        fixture.nft([...options, "list", "table", "inet", table])
+          .replaceAll(/\b(test|twin)\b/g, "TABLE")
+      );
+    for (const options of [[], ["--debug=netlink"]]) {
+      const [ours, twins] = list(...options);
+      assertEquals(ours?.split("\n").sort(), twins?.split("\n").sort());
+    }
+    const sorted = nftables.listElements(TABLE, "four")
+      .sort((one, other) => one.comment < other.comment ? -1 : 1);
+    assertEquals(
+      sorted,
+      addresses.map((one) => ({
+        ...one,
+        verdict: undefined,
+      })),
+    );
+    assertEquals(nftables.listElements(TABLE, "pairs"), [pair]);
+    nftables.commit([delElementsOf(TABLE, "four", addresses.slice(0, 1))]);
+    assertEquals(nftables.listElements(TABLE, "four").length, 1);
+    assertEquals(nftables.listElements(TABLE, "none"), []);
   },
   needsNft,
 );
