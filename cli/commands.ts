@@ -225,6 +225,60 @@ const NODE_COMMANDS: readonly CommandRow[] = [
   describeDaemon("/run/cni"),
 ];
 
+const FOLDER: Argument = {
+  name: "FOLDER",
+  summary: "folder of plugins, such as /opt/cni/bin",
+  completes: "directory",
+};
+
+/** The commands that put this executable on a node. */
+const INSTALL_COMMANDS: readonly CommandRow[] = [
+  {
+    name: "install",
+    summary: "Install this executable and its plugins into a folder",
+    about: [
+      "Copies the executable to FOLDER/cni and links each plugin to it. Runtimes " +
+      "can call plugins of the folder meanwhile. Files that are replaced are kept " +
+      "in FOLDER/.cni-install and restored by cni uninstall.",
+      "multus, multus-shim, passthru and debug are installed only if --only names " +
+      "them. FOLDER is created if it does not exist.",
+    ],
+    args: [FOLDER],
+    flags: pick(
+      "only",
+      "copy",
+      "link",
+      "dry-run",
+      "rollback",
+      "force",
+      "conf-dir",
+    ),
+    examples: {
+      "cni install /opt/cni/bin": "install or update all plugins",
+      "cni install /opt/cni/bin --only ptp,host-local,portmap":
+        "install some plugins",
+      "cni install /opt/cni/bin --dry-run": "show what would be replaced",
+    },
+    load: async () => (await import("./commands/install.ts")).install,
+  },
+  {
+    name: "uninstall",
+    summary: "Undo cni install: restore the files that it replaced",
+    about: [
+      "Removes the executable and its links, and restores the files that they " +
+      "replaced, byte for byte. Files that another program has put in their place " +
+      "are kept. Fails if a configuration needs a plugin that would be missing, " +
+      "unless --force is given.",
+    ],
+    args: [FOLDER],
+    flags: pick("dry-run", "force", "conf-dir"),
+    examples: {
+      "cni uninstall /opt/cni/bin": "go back to the plugins from before",
+    },
+    load: async () => (await import("./commands/install.ts")).uninstall,
+  },
+];
+
 const NAME: Argument = {
   name: "NAME",
   summary: "name of a network namespace",
@@ -333,6 +387,7 @@ export const cni: Program = {
   rows: [
     ...NETWORK_COMMANDS,
     ...NODE_COMMANDS,
+    ...INSTALL_COMMANDS,
     ...NETNS_COMMANDS,
     ...OWN_COMMANDS,
   ],

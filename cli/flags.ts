@@ -28,10 +28,10 @@ export const FLAGS = {
   "all": {
     summary: "remove all attachments; takes no namespaces",
   },
-  "dry-run": { summary: "show what would be deleted without deleting it" },
+  "dry-run": { summary: "show what would change without changing it" },
   "strict": { summary: "treat notes and warnings as errors" },
   "force": {
-    summary: "delete the namespace even if it is attached to networks",
+    summary: "ignore that it is still in use",
   },
   "to": {
     value: "FORM",
@@ -66,6 +66,13 @@ export const FLAGS = {
     summary: "folder of the attachment cache (default /var/lib/cni)",
     completes: "directory",
   },
+  "only": {
+    value: "NAMES",
+    summary: "comma-separated plugins to install (default all but multus)",
+  },
+  "copy": { summary: "copy the executable for each plugin" },
+  "link": { summary: "link each plugin to the executable (default)" },
+  "rollback": { summary: "restore the replaced files, as cni uninstall does" },
   "wide": { summary: "show full container IDs" },
   "exit-code": { summary: "exit with 1 if there is a problem" },
   "undo-timeout": {

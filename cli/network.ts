@@ -114,7 +114,8 @@ function findHint(confDir: string, network: string): string {
 
 /** Lists the names of all readable networks in alphabetical order. */
 export function listNetworkNames(confDir: string): string[] {
-  return [...new Set(listNamedFiles(confDir).map(({ name }) => name))].sort();
+  return [...new Set(listNetworks(confDir).map(({ list }) => list.name))]
+    .sort();
 }
 
 /**
@@ -123,7 +124,7 @@ export function listNetworkNames(confDir: string): string[] {
  * @throws {UnknownNetworkError} If no readable configuration has that name
  */
 export function getNetworkFile(confDir: string, network: string): string {
-  const found = listNamedFiles(confDir).find(({ name }) => name === network);
+  const found = listNetworks(confDir).find(({ list }) => list.name === network);
   if (found !== undefined) return found.file;
   throw new UnknownNetworkError(
     ErrorCode.Internal,
@@ -132,12 +133,19 @@ export function getNetworkFile(confDir: string, network: string): string {
   );
 }
 
-function listNamedFiles(confDir: string): { name: string; file: string }[] {
+/** A network and the file that configures it. */
+export interface NetworkFile {
+  readonly file: string;
+  readonly list: NetworkConfList;
+}
+
+/** Lists all readable networks in search order. */
+export function listNetworks(confDir: string): NetworkFile[] {
   return [[".conflist"], [".conf", ".json"]]
     .flatMap((extensions) => listConfFiles(confDir, extensions))
     .flatMap((file) => {
-      const name = ifPossible(() => readNetworkFile(file).name);
-      return name === undefined ? [] : [{ name, file }];
+      const list = ifPossible(() => readNetworkFile(file));
+      return list === undefined ? [] : [{ file, list }];
     });
 }
 

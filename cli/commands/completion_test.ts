@@ -12,8 +12,7 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
   }
   const dir = folder.path;
   const all =
-    "add check del gc status validate convert list networks plugins daemon " +
-    "netns completion help version";
+    "add check del gc status validate convert list networks plugins daemon install uninstall netns completion help version";
   const rows: [line: string, want: string][] = [
     ["", all],
     ["a", all],

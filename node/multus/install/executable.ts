@@ -1,16 +1,13 @@
 /**
  * The executable on the node, and its links.
  *
- * It is installed by rename(2) when it is complete and closed: a running
- * executable cannot be written, and an executable that is being written cannot
- * be run ("text file busy").
- *
  * @module
  */
 
-import { basename, dirname, join } from "@std/path/posix";
+import { join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../../cni/error.ts";
-import { removeQuietly, unlessMissing } from "../../../cni/files/io.ts";
+import { copyExecutable } from "../../../cni/files/copy_executable.ts";
+import { unlessMissing } from "../../../cni/files/io.ts";
 import type { Log } from "../../../cni/log.ts";
 import { haveSameContent } from "../../../cni/files/same_content.ts";
 import { isSameFile } from "../../../cni/files/same_file.ts";
@@ -107,9 +104,10 @@ export class Executable {
     // Taken before reading: a file that replaces the source meanwhile must not
     // count as copied.
     const copied = identify(source);
-    const made = await tellIoFailure(
+    let made = "";
+    await tellIoFailure(
       `copy "${source}" to "${this.#path}"`,
-      copy(source, this.#path),
+      copyExecutable(source, this.#path, (copy) => made = identify(copy)),
     );
     this.#same = { source: copied, target: made };
     const fields = { path: this.#path };
@@ -126,27 +124,6 @@ function identify(path: string): string {
   return [dev, ino, size, mtime?.getTime()].join(":");
 }
 
-/**
- * Copies an executable completely or not at all.
- *
- * @returns The identity of the copy's state
- */
-async function copy(source: string, path: string): Promise<string> {
-  const unfinished = join(dirname(path), `.${basename(path)}.unfinished`);
-  try {
-    removeQuietly(unfinished);
-    await Deno.copyFile(source, unfinished);
-    await Deno.chmod(unfinished, 0o755);
-    await flush(unfinished);
-    const made = identify(unfinished);
-    await Deno.rename(unfinished, path);
-    return made;
-  } catch (error) {
-    removeQuietly(unfinished);
-    throw error;
-  }
-}
-
 async function tellIoFailure<T>(action: string, over: Promise<T>): Promise<T> {
   try {
     return await over;
@@ -155,10 +132,4 @@ async function tellIoFailure<T>(action: string, over: Promise<T>): Promise<T> {
       cause: error,
     });
   }
-}
-
-/** Flushes the content to disk before the rename. */
-async function flush(path: string): Promise<void> {
-  using file = await Deno.open(path, { read: true });
-  await file.sync();
 }

@@ -1,0 +1,190 @@
+/**
+ * `cni install` and `cni uninstall`: put this executable on a node, and remove
+ * it again.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { unlessMissing, withIoFailure } from "../../cni/files/io.ts";
+import { isObject } from "../../cni/json.ts";
+import { pluginNames, programNames } from "../../plugins/registry.ts";
+import type { Output } from "../../tool/command.ts";
+import { findNearest } from "../../tool/suggest.ts";
+import { type Column, formatTable } from "../../tool/table.ts";
+import { refuse } from "../../tool/usage_error.ts";
+import type { CniCall } from "../flags.ts";
+import {
+  type Change,
+  EXECUTABLE,
+  type Form,
+  Installation,
+  type Undone,
+} from "../install/installation.ts";
+import { isFolder, listNetworks, readFolders } from "../network.ts";
+
+/** This executable. */
+const SOURCE = "/proc/self/exe";
+
+/** Programs that are installed only if they are named. */
+const ON_REQUEST: readonly string[] = [
+  "debug",
+  "multus",
+  "multus-shim",
+  "noop",
+  "passthru",
+];
+
+/** A file, and what was done to it. */
+interface Row {
+  readonly name: string;
+  readonly change: Change | Undone;
+}
+
+/** Installs this executable. With `--rollback`, does the same as {@linkcode uninstall}. */
+export async function install(call: CniCall): Promise<Output> {
+  if (call.flags.rollback) return await uninstall(call);
+  const [folder = ""] = call.args;
+  const names = chooseNames(call);
+  const form = chooseForm(call);
+  requireExecutable();
+  const isDryRun = call.flags["dry-run"];
+  if (!isFolder(folder)) {
+    if (isDryRun) return report(call, installedRows(names));
+    withIoFailure(
+      `create the folder "${folder}"`,
+      () => Deno.mkdirSync(folder, { recursive: true }),
+    );
+  }
+  using installation = await Installation.open(folder);
+  const rows: Row[] = [];
+  for (const name of names) {
+    const change = isDryRun
+      ? await installation.compare(SOURCE, name, form)
+      : await installation.install(SOURCE, name, form);
+    rows.push({ name, change });
+  }
+  return report(call, rows);
+}
+
+function installedRows(names: readonly string[]): Row[] {
+  return names.map((name) => ({ name, change: "installed" }));
+}
+
+/** Removes this executable, and restores what it has replaced. */
+export async function uninstall(call: CniCall): Promise<Output> {
+  const [folder = ""] = call.args;
+  using installation = await Installation.open(folder);
+  const names = installation.list();
+  if (names.length === 0) {
+    throw new CniError(
+      ErrorCode.Internal,
+      `Nothing is installed in "${folder}" by cni install`,
+    );
+  }
+  const rows = names
+    .map((name) => ({ name, change: installation.compareUndo(name) }));
+  if (!call.flags.force) refuseIfNeeded(call, rows);
+  if (!call.flags["dry-run"]) {
+    for (const { name } of rows) installation.undo(name);
+    installation.forget();
+  }
+  return report(call, rows);
+}
+
+/** Refuses to remove plugins that a configuration uses. */
+function refuseIfNeeded(call: CniCall, rows: readonly Row[]): void {
+  const removed = rows.filter(({ change }) => change === "removed")
+    .map(({ name }) => name);
+  const { confDir } = readFolders(call);
+  for (const { file, list } of listNetworks(confDir)) {
+    const types = list.plugins.flatMap(({ document }) => listTypes(document));
+    const missing = types.find((type) => removed.includes(type));
+    if (missing === undefined) continue;
+    const hint = missing === "chain"
+      ? `; run cni convert --to list --write ${file}`
+      : "; use --force to remove it nevertheless";
+    throw new CniError(
+      ErrorCode.Internal,
+      `Cannot uninstall: ${file} needs ${missing}, which would be missing${hint}`,
+    );
+  }
+}
+
+/** Lists the types of all plugins in a configuration, of IPAM plugins and delegates too. */
+function listTypes(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(listTypes);
+  if (!isObject(value)) return [];
+  const { type } = value;
+  return [
+    ...typeof type === "string" ? [type] : [],
+    ...Object.values(value).flatMap(listTypes),
+  ];
+}
+
+/** Chooses the files: the executable first, because links lead to it. */
+function chooseNames(call: CniCall): string[] {
+  const { only } = call.flags;
+  const known = [...pluginNames, ...programNames]
+    .filter((name) => name !== EXECUTABLE);
+  if (only === undefined) {
+    const usual = known.filter((name) => !ON_REQUEST.includes(name));
+    return [EXECUTABLE, ...usual.sort()];
+  }
+  const named = only.split(",").map((name) => name.trim())
+    .filter((name) => name !== "" && name !== EXECUTABLE);
+  for (const name of named) {
+    if (known.includes(name)) continue;
+    const nearest = findNearest(name, known);
+    const hint = nearest === undefined ? "" : `; did you mean "${nearest}"?`;
+    throw refuse(call.command, `no plugin is named "${name}"${hint}`);
+  }
+  return [EXECUTABLE, ...new Set(named)];
+}
+
+function chooseForm({ command, flags }: CniCall): Form {
+  if (!flags.copy) return "link";
+  if (!flags.link) return "copy";
+  throw refuse(command, "--copy and --link contradict each other");
+}
+
+function requireExecutable(): void {
+  if (import.meta.dirname === undefined) return;
+  throw new CniError(
+    ErrorCode.Internal,
+    "Cannot install: this is cni from its sources; run deno task compile " +
+      "and then dist/bin/cni install",
+  );
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { heading: "NAME", cell: ({ name }) => name },
+  { heading: "CHANGE", cell: ({ change }) => change },
+];
+
+function report(call: CniCall, rows: readonly Row[]): Output {
+  const [folder = ""] = call.args;
+  const isDryRun = call.flags["dry-run"] === true;
+  return {
+    json: { folder, dryRun: isDryRun, files: rows },
+    text: (style) => formatTable(COLUMNS, rows, style),
+    note: isDryRun ? "Nothing was changed (--dry-run)" : explain(folder, rows),
+  };
+}
+
+/** Explains how to go back, and what still runs the old executable. */
+function explain(folder: string, rows: readonly Row[]): string | undefined {
+  const notes: string[] = [];
+  if (rows.some(({ change }) => change === "replaced")) {
+    notes.push(`To restore the replaced files: cni uninstall ${folder}`);
+  }
+  const isUpdate = rows.some(({ name, change }) =>
+    name === EXECUTABLE && (change === "updated" || change === "replaced")
+  );
+  if (isUpdate && unlessMissing(() => Deno.lstatSync(DAEMON_SOCKET))) {
+    notes.push("Restart the node daemon: it still runs the old executable");
+  }
+  return notes.length === 0 ? undefined : notes.join("\n");
+}
+
+const DAEMON_SOCKET = "/run/cni/daemon.sock";

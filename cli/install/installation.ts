@@ -1,0 +1,206 @@
+/**
+ * A folder of plugins in which this executable is installed: the file `cni`,
+ * and a link or a copy for each plugin.
+ *
+ * ```
+ * /opt/cni/bin/cni                           the executable
+ * /opt/cni/bin/ptp → cni                     a link (or a copy)
+ * /opt/cni/bin/.cni-install/installed.json   what was installed
+ * /opt/cni/bin/.cni-install/replaced/ptp     the file that was replaced
+ * ```
+ *
+ * Every name exists at all times, with its old or its new file, so that
+ * runtimes can call plugins meanwhile. A replaced file is kept by a hard link,
+ * which costs no space and no time.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { copyExecutable } from "../../cni/files/copy_executable.ts";
+import {
+  removeIfThere,
+  removeQuietly,
+  unlessMissing,
+} from "../../cni/files/io.ts";
+import { replaceFile } from "../../cni/files/replace.ts";
+import { haveSameContent } from "../../cni/files/same_content.ts";
+import { isObject, parseJson } from "../../cni/json.ts";
+
+/** The name of the executable, to which plugins are linked. */
+export const EXECUTABLE = "cni";
+
+/** What installing changes about a name. */
+export type Change = "installed" | "updated" | "replaced" | "unchanged";
+
+/** What removing changes about a name. */
+export type Undone = "restored" | "removed" | "kept";
+
+/** How a plugin becomes a file of its own. */
+export type Form = "link" | "copy";
+
+/** What has been installed: identities of files by name. */
+type Installed = Record<string, string>;
+
+/** A folder of plugins, locked until it is disposed of. */
+export class Installation implements Disposable {
+  readonly #folder: string;
+  readonly #lock: Deno.FsFile;
+  readonly #installed: Installed;
+
+  private constructor(folder: string, lock: Deno.FsFile) {
+    this.#folder = folder;
+    this.#lock = lock;
+    this.#installed = readInstalled(this.#ownPath("installed.json"));
+  }
+
+  /** Opens a folder. Waits for another `cni install`. */
+  static async open(folder: string): Promise<Installation> {
+    const lock = await Deno.open(folder, { read: true });
+    await lock.lock(true);
+    return new Installation(folder, lock);
+  }
+
+  /** Returns what {@linkcode install} would change. */
+  async compare(source: string, name: string, form: Form): Promise<Change> {
+    const found = identify(this.#path(name));
+    if (found === undefined) return "installed";
+    const isLink = form === "link" && name !== EXECUTABLE;
+    const isSame = isLink
+      ? found === LINK
+      : found !== LINK && await haveSameContent(source, this.#path(name));
+    if (isSame) return "unchanged";
+    return this.#isOurs(name) ? "updated" : "replaced";
+  }
+
+  /** Puts the executable, a link or a copy in place, and keeps what it replaces. */
+  async install(source: string, name: string, form: Form): Promise<Change> {
+    const change = await this.compare(source, name, form);
+    const path = this.#path(name);
+    if (change === "replaced") this.#keep(name);
+    if (change === "unchanged") {
+      this.#note(name, identify(path));
+    } else if (form === "link" && name !== EXECUTABLE) {
+      this.#note(name, LINK);
+      replaceByLink(path);
+    } else {
+      await copyExecutable(
+        source,
+        path,
+        (copy) => this.#note(name, identify(copy)),
+      );
+    }
+    return change;
+  }
+
+  /**
+   * Lists what is installed: what {@linkcode install} has put in place, and other
+   * links to the executable. The executable is last.
+   */
+  list(): string[] {
+    const links = [...Deno.readDirSync(this.#folder)]
+      .filter(({ isSymlink, name }) =>
+        isSymlink && identify(this.#path(name)) === LINK
+      )
+      .map(({ name }) => name);
+    const names = new Set([...Object.keys(this.#installed), ...links].sort());
+    const isExecutable = names.delete(EXECUTABLE);
+    return isExecutable ? [...names, EXECUTABLE] : [...names];
+  }
+
+  /** Returns what {@linkcode undo} would do. */
+  compareUndo(name: string): Undone {
+    if (!this.#isOurs(name)) return "kept";
+    const isKept = identify(this.#keptPath(name)) !== undefined;
+    return isKept ? "restored" : "removed";
+  }
+
+  /** Restores the file that was replaced, or removes ours. */
+  undo(name: string): Undone {
+    const undone = this.compareUndo(name);
+    const path = this.#path(name);
+    if (undone === "restored") Deno.renameSync(this.#keptPath(name), path);
+    if (undone === "removed") removeIfThere(path);
+    this.#note(name, undefined);
+    return undone;
+  }
+
+  /** Ends the installation, when everything is undone. */
+  forget(): void {
+    unlessMissing(() => Deno.removeSync(this.#ownPath(), { recursive: true }));
+  }
+
+  /** Unlocks the folder. */
+  [Symbol.dispose](): void {
+    this.#lock[Symbol.dispose]();
+  }
+
+  #path(name: string): string {
+    return join(this.#folder, name);
+  }
+
+  #ownPath(...names: readonly string[]): string {
+    return join(this.#folder, ".cni-install", ...names);
+  }
+
+  #keptPath(name: string): string {
+    return this.#ownPath("replaced", name);
+  }
+
+  #isOurs(name: string): boolean {
+    const found = identify(this.#path(name));
+    return found === LINK ||
+      found !== undefined && found === this.#installed[name];
+  }
+
+  /** Notes what a name is before it is so: a crash must not make ours foreign. */
+  #note(name: string, identity: string | undefined): void {
+    if (this.#installed[name] === identity) return;
+    if (identity === undefined) delete this.#installed[name];
+    else this.#installed[name] = identity;
+    const text = `${JSON.stringify(this.#installed, null, 2)}\n`;
+    const path = this.#ownPath("installed.json");
+    replaceFile(path, new TextEncoder().encode(text), 0o644);
+  }
+
+  #keep(name: string): void {
+    const kept = this.#keptPath(name);
+    Deno.mkdirSync(this.#ownPath("replaced"), { recursive: true });
+    removeQuietly(kept);
+    try {
+      Deno.linkSync(this.#path(name), kept);
+    } catch {
+      // The file system has no hard links.
+      Deno.copyFileSync(this.#path(name), kept);
+    }
+  }
+}
+
+/** Identity of a link to the executable. */
+const LINK = `link to ${EXECUTABLE}`;
+
+/** Identifies a state of a file; undefined if it does not exist. */
+function identify(path: string): string | undefined {
+  return unlessMissing(() => {
+    const { isSymlink, ino, size, mtime } = Deno.lstatSync(path);
+    if (isSymlink && Deno.readLinkSync(path) === EXECUTABLE) return LINK;
+    return [ino, size, mtime?.getTime()].join(":");
+  });
+}
+
+function readInstalled(path: string): Installed {
+  const text = unlessMissing(() => Deno.readTextFileSync(path));
+  const document = parseJson(text ?? "{}", `"${path}"`);
+  if (!isObject(document)) throw new Error(`"${path}" is not an object`);
+  return Object.fromEntries(
+    Object.entries(document).map(([name, value]) => [name, String(value)]),
+  );
+}
+
+function replaceByLink(path: string): void {
+  const unfinished = `${path}.unfinished`;
+  // A crash may have left it.
+  removeQuietly(unfinished);
+  Deno.symlinkSync(EXECUTABLE, unfinished);
+  Deno.renameSync(unfinished, path);
+}

@@ -1,0 +1,212 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+/**
+ * `cni install` and `cni uninstall`, by the executable itself.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path/posix";
+import { BIN, needsBin } from "./_harness/executables.ts";
+
+const GO_PTP = "#!/bin/sh\n# another project's ptp\n";
+const VERSION = { CNI_COMMAND: "VERSION" };
+
+/** How `cni` ended. */
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A node's folders: plugins, with another project's ptp, and configurations. */
+class Node implements Disposable {
+  readonly #root = Deno.makeTempDirSync({ prefix: "cni-test-" });
+  readonly bin = join(this.#root, "bin");
+  readonly conf = join(this.#root, "net.d");
+
+  constructor() {
+    Deno.mkdirSync(this.bin);
+    Deno.mkdirSync(this.conf);
+    Deno.writeTextFileSync(join(this.bin, "ptp"), GO_PTP, { mode: 0o755 });
+  }
+
+  async cni(command: string, ...flags: readonly string[]): Promise<Ended> {
+    const { code, stdout, stderr } = await new Deno.Command(`${BIN}/cni`, {
+      args: [command, this.bin, ...flags],
+      env: { NETCONFPATH: this.conf },
+    }).output();
+    const decoder = new TextDecoder();
+    return {
+      code,
+      stdout: decoder.decode(stdout),
+      stderr: decoder.decode(stderr),
+    };
+  }
+
+  /** Runs `cni` with `--json` and returns its changes by name. */
+  async changes(
+    command: string,
+    ...flags: readonly string[]
+  ): Promise<Record<string, string>> {
+    const { code, stdout, stderr } = await this.cni(
+      command,
+      "--json",
+      ...flags,
+    );
+    assertEquals(code, 0, stdout + stderr);
+    const files: { name: string; change: string }[] = JSON.parse(stdout).files;
+    return Object.fromEntries(files.map(({ name, change }) => [name, change]));
+  }
+
+  /** Describes each file: a link's target, or mode and size. */
+  state(): Record<string, string> {
+    return Object.fromEntries(
+      [...Deno.readDirSync(this.bin)].map(({ name, isSymlink }) => {
+        const path = join(this.bin, name);
+        if (isSymlink) return [name, Deno.readLinkSync(path)];
+        const { mode, size, mtime } = Deno.statSync(path);
+        return [name, `${mode} ${size} ${mtime?.getTime()}`];
+      }),
+    );
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.#root, { recursive: true });
+  }
+}
+
+function onNode(name: string, test: (node: Node) => Promise<void>): void {
+  Deno.test(`cni install ${name}`, needsBin, async () => {
+    using node = new Node();
+    await test(node);
+  });
+}
+
+onNode("says what it replaces, and uninstall restores it", async (node) => {
+  const before = node.state();
+  const dry = await node.changes("install", "--dry-run");
+  assertEquals(node.state(), before);
+
+  const changes = await node.changes("install");
+  assertEquals(changes, dry);
+  assertEquals([changes["ptp"], changes["bridge"]], ["replaced", "installed"]);
+  for (const name of ["multus", "multus-shim", "noop", "debug"]) {
+    assert(!(name in changes), name);
+  }
+  const installed = node.state();
+  assertEquals(installed["ptp"], "cni");
+  const { success } = await new Deno.Command(join(node.bin, "ptp"), {
+    env: VERSION,
+  }).output();
+  assert(success);
+
+  const again = await node.changes("install");
+  assertEquals(new Set(Object.values(again)), new Set(["unchanged"]));
+  assertEquals(node.state(), installed);
+
+  const undone = await node.changes("uninstall");
+  assertEquals([undone["ptp"], undone["bridge"]], ["restored", "removed"]);
+  assertEquals(node.state(), before);
+  assertEquals(Deno.readTextFileSync(join(node.bin, "ptp")), GO_PTP);
+  const { code, stderr } = await node.cni("uninstall");
+  assertEquals(code, 1);
+  assertStringIncludes(stderr, "Nothing is installed");
+});
+
+onNode("--only --copy, and --rollback", async (node) => {
+  const before = node.state();
+  const names = ["--only", "ptp,host-local", "--copy"];
+  assertEquals(await node.changes("install", ...names), {
+    "cni": "installed",
+    "ptp": "replaced",
+    "host-local": "installed",
+  });
+  const { size } = Deno.statSync(`${BIN}/cni`);
+  for (const name of ["ptp", "host-local"]) {
+    const info = Deno.lstatSync(join(node.bin, name));
+    assertEquals([info.isFile, info.size], [true, size]);
+  }
+  // Copies become links; what they had replaced is not forgotten.
+  assertEquals(await node.changes("install", "--only", "ptp"), {
+    "cni": "unchanged",
+    "ptp": "updated",
+  });
+  await node.changes("install", "--rollback");
+  assertEquals(node.state(), before);
+});
+
+onNode(
+  "updates an older executable, and keeps what came later",
+  async (node) => {
+    await node.changes("install", "--only", "ptp,bridge");
+    Deno.writeTextFileSync(join(node.bin, "cni.old"), "older");
+    Deno.renameSync(join(node.bin, "cni.old"), join(node.bin, "cni"));
+    // Another package has put its own plugin over ours.
+    Deno.removeSync(join(node.bin, "bridge"));
+    Deno.writeTextFileSync(join(node.bin, "bridge"), "later");
+    assertEquals(await node.changes("uninstall", "--dry-run"), {
+      "bridge": "kept",
+      "ptp": "restored",
+      "cni": "kept",
+    });
+    assertEquals(
+      (await node.changes("install", "--only", "ptp"))["cni"],
+      "replaced",
+    );
+    await node.changes("uninstall");
+    assertEquals(Deno.readTextFileSync(join(node.bin, "bridge")), "later");
+    assertEquals(Deno.readTextFileSync(join(node.bin, "cni")), "older");
+  },
+);
+
+onNode("refuses names that it does not know", async (node) => {
+  const before = node.state();
+  const { code, stderr } = await node.cni("install", "--only", "prp");
+  assertEquals(code, 1);
+  assertStringIncludes(stderr, 'no plugin is named "prp"; did you mean "ptp"?');
+  assertEquals(node.state(), before);
+});
+
+onNode("is not undone while a network needs it", async (node) => {
+  await node.changes("install", "--only", "ptp,chain,host-local");
+  const plugins = [{
+    type: "chain",
+    plugins: [{ type: "ptp", ipam: { type: "host-local" } }],
+  }];
+  const file = join(node.conf, "10-pods.conflist");
+  const list = { cniVersion: "1.0.0", name: "pods", plugins };
+  Deno.writeTextFileSync(file, JSON.stringify(list));
+  const before = node.state();
+  const { code, stderr } = await node.cni("uninstall");
+  assertEquals(code, 1);
+  assertStringIncludes(stderr, `${file} needs chain, which would be missing`);
+  assertEquals(node.state(), before);
+  await node.changes("uninstall", "--force");
+});
+
+onNode("disturbs no plugin that runs meanwhile", async (node) => {
+  await node.changes("install");
+  const path = join(node.bin, "ptp");
+  let isDone = false;
+  const call = async (): Promise<string[]> => {
+    const failures: string[] = [];
+    do {
+      const ended = await new Deno.Command(path, { env: VERSION }).output();
+      if (!ended.success) {
+        failures.push(new TextDecoder().decode(ended.stderr));
+      }
+    } while (!isDone);
+    return failures;
+  };
+  const callers = Array.from({ length: 4 }, call);
+  const cni = join(node.bin, "cni");
+  for (const form of ["--copy", "--link"]) {
+    // Another program, so that the executable is installed anew.
+    Deno.copyFileSync("/bin/true", `${cni}.other`);
+    Deno.renameSync(`${cni}.other`, cni);
+    const changes = await node.changes("install", form, "--only", "ptp");
+    assertEquals(changes, { cni: "replaced", ptp: "updated" });
+  }
+  isDone = true;
+  assertEquals((await Promise.all(callers)).flat(), []);
+});
