@@ -8,40 +8,20 @@
  * @module
  */
 
-import { inNetns, type NetNs } from "../../../ffi/netns.ts";
 import type { Cidr } from "../../../net/cidr.ts";
-import type { Ip, IpFamily } from "../../../net/ip.ts";
-import { BackendMissing } from "./find_iptables.ts";
+import type { Ip } from "../../../net/ip.ts";
+import {
+  commentOf,
+  failureOf,
+  type Iptables,
+  isUnusable,
+  OTHER_PROBLEM,
+  quote,
+  restoreIptables,
+  runIptables,
+  splitRule,
+} from "../iptables/program.ts";
 import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
-
-/** How long to wait for another program's lock on the rules, in seconds. */
-const LOCK_WAIT_SECONDS = 20;
-
-/** The program for one family in one namespace. */
-export interface Iptables {
-  readonly netns: NetNs;
-  readonly family: IpFamily;
-  /** The program's path. */
-  readonly path: string;
-}
-
-/**
- * Exit codes of a program that does not work at all: the kernel lacks its
- * tables, or its libraries are missing.
- *
- * Source: iptables include/xtables.h `VERSION_PROBLEM`; ld.so(8).
- */
-const UNUSABLE: readonly number[] = [3, 126, 127];
-/** Source: iptables include/xtables.h `OTHER_PROBLEM`, which includes a missing chain. */
-const OTHER_PROBLEM = 1;
-
-/** How a program ended. */
-interface Ended {
-  readonly success: boolean;
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
 
 /**
  * Masquerades packets from the addresses to destinations outside their subnets.
@@ -57,23 +37,22 @@ export async function addIptablesMasquerade(
   const rules = rulesOf(iptables, names, addresses);
   // One run adds the chain and all rules. It fails as a whole if the chain
   // exists: an earlier attachment left it, or another interface shares it.
-  const first = await restore(iptables, [
+  const first = await restoreIptables(iptables, [
     `-N ${names.chain}`,
     ...rules.map(addition),
   ]);
   if (first.success) return;
-  const chain = await run(iptables, ["-S", names.chain]);
+  const chain = await runIptables(iptables, ["-S", names.chain]);
   if (!chain.success) {
-    const isUnusable = UNUSABLE.includes(chain.code);
-    throw failureOf(iptables, isUnusable ? chain : first);
+    throw failureOf(iptables, isUnusable(chain) ? chain : first);
   }
-  const postrouting = await run(iptables, ["-S", "POSTROUTING"]);
+  const postrouting = await runIptables(iptables, ["-S", "POSTROUTING"]);
   if (!postrouting.success) throw failureOf(iptables, postrouting);
   const present = (chain.stdout + postrouting.stdout).split("\n");
   const missing = rules.filter((rule) =>
     !present.some((line) => isSameRule(line, `-A ${rule}`))
   );
-  const second = await restore(iptables, missing.map(addition));
+  const second = await restoreIptables(iptables, missing.map(addition));
   if (!second.success) throw failureOf(iptables, second);
 }
 
@@ -90,10 +69,10 @@ export async function delIptablesMasquerade(
   { chain }: MasqueradeNames,
   addresses: readonly Ip[] | undefined,
 ): Promise<void> {
-  const there = await run(iptables, ["-S", chain]);
+  const there = await runIptables(iptables, ["-S", chain]);
   if (there.code === OTHER_PROBLEM) return;
   if (!there.success) throw failureOf(iptables, there);
-  const listed = await run(iptables, ["-S", "POSTROUTING"]);
+  const listed = await runIptables(iptables, ["-S", "POSTROUTING"]);
   if (!listed.success) throw failureOf(iptables, listed);
   const leading = listed.stdout.split("\n")
     .filter((line) => line.includes(`-j ${chain}`));
@@ -103,10 +82,10 @@ export async function delIptablesMasquerade(
     ...own.map((line) => line.replace("-A", "-D")),
     ...isShared ? [] : [`-F ${chain}`, `-X ${chain}`],
   ];
-  const ended = await restore(iptables, changes);
+  const ended = await restoreIptables(iptables, changes);
   if (ended.success) return;
   // Another DEL of the same attachment may have been faster.
-  const left = await run(iptables, ["-S", chain]);
+  const left = await runIptables(iptables, ["-S", chain]);
   if (left.code !== OTHER_PROBLEM) throw failureOf(iptables, ended);
 }
 
@@ -115,14 +94,11 @@ export async function listIptablesContainers(
   iptables: Iptables,
   network: string,
 ): Promise<string[]> {
-  const listed = await run(iptables, ["-S", "POSTROUTING"]);
+  const listed = await runIptables(iptables, ["-S", "POSTROUTING"]);
   if (!listed.success) throw failureOf(iptables, listed);
-  const ids = listed.stdout.split("\n").flatMap((line) => {
-    const parts = splitRule(line);
-    const comment = parts[parts.indexOf("--comment") + 1] ?? "";
-    return containerIn(comment, network) ?? [];
-  });
-  return ids;
+  return listed.stdout.split("\n").flatMap((line) =>
+    containerIn(commentOf(line), network) ?? []
+  );
 }
 
 /** Lists the addresses that are not masqueraded for the attachment. */
@@ -134,7 +110,10 @@ export async function listIptablesUnmasqueraded(
   const missing: Cidr[] = [];
   for (const address of addresses) {
     for (const rule of rulesOf(iptables, names, [address])) {
-      const { success } = await run(iptables, ["-C", ...splitRule(rule)]);
+      const { success } = await runIptables(iptables, [
+        "-C",
+        ...splitRule(rule),
+      ]);
       if (success) continue;
       missing.push(address);
       break;
@@ -149,7 +128,7 @@ export async function listIptablesUnmasqueraded(
  * @throws {Error} With the program's output
  */
 export async function tryIptablesProgram(iptables: Iptables): Promise<void> {
-  const ended = await run(iptables, ["-S", "POSTROUTING"]);
+  const ended = await runIptables(iptables, ["-S", "POSTROUTING"]);
   if (!ended.success) throw failureOf(iptables, ended);
 }
 
@@ -176,18 +155,6 @@ function addition(rule: string): string {
   return `${rule.endsWith(" ACCEPT") ? "-I" : "-A"} ${rule}`;
 }
 
-/** Quotes a text as iptables-restore reads it and `iptables -S` prints it. */
-function quote(text: string): string {
-  return `"${text.replaceAll(/["\\]/g, "\\$&")}"`;
-}
-
-/** Splits a rule into arguments, as iptables-restore does. */
-function splitRule(rule: string): string[] {
-  return (rule.match(/"(?:\\.|[^"\\])*"|\S+/g) ?? []).map((part) =>
-    part.startsWith('"') ? part.slice(1, -1).replaceAll(/\\(.)/g, "$1") : part
-  );
-}
-
 /** Reports whether a listed rule equals a wanted one, by their arguments. */
 function isSameRule(listed: string, rule: string): boolean {
   const [left, right] = [listed, rule].map((text) =>
@@ -203,86 +170,4 @@ function isFromOneOf(
   if (addresses.length === 0) return true;
   const source = / -s ([^ /]+)/.exec(line)?.[1];
   return addresses.some((address) => address.toString() === source);
-}
-
-function run(iptables: Iptables, args: readonly string[]): Promise<Ended> {
-  return execute(iptables, "", [
-    "-w",
-    String(LOCK_WAIT_SECONDS),
-    "-t",
-    "nat",
-    ...args,
-  ]);
-}
-
-/** Changes table nat, all or nothing. */
-function restore(
-  iptables: Iptables,
-  changes: readonly string[],
-): Promise<Ended> {
-  const args = ["--noflush", `--wait=${LOCK_WAIT_SECONDS}`];
-  const stdin = ["*nat", ...changes, "COMMIT", ""].join("\n");
-  return execute(iptables, "-restore", args, stdin);
-}
-
-/**
- * @param suffix Suffix of the program's name
- * @throws {BackendMissing} If the program cannot be started
- */
-async function execute(
-  { netns, path }: Iptables,
-  suffix: string,
-  args: readonly string[],
-  stdin = "",
-): Promise<Ended> {
-  const child = start(netns, path + suffix, args);
-  const writer = child.stdin.getWriter();
-  const [output] = await Promise.all([
-    child.output(),
-    // If the program does not read its input, its exit status says why.
-    writer.write(new TextEncoder().encode(stdin)).then(() => writer.close())
-      .catch(() => {}),
-  ]);
-  const decoder = new TextDecoder();
-  return {
-    success: output.success,
-    code: output.code,
-    stdout: decoder.decode(output.stdout),
-    stderr: decoder.decode(output.stderr),
-  };
-}
-
-/** Starts a program inside the namespace. */
-function start(
-  netns: NetNs,
-  path: string,
-  args: readonly string[],
-): Deno.ChildProcess {
-  try {
-    return inNetns(netns, () =>
-      new Deno.Command(path, {
-        args: [...args],
-        stdin: "piped",
-        stdout: "piped",
-        stderr: "piped",
-      }).spawn());
-  } catch (error) {
-    if (!isUnstartable(error)) throw error;
-    throw new BackendMissing(`Cannot start "${path}"`, { cause: error });
-  }
-}
-
-/** Reports whether a program can never be started, however often it is retried. */
-function isUnstartable(error: unknown): boolean {
-  return error instanceof Deno.errors.NotFound ||
-    error instanceof Deno.errors.PermissionDenied ||
-    error instanceof Error && "code" in error && error.code === "ENOEXEC";
-}
-
-function failureOf({ path }: Iptables, { code, stderr }: Ended): Error {
-  const why = stderr.trim().split("\n").join("; ");
-  const message = `${path}: ${why || `it ended with code ${code}`}`;
-  return UNUSABLE.includes(code)
-    ? new BackendMissing(message)
-    : new Error(message);
 }

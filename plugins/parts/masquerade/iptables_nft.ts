@@ -55,7 +55,7 @@ import type { Nftables, Rule } from "../../../ffi/nftables/mod.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
 import { commitUnlessDisturbed } from "../commit_unless_disturbed.ts";
-import { BackendMissing } from "./find_iptables.ts";
+import { BackendMissing } from "../iptables/find.ts";
 import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
 import { SOURCE_NAT } from "./nftables.ts";
 

@@ -37,7 +37,7 @@ rootTest("delIptablesMasquerade() fails if the chain stays", async (t) => {
     }
     const file = `${hosts.folder}/codes`;
     await Deno.writeTextFile(file, `${codes.join("\n")}\n`);
-    const iptables = { netns, family: 4, path } as const;
+    const iptables = { netns, family: 4, table: "nat", path } as const;
     const names = await namesOf(owner);
     const del = (): Promise<void> =>
       delIptablesMasquerade(iptables, names, undefined);

@@ -12,22 +12,16 @@
 
 import { CniError, describeError, ErrorCode } from "../../../cni/error.ts";
 import type { Log } from "../../../cni/log.ts";
-import { throwAll, tryAll } from "../../../cni/rollback.ts";
+import { tryAll } from "../../../cni/rollback.ts";
 import type { ValidAttachment } from "../../../cni/types.ts";
-import { isErrno } from "../../../ffi/errno.ts";
 import type { Nftables } from "../../../ffi/nftables/mod.ts";
-import { inNetns, NetNs } from "../../../ffi/netns.ts";
+import { NetNs } from "../../../ffi/netns.ts";
 import type { Cidr } from "../../../net/cidr.ts";
-import type { Ip, IpFamily } from "../../../net/ip.ts";
+import type { Ip } from "../../../net/ip.ts";
 import type { Attachment } from "../attachment.ts";
 import { openNftables } from "../open_nftables.ts";
-import {
-  BackendMissing,
-  findIptables,
-  findLegacyIptables,
-  type Program,
-} from "./find_iptables.ts";
-import type { Iptables } from "./iptables.ts";
+import { BackendMissing, getIptables, isLacking } from "../iptables/find.ts";
+import { eachLegacyIptables, type Place } from "../iptables/places.ts";
 import { type MasqueradeNames, namesOf } from "./names.ts";
 import {
   addMasquerade,
@@ -54,12 +48,6 @@ export interface Masquerade extends MasqueradeHost {
   readonly owner: Attachment;
 }
 
-const FAMILIES: readonly IpFamily[] = [4, 6];
-/** Files that list a namespace's tables of the legacy iptables. */
-const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
-  4: "/proc/thread-self/net/ip_tables_names",
-  6: "/proc/thread-self/net/ip6_tables_names",
-};
 const NO_NFTABLES = "the kernel has no nf_tables";
 
 /**
@@ -116,7 +104,7 @@ export async function tearDownMasquerade(
     [
       "remove the rules of iptables-legacy",
       () =>
-        eachLegacyIptables(host, async (iptables) => {
+        eachLegacyIptables(legacyOf(host), async (iptables) => {
           const { delIptablesMasquerade } = await import("./iptables.ts");
           await delIptablesMasquerade(iptables, names, addresses);
         }),
@@ -167,7 +155,7 @@ export async function collectMasqueradeGarbage(
     [
       "remove stale rules of iptables-legacy",
       () =>
-        eachLegacyIptables(host, async (iptables) => {
+        eachLegacyIptables(legacyOf(host), async (iptables) => {
           const { delIptablesMasquerade, listIptablesContainers } =
             await import(
               "./iptables.ts"
@@ -200,7 +188,7 @@ export async function checkMasquerade(
     missing = listIptablesNftUnmasqueraded(nftables, names, missing);
   }
   if (missing.length === 0) return;
-  await eachLegacyIptables(host, async (iptables) => {
+  await eachLegacyIptables(legacyOf(host), async (iptables) => {
     const { listIptablesUnmasqueraded } = await import("./iptables.ts");
     const own = missing.filter(({ family }) => family === iptables.family);
     const still = await listIptablesUnmasqueraded(iptables, names, own);
@@ -263,13 +251,6 @@ async function firstThatWorks(
   }
 }
 
-/** Reports whether an error means that the host does not support a backend. */
-function isLacking(error: unknown): boolean {
-  return error instanceof BackendMissing || error instanceof RangeError ||
-    // The kernel's errors for unknown expressions, families and flags.
-    isErrno(error, "ENOENT", "EOPNOTSUPP", "EAFNOSUPPORT", "EINVAL", "EPERM");
-}
-
 async function addByIptables(
   host: MasqueradeHost,
   nftables: Nftables | undefined,
@@ -277,7 +258,7 @@ async function addByIptables(
   addresses: readonly Cidr[],
 ): Promise<void> {
   const programs = new Map(
-    addresses.map(({ family }) => [family, requiredIptables(host, family)]),
+    addresses.map(({ family }) => [family, getIptables(family, host.path)]),
   );
   const byNetlink = addresses.filter(({ family }) =>
     programs.get(family)?.variant === "nft"
@@ -291,7 +272,11 @@ async function addByIptables(
     if (variant === "nft") continue;
     const { addIptablesMasquerade } = await import("./iptables.ts");
     const own = addresses.filter((address) => address.family === family);
-    await addIptablesMasquerade({ netns, family, path }, names, own);
+    await addIptablesMasquerade(
+      { netns, family, table: "nat", path },
+      names,
+      own,
+    );
   }
 }
 
@@ -299,87 +284,23 @@ async function tryIptables(
   host: MasqueradeHost,
   nftables: Nftables | undefined,
 ): Promise<void> {
-  const { path, variant } = requiredIptables(host, 4);
+  const { path, variant } = getIptables(4, host.path);
   if (variant === "nft") {
     const { probeOfIptablesNft } = await import("./iptables_nft.ts");
     return required(nftables).tryOut(probeOfIptablesNft());
   }
   const { tryIptablesProgram } = await import("./iptables.ts");
   using netns = NetNs.open(host.hostNetns);
-  await tryIptablesProgram({ netns, family: 4, path });
+  await tryIptablesProgram({ netns, family: 4, table: "nat", path });
 }
 
-function requiredIptables(
-  { path }: MasqueradeHost,
-  family: IpFamily,
-): Program {
-  const found = findIptables(family, path);
-  if (found !== undefined) return found;
-  throw new BackendMissing(
-    `the host has no ${family === 4 ? "iptables" : "ip6tables"}`,
-  );
+/** The masquerades of hosts with the legacy iptables are in its table nat. */
+function legacyOf({ hostNetns, path, log, backend }: MasqueradeHost): Place {
+  const isNamed = backend === "iptables";
+  return { hostNetns, path, log, isNamed, table: "nat" };
 }
 
 function required(nftables: Nftables | undefined): Nftables {
   if (nftables === undefined) throw new BackendMissing(NO_NFTABLES);
   return nftables;
-}
-
-/**
- * Works on each legacy iptables that has a table nat. Both families are tried. A
- * host without a working program cannot have rules of this plugin there, unless
- * the configuration says `iptables`: then it once had one. If the host's program
- * is iptables-nft, the rules are there, and the legacy table is foreign.
- */
-async function eachLegacyIptables(
-  host: MasqueradeHost,
-  work: (iptables: Iptables) => Promise<void>,
-): Promise<void> {
-  using netns = NetNs.open(host.hostNetns);
-  const failures: unknown[] = [];
-  for (const family of FAMILIES) {
-    if (!hasLegacyNat(netns, family)) continue;
-    try {
-      await useLegacyIptables(host, family, netns, work);
-    } catch (error) {
-      failures.push(error);
-    }
-  }
-  throwAll(failures, "iptables and ip6tables failed");
-}
-
-async function useLegacyIptables(
-  { backend, path, log }: MasqueradeHost,
-  family: IpFamily,
-  netns: NetNs,
-  work: (iptables: Iptables) => Promise<void>,
-): Promise<void> {
-  const program = findLegacyIptables(family, path);
-  if (program === undefined) {
-    const hasNft = findIptables(family, path) !== undefined;
-    if (backend !== "iptables" || hasNft) return;
-    throw new BackendMissing("the host has no iptables for its legacy rules");
-  }
-  try {
-    await work({ netns, family, path: program.path });
-  } catch (error) {
-    if (backend === "iptables" || !isLacking(error)) throw error;
-    log.info("iptables does not work, so it has no rules of ours", {
-      error: describeError(error),
-    });
-  }
-}
-
-function hasLegacyNat(netns: NetNs, family: IpFamily): boolean {
-  return inNetns(netns, () => {
-    try {
-      return Deno.readTextFileSync(LEGACY_TABLES[family]).split("\n")
-        .includes("nat");
-    } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return false;
-      throw new Error(`Cannot read ${LEGACY_TABLES[family]}`, {
-        cause: describeError(error),
-      });
-    }
-  });
 }

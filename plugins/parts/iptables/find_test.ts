@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { findIptables, findLegacyIptables } from "./find_iptables.ts";
+import { findIptables, findVariant } from "./find.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
 /** Creates an iptables in each folder, and returns PATH. */
@@ -54,7 +54,7 @@ Deno.test("findIptables() finds what PATH leads to, and its variant", async (t) 
   });
 });
 
-Deno.test("findLegacyIptables() prefers the one that is called so", () => {
+Deno.test("findVariant() finds the preferred program or one with the name", () => {
   const root = Deno.makeTempDirSync();
   try {
     const path = makePath(root, {
@@ -65,9 +65,13 @@ Deno.test("findLegacyIptables() prefers the one that is called so", () => {
         "iptables-legacy": "xtables-legacy-multi",
       },
     });
-    assertEquals(findLegacyIptables(4, path), {
+    assertEquals(findVariant("legacy", 4, path), {
       path: `${path}/iptables-legacy`,
       variant: "legacy",
+    });
+    assertEquals(findVariant("nft", 4, path), {
+      path: `${path}/iptables`,
+      variant: "nft",
     });
   } finally {
     Deno.removeSync(root, { recursive: true });

@@ -24,6 +24,13 @@ export class BackendMissing extends Error {
   override readonly name = "BackendMissing";
 }
 
+/** Reports whether an error means that the host does not support a backend. */
+export function isLacking(error: unknown): boolean {
+  return error instanceof BackendMissing || error instanceof RangeError ||
+    // The kernel's errors for unknown expressions, families and flags.
+    isErrno(error, "ENOENT", "EOPNOTSUPP", "EAFNOSUPPORT", "EINVAL", "EPERM");
+}
+
 /** The two forms in which the kernel holds rules of iptables. */
 export type Variant = "nft" | "legacy";
 
@@ -42,15 +49,31 @@ export function findIptables(
   return findProgram(NAMES[family], path);
 }
 
-/** Finds an iptables of a family that may have legacy rules. */
-export function findLegacyIptables(
+/** Finds an iptables of a family that may have rules of a variant. */
+export function findVariant(
+  variant: Variant,
   family: IpFamily,
   path: string | undefined,
 ): Program | undefined {
-  const legacy = findProgram(`${NAMES[family]}-legacy`, path);
-  if (legacy !== undefined) return legacy;
   const preferred = findIptables(family, path);
-  return preferred?.variant === "nft" ? undefined : preferred;
+  if (preferred?.variant === variant) return preferred;
+  const named = findProgram(`${NAMES[family]}-${variant}`, path);
+  if (named !== undefined) return named;
+  return preferred?.variant === undefined ? preferred : undefined;
+}
+
+/**
+ * Returns the iptables of a family that the administrator prefers.
+ *
+ * @throws {BackendMissing} If it is not installed
+ */
+export function getIptables(
+  family: IpFamily,
+  path: string | undefined,
+): Program {
+  const found = findIptables(family, path);
+  if (found !== undefined) return found;
+  throw new BackendMissing(`the host has no ${NAMES[family]}`);
 }
 
 /** @param path PATH */

@@ -1,0 +1,143 @@
+/**
+ * Finds where a host may have rules of iptables: in nf_tables, in the kernel's
+ * legacy tables, or in both if the administrator changed the program.
+ *
+ * @module
+ */
+
+import { describeError } from "../../../cni/error.ts";
+import type { Log } from "../../../cni/log.ts";
+import { throwAll } from "../../../cni/rollback.ts";
+import type { TableFamilyName } from "../../../ffi/nftables/message.ts";
+import { inNetns, NetNs } from "../../../ffi/netns.ts";
+import type { IpFamily } from "../../../net/ip.ts";
+import { openNftables } from "../open_nftables.ts";
+import {
+  BackendMissing,
+  findIptables,
+  findVariant,
+  isLacking,
+} from "./find.ts";
+import type { Iptables, TableName } from "./program.ts";
+
+/** A table on a host, of both families and variants. */
+export interface Place {
+  /** Path of the host's namespace. */
+  readonly hostNetns: string;
+  /** PATH, to find iptables. */
+  readonly path: string | undefined;
+  readonly table: TableName;
+  /** Whether the configuration names iptables, so that the host once had it. */
+  readonly isNamed: boolean;
+  readonly log: Log;
+}
+
+const FAMILIES: readonly IpFamily[] = [4, 6];
+/** Files that list a namespace's tables of the legacy iptables. */
+const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
+  4: "/proc/thread-self/net/ip_tables_names",
+  6: "/proc/thread-self/net/ip6_tables_names",
+};
+const NFT_FAMILIES: Readonly<Record<IpFamily, TableFamilyName>> = {
+  4: "ip",
+  6: "ip6",
+};
+
+/**
+ * Works on each iptables that may have rules in a chain. All are tried. Finding
+ * out that there are none runs no program.
+ *
+ * @throws {BackendMissing} If there are rules, but no program for them
+ */
+export async function eachIptables(
+  place: Place,
+  chain: string,
+  work: (iptables: Iptables) => Promise<void>,
+): Promise<void> {
+  const { hostNetns, path, table } = place;
+  const failures: unknown[] = [];
+  using netns = NetNs.open(hostNetns);
+  using nftables = openNftables(hostNetns);
+  for (const family of FAMILIES) {
+    const nftTable = { family: NFT_FAMILIES[family], name: table };
+    if (!nftables?.hasChain(nftTable, chain)) continue;
+    try {
+      const program = findVariant("nft", family, path);
+      if (program === undefined) {
+        throw new BackendMissing("the host has no iptables for its nft rules");
+      }
+      await work({ netns, family, table, path: program.path });
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  try {
+    await eachLegacyIptables(place, work);
+  } catch (error) {
+    failures.push(error);
+  }
+  throwAll(failures, "several iptables failed");
+}
+
+/**
+ * Works on each legacy iptables that has the table. Both families are tried. A
+ * host without a working program cannot have rules of this plugin there, unless
+ * the configuration names iptables: then it once had one. If the host's program
+ * is iptables-nft, the rules are there, and the legacy table is foreign.
+ */
+export async function eachLegacyIptables(
+  place: Place,
+  work: (iptables: Iptables) => Promise<void>,
+): Promise<void> {
+  using netns = NetNs.open(place.hostNetns);
+  const failures: unknown[] = [];
+  for (const family of FAMILIES) {
+    if (!hasLegacyTable(netns, family, place.table)) continue;
+    try {
+      await useLegacyIptables(place, family, netns, work);
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  throwAll(failures, "iptables and ip6tables failed");
+}
+
+async function useLegacyIptables(
+  { isNamed, path, table, log }: Place,
+  family: IpFamily,
+  netns: NetNs,
+  work: (iptables: Iptables) => Promise<void>,
+): Promise<void> {
+  const program = findVariant("legacy", family, path);
+  if (program === undefined) {
+    const hasNft = findIptables(family, path) !== undefined;
+    if (!isNamed || hasNft) return;
+    throw new BackendMissing("the host has no iptables for its legacy rules");
+  }
+  try {
+    await work({ netns, family, table, path: program.path });
+  } catch (error) {
+    if (isNamed || !isLacking(error)) throw error;
+    log.info("iptables does not work, so it has no rules of ours", {
+      error: describeError(error),
+    });
+  }
+}
+
+function hasLegacyTable(
+  netns: NetNs,
+  family: IpFamily,
+  table: TableName,
+): boolean {
+  return inNetns(netns, () => {
+    try {
+      return Deno.readTextFileSync(LEGACY_TABLES[family]).split("\n")
+        .includes(table);
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return false;
+      throw new Error(`Cannot read ${LEGACY_TABLES[family]}`, {
+        cause: describeError(error),
+      });
+    }
+  });
+}

@@ -1,0 +1,164 @@
+/**
+ * Runs `iptables`, `ip6tables` and their `-restore` programs inside a
+ * namespace.
+ *
+ * Source: iptables iptables/iptables-restore.c, iptables/iptables-save.c.
+ *
+ * @module
+ */
+
+import { inNetns, type NetNs } from "../../../ffi/netns.ts";
+import type { IpFamily } from "../../../net/ip.ts";
+import { BackendMissing } from "./find.ts";
+
+/** How long to wait for another program's lock on the rules, in seconds. */
+const LOCK_WAIT_SECONDS = 20;
+
+/** A table of iptables. */
+export type TableName = "nat" | "filter";
+
+/** One table of one family in one namespace, and its program. */
+export interface Iptables {
+  readonly netns: NetNs;
+  readonly family: IpFamily;
+  readonly table: TableName;
+  /** The program's path. */
+  readonly path: string;
+}
+
+/**
+ * Exit codes of a program that does not work at all: the kernel lacks its
+ * tables, or its libraries are missing.
+ *
+ * Source: iptables include/xtables.h `VERSION_PROBLEM`; ld.so(8).
+ */
+const UNUSABLE: readonly number[] = [3, 126, 127];
+/** Source: iptables include/xtables.h `OTHER_PROBLEM`, which includes a missing chain. */
+export const OTHER_PROBLEM = 1;
+
+/** How a program ended. */
+export interface Ended {
+  readonly success: boolean;
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/**
+ * Runs a command such as `-S POSTROUTING`.
+ *
+ * @throws {BackendMissing} If the program cannot be started
+ */
+export function runIptables(
+  iptables: Iptables,
+  args: readonly string[],
+): Promise<Ended> {
+  const wait = ["-w", String(LOCK_WAIT_SECONDS)];
+  return execute(iptables, "", [...wait, "-t", iptables.table, ...args]);
+}
+
+/**
+ * Makes changes, all or none.
+ *
+ * @param changes Lines such as `-N CHAIN` and `-A CHAIN -j ACCEPT`
+ * @throws {BackendMissing} If the program cannot be started
+ */
+export function restoreIptables(
+  iptables: Iptables,
+  changes: readonly string[],
+): Promise<Ended> {
+  const args = ["--noflush", `--wait=${LOCK_WAIT_SECONDS}`];
+  const stdin = [`*${iptables.table}`, ...changes, "COMMIT", ""].join("\n");
+  return execute(iptables, "-restore", args, stdin);
+}
+
+/** Reports whether the program cannot work on this host, however often it is run. */
+export function isUnusable({ code }: Ended): boolean {
+  return UNUSABLE.includes(code);
+}
+
+/** Returns the error of a run that failed, with the program's output. */
+export function failureOf({ path }: Iptables, ended: Ended): Error {
+  const why = ended.stderr.trim().split("\n").join("; ");
+  const message = `${path}: ${why || `it ended with code ${ended.code}`}`;
+  return isUnusable(ended) ? new BackendMissing(message) : new Error(message);
+}
+
+/** Quotes a text as iptables-restore reads it and `iptables -S` prints it. */
+export function quote(text: string): string {
+  return `"${text.replaceAll(/["\\]/g, "\\$&")}"`;
+}
+
+/** Splits a rule into arguments, as iptables-restore does. */
+export function splitRule(rule: string): string[] {
+  return (rule.match(/"(?:\\.|[^"\\])*"|\S+/g) ?? []).map((part) =>
+    part.startsWith('"') ? part.slice(1, -1).replaceAll(/\\(.)/g, "$1") : part
+  );
+}
+
+/** Joins arguments to a rule, as iptables-restore reads it. */
+export function joinRule(args: readonly string[]): string {
+  return args.map((arg) => /^[^\s"'\\]+$/.test(arg) ? arg : quote(arg))
+    .join(" ");
+}
+
+/** Returns a listed rule's comment; "" for none. */
+export function commentOf(rule: string): string {
+  const args = splitRule(rule);
+  const position = args.indexOf("--comment");
+  return position < 0 ? "" : args[position + 1] ?? "";
+}
+
+/**
+ * @param suffix Suffix of the program's name
+ * @throws {BackendMissing} If the program cannot be started
+ */
+async function execute(
+  { netns, path }: Iptables,
+  suffix: string,
+  args: readonly string[],
+  stdin = "",
+): Promise<Ended> {
+  const child = start(netns, path + suffix, args);
+  const writer = child.stdin.getWriter();
+  const [output] = await Promise.all([
+    child.output(),
+    // If the program does not read its input, its exit status says why.
+    writer.write(new TextEncoder().encode(stdin)).then(() => writer.close())
+      .catch(() => {}),
+  ]);
+  const decoder = new TextDecoder();
+  return {
+    success: output.success,
+    code: output.code,
+    stdout: decoder.decode(output.stdout),
+    stderr: decoder.decode(output.stderr),
+  };
+}
+
+/** Starts a program inside the namespace. */
+function start(
+  netns: NetNs,
+  path: string,
+  args: readonly string[],
+): Deno.ChildProcess {
+  try {
+    return inNetns(netns, () =>
+      new Deno.Command(path, {
+        args: [...args],
+        stdin: "piped",
+        stdout: "piped",
+        stderr: "piped",
+      }).spawn());
+  } catch (error) {
+    if (!isUnstartable(error)) throw error;
+    throw new BackendMissing(`Cannot start "${path}"`, { cause: error });
+  }
+}
+
+/** Reports whether a program can never be started, however often it is retried. */
+function isUnstartable(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound ||
+    error instanceof Deno.errors.PermissionDenied ||
+    error instanceof Error && "code" in error && error.code === "ENOEXEC";
+}

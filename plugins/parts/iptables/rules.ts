@@ -1,0 +1,146 @@
+/**
+ * Chains and rules of one table of iptables: listed, ensured and changed, by any
+ * variant of the program. All changes of one call are made by one run of
+ * `iptables-restore --noflush`: all or none.
+ *
+ * ```ts ignore
+ * await ensureRules(iptables, {
+ *   chains: ["CNI-FORWARD"],
+ *   rules: [{ chain: "FORWARD", args: ["-j", "CNI-FORWARD"], isFirst: true }],
+ * });
+ * await changeRules(iptables, async () =>
+ *   (await listRules(iptables, "CNI-FORWARD") ?? [])
+ *     .filter((rule) => rule.includes(" -s 10.1.2.5/32 "))
+ *     .map(deletionOf));
+ * ```
+ *
+ * @module
+ */
+
+import {
+  type Ended,
+  failureOf,
+  type Iptables,
+  joinRule,
+  OTHER_PROBLEM,
+  restoreIptables,
+  runIptables,
+} from "./program.ts";
+
+/** A rule that should exist. */
+export interface Rule {
+  readonly chain: string;
+  /** Matches and target, in the words of iptables(8). */
+  readonly args: readonly string[];
+  /** Whether it is added before all others of the chain; otherwise after them. */
+  readonly isFirst?: boolean;
+}
+
+/** Chains and rules that should exist. */
+export interface Wanted {
+  readonly chains: readonly string[];
+  readonly rules: readonly Rule[];
+}
+
+/**
+ * Lists the rules of a chain, as lines `-A CHAIN …`.
+ *
+ * @returns Undefined if the chain does not exist
+ * @throws {BackendMissing} If the program cannot work on this host
+ * @throws {Error} With the program's output
+ */
+export async function listRules(
+  iptables: Iptables,
+  chain: string,
+): Promise<string[] | undefined> {
+  const listed = await runIptables(iptables, ["-S", chain]);
+  if (listed.code === OTHER_PROBLEM) return undefined;
+  if (!listed.success) throw failureOf(iptables, listed);
+  return listed.stdout.split("\n").filter((line) => line.startsWith("-A "));
+}
+
+/**
+ * Ensures that chains and rules exist, and makes more changes with them. If
+ * nothing is missing, this is one run of one program.
+ *
+ * @param changes Lines such as `-A CHAIN -j ACCEPT`, after the chains and rules
+ * @throws {BackendMissing} If the program cannot work on this host
+ * @throws {Error} With the program's output; nothing is changed
+ */
+export async function ensureRules(
+  iptables: Iptables,
+  wanted: Wanted,
+  changes: readonly string[] = [],
+): Promise<void> {
+  const checks = wanted.rules.map(({ chain, args }) =>
+    `-C ${chain} ${joinRule(args)}`
+  );
+  // One failing check refuses everything.
+  const first = await restoreIptables(iptables, [...checks, ...changes]);
+  if (first.success) return;
+  await changeRules(iptables, async () => [
+    ...await listMissing(iptables, wanted),
+    ...changes,
+  ]);
+}
+
+/**
+ * Makes changes that depend on the rules that exist. If other programs changed
+ * these in between, starts again.
+ *
+ * @param plan Reads the rules, and returns lines such as `-D CHAIN -j ACCEPT`
+ * @throws {BackendMissing} If the program cannot work on this host
+ * @throws {Error} With the program's output; nothing is changed
+ */
+export async function changeRules(
+  iptables: Iptables,
+  plan: () => Promise<readonly string[]>,
+): Promise<void> {
+  let refused: { readonly changes: string; readonly ended: Ended } | undefined;
+  while (true) {
+    const changes = await plan();
+    if (changes.length === 0) return;
+    const text = changes.join("\n");
+    if (text === refused?.changes) throw failureOf(iptables, refused.ended);
+    const ended = await restoreIptables(iptables, changes);
+    if (ended.success) return;
+    refused = { changes: text, ended };
+  }
+}
+
+/** Returns the line that deletes a listed rule. */
+export function deletionOf(rule: string): string {
+  return rule.replace(/^-A/, "-D");
+}
+
+/** Lists the changes that add the missing chains and rules. */
+async function listMissing(
+  iptables: Iptables,
+  { chains, rules }: Wanted,
+): Promise<string[]> {
+  const missing = await chooseAsync(
+    chains,
+    async (chain) => await listRules(iptables, chain) === undefined,
+  );
+  const absent = await chooseAsync(rules, async ({ chain, args }) => {
+    // A missing chain is adopted with all rules that refer to it.
+    if (missing.some((one) => one === chain || args.includes(one))) return true;
+    return !(await runIptables(iptables, ["-C", chain, ...args])).success;
+  });
+  return [
+    // `-N` fails if another program was faster, so rules are not added twice.
+    ...missing.map((chain) => `-N ${chain}`),
+    ...absent.map(({ chain, args, isFirst }) =>
+      `${isFirst ? "-I" : "-A"} ${chain} ${joinRule(args)}`
+    ),
+  ];
+}
+
+/** Returns the elements for which a condition holds, tested at once. */
+async function chooseAsync<T>(
+  all: readonly T[],
+  condition: (one: T) => Promise<boolean>,
+): Promise<T[]> {
+  const results = await Promise.all(all.map(condition));
+  return all.filter((_, index) => results[index]);
+}

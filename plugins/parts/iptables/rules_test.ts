@@ -1,0 +1,129 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { NetNs } from "../../../ffi/netns.ts";
+import { allOf, type Needs, rootTest } from "../../../testing/capabilities.ts";
+import { TestHosts } from "../../../testing/test_hosts.ts";
+import {
+  needsLegacyIptables,
+  needsRuleTools,
+} from "../../../tests/_harness/rules.ts";
+import { findVariant, type Variant } from "./find.ts";
+import { commentOf, type Iptables, joinRule, splitRule } from "./program.ts";
+import {
+  changeRules,
+  deletionOf,
+  ensureRules,
+  listRules,
+  type Wanted,
+} from "./rules.ts";
+
+const COMMENT = 'a "quoted" \\ comment';
+const WANTED: Wanted = {
+  chains: ["ONE", "TWO"],
+  rules: [
+    { chain: "ONE", args: ["-s", "10.1.2.3", "-j", "TWO"] },
+    { chain: "POSTROUTING", args: ["-j", "ONE"], isFirst: true },
+    {
+      chain: "PREROUTING",
+      args: ["-p", "tcp", "-m", "comment", "--comment", COMMENT, "-j", "TWO"],
+    },
+  ],
+};
+const CANARY = "-A POSTROUTING -s 10.9.9.9/32 -j ACCEPT";
+
+Deno.test("joinRule() and splitRule() are inverse", () => {
+  const args = ["-m", "comment", "--comment", COMMENT, "", "-j", "A-b_1"];
+  assertEquals(splitRule(joinRule(args)), args);
+  assertEquals(commentOf(joinRule(args)), COMMENT);
+  assertEquals(commentOf("-A ONE -j TWO"), "");
+});
+
+/** Registers a test for each variant of iptables. */
+function testVariants(
+  name: string,
+  body: (iptables: Iptables) => Promise<void>,
+): void {
+  const needs: Record<Variant, Needs> = {
+    nft: needsRuleTools,
+    legacy: allOf(needsRuleTools, needsLegacyIptables()),
+  };
+  for (const variant of ["nft", "legacy"] as const) {
+    rootTest(`${name} (iptables-${variant})`, needs[variant], async () => {
+      using hosts = TestHosts.create();
+      using netns = NetNs.open(hosts.host.path);
+      const program = findVariant(variant, 4, Deno.env.get("PATH"));
+      assert(program !== undefined);
+      const { path } = program;
+      await body({ netns, family: 4, table: "nat", path });
+    });
+  }
+}
+
+async function listAll(iptables: Iptables): Promise<unknown[]> {
+  const chains = ["PREROUTING", "POSTROUTING", ...WANTED.chains];
+  return await Promise.all(chains.map((chain) => listRules(iptables, chain)));
+}
+
+testVariants(
+  "ensureRules() adds what is missing, and nothing else",
+  async (iptables) => {
+    await changeRules(
+      iptables,
+      async () =>
+        (await listRules(iptables, "POSTROUTING"))?.length === 0
+          ? [CANARY]
+          : [],
+    );
+    await ensureRules(iptables, WANTED);
+    const expected = await listAll(iptables);
+    assertEquals(expected.slice(1), [
+      ["-A POSTROUTING -j ONE", CANARY],
+      ["-A ONE -s 10.1.2.3/32 -j TWO"],
+      [],
+    ]);
+    await ensureRules(iptables, WANTED);
+    assertEquals(await listAll(iptables), expected);
+    await changeRules(iptables, async () => {
+      const rules = await listRules(iptables, "PREROUTING") ?? [];
+      return rules.map(deletionOf);
+    });
+    await ensureRules(iptables, WANTED, ["-A TWO -j RETURN"]);
+    assertEquals(await listAll(iptables), [
+      ...expected.slice(0, 3),
+      ["-A TWO -j RETURN"],
+    ]);
+  },
+);
+
+testVariants("ensureRules() at once adds nothing twice", async (iptables) => {
+  const calls = Array.from(
+    { length: 4 },
+    (_, index) => ensureRules(iptables, WANTED, [`-A TWO -s 10.0.0.${index}`]),
+  );
+  await Promise.all(calls);
+  const [prerouting, postrouting, one, two] = await listAll(iptables) as [
+    string[],
+    string[],
+    string[],
+    string[],
+  ];
+  assertEquals([prerouting.length, postrouting.length, one.length], [1, 1, 1]);
+  assertEquals(two.length, 4);
+});
+
+testVariants(
+  "changeRules() changes all or nothing, and says why",
+  async (iptables) => {
+    const changes = ["-N ONE", "-A ONE -j NO-SUCH-CHAIN"];
+    const refused = (): Promise<void> =>
+      changeRules(iptables, () => Promise.resolve(changes));
+    await assertRejects(refused, Error, "NO-SUCH-CHAIN");
+    assertEquals(await listRules(iptables, "ONE"), undefined);
+    const wanted = { chains: ["ONE"], rules: [] };
+    await assertRejects(
+      () => ensureRules(iptables, wanted, ["-A ONE -j NO-SUCH-CHAIN"]),
+      Error,
+      "NO-SUCH-CHAIN",
+    );
+    assertEquals(await listRules(iptables, "ONE"), undefined);
+  },
+);
