@@ -26,6 +26,7 @@ import type {
   LinkChange,
   NewBridge,
   NewIfb,
+  NewLinkElsewhere,
   NewVeth,
   NewVrf,
 } from "./link_types.ts";
@@ -132,6 +133,32 @@ export class LinkRequests {
     });
   }
 
+  /**
+   * Creates a link directly in another namespace, down.
+   *
+   * Kernels before 6.13 also refuse a name that is taken in this namespace.
+   *
+   * @throws {NetlinkError} EEXIST if the name is taken, EOPNOTSUPP if the
+   * kernel does not support the kind; EINVAL, EBUSY, ERANGE, ... if the kind
+   * does not allow the settings
+   */
+  addElsewhere(
+    { netns, name, info, lowerIndex, mtu, mac }: NewLinkElsewhere,
+  ): void {
+    this.#socket.request(newLink, {
+      flags: Flag.Create | Flag.Exclusive,
+      header: {},
+      attributes: {
+        name,
+        mtu,
+        address: mac,
+        link: lowerIndex,
+        linkInfo: info,
+        netnsFd: netns.fd,
+      },
+    });
+  }
+
   /** Creates a link that is up, and takes its description from the echo. */
   #addEchoed(attributes: LinkAttributes & { readonly name: string }): Link {
     const [answer] = this.#socket.request(newLink, {
@@ -187,11 +214,11 @@ export class LinkRequests {
   /**
    * Changes a link.
    *
-   * @throws {NetlinkError} ENODEV; EBUSY, EINVAL, ERANGE or EOPNOTSUPP if the
+   * @throws {NetlinkError} ENODEV; EEXIST if the name is taken; EBUSY, EINVAL, ERANGE or EOPNOTSUPP if the
    * link does not allow the change
    */
   set(index: number, change: LinkChange): void {
-    const { mac, mtu, masterIndex, alias, transmitQueueLength } = change;
+    const { name, mac, mtu, masterIndex, alias, transmitQueueLength } = change;
     const flags = flagsOf([
       [IFF_UP, change.isUp],
       [IFF_PROMISC, change.isPromiscuous],
@@ -200,6 +227,7 @@ export class LinkRequests {
     this.#socket.request(newLink, {
       header: { index, ...flags },
       attributes: {
+        name,
         address: mac,
         mtu,
         master: masterIndex,
@@ -414,5 +442,9 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
       linkInfo.data?.vlanFiltering === 1,
     hasHairpin: linkInfo?.portData?.hairpin === 1,
     isIsolated: linkInfo?.portData?.isolated === 1,
+    mode: linkInfo?.kind === "macvlan" || linkInfo?.kind === "ipvlan"
+      ? linkInfo.data?.mode
+      : undefined,
+    vlanId: linkInfo?.kind === "vlan" ? linkInfo.data?.id : undefined,
   };
 }

@@ -40,11 +40,45 @@ export interface VrfData {
   readonly table?: number | undefined;
 }
 
+/** Data of a macvlan. */
+export interface MacvlanData {
+  /** One of {@linkcode MacvlanMode}. */
+  readonly mode?: number | undefined;
+  /** How many broadcasts may wait for delivery to all macvlans of the lower link. */
+  readonly broadcastQueueLength?: number | undefined;
+}
+
+/** Modes of a macvlan. Source: include/uapi/linux/if_link.h `enum macvlan_mode`. */
+export const MacvlanMode = {
+  Private: 1,
+  Vepa: 2,
+  Bridge: 4,
+  Passthru: 8,
+} as const;
+
+/** Data of an ipvlan. */
+export interface IpvlanData {
+  /** One of {@linkcode IpvlanMode}. */
+  readonly mode?: number | undefined;
+}
+
+/** Modes of an ipvlan. Source: include/uapi/linux/if_link.h `enum ipvlan_mode`. */
+export const IpvlanMode = { L2: 0, L3: 1, L3s: 2 } as const;
+
+/** Data of a VLAN's link. */
+export interface VlanData {
+  /** The VLAN, 0 to 4094. */
+  readonly id?: number | undefined;
+}
+
 /** Data of the supported kinds, by name. */
 interface DataByKind {
   readonly veth: VethData;
   readonly bridge: BridgeData;
   readonly vrf: VrfData;
+  readonly macvlan: MacvlanData;
+  readonly ipvlan: IpvlanData;
+  readonly vlan: VlanData;
 }
 
 /** A kind of link, with its data. Other kinds' data is not decoded. */
@@ -80,6 +114,12 @@ export function linkKinds(
     bridge: attributeSet({ vlanFiltering: [7, u8], defaultVlan: [39, u16] }),
     // Source: include/uapi/linux/if_link.h `IFLA_VRF_TABLE`.
     vrf: attributeSet({ table: [1, u32] }),
+    // Source: include/uapi/linux/if_link.h `IFLA_MACVLAN_*`.
+    macvlan: attributeSet({ mode: [1, u32], broadcastQueueLength: [7, u32] }),
+    // Source: include/uapi/linux/if_link.h `IFLA_IPVLAN_*`.
+    ipvlan: attributeSet({ mode: [1, u16] }),
+    // Source: include/uapi/linux/if_link.h `IFLA_VLAN_*`.
+    vlan: attributeSet({ id: [1, u16] }),
   };
 }
 

@@ -52,6 +52,8 @@ rootTest("LinkRequests.addVeth() makes both ends where they belong", () => {
     hasVlanFiltering: false,
     hasHairpin: false,
     isIsolated: false,
+    mode: undefined,
+    vlanId: undefined,
   });
   assertEquals(inner.address, String(mac));
   assertEquals([outer.flags.includes("UP"), inner.flags.includes("UP")], [
@@ -164,6 +166,8 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     hasVlanFiltering: link.linkinfo?.info_data?.vlan_filtering === 1,
     hasHairpin: link.linkinfo?.info_slave_data?.hairpin === true,
     isIsolated: link.linkinfo?.info_slave_data?.isolated === true,
+    mode: undefined,
+    vlanId: undefined,
   }));
   assertEquals(rtnl.link.list(), expected);
 });

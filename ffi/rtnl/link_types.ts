@@ -6,6 +6,7 @@
 
 import type { Mac } from "../../net/mac.ts";
 import type { NetNs } from "../netns.ts";
+import type { KindData } from "./link_kinds.ts";
 
 /** A link as the kernel has it. */
 export interface Link {
@@ -43,6 +44,26 @@ export interface Link {
   readonly hasHairpin: boolean;
   /** For a bridge port: whether it is isolated from other isolated ports. */
   readonly isIsolated: boolean;
+  /** For a macvlan or an ipvlan: its mode. */
+  readonly mode: number | undefined;
+  /** For a VLAN's link: the VLAN. */
+  readonly vlanId: number | undefined;
+}
+
+/** A link to create in another namespace. */
+export interface NewLinkElsewhere {
+  /** The namespace in which the link is created; it is never moved. */
+  readonly netns: NetNs;
+  /** 1 to 15 bytes. */
+  readonly name: string;
+  /** Its kind, with the kind's data. */
+  readonly info: KindData;
+  /** Index of the lower link, in this socket's namespace. */
+  readonly lowerIndex?: number | undefined;
+  /** In bytes; the kernel's default if undefined. */
+  readonly mtu?: number | undefined;
+  /** The kernel chooses one if undefined. */
+  readonly mac?: Mac | undefined;
 }
 
 /** A bridge to create. */
@@ -59,6 +80,8 @@ export interface NewBridge {
 
 /** Changes of a link; undefined keeps a value. */
 export interface LinkChange {
+  /** Its name, 1 to 15 bytes. Most links must be down for this. */
+  readonly name?: string | undefined;
   /** Whether it is administratively up. */
   readonly isUp?: boolean | undefined;
   /** The link-layer address. */
