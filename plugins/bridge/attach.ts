@@ -14,6 +14,10 @@ import { attachmentOf } from "../parts/attachment.ts";
 import { checkRouteNumbers, named } from "../parts/configure_link.ts";
 import { ensureForwarding } from "../parts/ip_forward.ts";
 import {
+  awaitDetection,
+  configureInterface,
+} from "../parts/sandbox_addresses.ts";
+import {
   type ConnectedVeth,
   connectVeth,
   describeLink,
@@ -21,7 +25,7 @@ import {
   type Veth,
 } from "../parts/veth.ts";
 import type { BridgeConfig } from "./schema.ts";
-import { configureContainerEnd, settlePort } from "./container.ts";
+import { settlePort } from "./container.ts";
 import {
   ensureGatewayAddresses,
   gatewayAddressesOf,
@@ -128,13 +132,11 @@ export async function configureContainer(
 ): Promise<Veth<Link>> {
   const { settings, host, sandbox } = adding;
   if (settings.leavesContainerDown) return settleVeth(host, sandbox, veth);
-  configureContainerEnd(sandbox, veth.container, lease, settings);
+  configureInterface(sandbox, veth.container, lease, settings);
   const ends = await settlePort(host, sandbox, veth);
   if (lease.ips.length === 0) return ends;
   if (settings.detectsDuplicates) {
-    const { detectDuplicates } = await import("./duplicates.ts");
-    const addresses = lease.ips.map(({ address }) => address);
-    await detectDuplicates(sandbox, veth.container, addresses);
+    await awaitDetection(sandbox, veth.container, lease);
   }
   announce(sandbox, ends.container);
   return ends;

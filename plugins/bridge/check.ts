@@ -8,22 +8,19 @@ import type { Call } from "../../cni/plugin.ts";
 import type { Interface, Result } from "../../cni/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
-import type { Cidr } from "../../net/cidr.ts";
 import {
   checkAddresses,
+  checkConfigured,
   checkConnected,
   checkFailure,
   checkForwarding,
   checkLink,
   checkLinkThere,
-  checkRoutes,
   sandboxInterfaceOf,
 } from "../parts/check_link.ts";
 import type { Differences } from "../../cni/differences.ts";
 import { named } from "../parts/configure_link.ts";
 import type { BridgeConfig } from "./schema.ts";
-import { containerRoutes } from "./container.ts";
 import { gatewayAddressesOf } from "./gateway.ts";
 import {
   type BridgeSettings,
@@ -85,20 +82,7 @@ async function checkContainerEnd(
   { sandbox, result }: Checked,
   link: Link,
 ): Promise<void> {
-  const addresses = result.ips.map(({ address }) => address);
-  const routes = [...subnetRoutes(addresses), ...containerRoutes(result)];
-  await differences.collect(() => checkAddresses(sandbox, link, addresses));
-  await differences.collect(() => checkRoutes(sandbox, link, routes, "any"));
-}
-
-/**
- * Lists the kernel's routes to the subnets; without them no neighbour is
- * reachable.
- */
-function subnetRoutes(addresses: readonly Cidr[]): KernelRoute[] {
-  return addresses
-    .filter(({ ip, prefixLength }) => prefixLength < ip.bitLength)
-    .map((address) => ({ destination: address.masked() }));
+  await checkConfigured(differences, sandbox, link, result);
 }
 
 function findBridge({ host, settings, result }: Checked): Link {

@@ -4,55 +4,9 @@
  * @module
  */
 
-import type { Result } from "../../cni/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
-import { enableAnnouncements } from "../parts/announce.ts";
-import {
-  addingAddress,
-  addingRoute,
-  bringingUp,
-  kernelRouteOf,
-  makeChanges,
-} from "../parts/configure_link.ts";
-import { enableIpv6 } from "../parts/ipv6.ts";
-import { type LinkEnd, settleVeth, type Veth } from "../parts/veth.ts";
-import type { BridgeSettings } from "./settings.ts";
-
-/**
- * Gives the container its addresses, brings its end up and adds its routes. On
- * a bridge the neighbours are on the link, so the kernel's routes to the
- * subnets stay.
- *
- * @throws {Error} If the kernel refuses
- */
-export function configureContainerEnd(
-  sandbox: Rtnl,
-  link: LinkEnd,
-  { ips, routes }: Pick<Result, "ips" | "routes">,
-  { detectsDuplicates }: Pick<BridgeSettings, "detectsDuplicates">,
-): void {
-  if (ips.length > 0) enableAnnouncements(sandbox.netns, link.name);
-  if (ips.some(({ address }) => address.family === 6)) {
-    enableIpv6(sandbox.netns, link.name, { detectsDuplicates });
-  }
-  makeChanges(sandbox, [
-    ...ips.map(({ address }) =>
-      addingAddress(sandbox, link, { address, detectsDuplicates })
-    ),
-    bringingUp(sandbox, link),
-    ...containerRoutes({ ips, routes })
-      .map((route) => addingRoute(sandbox, link, route)),
-  ]);
-}
-
-/** Lists the routes to add to the kernel's subnet routes. */
-export function containerRoutes(
-  { ips, routes }: Pick<Result, "ips" | "routes">,
-): KernelRoute[] {
-  return routes.map((route) => kernelRouteOf(route, ips));
-}
+import { settleVeth, type Veth } from "../parts/veth.ts";
 
 /** Time limit for the bridge's port to start forwarding, in ms. */
 const PORT_TIMEOUT_MS = 2_500;

@@ -5,7 +5,7 @@
  */
 
 import type { CmdArgs } from "../../cni/args.ts";
-import { formatDetails } from "../../cni/differences.ts";
+import { type Differences, formatDetails } from "../../cni/differences.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Interface, Result } from "../../cni/result.ts";
 import { isSameFile } from "../../cni/files/same_file.ts";
@@ -16,6 +16,7 @@ import type { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { listAddresses, named } from "./configure_link.ts";
 import { familiesNotForwarded } from "./ip_forward.ts";
+import { interfaceRoutes } from "./sandbox_addresses.ts";
 
 /**
  * Returns the error for a state that differs from ADD's.
@@ -185,4 +186,26 @@ function isSameRoute(wanted: Route, actual: Route): boolean {
       actual.preferredSource?.equals(wanted.preferredSource) === true) &&
     (wanted.table === undefined || wanted.table === actual.table) &&
     (wanted.priority === undefined || wanted.priority === actual.priority);
+}
+
+/**
+ * Checks an interface of the sandbox with its neighbours on the link: its
+ * addresses, the kernel's routes to the subnets, without which no neighbour is
+ * reachable, and the result's routes.
+ *
+ * @param differences Collects deviations from ADD's result
+ */
+export async function checkConfigured(
+  differences: Differences,
+  sandbox: Rtnl,
+  link: Link,
+  result: Result,
+): Promise<void> {
+  const addresses = result.ips.map(({ address }) => address);
+  const subnets = addresses
+    .filter(({ ip, prefixLength }) => prefixLength < ip.bitLength)
+    .map((address) => ({ destination: address.masked() }));
+  const routes = [...subnets, ...interfaceRoutes(result)];
+  await differences.collect(() => checkAddresses(sandbox, link, addresses));
+  await differences.collect(() => checkRoutes(sandbox, link, routes, "any"));
 }

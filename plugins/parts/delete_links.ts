@@ -1,5 +1,5 @@
 /**
- * Deletes links of the host, together with other plugins' and other calls'.
+ * Deletes links, together with other plugins' and other calls'.
  *
  * @module
  */
@@ -9,10 +9,10 @@ import { throwAll } from "../../cni/rollback.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { LinkEnd } from "./veth.ts";
 
-/** A link of the host that is to be deleted. */
-export interface HostLink extends LinkEnd {
-  /** Path of the host's namespace. */
-  readonly hostNetns: string;
+/** A link that is to be deleted. */
+export interface DoomedLink extends LinkEnd {
+  /** Path of its namespace. */
+  readonly netns: string;
 }
 
 /**
@@ -44,36 +44,39 @@ export async function deleteLater(
 function placed(
   links: readonly LinkEnd[],
   { hostNetns }: Pick<Call, "hostNetns">,
-): HostLink[] {
-  return links.map(({ index, name }) => ({ index, name, hostNetns }));
+): DoomedLink[] {
+  return links.map(({ index, name }) => ({ index, name, netns: hostNetns }));
 }
 
 /**
- * Deletes links of one host as a group. If the kernel refuses, deletes each
- * link by itself. Links that are already gone are fine.
+ * Deletes the links of each namespace as a group. If the kernel refuses,
+ * deletes each link by itself. Links that are already gone are fine.
  *
  * @throws {Error} If the kernel refuses; names the link. An AggregateError of
  *   several
  */
-export function deleteLinks(links: readonly HostLink[]): void {
-  const [first] = links;
-  if (first === undefined) return;
-  using host = Rtnl.open(first.hostNetns);
-  try {
-    host.link.ensureAllGone(links.map(({ index }) => index));
-  } catch {
-    deleteEach(host, links);
-  }
+export function deleteLinks(links: readonly DoomedLink[]): void {
+  const failures = [...Map.groupBy(links, ({ netns }) => netns)]
+    .flatMap(([path, there]) => {
+      using netns = Rtnl.open(path);
+      try {
+        netns.link.ensureAllGone(there.map(({ index }) => index));
+        return [];
+      } catch {
+        return deleteEach(netns, there);
+      }
+    });
+  throwAll(failures, `${failures.length} links cannot be deleted`);
 }
 
-function deleteEach(host: Rtnl, links: readonly HostLink[]): void {
-  const failures: unknown[] = [];
-  for (const { index, name } of links) {
+/** @returns The failures */
+function deleteEach(netns: Rtnl, links: readonly DoomedLink[]): Error[] {
+  return links.flatMap(({ index, name }) => {
     try {
-      host.link.ensureGone(index);
+      netns.link.ensureGone(index);
+      return [];
     } catch (cause) {
-      failures.push(new Error(`Cannot delete "${name}"`, { cause }));
+      return [new Error(`Cannot delete "${name}"`, { cause })];
     }
-  }
-  throwAll(failures, `${failures.length} links cannot be deleted`);
+  });
 }

@@ -30,11 +30,10 @@ rootTest(
 rootTest("deleteLinks() deletes the others if one cannot be deleted", () => {
   using hosts = TestHosts.create();
   using host = Rtnl.open(hosts.host.path);
-  const hostNetns = hosts.host.path;
   const add = (name: string): { index: number; name: string } =>
     host.link.addIfb({ name, mtu: 1500, transmitQueueLength: 1 });
   const links = [add("a"), host.link.get("lo"), add("b")]
-    .map((link) => ({ ...link, hostNetns }));
+    .map((link) => ({ ...link, netns: hosts.host.path }));
   const error = assertThrows(
     () => deleteLinks(links),
     Error,

@@ -7,8 +7,8 @@
 import { pollUntil } from "../../cni/libcni/waiting.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { listAddresses } from "../parts/configure_link.ts";
-import type { LinkEnd } from "../parts/veth.ts";
+import { listAddresses } from "./configure_link.ts";
+import type { LinkEnd } from "./veth.ts";
 
 /** Time limit of duplicate address detection, in ms. */
 const DETECTION_TIMEOUT_MS = 5_000;

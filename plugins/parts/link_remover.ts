@@ -12,14 +12,14 @@
 import { throwAll } from "../../cni/rollback.ts";
 import type { Together, Work } from "../../cni/together.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { deleteLinks, type HostLink } from "./delete_links.ts";
+import { deleteLinks, type DoomedLink } from "./delete_links.ts";
 
 /** How many links are deleted as one group. */
 const MOST_AT_ONCE = 100;
 
 /** A link that is to be deleted, and its caller. */
 interface Removal {
-  readonly link: HostLink;
+  readonly link: DoomedLink;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
@@ -56,7 +56,7 @@ export class LinkRemover implements Together, AsyncDisposable {
 
   async now<Item>(work: Work<Item>, items: readonly Item[]): Promise<void> {
     if (work !== deleteLinks as Work<never>) return await work(items);
-    await this.delete(items as readonly unknown[] as readonly HostLink[]);
+    await this.delete(items as readonly unknown[] as readonly DoomedLink[]);
   }
 
   later<Item>(work: Work<Item>, items: readonly Item[]): Promise<void> {
@@ -70,10 +70,8 @@ export class LinkRemover implements Together, AsyncDisposable {
    * @throws {Error} If the kernel refuses; names the link. An AggregateError of
    *   several
    */
-  async delete(links: readonly HostLink[]): Promise<void> {
-    const isOurs = links.every(({ hostNetns }) =>
-      hostNetns === this.#hostNetns
-    );
+  async delete(links: readonly DoomedLink[]): Promise<void> {
+    const isOurs = links.every(({ netns }) => netns === this.#hostNetns);
     if (this.#isClosed || !isOurs) return deleteLinks(links);
     const removals = links.map((link) => {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -164,7 +162,7 @@ class Group {
 }
 
 /** Deletes a link by itself, and returns the error if that fails. */
-function failureOf(link: HostLink): unknown {
+function failureOf(link: DoomedLink): unknown {
   try {
     deleteLinks([link]);
     return undefined;

@@ -11,7 +11,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { linkNames } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { intercept } from "../../tests/_harness/fault_injector.ts";
-import { deleteLinks, type HostLink } from "./delete_links.ts";
+import { deleteLinks, type DoomedLink } from "./delete_links.ts";
 import { LinkRemover } from "./link_remover.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -23,15 +23,15 @@ class Fixture implements AsyncDisposable {
   readonly remover = this.#stack.use(new LinkRemover(this.hosts.host.path));
 
   /** Adds a cable. */
-  add(name: string): HostLink {
+  add(name: string): DoomedLink {
     const { host, sandbox } = this.hosts;
     const peer = { netns: sandbox, name: `p-${name}` };
     const { index } = this.rtnl.link.addVeth({ name, peer });
-    return { index, name, hostNetns: host.path };
+    return { index, name, netns: host.path };
   }
 
   /** Adds many cables. */
-  addMany(count: number): HostLink[] {
+  addMany(count: number): DoomedLink[] {
     return Array.from({ length: count }, (_, i) => this.add(`v${i}`));
   }
 
@@ -118,7 +118,7 @@ rootTest(
   async () => {
     await using fixture = new Fixture();
     const { remover, hosts } = fixture;
-    const lo = { index: 1, name: "lo", hostNetns: hosts.host.path };
+    const lo = { index: 1, name: "lo", netns: hosts.host.path };
     const [one, other] = [fixture.add("a"), fixture.add("b")];
     const failing = remover.delete([lo]);
     const others = remover.delete([one, other]);

@@ -1,0 +1,103 @@
+/**
+ * Addresses and routes of an interface of the sandbox with its neighbours on
+ * the link: on a bridge, or on a link that it shares.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Call } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import type { Rollback } from "../../cni/rollback.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
+import { enableAnnouncements } from "./announce.ts";
+import {
+  addingAddress,
+  addingRoute,
+  bringingUp,
+  checkRouteNumbers,
+  kernelRouteOf,
+  makeChanges,
+} from "./configure_link.ts";
+import { enableIpv6, type Ipv6Options } from "./ipv6.ts";
+import type { LinkEnd } from "./veth.ts";
+
+/** The part of a lease that an interface gets. */
+export type Configured = Pick<Result, "ips" | "routes">;
+
+/**
+ * Requests addresses, and releases them if ADD fails.
+ *
+ * @throws {CniError} The IPAM plugin's; 7 if it returns no address or an
+ *   invalid route
+ */
+export async function leaseAddresses(
+  call: Pick<Call, "ipam">,
+  rollback: Rollback,
+): Promise<Result> {
+  const lease = await call.ipam.add();
+  rollback.onFailure("release the addresses", () => call.ipam.del());
+  checkHasAddresses(lease);
+  checkRouteNumbers(lease.routes);
+  return lease;
+}
+
+function checkHasAddresses({ ips }: Result): void {
+  if (ips.length > 0) return;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    "IPAM plugin returned missing IP config",
+  );
+}
+
+/**
+ * Gives an interface its addresses, brings it up and adds its routes. The
+ * kernel's routes to the subnets stay. Once it is up, the kernel announces its
+ * addresses.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export function configureInterface(
+  sandbox: Rtnl,
+  link: LinkEnd,
+  { ips, routes }: Configured,
+  { detectsDuplicates = false }: Ipv6Options,
+): void {
+  if (ips.length > 0) enableAnnouncements(sandbox.netns, link.name);
+  if (ips.some(({ address }) => address.family === 6)) {
+    enableIpv6(sandbox.netns, link.name, { detectsDuplicates });
+  }
+  makeChanges(sandbox, [
+    ...ips.map(({ address }) =>
+      addingAddress(sandbox, link, { address, detectsDuplicates })
+    ),
+    bringingUp(sandbox, link),
+    ...interfaceRoutes({ ips, routes })
+      .map((route) => addingRoute(sandbox, link, route)),
+  ]);
+}
+
+/** Lists the routes to add to the kernel's routes to the subnets. */
+export function interfaceRoutes({ ips, routes }: Configured): KernelRoute[] {
+  return routes.map((route) => kernelRouteOf(route, ips));
+}
+
+/**
+ * Waits until the kernel has checked every IPv6 address for duplicates, if it
+ * can send the probes now.
+ *
+ * @throws {Error} If another host has an address, or detection takes too long
+ */
+export async function awaitDetection(
+  sandbox: Rtnl,
+  link: LinkEnd,
+  { ips }: Pick<Result, "ips">,
+): Promise<void> {
+  const addresses = ips.map(({ address }) => address)
+    .filter(({ family }) => family === 6);
+  if (addresses.length === 0) return;
+  if (!sandbox.link.get(link.index).isOperational) return;
+  const { detectDuplicates } = await import("./duplicates.ts");
+  await detectDuplicates(sandbox, link, addresses);
+}

@@ -1,0 +1,182 @@
+/**
+ * The interface of plugins that create one link, in the sandbox: macvlan,
+ * dummy and the like.
+ *
+ * The link first has a name that is computed from the attachment. It gets the
+ * interface's name together with an alias that says which attachment it belongs
+ * to. So neither a killed ADD nor a DEL after an ADD that failed, because the
+ * interface's name was taken, can confuse it with another link.
+ *
+ * @module
+ */
+
+import type { Call } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import { type Rollback, tryAll } from "../../cni/rollback.ts";
+import { isAtLeast } from "../../cni/version.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import type { Link, NewLinkElsewhere } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import {
+  aliasOf,
+  type Attachment,
+  attachmentOf,
+  isOfAnother,
+} from "./attachment.ts";
+import { isOfAnotherPod, readablePrevResult } from "./prev_result.ts";
+import { findSandbox } from "./sandbox.ts";
+import { stableName } from "./stable_name.ts";
+import { describeLink } from "./veth.ts";
+
+/** An ADD in progress. */
+export interface AddingLink {
+  readonly call: Pick<Call, "network" | "args" | "together">;
+  /** The container's namespace. */
+  readonly sandbox: Rtnl;
+  /** Collects the undo of every step. */
+  readonly rollback: Rollback;
+}
+
+/** The link to create. */
+export type NewSandboxLink = Omit<NewLinkElsewhere, "name" | "netns">;
+
+/**
+ * Creates the interface, down, and deletes it if ADD fails. Replaces what a
+ * killed ADD of the same attachment has left.
+ *
+ * @param creator The namespace of the lower link, or the sandbox
+ * @throws {Error} If the kernel refuses
+ */
+export function createSandboxLink(
+  creator: Rtnl,
+  { call, sandbox, rollback }: AddingLink,
+  wanted: NewSandboxLink,
+): Link {
+  const attachment = attachmentOf(call);
+  const { ifName: name } = attachment;
+  try {
+    const { index } = createUnnamed(creator, sandbox, attachment, wanted);
+    rollback.onFailure(`delete "${name}"`, () => {
+      sandbox.link.ensureGone(index);
+    });
+    nameSandboxLink(sandbox, index, attachment);
+    return sandbox.link.get(index);
+  } catch (cause) {
+    throw new Error(`Cannot create ${wanted.info.kind} "${name}"`, { cause });
+  }
+}
+
+function createUnnamed(
+  creator: Rtnl,
+  { netns, link }: Rtnl,
+  attachment: Attachment,
+  wanted: NewSandboxLink,
+): Link {
+  const name = firstNameOf(attachment);
+  const create = (): void =>
+    creator.link.addElsewhere({ ...wanted, name, netns });
+  try {
+    create();
+  } catch (error) {
+    if (!isErrno(error, "EEXIST") || !link.ensureGone(name)) throw error;
+    create();
+  }
+  return link.get(name);
+}
+
+/**
+ * Gives a link of the sandbox the interface's name and the attachment's alias,
+ * in one request.
+ *
+ * @throws {NetlinkError} EEXIST if the name was taken meanwhile
+ */
+export function nameSandboxLink(
+  sandbox: Rtnl,
+  index: number,
+  attachment: Attachment,
+): void {
+  const { ifName: name } = attachment;
+  sandbox.link.set(index, { name, alias: aliasOf(attachment) });
+}
+
+/** Names the link until it has the interface's name. No link of the host has such a name. */
+export function firstNameOf(
+  { network, containerId, ifName }: Attachment,
+): string {
+  return stableName("cni", network, containerId, ifName);
+}
+
+/**
+ * Builds the result: the interface is the only one, and has all addresses.
+ *
+ * @param lease Addresses and routes
+ */
+export function resultOf(
+  { args }: Pick<Call, "args">,
+  link: Link,
+  lease: Result,
+): Result {
+  return {
+    ...lease,
+    interfaces: [{ ...describeLink(link), sandbox: args.netns }],
+    ips: lease.ips.map((ip) => ({ ...ip, interface: 0 })),
+  };
+}
+
+/**
+ * DEL: deletes the interface, also the Go plugin's, and releases the addresses.
+ * Succeeds whatever is missing.
+ *
+ * @param kind The kind of link that the plugin creates
+ * @throws {CniError} 11 or 999 if the sandbox exists and cannot be opened
+ * @throws {Error} If the kernel or the IPAM plugin refuses
+ */
+export async function detach(call: Call, kind: string): Promise<void> {
+  await tryAll([
+    // The link before the lease: once an address is handed out again, the old
+    // container must not answer for it any more.
+    [`delete interface "${call.args.ifName}"`, async () => {
+      await deleteSandboxLink(call, kind);
+    }],
+    ["release the addresses", async () => {
+      if (call.config.ipam?.type) await call.ipam.del();
+    }],
+  ]);
+}
+
+async function deleteSandboxLink(call: Call, kind: string): Promise<void> {
+  using sandbox = findSandbox(call);
+  if (sandbox === undefined) return;
+  const attachment = attachmentOf(call);
+  const unnamed = sandbox.link.find(firstNameOf(attachment));
+  const named = sandbox.link.find(attachment.ifName);
+  const own = [
+    ...unnamed === undefined ? [] : [unnamed],
+    ...named !== undefined && isOwn(sandbox, named, call, kind) ? [named] : [],
+  ];
+  if (own.length === 0) return;
+  const { deleteNow } = await import("./delete_links.ts");
+  const { together, args: { netns } } = call;
+  await deleteNow(own, { together, hostNetns: netns });
+}
+
+/**
+ * Reports whether a link with the interface's name is the attachment's. The Go
+ * plugins' have no alias. From 0.4.0 on, a prevResult shows whether an ADD has
+ * succeeded.
+ */
+function isOwn(
+  sandbox: Rtnl,
+  link: Link,
+  call: Call,
+  kind: string,
+): boolean {
+  const attachment = attachmentOf(call);
+  if (link.kind !== kind) return false;
+  if (link.alias === aliasOf(attachment)) return true;
+  if (isOfAnother(link, attachment)) return false;
+  if (!isAtLeast(call.cniVersion, "0.4.0")) return true;
+  const isListed = readablePrevResult(call)?.interfaces
+    .some(({ name, sandbox }) => name === link.name && sandbox);
+  return isListed === true && !isOfAnotherPod(sandbox, call);
+}
