@@ -17,6 +17,7 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
   "bridge": async () => (await import("./bridge/plugin.ts")).bridge,
   "chain": async () => (await import("./chain/plugin.ts")).chain,
   "debug": async () => (await import("./debug/plugin.ts")).debug,
+  "flannel": async () => (await import("./flannel/plugin.ts")).flannel,
   "host-local": async () =>
     (await import("../ipam/host_local/plugin.ts")).hostLocal,
   "loopback": async () => (await import("./loopback/plugin.ts")).loopback,

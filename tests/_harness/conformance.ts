@@ -12,7 +12,8 @@ import { byDaemon } from "./by_daemon.ts";
 export type Row = (t: Deno.TestContext) => void | Promise<void>;
 
 /** Areas whose rows are also run by a node daemon. */
-const BY_DAEMON = /^(ptp|bridge|bandwidth|sbr|chain|multus(?! install))\b/;
+const BY_DAEMON =
+  /^(ptp|bridge|bandwidth|sbr|flannel|chain|multus(?! install))\b/;
 
 /**
  * Registers a test for each row, named `conformance AREA: ROW`, and for some

@@ -1,0 +1,206 @@
+/**
+ * flannel: connects containers with the subnet that flanneld has leased for
+ * this node, by another plugin.
+ *
+ * ```
+ * flanneld ──▶ /run/flannel/subnet.env
+ *                       │
+ * runtime ──▶ flannel ──┴──▶ bridge ──▶ host-local
+ *                │   configuration with the node's subnet, MTU and ipMasq
+ *                ▼
+ *   /var/lib/cni/flannel/CONTAINER: the same configuration, for CHECK and DEL
+ * ```
+ *
+ * ```json
+ * { "type": "flannel", "delegate": { "isDefaultGateway": true } }
+ * ```
+ *
+ * With the usual `subnet.env` the bridge plugin gets this configuration:
+ *
+ * ```json
+ * {
+ *   "type": "bridge", "isGateway": true, "isDefaultGateway": true,
+ *   "mtu": 1450, "ipMasq": false,
+ *   "ipam": {
+ *     "type": "host-local",
+ *     "ranges": [[{ "subnet": "10.244.1.0/24" }]],
+ *     "routes": [{ "dst": "10.244.0.0/16" }]
+ *   }
+ * }
+ * ```
+ *
+ * DEL leaves what the delegate's DEL leaves; of bridge that is the bridge.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { type Delegate, delegateTo } from "../../cni/invoke/delegate.ts";
+import { findPlugin, splitPath } from "../../cni/invoke/find.ts";
+import type { JsonObject } from "../../cni/json.ts";
+import { encodeJson } from "../../cni/libcni/json_bytes.ts";
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import { Rollback, type Step, tryAll } from "../../cni/rollback.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { buildDelegateConf, type DelegateConf } from "./delegate_conf.ts";
+import {
+  type Owner,
+  putBack,
+  removeSaved,
+  requireConf,
+  saveConf,
+  type SavedAttachment,
+  SavedConfs,
+} from "./saved_conf.ts";
+import type { FlannelConfig } from "./schema.ts";
+import { readSubnetEnv } from "./subnet_env.ts";
+
+type FlannelCall = Call<FlannelConfig>;
+
+/** Where flanneld writes if not told otherwise. */
+const SUBNET_FILE = "/run/flannel/subnet.env";
+
+/** The plugin. Source: flannel-io/cni-plugin flannel.go, flannel_linux.go. */
+export const flannel: Plugin<FlannelConfig> = definePlugin({
+  name: "flannel",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./schema.ts")).flannelSchema(),
+
+  async add(call): Promise<Result> {
+    const conf = buildForNode(call);
+    // What is not found has nothing to undo.
+    findPlugin(conf.type, splitPath(call.args.path));
+    await using rollback = new Rollback(call.log);
+
+    const owner = ownerOf(call);
+    const saved = new SavedConfs(call.config.dataDir);
+    const earlier = saved.find(owner), path = saved.pathFor(owner);
+    rollback.onFailure("undo ADD of the delegate", async () => {
+      // An earlier ADD's attachment is kept, and what it needs for DEL.
+      if (earlier !== undefined) return putBack(earlier);
+      await delegate(call, conf).del();
+      removeSaved(path);
+    });
+    saveConf(path, conf, owner.ifName);
+    const result = await delegate(call, conf).add();
+    rollback.commit();
+    return result;
+  },
+
+  async check(call): Promise<void> {
+    const owner = ownerOf(call);
+    const saved = new SavedConfs(call.config.dataDir).find(owner);
+    const { cniVersion, config } = call;
+    const conf = { ...requireConf(saved, owner), cniVersion };
+    const prevResult = config.prevResult as JsonObject | undefined;
+    await delegate(call, { ...conf, ...prevResult && { prevResult } }).check();
+  },
+
+  async del(call): Promise<void> {
+    const saved = new SavedConfs(call.config.dataDir).find(ownerOf(call));
+    if (saved === undefined) return;
+    const { path, conf = buildDelegateConf(call) } = saved;
+    if (saved.conf === undefined) {
+      call.log.warn("Ignoring a saved configuration that is damaged", { path });
+    }
+    await delegate(call, conf).del();
+    removeSaved(path);
+  },
+
+  async status(call): Promise<void> {
+    await delegate(call, buildForStatus(call)).status();
+  },
+
+  async gc(call): Promise<void> {
+    await tryAll([
+      ...listStale(call),
+      [
+        "run GC of the delegate",
+        () =>
+          delegate(call, { ...buildForNode(call), ...validKeysOf(call) }).gc(),
+      ],
+    ]);
+  },
+});
+
+function ownerOf({ network, args }: FlannelCall): Owner {
+  return { network, containerId: args.containerId, ifName: args.ifName };
+}
+
+function buildForNode(call: FlannelCall): DelegateConf {
+  const env = readSubnetEnv(call.config.subnetFile || SUBNET_FILE);
+  return buildDelegateConf(call, env);
+}
+
+/** Reports a problem of `subnet.env` by the code that STATUS has for it. */
+function buildForStatus(call: FlannelCall): DelegateConf {
+  try {
+    return buildForNode(call);
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error;
+    throw new CniError(ErrorCode.PluginNotAvailable, error.message);
+  }
+}
+
+/** Returns the plugin that does the work, for this call's attachment or another. */
+function delegate(
+  { surroundings, cniVersion, log }: FlannelCall,
+  conf: DelegateConf,
+  env: Readonly<Record<string, string>> = {},
+): Delegate {
+  return delegateTo(conf.type, {
+    caller: flannel.name,
+    surroundings: { ...surroundings, env: { ...surroundings.env, ...env } },
+    stdin: encodeJson(conf),
+    cniVersion,
+    log,
+  });
+}
+
+/**
+ * Lists DEL of each saved attachment that the runtime no longer has. Those that
+ * are younger than this call are kept: the runtime may have listed earlier.
+ */
+function listStale(call: FlannelCall): Step[] {
+  const { validAttachments, surroundings, network } = call;
+  if (validAttachments === undefined) return [];
+  const isValid = ({ containerId, ifName }: SavedAttachment): boolean =>
+    validAttachments.some((valid) =>
+      valid.containerId === containerId &&
+      (ifName === undefined || valid.ifName === ifName)
+    );
+  const before = surroundings.startedAt ?? new Date(performance.timeOrigin);
+  const saved = new SavedConfs(call.config.dataDir).list(network, before);
+  return saved.filter((attachment) => !isValid(attachment)).map((
+    attachment,
+  ) => [
+    `release container "${attachment.containerId}"`,
+    () => release(call, attachment),
+  ]);
+}
+
+/** The name that container runtimes give to a pod's first interface. */
+const DEFAULT_IFNAME = "eth0";
+
+/** Runs DEL for an attachment, as the runtime would have. */
+async function release(
+  call: FlannelCall,
+  { path, conf, containerId, ifName = DEFAULT_IFNAME }: SavedAttachment,
+): Promise<void> {
+  await delegate(call, conf, {
+    CNI_CONTAINERID: containerId,
+    CNI_IFNAME: ifName,
+    CNI_NETNS: "",
+  }).del();
+  removeSaved(path);
+}
+
+/** Returns the runtime's list of attachments, as it spells the keys. */
+function validKeysOf({ config }: FlannelCall): JsonObject {
+  return Object.fromEntries(
+    Object.entries(config as unknown as JsonObject).filter(([key]) =>
+      /^cni\.dev\/(valid-)?attachments$/i.test(key)
+    ),
+  );
+}

@@ -1,0 +1,199 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { rootTest } from "../../testing/capabilities.ts";
+import { linkNames, runIn } from "../../testing/ip_json.ts";
+import {
+  FlannelScene,
+  SUBNET_ENV,
+} from "../../tests/_harness/flannel_network.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { RecordingPlugins } from "../../tests/_harness/recording_plugins.ts";
+
+/** Replaces the file of the attachment by what the Go plugin writes. */
+function asGoWrites(scene: FlannelScene, name = "test-container"): void {
+  const { flannelIfName: _, ...conf } = JSON.parse(scene.saved[name] ?? "");
+  const path = `${scene.config["dataDir"]}/${name}`;
+  Deno.writeTextFileSync(path, JSON.stringify(conf));
+}
+
+rootTest("flannel.add() keeps an attachment that is there", async () => {
+  using scene = new FlannelScene();
+  await scene.succeed("ADD");
+  const before = scene.state;
+  scene.writeEnv(SUBNET_ENV.dual);
+  assertEquals((await scene.run("ADD")).exitCode, 1);
+  assertEquals(scene.state, before);
+  await scene.succeed("DEL");
+});
+
+rootTest(
+  "flannel.add() undoes what a delegate leaves when it fails",
+  async () => {
+    using scene = new FlannelScene();
+    using plugins = new RecordingPlugins();
+    plugins.add("bridge", {
+      ADD: `echo '{"code": 7, "msg": "not today"}'; exit 1`,
+    });
+    const path = { env: { CNI_PATH: plugins.folder.path } };
+    const { json, stderr } = await scene.run("ADD", {}, path);
+    assertEquals([json.code, json.msg, stderr], [7, "not today", ""]);
+    assertEquals(plugins.story, ["bridge ADD", "bridge DEL"]);
+    assertEquals(scene.saved, {});
+  },
+);
+
+rootTest(
+  "flannel.add() saves nothing if there is no such delegate",
+  async () => {
+    using scene = new FlannelScene({ delegate: { type: "no-such" } });
+    await scene.fail("ADD", [999, 'failed to find plugin "no-such" in path']);
+    assertEquals(scene.saved, {});
+  },
+);
+
+rootTest("flannel.add() does not delegate to itself", async () => {
+  using scene = new FlannelScene({ delegate: { type: "flannel" } });
+  await scene.fail("ADD", [7, 'plugin "flannel" cannot delegate to itself']);
+});
+
+rootTest("flannel keeps two attachments of a container apart", async () => {
+  using scene = new FlannelScene();
+  const second = { ifName: "net1" };
+  await scene.succeed("ADD");
+  await scene.succeed("ADD", {}, second);
+  assertEquals(Object.keys(scene.saved), [
+    "test-container",
+    "test-container:net1",
+  ]);
+  await scene.succeed("DEL");
+  assertEquals(Object.keys(scene.saved), ["test-container:net1"]);
+  assertEquals(linkNames(scene.hosts.sandbox), ["lo", "net1"]);
+  await scene.succeed("DEL", {}, second);
+  assertEquals([scene.saved, scene.hosts.leases()], [{}, []]);
+});
+
+rootTest("flannel leaves the file of another network alone", async () => {
+  using scene = new FlannelScene();
+  await scene.succeed("ADD");
+  const before = scene.state;
+  await scene.succeed("DEL", { name: "net2" });
+  assertEquals(scene.state, before);
+  asGoWrites(scene);
+  await scene.succeed("DEL", { name: "net2" });
+  assertEquals(Object.keys(scene.saved), ["test-container"]);
+});
+
+rootTest("flannel.check() finds what is missing", async (t) => {
+  const tampered: Readonly<Record<string, (scene: FlannelScene) => void>> = {
+    "the saved configuration": ({ config }) =>
+      Deno.removeSync(`${config["dataDir"]}/test-container`),
+    "the readable saved configuration": ({ config }) =>
+      Deno.truncateSync(`${config["dataDir"]}/test-container`),
+    "the link": ({ hosts }) =>
+      runIn(hosts.sandbox, "ip", "link", "delete", "eth0"),
+    "the lease": ({ hosts }) =>
+      Deno.removeSync(`${hosts.folder}/leases/net1/10.244.1.2`),
+  };
+  for (const [name, tamper] of Object.entries(tampered)) {
+    await t.step(name, async () => {
+      using scene = new FlannelScene();
+      const { json: prevResult } = await scene.succeed("ADD");
+      tamper(scene);
+      assertEquals((await scene.run("CHECK", { prevResult })).exitCode, 1);
+    });
+  }
+});
+
+rootTest("flannel.del() needs nothing", async (t) => {
+  const broken: Readonly<Record<string, Keys>> = {
+    "no file": {},
+    "no folder": { dataDir: "/no/such/folder" },
+    "a folder that is a file": { dataDir: "/proc/self/exe" },
+    "keys of other types": { dataDir: 7, delegate: [], ipam: "x" },
+  };
+  for (const [name, keys] of Object.entries(broken)) {
+    await t.step(name, async () => {
+      using scene = new FlannelScene();
+      const options = { env: { CNI_NETNS: "" } };
+      assertEquals((await scene.run("DEL", keys, options)).exitCode, 0);
+    });
+  }
+});
+
+rootTest(
+  "flannel.del() releases by a damaged saved configuration",
+  async () => {
+    for (const content of ["", '{"name":"net1","ty', "[]", '{"name":7}']) {
+      using scene = new FlannelScene();
+      await scene.succeed("ADD");
+      const path = `${scene.config["dataDir"]}/test-container`;
+      await Deno.writeTextFile(path, content);
+      await Deno.remove(`${scene.config["subnetFile"]}`);
+      const { exitCode, stderr } = await scene.run("DEL");
+      assertEquals(exitCode, 0);
+      assertStringIncludes(stderr, "saved configuration that is damaged");
+      assertEquals(linkNames(scene.hosts.sandbox), ["lo"]);
+      assertEquals([scene.saved, scene.hosts.leases()], [{}, []]);
+    }
+  },
+);
+
+rootTest("flannel.gc() releases attachments that are gone", async () => {
+  using scene = new FlannelScene();
+  const { hosts } = scene;
+  const add = async (containerId: string): Promise<void> => {
+    const sandbox = hosts.addNetns();
+    await scene.succeed("ADD", {}, { containerId, sandbox });
+  };
+  for (const id of ["kept", "gone", "go-kept", "go-gone"]) await add(id);
+  asGoWrites(scene, "go-kept");
+  asGoWrites(scene, "go-gone");
+  const valid = (...ids: string[]): Keys => ({
+    "cni.dev/valid-attachments": ids.map((containerID) => ({
+      containerID,
+      ifname: "eth0",
+    })),
+  });
+  const startedAt = new Date(Date.now() + 1000);
+  // Of another network, without a list, and before these were added: nothing.
+  const before = scene.state;
+  await scene.run("GC", { name: "net2", ...valid() }, { startedAt });
+  await scene.succeed("GC", {}, { startedAt });
+  assertEquals(scene.state, before);
+  assertEquals(Object.keys(scene.saved).length, 4);
+
+  await scene.succeed("GC", valid("kept", "go-kept"), { startedAt });
+  assertEquals(Object.keys(scene.saved), ["go-kept", "kept"]);
+  assertEquals(hosts.leases(), ["10.244.1.2", "10.244.1.4"]);
+});
+
+rootTest(
+  "flannel.gc() keeps what is younger than the runtime's list",
+  async () => {
+    using scene = new FlannelScene();
+    using plugins = new RecordingPlugins();
+    plugins.add("bridge");
+    const env = { CNI_PATH: plugins.folder.path };
+    await scene.succeed("ADD", {}, { env });
+    const keys = { "cni.dev/valid-attachments": [] };
+    const startedAt = new Date(Date.now() - 60_000);
+    await scene.succeed("GC", keys, { env, startedAt });
+    assertEquals(plugins.story, ["bridge ADD", "bridge GC"]);
+    assertEquals(plugins.calls[1]?.stdin["cni.dev/valid-attachments"], []);
+    assert("test-container" in scene.saved);
+  },
+);
+
+rootTest(
+  "flannel.gc() releases without subnet.env, and reports it",
+  async () => {
+    using scene = new FlannelScene();
+    await scene.succeed("ADD");
+    await Deno.remove(`${scene.config["subnetFile"]}`);
+    const startedAt = new Date(Date.now() + 1000);
+    const { exitCode, json } = await scene.run("GC", {
+      "cni.dev/valid-attachments": [],
+    }, { startedAt });
+    assertEquals([exitCode, json.code], [1, 11]);
+    assertEquals([scene.saved, scene.hosts.leases()], [{}, []]);
+  },
+);

@@ -1,0 +1,195 @@
+/**
+ * The delegates' configurations on disk, saved between ADD and DEL: DEL undoes
+ * what ADD did, even if `subnet.env` or the network has changed since.
+ *
+ * A file is named after the container's ID, as the Go plugin's, and has the
+ * same content plus the name of the interface. The second attachment of a
+ * container to flannel, which the Go plugin would save over the first one's,
+ * has the file `ID:INTERFACE`. No container's ID has a colon.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import {
+  ifPossible,
+  removeIfThere,
+  unlessUnreachable,
+  withIoFailure,
+} from "../../cni/files/io.ts";
+import { replaceFile } from "../../cni/files/replace.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
+import { encodeJson } from "../../cni/libcni/json_bytes.ts";
+import type { DelegateConf } from "./delegate_conf.ts";
+
+/** Who has a file. */
+export interface Owner {
+  readonly network: string;
+  readonly containerId: string;
+  readonly ifName: string;
+}
+
+/** A file. */
+export interface SavedConf {
+  readonly path: string;
+  /** Its content, to put it back. */
+  readonly bytes: Uint8Array;
+  /** The delegate's configuration; undefined if it cannot be read. */
+  readonly conf: DelegateConf | undefined;
+  /** Undefined if the Go plugin wrote the file. */
+  readonly ifName: string | undefined;
+}
+
+/** A readable file and the attachment that has it. */
+export interface SavedAttachment extends Pick<SavedConf, "path" | "ifName"> {
+  readonly conf: DelegateConf;
+  readonly containerId: string;
+}
+
+/** The key of the interface's name; the delegate does not get it. */
+const IF_NAME = "flannelIfName";
+
+/** Where the Go plugin has its files if not told otherwise. */
+const DATA_DIR = "/var/lib/cni/flannel";
+
+/** The files of one folder. */
+export class SavedConfs {
+  readonly #folder: string;
+
+  /** @param folder The usual one if undefined or "" */
+  constructor(folder: string | undefined) {
+    this.#folder = folder || DATA_DIR;
+  }
+
+  /**
+   * Finds the file of an attachment. A file that cannot be read belongs to
+   * every attachment of its container.
+   *
+   * @throws {CniError} 5 if a file cannot be read
+   */
+  find(owner: Owner): SavedConf | undefined {
+    return this.#pathsOf(owner)
+      .map((path) => readIfThere(path))
+      .find((saved) => saved !== undefined && belongsTo(saved, owner));
+  }
+
+  /**
+   * Returns the path for the file of an attachment: that of {@linkcode find},
+   * or a free one.
+   *
+   * @throws {CniError} 5 if a file cannot be read
+   */
+  pathFor(owner: Owner): string {
+    const [first, second] = this.#pathsOf(owner);
+    return this.find(owner)?.path ??
+      (readIfThere(first) === undefined ? first : second);
+  }
+
+  /**
+   * Lists the readable files of a network.
+   *
+   * @param before Files that are younger are left out
+   * @throws {CniError} 5 if the folder cannot be read
+   */
+  list(network: string, before: Date): SavedAttachment[] {
+    const names = withIoFailure(
+      `read the folder "${this.#folder}"`,
+      () => unlessUnreachable(() => [...Deno.readDirSync(this.#folder)]) ?? [],
+    ).filter(({ isFile }) => isFile).map(({ name }) => name).sort();
+    return names.flatMap((name) => {
+      const path = join(this.#folder, name);
+      const { conf, ifName } = ifPossible(() => readIfThere(path)) ?? {};
+      const time = ifPossible(() => Deno.statSync(path).mtime);
+      if (conf?.name !== network || !time || time > before) return [];
+      const [containerId = ""] = name.split(":", 1);
+      return [{ path, conf, containerId, ifName }];
+    });
+  }
+
+  #pathsOf({ containerId, ifName }: Owner): [string, string] {
+    const path = join(this.#folder, containerId);
+    return [path, `${path}:${ifName}`];
+  }
+}
+
+/**
+ * Writes the file of an attachment; replaces an earlier one.
+ *
+ * @throws {CniError} 5 if it cannot be written
+ */
+export function saveConf(
+  path: string,
+  conf: DelegateConf,
+  ifName: string,
+): void {
+  write(path, encodeJson({ ...conf, [IF_NAME]: ifName }));
+}
+
+/**
+ * Puts a file back as it was.
+ *
+ * @throws {CniError} 5 if it cannot be written
+ */
+export function putBack({ path, bytes }: SavedConf): void {
+  write(path, bytes);
+}
+
+/** Removes the file of an attachment; succeeds if it is gone. */
+export function removeSaved(path: string): void {
+  removeIfThere(path);
+}
+
+function write(path: string, bytes: Uint8Array): void {
+  withIoFailure(`write "${path}"`, () => replaceFile(path, bytes));
+}
+
+function belongsTo(
+  { conf, ifName }: SavedConf,
+  owner: Owner,
+): boolean {
+  return conf === undefined ||
+    conf.name === owner.network && (ifName ?? owner.ifName) === owner.ifName;
+}
+
+function readIfThere(path: string): SavedConf | undefined {
+  const bytes = withIoFailure(
+    `read "${path}"`,
+    () => unlessUnreachable(() => Deno.readFileSync(path)),
+  );
+  return bytes && { path, bytes, ...decodeSaved(bytes) };
+}
+
+/** Decodes a file. The Go plugin's may be cut short by a crash. */
+function decodeSaved(
+  bytes: Uint8Array,
+): Pick<SavedConf, "conf" | "ifName"> {
+  const document = ifPossible(() => parseJson(bytes));
+  const unreadable = { conf: undefined, ifName: undefined };
+  if (!isObject(document)) return unreadable;
+  const { [IF_NAME]: ifName, ...conf } = document as JsonObject;
+  if (!isDelegateConf(conf)) return unreadable;
+  return { conf, ifName: typeof ifName === "string" ? ifName : undefined };
+}
+
+function isDelegateConf(conf: JsonObject): conf is DelegateConf {
+  return typeof conf["name"] === "string" && typeof conf["type"] === "string";
+}
+
+/**
+ * Returns the configuration of an attachment for CHECK.
+ *
+ * @throws {CniError} 999 if there is none, so that DEL could not work
+ */
+export function requireConf(
+  saved: SavedConf | undefined,
+  { containerId }: Owner,
+): DelegateConf {
+  if (saved?.conf !== undefined) return saved.conf;
+  throw new CniError(
+    ErrorCode.Internal,
+    saved === undefined
+      ? `no configuration is saved for container "${containerId}"`
+      : `Cannot decode "${saved.path}"`,
+  );
+}

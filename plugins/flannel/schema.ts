@@ -1,0 +1,53 @@
+/**
+ * The configuration schema of flannel.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { netConf, once, optional } from "../../cni/types.ts";
+
+/** Builds the schema of the network configuration. */
+export const flannelSchema = once(() => {
+  const object = optional(z.looseObject({}));
+  return netConf({
+    /** Unchanged, as the delegate gets it; `call.cniVersion` is never "". */
+    cniVersion: optional(z.string()),
+    /** flanneld's file; the usual one if absent or "". */
+    subnetFile: optional(z.string()),
+    /** The folder of saved configurations; the usual one if absent or "". */
+    dataDir: optional(z.string()),
+    /** Keys of the delegate's configuration. */
+    delegate: delegateSchema(),
+    /** Base of the delegate's `ipam`, which gets the ranges of the node. */
+    ipam: optional(z.looseObject({
+      type: optional(z.string()),
+      routes: optional(z.array(z.unknown())),
+    })),
+    /** The runtime's values, passed on to the delegate. */
+    runtimeConfig: object,
+  });
+});
+
+/** Reads the keys of the delegate, which this plugin does not interpret. */
+const delegateSchema = once(() => {
+  const setHere = ["name", "ipam"].map((key) =>
+    z.refine<object>((delegate) => !Object.hasOwn(delegate, key), {
+      error: `'delegate' dictionary must not have '${key}' field, ` +
+        "it'll be set by flannel",
+    })
+  );
+  const hasType = z.refine<{ type?: unknown }>(
+    (delegate) =>
+      !Object.hasOwn(delegate, "type") || typeof delegate.type === "string",
+    {
+      error: "'delegate' dictionary, if present, must have (string) " +
+        "'type' field",
+    },
+  );
+  return optional(z.looseObject({}).check(hasType, ...setHere));
+});
+
+/** The decoded configuration. */
+export type FlannelConfig = SchemaOutput<ReturnType<typeof flannelSchema>>;
