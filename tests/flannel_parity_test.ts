@@ -54,7 +54,7 @@ class Beside extends FlannelScene {
     return this.hosts.exec(peer ?? "", command, config, options);
   }
 
-  /** What the delegate got, and what is on disk. */
+  /** The calls of the delegate, and the files. */
   observe(): unknown {
     const calls = this.plugins.calls.map(({ path: _, ...call }) => call);
     const saved = Object.entries(this.saved).map(([name, text]) => {
@@ -141,7 +141,7 @@ test("flannel releases what the Go plugin has added, and the reverse", async (t)
   });
 });
 
-/** What both refuse, and the text. */
+/** Configurations that both refuse, by the text of the error. */
 const REFUSED: readonly [text: string, keys: Keys, env: readonly string[]][] = [
   ["must have (string) 'type' field", { delegate: { type: 7 } }, ipv4],
   ["must not have 'name' field, it'll be", { delegate: { name: "x" } }, ipv4],

@@ -18,8 +18,8 @@ export interface DelegateConf extends JsonObject {
 }
 
 /**
- * Builds the delegate's configuration from that of the network and the node's
- * subnets. Keys of `delegate` win over those of the node.
+ * Builds the delegate's configuration from the network's and from the subnets
+ * of the node. Keys of `delegate` win over keys of the node.
  *
  * @param env Undefined for a configuration that only DEL can use
  */

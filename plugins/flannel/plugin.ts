@@ -143,7 +143,7 @@ function buildForStatus(call: FlannelCall): DelegateConf {
   }
 }
 
-/** Returns the plugin that does the work, for this call's attachment or another. */
+/** Returns the delegate. Changes in `env` make it work on another attachment. */
 function delegate(
   { surroundings, cniVersion, log }: FlannelCall,
   conf: DelegateConf,

@@ -42,7 +42,7 @@ rootTest(
 );
 
 rootTest(
-  "flannel.add() saves nothing if there is no such delegate",
+  "flannel.add() saves nothing if the delegate is missing",
   async () => {
     using scene = new FlannelScene({ delegate: { type: "no-such" } });
     await scene.fail("ADD", [999, 'failed to find plugin "no-such" in path']);

@@ -23,7 +23,7 @@ import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
 import { encodeJson } from "../../cni/libcni/json_bytes.ts";
 import type { DelegateConf } from "./delegate_conf.ts";
 
-/** Who has a file. */
+/** The owner of a file: an attachment. */
 export interface Owner {
   readonly network: string;
   readonly containerId: string;
@@ -179,7 +179,7 @@ function isDelegateConf(conf: JsonObject): conf is DelegateConf {
 /**
  * Returns the configuration of an attachment for CHECK.
  *
- * @throws {CniError} 999 if there is none, so that DEL could not work
+ * @throws {CniError} 999 if it is missing or damaged: DEL could not work
  */
 export function requireConf(
   saved: SavedConf | undefined,

@@ -40,7 +40,7 @@ function passesOn(
   };
 }
 
-/** What bridge gets with the given file and without other keys. */
+/** The configuration of bridge, if the network has no other keys. */
 const OF_IPV4 = {
   type: "bridge",
   isGateway: true,
@@ -128,7 +128,7 @@ conformance("flannel", {
       forceAddress: null,
     },
   ),
-  "FL-6 another delegate is no gateway": passesOn(
+  "FL-6 another delegate does not become the gateway": passesOn(
     { Delegate: { type: "ipvlan", master: "eth0" } },
     SUBNET_ENV.ipv4,
     {
@@ -165,7 +165,7 @@ conformance("flannel", {
         },
       },
     ),
-  "FL-8 the runtime's values replace those of the delegate": passesOn(
+  "FL-8 the runtime's values replace the delegate's": passesOn(
     {
       runtimeConfig: { mac: "c2:11:22:33:44:55" },
       delegate: { runtimeConfig: { ips: ["10.244.1.7"] } },
