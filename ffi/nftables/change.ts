@@ -7,7 +7,7 @@
  * @module
  */
 
-import type { Bytes } from "../../net/bytes.ts";
+import { alignUp, type Bytes, concat } from "../../net/bytes.ts";
 import { Flag } from "../netlink/message.ts";
 import { type EncodedRequest, encodeRequest } from "../netlink/socket.ts";
 import {
@@ -19,6 +19,7 @@ import {
   delChain,
   delElements,
   delRule,
+  delSet,
   delTable,
   newChain,
   newElements,
@@ -57,17 +58,21 @@ export interface BaseChain {
 }
 
 /**
- * Types of a set's keys, as `nft` shows them, with their lengths in bytes.
+ * Types of values in sets, as `nft` shows them, with their lengths in bytes.
  *
- * Source: nftables include/datatype.h `enum datatypes`; a concatenation has six
- * bits for each part.
+ * Source: nftables include/datatype.h `enum datatypes`.
  */
-const KEY_TYPES = {
+const VALUE_TYPES = {
   ipv4_addr: { type: 7, length: 4 },
   ipv6_addr: { type: 8, length: 16 },
+  inet_proto: { type: 12, length: 1 },
+  inet_service: { type: 13, length: 2 },
   ifname: { type: 41, length: INTERFACE_NAME_BYTES },
-  "ifname . ifname": { type: 41 << 6 | 41, length: 2 * INTERFACE_NAME_BYTES },
 } as const;
+/** Source: nftables include/datatype.h `TYPE_BITS`. */
+const TYPE_BITS = 6;
+/** Joined values begin on this boundary, as registers do. */
+const VALUE_ALIGNMENT = 4;
 
 /**
  * Tells `nft` that keys are in the byte order of the machine, as names are.
@@ -77,21 +82,35 @@ const KEY_TYPES = {
  */
 const KEYS_IN_HOST_ORDER = new Uint8Array([0, 4, 1, 0, 0, 0]);
 
-/** A set, or a map from keys to verdicts. */
+/** Type of a value in a set. */
+type ValueType = keyof typeof VALUE_TYPES;
+/** Types of joined values, as `nft` spells them. */
+export type ValueTypes =
+  | ValueType
+  | `${ValueType} . ${ValueType}`
+  | `${ValueType} . ${ValueType} . ${ValueType}`;
+
+/** A set, or a map from keys to verdicts or values. */
 export interface NewSet {
   readonly name: string;
-  readonly key: keyof typeof KEY_TYPES;
+  readonly key: ValueTypes;
   /** Whether it maps its keys to verdicts. */
   readonly isVerdictMap?: boolean;
+  /** The values to which a map maps its keys. */
+  readonly data?: ValueTypes | undefined;
 }
 
-/** An element of a set. */
+/** An element of a set. Its values are joined by {@linkcode joinValues}. */
 export interface Element {
   readonly key: Bytes;
+  /** Of a map to values. */
+  readonly data?: Bytes | undefined;
   /** Of a verdict map: {@linkcode VERDICTS}. */
   readonly verdict?: number | undefined;
   /** "" for none. */
   readonly comment: string;
+  /** For programs, not shown by `nft`; "" for none. */
+  readonly label?: string | undefined;
 }
 
 /** Source: `NFT_SET_MAP`, `NFT_DATA_VERDICT`. */
@@ -100,7 +119,7 @@ const SET_MAP = 0x8, VERDICT_TYPE = 0xffffff00;
 /** Source: `NFT_TABLE_F_DORMANT`. */
 const TABLE_DORMANT = 0x1;
 
-const { Create, Append } = Flag;
+const { Create, Append, Exclusive } = Flag;
 
 /** Adds a table. */
 export function addTable(table: Table, comment?: string): Change {
@@ -162,15 +181,19 @@ export function delChainOf(table: Table, name: string): Change {
 /** Adds a set or map. */
 export function addSet(
   table: Table,
-  { name, key, isVerdictMap }: NewSet,
+  { name, key, isVerdictMap, data }: NewSet,
 ): Change {
-  const { type, length } = KEY_TYPES[key];
   const attributes = {
     table: table.name,
     name,
-    keyType: type,
-    keyLength: length,
+    keyType: typeNumberOf(key),
+    keyLength: lengthOf(key),
     ...isVerdictMap ? { flags: SET_MAP, dataType: VERDICT_TYPE } : {},
+    ...data && {
+      flags: SET_MAP,
+      dataType: typeNumberOf(data),
+      dataLength: lengthOf(data),
+    },
     userData: key === "ifname" ? KEYS_IN_HOST_ORDER : undefined,
     // Identifies the set within a batch, and is required.
     id: 1,
@@ -182,29 +205,91 @@ export function addSet(
   });
 }
 
+/** Deletes a set or map, which no rule may use. */
+export function delSetOf(table: Table, name: string): Change {
+  const attributes = { table: table.name, name };
+  return encodeRequest(delSet, { ...inTable(table), attributes });
+}
+
 /**
  * Adds elements. An existing element keeps its comment. A map's element with
- * another verdict is refused with EBUSY.
+ * another value is refused with EBUSY.
  */
 export function addElements(
   table: Table,
   set: string,
   elements: readonly Element[],
 ): Change {
+  return newElementsOf(table, set, elements, Create);
+}
+
+/** Adds elements; refused with EEXIST if the set has one of the keys. */
+export function addNewElements(
+  table: Table,
+  set: string,
+  elements: readonly Element[],
+): Change {
+  return newElementsOf(table, set, elements, Create | Exclusive);
+}
+
+function newElementsOf(
+  table: Table,
+  set: string,
+  elements: readonly Element[],
+  flags: number,
+): Change {
   const attributes = {
     table: table.name,
     set,
-    elements: elements.map(({ key, verdict, comment }) => ({
+    elements: elements.map(({ key, data, verdict, comment, label = "" }) => ({
       key: { value: key },
-      data: verdict === undefined ? undefined : { verdict: { code: verdict } },
-      comment: comment || undefined,
+      data: data && { value: data } ||
+        (verdict === undefined ? undefined : { verdict: { code: verdict } }),
+      texts: comment || label ? { comment, label } : undefined,
     })),
   };
-  return encodeRequest(newElements, {
-    ...inTable(table),
-    flags: Create,
-    attributes,
+  return encodeRequest(newElements, { ...inTable(table), flags, attributes });
+}
+
+/** Joins the values of a key or of an element's data. */
+export function joinValues(...values: readonly Bytes[]): Bytes {
+  return concat(values.map((value) => {
+    const padded = new Uint8Array(alignUp(value.length, VALUE_ALIGNMENT));
+    padded.set(value);
+    return padded;
+  }));
+}
+
+/** Splits what {@linkcode joinValues} has joined. */
+export function splitValues(joined: Bytes, types: ValueTypes): Bytes[] {
+  let start = 0;
+  return typesOf(types).map(({ length }) => {
+    const value = joined.slice(start, start + length);
+    start += alignUp(length, VALUE_ALIGNMENT);
+    return value;
   });
+}
+
+function typeNumberOf(types: ValueTypes): number {
+  return typesOf(types).reduce(
+    (joined, { type }) => joined << TYPE_BITS | type,
+    0,
+  );
+}
+
+function lengthOf(types: ValueTypes): number {
+  const lengths = typesOf(types).map(({ length }) => length);
+  if (lengths.length === 1) return lengths[0] ?? 0;
+  return lengths.reduce(
+    (sum, length) => sum + alignUp(length, VALUE_ALIGNMENT),
+    0,
+  );
+}
+
+function typesOf(
+  types: ValueTypes,
+): readonly { readonly type: number; readonly length: number }[] {
+  return types.split(" . ").map((name) => VALUE_TYPES[name as ValueType]);
 }
 
 /** Deletes elements by their keys. */

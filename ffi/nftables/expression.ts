@@ -44,6 +44,14 @@ const REGISTER = 1;
 const NEXT_REGISTER = 2;
 /** Source: `NFT_REG_VERDICT`. */
 const VERDICT_REGISTER = 0;
+/**
+ * The first 4 bytes of {@linkcode REGISTER} by another name. Joined values are
+ * in as many such words as they need.
+ *
+ * Source: `NFT_REG32_00`.
+ */
+const FIRST_WORD = 8;
+const WORD_BYTES = 4;
 
 /** Source: `NFTA_META_*`. */
 const metaAttributes = attributeSet({
@@ -86,6 +94,21 @@ const lookupAttributes = attributeSet({
 const conntrackAttributes = attributeSet({
   destination: [1, u32be],
   key: [2, u32be],
+});
+
+/** Source: `NFTA_FIB_*`. */
+const fibAttributes = attributeSet({
+  destination: [1, u32be],
+  result: [2, u32be],
+  flags: [3, u32be],
+});
+
+/** Source: `NFTA_NAT_*`. */
+const natAttributes = attributeSet({
+  type: [1, u32be],
+  family: [2, u32be],
+  address: [3, u32be],
+  port: [5, u32be],
 });
 
 /** Source: `NFTA_IMMEDIATE_*`. */
@@ -134,9 +157,22 @@ const XTABLES_COMMENT = "comment", XTABLES_MASQUERADE = "MASQUERADE";
 export const XTABLES_COMMENT_MAX_BYTES = 256;
 
 /** Source: `NFT_META_*`. */
-const META_KEYS = { inputName: 6, outputName: 7, family: 15 } as const;
+const META_KEYS = {
+  inputName: 6,
+  outputName: 7,
+  family: 15,
+  protocol: 16,
+} as const;
 /** Source: `NFT_PAYLOAD_*_HEADER`. */
-const BASES = { link: 0, network: 1 } as const;
+const BASES = { link: 0, network: 1, transport: 2 } as const;
+/** Of TCP, UDP and SCTP. */
+const DESTINATION_PORT = { base: "transport", offset: 2, length: 2 } as const;
+/** Source: `NFT_FIB_RESULT_ADDRTYPE`, `NFTA_FIB_F_DADDR`. */
+const FIB_ADDRESS_TYPE = 3, FIB_OF_DESTINATION = 2;
+/** Source: include/uapi/linux/rtnetlink.h `RTN_LOCAL`. */
+const LOCAL = 2;
+/** Source: `NFT_NAT_DNAT`. */
+const DESTINATION_NAT = 1;
 /** Source: `NFT_CMP_*`. */
 const OPERATORS = { "==": 0, "!=": 1 } as const;
 /** Source: `NF_ACCEPT`, `NF_DROP`, `NFT_JUMP`, `NFT_GOTO`, `NFT_RETURN`. */
@@ -155,6 +191,9 @@ const ETHERNET_SOURCE_OFFSET = 6;
 export const INTERFACE_NAME_BYTES = 16;
 /** Source: `NFT_CT_STATE`; `NF_CT_STATE_BIT()`. */
 const CONNTRACK_STATE = 0, ESTABLISHED_OR_RELATED = 2 | 4;
+/** Source: `NFT_CT_STATUS`; nf_conntrack_common.h `IPS_DST_NAT`. */
+const CONNTRACK_STATUS = 2, DESTINATION_CHANGED = 1 << 5;
+const ADDRESS_BYTES: Readonly<Record<IpFamily, number>> = { 4: 4, 6: 16 };
 
 /** How a value is compared. */
 export type Operator = keyof typeof OPERATORS;
@@ -216,14 +255,88 @@ export function decideByLinks(map: string): Expression[] {
 
 /** Matches packets of connections that were allowed before, and related ones. */
 export function matchEstablished(): Expression[] {
-  const data = conntrackAttributes.encode({
-    destination: REGISTER,
-    key: CONNTRACK_STATE,
-  });
+  return matchConnection(CONNTRACK_STATE, ESTABLISHED_OR_RELATED);
+}
+
+/** Matches connections with a destination that NAT has changed. */
+export function matchChangedDestination(): Expression[] {
+  return matchConnection(CONNTRACK_STATUS, DESTINATION_CHANGED);
+}
+
+/** Matches connections with any of the bits. */
+function matchConnection(key: number, bits: number): Expression[] {
+  const data = conntrackAttributes.encode({ destination: REGISTER, key });
   return [
     { name: "ct", data },
-    mask(u32.encode(ESTABLISHED_OR_RELATED)),
+    mask(u32.encode(bits)),
     compare("!=", u32.encode(0)),
+  ];
+}
+
+/** Matches packets to an address of the host itself. */
+export function matchLocalDestination(): Expression[] {
+  const data = fibAttributes.encode({
+    destination: REGISTER,
+    result: FIB_ADDRESS_TYPE,
+    flags: FIB_OF_DESTINATION,
+  });
+  return [{ name: "fib", data }, compare("==", u32.encode(LOCAL))];
+}
+
+/** Matches packets that came in by a link in a set. */
+export function matchInputIn(set: string): Expression[] {
+  return [loadMeta("inputName"), lookUp(set)];
+}
+
+/**
+ * Matches packets if a set has their source's network, of a prefix length, with
+ * their destination.
+ */
+export function matchNetworkAndDestinationIn(
+  set: string,
+  family: IpFamily,
+  prefixLength: number,
+): Expression[] {
+  const { source, destination } = ADDRESS_OFFSETS[family];
+  const length = ADDRESS_BYTES[family];
+  const isWhole = prefixLength === length * 8;
+  return [
+    loadPayload({ base: "network", offset: source, length }),
+    ...isWhole ? [] : [mask(prefixMask(length, prefixLength))],
+    loadPayload(
+      { base: "network", offset: destination, length },
+      wordAt(length),
+    ),
+    lookUp(set),
+  ];
+}
+
+/**
+ * Sends connections to the address and port that a map has for their protocol
+ * and destination's port. Continues with the next rule if it has none.
+ *
+ * @param byAddress Whether the map's keys begin with the destination's address
+ */
+export function redirectBy(
+  map: string,
+  family: IpFamily,
+  { byAddress }: { readonly byAddress: boolean },
+): Expression[] {
+  const length = ADDRESS_BYTES[family];
+  const offset = ADDRESS_OFFSETS[family].destination;
+  const start = byAddress ? length : 0;
+  const data = natAttributes.encode({
+    type: DESTINATION_NAT,
+    family: FAMILIES[family],
+    address: REGISTER,
+    port: wordAt(length),
+  });
+  return [
+    ...byAddress ? [loadPayload({ base: "network", offset, length })] : [],
+    loadMeta("protocol", wordAt(start)),
+    loadPayload(DESTINATION_PORT, wordAt(start + WORD_BYTES)),
+    lookUp(map, REGISTER),
+    { name: "nat", data },
   ];
 }
 
@@ -368,6 +481,11 @@ export function inputNameOf(expressions: readonly Expression[]): string {
   return new TextDecoder().decode(value).replace(/\0.*$/s, "");
 }
 
+/** Returns the register of the word that begins after some bytes. */
+function wordAt(bytes: number): number {
+  return FIRST_WORD + bytes / WORD_BYTES;
+}
+
 function lookUp(set: string, destination?: number): Expression {
   const data = lookupAttributes.encode({ set, source: REGISTER, destination });
   return { name: "lookup", data };
@@ -391,9 +509,12 @@ interface PayloadPart {
   readonly length: number;
 }
 
-function loadPayload({ base, offset, length }: PayloadPart): Expression {
+function loadPayload(
+  { base, offset, length }: PayloadPart,
+  destination = REGISTER,
+): Expression {
   const data = payloadAttributes.encode({
-    destination: REGISTER,
+    destination,
     base: BASES[base],
     offset,
     length,

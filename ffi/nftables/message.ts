@@ -28,7 +28,7 @@ import {
   type Rows,
 } from "../netlink/attribute.ts";
 import { message, type MessageType } from "../netlink/message.ts";
-import { comment } from "./comment.ts";
+import { comment, elementTexts } from "./comment.ts";
 
 /** Fixed header of all netfilter messages. Source: `struct nfgenmsg`. */
 const headerFields = { family: u8, version: u8, resourceId: u16be };
@@ -131,7 +131,7 @@ const setAttributes = attributeSet({
 const elementAttributes = attributeSet({
   key: [markedNested(1), nested(dataAttributes)],
   data: [markedNested(2), nested(dataAttributes)],
-  comment: [6, comment],
+  texts: [6, elementTexts],
 });
 
 /** Source: `NFTA_SET_ELEM_LIST_*`. */
@@ -191,8 +191,12 @@ export const listedRule = nft("NEWRULE", 6, undecodedRule);
 export const getRule = nft("GETRULE", 7, ruleAttributes);
 /** Deletes a rule, or all rules of a chain if no handle is given. */
 export const delRule = nft("DELRULE", 8, ruleAttributes);
-/** Adds a set or map. */
+/** Adds or reports a set or map. */
 export const newSet = nft("NEWSET", 9, setAttributes);
+/** Requests sets. */
+export const getSet = nft("GETSET", 10, setAttributes);
+/** Deletes a set or map. */
+export const delSet = nft("DELSET", 11, setAttributes);
 /** Adds elements to a set, or reports some of a list. */
 export const newElements = nft("NEWSETELEM", 12, elementsAttributes);
 /** Requests the elements of a set. */

@@ -28,10 +28,12 @@ import {
   getElements,
   getGeneration,
   getRule,
+  getSet,
   listedRule,
   newChain,
   newElements,
   newGeneration,
+  newSet,
   ruleAttributes,
   SUBSYSTEM,
   TableFamily,
@@ -85,6 +87,9 @@ export class Rule {
     return latin1.decode(this.#bytes).includes(text);
   }
 }
+
+/** How often a set is listed at most until two lists agree. */
+const LIST_ATTEMPTS = 10;
 
 const latin1 = new TextDecoder("latin1");
 
@@ -188,20 +193,54 @@ export class Nftables implements Disposable {
     ).map(({ attributes: { bytes } }) => new Rule(bytes ?? new Uint8Array(0)));
   }
 
-  /** Lists the elements of a set or map; an empty list if it does not exist. */
-  listElements({ family, name: table }: Table, set: string): Element[] {
+  /** Lists the names of a table's sets and maps; an empty list if it does not exist. */
+  listSets({ family, name: table }: Table): string[] {
+    const header = { family: TableFamily[family] };
+    const request = { header, attributes: { table } };
+    return unlessMissing(
+      () => this.#socket.dump(getSet, request, newSet),
+      [],
+    ).map(({ attributes: { name = "" } }) => name);
+  }
+
+  /**
+   * Lists the elements of a set or map; an empty list if it does not exist.
+   *
+   * A dump in several parts may silently miss elements while the kernel resizes
+   * the set's hash table, so two dumps must agree.
+   */
+  listElements(table: Table, set: string): Element[] {
+    let before: Element[] | undefined;
+    for (let attempt = 0; attempt < LIST_ATTEMPTS; attempt++) {
+      const { elements, isWhole } = this.#dumpElements(table, set);
+      if (isWhole || before !== undefined && haveSameKeys(before, elements)) {
+        return elements;
+      }
+      before = elements;
+    }
+    return before ?? [];
+  }
+
+  #dumpElements(
+    { family, name: table }: Table,
+    set: string,
+  ): { elements: Element[]; isWhole: boolean } {
     const header = { family: TableFamily[family] };
     const request = { header, attributes: { table, set } };
-    return unlessMissing(
+    const parts = unlessMissing(
       () => this.#socket.dump(getElements, request, newElements),
       [],
-    ).flatMap(({ attributes: { elements = [] } }) =>
-      elements.map(({ key, data, comment = "" }) => ({
+    );
+    const elements = parts.flatMap(({ attributes }) =>
+      (attributes.elements ?? []).map(({ key, data, texts }) => ({
         key: key?.value ?? new Uint8Array(0),
         verdict: data?.verdict?.code,
-        comment,
+        comment: texts?.comment ?? "",
+        ...data?.value && { data: data.value },
+        ...texts?.label && { label: texts.label },
       }))
     );
+    return { elements, isWhole: parts.length <= 1 };
   }
 
   /** Closes the socket; a second call does nothing. */
@@ -217,6 +256,15 @@ function toExpression(
   },
 ): Expression {
   return { name, data };
+}
+
+function haveSameKeys(
+  left: readonly Element[],
+  right: readonly Element[],
+): boolean {
+  const keys = new Set(left.map(({ key }) => key.toHex()));
+  return keys.size === right.length &&
+    right.every(({ key }) => keys.has(key.toHex()));
 }
 
 /** Returns the result of `ask`, or `otherwise` if it fails with ENOENT. */

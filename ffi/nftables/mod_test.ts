@@ -18,6 +18,7 @@ import {
   addChain,
   addDormantTable,
   addElements,
+  addNewElements,
   addSet,
   addTable,
   appendRule,
@@ -25,9 +26,12 @@ import {
   delChainOf,
   delElementsOf,
   delRuleOf,
+  delSetOf,
   delTableOf,
   flushChain,
+  joinValues,
   prependRule,
+  splitValues,
   type Table,
 } from "./change.ts";
 import {
@@ -43,12 +47,17 @@ import {
   jumpTo,
   masquerade,
   matchAddressIn,
+  matchChangedDestination,
   matchEstablished,
   matchEthernetSource,
   matchFamily,
+  matchInputIn,
   matchInputName,
   matchLinksIn,
+  matchLocalDestination,
   matchNetwork,
+  matchNetworkAndDestinationIn,
+  redirectBy,
   verdictOf,
   VERDICTS,
   xtablesComment,
@@ -553,4 +562,193 @@ testInHost("Nftables.listRules() tells what rules compare with", (fixture) => {
   assertEquals(comparedValues(first ?? [])[1]?.toHex(), mac.hex);
   assertEquals(inputNameOf(second ?? []), "");
   assertEquals(comparedValues(second ?? []), []);
+});
+
+/** Maps of ports, as the plugin portmap has them. */
+const PORT_MAPS: readonly Change[] = ([[4, "ipv4_addr"], [
+  6,
+  "ipv6_addr",
+]] as const).flatMap(([family, address]) => [
+  addSet(TABLE, {
+    name: `ports${family}`,
+    key: "inet_proto . inet_service",
+    data: `${address} . inet_service`,
+  }),
+  addSet(TABLE, {
+    name: `addressed${family}`,
+    key: `${address} . inet_proto . inet_service`,
+    data: `${address} . inet_service`,
+  }),
+  addSet(TABLE, { name: `pairs${family}`, key: `${address} . ${address}` }),
+  ...[false, true].map((byAddress) =>
+    appendRule(TABLE, {
+      chain: "net1",
+      expressions: [
+        ...matchFamily(family),
+        ...redirectBy(`${byAddress ? "addressed" : "ports"}${family}`, family, {
+          byAddress,
+        }),
+      ],
+    })
+  ),
+  ...[24, family === 4 ? 32 : 128, 0].map((prefixLength) =>
+    appendRule(TABLE, {
+      chain: "post",
+      expressions: [
+        ...matchChangedDestination(),
+        ...matchFamily(family),
+        ...matchNetworkAndDestinationIn(
+          `pairs${family}`,
+          family,
+          prefixLength,
+        ),
+        masquerade(),
+      ],
+    })
+  ),
+]);
+
+/** Encodes a protocol, a port or an address as part of a key. */
+const bytesOf = (...bytes: number[]): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from(bytes);
+
+testInInet("Nftables.commit() adds the maps and rules of ports", (fixture) => {
+  const key = joinValues(bytesOf(6), bytesOf(0x1f, 0x90));
+  const address = bytesOf(10, 1, 2, 3);
+  const data = joinValues(address, bytesOf(0, 80));
+  fixture.nftables.commit([
+    ...SKELETON,
+    addSet(TABLE, { name: "links", key: "ifname" }),
+    addChain(TABLE, "early", {
+      type: "filter",
+      hook: "prerouting",
+      priority: -300,
+    }),
+    appendRule(TABLE, {
+      chain: "early",
+      expressions: [...matchInputIn("links"), decide("drop")],
+    }),
+    appendRule(TABLE, {
+      chain: "early",
+      expressions: [...matchLocalDestination(), decide("accept")],
+    }),
+    ...PORT_MAPS,
+    addNewElements(TABLE, "ports4", [{ key, data, comment: "one" }]),
+    addNewElements(TABLE, "addressed4", [
+      { key: joinValues(address, key), data, comment: "", label: "two" },
+    ]),
+    addNewElements(TABLE, "links", [{
+      key: encodeName("cni0"),
+      comment: "three",
+      label: "four",
+    }]),
+  ]);
+  const words = (family: 4 | 6): { net: string; post: string } => {
+    const ip = family === 4 ? "ip" : "ip6", proto = `ipv${family}`;
+    const dnat = `meta nfproto ${proto} dnat ${ip} to`;
+    const masks = family === 4
+      ? ["saddr & 255.255.255.0", "saddr", "saddr & 0.0.0.0"]
+      : ["saddr & ffff:ff00::", "saddr", "saddr & ::"];
+    return {
+      net: `${dnat} meta l4proto . th dport map @ports${family}
+      ${dnat} ${ip} daddr . meta l4proto . th dport map @addressed${family}`,
+      post: masks.map((source) =>
+        `ct status dnat meta nfproto ${proto} ${ip} ${source} . ${ip} daddr @pairs${family} masquerade`
+      ).join("\n"),
+    };
+  };
+  const maps = ([[4, "ipv4_addr"], [6, "ipv6_addr"]] as const).map((
+    [family, address],
+  ) => `
+    map ports${family} {
+      type inet_proto . inet_service : ${address} . inet_service
+      ${
+    family === 4
+      ? 'elements = { tcp . 8080 comment "one" : 10.1.2.3 . 80 }'
+      : ""
+  }
+    }
+    map addressed${family} {
+      type ${address} . inet_proto . inet_service : ${address} . inet_service
+      ${
+    family === 4 ? "elements = { 10.1.2.3 . tcp . 8080 : 10.1.2.3 . 80 }" : ""
+  }
+    }
+    set pairs${family} { type ${address} . ${address}; }`);
+  fixture.nft(
+    ["-f", "-"],
+    `table inet twin {
+    comment "a table"
+    set links { type ifname; elements = { "cni0" comment "three" } }
+    ${maps.join("")}
+    chain net1 { ${words(4).net}
+      ${words(6).net}
+    }
+    chain post { type nat hook postrouting priority 100;
+      ${words(4).post}
+      ${words(6).post}
+    }
+    chain early { type filter hook prerouting priority -300;
+      iifname @links drop
+      fib daddr type local accept
+    }
+  }`,
+  );
+  const list = (table: string, ...flags: string[]): string[] =>
+    fixture.nft([...flags, "list", "table", "inet", table])
+      .replaceAll(/\binet (test|twin)\b/g, "inet TABLE")
+      .replaceAll(/ +userdata = .*/g, "").split("\n")
+      .filter((line) => !/^(\s*|inet TABLE .*)$/.test(line)).sort();
+  assertEquals(
+    list("test", "--debug=netlink"),
+    list("twin", "--debug=netlink"),
+  );
+  const { nftables } = fixture;
+  assertEquals(
+    nftables.listElements(TABLE, "addressed4"),
+    [
+      { key: joinValues(address, key), data, comment: "", label: "two" },
+    ].map((one) => ({ verdict: undefined, ...one })),
+  );
+  assertEquals(
+    splitValues(
+      joinValues(address, key),
+      "ipv4_addr . inet_proto . inet_service",
+    ),
+    [address, bytesOf(6), bytesOf(0x1f, 0x90)],
+  );
+  assertEquals(nftables.listElements(TABLE, "links")[0]?.label, "four");
+  assertEquals(
+    nftables.listSets(TABLE).sort(),
+    [4, 6].flatMap((n) => [`addressed${n}`, `pairs${n}`, `ports${n}`])
+      .concat("links").sort(),
+  );
+  const twice = assertThrows(
+    () =>
+      nftables.commit([
+        addNewElements(TABLE, "ports4", [{ key, data, comment: "again" }]),
+      ]),
+    NetlinkError,
+  );
+  assertEquals(twice.errno, "EEXIST");
+}, needsNft);
+
+testInInet("Nftables lists every one of 3000 elements", ({ nftables }) => {
+  const set = { name: "many", key: "inet_proto . inet_service" } as const;
+  nftables.commit([...SKELETON, addSet(TABLE, set)]);
+  const elements = Array.from({ length: 3000 }, (_, at) => ({
+    key: joinValues(bytesOf(6), bytesOf(at >> 8, at & 0xff)),
+    comment: `c${at}`,
+  }));
+  for (let start = 0; start < elements.length; start += 500) {
+    const group = elements.slice(start, start + 500);
+    nftables.commit([addNewElements(TABLE, "many", group)]);
+  }
+  const listed = nftables.listElements(TABLE, "many")
+    .map(({ comment }) => comment);
+  assertEquals(new Set(listed), new Set(elements.map((one) => one.comment)));
+  nftables.commit([delElementsOf(TABLE, "many", elements.slice(0, 500))]);
+  assertEquals(nftables.listElements(TABLE, "many").length, 2500);
+  nftables.commit([delSetOf(TABLE, "many")]);
+  assertEquals(nftables.listSets(TABLE), []);
 });
