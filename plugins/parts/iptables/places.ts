@@ -8,7 +8,6 @@
 import { describeError } from "../../../cni/error.ts";
 import type { Log } from "../../../cni/log.ts";
 import { throwAll } from "../../../cni/rollback.ts";
-import type { TableFamilyName } from "../../../ffi/nftables/message.ts";
 import { inNetns, NetNs } from "../../../ffi/netns.ts";
 import type { IpFamily } from "../../../net/ip.ts";
 import { openNftables } from "../open_nftables.ts";
@@ -18,6 +17,7 @@ import {
   findVariant,
   isLacking,
 } from "./find.ts";
+import { nftTableOf } from "./nft_table.ts";
 import type { Iptables, TableName } from "./program.ts";
 
 /** A table on a host, of both families and variants. */
@@ -38,20 +38,15 @@ const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
   4: "/proc/thread-self/net/ip_tables_names",
   6: "/proc/thread-self/net/ip6_tables_names",
 };
-const NFT_FAMILIES: Readonly<Record<IpFamily, TableFamilyName>> = {
-  4: "ip",
-  6: "ip6",
-};
-
 /**
- * Works on each iptables that may have rules in a chain. All are tried. Finding
- * out that there are none runs no program.
+ * Works on each iptables that may have one of the chains. All are tried. Where
+ * the kernel has nf_tables only, finding out that there are none runs no program.
  *
  * @throws {BackendMissing} If there are rules, but no program for them
  */
 export async function eachIptables(
   place: Place,
-  chain: string,
+  chains: readonly string[],
   work: (iptables: Iptables) => Promise<void>,
 ): Promise<void> {
   const { hostNetns, path, table } = place;
@@ -59,8 +54,8 @@ export async function eachIptables(
   using netns = NetNs.open(hostNetns);
   using nftables = openNftables(hostNetns);
   for (const family of FAMILIES) {
-    const nftTable = { family: NFT_FAMILIES[family], name: table };
-    if (!nftables?.hasChain(nftTable, chain)) continue;
+    const nftTable = nftTableOf(table, family);
+    if (!chains.some((chain) => nftables?.hasChain(nftTable, chain))) continue;
     try {
       const program = findVariant("nft", family, path);
       if (program === undefined) {

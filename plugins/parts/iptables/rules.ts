@@ -36,6 +36,12 @@ export interface Rule {
   readonly isFirst?: boolean;
 }
 
+/**
+ * Reads the rules that exist, and returns the lines that change them, such as
+ * `-D CHAIN -j ACCEPT`.
+ */
+export type Plan = () => Promise<readonly string[]>;
+
 /** Chains and rules that should exist. */
 export interface Wanted {
   readonly chains: readonly string[];
@@ -61,40 +67,36 @@ export async function listRules(
 
 /**
  * Ensures that chains and rules exist, and makes more changes with them. If
- * nothing is missing, this is one run of one program.
+ * nothing is missing, this is one run of one program, and those of the plan.
  *
- * @param changes Lines such as `-A CHAIN -j ACCEPT`, after the chains and rules
+ * @param more Changes that need the chains
  * @throws {BackendMissing} If the program cannot work on this host
  * @throws {Error} With the program's output; nothing is changed
  */
 export async function ensureRules(
   iptables: Iptables,
   wanted: Wanted,
-  changes: readonly string[] = [],
+  more: Plan = () => Promise.resolve([]),
 ): Promise<void> {
-  const checks = wanted.rules.map(({ chain, args }) =>
-    `-C ${chain} ${joinRule(args)}`
-  );
+  const checks = wanted.rules.map(checkOf);
   // One failing check refuses everything.
-  const first = await restoreIptables(iptables, [...checks, ...changes]);
+  const first = await restoreIptables(iptables, [...checks, ...await more()]);
   if (first.success) return;
   await changeRules(iptables, async () => [
     ...await listMissing(iptables, wanted),
-    ...changes,
+    ...await more(),
   ]);
 }
 
 /**
  * Makes changes that depend on the rules that exist. If other programs changed
  * these in between, starts again.
- *
- * @param plan Reads the rules, and returns lines such as `-D CHAIN -j ACCEPT`
  * @throws {BackendMissing} If the program cannot work on this host
  * @throws {Error} With the program's output; nothing is changed
  */
 export async function changeRules(
   iptables: Iptables,
-  plan: () => Promise<readonly string[]>,
+  plan: Plan,
 ): Promise<void> {
   let refused: { readonly changes: string; readonly ended: Ended } | undefined;
   while (true) {
@@ -111,6 +113,26 @@ export async function changeRules(
 /** Returns the line that deletes a listed rule. */
 export function deletionOf(rule: string): string {
   return rule.replace(/^-A/, "-D");
+}
+
+/**
+ * Returns the first of the rules that does not exist.
+ *
+ * @returns Undefined if all exist
+ * @throws {BackendMissing} If the program cannot work on this host
+ */
+export async function findMissingRule(
+  iptables: Iptables,
+  rules: readonly Rule[],
+): Promise<Rule | undefined> {
+  const checks = rules.map(checkOf);
+  const ended = await restoreIptables(iptables, checks);
+  if (ended.success) return undefined;
+  // The first line is the table's.
+  const line = /line:? (\d+)/.exec(ended.stderr)?.[1];
+  const rule = rules[Number(line) - 2];
+  if (rule === undefined) throw failureOf(iptables, ended);
+  return rule;
 }
 
 /** Lists the changes that add the missing chains and rules. */
@@ -134,6 +156,10 @@ async function listMissing(
       `${isFirst ? "-I" : "-A"} ${chain} ${joinRule(args)}`
     ),
   ];
+}
+
+function checkOf({ chain, args }: Rule): string {
+  return `-C ${chain} ${joinRule(args)}`;
 }
 
 /** Returns the elements for which a condition holds, tested at once. */

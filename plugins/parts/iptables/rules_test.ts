@@ -12,6 +12,7 @@ import {
   changeRules,
   deletionOf,
   ensureRules,
+  findMissingRule,
   listRules,
   type Wanted,
 } from "./rules.ts";
@@ -86,7 +87,11 @@ testVariants(
       const rules = await listRules(iptables, "PREROUTING") ?? [];
       return rules.map(deletionOf);
     });
-    await ensureRules(iptables, WANTED, ["-A TWO -j RETURN"]);
+    await ensureRules(
+      iptables,
+      WANTED,
+      () => Promise.resolve(["-A TWO -j RETURN"]),
+    );
     assertEquals(await listAll(iptables), [
       ...expected.slice(0, 3),
       ["-A TWO -j RETURN"],
@@ -97,7 +102,10 @@ testVariants(
 testVariants("ensureRules() at once adds nothing twice", async (iptables) => {
   const calls = Array.from(
     { length: 4 },
-    (_, index) => ensureRules(iptables, WANTED, [`-A TWO -s 10.0.0.${index}`]),
+    (_, index) => {
+      const more = [`-A TWO -s 10.0.0.${index}`];
+      return ensureRules(iptables, WANTED, () => Promise.resolve(more));
+    },
   );
   await Promise.all(calls);
   const [prerouting, postrouting, one, two] = await listAll(iptables) as [
@@ -120,7 +128,8 @@ testVariants(
     assertEquals(await listRules(iptables, "ONE"), undefined);
     const wanted = { chains: ["ONE"], rules: [] };
     await assertRejects(
-      () => ensureRules(iptables, wanted, ["-A ONE -j NO-SUCH-CHAIN"]),
+      () =>
+        ensureRules(iptables, wanted, () => Promise.resolve(changes.slice(1))),
       Error,
       "NO-SUCH-CHAIN",
     );

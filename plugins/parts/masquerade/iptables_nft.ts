@@ -26,7 +26,6 @@
 
 import {
   addChain,
-  addDormantTable,
   addTable,
   appendRule,
   type Change,
@@ -55,23 +54,20 @@ import type { Nftables, Rule } from "../../../ffi/nftables/mod.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../../net/ip.ts";
 import { commitUnlessDisturbed } from "../commit_unless_disturbed.ts";
-import { BackendMissing } from "../iptables/find.ts";
+import {
+  type NftTable,
+  nftTableOf,
+  refuseForeignChains,
+} from "../iptables/nft_table.ts";
 import { containerIn, type MasqueradeNames, MULTICAST } from "./names.ts";
 import { SOURCE_NAT } from "./nftables.ts";
 
-const TABLES: Readonly<Record<IpFamily, Table>> = {
-  4: { family: "ip", name: "nat" },
-  6: { family: "ip6", name: "nat" },
+const TABLES: Readonly<Record<IpFamily, NftTable>> = {
+  4: nftTableOf("nat", 4),
+  6: nftTableOf("nat", 6),
 };
 const FAMILIES: readonly IpFamily[] = [4, 6];
 const POSTROUTING = "POSTROUTING";
-/** The base chains of table nat, as iptables names them. */
-const BASE_CHAINS: readonly string[] = [
-  "PREROUTING",
-  "INPUT",
-  "OUTPUT",
-  POSTROUTING,
-];
 /** The comment that marks a chain as ours. */
 const COMMENT = "Made for CNI plugins";
 
@@ -145,20 +141,6 @@ export function listIptablesNftUnmasqueraded(
     return !nftables.hasChain(table, names.chain) ||
       listMissing(nftables, table, rulesOf(names, [address])).length > 0;
   });
-}
-
-/**
- * Lists changes that test whether the kernel has the extensions of iptables.
- * They need not be committed, and do not affect packets.
- */
-export function probeOfIptablesNft(): Change[] {
-  const table: Table = { family: "ip", name: "cni_plugins_probe" };
-  const expressions = [xtablesComment("probe"), decide("accept")];
-  return [
-    addDormantTable(table),
-    addChain(table, POSTROUTING, SOURCE_NAT),
-    appendRule(table, { chain: POSTROUTING, expressions }),
-  ];
 }
 
 /** @param addresses Of one family */
@@ -254,15 +236,9 @@ function meaningOf(expressions: readonly Expression[]): string {
 }
 
 /** @throws {BackendMissing} If iptables cannot use the table */
-function missingTable(nftables: Nftables, table: Table): Change[] {
+function missingTable(nftables: Nftables, table: NftTable): Change[] {
   if (nftables.hasChain(table, POSTROUTING)) return [];
-  const foreign = nftables.listChains(table)
-    .find(({ name, isBase }) => isBase && !BASE_CHAINS.includes(name));
-  if (foreign !== undefined) {
-    throw new BackendMissing(
-      `table ${table.family} nat is not for iptables: it has chain "${foreign.name}"`,
-    );
-  }
+  refuseForeignChains(nftables, table);
   const base = { ...SOURCE_NAT, comment: COMMENT };
   return [addTable(table), addChain(table, POSTROUTING, base)];
 }

@@ -286,7 +286,7 @@ async function tryIptables(
 ): Promise<void> {
   const { path, variant } = getIptables(4, host.path);
   if (variant === "nft") {
-    const { probeOfIptablesNft } = await import("./iptables_nft.ts");
+    const { probeOfIptablesNft } = await import("../iptables/nft_table.ts");
     return required(nftables).tryOut(probeOfIptablesNft());
   }
   const { tryIptablesProgram } = await import("./iptables.ts");
