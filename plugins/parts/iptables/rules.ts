@@ -17,6 +17,7 @@
  * @module
  */
 
+import { FileLock } from "../../../cni/files/lock.ts";
 import {
   type Ended,
   failureOf,
@@ -82,6 +83,12 @@ export async function ensureRules(
   // One failing check refuses everything.
   const first = await restoreIptables(iptables, [...checks, ...await more()]);
   if (first.success) return;
+  // iptables-nft does not notice a chain that was added while it runs, and adds
+  // the rules a second time. So one at a time.
+  using _lock = await FileLock.acquireExisting(
+    `/proc/self/fd/${iptables.netns.fd}`,
+    { what: "the host's network namespace" },
+  );
   await changeRules(iptables, async () => [
     ...await listMissing(iptables, wanted),
     ...await more(),
@@ -150,7 +157,6 @@ async function listMissing(
     return !(await runIptables(iptables, ["-C", chain, ...args])).success;
   });
   return [
-    // `-N` fails if another program was faster, so rules are not added twice.
     ...missing.map((chain) => `-N ${chain}`),
     ...absent.map(({ chain, args, isFirst }) =>
       `${isFirst ? "-I" : "-A"} ${chain} ${joinRule(args)}`

@@ -96,6 +96,13 @@ testVariants(
       ...expected.slice(0, 3),
       ["-A TWO -j RETURN"],
     ]);
+    assertEquals(await findMissingRule(iptables, WANTED.rules), undefined);
+    const args = ["-s", "10.1.2.4", "-j", "TWO"];
+    const gone = { chain: "ONE", args };
+    const nowhere = { chain: "NONE", args };
+    const rules = [...WANTED.rules, gone, nowhere];
+    assertEquals(await findMissingRule(iptables, rules), gone);
+    assertEquals(await findMissingRule(iptables, [nowhere]), nowhere);
   },
 );
 
