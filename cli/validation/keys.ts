@@ -24,7 +24,7 @@ const COMMON_KEYS = [
 ];
 
 /** This project's IPAM plugins. */
-export const IPAM_PLUGINS: readonly string[] = ["host-local", "static"];
+export const IPAM_PLUGINS: readonly string[] = ["dhcp", "host-local", "static"];
 
 /** A plugin's configuration, its place, and the schemas that decode it. */
 export interface CheckedPlugin {

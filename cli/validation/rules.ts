@@ -20,10 +20,11 @@ import {
 } from "./keys.ts";
 import { errorAt, type Problem, warningAt } from "./problem.ts";
 
-/** Plugins that create the container's interface: this project's and the Go project's. */
+/** Plugins that create the container's interface. */
 const INTERFACE_PLUGINS = [
   "bridge",
   "dummy",
+  "flannel",
   "host-device",
   "ipvlan",
   "macvlan",
@@ -32,10 +33,19 @@ const INTERFACE_PLUGINS = [
   "tap",
   "vlan",
 ];
-/** This project's plugins that need another plugin's result. */
-const CHAINED_PLUGINS = ["bandwidth", "sbr"];
-/** This project's plugins that need an IPAM plugin. */
-const IPAM_USERS = ["ptp"];
+/** Plugins that need another plugin's result. */
+const CHAINED_PLUGINS = [
+  "bandwidth",
+  "firewall",
+  "portmap",
+  "sbr",
+  "tuning",
+  "vrf",
+];
+/** Plugins that need an IPAM plugin. */
+const IPAM_USERS = ["dummy", "ptp", "vlan"];
+/** Plugins that pass capabilities on to others. */
+const DELEGATING_PLUGINS = [CHAIN, "debug", "flannel", "multus"];
 
 /** Keys of a list. Source: CNI spec 1.1.0, "Network configuration objects". */
 const LIST_KEYS = [
@@ -94,7 +104,9 @@ export function checkOrder(plugins: readonly PlacedPlugin[]): Problem[] {
     ? [errorAt(first.path, `${type} must come after another plugin`)]
     : [];
   const makers = [first, ...others]
-    .filter(({ conf }) => INTERFACE_PLUGINS.includes(conf.type));
+    .filter(({ conf }) => INTERFACE_PLUGINS.includes(conf.type))
+    // A chained ipvlan takes the addresses of prevResult.
+    .filter((plugin) => plugin === first || !isIpvlanWithoutIpam(plugin));
   const [maker, ...more] = makers;
   return [
     ...early,
@@ -105,6 +117,10 @@ export function checkOrder(plugins: readonly PlacedPlugin[]): Problem[] {
       )
     ),
   ];
+}
+
+function isIpvlanWithoutIpam({ conf }: PlacedPlugin): boolean {
+  return conf.type === "ipvlan" && !objectOf(conf.document["ipam"])["type"];
 }
 
 /** Lists problems with a chain, whose content the runtime does not see. */
@@ -152,7 +168,7 @@ export function checkIpam(
 /** Lists capabilities that are declared but unused, or missing. */
 export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
   const { conf: { type, capabilities, document }, place } = plugin;
-  const used = type === CHAIN || type === "multus" || type === "debug"
+  const used = DELEGATING_PLUGINS.includes(type)
     ? undefined
     : listUsedCapabilities(plugin);
   const declared = Object.keys(capabilities)
@@ -167,16 +183,29 @@ export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
     );
   return [
     ...useless,
-    ...used !== undefined && type === "bandwidth" &&
-        !declared.includes("bandwidth") && !hasRate(document)
-      ? [
-        warningAt(
-          place,
-          'bandwidth limits nothing: neither a rate nor the capability "bandwidth" is there',
-        ),
-      ]
-      : [],
+    ...used === undefined ? [] : listIdle(type, declared, document)
+      .map((problem) => warningAt(place, problem)),
   ];
+}
+
+/** Lists why a plugin would change nothing. */
+function listIdle(
+  type: string,
+  declared: readonly string[],
+  document: JsonObject,
+): string[] {
+  if (
+    type === "bandwidth" && !declared.includes("bandwidth") &&
+    !hasRate(document)
+  ) {
+    return [
+      'bandwidth limits nothing: neither a rate nor the capability "bandwidth" is there',
+    ];
+  }
+  if (type === "portmap" && !declared.includes("portMappings")) {
+    return ['portmap maps nothing: the capability "portMappings" is missing'];
+  }
+  return [];
 }
 
 function hasRate(document: JsonObject): boolean {

@@ -145,7 +145,7 @@ async function checkExecutables(
 }
 
 /** Plugins with a STATUS that goes beyond their configuration, or writes files. */
-const NOT_ASKED = ["chain", "debug", "multus"];
+const NOT_ASKED = ["chain", "debug", "flannel", "multus"];
 
 /**
  * Runs STATUS of a plugin and its IPAM plugin, if both are this project's, to

@@ -7,6 +7,7 @@ const OURS = [
   "bandwidth",
   "bridge",
   "chain",
+  "flannel",
   "host-local",
   "loopback",
   "multus",
@@ -159,6 +160,25 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "a chained plugin that comes first",
     list([{ type: "sbr" }]),
     "error plugins[0]: sbr must come after another plugin",
+  ],
+  [
+    "flannel, whose delegate uses capabilities and gets ranges",
+    list([{
+      type: "flannel",
+      capabilities: { mac: true },
+      delegate: { hairpinMode: true },
+      ipam: { type: "host-local", dataDir: "/run/leases" },
+    }]),
+  ],
+  [
+    "flannel with a name for its delegate",
+    list([{ type: "flannel", delegate: { name: "x" } }]),
+    "error plugins[0].delegate: 'delegate' dictionary must not have 'name' field, it'll be set by flannel",
+  ],
+  [
+    "flannel and its delegate",
+    list([{ type: "flannel" }, { type: "bridge" }]),
+    "error plugins[1]: bridge would create the interface that flannel creates",
   ],
   [
     "a gateway of another subnet",
