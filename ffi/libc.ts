@@ -105,6 +105,11 @@ const SERVER_SYMBOLS = {
   },
 } as const;
 
+/** Symbols of sockets that receive whole frames. */
+const MESSAGE_SYMBOLS = {
+  recvmsg: { parameters: ["i32", "buffer", "i32", UNCOMPILED], result: "i32" },
+} as const;
+
 /** The opened library, and the address of this thread's errno. */
 interface Libc {
   readonly symbols: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"];
@@ -267,13 +272,19 @@ export function tryLock(fd: number): boolean {
 }
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
-const F_SETFD = 2, FD_CLOEXEC = 1;
+const F_SETFD = 2, F_SETFL = 4, FD_CLOEXEC = 1, O_NONBLOCK = 0o4000;
 
 /** fcntl(2): sets whether programs that are executed lose a descriptor. */
 export function setCloseOnExec(fd: number, isOn: boolean): void {
   libc(); // finds errno
   const flags = isOn ? FD_CLOEXEC : 0;
   checked("fcntl", lockCalls().fcntl(fd, F_SETFD, flags, PADDING));
+}
+
+/** fcntl(2): makes calls for a descriptor return instead of waiting. */
+export function setNonBlocking(fd: number): void {
+  libc(); // finds errno
+  checked("fcntl", lockCalls().fcntl(fd, F_SETFL, O_NONBLOCK, PADDING));
 }
 
 /** setns(2): moves this thread into the namespace that `fd` refers to. */
@@ -429,13 +440,30 @@ export function recvNow(fd: number, buffer: Bytes): number | undefined {
 }
 
 /** Source: include/linux/socket.h. */
-const MSG_NOSIGNAL = 0x4000;
+const MSG_DONTWAIT = 0x40, MSG_NOSIGNAL = 0x4000;
 
 /** send(2) to a non-blocking socket; undefined if its buffer is full. */
 export function sendNow(fd: number, bytes: Bytes): number | undefined {
   const { symbols } = libc();
   const result = symbols.send(fd, bytes, bytes.length, MSG_NOSIGNAL, PADDING);
   return unlessBusy("send", result);
+}
+
+let messages:
+  | Deno.DynamicLibrary<typeof MESSAGE_SYMBOLS>["symbols"]
+  | undefined;
+
+/**
+ * recvmsg(2) without waiting.
+ *
+ * @param header A `struct msghdr`, which points to memory that the caller keeps
+ * @returns The bytes received; undefined if there is no data yet
+ */
+export function receiveMessage(fd: number, header: Bytes): number | undefined {
+  libc(); // finds errno
+  messages ??= Deno.dlopen("libc.so.6", MESSAGE_SYMBOLS).symbols;
+  const result = messages.recvmsg(fd, header, MSG_DONTWAIT, PADDING);
+  return unlessBusy("recvmsg", result);
 }
 
 function unlessBusy(syscall: string, result: number): number | undefined {

@@ -36,17 +36,27 @@ export class UnixListener implements Disposable {
   /**
    * Listens.
    *
-   * @param path Path of the socket. No file may have it
+   * @param socket Its path, which no file may have; or a socket that listens,
+   *   of which this takes ownership
    * @param onBound Runs when the file exists and nobody can connect yet
    * @throws {SyscallError} EADDRINUSE, ENOENT, EACCES
    * @throws {RangeError} If the path is too long
    */
-  constructor(path: string, onBound: (path: string) => void = () => {}) {
+  constructor(
+    socket: string | Fd,
+    onBound: (path: string) => void = () => {},
+  ) {
+    if (socket instanceof Fd) {
+      this.#fd = socket;
+      libc.setNonBlocking(this.fd);
+      libc.setCloseOnExec(this.fd, true);
+      return;
+    }
     using stack = new DisposableStack();
     const type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
     this.#fd = stack.use(new Fd(libc.socket(AF_UNIX, type, 0)));
-    libc.bind(this.fd, encodeAddress(path));
-    onBound(path);
+    libc.bind(this.fd, encodeAddress(socket));
+    onBound(socket);
     libc.listen(this.fd, BACKLOG);
     stack.move();
   }
