@@ -7,6 +7,7 @@
 import { deadline } from "../../cni/deadline.ts";
 import { describeError } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
+import type { Fd } from "../../ffi/fd.ts";
 import {
   type Connection,
   type ConnectionHandler,
@@ -51,12 +52,14 @@ export class OwnSocket {
   /**
    * Listens on a socket for this user only.
    *
+   * @param socket Its path, or a socket that listens already
+   *
    * @throws {SyscallError} From socket(2), bind(2) and listen(2)
    */
-  listen(path: string): UnixServer {
+  listen(socket: string | Fd): UnixServer {
     const { what, log } = this.#options;
     return new UnixServer({
-      path,
+      socket,
       onBound: (path) => Deno.chmodSync(path, 0o600),
       onConnection: (connection) => this.#serve(connection),
       onRefused: (error) =>

@@ -5,12 +5,14 @@
  */
 
 import { deadline } from "../../cni/deadline.ts";
-import { Epoll, EPOLLIN, EPOLLOUT } from "../../ffi/epoll.ts";
+import { EPOLLIN, EPOLLOUT } from "../../ffi/epoll.ts";
+import type { Fd } from "../../ffi/fd.ts";
 import {
   type Peer,
   UnixListener,
   type UnixStream,
 } from "../../ffi/unix_socket.ts";
+import { Events } from "./events.ts";
 
 /** Pause after accept4(2) failed, such as with EMFILE, in ms. */
 const ACCEPT_PAUSE_MS = 100;
@@ -138,52 +140,10 @@ export class Connection {
   }
 }
 
-/** Runs the handlers of descriptors on which something happened. */
-class Events implements Disposable {
-  readonly #epoll = new Epoll();
-  readonly #handlers = new Map<number, (events: number) => void>();
-
-  /** How many descriptors there are. */
-  get size(): number {
-    return this.#handlers.size;
-  }
-
-  add(fd: number, handler: (events: number) => void): void {
-    this.#epoll.add(fd, EPOLLIN);
-    this.#handlers.set(fd, handler);
-  }
-
-  change(fd: number, events: number): void {
-    this.#epoll.change(fd, events);
-  }
-
-  remove(fd: number): void {
-    this.#handlers.delete(fd);
-    this.#epoll.remove(fd);
-  }
-
-  /** Waits once for events, and handles them. */
-  async handle(): Promise<void> {
-    const events = await this.#epoll.wait();
-    // Looked up first: a handler may close a descriptor, and another one open
-    // one with the same number.
-    const ready = events.map(({ fd, events }) => {
-      return { fd, events, handler: this.#handlers.get(fd) };
-    });
-    for (const { fd, events, handler } of ready) {
-      if (this.#handlers.get(fd) === handler) handler?.(events);
-    }
-  }
-
-  [Symbol.dispose](): void {
-    this.#epoll[Symbol.dispose]();
-  }
-}
-
 /** Options of a {@linkcode UnixServer}. */
 export interface UnixServerOptions {
-  /** Path of the socket. No file may have it. */
-  readonly path: string;
+  /** Path of the socket, which no file may have; or a socket that listens. */
+  readonly socket: string | Fd;
   /** Runs when the socket's file exists and nobody can connect yet. */
   readonly onBound?: (path: string) => void;
   /** Receives a new connection. */
@@ -195,7 +155,8 @@ export interface UnixServerOptions {
 /** A listening socket, until {@linkcode close}. */
 export class UnixServer {
   readonly #options: UnixServerOptions;
-  readonly #events: Events;
+  /** Its events; others may add their descriptors, and remove them before it closes. */
+  readonly events: Events;
   readonly #listener: UnixListener;
   #isClosing = false;
   /** Resolves when the socket and all connections are closed. */
@@ -210,21 +171,21 @@ export class UnixServer {
   constructor(options: UnixServerOptions) {
     this.#options = options;
     using stack = new DisposableStack();
-    this.#events = stack.use(new Events());
+    this.events = stack.use(new Events());
     this.#listener = stack.use(
-      new UnixListener(options.path, options.onBound),
+      new UnixListener(options.socket, options.onBound),
     );
-    this.#events.add(this.#listener.fd, () => this.#onCaller());
+    this.events.add(this.#listener.fd, () => this.#onCaller());
     this.closed = this.#run(stack.move());
   }
 
   async #run(stack: DisposableStack): Promise<void> {
     using _all = stack;
-    while (this.#events.size > 0) await this.#events.handle();
+    while (this.events.size > 0) await this.events.handle();
   }
 
   #onCaller(): void {
-    if (this.#isClosing) this.#events.remove(this.#listener.fd);
+    if (this.#isClosing) this.events.remove(this.#listener.fd);
     else this.#accept();
   }
 
@@ -234,7 +195,7 @@ export class UnixServer {
       for (;;) {
         const stream = this.#listener.accept();
         if (stream === undefined) return;
-        onConnection(new Connection(stream, this.#events));
+        onConnection(new Connection(stream, this.events));
       }
     } catch (error) {
       onRefused(error);
@@ -244,9 +205,9 @@ export class UnixServer {
 
   /** Otherwise the waiting connection would be reported again at once. */
   #pause(): void {
-    this.#events.change(this.#listener.fd, 0);
+    this.events.change(this.#listener.fd, 0);
     deadline(ACCEPT_PAUSE_MS).addEventListener("abort", () => {
-      if (!this.#isClosing) this.#events.change(this.#listener.fd, EPOLLIN);
+      if (!this.#isClosing) this.events.change(this.#listener.fd, EPOLLIN);
     });
   }
 

@@ -1,0 +1,53 @@
+/**
+ * Handlers of descriptors, and the loop that runs them.
+ *
+ * @module
+ */
+
+import { Epoll, EPOLLIN } from "../../ffi/epoll.ts";
+
+/** Runs the handlers of descriptors on which something happened. */
+export class Events implements Disposable {
+  readonly #epoll = new Epoll();
+  readonly #handlers = new Map<number, (events: number) => void>();
+
+  /** How many descriptors there are. */
+  get size(): number {
+    return this.#handlers.size;
+  }
+
+  /** Calls a handler whenever there is something to receive. */
+  add(fd: number, handler: (events: number) => void): void {
+    this.#epoll.add(fd, EPOLLIN);
+    this.#handlers.set(fd, handler);
+  }
+
+  /** Changes the events of a descriptor. */
+  change(fd: number, events: number): void {
+    this.#epoll.change(fd, events);
+  }
+
+  /** Forgets a descriptor, which must still be open. */
+  remove(fd: number): void {
+    this.#handlers.delete(fd);
+    this.#epoll.remove(fd);
+  }
+
+  /** Waits once for events, and handles them. */
+  async handle(): Promise<void> {
+    const events = await this.#epoll.wait();
+    // Looked up first: a handler may close a descriptor, and another one open
+    // one with the same number.
+    const ready = events.map(({ fd, events }) => {
+      return { fd, events, handler: this.#handlers.get(fd) };
+    });
+    for (const { fd, events, handler } of ready) {
+      if (this.#handlers.get(fd) === handler) handler?.(events);
+    }
+  }
+
+  /** Closes it. Nothing may wait any more. */
+  [Symbol.dispose](): void {
+    this.#epoll[Symbol.dispose]();
+  }
+}
