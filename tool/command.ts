@@ -116,6 +116,8 @@ export interface Program {
   /** Its purpose. */
   readonly about: string;
   readonly rows: readonly CommandRow[];
+  /** Whether long flags may have one dash, as in Go. */
+  readonly hasGoFlags?: boolean;
   /** Explains its usage; by default the error's message does. */
   readonly explainUsage?: (error: UsageError) => string;
 }

@@ -67,9 +67,12 @@ export interface Ended {
 /** Runs a program. Never throws: a failure becomes text on stderr, or a document. */
 export async function runTool(
   program: Program,
-  argv: readonly string[],
+  given: readonly string[],
   world: World,
 ): Promise<Ended> {
+  const argv = program.hasGoFlags
+    ? given.map((arg) => arg.replace(/^-(?=[a-z]{2})/, "--"))
+    : given;
   // Needed even if the command line is invalid.
   const end = argv.indexOf("--");
   const wantsJson = argv.slice(0, end < 0 ? argv.length : end).includes(
