@@ -85,10 +85,13 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     const adding: Adding = { call, settings, host, sandbox, rollback };
 
     // Before the bridge, which would stay if the result were refused.
-    const lease = await leaseAddresses(adding);
+    const early = asksOverLink(call.config)
+      ? undefined
+      : await leaseAddresses(adding);
     const link = ensureBridge(host, settings);
     const veth = await connectToBridge(adding, link);
     await dropSpoofedFrames(adding, veth);
+    const lease = early ?? await leaseAddresses(adding);
     const ends = await configureContainer(adding, veth, lease);
     const addresses = lease.ips.map(({ address }) => address);
     await startMasquerade(call, addresses, { veth, rollback });
@@ -138,7 +141,12 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
 
   async del(call): Promise<void> {
     using sockets = new DisposableStack();
+    const release = ["release the addresses", async (): Promise<void> => {
+      if (call.config.ipam?.type) await call.ipam.del();
+    }] as const;
+    const isBeforeCable = asksOverLink(call.config);
     await tryAll([
+      ...isBeforeCable ? [release] : [],
       // Before the cable, so that the kernel's waits for both coincide.
       ["remove the masquerade", () => endMasquerade(call, sockets)],
       // The cable before the lease: once an address is handed out again, the
@@ -154,9 +162,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
         using host = Rtnl.open(call.hostNetns);
         tearDownSpoofCheck(host, attachmentOf(call));
       }],
-      ["release the addresses", async () => {
-        if (call.config.ipam?.type) await call.ipam.del();
-      }],
+      ...isBeforeCable ? [] : [release],
     ]);
   },
 
@@ -192,6 +198,11 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     ]);
   },
 });
+
+/** Reports whether the IPAM plugin talks to a server over the container's link. */
+function asksOverLink({ ipam }: BridgeConfig): boolean {
+  return ipam?.type === "dhcp";
+}
 
 /**
  * Tells the Go plugin's cables to this bridge from others. Cables to a deleted
