@@ -30,6 +30,7 @@ const programs: Readonly<Record<ProgramName, () => Promise<unknown>>> = {
  * Commands of plugins, which run if there are arguments. Runtimes pass none.
  */
 const commands: Readonly<Record<string, () => Promise<unknown>>> = {
+  "dhcp": () => import("../node/dhcp/command.ts"),
   "multus": () => import("../node/multus/command.ts"),
   "multus-shim": () => import("../node/multus/command.ts"),
 };

@@ -17,6 +17,7 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
   "bridge": async () => (await import("./bridge/plugin.ts")).bridge,
   "chain": async () => (await import("./chain/plugin.ts")).chain,
   "debug": async () => (await import("./debug/plugin.ts")).debug,
+  "dhcp": async () => (await import("../ipam/dhcp/plugin.ts")).dhcp,
   "flannel": async () => (await import("./flannel/plugin.ts")).flannel,
   "host-local": async () =>
     (await import("../ipam/host_local/plugin.ts")).hostLocal,

@@ -36,6 +36,7 @@ import { createStop } from "./test/stop.ts";
 const DEBIAN_PACKAGES = [
   "conntrack",
   "containernetworking-plugins",
+  "dnsmasq-base",
   "iproute2",
   "iptables",
   "iputils-ping",
@@ -45,6 +46,7 @@ const DEBIAN_PACKAGES = [
   "procps",
   "qemu-user",
   "strace",
+  "udhcpd",
 ];
 
 const ROOT = new URL("..", import.meta.url);

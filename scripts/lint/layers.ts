@@ -44,6 +44,7 @@ const LAYERS: readonly Layer[] = [
     "plugins/thick/shim.ts",
     "cli/main.ts",
     "node/multus/command.ts",
+    "node/dhcp/command.ts",
     "plugins/noop/main.ts",
   ]),
   layer("plugins/hand_over.ts", ["cni/", "ffi/unix_stream.ts"], [
@@ -67,7 +68,7 @@ const LAYERS: readonly Layer[] = [
     "kube/",
     "plugins/parts/",
     "plugins/multus/",
-    "plugins/parts/",
+    "ipam/dhcp/",
     "plugins/registry.ts",
   ]),
   layer("runtime/", ["net/", "ffi/", "cni/"]),

@@ -1,0 +1,96 @@
+/**
+ * The plugin's side of the daemon's socket: one line of JSON each way.
+ *
+ * @module
+ */
+
+import { waitUntil } from "../../cni/deadline.ts";
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import type { Lease, LeaseKey, LeaseRequest } from "./lease.ts";
+
+/** Where a daemon listens unless configured. */
+export const DEFAULT_SOCKET = "/run/cni/dhcp.sock";
+
+/** A request. */
+export type Request =
+  | { readonly command: "ADD"; readonly request: LeaseRequest }
+  | { readonly command: "CHECK" | "DEL"; readonly key: LeaseKey }
+  | {
+    readonly command: "GC";
+    readonly network: string;
+    readonly valid: readonly Omit<LeaseKey, "network">[];
+  }
+  | { readonly command: "STATUS" };
+
+/** The answer: a lease for ADD, and for CHECK if there is one. */
+export type Answer =
+  | { readonly lease?: Lease | undefined }
+  | { readonly error: { code: number; msg: string; details?: string } };
+
+/** No daemon that understands the plugin listens at the socket. */
+export class NoDaemonError extends CniError {}
+
+/**
+ * Asks the daemon.
+ *
+ * @throws {NoDaemonError} 11 if none runs, or the Go plugin's
+ * @throws {CniError} The daemon's error; 11 if the daemon goes away
+ */
+export async function ask(
+  socket: string,
+  request: Request,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<Lease | undefined> {
+  using connection = await connect(socket);
+  const line = new TextEncoder().encode(`${JSON.stringify(request)}\n`);
+  const exchange = (async (): Promise<string> => {
+    for (let rest = line; rest.length > 0;) {
+      rest = rest.subarray(await connection.write(rest));
+    }
+    return await readLine(connection);
+  })().catch(() => "");
+  const text = await waitUntil(exchange, signal);
+  if (text?.startsWith("HTTP/")) {
+    throw new NoDaemonError(
+      ErrorCode.TryAgainLater,
+      `The daemon at "${socket}" is the Go plugin's, and speaks another protocol`,
+      { details: "stop it, and start this plugin's: dhcp daemon" },
+    );
+  }
+  if (!text) {
+    throw new CniError(
+      ErrorCode.TryAgainLater,
+      signal.aborted
+        ? `The DHCP daemon at "${socket}" did not answer in time`
+        : `The DHCP daemon at "${socket}" went away before it answered`,
+    );
+  }
+  const answer: Answer = JSON.parse(text);
+  if (!("error" in answer)) return answer.lease;
+  const { code, msg, details = "" } = answer.error;
+  throw new CniError(code, msg, { details });
+}
+
+async function connect(socket: string): Promise<Deno.UnixConn> {
+  try {
+    return await Deno.connect({ transport: "unix", path: socket });
+  } catch (error) {
+    const start = socket === DEFAULT_SOCKET ? "" : ` -socketpath ${socket}`;
+    throw new NoDaemonError(
+      ErrorCode.TryAgainLater,
+      `No DHCP daemon listens at "${socket}"`,
+      { details: `start one: dhcp daemon${start}: ${describeError(error)}` },
+    );
+  }
+}
+
+async function readLine(connection: Deno.UnixConn): Promise<string> {
+  const [decoder, buffer] = [new TextDecoder(), new Uint8Array(16 * 1024)];
+  let text = "";
+  while (!text.includes("\n")) {
+    const length = await connection.read(buffer);
+    if (length === null) return "";
+    text += decoder.decode(buffer.subarray(0, length), { stream: true });
+  }
+  return text;
+}

@@ -1,0 +1,76 @@
+/**
+ * The folder beside the daemon's socket in which it keeps the leases: a file for
+ * each, that the plugin marks if the daemon does not run.
+ *
+ * @module
+ */
+
+import { unlessUnreachable } from "../../cni/files/io.ts";
+import { removeIfThere, withIoFailure } from "../../cni/files/io.ts";
+import { replaceFile } from "../../cni/files/replace.ts";
+import { sha512 } from "../../cni/sha512.ts";
+import type { Lease, LeaseKey } from "./lease.ts";
+
+/** Longest name of a file, without its suffix. */
+const NAME_BYTES = 240;
+
+/** The leases of one daemon. */
+export class LeaseFolder {
+  /** The folder's path. */
+  readonly path: string;
+
+  /** Takes the path of the daemon's socket: `/run/cni/dhcp.sock` has `/run/cni/dhcp`. */
+  constructor(socket: string) {
+    this.path = socket.replace(
+      /(\.sock)?$/,
+      socket.endsWith(".sock") ? "" : ".d",
+    );
+  }
+
+  async #pathOf({ network, containerId, ifName }: LeaseKey): Promise<string> {
+    const name = `${network}:${containerId}:${ifName}`;
+    return `${this.path}/${
+      name.length > NAME_BYTES ? await sha512(name) : name
+    }.json`;
+  }
+
+  /** Lists the leases; skips files that hold none. */
+  list(): Lease[] {
+    const names = unlessUnreachable(() => [...Deno.readDirSync(this.path)]);
+    return (names ?? []).filter(({ name }) => name.endsWith(".json"))
+      .flatMap(({ name }) => this.#read(`${this.path}/${name}`) ?? []);
+  }
+
+  /** Reads a lease; returns undefined if it is not there. */
+  async find(key: LeaseKey): Promise<Lease | undefined> {
+    return this.#read(await this.#pathOf(key));
+  }
+
+  #read(path: string): Lease | undefined {
+    const text = unlessUnreachable(() => Deno.readTextFileSync(path));
+    try {
+      return text === undefined ? undefined : JSON.parse(text);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** @throws {CniError} 5 if it cannot be written */
+  async write(lease: Lease): Promise<void> {
+    const path = await this.#pathOf(lease);
+    const bytes = new TextEncoder().encode(JSON.stringify(lease));
+    withIoFailure(`write the lease "${path}"`, () => replaceFile(path, bytes));
+  }
+
+  /** @throws {CniError} 5 if it cannot be removed */
+  async remove(key: LeaseKey): Promise<void> {
+    removeIfThere(await this.#pathOf(key));
+  }
+
+  /** Marks leases, so that a daemon that starts releases them. */
+  async markReleased(isOver: (lease: Lease) => boolean): Promise<void> {
+    for (const lease of this.list().filter(isOver)) {
+      await this.write({ ...lease, isReleased: true });
+    }
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * dhcp: an address from a DHCP server of the container's network.
+ *
+ * ```
+ *  runtime ──▶ bridge, macvlan, ... ──▶ dhcp ──▶ /run/cni/dhcp.sock ──▶ dhcp daemon
+ *                                                                           │
+ *               DHCP server ◀── network ◀── eth0 in the container ◀─────────┘
+ * ```
+ *
+ * ```json
+ * {
+ *   "type": "macvlan",
+ *   "master": "eth0",
+ *   "ipam": { "type": "dhcp" }
+ * }
+ * ```
+ *
+ * The daemon gets a lease by the container's own link, and renews it. It keeps
+ * its leases in the folder beside its socket (`/run/cni/dhcp`), so it may be
+ * restarted. DEL releases the lease. Without a daemon, DEL marks the lease, and
+ * the daemon releases it when it starts. GC releases the leases of all
+ * attachments that are not in its list of valid ones.
+ *
+ * @module
+ */
+
+import { resolve } from "@std/path/posix";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { ask, DEFAULT_SOCKET, NoDaemonError, type Request } from "./ask.ts";
+import { keyOf, type Lease, resultOf } from "./lease.ts";
+import { LeaseFolder } from "./lease_folder.ts";
+import type { DhcpConfig } from "./schema.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/ipam/dhcp/main.go. */
+export const dhcp: Plugin<DhcpConfig> = definePlugin({
+  name: "dhcp",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./schema.ts")).dhcpSchema(),
+
+  async add(call): Promise<Result> {
+    const { wantedOptions } = await import("./wanted.ts");
+    const { config: { ipam = {} }, args, signal } = call;
+    const request = {
+      ...keyOf(call),
+      netns: resolve(args.netns),
+      options: wantedOptions(ipam, args.args).toJSON(),
+      priority: ipam.priority ?? 0,
+    };
+    const lease = await ask(
+      socketOf(call),
+      { command: "ADD", request },
+      signal,
+    );
+    if (lease !== undefined) return resultOf(lease);
+    throw new CniError(ErrorCode.Internal, "The DHCP daemon returned no lease");
+  },
+
+  async check(call): Promise<void> {
+    const request = { command: "CHECK", key: keyOf(call) } as const;
+    const lease = await ask(socketOf(call), request, call.signal);
+    const { ips = [] } = call.prevResult ?? {};
+    const has = ips.some(({ address }) => `${address.ip}` === lease?.address);
+    if (lease !== undefined && !lease.isLost && has) return;
+    const details = lease === undefined
+      ? "the daemon has no lease"
+      : lease.isLost
+      ? `the lease of ${lease.address} has ended`
+      : `prevResult lacks the leased address ${lease.address}`;
+    throw new CniError(
+      ErrorCode.Internal,
+      `dhcp: "${call.args.ifName}" has no valid lease`,
+      { details },
+    );
+  },
+
+  async del(call): Promise<void> {
+    const key = keyOf(call);
+    await release(
+      call,
+      { command: "DEL", key },
+      (lease) =>
+        lease.network === key.network && lease.ifName === key.ifName &&
+        lease.containerId === key.containerId,
+    );
+  },
+
+  async gc(call): Promise<void> {
+    const { network, validAttachments: valid } = call;
+    // A missing list is not an empty one: the valid attachments are unknown.
+    if (valid === undefined) return;
+    await release(
+      call,
+      { command: "GC", network, valid },
+      (lease) =>
+        lease.network === network &&
+        !valid.some(({ containerId, ifName }) =>
+          containerId === lease.containerId && ifName === lease.ifName
+        ),
+    );
+  },
+
+  async status(call): Promise<void> {
+    const { wantedOptions } = await import("./wanted.ts");
+    wantedOptions(call.config.ipam ?? {}, "");
+    try {
+      await ask(socketOf(call), { command: "STATUS" }, call.signal);
+    } catch (error) {
+      if (!(error instanceof CniError)) {
+        throw error;
+      }
+      const { message, details } = error;
+      throw new CniError(ErrorCode.PluginNotAvailable, message, { details });
+    }
+  },
+});
+
+function socketOf({ config }: Call<DhcpConfig>): string {
+  return config.ipam?.daemonSocketPath || DEFAULT_SOCKET;
+}
+
+/** Has the daemon release leases. Marks them for it if it does not run. */
+async function release(
+  call: Call<DhcpConfig>,
+  request: Request,
+  isOver: (lease: Lease) => boolean,
+): Promise<void> {
+  const socket = socketOf(call);
+  try {
+    await ask(socket, request, call.signal);
+  } catch (error) {
+    if (!(error instanceof NoDaemonError)) throw error;
+    call.log.warn("No DHCP daemon releases the lease now", {
+      error: `${error}`,
+    });
+    await new LeaseFolder(socket).markReleased(isOver);
+  }
+}

@@ -1,0 +1,30 @@
+/**
+ * The schema of dhcp's configuration.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { netConf, once, optional } from "../../cni/types.ts";
+
+/** Builds the schema of the whole network configuration. */
+export const dhcpSchema = once(() => {
+  const text = z._default(z.string(), "");
+  return netConf({
+    ipam: optional(z.looseObject({
+      type: optional(z.string()),
+      daemonSocketPath: optional(z.string()),
+      priority: optional(z.int()),
+      provide: optional(z.array(
+        z.looseObject({ option: text, value: text, fromArg: text }),
+      )),
+      request: optional(z.array(
+        z.looseObject({ option: text, skipDefault: optional(z.boolean()) }),
+      )),
+    })),
+  });
+});
+
+/** The decoded configuration. */
+export type DhcpConfig = SchemaOutput<ReturnType<typeof dhcpSchema>>;

@@ -1,0 +1,86 @@
+/**
+ * The options that a client sends and asks for, by its configuration.
+ *
+ * Source: containernetworking/plugins plugins/ipam/dhcp/lease.go
+ * `prepareOptions`, options.go `parseOptionName`.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Bytes } from "../../net/bytes.ts";
+import { Code, OPTIONS, Options } from "./options.ts";
+import type { DhcpConfig } from "./schema.ts";
+
+/** Options by name. Any other is given by its number. Source: dhcp-options(5). */
+const NAMES: ReadonlyMap<string, number> = new Map([
+  ["dhcp-client-identifier", Code.clientId],
+  ["subnet-mask", OPTIONS.subnetMask[0]],
+  ["routers", OPTIONS.routers[0]],
+  ["host-name", 12],
+  ["user-class", 77],
+  ["vendor-class-identifier", 60],
+  // The Go plugin does not know these names.
+  ["domain-name-servers", OPTIONS.nameServers[0]],
+  ["domain-name", OPTIONS.domainName[0]],
+  ["domain-search", OPTIONS.domainSearch[0]],
+  ["static-routes", OPTIONS.staticRoutes[0]],
+  ["rfc3442-classless-static-routes", OPTIONS.classlessRoutes[0]],
+]);
+
+/** What is asked for unless `skipDefault` is set. */
+const DEFAULTS = [OPTIONS.routers[0], OPTIONS.subnetMask[0]];
+
+/** Longest value of an option, in bytes. */
+const MAX_VALUE = 255;
+
+/**
+ * Returns the options of every request.
+ *
+ * @param cniArgs The value of CNI_ARGS; pairs without `=` are ignored
+ * @throws {CniError} 7 if an option is unknown, or a value too long
+ */
+export function wantedOptions(
+  { provide = [], request = [] }: NonNullable<DhcpConfig["ipam"]>,
+  cniArgs: string,
+): Options {
+  const args = new Map(
+    cniArgs.split(";").flatMap((pair) => {
+      const [, key, value] = /^([^=]*)=(.*)$/s.exec(pair) ?? [];
+      return key === undefined || value === undefined ? [] : [[key, value]];
+    }),
+  );
+  const values = new Map<number, Bytes>();
+  for (const { option, value, fromArg } of provide) {
+    const code = parseOption(option);
+    if (value) values.set(code, encodeValue(option, value));
+    const arg = args.get(fromArg);
+    if (arg !== undefined) values.set(code, encodeValue(option, arg));
+  }
+  const asked = request.flatMap(({ option }) =>
+    option === "" ? [] : [parseOption(option)]
+  );
+  if (!request.some(({ skipDefault }) => skipDefault)) asked.push(...DEFAULTS);
+  if (asked.length > 0) {
+    values.set(Code.requestList, new Uint8Array(new Set(asked)));
+  }
+  return new Options(values);
+}
+
+function parseOption(text: string): number {
+  const code = NAMES.get(text);
+  if (code !== undefined) return code;
+  if (/^\d+$/.test(text) && Number(text) <= 255) return Number(text);
+  throw invalid(`Can not parse option ${JSON.stringify(text)}`);
+}
+
+function encodeValue(option: string, value: string): Bytes {
+  const bytes = new TextEncoder().encode(value);
+  if (bytes.length <= MAX_VALUE) return bytes;
+  const [name, text] = [option, value].map((text) => JSON.stringify(text));
+  throw invalid(`value too long for option ${name}: ${text}`);
+}
+
+function invalid(message: string): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message);
+}

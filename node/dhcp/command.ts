@@ -1,0 +1,139 @@
+/**
+ * The command `dhcp daemon`. Runtimes call `dhcp` without arguments.
+ *
+ * Importing this module runs the command.
+ *
+ * @module
+ */
+
+import { createLog } from "../../cni/log.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { removeQuietly, withIoFailure } from "../../cni/files/io.ts";
+import { DEFAULT_SOCKET } from "../../ipam/dhcp/ask.ts";
+import {
+  type CommandCall,
+  type FlagTable,
+  type FlagValues,
+  type Output,
+  type Program,
+  readDuration,
+} from "../../tool/command.ts";
+import { OWN_ROWS } from "../../tool/own_rows.ts";
+import { runMain } from "../../tool/run.ts";
+import { notify } from "../daemon/notify.ts";
+import { exitWhenStranded } from "../daemon/stranded.ts";
+import { runDhcp } from "./daemon.ts";
+import { DEFAULT_TIMING } from "./timing.ts";
+
+/** Flags and defaults of the Go plugin. */
+const FLAGS = {
+  "pidfile": {
+    default: "",
+    value: "FILE",
+    summary: "write the process ID to this file",
+  },
+  "hostprefix": {
+    default: "",
+    value: "FOLDER",
+    summary: "prefix of the paths of the socket and of namespaces",
+  },
+  "socketpath": {
+    default: DEFAULT_SOCKET,
+    value: "FILE",
+    summary: "path of the socket; the leases are in the folder beside it",
+  },
+  "broadcast": { summary: "ask servers to answer by broadcast" },
+  "timeout": {
+    default: `${DEFAULT_TIMING.timeoutMs}ms`,
+    value: "TIME",
+    summary: "time limit of one attempt to get a lease",
+  },
+  "resendmax": {
+    default: `${DEFAULT_TIMING.resendMaxMs}ms`,
+    value: "TIME",
+    summary: "longest pause between two attempts",
+  },
+  "resendtimeout": {
+    default: `${DEFAULT_TIMING.resendTimeoutMs}ms`,
+    value: "TIME",
+    summary: "no more attempts after this time",
+  },
+} as const satisfies FlagTable;
+
+async function daemon(
+  call: CommandCall<FlagValues<typeof FLAGS>>,
+): Promise<Output> {
+  const { flags, env, signal, onStderr } = call;
+  exitWhenStranded(onStderr);
+  const options = {
+    socket: flags.socketpath,
+    hostPrefix: flags.hostprefix,
+    broadcast: flags.broadcast,
+    timeoutMs: readDuration(call, "timeout"),
+    resendMaxMs: readDuration(call, "resendmax"),
+    resendTimeoutMs: readDuration(call, "resendtimeout"),
+    inherited: inheritedSocket(env),
+    log: createLog({}, onStderr),
+    signal,
+    onReady: () => notify(env, "READY=1"),
+  };
+  writePidFile(flags.pidfile);
+  try {
+    await runDhcp(options);
+  } finally {
+    if (flags.pidfile !== "") removeQuietly(flags.pidfile);
+  }
+  return { json: {}, text: "" };
+}
+
+/** @throws {CniError} 5 if it cannot be written */
+function writePidFile(path: string): void {
+  if (path === "") return;
+  const action = `write pidfile "${path}"`;
+  if (!path.startsWith("/")) {
+    throw new CniError(
+      ErrorCode.IoFailure,
+      `Cannot ${action}: path not absolute`,
+    );
+  }
+  withIoFailure(action, () => Deno.writeTextFileSync(path, `${Deno.pid}`));
+}
+
+/** The first descriptor of a service manager. Source: sd_listen_fds(3). */
+const FIRST_INHERITED = 3;
+
+/**
+ * Returns the socket of the service manager's, if it has opened one.
+ *
+ * @throws {CniError} 4 if there are several
+ */
+function inheritedSocket(
+  { LISTEN_PID, LISTEN_FDS }: Readonly<Record<string, string>>,
+): number | undefined {
+  if (LISTEN_PID !== `${Deno.pid}` || !Number(LISTEN_FDS)) return undefined;
+  if (LISTEN_FDS === "1") return FIRST_INHERITED;
+  throw new CniError(
+    ErrorCode.InvalidEnvironment,
+    `Too many (${LISTEN_FDS}) FDs passed through socket activation`,
+  );
+}
+
+const dhcp: Program = {
+  name: "dhcp",
+  about:
+    "A CNI plugin that gets addresses from DHCP servers. Runtimes call it " +
+    "without arguments.",
+  hasGoFlags: true,
+  rows: [
+    {
+      name: "daemon",
+      summary: "Get leases for the plugin, and keep them",
+      flags: FLAGS,
+      isService: true,
+      load: () => Promise.resolve(daemon),
+    },
+    ...OWN_ROWS,
+  ],
+};
+
+runMain(dhcp);
