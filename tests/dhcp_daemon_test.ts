@@ -10,7 +10,6 @@ rootTest("dhcp leases an address until DEL", needsDnsmasq, async () => {
   await using scene = await DhcpScene.start();
   const server = await scene.startDnsmasq("--dhcp-option=3,10.9.0.1");
   const result = await scene.succeed("ADD");
-  console.log(JSON.stringify(result), scene.log, server.log);
   assertEquals(scene.addresses(), [result.ips[0].address]);
   await scene.succeed("CHECK", { prevResult: result });
   await scene.succeed("DEL");
