@@ -42,3 +42,13 @@ export function writeSysctl(key: string, value: string): void {
 export function ensureSysctl(key: string, value: string): void {
   if (readSysctl(key) !== value) writeSysctl(key, value);
 }
+
+/**
+ * Reports whether a parameter can be read. Some can only be written, such as
+ * `net/ipv4/route/flush`.
+ *
+ * @throws {Deno.errors.NotFound} If the kernel has no such parameter
+ */
+export function isReadableSysctl(key: string): boolean {
+  return ((Deno.statSync(ROOT + key).mode ?? 0) & 0o444) !== 0;
+}

@@ -4,7 +4,12 @@ import { runIn } from "../testing/ip_json.ts";
 import { TestHosts } from "../testing/test_hosts.ts";
 import { inNetns } from "./netns.ts";
 import { Rtnl } from "./rtnl/mod.ts";
-import { ensureSysctl, readSysctl, writeSysctl } from "./sysctl.ts";
+import {
+  ensureSysctl,
+  isReadableSysctl,
+  readSysctl,
+  writeSysctl,
+} from "./sysctl.ts";
 
 /** A parameter that even root cannot write. */
 const READ_ONLY = "kernel/ostype";
@@ -18,6 +23,13 @@ Deno.test("readSysctl() and writeSysctl() throw if the parameter does not exist"
   assertThrows(() => readSysctl("net/none"), NotFound);
   assertThrows(() => writeSysctl("net/none", "1"), NotFound);
   assertThrows(() => ensureSysctl("net/none", "1"), NotFound);
+});
+
+Deno.test("isReadableSysctl() knows parameters that can only be written", () => {
+  assertEquals(isReadableSysctl(READ_ONLY), true);
+  assertEquals(isReadableSysctl("net/ipv4/route/flush"), false);
+  const { NotFound } = Deno.errors;
+  assertThrows(() => isReadableSysctl("net/none"), NotFound);
 });
 
 Deno.test("ensureSysctl() writes only another value", () => {
