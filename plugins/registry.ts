@@ -27,6 +27,7 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
   "ptp": async () => (await import("./ptp/plugin.ts")).ptp,
   "sbr": async () => (await import("./sbr/plugin.ts")).sbr,
   "static": async () => (await import("../ipam/static/plugin.ts")).staticIpam,
+  "tuning": async () => (await import("./tuning/plugin.ts")).tuning,
 };
 
 /**

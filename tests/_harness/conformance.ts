@@ -11,9 +11,20 @@ import { byDaemon } from "./by_daemon.ts";
 /** The test of a row; throws if the behaviour differs. */
 export type Row = (t: Deno.TestContext) => void | Promise<void>;
 
-/** Areas whose rows are also run by a node daemon. */
-const BY_DAEMON =
-  /^(ptp|bridge|bandwidth|sbr|flannel|chain|multus(?! install))\b/;
+/** Areas whose rows are also run by a node daemon, one on each line. */
+const BY_DAEMON = new RegExp(`^(?:${
+  [
+    "bandwidth",
+    "bridge",
+    "chain",
+    "flannel",
+    "multus(?! install)",
+    "ptp",
+    "sbr",
+    "tuning(?! allowlist)",
+    "vrf",
+  ].join("|")
+})\\b`);
 
 /**
  * Registers a test for each row, named `conformance AREA: ROW`, and for some

@@ -1,0 +1,138 @@
+/**
+ * Backups: the settings that a link had before ADD, in a file for each
+ * attachment.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import type { CmdArgs } from "../../cni/args.ts";
+import { describeError } from "../../cni/error.ts";
+import {
+  removeIfThere,
+  unlessMissing,
+  unlessUnreachable,
+  withIoFailure,
+} from "../../cni/files/io.ts";
+import { replaceFile } from "../../cni/files/replace.ts";
+import { decodeLeniently, isObject, parseJson } from "../../cni/json.ts";
+import type { Log } from "../../cni/log.ts";
+import type { Call } from "../../cni/plugin.ts";
+import type { ValidAttachment } from "../../cni/types.ts";
+import type { LinkSettings } from "./link_settings.ts";
+import { backupSchema, type TuningConfig } from "./schema.ts";
+
+/** Default folder of the files. */
+const DATA_DIR = "/run/cni/tuning";
+
+/** The backup of one attachment, in the Go plugin's format. */
+export class Backup {
+  readonly #path: string;
+  readonly #network: string;
+  readonly #log: Log;
+
+  constructor({ config, args, network, log }: Call<TuningConfig>) {
+    this.#path = join(folderOf(config), fileNameOf(args));
+    this.#network = network;
+    this.#log = log;
+  }
+
+  /**
+   * Reads the settings. Returns undefined without a file. Ignores invalid
+   * values.
+   *
+   * @throws {CniError} 5 if the file cannot be read
+   */
+  read(): LinkSettings | undefined {
+    const bytes = withIoFailure(
+      `read "${this.#path}"`,
+      () => unlessUnreachable(() => Deno.readFileSync(this.#path)),
+    );
+    if (bytes === undefined) return undefined;
+    const ignore = (what: string, problem: string): void =>
+      this.#log.warn(`Ignoring ${what} "${this.#path}"`, { problem });
+    try {
+      return decodeLeniently(
+        backupSchema(),
+        parseJson(bytes),
+        "backup",
+        (problem) => ignore("a key of", problem),
+      );
+    } catch (error) {
+      ignore("backup", describeError(error));
+      return {};
+    }
+  }
+
+  /**
+   * Writes the settings.
+   *
+   * @throws {CniError} 5 if the file cannot be written
+   */
+  write(settings: LinkSettings): void {
+    // The Go plugin ignores the network, which GC needs.
+    const { mac, promisc, mtu, allmulti, txQLen } = settings;
+    const restorable = { mac, promisc, mtu, allmulti, txQLen };
+    const document = { ...restorable, network: this.#network };
+    const text = JSON.stringify(document, undefined, 1);
+    withIoFailure(`write "${this.#path}"`, () => {
+      replaceFile(this.#path, new TextEncoder().encode(text));
+    });
+  }
+
+  /**
+   * Removes the file, if it exists.
+   *
+   * @throws {CniError} 5 if it cannot be removed
+   */
+  remove(): void {
+    removeIfThere(this.#path);
+  }
+}
+
+/**
+ * Removes the backups of attachments to the network that are not valid any
+ * more. The Go plugin's do not name their network, so they stay.
+ *
+ * @throws {CniError} 5 if one cannot be read or removed
+ */
+export function removeStaleBackups(
+  { config, network }: Pick<Call<TuningConfig>, "config" | "network">,
+  valid: readonly ValidAttachment[],
+): void {
+  const folder = folderOf(config);
+  const spared = new Set(valid.map(fileNameOf));
+  const entries = withIoFailure(
+    `list "${folder}"`,
+    () => unlessUnreachable(() => [...Deno.readDirSync(folder)]) ?? [],
+  );
+  for (const { name, isFile } of entries) {
+    const path = join(folder, name);
+    if (isFile && !spared.has(name) && networkOf(path) === network) {
+      removeIfThere(path);
+    }
+  }
+}
+
+function networkOf(path: string): unknown {
+  const text = withIoFailure(
+    `read "${path}"`,
+    () => unlessMissing(() => Deno.readTextFileSync(path)),
+  );
+  try {
+    const document = parseJson(text ?? "");
+    return isObject(document) ? document["network"] : undefined;
+  } catch {
+    return undefined; // not a backup
+  }
+}
+
+function folderOf({ dataDir }: TuningConfig): string {
+  return dataDir || DATA_DIR;
+}
+
+function fileNameOf(
+  { containerId, ifName }: Pick<CmdArgs, "containerId" | "ifName">,
+): string {
+  return `${containerId}_${ifName}.json`;
+}

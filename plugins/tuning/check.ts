@@ -1,0 +1,71 @@
+/**
+ * CHECK: compares the container with the configured settings.
+ *
+ * @module
+ */
+
+import type { NetNs } from "../../ffi/netns.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { checkFailure } from "../parts/check_link.ts";
+import { keysOf, type LinkSettings, readSettings } from "./link_settings.ts";
+import { readValue, type Sysctl } from "./sysctls.ts";
+
+/**
+ * Checks kernel parameters, as far as they can be read.
+ *
+ * @throws {CniError} 999 if one has another value
+ */
+export function checkSysctls(
+  netns: NetNs,
+  sysctls: readonly Sysctl[],
+): void {
+  for (const { key, value } of sysctls) {
+    const actual = readValue(netns, key);
+    // The kernel separates several numbers by tabs.
+    if (actual === undefined || words(actual) === words(value)) continue;
+    throw checkFailure(
+      `Error: Tuning configured value of /proc/sys/${key} is ${value}, ` +
+        `current value is ${actual}`,
+    );
+  }
+}
+
+function words(text: string): string {
+  return text.trim().split(/\s+/).join(" ");
+}
+
+/** Names of the settings in error texts, which are the Go plugin's. */
+const NAMES: Readonly<Record<keyof LinkSettings, string>> = {
+  mac: "Ethernet",
+  promisc: "promiscuous mode",
+  mtu: "MTU",
+  allmulti: "all-multicast mode",
+  txQLen: "Transmit Queue Length",
+};
+
+/**
+ * Checks the configured settings of the container's interface.
+ *
+ * @throws {CniError} 999 if it does not exist, or has another setting
+ */
+export function checkLink(
+  { link }: Rtnl,
+  ifName: string,
+  wanted: LinkSettings,
+): void {
+  const found = link.find(ifName);
+  if (found === undefined) {
+    throw checkFailure(`Cannot find container link ${ifName}`);
+  }
+  const keys = keysOf(wanted);
+  const actual = readSettings(found, keys);
+  for (const key of keys) {
+    if (`${wanted[key]}` === `${actual[key]}`) continue;
+    throw checkFailure(
+      `Error: Tuning configured ${NAMES[key]} of ${ifName} is ${
+        wanted[key]
+      }, ` +
+        `current value is ${actual[key]}`,
+    );
+  }
+}

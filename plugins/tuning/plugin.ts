@@ -1,0 +1,114 @@
+/**
+ * tuning: sets kernel parameters of a container's network namespace, and
+ * changes its interface. Chained after the plugin that created the interface.
+ *
+ * ```
+ *     container
+ *   ┌──────────────────────────────────────┐
+ *   │ /proc/sys/net/core/somaxconn = 500   │
+ *   │                                      │
+ *   │ eth0: MAC, MTU, promiscuous,         │
+ *   │       all-multicast, queue length    │
+ *   └──────────────────────────────────────┘
+ *   /run/cni/tuning/CONTAINER_eth0.json: eth0 before ADD
+ * ```
+ *
+ * ```json
+ * {
+ *   "type": "tuning",
+ *   "sysctl": { "net.core.somaxconn": "500" },
+ *   "mtu": 1400,
+ *   "capabilities": { "mac": true }
+ * }
+ * ```
+ *
+ * DEL restores the interface. Kernel parameters keep their values: they end
+ * with the namespace.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import type { Interface, Result } from "../../cni/result.ts";
+import { Rollback } from "../../cni/rollback.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { requirePrevResult } from "../parts/prev_result.ts";
+import { openSandbox } from "../parts/sandbox.ts";
+import { checkAllowed } from "./allowlist.ts";
+import { removeStaleBackups } from "./backup.ts";
+import type { LinkSettings } from "./link_settings.ts";
+import type { TuningConfig } from "./schema.ts";
+import { settingsOf } from "./settings.ts";
+import { writeSysctls } from "./sysctls.ts";
+import { restoreLink, tuneLink } from "./tune_link.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/meta/tuning/tuning.go. */
+export const tuning: Plugin<TuningConfig> = definePlugin({
+  name: "tuning",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./schema.ts")).tuningSchema(),
+
+  async add(call): Promise<Result> {
+    const { sysctls, link } = settingsOf(call);
+    await checkAllowed(sysctls);
+    const prevResult = requirePrevResult(call, NOT_CHAINED);
+    using sandbox = openSandbox(call.args);
+    await using rollback = new Rollback(call.log);
+    writeSysctls(sandbox.netns, sysctls, rollback);
+    tuneLink(sandbox, link, call, rollback);
+    rollback.commit();
+    return withSettings(prevResult, call.args.ifName, link);
+  },
+
+  async check(call): Promise<void> {
+    const { sysctls, link } = settingsOf(call);
+    requirePrevResult(call, NOT_CHAINED);
+    const { checkLink, checkSysctls } = await import("./check.ts");
+    using sandbox = openSandbox(call.args);
+    checkSysctls(sandbox.netns, sysctls);
+    checkLink(sandbox, call.args.ifName, link);
+  },
+
+  del: restoreLink,
+
+  async status(call): Promise<void> {
+    try {
+      await checkAllowed(settingsOf(call).sysctls);
+    } catch (error) {
+      const message = `Cannot serve ADD of network "${call.network}"`;
+      const { PluginNotAvailable } = ErrorCode;
+      throw new CniError(PluginNotAvailable, message, { cause: error });
+    }
+  },
+
+  gc(call): void {
+    const { validAttachments } = call;
+    if (validAttachments !== undefined) {
+      removeStaleBackups(call, validAttachments);
+    }
+  },
+});
+
+/** Error text for a call without prevResult; clients compare it verbatim. */
+const NOT_CHAINED = "Required prevResult missing";
+
+/** Returns the result with the interface's new MAC and MTU. */
+function withSettings(
+  result: Result,
+  ifName: string,
+  { mac, mtu }: LinkSettings,
+): Result {
+  const named = result.interfaces.filter(({ name }) => name === ifName);
+  const inside = named.filter(({ sandbox }) => sandbox);
+  const own = inside.length > 0 ? inside : named;
+  const change = (one: Interface): Interface => ({
+    ...one,
+    mac: mac?.toString() ?? one.mac,
+    mtu: one.mtu && (mtu ?? one.mtu),
+  });
+  const interfaces = result.interfaces.map((one) =>
+    own.includes(one) ? change(one) : one
+  );
+  return { ...result, interfaces };
+}

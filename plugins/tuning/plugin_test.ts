@@ -1,0 +1,314 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { rootTest } from "../../testing/capabilities.ts";
+import { ipJson, runIn } from "../../testing/ip_json.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import {
+  ALL_SETTINGS,
+  NEW_MAC,
+  OLD_MAC,
+  SYSCTL,
+  TunedLink,
+} from "../../tests/_harness/tuned_link.ts";
+
+const BACKUP = "test-container_eth0.json";
+
+rootTest(
+  "tuning.add() keeps the first backup when it is repeated",
+  async () => {
+    using scene = new TunedLink();
+    const { link: before } = scene;
+    await scene.succeed("ADD", { mtu: 1400, promisc: true });
+    const { json: prevResult } = await scene.succeed("ADD", {
+      mtu: 1300,
+      txQLen: 7,
+    });
+    assertEquals(scene.backups, {
+      [BACKUP]: { promisc: false, mtu: 1500, txQLen: 1000, network: "net1" },
+    });
+    // Once more, but this time it fails: all is as it was before.
+    const { state } = scene;
+    await scene.fail("ADD", [999, "Cannot set mtu"], { mtu: 1e9, txQLen: 8 });
+    assertEquals(scene.state, state);
+    await scene.succeed("DEL", { prevResult });
+    assertEquals([scene.link, scene.backups], [before, {}]);
+  },
+);
+
+rootTest("tuning.add() undoes everything if a value is refused", async (t) => {
+  const rows: [name: string, keys: Keys, code: number, text: string][] = [
+    ["MTU", { mtu: 1e6 }, 999, 'Cannot set mtu of "eth0" to 1000000'],
+    [
+      "a group's MAC",
+      { mac: "01:00:5e:00:00:01" },
+      999,
+      'Cannot set mac of "eth0" to 01:00:5e:00:00:01',
+    ],
+    [
+      "sysctl's value",
+      { sysctl: { "net.core.somaxconn": "many" } },
+      5,
+      'Cannot set sysctl net/core/somaxconn to "many"',
+    ],
+    [
+      "sysctl that does not exist",
+      { sysctl: { "net.none": "1" } },
+      5,
+      "Cannot set sysctl net/none",
+    ],
+  ];
+  await eachRow(t, rows, async ([, keys, code, text]) => {
+    const sysctl = { [SYSCTL]: "1", ...keys["sysctl"] as Keys };
+    using scene = new TunedLink({ ...ALL_SETTINGS, ...keys, sysctl });
+    const { state } = scene;
+    await scene.fail("ADD", [code, text]);
+    assertEquals(scene.state, state);
+  });
+});
+
+rootTest("tuning refuses bad input before it changes anything", async (t) => {
+  const text = "Cannot decode network configuration";
+  const rows: [name: string, keys: Keys, code: number, text: string][] = [
+    ["MAC", { mac: "x" }, 7, "invalid args x for MAC addr"],
+    [
+      "MAC of args.cni",
+      { mac: NEW_MAC, args: { cni: { mac: "x" } } },
+      7,
+      "invalid args x for MAC addr",
+    ],
+    ["negative MTU", { mtu: -1 }, 7, `${text}: mtu: expected at least 0`],
+    ["MTU as text", { mtu: "1500" }, 7, `${text}: mtu`],
+    ["queue", { txQLen: 2 ** 32 }, 7, `${text}: txQLen: expected at most`],
+    ["number as sysctl", { sysctl: { a: 1 } }, 7, `${text}: sysctl.a`],
+    [
+      "sysctl elsewhere",
+      { sysctl: { "kernel.shmmax": "1" } },
+      7,
+      'invalid net sysctl key: "kernel/shmmax"',
+    ],
+    ["net", { sysctl: { net: "1" } }, 7, "invalid net sysctl key"],
+    ["dots", { sysctl: { "net.../.x/..": "1" } }, 5, "sysctl net/x"],
+    ["NUL", { sysctl: { "net.\0": "1" } }, 7, "invalid net sysctl key"],
+    ["no result", { prevResult: undefined }, 7, "Required prevResult missing"],
+  ];
+  await eachRow(t, rows, async ([, keys, code, text]) => {
+    using scene = new TunedLink({ ...ALL_SETTINGS, ...keys });
+    const { state } = scene;
+    await scene.fail("ADD", [code, text]);
+    assertEquals(scene.state, state);
+    assertEquals((await scene.run("DEL")).exitCode, 0);
+  });
+  await t.step("no interface", async () => {
+    using scene = new TunedLink(ALL_SETTINGS);
+    const problem = 'failed to get "eth9": Link not found';
+    await scene.fail("ADD", [4, problem], {}, { ifName: "eth9" });
+    assertEquals(scene.backups, {});
+  });
+  await t.step("CNI_ARGS", async () => {
+    using scene = new TunedLink();
+    const wrong = { env: { CNI_ARGS: "MAC=x" } };
+    await scene.fail("ADD", [4, "invalid args x for MAC addr"], {}, wrong);
+    const unknown = { env: { CNI_ARGS: "X=1" } };
+    await scene.fail("ADD", [4, "unknown args"], {}, unknown);
+  });
+  await t.step("sysctl and STATUS", async () => {
+    using scene = new TunedLink({ sysctl: { "kernel.shmmax": "1" } });
+    await scene.fail("STATUS", [50, 'Cannot serve ADD of network "net1"']);
+    await scene.succeed("STATUS", { sysctl: { [SYSCTL]: "1" } });
+  });
+});
+
+rootTest("tuning takes the MAC that has precedence", async (t) => {
+  const mac = (last: number): string => `02:00:00:00:00:0${last}`;
+  const all = {
+    mac: mac(1),
+    runtimeConfig: { mac: mac(3) },
+    args: { cni: { mac: mac(4) } },
+  };
+  const { args, runtimeConfig } = all;
+  const rows: [name: string, keys: Keys, args: string, want: string][] = [
+    ["configuration", { mac: mac(1) }, "", mac(1)],
+    ["CNI_ARGS", { mac: mac(1) }, `MAC=${mac(2)}`, mac(2)],
+    ["empty CNI_ARGS", { mac: mac(1) }, "MAC=", mac(1)],
+    ["runtime", { mac: mac(1), runtimeConfig }, `MAC=${mac(2)}`, mac(3)],
+    ["args.cni", all, `MAC=${mac(2)}`, mac(4)],
+    ["nothing by args.cni", { ...all, args: { cni: { mac: "" } } }, "", ""],
+    ["capitals", { mac: "C2-11-22-33-44-55" }, "", NEW_MAC],
+    ["null", { mac: null, runtimeConfig: { mac: null }, args }, "", mac(4)],
+  ];
+  await eachRow(t, rows, async ([, keys, args, want]) => {
+    using scene = new TunedLink(keys);
+    const env = { CNI_ARGS: args };
+    const { json } = await scene.succeed("ADD", {}, { env });
+    const expected = want || OLD_MAC;
+    assertEquals([scene.link.mac, json.interfaces[1].mac], [
+      expected,
+      expected,
+    ]);
+    await scene.succeed("CHECK", { prevResult: json }, { env });
+  });
+});
+
+rootTest("tuning.add() merges args.cni into the configuration", async () => {
+  using scene = new TunedLink({
+    promisc: true,
+    mtu: 1400,
+    txQLen: 5,
+    sysctl: { [SYSCTL]: "0", "net.core.somaxconn": "77" },
+    args: {
+      cni: { promisc: false, mtu: 0, txQLen: 0, sysctl: { [SYSCTL]: "1" } },
+    },
+  });
+  const { link: before } = scene;
+  await scene.succeed("ADD");
+  assertEquals(scene.link, { ...before, txQLen: 0 });
+  assertEquals([scene.sysctl(), scene.sysctl("net/core/somaxconn")], [
+    "1",
+    "77",
+  ]);
+  // Without sysctls of the configuration, too.
+  const args = { cni: { sysctl: { [SYSCTL]: "0" } } };
+  await scene.succeed("ADD", { sysctl: undefined, args });
+  assertEquals(scene.sysctl(), "0");
+});
+
+rootTest(
+  "tuning sets sysctls of an interface with dots, by IFNAME",
+  async () => {
+    using scene = new TunedLink();
+    const { sandbox } = scene.hosts;
+    runIn(sandbox, "ip", "link", "set", "eth0", "name", "eth0.7");
+    const sysctl = {
+      "net.ipv4.conf.IFNAME.arp_filter": "1",
+      "net/ipv6/conf/IFNAME/hop_limit": "7",
+    };
+    await scene.succeed("ADD", { sysctl, mtu: 1300 }, { ifName: "eth0.7" });
+    const value = (key: string): string => scene.sysctl(`net/${key}`);
+    assertEquals(value("ipv4/conf/eth0.7/arp_filter"), "1");
+    assertEquals(value("ipv6/conf/eth0.7/hop_limit"), "7");
+    assertEquals(Object.keys(scene.backups), ["test-container_eth0.7.json"]);
+    await scene.succeed("DEL", {}, { ifName: "eth0.7" });
+    assertEquals(scene.backups, {});
+  },
+);
+
+rootTest(
+  "tuning sets sysctls with several numbers, or none to read",
+  async () => {
+    using scene = new TunedLink({
+      sysctl: {
+        "net.ipv4.ip_local_port_range": "20000 30000",
+        "net.ipv4.route.flush": "1",
+      },
+    });
+    const { json: prevResult } = await scene.succeed("ADD");
+    assertEquals(scene.sysctl("net/ipv4/ip_local_port_range"), "20000\t30000");
+    await scene.succeed("CHECK", { prevResult });
+  },
+);
+
+rootTest(
+  "tuning.add() returns the interface's new MTU if its old one was there",
+  async () => {
+    using scene = new TunedLink(ALL_SETTINGS);
+    const { prevResult } = scene;
+    const [host, own] = prevResult["interfaces"] as Keys[];
+    const interfaces = [{ ...host, name: "eth0" }, { ...own, mtu: 1500 }];
+    const given = { ...prevResult, interfaces, unknown: 1 };
+    const { json } = await scene.succeed("ADD", { prevResult: given });
+    const changed = { ...interfaces[1], mac: NEW_MAC, mtu: 1454 };
+    assertEquals(json, { ...given, interfaces: [interfaces[0], changed] });
+  },
+);
+
+rootTest("tuning.del() needs nothing", async (t) => {
+  const gone = { prevResult: undefined };
+  const rows: [
+    name: string,
+    keys: Keys,
+    env: Record<string, string>,
+    change: (scene: TunedLink) => void,
+  ][] = [
+    ["no CNI_NETNS", gone, { CNI_NETNS: "" }, () => {}],
+    ["no namespace", gone, { CNI_NETNS: "/run/netns/none" }, () => {}],
+    ["no interface", gone, {}, ({ hosts }) => {
+      runIn(hosts.sandbox, "ip", "link", "del", "eth0");
+    }],
+    ["bad keys", { mac: 1, mtu: "x", sysctl: 7, prevResult: 1 }, {}, () => {}],
+    ["bad CNI_ARGS", gone, { CNI_ARGS: "MAC=x;y" }, () => {}],
+    ["bad backup", gone, {}, (scene) => {
+      scene.writeBackup(BACKUP, "");
+    }],
+    ["backup of something else", gone, {}, (scene) => {
+      scene.writeBackup(BACKUP, '{"mtu":"x","mac":[]}');
+    }],
+  ];
+  await eachRow(t, rows, async ([name, keys, env, change]) => {
+    using scene = new TunedLink(ALL_SETTINGS);
+    const { link: before } = scene;
+    await scene.succeed("ADD");
+    change(scene);
+    const del = await scene.run("DEL", keys, { env });
+    assertEquals([del.exitCode, del.stdout], [0, ""]);
+    if (/^bad (keys|CNI)/.test(name)) assertEquals(scene.link, before);
+    assertEquals(scene.backups, {});
+    await scene.succeed("DEL", gone, { env });
+  });
+});
+
+rootTest("tuning.del() restores what it can", async () => {
+  using scene = new TunedLink({ mtu: 1400, mac: NEW_MAC });
+  const { json: prevResult } = await scene.succeed("ADD");
+  // No link can have this MTU.
+  const backup = { mtu: 1e6, mac: OLD_MAC };
+  scene.writeBackup(BACKUP, JSON.stringify(backup));
+  const { exitCode, stderr } = await scene.run("DEL", { prevResult });
+  assertEquals(exitCode, 0);
+  assertStringIncludes(stderr, 'Cannot set mtu of \\"eth0\\" to 1000000');
+  assertEquals([scene.link.mac, scene.link.mtu], [OLD_MAC, 1400]);
+  assertEquals(scene.backups, {});
+});
+
+rootTest("tuning.del() spares another pod behind the same path", async () => {
+  using scene = new TunedLink({ mtu: 1400 });
+  const { json: prevResult } = await scene.succeed("ADD");
+  scene.change("address 02:00:00:00:00:07");
+  await scene.succeed("DEL", { prevResult });
+  assertEquals([scene.link.mtu, scene.backups], [1400, {}]);
+});
+
+rootTest(
+  "tuning.gc() removes backups of attachments that are gone",
+  async () => {
+    using scene = new TunedLink({ mtu: 1400 });
+    const add = (containerId: string, name = "net1"): Promise<unknown> =>
+      scene.succeed("ADD", { name }, { containerId });
+    for (const id of ["a", "b", "c_eth0.json"]) await add(id);
+    await add("d", "net2");
+    const foreign = { "e_eth0.json": { mtu: 1500 }, "f_eth0.json": 7 };
+    for (const [name, content] of Object.entries(foreign)) {
+      scene.writeBackup(name, JSON.stringify(content));
+    }
+    const gc = async (list: unknown): Promise<string[]> => {
+      const keys = { "cni.dev/valid-attachments": list };
+      await scene.succeed("GC", keys);
+      return Object.keys(scene.backups).map((name) => name.split("_")[0] ?? "")
+        .sort();
+    };
+    assertEquals(await gc(undefined), ["a", "b", "c", "d", "e", "f"]);
+    const valid = [{ containerID: "b", ifname: "eth0" }];
+    assertEquals(await gc([...valid, { containerID: "a", ifname: "eth1" }]), [
+      "b",
+      "d",
+      "e",
+      "f",
+    ]);
+    assertEquals(await gc([]), ["d", "e", "f"]);
+    // It changes nothing else, and needs no folder.
+    assertEquals(ipJson(scene.hosts.sandbox, "link").length, 2);
+    await scene.succeed("GC", {
+      dataDir: `${scene.dataDir}/none`,
+      "cni.dev/valid-attachments": [],
+    });
+  },
+);

@@ -1,0 +1,84 @@
+/**
+ * The settings of a call.
+ *
+ * @module
+ */
+
+import { loadArgs } from "../../cni/args.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { omitAbsent } from "../../cni/json.ts";
+import type { Call } from "../../cni/plugin.ts";
+import { findRepeatedKey } from "../../cni/repeated_keys.ts";
+import { Mac } from "../../net/mac.ts";
+import type { LinkSettings } from "./link_settings.ts";
+import type { TuningConfig } from "./schema.ts";
+import { type Sysctl, sysctlOf } from "./sysctls.ts";
+
+/** The settings of a call. */
+export interface Settings {
+  /** In the configuration's order. */
+  readonly sysctls: readonly Sysctl[];
+  /** Of the container's interface. */
+  readonly link: LinkSettings;
+}
+
+/**
+ * Reads the settings. The arguments of the attachment, `args.cni`, take
+ * precedence over all else.
+ *
+ * Source: containernetworking/plugins plugins/meta/tuning/tuning.go
+ * `parseConf`, with its precedence of MACs.
+ *
+ * @throws {CniError} 7 if the configuration repeats a sysctl or has an invalid
+ *   name or MAC; 4 if CNI_ARGS does
+ */
+export function settingsOf(call: Call<TuningConfig>): Settings {
+  const { config, args, stdin } = call;
+  const { promisc, mtu, allmulti, txQLen, sysctl } = {
+    ...config,
+    ...config.args?.cni,
+    sysctl: { ...config.sysctl, ...config.args?.cni?.sysctl },
+  };
+  checkRepeatedSysctls(stdin);
+  return {
+    sysctls: Object.entries(sysctl).map(([key, value]) =>
+      sysctlOf(key, value, args.ifName)
+    ),
+    link: omitAbsent<LinkSettings>({
+      mtu: mtu || undefined,
+      promisc: promisc || undefined,
+      allmulti,
+      txQLen,
+      mac: macOf(call),
+    }),
+  };
+}
+
+function checkRepeatedSysctls(stdin: Uint8Array): void {
+  const document = new TextDecoder().decode(stdin);
+  const key = findRepeatedKey(document, ["sysctl"]) ??
+    findRepeatedKey(document, ["args", "cni", "sysctl"]);
+  if (key === undefined) return;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `duplicated sysctl keys are not allowed: "${key}"`,
+  );
+}
+
+function macOf({ args, config }: Call<TuningConfig>): Mac | undefined {
+  const { MAC } = loadArgs<{ MAC: string }>(args.args, { MAC: String });
+  const { InvalidEnvironment, InvalidNetworkConfig } = ErrorCode;
+  const [text, code = InvalidNetworkConfig] = ([
+    [config.args?.cni?.mac],
+    [config.runtimeConfig?.mac || undefined],
+    [MAC, InvalidEnvironment],
+    [config.mac],
+  ] as const).find(([given]) => given !== undefined) ?? [];
+  if (!text) return undefined;
+  try {
+    return Mac.parse(text);
+  } catch (error) {
+    const message = `invalid args ${text} for MAC addr`;
+    throw new CniError(code, message, { cause: error });
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * Kernel parameters of the container's network namespace.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { withIoFailure } from "../../cni/files/io.ts";
+import type { Rollback } from "../../cni/rollback.ts";
+import { inNetns, type NetNs } from "../../ffi/netns.ts";
+import { isReadableSysctl, readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
+
+/** A parameter to set. */
+export interface Sysctl {
+  /** As in the configuration; the allowlist is about these. */
+  readonly name: string;
+  /** With slashes, below /proc/sys. */
+  readonly key: string;
+  readonly value: string;
+}
+
+/**
+ * Finds the parameter of a name such as `net.ipv4.conf.IFNAME.arp_filter`.
+ * Dots separate the parts, so an interface name that has dots can only be
+ * written as IFNAME.
+ *
+ * @throws {CniError} 7 if the name leads out of /proc/sys/net
+ */
+export function sysctlOf(name: string, value: string, ifName: string): Sysctl {
+  // Not a pattern such as $& in the replacement.
+  const spelled = name.replaceAll(".", "/").replace("IFNAME", () => ifName);
+  const parts = spelled.split("/").filter((part) => part !== "");
+  const [first, ...rest] = parts;
+  const isInside = first === "net" && rest.length > 0 &&
+    !parts.some((part) => part === "." || part === ".." || part.includes("\0"));
+  if (isInside) return { name, key: parts.join("/"), value };
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `invalid net sysctl key: ${JSON.stringify(spelled)}`,
+  );
+}
+
+/**
+ * Writes parameters in order.
+ *
+ * @param rollback Writes the old values, as far as they can be read
+ * @throws {CniError} 5 if one does not exist or the kernel refuses its value
+ */
+export function writeSysctls(
+  netns: NetNs,
+  sysctls: readonly Sysctl[],
+  rollback: Rollback,
+): void {
+  for (const { key, value } of sysctls) {
+    const write = (text: string): void =>
+      inNetns(netns, () => writeSysctl(key, text));
+    withIoFailure(`set sysctl ${key} to ${JSON.stringify(value)}`, () => {
+      const before = readValue(netns, key);
+      if (before !== undefined) {
+        rollback.onFailure(`set sysctl ${key} back`, () => write(before));
+      }
+      write(value);
+    });
+  }
+}
+
+/**
+ * Reads a parameter. Returns undefined if it can only be written, such as
+ * `net.ipv4.route.flush`.
+ *
+ * @throws {Deno.errors.NotFound} If the kernel has no such parameter
+ */
+export function readValue(netns: NetNs, key: string): string | undefined {
+  return inNetns(
+    netns,
+    () => isReadableSysctl(key) ? readSysctl(key) : undefined,
+  );
+}
