@@ -19,6 +19,8 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
   "debug": async () => (await import("./debug/plugin.ts")).debug,
   "dhcp": async () => (await import("../ipam/dhcp/plugin.ts")).dhcp,
   "flannel": async () => (await import("./flannel/plugin.ts")).flannel,
+  "host-device": async () =>
+    (await import("./host_device/plugin.ts")).hostDevice,
   "host-local": async () =>
     (await import("../ipam/host_local/plugin.ts")).hostLocal,
   "loopback": async () => (await import("./loopback/plugin.ts")).loopback,

@@ -218,7 +218,7 @@ export class LinkRequests {
    * link does not allow the change
    */
   set(index: number, change: LinkChange): void {
-    const { name, mac, mtu, masterIndex, alias, transmitQueueLength } = change;
+    const { netns, name, mac, mtu, masterIndex, alias } = change;
     const flags = flagsOf([
       [IFF_UP, change.isUp],
       [IFF_PROMISC, change.isPromiscuous],
@@ -231,9 +231,10 @@ export class LinkRequests {
         address: mac,
         mtu,
         master: masterIndex,
-        transmitQueueLength,
+        transmitQueueLength: change.transmitQueueLength,
         alias,
         linkInfo: linkInfoOf(change),
+        netnsFd: netns?.fd,
       },
     });
   }
@@ -408,8 +409,15 @@ function headerOf(link: string | number): { index?: number } {
   return typeof link === "number" ? { index: link } : {};
 }
 
-function nameOf(link: string | number): { name?: string } {
-  return typeof link === "string" ? { name: link } : {};
+/** Only alternative names may be longer than 15 bytes. */
+function nameOf(
+  link: string | number,
+): { name?: string; alternativeName?: string } {
+  return typeof link !== "string"
+    ? {}
+    : link.length > 15
+    ? { alternativeName: link }
+    : { name: link };
 }
 
 type LinkAttributes = NonNullable<

@@ -127,6 +127,7 @@ const linkAttributes = attributeSet({
   transmitQueues: [31, u32],
   receiveQueues: [32, u32],
   linkNetnsId: [37, i32],
+  alternativeName: [53, cstring],
 });
 
 /** One VLAN, or one end of a range. Source: include/uapi/linux/if_bridge.h `struct bridge_vlan_info`. */

@@ -132,7 +132,7 @@ rootTest("LinkRequests.get() and find() look up by name and index", () => {
   assertEquals(errnoOf(() => rtnl.link.get("none")), "ENODEV");
   assertEquals(errnoOf(() => rtnl.link.get(999)), "ENODEV");
   // Other errors do not mean a missing link.
-  assertEquals(errnoOf(() => rtnl.link.find("x".repeat(16))), "ERANGE");
+  assertEquals(errnoOf(() => rtnl.link.find("x".repeat(128))), "ERANGE");
 });
 
 rootTest("LinkRequests.list() lists what ip lists", () => {
@@ -365,4 +365,42 @@ rootTest("LinkRequests.addIfb() creates an IFB that is up", () => {
   assertEquals([index, kind, isUp], [ifindex, linkinfo.info_kind, true]);
   assertEquals([mtu, txqlen, flags.includes("UP")], [1400, 7, true]);
   assertEquals(errnoOf(() => rtnl.link.addIfb(settings)), "EEXIST");
+});
+
+rootTest(
+  "LinkRequests.set() moves, renames and describes a link at once",
+  () => {
+    using hosts = TestHosts.create();
+    using host = Rtnl.open(hosts.host.path);
+    using sandbox = Rtnl.open(hosts.sandbox.path);
+    const make = (netns: NetNs, name: string): void => {
+      runIn(netns, "ip", "link", "add", name, "type", "ifb");
+    };
+    make(hosts.host, "ens5");
+    make(hosts.sandbox, "ens5");
+    const { index } = host.link.get("ens5");
+    const { netns } = sandbox;
+    host.link.set(index, { netns, name: "eth0", alias: "home" });
+    assertEquals(host.link.find("ens5"), undefined);
+    assertEquals(sandbox.link.get("eth0").alias, "home");
+  },
+);
+
+rootTest("LinkRequests.find() looks for alternative names, too", () => {
+  using hosts = TestHosts.create();
+  using host = Rtnl.open(hosts.host.path);
+  const name = "a-name-longer-than-fifteen-bytes";
+  assertEquals(host.link.find(name), undefined);
+  runIn(
+    hosts.host,
+    "ip",
+    "link",
+    "property",
+    "add",
+    "dev",
+    "lo",
+    "altname",
+    name,
+  );
+  assertEquals(host.link.find(name)?.name, "lo");
 });

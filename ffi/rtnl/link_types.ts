@@ -80,6 +80,12 @@ export interface NewBridge {
 
 /** Changes of a link; undefined keeps a value. */
 export interface LinkChange {
+  /**
+   * The namespace to move it to, down and without its addresses and routes. The
+   * other changes are made there. With `name`, the link's current name may be
+   * taken there.
+   */
+  readonly netns?: NetNs | undefined;
   /** Its name, 1 to 15 bytes. Most links must be down for this. */
   readonly name?: string | undefined;
   /** Whether it is administratively up. */

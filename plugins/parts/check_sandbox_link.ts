@@ -19,8 +19,8 @@ import { ownPartOf, requirePrevResult } from "./prev_result.ts";
 export interface LinkChecks {
   /** The container's namespace. */
   readonly sandbox: Rtnl;
-  /** The kind of link that the plugin creates. */
-  readonly kind: string;
+  /** The kind of link that the plugin creates; any kind if undefined. */
+  readonly kind?: string;
   /** The error's message if prevResult is missing. */
   readonly missing: string;
   /** Checks what only the plugin knows. */

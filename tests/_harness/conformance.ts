@@ -19,6 +19,7 @@ const BY_DAEMON = new RegExp(`^(?:${
     "chain",
     "flannel",
     "multus(?! install)",
+    "host-device",
     "ptp",
     "sbr",
     "tuning(?! allowlist)",

@@ -1,0 +1,198 @@
+/**
+ * Finds the device that a configuration names.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { Mac } from "../../net/mac.ts";
+import type { HostDeviceConfig } from "./schema.ts";
+
+/** How a configuration names its device. The first key that is set counts. */
+export interface DeviceKeys {
+  readonly device: string | undefined;
+  readonly hwaddr: string | undefined;
+  readonly kernelpath: string | undefined;
+  readonly pciAddress: string | undefined;
+  readonly auxiliary: string | undefined;
+}
+
+/** A device of the host. */
+export interface Device {
+  readonly link: Link;
+  /** The name that it has on the host, and gets back. */
+  readonly home: string;
+}
+
+/** Drivers that give a device to a program, so that the kernel has no link. */
+const USERSPACE_DRIVERS = ["vfio-pci", "uio_pci_generic", "igb_uio"];
+
+/**
+ * Reads how the configuration names its device.
+ *
+ * Source: containernetworking/plugins plugins/main/host-device/host-device.go
+ * `loadConf` and `handleDeviceID`, with their error texts.
+ *
+ * @param sysfs The folder `/sys`
+ * @throws {CniError} 7 if it names none, or `deviceID` is on neither bus
+ */
+export function deviceKeysOf(
+  config: HostDeviceConfig,
+  sysfs: string,
+): DeviceKeys {
+  const { device, hwaddr, kernelpath, pciBusID, runtimeConfig } = config;
+  const id = runtimeConfig?.deviceID;
+  const isPci = Boolean(id) && exists(pciFolder(sysfs, id));
+  const isAuxiliary = Boolean(id) && !isPci;
+  if (isAuxiliary && !exists(auxiliaryFolder(sysfs, id))) {
+    throw invalid(`runtime config DeviceID ${id} not found or unsupported`);
+  }
+  const keys = {
+    device,
+    hwaddr,
+    kernelpath,
+    pciAddress: isPci ? id : isAuxiliary ? undefined : pciBusID,
+    auxiliary: isAuxiliary ? id : undefined,
+  };
+  if (Object.values(keys).some(Boolean)) return keys;
+  throw invalid(
+    'specify either "device", "hwaddr", "kernelpath" or "pciBusID"',
+  );
+}
+
+/**
+ * Reports whether a program drives the device, such as DPDK.
+ *
+ * @throws {CniError} 11 if no driver is bound to the PCI device
+ */
+export function isDrivenByProgram(
+  { pciAddress }: DeviceKeys,
+  sysfs: string,
+): boolean {
+  if (!pciAddress) return false;
+  try {
+    const path = Deno.realPathSync(`${pciFolder(sysfs, pciAddress)}/driver`);
+    return USERSPACE_DRIVERS.includes(path.slice(path.lastIndexOf("/") + 1));
+  } catch (cause) {
+    throw missing("error with host device", cause);
+  }
+}
+
+/**
+ * Finds the device on the host.
+ *
+ * @throws {CniError} 7 if a key is invalid; 11 if the host does not have the
+ *   device, which a container may still have
+ */
+export function getDevice(
+  host: Rtnl,
+  keys: DeviceKeys,
+  sysfs: string,
+): Device {
+  const { device, hwaddr } = keys;
+  if (device) return getByName(host, device);
+  const mac = hwaddr ? parseMac(hwaddr) : undefined;
+  const link = mac
+    ? host.link.list().find((link) => link.mac?.equals(mac))
+    : host.link.find(firstIn(netFolderOf(keys, sysfs)));
+  if (link !== undefined) return { link, home: link.name };
+  throw missing(
+    "failed to find host device: failed to find physical interface",
+  );
+}
+
+/**
+ * A device has kept its alias and lost its name if its container ended without a
+ * DEL: the kernel returns it under the container's name for it.
+ */
+function getByName(host: Rtnl, name: string): Device {
+  const link = host.link.find(name);
+  if (link !== undefined) return { link, home: link.name };
+  const returned = host.link.list()
+    .find(({ alias, isUp }) => alias === name && !isUp);
+  if (returned !== undefined) return { link: returned, home: name };
+  throw missing("failed to find host device: Link not found");
+}
+
+function parseMac(text: string): Mac {
+  try {
+    return Mac.parse(text);
+  } catch (cause) {
+    throw invalid(
+      `failed to find host device: failed to parse MAC address "${text}"`,
+      cause,
+    );
+  }
+}
+
+/** Returns the folder of the device in sysfs that lists its links. */
+function netFolderOf(
+  { kernelpath, pciAddress, auxiliary }: DeviceKeys,
+  sysfs: string,
+): string {
+  if (kernelpath) {
+    if (kernelpath.startsWith("/sys/devices/")) {
+      return `${sysfs}${kernelpath.slice("/sys".length)}/net`;
+    }
+    throw invalid(
+      `failed to find host device: kernel device path "${kernelpath}" ` +
+        "must be absolute and begin with /sys/devices/",
+    );
+  }
+  if (!pciAddress) return `${auxiliaryFolder(sysfs, auxiliary)}/net`;
+  const folder = pciFolder(sysfs, pciAddress);
+  // The link of a virtio device is one level further down.
+  const found = ["", ...list(folder).filter((name) => /^virtio/.test(name))]
+    .map((name) => `${folder}/${name}/net`).find(exists);
+  if (found !== undefined) return found;
+  throw missing(
+    `failed to find host device: no net directory under pci device ${pciAddress}`,
+  );
+}
+
+/** Returns the name of a device's link, or of its first one. */
+function firstIn(folder: string): string {
+  try {
+    const [first] = list(folder);
+    if (first !== undefined) return first;
+  } catch (cause) {
+    throw missing(
+      `failed to find host device: failed to read directory ${folder}`,
+      cause,
+    );
+  }
+  throw missing(
+    `failed to find host device: failed to find network device in path ${folder}`,
+  );
+}
+
+function pciFolder(sysfs: string, address = ""): string {
+  return `${sysfs}/bus/pci/devices/${address}`;
+}
+
+function auxiliaryFolder(sysfs: string, id = ""): string {
+  return `${sysfs}/bus/auxiliary/devices/${id}`;
+}
+
+function list(folder: string): string[] {
+  return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function invalid(message: string, cause?: unknown): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message, { cause });
+}
+
+function missing(message: string, cause?: unknown): CniError {
+  return new CniError(ErrorCode.TryAgainLater, message, { cause });
+}

@@ -1,0 +1,202 @@
+/**
+ * Moves a device between the host and a container.
+ *
+ * The kernel does what one request asks for without interruption, so a killed
+ * process leaves the device in one of two places: on the host, or in the
+ * container, where its alias is the name that it has on the host.
+ *
+ * @module
+ */
+
+import { describeError } from "../../cni/error.ts";
+import { checkInterfaceName } from "../../cni/args.ts";
+import type { Call } from "../../cni/plugin.ts";
+import type { Rollback } from "../../cni/rollback.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { named } from "../parts/configure_link.ts";
+import { readablePrevResult } from "../parts/prev_result.ts";
+import type { Device } from "./find_device.ts";
+import type { HostDeviceConfig } from "./schema.ts";
+
+/** Both ends of a move. */
+export interface Places {
+  /** The host's namespace. */
+  readonly host: Rtnl;
+  /** The container's namespace. */
+  readonly sandbox: Rtnl;
+  readonly call: Call<HostDeviceConfig>;
+}
+
+/**
+ * Moves a device into the container, down, under the container's name for it.
+ *
+ * The kernel moves, renames and sets the alias in one request. So the host never
+ * sees the new name, and needs no namespace in between, which would take
+ * virtual links with it if the plugin were killed.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export function moveIn(
+  places: Places,
+  device: Device,
+  rollback: Rollback,
+): Link {
+  const { host, sandbox, call: { args: { ifName } } } = places;
+  const { link, home } = device;
+  rollback.onFailure(`take "${home}" back`, () => takeBack(places, device));
+  return named(`move "${link.name}" into the container`, () => {
+    const { netns } = sandbox;
+    host.link.set(link.index, { netns, name: ifName, alias: home });
+    return sandbox.link.get(ifName);
+  });
+}
+
+/** Undoes a move, wherever it ended, and restores what the kernel forgets. */
+function takeBack(places: Places, { link, home }: Device): void {
+  const { host, sandbox, call: { args: { ifName } } } = places;
+  const isAway = host.link.find(link.name)?.index !== link.index;
+  if (isAway) {
+    const moved = sandbox.link.list().find(({ name, alias, mac }) =>
+      name === ifName && alias === home ||
+      name === link.name && mac?.hex === link.mac?.hex
+    );
+    // Another ADD has moved it.
+    if (moved === undefined) return;
+    moveOut(places, moved, home);
+  }
+  const { isUp, masterIndex, alias = "" } = link;
+  const { index } = host.link.get(isAway ? home : link.name);
+  host.link.set(index, { isUp, masterIndex, alias });
+}
+
+/**
+ * Moves a device to the host, down, with the name that it had there. If another
+ * link has the name, the device gets a free one, and keeps its own as its alias.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export function moveOut(
+  { host, sandbox, call: { log } }: Places,
+  { index, name }: Link,
+  home: string,
+): void {
+  named(`move "${name}" to the host as "${home}"`, () => {
+    // Before Linux 6.2, only links that are down can be renamed.
+    sandbox.link.set(index, { isUp: false });
+    // Renamed first: the host's programs do not see the container's name.
+    const hasName = name === home || sandbox.link.find(home) === undefined;
+    if (name !== home && hasName) sandbox.link.set(index, { name: home });
+    const { netns } = host;
+    try {
+      const rename = hasName ? {} : { name: home };
+      sandbox.link.set(index, { netns, ...rename, alias: "" });
+    } catch (error) {
+      if (!isErrno(error, "EEXIST")) throw error;
+      const free = findFreeName(host);
+      sandbox.link.set(index, { netns, name: free, alias: home });
+      const message = "The device's name is taken on the host";
+      log.warn(message, { device: home, name: free });
+    }
+  });
+}
+
+/**
+ * Returns a name like the kernel's for a device of a namespace that ends, if its
+ * name is taken.
+ */
+function findFreeName(host: Rtnl): string {
+  const taken = host.link.list().map(({ name }) => name);
+  let number = 0;
+  while (taken.includes(`dev${number}`)) number++;
+  return `dev${number}`;
+}
+
+/**
+ * Finds the attachment's device in the container, ours or the Go plugin's. A
+ * link of that name may be another attachment's: a DEL also follows an ADD that
+ * failed because the name was taken.
+ */
+export function findMoved(
+  sandbox: Rtnl,
+  call: Call<HostDeviceConfig>,
+): Device | undefined {
+  const link = sandbox.link.find(call.args.ifName);
+  if (link !== undefined && isMoved(sandbox, link, call)) {
+    return { link, home: homeOf(link, call) };
+  }
+  // An interrupted DEL has already given it its name back.
+  const renamed = sandbox.link.list().find((link) =>
+    link.alias === link.name && isKnown(link, call)
+  );
+  return renamed && { link: renamed, home: renamed.name };
+}
+
+function isMoved(
+  sandbox: Rtnl,
+  link: Link,
+  call: Call<HostDeviceConfig>,
+): boolean {
+  if (isKnown(link, call)) return true;
+  if (!isInterfaceName(link.alias)) return false;
+  const { device } = call.config;
+  return !device || sandbox.link.find(device)?.index === link.index;
+}
+
+/** Reports whether the configuration or the result shows that a link is the device. */
+function isKnown(link: Link, call: Call<HostDeviceConfig>): boolean {
+  const { config: { device, hwaddr }, args: { ifName } } = call;
+  const hasMac = (text?: string): boolean =>
+    link.mac !== undefined && link.mac.hex === hexOf(text);
+  return device !== undefined && link.alias === device || hasMac(hwaddr) ||
+    readablePrevResult(call)?.interfaces.some(({ name, sandbox, mac }) =>
+        sandbox && name === ifName && hasMac(mac)
+      ) === true;
+}
+
+/** Returns the digits of a MAC in any form. */
+function hexOf(mac = ""): string {
+  return mac.replaceAll(/[:.-]/g, "").toLowerCase();
+}
+
+/** Returns the name that the device had on the host. */
+function homeOf(
+  { alias, name }: Link,
+  { config: { device } }: Call<HostDeviceConfig>,
+): string {
+  return [alias, device].find(isInterfaceName) ?? name;
+}
+
+function isInterfaceName(text: string | undefined): text is string {
+  try {
+    checkInterfaceName(text ?? "");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Gives a device its name back that the kernel has returned under another one,
+ * because its container has ended. Leaves a device that is in use.
+ */
+export function restoreName(
+  host: Rtnl,
+  call: Call<HostDeviceConfig>,
+): void {
+  const { log, args: { ifName } } = call;
+  const link = host.link.list().find((link) =>
+    !link.isUp && (link.name === ifName || /^dev\d+$/.test(link.name)) &&
+    link.alias !== link.name && isInterfaceName(link.alias) &&
+    isKnown(link, call)
+  );
+  if (link?.alias === undefined) return;
+  const { index, name, alias } = link;
+  try {
+    host.link.set(index, { name: alias, alias: "" });
+  } catch (error) {
+    const problem = describeError(error);
+    log.warn("Leaving the device its name", { name, device: alias, problem });
+  }
+}
