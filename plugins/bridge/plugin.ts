@@ -57,6 +57,7 @@ import {
 } from "../parts/masquerade/steps.ts";
 import { ownPartOf, requirePrevResult } from "../parts/prev_result.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
+import { asksOverLink, withRelease } from "../parts/sandbox_addresses.ts";
 import { describeLink, describeVeth } from "../parts/veth.ts";
 import {
   type Adding,
@@ -141,16 +142,9 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
 
   async del(call): Promise<void> {
     using sockets = new DisposableStack();
-    const release = ["release the addresses", async (): Promise<void> => {
-      if (call.config.ipam?.type) await call.ipam.del();
-    }] as const;
-    const isBeforeCable = asksOverLink(call.config);
-    await tryAll([
-      ...isBeforeCable ? [release] : [],
+    await tryAll(withRelease(call, [
       // Before the cable, so that the kernel's waits for both coincide.
       ["remove the masquerade", () => endMasquerade(call, sockets)],
-      // The cable before the lease: once an address is handed out again, the
-      // old container must not answer for it any more.
       [`delete interface "${call.args.ifName}"`, async () => {
         using host = Rtnl.open(call.hostNetns);
         await deleteVeth(host, call, isPortOf(host, call.config));
@@ -162,8 +156,7 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
         using host = Rtnl.open(call.hostNetns);
         tearDownSpoofCheck(host, attachmentOf(call));
       }],
-      ...isBeforeCable ? [] : [release],
-    ]);
+    ]));
   },
 
   async status(call): Promise<void> {
@@ -198,11 +191,6 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     ]);
   },
 });
-
-/** Reports whether the IPAM plugin talks to a server over the container's link. */
-function asksOverLink({ ipam }: BridgeConfig): boolean {
-  return ipam?.type === "dhcp";
-}
 
 /**
  * Tells the Go plugin's cables to this bridge from others. Cables to a deleted

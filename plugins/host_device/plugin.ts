@@ -35,8 +35,10 @@ import { Rollback, tryAll } from "../../cni/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import {
+  asksOverLink,
   configureInterface,
   leaseAddresses,
+  withRelease,
 } from "../parts/sandbox_addresses.ts";
 import {
   checkIfNameIsFree,
@@ -74,10 +76,14 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       checkIfNameIsFree(sandbox, ifName);
       await using rollback = new Rollback(call.log);
 
-      const lease = config.ipam?.type
-        ? await leaseAddresses(call, rollback)
-        : emptyResult();
+      const requestLease = async (): Promise<Result> =>
+        config.ipam?.type
+          ? await leaseAddresses(call, rollback)
+          : emptyResult();
+
+      const early = asksOverLink(config) ? undefined : await requestLease();
       const link = device && moveIn({ host, sandbox, call }, device, rollback);
+      const lease = early ?? await requestLease();
       if (link !== undefined) configureInterface(sandbox, link, lease, {});
 
       rollback.commit();
@@ -101,14 +107,9 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
     },
 
     async del(call): Promise<void> {
-      await tryAll([
-        // Before the lease: once an address is handed out again, the old
-        // container must not answer for it any more.
+      await tryAll(withRelease(call, [
         ["return the device to the host", () => returnDevice(call)],
-        ["release the addresses", async () => {
-          if (call.config.ipam?.type) await call.ipam.del();
-        }],
-      ]);
+      ]));
     },
 
     async status(call): Promise<void> {

@@ -8,7 +8,8 @@
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result.ts";
-import type { Rollback } from "../../cni/rollback.ts";
+import type { Rollback, Step } from "../../cni/rollback.ts";
+import type { NetConf } from "../../cni/types.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route as KernelRoute } from "../../ffi/rtnl/route.ts";
 import { enableAnnouncements } from "./announce.ts";
@@ -41,6 +42,26 @@ export async function leaseAddresses(
   checkHasAddresses(lease);
   checkRouteNumbers(lease.routes);
   return lease;
+}
+
+/** Reports whether the IPAM plugin talks to a server over the container's link. */
+export function asksOverLink({ ipam }: Pick<NetConf, "ipam">): boolean {
+  return ipam?.type === "dhcp";
+}
+
+/**
+ * Adds the release of the addresses to the steps of DEL. The link goes first:
+ * once an address is handed out again, the old container must not answer for it
+ * any more. Only dhcp needs the link to release its lease.
+ */
+export function withRelease(
+  call: Pick<Call, "config" | "ipam">,
+  steps: readonly Step[],
+): Step[] {
+  const release: Step = ["release the addresses", async () => {
+    if (call.config.ipam?.type) await call.ipam.del();
+  }];
+  return asksOverLink(call.config) ? [release, ...steps] : [...steps, release];
 }
 
 function checkHasAddresses({ ips }: Result): void {

@@ -25,6 +25,7 @@ import {
 } from "./attachment.ts";
 import { isOfAnotherPod, readablePrevResult } from "./prev_result.ts";
 import { findSandbox } from "./sandbox.ts";
+import { withRelease } from "./sandbox_addresses.ts";
 import { stableName } from "./stable_name.ts";
 import { describeLink } from "./veth.ts";
 
@@ -132,16 +133,12 @@ export function resultOf(
  * @throws {Error} If the kernel or the IPAM plugin refuses
  */
 export async function detach(call: Call, kind: string): Promise<void> {
-  await tryAll([
-    // The link before the lease: once an address is handed out again, the old
-    // container must not answer for it any more.
-    [`delete interface "${call.args.ifName}"`, async () => {
-      await deleteSandboxLink(call, kind);
-    }],
-    ["release the addresses", async () => {
-      if (call.config.ipam?.type) await call.ipam.del();
-    }],
-  ]);
+  await tryAll(withRelease(call, [
+    [
+      `delete interface "${call.args.ifName}"`,
+      () => deleteSandboxLink(call, kind),
+    ],
+  ]));
 }
 
 async function deleteSandboxLink(call: Call, kind: string): Promise<void> {
