@@ -1,19 +1,339 @@
 /**
- * Port mappings in iptables, in the Go plugin's chains.
+ * Port mappings in iptables, in the Go plugin's chains. Each family's rules are
+ * changed by one run of `iptables-restore`: all or none.
+ *
+ * The newest of two containers that want the same port gets it. A chain that
+ * stayed behind is removed when its port is wanted again.
+ *
+ * Source: containernetworking/plugins plugins/meta/portmap/portmap_iptables.go,
+ * chain.go.
  *
  * @module
  */
 
-import type { Backend } from "./backend.ts";
-
-const notYet = (): Promise<never> =>
-  Promise.reject(new Error("the iptables backend is not built in"));
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
+import type { ValidAttachment } from "../../cni/types.ts";
+import { NetNs } from "../../ffi/netns.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import type { IpFamily } from "../../net/ip.ts";
+import type { Attachment } from "../parts/attachment.ts";
+import { BackendMissing, getIptables } from "../parts/iptables/find.ts";
+import {
+  nftTableOf,
+  probeOfIptablesNft,
+  refuseForeignChains,
+} from "../parts/iptables/nft_table.ts";
+import {
+  eachIptables,
+  hasLegacyTable,
+  type Place,
+} from "../parts/iptables/places.ts";
+import {
+  commentOf,
+  type Iptables,
+  joinRule,
+} from "../parts/iptables/program.ts";
+import {
+  changeRules,
+  deletionOf,
+  ensureRules,
+  findMissingRule,
+  listRules,
+  type Rule,
+} from "../parts/iptables/rules.ts";
+import { openNftables } from "../parts/open_nftables.ts";
+import type { Backend, PortmapHost } from "./backend.ts";
+import {
+  type ChainNames,
+  chainNamesOf,
+  commentPrefixOf,
+  endOfSection,
+  entriesOf,
+  type Entry,
+  HOSTPORTS,
+  OLD_HOSTPORTS,
+  portRulesOf,
+  readEntries,
+  readPorts,
+  type Section,
+  sectionsOf,
+  skeletonOf,
+} from "./iptables_rules.ts";
+import type { ForwardedPort, Forwarding } from "./mapping.ts";
 
 /** Keeps mappings in the chains of the Go plugin. */
 export const iptablesBackend: Backend = {
-  add: notYet,
-  check: notYet,
-  del: () => Promise.resolve([]),
-  gc: () => Promise.resolve([]),
-  status: notYet,
+  async add(host, forwarding): Promise<ForwardedPort[]> {
+    const names = await chainNamesOf(forwarding.owner);
+    const gone: ForwardedPort[] = [];
+    using netns = NetNs.open(host.hostNetns);
+    for (const address of forwarding.addresses) {
+      const iptables = openIptables(host, netns, address.family);
+      gone.push(...await forward(iptables, { forwarding, address, names }));
+    }
+    return gone;
+  },
+
+  async check(host, forwarding): Promise<void> {
+    const names = await chainNamesOf(forwarding.owner);
+    using netns = NetNs.open(host.hostNetns);
+    for (const address of forwarding.addresses) {
+      const iptables = openIptables(host, netns, address.family);
+      await checkRules(iptables, { forwarding, address, names });
+    }
+  },
+
+  async del(host, owner): Promise<ForwardedPort[]> {
+    const { chain, oldChain } = await chainNamesOf(owner);
+    const isOwn = isSectionOf(owner);
+    return await removeChains(host, [chain, oldChain], async (iptables) => [
+      await readChain(iptables, HOSTPORTS, chain, isOwn),
+      await readChain(iptables, OLD_HOSTPORTS, oldChain, isOwn),
+    ]);
+  },
+
+  async gc(host, network, valid): Promise<ForwardedPort[]> {
+    const spared = await chainsOf(network, valid);
+    return await removeChains(host, [HOSTPORTS], async (iptables) => {
+      const prefix = commentPrefixOf(network);
+      const stale = readEntries(await listRules(iptables, HOSTPORTS) ?? [])
+        .filter(({ rule, chain }) =>
+          commentOf(rule).startsWith(prefix) && !spared.has(chain)
+        ).map(({ chain }) => chain);
+      const chains: Chain[] = [];
+      for (const chain of new Set(stale)) {
+        chains.push(await readChain(iptables, HOSTPORTS, chain, () => true));
+      }
+      return chains;
+    });
+  },
+
+  async status(host): Promise<void> {
+    const { path, variant } = getIptables(4, host.path);
+    using nftables = openNftables(host.hostNetns);
+    if (variant === "nft") {
+      if (nftables === undefined) {
+        throw new BackendMissing("the kernel has no nf_tables");
+      }
+      refuseForeignChains(nftables, nftTableOf("nat", 4));
+      return nftables.tryOut(probeOfIptablesNft());
+    }
+    using netns = NetNs.open(host.hostNetns);
+    if (hasLegacyTable(netns, 4, "nat")) return;
+    const iptables: Iptables = { netns, family: 4, table: "nat", path };
+    if (await listRules(iptables, "OUTPUT") !== undefined) return;
+    throw new BackendMissing(`${path} has no chain OUTPUT in table nat`);
+  },
 };
+
+/** What is wanted for one address. */
+interface Want {
+  readonly forwarding: Forwarding;
+  readonly address: Cidr;
+  readonly names: ChainNames;
+}
+
+/** A container's chain as it is, and which part of it is to go. */
+interface Chain {
+  readonly name: string;
+  /** The rules that lead to it. */
+  readonly entries: readonly Entry[];
+  readonly going: readonly Section[];
+  readonly staying: readonly Section[];
+}
+
+/** @throws {BackendMissing} If the host lacks the program */
+function openIptables(
+  { path }: PortmapHost,
+  netns: NetNs,
+  family: IpFamily,
+): Iptables {
+  try {
+    const program = getIptables(family, path);
+    return { netns, family, table: "nat", path: program.path };
+  } catch (error) {
+    throw new BackendMissing("failed to open iptables", { cause: error });
+  }
+}
+
+/** Forwards the ports to one address; returns those that were forwarded before. */
+async function forward(
+  iptables: Iptables,
+  want: Want,
+): Promise<ForwardedPort[]> {
+  const { forwarding, address, names } = want;
+  const rules = [
+    ...portRulesOf(forwarding, address, names),
+    endOfSection(forwarding, names),
+  ];
+  let gone: ForwardedPort[] = [];
+  const plan = async (): Promise<string[]> => {
+    const isOwn = isSectionOf(forwarding.owner);
+    const [own, dead] = await Promise.all([
+      readChain(iptables, HOSTPORTS, names.chain, isOwn),
+      listDead(iptables, want),
+    ]);
+    gone = [own, ...dead].flatMap(portsOfGoing);
+    const isShared = own.staying.length > 0;
+    const { entries } = own;
+    const wanted = entriesOf(forwarding, address, names)
+      .filter((entry) => !isShared || !entries.some(isSameEntry(entry)));
+    return [
+      ...dead.flatMap(removalOf),
+      ...isShared ? [] : entries.map(({ rule }) => deletionOf(rule)),
+      // Adds the chain, or empties it.
+      `:${names.chain} - [0:0]`,
+      ...rules.map(additionOf),
+      ...own.staying.flatMap((section) => section.rules),
+      // Each is added before the last one.
+      ...wanted.reverse().map(additionOf),
+    ];
+  };
+  try {
+    await ensureRules(iptables, skeletonOf(forwarding), plan);
+  } catch (error) {
+    throw new Error(`unable to setup DNAT to ${address.ip}`, { cause: error });
+  }
+  return gone;
+}
+
+/** @throws {CniError} 999 if a rule is missing */
+async function checkRules(
+  iptables: Iptables,
+  { forwarding, address, names }: Want,
+): Promise<void> {
+  const missing = await findMissingRule(iptables, [
+    ...skeletonOf(forwarding).rules,
+    ...portRulesOf(forwarding, address, names),
+    ...entriesOf(forwarding, address, names),
+  ]);
+  if (missing === undefined) return;
+  const { chain, args } = missing;
+  const what = await listRules(iptables, chain) === undefined
+    ? `chain ${chain} not found in iptables table nat`
+    : `rule ${joinRule(args)} in chain ${chain} not found in table nat`;
+  throw new CniError(
+    ErrorCode.Internal,
+    `could not check ipv${address.family} dnat: ${what}`,
+  );
+}
+
+/**
+ * Removes chains from wherever the host may have one of `names`.
+ *
+ * @param read Reads the chains in one place
+ * @returns The ports that they forwarded
+ */
+async function removeChains(
+  { hostNetns, path, backend, log }: PortmapHost,
+  names: readonly string[],
+  read: (iptables: Iptables) => Promise<Chain[]>,
+): Promise<ForwardedPort[]> {
+  const isNamed = backend === "iptables";
+  const place: Place = { hostNetns, path, log, isNamed, table: "nat" };
+  const gone: ForwardedPort[] = [];
+  await eachIptables(place, names, async (iptables) => {
+    let chains: Chain[] = [];
+    await changeRules(iptables, async () => {
+      const found = await read(iptables);
+      // What another DEL has removed meanwhile is not found again.
+      if (found.flatMap(portsOfGoing).length > 0) chains = found;
+      return found.flatMap(removalOf);
+    });
+    gone.push(...chains.flatMap(portsOfGoing));
+  });
+  return gone;
+}
+
+/** Reads a container's chain and the rules that lead to it. */
+async function readChain(
+  iptables: Iptables,
+  parent: string,
+  name: string,
+  isGoing: (section: Section) => boolean,
+): Promise<Chain> {
+  const rules = await listRules(iptables, name);
+  if (rules === undefined) {
+    return { name, entries: [], going: [], staying: [] };
+  }
+  const entries = readEntries(await listRules(iptables, parent) ?? [])
+    .filter(({ chain }) => chain === name);
+  const { going = [], staying = [] } = Object.groupBy(
+    // An empty chain is one, too.
+    rules.length === 0 ? [EMPTY] : sectionsOf(rules),
+    (section) => isGoing(section) ? "going" : "staying",
+  );
+  return { name, entries, going, staying };
+}
+
+const EMPTY: Section = { rules: [], ifName: undefined, netns: undefined };
+
+/** Rules of the Go plugin do not tell their interface. */
+function isSectionOf({ ifName }: Attachment): (section: Section) => boolean {
+  return (section) => (section.ifName ?? ifName) === ifName;
+}
+
+/**
+ * Lists the chains of dead containers that have one of the wanted ports: the
+ * namespace is gone, or the address has become ours.
+ */
+async function listDead(
+  iptables: Iptables,
+  { forwarding: { mappings }, address, names }: Want,
+): Promise<Chain[]> {
+  const rivals = readEntries(await listRules(iptables, HOSTPORTS) ?? [])
+    .filter(({ chain, protocol, ports }) =>
+      chain !== names.chain &&
+      mappings.some((one) =>
+        one.protocol === protocol && ports.includes(one.hostPort)
+      )
+    ).map(({ chain }) => chain);
+  const isDead = (section: Section): boolean => {
+    const { netns } = section;
+    if (netns !== undefined) return findFileId(netns) === undefined;
+    return readPorts(section).every(({ target }) => target.equals(address.ip));
+  };
+  const dead: Chain[] = [];
+  for (const name of new Set(rivals)) {
+    const chain = await readChain(iptables, HOSTPORTS, name, isDead);
+    if (chain.staying.length === 0) dead.push(chain);
+  }
+  return dead;
+}
+
+/** Lists the changes that remove a chain, or the part of it that goes. */
+function removalOf({ name, entries, going, staying }: Chain): string[] {
+  if (going.length === 0) return [];
+  return staying.length > 0
+    ? [`:${name} - [0:0]`, ...staying.flatMap(({ rules }) => rules)]
+    : [
+      ...entries.map(({ rule }) => deletionOf(rule)),
+      `-F ${name}`,
+      `-X ${name}`,
+    ];
+}
+
+function portsOfGoing({ going }: Chain): ForwardedPort[] {
+  return going.flatMap(readPorts);
+}
+
+function additionOf({ chain, args, isFirst }: Rule): string {
+  return `${isFirst ? "-I" : "-A"} ${chain} ${joinRule(args)}`;
+}
+
+function isSameEntry({ args }: Rule): (entry: Entry) => boolean {
+  return ({ protocol = "", ports }) =>
+    args.includes(protocol) && args.includes(ports.join(","));
+}
+
+/** Returns the chains of valid attachments. */
+async function chainsOf(
+  network: string,
+  valid: readonly ValidAttachment[],
+): Promise<Set<string>> {
+  const names = await Promise.all(
+    valid.map(({ containerId }) => chainNamesOf({ network, containerId })),
+  );
+  return new Set(names.map(({ chain }) => chain));
+}

@@ -119,7 +119,8 @@ async function useLegacyIptables(
   }
 }
 
-function hasLegacyTable(
+/** Reports whether a namespace has a table of the legacy iptables. */
+export function hasLegacyTable(
   netns: NetNs,
   family: IpFamily,
   table: TableName,

@@ -84,8 +84,15 @@ export function failureOf({ path }: Iptables, ended: Ended): Error {
   return isUnusable(ended) ? new BackendMissing(message) : new Error(message);
 }
 
-/** Quotes a text as iptables-restore reads it and `iptables -S` prints it. */
+/**
+ * Quotes a text as iptables-restore reads it and `iptables -S` prints it.
+ *
+ * @throws {Error} If it has several lines, which iptables-restore cannot read
+ */
 export function quote(text: string): string {
+  if (text.includes("\n")) {
+    throw new Error(`iptables cannot read ${JSON.stringify(text)}`);
+  }
   return `"${text.replaceAll(/["\\]/g, "\\$&")}"`;
 }
 

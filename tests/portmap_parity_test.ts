@@ -1,0 +1,110 @@
+/**
+ * portmap beside the Go plugin: what each leaves in the host's iptables on the
+ * same configuration, and one checking and deleting what the other has added.
+ * The only difference that is meant is the rule that ends an interface's rules.
+ */
+
+import { assertEquals } from "@std/assert";
+import { rootTest } from "../testing/capabilities.ts";
+import { MappedPorts, SAMPLE, withPorts } from "./_harness/mapped_ports.ts";
+import {
+  listPeers,
+  nameOf,
+  normaliseResult,
+  testLeavesTheSame,
+  type Who,
+} from "./_harness/parity.ts";
+import type { Keys } from "./_harness/plugin_scene.ts";
+import { needsRuleTools } from "./_harness/rules.ts";
+import { eachRow } from "./_harness/table.ts";
+
+const manyPorts = withPorts(
+  Array.from({ length: 17 }, (_, index) => ({
+    hostPort: 9000 + index,
+    containerPort: 80,
+    protocol: index % 8 === 0 ? "udp" : "tcp",
+  })),
+);
+const BACKEND = { backend: "iptables" };
+
+const ROWS: Readonly<Record<string, Keys>> = {
+  "no ports": withPorts([]),
+  "one port": {},
+  "all kinds of ports": withPorts(SAMPLE),
+  "more ports than one rule can have": withPorts(
+    Array.from({ length: 31 }, (_, index) => ({
+      hostPort: 9000 + index,
+      containerPort: 80,
+      protocol: "tcp",
+    })),
+  ),
+  "two protocols": manyPorts,
+  "no SNAT": { ...withPorts(SAMPLE), snat: false },
+  "a mark bit": { markMasqBit: 5 },
+  "the last mark bit": { markMasqBit: 31 },
+  "conditions": {
+    conditionsV4: ["-d", "192.168.1.0/24", "!", "-s", "10.9.0.0/16"],
+    conditionsV6: ["-m", "comment", "--comment", 'a "quoted" text'],
+  },
+  "SCTP": withPorts([{ hostPort: 1, containerPort: 65535, protocol: "sctp" }]),
+};
+
+/** Rows for the newest peer only. */
+const NEW_ROWS: Readonly<Record<string, Keys>> = {
+  "masquerade for all": { ...withPorts(SAMPLE), masqAll: true },
+};
+
+/** Returns rules without those that only we have. */
+function comparable(rules: readonly string[]): string[] {
+  return rules.filter((rule) => !/--comment "if: [^"]*"$/.test(rule));
+}
+
+/** What a plugin did, and what its DEL left. */
+async function observe(who: Who, keys: Keys): Promise<unknown> {
+  using host = new MappedPorts({ ...BACKEND, ...keys });
+  const { stdout } = await host.succeed("ADD", {}, { who });
+  const added = comparable(host.rules());
+  await host.succeed("DEL", {}, { who });
+  const result = normaliseResult(stdout, host.hosts);
+  return { result, added, left: host.rules() };
+}
+
+for (const peer of listPeers("portmap")) {
+  // An old release takes a second for a row.
+  const isNewest = peer.name.startsWith("Go 1.9");
+  const rows = isNewest ? { ...ROWS, ...NEW_ROWS } : pick(ROWS);
+  for (const [name, keys] of Object.entries(rows)) {
+    testLeavesTheSame(peer, ["portmap", name], (who) => observe(who, keys));
+  }
+
+  for (const [adder, other] of [["ours", peer], [peer, "ours"]] as const) {
+    rootTest(
+      `portmap: what is added by ${nameOf(adder)} is checked and deleted by ${
+        nameOf(other)
+      }`,
+      needsRuleTools,
+      async (t) => {
+        await eachRow(t, Object.entries(pick(rows)), async ([, keys]) => {
+          using host = new MappedPorts({ ...BACKEND, ...keys });
+          // CHECK of Go 1.1.1 looks for the rules of IPv4 in ip6tables, too.
+          const check = async (who: Who): Promise<unknown> =>
+            who === "ours" || isNewest
+              ? await host.succeed("CHECK", {}, { who })
+              : undefined;
+          await host.succeed("ADD", {}, { who: adder });
+          await check(other);
+          await host.succeed("ADD", {}, { who: other });
+          await check(adder);
+          await host.succeed("DEL", {}, { who: other });
+          assertEquals(host.containerRules(), []);
+        });
+      },
+    );
+  }
+}
+
+/** Returns the rows that have most in them. */
+function pick(rows: Readonly<Record<string, Keys>>): Record<string, Keys> {
+  const names = ["all kinds of ports", "conditions"];
+  return Object.fromEntries(names.map((name) => [name, rows[name] ?? {}]));
+}
