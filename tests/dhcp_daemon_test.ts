@@ -2,18 +2,346 @@
  * The plugin dhcp and its daemon, with DHCP servers on a throw-away host.
  */
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { NetNs } from "../ffi/netns.ts";
 import { rootTest } from "../testing/capabilities.ts";
-import { DhcpScene, needsDnsmasq } from "./_harness/dhcp.ts";
+import { ipJson, runIn } from "../testing/ip_json.ts";
+import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
+import { DhcpScene, needsDnsmasq, needsUdhcpd } from "./_harness/dhcp.ts";
+import { eventually } from "./_harness/eventually.ts";
+
+/** A server that is not there is given up soon. */
+const IMPATIENT = { timeoutMs: 200, resendTimeoutMs: 300 };
 
 rootTest("dhcp leases an address until DEL", needsDnsmasq, async () => {
   await using scene = await DhcpScene.start();
-  const server = await scene.startDnsmasq("--dhcp-option=3,10.9.0.1");
-  const result = await scene.succeed("ADD");
-  assertEquals(scene.addresses(), [result.ips[0].address]);
-  await scene.succeed("CHECK", { prevResult: result });
+  const server = await scene.startDnsmasq();
+  const prevResult = await scene.succeed("ADD");
+  const [{ address, gateway }] = prevResult.ips;
+  assertEquals(scene.addresses(), [address]);
+  assertEquals(gateway, "10.9.0.1");
+  assertEquals(prevResult.routes, [{ dst: "0.0.0.0/0", gw: "10.9.0.1" }]);
+  await scene.succeed("CHECK", { prevResult });
+  await scene.succeed("STATUS");
   await scene.succeed("DEL");
   await server.says("DHCPRELEASE");
   assertEquals(scene.leases, []);
   await scene.succeed("DEL");
+  assertFailure(
+    await scene.run("CHECK", { prevResult }),
+    999,
+    "",
+  );
+});
+
+rootTest(
+  "dhcp asks for options, and takes routes and DNS from them",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start({ broadcast: true });
+    const server = await scene.startDnsmasq(
+      "--dhcp-option=6,10.9.0.53,10.9.0.54",
+      "--dhcp-option=15,example.test",
+      "--dhcp-option=119,a.example.test,b.example.test",
+      "--dhcp-option=121,10.20.0.0/16,10.9.0.2,10.30.0.0/24,0.0.0.0",
+    );
+    const result = await scene.succeed(
+      "ADD",
+      scene.config({
+        priority: 100,
+        provide: [
+          { option: "host-name", fromArg: "K8S_POD_NAME" },
+          { option: "60", value: "cni" },
+        ],
+        request: [
+          { option: "121" },
+          { option: "domain-name-servers" },
+          { option: "15" },
+          { option: "domain-search" },
+        ],
+      }),
+      { env: { CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAME=web-0" } },
+    );
+    assertEquals(result.routes, [
+      { dst: "10.20.0.0/16", gw: "10.9.0.2", priority: 100 },
+      { dst: "10.30.0.0/24", gw: "0.0.0.0", priority: 100, scope: 253 },
+    ]);
+    assertEquals(result.dns, {
+      nameservers: ["10.9.0.53", "10.9.0.54"],
+      domain: "example.test",
+      search: ["a.example.test", "b.example.test"],
+    });
+    const routes = ipJson(scene.hosts.sandbox, "route").map((
+      { dst, gateway, metric }: Record<string, unknown>,
+    ) => [dst, gateway, metric]);
+    assertEquals(routes.slice(-2), [
+      ["10.20.0.0/16", "10.9.0.2", 100],
+      ["10.30.0.0/24", undefined, 100],
+    ]);
+    assertStringIncludes(server.log, "vendor class: cni");
+    assertStringIncludes(server.log, "client provides name: web-0");
+  },
+);
+
+rootTest("dhcp renews a lease with its server", needsUdhcpd, async () => {
+  await using scene = await DhcpScene.start();
+  const server = await scene.startUdhcpd(4);
+  const prevResult = await scene.succeed("ADD");
+  await scene.says("msg=renewed", 2);
+  await scene.succeed("CHECK", { prevResult });
+  assertEquals(scene.addresses(), [prevResult.ips[0].address]);
+  await server.stop();
+});
+
+rootTest("dhcp asks any server when its own is gone", needsUdhcpd, async () => {
+  await using scene = await DhcpScene.start();
+  const server = await scene.startUdhcpd(4);
+  await scene.succeed("ADD");
+  // Frames to the server no longer arrive, but broadcasts do.
+  const mac = "02:00:5e:00:53:01";
+  runIn(scene.hosts.host, "ip", "link", "set", "br0", "address", mac);
+  await scene.says("Cannot extend the lease");
+  await scene.says("msg=confirmed");
+  await server.stop();
+});
+
+rootTest(
+  "dhcp keeps a lease while its daemon is restarted",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start();
+    const server = await scene.startDnsmasq();
+    const prevResult = await scene.succeed("ADD");
+    await scene.stopDaemon();
+    await scene.startDaemon();
+    await scene.says("msg=confirmed");
+    await scene.succeed("CHECK", { prevResult });
+    await scene.succeed("DEL");
+    await server.says("DHCPRELEASE");
+  },
+);
+
+rootTest(
+  "dhcp takes the link down when its lease ends, and gets it back",
+  needsUdhcpd,
+  async () => {
+    await using scene = await DhcpScene.start({ timeoutMs: 1000 });
+    const server = await scene.startUdhcpd(2);
+    const prevResult = await scene.succeed("ADD");
+    const before = ipJson(scene.hosts.sandbox, "route");
+    await server.stop();
+    await scene.says("The lease has ended");
+    await eventually("the link is down", () => {
+      const [{ flags }] = ipJson(scene.hosts.sandbox, "link", "show", "eth0");
+      return !flags.includes("UP");
+    });
+    assertEquals(scene.addresses(), []);
+    assertFailure(
+      await scene.hosts.run("dhcp", "CHECK", { ...scene.config(), prevResult }),
+      999,
+      "has ended",
+    );
+    await scene.startUdhcpd(3600);
+    await scene.says("leased again");
+    assertEquals(scene.addresses(), [prevResult.ips[0].address]);
+    assertEquals(ipJson(scene.hosts.sandbox, "route"), before);
+    await scene.succeed("CHECK", { prevResult });
+  },
+);
+
+rootTest(
+  "dhcp ends a lease that ran out without a daemon",
+  needsUdhcpd,
+  async () => {
+    await using scene = await DhcpScene.start({ timeoutMs: 300 });
+    const server = await scene.startUdhcpd(2);
+    await scene.succeed("ADD");
+    await scene.stopDaemon();
+    await server.stop();
+    const [lease] = scene.leases;
+    await eventually(
+      "the lease runs out",
+      () => Date.now() > Date.parse(lease?.expires ?? "") + 100,
+    );
+    await scene.startDaemon({ timeoutMs: 300 });
+    await scene.says("it has expired");
+    await eventually(
+      "the address is gone",
+      () => scene.addresses().length === 0,
+    );
+  },
+);
+
+rootTest(
+  "dhcp gives up an address that the server refuses",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start();
+    const server = await scene.startDnsmasq();
+    await scene.succeed("ADD");
+    await scene.stopDaemon();
+    await server.stop();
+    await scene.startDnsmasq(
+      "--dhcp-range=10.9.0.200,10.9.0.210,255.255.255.0,1h",
+    );
+    await scene.startDaemon();
+    await scene.says("refused the lease");
+    await scene.says("the server offers 10.9.0.2");
+    assertEquals(scene.addresses(), []);
+    await scene.succeed("DEL");
+  },
+);
+
+rootTest(
+  "dhcp drops a lease of a link that is gone",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start();
+    await scene.startDnsmasq();
+    await scene.succeed("ADD");
+    await scene.stopDaemon();
+    runIn(scene.hosts.sandbox, "ip", "link", "del", "eth0");
+    await scene.startDaemon();
+    await scene.says("its link is gone");
+    await eventually("the lease is gone", () => scene.leases.length === 0);
+  },
+);
+
+rootTest("dhcp.add() without a server leaves nothing", async () => {
+  await using scene = await DhcpScene.start(IMPATIENT);
+  const before = ipJson(scene.hosts.host, "link");
+  assertFailure(await scene.run("ADD"), 11, "No DHCP server made an offer");
+  assertEquals(ipJson(scene.hosts.host, "link").length, before.length);
+  assertEquals(scene.leases, []);
+});
+
+rootTest("dhcp.add() twice returns the same lease", needsDnsmasq, async () => {
+  await using scene = await DhcpScene.start();
+  const server = await scene.startDnsmasq();
+  await scene.succeed("ADD");
+  const again = async (): Promise<string> => {
+    const { json } = await scene.hosts.run("dhcp", "ADD", scene.config());
+    return json.ips[0].address;
+  };
+  const first = await again();
+  assertEquals([await again(), scene.addresses()], [first, [first]]);
+  assertEquals(server.log.split("DHCPDISCOVER").length, 2);
+  // Another link of the same name, after a crash before DEL.
+  runIn(scene.hosts.sandbox, "ip", "link", "del", "eth0");
+  const { ips: [{ address }] } = await scene.succeed("ADD");
+  assertEquals(address, first);
+  assertEquals(server.log.split("DHCPDISCOVER").length, 3);
+});
+
+rootTest(
+  "dhcp without a daemon fails, and DEL marks the lease",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start();
+    const server = await scene.startDnsmasq();
+    await scene.succeed("ADD");
+    await scene.stopDaemon();
+    const call = (command: string): ReturnType<typeof scene.run> =>
+      scene.hosts.run("dhcp", command, scene.config());
+    assertFailure(await call("STATUS"), 50, "No DHCP daemon listens");
+    assertFailure(
+      await call("ADD"),
+      11,
+      `start one: dhcp daemon -socketpath ${scene.socket}`,
+    );
+    for (const _ of [1, 2]) {
+      const { exitCode, stderr } = await call("DEL");
+      assertEquals(exitCode, 0);
+      assertStringIncludes(stderr, "No DHCP daemon");
+    }
+    assertEquals(scene.leases.map(({ isReleased }) => isReleased), [true]);
+    await scene.startDaemon();
+    await server.says("DHCPRELEASE");
+    await eventually("the lease is gone", () => scene.leases.length === 0);
+  },
+);
+
+rootTest(
+  "dhcp.gc() releases the leases of other attachments",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start();
+    await scene.startDnsmasq();
+    await scene.succeed("ADD");
+    await scene.succeed("ADD", {}, { ifName: "eth1" });
+    await scene.succeed("ADD", { name: "net2" }, { ifName: "eth2" });
+    const valid = [{ containerID: "test-container", ifname: "eth1" }];
+    const gc = (more: object): Promise<unknown> =>
+      scene.hosts.run("dhcp", "GC", { ...scene.config(), ...more });
+    const names = (): string[] =>
+      scene.leases.map(({ ifName }) => ifName).sort();
+    await gc({});
+    assertEquals(names(), ["eth0", "eth1", "eth2"]);
+    await gc({ "cni.dev/valid-attachments": valid });
+    assertEquals(names(), ["eth1", "eth2"]);
+    await scene.stopDaemon();
+    await gc({ "cni.dev/valid-attachments": [] });
+    const marked = scene.leases.filter(({ isReleased }) => isReleased);
+    assertEquals(marked.map(({ ifName }) => ifName), ["eth1"]);
+  },
+);
+
+rootTest("dhcp serves 50 containers at once", needsDnsmasq, async () => {
+  await using scene = await DhcpScene.start();
+  await scene.startDnsmasq();
+  const all = Array.from({ length: 50 }, (_, index) => ({
+    containerId: `c${index}`,
+    sandbox: scene.hosts.addNetns(),
+  }));
+  const each = (command: string): Promise<unknown[]> =>
+    Promise.all(all.map((options) => scene.succeed(command, {}, options)));
+  await each("ADD");
+  const addresses = all.flatMap(({ sandbox }) => scene.addresses(sandbox));
+  assertEquals(new Set(addresses).size, all.length);
+  await each("DEL");
+  assertEquals(scene.leases, []);
+});
+
+rootTest("dhcp ends an ADD when a DEL comes or the caller goes", async () => {
+  await using scene = await DhcpScene.start();
+  const config = scene.config();
+  const adding = scene.run("ADD");
+  await eventually("there is a link", () => hasLink(scene.hosts.sandbox));
+  assertSuccess(await scene.hosts.run("dhcp", "DEL", config));
+  assertFailure(await adding, 11, "a DEL of the attachment has come");
+  const again = scene.run("ADD");
+  await eventually("there is a link", () => hasLink(scene.hosts.sandbox));
+  await scene.stopDaemon();
+  assertFailure(await again, 11, "went away before it answered");
+});
+
+function hasLink(sandbox: NetNs): boolean {
+  return ipJson(sandbox, "link").length > 1;
+}
+
+rootTest("a second daemon waits for the first one's leases", async () => {
+  await using scene = await DhcpScene.start();
+  const first = scene.stopDaemon.bind(scene);
+  let isReady = false;
+  const end = new AbortController();
+  const log = { info(): void {}, warn(): void {}, error(): void {} };
+  const { runDhcp } = await import("../node/dhcp/daemon.ts");
+  const second = runDhcp({
+    socket: scene.socket,
+    hostPrefix: "",
+    broadcast: false,
+    timeoutMs: 1,
+    resendMaxMs: 1,
+    resendTimeoutMs: 1,
+    log,
+    signal: end.signal,
+    onReady: () => isReady = true,
+  });
+  assertSuccess(await scene.hosts.run("dhcp", "STATUS", scene.config()));
+  assert(!isReady);
+  await first();
+  await eventually("the second daemon listens", () => isReady);
+  assertSuccess(await scene.hosts.run("dhcp", "STATUS", scene.config()));
+  end.abort();
+  await second;
 });

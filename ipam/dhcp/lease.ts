@@ -9,7 +9,7 @@ import { CniError, ErrorCode } from "../../cni/error.ts";
 import { emptyDns, type Result, type Route } from "../../cni/result.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
-import { Options } from "./options.ts";
+import { Options } from "../../net/dhcp/options.ts";
 
 /** The interface that a lease is for. */
 export interface LeaseKey {

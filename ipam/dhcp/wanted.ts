@@ -9,7 +9,7 @@
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Bytes } from "../../net/bytes.ts";
-import { Code, OPTIONS, Options } from "./options.ts";
+import { Code, OPTIONS, Options } from "../../net/dhcp/options.ts";
 import type { DhcpConfig } from "./schema.ts";
 
 /** Options by name. Any other is given by its number. Source: dhcp-options(5). */

@@ -10,11 +10,11 @@
 import { deadline, pause } from "../../cni/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Lease, LeaseRequest } from "../../ipam/dhcp/lease.ts";
-import { Code, encodeMaxSize, Options } from "../../ipam/dhcp/options.ts";
+import { Code, encodeMaxSize, Options } from "../../net/dhcp/options.ts";
 import type { Bytes } from "../../net/bytes.ts";
 import { Ip } from "../../net/ip.ts";
 import { Mac } from "../../net/mac.ts";
-import { type ClientMessage, MessageType } from "./message.ts";
+import { type ClientMessage, MessageType } from "../../net/dhcp/message.ts";
 import {
   newTransaction,
   type Port,
@@ -211,6 +211,7 @@ export async function insist<T>(
       onFailure(error);
       const isFast = tries < FAST_TRIES;
       await pause((isFast ? FAST_MS : slowMs) + jitter(), over);
+      if (signal.aborted) throw ended(signal);
       if (over.aborted) {
         const text = `no more tries: ${describeError(error)}`;
         throw new CniError(ErrorCode.TryAgainLater, text);
@@ -218,6 +219,14 @@ export async function insist<T>(
       if (!isFast && slowMs < resendMaxMs) slowMs *= 2;
     }
   }
+}
+
+/** Returns the error of a call that is ended. */
+export function ended({ reason }: AbortSignal): CniError {
+  return new CniError(
+    ErrorCode.TryAgainLater,
+    `The DHCP daemon gave up: ${describeError(reason)}`,
+  );
 }
 
 function jitter(): number {

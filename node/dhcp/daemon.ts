@@ -21,7 +21,7 @@ import { LeaseFolder } from "../../ipam/dhcp/lease_folder.ts";
 import { type Exchange, OwnSocket } from "../daemon/own_socket.ts";
 import { Turns } from "../daemon/turns.ts";
 import type { Connection } from "../daemon/unix_server.ts";
-import type { ClientOptions } from "./client.ts";
+import { type ClientOptions, ended } from "./client.ts";
 import { type Keeping, KeptLease } from "./kept_lease.ts";
 
 /** Options of {@linkcode runDhcp}. */
@@ -261,13 +261,6 @@ class Leases {
 
 function nameOf({ network, containerId, ifName }: LeaseKey): string {
   return `${network}:${containerId}:${ifName}`;
-}
-
-function ended({ reason }: AbortSignal): CniError {
-  return new CniError(
-    ErrorCode.TryAgainLater,
-    `The DHCP daemon gave up: ${describeError(reason)}`,
-  );
 }
 
 /** Longest request, in bytes. */

@@ -15,7 +15,7 @@ import {
   resultOf,
 } from "../../ipam/dhcp/lease.ts";
 import type { LeaseFolder } from "../../ipam/dhcp/lease_folder.ts";
-import { Options } from "../../ipam/dhcp/options.ts";
+import { Options } from "../../net/dhcp/options.ts";
 import { kernelRouteOf } from "../../plugins/parts/configure_link.ts";
 import type { Events } from "../daemon/events.ts";
 import {
@@ -196,6 +196,7 @@ export class KeptLease {
   ): Promise<number> {
     const { timeoutMs, resendMaxMs } = this.#keeping;
     const limitMs = Math.min(timeoutMs, leftMs);
+    const startMs = performance.now();
     try {
       const reply = await extend(port, this.#lease, {
         ...this.#keeping,
@@ -210,8 +211,10 @@ export class KeptLease {
       if (error instanceof RefusedError) return await this.#lose(port, error);
       if (this.#end.signal.aborted) return 0;
       this.#warn("Cannot extend the lease", error);
-      const halfMs = (leftMs - limitMs) / 2;
-      return Math.max(Math.min(halfMs, resendMaxMs), SHORTEST_MS);
+      const restMs = Math.max(0, leftMs - (performance.now() - startMs));
+      // Then there is something else to do.
+      if (restMs < SHORTEST_MS) return restMs;
+      return Math.max(Math.min(restMs / 2, resendMaxMs), SHORTEST_MS);
     }
   }
 

@@ -18,7 +18,7 @@ import {
   decodeMessage,
   encodeMessage,
   type ServerMessage,
-} from "./message.ts";
+} from "../../net/dhcp/message.ts";
 
 /** Source: RFC 2131, section 4.1. */
 const SERVER_PORT = 67, CLIENT_PORT = 68;
@@ -29,8 +29,11 @@ const EVERYBODY = {
 };
 const NO_ADDRESS = Ip.parse("0.0.0.0");
 
-/** Time until a message is sent again, in ms; it doubles each time. */
-const RESEND_MS = 1000;
+/**
+ * Time until a message is sent again, in ms; it doubles each time. It starts short:
+ * a link that has just come up may lose the first one, such as a new bridge port.
+ */
+const RESEND_MS = 250;
 
 /** A server, or a relay before it. */
 export interface Server {

@@ -11,6 +11,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Lease } from "../../ipam/dhcp/lease.ts";
 import { LeaseFolder } from "../../ipam/dhcp/lease_folder.ts";
 import { Cidr } from "../../net/cidr.ts";
+import { Mac } from "../../net/mac.ts";
 import { type DhcpOptions, runDhcp } from "../../node/dhcp/daemon.ts";
 import {
   hasCommand,
@@ -98,7 +99,10 @@ export class DhcpScene implements AsyncDisposable {
   /** Makes the host. */
   constructor() {
     using host = Rtnl.open(this.hosts.host.path);
-    const { index: ifindex } = host.link.addBridge({ name: "br0" });
+    const { index: ifindex } = host.link.addBridge({
+      name: "br0",
+      mac: Mac.random(),
+    });
     host.address.add({ ifindex, address: Cidr.parse("10.9.0.1/24") });
   }
 

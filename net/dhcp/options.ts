@@ -12,9 +12,9 @@ import {
   u16be,
   u32be,
   u8,
-} from "../../net/bytes.ts";
-import { Cidr } from "../../net/cidr.ts";
-import { Ip } from "../../net/ip.ts";
+} from "../bytes.ts";
+import { Cidr } from "../cidr.ts";
+import { Ip } from "../ip.ts";
 
 /** A route to a network by a router; 0.0.0.0 stands for the link itself. */
 export interface OptionRoute {

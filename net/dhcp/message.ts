@@ -4,22 +4,10 @@
  * @module
  */
 
-import {
-  decodeOptions,
-  encodeOptions,
-  Options,
-} from "../../ipam/dhcp/options.ts";
-import { Code } from "../../ipam/dhcp/options.ts";
-import {
-  type Bytes,
-  concat,
-  struct,
-  u16be,
-  u32be,
-  u8,
-} from "../../net/bytes.ts";
-import { Ip } from "../../net/ip.ts";
-import type { Mac } from "../../net/mac.ts";
+import { Code, decodeOptions, encodeOptions, Options } from "./options.ts";
+import { type Bytes, concat, struct, u16be, u32be, u8 } from "../bytes.ts";
+import { Ip } from "../ip.ts";
+import type { Mac } from "../mac.ts";
 
 /** Types of messages. Source: RFC 2132, section 9.6. */
 export const MessageType = {
