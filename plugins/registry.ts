@@ -18,6 +18,7 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
   "chain": async () => (await import("./chain/plugin.ts")).chain,
   "debug": async () => (await import("./debug/plugin.ts")).debug,
   "dhcp": async () => (await import("../ipam/dhcp/plugin.ts")).dhcp,
+  "firewall": async () => (await import("./firewall/plugin.ts")).firewall,
   "flannel": async () => (await import("./flannel/plugin.ts")).flannel,
   "host-device": async () =>
     (await import("./host_device/plugin.ts")).hostDevice,
@@ -38,6 +39,7 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
  */
 const servedSince: Readonly<Record<string, SpecVersion>> = {
   "bandwidth": "0.3.0",
+  "firewall": "0.4.0",
   "passthru": "0.3.0",
 };
 

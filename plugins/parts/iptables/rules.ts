@@ -83,16 +83,23 @@ export async function ensureRules(
   // One failing check refuses everything.
   const first = await restoreIptables(iptables, [...checks, ...await more()]);
   if (first.success) return;
-  // iptables-nft does not notice a chain that was added while it runs, and adds
-  // the rules a second time. So one at a time.
-  using _lock = await FileLock.acquireExisting(
-    `/proc/self/fd/${iptables.netns.fd}`,
-    { what: "the host's network namespace" },
-  );
+  using _lock = await lockSharedChains(iptables);
   await changeRules(iptables, async () => [
     ...await listMissing(iptables, wanted),
     ...await more(),
   ]);
+}
+
+/**
+ * Waits for the turn to add chains that all attachments share. iptables-nft does
+ * not notice a chain that was added while it runs, and adds the rules a second
+ * time. So one at a time.
+ */
+export function lockSharedChains({ netns }: Iptables): Promise<FileLock> {
+  return FileLock.acquireExisting(
+    `/proc/self/fd/${netns.fd}`,
+    { what: "the host's network namespace" },
+  );
 }
 
 /**

@@ -1,0 +1,99 @@
+/**
+ * The firewall by firewalld: the addresses become sources of a zone, by default
+ * `trusted`, which accepts everything. firewalld has no ingress policies: their
+ * rules are in iptables or nftables.
+ *
+ * Source: containernetworking/plugins plugins/meta/firewall/firewalld.go;
+ * firewalld firewall.dbus(5).
+ *
+ * @module
+ */
+
+import type { Environment } from "../../cni/args.ts";
+import { tryAll } from "../../cni/rollback.ts";
+import type { Ip } from "../../net/ip.ts";
+import { checkFailure } from "../parts/check_link.ts";
+import { type Backend, withRules } from "./backend.ts";
+import { BusError, SystemBus } from "./system_bus.ts";
+
+/** The answers of firewalld if a zone does not have a source. */
+const NOTHING_THERE = ["UNKNOWN_SOURCE", "ZONE_CONFLICT", "INVALID_ZONE"];
+
+/** The backend of firewalld. */
+export const firewalldBackend: Backend = {
+  async add(host, protection): Promise<void> {
+    const { env, zone } = host;
+    using bus = await openBus(env);
+    for (const source of protection.addresses.map(sourceOf)) {
+      try {
+        await bus.callZone("addSource", zone, source);
+      } catch (error) {
+        if (isAnswer(error, "ZONE_ALREADY_SET")) continue;
+        throw new Error(
+          `failed to add the address ${source} to ${zone} zone`,
+          { cause: error },
+        );
+      }
+    }
+    if (protection.policy === undefined) return;
+    const alone = { ...protection, isPolicyOnly: true };
+    await withRules((backend) => backend.add(host, alone));
+  },
+
+  async check(host, protection): Promise<void> {
+    const { env, zone } = host;
+    using bus = await openBus(env);
+    for (const source of protection.addresses.map(sourceOf)) {
+      if (await bus.callZone("querySource", zone, source) !== true) {
+        throw checkFailure(
+          `failed to find the address ${source} in ${zone} zone`,
+        );
+      }
+    }
+    if (protection.policy === undefined) return;
+    const alone = { ...protection, isPolicyOnly: true };
+    await withRules((backend) => backend.check(host, alone));
+  },
+
+  async del({ env, zone, backend }, addresses: readonly Ip[]): Promise<void> {
+    const isMeant = backend === undefined || backend === "firewalld";
+    if (!isMeant || addresses.length === 0) return;
+    using bus = await SystemBus.open(env);
+    // Without firewalld the zones have no sources at runtime.
+    if (!await bus?.hasFirewalld()) return;
+    await tryAll(
+      addresses.map(sourceOf).map((source) => [
+        `remove the address ${source} from ${zone} zone`,
+        async () => {
+          try {
+            await bus?.callZone("removeSource", zone, source);
+          } catch (error) {
+            if (isAnswer(error, ...NOTHING_THERE)) return;
+            throw error;
+          }
+        },
+      ]),
+    );
+  },
+
+  async status({ env }): Promise<void> {
+    using bus = await openBus(env);
+    if (!await bus.hasFirewalld()) throw new Error("firewalld does not run");
+  },
+};
+
+async function openBus(env: Environment): Promise<SystemBus> {
+  const bus = await SystemBus.open(env);
+  if (bus !== undefined) return bus;
+  throw new Error("firewalld cannot be reached: the host has no system bus");
+}
+
+function sourceOf(ip: Ip): string {
+  return `${ip}/${ip.bitLength}`;
+}
+
+/** Reports whether firewalld answered with one of its error codes. */
+function isAnswer(error: unknown, ...codes: readonly string[]): boolean {
+  return error instanceof BusError &&
+    codes.some((code) => error.message.includes(code));
+}

@@ -1,0 +1,330 @@
+/**
+ * The firewall in table filter of iptables. For each attachment:
+ *
+ * ```
+ * -A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD
+ * -A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN
+ * -A CNI-FORWARD -d 10.1.2.5/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+ * -A CNI-FORWARD -s 10.1.2.5/32 -j ACCEPT
+ * ```
+ *
+ * With an ingress policy, packets pass these chains before:
+ *
+ * ```
+ * -A FORWARD -j CNI-ISOLATION-STAGE-1
+ * -A CNI-ISOLATION-STAGE-1 -i cni0 -o cni0 -j DROP         (isolated)
+ * -A CNI-ISOLATION-STAGE-1 -i cni0 ! -o cni0 -j CNI-ISOLATION-STAGE-2
+ * -A CNI-ISOLATION-STAGE-1 -j RETURN
+ * -A CNI-ISOLATION-STAGE-2 -o cni0 -j DROP
+ * -A CNI-ISOLATION-STAGE-2 -j RETURN
+ * ```
+ *
+ * Chains, rules and comments are the Go plugin's, so each side finds, checks and
+ * deletes the other's. DEL removes the two rules of each address. The rest is
+ * shared and stays.
+ *
+ * Source: containernetworking/plugins plugins/meta/firewall/iptables.go,
+ * ingresspolicy.go.
+ *
+ * @module
+ */
+
+import { NetNs } from "../../ffi/netns.ts";
+import type { Ip, IpFamily } from "../../net/ip.ts";
+import { checkFailure } from "../parts/check_link.ts";
+import { getIptables } from "../parts/iptables/find.ts";
+import { eachIptables } from "../parts/iptables/places.ts";
+import {
+  failureOf,
+  type Iptables,
+  joinRule,
+  runIptables,
+  splitRule,
+} from "../parts/iptables/program.ts";
+import {
+  changeRules,
+  deletionOf,
+  listRules,
+  lockSharedChains,
+  type Plan,
+  type Rule,
+  type Wanted,
+} from "../parts/iptables/rules.ts";
+import type {
+  Backend,
+  FirewallHost,
+  IngressPolicy,
+  Protection,
+} from "./backend.ts";
+
+const FORWARD = "FORWARD", PRIVATE = "CNI-FORWARD";
+const STAGE_1 = "CNI-ISOLATION-STAGE-1", STAGE_2 = "CNI-ISOLATION-STAGE-2";
+
+/** The table as `iptables -S` lists it. */
+type Listing = readonly string[];
+
+const jumpToPrivate: Rule = {
+  chain: FORWARD,
+  args: [...comment("CNI firewall plugin rules"), "-j", PRIVATE],
+  isFirst: true,
+};
+const jumpToStage1: Rule = {
+  chain: FORWARD,
+  args: [...policyComment("same-bridge|isolated"), "-j", STAGE_1],
+  isFirst: true,
+};
+
+/** The backend of iptables. */
+export const iptablesBackend: Backend = {
+  async add(host, protection): Promise<void> {
+    await eachFamily(host, protection, async (iptables, wanted) => {
+      const plan = async (): Promise<string[]> =>
+        missingOf(await listTable(iptables), wanted);
+      const changes = await plan();
+      if (changes.every(isOfAddress)) {
+        return await changeRules(iptables, firstly(changes, plan));
+      }
+      using _lock = await lockSharedChains(iptables);
+      await changeRules(iptables, plan);
+    });
+  },
+
+  async check(host, protection): Promise<void> {
+    await eachFamily(host, protection, async (iptables, { rules }) => {
+      const listing = await listTable(iptables);
+      const missing = rules.find((rule) => findRule(listing, rule) === -1);
+      if (missing !== undefined) throw absenceOf(missing);
+      if (misplacedIn(listing).length > 0) {
+        throw checkFailure(`expected ${PRIVATE} to come first in ${FORWARD}`);
+      }
+    });
+  },
+
+  async del(host, addresses): Promise<void> {
+    const { hostNetns, env, log, backend } = host;
+    await eachIptables(
+      {
+        hostNetns,
+        path: env["PATH"],
+        table: "filter",
+        isNamed: backend === "iptables",
+        log,
+      },
+      PRIVATE,
+      async (iptables) => {
+        const meant = addresses.filter(({ family }) =>
+          family === iptables.family
+        ).flatMap(rulesOfAddress).map(lineOf);
+        if (meant.length === 0) return;
+        await changeRules(
+          iptables,
+          async () =>
+            (await listRules(iptables, PRIVATE) ?? [])
+              .filter((line) => meant.includes(line))
+              .map(deletionOf),
+        );
+      },
+    );
+  },
+
+  async status(host): Promise<void> {
+    using netns = NetNs.open(host.hostNetns);
+    await listTable(iptablesOf(host, netns, 4));
+  },
+};
+
+/** Reports whether a change concerns no other attachment. */
+function isOfAddress(change: string): boolean {
+  return change.startsWith(`-A ${PRIVATE} `);
+}
+
+/** Returns a plan whose first changes are known. */
+function firstly(changes: readonly string[], plan: Plan): Plan {
+  let known: readonly string[] | undefined = changes;
+  return async () => {
+    const next = known ?? await plan();
+    known = undefined;
+    return next;
+  };
+}
+
+/** Works on the iptables of each family that the addresses have. */
+async function eachFamily(
+  host: FirewallHost,
+  protection: Protection,
+  work: (iptables: Iptables, wanted: Wanted) => Promise<void>,
+): Promise<void> {
+  using netns = NetNs.open(host.hostNetns);
+  const byFamily = Map.groupBy(protection.addresses, ({ family }) => family);
+  const all = [...byFamily].map(([family, addresses]) => ({
+    iptables: iptablesOf(host, netns, family),
+    wanted: wantedOf(host, { ...protection, addresses }),
+  }));
+  for (const { iptables, wanted } of all) await work(iptables, wanted);
+}
+
+function iptablesOf(
+  { env }: FirewallHost,
+  netns: NetNs,
+  family: IpFamily,
+): Iptables {
+  const { path } = getIptables(family, env["PATH"]);
+  return { netns, family, table: "filter", path };
+}
+
+/** @throws {Error} With the program's output */
+async function listTable(iptables: Iptables): Promise<Listing> {
+  const listed = await runIptables(iptables, ["-S"]);
+  if (!listed.success) throw failureOf(iptables, listed);
+  return listed.stdout.split("\n");
+}
+
+function wantedOf(
+  { adminChain }: FirewallHost,
+  { addresses, policy, isPolicyOnly }: Protection,
+): Wanted {
+  const isolation = policy === undefined ? undefined : isolationOf(policy);
+  const acceptance: Wanted | undefined = isPolicyOnly ? undefined : {
+    chains: [PRIVATE, adminChain],
+    rules: [
+      jumpToPrivate,
+      {
+        chain: PRIVATE,
+        args: [
+          ...comment("CNI firewall plugin admin overrides"),
+          "-j",
+          adminChain,
+        ],
+        isFirst: true,
+      },
+      ...addresses.flatMap(rulesOfAddress),
+    ],
+  };
+  const parts = [acceptance, isolation].filter((part) => part !== undefined);
+  return {
+    chains: parts.flatMap(({ chains }) => chains),
+    rules: parts.flatMap(({ rules }) => rules),
+  };
+}
+
+function rulesOfAddress(ip: Ip): Rule[] {
+  const host = `${ip}/${ip.bitLength}`;
+  const known = ["-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED"];
+  return [
+    { chain: PRIVATE, args: ["-d", host, ...known, "-j", "ACCEPT"] },
+    { chain: PRIVATE, args: ["-s", host, "-j", "ACCEPT"] },
+  ];
+}
+
+function isolationOf({ bridge, isolated }: IngressPolicy): Wanted {
+  const shared = policyComment("same-bridge|isolated");
+  const own = policyComment(isolated ? "isolated" : "same-bridge");
+  const end = [...shared, "-j", "RETURN"];
+  const drop = ["-j", "DROP"];
+  return {
+    chains: [STAGE_1, STAGE_2],
+    rules: [
+      jumpToStage1,
+      {
+        chain: STAGE_1,
+        args: ["-i", bridge, "!", "-o", bridge, ...own, "-j", STAGE_2],
+        isFirst: true,
+      },
+      ...isolated
+        ? [{
+          chain: STAGE_1,
+          args: ["-i", bridge, "-o", bridge, ...own, ...drop],
+          isFirst: true,
+        }]
+        : [],
+      { chain: STAGE_1, args: end },
+      {
+        chain: STAGE_2,
+        args: ["-o", bridge, ...shared, ...drop],
+        isFirst: true,
+      },
+      { chain: STAGE_2, args: end },
+    ],
+  };
+}
+
+function comment(text: string): string[] {
+  return ["-m", "comment", "--comment", text];
+}
+
+function policyComment(policy: string): string[] {
+  return comment(`CNI firewall plugin rules (ingressPolicy: ${policy})`);
+}
+
+/** Lists the changes that add missing chains and rules, in one go. */
+function missingOf(listing: Listing, { chains, rules }: Wanted): string[] {
+  const absent = rules.filter((rule) => findRule(listing, rule) === -1);
+  const added = [
+    // Fails if another program was faster, so rules are not added twice.
+    ...chains.filter((chain) => !listing.includes(`-N ${chain}`))
+      .map((chain) => `-N ${chain}`),
+    ...absent.map(({ chain, args, isFirst }) =>
+      `${isFirst ? "-I" : "-A"} ${chain} ${joinRule(args)}`
+    ),
+  ];
+  const jumps = [jumpToPrivate, jumpToStage1];
+  const after = [
+    ...absent.filter((rule) => jumps.includes(rule)).map(lineOf).reverse(),
+    ...listing,
+  ];
+  return [
+    ...added,
+    ...misplacedIn(after).flatMap((line) => [
+      deletionOf(line),
+      line.replace("-A", "-I"),
+    ]),
+  ];
+}
+
+/**
+ * Lists the jumps of chain FORWARD that must move to its start, the first one
+ * last: if everything is refused before them, or if the policy's jump comes
+ * after the one that accepts.
+ */
+function misplacedIn(listing: Listing): string[] {
+  const jumps = [jumpToPrivate, jumpToStage1]
+    .map((rule) => ({ rule, at: findRule(listing, rule) }))
+    .filter(({ at }) => at !== -1);
+  const refusal = listing.findIndex((line) => REFUSAL.test(line));
+  const isRefused = jumps.some(({ at }) => refusal !== -1 && refusal < at);
+  const [last, first] = jumps;
+  const isInOrder = first === undefined || last === undefined ||
+    first.at < last.at;
+  return isRefused || !isInOrder ? jumps.map(({ rule }) => lineOf(rule)) : [];
+}
+
+/** A rule of FORWARD that refuses every packet. */
+const REFUSAL =
+  /^-A FORWARD( -m comment --comment ("[^"]*"|\S+))? -j (DROP|REJECT\b.*)$/;
+
+function lineOf({ chain, args }: Rule): string {
+  return `-A ${chain} ${joinRule(args)}`;
+}
+
+/** Returns the position of a rule; -1 if it does not exist. */
+function findRule(listing: Listing, rule: Rule): number {
+  const wanted = wordsOf(lineOf(rule));
+  const start = `-A ${rule.chain} `;
+  return listing.findIndex((line) =>
+    line.startsWith(start) && wordsOf(line) === wanted
+  );
+}
+
+/** Returns a form of a rule that does not depend on its quotes. */
+function wordsOf(line: string): string {
+  return splitRule(line).join("\0");
+}
+
+function absenceOf({ chain, args }: Rule): Error {
+  const isOfAddress = args.includes("ACCEPT");
+  return checkFailure(
+    `expected ${isOfAddress ? "" : `${chain} `}rule [${
+      args.join(" ")
+    }] not found`,
+  );
+}

@@ -1,0 +1,335 @@
+/**
+ * The firewall as a table of nftables:
+ *
+ * ```
+ * table inet cni_firewall {
+ *   set addresses4 { type ipv4_addr; elements = { 10.1.2.5 comment "<attachment>", … } }
+ *   set addresses6 { type ipv6_addr; … }
+ *   set bridges { type ifname; elements = { "cni0", … } }
+ *   map within_bridge { type ifname . ifname : verdict
+ *     elements = { "cni0" . "cni0" : return, "cni1" . "cni1" : drop }
+ *   }
+ *   chain admin {}
+ *   chain ingress_policy {
+ *     iifname . oifname vmap @within_bridge
+ *     iifname @bridges oifname @bridges drop
+ *   }
+ *   chain forward { type filter hook forward priority filter
+ *     jump ingress_policy
+ *     jump admin
+ *     ip saddr @addresses4 accept
+ *     ip daddr @addresses4 ct state established,related accept
+ *     …
+ *   }
+ * }
+ * ```
+ *
+ * The number of rules is constant: an attachment adds its addresses to a set.
+ * The comments of the elements name the attachment, so DEL and GC find its
+ * addresses without a result. The other backends add the sets alone, as a
+ * record of who owns which address: rules of the Go plugin's form have no room
+ * for it.
+ *
+ * The last DEL removes the table, unless chain `admin` has rules.
+ *
+ * @module
+ */
+
+import {
+  addChain,
+  addElements,
+  addSet,
+  addTable,
+  appendRule,
+  type Change,
+  delElementsOf,
+  delTableOf,
+  type Element,
+  flushChain,
+  type NewSet,
+  type Table,
+} from "../../ffi/nftables/change.ts";
+import {
+  comparedValues,
+  decide,
+  decideByLinks,
+  encodeName,
+  type Expression,
+  jumpTo,
+  matchAddressIn,
+  matchEstablished,
+  matchFamily,
+  matchLinksIn,
+  verdictOf,
+  VERDICTS,
+} from "../../ffi/nftables/expression.ts";
+import type { Nftables } from "../../ffi/nftables/mod.ts";
+import { Ip, type IpFamily } from "../../net/ip.ts";
+import { checkFailure } from "../parts/check_link.ts";
+import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
+import { BackendMissing } from "../parts/iptables/find.ts";
+import { type MasqueradeNames, namesOf } from "../parts/masquerade/names.ts";
+import { openNftables } from "../parts/open_nftables.ts";
+import type { Backend, IngressPolicy } from "./backend.ts";
+
+const TABLE: Table = { family: "inet", name: "cni_firewall" };
+const TABLE_COMMENT = "Firewall for CNI plugins";
+const SETS: Readonly<Record<IpFamily, NewSet>> = {
+  4: { name: "addresses4", key: "ipv4_addr" },
+  6: { name: "addresses6", key: "ipv6_addr" },
+};
+const FAMILIES: readonly IpFamily[] = [4, 6];
+const BRIDGES: NewSet = { name: "bridges", key: "ifname" };
+const WITHIN_BRIDGE: NewSet = {
+  name: "within_bridge",
+  key: "ifname . ifname",
+  isVerdictMap: true,
+};
+const ADMIN = "admin", POLICY = "ingress_policy", FORWARD = "forward";
+/** Source: include/uapi/linux/netfilter_ipv4.h `NF_IP_PRI_FILTER`. */
+const FILTER = { type: "filter", hook: "forward", priority: 0 } as const;
+
+/** The rules of each chain. */
+const RULES: Readonly<Record<string, readonly (readonly Expression[])[]>> = {
+  [POLICY]: [
+    decideByLinks(WITHIN_BRIDGE.name),
+    [...matchLinksIn(BRIDGES.name), decide("drop")],
+  ],
+  [FORWARD]: [
+    [jumpTo(POLICY)],
+    [jumpTo(ADMIN)],
+    ...FAMILIES.flatMap((family) => [
+      [
+        ...matchFamily(family),
+        ...matchAddressIn("source", family, SETS[family].name),
+        decide("accept"),
+      ],
+      [
+        ...matchFamily(family),
+        ...matchAddressIn("destination", family, SETS[family].name),
+        ...matchEstablished(),
+        decide("accept"),
+      ],
+    ]),
+  ],
+};
+
+/** The names by which an attachment's elements are found. */
+type Names = Pick<MasqueradeNames, "instance" | "networkHash" | "comment">;
+
+/** The backend of nftables. */
+export const nftablesBackend: Backend = {
+  async add({ hostNetns }, { owner, addresses, policy }): Promise<void> {
+    using nftables = required(openNftables(hostNetns));
+    const names = await namesOf(owner);
+    commitUnlessDisturbed(nftables, () => [
+      ...sharedChanges(nftables),
+      ...recordChanges(nftables, names, addresses),
+      ...policy === undefined ? [] : policyChanges(nftables, policy),
+    ]);
+  },
+
+  async check({ hostNetns }, { owner, addresses, policy }): Promise<void> {
+    using nftables = required(openNftables(hostNetns));
+    const own = listRecorded(nftables, isOf(await namesOf(owner)));
+    const missing = addresses.filter((ip) => !includes(own, ip));
+    if (missing.length > 0) {
+      throw checkFailure(
+        `expected ${missing.join(", ")} in table inet ${TABLE.name} not found`,
+      );
+    }
+    const chain = Object.keys(RULES).find((one) => !isWhole(nftables, one));
+    if (chain !== undefined) {
+      throw checkFailure(
+        `expected rules of chain ${chain} of table inet ${TABLE.name} not found`,
+      );
+    }
+    if (policy !== undefined && !isEnforced(nftables, policy)) {
+      throw checkFailure(
+        `expected ingress policy of "${policy.bridge}" not found`,
+      );
+    }
+  },
+
+  // The caller removes the record, of which the rules consist.
+  del: () => Promise.resolve(),
+
+  async status({ hostNetns }): Promise<void> {
+    using nftables = required(openNftables(hostNetns));
+    const table = { ...TABLE, name: `${TABLE.name}_probe` };
+    await Promise.resolve(nftables.tryOut(skeletonOf(table)));
+  },
+};
+
+/** Records the owner of addresses. The addresses of an earlier ADD are dropped. */
+export function recordOwner(
+  nftables: Nftables,
+  names: Names,
+  addresses: readonly Ip[],
+): void {
+  commitUnlessDisturbed(nftables, () => [
+    addTable(TABLE, TABLE_COMMENT),
+    ...Object.values(SETS).map((set) => addSet(TABLE, set)),
+    ...recordChanges(nftables, names, addresses),
+  ]);
+}
+
+/** Selects elements by their comments. */
+export type OwnerTest = (comment: string) => boolean;
+
+/** Builds a test for the addresses of an attachment. */
+export function isOf({ instance }: Pick<Names, "instance">): OwnerTest {
+  return (comment) => comment.startsWith(instance);
+}
+
+/** Builds a test for the addresses of attachments to a network that are not valid. */
+export function isStale(
+  networkHash: string,
+  valid: readonly Names[],
+): OwnerTest {
+  const tests = valid.map(isOf);
+  return (comment) =>
+    comment.startsWith(`${networkHash}-`) &&
+    !tests.some((test) => test(comment));
+}
+
+/** Lists the recorded addresses of some owners. */
+export function listRecorded(nftables: Nftables, isMeant: OwnerTest): Ip[] {
+  return listAll(nftables).filter(({ comment }) => isMeant(comment))
+    .map(addressOf);
+}
+
+/** Removes the addresses of some owners, and the table if no others are left. */
+export function forgetOwners(nftables: Nftables, isMeant: OwnerTest): void {
+  commitUnlessDisturbed(nftables, () => {
+    const all = listAll(nftables);
+    const gone = all.filter(({ comment }) => isMeant(comment));
+    const isLast = gone.length > 0 && gone.length === all.length &&
+      nftables.listRules(TABLE, ADMIN).length === 0;
+    return isLast ? [delTableOf(TABLE)] : deletions(gone);
+  });
+}
+
+function required(nftables: Nftables | undefined): Nftables {
+  if (nftables !== undefined) return nftables;
+  throw new BackendMissing("the kernel has no nf_tables");
+}
+
+/** Lists the changes that give a table its sets and chains. */
+function skeletonOf(table: Table): Change[] {
+  return [
+    addTable(table, TABLE_COMMENT),
+    ...[...Object.values(SETS), BRIDGES, WITHIN_BRIDGE]
+      .map((set) => addSet(table, set)),
+    addChain(table, ADMIN),
+    addChain(table, POLICY),
+    addChain(table, FORWARD, FILTER),
+  ];
+}
+
+/** Lists the changes that add what all attachments share, or repair it. */
+function sharedChanges(nftables: Nftables): Change[] {
+  const broken = Object.keys(RULES).filter((one) => !isWhole(nftables, one));
+  if (broken.length === 0) return [];
+  return [
+    ...skeletonOf(TABLE),
+    ...broken.flatMap((chain) => [
+      flushChain(TABLE, chain),
+      ...(RULES[chain] ?? []).map((expressions) =>
+        appendRule(TABLE, { chain, expressions })
+      ),
+    ]),
+  ];
+}
+
+/** Reports whether a chain has its rules and no others. */
+function isWhole(nftables: Nftables, chain: string): boolean {
+  const present = nftables.listRules(TABLE, chain)
+    .map(({ expressions }) => shapeOf(expressions));
+  return present.join() === (RULES[chain] ?? []).map(shapeOf).join();
+}
+
+/** Returns what tells one rule of the table from another. */
+function shapeOf(expressions: readonly Expression[]): string {
+  const values = comparedValues(expressions).map((value) => value.toHex());
+  const { code, chain } = verdictOf(expressions) ?? {};
+  const names = expressions.map(({ name }) => name);
+  return [...names, ...values, code, chain].join(" ");
+}
+
+function recordChanges(
+  nftables: Nftables,
+  names: Names,
+  addresses: readonly Ip[],
+): Change[] {
+  const { comment } = names, isOwn = isOf(names);
+  const replaced = listAll(nftables).filter((one) =>
+    isOwn(one.comment) || includes(addresses, addressOf(one))
+  );
+  const added = addresses.map((ip) => ({
+    key: new Uint8Array(ip.toBytes()),
+    comment,
+  }));
+  return [...deletions(replaced), ...perSet(added, addElements)];
+}
+
+function policyChanges(
+  nftables: Nftables,
+  { bridge, isolated }: IngressPolicy,
+): Change[] {
+  const key = new Uint8Array([...encodeName(bridge), ...encodeName(bridge)]);
+  const verdict = isolated ? VERDICTS.drop : VERDICTS.return;
+  const earlier = nftables.listElements(TABLE, WITHIN_BRIDGE.name)
+    .filter((one) => one.key.toHex() === key.toHex());
+  return [
+    ...earlier.length > 0
+      ? [delElementsOf(TABLE, WITHIN_BRIDGE.name, earlier)]
+      : [],
+    addElements(TABLE, WITHIN_BRIDGE.name, [{ key, verdict, comment: "" }]),
+    addElements(TABLE, BRIDGES.name, [{
+      key: encodeName(bridge),
+      comment: "",
+    }]),
+  ];
+}
+
+function isEnforced(
+  nftables: Nftables,
+  { bridge, isolated }: IngressPolicy,
+): boolean {
+  const name = encodeName(bridge).toHex();
+  const within = nftables.listElements(TABLE, WITHIN_BRIDGE.name)
+    .find(({ key }) => key.toHex() === name + name);
+  const verdict = isolated ? VERDICTS.drop : VERDICTS.return;
+  return within?.verdict === verdict &&
+    nftables.listElements(TABLE, BRIDGES.name)
+      .some(({ key }) => key.toHex() === name);
+}
+
+function listAll(nftables: Nftables): Element[] {
+  return Object.values(SETS)
+    .flatMap(({ name }) => nftables.listElements(TABLE, name));
+}
+
+function deletions(elements: readonly Element[]): Change[] {
+  return perSet(elements, delElementsOf);
+}
+
+/** Makes a change for each set that has some of the elements. */
+function perSet(
+  elements: readonly Element[],
+  change: (table: Table, set: string, elements: readonly Element[]) => Change,
+): Change[] {
+  return FAMILIES.flatMap((family) => {
+    const own = elements.filter((one) => addressOf(one).family === family);
+    return own.length > 0 ? [change(TABLE, SETS[family].name, own)] : [];
+  });
+}
+
+function addressOf({ key }: Element): Ip {
+  return Ip.fromBytes(key);
+}
+
+function includes(addresses: readonly Ip[], ip: Ip): boolean {
+  return addresses.some((one) => one.equals(ip));
+}

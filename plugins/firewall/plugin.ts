@@ -1,0 +1,222 @@
+/**
+ * firewall: lets a container's traffic through the host's firewall. Chained
+ * after a plugin that gives the container an address.
+ *
+ * ```
+ *     container            host, chain forward
+ *   ┌────────────┐       ┌──────────────────────────────────┐
+ *   │ eth0       │       │ ingress policy: drop, or go on   │
+ *   │ 10.1.2.5 ──┼───────┼→ administrator's rules           │
+ *   └────────────┘       │ from 10.1.2.5: accept          ──┼─→ anywhere
+ *                        │ to 10.1.2.5: accept answers    ←─┼──
+ *                        └──────────────────────────────────┘
+ * ```
+ *
+ * ```json
+ * { "type": "firewall", "ingressPolicy": "same-bridge" }
+ * ```
+ *
+ * The rules are in firewalld, iptables or nftables. DEL removes the
+ * attachment's. Chains and rules that all attachments share stay in iptables,
+ * as with the Go plugin; the last DEL removes the table of nftables.
+ *
+ * @module
+ */
+
+import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import { Rollback, tryAll } from "../../cni/rollback.ts";
+import { listVersionsFrom } from "../../cni/version.ts";
+import type { Nftables } from "../../ffi/nftables/mod.ts";
+import type { Ip } from "../../net/ip.ts";
+import { attachmentOf } from "../parts/attachment.ts";
+import { listAddresses } from "../parts/configure_link.ts";
+import { namesOf } from "../parts/masquerade/names.ts";
+import { openNftables } from "../parts/open_nftables.ts";
+import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
+import { findSandbox } from "../parts/sandbox.ts";
+import {
+  backends,
+  type FirewallHost,
+  type IngressPolicy,
+  type Protection,
+  withBackend,
+} from "./backend.ts";
+import {
+  forgetOwners,
+  isOf,
+  isStale,
+  listRecorded,
+  type OwnerTest,
+  recordOwner,
+} from "./nftables.ts";
+import type { FirewallConfig } from "./schema.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/meta/firewall/firewall.go. */
+export const firewall: Plugin<FirewallConfig> = definePlugin({
+  name: "firewall",
+  versions: listVersionsFrom("0.4.0"),
+  configSchema: async () => (await import("./schema.ts")).firewallSchema(),
+
+  async add(call): Promise<Result> {
+    const { prevResult, ...protection } = protectionOf(call);
+    const { addresses, owner } = protection;
+    if (addresses.length === 0) return prevResult;
+    const host = hostOf(call);
+    const names = await namesOf(owner);
+    using nftables = openNftables(call.hostNetns);
+
+    await using rollback = new Rollback(call.log);
+    rollback.onFailure(
+      "remove the rules",
+      () => removeRules(host, nftables, { addresses, isOwn: isOf(names) }),
+    );
+    // First, so that DEL knows the addresses of an ADD that was killed.
+    if (nftables !== undefined) recordOwner(nftables, names, addresses);
+    await withBackend(host, (backend) => backend.add(host, protection));
+    rollback.commit();
+    return prevResult;
+  },
+
+  async check(call): Promise<void> {
+    const protection = protectionOf(call);
+    const host = hostOf(call);
+    await withBackend(host, (backend) => backend.check(host, protection));
+  },
+
+  async del(call): Promise<void> {
+    using nftables = openNftables(call.hostNetns);
+    const isOwn = isOf(await namesOf(attachmentOf(call)));
+    const own = nftables ? listRecorded(nftables, isOwn) : [];
+    const others = nftables
+      ? listRecorded(nftables, (comment) => !isOwn(comment))
+      : [];
+    // An address may have a new owner since.
+    const addresses = [...own, ...addressesOf(call, own)]
+      .filter((ip) => !others.some((other) => other.equals(ip)));
+    await removeRules(hostOf(call), nftables, { addresses, isOwn });
+  },
+
+  async gc(call): Promise<void> {
+    const { network, validAttachments } = call;
+    if (validAttachments === undefined) return;
+    using nftables = openNftables(call.hostNetns);
+    if (nftables === undefined) return;
+    const { networkHash } = await namesOf({
+      network,
+      containerId: "",
+      ifName: "",
+    });
+    const valid = await Promise.all(
+      validAttachments.map((one) => namesOf({ network, ...one })),
+    );
+    const isOwn = isStale(networkHash, valid);
+    const addresses = listRecorded(nftables, isOwn);
+    await removeRules(hostOf(call), nftables, { addresses, isOwn });
+  },
+
+  async status(call): Promise<void> {
+    const host = hostOf(call);
+    try {
+      await withBackend(host, (backend) => backend.status(host));
+    } catch (error) {
+      throw new CniError(
+        ErrorCode.PluginNotAvailable,
+        `Cannot let traffic through by ${
+          host.backend ?? "firewalld, iptables or nftables"
+        }`,
+        { details: describeError(error) },
+      );
+    }
+  },
+});
+
+function hostOf(call: Call<FirewallConfig>): FirewallHost {
+  const { hostNetns, config, surroundings, log } = call;
+  return {
+    hostNetns,
+    backend: config.backend || undefined,
+    adminChain: config.iptablesAdminChainName || "CNI-ADMIN",
+    zone: config.firewalldZone || "trusted",
+    env: surroundings.env,
+    log,
+  };
+}
+
+/** @throws {CniError} 7 if there is no prevResult, or none with a bridge */
+function protectionOf(
+  call: Call<FirewallConfig>,
+): Protection & { readonly prevResult: Result } {
+  const prevResult = requirePrevResult(
+    call,
+    "missing prevResult from earlier plugin",
+  );
+  return {
+    prevResult,
+    owner: attachmentOf(call),
+    addresses: prevResult.ips.map(({ address }) => address.ip),
+    policy: policyOf(call.config, prevResult),
+  };
+}
+
+function policyOf(
+  { ingressPolicy }: FirewallConfig,
+  { interfaces: [bridge] }: Result,
+): IngressPolicy | undefined {
+  if (!ingressPolicy || ingressPolicy === "open") return undefined;
+  const refuse = (why: string): CniError =>
+    new CniError(ErrorCode.InvalidNetworkConfig, why);
+  if (bridge === undefined) {
+    throw refuse(
+      `interface needs to be set for ingress policy "${ingressPolicy}", make sure to chain "firewall" plugin with "bridge"`,
+    );
+  }
+  if (bridge.name === "") throw refuse("got empty bridge name");
+  if (!/^[^\s/]{1,15}$/.test(bridge.name)) {
+    throw refuse(`"${bridge.name}" cannot be the name of a bridge`);
+  }
+  return { bridge: bridge.name, isolated: ingressPolicy === "isolated" };
+}
+
+/**
+ * Lists the addresses that an attachment may have besides the recorded ones: in
+ * prevResult, or else on the interface if it still exists.
+ */
+function addressesOf(call: Call, recorded: readonly Ip[]): Ip[] {
+  const prevResult = readablePrevResult(call);
+  if (prevResult !== undefined) {
+    return prevResult.ips.map(({ address }) => address.ip);
+  }
+  if (recorded.length > 0) return [];
+  try {
+    using sandbox = findSandbox(call);
+    const link = sandbox?.link.find(call.args.ifName);
+    if (sandbox === undefined || link === undefined) return [];
+    return listAddresses(sandbox, link).map(({ address }) => address.ip)
+      .filter(({ isLinkLocal }) => !isLinkLocal);
+  } catch (error) {
+    call.log.warn("Ignoring the sandbox", { problem: describeError(error) });
+    return [];
+  }
+}
+
+/** Removes the addresses' rules from all backends, and then their record. */
+async function removeRules(
+  host: FirewallHost,
+  nftables: Nftables | undefined,
+  { addresses, isOwn }: {
+    readonly addresses: readonly Ip[];
+    readonly isOwn: OwnerTest;
+  },
+): Promise<void> {
+  await tryAll(
+    Object.entries(backends).map(([name, load]) => [
+      `remove the rules of ${name}`,
+      async () => {
+        if (addresses.length > 0) await (await load()).del(host, addresses);
+      },
+    ]),
+  );
+  if (nftables !== undefined) forgetOwners(nftables, isOwn);
+}
