@@ -1,15 +1,13 @@
 /**
- * What a backend of the firewall must do, and the choice between the backends.
+ * What a backend of the firewall must do.
  *
  * @module
  */
 
-import { describeError } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Environment } from "../../cni/args.ts";
 import type { Ip } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";
-import { isLacking } from "../parts/iptables/find.ts";
 
 /** The names of the backends. */
 export type BackendName = "iptables" | "firewalld" | "nftables";
@@ -29,14 +27,14 @@ export interface FirewallHost {
   readonly log: Log;
 }
 
-/** Who may connect to containers behind a bridge. */
+/** A limit on connections to the containers behind a bridge. */
 export interface IngressPolicy {
   readonly bridge: string;
   /** Whether containers behind the same bridge are kept apart, too. */
   readonly isolated: boolean;
 }
 
-/** What an attachment needs from the firewall. */
+/** The input of a backend: one attachment. */
 export interface Protection {
   readonly owner: Attachment;
   /** The addresses whose traffic is let through. */
@@ -64,7 +62,7 @@ export interface Backend {
   check(host: FirewallHost, protection: Protection): Promise<void>;
   /**
    * Removes the addresses' rules, also if the Go plugin added them. It succeeds
-   * if there are none, or if the host lacks the backend.
+   * if there is nothing to remove, or if the host lacks the backend.
    *
    * @throws {Error} If a rule cannot be removed
    */
@@ -75,48 +73,4 @@ export interface Backend {
    * @throws {Error} If the host or its kernel lacks something
    */
   status(host: FirewallHost): Promise<void>;
-}
-
-/** All backends, loaded on use. */
-export const backends: Readonly<Record<BackendName, () => Promise<Backend>>> = {
-  firewalld: async () => (await import("./firewalld.ts")).firewalldBackend,
-  iptables: async () => (await import("./iptables.ts")).iptablesBackend,
-  nftables: async () => (await import("./nftables.ts")).nftablesBackend,
-};
-
-/**
- * Works with the configuration's backend. Without one it is firewalld if that
- * runs, else iptables, as in the Go plugin, and nftables if iptables cannot work
- * on this host.
- *
- * @throws The error of the last backend that was tried
- */
-export async function withBackend(
-  host: FirewallHost,
-  work: (backend: Backend) => Promise<void>,
-): Promise<void> {
-  if (host.backend !== undefined) return work(await backends[host.backend]());
-  const { isFirewalldRunning } = await import("./system_bus.ts");
-  if (await isFirewalldRunning(host.env)) {
-    return await work(await backends.firewalld());
-  }
-  await withRules(work);
-}
-
-/** Works with the first backend of rules that the host supports. */
-export async function withRules(
-  work: (backend: Backend) => Promise<void>,
-): Promise<void> {
-  try {
-    return await work(await backends.iptables());
-  } catch (error) {
-    if (!isLacking(error)) throw error;
-    try {
-      return await work(await backends.nftables());
-    } catch (second) {
-      if (!isLacking(second)) throw second;
-      const why = `${describeError(error)}; ${describeError(second)}`;
-      throw new Error(why, { cause: second });
-    }
-  }
 }

@@ -13,7 +13,8 @@ import type { Environment } from "../../cni/args.ts";
 import { tryAll } from "../../cni/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
 import { checkFailure } from "../parts/check_link.ts";
-import { type Backend, withRules } from "./backend.ts";
+import type { Backend } from "./backend.ts";
+import { withRules } from "./rule_backends.ts";
 import { BusError, SystemBus } from "./system_bus.ts";
 
 /** The answers of firewalld if a zone does not have a source. */

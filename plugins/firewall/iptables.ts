@@ -110,7 +110,7 @@ export const iptablesBackend: Backend = {
         isNamed: backend === "iptables",
         log,
       },
-      PRIVATE,
+      [PRIVATE],
       async (iptables) => {
         const meant = addresses.filter(({ family }) =>
           family === iptables.family

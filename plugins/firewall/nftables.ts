@@ -151,7 +151,7 @@ export const nftablesBackend: Backend = {
     }
   },
 
-  // The caller removes the record, of which the rules consist.
+  // The record is all there is to remove, and the caller removes it.
   del: () => Promise.resolve(),
 
   async status({ hostNetns }): Promise<void> {

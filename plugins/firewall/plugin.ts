@@ -36,13 +36,8 @@ import { namesOf } from "../parts/masquerade/names.ts";
 import { openNftables } from "../parts/open_nftables.ts";
 import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
 import { findSandbox } from "../parts/sandbox.ts";
-import {
-  backends,
-  type FirewallHost,
-  type IngressPolicy,
-  type Protection,
-  withBackend,
-} from "./backend.ts";
+import type { FirewallHost, IngressPolicy, Protection } from "./backend.ts";
+import { backends, withBackend } from "./choose_backend.ts";
 import {
   forgetOwners,
   isOf,
@@ -94,7 +89,8 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
       : [];
     // An address may have a new owner since.
     const addresses = [...own, ...addressesOf(call, own)]
-      .filter((ip) => !others.some((other) => other.equals(ip)));
+      .filter((ip) => !others.some((other) => other.equals(ip)))
+      .filter((ip, at, all) => all.findIndex((one) => one.equals(ip)) === at);
     await removeRules(hostOf(call), nftables, { addresses, isOwn });
   },
 
@@ -144,7 +140,7 @@ function hostOf(call: Call<FirewallConfig>): FirewallHost {
   };
 }
 
-/** @throws {CniError} 7 if there is no prevResult, or none with a bridge */
+/** @throws {CniError} 7 if prevResult is missing, or has no bridge for the policy */
 function protectionOf(
   call: Call<FirewallConfig>,
 ): Protection & { readonly prevResult: Result } {

@@ -34,7 +34,7 @@ export const firewallSchema = once(() =>
     ),
     /** The zone of firewalld to which the addresses are added. */
     firewalldZone: optional(z.string()),
-    /** Who may connect to the container. */
+    /** From where connections to the container are let through. */
     ingressPolicy: optional(z.enum(POLICIES, {
       error: ({ input }) => `unknown ingress policy: ${quote(input)}`,
     })),

@@ -1,0 +1,161 @@
+/**
+ * A stand-in for firewalld on a bus of its own: it keeps the sources of zones, and
+ * refuses like firewalld. The bus is a real `dbus-daemon`, and the stand-in
+ * speaks to it by another implementation of the protocol.
+ *
+ * @module
+ */
+
+import library from "@homebridge/dbus-native";
+import { hasCommand, ignoreUnless } from "../../testing/capabilities.ts";
+
+const NAME = "org.fedoraproject.FirewallD1";
+
+/** Skips what needs a bus. */
+export const needsBus = ignoreUnless(
+  hasCommand("dbus-daemon"),
+  "needs dbus-daemon",
+);
+
+/** An error that goes over the bus. */
+class Refusal extends Error {
+  readonly dbusName = `${NAME}.Exception`;
+}
+
+/** Options of {@linkcode FakeFirewalld.start}. */
+interface Options {
+  /** Whether firewalld runs; otherwise there is a bus only. */
+  readonly runs?: boolean;
+}
+
+/** A bus, and firewalld on it. */
+export class FakeFirewalld implements AsyncDisposable {
+  readonly #stack = new AsyncDisposableStack();
+  /** Zones by source. */
+  readonly sources = new Map<string, string>();
+  /** The calls so far, such as `addSource trusted 10.0.0.2/32`. */
+  readonly calls: string[] = [];
+  /** Environment of plugins on this host. */
+  readonly env: Record<string, string>;
+  /** Its answer to every call, if it fails. */
+  failure: string | undefined;
+
+  private constructor(path: string) {
+    this.env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path}` };
+  }
+
+  /**
+   * Starts both.
+   *
+   * @param folder Gets the socket
+   */
+  static async start(
+    folder: string,
+    { runs = true }: Options = {},
+  ): Promise<FakeFirewalld> {
+    const path = `${folder}/bus`;
+    const fake = new FakeFirewalld(path);
+    const bus = fake.#startBus(folder, path);
+    fake.#stack.defer(async () => {
+      bus.kill();
+      await bus.status;
+    });
+    await untilItListens(bus);
+    if (runs) await fake.#serve(`unix:path=${path}`);
+    return fake;
+  }
+
+  #startBus(folder: string, path: string): Deno.ChildProcess {
+    const config = `${folder}/bus.conf`;
+    Deno.writeTextFileSync(
+      config,
+      `<busconfig>
+  <type>system</type>
+  <listen>unix:path=${path}</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow own="*"/><allow send_destination="*"/><allow eavesdrop="true"/>
+  </policy>
+</busconfig>`,
+    );
+    const flags = ["--nofork", "--nopidfile", "--print-address"];
+    const args = [`--config-file=${config}`, ...flags];
+    const options = { args, stdout: "piped", stderr: "null" } as const;
+    return new Deno.Command("dbus-daemon", options).spawn();
+  }
+
+  async #serve(busAddress: string): Promise<void> {
+    // deno-lint-ignore no-explicit-any -- its declarations lack most of it
+    const bus = (library as any).createClient({ busAddress });
+    this.#stack.defer(() =>
+      new Promise<void>((resolve) => {
+        bus.connection.stream.once("close", resolve);
+        bus.connection.stream.destroy();
+      })
+    );
+    const methods = Object.fromEntries(
+      Object.keys(this.#methods()).map((name) => [name, [
+        "ss",
+        name === "querySource" ? "b" : "s",
+      ]]),
+    );
+    const shape = { name: `${NAME}.zone`, methods, signals: {} };
+    bus.exportInterface(
+      this.#methods(),
+      `/${NAME.replaceAll(".", "/")}`,
+      shape,
+    );
+    await new Promise<void>((resolve, reject) =>
+      bus.requestName(
+        NAME,
+        0,
+        (error: unknown) => error ? reject(error) : resolve(),
+      )
+    );
+  }
+
+  #methods(): Record<string, (zone: string, source: string) => unknown> {
+    const noted = (
+      name: string,
+      work: (zone: string, source: string) => unknown,
+    ) =>
+    (zone: string, source: string): unknown => {
+      this.calls.push(`${name} ${zone} ${source}`);
+      if (this.failure !== undefined) throw new Refusal(this.failure);
+      return work(zone, source);
+    };
+    return {
+      addSource: noted("addSource", (zone, source) => {
+        const bound = this.sources.get(source);
+        if (bound === zone) throw new Refusal(`ZONE_ALREADY_SET: ${source}`);
+        if (bound !== undefined) throw new Refusal(`ZONE_CONFLICT: ${source}`);
+        this.sources.set(source, zone);
+        return zone;
+      }),
+      removeSource: noted("removeSource", (zone, source) => {
+        const bound = this.sources.get(source);
+        if (bound === undefined) throw new Refusal(`UNKNOWN_SOURCE: ${source}`);
+        if (bound !== zone) throw new Refusal(`ZONE_CONFLICT: ${source}`);
+        this.sources.delete(source);
+        return zone;
+      }),
+      querySource: noted(
+        "querySource",
+        (zone, source) => this.sources.get(source) === zone,
+      ),
+    };
+  }
+
+  /** Ends both. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+}
+
+/** Waits for the address, which it prints when it listens. */
+async function untilItListens(bus: Deno.ChildProcess): Promise<void> {
+  const reader = bus.stdout.getReader();
+  const { done } = await reader.read();
+  await reader.cancel();
+  if (done) throw new Error("dbus-daemon ended");
+}
