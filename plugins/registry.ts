@@ -24,13 +24,16 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
     (await import("./host_device/plugin.ts")).hostDevice,
   "host-local": async () =>
     (await import("../ipam/host_local/plugin.ts")).hostLocal,
+  "ipvlan": async () => (await import("./ipvlan/plugin.ts")).ipvlan,
   "loopback": async () => (await import("./loopback/plugin.ts")).loopback,
+  "macvlan": async () => (await import("./macvlan/plugin.ts")).macvlan,
   "multus": async () => (await import("./multus/plugin.ts")).multus,
   "passthru": async () => (await import("./passthru/plugin.ts")).passthru,
   "ptp": async () => (await import("./ptp/plugin.ts")).ptp,
   "sbr": async () => (await import("./sbr/plugin.ts")).sbr,
   "static": async () => (await import("../ipam/static/plugin.ts")).staticIpam,
   "tuning": async () => (await import("./tuning/plugin.ts")).tuning,
+  "vlan": async () => (await import("./vlan/plugin.ts")).vlan,
 };
 
 /**

@@ -4,10 +4,11 @@
  * @module
  */
 
-import { checkInterfaceName, loadArgs } from "../../cni/args.ts";
+import { checkInterfaceName } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Mac } from "../../net/mac.ts";
+import { firstMac, macInArgs, macInConfig } from "../parts/mac.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { MAX_VLAN, trunkRangesOf, type VlanRange } from "./trunk.ts";
 
@@ -155,28 +156,9 @@ function checkName(name: string): void {
 function macOf(
   { args, config: { args: configArgs, runtimeConfig } }: Call<BridgeConfig>,
 ): Mac | undefined {
-  const { MAC } = loadArgs<{ MAC: string }>(args.args, { MAC: String });
-  const { InvalidEnvironment, InvalidNetworkConfig } = ErrorCode;
-  const [text, code] = [
-    [runtimeConfig?.mac, InvalidNetworkConfig] as const,
-    [configArgs?.cni?.mac, InvalidNetworkConfig] as const,
-    [MAC, InvalidEnvironment] as const,
-  ].find(([text]) => text) ?? [];
-  if (!text) return undefined;
-  try {
-    return checkedMac(Mac.parse(text));
-  } catch (error) {
-    const message = `Cannot use MAC "${text}"`;
-    throw new CniError(code ?? InvalidNetworkConfig, message, { cause: error });
-  }
-}
-
-/**
- * Rejects two kinds of MACs that the kernel would refuse only after all other
- * steps.
- */
-function checkedMac(mac: Mac): Mac {
-  if (mac.isMulticast) throw new RangeError("it is a group's");
-  if (/^0*$/.test(mac.hex)) throw new RangeError("it is nobody's");
-  return mac;
+  return firstMac(
+    macInConfig(runtimeConfig?.mac),
+    macInConfig(configArgs?.cni?.mac),
+    macInArgs(args.args),
+  );
 }

@@ -9,8 +9,11 @@ import { ensureSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 
 /** How an interface of the sandbox gets its IPv6 addresses. */
 export interface Ipv6Options {
-  /** Whether to detect duplicates; if not, the link-local address is usable at once. */
-  readonly detectsDuplicates?: boolean | undefined;
+  /**
+   * Whether to detect duplicates; if not, the link-local address is usable at
+   * once. "default": as the kernel is set.
+   */
+  readonly detectsDuplicates?: boolean | "default" | undefined;
 }
 
 /**
@@ -36,8 +39,8 @@ export function enableIpv6(
     }
     try {
       writeSysctl(`net/ipv6/conf/${ifName}/keep_addr_on_down`, "1");
-      if (detectsDuplicates) detectDuplicateAddresses(ifName);
-      else skipDuplicateAddressDetection(ifName);
+      if (detectsDuplicates === true) detectDuplicateAddresses(ifName);
+      else if (!detectsDuplicates) skipDuplicateAddressDetection(ifName);
     } catch {
       // Optional: without these, addresses take longer and are lost while the
       // link is down.

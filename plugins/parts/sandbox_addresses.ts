@@ -91,7 +91,10 @@ export function configureInterface(
   }
   makeChanges(sandbox, [
     ...ips.map(({ address }) =>
-      addingAddress(sandbox, link, { address, detectsDuplicates })
+      addingAddress(sandbox, link, {
+        address,
+        detectsDuplicates: Boolean(detectsDuplicates),
+      })
     ),
     bringingUp(sandbox, link),
     ...interfaceRoutes({ ips, routes })

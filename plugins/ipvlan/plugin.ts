@@ -1,0 +1,108 @@
+/**
+ * ipvlan: containers next to the host on the network of one of its links, all
+ * with that link's MAC.
+ *
+ * ```
+ *            host                            container
+ *   ┌─────────────────────┐             ┌────────────────────┐
+ *   │                     │   ipvlan    │ eth0               │
+ *   │  eth0 (master) ─────┼─────────────┼─ MAC of the master │
+ *   │   │  192.168.1.5/24 │             │  192.168.1.10/24   │
+ *   └───┼─────────────────┘             └────────────────────┘
+ *       │
+ *    192.168.1.0/24
+ * ```
+ *
+ * For networks that allow one MAC per port. In mode `l2` the master passes
+ * frames to the container that has the destination address. In modes `l3` and
+ * `l3s` it routes packets, and containers send no broadcasts. The host and its
+ * containers do not reach each other.
+ *
+ * ```json
+ * {
+ *   "type": "ipvlan",
+ *   "master": "eth0",
+ *   "mode": "l2",
+ *   "ipam": { "type": "host-local", "subnet": "192.168.1.0/24" }
+ * }
+ * ```
+ *
+ * In a chain and without `ipam`, the interface gets the addresses of prevResult
+ * in place of the interfaces that had them; without `master`, the single
+ * interface of prevResult is the master.
+ *
+ * DEL leaves nothing behind.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { IpvlanMode } from "../../ffi/rtnl/link_kinds.ts";
+import { attachToMaster, modeOf } from "../parts/on_master.ts";
+import { leaseAddresses } from "../parts/sandbox_addresses.ts";
+import { detach } from "../parts/sandbox_link.ts";
+import type { IpvlanConfig } from "./schema.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/main/ipvlan/ipvlan.go. */
+export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
+  name: "ipvlan",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./schema.ts")).ipvlanSchema(),
+
+  async add(call): Promise<Result> {
+    const mode = modeOf("ipvlan", MODES, call.config.mode);
+    const inherited = findInherited(call);
+    return await attachToMaster(call, {
+      info: { kind: "ipvlan", data: { mode } },
+      master: masterOf(call),
+      lease: (rollback) => inherited ?? leaseAddresses(call, rollback),
+    });
+  },
+
+  async check(call): Promise<void> {
+    const mode = modeOf("ipvlan", MODES, call.config.mode);
+    const { checkOnMaster } = await import("../parts/check_on_master.ts");
+    await checkOnMaster(call, {
+      kind: "ipvlan",
+      missing: "Required prevResult missing",
+      settings: (link) => [["mode", link.mode, mode]],
+    });
+  },
+
+  async del(call): Promise<void> {
+    await detach(call, "ipvlan");
+  },
+
+  async status(call): Promise<void> {
+    if (call.config.ipam?.type) await call.ipam.status();
+  },
+
+  async gc(call): Promise<void> {
+    if (call.config.ipam?.type) await call.ipam.gc();
+  },
+});
+
+/** The kernel's modes, by their names in configurations, the default first. */
+const MODES = { l2: IpvlanMode.L2, l3: IpvlanMode.L3, l3s: IpvlanMode.L3s };
+
+/** Returns the result whose addresses the interface gets, if there is no IPAM plugin. */
+function findInherited({ config, prevResult }: Call): Result | undefined {
+  if (config.ipam?.type || !prevResult?.ips.length) return undefined;
+  return prevResult;
+}
+
+/** @throws {CniError} 7 if prevResult has no interface, or several */
+function masterOf(
+  { config, prevResult }: Call<IpvlanConfig>,
+): string | undefined {
+  if (config.master || prevResult === undefined) return config.master;
+  const [only, ...others] = prevResult.interfaces;
+  if (only?.name && others.length === 0) return only.name;
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    "chained master failure. PrevResult lacks a single named interface",
+  );
+}

@@ -1,0 +1,26 @@
+/**
+ * The configuration schema of ipvlan.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { netConf, once, optional } from "../../cni/types.ts";
+import { masterKeys } from "../parts/on_master_schema.ts";
+
+/**
+ * Builds the schema of the network configuration.
+ *
+ * Source: containernetworking/plugins plugins/main/ipvlan/ipvlan.go `NetConf`.
+ */
+export const ipvlanSchema = once(() =>
+  netConf({
+    ...masterKeys(),
+    /** `l2` if absent. */
+    mode: optional(z.string()),
+  })
+);
+
+/** The decoded configuration. */
+export type IpvlanConfig = SchemaOutput<ReturnType<typeof ipvlanSchema>>;

@@ -1,0 +1,105 @@
+/**
+ * macvlan: containers next to the host on the network of one of its links, each
+ * with its own MAC.
+ *
+ * ```
+ *            host                               container
+ *   ┌─────────────────────┐               ┌────────────────────┐
+ *   │                     │    macvlan    │ eth0               │
+ *   │  eth0 (master) ─────┼───────────────┼─ 0a:58:c0:a8:01:0a │
+ *   │   │  192.168.1.5/24 │               │  192.168.1.10/24   │
+ *   └───┼─────────────────┘               └────────────────────┘
+ *       │
+ *    192.168.1.0/24
+ * ```
+ *
+ * The containers and the network reach each other directly. The host and its
+ * containers do not: the kernel sends nothing from a macvlan to its own master.
+ *
+ * ```json
+ * {
+ *   "type": "macvlan",
+ *   "master": "eth0",
+ *   "mode": "bridge",
+ *   "ipam": { "type": "host-local", "subnet": "192.168.1.0/24" }
+ * }
+ * ```
+ *
+ * Without `ipam` the interface is up and has no addresses. DEL leaves nothing
+ * behind.
+ *
+ * @module
+ */
+
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { emptyResult, type Result } from "../../cni/result.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { MacvlanMode } from "../../ffi/rtnl/link_kinds.ts";
+import type { Mac } from "../../net/mac.ts";
+import { firstMac, macInArgs, macInConfig } from "../parts/mac.ts";
+import { attachToMaster, modeOf } from "../parts/on_master.ts";
+import { leaseAddresses } from "../parts/sandbox_addresses.ts";
+import { detach } from "../parts/sandbox_link.ts";
+import type { MacvlanConfig } from "./schema.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/main/macvlan/macvlan.go. */
+export const macvlan: Plugin<MacvlanConfig> = definePlugin({
+  name: "macvlan",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./schema.ts")).macvlanSchema(),
+
+  async add(call): Promise<Result> {
+    const { master, bcqueuelen, ipam } = call.config;
+    const mode = modeOf("macvlan", MODES, call.config.mode);
+    const broadcastQueueLength = bcqueuelen || undefined;
+    return await attachToMaster(call, {
+      info: { kind: "macvlan", data: { mode, broadcastQueueLength } },
+      master,
+      mac: macOf(call),
+      lease: (rollback) =>
+        ipam?.type ? leaseAddresses(call, rollback) : emptyResult(),
+    });
+  },
+
+  async check(call): Promise<void> {
+    const mode = modeOf("macvlan", MODES, call.config.mode);
+    const { checkOnMaster } = await import("../parts/check_on_master.ts");
+    await checkOnMaster(call, {
+      kind: "macvlan",
+      missing: "required prevResult missing",
+      settings: (link) => [["mode", link.mode, mode]],
+    });
+  },
+
+  async del(call): Promise<void> {
+    await detach(call, "macvlan");
+  },
+
+  async status(call): Promise<void> {
+    if (call.config.ipam?.type) await call.ipam.status();
+  },
+
+  async gc(call): Promise<void> {
+    if (call.config.ipam?.type) await call.ipam.gc();
+  },
+});
+
+/** The kernel's modes, by their names in configurations, the default first. */
+const MODES = {
+  bridge: MacvlanMode.Bridge,
+  private: MacvlanMode.Private,
+  vepa: MacvlanMode.Vepa,
+  passthru: MacvlanMode.Passthru,
+};
+
+/**
+ * Reads the container's MAC. The runtime's takes precedence over CNI_ARGS, and
+ * both over the configuration's.
+ */
+function macOf({ args, config }: Call<MacvlanConfig>): Mac | undefined {
+  return firstMac(
+    macInConfig(config.runtimeConfig?.mac),
+    macInArgs(args.args),
+    macInConfig(config.mac),
+  );
+}

@@ -1,0 +1,30 @@
+/**
+ * The configuration schema of macvlan.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { netConf, once, optional } from "../../cni/types.ts";
+import { masterKeys } from "../parts/on_master_schema.ts";
+
+/**
+ * Builds the schema of the network configuration.
+ *
+ * Source: containernetworking/plugins plugins/main/macvlan/macvlan.go `NetConf`.
+ */
+export const macvlanSchema = once(() =>
+  netConf({
+    ...masterKeys(),
+    /** `bridge` if absent. */
+    mode: optional(z.string()),
+    mac: optional(z.string()),
+    /** How many broadcasts may wait; the kernel's default if absent or 0. */
+    bcqueuelen: optional(z.int().check(z.minimum(0), z.maximum(2 ** 32 - 1))),
+    runtimeConfig: optional(z.looseObject({ mac: optional(z.string()) })),
+  })
+);
+
+/** The decoded configuration. */
+export type MacvlanConfig = SchemaOutput<ReturnType<typeof macvlanSchema>>;

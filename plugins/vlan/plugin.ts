@@ -1,0 +1,99 @@
+/**
+ * vlan: a container in one VLAN of the network of one of the host's links.
+ *
+ * ```
+ *            host                          container
+ *   ┌─────────────────────┐             ┌───────────────┐
+ *   │                     │   VLAN 5    │               │
+ *   │  eth0 (master) ─────┼─────────────┼─ eth0         │
+ *   │   │                 │             │  10.5.0.10/24 │
+ *   └───┼─────────────────┘             └───────────────┘
+ *       │ frames with tag 5
+ * ```
+ *
+ * The kernel has one link for each VLAN of a master, so that one container of
+ * the host can be in it.
+ *
+ * ```json
+ * {
+ *   "type": "vlan",
+ *   "master": "eth0",
+ *   "vlanId": 5,
+ *   "ipam": { "type": "host-local", "subnet": "10.5.0.0/24" }
+ * }
+ * ```
+ *
+ * DEL leaves nothing behind.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
+import type { Result } from "../../cni/result.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import { attachToMaster } from "../parts/on_master.ts";
+import { leaseAddresses } from "../parts/sandbox_addresses.ts";
+import { detach } from "../parts/sandbox_link.ts";
+import type { VlanConfig } from "./schema.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/main/vlan/vlan.go. */
+export const vlan: Plugin<VlanConfig> = definePlugin({
+  name: "vlan",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./schema.ts")).vlanSchema(),
+
+  async add(call): Promise<Result> {
+    const { master, id } = settingsOf(call.config);
+    return await attachToMaster(call, {
+      info: { kind: "vlan", data: { id } },
+      master,
+      lease: (rollback) => leaseAddresses(call, rollback),
+    });
+  },
+
+  async check(call): Promise<void> {
+    const { id, mtu } = settingsOf(call.config);
+    const { checkOnMaster } = await import("../parts/check_on_master.ts");
+    await checkOnMaster(call, {
+      kind: "vlan",
+      missing: "vlan: Required prevResult missing",
+      settings: (link) => [
+        ["VLAN", link.vlanId, id],
+        ["MTU", link.mtu, mtu || link.mtu],
+      ],
+    });
+  },
+
+  async del(call): Promise<void> {
+    await detach(call, "vlan");
+  },
+
+  async status(call): Promise<void> {
+    await call.ipam.status();
+  },
+
+  async gc(call): Promise<void> {
+    if (call.config.ipam?.type) await call.ipam.gc();
+  },
+});
+
+/** The largest VLAN. Source: IEEE 802.1Q. */
+const MAX_VLAN = 4094;
+
+/** @throws {CniError} 7 if the master is missing or there is no such VLAN */
+function settingsOf(
+  { master, vlanId: id = 0, mtu = 0 }: VlanConfig,
+): { readonly master: string; readonly id: number; readonly mtu: number } {
+  const refuse = (why: string): CniError =>
+    new CniError(ErrorCode.InvalidNetworkConfig, why);
+  if (!master) {
+    throw refuse(
+      '"master" field is required. It specifies the host interface name to create the VLAN for',
+    );
+  }
+  if (id < 0 || id > MAX_VLAN) {
+    throw refuse(`invalid VLAN ID ${id} (must be between 0 and ${MAX_VLAN})`);
+  }
+  return { master, id, mtu };
+}

@@ -1,0 +1,26 @@
+/**
+ * The configuration schema of vlan.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { netConf, once, optional } from "../../cni/types.ts";
+import { masterKeys } from "../parts/on_master_schema.ts";
+
+/**
+ * Builds the schema of the network configuration.
+ *
+ * Source: containernetworking/plugins plugins/main/vlan/vlan.go `NetConf`.
+ */
+export const vlanSchema = once(() =>
+  netConf({
+    ...masterKeys(),
+    /** 0 if absent. */
+    vlanId: optional(z.int()),
+  })
+);
+
+/** The decoded configuration. */
+export type VlanConfig = SchemaOutput<ReturnType<typeof vlanSchema>>;
