@@ -41,7 +41,7 @@ import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { IpvlanMode } from "../../ffi/rtnl/link_kinds.ts";
-import { attachToMaster, modeOf } from "../parts/on_master.ts";
+import { attachToMaster, modeOf, nameOfMode } from "../parts/on_master.ts";
 import { leaseAddresses } from "../parts/sandbox_addresses.ts";
 import { detach } from "../parts/sandbox_link.ts";
 import type { IpvlanConfig } from "./schema.ts";
@@ -68,7 +68,9 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
     await checkOnMaster(call, {
       kind: "ipvlan",
       missing: "Required prevResult missing",
-      settings: (link) => [["mode", link.mode, mode]],
+      settings: (link) => [
+        ["mode", nameOfMode(MODES, link.mode), nameOfMode(MODES, mode)],
+      ],
     });
   },
 
@@ -85,7 +87,6 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
   },
 });
 
-/** The kernel's modes, by their names in configurations, the default first. */
 const MODES = { l2: IpvlanMode.L2, l3: IpvlanMode.L3, l3s: IpvlanMode.L3s };
 
 /** Returns the result whose addresses the interface gets, if there is no IPAM plugin. */

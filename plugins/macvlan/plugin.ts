@@ -37,7 +37,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { MacvlanMode } from "../../ffi/rtnl/link_kinds.ts";
 import type { Mac } from "../../net/mac.ts";
 import { firstMac, macInArgs, macInConfig } from "../parts/mac.ts";
-import { attachToMaster, modeOf } from "../parts/on_master.ts";
+import { attachToMaster, modeOf, nameOfMode } from "../parts/on_master.ts";
 import { leaseAddresses } from "../parts/sandbox_addresses.ts";
 import { detach } from "../parts/sandbox_link.ts";
 import type { MacvlanConfig } from "./schema.ts";
@@ -67,7 +67,9 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
     await checkOnMaster(call, {
       kind: "macvlan",
       missing: "required prevResult missing",
-      settings: (link) => [["mode", link.mode, mode]],
+      settings: (link) => [
+        ["mode", nameOfMode(MODES, link.mode), nameOfMode(MODES, mode)],
+      ],
     });
   },
 
@@ -84,7 +86,6 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
   },
 });
 
-/** The kernel's modes, by their names in configurations, the default first. */
 const MODES = {
   bridge: MacvlanMode.Bridge,
   private: MacvlanMode.Private,

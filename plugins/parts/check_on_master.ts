@@ -12,11 +12,11 @@ import { checkSandboxLink } from "./check_sandbox_link.ts";
 import type { MasterConfig } from "./on_master.ts";
 import { openSandbox } from "./sandbox.ts";
 
-/** A number that ADD has set: its name, the link's and the expected one. */
+/** What ADD has set: its name, the link's value and the expected one. */
 export type Setting = readonly [
   name: string,
-  actual: number | undefined,
-  expected: number,
+  actual: string | number | undefined,
+  expected: string | number | undefined,
 ];
 
 /** What {@linkcode checkOnMaster} compares. */

@@ -117,15 +117,26 @@ function checkedMtu(
   return mtu || undefined;
 }
 
+/** The kernel's modes by name; the first one is the default. */
+export type Modes = Readonly<Record<string, number>>;
+
+/** Returns the name of a mode, or its number if it has none. */
+export function nameOfMode(
+  modes: Modes,
+  mode: number | undefined,
+): string | undefined {
+  const row = Object.entries(modes).find(([, known]) => known === mode);
+  return row?.[0] ?? mode?.toString();
+}
+
 /**
  * Returns the kernel's number of a mode.
  *
- * @param modes By name; the first one is the default
  * @throws {CniError} 7 if no mode has the name
  */
 export function modeOf(
   kind: string,
-  modes: Readonly<Record<string, number>>,
+  modes: Modes,
   name: string | undefined,
 ): number {
   const found = name

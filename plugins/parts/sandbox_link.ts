@@ -10,6 +10,7 @@
  * @module
  */
 
+import { CniError } from "../../cni/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result.ts";
 import { type Rollback, tryAll } from "../../cni/rollback.ts";
@@ -24,7 +25,7 @@ import {
   isOfAnother,
 } from "./attachment.ts";
 import { isOfAnotherPod, readablePrevResult } from "./prev_result.ts";
-import { findSandbox } from "./sandbox.ts";
+import { checkIfNameIsFree, findSandbox } from "./sandbox.ts";
 import { withRelease } from "./sandbox_addresses.ts";
 import { stableName } from "./stable_name.ts";
 import { describeLink } from "./veth.ts";
@@ -46,6 +47,7 @@ export type NewSandboxLink = Omit<NewLinkElsewhere, "name" | "netns">;
  * killed ADD of the same attachment has left.
  *
  * @param creator The namespace of the lower link, or the sandbox
+ * @throws {CniError} 4 if the interface's name was taken meanwhile
  * @throws {Error} If the kernel refuses
  */
 export function createSandboxLink(
@@ -55,41 +57,43 @@ export function createSandboxLink(
 ): Link {
   const attachment = attachmentOf(call);
   const { ifName: name } = attachment;
+  const firstName = firstNameOf(attachment);
+  // Its name until its index is known: the request may fail after it was made.
+  let created: string | number = firstName;
+  rollback.onFailure(`delete "${name}"`, () => {
+    sandbox.link.ensureGone(created);
+  });
   try {
-    const { index } = createUnnamed(creator, sandbox, attachment, wanted);
-    rollback.onFailure(`delete "${name}"`, () => {
-      sandbox.link.ensureGone(index);
+    addUnlessLeft(sandbox, firstName, () => {
+      const { netns } = sandbox;
+      creator.link.addElsewhere({ ...wanted, name: firstName, netns });
     });
-    nameSandboxLink(sandbox, index, attachment);
-    return sandbox.link.get(index);
+    const link = sandbox.link.get(firstName);
+    created = link.index;
+    nameSandboxLink(sandbox, link.index, attachment);
+    return { ...link, name, alias: aliasOf(attachment) };
   } catch (cause) {
+    if (cause instanceof CniError) throw cause;
     throw new Error(`Cannot create ${wanted.info.kind} "${name}"`, { cause });
   }
 }
 
-function createUnnamed(
-  creator: Rtnl,
-  { netns, link }: Rtnl,
-  attachment: Attachment,
-  wanted: NewSandboxLink,
-): Link {
-  const name = firstNameOf(attachment);
-  const create = (): void =>
-    creator.link.addElsewhere({ ...wanted, name, netns });
+/** Adds a link. One of that name was left by a killed ADD. */
+function addUnlessLeft({ link }: Rtnl, name: string, add: () => void): void {
   try {
-    create();
+    add();
   } catch (error) {
     if (!isErrno(error, "EEXIST") || !link.ensureGone(name)) throw error;
-    create();
+    add();
   }
-  return link.get(name);
 }
 
 /**
  * Gives a link of the sandbox the interface's name and the attachment's alias,
  * in one request.
  *
- * @throws {NetlinkError} EEXIST if the name was taken meanwhile
+ * @throws {CniError} 4 if the name was taken meanwhile
+ * @throws {NetlinkError} If the kernel refuses
  */
 export function nameSandboxLink(
   sandbox: Rtnl,
@@ -97,7 +101,12 @@ export function nameSandboxLink(
   attachment: Attachment,
 ): void {
   const { ifName: name } = attachment;
-  sandbox.link.set(index, { name, alias: aliasOf(attachment) });
+  try {
+    sandbox.link.set(index, { name, alias: aliasOf(attachment) });
+  } catch (error) {
+    if (isErrno(error, "EEXIST")) checkIfNameIsFree(sandbox, name);
+    throw error;
+  }
 }
 
 /** Names the link until it has the interface's name. No link of the host has such a name. */

@@ -87,8 +87,8 @@ export async function checkAfterChanges(
       const { hosts } = scene;
       const { json: prevResult } = await scene.succeed("ADD");
       await scene.succeed("CHECK", { prevResult });
-      const { name } = prevResult.interfaces
-        .find(({ name }: { name: string }) => name.startsWith("veth"));
+      const name = prevResult.interfaces.map(({ name }: Keys) => `${name}`)
+        .find((name: string) => name.startsWith("veth")) ?? "";
       const script = `VETH=${name}; LEASES=${hosts.folder}/leases; ${command}`;
       runIn(hosts[where], "sh", "-ec", script);
       const checked = await scene.run("CHECK", { prevResult });

@@ -1,0 +1,219 @@
+/**
+ * What all plugins that create their link on a master have in common, as tests
+ * of each.
+ *
+ * @module
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { rootTest } from "../../testing/capabilities.ts";
+import { linkNames, runIn } from "../../testing/ip_json.ts";
+import { testAttaching } from "./attachment_cases.ts";
+import {
+  type Change,
+  CHANGES,
+  checkAfterChanges,
+  checkPrevResults,
+} from "./check_cases.ts";
+import { Crash } from "./crash.ts";
+import { eachStep, testFaultsOfAdd } from "./fault_steps.ts";
+import {
+  addMaster,
+  MASTER,
+  MasterScene,
+  needsKind,
+  onMaster,
+  type OnMasterType,
+} from "./on_master.ts";
+
+/** Changes of the master. */
+const MASTER_CHANGES: readonly Change[] = [
+  [
+    "no master of that name",
+    "host",
+    `ip link set ${MASTER} down; ip link set ${MASTER} name other0`,
+    `failed to lookup master "${MASTER}": Link not found`,
+  ],
+  [
+    "another master",
+    "host",
+    `ip link set ${MASTER} down; ip link set ${MASTER} name other0; ` +
+    `ip link add ${MASTER} type veth peer name peer0`,
+    `Interface "eth0" is not on master "${MASTER}"`,
+  ],
+  [
+    "another link",
+    "sandbox",
+    "ip link del eth0; ip link add eth0 type veth peer name peer0",
+    "is not a ",
+  ],
+  [
+    "no route to the subnet",
+    "sandbox",
+    "ip route del 10.1.2.0/24",
+    "lacks route 10.1.2.0/24",
+  ],
+];
+
+/** The tests of one plugin. */
+export interface OnMasterTests {
+  /** Changes that CHECK must notice, or not, besides those of every plugin. */
+  readonly changes: readonly Change[];
+  /** Whether the interface has a MAC of its own. */
+  readonly hasOwnMac: boolean;
+  /** How many steps ADD undoes, at the least. */
+  readonly atLeast: number;
+}
+
+/** Registers the tests of a plugin. */
+export function testOnMaster(
+  type: OnMasterType,
+  { changes, hasOwnMac, atLeast }: OnMasterTests,
+): void {
+  const needs = needsKind(type);
+  const test = (
+    name: string,
+    body: (t: Deno.TestContext) => void | Promise<void>,
+  ): void => rootTest(`${type}.${name}`, needs, body);
+  const make = (): MasterScene => new MasterScene(type);
+
+  if (!needs.ignore) {
+    testAttaching(type, (hosts, extras) => {
+      addMaster(hosts, type);
+      return onMaster(type, hosts, extras);
+    }, []);
+    testFaultsOfAdd(type, "", {
+      make,
+      atLeast,
+      optional:
+        /^write .*\/net\/ipv[46]\/conf\/eth0\/(accept_dad|keep_addr_on_down|(arp|ndisc)_notify)$/,
+    });
+  }
+
+  test("check() notices everything that was changed", async (t) => {
+    const common = CHANGES.filter(([name, where]) =>
+      (where === "sandbox" || name === "no lease") &&
+      (hasOwnMac || name !== "another MAC")
+    );
+    await checkAfterChanges(t, make, [
+      ...common,
+      ...MASTER_CHANGES,
+      ...changes,
+    ]);
+  });
+
+  test("check() compares with any prevResult", async (t) => {
+    using scene = make();
+    await checkPrevResults(t, scene, () => []);
+  });
+
+  test("add() is undone by DEL after it was killed at any step", async (t) => {
+    const steps = await eachStep(t, async (step) => {
+      using scene = make();
+      const before = scene.state;
+      const crash = new Crash(step);
+      await scene.run("ADD");
+      crash[Symbol.dispose]();
+      // Every other time ADD is repeated first, as some runtimes do.
+      if (step % 2 === 0) await scene.run("ADD");
+      await scene.succeed("DEL");
+      assertEquals(scene.state, before);
+      const { json: prevResult } = await scene.succeed("ADD");
+      await scene.succeed("CHECK", { prevResult });
+      return crash.hasHappened ? true : undefined;
+    });
+    assert(steps.length >= 5, `only ${steps.length} steps`);
+  });
+
+  test("del() needs nothing of what there was", async () => {
+    using scene = make();
+    const { hosts } = scene;
+    const before = scene.state;
+    await scene.succeed("DEL");
+    await scene.succeed("ADD");
+    for (const netns of ["", "/run/netns/never-made", "/proc/4194304/ns/net"]) {
+      await scene.succeed("DEL", {}, { env: { CNI_NETNS: netns } });
+      assertEquals(hosts.leases(), []);
+    }
+    const broken = { master: "none0", mode: "none", vlanId: 9999, mtu: -1 };
+    const prevResult = { interfaces: "none" };
+    const deleted = await scene.run("DEL", { ...broken, prevResult });
+    assertEquals(deleted.exitCode, 0, deleted.stdout);
+    assertEquals(scene.state, before);
+    await scene.succeed("DEL");
+  });
+
+  test("del() releases the addresses when the master is gone", async () => {
+    using scene = make();
+    const { host, sandbox } = scene.hosts;
+    await scene.succeed("ADD");
+    runIn(host, "ip", "link", "del", MASTER);
+    await scene.succeed("DEL");
+    assertEquals([linkNames(sandbox), scene.hosts.leases()], [["lo"], []]);
+  });
+
+  test("del() leaves links of other attachments", async () => {
+    using scene = make();
+    const { sandbox } = scene.hosts;
+    const { json: prevResult } = await scene.succeed("ADD");
+    // As after an ADD that failed because the interface's name was taken.
+    await scene.succeed("DEL", { name: "net2" });
+    await scene.succeed("DEL", { prevResult }, { containerId: "other" });
+    assertEquals(linkNames(sandbox), ["lo", "eth0"]);
+    await scene.succeed("DEL", { prevResult });
+    runIn(sandbox, "sh", "-ec", "ip link add eth0 type veth peer name peer0");
+    await scene.succeed("DEL", { prevResult });
+    assertEquals(linkNames(sandbox).length, 3);
+  });
+
+  test("add() creates nothing that cannot be", async (t) => {
+    using scene = make();
+    const before = scene.state;
+    const rows: readonly [keys: object, code: number, text: string][] = [
+      [
+        { master: "none0" },
+        7,
+        'failed to lookup master "none0": Link not found',
+      ],
+      [{ mtu: 1501 }, 7, "invalid MTU 1501, must be [0, master MTU(1500)]"],
+      [{ mtu: -1 }, 7, "invalid MTU -1, must be [0, master MTU(1500)]"],
+      [{ ipam: { type: "none" } }, 999, 'failed to find plugin "none"'],
+    ];
+    for (const [keys, code, text] of rows) {
+      await t.step(text, async () => {
+        await scene.fail("ADD", [code, text], { ...keys });
+        assertEquals(scene.state, before);
+      });
+    }
+  });
+
+  test("gc() and status() forward to the IPAM plugin", async () => {
+    using scene = make();
+    await scene.succeed("ADD");
+    await scene.succeed("GC", {
+      "cni.dev/valid-attachments": [{
+        containerID: "test-container",
+        ifname: "eth0",
+      }],
+    });
+    assertEquals(scene.hosts.leases().length, 2);
+    await scene.succeed("GC", { "cni.dev/valid-attachments": [] });
+    assertEquals(scene.hosts.leases(), []);
+    await scene.succeed("STATUS");
+    await scene.fail("STATUS", [7, ""], {
+      ipam: { type: "host-local", ranges: [[{ subnet: "none" }]] },
+    });
+  });
+
+  test("add() fails if another host has an IPv6 address", async () => {
+    using scene = new MasterScene(type, { enabledad: true });
+    const before = scene.state;
+    const dev = type === "vlan" ? "tagged" : "wire";
+    const address = ["2001:db8:1::2/64", "dev", dev, "nodad"];
+    runIn(scene.neighbour, "ip", "address", "add", ...address);
+    const text =
+      'Cannot add address 2001:db8:1::2/64 to "eth0": another host has it';
+    await scene.fail("ADD", [999, text]);
+    assertEquals(scene.state, before);
+  });
+}
