@@ -63,13 +63,13 @@ export async function attachToMaster(
   const mtu = checkedMtu(config, lower);
 
   await using rollback = new Rollback(call.log);
-  const lease = await obtain(rollback);
   const link = createSandboxLink(place, { call, sandbox, rollback }, {
     info,
     lowerIndex: lower.index,
     mtu,
     mac,
   });
+  const lease = await obtain(rollback);
   const detectsDuplicates = config.enabledad === false ? false : "default";
   configureInterface(sandbox, link, lease, { detectsDuplicates });
   if (detectsDuplicates) await awaitDetection(sandbox, link, lease);
