@@ -26,19 +26,22 @@ import {
   type OnMasterType,
 } from "./on_master.ts";
 
+/** Another program renames the master. */
+const RENAME =
+  `ip link set ${MASTER} down; ip link set ${MASTER} name other0 up`;
+
 /** Changes of the master. */
 const MASTER_CHANGES: readonly Change[] = [
   [
     "no master of that name",
     "host",
-    `ip link set ${MASTER} down; ip link set ${MASTER} name other0`,
+    RENAME,
     `failed to lookup master "${MASTER}": Link not found`,
   ],
   [
     "another master",
     "host",
-    `ip link set ${MASTER} down; ip link set ${MASTER} name other0; ` +
-    `ip link add ${MASTER} type veth peer name peer0`,
+    `${RENAME}; ip link add ${MASTER} type veth peer name peer0`,
     `Interface "eth0" is not on master "${MASTER}"`,
   ],
   [
