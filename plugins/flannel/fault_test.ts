@@ -1,6 +1,9 @@
-/** ADD that fails at any single step: nothing may be left. */
+/** ADD that fails or is killed at any single step: nothing may be left. */
 
-import { testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
+import { assert, assertEquals } from "@std/assert";
+import { rootTest } from "../../testing/capabilities.ts";
+import { Crash } from "../../tests/_harness/crash.ts";
+import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
 import { FlannelScene } from "../../tests/_harness/flannel_network.ts";
 
 testFaultsOfAdd("flannel", "", {
@@ -9,4 +12,20 @@ testFaultsOfAdd("flannel", "", {
   atLeast: 15,
   optional:
     /^write .*\/conf\/(eth0|cni0|veth[0-9a-f]{11})\/(accept_ra|accept_dad|keep_addr_on_down|arp_notify|ndisc_notify)$/,
+});
+
+rootTest("flannel gets over an ADD that was killed", async (t) => {
+  const steps = await eachStep(t, async (step) => {
+    using scene = new FlannelScene();
+    const before = scene.state;
+    using crash = new Crash(step - 1);
+    await scene.run("ADD");
+    crash[Symbol.dispose]();
+    // Without subnet.env: it is gone after a reboot.
+    scene.writeEnv([]);
+    await scene.succeed("DEL");
+    assertEquals(scene.state, before);
+    return crash.hasHappened || undefined;
+  });
+  assert(steps.length >= 10, `only ${steps.length} steps`);
 });
