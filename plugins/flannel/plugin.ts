@@ -45,13 +45,12 @@ import { Rollback, type Step, tryAll } from "../../cni/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { buildDelegateConf, type DelegateConf } from "./delegate_conf.ts";
 import {
+  encodeSaved,
   type Owner,
-  putBack,
   removeSaved,
-  requireConf,
-  saveConf,
   type SavedAttachment,
   SavedConfs,
+  writeSaved,
 } from "./saved_conf.ts";
 import type { FlannelConfig } from "./schema.ts";
 import { readSubnetEnv } from "./subnet_env.ts";
@@ -78,21 +77,24 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
     const earlier = saved.find(owner), path = saved.pathFor(owner);
     rollback.onFailure("undo ADD of the delegate", async () => {
       // An earlier ADD's attachment is kept, and what it needs for DEL.
-      if (earlier !== undefined) return putBack(earlier);
+      if (earlier !== undefined) return writeSaved(path, earlier.bytes);
       await delegate(call, conf).del();
       removeSaved(path);
     });
-    saveConf(path, conf, owner.ifName);
+    writeSaved(path, encodeSaved(conf, owner.ifName));
     const result = await delegate(call, conf).add();
     rollback.commit();
     return result;
   },
 
   async check(call): Promise<void> {
-    const owner = ownerOf(call);
-    const saved = new SavedConfs(call.config.dataDir).find(owner);
-    const { cniVersion, config } = call;
-    const conf = { ...requireConf(saved, owner), cniVersion };
+    const { cniVersion, config, args } = call;
+    const saved = new SavedConfs(config.dataDir).find(ownerOf(call));
+    if (saved?.conf === undefined) {
+      const what = `of container "${args.containerId}" for DEL`;
+      throw new Error(`Cannot read the saved configuration ${what}`);
+    }
+    const conf = { ...saved.conf, cniVersion };
     const prevResult = config.prevResult as JsonObject | undefined;
     await delegate(call, { ...conf, ...prevResult && { prevResult } }).check();
   },

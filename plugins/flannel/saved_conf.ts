@@ -11,7 +11,6 @@
  */
 
 import { join } from "@std/path/posix";
-import { CniError, ErrorCode } from "../../cni/error.ts";
 import {
   ifPossible,
   removeIfThere,
@@ -113,35 +112,26 @@ export class SavedConfs {
   }
 }
 
+/** Encodes the content of an attachment's file. */
+export function encodeSaved(
+  conf: DelegateConf,
+  ifName: string,
+): Uint8Array<ArrayBuffer> {
+  return encodeJson({ ...conf, [IF_NAME]: ifName });
+}
+
 /**
  * Writes the file of an attachment; replaces an earlier one.
  *
  * @throws {CniError} 5 if it cannot be written
  */
-export function saveConf(
-  path: string,
-  conf: DelegateConf,
-  ifName: string,
-): void {
-  write(path, encodeJson({ ...conf, [IF_NAME]: ifName }));
-}
-
-/**
- * Puts a file back as it was.
- *
- * @throws {CniError} 5 if it cannot be written
- */
-export function putBack({ path, bytes }: SavedConf): void {
-  write(path, bytes);
+export function writeSaved(path: string, bytes: Uint8Array): void {
+  withIoFailure(`write "${path}"`, () => replaceFile(path, bytes));
 }
 
 /** Removes the file of an attachment; succeeds if it is gone. */
 export function removeSaved(path: string): void {
   removeIfThere(path);
-}
-
-function write(path: string, bytes: Uint8Array): void {
-  withIoFailure(`write "${path}"`, () => replaceFile(path, bytes));
 }
 
 function belongsTo(
@@ -174,22 +164,4 @@ function decodeSaved(
 
 function isDelegateConf(conf: JsonObject): conf is DelegateConf {
   return typeof conf["name"] === "string" && typeof conf["type"] === "string";
-}
-
-/**
- * Returns the configuration of an attachment for CHECK.
- *
- * @throws {CniError} 999 if it is missing or damaged: DEL could not work
- */
-export function requireConf(
-  saved: SavedConf | undefined,
-  { containerId }: Owner,
-): DelegateConf {
-  if (saved?.conf !== undefined) return saved.conf;
-  throw new CniError(
-    ErrorCode.Internal,
-    saved === undefined
-      ? `no configuration is saved for container "${containerId}"`
-      : `Cannot decode "${saved.path}"`,
-  );
 }

@@ -35,33 +35,20 @@ export interface SubnetEnv {
  *   its content is wrong
  */
 export function readSubnetEnv(path: string): SubnetEnv {
+  let code: number = ErrorCode.IoFailure;
   try {
-    return parseSubnetEnv(readText(path), path);
+    const text = Deno.readTextFileSync(path);
+    code = ErrorCode.InvalidNetworkConfig;
+    return parseSubnetEnv(text, path);
   } catch (error) {
-    const { code } = error instanceof CniError
-      ? error
-      : { code: ErrorCode.InvalidNetworkConfig };
+    const isMissing = error instanceof Deno.errors.NotFound;
+    const reason = isMissing
+      ? `open ${path}: no such file or directory`
+      : describeError(error);
     throw new CniError(
-      code,
-      `failed to load flannel 'subnet.env' file: ${describeError(error)}. ` +
+      isMissing ? ErrorCode.TryAgainLater : code,
+      `failed to load flannel 'subnet.env' file: ${reason}. ` +
         "Check the flannel pod log for this node",
-    );
-  }
-}
-
-function readText(path: string): string {
-  try {
-    return Deno.readTextFileSync(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) {
-      throw new CniError(
-        ErrorCode.TryAgainLater,
-        `open ${path}: no such file or directory`,
-      );
-    }
-    throw new CniError(
-      ErrorCode.IoFailure,
-      `open ${path}: ${describeError(error)}`,
     );
   }
 }
