@@ -29,7 +29,7 @@ const KEYS: Readonly<Record<string, (hosts: TestHosts) => Keys>> = {
   "ptp": (hosts) => ({ ipMasq: true, ipam: ipamOf(hosts) }),
   "bridge": (hosts) => ({
     bridge: "br0",
-    isDefaultGateway: true,
+    isGateway: true,
     ipMasq: true,
     ipam: ipamOf(hosts),
   }),
