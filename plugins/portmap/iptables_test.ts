@@ -1,0 +1,411 @@
+/** portmap's rules of iptables: by each variant, at once, and after accidents. */
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { allOf, type Needs, rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import { assertFailure } from "../../tests/_harness/call_outcome.ts";
+import { intercept } from "../../tests/_harness/fault_injector.ts";
+import {
+  type MappedCall,
+  MappedPorts,
+  onePort,
+  SAMPLE,
+  withPorts,
+} from "../../tests/_harness/mapped_ports.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import {
+  needsLegacyIptables,
+  needsRuleTools,
+} from "../../tests/_harness/rules.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { sectionsOf } from "./iptables_rules.ts";
+
+const IPTABLES = { backend: "iptables" };
+const GC = { cniVersion: "1.1.0" };
+const needsBoth: Needs = allOf(needsRuleTools, needsLegacyIptables());
+
+/** A host with the Go plugin's backend. */
+class Host extends MappedPorts {
+  constructor() {
+    super(IPTABLES);
+  }
+
+  /** The containers' rules of IPv4 with this text. */
+  count(text: string): number {
+    return this.containerRules()
+      .filter((rule) => rule.startsWith("4") && rule.includes(text)).length;
+  }
+
+  /** Lists which addresses have a port, the one that gets it first. */
+  targetsOf(port: number): string[] {
+    const rules = this.containerRules();
+    const entries = rules.filter((rule) =>
+      rule.startsWith("4 -A CNI-HOSTPORT-DNAT ") &&
+      rule.includes(`--dports ${port} `)
+    );
+    return entries.flatMap((entry) => {
+      const chain = entry.split(" ").at(-1);
+      const dnat = rules.find((rule) =>
+        rule.startsWith(`4 -A ${chain} `) && rule.includes("DNAT --to-dest")
+      );
+      return dnat?.split(" ").at(-1) ?? [];
+    });
+  }
+
+  /** Makes a program of these names run another one, and returns PATH. */
+  pathOf(programs: Readonly<Record<string, string>>): string {
+    const folder = Deno.makeTempDirSync({ dir: this.hosts.folder });
+    for (const [name, target] of Object.entries(programs)) {
+      for (const suffix of ["", "-restore"]) {
+        const script = `#!/bin/sh\nexec /usr/sbin/${target}${suffix} "$@"\n`;
+        const path = `${folder}/${name}${suffix}`;
+        Deno.writeTextFileSync(path, script, { mode: 0o755 });
+      }
+    }
+    return folder;
+  }
+
+  /** PATH of a host whose `iptables` is of the legacy variant. */
+  legacy(): { PATH: string } {
+    const folder = `${this.hosts.folder}/legacy`;
+    Deno.mkdirSync(folder);
+    for (const family of ["iptables", "ip6tables"]) {
+      for (const suffix of ["", "-restore"]) {
+        Deno.symlinkSync(
+          "/usr/sbin/xtables-legacy-multi",
+          `${folder}/${family}${suffix}`,
+        );
+      }
+    }
+    return { PATH: folder };
+  }
+}
+
+function test(
+  name: string,
+  body: (t: Deno.TestContext) => Promise<void>,
+  needs: Needs = needsRuleTools,
+): void {
+  rootTest(`portmap by iptables ${name}`, needs, body);
+}
+
+test(
+  "forwards on a host with iptables-legacy, in its tables only",
+  async () => {
+    using host = new Host();
+    const env = host.legacy();
+    for (const last of ["DEL", "GC"]) {
+      await host.succeed("ADD", { backend: undefined }, { env });
+      assertEquals(host.containerRules(), []);
+      assertEquals(host.containerRules("-legacy").length, 9);
+      await host.succeed("CHECK", {}, { env });
+      // The administrator may have changed the program meanwhile.
+      if (last === "DEL") await host.succeed("DEL");
+      else await host.succeed("GC", { ...GC, "cni.dev/valid-attachments": [] });
+      assertEquals(host.containerRules("-legacy"), []);
+    }
+  },
+  needsBoth,
+);
+
+test(
+  "deletes rules of iptables-nft on a host that now has the other",
+  async () => {
+    using host = new Host();
+    await host.succeed("ADD");
+    await host.succeed("DEL", {}, { env: host.legacy() });
+    assertEquals(host.containerRules(), []);
+  },
+  needsBoth,
+);
+
+test("works with a script as iptables", async (t) => {
+  await eachRow(t, ["nft", "legacy"], async (variant) => {
+    using host = new Host();
+    const programs = {
+      iptables: `iptables-${variant}`,
+      ip6tables: `ip6tables-${variant}`,
+    };
+    const env = { PATH: host.pathOf(programs) };
+    const suffix = variant === "legacy" ? "-legacy" : "";
+    await host.succeed("ADD", {}, { env });
+    assertEquals(host.containerRules(suffix).length, 9);
+    await host.succeed("CHECK", {}, { env });
+    await host.succeed("DEL", {}, { env });
+    assertEquals(host.containerRules(suffix), []);
+  });
+}, needsBoth);
+
+test("finds each rule that is gone", async (t) => {
+  using host = new Host();
+  await host.succeed("ADD");
+  const rules = host.rules().filter((rule) => !rule.includes('"if: '));
+  assertEquals(rules.length, 9 + 8);
+  await eachRow(t, rules, async (rule) => {
+    const [family, , ...rest] = rule.split(" ");
+    const program = family === "4" ? "iptables" : "ip6tables";
+    const change = (how: string): string => {
+      const command = `${program} -t nat ${how} ${rest.join(" ")}`;
+      return runIn(host.hosts.host, "sh", "-c", command);
+    };
+    change("-D");
+    const output = await host.run("CHECK");
+    assertFailure(output, 999, `could not check ipv${family} dnat: rule `);
+    await host.succeed("ADD");
+    await host.succeed("CHECK");
+  });
+  await host.succeed("DEL");
+  const text = "chain CNI-DN-c1e9fb002d065367ef1e4 not found in iptables table";
+  assertFailure(await host.run("CHECK"), 999, text);
+});
+
+test("deletes without ports, addresses, namespace and with another backend", async (t) => {
+  const rows: [string, object, object][] = [
+    ["no ports", withPorts([]), {}],
+    ["no prevResult", { prevResult: undefined }, {}],
+    ["no namespace", {}, { env: { CNI_NETNS: "" } }],
+    ["a namespace that is gone", {}, { env: { CNI_NETNS: "/run/netns/none" } }],
+    ["another backend", { backend: "nftables" }, {}],
+    ["no backend", { backend: undefined }, {}],
+    ["broken keys", { markMasqBit: 77, snat: "x" }, {}],
+  ];
+  using host = new Host();
+  await eachRow(t, rows, async ([, keys, options]) => {
+    await host.succeed("ADD");
+    await host.succeed("DEL", { ...keys }, options);
+    assertEquals(host.containerRules(), []);
+  });
+});
+
+test("keeps the ports of a container's other interface on the network", async () => {
+  using host = new Host();
+  const second = {
+    ifName: "net1",
+    addresses: ["10.1.2.6/24", "2001:db8:1::6/64"],
+  };
+  await host.succeed("ADD");
+  await host.succeed("ADD", onePort(8081), second);
+  await host.succeed("CHECK");
+  await host.succeed("CHECK", onePort(8081), second);
+  const both = host.containerRules();
+  await host.succeed("ADD");
+  assertEquals(host.containerRules().length, both.length);
+  await host.succeed("DEL", onePort(8081), second);
+  await host.succeed("CHECK");
+  assertEquals([host.count("10.1.2.5:80"), host.count("10.1.2.6:80")], [1, 0]);
+  await host.succeed("DEL");
+  assertEquals(host.containerRules(), []);
+});
+
+test("replaces what an earlier ADD left for other ports and addresses", async () => {
+  using host = new Host();
+  await host.succeed("ADD", withPorts(SAMPLE), {
+    addresses: ["10.1.2.9/24", "2001:db8:1::9/64"],
+  });
+  await host.succeed("ADD");
+  const replaced = host.rules();
+  await host.succeed("DEL");
+  await host.succeed("ADD");
+  assertEquals(host.rules(), replaced);
+});
+
+test("gives a port to the newest container, and back", async () => {
+  using host = new Host();
+  const sandbox = host.hosts.addNetns();
+  const other = { containerId: "other", sandbox, addresses: ["10.1.2.6/24"] };
+  await host.succeed("ADD");
+  await host.succeed("ADD", {}, other);
+  assertEquals(host.targetsOf(8080), ["10.1.2.6:80", "10.1.2.5:80"]);
+  await host.succeed("DEL", {}, other);
+  assertEquals(host.targetsOf(8080), ["10.1.2.5:80"]);
+  await host.succeed("CHECK");
+});
+
+test("removes chains of dead containers that have its port", async (t) => {
+  const gone = { env: { CNI_NETNS: "/run/netns/cni-test-none" } };
+  const addresses = ["10.1.2.6/24"];
+  const rows: [string, object, boolean][] = [
+    ["the namespace is gone", { addresses, ...gone }, true],
+    ["the Go plugin's, and the address is ours", { who: "go" }, true],
+    ["the Go plugin's", { addresses, who: "go" }, false],
+    ["the namespace is there", { addresses }, false],
+    ["the address is ours, but the namespace is there", {}, false],
+  ];
+  await eachRow(t, rows, async ([, options, isDead]) => {
+    using host = new Host();
+    const containerId = "older";
+    await host.succeed("ADD", { name: "renamed" }, { containerId, ...options });
+    await host.succeed("ADD", { name: "renamed", ...onePort(9090) }, {
+      containerId: "unrelated",
+      ...gone,
+    });
+    const { length } = host.targetsOf(8080);
+    assertEquals(length, 1);
+    await host.succeed("ADD");
+    assertEquals(host.targetsOf(8080)[0], "10.1.2.5:80");
+    assertEquals(host.targetsOf(8080).length, isDead ? 1 : 2);
+    assertEquals(host.targetsOf(9090).length, 1);
+  });
+});
+
+test("collects what is not valid, of its network only", async () => {
+  using host = new Host();
+  const ids = ["stays", "goes", "by-go"];
+  for (const [index, containerId] of ids.entries()) {
+    await host.succeed("ADD", onePort(8080 + index), {
+      containerId,
+      ...containerId === "by-go" ? { who: "go" } : {},
+    });
+  }
+  await host.succeed("ADD", { name: "net12", ...onePort(1) });
+  const all = host.containerRules();
+  await host.succeed("GC", GC);
+  assertEquals(host.containerRules(), all);
+  const valid = [{ containerID: "stays", ifname: "eth0" }];
+  await host.succeed("GC", { ...GC, "cni.dev/valid-attachments": valid });
+  const rules = host.containerRules().join("\n");
+  assert(!/goes|by-go|--dports 808[12]/.test(rules), rules);
+  assertMatch(rules, /net12/);
+  assertMatch(rules, /id: \\"stays/);
+});
+
+test("removes chains of Go plugins before 0.7", async () => {
+  using host = new Host();
+  await host.succeed("ADD");
+  const [, hash] = /CNI-DN-(\w+)/.exec(host.containerRules().join()) ?? [];
+  const chain = `CNI-SN-${hash}`;
+  const script = `iptables -t nat -N CNI-HOSTPORT-SNAT
+    iptables -t nat -N ${chain}
+    iptables -t nat -A CNI-HOSTPORT-SNAT -p tcp -m multiport --dports 80 -j ${chain}
+    iptables -t nat -A ${chain} -s 127.0.0.1 -j MASQUERADE`;
+  runIn(host.hosts.host, "sh", "-ec", script);
+  await host.succeed("DEL");
+  assertEquals(host.containerRules(), []);
+});
+
+for (const variant of ["nft", "legacy"]) {
+  test(`adds and deletes at once (${variant})`, async () => {
+    using host = new Host();
+    const env = variant === "legacy" ? host.legacy() : {};
+    const suffix = variant === "legacy" ? "-legacy" : "";
+    const of = (index: number): [Keys, MappedCall] => [
+      onePort(8000 + index),
+      { containerId: `c${index}`, addresses: [`10.1.2.${index + 2}/24`], env },
+    ];
+    const indexes = Array.from({ length: 6 }, (_, index) => index);
+    await Promise.all(
+      indexes.map((index) => host.succeed("ADD", ...of(index))),
+    );
+    const rules = host.rules(suffix);
+    for (const shared of ["PREROUTING", "OUTPUT", "POSTROUTING"]) {
+      const found = rules.filter((rule) => rule.startsWith(`4 -A ${shared} `));
+      assertEquals(found.length, 1, found.join("\n"));
+    }
+    assertEquals(host.containerRules(suffix).length, 6 * 5);
+    await Promise.all([
+      ...indexes.slice(1).map((index) => host.succeed("DEL", ...of(index))),
+      host.succeed("ADD", ...of(7)),
+    ]);
+    await host.succeed("CHECK", ...of(0));
+    await host.succeed("CHECK", ...of(7));
+    assertEquals(host.containerRules(suffix).length, 2 * 5);
+  }, needsBoth);
+}
+
+test("says why it cannot forward", async (t) => {
+  const rows: [string, Keys, string][] = [
+    ["a condition", { conditionsV4: ["--none"] }, "--none"],
+    [
+      "a chain that is missing",
+      { externalSetMarkChain: "NO-CHAIN" },
+      "NO-CHAIN",
+    ],
+    ["several lines", { conditionsV4: ["-s", "10.0.0.1\n-F"] }, "cannot read"],
+  ];
+  await eachRow(t, rows, async ([, keys, text]) => {
+    using host = new Host();
+    const output = await host.run("ADD", keys);
+    assertFailure(output, 999, "unable to setup DNAT");
+    assertFailure(output, 999, text);
+    assertEquals(host.containerRules(), []);
+  });
+});
+
+test("reports whether it can work", async () => {
+  using host = new Host();
+  await host.succeed("STATUS", GC);
+  // iptables-nft refuses such a table.
+  const table =
+    "table ip nat { chain post { type nat hook postrouting priority 100; }; }";
+  runIn(host.hosts.host, "nft", table);
+  assertFailure(await host.run("STATUS", GC), 50, 'it has chain "post"');
+});
+
+/** Makes a program run fail, and all that follow if the process is dead. */
+class Failing implements Disposable {
+  readonly #put: () => void;
+  #left: number;
+  hasHappened = false;
+
+  constructor(step: number, isDead: boolean) {
+    this.#left = step;
+    this.#put = intercept(
+      Deno.Command.prototype,
+      "spawn",
+      (_args, work) => {
+        this.#left--;
+        if (this.#left > 0 || this.#left < 0 && !isDead) return work();
+        this.hasHappened = true;
+        throw new Error("injected");
+      },
+    );
+  }
+
+  [Symbol.dispose](): void {
+    this.#put();
+  }
+}
+
+test("leaves nothing if any run of a program fails or is the last", async (t) => {
+  for (const isDead of [false, true]) {
+    for (let step = 1;; step++) {
+      let hasHappened = false;
+      await t.step(`${isDead ? "last" : "failing"} run ${step}`, async () => {
+        using host = new Host();
+        const options = { addresses: ["10.1.2.5/24"] };
+        {
+          using failing = new Failing(step, isDead);
+          const { exitCode } = await host.run("ADD", {}, options);
+          hasHappened = failing.hasHappened;
+          assertEquals(exitCode, hasHappened ? 1 : 0);
+        }
+        if (hasHappened && !isDead) assertEquals(host.containerRules(), []);
+        await host.succeed("ADD", {}, options);
+        await host.succeed("CHECK", {}, options);
+        {
+          using _failing = new Failing(step, isDead);
+          await host.run("DEL", {}, options);
+        }
+        await host.succeed("DEL", {}, options);
+        assertEquals(host.containerRules(), []);
+      });
+      if (!hasHappened) {
+        assert(step > 8, `only ${step} steps`);
+        break;
+      }
+    }
+  }
+});
+
+Deno.test("sectionsOf() splits a chain by interfaces", () => {
+  const [one, two, three] = [
+    '-A C -m comment --comment "if: eth0, netns: /run/netns/a b"',
+    '-A C -m comment --comment "if: eth1"',
+    "-A C -j DNAT",
+  ] as const;
+  assertEquals(sectionsOf([three, one, two, three]), [
+    { rules: [three, one], ifName: "eth0", netns: "/run/netns/a b" },
+    { rules: [two], ifName: "eth1", netns: undefined },
+    { rules: [three], ifName: undefined, netns: undefined },
+  ]);
+});
