@@ -28,7 +28,6 @@ import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result.ts";
 import { Rollback, tryAll } from "../../cni/rollback.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
-import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attachmentOf } from "../parts/attachment.ts";
 import { listAddresses } from "../parts/configure_link.ts";
@@ -43,7 +42,6 @@ import {
   isOf,
   isStale,
   listRecorded,
-  type OwnerTest,
   recordOwner,
 } from "./nftables.ts";
 import type { FirewallConfig } from "./schema.ts";
@@ -59,16 +57,20 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     const { addresses, owner } = protection;
     if (addresses.length === 0) return prevResult;
     const host = hostOf(call);
-    const names = await namesOf(owner);
+    const names = await namesOf(owner), isOwn = isOf(names);
     using nftables = openNftables(call.hostNetns);
 
     await using rollback = new Rollback(call.log);
-    rollback.onFailure(
-      "remove the rules",
-      () => removeRules(host, nftables, { addresses, isOwn: isOf(names) }),
-    );
-    // First, so that DEL knows the addresses of an ADD that was killed.
-    if (nftables !== undefined) recordOwner(nftables, names, addresses);
+    rollback.onFailure("remove the rules", async () => {
+      await delAddresses(host, addresses);
+      if (nftables !== undefined) forgetOwners(nftables, isOwn);
+    });
+    if (nftables !== undefined) {
+      const earlier = listRecorded(nftables, isOwn);
+      await delAddresses(host, without(earlier, addresses));
+      // Before the rules, so that DEL knows the addresses of a killed ADD.
+      recordOwner(nftables, names, addresses);
+    }
     await withBackend(host, (backend) => backend.add(host, protection));
     rollback.commit();
     return prevResult;
@@ -87,11 +89,10 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     const others = nftables
       ? listRecorded(nftables, (comment) => !isOwn(comment))
       : [];
+    const more = without(addressesOf(call, own), own);
     // An address may have a new owner since.
-    const addresses = [...own, ...addressesOf(call, own)]
-      .filter((ip) => !others.some((other) => other.equals(ip)))
-      .filter((ip, at, all) => all.findIndex((one) => one.equals(ip)) === at);
-    await removeRules(hostOf(call), nftables, { addresses, isOwn });
+    await delAddresses(hostOf(call), without([...own, ...more], others));
+    if (nftables !== undefined) forgetOwners(nftables, isOwn);
   },
 
   async gc(call): Promise<void> {
@@ -107,9 +108,9 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
     const valid = await Promise.all(
       validAttachments.map((one) => namesOf({ network, ...one })),
     );
-    const isOwn = isStale(networkHash, valid);
-    const addresses = listRecorded(nftables, isOwn);
-    await removeRules(hostOf(call), nftables, { addresses, isOwn });
+    const isMeant = isStale(networkHash, valid);
+    await delAddresses(hostOf(call), listRecorded(nftables, isMeant));
+    forgetOwners(nftables, isMeant);
   },
 
   async status(call): Promise<void> {
@@ -197,22 +198,24 @@ function addressesOf(call: Call, recorded: readonly Ip[]): Ip[] {
   }
 }
 
-/** Removes the addresses' rules from all backends, and then their record. */
-async function removeRules(
+/** Removes the rules of addresses from all backends, whichever ADD used. */
+async function delAddresses(
   host: FirewallHost,
-  nftables: Nftables | undefined,
-  { addresses, isOwn }: {
-    readonly addresses: readonly Ip[];
-    readonly isOwn: OwnerTest;
-  },
+  addresses: readonly Ip[],
 ): Promise<void> {
+  if (addresses.length === 0) return;
   await tryAll(
     Object.entries(backends).map(([name, load]) => [
       `remove the rules of ${name}`,
-      async () => {
-        if (addresses.length > 0) await (await load()).del(host, addresses);
-      },
+      async () => (await load()).del(host, addresses),
     ]),
   );
-  if (nftables !== undefined) forgetOwners(nftables, isOwn);
+}
+
+/** Returns the addresses that are in none of the other lists. */
+function without(
+  addresses: readonly Ip[],
+  others: readonly Ip[],
+): Ip[] {
+  return addresses.filter((ip) => !others.some((other) => other.equals(ip)));
 }
