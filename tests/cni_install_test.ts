@@ -90,7 +90,7 @@ onNode("says what it replaces, and uninstall restores it", async (node) => {
   const changes = await node.changes("install");
   assertEquals(changes, dry);
   assertEquals([changes["ptp"], changes["bridge"]], ["replaced", "installed"]);
-  for (const name of ["multus", "multus-shim", "noop", "debug"]) {
+  for (const name of ["multus", "multus-shim", "noop", "debug", "flannel"]) {
     assert(!(name in changes), name);
   }
   const installed = node.state();
@@ -133,6 +133,16 @@ onNode("--only --copy, and --rollback", async (node) => {
   });
   await node.changes("install", "--rollback");
   assertEquals(node.state(), before);
+});
+
+onNode("copies flannel, which its manifest overwrites", async (node) => {
+  await node.changes("install", "--only", "ptp,flannel");
+  Deno.writeTextFileSync(join(node.bin, "flannel"), "another");
+  const { success, stderr } = await new Deno.Command(join(node.bin, "ptp"), {
+    env: VERSION,
+  }).output();
+  assert(success, new TextDecoder().decode(stderr));
+  assertEquals((await node.changes("uninstall"))["flannel"], "kept");
 });
 
 onNode(

@@ -29,11 +29,18 @@ const SOURCE = "/proc/self/exe";
 /** Programs that are installed only if they are named. */
 const ON_REQUEST: readonly string[] = [
   "debug",
+  "flannel",
   "multus",
   "multus-shim",
   "noop",
   "passthru",
 ];
+
+/**
+ * Plugins that are always copies: flannel's own manifest runs `cp` to their
+ * name, which would write through a link.
+ */
+const COPIED: readonly string[] = ["flannel"];
 
 /** A file, and what was done to it. */
 interface Row {
@@ -46,7 +53,7 @@ export async function install(call: CniCall): Promise<Output> {
   if (call.flags.rollback) return await uninstall(call);
   const [folder = ""] = call.args;
   const names = chooseNames(call);
-  const form = chooseForm(call);
+  const chosen = chooseForm(call);
   requireExecutable();
   const isDryRun = call.flags["dry-run"];
   if (!isFolder(folder)) {
@@ -59,6 +66,7 @@ export async function install(call: CniCall): Promise<Output> {
   using installation = await Installation.open(folder);
   const rows: Row[] = [];
   for (const name of names) {
+    const form = COPIED.includes(name) ? "copy" : chosen;
     const change = isDryRun
       ? await installation.compare(SOURCE, name, form)
       : await installation.install(SOURCE, name, form);
