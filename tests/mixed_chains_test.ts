@@ -20,6 +20,7 @@ import { actingRules } from "./_harness/acting_rules.ts";
 import { needsLinks } from "./_harness/link_kinds.ts";
 import { hostLimits, WIDE } from "./_harness/limited_cable.ts";
 import { callAs, listPeers, nameOf, type Who } from "./_harness/parity.ts";
+import { NEWEST_RELEASE } from "./_harness/peers.ts";
 import { PluginFolder } from "./_harness/plugin_folder.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { needsRuleTools } from "./_harness/rules.ts";
@@ -255,6 +256,9 @@ interface Row {
   readonly goFailsCheck?: Readonly<Record<string, string>>;
 }
 
+/** The releases that the documentation lists. */
+const OLDER = "Go 1.1.1", NEWEST = `Go ${NEWEST_RELEASE.slice(1)}`;
+
 /** Chains of ours and Go's. Each is also run with the owners exchanged. */
 const WITH_GO: readonly Row[] = [
   { types: "ptp PORTMAP" },
@@ -330,11 +334,15 @@ function testChain(
   );
 }
 
+/** The older release has the same protocol: its longest chains will do. */
+function isRunWith({ types }: Row, release: string): boolean {
+  return release === NEWEST || types.split(" ").length >= 4;
+}
+
 for (const peer of listPeers("mixed chains")) {
   for (const row of WITH_GO) {
     const { types } = row;
-    // The older release has the same protocol: its longest chain will do.
-    if (peer.cniVersion !== "1.1.0" && types.split(" ").length < 4) continue;
+    if (!isRunWith(row, peer.name)) continue;
     const { cniVersion } = peer;
     testChain(parseTypes(types, "ours", peer), cniVersion, row);
     testChain(parseTypes(types, peer, "ours"), cniVersion, row);
@@ -350,3 +358,27 @@ for (const row of WITH_OTHERS) {
   const links = parseTypes(row.types, "ours", others);
   testChain(links, others.cniVersion, row);
 }
+
+/** Returns the table of mixed chains, one line for each. */
+function chainTable(): string[] {
+  const format = (types: string): string =>
+    types.split(" ").map((type) =>
+      type === type.toLowerCase() ? type : `_${type.toLowerCase()}_`
+    ).join(", ");
+  const withGo = WITH_GO.map((row) => [
+    format(row.types),
+    isRunWith(row, OLDER) ? `${OLDER}, ${NEWEST}` : NEWEST,
+  ]);
+  const withOthers = WITH_OTHERS.map(({ types }) => [format(types), "script"]);
+  return [["chain", "the others"], ["", ""], ...withGo, ...withOthers]
+    .map((cells) => `| ${cells.join(" | ")} |`);
+}
+
+Deno.test("docs/compatibility.md lists the mixed chains", async () => {
+  const path = new URL("../docs/compatibility.md", import.meta.url);
+  const lines = (await Deno.readTextFile(path)).split("\n")
+    .map((line) => line.replaceAll(/-{2,}/g, "").replaceAll(/ +/g, " "));
+  const from = lines.findIndex((line) => line.startsWith("| chain |"));
+  const table = chainTable().map((line) => line.replaceAll(/ +/g, " "));
+  assertEquals(lines.slice(from, from + table.length), table);
+});
