@@ -5,6 +5,7 @@
  */
 
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
+import { describeError } from "../../cni/error.ts";
 import { buildIdentity } from "../../cni/build_identity.ts";
 import { findFileId } from "../../cni/files/same_file.ts";
 import { OWN_NETNS } from "../../cni/own_netns.ts";
@@ -54,6 +55,7 @@ export async function daemon(
     if (options.warmsUp) {
       await warmUp({ ...options, lookup: findPlugin, signal, log });
     }
+    await using _dhcp = startDhcp(options.dhcpSocket, log);
     await runDaemon({
       ...options,
       handle: (request, running) => answerThick(request, running, thick),
@@ -78,6 +80,35 @@ export async function daemon(
 
 /** Time limit for events that are not posted at the end, in milliseconds. */
 const FAREWELL_MS = 300;
+
+/** Serves the plugin dhcp until disposal. If it cannot, the rest goes on. */
+function startDhcp(
+  socket: string,
+  log: OperationLog,
+): AsyncDisposable | undefined {
+  if (socket === "") return undefined;
+  const end = new AbortController();
+  const running = serveDhcp(socket, log, end.signal).catch((error) =>
+    log.error("Cannot serve the plugin dhcp", { error: describeError(error) })
+  );
+  return {
+    async [Symbol.asyncDispose](): Promise<void> {
+      end.abort();
+      await running;
+    },
+  };
+}
+
+async function serveDhcp(
+  socket: string,
+  log: OperationLog,
+  signal: AbortSignal,
+): Promise<void> {
+  const { runDhcp } = await import("../dhcp/daemon.ts");
+  const { DEFAULT_TIMING } = await import("../dhcp/client.ts");
+  const own = { broadcast: false, hostPrefix: "" };
+  await runDhcp({ ...DEFAULT_TIMING, ...own, socket, log, signal });
+}
 
 /** Finds plugins; multus uses the resident cluster. */
 function lookupIn(openCluster: OpenCluster): PluginLookup {

@@ -35,6 +35,11 @@ export const DAEMON_FLAGS = {
     summary: "node to keep the pods of; overrides MULTUS_NODE_NAME and " +
       "NODE_NAME",
   },
+  "dhcp-socket": {
+    default: "",
+    value: "FILE",
+    summary: "also be the daemon of the plugin dhcp, at this socket",
+  },
   "config": {
     default: "",
     value: "FILE",
@@ -74,6 +79,8 @@ export interface DaemonOptions {
   /** "" if not given. */
   readonly nodeName: string;
   readonly metricsAddress: Address | undefined;
+  /** Path of the socket for the plugin dhcp; "" for none. */
+  readonly dhcpSocket: string;
   /** Path of the configuration for calls by multus.sock; "" for none. */
   readonly config: string;
   /** Path of the mount namespace to move to first; undefined to stay. */
@@ -108,6 +115,7 @@ export function readDaemonOptions(call: DaemonCall): DaemonOptions {
     kubeconfig: flags.kubeconfig,
     nodeName: flags["node-name"] || env["MULTUS_NODE_NAME"] ||
       env["NODE_NAME"] || "",
+    dhcpSocket: flags["dhcp-socket"],
     config: flags.config,
     hostNamespace: flags.host ? flags["host-namespace"] : undefined,
     metricsAddress: readAddress(command, flags["metrics-address"]),

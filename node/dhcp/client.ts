@@ -33,6 +33,13 @@ export interface Timing {
   readonly resendTimeoutMs: number;
 }
 
+/** Source: lease.go, main.go. */
+export const DEFAULT_TIMING: Timing = {
+  timeoutMs: 10_000,
+  resendMaxMs: 62_000,
+  resendTimeoutMs: 208_000,
+};
+
 /** How a client asks. */
 export interface ClientOptions extends Timing {
   /** Whether servers are to answer by broadcast. */

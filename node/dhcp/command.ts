@@ -22,8 +22,8 @@ import { OWN_ROWS } from "../../tool/own_rows.ts";
 import { runMain } from "../../tool/run.ts";
 import { notify } from "../daemon/notify.ts";
 import { exitWhenStranded } from "../daemon/stranded.ts";
+import { DEFAULT_TIMING } from "./client.ts";
 import { runDhcp } from "./daemon.ts";
-import { DEFAULT_TIMING } from "./timing.ts";
 
 /** Flags and defaults of the Go plugin. */
 const FLAGS = {
