@@ -4,8 +4,10 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
+import { Rtnl } from "../ffi/rtnl/mod.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
+import type { CallOutput } from "../testing/test_hosts.ts";
 import { assertFailure, assertSuccess } from "./_harness/call_outcome.ts";
 import { DhcpScene, needsDnsmasq, needsUdhcpd } from "./_harness/dhcp.ts";
 import { eventually } from "./_harness/eventually.ts";
@@ -85,7 +87,7 @@ rootTest(
 
 rootTest("dhcp renews a lease with its server", needsUdhcpd, async () => {
   await using scene = await DhcpScene.start();
-  const server = await scene.startUdhcpd(4);
+  const server = await scene.startUdhcpd(2);
   const prevResult = await scene.succeed("ADD");
   await scene.says("msg=renewed", 2);
   await scene.succeed("CHECK", { prevResult });
@@ -289,16 +291,25 @@ rootTest(
 rootTest("dhcp serves 50 containers at once", needsDnsmasq, async () => {
   await using scene = await DhcpScene.start();
   await scene.startDnsmasq();
-  const all = Array.from({ length: 50 }, (_, index) => ({
-    containerId: `c${index}`,
-    sandbox: scene.hosts.addNetns(),
-  }));
-  const each = (command: string): Promise<unknown[]> =>
-    Promise.all(all.map((options) => scene.succeed(command, {}, options)));
-  await each("ADD");
-  const addresses = all.flatMap(({ sandbox }) => scene.addresses(sandbox));
+  using host = Rtnl.open(scene.hosts.host.path);
+  const { index: masterIndex } = host.link.get("br0");
+  const all = Array.from({ length: 50 }, (_, index) => {
+    const sandbox = scene.hosts.addNetns();
+    const peer = { netns: sandbox, name: "eth0" };
+    host.link.addVeth({ name: `port${index}`, masterIndex, peer });
+    return { containerId: `c${index}`, sandbox };
+  });
+  const each = (command: string): Promise<CallOutput[]> =>
+    Promise.all(
+      all.map((options) =>
+        scene.hosts.run("dhcp", command, scene.config(), options)
+      ),
+    );
+  const added = await each("ADD");
+  added.forEach(assertSuccess);
+  const addresses = added.map(({ json }) => json.ips[0].address);
   assertEquals(new Set(addresses).size, all.length);
-  await each("DEL");
+  (await each("DEL")).forEach(assertSuccess);
   assertEquals(scene.leases, []);
 });
 

@@ -38,8 +38,8 @@ export const needsUdhcpd: Needs = ignoreUnless(
   "needs udhcpd",
 );
 
-/** A server that runs. */
-export class DhcpServer {
+/** A program in the background: a DHCP server, or a daemon. */
+export class Background {
   readonly #child: Deno.ChildProcess;
   readonly #reading: Promise<void>;
   /** What it printed. */
@@ -62,18 +62,20 @@ export class DhcpServer {
     for await (const chunk of text) this.log += chunk;
   }
 
-  /** Waits until its log has a text. */
-  async says(text: string): Promise<void> {
-    await eventually(
-      `the DHCP server says "${text}"`,
-      () => this.log.includes(text),
-    );
+  /** Its process ID. */
+  get pid(): number {
+    return this.#child.pid;
   }
 
-  /** Kills it, and waits until it is gone. */
-  async stop(): Promise<void> {
+  /** Waits until its log has a text. */
+  async says(text: string): Promise<void> {
+    await eventually(`it says "${text}"`, () => this.log.includes(text));
+  }
+
+  /** Ends it, and waits until it is gone. */
+  async stop(signal: Deno.Signal = "SIGKILL"): Promise<void> {
     try {
-      this.#child.kill("SIGKILL");
+      this.#child.kill(signal);
     } catch {
       // It has ended.
     }
@@ -86,7 +88,7 @@ export class DhcpServer {
 export class DhcpScene implements AsyncDisposable {
   /** The host, with `br0` at 10.9.0.1/24. */
   readonly hosts: TestHosts = TestHosts.create();
-  readonly #servers: DhcpServer[] = [];
+  readonly #servers: Background[] = [];
   #end: AbortController | undefined;
   #running: Promise<void> | undefined;
   /** Path of the daemon's socket. */
@@ -129,8 +131,8 @@ export class DhcpScene implements AsyncDisposable {
       onReady,
       ...options,
     });
-    [this.#end, this.#running] = [end, running];
     await Promise.race([ready, running]);
+    [this.#end, this.#running] = [end, running];
   }
 
   /** Ends the daemon. */
@@ -139,9 +141,17 @@ export class DhcpScene implements AsyncDisposable {
     await this.#running;
   }
 
+  /** Starts a program on the host. */
+  spawn(program: string, ...args: string[]): Background {
+    const background = new Background(this.hosts, program, args);
+    this.#servers.push(background);
+    return background;
+  }
+
   /** Starts dnsmasq, which keeps its leases if it is started again. */
-  async startDnsmasq(...more: string[]): Promise<DhcpServer> {
-    const server = new DhcpServer(this.hosts, "dnsmasq", [
+  async startDnsmasq(...more: string[]): Promise<Background> {
+    const server = this.spawn(
+      "dnsmasq",
       "--keep-in-foreground",
       "--conf-file=/dev/null",
       "--user=root",
@@ -158,14 +168,13 @@ export class DhcpScene implements AsyncDisposable {
         ? []
         : ["--dhcp-range=10.9.0.10,10.9.0.99,255.255.255.0,1h"],
       ...more,
-    ]);
-    this.#servers.push(server);
+    );
     await server.says("DHCP, ");
     return server;
   }
 
   /** Starts udhcpd, with leases of so many seconds. */
-  async startUdhcpd(seconds: number, ...more: string[]): Promise<DhcpServer> {
+  async startUdhcpd(seconds: number, ...more: string[]): Promise<Background> {
     const file = `${this.hosts.folder}/udhcpd.conf`;
     const leases = `${this.hosts.folder}/udhcpd.leases`;
     Deno.writeTextFileSync(
@@ -183,9 +192,7 @@ export class DhcpScene implements AsyncDisposable {
         ...more,
       ].join("\n") + "\n",
     );
-    const args = ["-f", "-a", "1", file];
-    const server = new DhcpServer(this.hosts, "udhcpd", args);
-    this.#servers.push(server);
+    const server = this.spawn("udhcpd", "-f", "-a", "1", file);
     await server.says("started");
     return server;
   }

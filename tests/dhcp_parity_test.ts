@@ -1,0 +1,153 @@
+/**
+ * Holds dhcp and its daemon to the Go plugin's: the same lease for the same
+ * attachment, the same results, and clear words where one meets the other.
+ */
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { rootTest } from "../testing/capabilities.ts";
+import { assertFailure } from "./_harness/call_outcome.ts";
+import { DhcpScene, needsDnsmasq } from "./_harness/dhcp.ts";
+import { eventually } from "./_harness/eventually.ts";
+import {
+  callAs,
+  listPeers,
+  normaliseResult,
+  observeNetns,
+  type Who,
+} from "./_harness/parity.ts";
+import { NEWEST_RELEASE, type Peer } from "./_harness/peers.ts";
+import { spawnIn } from "./_harness/spawn_in.ts";
+
+/** The client identifier of the attachment in hexadecimal, with its type. */
+const CLIENT_ID = "00" +
+  new TextEncoder().encode("test-container/net1/eth0").toHex();
+
+/** Networks with an address that only this client identifier gets. */
+const SERVER = [
+  `--dhcp-host=id:${CLIENT_ID.replaceAll(/..(?=.)/g, "$&:")},10.9.0.50`,
+  "--dhcp-option=33,172.20.0.0,10.9.0.2",
+  "--dhcp-option=121,10.30.0.0/16,10.9.0.3,0.0.0.0/0,10.9.0.1,10.40.0.0/24,0.0.0.0",
+];
+
+const CONFIGURATIONS: Readonly<Record<string, object>> = { "by default": {} };
+
+/** What only the newest release is asked for: an older one waits 3 s each time. */
+const NEWER: typeof CONFIGURATIONS = {
+  "with classful routes": { request: [{ option: "33" }] },
+  "without a gateway": {
+    request: [{ skipDefault: true, option: "subnet-mask" }],
+  },
+  "with classless routes": { request: [{ option: "121" }], priority: 50 },
+};
+
+for (const peer of listPeers("dhcp")) {
+  const isNewest = peer.name.endsWith(NEWEST_RELEASE.slice(1));
+  const configurations = { ...CONFIGURATIONS, ...isNewest && NEWER };
+  for (const [name, ipam] of Object.entries(configurations)) {
+    rootTest(
+      `dhcp returns what the Go plugin returns ${name} (${peer.name})`,
+      needsDnsmasq,
+      async () =>
+        assertEquals(await outcome("ours", ipam), await outcome(peer, ipam)),
+    );
+  }
+
+  rootTest(
+    `dhcp refuses the options that the Go plugin refuses (${peer.name})`,
+    async () => {
+      const ipams = [
+        { provide: [{ option: "frob", value: "x" }] },
+        { request: [{ option: "256" }] },
+        { provide: [{ option: "12", value: "x".repeat(256) }] },
+      ];
+      for (const ipam of ipams) {
+        const ours = await refusal("ours", ipam);
+        const theirs = await refusal(peer, ipam);
+        assertStringIncludes(theirs, ours);
+      }
+    },
+  );
+
+  rootTest(`dhcp meets the daemon of ${peer.name}`, async () => {
+    await using scene = new DhcpScene();
+    await startGoDaemon(scene, peer);
+    const call = (command: string): ReturnType<typeof scene.run> =>
+      scene.hosts.run("dhcp", command, scene.config());
+    assertFailure(await call("ADD"), 11, "is the Go plugin's");
+    assertFailure(await call("STATUS"), 50, "is the Go plugin's");
+    const { exitCode, stderr } = await call("DEL");
+    assertEquals(exitCode, 0);
+    assertStringIncludes(stderr, "is the Go plugin's");
+    const started = scene.startDaemon().then(() => "", String);
+    assertStringIncludes(await started, "another program does");
+  });
+
+  rootTest(`the plugin of ${peer.name} meets our daemon`, async () => {
+    await using scene = await DhcpScene.start();
+    const { output } = spawnIn(scene.hosts.host, {
+      path: `${peer.folder}/dhcp`,
+      env: { ...scene.hosts.environment("ADD") },
+      stdin: JSON.stringify({ ...scene.config(), cniVersion: "1.0.0" }),
+    });
+    const { code, stdout } = await output;
+    assertEquals(code, 1);
+    assertStringIncludes(stdout, "does not serve the Go plugin dhcp");
+  });
+}
+
+async function startDaemon(scene: DhcpScene, who: Who): Promise<void> {
+  if (typeof who === "string") await scene.startDaemon();
+  else await startGoDaemon(scene, who);
+}
+
+async function startGoDaemon(scene: DhcpScene, peer: Peer): Promise<void> {
+  const { socket } = scene;
+  // It would wait 10 s after a message that a new bridge port loses.
+  const args = ["daemon", "-socketpath", socket, "-timeout", "300ms"];
+  scene.spawn(`${peer.folder}/dhcp`, ...args);
+  await eventually("the Go daemon listens", async () => {
+    try {
+      (await Deno.connect({ transport: "unix", path: socket })).close();
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Returns the result of ADD, and what the container then has. */
+async function outcome(who: Who, ipam: object): Promise<unknown> {
+  await using scene = new DhcpScene();
+  await scene.startDnsmasq(...SERVER);
+  await startDaemon(scene, who);
+  const config = {
+    ...scene.config(),
+    cniVersion: "1.0.0",
+    ipam: { ...scene.config().ipam as object, ...ipam },
+  };
+  const call = { type: "bridge", config };
+  const { stdout, stderr } = await callAs(who, scene.hosts, {
+    ...call,
+    command: "ADD",
+  });
+  const result = normaliseResult(stdout, scene.hosts);
+  assert("ips" in result, stdout + stderr);
+  const { routes } = observeNetns(scene.hosts.sandbox) as { routes: unknown };
+  return { ips: result["ips"], routes: result["routes"], kernel: routes };
+}
+
+async function refusal(who: Who, ipam: object): Promise<string> {
+  await using scene = new DhcpScene();
+  await startDaemon(scene, who);
+  const { json, stdout } = await callAs(who, scene.hosts, {
+    type: "dhcp",
+    command: "ADD",
+    config: {
+      ...scene.config(),
+      cniVersion: "1.0.0",
+      ipam: { ...scene.config().ipam as object, ...ipam },
+    },
+  });
+  assert(json.msg, stdout);
+  return json.msg;
+}
