@@ -5,6 +5,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path/posix";
+import { findFileId } from "../cni/files/same_file.ts";
 import { UnixListener } from "../ffi/unix_socket.ts";
 import { setCloseOnExec } from "../ffi/libc.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
@@ -44,7 +45,7 @@ rootTest("dhcp daemon serves executables, with Go's flags", needs, async () => {
   const flags = ["-socketpath", scene.socket, "--pidfile", pidfile];
   const daemon = scene.spawn(`${BIN}/dhcp`, "daemon", ...flags, "-timeout=5s");
   await daemon.says("msg=listening");
-  assertEquals(Deno.readTextFileSync(pidfile), `${daemon.pid}`);
+  assertEquals(await Deno.readTextFile(pidfile), `${daemon.pid}`);
   const prevResult = JSON.parse(await succeed(scene, "ADD"));
   await succeed(scene, "CHECK", { prevResult });
   await daemon.stop();
@@ -54,8 +55,7 @@ rootTest("dhcp daemon serves executables, with Go's flags", needs, async () => {
   await succeed(scene, "DEL");
   await server.says("DHCPRELEASE");
   await next.stop("SIGTERM");
-  const files = [...Deno.readDirSync(scene.hosts.folder)];
-  assert(!files.some(({ name }) => /\.(pid|sock)$/.test(name)));
+  assert(![pidfile, scene.socket].some(exists));
 });
 
 rootTest("dhcp.add() fails when its daemon is killed", needsBin, async () => {
@@ -110,7 +110,7 @@ rootTest(
     {
       await using node = await NodeDaemon.start(hosts, { args });
       const config = scene.config();
-      await eventually("there is a socket", () => hasSocket(socket));
+      await eventually("there is a socket", () => exists(socket));
       const added = await node.call("bridge", "ADD", { config }).output;
       assertEquals([added.code, added.stderr], [0, ""], added.stdout);
       prevResult = JSON.parse(added.stdout);
@@ -130,10 +130,6 @@ rootTest(
   },
 );
 
-function hasSocket(path: string): boolean {
-  try {
-    return Deno.statSync(path).isSocket === true;
-  } catch {
-    return false;
-  }
+function exists(path: string): boolean {
+  return findFileId(path) !== undefined;
 }
