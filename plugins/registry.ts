@@ -29,6 +29,7 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
   "macvlan": async () => (await import("./macvlan/plugin.ts")).macvlan,
   "multus": async () => (await import("./multus/plugin.ts")).multus,
   "passthru": async () => (await import("./passthru/plugin.ts")).passthru,
+  "portmap": async () => (await import("./portmap/plugin.ts")).portmap,
   "ptp": async () => (await import("./ptp/plugin.ts")).ptp,
   "sbr": async () => (await import("./sbr/plugin.ts")).sbr,
   "static": async () => (await import("../ipam/static/plugin.ts")).staticIpam,

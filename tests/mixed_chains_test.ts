@@ -216,8 +216,8 @@ inside ip address add 10.1.2.78/32 dev "$CNI_IFNAME"
 inside ip route add 169.254.1.1 dev "$CNI_IFNAME" scope link
 inside ip route add default via 169.254.1.1
 ip route add 10.1.2.78/32 dev cali1
-echo '{"cniVersion":"0.3.1","interfaces":[{"name":"cali1"}],
- "ips":[{"version":"4","address":"10.1.2.78/32"}],"dns":{}}'`,
+echo '{"cniVersion":"1.0.0","interfaces":[{"name":"cali1"}],
+ "ips":[{"address":"10.1.2.78/32"}],"dns":{}}'`,
   // A device of the host becomes the container's, and goes back.
   "sriov": `set -e
 ${INSIDE}

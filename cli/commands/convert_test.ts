@@ -97,7 +97,7 @@ Deno.test("convert --to may be repeated, and then writes nothing", async () => {
 });
 
 const SOCKET = { daemonSocket: "/run/cni/daemon.sock" };
-const FOREIGN = { type: "portmap" };
+const FOREIGN = { type: "cilium-cni" };
 const SERVED = {
   ...LIST,
   plugins: [...PLUGINS.map((plugin) => ({ ...plugin, ...SOCKET })), FOREIGN],

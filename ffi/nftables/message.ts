@@ -175,6 +175,8 @@ function nft<R extends Rows>(
 
 /** Source: `enum nf_tables_msg_types`. */
 export const newTable = nft("NEWTABLE", 0, tableAttributes);
+/** Requests a table. */
+export const getTable = nft("GETTABLE", 1, tableAttributes);
 /** Deletes a table and its content. */
 export const delTable = nft("DELTABLE", 2, tableAttributes);
 /** Adds a chain. */

@@ -29,11 +29,13 @@ import {
   getGeneration,
   getRule,
   getSet,
+  getTable,
   listedRule,
   newChain,
   newElements,
   newGeneration,
   newSet,
+  newTable,
   ruleAttributes,
   SUBSYSTEM,
   TableFamily,
@@ -167,6 +169,16 @@ export class Nftables implements Disposable {
         comment,
         isBase: hook !== undefined,
       }));
+  }
+
+  /** Reports whether a table exists. */
+  hasTable({ family, name }: Table): boolean {
+    const header = { family: TableFamily[family] };
+    const request = { header, attributes: { name } };
+    return unlessMissing(() => {
+      this.#socket.get(getTable, request, newTable);
+      return true;
+    }, false);
   }
 
   /** Reports whether a table has a chain. */

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { isLacking } from "../parts/iptables/find.ts";
 import type { Backend, PortmapHost } from "./backend.ts";
 import type { BackendName } from "./schema.ts";
 
@@ -27,7 +28,7 @@ async function canWork(name: BackendName, host: PortmapHost): Promise<boolean> {
   try {
     await (await backends[name]()).status(host);
     return true;
-  } catch {
-    return false;
+  } catch (error) {
+    return !isLacking(error);
   }
 }

@@ -1,19 +1,397 @@
 /**
- * Port mappings in a table of nftables.
+ * Port mappings in a table of nftables, by netlink. `table.ts` draws the table.
+ *
+ * Every change is one commit, which another program's commit may precede: then
+ * it is planned again.
  *
  * @module
  */
 
-import type { Backend } from "./backend.ts";
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import {
+  addNewElements,
+  type Change,
+  delElementsOf,
+  delTableOf,
+  type Element,
+} from "../../ffi/nftables/change.ts";
+import type { Nftables } from "../../ffi/nftables/mod.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
+import { BackendMissing } from "../parts/iptables/find.ts";
+import { openNftables } from "../parts/open_nftables.ts";
+import type { Backend, PortmapHost } from "./backend.ts";
+import {
+  delUnusedGroups,
+  ensureConditions,
+  withoutConditions,
+} from "./conditions.ts";
+import { delGoRules, hasGoRules } from "./go_nftables.ts";
+import { type ForwardedPort, type Forwarding, portsOf } from "./mapping.ts";
+import {
+  describeOwner,
+  isAlive,
+  isOf,
+  isSameContainer,
+  isStale,
+  type Owner,
+  ownerOf,
+} from "./owner.ts";
+import {
+  findLoopbackLink,
+  hasLocalnet,
+  isOfOneContainer,
+  setLocalnet,
+} from "./route_localnet.ts";
+import {
+  decodeLink,
+  decodePort,
+  encodeLink,
+  groupOf,
+  incompleteChains,
+  LOOPBACK_LINKS,
+  masqueradedNetworks,
+  missingGroup,
+  missingMasquerade,
+  missingSkeleton,
+  type Placed,
+  placeMasquerade,
+  placePort,
+  type PortGroup,
+  portMapOf,
+  probeOfTable,
+  TABLE,
+  unruledNetworks,
+} from "./table.ts";
 
-const notYet = (): Promise<never> =>
-  Promise.reject(new Error("the nftables backend is not built in"));
+/** How many elements one message has: their attribute is limited to 64 KiB. */
+const ELEMENTS_AT_ONCE = 150;
+/** Label of a link that did not let 127.0.0.0/8 pass before. */
+const TO_RESTORE = "restore";
+
+/** An element, and the set or map that has it. */
+interface Found extends Element {
+  readonly set: string;
+}
+
+/** What an attachment needs in the table. */
+interface Wanted {
+  readonly owner: Owner;
+  readonly elements: readonly Placed[];
+  /** The networks whose connections are masqueraded. */
+  readonly networks: readonly Cidr[];
+  readonly groups: readonly PortGroup[];
+  /** The host's link that must let 127.0.0.0/8 pass. */
+  readonly link: string | undefined;
+}
 
 /** Keeps mappings in maps of its own table. */
 export const nftablesBackend: Backend = {
-  add: notYet,
-  check: notYet,
-  del: () => Promise.resolve([]),
-  gc: () => Promise.resolve([]),
-  status: notYet,
+  async add(host, forwarding): Promise<ForwardedPort[]> {
+    using nftables = getNftables(host);
+    const wanted = await wantedOf(host, forwarding);
+    let gone: ForwardedPort[] = [];
+    commitUnlessDisturbed(nftables, () => {
+      const plan = planAddition(nftables, host, wanted);
+      gone = plan.gone;
+      return [
+        ...plan.changes,
+        ...delGoRules(nftables, forwarding.owner.containerId),
+      ];
+    });
+    await ensureConditions(nftables, host, wanted.groups);
+    return gone;
+  },
+
+  async check(host, forwarding): Promise<void> {
+    using nftables = getNftables(host);
+    const wanted = await wantedOf(host, forwarding);
+    const problem = findProblem(nftables, wanted);
+    if (problem === undefined || hasGoRules(nftables, forwarding)) return;
+    throw new CniError(ErrorCode.Internal, problem);
+  },
+
+  async del(host, attachment): Promise<ForwardedPort[]> {
+    using nftables = openNftables(host.hostNetns);
+    if (nftables === undefined) return [];
+    const { containerId } = attachment;
+    return remove(nftables, host, {
+      isMeant: isOf(await ownerOf(attachment)),
+      others: () => delGoRules(nftables, containerId),
+    });
+  },
+
+  async gc(host, network, valid): Promise<ForwardedPort[]> {
+    using nftables = openNftables(host.hostNetns);
+    if (nftables === undefined) return [];
+    const owners = await Promise.all(
+      valid.map((attachment) => ownerOf({ network, ...attachment })),
+    );
+    const none = { network, containerId: "", ifName: "" };
+    const { networkHash } = await ownerOf(none);
+    const isMeant = isStale(networkHash, owners);
+    return remove(nftables, host, { isMeant, others: () => [] });
+  },
+
+  async status(host): Promise<void> {
+    using nftables = getNftables(host);
+    await Promise.resolve(nftables.tryOut(probeOfTable()));
+  },
 };
+
+function getNftables({ hostNetns }: PortmapHost): Nftables {
+  const nftables = openNftables(hostNetns);
+  if (nftables !== undefined) return nftables;
+  throw new BackendMissing("the kernel has no nf_tables");
+}
+
+async function wantedOf(
+  host: PortmapHost,
+  forwarding: Forwarding,
+): Promise<Wanted> {
+  const { addresses, conditions, owner, netns, snat } = forwarding;
+  const ports = portsOf(forwarding);
+  const reached = addresses.filter(({ ip }) =>
+    ports.some(({ target }) => target.equals(ip))
+  );
+  const groups = await Promise.all(
+    reached.map(({ family }) => groupOf(family, conditions[family])),
+  );
+  const pairs = (snat ? reached : []).flatMap((address) =>
+    masqueradedNetworks(address, forwarding)
+      .map((network) => ({ network, container: address.ip }))
+  );
+  const elements = [
+    ...groups.flatMap((group) =>
+      ports.filter(({ target: { family } }) => family === group.family)
+        .map((port) => placePort(group, port))
+    ),
+    ...pairs.map((pair) => placeMasquerade(pair.network, pair.container)),
+  ];
+  return {
+    owner: await ownerOf(owner, netns),
+    // If a port is mapped twice, the first one wins.
+    elements: [...byId(elements.toReversed()).values()],
+    networks: pairs.map(({ network }) => network),
+    groups,
+    link: findLoopbackLink(host.hostNetns, forwarding),
+  };
+}
+
+function idOf({ set, key }: Placed): string {
+  return `${set} ${key.toHex()}`;
+}
+
+function byId<T extends Placed>(elements: readonly T[]): Map<string, T> {
+  return new Map(elements.map((element) => [idOf(element), element]));
+}
+
+/** Lists the table's elements, those of links apart. */
+function listElements(
+  nftables: Nftables,
+): { elements: Found[]; links: Found[] } {
+  const all = nftables.listSets(TABLE).flatMap((set) =>
+    nftables.listElements(TABLE, set).map((element) => ({ ...element, set }))
+  );
+  const [links, elements] = [true, false].map((isLink) =>
+    all.filter(({ set }) => (set === LOOPBACK_LINKS) === isLink)
+  );
+  return { elements: elements ?? [], links: links ?? [] };
+}
+
+/**
+ * Plans what adds the wanted elements and replaces those of dead owners.
+ *
+ * @throws {CniError} 11 if a port's owner is alive
+ */
+function planAddition(
+  nftables: Nftables,
+  { hostNetns }: PortmapHost,
+  { owner, elements, groups, networks, link }: Wanted,
+): { changes: Change[]; gone: ForwardedPort[] } {
+  const present = listElements(nftables);
+  const own = present.elements.filter(isOf(owner));
+  const others = byId(present.elements.filter((one) => !own.includes(one)));
+  const replaced: Found[] = [];
+  const added = elements.filter((element) => {
+    const other = others.get(idOf(element));
+    if (other === undefined) return true;
+    // Another network of the container forwards the port: the first one wins.
+    if (isSameContainer(owner, other)) return false;
+    if (isAlive(other)) {
+      refuseTakenPort(other);
+      return false;
+    }
+    replaced.push(other);
+    return true;
+  });
+  const { comment, label } = owner;
+  return {
+    gone: portsIn([...own, ...replaced]),
+    changes: [
+      ...missingSkeleton(nftables),
+      ...groups.flatMap((group) => missingGroup(nftables, group)),
+      ...missingMasquerade(nftables, networks),
+      ...deletions([...own, ...replaced]),
+      ...additions(added.map((one) => ({ ...one, comment, label }))),
+      ...link !== undefined && !present.links.some(isLink(link))
+        ? additions([{
+          set: LOOPBACK_LINKS,
+          key: encodeLink(link),
+          comment,
+          label: hasLocalnet(hostNetns, link) ? "" : TO_RESTORE,
+        }])
+        : [],
+    ],
+  };
+}
+
+function isLink(name: string): (element: Found) => boolean {
+  return ({ key }) => decodeLink(key) === name;
+}
+
+/** @throws {CniError} 11 if the element is a port */
+function refuseTakenPort(other: Found): void {
+  const port = decodePort(other);
+  if (port === undefined) return;
+  throw new CniError(
+    ErrorCode.TryAgainLater,
+    `Host port ${describePort(port)} is taken by another container`,
+    { details: `${describeOwner(other)}, address: ${port.target}` },
+  );
+}
+
+function describePort({ hostIp, hostPort, protocol }: ForwardedPort): string {
+  const of = hostIp === undefined ? "" : ` of ${hostIp}`;
+  return `${hostPort}/${protocol}${of}`;
+}
+
+function portsIn(elements: readonly Found[]): ForwardedPort[] {
+  return elements.flatMap((element) => decodePort(element) ?? []);
+}
+
+function additions(elements: readonly Found[]): Change[] {
+  return bySet(elements).map(([set, group]) =>
+    addNewElements(TABLE, set, group)
+  );
+}
+
+function deletions(elements: readonly Found[]): Change[] {
+  return bySet(elements).map(([set, group]) =>
+    delElementsOf(TABLE, set, group)
+  );
+}
+
+/** Groups elements by their sets, in as many parts as messages can hold. */
+function bySet<T extends Placed>(elements: readonly T[]): [string, T[]][] {
+  return [...Map.groupBy(elements, ({ set }) => set)].flatMap(([set, all]) =>
+    Array.from(
+      { length: Math.ceil(all.length / ELEMENTS_AT_ONCE) },
+      (_, part): [string, T[]] => [
+        set,
+        all.slice(part * ELEMENTS_AT_ONCE, (part + 1) * ELEMENTS_AT_ONCE),
+      ],
+    )
+  );
+}
+
+/** What is to be removed. */
+interface Removal {
+  readonly isMeant: (element: Found) => boolean;
+  /** Lists further changes to make at the same time. */
+  readonly others: () => Change[];
+}
+
+/**
+ * Removes elements, and what is not needed without them: maps and rules of
+ * conditions, links that let 127.0.0.0/8 pass, and in the end the table.
+ */
+function remove(
+  nftables: Nftables,
+  { hostNetns }: PortmapHost,
+  { isMeant, others }: Removal,
+): ForwardedPort[] {
+  let gone: ForwardedPort[] = [];
+  let closed: Found[] = [];
+  commitUnlessDisturbed(nftables, () => {
+    const { elements, links } = listElements(nftables);
+    const meant = elements.filter(isMeant);
+    const left = elements.filter((one) => !meant.includes(one));
+    const isLast = left.length === 0 && nftables.hasTable(TABLE);
+    gone = portsIn(meant);
+    closed = isLast
+      ? links
+      : links.filter((link) =>
+        isMeant(link) && isOfOneContainer(hostNetns, decodeLink(link.key))
+      );
+    if (isLast) return [delTableOf(TABLE), ...others()];
+    const names = [meant, left].map((list) => list.map(({ set }) => set));
+    return [
+      ...deletions([...meant, ...closed]),
+      ...delUnusedGroups(nftables, names[0] ?? [], names[1] ?? []),
+      ...others(),
+    ];
+  });
+  restoreLinks(nftables, hostNetns, closed);
+  return gone;
+}
+
+/** Restores links that did not let 127.0.0.0/8 pass before. */
+function restoreLinks(
+  nftables: Nftables,
+  hostNetns: string,
+  closed: readonly Found[],
+): void {
+  for (const { key, label } of closed) {
+    if (label !== TO_RESTORE) continue;
+    const name = decodeLink(key);
+    setLocalnet(hostNetns, name, false);
+    // An ADD at the same time needs it.
+    if (listElements(nftables).links.some(isLink(name))) {
+      setLocalnet(hostNetns, name, true);
+    }
+  }
+}
+
+/** Says what is missing; undefined if nothing is. */
+function findProblem(
+  nftables: Nftables,
+  { owner, elements, networks, groups, link }: Wanted,
+): string | undefined {
+  const chain = incompleteChains(nftables)[0] ??
+    (unruledNetworks(nftables, networks).length > 0
+      ? "postrouting"
+      : undefined) ??
+    (withoutConditions(nftables, groups).length > 0
+      ? "conditional"
+      : undefined) ??
+    groups.find((group) => missingGroup(nftables, group).length > 0)?.chain;
+  if (chain !== undefined) return `missing hostport rules in "${chain}" chain`;
+  const present = listElements(nftables);
+  const found = byId(present.elements);
+  const lost = elements.find((element) =>
+    !isAsWanted(found.get(idOf(element)), element, owner)
+  );
+  if (lost !== undefined) {
+    const port = decodePort(lost);
+    return port === undefined
+      ? `missing elements in "${lost.set}" set`
+      : `host port ${describePort(port)} is not forwarded to ${port.target}`;
+  }
+  return link === undefined || present.links.some(isLink(link))
+    ? undefined
+    : `missing elements in "${LOOPBACK_LINKS}" set`;
+}
+
+/** Another attachment's element is as good if it is the same container's. */
+function isAsWanted(
+  found: Found | undefined,
+  { data, set }: Placed,
+  owner: Owner,
+): boolean {
+  if (found === undefined || portMapOf(set) === undefined) {
+    return found !== undefined;
+  }
+  return isSameContainer(owner, found) &&
+    (!isOf(owner)(found) || found.data?.toHex() === data?.toHex());
+}

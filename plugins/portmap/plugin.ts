@@ -40,15 +40,21 @@ import { Rollback, tryAll } from "../../cni/rollback.ts";
 import type { Result } from "../../cni/result.ts";
 import { listVersionsFrom } from "../../cni/version.ts";
 import { attachmentOf } from "../parts/attachment.ts";
-import { requirePrevResult } from "../parts/prev_result.ts";
+import { checkFailure } from "../parts/check_link.ts";
+import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
 import type { Backend, PortmapHost } from "./backend.ts";
 import { backends, chooseBackend } from "./choose_backend.ts";
 import {
   type ForwardedPort,
-  type Forwarding,
   forwardingOf,
+  portsOf,
   refuseForeignOptions,
 } from "./mapping.ts";
+import {
+  findLoopbackLink,
+  hasLocalnet,
+  setLocalnet,
+} from "./route_localnet.ts";
 import type { PortmapConfig } from "./schema.ts";
 
 /** The plugin. Source: containernetworking/plugins plugins/meta/portmap/main.go. */
@@ -72,8 +78,11 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
       await backend.del(host, forwarding.owner);
     });
     const gone = await backend.add(host, forwarding);
+    const link = findLoopbackLink(host.hostNetns, forwarding);
+    if (link !== undefined) setLocalnet(host.hostNetns, link, true);
     rollback.commit();
-    await deleteConnections(host, { forwarding, gone });
+    const { deleteConnections } = await import("./connections.ts");
+    deleteConnections(host, { added: portsOf(forwarding), gone });
     return prevResult;
   },
 
@@ -84,12 +93,19 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     const host = hostOf(call);
     const backend = await chosenBackend(host, call.config);
     await backend.check(host, forwarding);
+    const link = findLoopbackLink(host.hostNetns, forwarding);
+    if (link === undefined || hasLocalnet(host.hostNetns, link)) return;
+    throw checkFailure(`route_localnet of "${link}" is off`);
   },
 
   async del(call): Promise<void> {
     const host = hostOf(call);
     const owner = attachmentOf(call);
-    await endForwarding(host, (backend) => backend.del(host, owner));
+    await endForwarding(
+      host,
+      namedPorts(call),
+      (backend) => backend.del(host, owner),
+    );
   },
 
   async gc(call): Promise<void> {
@@ -98,6 +114,7 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     const host = hostOf(call);
     await endForwarding(
       host,
+      [],
       (backend) => backend.gc(host, network, validAttachments),
     );
   },
@@ -133,12 +150,17 @@ async function chosenBackend(
   return await backends[name]();
 }
 
-/** Removes from all backends: the host's choice may have changed since ADD. */
+/**
+ * Removes from all backends: the host's choice may have changed since ADD.
+ *
+ * @param known Ports that are gone, besides those that the backends report
+ */
 async function endForwarding(
   host: PortmapHost,
+  known: readonly ForwardedPort[],
   remove: (backend: Backend) => Promise<ForwardedPort[]>,
 ): Promise<void> {
-  const gone: ForwardedPort[] = [];
+  const gone = [...known];
   try {
     await tryAll(
       Object.entries(backends).map(([name, load]) => [
@@ -149,17 +171,22 @@ async function endForwarding(
       ]),
     );
   } finally {
-    await deleteConnections(host, { gone });
+    if (gone.length > 0) {
+      const { deleteConnections } = await import("./connections.ts");
+      deleteConnections(host, { added: [], gone });
+    }
   }
 }
 
-/** Deletes connections that would still go where they went before. */
-function deleteConnections(
-  _host: PortmapHost,
-  _ports: {
-    readonly forwarding?: Forwarding;
-    readonly gone: readonly ForwardedPort[];
-  },
-): Promise<void> {
-  return Promise.resolve();
+/** Lists the ports that the configuration of a DEL still names. */
+function namedPorts(call: Call<PortmapConfig>): ForwardedPort[] {
+  const prevResult = readablePrevResult(call);
+  if (prevResult === undefined) return [];
+  try {
+    const forwarding = forwardingOf(call, prevResult);
+    return forwarding === undefined ? [] : portsOf(forwarding);
+  } catch (error) {
+    call.log.warn("Ignoring the ports", { problem: describeError(error) });
+    return [];
+  }
 }

@@ -9,21 +9,25 @@
 import { inNetns, NetNs } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { ensureSysctl, readSysctl } from "../../ffi/sysctl.ts";
-import type { Ip } from "../../net/ip.ts";
+import { type Forwarding, portsOf } from "./mapping.ts";
 
 /** Returns the key of a link's setting. Source: Documentation/networking/ip-sysctl.rst. */
 const keyOf = (link: string): string => `net/ipv4/conf/${link}/route_localnet`;
 
 /**
- * Returns the name of the host's link that leads to a container, such as its
- * veth or its bridge; undefined if no route does.
+ * Returns the name of the host's link to the container, such as its veth or its
+ * bridge, if 127.0.0.0/8 must pass it.
+ *
+ * @returns Undefined without IPv4, without masquerade or without a route
  */
-export function findLinkTo(
+export function findLoopbackLink(
   hostNetns: string,
-  container: Ip,
+  forwarding: Forwarding,
 ): string | undefined {
+  const port = portsOf(forwarding).find(({ target }) => target.family === 4);
+  if (!forwarding.snat || port === undefined) return undefined;
   using host = Rtnl.open(hostNetns);
-  const index = host.route.findOutput(container);
+  const index = host.route.findOutput(port.target);
   return index === undefined ? undefined : host.link.find(index)?.name;
 }
 
@@ -40,5 +44,22 @@ export function setLocalnet(
   isOn: boolean,
 ): void {
   using host = NetNs.open(hostNetns);
-  inNetns(host, () => ensureSysctl(keyOf(link), isOn ? "1" : "0"));
+  inNetns(host, () => {
+    try {
+      ensureSysctl(keyOf(link), isOn ? "1" : "0");
+    } catch (error) {
+      // The link may be gone when the setting is restored.
+      if (isOn || !(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  });
+}
+
+/**
+ * Reports whether a link ends with one container: it is gone, or a cable to
+ * it, and not a bridge to several.
+ */
+export function isOfOneContainer(hostNetns: string, link: string): boolean {
+  using host = Rtnl.open(hostNetns);
+  const found = host.link.find(link);
+  return found === undefined || found.kind === "veth";
 }

@@ -76,8 +76,12 @@ export function getIptables(
   throw new BackendMissing(`the host has no ${NAMES[family]}`);
 }
 
-/** @param path PATH */
-function findProgram(name: string, path = ""): Program | undefined {
+/**
+ * Finds a program in PATH, or where administrators' programs are.
+ *
+ * @param path PATH
+ */
+export function findProgram(name: string, path = ""): Program | undefined {
   const folders = [...path.split(":").filter(Boolean), ...FOLDERS];
   const found = folders.map((folder) => `${folder}/${name}`).find(isThere);
   if (found === undefined) return undefined;

@@ -117,11 +117,13 @@ export function commentOf(rule: string): string {
 }
 
 /**
+ * Runs a program inside a namespace.
+ *
  * @param suffix Suffix of the program's name
  * @throws {BackendMissing} If the program cannot be started
  */
-async function execute(
-  { netns, path }: Iptables,
+export async function execute(
+  { netns, path }: Pick<Iptables, "netns" | "path">,
   suffix: string,
   args: readonly string[],
   stdin = "",

@@ -1,0 +1,177 @@
+/**
+ * The tracked connections of one namespace.
+ *
+ * @module
+ */
+
+import type { Ip, IpFamily } from "../../net/ip.ts";
+import { addressFamily, AF_UNSPEC } from "../rtnl/constants.ts";
+import type { SyscallError } from "../errno.ts";
+import { encodeRequest, NetlinkSocket, Protocol } from "../netlink/socket.ts";
+import { Flag } from "../netlink/message.ts";
+import { NetNs } from "../netns.ts";
+import { delConnection, getConnections, newConnection } from "./message.ts";
+
+/**
+ * The parts of a connection that the kernel compares.
+ *
+ * Source: net/netfilter/nf_internals.h `CTA_FILTER_FLAG`.
+ */
+const FILTER_PROTOCOL = 1 << 3, FILTER_DESTINATION_PORT = 1 << 5;
+/** Source: include/uapi/linux/netfilter/nf_conntrack_common.h `IPS_DST_NAT`. */
+const DESTINATION_CHANGED = 1 << 5;
+
+/** One direction of a connection. */
+export interface Direction {
+  readonly source: Ip;
+  readonly destination: Ip;
+  /** Undefined for protocols without ports. */
+  readonly sourcePort: number | undefined;
+  readonly destinationPort: number | undefined;
+}
+
+/** A tracked connection. */
+export interface Connection {
+  /** The IP protocol's number. */
+  readonly protocol: number;
+  /** As the first packet was, before NAT. */
+  readonly original: Direction;
+  /** As answers are, before NAT is undone. */
+  readonly reply: Direction;
+  /** Identifies the connection to the kernel. */
+  readonly id: number | undefined;
+  readonly zone: number | undefined;
+}
+
+/**
+ * Which connections to list. Old kernels ignore it and list more, so callers
+ * must compare themselves.
+ */
+export interface ConnectionFilter {
+  /** Both families if undefined. */
+  readonly family?: IpFamily | undefined;
+  /** The IP protocol's number. The kernel needs the family for it. */
+  readonly protocol?: number | undefined;
+  /** The original destination's port. The kernel needs the protocol for it. */
+  readonly destinationPort?: number | undefined;
+  /** Whether to list only those with a destination that NAT has changed. */
+  readonly isDestinationChanged?: boolean | undefined;
+}
+
+/** One socket to connection tracking, in the namespace where it was opened. */
+export class Conntrack implements Disposable {
+  readonly #socket: NetlinkSocket;
+
+  private constructor(socket: NetlinkSocket) {
+    this.#socket = socket;
+  }
+
+  /**
+   * Opens the namespace at a path.
+   *
+   * @throws {SyscallError} If it cannot be entered; EPROTONOSUPPORT if the
+   * kernel has no netfilter netlink
+   */
+  static open(path: string): Conntrack {
+    using netns = NetNs.open(path);
+    return new Conntrack(NetlinkSocket.open(netns, Protocol.Netfilter));
+  }
+
+  /**
+   * Lists connections. Connections that begin or end meanwhile may be missing.
+   *
+   * @throws {NetlinkError} EINVAL or EOPNOTSUPP if the kernel has no
+   * connection tracking by netlink
+   */
+  list(
+    { family, protocol, destinationPort, isDestinationChanged }:
+      ConnectionFilter = {},
+  ): Connection[] {
+    const status = isDestinationChanged ? DESTINATION_CHANGED : undefined;
+    const flags = (protocol === undefined ? 0 : FILTER_PROTOCOL) |
+      (destinationPort === undefined ? 0 : FILTER_DESTINATION_PORT);
+    const tuple = { protocol: { number: protocol, destinationPort } };
+    const attributes = {
+      status,
+      statusMask: status,
+      ...flags !== 0 && {
+        original: tuple,
+        filter: { originalFlags: flags },
+      },
+    };
+    return this.#socket.dump(
+      getConnections,
+      {
+        header: {
+          family: family === undefined ? AF_UNSPEC : addressFamily(family),
+        },
+        attributes,
+      },
+      newConnection,
+      {
+        mayBeIncomplete: true,
+      },
+    ).flatMap(({ attributes: { original, reply, id, zone } }) => {
+      const directions = [original, reply].flatMap(toDirection);
+      const [first, second] = directions;
+      if (first === undefined || second === undefined) return [];
+      const number = original?.protocol?.number ?? 0;
+      return [{ protocol: number, original: first, reply: second, id, zone }];
+    });
+  }
+
+  /**
+   * Deletes connections.
+   *
+   * @returns What the kernel refuses, in order; ENOENT for a connection that
+   * has ended. Undefined for a connection that is deleted
+   */
+  delete(
+    connections: readonly Connection[],
+  ): (SyscallError | undefined)[] {
+    if (connections.length === 0) return [];
+    return this.#socket.requestEach(
+      connections.map(({ protocol, original, id, zone }) => {
+        const { source, destination, sourcePort, destinationPort } = original;
+        const is4 = source.family === 4;
+        return encodeRequest(delConnection, {
+          flags: Flag.Ack,
+          header: { family: addressFamily(source.family) },
+          attributes: {
+            original: {
+              addresses: is4
+                ? { source4: source, destination4: destination }
+                : { source6: source, destination6: destination },
+              protocol: { number: protocol, sourcePort, destinationPort },
+            },
+            id,
+            zone,
+          },
+        });
+      }),
+    );
+  }
+
+  /** Closes the socket; a second call does nothing. */
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]();
+  }
+}
+
+type Tuple = Parameters<typeof newConnection.encode>[0]["attributes"] extends
+  | { readonly original?: infer T | undefined }
+  | undefined ? T
+  : never;
+
+function toDirection(tuple: Tuple | undefined): Direction[] {
+  const { addresses, protocol } = tuple ?? {};
+  const source = addresses?.source4 ?? addresses?.source6;
+  const destination = addresses?.destination4 ?? addresses?.destination6;
+  if (source === undefined || destination === undefined) return [];
+  return [{
+    source,
+    destination,
+    sourcePort: protocol?.sourcePort,
+    destinationPort: protocol?.destinationPort,
+  }];
+}

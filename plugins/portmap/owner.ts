@@ -1,0 +1,116 @@
+/**
+ * The owner of an element: how to tell it, and whether it is alive.
+ *
+ * An element's comment is for people and for DEL and GC. Its label is for ADD,
+ * which must know whether the owner of a port is alive: the container's
+ * namespace is where it was, under the same path and the same inode.
+ *
+ * @module
+ */
+
+import { findFileId } from "../../cni/files/same_file.ts";
+import { sha512 } from "../../cni/sha512.ts";
+import type { ElementTexts } from "../../ffi/nftables/comment.ts";
+import {
+  COMMENT_MAX_BYTES,
+  USER_DATA_MAX_BYTES,
+} from "../../ffi/nftables/comment.ts";
+import { namesOf } from "../parts/masquerade/names.ts";
+import type { Attachment } from "../parts/attachment.ts";
+
+/** Digits of a hash in texts. */
+const HASH_DIGITS = 16;
+/** Two hashes and the dash between them, with which every comment begins. */
+const INSTANCE_DIGITS = 2 * HASH_DIGITS + 1;
+/** Types, lengths and the comment's NUL. */
+const USER_DATA_OVERHEAD = 5;
+const MAX_LABEL_BYTES = USER_DATA_MAX_BYTES - USER_DATA_OVERHEAD -
+  INSTANCE_DIGITS;
+
+/** What identifies an attachment in the table. */
+export interface Owner extends ElementTexts {
+  /** Hashes of network and attachment; the comment begins with it. */
+  readonly instance: string;
+  /** Hash of the network; the instance begins with it. */
+  readonly networkHash: string;
+}
+
+/** An element whose label may be missing. */
+interface Labelled {
+  readonly label?: string | undefined;
+}
+
+/**
+ * Returns the texts of an attachment's elements.
+ *
+ * @param netns The container's namespace; "" if it is not needed
+ */
+export async function ownerOf(
+  attachment: Attachment,
+  netns = "",
+): Promise<Owner> {
+  const [{ instance, networkHash, comment }, container] = await Promise.all([
+    namesOf(attachment),
+    sha512(attachment.containerId),
+  ]);
+  const words = [container.slice(0, HASH_DIGITS), findFileId(netns), netns];
+  const whole = words.join(" ");
+  const { length } = new TextEncoder().encode(whole);
+  // A path that does not fit cannot be looked at: the owner counts as dead.
+  const label = length <= MAX_LABEL_BYTES ? whole : words[0] ?? "";
+  const room = USER_DATA_MAX_BYTES - USER_DATA_OVERHEAD -
+    Math.min(length, MAX_LABEL_BYTES);
+  return {
+    instance,
+    networkHash,
+    comment: cutBytes(comment, Math.min(room, COMMENT_MAX_BYTES - 1)),
+    label,
+  };
+}
+
+/** Reports whether an element is an attachment's. */
+export function isOf(
+  { instance }: Owner,
+): (element: { readonly comment: string }) => boolean {
+  return ({ comment }) => comment.startsWith(instance);
+}
+
+/** Returns a test for elements of attachments to the network other than these. */
+export function isStale(
+  networkHash: string,
+  valid: readonly Owner[],
+): (element: { readonly comment: string }) => boolean {
+  const spared = new Set(valid.map(({ instance }) => instance));
+  return ({ comment }) =>
+    comment.startsWith(`${networkHash}-`) &&
+    !spared.has(comment.slice(0, INSTANCE_DIGITS));
+}
+
+/** Reports whether two elements are of the same container. */
+export function isSameContainer(
+  left: Labelled,
+  right: Labelled,
+): boolean {
+  const [one, other] = [left, right].map(({ label = "" }) =>
+    label.slice(0, HASH_DIGITS)
+  );
+  return one !== "" && one === other;
+}
+
+/** Reports whether the namespace of an element's owner still exists. */
+export function isAlive({ label = "" }: Labelled): boolean {
+  const [, id, ...path] = label.split(" ");
+  return id !== undefined && findFileId(path.join(" ")) === id;
+}
+
+/** Describes an element's owner to people, as far as its comment is complete. */
+export function describeOwner(
+  { comment }: Pick<ElementTexts, "comment">,
+): string {
+  return comment.slice(INSTANCE_DIGITS).replace(/^, /, "");
+}
+
+function cutBytes(text: string, length: number): string {
+  const bytes = new TextEncoder().encode(text).subarray(0, length);
+  return new TextDecoder().decode(bytes, { stream: true });
+}
