@@ -85,6 +85,20 @@ const EXEC_SYMBOLS = {
   execvpe: { parameters: ["buffer", "buffer", "buffer"], result: "i32" },
 } as const;
 
+/** Symbols to create tap devices. */
+const DEVICE_SYMBOLS = {
+  withBytes: {
+    name: "ioctl",
+    parameters: ["i32", "u64", "buffer", UNCOMPILED],
+    result: "i32",
+  },
+  withNumber: {
+    name: "ioctl",
+    parameters: ["i32", "u64", "u64", UNCOMPILED],
+    result: "i32",
+  },
+} as const;
+
 /** Symbols of a server on unix sockets. */
 const SERVER_SYMBOLS = {
   bind: { parameters: ["i32", "buffer", "u32", UNCOMPILED], result: "i32" },
@@ -337,6 +351,29 @@ const FIOCLEX = 0x5451n;
 /** ioctl(2): closes a descriptor in the programs that this process starts. */
 export function closeOnExec(fd: number): void {
   checked("ioctl", namespaceCalls().ioctl(fd, FIOCLEX, PADDING));
+}
+
+let devices: Deno.DynamicLibrary<typeof DEVICE_SYMBOLS>["symbols"] | undefined;
+
+function deviceCalls(): NonNullable<typeof devices> {
+  libc(); // finds errno
+  return devices ??= Deno.dlopen("libc.so.6", DEVICE_SYMBOLS).symbols;
+}
+
+/** ioctl(2) with a structure, which it may change. */
+export function controlWithBytes(fd: number, code: bigint, value: Bytes): void {
+  const symbols = deviceCalls();
+  checked("ioctl", symbols.withBytes(fd, code, value, PADDING));
+}
+
+/** ioctl(2) with a number. */
+export function controlWithNumber(
+  fd: number,
+  code: bigint,
+  value: number,
+): void {
+  const symbols = deviceCalls();
+  checked("ioctl", symbols.withNumber(fd, code, BigInt(value), PADDING));
 }
 
 /** The arguments of {@linkcode execvpe}. */

@@ -18,6 +18,7 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
   "chain": async () => (await import("./chain/plugin.ts")).chain,
   "debug": async () => (await import("./debug/plugin.ts")).debug,
   "dhcp": async () => (await import("../ipam/dhcp/plugin.ts")).dhcp,
+  "dummy": async () => (await import("./dummy/plugin.ts")).dummy,
   "firewall": async () => (await import("./firewall/plugin.ts")).firewall,
   "flannel": async () => (await import("./flannel/plugin.ts")).flannel,
   "host-device": async () =>
@@ -33,6 +34,7 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
   "ptp": async () => (await import("./ptp/plugin.ts")).ptp,
   "sbr": async () => (await import("./sbr/plugin.ts")).sbr,
   "static": async () => (await import("../ipam/static/plugin.ts")).staticIpam,
+  "tap": async () => (await import("./tap/plugin.ts")).tap,
   "tuning": async () => (await import("./tuning/plugin.ts")).tuning,
   "vlan": async () => (await import("./vlan/plugin.ts")).vlan,
 };

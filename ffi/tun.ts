@@ -1,0 +1,60 @@
+/**
+ * Creates tap devices.
+ *
+ * @module
+ */
+
+import { struct, u16 } from "../net/bytes.ts";
+import { Fd } from "./fd.ts";
+import * as libc from "./libc.ts";
+import { inNetns, type NetNs } from "./netns.ts";
+
+/** The file through which programs create and open tap devices. */
+export const TUN_FILE = "/dev/net/tun";
+/** Source: include/uapi/asm-generic/fcntl.h. */
+const O_RDWR = 2, O_CLOEXEC = 0o2000000;
+/** Source: include/uapi/linux/if_tun.h. */
+const IFF_TAP = 0x2, IFF_MULTI_QUEUE = 0x100, IFF_NO_PI = 0x1000;
+const IFF_TUN_EXCL = 0x8000;
+const TUNSETIFF = 0x400454can, TUNSETPERSIST = 0x400454cbn;
+const TUNSETOWNER = 0x400454ccn, TUNSETGROUP = 0x400454cen;
+/** Source: include/uapi/linux/if.h `struct ifreq`. */
+const IFREQ_BYTES = 40, IFREQ_FLAGS = 16;
+const ifreqFlags = struct({ flags: u16 });
+
+/** A tap device to create. */
+export interface NewTap {
+  /** 1 to 15 bytes. */
+  readonly name: string;
+  /** Whether a program may open several queues. */
+  readonly isMultiQueue: boolean;
+  /** ID of the user who may open it without CAP_NET_ADMIN; undefined for any. */
+  readonly owner?: number | undefined;
+  /** ID of the group that may; undefined for any. */
+  readonly group?: number | undefined;
+}
+
+/**
+ * Creates a tap device in a namespace, down. It stays until it is deleted. If
+ * the process is killed before this returns, the kernel removes it.
+ *
+ * @throws {SyscallError} EBUSY if the name is taken by a tap device, EINVAL if
+ *   by another link; ENOENT or ENODEV without `/dev/net/tun`
+ */
+export function createTap(netns: NetNs, tap: NewTap): void {
+  const { name, isMultiQueue, owner, group } = tap;
+  const request = new Uint8Array(IFREQ_BYTES);
+  new TextEncoder().encodeInto(name, request.subarray(0, IFREQ_FLAGS - 1));
+  const flags = IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL |
+    (isMultiQueue ? IFF_MULTI_QUEUE : 0);
+  request.set(ifreqFlags.encode({ flags }), IFREQ_FLAGS);
+  inNetns(netns, () => {
+    using file = new Fd(libc.open(TUN_FILE, O_RDWR | O_CLOEXEC));
+    const set = (code: bigint, value: number): void =>
+      libc.controlWithNumber(file.number, code, value);
+    libc.controlWithBytes(file.number, TUNSETIFF, request);
+    if (owner !== undefined) set(TUNSETOWNER, owner);
+    if (group !== undefined) set(TUNSETGROUP, group);
+    set(TUNSETPERSIST, 1);
+  });
+}

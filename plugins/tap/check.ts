@@ -1,0 +1,38 @@
+/**
+ * CHECK of the settings of a tap device.
+ *
+ * @module
+ */
+
+import type { Differences } from "../../cni/differences.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { checkFailure } from "../parts/check_link.ts";
+import type { TapConfig } from "./schema.ts";
+
+/**
+ * Checks the MTU and the bridge.
+ *
+ * @param differences Collects deviations from ADD's result
+ */
+export async function checkSettings(
+  differences: Differences,
+  sandbox: Rtnl,
+  link: Link,
+  { mtu, bridge }: TapConfig,
+): Promise<void> {
+  await differences.collect(() => {
+    if (!mtu || link.mtu === mtu) return;
+    throw checkFailure(
+      `Interface "${link.name}" has MTU ${link.mtu}, and not ${mtu}`,
+    );
+  });
+  await differences.collect(() => {
+    if (!bridge) return;
+    const master = sandbox.link.find(bridge)?.index;
+    if (master !== undefined && link.masterIndex === master) return;
+    throw checkFailure(
+      `Interface "${link.name}" is not a port of bridge "${bridge}"`,
+    );
+  });
+}

@@ -1,0 +1,106 @@
+/**
+ * tap: an interface with a program at its other end, such as a virtual
+ * machine's.
+ *
+ * ```
+ *                          container
+ *   ┌───────────────────────────────────────────────────────┐
+ *   │  ┌──────────────┐             ┌─────────────────────┐ │
+ *   │  │ eth0 (tap)   │             │ a program, such as  │ │
+ *   │  │ 10.1.2.5/24  ├─────────────┤ QEMU, opens "eth0"  │ │
+ *   │  └──────┬───────┘             │ by /dev/net/tun     │ │
+ *   │         └ port of a bridge,   └─────────────────────┘ │
+ *   │           with `bridge`                               │
+ *   └───────────────────────────────────────────────────────┘
+ * ```
+ *
+ * ```json
+ * {
+ *   "type": "tap",
+ *   "multiQueue": true,
+ *   "owner": 1000, "group": 1000,
+ *   "ipam": { "type": "host-local", "subnet": "10.1.2.0/24" }
+ * }
+ * ```
+ *
+ * Without `ipam` the interface is up and has no addresses. DEL leaves nothing
+ * behind.
+ *
+ * @module
+ */
+
+import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { emptyResult, type Result } from "../../cni/result.ts";
+import { Rollback } from "../../cni/rollback.ts";
+import { SPEC_VERSIONS } from "../../cni/version.ts";
+import type { Mac } from "../../net/mac.ts";
+import { firstMac, macInArgs, macInConfig } from "../parts/mac.ts";
+import {
+  configureInterface,
+  leaseAddresses,
+} from "../parts/sandbox_addresses.ts";
+import { detach, resultOf } from "../parts/sandbox_link.ts";
+import { checkIfNameIsFree, openSandbox } from "../parts/sandbox.ts";
+import { createTapLink, KIND } from "./create.ts";
+import type { TapConfig } from "./schema.ts";
+
+/** The plugin. Source: containernetworking/plugins plugins/main/tap/tap.go. */
+export const tap: Plugin<TapConfig> = definePlugin({
+  name: "tap",
+  versions: SPEC_VERSIONS,
+  configSchema: async () => (await import("./schema.ts")).tapSchema(),
+
+  async add(call): Promise<Result> {
+    const { args, config } = call;
+    const mac = macOf(call);
+    using sandbox = openSandbox(args);
+    checkIfNameIsFree(sandbox, args.ifName);
+    await using rollback = new Rollback(call.log);
+
+    const link = createTapLink({ call, sandbox, rollback }, mac);
+    const lease = config.ipam?.type
+      ? await leaseAddresses(call, rollback)
+      : emptyResult();
+    configureInterface(sandbox, link, lease, {});
+    rollback.commit();
+    const dns = config.dns ?? lease.dns;
+    return { ...resultOf(call, link, lease), dns };
+  },
+
+  async check(call): Promise<void> {
+    using sandbox = openSandbox(call.args);
+    const { checkSandboxLink } = await import("../parts/check_sandbox_link.ts");
+    const { checkSettings } = await import("./check.ts");
+    await checkSandboxLink(call, {
+      sandbox,
+      kind: KIND,
+      missing: "Required prevResult missing",
+      more: (link, differences) =>
+        checkSettings(differences, sandbox, link, call.config),
+    });
+  },
+
+  async del(call): Promise<void> {
+    await detach(call, KIND);
+  },
+
+  async status(call): Promise<void> {
+    if (call.config.ipam?.type) await call.ipam.status();
+  },
+
+  async gc(call): Promise<void> {
+    if (call.config.ipam?.type) await call.ipam.gc();
+  },
+});
+
+/**
+ * Reads the interface's MAC. The runtime's takes precedence over CNI_ARGS, and
+ * both over the configuration's.
+ */
+function macOf({ args, config }: Call<TapConfig>): Mac | undefined {
+  return firstMac(
+    macInConfig(config.runtimeConfig?.mac),
+    macInArgs(args.args),
+    macInConfig(config.mac),
+  );
+}

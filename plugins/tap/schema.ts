@@ -1,0 +1,40 @@
+/**
+ * The configuration schema of tap.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { netConf, once, optional } from "../../cni/types.ts";
+import { dnsOverrideSchema } from "../parts/dns_override.ts";
+
+/**
+ * Builds the schema of the network configuration.
+ *
+ * Source: containernetworking/plugins plugins/main/tap/tap.go `NetConf`.
+ */
+export const tapSchema = once(() => {
+  const text = optional(z.string());
+  const id = optional(z.int().check(z.minimum(0), z.maximum(2 ** 32 - 1)));
+  return netConf({
+    /** Whether a program may open several queues. */
+    multiQueue: optional(z.boolean()),
+    /** In bytes; the kernel's default if 0. */
+    mtu: optional(z.int()),
+    mac: text,
+    /** ID of the user who may open the device without CAP_NET_ADMIN. */
+    owner: id,
+    /** ID of the group that may. */
+    group: id,
+    /** SELinux context of the device. */
+    selinuxContext: text,
+    /** Name of a bridge in the container to make it a port of. */
+    bridge: text,
+    runtimeConfig: optional(z.looseObject({ mac: text })),
+    dns: dnsOverrideSchema(),
+  });
+});
+
+/** The decoded configuration. */
+export type TapConfig = SchemaOutput<ReturnType<typeof tapSchema>>;
