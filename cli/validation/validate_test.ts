@@ -7,13 +7,19 @@ const OURS = [
   "bandwidth",
   "bridge",
   "chain",
+  "dhcp",
+  "firewall",
   "flannel",
   "host-local",
+  "ipvlan",
   "loopback",
+  "macvlan",
   "multus",
   "ptp",
   "sbr",
   "static",
+  "tuning",
+  "vlan",
 ];
 const IPAM = { type: "host-local", subnet: "10.60.0.0/24" };
 const PTP = { type: "ptp", ipam: IPAM };
@@ -160,6 +166,34 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "a chained plugin that comes first",
     list([{ type: "sbr" }]),
     "error plugins[0]: sbr must come after another plugin",
+  ],
+  [
+    "firewall that comes first",
+    list([{ type: "firewall" }, PTP]),
+    "error plugins[0]: firewall must come after another plugin",
+  ],
+  [
+    "an IPAM plugin with a daemon",
+    list([{ type: "macvlan", master: "up0", ipam: { type: "dhcp" } }]),
+  ],
+  [
+    "a VLAN without IPAM",
+    list([{ type: "vlan", master: "up0", vlanId: 5 }]),
+    "error plugins[0].ipam: vlan needs an IPAM plugin",
+  ],
+  [
+    "ipvlan with the addresses of another plugin",
+    list([PTP, { type: "ipvlan", master: "eth0" }]),
+  ],
+  [
+    "a second plugin that makes the interface",
+    list([PTP, { type: "macvlan", master: "up0" }]),
+    "error plugins[1]: macvlan would create the interface that ptp creates",
+  ],
+  [
+    "the runtime's MAC",
+    list([PTP, { type: "tuning", capabilities: { mac: true, ips: true } }]),
+    "warning plugins[1].capabilities.ips: tuning does not use it",
   ],
   [
     "flannel, whose delegate uses capabilities and gets ranges",
