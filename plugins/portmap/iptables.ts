@@ -2,8 +2,9 @@
  * Port mappings in iptables, in the Go plugin's chains. Each family's rules are
  * changed by one run of `iptables-restore`: all or none.
  *
- * The newest of two containers that want the same port gets it. A chain that
- * stayed behind is removed when its port is wanted again.
+ * The newest of two containers that want the same port gets it, but the first of
+ * two networks of one container. A chain that a dead container left is removed
+ * when its port is wanted again.
  *
  * Source: containernetworking/plugins plugins/meta/portmap/portmap_iptables.go,
  * chain.go.
@@ -12,29 +13,20 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { findFileId } from "../../cni/files/same_file.ts";
 import type { ValidAttachment } from "../../cni/types.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { IpFamily } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";
 import { BackendMissing, getIptables } from "../parts/iptables/find.ts";
-import {
-  nftTableOf,
-  probeOfIptablesNft,
-  refuseForeignChains,
-} from "../parts/iptables/nft_table.ts";
-import {
-  eachIptables,
-  hasLegacyTable,
-  type Place,
-} from "../parts/iptables/places.ts";
+import { checkIptables, eachIptables } from "../parts/iptables/places.ts";
 import {
   commentOf,
   type Iptables,
   joinRule,
 } from "../parts/iptables/program.ts";
 import {
+  additionOf,
   changeRules,
   deletionOf,
   ensureRules,
@@ -42,7 +34,6 @@ import {
   listRules,
   type Rule,
 } from "../parts/iptables/rules.ts";
-import { openNftables } from "../parts/open_nftables.ts";
 import type { Backend, PortmapHost } from "./backend.ts";
 import {
   type ChainNames,
@@ -52,6 +43,7 @@ import {
   entriesOf,
   type Entry,
   HOSTPORTS,
+  isGone,
   OLD_HOSTPORTS,
   portRulesOf,
   readEntries,
@@ -109,21 +101,8 @@ export const iptablesBackend: Backend = {
     });
   },
 
-  async status(host): Promise<void> {
-    const { path, variant } = getIptables(4, host.path);
-    using nftables = openNftables(host.hostNetns);
-    if (variant === "nft") {
-      if (nftables === undefined) {
-        throw new BackendMissing("the kernel has no nf_tables");
-      }
-      refuseForeignChains(nftables, nftTableOf("nat", 4));
-      return nftables.tryOut(probeOfIptablesNft());
-    }
-    using netns = NetNs.open(host.hostNetns);
-    if (hasLegacyTable(netns, 4, "nat")) return;
-    const iptables: Iptables = { netns, family: 4, table: "nat", path };
-    if (await listRules(iptables, "OUTPUT") !== undefined) return;
-    throw new BackendMissing(`${path} has no chain OUTPUT in table nat`);
+  status({ hostNetns, path }): Promise<void> {
+    return checkIptables({ hostNetns, path, table: "nat" });
   },
 };
 
@@ -170,9 +149,9 @@ async function forward(
   let gone: ForwardedPort[] = [];
   const plan = async (): Promise<string[]> => {
     const isOwn = isSectionOf(forwarding.owner);
-    const [own, dead] = await Promise.all([
+    const [own, { dead, isSecond }] = await Promise.all([
       readChain(iptables, HOSTPORTS, names.chain, isOwn),
-      listDead(iptables, want),
+      findRivals(iptables, want),
     ]);
     gone = [own, ...dead].flatMap(portsOfGoing);
     const isShared = own.staying.length > 0;
@@ -186,8 +165,10 @@ async function forward(
       `:${names.chain} - [0:0]`,
       ...rules.map(additionOf),
       ...own.staying.flatMap((section) => section.rules),
-      // Each is added before the last one.
-      ...wanted.reverse().map(additionOf),
+      // Before those of others, each before the last one.
+      ...isSecond
+        ? wanted.map((one) => additionOf({ ...one, isFirst: false }))
+        : wanted.reverse().map(additionOf),
     ];
   };
   try {
@@ -231,7 +212,7 @@ async function removeChains(
   read: (iptables: Iptables) => Promise<Chain[]>,
 ): Promise<ForwardedPort[]> {
   const isNamed = backend === "iptables";
-  const place: Place = { hostNetns, path, log, isNamed, table: "nat" };
+  const place = { hostNetns, path, log, isNamed, table: "nat" } as const;
   const gone: ForwardedPort[] = [];
   await eachIptables(place, names, async (iptables) => {
     let chains: Chain[] = [];
@@ -275,31 +256,33 @@ function isSectionOf({ ifName }: Attachment): (section: Section) => boolean {
 }
 
 /**
- * Lists the chains of dead containers that have one of the wanted ports: the
- * namespace is gone, or the address has become ours.
+ * Finds the other chains that have one of the wanted ports: those of dead
+ * containers, and whether another network of the same container has one.
  */
-async function listDead(
+async function findRivals(
   iptables: Iptables,
-  { forwarding: { mappings }, address, names }: Want,
-): Promise<Chain[]> {
+  { forwarding: { mappings, owner }, address, names }: Want,
+): Promise<{ dead: Chain[]; isSecond: boolean }> {
   const rivals = readEntries(await listRules(iptables, HOSTPORTS) ?? [])
     .filter(({ chain, protocol, ports }) =>
       chain !== names.chain &&
       mappings.some((one) =>
         one.protocol === protocol && ports.includes(one.hostPort)
       )
-    ).map(({ chain }) => chain);
-  const isDead = (section: Section): boolean => {
-    const { netns } = section;
-    if (netns !== undefined) return findFileId(netns) === undefined;
-    return readPorts(section).every(({ target }) => target.equals(address.ip));
-  };
+    );
+  const isSame = ({ rule }: Entry): boolean =>
+    commentOf(rule).endsWith(` id: "${owner.containerId}"`);
+  // The namespace is gone, or the address has become ours.
+  const isDead = (section: Section): boolean =>
+    section.netns === undefined
+      ? readPorts(section).every(({ target }) => target.equals(address.ip))
+      : isGone(section.netns);
   const dead: Chain[] = [];
-  for (const name of new Set(rivals)) {
+  for (const name of new Set(rivals.map(({ chain }) => chain))) {
     const chain = await readChain(iptables, HOSTPORTS, name, isDead);
     if (chain.staying.length === 0) dead.push(chain);
   }
-  return dead;
+  return { dead, isSecond: rivals.some(isSame) };
 }
 
 /** Lists the changes that remove a chain, or the part of it that goes. */
@@ -316,10 +299,6 @@ function removalOf({ name, entries, going, staying }: Chain): string[] {
 
 function portsOfGoing({ going }: Chain): ForwardedPort[] {
   return going.flatMap(readPorts);
-}
-
-function additionOf({ chain, args, isFirst }: Rule): string {
-  return `${isFirst ? "-I" : "-A"} ${chain} ${joinRule(args)}`;
 }
 
 function isSameEntry({ args }: Rule): (entry: Entry) => boolean {

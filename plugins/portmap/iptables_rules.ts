@@ -8,7 +8,7 @@
  * -A CNI-DN-<hash> -s 10.1.2.0/24 -p tcp --dport 8080 -j CNI-HOSTPORT-SETMARK
  * -A CNI-DN-<hash> -s 127.0.0.1/32 -p tcp --dport 8080 -j CNI-HOSTPORT-SETMARK
  * -A CNI-DN-<hash> -p tcp --dport 8080 -j DNAT --to-destination 10.1.2.5:80
- * -A CNI-DN-<hash> -m comment --comment "if: eth0, netns: /run/netns/c1"
+ * -A CNI-DN-<hash> -m comment --comment "if: eth0, netns: 4:4026532 /run/netns/c1"
  *
  * -A CNI-HOSTPORT-SETMARK -j MARK --set-xmark 0x2000/0x2000
  * -A POSTROUTING -j CNI-HOSTPORT-MASQ
@@ -24,11 +24,12 @@
  * @module
  */
 
+import { findFileId } from "../../cni/files/same_file.ts";
 import { sha512 } from "../../cni/sha512.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";
-import { commentOf, splitRule } from "../parts/iptables/program.ts";
+import { commentOf, optionsOf } from "../parts/iptables/program.ts";
 import type { Rule, Wanted } from "../parts/iptables/rules.ts";
 import { type ForwardedPort, type Forwarding, portsOf } from "./mapping.ts";
 import type { Protocol } from "./schema.ts";
@@ -173,19 +174,25 @@ export interface Section {
   readonly rules: readonly string[];
   /** Undefined if the Go plugin added the rules. */
   readonly ifName: string | undefined;
-  /** CNI_NETNS of the ADD; undefined if unknown. */
+  /** Which namespace the interface is in; undefined if unknown. */
   readonly netns: string | undefined;
 }
 
-/** Returns the rule that ends an interface's rules. It matches no packet's fate. */
+/** Returns the rule that ends an interface's rules, and does nothing itself. */
 export function endOfSection(
   { owner: { ifName }, netns }: Pick<Forwarding, "owner" | "netns">,
   { chain }: ChainNames,
 ): Rule {
-  const text = `if: ${ifName}, netns: ${netns}`;
+  const text = `if: ${ifName}, netns: ${findFileId(netns)} ${netns}`;
   const isTooLong = new TextEncoder().encode(text).length > MAX_COMMENT_LENGTH;
   const comment = isTooLong ? `if: ${ifName}` : text;
   return { chain, args: ["-m", "comment", "--comment", comment] };
+}
+
+/** Reports whether a namespace is no longer where it was. */
+export function isGone(netns: string): boolean {
+  const [id, ...path] = netns.split(" ");
+  return findFileId(path.join(" ")) !== id;
 }
 
 /** Splits a container's chain by interfaces. */
@@ -206,7 +213,7 @@ export function sectionsOf(listed: readonly string[]): Section[] {
 /** Lists the ports that listed rules forward. */
 export function readPorts({ rules }: Section): ForwardedPort[] {
   return rules.flatMap((rule) => {
-    const valueOf = readOptions(rule);
+    const valueOf = optionsOf(rule);
     const to = /^\[?(.+?)\]?:(\d+)$/.exec(valueOf("--to-destination") ?? "");
     const hostIp = valueOf("-d")?.replace(/\/\d+$/, "");
     if (to?.[1] === undefined) return [];
@@ -231,21 +238,13 @@ export interface Entry {
 /** Reads the rules that lead to containers' chains; others are left out. */
 export function readEntries(listed: readonly string[]): Entry[] {
   return listed.flatMap((rule) => {
-    const valueOf = readOptions(rule);
+    const valueOf = optionsOf(rule);
     const chain = valueOf("-j") ?? "";
     const ports = (valueOf("--dports") ?? "").split(",").map(Number);
     return /^CNI-[DS]N-/.test(chain)
       ? { rule, chain, protocol: valueOf("-p"), ports }
       : [];
   });
-}
-
-function readOptions(rule: string): (option: string) => string | undefined {
-  const args = splitRule(rule);
-  return (option) => {
-    const position = args.indexOf(option);
-    return position < 0 ? undefined : args[position + 1];
-  };
 }
 
 /** Network and container names are ASCII. */

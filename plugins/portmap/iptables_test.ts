@@ -221,26 +221,43 @@ test("gives a port to the newest container, and back", async () => {
   await host.succeed("CHECK");
 });
 
-test("removes chains of dead containers that have its port", async (t) => {
-  const gone = { env: { CNI_NETNS: "/run/netns/cni-test-none" } };
+test("leaves a port to the first network of a container", async () => {
+  using host = new Host();
   const addresses = ["10.1.2.6/24"];
-  const rows: [string, object, boolean][] = [
-    ["the namespace is gone", { addresses, ...gone }, true],
-    ["the Go plugin's, and the address is ours", { who: "go" }, true],
-    ["the Go plugin's", { addresses, who: "go" }, false],
-    ["the namespace is there", { addresses }, false],
-    ["the address is ours, but the namespace is there", {}, false],
+  await host.succeed("ADD");
+  await host.succeed("ADD", { name: "net2" }, { ifName: "net1", addresses });
+  assertEquals(host.targetsOf(8080), ["10.1.2.5:80", "10.1.2.6:80"]);
+});
+
+test("removes chains of dead containers that have its port", async (t) => {
+  const addresses = ["10.1.2.6/24"];
+  const netns = (path: string): MappedCall => ({ env: { CNI_NETNS: path } });
+  const none = netns("/run/netns/cni-test-none");
+  const rows: [string, (path: string) => MappedCall, boolean][] = [
+    ["the namespace is gone", () => ({ addresses, ...none }), true],
+    [
+      "its path leads to another one",
+      (path) => ({ addresses, ...netns(path) }),
+      true,
+    ],
+    ["the Go plugin's, and the address is ours", () => ({ who: "go" }), true],
+    ["the Go plugin's", () => ({ addresses, who: "go" }), false],
+    ["the namespace is there", () => ({ addresses }), false],
+    ["the address is ours, but the namespace is there", () => ({}), false],
   ];
-  await eachRow(t, rows, async ([, options, isDead]) => {
+  await eachRow(t, rows, async ([, optionsOf, isDead]) => {
     using host = new Host();
-    const containerId = "older";
-    await host.succeed("ADD", { name: "renamed" }, { containerId, ...options });
-    await host.succeed("ADD", { name: "renamed", ...onePort(9090) }, {
-      containerId: "unrelated",
-      ...gone,
-    });
-    const { length } = host.targetsOf(8080);
-    assertEquals(length, 1);
+    const { folder, sandbox } = host.hosts;
+    const path = `${folder}/netns`;
+    await Deno.symlink(sandbox.path, path);
+    const name = "renamed";
+    const options = { containerId: "older", ...optionsOf(path) };
+    await host.succeed("ADD", { name }, options);
+    const unrelated = { containerId: "unrelated", ...none };
+    await host.succeed("ADD", { name, ...onePort(9090) }, unrelated);
+    assertEquals(host.targetsOf(8080).length, 1);
+    await Deno.remove(path);
+    await Deno.symlink(host.hosts.addNetns().path, path);
     await host.succeed("ADD");
     assertEquals(host.targetsOf(8080)[0], "10.1.2.5:80");
     assertEquals(host.targetsOf(8080).length, isDead ? 1 : 2);
@@ -399,12 +416,12 @@ test("leaves nothing if any run of a program fails or is the last", async (t) =>
 
 Deno.test("sectionsOf() splits a chain by interfaces", () => {
   const [one, two, three] = [
-    '-A C -m comment --comment "if: eth0, netns: /run/netns/a b"',
+    '-A C -m comment --comment "if: eth0, netns: 4:1 /run/netns/a b"',
     '-A C -m comment --comment "if: eth1"',
     "-A C -j DNAT",
   ] as const;
   assertEquals(sectionsOf([three, one, two, three]), [
-    { rules: [three, one], ifName: "eth0", netns: "/run/netns/a b" },
+    { rules: [three, one], ifName: "eth0", netns: "4:1 /run/netns/a b" },
     { rules: [two], ifName: "eth1", netns: undefined },
     { rules: [three], ifName: undefined, netns: undefined },
   ]);

@@ -15,10 +15,20 @@ import {
   BackendMissing,
   findIptables,
   findVariant,
+  getIptables,
   isLacking,
 } from "./find.ts";
-import { nftTableOf } from "./nft_table.ts";
-import type { Iptables, TableName } from "./program.ts";
+import {
+  nftTableOf,
+  probeOfIptablesNft,
+  refuseForeignChains,
+} from "./nft_table.ts";
+import {
+  failureOf,
+  type Iptables,
+  runIptables,
+  type TableName,
+} from "./program.ts";
 
 /** A table on a host, of both families and variants. */
 export interface Place {
@@ -32,6 +42,8 @@ export interface Place {
   readonly log: Log;
 }
 
+/** Why iptables-nft cannot work. */
+export const NO_NFTABLES = "the kernel has no nf_tables";
 const FAMILIES: readonly IpFamily[] = [4, 6];
 /** Files that list a namespace's tables of the legacy iptables. */
 const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
@@ -119,8 +131,30 @@ async function useLegacyIptables(
   }
 }
 
-/** Reports whether a namespace has a table of the legacy iptables. */
-export function hasLegacyTable(
+/**
+ * Checks that the host's iptables works for IPv4, without changing anything.
+ * Runs a program only for a legacy table that does not exist yet.
+ *
+ * @throws {Error} If the host or its kernel lacks something
+ */
+export async function checkIptables(
+  { hostNetns, path, table }: Pick<Place, "hostNetns" | "path" | "table">,
+): Promise<void> {
+  const program = getIptables(4, path);
+  if (program.variant === "nft") {
+    using nftables = openNftables(hostNetns);
+    if (nftables === undefined) throw new BackendMissing(NO_NFTABLES);
+    refuseForeignChains(nftables, nftTableOf(table, 4));
+    return nftables.tryOut(probeOfIptablesNft());
+  }
+  using netns = NetNs.open(hostNetns);
+  if (hasLegacyTable(netns, 4, table)) return;
+  const iptables: Iptables = { netns, family: 4, table, path: program.path };
+  const ended = await runIptables(iptables, ["-S", "OUTPUT"]);
+  if (!ended.success) throw failureOf(iptables, ended);
+}
+
+function hasLegacyTable(
   netns: NetNs,
   family: IpFamily,
   table: TableName,

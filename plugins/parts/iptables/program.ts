@@ -109,11 +109,20 @@ export function joinRule(args: readonly string[]): string {
     .join(" ");
 }
 
+/** Reads the values of a listed rule's options, such as `--comment`. */
+export function optionsOf(
+  rule: string,
+): (option: string) => string | undefined {
+  const args = splitRule(rule);
+  return (option) => {
+    const position = args.indexOf(option);
+    return position < 0 ? undefined : args[position + 1];
+  };
+}
+
 /** Returns a listed rule's comment; "" for none. */
 export function commentOf(rule: string): string {
-  const args = splitRule(rule);
-  const position = args.indexOf("--comment");
-  return position < 0 ? "" : args[position + 1] ?? "";
+  return optionsOf(rule)("--comment") ?? "";
 }
 
 /**

@@ -105,6 +105,7 @@ export function lockSharedChains({ netns }: Iptables): Promise<FileLock> {
 /**
  * Makes changes that depend on the rules that exist. If other programs changed
  * these in between, starts again.
+ *
  * @throws {BackendMissing} If the program cannot work on this host
  * @throws {Error} With the program's output; nothing is changed
  */
@@ -122,6 +123,11 @@ export async function changeRules(
     if (ended.success) return;
     refused = { changes: text, ended };
   }
+}
+
+/** Returns the line that adds a rule. */
+export function additionOf({ chain, args, isFirst }: Rule): string {
+  return `${isFirst ? "-I" : "-A"} ${chain} ${joinRule(args)}`;
 }
 
 /** Returns the line that deletes a listed rule. */
@@ -165,9 +171,7 @@ async function listMissing(
   });
   return [
     ...missing.map((chain) => `-N ${chain}`),
-    ...absent.map(({ chain, args, isFirst }) =>
-      `${isFirst ? "-I" : "-A"} ${chain} ${joinRule(args)}`
-    ),
+    ...absent.map(additionOf),
   ];
 }
 

@@ -122,16 +122,6 @@ export async function listIptablesUnmasqueraded(
   return missing;
 }
 
-/**
- * Checks that the program works.
- *
- * @throws {Error} With the program's output
- */
-export async function tryIptablesProgram(iptables: Iptables): Promise<void> {
-  const ended = await runIptables(iptables, ["-S", "POSTROUTING"]);
-  if (!ended.success) throw failureOf(iptables, ended);
-}
-
 function rulesOf(
   { family }: Iptables,
   { chain, iptablesComment }: MasqueradeNames,

@@ -21,7 +21,12 @@ import type { Ip } from "../../../net/ip.ts";
 import type { Attachment } from "../attachment.ts";
 import { openNftables } from "../open_nftables.ts";
 import { BackendMissing, getIptables, isLacking } from "../iptables/find.ts";
-import { eachLegacyIptables, type Place } from "../iptables/places.ts";
+import {
+  checkIptables,
+  eachLegacyIptables,
+  NO_NFTABLES,
+  type Place,
+} from "../iptables/places.ts";
 import { type MasqueradeNames, namesOf } from "./names.ts";
 import {
   addMasquerade,
@@ -47,8 +52,6 @@ export interface MasqueradeHost {
 export interface Masquerade extends MasqueradeHost {
   readonly owner: Attachment;
 }
-
-const NO_NFTABLES = "the kernel has no nf_tables";
 
 /**
  * Masquerades an attachment's addresses.
@@ -215,7 +218,7 @@ export async function checkMasqueradeBackend(
   using nftables = openNftables(host.hostNetns);
   try {
     await firstThatWorks(backend, {
-      iptables: () => tryIptables(host, nftables),
+      iptables: () => checkIptables({ ...host, table: "nat" }),
       nftables: () => required(nftables).tryOut(probeOfMasquerade()),
     });
   } catch (error) {
@@ -278,20 +281,6 @@ async function addByIptables(
       own,
     );
   }
-}
-
-async function tryIptables(
-  host: MasqueradeHost,
-  nftables: Nftables | undefined,
-): Promise<void> {
-  const { path, variant } = getIptables(4, host.path);
-  if (variant === "nft") {
-    const { probeOfIptablesNft } = await import("../iptables/nft_table.ts");
-    return required(nftables).tryOut(probeOfIptablesNft());
-  }
-  const { tryIptablesProgram } = await import("./iptables.ts");
-  using netns = NetNs.open(host.hostNetns);
-  await tryIptablesProgram({ netns, family: 4, table: "nat", path });
 }
 
 /** The masquerades of hosts with the legacy iptables are in its table nat. */
