@@ -31,11 +31,10 @@
  */
 
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { FileLock } from "../../cni/files/lock.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { IpConfig, Result } from "../../cni/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { lockSandbox } from "../parts/lock_sandbox.ts";
 import { isOfAnotherPod, requirePrevResult } from "../parts/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox.ts";
 import type { SbrConfig } from "./schema.ts";
@@ -92,26 +91,4 @@ function requireSources(
     ErrorCode.InvalidNetworkConfig,
     `No IP addresses supplied on interface: ${args.ifName}`,
   );
-}
-
-/** Time limit of the wait for other attachments of the sandbox. */
-const LOCK_TIMEOUT_MS = 10_000;
-
-/**
- * Locks out other attachments of the sandbox, which may also be choosing a
- * table. The lock is on the namespace itself, independent of its path, and the
- * Go plugin uses the same one.
- *
- * @throws {CniError} 11 if others take too long
- */
-async function lockSandbox(
-  { netns }: Rtnl,
-  { log, signal }: Pick<Call, "log" | "signal">,
-): Promise<FileLock> {
-  return await FileLock.acquireExisting(`/proc/thread-self/fd/${netns.fd}`, {
-    what: `network namespace "${netns.path}"`,
-    limitMs: LOCK_TIMEOUT_MS,
-    log,
-    signal,
-  });
 }
