@@ -13,7 +13,7 @@ import { addressFamily, AF_UNSPEC } from "./constants.ts";
 
 /** Source: include/uapi/linux/if_addr.h. */
 const IFA_F_NODAD = 0x02, IFA_F_DADFAILED = 0x08, IFA_F_TENTATIVE = 0x40;
-const IFA_F_NOPREFIXROUTE = 0x200;
+const IFA_F_PERMANENT = 0x80, IFA_F_NOPREFIXROUTE = 0x200;
 
 /** An address as the kernel has it. */
 export interface Address {
@@ -25,6 +25,10 @@ export interface Address {
   readonly isTentative: boolean;
   /** Whether another host has the address. */
   readonly hasDadFailed: boolean;
+  /** Whether it stays until it is removed, unlike one of a router's prefix. */
+  readonly isPermanent: boolean;
+  /** Whether the kernel has added no route to the prefix. */
+  readonly noPrefixRoute: boolean;
 }
 
 /** An address to add. */
@@ -128,6 +132,8 @@ export class AddressRequests {
         address: Cidr.of(own, header.prefixLength),
         isTentative: (flags & IFA_F_TENTATIVE) !== 0,
         hasDadFailed: (flags & IFA_F_DADFAILED) !== 0,
+        isPermanent: (flags & IFA_F_PERMANENT) !== 0,
+        noPrefixRoute: (flags & IFA_F_NOPREFIXROUTE) !== 0,
       }];
     });
   }
