@@ -37,6 +37,7 @@ export const registry: Readonly<Record<string, PluginLoader>> = {
   "tap": async () => (await import("./tap/plugin.ts")).tap,
   "tuning": async () => (await import("./tuning/plugin.ts")).tuning,
   "vlan": async () => (await import("./vlan/plugin.ts")).vlan,
+  "vrf": async () => (await import("./vrf/plugin.ts")).vrf,
 };
 
 /**
@@ -47,6 +48,7 @@ const servedSince: Readonly<Record<string, SpecVersion>> = {
   "bandwidth": "0.3.0",
   "firewall": "0.4.0",
   "passthru": "0.3.0",
+  "vrf": "0.3.1",
 };
 
 /** The plugins' types. */

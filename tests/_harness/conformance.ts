@@ -26,7 +26,7 @@ const BY_DAEMON = new RegExp(`^(?:${
     "sbr",
     "tap",
     "tuning(?! allowlist)",
-    "vrf",
+    "vrf(?! tables)",
   ].join("|")
 })\\b`);
 

@@ -1,0 +1,41 @@
+/**
+ * ADD that fails or is killed at any single step: nothing may be left, at the
+ * latest after DEL.
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { canUseNetns } from "../../testing/capabilities.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import { Crash } from "../../tests/_harness/crash.ts";
+import { eachStep, testFaultsOfAdd } from "../../tests/_harness/fault_steps.ts";
+import { needsVrf, VrfScene } from "../../tests/_harness/vrf.ts";
+
+const KEYS = { vrfname: "blue" };
+
+if (canUseNetns && !needsVrf.ignore) {
+  testFaultsOfAdd("vrf", "", { make: () => new VrfScene(KEYS), atLeast: 15 });
+}
+
+rootTest("vrf gets over an ADD that was killed", needsVrf, async (t) => {
+  const steps = await eachStep(t, async (step) => {
+    using scene = new VrfScene(KEYS);
+    const { links, prevResult } = scene;
+    const killAdd = async (): Promise<boolean> => {
+      using crash = new Crash(step - 1);
+      await scene.run("ADD");
+      return crash.hasHappened;
+    };
+    const wasKilled = await killAdd();
+    await scene.succeed("DEL");
+    assertEquals(scene.links, links, "after DEL");
+
+    await killAdd();
+    await scene.succeed("ADD", { prevResult });
+    // The default routes are in the result.
+    await scene.succeed("CHECK", { prevResult });
+    await scene.succeed("DEL");
+    assertEquals(scene.links, links, "after ADD and DEL");
+    return wasKilled || undefined;
+  });
+  assert(steps.length >= 15, `only ${steps.length} steps`);
+});

@@ -1,0 +1,159 @@
+/**
+ * Moving an interface into a VRF, and out of it.
+ *
+ * The kernel takes the interface down and up for that, and so deletes all of
+ * its routes, and IPv6 addresses unless `keep_addr_on_down` is set.
+ *
+ * @module
+ */
+
+import type { Result } from "../../cni/result.ts";
+import { isErrno } from "../../ffi/errno.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
+import type { Address } from "../../ffi/rtnl/address.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+import { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
+import type { Cidr } from "../../net/cidr.ts";
+import { kernelRouteOf, listAddresses } from "../parts/configure_link.ts";
+
+/** Addresses and routes that an interface keeps when it moves. */
+export interface Configuration {
+  readonly link: Pick<Link, "index" | "name">;
+  /** Of IPv6: the kernel keeps those of IPv4. */
+  readonly addresses: readonly Pick<Address, "address" | "noPrefixRoute">[];
+  /** Of all tables but the kernel's own. */
+  readonly routes: readonly RouteEntry[];
+  /** Subnets whose routes the kernel has added; undefined if not known. */
+  readonly subnets: readonly Cidr[] | undefined;
+}
+
+/** A change of the master. */
+export interface Move {
+  /** Index of the VRF, or 0. */
+  readonly masterIndex: number;
+  /** The routes of this table go to the other one. */
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Reads what an interface has now.
+ *
+ * @throws {Error} If the kernel refuses
+ */
+export function readConfiguration(sandbox: Rtnl, link: Link): Configuration {
+  const all = routesOver(sandbox, link);
+  return {
+    link,
+    addresses: listAddresses(sandbox, link).filter(({ address, isPermanent }) =>
+      address.family === 6 && isPermanent
+    ),
+    routes: all.filter(({ origin }) => origin === "others"),
+    subnets: all.filter(({ origin }) => origin === "kernel")
+      .map(({ destination }) => destination),
+  };
+}
+
+/** Returns what an interface should have, by its part of a result. */
+export function configurationOf(
+  { ips, routes }: Result,
+  link: Link,
+): Configuration {
+  const { index: ifindex } = link;
+  return {
+    link,
+    addresses: ips.filter(({ address }) => address.family === 6)
+      .map(({ address }) => ({ address, noPrefixRoute: false })),
+    routes: routes.map((route) =>
+      RouteEntry.of({ ...kernelRouteOf(route, ips), ifindex })
+    ),
+    subnets: undefined,
+  };
+}
+
+/** Lists an interface's unicast routes of all tables. */
+function routesOver(
+  { route }: Rtnl,
+  { index }: { index: number },
+): RouteEntry[] {
+  return route.listEntries()
+    .filter(({ isUnicast, table }) => isUnicast && table !== Table.Local)
+    .flatMap((entry) => entry.over(index) ?? []);
+}
+
+/**
+ * Changes the master, and restores the configuration: it is the same as before,
+ * in the other table.
+ *
+ * @returns The addresses and routes that the kernel refuses
+ * @throws {Error} If the kernel refuses the master
+ */
+export function changeMaster(
+  sandbox: Rtnl,
+  { link, addresses, routes, subnets }: Configuration,
+  { masterIndex, from, to }: Move,
+): Error[] {
+  const failures: Error[] = [];
+  const attempt = (action: string, work: () => void): void => {
+    try {
+      work();
+    } catch (cause) {
+      // The interface may be gone by now.
+      if (isErrno(cause, "EEXIST", "ENODEV")) return;
+      failures.push(new Error(`Cannot ${action}`, { cause }));
+    }
+  };
+  try {
+    sandbox.link.set(link.index, { masterIndex });
+  } catch (cause) {
+    throw new Error(`could not change the master of ${link.name}`, { cause });
+  }
+  const present = listAddresses(sandbox, link);
+  for (const { address, noPrefixRoute } of addresses) {
+    const found = present.find((one) => one.address.equals(address));
+    // Without duplicate address detection, which the address had before:
+    // routes cannot have a tentative address as their source.
+    if (found?.isTentative === false || found && address.ip.isLinkLocal) {
+      continue;
+    }
+    const { index: ifindex } = link;
+    attempt(`restore address ${address} of "${link.name}"`, () => {
+      if (found !== undefined) sandbox.address.del(ifindex, address);
+      sandbox.address.add({ ifindex, address, noPrefixRoute });
+    });
+  }
+  const now = routesOver(sandbox, link);
+  const extra = now.filter(({ origin, destination }) =>
+    origin === "kernel" && !destination.ip.isLinkLocal &&
+    subnets?.every((subnet) => !subnet.equals(destination))
+  );
+  for (const route of extra) {
+    attempt(
+      `delete route ${route.destination}`,
+      () => sandbox.route.delEntry(route),
+    );
+  }
+  const wanted = routes.map((route) =>
+    route.table === from ? route.inTable(to) : route
+  );
+  // Routes to gateways first.
+  const onLink = wanted.filter(({ hasGateway }) => !hasGateway);
+  const others = wanted.filter(({ hasGateway }) => hasGateway);
+  for (const route of [...onLink, ...others]) {
+    if (now.some((other) => isSame(route, other))) continue;
+    attempt(
+      `restore route ${route.destination} in table ${route.table}`,
+      () => sandbox.route.append(route),
+    );
+  }
+  return failures;
+}
+
+function isSame(one: RouteEntry, other: RouteEntry): boolean {
+  const [ways, otherWays] = [one, other].map(({ nextHops }) =>
+    nextHops.map(({ gateway }) => String(gateway)).join()
+  );
+  return one.table === other.table && one.priority === other.priority &&
+    one.destination.equals(other.destination) && ways === otherWays;
+}

@@ -1,0 +1,165 @@
+import { assertEquals } from "@std/assert";
+import { inNetns } from "../../ffi/netns.ts";
+import { writeSysctl } from "../../ffi/sysctl.ts";
+import { rootTest } from "../../testing/capabilities.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { ETH0, needsVrf, VrfScene } from "../../tests/_harness/vrf.ts";
+
+const KEYS = { vrfname: "blue" };
+
+rootTest("vrf.add() may be repeated", needsVrf, async () => {
+  using scene = new VrfScene(KEYS);
+  const { state: before } = scene;
+  const { json: prevResult } = await scene.succeed("ADD");
+  const { state } = scene;
+  await scene.succeed("ADD");
+  assertEquals(scene.state, state);
+  await scene.succeed("DEL", { prevResult });
+  assertEquals(scene.state, before);
+  await scene.succeed("DEL", { prevResult });
+  assertEquals(scene.state, before);
+});
+
+rootTest(
+  "vrf keeps addresses that the kernel keeps, too",
+  needsVrf,
+  async () => {
+    using scene = new VrfScene(KEYS, []);
+    const key = "net/ipv6/conf/eth0/keep_addr_on_down";
+    inNetns(scene.hosts.sandbox, () => writeSysctl(key, "1"));
+    scene.ip(...ETH0);
+    const { state: before } = scene;
+    const { json: prevResult } = await scene.succeed("ADD");
+    await scene.succeed("CHECK", { prevResult });
+    await scene.succeed("DEL", { prevResult });
+    assertEquals(scene.state, before);
+  },
+);
+
+rootTest("vrf restores the routing that ptp leaves", needsVrf, async () => {
+  using scene = new VrfScene(KEYS, [
+    "address add 10.0.0.2/24 dev eth0",
+    "route del 10.0.0.0/24 dev eth0",
+    "route add 10.0.0.1 dev eth0 scope link src 10.0.0.2",
+    "route add 10.0.0.0/24 via 10.0.0.1 src 10.0.0.2",
+  ]);
+  const { state: before } = scene;
+  const routes = scene.table("main");
+  await scene.succeed("ADD", { prevResult: {} });
+  assertEquals(scene.table(1), routes);
+  await scene.succeed("DEL", { prevResult: undefined });
+  assertEquals(scene.state, before);
+});
+
+rootTest("vrf.add() refuses bad input, and changes nothing", async (t) => {
+  const text = "configuration is expected to have a valid vrf name";
+  const rows: [
+    name: string,
+    keys: Keys,
+    refusal: [code: number, text: string],
+    ifName?: string,
+  ][] = [
+    ["no name", {}, [7, text]],
+    ["long name", { vrfname: "x".repeat(16) }, [7, text]],
+    ["name with a slash", { vrfname: "a/b" }, [7, text]],
+    ["name with a number", { vrfname: "vrf%d" }, [7, text]],
+    ["another link", { vrfname: "eth1" }, [7, "Netlink eth1 is not a VRF"]],
+    ["table", { ...KEYS, table: -1 }, [7, "table: expected at least 0"]],
+    [
+      "no result",
+      { ...KEYS, prevResult: undefined },
+      [7, "missing prevResult from earlier plugin"],
+    ],
+    ["no interface", KEYS, [4, "could not get link by name eth9"], "eth9"],
+  ];
+  await eachRow(t, rows, async ([, keys, refusal, ifName = "eth0"]) => {
+    using scene = new VrfScene({}, []);
+    await scene.fail("ADD", refusal, keys, { ifName });
+    assertEquals(scene.links, ["eth0", "eth1"]);
+  });
+});
+
+rootTest("vrf.check() notices what has been changed", needsVrf, async (t) => {
+  const rows: [name: string, change: string, keys: Keys, text: string][] = [
+    ["no VRF", "link del blue", {}, 'VRF "blue" is gone'],
+    [
+      "another master",
+      "link set eth0 nomaster",
+      {},
+      "failed to find eth0 associated to vrf blue",
+    ],
+    ["table", "link show", { table: 7 }, 'VRF "blue" has table 1, not 7'],
+    [
+      "route",
+      "route del default table 1",
+      {},
+      'Interface "eth0" lacks route 0.0.0.0/0 via 10.0.0.1',
+    ],
+  ];
+  await eachRow(t, rows, async ([, change, keys, text]) => {
+    using scene = new VrfScene(KEYS);
+    const { json: prevResult } = await scene.succeed("ADD");
+    await scene.succeed("CHECK", { prevResult });
+    scene.ip(change);
+    await scene.fail("CHECK", [999, text], { ...keys, prevResult });
+  });
+});
+
+rootTest("vrf.del() needs nothing", needsVrf, async (t) => {
+  const none = { prevResult: undefined };
+  const rows: [
+    name: string,
+    change: string,
+    keys: Keys,
+    links: string[],
+    env?: Record<string, string>,
+  ][] = [
+    ["no interface", "link del eth0", none, ["eth1"]],
+    ["no VRF", "link del blue", none, ["eth0", "eth1"]],
+    ["out of the VRF", "link set eth0 nomaster", none, ["eth0", "eth1"]],
+    ["another VRF", "link set eth0 nomaster", { vrfname: "red" }, [
+      "eth0",
+      "eth1",
+      "blue 1",
+    ]],
+    ["bad table and result", "link show", { table: "x", prevResult: 1 }, [
+      "eth0",
+      "eth1",
+    ]],
+    ["bad name", "link show", { vrfname: 1 }, ["eth0 blue", "eth1", "blue 1"]],
+    ["another link's name", "link show", { vrfname: "eth1" }, [
+      "eth0 blue",
+      "eth1",
+      "blue 1",
+    ]],
+    ["no CNI_NETNS", "link show", none, ["eth0 blue", "eth1", "blue 1"], {
+      CNI_NETNS: "",
+    }],
+    ["no namespace", "link show", none, ["eth0 blue", "eth1", "blue 1"], {
+      CNI_NETNS: "/run/netns/none",
+    }],
+  ];
+  await eachRow(t, rows, async ([, change, keys, links, env = {}]) => {
+    using scene = new VrfScene(KEYS);
+    await scene.succeed("ADD");
+    scene.ip(change);
+    const { exitCode, stdout } = await scene.run("DEL", keys, { env });
+    assertEquals([exitCode, stdout], [0, ""]);
+    assertEquals(scene.links, links);
+    assertEquals((await scene.run("DEL", keys, { env })).exitCode, 0);
+  });
+});
+
+rootTest(
+  "vrf.del() leaves an interface of another master alone",
+  needsVrf,
+  async () => {
+    using scene = new VrfScene(KEYS);
+    scene.ip("link add red type vrf table 9", "link set eth0 master red");
+    const text = "interface eth0 has already a master set: red";
+    await scene.fail("ADD", [7, text]);
+    await scene.succeed("DEL", { prevResult: undefined });
+    assertEquals(scene.links, ["eth0 red", "eth1", "red 9"]);
+  },
+);

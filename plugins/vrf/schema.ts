@@ -1,0 +1,26 @@
+/**
+ * The configuration schema of vrf.
+ *
+ * @module
+ */
+
+import * as z from "zod/mini";
+import type { SchemaOutput } from "../../cni/json.ts";
+import { netConf, once, optional } from "../../cni/types.ts";
+
+/**
+ * Builds the schema of the network configuration.
+ *
+ * Source: containernetworking/plugins plugins/meta/vrf/main.go `VRFNetConf`.
+ */
+export const vrfSchema = once(() =>
+  netConf({
+    /** Name of the VRF. */
+    vrfname: optional(z.string()),
+    /** Its routing table; 0 for a free one. */
+    table: optional(z.int().check(z.minimum(0), z.maximum(2 ** 32 - 1))),
+  })
+);
+
+/** The decoded configuration. */
+export type VrfConfig = SchemaOutput<ReturnType<typeof vrfSchema>>;

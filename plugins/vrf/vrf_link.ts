@@ -1,0 +1,111 @@
+/**
+ * The VRF itself.
+ *
+ * @module
+ */
+
+import { CniError, ErrorCode } from "../../cni/error.ts";
+import type { Rollback } from "../../cni/rollback.ts";
+import { Table } from "../../ffi/rtnl/constants.ts";
+import type { Link } from "../../ffi/rtnl/link.ts";
+import type { Rtnl } from "../../ffi/rtnl/mod.ts";
+
+/** A VRF of the sandbox. */
+export interface Vrf {
+  readonly index: number;
+  /** The routing table of its ports. */
+  readonly table: number;
+}
+
+/** Finds a VRF. Returns undefined for a link of another kind. */
+export function findVrf({ link }: Rtnl, name: string): Vrf | undefined {
+  const { index = 0, vrfTable: table } = link.find(name) ?? {};
+  return table === undefined ? undefined : { index, table };
+}
+
+/**
+ * Finds or creates a VRF.
+ *
+ * @param table 0 for any existing one, or else the lowest free one
+ * @throws {CniError} 7 if the name is another link's, or the VRF has another
+ *   table
+ * @throws {Error} If the kernel refuses
+ */
+export function ensureVrf(
+  sandbox: Rtnl,
+  name: string,
+  table: number,
+  rollback: Rollback,
+): Vrf {
+  const { link } = sandbox;
+  const found = findVrf(sandbox, name);
+  if (found !== undefined) {
+    if (table === 0 || table === found.table) return found;
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      `VRF ${name} already exist with different routing table ${found.table}`,
+    );
+  }
+  if (link.find(name) !== undefined) {
+    throw new CniError(
+      ErrorCode.InvalidNetworkConfig,
+      `Netlink ${name} is not a VRF`,
+    );
+  }
+  const chosen = table || freeTable(link.list());
+  rollback.onFailure(`delete VRF "${name}"`, () => {
+    link.ensureGone(name);
+  });
+  try {
+    return { index: link.addVrf({ name, table: chosen }).index, table: chosen };
+  } catch (cause) {
+    throw new Error(`could not add VRF ${name}`, { cause });
+  }
+}
+
+const RESERVED: readonly number[] = [Table.Default, Table.Main, Table.Local];
+
+/** Returns the lowest table, from 1, that no VRF has. */
+export function freeTable(links: readonly Pick<Link, "vrfTable">[]): number {
+  const taken = new Set(links.map(({ vrfTable }) => vrfTable));
+  let table = 1;
+  while (taken.has(table) || RESERVED.includes(table)) table++;
+  return table;
+}
+
+/** Lists the links that are in a VRF. */
+export function portsOf({ link }: Rtnl, { index }: Vrf): Link[] {
+  return link.list().filter(({ masterIndex }) => masterIndex === index);
+}
+
+/**
+ * Finds the container's interface.
+ *
+ * @throws {CniError} 4 if it does not exist
+ */
+export function getLink({ link }: Rtnl, ifName: string): Link {
+  const found = link.find(ifName);
+  if (found !== undefined) return found;
+  throw new CniError(
+    ErrorCode.InvalidEnvironment,
+    `could not get link by name ${ifName}`,
+  );
+}
+
+/**
+ * Checks that a link is not a port of anything but a VRF.
+ *
+ * @throws {CniError} 7 if it is
+ */
+export function checkHasNoMaster(
+  { link }: Rtnl,
+  { name, masterIndex }: Link,
+  vrf: Vrf,
+): void {
+  if (masterIndex === undefined || masterIndex === vrf.index) return;
+  const { name: master = String(masterIndex) } = link.find(masterIndex) ?? {};
+  throw new CniError(
+    ErrorCode.InvalidNetworkConfig,
+    `interface ${name} has already a master set: ${master}`,
+  );
+}
