@@ -77,7 +77,7 @@ export function encodeDatagram(
   const udp = { source: source.port, destination: destination.port, length };
   const datagram = concat([udpHeader.encode(udp), payload]);
   const pseudo = pseudoHeader(source.ip, destination.ip, length);
-  // 0 would mean that there is no checksum.
+  // 0 stands for a missing checksum.
   const checksum = checksumOf(concat([pseudo, datagram])) || 0xffff;
   return concat([
     destination.mac.toBytes(),

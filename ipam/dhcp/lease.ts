@@ -18,7 +18,7 @@ export interface LeaseKey {
   readonly ifName: string;
 }
 
-/** What the plugin asks for. */
+/** A request for a lease. */
 export interface LeaseRequest extends LeaseKey {
   /** Path of the container's namespace. */
   readonly netns: string;

@@ -28,7 +28,7 @@ const NAMES: ReadonlyMap<string, number> = new Map([
   ["rfc3442-classless-static-routes", OPTIONS.classlessRoutes[0]],
 ]);
 
-/** What is asked for unless `skipDefault` is set. */
+/** The options to ask for unless `skipDefault` is set. */
 const DEFAULTS = [OPTIONS.routers[0], OPTIONS.subnetMask[0]];
 
 /** Longest value of an option, in bytes. */

@@ -18,6 +18,7 @@ import {
   type Program,
   readDuration,
 } from "../../tool/command.ts";
+import { formatDuration } from "../../tool/duration.ts";
 import { OWN_ROWS } from "../../tool/own_rows.ts";
 import { runMain } from "../../tool/run.ts";
 import { notify } from "../daemon/notify.ts";
@@ -44,17 +45,17 @@ const FLAGS = {
   },
   "broadcast": { summary: "ask servers to answer by broadcast" },
   "timeout": {
-    default: `${DEFAULT_TIMING.timeoutMs}ms`,
+    default: formatDuration(DEFAULT_TIMING.timeoutMs),
     value: "TIME",
     summary: "time limit of one attempt to get a lease",
   },
   "resendmax": {
-    default: `${DEFAULT_TIMING.resendMaxMs}ms`,
+    default: formatDuration(DEFAULT_TIMING.resendMaxMs),
     value: "TIME",
     summary: "longest pause between two attempts",
   },
   "resendtimeout": {
-    default: `${DEFAULT_TIMING.resendTimeoutMs}ms`,
+    default: formatDuration(DEFAULT_TIMING.resendTimeoutMs),
     value: "TIME",
     summary: "no more attempts after this time",
   },

@@ -266,7 +266,7 @@ function nameOf({ network, containerId, ifName }: LeaseKey): string {
 /** Longest request, in bytes. */
 const MAX_REQUEST = 16 * 1024 * 1024;
 
-/** What the Go plugin makes an error message of. */
+/** The Go plugin shows the status line. */
 const TO_GO =
   "HTTP/1.0 501 this DHCP daemon does not serve the Go plugin dhcp; " +
   "use both of the same release\r\n\r\n";

@@ -29,7 +29,7 @@ import {
 } from "./client.ts";
 import { Port, type Reply } from "./port.ts";
 
-/** What all leases of a daemon share. */
+/** The surroundings of all leases of a daemon. */
 export interface Keeping extends ClientOptions {
   readonly folder: LeaseFolder;
   readonly events: Events;
@@ -67,8 +67,8 @@ export class KeptLease {
   /**
    * Gets a lease, and keeps it.
    *
-   * @throws {CniError} 11 if there is none until the time limit or the signal;
-   *   999 if there is no such link, or the lease has no subnet mask
+   * @throws {CniError} 11 if no server grants one until the time limit or the
+   *   signal; 999 if the link does not exist, or the lease lacks a subnet mask
    */
   static async acquire(
     request: LeaseRequest,
@@ -130,6 +130,10 @@ export class KeptLease {
   /** Gives the lease back. */
   async release(): Promise<void> {
     await this.stop();
+    await this.#giveBack();
+  }
+
+  async #giveBack(): Promise<void> {
     try {
       using port = this.#openPort();
       if (port !== undefined && !this.#lease.isLost) release(port, this.#lease);
@@ -172,7 +176,7 @@ export class KeptLease {
     const isReleased = (await folder.find(this.#lease))?.isReleased;
     if (port === undefined || isReleased) {
       onGone(this);
-      queueMicrotask(() => this.release());
+      await this.#giveBack();
       return undefined;
     }
     if (this.#lease.isLost) return await this.#regain(port);

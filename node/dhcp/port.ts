@@ -103,7 +103,7 @@ export class Port implements Disposable {
     this.#rtnl.link.set(this.link.index, { isUp });
   }
 
-  /** Sends a message to which there is no answer. */
+  /** Sends a message that servers do not answer. */
   send(message: Sent, server: Server): void {
     using socket = this.#openSocket();
     this.#send(socket, { ...message, transaction: newTransaction() }, server);
@@ -114,7 +114,7 @@ export class Port implements Disposable {
    *
    * @param choose Returns what it wants of an answer, else undefined
    * @param server Undefined for all
-   * @returns Undefined if there was no answer until the signal
+   * @returns Undefined if no answer came until the signal
    */
   async exchange<T>(
     message: Sent,

@@ -17,6 +17,7 @@ const BY_DAEMON = new RegExp(`^(?:${
     "bandwidth",
     "bridge",
     "chain",
+    "dhcp",
     "dummy",
     "firewall(?! traffic)",
     "flannel",

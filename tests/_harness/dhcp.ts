@@ -27,12 +27,12 @@ import {
 import { assertSuccess } from "./call_outcome.ts";
 import { eventually } from "./eventually.ts";
 
-/** What a test of the plugin dhcp needs. */
+/** For tests with a DHCP server. */
 export const needsDnsmasq: Needs = ignoreUnless(
   hasCommand("dnsmasq"),
   "needs dnsmasq",
 );
-/** What a test with leases of a few seconds needs. */
+/** For tests with leases of a few seconds. */
 export const needsUdhcpd: Needs = ignoreUnless(
   hasCommand("udhcpd"),
   "needs udhcpd",
@@ -42,7 +42,7 @@ export const needsUdhcpd: Needs = ignoreUnless(
 export class Background {
   readonly #child: Deno.ChildProcess;
   readonly #reading: Promise<void>;
-  /** What it printed. */
+  /** Its stderr so far. */
   log = "";
 
   /** Starts a program on the bridge. */
