@@ -23,10 +23,13 @@ const BY_DAEMON = new RegExp(`^(?:${
     "flannel",
     "multus(?! install)",
     "host-device",
+    "ipvlan",
+    "macvlan",
     "ptp",
     "sbr",
     "tap",
     "tuning(?! allowlist)",
+    "vlan",
     "vrf(?! tables)",
   ].join("|")
 })\\b`);
