@@ -17,15 +17,17 @@ import type { TestHosts } from "../../testing/test_hosts.ts";
  * @param makeConfig Returns one that attaches by 10.1.2.2/24 and
  * 2001:db8:1::2/64, or by what another IPAM plugin says
  * @param routeFlags What `ip` says of routes over other gateways
+ * @param Scene A scene that reads its state in another way
  */
 export function testAttaching(
   type: string,
   makeConfig: (hosts: TestHosts, extras?: Keys) => Keys,
   routeFlags: readonly string[],
+  Scene: typeof PluginScene = PluginScene,
 ): void {
-  const makeScene = (): PluginScene => new PluginScene(type, makeConfig);
+  const makeScene = (): PluginScene => new Scene(type, makeConfig);
   const makeSceneWith = (result: unknown): PluginScene =>
-    new PluginScene(type, (hosts) => {
+    new Scene(type, (hosts) => {
       const ipam = writeFakeIpam(hosts.path, { ADD: { stdout: result } });
       return makeConfig(hosts, { ipam: { type: ipam.type } });
     });
@@ -72,7 +74,7 @@ export function testAttaching(
             { dst: "10.1.0.0/16" },
             { dst: "10.2.0.0/16", ...keys },
           ];
-          using scene = new PluginScene(type, (hosts) => {
+          using scene = new Scene(type, (hosts) => {
             const ipam = { ...hosts.hostLocal("10.1.2.0/24"), routes };
             return makeConfig(hosts, { ipam });
           });

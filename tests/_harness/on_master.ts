@@ -107,8 +107,17 @@ export function onMaster(
   };
 }
 
+/** A scene with a state that is read without processes: tests need it often. */
+export class QuickScene extends PluginScene {
+  /** All that an attachment changes. */
+  override get state(): unknown {
+    const { host, sandbox } = this.hosts;
+    return [describe(host), describe(sandbox), this.hosts.leases()];
+  }
+}
+
 /** A host with a master, and calls of a plugin on it. */
-export class MasterScene extends PluginScene {
+export class MasterScene extends QuickScene {
   /** The namespace beyond the master. */
   readonly neighbour: NetNs;
 
@@ -126,12 +135,6 @@ export class MasterScene extends PluginScene {
       return onMaster(type, hosts, more);
     });
     this.neighbour = addMaster(this.hosts, type);
-  }
-
-  /** All that an attachment changes. Read without processes: tests need it often. */
-  override get state(): unknown {
-    const { host, sandbox } = this.hosts;
-    return [describe(host), describe(sandbox), this.hosts.leases()];
   }
 }
 

@@ -24,6 +24,7 @@ import {
   needsKind,
   onMaster,
   type OnMasterType,
+  QuickScene,
 } from "./on_master.ts";
 
 /** Another program renames the master. */
@@ -81,10 +82,15 @@ export function testOnMaster(
   const make = (): MasterScene => new MasterScene(type);
 
   if (!needs.ignore) {
-    testAttaching(type, (hosts, extras) => {
-      addMaster(hosts, type);
-      return onMaster(type, hosts, extras);
-    }, []);
+    testAttaching(
+      type,
+      (hosts, extras) => {
+        addMaster(hosts, type);
+        return onMaster(type, hosts, extras);
+      },
+      [],
+      QuickScene,
+    );
     testFaultsOfAdd(type, "", {
       make,
       atLeast,
