@@ -38,8 +38,8 @@ export interface NewTap {
  * Creates a tap device in a namespace, down. It stays until it is deleted. If
  * the process is killed before this returns, the kernel removes it.
  *
- * @throws {SyscallError} EBUSY if the name is taken by a tap device, EINVAL if
- *   by another link; ENOENT or ENODEV without `/dev/net/tun`
+ * @throws {SyscallError} EBUSY if the name is taken; ENOENT or ENODEV without
+ *   `/dev/net/tun`
  */
 export function createTap(netns: NetNs, tap: NewTap): void {
   const { name, isMultiQueue, owner, group } = tap;

@@ -93,7 +93,7 @@ function createUnnamed(
   try {
     create();
   } catch (error) {
-    if (!isErrno(error, "EBUSY", "EINVAL") || !link.ensureGone(name)) {
+    if (!isErrno(error, "EBUSY") || !link.ensureGone(name)) {
       throw error;
     }
     create();
