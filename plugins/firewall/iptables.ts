@@ -287,15 +287,14 @@ function missingOf(listing: Listing, { chains, rules }: Wanted): string[] {
  * after the one that accepts.
  */
 function misplacedIn(listing: Listing): string[] {
-  const jumps = [jumpToPrivate, jumpToStage1]
-    .map((rule) => ({ rule, at: findRule(listing, rule) }))
-    .filter(({ at }) => at !== -1);
+  const positions = [jumpToPrivate, jumpToStage1]
+    .map((rule) => findRule(listing, rule)).filter((at) => at !== -1);
   const refusal = listing.findIndex((line) => REFUSAL.test(line));
-  const isRefused = jumps.some(({ at }) => refusal !== -1 && refusal < at);
-  const [last, first] = jumps;
-  const isInOrder = first === undefined || last === undefined ||
-    first.at < last.at;
-  return isRefused || !isInOrder ? jumps.map(({ rule }) => lineOf(rule)) : [];
+  const isRefused = refusal !== -1 && positions.some((at) => refusal < at);
+  const [own = -1, policy = -1] = positions;
+  return isRefused || own < policy
+    ? positions.map((at) => listing[at] ?? "")
+    : [];
 }
 
 /** A rule of FORWARD that refuses every packet. */
@@ -315,9 +314,12 @@ function findRule(listing: Listing, rule: Rule): number {
   );
 }
 
-/** Returns a form of a rule that does not depend on its quotes. */
+/**
+ * Returns a form of a rule that does not depend on its quotes, nor on the policy
+ * in its comment, which is not the same in all releases of the Go plugin.
+ */
 function wordsOf(line: string): string {
-  return splitRule(line).join("\0");
+  return splitRule(line).join("\0").replace(/\(ingressPolicy: [^)]*\)/, "");
 }
 
 function absenceOf({ chain, args }: Rule): Error {

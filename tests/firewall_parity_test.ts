@@ -1,0 +1,250 @@
+/**
+ * firewall beside the Go plugin: what each leaves in the host's iptables or in
+ * firewalld on the same configuration, and one checking and deleting what the
+ * other has added. The only difference that is meant is our record of owners, a
+ * table of nftables.
+ */
+
+import { assertEquals } from "@std/assert";
+import { allOf, rootTest } from "../testing/capabilities.ts";
+import { runIn } from "../testing/ip_json.ts";
+import type { CallOptions, CallOutput } from "../testing/test_hosts.ts";
+import { FakeFirewalld, needsBus } from "./_harness/fake_firewalld.ts";
+import { FirewallScene } from "./_harness/firewall_scene.ts";
+import { NEWEST_FOLDER, type Peer } from "./_harness/peers.ts";
+import { spawnIn } from "./_harness/spawn_in.ts";
+import {
+  callAs,
+  listPeers,
+  nameOf,
+  normaliseResult,
+  testLeavesTheSame,
+  type Who,
+} from "./_harness/parity.ts";
+import type { Keys } from "./_harness/plugin_scene.ts";
+import { needsRuleTools } from "./_harness/rules.ts";
+import { eachRow } from "./_harness/table.ts";
+
+const BACKEND = { backend: "iptables" };
+const RULE = "-j ACCEPT -m comment --comment other";
+
+const ROWS: Readonly<Record<string, Keys>> = {
+  "an address of each family": {},
+  "same-bridge": { ingressPolicy: "same-bridge" },
+  "isolated": { ingressPolicy: "isolated" },
+  "another chain for the administrator": { iptablesAdminChainName: "MINE" },
+  "keys in another case": { IngressPolicy: "isolated", BACKEND: "iptables" },
+};
+
+/** The rows that a peer knows: policy "isolated" came with Go 1.2. */
+function rowsOf({ folder }: Peer): [name: string, keys: Keys][] {
+  return Object.entries(ROWS).filter(([, keys]) =>
+    folder === NEWEST_FOLDER || !Object.values(keys).includes("isolated")
+  );
+}
+
+/** A scene on which either side is called. */
+class ParityScene extends FirewallScene {
+  /** Runs a command of one side with the scene's result. */
+  async as(
+    who: Who,
+    command: string,
+    keys: Keys = {},
+    options: CallOptions = {},
+  ): Promise<CallOutput> {
+    const { prevResult } = this;
+    const config = { ...this.config, prevResult, ...keys };
+    const call = { type: "firewall", command, config };
+    return await callAs(who, this.hosts, call, options);
+  }
+
+  /** Runs a command while this process serves what it calls. */
+  async beside(
+    who: Exclude<Who, "go">,
+    command: string,
+    env: Record<string, string>,
+  ): Promise<{ readonly exitCode: number; readonly stdout: string }> {
+    if (who === "ours") return await this.as(who, command, {}, { env });
+    const { prevResult, hosts } = this;
+    const options = { env: { ...env, PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } };
+    const child = spawnIn(hosts.host, {
+      path: `${who.folder}/firewall`,
+      env: hosts.environment(command, options),
+      stdin: JSON.stringify({ ...this.config, prevResult }),
+    });
+    const { code, stdout } = await child.output;
+    return { exitCode: code, stdout };
+  }
+
+  /** Runs a command that must succeed. */
+  async succeedAs(
+    who: Who,
+    command: string,
+    keys: Keys = {},
+    options: CallOptions = {},
+  ): Promise<CallOutput> {
+    const output = await this.as(who, command, keys, options);
+    assertEquals(output.exitCode, 0, output.stdout + output.stderr);
+    return output;
+  }
+}
+
+/** Returns all rules after each of some calls, and what the calls print. */
+async function observe(
+  who: Who,
+  keys: Keys,
+  cniVersion: string,
+): Promise<unknown> {
+  using scene = new ParityScene({ ...BACKEND, cniVersion });
+  for (const program of ["iptables", "ip6tables"]) {
+    runIn(scene.hosts.host, program, "-A", "FORWARD", ...RULE.split(" "));
+  }
+  const seen: unknown[] = [];
+  for (const command of ["ADD", "ADD", "CHECK", "DEL", "DEL"]) {
+    const { stdout } = await scene.succeedAs(who, command, keys);
+    const result = stdout && normaliseResult(stdout, scene.hosts);
+    // Releases of the Go plugin differ in this.
+    const rules = scene.rules.map((line) =>
+      line.replace(/\(ingressPolicy: [^)]*\)/, "")
+    );
+    seen.push(command, rules, result);
+  }
+  return seen;
+}
+
+/** Returns an error without our details. */
+async function errorOf(
+  who: Who,
+  command: string,
+  keys: Keys,
+  cniVersion: string,
+): Promise<unknown> {
+  using scene = new ParityScene({ ...BACKEND, cniVersion });
+  const { exitCode, json } = await scene.as(who, command, keys);
+  return [exitCode, json?.msg];
+}
+
+for (const peer of listPeers("firewall")) {
+  const { cniVersion } = peer;
+  if (!needsRuleTools.ignore) {
+    for (const [name, keys] of rowsOf(peer)) {
+      testLeavesTheSame(
+        peer,
+        ["firewall", name],
+        (who) => observe(who, keys, cniVersion),
+      );
+    }
+  }
+
+  rootTest(
+    `firewall says what the Go plugin says (${peer.name})`,
+    needsRuleTools,
+    async (t) => {
+      const rows: [name: string, command: string, keys: Keys][] = [
+        ["no prevResult", "ADD", { prevResult: undefined }],
+        ["no prevResult for CHECK", "CHECK", { prevResult: undefined }],
+        ["nothing added", "CHECK", {}],
+        ["no interfaces", "ADD", {
+          ingressPolicy: "same-bridge",
+          prevResult: {
+            cniVersion,
+            interfaces: [],
+            ips: [{ version: "4", address: "10.0.0.2/24" }],
+          },
+        }],
+        ["a bridge without a name", "ADD", {
+          ingressPolicy: "same-bridge",
+          prevResult: {
+            cniVersion,
+            interfaces: [{ name: "" }],
+            ips: [{ version: "4", address: "10.0.0.2/24" }],
+          },
+        }],
+        ["an old version", "ADD", { cniVersion: "0.3.1" }],
+      ];
+      await eachRow(t, rows, async ([, command, keys]) => {
+        const [ours, theirs] = await Promise.all(
+          (["ours", peer] as const).map((who) =>
+            errorOf(who, command, keys, cniVersion)
+          ),
+        );
+        assertEquals(ours, theirs);
+      });
+    },
+  );
+
+  for (const [adder, other] of [["ours", peer], [peer, "ours"]] as const) {
+    rootTest(
+      `firewall: what is added by ${nameOf(adder)} is checked and deleted by ${
+        nameOf(other)
+      }`,
+      needsRuleTools,
+      async (t) => {
+        await eachRow(t, rowsOf(peer), async ([, keys]) => {
+          using scene = new ParityScene({ ...BACKEND, cniVersion });
+          await scene.succeedAs(adder, "ADD", keys);
+          const { rules } = scene;
+          await scene.succeedAs(other, "CHECK", keys);
+          await scene.succeedAs(other, "ADD", keys);
+          // Go before 1.2 does not know the comments of later releases.
+          if (other === "ours" || other.folder === NEWEST_FOLDER) {
+            assertEquals(scene.rules, rules);
+          }
+          await scene.succeedAs(other, "DEL", keys);
+          assertEquals(scene.ownRules, []);
+        });
+      },
+    );
+  }
+
+  rootTest(
+    `firewall removes what ${peer.name} left, without prevResult`,
+    needsRuleTools,
+    async () => {
+      using scene = new ParityScene({ ...BACKEND, cniVersion });
+      const { sandbox } = scene.hosts;
+      const veth = "link add eth0 type veth peer name x0";
+      runIn(sandbox, "ip", ...veth.split(" "));
+      runIn(sandbox, "ip", "address", "add", "10.0.0.2/24", "dev", "eth0");
+      const v6 = "-6 address add 2001:db8:1:2::1/64 dev eth0 nodad";
+      runIn(sandbox, "ip", ...v6.split(" "));
+      await scene.succeedAs(peer, "ADD");
+      // The Go plugin's DEL leaves them.
+      const { ownRules } = scene;
+      await scene.succeedAs(peer, "DEL", { prevResult: undefined });
+      assertEquals(scene.ownRules, ownRules);
+      await scene.succeedAs("ours", "DEL", { prevResult: undefined });
+      assertEquals(scene.ownRules, []);
+    },
+  );
+
+  rootTest(
+    `firewall asks firewalld as the Go plugin does (${peer.name})`,
+    allOf(needsRuleTools, needsBus),
+    async (t) => {
+      for (const backend of [undefined, "firewalld"]) {
+        await t.step(backend ?? "the host decides", async () => {
+          const calls = [];
+          for (const who of ["ours", peer] as const) {
+            using scene = new ParityScene({ backend, cniVersion });
+            await using firewalld = await FakeFirewalld.start(
+              scene.hosts.folder,
+            );
+            const { env } = firewalld;
+            const results = [];
+            for (const command of ["ADD", "ADD", "CHECK", "DEL", "DEL"]) {
+              const output = await scene.beside(who, command, env);
+              const { exitCode, stdout } = output;
+              results.push([
+                exitCode,
+                stdout && normaliseResult(stdout, scene.hosts),
+              ]);
+            }
+            calls.push([results, firewalld.calls, scene.rules]);
+          }
+          assertEquals(calls[0], calls[1]);
+        });
+      }
+    },
+  );
+}
