@@ -4,9 +4,14 @@
  * The only difference that is meant is the rule that ends an interface's rules.
  */
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../testing/capabilities.ts";
-import { MappedPorts, SAMPLE, withPorts } from "./_harness/mapped_ports.ts";
+import {
+  MappedPorts,
+  onePort,
+  SAMPLE,
+  withPorts,
+} from "./_harness/mapped_ports.ts";
 import {
   listPeers,
   nameOf,
@@ -46,6 +51,7 @@ const ROWS: Readonly<Record<string, Keys>> = {
     conditionsV4: ["-d", "192.168.1.0/24", "!", "-s", "10.9.0.0/16"],
     conditionsV6: ["-m", "comment", "--comment", 'a "quoted" text'],
   },
+  "a name that is too long for a comment": { name: "n".repeat(250) },
   "SCTP": withPorts([{ hostPort: 1, containerPort: 65535, protocol: "sctp" }]),
 };
 
@@ -77,6 +83,28 @@ for (const peer of listPeers("portmap")) {
     testLeavesTheSame(peer, ["portmap", name], (who) => observe(who, keys));
   }
 
+  if (isNewest) {
+    rootTest(
+      `portmap refuses what the Go plugin refuses, in its words (${peer.name})`,
+      needsRuleTools,
+      async (t) => {
+        await eachRow(t, REFUSED, async ([, keys, text]) => {
+          using host = new MappedPorts({ ...BACKEND, ...keys });
+          for (const who of ["ours", peer] as const) {
+            const { exitCode, json } = await host.run("ADD", {}, { who });
+            assertEquals(exitCode, 1);
+            assertStringIncludes(`${json.msg} ${json.details}`, text);
+          }
+        });
+        using host = new MappedPorts(BACKEND);
+        const texts = await Promise.all((["ours", peer] as const).map(
+          async (who) => (await host.run("CHECK", {}, { who })).json.msg,
+        ));
+        assertEquals(texts[0], texts[1]);
+      },
+    );
+  }
+
   for (const [adder, other] of [["ours", peer], [peer, "ours"]] as const) {
     rootTest(
       `portmap: what is added by ${nameOf(adder)} is checked and deleted by ${
@@ -103,8 +131,42 @@ for (const peer of listPeers("portmap")) {
   }
 }
 
+/** Calls that both sides refuse, and the words that both use. */
+const REFUSED: readonly [what: string, keys: Keys, text: string][] = [
+  ["no prevResult", { prevResult: undefined }, "must be called as chained"],
+  ["host port 0", onePort(0), "Invalid host port number: 0"],
+  ["container port 0", onePort(1, 0), "Invalid container port number: 0"],
+  ["a backend", { backend: "x" }, 'unrecognized backend "x"'],
+  [
+    "a mark bit",
+    { markMasqBit: 32 },
+    "MasqMarkBit must be between 0 and 31",
+  ],
+  [
+    "two marks",
+    { markMasqBit: 3, externalSetMarkChain: "X" },
+    "Cannot specify externalSetMarkChain and markMasqBit",
+  ],
+  [
+    "conditions of nft",
+    { conditionsV4: ["ip", "saddr"], conditionsV6: ["x"] },
+    "iptables backend was requested but configuration contains " +
+    "nftables-specific options [conditionsV4 conditionsV6]",
+  ],
+  ["conditions", { conditionsV4: ["--none"] }, "unable to setup DNAT"],
+  [
+    "a missing chain",
+    { externalSetMarkChain: "NONE" },
+    "Chain 'NONE' does not exist",
+  ],
+];
+
 /** Returns the rows that have most in them. */
 function pick(rows: Readonly<Record<string, Keys>>): Record<string, Keys> {
-  const names = ["all kinds of ports", "conditions"];
+  const names = [
+    "all kinds of ports",
+    "conditions",
+    "a name that is too long for a comment",
+  ];
   return Object.fromEntries(names.map((name) => [name, rows[name] ?? {}]));
 }

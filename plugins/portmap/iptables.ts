@@ -185,9 +185,9 @@ async function checkRules(
   { forwarding, address, names }: Want,
 ): Promise<void> {
   const missing = await findMissingRule(iptables, [
-    ...skeletonOf(forwarding).rules,
     ...portRulesOf(forwarding, address, names),
     ...entriesOf(forwarding, address, names),
+    ...skeletonOf(forwarding).rules,
   ]);
   if (missing === undefined) return;
   const { chain, args } = missing;

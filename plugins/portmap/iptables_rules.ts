@@ -247,11 +247,11 @@ export function readEntries(listed: readonly string[]): Entry[] {
   });
 }
 
-/** Network and container names are ASCII. */
+/** Like the Go plugin, and iptables then drops the last dot. */
 function trimComment(text: string): string {
   return text.length <= MAX_COMMENT_LENGTH
     ? text
-    : `${text.slice(0, MAX_COMMENT_LENGTH - 3)}...`;
+    : `${text.slice(0, MAX_COMMENT_LENGTH - 2)}...`;
 }
 
 function groupsOf(ports: readonly number[]): number[][] {

@@ -28,6 +28,14 @@ import {
   runIptables,
 } from "./program.ts";
 
+/**
+ * Exit codes of a check of a rule that does not exist: by itself, or because of
+ * the chain to which it jumps.
+ *
+ * Source: iptables include/xtables.h `OTHER_PROBLEM`, `PARAMETER_PROBLEM`.
+ */
+const ABSENT: readonly number[] = [OTHER_PROBLEM, 2];
+
 /** A rule that should exist. */
 export interface Rule {
   readonly chain: string;
@@ -145,14 +153,27 @@ export async function findMissingRule(
   iptables: Iptables,
   rules: readonly Rule[],
 ): Promise<Rule | undefined> {
-  const checks = rules.map(checkOf);
-  const ended = await restoreIptables(iptables, checks);
+  const ended = await restoreIptables(iptables, rules.map(checkOf));
   if (ended.success) return undefined;
-  // The first line is the table's.
-  const line = /line:? (\d+)/.exec(ended.stderr)?.[1];
-  const rule = rules[Number(line) - 2];
-  if (rule === undefined) throw failureOf(iptables, ended);
-  return rule;
+  const missing = await listAbsent(iptables, rules);
+  if (missing.length === 0) throw failureOf(iptables, ended);
+  return missing[0];
+}
+
+/**
+ * Lists the rules that do not exist.
+ *
+ * @throws {Error} With the program's output, if it cannot tell
+ */
+function listAbsent(
+  iptables: Iptables,
+  rules: readonly Rule[],
+): Promise<Rule[]> {
+  return chooseAsync(rules, async ({ chain, args }) => {
+    const ended = await runIptables(iptables, ["-C", chain, ...args]);
+    if (ended.success || ABSENT.includes(ended.code)) return !ended.success;
+    throw failureOf(iptables, ended);
+  });
 }
 
 /** Lists the changes that add the missing chains and rules. */
@@ -164,14 +185,15 @@ async function listMissing(
     chains,
     async (chain) => await listRules(iptables, chain) === undefined,
   );
-  const absent = await chooseAsync(rules, async ({ chain, args }) => {
-    // A missing chain is adopted with all rules that refer to it.
-    if (missing.some((one) => one === chain || args.includes(one))) return true;
-    return !(await runIptables(iptables, ["-C", chain, ...args])).success;
-  });
+  // A missing chain is adopted with all rules that refer to it.
+  const isNew = ({ chain, args }: Rule): boolean =>
+    missing.some((one) => one === chain || args.includes(one));
+  const old = rules.filter((rule) => !isNew(rule));
+  const absent = await listAbsent(iptables, old);
   return [
     ...missing.map((chain) => `-N ${chain}`),
-    ...absent.map(additionOf),
+    ...rules.filter((rule) => isNew(rule) || absent.includes(rule))
+      .map(additionOf),
   ];
 }
 
