@@ -20,7 +20,7 @@ import {
   type Who,
 } from "./_harness/parity.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
-import { needsRuleTools } from "./_harness/rules.ts";
+import { needsInetRules, needsRuleTools, nftRules } from "./_harness/rules.ts";
 import { eachRow } from "./_harness/table.ts";
 
 const manyPorts = withPorts(
@@ -101,6 +101,38 @@ for (const peer of listPeers("portmap")) {
           async (who) => (await host.run("CHECK", {}, { who })).json.msg,
         ));
         assertEquals(texts[0], texts[1]);
+      },
+    );
+  }
+
+  if (isNewest) {
+    rootTest(
+      `portmap: what is added to nftables by ${peer.name} is checked and deleted by ours`,
+      needsInetRules,
+      async (t) => {
+        const rows = ["DEL", "GC"] as const;
+        await eachRow(t, rows, async (command) => {
+          using host = new MappedPorts({
+            backend: "nftables",
+            ...withPorts(SAMPLE),
+          });
+          const rules = (): string[] =>
+            nftRules(host.hosts.host, /test-container/);
+          await host.succeed("ADD", {}, { who: peer });
+          assertEquals(rules().length, 6 + 2 + 6 + 1);
+          await host.succeed("CHECK");
+          await host.succeed("DEL");
+          assertEquals(rules(), []);
+          // Either side's DEL tolerates that the other was faster.
+          await host.succeed("DEL", {}, { who: peer });
+          await host.succeed("ADD");
+          await host.succeed("DEL", {}, { who: peer });
+          await host.succeed("CHECK");
+          const gc = { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] };
+          await host.succeed(command, command === "GC" ? gc : {});
+          assertEquals(rules(), []);
+          assertEquals(nftRules(host.hosts.host, /cni_portmap/), []);
+        });
       },
     );
   }

@@ -1,0 +1,98 @@
+/** Traffic through portmap's rules of iptables, ours and the Go plugin's. */
+
+import { assert, assertEquals } from "@std/assert";
+import { allOf, rootTest } from "../../testing/capabilities.ts";
+import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
+import { needsGo, type Who } from "../../tests/_harness/parity.ts";
+import {
+  isClosed,
+  PortScene,
+  TcpServer,
+  UdpClient,
+  UdpCounter,
+} from "../../tests/_harness/port_scene.ts";
+import { needsRuleTools } from "../../tests/_harness/rules.ts";
+
+const IPTABLES = { backend: "iptables" };
+
+/** Which client a server sees by way of an address, in each place. */
+async function clientsOf(scene: PortScene, who: Who): Promise<unknown> {
+  const { host, outside } = scene;
+  const attached = await scene.attach([
+    { hostPort: 8080, containerPort: 80, protocol: "tcp" },
+    { hostPort: 8081, containerPort: 80, protocol: "tcp", hostIP: "192.0.2.1" },
+  ], { who });
+  const { sandbox } = attached;
+  const clients: Record<string, string> = {};
+  {
+    using server = new TcpServer(sandbox, 80);
+    const places = { host, outside, sandbox };
+    for (
+      const [from, address, port] of [
+        ["outside", "192.0.2.1", 8080],
+        ["outside", "192.0.2.1", 8081],
+        ["outside", "2001:db8:ff::1", 8080],
+        ["host", "127.0.0.1", 8080],
+        ["host", "192.0.2.1", 8080],
+        ["sandbox", "192.0.2.1", 8080],
+        ["sandbox", "10.1.2.1", 8080],
+        ["sandbox", "2001:db8:ff::1", 8080],
+      ] as const
+    ) {
+      clients[`${from} to ${address}:${port}`] = await server.clientOf(
+        places[from],
+        address,
+        port,
+      );
+    }
+    assert(isClosed(outside, "2001:db8:ff::1", 8081));
+    assertSuccess(await attached.run("CHECK"));
+  }
+  assertSuccess(await attached.run("DEL"));
+  assert(isClosed(outside, "192.0.2.1", 8080));
+  return clients;
+}
+
+rootTest(
+  "portmap forwards from everywhere by iptables, as the Go plugin does",
+  allOf(needsRuleTools, needsGo("portmap")),
+  async () => {
+    using ours = new PortScene(IPTABLES);
+    const clients = await clientsOf(ours, "ours");
+    assertEquals(clients, {
+      "outside to 192.0.2.1:8080": "192.0.2.2",
+      "outside to 192.0.2.1:8081": "192.0.2.2",
+      "outside to 2001:db8:ff::1:8080": "2001:db8:ff::2",
+      "host to 127.0.0.1:8080": "10.1.2.1",
+      "host to 192.0.2.1:8080": "192.0.2.1",
+      "sandbox to 192.0.2.1:8080": "10.1.2.1",
+      "sandbox to 10.1.2.1:8080": "10.1.2.1",
+      "sandbox to 2001:db8:ff::1:8080": "2001:db8:1::1",
+    });
+    using go = new PortScene(IPTABLES);
+    assertEquals(await clientsOf(go, "go"), clients);
+  },
+);
+
+rootTest(
+  "portmap by iptables takes a running UDP flow to the next container",
+  needsRuleTools,
+  async () => {
+    using scene = new PortScene(IPTABLES);
+    const mappings = [{ hostPort: 8080, containerPort: 81, protocol: "udp" }];
+    using client = new UdpClient(scene.outside, "192.0.2.1", 8080);
+    const first = await scene.attach(mappings);
+    const one = new UdpCounter(first.sandbox, 81);
+    client.send();
+    await one.reaches(1);
+    // Its DEL never comes.
+    const second = await scene.attach(mappings, {
+      containerId: "second",
+      sandbox: scene.hosts.addNetns(),
+    });
+    const two = new UdpCounter(second.sandbox, 81);
+    client.send();
+    await two.reaches(1);
+    assertEquals(one.packets, 1);
+  },
+);
