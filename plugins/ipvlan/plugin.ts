@@ -89,7 +89,7 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
 
 const MODES = { l2: IpvlanMode.L2, l3: IpvlanMode.L3, l3s: IpvlanMode.L3s };
 
-/** Returns the result whose addresses the interface gets, if there is no IPAM plugin. */
+/** Returns the result whose addresses the interface gets, without an IPAM plugin. */
 function findInherited({ config, prevResult }: Call): Result | undefined {
   if (config.ipam?.type || !prevResult?.ips.length) return undefined;
   return prevResult;

@@ -48,6 +48,6 @@ export function firstMac(...sources: readonly MacSource[]): Mac | undefined {
  */
 function checkedMac(mac: Mac): Mac {
   if (mac.isMulticast) throw new RangeError("it is a group's");
-  if (/^0*$/.test(mac.hex)) throw new RangeError("it is nobody's");
+  if (/^0*$/.test(mac.hex)) throw new RangeError("it is all zeros");
   return mac;
 }

@@ -31,7 +31,7 @@ export interface MasterConfig extends NetConf {
   readonly dns?: Dns | undefined;
 }
 
-/** What one plugin creates. */
+/** The link that one plugin creates. */
 export interface Planned {
   /** The kind of link, with its settings. */
   readonly info: KindData;

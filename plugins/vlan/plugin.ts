@@ -81,7 +81,7 @@ export const vlan: Plugin<VlanConfig> = definePlugin({
 /** The largest VLAN. Source: IEEE 802.1Q. */
 const MAX_VLAN = 4094;
 
-/** @throws {CniError} 7 if the master is missing or there is no such VLAN */
+/** @throws {CniError} 7 if the master is missing or the VLAN is out of range */
 function settingsOf(
   { master, vlanId: id = 0, mtu = 0 }: VlanConfig,
 ): { readonly master: string; readonly id: number; readonly mtu: number } {

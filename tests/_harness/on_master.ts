@@ -24,7 +24,7 @@ export const MASTER = "master0";
 /** The VLAN of vlan's tests. */
 export const VLAN = 5;
 
-/** What the plugins' links are to iproute2, on a master. */
+/** Arguments of iproute2 for each plugin's kind of link. */
 const SETTINGS: Readonly<Record<OnMasterType, string>> = {
   macvlan: "macvlan mode bridge",
   ipvlan: "ipvlan mode l2",
