@@ -6,6 +6,7 @@
 
 import type { Call } from "../../cni/plugin.ts";
 import { throwAll } from "../../cni/rollback.ts";
+import { isMissingNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { LinkEnd } from "./veth.ts";
 
@@ -58,7 +59,8 @@ function placed(
 export function deleteLinks(links: readonly DoomedLink[]): void {
   const failures = [...Map.groupBy(links, ({ netns }) => netns)]
     .flatMap(([path, there]) => {
-      using netns = Rtnl.open(path);
+      using netns = openUnlessGone(path);
+      if (netns === undefined) return [];
       try {
         netns.link.ensureAllGone(there.map(({ index }) => index));
         return [];
@@ -67,6 +69,16 @@ export function deleteLinks(links: readonly DoomedLink[]): void {
       }
     });
   throwAll(failures, `${failures.length} links cannot be deleted`);
+}
+
+/** A sandbox may end meanwhile, and its links with it. */
+function openUnlessGone(path: string): Rtnl | undefined {
+  try {
+    return Rtnl.open(path);
+  } catch (error) {
+    if (isMissingNetns(error)) return undefined;
+    throw error;
+  }
 }
 
 /** @returns The failures */

@@ -71,13 +71,21 @@ export class LinkRemover implements Together, AsyncDisposable {
    *   several
    */
   async delete(links: readonly DoomedLink[]): Promise<void> {
-    const isOurs = links.every(({ netns }) => netns === this.#hostNetns);
-    if (this.#isClosed || !isOurs) return deleteLinks(links);
+    if (this.#isClosed) return deleteLinks(links);
+    const inSandboxes: Removal[] = [];
     const removals = links.map((link) => {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
-      this.#waiting.push({ link, resolve, reject });
+      const isHosts = link.netns === this.#hostNetns;
+      (isHosts ? this.#waiting : inSandboxes).push({ link, resolve, reject });
       return promise;
     });
+    // A sandbox has few links, which nothing comes along to be grouped with.
+    for (
+      const [netns, there] of Map.groupBy(
+        inSandboxes,
+        ({ link }) => link.netns,
+      )
+    ) this.#remove(there, netns, () => {});
     // Calls that run at the same time come first.
     queueMicrotask(() => this.#removeNext());
     const outcomes = await Promise.allSettled(removals);
@@ -89,12 +97,20 @@ export class LinkRemover implements Together, AsyncDisposable {
 
   #removeNext(): void {
     if (this.#isRemoving || this.#waiting.length === 0) return;
-    const group = new Group(this.#waiting.splice(0, MOST_AT_ONCE));
+    const removals = this.#waiting.splice(0, MOST_AT_ONCE);
     this.#isRemoving = true;
-    const removal = group.remove(this.#hostNetns, () => {
+    this.#remove(removals, this.#hostNetns, () => {
       this.#isRemoving = false;
       this.#removeNext();
     });
+  }
+
+  #remove(
+    removals: readonly Removal[],
+    netns: string,
+    onAllGone: () => void,
+  ): void {
+    const removal = new Group(removals).remove(netns, onAllGone);
     this.#underWay.add(removal);
     removal.finally(() => this.#underWay.delete(removal));
   }
@@ -121,7 +137,7 @@ class Group {
    *
    * @param onAllGone Called once, when all links are gone or have failed
    */
-  async remove(hostNetns: string, onAllGone: () => void): Promise<void> {
+  async remove(netns: string, onAllGone: () => void): Promise<void> {
     const settle = (index: number, failure?: unknown): void => {
       const removals = this.#left.get(index) ?? [];
       if (!this.#left.delete(index)) return;
@@ -132,12 +148,12 @@ class Group {
       if (this.#left.size === 0) onAllGone();
     };
     try {
-      using host = Rtnl.open(hostNetns);
-      const deletion = host.link.startDeletion([...this.#left.keys()]);
+      using rtnl = Rtnl.open(netns);
+      const deletion = rtnl.link.startDeletion([...this.#left.keys()]);
       const takeNews = (): boolean =>
         deletion.take((index) => {
           if (index !== undefined) settle(index);
-          else for (const gone of this.#listGone(hostNetns)) settle(gone);
+          else for (const gone of this.#listGone(netns)) settle(gone);
         });
       try {
         while (!takeNews()) await deletion.wait();
@@ -153,10 +169,10 @@ class Group {
   }
 
   /** Lists the links that are gone without notice. */
-  #listGone(hostNetns: string): number[] {
-    using host = Rtnl.open(hostNetns);
+  #listGone(netns: string): number[] {
+    using rtnl = Rtnl.open(netns);
     return [...this.#left.keys()].filter((index) =>
-      host.link.find(index) === undefined
+      rtnl.link.find(index) === undefined
     );
   }
 }

@@ -200,6 +200,32 @@ rootTest(
   },
 );
 
+rootTest(
+  "LinkRemover deletes links of sandboxes next to the host's",
+  async () => {
+    await using fixture = new Fixture();
+    const { hosts: { sandbox }, remover } = fixture;
+    using rtnl = Rtnl.open(sandbox.path);
+    const add = (name: string): DoomedLink => {
+      const options = { name, mtu: 1500, transmitQueueLength: 1 };
+      const { index } = rtnl.link.addIfb(options);
+      return { index, name, netns: sandbox.path };
+    };
+    const gone = { index: 999, name: "gone", netns: sandbox.path };
+    const links = [add("a"), fixture.add("b"), add("c"), gone];
+    await remover.delete(links);
+    assertEquals([linkNames(sandbox), fixture.names], [["lo"], ["lo"]]);
+    const lo = { index: 1, name: "lo", netns: sandbox.path };
+    const nowhere = { ...gone, netns: "/run/netns/none" };
+    await assertRejects(
+      () => remover.delete([lo]),
+      Error,
+      'Cannot delete "lo"',
+    );
+    await remover.delete([nowhere]);
+  },
+);
+
 rootTest("LinkRemover does other work at once", async () => {
   await using fixture = new Fixture();
   const { remover, hosts } = fixture;
