@@ -31,8 +31,11 @@ rootTest("vrf gets over an ADD that was killed", needsVrf, async (t) => {
 
     await killAdd();
     await scene.succeed("ADD", { prevResult });
-    // The default routes are in the result.
     await scene.succeed("CHECK", { prevResult });
+    // These are in the result.
+    const defaults = ["10.0.0.1 dev eth0", "2001:db8::1 dev eth0 metric 1024"];
+    const found = scene.table(1).filter((line) => line.startsWith("default"));
+    assertEquals(found, defaults.map((way) => `default via ${way}`));
     await scene.succeed("DEL");
     assertEquals(scene.links, links, "after ADD and DEL");
     return wasKilled || undefined;

@@ -86,11 +86,10 @@ export const vrf: Plugin<VrfConfig> = definePlugin({
 
   async check(call): Promise<void> {
     const name = vrfNameOf(call.config);
-    const prevResult = requirePrevResult(call, NOT_CHAINED);
+    requirePrevResult(call, NOT_CHAINED);
     const { checkPort } = await import("./check.ts");
     using sandbox = openSandbox(call.args);
-    const wanted = { name, table: call.config.table };
-    checkPort(sandbox, wanted, { args: call.args, prevResult });
+    checkPort(sandbox, call.args, { name, table: call.config.table });
   },
 
   async del(call): Promise<void> {
