@@ -24,7 +24,7 @@ export async function checkAllowed(sysctls: readonly Sysctl[]): Promise<void> {
     () => unlessMissing(() => Deno.readTextFileSync(ALLOWLIST)),
   );
   if (text === undefined) return;
-  const { compileRe2 } = await import("./re2.ts");
+  const { compileRe2 } = await import("../parts/re2.ts");
   checkAgainst(text, sysctls.map(({ name }) => name), compileRe2);
 }
 

@@ -39,12 +39,6 @@ rootTest("tuning.add() undoes everything if a value is refused", async (t) => {
   const rows: [name: string, keys: Keys, code: number, text: string][] = [
     ["MTU", { mtu: 1e6 }, 999, 'Cannot set mtu of "eth0" to 1000000'],
     [
-      "a group's MAC",
-      { mac: "01:00:5e:00:00:01" },
-      999,
-      'Cannot set mac of "eth0" to 01:00:5e:00:00:01',
-    ],
-    [
       "sysctl's value",
       { sysctl: { "net.core.somaxconn": "many" } },
       5,
@@ -69,12 +63,18 @@ rootTest("tuning.add() undoes everything if a value is refused", async (t) => {
 rootTest("tuning refuses bad input before it changes anything", async (t) => {
   const text = "Cannot decode network configuration";
   const rows: [name: string, keys: Keys, code: number, text: string][] = [
-    ["MAC", { mac: "x" }, 7, "invalid args x for MAC addr"],
+    ["MAC", { mac: "x" }, 7, 'Cannot use MAC "x"'],
     [
       "MAC of args.cni",
       { mac: NEW_MAC, args: { cni: { mac: "x" } } },
       7,
-      "invalid args x for MAC addr",
+      'Cannot use MAC "x"',
+    ],
+    [
+      "a group's MAC",
+      { mac: "01:00:5e:00:00:01" },
+      7,
+      'Cannot use MAC "01:00:5e:00:00:01"',
     ],
     ["negative MTU", { mtu: -1 }, 7, `${text}: mtu: expected at least 0`],
     ["MTU as text", { mtu: "1500" }, 7, `${text}: mtu`],
@@ -107,7 +107,7 @@ rootTest("tuning refuses bad input before it changes anything", async (t) => {
   await t.step("CNI_ARGS", async () => {
     using scene = new TunedLink();
     const wrong = { env: { CNI_ARGS: "MAC=x" } };
-    await scene.fail("ADD", [4, "invalid args x for MAC addr"], {}, wrong);
+    await scene.fail("ADD", [4, 'Cannot use MAC "x"'], {}, wrong);
     const unknown = { env: { CNI_ARGS: "X=1" } };
     await scene.fail("ADD", [4, "unknown args"], {}, unknown);
   });

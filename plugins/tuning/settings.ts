@@ -4,12 +4,12 @@
  * @module
  */
 
-import { loadArgs } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import { omitAbsent } from "../../cni/json.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { findRepeatedKey } from "../../cni/repeated_keys.ts";
-import { Mac } from "../../net/mac.ts";
+import type { Mac } from "../../net/mac.ts";
+import { firstMac, macInArgs, macInConfig } from "../parts/mac.ts";
 import type { LinkSettings } from "./link_settings.ts";
 import type { TuningConfig } from "./schema.ts";
 import { type Sysctl, sysctlOf } from "./sysctls.ts";
@@ -65,20 +65,15 @@ function checkRepeatedSysctls(stdin: Uint8Array): void {
   );
 }
 
+/** An empty MAC in `args.cni` leaves the interface's, whatever else is given. */
 function macOf({ args, config }: Call<TuningConfig>): Mac | undefined {
-  const { MAC } = loadArgs<{ MAC: string }>(args.args, { MAC: String });
-  const { InvalidEnvironment, InvalidNetworkConfig } = ErrorCode;
-  const [text, code = InvalidNetworkConfig] = ([
-    [config.args?.cni?.mac],
-    [config.runtimeConfig?.mac || undefined],
-    [MAC, InvalidEnvironment],
-    [config.mac],
-  ] as const).find(([given]) => given !== undefined) ?? [];
-  if (!text) return undefined;
-  try {
-    return Mac.parse(text);
-  } catch (error) {
-    const message = `invalid args ${text} for MAC addr`;
-    throw new CniError(code, message, { cause: error });
-  }
+  const { mac: argument } = config.args?.cni ?? {};
+  const others = [
+    macInConfig(config.runtimeConfig?.mac),
+    macInArgs(args.args),
+    macInConfig(config.mac),
+  ];
+  return argument === ""
+    ? undefined
+    : firstMac(macInConfig(argument), ...others);
 }
