@@ -65,7 +65,7 @@ function comparable(rules: readonly string[]): string[] {
   return rules.filter((rule) => !/--comment "if: [^"]*"$/.test(rule));
 }
 
-/** What a plugin did, and what its DEL left. */
+/** Returns a plugin's result and rules, and the rules after its DEL. */
 async function observe(who: Who, keys: Keys): Promise<unknown> {
   using host = new MappedPorts({ ...BACKEND, ...keys });
   const { stdout } = await host.succeed("ADD", {}, { who });

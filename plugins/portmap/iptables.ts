@@ -106,7 +106,7 @@ export const iptablesBackend: Backend = {
   },
 };
 
-/** What is wanted for one address. */
+/** The forwarding to one address. */
 interface Want {
   readonly forwarding: Forwarding;
   readonly address: Cidr;
@@ -165,7 +165,7 @@ async function forward(
       `:${names.chain} - [0:0]`,
       ...rules.map(additionOf),
       ...own.staying.flatMap((section) => section.rules),
-      // Before those of others, each before the last one.
+      // Before other containers. Each line puts its rule before the last one.
       ...isSecond
         ? wanted.map((one) => additionOf({ ...one, isFirst: false }))
         : wanted.reverse().map(additionOf),

@@ -142,7 +142,7 @@ export function entriesOf(
   });
 }
 
-/** Lists the rules of a container's chain, for one of its addresses. */
+/** Lists the rules of a container's chain that forward to an address. */
 export function portRulesOf(
   forwarding: Omit<Forwarding, "owner" | "netns" | "conditions">,
   address: Cidr,

@@ -30,7 +30,7 @@ const IP4 = Cidr.parse("10.0.0.2/24"), IP6 = Cidr.parse("2001:db8::2/64");
 const CHAIN = "CNI-DN-67e92b96e692a494b6b85";
 const CONDITIONS = { 4: ["-a", "b"], 6: ["-c", "d"] };
 
-/** What is wanted on network `test`, and its chain. */
+/** Returns a forwarding on network `test`, and its chain. */
 async function wantedOf(
   keys: Partial<Forwarding> = {},
 ): Promise<[Forwarding, ChainNames]> {

@@ -52,7 +52,7 @@ const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
 };
 /**
  * Works on each iptables that may have one of the chains. All are tried. Where
- * the kernel has nf_tables only, finding out that there are none runs no program.
+ * the kernel has nf_tables only, no program runs unless a chain is found.
  *
  * @throws {BackendMissing} If there are rules, but no program for them
  */

@@ -76,7 +76,7 @@ export async function listRules(
 
 /**
  * Ensures that chains and rules exist, and makes more changes with them. If
- * nothing is missing, this is one run of one program, and those of the plan.
+ * nothing is missing, one program runs once, besides the plan.
  *
  * @param more Changes that need the chains
  * @throws {BackendMissing} If the program cannot work on this host
