@@ -171,7 +171,7 @@ async function wantedOf(
   return {
     owner: await ownerOf(owner, netns),
     // If a port is mapped twice, the first one wins.
-    elements: [...byId(elements.toReversed()).values()],
+    elements: [...byId(elements.toReversed()).values()].toReversed(),
     networks: pairs.map(({ network }) => network),
     groups,
     link: findLoopbackLink(host.hostNetns, forwarding),

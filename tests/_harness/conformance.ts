@@ -25,6 +25,7 @@ const BY_DAEMON = new RegExp(`^(?:${
     "host-device",
     "ipvlan",
     "macvlan",
+    "portmap(?! iptables)",
     "ptp",
     "sbr",
     "tap",

@@ -6,6 +6,7 @@
  */
 
 import { assertEquals } from "@std/assert";
+import type { NetNs } from "../../ffi/netns.ts";
 import { portmap } from "../../plugins/portmap/plugin.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import {
@@ -104,6 +105,11 @@ export class MappedPorts implements Disposable {
     return output;
   }
 
+  /** The table of the nftables backend as `nft` shows it; "" if it does not exist. */
+  get table(): string {
+    return portTableOf(this.hosts.host);
+  }
+
   /**
    * Lists the rules of iptables-nft in table nat by chains; the rules of each
    * family begin with its number.
@@ -134,4 +140,24 @@ export class MappedPorts implements Disposable {
   [Symbol.dispose](): void {
     this.hosts[Symbol.dispose]();
   }
+}
+
+/** Returns portmap's table of nftables as `nft` shows it; "" if it does not exist. */
+export function portTableOf(host: NetNs): string {
+  return runIn(host, "nft", "list", "ruleset").split(/^(?=table )/m)
+    .find((text) => text.startsWith("table inet cni_portmap ")) ?? "";
+}
+
+/**
+ * Lists the elements of portmap's sets and maps as `SET: KEY : VALUE`, without
+ * comments.
+ */
+export function portElementsOf(host: NetNs): string[] {
+  const sets = portTableOf(host).matchAll(
+    /(?:map|set) (\S+) \{[^}]*?elements = \{([^}]*)\}/g,
+  );
+  return [...sets].flatMap(([, name = "", elements = ""]) =>
+    elements.replaceAll(/ comment "[^"]*"/g, "").split(",")
+      .map((element) => `${name}: ${element.trim()}`)
+  ).sort();
 }

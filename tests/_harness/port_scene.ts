@@ -13,6 +13,7 @@ import { inNetns, type NetNs } from "../../ffi/netns.ts";
 import { type Bytes, struct, u16, u16be, u32, u64 } from "../../net/bytes.ts";
 import { Ip } from "../../net/ip.ts";
 import { runIn } from "../../testing/ip_json.ts";
+import { portTableOf } from "./mapped_ports.ts";
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { assertSuccess } from "./call_outcome.ts";
 import { dualStack } from "./dual_stack.ts";
@@ -139,11 +140,9 @@ export class PortScene implements Disposable {
     };
   }
 
-  /** The table as `nft` shows it; "" if it does not exist. */
+  /** The table of nftables as `nft` shows it; "" if it does not exist. */
   get table(): string {
-    const all = runIn(this.host, "nft", "list", "ruleset");
-    return all.split(/^(?=table )/m)
-      .find((text) => text.startsWith("table inet cni_portmap ")) ?? "";
+    return portTableOf(this.host);
   }
 
   [Symbol.dispose](): void {
