@@ -7,7 +7,6 @@
 
 import { assertEquals } from "@std/assert";
 import { isAtLeast } from "../cni/version.ts";
-import { findVersions } from "../plugins/registry.ts";
 import {
   allOf,
   hasCommand,
@@ -134,7 +133,7 @@ function stateOf(hosts: TestHosts): unknown {
     (ifname ?? dev) === "br0";
   const { links, routes, rules } = snapshot(host);
   return {
-    links: (links as []).filter((link) => !isShared(link)),
+    links: (links as Keys[]).filter((link) => !isShared(link)).map(describe),
     routes: (routes as []).filter((route) => !isShared(route)),
     rules,
     acting: needsInetRules.ignore
@@ -143,8 +142,15 @@ function stateOf(hosts: TestHosts): unknown {
     qdiscs: hostLimits(host).qdiscs.filter((line) => !/ br0 /.test(line)),
     leases: hosts.leases(),
     sandbox: linkNames(sandbox),
-    rulesInside: snapshot(sandbox).rules,
+    // The kernel's own rule for VRFs stays.
+    rulesInside: (snapshot(sandbox).rules as Keys[])
+      .filter((rule) => !("l3mdev" in rule)),
   };
+}
+
+/** Leaves out a link's state, which the kernel changes when it likes. */
+function describe({ ifname, mtu, address, addr_info }: Keys): Keys {
+  return { ifname, mtu, address, addr_info };
 }
 
 /** Recognizes rules that attachments share, and that stay after the last DEL. */
@@ -288,7 +294,10 @@ const WITH_GO: readonly Row[] = [
   { types: "ipvlan TUNING" },
   { types: "vlan TUNING" },
   { types: "dummy TUNING" },
-  { types: "dummy VRF" },
+  {
+    types: "dummy VRF",
+    goFailsCheck: { "dummy": "does not find the route vrf has moved" },
+  },
 ];
 
 /** Chains of ours and of other projects. */
@@ -330,9 +339,6 @@ function testChain(
   cniVersion: string,
   { goFailsCheck }: Row,
 ): void {
-  if (links.some(({ who, type }) => who === "ours" && !findVersions(type))) {
-    return;
-  }
   const types = links.map(({ type }) => type);
   rootTest(
     `mixed chain: ${formatChain(links)}`,

@@ -10,11 +10,8 @@ import { unlessMissing } from "../cni/files/io.ts";
 import type { JsonObject } from "../cni/json.ts";
 import { decodePluginConf, decodePluginConfs } from "../cni/libcni/conf.ts";
 import { buildRequest } from "../cni/libcni/request.ts";
-import { findVersions } from "../plugins/registry.ts";
 import {
   allOf,
-  canUseNetns,
-  ignoreUnless,
   type Needs,
   needsRoot,
   rootTest,
@@ -232,18 +229,10 @@ function prepare(hosts: TestHosts): void {
   Deno.writeTextFileSync(`${hosts.folder}/subnet.env`, lines.join(""));
 }
 
-/** Reports whether all plugins of a list are ours. */
-function hasPlugins({ plugins }: Row): boolean {
-  if (!canUseNetns) return false;
-  using hosts = TestHosts.create();
-  return plugins(hosts).every(({ type }) => findVersions(type) !== undefined);
-}
-
 for (const [name, row] of Object.entries(ROWS)) {
   const needs = allOf(
     needsBin,
     row.needs ?? needsRoot,
-    ignoreUnless(hasPlugins(row), "needs more plugins"),
   );
   rootTest(`executables attach and detach by ${name}`, needs, async (t) => {
     await eachRow(t, WAYS, async (way) => {
@@ -271,10 +260,7 @@ rootTest(
 
 rootTest(
   "executables attach a multus pod to macvlan and tuning",
-  allOf(
-    needsBin,
-    ignoreUnless(findVersions("macvlan") !== undefined, "needs macvlan"),
-  ),
+  needsBin,
   async () => {
     await using host = await MultusHost.start();
     runIn(host.hosts.host, "ip", "link", "add", "up0", "type", "veth");
