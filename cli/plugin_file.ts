@@ -6,7 +6,7 @@
 
 import { join } from "@std/path/posix";
 import type { Environment } from "../cni/args.ts";
-import { deadline } from "../cni/deadline.ts";
+import { deadline, JoinedSignal } from "../cni/deadline.ts";
 import { findPlugin as findExecutable } from "../cni/invoke/find.ts";
 import {
   type ProgramFormat,
@@ -163,7 +163,9 @@ async function askVersions(
   if (origin !== "other" && TOOLS.includes(name)) return [];
   const own = origin === "ours" ? await findPlugin(name) : undefined;
   if (own !== undefined) return own.versions;
-  const signal = timeoutMs === 0 ? interrupt : deadline(timeoutMs, interrupt);
+  const limit = timeoutMs === 0 ? undefined : deadline(timeoutMs);
+  using end = new JoinedSignal(limit, interrupt);
+  const { signal } = end;
   const info = await getVersionInfo(path, { env, signal });
   return info.supportedVersions;
 }

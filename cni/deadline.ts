@@ -8,17 +8,57 @@
  */
 
 /**
- * Makes the signal of a call with a time limit, within the call around it.
+ * Makes the signal of a time limit. To apply the limit within a call, join it
+ * with the call's signal: `new JoinedSignal(deadline(1000), call.signal)`.
  *
  * @param timeoutMs From now on, in milliseconds
- * @param parent The signal of the call around this one
  */
-export function deadline(
-  timeoutMs: number,
-  parent?: AbortSignal,
-): AbortSignal {
-  const timeout = AbortSignal.timeout(timeoutMs);
-  return parent === undefined ? timeout : AbortSignal.any([parent, timeout]);
+export function deadline(timeoutMs: number): AbortSignal {
+  return AbortSignal.timeout(timeoutMs);
+}
+
+/**
+ * A signal that is aborted with the first of several, until it is disposed of.
+ * Unless that is done, a time limit among them keeps the process alive.
+ *
+ * `AbortSignal.any()` would leak in a process that stays. It relies on
+ * FinalizationRegistry, and V8 runs the executables in a single thread
+ * (`--single-threaded`), where finalization callbacks never run.
+ */
+export class JoinedSignal implements Disposable {
+  readonly #signals: readonly AbortSignal[];
+  readonly #controller = new AbortController();
+
+  /** Listens to the signals; undefined stands for none. */
+  constructor(...signals: readonly (AbortSignal | undefined)[]) {
+    this.#signals = signals.filter((signal) => signal !== undefined);
+    for (const signal of this.#signals) {
+      signal.addEventListener("abort", this.#onAbort);
+    }
+    this.#onAbort();
+  }
+
+  /** Returns the signal. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Stops listening; the signal is not aborted any more. */
+  [Symbol.dispose](): void {
+    for (const signal of this.#signals) {
+      signal.removeEventListener("abort", this.#onAbort);
+    }
+  }
+
+  #onAbort = (): void => {
+    const first = this.#signals.find(({ aborted }) => aborted);
+    if (first !== undefined) this.#end(first);
+  };
+
+  #end({ reason }: AbortSignal): void {
+    this[Symbol.dispose]();
+    this.#controller.abort(reason);
+  }
 }
 
 /** Reports whether a signal is a timeout rather than a cancellation. */
@@ -36,29 +76,31 @@ export function formatAbort(signal: AbortSignal): string {
 }
 
 /**
- * Waits for a promise, at most until the signal.
+ * Waits for a promise, at most until one of the signals.
  *
- * @returns Its value; undefined if the signal came first
+ * @returns Its value; undefined if a signal came first
  */
 export async function waitUntil<T>(
   over: Promise<T>,
-  signal: AbortSignal,
+  ...signals: readonly AbortSignal[]
 ): Promise<T | undefined> {
-  if (signal.aborted) {
+  if (signals.some(({ aborted }) => aborted)) {
     over.catch(() => {}); // Nobody is there to take its error.
     return undefined;
   }
   const { promise: aborted, resolve } = Promise.withResolvers<undefined>();
   const onAbort = (): void => resolve(undefined);
-  signal.addEventListener("abort", onAbort);
+  for (const signal of signals) signal.addEventListener("abort", onAbort);
   try {
     return await Promise.race([over, aborted]);
   } finally {
-    signal.removeEventListener("abort", onAbort);
+    for (const signal of signals) signal.removeEventListener("abort", onAbort);
   }
 }
 
 /** Waits for a time in milliseconds, at most until the signal. */
 export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  await waitUntil(new Promise<never>(() => {}), deadline(ms, signal));
+  // Not one signal made from both: the lasting one would remember each of them.
+  const signals = [AbortSignal.timeout(ms), ...signal ? [signal] : []];
+  await waitUntil(new Promise<never>(() => {}), ...signals);
 }

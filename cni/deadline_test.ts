@@ -3,6 +3,7 @@ import {
   deadline,
   formatAbort,
   isTimeout,
+  JoinedSignal,
   pause,
   waitUntil,
 } from "./deadline.ts";
@@ -13,7 +14,8 @@ const never = new Promise<never>(() => {});
 Deno.test("deadline() ends on time, or with the surrounding call's", async (t) => {
   await t.step("its own", async () => {
     const startMs = performance.now();
-    const signal = deadline(20, new AbortController().signal);
+    using limit = new JoinedSignal(deadline(20), new AbortController().signal);
+    const { signal } = limit;
     assertEquals(await waitUntil(never, signal), undefined);
     assert(performance.now() - startMs >= 19);
     assertEquals(isTimeout(signal), true);
@@ -26,13 +28,15 @@ Deno.test("deadline() ends on time, or with the surrounding call's", async (t) =
   });
   await t.step("the surrounding call's", async () => {
     const parent = deadline(20);
-    const signal = deadline(60_000, parent);
+    using limit = new JoinedSignal(deadline(60_000), parent);
+    const { signal } = limit;
     await waitUntil(never, signal);
     assertEquals(isTimeout(signal), true);
   });
   await t.step("cancelled from around it", async () => {
     const parent = new AbortController();
-    const signal = deadline(60_000, parent.signal);
+    using limit = new JoinedSignal(deadline(60_000), parent.signal);
+    const { signal } = limit;
     const waited = waitUntil(never, signal);
     parent.abort();
     await waited;
@@ -76,13 +80,18 @@ Deno.test("a deadline keeps no process alive once the wait is over", async (t) =
     [
       "waitUntil() with a call around it",
       "const around = deadline(60_000);" +
-      "await waitUntil(Promise.resolve(), deadline(60_000, around));",
+      "await waitUntil(Promise.resolve(), deadline(60_000), around);",
+    ],
+    [
+      "JoinedSignal",
+      "{ using _limit = new JoinedSignal(deadline(60_000), undefined); }",
     ],
     ["pause()", "await pause(60_000, deadline(1));"],
   ];
   await eachRow(t, rows, async ([, script]) => {
-    const text = `import { deadline, pause, waitUntil } from "${module}";
-        void pause; void waitUntil; ${script} console.log("over");`;
+    const text =
+      `import { deadline, JoinedSignal, pause, waitUntil } from "${module}";
+        void [JoinedSignal, pause, waitUntil]; ${script} console.log("over");`;
     const { stdout } = await new Deno.Command(Deno.execPath(), {
       args: [
         "run",
@@ -94,4 +103,23 @@ Deno.test("a deadline keeps no process alive once the wait is over", async (t) =
     }).output();
     assertStringIncludes(new TextDecoder().decode(stdout), "over");
   });
+});
+
+Deno.test("JoinedSignal is aborted with the first signal, for its reason", () => {
+  const [left, right] = [new AbortController(), new AbortController()];
+  const { signal } = new JoinedSignal(left.signal, right.signal);
+  assertEquals(signal.aborted, false);
+  right.abort("right");
+  left.abort("left");
+  assertEquals(signal.reason, "right");
+  const late = new JoinedSignal(new AbortController().signal, left.signal);
+  assertEquals(late.signal.reason, "left");
+});
+
+Deno.test("JoinedSignal listens until it is disposed of", () => {
+  const lasting = new AbortController();
+  const joined = new JoinedSignal(lasting.signal);
+  joined[Symbol.dispose]();
+  lasting.abort();
+  assertEquals(joined.signal.aborted, false);
 });

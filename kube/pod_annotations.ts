@@ -13,7 +13,7 @@ import {
   UID_MISMATCH,
 } from "./kube_error.ts";
 import { apiPath, type KubeRequest } from "./request.ts";
-import { overallSignal, type TimeLimits } from "./retry.ts";
+import { limitOverall, type TimeLimits } from "./retry.ts";
 import type { Pod } from "./types.ts";
 
 /** The name of a pod. */
@@ -60,7 +60,8 @@ export class PodAnnotator {
     annotations: Annotations,
     given: TimeLimits,
   ): Promise<void> {
-    const signal = overallSignal(given);
+    using limit = limitOverall(given);
+    const { signal } = limit;
     const limits = { ...given, signal };
     if (performance.now() >= this.#putUntilMs) {
       try {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline, pause } from "../cni/deadline.ts";
+import { deadline, JoinedSignal, pause } from "../cni/deadline.ts";
 import { KubeError } from "./kube_error.ts";
 
 /** Time limit of the first try, in milliseconds. */
@@ -42,9 +42,10 @@ export interface TimeLimits {
   readonly overallMs?: number | undefined;
 }
 
-/** Returns a signal for an operation with several requests. */
-export function overallSignal(limits: TimeLimits): AbortSignal {
-  return deadline(limits.overallMs ?? OVERALL_MS, limits.signal);
+/** Limits an operation with several requests, until it is disposed of. */
+export function limitOverall(limits: TimeLimits): JoinedSignal {
+  const { overallMs = OVERALL_MS, signal } = limits;
+  return new JoinedSignal(deadline(overallMs), signal);
 }
 
 /**
@@ -62,13 +63,15 @@ export async function retry<T>(
   limits: TimeLimits = {},
 ): Promise<T> {
   const { perTryMs = PER_TRY_MS, overallMs = OVERALL_MS } = limits;
-  const overall = overallSignal(limits);
+  using limit = limitOverall(limits);
+  const { signal: overall } = limit;
   const endMs = performance.now() + overallMs;
   let tryMs = method === "POST" ? overallMs : perTryMs;
   let before: KubeError | undefined;
   for (let failures = 1;; failures++) {
     try {
-      return await attempt(deadline(tryMs, overall));
+      using limit = new JoinedSignal(deadline(tryMs), overall);
+      return await attempt(limit.signal);
     } catch (error) {
       const isWorthIt = error instanceof KubeError && mayRetry(error, method);
       if (overall.aborted && isWorthIt) throw before ?? error;

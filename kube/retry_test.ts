@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { kubeErrorOf } from "../tests/_harness/kube_scene.ts";
 import { KubeError, type KubeFailure } from "./kube_error.ts";
-import { overallSignal, retry, type TimeLimits } from "./retry.ts";
+import { limitOverall, retry, type TimeLimits } from "./retry.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 
 /** Fails a number of times, then returns the number of attempts. */
@@ -150,9 +150,10 @@ Deno.test("retry() stops on the signal", async () => {
   assertEquals(always.tries, 1);
 });
 
-Deno.test("overallSignal() follows its parent", () => {
+Deno.test("limitOverall() follows its parent", () => {
   const controller = new AbortController();
-  const signal = overallSignal({ signal: controller.signal });
+  using limit = limitOverall({ signal: controller.signal });
+  const { signal } = limit;
   assertEquals(signal.aborted, false);
   controller.abort();
   assertEquals(signal.aborted, true);

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline } from "../cni/deadline.ts";
+import { deadline, JoinedSignal } from "../cni/deadline.ts";
 import type { Channel } from "./connection.ts";
 import { type Exchange, MAX_BYTES, readAnswer, readChunks } from "./answer.ts";
 import { KubeError } from "./kube_error.ts";
@@ -53,10 +53,14 @@ export async function* openWatch<T>(
 ): AsyncGenerator<WatchEvent<T>, void> {
   const allowWatchBookmarks = "true";
   const query = { ...options, watch: 1, allowWatchBookmarks, timeoutSeconds };
-  const end = deadline(timeoutSeconds * 1000 + GRACE_MS, signal);
+  const limitMs = timeoutSeconds * 1000 + GRACE_MS;
+  using end = new JoinedSignal(deadline(limitMs), signal);
   try {
     const request = { path, query };
-    const exchange = await inTime(end, (own) => channel.send(request, own));
+    const exchange = await inTime(
+      end.signal,
+      (own) => channel.send(request, own),
+    );
     if (exchange.answer.status !== 200) await readAnswer(exchange);
     onOpen?.();
     yield* readEvents<T>(exchange);
@@ -75,7 +79,7 @@ async function inTime<T>(
   const onLate = (): void => controller.abort(late.reason);
   late.addEventListener("abort", onLate);
   try {
-    return await begin(AbortSignal.any([end, controller.signal]));
+    return await begin(new JoinedSignal(end, controller.signal).signal);
   } finally {
     late.removeEventListener("abort", onLate);
   }

@@ -6,7 +6,7 @@
  */
 
 import { describeError, toCniError } from "../cni/error.ts";
-import { deadline } from "../cni/deadline.ts";
+import { deadline, JoinedSignal } from "../cni/deadline.ts";
 import type { MaybePromise } from "../cni/plugin.ts";
 import type { Cidr } from "../net/cidr.ts";
 import { checkPod } from "./check_pod.ts";
@@ -85,7 +85,8 @@ export class NodeNetwork {
 
   /** Reports whether pods can be set up. Never throws. */
   async status(options: PodOptions = {}): Promise<NodeStatus> {
-    const signal = signalOf(options);
+    using limit = limitOf(options);
+    const { signal } = limit;
     let found: Pick<NodeStatus, "network" | "skipped"> = { skipped: [] };
     try {
       const choice = await this.#node.defaultNetwork.get(signal);
@@ -191,7 +192,8 @@ export class NodeNetwork {
     const unlisted = new Set(this.#beingSetUp);
     this.#unlisted.add(unlisted);
     try {
-      const signal = signalOf(options);
+      using limit = limitOf(options);
+      const { signal } = limit;
       await collectGarbage(this.#node, { validPods, unlisted, signal });
     } finally {
       this.#unlisted.delete(unlisted);
@@ -207,7 +209,8 @@ export class NodeNetwork {
     const startMs = performance.now();
     let failure: { readonly error?: PodNetworkError } = {};
     try {
-      const signal = signalOf(options);
+      using limit = limitOf(options);
+      const { signal } = limit;
       using _lock = await this.#locks.lock(pod, signal);
       return await work(signal);
     } catch (cause) {
@@ -233,10 +236,10 @@ export class NodeNetwork {
   }
 }
 
-function signalOf(
+function limitOf(
   { signal, timeoutMs = TIMEOUT_MS }: PodOptions,
-): AbortSignal {
-  return deadline(timeoutMs, signal);
+): JoinedSignal {
+  return new JoinedSignal(deadline(timeoutMs), signal);
 }
 
 function describeChoice(

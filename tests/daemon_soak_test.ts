@@ -230,7 +230,8 @@ class Node implements AsyncDisposable {
 
   /**
    * Waits until the daemon is idle, and measures it. Its memory is the least
-   * of a time in which it has collected its garbage at least once.
+   * of a time in which it has collected its garbage at least once. Calls are
+   * one after the other, so that little new garbage comes before the look.
    */
   async measure(): Promise<Resources> {
     const sample = "cni_daemon_link_deletions_unacknowledged";
@@ -242,7 +243,7 @@ class Node implements AsyncDisposable {
     );
     const count = ATTACHMENTS < MANY ? 0 : 2 * CALLS_PER_COLLECTION;
     let { rss } = this.resources;
-    await eachAtOnce(Array(count).fill(0), AT_ONCE, async () => {
+    await eachAtOnce(Array(count).fill(0), 1, async () => {
       const { code, stdout } = await this.#start("STATUS", {}).output;
       assertEquals(code, 0, stdout);
       rss = Math.min(rss, this.resources.rss);

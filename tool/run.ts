@@ -5,7 +5,7 @@
  */
 
 import type { Environment } from "../cni/args.ts";
-import { deadline } from "../cni/deadline.ts";
+import { deadline, JoinedSignal } from "../cni/deadline.ts";
 import { PLUGINS_VERSION } from "../cni/skel.ts";
 import { writeStderr, writeStdout } from "../cni/stdio.ts";
 import {
@@ -148,7 +148,8 @@ async function runLine(
   const timeoutMs = row.timeout === undefined
     ? 0
     : readDuration({ command, flags }, "timeout");
-  const signal = timeoutMs === 0 ? interrupt : deadline(timeoutMs, interrupt);
+  const limit = timeoutMs === 0 ? undefined : deadline(timeoutMs);
+  using end = new JoinedSignal(limit, interrupt);
   const call: CommandCall = {
     program,
     command,
@@ -159,7 +160,7 @@ async function runLine(
     showFailure,
     timeoutMs,
     interrupt,
-    signal,
+    signal: end.signal,
   };
   const run = await row.load();
   if (!row.isService) {

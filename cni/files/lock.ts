@@ -4,7 +4,7 @@
  * @module
  */
 
-import { deadline, formatAbort, waitUntil } from "../deadline.ts";
+import { deadline, formatAbort, JoinedSignal, waitUntil } from "../deadline.ts";
 import { CniError, ErrorCode } from "../error.ts";
 import type { Log } from "../log.ts";
 import { unlessMissing, writeAll } from "./io.ts";
@@ -175,8 +175,8 @@ async function waitForLock(
 ): Promise<Deno.FsFile> {
   const { signal, log } = wait;
   const info = file.statSync();
-  const end = deadline(limitMs, signal);
-  const locking = lockInTurn(file, info, end);
+  using end = new JoinedSignal(deadline(limitMs), signal);
+  const locking = lockInTurn(file, info, end.signal);
   const nameHolders = async (): Promise<string> => {
     const { describeHolders } = await import("./lock_holders.ts");
     return describeHolders(info);

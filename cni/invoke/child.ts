@@ -77,7 +77,8 @@ async function waitForEnds(
 ): Promise<void> {
   if (pipes.every((pipe) => pipe.isOver())) return;
   const ends = Promise.all(pipes.map((pipe) => pipe.over));
-  await waitUntil(ends, deadline(GRACE_MS, signal));
+  const limits = signal === undefined ? [] : [signal];
+  await waitUntil(ends, deadline(GRACE_MS), ...limits);
   // The process itself had ended in time; let nothing of it be lost.
   if (signal?.aborted) await waitUntil(ends, deadline(SETTLING_MS));
 }

@@ -21,7 +21,7 @@
 import { join } from "@std/path/posix";
 import { checkContainerId } from "../args.ts";
 import { CniError, ErrorCode } from "../error.ts";
-import { deadline } from "../deadline.ts";
+import { deadline, JoinedSignal } from "../deadline.ts";
 import { ifPossible, withIoFailure } from "../files/io.ts";
 import type { Log } from "../log.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
@@ -85,7 +85,8 @@ export class AttachmentLocks {
   ): Promise<Disposable> {
     checkContainerId(containerId);
     const what = `container "${containerId}"`;
-    const wait = this.#createWait(what, options);
+    using limit = limitOf(options);
+    const wait = this.#createWait(what, options, limit);
     const waitFor = (...names: string[]): Patience => wait(() => names);
     using stack = new DisposableStack();
     const own = waitFor(containerId), gate = waitFor(GATE);
@@ -105,7 +106,8 @@ export class AttachmentLocks {
    *   after the limit
    */
   async lockExclusively(options: LockOptions = {}): Promise<Disposable> {
-    const waitFor = this.#createWait("all containers", options);
+    using limit = limitOf(options);
+    const waitFor = this.#createWait("all containers", options, limit);
     using stack = new DisposableStack();
     const gate = waitFor(() => [GATE]);
     const containers = waitFor(() => this.#listContainers());
@@ -119,9 +121,9 @@ export class AttachmentLocks {
   /** Prepares to wait for files that others may hold. */
   #createWait(
     what: string,
-    { signal: parent, limitMs = LIMIT_MS, log, ...options }: LockOptions,
+    { log, ...options }: LockOptions,
+    { signal }: JoinedSignal,
   ): (listNames: () => string[]) => Patience {
-    const signal = deadline(limitMs, parent);
     return (listNames) => ({
       ...options,
       signal,
@@ -206,4 +208,8 @@ function sign(lock: FileLock): void {
   } catch {
     // The only loss is the name of the holder in messages.
   }
+}
+
+function limitOf({ signal, limitMs = LIMIT_MS }: LockOptions): JoinedSignal {
+  return new JoinedSignal(deadline(limitMs), signal);
 }

@@ -5,7 +5,7 @@
  */
 
 import type { Environment } from "../../cni/args.ts";
-import { deadline, waitUntil } from "../../cni/deadline.ts";
+import { deadline, JoinedSignal, waitUntil } from "../../cni/deadline.ts";
 import { CniError, ErrorCode, formatFailure } from "../../cni/error.ts";
 import {
   createInvoker,
@@ -20,18 +20,22 @@ import type { Together } from "../../cni/together.ts";
 import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
 import { Turns } from "./turns.ts";
 
+/** The process that waits for a call. */
+export interface Caller {
+  /** Aborted when it is gone. */
+  readonly signal: AbortSignal;
+  /** Aborts the signal now if it is gone and no event has told so yet. */
+  readonly look: () => void;
+}
+
 /** A call. */
-export interface Call {
+export interface Call extends Caller {
   readonly plugin: Plugin;
   readonly env: Environment;
   /** The configuration, byte for byte. */
   readonly stdin: Uint8Array;
   /** Receives log text as it is written. */
   readonly onStderr: (text: string) => void;
-  /** Aborted when the caller is gone. */
-  readonly signal: AbortSignal;
-  /** Aborts the signal now if the caller is gone and no event has told so yet. */
-  readonly look: () => void;
   /**
    * The caller's executable, as `findFileId` identifies it: plugins that are
    * the same file run in this process.
@@ -153,9 +157,9 @@ export class Calls {
     if (command === "DEL") this.#endAdds(subject);
     this.#entries.add(entry);
     try {
-      const signal = AbortSignal.any([call.signal, entry.end.signal]);
-      const untilTurn = AbortSignal.any([signal, this.#stop.signal]);
-      using turn = await this.#turns.wait(subject.line, untilTurn);
+      const { signal } = new JoinedSignal(call.signal, entry.end.signal);
+      using untilTurn = new JoinedSignal(signal, this.#stop.signal);
+      using turn = await this.#turns.wait(subject.line, untilTurn.signal);
       if (turn === undefined) {
         return signal.aborted
           ? fail(subject, signal)

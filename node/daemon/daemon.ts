@@ -12,7 +12,7 @@ import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../cni/log.ts";
 import { LinkRemover } from "../../plugins/parts/link_remover.ts";
 import { CallSocket } from "./call_socket.ts";
-import { Calls } from "./calls.ts";
+import { type Caller, Calls } from "./calls.ts";
 import { DaemonMetrics } from "./daemon_metrics.ts";
 import { HttpSocket } from "./http_socket.ts";
 import { GarbageCollector } from "./garbage.ts";
@@ -75,8 +75,8 @@ export interface RunningDaemon {
   readonly calls: Calls;
   /** Whether it is about to end. */
   readonly isEnding: () => boolean;
-  /** Aborts the request's signal now if the caller is gone. */
-  readonly look: () => void;
+  /** Who has sent the request. */
+  readonly caller: Caller;
 }
 
 /**
@@ -142,9 +142,9 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const running = { calls, isEnding: (): boolean => isEnding };
   const respond = async (
     request: Request,
-    look: () => void,
+    caller: Caller,
   ): Promise<Response> =>
-    await options.handle?.(request, { ...running, look }) ??
+    await options.handle?.(request, { ...running, caller }) ??
       answerState(request, state);
 
   const httpSocket = new HttpSocket({ respond, log });

@@ -12,6 +12,7 @@
 import { concat } from "../../net/bytes.ts";
 import { describeError } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
+import type { Caller } from "./calls.ts";
 import { type Exchange, OwnSocket } from "./own_socket.ts";
 import type { Connection } from "./unix_server.ts";
 
@@ -24,10 +25,10 @@ const MAX_BODY = 16 * 1024 * 1024;
 /** Options of an {@linkcode HttpSocket}. */
 export interface HttpSocketOptions {
   /**
-   * Answers a request; its signal is aborted when the caller is gone. `look`
-   * aborts it now if no event has told so yet.
+   * Answers a request. The caller's signal is not the request's: that would
+   * leak, as `AbortSignal.any()` does.
    */
-  readonly respond: (request: Request, look: () => void) => Promise<Response>;
+  readonly respond: (request: Request, caller: Caller) => Promise<Response>;
   readonly log: Pick<Log, "warn">;
   /** See {@linkcode MAX_BODY}. */
   readonly maxBody?: number;
@@ -143,11 +144,11 @@ class HttpExchange implements Exchange {
       const hasBody = !["GET", "HEAD"].includes(method);
       const request = new Request(new URL(target, "http://daemon"), {
         method,
-        signal: this.#gone.signal,
         ...hasBody && { body },
       });
+      const { signal } = this.#gone;
       const look = (): void => this.#connection.look();
-      await this.#send(await respond(request, look));
+      await this.#send(await respond(request, { signal, look }));
     } catch (error) {
       log.warn("Cannot answer", { error: describeError(error) });
       this.#refuse(500);

@@ -118,7 +118,7 @@ Deno.test("HttpSocket aborts the signal when the caller is gone", async () => {
   const asked = Promise.withResolvers<AbortSignal>();
   const aborted = Promise.withResolvers<void>();
   await using scene = new Scene({
-    respond: async ({ signal }) => {
+    respond: async (_request, { signal }) => {
       signal.addEventListener("abort", () => aborted.resolve());
       asked.resolve(signal);
       await aborted.promise;

@@ -10,7 +10,7 @@ import {
   ErrorCode,
   toCniError,
 } from "../../cni/error.ts";
-import { waitUntil } from "../../cni/deadline.ts";
+import { JoinedSignal, waitUntil } from "../../cni/deadline.ts";
 import { removeQuietly, withIoFailure } from "../../cni/files/io.ts";
 import { FileLock } from "../../cni/files/lock.ts";
 import type { Log } from "../../cni/log.ts";
@@ -197,7 +197,8 @@ class Leases {
     if (this.#isEnding) throw ended(AbortSignal.abort("it ends"));
     const name = nameOf(request);
     const end = new AbortController();
-    const signal = AbortSignal.any([caller, end.signal]);
+    using joined = new JoinedSignal(caller, end.signal);
+    const { signal } = joined;
     this.#adding.set(end, name);
     try {
       using turn = await this.#turns.wait(name, signal);

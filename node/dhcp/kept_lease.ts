@@ -5,7 +5,7 @@
  * @module
  */
 
-import { deadline, pause } from "../../cni/deadline.ts";
+import { deadline, JoinedSignal, pause } from "../../cni/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { Log } from "../../cni/log.ts";
 import { isErrno } from "../../ffi/errno.ts";
@@ -201,12 +201,13 @@ export class KeptLease {
     const { timeoutMs, resendMaxMs } = this.#keeping;
     const limitMs = Math.min(timeoutMs, leftMs);
     const startMs = performance.now();
+    using limit = new JoinedSignal(deadline(limitMs), this.#end.signal);
     try {
       const reply = await extend(port, this.#lease, {
         ...this.#keeping,
         isReboot,
         server: asksAll ? undefined : serverOf(this.#lease),
-        signal: deadline(limitMs, this.#end.signal),
+        signal: limit.signal,
       });
       await this.#save(leaseOf(this.#lease, port, reply));
       this.#tell(asksAll ? "confirmed" : "renewed");
@@ -241,10 +242,10 @@ export class KeptLease {
   async #regain(port: Port): Promise<number> {
     const { timeoutMs, resendMaxMs } = this.#keeping;
     const { address: before } = this.#lease;
-    const signal = deadline(timeoutMs, this.#end.signal);
+    using limit = new JoinedSignal(deadline(timeoutMs), this.#end.signal);
     port.setUp(true);
     try {
-      const options = { ...this.#keeping, signal, before };
+      const options = { ...this.#keeping, signal: limit.signal, before };
       const reply = await discover(port, this.#lease, options);
       const lease = leaseOf(this.#lease, port, reply);
       if (lease.address !== before) {

@@ -135,7 +135,7 @@ export class Port implements Disposable {
     try {
       for (let ms = RESEND_MS; !signal.aborted; ms *= 2) {
         this.#send(socket, { ...message, transaction }, server);
-        const chosen = await waitUntil(promise, deadline(ms, signal));
+        const chosen = await waitUntil(promise, deadline(ms), signal);
         if (chosen !== undefined) return chosen;
       }
       return undefined;

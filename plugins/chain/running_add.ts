@@ -10,7 +10,7 @@
 
 import { dirname, join } from "@std/path/posix";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
-import { deadline, pause } from "../../cni/deadline.ts";
+import { deadline, JoinedSignal, pause } from "../../cni/deadline.ts";
 import { ifPossible, removeQuietly } from "../../cni/files/io.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { isSameFile } from "../../cni/files/same_file.ts";
@@ -134,9 +134,9 @@ async function waitForLock(
 ): Promise<InheritedLock | undefined> {
   const lock = attempt();
   if (lock !== undefined) return lock;
-  const end = deadline(PATIENCE_MS, signal);
-  while (!end.aborted) {
-    await pause(PAUSE_MS, end);
+  using end = new JoinedSignal(deadline(PATIENCE_MS), signal);
+  while (!end.signal.aborted) {
+    await pause(PAUSE_MS, end.signal);
     const later = attempt();
     if (later !== undefined) return later;
   }

@@ -20,6 +20,7 @@ const BANNED_GLOBALS: ReadonlyMap<string, string> = new Map([
   ["setTimeout", SLOW_START],
   ["setInterval", SLOW_START],
   ["require", "modules are imported"],
+  ["FinalizationRegistry", "its callbacks never run in the executables"],
   ["console", "stdout belongs to the result, stderr to the logger"],
 ]);
 
@@ -67,6 +68,10 @@ export const noAmbient: Deno.lint.Rule = {
       MemberExpression(node): void {
         const member = findDenoMember(node);
         if (member) checkMember(node, member);
+        if (!isAbortSignalAny(node)) return;
+        const message = "AbortSignal.any() leaks in a process that stays; " +
+          "use JoinedSignal";
+        context.report({ node, message });
       },
       VariableDeclarator(node): void {
         for (const member of listDestructuredDenoMembers(node)) {
@@ -76,3 +81,10 @@ export const noAmbient: Deno.lint.Rule = {
     };
   },
 };
+
+function isAbortSignalAny(
+  { object, property }: Deno.lint.MemberExpression,
+): boolean {
+  return object.type === "Identifier" && object.name === "AbortSignal" &&
+    property.type === "Identifier" && property.name === "any";
+}

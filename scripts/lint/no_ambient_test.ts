@@ -44,6 +44,11 @@ Deno.test("cni/no-ambient refuses globals in product code", async (t) => {
       "setInterval(f, 1);",
       'Product code may not use "setInterval"',
     ],
+    [
+      "cni/wait.ts",
+      "AbortSignal.any([left, right]);",
+      "AbortSignal.any() leaks in a process that stays",
+    ],
     ["ffi/fd.ts", 'require("fs");', 'Product code may not use "require"'],
     ["cli/main.ts", 'console.log("a");', 'Product code may not use "console"'],
     [

@@ -5,7 +5,7 @@
  */
 
 import { CniError } from "../../../cni/error.ts";
-import { deadline } from "../../../cni/deadline.ts";
+import { deadline, JoinedSignal } from "../../../cni/deadline.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import type { RequestOptions } from "../../../kube/client.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../../kube/types.ts";
@@ -74,11 +74,12 @@ export class CallCluster implements Cluster, ClusterClient {
     const { pods } = this.#parts;
     const { podUid = "", command } = this.#options;
     const waitMs = command === "ADD" && podUid !== "" ? NEWS_MS : 0;
+    using limit = new JoinedSignal(deadline(waitMs), options.signal);
     const remembered = await pods?.waitFor(
       { namespace, name },
       // A new pod of the same name may have replaced the one in memory.
       ({ uids }) => uids.includes(podUid),
-      deadline(waitMs, options.signal),
+      limit.signal,
     );
     return await this.#recall<Pod>(
       { remembered, isCurrent: pods?.isCurrent ?? false },

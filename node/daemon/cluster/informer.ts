@@ -5,7 +5,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { pause, waitUntil } from "../../../cni/deadline.ts";
+import { JoinedSignal, pause, waitUntil } from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { hasStatus } from "../../../kube/kube_error.ts";
@@ -241,12 +241,12 @@ export class Informer<T extends { readonly metadata?: ObjectMeta }> {
   ): Promise<void> {
     const { client, path, fieldSelector } = this.#options;
     const own = new AbortController();
-    const both = AbortSignal.any([signal, own.signal]);
-    const guard = this.#giveUpWhenSilent(own, both);
+    using both = new JoinedSignal(signal, own.signal);
+    const guard = this.#giveUpWhenSilent(own, both.signal);
     const events = client.watch<T>(path, {
       fieldSelector,
       resourceVersion,
-      signal: both,
+      signal: both.signal,
       onOpen: () => this.#open(),
     });
     try {

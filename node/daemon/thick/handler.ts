@@ -32,8 +32,6 @@ export interface ThickCall {
   readonly hotPlug?: HotPlug;
   /** The caller's executable, if it is of this build. */
   readonly exe?: string;
-  /** Aborted when the caller is gone. */
-  readonly signal: AbortSignal;
 }
 
 /** The daemon's part of the work. */
@@ -96,10 +94,7 @@ export class ThickHandler {
     if (request.method !== "POST") return refuseMethod();
     try {
       const call = this.#readCall(endpoint, await readBody(request));
-      const output = await this.#options.run({
-        ...call,
-        signal: request.signal,
-      });
+      const output = await this.#options.run(call);
       if (output.exitCode !== 0) return answerError(output.stdout);
       return answerResult(output.stdout);
     } catch (error) {

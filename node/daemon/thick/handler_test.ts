@@ -71,10 +71,9 @@ class Scene implements AsyncDisposable {
         ...overlay,
       },
       env: { PATH: "/usr/bin:/bin", CNI_PATH: path },
-      run: ({ env, stdin, hotPlug, signal }) =>
+      run: ({ env, stdin, hotPlug }) =>
         dispatch(hotPlug ? createHotPlug(hotPlug) : multus, {
           env,
-          signal,
           stdin: () => stdin,
           invoker: createInvoker(dispatch, findPlugin),
           hostNetns: scene.hosts.host.path,

@@ -33,7 +33,7 @@ export interface ThickServiceOptions {
  */
 export function answerThick(
   request: Request,
-  { calls, isEnding, look }: RunningDaemon,
+  { calls, isEnding, caller }: RunningDaemon,
   { lookup, env, overlay, onStderr, openCluster }: ThickServiceOptions,
 ): Promise<Response> | undefined {
   const run = async ({ hotPlug, ...call }: ThickCall): Promise<
@@ -47,7 +47,13 @@ export function answerThick(
       : createHotPlug(hotPlug, { openCluster });
     if (plugin === undefined) throw new Error("this daemon has no multus");
     const from = new URL(request.url).pathname;
-    const outcome = await calls.run({ ...call, look, plugin, onStderr, from });
+    const outcome = await calls.run({
+      ...call,
+      ...caller,
+      plugin,
+      onStderr,
+      from,
+    });
     if ("notMine" in outcome) throw new Error(outcome.notMine);
     return outcome;
   };

@@ -5,7 +5,12 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { deadline, pause, waitUntil } from "../../../cni/deadline.ts";
+import {
+  deadline,
+  JoinedSignal,
+  pause,
+  waitUntil,
+} from "../../../cni/deadline.ts";
 import type { Log } from "../../../cni/log.ts";
 import { isFolder } from "./placed_file.ts";
 
@@ -43,7 +48,8 @@ export async function watch(
     const watcher = open();
     try {
       failures = await act() ? 0 : failures + 1;
-      await waitForChange(watcher, deadline(chooseWait(failures), signal));
+      using end = new JoinedSignal(deadline(chooseWait(failures)), signal);
+      await waitForChange(watcher, end.signal);
     } finally {
       watcher?.close();
     }

@@ -8,7 +8,7 @@
  */
 
 import { describeError } from "../../../cni/error.ts";
-import { deadline } from "../../../cni/deadline.ts";
+import { deadline, JoinedSignal } from "../../../cni/deadline.ts";
 import { AttachmentLocks, lockFolderOf } from "../../../cni/libcni/lock.ts";
 import { isNested } from "../networks/self_guard.ts";
 import type { Session } from "../session.ts";
@@ -33,7 +33,8 @@ export async function lockContainer(
   const { config, command, surroundings, signal } = call;
   if (isNested(surroundings.env)) return undefined;
   const locks = new AttachmentLocks(lockFolderOf(config.cniDir));
-  const patience = { signal: deadline(PATIENCE_MS, signal), log };
+  using limit = new JoinedSignal(deadline(PATIENCE_MS), signal);
+  const patience = { signal: limit.signal, log };
   try {
     return await locks.lockContainer(containerId, patience);
   } catch (error) {

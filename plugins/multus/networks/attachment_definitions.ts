@@ -4,6 +4,7 @@
  * @module
  */
 
+import { JoinedSignal } from "../../../cni/deadline.ts";
 import { describeError, toCniError } from "../../../cni/error.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError, kubeErrorCode } from "../../../kube/kube_error.ts";
@@ -62,7 +63,7 @@ export class AttachmentDefinitions implements Disposable {
   constructor(source: DefinitionSource, signal?: AbortSignal) {
     this.#source = source;
     const { signal: own } = this.#abort;
-    this.#signal = signal ? AbortSignal.any([signal, own]) : own;
+    this.#signal = signal ? new JoinedSignal(signal, own).signal : own;
   }
 
   /** Starts to fetch definitions, in this order. */
