@@ -12,7 +12,7 @@ import { createRandom } from "./_harness/random.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
 
 /** How many operations are killed. */
-const KILLS = 24;
+const KILLS = 10;
 
 const name = "host-device loses no device when it is killed and DEL follows";
 

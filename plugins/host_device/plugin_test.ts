@@ -1,5 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
+import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
 import {
   addDevice,
@@ -295,3 +296,57 @@ rootTest(
     assertEquals(scene.state, state);
   },
 );
+
+rootTest(
+  "host-device asks the IPAM plugin dhcp while the container has the device",
+  async () => {
+    using scene = new DeviceScene({ ipam: { type: "dhcp" } });
+    const { path } = scene.hosts;
+    const log = `${path}/dhcp.calls`;
+    const result = JSON.stringify({
+      cniVersion: "1.1.0",
+      ips: [{ address: "10.1.2.2/24" }],
+    });
+    await Deno.remove(`${path}/dhcp`);
+    const script = `#!/bin/sh
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+nsenter "--net=$CNI_NETNS" ip -br link show "$CNI_IFNAME" > /dev/null &&
+  echo "$CNI_COMMAND" >> '${log}'
+[ "$CNI_COMMAND" != ADD ] || echo '${result}'
+`;
+    await Deno.writeTextFile(`${path}/dhcp`, script, { mode: 0o755 });
+    await scene.succeed("ADD");
+    await scene.succeed("DEL");
+    assertEquals(await Deno.readTextFile(log), "ADD\nDEL\n");
+  },
+);
+
+rootTest("host-device works in a chain with tuning and sbr", async () => {
+  using scene = new DeviceScene();
+  const { hosts, config, state } = scene;
+  const { type, device, ipam, ...network } = config;
+  const chained = {
+    ...network,
+    type: "chain",
+    plugins: [
+      { type, device, ipam },
+      {
+        type: "tuning",
+        mac: "c2:11:22:33:44:77",
+        mtu: 1400,
+        dataDir: `${hosts.folder}/tuning`,
+      },
+      { type: "sbr" },
+    ],
+  };
+  const added = await hosts.run("chain", "ADD", chained);
+  assertSuccess(added);
+  const withResult = { ...chained, prevResult: added.json };
+  assertSuccess(await hosts.run("chain", "CHECK", withResult));
+  const [link] = ipJson(hosts.sandbox, "link", "show", "eth0");
+  assertEquals([link.address, link.mtu], ["c2:11:22:33:44:77", 1400]);
+  assertSuccess(await hosts.run("chain", "DEL", withResult));
+  assertEquals(scene.state, state);
+  const [returned] = ipJson(hosts.host, "link", "show", DEVICE);
+  assertEquals(returned.mtu, 1500);
+});

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { rootTest } from "../../testing/capabilities.ts";
+import { allOf, ignoreUnless, rootTest } from "../../testing/capabilities.ts";
 import { ipJson, linkNames, runIn } from "../../testing/ip_json.ts";
 import {
   needsOwnLink,
@@ -166,5 +166,25 @@ print(open("/sys/class/net/eth0/statistics/rx_packets").read())
       script,
     );
     assertEquals(output.trim(), "1");
+  },
+);
+
+rootTest(
+  "tap.add() creates the device in an SELinux context",
+  allOf(
+    needs,
+    ignoreUnless(hasSelinux, "needs SELinux"),
+  ),
+  async () => {
+    const selinuxContext = "system_u:system_r:container_t:s0";
+    const keys = { selinuxContext, owner: 4242, group: 4243, multiQueue: true };
+    using scene = new OwnLinkScene("tap", keys);
+    const before = scene.state;
+    const { json: prevResult } = await scene.succeed("ADD");
+    const { user, group, multi_queue } = show(scene).linkinfo.info_data;
+    assertEquals([user, group, multi_queue], [4242, 4243, true]);
+    await scene.succeed("CHECK", { prevResult });
+    await scene.succeed("DEL");
+    assertEquals(scene.state, before);
   },
 );
