@@ -1,0 +1,140 @@
+/**
+ * The executable of firewall: on a host without programs, many at once, killed,
+ * and with firewalld on the bus.
+ */
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { findFileId } from "../cni/files/same_file.ts";
+import type { NetNs } from "../ffi/netns.ts";
+import { allOf, rootTest } from "../testing/capabilities.ts";
+import { BIN, needsBin, startPlugin } from "./_harness/executables.ts";
+import { eventually } from "./_harness/eventually.ts";
+import { FakeFirewalld, needsBus } from "./_harness/fake_firewalld.ts";
+import { FirewallScene } from "./_harness/firewall_scene.ts";
+import { killByTurns } from "./_harness/kills.ts";
+import type { Keys } from "./_harness/plugin_scene.ts";
+import { createRandom } from "./_harness/random.ts";
+import { needsInetRules, needsRuleTools } from "./_harness/rules.ts";
+import type { Spawned } from "./_harness/spawn_in.ts";
+import { withoutPrograms } from "./_harness/without_programs.ts";
+import type { CallOptions } from "../testing/test_hosts.ts";
+
+const needs = allOf(needsBin, needsRuleTools, needsInetRules);
+
+/** A host on which the executable is called. */
+class ProcessScene extends FirewallScene {
+  /** Starts a command. */
+  start(
+    command: string,
+    { path, keys = {}, options = {} }: {
+      readonly path?: string;
+      readonly keys?: Keys;
+      readonly options?: CallOptions;
+    } = {},
+  ): Spawned {
+    const { prevResult } = this;
+    const config = { ...this.config, prevResult, ...keys };
+    const call = { type: "firewall", command, config, ...path && { path } };
+    return startPlugin(this.hosts, call, options);
+  }
+
+  /** Runs commands that must succeed, side by side. */
+  async finish(started: readonly Spawned[]): Promise<void> {
+    for (const { code, stdout, stderr } of await outputsOf(started)) {
+      assertEquals([code, stderr], [0, ""], stdout);
+    }
+  }
+}
+
+function outputsOf(
+  started: readonly Spawned[],
+): Promise<Awaited<Spawned["output"]>[]> {
+  return Promise.all(started.map(({ output }) => output));
+}
+
+rootTest(
+  "firewall uses nftables on a host without iptables",
+  needs,
+  async () => {
+    using scene = new ProcessScene({ ingressPolicy: "same-bridge" });
+    const path = withoutPrograms(scene.hosts.folder, `${BIN}/firewall`);
+    for (const command of ["STATUS", "ADD", "ADD", "CHECK"]) {
+      await scene.finish([scene.start(command, { path })]);
+    }
+    assertStringIncludes(scene.table, '"cni0" . "cni0" : return');
+    assertEquals(scene.ownRules, []);
+    await scene.finish([scene.start("DEL", { path })]);
+    assertEquals(scene.table, "");
+  },
+);
+
+for (const backend of ["iptables", "nftables"]) {
+  rootTest(`firewall: many at once (${backend})`, needs, async () => {
+    using scene = new ProcessScene({ backend, ingressPolicy: "isolated" });
+    const containers = Array.from({ length: 6 }, (_, index) => ({
+      keys: {
+        prevResult: {
+          ...scene.prevResult,
+          ips: [{ address: `10.0.0.${index + 10}/24` }],
+        },
+      },
+      options: { containerId: `c${index}` },
+    }));
+    const all = (command: string): Promise<void> =>
+      scene.finish(containers.map((one) => scene.start(command, one)));
+    await all("ADD");
+    await all("CHECK");
+    const { rules } = scene;
+    // `-P` is there once for each family.
+    const twice = rules.filter((rule, at) =>
+      !rule.startsWith("-P") && rules.indexOf(rule) !== at
+    );
+    assertEquals(twice, []);
+    await all("DEL");
+    const left = [...scene.rules, scene.table].join("\n");
+    assertEquals(/10\.0\.0\./.test(left), false, left);
+  });
+}
+
+rootTest("firewall: DEL after kills leaves nothing", needs, async () => {
+  using scene = new ProcessScene({ backend: "iptables" });
+  const succeed = (command: string): Promise<void> =>
+    scene.finish([
+      scene.start(command, {
+        keys: command === "DEL" ? { prevResult: undefined } : {},
+      }),
+    ]);
+  await killByTurns({
+    start: (command) => scene.start(command),
+    succeed,
+    leftovers: () => [scene.ownRules, scene.table],
+  }, {
+    random: createRandom(7),
+    count: 8,
+    // An iptables that was started goes on without its parent.
+    afterKill: () =>
+      eventually("no program is left", () => !isInUse(scene.hosts.host)),
+  });
+});
+
+/** Reports whether a process other than this one is in a namespace. */
+function isInUse({ path }: NetNs): boolean {
+  const id = findFileId(path);
+  return [...Deno.readDirSync("/proc")].some(({ name }) =>
+    /^\d+$/.test(name) && Number(name) !== Deno.pid &&
+    findFileId(`/proc/${name}/ns/net`) === id
+  );
+}
+
+rootTest("firewall speaks to firewalld", allOf(needs, needsBus), async () => {
+  using scene = new ProcessScene();
+  await using firewalld = await FakeFirewalld.start(scene.hosts.folder);
+  const { env } = firewalld, options = { env };
+  for (const command of ["STATUS", "ADD", "CHECK"]) {
+    await scene.finish([scene.start(command, { options })]);
+  }
+  assertEquals(firewalld.sources.size, 2);
+  const keys = { prevResult: undefined };
+  await scene.finish([scene.start("DEL", { options, keys })]);
+  assertEquals(firewalld.sources.size, 0);
+});
