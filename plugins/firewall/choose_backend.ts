@@ -25,7 +25,7 @@ export async function withBackend(
   work: (backend: Backend) => Promise<void>,
 ): Promise<void> {
   if (host.backend !== undefined) return work(await backends[host.backend]());
-  const { isFirewalldRunning } = await import("./system_bus.ts");
+  const { isFirewalldRunning } = await import("./firewalld.ts");
   if (await isFirewalldRunning(host.env)) {
     return await work(await backends.firewalld());
   }

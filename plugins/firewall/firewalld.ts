@@ -15,8 +15,9 @@ import type { Ip } from "../../net/ip.ts";
 import { checkFailure } from "../parts/check_link.ts";
 import type { Backend } from "./backend.ts";
 import { withRules } from "./rule_backends.ts";
-import { BusError, SystemBus } from "./system_bus.ts";
+import { BusError, SystemBus, type Value } from "../parts/system_bus.ts";
 
+const FIREWALLD = "org.fedoraproject.FirewallD1";
 /** The answers of firewalld if a zone does not have a source. */
 const NOTHING_THERE = ["UNKNOWN_SOURCE", "ZONE_CONFLICT", "INVALID_ZONE"];
 
@@ -27,7 +28,7 @@ export const firewalldBackend: Backend = {
     using bus = await openBus(env);
     for (const source of protection.addresses.map(sourceOf)) {
       try {
-        await bus.callZone("addSource", zone, source);
+        await callZone(bus, "addSource", zone, source);
       } catch (error) {
         if (isAnswer(error, "ZONE_ALREADY_SET")) continue;
         throw new Error(
@@ -45,7 +46,7 @@ export const firewalldBackend: Backend = {
     const { env, zone } = host;
     using bus = await openBus(env);
     for (const source of protection.addresses.map(sourceOf)) {
-      if (await bus.callZone("querySource", zone, source) !== true) {
+      if (await callZone(bus, "querySource", zone, source) !== true) {
         throw checkFailure(
           `failed to find the address ${source} in ${zone} zone`,
         );
@@ -61,13 +62,13 @@ export const firewalldBackend: Backend = {
     if (!isMeant || addresses.length === 0) return;
     using bus = await SystemBus.open(env);
     // Without firewalld the zones have no sources at runtime.
-    if (!await bus?.hasFirewalld()) return;
+    if (bus === undefined || !await bus.hasOwner(FIREWALLD)) return;
     await tryAll(
       addresses.map(sourceOf).map((source) => [
         `remove the address ${source} from ${zone} zone`,
         async () => {
           try {
-            await bus?.callZone("removeSource", zone, source);
+            await callZone(bus, "removeSource", zone, source);
           } catch (error) {
             if (isAnswer(error, ...NOTHING_THERE)) return;
             throw error;
@@ -79,9 +80,30 @@ export const firewalldBackend: Backend = {
 
   async status({ env }): Promise<void> {
     using bus = await openBus(env);
-    if (!await bus.hasFirewalld()) throw new Error("firewalld does not run");
+    if (!await bus.hasOwner(FIREWALLD)) {
+      throw new Error("firewalld does not run");
+    }
   },
 };
+
+/** Reports whether firewalld runs. A bus that fails has none. */
+export async function isFirewalldRunning(env: Environment): Promise<boolean> {
+  try {
+    using bus = await SystemBus.open(env);
+    return await bus?.hasOwner(FIREWALLD) ?? false;
+  } catch {
+    return false;
+  }
+}
+
+function callZone(
+  bus: SystemBus,
+  member: string,
+  ...body: readonly string[]
+): Promise<Value | undefined> {
+  const zones = `${FIREWALLD}.zone`;
+  return bus.call({ destination: FIREWALLD, interface: zones, member, body });
+}
 
 async function openBus(env: Environment): Promise<SystemBus> {
   const bus = await SystemBus.open(env);

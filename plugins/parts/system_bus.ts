@@ -1,12 +1,12 @@
 /**
- * Calls of firewalld by way of the system bus, D-Bus.
+ * Calls of services on the system bus, D-Bus: methods that take texts and return
+ * one value.
  *
  * The libraries for D-Bus need modules of Node, which the executables do not
- * have, and take longer to load than all of ADD. firewalld needs one kind of
- * message only: methods that take texts and return one value.
+ * have, and take longer to load than a plugin's whole call.
  *
  * Source: D-Bus specification 0.38, "Message Protocol", "Authentication
- * Protocol"; firewalld firewall.dbus(5).
+ * Protocol".
  *
  * @module
  */
@@ -17,7 +17,6 @@ import { type Bytes, concat, viewOf } from "../../net/bytes.ts";
 
 const DEFAULT_ADDRESS = "unix:path=/var/run/dbus/system_bus_socket";
 const BUS = "org.freedesktop.DBus";
-const FIREWALLD = "org.fedoraproject.FirewallD1";
 
 /** Codes of messages and of the fields of their headers. */
 const METHOD_CALL = 1, METHOD_RETURN = 2, ERROR = 3;
@@ -36,16 +35,17 @@ const HEADER_BYTES = 16;
 const MAX_MESSAGE_BYTES = 2 ** 27;
 const LITTLE_ENDIAN = "l".charCodeAt(0);
 
-/** A method to call. The object's path and interface derive from a name. */
-interface Method {
+/** A method to call. */
+export interface Method {
+  /** Name of the service, which is also the path of its object. */
   readonly destination: string;
   readonly interface: string;
   readonly member: string;
   readonly body: readonly string[];
 }
 
-/** A value of a message: a text, a number or a boolean. */
-type Value = string | number | boolean;
+/** A value of a message. */
+export type Value = string | number | boolean;
 
 /** An answer: the fields of its header by code, and its first value. */
 interface Answer {
@@ -101,36 +101,25 @@ export class SystemBus implements Disposable {
     await this.#callBus("Hello");
   }
 
-  /** Reports whether firewalld is on the bus. */
-  async hasFirewalld(): Promise<boolean> {
-    return await this.#callBus("NameHasOwner", FIREWALLD) === true;
-  }
-
-  /**
-   * Calls a method of firewalld's zones and returns its value.
-   *
-   * @throws {BusError} If firewalld refuses; the message begins with its code
-   */
-  callZone(
-    member: string,
-    ...body: readonly string[]
-  ): Promise<Value | undefined> {
-    return this.#call({
-      destination: FIREWALLD,
-      interface: `${FIREWALLD}.zone`,
-      member,
-      body,
-    });
+  /** Reports whether a service is on the bus. */
+  async hasOwner(name: string): Promise<boolean> {
+    return await this.#callBus("NameHasOwner", name) === true;
   }
 
   #callBus(
     member: string,
     ...body: readonly string[]
   ): Promise<Value | undefined> {
-    return this.#call({ destination: BUS, interface: BUS, member, body });
+    return this.call({ destination: BUS, interface: BUS, member, body });
   }
 
-  async #call(method: Method): Promise<Value | undefined> {
+  /**
+   * Calls a method and returns its first value.
+   *
+   * @throws {BusError} If the service refuses
+   * @throws {Error} If the bus fails
+   */
+  async call(method: Method): Promise<Value | undefined> {
     const serial = ++this.#serial;
     await this.#send(encodeCall(method, serial));
     while (true) {
@@ -192,16 +181,6 @@ export class SystemBus implements Disposable {
   /** Closes the connection. */
   [Symbol.dispose](): void {
     this.#connection.close();
-  }
-}
-
-/** Reports whether firewalld runs. A bus that fails has none. */
-export async function isFirewalldRunning(env: Environment): Promise<boolean> {
-  try {
-    using bus = await SystemBus.open(env);
-    return await bus?.hasFirewalld() ?? false;
-  } catch {
-    return false;
   }
 }
 
@@ -306,7 +285,7 @@ class Reader {
     return new TextDecoder().decode(bytes);
   }
 
-  /** Reads a value of a type; undefined for types that firewalld does not return. */
+  /** Reads a value of a type; undefined for other types. */
   value(type: string | undefined): Value | undefined {
     if (type === "s" || type === "o") return this.#text(this.u32());
     if (type === "g") return this.#text(this.byte());
