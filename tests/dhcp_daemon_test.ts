@@ -85,27 +85,32 @@ rootTest(
   },
 );
 
-rootTest("dhcp renews a lease with its server", needsUdhcpd, async () => {
+rootTest("dhcp renews a lease with its server", needsDnsmasq, async () => {
   await using scene = await DhcpScene.start();
-  const server = await scene.startUdhcpd(2);
+  // T1 is then a second less.
+  const server = await scene.startDnsmasq("--dhcp-option=option:T2,3");
   const prevResult = await scene.succeed("ADD");
   await scene.says("msg=renewed", 2);
   await scene.succeed("CHECK", { prevResult });
   assertEquals(scene.addresses(), [prevResult.ips[0].address]);
-  await server.stop();
+  assertEquals(server.log.split("DHCPDISCOVER").length, 2);
 });
 
-rootTest("dhcp asks any server when its own is gone", needsUdhcpd, async () => {
-  await using scene = await DhcpScene.start();
-  const server = await scene.startUdhcpd(4);
-  await scene.succeed("ADD");
-  // Frames to the server no longer arrive, but broadcasts do.
-  const mac = "02:00:5e:00:53:01";
-  runIn(scene.hosts.host, "ip", "link", "set", "br0", "address", mac);
-  await scene.says("Cannot extend the lease");
-  await scene.says("msg=confirmed");
-  await server.stop();
-});
+rootTest(
+  "dhcp asks any server when its own is gone",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start({ timeoutMs: 500 });
+    const times = ["--dhcp-option=option:T1,1", "--dhcp-option=option:T2,3"];
+    await scene.startDnsmasq(...times);
+    await scene.succeed("ADD");
+    // Frames to the server no longer arrive, but broadcasts do.
+    const mac = "02:00:5e:00:53:01";
+    runIn(scene.hosts.host, "ip", "link", "set", "br0", "address", mac);
+    await scene.says("Cannot extend the lease");
+    await scene.says("msg=confirmed");
+  },
+);
 
 rootTest(
   "dhcp keeps a lease while its daemon is restarted",
@@ -355,4 +360,26 @@ rootTest("a second daemon waits for the first one's leases", async () => {
   assertSuccess(await scene.hosts.run("dhcp", "STATUS", scene.config()));
   end.abort();
   await second;
+});
+
+rootTest("dhcp serves macvlan", needsDnsmasq, async () => {
+  await using scene = await DhcpScene.start();
+  const server = await scene.startDnsmasq();
+  using host = Rtnl.open(scene.hosts.host.path);
+  const { index: masterIndex } = host.link.get("br0");
+  // A link that is connected to the server's bridge.
+  const peer = { netns: host.netns, name: "lan0" };
+  host.link.addVeth({ name: "port0", masterIndex, peer });
+  host.link.set(host.link.get("lan0").index, { isUp: true });
+  const { bridge: _, ...config } = scene.config();
+  const run = (command: string, more = {}): Promise<CallOutput> =>
+    scene.hosts.run("macvlan", command, { ...config, master: "lan0", ...more });
+  const added = await run("ADD");
+  assertSuccess(added);
+  const prevResult = added.json;
+  assertEquals(scene.addresses(), [prevResult.ips[0].address]);
+  assertSuccess(await run("CHECK", { prevResult }));
+  assertSuccess(await run("DEL", { prevResult }));
+  await server.says("DHCPRELEASE");
+  assertEquals(scene.leases, []);
 });

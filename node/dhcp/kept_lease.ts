@@ -339,10 +339,12 @@ function timesOf(
 ): { age: number; renewal: number; rebinding: number; expiry: number } {
   const options = Options.fromJSON(ack);
   const expiry = options.get("leaseTime") ?? LEASE_TIME;
+  const rebinding = options.get("rebindingTime") ?? expiry * REBINDING;
+  const renewal = options.get("renewalTime") ?? expiry * RENEWAL;
   return {
     age: uptime() - obtainedAt,
-    renewal: options.get("renewalTime") ?? expiry * RENEWAL,
-    rebinding: options.get("rebindingTime") ?? expiry * REBINDING,
+    renewal: Math.min(renewal, rebinding, expiry),
+    rebinding: Math.min(rebinding, expiry),
     expiry,
   };
 }
