@@ -1,0 +1,31 @@
+/** macvlan killed at any moment. Run with the compiled executables. */
+
+import { assertEquals } from "@std/assert";
+import { allOf, rootTest } from "../testing/capabilities.ts";
+import { needsBin, startPlugin } from "./_harness/executables.ts";
+import { killByTurns } from "./_harness/kills.ts";
+import { MasterScene, needsKind } from "./_harness/on_master.ts";
+import { createRandom } from "./_harness/random.ts";
+import type { Spawned } from "./_harness/spawn_in.ts";
+
+/** How many operations are killed. */
+const KILLS = 12;
+
+rootTest(
+  "macvlan leaves nothing when it is killed and DEL follows",
+  allOf(needsKind("macvlan"), needsBin),
+  async () => {
+    using scene = new MasterScene("macvlan");
+    const { hosts, config } = scene;
+    const start = (command: string): Spawned =>
+      startPlugin(hosts, { type: "macvlan", command, config }, {});
+    await killByTurns({
+      start,
+      succeed: async (command): Promise<void> => {
+        const { code, stdout, stderr } = await start(command).output;
+        assertEquals(code, 0, stdout + stderr);
+      },
+      leftovers: () => scene.state,
+    }, { random: createRandom(5), count: KILLS });
+  },
+);
