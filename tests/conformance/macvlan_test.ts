@@ -7,7 +7,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { isAtLeast, SPEC_VERSIONS } from "../../cni/version.ts";
 import { allOf, needsRoot } from "../../testing/capabilities.ts";
-import { canPing, linkNames } from "../../testing/ip_json.ts";
+import { canPing, linkNames, runIn } from "../../testing/ip_json.ts";
 import { conformance, type Row } from "../_harness/conformance.ts";
 import { MasterScene, needsKind } from "../_harness/on_master.ts";
 import {
@@ -122,6 +122,27 @@ conformance("macvlan", {
   "a MAC in upper case, of RuntimeConfig in upper case": withMac(RUNTIME, {
     keys: { RuntimeConfig: { Mac: RUNTIME.toUpperCase() } },
   }),
+  "in a chain with tuning and sbr": async () => {
+    using scene = new MasterScene(type);
+    const { hosts, state } = scene;
+    const { cniVersion, name, ...macvlan } = scene.config;
+    const dataDir = `${hosts.folder}/tuning`;
+    const tuning = { type: "tuning", mac: CONFIG, mtu: 1300, dataDir };
+    const plugins = [macvlan, tuning, { type: "sbr" }];
+    const run = async (command: string, prevResult?: unknown) => {
+      const config = { cniVersion, name, plugins, prevResult };
+      const output = await hosts.run("chain", command, config);
+      assertEquals(output.exitCode, 0, output.stdout);
+      return output;
+    };
+    const { json } = await run("ADD");
+    assertEquals([linkIn(scene).address, linkIn(scene).mtu], [CONFIG, 1300]);
+    const ping = ["-c1", "-W2", "-I", "10.1.2.2", "10.1.2.1"];
+    runIn(hosts.sandbox, "ping", ...ping);
+    await run("CHECK", json);
+    await run("DEL", json);
+    assertEquals(scene.state, state);
+  },
   "two containers reach each other": async () => {
     using scene = new MasterScene(type);
     const { hosts } = scene;
