@@ -1,5 +1,5 @@
 /**
- * What a way to keep port mappings in the kernel must do.
+ * The operations of a backend, which keeps port mappings in the kernel.
  *
  * @module
  */

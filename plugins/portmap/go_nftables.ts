@@ -20,7 +20,7 @@ const TABLES: Readonly<Record<IpFamily, Table>> = {
   6: { family: "ip6", name: "cni_hostport" },
 };
 const HOSTPORTS = "hostports", MASQUERADING = "masquerading";
-/** All chains with rules of containers, one of which only older releases use. */
+/** All chains with rules of containers. Only older releases use the second. */
 const CHAINS: readonly string[] = [
   HOSTPORTS,
   "hostip_hostports",

@@ -49,7 +49,7 @@ export interface Forwarding {
   readonly markMasqBit: number;
   /** The chain of iptables that marks packets instead. */
   readonly externalSetMarkChain: string | undefined;
-  /** Words of iptables or nft that packets must match besides. */
+  /** Words of iptables or nft that packets must also match. */
   readonly conditions: Readonly<Record<IpFamily, readonly string[]>>;
 }
 

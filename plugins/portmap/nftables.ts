@@ -74,7 +74,7 @@ interface Found extends Element {
   readonly set: string;
 }
 
-/** What an attachment needs in the table. */
+/** The elements and rules that an attachment needs in the table. */
 interface Wanted {
   readonly owner: Owner;
   readonly elements: readonly Placed[];
@@ -295,7 +295,7 @@ function bySet<T extends Placed>(elements: readonly T[]): [string, T[]][] {
   );
 }
 
-/** What is to be removed. */
+/** A removal of elements. */
 interface Removal {
   readonly isMeant: (element: Found) => boolean;
   /** Lists further changes to make at the same time. */

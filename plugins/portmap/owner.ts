@@ -27,7 +27,7 @@ const USER_DATA_OVERHEAD = 5;
 const MAX_LABEL_BYTES = USER_DATA_MAX_BYTES - USER_DATA_OVERHEAD -
   INSTANCE_DIGITS;
 
-/** What identifies an attachment in the table. */
+/** The texts that identify an attachment in the table. */
 export interface Owner extends ElementTexts {
   /** Hashes of network and attachment; the comment begins with it. */
   readonly instance: string;

@@ -49,7 +49,7 @@ async function assertRefused(keys: Keys, text: string): Promise<void> {
   assertEquals(ports.table, "");
 }
 
-/** What is masqueraded with these keys, by family. */
+/** Lists the elements of the masquerade that an ADD leaves. */
 async function masqueraded(keys: Keys, address: string): Promise<string[]> {
   const elements = await elementsOf(keys, [address]);
   return elements.filter((element) => element.startsWith("masq"));
