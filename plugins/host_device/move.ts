@@ -12,7 +12,6 @@ import { describeError } from "../../cni/error.ts";
 import { checkInterfaceName } from "../../cni/args.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Rollback } from "../../cni/rollback.ts";
-import { isErrno } from "../../ffi/errno.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { named } from "../parts/configure_link.ts";
@@ -56,49 +55,50 @@ export function moveIn(
 /** Undoes a move, wherever it ended, and restores what the kernel forgets. */
 function takeBack(places: Places, { link, home }: Device): void {
   const { host, sandbox, call: { args: { ifName } } } = places;
-  const isAway = host.link.find(link.name)?.index !== link.index;
-  if (isAway) {
-    const moved = sandbox.link.list().find(({ name, alias, mac }) =>
-      name === ifName && alias === home ||
-      name === link.name && mac?.hex === link.mac?.hex
+  let { name } = link;
+  if (host.link.find(name)?.index !== link.index) {
+    const moved = sandbox.link.list().find((one) =>
+      one.name === ifName && one.alias === home ||
+      one.name === name && one.mac?.hex === link.mac?.hex
     );
     // Another ADD has moved it.
     if (moved === undefined) return;
-    moveOut(places, moved, home);
+    name = moveOut(places, moved, home);
   }
-  const { isUp, masterIndex, alias = "" } = link;
-  const { index } = host.link.get(isAway ? home : link.name);
-  host.link.set(index, { isUp, masterIndex, alias });
+  const { isUp, masterIndex } = link;
+  const alias = name === home ? link.alias ?? "" : home;
+  host.link.set(host.link.get(name).index, { isUp, masterIndex, alias });
 }
 
 /**
  * Moves a device to the host, down, with the name that it had there. If another
  * link has the name, the device gets a free one, and keeps its own as its alias.
  *
+ * @returns The name that it has on the host
  * @throws {Error} If the kernel refuses
  */
 export function moveOut(
   { host, sandbox, call: { log } }: Places,
   { index, name }: Link,
   home: string,
-): void {
-  named(`move "${name}" to the host as "${home}"`, () => {
+): string {
+  return named(`move "${name}" to the host as "${home}"`, () => {
+    const isFree = host.link.find(home) === undefined;
+    const target = isFree ? home : findFreeName(host);
     // Before Linux 6.2, only links that are down can be renamed.
     sandbox.link.set(index, { isUp: false });
     // Renamed first: the host's programs do not see the container's name.
-    const hasName = name === home || sandbox.link.find(home) === undefined;
-    if (name !== home && hasName) sandbox.link.set(index, { name: home });
-    const { netns } = host;
-    try {
-      const rename = hasName ? {} : { name: home };
-      sandbox.link.set(index, { netns, ...rename, alias: "" });
-    } catch (error) {
-      if (!isErrno(error, "EEXIST")) throw error;
-      const free = findFreeName(host);
-      sandbox.link.set(index, { netns, name: free, alias: home });
-      const message = "The device's name is taken on the host";
-      log.warn(message, { device: home, name: free });
+    if (isFree && sandbox.link.find(home) === undefined) {
+      sandbox.link.set(index, { name: home });
     }
+    const { netns } = host;
+    const alias = isFree ? "" : home;
+    sandbox.link.set(index, { netns, name: target, alias });
+    if (!isFree) {
+      const message = "The device's name is taken on the host";
+      log.warn(message, { device: home, name: target });
+    }
+    return target;
   });
 }
 

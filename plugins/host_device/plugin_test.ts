@@ -191,6 +191,19 @@ rootTest(
 );
 
 rootTest(
+  "host-device.del() returns the device if host and container have its name",
+  async () => {
+    using scene = new DeviceScene();
+    scene.ipInside("link add ens5 type ifb");
+    await scene.succeed("ADD");
+    scene.ip("link add ens5 type ifb");
+    assertEquals((await scene.run("DEL")).exitCode, 0);
+    assertEquals(scene.inside, ["lo", DEVICE]);
+    assertEquals(scene.outside.toSorted(), ["dev0", DEVICE]);
+  },
+);
+
+rootTest(
   "host-device: the container may have a link of the device's name",
   async () => {
     using scene = new DeviceScene();
