@@ -9,8 +9,8 @@ import { join } from "@std/path/posix";
 import type { CmdArgs } from "../../cni/args.ts";
 import { describeError } from "../../cni/error.ts";
 import {
+  ifPossible,
   removeIfThere,
-  unlessMissing,
   unlessUnreachable,
   withIoFailure,
 } from "../../cni/files/io.ts";
@@ -18,7 +18,6 @@ import { replaceFile } from "../../cni/files/replace.ts";
 import { decodeLeniently, isObject, parseJson } from "../../cni/json.ts";
 import type { Log } from "../../cni/log.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { ValidAttachment } from "../../cni/types.ts";
 import type { LinkSettings } from "./link_settings.ts";
 import { backupSchema, type TuningConfig } from "./schema.ts";
 
@@ -94,37 +93,28 @@ export class Backup {
  * Removes the backups of attachments to the network that are not valid any
  * more. The Go plugin's do not name their network, so they stay.
  *
- * @throws {CniError} 5 if one cannot be read or removed
+ * @throws {CniError} 5 if the folder cannot be read or one cannot be removed
  */
 export function removeStaleBackups(
-  { config, network }: Pick<Call<TuningConfig>, "config" | "network">,
-  valid: readonly ValidAttachment[],
+  { config, network, validAttachments }: Call<TuningConfig>,
 ): void {
+  if (validAttachments === undefined) return;
   const folder = folderOf(config);
-  const spared = new Set(valid.map(fileNameOf));
+  const spared = new Set(validAttachments.map(fileNameOf));
   const entries = withIoFailure(
     `list "${folder}"`,
     () => unlessUnreachable(() => [...Deno.readDirSync(folder)]) ?? [],
   );
-  for (const { name, isFile } of entries) {
+  for (const { name } of entries) {
     const path = join(folder, name);
-    if (isFile && !spared.has(name) && networkOf(path) === network) {
-      removeIfThere(path);
-    }
+    if (!spared.has(name) && networkOf(path) === network) removeIfThere(path);
   }
 }
 
+/** Returns undefined for what is not a backup. */
 function networkOf(path: string): unknown {
-  const text = withIoFailure(
-    `read "${path}"`,
-    () => unlessMissing(() => Deno.readTextFileSync(path)),
-  );
-  try {
-    const document = parseJson(text ?? "");
-    return isObject(document) ? document["network"] : undefined;
-  } catch {
-    return undefined; // not a backup
-  }
+  const document = ifPossible(() => parseJson(Deno.readTextFileSync(path)));
+  return isObject(document) ? document["network"] : undefined;
 }
 
 function folderOf({ dataDir }: TuningConfig): string {

@@ -82,12 +82,7 @@ export const tuning: Plugin<TuningConfig> = definePlugin({
     }
   },
 
-  gc(call): void {
-    const { validAttachments } = call;
-    if (validAttachments !== undefined) {
-      removeStaleBackups(call, validAttachments);
-    }
-  },
+  gc: removeStaleBackups,
 });
 
 /** Error text for a call without prevResult; clients compare it verbatim. */

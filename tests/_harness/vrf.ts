@@ -10,14 +10,10 @@
  * @module
  */
 
-import { inNetns, NetNs } from "../../ffi/netns.ts";
+import { inNetns } from "../../ffi/netns.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
-import {
-  canUseNetns,
-  ignoreUnless,
-  type Needs,
-} from "../../testing/capabilities.ts";
+import type { Needs } from "../../testing/capabilities.ts";
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import {
   type CallOptions,
@@ -25,24 +21,12 @@ import {
   TestHosts,
 } from "../../testing/test_hosts.ts";
 import { assertFailure, assertSuccess } from "./call_outcome.ts";
+import { needsLinks } from "./link_kinds.ts";
 import { callAs, type Who } from "./parity.ts";
 import type { Keys } from "./plugin_scene.ts";
 
 /** Skips what needs VRFs; `deno task test:kernel` has a kernel with them. */
-export const needsVrf: Needs = ignoreUnless(
-  canUseNetns && hasVrf(),
-  "needs a kernel with VRFs",
-);
-
-function hasVrf(): boolean {
-  using netns = NetNs.create();
-  try {
-    runIn(netns, "ip", ..."link add probe type vrf table 1".split(" "));
-    return true;
-  } catch {
-    return false;
-  }
-}
+export const needsVrf: Needs = needsLinks("vrf");
 
 /** Addresses and routes of `eth0`, in the syntax of `ip`. */
 export const ETH0 = [
