@@ -8,8 +8,9 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { bridgeConfig } from "./_harness/bridge_network.ts";
 import { allOf, rootTest } from "../testing/capabilities.ts";
 import { dualStack } from "./_harness/dual_stack.ts";
-import { execIn, type ExecOutput } from "../testing/exec_in.ts";
-import { BIN, needsBin } from "./_harness/executables.ts";
+import type { ExecOutput } from "../testing/exec_in.ts";
+import { needsBin } from "./_harness/executables.ts";
+import { HostPrograms, OTHERS, PROGRAMS } from "./_harness/host_programs.ts";
 import { runIn } from "../testing/ip_json.ts";
 import {
   type MakeConfig,
@@ -19,74 +20,12 @@ import { OUTSIDE, reached } from "./_harness/outside.ts";
 import type { Keys } from "./_harness/plugin_scene.ts";
 import { needsLegacyIptables, needsRuleTools } from "./_harness/rules.ts";
 
-/** Where a host has its iptables, nft and iproute2. */
-const PROGRAM_FOLDERS: readonly string[] = [
-  "/usr/local/sbin",
-  "/usr/local/bin",
-  "/usr/sbin",
-  "/usr/bin",
-];
-
-/** Which iptables a host has, as a script that puts it into the folder $1. */
-const PROGRAMS: Readonly<Record<string, string>> = {
-  "no program at all": "",
-  "iptables-nft": link("xtables-nft-multi"),
-  "iptables-legacy": link("xtables-legacy-multi"),
-  // As k3s has it.
-  "a script as iptables": `${link("xtables-legacy-multi")}
-    cp /bin/dash $1/sh
-    for program in iptables ip6tables; do
-      for name in $program $program-restore; do
-        mv $1/$name $1/$name-real
-        printf '#!/usr/sbin/sh\\nexec /usr/sbin/xtables-legacy-multi '$name' "$@"\\n' > $1/$name
-        chmod +x $1/$name
-      done
-    done`,
-  "an iptables without its kernel modules": `
-    cp /bin/dash $1/sh
-    for program in iptables ip6tables; do
-      printf '#!/usr/sbin/sh\nexit 3\n' > $1/$program
-      printf '#!/usr/sbin/sh\nexit 2\n' > $1/$program-restore
-      chmod +x $1/$program $1/$program-restore
-    done`,
-  "an iptables that does not start": `
-    for name in iptables iptables-restore ip6tables ip6tables-restore; do
-      printf '#!/none\\n' > $1/$name
-      chmod +x $1/$name
-    done`,
-};
-
-function link(multi: string): string {
-  return `cp $(realpath /usr/sbin/${multi}) $1/${multi}
-    for name in iptables iptables-restore ip6tables ip6tables-restore; do
-      ln -s ${multi} $1/$name
-    done`;
-}
-
-/** Which tables there are already, as a script that makes them. */
-const OTHERS: Readonly<Record<string, string>> = {
-  "nobody's tables": "",
-  "tables by iptables-legacy": makeTables("legacy"),
-  "tables by iptables-nft": makeTables("nft"),
-  "tables by nft": `for family in ip ip6; do
-    nft "table $family nat { chain postrouting {
-      type nat hook postrouting priority 100; oifname \\"wan0\\" masquerade; }; }"
-  done`,
-};
-
-function makeTables(variant: string): string {
-  return ["iptables", "ip6tables"].map((program) =>
-    `${program}-${variant} -t nat -A POSTROUTING -o wan0 -j MASQUERADE`
-  ).join("\n");
-}
-
 /** Where the rules are kept. */
 type Place = "a table of nftables" | "iptables-nft" | "iptables-legacy";
 
 /** A host with these programs and tables. */
 class Host extends MasqueradeScene {
-  readonly #programs: string;
-  readonly #script: string;
+  readonly #programs: HostPrograms;
   readonly #type: string;
 
   constructor(
@@ -102,12 +41,8 @@ class Host extends MasqueradeScene {
       makeConfig(hosts, { ...extras, isGateway: true });
     super(type, makeWithGateway, backend);
     this.#type = type;
-    this.#script = programs;
-    const { host, folder } = this.hosts;
-    this.#programs = `${folder}/programs`;
-    Deno.mkdirSync(this.#programs);
-    runIn(host, "sh", "-ec", programs, "sh", this.#programs);
-    runIn(host, "sh", "-ec", others);
+    this.#programs = new HostPrograms(this.hosts, programs);
+    runIn(this.hosts.host, "sh", "-ec", others);
   }
 
   /** All rules, of both variants, without the tables that legacy programs leave. */
@@ -136,26 +71,8 @@ class Host extends MasqueradeScene {
 
   /** Runs the executable, which finds no other programs than the host has. */
   exec(command: string, extras: Keys = {}): ExecOutput {
-    const { hosts } = this;
-    const masks = PROGRAM_FOLDERS.filter((folder) => folder !== "/usr/bin")
-      .map((folder) => `mount --bind ${this.#programs} ${folder}`);
-    // What mounts is in /usr/bin.
-    // The legacy programs need a file for their lock; nothing else does.
-    const mode = /legacy/.test(this.#script) ? "rw" : "ro";
-    const script = `mount -t tmpfs -o ${mode} none /run
-      ${masks.join("\n")}
-      mount --bind ${this.#programs} /usr/bin
-      exec ${BIN}/${this.#type}`;
-    return execIn(hosts.host, {
-      path: "/usr/bin/unshare",
-      args: ["-m", "/bin/sh", "-ec", script],
-      env: {
-        ...hosts.environment(command),
-        CNI_PATH: BIN,
-        PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
-      },
-      stdin: JSON.stringify({ ...this.config, ...extras }),
-    });
+    const config = { ...this.config, ...extras };
+    return this.#programs.exec(this.#type, command, config);
   }
 }
 

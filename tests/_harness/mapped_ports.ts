@@ -65,14 +65,13 @@ export class MappedPorts implements Disposable {
     this.#keys = keys;
   }
 
-  /** Runs a command of portmap. */
-  run(
-    command: string,
+  /** Returns the configuration of a call. */
+  configOf(
     keys: Keys = {},
-    { who = "ours", addresses, ...options }: MappedCall = {},
-  ): Promise<CallOutput> {
+    { addresses, ...options }: MappedCall = {},
+  ): Keys {
     const { ifName = "eth0", sandbox = this.hosts.sandbox } = options;
-    const config = {
+    return {
       cniVersion: "1.0.0",
       name: "net1",
       type: "portmap",
@@ -89,6 +88,15 @@ export class MappedPorts implements Disposable {
       ...this.#keys,
       ...keys,
     };
+  }
+
+  /** Runs a command of portmap. */
+  run(
+    command: string,
+    keys: Keys = {},
+    { who = "ours", addresses, ...options }: MappedCall = {},
+  ): Promise<CallOutput> {
+    const config = this.configOf(keys, { addresses, ...options });
     return who === "ours"
       ? this.hosts.run(portmap, command, config, options)
       : callAs(who, this.hosts, { type: "portmap", command, config }, options);

@@ -133,7 +133,7 @@ async function useLegacyIptables(
 
 /**
  * Checks that the host's iptables works for IPv4, without changing anything.
- * Runs a program only for a legacy table that does not exist yet.
+ * Runs no program if it is iptables-nft.
  *
  * @throws {Error} If the host or its kernel lacks something
  */
@@ -148,7 +148,6 @@ export async function checkIptables(
     return nftables.tryOut(probeOfIptablesNft());
   }
   using netns = NetNs.open(hostNetns);
-  if (hasLegacyTable(netns, 4, table)) return;
   const iptables: Iptables = { netns, family: 4, table, path: program.path };
   const ended = await runIptables(iptables, ["-S", "OUTPUT"]);
   if (!ended.success) throw failureOf(iptables, ended);

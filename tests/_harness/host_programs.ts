@@ -1,0 +1,111 @@
+/**
+ * Hosts that have few programs: other folders lie over those of the machine's
+ * programs, in a mount namespace.
+ *
+ * @module
+ */
+
+import { execIn, type ExecOutput } from "../../testing/exec_in.ts";
+import { runIn } from "../../testing/ip_json.ts";
+import type { TestHosts } from "../../testing/test_hosts.ts";
+import { BIN } from "./executables.ts";
+import type { Keys } from "./plugin_scene.ts";
+
+/** Where a host has its iptables, nft and iproute2. */
+const PROGRAM_FOLDERS: readonly string[] = [
+  "/usr/local/sbin",
+  "/usr/local/bin",
+  "/usr/sbin",
+  "/usr/bin",
+];
+
+/** Which iptables a host has, as a script that puts it into the folder $1. */
+export const PROGRAMS: Readonly<Record<string, string>> = {
+  "no program at all": "",
+  "iptables-nft": link("xtables-nft-multi"),
+  "iptables-legacy": link("xtables-legacy-multi"),
+  // As k3s has it.
+  "a script as iptables": `${link("xtables-legacy-multi")}
+    cp /bin/dash $1/sh
+    for program in iptables ip6tables; do
+      for name in $program $program-restore; do
+        mv $1/$name $1/$name-real
+        printf '#!/usr/sbin/sh\\nexec /usr/sbin/xtables-legacy-multi '$name' "$@"\\n' > $1/$name
+        chmod +x $1/$name
+      done
+    done`,
+  "an iptables without its kernel modules": `
+    cp /bin/dash $1/sh
+    for program in iptables ip6tables; do
+      printf '#!/usr/sbin/sh\nexit 3\n' > $1/$program
+      printf '#!/usr/sbin/sh\nexit 2\n' > $1/$program-restore
+      chmod +x $1/$program $1/$program-restore
+    done`,
+  "an iptables that does not start": `
+    for name in iptables iptables-restore ip6tables ip6tables-restore; do
+      printf '#!/none\\n' > $1/$name
+      chmod +x $1/$name
+    done`,
+};
+
+function link(multi: string): string {
+  return `cp $(realpath /usr/sbin/${multi}) $1/${multi}
+    for name in iptables iptables-restore ip6tables ip6tables-restore; do
+      ln -s ${multi} $1/$name
+    done`;
+}
+
+/** Which tables there are already, as a script that makes them. */
+export const OTHERS: Readonly<Record<string, string>> = {
+  "nobody's tables": "",
+  "tables by iptables-legacy": makeTables("legacy"),
+  "tables by iptables-nft": makeTables("nft"),
+  "tables by nft": `for family in ip ip6; do
+    nft "table $family nat { chain postrouting {
+      type nat hook postrouting priority 100; oifname \\"wan0\\" masquerade; }; }"
+  done`,
+};
+
+function makeTables(variant: string): string {
+  return ["iptables", "ip6tables"].map((program) =>
+    `${program}-${variant} -t nat -A POSTROUTING -o wan0 -j MASQUERADE`
+  ).join("\n");
+}
+
+/** The programs of one host. */
+export class HostPrograms {
+  readonly #hosts: TestHosts;
+  readonly #script: string;
+  readonly #folder: string;
+
+  /** @param script One of {@linkcode PROGRAMS} */
+  constructor(hosts: TestHosts, script: string) {
+    this.#hosts = hosts;
+    this.#script = script;
+    this.#folder = Deno.makeTempDirSync({ dir: hosts.folder });
+    runIn(hosts.host, "sh", "-ec", script, "sh", this.#folder);
+  }
+
+  /** Runs a plugin's executable, which finds no other programs. */
+  exec(type: string, command: string, config: Keys): ExecOutput {
+    const masks = PROGRAM_FOLDERS.filter((folder) => folder !== "/usr/bin")
+      .map((folder) => `mount --bind ${this.#folder} ${folder}`);
+    // What mounts is in /usr/bin.
+    // The legacy programs need a file for their lock; nothing else does.
+    const mode = /legacy/.test(this.#script) ? "rw" : "ro";
+    const script = `mount -t tmpfs -o ${mode} none /run
+      ${masks.join("\n")}
+      mount --bind ${this.#folder} /usr/bin
+      exec ${BIN}/${type}`;
+    return execIn(this.#hosts.host, {
+      path: "/usr/bin/unshare",
+      args: ["-m", "/bin/sh", "-ec", script],
+      env: {
+        ...this.#hosts.environment(command),
+        CNI_PATH: BIN,
+        PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
+      },
+      stdin: JSON.stringify(config),
+    });
+  }
+}
