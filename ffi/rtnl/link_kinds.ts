@@ -81,7 +81,11 @@ interface DataByKind {
   readonly vlan: VlanData;
 }
 
-/** A kind of link, with its data. Other kinds' data is not decoded. */
+/**
+ * A kind of link, with its data. Other kinds' data is not decoded.
+ *
+ * @internal Users see the kind's name and numbers
+ */
 export type KindData =
   | {
     readonly [K in keyof DataByKind]: {
