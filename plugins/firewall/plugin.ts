@@ -31,6 +31,7 @@ import { listVersionsFrom } from "../../cni/version.ts";
 import type { Ip } from "../../net/ip.ts";
 import { attachmentOf } from "../parts/attachment.ts";
 import { listAddresses } from "../parts/configure_link.ts";
+import { isLacking } from "../parts/iptables/find.ts";
 import { namesOf } from "../parts/masquerade/names.ts";
 import { openNftables } from "../parts/open_nftables.ts";
 import { readablePrevResult, requirePrevResult } from "../parts/prev_result.ts";
@@ -69,7 +70,7 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
       const earlier = listRecorded(nftables, isOwn);
       await delAddresses(host, without(earlier, addresses));
       // Before the rules, so that DEL knows the addresses of a killed ADD.
-      recordOwner(nftables, names, addresses);
+      tryToRecord(() => recordOwner(nftables, names, addresses));
     }
     await withBackend(host, (backend) => backend.add(host, protection));
     rollback.commit();
@@ -195,6 +196,15 @@ function addressesOf(call: Call, recorded: readonly Ip[]): Ip[] {
   } catch (error) {
     call.log.warn("Ignoring the sandbox", { problem: describeError(error) });
     return [];
+  }
+}
+
+/** Records an owner, unless the kernel has no tables for IPv4 and IPv6. */
+function tryToRecord(work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    if (!isLacking(error)) throw error;
   }
 }
 
