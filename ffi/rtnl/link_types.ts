@@ -50,7 +50,11 @@ export interface Link {
   readonly vlanId: number | undefined;
 }
 
-/** A link to create in another namespace. */
+/**
+ * A link to create in another namespace.
+ *
+ * @internal For this project's plugins
+ */
 export interface NewLinkElsewhere {
   /** The namespace in which the link is created; it is never moved. */
   readonly netns: NetNs;
