@@ -255,7 +255,11 @@ rootTest("NetlinkSocket.request() throws the kernel's text", async (t) => {
     ],
     [
       () => rtnl.link.get("sixteen-letters!"),
-      'RTM_GETLINK "sixteen-letters!": ERANGE: Attribute failed policy validation (attribute name)',
+      'RTM_GETLINK "sixteen-letters!": ENODEV',
+    ],
+    [
+      () => rtnl.link.addBridge({ name: "sixteen-letters!" }),
+      'RTM_NEWLINK "sixteen-letters!": ERANGE: Attribute failed policy validation (attribute name)',
     ],
     [
       () => rtnl.link.addVeth({ name: "veth1", peer }),

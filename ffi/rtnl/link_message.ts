@@ -148,8 +148,9 @@ const peerLink = headed(linkHeader, linkAttributes);
 /** Names the link of a message in errors. */
 function describe(
   { index = 0 }: { readonly index?: number },
-  { name, group }: {
+  { alternativeName, name = alternativeName, group }: {
     readonly name?: string | undefined;
+    readonly alternativeName?: string | undefined;
     readonly group?: number | undefined;
   },
 ): string | undefined {
