@@ -15,7 +15,12 @@ import type { Ip } from "../../net/ip.ts";
 import { checkFailure } from "../parts/check_link.ts";
 import type { Backend } from "./backend.ts";
 import { withRules } from "./rule_backends.ts";
-import { BusError, SystemBus, type Value } from "../parts/system_bus.ts";
+import {
+  BusError,
+  BusUnusable,
+  SystemBus,
+  type Value,
+} from "../parts/system_bus.ts";
 
 const FIREWALLD = "org.fedoraproject.FirewallD1";
 /** The answers of firewalld if a zone does not have a source. */
@@ -60,7 +65,7 @@ export const firewalldBackend: Backend = {
   async del({ env, zone, backend }, addresses: readonly Ip[]): Promise<void> {
     const isMeant = backend === undefined || backend === "firewalld";
     if (!isMeant || addresses.length === 0) return;
-    using bus = await SystemBus.open(env);
+    using bus = await findBus(env);
     // Without firewalld the zones have no sources at runtime.
     if (bus === undefined || !await bus.hasOwner(FIREWALLD)) return;
     await tryAll(
@@ -109,6 +114,19 @@ async function openBus(env: Environment): Promise<SystemBus> {
   const bus = await SystemBus.open(env);
   if (bus !== undefined) return bus;
   throw new Error("firewalld cannot be reached: the host has no system bus");
+}
+
+/**
+ * Connects to the bus, unless it is unusable, as in a user namespace: then ADD
+ * could not use firewalld either.
+ */
+async function findBus(env: Environment): Promise<SystemBus | undefined> {
+  try {
+    return await SystemBus.open(env);
+  } catch (error) {
+    if (error instanceof BusUnusable) return undefined;
+    throw error;
+  }
 }
 
 function sourceOf(ip: Ip): string {

@@ -511,6 +511,56 @@ rootTest(
 );
 
 rootTest(
+  "firewall uses rules on a host with a bus that refuses it, until DEL",
+  needs,
+  async (t) => {
+    for (const [name, refusal] of Object.entries(REFUSING_BUSES)) {
+      await t.step(name, async () => {
+        using scene = new FirewallScene();
+        const { prevResult } = scene;
+        const path = `${scene.hosts.folder}/bus`;
+        const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path}` };
+        const bound = `${path}-bound`;
+        const bus = Deno.listen({ transport: "unix", path: bound });
+        // Closing removes one name of the socket.
+        await Deno.link(bound, path);
+        const end = refusal(bus);
+        await scene.succeed("ADD", { prevResult }, { env });
+        assertEquals(scene.ownRules.length, 4);
+        await scene.succeed("DEL", { prevResult }, { env });
+        assertEquals(scene.ownRules, []);
+        await end();
+      });
+    }
+  },
+);
+
+/** Makes a bus refuse clients; the result ends that. */
+const REFUSING_BUSES: Readonly<
+  Record<string, (bus: Deno.UnixListener) => () => Promise<void>>
+> = {
+  "whose socket was left over": (bus) => {
+    bus.close();
+    return () => Promise.resolve();
+  },
+  // As in a user namespace, where the user is another one for the bus.
+  "for its login": (bus) => {
+    const served = (async () => {
+      for await (const connection of bus) {
+        await connection.read(new Uint8Array(100));
+        await connection.write(new TextEncoder().encode("REJECTED\r\n"));
+        while (await connection.read(new Uint8Array(100)) !== null);
+        connection.close();
+      }
+    })();
+    return async () => {
+      bus.close();
+      await served;
+    };
+  },
+};
+
+rootTest(
   "firewall with firewalld, which refuses",
   needsFirewalld,
   async (t) => {

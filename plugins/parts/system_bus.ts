@@ -59,6 +59,11 @@ export class BusError extends Error {
   override readonly name = "BusError";
 }
 
+/** Nobody listens at the bus's socket, or the bus does not let this user in. */
+export class BusUnusable extends Error {
+  override readonly name = "BusUnusable";
+}
+
 /** A connection to the system bus. */
 export class SystemBus implements Disposable {
   readonly #connection: Deno.Conn;
@@ -73,14 +78,14 @@ export class SystemBus implements Disposable {
    * Connects to the system bus, at DBUS_SYSTEM_BUS_ADDRESS if that is set.
    * Returns undefined if the host has none.
    *
-   * @throws {Error} If the bus refuses the connection
+   * @throws {BusUnusable} If the bus refuses the connection or the login
+   * @throws {Error} If the bus fails
    */
   static async open(env: Environment): Promise<SystemBus | undefined> {
     const address = env["DBUS_SYSTEM_BUS_ADDRESS"] || DEFAULT_ADDRESS;
     const path = /(?:^|;)unix:path=([^,;]+)/.exec(address)?.[1];
     if (path === undefined || findFileId(path) === undefined) return undefined;
-    const connection = await Deno.connect({ transport: "unix", path });
-    const bus = new SystemBus(connection);
+    const bus = new SystemBus(await connect(path));
     try {
       await bus.#logIn();
       return bus;
@@ -95,7 +100,7 @@ export class SystemBus implements Disposable {
     await this.#sendText(`\0AUTH EXTERNAL ${uid}\r\n`);
     const line = await this.#readLine();
     if (!line.startsWith("OK ")) {
-      throw new Error(`The system bus refuses the login: ${line}`);
+      throw new BusUnusable(`The system bus refuses the login: ${line}`);
     }
     await this.#sendText("BEGIN\r\n");
     await this.#callBus("Hello");
@@ -181,6 +186,18 @@ export class SystemBus implements Disposable {
   /** Closes the connection. */
   [Symbol.dispose](): void {
     this.#connection.close();
+  }
+}
+
+async function connect(path: string): Promise<Deno.Conn> {
+  try {
+    return await Deno.connect({ transport: "unix", path });
+  } catch (error) {
+    const isRefused = error instanceof Deno.errors.ConnectionRefused ||
+      error instanceof Deno.errors.PermissionDenied;
+    if (!isRefused) throw error;
+    const message = "The system bus refuses the connection";
+    throw new BusUnusable(message, { cause: error });
   }
 }
 

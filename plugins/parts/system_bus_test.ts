@@ -3,7 +3,7 @@ import {
   FakeFirewalld,
   needsBus,
 } from "../../tests/_harness/fake_firewalld.ts";
-import { BusError, SystemBus } from "./system_bus.ts";
+import { BusError, BusUnusable, SystemBus } from "./system_bus.ts";
 
 const FIREWALLD = "org.fedoraproject.FirewallD1";
 
@@ -51,6 +51,12 @@ Deno.test("SystemBus.open() fails if the bus refuses or hangs up", async () => {
   const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path},guid=1` };
   try {
     assertEquals(await SystemBus.open(env), undefined);
+    // Closing removes one name of the socket.
+    const bound = Deno.listen({ transport: "unix", path: `${path}-bound` });
+    await Deno.link(`${path}-bound`, path);
+    bound.close();
+    await assertRejects(() => SystemBus.open(env), BusUnusable, "connection");
+    await Deno.remove(path);
     using listener = Deno.listen({ transport: "unix", path });
     const answers: [answer: string, error: string][] = [
       ["REJECTED EXTERNAL\r\n", "The system bus refuses the login: REJECTED"],
