@@ -79,7 +79,7 @@ async function connect(socket: string): Promise<Deno.UnixConn> {
     throw new NoDaemonError(
       ErrorCode.TryAgainLater,
       `No DHCP daemon listens at "${socket}"`,
-      { details: `start one: dhcp daemon${start}: ${describeError(error)}` },
+      { details: `${describeError(error)}; start one: dhcp daemon${start}` },
     );
   }
 }

@@ -100,6 +100,11 @@ export function getDevice(
   if (link !== undefined) return { link, home: link.name };
   throw missing(
     "failed to find host device: failed to find physical interface",
+    new Error(
+      mac
+        ? `no link on the host has the MAC ${mac}`
+        : "the device has no link in this network namespace",
+    ),
   );
 }
 
@@ -113,7 +118,10 @@ function getByName(host: Rtnl, name: string): Device {
   const returned = host.link.list()
     .find(({ alias, isUp }) => alias === name && !isUp);
   if (returned !== undefined) return { link: returned, home: name };
-  throw missing("failed to find host device: Link not found");
+  throw missing(
+    "failed to find host device: Link not found",
+    new Error(`the host has no link "${name}"; another container may have it`),
+  );
 }
 
 function parseMac(text: string): Mac {

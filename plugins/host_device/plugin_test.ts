@@ -54,7 +54,11 @@ rootTest("host-device.add() twice leaves the first one alone", async () => {
   using scene = new DeviceScene();
   const { json: prevResult } = await scene.succeed("ADD");
   const { state } = scene;
-  const gone = [11, "failed to find host device: Link not found"] as const;
+  const gone = [
+    11,
+    "failed to find host device: Link not found; " +
+    'the host has no link "ens5"; another container may have it',
+  ] as const;
   await scene.fail("ADD", gone);
   addDevice(scene.hosts.host, "ens6", "c2:11:22:33:44:66");
   const taken = [4, 'Cannot add interface "eth0"'] as const;

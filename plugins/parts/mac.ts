@@ -47,7 +47,7 @@ export function firstMac(...sources: readonly MacSource[]): Mac | undefined {
  * steps.
  */
 function checkedMac(mac: Mac): Mac {
-  if (mac.isMulticast) throw new RangeError("it is a group's");
+  if (mac.isMulticast) throw new RangeError("it is a multicast address");
   if (/^0*$/.test(mac.hex)) throw new RangeError("it is all zeros");
   return mac;
 }
