@@ -44,6 +44,10 @@ const CHAINED_PLUGINS = [
 ];
 /** Plugins that need an IPAM plugin. */
 const IPAM_USERS = ["dummy", "ptp", "vlan"];
+/** Plugins that ask for addresses before the link has a network. */
+const WITHOUT_DHCP = ["dummy", "ptp"];
+/** Keys of host-device that name the device. */
+const DEVICE_KEYS = /^(device|hwaddr|kernelpath|pciBusID)$/i;
 /** Plugins that pass capabilities on to others. */
 const DELEGATING_PLUGINS = [CHAIN, "debug", "flannel", "multus"];
 
@@ -160,9 +164,29 @@ export function checkIpam(
       : [];
   }
   if (typeof type !== "string") return [];
+  if (type === "dhcp" && WITHOUT_DHCP.includes(conf.type)) {
+    const problem = `${conf.type} does not work with dhcp`;
+    return [errorAt([...place, "ipam", "type"], problem)];
+  }
   return isOurs(type) && !IPAM_PLUGINS.includes(type)
     ? [errorAt([...place, "ipam", "type"], `${type} is not an IPAM plugin`)]
     : [];
+}
+
+/** Lists that host-device does not know its device. */
+export function checkDevice({ conf, place }: CheckedPlugin): Problem[] {
+  const { type, capabilities, document } = conf;
+  const isNamed = capabilities["deviceID"] === true ||
+    Object.keys(document).some((key) =>
+      DEVICE_KEYS.test(key) && document[key] !== ""
+    );
+  return type !== "host-device" || isNamed ? [] : [
+    errorAt(
+      place,
+      'no device: set "device", "hwaddr", "kernelpath", "pciBusID", ' +
+        'or the capability "deviceID"',
+    ),
+  ];
 }
 
 /** Lists capabilities that are declared but unused, or missing. */

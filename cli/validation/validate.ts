@@ -27,6 +27,7 @@ import {
   checkAddresses,
   checkCapabilities,
   checkChain,
+  checkDevice,
   checkIpam,
   checkList,
   checkOrder,
@@ -117,6 +118,7 @@ async function checkPlugin(
     ...listStrangeKeys(checked),
     ...checkChain(placed),
     ...checkIpam(checked, isOurs),
+    ...checkDevice(checked),
     ...checkCapabilities(checked),
     ...checkAddresses(checked),
   ];

@@ -10,6 +10,7 @@ const OURS = [
   "dhcp",
   "firewall",
   "flannel",
+  "host-device",
   "host-local",
   "ipvlan",
   "loopback",
@@ -18,6 +19,7 @@ const OURS = [
   "ptp",
   "sbr",
   "static",
+  "tap",
   "tuning",
   "vlan",
 ];
@@ -180,6 +182,60 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "a VLAN without IPAM",
     list([{ type: "vlan", master: "up0", vlanId: 5 }]),
     "error plugins[0].ipam: vlan needs an IPAM plugin",
+  ],
+  [
+    "an unknown mode of macvlan",
+    list([{ type: "macvlan", master: "up0", mode: "l2" }]),
+    'error plugins[0]: unknown macvlan mode: "l2"',
+  ],
+  [
+    "an unknown mode of ipvlan",
+    list([{ type: "ipvlan", master: "up0", mode: "bridge", ipam: IPAM }]),
+    'error plugins[0]: unknown ipvlan mode: "bridge"',
+  ],
+  [
+    "an invalid MAC",
+    list([{ type: "tap", mac: "c2:11" }]),
+    'error plugins[0]: Cannot use MAC "c2:11"',
+  ],
+  [
+    "an invalid MAC of macvlan",
+    list([{ type: "macvlan", master: "up0", mac: "01:00:5e:00:00:01" }]),
+    'error plugins[0]: Cannot use MAC "01:00:5e:00:00:01"',
+  ],
+  [
+    "vlan without a master",
+    list([{ type: "vlan", vlanId: 5, ipam: IPAM }]),
+    'error plugins[0]: "master" field is required. It specifies the host interface name to create the VLAN for',
+  ],
+  [
+    "a VLAN out of range",
+    list([{ type: "vlan", master: "up0", vlanId: 4095, ipam: IPAM }]),
+    "error plugins[0]: invalid VLAN ID 4095 (must be between 0 and 4094)",
+  ],
+  [
+    "a parameter outside of net",
+    list([PTP, { type: "tuning", sysctl: { "kernel.shmmax": "1" } }]),
+    'error plugins[1]: invalid net sysctl key: "kernel/shmmax"',
+  ],
+  [
+    "host-device without a device",
+    list([{ type: "host-device", devcie: "ens5" }]),
+    'error plugins[0]: no device: set "device", "hwaddr", "kernelpath", "pciBusID", or the capability "deviceID"',
+    'warning plugins[0].devcie: host-device has no such key; did you mean "device"?',
+  ],
+  [
+    "host-device with a device",
+    list([{ type: "host-device", hwAddr: "c2:11:22:33:44:55" }]),
+  ],
+  [
+    "host-device with the runtime's device",
+    list([{ type: "host-device", capabilities: { deviceID: true } }]),
+  ],
+  [
+    "ptp with dhcp",
+    list([{ type: "ptp", ipam: { type: "dhcp" } }]),
+    "error plugins[0].ipam.type: ptp does not work with dhcp",
   ],
   [
     "ipvlan with the addresses of another plugin",

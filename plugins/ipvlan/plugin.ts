@@ -79,6 +79,7 @@ export const ipvlan: Plugin<IpvlanConfig> = definePlugin({
   },
 
   async status(call): Promise<void> {
+    modeOf("ipvlan", MODES, call.config.mode);
     if (call.config.ipam?.type) await call.ipam.status();
   },
 

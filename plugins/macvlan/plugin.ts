@@ -78,6 +78,8 @@ export const macvlan: Plugin<MacvlanConfig> = definePlugin({
   },
 
   async status(call): Promise<void> {
+    modeOf("macvlan", MODES, call.config.mode);
+    macOf(call);
     if (call.config.ipam?.type) await call.ipam.status();
   },
 

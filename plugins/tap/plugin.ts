@@ -85,6 +85,7 @@ export const tap: Plugin<TapConfig> = definePlugin({
   },
 
   async status(call): Promise<void> {
+    macOf(call);
     if (call.config.ipam?.type) await call.ipam.status();
   },
 

@@ -73,8 +73,9 @@ export const tuning: Plugin<TuningConfig> = definePlugin({
   del: restoreLink,
 
   async status(call): Promise<void> {
+    const { sysctls } = settingsOf(call);
     try {
-      await checkAllowed(settingsOf(call).sysctls);
+      await checkAllowed(sysctls);
     } catch (error) {
       const message = `Cannot serve ADD of network "${call.network}"`;
       const { PluginNotAvailable } = ErrorCode;

@@ -71,10 +71,10 @@ rootTest("tuning refuses bad input before it changes anything", async (t) => {
       'Cannot use MAC "x"',
     ],
     [
-      "a group's MAC",
+      "a multicast MAC",
       { mac: "01:00:5e:00:00:01" },
       7,
-      'Cannot use MAC "01:00:5e:00:00:01"',
+      'Cannot use MAC "01:00:5e:00:00:01"; it is a multicast address',
     ],
     ["negative MTU", { mtu: -1 }, 7, `${text}: mtu: expected at least 0`],
     ["MTU as text", { mtu: "1500" }, 7, `${text}: mtu`],
@@ -113,7 +113,7 @@ rootTest("tuning refuses bad input before it changes anything", async (t) => {
   });
   await t.step("sysctl and STATUS", async () => {
     using scene = new TunedLink({ sysctl: { "kernel.shmmax": "1" } });
-    await scene.fail("STATUS", [50, 'Cannot serve ADD of network "net1"']);
+    await scene.fail("STATUS", [7, "invalid net sysctl key"]);
     await scene.succeed("STATUS", { sysctl: { [SYSCTL]: "1" } });
   });
 });

@@ -70,6 +70,7 @@ export const vlan: Plugin<VlanConfig> = definePlugin({
   },
 
   async status(call): Promise<void> {
+    settingsOf(call.config);
     await call.ipam.status();
   },
 
