@@ -68,7 +68,7 @@ export const FLAGS = {
   },
   "only": {
     value: "NAMES",
-    summary: "comma-separated plugins to install (default all but multus)",
+    summary: "comma-separated plugins to install (default see above)",
   },
   "copy": { summary: "copy the executable for each plugin" },
   "link": { summary: "link each plugin to the executable (default)" },
