@@ -47,10 +47,16 @@ export interface Backend {
    * Removes everything of an attachment, also if the Go plugin added it. It
    * succeeds if there is nothing to remove, or if the host lacks the backend.
    *
-   * @returns The ports that were forwarded, as far as they can be told
+   * @param named The ports that the configuration names
+   * @returns The ports that were forwarded. None if nothing is left of the
+   * attachment: its address and ports may be another container's now
    * @throws {Error} If something cannot be removed
    */
-  del(host: PortmapHost, owner: Attachment): Promise<ForwardedPort[]>;
+  del(
+    host: PortmapHost,
+    owner: Attachment,
+    named: readonly ForwardedPort[],
+  ): Promise<ForwardedPort[]>;
   /**
    * Removes everything of attachments to a network that are no longer valid.
    *

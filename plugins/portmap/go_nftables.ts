@@ -42,6 +42,11 @@ export function delGoRules(
     );
 }
 
+/** Reports whether any container has ports of IPv4 by the Go plugin. */
+export function hasAnyGoRules(nftables: Nftables): boolean {
+  return nftables.listRules(TABLES[4], HOSTPORTS).length > 0;
+}
+
 /** Reports whether the Go plugin has added as many rules as it would. */
 export function hasGoRules(
   nftables: Nftables,

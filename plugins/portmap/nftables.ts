@@ -19,6 +19,7 @@ import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
 import { BackendMissing } from "../parts/iptables/find.ts";
+import { nftTableOf } from "../parts/iptables/nft_table.ts";
 import { openNftables } from "../parts/open_nftables.ts";
 import type { Backend, PortmapHost } from "./backend.ts";
 import {
@@ -26,7 +27,8 @@ import {
   ensureConditions,
   withoutConditions,
 } from "./conditions.ts";
-import { delGoRules, hasGoRules } from "./go_nftables.ts";
+import { delGoRules, hasAnyGoRules, hasGoRules } from "./go_nftables.ts";
+import { HOSTPORTS as IPTABLES_HOSTPORTS } from "./iptables_rules.ts";
 import { type ForwardedPort, type Forwarding, portsOf } from "./mapping.ts";
 import {
   describeOwner,
@@ -111,13 +113,14 @@ export const nftablesBackend: Backend = {
     throw new CniError(ErrorCode.Internal, problem);
   },
 
-  async del(host, attachment): Promise<ForwardedPort[]> {
+  async del(host, attachment, named): Promise<ForwardedPort[]> {
     using nftables = openNftables(host.hostNetns);
     if (nftables === undefined) return [];
     const { containerId } = attachment;
     return remove(nftables, host, {
       isMeant: isOf(await ownerOf(attachment)),
       others: () => delGoRules(nftables, containerId),
+      named,
     });
   },
 
@@ -130,7 +133,7 @@ export const nftablesBackend: Backend = {
     const none = { network, containerId: "", ifName: "" };
     const { networkHash } = await ownerOf(none);
     const isMeant = isStale(networkHash, owners);
-    return remove(nftables, host, { isMeant, others: () => [] });
+    return remove(nftables, host, { isMeant, others: () => [], named: [] });
   },
 
   async status(host): Promise<void> {
@@ -300,6 +303,8 @@ interface Removal {
   readonly isMeant: (element: Found) => boolean;
   /** Lists further changes to make at the same time. */
   readonly others: () => Change[];
+  /** The ports that these changes close. */
+  readonly named: readonly ForwardedPort[];
 }
 
 /**
@@ -309,7 +314,7 @@ interface Removal {
 function remove(
   nftables: Nftables,
   { hostNetns }: PortmapHost,
-  { isMeant, others }: Removal,
+  { isMeant, others, named }: Removal,
 ): ForwardedPort[] {
   let gone: ForwardedPort[] = [];
   let closed: Found[] = [];
@@ -318,30 +323,35 @@ function remove(
     const meant = elements.filter(isMeant);
     const left = elements.filter((one) => !meant.includes(one));
     const isLast = left.length === 0 && nftables.hasTable(TABLE);
-    gone = portsIn(meant);
+    const more = others();
+    gone = [...portsIn(meant), ...more.length > 0 ? named : []];
     closed = isLast
       ? links
       : links.filter((link) =>
         isMeant(link) && isOfOneContainer(hostNetns, decodeLink(link.key))
       );
-    if (isLast) return [delTableOf(TABLE), ...others()];
+    if (isLast) return [delTableOf(TABLE), ...more];
     const names = [meant, left].map((list) => list.map(({ set }) => set));
     return [
       ...deletions([...meant, ...closed]),
       ...delUnusedGroups(nftables, names[0] ?? [], names[1] ?? []),
-      ...others(),
+      ...more,
     ];
   });
   restoreLinks(nftables, hostNetns, closed);
   return gone;
 }
 
-/** Restores links that did not let 127.0.0.0/8 pass before. */
+/**
+ * Restores links that did not let 127.0.0.0/8 pass before. They stay if
+ * containers have ports by other rules, which need it, too.
+ */
 function restoreLinks(
   nftables: Nftables,
   hostNetns: string,
   closed: readonly Found[],
 ): void {
+  if (closed.length > 0 && hasOtherPorts(nftables)) return;
   for (const { key, label } of closed) {
     if (label !== TO_RESTORE) continue;
     const name = decodeLink(key);
@@ -351,6 +361,12 @@ function restoreLinks(
       setLocalnet(hostNetns, name, true);
     }
   }
+}
+
+/** Reports whether containers have ports by iptables-nft or the Go plugin. */
+function hasOtherPorts(nftables: Nftables): boolean {
+  const chain = nftables.listRules(nftTableOf("nat", 4), IPTABLES_HOSTPORTS);
+  return chain.length > 0 || hasAnyGoRules(nftables);
 }
 
 /** Says what is missing; undefined if nothing is. */

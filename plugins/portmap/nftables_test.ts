@@ -440,6 +440,29 @@ test("opens 127.0.0.0/8 for the host only, and closes it again", async (t) => {
   }, ([type]) => type);
 });
 
+test("leaves route_localnet to ports that other rules forward", async (t) => {
+  const others = [...listPeers("portmap by nftables"), "ours"] as const;
+  await eachRow(t, others, async (who) => {
+    using scene = new PortScene();
+    const { host } = scene;
+    const network = { type: "bridge", bridge: "br0", isGateway: true };
+    const mapping = { containerPort: 80, protocol: "tcp" };
+    const ours = await scene.attach([{ ...mapping, hostPort: 8080 }], {
+      network,
+    });
+    const other = await scene.attach([{ ...mapping, hostPort: 8081 }], {
+      network,
+      containerId: "other",
+      sandbox: scene.hosts.addNetns(),
+      who,
+      keys: who === "ours" ? { backend: "iptables" } : {},
+    });
+    using server = new TcpServer(other.sandbox, 80);
+    assertSuccess(await ours.run("DEL"));
+    assertEquals(await server.clientOf(host, "127.0.0.1", 8081), "10.1.2.1");
+  }, (who) => who === "ours" ? "iptables" : who.name);
+});
+
 test("leaves route_localnet that an administrator has set", async () => {
   using scene = new PortScene();
   const key = "net/ipv4/conf/br0/route_localnet";
@@ -487,6 +510,26 @@ test("does not touch connections that are not to the host's port", async () => {
   );
   assertSuccess(await attached.run("DEL"));
   assertEquals(tracked(), ["10.1.2.2", "80"]);
+});
+
+test("does not end connections of the next owner of address and port", async (t) => {
+  await eachRow(t, ["nftables", "iptables"], async (backend) => {
+    using ports = new MappedPorts({ backend });
+    const { host } = ports.hosts;
+    await ports.succeed("ADD");
+    await ports.succeed("DEL");
+    const next = { containerId: "next", sandbox: ports.hosts.addNetns() };
+    await ports.succeed("ADD", {}, next);
+    const connection = "-p tcp -t 100 --state ESTABLISHED -s 192.0.2.2 " +
+      "-d 192.0.2.1 --sport 4000 --dport 8080 -g 10.1.2.5:80";
+    runIn(host, "conntrack", "-I", ...connection.split(" "));
+    const tracked = (): string => runIn(host, "conntrack", "-L");
+    // The runtime repeats DEL until it succeeds, and sometimes after that.
+    await ports.succeed("DEL");
+    assertMatch(tracked(), /dport=8080/);
+    await ports.succeed("DEL", {}, next);
+    assertEquals(tracked().trim(), "");
+  });
 });
 
 for (const peer of listPeers("portmap by nftables")) {

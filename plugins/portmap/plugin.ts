@@ -75,7 +75,7 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
 
     await using rollback = new Rollback(call.log);
     rollback.onFailure("end the forwarding", async () => {
-      await backend.del(host, forwarding.owner);
+      await backend.del(host, forwarding.owner, []);
     });
     const gone = await backend.add(host, forwarding);
     const link = findLoopbackLink(host.hostNetns, forwarding);
@@ -100,12 +100,8 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
 
   async del(call): Promise<void> {
     const host = hostOf(call);
-    const owner = attachmentOf(call);
-    await endForwarding(
-      host,
-      namedPorts(call),
-      (backend) => backend.del(host, owner),
-    );
+    const owner = attachmentOf(call), named = namedPorts(call);
+    await endForwarding(host, (backend) => backend.del(host, owner, named));
   },
 
   async gc(call): Promise<void> {
@@ -114,7 +110,6 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     const host = hostOf(call);
     await endForwarding(
       host,
-      [],
       (backend) => backend.gc(host, network, validAttachments),
     );
   },
@@ -150,17 +145,12 @@ async function chosenBackend(
   return await backends[name]();
 }
 
-/**
- * Removes from all backends: the host's choice may have changed since ADD.
- *
- * @param known Ports that are gone, besides those that the backends report
- */
+/** Removes from all backends: the host's choice may have changed since ADD. */
 async function endForwarding(
   host: PortmapHost,
-  known: readonly ForwardedPort[],
   remove: (backend: Backend) => Promise<ForwardedPort[]>,
 ): Promise<void> {
-  const gone = [...known];
+  const gone: ForwardedPort[] = [];
   try {
     await tryAll(
       Object.entries(backends).map(([name, load]) => [
