@@ -160,9 +160,9 @@ function namespaceCalls(): NonNullable<typeof namespaces> {
  *
  * @throws {SyscallError} If the result is negative
  */
-function checked(syscall: string, result: number): number {
+function checked(syscall: string, result: number, action = syscall): number {
   if (result < 0) {
-    throw new SyscallError(syscall, opened?.errno[0] ?? 0);
+    throw new SyscallError(syscall, opened?.errno[0] ?? 0, "", action);
   }
   return result;
 }
@@ -256,10 +256,14 @@ export function waitReadable(
   return asideCalls().poll(request, 1n, timeoutMs);
 }
 
-/** open(2) without creation. Returns a descriptor. */
-export function open(path: string, flags: number): number {
+/**
+ * open(2) without creation. Returns a descriptor.
+ *
+ * @param action The beginning of the error's message; "open" by default
+ */
+export function open(path: string, flags: number, action?: string): number {
   const bytes = cString(path);
-  return checked("open", libc().symbols.open(bytes, flags, 0, PADDING));
+  return checked("open", libc().symbols.open(bytes, flags, 0, PADDING), action);
 }
 
 /** close(2). */

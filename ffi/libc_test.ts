@@ -15,6 +15,7 @@ const CLONE_NEWNET = 0x40000000, CLONE_NEWNS = 0x20000;
 const FAILING: [name: string, call: () => unknown, message: string][] = [
   ["open", () => libc.open("/nonexistent", O_RDONLY), "open: ENOENT"],
   ["open", () => libc.open("/dev/null/x", O_RDONLY), "open: ENOTDIR"],
+  ["open", () => libc.open("/none", O_RDONLY, "open it"), "open it: ENOENT"],
   ["close", () => libc.close(-1), "close: EBADF"],
   ["flock", () => libc.tryLock(-1), "flock: EBADF"],
   ["socket", () => libc.socket(-1, 0, 0), "socket: EAFNOSUPPORT"],

@@ -49,7 +49,8 @@ export function createTap(netns: NetNs, tap: NewTap): void {
     (isMultiQueue ? IFF_MULTI_QUEUE : 0);
   request.set(ifreqFlags.encode({ flags }), IFREQ_FLAGS);
   inNetns(netns, () => {
-    using file = new Fd(libc.open(TUN_FILE, O_RDWR | O_CLOEXEC));
+    const flags = O_RDWR | O_CLOEXEC;
+    using file = new Fd(libc.open(TUN_FILE, flags, `open ${TUN_FILE}`));
     const set = (code: bigint, value: number): void =>
       libc.controlWithNumber(file.number, code, value);
     libc.controlWithBytes(file.number, TUNSETIFF, request);
