@@ -6,6 +6,7 @@
 
 import type { Log } from "../../cni/log.ts";
 import type { ValidAttachment } from "../../cni/types.ts";
+import type { IpFamily } from "../../net/ip.ts";
 import type { Attachment } from "../parts/attachment.ts";
 import type { ForwardedPort, Forwarding } from "./mapping.ts";
 import type { BackendName } from "./schema.ts";
@@ -71,7 +72,8 @@ export interface Backend {
   /**
    * Checks that ports can be forwarded, without changing anything.
    *
+   * @param families Of the containers' addresses; IPv4 if undefined
    * @throws {Error} If the host or its kernel lacks something
    */
-  status(host: PortmapHost): Promise<void>;
+  status(host: PortmapHost, families?: readonly IpFamily[]): Promise<void>;
 }

@@ -101,8 +101,8 @@ export const iptablesBackend: Backend = {
     });
   },
 
-  status({ hostNetns, path }): Promise<void> {
-    return checkIptables({ hostNetns, path, table: "nat" });
+  status({ hostNetns, path }, families): Promise<void> {
+    return checkIptables({ hostNetns, path, table: "nat" }, families);
   },
 };
 

@@ -90,6 +90,35 @@ function test(
 }
 
 test(
+  "leaves both families to nftables on a host without a working ip6tables",
+  async (t) => {
+    await eachRow(t, [3, 127], async (code) => {
+      using host = new Host();
+      const keys = { backend: undefined };
+      const folder = await Deno.makeTempDir({ dir: host.hosts.folder });
+      const env = { PATH: folder };
+      for (const program of ["ip6tables", "ip6tables-restore"]) {
+        const script = `#!/bin/sh\nexit ${code}\n`;
+        const path = `${folder}/${program}`;
+        await Deno.writeTextFile(path, script, { mode: 0o755 });
+      }
+      await host.succeed("ADD", keys, { env });
+      assertEquals(host.containerRules(), []);
+      assertMatch(host.table, /: 10\.1\.2\.5 \. 80[^]*: 2001:db8:1::5 \. 80/);
+      await host.succeed("CHECK", keys, { env });
+      await host.succeed("DEL", keys, { env });
+      assertEquals(host.table, "");
+      // iptables is enough for a container with IPv4 only.
+      const one = { env, addresses: ["10.1.2.5/24"] };
+      await host.succeed("ADD", keys, one);
+      assertEquals([host.count("DNAT --to"), host.table], [1, ""]);
+      await host.succeed("DEL", keys, one);
+      assertEquals(host.containerRules(), []);
+    }, (code) => `exit code ${code}`);
+  },
+);
+
+test(
   "forwards on a host with iptables-legacy, in its tables only",
   async () => {
     using host = new Host();

@@ -46,6 +46,7 @@ import type { Backend, PortmapHost } from "./backend.ts";
 import { backends, chooseBackend } from "./choose_backend.ts";
 import {
   type ForwardedPort,
+  type Forwarding,
   forwardingOf,
   portsOf,
   refuseForeignOptions,
@@ -71,7 +72,7 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     const forwarding = forwardingOf(call, prevResult);
     if (forwarding === undefined) return prevResult;
     const host = hostOf(call);
-    const backend = await chosenBackend(host, call.config);
+    const backend = await chosenBackend(host, call.config, forwarding);
 
     await using rollback = new Rollback(call.log);
     rollback.onFailure("end the forwarding", async () => {
@@ -91,7 +92,7 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     const forwarding = forwardingOf(call, prevResult);
     if (forwarding === undefined) return;
     const host = hostOf(call);
-    const backend = await chosenBackend(host, call.config);
+    const backend = await chosenBackend(host, call.config, forwarding);
     await backend.check(host, forwarding);
     const link = findLoopbackLink(host.hostNetns, forwarding);
     if (link === undefined || hasLocalnet(host.hostNetns, link)) return;
@@ -139,8 +140,10 @@ function hostOf(call: Call<PortmapConfig>): PortmapHost {
 async function chosenBackend(
   host: PortmapHost,
   config: PortmapConfig,
+  { addresses }: Forwarding,
 ): Promise<Backend> {
-  const name = await chooseBackend(host);
+  const families = addresses.map(({ family }) => family);
+  const name = await chooseBackend(host, families);
   refuseForeignOptions(name, config);
   return await backends[name]();
 }

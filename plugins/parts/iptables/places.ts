@@ -132,25 +132,35 @@ async function useLegacyIptables(
 }
 
 /**
- * Checks that the host's iptables works for IPv4, without changing anything.
- * Runs no program if it is iptables-nft.
+ * Checks that the host's iptables works for some families, without changing
+ * anything. Runs no program if it is iptables-nft.
  *
  * @throws {Error} If the host or its kernel lacks something
  */
 export async function checkIptables(
   { hostNetns, path, table }: Pick<Place, "hostNetns" | "path" | "table">,
+  families: readonly IpFamily[] = [4],
 ): Promise<void> {
-  const program = getIptables(4, path);
-  if (program.variant === "nft") {
+  const programs = families.map((family) => ({
+    family,
+    ...getIptables(family, path),
+  }));
+  const byNft = programs.filter(({ variant }) => variant === "nft");
+  if (byNft.length > 0) {
     using nftables = openNftables(hostNetns);
     if (nftables === undefined) throw new BackendMissing(NO_NFTABLES);
-    refuseForeignChains(nftables, nftTableOf(table, 4));
-    return nftables.tryOut(probeOfIptablesNft());
+    for (const { family } of byNft) {
+      refuseForeignChains(nftables, nftTableOf(table, family));
+    }
+    nftables.tryOut(probeOfIptablesNft());
   }
   using netns = NetNs.open(hostNetns);
-  const iptables: Iptables = { netns, family: 4, table, path: program.path };
-  const ended = await runIptables(iptables, ["-S", "OUTPUT"]);
-  if (!ended.success) throw failureOf(iptables, ended);
+  for (const program of programs) {
+    if (program.variant === "nft") continue;
+    const iptables: Iptables = { netns, table, ...program };
+    const ended = await runIptables(iptables, ["-S", "OUTPUT"]);
+    if (!ended.success) throw failureOf(iptables, ended);
+  }
 }
 
 function hasLegacyTable(
