@@ -4,6 +4,7 @@
  * @module
  */
 
+import { ifPossible } from "../../cni/files/io.ts";
 import { inNetns } from "../../ffi/netns.ts";
 import { eventually } from "./eventually.ts";
 import { BIN, type MultusHost } from "./multus_host.ts";
@@ -66,10 +67,10 @@ export class MultusDaemon implements AsyncDisposable {
 
   /** Returns a metric with these labels; undefined if it does not respond. */
   async metric(name: string, labels = ""): Promise<number | undefined> {
-    const proxy = {
-      transport: "unix",
-      path: `${this.socketDir}/multus.sock`,
-    } as const;
+    const path = `${this.socketDir}/multus.sock`;
+    // fetch() may try for 5 s to connect to what is not there yet.
+    if (ifPossible(() => Deno.statSync(path)) === undefined) return undefined;
+    const proxy = { transport: "unix", path } as const;
     using client = Deno.createHttpClient({ proxy });
     try {
       const answer = await fetch("http://daemon/metrics", { client });
