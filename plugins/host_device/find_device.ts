@@ -4,6 +4,7 @@
  * @module
  */
 
+import { checkInterfaceName } from "../../cni/args.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -89,7 +90,7 @@ export function isDrivenByProgram(
 export function getDevice(
   host: Rtnl,
   keys: DeviceKeys,
-  sysfs: string,
+  { sysfs, ifName }: { readonly sysfs: string; readonly ifName: string },
 ): Device {
   const { device, hwaddr } = keys;
   if (device) return getByName(host, device);
@@ -97,7 +98,11 @@ export function getDevice(
   const link = mac
     ? host.link.list().find((link) => link.mac?.equals(mac))
     : host.link.find(firstIn(netFolderOf(keys, sysfs)));
-  if (link !== undefined) return { link, home: link.name };
+  if (link !== undefined) {
+    const lost = lostNameOf(link, ifName) ?? link.name;
+    const isFree = host.link.find(lost) === undefined;
+    return { link, home: isFree ? lost : link.name };
+  }
   throw missing(
     "failed to find host device: failed to find physical interface",
     new Error(
@@ -109,9 +114,30 @@ export function getDevice(
 }
 
 /**
- * A device has kept its alias and lost its name if its container ended without a
- * DEL: the kernel returns it under the container's name for it.
+ * Returns the name that a device of the host had before its container ended
+ * without a DEL: the kernel returns it under the container's name for it, or a
+ * free one, and keeps its alias. Returns undefined for other links.
  */
+export function lostNameOf(
+  { name, alias, isUp }: Link,
+  ifName: string,
+): string | undefined {
+  const isReturned = !isUp && alias !== name &&
+    (name === ifName || /^dev\d+$/.test(name));
+  return isReturned && isInterfaceName(alias) ? alias : undefined;
+}
+
+/** Reports whether a link can have a name. */
+export function isInterfaceName(text: string | undefined): text is string {
+  try {
+    checkInterfaceName(text ?? "");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Also finds a device that has lost its name. */
 function getByName(host: Rtnl, name: string): Device {
   const link = host.link.find(name);
   if (link !== undefined) return { link, home: link.name };

@@ -9,14 +9,13 @@
  */
 
 import { describeError } from "../../cni/error.ts";
-import { checkInterfaceName } from "../../cni/args.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Rollback } from "../../cni/rollback.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { named } from "../parts/configure_link.ts";
 import { readablePrevResult } from "../parts/prev_result.ts";
-import type { Device } from "./find_device.ts";
+import { type Device, isInterfaceName, lostNameOf } from "./find_device.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /** Both ends of a move. */
@@ -168,15 +167,6 @@ function homeOf(
   return [alias, device].find(isInterfaceName) ?? name;
 }
 
-function isInterfaceName(text: string | undefined): text is string {
-  try {
-    checkInterfaceName(text ?? "");
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /**
  * Gives a device its name back that the kernel has returned under another one,
  * because its container has ended. Leaves a device that is in use.
@@ -187,9 +177,7 @@ export function restoreName(
 ): void {
   const { log, args: { ifName } } = call;
   const link = host.link.list().find((link) =>
-    !link.isUp && (link.name === ifName || /^dev\d+$/.test(link.name)) &&
-    link.alias !== link.name && isInterfaceName(link.alias) &&
-    isKnown(link, call)
+    lostNameOf(link, ifName) !== undefined && isKnown(link, call)
   );
   if (link?.alias === undefined) return;
   const { index, name, alias } = link;

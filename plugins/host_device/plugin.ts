@@ -72,7 +72,9 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       const hasLink = !isDrivenByProgram(keys, sysfs);
       using host = Rtnl.open(call.hostNetns);
       using sandbox = openSandbox(call.args);
-      const device = hasLink ? getDevice(host, keys, sysfs) : undefined;
+      const device = hasLink
+        ? getDevice(host, keys, { sysfs, ifName })
+        : undefined;
       checkIfNameIsFree(sandbox, ifName);
       await using rollback = new Rollback(call.log);
 

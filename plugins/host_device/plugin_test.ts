@@ -251,8 +251,11 @@ rootTest(
         assertStringIncludes(stderr, "Leaving the device its name");
       },
     );
-    await t.step("ADD", async () => {
-      using scene = new DeviceScene();
+    await eachRow(t, [
+      {},
+      { device: undefined, hwaddr: DEVICE_MAC },
+    ], async (keys) => {
+      using scene = new DeviceScene(keys);
       await scene.succeed("ADD");
       comeBack(scene, "eth0");
       const sandbox = scene.hosts.addNetns();
@@ -260,7 +263,7 @@ rootTest(
       assertEquals(linkNames(sandbox), ["lo", "eth0"]);
       await scene.succeed("DEL", {}, { sandbox, containerId: "next" });
       assertEquals(scene.outside, [DEVICE]);
-    });
+    }, ({ hwaddr }) => `ADD, by its ${hwaddr ? "MAC" : "name"}`);
   },
 );
 
