@@ -5,6 +5,9 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { NetNs } from "../ffi/netns.ts";
 import { Rtnl } from "../ffi/rtnl/mod.ts";
+import { Events } from "../node/daemon/events.ts";
+import { DEFAULT_TIMING } from "../node/dhcp/client.ts";
+import { KeptLease } from "../node/dhcp/kept_lease.ts";
 import { rootTest } from "../testing/capabilities.ts";
 import { ipJson, runIn } from "../testing/ip_json.ts";
 import type { CallOutput } from "../testing/test_hosts.ts";
@@ -95,6 +98,21 @@ rootTest("dhcp renews a lease with its server", needsDnsmasq, async () => {
   assertEquals(scene.addresses(), [prevResult.ips[0].address]);
   assertEquals(server.log.split("DHCPDISCOVER").length, 2);
 });
+
+rootTest(
+  "dhcp does not renew a lease at once if the server says 0 seconds",
+  needsUdhcpd,
+  async () => {
+    for (const [time, kept] of [["0x3a", "58"], ["0x3b", "59"]] as const) {
+      await using scene = await DhcpScene.start();
+      const server = await scene.startUdhcpd(3, `opt ${time} 00000000`);
+      await scene.succeed("ADD");
+      assertEquals(scene.leases.map(({ ack }) => ack[kept]), ["00000000"]);
+      await scene.says("msg=renewed");
+      assertEquals(server.log.split("sending ACK").length - 1, 2);
+    }
+  },
+);
 
 rootTest(
   "dhcp asks any server when its own is gone",
@@ -265,6 +283,42 @@ rootTest(
     await scene.startDaemon();
     await server.says("DHCPRELEASE");
     await eventually("the lease is gone", () => scene.leases.length === 0);
+  },
+);
+
+rootTest(
+  "dhcp keeps a lease that is marked, and that an ADD wants again",
+  needsDnsmasq,
+  async () => {
+    await using scene = await DhcpScene.start();
+    const server = await scene.startDnsmasq();
+    await scene.succeed("ADD");
+    await scene.stopDaemon();
+    await scene.hosts.run("dhcp", "DEL", scene.config());
+    const [lease] = scene.leases;
+    assert(lease?.isReleased);
+    using events = new Events();
+    const log = { info(): void {}, warn(): void {}, error(): void {} };
+    const keeping = {
+      ...DEFAULT_TIMING,
+      broadcast: false,
+      folder: scene.folder,
+      events,
+      hostPrefix: "",
+      log,
+      onGone: (): void => {},
+    };
+    // A daemon that has just started has not looked at it yet.
+    const kept = KeptLease.resume(lease, keeping, 2 ** 31 - 1);
+    assert(kept.isFor(lease));
+    const { netns, options, priority, network, containerId, ifName } = lease;
+    const key = { network, containerId, ifName };
+    await kept.update({ ...key, netns, options, priority });
+    await kept.stop();
+    await scene.startDaemon();
+    await scene.says("msg=confirmed");
+    assertEquals(scene.leases.map(({ address }) => address), [lease.address]);
+    assert(!server.log.includes("DHCPRELEASE"));
   },
 );
 

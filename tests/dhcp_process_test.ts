@@ -58,6 +58,22 @@ rootTest("dhcp daemon serves executables, with Go's flags", needs, async () => {
   assert(![pidfile, scene.socket].some(exists));
 });
 
+rootTest("dhcp daemon leaves its successor's pidfile", needsBin, async () => {
+  await using scene = new DhcpScene();
+  const pidfile = join(scene.hosts.folder, "dhcp.pid");
+  const flags = ["-socketpath", scene.socket, "-pidfile", pidfile];
+  const first = scene.spawn(`${BIN}/dhcp`, "daemon", ...flags);
+  await first.says("msg=listening");
+  const second = scene.spawn(`${BIN}/dhcp`, "daemon", ...flags);
+  const read = (): string => Deno.readTextFileSync(pidfile);
+  await eventually("it has a pidfile", () => read() === `${second.pid}`);
+  await first.stop("SIGTERM");
+  await second.says("msg=listening");
+  assertEquals(read(), `${second.pid}`);
+  await second.stop("SIGTERM");
+  assert(!exists(pidfile));
+});
+
 rootTest("dhcp.add() fails when its daemon is killed", needsBin, async () => {
   await using scene = new DhcpScene();
   const flags = ["-socketpath", scene.socket, "-timeout", "200ms"];

@@ -8,7 +8,11 @@
 
 import { createLog } from "../../cni/log.ts";
 import { CniError, ErrorCode } from "../../cni/error.ts";
-import { removeQuietly, withIoFailure } from "../../cni/files/io.ts";
+import {
+  ifPossible,
+  removeQuietly,
+  withIoFailure,
+} from "../../cni/files/io.ts";
 import { DEFAULT_SOCKET } from "../../ipam/dhcp/ask.ts";
 import {
   type CommandCall,
@@ -82,7 +86,7 @@ async function daemon(
   try {
     await runDhcp(options);
   } finally {
-    if (flags.pidfile !== "") removeQuietly(flags.pidfile);
+    removePidFile(flags.pidfile);
   }
   return { json: {}, text: "" };
 }
@@ -98,6 +102,12 @@ function writePidFile(path: string): void {
     );
   }
   withIoFailure(action, () => Deno.writeTextFileSync(path, `${Deno.pid}`));
+}
+
+/** Leaves the file of a successor, which waits until this process ends. */
+function removePidFile(path: string): void {
+  const pid = ifPossible(() => Deno.readTextFileSync(path));
+  if (pid === `${Deno.pid}`) removeQuietly(path);
 }
 
 /** The first descriptor of a service manager. Source: sd_listen_fds(3). */

@@ -116,9 +116,9 @@ export class KeptLease {
     return port !== undefined && this.#lease.isLost !== true;
   }
 
-  /** Keeps the lease by a newer request. */
+  /** Keeps the lease by a newer request, also one that is marked as released. */
   async update(request: LeaseRequest): Promise<void> {
-    await this.#save({ ...this.#lease, ...request });
+    await this.#save({ ...this.#lease, ...request, isReleased: false });
   }
 
   /** Stops keeping the lease; the container has it until it expires. */
@@ -338,9 +338,10 @@ function timesOf(
   { ack, obtainedAt }: Lease,
 ): { age: number; renewal: number; rebinding: number; expiry: number } {
   const options = Options.fromJSON(ack);
-  const expiry = options.get("leaseTime") ?? LEASE_TIME;
-  const rebinding = options.get("rebindingTime") ?? expiry * REBINDING;
-  const renewal = options.get("renewalTime") ?? expiry * RENEWAL;
+  // A server's 0 counts as missing: else each answer would be due for renewal.
+  const expiry = options.get("leaseTime") || LEASE_TIME;
+  const rebinding = options.get("rebindingTime") || expiry * REBINDING;
+  const renewal = options.get("renewalTime") || expiry * RENEWAL;
   return {
     age: uptime() - obtainedAt,
     renewal: Math.min(renewal, rebinding, expiry),
