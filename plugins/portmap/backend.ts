@@ -22,6 +22,17 @@ export interface PortmapHost {
   readonly log: Log;
 }
 
+/** What an ADD does to other ports. */
+export interface Addition {
+  /**
+   * The ports that it took away: an earlier ADD's, or a dead attachment's. Their
+   * connections are deleted.
+   */
+  readonly gone: readonly ForwardedPort[];
+  /** The ports that come before the added ones. Their connections stay. */
+  readonly kept: readonly ForwardedPort[];
+}
+
 /**
  * One way to keep port mappings in the kernel. It uses neither the sandbox nor
  * the container's interface.
@@ -31,12 +42,10 @@ export interface Backend {
    * Forwards an attachment's ports. Replaces everything that an earlier ADD of
    * the same attachment left, also one of the Go plugin.
    *
-   * @returns The ports that the change took away: an earlier ADD's, or a dead
-   * attachment's. Their connections are deleted
    * @throws {Error} If the ports cannot be forwarded. Some may be left for
    * {@linkcode Backend.del}
    */
-  add(host: PortmapHost, forwarding: Forwarding): Promise<ForwardedPort[]>;
+  add(host: PortmapHost, forwarding: Forwarding): Promise<Addition>;
   /**
    * Checks that the attachment's ports are forwarded, also if the Go plugin
    * added them.

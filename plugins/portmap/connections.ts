@@ -31,6 +31,8 @@ export interface ChangedPorts {
   readonly added: readonly ForwardedPort[];
   /** Ports that are no longer forwarded. All connections to their targets end. */
   readonly gone: readonly ForwardedPort[];
+  /** Ports that come before the added ones. Connections to their targets stay. */
+  readonly kept: readonly ForwardedPort[];
 }
 
 /**
@@ -39,11 +41,12 @@ export interface ChangedPorts {
  */
 export function deleteConnections(
   { hostNetns, log }: Pick<PortmapHost, "hostNetns" | "log">,
-  { added, gone }: ChangedPorts,
+  { added, gone, kept }: ChangedPorts,
 ): void {
   const changed = {
     added: added.filter(({ protocol }) => protocol !== "tcp"),
     gone: gone.filter((port) => !added.some((one) => isSamePort(one, port))),
+    kept,
   };
   const ports = [...changed.added, ...changed.gone];
   if (ports.length === 0) return;
@@ -85,9 +88,9 @@ function filterOf(
 
 function staleTest(
   hostNetns: string,
-  { added, gone }: ChangedPorts,
+  { added, gone, kept }: ChangedPorts,
 ): (connection: Connection) => boolean {
-  const [addedTo, goneFrom] = [added, gone].map((ports) =>
+  const [addedTo, goneFrom, keptAt] = [added, gone, kept].map((ports) =>
     Map.groupBy(ports, (one) => `${PROTOCOLS[one.protocol]} ${one.hostPort}`)
   );
   const local = added.length > 0 ? localAddresses(hostNetns) : new Set();
@@ -101,8 +104,9 @@ function staleTest(
     const left = goneFrom?.get(key) ?? [];
     if (left.some((port) => isTo(port) && goesTo(port))) return true;
     const now = addedTo?.get(key)?.filter(isTo) ?? [];
+    const before = keptAt?.get(key)?.filter(isTo) ?? [];
     return now.length > 0 && local.has(destination.toString()) &&
-      !now.some(goesTo);
+      ![...now, ...before].some(goesTo);
   };
 }
 

@@ -34,7 +34,7 @@ import {
   listRules,
   type Rule,
 } from "../parts/iptables/rules.ts";
-import type { Backend, PortmapHost } from "./backend.ts";
+import type { Addition, Backend, PortmapHost } from "./backend.ts";
 import {
   type ChainNames,
   chainNamesOf,
@@ -56,15 +56,18 @@ import type { ForwardedPort, Forwarding } from "./mapping.ts";
 
 /** Keeps mappings in the chains of the Go plugin. */
 export const iptablesBackend: Backend = {
-  async add(host, forwarding): Promise<ForwardedPort[]> {
+  async add(host, forwarding): Promise<Addition> {
     const names = await chainNamesOf(forwarding.owner);
-    const gone: ForwardedPort[] = [];
+    const all: Addition[] = [];
     using netns = NetNs.open(host.hostNetns);
     for (const address of forwarding.addresses) {
       const iptables = openIptables(host, netns, address.family);
-      gone.push(...await forward(iptables, { forwarding, address, names }));
+      all.push(await forward(iptables, { forwarding, address, names }));
     }
-    return gone;
+    return {
+      gone: all.flatMap(({ gone }) => gone),
+      kept: all.flatMap(({ kept }) => kept),
+    };
   },
 
   async check(host, forwarding): Promise<void> {
@@ -136,24 +139,28 @@ function openIptables(
   }
 }
 
-/** Forwards the ports to one address; returns those that were forwarded before. */
+/** Forwards the ports to one address. */
 async function forward(
   iptables: Iptables,
   want: Want,
-): Promise<ForwardedPort[]> {
+): Promise<Addition> {
   const { forwarding, address, names } = want;
   const rules = [
     ...portRulesOf(forwarding, address, names),
     endOfSection(forwarding, names),
   ];
-  let gone: ForwardedPort[] = [];
+  let others: Addition = { gone: [], kept: [] };
   const plan = async (): Promise<string[]> => {
     const isOwn = isSectionOf(forwarding.owner);
-    const [own, { dead, isSecond }] = await Promise.all([
+    const [own, { dead, first }] = await Promise.all([
       readChain(iptables, HOSTPORTS, names.chain, isOwn),
       findRivals(iptables, want),
     ]);
-    gone = [own, ...dead].flatMap(portsOfGoing);
+    const isSecond = first.length > 0;
+    others = {
+      gone: [own, ...dead].flatMap(portsOfGoing),
+      kept: first.flatMap(({ staying }) => staying.flatMap(readPorts)),
+    };
     const isShared = own.staying.length > 0;
     const { entries } = own;
     const wanted = entriesOf(forwarding, address, names)
@@ -176,7 +183,7 @@ async function forward(
   } catch (error) {
     throw new Error(`unable to setup DNAT to ${address.ip}`, { cause: error });
   }
-  return gone;
+  return others;
 }
 
 /** @throws {CniError} 999 if a rule is missing */
@@ -257,12 +264,13 @@ function isSectionOf({ ifName }: Attachment): (section: Section) => boolean {
 
 /**
  * Finds the other chains that have one of the wanted ports: those of dead
- * containers, and whether another network of the same container has one.
+ * containers, and those of other networks of the same container, which come
+ * first.
  */
 async function findRivals(
   iptables: Iptables,
   { forwarding: { mappings, owner }, address, names }: Want,
-): Promise<{ dead: Chain[]; isSecond: boolean }> {
+): Promise<{ dead: Chain[]; first: Chain[] }> {
   const rivals = readEntries(await listRules(iptables, HOSTPORTS) ?? [])
     .filter(({ chain, protocol, ports }) =>
       chain !== names.chain &&
@@ -277,12 +285,13 @@ async function findRivals(
     section.netns === undefined
       ? readPorts(section).every(({ target }) => target.equals(address.ip))
       : isGone(section.netns);
-  const dead: Chain[] = [];
+  const dead: Chain[] = [], first: Chain[] = [];
   for (const name of new Set(rivals.map(({ chain }) => chain))) {
     const chain = await readChain(iptables, HOSTPORTS, name, isDead);
     if (chain.staying.length === 0) dead.push(chain);
+    else if (chain.entries.some(isSame)) first.push(chain);
   }
-  return { dead, isSecond: rivals.some(isSame) };
+  return { dead, first };
 }
 
 /** Lists the changes that remove a chain, or the part of it that goes. */

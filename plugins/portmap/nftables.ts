@@ -21,7 +21,7 @@ import { commitUnlessDisturbed } from "../parts/commit_unless_disturbed.ts";
 import { BackendMissing } from "../parts/iptables/find.ts";
 import { nftTableOf } from "../parts/iptables/nft_table.ts";
 import { openNftables } from "../parts/open_nftables.ts";
-import type { Backend, PortmapHost } from "./backend.ts";
+import type { Addition, Backend, PortmapHost } from "./backend.ts";
 import {
   delUnusedGroups,
   ensureConditions,
@@ -89,20 +89,20 @@ interface Wanted {
 
 /** Keeps mappings in maps of its own table. */
 export const nftablesBackend: Backend = {
-  async add(host, forwarding): Promise<ForwardedPort[]> {
+  async add(host, forwarding): Promise<Addition> {
     using nftables = getNftables(host);
     const wanted = await wantedOf(host, forwarding);
-    let gone: ForwardedPort[] = [];
+    let others: Addition = { gone: [], kept: [] };
     commitUnlessDisturbed(nftables, () => {
-      const plan = planAddition(nftables, host, wanted);
-      gone = plan.gone;
+      const { changes, ...plan } = planAddition(nftables, host, wanted);
+      others = plan;
       return [
-        ...plan.changes,
+        ...changes,
         ...delGoRules(nftables, forwarding.owner.containerId),
       ];
     });
     await ensureConditions(nftables, host, wanted.groups);
-    return gone;
+    return others;
   },
 
   async check(host, forwarding): Promise<void> {
@@ -211,7 +211,7 @@ function planAddition(
   nftables: Nftables,
   { hostNetns }: PortmapHost,
   { owner, elements, groups, networks, link }: Wanted,
-): { changes: Change[]; gone: ForwardedPort[] } {
+): Addition & { changes: Change[] } {
   const present = listElements(nftables);
   const own = present.elements.filter(isOf(owner));
   const others = byId(present.elements.filter((one) => !own.includes(one)));
@@ -229,8 +229,15 @@ function planAddition(
     return true;
   });
   const { comment, label } = owner;
+  const wantedIds = new Set(elements.map(idOf));
   return {
     gone: portsIn([...own, ...replaced]),
+    kept: portsIn(
+      [...others].filter(([id, one]) =>
+        !replaced.includes(one) &&
+        (wantedIds.has(id) || portMapOf(one.set)?.byAddress)
+      ).map(([, one]) => one),
+    ),
     changes: [
       ...missingSkeleton(nftables),
       ...groups.flatMap((group) => missingGroup(nftables, group)),

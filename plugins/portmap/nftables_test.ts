@@ -16,6 +16,7 @@ import {
   testFaultsOfAdd,
 } from "../../tests/_harness/fault_steps.ts";
 import {
+  type MappedCall,
   MappedPorts,
   onePort,
   portElementsOf,
@@ -510,6 +511,51 @@ test("does not touch connections that are not to the host's port", async () => {
   );
   assertSuccess(await attached.run("DEL"));
   assertEquals(tracked(), ["10.1.2.2", "80"]);
+});
+
+test("ends the connections that its port takes over, and no others", async (t) => {
+  const other = { containerId: "other", addresses: ["10.1.2.6/24"] };
+  const second = { ifName: "eth1", addresses: ["10.1.2.6/24"] };
+  const one = "192.0.2.1";
+  const rows: [
+    name: string,
+    backend: string,
+    hostIps: [there: string, added: string],
+    call: MappedCall,
+    stays: boolean,
+  ][] = [
+    ["one with hostIP, by nftables", "nftables", [one, ""], other, true],
+    ["the first network's, by nftables", "nftables", ["", ""], second, true],
+    ["the first network's, by iptables", "iptables", ["", ""], second, true],
+    ["one without hostIP, by nftables", "nftables", ["", one], other, false],
+    ["the older one's, by iptables", "iptables", ["", ""], other, false],
+  ];
+  await eachRow(t, rows, async ([, backend, hostIps, call, stays]) => {
+    using ports = new MappedPorts({ backend });
+    const { host } = ports.hosts;
+    runIn(host, "ip", "addr", "add", "192.0.2.1/24", "dev", "lo");
+    const [there, added] = hostIps.map((hostIP) =>
+      withPorts([
+        { hostPort: 5353, containerPort: 53, protocol: "udp", hostIP },
+      ])
+    );
+    await ports.succeed("ADD", there);
+    const track = (target: string, port: number): void => {
+      const connection = "-I -p udp -t 100 -s 192.0.2.2 -d 192.0.2.1 " +
+        `--sport ${port} --dport 5353 -g ${target}:53`;
+      runIn(host, "conntrack", ...connection.split(" "));
+    };
+    track("10.1.2.5", 4000);
+    track("10.1.2.9", 4001);
+    const sandbox = ports.hosts.addNetns();
+    await ports.succeed("ADD", { ...added, name: "net2" }, {
+      sandbox,
+      ...call,
+    });
+    const tracked = runIn(host, "conntrack", "-L");
+    assertEquals(tracked.includes("sport=4000"), stays, tracked);
+    assert(!tracked.includes("sport=4001"), tracked);
+  });
 });
 
 test("does not end connections of the next owner of address and port", async (t) => {

@@ -78,12 +78,12 @@ export const portmap: Plugin<PortmapConfig> = definePlugin({
     rollback.onFailure("end the forwarding", async () => {
       await backend.del(host, forwarding.owner, []);
     });
-    const gone = await backend.add(host, forwarding);
+    const others = await backend.add(host, forwarding);
     const link = findLoopbackLink(host.hostNetns, forwarding);
     if (link !== undefined) setLocalnet(host.hostNetns, link, true);
     rollback.commit();
     const { deleteConnections } = await import("./connections.ts");
-    deleteConnections(host, { added: portsOf(forwarding), gone });
+    deleteConnections(host, { added: portsOf(forwarding), ...others });
     return prevResult;
   },
 
@@ -166,7 +166,7 @@ async function endForwarding(
   } finally {
     if (gone.length > 0) {
       const { deleteConnections } = await import("./connections.ts");
-      deleteConnections(host, { added: [], gone });
+      deleteConnections(host, { added: [], gone, kept: [] });
     }
   }
 }
