@@ -116,13 +116,16 @@ function findFreeName(host: Rtnl): string {
  * Finds the attachment's device in the container, ours or the Go plugin's. A
  * link of that name may be another attachment's: a DEL also follows an ADD that
  * failed because the name was taken.
+ *
+ * @param isOnHost Reports whether the host has the configured device
  */
 export function findMoved(
   sandbox: Rtnl,
   call: Call<HostDeviceConfig>,
+  isOnHost: () => boolean,
 ): Device | undefined {
   const link = sandbox.link.find(call.args.ifName);
-  if (link !== undefined && isMoved(sandbox, link, call)) {
+  if (link !== undefined && isMoved(sandbox, link, call, isOnHost)) {
     return { link, home: homeOf(link, call) };
   }
   // An interrupted DEL has already given it its name back.
@@ -136,11 +139,12 @@ function isMoved(
   sandbox: Rtnl,
   link: Link,
   call: Call<HostDeviceConfig>,
+  isOnHost: () => boolean,
 ): boolean {
   if (isKnown(link, call)) return true;
   if (!isInterfaceName(link.alias)) return false;
   const { device } = call.config;
-  return !device || sandbox.link.find(device)?.index === link.index;
+  return device ? sandbox.link.find(device)?.index === link.index : !isOnHost();
 }
 
 /** Reports whether the configuration or the result shows that a link is the device. */

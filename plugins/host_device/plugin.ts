@@ -29,6 +29,7 @@
  * @module
  */
 
+import { ifPossible } from "../../cni/files/io.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result.ts";
 import { Rollback, tryAll } from "../../cni/rollback.ts";
@@ -46,7 +47,12 @@ import {
   openSandbox,
 } from "../parts/sandbox.ts";
 import { describeLink } from "../parts/veth.ts";
-import { deviceKeysOf, getDevice, isDrivenByProgram } from "./find_device.ts";
+import {
+  type Device,
+  deviceKeysOf,
+  getDevice,
+  isDrivenByProgram,
+} from "./find_device.ts";
 import { findMoved, moveIn, moveOut, restoreName } from "./move.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
@@ -110,7 +116,7 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
 
     async del(call): Promise<void> {
       await tryAll(withRelease(call, [
-        ["return the device to the host", () => returnDevice(call)],
+        ["return the device to the host", () => returnDevice(call, sysfs)],
       ]));
     },
 
@@ -125,11 +131,15 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
 }
 
 /** Returns the device to the host, if the container still has it. */
-function returnDevice(call: Call<HostDeviceConfig>): void {
+function returnDevice(call: Call<HostDeviceConfig>, sysfs: string): void {
   using host = Rtnl.open(call.hostNetns);
   using sandbox = findSandbox(call);
   if (sandbox === undefined) return restoreName(host, call);
-  const device = findMoved(sandbox, call);
+  const { config, args: { ifName } } = call;
+  const findOnHost = (): Device =>
+    getDevice(host, deviceKeysOf(config, sysfs), { sysfs, ifName });
+  const isOnHost = (): boolean => ifPossible(findOnHost) !== undefined;
+  const device = findMoved(sandbox, call, isOnHost);
   if (device !== undefined) {
     moveOut({ host, sandbox, call }, device.link, device.home);
   }

@@ -126,6 +126,17 @@ rootTest("host-device.del() recognizes the device", async (t) => {
     await scene.succeed("DEL", { prevResult });
     assertEquals(scene.outside, [DEVICE]);
   });
+  await t.step("and not another attachment's, by the host's", async () => {
+    using scene = new DeviceScene();
+    await scene.succeed("ADD");
+    const hwaddr = "c2:11:22:33:44:66";
+    addDevice(scene.hosts.host, "ens6", hwaddr);
+    const other = { name: "net2", device: undefined, hwaddr };
+    const taken = [4, 'Cannot add interface "eth0"'] as const;
+    await scene.fail("ADD", taken, other);
+    await scene.succeed("DEL", other);
+    assertEquals([scene.inside, scene.outside], [["lo", "eth0"], ["ens6"]]);
+  });
   await t.step("with another MAC, by the alias", async () => {
     using scene = new DeviceScene({ device: undefined, hwaddr: DEVICE_MAC });
     const { json: prevResult } = await scene.succeed("ADD");
