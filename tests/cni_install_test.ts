@@ -194,6 +194,27 @@ onNode("is not undone while a network needs it", async (node) => {
   await node.changes("uninstall", "--force");
 });
 
+onNode("is not undone while another's flannel needs it", async (node) => {
+  const rows: [plugin: string, keys: object][] = [
+    ["bridge", {}],
+    ["bridge", { delegate: { mtu: 1400 }, ipam: { type: "static" } }],
+    ["host-local", { delegate: { type: "ptp" } }],
+  ];
+  const file = join(node.conf, "10-flannel.conflist");
+  for (const [plugin, keys] of rows) {
+    await node.changes("install", "--only", "bridge,host-local");
+    const plugins = [{ type: "flannel", ...keys }];
+    const list = { cniVersion: "1.0.0", name: "cbr0", plugins };
+    Deno.writeTextFileSync(file, JSON.stringify(list));
+    const before = node.state();
+    const { code, stderr } = await node.cni("uninstall");
+    assertEquals(code, 1);
+    assertStringIncludes(stderr, `needs ${plugin}, which would be missing`);
+    assertEquals(node.state(), before);
+    await node.changes("uninstall", "--force");
+  }
+});
+
 onNode("disturbs no plugin that runs meanwhile", async (node) => {
   await node.changes("install");
   const path = join(node.bin, "ptp");

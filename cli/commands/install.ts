@@ -126,7 +126,20 @@ function listTypes(value: unknown): string[] {
   const { type } = value;
   return [
     ...typeof type === "string" ? [type] : [],
+    ...type === "flannel" ? listFlannelDefaults(value) : [],
     ...Object.values(value).flatMap(listTypes),
+  ];
+}
+
+/** Lists the plugins that flannel runs if its configuration names no others. */
+function listFlannelDefaults(
+  { delegate, ipam }: Record<string, unknown>,
+): string[] {
+  const hasType = (part: unknown): boolean =>
+    isObject(part) && Boolean(part["type"]);
+  return [
+    ...hasType(delegate) ? [] : ["bridge"],
+    ...hasType(ipam) ? [] : ["host-local"],
   ];
 }
 
