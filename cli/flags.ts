@@ -11,6 +11,9 @@ import type {
   STANDARD_FLAGS,
 } from "../tool/command.ts";
 
+/** The socket of `cni daemon` in its default folder. */
+export const DAEMON_SOCKET = "/run/cni/daemon.sock";
+
 /** All flags by long name. */
 export const FLAGS = {
   "ifname": {
@@ -40,7 +43,7 @@ export const FLAGS = {
   },
   "daemon": {
     summary: "have the node daemon run the plugins: set daemonSocket to " +
-      "/run/cni/daemon.sock",
+      DAEMON_SOCKET,
   },
   "no-daemon": { summary: "remove daemonSocket" },
   "output": {

@@ -33,7 +33,7 @@ import { findPlugin } from "../plugins/registry.ts";
 import type { CniCall } from "./flags.ts";
 import { formatDuration } from "../tool/duration.ts";
 import { pathOfName } from "./netns/named.ts";
-import { findNearest } from "../tool/suggest.ts";
+import { didYouMean } from "../tool/suggest.ts";
 
 const DEFAULT_CONF_DIR = "/etc/cni/net.d";
 const DEFAULT_PLUGIN_DIR = "/opt/cni/bin";
@@ -108,8 +108,7 @@ function findHint(confDir: string, network: string): string {
   if (ifPossible(() => Deno.statSync(network))?.isFile) {
     return `; did you mean the file ./${network}?`;
   }
-  const nearest = findNearest(network, listNetworkNames(confDir));
-  return nearest === undefined ? "" : `; did you mean "${nearest}"?`;
+  return didYouMean(network, listNetworkNames(confDir));
 }
 
 /** Lists the names of all readable networks in alphabetical order. */

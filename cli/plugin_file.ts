@@ -19,7 +19,7 @@ import { haveSameContent } from "../cni/files/same_content.ts";
 import { isSameFile } from "../cni/files/same_file.ts";
 import { findPlugin, pluginNames } from "../plugins/registry.ts";
 import { formatFailureText } from "../tool/failure.ts";
-import { findNearest } from "../tool/suggest.ts";
+import { didYouMean } from "../tool/suggest.ts";
 
 /** The executable of this process. */
 const OWN_EXECUTABLE = "/proc/self/exe";
@@ -207,11 +207,7 @@ export function findMissing(
     findExecutable(type, folders);
     return undefined;
   } catch (error) {
-    const nearest = findNearest(type, pluginNames);
-    const hint = nearest === undefined || nearest === type
-      ? ""
-      : `; did you mean "${nearest}"?`;
-    return formatFailureText(error) + hint;
+    return formatFailureText(error) + didYouMean(type, pluginNames);
   }
 }
 

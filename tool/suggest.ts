@@ -25,6 +25,18 @@ export function findNearest(
   return best?.candidate;
 }
 
+/**
+ * Suggests a similar word at the end of a message.
+ *
+ * @returns "" if none is close, or the word itself is a candidate
+ */
+export function didYouMean(word: string, known: readonly string[]): string {
+  const nearest = findNearest(word, known);
+  return nearest === undefined || nearest === word
+    ? ""
+    : `; did you mean "${nearest}"?`;
+}
+
 /** Rates a difference. A prefix counts like one wrong letter. */
 function rate(typed: string, candidate: string): number {
   const isBeginning = typed !== "" &&

@@ -25,7 +25,7 @@ import {
 import { pluginNames } from "../../plugins/registry.ts";
 import type { Output } from "../../tool/command.ts";
 import { refuse } from "../../tool/usage_error.ts";
-import type { CniCall } from "../flags.ts";
+import { type CniCall, DAEMON_SOCKET } from "../flags.ts";
 import { getNetworkFile, readFolders } from "../network.ts";
 import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
 
@@ -64,9 +64,6 @@ export function convert(call: CniCall): Output {
   const notes = listNotes(call, conversion);
   return notes.length === 0 ? output : { ...output, note: notes.join("\n") };
 }
-
-/** The socket of `cni daemon` in its default folder. */
-const DAEMON_SOCKET = "/run/cni/daemon.sock";
 
 /** The other form by default; the same one if only the daemon is set. */
 function findForm({ flags }: CniCall, before: WrittenNetwork): Form {

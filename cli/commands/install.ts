@@ -10,10 +10,10 @@ import { unlessMissing, withIoFailure } from "../../cni/files/io.ts";
 import { isObject } from "../../cni/json.ts";
 import { pluginNames, programNames } from "../../plugins/registry.ts";
 import type { Output } from "../../tool/command.ts";
-import { findNearest } from "../../tool/suggest.ts";
+import { didYouMean } from "../../tool/suggest.ts";
 import { type Column, formatTable } from "../../tool/table.ts";
 import { refuse } from "../../tool/usage_error.ts";
-import type { CniCall } from "../flags.ts";
+import { type CniCall, DAEMON_SOCKET } from "../flags.ts";
 import {
   type Change,
   EXECUTABLE,
@@ -156,8 +156,7 @@ function chooseNames(call: CniCall): string[] {
     .filter((name) => name !== "" && name !== EXECUTABLE);
   for (const name of named) {
     if (known.includes(name)) continue;
-    const nearest = findNearest(name, known);
-    const hint = nearest === undefined ? "" : `; did you mean "${nearest}"?`;
+    const hint = didYouMean(name, known);
     throw refuse(call.command, `no plugin is named "${name}"${hint}`);
   }
   return [EXECUTABLE, ...new Set(named)];
@@ -207,5 +206,3 @@ function explain(folder: string, rows: readonly Row[]): string | undefined {
   }
   return notes.length === 0 ? undefined : notes.join("\n");
 }
-
-const DAEMON_SOCKET = "/run/cni/daemon.sock";

@@ -23,7 +23,7 @@ import {
   removeQuietly,
   unlessMissing,
 } from "../../cni/files/io.ts";
-import { replaceFile } from "../../cni/files/replace.ts";
+import { replaceByLink, replaceFile } from "../../cni/files/replace.ts";
 import { haveSameContent } from "../../cni/files/same_content.ts";
 import { isObject, parseJson } from "../../cni/json.ts";
 
@@ -82,7 +82,7 @@ export class Installation implements Disposable {
       this.#note(name, identify(path));
     } else if (form === "link" && name !== EXECUTABLE) {
       this.#note(name, LINK);
-      replaceByLink(path);
+      replaceByLink(path, EXECUTABLE);
     } else {
       await copyExecutable(
         source,
@@ -195,12 +195,4 @@ function readInstalled(path: string): Installed {
   return Object.fromEntries(
     Object.entries(document).map(([name, value]) => [name, String(value)]),
   );
-}
-
-function replaceByLink(path: string): void {
-  const unfinished = `${path}.unfinished`;
-  // A crash may have left it.
-  removeQuietly(unfinished);
-  Deno.symlinkSync(EXECUTABLE, unfinished);
-  Deno.renameSync(unfinished, path);
 }

@@ -7,7 +7,7 @@
 import { listIssues, objectOf, type Schema } from "../../cni/json.ts";
 import type { PluginConf } from "../../cni/libcni/mod.ts";
 import { listKnownKeys, listUnknownKeys } from "../../cni/schema_keys.ts";
-import { findNearest } from "../../tool/suggest.ts";
+import { didYouMean } from "../../tool/suggest.ts";
 import { errorAt, type Place, type Problem, warningAt } from "./problem.ts";
 
 /** Keys with the same meaning for every plugin, and keys of the runtime and the IPAM plugin. */
@@ -87,12 +87,6 @@ export function listStrangeKeys(
 /** Matches comments, and keys that belong to others: their domain comes before a slash. */
 function isAnnotation(key: string): boolean {
   return /^[_$/#]|[./]/.test(key);
-}
-
-/** Suggests a key with a similar spelling. */
-export function didYouMean(word: string, known: readonly string[]): string {
-  const nearest = findNearest(word, known);
-  return nearest === undefined ? "" : `; did you mean "${nearest}"?`;
 }
 
 /**

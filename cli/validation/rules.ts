@@ -14,10 +14,10 @@ import { CHAIN, type PlacedPlugin } from "../chain_form.ts";
 import { listDuplicateKeys } from "./duplicate_keys.ts";
 import {
   type CheckedPlugin,
-  didYouMean,
   IPAM_PLUGINS,
   listUsedCapabilities,
 } from "./keys.ts";
+import { didYouMean } from "../../tool/suggest.ts";
 import { errorAt, type Problem, warningAt } from "./problem.ts";
 
 /** Plugins that create the container's interface. */

@@ -1,5 +1,5 @@
 /**
- * Writes a file atomically: after a crash it is complete or absent.
+ * Replaces files atomically: after a crash a file is complete or absent.
  *
  * @module
  */
@@ -78,4 +78,19 @@ function openUnfinished(folder: string): FileLock {
 function isFolderGone(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound ||
     error instanceof Deno.errors.AlreadyExists;
+}
+
+/**
+ * Replaces a file by a symbolic link; the name exists at all times. The caller
+ * keeps others from doing the same at the same time.
+ *
+ * @throws {Deno.errors.PermissionDenied} If it may not be written; other errors
+ *   of the file system are thrown as they are
+ */
+export function replaceByLink(path: string, target: string): void {
+  const unfinished = `${path}.unfinished`;
+  // A crash may have left it.
+  removeQuietly(unfinished);
+  Deno.symlinkSync(target, unfinished);
+  Deno.renameSync(unfinished, path);
 }

@@ -10,11 +10,8 @@
  */
 
 import { join } from "@std/path/posix";
-import {
-  removeQuietly,
-  unlessMissing,
-  withIoFailure,
-} from "../../../cni/files/io.ts";
+import { unlessMissing, withIoFailure } from "../../../cni/files/io.ts";
+import { replaceByLink } from "../../../cni/files/replace.ts";
 import type { Log } from "../../../cni/log.ts";
 import { isSameFile } from "../../../cni/files/same_file.ts";
 import { Contest } from "./contest.ts";
@@ -90,13 +87,4 @@ export class Links {
     this.#left.add(name);
     this.#log.info("left a plugin alone that is another program", { path });
   }
-}
-
-/** Replaces a file by a link; the name exists at all times. */
-function replaceByLink(path: string, target: string): void {
-  const unfinished = `${path}.unfinished`;
-  // A crash may have left it.
-  removeQuietly(unfinished);
-  Deno.symlinkSync(target, unfinished);
-  Deno.renameSync(unfinished, path);
 }
