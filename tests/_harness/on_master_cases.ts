@@ -5,18 +5,11 @@
  * @module
  */
 
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { linkNames, runIn } from "../../testing/ip_json.ts";
 import { testAttaching } from "./attachment_cases.ts";
-import {
-  type Change,
-  CHANGES,
-  checkAfterChanges,
-  checkPrevResults,
-} from "./check_cases.ts";
-import { Crash } from "./crash.ts";
-import { eachStep, testFaultsOfAdd } from "./fault_steps.ts";
+import { type Change, CHANGES, checkAfterChanges } from "./check_cases.ts";
 import {
   addMaster,
   MASTER,
@@ -26,6 +19,7 @@ import {
   type OnMasterType,
   QuickScene,
 } from "./on_master.ts";
+import { testSandboxLink } from "./sandbox_link_cases.ts";
 
 /** Another program renames the master. */
 const RENAME =
@@ -91,13 +85,14 @@ export function testOnMaster(
       [],
       QuickScene,
     );
-    testFaultsOfAdd(type, "", {
-      make,
-      atLeast,
-      optional:
-        /^write .*\/net\/ipv[46]\/conf\/eth0\/(accept_dad|keep_addr_on_down|(arp|ndisc)_notify)$/,
-    });
   }
+
+  testSandboxLink(type, {
+    needs,
+    make,
+    atLeast,
+    broken: { master: "none0", mode: "none", vlanId: 9999, mtu: -1 },
+  });
 
   test("check() notices everything that was changed", async (t) => {
     const common = CHANGES.filter(([name, where]) =>
@@ -111,47 +106,6 @@ export function testOnMaster(
     ]);
   });
 
-  test("check() compares with any prevResult", async (t) => {
-    using scene = make();
-    await checkPrevResults(t, scene, () => []);
-  });
-
-  test("add() is undone by DEL after it was killed at any step", async (t) => {
-    const steps = await eachStep(t, async (step) => {
-      using scene = make();
-      const before = scene.state;
-      const crash = new Crash(step);
-      await scene.run("ADD");
-      crash[Symbol.dispose]();
-      // Every other time ADD is repeated first, as some runtimes do.
-      if (step % 2 === 0) await scene.run("ADD");
-      await scene.succeed("DEL");
-      assertEquals(scene.state, before);
-      const { json: prevResult } = await scene.succeed("ADD");
-      await scene.succeed("CHECK", { prevResult });
-      return crash.hasHappened ? true : undefined;
-    });
-    assert(steps.length >= 5, `only ${steps.length} steps`);
-  });
-
-  test("del() needs nothing of what there was", async () => {
-    using scene = make();
-    const { hosts } = scene;
-    const before = scene.state;
-    await scene.succeed("DEL");
-    await scene.succeed("ADD");
-    for (const netns of ["", "/run/netns/never-made", "/proc/4194304/ns/net"]) {
-      await scene.succeed("DEL", {}, { env: { CNI_NETNS: netns } });
-      assertEquals(hosts.leases(), []);
-    }
-    const broken = { master: "none0", mode: "none", vlanId: 9999, mtu: -1 };
-    const prevResult = { interfaces: "none" };
-    const deleted = await scene.run("DEL", { ...broken, prevResult });
-    assertEquals(deleted.exitCode, 0, deleted.stdout);
-    assertEquals(scene.state, before);
-    await scene.succeed("DEL");
-  });
-
   test("del() releases the addresses when the master is gone", async () => {
     using scene = make();
     const { host, sandbox } = scene.hosts;
@@ -159,20 +113,6 @@ export function testOnMaster(
     runIn(host, "ip", "link", "del", MASTER);
     await scene.succeed("DEL");
     assertEquals([linkNames(sandbox), scene.hosts.leases()], [["lo"], []]);
-  });
-
-  test("del() leaves links of other attachments", async () => {
-    using scene = make();
-    const { sandbox } = scene.hosts;
-    const { json: prevResult } = await scene.succeed("ADD");
-    // As after an ADD that failed because the interface's name was taken.
-    await scene.succeed("DEL", { name: "net2" });
-    await scene.succeed("DEL", { prevResult }, { containerId: "other" });
-    assertEquals(linkNames(sandbox), ["lo", "eth0"]);
-    await scene.succeed("DEL", { prevResult });
-    runIn(sandbox, "sh", "-ec", "ip link add eth0 type veth peer name peer0");
-    await scene.succeed("DEL", { prevResult });
-    assertEquals(linkNames(sandbox).length, 3);
   });
 
   test("add() creates nothing that cannot be", async (t) => {

@@ -5,23 +5,16 @@
  * @module
  */
 
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import {
   ignoreUnless,
   type Needs,
   rootTest,
 } from "../../testing/capabilities.ts";
-import { linkNames, runIn } from "../../testing/ip_json.ts";
-import {
-  type Change,
-  CHANGES,
-  checkAfterChanges,
-  checkPrevResults,
-} from "./check_cases.ts";
-import { Crash } from "./crash.ts";
+import { type Change, CHANGES, checkAfterChanges } from "./check_cases.ts";
 import { dualStack } from "./dual_stack.ts";
-import { eachStep, testFaultsOfAdd } from "./fault_steps.ts";
 import { type Keys, PluginScene } from "./plugin_scene.ts";
+import { testSandboxLink } from "./sandbox_link_cases.ts";
 
 /** The plugins. */
 export type OwnLinkType = "dummy" | "tap";
@@ -66,14 +59,12 @@ export function testOwnLink(
   ): void => rootTest(`${type}.${name}`, needs, body);
   const make = (): OwnLinkScene => new OwnLinkScene(type, keys);
 
-  if (!needs.ignore) {
-    testFaultsOfAdd(type, "", {
-      make,
-      atLeast,
-      optional:
-        /^write .*\/net\/ipv[46]\/conf\/eth0\/(accept_dad|keep_addr_on_down|(arp|ndisc)_notify)$/,
-    });
-  }
+  testSandboxLink(type, {
+    needs,
+    make,
+    atLeast,
+    broken: { mtu: "x", owner: -1, bridge: 5, mac: "none" },
+  });
 
   test("check() notices everything that was changed", async (t) => {
     const common = CHANGES.filter(([name, where]) =>
@@ -91,66 +82,12 @@ export function testOwnLink(
     ]);
   });
 
-  test("check() compares with any prevResult", async (t) => {
-    using scene = make();
-    await checkPrevResults(t, scene, () => []);
-  });
-
   test("add() twice leaves the first interface alone", async () => {
     using scene = make();
     await scene.succeed("ADD");
     const { state } = scene;
     await scene.fail("ADD", [4, 'Cannot add interface "eth0"']);
     assertEquals(scene.state, state);
-  });
-
-  test("add() is undone by DEL after it was killed at any step", async (t) => {
-    const steps = await eachStep(t, async (step) => {
-      using scene = make();
-      const before = scene.state;
-      const crash = new Crash(step);
-      await scene.run("ADD");
-      crash[Symbol.dispose]();
-      // Every other time ADD is repeated first, as some runtimes do.
-      if (step % 2 === 0) await scene.run("ADD");
-      await scene.succeed("DEL");
-      assertEquals(scene.state, before);
-      const { json: prevResult } = await scene.succeed("ADD");
-      await scene.succeed("CHECK", { prevResult });
-      return crash.hasHappened ? true : undefined;
-    });
-    assert(steps.length >= 5, `only ${steps.length} steps`);
-  });
-
-  test("del() needs nothing of what there was", async () => {
-    using scene = make();
-    const before = scene.state;
-    await scene.succeed("DEL");
-    await scene.succeed("ADD");
-    for (const netns of ["", "/run/netns/never-made", "/proc/4194304/ns/net"]) {
-      await scene.succeed("DEL", {}, { env: { CNI_NETNS: netns } });
-      assertEquals(scene.hosts.leases(), []);
-    }
-    const broken = { mtu: "x", owner: -1, bridge: 5, mac: "none" };
-    const prevResult = { interfaces: "none" };
-    const deleted = await scene.run("DEL", { ...broken, prevResult });
-    assertEquals(deleted.exitCode, 0, deleted.stdout);
-    assertEquals(scene.state, before);
-    await scene.succeed("DEL");
-  });
-
-  test("del() leaves links of other attachments", async () => {
-    using scene = make();
-    const { sandbox } = scene.hosts;
-    const { json: prevResult } = await scene.succeed("ADD");
-    // As after an ADD that failed because the interface's name was taken.
-    await scene.succeed("DEL", { name: "net2" });
-    await scene.succeed("DEL", { prevResult }, { containerId: "other" });
-    assertEquals(linkNames(sandbox), ["lo", "eth0"]);
-    await scene.succeed("DEL", { prevResult });
-    runIn(sandbox, "sh", "-ec", "ip link add eth0 type veth peer name peer0");
-    await scene.succeed("DEL", { prevResult });
-    assertEquals(linkNames(sandbox).length, 3);
   });
 
   test("add() leaves nothing if IPAM fails", async () => {
