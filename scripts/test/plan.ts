@@ -16,7 +16,6 @@ export const ALONE: Readonly<Record<string, string>> = {
   "plugins/bandwidth/traffic_test.ts": "measures rates",
   "tests/bench_test.ts": "measures times",
   "tests/conformance/bandwidth_test.ts": "measures rates",
-  "tests/multus_daemon_test.ts": "counts who loses patience with the daemon",
 };
 
 /** They keep all cores busy by themselves, and kill processes at set times. */
