@@ -33,13 +33,14 @@ const NESTED = "--in-namespaces";
 
 /** Measures in a separate process, which takes everything with it at its end. */
 async function measure(
-  task: Omit<Task, "folder">,
+  task: Omit<Task, "deno" | "folder">,
 ): Promise<Answer | number> {
   const folder = await Deno.makeTempDir({ prefix: "cni-bench-" });
   try {
     const script = new URL(import.meta.url).pathname;
-    const run = [Deno.execPath(), "run", "-A", ...await importFlags(), script];
-    const command = [...run, NESTED, JSON.stringify({ ...task, folder })];
+    const deno = [Deno.execPath(), "run", "-A", ...await importFlags()];
+    const nested = JSON.stringify({ ...task, deno, folder });
+    const command = [...deno, script, NESTED, nested];
     const { code, stdout } = await runIsolated(command, ROOT);
     return code === 0 ? JSON.parse(stdout) as Answer : code;
   } finally {

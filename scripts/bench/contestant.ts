@@ -58,7 +58,7 @@ export class Contestant {
 
   /** Whether a drain is measured with it: with the daemon, and with others' plugins. */
   get drains(): boolean {
-    return this.#route.needsDaemon === true ||
+    return this.#route.daemon === "node" ||
       this.#route === oneByOne && this.node.subject.name !== OURS;
   }
 
@@ -68,7 +68,7 @@ export class Contestant {
    * @throws {CallFailure} If the daemon does not start
    */
   prepare(): void {
-    if (this.#route.needsDaemon) this.node.startDaemon();
+    if (this.#route.daemon) this.node.startDaemon(this.#route.daemon);
   }
 
   /** Its name in tables. */
@@ -140,7 +140,7 @@ export class Contestant {
 
   /** What the daemon has used; 0 if it is not measured. */
   get #daemonCpuMs(): number {
-    return this.#route.needsDaemon ? this.node.daemonCpuMs : 0;
+    return this.node.cpuMsOf(this.#route.daemon);
   }
 
   /** The daemon's part belongs to the call that it was done for. */
@@ -185,11 +185,12 @@ export function listContestants(
   node: BenchNode,
   chain: ChainName,
 ): Contestant[] {
-  const { bin, multus = bin } = node.subject;
+  const { bin, multus = bin, thickDaemon } = node.subject;
   const plugins: readonly string[] = CHAINS[chain];
-  return ROUTES.filter(({ executable, needsDaemon }) =>
+  return ROUTES.filter(({ executable, daemon }) =>
     executable === undefined ||
-    (plugins.length > 1 || needsDaemon) &&
-      hasExecutable(executable === "multus" ? multus : bin, executable)
+    (plugins.length > 1 || daemon === "node") &&
+      (daemon !== "thick" || thickDaemon !== undefined) &&
+      hasExecutable(executable.startsWith("multus") ? multus : bin, executable)
   ).map((route) => new Contestant(node, route));
 }

@@ -17,17 +17,25 @@ rootTest("listContestants() runs chains in one process", async (t) => {
     ]],
     ["pod", ["chain"], ["fast", "fast chain"]],
     ["ptp", ["multus", "cni", "chain"], ["fast", "fast daemon"]],
+    ["pod", ["multus-shim"], ["fast"]],
+    ["pod", ["multus-shim", "multus-daemon"], ["fast", "fast multus thick"]],
   ];
   for (const [chain, executables, who] of rows) {
     await t.step(`${chain} with ${executables.join(", ") || "none"}`, () => {
       using plugins = new PluginFolder();
       for (const name of executables) plugins.add(name, "");
       using node = new BenchNode({
-        subject: { name: "fast", bin: plugins.path },
+        subject: {
+          name: "fast",
+          bin: plugins.path,
+          ...executables.includes("multus-daemon") &&
+            { thickDaemon: `${plugins.path}/multus-daemon` },
+        },
         chain,
         masquerade: false,
         runner: new CallRunner(plugins.path),
         folder: plugins.path,
+        deno: [],
       });
       const contestants = listContestants(node, chain);
       assertEquals(contestants.map((one) => one.who), who);

@@ -1,5 +1,6 @@
 /**
- * The daemon of a node.
+ * Processes that run on a node while others are measured: its daemon, that of
+ * thick multus, and the API server.
  *
  * @module
  */
@@ -11,30 +12,40 @@ import { PreparedProgram, waitFor } from "./process.ts";
 
 const POLL_MS = 10, DEADLINE_MS = 10_000;
 
+/** A daemon to start. */
+export interface DaemonProgram {
+  readonly path: string;
+  readonly args: readonly string[];
+  /** The environment, to which PATH is added. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** The file that exists once it is ready; its folder exists already. */
+  readonly ready: string;
+  /** Where its output goes. */
+  readonly log: string;
+}
+
 /** A daemon that runs. */
 export class BenchDaemon implements Disposable {
   readonly #pid: number;
 
   /**
-   * Starts a daemon, and returns once it listens.
+   * Starts a daemon, and returns once it is ready.
    *
-   * @param path The executable `cni`
-   * @param socket Where it is to listen; its folder is made
    * @param host The namespace that stands for the host's
-   * @throws {CallFailure} If it does not listen in time
+   * @throws {CallFailure} If it is not ready in time
    */
-  constructor(path: string, socket: string, host: NetNs) {
-    const folder = socket.slice(0, socket.lastIndexOf("/"));
-    Deno.mkdirSync(folder, { mode: 0o700 });
-    const args = ["daemon", "--socket-dir", folder];
-    const [stdin, stdout, log] = ["/dev/null", "/dev/null", `${folder}/log`];
-    const env = { PATH };
+  constructor(
+    { path, args, ready, log, ...more }: DaemonProgram,
+    host: NetNs,
+  ) {
+    const [stdin, stdout] = ["/dev/null", "/dev/null"];
+    const env = { ...more.env, PATH };
     using program = new PreparedProgram(
       { path, args, env, stdin, stdout, stderr: log },
     );
     this.#pid = inNetns(host, () => program.start());
     const deadlineMs = performance.now() + DEADLINE_MS;
-    while (!exists(socket)) {
+    while (!exists(ready)) {
       if (performance.now() < deadlineMs) {
         pause(POLL_MS);
         continue;
@@ -42,7 +53,7 @@ export class BenchDaemon implements Disposable {
       this[Symbol.dispose]();
       const said = Deno.readTextFileSync(log);
       const call = { path, args, env, stdin };
-      throw new CallFailure(call, 1, `it does not listen: ${said}`);
+      throw new CallFailure(call, 1, `it is not ready: ${said}`);
     }
   }
 

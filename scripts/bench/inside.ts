@@ -25,6 +25,8 @@ export interface Task extends
     "quick" | "growth" | "rounds" | "filter"
   > {
   readonly subjects: readonly Subject[];
+  /** The command that runs a script of this project. */
+  readonly deno: readonly string[];
   /** An empty folder that is to be hidden. */
   readonly folder: string;
 }
@@ -37,7 +39,7 @@ export interface Answer {
 
 /** Measures everything that the task asks for. Only for a process that is isolated. */
 export function measureAll(task: Task): Answer {
-  const { subjects, folder } = task;
+  const { subjects, deno, folder } = task;
   const bins = subjects.map(({ bin }) => bin);
   hideSharedFolders(folder, [...bins, Deno.execPath(), Deno.cwd()]);
   adoptOrphans();
@@ -45,6 +47,7 @@ export function measureAll(task: Task): Answer {
   const plan = planBench(task, (chain) => hasAll(subjects[0], chain));
   const bench: Workbench = {
     subjects,
+    deno,
     runner: new CallRunner(Deno.makeTempDirSync({ dir: folder })),
     strace: findStrace(PATH),
     rounds: plan.rounds,

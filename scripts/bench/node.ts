@@ -10,9 +10,11 @@ import { type Job, runJobs } from "./attach.ts";
 import { CallFailure, type CallRunner } from "./call.ts";
 import { type ChainName, describeNetwork } from "./chain.ts";
 import { BenchDaemon } from "./daemon.ts";
+import { ThickMultus } from "./thick_multus.ts";
 import { awaitTeardown, makeNetns } from "./netns.ts";
 import {
   type Attachment,
+  type DaemonKind,
   oneByOne,
   type Place,
   type Route,
@@ -29,6 +31,8 @@ export interface NodeParts {
   readonly runner: CallRunner;
   /** An empty folder. */
   readonly folder: string;
+  /** The command that runs a script of this project. */
+  readonly deno: readonly string[];
 }
 
 /** How many containers are attached at once that only are to be there. */
@@ -44,7 +48,7 @@ export class BenchNode implements Disposable {
   /** Stands for the host's namespace. */
   readonly host: NetNs = makeNetns();
 
-  #daemon: BenchDaemon | undefined;
+  readonly #daemons = new Map<DaemonKind, BenchDaemon | ThickMultus>();
 
   /** Creates a node without containers. */
   constructor(parts: NodeParts) {
@@ -60,19 +64,42 @@ export class BenchNode implements Disposable {
     return `${this.#parts.folder}/run/daemon.sock`;
   }
 
-  /**
-   * Starts the node's daemon, unless it runs.
-   *
-   * @throws {CallFailure} If it does not listen in time
-   */
-  startDaemon(): void {
-    const path = `${this.subject.bin}/cni`;
-    this.#daemon ??= new BenchDaemon(path, this.#socket, this.host);
+  get #thickDir(): string {
+    return `${this.#parts.folder}/thick`;
   }
 
-  /** The processor time that the daemon has used so far. */
-  get daemonCpuMs(): number {
-    return this.#daemon?.cpuMs ?? 0;
+  /**
+   * Starts a daemon on the node, unless it runs.
+   *
+   * @throws {CallFailure} If it is not ready in time
+   */
+  startDaemon(kind: DaemonKind): void {
+    if (this.#daemons.has(kind)) return;
+    this.#daemons.set(
+      kind,
+      kind === "node" ? this.#startOwn() : this.#startThick(),
+    );
+  }
+
+  #startOwn(): BenchDaemon {
+    const ready = this.#socket;
+    const folder = ready.slice(0, ready.lastIndexOf("/"));
+    Deno.mkdirSync(folder, { mode: 0o700 });
+    const args = ["daemon", "--socket-dir", folder];
+    const path = `${this.subject.bin}/cni`;
+    const program = { path, args, ready, log: `${folder}/log` };
+    return new BenchDaemon(program, this.host);
+  }
+
+  #startThick(): ThickMultus {
+    const { subject, deno } = this.#parts;
+    const folder = this.#thickDir;
+    return new ThickMultus({ subject, deno, folder, host: this.host });
+  }
+
+  /** Returns the processor time that a daemon has used so far; 0 without one. */
+  cpuMsOf(kind: DaemonKind | undefined): number {
+    return kind === undefined ? 0 : this.#daemons.get(kind)?.cpuMs ?? 0;
   }
 
   /** Names a container in `netns` that is to be attached. */
@@ -92,7 +119,8 @@ export class BenchNode implements Disposable {
   plan(verb: Verb, attachment: Attachment, route: Route): Job {
     const { chain, subject, folder } = this.#parts;
     const { bin, multus = bin } = subject;
-    const place: Place = { bin, multus, folder, socket: this.#socket };
+    const [socket, thickDir] = [this.#socket, `${this.#thickDir}/run`];
+    const place: Place = { bin, multus, folder, socket, thickDir };
     return { verb, attachment, calls: route.plan(chain, verb, place) };
   }
 
@@ -135,7 +163,7 @@ export class BenchNode implements Disposable {
 
   /** Removes everything, and returns once the kernel is done. */
   [Symbol.dispose](): void {
-    this.#daemon?.[Symbol.dispose]();
+    for (const daemon of this.#daemons.values()) daemon[Symbol.dispose]();
     for (const container of this.#containers) container[Symbol.dispose]();
     this.host[Symbol.dispose]();
     awaitTeardown();

@@ -32,6 +32,8 @@ export interface Place {
   readonly folder: string;
   /** The socket of the node's daemon. */
   readonly socket: string;
+  /** Folder of the socket of thick multus. */
+  readonly thickDir: string;
 }
 
 /** A call of a chain, made when its turn comes: it is given the result so far. */
@@ -41,19 +43,27 @@ export interface PlannedCall {
   readonly make: (attachment: Attachment) => Call;
 }
 
+/** A daemon that a node may have: ours, or that of thick multus. */
+export type DaemonKind = "node" | "thick";
+
+/** The pod that all calls of thick multus are for. */
+export const POD = { namespace: "default", name: "bench", uid: "bench" };
+
 /** A way to run a chain. */
 export interface Route {
   /** Its name in tables; "" for one process after the other. */
   readonly name: string;
   /** The executable that it needs besides the plugins. */
   readonly executable: string | undefined;
-  /** Whether the node must have a daemon. */
-  readonly needsDaemon?: boolean;
+  /** The daemon that the node must have. */
+  readonly daemon?: DaemonKind;
   /** Plans the calls that do `verb`, in order. */
   plan(chain: ChainName, verb: Verb, place: Place): readonly PlannedCall[];
 }
 
 const IF_NAME = "eth0";
+const POD_ARGS = `K8S_POD_NAMESPACE=${POD.namespace};` +
+  `K8S_POD_NAME=${POD.name};K8S_POD_UID=${POD.uid}`;
 
 /** As container runtimes do it: a process for each plugin, in reverse for DEL. */
 export const oneByOne: Route = {
@@ -97,7 +107,7 @@ const chained: Route = {
 const daemon: Route = {
   name: "daemon",
   executable: "cni",
-  needsDaemon: true,
+  daemon: "node",
   plan(chain, verb, place): readonly PlannedCall[] {
     const [plugin, ...others] = CHAINS[chain];
     const isChain = others.length > 0;
@@ -108,6 +118,21 @@ const daemon: Route = {
     });
     return plan(chain, verb, place);
   },
+};
+
+/** By the daemon of thick multus, which the shim asks, and an API server. */
+const thick: Route = {
+  name: "multus thick",
+  executable: "multus-shim",
+  daemon: "thick",
+  plan: planWhole("multus-shim", ({ list }, { bin, thickDir }) => ({
+    cniVersion: list.cniVersion,
+    name: "multus",
+    type: "multus-shim",
+    daemonSocketDir: thickDir,
+    binDir: bin,
+    delegates: [list],
+  })),
 };
 
 /** By the tool for operators, which also keeps the cache of attachments. */
@@ -137,6 +162,7 @@ export const ROUTES: readonly Route[] = [
   daemon,
   chained,
   multus,
+  thick,
   tool,
 ];
 
@@ -166,7 +192,7 @@ function callPlugin(plugin: string, { verb, attachment, place, conf }: {
     ? {}
     : { prevResult: JSON.parse(result) };
   return {
-    path: `${plugin === "multus" ? place.multus : place.bin}/${plugin}`,
+    path: `${plugin.startsWith("multus") ? place.multus : place.bin}/${plugin}`,
     args: [],
     env: {
       CNI_COMMAND: verb,
@@ -174,6 +200,7 @@ function callPlugin(plugin: string, { verb, attachment, place, conf }: {
       CNI_NETNS: netns,
       CNI_IFNAME: IF_NAME,
       CNI_PATH: place.bin,
+      ...plugin === "multus-shim" && { CNI_ARGS: POD_ARGS },
     },
     stdin: JSON.stringify({ ...conf, ...prevResult }),
   };

@@ -8,6 +8,7 @@ const PLACE = {
   multus: "/bin-of-plugins",
   folder: "/scratch",
   socket: "/scratch/daemon.sock",
+  thickDir: "/scratch/thick",
 };
 
 function attachmentTo(chain: ChainName): Attachment {

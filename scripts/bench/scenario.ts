@@ -33,8 +33,8 @@ export function measureScenario(
     .filter((subject) => hasAll(subject, listExecutables(chain), bench))
     .map((subject) => {
       const folder = Deno.makeTempDirSync({ dir: bench.folder });
-      const { runner } = bench;
-      const parts = { subject, chain, masquerade, runner, folder };
+      const { runner, deno } = bench;
+      const parts = { subject, chain, masquerade, runner, folder, deno };
       return stack.use(new BenchNode(parts));
     });
   let contestants = nodes.flatMap((node) => listContestants(node, chain))

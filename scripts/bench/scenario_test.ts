@@ -39,6 +39,7 @@ class Scene implements Disposable {
       subjects: this.#subjects,
       runner: new CallRunner(this.#folder),
       strace: undefined,
+      deno: [],
       rounds: { warmUp: 1, single: 2, batch: 1, peak: 0 },
       folder: this.#folder,
       note: (text) => void this.notes.push(text),

@@ -21,6 +21,7 @@ rootTest("measureStarts() runs VERSION of each plugin, and Deno", () => {
       ],
       runner: new CallRunner(folder),
       strace: undefined,
+      deno: [],
       rounds: { warmUp: 1, single: 2, batch: 1, peak: 0 },
       folder,
       note: (text) => void notes.push(text),

@@ -12,6 +12,8 @@ export interface Subject {
   readonly bin: string;
   /** Folder of multus, if that is another one. */
   readonly multus?: string | undefined;
+  /** The daemon of thick multus, if it is measured. */
+  readonly thickDaemon?: string | undefined;
 }
 
 /** Our own. */
@@ -42,11 +44,18 @@ export function findSubjects(
   goFolder: string = GO_FOLDER,
   goMultus?: string,
 ): Subjects {
-  const subjects: Subject[] = [{ name: OURS, bin }];
+  const thick = goMultus !== undefined &&
+    hasExecutable(goMultus, "multus-daemon");
+  const own = thick ? { thickDaemon: `${bin}/cni` } : {};
+  const subjects: Subject[] = [{ name: OURS, bin, ...own }];
   const notes: string[] = [];
   if (hasExecutable(goFolder, "host-local")) {
-    const multus = goMultus === undefined ? {} : { multus: goMultus };
-    subjects.push({ name: GO, bin: goFolder, ...multus });
+    subjects.push({
+      name: GO,
+      bin: goFolder,
+      ...goMultus !== undefined && { multus: goMultus },
+      ...thick && { thickDaemon: `${goMultus}/multus-daemon` },
+    });
   } else {
     notes.push(
       `Skipped the Go plugins: none found in ${goFolder} (Debian package containernetworking-plugins)`,

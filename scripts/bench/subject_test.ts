@@ -32,6 +32,11 @@ Deno.test("findSubjects() names ours, the Go plugins and peers, in this order", 
   assertEquals(notes, []);
   const [, withMultus] = findSubjects(ours, [], go, "/m").subjects;
   assertEquals(withMultus, { name: "go", bin: go, multus: "/m" });
+  const thick = folders.add("thick");
+  Deno.writeTextFileSync(`${thick}/multus-daemon`, "", { mode: 0o755 });
+  const daemons = findSubjects(ours, [], go, thick).subjects
+    .map(({ thickDaemon }) => thickDaemon);
+  assertEquals(daemons, [`${ours}/cni`, `${thick}/multus-daemon`]);
 });
 
 testRows("findSubjects() names a peer by as much of its path as it takes", [

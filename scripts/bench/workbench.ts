@@ -13,6 +13,8 @@ import type { Subject } from "./subject.ts";
 export interface Workbench {
   readonly subjects: readonly Subject[];
   readonly runner: CallRunner;
+  /** The command that runs a script of this project. */
+  readonly deno: readonly string[];
   /** Path of strace; without it system calls are not counted. */
   readonly strace: string | undefined;
   readonly rounds: Rounds;
