@@ -1,5 +1,5 @@
 /**
- * Attachments of namespaces, as the cache has them.
+ * Descriptions of attachments, as the commands of runtimes need them.
  *
  * @module
  */
@@ -7,56 +7,17 @@
 import type { JsonObject } from "../cni/json.ts";
 import { checkContainerId, checkInterfaceName } from "../cni/args.ts";
 import { ifPossible } from "../cni/files/io.ts";
-import { isSameFile } from "../cni/files/same_file.ts";
-import {
-  AttachmentCache,
-  type AttachmentResult,
-  type CachedAttachment,
-  type RuntimeConf,
+import type {
+  AttachmentResult,
+  CachedAttachment,
+  RuntimeConf,
 } from "../cni/libcni/mod.ts";
-import { decodeResult } from "../cni/result_decoding.ts";
 import { encodeResult } from "../cni/result_encoding.ts";
 import { sha512 } from "../cni/sha512.ts";
 import type { CniCall } from "./flags.ts";
-import {
-  type Folders,
-  readArgs,
-  readFolders,
-  resolveNetns,
-} from "./network.ts";
-
-/**
- * Lists the cached attachments of all networks. If the cache has no namespace,
- * as with libcni before 1.2, it is taken from the result.
- *
- * @throws {CniError} 5 If the cache cannot be read
- */
-export function listAttachments({ cacheDir }: Folders): CachedAttachment[] {
-  return new AttachmentCache(cacheDir).listAttachments()
-    .map((cached) => ({
-      ...cached,
-      netns: cached.netns || findSandbox(cached),
-    }));
-}
-
-/** Finds the namespace of the attachment's interface in the result; "" if unknown. */
-function findSandbox({ ifName, result }: CachedAttachment): string {
-  try {
-    const { interfaces } = decodeResult(result ?? {});
-    return interfaces.find(({ name, sandbox }) => sandbox && name === ifName)
-      ?.sandbox ?? "";
-  } catch {
-    return ""; // The code that needs the result reports what is wrong with it.
-  }
-}
-
-/** Reports whether an attachment belongs to the namespace at a path, even if it was made under another path. */
-export function isOfNetns(
-  { netns }: Pick<CachedAttachment, "netns">,
-  path: string,
-): boolean {
-  return netns !== "" && (netns === path || isSameFile(netns, path));
-}
+import { isOfNetns, listAttachments } from "./attachments/node_attachments.ts";
+import { findTarget, resolveNetns } from "./attachments/target.ts";
+import { readArgs, readFolders } from "./network.ts";
 
 /**
  * Describes a new attachment. The container ID is derived from the namespace's
@@ -68,7 +29,7 @@ export async function describeAttachment(
   call: CniCall,
   netns: string,
 ): Promise<RuntimeConf> {
-  const path = resolveNetns(netns);
+  const path = resolveNetns(netns, readFolders(call));
   const containerId = call.flags["container-id"] ??
     await makeContainerId(path);
   const conf = { containerId, netns: path, ...readArgs(call) };
@@ -88,10 +49,11 @@ export async function describeMadeAttachment(
   call: CniCall,
   { network, netns }: { readonly network: string; readonly netns: string },
 ): Promise<RuntimeConf> {
+  const { containerId } = findTarget(netns, readFolders(call));
   const conf = await describeAttachment(call, netns);
   const isOf = (cached: CachedAttachment): boolean =>
     cached.network === network && cached.ifName === conf.ifName &&
-    isOfNetns(cached, conf.netns);
+    (isOfNetns(cached, conf.netns) || cached.containerId === containerId);
   if (call.flags["container-id"] !== undefined) {
     return completeId(
       conf,

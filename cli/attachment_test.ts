@@ -6,9 +6,9 @@ import { AttachmentCache } from "../cni/libcni/mod.ts";
 import {
   describeAttachment,
   describeMadeAttachment,
-  isOfNetns,
   makeContainerId,
 } from "./attachment.ts";
+import { isOfNetns } from "./attachments/node_attachments.ts";
 import type { CniFlags } from "./flags.ts";
 import { callWith } from "../tests/_harness/tool_call.ts";
 import { eachRow } from "../tests/_harness/table.ts";

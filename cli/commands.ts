@@ -5,7 +5,7 @@
  */
 
 import { describeDaemon } from "../node/daemon/row.ts";
-import type { Argument, CommandRow, Program } from "../tool/command.ts";
+import type { Argument, CommandRow, Flag, Program } from "../tool/command.ts";
 import { OWN_ROWS } from "../tool/own_rows.ts";
 import { FOLDERS, pick } from "./flags.ts";
 
@@ -18,7 +18,7 @@ const NETWORK: Argument = {
 /** A namespace that is, or will be, attached. */
 const NETNS: Argument = {
   name: "NETNS",
-  summary: "namespace name as in ip netns, or path",
+  summary: "namespace name or path, namespace/pod, container ID, or pid:4711",
   completes: "netns",
 };
 
@@ -180,6 +180,14 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
   },
 ];
 
+/** The flag of kubectl. */
+const WIDE: Flag = {
+  short: "o",
+  value: "FORMAT",
+  summary: "wide, the same as --wide",
+  completes: ["wide"],
+};
+
 /** The commands that show the node's state, and its daemon. */
 const NODE_COMMANDS: readonly CommandRow[] = [
   {
@@ -190,9 +198,10 @@ const NODE_COMMANDS: readonly CommandRow[] = [
       "no if the namespace is gone but the attachment is still cached.",
     ],
     args: [{ ...NETWORK, isOptional: true }],
-    flags: pick("wide", "exit-code", ...FOLDERS),
+    flags: { ...pick("wide", "pod", "exit-code", ...FOLDERS), output: WIDE },
     examples: {
       "cni list": "show all",
+      "cni list --pod default/web": "show the networks of a pod",
       "cni list pods --json | jq -r '.[].addresses[]'":
         "list the addresses in use",
     },
@@ -337,9 +346,11 @@ const NETNS_COMMANDS: readonly CommandRow[] = [
       completes: "command",
       isRepeated: true,
     }],
+    flags: pick("cache-dir"),
     isWrapper: true,
     examples: {
       "cni netns exec blue -- ip address": "show its links",
+      "cni netns exec default/web -- ss -tlnp": "enter a pod",
     },
     load: async () => (await import("./commands/netns.ts")).execNetns,
   },

@@ -76,7 +76,12 @@ export const FLAGS = {
   "copy": { summary: "copy the executable for each plugin" },
   "link": { summary: "link each plugin to the executable (default)" },
   "rollback": { summary: "restore the replaced files, as cni uninstall does" },
-  "wide": { summary: "show full container IDs" },
+  "wide": { summary: "show all columns and full container IDs" },
+  "pod": {
+    value: "POD",
+    summary: "only attachments of this pod, as namespace/name",
+    completes: "netns",
+  },
   "exit-code": { summary: "exit with 1 if there is a problem" },
   "undo-timeout": {
     value: "TIME",

@@ -4,7 +4,6 @@
  * @module
  */
 
-import { resolve } from "@std/path/posix";
 import { checkNetworkName } from "../cni/args.ts";
 import { CniError, ErrorCode } from "../cni/error.ts";
 import { isTimeout } from "../cni/deadline.ts";
@@ -32,7 +31,6 @@ import { dispatch } from "../cni/skel.ts";
 import { findPlugin } from "../plugins/registry.ts";
 import type { CniCall } from "./flags.ts";
 import { formatDuration } from "../tool/duration.ts";
-import { pathOfName } from "./netns/named.ts";
 import { didYouMean } from "../tool/suggest.ts";
 
 const DEFAULT_CONF_DIR = "/etc/cni/net.d";
@@ -251,13 +249,4 @@ function parseCapabilityArgs(text: string): JsonObject {
     ErrorCode.InvalidEnvironment,
     "Cannot decode CAP_ARGS: expected an object, with capabilities as its keys",
   );
-}
-
-/**
- * Returns the path of a namespace given by path or by `ip netns` name.
- *
- * @throws {Error} If the name is invalid
- */
-export function resolveNetns(netns: string): string {
-  return netns.includes("/") ? resolve(netns) : pathOfName(netns);
 }

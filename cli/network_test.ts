@@ -8,7 +8,6 @@ import {
   readArgs,
   readFolders,
   readNetworkFile,
-  resolveNetns,
   UnknownNetworkError,
 } from "./network.ts";
 import { callWith } from "../tests/_harness/tool_call.ts";
@@ -134,12 +133,4 @@ Deno.test("getNetwork() accepts a name or a path", async (t) => {
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }
-});
-
-Deno.test("resolveNetns() accepts a path or a name", () => {
-  assertEquals(resolveNetns("/proc/1/ns/net"), "/proc/1/ns/net");
-  assertEquals(resolveNetns("/a/../b//c/"), "/b/c");
-  assertEquals(resolveNetns("./x"), `${Deno.cwd()}/x`);
-  assertEquals(resolveNetns("not-there"), "/var/run/netns/not-there");
-  assertThrows(() => resolveNetns(".."), Error, "Cannot name");
 });

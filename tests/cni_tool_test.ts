@@ -255,6 +255,8 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
   assertEquals(attachment, {
     network: "pods",
     pod: null,
+    via: null,
+    definition: null,
     ifname: "eth0",
     addresses: ["10.22.0.2/24", "fd00:22::2/64"],
     netns: "/var/run/netns/blue",
@@ -1024,16 +1026,20 @@ onNode("cni list shows pods, and short IDs that may be used", async (host) => {
   const table = await succeed(host, "list");
   assertMatch(table, /^NETWORK +POD +CONTAINER /);
   assertMatch(table, /^pods +default\/web-0 +0123456789abc +net1 /m);
-  assertMatch(table, /^pods +- +cnitool-\w{20} +eth0 /m);
+  assertMatch(table, /^pods +default\/web-0 +cnitool-\w{20} +eth0 /m);
   assertStringIncludes(await succeed(host, "list --wide"), ` ${id} `);
   const rows = await readJson(host, "list");
   assertEquals(
     rows.map(({ pod }: Record<string, unknown>) => pod).sort(),
-    ["default/web-0", null],
+    ["default/web-0", "default/web-0"],
   );
   const short = ["pods", "blue", "-i", "net1", "--container-id=0123456789abc"];
   await succeed(host, "check", ...short);
-  await succeed(host, "del", ...short, "--strict");
+  const command = ["ip", "-br", "link"];
+  const links = await succeed(host, "netns exec default/web-0 --", ...command);
+  assertMatch(links, /^net1@/m);
+  await succeed(host, "check pods default/web-0");
+  await succeed(host, "del pods 0123456 -i net1 --strict");
   assertEquals((await host.cni("list")).stdout.includes("net1"), false);
 });
 

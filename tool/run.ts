@@ -35,6 +35,7 @@ export async function runMain(program: Program): Promise<never> {
   const { stdout, exitCode } = await runTool(program, Deno.args, {
     env: Deno.env.toObject(),
     isTerminal: Deno.stdout.isTerminal(),
+    width: findWidth(),
     onStderr: (text) => writeStderr(text),
     interrupt: listenToSignals(),
   });
@@ -47,11 +48,23 @@ export async function runMain(program: Program): Promise<never> {
   Deno.exit(1);
 }
 
+function findWidth(): number | undefined {
+  if (!Deno.stdout.isTerminal()) return undefined;
+  try {
+    // 0 if the terminal does not know, as on a serial line.
+    return Deno.consoleSize().columns || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The surroundings of a program. */
 export interface World {
   readonly env: Environment;
   /** Whether stdout is a terminal. */
   readonly isTerminal: boolean;
+  /** Width of the terminal in characters; absent if stdout is not a terminal. */
+  readonly width?: number | undefined;
   /** Receives text for people as it is written. */
   readonly onStderr: (text: string) => void;
   /** Aborted by an {@linkcode Interruption} when the user interrupts the tool. */
@@ -128,8 +141,8 @@ function formatJson(document: unknown): string {
   return JSON.stringify(document, null, 4) + "\n";
 }
 
-function styleOf({ env, isTerminal }: World): Style {
-  return chooseStyle(wantsColor(env, isTerminal));
+function styleOf({ env, isTerminal, width }: World): Style {
+  return chooseStyle(wantsColor(env, isTerminal), width);
 }
 
 async function runLine(

@@ -8,6 +8,8 @@ import type { Environment } from "../cni/args.ts";
 
 /** Highlights text for people. */
 export interface Style {
+  /** Width of the terminal in characters; absent if stdout is not a terminal. */
+  readonly width?: number | undefined;
   /** Highlights headings. */
   bold(text: string): string;
   /** Highlights errors. */
@@ -20,11 +22,16 @@ export interface Style {
 
 const ESCAPE = "\u001b[";
 
-/** Returns terminal highlighting, or none. */
-export function chooseStyle(isColored: boolean): Style {
+/**
+ * Returns terminal highlighting, or none.
+ *
+ * @param width Of the terminal, in characters
+ */
+export function chooseStyle(isColored: boolean, width?: number): Style {
   const mark = (on: number, off: number) => (text: string): string =>
     isColored && text !== "" ? `${ESCAPE}${on}m${text}${ESCAPE}${off}m` : text;
   return {
+    width,
     bold: mark(1, 22),
     red: mark(31, 39),
     yellow: mark(33, 39),

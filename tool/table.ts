@@ -11,6 +11,10 @@ export interface Column<Row> {
   readonly heading: string;
   /** Returns a cell's text; "" is shown as a dash. */
   readonly cell: (row: Row) => string;
+  /** Whether a narrow terminal may cut its cells. */
+  readonly isCut?: boolean;
+  /** If set, a narrow terminal may lack the column; the lowest number goes first. */
+  readonly dropped?: number;
   /** Highlights a cell. */
   readonly mark?: (
     row: Row,
@@ -20,16 +24,16 @@ export interface Column<Row> {
 
 /**
  * Formats rows under their headings, one line each, with two blanks between
- * columns and no newline at the end.
+ * columns and no newline at the end. On a narrow terminal, columns are dropped
+ * and cut as far as they allow.
  */
 export function formatTable<Row>(
-  columns: readonly Column<Row>[],
+  all: readonly Column<Row>[],
   rows: readonly Row[],
   style: Style,
 ): string {
-  const widths = columns.map(({ heading, cell }) =>
-    Math.max(...[heading, ...rows.map((row) => show(cell(row)))].map(measure))
-  );
+  const columns = fit(all, rows, style.width);
+  const widths = measureColumns(columns, rows);
   const line = (format: (column: Column<Row>) => [string, Mark]): string =>
     columns.map((column, at) => {
       const [text, mark] = format(column);
@@ -43,6 +47,62 @@ export function formatTable<Row>(
       line(({ cell, mark }) => [show(cell(row)), mark?.(row, style) ?? same])
     ),
   ].join("\n");
+}
+
+/** Cells are not cut below this width. */
+const SHORTEST_CELL = 12;
+
+function measureColumns<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+): number[] {
+  return columns.map(({ heading, cell }) =>
+    Math.max(...[heading, ...rows.map((row) => show(cell(row)))].map(measure))
+  );
+}
+
+/** Drops and cuts columns until they fit, as far as possible. */
+function fit<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  width = Infinity,
+): readonly Column<Row>[] {
+  const widths = measureColumns(columns, rows);
+  const excess = sum(widths) + 2 * (columns.length - 1) - width;
+  if (excess <= 0) return columns;
+  const [first] = columns.filter(({ dropped }) => dropped !== undefined)
+    .sort((left, right) => Number(left.dropped) - Number(right.dropped));
+  if (first !== undefined) {
+    return fit(columns.filter((column) => column !== first), rows, width);
+  }
+  const [widest] = columns
+    .map((column, at) => ({ column, width: widths[at] ?? 0 }))
+    .filter(({ column, width }) => column.isCut && width > SHORTEST_CELL)
+    .sort((left, right) => right.width - left.width);
+  if (widest === undefined) return columns;
+  const limit = Math.max(SHORTEST_CELL, widest.width - Math.ceil(excess));
+  const { cell } = widest.column;
+  const cut = {
+    ...widest.column,
+    isCut: false,
+    cell: (row: Row): string => shorten(show(cell(row)), limit),
+  };
+  const cutColumns = columns.map((column) =>
+    column === widest.column ? cut : column
+  );
+  return fit(cutColumns, rows, width);
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
+/** Shortens a text to a number of characters. */
+export function shorten(text: string, limit: number): string {
+  const characters = [...text];
+  return characters.length <= limit
+    ? text
+    : `${characters.slice(0, limit - 1).join("")}…`;
 }
 
 type Mark = (text: string) => string;

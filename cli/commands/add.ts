@@ -15,17 +15,13 @@ import type {
   NetworkRuntime,
   RuntimeConf,
 } from "../../cni/libcni/mod.ts";
-import {
-  arrangeResult,
-  describeAttachment,
-  isOfNetns,
-  listAttachments,
-} from "../attachment.ts";
+import { arrangeResult, describeAttachment } from "../attachment.ts";
+import { isOfNetns, listAttachments } from "../attachments/node_attachments.ts";
+import { findTarget, findUnknown } from "../attachments/target.ts";
 import { type Output, readDuration } from "../../tool/command.ts";
 import type { CniCall } from "../flags.ts";
 import { formatDuration } from "../../tool/duration.ts";
 import { formatFailureText } from "../../tool/failure.ts";
-import { findNetnsProblem } from "../netns/named.ts";
 import {
   createLocks,
   createRuntime,
@@ -44,7 +40,7 @@ export async function add(call: CniCall): Promise<Output> {
   const list = getNetwork(folders, network);
   const conf = await describeAttachment(call, netns);
   const { signal } = call;
-  refuseMissing(conf);
+  refuseMissing(netns, folders);
   refuseLate(call);
   // Lock before reading the cache: another call may be attaching it right now.
   const log = createLog({ command: "add" }, call.onStderr);
@@ -140,12 +136,12 @@ function tellOfUndo({ flags, onStderr }: CniCall, timeoutMs: number): void {
   onStderr(`Undoing ADD${limit}…\n`);
 }
 
-function refuseMissing({ netns }: RuntimeConf): void {
-  const problem = findNetnsProblem(netns);
+function refuseMissing(netns: string, folders: Folders): void {
+  const problem = findUnknown(findTarget(netns, folders), folders);
   if (problem === undefined) return;
   throw new CniError(
     ErrorCode.InvalidNetns,
-    `Cannot attach network namespace "${netns}": ${problem}`,
+    `Cannot attach "${netns}": ${problem}`,
   );
 }
 

@@ -16,6 +16,7 @@ import {
   STANDARD_FLAGS,
 } from "../../tool/command.ts";
 import { findFlag } from "../../tool/parse.ts";
+import { listNodeAttachments } from "../attachments/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
 import { listNamed } from "../netns/named.ts";
 import { listNetworkNames, readFolders } from "../network.ts";
@@ -132,13 +133,14 @@ function findCompletion(call: CniCall): Completion {
   const names = { ...call, flags };
   const { name, flag, given } = findFlag(cursor, table);
   // bash breaks words at "=".
+  const row = findRow(rows, words);
   if (open !== undefined) {
-    return offer(table[open]?.completes, names, cursor.replace(/^=/, ""));
+    const { completes } = (row ? flagsOf(row)[open] : table[open]) ?? {};
+    return offer(completes, names, cursor.replace(/^=/, ""));
   }
   if (flag !== undefined && given !== undefined && name !== "") {
     return offer(flag.completes, names, given);
   }
-  const row = findRow(rows, words);
   if (cursor.startsWith("-")) {
     return { words: listFlagWords(row ? flagsOf(row) : STANDARD_FLAGS) };
   }
@@ -228,20 +230,33 @@ function offer(
     case "directory":
     case "command":
       return { kind: completes };
-    case "network":
-    case "netns": {
+    case "network": {
       if (typed.includes("/")) return { kind: "file" };
-      const names =
-        ifPossible(() =>
-          completes === "netns"
-            ? listNamed().map(({ name }) => name)
-            : listNetworkNames(readFolders(call).confDir)
-        ) ?? [];
-      return { words: describe(names.filter((name) => PLAIN.test(name))) };
+      const { confDir } = readFolders(call);
+      return offerPlain(ifPossible(() => listNetworkNames(confDir)) ?? []);
+    }
+    case "netns": {
+      const pods = ifPossible(() => listPods(call)) ?? [];
+      const isPath = typed.includes("/") &&
+        !pods.some((pod) => pod.startsWith(typed));
+      if (isPath) return { kind: "file" };
+      const named = ifPossible(listNamed) ?? [];
+      return offerPlain([...named.map(({ name }) => name), ...pods]);
     }
     default:
       return { words: describe(completes) };
   }
+}
+
+function offerPlain(names: readonly string[]): Completion {
+  const isPlain = (name: string): boolean =>
+    name.split("/").every((part) => PLAIN.test(part));
+  return { words: describe(names.filter(isPlain)) };
+}
+
+function listPods(call: CniCall): string[] {
+  const pods = listNodeAttachments(readFolders(call)).map(({ pod }) => pod);
+  return [...new Set(pods)].filter((pod) => pod !== undefined);
 }
 
 function describe(words: readonly string[]): Record<string, string> {

@@ -11,10 +11,11 @@ import type {
 } from "../../cni/libcni/mod.ts";
 import { mayHaveVersion } from "../../cni/libcni/operation.ts";
 import { COMMAND_SINCE } from "../../cni/version.ts";
-import { isOfNetns, listAttachments } from "../attachment.ts";
+import { isOfNetns, listAttachments } from "../attachments/node_attachments.ts";
+import { resolveNetns } from "../attachments/target.ts";
 import type { Output } from "../../tool/command.ts";
 import type { CniCall } from "../flags.ts";
-import { findNetnsProblem } from "../netns/named.ts";
+import { findNetnsProblem, isNetns, pathOfName } from "../netns/named.ts";
 import {
   createLocks,
   createRuntime,
@@ -22,7 +23,6 @@ import {
   getNetwork,
   readFolders,
   refuseLate,
-  resolveNetns,
 } from "../network.ts";
 import { showControls } from "../../tool/style.ts";
 import { UsageError } from "../../tool/usage_error.ts";
@@ -33,7 +33,7 @@ export async function gc(call: CniCall): Promise<Output> {
   checkIntent(call, kept);
   const folders = readFolders(call);
   const list = getNetwork(folders, network);
-  const stays = kept.map(parseKept);
+  const stays = kept.map((text) => parseKept(text, folders));
   const { signal } = call;
   const isDryRun = call.flags["dry-run"];
   refuseLate(call);
@@ -113,14 +113,20 @@ interface Kept {
 }
 
 /** Parses `NETNS` or `NETNS:IFNAME`. A namespace may have a colon in its name. */
-function parseKept(text: string): Kept {
-  const netns = resolveNetns(text);
+function parseKept(text: string, folders: Folders): Kept {
   const colon = text.lastIndexOf(":");
-  const isWhole = colon < 0 || findNetnsProblem(netns) === undefined;
-  if (isWhole) return { text, netns, ifName: undefined };
+  const isWhole = colon < 0 || /^pid:\d+$/.test(text) ||
+    isNetns(pathOf(text)) === true;
+  if (isWhole) {
+    return { text, netns: resolveNetns(text, folders), ifName: undefined };
+  }
   const ifName = text.slice(colon + 1);
   checkInterfaceName(ifName);
-  return { text, netns: resolveNetns(text.slice(0, colon)), ifName };
+  return { text, netns: resolveNetns(text.slice(0, colon), folders), ifName };
+}
+
+function pathOf(text: string): string {
+  return text.includes("/") ? text : pathOfName(text);
 }
 
 function isKept(cached: CachedAttachment, { netns, ifName }: Kept): boolean {

@@ -4,12 +4,15 @@
  * @module
  */
 
-import type { CachedAttachment } from "../../cni/libcni/mod.ts";
-import { decodeResult } from "../../cni/result_decoding.ts";
-import { listAttachments } from "../attachment.ts";
+import {
+  isCovered,
+  listAddresses,
+  listNodeAttachments,
+  type NodeAttachment,
+} from "../attachments/node_attachments.ts";
+import { getPod, shortenId } from "../attachments/target.ts";
 import type { Output } from "../../tool/command.ts";
 import type { CniCall } from "../flags.ts";
-import { isNetns } from "../netns/named.ts";
 import { chooseExitCode, getNetwork, readFolders } from "../network.ts";
 import { type Column, formatTable } from "../../tool/table.ts";
 
@@ -18,6 +21,10 @@ interface Row {
   readonly network: string;
   /** Namespace and name of the Kubernetes pod; null if unknown. */
   readonly pod: string | null;
+  /** The multus network that made it; null if a runtime did. */
+  readonly via: string | null;
+  /** Namespace and name of the NetworkAttachmentDefinition; null if unknown. */
+  readonly definition: string | null;
   readonly containerID: string;
   readonly ifname: string;
   readonly addresses: readonly string[];
@@ -35,11 +42,16 @@ export function list(call: CniCall): Output {
   const name = network?.includes("/")
     ? getNetwork(folders, network).name
     : network;
-  const rows = listAttachments(folders)
-    .filter((cached) => name === undefined || cached.network === name)
+  const all = listNodeAttachments(folders);
+  const { pod } = call.flags;
+  const rows = all
+    .filter((one) => name === undefined || one.network === name)
+    .filter((one) => pod === undefined || one.pod === pod)
+    .filter((one) => name !== undefined || !isCovered(one, all))
     .map(toRow);
   // A network without attachments is fine, but an unknown network is a mistake.
   if (rows.length === 0 && name !== undefined) getNetwork(folders, name);
+  if (rows.length === 0 && pod !== undefined) getPod(pod, folders);
   const hasProblem = rows.some(({ netnsExists }) => netnsExists === false);
   return {
     json: rows,
@@ -51,62 +63,67 @@ export function list(call: CniCall): Output {
   };
 }
 
-function toRow(cached: CachedAttachment): Row {
-  const { netns } = cached;
+function toRow(cached: NodeAttachment): Row {
+  const { netns, pod, via, definition, isLive } = cached;
   return {
     network: cached.network,
-    pod: findPod(cached),
+    pod: pod ?? null,
+    via: via ?? null,
+    definition: definition ?? null,
     containerID: cached.containerId,
     ifname: cached.ifName,
     addresses: listAddresses(cached),
     netns,
-    netnsExists: (netns === "" ? undefined : isNetns(netns)) ?? null,
+    netnsExists: isLive ?? null,
     since: cached.since.toISOString().replace(/\.\d+Z$/, "Z"),
   };
-}
-
-/** Finds the pod in the arguments that Kubernetes runtimes pass. */
-function findPod({ cniArgs }: CachedAttachment): string | null {
-  const { K8S_POD_NAMESPACE: namespace, K8S_POD_NAME: name } = Object
-    .fromEntries<string | undefined>(cniArgs);
-  return namespace && name ? `${namespace}/${name}` : null;
-}
-
-/** Length of a shortened ID: 13 digits identify a container, as in crictl. */
-function shorten(id: string): string {
-  return /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 13) : id;
 }
 
 function chooseColumns(
   { flags }: CniCall,
   rows: readonly Row[],
 ): Column<Row>[] {
-  const hasPods = rows.some(({ pod }) => pod !== null);
-  return COLUMNS.filter(({ heading }) => heading !== "POD" || hasPods)
-    .map((column) =>
-      column.heading === "CONTAINER" && !flags.wide
-        ? { ...column, cell: (row) => shorten(column.cell(row)) }
-        : column
-    );
+  const isShown = ({ heading }: Column<Row>): boolean =>
+    heading === "POD"
+      ? rows.some(({ pod }) => pod !== null)
+      : heading !== "VIA" || rows.some(({ via }) => via !== null);
+  const columns = COLUMNS.filter(isShown);
+  if (flags.wide || flags.output === "wide") {
+    return columns.map(({ heading, cell, mark = noMark }) => ({
+      heading,
+      cell,
+      mark,
+    }));
+  }
+  return columns.map((column) =>
+    column.heading === "CONTAINER"
+      ? { ...column, cell: (row) => shortenId(column.cell(row)) }
+      : column
+  );
 }
 
-/** Lists the addresses of a result; empty if it cannot be decoded. */
-function listAddresses({ result }: CachedAttachment): string[] {
-  if (result === undefined) return [];
-  try {
-    return decodeResult(result).ips.map(({ address }) => String(address));
-  } catch {
-    return [];
-  }
+function noMark(): undefined {
+  return undefined;
 }
+
+// The columns that a narrow terminal lacks first: NETNS, VIA, SINCE, CONTAINER.
 
 const COLUMNS: readonly Column<Row>[] = [
-  { heading: "NETWORK", cell: ({ network }) => network },
-  { heading: "POD", cell: ({ pod }) => pod ?? "" },
-  { heading: "CONTAINER", cell: ({ containerID }) => containerID },
+  { heading: "NETWORK", cell: ({ network }) => network, isCut: true },
+  { heading: "POD", cell: ({ pod }) => pod ?? "", isCut: true },
+  {
+    heading: "CONTAINER",
+    cell: ({ containerID }) => containerID,
+    dropped: 4,
+  },
   { heading: "INTERFACE", cell: ({ ifname }) => ifname },
-  { heading: "ADDRESSES", cell: ({ addresses }) => addresses.join(",") },
-  { heading: "NETNS", cell: ({ netns }) => netns },
+  {
+    heading: "ADDRESSES",
+    cell: ({ addresses }) => addresses.join(","),
+    isCut: true,
+  },
+  { heading: "VIA", cell: ({ via }) => via ?? "", dropped: 2 },
+  { heading: "NETNS", cell: ({ netns }) => netns, dropped: 1 },
   {
     heading: "EXISTS",
     cell: ({ netnsExists }) =>
@@ -114,5 +131,5 @@ const COLUMNS: readonly Column<Row>[] = [
     mark: ({ netnsExists }, style) =>
       netnsExists === false ? style.red : undefined,
   },
-  { heading: "SINCE", cell: ({ since }) => since },
+  { heading: "SINCE", cell: ({ since }) => since, dropped: 3 },
 ];

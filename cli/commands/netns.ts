@@ -4,8 +4,14 @@
  * @module
  */
 
-import type { CachedAttachment } from "../../cni/libcni/mod.ts";
-import { isOfNetns, listAttachments } from "../attachment.ts";
+import {
+  isCovered,
+  isOfNetns,
+  listNodeAttachments,
+  type NodeAttachment,
+} from "../attachments/node_attachments.ts";
+import { findTarget, findUnknown } from "../attachments/target.ts";
+import { basename } from "@std/path/posix";
 import type { Output } from "../../tool/command.ts";
 import type { CniCall } from "../flags.ts";
 import { formatFailureText } from "../../tool/failure.ts";
@@ -18,7 +24,7 @@ import {
   type NamedNetns,
   pathOfName,
 } from "../netns/named.ts";
-import { readFolders, resolveNetns } from "../network.ts";
+import { readFolders } from "../network.ts";
 import { type Column, formatTable } from "../../tool/table.ts";
 
 /** Creates a namespace. */
@@ -47,7 +53,8 @@ export function delNetns(call: CniCall): Output {
 function listLeft(call: CniCall, path: string): string[] {
   const { attachments, problem } = readAttachments(call);
   if (problem !== undefined) return [problem];
-  return attachments.filter((cached) => isOfNetns(cached, path))
+  return attachments
+    .filter((cached) => cached.via === undefined && isOfNetns(cached, path))
     .map(({ network, ifName }) =>
       `it is attached to "${network}" as "${ifName}": run cni del ${network} ` +
       `${path} --ifname ${ifName}`
@@ -85,14 +92,15 @@ export function listNetns(call: CniCall): Output {
 
 /** The node's attachments, or why they are unknown. */
 interface Found {
-  readonly attachments: readonly CachedAttachment[];
+  readonly attachments: readonly NodeAttachment[];
   readonly problem?: string;
 }
 
 /** Reads the cache if possible. Anybody can list namespaces, but often only root can read the cache. */
 function readAttachments(call: CniCall): Found {
   try {
-    return { attachments: listAttachments(readFolders(call)) };
+    const all = listNodeAttachments(readFolders(call));
+    return { attachments: all.filter((one) => !isCovered(one, all)) };
   } catch (error) {
     const problem = `Attachments are unknown: ${formatFailureText(error)}`;
     return { attachments: [], problem };
@@ -115,16 +123,19 @@ const COLUMNS: readonly Column<Row>[] = [
 ];
 
 /** Runs another program in a namespace, in this process. */
-export function execNetns({ args, onStderr }: CniCall): never {
+export function execNetns(call: CniCall): never {
+  const { args, onStderr } = call;
   const [netns = "", ...command] = args;
-  const path = resolveNetns(netns);
-  const problem = findNetnsProblem(path);
+  const folders = readFolders(call);
+  const target = findTarget(netns, folders);
+  const problem = findUnknown(target, folders);
   if (problem !== undefined) {
-    throw new Error(`Cannot enter network namespace "${netns}": ${problem}`);
+    throw new Error(`Cannot enter "${netns}": ${problem}`);
   }
+  const { netns: path } = target;
   execInNetns({
     path,
-    name: netns.includes("/") ? "" : netns,
+    name: path === pathOfName(basename(path)) ? basename(path) : "",
     command,
     warn: (text) => onStderr(`${text}\n`),
   });

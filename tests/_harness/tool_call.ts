@@ -8,10 +8,18 @@ import { cni } from "../../cli/commands.ts";
 import type { CniCall } from "../../cli/flags.ts";
 import type { FlagTable, FlagValues } from "../../tool/command.ts";
 import { parseCommandLine } from "../../tool/parse.ts";
-import { type Ended, runTool } from "../../tool/run.ts";
+import { type Ended, runTool, type World } from "../../tool/run.ts";
 
 /** Runs `cni`, not on a terminal and with an empty environment. */
-export async function runCni(
+export function runCni(
+  ...argv: readonly string[]
+): Promise<Ended & { readonly stderr: string }> {
+  return runCniOn({}, ...argv);
+}
+
+/** Runs `cni` with other surroundings, such as the width of a terminal. */
+export async function runCniOn(
+  world: Partial<World>,
   ...argv: readonly string[]
 ): Promise<Ended & { readonly stderr: string }> {
   let stderr = "";
@@ -20,6 +28,7 @@ export async function runCni(
     isTerminal: false,
     onStderr: (text) => stderr += text,
     interrupt: new AbortController().signal,
+    ...world,
   });
   return { ...ended, stderr };
 }

@@ -1,0 +1,199 @@
+/**
+ * The attachments of this node, as the caches of runtimes and of multus have
+ * them.
+ *
+ * A runtime caches what it attaches. multus is a runtime too: it caches the
+ * networks that it attaches in a folder of its own, `cniDir`.
+ *
+ * @module
+ */
+
+import { join } from "@std/path/posix";
+import { ifPossible } from "../../cni/files/io.ts";
+import { findFileId, isSameFile } from "../../cni/files/same_file.ts";
+import { isObject, type JsonObject, parseJson } from "../../cni/json.ts";
+import {
+  AttachmentCache,
+  type CachedAttachment,
+} from "../../cni/libcni/mod.ts";
+import { decodeResult } from "../../cni/result_decoding.ts";
+import { isNetns } from "../netns/named.ts";
+import type { Folders } from "../network.ts";
+
+/** An attachment on this node. */
+export interface NodeAttachment extends CachedAttachment {
+  /** The Kubernetes pod, `namespace/name`; undefined if unknown. */
+  readonly pod: string | undefined;
+  /** Whether the namespace exists; undefined if unknown. */
+  readonly isLive: boolean | undefined;
+  /** Name of the multus network that made it; undefined if a runtime made it. */
+  readonly via: string | undefined;
+  /** The NetworkAttachmentDefinition, `namespace/name`; undefined if unknown. */
+  readonly definition: string | undefined;
+  /** The folder whose `results` has it. */
+  readonly cacheDir: string;
+}
+
+/**
+ * Lists the cached attachments of all networks that runtimes made. If the cache
+ * has no namespace, as with libcni before 1.2, it is taken from the result.
+ *
+ * @throws {CniError} 5 If the cache cannot be read
+ */
+export function listAttachments(
+  { cacheDir }: Pick<Folders, "cacheDir">,
+): CachedAttachment[] {
+  return new AttachmentCache(cacheDir).listAttachments()
+    .map((cached) => ({
+      ...cached,
+      netns: cached.netns || findSandbox(cached),
+    }));
+}
+
+/** Finds the namespace of the attachment's interface in the result; "" if unknown. */
+function findSandbox({ ifName, result }: CachedAttachment): string {
+  try {
+    const { interfaces } = decodeResult(result ?? {});
+    return interfaces.find(({ name, sandbox }) => sandbox && name === ifName)
+      ?.sandbox ?? "";
+  } catch {
+    return ""; // The code that needs the result reports what is wrong with it.
+  }
+}
+
+/** Reports whether an attachment belongs to the namespace at a path, even if it was made under another path. */
+export function isOfNetns(
+  { netns }: Pick<CachedAttachment, "netns">,
+  path: string,
+): boolean {
+  return netns !== "" && (netns === path || isSameFile(netns, path));
+}
+
+/**
+ * Lists the attachments of runtimes, followed by those of multus.
+ *
+ * multus caches the pod's default network as well. It has the container ID and
+ * interface name of the runtime's attachment to multus; see
+ * {@linkcode isCovered}.
+ *
+ * @throws {CniError} 5 If the cache cannot be read
+ */
+export function listNodeAttachments(
+  { cacheDir }: Pick<Folders, "cacheDir">,
+): NodeAttachment[] {
+  const own = listAttachments({ cacheDir }).map((cached) => ({
+    ...cached,
+    via: undefined,
+    definition: undefined,
+    cacheDir,
+  }));
+  const masters = own.flatMap((cached) => {
+    const folder = findMultusFolder(cached);
+    return folder === undefined ? [] : [{ ...cached, folder }];
+  });
+  const folders = new Set(masters.map(({ folder }) => folder));
+  folders.add(join(cacheDir, "multus"));
+  const ofMultus = [...folders].flatMap((cacheDir) => {
+    const definitions = new Map<string, Definitions>();
+    return listAttachments({ cacheDir }).map((cached) => {
+      const { containerId } = cached;
+      const master = masters.find((one) => one.containerId === containerId);
+      const known = definitions.get(containerId) ??
+        readDefinitions(cacheDir, containerId);
+      definitions.set(containerId, known);
+      return {
+        ...cached,
+        netns: cached.netns || (master?.netns ?? ""),
+        via: master?.network ?? "multus",
+        definition: known(cached),
+        cacheDir,
+      };
+    });
+  });
+  return addPods([...own, ...ofMultus]);
+}
+
+/** Reports whether a runtime's attachment stands for an attachment of multus. */
+export function isCovered(
+  { via, containerId, ifName }: NodeAttachment,
+  all: readonly NodeAttachment[],
+): boolean {
+  return via !== undefined &&
+    all.some((other) =>
+      other.via === undefined && other.containerId === containerId &&
+      other.ifName === ifName
+    );
+}
+
+/** Lists the addresses of an attachment's result; empty if it cannot be decoded. */
+export function listAddresses(
+  { result }: Pick<CachedAttachment, "result">,
+): string[] {
+  if (result === undefined) return [];
+  try {
+    return decodeResult(result).ips.map(({ address }) => String(address));
+  } catch {
+    return [];
+  }
+}
+
+/** Completes attachments with their pods. Attachments without one get that of their namespace. */
+function addPods(
+  found: readonly Omit<NodeAttachment, "pod" | "isLive">[],
+): NodeAttachment[] {
+  const pods = new Map<string, string>();
+  const idOf = ({ netns }: { readonly netns: string }): string =>
+    netns === "" ? "" : findFileId(netns) ?? netns;
+  const located = found.map((one) => {
+    const pod = findPod(one);
+    const id = idOf(one);
+    if (pod !== undefined && id !== "") pods.set(id, pod);
+    return { one, pod, id };
+  });
+  return located.map(({ one, pod, id }) => ({
+    ...one,
+    pod: pod ?? pods.get(id),
+    isLive: one.netns === "" ? undefined : isNetns(one.netns),
+  }));
+}
+
+/** Finds the pod in the arguments that Kubernetes runtimes pass. */
+function findPod({ cniArgs }: CachedAttachment): string | undefined {
+  const { K8S_POD_NAMESPACE: namespace, K8S_POD_NAME: name } = Object
+    .fromEntries<string | undefined>(cniArgs);
+  return namespace && name ? `${namespace}/${name}` : undefined;
+}
+
+const MULTUS_FOLDER = "/var/lib/cni/multus";
+
+/** Finds the folder of multus; undefined if the network does not run multus. */
+function findMultusFolder({ config }: CachedAttachment): string | undefined {
+  const document = ifPossible(() => parseJson(config));
+  if (!isObject(document)) return undefined;
+  const { plugins = [document] } = document;
+  const multus = (Array.isArray(plugins) ? plugins : []).find((plugin) =>
+    isObject(plugin) && /^multus(-shim)?$/.test(String(plugin["type"]))
+  );
+  if (!isObject(multus)) return undefined;
+  const [, folder] = Object.entries(multus as JsonObject)
+    .find(([key]) => key.toLowerCase() === "cnidir") ?? [];
+  return typeof folder === "string" && folder !== "" ? folder : MULTUS_FOLDER;
+}
+
+/** Finds the definition of an attachment of one container. */
+type Definitions = (attachment: CachedAttachment) => string | undefined;
+
+/** Reads the names of definitions from a scratch file of multus. */
+function readDefinitions(folder: string, containerId: string): Definitions {
+  const list = ifPossible(() =>
+    parseJson(Deno.readFileSync(join(folder, containerId)))
+  );
+  const names = new Map<string, string>();
+  for (const [index, entry] of (Array.isArray(list) ? list : []).entries()) {
+    if (!isObject(entry)) continue;
+    const { Name: name, ifnameRequest: ifName } = entry;
+    if (typeof name !== "string" || !name.includes("/")) continue;
+    names.set(String(ifName || (index === 0 ? "" : `net${index}`)), name);
+  }
+  return ({ ifName }) => names.get(ifName);
+}

@@ -1,0 +1,236 @@
+/**
+ * What people call a pod, container or namespace on the command line.
+ *
+ * @module
+ */
+
+import { resolve } from "@std/path/posix";
+import { ifPossible } from "../../cni/files/io.ts";
+import { findFileId } from "../../cni/files/same_file.ts";
+import { findNearest } from "../../tool/suggest.ts";
+import { findNetnsProblem, listNamed, pathOfName } from "../netns/named.ts";
+import type { Folders } from "../network.ts";
+import {
+  isOfNetns,
+  listNodeAttachments,
+  type NodeAttachment,
+} from "./node_attachments.ts";
+
+/** A pod, container or namespace. */
+export interface Target {
+  /** As given. */
+  readonly text: string;
+  readonly kind: "pod" | "container" | "process" | "netns";
+  /** The namespace's path, which may not exist; "" if unknown. */
+  readonly netns: string;
+  /** The container ID; undefined for a process or namespace. */
+  readonly containerId: string | undefined;
+}
+
+/** A name fits several containers or namespaces. */
+export class AmbiguousNameError extends Error {}
+
+/** Shorter prefixes of container IDs are not accepted: they are too easily typed by mistake. */
+const SHORTEST_PREFIX = 4;
+
+/**
+ * Finds the target of a name:
+ *
+ * - `namespace/pod`
+ * - `pid:4711`, the namespace of a process
+ * - the path of a namespace, or its name as in `ip netns`
+ * - a container ID, or a unique prefix of at least four characters
+ *
+ * The path and the name of a namespace come first. The cache is read only if
+ * needed.
+ *
+ * @returns The namespace at a path or with a name may not exist
+ * @throws {AmbiguousNameError} If several match
+ * @throws {Error} If a pod or process is unknown, or the name is invalid
+ * @throws {CniError} 5 If the cache cannot be read
+ */
+export function findTarget(
+  text: string,
+  folders: Pick<Folders, "cacheDir">,
+): Target {
+  const pid = /^pid:(\d+)$/.exec(text)?.[1];
+  if (pid !== undefined) return findProcess(text, pid);
+  if (text.includes("/")) {
+    return IS_POD.test(text)
+      ? findPod(text, folders)
+      : netnsTarget(text, resolve(text));
+  }
+  const netns = pathOfName(text);
+  if (exists(netns)) return netnsTarget(text, netns);
+  const all = listNodeAttachments(folders);
+  const isGone = all.some((one) => one.netns === netns);
+  return (isGone ? undefined : findContainer(text, all)) ??
+    netnsTarget(text, netns);
+}
+
+/** A target and its attachments. */
+export interface AttachedTarget extends Target {
+  readonly attachments: readonly NodeAttachment[];
+}
+
+/**
+ * Finds a target that exists, or has attachments.
+ *
+ * @throws {Error} As {@linkcode findTarget}, and if a namespace does not exist;
+ *   the error suggests the most similar name
+ */
+export function getTarget(
+  text: string,
+  folders: Pick<Folders, "cacheDir">,
+): AttachedTarget {
+  const target = findTarget(text, folders);
+  const { netns, containerId } = target;
+  const all = listNodeAttachments(folders);
+  const attachments = all.filter((one) =>
+    netns === "" ? one.containerId === containerId : isOfNetns(one, netns)
+  );
+  const problem = attachments.length > 0 ? undefined : findNetnsProblem(netns);
+  if (problem === undefined) return { ...target, attachments };
+  throw new Error(
+    target.kind === "netns" && !text.includes("/")
+      ? `There is no pod, container or network namespace "${text}"` +
+        (suggest(text, all) || "; see cni list")
+      : problem,
+  );
+}
+
+/** Explains that a namespace does not exist, and suggests a name; undefined if it does, or may. */
+export function findUnknown(
+  { text, kind, netns }: Target,
+  folders: Pick<Folders, "cacheDir">,
+): string | undefined {
+  const problem = findNetnsProblem(netns);
+  const isName = kind === "netns" && !text.includes("/");
+  if (problem === undefined || !isName || exists(netns)) return problem;
+  return problem +
+    suggest(text, ifPossible(() => listNodeAttachments(folders)) ?? []);
+}
+
+/**
+ * Returns the path of the namespace of a pod, container or process, or of a
+ * namespace given by path or name, which need not exist.
+ *
+ * @throws {Error} As {@linkcode findTarget}, and if the path is unknown
+ */
+export function resolveNetns(
+  text: string,
+  folders: Pick<Folders, "cacheDir">,
+): string {
+  const { netns } = findTarget(text, folders);
+  if (netns !== "") return netns;
+  throw new Error(`The cache has no network namespace of "${text}"`);
+}
+
+/** A name without a dot at the start and with one slash inside it. */
+const IS_POD = /^[^./][^/]*\/[^/]+$/;
+
+function exists(path: string): boolean {
+  return ifPossible(() => Deno.lstatSync(path)) !== undefined;
+}
+
+function netnsTarget(text: string, netns: string): Target {
+  return { text, kind: "netns", netns, containerId: undefined };
+}
+
+function findProcess(text: string, pid: string): Target {
+  if (!exists(`/proc/${pid}`)) {
+    throw new Error(`There is no process with PID ${pid}`);
+  }
+  const netns = `/proc/${pid}/ns/net`;
+  return { text, kind: "process", netns, containerId: undefined };
+}
+
+/**
+ * Finds a pod.
+ *
+ * @throws {Error} As {@linkcode findTarget}, and if the name is not a pod's
+ */
+export function getPod(
+  text: string,
+  folders: Pick<Folders, "cacheDir">,
+): Target {
+  const target = findTarget(text, folders);
+  if (target.kind === "pod") return target;
+  throw new Error(`"${text}" is not the name of a pod: use namespace/name`);
+}
+
+/** Finds a pod. What looks like one may be a relative path. */
+function findPod(text: string, folders: Pick<Folders, "cacheDir">): Target {
+  const all = listNodeAttachments(folders);
+  const found = all.filter(({ pod }) => pod === text);
+  if (found.length > 0) return chooseOne(text, "pod", found);
+  if (exists(text)) return netnsTarget(text, resolve(text));
+  throw new Error(
+    `There is no pod "${text}"` + (suggest(text, all) || "; see cni list"),
+  );
+}
+
+/** Finds a container by its ID or a prefix. */
+function findContainer(
+  text: string,
+  all: readonly NodeAttachment[],
+): Target | undefined {
+  const exact = all.filter(({ containerId }) => containerId === text);
+  const found = exact.length > 0 || text.length < SHORTEST_PREFIX
+    ? exact
+    : all.filter(({ containerId }) => containerId.startsWith(text));
+  return found.length === 0 ? undefined : chooseOne(text, "container", found);
+}
+
+/**
+ * Returns the one namespace of attachments. Those of a namespace that is gone,
+ * such as the previous one of a pod that was restarted, count only if there are
+ * no others.
+ */
+function chooseOne(
+  text: string,
+  kind: "pod" | "container",
+  found: readonly NodeAttachment[],
+): Target {
+  const ids = new Set(found.map(({ containerId }) => containerId));
+  const attachments = [true, undefined, false]
+    .map((isLive) => found.filter((one) => one.isLive === isLive))
+    .find(({ length }) => length > 0) ?? [];
+  const paths = new Map(
+    attachments.map(({ netns, containerId }) => [
+      findFileId(netns) ?? (netns || containerId),
+      netns,
+    ]),
+  );
+  const isOne = paths.size === 1 && (kind === "pod" || ids.size === 1);
+  const [netns = ""] = paths.values();
+  const containerId = attachments[0]?.containerId;
+  if (isOne) return { text, kind, netns, containerId };
+  const shown = (kind === "pod" ? attachments : found).map((
+    { containerId, pod, netns },
+  ) => `${shortenId(containerId)} (${pod ?? netns})`);
+  throw new AmbiguousNameError(
+    `"${text}" is ambiguous: it may be ${[...new Set(shown)].join(" or ")}`,
+  );
+}
+
+/** Shortens an ID: 13 digits identify a container, as in crictl. */
+export function shortenId(id: string): string {
+  return /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 13) : id;
+}
+
+/** Suggests the most similar name at the end of a message; "" if none is similar. */
+function suggest(text: string, all: readonly NodeAttachment[]): string {
+  const names = new Map<string, string>();
+  for (const { containerId, pod } of all) {
+    names.set(containerId, containerId);
+    if (pod === undefined) continue;
+    // People often forget the namespace.
+    names.set(pod.slice(pod.indexOf("/") + 1), pod);
+    names.set(pod, pod);
+  }
+  for (const { name } of ifPossible(listNamed) ?? []) names.set(name, name);
+  const nearest = names.has(text) ? text : findNearest(text, [...names.keys()]);
+  const name = nearest && names.get(nearest);
+  return name ? `; did you mean "${name}"?` : "";
+}
