@@ -341,7 +341,7 @@ export class NetlinkSocket implements Disposable {
         const request = requests[position];
         if (request === undefined || reply.type !== ControlType.Error) continue;
         const verdict = decodeError(reply);
-        if (verdict.errno !== 0) this.#dropAnswers();
+        if (verdict.errno !== 0) this.dropAnswers();
         throwIfRefused(request, verdict);
         if (position === last) return;
       }
@@ -386,12 +386,16 @@ export class NetlinkSocket implements Disposable {
   }
 
   /** Drops unread answers, to make room for the next request's. */
-  #dropAnswers(): void {
+  dropAnswers(): void {
     const buffer = new Uint8Array(1);
-    try {
-      for (;;) libc.recv(this.#fd.number, buffer, MSG_DONTWAIT);
-    } catch (error) {
-      if (!isErrno(error, "EAGAIN")) throw error;
+    for (;;) {
+      try {
+        libc.recv(this.#fd.number, buffer, MSG_DONTWAIT);
+      } catch (error) {
+        if (isErrno(error, "EAGAIN")) return;
+        // Some did not fit.
+        if (!isErrno(error, "ENOBUFS", "EINTR")) throw error;
+      }
     }
   }
 

@@ -752,3 +752,38 @@ testInInet("Nftables lists every one of 3000 elements", ({ nftables }) => {
   nftables.commit([delSetOf(TABLE, "many")]);
   assertEquals(nftables.listSets(TABLE), []);
 });
+
+testInHost(
+  "Nftables.keepOpen() has the next call use the same socket",
+  ({ hosts }) => {
+    const { host: { path } } = hosts;
+    const open = (): number => [...Deno.readDirSync("/proc/self/fd")].length;
+    const before = open();
+    {
+      using _kept = Nftables.keepOpen(path);
+      for (let use = 0; use < 3; use++) {
+        using nftables = Nftables.open(path);
+        // Refusals leave answers to the rest of the batch.
+        assertThrows(
+          () =>
+            nftables.commit([
+              delTableOf(TABLE),
+              ...Array.from({ length: 500 }, () => delTableOf(TABLE)),
+            ]),
+          NetlinkError,
+        );
+        nftables.commit([addTable(TABLE), delTableOf(TABLE)]);
+        assertEquals(nftables.hasTable(TABLE), false);
+      }
+      assertEquals(open(), before + 1);
+      {
+        using first = Nftables.open(path);
+        using second = Nftables.open(path);
+        assertEquals(first.generation(), second.generation());
+        assertEquals(open(), before + 2);
+      }
+      assertEquals(open(), before + 2);
+    }
+    assertEquals(open(), before);
+  },
+);

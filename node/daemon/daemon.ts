@@ -10,6 +10,7 @@ import { pause } from "../../cni/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../cni/error.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Log } from "../../cni/log.ts";
+import { Nftables } from "../../ffi/nftables/mod.ts";
 import { LinkRemover } from "../../plugins/parts/link_remover.ts";
 import { CallSocket } from "./call_socket.ts";
 import { type Caller, Calls } from "./calls.ts";
@@ -88,6 +89,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { log, env, lookup, hostNetns, maxCalls } = options;
   let isEnding = false;
   await using together = new LinkRemover(hostNetns);
+  using _nftables = Nftables.keepOpen(hostNetns);
   const gauges: Gauge[] = [
     {
       name: "cni_daemon_calls_running",
