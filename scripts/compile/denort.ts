@@ -15,6 +15,8 @@ import { getOwnTarget, type Target } from "./target.ts";
 export interface Denort {
   /** Variables for `deno compile`. */
   readonly env: Readonly<Record<string, string>>;
+  /** The version of Deno that it is. */
+  readonly version: string;
   /** One line, or nothing if all is as usual. */
   readonly note?: string;
 }
@@ -29,7 +31,9 @@ export interface Denort {
  * @throws {Error} If it does not exist, and the deno to make it from cannot be fetched
  */
 export async function provideDenort(target: Target): Promise<Denort> {
-  if (await isDenortAvailable(target)) return { env: {} };
+  if (await isDenortAvailable(target)) {
+    return { env: {}, version: Deno.version.deno };
+  }
   const { path, version } = target === getOwnTarget()
     ? { path: Deno.execPath(), version: Deno.version.deno }
     : await fetchDeno(target);
@@ -40,6 +44,7 @@ export async function provideDenort(target: Target): Promise<Denort> {
   }
   return {
     env: { DENORT_BIN: standIn },
+    version,
     note: `denort is out of reach: using a stand-in made from deno ${version}`,
   };
 }

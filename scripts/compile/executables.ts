@@ -41,6 +41,8 @@ export interface CompileResult {
   readonly executables: readonly Executable[];
   /** What the user should know. */
   readonly notes: readonly string[];
+  /** The version of Deno in the executables. */
+  readonly denoVersion: string;
 }
 
 /**
@@ -65,7 +67,7 @@ export async function compile(
     for (const program of programs) {
       executables.push(...await compileProgram(program, build));
     }
-    return { executables, notes };
+    return { executables, notes, denoVersion: denort.version };
   } finally {
     await Deno.remove(staging, { recursive: true });
   }

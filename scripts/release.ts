@@ -1,0 +1,146 @@
+// deno-lint-ignore-file no-console -- its output is what it is for
+
+/**
+ * Makes the files of a release: `deno task release`.
+ *
+ *     deno task release [--target TARGET]... [--out FOLDER]
+ *
+ * For each machine: the executable with its links, systemd units and licenses
+ * as `.tar.gz`, `.tar.zst` and `.deb`. Besides, a software bill of materials and
+ * SHA256SUMS. The same commit gives the same bytes (docs/release.md).
+ *
+ * @module
+ */
+
+import { parseArgs } from "@std/cli/parse-args";
+import project from "../deno.json" with { type: "json" };
+import node from "../package.json" with { type: "json" };
+import { describeError } from "../cni/error.ts";
+import { compile } from "./compile/executables.ts";
+import { ROOT } from "./compile/project.ts";
+import { parseTarget, type Target, TARGETS } from "./compile/target.ts";
+import {
+  ARCHIVE_KINDS,
+  formatChecksum,
+  writeArchive,
+} from "./release/archive.ts";
+import { type Component, listComponents } from "./release/components.ts";
+import { addDocuments } from "./release/content.ts";
+import { writeDeb } from "./release/deb.ts";
+import { run } from "./release/run.ts";
+import { formatSbom, type Release } from "./release/sbom.ts";
+
+const USAGE = `Usage: deno task release [--target TARGET]... [--out FOLDER]
+
+Makes the files of a release: archives and Debian packages with the executable,
+a software bill of materials, and SHA256SUMS.
+
+  --target TARGET  ${TARGETS.join(" or ")}; both by default
+  --out FOLDER     dist/release by default; its content is replaced
+  --help           this text
+
+It needs git, tar, gzip, zstd and dpkg-deb. SOURCE_DATE_EPOCH is the time of
+all files; by default, the time of the last commit.`;
+
+const NAME = "cni-plugins";
+
+/** As Debian, Kubernetes and the Go plugins call machines. */
+const ARCHITECTURES: Readonly<Record<Target, string>> = {
+  "x86_64-unknown-linux-gnu": "amd64",
+  "aarch64-unknown-linux-gnu": "arm64",
+};
+
+async function main(): Promise<void> {
+  const { target, out = `${ROOT}dist/release`, help } = parseArgs(Deno.args, {
+    string: ["target", "out"],
+    boolean: ["help"],
+    collect: ["target"],
+    unknown: (arg) => {
+      throw new Error(`Cannot understand "${arg}"\n\n${USAGE}`);
+    },
+  });
+  if (help) return console.log(USAGE);
+  const targets = target.length === 0 ? TARGETS : target.map(parseTarget);
+  requireDeno(Deno.version.deno);
+  const release: Release = {
+    name: NAME,
+    version: project.version,
+    epoch: await readEpoch(),
+  };
+  const components = await listComponents();
+  await Deno.remove(out, { recursive: true }).catch(() => {});
+  await Deno.mkdir(out, { recursive: true });
+  const files: string[] = [];
+  for (const target of targets) {
+    files.push(...await releaseFor(target, release, components, out));
+  }
+  const sbom = `${out}/${NAME}-${release.version}.cdx.json`;
+  await Deno.writeTextFile(sbom, formatSbom(release, components));
+  const sums = await Promise.all([...files, sbom].map(formatChecksum));
+  await Deno.writeTextFile(`${out}/SHA256SUMS`, sums.join(""));
+  for (const path of [...files, sbom, `${out}/SHA256SUMS`]) {
+    const { size } = await Deno.stat(path);
+    console.log(`${path}: ${(size / 2 ** 20).toFixed(1)} MiB`);
+  }
+}
+
+/** A release is made by one version of Deno, for all machines. */
+function requireDeno(version: string, target?: Target): void {
+  const wanted = node.engines.deno;
+  if (version === wanted) return;
+  const where = target === undefined ? "" : ` for ${target}`;
+  throw new Error(
+    `Cannot release${where}: package.json wants deno ${wanted}, this is ${version}`,
+  );
+}
+
+async function readEpoch(): Promise<number> {
+  const text = Deno.env.get("SOURCE_DATE_EPOCH") ??
+    await run("git", ["log", "-1", "--format=%ct"], { cwd: ROOT });
+  if (/^\d+\s*$/.test(text)) return Number(text);
+  throw new Error(`SOURCE_DATE_EPOCH is not a number of seconds: "${text}"`);
+}
+
+/** Makes the archives and the package for a machine, and returns their paths. */
+async function releaseFor(
+  target: Target,
+  release: Release,
+  components: readonly Component[],
+  out: string,
+): Promise<string[]> {
+  const architecture = ARCHITECTURES[target];
+  const title = `${NAME}-${release.version}-linux-${architecture}`;
+  const staging = await Deno.makeTempDir({ dir: out, prefix: ".release_" });
+  try {
+    const content = `${staging}/${title}`;
+    console.log(`${title}: compiling`);
+    const { denoVersion, notes } = await compile({
+      target,
+      out: `${content}/bin`,
+    });
+    requireDeno(denoVersion, target);
+    for (const note of notes) console.log(`${title}: ${note}`);
+    await addDocuments(content, release, components);
+    const files: string[] = [];
+    for (const kind of ARCHIVE_KINDS) {
+      console.log(`${title}: ${kind}`);
+      const path = `${out}/${title}`;
+      files.push(await writeArchive(content, path, kind, release.epoch));
+    }
+    console.log(`${title}: .deb`);
+    const package_ = { release, architecture, content, out };
+    files.push(await writeDeb({ ...package_, staging: `${staging}/deb` }));
+    return files;
+  } finally {
+    await Deno.remove(staging, { recursive: true });
+  }
+}
+
+if (import.meta.main) {
+  try {
+    await main();
+  } catch (error) {
+    console.error(describeError(error));
+    Deno.exit(1);
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * The software of others that an executable contains.
+ *
+ * @module
+ */
+
+import { ROOT } from "../compile/project.ts";
+import { importFlags } from "../net.ts";
+import { run } from "./run.ts";
+
+/** A piece of software: its name, version and license. */
+export interface Component {
+  readonly name: string;
+  readonly version: string;
+  /** SPDX identifier, such as `MIT`. */
+  readonly license: string;
+  /** Identifies the package, as `pkg:npm/zod@4.6.7`. */
+  readonly purl: string;
+  /** The license's text. */
+  readonly licenseText: string;
+  /** Digest of the package as the registry gives it: `sha512-`, and base64. */
+  readonly integrity?: string;
+}
+
+/** The part of `deno info --json` that is needed here. */
+interface ModuleGraph {
+  readonly modules: readonly {
+    readonly specifier: string;
+    readonly npmPackage?: string;
+    readonly dependencies?: readonly {
+      readonly code?: { readonly specifier: string };
+    }[];
+  }[];
+  readonly redirects: Readonly<Record<string, string>>;
+  readonly npmPackages: Readonly<Record<string, NpmPackage>>;
+}
+
+interface NpmPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly dependencies: readonly string[];
+  readonly localPath: string;
+}
+
+/** Lists what the executable contains: the runtime, and the packages that its modules import. */
+export async function listComponents(
+  entry = "plugins/main.ts",
+): Promise<Component[]> {
+  const graph: ModuleGraph = JSON.parse(
+    await run(Deno.execPath(), [
+      "info",
+      "--json",
+      ...await importFlags(),
+      entry,
+    ], { cwd: ROOT }),
+  );
+  const lock = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`));
+  const packages = listImported(graph).map((id) => {
+    const found = graph.npmPackages[id];
+    if (found === undefined) throw new Error(`Cannot find package "${id}"`);
+    return describeNpm(found, lock.npm[id]?.integrity);
+  });
+  return [...describeRuntime(), ...await Promise.all(packages)];
+}
+
+/** Lists the npm packages of imports of values, with what those depend on. */
+function listImported(
+  { modules, redirects, npmPackages }: ModuleGraph,
+): string[] {
+  const imported = new Set(
+    modules.flatMap(({ dependencies = [] }) =>
+      dependencies.flatMap(({ code }) =>
+        code === undefined ? [] : [redirects[code.specifier] ?? code.specifier]
+      )
+    ),
+  );
+  const found = new Set<string>();
+  const add = (id: string): void => {
+    if (found.has(id)) return;
+    found.add(id);
+    npmPackages[id]?.dependencies.forEach(add);
+  };
+  for (const { specifier, npmPackage } of modules) {
+    if (npmPackage !== undefined && imported.has(specifier)) add(npmPackage);
+  }
+  return [...found].toSorted();
+}
+
+async function describeNpm(
+  { name, version, localPath }: NpmPackage,
+  integrity?: string,
+): Promise<Component> {
+  const manifest = JSON.parse(
+    await Deno.readTextFile(`${localPath}/package.json`),
+  );
+  return {
+    name,
+    version,
+    license: manifest.license,
+    purl: `pkg:npm/${name.replace("@", "%40")}@${version}`,
+    licenseText: await readLicense(localPath) ?? findLicense(name),
+    ...integrity === undefined ? {} : { integrity },
+  };
+}
+
+async function readLicense(folder: string): Promise<string | undefined> {
+  const entries = await Array.fromAsync(Deno.readDir(folder));
+  const file = entries.find(({ name, isFile }) =>
+    isFile && /^licen[cs]e/i.test(name)
+  );
+  if (file === undefined) return undefined;
+  return await Deno.readTextFile(`${folder}/${file.name}`);
+}
+
+/** Returns the license of a package that has no file with it. */
+function findLicense(name: string): string {
+  const text = LICENSES[name];
+  if (text !== undefined) return text;
+  throw new Error(`Cannot find the license of "${name}": add it to LICENSES`);
+}
+
+/** Deno and V8, which `deno compile` puts into every executable. */
+function describeRuntime(): Component[] {
+  const { deno, v8 } = Deno.version;
+  const v8Version = v8.replace(/-.*/, "");
+  return [{
+    name: "deno",
+    version: deno,
+    license: "MIT",
+    purl: `pkg:github/denoland/deno@v${deno}`,
+    licenseText: `Copyright 2018-2026 the Deno authors\n\n${MIT}
+Deno contains Rust crates, listed with their versions in
+https://github.com/denoland/deno/blob/v${deno}/Cargo.lock, and ICU (Unicode-3.0).`,
+  }, {
+    name: "v8",
+    version: v8Version,
+    license: "BSD-3-Clause",
+    purl: `pkg:github/v8/v8@${v8Version}`,
+    licenseText:
+      `Copyright 2006-2026, the V8 project authors. All rights reserved.\n\n${BSD_3}`,
+  }];
+}
+
+const MIT =
+  `Permission is hereby granted, free of charge, to any person obtaining a copy
+of this software and associated documentation files (the "Software"), to deal
+in the Software without restriction, including without limitation the rights
+to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+copies of the Software, and to permit persons to whom the Software is
+furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all
+copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+SOFTWARE.
+`;
+
+const BSD_3 =
+  `Redistribution and use in source and binary forms, with or without
+modification, are permitted provided that the following conditions are
+met:
+
+    * Redistributions of source code must retain the above copyright
+      notice, this list of conditions and the following disclaimer.
+    * Redistributions in binary form must reproduce the above
+      copyright notice, this list of conditions and the following
+      disclaimer in the documentation and/or other materials provided
+      with the distribution.
+    * Neither the name of Google Inc. nor the names of its
+      contributors may be used to endorse or promote products derived
+      from this software without specific prior written permission.
+
+THIS SOFTWARE IS PROVIDED BY THE COPYRIGHT HOLDERS AND CONTRIBUTORS
+"AS IS" AND ANY EXPRESS OR IMPLIED WARRANTIES, INCLUDING, BUT NOT
+LIMITED TO, THE IMPLIED WARRANTIES OF MERCHANTABILITY AND FITNESS FOR
+A PARTICULAR PURPOSE ARE DISCLAIMED. IN NO EVENT SHALL THE COPYRIGHT
+OWNER OR CONTRIBUTORS BE LIABLE FOR ANY DIRECT, INDIRECT, INCIDENTAL,
+SPECIAL, EXEMPLARY, OR CONSEQUENTIAL DAMAGES (INCLUDING, BUT NOT
+LIMITED TO, PROCUREMENT OF SUBSTITUTE GOODS OR SERVICES; LOSS OF USE,
+DATA, OR PROFITS; OR BUSINESS INTERRUPTION) HOWEVER CAUSED AND ON ANY
+THEORY OF LIABILITY, WHETHER IN CONTRACT, STRICT LIABILITY, OR TORT
+(INCLUDING NEGLIGENCE OR OTHERWISE) ARISING IN ANY WAY OUT OF THE USE
+OF THIS SOFTWARE, EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE.
+`;
+
+/** The licenses of packages that have no file with them. */
+const LICENSES: Readonly<Record<string, string>> = {
+  "@bufbuild/protobuf":
+    `Copyright 2021-2026 Buf Technologies, Inc. Apache-2.0, the text is in LICENSE.
+The encoding of integers: Copyright 2008 Google Inc. All rights reserved.
+
+${BSD_3}`,
+};

@@ -1,0 +1,164 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { hasCommand } from "../testing/capabilities.ts";
+import {
+  ARCHIVE_KINDS,
+  type ArchiveKind,
+  formatChecksum,
+  writeArchive,
+} from "./release/archive.ts";
+import { listComponents } from "./release/components.ts";
+import { addDocuments } from "./release/content.ts";
+import { writeDeb } from "./release/deb.ts";
+import { run } from "./release/run.ts";
+import { formatNotices, formatSbom } from "./release/sbom.ts";
+
+const release = { name: "cni-plugins", version: "1.2.3", epoch: 1_700_000_000 };
+
+/** A temporary folder, removed at the end. */
+class Folder implements AsyncDisposable {
+  readonly path = Deno.makeTempDirSync();
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.path, { recursive: true });
+  }
+}
+
+/** Writes a small folder as `deno task compile` makes it, with hard links besides. */
+async function writeContent(path: string, names: string[]): Promise<void> {
+  await Deno.mkdir(`${path}/bin`, { recursive: true });
+  for (const name of names) {
+    await Deno.writeTextFile(`${path}/bin/${name}`, name, { mode: 0o700 });
+  }
+  await Deno.symlink("cni", `${path}/bin/ptp`);
+  await Deno.link(`${path}/bin/cni`, `${path}/bin/hard`);
+}
+
+const missing = ["tar", "gzip", "zstd"].filter((name) => !hasCommand(name));
+const needs = missing.length > 0 ? ` (skipped: needs ${missing})` : "";
+
+for (const kind of ARCHIVE_KINDS) {
+  Deno.test({
+    name: `release: ${kind} has the same bytes wherever it is made${needs}`,
+    ignore: missing.length > 0,
+    async fn(): Promise<void> {
+      await using folder = new Folder();
+      const made = await Promise.all(
+        [["cni", "a", "b"], ["b", "cni", "a"]].map((names, at) =>
+          archiveIn(`${folder.path}/${at}`, names, kind)
+        ),
+      );
+      const [first, second] = await Promise.all(made.map(formatChecksum));
+      assertEquals(first, second);
+      const listed = await run("tar", ["-tvf", made[0] ?? ""], {
+        env: { TZ: "UTC" },
+      });
+      assertEquals(
+        listed.split("\n").map((line) => line.replace(/\s+/g, " ")),
+        [
+          "drwxr-xr-x 0/0 0 2023-11-14 22:13 content/",
+          "drwxr-xr-x 0/0 0 2023-11-14 22:13 content/bin/",
+          "-rwxr-xr-x 0/0 1 2023-11-14 22:13 content/bin/a",
+          "-rwxr-xr-x 0/0 1 2023-11-14 22:13 content/bin/b",
+          "-rwxr-xr-x 0/0 3 2023-11-14 22:13 content/bin/cni",
+          "hrwxr-xr-x 0/0 0 2023-11-14 22:13 content/bin/hard link to content/bin/cni",
+          "lrwxr-xr-x 0/0 0 2023-11-14 22:13 content/bin/ptp -> cni",
+          "",
+        ],
+      );
+    },
+  });
+}
+
+async function archiveIn(
+  folder: string,
+  names: string[],
+  kind: ArchiveKind,
+): Promise<string> {
+  await writeContent(`${folder}/content`, names);
+  const path = `${folder}/content-1.2.3`;
+  return await writeArchive(`${folder}/content`, path, kind, release.epoch);
+}
+
+Deno.test("release: the bill of materials names what is in the executable", async () => {
+  const components = await listComponents();
+  const names = components.map(({ name }) => name);
+  for (const name of ["deno", "v8", "zod", "js-yaml"]) {
+    assert(names.includes(name), name);
+  }
+  // For types and for tests only.
+  for (const name of ["kubernetes-types", "@peculiar/x509"]) {
+    assert(!names.includes(name), name);
+  }
+  const sbom = JSON.parse(formatSbom(release, components));
+  assertEquals(sbom.components.length, components.length);
+  const zod = sbom.components.find(({ name }: { name: string }) =>
+    name === "zod"
+  );
+  assertEquals(zod.purl, `pkg:npm/zod@${zod.version}`);
+  assertEquals(zod.licenses, [{ license: { id: "MIT" } }]);
+  assertEquals([zod.hashes[0].alg, zod.hashes[0].content.length], [
+    "SHA-512",
+    128,
+  ]);
+  const notices = formatNotices(components);
+  for (const { name, version, licenseText } of components) {
+    assertStringIncludes(notices, `${name} ${version} (`);
+    assertStringIncludes(notices, licenseText.trim());
+    assert(/copyright/i.test(licenseText), name);
+  }
+});
+
+const noDpkg = !hasCommand("dpkg-deb");
+Deno.test({
+  name:
+    "release: the package installs the plugins beside those of the machine" +
+    (noDpkg ? " (skipped: needs dpkg-deb)" : ""),
+  ignore: noDpkg,
+  async fn(): Promise<void> {
+    await using folder = new Folder();
+    const debs = [];
+    for (const at of [1, 2]) {
+      const content = `${folder.path}/${at}/content`;
+      await writeContent(content, ["cni"]);
+      await addDocuments(content, release, []);
+      debs.push(
+        await writeDeb({
+          release,
+          architecture: "all",
+          content,
+          staging: `${folder.path}/${at}/deb`,
+          out: `${folder.path}/${at}`,
+        }),
+      );
+    }
+    const [first = "", second = ""] = debs;
+    assertEquals(await formatChecksum(first), await formatChecksum(second));
+    const root = `${folder.path}/root`;
+    await run("dpkg-deb", ["-x", first, root]);
+    const read = (path: string): string =>
+      Deno.readTextFileSync(`${root}/usr/${path}`);
+    assertEquals(Deno.readLinkSync(`${root}/usr/lib/cni-plugins/ptp`), "cni");
+    assertEquals(read("lib/cni-plugins/ptp"), "cni");
+    assertEquals(read("bin/cni"), "cni");
+    assertStringIncludes(read("share/doc/cni-plugins/copyright"), "Apache");
+    const units = [...Deno.readDirSync(`${root}/usr/lib/systemd/system`)]
+      .map(({ name }) => name).sort();
+    assertEquals(units, [
+      "cni-daemon.service",
+      "cni-dhcp.service",
+      "cni-dhcp.socket",
+      "cni-gc.service",
+      "cni-gc.timer",
+    ]);
+    // Nothing runs when it is installed, and no plugin is replaced.
+    assertEquals(
+      await run("dpkg-deb", ["--ctrl-tarfile", first]).then((tar) =>
+        tar.includes("postinst")
+      ),
+      false,
+    );
+    assertEquals([...Deno.readDirSync(root)].map(({ name }) => name), ["usr"]);
+    const fields = await run("dpkg-deb", ["-f", first, "Package", "Version"]);
+    assertEquals(fields, "Package: cni-plugins\nVersion: 1.2.3\n");
+  },
+});
