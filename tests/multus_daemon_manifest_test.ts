@@ -10,7 +10,6 @@ import { DAEMON_FLAGS, readDaemonOptions } from "../node/daemon/options.ts";
 import { INSTALL_FLAGS } from "../node/multus/install/install_flags.ts";
 import { readInstallOptions } from "../node/multus/install/options.ts";
 import { pluginNames } from "../plugins/registry.ts";
-import { hasCommand } from "../testing/capabilities.ts";
 
 // What is read is as untyped as YAML is, and tests see to what they need.
 // deno-lint-ignore no-explicit-any -- a wrong path is a failed test
@@ -76,6 +75,18 @@ Deno.test("daemon component: the container can follow its command line", () => {
   assertEquals(container.volumeMounts, undefined);
 });
 
+Deno.test("daemon component: the kubelet asks where the daemon listens", () => {
+  const { metricsAddress } = readOptions(container);
+  const probes = [container.readinessProbe, container.livenessProbe];
+  for (const { httpGet: { host, port } } of probes) {
+    assertEquals(metricsAddress, { hostname: host, port });
+  }
+  assertEquals(probes.map(({ httpGet }) => httpGet.path), [
+    "/readyz",
+    "/healthz",
+  ]);
+});
+
 Deno.test("daemon component: multus asks the daemon", () => {
   const [test, add] = read("daemon/socket_dir.yaml");
   const [installer] = pod.containers;
@@ -131,24 +142,4 @@ Deno.test("systemd unit: it runs the daemon, and makes its folder", () => {
   assertEquals(valueOf("RuntimeDirectoryPreserve"), "yes");
   assertEquals(valueOf("Type"), "notify");
   assertEquals(valueOf("KillMode"), "process");
-});
-
-Deno.test({
-  name: "systemd unit: systemd understands it" +
-    (hasCommand("systemd-analyze") ? "" : " (skipped: needs systemd-analyze)"),
-  ignore: !hasCommand("systemd-analyze"),
-  fn(): void {
-    const path = new URL("../deploy/daemon/cni-daemon.service", import.meta.url)
-      .pathname;
-    const { stderr } = new Deno.Command("systemd-analyze", {
-      args: ["verify", path],
-    }).outputSync();
-    const said = new TextDecoder().decode(stderr).split("\n")
-      // The executable is not installed here.
-      .filter((line) =>
-        line.includes("cni-daemon.service:") &&
-        !line.includes("is not executable")
-      );
-    assertEquals(said, []);
-  },
 });

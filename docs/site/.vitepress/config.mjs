@@ -15,12 +15,18 @@ const repository = env.REPOSITORY_URL?.replace(/\/$/, "");
 
 /** Returns the sidebar: the headings and links of docs/index.md, in their order. */
 function readSidebar() {
-  const index = readFileSync(new URL("../../index.md", import.meta.url), "utf8");
+  const index = readFileSync(
+    new URL("../../index.md", import.meta.url),
+    "utf8",
+  );
   return index.split(/^## /m).slice(1).map((section) => ({
     text: section.slice(0, section.indexOf("\n")),
     collapsed: false,
     items: [...section.matchAll(/\[([^\]]+)\]\(([\w-]+)\.md\)/g)]
-      .map(([, text, page]) => ({ text: text.replaceAll("`", ""), link: `/${page}` })),
+      .map(([, text, page]) => ({
+        text: text.replaceAll("`", ""),
+        link: `/${page}`,
+      })),
   }));
 }
 

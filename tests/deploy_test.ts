@@ -1,0 +1,112 @@
+/**
+ * What deploy/ has: that Kubernetes and systemd understand it, and that it runs
+ * commands that exist.
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { loadAll } from "js-yaml";
+import { cni } from "../cli/commands.ts";
+import { hasCommand } from "../testing/capabilities.ts";
+import { importFlags } from "../scripts/net.ts";
+import { parseCommandLine } from "../tool/parse.ts";
+
+const ROOT = new URL("../", import.meta.url).pathname;
+const FOLDER = `${ROOT}deploy/`;
+
+/** Lists the files below deploy/ with one of these ends. */
+function listFiles(ends: readonly string[], folder = FOLDER): string[] {
+  return [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) => {
+    const path = `${folder}${name}`;
+    if (isDirectory) return listFiles(ends, `${path}/`);
+    return ends.some((end) => name.endsWith(end)) ? [path] : [];
+  }).toSorted();
+}
+
+// deno-lint-ignore no-explicit-any -- a wrong path is a failed test
+type Manifest = any;
+
+/** The modules of kubernetes-types with the kinds that deploy/ has. */
+const MODULES: Readonly<Record<string, string>> = {
+  "v1": "core/v1",
+  "apps/v1": "apps/v1",
+  "apiextensions.k8s.io/v1": "apiextensions/v1",
+  "rbac.authorization.k8s.io/v1": "rbac/v1",
+};
+
+/** Kinds that the API server does not know: kustomize and kind read them. */
+const OTHERS = ["Kustomization", "Component", "Cluster"];
+
+Deno.test("deploy: manifests are what the types of Kubernetes say", async () => {
+  const lines: string[] = [];
+  for (const path of listFiles([".yaml"])) {
+    for (const object of loadAll(Deno.readTextFileSync(path)) as Manifest[]) {
+      // A list is a JSON patch.
+      if (Array.isArray(object) || OTHERS.includes(object.kind)) continue;
+      const module = MODULES[object.apiVersion];
+      assert(module !== undefined, `${path}: ${object.apiVersion}`);
+      // The component patches an object that has a selector.
+      if (path.includes("/multus/daemon/")) object.spec.selector = {};
+      const type = `Type${lines.length}`;
+      lines.push(
+        `// ${path}`,
+        `import type { ${object.kind} as ${type} } from "kubernetes-types/${module}";`,
+        `(${JSON.stringify(object, null, 1)}) satisfies ${type};`,
+      );
+    }
+  }
+  const file = Deno.makeTempFileSync({ dir: `${ROOT}build`, suffix: ".ts" });
+  try {
+    Deno.writeTextFileSync(file, lines.join("\n"));
+    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["check", ...await importFlags(), file],
+      cwd: ROOT,
+    }).output();
+    assert(success, new TextDecoder().decode(stderr));
+  } finally {
+    Deno.removeSync(file);
+  }
+});
+
+for (const name of ["daemonset", "uninstall"]) {
+  Deno.test(`deploy: the plugins' ${name} can follow its command line`, () => {
+    const path = `${FOLDER}plugins/${name}.yaml`;
+    const [{ spec }] = loadAll(Deno.readTextFileSync(path)) as Manifest[];
+    const { initContainers: [container], volumes } = spec.template.spec;
+    const { row, args: [folder] } = parseCommandLine(cni, container.args);
+    assert(row !== undefined);
+    const mount = container.volumeMounts
+      .find(({ mountPath }: Manifest) => mountPath === folder);
+    const volume = volumes.find(({ name }: Manifest) => name === mount.name);
+    assertEquals(volume.hostPath.path, "/opt/cni/bin");
+  });
+}
+
+Deno.test("deploy: images take the executable from where it is compiled", () => {
+  const files = listFiles(["Containerfile"]);
+  assertEquals(files.length, 3);
+  for (const path of files) {
+    const text = Deno.readTextFileSync(path);
+    assert(/^ARG BIN=dist\/bin$/m.test(text), path);
+    assert(/^COPY \$\{BIN\}\/(cni|multus) \S+$/m.test(text), path);
+  }
+});
+
+const units = listFiles([".service", ".timer", ".socket"]);
+const noSystemd = !hasCommand("systemd-analyze");
+Deno.test({
+  name: "deploy: systemd understands the units" +
+    (noSystemd ? " (skipped: needs systemd-analyze)" : ""),
+  ignore: noSystemd,
+  fn(): void {
+    assertEquals(units.length, 5);
+    const { stderr } = new Deno.Command("systemd-analyze", {
+      args: ["verify", ...units],
+    }).outputSync();
+    const said = new TextDecoder().decode(stderr).split("\n")
+      // The executable is not installed here.
+      .filter((line) =>
+        line.includes("cni-") && !line.includes("is not executable")
+      );
+    assertEquals(said, []);
+  },
+});
