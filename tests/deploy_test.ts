@@ -37,6 +37,22 @@ const MODULES: Readonly<Record<string, string>> = {
 const OTHERS = ["Kustomization", "Component", "Cluster"];
 
 Deno.test("deploy: manifests are what the types of Kubernetes say", async () => {
+  const file = await Deno.makeTempFile({ suffix: ".ts" });
+  try {
+    await Deno.writeTextFile(file, formatModule());
+    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["check", "--config=deno.json", ...await importFlags(), file],
+      cwd: ROOT,
+    }).output();
+    const text = new TextDecoder().decode(stderr);
+    assert(success && text.includes(file), text);
+  } finally {
+    await Deno.remove(file);
+  }
+});
+
+/** Writes a module that has types only if the manifests are right. */
+function formatModule(): string {
   const lines: string[] = [];
   for (const path of listFiles([".yaml"])) {
     for (const object of loadAll(Deno.readTextFileSync(path)) as Manifest[]) {
@@ -54,18 +70,8 @@ Deno.test("deploy: manifests are what the types of Kubernetes say", async () => 
       );
     }
   }
-  const file = Deno.makeTempFileSync({ dir: `${ROOT}build`, suffix: ".ts" });
-  try {
-    Deno.writeTextFileSync(file, lines.join("\n"));
-    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["check", ...await importFlags(), file],
-      cwd: ROOT,
-    }).output();
-    assert(success, new TextDecoder().decode(stderr));
-  } finally {
-    Deno.removeSync(file);
-  }
-});
+  return lines.join("\n");
+}
 
 for (const name of ["daemonset", "uninstall"]) {
   Deno.test(`deploy: the plugins' ${name} can follow its command line`, () => {
