@@ -22,6 +22,9 @@ const NETNS: Argument = {
   completes: "netns",
 };
 
+/** A namespace that is attached. */
+const ATTACHED: Argument = { ...NETNS, completes: "attached" };
+
 /** Flags that identify an attachment. */
 const ATTACHMENT = ["ifname", "container-id"] as const;
 /** The time limit that the kubelet gives a runtime. */
@@ -64,7 +67,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "Prints nothing if it is unchanged. Also checks attachments made by a " +
       "container runtime.",
     ],
-    args: [NETWORK, NETNS],
+    args: [NETWORK, ATTACHED],
     flags: pick(...ATTACHMENT, ...FOLDERS),
     timeout: TIMEOUT,
     examples: {
@@ -81,7 +84,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "fails. Can be repeated, even after the namespace is gone. If no " +
       "attachment is known, prints a note and still runs the plugins.",
     ],
-    args: [NETWORK, NETNS],
+    args: [NETWORK, ATTACHED],
     flags: pick(...ATTACHMENT, "strict", ...FOLDERS),
     timeout: TIMEOUT,
     examples: {
@@ -102,7 +105,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     args: [NETWORK, {
       name: "NETNS[:IFNAME]",
       summary: "namespaces to keep, with one interface or all",
-      completes: "netns",
+      completes: "interface",
       isOptional: true,
       isRepeated: true,
     }],
@@ -395,6 +398,21 @@ export const cni: Program = {
   name: "cni",
   about: "Attach network namespaces to networks with CNI plugins, and show " +
     "the node's networks, plugins and attachments.",
+  synonyms: {
+    attach: "add",
+    connect: "add",
+    delete: "del",
+    detach: "del",
+    disconnect: "del",
+    exec: "netns exec",
+    lint: "validate",
+    ls: "list",
+    prune: "gc",
+    ps: "list",
+    remove: "del",
+    rm: "del",
+    verify: "check",
+  },
   rows: [
     ...NETWORK_COMMANDS,
     ...NODE_COMMANDS,

@@ -23,6 +23,7 @@ export const FLAGS = {
   },
   "container-id": {
     value: "ID",
+    completes: "container",
     summary: "container ID (default derived from the namespace's path)",
   },
   "no-undo": {

@@ -4,6 +4,7 @@ import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { flagsOf } from "../tool/command.ts";
 import { formatCommandHelp, formatProgramHelp } from "../tool/help.ts";
 import { parseCommandLine } from "../tool/parse.ts";
+import { runCni } from "../tests/_harness/tool_call.ts";
 import { chooseStyle } from "../tool/style.ts";
 
 const plain = chooseStyle(false);
@@ -76,4 +77,21 @@ Deno.test("flags of one name all have a value, or none has", () => {
       kinds.set(name, hasValue);
     }
   }
+});
+
+Deno.test("every synonym is another word for a command", () => {
+  const names = cni.rows.map(({ name }) => name);
+  const firstWords = names.map((name) => name.split(" ")[0]);
+  for (const [word, command] of Object.entries(cni.synonyms ?? {})) {
+    assert(names.includes(command), command);
+    assert(!firstWords.includes(word), word);
+  }
+});
+
+Deno.test("cni help refuses further words", async () => {
+  const { stdout, stderr, exitCode } = await runCni("help", "add", "extra");
+  assertEquals([stdout, exitCode], ["", 1]);
+  assertStringIncludes(stderr, 'unexpected argument "extra"');
+  const same = await runCni("help", "ls");
+  assertEquals(same, await runCni("list", "--help"));
 });

@@ -141,6 +141,11 @@ export class Cidr {
     return this.toString();
   }
 
+  /** Shows the text in the output of `console.log()`, in Deno and Node. */
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
+    return this.toString();
+  }
+
   get #hostMask(): bigint {
     return (1n << BigInt(this.ip.bitLength - this.prefixLength)) - 1n;
   }

@@ -144,6 +144,11 @@ export class Ip {
     return this.toString();
   }
 
+  /** Shows the text in the output of `console.log()`, in Deno and Node. */
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
+    return this.toString();
+  }
+
   /** Reports whether both are the same address of the same family. */
   equals(other: Ip): boolean {
     return this.family === other.family && this.value === other.value;

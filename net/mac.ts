@@ -90,6 +90,11 @@ export class Mac {
     return this.toString();
   }
 
+  /** Shows the text in the output of `console.log()`, in Deno and Node. */
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
+    return this.toString();
+  }
+
   /** Reports whether both are the same address. */
   equals(other: Mac): boolean {
     return this.hex === other.hex;

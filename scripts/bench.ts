@@ -26,6 +26,7 @@ import { formatReport } from "./bench/table.ts";
 import { writeReport } from "./bench/write_report.ts";
 import { ensureCompiled } from "./compile.ts";
 import { ROOT } from "./compile/project.ts";
+import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 
 /** Marks a run that this script started, with a task. */
@@ -79,7 +80,24 @@ async function bench(options: BenchOptions): Promise<number> {
   return 1;
 }
 
+const HELP = `Measure the plugins beside others, in namespaces of their own.
+
+Usage: deno task bench [--growth] [--quick] [--rounds N] [--filter TEXT]
+                       [--bin DIR] [--peer DIR]... [--go-multus DIR]
+                       [--out DIR] [--json]
+
+  --growth         measure how costs grow with the number of containers
+  --quick          a few rounds of the smaller measurements
+  --rounds N       rounds that count (1 to 1000)
+  --filter TEXT    measure only cells with TEXT in their name
+  --bin DIR        our executables (default build them)
+  --peer DIR       other executables to compare with; can be repeated
+  --go-multus DIR  folder of the Go multus
+  --out DIR        where to write the results (default dist/bench)
+  --json           print a JSON document instead of tables`;
+
 if (import.meta.main) {
+  answerHelp(HELP);
   try {
     const [first, second = ""] = Deno.args;
     if (first === NESTED) {

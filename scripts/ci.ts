@@ -10,6 +10,7 @@
  */
 
 import project from "../deno.json" with { type: "json" };
+import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 import { findTally, formatTally, sumTallies, type Tally } from "./tally.ts";
 import { tee } from "./tee.ts";
@@ -84,7 +85,14 @@ async function runTask(
   return sumTallies([findTally(output) ?? sumTallies([]), stage]);
 }
 
+const HELP = `Run the whole gate: format, lint, types, docs and tests.
+
+Usage: deno task ok
+
+It takes about 15 minutes on two cores, and needs root for most tests.`;
+
 if (import.meta.main) {
+  answerHelp(HELP);
   const tallies = new Map<string, Tally>();
   for (const stage of listStages(await importFlags())) {
     tallies.set(stage.name, await runStage(stage));

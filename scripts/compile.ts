@@ -26,6 +26,7 @@ import { describeError } from "../cni/error.ts";
 import { parseCommandLine } from "./compile/command_line.ts";
 import { compile, type Executable } from "./compile/executables.ts";
 import { listSinglePrograms, tool } from "./compile/programs.ts";
+import { answerHelp } from "./help.ts";
 
 export { compile } from "./compile/executables.ts";
 export { ensureCompiled } from "./compile/up_to_date.ts";
@@ -49,7 +50,20 @@ function describe({ path, size, bundleSize, linkTo }: Executable): string {
   return `${path}: ${mebibytes}, ${detail}`;
 }
 
+const HELP = `Make standalone executables of the plugins in dist/bin.
+
+Usage: deno task compile [--target TARGET] [--out DIRECTORY] [--no-prelink]
+                         [--each | --plugin MODULE [--name NAME]]
+
+  --target TARGET    x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu
+  --out DIRECTORY    where to put them (default dist/bin)
+  --each             an executable for each plugin (about 95 MiB each)
+  --plugin MODULE    compile a plugin of your own
+  --name NAME        its name (default the module's, or the folder's of main.ts)
+  --no-prelink       let the kernel choose addresses; starts slower`;
+
 if (import.meta.main) {
+  answerHelp(HELP);
   try {
     await main();
   } catch (error) {

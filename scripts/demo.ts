@@ -19,6 +19,7 @@ import {
   type PrintedResult,
   Runtime,
 } from "./demo/runtime.ts";
+import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 
 const CONFLIST = new URL("../docs/examples/10-ptp.conflist", import.meta.url);
@@ -273,4 +274,10 @@ async function main(): Promise<number> {
   return 1;
 }
 
+answerHelp(
+  `Build the executables and put two containers on a network, in network namespaces
+that end with the demo.
+
+Usage: deno task demo`,
+);
 Deno.exit(await main());

@@ -20,6 +20,7 @@ import { canUseNetns } from "../testing/capabilities.ts";
 import { ensureCompiled } from "./compile.ts";
 import { ensureDebianPackages } from "./debian_packages.ts";
 import { startGoPlugins } from "./go_plugins.ts";
+import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 import { formatTally, sumTallies, type Tally } from "./tally.ts";
 import { parseOptions, type TestOptions } from "./test/options.ts";
@@ -190,7 +191,21 @@ async function main(options: TestOptions): Promise<Tally> {
   return sumTallies([build, judge(result)]);
 }
 
+const HELP = `Run all tests, or some with deno test.
+
+Usage: deno task test [--jobs N] [--verbose]
+       deno task test [ARGUMENTS OF deno test]
+
+  --jobs N     test files that run at the same time (1 to 99)
+  --verbose    print everything, not only failures
+  --filter X   run tests with X in their name; this, paths and other arguments
+               go to a single deno test
+
+Tests that need namespaces need root. All output is in build/test.log. Debian
+packages that tests need are installed unless CNI_TEST_NO_INSTALL=1.`;
+
 if (import.meta.main) {
+  answerHelp(HELP);
   try {
     const cores = navigator.hardwareConcurrency;
     const tally = await main(parseOptions(Deno.args, cores));

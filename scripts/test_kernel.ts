@@ -30,6 +30,7 @@ import {
   selectKernelPart,
   shareOut,
 } from "./kernel/select.ts";
+import { answerHelp } from "./help.ts";
 import { importFlags } from "./net.ts";
 import { formatTally, sumTallies, type Tally } from "./tally.ts";
 import { listTestFiles, type TestFile } from "./test/plan.ts";
@@ -218,7 +219,18 @@ async function main(options: KernelOptions): Promise<Tally> {
   return { ...tally, skipped: tally.skipped + left.length };
 }
 
+const HELP = `Run the kernel part of the tests in User-mode Linux.
+
+Usage: deno task test:kernel [--core] [--filter TEXT] [--verbose] [FILE...]
+
+  --core         run only the part that the gate runs
+  --filter TEXT  run tests with TEXT in their name
+  --verbose      print everything, not only failures
+
+The Debian package user-mode-linux is installed unless CNI_TEST_NO_INSTALL=1.`;
+
 if (import.meta.main) {
+  answerHelp(HELP);
   try {
     const tally = await main(parseKernelOptions(Deno.args));
     console.log(formatTally(tally));

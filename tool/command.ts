@@ -14,6 +14,10 @@ import { refuse, type UsageError } from "./usage_error.ts";
 export type Completes =
   | "network"
   | "netns"
+  | "attached"
+  | "interface"
+  | "container"
+  | "help"
   | "command"
   | "file"
   | "directory"
@@ -116,6 +120,8 @@ export interface Program {
   /** Its purpose. */
   readonly about: string;
   readonly rows: readonly CommandRow[];
+  /** Other words for commands, as other tools call them. */
+  readonly synonyms?: Readonly<Record<string, string>>;
   /** Whether long flags may have one dash, as in Go. */
   readonly hasGoFlags?: boolean;
   /** Explains its usage; by default the error's message does. */

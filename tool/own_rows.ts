@@ -9,6 +9,7 @@ import { formatCommandHelp, formatProgramHelp } from "./help.ts";
 import { parseCommandLine } from "./parse.ts";
 import { describeVersion } from "./run.ts";
 import { chooseStyle, type Style } from "./style.ts";
+import { UsageError } from "./usage_error.ts";
 
 /** The commands about a program itself. */
 export const OWN_ROWS: readonly CommandRow[] = [
@@ -18,6 +19,7 @@ export const OWN_ROWS: readonly CommandRow[] = [
     args: [{
       name: "COMMAND",
       summary: "a command (default all)",
+      completes: "help",
       isOptional: true,
       isRepeated: true,
     }],
@@ -32,7 +34,16 @@ export const OWN_ROWS: readonly CommandRow[] = [
 
 /** Prints help on a command, a group of commands, or the program. */
 function help({ program, args }: CommandCall): Output {
-  const { row, words } = parseCommandLine(program, [...args, "--help"]);
+  const { row, words, args: [stray] } = parseCommandLine(program, [
+    ...args,
+    "--help",
+  ]);
+  if (stray !== undefined) {
+    throw new UsageError(
+      `Cannot run "${program.name} help": unexpected argument "${stray}"; ` +
+        `usage: ${program.name} help [COMMAND...]`,
+    );
+  }
   const text = (style: Style): string =>
     row === undefined
       ? formatProgramHelp(program, style, words[0])

@@ -42,12 +42,16 @@ export function parseCommandLine(
   argv: readonly string[],
 ): CommandLine {
   const end = argv.indexOf("--");
-  const before = end < 0 ? argv : argv.slice(0, end);
   const after = end < 0 ? [] : argv.slice(end + 1);
   const table: FlagTable = Object.assign(
     {},
     ...program.rows.map(flagsOf),
     STANDARD_FLAGS,
+  );
+  const before = replaceSynonym(
+    program,
+    end < 0 ? argv : argv.slice(0, end),
+    table,
   );
   const read = readFlags(before, table);
   const { row, words } = findRow(program, read.rest);
@@ -63,6 +67,19 @@ export function parseCommandLine(
   if (row !== undefined) return check(program, row, { ...read, rest });
   const flags = takeFlags(program.name, STANDARD_FLAGS, read);
   return { words, row, args: [], flags };
+}
+
+/** Replaces the first word if it is a synonym of a command. */
+function replaceSynonym(
+  { synonyms = {} }: Program,
+  argv: readonly string[],
+  table: FlagTable,
+): readonly string[] {
+  const { rest } = readFlags(argv, table, true);
+  const [word = "", ...others] = rest;
+  if (!Object.hasOwn(synonyms, word)) return argv;
+  const flags = argv.slice(0, argv.length - rest.length);
+  return [...flags, ...(synonyms[word] ?? word).split(" "), ...others];
 }
 
 /** The output of `@std/cli`. */

@@ -44,7 +44,8 @@ const rows: CommandRow[] = [
   },
   { name: "secret", summary: "Hides", isHidden: true, load },
 ];
-const program: Program = { name: "tool", about: "Tries", rows };
+const synonyms = { "rm": "add", "exec": "netns exec" };
+const program: Program = { name: "tool", about: "Tries", rows, synonyms };
 
 /** A parsed command line in short form: command, arguments, flags. */
 function parse(line: string): unknown[] {
@@ -87,6 +88,12 @@ Deno.test("parseCommandLine() finds command, arguments and flags", async (t) => 
     ["gc", ["gc", [], {}]],
     ["gc a b c", ["gc", ["a", "b", "c"], {}]],
     ["netns list", ["netns list", [], {}]],
+    ["rm a", ["add", ["a"], {}]],
+    ["-i rm rm rm --all", ["add", ["rm"], { ifname: "rm", all: true }]],
+    ["add rm", ["add", ["rm"], {}]],
+    ["--json exec a -- rm -f", ["netns exec", ["a", "rm", "-f"], {
+      json: true,
+    }]],
     ["--json netns list -h", ["netns list", [], { json: true, help: true }]],
     ["add --help", ["add", [], { help: true }]],
     ["netns", ["netns", [], {}]],

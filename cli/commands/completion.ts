@@ -16,7 +16,10 @@ import {
   STANDARD_FLAGS,
 } from "../../tool/command.ts";
 import { findFlag } from "../../tool/parse.ts";
-import { listNodeAttachments } from "../attachments/node_attachments.ts";
+import {
+  listNodeAttachments,
+  type NodeAttachment,
+} from "../attachments/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
 import { listNamed } from "../netns/named.ts";
 import { listNetworkNames, readFolders } from "../network.ts";
@@ -27,7 +30,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
 
 _cni() {
     local cur=\${COMP_WORDS[COMP_CWORD]} line
-    [[ $cur == '=' ]] && cur=
+    [[ $cur == [=:] ]] && cur=
     COMPREPLY=()
     while IFS= read -r line; do
         case $line in
@@ -56,7 +59,10 @@ _cni() {
             :file) compset -P '--*='; _files ;;
             :directory) compset -P '--*='; _files -/ ;;
             :command) _command_names -e ;;
-            *) entries+=("\${line/$'\\t'/:}") ;;
+            *)
+                line=\${line//:/\\\\:}
+                entries+=("\${line/$'\\t'/:}")
+                ;;
         esac
     done
     (( $#entries )) || return
@@ -115,12 +121,36 @@ interface Completion {
  * The arguments are the words of the command line, up to the one at the cursor.
  */
 export function complete(call: CniCall): Output {
-  const { words = {}, kind } = findCompletion(call);
-  const lines = Object.entries(words).map((entry) =>
-    entry.filter(Boolean).join("\t")
-  );
+  const { args, kept } = joinAtColons(call.args);
+  const { words = {}, kind } = findCompletion({ ...call, args });
+  const lines = Object.entries(words)
+    .filter(([word]) => word.startsWith(kept))
+    .map(([word, summary]) =>
+      [word.slice(kept.length), summary].filter(Boolean).join("\t")
+    );
   const text = kind === undefined ? lines.join("\n") : `:${kind}`;
   return { json: kind ?? Object.keys(words), text };
+}
+
+/**
+ * Joins the words that bash broke at colons, such as `green`, `:`, `eth0`.
+ *
+ * @returns Also the part of the last word that bash keeps
+ */
+function joinAtColons(
+  given: readonly string[],
+): { readonly args: readonly string[]; readonly kept: string } {
+  const args: string[] = [];
+  let isJoined = false;
+  for (const [at, word] of given.entries()) {
+    isJoined = args.length > 0 && (word === ":" || given[at - 1] === ":");
+    args.push(isJoined ? args.pop() + word : word);
+  }
+  const last = args.at(-1) ?? "";
+  return {
+    args,
+    kept: isJoined ? last.slice(0, last.lastIndexOf(":") + 1) : "",
+  };
 }
 
 function findCompletion(call: CniCall): Completion {
@@ -130,7 +160,7 @@ function findCompletion(call: CniCall): Completion {
   const rows = program.rows.filter(({ isHidden }) => !isHidden);
   const table: FlagTable = Object.assign({}, ...rows.map(flagsOf));
   const { words, flags, open } = readWords(typed, table);
-  const names = { ...call, flags };
+  const names = { ...call, flags, words };
   const { name, flag, given } = findFlag(cursor, table);
   // bash breaks words at "=".
   const row = findRow(rows, words);
@@ -215,12 +245,15 @@ function listFlagWords(flags: FlagTable): Record<string, string> {
 }
 
 /** Names without characters that are special to a shell. */
-const PLAIN = /^[\p{L}\p{N}_][\p{L}\p{N}_.@%+,-]*$/u;
+const PLAIN = /^[\p{L}\p{N}_][\p{L}\p{N}_.@%+,:-]*$/u;
+
+/** A call, and the words of its command line before the cursor. */
+type Typed = CniCall & Pick<Words, "words">;
 
 /** Offers values. Ignores errors, which would clutter the prompt. */
 function offer(
   completes: Completes | undefined,
-  call: CniCall,
+  call: Typed,
   typed: string,
 ): Completion {
   switch (completes) {
@@ -230,22 +263,41 @@ function offer(
     case "directory":
     case "command":
       return { kind: completes };
+    case "help":
+      return { words: listCommandWords(call.program, call.words.slice(1)) };
+    case "container":
+      return offerPlain(listCached(call).map(({ containerId }) => containerId));
+    case "attached":
+      return offerTargets(listCached(call).flatMap(listNames), typed);
+    case "interface": {
+      const names = listCached(call).flatMap((cached) =>
+        listNames(cached).map((name) =>
+          typed.includes(":") ? `${name}:${cached.ifName}` : name
+        )
+      );
+      return offerTargets(names, typed);
+    }
     case "network": {
       if (typed.includes("/")) return { kind: "file" };
       const { confDir } = readFolders(call);
       return offerPlain(ifPossible(() => listNetworkNames(confDir)) ?? []);
     }
     case "netns": {
-      const pods = ifPossible(() => listPods(call)) ?? [];
-      const isPath = typed.includes("/") &&
-        !pods.some((pod) => pod.startsWith(typed));
-      if (isPath) return { kind: "file" };
+      const pods = listCached({ ...call, words: [] })
+        .flatMap(({ pod }) => pod ?? []);
       const named = ifPossible(listNamed) ?? [];
-      return offerPlain([...named.map(({ name }) => name), ...pods]);
+      return offerTargets([...named.map(({ name }) => name), ...pods], typed);
     }
     default:
       return { words: describe(completes) };
   }
+}
+
+/** Offers names of namespaces and pods, or paths if the typed word begins none. */
+function offerTargets(names: readonly string[], typed: string): Completion {
+  const isPath = typed.includes("/") &&
+    !names.some((name) => name.startsWith(typed));
+  return isPath ? { kind: "file" } : offerPlain([...new Set(names)]);
 }
 
 function offerPlain(names: readonly string[]): Completion {
@@ -254,9 +306,17 @@ function offerPlain(names: readonly string[]): Completion {
   return { words: describe(names.filter(isPlain)) };
 }
 
-function listPods(call: CniCall): string[] {
-  const pods = listNodeAttachments(readFolders(call)).map(({ pod }) => pod);
-  return [...new Set(pods)].filter((pod) => pod !== undefined);
+/** Lists the attachments to the network in the command line, if it names one. */
+function listCached(call: Typed): NodeAttachment[] {
+  const found = ifPossible(() => listNodeAttachments(readFolders(call))) ?? [];
+  const [, network] = call.words;
+  return found.filter((one) => one.network === (network ?? one.network));
+}
+
+/** Lists the pod and the name of an attachment's namespace, as far as known. */
+function listNames({ pod, netns }: NodeAttachment): string[] {
+  const name = /^(?:\/var)?\/run\/netns\/([^/]+)$/.exec(netns)?.[1];
+  return [pod, name].filter((text) => text !== undefined);
 }
 
 function describe(words: readonly string[]): Record<string, string> {

@@ -11,6 +11,26 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
     folder.addFile(`${name.slice(-1)}.conflist`, JSON.stringify(list));
   }
   const dir = folder.path;
+  for (
+    const [id, networkName, ifName, name] of [
+      ["c1", "net1", "eth0", "green"],
+      ["c2", "net1", "net1", "blue"],
+      ["c3", "net2", "eth0", "blue"],
+    ]
+  ) {
+    Deno.mkdirSync(`${dir}/results`, { recursive: true });
+    folder.addFile(
+      `results/${networkName}-${id}-${ifName}`,
+      JSON.stringify({
+        kind: "cniCacheV1",
+        containerId: id,
+        networkName,
+        ifName,
+        netns: `/var/run/netns/${name}`,
+        config: "",
+      }),
+    );
+  }
   const all =
     "add check del gc status validate convert list networks plugins daemon install uninstall netns completion help version";
   const rows: [line: string, want: string][] = [
@@ -41,6 +61,16 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
     ["netns exec blue -- ls -l x", ":command"],
     ["status pods ", ""],
     ["__complete ", ""],
+    ["help ", all],
+    ["help netns ", "add del list exec"],
+    [`del --cache-dir ${dir} net1 `, "green blue"],
+    [`check --cache-dir ${dir} net2 `, "blue"],
+    [`del --cache-dir ${dir} net1 green --container-id `, "c1 c2"],
+    [`gc --cache-dir ${dir} net1 `, "green blue"],
+    [`gc --cache-dir ${dir} net1 green:`, "green:eth0 blue:net1"],
+    [`gc --cache-dir ${dir} net1 blue green :`, "eth0"],
+    [`gc --cache-dir ${dir} net1 blue : n`, "net1"],
+    ["del net1 ", ""],
   ];
   await eachRow(t, rows, async ([line, want]) => {
     const { stdout: words } = await runCni(
