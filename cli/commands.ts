@@ -234,6 +234,26 @@ const NODE_COMMANDS: readonly CommandRow[] = [
     },
     load: async () => (await import("./commands/plugins.ts")).plugins,
   },
+  {
+    name: "logs",
+    summary: "Show what the plugins logged",
+    about: [
+      "Reads the log file that /etc/cni/log.json or CNI_LOG_FILE names, and its " +
+      "older part, or the journal.",
+    ],
+    args: [{
+      name: "CONTAINER",
+      summary: "container ID or its beginning (default all)",
+      completes: "container",
+      isOptional: true,
+    }],
+    flags: pick("log-file", "level", "tail"),
+    examples: {
+      "cni logs 0a1b2c": "show what happened to a container",
+      "cni logs --level error -n 20": "show the last errors",
+    },
+    load: async () => (await import("./commands/logs.ts")).logs,
+  },
   describeDaemon("/run/cni"),
 ];
 

@@ -89,6 +89,18 @@ export const FLAGS = {
     default: "30s",
     summary: "time limit for undoing a failed ADD",
   },
+  "log-file": {
+    value: "FILE",
+    summary: "log file, or journal; overrides CNI_LOG_FILE and " +
+      "/etc/cni/log.json",
+    completes: "file",
+  },
+  "level": {
+    value: "LEVEL",
+    summary: "show only lines of this level and above",
+    completes: ["debug", "info", "warn", "error"],
+  },
+  "tail": { short: "n", value: "N", summary: "show only the last N lines" },
   "verbose": { summary: "show the plugins' output while ADD is undone" },
 } as const satisfies FlagTable;
 

@@ -2,9 +2,10 @@
  * A log file for all plugins of a node: runtimes drop what a plugin writes to
  * stderr, unless the plugin fails.
  *
- * The path comes from `CNI_LOG_FILE`, or from `logFile` in `/etc/cni/log.json`.
- * Both are looked up only by a call that has something to log. The file is
- * renamed to `<path>.1` before it would exceed 1 MiB, so it takes 2 MiB at most.
+ * The path comes from `CNI_LOG_FILE`, or from `logFile` in `/etc/cni/log.json`;
+ * `journal` stands for systemd's journal. Both are looked up only by a call that
+ * has something to log. The file is renamed to `<path>.1` before it would exceed
+ * 1 MiB, so it takes 2 MiB at most.
  *
  * @module
  */
@@ -15,14 +16,59 @@ import { CniError, ErrorCode } from "./error.ts";
 import { FileLock } from "./files/lock.ts";
 import { unlessMissing, withIoFailure, writeAll } from "./files/io.ts";
 import { isObject, parseJson } from "./json.ts";
+import { formatRecord, type LogLevel, type LogRecord } from "./log.ts";
 
 /** The settings of a node. */
 const SETTINGS_FILE = "/etc/cni/log.json";
 /** Longest record and file, in bytes. */
 const MAX_RECORD_BYTES = 8 * 1024, MAX_FILE_BYTES = 1024 * 1024;
 
+/** Stands for systemd's journal, in place of a path. */
+export const JOURNAL = "journal";
+
+/** Keeps records in the configured file or the journal, if any. */
+export async function keepLog(
+  records: readonly LogRecord[],
+  env: Environment,
+): Promise<void> {
+  const path = findLogPath(env);
+  if (path === JOURNAL) {
+    const { sendToJournal } = await import("../ffi/journal.ts");
+    sendToJournal(records.map((record) => toJournalFields(record, env)));
+  } else if (path !== undefined) {
+    appendToLog(path, records.map((record) => formatRecord(record, env)));
+  }
+}
+
+/** Levels as syslog numbers them. Source: syslog(3). */
+const PRIORITIES: Readonly<Record<LogLevel, number>> = {
+  debug: 7,
+  info: 6,
+  warn: 4,
+  error: 3,
+};
+
+function toJournalFields(
+  record: LogRecord,
+  env: Environment,
+): Record<string, string> {
+  const { plugin, command, containerId, ifName, network } = record;
+  const own = { plugin, command, containerId, ifName, network };
+  const line = formatRecord({ ...record, time: undefined }, env);
+  const message = new TextDecoder().decode(encodeRecord(line)).trimEnd();
+  return {
+    MESSAGE: message,
+    PRIORITY: String(PRIORITIES[record.level]),
+    SYSLOG_IDENTIFIER: "cni",
+    ...Object.fromEntries(
+      Object.entries(own).filter(([, value]) => value !== undefined)
+        .map(([key, value]) => [`CNI_${key.toUpperCase()}`, String(value)]),
+    ),
+  };
+}
+
 /**
- * Returns where to log, if anywhere.
+ * Returns where to log, if anywhere: a path or {@linkcode JOURNAL}.
  *
  * @throws {CniError} 5 if the settings cannot be read, 6 if they are not JSON, 7
  *   if they name no absolute path
@@ -32,7 +78,9 @@ export function findLogPath(
   settings: string = SETTINGS_FILE,
 ): string | undefined {
   const path = env["CNI_LOG_FILE"] || readSettings(settings);
-  if (path === undefined || path.startsWith("/")) return path;
+  if (path === undefined || path === JOURNAL || path.startsWith("/")) {
+    return path;
+  }
   throw new CniError(
     ErrorCode.InvalidNetworkConfig,
     `Cannot log to ${JSON.stringify(path)}: it is not an absolute path`,

@@ -215,3 +215,89 @@ Deno.test("dispatch() succeeds if the log file cannot be written", async (t) => 
     });
   }
 });
+
+const broken = definePlugin({
+  name: "broken",
+  configSchema: () => netConf({}),
+  versions: ["1.0.0"],
+  add(): never {
+    throw new TypeError("no name", { cause: new Error("below") });
+  },
+});
+
+/** Runs ADD of a plugin with a bug. */
+async function addWith(
+  env: Record<string, string>,
+): Promise<{ stdout: string; stderr: string }> {
+  return await dispatch(broken, {
+    ...surroundingsWith({
+      env: {
+        CNI_COMMAND: "ADD",
+        CNI_CONTAINERID: "c1",
+        CNI_IFNAME: "eth0",
+        CNI_NETNS: "/nonexistent",
+        CNI_PATH: "/bin",
+        ...env,
+      },
+    }),
+    stdin: () =>
+      new TextEncoder().encode(
+        '{"cniVersion":"1.0.0","name":"net1","type":"broken"}',
+      ),
+  });
+}
+
+Deno.test("dispatch() shows where a plugin failed only at CNI_LOG_LEVEL=debug", async () => {
+  using fixture = new Fixture();
+  const { stdout, stderr } = await addWith({ CNI_LOG_FILE: fixture.path });
+  assertEquals(stderr, "");
+  assertEquals(JSON.parse(stdout).msg, "no name");
+  const env = { CNI_LOG_FILE: fixture.path, CNI_LOG_LEVEL: "debug" };
+  const debugged = await addWith(env);
+  assertEquals(debugged.stdout, stdout);
+  const place =
+    /TypeError: no name\n\s+at .*add \(.*log_file_test\.ts:\d+:\d+\)/;
+  assertMatch(debugged.stderr, place);
+  assertStringIncludes(debugged.stderr, "[cause]: Error: below");
+  const line = /level=debug plugin=broken command=ADD .* stack="TypeError: no/;
+  assertMatch(fixture.read(), line);
+  const json = await addWith({ ...env, CNI_LOG_FORMAT: "json" });
+  assertMatch(JSON.parse(json.stderr).stack, place);
+});
+
+Deno.test("dispatch() keeps JSON records for CNI_LOG_FORMAT=json", async () => {
+  using fixture = new Fixture();
+  const { stderr } = await delWith({
+    CNI_LOG_FILE: fixture.path,
+    CNI_LOG_FORMAT: "json",
+  });
+  assertEquals(fixture.read(), stderr);
+  const { time, ...record } = JSON.parse(stderr);
+  assertMatch(time, /Z$/);
+  assertEquals(record, {
+    level: "warn",
+    plugin: "warner",
+    command: "DEL",
+    containerId: "c1",
+    ifName: "eth0",
+    network: "net1",
+    msg: "Cannot find\nthe link",
+    link: "eth0",
+  });
+});
+
+Deno.test("dispatch() succeeds if no journal runs", async () => {
+  const isThere = (path: string): boolean => {
+    try {
+      return Deno.statSync(path).isSocket === true;
+    } catch {
+      return false;
+    }
+  };
+  const { exitCode, stderr } = await delWith({ CNI_LOG_FILE: "journal" });
+  assertEquals(exitCode, 0);
+  const said = isThere("/run/systemd/journal/socket")
+    ? /^$/
+    : /^level=warn msg="Cannot log" error="connect: ENOENT"\n$/;
+  assertMatch(stderr.slice(LINE.length), said);
+});

@@ -50,3 +50,44 @@ testRows("createLog() writes one line, whatever a value holds", [
     `level=warn msg=m value=${written}\n`,
   );
 });
+
+testRows("createLog() writes the lines from CNI_LOG_LEVEL on", [
+  [undefined, "iwe"],
+  ["", "iwe"],
+  ["unknown", "iwe"],
+  ["debug", "diwe"],
+  ["INFO", "iwe"],
+  ["warn", "we"],
+  ["error", "e"],
+], ([level, want]: [string | undefined, string]) => {
+  const env = level === undefined ? {} : { CNI_LOG_LEVEL: level };
+  let written = "";
+  const log = createLog({}, (_, { msg }) => written += msg, env);
+  log.debug("d");
+  log.info("i");
+  log.warn("w");
+  log.error("e");
+  assertEquals(written, want);
+});
+
+Deno.test("createLog() writes JSON lines with the time for CNI_LOG_FORMAT=json", () => {
+  let text = "";
+  const env = { CNI_LOG_FORMAT: "json" };
+  const log = createLog(
+    { plugin: "ptp", ifName: "" },
+    (line) => text += line,
+    env,
+  );
+  log.warn("a\nb", { tries: 3, isLast: false, address: new URL("http://x/") });
+  assertEquals(text.trimEnd().split("\n").length, 1);
+  const { time, ...record } = JSON.parse(text);
+  assertEquals(new Date(time).toISOString(), time);
+  assertEquals(record, {
+    level: "warn",
+    plugin: "ptp",
+    msg: "a\nb",
+    tries: 3,
+    isLast: false,
+    address: "http://x/",
+  });
+});

@@ -8,7 +8,13 @@ import type { CmdArgs, Command } from "./args.ts";
 import { describeError, formatFailure } from "./error.ts";
 import { type Delegate, delegateTo } from "./invoke/delegate.ts";
 import { decode, decodeLeniently } from "./json.ts";
-import { createLog, type Log } from "./log.ts";
+import {
+  createLog,
+  isDebugLog,
+  isJsonLog,
+  type Log,
+  type LogRecord,
+} from "./log.ts";
 import type { Call, Plugin } from "./plugin.ts";
 import {
   checkNetns,
@@ -65,7 +71,7 @@ export async function runCommand(
   call: CommandCall,
 ): Promise<Pick<DispatchOutput, "stdout" | "exitCode">> {
   let errorVersion: string = CURRENT_VERSION;
-  const records: string[] = [];
+  const records: LogRecord[] = [];
   try {
     const { plugin, command } = call;
     const request = readRequest(call.input.stdin);
@@ -77,21 +83,37 @@ export async function runCommand(
     const stdout = await runOperation(run);
     return { stdout, exitCode: 0 };
   } catch (error) {
+    if (isDebugLog(call.input.env)) logStack(call, error, records);
     return formatFailure(error, errorVersion);
   } finally {
     if (records.length > 0) await keepRecords(call, records);
   }
 }
 
-/** Appends log lines to the log file, if there is one. Never throws. */
+/** Logs where an error was thrown, for the author of the plugin. */
+function logStack(
+  { plugin, command, args, input: { env, onStderr } }: CommandCall,
+  error: unknown,
+  records: LogRecord[],
+): void {
+  const stack = Deno.inspect(error);
+  const { containerId, ifName } = args;
+  const fields = { plugin: plugin.name, command, containerId, ifName };
+  createLog(fields, (line, record) => {
+    records.push(record);
+    // Quoted, a stack would be one long line.
+    onStderr(isJsonLog(env) ? line : `${stack}\n`);
+  }, env).debug("The call failed", { stack });
+}
+
+/** Appends records to the log file or the journal, if configured. Never throws. */
 async function keepRecords(
   { input: { env, onStderr } }: CommandCall,
-  records: readonly string[],
+  records: readonly LogRecord[],
 ): Promise<void> {
   try {
-    const { appendToLog, findLogPath } = await import("./log_file.ts");
-    const path = findLogPath(env);
-    if (path !== undefined) appendToLog(path, records);
+    const { keepLog } = await import("./log_file.ts");
+    await keepLog(records, env);
   } catch (error) {
     createLog({}, onStderr).warn("Cannot log", { error: describeError(error) });
   }
@@ -104,7 +126,7 @@ interface Run extends CommandCall {
   /** The configuration's. */
   readonly cniVersion: string;
   /** Takes log lines for the log file. */
-  readonly records: string[];
+  readonly records: LogRecord[];
 }
 
 async function runOperation(run: Run): Promise<string> {
@@ -138,10 +160,10 @@ async function createCall(run: Run): Promise<Call> {
     containerId: args.containerId,
     ifName: args.ifName,
     network,
-  }, (line) => {
-    records.push(`time=${new Date().toISOString()} ${line}`);
+  }, (line, record) => {
+    records.push(record);
     onStderr(line);
-  });
+  }, run.input.env);
   const config = await decodeConfig(run, log);
   const context = { caller: plugin.name, surroundings, stdin, cniVersion, log };
   const delegate = (type: string): Delegate => delegateTo(type, context);

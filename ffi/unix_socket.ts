@@ -156,11 +156,14 @@ function readPeer(fd: number): Peer {
  * @param path Path of the receiver's socket, or `@` and an abstract name
  * @throws {SyscallError} ENOENT, ECONNREFUSED, EAGAIN if its queue is full
  */
-export function sendDatagram(path: string, text: string): void {
+export function sendDatagram(path: string, data: string | Bytes): void {
   const type = SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
   using fd = new Fd(libc.socket(AF_UNIX, type, 0));
   libc.connect(fd.number, encodeAddress(path));
-  libc.send(fd.number, new TextEncoder().encode(text), 0);
+  const bytes = typeof data === "string"
+    ? new TextEncoder().encode(data)
+    : data;
+  libc.send(fd.number, bytes, 0);
 }
 
 /** The longest path, without the final NUL. Source: unix(7). */

@@ -107,8 +107,8 @@ export function createNode(
   getPodCidrs: () => readonly Cidr[],
 ): Node {
   const { confDir, pluginDirs, hostNetns = OWN_NETNS } = options;
-  const { onStderr = writeStderr, cacheDir } = options;
-  const log = createLog({ component: "node-network" }, onStderr);
+  const { onStderr = writeStderr, cacheDir, env } = options;
+  const log = createLog({ component: "node-network" }, onStderr, env);
   // One lock covers all networks of a pod.
   const runtime = new NetworkRuntime(options);
   const loopback = options.loopback ?? true ? buildLoopback() : undefined;

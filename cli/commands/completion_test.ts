@@ -11,28 +11,9 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
     folder.addFile(`${name.slice(-1)}.conflist`, JSON.stringify(list));
   }
   const dir = folder.path;
-  for (
-    const [id, networkName, ifName, name] of [
-      ["c1", "net1", "eth0", "green"],
-      ["c2", "net1", "net1", "blue"],
-      ["c3", "net2", "eth0", "blue"],
-    ]
-  ) {
-    Deno.mkdirSync(`${dir}/results`, { recursive: true });
-    folder.addFile(
-      `results/${networkName}-${id}-${ifName}`,
-      JSON.stringify({
-        kind: "cniCacheV1",
-        containerId: id,
-        networkName,
-        ifName,
-        netns: `/var/run/netns/${name}`,
-        config: "",
-      }),
-    );
-  }
+  addToCache(folder);
   const all =
-    "add check del gc status validate convert list networks plugins daemon install uninstall netns completion help version";
+    "add check del gc status validate convert list networks plugins logs daemon install uninstall netns completion help version";
   const rows: [line: string, want: string][] = [
     ["", all],
     ["a", all],
@@ -86,6 +67,30 @@ Deno.test("the tool completes commands, flags and values", async (t) => {
     assertEquals(words.split("\n")[0], "add\tCreate a named network namespace");
   });
 });
+
+/** Caches three attachments. */
+function addToCache(folder: PluginFolder): void {
+  Deno.mkdirSync(`${folder.path}/results`, { recursive: true });
+  for (
+    const [containerId, networkName, ifName, name] of [
+      ["c1", "net1", "eth0", "green"],
+      ["c2", "net1", "net1", "blue"],
+      ["c3", "net2", "eth0", "blue"],
+    ]
+  ) {
+    folder.addFile(
+      `results/${networkName}-${containerId}-${ifName}`,
+      JSON.stringify({
+        kind: "cniCacheV1",
+        containerId,
+        networkName,
+        ifName,
+        netns: `/var/run/netns/${name}`,
+        config: "",
+      }),
+    );
+  }
+}
 
 /** Stands in for the tool: prints its arguments in words, or what one says. */
 const STUB = `#!/bin/sh

@@ -64,7 +64,7 @@ export function createTools(options: NetworkRuntimeOptions): Tools {
     },
     cache: new AttachmentCache(options.cacheDir),
     locks: options.locks,
-    log: createLog({ component: "libcni" }, onStderr),
+    log: createLog({ component: "libcni" }, onStderr, options.env),
   };
 }
 

@@ -32,7 +32,7 @@ function layer(
 const LAYERS: readonly Layer[] = [
   layer("net/", []),
   layer("ffi/", ["net/"]),
-  layer("cni/", ["net/"]),
+  layer("cni/", ["net/"], ["ffi/journal.ts"]),
   layer("kube/", ["net/", "cni/"]),
   layer("plugins/parts/", ["net/", "ffi/", "cni/"]),
   layer("plugins/registry.ts", ["cni/"], [

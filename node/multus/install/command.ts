@@ -127,5 +127,10 @@ function createTimedLog(write: (line: string) => void): Log {
         message,
         fields,
       );
-  return { info: line("info"), warn: line("warn"), error: line("error") };
+  return {
+    debug: line("debug"),
+    info: line("info"),
+    warn: line("warn"),
+    error: line("error"),
+  };
 }

@@ -1,0 +1,136 @@
+/**
+ * `cni logs`: shows what plugins logged, from the log file or the journal.
+ *
+ * @module
+ */
+
+import { unlessMissing, withIoFailure } from "../../cni/files/io.ts";
+import { isObject, type JsonObject } from "../../cni/json.ts";
+import { isJsonLog, LOG_LEVELS } from "../../cni/log.ts";
+import { findLogPath, JOURNAL } from "../../cni/log_file.ts";
+import type { Output } from "../../tool/command.ts";
+import { showControls } from "../../tool/style.ts";
+import { refuse } from "../../tool/usage_error.ts";
+import type { CniCall } from "../flags.ts";
+
+/** A line of the log, and its values. */
+interface Line {
+  readonly text: string;
+  readonly record: JsonObject;
+}
+
+/** Reads the log, oldest lines first. */
+export async function logs(call: CniCall): Promise<Output> {
+  const [container] = call.args;
+  const path = call.flags["log-file"] ?? findLogPath(call.env);
+  if (path === undefined) {
+    throw new Error(
+      "Cannot show logs: no log is configured; set logFile in " +
+        "/etc/cni/log.json, or use --log-file",
+    );
+  }
+  const count = readCount(call);
+  const lowest = LOG_LEVELS.findIndex((level) => level === call.flags.level);
+  const lines = await readLines(path, call);
+  const found = lines
+    .filter(({ record }) => isOfContainer(record, container))
+    .filter(({ record }) => isAtLeast(record, lowest))
+    .slice(-count);
+  return {
+    json: found.map(({ record }) => record),
+    text: found.map(({ text }) => showControls(text)).join("\n"),
+    note: found.length === 0 ? `Nothing is logged in ${path}` : undefined,
+  };
+}
+
+/** Reads the lines of the log. Also `cni report` needs them. */
+export async function readLines(
+  path: string,
+  { env, signal }: Pick<CniCall, "env" | "signal">,
+): Promise<Line[]> {
+  if (path === JOURNAL) return await readJournal(signal, env);
+  return [`${path}.1`, path].flatMap((file) =>
+    withIoFailure(
+      `read the log file "${file}"`,
+      () => unlessMissing(() => Deno.readTextFileSync(file)) ?? "",
+    ).split("\n").filter((text) => text !== "")
+      .map((text) => ({ text, record: parseRecord(text) }))
+  );
+}
+
+async function readJournal(
+  signal: AbortSignal,
+  env: CniCall["env"],
+): Promise<Line[]> {
+  const args = ["--quiet", "--no-pager", "--identifier=cni", "--output=json"];
+  const command = new Deno.Command("journalctl", { args, signal });
+  let output: Deno.CommandOutput;
+  try {
+    output = await command.output();
+  } catch (error) {
+    throw new Error("Cannot read the journal by journalctl", { cause: error });
+  }
+  const { success, stdout, stderr } = output;
+  const decoder = new TextDecoder();
+  if (!success) {
+    const why = decoder.decode(stderr).trim();
+    throw new Error(`Cannot read the journal by journalctl: ${why}`);
+  }
+  return decoder.decode(stdout).split("\n").filter((text) => text !== "")
+    .map((text) => toLine(JSON.parse(text), env));
+}
+
+/** Restores the line of a journal's entry, which has the time elsewhere. */
+function toLine(entry: JsonObject, env: CniCall["env"]): Line {
+  const { MESSAGE, __REALTIME_TIMESTAMP: us } = entry;
+  // The journal lists the bytes of a text with control characters.
+  const message = Array.isArray(MESSAGE)
+    ? new TextDecoder().decode(Uint8Array.from(MESSAGE as number[]))
+    : String(MESSAGE);
+  const time = new Date(Number(us) / 1000).toISOString();
+  const record = { time, ...parseRecord(message) };
+  const text = isJsonLog(env) || message.startsWith("{")
+    ? JSON.stringify(record)
+    : `time=${time} ${message}`;
+  return { text, record };
+}
+
+/** Parses `key=value` pairs or JSON; any other line is a message. */
+function parseRecord(text: string): JsonObject {
+  try {
+    if (text.startsWith("{")) {
+      const record = JSON.parse(text);
+      if (isObject(record)) return record as JsonObject;
+    }
+    const pairs = [...text.matchAll(/(\w+)=("(?:[^"\\]|\\.)*"|\S*)(?= |$)/g)];
+    const record = pairs.map(([, key = "", value = ""]) => [
+      key,
+      value.startsWith('"') ? JSON.parse(value) : value,
+    ]);
+    if (record.length > 0) return Object.fromEntries(record);
+  } catch {
+    // A line that was cut, or another program's.
+  }
+  return { msg: text };
+}
+
+function isOfContainer(
+  { containerId }: JsonObject,
+  container: string | undefined,
+): boolean {
+  return container === undefined ||
+    typeof containerId === "string" && containerId.startsWith(container);
+}
+
+/** Lines without a level, of other programs, are shown too. */
+function isAtLeast({ level }: JsonObject, lowest: number): boolean {
+  const index = LOG_LEVELS.findIndex((known) => known === level);
+  return index < 0 || index >= lowest;
+}
+
+function readCount({ command, flags }: CniCall): number {
+  const { tail } = flags;
+  if (tail === undefined) return Infinity;
+  if (/^[1-9]\d{0,8}$/.test(tail)) return Number(tail);
+  throw refuse(command, `--tail must be a number of lines, not "${tail}"`);
+}

@@ -1,0 +1,65 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { appendToLog } from "../../cni/log_file.ts";
+import { PluginFolder } from "../../tests/_harness/plugin_folder.ts";
+import { eachRow } from "../../tests/_harness/table.ts";
+import { runCni } from "../../tests/_harness/tool_call.ts";
+
+const OLD =
+  'time=2026-03-01T10:00:00.000Z level=info plugin=ptp containerId=abc1 msg="a \\"b\\"=c"';
+const WARNING =
+  "time=2026-03-01T10:00:01.000Z level=warn plugin=ptp containerId=abd2 msg=w";
+const JSON_LINE =
+  '{"time":"2026-03-01T10:00:02.000Z","level":"error","containerId":"abc1","msg":"e","tries":3}';
+const FOREIGN = "a line of another program";
+
+Deno.test("cni logs shows the log file and its older part", async (t) => {
+  using folder = new PluginFolder();
+  const path = `${folder.path}/plugins.log`;
+  appendToLog(`${path}.1`, [`${OLD}\n`]);
+  appendToLog(path, [`${WARNING}\n`, `${JSON_LINE}\n`, `${FOREIGN}\n`]);
+  const rows: [args: string[], want: string[]][] = [
+    [[], [OLD, WARNING, JSON_LINE, FOREIGN]],
+    [["abc1"], [OLD, JSON_LINE]],
+    [["ab"], [OLD, WARNING, JSON_LINE]],
+    [["--level", "warn"], [WARNING, JSON_LINE, FOREIGN]],
+    [["--level", "ERROR", "ab"], [JSON_LINE]],
+    [["--tail", "2"], [JSON_LINE, FOREIGN]],
+    [["-n", "1", "abc1"], [JSON_LINE]],
+  ];
+  await eachRow(t, rows, async ([args, want]) => {
+    const ended = await runCni("logs", "--log-file", path, ...args);
+    assertEquals(ended.stdout, want.map((line) => `${line}\n`).join(""));
+    assertEquals([ended.stderr, ended.exitCode], ["", 0]);
+  });
+  await t.step("--json", async () => {
+    const { stdout } = await runCni("logs", "--log-file", path, "--json");
+    assertEquals(JSON.parse(stdout), [
+      {
+        time: "2026-03-01T10:00:00.000Z",
+        level: "info",
+        plugin: "ptp",
+        containerId: "abc1",
+        msg: 'a "b"=c',
+      },
+      {
+        time: "2026-03-01T10:00:01.000Z",
+        level: "warn",
+        plugin: "ptp",
+        containerId: "abd2",
+        msg: "w",
+      },
+      JSON.parse(JSON_LINE),
+      { msg: FOREIGN },
+    ]);
+  });
+});
+
+Deno.test("cni logs says if there is nothing to show", async () => {
+  const path = "/nonexistent/plugins.log";
+  const none = await runCni("logs", "--log-file", path);
+  assertEquals([none.stdout, none.exitCode], ["", 0]);
+  assertEquals(none.stderr, `Nothing is logged in ${path}\n`);
+  const wrong = await runCni("logs", "--log-file", path, "--tail", "x");
+  assertEquals(wrong.exitCode, 1);
+  assertStringIncludes(wrong.stderr, 'a number of lines, not "x"');
+});
