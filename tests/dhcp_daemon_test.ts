@@ -298,7 +298,12 @@ rootTest(
     const [lease] = scene.leases;
     assert(lease?.isReleased);
     using events = new Events();
-    const log = { info(): void {}, warn(): void {}, error(): void {} };
+    const log = {
+      debug(): void {},
+      info(): void {},
+      warn(): void {},
+      error(): void {},
+    };
     const keeping = {
       ...DEFAULT_TIMING,
       broadcast: false,
@@ -394,7 +399,12 @@ rootTest("a second daemon waits for the first one's leases", async () => {
   const first = scene.stopDaemon.bind(scene);
   let isReady = false;
   const end = new AbortController();
-  const log = { info(): void {}, warn(): void {}, error(): void {} };
+  const log = {
+    debug(): void {},
+    info(): void {},
+    warn(): void {},
+    error(): void {},
+  };
   const { runDhcp } = await import("../node/dhcp/daemon.ts");
   const second = runDhcp({
     socket: scene.socket,

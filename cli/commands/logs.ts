@@ -4,14 +4,20 @@
  * @module
  */
 
-import { unlessMissing, withIoFailure } from "../../cni/files/io.ts";
+import {
+  ifPossible,
+  unlessMissing,
+  withIoFailure,
+} from "../../cni/files/io.ts";
 import { isObject, type JsonObject } from "../../cni/json.ts";
 import { isJsonLog, LOG_LEVELS } from "../../cni/log.ts";
 import { findLogPath, JOURNAL } from "../../cni/log_file.ts";
 import type { Output } from "../../tool/command.ts";
 import { showControls } from "../../tool/style.ts";
 import { refuse } from "../../tool/usage_error.ts";
+import { type AttachedTarget, getTarget } from "../attachments/target.ts";
 import type { CniCall } from "../flags.ts";
+import { readFolders } from "../network.ts";
 
 /** A line of the log, and its values. */
 interface Line {
@@ -31,9 +37,10 @@ export async function logs(call: CniCall): Promise<Output> {
   }
   const count = readCount(call);
   const lowest = LOG_LEVELS.findIndex((level) => level === call.flags.level);
+  const ids = container === undefined ? undefined : findIds(container, call);
   const lines = await readLines(path, call);
   const found = lines
-    .filter(({ record }) => isOfContainer(record, container))
+    .filter(({ record }) => isOfContainer(record, ids))
     .filter(({ record }) => isAtLeast(record, lowest))
     .slice(-count);
   return {
@@ -116,10 +123,23 @@ function parseRecord(text: string): JsonObject {
 
 function isOfContainer(
   { containerId }: JsonObject,
-  container: string | undefined,
+  ids: readonly string[] | undefined,
 ): boolean {
-  return container === undefined ||
-    typeof containerId === "string" && containerId.startsWith(container);
+  return ids === undefined ||
+    typeof containerId === "string" &&
+      ids.some((id) => containerId.startsWith(id));
+}
+
+/** Lists the container IDs of a name. A container that is gone is known by its ID only. */
+function findIds(name: string, call: CniCall): string[] {
+  const folders = readFolders(call);
+  if (/[/:]/.test(name)) return listIds(getTarget(name, folders));
+  const target = ifPossible(() => getTarget(name, folders));
+  return target === undefined ? [name] : [name, ...listIds(target)];
+}
+
+function listIds({ attachments }: AttachedTarget): string[] {
+  return attachments.map(({ containerId }) => containerId);
 }
 
 /** Lines without a level, of other programs, are shown too. */

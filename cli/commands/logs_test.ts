@@ -12,11 +12,27 @@ const JSON_LINE =
   '{"time":"2026-03-01T10:00:02.000Z","level":"error","containerId":"abc1","msg":"e","tries":3}';
 const FOREIGN = "a line of another program";
 
+/** Caches the attachment of the pod default/web. */
+function addToCache(folder: PluginFolder): void {
+  Deno.mkdirSync(`${folder.path}/results`);
+  const cached = {
+    kind: "cniCacheV1",
+    containerId: "abd2",
+    networkName: "pods",
+    ifName: "eth0",
+    config: "",
+    cniArgs: [["K8S_POD_NAMESPACE", "default"], ["K8S_POD_NAME", "web"]],
+  };
+  folder.addFile("results/pods-abd2-eth0", JSON.stringify(cached));
+}
+
 Deno.test("cni logs shows the log file and its older part", async (t) => {
   using folder = new PluginFolder();
   const path = `${folder.path}/plugins.log`;
   appendToLog(`${path}.1`, [`${OLD}\n`]);
   appendToLog(path, [`${WARNING}\n`, `${JSON_LINE}\n`, `${FOREIGN}\n`]);
+  addToCache(folder);
+  const call = ["logs", "--log-file", path, "--cache-dir", folder.path];
   const rows: [args: string[], want: string[]][] = [
     [[], [OLD, WARNING, JSON_LINE, FOREIGN]],
     [["abc1"], [OLD, JSON_LINE]],
@@ -25,14 +41,15 @@ Deno.test("cni logs shows the log file and its older part", async (t) => {
     [["--level", "ERROR", "ab"], [JSON_LINE]],
     [["--tail", "2"], [JSON_LINE, FOREIGN]],
     [["-n", "1", "abc1"], [JSON_LINE]],
+    [["default/web"], [WARNING]],
   ];
   await eachRow(t, rows, async ([args, want]) => {
-    const ended = await runCni("logs", "--log-file", path, ...args);
+    const ended = await runCni(...call, ...args);
     assertEquals(ended.stdout, want.map((line) => `${line}\n`).join(""));
     assertEquals([ended.stderr, ended.exitCode], ["", 0]);
   });
   await t.step("--json", async () => {
-    const { stdout } = await runCni("logs", "--log-file", path, "--json");
+    const { stdout } = await runCni(...call, "--json");
     assertEquals(JSON.parse(stdout), [
       {
         time: "2026-03-01T10:00:00.000Z",

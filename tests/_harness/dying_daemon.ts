@@ -61,6 +61,7 @@ await runDaemon({
   },
   afterCall: () => console.log(`steps: ${steps}`),
   log: {
+    debug: () => {},
     info: (message) => void (message === "listening" && console.log(message)),
     warn: console.error,
     error: console.error,
