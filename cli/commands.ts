@@ -101,17 +101,32 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "Keeps the attachments of the given namespaces and deletes all others of " +
       "the network. Then the network's plugins remove other leftovers. Do not " +
       "run it while a runtime attaches or detaches containers.",
+      "With --orphans, looks for leftovers of containers that are gone, of all " +
+      "networks and also of the Go plugins: leases, cached attachments, files, " +
+      "links and firewall rules. It needs no runtime, and may run at any time. " +
+      "Prints what it finds; with --remove, removes it.",
     ],
-    args: [NETWORK, {
+    args: [{ ...NETWORK, isOptional: true }, {
       name: "NETNS[:IFNAME]",
       summary: "namespaces to keep, with one interface or all",
       completes: "interface",
       isOptional: true,
       isRepeated: true,
     }],
-    flags: pick("all", "dry-run", ...FOLDERS),
+    flags: pick(
+      "all",
+      "dry-run",
+      "orphans",
+      "remove",
+      "grace",
+      "exit-code",
+      ...FOLDERS,
+    ),
     timeout: TIMEOUT,
     examples: {
+      "cni gc --orphans": "show what containers that are gone have left",
+      "cni gc --orphans --remove --grace 1h":
+        "remove what is older than an hour",
       "cni gc pods blue green:net1": "keep these, remove all others",
       "cni gc pods blue --dry-run": "show what would be deleted",
       "cni gc pods --all": "remove every attachment to pods",

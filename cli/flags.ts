@@ -32,6 +32,14 @@ export const FLAGS = {
   "all": {
     summary: "remove all attachments; takes no namespaces",
   },
+  "orphans": {
+    summary: "find what containers that are gone have left, of all networks",
+  },
+  "remove": { summary: "with --orphans: remove what is found" },
+  "grace": {
+    value: "TIME",
+    summary: "with --orphans: keep what is younger (default 5m)",
+  },
   "dry-run": { summary: "show what would change without changing it" },
   "strict": { summary: "treat notes and warnings as errors" },
   "force": {

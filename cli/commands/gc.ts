@@ -29,6 +29,9 @@ import { UsageError } from "../../tool/usage_error.ts";
 
 /** Runs DEL for attachments that are not valid, and GC. */
 export async function gc(call: CniCall): Promise<Output> {
+  if (call.flags.orphans) {
+    return await (await import("./gc_orphans.ts")).gcOrphans(call);
+  }
   const [network = "", ...kept] = call.args;
   checkIntent(call, kept);
   const folders = readFolders(call);
@@ -86,7 +89,19 @@ function findOmission(list: NetworkConfList): string | undefined {
 }
 
 /** Refuses to run without a list, so that forgetting it deletes nothing. */
-function checkIntent({ flags }: CniCall, kept: readonly string[]): void {
+function checkIntent(
+  { flags, args }: CniCall,
+  kept: readonly string[],
+): void {
+  if (args.length === 0) {
+    throw new UsageError('Missing NETWORK for "cni gc"; or use --orphans', {
+      isIncomplete: true,
+    });
+  }
+  for (const name of ["remove", "grace"] as const) {
+    if (!flags[name]) continue;
+    throw new UsageError(`Cannot use --${name} without --orphans`);
+  }
   const isAll = flags.all === true;
   if (isAll === (kept.length === 0)) return;
   throw new UsageError(

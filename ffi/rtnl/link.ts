@@ -435,6 +435,7 @@ function decodeLink({ header, attributes }: LinkAnswer): Link {
     mtu: attributes.mtu ?? 0,
     isUp: (header.flags & IFF_UP) !== 0,
     linkIndex: attributes.link,
+    linkNetnsId: attributes.linkNetnsId,
     masterIndex: attributes.master,
     alias: attributes.alias,
     isOperational: operationalState === OPERATIONAL_UP ||

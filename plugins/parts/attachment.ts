@@ -78,3 +78,23 @@ export function staleLinkTest(
   return ({ alias }) =>
     alias?.startsWith(prefix) === true && !spared.includes(alias);
 }
+
+/** The owner of a link, as far as its alias tells. */
+export interface LinkOwner extends Attachment {
+  /** Whether the container's ID may be cut off, and the interface unknown. */
+  readonly isCut: boolean;
+}
+
+/** Finds the attachment that a link belongs to, by its alias. */
+export function findLinkOwner(
+  { alias }: { readonly alias: string | undefined },
+): LinkOwner | undefined {
+  const [prefix, network, containerId, ...rest] = alias?.split("/") ?? [];
+  const isOurs = `${prefix}/` === ALIAS_PREFIX && network && containerId;
+  if (!isOurs) return undefined;
+  const [ifName = ""] = rest;
+  // A hash that replaces the end begins with a tilde, which no ID contains.
+  const [start = ""] = containerId.split("~");
+  const isCut = start !== containerId || ifName.includes("~");
+  return { network, containerId: start, ifName, isCut };
+}

@@ -69,6 +69,7 @@ const LAYERS: readonly Layer[] = [
     "plugins/parts/",
     "plugins/multus/",
     "ipam/dhcp/",
+    "ipam/host_local/",
     "plugins/registry.ts",
   ]),
   layer("runtime/", ["net/", "ffi/", "cni/"]),
@@ -80,6 +81,7 @@ const LAYERS: readonly Layer[] = [
     "runtime/",
     "plugins/registry.ts",
     "node/daemon/",
+    "node/orphans/",
   ]),
   // The entry points: importing one must not load the others.
   layer("mod.ts", ["net/", "ffi/", "cni/", "plugins/parts/"]),

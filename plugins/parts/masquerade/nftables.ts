@@ -89,7 +89,7 @@ export function addMasquerade(
 /** Removes all rules of an attachment. */
 export function delMasquerade(
   nftables: Nftables,
-  names: MasqueradeNames,
+  names: Pick<MasqueradeNames, "instance">,
 ): void {
   removeRules(nftables, isOf(names));
 }
@@ -135,7 +135,9 @@ export function probeOfMasquerade(): Change[] {
   return [addDormantTable(table), addChain(table, POSTROUTING, SOURCE_NAT)];
 }
 
-function isOf({ instance }: MasqueradeNames): (rule: Rule) => boolean {
+function isOf(
+  { instance }: Pick<MasqueradeNames, "instance">,
+): (rule: Rule) => boolean {
   return (rule) => rule.mentions(instance) && rule.comment.startsWith(instance);
 }
 

@@ -1,0 +1,101 @@
+/**
+ * `cni gc --orphans`: shows and removes what containers that are gone have left.
+ *
+ * @module
+ */
+
+import { describeError } from "../../cni/error.ts";
+import { createInvoker } from "../../cni/invoke/in_process.ts";
+import { createLog } from "../../cni/log.ts";
+import { OWN_NETNS } from "../../cni/own_netns.ts";
+import { dispatch } from "../../cni/skel.ts";
+import { findOrphans, GRACE_MS, type Orphan } from "../../node/orphans/mod.ts";
+import { type Removal, removeOrphans } from "../../node/orphans/remove.ts";
+import { findPlugin } from "../../plugins/registry.ts";
+import { type Output, readDuration } from "../../tool/command.ts";
+import { type Column, formatTable } from "../../tool/table.ts";
+import { refuse } from "../../tool/usage_error.ts";
+import type { CniCall } from "../flags.ts";
+import { chooseExitCode, readFolders, refuseLate } from "../network.ts";
+
+/** Searches the node, and removes what it finds with `--remove`. */
+export async function gcOrphans(call: CniCall): Promise<Output> {
+  const { flags, args, env, onStderr, signal } = call;
+  if (args.length > 0 || flags.all) {
+    throw refuse(call.command, "--orphans is for all networks; name none");
+  }
+  if (flags.remove && flags["dry-run"]) {
+    throw refuse(call.command, "use either --remove or --dry-run");
+  }
+  refuseLate(call);
+  const search = {
+    ...readFolders(call),
+    env,
+    hostNetns: OWN_NETNS,
+    graceMs: flags.grace === undefined ? GRACE_MS : readDuration(call, "grace"),
+    invoker: createInvoker(dispatch, findPlugin),
+    log: createLog({ component: "gc" }, onStderr),
+    onStderr,
+    signal,
+  };
+  if (!flags.remove) {
+    const orphans = await findOrphans(search);
+    return {
+      json: { orphans: orphans.map(describe) },
+      text: (style) =>
+        orphans.length === 0 ? "" : formatTable(COLUMNS, orphans, style),
+      note: orphans.length === 0
+        ? "Nothing is left of containers that are gone"
+        : "Nothing was removed; use --remove",
+      exitCode: chooseExitCode(call, orphans.length > 0),
+    };
+  }
+  return report(await removeOrphans(search));
+}
+
+function report(removals: readonly Removal[]): Output {
+  const failed = removals.filter(({ error }) => error !== undefined);
+  const removed = removals.length - failed.length;
+  const rows = removals.map(({ orphan, error }) => ({
+    ...describe(orphan),
+    removed: error === undefined,
+    ...error && { error: describeError(error) },
+  }));
+  return {
+    json: { orphans: rows },
+    text: [
+      ...removals.filter(({ error }) => error === undefined)
+        .map(({ orphan }) => `removed ${format(orphan)}`),
+      ...failed.map(({ orphan, error }) =>
+        `kept ${format(orphan)}: ${describeError(error)}`
+      ),
+    ].join("\n"),
+    note: removals.length === 0
+      ? "Nothing is left of containers that are gone"
+      : `Removed ${removed} of ${removals.length}`,
+    exitCode: failed.length > 0 ? 1 : 0,
+  };
+}
+
+function format({ kind, where, container }: Orphan): string {
+  return `${kind} ${where}${container && ` of ${shorten(container)}`}`;
+}
+
+function describe(
+  { kind, where, container, network, why }: Orphan,
+): Record<string, string> {
+  return { kind, where, containerID: container, network, why };
+}
+
+/** Length of a shortened ID: 13 digits identify a container, as in crictl. */
+function shorten(id: string): string {
+  return /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 13) : id;
+}
+
+const COLUMNS: readonly Column<Orphan>[] = [
+  { heading: "KIND", cell: ({ kind }) => kind },
+  { heading: "WHERE", cell: ({ where }) => where },
+  { heading: "CONTAINER", cell: ({ container }) => shorten(container) },
+  { heading: "NETWORK", cell: ({ network }) => network },
+  { heading: "WHY", cell: ({ why }) => why },
+];

@@ -1,0 +1,33 @@
+/**
+ * The comments in which rules and elements name their owners.
+ *
+ * @module
+ */
+
+/** The owner that a comment names. */
+export interface Owner {
+  /** "" if it is cut off. */
+  readonly network: string;
+  /** May be cut off at its end. */
+  readonly container: string;
+  readonly ifName: string;
+  /** The hashes of network and attachment; "" if the comment has none. */
+  readonly instance: string;
+}
+
+/** Parses a comment of masquerade rules, port mappings and firewall addresses. */
+export function parseInstance(comment: string): Owner | undefined {
+  const [, instance = "", network = "", ifName = "", container = ""] =
+    /^([0-9a-f]{16}-[0-9a-f]{16}), net: (.+?), if: (.*?), id: (.+)$/s
+      .exec(comment) ?? [];
+  return instance === "" ? undefined : { instance, network, ifName, container };
+}
+
+/** Parses a comment of rules of iptables. */
+export function parseQuoted(comment: string): Owner | undefined {
+  const [, network = "", container = ""] =
+    /^(?:dnat )?name: "(.*)" id: "([^"]+)"$/s.exec(comment) ?? [];
+  return container === ""
+    ? undefined
+    : { instance: "", network, ifName: "", container };
+}

@@ -1,0 +1,153 @@
+/**
+ * Evidence that containers are alive: namespaces, their addresses, processes
+ * and cached attachments. It needs no container runtime.
+ *
+ * @module
+ */
+
+import { findFileId } from "../../cni/files/same_file.ts";
+import type { CachedAttachment } from "../../cni/libcni/mod.ts";
+import { decodeResult } from "../../cni/result_decoding.ts";
+import type { Ip } from "../../net/ip.ts";
+import { listNamespaceAddresses, readProcesses } from "./processes.ts";
+
+/** What a leftover says about its container. */
+export interface Claim {
+  /** "" if unknown. */
+  readonly container?: string;
+  /** Whether the container's ID may be cut off at its end. */
+  readonly isCut?: boolean;
+  readonly addresses?: readonly Ip[];
+  /** Path of the container's namespace; "" if unknown. */
+  readonly netns?: string;
+  /** When the leftover was made or last changed. */
+  readonly since?: Date | undefined;
+}
+
+/** A lease that is younger than the grace period. */
+export interface YoungLease {
+  readonly container: string;
+  readonly address: string;
+}
+
+/** Options of the search for evidence. */
+export interface EvidenceOptions {
+  /** Path of the host's namespace. */
+  readonly hostNetns: string;
+  /** The cached attachments of all runtimes. */
+  readonly cached: readonly CachedAttachment[];
+  /** The leases of the grace period. */
+  readonly young: readonly YoungLease[];
+  /** Younger leftovers are kept, in ms. */
+  readonly graceMs: number;
+}
+
+/** Processes name a container by its ID if that has so many characters. */
+const LONG_ID = 12;
+
+/** What is alive on this node at one time. */
+export class Evidence {
+  readonly #hostId: string | undefined;
+  readonly #graceMs: number;
+  readonly #live: Set<string>;
+  readonly #dead = new Map<string, string>();
+  readonly #addresses: Set<string>;
+  readonly #processes: ReturnType<typeof readProcesses>;
+
+  /**
+   * Looks at all processes, namespaces and cached attachments.
+   *
+   * @throws {Error} If some processes or namespaces cannot be looked at
+   */
+  constructor({ hostNetns, cached, young, graceMs }: EvidenceOptions) {
+    this.#hostId = findFileId(hostNetns);
+    this.#graceMs = graceMs;
+    this.#live = new Set(young.map(({ container }) => container));
+    this.#processes = readProcesses();
+    this.#addresses = new Set(
+      listNamespaceAddresses(this.#processes.namespaces, this.#hostId)
+        .map(String),
+    );
+    for (const { address } of young) this.#addresses.add(address);
+    for (const attachment of cached) {
+      const { containerId, since } = attachment;
+      const netns = netnsOf(attachment);
+      const isYoung = Date.now() - since.getTime() < graceMs;
+      if (!isYoung && !this.isAlive(netns)) {
+        if (netns !== "") this.#dead.set(containerId, netns);
+        continue;
+      }
+      this.#live.add(containerId);
+      for (const ip of addressesOf(attachment)) this.#addresses.add(String(ip));
+    }
+  }
+
+  /** Whether a CNI plugin is running on this host, of any program. */
+  get isBusy(): boolean {
+    return this.#processes.plugins.some(({ namespaceId }) =>
+      namespaceId === this.#hostId
+    );
+  }
+
+  /** Reports whether a path leads to a container's namespace. */
+  isAlive(netns: string): boolean {
+    const id = netns === "" ? undefined : findFileId(netns);
+    // All namespaces are on one device; what a mount has left is on another.
+    return id !== undefined && id !== this.#hostId &&
+      id.split(":")[0] === this.#hostId?.split(":")[0];
+  }
+
+  /**
+   * Explains why a leftover's container is gone.
+   *
+   * @returns Undefined if it is alive, or nothing proves that it is gone
+   */
+  findProof(claim: Claim): string | undefined {
+    const { container = "", addresses = [], netns = "", since } = claim;
+    if (since !== undefined && Date.now() - since.getTime() < this.#graceMs) {
+      return undefined;
+    }
+    if (netns !== "" && this.isAlive(netns)) return undefined;
+    if (container !== "" && this.#isKnown(claim)) return undefined;
+    if (addresses.some((ip) => this.#addresses.has(String(ip)))) {
+      return undefined;
+    }
+    const gone = netns || this.#dead.get(container);
+    if (gone) return `namespace ${gone} is gone`;
+    if (addresses.length > 0) return `no namespace has ${addresses.join(", ")}`;
+    return container === ""
+      ? undefined
+      : "no process or attachment of the container";
+  }
+
+  /** Reports whether a container is attached, or named by a process. */
+  #isKnown({ container = "", isCut = false }: Claim): boolean {
+    const { plugins, texts } = this.#processes;
+    const ids = [...this.#live, ...plugins.map((one) => one.container)];
+    if (ids.some((id) => isCut ? id.startsWith(container) : id === container)) {
+      return true;
+    }
+    return container.length >= LONG_ID &&
+      texts.some((text) => text.includes(container));
+  }
+}
+
+/** Returns the namespace of an attachment, which old caches have in the result only. */
+export function netnsOf({ netns, ifName, result }: CachedAttachment): string {
+  if (netns !== "") return netns;
+  try {
+    return decodeResult(result ?? {}).interfaces
+      .find(({ name, sandbox }) => sandbox && name === ifName)?.sandbox ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/** Lists the addresses of a cached result; empty if it cannot be decoded. */
+export function addressesOf({ result }: CachedAttachment): Ip[] {
+  try {
+    return decodeResult(result ?? {}).ips.map(({ address }) => address.ip);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * What is left of containers that are gone: the values that a search finds.
+ *
+ * @module
+ */
+
+/** What was left. */
+export type OrphanKind =
+  | "attachment"
+  | "lease"
+  | "record"
+  | "lock"
+  | "link"
+  | "nftables"
+  | "iptables";
+
+/** A leftover of a container that is gone. */
+export interface Orphan {
+  readonly kind: OrphanKind;
+  /** The file, link, chain or table, for people. */
+  readonly where: string;
+  /** The container's ID; "" if unknown. */
+  readonly container: string;
+  /** The network's name; "" if unknown. */
+  readonly network: string;
+  /** Why its container is known to be gone. */
+  readonly why: string;
+  /**
+   * Removes it. Removing it twice is fine.
+   *
+   * @throws {Error} If it cannot be removed
+   */
+  remove(): Promise<void>;
+}

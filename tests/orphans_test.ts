@@ -1,0 +1,282 @@
+// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
+
+/** `cni gc --orphans` on a node of its own, with our plugins and Go's. */
+
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
+import { rootTest } from "../testing/capabilities.ts";
+import { peerFolders } from "./_harness/peers.ts";
+import { PluginFolder } from "./_harness/plugin_folder.ts";
+import { eachRow } from "./_harness/table.ts";
+import { runCni } from "./_harness/tool_call.ts";
+import { ToolHost } from "./_harness/tool_host.ts";
+
+const GONE = "a".repeat(64), LIVE = "b".repeat(64);
+const TYPES = [
+  ...["bridge", "portmap", "firewall", "bandwidth", "tuning"],
+  ...["host-local", "static"],
+];
+
+/** A leftover, as the tool prints it. */
+interface Row {
+  readonly kind: string;
+  readonly where: string;
+  readonly containerID: string;
+  readonly why: string;
+  readonly removed?: boolean;
+}
+
+/** Who attaches two containers, and by which rules. */
+interface Scene {
+  readonly name: string;
+  /** Folder of the plugins. */
+  readonly path: string;
+  readonly backend: "iptables" | "nftables";
+  readonly isOurs: boolean;
+}
+
+async function gc(host: ToolHost, flags = ""): Promise<Row[]> {
+  const ended = await host.cni(`gc --orphans --json ${flags}`.trim());
+  assertEquals(ended.code, 0, ended.stdout + ended.stderr);
+  return JSON.parse(ended.stdout).orphans;
+}
+
+async function sh(host: ToolHost, script: string): Promise<string> {
+  const { code, stdout, stderr } = await host.run(["sh", "-c", script]);
+  assertEquals(code, 0, script + stdout + stderr);
+  return stdout;
+}
+
+async function succeed(
+  host: ToolHost,
+  line: string,
+  env: Record<string, string> = {},
+): Promise<void> {
+  Object.assign(host.env, env);
+  const ended = await host.cni(line);
+  assertEquals(ended.code, 0, line + ended.stdout + ended.stderr);
+}
+
+/** Attaches a container that stays, and one whose namespace then goes away. */
+async function attachBoth(
+  host: ToolHost,
+  { path, backend, isOurs }: Scene,
+): Promise<void> {
+  const portmap = { snat: true, capabilities: { portMappings: true } };
+  const limits = { egressRate: 8e6, egressBurst: 8e6 };
+  host.addNetwork("pods", [
+    {
+      type: "bridge",
+      bridge: "cni9",
+      isGateway: true,
+      ipMasq: true,
+      ipMasqBackend: backend,
+      macspoofchk: true,
+      ipam: host.hostLocal("10.7.2.0/24"),
+    },
+    { type: "portmap", ...portmap, backend },
+    { type: "firewall", ...isOurs && { backend } },
+    { type: "bandwidth", ...limits, ingressRate: 8e6, ingressBurst: 8e6 },
+    { type: "tuning", mtu: 1400 },
+  ], { cniVersion: "1.0.0" });
+  host.env["CNI_PATH"] = path;
+  for (
+    const [name, id, hostPort] of [
+      ["gone", GONE, 8080],
+      ["live", LIVE, 8081],
+    ] as const
+  ) {
+    const portMappings = [{ hostPort, containerPort: 80, protocol: "tcp" }];
+    await succeed(host, `netns add ${name}`);
+    await succeed(host, `add pods ${name} --container-id ${id}`, {
+      CAP_ARGS: JSON.stringify({ portMappings }),
+    });
+  }
+  await sh(host, "umount /run/netns/gone && rm /run/netns/gone");
+}
+
+/** Everything on the node that names the container that is gone, or its address. */
+function listLeft(host: ToolHost): Promise<string> {
+  return sh(
+    host,
+    `{ find /run/leases /run/cni /var/lib/cni -type f
+       for iptables in iptables-save iptables-legacy-save; do $iptables; done
+       nft list ruleset; tc qdisc; } 2>/dev/null |
+     grep -v '"cni9" comment' | grep -e '${GONE}' -e '10[.]7[.]2[.]2\\>' -e '\\b8080\\b' || true`,
+  );
+}
+
+const backends = ["iptables", "nftables"] as const;
+
+rootTest("cni gc --orphans removes what a lost container left", async (t) => {
+  using plugins = new PluginFolder();
+  const bin = Deno.env.get("CNI_BIN");
+  if (!bin) TYPES.forEach((type) => plugins.addOwnExecutable(type));
+  const go = peerFolders().at(-1);
+  const scenes: Scene[] = backends.flatMap((backend) => [
+    {
+      name: `ours, ${backend}`,
+      path: bin ?? plugins.path,
+      backend,
+      isOurs: true,
+    },
+    ...go
+      ? [{
+        name: `${go.name}, ${backend}`,
+        path: go.folder,
+        backend,
+        isOurs: false,
+      }]
+      : [],
+  ]);
+  await eachRow(t, scenes, async (scene) => {
+    await using host = await ToolHost.create();
+    await attachBoth(host, scene);
+    const isCached = scene.isOurs && scene.backend === "iptables";
+    if (!isCached) await sh(host, `rm /var/lib/cni/results/pods-${GONE}-eth0`);
+
+    const young = await gc(host);
+    assertEquals(young.filter(({ kind }) => kind !== "link"), []);
+    await sh(
+      host,
+      "find /run/leases /var/lib/cni -exec touch -d '1 hour ago' {} +",
+    );
+
+    const found = await gc(host, "--grace 0");
+    const kinds = new Set(found.map(({ kind }) => kind));
+    const expected = [
+      ...isCached ? ["attachment"] : [],
+      ...["lease", "record", "link"],
+      // The Go firewall has no nftables.
+      ...scene.isOurs && scene.backend === "nftables" ? [] : ["iptables"],
+      "nftables",
+    ];
+    assertEquals([...kinds].sort(), expected.sort());
+    assert(
+      found.every(({ containerID, kind }) =>
+        containerID === GONE || containerID === "" && kind !== "lease"
+      ),
+    );
+    assert(await listLeft(host) !== "");
+
+    const removed = await gc(host, "--grace 0 --remove");
+    assertEquals(removed.length, found.length);
+    assert(removed.every(({ removed }) => removed));
+    assertEquals(await listLeft(host), "");
+    assertEquals(await gc(host, "--grace 0"), []);
+    await succeed(host, `check pods live --container-id ${LIVE}`);
+    await succeed(host, `del pods live --container-id ${LIVE}`);
+  }, ({ name }) => name);
+});
+
+/** Files and links that no plugin needs to make: `NAME` is the container. */
+const PLANTED: Readonly<Record<string, string>> = {
+  "attachment /var/lib/cni/multus/NAME":
+    `printf '[{"Bytes":"eyJuYW1lIjoibiIsInR5cGUiOiJzdGF0aWMifQ==","Name":"n"}]' > /var/lib/cni/multus/NAME`,
+  "record /var/lib/cni/flannel/NAME":
+    `printf '{"name":"n","type":"bridge"}' > /var/lib/cni/flannel/NAME`,
+  "record /run/cni/tuning/NAME_eth_0.json":
+    "echo '{}' > /run/cni/tuning/NAME_eth_0.json",
+  "lock /var/lib/cni/locks/NAME": "echo 1 > /var/lib/cni/locks/NAME",
+  "link bwp0123456789ab": "ip link add bwp0123456789ab type ifb && " +
+    "ip link set bwp0123456789ab alias cni/n/NAME/eth0",
+  "link vethh0": "ip link add vethh0 type veth peer name foreign0 && " +
+    "ip link set vethh0 alias cni/n/NAME/eth0",
+  "lease /var/lib/cni/networks/n/10.9.9.9":
+    "printf 'NAME\\r\\neth0' > /var/lib/cni/networks/n/10.9.9.9",
+};
+
+/** What looks like a leftover, but does not tell its container, or is foreign. */
+const FOREIGN = `
+  echo notes > /var/lib/cni/flannel/README.md
+  echo notes > /run/cni/tuning/a_b.json
+  mkdir -p /var/lib/cni/networks/foreign
+  echo gone > /var/lib/cni/networks/foreign/10.9.9.9
+  ip link add bwp-foreign type ifb
+  ip link add vethforeign type veth peer name foreign1
+  ip link set vethforeign alias cni-foreign
+  nft add table inet foreign
+  nft 'add rule bridge nat PREROUTING iifname "vethx" drop' || true
+`;
+
+rootTest("cni gc --orphans keeps what it cannot prove", async () => {
+  await using host = await ToolHost.create();
+  using plugins = new PluginFolder();
+  plugins.addOwnExecutable("static");
+  if (!Deno.env.get("CNI_BIN")) host.env["CNI_PATH"] = plugins.path;
+  const name = "c".repeat(64);
+  await sh(
+    host,
+    "cd /var/lib && mkdir -p cni/multus cni/flannel cni/locks " +
+      "cni/networks/n /run/cni/tuning && touch cni/networks/n/lock",
+  );
+  await sh(
+    host,
+    Object.values(PLANTED).join("\n").replaceAll("NAME", name) + FOREIGN +
+      "find /var/lib /run/cni -type f -exec touch -d '1 hour ago' {} +",
+  );
+  const expected = Object.keys(PLANTED)
+    .map((where) => where.replace("NAME", name)).sort();
+  const list = (rows: readonly Row[]): string[] =>
+    rows.map(({ kind, where }) => `${kind} ${where}`).sort();
+  const found = list(await gc(host));
+  assertEquals(found, expected);
+
+  // A plugin of the container runs, of any program.
+  await sh(
+    host,
+    `CNI_COMMAND=ADD CNI_CONTAINERID=${name} sleep 100 > /dev/null 2>&1 &
+     echo $! > /run/pid`,
+  );
+  assertEquals(list(await gc(host)), [`lock /var/lib/cni/locks/${name}`]);
+  await sh(host, "kill $(cat /run/pid)");
+
+  // A shim of the container runs.
+  await sh(
+    host,
+    `sh -c 'sleep 100; true' shim -id ${name} > /dev/null 2>&1 &
+     echo $! > /run/pid`,
+  );
+  assertEquals(list(await gc(host)), [`lock /var/lib/cni/locks/${name}`]);
+  await sh(host, "pkill -P $(cat /run/pid)");
+
+  const dry = await host.cni("gc --orphans --exit-code");
+  assertEquals(dry.code, 1);
+  assertStringIncludes(dry.stdout, "KIND");
+  assertStringIncludes(dry.stderr, "use --remove");
+
+  const removed = await gc(host, "--remove --grace 1ms");
+  assert(removed.every(({ removed }) => removed), JSON.stringify(removed));
+  assertEquals(list(removed), expected);
+  assertEquals(await gc(host), []);
+  await sh(
+    host,
+    "cat /var/lib/cni/flannel/README.md /run/cni/tuning/a_b.json " +
+      "/var/lib/cni/networks/foreign/10.9.9.9 > /dev/null && " +
+      "ip link show bwp-foreign > /dev/null && ip link show vethforeign > /dev/null",
+  );
+  const last = await host.cni("gc --orphans --exit-code");
+  assertEquals(last.code, 0);
+});
+
+Deno.test("cni gc --orphans refuses what it cannot mean", async () => {
+  for (
+    const line of [
+      "gc --orphans pods",
+      "gc --orphans --all",
+      "gc --orphans --remove --dry-run",
+      "gc --orphans --grace soon",
+      "gc pods --remove",
+      "gc pods blue --grace 1h",
+      "gc",
+    ]
+  ) {
+    const { exitCode, stderr } = await runCni(...line.split(" "));
+    assert(exitCode !== 0, line);
+    assertMatch(stderr, /orphans|--grace|--remove/);
+  }
+});
