@@ -104,7 +104,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "With --orphans, looks for leftovers of containers that are gone, of all " +
       "networks and also of the Go plugins: leases, cached attachments, files, " +
       "links and firewall rules. It needs no runtime, and may run at any time. " +
-      "Prints what it finds; with --remove, removes it.",
+      "Prints what it finds; with --yes, removes it.",
     ],
     args: [{ ...NETWORK, isOptional: true }, {
       name: "NETNS[:IFNAME]",
@@ -117,7 +117,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
       "all",
       "dry-run",
       "orphans",
-      "remove",
+      "yes",
       "grace",
       "exit-code",
       ...FOLDERS,
@@ -125,8 +125,7 @@ const NETWORK_COMMANDS: readonly CommandRow[] = [
     timeout: TIMEOUT,
     examples: {
       "cni gc --orphans": "show what containers that are gone have left",
-      "cni gc --orphans --remove --grace 1h":
-        "remove what is older than an hour",
+      "cni gc --orphans --yes --grace 1h": "remove what is older than an hour",
       "cni gc pods blue green:net1": "keep these, remove all others",
       "cni gc pods blue --dry-run": "show what would be deleted",
       "cni gc pods --all": "remove every attachment to pods",

@@ -35,7 +35,7 @@ export const FLAGS = {
   "orphans": {
     summary: "find what containers that are gone have left, of all networks",
   },
-  "remove": { summary: "with --orphans: remove what is found" },
+  "yes": { summary: "with --orphans: remove what is found" },
   "grace": {
     value: "TIME",
     summary: "with --orphans: keep what is younger (default 5m)",

@@ -1,5 +1,3 @@
-// deno-lint-ignore-file no-sync-fn-in-async-fn -- nothing else waits meanwhile
-
 /** `cni gc --orphans` on a node of its own, with our plugins and Go's. */
 
 import {
@@ -163,7 +161,7 @@ rootTest("cni gc --orphans removes what a lost container left", async (t) => {
     );
     assert(await listLeft(host) !== "");
 
-    const removed = await gc(host, "--grace 0 --remove");
+    const removed = await gc(host, "--grace 0 --yes");
     assertEquals(removed.length, found.length);
     assert(removed.every(({ removed }) => removed));
     assertEquals(await listLeft(host), "");
@@ -247,9 +245,9 @@ rootTest("cni gc --orphans keeps what it cannot prove", async () => {
   const dry = await host.cni("gc --orphans --exit-code");
   assertEquals(dry.code, 1);
   assertStringIncludes(dry.stdout, "KIND");
-  assertStringIncludes(dry.stderr, "use --remove");
+  assertStringIncludes(dry.stderr, "use --yes");
 
-  const removed = await gc(host, "--remove --grace 1ms");
+  const removed = await gc(host, "--yes --grace 1ms");
   assert(removed.every(({ removed }) => removed), JSON.stringify(removed));
   assertEquals(list(removed), expected);
   assertEquals(await gc(host), []);
@@ -268,15 +266,15 @@ Deno.test("cni gc --orphans refuses what it cannot mean", async () => {
     const line of [
       "gc --orphans pods",
       "gc --orphans --all",
-      "gc --orphans --remove --dry-run",
+      "gc --orphans --yes --dry-run",
       "gc --orphans --grace soon",
-      "gc pods --remove",
+      "gc pods --yes",
       "gc pods blue --grace 1h",
       "gc",
     ]
   ) {
     const { exitCode, stderr } = await runCni(...line.split(" "));
     assert(exitCode !== 0, line);
-    assertMatch(stderr, /orphans|--grace|--remove/);
+    assertMatch(stderr, /orphans|--grace|--yes/);
   }
 });

@@ -98,7 +98,7 @@ function checkIntent(
       isIncomplete: true,
     });
   }
-  for (const name of ["remove", "grace"] as const) {
+  for (const name of ["yes", "grace"] as const) {
     if (!flags[name]) continue;
     throw new UsageError(`Cannot use --${name} without --orphans`);
   }

@@ -18,14 +18,14 @@ import { refuse } from "../../tool/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { chooseExitCode, readFolders, refuseLate } from "../network.ts";
 
-/** Searches the node, and removes what it finds with `--remove`. */
+/** Searches the node, and removes what it finds with `--yes`. */
 export async function gcOrphans(call: CniCall): Promise<Output> {
   const { flags, args, env, onStderr, signal } = call;
   if (args.length > 0 || flags.all) {
     throw refuse(call.command, "--orphans is for all networks; name none");
   }
-  if (flags.remove && flags["dry-run"]) {
-    throw refuse(call.command, "use either --remove or --dry-run");
+  if (flags.yes && flags["dry-run"]) {
+    throw refuse(call.command, "use either --yes or --dry-run");
   }
   refuseLate(call);
   const search = {
@@ -38,7 +38,7 @@ export async function gcOrphans(call: CniCall): Promise<Output> {
     onStderr,
     signal,
   };
-  if (!flags.remove) {
+  if (!flags.yes) {
     const orphans = await findOrphans(search);
     return {
       json: { orphans: orphans.map(describe) },
@@ -46,7 +46,7 @@ export async function gcOrphans(call: CniCall): Promise<Output> {
         orphans.length === 0 ? "" : formatTable(COLUMNS, orphans, style),
       note: orphans.length === 0
         ? "Nothing is left of containers that are gone"
-        : "Nothing was removed; use --remove",
+        : "Nothing was removed; use --yes",
       exitCode: chooseExitCode(call, orphans.length > 0),
     };
   }

@@ -74,9 +74,9 @@ function findIdOrRefuse(path: string): string | undefined {
 
 /** Lists the paths at which namespaces are mounted, here and for the first process. */
 function listMounted(): string[] {
-  return ["/proc/self", "/proc/1"].flatMap((process) => {
+  return ["/proc/self", "/proc/1"].flatMap((folder) => {
     const table = ifPossible(() =>
-      Deno.readTextFileSync(`${process}/mountinfo`)
+      Deno.readTextFileSync(`${folder}/mountinfo`)
     );
     return (table ?? "").split("\n").flatMap((line) => {
       const [, , , root = "", point = ""] = line.split(" ");
@@ -85,7 +85,7 @@ function listMounted(): string[] {
         /\\(\d{3})/g,
         (_, octal) => String.fromCharCode(parseInt(octal, 8)),
       );
-      return [process === "/proc/1" ? `/proc/1/root${path}` : path];
+      return [folder === "/proc/1" ? `/proc/1/root${path}` : path];
     });
   });
 }
